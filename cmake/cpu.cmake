@@ -1,0 +1,21 @@
+# CPU kernels: one folder an instruction set, compiled with that set's flags and chosen at run time.
+file(GLOB GA_CPU_COMMON CONFIGURE_DEPENDS src/cpu/*.c src/cpu/generic/*.c)
+list(APPEND GA_SOURCES ${GA_CPU_COMMON})
+
+set(GA_CPU_FLAGS -ffp-contract=fast)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  file(GLOB GA_CPU_AVX2 CONFIGURE_DEPENDS src/cpu/x86_avx2/*.c)
+  file(GLOB GA_CPU_AVX512 CONFIGURE_DEPENDS src/cpu/x86_avx512/*.c)
+  file(GLOB GA_CPU_AMX CONFIGURE_DEPENDS src/cpu/x86_amx/*.c)
+  set_source_files_properties(${GA_CPU_AVX2} PROPERTIES COMPILE_OPTIONS "-mavx2;-mfma;-mf16c;-mbmi2;${GA_CPU_FLAGS}")
+  set(GA_AVX512_FLAGS -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx512vnni -mavx512bf16 -mavx512vbmi -mavx512vbmi2
+                      -mfma -mf16c -mbmi2)
+  set_source_files_properties(${GA_CPU_AVX512} PROPERTIES COMPILE_OPTIONS "${GA_AVX512_FLAGS};${GA_CPU_FLAGS}")
+  set_source_files_properties(${GA_CPU_AMX} PROPERTIES COMPILE_OPTIONS
+                              "${GA_AVX512_FLAGS};-mamx-tile;-mamx-int8;-mamx-bf16;${GA_CPU_FLAGS}")
+  list(APPEND GA_SOURCES ${GA_CPU_AVX2} ${GA_CPU_AVX512} ${GA_CPU_AMX})
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  file(GLOB GA_CPU_NEON CONFIGURE_DEPENDS src/cpu/arm_neon/*.c)
+  set_source_files_properties(${GA_CPU_NEON} PROPERTIES COMPILE_OPTIONS "-march=armv8.2-a+dotprod+fp16;${GA_CPU_FLAGS}")
+  list(APPEND GA_SOURCES ${GA_CPU_NEON})
+endif()

@@ -1,0 +1,69 @@
+/* GA, base: status codes, error text, version, log callback.
+ *
+ * Every function that can fail returns a ga_status. On failure a text that names the operation, the argument, the
+ * value seen and the values allowed is kept per thread: ga_error_text(). On failure outputs are unchanged or zeroed.
+ */
+#ifndef GA_BASE_H
+#define GA_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define GA_API __attribute__((visibility("default")))
+#define GA_NODISCARD __attribute__((warn_unused_result))
+#define GA_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define GA_API
+#define GA_NODISCARD
+#define GA_PRINTF(fmt, args)
+#endif
+
+#define GA_VERSION_MAJOR 0
+#define GA_VERSION_MINOR 1
+#define GA_VERSION_PATCH 0
+
+/* Status codes. Values are pinned: new ones are appended, none is ever renumbered. */
+typedef enum ga_status {
+  GA_OK = 0,
+  GA_ERR_ARG = 1,         /* an argument is null, out of range or contradicts another */
+  GA_ERR_SHAPE = 2,       /* shapes or strides do not fit together, or a size overflows */
+  GA_ERR_DTYPE = 3,       /* the operation does not take this element type */
+  GA_ERR_UNSUPPORTED = 4, /* legal, but nothing built or present can do it */
+  GA_ERR_NOMEM = 5,       /* host or device memory is exhausted */
+  GA_ERR_DEVICE = 6,      /* the device or its driver reported a fault */
+  GA_ERR_COMM = 7,        /* a peer or the network failed */
+  GA_ERR_IO = 8,          /* a file or socket could not be read or written */
+  GA_ERR_FORMAT = 9,      /* a file or message does not follow its format */
+  GA_ERR_STATE = 10,      /* called in the wrong order, or on a handle that has failed */
+  GA_ERR_TIMEOUT = 11,    /* a bounded wait or a bounded number of steps ran out */
+  GA_ERR_INTERNAL = 12,   /* a defect in GA itself */
+  GA_ERR_CANCELLED = 13   /* the caller's callback asked to stop */
+} ga_status;
+
+/* Short name of a status, such as "GA_ERR_SHAPE". Static string, never NULL. */
+GA_API const char *ga_status_name(ga_status status);
+
+/* Text of the last failure in this thread, "" if there was none. Valid until the next failing call in this thread. */
+GA_API const char *ga_error_text(void);
+
+/* "MAJOR.MINOR.PATCH" of the library that is running. Static string. */
+GA_API const char *ga_version(void);
+
+typedef enum ga_log_level { GA_LOG_DEBUG = 0, GA_LOG_INFO = 1, GA_LOG_WARN = 2, GA_LOG_ERROR = 3 } ga_log_level;
+
+/* Called with one line of text (no newline). May be called from any thread. */
+typedef void (*ga_log_fn)(void *user, ga_log_level level, const char *text);
+
+/* Sets the process-wide log callback; NULL (the default) discards everything: the library itself never prints. */
+GA_API void ga_log_set(ga_log_fn fn, void *user, ga_log_level least);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

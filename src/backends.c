@@ -1,0 +1,4 @@
+/* The one file that names backends. */
+#include "ga/base.h"
+
+typedef int ga_backends_pending;

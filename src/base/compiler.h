@@ -1,0 +1,17 @@
+/* The only place for compiler extensions used on the host. */
+#ifndef GA_BASE_COMPILER_H
+#define GA_BASE_COMPILER_H
+
+#define GA_LIKELY(x) __builtin_expect(!!(x), 1)
+#define GA_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define GA_INLINE static inline __attribute__((always_inline))
+#define GA_UNUSED __attribute__((unused))
+#define GA_NOINLINE __attribute__((noinline))
+#define GA_PREFETCH(p) __builtin_prefetch((p), 0, 3)
+#define GA_THREAD_LOCAL _Thread_local
+#define GA_ALIGNED(n) __attribute__((aligned(n)))
+#define GA_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
+
+__extension__ typedef unsigned __int128 ga_u128;
+
+#endif

@@ -1,0 +1,72 @@
+/* Small floating-point formats to and from f32. Round to nearest, ties to even; NaN stays NaN.
+ * f16 = IEEE 754 binary16, bf16 = upper half of f32, e4m3/e5m2/e2m1/e8m0 = OCP 8-bit and microscaling formats 1.0. */
+#ifndef GA_BASE_HALF_H
+#define GA_BASE_HALF_H
+
+#include <string.h>
+
+#include "base/compiler.h"
+#include "ga/base.h"
+
+typedef uint16_t ga_f16;
+typedef uint16_t ga_bf16;
+
+GA_INLINE uint32_t ga_f32_bits(float x) {
+  uint32_t u;
+  memcpy(&u, &x, sizeof u);
+  return u;
+}
+
+GA_INLINE float ga_bits_f32(uint32_t u) {
+  float x;
+  memcpy(&x, &u, sizeof x);
+  return x;
+}
+
+GA_INLINE float ga_f16_to_f32(ga_f16 h) {
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = (h >> 10) & 31, man = h & 0x3ff;
+  if (exp == 31) return ga_bits_f32(sign | 0x7f800000 | man << 13);
+  if (exp == 0) {
+    float x = (float)man * 0x1p-24f; /* subnormal: exact in f32 */
+    return sign ? -x : x;
+  }
+  return ga_bits_f32(sign | (exp + 112) << 23 | man << 13);
+}
+
+GA_INLINE ga_f16 ga_f32_to_f16(float x) {
+  uint32_t u = ga_f32_bits(x), sign = (u >> 16) & 0x8000, a = u & 0x7fffffff;
+  if (a > 0x7f800000) return (ga_f16)(sign | 0x7e00);
+  if (a >= 0x477ff000) return (ga_f16)(sign | 0x7c00); /* 65520 and up round to infinity */
+  if (a < 0x38800000) {                                /* below 2^-14: adding 1/2 lets the FPU round the subnormal */
+    float r = ga_bits_f32(a) + 0.5f;
+    return (ga_f16)(sign | (ga_f32_bits(r) - 0x3f000000));
+  }
+  uint32_t r = a + 0xc8000fff + ((a >> 13) & 1); /* rebias by -112, round half to even at bit 13 */
+  return (ga_f16)(sign | r >> 13);
+}
+
+GA_INLINE float ga_bf16_to_f32(ga_bf16 h) { return ga_bits_f32((uint32_t)h << 16); }
+
+GA_INLINE ga_bf16 ga_f32_to_bf16(float x) {
+  uint32_t u = ga_f32_bits(x);
+  if ((u & 0x7fffffff) > 0x7f800000) return (ga_bf16)(u >> 16 | 0x40);
+  return (ga_bf16)((u + 0x7fff + ((u >> 16) & 1)) >> 16);
+}
+
+/* e8m0: a bare exponent, 2^(e - 127); 255 is NaN. */
+GA_INLINE float ga_e8m0_to_f32(uint8_t e) {
+  if (e == 255) return ga_bits_f32(0x7fc00000);
+  return ga_bits_f32(e ? (uint32_t)e << 23 : 0x00400000);
+}
+
+/* e4m3fn: bias 7, no infinity, 0x7f and 0xff are NaN, largest 448. */
+float ga_e4m3_to_f32(uint8_t x);
+uint8_t ga_f32_to_e4m3(float x); /* saturates to +-448 */
+/* e5m2: bias 15, infinities and NaN as in f16, largest finite 57344. */
+float ga_e5m2_to_f32(uint8_t x);
+uint8_t ga_f32_to_e5m2(float x); /* saturates to +-57344 */
+/* e2m1 (fp4): 0 0.5 1 1.5 2 3 4 6 and the negatives; low 4 bits of x. */
+float ga_e2m1_to_f32(uint8_t x);
+uint8_t ga_f32_to_e2m1(float x); /* saturates to +-6; NaN becomes +6 as OCP MX leaves it to us */
+
+#endif

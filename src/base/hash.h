@@ -1,0 +1,27 @@
+/* FNV-1a for tables in memory, SHA-256 (FIPS 180-4) for files and cache keys. */
+#ifndef GA_BASE_HASH_H
+#define GA_BASE_HASH_H
+
+#include "base/compiler.h"
+#include "ga/base.h"
+
+#define GA_FNV64_START 0xcbf29ce484222325u
+
+GA_INLINE uint64_t ga_fnv64(uint64_t h, const void *data, size_t n) {
+  const uint8_t *p = data;
+  for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
+  return h;
+}
+
+typedef struct ga_sha256 {
+  uint32_t state[8];
+  uint64_t bytes;
+  uint8_t block[64];
+} ga_sha256;
+
+void ga_sha256_init(ga_sha256 *sha);
+void ga_sha256_update(ga_sha256 *sha, const void *data, size_t n);
+/* 64 lower-case hex digits and a NUL. */
+void ga_sha256_hex(ga_sha256 *sha, char out[65]);
+
+#endif

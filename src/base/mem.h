@@ -1,0 +1,56 @@
+/* Checked sizes, aligned memory, and the arena. */
+#ifndef GA_BASE_MEM_H
+#define GA_BASE_MEM_H
+
+#include "base/compiler.h"
+#include "ga/base.h"
+
+/* *out = a * b, false (and *out untouched) when it does not fit. Sizes are checked once, in 64 bits. */
+GA_INLINE bool ga_mul_ok(uint64_t a, uint64_t b, uint64_t *out) {
+  uint64_t product;
+  if (__builtin_mul_overflow(a, b, &product)) return false;
+  *out = product;
+  return true;
+}
+
+GA_INLINE bool ga_add_ok(uint64_t a, uint64_t b, uint64_t *out) {
+  uint64_t sum;
+  if (__builtin_add_overflow(a, b, &sum)) return false;
+  *out = sum;
+  return true;
+}
+
+/* n rounded up to a multiple of `to`, a power of two. */
+GA_INLINE size_t ga_round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
+GA_INLINE int64_t ga_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+GA_INLINE int64_t ga_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+GA_INLINE int64_t ga_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
+
+#define GA_CACHE_LINE 64
+
+/* `bytes` (at least 1 is taken) at a multiple of 64, not cleared; *out = NULL on failure. Release: ga_mem_free. */
+GA_NODISCARD ga_status ga_mem_alloc(size_t bytes, const char *what, void **out);
+/* As ga_mem_alloc for count elements of `each` bytes, zeroed, with the product checked. */
+GA_NODISCARD ga_status ga_mem_zalloc(size_t count, size_t each, const char *what, void **out);
+void ga_mem_free(void *p); /* NULL is fine */
+
+/* Makes the next allocations fail, for tests: the n-th from now (n >= 1) and all after it; 0 switches it off. */
+void ga_mem_fail_after(long n);
+
+/* Arena: many small allocations with one lifetime (a parsed file, a compiled template). Not thread-safe. */
+typedef struct ga_arena_chunk ga_arena_chunk;
+typedef struct ga_arena {
+  ga_arena_chunk *chunks; /* newest first */
+  size_t used, size;      /* of the newest chunk */
+  size_t total_bytes;     /* handed out so far */
+  size_t limit_bytes;     /* 0 = none; GA_ERR_NOMEM beyond it, which bounds hostile input */
+} ga_arena;
+
+void ga_arena_init(ga_arena *arena, size_t limit_bytes);
+/* 16-byte aligned, zeroed; lives until ga_arena_free. */
+GA_NODISCARD ga_status ga_arena_alloc(ga_arena *arena, size_t bytes, void **out);
+/* Copy of n bytes with a NUL after them. */
+GA_NODISCARD ga_status ga_arena_strndup(ga_arena *arena, const char *s, size_t n, char **out);
+void ga_arena_free(ga_arena *arena);
+
+#endif

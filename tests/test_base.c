@@ -1,0 +1,160 @@
+/* Status text, checked sizes, arena, small floats, hash, thread pool. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/half.h"
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "base/thread.h"
+
+static void test_error_text_names_context(void **state) {
+  (void)state;
+  assert_int_equal(ga_fail(GA_ERR_SHAPE, "k = %d", 7), GA_ERR_SHAPE);
+  assert_int_equal(ga_fail_in(GA_ERR_SHAPE, "gemm"), GA_ERR_SHAPE);
+  assert_string_equal(ga_error_text(), "gemm: k = 7");
+  assert_string_equal(ga_status_name(GA_ERR_CANCELLED), "GA_ERR_CANCELLED");
+  assert_string_equal(ga_status_name((ga_status)99), "unknown ga_status");
+}
+
+static void test_sizes(void **state) {
+  (void)state;
+  uint64_t out = 5;
+  assert_false(ga_mul_ok(UINT64_MAX, 2, &out));
+  assert_int_equal(out, 5);
+  assert_true(ga_mul_ok(1u << 20, 1u << 20, &out));
+  assert_int_equal(out, 1ull << 40);
+  assert_false(ga_add_ok(UINT64_MAX, 1, &out));
+}
+
+static void test_arena(void **state) {
+  (void)state;
+  ga_arena arena;
+  ga_arena_init(&arena, 1 << 20);
+  void *p, *q;
+  assert_int_equal(ga_arena_alloc(&arena, 3, &p), GA_OK);
+  assert_int_equal(ga_arena_alloc(&arena, 200000, &q), GA_OK);
+  assert_int_equal((uintptr_t)q % 16, 0);
+  assert_int_equal(ga_arena_alloc(&arena, 1 << 20, &q), GA_ERR_NOMEM);
+  assert_null(q);
+  ga_mem_fail_after(1);
+  assert_int_equal(ga_arena_alloc(&arena, 300000, &q), GA_ERR_NOMEM);
+  ga_mem_fail_after(0);
+  ga_arena_free(&arena);
+}
+
+/* Every f16 and bf16 survives a round trip; rounding agrees with the definition by doubles. */
+static void test_half_round_trip(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 0x10000; i++) {
+    float x = ga_f16_to_f32((ga_f16)i), y = ga_bf16_to_f32((ga_bf16)i);
+    if (!isnan(x)) assert_int_equal(ga_f32_to_f16(x), i);
+    else assert_true(isnan(ga_f16_to_f32(ga_f32_to_f16(x))));
+    if (!isnan(y)) assert_int_equal(ga_f32_to_bf16(y), i);
+    else assert_true(isnan(ga_bf16_to_f32(ga_f32_to_bf16(y))));
+  }
+}
+
+static void test_half_rounds_to_nearest(void **state) {
+  (void)state;
+  ga_rng rng;
+  ga_rng_seed(&rng, 1);
+  for (int i = 0; i < 200000; i++) {
+    float x = (float)(ga_rng_normal(&rng) * pow(2.0, (double)ga_rng_below(&rng, 40) - 30));
+    ga_f16 h = ga_f32_to_f16(x);
+    double err = fabs((double)ga_f16_to_f32(h) - (double)x);
+    if (fabsf(x) >= 65504) continue;
+    double up = fabs((double)ga_f16_to_f32((ga_f16)(h + 1)) - (double)x);
+    double down = (h & 0x7fff) ? fabs((double)ga_f16_to_f32((ga_f16)(h - 1)) - (double)x) : INFINITY;
+    assert_true(err <= up && err <= down);
+  }
+  assert_int_equal(ga_f32_to_f16(65519.0f), 0x7bff);
+  assert_int_equal(ga_f32_to_f16(65520.0f), 0x7c00);
+}
+
+static void check_tiny(float (*decode)(uint8_t), uint8_t (*encode)(float), int codes) {
+  for (int i = 0; i < codes; i++) {
+    float x = decode((uint8_t)i);
+    if (isfinite(x)) assert_int_equal(encode(x), i);
+  }
+}
+
+static void test_tiny_floats(void **state) {
+  (void)state;
+  check_tiny(ga_e4m3_to_f32, ga_f32_to_e4m3, 256);
+  check_tiny(ga_e5m2_to_f32, ga_f32_to_e5m2, 256);
+  check_tiny(ga_e2m1_to_f32, ga_f32_to_e2m1, 16);
+  assert_int_equal(ga_f32_to_e4m3(1e9f), 0x7e);
+  assert_int_equal(ga_f32_to_e2m1(2.5f), 4); /* tie between 2 and 3 goes to the even code: 2 */
+  assert_true(isnan(ga_e4m3_to_f32(ga_f32_to_e4m3(NAN))));
+  assert_float_equal(ga_e8m0_to_f32(127), 1.0f, 0);
+  assert_float_equal(ga_e8m0_to_f32(0), 0x1p-127f, 0);
+}
+
+/* FIPS 180-4 examples. */
+static void test_sha256(void **state) {
+  (void)state;
+  char hex[65];
+  ga_sha256 sha;
+  ga_sha256_init(&sha);
+  ga_sha256_update(&sha, "abc", 3);
+  ga_sha256_hex(&sha, hex);
+  assert_string_equal(hex, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  ga_sha256_init(&sha);
+  for (int i = 0; i < 1000000; i++) ga_sha256_update(&sha, "a", 1);
+  ga_sha256_hex(&sha, hex);
+  assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
+}
+
+typedef struct count_job {
+  ga_pool *pool;
+  atomic_llong sum;
+  atomic_int before;
+  atomic_int bad;
+} count_job;
+
+static void count_region(void *arg, int thread, int n_threads) {
+  (void)thread;
+  count_job *job = arg;
+  atomic_fetch_add(&job->before, 1);
+  ga_pool_barrier(job->pool);
+  if (atomic_load(&job->before) % n_threads) atomic_fetch_add(&job->bad, 1);
+  ga_pool_barrier(job->pool);
+  for (int64_t i; (i = ga_pool_next(job->pool)) < 100;) atomic_fetch_add(&job->sum, i);
+}
+
+static void test_pool(void **state) {
+  (void)state;
+  for (int n = 1; n <= 5; n++) {
+    ga_pool *pool;
+    assert_int_equal(ga_pool_create(n, &pool), GA_OK);
+    count_job job = {.pool = pool};
+    for (int round = 0; round < 200; round++) ga_pool_run(pool, count_region, &job);
+    assert_int_equal(atomic_load(&job.sum), 200 * 4950);
+    assert_int_equal(atomic_load(&job.bad), 0);
+    ga_pool_destroy(pool);
+  }
+  ga_pool *pool;
+  assert_int_equal(ga_pool_create(0, &pool), GA_ERR_ARG);
+  assert_null(pool);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_error_text_names_context),
+      cmocka_unit_test(test_sizes),
+      cmocka_unit_test(test_arena),
+      cmocka_unit_test(test_half_round_trip),
+      cmocka_unit_test(test_half_rounds_to_nearest),
+      cmocka_unit_test(test_tiny_floats),
+      cmocka_unit_test(test_sha256),
+      cmocka_unit_test(test_pool),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

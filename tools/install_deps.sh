@@ -1,0 +1,17 @@
+#!/bin/sh
+# Installs the Debian packages that the build and the tests need, if any is missing. Asks apt only then.
+set -eu
+packages="gcc libc6-dev cmake ninja-build pkg-config python3 libjansson-dev libutf8proc-dev libedit-dev
+libcurl4-openssl-dev libcmocka-dev"
+missing=""
+for p in $packages; do
+  dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"
+done
+[ -z "$missing" ] && exit 0
+echo "installing:$missing"
+sudo=""
+[ "$(id -u)" = 0 ] || sudo=sudo
+export DEBIAN_FRONTEND=noninteractive
+$sudo apt-get update -qq
+# shellcheck disable=SC2086
+$sudo apt-get install -y -qq $missing >/dev/null
