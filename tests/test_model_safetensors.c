@@ -296,7 +296,7 @@ static void test_qwen(void **state) {
   check_name(f, names[0], "blk.3.attn_k.bias");
   check_name(f, names[1], names[1]);
   ga_model_file_close(f);
-  assert_ok(open_model("{\"model_type\":\"qwen3\"," BASE ",\"head_dim\":128,"
+  assert_ok(open_model("{\"model_type\":\"qwen3\"," BASE ",\"head_dim\":128,\"partial_rotary_factor\":1.0,"
                        "\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}}",
                        2, names, &f));
   check_int(f, "qwen3.attention.key_length", 128);
@@ -373,7 +373,7 @@ static void test_gpt2_and_bert(void **state) {
   ga_model_file_close(f);
   assert_int_equal(mkdir(in_folder("1_Pooling"), 0777), 0);
   put_file_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}");
-  assert_ok(open_model("{\"model_type\":\"bert\"," BASE "}", 4, bert, &f));
+  assert_ok(open_model("{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"absolute\"}", 4, bert, &f));
   check_int(f, "bert.pooling_type", 2);
   check_int(f, "tokenizer.ggml.token_type_count", 2);
   assert_ok(ga_model_file_bool(f, "bert.attention.causal", &flag));
@@ -419,6 +419,10 @@ static void test_config_refused(void **state) {
   refuse_config("{\"model_type\":\"gemma3_text\",\"layer_types\":[\"odd\"]}", GA_ERR_UNSUPPORTED, "element 0 is 'odd'");
   refuse_config("{\"model_type\":\"gpt2\",\"n_embd\":-8,\"n_layer\":2,\"n_head\":2,\"vocab_size\":9}", GA_ERR_FORMAT,
                 "'n_embd' is -8");
+  refuse_config(
+      "{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"relative_key\"}", GA_ERR_UNSUPPORTED,
+      "'position_embedding_type': is another value; GA has only models where it is absent, null or \"absolute\"");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"partial_rotary_factor\":0.5}", GA_ERR_UNSUPPORTED, "null or 1");
   refuse_config("[]", GA_ERR_FORMAT, "/config.json: JSON is an array; must be an object");
   refuse_config("", GA_ERR_FORMAT, "/config.json: JSON, line 1");
   assert_error(open_model("{\"model_type\":\"llama\"," BASE "}", 2, twice, &f), GA_ERR_FORMAT,
