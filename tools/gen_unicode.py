@@ -23,7 +23,8 @@ WHITE_SPACE = {0x20, 0x85, 0xA0, 0x1680, 0x2028, 0x2029, 0x202F, 0x205F, 0x3000,
 
 def flags(code):
     category = unicodedata.category(chr(code))
-    bits = {"L": LETTER, "N": NUMBER, "M": MARK, "P": PUNCT, "C": OTHER}.get(category[0], 0)
+    category = "" if category == "Cn" else category
+    bits = {"L": LETTER, "N": NUMBER, "M": MARK, "P": PUNCT, "C": OTHER}.get(category[:1], 0)
     return bits | (NONSPACING if category == "Mn" else 0) | (SPACE if code in WHITE_SPACE else 0)
 
 

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "model/tok_merge.h"
+#include "model/unicode.h"
 
 /* "left right" as tokens; false when one of the three is none. The result's id is *made. */
 static bool merge_ids(const ga_tokenizer *tok, const ga_piece *merge, size_t space, char *raw, int32_t id[3]) {
@@ -83,7 +84,44 @@ static void bpe_word(tok_run *run, const char *text, size_t bytes) {
     if (sym->id[i] >= 0) tok_emit(run, sym->id[i]);
 }
 
+/* Bytes of `text` before the first that starts no well-formed sequence. */
+static size_t valid_prefix(const uint8_t *s, size_t n) {
+  size_t i = 0;
+  for (uint64_t word; i < n;) {
+    if (n - i >= 8 && (memcpy(&word, s + i, 8), !(word & 0x8080808080808080u))) {
+      i += 8;
+      continue;
+    }
+    int len = ga_utf8_length(s + i, n - i);
+    if (len == 0) break;
+    i += (size_t)len;
+  }
+  return i;
+}
+
+/* Models are trained on text, so each byte that is none becomes U+FFFD, in run->buffer. NULL when there is no memory. */
+static const char *bpe_normalise(tok_run *run, const char *text, size_t *bytes) {
+  const uint8_t *s = (const uint8_t *)text;
+  size_t n = *bytes, i = valid_prefix(s, n), made = 0;
+  if (i == n) return text;
+  if (!tok_run_buffer(run, 3 * n)) return NULL;
+  for (i = 0; i < n;) {
+    size_t good = valid_prefix(s + i, n - i);
+    memcpy(run->buffer + made, s + i, good);
+    made += good;
+    i += good;
+    if (i == n) break;
+    memcpy(run->buffer + made, "\xEF\xBF\xBD", 3);
+    made += 3;
+    i++;
+  }
+  *bytes = made;
+  return run->buffer;
+}
+
 void tok_bpe_encode(tok_run *run, const char *text, size_t bytes) {
+  text = bpe_normalise(run, text, &bytes);
+  if (!text) return;
   tok_split split = ga_tok_split_start(run->tok->rule, text, bytes);
   tok_word word;
   for (size_t begin, end; run->status == GA_OK && ga_tok_split_next(&split, &begin, &end);) {

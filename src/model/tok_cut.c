@@ -23,11 +23,11 @@ static void mark_eog(ga_tokenizer *tok, const ga_vocab *vocab) {
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     const ga_piece *p = &vocab->tokens[id];
     if (p->bytes < 5 || (p->data[0] != '<' && p->data[0] != '_') || !is_eog_name(p)) continue;
-    tok->eog[id] = true;
+    tok->mark[id] |= TOK_MARK_EOG;
     tok->type[id] = GA_TOK_CONTROL;
   }
   for (int i = GA_TOK_EOS; i <= GA_TOK_EOM; i++)
-    if (tok->special[i] >= 0) tok->eog[tok->special[i]] = true;
+    if (tok->special[i] >= 0) tok->mark[tok->special[i]] |= TOK_MARK_EOG;
 }
 
 static bool is_cut(uint8_t type) { return type == GA_TOK_CONTROL || type == GA_TOK_USER || type == GA_TOK_UNKNOWN; }

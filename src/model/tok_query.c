@@ -34,4 +34,7 @@ int32_t ga_tokenizer_special(const ga_tokenizer *tok, ga_tok_special which) {
 
 bool ga_tokenizer_adds_bos(const ga_tokenizer *tok) { return tok && tok->add_bos; }
 bool ga_tokenizer_adds_eos(const ga_tokenizer *tok) { return tok && tok->add_eos; }
-bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id) { return is_token(tok, id) && tok->eog[id]; }
+
+bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id) {
+  return is_token(tok, id) && (tok->mark[id] & TOK_MARK_EOG);
+}

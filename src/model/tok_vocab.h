@@ -11,6 +11,8 @@
 
 #define TOK_SPECIALS 9
 #define TOK_RANK_NONE UINT32_MAX
+#define TOK_MARK_PLAIN 1u /* plain text can become this token */
+#define TOK_MARK_EOG 2u   /* ends generation */
 
 /* Open addressing with linear probing, at most half full. */
 typedef struct tok_slot {
@@ -60,7 +62,7 @@ struct ga_tokenizer {
   char *text;         /* what ids stand for, one after the other */
   uint32_t *start;    /* [n_tokens + 1] into text */
   uint8_t *type;      /* [n_tokens] */
-  bool *eog;          /* [n_tokens] */
+  uint8_t *mark;      /* [n_tokens] TOK_MARK_ bits */
   uint32_t *rank;     /* SPM: [n_tokens], lower merges first */
   uint32_t longest;   /* bytes of the longest piece in `map` */
   uint32_t longest_any;
@@ -147,8 +149,8 @@ GA_INLINE uint32_t tok_joint_hash(uint32_t left, uint32_t right) {
 
 /* Parts of ga_tokenizer_create, in this order. */
 GA_NODISCARD ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab);
-GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok);
 GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
+GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 

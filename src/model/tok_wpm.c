@@ -96,7 +96,7 @@ static void wpm_char(wpm_word *w, uint32_t cp, bool alone) {
   }
 }
 
-/* White space, or a character that cleaning drops: 0, U+FFFD (broken UTF-8 too) and \p{C}. */
+/* White space, or a character that cleaning drops: 0, U+FFFD (broken UTF-8 too), control and format. */
 static bool is_dropped(uint32_t cp, uint32_t class) {
   return cp == 0 || cp == GA_UC_REPLACEMENT || ((class & GA_UC_OTHER) && cp != '\t' && cp != '\n' && cp != '\r');
 }

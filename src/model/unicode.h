@@ -10,7 +10,7 @@
 #define GA_UC_MARK 4u        /* \p{M} */
 #define GA_UC_SPACE 8u       /* the White_Space property: \s */
 #define GA_UC_PUNCT 16u      /* \p{P} */
-#define GA_UC_OTHER 32u      /* \p{C}: control, format, surrogate, private use, unassigned */
+#define GA_UC_OTHER 32u      /* control, format, surrogate, private use; not: unassigned */
 #define GA_UC_NONSPACING 64u /* \p{Mn} */
 
 #define GA_UC_REPLACEMENT 0xFFFDu
