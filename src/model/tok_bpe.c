@@ -2,10 +2,9 @@
 #include "base/log.h"
 #include "base/status.h"
 #include "model/tok_merge.h"
-#include "model/unicode.h"
 
 /* "left right" as tokens; false when one of the three is none. The result's id is *made. */
-static bool merge_ids(const ga_tokenizer *tok, const ga_piece *merge, size_t space, char *raw, int32_t id[3]) {
+static bool merge_ids(const ga_tokenizer *tok, const ga_text *merge, size_t space, char *raw, int32_t id[3]) {
   size_t left, right;
   if (!tok_byte_decode(merge->data, space, raw, &left)) return false;
   if (!tok_byte_decode(merge->data + space + 1, merge->bytes - space - 1, raw + left, &right)) return false;
@@ -27,7 +26,7 @@ static void add_pair(tok_pairs *pairs, const int32_t id[3], uint32_t rank) {
 static ga_status longest_merge(const ga_vocab *vocab, size_t *most) {
   *most = 0;
   for (size_t i = 0; i < vocab->n_merges; i++) {
-    const ga_piece *m = &vocab->merges[i];
+    const ga_text *m = &vocab->merges[i];
     GA_REQUIRE(m->data && m->bytes >= 3 && memchr(m->data + 1, ' ', m->bytes - 1), GA_ERR_FORMAT,
                "tokenizer: merge %zu is not two tokens with a space between", i);
     if (m->bytes > *most) *most = m->bytes;
@@ -45,7 +44,7 @@ ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab) {
   memset(slots, 0xFF, size * sizeof(tok_pair));
   GA_TRY(ga_mem_alloc(most, "merge", &raw));
   for (size_t i = 0; i < vocab->n_merges; i++) {
-    const ga_piece *m = &vocab->merges[i];
+    const ga_text *m = &vocab->merges[i];
     size_t space = (size_t)((const char *)memchr(m->data + 1, ' ', m->bytes - 1) - m->data);
     int32_t id[3];
     if (merge_ids(tok, m, space, raw, id)) add_pair(&tok->pairs, id, (uint32_t)i);
@@ -84,44 +83,7 @@ static void bpe_word(tok_run *run, const char *text, size_t bytes) {
     if (sym->id[i] >= 0) tok_emit(run, sym->id[i]);
 }
 
-/* Bytes of `text` before the first that starts no well-formed sequence. */
-static size_t valid_prefix(const uint8_t *s, size_t n) {
-  size_t i = 0;
-  for (uint64_t word; i < n;) {
-    if (n - i >= 8 && (memcpy(&word, s + i, 8), !(word & 0x8080808080808080u))) {
-      i += 8;
-      continue;
-    }
-    int len = ga_utf8_length(s + i, n - i);
-    if (len == 0) break;
-    i += (size_t)len;
-  }
-  return i;
-}
-
-/* Models are trained on text, so each byte that is none becomes U+FFFD, in run->buffer. NULL when there is no memory. */
-static const char *bpe_normalise(tok_run *run, const char *text, size_t *bytes) {
-  const uint8_t *s = (const uint8_t *)text;
-  size_t n = *bytes, i = valid_prefix(s, n), made = 0;
-  if (i == n) return text;
-  if (!tok_run_buffer(run, 3 * n)) return NULL;
-  for (i = 0; i < n;) {
-    size_t good = valid_prefix(s + i, n - i);
-    memcpy(run->buffer + made, s + i, good);
-    made += good;
-    i += good;
-    if (i == n) break;
-    memcpy(run->buffer + made, "\xEF\xBF\xBD", 3);
-    made += 3;
-    i++;
-  }
-  *bytes = made;
-  return run->buffer;
-}
-
 void tok_bpe_encode(tok_run *run, const char *text, size_t bytes) {
-  text = bpe_normalise(run, text, &bytes);
-  if (!text) return;
   tok_split split = ga_tok_split_start(run->tok->rule, text, bytes);
   tok_word word;
   for (size_t begin, end; run->status == GA_OK && ga_tok_split_next(&split, &begin, &end);) {

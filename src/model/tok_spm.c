@@ -90,34 +90,21 @@ static void spm_word(tok_run *run, const char *text, size_t bytes) {
   }
 }
 
-/* Writes one byte or, for U+2581 and a space, one space. `claim`: bytes that the last lead byte still asks for. A space
- * within them, in broken UTF-8, is written out as the three bytes of U+2581: SentencePiece replaces spaces first and
- * cuts characters after that, so the broken character swallows part of it. */
-static size_t spm_put(char *out, char c, bool space, size_t *claim) {
-  if (space && *claim > 0) {
-    memcpy(out, "\xE2\x96\x81", 3);
-    *claim = *claim > 3 ? *claim - 3 : 0;
-    return 3;
-  }
-  *out = space ? ' ' : c;
-  *claim = *claim > 0 ? *claim - 1 : tok_char_bytes(out, 4) - 1;
-  return 1;
-}
-
 /* Into run->buffer: U+2581 means a space here too; a space in front when the model wants it; extra ones gone. */
 static size_t spm_normalise(tok_run *run, const char *text, size_t bytes) {
   const ga_tokenizer *tok = run->tok;
   bool squeeze = tok->remove_extra_whitespaces;
-  if (!tok_run_buffer(run, 2 * bytes + 1)) return 0; /* only a claimed space grows, and a lead byte comes before it */
+  if (!tok_run_buffer(run, bytes + 1)) return 0;
   char *out = run->buffer;
-  size_t n = 0, claim = 0;
+  size_t n = 0;
   if (tok->add_space_prefix) out[n++] = ' ';
   size_t first = n;
   for (size_t i = 0; i < bytes;) {
     bool mark = text[i] == '\xE2' && bytes - i >= 3 && !memcmp(text + i, "\xE2\x96\x81", 3);
-    bool space = mark || text[i] == ' ';
-    if (!(squeeze && space && (n == first || out[n - 1] == ' '))) n += spm_put(out + n, text[i], space, &claim);
+    char c = mark ? ' ' : text[i];
     i += mark ? 3 : 1;
+    if (squeeze && c == ' ' && (n == first || out[n - 1] == ' ')) continue;
+    out[n++] = c;
   }
   if (squeeze && n > first && out[n - 1] == ' ') n--;
   return squeeze && n == first ? 0 : n;

@@ -48,14 +48,14 @@ static int hex_digit(char c) {
 }
 
 /* "<0x41>" to 0x41, -1 for anything else. */
-static int byte_token_value(const ga_piece *p) {
+static int byte_token_value(const ga_text *p) {
   if (p->bytes != 6 || memcmp(p->data, "<0x", 3) != 0 || p->data[5] != '>') return -1;
   int high = hex_digit(p->data[3]), low = hex_digit(p->data[4]);
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
 /* What the token stands for, into out, which has room for its text. */
-static size_t decode_piece(ga_tok_kind kind, uint8_t type, const ga_piece *p, char *out) {
+static size_t decode_piece(ga_tok_kind kind, uint8_t type, const ga_text *p, char *out) {
   size_t n;
   int byte;
   bool plain = type == GA_TOK_NORMAL || type == GA_TOK_UNUSED;
@@ -81,7 +81,7 @@ static ga_status check_type(const ga_vocab *vocab, size_t id, uint8_t *type) {
 static ga_status total_text(const ga_vocab *vocab, size_t *total) {
   *total = 0;
   for (size_t i = 0; i < vocab->n_tokens; i++) {
-    const ga_piece *p = &vocab->tokens[i];
+    const ga_text *p = &vocab->tokens[i];
     GA_REQUIRE(p->data || p->bytes == 0, GA_ERR_ARG, "tokenizer: token %zu has no text but %zu bytes", i, p->bytes);
     GA_REQUIRE(p->bytes <= MAX_TEXT_BYTES - *total, GA_ERR_SHAPE, "tokenizer: tokens of more than %zu bytes",
                MAX_TEXT_BYTES);
@@ -118,7 +118,7 @@ ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab) {
 static void mark_plain(ga_tokenizer *tok, const ga_vocab *vocab) {
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     uint8_t type = tok->type[id];
-    const ga_piece *p = &vocab->tokens[id];
+    const ga_text *p = &vocab->tokens[id];
     if (type != GA_TOK_NORMAL && type != GA_TOK_USER && type != GA_TOK_UNUSED) continue;
     if (p->bytes == 0 || (tok->kind == GA_TOK_SPM && memchr(p->data, ' ', p->bytes))) continue;
     tok->mark[id] |= TOK_MARK_PLAIN;
@@ -173,6 +173,10 @@ static ga_status check_specials(ga_tokenizer *tok, const ga_vocab *v) {
                "tokenizer: %s token is %d; must be -1 or below %d", special_names[i], given[i], tok->n_tokens);
     tok->special[i] = given[i];
   }
+  GA_REQUIRE(v->eog || v->n_eog == 0, GA_ERR_ARG, "tokenizer: no eog");
+  for (size_t i = 0; i < v->n_eog; i++)
+    GA_REQUIRE(v->eog[i] >= 0 && v->eog[i] < tok->n_tokens, GA_ERR_ARG,
+               "tokenizer: end-of-generation token %zu is %d; must be 0 to %d", i, v->eog[i], tok->n_tokens - 1);
   return GA_OK;
 }
 

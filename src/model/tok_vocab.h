@@ -129,7 +129,8 @@ GA_INLINE const tok_pair *tok_pairs_find(const tok_pairs *pairs, int32_t left, i
   }
 }
 
-/* Length of the character at s as SentencePiece cuts text: by the lead byte alone, never past the end. */
+/* Length of the character at s by its lead byte alone, never past the end: text is valid UTF-8 here, but a token of a
+ * vocabulary need not be. */
 GA_INLINE size_t tok_char_bytes(const char *s, size_t n) {
   uint8_t lead = (uint8_t)*s;
   size_t len = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
