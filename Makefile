@@ -1,6 +1,7 @@
 # The front door. CMake is the build underneath; `make help` lists what there is.
 BUILD := build
 JOBS  := $(shell nproc)
+QUESTION := What is the capital of France, and what is it famous for?
 
 .PHONY: all help deps build lean test asan tsan fuzz demo bench format clean install
 
@@ -21,6 +22,13 @@ deps:
 build: deps
 	@cmake --preset release >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: deps
+	@GA_WITH_PIP=1 tools/install_deps.sh
+	@cmake --preset lean >/dev/null
+	@cmake --build build-lean -j $(JOBS)
+	@build-lean/ga pull smollm2-135m >/dev/null
+	@build-lean/ga run --temp 0 "$(QUESTION)"
 
 lean: deps
 	@cmake --preset lean >/dev/null

@@ -48,6 +48,7 @@ const char *ga_arch_name(ga_arch arch);
 typedef struct ga_caps {
   uint32_t archs; /* bit 1 << ga_arch */
   int32_t threads;
+  bool host_memory;       /* device pointers are host pointers: weights may stay where the file is mapped */
   int32_t sms;            /* GPU multiprocessors, 0 on a CPU */
   uint32_t smem_bytes;    /* shared memory a block may use */
   uint64_t memory_bytes;
