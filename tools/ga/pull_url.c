@@ -17,23 +17,11 @@ typedef struct download {
   FILE *file;
   CURL *curl;
   uint64_t start; /* bytes that an earlier try left */
-  bool checked;
   int write_errno;
 } download;
 
-/* A server that ignores the range sends the whole file: then start again from nothing. */
-static bool check_start(download *d) {
-  long code = 0;
-  (void)curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &code);
-  d->checked = true;
-  if (!d->start || code != 200) return true;
-  d->start = 0;
-  return !fseek(d->file, 0, SEEK_SET) && !ftruncate(fileno(d->file), 0);
-}
-
 static size_t on_bytes(char *data, size_t each, size_t n, void *user) {
   download *d = user;
-  if (!d->checked && !check_start(d)) return 0;
   size_t wrote = fwrite(data, 1, each * n, d->file);
   if (wrote != each * n) d->write_errno = errno;
   return wrote;
@@ -68,6 +56,12 @@ static ga_status perform(download *d, const char *url, const char *part) {
              !curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)d->start);
   GA_REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
   CURLcode rc = curl_easy_perform(c);
+  if (rc == CURLE_RANGE_ERROR) { /* a server without ranges: from the beginning */
+    d->start = 0;
+    GA_REQUIRE(!ftruncate(fileno(d->file), 0), GA_ERR_IO, "%s: %s", part, strerror(errno));
+    (void)curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)0);
+    rc = curl_easy_perform(c);
+  }
   if (rc == CURLE_ABORTED_BY_CALLBACK) return ga_fail(GA_ERR_CANCELLED, "download stopped; %s is kept, the same command goes on", part);
   if (rc == CURLE_WRITE_ERROR && d->write_errno) return ga_fail(GA_ERR_IO, "%s: %s", part, strerror(d->write_errno));
   long code = 0;
