@@ -500,40 +500,46 @@ static void test_paths(void **state) {
   ga_model_file_close(NULL);
 }
 
-/* The two models that the demo and the other tests use. */
+typedef struct real_model {
+  const char *file, *arch, *last;
+  int64_t tensors, width;
+} real_model;
+
+static void check_real_model(const char *path, const real_model *want) {
+  ga_model_file *file;
+  ga_text arch;
+  char key[64];
+  int64_t width;
+  assert_ok(ga_model_file_open(path, &file));
+  assert_int_equal(ga_model_file_tensor_count(file), want->tensors);
+  assert_ok(ga_model_file_text(file, "general.architecture", &arch));
+  assert_int_equal(arch.bytes, strlen(want->arch));
+  assert_memory_equal(arch.data, want->arch, arch.bytes);
+  (void)snprintf(key, sizeof key, "%s.embedding_length", want->arch);
+  assert_ok(ga_model_file_int(file, key, 1, 1 << 20, &width));
+  assert_int_equal(width, want->width);
+  assert_non_null(ga_model_file_find(file, "token_embd.weight"));
+  assert_non_null(ga_model_file_find(file, want->last));
+  ga_model_file_close(file);
+}
+
+/* The models that the demo and other tests use, where they have been fetched. */
 static void test_real_models(void **state) {
-  static const struct {
-    const char *file, *arch;
-    int64_t tensors, width;
-  } models[] = {{"SmolLM2-135M-Instruct.Q4_1.gguf", "llama", 272, 576},
-                {"gemma-3-270m-q4_k_m.gguf", "gemma3", 236, 640}};
-  const char *home = getenv("HOME"), *folder = getenv("GA_MODELS");
+  static const real_model models[] = {{"SmolLM2-135M-Instruct.Q4_1.gguf", "llama", "blk.29.ffn_down.weight", 272, 576},
+                                      {"gemma-3-270m-q4_k_m.gguf", "gemma3", "blk.17.post_ffw_norm.weight", 236, 640},
+                                      {"all-MiniLM-L6-v2", "bert", "blk.5.layer_output_norm.bias", 104, 384}};
+  const char *home = getenv("HOME"), *given = getenv("GA_MODELS");
+  char folder[256], path[512];
   int opened = 0;
   (void)state;
+  (void)snprintf(folder, sizeof folder, "%s%s", given ? given : home ? home : "", given ? "" : "/.cache/ga/models");
   for (size_t i = 0; i < GA_COUNT_OF(models); i++) {
-    char path[512], key[64];
-    ga_model_file *file;
-    ga_text arch;
-    int64_t width;
-    (void)snprintf(path, sizeof path, "%s%s/%s",
-                   folder ? folder
-                   : home ? home
-                          : "",
-                   folder ? "" : "/.cache/ga/models", models[i].file);
+    (void)snprintf(path, sizeof path, "%s/%s", folder, models[i].file);
     if (access(path, R_OK)) {
       print_message("skipped: no %s\n", path);
       continue;
     }
-    assert_ok(ga_model_file_open(path, &file));
-    assert_int_equal(ga_model_file_tensor_count(file), models[i].tensors);
-    assert_ok(ga_model_file_text(file, "general.architecture", &arch));
-    assert_int_equal(arch.bytes, strlen(models[i].arch));
-    assert_memory_equal(arch.data, models[i].arch, arch.bytes);
-    (void)snprintf(key, sizeof key, "%s.embedding_length", models[i].arch);
-    assert_ok(ga_model_file_int(file, key, 1, 1 << 20, &width));
-    assert_int_equal(width, models[i].width);
-    assert_non_null(ga_model_file_find(file, "token_embd.weight"));
-    ga_model_file_close(file);
+    check_real_model(path, &models[i]);
     opened++;
   }
   if (!opened) skip();

@@ -535,15 +535,42 @@ static void test_st_memory_runs_out(void **state) {
   json_set_alloc_funcs(malloc, free);
 }
 
+static ga_status open_test_folder(ga_model_file *file) {
+  return ga_hf_open_folder(file, test_folder);
+}
+
+static void test_st_arena_runs_out(void **state) {
+  static const char *const names[] = {"model.norm.weight", "lm_head.weight"};
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_model("{\"model_type\":\"gemma3_text\",\"eos_token_id\":[1,2],\"layer_types\":[\"full_attention\"]}",
+                       2, names, &f));
+  ga_model_file_close(f);
+  assert_every_arena_failure(open_test_folder);
+  assert_int_equal(unlink(in_folder("model.safetensors")), 0);
+  put_st("m-1.safetensors", "{\"__metadata__\":{\"a\":\"b\"}," ENTRY("x", "U8", "1", 0, 1) "}", 1);
+  put_st("m-2.safetensors", "{" ENTRY("lm_head.weight", "U8", "1", 0, 1) "}", 1);
+  write_index("\"lm_head.weight\":\"m-2.safetensors\",\"x\":\"m-1.safetensors\"");
+  assert_every_arena_failure(open_test_folder);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_one_file),       cmocka_unit_test(test_every_st_dtype),
-      cmocka_unit_test(test_header_rules),   cmocka_unit_test(test_header_form),
-      cmocka_unit_test(test_deep_json),      cmocka_unit_test(test_st_truncations_and_bits),
-      cmocka_unit_test(test_llama),          cmocka_unit_test(test_qwen),
-      cmocka_unit_test(test_gemma3),         cmocka_unit_test(test_gpt2_and_bert),
-      cmocka_unit_test(test_config_refused), cmocka_unit_test(test_tables_fit),
-      cmocka_unit_test(test_index),          cmocka_unit_test(test_st_memory_runs_out),
+      cmocka_unit_test(test_one_file),
+      cmocka_unit_test(test_every_st_dtype),
+      cmocka_unit_test(test_header_rules),
+      cmocka_unit_test(test_header_form),
+      cmocka_unit_test(test_deep_json),
+      cmocka_unit_test(test_st_truncations_and_bits),
+      cmocka_unit_test(test_llama),
+      cmocka_unit_test(test_qwen),
+      cmocka_unit_test(test_gemma3),
+      cmocka_unit_test(test_gpt2_and_bert),
+      cmocka_unit_test(test_config_refused),
+      cmocka_unit_test(test_tables_fit),
+      cmocka_unit_test(test_index),
+      cmocka_unit_test(test_st_memory_runs_out),
+      cmocka_unit_test(test_st_arena_runs_out),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
