@@ -99,6 +99,31 @@ static void test_scalars(void **state) {
   }
 }
 
+/* Every entry of one file into another: the same bytes. */
+static void test_copy(void **state) {
+  uint8_t bytes[2][2048];
+  size_t n[2];
+  (void)state;
+  ga_gguf_writer *w = new_writer(3, 0);
+  put_scalars(w);
+  ga_gguf_put_array(w, "list", GA_META_I16, 2, "\1\2\3\4");
+  finish(w, "from.gguf");
+  ga_model_file *file = open_file("from.gguf");
+  w = new_writer(3, 0);
+  for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) ga_gguf_put_meta(w, ga_model_file_meta_at(file, i));
+  finish(w, "to.gguf");
+  ga_model_file_close(file);
+  for (int i = 0; i < 2; i++) {
+    FILE *f = fopen(in_folder(i ? "to.gguf" : "from.gguf"), "rb");
+    assert_non_null(f);
+    n[i] = fread(bytes[i], 1, sizeof bytes[i], f);
+    assert_int_equal(fclose(f), 0);
+  }
+  assert_in_range(n[0], 200, sizeof bytes[0] - 1);
+  assert_int_equal(n[0], n[1]);
+  assert_memory_equal(bytes[0], bytes[1], n[0]);
+}
+
 static void test_getters_name_what_is_wrong(void **state) {
   int64_t n = 77;
   double x = 77;
@@ -547,12 +572,19 @@ static void test_real_models(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_scalars),          cmocka_unit_test(test_getters_name_what_is_wrong),
-      cmocka_unit_test(test_number_arrays),    cmocka_unit_test(test_text_arrays),
-      cmocka_unit_test(test_ints_per_layer),   cmocka_unit_test(test_every_dtype),
-      cmocka_unit_test(test_tensor_lookup),    cmocka_unit_test(test_split),
-      cmocka_unit_test(test_split_refused),    cmocka_unit_test(test_writer_refuses),
-      cmocka_unit_test(test_writer_is_atomic), cmocka_unit_test(test_paths),
+      cmocka_unit_test(test_scalars),
+      cmocka_unit_test(test_copy),
+      cmocka_unit_test(test_getters_name_what_is_wrong),
+      cmocka_unit_test(test_number_arrays),
+      cmocka_unit_test(test_text_arrays),
+      cmocka_unit_test(test_ints_per_layer),
+      cmocka_unit_test(test_every_dtype),
+      cmocka_unit_test(test_tensor_lookup),
+      cmocka_unit_test(test_split),
+      cmocka_unit_test(test_split_refused),
+      cmocka_unit_test(test_writer_refuses),
+      cmocka_unit_test(test_writer_is_atomic),
+      cmocka_unit_test(test_paths),
       cmocka_unit_test(test_real_models),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
