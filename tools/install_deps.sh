@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs the Debian packages that the build and the tests need, if any is missing. Asks apt only then.
 set -eu
-packages="gcc libc6-dev cmake ninja-build pkg-config python3 libjansson-dev libutf8proc-dev libedit-dev
+packages="gcc g++ libc6-dev cmake ninja-build pkg-config python3 libjansson-dev libutf8proc-dev libedit-dev
 libcurl4-openssl-dev libcmocka-dev"
 missing=""
 for p in $packages; do
