@@ -57,7 +57,7 @@ http://example.org/a?b=c&d=%20e#f ftp://x.y/z mailto:a@b.c 192.168.0.1 ::1 2026-
 CODE = r"""int main(int argc, char **argv) { return argc > 1 ? atoi(argv[1]) : 0; }
 static inline uint32_t rotl(uint32_t x, int r) { return (x << r) | (x >> (32 - r)); }
 for (size_t i = 0; i < n; ++i) sum += a[i] * b[i]; /* dot */
-	if (p == NULL || *p != '\0') goto fail;
+<TAB>if (p == NULL || *p != '\0') goto fail;
 #define MAX(a, b) ((a) > (b) ? (a) : (b))
 typedef struct { float x, y, z; } vec3; // three
 printf("%-10s|%5.2f%%\n", name, 100.0 * part / total);
@@ -78,12 +78,12 @@ find . -name '*.c' -print0 | xargs -0 grep -nE '\b(ga_[a-z_]+)\(' > "$OUT" 2>&1
 git commit -m "base: fix the thing" --amend && git push --force-with-lease origin HEAD
 \begin{equation} \int_0^\infty e^{-x^2}\,dx = \frac{\sqrt{\pi}}{2} \end{equation}
 movaps xmm0, [rsi+16*rcx]    ; load
-.L3:	vfmadd231ps	%zmm0, %zmm1, %zmm2
+.L3:<TAB>vfmadd231ps<TAB>%zmm0, %zmm1, %zmm2
 - [ ] **bold** _it_ `code` [link](url) ~~no~~ | a | b |
 key: value  # comment
   - item: "quoted: yes"
 [section.sub]
-regex = ^(?:[a-z0-9]+(?:-[a-z0-9]+)*)$"""
+regex = ^(?:[a-z0-9]+(?:-[a-z0-9]+)*)$""".replace("<TAB>", "\t")
 BLOCKS = [(0x20, 0x7f), (0xa0, 0x250), (0x250, 0x370), (0x370, 0x400), (0x400, 0x530), (0x590, 0x600), (0x600, 0x700),
           (0x900, 0xa00), (0xe00, 0xe80), (0x1100, 0x1200), (0x1e00, 0x2000), (0x2000, 0x2070), (0x2070, 0x2200),
           (0x2200, 0x2800), (0x3000, 0x3100), (0x3400, 0x3500), (0x4e00, 0x9fa6), (0xac00, 0xd7a4), (0xf900, 0xfb00),
@@ -144,7 +144,8 @@ def generate(english, rng):
             raw[i:i] = bad
         return bytes(raw)
 
-    yield from ("", " ", "  ", "\n", "\n\n", "\t", "a", "A", "0", "'", "\u00e9", "e\u0301", "\u4e2d", "\U0001f600", "\0", "\ufffd", " \n ", "\n \n", "\r\n\r\n")
+    yield from ("", " ", "  ", "\n", "\n\n", "\t", "a", "A", "0", "'", "\u00e9", "e\u0301",
+                 "\u4e2d", "\U0001f600", "\0", "\ufffd", " \n ", "\n \n", "\r\n\r\n")
     for n in (2, 3, 4, 7, 8, 15, 16, 17, 31, 32, 33, 63, 64, 100, 255, 400):
         for s in (" ", "\n", "\t", "\r\n", " \n", "\u3000", "a", "=", "1", "\u4e2d", "\u2581", "\U0001f600", "\u0301"):
             yield s * n
@@ -172,7 +173,8 @@ def generate(english, rng):
         yield rng.choice(["", " "]).join(number() for _ in range(rng.randint(1, 6)))
     for _ in range(900):
         i = rng.randrange(len(code))
-        yield rng.choice(["", "    ", "\t\t"]) + rng.choice(["\n", "\n    ", "\n\t", " "]).join(code[i:i + rng.randint(1, 3)])[:rng.randint(10, 160)]
+        indent = rng.choice(["", "    ", "\t\t"])
+        yield indent + rng.choice(["\n", "\n    ", "\n\t", " "]).join(code[i:i + rng.randint(1, 3)])[:rng.randint(10, 160)]
     for _ in range(900):
         w = rng.choice(world)
         i = rng.randrange(len(w))

@@ -17,7 +17,8 @@ SENTENCES = [
     "A woman watches TV.", "The new movie is so great!", "Do you like pizza?", "", "a", "GPU kernels hide memory latency.",
     "Attention is all you need.", "Ein Mann spielt Gitarre.", "我喜欢意大利面。", "Москва — столица России.", "café CAFÉ cafe\u0301",
     "I love this! 😀🎉", "def f(x): return x ** 2  # square", "1234567890 3.14159 -42",
-    "In a hole in the ground there lived a hobbit, and it was a comfortable one: " + "it had a round door, a long hall and many rooms. " * 12,
+    "The house at the end of the lane was older than the lane itself: "
+    + "it had a green door, a narrow hall and many rooms. " * 12,
 ]
 ERF = np.vectorize(math.erf, otypes=[float])
 
