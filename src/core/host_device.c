@@ -74,6 +74,7 @@ ga_status ga_host_device_create(const char *name, int threads, ga_device **out) 
   device->ops = &host_ops;
   (void)snprintf(device->name, sizeof device->name, "%s", name);
   device->caps.threads = threads > 0 ? threads : ga_cpu_count();
+  device->caps.host_memory = true;
   device->caps.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   ga_status status = ga_pool_create(device->caps.threads, &device->pool);
   if (status != GA_OK) {

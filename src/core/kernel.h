@@ -48,6 +48,7 @@ const char *ga_arch_name(ga_arch arch);
 typedef struct ga_caps {
   uint32_t archs; /* bit 1 << ga_arch */
   int32_t threads;
+  bool host_memory;       /* device pointers are host pointers: weights may stay where the file is mapped */
   int32_t sms;            /* GPU multiprocessors, 0 on a CPU */
   uint32_t smem_bytes;    /* shared memory a block may use */
   uint64_t memory_bytes;
@@ -57,7 +58,8 @@ typedef struct ga_caps {
 typedef enum ga_kernel_flags {
   GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
   GA_KERNEL_TEACHING = 2, /* never chosen */
-  GA_KERNEL_Q8_ACT = 4    /* rounds activations to 8 bits: checked against that bound */
+  GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
+  GA_KERNEL_BF16 = 8      /* rounds weights and activations to bf16: checked against that bound */
 } ga_kernel_flags;
 
 typedef struct ga_kernel ga_kernel;

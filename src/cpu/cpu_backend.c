@@ -6,6 +6,7 @@
 #include "core/host_device.h"
 #include "core/rows.h"
 #include "cpu/cpu.h"
+#include "cpu/gemm_rows.h"
 
 /* --- legality of rows --- */
 
@@ -19,6 +20,7 @@ static const ga_kernel rows[] = {
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_, .score = score_, \
          .tolerance = tolerance_),
 #include "cpu/layer.def"
+#include "cpu/gemm.def"
 #undef GA_CPU
 };
 

@@ -1,3 +1,4 @@
+#include "base/rng.h"
 #include "op/op.h"
 
 static ga_status complete(ga_sample_desc *d) {
@@ -23,3 +24,11 @@ static ga_status check_io(const ga_sample_desc *d, const ga_sample_io *io) {
 }
 
 GA_DEFINE_OP(sample);
+
+_Static_assert(sizeof(ga_rng) == 4 * sizeof(uint64_t), "ga_sample_io.rng is a ga_rng");
+
+void ga_sample_seed(uint64_t *rng, uint64_t seed) {
+  ga_rng state;
+  ga_rng_seed(&state, seed);
+  for (int i = 0; i < 4; i++) rng[i] = state.s[i];
+}

@@ -1,4 +1,4 @@
-/* Plain element types as doubles. Block types are in ref_dequant.c. */
+/* Element types as doubles. The formulas of block types are in ref_dequant.c. */
 #include <math.h>
 #include <string.h>
 
@@ -6,6 +6,9 @@
 #include "ref/ref.h"
 
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i) {
+  const ga_dtype_traits *t = ga_dtype_info(dtype);
+  if (t && t->is_quant)
+    return ga_ref_load_block(dtype, (const uint8_t *)data + i / t->block_elems * t->block_bytes, (int)(i % t->block_elems));
   switch (dtype) {
   case GA_F32: return (double)((const float *)data)[i];
   case GA_F64: return ((const double *)data)[i];
