@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fails on text that does not belong in a tree that others read: paths of one machine, notes without an issue,
-tabs and blanks at line ends, lines that no screen holds. Usage: check_words.py [ROOT]"""
+tabs and blanks at line ends, lines that no screen holds, built files. Usage: check_words.py [ROOT]"""
 import re
 import subprocess
 import sys
@@ -13,6 +13,7 @@ RULES = [
     (re.compile(r"^(<{7}|>{7}|={7}$)"), "a merge conflict"),
 ]
 CODE_RULES = [(re.compile(r"\t"), "a tab"), (re.compile(r"^.{141,}"), "more than 140 characters")]
+BUILT = {".o", ".a", ".so", ".whl", ".pyc", ".cubin", ".exe", ".gguf"}
 CODE = {".c", ".h", ".cu", ".cuh", ".py"}
 TEXT = CODE | {".md", ".txt", ".cmake", ".sh", ".def", ".json", ".yml"}
 
@@ -23,6 +24,9 @@ def main():
     bad = 0
     for name in names:
         path = root / name
+        if path.suffix in BUILT:
+            print(f"{name}: a built file")
+            bad += 1
         if path.suffix not in TEXT or "data" in Path(name).parts or name.startswith("tools/check_words") or not path.exists():
             continue
         rules = RULES + (CODE_RULES if path.suffix in CODE else [])
