@@ -2,7 +2,11 @@
 
 
 def escape(raw):
-    """Bytes to one printable line: backslash, newline, CR, tab and other control bytes escaped, UTF-8 kept."""
-    s = raw if isinstance(raw, str) else raw.decode("utf-8", "backslashreplace")
+    """Bytes or str to one printable line: backslash, control bytes and bytes that are not UTF-8 escaped, the rest kept."""
+    s = raw if isinstance(raw, str) else raw.decode("utf-8", "surrogateescape")
     s = s.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\t", "\\t")
-    return "".join(c if ord(c) >= 32 and ord(c) != 127 else f"\\x{ord(c):02x}" for c in s)
+    out = ""
+    for c in s:
+        o = ord(c)
+        out += f"\\x{o & 0xff:02x}" if o < 32 or o == 127 or 0xdc80 <= o <= 0xdcff else c
+    return out
