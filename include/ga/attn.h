@@ -1,7 +1,9 @@
 /* GA, exact attention: O = softmax(scale * Q K^T + mask) V, O(N) memory.
  *
  *   Q [batch, q, q_heads, head_dim]   K [batch, kv, kv_heads, head_dim]   V [batch, kv, kv_heads, v_dim]
- *   O [batch, q, q_heads, v_dim]      LSE [batch, q_heads, q] = log sum exp of the scaled, masked logits
+ *   O [batch, q, q_heads, v_dim]      LSE [batch, q_heads, q] = log sum exp of the scaled, masked logits and the sink
+ *
+ * LSE is contiguous with q = max_q; with VARLEN entries past a sequence's own length are not written.
  *
  * Layouts by strides. Query head h reads KV head h / (q_heads / kv_heads): GQA, MQA.
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi (2108.12409).
@@ -21,7 +23,7 @@ typedef enum ga_attn_flags {
   GA_ATTN_PAGED = 4,    /* K and V are pages [page, page_size, kv_heads, dim]; page_table maps; kv_len gives lengths */
   GA_ATTN_SINKS = 8,    /* a learned logit per query head joins the softmax without a value */
   GA_ATTN_ALIBI = 16,   /* logit += slope[h] * (j - (i + n_kv - n_q)) */
-  GA_ATTN_LSE = 32      /* write LSE; rows that see no key get -infinity and O = 0 */
+  GA_ATTN_LSE = 32      /* write LSE; rows that see no key get -infinity and O = 0, sink or not */
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
@@ -32,16 +34,17 @@ typedef struct ga_attn_desc {
   int32_t head_dim, v_dim; /* v_dim 0 = head_dim */
   int32_t q_dtype, kv_dtype, o_dtype; /* ga_dtype */
   uint32_t flags;          /* ga_attn_flags */
-  int32_t window;          /* 0 = none; else query at position p sees keys with p - window < j (causal side) */
+  int32_t window;          /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window (causal side only) */
   int32_t page_size;       /* tokens per page, with PAGED */
   float scale;             /* 0 = 1 / sqrt(head_dim) */
-  float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before masks */
+  float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
 } ga_attn_desc;
 #define GA_ATTN_DESC_INIT \
   {.struct_size = sizeof(ga_attn_desc), .batch = 1, .q_dtype = GA_F32, .kv_dtype = GA_F32, .o_dtype = GA_F32}
 
 typedef struct ga_attn_strides {
-  int64_t batch, token, head; /* elements; the last dimension is contiguous. PAGED K, V: batch = page */
+  /* Elements; the last dimension is contiguous. PAGED K, V: batch = page. Block types: multiples of the block. */
+  int64_t batch, token, head;
 } ga_attn_strides;
 
 typedef struct ga_attn_io {

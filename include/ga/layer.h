@@ -101,7 +101,7 @@ typedef struct ga_add_io {
   void *y;           /* may be x or b */
 } ga_add_io;
 
-/* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros. */
+/* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros, log-softmax of it -infinity. */
 typedef struct ga_softmax_desc {
   size_t struct_size;
   int64_t rows, width;
@@ -144,7 +144,7 @@ typedef struct ga_kv_store_desc {
 #define GA_KV_STORE_DESC_INIT {.struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16}
 typedef struct ga_kv_store_io {
   const void *k, *v;
-  const int32_t *slot; /* [tokens], -1 = do not store */
+  const int32_t *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
   void *k_cache, *v_cache;
 } ga_kv_store_io;
 

@@ -12,6 +12,13 @@ GA_DECLARE_REF(add);
 GA_DECLARE_REF(gemm);
 GA_DECLARE_REF(embed);
 GA_DECLARE_REF(convert);
+GA_DECLARE_REF(norm);
+GA_DECLARE_REF(rope);
+GA_DECLARE_REF(act);
+GA_DECLARE_REF(softmax);
+GA_DECLARE_REF(kv_store);
+GA_DECLARE_REF(attn);
+GA_DECLARE_REF(sample);
 
 /* Element i of a contiguous array of any type, as a double. Block types: i counts elements. */
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
