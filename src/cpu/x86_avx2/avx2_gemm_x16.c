@@ -7,6 +7,9 @@
 #include "cpu/x86_avx2/x16_avx2.h"
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
+/* Bytes ahead of the record that are asked for, as in avx512_gemm_x16.c. */
+#define AHEAD 2048
+
 GA_INLINE __m256i four(const ga_x16_act *x, int t) {
   int32_t q;
   memcpy(&q, x->q + 4 * t, sizeof q);
@@ -43,6 +46,7 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
   __m256 sum[4][2];
   GA_UNROLL for (int c = 0; c < cols; c++) sum[c][0] = sum[c][1] = _mm256_setzero_ps();
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
+    GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
     GA_UNROLL for (int part = 0; part < 2; part++) {
       y8_block w;
       load(panel + b / group * head_bytes, record, b % group, part, &w);
