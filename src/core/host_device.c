@@ -43,7 +43,9 @@ static ga_status host_stream_create(ga_device *device, ga_stream **out) {
   return GA_OK;
 }
 
-static void host_stream_destroy(ga_stream *stream) { ga_mem_free(stream); }
+static void host_stream_destroy(ga_stream *stream) {
+  ga_mem_free(stream);
+}
 
 static ga_status host_stream_sync(ga_stream *stream) {
   (void)stream;
@@ -74,6 +76,7 @@ ga_status ga_host_device_create(const char *name, int threads, ga_device **out) 
   device->ops = &host_ops;
   (void)snprintf(device->name, sizeof device->name, "%s", name);
   device->caps.threads = threads > 0 ? threads : ga_cpu_count();
+  device->caps.host_memory = true;
   device->caps.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
   ga_status status = ga_pool_create(device->caps.threads, &device->pool);
   if (status != GA_OK) {

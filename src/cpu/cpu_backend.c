@@ -7,6 +7,7 @@
 #include "core/rows.h"
 #include "cpu/cpu.h"
 #include "cpu/cpu_layer.h"
+#include "cpu/gemm_rows.h"
 
 static const ga_kernel rows[] = {
 #define GA_CPU(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, score_, tolerance_)                       \
@@ -16,6 +17,7 @@ static const ga_kernel rows[] = {
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_, .workspace = workspace_, \
          .score = score_, .tolerance = tolerance_),
 #include "cpu/layer.def"
+#include "cpu/gemm.def"
 #undef GA_CPU_SPACE
 #undef GA_CPU
 };

@@ -307,6 +307,22 @@ static ga_status write_temp(const ga_gguf_writer *w, const char *temp) {
   return status;
 }
 
+/* Reads the finished file as a reader would: what it refuses (names that are there twice) was not known before. */
+static ga_status parse_temp(ga_model_file *file, const char *temp) {
+  GA_TRY(ga_model_store_parts(file, 1));
+  GA_TRY(ga_model_store_map(file, 0, temp));
+  GA_TRY(ga_gguf_parse(&file->arena, &file->parts[0]));
+  return ga_model_store_join(file, NULL);
+}
+
+static ga_status verify_temp(const char *temp) {
+  ga_model_file *file = NULL;
+  GA_TRY(ga_model_store_create(GA_MODEL_GGUF, &file));
+  ga_status status = parse_temp(file, temp);
+  ga_model_file_close(file);
+  return status;
+}
+
 ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
   static atomic_uint serial;
   char temp[4096];
@@ -314,6 +330,7 @@ ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
   int n = snprintf(temp, sizeof temp, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
   GA_REQUIRE(n > 0 && (size_t)n < sizeof temp, GA_ERR_ARG, "gguf writer: path of %zu bytes; too long", strlen(path));
   ga_status status = write_temp(w, temp);
+  if (status == GA_OK) status = verify_temp(temp);
   if (status == GA_OK && rename(temp, path)) status = ga_fail(GA_ERR_IO, "cannot rename: %s", strerror(errno));
   if (status) {
     (void)unlink(temp);

@@ -34,7 +34,8 @@ void ga_gguf_put_meta(ga_gguf_writer *w, const ga_meta *meta);
 /* Contiguous tensor in the native layout; its data must live until finish. */
 void ga_gguf_put_tensor(ga_gguf_writer *w, const char *name, const ga_tensor *tensor);
 
-/* Writes beside `path`, syncs, renames: `path` is either the whole new file or what it was. Once per writer. */
+/* Writes beside `path`, syncs, reads the directory back, renames: `path` is either the whole new file or what it was.
+ * Once per writer. */
 GA_NODISCARD ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path);
 
 #endif

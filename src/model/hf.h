@@ -20,7 +20,9 @@ typedef enum ga_hf_kind {
   GA_HF_TEXT,
   GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn" or "llama3" */
   GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention": bools, true = sliding */
-  GA_HF_REFUSED      /* whatever would change the mathematics in a way GA does not have: absent, null or false only */
+  /* Fields that change the mathematics in ways that GA does not have. No key. */
+  GA_HF_REFUSED, /* must be absent, null or false */
+  GA_HF_ONLY     /* must be absent, null or what `fallback` says */
 } ga_hf_kind;
 
 /* One field of config.json. Rows with the same key are tried in turn; the first that is there wins. */

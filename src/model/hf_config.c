@@ -97,6 +97,7 @@ static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, c
     return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES:
     return put_layer_types(s, key, value);
+  case GA_HF_ONLY:
   case GA_HF_REFUSED:
     break;
   }
@@ -104,12 +105,30 @@ static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, c
                  ga_json_type_name(value));
 }
 
-static ga_status put_fallback(const hf_sink *s, const ga_hf_key *row, const char *key) {
-  GA_REQUIRE(strcmp(row->fallback, GA_HF_REQUIRED) != 0, GA_ERR_FORMAT, "is missing; must be there");
+/* Our own text: only memory can fail. */
+static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
   json_error_t error;
-  json_t *value = json_loads(row->fallback, JSON_DECODE_ANY, &error);
-  GA_REQUIRE(value, GA_ERR_NOMEM, "default '%s': %s", row->fallback,
-             error.text); /* the text is our own: only memory can fail */
+  *out = json_loads(row->fallback, JSON_DECODE_ANY, &error);
+  GA_REQUIRE(*out, GA_ERR_NOMEM, "default '%s': %s", row->fallback, error.text);
+  return GA_OK;
+}
+
+static ga_status check_only(const ga_hf_key *row, const json_t *value) {
+  json_t *only = NULL;
+  GA_TRY(parse_fallback(row, &only));
+  /* 1 and 1.0 are the same here. */
+  bool same = json_is_number(only) ? json_is_number(value) && json_number_value(value) == json_number_value(only)
+                                   : json_equal(value, only) != 0;
+  json_decref(only);
+  GA_REQUIRE(same, GA_ERR_UNSUPPORTED, "is another value; GA has only models where it is absent, null or %s",
+             row->fallback);
+  return GA_OK;
+}
+
+static ga_status put_fallback(const hf_sink *s, const ga_hf_key *row, const char *key) {
+  json_t *value = NULL;
+  GA_REQUIRE(strcmp(row->fallback, GA_HF_REQUIRED) != 0, GA_ERR_FORMAT, "is missing; must be there");
+  GA_TRY(parse_fallback(row, &value));
   ga_status status = put_value(s, row->kind, key, value);
   json_decref(value);
   return status;
@@ -119,6 +138,7 @@ static ga_status put_row(const hf_sink *s, const ga_hf_key *row, const json_t *c
   const json_t *value = ga_json_at(config, row->json);
   char *key = NULL;
   if (row->kind == GA_HF_REFUSED) return !value || json_is_false(value) ? GA_OK : put_value(s, row->kind, NULL, value);
+  if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;
   if (value) return put_value(s, row->kind, key, value);
@@ -135,14 +155,17 @@ static ga_status put_rows(const hf_sink *s, const char *label, const ga_hf_key *
 
 /* --- what does not depend on the architecture -------------------------------------------------------------------- */
 
-static const ga_hf_key common_keys[] = {{"_name_or_path", "general.name", GA_HF_TEXT, NULL},
-                                        {"tie_word_embeddings", "ga.tied_embeddings", GA_HF_BOOL, NULL},
-                                        {"bos_token_id", "tokenizer.ggml.bos_token_id", GA_HF_FIRST, NULL},
-                                        {"eos_token_id", "tokenizer.ggml.eos_token_id", GA_HF_FIRST, NULL},
-                                        {"eos_token_id", "ga.eos_token_ids", GA_HF_INTS, NULL},
-                                        {"pad_token_id", "tokenizer.ggml.padding_token_id", GA_HF_FIRST, NULL},
-                                        {"quantization_config", NULL, GA_HF_REFUSED, NULL},
-                                        {0}};
+/* clang-format off */
+static const ga_hf_key common_keys[] = {
+    {"_name_or_path",       "general.name",                    GA_HF_TEXT,    NULL},
+    {"tie_word_embeddings", "ga.tied_embeddings",              GA_HF_BOOL,    NULL},
+    {"bos_token_id",        "tokenizer.ggml.bos_token_id",     GA_HF_FIRST,   NULL},
+    {"eos_token_id",        "tokenizer.ggml.eos_token_id",     GA_HF_FIRST,   NULL},
+    {"eos_token_id",        "ga.eos_token_ids",                GA_HF_INTS,    NULL},
+    {"pad_token_id",        "tokenizer.ggml.padding_token_id", GA_HF_FIRST,   NULL},
+    {"quantization_config", NULL,                              GA_HF_REFUSED, NULL},
+    {0}};
+/* clang-format on */
 
 /* Differences of layout between a checkpoint and a GGUF file of the same model: see ga/model_file.h. */
 static ga_status put_layout(const hf_sink *s) {
@@ -184,6 +207,7 @@ ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *c
              ga_json_type_name(inner));
   GA_TRY(ga_meta_list_add_text(arena, list, "general.architecture", a->arch, strlen(a->arch)));
   GA_TRY(put_rows(&s, label, common_keys, config));
+  if (inner != config) GA_TRY(put_rows(&s, label, common_keys, inner));
   GA_TRY(put_rows(&s, label, a->keys, inner));
   GA_TRY(put_rows(&s, label, a->keys_2, inner));
   GA_TRY(put_layout(&s));

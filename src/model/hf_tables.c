@@ -30,7 +30,8 @@ static const ga_hf_key rope_keys[] = {
     {"rope_scaling.beta_slow",                         ".rope.scaling.yarn_beta_slow",          GA_HF_FLOAT, NULL},
     {"rope_parameters.beta_slow",                      ".rope.scaling.yarn_beta_slow",          GA_HF_FLOAT, NULL},
     {"rope_scaling.mscale",                            NULL,                                    GA_HF_REFUSED, NULL},
-    {"partial_rotary_factor",                          NULL,                                    GA_HF_REFUSED, NULL},
+    {"partial_rotary_factor",                          NULL,                                    GA_HF_ONLY,  "1"},
+    {"rope_parameters.partial_rotary_factor",          NULL,                                    GA_HF_ONLY,  "1"},
     {0}};
 
 /* --- llama 2 and 3 --- */
@@ -151,6 +152,7 @@ static const ga_hf_key gpt2_keys[] = {
     {"n_positions",         ".context_length",               GA_HF_INT,   "1024"},
     {"vocab_size",          ".vocab_size",                   GA_HF_INT,   GA_HF_REQUIRED},
     {"activation_function", "ga.activation",                 GA_HF_TEXT,  "\"gelu_new\""},
+    {"scale_attn_weights",  NULL,                            GA_HF_ONLY,  "true"},
     {"scale_attn_by_inverse_layer_idx", NULL,                GA_HF_REFUSED, NULL},
     {"add_cross_attention", NULL,                            GA_HF_REFUSED, NULL},
     {0}};
@@ -178,6 +180,7 @@ static const ga_hf_key bert_keys[] = {
     {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
     {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
     {"hidden_act",              "ga.activation",                    GA_HF_TEXT,  "\"gelu\""},
+    {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
     {0}};
 static const ga_hf_name bert_names[] = {

@@ -14,8 +14,10 @@ ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_
              GA_MODEL_MAX_JSON_BYTES);
   json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
   if (!root) {
-    ga_status status = json_error_code(&error) == json_error_out_of_memory ? GA_ERR_NOMEM : GA_ERR_FORMAT;
-    return ga_fail(status, "%s: JSON, line %d, byte %d: %s", label, error.line, error.position,
+    /* jansson gives every fault of the text a message, and many failures of memory none. */
+    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+      return ga_fail(GA_ERR_NOMEM, "%s: JSON of %zu bytes: out of memory", label, bytes);
+    return ga_fail(GA_ERR_FORMAT, "%s: JSON, line %d, byte %d: %s", label, error.line, error.position,
                    ga_quote(error.text, strlen(error.text)).text);
   }
   if (!json_is_object(root)) {

@@ -4,7 +4,7 @@
 #include "model/tok_merge.h"
 
 /* "left right" as tokens; false when one of the three is none. The result's id is *made. */
-static bool merge_ids(const ga_tokenizer *tok, const ga_piece *merge, size_t space, char *raw, int32_t id[3]) {
+static bool merge_ids(const ga_tokenizer *tok, const ga_text *merge, size_t space, char *raw, int32_t id[3]) {
   size_t left, right;
   if (!tok_byte_decode(merge->data, space, raw, &left)) return false;
   if (!tok_byte_decode(merge->data + space + 1, merge->bytes - space - 1, raw + left, &right)) return false;
@@ -26,7 +26,7 @@ static void add_pair(tok_pairs *pairs, const int32_t id[3], uint32_t rank) {
 static ga_status longest_merge(const ga_vocab *vocab, size_t *most) {
   *most = 0;
   for (size_t i = 0; i < vocab->n_merges; i++) {
-    const ga_piece *m = &vocab->merges[i];
+    const ga_text *m = &vocab->merges[i];
     GA_REQUIRE(m->data && m->bytes >= 3 && memchr(m->data + 1, ' ', m->bytes - 1), GA_ERR_FORMAT,
                "tokenizer: merge %zu is not two tokens with a space between", i);
     if (m->bytes > *most) *most = m->bytes;
@@ -44,7 +44,7 @@ ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab) {
   memset(slots, 0xFF, size * sizeof(tok_pair));
   GA_TRY(ga_mem_alloc(most, "merge", &raw));
   for (size_t i = 0; i < vocab->n_merges; i++) {
-    const ga_piece *m = &vocab->merges[i];
+    const ga_text *m = &vocab->merges[i];
     size_t space = (size_t)((const char *)memchr(m->data + 1, ' ', m->bytes - 1) - m->data);
     int32_t id[3];
     if (merge_ids(tok, m, space, raw, id)) add_pair(&tok->pairs, id, (uint32_t)i);

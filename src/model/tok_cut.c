@@ -4,15 +4,17 @@
 #include "base/status.h"
 #include "model/tok_vocab.h"
 
-/* Names under which published models end a turn or a text without saying so by an id. */
+/* Names under which published models end a turn or a text without saying so by an id. The list is that of other
+ * engines on purpose: what one calls control and another does not would be tokenized differently. */
 static const char *const eog_names[] = {
-    "<|eot_id|>",  "<|eom_id|>",      "<|im_end|>",         "<|end|>",  "<|endoftext|>", "<|end_of_text|>",
-    "<|return|>",  "<|call|>",        "<end_of_turn>",      "<turn|>",  "<EOT>",         "_<EOT>",
-    "<|eot|>",     "<|eom|>",         "<end_of_utterance>", "<|end_of_turn|>",
+    "</s>",       "<eos>",         "<EOT>",         "_<EOT>",           "[EOT]",            "[EOS]",
+    "[e~[",       "<|end|>",       "<|eot_id|>",    "<|eom_id|>",       "<|im_end|>",       "<|return|>",
+    "<|call|>",   "<|calls|>",     "<|flush|>",     "<end_of_turn>",    "<turn|>",          "<|tool_response>",
+    "<|endoftext|>", "<|end_of_text|>", "<end_of_utterance>",
     "<\xEF\xBD\x9C" "end\xE2\x96\x81" "of\xE2\x96\x81" "sentence\xEF\xBD\x9C>", /* DeepSeek */
 };
 
-static bool is_eog_name(const ga_piece *p) {
+static bool is_eog_name(const ga_text *p) {
   for (size_t i = 0; i < GA_COUNT_OF(eog_names); i++)
     if (strlen(eog_names[i]) == p->bytes && !memcmp(eog_names[i], p->data, p->bytes)) return true;
   return false;
@@ -21,13 +23,14 @@ static bool is_eog_name(const ga_piece *p) {
 /* Some files call their end-of-turn token normal; text must not be able to make it. */
 static void mark_eog(ga_tokenizer *tok, const ga_vocab *vocab) {
   for (int32_t id = 0; id < tok->n_tokens; id++) {
-    const ga_piece *p = &vocab->tokens[id];
-    if (p->bytes < 5 || (p->data[0] != '<' && p->data[0] != '_') || !is_eog_name(p)) continue;
-    tok->eog[id] = true;
+    const ga_text *p = &vocab->tokens[id];
+    if (p->bytes < 4 || !strchr("<_[", p->data[0]) || !is_eog_name(p)) continue;
+    tok->mark[id] |= TOK_MARK_EOG;
     tok->type[id] = GA_TOK_CONTROL;
   }
+  for (size_t i = 0; i < vocab->n_eog; i++) tok->mark[vocab->eog[i]] |= TOK_MARK_EOG;
   for (int i = GA_TOK_EOS; i <= GA_TOK_EOM; i++)
-    if (tok->special[i] >= 0) tok->eog[tok->special[i]] = true;
+    if (tok->special[i] >= 0) tok->mark[tok->special[i]] |= TOK_MARK_EOG;
 }
 
 static bool is_cut(uint8_t type) { return type == GA_TOK_CONTROL || type == GA_TOK_USER || type == GA_TOK_UNKNOWN; }
@@ -60,7 +63,7 @@ ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab) {
   cuts->list = list;
   n = 0;
   for (int32_t id = 0; id < tok->n_tokens; id++) {
-    const ga_piece *p = &vocab->tokens[id];
+    const ga_text *p = &vocab->tokens[id];
     if (!is_cut(tok->type[id]) || p->bytes == 0) continue;
     char *text; /* as written in the vocabulary: U+2581 in a user-defined token matches only itself */
     GA_TRY(ga_arena_strndup(&tok->arena, p->data, p->bytes, &text));

@@ -72,9 +72,9 @@ static const char *visible(ga_detok *detok, int32_t id, size_t *bytes) {
   return s;
 }
 
-ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_piece *text) {
+ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_text *text) {
   GA_REQUIRE(detok && text, GA_ERR_ARG, "detok: null argument");
-  *text = (ga_piece){"", 0};
+  *text = (ga_text){"", 0};
   GA_REQUIRE(id >= 0 && id < detok->tok->n_tokens, GA_ERR_ARG, "detok: id %d; must be 0 to %d", id,
              detok->tok->n_tokens - 1);
   size_t n, made = 0;
@@ -84,28 +84,28 @@ ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_piece *text) {
   size_t used = sanitise(detok->raw, n, true, detok->text, &made);
   detok->held = n - used;
   memmove(detok->raw, detok->raw + used, detok->held);
-  *text = (ga_piece){detok->text, made};
+  *text = (ga_text){detok->text, made};
   return GA_OK;
 }
 
-ga_piece ga_detok_flush(ga_detok *detok) {
+ga_text ga_detok_flush(ga_detok *detok) {
   size_t made = 0;
-  if (!detok) return (ga_piece){"", 0};
+  if (!detok) return (ga_text){"", 0};
   (void)sanitise(detok->raw, detok->held, false, detok->text, &made);
   detok->held = 0;
   detok->strip = strips_first(detok->tok, detok->flags);
-  return (ga_piece){detok->text, made};
+  return (ga_text){detok->text, made};
 }
 
 /* Counts always, copies as long as there is room. */
-static void take(const ga_piece *piece, char *text, size_t capacity, size_t *bytes) {
+static void take(const ga_text *piece, char *text, size_t capacity, size_t *bytes) {
   if (text && *bytes <= capacity && piece->bytes <= capacity - *bytes) memcpy(text + *bytes, piece->data, piece->bytes);
   *bytes += piece->bytes;
 }
 
 static ga_status detokenize_pass(ga_detok *detok, const int32_t *ids, size_t n, char *text, size_t capacity,
                                  size_t *bytes) {
-  ga_piece piece;
+  ga_text piece;
   *bytes = 0;
   for (size_t i = 0; i < n; i++) {
     GA_TRY(ga_detok_push(detok, ids[i], &piece));

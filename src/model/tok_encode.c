@@ -1,6 +1,9 @@
 /* ga_tokenize: special tokens first, then each stretch of plain text by the tokenizer's kind. */
 #include "base/status.h"
 #include "model/tok_run.h"
+#include "model/unicode.h"
+
+#define MAX_BYTES ((size_t)1 << 30) /* three times as many still count in 32 bits */
 
 static void encode_plain(tok_run *run, const char *text, size_t bytes) {
   if (bytes == 0) return;
@@ -58,18 +61,25 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
   GA_REQUIRE(tok && (text || bytes == 0) && (ids || capacity == 0), GA_ERR_ARG, "tokenize: null argument");
   GA_REQUIRE(!(flags & ~(GA_TOK_ADD_SPECIAL | GA_TOK_PARSE_SPECIAL)), GA_ERR_ARG, "tokenize: flags 0x%x not known",
              flags);
-  GA_REQUIRE(bytes <= INT32_MAX, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %d", bytes, INT32_MAX);
+  GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes,
+             MAX_BYTES);
   tok_run run = {.tok = tok};
-  void *cache = NULL;
+  void *repaired = NULL, *cache = NULL;
+  if (ga_utf8_valid((const uint8_t *)text, bytes) < bytes) {
+    GA_TRY(ga_mem_alloc(3 * bytes, "repaired text", &repaired));
+    bytes = ga_utf8_repair((const uint8_t *)text, bytes, repaired);
+    text = repaired;
+  }
   if (bytes >= TOK_CACHE_LEAST) {
     run.status = ga_mem_zalloc(TOK_CACHE_SLOTS, sizeof(tok_cache_slot), "word cache", &cache);
     run.cache = cache;
   }
-  encode_all(&run, text, bytes, flags);
+  if (run.status == GA_OK) encode_all(&run, text, bytes, flags);
   ga_status status = give_ids(&run, ids, capacity, n_ids);
+  ga_mem_free(repaired);
+  ga_mem_free(cache);
   ga_mem_free(run.ids);
   ga_mem_free(run.symbols_memory);
   ga_mem_free(run.buffer);
-  ga_mem_free(cache);
   return status;
 }

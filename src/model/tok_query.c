@@ -9,11 +9,11 @@ size_t ga_tokenizer_size(const ga_tokenizer *tok) { return tok ? (size_t)tok->n_
 
 ga_tok_kind ga_tokenizer_kind(const ga_tokenizer *tok) { return tok->kind; }
 
-ga_piece ga_tokenizer_piece(const ga_tokenizer *tok, int32_t id) {
-  if (!is_token(tok, id)) return (ga_piece){"", 0};
+ga_text ga_tokenizer_piece(const ga_tokenizer *tok, int32_t id) {
+  if (!is_token(tok, id)) return (ga_text){"", 0};
   uint32_t bytes;
   const char *s = tok_piece_text(tok, id, &bytes);
-  return (ga_piece){s, bytes};
+  return (ga_text){s, bytes};
 }
 
 int32_t ga_tokenizer_type(const ga_tokenizer *tok, int32_t id) { return is_token(tok, id) ? tok->type[id] : 0; }
@@ -34,4 +34,7 @@ int32_t ga_tokenizer_special(const ga_tokenizer *tok, ga_tok_special which) {
 
 bool ga_tokenizer_adds_bos(const ga_tokenizer *tok) { return tok && tok->add_bos; }
 bool ga_tokenizer_adds_eos(const ga_tokenizer *tok) { return tok && tok->add_eos; }
-bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id) { return is_token(tok, id) && tok->eog[id]; }
+
+bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id) {
+  return is_token(tok, id) && (tok->mark[id] & TOK_MARK_EOG);
+}

@@ -1,7 +1,7 @@
 /* Pre-splitters: cut text into the words that byte-level BPE merges within.
  *
  * Each is a hand-written matcher of one published regular expression (tok_split.c quotes them), linear in the text.
- * Bytes that are not well-formed UTF-8 count as U+FFFD, one each, and stay in the word as they are. */
+ * Text is valid UTF-8; other bytes would count as U+FFFD, one each, and stay in the word as they are. */
 #ifndef GA_MODEL_TOK_SPLIT_H
 #define GA_MODEL_TOK_SPLIT_H
 

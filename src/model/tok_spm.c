@@ -38,8 +38,7 @@ ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab) {
   tok->joint_mask = bits - 1;
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     tok->rank[id] = rank_of_score(vocab->scores ? vocab->scores[id] : 0.0f);
-    uint8_t type = tok->type[id];
-    if (type == GA_TOK_NORMAL || type == GA_TOK_USER || type == GA_TOK_UNUSED) mark_joints(tok, id);
+    if (tok->mark[id] & TOK_MARK_PLAIN) mark_joints(tok, id);
   }
   return GA_OK;
 }

@@ -48,14 +48,14 @@ static int hex_digit(char c) {
 }
 
 /* "<0x41>" to 0x41, -1 for anything else. */
-static int byte_token_value(const ga_piece *p) {
+static int byte_token_value(const ga_text *p) {
   if (p->bytes != 6 || memcmp(p->data, "<0x", 3) != 0 || p->data[5] != '>') return -1;
   int high = hex_digit(p->data[3]), low = hex_digit(p->data[4]);
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
 /* What the token stands for, into out, which has room for its text. */
-static size_t decode_piece(ga_tok_kind kind, uint8_t type, const ga_piece *p, char *out) {
+static size_t decode_piece(ga_tok_kind kind, uint8_t type, const ga_text *p, char *out) {
   size_t n;
   int byte;
   bool plain = type == GA_TOK_NORMAL || type == GA_TOK_UNUSED;
@@ -81,7 +81,7 @@ static ga_status check_type(const ga_vocab *vocab, size_t id, uint8_t *type) {
 static ga_status total_text(const ga_vocab *vocab, size_t *total) {
   *total = 0;
   for (size_t i = 0; i < vocab->n_tokens; i++) {
-    const ga_piece *p = &vocab->tokens[i];
+    const ga_text *p = &vocab->tokens[i];
     GA_REQUIRE(p->data || p->bytes == 0, GA_ERR_ARG, "tokenizer: token %zu has no text but %zu bytes", i, p->bytes);
     GA_REQUIRE(p->bytes <= MAX_TEXT_BYTES - *total, GA_ERR_SHAPE, "tokenizer: tokens of more than %zu bytes",
                MAX_TEXT_BYTES);
@@ -92,16 +92,16 @@ static ga_status total_text(const ga_vocab *vocab, size_t *total) {
 
 ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab) {
   size_t total, n = vocab->n_tokens;
-  void *text, *start, *type, *eog;
+  void *text, *start, *type, *mark;
   GA_TRY(total_text(vocab, &total));
   GA_TRY(ga_arena_alloc(&tok->arena, total, &text));
   GA_TRY(ga_arena_alloc(&tok->arena, (n + 1) * sizeof(uint32_t), &start));
   GA_TRY(ga_arena_alloc(&tok->arena, n, &type));
-  GA_TRY(ga_arena_alloc(&tok->arena, n * sizeof(bool), &eog));
+  GA_TRY(ga_arena_alloc(&tok->arena, n, &mark));
   tok->text = text;
   tok->start = start;
   tok->type = type;
-  tok->eog = eog;
+  tok->mark = mark;
   size_t at = 0;
   for (size_t i = 0; i < n; i++) {
     GA_TRY(check_type(vocab, i, &tok->type[i]));
@@ -114,35 +114,46 @@ ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab) {
   return GA_OK;
 }
 
-/* Ids of one kind into the map; a later one with the same bytes takes the place of an earlier. */
-static void map_insert(ga_tokenizer *tok, bool normal) {
+/* In SPM text each space is U+2581 by the time tokens are looked for: one with a true space is only ever cut out. */
+static void mark_plain(ga_tokenizer *tok, const ga_vocab *vocab) {
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     uint8_t type = tok->type[id];
-    if (type == GA_TOK_CONTROL || type == GA_TOK_UNKNOWN || type == GA_TOK_BYTE) continue;
-    if ((type == GA_TOK_NORMAL) != normal) continue;
-    uint32_t bytes, other;
-    const char *s = tok_piece_text(tok, id, &bytes);
-    if (bytes == 0) continue;
-    if (bytes > tok->longest) tok->longest = bytes;
-    uint32_t hash = (uint32_t)tok_hash(s, bytes), at = hash & tok->map.mask;
-    for (; tok->map.slots[at].id >= 0; at = (at + 1) & tok->map.mask) {
-      if (tok->map.slots[at].hash != hash) continue;
-      const char *t = tok_piece_text(tok, tok->map.slots[at].id, &other);
-      if (other == bytes && !memcmp(s, t, bytes)) break;
-    }
-    tok->map.slots[at] = (tok_slot){hash, id};
+    const ga_text *p = &vocab->tokens[id];
+    if (type != GA_TOK_NORMAL && type != GA_TOK_USER && type != GA_TOK_UNUSED) continue;
+    if (p->bytes == 0 || (tok->kind == GA_TOK_SPM && memchr(p->data, ' ', p->bytes))) continue;
+    tok->mark[id] |= TOK_MARK_PLAIN;
   }
 }
 
-ga_status tok_build_map(ga_tokenizer *tok) {
+/* One id into the map; a later one with the same bytes takes the place of an earlier. */
+static void map_insert(ga_tokenizer *tok, int32_t id) {
+  uint32_t bytes, other;
+  const char *s = tok_piece_text(tok, id, &bytes);
+  if (bytes > tok->longest) tok->longest = bytes;
+  uint32_t hash = (uint32_t)tok_hash(s, bytes), at = hash & tok->map.mask;
+  for (; tok->map.slots[at].id >= 0; at = (at + 1) & tok->map.mask) {
+    if (tok->map.slots[at].hash != hash) continue;
+    const char *t = tok_piece_text(tok, tok->map.slots[at].id, &other);
+    if (other == bytes && !memcmp(s, t, bytes)) break;
+  }
+  tok->map.slots[at] = (tok_slot){hash, id};
+}
+
+static void map_insert_all(ga_tokenizer *tok, bool normal) {
+  for (int32_t id = 0; id < tok->n_tokens; id++)
+    if ((tok->mark[id] & TOK_MARK_PLAIN) && (tok->type[id] == GA_TOK_NORMAL) == normal) map_insert(tok, id);
+}
+
+ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab) {
   uint32_t size = 16;
   while (size < 2 * (uint32_t)tok->n_tokens) size *= 2;
   void *slots;
   GA_TRY(ga_arena_alloc(&tok->arena, size * sizeof(tok_slot), &slots));
   memset(slots, 0xFF, size * sizeof(tok_slot));
   tok->map = (tok_map){slots, size - 1};
-  map_insert(tok, false);
-  map_insert(tok, true);
+  mark_plain(tok, vocab);
+  map_insert_all(tok, false);
+  map_insert_all(tok, true);
   for (int b = 0; b < 256; b++) {
     char c = (char)b;
     tok->byte_id[b] = tok_map_find(tok, &c, 1);
@@ -162,6 +173,10 @@ static ga_status check_specials(ga_tokenizer *tok, const ga_vocab *v) {
                "tokenizer: %s token is %d; must be -1 or below %d", special_names[i], given[i], tok->n_tokens);
     tok->special[i] = given[i];
   }
+  GA_REQUIRE(v->eog || v->n_eog == 0, GA_ERR_ARG, "tokenizer: no eog");
+  for (size_t i = 0; i < v->n_eog; i++)
+    GA_REQUIRE(v->eog[i] >= 0 && v->eog[i] < tok->n_tokens, GA_ERR_ARG,
+               "tokenizer: end-of-generation token %zu is %d; must be 0 to %d", i, v->eog[i], tok->n_tokens - 1);
   return GA_OK;
 }
 
@@ -190,7 +205,7 @@ static ga_status build(ga_tokenizer *tok, const ga_vocab *vocab) {
   GA_TRY(check_specials(tok, vocab));
   GA_TRY(tok_build_pieces(tok, vocab));
   GA_TRY(tok_build_cuts(tok, vocab)); /* may turn a normal token into a control token: before the map */
-  GA_TRY(tok_build_map(tok));
+  GA_TRY(tok_build_map(tok, vocab));
   if (tok->kind == GA_TOK_BPE) return tok_build_bpe(tok, vocab);
   return tok->kind == GA_TOK_SPM ? tok_build_spm(tok, vocab) : GA_OK;
 }

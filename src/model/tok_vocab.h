@@ -11,6 +11,8 @@
 
 #define TOK_SPECIALS 9
 #define TOK_RANK_NONE UINT32_MAX
+#define TOK_MARK_PLAIN 1u /* plain text can become this token */
+#define TOK_MARK_EOG 2u   /* ends generation */
 
 /* Open addressing with linear probing, at most half full. */
 typedef struct tok_slot {
@@ -60,7 +62,7 @@ struct ga_tokenizer {
   char *text;         /* what ids stand for, one after the other */
   uint32_t *start;    /* [n_tokens + 1] into text */
   uint8_t *type;      /* [n_tokens] */
-  bool *eog;          /* [n_tokens] */
+  uint8_t *mark;      /* [n_tokens] TOK_MARK_ bits */
   uint32_t *rank;     /* SPM: [n_tokens], lower merges first */
   uint32_t longest;   /* bytes of the longest piece in `map` */
   uint32_t longest_any;
@@ -127,7 +129,8 @@ GA_INLINE const tok_pair *tok_pairs_find(const tok_pairs *pairs, int32_t left, i
   }
 }
 
-/* Length of the character at s as SentencePiece cuts text: by the lead byte alone, never past the end. */
+/* Length of the character at s by its lead byte alone, never past the end: text is valid UTF-8 here, but a token of a
+ * vocabulary need not be. */
 GA_INLINE size_t tok_char_bytes(const char *s, size_t n) {
   uint8_t lead = (uint8_t)*s;
   size_t len = lead < 0xC0 ? 1 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : 4;
@@ -147,8 +150,8 @@ GA_INLINE uint32_t tok_joint_hash(uint32_t left, uint32_t right) {
 
 /* Parts of ga_tokenizer_create, in this order. */
 GA_NODISCARD ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab);
-GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok);
 GA_NODISCARD ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab);
+GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 

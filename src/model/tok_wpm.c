@@ -19,10 +19,12 @@ typedef struct wpm_word {
   int chars;
 } wpm_word;
 
+/* The ranges of BertNormalizer. The last but two starts at U+2B820 in BERT itself; fast tokenizers, with which MiniLM and
+ * its kin were trained, have U+2B920. */
 static bool is_cjk(uint32_t cp) {
   return cp >= 0x3400 && ((cp >= 0x4E00 && cp <= 0x9FFF) || cp <= 0x4DBF || (cp >= 0x20000 && cp <= 0x2A6DF) ||
                           (cp >= 0x2A700 && cp <= 0x2B73F) || (cp >= 0x2B740 && cp <= 0x2B81F) ||
-                          (cp >= 0x2B820 && cp <= 0x2CEAF) || (cp >= 0xF900 && cp <= 0xFAFF) ||
+                          (cp >= 0x2B920 && cp <= 0x2CEAF) || (cp >= 0xF900 && cp <= 0xFAFF) ||
                           (cp >= 0x2F800 && cp <= 0x2FA1F));
 }
 
@@ -96,7 +98,7 @@ static void wpm_char(wpm_word *w, uint32_t cp, bool alone) {
   }
 }
 
-/* White space, or a character that cleaning drops: 0, U+FFFD (broken UTF-8 too) and \p{C}. */
+/* White space, or a character that cleaning drops: 0, U+FFFD (broken UTF-8 too), control and format. */
 static bool is_dropped(uint32_t cp, uint32_t class) {
   return cp == 0 || cp == GA_UC_REPLACEMENT || ((class & GA_UC_OTHER) && cp != '\t' && cp != '\n' && cp != '\r');
 }

@@ -1,5 +1,7 @@
 #include "model/unicode.h"
 
+#include <string.h>
+
 #include <utf8proc.h>
 
 #include "model/unicode_tables.inc"
@@ -48,6 +50,35 @@ int ga_utf8_partial(const uint8_t *s, size_t n) {
 int ga_utf8_broken(const uint8_t *s, size_t n) {
   int want, have = sequence_prefix(s, n, &want);
   return have > 1 ? have : 1;
+}
+
+size_t ga_utf8_valid(const uint8_t *s, size_t n) {
+  size_t i = 0;
+  for (uint64_t word; i < n;) {
+    if (n - i >= 8 && (memcpy(&word, s + i, 8), !(word & 0x8080808080808080u))) { /* eight of ASCII */
+      i += 8;
+      continue;
+    }
+    int len = ga_utf8_length(s + i, n - i);
+    if (len == 0) break;
+    i += (size_t)len;
+  }
+  return i;
+}
+
+size_t ga_utf8_repair(const uint8_t *s, size_t n, char *out) {
+  size_t made = 0;
+  for (size_t i = 0; i < n;) {
+    size_t good = ga_utf8_valid(s + i, n - i);
+    memcpy(out + made, s + i, good);
+    made += good;
+    i += good;
+    if (i == n) break;
+    memcpy(out + made, "\xEF\xBF\xBD", 3);
+    made += 3;
+    i += (size_t)ga_utf8_broken(s + i, n - i);
+  }
+  return made;
 }
 
 uint32_t ga_utf8_decode(const uint8_t *s, size_t n, int *len) {

@@ -9,8 +9,9 @@
 #define GA_UC_NUMBER 2u      /* \p{N} */
 #define GA_UC_MARK 4u        /* \p{M} */
 #define GA_UC_SPACE 8u       /* the White_Space property: \s */
+/* As of Unicode 8.0, for BERT; see tools/gen_unicode.py. */
 #define GA_UC_PUNCT 16u      /* \p{P} */
-#define GA_UC_OTHER 32u      /* \p{C}: control, format, surrogate, private use, unassigned */
+#define GA_UC_OTHER 32u      /* control, format, surrogate, private use; not: unassigned */
 #define GA_UC_NONSPACING 64u /* \p{Mn} */
 
 #define GA_UC_REPLACEMENT 0xFFFDu
@@ -31,6 +32,11 @@ int ga_utf8_length(const uint8_t *s, size_t n);
 int ga_utf8_partial(const uint8_t *s, size_t n);
 /* As W3C and Unicode advise: bytes to replace by one U+FFFD where s starts no well-formed sequence. At least 1. */
 int ga_utf8_broken(const uint8_t *s, size_t n);
+
+/* Bytes of s before the first that starts no well-formed sequence. */
+size_t ga_utf8_valid(const uint8_t *s, size_t n);
+/* Copy with U+FFFD for each maximal broken part. `out` has room for 3 n bytes. Returns the bytes written. */
+size_t ga_utf8_repair(const uint8_t *s, size_t n, char *out);
 
 /* Non-ASCII part of ga_utf8_next. */
 uint32_t ga_utf8_decode(const uint8_t *s, size_t n, int *len);

@@ -36,7 +36,7 @@ static double mxfp4(bytes b, int e) { return ldexp(fp4_values[nibble(b + 1, e)],
 
 /* --- block of 64: four unsigned e4m3 scales, qs[32]; runs of 16 elements share a scale and 8 bytes --- */
 static double nvfp4(bytes b, int e) {
-  uint8_t s = b[e / 16];
+  uint8_t s = b[e / 16] & 0x7f; /* unsigned: the sign bit means nothing; 0x7f is 0 */
   double d = s == 0x7f || s == 0 ? 0 : (s >> 3 & 15) ? ldexp(8 + (s & 7), (s >> 3 & 15) - 10) : ldexp(s & 7, -9);
   uint8_t q = b[4 + e / 16 * 8 + e % 8];
   return d * 0.5 * fp4_values[e % 16 < 8 ? q & 15 : q >> 4];

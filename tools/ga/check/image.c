@@ -99,33 +99,45 @@ static void join_alias(check_args *a, check_arg *arg) {
   arg->scratch = target->scratch;
 }
 
-static ga_status build_pair(check_case *c, int i) {
+/* The row's image of an argument; for a derived one the oracle's comes first. */
+static ga_status build_row_arg(check_case *c, int i) {
   check_arg *row = &c->row.arg[i], *oracle = &c->oracle.arg[i];
   oracle->alias = -1;
-  if (row->alias < 0) GA_TRY(allocate(c, row, draw_offset(c, row)));
-  GA_TRY(allocate(c, oracle, 0));
-  if (row->role == CHECK_OUT) {
-    check_poison(row, 1);
-    check_poison(oracle, 1);
-    return GA_OK;
-  }
+  if (row->alias >= 0) return GA_OK;
+  GA_TRY(allocate(c, row, draw_offset(c, row)));
   if (row->derived) {
+    GA_TRY(allocate(c, oracle, 0));
     GA_TRY(check_fill_arg(c, oracle));
     return c->op->derive(c, i);
   }
-  GA_TRY(check_fill_arg(c, row));
-  convert(row, oracle);
-  return GA_OK;
+  check_poison(row, 1);
+  return row->role == CHECK_OUT ? GA_OK : check_fill_arg(c, row);
 }
 
-ga_status check_build(check_case *c) {
+ga_status check_build_row(check_case *c) {
   c->op->args(c, c->desc, &c->row);
   c->op->args(c, c->oracle_desc, &c->oracle);
   GA_REQUIRE(c->row.n == c->oracle.n && c->row.n < CHECK_MAX_ARGS, GA_ERR_INTERNAL, "check: %d arguments, %d of the oracle",
              c->row.n, c->oracle.n);
-  for (int i = 0; i < c->row.n; i++) GA_TRY(build_pair(c, i));
+  for (int i = 0; i < c->row.n; i++) GA_TRY(build_row_arg(c, i));
   for (int i = 0; i < c->row.n; i++)
     if (c->row.arg[i].alias >= 0) join_alias(&c->row, &c->row.arg[i]);
+  return GA_OK;
+}
+
+static ga_status build_oracle_arg(check_case *c, int i) {
+  const check_arg *row = &c->row.arg[i];
+  check_arg *oracle = &c->oracle.arg[i];
+  if (row->derived) return GA_OK;
+  GA_TRY(allocate(c, oracle, 0));
+  if (oracle->role == CHECK_OUT) check_poison(oracle, 1);
+  else convert(row, oracle);
+  return GA_OK;
+}
+
+ga_status check_build(check_case *c) {
+  GA_TRY(check_build_row(c));
+  for (int i = 0; i < c->row.n; i++) GA_TRY(build_oracle_arg(c, i));
   check_bind_host(&c->oracle);
   return GA_OK;
 }

@@ -71,7 +71,9 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
  * when it took what it must refuse. */
 ga_status check_draw_desc(check_case *c, const check_options *o, int64_t i);
 
-/* Host images of all buffers of both descriptions, filled. */
+/* Host images of the row's buffers, filled. */
+ga_status check_build_row(check_case *c);
+/* And of the oracle's, with the same values. */
 ga_status check_build(check_case *c);
 /* A second set of row images for `plain`: outputs apart, derived inputs as the oracle has them. */
 ga_status check_build_plain(check_case *c, check_args *out);

@@ -190,7 +190,7 @@ int check_selftest(const check_options *o) {
   quick.device = "cpu"; /* the traps are host code */
   quick.n = 60;
   quick.draw = -1;
-  if (quick.timeout_s > 4) quick.timeout_s = 4;
+  if (quick.timeout_s > 2) quick.timeout_s = 2;
   if (check_walk(rows, GA_COUNT_OF(traps), &quick, report, &t) != GA_OK) return cmd_fail("check");
   printf("selftest: %zu of %zu as they should be, seed %llu\n", GA_COUNT_OF(traps) - t.wrong, GA_COUNT_OF(traps),
          (unsigned long long)o->seed);

@@ -1,0 +1,77 @@
+/* GA, chat templates: from a list of messages to the text a model was trained on.
+ *
+ * Model files carry a template in the Jinja language. GA runs a bounded subset of it, with the settings Transformers
+ * uses (trim_blocks, lstrip_blocks, loop controls, its `tojson`, `raise_exception` and `strftime_now`): docs/CHAT.md
+ * lists what is in and what is not. Templates are hostile input: steps, output, memory and nesting are bounded, nothing
+ * is read but the context, and every failure says where in the template it happened.
+ */
+#ifndef GA_CHAT_H
+#define GA_CHAT_H
+
+#include "ga/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ga_template ga_template;
+
+/* `now` of ga_template_limits: the local time of the machine. */
+#define GA_TEMPLATE_NOW_LOCAL INT64_MIN
+
+/* Bounds of one compilation or rendering. Zero in a field takes its default. */
+typedef struct ga_template_limits {
+  size_t struct_size;
+  uint64_t steps;        /* work units of a rendering, about 100 ns each; default 4 million. GA_ERR_TIMEOUT */
+  uint64_t output_bytes; /* of the text; default 32 MiB. GA_ERR_NOMEM */
+  uint64_t memory_bytes; /* of values alive in a rendering, text included; default 256 MiB. GA_ERR_NOMEM */
+  uint32_t depth;        /* nested expressions, statements, macro calls and data; default 400. GA_ERR_TIMEOUT */
+  uint32_t nodes;        /* of the compiled template; default 200 thousand. GA_ERR_NOMEM */
+  int64_t now;           /* what strftime_now sees: seconds since 1970-01-01 UTC, printed as UTC;
+                            GA_TEMPLATE_NOW_LOCAL (the default) = the present in local time */
+} ga_template_limits;
+
+#define GA_TEMPLATE_LIMITS_INIT {sizeof(ga_template_limits), 0, 0, 0, 0, 0, GA_TEMPLATE_NOW_LOCAL}
+
+/* Parses `bytes` bytes of UTF-8. The result is immutable and may be used by several threads at once.
+ * GA_ERR_FORMAT: not a template, with line, column, what was seen and what may stand there. GA_ERR_UNSUPPORTED: a
+ * construct outside the subset. GA_ERR_NOMEM, GA_ERR_TIMEOUT: a bound of `limits_or_null` (nodes, depth). */
+GA_API GA_NODISCARD ga_status ga_template_compile(const char *source, size_t bytes, ga_template **out);
+GA_API GA_NODISCARD ga_status ga_template_compile_limited(const char *source, size_t bytes,
+                                                          const ga_template_limits *limits_or_null, ga_template **out);
+GA_API void ga_template_destroy(ga_template *tpl); /* NULL is fine */
+
+/* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any other.
+ * *text gets *n bytes of UTF-8 and a NUL that is not counted; release it with ga_template_text_free.
+ * GA_ERR_FORMAT: the JSON is none or no object; the template refused the messages (raise_exception, whose text is in
+ * ga_error_text()); an operation on values that do not have it, such as undefined + 1.
+ * GA_ERR_UNSUPPORTED: an unknown filter, test or method. GA_ERR_TIMEOUT, GA_ERR_NOMEM: a bound. */
+GA_API GA_NODISCARD ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes,
+                                                 const ga_template_limits *limits_or_null, char **text, size_t *n);
+GA_API void ga_template_text_free(char *text); /* NULL is fine */
+
+typedef struct ga_chat_message {
+  const char *role;    /* "system", "user", "assistant", ...; NUL-terminated UTF-8 */
+  const char *content; /* NUL-terminated UTF-8 */
+} ga_chat_message;
+
+typedef struct ga_chat_options {
+  size_t struct_size;
+  bool add_generation_prompt;       /* end with the opening of the assistant's turn */
+  const char *bos_token;            /* text of the tokens, NULL = "" */
+  const char *eos_token;
+  const char *extra_json;           /* further variables as a JSON object, NULL = none: "{\"enable_thinking\":false}" */
+  const ga_template_limits *limits; /* NULL = defaults */
+} ga_chat_options;
+
+#define GA_CHAT_OPTIONS_INIT {sizeof(ga_chat_options), false, NULL, NULL, NULL, NULL}
+
+/* ga_template_render for plain messages; bos_token, eos_token, add_generation_prompt and the extra keys are variables
+ * too. options may be NULL. Errors and ownership as there; GA_ERR_FORMAT also for text that is not UTF-8. */
+GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
+                                             const ga_chat_options *options, char **text, size_t *n);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
