@@ -115,6 +115,21 @@ static inline void assert_ok(ga_status seen) {
   if (seen != GA_OK) fail_msg("%s: %s", ga_status_name(seen), ga_error_text());
 }
 
+/* Opens by `open` with an arena that may hand out n bytes, for every n until that is enough: each allocation from the
+ * arena is the one that fails, once. */
+static inline void assert_every_arena_failure(ga_status (*open)(ga_model_file *)) {
+  for (size_t n = 16;; n += 16) {
+    ga_model_file *file;
+    assert_true(n < 1 << 20);
+    assert_ok(ga_model_store_create(GA_MODEL_GGUF, &file));
+    file->arena.limit_bytes = n;
+    ga_status status = open(file);
+    ga_model_file_close(file);
+    if (status == GA_OK) break;
+    assert_error(status, GA_ERR_NOMEM, "arena: ");
+  }
+}
+
 /* Parses an exact copy, so that a sanitizer sees a read past the end. */
 static inline ga_status parse_copy(const void *data, size_t n, ga_model_file **out, void **copy) {
   *copy = malloc(n ? n : 1);

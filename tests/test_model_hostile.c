@@ -292,6 +292,38 @@ static void test_memory_runs_out(void **state) {
   ga_model_file_close(file);
 }
 
+static ga_status open_small(ga_model_file *file) {
+  ga_status status = ga_model_store_borrow(file, "m", raw.data, raw.n);
+  if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->parts[0]);
+  return status == GA_OK ? ga_model_store_join(file, NULL) : status;
+}
+
+static ga_status open_pair(ga_model_file *file) {
+  ga_status status = ga_model_store_parts(file, 1);
+  if (status == GA_OK) status = ga_model_store_map(file, 0, in_folder("pair-00001-of-00002.gguf"));
+  if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->parts[0]);
+  if (status == GA_OK) status = ga_gguf_open_rest(file);
+  return status == GA_OK ? ga_model_store_join(file, NULL) : status;
+}
+
+static void test_arena_runs_out(void **state) {
+  size_t header;
+  (void)state;
+  make_small(&raw, &header);
+  assert_every_arena_failure(open_small);
+  for (uint32_t i = 0; i < 2; i++) {
+    raw_gguf(&raw, 3, 1, 3);
+    raw_u32_key(&raw, "split.no", i);
+    raw_u32_key(&raw, "split.count", 2);
+    raw_u32_key(&raw, "split.tensors.count", 2);
+    raw_tensor(&raw, i ? "b" : "a", 1, 24, 0);
+    raw_pad(&raw, 32);
+    raw_le(&raw, 1, 1);
+    put_file_bytes(i ? "pair-00002-of-00002.gguf" : "pair-00001-of-00002.gguf", raw.data, raw.n);
+  }
+  assert_every_arena_failure(open_pair);
+}
+
 static ga_status write_some(void) {
   ga_gguf_writer *w;
   static float values[4096];
@@ -357,6 +389,7 @@ int main(void) {
       cmocka_unit_test(test_every_truncation),
       cmocka_unit_test(test_every_bit),
       cmocka_unit_test(test_memory_runs_out),
+      cmocka_unit_test(test_arena_runs_out),
       cmocka_unit_test(test_memory_runs_out_writing),
       cmocka_unit_test(test_name_table),
   };

@@ -26,7 +26,7 @@ typedef enum ga_tok_type {
   GA_TOK_CONTROL = 3, /* never made from plain text: only with GA_TOK_PARSE_SPECIAL */
   GA_TOK_USER = 4,    /* user-defined: its text is always cut out whole, before anything else */
   GA_TOK_UNUSED = 5,
-  GA_TOK_BYTE = 6     /* SPM: "<0x41>" stands for the byte 0x41 */
+  GA_TOK_BYTE = 6 /* SPM: "<0x41>" stands for the byte 0x41 */
 } ga_tok_type;
 
 #define GA_TOK_NONE (-1) /* no such token */
@@ -41,10 +41,10 @@ typedef struct ga_vocab {
   const char *pre; /* BPE: pre-splitter by name, see ga_tokenizer_pre_known; NULL is "default" */
   size_t n_tokens; /* 1 to 2^24 */
   const ga_text *tokens;
-  const float *scores;   /* [n_tokens] SPM: higher merges first; NULL is all 0 */
-  const int32_t *types;  /* [n_tokens] of ga_tok_type; NULL is all normal */
-  size_t n_merges;       /* BPE */
-  const ga_text *merges; /* "left right", best first */
+  const float *scores;                                  /* [n_tokens] SPM: higher merges first; NULL is all 0 */
+  const int32_t *types;                                 /* [n_tokens] of ga_tok_type; NULL is all normal */
+  size_t n_merges;                                      /* BPE */
+  const ga_text *merges;                                /* "left right", best first */
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* id or GA_TOK_NONE */
   bool add_bos, add_eos;         /* what GA_TOK_ADD_SPECIAL adds; WPM always adds cls (else bos) and sep (else eos) */
   bool add_space_prefix;         /* SPM: a space before the text and after each special token */
@@ -55,9 +55,11 @@ typedef struct ga_vocab {
   const int32_t *eog;
 } ga_vocab;
 
-#define GA_VOCAB_INIT                                                                                        \
-  { sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, \
-    false, false, false, false, false, false, 0, NULL }
+#define GA_VOCAB_INIT                                                                                                  \
+  {                                                                                                                    \
+    sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, false,       \
+        false, false, false, false, false, 0, NULL                                                                     \
+  }
 
 typedef struct ga_tokenizer ga_tokenizer;
 
@@ -69,8 +71,8 @@ GA_API GA_NODISCARD ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_toke
 GA_API void ga_tokenizer_destroy(ga_tokenizer *tok); /* NULL is fine */
 
 /* From a model file: GGUF's tokenizer.ggml.* keys, or the tokenizer.json (and tokenizer_config.json) that lies beside
- * safetensors. GA_ERR_UNSUPPORTED: a model or a pre-tokenizer that we do not have. GA_ERR_FORMAT: keys that are missing or
- * contradict each other. */
+ * safetensors. GA_ERR_UNSUPPORTED: a model or a pre-tokenizer that we do not have. GA_ERR_FORMAT: keys that are missing
+ * or contradict each other. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_from_model(const ga_model_file *file, ga_tokenizer **out);
 /* From a tokenizer.json by its path; `config` is the path of tokenizer_config.json or NULL. */
 GA_API GA_NODISCARD ga_status ga_tokenizer_from_json(const char *path, const char *config, ga_tokenizer **out);
@@ -78,14 +80,15 @@ GA_API GA_NODISCARD ga_status ga_tokenizer_from_json(const char *path, const cha
 /* Is this a pre-splitter that we have? */
 GA_API bool ga_tokenizer_pre_known(const char *name);
 
-#define GA_TOK_ADD_SPECIAL 1u   /* add what the model wants before and after: bos, eos; WPM cls, sep */
+#define GA_TOK_ADD_SPECIAL   1u /* add what the model wants before and after: bos, eos; WPM cls, sep */
 #define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never for untrusted text */
 
 /* Ids of `text`, at most 2^30 bytes of anything. NUL is a character like others. Broken UTF-8 is repaired first, as W3C
- * and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids the text has, also when it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may
- * be NULL if capacity is 0. *n_ids is 0 after any other failure.
- * Where special tokens overlap the leftmost wins, then the longest. Time grows as n log n in the worst case (one word
- * of n letters), memory by at most 64 bytes a byte of the longest word and 12 bytes a byte of text. */
+ * and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids the text has, also when
+ * it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may be NULL if capacity is 0.
+ * *n_ids is 0 after any other failure. Where special tokens overlap the leftmost wins, then the longest. Time grows as
+ * n log n in the worst case (one word of n letters), memory by at most 64 bytes a byte of the longest word and 12 bytes
+ * a byte of text. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 
@@ -121,7 +124,7 @@ GA_API bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id);
 /* Streaming detokeniser: ids in, whole UTF-8 sequences out. */
 typedef struct ga_detok ga_detok;
 
-#define GA_DETOK_SPECIAL 1u  /* show control and unknown tokens by name; they are hidden otherwise */
+#define GA_DETOK_SPECIAL  1u /* show control and unknown tokens by name; they are hidden otherwise */
 #define GA_DETOK_CONTINUE 2u /* the ids go on from earlier text: keep the first space that SPM or WPM adds */
 
 /* `tok` must live as long. Release: ga_detok_destroy. */

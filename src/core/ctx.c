@@ -59,7 +59,8 @@ ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out) {
   GA_REQUIRE(out, GA_ERR_ARG, "ctx: out is null");
   *out = NULL;
   GA_REQUIRE(!options || options->struct_size == sizeof(ga_ctx_options), GA_ERR_ARG,
-             "ctx options: struct_size %zu; use GA_CTX_OPTIONS_INIT (%zu)", options->struct_size, sizeof(ga_ctx_options));
+             "ctx options: struct_size %zu; use GA_CTX_OPTIONS_INIT (%zu)", options->struct_size,
+             sizeof(ga_ctx_options));
   GA_REQUIRE(!options || options->flags == 0, GA_ERR_ARG, "ctx options: flags 0x%x; must be 0", options->flags);
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_ctx), "context", &p));
@@ -85,9 +86,15 @@ void ga_ctx_destroy(ga_ctx *ctx) {
   ga_mem_free(ctx);
 }
 
-const char *ga_ctx_device_name(const ga_ctx *ctx) { return ctx->device->name; }
-const char *ga_ctx_device_text(const ga_ctx *ctx) { return ctx->device->text; }
-int32_t ga_ctx_threads(const ga_ctx *ctx) { return ctx->device->caps.threads; }
+const char *ga_ctx_device_name(const ga_ctx *ctx) {
+  return ctx->device->name;
+}
+const char *ga_ctx_device_text(const ga_ctx *ctx) {
+  return ctx->device->text;
+}
+int32_t ga_ctx_threads(const ga_ctx *ctx) {
+  return ctx->device->caps.threads;
+}
 
 ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) {
   *out = NULL;

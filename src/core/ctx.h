@@ -39,8 +39,11 @@ const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, cons
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
 /* As ga_plan_make, remembered by ctx, which owns it and a workspace large enough for it. */
-GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out);
+GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes,
+                                        const ga_plan **out);
 
-static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) { return stream ? stream : ctx->stream; }
+static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) {
+  return stream ? stream : ctx->stream;
+}
 
 #endif

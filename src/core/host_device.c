@@ -43,7 +43,9 @@ static ga_status host_stream_create(ga_device *device, ga_stream **out) {
   return GA_OK;
 }
 
-static void host_stream_destroy(ga_stream *stream) { ga_mem_free(stream); }
+static void host_stream_destroy(ga_stream *stream) {
+  ga_mem_free(stream);
+}
 
 static ga_status host_stream_sync(ga_stream *stream) {
   (void)stream;

@@ -4,7 +4,8 @@
 
 #include "core/device.h"
 
-/* Makes a device over host memory with a pool of `threads` (0 = one per usable CPU). The caller fills kernels and text. */
+/* Makes a device over host memory with a pool of `threads` (0 = one per usable CPU). The caller fills kernels and text.
+ */
 GA_NODISCARD ga_status ga_host_device_create(const char *name, int threads, ga_device **out);
 
 #endif

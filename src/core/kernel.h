@@ -12,7 +12,7 @@
 #include "ga/sample.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
-#define GA_OPS(X) \
+#define GA_OPS(X)                                                                                                      \
   X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample)
 
 typedef enum ga_op {
@@ -48,9 +48,9 @@ const char *ga_arch_name(ga_arch arch);
 typedef struct ga_caps {
   uint32_t archs; /* bit 1 << ga_arch */
   int32_t threads;
-  bool host_memory;       /* device pointers are host pointers: weights may stay where the file is mapped */
-  int32_t sms;            /* GPU multiprocessors, 0 on a CPU */
-  uint32_t smem_bytes;    /* shared memory a block may use */
+  bool host_memory;    /* device pointers are host pointers: weights may stay where the file is mapped */
+  int32_t sms;         /* GPU multiprocessors, 0 on a CPU */
+  uint32_t smem_bytes; /* shared memory a block may use */
   uint64_t memory_bytes;
   uint64_t l2_bytes;
 } ga_caps;
@@ -74,20 +74,20 @@ typedef ga_status (*ga_kernel_launch)(const ga_kernel *kernel, const void *desc,
 
 struct ga_kernel {
   const char *id;
-  const char *source;   /* file that holds the code, from the root of the tree */
+  const char *source; /* file that holds the code, from the root of the tree */
   ga_op op;
   ga_arch arch;
-  ga_dtype dtype[3];    /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
-  ga_layout layout;     /* gemm: of w; pack: made */
+  ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
+  ga_layout layout;           /* gemm: of w; pack: made */
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
-  int32_t score;        /* the legal row with the highest is chosen */
-  uint32_t flags;       /* ga_kernel_flags */
-  double tolerance;     /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
+  int32_t score;              /* the legal row with the highest is chosen */
+  uint32_t flags;             /* ga_kernel_flags */
+  double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
   ga_kernel_bytes workspace; /* NULL = 0 */
   ga_kernel_bytes out_bytes; /* pack only */
   ga_kernel_launch launch;
-  const void *impl;     /* micro-kernel or variant data of the family, may be NULL */
+  const void *impl; /* micro-kernel or variant data of the family, may be NULL */
 };
 
 /* True when `text` matches a comma-separated list of patterns with * and ?. */

@@ -59,7 +59,8 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const void *des
 ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out) {
   *out = NULL;
   void *p;
-  GA_REQUIRE(desc_bytes <= GA_DESC_MAX_BYTES, GA_ERR_INTERNAL, "%s: description of %zu bytes", ga_op_name(op), desc_bytes);
+  GA_REQUIRE(desc_bytes <= GA_DESC_MAX_BYTES, GA_ERR_INTERNAL, "%s: description of %zu bytes", ga_op_name(op),
+             desc_bytes);
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_plan), "plan", &p));
   ga_status status = fill_plan(p, ctx, op, desc, desc_bytes);
   if (status != GA_OK) {
@@ -136,8 +137,12 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
 
 /* --- public --- */
 
-size_t ga_plan_workspace_bytes(const ga_plan *plan) { return plan->workspace_bytes; }
-const char *ga_plan_kernel_id(const ga_plan *plan) { return plan->kernel->id; }
+size_t ga_plan_workspace_bytes(const ga_plan *plan) {
+  return plan->workspace_bytes;
+}
+const char *ga_plan_kernel_id(const ga_plan *plan) {
+  return plan->kernel->id;
+}
 
 void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   const ga_device *device = plan->ctx->device;
@@ -156,4 +161,6 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   }
 }
 
-void ga_plan_destroy(ga_plan *plan) { ga_mem_free(plan); }
+void ga_plan_destroy(ga_plan *plan) {
+  ga_mem_free(plan);
+}

@@ -48,7 +48,7 @@ static void multiply_panel(const x16_job *job, int64_t panel) {
     cols = group_cols(job, c);
     if (job->acts) job->impl->micro[cols](w, job->acts + c * (d->k / 32), 0, d->k, out[0]);
     else job->impl->micro[cols](w, (const float *)job->io->x + c * d->x_stride, d->x_stride, d->k, out[0]);
-    for (int64_t i = 0; i < cols; i++) job->impl->epilogue(d, job->io, c + i, col, n, out[i]);
+    job->impl->epilogue(d, job->io, c, cols, col, n, out[0], GA_X16_ROWS);
   }
 }
 

@@ -28,8 +28,9 @@ typedef void (*ga_x16_quantise)(const ga_x16_format *format, const float *x, int
  * Quantised types: x is ga_x16_act [k / 32][cols]. Plain types: x is f32, column c from x + c * x_stride on. */
 typedef void (*ga_x16_micro)(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out);
 
-/* As ga_cpu_gemm_epilogue, for n <= 16 columns. */
-typedef void (*ga_x16_epilogue)(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n, const float *t);
+/* Applies the epilogue of gemm to n <= 16 columns of `rows` rows; t[r * t_step ..] are the products of row `row` + r. */
+typedef void (*ga_x16_epilogue)(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col, int64_t n,
+                                const float *t, int64_t t_step);
 
 typedef struct ga_x16_impl {
   ga_x16_quantise quantise; /* NULL for plain types */

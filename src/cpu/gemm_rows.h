@@ -4,6 +4,7 @@
 
 #include "core/rows.h"
 #include "cpu/cpu_gemm_x16.h"
+#include "cpu/x86_amx/amx_gemm.h"
 
 #define GA_GEMM_GENERIC(name_, TYPE_)                                                                                  \
   GA_ROW(gemm, name_, any, generic, 4x1, .source = "src/cpu/generic/generic_gemm.c", .dtype = {GA_##TYPE_, GA_F32, GA_F32}, \
@@ -15,6 +16,11 @@
   GA_ROW(gemm, name_, any, arch_, tile_, .source = file_, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_X16, \
          .score = score_, .flags = flags_, .tolerance = 2, .ok = ga_cpu_gemm_ok, .workspace = ga_cpu_gemm_x16_workspace, \
          .launch = ga_cpu_gemm_x16, .impl = &ga_x16_##name_##_##arch_),
+/* Packed weights widened to bf16: pays from about 16 rows on. */
+#define GA_GEMM_AMX(name_, TYPE_)                                                                                      \
+  GA_ROW(gemm, name_, prefill, amx, 32x32, .source = "src/cpu/x86_amx/amx_gemm.c", .dtype = {GA_##TYPE_, GA_F32, GA_F32}, \
+         .layout = GA_LAYOUT_X16, .rows_min = 12, .score = 80, .flags = GA_KERNEL_BF16, .tolerance = 2, .ok = ga_cpu_gemm_ok, \
+         .workspace = ga_cpu_gemm_amx_workspace, .launch = ga_cpu_gemm_amx, .impl = &ga_amx_##name_),
 #define GA_PACK_X16()                                                                                             \
   GA_ROW(pack, any, x16, generic, 16x32, .source = "src/cpu/generic/generic_pack.c", .layout = GA_LAYOUT_X16, .score = 10, \
          .tolerance = 0, .ok = ga_cpu_pack_ok, .out_bytes = ga_cpu_pack_bytes, .launch = ga_cpu_pack_x16),
@@ -27,6 +33,8 @@
 #define GA_X16_DECLARE(name_, arch_) extern const ga_x16_impl ga_x16_##name_##_##arch_;
 #if defined(__x86_64__)
 GA_X16_TYPES(GA_X16_DECLARE, avx512)
+#define GA_AMX_DECLARE(name_, arch_) extern const ga_amx_impl ga_amx_##name_;
+GA_X16_TYPES(GA_AMX_DECLARE, amx) /* there is none of f32, and no row of it */
 #endif
 
 #endif

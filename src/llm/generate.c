@@ -26,8 +26,12 @@ typedef struct sampler {
 
 static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_options *o) {
   ga_ctx *ctx = s->model->ctx;
-  const bool penalties = o->sample.repetition_penalty != 1 || o->sample.presence_penalty != 0 || o->sample.frequency_penalty != 0;
-  int32_t window = !penalties ? 0 : o->penalty_last < 0 ? s->context : o->penalty_last ? o->penalty_last : PENALTY_DEFAULT;
+  const bool penalties =
+      o->sample.repetition_penalty != 1 || o->sample.presence_penalty != 0 || o->sample.frequency_penalty != 0;
+  int32_t window = !penalties            ? 0
+                   : o->penalty_last < 0 ? s->context
+                   : o->penalty_last     ? o->penalty_last
+                                         : PENALTY_DEFAULT;
   window = (int32_t)ga_min_i64(window, s->context);
   const size_t state = 64, bias = (size_t)o->n_bias * sizeof(ga_logit_bias);
   *sm = (sampler){.session = s, .desc = o->sample, .window = window};
@@ -39,15 +43,19 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   GA_TRY(ga_copy_to_device(ctx, at, rng, sizeof rng, NULL));
   if (o->n_bias) GA_TRY(ga_copy_to_device(ctx, at + state, o->bias, bias, NULL));
   sm->history = (void *)(at + state + bias);
-  sm->io = (ga_sample_io){.history = sm->history, .bias = o->n_bias ? (void *)(at + state) : NULL, .n_bias = o->n_bias,
-                          .rng = (void *)at, .id = (void *)(at + sizeof rng)};
+  sm->io = (ga_sample_io){.history = sm->history,
+                          .bias = o->n_bias ? (void *)(at + state) : NULL,
+                          .n_bias = o->n_bias,
+                          .rng = (void *)at,
+                          .id = (void *)(at + sizeof rng)};
   return GA_OK;
 }
 
 static ga_status sampler_draw(sampler *sm, int32_t *id) {
   ga_session *s = sm->session;
   int32_t n = (int32_t)ga_min_i64(sm->window, s->length);
-  if (n) GA_TRY(ga_copy_to_device(s->model->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
+  if (n)
+    GA_TRY(ga_copy_to_device(s->model->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
   sm->io.n_history = n;
   sm->io.logits = s->forward.logits;
   GA_TRY(ga_sample(s->model->ctx, &sm->desc, &sm->io, NULL));
@@ -55,7 +63,8 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
 }
 
 /* The loop after the prompt. Every emitted token joins the session, except a last one that nothing follows. */
-static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_options *o, double start, ga_generate_result *r) {
+static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_options *o, double start,
+                               ga_generate_result *r) {
   ga_session *s = sm->session;
   const ga_tokenizer *tok = s->model->tokenizer;
   for (;;) {
@@ -89,14 +98,16 @@ static ga_status check_options(const ga_session *s, const ga_generate_options *o
   GA_REQUIRE(s && o && r, GA_ERR_ARG, "generate: session, options or result is null");
   GA_REQUIRE(o->struct_size == sizeof *o, GA_ERR_ARG, "generate options: use GA_GENERATE_OPTIONS_INIT");
   GA_REQUIRE(o->max_tokens >= 1, GA_ERR_ARG, "generate: max_tokens is %d; must be at least 1", o->max_tokens);
-  GA_REQUIRE(o->penalty_last >= -1, GA_ERR_ARG, "generate: penalty_last is %d; must be -1 (all) or more", o->penalty_last);
+  GA_REQUIRE(o->penalty_last >= -1, GA_ERR_ARG, "generate: penalty_last is %d; must be -1 (all) or more",
+             o->penalty_last);
   GA_REQUIRE(o->n_bias >= 0 && (o->bias || !o->n_bias), GA_ERR_ARG, "generate: n_bias is %d, bias is %s", o->n_bias,
              o->bias ? "set" : "null");
   GA_REQUIRE(s->model->tokenizer, GA_ERR_UNSUPPORTED, "generate: the model file has no tokenizer");
   return GA_OK;
 }
 
-ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o, ga_generate_result *r) {
+ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o,
+                      ga_generate_result *r) {
   GA_TRY(check_options(s, o, r));
   *r = (ga_generate_result){.n_prompt = n};
   double start = now();
@@ -104,7 +115,9 @@ ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_gen
   sampler sm = {0};
   ga_detok *detok = NULL;
   ga_status status = sampler_create(&sm, s, o);
-  if (status == GA_OK) status = ga_detok_create(s->model->tokenizer, GA_DETOK_CONTINUE | (o->show_special ? GA_DETOK_SPECIAL : 0u), &detok);
+  if (status == GA_OK)
+    status =
+        ga_detok_create(s->model->tokenizer, GA_DETOK_CONTINUE | (o->show_special ? GA_DETOK_SPECIAL : 0u), &detok);
   if (status == GA_OK) status = generate_loop(&sm, detok, o, start, r);
   if (status == GA_OK && detok && r->finish != GA_FINISH_STOPPED) {
     ga_text rest = ga_detok_flush(detok);

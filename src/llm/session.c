@@ -12,7 +12,8 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   const ga_hparams *p = &s->model->hparams;
   void *list;
   s->n_pages = (int32_t)ga_div_up(s->context, SESSION_PAGE_TOKENS);
-  s->kv = (ga_kv_cache){.dtype = dtype, .page_size = SESSION_PAGE_TOKENS, .n_slots = (int64_t)s->n_pages * SESSION_PAGE_TOKENS};
+  s->kv = (ga_kv_cache){
+      .dtype = dtype, .page_size = SESSION_PAGE_TOKENS, .n_slots = (int64_t)s->n_pages * SESSION_PAGE_TOKENS};
   uint64_t k_bytes, v_bytes;
   GA_TRY(ga_dtype_bytes(dtype, s->kv.n_slots * p->n_kv_heads * p->head_dim, &k_bytes));
   GA_TRY(ga_dtype_bytes(dtype, s->kv.n_slots * p->n_kv_heads * p->v_dim, &v_bytes));
@@ -53,10 +54,11 @@ static ga_status read_options(ga_session *s, const ga_session_options *o, ga_dty
   s->context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096);
   s->batch = o && o->batch ? o->batch : 512;
   *kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16;
-  GA_REQUIRE(s->context >= 1 && s->context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d", s->context,
-             p->context);
+  GA_REQUIRE(s->context >= 1 && s->context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
+             s->context, p->context);
   GA_REQUIRE(s->batch >= 1 && s->batch <= 4096, GA_ERR_ARG, "session: batch %d; must be 1 to 4096", s->batch);
-  GA_REQUIRE(*kv_dtype == GA_F16 || *kv_dtype == GA_F32 || *kv_dtype == GA_BF16 || *kv_dtype == GA_Q8_0 || *kv_dtype == GA_Q4_0,
+  GA_REQUIRE(*kv_dtype == GA_F16 || *kv_dtype == GA_F32 || *kv_dtype == GA_BF16 || *kv_dtype == GA_Q8_0 ||
+                 *kv_dtype == GA_Q4_0,
              GA_ERR_DTYPE, "session: kv cache of %s; allowed: f16, f32, bf16, q8_0, q4_0", ga_dtype_name(*kv_dtype));
   if (s->batch > s->context) s->batch = s->context;
   return GA_OK;
@@ -80,8 +82,10 @@ static ga_status create(ga_session *s, const ga_session_options *options) {
 ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {
   GA_REQUIRE(model && out, GA_ERR_ARG, "session: model or out is null");
   *out = NULL;
-  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG, "session options: use GA_SESSION_OPTIONS_INIT");
-  GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only", model->info.arch);
+  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG,
+             "session options: use GA_SESSION_OPTIONS_INIT");
+  GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only",
+             model->info.arch);
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_session), "session", &p));
   ga_session *s = p;
@@ -110,8 +114,12 @@ void ga_session_free(ga_session *s) {
   ga_mem_free(s);
 }
 
-int32_t ga_session_length(const ga_session *s) { return s->length; }
-int32_t ga_session_context(const ga_session *s) { return s->context; }
+int32_t ga_session_length(const ga_session *s) {
+  return s->length;
+}
+int32_t ga_session_context(const ga_session *s) {
+  return s->context;
+}
 
 uint64_t ga_session_kv_bytes(const ga_session *s) {
   const ga_hparams *p = &s->model->hparams;
@@ -121,7 +129,8 @@ uint64_t ga_session_kv_bytes(const ga_session *s) {
 }
 
 ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
-  GA_REQUIRE(n_tokens >= 0 && n_tokens <= s->length, GA_ERR_ARG, "rewind to %d; the session holds %d tokens", n_tokens, s->length);
+  GA_REQUIRE(n_tokens >= 0 && n_tokens <= s->length, GA_ERR_ARG, "rewind to %d; the session holds %d tokens", n_tokens,
+             s->length);
   s->length = n_tokens;
   return GA_OK;
 }
@@ -139,15 +148,23 @@ static ga_status upload_inputs(ga_session *s, const int32_t *ids, int32_t at, in
   in->host[in->q_start + 1] = n;
   in->host[in->kv_len] = at + n;
   GA_TRY(ga_copy_to_device(s->model->ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
-  *step = (ga_step){.n_tokens = n, .n_seqs = 1, .max_q = n, .max_kv = at + n, .ids = in->device + in->ids,
-                    .positions = in->device + in->positions, .slots = in->device + in->slots,
-                    .q_start = in->device + in->q_start, .kv_len = in->device + in->kv_len,
-                    .page_table = in->device + in->table, .page_stride = s->n_pages};
+  *step = (ga_step){.n_tokens = n,
+                    .n_seqs = 1,
+                    .max_q = n,
+                    .max_kv = at + n,
+                    .ids = in->device + in->ids,
+                    .positions = in->device + in->positions,
+                    .slots = in->device + in->slots,
+                    .q_start = in->device + in->q_start,
+                    .kv_len = in->device + in->kv_len,
+                    .page_table = in->device + in->table,
+                    .page_stride = s->n_pages};
   return GA_OK;
 }
 
 /* Hands rows [first, n) of the step's logits to `row`, some at a time. The first block is computed by fwd_run. */
-static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32_t base, float *host, session_row_fn row, void *user) {
+static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32_t base, float *host,
+                              session_row_fn row, void *user) {
   const size_t vocab = (size_t)s->model->hparams.vocab;
   for (int32_t at = first; at < step->n_tokens; at += step->n_out) {
     if (at > first) {
@@ -162,8 +179,8 @@ static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32
 }
 
 /* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
-static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base, float *host,
-                           session_row_fn row, void *user) {
+static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base,
+                           float *host, session_row_fn row, void *user) {
   ga_step step;
   GA_TRY(upload_inputs(s, ids, at, n, &step));
   step.out_begin = first;
@@ -175,16 +192,16 @@ static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_
 
 static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
   GA_REQUIRE(s && ids && n >= 1, GA_ERR_ARG, "eval: session or ids is null, or n is %d; must be at least 1", n);
-  GA_REQUIRE(n <= s->context - s->length, GA_ERR_SHAPE, "context is full: %d tokens held, %d more do not fit in %d", s->length, n,
-             s->context);
+  GA_REQUIRE(n <= s->context - s->length, GA_ERR_SHAPE, "context is full: %d tokens held, %d more do not fit in %d",
+             s->length, n, s->context);
   for (int32_t i = 0; i < n; i++)
-    GA_REQUIRE(ids[i] >= 0 && ids[i] < s->model->hparams.vocab, GA_ERR_ARG, "eval: id %d at %d; must be 0 to %d", ids[i], i,
-               s->model->hparams.vocab - 1);
+    GA_REQUIRE(ids[i] >= 0 && ids[i] < s->model->hparams.vocab, GA_ERR_ARG, "eval: id %d at %d; must be 0 to %d",
+               ids[i], i, s->model->hparams.vocab - 1);
   return GA_OK;
 }
 
-ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, int32_t n_rows, bool keep_last, session_row_fn row,
-                         void *user, ga_progress_fn progress, void *progress_user) {
+ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, int32_t n_rows, bool keep_last,
+                         session_row_fn row, void *user, ga_progress_fn progress, void *progress_user) {
   GA_TRY(check_ids(s, ids, n));
   void *host = NULL;
   if (!keep_last && n_rows)
@@ -219,10 +236,10 @@ static ga_status copy_row(void *user, int32_t row, const float *logits) {
   return GA_OK;
 }
 
-ga_status ga_session_eval(ga_session *s, const int32_t *ids, int32_t n, float *logits, int32_t n_logits, ga_progress_fn progress,
-                          void *user) {
-  GA_REQUIRE(n_logits >= 0 && n_logits <= n && (logits || !n_logits), GA_ERR_ARG, "eval: %d rows of logits for %d tokens%s", n_logits,
-             n, logits ? "" : ", but logits is null");
+ga_status ga_session_eval(ga_session *s, const int32_t *ids, int32_t n, float *logits, int32_t n_logits,
+                          ga_progress_fn progress, void *user) {
+  GA_REQUIRE(n_logits >= 0 && n_logits <= n && (logits || !n_logits), GA_ERR_ARG,
+             "eval: %d rows of logits for %d tokens%s", n_logits, n, logits ? "" : ", but logits is null");
   GA_REQUIRE(s, GA_ERR_ARG, "eval: session is null");
   copy_rows c = {.logits = logits, .first = n - n_logits, .vocab = (size_t)s->model->hparams.vocab};
   return session_append(s, ids, n, n_logits, false, copy_row, &c, progress, user);
@@ -251,7 +268,8 @@ static ga_status score_row(void *user, int32_t row, const float *logits) {
 }
 
 ga_status ga_session_score(ga_session *s, const int32_t *ids, int32_t n, int32_t first, double *logprobs) {
-  GA_REQUIRE(s && logprobs && first >= 0 && first < n, GA_ERR_ARG, "score: first is %d of %d ids, or a pointer is null", first, n);
+  GA_REQUIRE(s && logprobs && first >= 0 && first < n, GA_ERR_ARG, "score: first is %d of %d ids, or a pointer is null",
+             first, n);
   score_rows c = {.ids = ids, .logprobs = logprobs, .first = first, .n = n, .vocab = (size_t)s->model->hparams.vocab};
   return session_append(s, ids, n, n - first, false, score_row, &c, NULL, NULL);
 }

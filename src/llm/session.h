@@ -21,16 +21,17 @@ struct ga_session {
   ga_kv_cache kv;
   session_inputs inputs;
   int32_t context, batch, n_pages;
-  int32_t length;   /* tokens in the cache */
-  int32_t *tokens;  /* [context] the ids of those, for penalties */
+  int32_t length;  /* tokens in the cache */
+  int32_t *tokens; /* [context] the ids of those, for penalties */
 };
 
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
-/* Appends ids in chunks of `batch`; rows [n - n_rows, n) go to `row`, in order. keep_last: leave the last row's logits on
- * the device at session->forward.logits instead of calling `row`; n_rows must then be 1. */
-GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, int32_t n_rows, bool keep_last,
-                                      session_row_fn row, void *user, ga_progress_fn progress, void *progress_user);
+/* Appends ids in chunks of `batch`; rows [n - n_rows, n) go to `row`, in order. keep_last: leave the last row's logits
+ * on the device at session->forward.logits instead of calling `row`; n_rows must then be 1. */
+GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, int32_t n_rows,
+                                      bool keep_last, session_row_fn row, void *user, ga_progress_fn progress,
+                                      void *progress_user);
 
 #endif

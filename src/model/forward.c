@@ -62,8 +62,8 @@ ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, f
   return ga_embed(f->ctx, &d, &(ga_embed_io){.ids = ids, .table = table->data, .y = y}, NULL);
 }
 
-static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, int64_t stride, const float *x, ga_vector weight,
-                      ga_vector bias, float *y) {
+static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, int64_t stride, const float *x,
+                      ga_vector weight, ga_vector bias, float *y) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   d.kind = kind;
   d.rows = rows;
@@ -127,7 +127,8 @@ ga_status fwd_rope(ga_forward *f, bool local) {
   d.rot_dim = p->rot_dim;
   d.pairs = p->rope_pairs;
   d.magnitude = local ? f->model->rope_magnitude_local : f->model->rope_magnitude;
-  ga_rope_io io = {.positions = f->step->positions, .inv_freq = local ? f->model->rope_freq_local : f->model->rope_freq};
+  ga_rope_io io = {.positions = f->step->positions,
+                   .inv_freq = local ? f->model->rope_freq_local : f->model->rope_freq};
   d.heads = p->n_heads;
   d.x_stride = f->q_stride;
   io.x = f->q;
@@ -154,7 +155,9 @@ static ga_status store_kv(ga_forward *f, int il) {
 }
 
 /* Lengths are rounded up so that the plans of a growing sequence stay few; the exact ones are in kv_len. */
-static int64_t rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
+static int64_t rounded(int64_t n) {
+  return (int64_t)ga_round_up((size_t)n, 1024);
+}
 
 ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
   const ga_hparams *p = &f->model->hparams;
@@ -172,8 +175,14 @@ ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
   d.window = window;
   d.page_size = f->kv->page_size;
   d.scale = p->attn_scale;
-  ga_attn_io io = {.q = f->q, .k = f->kv->k[il], .v = f->kv->v[il], .o = f->o, .q_start = f->step->q_start,
-                   .kv_len = f->step->kv_len, .page_table = f->step->page_table, .page_table_stride = f->step->page_stride};
+  ga_attn_io io = {.q = f->q,
+                   .k = f->kv->k[il],
+                   .v = f->kv->v[il],
+                   .o = f->o,
+                   .q_start = f->step->q_start,
+                   .kv_len = f->step->kv_len,
+                   .page_table = f->step->page_table,
+                   .page_table_stride = f->step->page_stride};
   io.q_stride = (ga_attn_strides){.token = f->q_stride, .head = p->head_dim};
   return ga_attn(f->ctx, &d, &io, NULL);
 }
@@ -190,7 +199,8 @@ ga_status fwd_attention_bidirectional(ga_forward *f) {
   d.v_dim = p->v_dim;
   d.flags = GA_ATTN_VARLEN;
   d.scale = p->attn_scale;
-  ga_attn_io io = {.q = f->q, .k = f->k, .v = f->v, .o = f->o, .q_start = f->step->q_start, .kv_start = f->step->q_start};
+  ga_attn_io io = {
+      .q = f->q, .k = f->k, .v = f->v, .o = f->o, .q_start = f->step->q_start, .kv_start = f->step->q_start};
   return ga_attn(f->ctx, &d, &io, NULL);
 }
 
@@ -198,8 +208,9 @@ ga_status fwd_logits(ga_forward *f) {
   const ga_model *m = f->model;
   const int64_t width = m->hparams.width;
   if (!f->step->n_out) return GA_OK;
-  GA_REQUIRE(f->step->n_out <= f->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", f->step->n_out, f->max_out);
-  GA_TRY(norm(f, m->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, f->step->n_out, width, width, f->x + f->step->out_begin * width,
-              m->output_norm, m->output_norm_b, f->h));
+  GA_REQUIRE(f->step->n_out <= f->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", f->step->n_out,
+             f->max_out);
+  GA_TRY(norm(f, m->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, f->step->n_out, width, width,
+              f->x + f->step->out_begin * width, m->output_norm, m->output_norm_b, f->h));
   return linear(f, f->step->n_out, f->h, &m->output, NULL, f->logits);
 }

@@ -10,13 +10,13 @@
 /* Tokens of one step, possibly of several sequences, packed one after the other. Arrays are on the device. */
 typedef struct ga_step {
   int32_t n_tokens, n_seqs;
-  int32_t max_q, max_kv;    /* longest new part and longest total of a sequence */
-  const int32_t *ids;       /* [T] */
-  const int32_t *positions; /* [T] */
-  const int32_t *types;     /* [T] all 0: token types of encoders; else NULL */
-  const int32_t *slots;     /* [T] where K and V go */
-  const int32_t *q_start;   /* [n_seqs + 1] */
-  const int32_t *kv_len;    /* [n_seqs] after this step */
+  int32_t max_q, max_kv;     /* longest new part and longest total of a sequence */
+  const int32_t *ids;        /* [T] */
+  const int32_t *positions;  /* [T] */
+  const int32_t *types;      /* [T] all 0: token types of encoders; else NULL */
+  const int32_t *slots;      /* [T] where K and V go */
+  const int32_t *q_start;    /* [n_seqs + 1] */
+  const int32_t *kv_len;     /* [n_seqs] after this step */
   const int32_t *page_table; /* [n_seqs, page_stride] */
   int64_t page_stride;
   int32_t out_begin, n_out; /* rows whose logits are wanted: [out_begin, out_begin + n_out) */
@@ -37,11 +37,11 @@ typedef struct ga_forward {
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
   int32_t max_tokens, max_out;
-  float *x, *h;     /* [T, d] residual stream and its normalised copy */
-  float *q, *k, *v; /* [T, Hq D] [T, Hkv D] [T, Hkv Dv], or one fused block at q */
-  float *o;         /* [T, Hq Dv] */
-  float *gate, *up; /* [T, F] */
-  float *logits;    /* [max_out, V] */
+  float *x, *h;                /* [T, d] residual stream and its normalised copy */
+  float *q, *k, *v;            /* [T, Hq D] [T, Hkv D] [T, Hkv Dv], or one fused block at q */
+  float *o;                    /* [T, Hq Dv] */
+  float *gate, *up;            /* [T, F] */
+  float *logits;               /* [max_out, V] */
   int64_t q_stride, kv_stride; /* elements between tokens of q, and of k and v */
 } ga_forward;
 
@@ -61,8 +61,8 @@ GA_NODISCARD ga_status fwd_run(ga_forward *f);
 /* What a linear layer does besides y = W x. */
 typedef struct fwd_epilogue {
   ga_vector bias;
-  int32_t act;          /* ga_act_kind */
-  const float *gate;    /* y = act(gate) * y, rows as y */
+  int32_t act;           /* ga_act_kind */
+  const float *gate;     /* y = act(gate) * y, rows as y */
   const float *residual; /* y += residual, rows as y */
 } fwd_epilogue;
 

@@ -14,7 +14,9 @@ static const char *const arch_names[] = {
 #undef X
 };
 
-const char *ga_model_arch_name(ga_model_arch arch) { return arch_names[arch]; }
+const char *ga_model_arch_name(ga_model_arch arch) {
+  return arch_names[arch];
+}
 
 static ga_status read_arch(const ga_model_file *file, ga_model_arch *out) {
   ga_text name;
@@ -44,8 +46,8 @@ static ga_status read_int(const ga_model_file *file, const ga_hparams *p, const 
   return GA_OK;
 }
 
-static ga_status read_int_or(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback, int64_t least,
-                             int64_t most, int32_t *out) {
+static ga_status read_int_or(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
+                             int64_t least, int64_t most, int32_t *out) {
   char text[96];
   int64_t v;
   GA_TRY(ga_model_file_int_or(file, key_of(p, key, text), fallback, least, most, &v));
@@ -53,7 +55,8 @@ static ga_status read_int_or(const ga_model_file *file, const ga_hparams *p, con
   return GA_OK;
 }
 
-static ga_status read_float_or(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback, double *out) {
+static ga_status read_float_or(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
+                               double *out) {
   char text[96];
   return ga_model_file_float_or(file, key_of(p, key, text), fallback, out);
 }
@@ -64,8 +67,8 @@ static ga_status read_uniform(const ga_model_file *file, const ga_hparams *p, co
   int64_t each[512];
   GA_TRY(ga_model_file_ints(file, key_of(p, key, text), p->n_layers, 1, 1024, each));
   for (int i = 1; i < p->n_layers; i++)
-    GA_REQUIRE(each[i] == each[0], GA_ERR_UNSUPPORTED, "%s: layer %d has %lld, layer 0 has %lld; GA needs one for all", text,
-               i, (long long)each[i], (long long)each[0]);
+    GA_REQUIRE(each[i] == each[0], GA_ERR_UNSUPPORTED, "%s: layer %d has %lld, layer 0 has %lld; GA needs one for all",
+               text, i, (long long)each[i], (long long)each[0]);
   *out = (int32_t)each[0];
   return GA_OK;
 }
@@ -88,7 +91,8 @@ static ga_status read_heads(const ga_model_file *file, ga_hparams *p) {
     GA_TRY(read_uniform(file, p, "attention.head_count_kv", &p->n_kv_heads));
   else
     p->n_kv_heads = p->n_heads;
-  GA_REQUIRE(p->n_heads % p->n_kv_heads == 0, GA_ERR_SHAPE, "%d heads over %d kv heads; must divide", p->n_heads, p->n_kv_heads);
+  GA_REQUIRE(p->n_heads % p->n_kv_heads == 0, GA_ERR_SHAPE, "%d heads over %d kv heads; must divide", p->n_heads,
+             p->n_kv_heads);
   GA_TRY(read_int_or(file, p, "attention.key_length", p->width / p->n_heads, 1, 1024, &p->head_dim));
   return read_int_or(file, p, "attention.value_length", p->head_dim, 1, 1024, &p->v_dim);
 }
@@ -133,19 +137,22 @@ ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_arch_own(file, p));
   const bool layer_norm = p->arch == GA_MODEL_gpt2 || p->arch == GA_MODEL_bert;
   double eps;
-  GA_TRY(read_float_or(file, p, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5, &eps));
+  GA_TRY(read_float_or(file, p, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5,
+                       &eps));
   GA_REQUIRE(eps > 0 && eps < 1, GA_ERR_FORMAT, "norm epsilon is %g; must be in (0, 1)", eps);
   p->norm_eps = (float)eps;
   return GA_OK;
 }
 
 /* Llama 3.1's division of low frequencies, as config.json states it (GGUF bakes it into rope_freqs.weight). */
-static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, const ga_rope_params *r, float *factors) {
+static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, const ga_rope_params *r,
+                                float *factors) {
   double low, high;
   GA_TRY(read_float_or(file, p, "rope.scaling.low_freq_factor", 1, &low));
   GA_TRY(read_float_or(file, p, "rope.scaling.high_freq_factor", 4, &high));
   GA_REQUIRE(low > 0 && high > low && r->factor >= 1, GA_ERR_FORMAT,
-             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low < high, factor at least 1", low, high, r->factor);
+             "rope scaling llama3: low %g, high %g, factor %g; need 0 < low < high, factor at least 1", low, high,
+             r->factor);
   for (int i = 0; i < p->rot_dim / 2; i++) {
     double turns = r->original_context * pow(r->base, -2.0 * i / p->rot_dim) / 6.283185307179586;
     double keep = (turns - low) / (high - low);
@@ -155,8 +162,8 @@ static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, 
   return GA_OK;
 }
 
-ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors, float *inv_freq,
-                          float *magnitude) {
+ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
+                          float *inv_freq, float *magnitude) {
   ga_rope_params r = {.struct_size = sizeof r, .rot_dim = p->rot_dim, .freq_factors = factors};
   float own_factors[512];
   char text[96];
@@ -170,8 +177,10 @@ ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool l
     GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r.beta_fast));
     GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r.beta_slow));
   }
-  if (type.bytes == 6 && !memcmp(type.data, "linear", 6)) r.scaling = GA_ROPE_SCALE_LINEAR;
-  else if (type.bytes == 4 && !memcmp(type.data, "yarn", 4)) r.scaling = GA_ROPE_SCALE_YARN;
+  if (type.bytes == 6 && !memcmp(type.data, "linear", 6))
+    r.scaling = GA_ROPE_SCALE_LINEAR;
+  else if (type.bytes == 4 && !memcmp(type.data, "yarn", 4))
+    r.scaling = GA_ROPE_SCALE_YARN;
   else if (type.bytes == 6 && !memcmp(type.data, "llama3", 6)) {
     GA_TRY(llama3_factors(file, p, &r, own_factors));
     r.freq_factors = own_factors;

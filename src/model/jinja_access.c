@@ -62,7 +62,10 @@ static ga_status str_point(jj_run *run, jj_str *s, size_t point, jj_val *out) {
   return ga_jj_str_ref(run, s->p + at, len, out);
 }
 
-static bool hashable(jj_val key) { return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_GEN && key.kind != JJ_VIEW && key.kind != JJ_RANGE; }
+static bool hashable(jj_val key) {
+  return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_GEN && key.kind != JJ_VIEW &&
+         key.kind != JJ_RANGE;
+}
 
 /* Python's v[key]; undefined where Python raises LookupError or TypeError. */
 static ga_status own_item(jj_run *run, jj_val v, jj_val key, jj_val *out) {
@@ -100,7 +103,8 @@ static ga_status slice_bound(jj_val v, int64_t n, int64_t low, int64_t high, int
   *out = fallback;
   if (v.kind == JJ_NONE) return GA_OK;
   GA_TRY(ga_jj_need_defined(v));
-  if (!ga_jj_as_int(v, out)) return ga_fail(GA_ERR_FORMAT, "slice: bounds are integers or none, not '%s'", ga_jj_type(v));
+  if (!ga_jj_as_int(v, out))
+    return ga_fail(GA_ERR_FORMAT, "slice: bounds are integers or none, not '%s'", ga_jj_type(v));
   if (*out < 0) *out = *out < -n ? low : *out + n;
   if (*out < low) *out = low;
   if (*out > high) *out = high;
@@ -147,7 +151,8 @@ ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out
   int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
   GA_TRY(slice_bound(bounds[0], n, low, high, step < 0 ? high : low, &start));
   GA_TRY(slice_bound(bounds[1], n, low, high, step < 0 ? low : high, &stop));
-  int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0) : (start > stop ? (start - stop - 1) / -step + 1 : 0);
+  int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
+                           : (start > stop ? (start - stop - 1) / -step + 1 : 0);
   if (v.kind == JJ_STR) return slice_str(run, v.u.s, start, count, step, out);
   return slice_seq(run, v, start, count, step, out);
 }

@@ -18,10 +18,13 @@ static ga_status load_template(ga_model *model) {
 }
 
 static ga_status load_tokenizer(ga_model *model) {
-  if (!ga_model_file_meta(model->file, "tokenizer.ggml.model") && !ga_model_file_side_path(model->file, "tokenizer.json")) return GA_OK;
+  if (!ga_model_file_meta(model->file, "tokenizer.ggml.model") &&
+      !ga_model_file_side_path(model->file, "tokenizer.json"))
+    return GA_OK;
   GA_TRY(ga_tokenizer_from_model(model->file, &model->tokenizer));
   GA_REQUIRE(ga_tokenizer_size(model->tokenizer) <= (size_t)model->hparams.vocab, GA_ERR_FORMAT,
-             "tokenizer has %zu tokens, the embedding %d rows", ga_tokenizer_size(model->tokenizer), model->hparams.vocab);
+             "tokenizer has %zu tokens, the embedding %d rows", ga_tokenizer_size(model->tokenizer),
+             model->hparams.vocab);
   return GA_OK;
 }
 
@@ -42,7 +45,8 @@ static ga_status fill_info(ga_model *model) {
   info->context = p->context;
   info->window = p->window;
   info->is_encoder = p->arch == GA_MODEL_bert;
-  info->kv_token_bytes = info->is_encoder ? 0 : (uint64_t)p->n_layers * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim) * 2;
+  info->kv_token_bytes =
+      info->is_encoder ? 0 : (uint64_t)p->n_layers * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim) * 2;
   return GA_OK;
 }
 
@@ -58,7 +62,8 @@ static ga_status load(ga_model *model, const char *path, const ga_model_options 
 ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out) {
   GA_REQUIRE(ctx && path && out, GA_ERR_ARG, "model: ctx, path or out is null");
   *out = NULL;
-  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG, "model options: use GA_MODEL_OPTIONS_INIT");
+  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG,
+             "model options: use GA_MODEL_OPTIONS_INIT");
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
   ga_model *model = p;
@@ -83,7 +88,15 @@ void ga_model_free(ga_model *model) {
   ga_mem_free(model);
 }
 
-const ga_model_info *ga_model_get_info(const ga_model *model) { return &model->info; }
-const ga_tokenizer *ga_model_tokenizer(const ga_model *model) { return model->tokenizer; }
-const ga_template *ga_model_template(const ga_model *model) { return model->chat_template; }
-const char *ga_model_template_error(const ga_model *model) { return model->template_error; }
+const ga_model_info *ga_model_get_info(const ga_model *model) {
+  return &model->info;
+}
+const ga_tokenizer *ga_model_tokenizer(const ga_model *model) {
+  return model->tokenizer;
+}
+const ga_template *ga_model_template(const ga_model *model) {
+  return model->chat_template;
+}
+const char *ga_model_template_error(const ga_model *model) {
+  return model->template_error;
+}

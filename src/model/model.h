@@ -54,11 +54,11 @@ struct ga_model {
   ga_template *chat_template;
   char template_error[256];
 
-  ga_matrix token_embd;  /* native layout: rows are looked up */
+  ga_matrix token_embd;               /* native layout: rows are looked up */
   ga_matrix position_embd, type_embd; /* native, f32: gpt2, bert */
   ga_vector embd_norm, embd_norm_b;   /* bert */
   ga_vector output_norm, output_norm_b;
-  ga_matrix output;      /* head; a packed view of token_embd when tied */
+  ga_matrix output;       /* head; a packed view of token_embd when tied */
   ga_vector rope_factors; /* host memory, [rot_dim / 2] or NULL */
   ga_layer *layers;
 

@@ -14,20 +14,33 @@
 typedef enum weight_kind { KIND_MATRIX, KIND_VECTOR, KIND_TABLE } weight_kind;
 
 /* Sizes that shapes are made of. */
-typedef enum weight_dim { DIM_ONE, DIM_WIDTH, DIM_FF, DIM_Q, DIM_K, DIM_V, DIM_QKV, DIM_O, DIM_HEAD, DIM_VOCAB, DIM_CONTEXT, DIM_TYPES } weight_dim;
+typedef enum weight_dim {
+  DIM_ONE,
+  DIM_WIDTH,
+  DIM_FF,
+  DIM_Q,
+  DIM_K,
+  DIM_V,
+  DIM_QKV,
+  DIM_O,
+  DIM_HEAD,
+  DIM_VOCAB,
+  DIM_CONTEXT,
+  DIM_TYPES
+} weight_dim;
 
 typedef struct weight_spec {
   const char *name; /* layer tensors: what follows "blk.N." */
   weight_kind kind;
-  size_t offset; /* of the ga_matrix or ga_vector in ga_layer or ga_model */
-  weight_dim rows, cols; /* vectors: cols only */
+  size_t offset;               /* of the ga_matrix or ga_vector in ga_layer or ga_model */
+  weight_dim rows, cols;       /* vectors: cols only */
   uint32_t required, optional; /* bits 1 << ga_model_arch */
-  bool is_norm; /* 1 + w when the file says ga.norm_plus_one */
+  bool is_norm;                /* 1 + w when the file says ga.norm_plus_one */
 } weight_spec;
 
 #define A(name) (1u << GA_MODEL_##name)
-#define LLAMAS (A(llama) | A(qwen2) | A(qwen3) | A(gemma3))
-#define OLD (A(gpt2) | A(bert))
+#define LLAMAS  (A(llama) | A(qwen2) | A(qwen3) | A(gemma3))
+#define OLD     (A(gpt2) | A(bert))
 
 #define M(field) offsetof(ga_model, field)
 static const weight_spec model_specs[] = {
@@ -86,18 +99,30 @@ typedef struct loader {
 static int64_t dim_of(const ga_hparams *p, weight_dim dim) {
   const int64_t heads = p->n_heads, kv = p->n_kv_heads, d = p->head_dim, dv = p->v_dim;
   switch (dim) {
-  case DIM_ONE: return 1;
-  case DIM_WIDTH: return p->width;
-  case DIM_FF: return p->ff_width;
-  case DIM_Q: return heads * d;
-  case DIM_K: return kv * d;
-  case DIM_V: return kv * dv;
-  case DIM_QKV: return heads * d + kv * d + kv * dv;
-  case DIM_O: return heads * dv;
-  case DIM_HEAD: return d;
-  case DIM_VOCAB: return p->vocab;
-  case DIM_CONTEXT: return p->context;
-  case DIM_TYPES: return 2;
+  case DIM_ONE:
+    return 1;
+  case DIM_WIDTH:
+    return p->width;
+  case DIM_FF:
+    return p->ff_width;
+  case DIM_Q:
+    return heads * d;
+  case DIM_K:
+    return kv * d;
+  case DIM_V:
+    return kv * dv;
+  case DIM_QKV:
+    return heads * d + kv * d + kv * dv;
+  case DIM_O:
+    return heads * dv;
+  case DIM_HEAD:
+    return d;
+  case DIM_VOCAB:
+    return p->vocab;
+  case DIM_CONTEXT:
+    return p->context;
+  case DIM_TYPES:
+    return 2;
   }
   return 0;
 }
@@ -119,7 +144,9 @@ ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
   return GA_OK;
 }
 
-static bool is_host(const loader *l) { return l->model->ctx->device->caps.host_memory; }
+static bool is_host(const loader *l) {
+  return l->model->ctx->device->caps.host_memory;
+}
 
 /* Bytes on the device in a new buffer of the model. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
@@ -137,7 +164,8 @@ static ga_status transpose(const ga_model_tensor *t, void **copy) {
   const char *src = t->view.data;
   char *dst = *copy;
   for (int64_t r = 0; r < rows; r++)
-    for (int64_t c = 0; c < cols; c++) memcpy(dst + (size_t)(c * rows + r) * each, src + (size_t)(r * cols + c) * each, each);
+    for (int64_t c = 0; c < cols; c++)
+      memcpy(dst + (size_t)(c * rows + r) * each, src + (size_t)(r * cols + c) * each, each);
   return GA_OK;
 }
 
@@ -176,7 +204,8 @@ static ga_status place_matrix(loader *l, const void *src, uint64_t bytes, bool m
 
 static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transposed, ga_matrix *m) {
   void *copy = NULL;
-  if (is_transposed) GA_TRY(transpose(t, &copy));
+  if (is_transposed)
+    GA_TRY(transpose(t, &copy));
   else if (!t->is_aligned) {
     GA_TRY(ga_mem_alloc(t->bytes, t->name, &copy));
     memcpy(copy, t->view.data, t->bytes);
@@ -207,11 +236,20 @@ static ga_status to_f32(const ga_model_tensor *t, float add, float *out) {
   for (int64_t i = 0; i < n; i++) {
     uint16_t h;
     switch (t->view.dtype) {
-    case GA_F32: memcpy(&out[i], src + 4 * i, 4); break;
-    case GA_F16: memcpy(&h, src + 2 * i, 2); out[i] = ga_f16_to_f32(h); break;
-    case GA_BF16: memcpy(&h, src + 2 * i, 2); out[i] = ga_bf16_to_f32(h); break;
+    case GA_F32:
+      memcpy(&out[i], src + 4 * i, 4);
+      break;
+    case GA_F16:
+      memcpy(&h, src + 2 * i, 2);
+      out[i] = ga_f16_to_f32(h);
+      break;
+    case GA_BF16:
+      memcpy(&h, src + 2 * i, 2);
+      out[i] = ga_bf16_to_f32(h);
+      break;
     default:
-      return ga_fail(GA_ERR_UNSUPPORTED, "%s is %s; vectors must be f32, f16 or bf16", t->name, ga_dtype_name(t->view.dtype));
+      return ga_fail(GA_ERR_UNSUPPORTED, "%s is %s; vectors must be f32, f16 or bf16", t->name,
+                     ga_dtype_name(t->view.dtype));
     }
     out[i] += add;
   }
@@ -229,11 +267,13 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
   return status;
 }
 
-static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const ga_model_tensor *t, bool is_transposed) {
+static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const ga_model_tensor *t,
+                             bool is_transposed) {
   int64_t rows = dim_of(p, spec->rows), cols = dim_of(p, spec->cols);
   if (spec->kind == KIND_VECTOR) {
-    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == cols, GA_ERR_SHAPE, "%s: %d dimensions, the last %lld; must be [%lld]",
-               t->name, t->view.n_dims, (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
+    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == cols, GA_ERR_SHAPE,
+               "%s: %d dimensions, the last %lld; must be [%lld]", t->name, t->view.n_dims,
+               (long long)(t->view.n_dims ? t->view.dim[t->view.n_dims - 1] : 0), (long long)cols);
     return GA_OK;
   }
   const int64_t *d = t->view.dim;
@@ -253,16 +293,20 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
   if (!((spec->required | spec->optional) & arch)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(l->model->file, name);
   if (!t) {
-    GA_REQUIRE(!(spec->required & arch), GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, ga_model_arch_name(p->arch));
+    GA_REQUIRE(!(spec->required & arch), GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name,
+               ga_model_arch_name(p->arch));
     return GA_OK;
   }
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
   GA_TRY(check_shape(p, spec, t, is_transposed));
   void *field = (char *)base + spec->offset;
-  if (spec->kind == KIND_VECTOR) GA_TRY(load_vector(l, t, spec->is_norm, field));
+  if (spec->kind == KIND_VECTOR)
+    GA_TRY(load_vector(l, t, spec->is_norm, field));
   else {
     ga_matrix *m = field;
-    *m = (ga_matrix){.dtype = t->view.dtype, .rows = spec->rows == DIM_TYPES ? 1 : dim_of(p, spec->rows), .cols = dim_of(p, spec->cols)};
+    *m = (ga_matrix){.dtype = t->view.dtype,
+                     .rows = spec->rows == DIM_TYPES ? 1 : dim_of(p, spec->rows),
+                     .cols = dim_of(p, spec->cols)};
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
   l->done += t->bytes;
@@ -285,7 +329,8 @@ static ga_status load_rope(ga_model *model) {
   float factors[512], freq[512];
   const ga_model_tensor *t = ga_model_file_find(model->file, "rope_freqs.weight");
   if (t) {
-    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == p->rot_dim / 2, GA_ERR_SHAPE, "%s: must be [%d]", t->name, p->rot_dim / 2);
+    GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == p->rot_dim / 2, GA_ERR_SHAPE, "%s: must be [%d]", t->name,
+               p->rot_dim / 2);
     GA_TRY(to_f32(t, 0, factors));
   }
   for (int local = 0; local < 2; local++) {
@@ -319,7 +364,8 @@ ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   GA_TRY(ga_model_file_bool_or(model->file, "ga.gpt2_transposed", false, &l.is_transposed));
   GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
   model->layers = p;
-  for (size_t i = 0; i < GA_COUNT_OF(model_specs); i++) GA_TRY(load_one(&l, &model_specs[i], model_specs[i].name, model));
+  for (size_t i = 0; i < GA_COUNT_OF(model_specs); i++)
+    GA_TRY(load_one(&l, &model_specs[i], model_specs[i].name, model));
   for (int il = 0; il < model->hparams.n_layers; il++) {
     for (size_t i = 0; i < GA_COUNT_OF(layer_specs); i++) {
       char name[64];

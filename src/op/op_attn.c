@@ -6,9 +6,12 @@
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
-             "attn: q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads, d->kv_heads);
-  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, "attn: head_dim is %d; must be 1 to 1024", d->head_dim);
-  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, "attn: v_dim is %d; must be 1 to 1024, or 0 = head_dim", d->v_dim);
+             "attn: q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads,
+             d->kv_heads);
+  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, "attn: head_dim is %d; must be 1 to 1024",
+             d->head_dim);
+  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, "attn: v_dim is %d; must be 1 to 1024, or 0 = head_dim",
+             d->v_dim);
   return GA_OK;
 }
 
@@ -51,8 +54,10 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
-  if (d->flags & GA_ATTN_PAGED) GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
-  else GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
+  if (d->flags & GA_ATTN_PAGED)
+    GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
+  else
+    GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
   GA_REQUIRE(io->o != io->q && io->o != io->k && io->o != io->v, GA_ERR_ARG, "attn: o overlaps an input");
   return GA_OK;
 }

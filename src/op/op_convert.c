@@ -7,8 +7,8 @@ static ga_status complete(ga_convert_desc *d) {
   GA_REQUIRE(x && y, GA_ERR_DTYPE, "convert: from %s to %s; both must be types", ga_dtype_name((ga_dtype)d->x_dtype),
              ga_dtype_name((ga_dtype)d->y_dtype));
   GA_REQUIRE(d->width % x->block_elems == 0 && d->width % y->block_elems == 0, GA_ERR_SHAPE,
-             "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width, x->name,
-             x->block_elems, y->name, y->block_elems);
+             "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width,
+             x->name, x->block_elems, y->name, y->block_elems);
   return GA_OK;
 }
 

@@ -17,8 +17,10 @@ static ga_status complete(ga_gemm_desc *d) {
   int32_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   GA_REQUIRE(d->k % block == 0, GA_ERR_SHAPE, "gemm: k is %lld; %s needs a multiple of %d", (long long)d->k,
              ga_dtype_name((ga_dtype)d->w_dtype), block);
-  GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3", d->act);
-  GA_REQUIRE(d->flags <= (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL), GA_ERR_ARG, "gemm: flags 0x%x are unknown", d->flags);
+  GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3",
+             d->act);
+  GA_REQUIRE(d->flags <= (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL), GA_ERR_ARG, "gemm: flags 0x%x are unknown",
+             d->flags);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "gemm: reserved is %d; must be 0", d->reserved);
   GA_TRY(ga_complete_stride("gemm", "x_stride", d->k, &d->x_stride));
   return ga_complete_stride("gemm", "y_stride", d->n, &d->y_stride);

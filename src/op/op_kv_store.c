@@ -9,8 +9,8 @@ static ga_status complete(ga_kv_store_desc *d) {
   GA_TRY(ga_check_plain("kv_store", "x_dtype", d->x_dtype));
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->kv_dtype);
   GA_REQUIRE(t && d->head_dim % t->block_elems == 0 && d->v_dim % t->block_elems == 0, GA_ERR_DTYPE,
-             "kv_store: kv_dtype %s does not fit head_dim %d, v_dim %d", ga_dtype_name((ga_dtype)d->kv_dtype), d->head_dim,
-             d->v_dim);
+             "kv_store: kv_dtype %s does not fit head_dim %d, v_dim %d", ga_dtype_name((ga_dtype)d->kv_dtype),
+             d->head_dim, d->v_dim);
   GA_TRY(ga_complete_stride("kv_store", "k_stride", (int64_t)d->heads * d->head_dim, &d->k_stride));
   return ga_complete_stride("kv_store", "v_stride", (int64_t)d->heads * d->v_dim, &d->v_stride);
 }

@@ -4,11 +4,12 @@
 
 static ga_status complete(ga_rope_desc *d) {
   GA_CHECK_DIM("rope", d->tokens);
-  GA_REQUIRE(d->heads >= 1 && d->head_dim >= 1, GA_ERR_SHAPE, "rope: heads %d, head_dim %d; must be at least 1", d->heads,
-             d->head_dim);
+  GA_REQUIRE(d->heads >= 1 && d->head_dim >= 1, GA_ERR_SHAPE, "rope: heads %d, head_dim %d; must be at least 1",
+             d->heads, d->head_dim);
   GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= d->head_dim && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
              "rope: rot_dim is %d; must be even, 0 to head_dim (%d)", d->rot_dim, d->head_dim);
-  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "rope: pairs is %d; allowed: 0, 1", d->pairs);
+  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "rope: pairs is %d; allowed: 0, 1",
+             d->pairs);
   GA_TRY(ga_check_plain("rope", "x_dtype", d->x_dtype));
   return ga_complete_stride("rope", "x_stride", (int64_t)d->heads * d->head_dim, &d->x_stride);
 }
@@ -40,7 +41,8 @@ static ga_status check_params(const ga_rope_params *p) {
   GA_REQUIRE(p->base > 1 && isfinite(p->base), GA_ERR_ARG, "rope: base is %g; must be above 1", p->base);
   GA_REQUIRE(p->scaling >= GA_ROPE_SCALE_NONE && p->scaling <= GA_ROPE_SCALE_YARN, GA_ERR_ARG,
              "rope: scaling is %d; allowed: 0 to 2", p->scaling);
-  GA_REQUIRE(p->scaling == GA_ROPE_SCALE_NONE || p->factor >= 1, GA_ERR_ARG, "rope: factor is %g; must be at least 1", p->factor);
+  GA_REQUIRE(p->scaling == GA_ROPE_SCALE_NONE || p->factor >= 1, GA_ERR_ARG, "rope: factor is %g; must be at least 1",
+             p->factor);
   GA_REQUIRE(p->scaling != GA_ROPE_SCALE_YARN || p->original_context >= 1, GA_ERR_ARG,
              "rope: original_context is %g; YaRN needs it", p->original_context);
   return GA_OK;

@@ -4,7 +4,8 @@
 static ga_status complete(ga_sample_desc *d) {
   GA_REQUIRE(d->vocab >= 1 && d->vocab <= INT32_MAX, GA_ERR_SHAPE, "sample: vocab is %lld; must be 1 to 2^31 - 1",
              (long long)d->vocab);
-  GA_REQUIRE(d->temperature >= 0, GA_ERR_ARG, "sample: temperature is %g; must be 0 (greedy) or more", (double)d->temperature);
+  GA_REQUIRE(d->temperature >= 0, GA_ERR_ARG, "sample: temperature is %g; must be 0 (greedy) or more",
+             (double)d->temperature);
   GA_REQUIRE(d->top_p > 0 && d->top_p <= 1, GA_ERR_ARG, "sample: top_p is %g; must be in (0, 1]", (double)d->top_p);
   GA_REQUIRE(d->typical_p > 0 && d->typical_p <= 1, GA_ERR_ARG, "sample: typical_p is %g; must be in (0, 1]",
              (double)d->typical_p);
@@ -19,7 +20,8 @@ static ga_status check_io(const ga_sample_desc *d, const ga_sample_io *io) {
   GA_CHECK_PTR("sample", io->logits, "logits");
   GA_CHECK_PTR("sample", io->id, "id");
   GA_CHECK_PTR("sample", io->rng || d->temperature == 0, "rng");
-  GA_CHECK_PTR("sample", (io->history || !io->n_history) && (io->bias || !io->n_bias), io->history ? "bias" : "history");
+  GA_CHECK_PTR("sample", (io->history || !io->n_history) && (io->bias || !io->n_bias),
+               io->history ? "bias" : "history");
   return GA_OK;
 }
 

@@ -37,13 +37,17 @@ static ga_status push(chat *c, const char *role, const char *text) {
   return GA_OK;
 }
 
-static void pop(chat *c) { free((void *)(uintptr_t)c->messages[--c->n_messages].content); }
+static void pop(chat *c) {
+  free((void *)(uintptr_t)c->messages[--c->n_messages].content);
+}
 
 static void clear(chat *c, size_t keep) {
   while (c->n_messages > keep) pop(c);
 }
 
-static bool has_system(const chat *c) { return c->n_messages && !strcmp(c->messages[0].role, "system"); }
+static bool has_system(const chat *c) {
+  return c->n_messages && !strcmp(c->messages[0].role, "system");
+}
 
 static ga_status set_system(chat *c, const char *text) {
   clear(c, 0);
@@ -90,7 +94,8 @@ static ga_status answer(chat *c, const int32_t *ids, size_t n) {
   size_t same;
   ga_generate_result r = {0};
   GA_REQUIRE(n > 0 && n < (size_t)ga_session_context(c->o.session), GA_ERR_SHAPE,
-             "the conversation has %zu tokens, the context holds %d; /reset starts anew", n, ga_session_context(c->o.session));
+             "the conversation has %zu tokens, the context holds %d; /reset starts anew", n,
+             ga_session_context(c->o.session));
   GA_TRY(reuse_prefix(c, ids, n, &same));
   memcpy(c->ids, ids, n * sizeof *ids);
   c->n_ids = n;
@@ -105,7 +110,8 @@ static ga_status answer(chat *c, const int32_t *ids, size_t n) {
     clear_interrupt();
     return c->answer_bytes ? GA_OK : GA_ERR_CANCELLED;
   }
-  if (status == GA_OK && r.finish == GA_FINISH_CONTEXT) (void)fprintf(stderr, "(the context is full; /reset starts anew)\n");
+  if (status == GA_OK && r.finish == GA_FINISH_CONTEXT)
+    (void)fprintf(stderr, "(the context is full; /reset starts anew)\n");
   if (status == GA_OK && c->stats) print_speed(&r);
   return status;
 }
@@ -120,8 +126,10 @@ static ga_status turn(chat *c, const char *text) {
   ga_status status = render_chat(c->o.model, c->messages, c->n_messages, &rendered, &bytes);
   if (status == GA_OK) status = encode_chat(ga_model_tokenizer(c->o.model), rendered, bytes, &ids, &n);
   if (status == GA_OK) status = answer(c, ids, n);
-  if (status == GA_OK) status = push(c, "assistant", c->answer_bytes ? c->answer : "");
-  else pop(c);
+  if (status == GA_OK)
+    status = push(c, "assistant", c->answer_bytes ? c->answer : "");
+  else
+    pop(c);
   ga_template_text_free(rendered);
   free(ids);
   return status == GA_ERR_CANCELLED ? GA_OK : status;
@@ -171,7 +179,8 @@ static ga_status retry(chat *c) {
 static ga_status set_temperature(chat *c, const char *text) {
   char *end;
   double t = strtod(text, &end);
-  GA_REQUIRE(end != text && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100", text);
+  GA_REQUIRE(end != text && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100",
+             text);
   c->options.sample.temperature = (float)t;
   return GA_OK;
 }
@@ -182,15 +191,24 @@ static bool command_line(chat *c, const char *line, ga_status *status) {
   const char *rest = line + n + strspn(line + n, " ");
 #define IS(word) (n == strlen(word) && !strncmp(line, word, n))
   if (IS("/quit") || IS("/exit")) return true;
-  if (IS("/help")) help();
-  else if (IS("/reset")) clear(c, has_system(c));
-  else if (IS("/system")) *status = set_system(c, rest);
-  else if (IS("/retry")) *status = retry(c);
-  else if (IS("/history")) print_history(c, stdout);
-  else if (IS("/save")) *status = save(c, rest);
-  else if (IS("/temp")) *status = set_temperature(c, rest);
-  else if (IS("/stats")) c->stats = !c->stats;
-  else *status = ga_fail(GA_ERR_ARG, "%.*s is no command; /help lists them", (int)n, line);
+  if (IS("/help"))
+    help();
+  else if (IS("/reset"))
+    clear(c, has_system(c));
+  else if (IS("/system"))
+    *status = set_system(c, rest);
+  else if (IS("/retry"))
+    *status = retry(c);
+  else if (IS("/history"))
+    print_history(c, stdout);
+  else if (IS("/save"))
+    *status = save(c, rest);
+  else if (IS("/temp"))
+    *status = set_temperature(c, rest);
+  else if (IS("/stats"))
+    c->stats = !c->stats;
+  else
+    *status = ga_fail(GA_ERR_ARG, "%.*s is no command; /help lists them", (int)n, line);
 #undef IS
   return false;
 }
@@ -218,8 +236,10 @@ static void loop(chat *c) {
   while ((line = next_line(is_tty))) {
     ga_status status = GA_OK;
     bool leave = false;
-    if (line[0] == '/') leave = command_line(c, line, &status);
-    else if (line[0]) status = turn(c, line);
+    if (line[0] == '/')
+      leave = command_line(c, line, &status);
+    else if (line[0])
+      status = turn(c, line);
     if (is_tty && line[0]) (void)add_history(line);
     free(line);
     if (status != GA_OK) (void)cmd_fail("chat");

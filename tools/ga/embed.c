@@ -15,7 +15,8 @@ static ga_status embed_line(const opened *o, const char *text, size_t bytes, flo
   int32_t *ids;
   size_t n;
   GA_TRY(encode(ga_model_tokenizer(o->model), text, bytes, GA_TOK_ADD_SPECIAL, &ids, &n));
-  ga_status status = n <= INT32_MAX ? ga_embed_ids(o->model, ids, (int32_t)n, out) : ga_fail(GA_ERR_SHAPE, "%zu tokens", n);
+  ga_status status =
+      n <= INT32_MAX ? ga_embed_ids(o->model, ids, (int32_t)n, out) : ga_fail(GA_ERR_SHAPE, "%zu tokens", n);
   free(ids);
   return status;
 }
@@ -38,8 +39,10 @@ static ga_status embed_lines(const embed_args *a, const opened *o, const char *t
     const char *nl = memchr(p, '\n', (size_t)(end - p));
     if (!nl) nl = end;
     status = embed_line(o, p, (size_t)(nl - p), v);
-    if (status != GA_OK) status = ga_fail_in(status, "line %zu", line);
-    else print_vector(v, width, a->json, first);
+    if (status != GA_OK)
+      status = ga_fail_in(status, "line %zu", line);
+    else
+      print_vector(v, width, a->json, first);
     first = false;
     p = nl + 1;
   }

@@ -33,23 +33,28 @@ static void print_device(const char *name, bool json, bool *first) {
 
 static int devices(bool json) {
   bool first = true;
-  if (json) printf("{\"version\": \"%s\", \"devices\": [\n", ga_version());
-  else printf("ga %s\n", ga_version());
+  if (json)
+    printf("{\"version\": \"%s\", \"devices\": [\n", ga_version());
+  else
+    printf("ga %s\n", ga_version());
   for (size_t i = 0; i < ga_n_backends; i++) print_device(ga_backends[i]->name, json, &first);
   if (json) printf("\n]}\n");
   return EXIT_OK;
 }
 
-static double mib(uint64_t bytes) { return (double)bytes * 0x1p-20; }
+static double mib(uint64_t bytes) {
+  return (double)bytes * 0x1p-20;
+}
 
 static void print_model(const ga_model *model, bool json) {
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "architecture", i->arch, "name", i->name,
-                          "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width, "heads", i->n_heads, "kv_heads",
-                          i->n_kv_heads, "head_dim", i->head_dim, "vocabulary", i->vocab, "context", i->context, "window", i->window,
-                          "parameters", (json_int_t)i->n_params, "file_bytes", (json_int_t)i->file_bytes, "weight_bytes",
-                          (json_int_t)i->weight_bytes, "kv_bytes_per_token", (json_int_t)i->kv_token_bytes);
+    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "architecture",
+                          i->arch, "name", i->name, "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
+                          "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary",
+                          i->vocab, "context", i->context, "window", i->window, "parameters", (json_int_t)i->n_params,
+                          "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
+                          "kv_bytes_per_token", (json_int_t)i->kv_token_bytes);
     if (o) (void)json_dumpf(o, stdout, JSON_INDENT(2));
     printf("\n");
     json_decref(o);
@@ -64,7 +69,9 @@ static void print_model(const ga_model *model, bool json) {
   if (i->window) printf("window        %d tokens in local layers\n", i->window);
   printf("weights       %.1f MiB in the file, %.1f MiB as held\n", mib(i->file_bytes), mib(i->weight_bytes));
   printf("KV cache      %.1f KiB a token in f16\n", (double)i->kv_token_bytes / 1024);
-  printf("chat template %s\n", ga_model_template(model) ? "yes" : *ga_model_template_error(model) ? ga_model_template_error(model) : "none");
+  printf("chat template %s\n", ga_model_template(model)          ? "yes"
+                               : *ga_model_template_error(model) ? ga_model_template_error(model)
+                                                                 : "none");
 }
 
 /* Text for people: cut, control characters escaped. */
@@ -73,9 +80,12 @@ static void print_text(ga_text t) {
   putchar('"');
   for (size_t i = 0; i < n; i++) {
     unsigned char c = (unsigned char)t.data[i];
-    if (c == '\n') printf("\\n");
-    else if (c < 32 || c == 127) printf("\\x%02x", c);
-    else putchar(c);
+    if (c == '\n')
+      printf("\\n");
+    else if (c < 32 || c == 127)
+      printf("\\x%02x", c);
+    else
+      putchar(c);
   }
   printf(n < t.bytes ? "...\" (%zu bytes)" : "\"", t.bytes);
 }
@@ -85,10 +95,14 @@ static void print_value(const ga_meta *m, int64_t index) {
   double f;
   bool b;
   ga_text t;
-  if (ga_meta_text(m, index, &t) == GA_OK) print_text(t);
-  else if (ga_meta_int(m, index, &i) == GA_OK) printf("%lld", (long long)i);
-  else if (ga_meta_float(m, index, &f) == GA_OK) printf("%g", f);
-  else if (ga_meta_bool(m, index, &b) == GA_OK) printf("%s", b ? "true" : "false");
+  if (ga_meta_text(m, index, &t) == GA_OK)
+    print_text(t);
+  else if (ga_meta_int(m, index, &i) == GA_OK)
+    printf("%lld", (long long)i);
+  else if (ga_meta_float(m, index, &f) == GA_OK)
+    printf("%g", f);
+  else if (ga_meta_bool(m, index, &b) == GA_OK)
+    printf("%s", b ? "true" : "false");
 }
 
 static void print_meta(const ga_model_file *file) {

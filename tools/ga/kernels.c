@@ -29,9 +29,12 @@ static const char *flags_of(const ga_kernel *k) {
 
 static void print_row(form as, const char *backend, const ga_kernel *k, bool here, bool first) {
   switch (as) {
-  case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source); break;
+  case AS_TEXT:
+    printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source);
+    break;
   case AS_JSON:
-    printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"score\":%d,\"here\":%s}",
+    printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"score\":%d,"
+           "\"here\":%s}",
            first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_arch_name(k->arch), k->source, k->score,
            here ? "true" : "false");
     break;
@@ -47,7 +50,8 @@ static void open_list(form as) {
   if (as != AS_MARKDOWN) return;
   printf("# Kernels\n\n"
          "Made by `ga kernels --markdown > docs/KERNELS.md` from the table of kernels; do not edit.\n\n"
-         "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, as a\n"
+         "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, "
+         "as a\n"
          "multiple of that of a plain evaluation in the same types (`ga check`).\n");
 }
 
@@ -58,7 +62,8 @@ static size_t print_backend(form as, const ga_backend *backend, const char *patt
   if (as == AS_MARKDOWN)
     printf("\n## %s\n\n| id | needs | score | error | flags | source |\n|---|---|---|---|---|---|\n", backend->name);
   for (size_t i = 0; i < n; i++)
-    if (ga_pattern_match(pattern, rows[i].id)) print_row(as, backend->name, &rows[i], archs >> rows[i].arch & 1, shown++ == 0);
+    if (ga_pattern_match(pattern, rows[i].id))
+      print_row(as, backend->name, &rows[i], archs >> rows[i].arch & 1, shown++ == 0);
   return shown;
 }
 

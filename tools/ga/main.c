@@ -10,10 +10,13 @@ static const command commands[] = {
 };
 
 static int help(FILE *out) {
-  (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n", ga_version());
-  for (size_t i = 0; i < GA_COUNT_OF(commands); i++) (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+  (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
+                ga_version());
+  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+    (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
   (void)fprintf(out, "\nga COMMAND --help tells more.\n"
-                     "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, 130 interrupted\n");
+                     "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
+                     "130 interrupted\n");
   return out == stdout ? EXIT_OK : EXIT_USAGE;
 }
 

@@ -15,10 +15,14 @@
 ga_status models_dir(char *path, size_t capacity) {
   const char *own = getenv("GA_MODELS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int n;
-  if (own && *own) n = snprintf(path, capacity, "%s", own);
-  else if (cache && *cache) n = snprintf(path, capacity, "%s/ga/models", cache);
-  else if (home && *home) n = snprintf(path, capacity, "%s/.cache/ga/models", home);
-  else return ga_fail(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
+  if (own && *own)
+    n = snprintf(path, capacity, "%s", own);
+  else if (cache && *cache)
+    n = snprintf(path, capacity, "%s/ga/models", cache);
+  else if (home && *home)
+    n = snprintf(path, capacity, "%s/.cache/ga/models", home);
+  else
+    return ga_fail(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
   GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
   return GA_OK;
 }
@@ -36,7 +40,8 @@ ga_status find_model(const char *model, char *path, size_t capacity) {
     if (strcmp(k->name, model) && strcmp(k->file, model)) continue;
     int n = snprintf(path, capacity, "%s/%s", dir, k->file);
     GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
-    GA_REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name, k->name);
+    GA_REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name,
+               k->name);
     return GA_OK;
   }
   int n = snprintf(path, capacity, "%s/%s", dir, model);
@@ -60,8 +65,10 @@ ga_status read_text(const char *path, char **text, size_t *bytes) {
     }
     capacity *= 2;
     char *bigger = realloc(p, capacity);
-    if (!bigger) status = ga_fail_nomem(path, capacity);
-    else p = bigger;
+    if (!bigger)
+      status = ga_fail_nomem(path, capacity);
+    else
+      p = bigger;
   }
   if (f != stdin) (void)fclose(f);
   if (status != GA_OK) {
@@ -156,7 +163,8 @@ ga_status render_chat(const ga_model *model, const ga_chat_message *messages, si
   const ga_template *tpl = ga_model_template(model);
   const ga_tokenizer *tok = ga_model_tokenizer(model);
   GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
-  GA_REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s", *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
+  GA_REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
+             *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
              ga_model_template_error(model));
   char bos[256], eos[256];
   ga_chat_options o = GA_CHAT_OPTIONS_INIT;
@@ -180,5 +188,9 @@ void listen_for_interrupt(void) {
   (void)sigaction(SIGINT, &action, NULL);
 }
 
-bool interrupted(void) { return interrupt_flag; }
-void clear_interrupt(void) { interrupt_flag = 0; }
+bool interrupted(void) {
+  return interrupt_flag;
+}
+void clear_interrupt(void) {
+  interrupt_flag = 0;
+}

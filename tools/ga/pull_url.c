@@ -17,23 +17,11 @@ typedef struct download {
   FILE *file;
   CURL *curl;
   uint64_t start; /* bytes that an earlier try left */
-  bool checked;
   int write_errno;
 } download;
 
-/* A server that ignores the range sends the whole file: then start again from nothing. */
-static bool check_start(download *d) {
-  long code = 0;
-  (void)curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &code);
-  d->checked = true;
-  if (!d->start || code != 200) return true;
-  d->start = 0;
-  return !fseek(d->file, 0, SEEK_SET) && !ftruncate(fileno(d->file), 0);
-}
-
 static size_t on_bytes(char *data, size_t each, size_t n, void *user) {
   download *d = user;
-  if (!d->checked && !check_start(d)) return 0;
   size_t wrote = fwrite(data, 1, each * n, d->file);
   if (wrote != each * n) d->write_errno = errno;
   return wrote;
@@ -58,17 +46,25 @@ static ga_status perform(download *d, const char *url, const char *part) {
   char detail[CURL_ERROR_SIZE] = "";
   const char *protocols = is_loopback(url) ? "http" : "https";
   bool set = !curl_easy_setopt(c, CURLOPT_URL, url) && !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, protocols) &&
-             !curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, protocols) && !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L) &&
-             !curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L) && !curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L) &&
-             !curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail) && !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes) &&
-             !curl_easy_setopt(c, CURLOPT_WRITEDATA, d) && !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
-             !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) && !curl_easy_setopt(c, CURLOPT_XFERINFODATA, d) &&
-             !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L) && !curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L) &&
-             !curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, 60L) &&
+             !curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, protocols) &&
+             !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L) && !curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L) &&
+             !curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L) && !curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail) &&
+             !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes) && !curl_easy_setopt(c, CURLOPT_WRITEDATA, d) &&
+             !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
+             !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) &&
+             !curl_easy_setopt(c, CURLOPT_XFERINFODATA, d) && !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L) &&
+             !curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L) && !curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, 60L) &&
              !curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)d->start);
   GA_REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
   CURLcode rc = curl_easy_perform(c);
-  if (rc == CURLE_ABORTED_BY_CALLBACK) return ga_fail(GA_ERR_CANCELLED, "download stopped; %s is kept, the same command goes on", part);
+  if (rc == CURLE_RANGE_ERROR) { /* a server without ranges: from the beginning */
+    d->start = 0;
+    GA_REQUIRE(!ftruncate(fileno(d->file), 0), GA_ERR_IO, "%s: %s", part, strerror(errno));
+    (void)curl_easy_setopt(c, CURLOPT_RESUME_FROM_LARGE, (curl_off_t)0);
+    rc = curl_easy_perform(c);
+  }
+  if (rc == CURLE_ABORTED_BY_CALLBACK)
+    return ga_fail(GA_ERR_CANCELLED, "download stopped; %s is kept, the same command goes on", part);
   if (rc == CURLE_WRITE_ERROR && d->write_errno) return ga_fail(GA_ERR_IO, "%s: %s", part, strerror(d->write_errno));
   long code = 0;
   (void)curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &code);
@@ -88,8 +84,10 @@ ga_status pull_url(const char *url, const char *part) {
   GA_REQUIRE(d.file, GA_ERR_IO, "%s: %s", part, strerror(errno));
   ga_status status = GA_OK;
   struct stat st;
-  if (flock(fileno(d.file), LOCK_EX | LOCK_NB)) status = ga_fail(GA_ERR_STATE, "%s: another process is downloading it", part);
-  else if (fstat(fileno(d.file), &st)) status = ga_fail(GA_ERR_IO, "%s: %s", part, strerror(errno));
+  if (flock(fileno(d.file), LOCK_EX | LOCK_NB))
+    status = ga_fail(GA_ERR_STATE, "%s: another process is downloading it", part);
+  else if (fstat(fileno(d.file), &st))
+    status = ga_fail(GA_ERR_IO, "%s: %s", part, strerror(errno));
   if (status == GA_OK) {
     d.start = (uint64_t)st.st_size;
     d.curl = curl_easy_init();

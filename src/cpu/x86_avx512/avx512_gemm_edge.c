@@ -79,13 +79,18 @@ GA_INLINE __m512 activate(int32_t act, __m512 x) {
   }
 }
 
-void ga_x16_epilogue_avx512(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n, const float *t) {
+void ga_x16_epilogue_avx512(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col, int64_t n,
+                            const float *t, int64_t t_step) {
   const __mmask16 mask = (__mmask16)((1u << n) - 1);
-  const int64_t at = row * d->y_stride + col;
-  __m512 v = _mm512_mul_ps(_mm512_loadu_ps(t), _mm512_set1_ps(d->scale));
-  if (d->flags & GA_GEMM_BIAS) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, io->bias + col));
-  if (d->flags & GA_GEMM_GLU) v = _mm512_mul_ps(v, activate(d->act, _mm512_maskz_loadu_ps(mask, (const float *)io->gate + at)));
-  else if (d->act) v = activate(d->act, v);
-  if (d->flags & GA_GEMM_RESIDUAL) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, (const float *)io->residual + at));
-  _mm512_mask_storeu_ps((float *)io->y + at, mask, v);
+  const __m512 scale = _mm512_set1_ps(d->scale);
+  const __m512 bias = d->flags & GA_GEMM_BIAS ? _mm512_maskz_loadu_ps(mask, io->bias + col) : _mm512_set1_ps(-0.0f); /* x + -0 = x */
+  const float *gate = io->gate, *residual = io->residual;
+  int64_t at = row * d->y_stride + col;
+  for (int64_t r = 0; r < rows; r++, at += d->y_stride) {
+    __m512 v = _mm512_add_ps(_mm512_mul_ps(_mm512_loadu_ps(t + r * t_step), scale), bias);
+    if (d->flags & GA_GEMM_GLU) v = _mm512_mul_ps(v, activate(d->act, _mm512_maskz_loadu_ps(mask, gate + at)));
+    else if (d->act) v = activate(d->act, v);
+    if (d->flags & GA_GEMM_RESIDUAL) v = _mm512_add_ps(v, _mm512_maskz_loadu_ps(mask, residual + at));
+    _mm512_mask_storeu_ps((float *)io->y + at, mask, v);
+  }
 }
