@@ -238,7 +238,10 @@ static void pack_panel(const pack_job *job, int64_t panel) {
   const uint8_t *rows = (const uint8_t *)job->io->src + panel * GA_X16_ROWS * row_bytes;
   uint8_t *to = (uint8_t *)job->io->dst + panel * x16_panel_bytes(f, k), *recs = to + x16_head_bytes(f, k);
   pack_fn pack = packer_of(f->dtype);
+  /* No byte is left as it was: the same weights give the same bytes. */
+  int64_t head = ga_div_up(x16_records(f, k), f->group) * f->head_bytes;
   if (n_rows < GA_X16_ROWS || !pack) memset(to, 0, (size_t)x16_panel_bytes(f, k));
+  else memset(to + head, 0, (size_t)(x16_head_bytes(f, k) - head));
   if (!pack) {
     pack_plain(f, rows, n_rows, k, to);
     return;

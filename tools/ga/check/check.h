@@ -84,6 +84,7 @@ typedef struct check_case check_case;
 typedef struct check_op {
   uint32_t modes, specials; /* check_mode, check_special */
   double ulps;
+  bool no_oracle; /* results are private to the device: everything is checked but values */
   void (*draw)(check_case *c);
   void (*args)(const check_case *c, const void *desc, check_args *a);
   void (*widen)(void *desc);
@@ -97,6 +98,8 @@ typedef struct check_op {
   ga_status (*derive)(check_case *c, int i);
   /* The verdict on one output instead of the framework's: NULL or what is wrong (text that outlives the call). */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
+  /* What args do not tell of a description, for the report: "act=1 flags=3". */
+  void (*describe)(const void *desc, char *text, size_t capacity);
   /* Why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
   const char *(*must_refuse)(const check_case *c);
 } check_op;
@@ -110,6 +113,7 @@ struct check_case {
   void *oracle_desc; /* the same, widened */
   check_mode mode;
   uint32_t bits;    /* random bits for the op's decisions */
+  uint32_t specials; /* of hostile mode: the op's; draw may take some off */
   ga_status expect; /* status that launch must return: GA_OK unless the op sets it */
   check_args row, oracle;
   ga_rng rng;

@@ -26,6 +26,7 @@ static void print_text(const tally *t, const ga_kernel *k, const check_result *r
       printf("      ga check --device %s -k %s -s %llu --draw %lld\n", t->options->device, k->id,
              (unsigned long long)t->options->seed, (long long)r->draw);
   }
+  if (r->what[0]) printf("      %s\n", r->what);
   (void)fflush(stdout);
 }
 
@@ -70,7 +71,7 @@ static uint64_t clock_seed(void) {
 
 static int list(const ga_kernel *const *rows, size_t n) {
   for (size_t i = 0; i < n; i++)
-    printf("%-44s %s\n", rows[i]->id, check_op_of(rows[i]->op) && check_oracle_of(rows[i]->op) ? "checked" : "UNCHECKED");
+    printf("%-44s %s\n", rows[i]->id, check_is_covered(rows[i]->op) ? "checked" : "UNCHECKED");
   return EXIT_OK;
 }
 
@@ -112,8 +113,7 @@ int cmd_check(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("check", "unexpected '%s'", argv[1]);
   if (draw >= 0 && seed < 0) return cmd_usage_error("check", "--draw needs --seed");
-  /* At least 3 threads: uneven pieces on any machine. */
-  int cpus = ga_cpu_count(), automatic = cpus < 3 ? 3 : cpus > 8 ? 8 : cpus;
+  int cpus = ga_cpu_count(), automatic = cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
   check_options o = {.device = device, .seed = seed < 0 ? clock_seed() : (uint64_t)seed, .n = n, .draw = draw,
                      .timeout_s = timeout, .threads = threads ? (int)threads : automatic};
   return selftest ? check_selftest(&o) : check_rows(&o, patterns, only_list, json);

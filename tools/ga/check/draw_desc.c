@@ -20,6 +20,7 @@ static void start_case(check_case *c, const check_options *o, int64_t i, int att
   c->n_dims = 0;
   c->mode = mode_of(c->op, i);
   c->bits = (uint32_t)ga_rng_u64(&c->rng);
+  c->specials = c->op->specials;
   c->expect = GA_OK;
   memset(c->drawn, 0, sizeof c->drawn);
   c->row = c->oracle = (check_args){0};

@@ -10,7 +10,7 @@ static double special(check_case *c, ga_dtype t) {
   double sign = check_pick(c, 2) ? -1.0 : 1.0;
   for (;;) {
     uint32_t kind = 1u << check_pick(c, 4);
-    if (!(kind & c->op->specials)) continue;
+    if (!(kind & c->specials)) continue;
     switch (kind) {
     case CHECK_INF: return sign * HUGE_VAL;
     case CHECK_NAN: return (double)NAN;
@@ -22,7 +22,7 @@ static double special(check_case *c, ga_dtype t) {
 
 static double value(check_case *c, ga_dtype t, double scale) {
   if (c->mode == CHECK_EXACT) return (double)(check_pick(c, 9) - 4);
-  if (c->mode == CHECK_HOSTILE && c->op->specials && check_pick(c, 23) == 0) return special(c, t);
+  if (c->mode == CHECK_HOSTILE && c->specials && check_pick(c, 23) == 0) return special(c, t);
   return scale * ga_rng_normal(&c->rng);
 }
 

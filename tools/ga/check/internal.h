@@ -42,6 +42,7 @@ typedef struct check_result {
   double worst;    /* largest error seen, as a part of what is allowed */
   double seconds;
   char text[480];
+  char what[320]; /* the draw: mode, arguments, description */
 } check_result;
 
 typedef struct check_options {
@@ -99,5 +100,7 @@ check_detector check_values(check_case *c, const check_args *plain, double *wors
 
 /* Oracle of an op, NULL when there is none. */
 const ga_kernel *check_oracle_of(ga_op op);
+/* The op has a file here, and an oracle if it needs one. */
+bool check_is_covered(ga_op op);
 
 #endif

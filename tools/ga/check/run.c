@@ -5,6 +5,7 @@
  *   run 3   one thread                                     the same
  *   oracle  on host images, outputs widened                values of run 1 within the bound
  */
+#include <stdarg.h>
 #include <time.h>
 
 #include "tools/ga/check/internal.h"
@@ -192,7 +193,7 @@ static check_detector second_run(check_case *c, ga_ctx *ctx, uint8_t *const firs
     check_poison(arg, 2);
   }
   check_detector d = launch(c, ctx, true, text, capacity);
-  if (!d) d = unwritten(c, first, poison, text, capacity);
+  if (!d && c->expect == GA_OK) d = unwritten(c, first, poison, text, capacity);
   if (d || c->kernel->flags & GA_KERNEL_NONDET || equal_results(c, first, "from run to run", text, capacity)) return d;
   return blame(c, ctx, first, text, capacity);
 }
@@ -240,11 +241,38 @@ static check_detector run_case(check_case *c, const check_rig *rig, double *wors
   }
   check_detector d = launch(c, rig->ctx, false, text, capacity);
   if (!d) d = other_runs(c, rig, text, capacity);
-  if (d || c->expect != GA_OK) return d;
+  if (d || c->expect != GA_OK || c->op->no_oracle) return d;
   return against_oracle(c, rig, worst, text, capacity);
 }
 
 /* --- all draws of a row --- */
+
+static size_t put(char *text, size_t capacity, size_t at, const char *fmt, ...) GA_PRINTF(4, 5);
+static size_t put(char *text, size_t capacity, size_t at, const char *fmt, ...) {
+  va_list list;
+  va_start(list, fmt);
+  int n = at < capacity ? vsnprintf(text + at, capacity - at, fmt, list) : 0;
+  va_end(list);
+  return at + (n > 0 ? (size_t)n : 0);
+}
+
+/* "exact; y f32 3x70:75 in x, ...; act=1": dimensions, and the stride after a colon when there is padding. */
+static void describe(const check_case *c, char *text, size_t capacity) {
+  const char *mode = c->mode == CHECK_EXACT ? "exact" : c->mode == CHECK_NORMAL ? "normal" : "hostile";
+  size_t at = put(text, capacity, 0, "%s;", mode);
+  for (int i = 0; i < c->row.n; i++) {
+    const check_arg *arg = &c->row.arg[i];
+    at = put(text, capacity, at, "%s %s %s ", i ? "," : "", arg->name, ga_dtype_name(arg->dtype));
+    for (int d = 0; d < arg->n_dims; d++) {
+      at = put(text, capacity, at, d ? "x%lld" : "%lld", (long long)arg->dim[d]);
+      if (d + 1 < arg->n_dims && arg->stride[d] != arg->dim[d + 1] * arg->stride[d + 1])
+        at = put(text, capacity, at, ":%lld", (long long)arg->stride[d]);
+    }
+    if (arg->alias >= 0) at = put(text, capacity, at, " in %s", c->row.arg[arg->alias].name);
+  }
+  at = put(text, capacity, at, "; ");
+  if (c->op->describe && at < capacity) c->op->describe(c->desc, text + at, capacity - at);
+}
 
 static check_detector one_draw(check_case *c, const check_rig *rig, const check_options *o, int64_t i, check_result *out) {
   ga_status status = check_draw_desc(c, o, i);
@@ -257,6 +285,7 @@ static check_detector one_draw(check_case *c, const check_rig *rig, const check_
   double worst = 0;
   check_detector d = run_case(c, rig, &worst, out->text, sizeof out->text);
   if (worst > out->worst) out->worst = worst;
+  if (d || o->draw >= 0) describe(c, out->what, sizeof out->what);
   return d;
 }
 
@@ -272,7 +301,7 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
   int64_t first = o->draw >= 0 ? o->draw : 0, end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
   double start = now_s();
   *out = (check_result){.draw = first};
-  if (!c.op || !check_oracle_of(kernel->op)) {
+  if (!check_is_covered(kernel->op)) {
     out->detector = CHECK_BY_TABLE;
     (void)snprintf(out->text, sizeof out->text, "unchecked: op %s has no %s", ga_op_name(kernel->op),
                    c.op ? "oracle in src/ref" : "file tools/ga/check/check_<op>.c");

@@ -197,6 +197,11 @@ const check_op *check_op_of(ga_op op) {
   }
 }
 
+bool check_is_covered(ga_op op) {
+  const check_op *file = check_op_of(op);
+  return file && (file->no_oracle || check_oracle_of(op));
+}
+
 const char *check_detector_name(check_detector d) {
   static const char *const names[] = {
       [CHECK_PASSED] = "passed",       [CHECK_BY_TABLE] = "table",     [CHECK_BY_LEGAL] = "legality",
