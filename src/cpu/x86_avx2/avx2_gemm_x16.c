@@ -8,7 +8,7 @@
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
 /* Bytes ahead of the record that are asked for, as in avx512_gemm_x16.c. */
-#define AHEAD 2048
+#define AHEAD 3072
 
 GA_INLINE __m256i four(const ga_x16_act *x, int t) {
   int32_t q;
