@@ -160,6 +160,8 @@ int64_t check_at(const check_arg *arg, int64_t i);       /* element offset of th
 const check_arg *check_find(const check_args *a, const char *name);
 /* Spacing of numbers of `dtype` at |x|. */
 double check_ulp(ga_dtype dtype, double x);
+/* x as a number of that type. */
+double check_round(ga_dtype dtype, double x);
 
 #define CHECK_OP(name) extern const check_op check_##name;
 #include "tools/ga/check/ops.def"

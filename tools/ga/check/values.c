@@ -88,8 +88,8 @@ static bool good(check_case *c, const check_arg *arg, verdict *v, double *worst,
     if (wrong) (void)snprintf(text, capacity, "%s: %s", arg->name, wrong);
     return !wrong;
   }
-  /* Rows that round activations are exact for no integers. */
-  if (c->mode == CHECK_EXACT && !(c->kernel->flags & GA_KERNEL_Q8_ACT)) return exact(arg, v, text, capacity);
+  /* Rows that round their inputs are exact for no integers. */
+  if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_BF16))) return exact(arg, v, text, capacity);
   return settle_specials(arg, v, text, capacity) && bounded(c, arg, v, worst, text, capacity);
 }
 
