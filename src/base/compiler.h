@@ -7,6 +7,7 @@
 #define GA_INLINE static inline __attribute__((always_inline))
 #define GA_UNUSED __attribute__((unused))
 #define GA_NOINLINE __attribute__((noinline))
+#define GA_CTZ(x) __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
 #define GA_PREFETCH(p) __builtin_prefetch((p), 0, 3)
 #define GA_THREAD_LOCAL _Thread_local
 #define GA_ALIGNED(n) __attribute__((aligned(n)))

@@ -16,6 +16,5 @@ static inline ga_pool *cpu_pool(const ga_stream *stream) { return stream->device
 
 #define GA_DECLARE_CPU(name) \
   ga_status name(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
-GA_DECLARE_CPU(ga_cpu_add_generic);
 
 #endif

@@ -6,21 +6,19 @@
 #include "core/host_device.h"
 #include "core/rows.h"
 #include "cpu/cpu.h"
+#include "cpu/cpu_layer.h"
 #include "cpu/gemm_rows.h"
-
-/* --- legality of rows --- */
-
-static const char *add_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
-  (void)kernel, (void)caps;
-  return ((const ga_add_desc *)desc)->dtype == GA_F32 ? NULL : "dtype is not f32";
-}
 
 static const ga_kernel rows[] = {
 #define GA_CPU(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, score_, tolerance_)                       \
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_, .score = score_, \
          .tolerance = tolerance_),
+#define GA_CPU_SPACE(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, workspace_, score_, tolerance_)     \
+  GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_, .workspace = workspace_, \
+         .score = score_, .tolerance = tolerance_),
 #include "cpu/layer.def"
 #include "cpu/gemm.def"
+#undef GA_CPU_SPACE
 #undef GA_CPU
 };
 

@@ -238,7 +238,8 @@ typedef struct jj_call {
 
 typedef ga_status (*jj_fn)(jj_run *run, const jj_call *call, jj_val *out);
 
-/* A row of the tables of filters, tests, methods and functions. params: "old new count?" (a `?` may be left out), or "*". */
+/* A row of the tables of filters, tests, methods and functions. params: "old new count?" (a `?` may be left out),
+ * "/old new" when Python takes them without their names, or "*": as written. */
 struct jj_def {
   const char *name;
   const char *params;
@@ -361,8 +362,9 @@ GA_NODISCARD ga_status ga_jj_attr(jj_run *run, jj_val v, jj_str *name, jj_val *o
 GA_NODISCARD ga_status ga_jj_item(jj_run *run, jj_val v, jj_val key, jj_val *out);   /* v[key] */
 /* v[start:stop:step]; JJ_NONE where left out. */
 GA_NODISCARD ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out);
-/* "a.b.0" as filters take it: attributes and indices of attributes. */
-GA_NODISCARD ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val *out);
+/* "a.b.0" as filters take it: attributes and indices of attributes. `fallback`, unless it is none, stands for each that
+ * is undefined. */
+GA_NODISCARD ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val fallback, jj_val *out);
 /* Fails for undefined values, with the name. */
 GA_NODISCARD ga_status ga_jj_need_defined(jj_val v);
 

@@ -98,13 +98,17 @@ ga_status ga_jj_item(jj_run *run, jj_val v, jj_val key, jj_val *out) {
   return own_attr(run, v, key.u.s, out);
 }
 
+static ga_status slice_int(jj_val v, int64_t fallback, int64_t *out) {
+  *out = fallback;
+  if (v.kind == JJ_NONE || ga_jj_as_int(v, out)) return GA_OK;
+  GA_TRY(ga_jj_need_defined(v));
+  return ga_fail(GA_ERR_FORMAT, "slice: bounds are integers or none, not '%s'", ga_jj_type(v));
+}
+
 /* One bound of a slice, brought into [low, high] as Python does. */
 static ga_status slice_bound(jj_val v, int64_t n, int64_t low, int64_t high, int64_t fallback, int64_t *out) {
-  *out = fallback;
+  GA_TRY(slice_int(v, fallback, out));
   if (v.kind == JJ_NONE) return GA_OK;
-  GA_TRY(ga_jj_need_defined(v));
-  if (!ga_jj_as_int(v, out))
-    return ga_fail(GA_ERR_FORMAT, "slice: bounds are integers or none, not '%s'", ga_jj_type(v));
   if (*out < 0) *out = *out < -n ? low : *out + n;
   if (*out < low) *out = low;
   if (*out > high) *out = high;
@@ -144,7 +148,7 @@ ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out
   if (v.kind != JJ_STR && v.kind != JJ_LIST && v.kind != JJ_TUPLE && v.kind != JJ_RANGE)
     return ga_fail(GA_ERR_FORMAT, "slice: a '%s' has no slices; strings, lists and tuples have", ga_jj_type(v));
   n = (int64_t)(v.kind == JJ_STR ? ga_jj_str_points(v.u.s) : v.u.q->n);
-  GA_TRY(slice_bound(bounds[2], 0, INT64_MIN, INT64_MAX, 1, &step));
+  GA_TRY(slice_int(bounds[2], 1, &step));
   if (!step) return ga_fail(GA_ERR_FORMAT, "slice: the step must not be 0");
   if (step > n) step = n + 1; /* the first element only, without overflow below */
   if (step < -n) step = -n - 1;
@@ -167,16 +171,22 @@ static ga_status path_part(jj_run *run, const char *p, size_t n, jj_val *out) {
   return n ? GA_OK : ga_jj_str_new(run, p, n, out);
 }
 
-ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val *out) {
+static ga_status path_step(jj_run *run, jj_val v, jj_val key, jj_val fallback, jj_val *out) {
+  GA_TRY(ga_jj_item(run, v, key, out));
+  if (out->kind == JJ_UNDEF && fallback.kind != JJ_NONE && fallback.kind != JJ_MISSING) *out = fallback;
+  return GA_OK;
+}
+
+ga_status ga_jj_path(jj_run *run, jj_val v, jj_val path, jj_val fallback, jj_val *out) {
   *out = v;
   if (path.kind == JJ_NONE || path.kind == JJ_MISSING) return GA_OK;
-  if (path.kind != JJ_STR) return ga_jj_item(run, v, path, out);
+  if (path.kind != JJ_STR) return path_step(run, v, path, fallback, out);
   const char *p = path.u.s->p, *end = p + path.u.s->n;
   for (;;) {
     const char *dot = p < end ? memchr(p, '.', (size_t)(end - p)) : NULL;
     jj_val key;
     GA_TRY(path_part(run, p, (size_t)((dot ? dot : end) - p), &key));
-    GA_TRY(ga_jj_item(run, *out, key, out));
+    GA_TRY(path_step(run, *out, key, fallback, out));
     if (!dot) return GA_OK;
     p = dot + 1;
   }

@@ -61,7 +61,7 @@ ga_status ga_jj_unknown_method(jj_val self, const jj_str *name) {
 
 /* Name of parameter `index`, for messages. */
 static const char *param_name(const jj_call *call, int index, int *n) {
-  const char *p = call->def->params;
+  const char *p = call->def->params + (call->def->params[0] == '/');
   while (index--) p += strcspn(p, " ") + 1;
   *n = (int)strcspn(p, " ?");
   return p;

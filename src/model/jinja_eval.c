@@ -184,21 +184,24 @@ static int param_index(const char *params, const jj_str *name, int *n_params, in
 }
 
 static ga_status bind(const jj_def *def, const jj_args *args, jj_val v[JJ_MAX_PARAMS]) {
+  bool no_names = def->params[0] == '/';
+  const char *params = def->params + no_names;
   int n_params, n_needed, index;
-  (void)param_index(def->params, NULL, &n_params, &n_needed);
+  (void)param_index(params, NULL, &n_params, &n_needed);
   if (args->n_pos > (size_t)n_params)
-    return ga_fail(GA_ERR_FORMAT, "%s: %zu arguments; takes (%s)", def->name, args->n_pos, def->params);
+    return ga_fail(GA_ERR_FORMAT, "%s: %zu arguments; takes (%s)", def->name, args->n_pos, params);
+  if (args->n_kw && no_names) return ga_fail(GA_ERR_FORMAT, "%s: takes no named arguments, only (%s)", def->name, params);
   for (size_t i = 0; i < args->n_pos; i++) v[i] = args->pos[i];
   for (size_t i = 0; i < args->n_kw; i++) {
     const jj_str *name = args->kw[i].name;
-    index = param_index(def->params, name, &n_params, &n_needed);
+    index = param_index(params, name, &n_params, &n_needed);
     if (index < 0 || v[index].kind != JJ_MISSING)
       return ga_fail(GA_ERR_FORMAT, "%s: argument '%.*s' is %s; takes (%s)", def->name, (int)(name->n < 60 ? name->n : 60), name->p,
-                     index < 0 ? "unknown" : "given twice", def->params);
+                     index < 0 ? "unknown" : "given twice", params);
     v[index] = args->kw[i].value;
   }
   for (int i = 0; i < n_needed; i++)
-    if (v[i].kind == JJ_MISSING) return ga_fail(GA_ERR_FORMAT, "%s: too few arguments; takes (%s)", def->name, def->params);
+    if (v[i].kind == JJ_MISSING) return ga_fail(GA_ERR_FORMAT, "%s: too few arguments; takes (%s)", def->name, params);
   return GA_OK;
 }
 

@@ -74,7 +74,8 @@ static ga_status filter_items(jj_run *run, jj_scope *scope, const jj_node *node,
   return GA_OK;
 }
 
-static ga_status iterate(jj_run *run, jj_scope *scope, const jj_node *node, jj_loop *loop) {
+/* *done = some iteration ran to the end of the body: only then Jinja passes over `else`. */
+static ga_status iterate(jj_run *run, jj_scope *scope, const jj_node *node, jj_loop *loop, bool *done) {
   jj_val self = {.kind = JJ_LOOP, .u.loop = loop};
   jj_scope *inner;
   for (; loop->index < loop->n; loop->index++) {
@@ -85,6 +86,7 @@ static ga_status iterate(jj_run *run, jj_scope *scope, const jj_node *node, jj_l
     GA_TRY(ga_jj_exec(run, inner, node->kids));
     jj_flow flow = run->flow;
     run->flow = JJ_FLOW_NEXT;
+    *done = *done || flow == JJ_FLOW_NEXT;
     if (flow == JJ_FLOW_BREAK) break;
   }
   return GA_OK;
@@ -95,16 +97,16 @@ static ga_status exec_loop(jj_run *run, jj_scope *scope, const jj_node *node, jj
   size_t n;
   void *p;
   jj_scope *inner;
+  bool done = false;
   GA_TRY(ga_jj_items(run, over, &items, &n));
   if (node->c) GA_TRY(filter_items(run, scope, node, &items, &n));
-  if (!n && node->d) {
-    GA_TRY(ga_jj_scope_new(run, scope, &inner));
-    return ga_jj_exec(run, inner, node->d->kids);
-  }
   GA_TRY(ga_jj_alloc(run, 1, sizeof(jj_loop), &p));
   jj_loop *loop = p;
   *loop = (jj_loop){.items = items, .n = n, .depth0 = depth0, .node = node->op ? node : NULL, .scope = scope};
-  return iterate(run, scope, node, loop);
+  GA_TRY(iterate(run, scope, node, loop, &done));
+  if (done || !node->d) return GA_OK;
+  GA_TRY(ga_jj_scope_new(run, scope, &inner));
+  return ga_jj_exec(run, inner, node->d->kids);
 }
 
 ga_status ga_jj_call_loop(jj_run *run, jj_loop *loop, const jj_args *args, jj_val *out) {

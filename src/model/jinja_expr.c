@@ -191,11 +191,12 @@ static ga_status parse_subscript(jj_parser *parser, jj_node *operand, jj_node **
   jj_node *keys = NULL, **tail = &keys;
   size_t pos = ga_jj_peek(parser)->pos;
   ga_jj_advance(parser);
-  do {
+  while (!ga_jj_at_op(parser, ']') || keys) {
     GA_TRY(parse_subscript_key(parser, tail));
     tail = &(*tail)->next;
-  } while (ga_jj_skip_op(parser, ','));
-  if (keys->next) { /* x[a, b] asks for the key (a, b) */
+    if (!ga_jj_skip_op(parser, ',')) break;
+  }
+  if (!keys || keys->next) { /* x[a, b] asks for the key (a, b) */
     jj_node *tuple;
     GA_TRY(ga_jj_node_new(parser, JN_TUPLE, pos, &tuple));
     tuple->kids = keys;

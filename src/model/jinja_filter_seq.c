@@ -84,7 +84,7 @@ JJ_BUILTIN(filter_join) {
   for (size_t i = 0; i < n; i++) {
     GA_TRY(ga_jj_step(run, 1));
     if (i) GA_TRY(ga_jj_put_str(run, &buf, d));
-    GA_TRY(ga_jj_path(run, items[i], call->v[1], &v));
+    GA_TRY(ga_jj_path(run, items[i], call->v[1], ga_jj_none(), &v));
     GA_TRY(ga_jj_put_str(run, &buf, v));
   }
   return ga_jj_buf_str(run, &buf, out);
@@ -108,8 +108,7 @@ static ga_status map_attribute(jj_run *run, const jj_call *call, jj_val path, co
   for (size_t i = 0; i < n; i++) {
     jj_val v;
     GA_TRY(ga_jj_step(run, 1));
-    GA_TRY(ga_jj_path(run, items[i], path, &v));
-    if (v.kind == JJ_UNDEF && fallback && fallback->kind != JJ_NONE) v = *fallback;
+    GA_TRY(ga_jj_path(run, items[i], path, fallback ? *fallback : ga_jj_none(), &v));
     GA_TRY(ga_jj_seq_push(run, to, v));
   }
   return GA_OK;
@@ -120,6 +119,7 @@ JJ_BUILTIN(filter_map) {
   const jj_val *items, *path = find_kw_text(args, "attribute");
   size_t n;
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
+  if (!ga_jj_truth(call->self)) return GA_OK; /* before any complaint, as in Jinja */
   if (!args->n_pos && path) return map_attribute(run, call, *path, find_kw_text(args, "default"), out->u.q);
   if (!args->n_pos || args->pos[0].kind != JJ_STR)
     return ga_fail(GA_ERR_FORMAT, "map: takes the name of a filter, or attribute='name'");
@@ -141,8 +141,9 @@ static ga_status select_items(jj_run *run, const jj_call *call, bool by_attribut
   const jj_val *items;
   const jj_def *def = NULL;
   size_t n, used = by_attribute;
-  if (by_attribute && !args->n_pos) return ga_fail(GA_ERR_FORMAT, "%s: takes the name of an attribute first", call->def->name);
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
+  if (!ga_jj_truth(call->self)) return GA_OK; /* before any complaint, as in Jinja */
+  if (by_attribute && !args->n_pos) return ga_fail(GA_ERR_FORMAT, "%s: takes the name of an attribute first", call->def->name);
   if (args->n_pos > used) {
     if (args->pos[used].kind != JJ_STR) return ga_fail(GA_ERR_FORMAT, "%s: the name of a test is a string", call->def->name);
     def = ga_jj_test(args->pos[used].u.s);
@@ -153,7 +154,7 @@ static ga_status select_items(jj_run *run, const jj_call *call, bool by_attribut
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   for (size_t i = 0; i < n; i++) {
     jj_val v = items[i], verdict;
-    if (by_attribute) GA_TRY(ga_jj_path(run, v, args->pos[0], &v));
+    if (by_attribute) GA_TRY(ga_jj_path(run, v, args->pos[0], ga_jj_none(), &v));
     verdict = v;
     if (def) GA_TRY(ga_jj_call_def(run, def, v, &rest, &verdict));
     GA_TRY(ga_jj_step(run, 1));
@@ -174,17 +175,22 @@ JJ_BUILTIN(filter_sum) {
   *out = call->v[1].kind == JJ_MISSING ? ga_jj_int(0) : call->v[1];
   for (size_t i = 0; i < n; i++) {
     jj_val v;
-    GA_TRY(ga_jj_path(run, items[i], call->v[0], &v));
+    GA_TRY(ga_jj_path(run, items[i], call->v[0], ga_jj_none(), &v));
     GA_TRY(ga_jj_binary(run, JO_ADD, *out, v, out));
     GA_TRY(ga_jj_step(run, 1));
   }
   return GA_OK;
 }
 
+typedef struct sort_spec {
+  jj_val path, fallback; /* attribute, and what stands for one that is missing (none: nothing does) */
+  bool case_sensitive, reverse;
+} sort_spec;
+
 /* What items are sorted and compared by: their attribute, strings in lower case unless case_sensitive. */
-static ga_status key_of(jj_run *run, jj_val item, jj_val path, bool case_sensitive, jj_val *key) {
-  GA_TRY(ga_jj_path(run, item, path, key));
-  if (key->kind == JJ_STR && !case_sensitive) return ga_jj_recase(run, key->u.s, JJ_LOWER, key);
+static ga_status key_of(jj_run *run, jj_val item, const sort_spec *by, jj_val path, jj_val *key) {
+  GA_TRY(ga_jj_path(run, item, path, by->fallback, key));
+  if (key->kind == JJ_STR && !by->case_sensitive) return ga_jj_recase(run, key->u.s, JJ_LOWER, key);
   return GA_OK;
 }
 
@@ -192,12 +198,12 @@ static ga_status extreme(jj_run *run, const jj_call *call, int sign, jj_val *out
   const jj_val *items;
   size_t n;
   jj_val best = {.kind = JJ_MISSING}, key;
-  bool case_sensitive = ga_jj_param_flag(call, 0);
+  const sort_spec by = {call->v[1], ga_jj_none(), ga_jj_param_flag(call, 0), false};
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   *out = ga_jj_undef(&no_item);
   for (size_t i = 0; i < n; i++) {
     int c = sign;
-    GA_TRY(key_of(run, items[i], call->v[1], case_sensitive, &key));
+    GA_TRY(key_of(run, items[i], &by, by.path, &key));
     if (i) GA_TRY(ga_jj_order(run, key, best, &c));
     if (c * sign <= 0) continue;
     best = key;
@@ -210,16 +216,16 @@ JJ_BUILTIN(filter_max) { return extreme(run, call, 1, out); }
 JJ_BUILTIN(filter_min) { return extreme(run, call, -1, out); }
 
 /* "a,b" sorts by a, then by b. */
-static ga_status multi_key(jj_run *run, jj_val item, jj_val path, bool case_sensitive, jj_val *key) {
-  if (path.kind != JJ_STR || !memchr(path.u.s->p, ',', path.u.s->n)) return key_of(run, item, path, case_sensitive, key);
-  const char *p = path.u.s->p, *end = p + path.u.s->n;
+static ga_status multi_key(jj_run *run, jj_val item, const sort_spec *by, jj_val *key) {
+  if (by->path.kind != JJ_STR || !memchr(by->path.u.s->p, ',', by->path.u.s->n)) return key_of(run, item, by, by->path, key);
+  const char *p = by->path.u.s->p, *end = p + by->path.u.s->n;
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, key));
   while (p <= end) {
     const char *comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
     jj_val part, v;
     if (!comma) comma = end;
     GA_TRY(ga_jj_str_ref(run, p, (size_t)(comma - p), &part));
-    GA_TRY(key_of(run, item, part, case_sensitive, &v));
+    GA_TRY(key_of(run, item, by, part, &v));
     GA_TRY(ga_jj_seq_push(run, key->u.q, v));
     p = comma + 1;
   }
@@ -227,18 +233,19 @@ static ga_status multi_key(jj_run *run, jj_val item, jj_val path, bool case_sens
 }
 
 /* Sorted list of `self`, and the keys it was sorted by. */
-static ga_status sort_by(jj_run *run, jj_val self, jj_val path, bool case_sensitive, bool reverse, jj_val *out, jj_val *keys) {
+static ga_status sort_by(jj_run *run, jj_val self, const sort_spec *by, jj_val *out, jj_val *keys) {
   GA_TRY(ga_jj_to_list(run, self, out));
   jj_seq *q = out->u.q;
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, q->n, keys));
-  for (size_t i = 0; i < q->n; i++) GA_TRY(multi_key(run, q->v[i], path, case_sensitive, &keys->u.q->v[i]));
+  for (size_t i = 0; i < q->n; i++) GA_TRY(multi_key(run, q->v[i], by, &keys->u.q->v[i]));
   keys->u.q->n = q->n;
-  return ga_jj_sort(run, keys->u.q->v, q->v, q->n, reverse);
+  return ga_jj_sort(run, keys->u.q->v, q->v, q->n, by->reverse);
 }
 
 JJ_BUILTIN(filter_sort) {
   jj_val keys;
-  return sort_by(run, call->self, call->v[2], ga_jj_param_flag(call, 1), ga_jj_param_flag(call, 0), out, &keys);
+  const sort_spec by = {call->v[2], ga_jj_none(), ga_jj_param_flag(call, 1), ga_jj_param_flag(call, 0)};
+  return sort_by(run, call->self, &by, out, &keys);
 }
 
 JJ_BUILTIN(filter_dictsort) {
@@ -249,18 +256,20 @@ JJ_BUILTIN(filter_dictsort) {
   if (by && !by_value && !ga_jj_str_is(by, "key")) return ga_fail(GA_ERR_FORMAT, "dictsort: by is 'key' or 'value'");
   GA_TRY(ga_jj_need_defined(call->self));
   GA_TRY(filter_items(run, call, &pairs));
-  return sort_by(run, pairs, ga_jj_int(by_value), ga_jj_param_flag(call, 0), ga_jj_param_flag(call, 2), out, &keys);
+  const sort_spec spec = {ga_jj_int(by_value), ga_jj_none(), ga_jj_param_flag(call, 0), ga_jj_param_flag(call, 2)};
+  return sort_by(run, pairs, &spec, out, &keys);
 }
 
 JJ_BUILTIN(filter_unique) {
   const jj_val *items;
   size_t n;
   jj_val seen, key, *found;
+  const sort_spec by = {call->v[1], ga_jj_none(), ga_jj_param_flag(call, 0), false};
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   GA_TRY(ga_jj_dict_new(run, 0, &seen));
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
   for (size_t i = 0; i < n; i++) {
-    GA_TRY(key_of(run, items[i], call->v[1], ga_jj_param_flag(call, 0), &key));
+    GA_TRY(key_of(run, items[i], &by, by.path, &key));
     GA_TRY(ga_jj_dict_find(run, seen.u.d, key, &found));
     if (found) continue;
     GA_TRY(ga_jj_dict_set(run, seen.u.d, key, ga_jj_none()));
@@ -272,7 +281,8 @@ JJ_BUILTIN(filter_unique) {
 JJ_BUILTIN(filter_groupby) {
   jj_val sorted, keys, group, real;
   bool same;
-  GA_TRY(sort_by(run, call->self, call->v[0], ga_jj_param_flag(call, 2), false, &sorted, &keys));
+  const sort_spec by = {call->v[0], call->v[1], ga_jj_param_flag(call, 2), false};
+  GA_TRY(sort_by(run, call->self, &by, &sorted, &keys));
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, out));
   group = (jj_val){.kind = JJ_MISSING};
   for (size_t i = 0; i < sorted.u.q->n; i++) {
@@ -280,8 +290,7 @@ JJ_BUILTIN(filter_groupby) {
     if (i) GA_TRY(ga_jj_equal(run, keys.u.q->v[i - 1], keys.u.q->v[i], &same));
     if (!same) {
       jj_val pair;
-      GA_TRY(ga_jj_path(run, sorted.u.q->v[i], call->v[0], &real));
-      if (real.kind == JJ_UNDEF && call->v[1].kind != JJ_MISSING) real = call->v[1];
+      GA_TRY(ga_jj_path(run, sorted.u.q->v[i], by.path, by.fallback, &real));
       GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, &group));
       GA_TRY(ga_jj_seq_new(run, JJ_TUPLE, 2, &pair));
       pair.u.q->view = "group"; /* .grouper and .list */
@@ -298,21 +307,22 @@ JJ_BUILTIN(filter_batch) {
   const jj_val *items;
   size_t n;
   int64_t width;
-  jj_val row = {.kind = JJ_MISSING};
+  jj_val row;
   GA_TRY(ga_jj_param_int(call, 0, 1, &width));
-  if (width < 1) return ga_fail(GA_ERR_FORMAT, "batch: linecount = %lld; at least 1", (long long)width);
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
+  GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, &row));
   for (size_t i = 0; i < n; i++) {
-    if (row.kind == JJ_MISSING || row.u.q->n == (size_t)width) {
-      GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, &row));
+    if ((int64_t)row.u.q->n == width) { /* for 0: an empty row and then one of everything, as in Jinja */
       GA_TRY(ga_jj_seq_push(run, out->u.q, row));
+      GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, &row));
     }
     GA_TRY(ga_jj_seq_push(run, row.u.q, items[i]));
   }
-  bool fill = n && call->v[1].kind != JJ_MISSING && call->v[1].kind != JJ_NONE;
-  while (fill && row.u.q->n < (size_t)width) GA_TRY(ga_jj_seq_push(run, row.u.q, call->v[1]));
-  return GA_OK;
+  if (!row.u.q->n) return GA_OK;
+  bool fill = call->v[1].kind != JJ_MISSING && call->v[1].kind != JJ_NONE;
+  while (fill && (int64_t)row.u.q->n < width) GA_TRY(ga_jj_seq_push(run, row.u.q, call->v[1]));
+  return ga_jj_seq_push(run, out->u.q, row);
 }
 
 const jj_def ga_jj_filters_seq[] = {

@@ -77,6 +77,15 @@ static void sign_of(const field *spec, bool negative, char head[4]) {
   head[n] = 0;
 }
 
+/* A float cut to an integer, of any size. */
+static ga_status put_whole(formatter *f, const field *spec, double x) {
+  char text[400], head[4];
+  if (!isfinite(x)) return bad_spec("the number is not finite");
+  sign_of(spec, x <= -1, head);
+  int n = snprintf(text, sizeof text, "%.0f", fabs(trunc(x)));
+  return put_field(f, spec, head, text, (size_t)n, '>');
+}
+
 static ga_status put_int(formatter *f, const field *spec, int64_t i) {
   char digits[160], head[4];
   int base = spec->type == 'x' || spec->type == 'X' ? 16 : spec->type == 'o' ? 8 : spec->type == 'b' ? 2 : 10;
@@ -150,8 +159,8 @@ static ga_status put_value(formatter *f, const field *spec, jj_val v, char align
     return ga_fail(GA_ERR_FORMAT, "format: '%c' takes a number, not '%s'", spec->type, ga_jj_type(v));
   bool as_int = strchr("diuxXob", spec->type) != NULL;
   if (as_int && v.kind == JJ_FLOAT) {
-    if (!(v.u.f > -0x1p63 && v.u.f < 0x1p63) || !strchr("diu", spec->type)) return bad_spec("the number is no integer");
-    return put_int(f, spec, (int64_t)v.u.f);
+    if (!strchr("diu", spec->type)) return bad_spec("the number is no integer");
+    return put_whole(f, spec, v.u.f);
   }
   if (as_int && ga_jj_as_int(v, &i)) return put_int(f, spec, i);
   return put_float(f, spec, ga_jj_as_double(v));
@@ -233,7 +242,9 @@ ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *
     if (v.kind == JJ_MISSING) GA_TRY(next_value(args, &used, &v));
     GA_TRY(put_value(&f, &spec, v, '>'));
   }
-  bool all = args.kind == JJ_TUPLE ? used == args.u.q->n : used || args.kind == JJ_DICT || args.kind == JJ_LIST;
+  /* What can be subscripted may stay unused, as if it were a mapping. */
+  bool mapping = args.kind == JJ_DICT || args.kind == JJ_LIST || args.kind == JJ_RANGE || args.kind == JJ_UNDEF;
+  bool all = args.kind == JJ_TUPLE ? used == args.u.q->n : used || mapping;
   if (!all) return ga_fail(GA_ERR_FORMAT, "format: not all arguments are used");
   return ga_jj_buf_str(run, &f.buf, out);
 }
@@ -294,7 +305,7 @@ static ga_status brace_value(formatter *f, const char *end, const jj_args *args,
     GA_TRY(ga_jj_step(f->run, 1));
     GA_TRY(ga_jj_str_ref(f->run, p, (size_t)(stop - p), &key));
     if (kind == '[')
-      GA_TRY(ga_jj_path(f->run, *out, key, out));
+      GA_TRY(ga_jj_path(f->run, *out, key, ga_jj_none(), out));
     else
       GA_TRY(ga_jj_attr(f->run, *out, key.u.s, out));
     GA_TRY(ga_jj_need_defined(*out));

@@ -86,25 +86,25 @@ JJ_BUILTIN(str_islower) { return test_method(run, call, "lower", out); }
 JJ_BUILTIN(str_isupper) { return test_method(run, call, "upper", out); }
 
 const jj_def ga_jj_methods_str2[] = {
-    {"capitalize", "", str_capitalize},
-    {"center", "width fillchar?", str_center},
+    {"capitalize", "/", str_capitalize},
+    {"center", "/width fillchar?", str_center},
     {"format", "*", ga_jj_brace_format},
-    {"isalnum", "", str_isalnum},
-    {"isalpha", "", str_isalpha},
-    {"isdecimal", "", str_isdigit},
-    {"isdigit", "", str_isdigit},
-    {"islower", "", str_islower},
-    {"isnumeric", "", str_isnumeric},
-    {"isspace", "", str_isspace},
-    {"isupper", "", str_isupper},
-    {"join", "iterable", str_join},
-    {"ljust", "width fillchar?", str_ljust},
-    {"lower", "", str_lower},
-    {"rjust", "width fillchar?", str_rjust},
-    {"swapcase", "", str_swapcase},
-    {"title", "", str_title},
-    {"upper", "", str_upper},
-    {"zfill", "width", str_zfill},
+    {"isalnum", "/", str_isalnum},
+    {"isalpha", "/", str_isalpha},
+    {"isdecimal", "/", str_isdigit},
+    {"isdigit", "/", str_isdigit},
+    {"islower", "/", str_islower},
+    {"isnumeric", "/", str_isnumeric},
+    {"isspace", "/", str_isspace},
+    {"isupper", "/", str_isupper},
+    {"join", "/iterable", str_join},
+    {"ljust", "/width fillchar?", str_ljust},
+    {"lower", "/", str_lower},
+    {"rjust", "/width fillchar?", str_rjust},
+    {"swapcase", "/", str_swapcase},
+    {"title", "/", str_title},
+    {"upper", "/", str_upper},
+    {"zfill", "/width", str_zfill},
     {NULL, NULL, NULL},
 };
 
@@ -154,10 +154,10 @@ JJ_BUILTIN(list_count) {
 
 /* append and pop first: what follows them is of tuples and ranges too. */
 const jj_def ga_jj_methods_list[] = {
-    {"append", "object", list_append},
-    {"pop", "index?", list_pop},
-    {"index", "value", list_index},
-    {"count", "value", list_count},
+    {"append", "/object", list_append},
+    {"pop", "/index?", list_pop},
+    {"index", "/value", list_index},
+    {"count", "/value", list_count},
     {NULL, NULL, NULL},
 };
 
@@ -204,12 +204,12 @@ JJ_BUILTIN(dict_copy) {
 }
 
 const jj_def ga_jj_methods_dict[] = {
-    {"copy", "", dict_copy},
-    {"get", "key default?", dict_get},
-    {"items", "", dict_items},
-    {"keys", "", dict_keys},
-    {"pop", "key default?", dict_pop},
-    {"values", "", dict_values},
+    {"copy", "/", dict_copy},
+    {"get", "/key default?", dict_get},
+    {"items", "/", dict_items},
+    {"keys", "/", dict_keys},
+    {"pop", "/key default?", dict_pop},
+    {"values", "/", dict_values},
     {NULL, NULL, NULL},
 };
 

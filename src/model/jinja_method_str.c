@@ -31,10 +31,7 @@ static ga_status split_space(jj_run *run, const jj_str *s, int64_t most, jj_val 
   jj_str rest = *s;
   while (rest = ga_jj_strip(&rest, NULL, JJ_STRIP_LEFT), rest.n) {
     size_t end = 0, len;
-    if (!most--) {
-      rest = ga_jj_strip(&rest, NULL, JJ_STRIP_RIGHT);
-      return push_part(run, &rest, 0, rest.n, list);
-    }
+    if (!most--) return push_part(run, &rest, 0, rest.n, list);
     for (; end < rest.n; end += len)
       if (ga_jj_is_space(ga_jj_decode(rest.p + end, rest.p + rest.n, &len))) break;
     GA_TRY(push_part(run, &rest, 0, end, list));
@@ -72,7 +69,6 @@ static ga_status rsplit_space(jj_run *run, const jj_str *s, int64_t most, jj_val
   jj_str rest = *s;
   while (rest = ga_jj_strip(&rest, NULL, JJ_STRIP_RIGHT), rest.n) {
     if (!most--) {
-      rest = ga_jj_strip(&rest, NULL, JJ_STRIP_LEFT);
       GA_TRY(push_part(run, &rest, 0, rest.n, list));
       break;
     }
@@ -236,23 +232,23 @@ JJ_BUILTIN(str_partition) { return partition(run, call, false, out); }
 JJ_BUILTIN(str_rpartition) { return partition(run, call, true, out); }
 
 const jj_def ga_jj_methods_str[] = {
-    {"count", "sub start? end?", str_count},
-    {"endswith", "suffix start? end?", str_endswith},
-    {"find", "sub start? end?", str_find},
-    {"index", "sub start? end?", str_index},
-    {"lstrip", "chars?", str_lstrip},
-    {"partition", "sep", str_partition},
-    {"removeprefix", "prefix", str_removeprefix},
-    {"removesuffix", "suffix", str_removesuffix},
-    {"replace", "old new count?", str_replace},
-    {"rfind", "sub start? end?", str_rfind},
-    {"rindex", "sub start? end?", str_rindex},
-    {"rpartition", "sep", str_rpartition},
+    {"count", "/sub start? end?", str_count},
+    {"endswith", "/suffix start? end?", str_endswith},
+    {"find", "/sub start? end?", str_find},
+    {"index", "/sub start? end?", str_index},
+    {"lstrip", "/chars?", str_lstrip},
+    {"partition", "/sep", str_partition},
+    {"removeprefix", "/prefix", str_removeprefix},
+    {"removesuffix", "/suffix", str_removesuffix},
+    {"replace", "/old new count?", str_replace},
+    {"rfind", "/sub start? end?", str_rfind},
+    {"rindex", "/sub start? end?", str_rindex},
+    {"rpartition", "/sep", str_rpartition},
     {"rsplit", "sep? maxsplit?", str_rsplit},
-    {"rstrip", "chars?", str_rstrip},
+    {"rstrip", "/chars?", str_rstrip},
     {"split", "sep? maxsplit?", str_split},
     {"splitlines", "keepends?", str_splitlines},
-    {"startswith", "prefix start? end?", str_startswith},
-    {"strip", "chars?", str_strip},
+    {"startswith", "/prefix start? end?", str_startswith},
+    {"strip", "/chars?", str_strip},
     {NULL, NULL, NULL},
 };

@@ -176,7 +176,7 @@ static bool repeatable(jj_val v) { return v.kind == JJ_STR || v.kind == JJ_LIST 
 
 ga_status ga_jj_binary(jj_run *run, jj_op op, jj_val a, jj_val b, jj_val *out) {
   int64_t i, j;
-  if (op == JO_MOD && a.kind == JJ_STR && b.kind != JJ_UNDEF) return ga_jj_percent(run, a.u.s, b, out);
+  if (op == JO_MOD && a.kind == JJ_STR) return ga_jj_percent(run, a.u.s, b, out);
   if (ga_jj_as_int(a, &i) && ga_jj_as_int(b, &j)) return int_binary((char)op, i, j, out);
   if (ga_jj_is_num(a) && ga_jj_is_num(b)) return float_binary((char)op, ga_jj_as_double(a), ga_jj_as_double(b), out);
   if (op == JO_ADD && a.kind == JJ_STR && b.kind == JJ_STR) return join_strs(run, a.u.s, b.u.s, out);

@@ -92,9 +92,18 @@ ga_status ga_jj_parse_target(jj_parser *parser, bool attr_ok, jj_node **out) {
   return GA_OK;
 }
 
+/* `loop` belongs to the loop itself. */
+static bool assigns_loop(const jj_parser *parser, const jj_node *target) {
+  if (target->kind == JN_NAME) return target->name == parser->tpl->name_loop;
+  for (const jj_node *kid = target->kids; kid; kid = kid->next)
+    if (assigns_loop(parser, kid)) return true;
+  return false;
+}
+
 static ga_status parse_for(jj_parser *parser, jj_node *node) {
   static const char *const until[] = {"else", "endfor", NULL}, *const last[] = {"endfor", NULL};
   GA_TRY(ga_jj_parse_target(parser, false, &node->a));
+  if (assigns_loop(parser, node->a)) return ga_jj_fail_at(parser, node->a->pos, GA_ERR_FORMAT, "for: 'loop' cannot be assigned");
   if (!ga_jj_skip_name(parser, "in")) return ga_jj_unexpected(parser, "for", "'in'");
   GA_TRY(ga_jj_parse_tuple(parser, true, "recursive", false, &node->b));
   if (ga_jj_skip_name(parser, "if")) GA_TRY(ga_jj_parse_expr(parser, &node->c));
