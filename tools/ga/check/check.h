@@ -18,7 +18,7 @@
  *   modes, specials   which kinds of values make sense; see check_mode and check_special.
  *
  * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding
- * between strides, poisoned outputs, unchanged inputs, offsets at the argument's alignment, a second run with another
+ * between strides, poisoned outputs, unchanged inputs, reads behind the end, offsets at the argument's alignment, a second run with another
  * poison and another workspace, one thread against many, crashes, hangs, exactness, error bounds. See run.c.
  *
  * A failure is a line that reproduces it: ga check -k ID -s SEED --draw I
@@ -120,6 +120,9 @@ struct check_case {
   ga_arena arena; /* everything of this draw */
   int edge;       /* >= 0: number of the edge shape */
   int n_dims;     /* check_dim calls so far */
+  int64_t number; /* of the draw */
+  void (*progress)(void *user, int64_t draw, const char *step);
+  void *progress_user;
   ga_dtype drawn[3];
   GA_ALIGNED(8) unsigned char desc_bytes[2][GA_DESC_MAX_BYTES];
 };
