@@ -56,10 +56,11 @@ static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
 
 static void print_result(const session *s, const bench_result *r) {
   double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
-  printf("%-40s %-22s %10.2f us [%.2f %.2f] %8.2f GFLOP/s %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6,
-         r->p10 * 1e6, r->p90 * 1e6, gflops, gbs);
+  printf("%-40s %-32s %10.2f us [%.2f %.2f] %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6, r->p10 * 1e6,
+         r->p90 * 1e6, gbs);
   if (s->ceiling.read_gbs > 0) printf(" %5.1f%% of read", 100 * gbs / s->ceiling.read_gbs);
-  if (s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
+  if (r->flops > 0) printf(" %8.2f GFLOP/s", gflops);
+  if (r->flops > 0 && s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
   printf("\n");
   (void)fflush(stdout);
 }
