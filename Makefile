@@ -1,8 +1,9 @@
 # The front door. CMake is the build underneath; `make help` lists what there is.
 BUILD := build
 JOBS  := $(shell nproc)
+QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps build lean test asan tsan demo bench format clean install
+.PHONY: all help deps build lean test asan tsan fuzz demo bench format clean install
 
 all: build
 
@@ -11,6 +12,7 @@ help:
 	@echo "make demo       install what is missing, build, fetch the default model, answer a question"
 	@echo "make test       build and run every test that needs no GPU"
 	@echo "make asan tsan  the tests under sanitizers"
+	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
 	@echo "make install    install library, headers, ga (PREFIX=/usr/local)"
 	@echo "make clean      remove the build folders"
 
@@ -20,6 +22,13 @@ deps:
 build: deps
 	@cmake --preset release >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
+
+demo: deps
+	@GA_WITH_PIP=1 tools/install_deps.sh
+	@cmake --preset lean >/dev/null
+	@cmake --build build-lean -j $(JOBS)
+	@build-lean/ga pull smollm2-135m >/dev/null
+	@build-lean/ga run --temp 0 "$(QUESTION)"
 
 lean: deps
 	@cmake --preset lean >/dev/null
@@ -34,8 +43,18 @@ asan tsan: deps
 	@cmake --build build-$@ -j $(JOBS)
 	@ctest --test-dir build-$@ --output-on-failure
 
+# New inputs go to build-fuzz/corpus; a crash is written there too and stops the run.
+FUZZ_SECONDS := 60
+fuzz: deps
+	@cmake --preset fuzz >/dev/null
+	@cmake --build build-fuzz -j $(JOBS)
+	@for f in build-fuzz/tests/fuzz/fuzz_*; do [ -x $$f ] && [ -f $$f ] || continue; what=$${f##*/fuzz_}; \
+	  mkdir -p build-fuzz/corpus/$$what; echo "fuzz $$what for $(FUZZ_SECONDS) s"; \
+	  $$f -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -artifact_prefix=build-fuzz/corpus/$$what- -verbosity=0 \
+	    -print_final_stats=1 build-fuzz/corpus/$$what tests/fuzz/corpus/$$what || exit 1; done
+
 install: build
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
 
 clean:
-	rm -rf build build-lean build-asan build-tsan build-debug
+	rm -rf build build-lean build-asan build-tsan build-debug build-fuzz

@@ -1,4 +1,8 @@
 /* The one file that names backends. */
-#include "ga/base.h"
+#include "base/compiler.h"
+#include "core/device.h"
+#include "cpu/cpu.h"
+#include "ref/ref.h"
 
-typedef int ga_backends_pending;
+const ga_backend *const ga_backends[] = {&ga_cpu_backend, &ga_ref_backend};
+const size_t ga_n_backends = GA_COUNT_OF(ga_backends);

@@ -2,7 +2,7 @@
 # Installs the Debian packages that the build and the tests need, if any is missing. Asks apt only then.
 set -eu
 packages="gcc libc6-dev cmake ninja-build pkg-config python3 libjansson-dev libutf8proc-dev libedit-dev
-libcurl4-openssl-dev libcmocka-dev"
+libcurl4-openssl-dev libcmocka-dev libpcre2-dev"
 missing=""
 for p in $packages; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"

@@ -7,9 +7,16 @@
 #define GA_INLINE static inline __attribute__((always_inline))
 #define GA_UNUSED __attribute__((unused))
 #define GA_NOINLINE __attribute__((noinline))
+#define GA_CTZ(x) __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
 #define GA_PREFETCH(p) __builtin_prefetch((p), 0, 3)
 #define GA_THREAD_LOCAL _Thread_local
 #define GA_ALIGNED(n) __attribute__((aligned(n)))
+/* Before a loop of constant count: unroll it fully, so that arrays indexed in it live in registers. */
+#if defined(__clang__)
+#define GA_UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define GA_UNROLL _Pragma("GCC unroll 16")
+#endif
 #define GA_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 __extension__ typedef unsigned __int128 ga_u128;

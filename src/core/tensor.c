@@ -7,18 +7,30 @@
 #include "base/status.h"
 
 static const ga_dtype_traits traits[] = {
-    [GA_F32] = {"f32", 1, 4, false},         [GA_F16] = {"f16", 1, 2, false},
-    [GA_BF16] = {"bf16", 1, 2, false},       [GA_F64] = {"f64", 1, 8, false},
-    [GA_I8] = {"i8", 1, 1, false},           [GA_I16] = {"i16", 1, 2, false},
-    [GA_I32] = {"i32", 1, 4, false},         [GA_I64] = {"i64", 1, 8, false},
-    [GA_U8] = {"u8", 1, 1, false},           [GA_E4M3] = {"e4m3", 1, 1, false},
-    [GA_E5M2] = {"e5m2", 1, 1, false},       [GA_Q4_0] = {"q4_0", 32, 18, true},
-    [GA_Q4_1] = {"q4_1", 32, 20, true},      [GA_Q5_0] = {"q5_0", 32, 22, true},
-    [GA_Q5_1] = {"q5_1", 32, 24, true},      [GA_Q8_0] = {"q8_0", 32, 34, true},
-    [GA_Q2_K] = {"q2_k", 256, 84, true},     [GA_Q3_K] = {"q3_k", 256, 110, true},
-    [GA_Q4_K] = {"q4_k", 256, 144, true},    [GA_Q5_K] = {"q5_k", 256, 176, true},
-    [GA_Q6_K] = {"q6_k", 256, 210, true},    [GA_IQ4_NL] = {"iq4_nl", 32, 18, true},
-    [GA_IQ4_XS] = {"iq4_xs", 256, 136, true}, [GA_MXFP4] = {"mxfp4", 32, 17, true},
+    [GA_F32] = {"f32", 1, 4, false},
+    [GA_F16] = {"f16", 1, 2, false},
+    [GA_BF16] = {"bf16", 1, 2, false},
+    [GA_F64] = {"f64", 1, 8, false},
+    [GA_I8] = {"i8", 1, 1, false},
+    [GA_I16] = {"i16", 1, 2, false},
+    [GA_I32] = {"i32", 1, 4, false},
+    [GA_I64] = {"i64", 1, 8, false},
+    [GA_U8] = {"u8", 1, 1, false},
+    [GA_E4M3] = {"e4m3", 1, 1, false},
+    [GA_E5M2] = {"e5m2", 1, 1, false},
+    [GA_Q4_0] = {"q4_0", 32, 18, true},
+    [GA_Q4_1] = {"q4_1", 32, 20, true},
+    [GA_Q5_0] = {"q5_0", 32, 22, true},
+    [GA_Q5_1] = {"q5_1", 32, 24, true},
+    [GA_Q8_0] = {"q8_0", 32, 34, true},
+    [GA_Q2_K] = {"q2_k", 256, 84, true},
+    [GA_Q3_K] = {"q3_k", 256, 110, true},
+    [GA_Q4_K] = {"q4_k", 256, 144, true},
+    [GA_Q5_K] = {"q5_k", 256, 176, true},
+    [GA_Q6_K] = {"q6_k", 256, 210, true},
+    [GA_IQ4_NL] = {"iq4_nl", 32, 18, true},
+    [GA_IQ4_XS] = {"iq4_xs", 256, 136, true},
+    [GA_MXFP4] = {"mxfp4", 32, 17, true},
     [GA_NVFP4] = {"nvfp4", 64, 36, true},
 };
 
@@ -70,7 +82,7 @@ ga_status ga_tensor_bytes(const ga_tensor *tensor, uint64_t *bytes) {
   const ga_dtype_traits *t = ga_dtype_info(tensor->dtype);
   if (t && tensor->n_dims > 0)
     GA_REQUIRE(tensor->dim[tensor->n_dims - 1] % t->block_elems == 0, GA_ERR_SHAPE,
-               "%s tensor: rows of %lld; must be a multiple of %d", t->name,
-               (long long)tensor->dim[tensor->n_dims - 1], t->block_elems);
+               "%s tensor: rows of %lld; must be a multiple of %d", t->name, (long long)tensor->dim[tensor->n_dims - 1],
+               t->block_elems);
   return ga_dtype_bytes(tensor->dtype, (int64_t)elems, bytes);
 }

@@ -43,7 +43,7 @@ static ga_status take_source(ga_template *tpl, const char *source, size_t n) {
 }
 
 ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga_template_limits *limits_or_null, ga_template **out) {
-  ga_template_limits limits;
+  ga_template_limits limits = {0};
   void *p;
   GA_REQUIRE(out, GA_ERR_ARG, "chat template: out is NULL");
   *out = NULL;
@@ -92,7 +92,7 @@ static ga_status render(jj_run *run, const char *json, size_t bytes, char **text
 
 ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes, const ga_template_limits *limits_or_null,
                              char **text, size_t *n) {
-  ga_template_limits limits;
+  ga_template_limits limits = {0};
   GA_REQUIRE(tpl && json_context && text && n, GA_ERR_ARG, "chat template: an argument is NULL");
   *text = NULL;
   *n = 0;

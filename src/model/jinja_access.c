@@ -152,7 +152,8 @@ ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out
   int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
   GA_TRY(slice_bound(bounds[0], n, low, high, step < 0 ? high : low, &start));
   GA_TRY(slice_bound(bounds[1], n, low, high, step < 0 ? low : high, &stop));
-  int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0) : (start > stop ? (start - stop - 1) / -step + 1 : 0);
+  int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
+                           : (start > stop ? (start - stop - 1) / -step + 1 : 0);
   if (v.kind == JJ_STR) return slice_str(run, v.u.s, start, count, step, out);
   return slice_seq(run, v, start, stop, count, step, out);
 }

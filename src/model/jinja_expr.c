@@ -259,7 +259,7 @@ static ga_status parse_postfix(jj_parser *parser, jj_node *operand, jj_node **ou
 static ga_status parse_dotted(jj_parser *parser, const char *construct, jj_str **out) {
   GA_TRY(ga_jj_expect_name(parser, construct, out));
   while (ga_jj_skip_op(parser, '.')) {
-    jj_str *part;
+    jj_str *part = NULL;
     char text[256];
     GA_TRY(ga_jj_expect_name(parser, construct, &part));
     size_t n = (*out)->n;

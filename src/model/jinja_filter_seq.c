@@ -92,7 +92,7 @@ JJ_BUILTIN(filter_join) {
 
 /* Arguments after the first `n`. */
 static jj_args args_from(const jj_args *args, size_t n) {
-  return (jj_args){args->pos + n, args->n_pos - n, args->kw, args->n_kw};
+  return (jj_args){n ? args->pos + n : args->pos, args->n_pos - n, args->kw, args->n_kw};
 }
 
 static const jj_val *find_kw_text(const jj_args *args, const char *name) {

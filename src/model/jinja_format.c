@@ -12,10 +12,10 @@
 typedef struct field {
   char fill[4]; /* one code point */
   size_t n_fill;
-  char align; /* < > ^ = or 0: the default of the value */
-  char sign;  /* + or space or 0 */
+  char align;           /* < > ^ = or 0: the default of the value */
+  char sign;            /* + or space or 0 */
   int width, precision; /* precision -1: none */
-  char type;  /* 0: none */
+  char type;            /* 0: none */
   bool alternate;
 } field;
 
@@ -26,7 +26,9 @@ typedef struct formatter {
 } formatter;
 
 static ga_status bad_spec(const char *what) {
-  return ga_fail(GA_ERR_FORMAT, "format: %s; known are fill, align, sign, 0, width (up to %d), .precision (up to %d) and s r d i x X o b c e f g %%",
+  return ga_fail(GA_ERR_FORMAT,
+                 "format: %s; known are fill, align, sign, 0, width (up to %d), .precision (up to %d) and s r d i x X "
+                 "o b c e f g %%",
                  what, MAX_WIDTH, MAX_PRECISION);
 }
 
@@ -57,8 +59,10 @@ static ga_status put_field(formatter *f, const field *spec, const char *head, co
 static ga_status put_text(formatter *f, const field *spec, jj_val v, bool repr, char align) {
   jj_buf text = {0};
   jj_val s;
-  if (repr) GA_TRY(ga_jj_put_repr(f->run, &text, v));
-  else GA_TRY(ga_jj_put_str(f->run, &text, v));
+  if (repr)
+    GA_TRY(ga_jj_put_repr(f->run, &text, v));
+  else
+    GA_TRY(ga_jj_put_str(f->run, &text, v));
   GA_TRY(ga_jj_buf_str(f->run, &text, &s));
   size_t n = spec->precision >= 0 ? ga_jj_offset(s.u.s, (size_t)spec->precision) : s.u.s->n;
   return put_field(f, spec, "", s.u.s->p, n, align);
@@ -66,8 +70,10 @@ static ga_status put_text(formatter *f, const field *spec, jj_val v, bool repr, 
 
 static void sign_of(const field *spec, bool negative, char head[4]) {
   size_t n = 0;
-  if (negative) head[n++] = '-';
-  else if (spec->sign) head[n++] = spec->sign;
+  if (negative)
+    head[n++] = '-';
+  else if (spec->sign)
+    head[n++] = spec->sign;
   head[n] = 0;
 }
 
@@ -116,7 +122,8 @@ static ga_status put_float(formatter *f, const field *spec, double x) {
   }
   if (!spec->type) return bad_spec("a precision needs a type such as f");
   if (percent) type[0] = 'f';
-  int n = snprintf(text, sizeof text, strcat(c_format, type), spec->precision < 0 ? 6 : spec->precision, fabs(percent ? x * 100 : x));
+  int n = snprintf(text, sizeof text, strcat(c_format, type), spec->precision < 0 ? 6 : spec->precision,
+                   fabs(percent ? x * 100 : x));
   if (n < 0 || (size_t)n >= sizeof text - 1) return bad_spec("the number is too long");
   const char *point = localeconv()->decimal_point; /* of one byte in every locale glibc has, bar ps_AF */
   char *at = strlen(point) == 1 ? strchr(text, *point) : NULL;
@@ -130,7 +137,8 @@ static ga_status put_char(formatter *f, const field *spec, jj_val v) {
   char bytes[4];
   int64_t i;
   if (v.kind == JJ_STR && ga_jj_str_points(v.u.s) == 1) return put_field(f, spec, "", v.u.s->p, v.u.s->n, '>');
-  if (!ga_jj_as_int(v, &i) || i < 0 || i > 0x10ffff || (i >= 0xd800 && i < 0xe000)) return bad_spec("%c takes a character or its number");
+  if (!ga_jj_as_int(v, &i) || i < 0 || i > 0x10ffff || (i >= 0xd800 && i < 0xe000))
+    return bad_spec("%c takes a character or its number");
   return put_field(f, spec, "", bytes, ga_jj_encode((int32_t)i, bytes), '>');
 }
 
@@ -138,14 +146,19 @@ static ga_status put_char(formatter *f, const field *spec, jj_val v) {
 static ga_status put_value(formatter *f, const field *spec, jj_val v, char align) {
   int64_t i;
   switch (spec->type) {
-    case 's': return put_text(f, spec, v, false, align);
-    case 'r':
-    case 'a': return put_text(f, spec, v, true, align);
-    case 'c': return put_char(f, spec, v);
-    default: break;
+  case 's':
+    return put_text(f, spec, v, false, align);
+  case 'r':
+  case 'a':
+    return put_text(f, spec, v, true, align);
+  case 'c':
+    return put_char(f, spec, v);
+  default:
+    break;
   }
   GA_TRY(ga_jj_need_defined(v));
-  if (!ga_jj_is_num(v)) return ga_fail(GA_ERR_FORMAT, "format: '%c' takes a number, not '%s'", spec->type, ga_jj_type(v));
+  if (!ga_jj_is_num(v))
+    return ga_fail(GA_ERR_FORMAT, "format: '%c' takes a number, not '%s'", spec->type, ga_jj_type(v));
   bool as_int = strchr("diuxXob", spec->type) != NULL;
   if (as_int && v.kind == JJ_FLOAT) {
     if (!strchr("diu", spec->type)) return bad_spec("the number is no integer");
@@ -190,7 +203,9 @@ static ga_status percent_value(formatter *f, jj_val args, size_t *used, jj_val *
     if (args.kind != JJ_DICT || !close) return ga_fail(GA_ERR_FORMAT, "format: %%(name) takes a dict");
     GA_TRY(ga_jj_str_ref(f->run, f->p + 1, (size_t)(close - f->p - 1), &key));
     GA_TRY(ga_jj_dict_find(f->run, args.u.d, key, &found));
-    if (!found) return ga_fail(GA_ERR_FORMAT, "format: no key '%.*s'", (int)(close - f->p - 1 < 60 ? close - f->p - 1 : 60), f->p + 1);
+    if (!found)
+      return ga_fail(GA_ERR_FORMAT, "format: no key '%.*s'", (int)(close - f->p - 1 < 60 ? close - f->p - 1 : 60),
+                     f->p + 1);
     f->p = close + 1;
     *out = *found;
     return GA_OK;
@@ -281,7 +296,8 @@ static ga_status brace_value(formatter *f, const char *end, const jj_args *args,
   const jj_kw *kw = NULL;
   for (size_t i = 0; !numeric && i < args->n_kw; i++)
     if (args->kw[i].name->n == n && !memcmp(args->kw[i].name->p, f->p, n)) kw = &args->kw[i];
-  if (numeric ? index >= args->n_pos : !kw) return ga_fail(GA_ERR_FORMAT, "format: no argument '{%.*s}'", (int)(n < 60 ? n : 60), f->p);
+  if (numeric ? index >= args->n_pos : !kw)
+    return ga_fail(GA_ERR_FORMAT, "format: no argument '{%.*s}'", (int)(n < 60 ? n : 60), f->p);
   *out = numeric ? args->pos[index] : kw->value;
   while (p < end) {
     char kind = *p++;
@@ -290,8 +306,10 @@ static ga_status brace_value(formatter *f, const char *end, const jj_args *args,
     jj_val key;
     GA_TRY(ga_jj_step(f->run, 1));
     GA_TRY(ga_jj_str_ref(f->run, p, (size_t)(stop - p), &key));
-    if (kind == '[') GA_TRY(ga_jj_path(f->run, *out, key, ga_jj_none(), out));
-    else GA_TRY(ga_jj_attr(f->run, *out, key.u.s, out));
+    if (kind == '[')
+      GA_TRY(ga_jj_path(f->run, *out, key, ga_jj_none(), out));
+    else
+      GA_TRY(ga_jj_attr(f->run, *out, key.u.s, out));
     GA_TRY(ga_jj_need_defined(*out));
     p = kind == '[' && stop < end ? stop + 1 : stop;
   }
@@ -320,7 +338,8 @@ static ga_status brace_field(formatter *f, const jj_args *args, size_t *automati
   f->p = close + 1;
   bool number = ga_jj_is_num(v);
   if (plain) return ga_jj_put_str(f->run, &f->buf, v);
-  if (v.kind != JJ_STR && !number) return ga_fail(GA_ERR_FORMAT, "format: a '%s' takes no format specification", ga_jj_type(v));
+  if (v.kind != JJ_STR && !number)
+    return ga_fail(GA_ERR_FORMAT, "format: a '%s' takes no format specification", ga_jj_type(v));
   if (number && spec.type == 's') return bad_spec("'s' takes a string");
   if (!spec.type && number && v.kind != JJ_FLOAT) spec.type = 'd';
   if (!spec.type && !number) spec.type = 's';

@@ -70,7 +70,7 @@ typedef struct json_style {
 static ga_status put_json(jj_run *run, jj_buf *buf, jj_val v, const json_style *style, size_t level);
 
 static ga_status put_unit(jj_run *run, jj_buf *buf, unsigned unit) {
-  char text[8];
+  char text[16];
   (void)snprintf(text, sizeof text, "\\u%04x", unit);
   return ga_jj_buf_put(run, buf, text, 6);
 }

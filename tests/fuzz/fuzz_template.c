@@ -1,12 +1,13 @@
 /* Chat templates. Input: template, NUL, context as JSON (without a NUL: an empty context). Bounds are low, so that each input is
  * quick; every rendering must end in text or in an error with a text, and give the same twice. */
-#include <stdint.h>
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "ga/chat.h"
+#include "tests/fuzz/fuzz.h"
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
 
 static void require(bool condition) {
   if (!condition) abort();

@@ -311,7 +311,7 @@ def write(path, template, cases, context=None):
 
 def shared_context_cases(name):
     cases = []
-    for template in listed(HERE / "templates" / name):
+    for template in listed(DATA / "src" / name):
         c = case(template[:60], template, CONTEXT)
         if out_of_reach(c.get("expect", "")):
             print("not comparable:", template)

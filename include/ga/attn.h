@@ -1,0 +1,74 @@
+/* GA, exact attention: O = softmax(scale * Q K^T + mask) V, O(N) memory.
+ *
+ *   Q [batch, q, q_heads, head_dim]   K [batch, kv, kv_heads, head_dim]   V [batch, kv, kv_heads, v_dim]
+ *   O [batch, q, q_heads, v_dim]      LSE [batch, q_heads, q] = log sum exp of the scaled, masked logits and the sink
+ *
+ * LSE is contiguous with q = max_q; with VARLEN entries past a sequence's own length are not written.
+ *
+ * Layouts by strides. Query head h reads KV head h / (q_heads / kv_heads): GQA, MQA.
+ * Sources: FlashAttention (arXiv 2205.14135, 2307.08691), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi (2108.12409).
+ */
+#ifndef GA_ATTN_H
+#define GA_ATTN_H
+
+#include "ga/ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ga_attn_flags {
+  GA_ATTN_CAUSAL = 1,   /* bottom-right: query i of n_q sees keys j <= i + n_kv - n_q */
+  GA_ATTN_VARLEN = 2,   /* packed sequences: q_start, kv_start give the borders; batch strides are unused */
+  GA_ATTN_PAGED = 4,    /* K and V are pages [page, page_size, kv_heads, dim]; page_table maps; kv_len gives lengths */
+  GA_ATTN_SINKS = 8,    /* a learned logit per query head joins the softmax without a value */
+  GA_ATTN_ALIBI = 16,   /* logit += slope[h] * (j - (i + n_kv - n_q)) */
+  GA_ATTN_LSE = 32      /* write LSE; rows that see no key get -infinity and O = 0, sink or not */
+} ga_attn_flags;
+
+typedef struct ga_attn_desc {
+  size_t struct_size;
+  int64_t batch;           /* sequences */
+  int64_t max_q, max_kv;   /* per sequence; exact lengths unless VARLEN or PAGED */
+  int32_t q_heads, kv_heads;
+  int32_t head_dim, v_dim; /* v_dim 0 = head_dim */
+  int32_t q_dtype, kv_dtype, o_dtype; /* ga_dtype */
+  uint32_t flags;          /* ga_attn_flags */
+  int32_t window;          /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window (causal side only) */
+  int32_t page_size;       /* tokens per page, with PAGED */
+  float scale;             /* 0 = 1 / sqrt(head_dim) */
+  float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
+} ga_attn_desc;
+#define GA_ATTN_DESC_INIT \
+  {.struct_size = sizeof(ga_attn_desc), .batch = 1, .q_dtype = GA_F32, .kv_dtype = GA_F32, .o_dtype = GA_F32}
+
+typedef struct ga_attn_strides {
+  /* Elements; the last dimension is contiguous. PAGED K, V: batch = page. Block types: multiples of the block. */
+  int64_t batch, token, head;
+} ga_attn_strides;
+
+typedef struct ga_attn_io {
+  const void *q, *k, *v;
+  void *o;                 /* must not overlap the inputs */
+  float *lse;
+  ga_attn_strides q_stride, k_stride, v_stride, o_stride; /* all 0 = contiguous in the order above */
+  const int32_t *q_start;  /* VARLEN: [batch + 1] first token of each sequence */
+  const int32_t *kv_start; /* VARLEN without PAGED: [batch + 1] */
+  const int32_t *kv_len;   /* PAGED: [batch] */
+  const int32_t *page_table; /* PAGED: [batch, page_table_stride] page of each page_size tokens */
+  int64_t page_table_stride;
+  const float *sinks;      /* SINKS: [q_heads] */
+  const float *alibi;      /* ALIBI: [q_heads] slopes */
+} ga_attn_io;
+
+/* Host work only: validates, chooses a kernel, sizes the workspace. */
+GA_API GA_NODISCARD ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out);
+/* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
+GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace, ga_stream *stream);
+/* Plans (remembered by the context) and runs with the context's own workspace. */
+GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

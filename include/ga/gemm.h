@@ -1,0 +1,79 @@
+/* GA, matrix product: Y = epilogue(X W^T), every weight type of GGUF.
+ *
+ *   X [m, k]   activations, one row per token
+ *   W [n, k]   weights, one row per output neuron, any ga_dtype that can be a weight
+ *   Y [m, n]
+ *
+ *   t = scale * (X W^T) + bias;  t = act(t);  t = t * gate;  t = act(gate) * t when glu;  Y = t + residual
+ */
+#ifndef GA_GEMM_H
+#define GA_GEMM_H
+
+#include "ga/ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum ga_act_kind {
+  GA_ACT_NONE = 0,
+  GA_ACT_SILU = 1,      /* x / (1 + e^-x) */
+  GA_ACT_GELU_TANH = 2, /* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) */
+  GA_ACT_GELU_ERF = 3   /* 0.5 x (1 + erf(x / sqrt 2)) */
+} ga_act_kind;
+
+/* Which optional parts the epilogue has; the pointers come with ga_gemm_io. */
+typedef enum ga_gemm_flags {
+  GA_GEMM_BIAS = 1,     /* + bias[n], f32 */
+  GA_GEMM_GLU = 2,      /* t = act(gate) * t instead of act(t); gate [m, n] of y's dtype and stride */
+  GA_GEMM_RESIDUAL = 4  /* + residual [m, n] of y's dtype and stride; may be y itself */
+} ga_gemm_flags;
+
+typedef struct ga_gemm_desc {
+  size_t struct_size;
+  int64_t m, n, k;
+  int64_t x_stride, y_stride; /* elements between rows; 0 = k and n */
+  int32_t w_dtype, x_dtype, y_dtype; /* ga_dtype */
+  int32_t w_layout;           /* ga_layout of the weights */
+  int32_t act;                /* ga_act_kind */
+  uint32_t flags;             /* ga_gemm_flags */
+  float scale;
+  int32_t reserved;
+} ga_gemm_desc;
+#define GA_GEMM_DESC_INIT \
+  {.struct_size = sizeof(ga_gemm_desc), .w_dtype = GA_F32, .x_dtype = GA_F32, .y_dtype = GA_F32, .scale = 1.0f}
+
+typedef struct ga_gemm_io {
+  const void *x, *w;
+  void *y; /* must not overlap x or w */
+  const float *bias;
+  const void *gate, *residual;
+} ga_gemm_io;
+
+/* Host work only: validates, chooses a kernel, sizes the workspace. The plan outlives neither ctx nor library. */
+GA_API GA_NODISCARD ga_status ga_gemm_plan(ga_ctx *ctx, const ga_gemm_desc *desc, ga_plan **out);
+/* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
+GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io *io, void *workspace, ga_stream *stream);
+/* Plans (remembered by the context) and runs with the context's own workspace. stream NULL = the context's own. */
+GA_API GA_NODISCARD ga_status ga_gemm(ga_ctx *ctx, const ga_gemm_desc *desc, const ga_gemm_io *io, ga_stream *stream);
+
+/* Weights in the order that this context's fastest kernels for them want. */
+typedef struct ga_pack_desc {
+  size_t struct_size;
+  int64_t n, k;
+  int32_t w_dtype;  /* ga_dtype */
+  int32_t w_layout; /* ga_layout to make */
+} ga_pack_desc;
+#define GA_PACK_DESC_INIT {.struct_size = sizeof(ga_pack_desc)}
+
+/* The layout to pack W [n, k] of this type into, and its bytes. GA_LAYOUT_NATIVE (bytes = the plain size) when no
+ * kernel gains from packing. Pure: no device call. */
+GA_API GA_NODISCARD ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga_layout *layout,
+                                             uint64_t *bytes);
+/* Packs src (native, on the device) into dst. Blocking on the CPU, in stream order elsewhere. */
+GA_API GA_NODISCARD ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *dst, ga_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

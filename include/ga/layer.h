@@ -1,0 +1,182 @@
+/* GA, the rest of a transformer layer: norm, rope, activation, softmax, embedding, KV store, (de)quantise.
+ *
+ * Each op has the three forms of ga_gemm: _plan, _run, and the plain name that does both. Activations are row-major
+ * [tokens, width] with an explicit row stride in elements (0 = contiguous).
+ */
+#ifndef GA_LAYER_H
+#define GA_LAYER_H
+
+#include "ga/gemm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Y = norm(X) * weight + bias over rows of `width`. RMS: x / sqrt(mean x^2 + eps) (arXiv 1910.07467).
+ * LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
+typedef enum ga_norm_kind { GA_NORM_RMS = 0, GA_NORM_LAYER = 1, GA_NORM_L2 = 2 /* x / max(|x|, eps) */ } ga_norm_kind;
+
+typedef struct ga_norm_desc {
+  size_t struct_size;
+  int64_t rows, width;
+  int64_t x_stride, y_stride;
+  int32_t kind; /* ga_norm_kind */
+  int32_t x_dtype, y_dtype;
+  float eps;
+} ga_norm_desc;
+#define GA_NORM_DESC_INIT {.struct_size = sizeof(ga_norm_desc), .x_dtype = GA_F32, .y_dtype = GA_F32, .eps = 1e-5f}
+
+typedef struct ga_norm_io {
+  const void *x;
+  void *y;             /* may be x */
+  const float *weight; /* [width] or NULL */
+  const float *bias;   /* [width] or NULL */
+} ga_norm_io;
+
+/* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864).
+ * Linear, per-frequency and YaRN (arXiv 2309.00071) scaling are all in inv_freq and magnitude: see ga_rope_freqs. */
+typedef enum ga_rope_pairs { GA_ROPE_NORM = 0 /* (2i, 2i+1) */, GA_ROPE_NEOX = 1 /* (i, i + rot/2) */ } ga_rope_pairs;
+
+typedef struct ga_rope_desc {
+  size_t struct_size;
+  int64_t tokens;
+  int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
+  int32_t heads, head_dim;
+  int32_t rot_dim;  /* leading elements of a head that are rotated, even */
+  int32_t pairs;    /* ga_rope_pairs */
+  int32_t x_dtype;
+  float magnitude;  /* cos and sin are multiplied by it */
+} ga_rope_desc;
+#define GA_ROPE_DESC_INIT {.struct_size = sizeof(ga_rope_desc), .x_dtype = GA_F32, .magnitude = 1.0f}
+
+typedef struct ga_rope_io {
+  void *x;
+  const int32_t *positions; /* [tokens] */
+  const float *inv_freq;    /* [rot_dim / 2] */
+} ga_rope_io;
+
+typedef enum ga_rope_scaling { GA_ROPE_SCALE_NONE = 0, GA_ROPE_SCALE_LINEAR = 1, GA_ROPE_SCALE_YARN = 2 } ga_rope_scaling;
+
+typedef struct ga_rope_params {
+  size_t struct_size;
+  int32_t rot_dim;
+  int32_t scaling;          /* ga_rope_scaling */
+  double base;              /* 10000, 500000, ... */
+  double factor;            /* LINEAR, YARN: context extension, >= 1 */
+  double original_context;  /* YARN */
+  double beta_fast, beta_slow; /* YARN: 32 and 1 when 0 */
+  double attn_factor;       /* YARN: magnitude multiplier, 1 when 0 */
+  const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies, or NULL (Llama 3.1) */
+} ga_rope_params;
+
+/* Fills inv_freq[rot_dim / 2] and *magnitude on the host. */
+GA_API GA_NODISCARD ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude);
+
+/* Y = act(X), or act(X) * G when g is given. [rows, width] */
+typedef struct ga_act_desc {
+  size_t struct_size;
+  int64_t rows, width;
+  int64_t x_stride, g_stride, y_stride;
+  int32_t act; /* ga_act_kind */
+  int32_t dtype;
+} ga_act_desc;
+#define GA_ACT_DESC_INIT {.struct_size = sizeof(ga_act_desc), .dtype = GA_F32}
+typedef struct ga_act_io {
+  const void *x, *g; /* g NULL = none */
+  void *y;           /* may be x or g */
+} ga_act_io;
+
+/* Y = X + B (b_stride 0 and b_rows 1: one row added to all). */
+typedef struct ga_add_desc {
+  size_t struct_size;
+  int64_t rows, width;
+  int64_t x_stride, b_stride, y_stride;
+  int64_t b_rows; /* rows, or 1 */
+  int32_t dtype;
+  float scale;    /* Y = scale * X + B */
+} ga_add_desc;
+#define GA_ADD_DESC_INIT {.struct_size = sizeof(ga_add_desc), .dtype = GA_F32, .scale = 1.0f}
+typedef struct ga_add_io {
+  const void *x, *b; /* b NULL = nothing added */
+  void *y;           /* may be x or b */
+} ga_add_io;
+
+/* Y = softmax(scale * X) over rows of `width`, f32. A row of -infinity gives zeros, log-softmax of it -infinity. */
+typedef struct ga_softmax_desc {
+  size_t struct_size;
+  int64_t rows, width;
+  int64_t x_stride, y_stride;
+  float scale;
+  int32_t log; /* not 0: log-softmax */
+} ga_softmax_desc;
+#define GA_SOFTMAX_DESC_INIT {.struct_size = sizeof(ga_softmax_desc), .scale = 1.0f}
+typedef struct ga_softmax_io {
+  const float *x;
+  float *y; /* may be x */
+} ga_softmax_io;
+
+/* Y [tokens, width] = scale * table[ids], table [vocab, width] of any weight type in native layout. */
+typedef struct ga_embed_desc {
+  size_t struct_size;
+  int64_t tokens, vocab, width;
+  int64_t y_stride;
+  int32_t w_dtype, y_dtype;
+  float scale;
+  int32_t reserved;
+} ga_embed_desc;
+#define GA_EMBED_DESC_INIT {.struct_size = sizeof(ga_embed_desc), .y_dtype = GA_F32, .scale = 1.0f}
+typedef struct ga_embed_io {
+  const int32_t *ids; /* [tokens], each in [0, vocab): checked on the CPU, GA_ERR_ARG names the first bad one */
+  const void *table;
+  void *y;
+} ga_embed_io;
+
+/* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]).
+ * Cache [slots, heads, dim]; a slot is page * page_size + offset. */
+typedef struct ga_kv_store_desc {
+  size_t struct_size;
+  int64_t tokens, slots;
+  int64_t k_stride, v_stride; /* of the incoming rows; 0 = contiguous */
+  int32_t heads, head_dim, v_dim;
+  int32_t x_dtype, kv_dtype;
+  int32_t reserved;
+} ga_kv_store_desc;
+#define GA_KV_STORE_DESC_INIT {.struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16}
+typedef struct ga_kv_store_io {
+  const void *k, *v;
+  const int32_t *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
+  void *k_cache, *v_cache;
+} ga_kv_store_io;
+
+/* Conversion between element types, [rows, width], both contiguous: quantise, dequantise, cast. */
+typedef struct ga_convert_desc {
+  size_t struct_size;
+  int64_t rows, width;
+  int32_t x_dtype, y_dtype;
+} ga_convert_desc;
+#define GA_CONVERT_DESC_INIT {.struct_size = sizeof(ga_convert_desc)}
+typedef struct ga_convert_io {
+  const void *x;
+  void *y;
+} ga_convert_io;
+
+#define GA_DECLARE_OP(op)                                                                                            \
+  GA_API GA_NODISCARD ga_status ga_##op##_plan(ga_ctx *ctx, const ga_##op##_desc *desc, ga_plan **out);              \
+  GA_API GA_NODISCARD ga_status ga_##op##_run(const ga_plan *plan, const ga_##op##_io *io, void *workspace,          \
+                                              ga_stream *stream);                                                    \
+  GA_API GA_NODISCARD ga_status ga_##op(ga_ctx *ctx, const ga_##op##_desc *desc, const ga_##op##_io *io,             \
+                                        ga_stream *stream);
+
+GA_DECLARE_OP(norm)
+GA_DECLARE_OP(rope)
+GA_DECLARE_OP(act)
+GA_DECLARE_OP(add)
+GA_DECLARE_OP(softmax)
+GA_DECLARE_OP(embed)
+GA_DECLARE_OP(kv_store)
+GA_DECLARE_OP(convert)
+
+#ifdef __cplusplus
+}
+#endif
+#endif

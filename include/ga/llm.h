@@ -1,0 +1,125 @@
+/* GA, language models: load a file, feed tokens, get logits, text or embeddings.
+ *
+ *   ga_model   weights on a device, tokenizer, chat template; immutable, shared by sessions
+ *   ga_session one growing sequence with its KV cache
+ *
+ * A session is used by one thread at a time. Sessions of one model share its context, so they take turns.
+ */
+#ifndef GA_LLM_H
+#define GA_LLM_H
+
+#include "ga/chat.h"
+#include "ga/ctx.h"
+#include "ga/model_file.h"
+#include "ga/sample.h"
+#include "ga/tokenizer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ga_model ga_model;
+typedef struct ga_session ga_session;
+
+/* Called during long work with done out of total; a result other than 0 stops it with GA_ERR_CANCELLED. */
+typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
+
+typedef struct ga_model_options {
+  size_t struct_size;
+  ga_progress_fn progress; /* bytes of weights; may be NULL */
+  void *user;
+} ga_model_options;
+#define GA_MODEL_OPTIONS_INIT {.struct_size = sizeof(ga_model_options)}
+
+/* What a model is; see ga_model_file for the meaning of the fields' keys. */
+typedef struct ga_model_info {
+  const char *arch;         /* "llama", "qwen2", "qwen3", "gemma3", "gpt2", "bert" */
+  char name[96];            /* general.name of the file, "" if it has none */
+  int32_t n_layers, width, ff_width, n_heads, n_kv_heads, head_dim, vocab;
+  int32_t context;          /* tokens it was trained for */
+  int32_t window;           /* sliding window of its local layers, 0 = none */
+  bool is_encoder;          /* embeddings only: no generation */
+  uint64_t n_params;
+  uint64_t file_bytes;      /* weights in the file */
+  uint64_t weight_bytes;    /* weights as held on the device, mapped files included */
+  uint64_t kv_token_bytes;  /* KV cache of one token in f16, all layers */
+} ga_model_info;
+
+/* path: whatever ga_model_file_open takes. The context must outlive the model. */
+GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out);
+GA_API void ga_model_free(ga_model *model); /* after its sessions; NULL is fine */
+GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
+/* Owned by the model. The tokenizer is NULL when the file has none, the template when it has none or GA cannot compile
+ * it; ga_model_template_error then tells why ("" if there is none). */
+GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);
+GA_API const ga_template *ga_model_template(const ga_model *model);
+GA_API const char *ga_model_template_error(const ga_model *model);
+
+typedef struct ga_session_options {
+  size_t struct_size;
+  int32_t context;  /* tokens the KV cache holds; 0 = the model's own, at most 4096 */
+  int32_t batch;    /* tokens evaluated at once, 1 to 4096; 0 = 512 */
+  int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, q8_0, q4_0 */
+  int32_t reserved; /* 0 */
+} ga_session_options;
+#define GA_SESSION_OPTIONS_INIT {.struct_size = sizeof(ga_session_options)}
+
+GA_API GA_NODISCARD ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out);
+GA_API void ga_session_free(ga_session *session); /* NULL is fine */
+/* Tokens in the cache, and how many fit. */
+GA_API int32_t ga_session_length(const ga_session *session);
+GA_API int32_t ga_session_context(const ga_session *session);
+/* Bytes of KV cache reserved. */
+GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
+/* Forgets all but the first n_tokens. */
+GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
+
+/* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none.
+ * GA_ERR_SHAPE when the context is too small: nothing is appended. progress may be NULL. After a failure other than
+ * that the session is as before the call. */
+GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t *ids, int32_t n, float *logits,
+                                              int32_t n_logits, ga_progress_fn progress, void *user);
+
+/* Appends n ids and gives the natural-log probability of each of ids[first + 1 .. n) given all before it:
+ * logprobs[n - first - 1], 0 <= first < n. Errors as ga_session_eval. */
+GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
+                                               double *logprobs);
+
+/* One piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. Not 0 = stop. */
+typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes);
+
+typedef enum ga_finish { GA_FINISH_LENGTH = 0, GA_FINISH_EOG = 1, GA_FINISH_CONTEXT = 2, GA_FINISH_STOPPED = 3 } ga_finish;
+
+typedef struct ga_generate_options {
+  size_t struct_size;
+  int32_t max_tokens;    /* at least 1 */
+  bool ignore_eog;       /* go on after an end-of-generation token */
+  bool show_special;     /* pass the text of control tokens too */
+  uint64_t seed;
+  ga_sample_desc sample; /* vocab is filled in */
+  int32_t penalty_last;  /* tokens that penalties look back on; 0 = 64, -1 = all */
+  int32_t n_bias;
+  const ga_logit_bias *bias;
+  ga_progress_fn progress; /* of the prompt, in tokens; may be NULL */
+  ga_text_fn text;
+  void *user;
+} ga_generate_options;
+#define GA_GENERATE_OPTIONS_INIT {.struct_size = sizeof(ga_generate_options), .max_tokens = 256, .sample = GA_SAMPLE_DESC_INIT}
+
+typedef struct ga_generate_result {
+  int32_t n_prompt, n_generated;
+  double prompt_seconds, generate_seconds; /* the first token counts to the prompt */
+  ga_finish finish;
+} ga_generate_result;
+
+/* Evaluates the prompt ids after what the session holds, then samples. Generated tokens join the session. */
+GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n, const ga_generate_options *options,
+                                          ga_generate_result *result);
+
+/* Sentence embedding of n ids, L2-normalised, pooled as the model says: out holds `width` floats. */
+GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,155 @@
+/* GA, model files: weights and metadata of a GGUF file (v2, v3, split or whole) or of a safetensors model.
+ *
+ * Files are memory-mapped and never copied: tensor data and texts point into the map and must not be written. Do not
+ * shorten a file while it is open: reading a page that is gone kills a process (SIGBUS), as with any map.
+ *
+ * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
+ * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/model/hf_tables.c; a tensor
+ * that no table names keeps the name it has in the file. What the two formats do differently is told by keys of our
+ * own, which a GGUF file does not have:
+ *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for llama only
+ *   ga.norm_plus_one    bool   true: RMS norm weights hold w where the model multiplies by 1 + w (gemma3)
+ *   ga.gpt2_transposed  bool   true: attn_qkv, attn_output, ffn_up, ffn_down hold [in, out], not [out, in] (gpt2)
+ *   ga.activation       text   config.json's own word: "silu", "gelu", "gelu_new", "gelu_pytorch_tanh"
+ *   ga.tied_embeddings  bool   as config.json says; where it is absent a missing output.weight means tied
+ *   ga.eos_token_ids    array  every end id of config.json; the first is also tokenizer.ggml.eos_token_id
+ *   <arch>.rope.scaling.{low,high}_freq_factor  float  for rope.scaling.type "llama3", which GGUF bakes into a tensor
+ *   safetensors.<key>   text   the entries of __metadata__ (of the first file)
+ *
+ * Everything in a file is checked when it is opened: extents, names, duplicates, sizes. Nothing hostile crashes; the
+ * error text names the file, the field, the value seen and what is allowed. A handle may be read by many threads.
+ */
+#ifndef GA_MODEL_FILE_H
+#define GA_MODEL_FILE_H
+
+#include "ga/base.h"
+#include "ga/tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ga_model_file ga_model_file;
+
+typedef enum ga_model_format { GA_MODEL_GGUF = 1, GA_MODEL_SAFETENSORS = 2 } ga_model_format;
+
+/* `path` is a .gguf file, the first shard of a split (the others are found by name), a .safetensors file, a
+ * model.safetensors.index.json, or a directory with config.json and one of the last two. A config.json beside
+ * safetensors is read where there is one.
+ * GA_ERR_IO: cannot be read. GA_ERR_FORMAT: breaks its format. GA_ERR_UNSUPPORTED: a legal file with a type or an
+ * architecture that GA does not have. GA_ERR_NOMEM. *out is NULL on failure. Release: ga_model_file_close. */
+GA_API GA_NODISCARD ga_status ga_model_file_open(const char *path, ga_model_file **out);
+GA_API void ga_model_file_close(ga_model_file *file); /* NULL is fine */
+
+GA_API ga_model_format ga_model_file_format(const ga_model_file *file);
+/* Files mapped (shards), at least 1, and their paths and sizes; NULL and 0 outside the range. */
+GA_API int32_t ga_model_file_parts(const ga_model_file *file);
+GA_API const char *ga_model_file_part_path(const ga_model_file *file, int32_t part);
+GA_API uint64_t ga_model_file_part_bytes(const ga_model_file *file, int32_t part);
+/* Path of a file that lies beside safetensors weights, NULL when it is not there. Known names: tokenizer.json,
+ * tokenizer_config.json, tokenizer.model, special_tokens_map.json, added_tokens.json, chat_template.jinja, vocab.txt,
+ * vocab.json, merges.txt, generation_config.json, config.json. Always NULL for GGUF, which holds all of these. */
+GA_API const char *ga_model_file_side_path(const ga_model_file *file, const char *name);
+
+/* --- tensors --------------------------------------------------------------------------------------------------- */
+
+typedef struct ga_model_tensor {
+  const char *name;        /* GGUF vocabulary, see above */
+  const char *source_name; /* as the file has it */
+  ga_tensor view;          /* row-major, slowest dimension first (GGUF's ne reversed), contiguous, read-only */
+  int32_t part;            /* which file */
+  bool is_aligned;         /* data is at a multiple of its element size (GGUF: always; safetensors: nearly always) */
+  uint64_t offset, bytes;  /* extent in that file */
+} ga_model_tensor;
+
+GA_API int64_t ga_model_file_tensor_count(const ga_model_file *file);
+/* In the order of the files; NULL outside [0, count). Owned by the file, as are all that follow. */
+GA_API const ga_model_tensor *ga_model_file_tensor_at(const ga_model_file *file, int64_t index);
+/* NULL when there is none of that name. */
+GA_API const ga_model_tensor *ga_model_file_find(const ga_model_file *file, const char *name);
+/* As find, with an error for what is missing (GA_ERR_FORMAT) or has other dimensions (GA_ERR_SHAPE). */
+GA_API GA_NODISCARD ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int32_t n_dims,
+                                                   const int64_t *dims, const ga_model_tensor **out);
+/* Frees the resident pages of a tensor that has been repacked or uploaded. It may still be read: from disk. */
+GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
+
+/* --- metadata -------------------------------------------------------------------------------------------------- */
+
+/* Values are pinned; they are GGUF's plus 1. */
+typedef enum ga_meta_type {
+  GA_META_NONE = 0,
+  GA_META_U8 = 1,
+  GA_META_I8 = 2,
+  GA_META_U16 = 3,
+  GA_META_I16 = 4,
+  GA_META_U32 = 5,
+  GA_META_I32 = 6,
+  GA_META_F32 = 7,
+  GA_META_BOOL = 8,
+  GA_META_TEXT = 9,
+  GA_META_ARRAY = 10,
+  GA_META_U64 = 11,
+  GA_META_I64 = 12,
+  GA_META_F64 = 13
+} ga_meta_type;
+
+/* What a reader asks for: any of the types of that kind will do. */
+typedef enum ga_meta_kind { GA_META_INTS = 1, GA_META_FLOATS = 2, GA_META_BOOLS = 3, GA_META_TEXTS = 4 } ga_meta_kind;
+
+/* Bytes in the file: may hold anything, NUL and broken UTF-8 included, and has no NUL after it. */
+typedef struct ga_text {
+  const char *data;
+  size_t bytes;
+} ga_text;
+
+typedef struct ga_meta ga_meta;
+
+GA_API int64_t ga_model_file_meta_count(const ga_model_file *file);
+GA_API const ga_meta *ga_model_file_meta_at(const ga_model_file *file, int64_t index); /* in file order, or NULL */
+GA_API const ga_meta *ga_model_file_meta(const ga_model_file *file, const char *key);  /* NULL when absent */
+
+GA_API const char *ga_meta_key(const ga_meta *meta);
+GA_API ga_meta_type ga_meta_type_of(const ga_meta *meta);
+GA_API ga_meta_type ga_meta_elem_type(const ga_meta *meta); /* of an array's elements; else as type_of */
+GA_API int64_t ga_meta_count(const ga_meta *meta);          /* elements of an array; else 1 */
+GA_API const char *ga_meta_type_name(ga_meta_type type);    /* "u32", "text", ...; never NULL */
+
+/* Element `index` of an array, or the value itself at index 0. GA_ERR_FORMAT when the type is of another kind or an
+ * integer does not fit in 64 signed bits, GA_ERR_ARG when the index is out of range. */
+GA_API GA_NODISCARD ga_status ga_meta_int(const ga_meta *meta, int64_t index, int64_t *out);
+GA_API GA_NODISCARD ga_status ga_meta_float(const ga_meta *meta, int64_t index, double *out);
+GA_API GA_NODISCARD ga_status ga_meta_bool(const ga_meta *meta, int64_t index, bool *out);
+GA_API GA_NODISCARD ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out);
+
+/* By key. The plain form fails when the key is absent, the `_or` form gives `fallback`; both fail on another type.
+ * Every integer is read with the range that its reader can stand (the fallback is not held to it); floats must be
+ * finite. On failure *out is unchanged. */
+GA_API GA_NODISCARD ga_status ga_model_file_int(const ga_model_file *file, const char *key, int64_t least, int64_t most,
+                                                int64_t *out);
+GA_API GA_NODISCARD ga_status ga_model_file_int_or(const ga_model_file *file, const char *key, int64_t fallback,
+                                                   int64_t least, int64_t most, int64_t *out);
+GA_API GA_NODISCARD ga_status ga_model_file_float(const ga_model_file *file, const char *key, double *out);
+GA_API GA_NODISCARD ga_status ga_model_file_float_or(const ga_model_file *file, const char *key, double fallback,
+                                                     double *out);
+GA_API GA_NODISCARD ga_status ga_model_file_bool(const ga_model_file *file, const char *key, bool *out);
+GA_API GA_NODISCARD ga_status ga_model_file_bool_or(const ga_model_file *file, const char *key, bool fallback,
+                                                    bool *out);
+GA_API GA_NODISCARD ga_status ga_model_file_text(const ga_model_file *file, const char *key, ga_text *out);
+GA_API GA_NODISCARD ga_status ga_model_file_text_or(const ga_model_file *file, const char *key, const char *fallback,
+                                                    ga_text *out);
+
+/* n integers that a file may give one by one (array of exactly n) or once for all (a single value): head counts per
+ * layer and the like. Booleans count as 0 and 1. On failure out[] is unchanged. */
+GA_API GA_NODISCARD ga_status ga_model_file_ints(const ga_model_file *file, const char *key, int64_t n, int64_t least,
+                                                 int64_t most, int64_t *out);
+
+/* An array with elements of `kind`; read it with ga_meta_int and so on. The `_or_null` form gives NULL when absent. */
+GA_API GA_NODISCARD ga_status ga_model_file_array(const ga_model_file *file, const char *key, ga_meta_kind kind,
+                                                  const ga_meta **out);
+GA_API GA_NODISCARD ga_status ga_model_file_array_or_null(const ga_model_file *file, const char *key, ga_meta_kind kind,
+                                                          const ga_meta **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

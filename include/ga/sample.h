@@ -1,0 +1,63 @@
+/* GA, sampling: one token id from a row of logits.
+ *
+ * Order of the chain: logit bias, penalties, (greedy ends here), top-k, typical, top-p, min-p, temperature, draw.
+ *
+ * A token with logit NaN or -infinity is never drawn; when no other is left the token is 0. Of equal logits the lower
+ * id counts as the larger. Ids outside the vocabulary in `history` and `bias` are passed over.
+ * Every filter works on the softmax of what the one before it left, and leaves at least one token:
+ *   typical  the tokens whose -log p is nearest to the entropy, until they hold typical_p
+ *   top-p    the most probable tokens, until they hold top_p
+ *   min-p    tokens with p >= min_p * the largest p
+ * Sources: top-p arXiv 1904.09751, typical 2202.00666, min-p 2407.01082, repetition penalty 1909.05858.
+ */
+#ifndef GA_SAMPLE_H
+#define GA_SAMPLE_H
+
+#include "ga/ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ga_sample_desc {
+  size_t struct_size;
+  int64_t vocab;
+  float temperature;        /* 0 = greedy */
+  float top_p;              /* (0, 1]; 1 = off */
+  float min_p;              /* [0, 1); 0 = off */
+  float typical_p;          /* (0, 1]; 1 = off */
+  float repetition_penalty; /* > 0; 1 = off: divides positive and multiplies negative logits of seen tokens */
+  float presence_penalty;   /* subtracted once from seen tokens */
+  float frequency_penalty;  /* subtracted per occurrence */
+  int32_t top_k;            /* 0 = off */
+} ga_sample_desc;
+#define GA_SAMPLE_DESC_INIT                                                                              \
+  {.struct_size = sizeof(ga_sample_desc), .temperature = 0.0f, .top_p = 1.0f, .min_p = 0.0f, .typical_p = 1.0f, \
+   .repetition_penalty = 1.0f}
+
+typedef struct ga_logit_bias {
+  int32_t id;
+  float bias; /* -infinity bans the token */
+} ga_logit_bias;
+
+typedef struct ga_sample_io {
+  const float *logits;       /* [vocab], unchanged */
+  const int32_t *history;    /* [n_history] tokens that the penalties see */
+  const ga_logit_bias *bias; /* [n_bias] */
+  int64_t n_history, n_bias;
+  uint64_t *rng;             /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
+  int32_t *id;               /* out: the token */
+  float *logprob;            /* out, may be NULL: its log-probability under the plain softmax of `logits` */
+} ga_sample_io;
+
+/* Fills the 4 words of generator state. */
+GA_API void ga_sample_seed(uint64_t *rng, uint64_t seed);
+
+GA_API GA_NODISCARD ga_status ga_sample_plan(ga_ctx *ctx, const ga_sample_desc *desc, ga_plan **out);
+GA_API GA_NODISCARD ga_status ga_sample_run(const ga_plan *plan, const ga_sample_io *io, void *workspace, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_sample(ga_ctx *ctx, const ga_sample_desc *desc, const ga_sample_io *io, ga_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,146 @@
+/* GA, tokenizers: text to token ids and back.
+ *
+ * Three kinds, each as its makers define it:
+ *   SPM  SentencePiece BPE by score with byte fallback (Kudo and Richardson, 2018): Llama 2, Gemma
+ *   BPE  byte-level BPE by merge rank behind a pre-splitter (Radford et al., 2019): GPT-2, Llama 3, Qwen, SmolLM
+ *   WPM  WordPiece, longest match first (Devlin et al., 2018): BERT, MiniLM
+ *
+ * A tokenizer is immutable once made: any number of threads may use it at once. A ga_detok belongs to one thread.
+ */
+#ifndef GA_TOKENIZER_H
+#define GA_TOKENIZER_H
+
+#include "ga/model_file.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Values are pinned. */
+typedef enum ga_tok_kind { GA_TOK_SPM = 1, GA_TOK_BPE = 2, GA_TOK_WPM = 3 } ga_tok_kind;
+
+/* What a token stands for; the numbers are those of the GGUF key tokenizer.ggml.token_type. */
+typedef enum ga_tok_type {
+  GA_TOK_NORMAL = 1,
+  GA_TOK_UNKNOWN = 2, /* stands for text that has no token */
+  GA_TOK_CONTROL = 3, /* never made from plain text: only with GA_TOK_PARSE_SPECIAL */
+  GA_TOK_USER = 4,    /* user-defined: its text is always cut out whole, before anything else */
+  GA_TOK_UNUSED = 5,
+  GA_TOK_BYTE = 6 /* SPM: "<0x41>" stands for the byte 0x41 */
+} ga_tok_type;
+
+#define GA_TOK_NONE (-1) /* no such token */
+
+/* All that makes a tokenizer. Start from GA_VOCAB_INIT. Nothing is kept by reference.
+ *
+ * Token texts are written as in GGUF: SPM and WPM mark a space (WPM: the start of a word) by U+2581; BPE writes each
+ * byte of normal tokens as the printable character of GPT-2's table. */
+typedef struct ga_vocab {
+  size_t struct_size;
+  ga_tok_kind kind;
+  const char *pre; /* BPE: pre-splitter by name, see ga_tokenizer_pre_known; NULL is "default" */
+  size_t n_tokens; /* 1 to 2^24 */
+  const ga_text *tokens;
+  const float *scores;                                  /* [n_tokens] SPM: higher merges first; NULL is all 0 */
+  const int32_t *types;                                 /* [n_tokens] of ga_tok_type; NULL is all normal */
+  size_t n_merges;                                      /* BPE */
+  const ga_text *merges;                                /* "left right", best first */
+  int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* id or GA_TOK_NONE */
+  bool add_bos, add_eos;         /* what GA_TOK_ADD_SPECIAL adds; WPM always adds cls (else bos) and sep (else eos) */
+  bool add_space_prefix;         /* SPM: a space before the text and after each special token */
+  bool remove_extra_whitespaces; /* SPM: runs of spaces become one; none at either end */
+  bool ignore_merges;            /* BPE: a pre-split word that is a token is taken whole */
+  bool cased;                    /* WPM: keep case and accents */
+  size_t n_eog;                  /* further ids that end generation, besides eos, eot, eom and known names */
+  const int32_t *eog;
+} ga_vocab;
+
+#define GA_VOCAB_INIT                                                                                                  \
+  {                                                                                                                    \
+    sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, false,       \
+        false, false, false, false, false, 0, NULL                                                                     \
+  }
+
+typedef struct ga_tokenizer ga_tokenizer;
+
+/* Makes a tokenizer; *out = NULL on failure. Release: ga_tokenizer_destroy.
+ * GA_ERR_ARG: null or contradicting arguments, a special id that is no token. GA_ERR_UNSUPPORTED: kind or pre-splitter
+ * not known. GA_ERR_SHAPE: too many tokens or too much text. GA_ERR_FORMAT: a type that is none, a merge without a
+ * space. Merges whose parts or result are no tokens are left out. */
+GA_API GA_NODISCARD ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out);
+GA_API void ga_tokenizer_destroy(ga_tokenizer *tok); /* NULL is fine */
+
+/* From a model file: GGUF's tokenizer.ggml.* keys, or the tokenizer.json (and tokenizer_config.json) that lies beside
+ * safetensors. GA_ERR_UNSUPPORTED: a model or a pre-tokenizer that we do not have. GA_ERR_FORMAT: keys that are missing
+ * or contradict each other. */
+GA_API GA_NODISCARD ga_status ga_tokenizer_from_model(const ga_model_file *file, ga_tokenizer **out);
+/* From a tokenizer.json by its path; `config` is the path of tokenizer_config.json or NULL. */
+GA_API GA_NODISCARD ga_status ga_tokenizer_from_json(const char *path, const char *config, ga_tokenizer **out);
+
+/* Is this a pre-splitter that we have? */
+GA_API bool ga_tokenizer_pre_known(const char *name);
+
+#define GA_TOK_ADD_SPECIAL   1u /* add what the model wants before and after: bos, eos; WPM cls, sep */
+#define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never for untrusted text */
+
+/* Ids of `text`, at most 2^30 bytes of anything. NUL is a character like others. Broken UTF-8 is repaired first, as W3C
+ * and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids the text has, also when
+ * it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may be NULL if capacity is 0.
+ * *n_ids is 0 after any other failure. Where special tokens overlap the leftmost wins, then the longest. Time grows as
+ * n log n in the worst case (one word of n letters), memory by at most 64 bytes a byte of the longest word and 12 bytes
+ * a byte of text. */
+GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
+                                          int32_t *ids, size_t capacity, size_t *n_ids);
+
+/* Queries. An id outside [0, size) gives an empty piece, type 0, false. */
+GA_API size_t ga_tokenizer_size(const ga_tokenizer *tok);
+GA_API ga_tok_kind ga_tokenizer_kind(const ga_tokenizer *tok);
+/* The bytes that the id stands for (a control token: its name); owned by the tokenizer, may be broken UTF-8. */
+GA_API ga_text ga_tokenizer_piece(const ga_tokenizer *tok, int32_t id);
+GA_API int32_t ga_tokenizer_type(const ga_tokenizer *tok, int32_t id);
+/* The id whose ga_tokenizer_piece is this, GA_TOK_NONE when there is none; normal tokens before control and byte
+ * tokens, then the last of several. WPM: pieces that start a word begin with a space. */
+GA_API int32_t ga_tokenizer_find(const ga_tokenizer *tok, const char *piece, size_t bytes);
+
+typedef enum ga_tok_special {
+  GA_TOK_BOS = 0,
+  GA_TOK_EOS = 1,
+  GA_TOK_EOT = 2, /* end of turn */
+  GA_TOK_EOM = 3, /* end of message */
+  GA_TOK_UNK = 4,
+  GA_TOK_SEP = 5,
+  GA_TOK_PAD = 6,
+  GA_TOK_CLS = 7,
+  GA_TOK_MASK = 8
+} ga_tok_special;
+
+/* Id of a special token, GA_TOK_NONE when the model has none. */
+GA_API int32_t ga_tokenizer_special(const ga_tokenizer *tok, ga_tok_special which);
+GA_API bool ga_tokenizer_adds_bos(const ga_tokenizer *tok);
+GA_API bool ga_tokenizer_adds_eos(const ga_tokenizer *tok);
+/* Does generation end with this id? eos, eot, eom, and tokens whose names are known to end a turn ("<|im_end|>"). */
+GA_API bool ga_tokenizer_is_eog(const ga_tokenizer *tok, int32_t id);
+
+/* Streaming detokeniser: ids in, whole UTF-8 sequences out. */
+typedef struct ga_detok ga_detok;
+
+#define GA_DETOK_SPECIAL  1u /* show control and unknown tokens by name; they are hidden otherwise */
+#define GA_DETOK_CONTINUE 2u /* the ids go on from earlier text: keep the first space that SPM or WPM adds */
+
+/* `tok` must live as long. Release: ga_detok_destroy. */
+GA_API GA_NODISCARD ga_status ga_detok_create(const ga_tokenizer *tok, uint32_t flags, ga_detok **out);
+GA_API void ga_detok_destroy(ga_detok *detok); /* NULL is fine */
+/* Text that this id completes, possibly none: valid UTF-8, owned by `detok` until its next call. Bytes that can still
+ * become a character are held back; bytes that cannot come out as U+FFFD. GA_ERR_ARG: no such id, nothing changes. */
+GA_API GA_NODISCARD ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_text *text);
+/* What was held back, as U+FFFD, and a fresh start. Never fails. */
+GA_API ga_text ga_detok_flush(ga_detok *detok);
+
+/* All at once: the text of n ids, no NUL after it. Sizes as in ga_tokenize. */
+GA_API GA_NODISCARD ga_status ga_detokenize(const ga_tokenizer *tok, const int32_t *ids, size_t n, uint32_t flags,
+                                            char *text, size_t capacity, size_t *bytes);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

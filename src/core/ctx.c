@@ -1,0 +1,127 @@
+#include "core/ctx.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* Opens "name" or "name:spec" with the backend of that name. */
+static ga_status open_named(const char *device, int threads, ga_device **out) {
+  size_t n = strcspn(device, ":");
+  const char *spec = device[n] == ':' ? device + n + 1 : device + n;
+  for (size_t i = 0; i < ga_n_backends; i++)
+    if (strlen(ga_backends[i]->name) == n && !strncmp(ga_backends[i]->name, device, n))
+      return ga_backends[i]->open(spec, threads, out);
+  char names[128] = "auto";
+  size_t at = 4;
+  for (size_t i = 0; i < ga_n_backends; i++) {
+    size_t len = strlen(ga_backends[i]->name);
+    if (at + len + 3 > sizeof names) break;
+    memcpy(names + at, ", ", 2);
+    memcpy(names + at + 2, ga_backends[i]->name, len + 1);
+    at += len + 2;
+  }
+  return ga_fail(GA_ERR_ARG, "device '%s' is not known; allowed: %s", device, names);
+}
+
+/* The backend with the highest rank that opens; the CPU always does. */
+static ga_status open_best(int threads, ga_device **out) {
+  ga_status status = ga_fail(GA_ERR_UNSUPPORTED, "no backend is built in");
+  int limit = 1 << 30;
+  for (;;) {
+    const ga_backend *best = NULL;
+    for (size_t i = 0; i < ga_n_backends; i++)
+      if (ga_backends[i]->rank >= 0 && ga_backends[i]->rank < limit && (!best || ga_backends[i]->rank > best->rank))
+        best = ga_backends[i];
+    if (!best) return status;
+    status = best->open("", threads, out);
+    if (status != GA_ERR_UNSUPPORTED) return status;
+    limit = best->rank;
+  }
+}
+
+static ga_status fill_ctx(ga_ctx *ctx, const ga_ctx_options *options) {
+  const char *device = options && options->device ? options->device : "auto";
+  int threads = options ? options->threads : 0;
+  GA_REQUIRE(threads >= 0 && threads <= 1024, GA_ERR_ARG, "threads: %d; must be 0 (automatic) to 1024", threads);
+  if (options && options->hide) {
+    void *p;
+    size_t n = strlen(options->hide) + 1;
+    GA_TRY(ga_mem_alloc(n, "context", &p));
+    ctx->hide = memcpy(p, options->hide, n);
+  }
+  GA_TRY(strcmp(device, "auto") ? open_named(device, threads, &ctx->device) : open_best(threads, &ctx->device));
+  return ctx->device->ops->stream_create(ctx->device, &ctx->stream);
+}
+
+ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out) {
+  GA_REQUIRE(out, GA_ERR_ARG, "ctx: out is null");
+  *out = NULL;
+  GA_REQUIRE(!options || options->struct_size == sizeof(ga_ctx_options), GA_ERR_ARG,
+             "ctx options: struct_size %zu; use GA_CTX_OPTIONS_INIT (%zu)", options->struct_size,
+             sizeof(ga_ctx_options));
+  GA_REQUIRE(!options || options->flags == 0, GA_ERR_ARG, "ctx options: flags 0x%x; must be 0", options->flags);
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_ctx), "context", &p));
+  ga_status status = fill_ctx(p, options);
+  if (status != GA_OK) {
+    ga_ctx_destroy(p);
+    return status;
+  }
+  *out = p;
+  return GA_OK;
+}
+
+void ga_ctx_destroy(ga_ctx *ctx) {
+  if (!ctx) return;
+  for (size_t i = 0; i < ctx->cache.n_slots; i++) ga_plan_destroy(ctx->cache.slots[i]);
+  ga_mem_free(ctx->cache.slots);
+  if (ctx->device) {
+    ga_buffer_free(ctx, ctx->workspace);
+    if (ctx->stream) ctx->device->ops->stream_destroy(ctx->stream);
+    ctx->device->ops->destroy(ctx->device);
+  }
+  ga_mem_free(ctx->hide);
+  ga_mem_free(ctx);
+}
+
+const char *ga_ctx_device_name(const ga_ctx *ctx) {
+  return ctx->device->name;
+}
+const char *ga_ctx_device_text(const ga_ctx *ctx) {
+  return ctx->device->text;
+}
+int32_t ga_ctx_threads(const ga_ctx *ctx) {
+  return ctx->device->caps.threads;
+}
+
+ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) {
+  *out = NULL;
+  return ctx->device->ops->alloc(ctx->device, bytes, out);
+}
+
+void ga_buffer_free(ga_ctx *ctx, void *buffer) {
+  if (buffer) ctx->device->ops->free(ctx->device, buffer);
+}
+
+ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream) {
+  return ctx->device->ops->copy_in(ga_stream_or_default(ctx, stream), device, host, bytes);
+}
+
+ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t bytes, ga_stream *stream) {
+  return ctx->device->ops->copy_out(ga_stream_or_default(ctx, stream), host, device, bytes);
+}
+
+ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
+  *out = NULL;
+  return ctx->device->ops->stream_create(ctx->device, out);
+}
+
+void ga_stream_destroy(ga_stream *stream) {
+  if (stream) stream->device->ops->stream_destroy(stream);
+}
+
+ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream) {
+  return ctx->device->ops->stream_sync(ga_stream_or_default(ctx, stream));
+}

@@ -1,0 +1,49 @@
+/* Inside of a context, and the plan machinery that every op shares. */
+#ifndef GA_CORE_CTX_H
+#define GA_CORE_CTX_H
+
+#include "base/compiler.h"
+#include "core/device.h"
+
+#define GA_DESC_MAX_BYTES 128
+
+struct ga_plan {
+  ga_ctx *ctx;
+  const ga_kernel *kernel;
+  uint64_t workspace_bytes;
+  ga_op op;
+  uint32_t desc_bytes;
+  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES]; /* validated copy with defaults filled in */
+};
+
+/* Remembered plans: open addressing by hash of (op, description). */
+typedef struct ga_plan_cache {
+  ga_plan **slots;
+  size_t n_slots, n_used;
+} ga_plan_cache;
+
+struct ga_ctx {
+  ga_device *device;
+  ga_stream *stream;
+  char *hide;
+  ga_plan_cache cache;
+  void *workspace; /* grows to the largest need of a remembered plan */
+  size_t workspace_bytes;
+};
+
+/* The pure choice: best legal row for desc among the device's, or NULL. Teaching and hidden rows are passed over. */
+const ga_kernel *ga_kernel_choose(const ga_device *device, const char *hide, ga_op op, const void *desc);
+/* Why a row would not be chosen for desc; NULL if nothing is against it. */
+const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, const char *hide, const void *desc);
+
+/* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
+GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
+/* As ga_plan_make, remembered by ctx, which owns it and a workspace large enough for it. */
+GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes,
+                                        const ga_plan **out);
+
+static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) {
+  return stream ? stream : ctx->stream;
+}
+
+#endif

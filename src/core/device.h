@@ -1,0 +1,50 @@
+/* Devices and streams behind one small vtable. Backends fill it; nothing above src/core knows which one it talks to. */
+#ifndef GA_CORE_DEVICE_H
+#define GA_CORE_DEVICE_H
+
+#include "base/thread.h"
+#include "core/kernel.h"
+
+typedef struct ga_device ga_device;
+
+typedef struct ga_device_ops {
+  void (*destroy)(ga_device *device);
+  ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
+  void (*free)(ga_device *device, void *buffer);
+  ga_status (*copy_in)(ga_stream *stream, void *dst, const void *src, size_t bytes);
+  ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes); /* returns when done */
+  ga_status (*stream_create)(ga_device *device, ga_stream **out);
+  void (*stream_destroy)(ga_stream *stream);
+  ga_status (*stream_sync)(ga_stream *stream);
+} ga_device_ops;
+
+/* Backends put this first in their own device struct. */
+struct ga_device {
+  const ga_device_ops *ops;
+  ga_caps caps;
+  const ga_kernel *kernels;
+  size_t n_kernels;
+  char name[32];
+  char text[160];
+  ga_pool *pool; /* CPU devices: the threads; else NULL */
+};
+
+/* Backends put this first in their own stream struct. */
+struct ga_stream {
+  ga_device *device;
+};
+
+typedef struct ga_backend {
+  const char *name; /* "cpu", "ref", "cuda" */
+  /* All rows, whether or not this machine can run them. */
+  const ga_kernel *(*kernels)(size_t *n);
+  /* spec: what follows "name:" in the device string, "" if nothing. GA_ERR_UNSUPPORTED when no such device is here. */
+  ga_status (*open)(const char *spec, int threads, ga_device **out);
+  int rank; /* "auto" takes the openable backend with the highest; negative: never by itself */
+} ga_backend;
+
+/* src/backends.c: the one file that names backends. */
+extern const ga_backend *const ga_backends[];
+extern const size_t ga_n_backends;
+
+#endif

@@ -1,0 +1,88 @@
+#include "core/host_device.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* 256-byte alignment is promised to callers; ga_mem_alloc gives 64, so the base is kept just below the buffer. */
+#define BUFFER_ALIGN 256
+
+static ga_status host_alloc(ga_device *device, size_t bytes, void **out) {
+  (void)device;
+  void *base;
+  GA_REQUIRE(bytes <= SIZE_MAX - 2 * BUFFER_ALIGN, GA_ERR_NOMEM, "buffer: %zu bytes asked for", bytes);
+  GA_TRY(ga_mem_alloc(bytes + BUFFER_ALIGN, "buffer", &base));
+  uintptr_t at = ((uintptr_t)base + BUFFER_ALIGN) & ~(uintptr_t)(BUFFER_ALIGN - 1);
+  memcpy((void *)(at - sizeof(void *)), &base, sizeof base); /* base is 64-byte aligned: at least 64 bytes lie below */
+  *out = (void *)at;
+  return GA_OK;
+}
+
+static void host_free(ga_device *device, void *buffer) {
+  (void)device;
+  void *base;
+  memcpy(&base, (char *)buffer - sizeof(void *), sizeof base);
+  ga_mem_free(base);
+}
+
+static ga_status host_copy(ga_stream *stream, void *dst, const void *src, size_t bytes) {
+  (void)stream;
+  if (bytes) memmove(dst, src, bytes);
+  return GA_OK;
+}
+
+static ga_status host_stream_create(ga_device *device, ga_stream **out) {
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_stream), "stream", &p));
+  *out = p;
+  (*out)->device = device;
+  return GA_OK;
+}
+
+static void host_stream_destroy(ga_stream *stream) {
+  ga_mem_free(stream);
+}
+
+static ga_status host_stream_sync(ga_stream *stream) {
+  (void)stream;
+  return GA_OK;
+}
+
+static void host_destroy(ga_device *device) {
+  ga_pool_destroy(device->pool);
+  ga_mem_free(device);
+}
+
+static const ga_device_ops host_ops = {
+    .destroy = host_destroy,
+    .alloc = host_alloc,
+    .free = host_free,
+    .copy_in = host_copy,
+    .copy_out = host_copy,
+    .stream_create = host_stream_create,
+    .stream_destroy = host_stream_destroy,
+    .stream_sync = host_stream_sync,
+};
+
+ga_status ga_host_device_create(const char *name, int threads, ga_device **out) {
+  *out = NULL;
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_device), "device", &p));
+  ga_device *device = p;
+  device->ops = &host_ops;
+  (void)snprintf(device->name, sizeof device->name, "%s", name);
+  device->caps.threads = threads > 0 ? threads : ga_cpu_count();
+  device->caps.host_memory = true;
+  device->caps.memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+  ga_status status = ga_pool_create(device->caps.threads, &device->pool);
+  if (status != GA_OK) {
+    ga_mem_free(device);
+    return status;
+  }
+  *out = device;
+  return GA_OK;
+}

@@ -1,0 +1,96 @@
+/* The kernel table. One row declares a kernel; everything else is derived from the rows of src/<backend>/<family>.def.
+ *
+ * A row's id is pasted from its fields: <op>_<dtypes>_<mode>_<arch>_<tile>, and is the one name of the kernel: in
+ * reports, tests, benchmarks, logs and error texts.
+ */
+#ifndef GA_CORE_KERNEL_H
+#define GA_CORE_KERNEL_H
+
+#include "ga/attn.h"
+#include "ga/gemm.h"
+#include "ga/layer.h"
+#include "ga/sample.h"
+
+/* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
+#define GA_OPS(X)                                                                                                      \
+  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample)
+
+typedef enum ga_op {
+#define X(name) GA_OP_##name,
+  GA_OPS(X)
+#undef X
+      GA_OP_COUNT
+} ga_op;
+
+/* Arguments of GA_OP_pack. */
+typedef struct ga_pack_io {
+  const void *src;
+  void *dst;
+} ga_pack_io;
+
+/* What a kernel needs to run. A device has a set of these (ga_caps.archs). */
+typedef enum ga_arch {
+  GA_ARCH_ref,     /* oracles: scalar, double accumulation */
+  GA_ARCH_generic, /* any CPU */
+  GA_ARCH_avx2,    /* + FMA, F16C, BMI2 */
+  GA_ARCH_avx512,  /* F BW VL DQ VNNI BF16 VBMI VBMI2: Zen 4, Sapphire Rapids and newer */
+  GA_ARCH_amx,     /* avx512 and AMX tile, int8, bf16 */
+  GA_ARCH_neon,    /* Armv8.2 with dot product and f16 */
+  GA_ARCH_sm80,    /* any NVIDIA GPU from Ampere on */
+  GA_ARCH_sm90a,   /* Hopper */
+  GA_ARCH_COUNT
+} ga_arch;
+
+const char *ga_op_name(ga_op op);
+const char *ga_arch_name(ga_arch arch);
+
+/* What a device can do; fixed when it is opened, so that choosing needs no device call. */
+typedef struct ga_caps {
+  uint32_t archs; /* bit 1 << ga_arch */
+  int32_t threads;
+  bool host_memory;    /* device pointers are host pointers: weights may stay where the file is mapped */
+  int32_t sms;         /* GPU multiprocessors, 0 on a CPU */
+  uint32_t smem_bytes; /* shared memory a block may use */
+  uint64_t memory_bytes;
+  uint64_t l2_bytes;
+} ga_caps;
+
+typedef enum ga_kernel_flags {
+  GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
+  GA_KERNEL_TEACHING = 2, /* never chosen */
+  GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
+  GA_KERNEL_BF16 = 8      /* rounds weights and activations to bf16: checked against that bound */
+} ga_kernel_flags;
+
+typedef struct ga_kernel ga_kernel;
+
+/* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
+typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
+typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Enqueues the work. Arguments are validated; nothing is touched on failure. */
+typedef ga_status (*ga_kernel_launch)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                      ga_stream *stream);
+
+struct ga_kernel {
+  const char *id;
+  const char *source; /* file that holds the code, from the root of the tree */
+  ga_op op;
+  ga_arch arch;
+  ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
+  ga_layout layout;           /* gemm: of w; pack: made */
+  int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
+  int32_t score;              /* the legal row with the highest is chosen */
+  uint32_t flags;             /* ga_kernel_flags */
+  double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
+  ga_kernel_ok ok;
+  ga_kernel_bytes workspace; /* NULL = 0 */
+  ga_kernel_bytes out_bytes; /* pack only */
+  ga_kernel_launch launch;
+  const void *impl; /* micro-kernel or variant data of the family, may be NULL */
+};
+
+/* True when `text` matches a comma-separated list of patterns with * and ?. */
+bool ga_pattern_match(const char *patterns, const char *text);
+
+#endif

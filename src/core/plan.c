@@ -1,0 +1,166 @@
+/* Choosing a kernel, and remembering the choice. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "core/ctx.h"
+
+const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, const char *hide, const void *desc) {
+  if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
+  if (!(caps->archs >> kernel->arch & 1)) return "this device lacks its instruction set";
+  if (hide && ga_pattern_match(hide, kernel->id)) return "hidden by option";
+  return kernel->ok(kernel, desc, caps);
+}
+
+const ga_kernel *ga_kernel_choose(const ga_device *device, const char *hide, ga_op op, const void *desc) {
+  const ga_kernel *best = NULL;
+  for (size_t i = 0; i < device->n_kernels; i++) {
+    const ga_kernel *k = &device->kernels[i];
+    if (k->op != op || (best && k->score <= best->score)) continue;
+    if (!ga_kernel_against(k, &device->caps, hide, desc)) best = k;
+  }
+  return best;
+}
+
+/* The reasons of the first rows of this op, for the error text. */
+static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *text, size_t capacity) {
+  const ga_device *device = ctx->device;
+  size_t at = 0, rows = 0;
+  text[0] = 0;
+  for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
+    const ga_kernel *k = &device->kernels[i];
+    if (k->op != op || !(device->caps.archs >> k->arch & 1)) continue;
+    const char *why = ga_kernel_against(k, &device->caps, ctx->hide, desc);
+    int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");
+    if (n < 0 || (size_t)n >= capacity - at) return;
+    at += (size_t)n;
+  }
+  if (!rows) (void)snprintf(text, capacity, "no row is built for this device");
+}
+
+static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes) {
+  const ga_kernel *kernel = ga_kernel_choose(ctx->device, ctx->hide, op, desc);
+  if (!kernel) {
+    char reasons[512];
+    list_reasons(ctx, op, desc, reasons, sizeof reasons);
+    return ga_fail(GA_ERR_UNSUPPORTED, "%s on %s: %s", ga_op_name(op), ctx->device->name, reasons);
+  }
+  plan->ctx = ctx;
+  plan->kernel = kernel;
+  plan->op = op;
+  plan->desc_bytes = (uint32_t)desc_bytes;
+  memcpy(plan->desc, desc, desc_bytes);
+  plan->workspace_bytes = kernel->workspace ? kernel->workspace(kernel, desc, &ctx->device->caps) : 0;
+  return GA_OK;
+}
+
+ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out) {
+  *out = NULL;
+  void *p;
+  GA_REQUIRE(desc_bytes <= GA_DESC_MAX_BYTES, GA_ERR_INTERNAL, "%s: description of %zu bytes", ga_op_name(op),
+             desc_bytes);
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_plan), "plan", &p));
+  ga_status status = fill_plan(p, ctx, op, desc, desc_bytes);
+  if (status != GA_OK) {
+    ga_mem_free(p);
+    return status;
+  }
+  *out = p;
+  return GA_OK;
+}
+
+/* --- remembered plans --- */
+
+static size_t slot_of(const ga_plan_cache *cache, ga_op op, const void *desc, size_t desc_bytes) {
+  /* Descriptions are made of 4- and 8-byte fields without padding; hashing words keeps this well under 100 ns. */
+  uint64_t h = (uint64_t)op * 0x9e3779b97f4a7c15u;
+  const unsigned char *bytes = desc;
+  for (size_t i = 0; i + 8 <= desc_bytes; i += 8) {
+    uint64_t word;
+    memcpy(&word, bytes + i, 8);
+    h = (h ^ word) * 0x9e3779b97f4a7c15u;
+    h ^= h >> 29;
+  }
+  size_t i = (size_t)h & (cache->n_slots - 1);
+  for (; cache->slots[i]; i = (i + 1) & (cache->n_slots - 1)) {
+    const ga_plan *p = cache->slots[i];
+    if (p->op == op && p->desc_bytes == desc_bytes && !memcmp(p->desc, desc, desc_bytes)) break;
+  }
+  return i;
+}
+
+static ga_status grow_cache(ga_plan_cache *cache) {
+  if (cache->n_slots && cache->n_used * 2 < cache->n_slots) return GA_OK;
+  ga_plan_cache bigger = {.n_slots = cache->n_slots ? cache->n_slots * 2 : 256, .n_used = cache->n_used};
+  void *p;
+  GA_TRY(ga_mem_zalloc(bigger.n_slots, sizeof(ga_plan *), "plan cache", &p));
+  bigger.slots = p;
+  for (size_t i = 0; i < cache->n_slots; i++) {
+    ga_plan *plan = cache->slots[i];
+    if (plan) bigger.slots[slot_of(&bigger, plan->op, plan->desc, plan->desc_bytes)] = plan;
+  }
+  ga_mem_free(cache->slots);
+  *cache = bigger;
+  return GA_OK;
+}
+
+static ga_status grow_workspace(ga_ctx *ctx, uint64_t bytes) {
+  if (bytes <= ctx->workspace_bytes) return GA_OK;
+  void *bigger;
+  GA_TRY(ga_stream_sync(ctx, NULL));
+  GA_TRY(ga_buffer_alloc(ctx, bytes, &bigger));
+  ga_buffer_free(ctx, ctx->workspace);
+  ctx->workspace = bigger;
+  ctx->workspace_bytes = bytes;
+  return GA_OK;
+}
+
+ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out) {
+  GA_TRY(grow_cache(&ctx->cache));
+  size_t i = slot_of(&ctx->cache, op, desc, desc_bytes);
+  if (!ctx->cache.slots[i]) {
+    ga_plan *plan;
+    GA_TRY(ga_plan_make(ctx, op, desc, desc_bytes, &plan));
+    ga_status status = grow_workspace(ctx, plan->workspace_bytes);
+    if (status != GA_OK) {
+      ga_plan_destroy(plan);
+      return status;
+    }
+    ctx->cache.slots[i] = plan;
+    ctx->cache.n_used++;
+  }
+  *out = ctx->cache.slots[i];
+  return GA_OK;
+}
+
+/* --- public --- */
+
+size_t ga_plan_workspace_bytes(const ga_plan *plan) {
+  return plan->workspace_bytes;
+}
+const char *ga_plan_kernel_id(const ga_plan *plan) {
+  return plan->kernel->id;
+}
+
+void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
+  const ga_device *device = plan->ctx->device;
+  if (!capacity) return;
+  int n = snprintf(text, capacity, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id, plan->kernel->score,
+                   plan->kernel->source, (unsigned long long)plan->workspace_bytes);
+  size_t at = n < 0 ? 0 : (size_t)n;
+  for (size_t i = 0; i < device->n_kernels && at < capacity; i++) {
+    const ga_kernel *k = &device->kernels[i];
+    if (k->op != plan->op || k == plan->kernel) continue;
+    const char *why = ga_kernel_against(k, &device->caps, plan->ctx->hide, plan->desc);
+    n = why ? snprintf(text + at, capacity - at, "  not %s: %s\n", k->id, why)
+            : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id, k->score);
+    if (n < 0) return;
+    at += (size_t)n;
+  }
+}
+
+void ga_plan_destroy(ga_plan *plan) {
+  ga_mem_free(plan);
+}

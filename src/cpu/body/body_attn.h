@@ -1,0 +1,340 @@
+/* KERNEL    attn, f32 queries, keys and values f32, f16, bf16, q8_0 or q4_0
+ * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one unit of cpu_attn.h
+ * DATA      a tile of ATTN_KEYS keys is turned into floats in the first-level cache once and serves all rows of the
+ *           unit: the query heads of the KV head, times the queries. The cache itself is read once, in its own type.
+ * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0; values behind a mask are multiplied
+ *           by 0 when another row of the tile sees them, so an infinite V row spoils the rows of its tile. */
+#include <math.h>
+
+#include "base/mem.h"
+#include "cpu/cpu_attn.h"
+
+/* Vectors a register block is wide; it is 4 rows high. 16 or 8 accumulators. */
+#define BLOCK_VECS (VN == 8 ? 2 : 4)
+/* From this many rows on keys are transposed, so that scores need no sums across lanes. */
+#define TRANSPOSE_ROWS 8
+
+typedef struct attn_tile {
+  const attn_job *job;
+  const attn_unit *u;
+  int rows;
+  int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
+  float *q, *acc, *scores, *m, *l;
+  float *keys, *columns, *values; /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
+} attn_tile;
+
+static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch) {
+  const attn_shape *h = &job->shape;
+  attn_tile t = {.job = job, .u = u, .rows = (int)u->n_q * u->n_heads, .head_pad = h->head_pad, .v_pad = h->v_pad};
+  t.key_pad = h->head_pad + 16; /* not a power of two: rows of one tile must not share cache sets */
+  t.q = scratch;
+  t.acc = t.q + h->rows * h->head_pad;
+  t.scores = t.acc + h->rows * h->v_pad;
+  t.values = t.scores + h->rows * ATTN_KEYS;
+  t.keys = t.values + 16 * h->v_pad;
+  t.columns = t.keys + 16 * t.key_pad;
+  t.m = t.columns + h->head_pad * ATTN_KEYS;
+  t.l = t.m + h->rows;
+  return t;
+}
+
+/* --- loading --- */
+
+/* VN elements from element i on, of a row of any type; i is a multiple of VN, block types are whole there. */
+GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
+  switch (dtype) {
+  case GA_F32: return vf_load((const float *)(const void *)row + i);
+  case GA_F16: return vf_from_f16(row + 2 * i);
+  case GA_BF16: return vf_from_bf16(row + 2 * i);
+  default: break;
+  }
+  ga_f16 d;
+  const int64_t block = i / 32, e = i % 32;
+  const uint8_t *b = row + block * (dtype == GA_Q8_0 ? 34 : 18);
+  memcpy(&d, b, sizeof d);
+  const vf scale = vf_set(ga_f16_to_f32(d));
+  if (dtype == GA_Q8_0) return vf_mul(scale, vf_from_i8(b + 2 + e));
+  return vf_mul(scale, vf_from_nibbles(b + 2 + e % 16, e < 16 ? 0 : 4));
+}
+
+/* The last n < VN elements of a row of a plain type: nothing beyond them is read. */
+static vf load_rest(ga_dtype dtype, const uint8_t *row, int64_t i, int64_t n) {
+  const size_t each = dtype == GA_F32 ? 4 : 2;
+  uint8_t copy[4 * VN] = {0};
+  memcpy(copy, row + (size_t)i * each, (size_t)n * each);
+  return load_lanes(dtype, copy, 0);
+}
+
+GA_INLINE void load_row_of(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, int64_t pad) {
+  int64_t i = 0;
+  for (; i + VN <= n; i += VN) vf_store(out + i, load_lanes(dtype, row, i));
+  if (i < n) {
+    vf_store(out + i, load_rest(dtype, row, i, n - i));
+    i += VN;
+  }
+  for (; i < pad; i += VN) vf_store(out + i, vf_set(0.0f));
+}
+
+/* n elements, then zeros up to `pad`. `dtype` is a constant in each call: one loop a type. */
+static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, int64_t pad) {
+  switch (dtype) {
+  case GA_F32: load_row_of(GA_F32, row, out, n, pad); break;
+  case GA_F16: load_row_of(GA_F16, row, out, n, pad); break;
+  case GA_BF16: load_row_of(GA_BF16, row, out, n, pad); break;
+  case GA_Q8_0: load_row_of(GA_Q8_0, row, out, n, pad); break;
+  default: load_row_of(GA_Q4_0, row, out, n, pad); break;
+  }
+}
+
+/* Address of key (or value) row j of the unit's KV head. */
+GA_INLINE const uint8_t *kv_row(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t j) {
+  const ga_attn_desc *d = t->job->d;
+  const ga_attn_io *a = t->job->a;
+  int64_t at = t->u->kv_head * stride->head;
+  if (d->flags & GA_ATTN_PAGED) {
+    const int64_t page = j / d->page_size, slot = j - page * d->page_size;
+    at += a->page_table[t->u->s.b * a->page_table_stride + page] * stride->batch + slot * stride->token;
+  } else {
+    at += (t->u->s.kv_first + j) * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : t->u->s.b * stride->batch);
+  }
+  switch (d->kv_dtype) {
+  case GA_F32: return (const uint8_t *)base + at * 4;
+  case GA_Q8_0: return (const uint8_t *)base + at / 32 * 34;
+  case GA_Q4_0: return (const uint8_t *)base + at / 32 * 18;
+  default: return (const uint8_t *)base + at * 2;
+  }
+}
+
+static void load_queries(const attn_tile *t) {
+  const ga_attn_desc *d = t->job->d;
+  const ga_attn_io *a = t->job->a;
+  const attn_unit *u = t->u;
+  const int64_t batch = d->flags & GA_ATTN_VARLEN ? 0 : u->s.b * a->q_stride.batch;
+  for (int r = 0; r < t->rows; r++) {
+    const int64_t i = u->q + r / u->n_heads, h = u->head + r % u->n_heads;
+    const float *q = (const float *)a->q + batch + (u->s.q_first + i) * a->q_stride.token + h * a->q_stride.head;
+    float *out = t->q + r * t->head_pad;
+    for (int c = 0; c < d->head_dim; c++) out[c] = q[c] * d->scale;
+    for (int64_t c = d->head_dim; c < t->head_pad; c++) out[c] = 0;
+  }
+}
+
+/* --- products --- */
+
+/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. */
+GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t lda, const float *b,
+                             int64_t ldb, int64_t n) {
+  vf sum[4][4];
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) sum[r][v] = vf_load(c + r * ldc + v * VN);
+  for (int64_t k = 0; k < n; k++) {
+    vf x[4];
+    for (int v = 0; v < vecs; v++) x[v] = vf_load(b + k * ldb + v * VN);
+    for (int r = 0; r < rows; r++) {
+      const vf s = vf_set(a[r * lda + k]);
+      for (int v = 0; v < vecs; v++) sum[r][v] = vf_fma(s, x[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) vf_store(c + r * ldc + v * VN, sum[r][v]);
+}
+
+GA_INLINE void rows_product(int vecs, int rows, float *c, int64_t ldc, const float *a, int64_t lda, const float *b,
+                            int64_t ldb, int64_t n) {
+  for (; rows >= 4; rows -= 4, c += 4 * ldc, a += 4 * lda) block_product(4, vecs, c, ldc, a, lda, b, ldb, n);
+  if (rows == 3) block_product(3, vecs, c, ldc, a, lda, b, ldb, n);
+  if (rows == 2) block_product(2, vecs, c, ldc, a, lda, b, ldb, n);
+  if (rows == 1) block_product(1, vecs, c, ldc, a, lda, b, ldb, n);
+}
+
+/* C [rows, width] += A [rows, n] B [n, width]; width is a multiple of 16. */
+static void product(int rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb,
+                    int64_t n) {
+  int64_t i = 0;
+  for (; i + BLOCK_VECS * VN <= width; i += BLOCK_VECS * VN)
+    rows_product(BLOCK_VECS, rows, c + i, ldc, a, lda, b + i, ldb, n);
+  for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, lda, b + i, ldb, n);
+}
+
+/* Scores of one query with VN keys. */
+GA_INLINE vf dot_keys(const float *q, const float *keys, int64_t key_pad, int64_t n) {
+  vf sum[VN];
+  for (int k = 0; k < VN; k++) sum[k] = vf_set(0.0f);
+  for (int64_t i = 0; i < n; i += VN) {
+    const vf x = vf_load(q + i);
+    for (int k = 0; k < VN; k++) sum[k] = vf_fma(x, vf_load(keys + k * key_pad + i), sum[k]);
+  }
+  return vf_sum_each(sum);
+}
+
+/* Keys [begin, begin + n), n <= VN, as rows of t->keys; the other rows are zeros. */
+static void load_keys(const attn_tile *t, int64_t begin, int64_t n) {
+  const ga_attn_desc *d = t->job->d;
+  const ga_attn_io *a = t->job->a;
+  for (int64_t k = 0; k < n; k++)
+    load_row((ga_dtype)d->kv_dtype, kv_row(t, a->k, &a->k_stride, begin + k), t->keys + k * t->key_pad, d->head_dim, t->head_pad);
+  for (int64_t k = n; k < VN; k++)
+    for (int64_t i = 0; i < t->head_pad; i += VN) vf_store(t->keys + k * t->key_pad + i, vf_set(0.0f));
+}
+
+static void scores_few_rows(const attn_tile *t, int64_t begin, int64_t n) {
+  for (int64_t k = 0; k < n; k += VN) {
+    load_keys(t, begin + k, ga_min_i64(VN, n - k));
+    for (int r = 0; r < t->rows; r++)
+      vf_store(t->scores + r * ATTN_KEYS + k, dot_keys(t->q + r * t->head_pad, t->keys, t->key_pad, t->head_pad));
+  }
+}
+
+/* Moves the VN rows of t->keys into columns k .. of t->columns. */
+static void transpose_keys(const attn_tile *t, int64_t k) {
+  for (int64_t i = 0; i < t->head_pad; i += VN) {
+    vf x[VN];
+    for (int j = 0; j < VN; j++) x[j] = vf_load(t->keys + j * t->key_pad + i);
+    vf_transpose(x);
+    for (int j = 0; j < VN; j++) vf_store(t->columns + (i + j) * ATTN_KEYS + k, x[j]);
+  }
+}
+
+static void scores_many_rows(const attn_tile *t, int64_t begin, int64_t n) {
+  const int64_t width = (n + 15) / 16 * 16;
+  for (int64_t k = 0; k < width; k += VN) {
+    load_keys(t, begin + k, ga_max_i64(0, ga_min_i64(VN, n - k)));
+    transpose_keys(t, k);
+  }
+  for (int r = 0; r < t->rows; r++)
+    for (int64_t k = 0; k < width; k += VN) vf_store(t->scores + r * ATTN_KEYS + k, vf_set(0.0f));
+  product(t->rows, width, t->scores, ATTN_KEYS, t->q, t->head_pad, t->columns, ATTN_KEYS, t->job->d->head_dim);
+}
+
+static void add_values(const attn_tile *t, int64_t begin, int64_t n) {
+  const ga_attn_desc *d = t->job->d;
+  const ga_attn_io *a = t->job->a;
+  for (int64_t k = 0; k < n; k += 16) {
+    const int64_t some = ga_min_i64(16, n - k);
+    for (int64_t j = 0; j < some; j++)
+      load_row((ga_dtype)d->kv_dtype, kv_row(t, a->v, &a->v_stride, begin + k + j), t->values + j * t->v_pad, d->v_dim, t->v_pad);
+    product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
+  }
+}
+
+/* --- softmax --- */
+
+/* Soft-cap and ALiBi on the n scores of row r, whose first key is `begin`. */
+static void bend_scores(const attn_tile *t, int r, int64_t begin) {
+  const ga_attn_desc *d = t->job->d;
+  float *s = t->scores + r * ATTN_KEYS;
+  if (d->softcap > 0) {
+    const vf cap = vf_set(d->softcap), inverse = vf_set(1 / d->softcap);
+    for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(cap, vf_tanh(vf_mul(inverse, vf_load(s + k)))));
+  }
+  if (d->flags & GA_ATTN_ALIBI) {
+    const attn_unit *u = t->u;
+    const float slope = t->job->a->alibi[u->head + r % u->n_heads];
+    const int64_t first = begin - (u->q + r / u->n_heads + u->s.n_kv - u->s.n_q);
+    for (int k = 0; k < ATTN_KEYS; k++) s[k] += slope * (float)(first + k);
+  }
+}
+
+static bool any_nan(const float *s, int n) {
+  for (int i = 0; i < n; i++)
+    if (isnan(s[i])) return true;
+  return false;
+}
+
+static float tile_max(const float *s) {
+  vf m = vf_load(s);
+  for (int k = VN; k < ATTN_KEYS; k += VN) m = vf_max(m, vf_load(s + k));
+  const float most = vf_hmax(m);
+  return most == -INFINITY && any_nan(s, ATTN_KEYS) ? NAN : most; /* a maximum of lanes may drop NaN */
+}
+
+static void scale_acc(const attn_tile *t, int r, float factor) {
+  float *acc = t->acc + r * t->v_pad;
+  const vf f = vf_set(factor);
+  for (int64_t i = 0; i < t->v_pad; i += VN) vf_store(acc + i, vf_mul(f, vf_load(acc + i)));
+}
+
+/* Scores of row r become weights e^(s - m); m, l and acc move to the new maximum. */
+static void softmax_tile_row(const attn_tile *t, int r) {
+  float *s = t->scores + r * ATTN_KEYS;
+  const float most = tile_max(s), m = t->m[r] >= most ? t->m[r] : most;
+  if (m == -INFINITY) { /* nothing visible so far */
+    for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_set(0.0f));
+    return;
+  }
+  const vf top = vf_set(m);
+  vf sum = vf_set(0.0f);
+  for (int k = 0; k < ATTN_KEYS; k += VN) {
+    const vf e = vf_exp(vf_sub(vf_load(s + k), top));
+    sum = vf_add(sum, e);
+    vf_store(s + k, e);
+  }
+  float keep[VN];
+  vf_store(keep, vf_exp(vf_sub(vf_set(t->m[r]), top)));
+  t->l[r] = t->l[r] * keep[0] + vf_sum(sum);
+  t->m[r] = m;
+  if (keep[0] != 1) scale_acc(t, r, keep[0]);
+}
+
+/* Puts -infinity where row r does not see the tile's keys [begin, begin + n), and beyond n. */
+static void mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
+  int64_t from, to;
+  attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
+  float *s = t->scores + r * ATTN_KEYS;
+  const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)), last = ga_max_i64(first, ga_min_i64(n, to - begin));
+  for (int64_t k = 0; k < first; k++) s[k] = -INFINITY;
+  for (int64_t k = last; k < ATTN_KEYS; k++) s[k] = -INFINITY;
+}
+
+/* --- the unit --- */
+
+static void start_rows(const attn_tile *t) {
+  load_queries(t);
+  for (int r = 0; r < t->rows; r++) {
+    t->m[r] = -INFINITY;
+    t->l[r] = 0;
+    for (int64_t i = 0; i < t->v_pad; i += VN) vf_store(t->acc + r * t->v_pad + i, vf_set(0.0f));
+  }
+}
+
+static void finish_rows(const attn_tile *t) {
+  const attn_unit *u = t->u;
+  const attn_shape *h = &t->job->shape;
+  for (int r = 0; r < t->rows; r++) {
+    const int g = r % u->n_heads;
+    const int64_t i = r / u->n_heads;
+    const float *acc = t->acc + r * t->v_pad;
+    if (!u->partial) {
+      attn_finish_row(t->job, &u->s, u->head + g, u->q + i, t->m[r], t->l[r], acc);
+      continue;
+    }
+    float *out = u->partial + (g * h->partial_q + i) * h->partial_splits * h->partial_floats;
+    out[0] = t->m[r];
+    out[1] = t->l[r];
+    memcpy(out + 2, acc, (size_t)t->job->d->v_dim * sizeof *acc);
+  }
+}
+
+static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
+  const attn_tile t = tile_in(job, u, scratch);
+  start_rows(&t);
+  int64_t begin = u->key_begin / ATTN_KEYS * ATTN_KEYS; /* tiles lie at multiples, wherever the unit starts */
+  for (int64_t end; begin < u->key_end; begin = end) {
+    const int64_t from = ga_max_i64(begin, u->key_begin);
+    end = begin + ATTN_KEYS;
+    const int64_t n = ga_min_i64(end, u->key_end) - from;
+    if (t.rows < TRANSPOSE_ROWS) scores_few_rows(&t, from, n);
+    else scores_many_rows(&t, from, n);
+    for (int r = 0; r < t.rows; r++) {
+      bend_scores(&t, r, from);
+      mask_row(&t, r, from, n);
+      softmax_tile_row(&t, r);
+    }
+    add_values(&t, from, n);
+  }
+  finish_rows(&t);
+}
+
+ga_status ISA(ga_cpu_attn)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  return cpu_attn_run(kernel, desc, io, workspace, stream, run_unit);
+}

@@ -1,0 +1,20 @@
+/* The CPU backend: rows of kernels for each instruction set, chosen at run time by what the chip and the system allow.
+ *
+ * A kernel is launched on the caller's thread and may use the device's pool (cpu_pool). Small work should not: starting
+ * a parallel region costs about 1 us. */
+#ifndef GA_CPU_CPU_H
+#define GA_CPU_CPU_H
+
+#include "core/device.h"
+
+extern const ga_backend ga_cpu_backend;
+
+/* Instruction sets that this chip has and this system has switched on; bits 1 << ga_arch. */
+uint32_t ga_cpu_archs(void);
+
+static inline ga_pool *cpu_pool(const ga_stream *stream) { return stream->device->pool; }
+
+#define GA_DECLARE_CPU(name) \
+  ga_status name(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
+
+#endif

@@ -1,0 +1,240 @@
+#include "cpu/cpu_attn.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* Multiply-adds below which threads are not woken. */
+#define SERIAL_WORK 60000
+
+const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
+  (void)kernel, (void)caps;
+  const ga_attn_desc *d = desc;
+  if (d->q_dtype != GA_F32 || d->o_dtype != GA_F32) return "q or o is not f32";
+  switch (d->kv_dtype) {
+  case GA_F32:
+  case GA_F16:
+  case GA_BF16:
+  case GA_Q8_0:
+  case GA_Q4_0: return NULL;
+  default: return "kv is not f32, f16, bf16, q8_0 or q4_0";
+  }
+}
+
+/* --- sizes --- */
+
+static attn_shape shape_of(const ga_attn_desc *d) {
+  attn_shape h = {.group = d->q_heads / d->kv_heads};
+  h.chunk = h.group < 16 ? h.group : 16;
+  h.n_chunks = (h.group + h.chunk - 1) / h.chunk;
+  h.q_tile = 64 / h.chunk < ATTN_SPLIT_QUERIES ? ATTN_SPLIT_QUERIES : 64 / h.chunk;
+  h.rows = h.chunk * h.q_tile;
+  h.head_pad = (d->head_dim + 15) / 16 * 16;
+  h.v_pad = (d->v_dim + 15) / 16 * 16;
+  h.partial_q = ga_min_i64(d->max_q, ATTN_SPLIT_QUERIES);
+  h.partial_splits = ga_min_i64(ga_div_up(d->max_kv, ATTN_SPLIT_MIN), ATTN_SPLITS);
+  h.partial_floats = d->v_dim + 2; /* m, l, acc */
+  return h;
+}
+
+/* Per thread: q, acc, scores, m, l, and the key and value tiles (see body_attn.h). */
+static uint64_t scratch_floats(const attn_shape *h) {
+  uint64_t rows = (uint64_t)h->rows, head = (uint64_t)h->head_pad, v = (uint64_t)h->v_pad;
+  return rows * (head + v + ATTN_KEYS + 2) + head * ATTN_KEYS + 16 * (head + 16 + v);
+}
+
+static uint64_t partial_floats(const ga_attn_desc *d, const attn_shape *h) {
+  return (uint64_t)d->batch * (uint64_t)d->q_heads * (uint64_t)(h->partial_q * h->partial_splits * h->partial_floats);
+}
+
+static uint64_t round64(uint64_t bytes) { return (bytes + 63) & ~(uint64_t)63; }
+
+uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
+  (void)kernel;
+  const ga_attn_desc *d = desc;
+  attn_shape h = shape_of(d);
+  return round64(((uint64_t)d->batch + 1) * sizeof(int64_t)) + round64(partial_floats(d, &h) * sizeof(float)) +
+         (uint64_t)caps->threads * round64(scratch_floats(&h) * sizeof(float));
+}
+
+/* --- cutting --- */
+
+void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end) {
+  const int64_t p = i + s->n_kv - s->n_q; /* its position among the keys */
+  *begin = d->window ? ga_max_i64(0, p - d->window + 1) : 0;
+  *end = d->flags & GA_ATTN_CAUSAL ? ga_max_i64(0, ga_min_i64(s->n_kv, p + 1)) : s->n_kv;
+  if (*begin > *end) *begin = *end;
+}
+
+/* Keys seen by any of the queries [q, q + n). */
+static void visible_range(const ga_attn_desc *d, const attn_sequence *s, int64_t q, int64_t n, int64_t *begin, int64_t *end) {
+  int64_t unused;
+  attn_visible(d, s, q, begin, &unused);
+  attn_visible(d, s, q + n - 1, &unused, end);
+  if (*begin > *end) *begin = *end;
+}
+
+static void cut(const ga_attn_desc *d, const attn_shape *h, attn_sequence *s) {
+  s->n_tiles = ga_div_up(s->n_q, h->q_tile);
+  s->n_splits = 0;
+  if (s->n_q == 0 || s->n_q > ATTN_SPLIT_QUERIES) return;
+  int64_t begin, end;
+  visible_range(d, s, 0, s->n_q, &begin, &end);
+  const int64_t share = ga_div_up(ga_div_up(s->n_kv, ATTN_SPLITS), ATTN_KEYS) * ATTN_KEYS;
+  s->split_keys = ga_max_i64(ATTN_SPLIT_MIN, share);
+  s->first_split = begin / s->split_keys;
+  s->n_splits = begin < end ? ga_div_up(end, s->split_keys) - s->first_split : 1;
+}
+
+static attn_sequence sequence_of(const attn_job *job, int64_t b) {
+  const ga_attn_desc *d = job->d;
+  const ga_attn_io *a = job->a;
+  attn_sequence s = {.b = b, .n_q = d->max_q, .n_kv = d->max_kv};
+  const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
+  if (varlen) {
+    s.q_first = a->q_start[b];
+    s.n_q = (int64_t)a->q_start[b + 1] - a->q_start[b];
+  }
+  if (varlen && !paged) {
+    s.kv_first = a->kv_start[b];
+    s.n_kv = (int64_t)a->kv_start[b + 1] - a->kv_start[b];
+  }
+  if (paged) s.n_kv = a->kv_len[b];
+  cut(d, &job->shape, &s);
+  return s;
+}
+
+static int64_t units_of(const attn_job *job, const attn_sequence *s) {
+  return (int64_t)job->d->kv_heads * job->shape.n_chunks * (s->n_splits ? s->n_splits : s->n_tiles);
+}
+
+static attn_unit unit_at(const attn_job *job, int64_t b, int64_t index) {
+  attn_unit u = {.s = sequence_of(job, b)};
+  const attn_shape *h = &job->shape;
+  const int64_t pieces = u.s.n_splits ? u.s.n_splits : u.s.n_tiles, piece = index % pieces, lane = index / pieces;
+  u.kv_head = (int)(lane / h->n_chunks);
+  u.head = u.kv_head * h->group + (int)(lane % h->n_chunks) * h->chunk;
+  u.n_heads = (int)ga_min_i64(h->chunk, (int64_t)(u.kv_head + 1) * h->group - u.head);
+  /* Late tiles see the most keys: they come first, so that no thread is left with one at the end. */
+  if (!u.s.n_splits) u.q = (u.s.n_tiles - 1 - piece) * h->q_tile;
+  u.n_q = ga_min_i64(u.s.n_splits ? u.s.n_q : h->q_tile, u.s.n_q - u.q);
+  visible_range(job->d, &u.s, u.q, u.n_q, &u.key_begin, &u.key_end);
+  if (u.s.n_splits > 1) {
+    const int64_t from = (u.s.first_split + piece) * u.s.split_keys;
+    u.key_begin = ga_max_i64(u.key_begin, from);
+    u.key_end = ga_min_i64(u.key_end, from + u.s.split_keys);
+    u.partial = attn_partial(job, b, u.head, 0, piece);
+  }
+  return u;
+}
+
+/* --- finishing and merging --- */
+
+void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l, const float *acc) {
+  const ga_attn_desc *d = job->d;
+  const ga_attn_io *a = job->a;
+  float keep = 1;
+  if (d->flags & GA_ATTN_SINKS && m != -INFINITY) {
+    const float sink = a->sinks[head], top = sink > m ? sink : m;
+    keep = expf(m - top);
+    l = l * keep + expf(sink - top);
+    m = top;
+  }
+  const float scale = m == -INFINITY ? 0 : keep / l;
+  const int64_t batch = d->flags & GA_ATTN_VARLEN ? 0 : s->b * a->o_stride.batch;
+  float *o = (float *)a->o + batch + (s->q_first + q) * a->o_stride.token + head * a->o_stride.head;
+  for (int c = 0; c < d->v_dim; c++) o[c] = m == -INFINITY ? 0 : acc[c] * scale;
+  if (d->flags & GA_ATTN_LSE) a->lse[(s->b * d->q_heads + head) * d->max_q + q] = m == -INFINITY ? m : m + logf(l);
+}
+
+/* Splits of one row, in their order: into the first one's place. */
+static void merge_row(const attn_job *job, const attn_sequence *s, int head, int64_t q) {
+  float *first = attn_partial(job, s->b, head, q, 0), m = -INFINITY, l = 0, *acc = first + 2;
+  const int64_t step = job->shape.partial_floats, dim = job->d->v_dim;
+  for (int64_t i = 0; i < s->n_splits; i++) {
+    const float x = first[i * step];
+    if (x > m || isnan(x)) m = x;
+    if (isnan(m)) break;
+  }
+  for (int64_t i = 0; i < s->n_splits; i++) {
+    const float *part = first + i * step;
+    const float f = part[0] == -INFINITY ? 0 : expf(part[0] - m);
+    l = i ? l + f * part[1] : f * part[1];
+    for (int64_t c = 0; c < dim; c++) acc[c] = i ? acc[c] + f * part[2 + c] : f * part[2 + c];
+  }
+  attn_finish_row(job, s, head, q, m, l, acc);
+}
+
+static void merge_sequence_head(const attn_job *job, int64_t index) {
+  attn_sequence s = sequence_of(job, index / job->d->q_heads);
+  if (s.n_splits < 2) return;
+  for (int64_t q = 0; q < s.n_q; q++) merge_row(job, &s, (int)(index % job->d->q_heads), q);
+}
+
+/* --- running --- */
+
+static int64_t next_of(attn_job *job) { return job->pool ? ga_pool_next(job->pool) : job->serial_next++; }
+
+/* Sequence that unit `index` belongs to: the last one that starts at or before it and is not empty. */
+static int64_t sequence_at(const attn_job *job, int64_t index) {
+  int64_t low = 0, high = job->d->batch - 1;
+  while (low < high) {
+    int64_t mid = (low + high + 1) / 2;
+    if (job->first_unit[mid] <= index) low = mid;
+    else high = mid - 1;
+  }
+  return low;
+}
+
+static void attn_region(void *arg, int thread, int n_threads) {
+  attn_job *job = arg;
+  const int64_t n_units = job->first_unit[job->d->batch];
+  float *scratch = job->scratch + (uint64_t)thread * job->scratch_floats;
+  for (int64_t i; (i = next_of(job)) < n_units;) {
+    int64_t b = sequence_at(job, i);
+    attn_unit u = unit_at(job, b, i - job->first_unit[b]);
+    job->fn(job, &u, scratch);
+  }
+  if (!job->shape.partial_q || job->shape.partial_splits < 2) return;
+  if (job->pool) ga_pool_barrier(job->pool);
+  /* Each thread has drawn one index beyond the units: the merges are numbered after those. */
+  const int64_t base = n_units + n_threads, n_merges = job->d->batch * job->d->q_heads;
+  for (int64_t i; (i = next_of(job) - base) < n_merges;) merge_sequence_head(job, i);
+}
+
+static ga_status number_units(const ga_kernel *kernel, attn_job *job, int64_t *work) {
+  *work = 0;
+  job->first_unit[0] = 0;
+  for (int64_t b = 0; b < job->d->batch; b++) {
+    attn_sequence s = sequence_of(job, b);
+    GA_REQUIRE(s.n_q >= 0 && s.n_q <= job->d->max_q && s.n_kv >= 0 && s.n_kv <= job->d->max_kv, GA_ERR_ARG,
+               "attn %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id, (long long)b,
+               (long long)s.n_q, (long long)s.n_kv, (long long)job->d->max_q, (long long)job->d->max_kv);
+    job->first_unit[b + 1] = job->first_unit[b] + units_of(job, &s);
+    *work += s.n_q * s.n_kv * job->d->q_heads * (job->d->head_dim + job->d->v_dim);
+  }
+  return GA_OK;
+}
+
+ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
+                       ga_stream *stream, attn_unit_fn fn) {
+  attn_job job = {.d = d, .a = a, .shape = shape_of(d), .fn = fn};
+  if (d->batch == 0 || d->max_q == 0) return GA_OK;
+  uint8_t *at = workspace;
+  job.first_unit = (int64_t *)(void *)at;
+  at += round64(((uint64_t)d->batch + 1) * sizeof(int64_t));
+  job.partials = (float *)(void *)at;
+  at += round64(partial_floats(d, &job.shape) * sizeof(float));
+  job.scratch = (float *)(void *)at;
+  job.scratch_floats = round64(scratch_floats(&job.shape) * sizeof(float)) / sizeof(float);
+  int64_t work;
+  GA_TRY(number_units(kernel, &job, &work));
+  if (work < SERIAL_WORK || ga_pool_threads(cpu_pool(stream)) == 1) {
+    attn_region(&job, 0, 1);
+    return GA_OK;
+  }
+  job.pool = cpu_pool(stream);
+  ga_pool_run(job.pool, attn_region, &job);
+  return GA_OK;
+}

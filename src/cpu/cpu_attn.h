@@ -1,0 +1,75 @@
+/* Attention on the CPU: how the work is cut into units and who does which. The arithmetic is in body/body_attn.h.
+ *
+ * A unit is one KV head (or a chunk of its query heads) of one sequence, and either a tile of queries over all their
+ * keys, or, for sequences with few queries, all of them over one split of the keys, merged afterwards. Where tiles and
+ * splits lie depends on the sequence's own lengths only: results depend neither on the number of threads nor on what
+ * else is in the batch. */
+#ifndef GA_CPU_CPU_ATTN_H
+#define GA_CPU_CPU_ATTN_H
+
+#include "cpu/cpu_layer.h"
+
+#define ATTN_KEYS 64       /* keys a tile */
+#define ATTN_SPLIT_QUERIES 8 /* at most this many queries: the keys are split */
+#define ATTN_SPLIT_MIN 256 /* keys a split, at least; a multiple of ATTN_KEYS */
+#define ATTN_SPLITS 32     /* at most */
+
+/* Fixed by the description. */
+typedef struct attn_shape {
+  int group;             /* query heads a KV head */
+  int chunk, n_chunks;   /* query heads that share a unit; chunks of a group */
+  int q_tile;            /* queries a unit */
+  int rows;              /* chunk * q_tile, at most 128 */
+  int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
+  int64_t partial_q, partial_splits, partial_floats; /* partial results: [batch, q_heads, q, split, floats] */
+} attn_shape;
+
+typedef struct attn_sequence {
+  int64_t b, n_q, n_kv;
+  int64_t q_first, kv_first; /* row of the packed arrays (VARLEN), else 0 */
+  int64_t split_keys, n_splits; /* n_splits 0: not split, cut into n_tiles tiles of queries */
+  int64_t first_split, n_tiles;
+} attn_sequence;
+
+typedef struct attn_unit {
+  attn_sequence s;
+  int kv_head, head, n_heads; /* query heads [head, head + n_heads) */
+  int64_t q, n_q;             /* queries [q, q + n_q) */
+  int64_t key_begin, key_end;
+  float *partial;             /* of (head, q), or NULL: the output is written */
+} attn_unit;
+
+typedef struct attn_job attn_job;
+typedef void (*attn_unit_fn)(const attn_job *job, const attn_unit *unit, float *scratch);
+
+struct attn_job {
+  const ga_attn_desc *d;
+  const ga_attn_io *a;
+  attn_shape shape;
+  attn_unit_fn fn;
+  ga_pool *pool;     /* NULL: on the caller's thread */
+  int64_t serial_next;
+  int64_t *first_unit; /* [batch + 1] */
+  float *partials;
+  float *scratch;
+  uint64_t scratch_floats; /* a thread */
+};
+
+/* First and one past the last key that query i sees. */
+void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int64_t *begin, int64_t *end);
+
+/* Floats from one (head, query) to the next. */
+static inline float *attn_partial(const attn_job *job, int64_t b, int64_t head, int64_t q, int64_t split) {
+  const attn_shape *h = &job->shape;
+  return job->partials +
+         (((b * job->d->q_heads + head) * h->partial_q + q) * h->partial_splits + split) * h->partial_floats;
+}
+
+/* acc[v_dim] / l into the output row; adds the sink, writes LSE. m: largest logit, -infinity when none was seen. */
+void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l, const float *acc);
+
+/* Cuts, runs and merges. Launch functions are one call of this. */
+ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
+                       ga_stream *stream, attn_unit_fn fn);
+
+#endif

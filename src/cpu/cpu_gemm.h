@@ -1,0 +1,27 @@
+/* What the matrix products, embedding, conversion and packing of the CPU share. */
+#ifndef GA_CPU_CPU_GEMM_H
+#define GA_CPU_CPU_GEMM_H
+
+#include "cpu/cpu.h"
+
+GA_DECLARE_CPU(ga_cpu_gemm_generic);
+uint64_t ga_cpu_gemm_generic_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+GA_DECLARE_CPU(ga_cpu_embed_generic);
+GA_DECLARE_CPU(ga_cpu_convert_generic);
+
+/* Legality of gemm rows: f32 activations and results, and the row's own weights, layout and number of rows. */
+const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+const char *ga_cpu_embed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+const char *ga_cpu_convert_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+
+/* f32 values of n contiguous elements of any type that has some; n is a multiple of its block. */
+void ga_cpu_dequantise(ga_dtype dtype, const void *src, int64_t n, float *dst);
+
+/* Applies the epilogue of gemm to n columns of row `row` from column `col` on: t[i] = (X W^T)[row, col + i] goes in,
+ * y comes out. Kernels with their own vector epilogue call this for what it does not cover. */
+void ga_cpu_gemm_epilogue(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n, const float *t);
+
+/* True when a matrix product is too small to be worth a parallel region (see cpu.h). */
+static inline bool cpu_gemm_is_small(const ga_gemm_desc *d) { return d->m * d->n * d->k < 64 * 1024; }
+
+#endif

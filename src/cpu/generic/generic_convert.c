@@ -1,0 +1,47 @@
+#include "base/half.h"
+#include "base/quant.h"
+#include "cpu/cpu_gemm.h"
+
+typedef struct convert_job {
+  const ga_convert_desc *desc;
+  const ga_convert_io *io;
+} convert_job;
+
+static void store_plain(ga_dtype dtype, void *y, int64_t at, const float *x, int64_t n) {
+  switch (dtype) {
+  case GA_F32: for (int64_t i = 0; i < n; i++) ((float *)y)[at + i] = x[i]; break;
+  case GA_F64: for (int64_t i = 0; i < n; i++) ((double *)y)[at + i] = (double)x[i]; break;
+  case GA_F16: for (int64_t i = 0; i < n; i++) ((ga_f16 *)y)[at + i] = ga_f32_to_f16(x[i]); break;
+  case GA_BF16: for (int64_t i = 0; i < n; i++) ((ga_bf16 *)y)[at + i] = ga_f32_to_bf16(x[i]); break;
+  case GA_E4M3: for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[at + i] = ga_f32_to_e4m3(x[i]); break;
+  case GA_E5M2: for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[at + i] = ga_f32_to_e5m2(x[i]); break;
+  default: break;
+  }
+}
+
+/* Pieces of 256 elements: a multiple of every block; the last one may be shorter. */
+static void convert_slice(void *arg, int thread, int n_threads) {
+  const convert_job *job = arg;
+  const ga_convert_desc *d = job->desc;
+  ga_dtype from = (ga_dtype)d->x_dtype, to = (ga_dtype)d->y_dtype;
+  const ga_dtype_traits *x = ga_dtype_info(from), *y = ga_dtype_info(to);
+  int64_t total = d->rows * d->width, begin, end;
+  ga_pool_slice(total, GA_QUANT_MAX_BLOCK, thread, n_threads, &begin, &end);
+  for (int64_t i = begin; i < end; i += GA_QUANT_MAX_BLOCK) {
+    float piece[GA_QUANT_MAX_BLOCK];
+    int64_t n = end - i < GA_QUANT_MAX_BLOCK ? end - i : GA_QUANT_MAX_BLOCK;
+    ga_cpu_dequantise(from, (const uint8_t *)job->io->x + i / x->block_elems * x->block_bytes, n, piece);
+    if (!y->is_quant) store_plain(to, job->io->y, i, piece, n);
+    else
+      for (int64_t e = 0; e < n; e += y->block_elems)
+        ga_quantise_block(to, piece + e, (uint8_t *)job->io->y + (i + e) / y->block_elems * y->block_bytes);
+  }
+}
+
+ga_status ga_cpu_convert_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)kernel, (void)workspace;
+  convert_job job = {.desc = desc, .io = io};
+  if (job.desc->rows * job.desc->width < 8192) convert_slice(&job, 0, 1);
+  else ga_pool_run(cpu_pool(stream), convert_slice, &job);
+  return GA_OK;
+}

@@ -1,0 +1,83 @@
+/* Matrix product for any machine and every weight type in its native layout: weights are dequantised to f32 a few rows
+ * at a time, activations stay f32. Each y is one thread's work in one order, whatever m and the number of threads. */
+#include <math.h>
+
+#include "base/mem.h"
+#include "cpu/cpu_gemm.h"
+
+#define ROWS 4  /* rows of W dequantised together: each x is loaded once for all of them */
+#define LANES 8 /* partial sums of a dot product, so that the compiler can use vectors without changing the result */
+
+static float activate(int32_t act, float x) {
+  switch (act) {
+  case GA_ACT_SILU: return x / (1 + expf(-x));
+  case GA_ACT_GELU_TANH: return 0.5f * x * (1 + tanhf(0.797884561f /* sqrt(2/pi) */ * (x + 0.044715f * x * x * x)));
+  case GA_ACT_GELU_ERF: return 0.5f * x * (1 + erff(x * 0.707106781f /* sqrt(1/2) */));
+  default: return x;
+  }
+}
+
+void ga_cpu_gemm_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n, const float *t) {
+  int64_t at = row * d->y_stride + col;
+  const float *gate = io->gate, *residual = io->residual;
+  float *y = (float *)io->y + at;
+  for (int64_t i = 0; i < n; i++) {
+    float v = d->scale * t[i];
+    if (d->flags & GA_GEMM_BIAS) v += io->bias[col + i];
+    v = d->flags & GA_GEMM_GLU ? activate(d->act, gate[at + i]) * v : activate(d->act, v);
+    if (d->flags & GA_GEMM_RESIDUAL) v += residual[at + i];
+    y[i] = v;
+  }
+}
+
+typedef struct generic_job {
+  const ga_gemm_desc *desc;
+  const ga_gemm_io *io;
+  float *scratch; /* ROWS * k a thread */
+} generic_job;
+
+static void dot_rows(const float *x, const float *w, int64_t k, float *t) {
+  float sum[ROWS][LANES] = {{0}};
+  int64_t i = 0;
+  for (; i + LANES <= k; i += LANES)
+    for (int r = 0; r < ROWS; r++)
+      for (int l = 0; l < LANES; l++) sum[r][l] += x[i + l] * w[r * k + i + l];
+  for (; i < k; i++)
+    for (int r = 0; r < ROWS; r++) sum[r][0] += x[i] * w[r * k + i];
+  for (int r = 0; r < ROWS; r++)
+    t[r] = ((sum[r][0] + sum[r][4]) + (sum[r][2] + sum[r][6])) + ((sum[r][1] + sum[r][5]) + (sum[r][3] + sum[r][7]));
+}
+
+static void generic_slice(void *arg, int thread, int n_threads) {
+  const generic_job *job = arg;
+  const ga_gemm_desc *d = job->desc;
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
+  int64_t row_bytes = d->k / t->block_elems * t->block_bytes, begin, end;
+  float *w = job->scratch + thread * ROWS * d->k, dots[ROWS];
+  ga_pool_slice(d->n, ROWS, thread, n_threads, &begin, &end);
+  for (int64_t c = begin; c < end; c += ROWS) {
+    int64_t rows = end - c < ROWS ? end - c : ROWS;
+    for (int64_t r = 0; r < ROWS; r++) /* a short group repeats its last row and drops the result */
+      ga_cpu_dequantise((ga_dtype)d->w_dtype, (const uint8_t *)job->io->w + (c + (r < rows ? r : rows - 1)) * row_bytes, d->k,
+                        w + r * d->k);
+    for (int64_t m = 0; m < d->m; m++) {
+      dot_rows((const float *)job->io->x + m * d->x_stride, w, d->k, dots);
+      ga_cpu_gemm_epilogue(d, job->io, m, c, rows, dots);
+    }
+  }
+}
+
+uint64_t ga_cpu_gemm_generic_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
+  (void)kernel;
+  const ga_gemm_desc *d = desc;
+  uint64_t threads = caps->threads > 1 ? (uint64_t)caps->threads : 1, bytes;
+  return ga_mul_ok((uint64_t)d->k * ROWS * sizeof(float), threads, &bytes) ? bytes : UINT64_MAX;
+}
+
+ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)kernel;
+  generic_job job = {.desc = desc, .io = io, .scratch = workspace};
+  if (cpu_gemm_is_small(job.desc)) generic_slice(&job, 0, 1);
+  else ga_pool_run(cpu_pool(stream), generic_slice, &job);
+  return GA_OK;
+}

@@ -1,0 +1,20 @@
+/* Prefill with AMX: what the weight types plug into its scheduling. */
+#ifndef GA_CPU_AMX_GEMM_H
+#define GA_CPU_AMX_GEMM_H
+
+#include "cpu/cpu_gemm_x16.h"
+
+/* A tile of weights is 1 KiB: 16 pairs of k by 16 rows by 2 bf16, for 32 elements along k. */
+#define GA_AMX_TILE_BYTES 1024
+
+/* Widens a panel of 16 rows to bf16 tiles; k is padded with zeros to a multiple of 32. */
+typedef void (*ga_amx_widen)(const uint8_t *panel, int64_t k, uint8_t *tiles);
+
+typedef struct ga_amx_impl {
+  ga_amx_widen widen;
+} ga_amx_impl;
+
+GA_DECLARE_CPU(ga_cpu_gemm_amx);
+uint64_t ga_cpu_gemm_amx_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+
+#endif

@@ -1,0 +1,16 @@
+/* norm, rope, act, add, softmax, kv_store and sample for AVX2. */
+#include <string.h>
+
+#include "cpu/cpu_layer.h"
+#include "cpu/simd/simd_avx2.h"
+#include "cpu/simd/simd_math.h"
+
+#define ISA(name) name##_avx2
+
+#include "cpu/body/body_act.h"
+#include "cpu/body/body_kv_store.h"
+#include "cpu/body/body_norm.h"
+#include "cpu/body/body_rope.h"
+#include "cpu/body/body_softmax.h"
+
+#include "cpu/body/body_sample.h"

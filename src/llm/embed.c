@@ -1,0 +1,80 @@
+/* Sentence embeddings of encoder models: one pass, pooled, L2-normalised (arXiv 1908.10084). */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "model/forward.h"
+
+enum { POOL_MEAN = 1, POOL_CLS = 2, POOL_LAST = 3 }; /* GGUF key <arch>.pooling_type */
+
+static void pool(const ga_hparams *p, const float *x, int32_t n, float *out) {
+  double norm = 0;
+  for (int32_t c = 0; c < p->width; c++) {
+    double v = 0;
+    if (p->pooling == POOL_CLS)
+      v = (double)x[c];
+    else if (p->pooling == POOL_LAST)
+      v = (double)x[(int64_t)(n - 1) * p->width + c];
+    else
+      for (int32_t t = 0; t < n; t++) v += (double)x[(int64_t)t * p->width + c] / n;
+    out[c] = (float)v;
+    norm += v * v;
+  }
+  norm = norm > 0 ? 1 / sqrt(norm) : 0;
+  for (int32_t c = 0; c < p->width; c++) out[c] = (float)((double)out[c] * norm);
+}
+
+/* ids, positions, zeros (types), q_start[2] in one device buffer. */
+static ga_status run(ga_model *model, ga_forward *f, const int32_t *ids, int32_t n, int32_t *host, int32_t *device) {
+  for (int32_t i = 0; i < n; i++) {
+    host[i] = ids[i];
+    host[n + i] = i;
+    host[2 * n + i] = 0;
+  }
+  host[3 * n] = 0;
+  host[3 * n + 1] = n;
+  GA_TRY(ga_copy_to_device(model->ctx, device, host, ((size_t)n * 3 + 2) * sizeof(int32_t), NULL));
+  ga_step step = {.n_tokens = n,
+                  .n_seqs = 1,
+                  .max_q = n,
+                  .max_kv = n,
+                  .ids = device,
+                  .positions = device + n,
+                  .types = device + 2 * n,
+                  .q_start = device + 3 * n};
+  f->step = &step;
+  return fwd_run(f);
+}
+
+static ga_status embed(ga_model *model, ga_forward *f, const int32_t *ids, int32_t n, float *out) {
+  const size_t inputs = ((size_t)n * 3 + 2) * sizeof(int32_t),
+               rows = (size_t)n * (size_t)model->hparams.width * sizeof(float);
+  void *host = NULL, *device = NULL;
+  ga_status status = ga_mem_alloc(inputs + rows, "embedding", &host);
+  if (status == GA_OK) status = ga_buffer_alloc(model->ctx, inputs, &device);
+  float *x = (float *)host;
+  int32_t *ints = host ? (int32_t *)(x + rows / sizeof(float)) : NULL;
+  if (status == GA_OK) status = run(model, f, ids, n, ints, device);
+  if (status == GA_OK) status = ga_copy_to_host(model->ctx, x, f->x, rows, NULL);
+  if (status == GA_OK) pool(&model->hparams, x, n, out);
+  ga_buffer_free(model->ctx, device);
+  ga_mem_free(host);
+  return status;
+}
+
+ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out) {
+  GA_REQUIRE(model && ids && out, GA_ERR_ARG, "embed: model, ids or out is null");
+  GA_REQUIRE(model->info.is_encoder, GA_ERR_UNSUPPORTED,
+             "embed: %s generates text; embeddings need an encoder such as bert", model->info.arch);
+  GA_REQUIRE(n >= 1 && n <= model->hparams.context, GA_ERR_SHAPE, "embed: %d tokens; this model takes 1 to %d", n,
+             model->hparams.context);
+  for (int32_t i = 0; i < n; i++)
+    GA_REQUIRE(ids[i] >= 0 && ids[i] < model->hparams.vocab, GA_ERR_ARG, "embed: id %d at %d; must be 0 to %d", ids[i],
+               i, model->hparams.vocab - 1);
+  ga_forward f;
+  GA_TRY(fwd_create(model, n, 0, &f));
+  ga_status status = embed(model, &f, ids, n, out);
+  fwd_destroy(&f);
+  return status;
+}

@@ -1,0 +1,275 @@
+#include "llm/session.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* --- making and freeing --- */
+
+static ga_status create_kv(ga_session *s, ga_dtype dtype) {
+  const ga_hparams *p = &s->model->hparams;
+  void *list;
+  s->n_pages = (int32_t)ga_div_up(s->context, SESSION_PAGE_TOKENS);
+  s->kv = (ga_kv_cache){
+      .dtype = dtype, .page_size = SESSION_PAGE_TOKENS, .n_slots = (int64_t)s->n_pages * SESSION_PAGE_TOKENS};
+  uint64_t k_bytes, v_bytes;
+  GA_TRY(ga_dtype_bytes(dtype, s->kv.n_slots * p->n_kv_heads * p->head_dim, &k_bytes));
+  GA_TRY(ga_dtype_bytes(dtype, s->kv.n_slots * p->n_kv_heads * p->v_dim, &v_bytes));
+  GA_TRY(ga_mem_zalloc((size_t)p->n_layers * 2, sizeof(void *), "kv cache", &list));
+  s->kv.k = list;
+  s->kv.v = s->kv.k + p->n_layers;
+  for (int il = 0; il < p->n_layers; il++) {
+    ga_status status = ga_buffer_alloc(s->model->ctx, k_bytes, &s->kv.k[il]);
+    if (status == GA_OK) status = ga_buffer_alloc(s->model->ctx, v_bytes, &s->kv.v[il]);
+    if (status != GA_OK)
+      return ga_fail_in(status, "kv cache of %d tokens (%llu bytes a layer, %d layers)", s->context,
+                        (unsigned long long)(k_bytes + v_bytes), p->n_layers);
+  }
+  return GA_OK;
+}
+
+static ga_status create_inputs(ga_session *s) {
+  session_inputs *in = &s->inputs;
+  const size_t b = (size_t)s->batch;
+  in->ids = 0;
+  in->positions = b;
+  in->slots = 2 * b;
+  in->q_start = 3 * b;
+  in->kv_len = 3 * b + 2;
+  in->table = 3 * b + 3;
+  in->count = in->table + (size_t)s->n_pages;
+  void *p;
+  GA_TRY(ga_mem_zalloc(in->count, sizeof(int32_t), "session inputs", &p));
+  in->host = p;
+  for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
+  GA_TRY(ga_buffer_alloc(s->model->ctx, in->count * sizeof(int32_t), &p));
+  in->device = p;
+  return GA_OK;
+}
+
+static ga_status read_options(ga_session *s, const ga_session_options *o, ga_dtype *kv_dtype) {
+  const ga_hparams *p = &s->model->hparams;
+  s->context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096);
+  s->batch = o && o->batch ? o->batch : 512;
+  *kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16;
+  GA_REQUIRE(s->context >= 1 && s->context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
+             s->context, p->context);
+  GA_REQUIRE(s->batch >= 1 && s->batch <= 4096, GA_ERR_ARG, "session: batch %d; must be 1 to 4096", s->batch);
+  GA_REQUIRE(*kv_dtype == GA_F16 || *kv_dtype == GA_F32 || *kv_dtype == GA_BF16 || *kv_dtype == GA_Q8_0 ||
+                 *kv_dtype == GA_Q4_0,
+             GA_ERR_DTYPE, "session: kv cache of %s; allowed: f16, f32, bf16, q8_0, q4_0", ga_dtype_name(*kv_dtype));
+  if (s->batch > s->context) s->batch = s->context;
+  return GA_OK;
+}
+
+static ga_status create(ga_session *s, const ga_session_options *options) {
+  ga_dtype kv_dtype;
+  void *p;
+  GA_TRY(read_options(s, options, &kv_dtype));
+  GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
+  s->tokens = p;
+  GA_TRY(create_kv(s, kv_dtype));
+  GA_TRY(create_inputs(s));
+  int64_t rows = (int64_t)(SESSION_LOGITS_BYTES / sizeof(float)) / s->model->hparams.vocab;
+  rows = ga_max_i64(1, ga_min_i64(rows, s->batch));
+  GA_TRY(fwd_create(s->model, s->batch, (int32_t)rows, &s->forward));
+  s->forward.kv = &s->kv;
+  return GA_OK;
+}
+
+ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {
+  GA_REQUIRE(model && out, GA_ERR_ARG, "session: model or out is null");
+  *out = NULL;
+  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG,
+             "session options: use GA_SESSION_OPTIONS_INIT");
+  GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only",
+             model->info.arch);
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_session), "session", &p));
+  ga_session *s = p;
+  s->model = model;
+  ga_status status = create(s, options);
+  if (status != GA_OK) {
+    ga_session_free(s);
+    return status;
+  }
+  *out = s;
+  return GA_OK;
+}
+
+void ga_session_free(ga_session *s) {
+  if (!s) return;
+  ga_ctx *ctx = s->model->ctx;
+  fwd_destroy(&s->forward);
+  for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
+    ga_buffer_free(ctx, s->kv.k[il]);
+    ga_buffer_free(ctx, s->kv.v[il]);
+  }
+  ga_mem_free(s->kv.k);
+  ga_buffer_free(ctx, s->inputs.device);
+  ga_mem_free(s->inputs.host);
+  ga_mem_free(s->tokens);
+  ga_mem_free(s);
+}
+
+int32_t ga_session_length(const ga_session *s) {
+  return s->length;
+}
+int32_t ga_session_context(const ga_session *s) {
+  return s->context;
+}
+
+uint64_t ga_session_kv_bytes(const ga_session *s) {
+  const ga_hparams *p = &s->model->hparams;
+  const ga_dtype_traits *t = ga_dtype_info(s->kv.dtype);
+  const uint64_t values = (uint64_t)s->kv.n_slots * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim);
+  return values / (uint64_t)t->block_elems * (uint64_t)t->block_bytes * (uint64_t)p->n_layers;
+}
+
+ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
+  GA_REQUIRE(n_tokens >= 0 && n_tokens <= s->length, GA_ERR_ARG, "rewind to %d; the session holds %d tokens", n_tokens,
+             s->length);
+  s->length = n_tokens;
+  return GA_OK;
+}
+
+/* --- steps --- */
+
+static ga_status upload_inputs(ga_session *s, const int32_t *ids, int32_t at, int32_t n, ga_step *step) {
+  session_inputs *in = &s->inputs;
+  for (int32_t i = 0; i < n; i++) {
+    in->host[in->ids + (size_t)i] = ids[i];
+    in->host[in->positions + (size_t)i] = at + i;
+    in->host[in->slots + (size_t)i] = at + i;
+  }
+  in->host[in->q_start] = 0;
+  in->host[in->q_start + 1] = n;
+  in->host[in->kv_len] = at + n;
+  GA_TRY(ga_copy_to_device(s->model->ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
+  *step = (ga_step){.n_tokens = n,
+                    .n_seqs = 1,
+                    .max_q = n,
+                    .max_kv = at + n,
+                    .ids = in->device + in->ids,
+                    .positions = in->device + in->positions,
+                    .slots = in->device + in->slots,
+                    .q_start = in->device + in->q_start,
+                    .kv_len = in->device + in->kv_len,
+                    .page_table = in->device + in->table,
+                    .page_stride = s->n_pages};
+  return GA_OK;
+}
+
+/* Hands rows [first, n) of the step's logits to `row`, some at a time. The first block is computed by fwd_run. */
+static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32_t base, float *host,
+                              session_row_fn row, void *user) {
+  const size_t vocab = (size_t)s->model->hparams.vocab;
+  for (int32_t at = first; at < step->n_tokens; at += step->n_out) {
+    if (at > first) {
+      step->out_begin = at;
+      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, s->forward.max_out);
+      GA_TRY(fwd_logits(&s->forward));
+    }
+    GA_TRY(ga_copy_to_host(s->model->ctx, host, s->forward.logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
+    for (int32_t i = 0; i < step->n_out; i++) GA_TRY(row(user, base + at + i, host + (size_t)i * vocab));
+  }
+  return GA_OK;
+}
+
+/* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
+static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base,
+                           float *host, session_row_fn row, void *user) {
+  ga_step step;
+  GA_TRY(upload_inputs(s, ids, at, n, &step));
+  step.out_begin = first;
+  step.n_out = (int32_t)ga_min_i64(n - first, s->forward.max_out);
+  s->forward.step = &step;
+  GA_TRY(fwd_run(&s->forward));
+  return row ? deliver_rows(s, &step, first, base, host, row, user) : GA_OK;
+}
+
+static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
+  GA_REQUIRE(s && ids && n >= 1, GA_ERR_ARG, "eval: session or ids is null, or n is %d; must be at least 1", n);
+  GA_REQUIRE(n <= s->context - s->length, GA_ERR_SHAPE, "context is full: %d tokens held, %d more do not fit in %d",
+             s->length, n, s->context);
+  for (int32_t i = 0; i < n; i++)
+    GA_REQUIRE(ids[i] >= 0 && ids[i] < s->model->hparams.vocab, GA_ERR_ARG, "eval: id %d at %d; must be 0 to %d",
+               ids[i], i, s->model->hparams.vocab - 1);
+  return GA_OK;
+}
+
+ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, int32_t n_rows, bool keep_last,
+                         session_row_fn row, void *user, ga_progress_fn progress, void *progress_user) {
+  GA_TRY(check_ids(s, ids, n));
+  void *host = NULL;
+  if (!keep_last && n_rows)
+    GA_TRY(ga_mem_alloc((size_t)s->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), "logits", &host));
+  ga_status status = GA_OK;
+  for (int32_t done = 0; done < n && status == GA_OK;) {
+    int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
+    int32_t first = (int32_t)ga_min_i64(chunk, ga_max_i64(0, n - n_rows - done));
+    status = run_chunk(s, ids + done, s->length + done, chunk, first, done, host, keep_last ? NULL : row, user);
+    done += chunk;
+    if (status == GA_OK && progress && progress(progress_user, (uint64_t)done, (uint64_t)n))
+      status = ga_fail(GA_ERR_CANCELLED, "the prompt was stopped after %d of %d tokens", done, n);
+  }
+  ga_mem_free(host);
+  GA_TRY(status);
+  memcpy(s->tokens + s->length, ids, (size_t)n * sizeof(int32_t));
+  s->length += n;
+  return GA_OK;
+}
+
+/* --- public evaluation --- */
+
+typedef struct copy_rows {
+  float *logits;
+  int32_t first;
+  size_t vocab;
+} copy_rows;
+
+static ga_status copy_row(void *user, int32_t row, const float *logits) {
+  copy_rows *c = user;
+  memcpy(c->logits + (size_t)(row - c->first) * c->vocab, logits, c->vocab * sizeof(float));
+  return GA_OK;
+}
+
+ga_status ga_session_eval(ga_session *s, const int32_t *ids, int32_t n, float *logits, int32_t n_logits,
+                          ga_progress_fn progress, void *user) {
+  GA_REQUIRE(n_logits >= 0 && n_logits <= n && (logits || !n_logits), GA_ERR_ARG,
+             "eval: %d rows of logits for %d tokens%s", n_logits, n, logits ? "" : ", but logits is null");
+  GA_REQUIRE(s, GA_ERR_ARG, "eval: session is null");
+  copy_rows c = {.logits = logits, .first = n - n_logits, .vocab = (size_t)s->model->hparams.vocab};
+  return session_append(s, ids, n, n_logits, false, copy_row, &c, progress, user);
+}
+
+typedef struct score_rows {
+  const int32_t *ids;
+  double *logprobs;
+  int32_t first, n;
+  size_t vocab;
+} score_rows;
+
+/* log softmax at one id: x[id] - log sum exp x, in double. */
+static double logprob_of(const float *x, size_t n, int32_t id) {
+  float most = x[0];
+  for (size_t i = 1; i < n; i++) most = x[i] > most ? x[i] : most;
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += (double)expf(x[i] - most);
+  return (double)x[id] - (double)most - log(sum);
+}
+
+static ga_status score_row(void *user, int32_t row, const float *logits) {
+  score_rows *c = user;
+  if (row + 1 < c->n) c->logprobs[row - c->first] = logprob_of(logits, c->vocab, c->ids[row + 1]);
+  return GA_OK;
+}
+
+ga_status ga_session_score(ga_session *s, const int32_t *ids, int32_t n, int32_t first, double *logprobs) {
+  GA_REQUIRE(s && logprobs && first >= 0 && first < n, GA_ERR_ARG, "score: first is %d of %d ids, or a pointer is null",
+             first, n);
+  score_rows c = {.ids = ids, .logprobs = logprobs, .first = first, .n = n, .vocab = (size_t)s->model->hparams.vocab};
+  return session_append(s, ids, n, n - first, false, score_row, &c, NULL, NULL);
+}

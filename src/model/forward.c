@@ -1,0 +1,216 @@
+#include "model/forward.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+
+static ga_status alloc_rows(ga_forward *f, int64_t rows, int64_t width, float **out) {
+  void *p;
+  GA_TRY(ga_buffer_alloc(f->ctx, (size_t)rows * (size_t)width * sizeof(float), &p));
+  *out = p;
+  return GA_OK;
+}
+
+static ga_status alloc_all(ga_forward *f) {
+  const ga_hparams *p = &f->model->hparams;
+  const int64_t t = f->max_tokens, q = (int64_t)p->n_heads * p->head_dim, k = (int64_t)p->n_kv_heads * p->head_dim;
+  const int64_t v = (int64_t)p->n_kv_heads * p->v_dim;
+  GA_TRY(alloc_rows(f, t, p->width, &f->x));
+  GA_TRY(alloc_rows(f, t, p->width, &f->h));
+  GA_TRY(alloc_rows(f, t, p->arch == GA_MODEL_gpt2 ? q + k + v : q, &f->q));
+  if (p->arch != GA_MODEL_gpt2) {
+    GA_TRY(alloc_rows(f, t, k, &f->k));
+    GA_TRY(alloc_rows(f, t, v, &f->v));
+  }
+  GA_TRY(alloc_rows(f, t, (int64_t)p->n_heads * p->v_dim, &f->o));
+  GA_TRY(alloc_rows(f, t, p->ff_width, &f->gate));
+  GA_TRY(alloc_rows(f, t, p->ff_width, &f->up));
+  if (f->max_out) GA_TRY(alloc_rows(f, f->max_out, p->vocab, &f->logits));
+  return GA_OK;
+}
+
+ga_status fwd_create(ga_model *model, int32_t max_tokens, int32_t max_out, ga_forward *out) {
+  *out = (ga_forward){.model = model, .ctx = model->ctx, .max_tokens = max_tokens, .max_out = max_out};
+  ga_status status = alloc_all(out);
+  if (status != GA_OK) fwd_destroy(out);
+  return status;
+}
+
+void fwd_destroy(ga_forward *f) {
+  if (!f->ctx) return;
+  float *k = f->model->hparams.arch == GA_MODEL_gpt2 ? NULL : f->k, *v = k ? f->v : NULL;
+  float *all[] = {f->x, f->h, f->q, k, v, f->o, f->gate, f->up, f->logits};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(f->ctx, all[i]);
+  *f = (ga_forward){0};
+}
+
+ga_status fwd_run(ga_forward *f) {
+  static ga_status (*const archs[])(ga_forward *) = {
+#define X(name) ga_arch_##name,
+      GA_MODEL_ARCHS(X)
+#undef X
+  };
+  return archs[f->model->hparams.arch](f);
+}
+
+ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, float scale, float *y) {
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = f->step->n_tokens;
+  d.vocab = table->rows;
+  d.width = table->cols;
+  d.w_dtype = (int32_t)table->dtype;
+  d.scale = scale;
+  return ga_embed(f->ctx, &d, &(ga_embed_io){.ids = ids, .table = table->data, .y = y}, NULL);
+}
+
+static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, int64_t stride, const float *x,
+                      ga_vector weight, ga_vector bias, float *y) {
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  d.kind = kind;
+  d.rows = rows;
+  d.width = width;
+  d.x_stride = stride;
+  d.y_stride = stride;
+  d.eps = f->model->hparams.norm_eps;
+  return ga_norm(f->ctx, &d, &(ga_norm_io){.x = x, .y = y, .weight = weight, .bias = bias}, NULL);
+}
+
+ga_status fwd_rms(ga_forward *f, const float *x, ga_vector weight, float *y) {
+  const int64_t width = f->model->hparams.width;
+  return norm(f, GA_NORM_RMS, f->step->n_tokens, width, width, x, weight, NULL, y);
+}
+
+ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector weight, ga_vector bias, float *y) {
+  const int64_t width = f->model->hparams.width;
+  return norm(f, GA_NORM_LAYER, f->step->n_tokens, width, width, x, weight, bias, y);
+}
+
+ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int64_t stride, ga_vector weight) {
+  const int64_t dim = f->model->hparams.head_dim;
+  GA_REQUIRE(stride == heads * dim, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
+  return norm(f, GA_NORM_RMS, (int64_t)f->step->n_tokens * heads, dim, dim, x, weight, NULL, x);
+}
+
+static ga_status linear(ga_forward *f, int64_t m, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y) {
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.m = m;
+  d.n = w->rows;
+  d.k = w->cols;
+  d.w_dtype = (int32_t)w->dtype;
+  d.w_layout = (int32_t)w->layout;
+  ga_gemm_io io = {.x = x, .w = w->data, .y = y};
+  if (e) {
+    d.act = e->act;
+    d.flags = (e->bias ? GA_GEMM_BIAS : 0u) | (e->gate ? GA_GEMM_GLU : 0u) | (e->residual ? GA_GEMM_RESIDUAL : 0u);
+    io.bias = e->bias;
+    io.gate = e->gate;
+    io.residual = e->residual;
+  }
+  return ga_gemm(f->ctx, &d, &io, NULL);
+}
+
+ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y) {
+  return linear(f, f->step->n_tokens, x, w, e, y);
+}
+
+ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out) {
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = f->step->n_tokens;
+  d.width = f->model->hparams.width;
+  return ga_add(f->ctx, &d, &(ga_add_io){.x = x, .b = y, .y = out}, NULL);
+}
+
+ga_status fwd_rope(ga_forward *f, bool local) {
+  const ga_hparams *p = &f->model->hparams;
+  ga_rope_desc d = GA_ROPE_DESC_INIT;
+  d.tokens = f->step->n_tokens;
+  d.head_dim = p->head_dim;
+  d.rot_dim = p->rot_dim;
+  d.pairs = p->rope_pairs;
+  d.magnitude = local ? f->model->rope_magnitude_local : f->model->rope_magnitude;
+  ga_rope_io io = {.positions = f->step->positions,
+                   .inv_freq = local ? f->model->rope_freq_local : f->model->rope_freq};
+  d.heads = p->n_heads;
+  d.x_stride = f->q_stride;
+  io.x = f->q;
+  GA_TRY(ga_rope(f->ctx, &d, &io, NULL));
+  d.heads = p->n_kv_heads;
+  d.x_stride = f->kv_stride;
+  io.x = f->k;
+  return ga_rope(f->ctx, &d, &io, NULL);
+}
+
+static ga_status store_kv(ga_forward *f, int il) {
+  const ga_hparams *p = &f->model->hparams;
+  ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
+  d.tokens = f->step->n_tokens;
+  d.slots = f->kv->n_slots;
+  d.k_stride = f->kv_stride;
+  d.v_stride = f->kv_stride == (int64_t)p->n_kv_heads * p->head_dim ? 0 : f->kv_stride;
+  d.heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.kv_dtype = (int32_t)f->kv->dtype;
+  ga_kv_store_io io = {.k = f->k, .v = f->v, .slot = f->step->slots, .k_cache = f->kv->k[il], .v_cache = f->kv->v[il]};
+  return ga_kv_store(f->ctx, &d, &io, NULL);
+}
+
+/* Lengths are rounded up so that the plans of a growing sequence stay few; the exact ones are in kv_len. */
+static int64_t rounded(int64_t n) {
+  return (int64_t)ga_round_up((size_t)n, 1024);
+}
+
+ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
+  const ga_hparams *p = &f->model->hparams;
+  GA_TRY(store_kv(f, il));
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = f->step->n_seqs;
+  d.max_q = f->step->max_q;
+  d.max_kv = rounded(f->step->max_kv);
+  d.q_heads = p->n_heads;
+  d.kv_heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.kv_dtype = (int32_t)f->kv->dtype;
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED;
+  d.window = window;
+  d.page_size = f->kv->page_size;
+  d.scale = p->attn_scale;
+  ga_attn_io io = {.q = f->q,
+                   .k = f->kv->k[il],
+                   .v = f->kv->v[il],
+                   .o = f->o,
+                   .q_start = f->step->q_start,
+                   .kv_len = f->step->kv_len,
+                   .page_table = f->step->page_table,
+                   .page_table_stride = f->step->page_stride};
+  io.q_stride = (ga_attn_strides){.token = f->q_stride, .head = p->head_dim};
+  return ga_attn(f->ctx, &d, &io, NULL);
+}
+
+ga_status fwd_attention_bidirectional(ga_forward *f) {
+  const ga_hparams *p = &f->model->hparams;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = f->step->n_seqs;
+  d.max_q = f->step->max_q;
+  d.max_kv = f->step->max_q;
+  d.q_heads = p->n_heads;
+  d.kv_heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.flags = GA_ATTN_VARLEN;
+  d.scale = p->attn_scale;
+  ga_attn_io io = {
+      .q = f->q, .k = f->k, .v = f->v, .o = f->o, .q_start = f->step->q_start, .kv_start = f->step->q_start};
+  return ga_attn(f->ctx, &d, &io, NULL);
+}
+
+ga_status fwd_logits(ga_forward *f) {
+  const ga_model *m = f->model;
+  const int64_t width = m->hparams.width;
+  if (!f->step->n_out) return GA_OK;
+  GA_REQUIRE(f->step->n_out <= f->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", f->step->n_out,
+             f->max_out);
+  GA_TRY(norm(f, m->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, f->step->n_out, width, width,
+              f->x + f->step->out_begin * width, m->output_norm, m->output_norm_b, f->h));
+  return linear(f, f->step->n_out, f->h, &m->output, NULL, f->logits);
+}

@@ -1,0 +1,88 @@
+/* One step of a model: the vocabulary that the architecture files are written in.
+ *
+ * Shapes in comments: T tokens of the step, d width, Hq and Hkv heads, D head_dim, F ff_width, V vocabulary.
+ * Activations are f32 rows on the device. Everything is enqueued on the context's stream. */
+#ifndef GA_MODEL_FORWARD_H
+#define GA_MODEL_FORWARD_H
+
+#include "model/model.h"
+
+/* Tokens of one step, possibly of several sequences, packed one after the other. Arrays are on the device. */
+typedef struct ga_step {
+  int32_t n_tokens, n_seqs;
+  int32_t max_q, max_kv;     /* longest new part and longest total of a sequence */
+  const int32_t *ids;        /* [T] */
+  const int32_t *positions;  /* [T] */
+  const int32_t *types;      /* [T] all 0: token types of encoders; else NULL */
+  const int32_t *slots;      /* [T] where K and V go */
+  const int32_t *q_start;    /* [n_seqs + 1] */
+  const int32_t *kv_len;     /* [n_seqs] after this step */
+  const int32_t *page_table; /* [n_seqs, page_stride] */
+  int64_t page_stride;
+  int32_t out_begin, n_out; /* rows whose logits are wanted: [out_begin, out_begin + n_out) */
+} ga_step;
+
+/* KV cache of all layers: [pages, page_size, Hkv, D] each. */
+typedef struct ga_kv_cache {
+  void **k, **v; /* [n_layers] device memory */
+  ga_dtype dtype;
+  int32_t page_size;
+  int64_t n_slots; /* pages * page_size */
+} ga_kv_cache;
+
+/* Buffers for up to max_tokens tokens a step. */
+typedef struct ga_forward {
+  const ga_model *model;
+  ga_ctx *ctx;
+  const ga_step *step;
+  const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
+  int32_t max_tokens, max_out;
+  float *x, *h;                /* [T, d] residual stream and its normalised copy */
+  float *q, *k, *v;            /* [T, Hq D] [T, Hkv D] [T, Hkv Dv], or one fused block at q */
+  float *o;                    /* [T, Hq Dv] */
+  float *gate, *up;            /* [T, F] */
+  float *logits;               /* [max_out, V] */
+  int64_t q_stride, kv_stride; /* elements between tokens of q, and of k and v */
+} ga_forward;
+
+/* Allocates the buffers; release with fwd_destroy. */
+GA_NODISCARD ga_status fwd_create(ga_model *model, int32_t max_tokens, int32_t max_out, ga_forward *out);
+void fwd_destroy(ga_forward *f);
+
+/* The architectures, one file each. Encoders leave [T, d] in f->x; the others [n_out, V] in f->logits. */
+#define X(name) GA_NODISCARD ga_status ga_arch_##name(ga_forward *f);
+GA_MODEL_ARCHS(X)
+#undef X
+/* Runs the architecture of f->model on f->step. */
+GA_NODISCARD ga_status fwd_run(ga_forward *f);
+
+/* --- words of the architecture files --- */
+
+/* What a linear layer does besides y = W x. */
+typedef struct fwd_epilogue {
+  ga_vector bias;
+  int32_t act;           /* ga_act_kind */
+  const float *gate;     /* y = act(gate) * y, rows as y */
+  const float *residual; /* y += residual, rows as y */
+} fwd_epilogue;
+
+GA_NODISCARD ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, float scale, float *y);
+/* y [rows, width] = RMS norm (bias NULL and rms) or layer norm of x. */
+GA_NODISCARD ga_status fwd_rms(ga_forward *f, const float *x, ga_vector weight, float *y);
+GA_NODISCARD ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector weight, ga_vector bias, float *y);
+/* RMS norm of each head by itself, in place. */
+GA_NODISCARD ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int64_t stride, ga_vector weight);
+/* y [T, rows of w], stride y_stride (0 = contiguous) */
+GA_NODISCARD ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y);
+/* x = x + y [T, d] */
+GA_NODISCARD ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out);
+/* Rotates q and k; local layers have their own frequencies. */
+GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);
+/* Stores k and v into the cache of layer il, then o = attention(q, cache). window 0 = none. */
+GA_NODISCARD ga_status fwd_attention(ga_forward *f, int il, int32_t window);
+/* o = attention(q, k, v) among the step's own tokens, both directions. */
+GA_NODISCARD ga_status fwd_attention_bidirectional(ga_forward *f);
+/* logits [n_out, V] = output * norm(x[out rows]). May be called again for other rows of the same step. */
+GA_NODISCARD ga_status fwd_logits(ga_forward *f);
+
+#endif

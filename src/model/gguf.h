@@ -1,0 +1,32 @@
+/* GGUF v2 and v3, as the reader and the writer share it. Specification: ggml, docs/gguf.md.
+ *
+ *   "GGUF" u32 version, i64 tensors, i64 keys
+ *   keys    x { text key; u32 type; value }                 text = u64 bytes, then the bytes without NUL
+ *   tensors x { text name; u32 n_dims; i64 ne[n_dims] fastest first; u32 type; u64 offset }
+ *   zeros to a multiple of the alignment, then the data: each tensor at its offset, padded to the alignment
+ *
+ * All little-endian; nothing before the data is aligned. */
+#ifndef GA_MODEL_GGUF_H
+#define GA_MODEL_GGUF_H
+
+#include "ga/model_file.h"
+
+#define GA_GGUF_MAGIC              "GGUF"
+#define GA_GGUF_ALIGNMENT          32    /* when general.alignment is absent */
+#define GA_GGUF_LEAST_ALIGNMENT    8     /* the specification wants a multiple of 8: f64 stays aligned */
+#define GA_GGUF_MOST_ALIGNMENT     65536 /* the largest page size in use */
+#define GA_GGUF_MOST_NAME_BYTES    63    /* ggml keeps names in 64 bytes with their NUL */
+#define GA_GGUF_LEAST_KEY_BYTES    13    /* length, one byte, type, no value: what a key takes at least */
+#define GA_GGUF_LEAST_TENSOR_BYTES 33    /* length, one byte, n_dims, one ne, type, offset */
+
+/* Value types in a file are ga_meta_type - 1. */
+#define GA_GGUF_VALUE_TYPES 13
+
+/* Number of an element type in a file, -1 when GGUF has none for it. */
+int32_t ga_gguf_type_of(ga_dtype dtype);
+/* GA_DTYPE_NONE for what GGUF or GA does not have. */
+ga_dtype ga_gguf_dtype(uint32_t type);
+/* "IQ2_XXS" for a type that GGUF has and GA has not; "unknown" for what GGUF does not have either. */
+const char *ga_gguf_type_name(uint32_t type);
+
+#endif

@@ -1,0 +1,102 @@
+#include "model/model.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
+static ga_status load_template(ga_model *model) {
+  ga_text source;
+  if (!ga_model_file_meta(model->file, "tokenizer.chat_template")) return GA_OK;
+  GA_TRY(ga_model_file_text(model->file, "tokenizer.chat_template", &source));
+  ga_status status = ga_template_compile(source.data, source.bytes, &model->chat_template);
+  if (status == GA_ERR_NOMEM) return status;
+  if (status != GA_OK) (void)snprintf(model->template_error, sizeof model->template_error, "%s", ga_error_text());
+  return GA_OK;
+}
+
+static ga_status load_tokenizer(ga_model *model) {
+  if (!ga_model_file_meta(model->file, "tokenizer.ggml.model") &&
+      !ga_model_file_side_path(model->file, "tokenizer.json"))
+    return GA_OK;
+  GA_TRY(ga_tokenizer_from_model(model->file, &model->tokenizer));
+  GA_REQUIRE(ga_tokenizer_size(model->tokenizer) <= (size_t)model->hparams.vocab, GA_ERR_FORMAT,
+             "tokenizer has %zu tokens, the embedding %d rows", ga_tokenizer_size(model->tokenizer),
+             model->hparams.vocab);
+  return GA_OK;
+}
+
+static ga_status fill_info(ga_model *model) {
+  const ga_hparams *p = &model->hparams;
+  ga_model_info *info = &model->info;
+  ga_text name;
+  GA_TRY(ga_model_file_text_or(model->file, "general.name", "", &name));
+  info->arch = ga_model_arch_name(p->arch);
+  (void)snprintf(info->name, sizeof info->name, "%.*s", name.bytes < 95 ? (int)name.bytes : 95, name.data);
+  info->n_layers = p->n_layers;
+  info->width = p->width;
+  info->ff_width = p->ff_width;
+  info->n_heads = p->n_heads;
+  info->n_kv_heads = p->n_kv_heads;
+  info->head_dim = p->head_dim;
+  info->vocab = p->vocab;
+  info->context = p->context;
+  info->window = p->window;
+  info->is_encoder = p->arch == GA_MODEL_bert;
+  info->kv_token_bytes =
+      info->is_encoder ? 0 : (uint64_t)p->n_layers * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim) * 2;
+  return GA_OK;
+}
+
+static ga_status load(ga_model *model, const char *path, const ga_model_options *options) {
+  GA_TRY(ga_model_file_open(path, &model->file));
+  GA_TRY(ga_hparams_read(model->file, &model->hparams));
+  GA_TRY(fill_info(model));
+  GA_TRY(load_tokenizer(model));
+  GA_TRY(load_template(model));
+  return ga_weights_load(model, options);
+}
+
+ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out) {
+  GA_REQUIRE(ctx && path && out, GA_ERR_ARG, "model: ctx, path or out is null");
+  *out = NULL;
+  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG,
+             "model options: use GA_MODEL_OPTIONS_INIT");
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
+  ga_model *model = p;
+  model->ctx = ctx;
+  ga_status status = load(model, path, options);
+  if (status != GA_OK) {
+    ga_model_free(model);
+    return ga_fail_in(status, "%s", path);
+  }
+  *out = model;
+  return GA_OK;
+}
+
+void ga_model_free(ga_model *model) {
+  if (!model) return;
+  for (size_t i = 0; i < model->n_buffers; i++) ga_buffer_free(model->ctx, model->buffers[i]);
+  ga_mem_free(model->buffers);
+  ga_mem_free(model->layers);
+  ga_template_destroy(model->chat_template);
+  ga_tokenizer_destroy(model->tokenizer);
+  ga_model_file_close(model->file);
+  ga_mem_free(model);
+}
+
+const ga_model_info *ga_model_get_info(const ga_model *model) {
+  return &model->info;
+}
+const ga_tokenizer *ga_model_tokenizer(const ga_model *model) {
+  return model->tokenizer;
+}
+const ga_template *ga_model_template(const ga_model *model) {
+  return model->chat_template;
+}
+const char *ga_model_template_error(const ga_model *model) {
+  return model->template_error;
+}

@@ -1,0 +1,83 @@
+/* A model on a device: hyper-parameters, weights, and the buffers of one forward step. */
+#ifndef GA_MODEL_MODEL_H
+#define GA_MODEL_MODEL_H
+
+#include "core/ctx.h"
+#include "ga/llm.h"
+
+/* Architectures: name in the file, forward function in src/model/arch_<name>.c. */
+#define GA_MODEL_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(gpt2) X(bert)
+
+typedef enum ga_model_arch {
+#define X(name) GA_MODEL_##name,
+  GA_MODEL_ARCHS(X)
+#undef X
+      GA_MODEL_ARCH_COUNT
+} ga_model_arch;
+
+typedef struct ga_hparams {
+  ga_model_arch arch;
+  int32_t n_layers, width, ff_width, vocab, context;
+  int32_t n_heads, n_kv_heads, head_dim, v_dim;
+  int32_t rot_dim, rope_pairs; /* ga_rope_pairs */
+  int32_t window;              /* 0 = none: sliding window of local layers */
+  int32_t global_every;        /* with a window: layer il is global when (il + 1) % global_every == 0 */
+  int32_t pooling;             /* 1 mean, 2 cls, 3 last (bert) */
+  float norm_eps, embed_scale, attn_scale;
+  double rope_base, rope_base_local;
+} ga_hparams;
+
+/* [rows, cols] on the device: y = W x with one row per output. data NULL = the model does not have it. */
+typedef struct ga_matrix {
+  const void *data;
+  int64_t rows, cols;
+  ga_dtype dtype;
+  ga_layout layout;
+} ga_matrix;
+
+/* f32 on the device; NULL = the model does not have it. */
+typedef const float *ga_vector;
+
+typedef struct ga_layer {
+  ga_vector attn_norm, attn_norm_b, q_norm, k_norm, post_attn_norm, post_attn_norm_b;
+  ga_vector q_b, k_b, v_b, qkv_b, o_b;
+  ga_vector ffn_norm, ffn_norm_b, post_ffn_norm, post_ffn_norm_b, gate_b, up_b, down_b;
+  ga_matrix q, k, v, qkv, o, gate, up, down;
+} ga_layer;
+
+struct ga_model {
+  ga_ctx *ctx;
+  ga_model_file *file;
+  ga_hparams hparams;
+  ga_model_info info;
+  ga_tokenizer *tokenizer;
+  ga_template *chat_template;
+  char template_error[256];
+
+  ga_matrix token_embd;               /* native layout: rows are looked up */
+  ga_matrix position_embd, type_embd; /* native, f32: gpt2, bert */
+  ga_vector embd_norm, embd_norm_b;   /* bert */
+  ga_vector output_norm, output_norm_b;
+  ga_matrix output;       /* head; a packed view of token_embd when tied */
+  ga_vector rope_factors; /* host memory, [rot_dim / 2] or NULL */
+  ga_layer *layers;
+
+  const float *rope_freq, *rope_freq_local; /* device, [rot_dim / 2] */
+  float rope_magnitude, rope_magnitude_local;
+
+  void **buffers; /* device memory owned by the model */
+  size_t n_buffers, buffers_capacity;
+};
+
+/* Reads and checks the hyper-parameters of an open file. */
+GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
+/* Frequencies for rotary embedding; factors as in ga_rope_params, or NULL. */
+GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
+                                       float *inv_freq, float *magnitude);
+/* Loads every weight that the architecture has onto the device of model->ctx. */
+GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
+/* Device memory that the model owns from now on. */
+GA_NODISCARD ga_status ga_model_own(ga_model *model, size_t bytes, void **out);
+const char *ga_model_arch_name(ga_model_arch arch);
+
+#endif

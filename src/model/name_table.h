@@ -1,0 +1,26 @@
+/* Names to indices: an open-addressing hash table in an arena, filled once, then read only. */
+#ifndef GA_MODEL_NAME_TABLE_H
+#define GA_MODEL_NAME_TABLE_H
+
+#include "base/mem.h"
+
+typedef struct ga_name_slot {
+  uint64_t hash;
+  const char *name; /* NULL: free */
+  uint32_t index;
+} ga_name_slot;
+
+typedef struct ga_name_table {
+  ga_name_slot *slots;
+  uint64_t mask; /* slots - 1 */
+} ga_name_table;
+
+/* Room for `capacity` names; 0 is fine. */
+GA_NODISCARD ga_status ga_name_table_init(ga_arena *arena, uint64_t capacity, ga_name_table *table);
+/* `name` must live as long as the table. GA_ERR_FORMAT when it is there already, or when the names were made to
+ * collide. */
+GA_NODISCARD ga_status ga_name_table_add(ga_name_table *table, const char *name, uint32_t index);
+/* Index of the name, -1 when it is not there. */
+int64_t ga_name_table_find(const ga_name_table *table, const char *name);
+
+#endif

@@ -1,0 +1,37 @@
+/* Vocabularies from files: a ga_vocab and the memory its arrays live in until the tokenizer is made. */
+#ifndef GA_MODEL_TOK_LOAD_H
+#define GA_MODEL_TOK_LOAD_H
+
+#include <jansson.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "ga/tokenizer.h"
+
+typedef struct tok_load {
+  ga_vocab vocab;
+  ga_arena arena;
+  int32_t *types; /* tok_json.c: what vocab.types points to, still being filled */
+} tok_load;
+
+/* A vocabulary of 2^24 tokens needs 40 bytes each and 16 a merge. */
+#define TOK_LOAD_LIMIT ((size_t)2 << 30)
+
+static inline void tok_load_init(tok_load *load) {
+  *load = (tok_load){.vocab = GA_VOCAB_INIT};
+  ga_arena_init(&load->arena, TOK_LOAD_LIMIT);
+}
+
+static inline bool tok_text_is(ga_text text, const char *s) {
+  return text.bytes == strlen(s) && !memcmp(text.data, s, text.bytes);
+}
+
+GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
+
+/* tokenizer.json with tokenizer_config.json (or NULL); `file`, or NULL, knows further end-of-generation ids. */
+GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file,
+                                     ga_tokenizer **out);
+/* The pre-splitter that a pre_tokenizer of tokenizer.json means; NULL when there is none. */
+const char *tok_json_pre(const json_t *pre_tokenizer);
+
+#endif

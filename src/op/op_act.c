@@ -1,0 +1,20 @@
+#include "op/op.h"
+
+static ga_status complete(ga_act_desc *d) {
+  GA_CHECK_DIM("act", d->rows);
+  GA_CHECK_DIM("act", d->width);
+  GA_TRY(ga_check_plain("act", "dtype", d->dtype));
+  GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "act: act is %d; allowed: 0 to 3", d->act);
+  GA_TRY(ga_complete_stride("act", "x_stride", d->width, &d->x_stride));
+  GA_TRY(ga_complete_stride("act", "g_stride", d->width, &d->g_stride));
+  return ga_complete_stride("act", "y_stride", d->width, &d->y_stride);
+}
+
+static ga_status check_io(const ga_act_desc *d, const ga_act_io *io) {
+  if (d->rows == 0 || d->width == 0) return GA_OK;
+  GA_CHECK_PTR("act", io->x, "x");
+  GA_CHECK_PTR("act", io->y, "y");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(act);

@@ -1,0 +1,22 @@
+#include "op/op.h"
+
+static ga_status complete(ga_add_desc *d) {
+  GA_CHECK_DIM("add", d->rows);
+  GA_CHECK_DIM("add", d->width);
+  GA_TRY(ga_check_plain("add", "dtype", d->dtype));
+  if (d->b_rows == 0) d->b_rows = d->rows;
+  GA_REQUIRE(d->b_rows == d->rows || d->b_rows == 1, GA_ERR_SHAPE, "add: b_rows is %lld; must be 1 or rows (%lld)",
+             (long long)d->b_rows, (long long)d->rows);
+  GA_TRY(ga_complete_stride("add", "x_stride", d->width, &d->x_stride));
+  GA_TRY(ga_complete_stride("add", "b_stride", d->width, &d->b_stride));
+  return ga_complete_stride("add", "y_stride", d->width, &d->y_stride);
+}
+
+static ga_status check_io(const ga_add_desc *d, const ga_add_io *io) {
+  if (d->rows == 0 || d->width == 0) return GA_OK;
+  GA_CHECK_PTR("add", io->x, "x");
+  GA_CHECK_PTR("add", io->y, "y");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(add);

@@ -1,0 +1,105 @@
+#include <math.h>
+
+#include "op/op.h"
+
+#define ALL_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE)
+
+static ga_status check_heads(const ga_attn_desc *d) {
+  GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
+             "attn: q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads,
+             d->kv_heads);
+  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, "attn: head_dim is %d; must be 1 to 1024",
+             d->head_dim);
+  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, "attn: v_dim is %d; must be 1 to 1024, or 0 = head_dim",
+             d->v_dim);
+  return GA_OK;
+}
+
+static ga_status check_dtypes(const ga_attn_desc *d) {
+  GA_TRY(ga_check_plain("attn", "q_dtype", d->q_dtype));
+  GA_TRY(ga_check_plain("attn", "o_dtype", d->o_dtype));
+  if (d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0 || d->kv_dtype == GA_E4M3) return GA_OK;
+  GA_REQUIRE(d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16, GA_ERR_DTYPE,
+             "attn: kv_dtype is %s; allowed: f32, f16, bf16, e4m3, q8_0, q4_0", ga_dtype_name((ga_dtype)d->kv_dtype));
+  return GA_OK;
+}
+
+static ga_status complete(ga_attn_desc *d) {
+  GA_CHECK_DIM("attn", d->batch);
+  GA_CHECK_DIM("attn", d->max_q);
+  GA_CHECK_DIM("attn", d->max_kv);
+  if (d->v_dim == 0) d->v_dim = d->head_dim;
+  GA_TRY(check_heads(d));
+  GA_TRY(check_dtypes(d));
+  GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, "attn: flags 0x%x are unknown", d->flags);
+  GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
+  GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0, GA_ERR_ARG,
+             "attn: page_size is %d; must be at least 1 with PAGED, else 0", d->page_size);
+  GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,
+             "attn: scale %g, softcap %g; must be finite, softcap not negative", (double)d->scale, (double)d->softcap);
+  if (d->scale == 0) d->scale = 1.0f / sqrtf((float)d->head_dim);
+  int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
+  GA_REQUIRE(d->head_dim % block == 0 && d->v_dim % block == 0, GA_ERR_SHAPE,
+             "attn: head_dim %d, v_dim %d; %s needs multiples of %d", d->head_dim, d->v_dim,
+             ga_dtype_name((ga_dtype)d->kv_dtype), block);
+  return GA_OK;
+}
+
+static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
+  if (d->batch == 0 || d->max_q == 0) return GA_OK;
+  GA_CHECK_PTR("attn", io->q, "q");
+  GA_CHECK_PTR("attn", io->o, "o");
+  GA_CHECK_PTR("attn", (io->k && io->v) || d->max_kv == 0, io->k ? "v" : "k");
+  GA_CHECK_PTR("attn", io->lse || !(d->flags & GA_ATTN_LSE), "lse");
+  GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
+  GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
+  GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
+  if (d->flags & GA_ATTN_PAGED)
+    GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
+  else
+    GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
+  GA_REQUIRE(io->o != io->q && io->o != io->k && io->o != io->v, GA_ERR_ARG, "attn: o overlaps an input");
+  return GA_OK;
+}
+
+/* All-zero strides mean contiguous [batch, token, head, dim]; PAGED K and V: [page, page_size, head, dim]. */
+static void complete_strides(const ga_attn_desc *d, ga_attn_io *io) {
+  ga_attn_strides *s[4] = {&io->q_stride, &io->k_stride, &io->v_stride, &io->o_stride};
+  const bool paged = d->flags & GA_ATTN_PAGED;
+  const int64_t heads[4] = {d->q_heads, d->kv_heads, d->kv_heads, d->q_heads};
+  const int64_t dims[4] = {d->head_dim, d->head_dim, d->v_dim, d->v_dim};
+  const int64_t tokens[4] = {d->max_q, paged ? d->page_size : d->max_kv, paged ? d->page_size : d->max_kv, d->max_q};
+  for (int i = 0; i < 4; i++)
+    if (!s[i]->batch && !s[i]->token && !s[i]->head)
+      *s[i] = (ga_attn_strides){.head = dims[i], .token = heads[i] * dims[i], .batch = tokens[i] * heads[i] * dims[i]};
+}
+
+ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out) {
+  GA_REQUIRE(out, GA_ERR_ARG, "attn: out is null");
+  *out = NULL;
+  GA_CHECK_DESC("attn", ctx, desc, ga_attn_desc);
+  ga_attn_desc full = *desc;
+  GA_TRY(complete(&full));
+  return ga_plan_make(ctx, GA_OP_attn, &full, sizeof full, out);
+}
+
+ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace, ga_stream *stream) {
+  GA_REQUIRE(plan && io, GA_ERR_ARG, "attn: %s is null", plan ? "io" : "plan");
+  GA_REQUIRE(plan->op == GA_OP_attn, GA_ERR_ARG, "attn: the plan is for %s", ga_op_name(plan->op));
+  GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, "attn: workspace is null; %llu bytes needed",
+             (unsigned long long)plan->workspace_bytes);
+  const ga_attn_desc *desc = (const void *)plan->desc;
+  GA_TRY(check_io(desc, io));
+  ga_attn_io full = *io;
+  complete_strides(desc, &full);
+  return plan->kernel->launch(plan->kernel, desc, &full, workspace, ga_stream_or_default(plan->ctx, stream));
+}
+
+ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream) {
+  GA_CHECK_DESC("attn", ctx, desc, ga_attn_desc);
+  ga_attn_desc full = *desc;
+  GA_TRY(complete(&full));
+  const ga_plan *plan;
+  GA_TRY(ga_plan_remember(ctx, GA_OP_attn, &full, sizeof full, &plan));
+  return ga_attn_run(plan, io, ctx->workspace, stream);
+}

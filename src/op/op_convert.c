@@ -1,0 +1,22 @@
+#include "op/op.h"
+
+static ga_status complete(ga_convert_desc *d) {
+  GA_CHECK_DIM("convert", d->rows);
+  GA_CHECK_DIM("convert", d->width);
+  const ga_dtype_traits *x = ga_dtype_info((ga_dtype)d->x_dtype), *y = ga_dtype_info((ga_dtype)d->y_dtype);
+  GA_REQUIRE(x && y, GA_ERR_DTYPE, "convert: from %s to %s; both must be types", ga_dtype_name((ga_dtype)d->x_dtype),
+             ga_dtype_name((ga_dtype)d->y_dtype));
+  GA_REQUIRE(d->width % x->block_elems == 0 && d->width % y->block_elems == 0, GA_ERR_SHAPE,
+             "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width,
+             x->name, x->block_elems, y->name, y->block_elems);
+  return GA_OK;
+}
+
+static ga_status check_io(const ga_convert_desc *d, const ga_convert_io *io) {
+  if (d->rows == 0 || d->width == 0) return GA_OK;
+  GA_CHECK_PTR("convert", io->x, "x");
+  GA_CHECK_PTR("convert", io->y, "y");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(convert);

@@ -1,0 +1,24 @@
+#include "op/op.h"
+
+static ga_status complete(ga_embed_desc *d) {
+  GA_CHECK_DIM("embed", d->tokens);
+  GA_CHECK_DIM("embed", d->vocab);
+  GA_CHECK_DIM("embed", d->width);
+  GA_TRY(ga_check_plain("embed", "y_dtype", d->y_dtype));
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
+  GA_REQUIRE(t && (t->is_quant || !ga_check_plain("embed", "w_dtype", d->w_dtype)), GA_ERR_DTYPE,
+             "embed: w_dtype %s is no weight type", ga_dtype_name((ga_dtype)d->w_dtype));
+  GA_REQUIRE(d->width % t->block_elems == 0, GA_ERR_SHAPE, "embed: width is %lld; %s needs a multiple of %d",
+             (long long)d->width, t->name, t->block_elems);
+  return ga_complete_stride("embed", "y_stride", d->width, &d->y_stride);
+}
+
+static ga_status check_io(const ga_embed_desc *d, const ga_embed_io *io) {
+  if (d->tokens == 0 || d->width == 0) return GA_OK;
+  GA_CHECK_PTR("embed", io->ids, "ids");
+  GA_CHECK_PTR("embed", io->table, "table");
+  GA_CHECK_PTR("embed", io->y, "y");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(embed);

@@ -1,0 +1,23 @@
+#include "op/op.h"
+
+static ga_status complete(ga_norm_desc *d) {
+  GA_CHECK_DIM("norm", d->rows);
+  GA_CHECK_DIM("norm", d->width);
+  GA_TRY(ga_check_plain("norm", "x_dtype", d->x_dtype));
+  GA_TRY(ga_check_plain("norm", "y_dtype", d->y_dtype));
+  GA_REQUIRE(d->kind >= GA_NORM_RMS && d->kind <= GA_NORM_L2, GA_ERR_ARG, "norm: kind is %d; allowed: 0 to 2", d->kind);
+  GA_REQUIRE(d->eps >= 0, GA_ERR_ARG, "norm: eps is %g; must not be negative", (double)d->eps);
+  GA_TRY(ga_complete_stride("norm", "x_stride", d->width, &d->x_stride));
+  return ga_complete_stride("norm", "y_stride", d->width, &d->y_stride);
+}
+
+static ga_status check_io(const ga_norm_desc *d, const ga_norm_io *io) {
+  if (d->rows == 0 || d->width == 0) return GA_OK;
+  GA_CHECK_PTR("norm", io->x, "x");
+  GA_CHECK_PTR("norm", io->y, "y");
+  GA_REQUIRE(io->x != io->y || (d->x_stride == d->y_stride && d->x_dtype == d->y_dtype), GA_ERR_ARG,
+             "norm: in place needs equal strides and dtypes");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(norm);

@@ -1,0 +1,69 @@
+#include <math.h>
+
+#include "op/op.h"
+
+static ga_status complete(ga_rope_desc *d) {
+  GA_CHECK_DIM("rope", d->tokens);
+  GA_REQUIRE(d->heads >= 1 && d->head_dim >= 1, GA_ERR_SHAPE, "rope: heads %d, head_dim %d; must be at least 1",
+             d->heads, d->head_dim);
+  GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= d->head_dim && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
+             "rope: rot_dim is %d; must be even, 0 to head_dim (%d)", d->rot_dim, d->head_dim);
+  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "rope: pairs is %d; allowed: 0, 1",
+             d->pairs);
+  GA_TRY(ga_check_plain("rope", "x_dtype", d->x_dtype));
+  return ga_complete_stride("rope", "x_stride", (int64_t)d->heads * d->head_dim, &d->x_stride);
+}
+
+static ga_status check_io(const ga_rope_desc *d, const ga_rope_io *io) {
+  if (d->tokens == 0 || d->rot_dim == 0) return GA_OK;
+  GA_CHECK_PTR("rope", io->x, "x");
+  GA_CHECK_PTR("rope", io->positions, "positions");
+  GA_CHECK_PTR("rope", io->inv_freq, "inv_freq");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(rope);
+
+/* Dimension whose wavelength fits `turns` times into the original context (YaRN, arXiv 2309.00071, eq. 17-18). */
+static double yarn_dim(const ga_rope_params *p, double turns) {
+  return p->rot_dim * log(p->original_context / (turns * 6.283185307179586)) / (2 * log(p->base));
+}
+
+/* Share of interpolation for pair i: 0 keeps the frequency, 1 divides it by the factor. */
+static double yarn_ramp(double low, double high, int i) {
+  double t = (i - low) / (high - low > 0.001 ? high - low : 0.001);
+  return t < 0 ? 0 : t > 1 ? 1 : t;
+}
+
+static ga_status check_params(const ga_rope_params *p) {
+  GA_REQUIRE(p && p->struct_size == sizeof *p, GA_ERR_ARG, "rope: params is null or of another version");
+  GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope: rot_dim is %d; must be even", p->rot_dim);
+  GA_REQUIRE(p->base > 1 && isfinite(p->base), GA_ERR_ARG, "rope: base is %g; must be above 1", p->base);
+  GA_REQUIRE(p->scaling >= GA_ROPE_SCALE_NONE && p->scaling <= GA_ROPE_SCALE_YARN, GA_ERR_ARG,
+             "rope: scaling is %d; allowed: 0 to 2", p->scaling);
+  GA_REQUIRE(p->scaling == GA_ROPE_SCALE_NONE || p->factor >= 1, GA_ERR_ARG, "rope: factor is %g; must be at least 1",
+             p->factor);
+  GA_REQUIRE(p->scaling != GA_ROPE_SCALE_YARN || p->original_context >= 1, GA_ERR_ARG,
+             "rope: original_context is %g; YaRN needs it", p->original_context);
+  return GA_OK;
+}
+
+ga_status ga_rope_freqs(const ga_rope_params *p, float *inv_freq, float *magnitude) {
+  GA_REQUIRE(inv_freq && magnitude, GA_ERR_ARG, "rope: inv_freq or magnitude is null");
+  GA_TRY(check_params(p));
+  const bool yarn = p->scaling == GA_ROPE_SCALE_YARN;
+  double low = 0, high = 0;
+  if (yarn) {
+    low = fmax(floor(yarn_dim(p, p->beta_fast > 0 ? p->beta_fast : 32)), 0);
+    high = fmin(ceil(yarn_dim(p, p->beta_slow > 0 ? p->beta_slow : 1)), p->rot_dim - 1);
+  }
+  for (int i = 0; i < p->rot_dim / 2; i++) {
+    double f = pow(p->base, -2.0 * i / p->rot_dim);
+    if (p->freq_factors) f /= (double)p->freq_factors[i];
+    double share = p->scaling == GA_ROPE_SCALE_NONE ? 0 : yarn ? yarn_ramp(low, high, i) : 1;
+    inv_freq[i] = (float)(p->scaling == GA_ROPE_SCALE_NONE ? f : f * (1 - share) + f / p->factor * share);
+  }
+  double attn = p->attn_factor > 0 ? p->attn_factor : 1;
+  *magnitude = (float)(yarn ? attn * (1 + 0.1 * log(p->factor)) : attn);
+  return GA_OK;
+}

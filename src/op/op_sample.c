@@ -1,0 +1,36 @@
+#include "base/rng.h"
+#include "op/op.h"
+
+static ga_status complete(ga_sample_desc *d) {
+  GA_REQUIRE(d->vocab >= 1 && d->vocab <= INT32_MAX, GA_ERR_SHAPE, "sample: vocab is %lld; must be 1 to 2^31 - 1",
+             (long long)d->vocab);
+  GA_REQUIRE(d->temperature >= 0, GA_ERR_ARG, "sample: temperature is %g; must be 0 (greedy) or more",
+             (double)d->temperature);
+  GA_REQUIRE(d->top_p > 0 && d->top_p <= 1, GA_ERR_ARG, "sample: top_p is %g; must be in (0, 1]", (double)d->top_p);
+  GA_REQUIRE(d->typical_p > 0 && d->typical_p <= 1, GA_ERR_ARG, "sample: typical_p is %g; must be in (0, 1]",
+             (double)d->typical_p);
+  GA_REQUIRE(d->min_p >= 0 && d->min_p < 1, GA_ERR_ARG, "sample: min_p is %g; must be in [0, 1)", (double)d->min_p);
+  GA_REQUIRE(d->repetition_penalty > 0, GA_ERR_ARG, "sample: repetition_penalty is %g; must be above 0",
+             (double)d->repetition_penalty);
+  GA_REQUIRE(d->top_k >= 0, GA_ERR_ARG, "sample: top_k is %d; must be 0 (off) or more", d->top_k);
+  return GA_OK;
+}
+
+static ga_status check_io(const ga_sample_desc *d, const ga_sample_io *io) {
+  GA_CHECK_PTR("sample", io->logits, "logits");
+  GA_CHECK_PTR("sample", io->id, "id");
+  GA_CHECK_PTR("sample", io->rng || d->temperature == 0, "rng");
+  GA_CHECK_PTR("sample", (io->history || !io->n_history) && (io->bias || !io->n_bias),
+               io->history ? "bias" : "history");
+  return GA_OK;
+}
+
+GA_DEFINE_OP(sample);
+
+_Static_assert(sizeof(ga_rng) == 4 * sizeof(uint64_t), "ga_sample_io.rng is a ga_rng");
+
+void ga_sample_seed(uint64_t *rng, uint64_t seed) {
+  ga_rng state;
+  ga_rng_seed(&state, seed);
+  for (int i = 0; i < 4; i++) rng[i] = state.s[i];
+}

@@ -1,0 +1,30 @@
+/* The oracles: one per op, scalar, double accumulation, any dtypes. Simple enough to be believed; never fast. */
+#ifndef GA_REF_REF_H
+#define GA_REF_REF_H
+
+#include "core/device.h"
+
+extern const ga_backend ga_ref_backend;
+
+#define GA_DECLARE_REF(op) \
+  ga_status ga_ref_##op(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
+GA_DECLARE_REF(add);
+GA_DECLARE_REF(gemm);
+GA_DECLARE_REF(embed);
+GA_DECLARE_REF(convert);
+GA_DECLARE_REF(norm);
+GA_DECLARE_REF(rope);
+GA_DECLARE_REF(act);
+GA_DECLARE_REF(softmax);
+GA_DECLARE_REF(kv_store);
+GA_DECLARE_REF(attn);
+GA_DECLARE_REF(sample);
+
+/* Element i of a contiguous array of any type, as a double. Block types: i counts elements. */
+double ga_ref_load(ga_dtype dtype, const void *data, int64_t i);
+/* Element e of one block of a block type. */
+double ga_ref_load_block(ga_dtype dtype, const void *block, int e);
+/* Stores x, rounded to nearest even; plain types only. */
+void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x);
+
+#endif

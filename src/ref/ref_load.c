@@ -1,0 +1,37 @@
+/* Element types as doubles. The formulas of block types are in ref_dequant.c. */
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "ref/ref.h"
+
+double ga_ref_load(ga_dtype dtype, const void *data, int64_t i) {
+  const ga_dtype_traits *t = ga_dtype_info(dtype);
+  if (t && t->is_quant)
+    return ga_ref_load_block(dtype, (const uint8_t *)data + i / t->block_elems * t->block_bytes, (int)(i % t->block_elems));
+  switch (dtype) {
+  case GA_F32: return (double)((const float *)data)[i];
+  case GA_F64: return ((const double *)data)[i];
+  case GA_F16: return (double)ga_f16_to_f32(((const ga_f16 *)data)[i]);
+  case GA_BF16: return (double)ga_bf16_to_f32(((const ga_bf16 *)data)[i]);
+  case GA_E4M3: return (double)ga_e4m3_to_f32(((const uint8_t *)data)[i]);
+  case GA_E5M2: return (double)ga_e5m2_to_f32(((const uint8_t *)data)[i]);
+  case GA_I8: return ((const int8_t *)data)[i];
+  case GA_I16: return ((const int16_t *)data)[i];
+  case GA_I32: return ((const int32_t *)data)[i];
+  case GA_U8: return ((const uint8_t *)data)[i];
+  default: return (double)NAN;
+  }
+}
+
+void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x) {
+  switch (dtype) {
+  case GA_F32: ((float *)data)[i] = (float)x; break;
+  case GA_F64: ((double *)data)[i] = x; break;
+  case GA_F16: ((ga_f16 *)data)[i] = ga_f32_to_f16((float)x); break;
+  case GA_BF16: ((ga_bf16 *)data)[i] = ga_f32_to_bf16((float)x); break;
+  case GA_E4M3: ((uint8_t *)data)[i] = ga_f32_to_e4m3((float)x); break;
+  case GA_E5M2: ((uint8_t *)data)[i] = ga_f32_to_e5m2((float)x); break;
+  default: break;
+  }
+}

@@ -1,0 +1,28 @@
+"""The 24 prompts of the greedy references: (name, text). For an instruct model each text is one user message."""
+
+PROMPTS = [
+    ("capital", "What is the capital of France?"),
+    ("prose", "The old lighthouse keeper climbed the stairs one last time, and when he reached the top"),
+    ("gravity", "Explain in two sentences why the sky is blue."),
+    ("story", "Once upon a time, in a village between two rivers, there lived a girl who"),
+    ("python", "def fibonacci(n):\n    \"\"\"Return the n-th Fibonacci number.\"\"\"\n    if n < 2:\n        return n\n"),
+    ("c", "#include <stdio.h>\n\nint main(void) {\n    for (int i = 0; i < 10; i++) {\n"),
+    ("sql", "SELECT name, COUNT(*) AS orders FROM customers JOIN orders ON"),
+    ("json", "{\"name\": \"Ada\", \"born\": 1815, \"languages\": [\"English\", \"French\"], \"address\": {"),
+    ("list", "Shopping list:\n- milk\n- eggs\n- bread\n-"),
+    ("steps", "Give me a numbered list of three steps to make tea."),
+    ("digits", "1, 2, 4, 8, 16, 32, 64, 128,"),
+    ("sum", "12 + 30 = 42\n7 + 8 = 15\n25 + 17 ="),
+    ("pi", "3.14159265358979"),
+    ("french", "Il était une fois, dans un petit village de Bretagne,"),
+    ("german", "Die Universität wurde im Jahr 1386 gegründet und"),
+    ("spanish", "¿Cuál es la capital de España? ¡Dímelo, por favor!"),
+    ("russian", "Москва является столицей"),
+    ("chinese", "中国的首都是"),
+    ("japanese", "日本の首都は東京です。東京には"),
+    ("arabic", "عاصمة مصر هي"),
+    ("hindi", "भारत की राजधानी"),
+    ("emoji", "I love this! 😀🎉👩‍👩‍👧‍👦 🇫🇷"),
+    ("spaces", "a  b   c    d     e\n\n\n\tf"),
+    ("repeat", "the cat sat on the mat. the cat sat on the mat. the cat sat on the"),
+]

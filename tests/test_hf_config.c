@@ -1,0 +1,257 @@
+/* config.json and tensor names of each architecture. */
+#include <math.h>
+
+#include "model/hf.h"
+#include "tests/model_folder.h"
+
+static void check_int(const ga_model_file *f, const char *key, int64_t want) {
+  int64_t n = -1;
+  assert_ok(ga_model_file_int(f, key, INT64_MIN, INT64_MAX, &n));
+  if (n != want) fail_msg("%s is %lld, must be %lld", key, (long long)n, (long long)want);
+}
+
+static void check_float(const ga_model_file *f, const char *key, double want) {
+  double x = -1;
+  assert_ok(ga_model_file_float(f, key, &x));
+  if (fabs(x - want) > 1e-12 * fabs(want)) fail_msg("%s is %g, must be %g", key, x, want);
+}
+
+static void check_text(const ga_model_file *f, const char *key, const char *want) {
+  ga_text t;
+  assert_ok(ga_model_file_text(f, key, &t));
+  assert_int_equal(t.bytes, strlen(want));
+  assert_memory_equal(t.data, want, t.bytes);
+}
+
+static void check_name(const ga_model_file *f, const char *source, const char *name) {
+  const ga_model_tensor *t = ga_model_file_find(f, name);
+  if (!t)
+    fail_msg("no %s", name);
+  else
+    assert_string_equal(t->source_name, source);
+}
+
+static void test_llama(void **state) {
+  static const char *const names[] = {"model.embed_tokens.weight",
+                                      "model.layers.0.self_attn.q_proj.weight",
+                                      "model.layers.12.mlp.down_proj.weight",
+                                      "model.norm.weight",
+                                      "lm_head.weight",
+                                      "model.layers.0.self_attn.o_proj.bias",
+                                      "model.layers.01.mlp.up_proj.weight",
+                                      "model.layers.0.self_attn.rotary_emb.inv_freq"};
+  ga_model_file *f;
+  const ga_meta *ids;
+  bool tied;
+  (void)state;
+  assert_ok(open_model(
+      "{\"model_type\":\"llama\"," BASE
+      ",\"num_key_value_heads\":2,\"rms_norm_eps\":1e-05,\"rope_theta\":500000,\"head_dim\":null,"
+      "\"max_position_embeddings\":8192,\"eos_token_id\":[7,9],\"bos_token_id\":1,\"tie_word_embeddings\":true,"
+      "\"rope_scaling\":{\"rope_type\":\"llama3\",\"factor\":8.0,\"low_freq_factor\":1.0,"
+      "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":4096}}",
+      8, names, &f));
+  check_text(f, "general.architecture", "llama");
+  check_int(f, "llama.embedding_length", 8);
+  check_int(f, "llama.block_count", 2);
+  check_int(f, "llama.feed_forward_length", 16);
+  check_int(f, "llama.attention.head_count", 4);
+  check_int(f, "llama.attention.head_count_kv", 2);
+  check_int(f, "llama.context_length", 8192);
+  check_int(f, "llama.vocab_size", 32);
+  check_float(f, "llama.attention.layer_norm_rms_epsilon", 1e-5);
+  check_float(f, "llama.rope.freq_base", 500000);
+  check_text(f, "llama.rope.scaling.type", "llama3");
+  check_float(f, "llama.rope.scaling.factor", 8);
+  check_float(f, "llama.rope.scaling.low_freq_factor", 1);
+  check_float(f, "llama.rope.scaling.high_freq_factor", 4);
+  check_int(f, "llama.rope.scaling.original_context_length", 4096);
+  check_int(f, "tokenizer.ggml.bos_token_id", 1);
+  check_int(f, "tokenizer.ggml.eos_token_id", 7);
+  check_text(f, "ga.rope_layout", "neox");
+  check_text(f, "ga.activation", "silu");
+  assert_null(ga_model_file_meta(f, "llama.attention.key_length"));
+  assert_ok(ga_model_file_bool(f, "ga.tied_embeddings", &tied));
+  assert_true(tied);
+  assert_ok(ga_model_file_array(f, "ga.eos_token_ids", GA_META_INTS, &ids));
+  assert_int_equal(ga_meta_count(ids), 2);
+  check_name(f, names[0], "token_embd.weight");
+  check_name(f, names[1], "blk.0.attn_q.weight");
+  check_name(f, names[2], "blk.12.ffn_down.weight");
+  check_name(f, names[3], "output_norm.weight");
+  check_name(f, names[4], "output.weight");
+  check_name(f, names[5], "blk.0.attn_output.bias");
+  check_name(f, names[6], names[6]); /* a number with a leading zero is no layer */
+  check_name(f, names[7], names[7]);
+  ga_model_file_close(f);
+}
+
+static void test_qwen(void **state) {
+  static const char *const names[] = {"model.layers.3.self_attn.k_proj.bias", "model.layers.3.self_attn.q_norm.weight"};
+  ga_model_file *f;
+  (void)state;
+  assert_ok(open_model(
+      "{\"model_type\":\"qwen2\"," BASE ",\"use_sliding_window\":false,\"sliding_window\":4096,"
+      "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_fast\":32,\"beta_slow\":1,\"attention_factor\":1.5}}",
+      2, names, &f));
+  check_text(f, "qwen2.rope.scaling.type", "yarn");
+  check_float(f, "qwen2.rope.scaling.yarn_beta_fast", 32);
+  check_float(f, "qwen2.rope.scaling.attn_factor", 1.5);
+  check_float(f, "qwen2.rope.freq_base", 10000);
+  check_int(f, "qwen2.context_length", 32768);
+  assert_null(ga_model_file_meta(f, "qwen2.attention.sliding_window"));
+  check_name(f, names[0], "blk.3.attn_k.bias");
+  check_name(f, names[1], names[1]);
+  ga_model_file_close(f);
+  assert_ok(open_model("{\"model_type\":\"qwen3\"," BASE ",\"head_dim\":128,\"partial_rotary_factor\":1.0,"
+                       "\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}}",
+                       2, names, &f));
+  check_int(f, "qwen3.attention.key_length", 128);
+  check_int(f, "qwen3.attention.value_length", 128);
+  check_float(f, "qwen3.rope.freq_base", 1e6);
+  check_text(f, "qwen3.rope.scaling.type", "none");
+  check_name(f, names[1], "blk.3.attn_q_norm.weight");
+  ga_model_file_close(f);
+}
+
+static void test_gemma3(void **state) {
+  static const char *const names[] = {"model.layers.5.post_attention_layernorm.weight",
+                                      "model.layers.5.pre_feedforward_layernorm.weight",
+                                      "model.layers.5.post_feedforward_layernorm.weight"};
+  static const char *const deep_names[] = {"language_model.model.layers.5.mlp.gate_proj.weight",
+                                           "vision_tower.vision_model.embeddings.patch_embedding.weight"};
+  int64_t sliding[3];
+  ga_model_file *f;
+  bool plus_one;
+  (void)state;
+  assert_ok(open_model("{\"model_type\":\"gemma3_text\"," BASE
+                       ",\"query_pre_attn_scalar\":256,\"rope_theta\":1000000.0,"
+                       "\"rope_local_base_freq\":10000.0,\"sliding_window\":512,\"final_logit_softcapping\":null,"
+                       "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]}",
+                       3, names, &f));
+  check_float(f, "gemma3.attention.scale", 1.0 / 16);
+  check_float(f, "gemma3.rope.freq_base", 1e6);
+  check_float(f, "gemma3.rope.freq_base_swa", 1e4);
+  check_int(f, "gemma3.attention.sliding_window", 512);
+  assert_ok(ga_model_file_ints(f, "gemma3.attention.sliding_window_pattern", 3, 0, 1, sliding));
+  assert_true(sliding[0] && !sliding[1] && sliding[2]);
+  assert_ok(ga_model_file_bool(f, "ga.norm_plus_one", &plus_one));
+  assert_true(plus_one);
+  check_name(f, names[0], "blk.5.post_attention_norm.weight");
+  check_name(f, names[1], "blk.5.ffn_norm.weight");
+  check_name(f, names[2], "blk.5.post_ffw_norm.weight");
+  ga_model_file_close(f);
+  assert_ok(open_model("{\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],\"text_config\":{\"hidden_size\":2560,"
+                       "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}",
+                       2, deep_names, &f));
+  check_text(f, "general.architecture", "gemma3");
+  check_int(f, "gemma3.embedding_length", 2560);
+  check_int(f, "gemma3.attention.head_count", 8);
+  check_int(f, "gemma3.attention.sliding_window_pattern", 6);
+  check_float(f, "gemma3.rope.freq_base", 1e6);
+  check_float(f, "gemma3.rope.scaling.factor", 8);
+  check_int(f, "tokenizer.ggml.eos_token_id", 1);
+  check_name(f, deep_names[0], "blk.5.ffn_gate.weight");
+  check_name(f, deep_names[1], deep_names[1]);
+  ga_model_file_close(f);
+}
+
+static void test_gpt2_and_bert(void **state) {
+  static const char *const gpt2[] = {"wte.weight", "transformer.h.0.attn.c_attn.bias", "h.0.attn.bias",
+                                     "h.11.mlp.c_proj.weight"};
+  static const char *const bert[] = {"bert.embeddings.LayerNorm.gamma", "encoder.layer.0.attention.self.query.weight",
+                                     "encoder.layer.0.output.LayerNorm.beta", "pooler.dense.weight"};
+  ga_model_file *f;
+  bool flag;
+  (void)state;
+  assert_ok(
+      open_model("{\"model_type\":\"gpt2\",\"n_embd\":8,\"n_layer\":2,\"n_head\":2,\"vocab_size\":9,\"n_inner\":null}",
+                 4, gpt2, &f));
+  check_int(f, "gpt2.feed_forward_length", 32);
+  check_int(f, "gpt2.context_length", 1024);
+  check_float(f, "gpt2.attention.layer_norm_epsilon", 1e-5);
+  assert_ok(ga_model_file_bool(f, "ga.gpt2_transposed", &flag));
+  assert_true(flag);
+  assert_null(ga_model_file_meta(f, "ga.rope_layout"));
+  check_name(f, gpt2[0], "token_embd.weight");
+  check_name(f, gpt2[1], "blk.0.attn_qkv.bias");
+  check_name(f, gpt2[2], gpt2[2]); /* the causal mask, not a bias of ours */
+  check_name(f, gpt2[3], "blk.11.ffn_down.weight");
+  ga_model_file_close(f);
+  assert_int_equal(mkdir(in_folder("1_Pooling"), 0777), 0);
+  put_file_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}");
+  assert_ok(open_model("{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"absolute\"}", 4, bert, &f));
+  check_int(f, "bert.pooling_type", 2);
+  check_int(f, "tokenizer.ggml.token_type_count", 2);
+  assert_ok(ga_model_file_bool(f, "bert.attention.causal", &flag));
+  assert_false(flag);
+  check_name(f, bert[0], "token_embd_norm.weight");
+  check_name(f, bert[1], "blk.0.attn_q.weight");
+  check_name(f, bert[2], "blk.0.layer_output_norm.bias");
+  check_name(f, bert[3], bert[3]);
+  ga_model_file_close(f);
+}
+
+static void refuse_config(const char *config, ga_status want, const char *part) {
+  ga_model_file *f;
+  static const char *const names[] = {"model.norm.weight", "norm.weight"};
+  assert_error(open_model(config, 1, names, &f), want, part);
+  assert_null(f);
+}
+
+static void test_config_refused(void **state) {
+  static const char *const twice[] = {"model.norm.weight", "norm.weight"};
+  ga_model_file *f;
+  (void)state;
+  refuse_config("{}", GA_ERR_FORMAT, "/config.json: 'model_type' is missing; must be a text");
+  refuse_config("{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
+                "'model_type' is 'mamba'; must be llama, qwen2, qwen3");
+  refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");
+  refuse_config("{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", GA_ERR_FORMAT,
+                "'hidden_size': is a text; must be an integer");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_theta\":\"x\"}", GA_ERR_FORMAT,
+                "'rope_theta': is a text; must be a number");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\"}}", GA_ERR_UNSUPPORTED,
+                "'rope_scaling.type': is 'longrope'; must be default, none, linear, yarn or llama3");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"quantization_config\":{}}", GA_ERR_UNSUPPORTED,
+                "'quantization_config': is an object; GA has only models where it is absent, null or false");
+  refuse_config("{\"model_type\":\"qwen2\"," BASE ",\"use_sliding_window\":true}", GA_ERR_UNSUPPORTED,
+                "'use_sliding_window': is true");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[]}", GA_ERR_FORMAT,
+                "'eos_token_id': is missing; must be an integer");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[1,\"x\"]}", GA_ERR_FORMAT,
+                "'eos_token_id': is a text");
+  refuse_config("{\"model_type\":\"gemma3\"}", GA_ERR_FORMAT, "'text_config' is missing; must be an object");
+  refuse_config("{\"model_type\":\"gemma3_text\",\"query_pre_attn_scalar\":0}", GA_ERR_FORMAT, "is 0; must be above 0");
+  refuse_config("{\"model_type\":\"gemma3_text\",\"layer_types\":[\"odd\"]}", GA_ERR_UNSUPPORTED, "element 0 is 'odd'");
+  refuse_config("{\"model_type\":\"gpt2\",\"n_embd\":-8,\"n_layer\":2,\"n_head\":2,\"vocab_size\":9}", GA_ERR_FORMAT,
+                "'n_embd' is -8");
+  refuse_config(
+      "{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"relative_key\"}", GA_ERR_UNSUPPORTED,
+      "'position_embedding_type': is another value; GA has only models where it is absent, null or \"absolute\"");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"partial_rotary_factor\":0.5}", GA_ERR_UNSUPPORTED, "null or 1");
+  refuse_config("[]", GA_ERR_FORMAT, "/config.json: JSON is an array; must be an object");
+  refuse_config("", GA_ERR_FORMAT, "/config.json: JSON, line 1");
+  assert_error(open_model("{\"model_type\":\"llama\"," BASE "}", 2, twice, &f), GA_ERR_FORMAT,
+               "'output_norm.weight' is there twice");
+}
+
+/* No table may add more than the list has room for; every alternative row at once is the most there can be. */
+static void test_tables_fit(void **state) {
+  (void)state;
+  for (int i = 0; ga_hf_arch_at(i); i++) {
+    const ga_hf_arch *a = ga_hf_arch_at(i);
+    int rows = 0;
+    for (const ga_hf_key *row = a->keys; row->json; row++) rows++;
+    for (const ga_hf_key *row = a->keys_2; row && row->json; row++) rows++;
+    assert_in_range(rows, 1, GA_HF_MOST_KEYS - 12); /* 12: what hf_config.c adds of its own */
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_llama),         cmocka_unit_test(test_qwen),           cmocka_unit_test(test_gemma3),
+      cmocka_unit_test(test_gpt2_and_bert), cmocka_unit_test(test_config_refused), cmocka_unit_test(test_tables_fit),
+  };
+  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+}

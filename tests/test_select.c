@@ -1,0 +1,214 @@
+/* Choosing a kernel is a pure function of description, capabilities and table: its results are kept in
+ * tests/select.golden and reviewed as a diff. To write them anew:  build/tests/test_select --write tests/select.golden
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ctx.h"
+
+#define GENERIC (1u << GA_ARCH_generic)
+#define AVX2 (GENERIC | 1u << GA_ARCH_avx2)
+#define AVX512 (AVX2 | 1u << GA_ARCH_avx512)
+#define AMX (AVX512 | 1u << GA_ARCH_amx)
+
+/* One machine: its rows and what it can do. */
+static ga_device machine;
+static const char *machine_name;
+static FILE *out;
+
+static void put(ga_op op, const void *desc, const char *text) {
+  const ga_kernel *k = ga_kernel_choose(&machine, NULL, op, desc);
+  if (!k && op == GA_OP_gemm && ((const ga_gemm_desc *)desc)->w_layout) return; /* few types are packed */
+  (void)fprintf(out, "%-8s %-9s %-44s %s\n", machine_name, ga_op_name(op), text, k ? k->id : "none");
+}
+
+static void gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_layout layout) {
+  char text[96];
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.m = m;
+  d.n = d.y_stride = n;
+  d.k = d.x_stride = k;
+  d.w_dtype = (int32_t)w;
+  d.x_dtype = d.y_dtype = (int32_t)xy;
+  d.w_layout = (int32_t)layout;
+  (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s %s layout=%d", (long long)m, (long long)n, (long long)k,
+                 ga_dtype_name(w), ga_dtype_name(xy), (int)layout);
+  put(GA_OP_gemm, &d, text);
+}
+
+static void gemms(void) {
+  static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
+                                     GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+  for (size_t i = 0; i < GA_COUNT_OF(weights); i++)
+    for (int layout = 0; layout <= 1; layout++) {
+      gemm(1, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
+      gemm(512, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
+    }
+  for (int64_t m = 2; m <= 17; m += 3) gemm(m, 4096, 4096, GA_Q4_K, GA_F32, GA_LAYOUT_NATIVE);
+  gemm(1, 7, 64, GA_F32, GA_F32, GA_LAYOUT_NATIVE);
+  gemm(3, 7, 65, GA_F16, GA_F32, GA_LAYOUT_NATIVE);
+  gemm(1, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+  gemm(512, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+}
+
+static void attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dtype xq, ga_dtype xkv, uint32_t flags) {
+  char text[96];
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = q;
+  d.max_kv = kv;
+  d.q_heads = heads;
+  d.kv_heads = kv_heads;
+  d.head_dim = d.v_dim = dim;
+  d.q_dtype = d.o_dtype = (int32_t)xq;
+  d.kv_dtype = (int32_t)xkv;
+  d.flags = flags;
+  d.page_size = flags & GA_ATTN_PAGED ? 32 : 0;
+  d.scale = 1.0f / sqrtf((float)dim);
+  (void)snprintf(text, sizeof text, "q=%lld kv=%lld h=%d/%d d=%d %s %s flags=%u", (long long)q, (long long)kv, heads, kv_heads,
+                 dim, ga_dtype_name(xq), ga_dtype_name(xkv), flags);
+  put(GA_OP_attn, &d, text);
+}
+
+static void attns(void) {
+  static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_Q8_0, GA_Q4_0};
+  for (size_t i = 0; i < GA_COUNT_OF(caches); i++) {
+    attn(1, 1000, 32, 8, 128, GA_F32, caches[i], GA_ATTN_CAUSAL);
+    attn(512, 512, 32, 8, 128, GA_F32, caches[i], GA_ATTN_CAUSAL);
+    attn(1, 1000, 9, 3, 64, GA_F32, caches[i], GA_ATTN_CAUSAL | GA_ATTN_PAGED);
+  }
+  attn(512, 512, 4, 1, 256, GA_F16, GA_F16, GA_ATTN_VARLEN | GA_ATTN_LSE);
+  attn(5, 7, 2, 2, 20, GA_F32, GA_F32, GA_ATTN_SINKS | GA_ATTN_ALIBI);
+}
+
+static void rows_of_layer(ga_dtype t) {
+  const char *name = ga_dtype_name(t);
+  ga_norm_desc norm = GA_NORM_DESC_INIT;
+  norm.rows = 1;
+  norm.width = norm.x_stride = norm.y_stride = 4096;
+  norm.x_dtype = norm.y_dtype = (int32_t)t;
+  put(GA_OP_norm, &norm, name);
+  ga_rope_desc rope = GA_ROPE_DESC_INIT;
+  rope.tokens = 1;
+  rope.heads = 32;
+  rope.head_dim = rope.rot_dim = 128;
+  rope.x_stride = 4096;
+  rope.x_dtype = (int32_t)t;
+  put(GA_OP_rope, &rope, name);
+  ga_act_desc act = GA_ACT_DESC_INIT;
+  act.rows = 1;
+  act.width = act.x_stride = act.g_stride = act.y_stride = 4096;
+  act.act = GA_ACT_SILU;
+  act.dtype = (int32_t)t;
+  put(GA_OP_act, &act, name);
+  ga_add_desc add = GA_ADD_DESC_INIT;
+  add.rows = add.b_rows = 1;
+  add.width = add.x_stride = add.b_stride = add.y_stride = 4096;
+  add.dtype = (int32_t)t;
+  put(GA_OP_add, &add, name);
+  ga_kv_store_desc store = GA_KV_STORE_DESC_INIT;
+  store.tokens = 1;
+  store.slots = 1024;
+  store.heads = 8;
+  store.head_dim = store.v_dim = 128;
+  store.k_stride = store.v_stride = 1024;
+  store.kv_dtype = (int32_t)t;
+  put(GA_OP_kv_store, &store, name);
+}
+
+static void others(void) {
+  static const ga_dtype weights[] = {GA_F32, GA_F16, GA_BF16, GA_Q4_0, GA_Q8_0, GA_Q4_K, GA_Q6_K};
+  rows_of_layer(GA_F32);
+  rows_of_layer(GA_F16);
+  rows_of_layer(GA_BF16);
+  ga_softmax_desc softmax = GA_SOFTMAX_DESC_INIT;
+  softmax.rows = 1;
+  softmax.width = softmax.x_stride = softmax.y_stride = 4096;
+  put(GA_OP_softmax, &softmax, "f32");
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.vocab = 50000;
+  put(GA_OP_sample, &sample, "greedy");
+  for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
+    ga_embed_desc embed = GA_EMBED_DESC_INIT;
+    embed.tokens = 1;
+    embed.vocab = 50000;
+    embed.width = embed.y_stride = 4096;
+    embed.w_dtype = (int32_t)weights[i];
+    put(GA_OP_embed, &embed, ga_dtype_name(weights[i]));
+    ga_pack_desc pack = GA_PACK_DESC_INIT;
+    pack.n = pack.k = 4096;
+    pack.w_dtype = (int32_t)weights[i];
+    pack.w_layout = GA_LAYOUT_X16;
+    put(GA_OP_pack, &pack, ga_dtype_name(weights[i]));
+    ga_convert_desc convert = GA_CONVERT_DESC_INIT;
+    convert.rows = 1;
+    convert.width = 4096;
+    convert.x_dtype = (int32_t)weights[i];
+    convert.y_dtype = GA_F32;
+    put(GA_OP_convert, &convert, ga_dtype_name(weights[i]));
+  }
+}
+
+static const ga_backend *cpu_backend(void) {
+  for (size_t i = 0; i < ga_n_backends; i++)
+    if (!strcmp(ga_backends[i]->name, "cpu")) return ga_backends[i];
+  return NULL;
+}
+
+static void write_all(FILE *file) {
+  static const struct {
+    const char *name;
+    uint32_t archs;
+  } machines[] = {{"generic", GENERIC}, {"avx2", AVX2}, {"avx512", AVX512}, {"amx", AMX}};
+  out = file;
+  for (size_t i = 0; i < GA_COUNT_OF(machines); i++) {
+    machine = (ga_device){.caps = {.archs = machines[i].archs, .threads = 4}, .name = "cpu"};
+    machine.kernels = cpu_backend()->kernels(&machine.n_kernels);
+    machine_name = machines[i].name;
+    gemms();
+    attns();
+    others();
+  }
+}
+
+static const char *const golden = GA_TEST_DIR "/select.golden";
+
+static void test_choices_are_as_reviewed(void **state) {
+  (void)state;
+  char now[256], then[256];
+  FILE *kept = fopen(golden, "r"), *made = tmpfile();
+  assert_non_null(kept);
+  assert_non_null(made);
+  write_all(made);
+  rewind(made);
+  for (int line = 1;; line++) {
+    char *a = fgets(now, sizeof now, made), *b = fgets(then, sizeof then, kept);
+    if (!a && !b) break;
+    if (!a || !b || strcmp(now, then))
+      fail_msg("tests/select.golden:%d\n  was %s  is  %s  if that is meant: build/tests/test_select --write tests/select.golden",
+               line, b ? then : "(end)\n", a ? now : "(end)\n");
+  }
+  (void)fclose(kept);
+  (void)fclose(made);
+}
+
+int main(int argc, char **argv) {
+#if !defined(__x86_64__)
+  (void)argc, (void)argv;
+  return 0; /* the golden choices are those of the x86 rows */
+#else
+  if (argc == 3 && !strcmp(argv[1], "--write")) {
+    FILE *file = fopen(argv[2], "w");
+    if (!file) return 1;
+    write_all(file);
+    return fclose(file) ? 1 : 0;
+  }
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices_are_as_reviewed)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+#endif
+}

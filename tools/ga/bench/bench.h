@@ -1,0 +1,75 @@
+/* ga bench: times rows of the kernel table, called directly, on buffers that rotate through more than the last cache.
+ *
+ * How to add an op `foo` that ga check knows: write bench_foo.c (copy bench_add.c) with one `const bench_op bench_foo`,
+ * and add BENCH_OP(foo) to ops.def. The buffers are those that check_foo.c declares for the description.
+ */
+#ifndef TOOL_BENCH_BENCH_H
+#define TOOL_BENCH_BENCH_H
+
+#include "tools/ga/check/internal.h"
+
+#define BENCH_NAME 48
+
+typedef struct bench_op {
+  int n_shapes;
+  /* Fills `desc`, complete, with standard shape i for this row and writes its name, such as "1x4096 q4_k"; rows that
+   * get the same name are timed against each other. False: shape i is nothing for this row. */
+  bool (*shape)(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]);
+  double (*flops)(const void *desc);
+  double (*bytes)(const void *desc); /* that must be moved; NULL = every argument once */
+  uint32_t bits;                     /* check_case.bits for check_<op>.c's `args` */
+} bench_op;
+
+#define BENCH_OP(name) extern const bench_op bench_##name;
+#include "tools/ga/bench/ops.def"
+#undef BENCH_OP
+
+/* The op's file, NULL when it has none. */
+const bench_op *bench_op_of(ga_op op);
+
+/* --- measuring --- */
+
+typedef struct bench_options {
+  const char *device, *shapes;
+  double seconds; /* for each row and shape */
+  uint64_t seed;
+  int threads;
+  bool hot; /* one set of buffers instead of rotating */
+} bench_options;
+
+typedef struct bench_ceiling {
+  double read_gbs;  /* all threads reading more than the last cache */
+  double f32_gflops; /* multiply-adds of all threads in registers; 0 = not measured */
+} bench_ceiling;
+
+typedef struct bench_result {
+  const ga_kernel *kernel;
+  char shape[BENCH_NAME];
+  int64_t samples, calls; /* calls in one sample */
+  int n_sets;             /* buffer sets rotated through */
+  double median, p10, p90; /* seconds of one call */
+  double flops, bytes;
+} bench_result;
+
+/* What tells the time on a device: the host's clock here, events where work is asynchronous. */
+typedef struct bench_clock {
+  ga_status (*start)(ga_stream *stream, void *state);
+  ga_status (*stop)(ga_stream *stream, void *state, double *seconds); /* waits for the work between */
+} bench_clock;
+
+const bench_clock *bench_clock_of(const ga_device *device);
+
+/* Bytes that buffers rotate through: three times the last cache, at most 1.5 GiB and a quarter of the memory. */
+size_t bench_rotation(const ga_device *device);
+ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out);
+
+/* Times rows[0..n) on shape `i` of their op, taking turns in random order. All have the same shape name. */
+ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int i, const bench_options *o, bench_result *out);
+
+/* Median and 10th and 90th percentile; sorts x. */
+void bench_percentiles(double *x, int64_t n, bench_result *out);
+
+/* Prints what changed between two files of `ga bench --json`. Returns an exit code. */
+int bench_compare(const char *before, const char *after);
+
+#endif

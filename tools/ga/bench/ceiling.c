@@ -1,0 +1,111 @@
+/* What this machine can do at best, measured in the same run. */
+#include <time.h>
+#include <unistd.h>
+
+#include "tools/ga/bench/bench.h"
+#include "tools/ga/bench/peak.h"
+
+/* --- the host's clock --- */
+
+static ga_status host_start(ga_stream *stream, void *state) {
+  GA_TRY(stream->device->ops->stream_sync(stream));
+  (void)clock_gettime(CLOCK_MONOTONIC, state);
+  return GA_OK;
+}
+
+static ga_status host_stop(ga_stream *stream, void *state, double *seconds) {
+  struct timespec now;
+  const struct timespec *then = state;
+  GA_TRY(stream->device->ops->stream_sync(stream));
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  *seconds = (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
+  return GA_OK;
+}
+
+static const bench_clock host_clock = {.start = host_start, .stop = host_stop};
+
+const bench_clock *bench_clock_of(const ga_device *device) {
+  (void)device; /* a device with events of its own will be told apart here */
+  return &host_clock;
+}
+
+/* --- caches --- */
+
+static size_t last_cache(const ga_device *device) {
+  if (device->caps.l2_bytes) return device->caps.l2_bytes;
+  long bytes = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  if (bytes <= 0) bytes = sysconf(_SC_LEVEL2_CACHE_SIZE);
+  return bytes > 0 ? (size_t)bytes : (size_t)32 << 20;
+}
+
+size_t bench_rotation(const ga_device *device) {
+  size_t want = 3 * last_cache(device), most = (size_t)3 << 29, memory = device->caps.memory_bytes / 4;
+  if (want > most) want = most;
+  return memory && want > memory ? memory : want;
+}
+
+/* --- reading --- */
+
+#define BLOCK_WORDS ((int64_t)1 << 17) /* 1 MiB, claimed by whichever thread is free */
+#define ROUND_BLOCKS 16                /* read in one round; rounds go through the whole buffer */
+
+typedef struct read_job {
+  ga_pool *pool;
+  const uint64_t *data;
+  volatile uint64_t sink;
+} read_job;
+
+static void read_region(void *arg, int thread, int n_threads) {
+  (void)thread, (void)n_threads;
+  read_job *job = arg;
+  uint64_t sum[8] = {0};
+  for (int64_t block; (block = ga_pool_next(job->pool)) < ROUND_BLOCKS;) {
+    const uint64_t *p = job->data + block * BLOCK_WORDS;
+    for (int64_t i = 0; i < BLOCK_WORDS; i += 8)
+      for (int j = 0; j < 8; j++) sum[j] += p[i + j];
+  }
+  for (int j = 1; j < 8; j++) sum[0] += sum[j];
+  job->sink = sum[0]; /* any thread's will do: it keeps the loop */
+}
+
+static double seconds_since(const struct timespec *then) {
+  struct timespec now;
+  (void)clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
+}
+
+static double time_of(ga_pool *pool, ga_pool_fn fn, void *arg) {
+  struct timespec start;
+  (void)clock_gettime(CLOCK_MONOTONIC, &start);
+  ga_pool_run(pool, fn, arg);
+  return seconds_since(&start);
+}
+
+/* Best round of two passes over more than the last cache. */
+static ga_status measure_read(ga_ctx *ctx, double *gbs) {
+  const size_t round_bytes = (size_t)ROUND_BLOCKS * BLOCK_WORDS * 8;
+  size_t rounds = bench_rotation(ctx->device) / round_bytes + 1;
+  void *data;
+  double best = HUGE_VAL;
+  GA_TRY(ga_buffer_alloc(ctx, rounds * round_bytes, &data));
+  memset(data, 1, rounds * round_bytes); /* host memory; untouched pages would all be one page of zeros */
+  for (size_t i = 0; i < 2 * rounds; i++) {
+    read_job job = {.pool = ctx->device->pool, .data = (void *)((char *)data + i % rounds * round_bytes)};
+    best = fmin(best, time_of(ctx->device->pool, read_region, &job));
+  }
+  ga_buffer_free(ctx, data);
+  *gbs = (double)round_bytes / best * 1e-9;
+  return GA_OK;
+}
+
+ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out) {
+  *out = (bench_ceiling){0};
+  ga_pool *pool = ctx->device->pool;
+  if (!pool) return GA_OK;
+  GA_TRY(measure_read(ctx, &out->read_gbs));
+  bench_peak peak = bench_peak_for(ctx->device->caps.archs);
+  double best = HUGE_VAL;
+  for (int i = 0; peak.run && i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
+  if (peak.run) out->f32_gflops = peak.flops * ga_pool_threads(pool) / best * 1e-9;
+  return GA_OK;
+}

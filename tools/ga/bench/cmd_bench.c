@@ -1,0 +1,172 @@
+/* ga bench: options, groups, report. */
+#include <stdlib.h>
+
+#include <jansson.h>
+
+#include "tools/ga/bench/bench.h"
+#include "tools/ga/check/walk.h"
+#include "tools/ga/cmd.h"
+
+typedef struct session {
+  const bench_options *o;
+  const ga_kernel **rows; /* that passed */
+  size_t n;
+  size_t refused;
+  ga_ctx *ctx;
+  bench_ceiling ceiling;
+  json_t *json; /* array, NULL for text */
+} session;
+
+const bench_op *bench_op_of(ga_op op) {
+  switch (op) {
+#define BENCH_OP(name) \
+  case GA_OP_##name: return &bench_##name;
+#include "tools/ga/bench/ops.def"
+#undef BENCH_OP
+  default: return NULL;
+  }
+}
+
+/* --- only what has passed --- */
+
+static void admit(void *user, const ga_kernel *kernel, const check_result *r) {
+  session *s = user;
+  cmd_progress("checking", s->n, s->n + 8);
+  if (!r->detector) {
+    s->rows[s->n++] = kernel;
+  } else if (r->detector != CHECK_BY_SKIP) {
+    s->refused++;
+    (void)fprintf(stderr, "ga bench: %s did not pass: %s: %s\n", kernel->id, check_detector_name(r->detector), r->text);
+  }
+}
+
+/* A quick check of the rows that can be timed; s->rows are those that passed. */
+static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
+  check_options quick = {.device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .threads = 3};
+  size_t timed = 0;
+  for (size_t i = 0; i < n; i++)
+    if (bench_op_of(rows[i]->op)) rows[timed++] = rows[i];
+  s->rows = calloc(timed + 1, sizeof *s->rows);
+  GA_REQUIRE(s->rows, GA_ERR_NOMEM, "bench: no memory");
+  return check_walk(rows, timed, &quick, admit, s);
+}
+
+/* --- report --- */
+
+static void print_result(const session *s, const bench_result *r) {
+  double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
+  printf("%-40s %-22s %10.2f us [%.2f %.2f] %8.2f GFLOP/s %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6,
+         r->p10 * 1e6, r->p90 * 1e6, gflops, gbs);
+  if (s->ceiling.read_gbs > 0) printf(" %5.1f%% of read", 100 * gbs / s->ceiling.read_gbs);
+  if (s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
+  printf("\n");
+  (void)fflush(stdout);
+}
+
+static void add_json(session *s, const bench_result *r) {
+  json_t *row = json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f}", "id", r->kernel->id, "op", ga_op_name(r->kernel->op),
+                          "shape", r->shape, "samples", (json_int_t)r->samples, "calls", (json_int_t)r->calls, "sets",
+                          r->n_sets, "median_us", r->median * 1e6, "p10_us", r->p10 * 1e6, "p90_us", r->p90 * 1e6);
+  (void)json_object_set_new(row, "gflops", json_real(r->flops / r->median * 1e-9));
+  (void)json_object_set_new(row, "gbs", json_real(r->bytes / r->median * 1e-9));
+  (void)json_array_append_new(s->json, row);
+}
+
+static void report(session *s, const bench_result *results, int n) {
+  for (int i = 0; i < n; i++) {
+    if (s->json) add_json(s, &results[i]);
+    else print_result(s, &results[i]);
+  }
+}
+
+/* --- groups: rows of one op with the same shape name --- */
+
+/* True when row i can run shape `shape` and --shape lets it through; then `name` is set. */
+static bool wants(const session *s, size_t i, int shape, char name[BENCH_NAME]) {
+  const ga_kernel *k = s->rows[i];
+  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES] = {0};
+  const bench_op *op = bench_op_of(k->op);
+  return shape < op->n_shapes && op->shape(shape, k, desc, name) && ga_pattern_match(s->o->shapes, name) &&
+         !k->ok(k, desc, &s->ctx->device->caps);
+}
+
+static ga_status run_group(session *s, size_t first, int shape) {
+  const ga_kernel *rows[64];
+  bench_result results[64] = {0};
+  char name[BENCH_NAME], other[BENCH_NAME];
+  int n = 0;
+  if (!wants(s, first, shape, name)) return GA_OK;
+  for (size_t i = 0; i < s->n && n < 64; i++) {
+    if (s->rows[i]->op != s->rows[first]->op || !wants(s, i, shape, other) || strcmp(name, other)) continue;
+    if (i < first) return GA_OK; /* done with that row */
+    rows[n++] = s->rows[i];
+  }
+  GA_TRY(bench_group(s->ctx, rows, n, shape, s->o, results));
+  report(s, results, n);
+  return GA_OK;
+}
+
+static ga_status run_all(session *s) {
+  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  options.device = s->o->device;
+  options.threads = s->o->threads;
+  GA_TRY(ga_ctx_create(&options, &s->ctx));
+  GA_TRY(bench_measure_ceiling(s->ctx, &s->ceiling));
+  if (!s->json)
+    printf("%s; ceilings: %.2f GB/s read, %.1f GFLOP/s f32\n", ga_ctx_device_text(s->ctx), s->ceiling.read_gbs,
+           s->ceiling.f32_gflops);
+  for (size_t i = 0; i < s->n; i++)
+    for (int shape = 0; shape < bench_op_of(s->rows[i]->op)->n_shapes; shape++) GA_TRY(run_group(s, i, shape));
+  return GA_OK;
+}
+
+static void print_json(session *s) {
+  json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:O}", "version", ga_version(), "device", s->o->device, "text",
+                          ga_ctx_device_text(s->ctx), "threads", ga_ctx_threads(s->ctx), "read_gbs", s->ceiling.read_gbs,
+                          "f32_gflops", s->ceiling.f32_gflops, "hot", s->o->hot, "rows", s->json);
+  (void)json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+  printf("\n");
+  json_decref(all);
+}
+
+static int bench(const bench_options *o, const char *patterns, bool json) {
+  session s = {.o = o, .json = json ? json_array() : NULL};
+  const ga_kernel **rows = NULL;
+  size_t n;
+  ga_status status = check_rows_of(o->device, patterns, &rows, &n);
+  if (status == GA_OK) status = keep_good(&s, rows, n);
+  if (status == GA_OK) status = run_all(&s);
+  if (status == GA_OK && json) print_json(&s);
+  int code = status != GA_OK ? cmd_fail("bench") : s.refused ? EXIT_CHECK : EXIT_OK;
+  ga_ctx_destroy(s.ctx);
+  json_decref(s.json);
+  free(s.rows);
+  free(rows);
+  return code;
+}
+
+int cmd_bench(int argc, char **argv) {
+  const char *patterns = "*", *before = NULL;
+  int64_t threads = 0, seed = 1;
+  bool json = false;
+  bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
+  const cmd_option options[] = {
+      {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
+      {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
+      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, ..."},
+      {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
+      {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
+      {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
+      {"seed", 's', OPT_INT, &seed, 0, 9e18, "SEED", "of values and order"},
+      {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
+      {"compare", 0, OPT_STRING, &before, 0, 0, "FILE", "with a second FILE: what changed between two JSON reports"},
+  };
+  int code, rest = cmd_parse("bench", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  if (before && rest != 1) return cmd_usage_error("bench", "--compare takes two files");
+  if (before) return bench_compare(before, argv[1]);
+  if (rest > 0) return cmd_usage_error("bench", "unexpected '%s'", argv[1]);
+  o.threads = (int)threads;
+  o.seed = (uint64_t)seed;
+  return bench(&o, patterns, json);
+}

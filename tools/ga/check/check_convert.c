@@ -1,0 +1,65 @@
+/* Conversion between element types. Blocks must equal the oracle's: a quantiser has one result. */
+#include <math.h>
+
+#include "ref/ref.h"
+#include "tools/ga/check/check.h"
+
+static const ga_dtype types[] = {GA_F32,  GA_F16,  GA_BF16, GA_F64,  GA_E4M3, GA_E5M2, GA_I8,   GA_I32,  GA_Q4_0,   GA_Q4_1,   GA_Q5_0,
+                                 GA_Q5_1, GA_Q8_0, GA_Q2_K, GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+#define N_FLOATS 4
+
+static void draw(check_case *c) {
+  ga_convert_desc *d = c->desc;
+  *d = (ga_convert_desc)GA_CONVERT_DESC_INIT;
+  d->x_dtype = check_dtype_of(c, 0, types, check_pick(c, 2) ? N_FLOATS : (int)GA_COUNT_OF(types));
+  d->y_dtype = check_dtype_of(c, 1, types, (int)GA_COUNT_OF(types));
+  int64_t bx = ga_dtype_info((ga_dtype)d->x_dtype)->block_elems, by = ga_dtype_info((ga_dtype)d->y_dtype)->block_elems;
+  d->rows = check_dim(c, 0, 20);
+  d->width = check_dim_step(c, 0, 1024, ga_max_i64(bx, by)); /* each block size divides the larger ones */
+  /* Quantisers are defined on finite numbers. */
+  if (by > 1) c->specials = CHECK_TINY;
+}
+
+static void args(const check_case *c, const void *desc, check_args *a) {
+  (void)c;
+  const ga_convert_desc *d = desc;
+  check_in(a, "x", offsetof(ga_convert_io, x), d->x_dtype, d->rows, d->width, d->width);
+  check_out(a, "y", offsetof(ga_convert_io, y), d->y_dtype, d->rows, d->width, d->width);
+}
+
+static void widen(void *desc) {
+  ga_convert_desc *d = desc;
+  if (!ga_dtype_info((ga_dtype)d->y_dtype)->is_quant) d->y_dtype = GA_F64;
+}
+
+static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
+  (void)kernel;
+  const ga_convert_desc *d = desc;
+  const ga_convert_io *a = io;
+  if (ga_dtype_info((ga_dtype)d->y_dtype)->is_quant) return GA_OK; /* `unit` leaves no room anyway */
+  for (int64_t i = 0; i < d->rows * d->width; i++)
+    ga_ref_store((ga_dtype)d->y_dtype, a->y, i, (double)(float)ga_ref_load((ga_dtype)d->x_dtype, a->x, i));
+  return GA_OK;
+}
+
+static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
+  (void)c;
+  const ga_convert_io *a = io;
+  bool blocks = ga_dtype_info(y->dtype)->is_quant;
+  /* Values pass through f32. */
+  for (int64_t i = 0; i < n; i++) {
+    double v = blocks ? 0 : ga_ref_load(GA_F64, a->y, i);
+    unit[i] = blocks ? 1e-300 : fmax(check_ulp(y->dtype, v), check_ulp(GA_F32, v));
+  }
+}
+
+const check_op check_convert = {
+    .modes = CHECK_EXACT | CHECK_NORMAL | CHECK_HOSTILE,
+    .specials = CHECK_INF | CHECK_NAN | CHECK_HUGE | CHECK_TINY,
+    .ulps = 1,
+    .draw = draw,
+    .args = args,
+    .widen = widen,
+    .plain = plain,
+    .unit = unit,
+};

@@ -1,0 +1,226 @@
+/* Y = epilogue(X W^T). Packed weights are made by the device's own pack row. */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/status.h"
+#include "ref/ref.h"
+#include "tools/ga/check/check.h"
+
+#define Y_IS_RESIDUAL 1u /* bit of c->bits */
+#define MAX_WORK 100000  /* multiply-adds of a draw: the oracle is slow */
+
+static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
+                                   GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+
+static void draw_shape(check_case *c, ga_gemm_desc *d) {
+  int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
+  int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
+  d->m = check_dim(c, least, most);
+  d->n = check_dim(c, 0, 130);
+  d->k = check_dim_step(c, 0, 1600, block);
+  while (d->m * d->n * d->k > MAX_WORK && d->k > block) d->k = d->k / 2 / block * block;
+  while (d->m * d->n * d->k > MAX_WORK && d->m > 1 && d->m / 2 >= least) d->m /= 2;
+}
+
+static void draw(check_case *c) {
+  ga_gemm_desc *d = c->desc;
+  *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
+  d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
+  d->x_dtype = check_dtype(c, 1);
+  d->y_dtype = check_dtype(c, 2);
+  draw_shape(c, d);
+  d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
+  d->x_stride = check_stride(c, d->k, 1);
+  d->y_stride = check_stride(c, d->n, 1);
+  d->flags = (uint32_t)check_pick(c, 8);
+  d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
+  d->scale = check_factor(c);
+  if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
+  if (c->kernel->flags & GA_KERNEL_Q8_ACT) c->specials = CHECK_TINY; /* infinity has no 8-bit scale */
+}
+
+static const char *must_refuse(const check_case *c) {
+  const ga_gemm_desc *d = c->desc;
+  if (d->w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
+  if (d->m < c->kernel->rows_min || (c->kernel->rows_max && d->m > c->kernel->rows_max)) return "m out of its range";
+  return NULL;
+}
+
+/* --- packed weights --- */
+
+static const ga_kernel *pack_row(const check_case *c, ga_pack_desc *p) {
+  const ga_gemm_desc *d = c->desc;
+  const ga_device *device = c->ctx->device;
+  *p = (ga_pack_desc)GA_PACK_DESC_INIT;
+  p->n = d->n;
+  p->k = d->k;
+  p->w_dtype = d->w_dtype;
+  p->w_layout = d->w_layout;
+  return ga_kernel_choose(device, NULL, GA_OP_pack, p);
+}
+
+static int64_t packed_bytes(const check_case *c) {
+  ga_pack_desc p;
+  const ga_kernel *row = pack_row(c, &p);
+  return row ? (int64_t)row->out_bytes(row, &p, &c->ctx->device->caps) : 0;
+}
+
+static ga_status derive(check_case *c, int i) {
+  ga_pack_desc p;
+  const ga_kernel *row = pack_row(c, &p);
+  const check_arg *native = &c->oracle.arg[i];
+  check_arg *packed = &c->row.arg[i];
+  size_t bytes = (size_t)check_count(packed);
+  void *src = NULL, *dst = NULL;
+  ga_status status;
+  GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "no row packs these weights");
+  GA_TRY_OUT(ga_buffer_alloc(c->ctx, native->bytes, &src));
+  GA_TRY_OUT(ga_buffer_alloc(c->ctx, bytes, &dst));
+  GA_TRY_OUT(ga_copy_to_device(c->ctx, src, native->before, native->bytes, NULL));
+  ga_pack_io io = {.src = (char *)src + native->at, .dst = dst};
+  GA_TRY_OUT(row->launch(row, &p, &io, NULL, c->ctx->stream));
+  GA_TRY_OUT(ga_copy_to_host(c->ctx, packed->before + packed->at, dst, bytes, NULL));
+out:
+  ga_buffer_free(c->ctx, src);
+  ga_buffer_free(c->ctx, dst);
+  return status;
+}
+
+static void args(const check_case *c, const void *desc, check_args *a) {
+  const ga_gemm_desc *d = desc;
+  check_arg *y = check_out(a, "y", offsetof(ga_gemm_io, y), d->y_dtype, d->m, d->n, d->y_stride);
+  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, d->m, d->k, d->x_stride);
+  check_arg *w = check_in(a, "w", offsetof(ga_gemm_io, w), d->w_dtype, d->n, d->k, d->k);
+  if (((const ga_gemm_desc *)c->desc)->w_layout != GA_LAYOUT_NATIVE) {
+    w->derived = true;
+    if (d->w_layout != GA_LAYOUT_NATIVE) { /* the row's */
+      w->dtype = GA_U8;
+      w->dim[0] = 1;
+      w->dim[1] = w->stride[0] = packed_bytes(c);
+      w->align = 256;
+    }
+  }
+  if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
+  if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride);
+  if (!(d->flags & GA_GEMM_RESIDUAL)) return;
+  check_in(a, "residual", offsetof(ga_gemm_io, residual), d->y_dtype, d->m, d->n, d->y_stride);
+  if (c->bits & Y_IS_RESIDUAL) y->alias = a->n - 1;
+}
+
+static void widen(void *desc) {
+  ga_gemm_desc *d = desc;
+  d->y_dtype = GA_F64;
+  d->w_layout = GA_LAYOUT_NATIVE;
+}
+
+/* --- the plain evaluation --- */
+
+static float activate(int32_t act, float x) {
+  switch (act) {
+  case GA_ACT_SILU: return x / (1.0f + expf(-x));
+  case GA_ACT_GELU_TANH: return 0.5f * x * (1.0f + tanhf(0.797884561f /* sqrt(2/pi) */ * (x + 0.044715f * x * x * x)));
+  case GA_ACT_GELU_ERF: return 0.5f * x * (1.0f + erff(x * 0.707106781f /* sqrt(1/2) */));
+  default: return x;
+  }
+}
+
+/* A row of X as the kernel sees it: rows with Q8_ACT round it to 127 steps each way in blocks of 32. */
+static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x, int64_t row, float *out) {
+  for (int64_t i = 0; i < d->k; i++) out[i] = (float)ga_ref_load((ga_dtype)d->x_dtype, x, row * d->x_stride + i);
+  for (int64_t b = 0; kernel->flags & GA_KERNEL_Q8_ACT && b < d->k; b += 32) {
+    float most = 0;
+    for (int64_t i = b; i < b + 32; i++) most = fmaxf(most, fabsf(out[i]));
+    float step = most / 127.0f;
+    for (int64_t i = b; i < b + 32; i++) out[i] = step > 0 ? step * rintf(out[i] / step) : 0.0f;
+  }
+}
+
+static float finish(const ga_gemm_desc *d, const ga_gemm_io *a, float dot, int64_t row, int64_t col) {
+  int64_t at = row * d->y_stride + col;
+  float t = d->scale * dot;
+  if (d->flags & GA_GEMM_BIAS) t += a->bias[col];
+  if (d->flags & GA_GEMM_GLU) t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
+  else t = activate(d->act, t);
+  return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
+}
+
+static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
+  const ga_gemm_desc *d = desc;
+  const ga_gemm_io *a = io;
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)(d->k * (d->n + 1)), sizeof(float), "check", &p));
+  float *x = p, *w = x + d->k;
+  for (int64_t i = 0; i < d->n * d->k; i++) w[i] = (float)ga_ref_load((ga_dtype)d->w_dtype, a->w, i);
+  for (int64_t r = 0; r < d->m; r++) {
+    load_x(kernel, d, a->x, r, x);
+    for (int64_t c = 0; c < d->n; c++) {
+      float dot = 0;
+      for (int64_t i = 0; i < d->k; i++) dot += x[i] * w[c * d->k + i];
+      ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, (double)finish(d, a, dot, r, c));
+    }
+  }
+  ga_mem_free(p);
+  return GA_OK;
+}
+
+/* --- the unit of error --- */
+
+typedef struct sums {
+  double terms;   /* sum of |x w| */
+  double squares; /* of the error that rounding x to 8 bits makes, expected */
+} sums;
+
+static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_t col) {
+  const ga_gemm_desc *d = c->oracle_desc;
+  bool rounds = c->kernel->flags & GA_KERNEL_Q8_ACT;
+  sums s = {0, 0};
+  double most = 0, w2 = 0;
+  for (int64_t i = 0; i < d->k; i++) {
+    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
+    double w = ga_ref_load((ga_dtype)d->w_dtype, a->w, col * d->k + i);
+    s.terms += fabs(x * w);
+    most = fmax(most, fabs(x));
+    w2 += w * w;
+    if (!rounds || i % 32 != 31) continue;
+    s.squares += most / 127 * most / 127 / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
+    most = w2 = 0;
+  }
+  return s;
+}
+
+/* Spacing of the larger of f32 at the size of the terms, and of the result's type; and the rounding of x. */
+static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
+  const ga_gemm_desc *d = c->oracle_desc;
+  const ga_gemm_io *a = io;
+  for (int64_t i = 0; i < n; i++) {
+    int64_t r = i / d->n, col = i % d->n, at = r * d->y_stride + col;
+    sums s = sum_up(c, a, r, col);
+    /* |act'| < 1.2. A gate counts with its own size: act(gate) may be a small difference of large terms. */
+    double slope = d->flags & GA_GEMM_GLU ? fabs(ga_ref_load(GA_F64, a->gate, at)) : 1.2;
+    double size = s.terms * fabs((double)d->scale) + (d->flags & GA_GEMM_BIAS ? fabs((double)a->bias[col]) : 0);
+    double rounding = fabs((double)d->scale) * sqrt(s.squares) * slope;
+    size *= slope;
+    if (d->flags & GA_GEMM_RESIDUAL) size += fabs(ga_ref_load(GA_F64, a->residual, at));
+    double type = check_ulp(y->dtype, ga_ref_load(GA_F64, a->y, at));
+    unit[i] = fmax(type, fmax(check_ulp(GA_F32, size), rounding));
+  }
+}
+
+static void describe(const void *desc, char *text, size_t capacity) {
+  const ga_gemm_desc *d = desc;
+  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g", d->act, d->flags, (double)d->scale);
+}
+
+const check_op check_gemm = {
+    .modes = CHECK_EXACT | CHECK_NORMAL | CHECK_HOSTILE,
+    .specials = CHECK_INF | CHECK_NAN | CHECK_TINY,
+    .ulps = 2,
+    .draw = draw,
+    .args = args,
+    .widen = widen,
+    .plain = plain,
+    .unit = unit,
+    .derive = derive,
+    .must_refuse = must_refuse,
+    .describe = describe,
+};

@@ -1,0 +1,10 @@
+/* ga check --selftest: rows built to fail. A checker that nobody has seen fail is no evidence. */
+#ifndef TOOL_CHECK_SELFTEST_H
+#define TOOL_CHECK_SELFTEST_H
+
+#include "tools/ga/check/internal.h"
+
+/* Prints one line for each row; EXIT_CHECK unless each was caught by the detector meant for it and the clean pass. */
+int check_selftest(const check_options *o);
+
+#endif

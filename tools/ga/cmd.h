@@ -1,0 +1,62 @@
+/* The ga program: one table of subcommands (main.c), one table of options in each. --help is made from the tables. */
+#ifndef TOOL_CMD_H
+#define TOOL_CMD_H
+
+#include <stdio.h>
+
+#include "ga/base.h"
+
+/* Exit codes, documented in `ga --help`. */
+enum {
+  EXIT_OK = 0,
+  EXIT_FAILED = 1,  /* the work failed: text on stderr */
+  EXIT_USAGE = 2,   /* the command line is wrong */
+  EXIT_CHECK = 3,   /* ga check, ga bench: a kernel did not pass */
+  EXIT_STOPPED = 130 /* interrupted */
+};
+
+typedef enum opt_kind { OPT_FLAG /* bool */, OPT_INT /* int64_t */, OPT_FLOAT /* double */, OPT_STRING /* const char * */ } opt_kind;
+
+typedef struct cmd_option {
+  const char *name; /* long name without dashes */
+  char letter;      /* 0 = none */
+  opt_kind kind;
+  void *value;      /* holds the default before, the value after */
+  double min, max;  /* OPT_INT, OPT_FLOAT: allowed range; both 0 = any */
+  const char *arg;  /* what the help calls the value */
+  const char *help; /* one line */
+} cmd_option;
+
+typedef struct command {
+  const char *name;
+  const char *summary; /* one line */
+  int (*run)(int argc, char **argv); /* argv[0] is the subcommand */
+} command;
+
+/* Parses options anywhere before "--"; what is left is moved to argv[1..]. Returns the count of those, or -1 when the
+ * program should exit with *exit_code (help was printed, or the line is wrong). usage: what follows the name. */
+int cmd_parse(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc, char **argv,
+              int *exit_code);
+
+/* Prints "ga <name>: <ga_error_text>" on stderr and returns EXIT_FAILED. */
+int cmd_fail(const char *name);
+/* Same with a text of our own and EXIT_USAGE. */
+int cmd_usage_error(const char *name, const char *fmt, ...) GA_PRINTF(2, 3);
+
+/* True when stderr is a terminal: progress may be drawn there. */
+bool cmd_is_interactive(void);
+/* Draws or updates one progress line; done >= total ends it. Nothing when stderr is no terminal. */
+void cmd_progress(const char *what, uint64_t done, uint64_t total);
+
+int cmd_info(int argc, char **argv);
+int cmd_kernels(int argc, char **argv);
+int cmd_check(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_chat(int argc, char **argv);
+int cmd_embed(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
+int cmd_perplexity(int argc, char **argv);
+int cmd_pull(int argc, char **argv);
+
+#endif

@@ -1,0 +1,34 @@
+#include <string.h>
+
+#include "base/compiler.h"
+#include "tools/ga/cmd.h"
+
+static const command commands[] = {
+#define COMMAND(name, summary) {#name, summary, cmd_##name},
+#include "tools/ga/commands.def"
+#undef COMMAND
+};
+
+static int help(FILE *out) {
+  (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
+                ga_version());
+  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+    (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+  (void)fprintf(out, "\nga COMMAND --help tells more.\n"
+                     "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
+                     "130 interrupted\n");
+  return out == stdout ? EXIT_OK : EXIT_USAGE;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) return help(stderr);
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return help(stdout);
+  if (!strcmp(argv[1], "--version")) {
+    printf("ga %s\n", ga_version());
+    return EXIT_OK;
+  }
+  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+    if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+  (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
+  return help(stderr);
+}

@@ -1,0 +1,196 @@
+#include "tools/ga/open.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "tools/ga/models.h"
+
+/* --- files --- */
+
+ga_status models_dir(char *path, size_t capacity) {
+  const char *own = getenv("GA_MODELS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int n;
+  if (own && *own)
+    n = snprintf(path, capacity, "%s", own);
+  else if (cache && *cache)
+    n = snprintf(path, capacity, "%s/ga/models", cache);
+  else if (home && *home)
+    n = snprintf(path, capacity, "%s/.cache/ga/models", home);
+  else
+    return ga_fail(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
+  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
+  return GA_OK;
+}
+
+ga_status find_model(const char *model, char *path, size_t capacity) {
+  char dir[3072];
+  if (!model) model = known_models[0].name;
+  if (access(model, R_OK) == 0) {
+    int n = snprintf(path, capacity, "%s", model);
+    GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
+    return GA_OK;
+  }
+  GA_TRY(models_dir(dir, sizeof dir));
+  for (const known_model *k = known_models; k->name; k++) {
+    if (strcmp(k->name, model) && strcmp(k->file, model)) continue;
+    int n = snprintf(path, capacity, "%s/%s", dir, k->file);
+    GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
+    GA_REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name,
+               k->name);
+    return GA_OK;
+  }
+  int n = snprintf(path, capacity, "%s/%s", dir, model);
+  if (n > 0 && (size_t)n < capacity && access(path, R_OK) == 0) return GA_OK;
+  return ga_fail(GA_ERR_IO, "%s: no such file, and no model of that name (ga pull --list)", model);
+}
+
+ga_status read_text(const char *path, char **text, size_t *bytes) {
+  FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+  *text = NULL;
+  if (!f) return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
+  size_t n = 0, capacity = 1 << 16;
+  char *p = malloc(capacity);
+  ga_status status = p ? GA_OK : ga_fail_nomem(path, capacity);
+  while (status == GA_OK) {
+    size_t got = fread(p + n, 1, capacity - n - 1, f);
+    n += got;
+    if (n + 1 < capacity) {
+      if (ferror(f)) status = ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
+      break;
+    }
+    capacity *= 2;
+    char *bigger = realloc(p, capacity);
+    if (!bigger)
+      status = ga_fail_nomem(path, capacity);
+    else
+      p = bigger;
+  }
+  if (f != stdin) (void)fclose(f);
+  if (status != GA_OK) {
+    free(p);
+    return status;
+  }
+  p[n] = 0;
+  *text = p;
+  *bytes = n;
+  return GA_OK;
+}
+
+/* --- opening --- */
+
+static int show_loading(void *user, uint64_t done, uint64_t total) {
+  (void)user;
+  cmd_progress("loading", done, total);
+  return interrupted();
+}
+
+static ga_status session_of(const open_args *args, opened *o) {
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  so.context = (int32_t)args->context;
+  so.batch = (int32_t)args->batch;
+  if (args->kv_type) {
+    so.kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
+    GA_REQUIRE(so.kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, q8_0, q4_0", args->kv_type);
+  }
+  return ga_session_create(o->model, &so, &o->session);
+}
+
+ga_status open_model(const open_args *args, bool with_session, opened *out) {
+  *out = (opened){0};
+  char path[4096];
+  GA_TRY(find_model(args->model, path, sizeof path));
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  co.device = args->device;
+  co.threads = (int32_t)args->threads;
+  co.hide = getenv("GA_HIDE");
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  mo.progress = show_loading;
+  ga_status status = ga_ctx_create(&co, &out->ctx);
+  if (status == GA_OK) status = ga_model_load(out->ctx, path, &mo, &out->model);
+  if (status == GA_OK && with_session) status = session_of(args, out);
+  if (status != GA_OK) close_model(out);
+  return status;
+}
+
+void close_model(opened *o) {
+  ga_session_free(o->session);
+  ga_model_free(o->model);
+  ga_ctx_destroy(o->ctx);
+  *o = (opened){0};
+}
+
+/* --- text to ids --- */
+
+ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n) {
+  *ids = NULL;
+  GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  ga_status status = ga_tokenize(tok, text, bytes, flags, NULL, 0, n);
+  if (status != GA_OK && status != GA_ERR_SHAPE) return status;
+  int32_t *p = malloc((*n + 1) * sizeof *p);
+  if (!p) return ga_fail_nomem("token ids", (*n + 1) * sizeof *p);
+  status = ga_tokenize(tok, text, bytes, flags, p, *n, n);
+  if (status != GA_OK) {
+    free(p);
+    return status;
+  }
+  *ids = p;
+  return GA_OK;
+}
+
+ga_status encode_chat(const ga_tokenizer *tok, const char *text, size_t bytes, int32_t **ids, size_t *n) {
+  GA_TRY(encode(tok, text, bytes, GA_TOK_PARSE_SPECIAL, ids, n));
+  const int32_t bos = ga_tokenizer_special(tok, GA_TOK_BOS);
+  if (bos == GA_TOK_NONE || !ga_tokenizer_adds_bos(tok) || (*n && (*ids)[0] == bos)) return GA_OK;
+  memmove(*ids + 1, *ids, *n * sizeof **ids); /* encode leaves room for one more */
+  (*ids)[0] = bos;
+  ++*n;
+  return GA_OK;
+}
+
+/* Name of a special token as the template's variable; "" if the model has none. Cut at the buffer. */
+static const char *token_text(const ga_tokenizer *tok, ga_tok_special which, char *text, size_t capacity) {
+  ga_text p = ga_tokenizer_piece(tok, ga_tokenizer_special(tok, which));
+  (void)snprintf(text, capacity, "%.*s", (int)p.bytes, p.bytes ? p.data : "");
+  return text;
+}
+
+ga_status render_chat(const ga_model *model, const ga_chat_message *messages, size_t n, char **text, size_t *bytes) {
+  const ga_template *tpl = ga_model_template(model);
+  const ga_tokenizer *tok = ga_model_tokenizer(model);
+  GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  GA_REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
+             *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
+             ga_model_template_error(model));
+  char bos[256], eos[256];
+  ga_chat_options o = GA_CHAT_OPTIONS_INIT;
+  o.add_generation_prompt = true;
+  o.bos_token = token_text(tok, GA_TOK_BOS, bos, sizeof bos);
+  o.eos_token = token_text(tok, GA_TOK_EOS, eos, sizeof eos);
+  return ga_chat_render(tpl, messages, n, &o, text, bytes);
+}
+
+/* --- interrupt --- */
+
+static volatile sig_atomic_t interrupt_flag;
+
+static void on_interrupt(int signal) {
+  (void)signal;
+  interrupt_flag = 1;
+}
+
+void listen_for_interrupt(void) {
+  struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: a blocked read returns */
+  (void)sigaction(SIGINT, &action, NULL);
+}
+
+bool interrupted(void) {
+  return interrupt_flag;
+}
+void clear_interrupt(void) {
+  interrupt_flag = 0;
+}

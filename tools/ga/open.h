@@ -1,0 +1,57 @@
+/* What the commands that use a model share: finding the file, opening the device, loading with a progress bar. */
+#ifndef TOOL_OPEN_H
+#define TOOL_OPEN_H
+
+#include "ga/llm.h"
+#include "tools/ga/cmd.h"
+
+typedef struct open_args {
+  const char *model;  /* path, or the name of a pulled model; NULL = the default one */
+  const char *device; /* NULL = auto */
+  int64_t threads, context, batch;
+  const char *kv_type;
+} open_args;
+
+/* Rows for a command's option table; `a` is an open_args. */
+#define OPEN_DEVICE_OPTIONS(a)                                                                                   \
+  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref or cuda:N"},                          \
+  {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
+#define OPEN_MODEL_OPTIONS(a)                                                                                    \
+  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
+  OPEN_DEVICE_OPTIONS(a)
+#define OPEN_SESSION_OPTIONS(a)                                                                                  \
+  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens of context; 0 = the model's, at most 4096"},      \
+  {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512"},                 \
+  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"}
+
+typedef struct opened {
+  ga_ctx *ctx;
+  ga_model *model;
+  ga_session *session;
+} opened;
+
+/* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
+ga_status open_model(const open_args *args, bool with_session, opened *out);
+void close_model(opened *o);
+
+/* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
+ga_status find_model(const char *model, char *path, size_t capacity);
+/* Where pulled models live: $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models. */
+ga_status models_dir(char *path, size_t capacity);
+
+/* Ids of text in malloc'd memory. */
+ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
+/* Ids of a rendered chat: special tokens are parsed, and the beginning-of-text token stands first exactly once. */
+ga_status encode_chat(const ga_tokenizer *tok, const char *text, size_t bytes, int32_t **ids, size_t *n);
+/* One user message (and a system message if not NULL) through the model's template. */
+ga_status render_chat(const ga_model *model, const ga_chat_message *messages, size_t n, char **text, size_t *bytes);
+
+/* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
+ga_status read_text(const char *path, char **text, size_t *bytes);
+
+/* SIGINT sets a flag instead of ending the program, until stop_listening. */
+void listen_for_interrupt(void);
+bool interrupted(void);
+void clear_interrupt(void);
+
+#endif
