@@ -62,10 +62,7 @@ static ga_status str_point(jj_run *run, jj_str *s, size_t point, jj_val *out) {
   return ga_jj_str_ref(run, s->p + at, len, out);
 }
 
-static bool hashable(jj_val key) {
-  return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_GEN && key.kind != JJ_VIEW &&
-         key.kind != JJ_RANGE;
-}
+static bool hashable(jj_val key) { return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_VIEW; }
 
 /* Python's v[key]; undefined where Python raises LookupError or TypeError. */
 static ga_status own_item(jj_run *run, jj_val v, jj_val key, jj_val *out) {
@@ -130,14 +127,14 @@ static ga_status slice_str(jj_run *run, jj_str *s, int64_t start, int64_t count,
   return ga_jj_buf_str(run, &buf, out);
 }
 
-static ga_status slice_seq(jj_run *run, jj_val v, int64_t start, int64_t count, int64_t step, jj_val *out) {
+static ga_status slice_seq(jj_run *run, jj_val v, int64_t start, int64_t stop, int64_t count, int64_t step, jj_val *out) {
   GA_TRY(ga_jj_seq_new(run, v.kind, (size_t)count, out));
   jj_seq *q = out->u.q;
   for (int64_t i = 0; i < count; i++) q->v[q->n++] = v.u.q->v[start + i * step];
   if (v.kind == JJ_RANGE) {
     q->start = v.u.q->start + start * v.u.q->step;
     q->step = v.u.q->step * step;
-    q->stop = q->start + count * q->step;
+    q->stop = v.u.q->start + stop * v.u.q->step;
   }
   return ga_jj_step(run, (uint64_t)count / 8);
 }
@@ -158,7 +155,7 @@ ga_status ga_jj_slice(jj_run *run, jj_val v, const jj_val bounds[3], jj_val *out
   int64_t count = step > 0 ? (stop > start ? (stop - start - 1) / step + 1 : 0)
                            : (start > stop ? (start - stop - 1) / -step + 1 : 0);
   if (v.kind == JJ_STR) return slice_str(run, v.u.s, start, count, step, out);
-  return slice_seq(run, v, start, count, step, out);
+  return slice_seq(run, v, start, stop, count, step, out);
 }
 
 static ga_status path_part(jj_run *run, const char *p, size_t n, jj_val *out) {

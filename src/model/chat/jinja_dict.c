@@ -15,10 +15,12 @@ static ga_status hash_value(jj_run *run, jj_val v, uint64_t *h) {
       return GA_OK;
     case JJ_STR: *h = ga_fnv64(*h, v.u.s->p, v.u.s->n); return ga_jj_step(run, v.u.s->n / 64);
     case JJ_TUPLE:
+    case JJ_RANGE:
       GA_TRY(ga_jj_enter(run));
       for (size_t i = 0; i < v.u.q->n; i++) GA_TRY(hash_value(run, v.u.q->v[i], h));
       run->depth_left++;
       return GA_OK;
+    case JJ_GEN:
     case JJ_NS:
     case JJ_FUNC:
     case JJ_LOOP: *h = ga_fnv64(*h, &v.u.d, sizeof v.u.d); return GA_OK;

@@ -92,7 +92,7 @@ JJ_BUILTIN(filter_join) {
 
 /* Arguments after the first `n`. */
 static jj_args args_from(const jj_args *args, size_t n) {
-  return (jj_args){args->pos + n, args->n_pos - n, args->kw, args->n_kw};
+  return (jj_args){n ? args->pos + n : args->pos, args->n_pos - n, args->kw, args->n_kw};
 }
 
 static const jj_val *find_kw_text(const jj_args *args, const char *name) {
@@ -185,6 +185,7 @@ JJ_BUILTIN(filter_sum) {
 typedef struct sort_spec {
   jj_val path, fallback; /* attribute, and what stands for one that is missing (none: nothing does) */
   bool case_sensitive, reverse;
+  bool alone; /* the key is the value itself, not a list of values */
 } sort_spec;
 
 /* What items are sorted and compared by: their attribute, strings in lower case unless case_sensitive. */
@@ -198,7 +199,7 @@ static ga_status extreme(jj_run *run, const jj_call *call, int sign, jj_val *out
   const jj_val *items;
   size_t n;
   jj_val best = {.kind = JJ_MISSING}, key;
-  const sort_spec by = {call->v[1], ga_jj_none(), ga_jj_param_flag(call, 0), false};
+  const sort_spec by = {call->v[1], ga_jj_none(), ga_jj_param_flag(call, 0), false, true};
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   *out = ga_jj_undef(&no_item);
   for (size_t i = 0; i < n; i++) {
@@ -215,11 +216,17 @@ static ga_status extreme(jj_run *run, const jj_call *call, int sign, jj_val *out
 JJ_BUILTIN(filter_max) { return extreme(run, call, 1, out); }
 JJ_BUILTIN(filter_min) { return extreme(run, call, -1, out); }
 
-/* "a,b" sorts by a, then by b. */
+/* "a,b" sorts by a, then by b. A list even of one, as in Jinja: lists of equal values are equal where the values alone
+ * (two undefined ones) have no order. */
 static ga_status multi_key(jj_run *run, jj_val item, const sort_spec *by, jj_val *key) {
-  if (by->path.kind != JJ_STR || !memchr(by->path.u.s->p, ',', by->path.u.s->n)) return key_of(run, item, by, by->path, key);
-  const char *p = by->path.u.s->p, *end = p + by->path.u.s->n;
+  jj_val one;
+  if (by->alone) return key_of(run, item, by, by->path, key);
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, key));
+  if (by->path.kind != JJ_STR) {
+    GA_TRY(key_of(run, item, by, by->path, &one));
+    return ga_jj_seq_push(run, key->u.q, one);
+  }
+  const char *p = by->path.u.s->p, *end = p + by->path.u.s->n;
   while (p <= end) {
     const char *comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
     jj_val part, v;
@@ -244,7 +251,7 @@ static ga_status sort_by(jj_run *run, jj_val self, const sort_spec *by, jj_val *
 
 JJ_BUILTIN(filter_sort) {
   jj_val keys;
-  const sort_spec by = {call->v[2], ga_jj_none(), ga_jj_param_flag(call, 1), ga_jj_param_flag(call, 0)};
+  const sort_spec by = {call->v[2], ga_jj_none(), ga_jj_param_flag(call, 1), ga_jj_param_flag(call, 0), false};
   return sort_by(run, call->self, &by, out, &keys);
 }
 
@@ -256,7 +263,7 @@ JJ_BUILTIN(filter_dictsort) {
   if (by && !by_value && !ga_jj_str_is(by, "key")) return ga_fail(GA_ERR_FORMAT, "dictsort: by is 'key' or 'value'");
   GA_TRY(ga_jj_need_defined(call->self));
   GA_TRY(filter_items(run, call, &pairs));
-  const sort_spec spec = {ga_jj_int(by_value), ga_jj_none(), ga_jj_param_flag(call, 0), ga_jj_param_flag(call, 2)};
+  const sort_spec spec = {ga_jj_int(by_value), ga_jj_none(), ga_jj_param_flag(call, 0), ga_jj_param_flag(call, 2), true};
   return sort_by(run, pairs, &spec, out, &keys);
 }
 
@@ -264,7 +271,7 @@ JJ_BUILTIN(filter_unique) {
   const jj_val *items;
   size_t n;
   jj_val seen, key, *found;
-  const sort_spec by = {call->v[1], ga_jj_none(), ga_jj_param_flag(call, 0), false};
+  const sort_spec by = {call->v[1], ga_jj_none(), ga_jj_param_flag(call, 0), false, true};
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   GA_TRY(ga_jj_dict_new(run, 0, &seen));
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
@@ -281,7 +288,7 @@ JJ_BUILTIN(filter_unique) {
 JJ_BUILTIN(filter_groupby) {
   jj_val sorted, keys, group, real;
   bool same;
-  const sort_spec by = {call->v[0], call->v[1], ga_jj_param_flag(call, 2), false};
+  const sort_spec by = {call->v[0], call->v[1], ga_jj_param_flag(call, 2), false, true};
   GA_TRY(sort_by(run, call->self, &by, &sorted, &keys));
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, out));
   group = (jj_val){.kind = JJ_MISSING};

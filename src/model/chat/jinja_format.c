@@ -79,11 +79,13 @@ static void sign_of(const field *spec, bool negative, char head[4]) {
 
 /* A float cut to an integer, of any size. */
 static ga_status put_whole(formatter *f, const field *spec, double x) {
-  char text[400], head[4];
+  char text[MAX_PRECISION + 320], head[4]; /* 309 digits at most */
   if (!isfinite(x)) return bad_spec("the number is not finite");
   sign_of(spec, x <= -1, head);
-  int n = snprintf(text, sizeof text, "%.0f", fabs(trunc(x)));
-  return put_field(f, spec, head, text, (size_t)n, '>');
+  (void)memset(text, '0', MAX_PRECISION);
+  int n = snprintf(text + MAX_PRECISION, sizeof text - MAX_PRECISION, "%.0f", fabs(trunc(x)));
+  int zeros = spec->precision > n ? spec->precision - n : 0;
+  return put_field(f, spec, head, text + MAX_PRECISION - zeros, (size_t)(n + zeros), '>');
 }
 
 static ga_status put_int(formatter *f, const field *spec, int64_t i) {

@@ -33,10 +33,6 @@ JJ_TEST(test_test, call->self.kind == JJ_STR && ga_jj_test(call->self.u.s))
 
 static ga_status modulo(jj_run *run, const jj_call *call, jj_val divisor, int64_t wanted, jj_val *out) {
   jj_val rest;
-  if (!ga_jj_is_num(call->self)) {
-    GA_TRY(ga_jj_need_defined(call->self));
-    return ga_fail(GA_ERR_FORMAT, "%s: takes a number, not '%s'", call->def->name, ga_jj_type(call->self));
-  }
   bool same;
   GA_TRY(ga_jj_binary(run, JO_MOD, call->self, divisor, &rest));
   GA_TRY(ga_jj_equal(run, rest, ga_jj_int(wanted), &same));
