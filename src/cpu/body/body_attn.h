@@ -21,7 +21,19 @@ typedef struct attn_tile {
   int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
   float *q, *acc, *scores, *m, *l;
   float *keys, *columns, *values; /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
+  int64_t k_bytes, v_bytes;       /* of a row */
+  const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
 } attn_tile;
+
+/* Bytes of `elems` elements, whole blocks for block types. */
+GA_INLINE int64_t kv_bytes(int32_t dtype, int64_t elems) {
+  switch (dtype) {
+  case GA_F32: return elems * 4;
+  case GA_Q8_0: return elems / 32 * 34;
+  case GA_Q4_0: return elems / 32 * 18;
+  default: return elems * 2;
+  }
+}
 
 static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch) {
   const attn_shape *h = &job->shape;
@@ -35,6 +47,8 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   t.columns = t.keys + 16 * t.key_pad;
   t.m = t.columns + h->head_pad * ATTN_KEYS;
   t.l = t.m + h->rows;
+  t.k_bytes = kv_bytes(job->d->kv_dtype, job->d->head_dim);
+  t.v_bytes = kv_bytes(job->d->kv_dtype, job->d->v_dim);
   return t;
 }
 
@@ -86,23 +100,23 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   }
 }
 
-/* Address of key (or value) row j of the unit's KV head. */
-GA_INLINE const uint8_t *kv_row(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t j) {
+/* Addresses of keys [begin, begin + n) of the unit's KV head; the entries after them repeat the last one. */
+static void find_rows(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t begin, int64_t n,
+                      const uint8_t **rows) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
-  int64_t at = t->u->kv_head * stride->head;
-  if (d->flags & GA_ATTN_PAGED) {
-    const int64_t page = j / d->page_size, slot = j - page * d->page_size;
-    at += a->page_table[t->u->s.b * a->page_table_stride + page] * stride->batch + slot * stride->token;
-  } else {
-    at += (t->u->s.kv_first + j) * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : t->u->s.b * stride->batch);
+  const attn_sequence *s = &t->u->s;
+  const bool paged = d->flags & GA_ATTN_PAGED;
+  const int64_t step = kv_bytes(d->kv_dtype, stride->token), size = paged ? d->page_size : INT64_MAX;
+  int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0);
+  for (int64_t k = 0; k < n; page++, slot = 0) {
+    int64_t at = t->u->kv_head * stride->head + slot * stride->token;
+    if (paged) at += a->page_table[s->b * a->page_table_stride + page] * stride->batch;
+    else at += s->kv_first * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch);
+    const uint8_t *row = (const uint8_t *)base + kv_bytes(d->kv_dtype, at);
+    for (; k < n && slot < size; k++, slot++, row += step) rows[k] = row;
   }
-  switch (d->kv_dtype) {
-  case GA_F32: return (const uint8_t *)base + at * 4;
-  case GA_Q8_0: return (const uint8_t *)base + at / 32 * 34;
-  case GA_Q4_0: return (const uint8_t *)base + at / 32 * 18;
-  default: return (const uint8_t *)base + at * 2;
-  }
+  for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
 static void load_queries(const attn_tile *t) {
@@ -156,33 +170,13 @@ static void product(int rows, int64_t width, float *c, int64_t ldc, const float 
   for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, lda, b + i, ldb, n);
 }
 
-/* Scores of one query with VN keys. */
-GA_INLINE vf dot_keys(const float *q, const float *keys, int64_t key_pad, int64_t n) {
-  vf sum[VN];
-  for (int k = 0; k < VN; k++) sum[k] = vf_set(0.0f);
-  for (int64_t i = 0; i < n; i += VN) {
-    const vf x = vf_load(q + i);
-    for (int k = 0; k < VN; k++) sum[k] = vf_fma(x, vf_load(keys + k * key_pad + i), sum[k]);
-  }
-  return vf_sum_each(sum);
-}
-
-/* Keys [begin, begin + n), n <= VN, as rows of t->keys; the other rows are zeros. */
-static void load_keys(const attn_tile *t, int64_t begin, int64_t n) {
+/* Keys [first, first + n) of the tile, n <= VN, as rows of t->keys; the other rows are zeros. */
+static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
   const ga_attn_desc *d = t->job->d;
-  const ga_attn_io *a = t->job->a;
   for (int64_t k = 0; k < n; k++)
-    load_row((ga_dtype)d->kv_dtype, kv_row(t, a->k, &a->k_stride, begin + k), t->keys + k * t->key_pad, d->head_dim, t->head_pad);
+    load_row((ga_dtype)d->kv_dtype, t->k[first + k], t->keys + k * t->key_pad, d->head_dim, t->head_pad);
   for (int64_t k = n; k < VN; k++)
     for (int64_t i = 0; i < t->head_pad; i += VN) vf_store(t->keys + k * t->key_pad + i, vf_set(0.0f));
-}
-
-static void scores_few_rows(const attn_tile *t, int64_t begin, int64_t n) {
-  for (int64_t k = 0; k < n; k += VN) {
-    load_keys(t, begin + k, ga_min_i64(VN, n - k));
-    for (int r = 0; r < t->rows; r++)
-      vf_store(t->scores + r * ATTN_KEYS + k, dot_keys(t->q + r * t->head_pad, t->keys, t->key_pad, t->head_pad));
-  }
 }
 
 /* Moves the VN rows of t->keys into columns k .. of t->columns. */
@@ -195,10 +189,10 @@ static void transpose_keys(const attn_tile *t, int64_t k) {
   }
 }
 
-static void scores_many_rows(const attn_tile *t, int64_t begin, int64_t n) {
+static void many_scores(const attn_tile *t, int64_t n) {
   const int64_t width = (n + 15) / 16 * 16;
   for (int64_t k = 0; k < width; k += VN) {
-    load_keys(t, begin + k, ga_max_i64(0, ga_min_i64(VN, n - k)));
+    load_keys(t, k, ga_max_i64(0, ga_min_i64(VN, n - k)));
     transpose_keys(t, k);
   }
   for (int r = 0; r < t->rows; r++)
@@ -215,7 +209,7 @@ static bool all_finite(const float *x, int64_t n) {
 
 /* Where a mask has put a weight of 0 and a value is infinite or NaN, the product would be NaN: each row takes the values
  * it sees only. */
-static void add_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
+static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
     attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
@@ -225,17 +219,18 @@ static void add_values_masked(const attn_tile *t, int64_t begin, int64_t n, int6
   }
 }
 
-static void add_values(const attn_tile *t, int64_t begin, int64_t n) {
+static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
   const ga_attn_desc *d = t->job->d;
-  const ga_attn_io *a = t->job->a;
   for (int64_t k = 0; k < n; k += 16) {
     const int64_t some = ga_min_i64(16, n - k);
     for (int64_t j = 0; j < some; j++)
-      load_row((ga_dtype)d->kv_dtype, kv_row(t, a->v, &a->v_stride, begin + k + j), t->values + j * t->v_pad, d->v_dim, t->v_pad);
-    if (t->masked && !all_finite(t->values, some * t->v_pad)) add_values_masked(t, begin + k, some, k);
+      load_row((ga_dtype)d->kv_dtype, t->v[k + j], t->values + j * t->v_pad, d->v_dim, t->v_pad);
+    if (t->masked && !all_finite(t->values, some * t->v_pad)) many_values_masked(t, begin + k, some, k);
     else product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
   }
 }
+
+#include "cpu/body/body_attn_few.h"
 
 /* --- softmax --- */
 
@@ -338,24 +333,46 @@ static void finish_rows(const attn_tile *t) {
   }
 }
 
-static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
-  attn_tile t = tile_in(job, u, scratch);
-  start_rows(&t);
-  int64_t begin = u->key_begin / ATTN_KEYS * ATTN_KEYS; /* tiles lie at multiples, wherever the unit starts */
-  for (int64_t end; begin < u->key_end; begin = end) {
-    const int64_t from = ga_max_i64(begin, u->key_begin);
-    end = begin + ATTN_KEYS;
-    const int64_t n = ga_min_i64(end, u->key_end) - from;
-    if (t.rows < TRANSPOSE_ROWS) scores_few_rows(&t, from, n);
-    else scores_many_rows(&t, from, n);
-    t.masked = false;
-    for (int r = 0; r < t.rows; r++) {
-      bend_scores(&t, r, from);
-      t.masked |= mask_row(&t, r, from, n);
-      softmax_tile_row(&t, r);
-    }
-    add_values(&t, from, n);
+static void next_rows(attn_tile *t, int64_t begin, int64_t end) {
+  const ga_attn_io *a = t->job->a;
+  if (begin >= end) return;
+  find_rows(t, a->k, &a->k_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_k);
+  find_rows(t, a->v, &a->v_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_v);
+}
+
+static void swap_rows(attn_tile *t) {
+  const uint8_t **k = t->k, **v = t->v;
+  t->k = t->next_k;
+  t->v = t->next_v;
+  t->next_k = k;
+  t->next_v = v;
+}
+
+/* Keys [begin, begin + n); `next` is where the following tile starts. */
+static void run_tile(attn_tile *t, int64_t begin, int64_t n, int64_t next) {
+  swap_rows(t);
+  next_rows(t, next, t->u->key_end);
+  if (t->rows < TRANSPOSE_ROWS) few_scores(t, n);
+  else many_scores(t, n);
+  t->masked = false;
+  for (int r = 0; r < t->rows; r++) {
+    bend_scores(t, r, begin);
+    t->masked |= mask_row(t, r, begin, n);
+    softmax_tile_row(t, r);
   }
+  if (t->rows < TRANSPOSE_ROWS && !t->masked) few_values(t, n);
+  else many_values(t, begin, n);
+}
+
+static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
+  const uint8_t *rows[4][ATTN_KEYS] = {{NULL}};
+  attn_tile t = tile_in(job, u, scratch);
+  t.k = rows[0], t.v = rows[1], t.next_k = rows[2], t.next_v = rows[3];
+  start_rows(&t);
+  /* Tiles lie at multiples of their size, wherever the unit starts. */
+  int64_t begin = u->key_begin, end = begin / ATTN_KEYS * ATTN_KEYS + ATTN_KEYS;
+  if (begin < u->key_end) next_rows(&t, begin, ga_min_i64(end, u->key_end));
+  for (; begin < u->key_end; begin = end, end += ATTN_KEYS) run_tile(&t, begin, ga_min_i64(end, u->key_end) - begin, end);
   finish_rows(&t);
 }
 
