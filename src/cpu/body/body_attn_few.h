@@ -1,7 +1,6 @@
 /* Units of few rows (decoding): K and V go from the cache through registers, converted as they are loaded.
  *
- * FEW rows at a time share each load. While a tile is worked on, the next tile's rows are prefetched: rows of one KV head
- * lie kv_heads rows apart, which hardware prefetchers follow badly. */
+ * FEW rows at a time share each load. */
 
 #define FEW 4
 
@@ -29,11 +28,7 @@ GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t hea
   }
 }
 
-GA_INLINE void prefetch_row(const uint8_t *row, int64_t bytes) {
-  for (int64_t i = 0; i < bytes; i += 64) GA_PREFETCH(row + i);
-}
-
-GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n) {
+GA_INLINE void few_scores_of(ga_dtype dtype, int rows, attn_tile *t, int first, int64_t n) {
   const float *q = t->q + first * t->head_pad;
   for (int64_t k = 0; k < n; k += VN) {
     vf sum[FEW][VN];
@@ -41,9 +36,9 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
       vf a[FEW], b[FEW];
       /* Past the end the last key is taken again: its score is masked. */
       const int64_t ka = ga_min_i64(k + j, n - 1), kb = ga_min_i64(k + j + 1, n - 1);
-      prefetch_row(t->next_k[ka], t->k_bytes);
-      prefetch_row(t->next_k[kb], t->k_bytes);
-      dot_pair_of(dtype, rows, q, t->head_pad, t->k[ka], t->k[kb], t->job->d->head_dim, a, b);
+      prefetch_step(t);
+      prefetch_step(t);
+      dot_pair_of(dtype, rows, q, t->head_pad, t->k[ka] + t->k_at, t->k[kb] + t->k_at, t->job->d->head_dim, a, b);
       for (int r = 0; r < rows; r++) {
         sum[r][j] = a[r];
         sum[r][j + 1] = b[r];
@@ -62,8 +57,7 @@ GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_t
     for (int v = 0; v < vecs; v++) sum[r][v] = vf_load(acc + r * t->v_pad + v * VN);
   for (int64_t k = 0; k < n; k++) {
     vf x[4];
-    if (i == 0) prefetch_row(t->next_v[k], t->v_bytes);
-    for (int v = 0; v < vecs; v++) x[v] = load_lanes(dtype, t->v[k], i + v * VN);
+    for (int v = 0; v < vecs; v++) x[v] = load_lanes(dtype, t->v[k] + t->v_at, i + v * VN);
     for (int r = 0; r < rows; r++) {
       const vf w = vf_set(weight[r * ATTN_KEYS + k]);
       for (int v = 0; v < vecs; v++) sum[r][v] = vf_fma(w, x[v], sum[r][v]);
@@ -76,7 +70,7 @@ GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_t
 /* The last columns, fewer than VN. */
 static void few_values_rest(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n, int64_t i) {
   for (int64_t k = 0; k < n; k++) {
-    const vf x = load_rest(dtype, t->v[k], i, t->job->d->v_dim - i);
+    const vf x = load_rest(dtype, t->v[k] + t->v_at, i, t->job->d->v_dim - i);
     for (int r = first; r < first + rows; r++) {
       float *acc = t->acc + r * t->v_pad + i;
       vf_store(acc, vf_fma(vf_set(t->scores[r * ATTN_KEYS + k]), x, vf_load(acc)));
@@ -103,7 +97,7 @@ GA_INLINE void few_values_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   }
 
 #define FEW_TYPE(type)                                                                     \
-  static void few_scores_##type(const attn_tile *t, int64_t n) { FEW_BLOCKS(few_scores_of, type, t, n) } \
+  static void few_scores_##type(attn_tile *t, int64_t n) { FEW_BLOCKS(few_scores_of, type, t, n) } \
   static void few_values_##type(const attn_tile *t, int64_t n) { FEW_BLOCKS(few_values_of, type, t, n) }
 FEW_TYPE(GA_F32)
 FEW_TYPE(GA_F16)
@@ -111,7 +105,7 @@ FEW_TYPE(GA_BF16)
 FEW_TYPE(GA_Q8_0)
 FEW_TYPE(GA_Q4_0)
 
-static void few_scores(const attn_tile *t, int64_t n) {
+static void few_scores(attn_tile *t, int64_t n) {
   switch (t->job->d->kv_dtype) {
   case GA_F32: few_scores_GA_F32(t, n); break;
   case GA_F16: few_scores_GA_F16(t, n); break;
