@@ -24,9 +24,10 @@ static void send_message(int fd, const message *m) {
   while (write(fd, m, sizeof *m) < 0 && errno == EINTR) continue;
 }
 
-static void at_draw(void *user, int64_t i) {
+static void at_draw(void *user, int64_t i, const char *step) {
   const child *self = user;
   message m = {.kind = AT_DRAW, .row = self->row, .result.draw = i};
+  (void)snprintf(m.result.text, sizeof m.result.text, "%s", step);
   send_message(self->out, &m);
 }
 
@@ -118,8 +119,12 @@ static void judge_end(pid_t pid, heard why, const check_options *o, check_result
     return;
   }
   r->detector = CHECK_BY_CRASH;
-  if (WIFSIGNALED(state)) (void)snprintf(r->text, sizeof r->text, "crashed: %s", strsignal(WTERMSIG(state)));
-  else (void)snprintf(r->text, sizeof r->text, "ended the process with code %d", WEXITSTATUS(state));
+  char step[64];
+  (void)snprintf(step, sizeof step, "%.62s", r->text);
+  if (WIFSIGNALED(state))
+    (void)snprintf(r->text, sizeof r->text, "crashed: %s%s%s", strsignal(WTERMSIG(state)), *step ? ", " : "", step);
+  else
+    (void)snprintf(r->text, sizeof r->text, "ended the process with code %d", WEXITSTATUS(state));
 }
 
 /* Runs one child from row *next on until it ends; *next is the first row that has no result. */
