@@ -56,10 +56,11 @@ static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
 
 static void print_result(const session *s, const bench_result *r) {
   double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
-  printf("%-40s %-22s %10.2f us [%.2f %.2f] %8.2f GFLOP/s %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6,
-         r->p10 * 1e6, r->p90 * 1e6, gflops, gbs);
+  printf("%-40s %-32s %10.2f us [%.2f %.2f] %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6, r->p10 * 1e6,
+         r->p90 * 1e6, gbs);
   if (s->ceiling.read_gbs > 0) printf(" %5.1f%% of read", 100 * gbs / s->ceiling.read_gbs);
-  if (s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
+  if (r->flops > 0) printf(" %8.2f GFLOP/s", gflops);
+  if (r->flops > 0 && s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
   printf("\n");
   (void)fflush(stdout);
 }
@@ -135,6 +136,7 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   const ga_kernel **rows = NULL;
   size_t n;
   ga_status status = check_rows_of(o->device, patterns, &rows, &n);
+  if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "no kernel of %s matches '%s'", o->device, patterns);
   if (status == GA_OK) status = keep_good(&s, rows, n);
   if (status == GA_OK) status = run_all(&s);
   if (status == GA_OK && json) print_json(&s);
@@ -160,7 +162,7 @@ int cmd_bench(int argc, char **argv) {
       {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
-      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, ..."},
+      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N"},
       {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
       {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
