@@ -44,6 +44,7 @@ lean: deps
 test: build
 	@python3 tools/check_layers.py
 	@ctest --test-dir $(BUILD) --output-on-failure
+	@if command -v clang >/dev/null; then $(MAKE) -s fuzz FUZZ_SECONDS=6; else echo "no clang here: corpora were replayed, nothing was fuzzed"; fi
 
 asan tsan: deps
 	@cmake --preset $@ >/dev/null
