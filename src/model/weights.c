@@ -138,7 +138,7 @@ ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
     model->buffers = p;
     model->buffers_capacity = capacity;
   }
-  GA_TRY(ga_buffer_alloc(model->ctx, bytes, out));
+  GA_TRY(ga_buffer_alloc_for(model->ctx, bytes, "weights", out));
   model->buffers[model->n_buffers++] = *out;
   model->info.weight_bytes += bytes;
   return GA_OK;

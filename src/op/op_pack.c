@@ -76,5 +76,6 @@ ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *
   GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
              ga_dtype_name((ga_dtype)desc->w_dtype), ctx->device->name);
   ga_pack_io io = {.src = src, .dst = dst};
-  return row->launch(row, desc, &io, NULL, ga_stream_or_default(ctx, stream));
+  GA_TRY(ga_stream_of(ctx, stream, "pack", &stream));
+  return row->launch(row, desc, &io, NULL, stream);
 }

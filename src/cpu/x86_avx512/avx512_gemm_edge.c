@@ -12,18 +12,21 @@ void ga_x16_quantise_avx512(const ga_x16_format *format, const float *x, int64_t
     const float most = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
     const bool tiny = bits < 0x0d800000u; /* 2^-100 */
     const __m512 inverse = _mm512_set1_ps(tiny ? 0.0f : 127.0f / most);
-    const __m512i q0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse)), q1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse));
+    /* Within +-127, but for a block with an infinity or NaN: the conversion makes that the smallest integer. */
+    const __m512i least = _mm512_set1_epi32(-128);
+    const __m512i q0 = _mm512_max_epi32(least, _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse)));
+    const __m512i q1 = _mm512_max_epi32(least, _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse)));
     const int32_t s0 = _mm512_reduce_add_epi32(q0), s1 = _mm512_reduce_add_epi32(q1);
     _mm_storeu_si128((__m128i *)(void *)out->q, _mm512_cvtsepi32_epi8(q0));
     _mm_storeu_si128((__m128i *)(void *)(out->q + 16), _mm512_cvtsepi32_epi8(q1));
     out->d = tiny ? 0.0f : most / 127.0f;
-    const int32_t first = format->runs == 2 ? s0 : (int32_t)((uint32_t)s0 + (uint32_t)s1);
+    const int32_t first = format->runs == 2 ? s0 : s0 + s1;
     if (format->has_min) {
       out->sum[0].f = out->d * (float)first;
       out->sum[1].f = out->d * (float)s1;
-    } else { /* unsigned: the sums of a block with a NaN may wrap */
-      out->sum[0].i = (int32_t)(-(uint32_t)format->offset * (uint32_t)first);
-      out->sum[1].i = (int32_t)(-(uint32_t)format->offset * (uint32_t)s1);
+    } else {
+      out->sum[0].i = -format->offset * first;
+      out->sum[1].i = -format->offset * s1;
     }
   }
 }

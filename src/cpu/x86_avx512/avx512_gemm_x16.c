@@ -27,6 +27,7 @@ GA_INLINE __m512i four(const ga_x16_act *x, int t) {
 GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
                              const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
+  const int steps = 8 / runs; /* of a run */
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
   __m512 sum[GA_X16_MAX_COLS];
   GA_UNROLL for (int c = 0; c < cols; c++) sum[c] = _mm512_setzero_ps();
@@ -39,7 +40,8 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
     GA_UNROLL for (int c = 0; c < cols; c++) {
       GA_UNROLL for (int run = 0; run < runs; run++) {
         __m512i dot = has_min ? _mm512_setzero_si512() : _mm512_set1_epi32(x[c].sum[run].i);
-        GA_UNROLL for (int t = 8 / runs * run; t < 8 / runs * (run + 1); t++) dot = _mm512_dpbusd_epi32(dot, w.q[t], four(&x[c], t));
+        GA_UNROLL for (int t = 0; t < steps; t++)
+          dot = _mm512_dpbusd_epi32(dot, w.q[steps * run + t], four(&x[c], steps * run + t));
         sum[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(w.d[run], _mm512_set1_ps(x[c].d)), sum[c]);
         if (has_min) sum[c] = _mm512_fmadd_ps(w.m[run], _mm512_set1_ps(x[c].sum[run].f), sum[c]);
       }
