@@ -59,7 +59,7 @@ static ga_status add(options *o, const char *prefix, const char *s, size_t n) {
 static ga_status add_params(options *o, const char *params) {
   for (const char *s = params; *s;) {
     s += strspn(s, " ,");
-    size_t n = strcspn(s, ",");
+    size_t n = strcspn(s, " ,");
     if (n && (*s < 'a' || *s > 'z')) GA_TRY(add(o, "-DGA_P_", s, n));
     s += n;
   }

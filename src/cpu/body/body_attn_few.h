@@ -28,7 +28,7 @@ GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t hea
   }
 }
 
-GA_INLINE void few_scores_of(ga_dtype dtype, int rows, attn_tile *t, int first, int64_t n) {
+GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n) {
   const float *q = t->q + first * t->head_pad;
   for (int64_t k = 0; k < n; k += VN) {
     vf sum[FEW][VN];
@@ -36,8 +36,10 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, attn_tile *t, int first, 
       vf a[FEW], b[FEW];
       /* Past the end the last key is taken again: its score is masked. */
       const int64_t ka = ga_min_i64(k + j, n - 1), kb = ga_min_i64(k + j + 1, n - 1);
-      prefetch_step(t);
-      prefetch_step(t);
+      if (first == 0) {
+        prefetch_row(t, k + j, t->next_k, t->k_step, 0, t->k_bytes);
+        prefetch_row(t, k + j + 1, t->next_k, t->k_step, 0, t->k_bytes);
+      }
       dot_pair_of(dtype, rows, q, t->head_pad, t->k[ka] + t->k_at, t->k[kb] + t->k_at, t->job->d->head_dim, a, b);
       for (int r = 0; r < rows; r++) {
         sum[r][j] = a[r];
@@ -52,11 +54,13 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, attn_tile *t, int first, 
 GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_tile *t, int first, int64_t n, int64_t i) {
   float *acc = t->acc + first * t->v_pad + i;
   const float *weight = t->scores + first * ATTN_KEYS;
+  const int64_t dim = t->job->d->v_dim, part = i * t->v_bytes / dim, part_end = (i + vecs * VN) * t->v_bytes / dim;
   vf sum[FEW][4];
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vecs; v++) sum[r][v] = vf_load(acc + r * t->v_pad + v * VN);
   for (int64_t k = 0; k < n; k++) {
     vf x[4];
+    if (first == 0) prefetch_row(t, k, t->next_v, t->v_step, part, part_end);
     for (int v = 0; v < vecs; v++) x[v] = load_lanes(dtype, t->v[k] + t->v_at, i + v * VN);
     for (int r = 0; r < rows; r++) {
       const vf w = vf_set(weight[r * ATTN_KEYS + k]);
@@ -97,7 +101,7 @@ GA_INLINE void few_values_of(ga_dtype dtype, int rows, const attn_tile *t, int f
   }
 
 #define FEW_TYPE(type)                                                                     \
-  static void few_scores_##type(attn_tile *t, int64_t n) { FEW_BLOCKS(few_scores_of, type, t, n) } \
+  static void few_scores_##type(const attn_tile *t, int64_t n) { FEW_BLOCKS(few_scores_of, type, t, n) } \
   static void few_values_##type(const attn_tile *t, int64_t n) { FEW_BLOCKS(few_values_of, type, t, n) }
 FEW_TYPE(GA_F32)
 FEW_TYPE(GA_F16)
@@ -105,7 +109,7 @@ FEW_TYPE(GA_BF16)
 FEW_TYPE(GA_Q8_0)
 FEW_TYPE(GA_Q4_0)
 
-static void few_scores(attn_tile *t, int64_t n) {
+static void few_scores(const attn_tile *t, int64_t n) {
   switch (t->job->d->kv_dtype) {
   case GA_F32: few_scores_GA_F32(t, n); break;
   case GA_F16: few_scores_GA_F16(t, n); break;
