@@ -9,7 +9,6 @@
 #define GA_NOINLINE __attribute__((noinline))
 #define GA_CTZ(x) __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
 #define GA_PREFETCH(p) __builtin_prefetch((p), 0, 3)
-#define GA_PREFETCH_L2(p) __builtin_prefetch((p), 0, 2)
 #define GA_THREAD_LOCAL _Thread_local
 #define GA_ALIGNED(n) __attribute__((aligned(n)))
 /* Before a loop of constant count: unroll it fully, so that arrays indexed in it live in registers. */

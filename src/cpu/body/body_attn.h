@@ -27,8 +27,8 @@ typedef struct attn_tile {
   int64_t k_bytes, v_bytes, k_step, v_step; /* of a row; from KV head to KV head */
   int64_t k_at, v_at;                       /* of the KV head at hand, from the rows' addresses */
   const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
-  bool heads_last;                  /* memory has the tokens of a KV head together */
-  int64_t n_next, at_head;          /* rows of K and of V to prefetch; number of the KV head at hand */
+  int64_t n_next;                   /* keys of the next tile */
+  bool last_head;                   /* the KV head at hand is the unit's last */
 } attn_tile;
 
 /* Bytes of `elems` elements, whole blocks for block types. */
@@ -56,13 +56,12 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   t.v_bytes = kv_bytes(d->kv_dtype, d->v_dim);
   t.k_step = kv_bytes(d->kv_dtype, a->k_stride.head);
   t.v_step = kv_bytes(d->kv_dtype, a->v_stride.head);
-  t.heads_last = a->k_stride.head > a->k_stride.token;
   return t;
 }
 
 /* Turns to KV head i of the unit. */
 static void take_head(attn_tile *t, int i) {
-  t->at_head = i;
+  t->last_head = i + 1 == t->u->n_kv_heads;
   t->head = t->u->head + i * t->job->shape.group;
   t->q = t->state + i * t->rows * (t->head_pad + t->v_pad + 2);
   t->acc = t->q + t->rows * t->head_pad;
@@ -139,17 +138,6 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
-/* Prefetches bytes [from, to) of one row of K or V that the following tile will want: the n-th in the order of memory,
- * where n counts the keys of all KV heads of this tile as they are worked on. Heads that lie side by side are so read as
- * one stream, and memory is kept busy through scores and values alike. Into the second-level cache: a tile of all heads
- * is larger than the first. */
-GA_INLINE void prefetch_row(const attn_tile *t, int64_t k, const uint8_t *const *rows, int64_t step, int64_t from, int64_t to) {
-  const int64_t n = t->at_head * ATTN_KEYS + k, heads = t->u->n_kv_heads;
-  if (n >= t->n_next) return;
-  const int64_t key = t->heads_last ? n % ATTN_KEYS : n / heads, head = t->heads_last ? n / ATTN_KEYS : n % heads;
-  for (const uint8_t *p = rows[key] + head * step + from, *end = p + (to - from); p < end; p += 64) GA_PREFETCH_L2(p);
-}
-
 static void load_queries(const attn_tile *t) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
@@ -204,10 +192,8 @@ static void product(int rows, int64_t width, float *c, int64_t ldc, const float 
 /* Keys [first, first + n) of the tile, n <= VN, as rows of t->keys; the other rows are zeros. */
 static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
   const ga_attn_desc *d = t->job->d;
-  for (int64_t k = 0; k < n; k++) {
-    prefetch_row(t, first + k, t->next_k, t->k_step, 0, t->k_bytes);
+  for (int64_t k = 0; k < n; k++)
     load_row((ga_dtype)d->kv_dtype, t->k[first + k] + t->k_at, t->keys + k * t->key_pad, d->head_dim, t->head_pad);
-  }
   for (int64_t k = n; k < VN; k++)
     for (int64_t i = 0; i < t->head_pad; i += VN) vf_store(t->keys + k * t->key_pad + i, vf_set(0.0f));
 }
@@ -256,10 +242,8 @@ static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
   const ga_attn_desc *d = t->job->d;
   for (int64_t k = 0; k < n; k += 16) {
     const int64_t some = ga_min_i64(16, n - k);
-    for (int64_t j = 0; j < some; j++) {
-      prefetch_row(t, k + j, t->next_v, t->v_step, 0, t->v_bytes);
+    for (int64_t j = 0; j < some; j++)
       load_row((ga_dtype)d->kv_dtype, t->v[k + j] + t->v_at, t->values + j * t->v_pad, d->v_dim, t->v_pad);
-    }
     if (t->masked && !all_finite(t->values, some * t->v_pad)) many_values_masked(t, begin + k, some, k);
     else product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
   }
@@ -373,7 +357,7 @@ static void next_rows(attn_tile *t, int64_t begin, int64_t end) {
   if (begin >= end) return;
   find_rows(t, a->k, &a->k_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_k);
   find_rows(t, a->v, &a->v_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_v);
-  t->n_next = (t->heads_last ? ATTN_KEYS : ga_min_i64(ATTN_KEYS, end - begin)) * t->u->n_kv_heads;
+  t->n_next = ga_min_i64(ATTN_KEYS, end - begin);
 }
 
 static void swap_rows(attn_tile *t) {

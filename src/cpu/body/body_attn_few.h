@@ -28,8 +28,34 @@ GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t hea
   }
 }
 
+/* Keys ahead of the one at hand whose row is prefetched into the first-level cache, in the order of use: keys of this
+ * tile, its values, the next KV head or tile. A line so occupies a fill buffer once; far prefetches into the second
+ * level do so twice, and those buffers are what bounds a core's reads (docs/perf/cpu-attention.md). */
+#define AHEAD 48
+
+GA_INLINE void prefetch_bytes(const uint8_t *p, int64_t from, int64_t to) {
+  for (int64_t i = from; i < to; i += 64) GA_PREFETCH(p + i);
+}
+
+/* v_part: bytes of a value row that the first pass over the values reads. */
+GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int64_t v_part) {
+  if (k + AHEAD < n) prefetch_bytes(t->k[k + AHEAD] + t->k_at, 0, t->k_bytes);
+  else if (k + AHEAD < 2 * n) prefetch_bytes(t->v[k + AHEAD - n] + t->v_at, 0, v_part);
+}
+
+/* Bytes [from, to) of value rows are read in this pass. */
+GA_INLINE void prefetch_after_value(const attn_tile *t, int64_t k, int64_t n, int64_t from, int64_t to) {
+  const int64_t next = k + AHEAD - n;
+  if (next < 0) prefetch_bytes(t->v[k + AHEAD] + t->v_at, from, to);
+  else if (next >= n) return;
+  else if (to < t->v_bytes) prefetch_bytes(t->v[next] + t->v_at, to, ga_min_i64(2 * to - from, t->v_bytes));
+  else if (t->last_head) prefetch_bytes(t->next_k[next], 0, t->n_next ? t->k_bytes : 0);
+  else prefetch_bytes(t->k[next] + t->k_at + t->k_step, 0, t->k_bytes);
+}
+
 GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n) {
   const float *q = t->q + first * t->head_pad;
+  const int64_t v_part = ga_min_i64(t->v_bytes, BLOCK_VECS * VN * t->v_bytes / t->job->d->v_dim);
   for (int64_t k = 0; k < n; k += VN) {
     vf sum[FEW][VN];
     for (int64_t j = 0; j < VN; j += 2) {
@@ -37,8 +63,8 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
       /* Past the end the last key is taken again: its score is masked. */
       const int64_t ka = ga_min_i64(k + j, n - 1), kb = ga_min_i64(k + j + 1, n - 1);
       if (first == 0) {
-        prefetch_row(t, k + j, t->next_k, t->k_step, 0, t->k_bytes);
-        prefetch_row(t, k + j + 1, t->next_k, t->k_step, 0, t->k_bytes);
+        prefetch_after_key(t, k + j, n, v_part);
+        prefetch_after_key(t, k + j + 1, n, v_part);
       }
       dot_pair_of(dtype, rows, q, t->head_pad, t->k[ka] + t->k_at, t->k[kb] + t->k_at, t->job->d->head_dim, a, b);
       for (int r = 0; r < rows; r++) {
@@ -60,7 +86,7 @@ GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_t
     for (int v = 0; v < vecs; v++) sum[r][v] = vf_load(acc + r * t->v_pad + v * VN);
   for (int64_t k = 0; k < n; k++) {
     vf x[4];
-    if (first == 0) prefetch_row(t, k, t->next_v, t->v_step, part, part_end);
+    if (first == 0) prefetch_after_value(t, k, n, part, part_end);
     for (int v = 0; v < vecs; v++) x[v] = load_lanes(dtype, t->v[k] + t->v_at, i + v * VN);
     for (int r = 0; r < rows; r++) {
       const vf w = vf_set(weight[r * ATTN_KEYS + k]);
