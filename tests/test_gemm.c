@@ -160,7 +160,8 @@ static void round_x(uint32_t flags, const float *x, int64_t k, double *out) {
     int64_t n = ga_min_i64(32, k - b);
     for (int64_t i = b; i < b + n; i++) most = fmax(most, fabs((double)x[i]));
     for (int64_t i = b; i < b + n; i++) {
-      if (flags & GA_KERNEL_Q8_ACT) out[i] = most > 0 ? nearbyint((double)x[i] * 127 / most) * most / 127 : 0;
+      const double steps = flags & GA_KERNEL_Q8_ACT ? 127 : 127 * 128;
+      if (flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT)) out[i] = most > 0 ? nearbyint((double)x[i] * steps / most) * most / steps : 0;
       else out[i] = flags & GA_KERNEL_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16(x[i])) : (double)x[i];
     }
   }
@@ -191,7 +192,7 @@ static errors measure(const ga_kernel *row, const product *p) {
         near += x[i] * round_w(row->flags, w);
         plain += xr[i] * (float)w;
       }
-      if (!(row->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_BF16))) near = (double)plain;
+      if (!(row->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT | GA_KERNEL_BF16))) near = (double)plain;
       double want = finish(p, dot, r, c), have = (double)((const float *)p->io.y)[r * d->y_stride + c];
       e.row = fmax(e.row, isnan(have) ? INFINITY : fabs(have - want));
       e.plain = fmax(e.plain, fabs(finish(p, near, r, c) - want));

@@ -21,7 +21,7 @@ typedef struct small_vocab {
 static int32_t add_token(small_vocab *s, const char *text, ga_tok_type type, float score) {
   size_t i = s->v.n_tokens++;
   s->tokens[i] = (ga_text){text, strlen(text)};
-  s->types[i] = type;
+  s->types[i] = (int32_t)type;
   s->scores[i] = score;
   return (int32_t)i;
 }

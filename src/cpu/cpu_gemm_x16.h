@@ -1,14 +1,16 @@
-/* Matrix products over packed weights (cpu_pack.h): what the instruction sets plug in, and the scheduling they share. */
+/* Matrix products over packed weights (cpu_pack.h): what the instruction sets plug in, and the scheduling they share.
+ */
 #ifndef GA_CPU_CPU_GEMM_X16_H
 #define GA_CPU_CPU_GEMM_X16_H
 
 #include "cpu/cpu_gemm.h"
 #include "cpu/cpu_pack.h"
 
-/* 32 activations of one column rounded to 8 bits: x = d * q. `sum` is what the offset or the minimum of the weights
- * needs, one for each run: -offset * (q0 + ... ) as i32, or d * (q0 + ...) as f32 for types with a minimum. */
+/* 32 activations of one column as integers i: x = d * i. Rows with GA_KERNEL_Q8_ACT round to 8 bits, i = q; the others
+ * (GA_KERNEL_Q15_ACT) to 15, i = 128 * q + low with -64 <= low < 64. `sum` is what the offset or the minimum of the
+ * weights needs, one for each run: -offset * (i0 + ... ) as i32, or d * (i0 + ...) as f32 for types with a minimum. */
 typedef struct ga_x16_act {
-  int8_t q[32];
+  int8_t q[32], low[32];
   float d;
   union {
     int32_t i;
@@ -20,17 +22,19 @@ typedef struct ga_x16_act {
 #define GA_X16_MAX_COLS 8
 
 /* Rounds n_blocks blocks of 32 of x; block b goes to out[b * step].
- * d = largest |x| / 127. Blocks whose largest |x| is below 2^-100 become 0; a block with an infinity or NaN gets that
- * as d, which makes every product with it not finite. */
-typedef void (*ga_x16_quantise)(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out, int64_t step);
+ * d = largest |x| / 127, or / 16256 = 127 * 128 for 15 bits. Blocks whose largest |x| is below 2^-100 become 0; a block
+ * with an infinity or NaN gets that as d, which makes every product with it not finite. */
+typedef void (*ga_x16_quantise)(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out,
+                                int64_t step);
 
 /* out[c][16] = products of the panel's rows with columns c.
  * Quantised types: x is ga_x16_act [k / 32][cols]. Plain types: x is f32, column c from x + c * x_stride on. */
 typedef void (*ga_x16_micro)(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out);
 
-/* Applies the epilogue of gemm to n <= 16 columns of `rows` rows; t[r * t_step ..] are the products of row `row` + r. */
-typedef void (*ga_x16_epilogue)(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col, int64_t n,
-                                const float *t, int64_t t_step);
+/* Applies the epilogue of gemm to n <= 16 columns of `rows` rows; t[r * t_step ..] are the products of row `row` + r.
+ */
+typedef void (*ga_x16_epilogue)(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
+                                int64_t n, const float *t, int64_t t_step);
 
 typedef struct ga_x16_impl {
   ga_x16_quantise quantise; /* NULL for plain types */

@@ -25,13 +25,16 @@ GA_INLINE __m256i pairs_signed(__m256i code, __m256i x) {
 /* Steps of codes up to `most` whose pairs of products, 2 * 127 * most each, fit in 16 bits together: 8, 4, 2 or 0. */
 #define STEPS(most) ((most) * 254 * 8 <= 32767 ? 8 : (most) * 254 * 4 <= 32767 ? 4 : (most) * 254 * 2 <= 32767 ? 2 : 0)
 
-GA_INLINE __m256i dot_run(const int most, const int from, const int to, const y8_block *w, const ga_x16_act *x, __m256i sum) {
+/* Adds the products of steps from .. from + n - 1 (4 or 8 of them) to sum. */
+GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_block *w, const ga_x16_act *x, __m256i sum) {
   const __m256i ones = _mm256_set1_epi16(1);
-  const int fit = STEPS(most) ? STEPS(most) : 1, steps = fit < to - from ? fit : to - from;
-  GA_UNROLL for (int t = from; t < to; t += steps) {
+  const int fit = STEPS(most) ? STEPS(most) : 1, together = fit < n ? fit : n, parts = n / together;
+  GA_UNROLL for (int p = 0; p < parts; p++) {
     __m256i part = _mm256_setzero_si256();
-    GA_UNROLL for (int i = t; i < t + steps; i++)
-      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[i], four(x, i)) : pairs_signed(w->q[i], four(x, i)));
+    GA_UNROLL for (int i = 0; i < together; i++) {
+      const int t = from + p * together + i;
+      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[t], four(x, t)) : pairs_signed(w->q[t], four(x, t)));
+    }
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
   }
   return sum;
@@ -53,7 +56,7 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
       GA_UNROLL for (int c = 0; c < cols; c++) {
         GA_UNROLL for (int run = 0; run < runs; run++) {
           const __m256i start = has_min || !STEPS(most) ? _mm256_setzero_si256() : _mm256_set1_epi32(x[c].sum[run].i);
-          const __m256i dot = dot_run(most, 8 / runs * run, 8 / runs * (run + 1), &w, &x[c], start);
+          const __m256i dot = dot_run(most, 8 / runs * run, 8 / runs, &w, &x[c], start);
           sum[c][part] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(w.d[run], _mm256_set1_ps(x[c].d)), sum[c][part]);
           if (has_min) sum[c][part] = _mm256_fmadd_ps(w.m[run], _mm256_set1_ps(x[c].sum[run].f), sum[c][part]);
         }
