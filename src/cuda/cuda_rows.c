@@ -57,6 +57,6 @@ const char *ga_cuda_build_text(void) {
   size_t n = 0;
   for (size_t i = 0; i < GA_COUNT_OF(rows); i++) n += cuda_image_of(rows[i].id) != NULL;
   if (n) (void)snprintf(text, sizeof text, "%zu of %zu CUDA kernels are in this build", n, GA_COUNT_OF(rows));
-  else (void)snprintf(text, sizeof text, "no CUDA kernel is in this build: nvcc was not found when it was configured");
+  else (void)snprintf(text, sizeof text, "no CUDA kernel is in this build: it was configured without nvcc");
   return text;
 }
