@@ -73,8 +73,8 @@ def flatten(src, path, seen):
             continue
         if match[1] == "<":
             continue
-        target = path.parent / match[2] if match[2].startswith(".") else src / match[2]
-        target = target.resolve()
+        beside = path.parent / match[2]
+        target = (beside if beside.exists() else src / match[2]).resolve()
         if target not in seen:
             seen.add(target)
             yield from flatten(src, target, seen)
