@@ -38,7 +38,7 @@ def one_head(q, k, v_, scale, softcap, bias, ok, sink, plain):
     e = torch.exp(s - m)
     l = e.sum(1, keepdim=True)
     lse = (m + torch.log(l))[:, 0]
-    p = torch.where(l > 0, e / l, torch.zeros_like(e))[:, :k.shape[0]]
+    p = torch.where(l == 0, torch.zeros_like(e), e / l)[:, :k.shape[0]]
     if plain:
         p = p.to(q.dtype)
         o = (p.float() @ v_.float()).to(q.dtype).double()

@@ -32,7 +32,7 @@ GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity)
 GA_DEV void mbar_wait(uint32_t bar, uint32_t parity)
 {
     if (mbar_try_wait(bar, parity)) return;
-    GA_ROLL for (uint32_t i = 0; i < (1u << 22); i++)
+    GA_ROLL for (uint32_t i = 0; i < (1u << 20); i++)
         if (mbar_try_wait(bar, parity)) return;
     asm volatile("trap;");
 }

@@ -15,7 +15,7 @@
  *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
+ *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2, 3)
  * BUDGET    threads 128 + 2 BM; registers 24 + 240 (2 warpgroups), 32 + 160 (3); smem: see OFF_* below; 1 block per SM
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
@@ -53,7 +53,7 @@
 #error "GA_P_STAGES: stages of the K ring and of the V ring"
 #endif
 #ifndef GA_P_TURN
-#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
+#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials, 3 the first half of them"
 #endif
 #ifndef GA_P_QSMEM
 #error "GA_P_QSMEM: Q stays in shared memory (1) or goes to registers (0)"
@@ -236,16 +236,15 @@ GA_DEV void load_v(loader *p, const work *t, int n) { load_block(p, &p->v, &p->a
 
 /* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges behind. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* The tile's Q, once the consumers have taken the previous tile's. */
+/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. */
 GA_DEV void load_q(loader *p, const work *t)
 {
     const int batch = FEATURES && (p->a->features & GA_ATTN_VARLEN) ? 0 : t->batch, row = t->start_q + t->row0;
     if (QSMEM && t->n_hi >= 0) /* the buffer frees late: have the data in L2 by then */
         GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, row + i % WGS * 64, t->head, batch);
-    GA_ROLL for (int w = 0; w < WGS; w++) mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
-    p->tiles++;
     GA_ROLL for (int w = 0; w < WGS; w++) {
         const uint32_t bar = p->sb + OFF_QF + 8 * w;
+        mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
         if (t->n_hi < 0) {
             mbar_arrive(bar);
             continue;
@@ -254,8 +253,13 @@ GA_DEV void load_q(loader *p, const work *t)
         GA_UNROLL for (int i = 0; i < PANELS_K; i++)
             bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, row + w * 64, t->head, batch, L2_EVICT_FIRST);
     }
+    p->tiles++;
 }
-/* Loads in the order of need: K(n) runs one block ahead of V(n); the next tile's Q is asked for as soon as this tile's first blocks are. */
+/* Resident: the unit's first tile, the longest, loads K and V for all. */
+GA_DEV int loads_kv(args a, const work *t) { return t->n_hi >= 0 && (!RESIDENT || t->row0 % (a->unit_tiles * BM) == (a->unit_tiles - 1) * BM); }
+
+/* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as soon as its buffer can be free:
+ * with Q in registers after this tile's first blocks, else at its end. */
 GA_DEV void producer(args a, uint32_t sb)
 {
     loader p = { a, sb, 0, 0, 0 };
@@ -263,28 +267,23 @@ GA_DEV void producer(args a, uint32_t sb)
     grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
     work t = tile_next(a, &i, &sub, next_slot(&p));
     load_q(&p, &t);
+    if (loads_kv(a, &t)) load_k(&p, &t, t.n_hi);
     while (t.n_hi >= 0) {
-        const int fresh = !RESIDENT || t.row0 % (a->unit_tiles * BM) == (a->unit_tiles - 1) * BM;
+        const int loads = loads_kv(a, &t);
         int n = t.n_hi;
-        if (fresh) {
-            load_k(&p, &t, n);
-            if (n > t.n_lo) {
-                load_k(&p, &t, n - 1);
-                load_v(&p, &t, n);
-                n--;
-            }
+        if (loads) {
+            if (n > t.n_lo) load_k(&p, &t, n - 1);
+            load_v(&p, &t, n);
+            n--;
         }
-        const int single = t.n_hi == t.n_lo;
-        if (fresh && single) load_v(&p, &t, n);
         const work next = tile_next(a, &i, &sub, next_slot(&p));
         if (!QSMEM) load_q(&p, &next);
-        if (fresh && !single) {
-            GA_ROLL for (; n > t.n_lo; n--) {
-                load_k(&p, &t, n - 1);
+        if (loads)
+            GA_ROLL for (; n >= t.n_lo; n--) {
+                if (n > t.n_lo) load_k(&p, &t, n - 1);
                 load_v(&p, &t, n);
             }
-            load_v(&p, &t, n);
-        }
+        if (loads_kv(a, &next)) load_k(&p, &next, next.n_hi);
         if (QSMEM) load_q(&p, &next);
         t = next;
     }
@@ -356,11 +355,16 @@ GA_DEV void advance(warpgroup *c)
     c->n_v = c->n;
 }
 
+/* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never two. */
+GA_DEV void issue_begin(const warpgroup *c) { if (TURN == 1) bar_sync(1 + c->w, 256); }
+GA_DEV void issue_end(const warpgroup *c) { if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256); }
+
+GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->sb + OFF_KF + 8 * stage_k(c), parity_k(c)); }
+GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c)); }
+
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q)
 {
-    mbar_wait(c->sb + OFF_KF + 8 * stage_k(c), parity_k(c));
-    if (TURN == 1) bar_sync(1 + c->w, 256);
     const uint64_t dk = desc_k_major(c->sb + OFF_K + stage_k(c) * K_BYTES), dq = desc_k_major(c->sb + OFF_Q + c->w * Q_BYTES);
     pin_f32(s, NS);
     wgmma_fence();
@@ -374,21 +378,20 @@ GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q)
 /* O (+)= P V of the current V stage. */
 GA_DEV void issue_pv(warpgroup *c, float *o, uint32_t *p, int accumulate)
 {
-    mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
     const uint64_t dv = desc_n_major(c->sb + OFF_V + stage_v(c) * V_BYTES, BLOCK_PANEL);
     pin_u32(p, NP);
     pin_f32(o, NO);
     wgmma_fence();
     GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, dv + (uint64_t)(k * 128), k ? 1 : accumulate);
     wgmma_commit();
-    if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
-GA_DEV void wait_products(float *s, float *o, uint32_t *p)
+/* Everything issued is complete: O may be touched, P overwritten, V reused. */
+GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p)
 {
     wgmma_wait(0);
-    if (QSMEM) pin_f32(s, NS);
     pin_f32(o, NO);
     pin_u32(p, NP);
+    release_v(c);
 }
 
 /* Factor from S to log2 units; with features S is brought there first. */
@@ -425,8 +428,29 @@ GA_DEV void reference(const float *m, float c, float *ref)
     ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0] * c;
     ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1] * c;
 }
+/* Every warpgroup's exponentials follow the previous one's (TURN 2), or the first half of the previous one's (TURN 3). */
+GA_DEV void turn_begin(const warpgroup *c) { if (TURN >= 2) bar_sync(1 + c->w, 256); }
+GA_DEV void turn_end(const warpgroup *c) { if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256); }
+GA_DEV void turn_half(const warpgroup *c) { if (TURN == 3) bar_arrive(1 + (c->w + 1) % WGS, 256); }
+
+/* S = 2^(S f - ref), sum = partial row sums; the next warpgroup may start half way. */
+GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref, float *sum)
+{
+    enum { HALF = BN / 32 * 16 };
+    if (TURN != 3) {
+        tile_exp2(s, BN, f, ref, sum);
+        return;
+    }
+    float more[2];
+    tile_exp2(s, HALF, f, ref, sum);
+    pin_f32(s, HALF / 2);
+    turn_half(c);
+    tile_exp2(s + HALF / 2, BN - HALF, f, ref, more);
+    sum[0] += more[0];
+    sum[1] += more[1];
+}
 /* A tile's first block: mask, row maxima m, exponentials, partial sums l. */
-GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n)
+GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn)
 {
     const tile t = tile_get(tile_slot(c, 1));
     const float f = log2_factor(c->a);
@@ -435,7 +459,8 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
     apply_mask(c, s, &t, n);
     tile_row_max(s, BN, m);
     reference(m, f, ref);
-    tile_exp2(s, BN, f, ref, l);
+    if (in_turn) exponentials(c, s, f, ref, l);
+    else tile_exp2(s, BN, f, ref, l);
 }
 /* A block with the running maximum: new m, l and O factors, exponentials, partial sums. */
 GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, float *factor, float *sum)
@@ -543,10 +568,6 @@ GA_DEV void epilogue(const warpgroup *c, const float *o, const float *m, float *
 }
 
 /* ------------------------------------------------------------------ one block of the stream */
-/* Every warpgroup's exponentials follow the previous one's (TURN 2). */
-GA_DEV void turn_begin(const warpgroup *c) { if (TURN == 2) bar_sync(1 + c->w, 256); }
-GA_DEV void turn_end(const warpgroup *c) { if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256); }
-
 /* A masked block: running maximum. */
 GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l)
 {
@@ -557,9 +578,9 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
     apply_mask(c, s, &t, c->n);
     softmax_running(c, s, m, l, factor, sum);
     pin_f32(s, NS);
+    turn_half(c);
     turn_end(c);
-    wait_products(s, o, p);
-    release_v(c);
+    if (!QSMEM) finish_pv(c, o, p);
     tile_scale_rows(o, DV, factor);
     l[0] += sum[0];
     l[1] += sum[1];
@@ -573,12 +594,11 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
         const tile t = tile_get(tile_slot(c, 1));
         apply_features(c, s, &t, c->n);
     }
-    tile_exp2(s, BN, f, ref, sum);
+    exponentials(c, s, f, ref, sum);
     const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
     if (!bad) release_k(c);
     turn_end(c);
-    wait_products(s, o, p);
-    release_v(c);
+    if (!QSMEM) finish_pv(c, o, p);
     if (bad) {
         float factor[2];
         recompute_s(c, s, q);
@@ -599,11 +619,10 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
 {
     float m2[2], l2[2];
     release_k(c);
-    softmax_first(c, s, m2, l2, c->n);
+    softmax_first(c, s, m2, l2, c->n, 1);
     pin_f32(s, NS);
     turn_end(c);
-    wait_products(s, o, p);
-    release_v(c);
+    finish_pv(c, o, p);
     to_p(s, p);
     epilogue(c, o, m, l, 2);
     m[0] = m2[0];
@@ -612,57 +631,113 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
     l[1] = l2[1];
 }
 
-/* One flat stream of blocks across tiles: each turn issues S of the next block (of this tile or of the next one) and O += P V of the current one. */
-GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane)
+/* A block of the tile that is not its first. */
+GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l)
+{
+    if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo))) step_masked(c, s, o, p, m, l);
+    else step_free(c, s, o, p, q, m, l);
+    to_p(s, p);
+}
+/* The first block of the stream: S, softmax, P. */
+GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q, float *m, float *l)
+{
+    wait_k(c);
+    issue_qk(c, s, q);
+    wgmma_wait(0);
+    pin_f32(s, NS);
+    release_k(c);
+    softmax_first(c, s, m, l, c->n, 0);
+    to_p(s, p);
+    c->n_v = -1;
+    advance(c);
+}
+/* Q in registers. One flat stream of blocks across tiles: each turn issues S of the next block (of this tile or of the next one) and then O += P V of the
+ * current one, which runs under the softmax of the next. */
+GA_DEV void consume_flat(warpgroup *c)
 {
     float s[NS], o[NO], m[2], l[2];
     uint32_t p[NP], q[NQ];
-    warpgroup c = { a, sb, wg - 1, warp & 3, lane, lane >> 2, (lane & 3) * 2, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0 };
     int accumulate = 0;
-    if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-    next_tile(&c, q);
-    if (c.n < 0) return;
-    issue_qk(&c, s, q);
-    if (TURN == 1) bar_arrive(1 + (c.w + 1) % WGS, 256);
-    wgmma_wait(0);
-    pin_f32(s, NS);
-    release_k(&c);
-    softmax_first(&c, s, m, l, c.n);
-    to_p(s, p);
-    c.n_v = -1;
-    advance(&c);
+    next_tile(c, q);
+    if (c->n < 0) return;
+    start_stream(c, s, p, q, m, l);
     GA_ROLL for (;;) {
-        const int edge = c.n == c.n_lo;
-        if (QSMEM) issue_pv(&c, o, p, accumulate);
-        if (edge) {
-            next_tile(&c, q);
-            if (c.n < 0) break;
-        } else {
-            c.n--;
-        }
-        issue_qk(&c, s, q);
-        if (QSMEM) {
-            wgmma_wait(0);
-        } else {
-            issue_pv(&c, o, p, accumulate);
-            wgmma_wait(1);
-        }
+        const int edge = c->n == c->n_lo;
+        if (edge) next_tile(c, q);
+        else c->n--;
+        if (c->n < 0) break;
+        wait_k(c);
+        issue_begin(c);
+        issue_qk(c, s, q);
+        wait_v(c);
+        issue_pv(c, o, p, accumulate);
+        issue_end(c);
+        wgmma_wait(1);
         pin_f32(s, NS);
-        turn_begin(&c);
+        turn_begin(c);
+        if (edge) step_edge(c, s, o, p, m, l);
+        else step_block(c, s, o, p, q, m, l);
+        accumulate = !edge;
+        advance(c);
+    }
+    wait_v(c);
+    issue_pv(c, o, p, accumulate);
+    finish_pv(c, o, p);
+    epilogue(c, o, m, l, 2);
+}
+/* Q in shared memory, whose next tile can only arrive after this tile's last S. PV goes first; at an edge the results leave while Q arrives. A warpgroup's
+ * softmax is covered by the other one's products alone. */
+GA_DEV void consume_qsmem(warpgroup *c)
+{
+    float s[NS], o[NO], m[2], l[2];
+    uint32_t p[NP], q[NQ];
+    int accumulate = 0;
+    next_tile(c, q);
+    if (c->n < 0) return;
+    start_stream(c, s, p, q, m, l);
+    GA_ROLL for (;;) {
+        const int edge = c->n == c->n_lo;
+        wait_v(c);
+        issue_begin(c);
+        issue_pv(c, o, p, accumulate);
         if (edge) {
-            step_edge(&c, s, o, p, m, l);
+            issue_end(c);
+            finish_pv(c, o, p);
+            epilogue(c, o, m, l, 1);
+            next_tile(c, q);
+            if (c->n < 0) break;
+            wait_k(c);
+            issue_begin(c);
         } else {
-            if (MASKED && (c.n >= c.mask_hi || (WINDOW && c.n < c.mask_lo))) step_masked(&c, s, o, p, m, l);
-            else step_free(&c, s, o, p, q, m, l);
+            c->n--;
+            wait_k(c);
+        }
+        issue_qk(c, s, q);
+        issue_end(c);
+        wgmma_wait(0);
+        pin_f32(s, NS);
+        pin_f32(o, NO);
+        pin_u32(p, NP);
+        if (!edge) release_v(c);
+        turn_begin(c);
+        if (edge) {
+            release_k(c);
+            softmax_first(c, s, m, l, c->n, 1);
+            turn_end(c);
             to_p(s, p);
+        } else {
+            step_block(c, s, o, p, q, m, l);
         }
         accumulate = !edge;
-        advance(&c);
+        advance(c);
     }
-    if (!QSMEM) issue_pv(&c, o, p, accumulate);
-    wait_products(s, o, p);
-    release_v(&c);
-    epilogue(&c, o, m, l, 2);
+}
+GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane)
+{
+    warpgroup c = { a, sb, wg - 1, warp & 3, lane, lane >> 2, (lane & 3) * 2, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0 };
+    if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
+    if (QSMEM) consume_qsmem(&c);
+    else consume_flat(&c);
     if (!STORE_REG && lane == 0) bulk_wait();
 }
 
