@@ -39,7 +39,7 @@ typedef struct {
     int32_t features;
     float scale_log2;                               /* scale * log2(e) > 0 */
     float softcap_in, softcap_out;                  /* scale / cap, cap * log2(e) */
-    int32_t pad_;
+    int32_t cols_v;                                 /* value dim in memory, a multiple of 8 */
 } ga_kargs_attn_fwd;
 
 GA_KARGS_ASSERT(sizeof(ga_tmap) == 128);

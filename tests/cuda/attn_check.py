@@ -38,13 +38,14 @@ def one_head(q, k, v_, scale, softcap, bias, ok, sink, plain):
     e = torch.exp(s - m)
     l = e.sum(1, keepdim=True)
     lse = (m + torch.log(l))[:, 0]
+    size = s.abs().masked_fill(s == -INF, 0).amax(1)
     p = torch.where(l == 0, torch.zeros_like(e), e / l)[:, :k.shape[0]]
     if plain:
         p = p.to(q.dtype)
         o = (p.float() @ v_.float()).to(q.dtype).double()
     else:
         o = p @ v_.double()
-    return o, lse
+    return o, lse, size
 
 
 def tensors(kind, layout, b, hq, hk, sq, sk, d, dv, dt):
@@ -133,8 +134,8 @@ def run_case(K, v, case, opt):
         kh, vh, qh = k[i, k0:k1, hh // (hq // hk)], vv[i, k0:k1, hh // (hq // hk)], q[i, q0:q1, hh][idx]
         sk_ = sink[hh:hh + 1] if sink is not None else None
         scale = 1 / math.sqrt(d)
-        ref, rl = one_head(qh, kh, vh, scale, softcap, bias, ok, sk_, False)
-        plain, _ = one_head(qh, kh, vh, scale, softcap, bias, ok, sk_, True)
+        ref, rl, size = one_head(qh, kh, vh, scale, softcap, bias, ok, sk_, False)
+        plain = one_head(qh, kh, vh, scale, softcap, bias, ok, sk_, True)[0]
         got, gl = o[i, q0:q1, hh][idx].double(), lse[i, hh, q0:q1][idx].double()
         fin = torch.isfinite(ref).all(1) & torch.isfinite(plain).all(1)
         if kind in ("nan", "inf"):
@@ -153,7 +154,7 @@ def run_case(K, v, case, opt):
             emax, pmax = max(emax, float((g - r).abs().max())), max(pmax, float((p - r).abs().max()))
         f2 = fin & torch.isfinite(rl)
         if bool(f2.any()):
-            lerr = max(lerr, float(((gl - rl).abs() / (1 + rl.abs()))[f2].nan_to_num(1e9).max()))
+            lerr = max(lerr, float(((gl - rl).abs() / (1 + size))[f2].nan_to_num(1e9).max()))
         if not bool((gl == rl)[fin & (rl == -INF)].all()):
             why.append("lse of an empty row")
     err, pl = (e2 / max(r2, 1e-300)) ** .5, (p2 / max(r2, 1e-300)) ** .5
@@ -162,7 +163,7 @@ def run_case(K, v, case, opt):
         why.append("error")
     if not emax <= 2.5 * pmax + 1e-6:
         why.append("largest error")
-    if not lerr <= (2e-3 if softcap else 2e-5):
+    if not lerr <= (2e-3 if softcap else 5e-6):
         why.append("lse")
     K.lib.attn_free(ctypes_ptr(h))
     return err, pl, emax, pmax, lerr, why

@@ -115,6 +115,7 @@ plan *attn_plan(const kernel *k, const problem *p)
     a->heads_per_section = (int)(section * a->group / per);
     if (a->heads_per_section < 1) a->heads_per_section = 1;
     a->heads_per_section = min_int(a->heads_per_section, a->heads_total);
+    a->cols_v = p->dv;
     a->window_left = p->window_left;
     a->window_right = p->window_right;
     a->features = p->features;

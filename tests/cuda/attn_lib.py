@@ -8,7 +8,7 @@ import torch
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 MASKS = {"full": 0, "causal": 1, "window": 2}
 SOFTCAP, ALIBI, SINK, VARLEN = 1, 2, 4, 8
-FIELDS = ["dtype", "D", "DV", "MASK", "BM", "BN", "STAGES", "TURN", "QSMEM", "STORE", "RESIDENT", "FEATURES"]
+FIELDS = ["dtype", "D", "DV", "MASK", "BM", "BN", "STAGES", "TURN", "QREG", "STORE", "RESIDENT", "FEATURES"]
 
 
 class Config(ctypes.Structure):
@@ -28,12 +28,15 @@ class Problem(ctypes.Structure):
 
 
 def variants(path):
-    """One kernel per line: id dtype D DV mask BM BN STAGES TURN QSMEM STORE RESIDENT FEATURES."""
+    """One kernel per line (id@MB: the same kernel, causal sections of MB megabytes): id dtype D DV mask BM BN STAGES TURN QREG STORE RESIDENT FEATURES."""
     out = []
     for line in open(path):
         w = line.split("#")[0].split()
         if w:
-            out.append(dict(zip(["id"] + FIELDS, w[:1] + [x if i in (0, 3) else int(x) for i, x in enumerate(w[1:])])))
+            v = dict(zip(["id"] + FIELDS, w[:1] + [x if i in (0, 3) else int(x) for i, x in enumerate(w[1:])]))
+            v["symbol"], _, mb = v["id"].partition("@")
+            v["section_mb"] = int(mb or 0)
+            out.append(v)
     return out
 
 
@@ -49,7 +52,7 @@ class Kernels:
     def open(self, v):
         if v["id"] not in self.open_:
             c = Config(v["dtype"] == "f16", v["D"], v["DV"], MASKS[v["MASK"]], v["BM"], v["BN"], v["STAGES"], v["STORE"], v["RESIDENT"], v["FEATURES"])
-            h = self.lib.attn_open(f"{self.folder}/{v['id']}.cubin".encode(), v["id"].encode(), ctypes.byref(c))
+            h = self.lib.attn_open(f"{self.folder}/{v['symbol']}.cubin".encode(), v["symbol"].encode(), ctypes.byref(c))
             if not h:
                 raise RuntimeError(f"cannot open {v['id']}")
             self.open_[v["id"]] = h
@@ -66,7 +69,7 @@ class Kernels:
         slse = Strides(0, 1, 0) if lse is None else Strides(0 if cu_q is not None else lse.stride(0), 1, lse.stride(1))
         p = Problem(ptr(q), ptr(k), ptr(v_), ptr(o), ptr(lse), ptr(self.counter), ptr(cu_q), ptr(cu_k), ptr(slope), ptr(sink),
                     st(q), st(k), st(v_), st(o), slse, batch, q.shape[2], k.shape[2], rq, rk, q.shape[3], v_.shape[3], q.shape[1], k.shape[1],
-                    window[0], window[1], f, section_mb, dependent, scale or 1 / math.sqrt(q.shape[3]), softcap)
+                    window[0], window[1], f, section_mb or v["section_mb"], dependent, scale or 1 / math.sqrt(q.shape[3]), softcap)
         h = self.lib.attn_plan(ctypes.c_void_p(self.open(v)), ctypes.byref(p))
         if not h:
             raise RuntimeError("tensor maps refused")

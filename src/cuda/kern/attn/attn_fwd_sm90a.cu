@@ -55,8 +55,8 @@
 #ifndef GA_P_TURN
 #error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials, 3 the first half of them"
 #endif
-#ifndef GA_P_QSMEM
-#error "GA_P_QSMEM: Q stays in shared memory (1) or goes to registers (0)"
+#ifndef GA_P_QREG
+#error "GA_P_QREG: how many 16-column steps of Q are held in registers: D / 16 is all; the rest is read from shared memory"
 #endif
 #ifndef GA_P_STORE
 #error "GA_P_STORE: O leaves through shared memory and TMA (0) or straight from registers (1)"
@@ -78,11 +78,11 @@ enum {
     MASK = GA_CAT(GA_MASK_, GA_P_MASK), F16 = GA_CAT(GA_DT_, GA_P_DTYPE),
     CAUSAL = MASK == GA_MASK_causal, WINDOW = MASK == GA_MASK_window, MASKED = CAUSAL || WINDOW,
     D = GA_P_D, DV = GA_P_DV, BM = GA_P_BM, BN = GA_P_BN, ST = GA_P_STAGES,
-    TURN = GA_P_TURN, QSMEM = GA_P_QSMEM, STORE_REG = GA_P_STORE, RESIDENT = GA_P_RESIDENT, FEATURES = GA_P_FEATURES,
+    TURN = GA_P_TURN, QREG = GA_P_QREG, QSMEM = QREG * 16 < D, STORE_REG = GA_P_STORE, RESIDENT = GA_P_RESIDENT, FEATURES = GA_P_FEATURES,
     WGS = BM / 64, THREADS = 128 * (WGS + 1),
     PANELS_K = (D + 63) / 64, PANELS_V = (DV + 63) / 64,
     BLOCK_PANEL = BN * PANEL_ROW_BYTES, Q_PANEL = 64 * PANEL_ROW_BYTES, O_PANEL = 16 * PANEL_ROW_BYTES,
-    NS = BN / 2, NO = DV / 2, NP = BN / 4, NQ = QSMEM ? 4 : D / 4                    /* registers of S, O, P, Q per lane */
+    NS = BN / 2, NO = DV / 2, NP = BN / 4, NQ = QREG ? 4 * QREG : 4                    /* registers of S, O, P, Q per lane */
 };
 enum { /* shared memory, bytes */
     Q_BYTES = PANELS_K * Q_PANEL, K_BYTES = PANELS_K * BLOCK_PANEL, V_BYTES = PANELS_V * BLOCK_PANEL, O_BYTES = STORE_REG ? 0 : 4 * PANELS_V * O_PANEL,
@@ -240,8 +240,6 @@ GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles
 GA_DEV void load_q(loader *p, const work *t)
 {
     const int batch = FEATURES && (p->a->features & GA_ATTN_VARLEN) ? 0 : t->batch, row = t->start_q + t->row0;
-    if (QSMEM && t->n_hi >= 0) /* the buffer frees late: have the data in L2 by then */
-        GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, row + i % WGS * 64, t->head, batch);
     GA_ROLL for (int w = 0; w < WGS; w++) {
         const uint32_t bar = p->sb + OFF_QF + 8 * w;
         mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
@@ -254,6 +252,13 @@ GA_DEV void load_q(loader *p, const work *t)
             bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, row + w * 64, t->head, batch, L2_EVICT_FIRST);
     }
     p->tiles++;
+}
+/* Q's buffer frees late when products read it: have the data in L2 by then. */
+GA_DEV void prefetch_q(loader *p, const work *t)
+{
+    const int batch = FEATURES && (p->a->features & GA_ATTN_VARLEN) ? 0 : t->batch, row = t->start_q + t->row0;
+    if (t->n_hi < 0) return;
+    GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, row + i % WGS * 64, t->head, batch);
 }
 /* Resident: the unit's first tile, the longest, loads K and V for all. */
 GA_DEV int loads_kv(args a, const work *t) { return t->n_hi >= 0 && (!RESIDENT || t->row0 % (a->unit_tiles * BM) == (a->unit_tiles - 1) * BM); }
@@ -277,7 +282,8 @@ GA_DEV void producer(args a, uint32_t sb)
             n--;
         }
         const work next = tile_next(a, &i, &sub, next_slot(&p));
-        if (!QSMEM) load_q(&p, &next);
+        if (QSMEM) prefetch_q(&p, &next);
+        else load_q(&p, &next);
         if (loads)
             GA_ROLL for (; n >= t.n_lo; n--) {
                 if (n > t.n_lo) load_k(&p, &t, n - 1);
@@ -326,8 +332,8 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q)
     c->mask_hi = warp_uniform(y.y);
     c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
     if (RESIDENT) c->keep_k = warp_uniform(y.w);
+    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
     if (!QSMEM) {
-        load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, D / 16, c->lane);
         warp_sync();
         if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
     }
@@ -370,8 +376,8 @@ GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q)
     wgmma_fence();
     GA_UNROLL for (int k = 0; k < D / 16; k++) {
         const uint64_t b = dk + (uint64_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4));
-        if (QSMEM) QK_SS(s, dq + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), b, k != 0);
-        else QK_RS(s, q + 4 * (QSMEM ? 0 : k), b, k != 0);
+        if (k < QREG) QK_RS(s, q + 4 * (k < QREG ? k : 0), b, k != 0);
+        else QK_SS(s, dq + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), b, k != 0);
     }
     wgmma_commit();
 }
@@ -484,11 +490,11 @@ GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q)
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
     GA_UNROLL for (int k = 0; k < D / 16; k++) {
         uint32_t a[4], b[4];
-        if (QSMEM) ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL, (uint32_t)(c->wl * 16 + (c->lane & 15)), (uint32_t)((k % 4) * 2 + (c->lane >> 4))));
+        if (k >= QREG) ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL, (uint32_t)(c->wl * 16 + (c->lane & 15)), (uint32_t)((k % 4) * 2 + (c->lane >> 4))));
         GA_UNROLL for (int j = 0; j < BN / 16; j++) { /* 16 rows of K: two 8-column groups of S */
             ldmatrix_x4(b, panel_chunk(k0 + (k / 4) * BLOCK_PANEL, (uint32_t)(j * 16 + (c->lane & 7) + ((c->lane >> 4) << 3)), (uint32_t)((k % 4) * 2 + ((c->lane >> 3) & 1))));
-            MMA_WARP(s + 8 * j, QSMEM ? a : q + 4 * (QSMEM ? 0 : k), b[0], b[1]);
-            MMA_WARP(s + 8 * j + 4, QSMEM ? a : q + 4 * (QSMEM ? 0 : k), b[2], b[3]);
+            MMA_WARP(s + 8 * j, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[0], b[1]);
+            MMA_WARP(s + 8 * j + 4, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[2], b[3]);
         }
     }
 }
@@ -523,7 +529,7 @@ GA_DEV void quad_transpose(uint32_t *r, int q)
     const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
     if (q & 2) { r[0] = x; r[1] = y; } else { r[2] = x; r[3] = y; }
 }
-/* O straight from registers, 16 bytes per lane; only rows of this sequence are written. */
+/* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
 GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile *t)
 {
     args a = c->a;
@@ -538,8 +544,9 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
         }
         quad_transpose(x, q);
         quad_transpose(y, q);
-        if (row < t->rows_q) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
-        if (row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
+        const int in = 32 * j + 8 * q < a->cols_v;
+        if (in && row < t->rows_q) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
+        if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
     }
 }
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
