@@ -8,14 +8,12 @@ enum { PANEL_COLS = 64, PANEL_ROW_BYTES = 128 };
 /* Address of 16-byte chunk `chunk` (8 columns) of row `row` of a panel. */
 GA_DEV uint32_t panel_chunk(uint32_t panel, uint32_t row, uint32_t chunk) { return panel + row * PANEL_ROW_BYTES + ((chunk ^ (row & 7)) << 4); }
 
-/* wgmma descriptor of a swizzled tile at address a. Contiguous k: lbo unused, sbo = 1024 (8 rows); next 16 of k: +2 (32 bytes).
- * Contiguous n: lbo = distance of the 64-column panels, sbo = 1024 (8 of k); next 16 of k: +128 (2048 bytes). */
-GA_DEV uint64_t smem_desc(uint32_t a, uint32_t lbo, uint32_t sbo)
-{
-    return (uint64_t)((a & 0x3FFFF) >> 4) | ((uint64_t)(lbo >> 4) << 16) | ((uint64_t)(sbo >> 4) << 32) | (1ull << 62);
-}
-GA_DEV uint64_t desc_k_major(uint32_t a) { return smem_desc(a, 16, 1024); }
-GA_DEV uint64_t desc_n_major(uint32_t a, uint32_t panel_bytes) { return smem_desc(a, panel_bytes, 1024); }
+/* wgmma descriptor of a swizzled tile at address a. Low word: a / 16 | lbo / 16 << 16, to which offsets in units of 16 bytes may be added;
+ * high word: sbo / 16 and the swizzle mode, the same for every tile here (sbo = 1024: the next 8 rows).
+ * Contiguous k: lbo unused; the next 16 of k: +2. Contiguous n: lbo = distance of the 64-column panels; the next 16 of k: +128 (2048 bytes). */
+GA_DEV uint64_t desc(uint32_t low) { return (uint64_t)low | (uint64_t)(1u << 30 | 1024 >> 4) << 32; }
+GA_DEV uint32_t desc_k_major(uint32_t a) { return a >> 4 | 1u << 16; }
+GA_DEV uint32_t desc_n_major(uint32_t a, uint32_t panel_bytes) { return a >> 4 | (panel_bytes >> 4) << 16; }
 
 /* One warp's 16 rows (row0..) of a tile of `steps` x 16 columns -> A fragments, 4 registers per 16 columns. */
 GA_DEV void load_a(uint32_t *a, uint32_t tile, uint32_t panel_bytes, int row0, int steps, int lane)

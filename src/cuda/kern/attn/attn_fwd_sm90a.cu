@@ -191,8 +191,8 @@ GA_DEV void tile_decode(args a, int i, int sub, tile *t)
         t->keep = u.n_hi;
     }
 }
-/* What the producer itself keeps of a tile (it has few registers). */
-typedef struct { int row0, head, batch, n_hi, n_lo, start_q, start_k; } work;
+/* What the producer itself keeps of a tile (it has few registers). Resident: the unit's first tile, the longest, loads K and V for all. */
+typedef struct { int row, head, head_k, batch, n_hi, n_lo, start_k, loads; } work;
 
 /* The next item with rows in it at or after *i: its record goes to `slot`; n_hi < 0 when there is none. */
 GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot)
@@ -203,7 +203,8 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot)
         t.n_hi = -1;
         if (*i < a->tiles) tile_decode(a, *i, *sub, &t);
         tile_put(slot, &t);
-        const work k = { t.row0, t.head, t.batch, t.n_hi, t.n_lo, t.start_q, t.start_k };
+        const int varlen = FEATURES && (a->features & GA_ATTN_VARLEN);
+        const work k = { t.start_q + t.row0, t.head, t.head / a->group, varlen ? 0 : t.batch, t.n_hi, t.n_lo, t.start_k, !RESIDENT || *sub == 0 };
         if (t.n_hi < 0 || (RESIDENT && ++*sub < a->unit_tiles)) return k;
         *sub = 0;
         *i = dynamic ? block_count() + atomic_add_i32(a->counter, 1) : *i + block_count();
@@ -215,31 +216,36 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot)
 typedef struct {
     args a;
     uint32_t sb;
-    uint32_t k, v;           /* blocks loaded; resident: parity bits of the stages */
+    uint32_t k, v;           /* blocks of K loaded; resident: parity bits of the stages of K, of V */
     int tiles;               /* records written */
 } loader;
 
 /* Block n of the tile's K or V into its stage. */
-GA_DEV void load_block(loader *p, uint32_t *r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full, uint32_t empty, int panels)
+GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full, uint32_t empty, int panels)
 {
-    const uint32_t stage = RESIDENT ? (uint32_t)n : ring_stage(*r, ST);
+    const uint32_t stage = RESIDENT ? (uint32_t)n : ring_stage(r, ST);
     const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
-    mbar_wait(p->sb + empty + 8 * stage, RESIDENT ? ~(*r >> n) & 1u : ring_empty_parity(*r, ST));
-    *r = RESIDENT ? *r ^ 1u << n : *r + 1;
+    mbar_wait(p->sb + empty + 8 * stage, RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
     mbar_arrive_expect(bar, panels * BLOCK_PANEL);
     GA_UNROLL for (int i = 0; i < panels; i++)
-        bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, t->start_k + n * BN, t->head / p->a->group,
-                     FEATURES && (p->a->features & GA_ATTN_VARLEN) ? 0 : t->batch, L2_EVICT_LAST);
+        bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, t->start_k + n * BN, t->head_k, t->batch, L2_EVICT_LAST);
 }
-GA_DEV void load_k(loader *p, const work *t, int n) { load_block(p, &p->k, &p->a->k, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K); }
-GA_DEV void load_v(loader *p, const work *t, int n) { load_block(p, &p->v, &p->a->v, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V); }
+GA_DEV void load_k(loader *p, const work *t, int n) 
+{
+    load_block(p, p->k, &p->a->k, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
+    p->k = RESIDENT ? p->k ^ 1u << n : p->k + 1;
+}
+GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
+{
+    load_block(p, RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), &p->a->v, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
+    if (RESIDENT) p->v ^= 1u << n;
+}
 
 /* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges behind. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
 /* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. */
 GA_DEV void load_q(loader *p, const work *t)
 {
-    const int batch = FEATURES && (p->a->features & GA_ATTN_VARLEN) ? 0 : t->batch, row = t->start_q + t->row0;
     GA_ROLL for (int w = 0; w < WGS; w++) {
         const uint32_t bar = p->sb + OFF_QF + 8 * w;
         mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
@@ -249,19 +255,16 @@ GA_DEV void load_q(loader *p, const work *t)
         }
         mbar_arrive_expect(bar, Q_BYTES);
         GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-            bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, row + w * 64, t->head, batch, L2_EVICT_FIRST);
+            bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, t->row + w * 64, t->head, t->batch, L2_EVICT_FIRST);
     }
     p->tiles++;
 }
 /* Q's buffer frees late when products read it: have the data in L2 by then. */
 GA_DEV void prefetch_q(loader *p, const work *t)
 {
-    const int batch = FEATURES && (p->a->features & GA_ATTN_VARLEN) ? 0 : t->batch, row = t->start_q + t->row0;
     if (t->n_hi < 0) return;
-    GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, row + i % WGS * 64, t->head, batch);
+    GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, t->row + i % WGS * 64, t->head, t->batch);
 }
-/* Resident: the unit's first tile, the longest, loads K and V for all. */
-GA_DEV int loads_kv(args a, const work *t) { return t->n_hi >= 0 && (!RESIDENT || t->row0 % (a->unit_tiles * BM) == (a->unit_tiles - 1) * BM); }
 
 /* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as soon as its buffer can be free:
  * with Q in registers after this tile's first blocks, else at its end. */
@@ -272,11 +275,10 @@ GA_DEV void producer(args a, uint32_t sb)
     grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
     work t = tile_next(a, &i, &sub, next_slot(&p));
     load_q(&p, &t);
-    if (loads_kv(a, &t)) load_k(&p, &t, t.n_hi);
+    if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
     while (t.n_hi >= 0) {
-        const int loads = loads_kv(a, &t);
         int n = t.n_hi;
-        if (loads) {
+        if (t.loads) {
             if (n > t.n_lo) load_k(&p, &t, n - 1);
             load_v(&p, &t, n);
             n--;
@@ -284,12 +286,12 @@ GA_DEV void producer(args a, uint32_t sb)
         const work next = tile_next(a, &i, &sub, next_slot(&p));
         if (QSMEM) prefetch_q(&p, &next);
         else load_q(&p, &next);
-        if (loads)
+        if (t.loads)
             GA_ROLL for (; n >= t.n_lo; n--) {
                 if (n > t.n_lo) load_k(&p, &t, n - 1);
                 load_v(&p, &t, n);
             }
-        if (loads_kv(a, &next)) load_k(&p, &next, next.n_hi);
+        if (next.n_hi >= 0 && next.loads) load_k(&p, &next, next.n_hi);
         if (QSMEM) load_q(&p, &next);
         t = next;
     }
@@ -305,18 +307,14 @@ typedef struct {
     args a;
     uint32_t sb;
     int w, wl, lane, g, q2;  /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
-    uint32_t block;          /* blocks of K used: the current one's place in the ring; V is one behind */
+    uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
+    uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
     int tiles;               /* records read */
     int n, n_lo, mask_hi, mask_lo; /* block whose S is next, and the current tile's limits */
     int n_v;                 /* block whose PV is next */
     int keep_k, keep_v;      /* resident: blocks up to this one stay for the next tile */
     uint32_t used_k, used_v; /* resident: parity bits of the stages */
 } warpgroup;
-
-GA_DEV uint32_t stage_k(const warpgroup *c) { return RESIDENT ? (uint32_t)c->n : ring_stage(c->block, ST); }
-GA_DEV uint32_t stage_v(const warpgroup *c) { return RESIDENT ? (uint32_t)c->n_v : ring_stage(c->block - 1, ST); }
-GA_DEV uint32_t parity_k(const warpgroup *c) { return RESIDENT ? c->used_k >> c->n & 1u : ring_full_parity(c->block, ST); }
-GA_DEV uint32_t parity_v(const warpgroup *c) { return RESIDENT ? c->used_v >> c->n_v & 1u : ring_full_parity(c->block - 1, ST); }
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) { return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES; }
 
@@ -328,8 +326,8 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q)
     const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
     c->tiles++;
     c->n = warp_uniform(x.w);
-    c->n_lo = warp_uniform(y.x);
-    c->mask_hi = warp_uniform(y.y);
+    c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
+    c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
     c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
     if (RESIDENT) c->keep_k = warp_uniform(y.w);
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
@@ -338,11 +336,21 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q)
         if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
     }
 }
+/* Resident: a block's stage is its number, and its parity counts the units that used it. */
+GA_DEV void locate_k(warpgroup *c)
+{
+    if (!RESIDENT) return;
+    c->stage_k = (uint32_t)c->n;
+    c->parity_k = c->used_k >> c->n & 1u;
+}
+GA_DEV uint32_t stage_v(const warpgroup *c) { return RESIDENT ? (uint32_t)c->n_v : c->stage_k ? c->stage_k - 1 : ST - 1; }
+GA_DEV uint32_t parity_v(const warpgroup *c) { return RESIDENT ? c->used_v >> c->n_v & 1u : c->parity_k ^ (c->stage_k == 0); }
+
 /* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
 GA_DEV void release_k(const warpgroup *c)
 {
     if (c->lane) return;
-    if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * stage_k(c));
+    if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * c->stage_k);
     if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
 }
 GA_DEV void release_v(const warpgroup *c)
@@ -352,43 +360,51 @@ GA_DEV void release_v(const warpgroup *c)
 /* The block whose S was computed becomes the one whose PV is next. */
 GA_DEV void advance(warpgroup *c)
 {
-    c->block++;
     if (RESIDENT) {
         if (c->n > c->keep_k) c->used_k ^= 1u << c->n;
         if (c->n_v > c->keep_v) c->used_v ^= 1u << c->n_v;
         c->keep_v = c->keep_k;
+        c->n_v = c->n;
+        return;
     }
-    c->n_v = c->n;
+    c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
+    c->parity_k ^= c->stage_k == 0;
 }
-
 /* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never two. */
 GA_DEV void issue_begin(const warpgroup *c) { if (TURN == 1) bar_sync(1 + c->w, 256); }
 GA_DEV void issue_end(const warpgroup *c) { if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256); }
 
-GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->sb + OFF_KF + 8 * stage_k(c), parity_k(c)); }
-GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c)); }
+GA_DEV void wait_k(warpgroup *c)
+{
+    locate_k(c);
+    mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
+}
+GA_DEV void wait_v(warpgroup *c)
+{
+    mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
+}
 
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q)
 {
-    const uint64_t dk = desc_k_major(c->sb + OFF_K + stage_k(c) * K_BYTES), dq = desc_k_major(c->sb + OFF_Q + c->w * Q_BYTES);
+    const uint32_t dk = c->desc_k + c->stage_k * (K_BYTES >> 4);
     pin_f32(s, NS);
     wgmma_fence();
     GA_UNROLL for (int k = 0; k < D / 16; k++) {
-        const uint64_t b = dk + (uint64_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4));
+        const uint64_t b = desc(dk + (uint32_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4)));
         if (k < QREG) QK_RS(s, q + 4 * (k < QREG ? k : 0), b, k != 0);
-        else QK_SS(s, dq + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), b, k != 0);
+        else QK_SS(s, desc(c->desc_q + (uint32_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4))), b, k != 0);
     }
     wgmma_commit();
 }
 /* O (+)= P V of the current V stage. */
 GA_DEV void issue_pv(warpgroup *c, float *o, uint32_t *p, int accumulate)
 {
-    const uint64_t dv = desc_n_major(c->sb + OFF_V + stage_v(c) * V_BYTES, BLOCK_PANEL);
+    const uint32_t dv = c->desc_v + stage_v(c) * (V_BYTES >> 4);
     pin_u32(p, NP);
     pin_f32(o, NO);
     wgmma_fence();
-    GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, dv + (uint64_t)(k * 128), k ? 1 : accumulate);
+    GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, desc(dv + (uint32_t)(k * 128)), k ? 1 : accumulate);
     wgmma_commit();
 }
 /* Everything issued is complete: O may be touched, P overwritten, V reused. */
@@ -407,14 +423,20 @@ GA_DEV void apply_features(const warpgroup *c, float *s, const tile *t, int n)
 {
     if (!FEATURES) return;
     args a = c->a;
-    const int cap = a->features & GA_ATTN_SOFTCAP, alibi = a->features & GA_ATTN_ALIBI;
-    const float slope = alibi ? ldg_f32(a->slope + t->head) * LOG2E : 0.f;
-    const float x0 = (float)(n * BN + c->q2 - (t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q));
-    GA_UNROLL for (int i = 0; i < NS; i++) {
-        float x = cap ? tanh_approx(s[i] * a->softcap_in) * a->softcap_out : s[i] * a->scale_log2;
-        if (alibi) x -= slope * fabsf(x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
-        s[i] = x;
+    if (a->features & GA_ATTN_SOFTCAP) {
+        const float in = a->softcap_in, out = a->softcap_out;
+        GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_approx(s[i] * in) * out;
+    } else {
+        const float f = a->scale_log2;
+        GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
     }
+    pin_f32(s, NS); /* one loop after the other: merged, they keep two copies of S */
+    if (a->features & GA_ATTN_ALIBI) {
+        const float slope = ldg_f32(a->slope + t->head) * LOG2E;
+        const float x0 = (float)(n * BN + c->q2 - (t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q));
+        GA_UNROLL for (int i = 0; i < NS; i++) s[i] -= slope * fabsf(x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
+    }
+    pin_f32(s, NS);
 }
 GA_DEV void apply_mask(const warpgroup *c, float *s, const tile *t, int n)
 {
@@ -428,14 +450,14 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, const tile *t, int n)
     if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
     if (WINDOW) tile_mask_below(s, BN, row - c->a->window_left, row + 8 - c->a->window_left, c->q2);
 }
-/* Reference of the exponent; a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
-GA_DEV void reference(const float *m, float c, float *ref)
+/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
+GA_DEV void reference(const float *m, float *ref)
 {
-    ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0] * c;
-    ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1] * c;
+    ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
+    ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
 /* Every warpgroup's exponentials follow the previous one's (TURN 2), or the first half of the previous one's (TURN 3). */
-GA_DEV void turn_begin(const warpgroup *c) { if (TURN >= 2) bar_sync(1 + c->w, 256); }
+GA_DEV void turn_begin(const warpgroup *c) { if (TURN == 2 || TURN == 3) bar_sync(1 + c->w, 256); }
 GA_DEV void turn_end(const warpgroup *c) { if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256); }
 GA_DEV void turn_half(const warpgroup *c) { if (TURN == 3) bar_arrive(1 + (c->w + 1) % WGS, 256); }
 
@@ -455,7 +477,7 @@ GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref
     sum[0] += more[0];
     sum[1] += more[1];
 }
-/* A tile's first block: mask, row maxima m, exponentials, partial sums l. */
+/* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
 GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn)
 {
     const tile t = tile_get(tile_slot(c, 1));
@@ -464,7 +486,9 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
     apply_features(c, s, &t, n);
     apply_mask(c, s, &t, n);
     tile_row_max(s, BN, m);
-    reference(m, f, ref);
+    m[0] *= f;
+    m[1] *= f;
+    reference(m, ref);
     if (in_turn) exponentials(c, s, f, ref, l);
     else tile_exp2(s, BN, f, ref, l);
 }
@@ -475,18 +499,18 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
     float x[2], ref[2];
     tile_row_max(s, BN, x);
     GA_UNROLL for (int i = 0; i < 2; i++) {
-        const float now = fmaxf(m[i], x[i]);
-        factor[i] = now == GA_NEG_INF ? 1.f : ex2((m[i] - now) * f);
+        const float now = fmaxf(m[i], x[i] * f);
+        factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
         m[i] = now;
         l[i] *= factor[i];
     }
-    reference(m, f, ref);
+    reference(m, ref);
     tile_exp2(s, BN, f, ref, sum);
 }
 /* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller goes on as before. */
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q)
 {
-    const uint32_t k0 = c->sb + OFF_K + stage_k(c) * K_BYTES;
+    const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
     GA_UNROLL for (int k = 0; k < D / 16; k++) {
         uint32_t a[4], b[4];
@@ -555,11 +579,10 @@ GA_DEV void epilogue(const warpgroup *c, const float *o, const float *m, float *
     args a = c->a;
     const tile t = tile_get(tile_slot(c, back));
     const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
-    const float f = log2_factor(a);
     float v[2], ref[2];
     l[0] = quad_sum(l[0]);
     l[1] = quad_sum(l[1]);
-    reference(m, f, ref);
+    reference(m, ref);
     if (FEATURES && (a->features & GA_ATTN_SINK)) { /* one more column of score `sink`, without a value */
         const float sink = ldg_f32(a->sink + t.head) * LOG2E;
         GA_UNROLL for (int i = 0; i < 2; i++) l[i] += m[i] == GA_NEG_INF ? 0.f : ex2(sink - ref[i]);
@@ -581,13 +604,12 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
     const tile t = tile_get(tile_slot(c, 1));
     float factor[2], sum[2];
     release_k(c);
+    if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
     apply_features(c, s, &t, c->n);
     apply_mask(c, s, &t, c->n);
     softmax_running(c, s, m, l, factor, sum);
-    pin_f32(s, NS);
     turn_half(c);
     turn_end(c);
-    if (!QSMEM) finish_pv(c, o, p);
     tile_scale_rows(o, DV, factor);
     l[0] += sum[0];
     l[1] += sum[1];
@@ -596,12 +618,12 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
 GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l)
 {
     const float f = log2_factor(c->a);
-    float sum[2], ref[2] = { m[0] * f, m[1] * f };
+    float sum[2];
     if (FEATURES) {
         const tile t = tile_get(tile_slot(c, 1));
         apply_features(c, s, &t, c->n);
     }
-    exponentials(c, s, f, ref, sum);
+    exponentials(c, s, f, m, sum);
     const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
     if (!bad) release_k(c);
     turn_end(c);
@@ -741,7 +763,9 @@ GA_DEV void consume_qsmem(warpgroup *c)
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane)
 {
-    warpgroup c = { a, sb, wg - 1, warp & 3, lane, lane >> 2, (lane & 3) * 2, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0 };
+    warpgroup c = { a, sb, wg - 1, warp & 3, lane, lane >> 2, (lane & 3) * 2,
+                     desc_k_major(sb + OFF_Q + (wg - 1) * Q_BYTES), desc_k_major(sb + OFF_K), desc_n_major(sb + OFF_V, BLOCK_PANEL),
+                     0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0 };
     if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
     if (QSMEM) consume_qsmem(&c);
     else consume_flat(&c);
