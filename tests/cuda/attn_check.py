@@ -233,7 +233,7 @@ def main():
             worst = max(worst, err / (pl + 1e-9) if pl > 1e-6 else 0)
             if why:
                 fails.append(f"   {case} {[k for k in opt]}: err {err:.2e}/{pl:.2e} max {emax:.1e}/{pmax:.1e} lse {lerr:.0e} {sorted(set(why))}")
-        print(f"{v['id']:16s} {n} cases, worst error {worst:.2f} x plain: {'ok' if not fails else 'FAILED ' + str(len(fails))}", flush=True)
+        print(f"{v['id']:50s} {n} cases, worst error {worst:.2f} x plain: {'ok' if not fails else 'FAILED ' + str(len(fails))}", flush=True)
         print("\n".join(fails[:12]), flush=True) if fails else None
         bad += bool(fails)
     print("check:", "ok" if not bad else f"{bad} kernels failed")

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "../../src/core/kargs_attn.h"
+#include "../../src/cuda/kern/attn/attn_rows.h"
 
 typedef struct { int f16, d, dv, mask, bm, bn, stages, store, resident, blocks, features; } config;       /* the row's GA_P_* */
 typedef struct { int64_t batch, row, head; } strides;
@@ -37,15 +38,6 @@ static int open_driver(void)
     return p_cuInit(0) != CUDA_SUCCESS;
 }
 
-static int panels(int d) { return (d + 63) / 64; }
-
-static int smem_bytes(const config *c)
-{
-    const int wgs = c->bm / 64;
-    const int data = wgs * panels(c->d) * 8192 + c->stages * (panels(c->d) + panels(c->dv)) * c->bn * 128 + (c->store ? 0 : wgs * 4 * panels(c->dv) * 2048);
-    return data + (8 * (2 * wgs + 4 * c->stages) + 15) / 16 * 16 + 4 * 48;
-}
-
 kernel *attn_open(const char *path, const char *symbol, const config *c)
 {
     CUmodule m;
@@ -53,8 +45,8 @@ kernel *attn_open(const char *path, const char *symbol, const config *c)
     if (!p_cuInit && open_driver()) return NULL;
     if (!k || p_cuModuleLoad(&m, path) || p_cuModuleGetFunction(&k->f, m, symbol)) return free(k), NULL;
     k->c = *c;
-    k->smem = smem_bytes(c);
-    k->threads = c->bm == 64 ? 160 : 128 + 2 * c->bm;
+    k->smem = GA_ATTN_SMEM(c->d, c->dv, c->bm, c->bn, c->stages, c->store);
+    k->threads = GA_ATTN_THREADS(c->bm);
     if (p_cuFuncSetAttribute(k->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, k->smem)) return free(k), NULL;
     return k;
 }
@@ -111,8 +103,11 @@ plan *attn_plan(const kernel *k, const problem *p)
     }
     a->tiles = a->tiles_per_head * a->heads_total;
     const int64_t per = (int64_t)p->rows_k * (p->d + p->dv) * 2;
-    const int64_t section = (int64_t)(p->section_mb ? p->section_mb : p->rows_k <= 1024 ? 8 : 32) << 20;
-    a->heads_per_section = (int)(section * a->group / per);
+    /* long sequences: all heads in one section, so that tiles of a head run together and share K and V as they pass */
+    const int mb = p->rows_k <= 1024 ? (p->d > 128 ? 16 : 8) : p->rows_k < 8192 ? 32 : 1 << 10;
+    const int64_t section = (int64_t)(p->section_mb ? p->section_mb : mb) << 20;
+    const int64_t heads = section * a->group / per;
+    a->heads_per_section = heads > a->heads_total ? a->heads_total : (int)heads;
     if (a->heads_per_section < 1) a->heads_per_section = 1;
     a->heads_per_section = min_int(a->heads_per_section, a->heads_total);
     a->cols_v = p->dv;

@@ -104,15 +104,19 @@ static_assert(BLOCKS == 1 || WGS == 1, "several blocks per multiprocessor leave 
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
-#if GA_P_FEATURES
-#define REGS_PRODUCER 56
-#define REGS_CONSUMER 224
-#elif GA_P_BM == 192
+/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what a tile's block range takes to work out. */
+#if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
-#else
+#elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full || (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
+#elif GA_P_D > 192
+#define REGS_PRODUCER 40
+#define REGS_CONSUMER 232
+#else
+#define REGS_PRODUCER 56
+#define REGS_CONSUMER 224
 #endif
 
 #define QK_RS GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _rs)
@@ -200,23 +204,22 @@ GA_DEV void tile_decode(args a, int i, int sub, tile *t)
     }
 }
 /* What the producer itself keeps of a tile (it has few registers). Resident: the unit's first tile, the longest, loads K and V for all. */
-typedef struct { int row, head, head_k, batch, n_hi, n_lo, start_k, loads; } work;
+typedef struct { int head_k, batch, n_hi, n_lo, start_k, loads; } work;
 
-/* The next item with rows in it at or after *i: its record goes to `slot`; n_hi < 0 when there is none. */
-GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot)
+/* The next tile with rows in it: its record goes to `slot`; n_hi < 0 when there is none. Blocks take their own index first, then step by the grid, or
+ * (causal, window) take whatever is next in the common order. *i: the item; *sub: tile of the unit. */
+GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first)
 {
-    const int dynamic = MASKED && !RESIDENT;
-    GA_ROLL for (;;) {
+    GA_ROLL for (;; first = 0) {
         tile t;
         t.n_hi = -1;
+        if (MASKED && !RESIDENT) *i = first ? block_index() : block_count() + atomic_add_i32(a->counter, 1);
+        else if (!RESIDENT || *sub == 0) *i += block_count();
         if (*i < a->tiles) tile_decode(a, *i, *sub, &t);
         tile_put(slot, &t);
-        const int varlen = FEATURES && (a->features & GA_ATTN_VARLEN);
-        const work k = { t.start_q + t.row0, t.head, t.head / a->group, varlen ? 0 : t.batch, t.n_hi, t.n_lo, t.start_k, !RESIDENT || *sub == 0 };
-        if (t.n_hi < 0 || (RESIDENT && ++*sub < a->unit_tiles)) return k;
-        *sub = 0;
-        *i = dynamic ? block_count() + atomic_add_i32(a->counter, 1) : *i + block_count();
-        if (!FEATURES || t.row0 < t.rows_q) return k;
+        const work k = { t.head / a->group, FEATURES && (a->features & GA_ATTN_VARLEN) ? 0 : t.batch, t.n_hi, t.n_lo, t.start_k, !RESIDENT || *sub == 0 };
+        if (RESIDENT) *sub = *sub + 1 < a->unit_tiles ? *sub + 1 : 0;
+        if (!FEATURES || t.n_hi < 0 || t.row0 < t.rows_q) return k;
     }
 }
 
@@ -251,9 +254,10 @@ GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block
 
 /* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges behind. */
 GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. */
+/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they would cost registers. */
 GA_DEV void load_q(loader *p, const work *t)
 {
+    const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
     GA_ROLL for (int w = 0; w < WGS; w++) {
         const uint32_t bar = p->sb + OFF_QF + 8 * w;
         mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
@@ -263,25 +267,25 @@ GA_DEV void load_q(loader *p, const work *t)
         }
         mbar_arrive_expect(bar, Q_BYTES);
         GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-            bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, t->row + w * 64, t->head, t->batch, L2_EVICT_FIRST);
+            bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, z.z + x.x + w * 64, x.y, t->batch, L2_EVICT_FIRST);
     }
     p->tiles++;
 }
 /* Q's buffer frees late when products read it: have the data in L2 by then. */
 GA_DEV void prefetch_q(loader *p, const work *t)
 {
+    const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
     if (t->n_hi < 0) return;
-    GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, t->row + i % WGS * 64, t->head, t->batch);
+    GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, z.z + x.x + i % WGS * 64, x.y, t->batch);
 }
-
 /* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as soon as its buffer can be free:
  * with Q in registers after this tile's first blocks, else at its end. */
 GA_DEV void producer(args a, uint32_t sb)
 {
     loader p = { a, sb, 0, 0, 0 };
-    int i = block_index(), sub = 0;
+    int i = block_index() - block_count(), sub = 0;
     grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
-    work t = tile_next(a, &i, &sub, next_slot(&p));
+    work t = tile_next(a, &i, &sub, next_slot(&p), 1);
     load_q(&p, &t);
     if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
     while (t.n_hi >= 0) {
@@ -291,7 +295,7 @@ GA_DEV void producer(args a, uint32_t sb)
             load_v(&p, &t, n);
             n--;
         }
-        const work next = tile_next(a, &i, &sub, next_slot(&p));
+        const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
         if (QSMEM) prefetch_q(&p, &next);
         else load_q(&p, &next);
         if (t.loads)
