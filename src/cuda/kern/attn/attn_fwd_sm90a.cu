@@ -126,6 +126,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
+#define TWO_M40 9.094947017729282e-13f                          /* 2^-40 */
 #define LN2 0.693147181f                                      /* ln 2 */
 #define LOG2E 1.442695041f                                    /* log2 e */
 
@@ -429,6 +430,22 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
     reference(m, ref);
     tile_exp2(s, BN, f, ref, sum);
 }
+/* After an overflow, rows whose maximum grew get a reference 40 doublings above it: bf16 P keeps its precision, and the next 100 doublings of growth are free.
+ * Only those rows: the reference never gets further than that from the true maximum, however often the warp comes here for other rows. */
+GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum)
+{
+    if (F16) return; /* no range to spare */
+    float down[2];
+    GA_UNROLL for (int i = 0; i < 2; i++) {
+        const int grew = factor[i] < 1.f;
+        down[i] = grew ? TWO_M40 : 1.f;
+        m[i] += grew ? 40.f : 0.f;
+        l[i] *= down[i];
+        factor[i] *= down[i];
+        sum[i] *= down[i];
+    }
+    tile_scale_rows(s, BN, down);
+}
 /* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller goes on as before. */
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q)
 {
@@ -560,6 +577,7 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
             apply_features(c, s, &t, c->n);
         }
         softmax_running(c, s, m, l, factor, sum);
+        raise_reference(s, m, l, factor, sum);
         tile_scale_rows(o, DV, factor);
     }
     l[0] += sum[0];
