@@ -72,6 +72,9 @@ GA_API GA_NODISCARD ga_status ga_model_file_tensor(const ga_model_file *file, co
                                                    const int64_t *dims, const ga_model_tensor **out);
 /* Frees the resident pages of a tensor that has been repacked or uploaded. It may still be read: from disk. */
 GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
+/* The same for bytes [offset, offset + bytes) of a tensor. */
+GA_API void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
+                                      uint64_t bytes);
 
 /* --- metadata -------------------------------------------------------------------------------------------------- */
 

@@ -59,6 +59,7 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
   GA_KERNEL_TEACHING = 2, /* never chosen */
   GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
+  GA_KERNEL_Q15_ACT = 16, /* the same, to 15 bits */
   GA_KERNEL_BF16 = 8      /* rounds weights and activations to bf16: checked against that bound */
 } ga_kernel_flags;
 
@@ -82,6 +83,7 @@ struct ga_kernel {
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
   int32_t score;              /* the legal row with the highest is chosen */
   uint32_t flags;             /* ga_kernel_flags */
+  int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
   ga_kernel_bytes workspace; /* NULL = 0 */

@@ -12,7 +12,7 @@ ga_status ga_arch_gemma3(ga_forward *f) {
   GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, p->embed_scale, f->x));                    /* x [T, d] = sqrt(d) E[ids] */
   for (int il = 0; il < p->n_layers; il++) {
     const ga_layer *l = &m->layers[il];
-    const bool local = p->window && (il + 1) % p->global_every != 0;
+    const bool local = p->is_local[il];
     GA_TRY(fwd_rms(f, f->x, l->attn_norm, f->h));                                              /* h [T, d] */
     GA_TRY(fwd_linear(f, f->h, &l->q, NULL, f->q));                                            /* q [T, Hq D] */
     GA_TRY(fwd_linear(f, f->h, &l->k, NULL, f->k));                                            /* k [T, Hkv D] */

@@ -177,7 +177,13 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
   return GA_OK;
 }
 
-void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor) {
+void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
+                               uint64_t bytes) {
   const ga_model_part *part = &file->parts[tensor->part];
-  if (part->owns_map) ga_filemap_forget(&part->map, tensor->offset, tensor->bytes);
+  if (part->owns_map && offset <= tensor->bytes && bytes <= tensor->bytes - offset)
+    ga_filemap_forget(&part->map, tensor->offset + offset, bytes);
+}
+
+void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor) {
+  ga_model_file_forget_part(file, tensor, 0, tensor->bytes);
 }

@@ -136,6 +136,7 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   const ga_kernel **rows = NULL;
   size_t n;
   ga_status status = check_rows_of(o->device, patterns, &rows, &n);
+  if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "no kernel of %s matches '%s'", o->device, patterns);
   if (status == GA_OK) status = keep_good(&s, rows, n);
   if (status == GA_OK) status = run_all(&s);
   if (status == GA_OK && json) print_json(&s);
@@ -161,7 +162,7 @@ int cmd_bench(int argc, char **argv) {
       {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
-      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, ..."},
+      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N"},
       {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
       {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
