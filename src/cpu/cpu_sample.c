@@ -219,7 +219,7 @@ static int64_t gather_likely(const ga_sample_desc *d, const work *w, const sampl
     return n;
   }
   const double z = scan->sum_exp(x, d->vocab, top);
-  for (float reach = 4; reach <= 32; reach *= 2) {
+  for (float reach = 4; reach <= 32; reach *= 1.4f) {
     int64_t n = gather_all(d, w, scan, x, top - reach);
     if (n > d->vocab / 4) return 0;
     sort_keys(w->tokens, (sample_key *)(void *)w->spare, n);

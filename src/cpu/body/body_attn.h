@@ -81,13 +81,11 @@ GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   case GA_BF16: return vf_from_bf16(row + 2 * i);
   default: break;
   }
-  ga_f16 d;
-  const int64_t block = i / 32, e = i % 32;
+  const int64_t block = (int64_t)((uint64_t)i / 32), e = i & 31;
   const uint8_t *b = row + block * (dtype == GA_Q8_0 ? 34 : 18);
-  memcpy(&d, b, sizeof d);
-  const vf scale = vf_set(ga_f16_to_f32(d));
+  const vf scale = vf_set_f16(b);
   if (dtype == GA_Q8_0) return vf_mul(scale, vf_from_i8(b + 2 + e));
-  return vf_mul(scale, vf_from_nibbles(b + 2 + e % 16, e < 16 ? 0 : 4));
+  return vf_mul(scale, vf_from_nibbles(b + 2 + (e & 15), e < 16 ? 0 : 4));
 }
 
 /* The last n < VN elements of a row of a plain type: nothing beyond them is read. */

@@ -62,6 +62,11 @@ GA_INLINE vf vf_from_f16(const void *p) { return _mm256_cvtph_ps(_mm_loadu_si128
 GA_INLINE vf vf_from_bf16(const void *p) {
   return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
 }
+GA_INLINE vf vf_set_f16(const void *p) {
+  uint16_t h;
+  memcpy(&h, p, sizeof h);
+  return _mm256_cvtph_ps(_mm_set1_epi16((short)h));
+}
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }

@@ -43,6 +43,11 @@ GA_INLINE vf vf_from_f16(const void *p) { return _mm512_cvtph_ps(_mm256_loadu_si
 GA_INLINE vf vf_from_bf16(const void *p) {
   return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
 }
+GA_INLINE vf vf_set_f16(const void *p) {
+  uint16_t h;
+  memcpy(&h, p, sizeof h);
+  return _mm512_cvtph_ps(_mm256_set1_epi16((short)h));
+}
 GA_INLINE vf vf_from_i8(const void *p) {
   return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }

@@ -71,6 +71,12 @@ GA_INLINE vf vf_swap_pairs(vf a) { GA_EACH(a.v[i ^ 1]); }
 /* VN elements of another type. */
 GA_INLINE vf vf_from_f16(const void *p) { GA_EACH(ga_f16_to_f32(((const ga_f16 *)p)[i])); }
 GA_INLINE vf vf_from_bf16(const void *p) { GA_EACH(ga_bf16_to_f32(((const ga_bf16 *)p)[i])); }
+/* One f16, at any address, in all lanes. */
+GA_INLINE vf vf_set_f16(const void *p) {
+  ga_f16 h;
+  memcpy(&h, p, sizeof h);
+  return vf_set(ga_f16_to_f32(h));
+}
 GA_INLINE vf vf_from_i8(const void *p) { GA_EACH((float)((const int8_t *)p)[i]); }
 GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) { GA_EACH((float)((p[i] >> shift & 15) - 8)); } /* shift 0, 4 */
 GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {

@@ -1,0 +1,231 @@
+/* Attention against cases worked out by hand, on the oracle and on the CPU; and what must not change a result: other
+ * sequences of the batch, the number of threads, the order of pages. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "core/ctx.h"
+
+#define D 4 /* head and value dimension */
+
+static ga_ctx *open_device(const char *name, int threads) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = name;
+  o.threads = threads;
+  ga_ctx *ctx;
+  assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
+  return ctx;
+}
+
+static const char *const devices[] = {"ref", "cpu"};
+
+/* Queries of zeros: every visible key has the logit of the mask alone. v[j] = j + 1 in all columns. */
+typedef struct zero_case {
+  ga_attn_desc d;
+  ga_attn_io io;
+  float q[64 * D], k[64 * D], v[64 * D], o[64 * D], lse[64];
+} zero_case;
+
+static void zero_init(zero_case *z, int64_t n_q, int64_t n_kv, uint32_t flags) {
+  memset(z, 0, sizeof *z);
+  z->d = (ga_attn_desc)GA_ATTN_DESC_INIT;
+  z->d.max_q = n_q;
+  z->d.max_kv = n_kv;
+  z->d.q_heads = z->d.kv_heads = 1;
+  z->d.head_dim = D;
+  z->d.flags = flags | GA_ATTN_LSE;
+  z->io = (ga_attn_io){.q = z->q, .k = z->k, .v = z->v, .o = z->o, .lse = z->lse};
+  for (int i = 0; i < 64 * D; i++) z->v[i] = (float)(i / D + 1);
+}
+
+static void expect(const zero_case *z, int row, double o, double lse) {
+  for (int c = 0; c < D; c++) assert_float_equal(z->o[row * D + c], (float)o, 1e-5);
+  if (isinf(lse)) assert_true(z->lse[row] == -INFINITY);
+  else assert_float_equal(z->lse[row], (float)lse, 1e-5);
+}
+
+static void run(ga_ctx *ctx, zero_case *z) {
+  memset(z->o, 0x7f, sizeof z->o);
+  assert_int_equal(ga_attn(ctx, &z->d, &z->io, NULL), GA_OK);
+}
+
+static void masks(ga_ctx *ctx) {
+  zero_case z;
+  zero_init(&z, 1, 1, 0); /* one key: its value */
+  run(ctx, &z);
+  expect(&z, 0, 1, 0);
+  zero_init(&z, 1, 4, 0); /* the mean */
+  run(ctx, &z);
+  expect(&z, 0, 2.5, log(4));
+  zero_init(&z, 3, 2, GA_ATTN_CAUSAL); /* bottom right: query 0 stands before the first key */
+  run(ctx, &z);
+  expect(&z, 0, 0, -INFINITY);
+  expect(&z, 1, 1, 0);
+  expect(&z, 2, 1.5, log(2));
+  zero_init(&z, 4, 4, GA_ATTN_CAUSAL); /* itself and the one before */
+  z.d.window = 2;
+  run(ctx, &z);
+  expect(&z, 0, 1, 0);
+  expect(&z, 3, 3.5, log(2));
+  zero_init(&z, 4, 4, 0); /* the window bounds the past only */
+  z.d.window = 2;
+  run(ctx, &z);
+  expect(&z, 0, 2.5, log(4));
+  expect(&z, 3, 3.5, log(2));
+  zero_init(&z, 2, 0, 0); /* no keys at all */
+  run(ctx, &z);
+  expect(&z, 1, 0, -INFINITY);
+}
+
+static void extras(ga_ctx *ctx) {
+  zero_case z;
+  const float sink = 0, slope = 0.693147181f /* ln 2 */;
+  zero_init(&z, 1, 1, GA_ATTN_SINKS); /* half of the weight goes nowhere */
+  z.io.sinks = &sink;
+  run(ctx, &z);
+  expect(&z, 0, 0.5, log(2));
+  zero_init(&z, 1, 2, GA_ATTN_ALIBI); /* weights 1/2 and 1 */
+  z.io.alibi = &slope;
+  run(ctx, &z);
+  expect(&z, 0, (0.5 * 1 + 2) / 1.5, log(1.5));
+  zero_init(&z, 1, 2, 0); /* logits 100 and 0, bent to 10 tanh 10 and 0 */
+  z.q[0] = z.k[0] = 10;
+  z.d.scale = 1;
+  z.d.softcap = 10;
+  run(ctx, &z);
+  const double w = exp(10 * tanh(10));
+  expect(&z, 0, (w + 2) / (w + 1), log(w + 1));
+}
+
+/* Query head h reads KV head h / 2. */
+static void groups(ga_ctx *ctx) {
+  zero_case z;
+  zero_init(&z, 1, 1, 0);
+  z.d.q_heads = 4;
+  z.d.kv_heads = 2;
+  run(ctx, &z);
+  for (int h = 0; h < 4; h++) expect(&z, h, h / 2 + 1, 0);
+}
+
+static void test_by_hand(void **state) {
+  (void)state;
+  for (size_t i = 0; i < 2; i++) {
+    ga_ctx *ctx = open_device(devices[i], 2);
+    masks(ctx);
+    extras(ctx);
+    groups(ctx);
+    ga_ctx_destroy(ctx);
+  }
+}
+
+/* --- what must not matter --- */
+
+#define HEADS 6
+#define KV_HEADS 2
+#define DIM 40
+
+static float *normals(size_t n, uint64_t seed) {
+  ga_rng rng;
+  float *x = malloc(n * sizeof *x);
+  assert_non_null(x);
+  ga_rng_seed(&rng, seed);
+  for (size_t i = 0; i < n; i++) x[i] = (float)ga_rng_normal(&rng);
+  return x;
+}
+
+static ga_attn_desc packed_desc(int64_t batch, int64_t max_q, int64_t max_kv) {
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = batch;
+  d.max_q = max_q;
+  d.max_kv = max_kv;
+  d.q_heads = HEADS;
+  d.kv_heads = KV_HEADS;
+  d.head_dim = DIM;
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN;
+  return d;
+}
+
+/* Each sequence alone gives the bits it gives in the batch, with 1, 2 and 3 threads. */
+static void test_alone_and_together(void **state) {
+  (void)state;
+  const int32_t q_start[] = {0, 1, 1, 70, 75, 76}, kv_start[] = {0, 700, 705, 805, 2105, 2106};
+  const size_t n_q = 76 * HEADS * DIM, n_kv = 2106 * KV_HEADS * DIM;
+  float *q = normals(n_q, 1), *k = normals(n_kv, 2), *v = normals(n_kv, 3);
+  float *together = calloc(n_q, sizeof *together), *alone = calloc(n_q, sizeof *alone);
+  assert_true(together && alone);
+  for (int threads = 1; threads <= 3; threads++) {
+    ga_ctx *ctx = open_device("cpu", threads);
+    ga_attn_desc d = packed_desc(5, 69, 1300);
+    ga_attn_io io = {.q = q, .k = k, .v = v, .o = together, .q_start = q_start, .kv_start = kv_start};
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+    for (int b = 0; b < 5; b++) {
+      d = packed_desc(1, q_start[b + 1] - q_start[b], kv_start[b + 1] - kv_start[b]);
+      io = (ga_attn_io){.q = q, .k = k, .v = v, .o = alone, .q_start = q_start + b, .kv_start = kv_start + b};
+      assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+    }
+    assert_memory_equal(together, alone, n_q * sizeof *alone);
+    ga_ctx_destroy(ctx);
+  }
+  free(q), free(k), free(v), free(together), free(alone);
+}
+
+/* Pages in any order hold the same sequence. */
+static void test_pages(void **state) {
+  (void)state;
+  enum { KV = 333, PAGE = 16, PAGES = 32 };
+  const size_t row = KV_HEADS * DIM;
+  float *q = normals(HEADS * DIM, 1), *k = normals(KV * row, 2), *v = normals(KV * row, 3);
+  float *kp = normals(PAGES * PAGE * row, 4), *vp = normals(PAGES * PAGE * row, 5), dense[HEADS * DIM], paged[HEADS * DIM];
+  int32_t table[PAGES];
+  const int32_t kv_len = KV;
+  for (int p = 0; p < PAGES; p++) table[p] = (p * 7 + 3) % PAGES;
+  for (size_t j = 0; j < KV; j++) {
+    const size_t at = ((size_t)table[j / PAGE] * PAGE + j % PAGE) * row;
+    memcpy(kp + at, k + j * row, row * sizeof *k);
+    memcpy(vp + at, v + j * row, row * sizeof *v);
+  }
+  ga_ctx *ctx = open_device("cpu", 2);
+  ga_attn_desc d = packed_desc(1, 1, KV);
+  d.flags = GA_ATTN_CAUSAL;
+  ga_attn_io io = {.q = q, .k = k, .v = v, .o = dense};
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+  d.flags |= GA_ATTN_PAGED;
+  d.page_size = PAGE;
+  io = (ga_attn_io){.q = q, .k = kp, .v = vp, .o = paged, .kv_len = &kv_len, .page_table = table, .page_table_stride = PAGES};
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+  assert_memory_equal(dense, paged, sizeof dense);
+  ga_ctx_destroy(ctx);
+  free(q), free(k), free(v), free(kp), free(vp);
+}
+
+/* Lengths beyond the description are refused before anything is written. */
+static void test_refuses_long_sequences(void **state) {
+  (void)state;
+  zero_case z;
+  const int32_t kv_len = 5, table[2] = {0, 1};
+  zero_init(&z, 1, 4, GA_ATTN_PAGED);
+  z.d.page_size = 4;
+  z.io.kv_len = &kv_len;
+  z.io.page_table = table;
+  z.io.page_table_stride = 2;
+  z.o[0] = 42;
+  ga_ctx *ctx = open_device("cpu", 1);
+  assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
+  assert_true(z.o[0] == 42);
+  ga_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_by_hand),
+      cmocka_unit_test(test_alone_and_together),
+      cmocka_unit_test(test_pages),
+      cmocka_unit_test(test_refuses_long_sequences),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+/* Sampling: the chain by hand, its statistics, and the CPU against the oracle over a large vocabulary. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "core/ctx.h"
+
+static ga_ctx *open_device(const char *name) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = name;
+  o.threads = 1;
+  ga_ctx *ctx;
+  assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
+  return ctx;
+}
+
+static int32_t sample(ga_ctx *ctx, const ga_sample_desc *d, ga_sample_io io) {
+  int32_t id = -1;
+  io.id = &id;
+  assert_int_equal(ga_sample(ctx, d, &io, NULL), GA_OK);
+  return id;
+}
+
+static void greedy(ga_ctx *ctx) {
+  const float x[6] = {1, 3, NAN, 3, -INFINITY, 2}, none[2] = {-INFINITY, NAN};
+  const ga_logit_bias ban[] = {{1, -INFINITY}, {99, 5}, {-1, 5}};
+  const int32_t history[] = {1, 3, 3, 77, -5};
+  ga_sample_desc d = GA_SAMPLE_DESC_INIT;
+  d.vocab = 6;
+  assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = x}), 1); /* the lower of equals */
+  assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = x, .bias = ban, .n_bias = 3}), 3);
+  d.frequency_penalty = 0.75f; /* 3 - 0.75, 3 - 1.5 */
+  assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = x, .history = history, .n_history = 5}), 1);
+  d.presence_penalty = 0.5f; /* 1.75, 1 */
+  assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = x, .history = history, .n_history = 5}), 5);
+  d.frequency_penalty = d.presence_penalty = 0;
+  d.repetition_penalty = 1.6f; /* 3 / 1.6 < 2 */
+  assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = x, .history = history, .n_history = 5}), 5);
+  d.vocab = 2;
+  assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = none}), 0);
+}
+
+static void test_greedy(void **state) {
+  (void)state;
+  ga_ctx *ref = open_device("ref"), *cpu = open_device("cpu");
+  greedy(ref);
+  greedy(cpu);
+  ga_ctx_destroy(ref);
+  ga_ctx_destroy(cpu);
+}
+
+/* Counts of 100 000 draws against the probabilities; -1 in p marks tokens that must not come. */
+static void draws_fit(const ga_sample_desc *d, const float *x, const double *p) {
+  enum { DRAWS = 100000 };
+  ga_ctx *ctx = open_device("cpu");
+  uint64_t rng[4];
+  int count[8] = {0}, kinds = 0;
+  double chi = 0;
+  ga_sample_seed(rng, 12345);
+  for (int i = 0; i < DRAWS; i++) count[sample(ctx, d, (ga_sample_io){.logits = x, .rng = rng})]++;
+  for (int i = 0; i < 8; i++) {
+    if (p[i] < 0) {
+      assert_int_equal(count[i], 0);
+      continue;
+    }
+    chi += (count[i] - p[i] * DRAWS) * (count[i] - p[i] * DRAWS) / (p[i] * DRAWS);
+    kinds++;
+  }
+  /* Mean kinds - 1, variance 2 (kinds - 1); five deviations. */
+  assert_true(chi < kinds - 1 + 5 * sqrt(2.0 * kinds));
+  ga_ctx_destroy(ctx);
+}
+
+static void test_statistics(void **state) {
+  (void)state;
+  /* Probabilities 1/2, 1/4, ... 1/128, 1/128 at temperature 1. */
+  float x[8];
+  double p[8];
+  for (int i = 0; i < 8; i++) x[i] = (float)(-log(2) * (i < 7 ? i + 1 : 7));
+  ga_sample_desc d = GA_SAMPLE_DESC_INIT;
+  d.vocab = 8;
+  d.temperature = 1;
+  for (int i = 0; i < 8; i++) p[i] = exp((double)x[i]);
+  draws_fit(&d, x, p);
+  d.temperature = 2; /* square roots, scaled to 1 */
+  double sum = 0;
+  for (int i = 0; i < 8; i++) sum += p[i] = sqrt(exp((double)x[i]));
+  for (int i = 0; i < 8; i++) p[i] /= sum;
+  draws_fit(&d, x, p);
+  d.temperature = 1;
+  const double three[8] = {4.0 / 7, 2.0 / 7, 1.0 / 7, -1, -1, -1, -1, -1};
+  d.top_k = 3;
+  draws_fit(&d, x, three);
+  d.top_k = 0;
+  d.top_p = 0.8f; /* 1/2 + 1/4 < 0.8 */
+  draws_fit(&d, x, three);
+  d.top_p = 1;
+  d.min_p = 0.2f; /* 1/4 and more of the largest */
+  draws_fit(&d, x, three);
+  d.min_p = 0;
+  d.typical_p = 0.2f; /* the entropy is 1.98 bits: 1/4 (2 bits) is nearest */
+  const double nearest[8] = {-1, 1, -1, -1, -1, -1, -1, -1};
+  draws_fit(&d, x, nearest);
+}
+
+/* Every path of the CPU's shortcuts over 262144 tokens, from peaked to flat. */
+static void test_large_vocabulary(void **state) {
+  (void)state;
+  enum { VOCAB = 262144 };
+  ga_ctx *ref = open_device("ref"), *cpu = open_device("cpu");
+  float *x = malloc(VOCAB * sizeof *x);
+  assert_non_null(x);
+  ga_rng rng;
+  ga_rng_seed(&rng, 7);
+  for (int i = 0; i < 24; i++) {
+    uint64_t a[4], b[4];
+    const double sharp = 0.5 * (1 + i % 8);
+    ga_sample_desc d = GA_SAMPLE_DESC_INIT;
+    d.vocab = VOCAB;
+    d.temperature = 0.8f;
+    d.top_p = i % 3 ? 0.95f : 1;
+    d.top_k = i % 3 == 2 && i % 2 ? 40 : 0;
+    d.min_p = i % 4 == 0 ? 0.05f : 0;
+    for (int k = 0; k < VOCAB; k++) x[k] = (float)(sharp * ga_rng_normal(&rng));
+    ga_sample_seed(a, (uint64_t)i);
+    ga_sample_seed(b, (uint64_t)i);
+    assert_int_equal(sample(ref, &d, (ga_sample_io){.logits = x, .rng = a}), sample(cpu, &d, (ga_sample_io){.logits = x, .rng = b}));
+    assert_memory_equal(a, b, sizeof a);
+  }
+  free(x);
+  ga_ctx_destroy(ref);
+  ga_ctx_destroy(cpu);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_greedy),
+      cmocka_unit_test(test_statistics),
+      cmocka_unit_test(test_large_vocabulary),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
