@@ -8,7 +8,7 @@ QUESTION := What is the capital of France, and what is it famous for?
 all: build
 
 help:
-	@echo "make            build libga and ga into build/"
+	@echo "make            build libga and ga into build/ (ONLY='attn*,add*': these CUDA kernels alone)"
 	@echo "make demo       install what is missing, build, fetch the default model, answer a question"
 	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run every test that needs no GPU"
@@ -23,7 +23,7 @@ deps:
 	@tools/install_deps.sh
 
 build: deps
-	@cmake --preset release >/dev/null
+	@cmake --preset release -DGA_ONLY='$(ONLY)' >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: deps
@@ -44,6 +44,7 @@ lean: deps
 test: build
 	@python3 tools/check_layers.py
 	@ctest --test-dir $(BUILD) --output-on-failure
+	@if command -v clang >/dev/null; then $(MAKE) -s fuzz FUZZ_SECONDS=6; else echo "no clang here: corpora were replayed, nothing was fuzzed"; fi
 
 asan tsan: deps
 	@cmake --preset $@ >/dev/null
@@ -54,7 +55,7 @@ asan tsan: deps
 FUZZ_SECONDS := 60
 fuzz: deps
 	@cmake --preset fuzz >/dev/null
-	@cmake --build build-fuzz -j $(JOBS)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@for f in build-fuzz/tests/fuzz/fuzz_*; do [ -x $$f ] && [ -f $$f ] || continue; what=$${f##*/fuzz_}; \
 	  mkdir -p build-fuzz/corpus/$$what; echo "fuzz $$what for $(FUZZ_SECONDS) s"; \
 	  $$f -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -artifact_prefix=build-fuzz/corpus/$$what- -verbosity=0 \

@@ -153,7 +153,7 @@ static void test_ids_special(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
-/* Does the line hold a code point that Unicode 15 (utf8proc's) has not assigned? The vectors' maker knows a later one. */
+/* Does the line hold a code point that Unicode 15 (utf8proc's) has not assigned? Vectors are of a later one. */
 static bool has_unassigned(ga_text line) {
   int len;
   for (size_t i = 0; i < line.bytes; i += (size_t)len) {

@@ -11,7 +11,7 @@
          .layout = GA_LAYOUT_NATIVE, .score = 10, .tolerance = 2, .ok = ga_cpu_gemm_ok,                                \
          .workspace = ga_cpu_gemm_generic_workspace, .launch = ga_cpu_gemm_generic),
 
-/* Packed weights. Plain types keep f32 activations, quantised ones have them rounded to 8 bits. */
+/* Packed weights. Plain types keep f32 activations, quantised ones have them rounded to 15 bits. */
 #define GA_GEMM_X16(name_, TYPE_, arch_, tile_, file_, flags_, score_)                                                 \
   GA_ROW(gemm, name_, any, arch_, tile_, .source = file_, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_X16, \
          .score = score_, .flags = flags_, .tolerance = 2, .ok = ga_cpu_gemm_ok, .workspace = ga_cpu_gemm_x16_workspace, \

@@ -27,8 +27,8 @@ typedef struct attn_tile {
   int64_t k_bytes, v_bytes, k_step, v_step; /* of a row; from KV head to KV head */
   int64_t k_at, v_at;                       /* of the KV head at hand, from the rows' addresses */
   const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
-  bool heads_last;                  /* memory has the tokens of a KV head together */
-  int n_next, at_next;              /* rows to prefetch in all, and done */
+  int64_t n_next;                   /* keys of the next tile */
+  bool last_head;                   /* the KV head at hand is the unit's last */
 } attn_tile;
 
 /* Bytes of `elems` elements, whole blocks for block types. */
@@ -56,12 +56,12 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   t.v_bytes = kv_bytes(d->kv_dtype, d->v_dim);
   t.k_step = kv_bytes(d->kv_dtype, a->k_stride.head);
   t.v_step = kv_bytes(d->kv_dtype, a->v_stride.head);
-  t.heads_last = a->k_stride.head > a->k_stride.token;
   return t;
 }
 
 /* Turns to KV head i of the unit. */
 static void take_head(attn_tile *t, int i) {
+  t->last_head = i + 1 == t->u->n_kv_heads;
   t->head = t->u->head + i * t->job->shape.group;
   t->q = t->state + i * t->rows * (t->head_pad + t->v_pad + 2);
   t->acc = t->q + t->rows * t->head_pad;
@@ -138,17 +138,6 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
-/* Prefetches the next row of K and V that the following tile will want, in the order of memory: a step is made for each
- * key of each KV head of this tile. Heads that lie side by side are so read as one stream. */
-GA_INLINE void prefetch_step(attn_tile *t) {
-  const int n = t->at_next++, heads = t->u->n_kv_heads;
-  if (n >= t->n_next) return;
-  const int key = t->heads_last ? n % ATTN_KEYS : n / heads, head = t->heads_last ? n / ATTN_KEYS : n % heads;
-  const uint8_t *k = t->next_k[key] + head * t->k_step, *v = t->next_v[key] + head * t->v_step;
-  for (int64_t i = 0; i < t->k_bytes; i += 64) GA_PREFETCH(k + i);
-  for (int64_t i = 0; i < t->v_bytes; i += 64) GA_PREFETCH(v + i);
-}
-
 static void load_queries(const attn_tile *t) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
@@ -201,9 +190,9 @@ static void product(int rows, int64_t width, float *c, int64_t ldc, const float 
 }
 
 /* Keys [first, first + n) of the tile, n <= VN, as rows of t->keys; the other rows are zeros. */
-static void load_keys(attn_tile *t, int64_t first, int64_t n) {
+static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
   const ga_attn_desc *d = t->job->d;
-  for (int64_t k = 0; k < n; k++, prefetch_step(t))
+  for (int64_t k = 0; k < n; k++)
     load_row((ga_dtype)d->kv_dtype, t->k[first + k] + t->k_at, t->keys + k * t->key_pad, d->head_dim, t->head_pad);
   for (int64_t k = n; k < VN; k++)
     for (int64_t i = 0; i < t->head_pad; i += VN) vf_store(t->keys + k * t->key_pad + i, vf_set(0.0f));
@@ -219,7 +208,7 @@ static void transpose_keys(const attn_tile *t, int64_t k) {
   }
 }
 
-static void many_scores(attn_tile *t, int64_t n) {
+static void many_scores(const attn_tile *t, int64_t n) {
   const int64_t width = (n + 15) / 16 * 16;
   for (int64_t k = 0; k < width; k += VN) {
     load_keys(t, k, ga_max_i64(0, ga_min_i64(VN, n - k)));
@@ -364,11 +353,11 @@ static void finish_rows(const attn_tile *t) {
 
 static void next_rows(attn_tile *t, int64_t begin, int64_t end) {
   const ga_attn_io *a = t->job->a;
-  t->n_next = t->at_next = 0;
+  t->n_next = 0;
   if (begin >= end) return;
   find_rows(t, a->k, &a->k_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_k);
   find_rows(t, a->v, &a->v_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_v);
-  t->n_next = (t->heads_last ? ATTN_KEYS : (int)ga_min_i64(ATTN_KEYS, end - begin)) * t->u->n_kv_heads;
+  t->n_next = ga_min_i64(ATTN_KEYS, end - begin);
 }
 
 static void swap_rows(attn_tile *t) {

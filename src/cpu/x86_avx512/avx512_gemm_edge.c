@@ -2,13 +2,14 @@
 #include "cpu/x86_avx512/x16_avx512.h"
 #include "cpu/x86_avx512/x16_load.h"
 
-#define MOST 16256.0f /* 127 * 128: both planes fit in 8 bits with sign */
-
-/* Splits 16 integers of |i| <= 16384 into 128 * high + low. */
-GA_INLINE void split(__m512i i, int8_t *high, int8_t *low) {
-  const __m512i h = _mm512_srai_epi32(_mm512_add_epi32(i, _mm512_set1_epi32(64)), 7);
+/* Stores the two digits of q and returns the sum of 128 * high + low. Within +-16256, but for a block with an infinity or
+ * NaN: the conversion makes that the smallest integer, which is kept within two digits. */
+GA_INLINE int32_t digits(__m512i q, int8_t *high, int8_t *low) {
+  q = _mm512_max_epi32(_mm512_set1_epi32(-16256), q);
+  const __m512i h = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7), l = _mm512_sub_epi32(q, _mm512_slli_epi32(h, 7));
   _mm_storeu_si128((__m128i *)(void *)high, _mm512_cvtsepi32_epi8(h));
-  _mm_storeu_si128((__m128i *)(void *)low, _mm512_cvtsepi32_epi8(_mm512_sub_epi32(i, _mm512_slli_epi32(h, 7))));
+  _mm_storeu_si128((__m128i *)(void *)low, _mm512_cvtsepi32_epi8(l));
+  return _mm512_reduce_add_epi32(q);
 }
 
 void ga_x16_quantise_avx512(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out, int64_t step) {
@@ -20,15 +21,10 @@ void ga_x16_quantise_avx512(const ga_x16_format *format, const float *x, int64_t
     const uint32_t bits = _mm512_reduce_max_epu32(_mm512_max_epu32(a0, a1));
     const float most = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
     const bool tiny = bits < 0x0d800000u; /* 2^-100 */
-    const __m512 inverse = _mm512_set1_ps(tiny ? 0.0f : MOST / most);
-    /* Within +-16256, but for a block with an infinity or NaN: the conversion makes that the smallest integer. */
-    const __m512i least = _mm512_set1_epi32(-16384);
-    const __m512i q0 = _mm512_max_epi32(least, _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse)));
-    const __m512i q1 = _mm512_max_epi32(least, _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse)));
-    const int32_t s0 = _mm512_reduce_add_epi32(q0), s1 = _mm512_reduce_add_epi32(q1);
-    split(q0, out->q, out->low);
-    split(q1, out->q + 16, out->low + 16);
-    out->d = tiny ? 0.0f : most / MOST;
+    const __m512 inverse = _mm512_set1_ps(tiny ? 0.0f : GA_X16_STEPS / most);
+    const __m512i q0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse)), q1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse));
+    const int32_t s0 = digits(q0, out->high, out->low), s1 = digits(q1, out->high + 16, out->low + 16);
+    out->d = tiny ? 0.0f : most / GA_X16_STEPS;
     const int32_t first = format->runs == 2 ? s0 : s0 + s1;
     if (format->has_min) {
       out->sum[0].f = out->d * (float)first;

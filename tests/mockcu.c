@@ -1,0 +1,264 @@
+#include "tests/mockcu_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_BUFFERS 512
+
+typedef struct buffer {
+  char *at;
+  size_t bytes;
+  bool host;
+} buffer;
+
+mock_driver mockcu;
+static buffer buffers[MAX_BUFFERS];
+static size_t n_buffers;
+static object *current, *contexts[8];
+
+void mockcu_reset(void) {
+  mockcu = (mock_driver){.devices = 2, .version = 12040, .major = 9, .minor = 0, .memory_bytes = (size_t)1 << 30, .args_bytes = 72};
+  current = NULL;
+}
+
+void mock_misuse(const char *text) {
+  if (!mockcu.misuse[0]) (void)snprintf(mockcu.misuse, sizeof mockcu.misuse, "%s: %s", mockcu.last_call, text);
+}
+
+CUresult mock_step(const char *name) {
+  (void)snprintf(mockcu.last_call, sizeof mockcu.last_call, "%s", name);
+  if (++mockcu.calls == mockcu.fail_call) return mockcu.fail_rc;
+  return mockcu.fail_name && !strcmp(name, mockcu.fail_name) ? mockcu.fail_rc : CUDA_SUCCESS;
+}
+
+CUresult mock_step_in(const char *name) {
+  CUresult rc = mock_step(name);
+  if (rc != CUDA_SUCCESS) return rc;
+  if (current) return CUDA_SUCCESS;
+  mock_misuse("no context is current");
+  return ERR_INVALID_CONTEXT;
+}
+
+void *mock_make(kind what) {
+  object *o = calloc(1, sizeof *o);
+  if (!o) abort();
+  o->what = what;
+  mockcu.live++;
+  return o;
+}
+
+object *mock_is(void *handle, kind what) {
+  object *o = handle;
+  if (o && o->what == what) return o;
+  mock_misuse("a handle of another kind, or none");
+  return NULL;
+}
+
+CUresult mock_drop(const char *name, void *handle, kind what) {
+  CUresult rc = mock_step(name);
+  object *o = mock_is(handle, what);
+  if (!o) return CUDA_ERROR_INVALID_VALUE;
+  o->what = 0;
+  free(o->function);
+  free(o);
+  mockcu.live--;
+  return rc;
+}
+
+/* --- start, devices --- */
+
+CUresult mock_Init(unsigned flags) {
+  (void)flags;
+  STEP("cuInit");
+  return mockcu.init_rc;
+}
+CUresult mock_DriverGetVersion(int *version) {
+  STEP("cuDriverGetVersion");
+  *version = mockcu.version;
+  return 0;
+}
+CUresult mock_GetErrorName(CUresult rc, const char **name) {
+  *name = rc == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR_MOCK";
+  return 0;
+}
+CUresult mock_GetErrorString(CUresult rc, const char **text) {
+  *text = rc == 700 ? "an illegal memory access was encountered" : "told to fail";
+  return 0;
+}
+CUresult mock_DeviceGetCount(int *n) {
+  STEP("cuDeviceGetCount");
+  *n = mockcu.devices;
+  return 0;
+}
+CUresult mock_DeviceGet(CUdevice *device, int index) {
+  STEP("cuDeviceGet");
+  *device = 100 + index;
+  return 0;
+}
+CUresult mock_DeviceGetName(char *name, int bytes, CUdevice device) {
+  STEP("cuDeviceGetName");
+  (void)snprintf(name, (size_t)bytes, "Mock %d", device - 100);
+  return 0;
+}
+CUresult mock_DeviceGetAttribute(int *value, int attribute, CUdevice device) {
+  (void)device;
+  STEP("cuDeviceGetAttribute");
+  switch (attribute) {
+  case CU_ATTR_COMPUTE_CAPABILITY_MAJOR: *value = mockcu.major; break;
+  case CU_ATTR_COMPUTE_CAPABILITY_MINOR: *value = mockcu.minor; break;
+  case CU_ATTR_MULTIPROCESSOR_COUNT: *value = 4; break;
+  case CU_ATTR_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN: *value = (int)SHARED_MOST; break;
+  case CU_ATTR_PAGEABLE_MEMORY_ACCESS: *value = 0; break;
+  default: *value = 1;
+  }
+  return 0;
+}
+CUresult mock_DeviceTotalMem(size_t *bytes, CUdevice device) {
+  (void)device;
+  STEP("cuDeviceTotalMem");
+  *bytes = mockcu.memory_bytes;
+  return 0;
+}
+CUresult mock_DevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
+  STEP("cuDevicePrimaryCtxRetain");
+  contexts[device - 100] = mock_make(CONTEXT);
+  *ctx = (CUcontext)contexts[device - 100];
+  return 0;
+}
+CUresult mock_DevicePrimaryCtxRelease(CUdevice device) {
+  CUresult rc = mock_drop("cuDevicePrimaryCtxRelease", contexts[device - 100], CONTEXT);
+  if (current == contexts[device - 100]) current = NULL;
+  contexts[device - 100] = NULL;
+  return rc;
+}
+CUresult mock_CtxSetCurrent(CUcontext ctx) {
+  STEP("cuCtxSetCurrent");
+  current = mock_is(ctx, CONTEXT);
+  return 0;
+}
+CUresult mock_CtxSynchronize(void) {
+  STEP_IN("cuCtxSynchronize");
+  return 0;
+}
+
+/* --- memory --- */
+
+static buffer *find(const void *p) {
+  for (size_t i = 0; i < n_buffers; i++)
+    if ((const char *)p >= buffers[i].at && (const char *)p < buffers[i].at + buffers[i].bytes) return &buffers[i];
+  return NULL;
+}
+size_t mockcu_extent(const void *p) {
+  const buffer *b = find(p);
+  return b ? (size_t)(b->at + b->bytes - (const char *)p) : 0;
+}
+static void *add_buffer(size_t bytes, bool host) {
+  char *p = n_buffers < MAX_BUFFERS ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
+  if (!p) abort();
+  memset(p, 0xcd, bytes);
+  buffers[n_buffers++] = (buffer){.at = p, .bytes = bytes, .host = host};
+  mockcu.live++;
+  if (!host) mockcu.used_bytes += bytes;
+  if (mockcu.used_bytes > mockcu.used_peak) mockcu.used_peak = mockcu.used_bytes;
+  return p;
+}
+static CUresult drop_buffer(CUresult rc, const void *p, bool host) {
+  buffer *b = find(p);
+  if (!b || b->at != p || b->host != host) {
+    mock_misuse("frees what is no buffer");
+    return CUDA_ERROR_INVALID_VALUE;
+  }
+  if (!host) mockcu.used_bytes -= b->bytes;
+  free(b->at);
+  *b = buffers[--n_buffers];
+  mockcu.live--;
+  return rc;
+}
+static void *at(CUdeviceptr p) {
+  return (void *)(uintptr_t)p;
+}
+
+CUresult mock_MemGetInfo(size_t *free_bytes, size_t *total) {
+  STEP_IN("cuMemGetInfo");
+  *total = mockcu.memory_bytes;
+  *free_bytes = mockcu.memory_bytes - mockcu.used_bytes;
+  return 0;
+}
+CUresult mock_MemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p) {
+  STEP_IN("cuMemPoolCreate");
+  if (p->allocation_type != 1 || p->location_type != 1 || sizeof *p != 88) mock_misuse("properties of a pool");
+  *pool = mock_make(POOL);
+  return 0;
+}
+CUresult mock_MemPoolDestroy(CUmemoryPool pool) {
+  return mock_drop("cuMemPoolDestroy", pool, POOL);
+}
+CUresult mock_MemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
+  (void)attribute, (void)value;
+  STEP("cuMemPoolSetAttribute");
+  return mock_is(pool, POOL) ? 0 : 1;
+}
+CUresult mock_MemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
+  STEP("cuMemPoolGetAttribute");
+  uint64_t v = attribute == CU_MEMPOOL_USED_CURRENT ? mockcu.used_bytes
+               : attribute == CU_MEMPOOL_RESERVED_CURRENT ? mockcu.used_bytes + 4096 : mockcu.used_peak + 4096;
+  memcpy(value, &v, sizeof v);
+  return mock_is(pool, POOL) ? 0 : 1;
+}
+CUresult mock_MemPoolTrimTo(CUmemoryPool pool, size_t keep) {
+  (void)keep;
+  STEP("cuMemPoolTrimTo");
+  return mock_is(pool, POOL) ? 0 : 1;
+}
+CUresult mock_MemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
+  STEP_IN("cuMemAllocFromPoolAsync");
+  if (!mock_is(pool, POOL) || !mock_is(stream, STREAM) || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > mockcu.memory_bytes - mockcu.used_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = (CUdeviceptr)(uintptr_t)add_buffer(bytes, false);
+  return 0;
+}
+CUresult mock_MemFreeAsync(CUdeviceptr p, CUstream stream) {
+  CUresult rc = mock_step("cuMemFreeAsync");
+  (void)mock_is(stream, STREAM);
+  return drop_buffer(rc, at(p), false);
+}
+CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
+  (void)flags;
+  STEP_IN("cuMemHostAlloc");
+  *out = add_buffer(bytes, true);
+  return 0;
+}
+CUresult mock_MemFreeHost(void *p) {
+  return drop_buffer(mock_step("cuMemFreeHost"), p, true);
+}
+static CUresult check_range(CUdeviceptr p, size_t bytes) {
+  if (mockcu_extent(at(p)) >= bytes) return 0;
+  mock_misuse("a range outside of every buffer");
+  return CUDA_ERROR_INVALID_VALUE;
+}
+CUresult mock_MemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {
+  STEP_IN("cuMemcpyHtoDAsync");
+  if (mock_idle(stream) || check_range(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(at(dst), src, bytes);
+  return 0;
+}
+CUresult mock_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  STEP_IN("cuMemcpyDtoHAsync");
+  if (mock_idle(stream) || check_range(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(dst, at(src), bytes);
+  return 0;
+}
+CUresult mock_MemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream) {
+  STEP_IN("cuMemsetD8Async");
+  if (mock_idle(stream) || check_range(dst, n)) return CUDA_ERROR_INVALID_VALUE;
+  memset(at(dst), value, n);
+  return 0;
+}
+CUresult mock_PointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
+  STEP("cuPointerGetAttribute");
+  const int ordinal = 0;
+  if (attribute != CU_POINTER_DEVICE_ORDINAL || !mockcu_extent(at(p))) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(value, &ordinal, sizeof ordinal);
+  return 0;
+}

@@ -1,0 +1,216 @@
+/* The host side of the CUDA backend over a driver that needs no GPU (mockcu.h): texts, order, memory, loading. */
+#include "core/kargs_layer.h"
+#include "tests/cuda_rig.h"
+
+/* --- opening --- */
+
+static void driver_missing_or_foreign(void **state) {
+  (void)state;
+  ga_cu cu;
+  assert_int_equal(ga_cu_open("libga_no_such_driver.so.1", &cu), GA_ERR_UNSUPPORTED);
+  assert_text("no CUDA driver on this machine: libga_no_such_driver.so.1");
+  assert_int_equal(ga_cu_open("libm.so.6", &cu), GA_ERR_UNSUPPORTED);
+  assert_text("lacks cuInit; 12.0 or newer");
+}
+
+static void refuse(const char *device, ga_status status, const char *text) {
+  ga_ctx *ctx;
+  assert_int_equal(open_as(device, &ctx), status);
+  assert_null(ctx);
+  assert_text(text);
+  assert_int_equal(mockcu.live, 0);
+}
+
+static void opening_texts(void **state) {
+  (void)state;
+  mockcu.init_rc = CUDA_ERROR_NO_DEVICE;
+  refuse("cuda:0", GA_ERR_UNSUPPORTED, "finds no device");
+  mockcu.init_rc = 803;
+  refuse("cuda:0", GA_ERR_UNSUPPORTED, "does not start: cuInit: CUDA_ERROR_MOCK (803): told to fail");
+  mockcu.init_rc = 0;
+  mockcu.version = 11080;
+  refuse("cuda:0", GA_ERR_UNSUPPORTED, "is for CUDA 11.8; 12.0 or newer is needed");
+  mockcu.version = 12040;
+  mockcu.major = 7;
+  mockcu.minor = 5;
+  refuse("cuda:0", GA_ERR_UNSUPPORTED, "Mock 0 has compute capability 7.5; 8.0 or newer");
+  mockcu.major = 9;
+  refuse("cuda:2", GA_ERR_ARG, "device cuda:2: this machine has cuda:0 to cuda:1");
+  refuse("cuda:one", GA_ERR_ARG, "cuda:one");
+  refuse("cuda:-1", GA_ERR_ARG, "cuda:-1");
+  mockcu.devices = 0;
+  refuse("cuda", GA_ERR_UNSUPPORTED, "finds no device");
+  mockcu.devices = 1;
+  setenv("GA_JIT", "perhaps", 1);
+  refuse("cuda", GA_ERR_ARG, "GA_JIT is 'perhaps'; allowed: off, auto, force");
+}
+
+static uint32_t archs_of(int major, int minor) {
+  mockcu.major = major;
+  mockcu.minor = minor;
+  ga_ctx *ctx = open_cuda();
+  uint32_t archs = ctx->device->caps.archs;
+  assert_int_equal(ctx->device->n_kernels, 2); /* those with an image */
+  ga_ctx_destroy(ctx);
+  return archs;
+}
+
+static void capabilities(void **state) {
+  (void)state;
+  const uint32_t sm80 = 1u << GA_ARCH_sm80, sm90a = 1u << GA_ARCH_sm90a;
+  assert_int_equal(archs_of(8, 6), sm80);
+  assert_int_equal(archs_of(9, 0), sm80 | sm90a);
+  assert_int_equal(archs_of(10, 0), sm80);
+}
+
+/* --- ops on the device --- */
+
+static void copies(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  char in[1000], out[1000];
+  void *buffer;
+  for (size_t i = 0; i < sizeof in; i++) in[i] = (char)(i * 7);
+  assert_int_equal(ga_buffer_alloc(ctx, sizeof in, &buffer), GA_OK);
+  assert_int_equal((uintptr_t)buffer % 256, 0);
+  assert_int_equal(ga_copy_to_device(ctx, buffer, in, sizeof in, NULL), GA_OK);
+  assert_int_equal(ga_copy_to_host(ctx, out, buffer, sizeof out, NULL), GA_OK);
+  assert_memory_equal(in, out, sizeof in);
+  assert_int_equal(ga_copy_to_host(ctx, out, NULL, 4, NULL), GA_ERR_ARG);
+  assert_text("copy to host: device is null");
+  ga_buffer_free(ctx, buffer);
+  ga_ctx_destroy(ctx);
+}
+
+static void launches_and_loads_once(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  data v;
+  assert_int_equal(mockcu.loads, 0);
+  assert_int_equal(make_data(ctx, &v), GA_OK);
+  for (int i = 0; i < 3; i++) assert_int_equal(run_add(ctx, &v, NULL), GA_OK);
+  assert_int_equal(mockcu.loads, 1);
+  assert_int_equal(mockcu.launches, 3);
+  assert_ptr_equal(mockcu.loaded_image, image);
+  assert_string_equal(mockcu.last.id, ADD);
+  assert_int_equal(mockcu.last.grid[0], 3); /* a unit a row */
+  assert_int_equal(mockcu.last.block[0], 256);
+  ga_kargs_add a;
+  memcpy(&a, mockcu.last.args, sizeof a);
+  assert_true(a.x == v.x && a.b == v.b && a.y == v.y && a.rows == 3 && a.width == 100);
+  assert_int_equal(a.wide, 1);
+  assert_int_equal(ga_stream_sync(ctx, NULL), GA_OK);
+  free_data(ctx, &v);
+  ga_ctx_destroy(ctx);
+}
+
+static void faults_name_the_kernel(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  data v;
+  assert_int_equal(make_data(ctx, &v), GA_OK);
+  mockcu.fail_name = "cuModuleLoadData";
+  mockcu.fail_rc = 209;
+  assert_int_equal(run_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_text(ADD ": cuModuleLoadData: CUDA_ERROR_MOCK (209)");
+  mockcu.fail_name = "cuLaunchKernelEx";
+  mockcu.fail_rc = 701;
+  assert_int_equal(run_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_text(ADD ": cuLaunchKernelEx: CUDA_ERROR_MOCK (701): told to fail");
+  mockcu.fail_name = NULL;
+  assert_int_equal(run_add(ctx, &v, NULL), GA_OK);
+  mockcu.fail_name = "cuStreamSynchronize";
+  mockcu.fail_rc = 700;
+  assert_int_equal(ga_stream_sync(ctx, NULL), GA_ERR_DEVICE);
+  assert_text("cuda:0: the last kernel enqueued was " ADD);
+  assert_text("illegal memory access");
+  mockcu.fail_name = NULL;
+  free_data(ctx, &v);
+  ga_ctx_destroy(ctx);
+}
+
+static void bad_arguments(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda(), *other;
+  assert_int_equal(open_as("cuda:1", &other), GA_OK);
+  data v, w;
+  float host[300];
+  assert_int_equal(make_data(ctx, &v), GA_OK);
+  w = v;
+  w.y = (char *)v.y + 2;
+  assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_text(ADD ": y is at ");
+  assert_text("must be a multiple of 4 bytes");
+  w = v;
+  w.b = host;
+  assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_text(ADD ": b is at ");
+  assert_text("which is no memory of cuda:0");
+  assert_int_equal(run_add(other, &v, NULL), GA_ERR_ARG); /* the mock's memory is all of device 0 */
+  assert_text(ADD ": x is memory of cuda:0; the stream is on cuda:1");
+  ga_stream *theirs;
+  assert_int_equal(ga_stream_create(other, &theirs), GA_OK);
+  assert_int_equal(run_add(ctx, &v, theirs), GA_ERR_ARG);
+  assert_text("add: the stream is of another context, on cuda:1; this one is on cuda:0");
+  w.x = NULL;
+  assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_text("add: x is null");
+  assert_int_equal(mockcu.launches, 0);
+  assert_int_equal(ga_buffer_alloc(NULL, 1, &w.x), GA_ERR_ARG);
+  ga_stream_destroy(theirs);
+  free_data(ctx, &v);
+  ga_ctx_destroy(other);
+  ga_ctx_destroy(ctx);
+}
+
+/* --- memory --- */
+
+static void out_of_memory_says_who(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  void *a, *b, *c;
+  assert_int_equal(ga_buffer_alloc_for(ctx, 1000, "weights", &a), GA_OK);
+  assert_int_equal(ga_buffer_alloc_for(ctx, 3000, "kv cache", &b), GA_OK);
+  assert_int_equal(ga_buffer_alloc(ctx, (size_t)2 << 30, &c), GA_ERR_NOMEM);
+  assert_null(c);
+  assert_text("cuda:0: out of device memory: 2147483648 bytes asked for, ");
+  assert_text("of 1073741824 free; pool: 4256 in use, 4096 idle; held here: kv cache 3000 (1), weights 1000 (1)");
+  ga_buffer_free(ctx, a);
+  ga_buffer_free(ctx, b);
+  ga_ctx_destroy(ctx);
+}
+
+static void memory_figures(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  ga_memory_info m = GA_MEMORY_INFO_INIT;
+  void *a, *b;
+  char text[64];
+  assert_int_equal(ga_buffer_alloc(ctx, 5000, &a), GA_OK);
+  assert_int_equal(ga_buffer_alloc(ctx, 1000, &b), GA_OK);
+  ga_buffer_free(ctx, a);
+  assert_int_equal(ga_ctx_memory(ctx, &m), GA_OK);
+  assert_int_equal(m.used_bytes, 1000);
+  assert_int_equal(m.used_peak_bytes, 6000);
+  assert_int_equal(m.buffers, 1);
+  assert_int_equal(m.total_bytes, 1 << 30);
+  assert_true(m.pooled_bytes >= 1000 + 4096 && m.idle > 0.5 && m.idle < 1);
+  ga_ctx_memory_text(ctx, text, sizeof text);
+  assert_string_equal(text, "buffers 1000 (1)");
+  assert_int_equal(ga_ctx_memory_trim(ctx), GA_OK);
+  ga_buffer_free(ctx, b);
+  ga_ctx_memory_text(ctx, text, sizeof text);
+  assert_string_equal(text, "nothing");
+  m.struct_size = 8;
+  assert_int_equal(ga_ctx_memory(ctx, &m), GA_ERR_ARG);
+  ga_ctx_destroy(ctx);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
+  const struct CMUnitTest tests[] = {
+      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(copies), T(launches_and_loads_once),
+      T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
