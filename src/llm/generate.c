@@ -1,4 +1,5 @@
 /* Text from a prompt: evaluate, sample, detokenise, until something says stop. */
+#include <math.h>
 #include <string.h>
 #include <time.h>
 
@@ -35,7 +36,8 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   window = (int32_t)ga_min_i64(window, s->context);
   const size_t state = 64, bias = (size_t)o->n_bias * sizeof(ga_logit_bias);
   *sm = (sampler){.session = s, .desc = o->sample, .window = window};
-  sm->desc.vocab = s->model->hparams.vocab;
+  /* Rows of the head beyond the tokenizer are padding: they have logits but no meaning. */
+  sm->desc.vocab = (int64_t)ga_tokenizer_size(s->model->tokenizer);
   GA_TRY(ga_buffer_alloc(ctx, state + bias + (size_t)window * sizeof(int32_t), &sm->buffer));
   char *at = sm->buffer;
   uint64_t rng[4];
@@ -59,7 +61,14 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
   sm->io.n_history = n;
   sm->io.logits = s->forward.logits;
   GA_TRY(ga_sample(s->model->ctx, &sm->desc, &sm->io, NULL));
-  return ga_copy_to_host(s->model->ctx, id, sm->io.id, sizeof *id, NULL);
+  GA_TRY(ga_copy_to_host(s->model->ctx, id, sm->io.id, sizeof *id, NULL));
+  if (*id) return GA_OK;
+  /* Token 0 is also what is drawn when no logit is a number: garbage must not be taken for an answer. */
+  float first;
+  GA_TRY(ga_copy_to_host(s->model->ctx, &first, s->forward.logits, sizeof first, NULL));
+  GA_REQUIRE(first > -INFINITY, GA_ERR_STATE,
+             "generate: every logit is NaN or -infinity (the first is %g) after %d tokens", (double)first, s->length);
+  return GA_OK;
 }
 
 /* The loop after the prompt. Every emitted token joins the session, except a last one that nothing follows. */

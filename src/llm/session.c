@@ -60,6 +60,10 @@ static ga_status read_options(ga_session *s, const ga_session_options *o, ga_dty
   GA_REQUIRE(*kv_dtype == GA_F16 || *kv_dtype == GA_F32 || *kv_dtype == GA_BF16 || *kv_dtype == GA_Q8_0 ||
                  *kv_dtype == GA_Q4_0,
              GA_ERR_DTYPE, "session: kv cache of %s; allowed: f16, f32, bf16, q8_0, q4_0", ga_dtype_name(*kv_dtype));
+  const int32_t block = ga_dtype_info(*kv_dtype)->block_elems;
+  GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
+             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d",
+             ga_dtype_name(*kv_dtype), block, p->head_dim, p->v_dim);
   if (s->batch > s->context) s->batch = s->context;
   return GA_OK;
 }

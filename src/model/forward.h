@@ -72,9 +72,9 @@ GA_NODISCARD ga_status fwd_rms(ga_forward *f, const float *x, ga_vector weight, 
 GA_NODISCARD ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector weight, ga_vector bias, float *y);
 /* RMS norm of each head by itself, in place. */
 GA_NODISCARD ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int64_t stride, ga_vector weight);
-/* y [T, rows of w], stride y_stride (0 = contiguous) */
+/* y [T, rows of w] = W x, contiguous */
 GA_NODISCARD ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y);
-/* x = x + y [T, d] */
+/* out = x + y [T, d] */
 GA_NODISCARD ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out);
 /* Rotates q and k; local layers have their own frequencies. */
 GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);

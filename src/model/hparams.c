@@ -93,6 +93,8 @@ static ga_status read_heads(const ga_model_file *file, ga_hparams *p) {
     p->n_kv_heads = p->n_heads;
   GA_REQUIRE(p->n_heads % p->n_kv_heads == 0, GA_ERR_SHAPE, "%d heads over %d kv heads; must divide", p->n_heads,
              p->n_kv_heads);
+  GA_REQUIRE(p->n_heads <= p->width || ga_model_file_meta(file, key_of(p, "attention.key_length", text)), GA_ERR_SHAPE,
+             "%d heads share a width of %d; at most one each", p->n_heads, p->width);
   GA_TRY(read_int_or(file, p, "attention.key_length", p->width / p->n_heads, 1, 1024, &p->head_dim));
   return read_int_or(file, p, "attention.value_length", p->head_dim, 1, 1024, &p->v_dim);
 }

@@ -1,3 +1,4 @@
+#include "model/file/model_store.h"
 #include "model/model.h"
 
 #include <stdio.h>
@@ -34,7 +35,9 @@ static ga_status fill_info(ga_model *model) {
   ga_text name;
   GA_TRY(ga_model_file_text_or(model->file, "general.name", "", &name));
   info->arch = ga_model_arch_name(p->arch);
-  (void)snprintf(info->name, sizeof info->name, "%.*s", name.bytes < 95 ? (int)name.bytes : 95, name.data);
+  size_t kept = name.bytes < sizeof info->name ? name.bytes : sizeof info->name - 1;
+  while (kept < name.bytes && kept && ((unsigned char)name.data[kept] & 0xc0) == 0x80) kept--; /* no half character */
+  (void)snprintf(info->name, sizeof info->name, "%.*s", (int)kept, name.data);
   info->n_layers = p->n_layers;
   info->width = p->width;
   info->ff_width = p->ff_width;
@@ -71,7 +74,8 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
   ga_status status = load(model, path, options);
   if (status != GA_OK) {
     ga_model_free(model);
-    return ga_fail_in(status, "%s", path);
+    const char *label = ga_path_label(path); /* what errors of the file begin with */
+    return strncmp(ga_error_text(), label, strlen(label)) ? ga_fail_in(status, "%s", path) : status;
   }
   *out = model;
   return GA_OK;

@@ -60,8 +60,7 @@ struct ga_model {
   ga_matrix position_embd, type_embd; /* native, f32: gpt2, bert */
   ga_vector embd_norm, embd_norm_b;   /* bert */
   ga_vector output_norm, output_norm_b;
-  ga_matrix output;       /* head; a packed view of token_embd when tied */
-  ga_vector rope_factors; /* host memory, [rot_dim / 2] or NULL */
+  ga_matrix output; /* head; a packed view of token_embd when tied */
   ga_layer *layers;
 
   const float *rope_freq, *rope_freq_local; /* device, [rot_dim / 2] */

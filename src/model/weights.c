@@ -3,6 +3,7 @@
  * Matrices are packed for the device and the file's pages are given back; vectors become f32; the embedding table stays
  * as the file has it, and where device memory is host memory it stays in the map, of which only looked-up rows cost
  * memory. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -320,13 +321,21 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
     return GA_OK;
   }
   const int64_t *d = t->view.dim;
-  /* A single row may come as a vector (token types); position tables may be shorter than the stated context. */
+  /* A single row may come as a vector (token types). */
   bool one_row = t->view.n_dims == 1 && spec->rows == DIM_TYPES && d[0] == cols;
   bool fits = t->view.n_dims == 2 && (is_transposed ? d[0] == cols && d[1] == rows : d[0] == rows && d[1] == cols);
   if (spec->rows == DIM_TYPES) fits = t->view.n_dims == 2 && d[0] >= 1 && d[1] == cols;
-  GA_REQUIRE(fits || one_row, GA_ERR_SHAPE, "%s is [%lld, %lld]; must be [%lld, %lld]", t->name, (long long)d[0],
-             (long long)(t->view.n_dims > 1 ? d[1] : 0), (long long)(is_transposed ? cols : rows),
-             (long long)(is_transposed ? rows : cols));
+  GA_REQUIRE(fits || one_row, GA_ERR_SHAPE, "%s has %d dimensions, the first %lld and %lld; must be [%lld, %lld]",
+             t->name, t->view.n_dims, (long long)d[0], (long long)(t->view.n_dims > 1 ? d[1] : 0),
+             (long long)(is_transposed ? cols : rows), (long long)(is_transposed ? rows : cols));
+  return GA_OK;
+}
+
+/* Types that products and look-ups take; vectors have to_f32. */
+static ga_status check_dtype(const weight_spec *spec, const ga_model_tensor *t) {
+  const ga_dtype d = t->view.dtype;
+  GA_REQUIRE(spec->kind == KIND_VECTOR || d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant,
+             GA_ERR_UNSUPPORTED, "%s is %s; weights must be f32, f16, bf16 or quantised", t->name, ga_dtype_name(d));
   return GA_OK;
 }
 
@@ -342,6 +351,7 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
   }
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
   GA_TRY(check_shape(p, spec, t, is_transposed));
+  GA_TRY(check_dtype(spec, t));
   void *field = (char *)base + spec->offset;
   if (spec->kind == KIND_VECTOR)
     GA_TRY(load_vector(l, t, spec->is_norm, field));
@@ -375,6 +385,9 @@ static ga_status load_rope(ga_model *model) {
     GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == p->rot_dim / 2, GA_ERR_SHAPE, "%s: must be [%d]", t->name,
                p->rot_dim / 2);
     GA_TRY(to_f32(t, 0, factors));
+    for (int i = 0; i < p->rot_dim / 2; i++)
+      GA_REQUIRE(factors[i] > 0 && isfinite(factors[i]), GA_ERR_FORMAT, "%s: factor %d is %g; must be above 0 and finite",
+                 t->name, i, (double)factors[i]);
   }
   for (int local = 0; local < 2; local++) {
     float *magnitude = local ? &model->rope_magnitude_local : &model->rope_magnitude;

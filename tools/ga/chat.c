@@ -1,5 +1,6 @@
 /* ga chat: a conversation on a terminal. Each turn renders all messages again and evaluates only what is new. */
 #include <errno.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@ typedef struct chat {
   size_t n_ids;
   char *answer; /* of this turn */
   size_t answer_bytes, answer_capacity;
-  bool stats;
+  bool stats, failed;
 } chat;
 
 /* --- messages --- */
@@ -62,7 +63,7 @@ static int on_text(void *user, int32_t id, const char *text, size_t bytes) {
   if (interrupted()) return 1;
   if (id != GA_TOK_NONE) c->ids[c->n_ids++] = id;
   (void)fwrite(text, 1, bytes, stdout);
-  (void)fflush(stdout);
+  if (fflush(stdout)) return 1; /* the end of the program tells */
   if (c->answer_bytes + bytes + 1 > c->answer_capacity) {
     size_t capacity = (c->answer_bytes + bytes + 1) * 2;
     char *p = realloc(c->answer, capacity);
@@ -108,7 +109,6 @@ static ga_status answer(chat *c, const int32_t *ids, size_t n) {
   printf("\n");
   if (status == GA_ERR_CANCELLED || (status == GA_OK && r.finish == GA_FINISH_STOPPED)) {
     (void)fprintf(stderr, "(stopped)\n");
-    clear_interrupt();
     return c->answer_bytes ? GA_OK : GA_ERR_CANCELLED;
   }
   if (status == GA_OK && r.finish == GA_FINISH_CONTEXT)
@@ -216,36 +216,66 @@ static bool command_line(chat *c, const char *line, ga_status *status) {
 
 /* --- the loop --- */
 
-/* Next line without its newline, malloc'd; NULL at the end. */
-static char *next_line(bool is_tty) {
-  if (is_tty) return readline("> ");
-  char *line = NULL;
-  size_t capacity = 0;
-  ssize_t n = getline(&line, &capacity, stdin);
-  if (n < 0) {
-    free(line);
-    return NULL;
+/* Next line of a terminal; Ctrl-C drops what was typed. NULL at the end. */
+static char *next_typed_line(void) {
+  for (;;) {
+    clear_interrupt();
+    char *line = readline("> ");
+    if (line || !interrupted()) return line;
+    printf("\n(Ctrl-D or /quit leaves)\n");
   }
-  if (n && line[n - 1] == '\n') line[n - 1] = 0;
-  return line;
 }
 
-static void loop(chat *c) {
+/* Next line of a pipe or file without its newline, malloc'd; NULL at the end, or with *status set. */
+static char *next_piped_line(ga_status *status) {
+  char *line = NULL;
+  size_t capacity = 0;
+  errno = 0;
+  ssize_t n = getline(&line, &capacity, stdin);
+  if (n > 0 && line[n - 1] == '\n') line[--n] = 0;
+  if (n >= 0 && strlen(line) == (size_t)n) return line;
+  if (n >= 0)
+    *status = ga_fail(GA_ERR_ARG, "a line of %zd bytes has a NUL byte", n);
+  else if (interrupted())
+    *status = ga_fail(GA_ERR_CANCELLED, "stopped");
+  else if (ferror(stdin))
+    *status = ga_fail(GA_ERR_IO, "stdin: %s", strerror(errno));
+  free(line);
+  return NULL;
+}
+
+/* One line of either; true = leave. */
+static bool obey(chat *c, const char *line) {
+  ga_status status = GA_OK;
+  bool leave = false;
+  if (line[0] == '/')
+    leave = command_line(c, line, &status);
+  else if (line[0])
+    status = turn(c, line);
+  if (status == GA_OK) return leave;
+  (void)cmd_fail("chat");
+  c->failed = true;
+  return leave;
+}
+
+/* A person sees errors and goes on; without one, an error is also the result. */
+static ga_status loop(chat *c) {
   const bool is_tty = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-  char *line;
-  if (is_tty) printf("%s; /help lists the commands\n", ga_model_get_info(c->o.model)->name);
-  while ((line = next_line(is_tty))) {
-    ga_status status = GA_OK;
-    bool leave = false;
-    if (line[0] == '/')
-      leave = command_line(c, line, &status);
-    else if (line[0])
-      status = turn(c, line);
+  ga_status status = GA_OK;
+  bool leave = false;
+  if (is_tty) {
+    (void)setlocale(LC_CTYPE, ""); /* how wide what is typed is; numbers stay as they are */
+    printf("%s; /help lists the commands\n", ga_model_get_info(c->o.model)->name);
+  }
+  while (!leave && !ferror(stdout) && (is_tty || !interrupted())) {
+    char *line = is_tty ? next_typed_line() : next_piped_line(&status);
+    if (!line) break;
+    leave = obey(c, line);
     if (is_tty && line[0]) (void)add_history(line);
     free(line);
-    if (status != GA_OK) (void)cmd_fail("chat");
-    if (leave) break;
   }
+  if (is_tty) c->failed = false;
+  return status;
 }
 
 int cmd_chat(int argc, char **argv) {
@@ -272,12 +302,16 @@ int cmd_chat(int argc, char **argv) {
     c.ids = malloc(((size_t)ga_session_context(c.o.session) + 1) * sizeof *c.ids);
     if (!c.ids) status = ga_fail_nomem("conversation", 0);
   }
+  if (status == GA_OK && !ga_model_template(c.o.model)) /* tells why there is none */
+    status = render_chat(c.o.model, NULL, 0, &(char *){NULL}, &(size_t){0});
   if (status == GA_OK && system) status = set_system(&c, system);
-  if (status == GA_OK) loop(&c);
+  if (status == GA_OK) status = loop(&c);
   clear(&c, 0);
   free(c.messages);
   free(c.ids);
   free(c.answer);
   close_model(&c.o);
-  return status == GA_OK ? EXIT_OK : cmd_fail("chat");
+  if (status != GA_OK) (void)cmd_fail("chat");
+  if (interrupted()) return EXIT_STOPPED;
+  return status == GA_OK && !c.failed ? EXIT_OK : EXIT_FAILED;
 }

@@ -6,6 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <utf8proc.h>
+
+#include "base/status.h"
+
 static void print_option(const cmd_option *o) {
   char left[64];
   int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
@@ -35,9 +39,41 @@ int cmd_usage_error(const char *name, const char *fmt, ...) {
   return EXIT_USAGE;
 }
 
+/* Error texts quote files: what could steer a terminal is not passed on. */
 int cmd_fail(const char *name) {
-  (void)fprintf(stderr, "ga %s: %s\n", name, ga_error_text());
+  (void)fprintf(stderr, "ga %s: ", name);
+  for (const char *p = ga_error_text(); *p; p++) {
+    const unsigned char c = (unsigned char)*p;
+    if (c < 32 || c == 127)
+      (void)fprintf(stderr, "\\x%02x", c);
+    else
+      (void)putc(c, stderr);
+  }
+  (void)putc('\n', stderr);
   return EXIT_FAILED;
+}
+
+ga_status cmd_print_json(json_t *json, size_t flags) {
+  const int rc = json ? json_dumpf(json, stdout, flags) : -1;
+  json_decref(json);
+  if (rc && ferror(stdout)) return ga_fail(GA_ERR_IO, "stdout: cannot write");
+  return rc ? ga_fail_nomem("JSON", 0) : GA_OK;
+}
+
+json_t *cmd_json_text(const char *text) {
+  char clean[8192];
+  size_t n = 0;
+  for (const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text; *p && n + 4 < sizeof clean;) {
+    utf8proc_int32_t code;
+    utf8proc_ssize_t bytes = utf8proc_iterate(p, -1, &code);
+    if (bytes < 1) {
+      code = 0xfffd;
+      bytes = 1;
+    }
+    n += (size_t)utf8proc_encode_char(code, (utf8proc_uint8_t *)clean + n);
+    p += bytes;
+  }
+  return json_stringn(clean, n);
 }
 
 static bool in_range(const cmd_option *o, double v) {
@@ -56,7 +92,7 @@ static bool store(const char *name, const cmd_option *o, const char *text) {
     *(const char **)o->value = text;
     return true;
   case OPT_INT: {
-    long long v = strtoll(text, &end, 0);
+    long long v = strtoll(text, &end, 10);
     if (end == text || *end || errno || !in_range(o, (double)v)) break;
     *(int64_t *)o->value = v;
     return true;

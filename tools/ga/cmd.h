@@ -4,6 +4,8 @@
 
 #include <stdio.h>
 
+#include <jansson.h>
+
 #include "ga/base.h"
 
 /* Exit codes, documented in `ga --help`. */
@@ -42,6 +44,11 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
 int cmd_fail(const char *name);
 /* Same with a text of our own and EXIT_USAGE. */
 int cmd_usage_error(const char *name, const char *fmt, ...) GA_PRINTF(2, 3);
+
+/* Prints json on stdout and lets go of it; NULL (jansson had no memory) is an error. */
+GA_NODISCARD ga_status cmd_print_json(json_t *json, size_t flags);
+/* A JSON string of any bytes: U+FFFD stands for each that is not UTF-8. New; NULL without memory. */
+json_t *cmd_json_text(const char *text);
 
 /* True when stderr is a terminal: progress may be drawn there. */
 bool cmd_is_interactive(void);

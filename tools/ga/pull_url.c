@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,10 +83,10 @@ ga_status pull_url(const char *url, const char *part) {
   GA_REQUIRE(d.file, GA_ERR_IO, "%s: %s", part, strerror(errno));
   ga_status status = GA_OK;
   struct stat st;
-  if (flock(fileno(d.file), LOCK_EX | LOCK_NB))
-    status = ga_fail(GA_ERR_STATE, "%s: another process is downloading it", part);
-  else if (fstat(fileno(d.file), &st))
+  if (fstat(fileno(d.file), &st))
     status = ga_fail(GA_ERR_IO, "%s: %s", part, strerror(errno));
+  else if (!S_ISREG(st.st_mode))
+    status = ga_fail(GA_ERR_IO, "%s: not a regular file", part);
   if (status == GA_OK) {
     d.start = (uint64_t)st.st_size;
     d.curl = curl_easy_init();

@@ -1,9 +1,6 @@
 /* ga run: one prompt, one answer, streamed. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#include <jansson.h>
 
 #include "base/status.h"
 #include "tools/ga/sampling.h"
@@ -34,7 +31,7 @@ static int on_text(void *user, int32_t id, const char *text, size_t bytes) {
   if (s->bytes + bytes + 1 > s->capacity) {
     size_t capacity = (s->bytes + bytes + 1) * 2;
     char *p = realloc(s->text, capacity);
-    if (!p) return 1;
+    if (!p) return s->failed = true;
     s->text = p;
     s->capacity = capacity;
   }
@@ -59,6 +56,7 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
     GA_REQUIRE(!a->system, GA_ERR_ARG, "--system needs a model with a chat template, and not --raw");
     return encode(tok, prompt, bytes, GA_TOK_ADD_SPECIAL | (a->special ? GA_TOK_PARSE_SPECIAL : 0u), ids, n);
   }
+  GA_REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --raw starts from nothing");
   GA_REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --raw");
   ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
   char *text;
@@ -69,21 +67,21 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
   return status;
 }
 
-static void print_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {
+static ga_status print_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {
   static const char *const finishes[] = {"length", "stop", "context", "interrupted"};
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
-  json_t *o = json_pack("{s:s, s:s, s:s%, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "model",
-                        a->open.model ? a->open.model : "default", "device", device, "text", s->text ? s->text : "",
+  json_t *o = json_pack("{s:o, s:s, s:s%, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "model",
+                        cmd_json_text(a->open.model ? a->open.model : "default"), "device", device, "text", s->text ? s->text : "",
                         s->bytes, "finish", finishes[r->finish], "prompt_tokens", r->n_prompt, "generated_tokens",
                         r->n_generated, "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds,
                         "prefill_tok_s", r->prompt_seconds > 0 ? r->n_prompt / r->prompt_seconds : 0.0, "decode_tok_s",
                         r->generate_seconds > 0 ? decoded / r->generate_seconds : 0.0);
-  if (o) (void)json_dumpf(o, stdout, JSON_INDENT(2));
+  GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
   printf("\n");
-  json_decref(o);
+  return GA_OK;
 }
 
-static ga_status generate(const run_args *a, const char *prompt, size_t bytes, bool *was_stopped) {
+static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   opened o;
   int32_t *ids = NULL;
   size_t n = 0;
@@ -101,9 +99,9 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes, b
   if (status == GA_OK && n > INT32_MAX) status = ga_fail(GA_ERR_SHAPE, "prompt of %zu tokens", n);
   if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "the prompt is empty");
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
-  *was_stopped = interrupted();
-  if (status == GA_OK && s.failed) status = ga_fail(GA_ERR_IO, "stdout: cannot write");
-  if (status == GA_OK && a->json) print_json(a, &r, &s, ga_ctx_device_name(o.ctx));
+  if (status == GA_OK && s.failed)
+    status = s.json ? ga_fail_nomem("answer", s.capacity) : ga_fail(GA_ERR_IO, "stdout: cannot write");
+  if (status == GA_OK && a->json) status = print_json(a, &r, &s, ga_ctx_device_name(o.ctx));
   if (status == GA_OK && !a->json) printf("\n");
   if (status == GA_OK && !a->json && !a->quiet) print_speed(&r);
   free(ids);
@@ -138,9 +136,8 @@ int cmd_run(int argc, char **argv) {
   size_t bytes = a.prompt ? strlen(a.prompt) : 0;
   if (!a.prompt && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("run");
   listen_for_interrupt();
-  bool was_stopped = false;
-  ga_status status = generate(&a, a.prompt ? a.prompt : text, bytes, &was_stopped);
+  ga_status status = generate(&a, a.prompt ? a.prompt : text, bytes);
   free(text);
-  if (was_stopped) return EXIT_STOPPED;
-  return status == GA_OK ? EXIT_OK : cmd_fail("run");
+  if (status != GA_OK) (void)cmd_fail("run");
+  return interrupted() ? EXIT_STOPPED : status == GA_OK ? EXIT_OK : EXIT_FAILED;
 }

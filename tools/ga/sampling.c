@@ -11,15 +11,16 @@ static uint64_t clock_seed(void) {
 void sampling_apply(const sampling_args *a, ga_generate_options *o) {
   o->max_tokens = (int32_t)(a->max_tokens < INT32_MAX ? a->max_tokens : INT32_MAX);
   o->seed = a->seed < 0 ? clock_seed() : (uint64_t)a->seed;
+  const bool penalties = a->repeat_last != 0; /* the library takes 0 for its default */
   o->penalty_last = (int32_t)(a->repeat_last < INT32_MAX ? a->repeat_last : INT32_MAX);
   o->sample.temperature = (float)a->temperature;
   o->sample.top_k = (int32_t)(a->top_k < INT32_MAX ? a->top_k : INT32_MAX);
   o->sample.top_p = (float)a->top_p;
   o->sample.min_p = (float)a->min_p;
   o->sample.typical_p = (float)a->typical;
-  o->sample.repetition_penalty = (float)a->repeat;
-  o->sample.presence_penalty = (float)a->presence;
-  o->sample.frequency_penalty = (float)a->frequency;
+  o->sample.repetition_penalty = penalties ? (float)a->repeat : 1;
+  o->sample.presence_penalty = penalties ? (float)a->presence : 0;
+  o->sample.frequency_penalty = penalties ? (float)a->frequency : 0;
 }
 
 static double rate(int32_t n, double seconds) {

@@ -19,7 +19,7 @@ typedef struct sampling_args {
   {"min-p", 0, OPT_FLOAT, &(a).min_p, 0, 0.999999, "P", "drop those below P times the likeliest"},                   \
   {"typical", 0, OPT_FLOAT, &(a).typical, 1e-6, 1, "P", "locally typical sampling"},                                 \
   {"repeat-penalty", 0, OPT_FLOAT, &(a).repeat, 1e-6, 100, "X", "divide logits of seen tokens"},                     \
-  {"repeat-last", 0, OPT_INT, &(a).repeat_last, -1, 1e9, "N", "tokens that penalties look back on; -1 = all"},       \
+  {"repeat-last", 0, OPT_INT, &(a).repeat_last, -1, 1e9, "N", "tokens that penalties look back on; -1 = all, 0 = none"},       \
   {"presence-penalty", 0, OPT_FLOAT, &(a).presence, -100, 100, "X", "subtract once from seen tokens"},               \
   {"frequency-penalty", 0, OPT_FLOAT, &(a).frequency, -100, 100, "X", "subtract per occurrence"},                    \
   {"seed", 's', OPT_INT, &(a).seed, -1, 9e18, "N", "random seed; -1 = from the clock"}

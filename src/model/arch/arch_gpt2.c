@@ -7,7 +7,7 @@ ga_status ga_arch_gpt2(ga_forward *f) {
   const ga_model *m = f->model;
   const ga_hparams *p = &m->hparams;
   const int64_t q = (int64_t)p->n_heads * p->head_dim, k = (int64_t)p->n_kv_heads * p->head_dim;
-  f->q_stride = f->kv_stride = q + 2 * k;                                                      /* rows of the fused block */
+  f->q_stride = f->kv_stride = q + k + (int64_t)p->n_kv_heads * p->v_dim;                      /* rows of the fused block */
   f->k = f->q + q;
   f->v = f->k + k;
   GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, 1, f->x));                                 /* x [T, d] = E[ids] */

@@ -1,0 +1,265 @@
+/* What a session promises: the same numbers whichever way tokens came in, whatever the KV cache is made of; and how
+ * generation ends. On the tiny models of tests/data/arch. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "tests/tiny_model.h"
+
+enum { TOKENS = 40 };
+
+static const char *const archs[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2"};
+enum { ARCHS = sizeof archs / sizeof archs[0] };
+
+static int32_t ids[TOKENS];
+
+typedef struct opened {
+  ga_ctx *ctx;
+  ga_model *model;
+} opened;
+
+static opened open_tiny(const char *arch, int n_tokens) {
+  opened o;
+  for (int i = 0; i < TOKENS; i++) ids[i] = (i * 37 + 5) % (TINY_VOCAB - 4) + 4;
+  if (tiny_make(arch, n_tokens) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &o.ctx),
+                   GA_OK);
+  if (ga_model_load(o.ctx, tiny_path, NULL, &o.model) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
+  return o;
+}
+
+static void close_tiny(opened *o) {
+  ga_model_free(o->model);
+  ga_ctx_destroy(o->ctx);
+}
+
+static ga_session *open_session(const opened *o, ga_dtype kv, int32_t batch) {
+  ga_session *s;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  so.kv_dtype = (int32_t)kv;
+  so.batch = batch;
+  if (ga_session_create(o->model, &so, &s) != GA_OK) fail_msg("%s", ga_error_text());
+  return s;
+}
+
+static void eval(ga_session *s, int from, int to, float *rows) {
+  if (ga_session_eval(s, ids + from, to - from, rows, rows ? to - from : 0, NULL, NULL) != GA_OK)
+    fail_msg("%s", ga_error_text());
+}
+
+/* Root mean square of the difference relative to that of `want`. */
+static double distance(const float *got, const float *want, int rows) {
+  double diff = 0, size = 0;
+  for (int i = 0; i < rows * TINY_VOCAB; i++) {
+    diff += pow((double)got[i] - (double)want[i], 2);
+    size += pow((double)want[i], 2);
+  }
+  return sqrt(diff / size);
+}
+
+static float want[TOKENS * TINY_VOCAB], got[TOKENS * TINY_VOCAB];
+
+/* Batches smaller than the prompt, as large, and larger: sums are split differently, so only nearly equal. */
+static void test_batches_agree(void **state) {
+  (void)state;
+  for (int a = 0; a < ARCHS; a++) {
+    opened o = open_tiny(archs[a], TINY_VOCAB);
+    static const int32_t batches[] = {512, 1, 7};
+    for (int i = 0; i < 3; i++) {
+      ga_session *s = open_session(&o, GA_F32, batches[i]);
+      eval(s, 0, TOKENS, i ? got : want);
+      ga_session_free(s);
+      if (i && !(distance(got, want, TOKENS) < 2e-5))
+        fail_msg("%s, batch %d: %g", archs[a], batches[i], distance(got, want, TOKENS));
+    }
+    close_tiny(&o);
+  }
+}
+
+/* Errors of the types: f16 2^-11, bf16 2^-8, q8_0 2^-8 and q4_0 2^-4 of the largest of 32, some layers deep. */
+static void test_kv_types_agree(void **state) {
+  (void)state;
+  static const struct {
+    ga_dtype dtype;
+    double bound;
+  } types[] = {{GA_F16, 1e-3}, {GA_BF16, 1e-2}, {GA_Q8_0, 2.5e-2}, {GA_Q4_0, 0.4}};
+  for (int a = 0; a < ARCHS; a++) {
+    opened o = open_tiny(archs[a], TINY_VOCAB);
+    ga_session *s = open_session(&o, GA_F32, 512);
+    eval(s, 0, TOKENS, want);
+    ga_session_free(s);
+    for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+      s = open_session(&o, types[i].dtype, 7);
+      eval(s, 0, TOKENS, got);
+      const double d = distance(got, want, TOKENS);
+      if (!(d < types[i].bound && d > 0))
+        fail_msg("%s, kv %s: %g, allowed %g", archs[a], ga_dtype_name(types[i].dtype), d, types[i].bound);
+      ga_session_free(s);
+    }
+    close_tiny(&o);
+  }
+}
+
+/* Rewind, then other tokens, then rewind again to the first ones: nothing of what was forgotten is seen. */
+static void test_rewind_forgets(void **state) {
+  (void)state;
+  for (int a = 0; a < ARCHS; a++) {
+    opened o = open_tiny(archs[a], TINY_VOCAB);
+    ga_session *fresh = open_session(&o, GA_F16, 512), *s = open_session(&o, GA_F16, 512);
+    eval(fresh, 0, 10, NULL);
+    eval(fresh, 10, TOKENS, want);
+    eval(s, 20, TOKENS, NULL); /* something else altogether */
+    eval(s, 0, TOKENS, NULL);
+    assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+    eval(s, 0, 10, NULL);
+    eval(s, 0, 25, NULL);
+    assert_int_equal(ga_session_rewind(s, 10), GA_OK);
+    assert_int_equal(ga_session_length(s), 10);
+    eval(s, 10, TOKENS, got);
+    assert_memory_equal(got, want, (TOKENS - 10) * TINY_VOCAB * sizeof(float));
+    assert_int_equal(ga_session_rewind(s, TOKENS + 1), GA_ERR_ARG);
+    assert_int_equal(ga_session_rewind(s, -1), GA_ERR_ARG);
+    ga_session_free(fresh);
+    ga_session_free(s);
+    close_tiny(&o);
+  }
+}
+
+/* --- generation --- */
+
+typedef struct sink {
+  int32_t ids[256];
+  int n, stop_after;
+} sink;
+
+static int on_text(void *user, int32_t id, const char *text, size_t bytes) {
+  (void)text, (void)bytes;
+  sink *k = user;
+  if (id != GA_TOK_NONE) k->ids[k->n++] = id;
+  return k->stop_after && k->n >= k->stop_after;
+}
+
+static ga_generate_options options_for(sink *k) {
+  ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
+  *k = (sink){0};
+  o.text = on_text;
+  o.user = k;
+  o.ignore_eog = true;
+  return o;
+}
+
+static void test_ways_to_end(void **state) {
+  (void)state;
+  opened o = open_tiny("llama", TINY_VOCAB);
+  ga_session *s = open_session(&o, GA_F16, 512);
+  ga_generate_result r;
+  sink k;
+  ga_generate_options g = options_for(&k);
+  g.max_tokens = 5;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(r.finish, GA_FINISH_LENGTH);
+  assert_int_equal(k.n, 5);
+  assert_int_equal(ga_session_length(s), 8); /* the last one has nothing after it */
+  g = options_for(&k);
+  g.max_tokens = 1000;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(r.finish, GA_FINISH_CONTEXT);
+  assert_int_equal(ga_session_length(s), ga_session_context(s));
+  assert_int_equal(k.n, ga_session_context(s) - 12 + 1);
+  assert_int_equal(ga_generate(s, ids, 1, &g, &r), GA_ERR_SHAPE); /* full */
+  assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+  g = options_for(&k);
+  k.stop_after = 3;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(r.finish, GA_FINISH_STOPPED);
+  assert_int_equal(r.n_generated, 3);
+  assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+  static const ga_logit_bias end[] = {{2, 1e6f}};
+  g = options_for(&k);
+  g.ignore_eog = false;
+  g.bias = end;
+  g.n_bias = 1;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(r.finish, GA_FINISH_EOG);
+  assert_int_equal(k.n, 0);
+  assert_int_equal(ga_session_length(s), 5); /* the end of a turn belongs to it */
+  ga_session_free(s);
+  close_tiny(&o);
+}
+
+/* An answer in two calls, by way of rewind, is the answer in one. */
+static void test_greedy_goes_on(void **state) {
+  (void)state;
+  for (int a = 0; a < ARCHS; a++) {
+    opened o = open_tiny(archs[a], TINY_VOCAB);
+    ga_session *s = open_session(&o, GA_F16, 512);
+    ga_generate_result r;
+    sink whole, part;
+    ga_generate_options g = options_for(&whole);
+    g.max_tokens = 20;
+    assert_int_equal(ga_generate(s, ids, 6, &g, &r), GA_OK);
+    assert_int_equal(ga_session_rewind(s, 6 + 9), GA_OK);
+    g = options_for(&part);
+    g.max_tokens = 10;
+    assert_int_equal(ga_generate(s, &whole.ids[9], 1, &g, &r), GA_OK);
+    assert_memory_equal(part.ids, whole.ids + 10, 10 * sizeof(int32_t));
+    ga_session_free(s);
+    close_tiny(&o);
+  }
+}
+
+/* Rows of the head beyond the tokenizer have no text: they are never drawn, not even when they are the largest. */
+static void test_padded_vocabulary(void **state) {
+  (void)state;
+  opened o = open_tiny("llama", 40);
+  ga_session *s = open_session(&o, GA_F16, 512);
+  ga_generate_result r;
+  sink k;
+  ga_generate_options g = options_for(&k);
+  g.max_tokens = 100;
+  g.sample.temperature = 5;
+  static const ga_logit_bias high[] = {{41, 1e6f}, {95, 1e6f}};
+  g.bias = high;
+  g.n_bias = 2;
+  if (ga_generate(s, ids, 4, &g, &r) != GA_OK) fail_msg("%s", ga_error_text());
+  for (int i = 0; i < k.n; i++) assert_in_range(k.ids[i], 0, 39);
+  ga_session_free(s);
+  close_tiny(&o);
+}
+
+static void test_no_number_left(void **state) {
+  (void)state;
+  opened o = open_tiny("llama", TINY_VOCAB);
+  ga_session *s = open_session(&o, GA_F16, 512);
+  ga_generate_result r;
+  sink k;
+  ga_generate_options g = options_for(&k);
+  static ga_logit_bias ban[TINY_VOCAB];
+  for (int i = 0; i < TINY_VOCAB; i++) ban[i] = (ga_logit_bias){i, -INFINITY};
+  g.bias = ban;
+  g.n_bias = TINY_VOCAB - 1; /* one is left: it is drawn */
+  g.max_tokens = 3;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(k.ids[2], TINY_VOCAB - 1);
+  g.sample.temperature = 1;
+  g.sample.top_k = 1 << 30; /* more than there are */
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(k.ids[5], TINY_VOCAB - 1);
+  ga_session_free(s);
+  close_tiny(&o);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_batches_agree),  cmocka_unit_test(test_kv_types_agree),
+      cmocka_unit_test(test_rewind_forgets), cmocka_unit_test(test_ways_to_end),
+      cmocka_unit_test(test_greedy_goes_on), cmocka_unit_test(test_padded_vocabulary),
+      cmocka_unit_test(test_no_number_left),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  tiny_remove();
+  return failed;
+}
