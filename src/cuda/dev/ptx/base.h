@@ -2,6 +2,9 @@
  * Everything a kernel does to its surroundings goes through these headers, so that a second body can act it out on a CPU.
  * Shared memory is named by 32-bit addresses (byte offsets into the block's window), never by pointers. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/base.h"
+#else
 #include <stdint.h>
 
 #define GA_DEV static __device__ __forceinline__
@@ -57,3 +60,4 @@ GA_DEV void pin_u32(uint32_t *x, int n)
 GA_DEV void grid_dependency_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 /* Lets dependent grids start (they still wait for our end at their own grid_dependency_wait). */
 GA_DEV void grid_launch_dependents(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif

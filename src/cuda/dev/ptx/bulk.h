@@ -1,5 +1,8 @@
 /* The bulk-copy engine (TMA) and the fences between it and ordinary accesses. One thread issues; the engine does the rest. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/bulk.h"
+#else
 #include "base.h"
 
 /* L2 policies, as createpolicy.fractional.L2::evict_first / evict_last return them for the whole line: constants save registers. */
@@ -45,3 +48,4 @@ GA_DEV void bulk_wait(void) { asm volatile("cp.async.bulk.wait_group 0;" ::: "me
 
 /* Orders this thread's ordinary shared-memory writes before later accesses by the copy engine or wgmma (a barrier must carry it to the issuer). */
 GA_DEV void fence_async_smem(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+#endif

@@ -1,5 +1,8 @@
 /* Ordinary loads, stores and atomics. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/mem.h"
+#else
 #include "base.h"
 
 typedef struct { int x, y, z, w; } ga_i4;
@@ -35,3 +38,4 @@ GA_DEV int atomic_add_i32(int32_t *p, int x)
 }
 /* Orders this thread's earlier writes before its later ones for the whole device. */
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+#endif

@@ -1,5 +1,8 @@
 /* Arithmetic that C has no operator for. Subnormal inputs and results are flushed to zero (.ftz). */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/num.h"
+#else
 #include "base.h"
 
 GA_DEV float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }       /* 2^x, 2 ulp; ex2(-inf) = 0 */
@@ -9,3 +12,4 @@ GA_DEV float tanh_approx(float x) { float y; asm("tanh.approx.f32 %0, %1;" : "=f
 /* Two floats to one register, rounded to nearest even; lo in the low half. */
 GA_DEV uint32_t pack_bf16(float lo, float hi) { uint32_t r; asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
 GA_DEV uint32_t pack_f16(float lo, float hi) { uint32_t r; asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo)); return r; }
+#endif
