@@ -7,7 +7,10 @@
 #define GA_DEV static inline __attribute__((always_inline, unused))
 #define GA_GRID_CONST const
 /* The launch bounds are kept for the emulator's register budget. */
-#define GA_KERNEL(t, b) enum { EMU_LAUNCH_THREADS = t, EMU_LAUNCH_BLOCKS = b }; extern "C" void
+#define EMU_FIRST(t, ...) t
+#define EMU_SECOND(t, b, ...) b
+#define GA_KERNEL(...) \
+    enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; extern "C" void
 #define GA_UNROLL
 #define GA_ROLL
 #define GA_CAT_(a, b) a##b
