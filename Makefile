@@ -3,13 +3,14 @@ BUILD := build
 JOBS  := $(shell nproc)
 QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps build lean test asan tsan fuzz demo bench format clean install
+.PHONY: all help deps build models lean test asan tsan fuzz demo bench format clean install
 
 all: build
 
 help:
 	@echo "make            build libga and ga into build/"
 	@echo "make demo       install what is missing, build, fetch the default model, answer a question"
+	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run every test that needs no GPU"
 	@echo "make asan tsan  the tests under sanitizers"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
@@ -29,6 +30,10 @@ demo: deps
 	@cmake --build build-lean -j $(JOBS)
 	@build-lean/ga pull smollm2-135m >/dev/null
 	@build-lean/ga run --temp 0 "$(QUESTION)"
+
+models: build
+	@GA_WITH_PIP=1 tools/install_deps.sh
+	@for m in smollm2-135m gemma3-270m minilm-l6; do $(BUILD)/ga pull $$m >/dev/null || exit 1; done
 
 lean: deps
 	@cmake --preset lean >/dev/null

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
-#include "model/unicode.h"
+#include "model/token/unicode.h"
 #include "tests/tok_vocabs.h"
 
 static small_vocab vocab;

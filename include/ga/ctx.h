@@ -16,6 +16,8 @@ extern "C" {
 typedef struct ga_ctx ga_ctx;
 typedef struct ga_stream ga_stream;
 typedef struct ga_plan ga_plan;
+typedef struct ga_event ga_event;
+typedef struct ga_graph ga_graph;
 
 typedef struct ga_ctx_options {
   size_t struct_size;
@@ -36,9 +38,33 @@ GA_API const char *ga_ctx_device_name(const ga_ctx *ctx);
 GA_API const char *ga_ctx_device_text(const ga_ctx *ctx);
 GA_API int32_t ga_ctx_threads(const ga_ctx *ctx);
 
-/* Device memory, 256-byte aligned at least, not cleared. */
+/* Device memory, 256-byte aligned at least, not cleared. GA_ERR_NOMEM says what was asked for, what is free, what the
+ * pool keeps and who holds the rest. A buffer may be used on any stream of the context. */
 GA_API GA_NODISCARD ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out);
-GA_API void ga_buffer_free(ga_ctx *ctx, void *buffer); /* NULL is fine */
+/* The same, counted under `what` ("weights", "kv cache"): copied, cut at 23 bytes; NULL = "buffers". */
+GA_API GA_NODISCARD ga_status ga_buffer_alloc_for(ga_ctx *ctx, size_t bytes, const char *what, void **out);
+/* Takes effect behind the work enqueued so far; does not wait for it. NULL is fine. Not while a graph that uses the
+ * buffer is still to be launched. */
+GA_API void ga_buffer_free(ga_ctx *ctx, void *buffer);
+
+/* Host memory that copies to and from this device are fastest with (page-locked for a GPU), 64-byte aligned. */
+GA_API GA_NODISCARD ga_status ga_host_alloc(ga_ctx *ctx, size_t bytes, void **out);
+GA_API void ga_host_free(ga_ctx *ctx, void *p); /* NULL is fine */
+
+typedef struct ga_memory_info {
+  size_t struct_size;
+  uint64_t total_bytes, free_bytes;         /* of the device, as the system sees it: other programs count too */
+  uint64_t used_bytes, used_peak_bytes;     /* handed out by this context */
+  uint64_t pooled_bytes, pooled_peak_bytes; /* taken from the system: handed out, or kept for the next allocation */
+  uint64_t buffers;
+  double idle; /* (pooled - used) / pooled. What of it ga_ctx_memory_trim cannot give back is fragmentation. */
+} ga_memory_info;
+#define GA_MEMORY_INFO_INIT {.struct_size = sizeof(ga_memory_info)}
+GA_API GA_NODISCARD ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info);
+/* Who holds how much: "weights 1073741824 (290), buffers 4096 (2)"; the largest first. Always NUL-terminated. */
+GA_API void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity);
+/* Waits for all work, then gives back what the pool keeps. */
+GA_API GA_NODISCARD ga_status ga_ctx_memory_trim(ga_ctx *ctx);
 
 /* Copies in stream order; host memory may be reused when the call returns. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream);
@@ -50,6 +76,25 @@ GA_API GA_NODISCARD ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out);
 GA_API void ga_stream_destroy(ga_stream *stream); /* waits for its work; NULL is fine */
 /* Waits; reports faults of work enqueued before, naming the last kernel. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream);
+
+/* Events: marks in a stream. Of one context; used by its thread. */
+GA_API GA_NODISCARD ga_status ga_event_create(ga_ctx *ctx, ga_event **out);
+GA_API void ga_event_destroy(ga_event *event); /* NULL is fine */
+GA_API GA_NODISCARD ga_status ga_event_record(ga_ctx *ctx, ga_event *event, ga_stream *stream);
+/* Work enqueued on `stream` from now on waits for the event as last recorded. Streams of one context. */
+GA_API GA_NODISCARD ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *stream, ga_event *event);
+/* Milliseconds between two recorded events; waits for both. */
+GA_API GA_NODISCARD ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms);
+
+/* Graphs: between begin and end, work enqueued on the stream is recorded, not run; a launch then replays all of it at the
+ * cost of one. Buffers, workspaces and arguments are those of the recording and must live on. Copies to and from host
+ * memory, ga_stream_sync on the stream, and a nested begin give GA_ERR_STATE meanwhile; the recording goes on.
+ * CPU devices: GA_ERR_UNSUPPORTED. */
+GA_API GA_NODISCARD ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out);
+/* On any stream of the context. Launches of one graph run one after the other. */
+GA_API GA_NODISCARD ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream);
+GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its launches */
 
 /* Plans: what an op's _plan function chose. Immutable; may be run from several streams at once with own workspaces. */
 GA_API size_t ga_plan_workspace_bytes(const ga_plan *plan);

@@ -70,6 +70,11 @@ typedef struct ga_pack_desc {
  * kernel gains from packing. Pure: no device call. */
 GA_API GA_NODISCARD ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga_layout *layout,
                                              uint64_t *bytes);
+/* Rows come in groups: the first r rows of a packed matrix, r a multiple of this, are what packing those rows alone
+ * gives. So a large matrix may be packed in slices. */
+#define GA_PACK_ROWS 64
+/* Bytes of W [n, k] in desc->w_layout. */
+GA_API GA_NODISCARD ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes);
 /* Packs src (native, on the device) into dst. Blocking on the CPU, in stream order elsewhere. */
 GA_API GA_NODISCARD ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *dst, ga_stream *stream);
 

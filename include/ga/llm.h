@@ -41,7 +41,7 @@ typedef struct ga_model_info {
   bool is_encoder;          /* embeddings only: no generation */
   uint64_t n_params;
   uint64_t file_bytes;      /* weights in the file */
-  uint64_t weight_bytes;    /* weights as held on the device, mapped files included */
+  uint64_t weight_bytes;    /* weights as held; looked-up tables that stay in the mapped file are not counted */
   uint64_t kv_token_bytes;  /* KV cache of one token in f16, all layers */
 } ga_model_info;
 

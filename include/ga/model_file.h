@@ -4,7 +4,7 @@
  * shorten a file while it is open: reading a page that is gone kills a process (SIGBUS), as with any map.
  *
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
- * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/model/hf_tables.c; a tensor
+ * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/model/file/hf_tables.c; a tensor
  * that no table names keeps the name it has in the file. What the two formats do differently is told by keys of our
  * own, which a GGUF file does not have:
  *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for llama only
@@ -72,6 +72,9 @@ GA_API GA_NODISCARD ga_status ga_model_file_tensor(const ga_model_file *file, co
                                                    const int64_t *dims, const ga_model_tensor **out);
 /* Frees the resident pages of a tensor that has been repacked or uploaded. It may still be read: from disk. */
 GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
+/* The same for bytes [offset, offset + bytes) of a tensor. */
+GA_API void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
+                                      uint64_t bytes);
 
 /* --- metadata -------------------------------------------------------------------------------------------------- */
 

@@ -79,9 +79,11 @@ void ga_ctx_destroy(ga_ctx *ctx) {
   ga_mem_free(ctx->cache.slots);
   if (ctx->device) {
     ga_buffer_free(ctx, ctx->workspace);
+    for (size_t i = 0; i < ctx->n_outgrown; i++) ga_buffer_free(ctx, ctx->outgrown[i]);
     if (ctx->stream) ctx->device->ops->stream_destroy(ctx->stream);
     ctx->device->ops->destroy(ctx->device);
   }
+  ga_ledger_free(&ctx->ledger);
   ga_mem_free(ctx->hide);
   ga_mem_free(ctx);
 }
@@ -96,32 +98,9 @@ int32_t ga_ctx_threads(const ga_ctx *ctx) {
   return ctx->device->caps.threads;
 }
 
-ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) {
-  *out = NULL;
-  return ctx->device->ops->alloc(ctx->device, bytes, out);
-}
-
-void ga_buffer_free(ga_ctx *ctx, void *buffer) {
-  if (buffer) ctx->device->ops->free(ctx->device, buffer);
-}
-
-ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream) {
-  return ctx->device->ops->copy_in(ga_stream_or_default(ctx, stream), device, host, bytes);
-}
-
-ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t bytes, ga_stream *stream) {
-  return ctx->device->ops->copy_out(ga_stream_or_default(ctx, stream), host, device, bytes);
-}
-
-ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
-  *out = NULL;
-  return ctx->device->ops->stream_create(ctx->device, out);
-}
-
-void ga_stream_destroy(ga_stream *stream) {
-  if (stream) stream->device->ops->stream_destroy(stream);
-}
-
-ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream) {
-  return ctx->device->ops->stream_sync(ga_stream_or_default(ctx, stream));
+bool ga_device_runs(const ga_device *device, const ga_kernel *kernel) {
+  if (!(device->caps.archs >> kernel->arch & 1)) return false;
+  for (size_t i = 0; i < device->n_kernels; i++)
+    if (!strcmp(device->kernels[i].id, kernel->id)) return true;
+  return false;
 }

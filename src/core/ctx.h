@@ -4,8 +4,10 @@
 
 #include "base/compiler.h"
 #include "core/device.h"
+#include "core/ledger.h"
 
 #define GA_DESC_MAX_BYTES 128
+#define GA_OUTGROWN_MAX 64 /* each workspace is at least twice the one before */
 
 struct ga_plan {
   ga_ctx *ctx;
@@ -29,6 +31,10 @@ struct ga_ctx {
   ga_plan_cache cache;
   void *workspace; /* grows to the largest need of a remembered plan */
   size_t workspace_bytes;
+  ga_ledger ledger; /* of device memory */
+  bool recorded;    /* a graph has been begun: it may hold the workspace, so that outgrown ones live on */
+  void *outgrown[GA_OUTGROWN_MAX];
+  size_t n_outgrown;
 };
 
 /* The pure choice: best legal row for desc among the device's, or NULL. Teaching and hidden rows are passed over. */
@@ -41,6 +47,9 @@ GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, siz
 /* As ga_plan_make, remembered by ctx, which owns it and a workspace large enough for it. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes,
                                         const ga_plan **out);
+
+/* The stream to run on, which must be of ctx's device. */
+GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
 static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) {
   return stream ? stream : ctx->stream;

@@ -16,13 +16,28 @@ typedef struct ga_device_ops {
   ga_status (*stream_create)(ga_device *device, ga_stream **out);
   void (*stream_destroy)(ga_stream *stream);
   ga_status (*stream_sync)(ga_stream *stream);
+  /* Fills total, free, pooled, pooled_peak; 0 where it cannot tell. */
+  ga_status (*memory)(ga_device *device, ga_memory_info *info);
+  ga_status (*trim)(ga_device *device);
+  ga_status (*host_alloc)(ga_device *device, size_t bytes, void **out);
+  void (*host_free)(ga_device *device, void *p);
+  ga_status (*event_create)(ga_device *device, ga_event **out);
+  void (*event_destroy)(ga_event *event);
+  ga_status (*event_record)(ga_event *event, ga_stream *stream);
+  ga_status (*event_wait)(ga_event *event, ga_stream *stream);
+  ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
+  /* --- NULL when the device has no graphs --- */
+  ga_status (*graph_begin)(ga_stream *stream);
+  ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */
+  ga_status (*graph_launch)(ga_graph *graph, ga_stream *stream);
+  void (*graph_destroy)(ga_graph *graph);
 } ga_device_ops;
 
 /* Backends put this first in their own device struct. */
 struct ga_device {
   const ga_device_ops *ops;
   ga_caps caps;
-  const ga_kernel *kernels;
+  const ga_kernel *kernels; /* those that this build can run on it */
   size_t n_kernels;
   char name[32];
   char text[160];
@@ -32,7 +47,19 @@ struct ga_device {
 /* Backends put this first in their own stream struct. */
 struct ga_stream {
   ga_device *device;
+  bool capturing; /* between graph_begin and graph_end */
 };
+
+/* Likewise. */
+struct ga_event {
+  ga_device *device;
+};
+struct ga_graph {
+  ga_device *device;
+};
+
+/* True when this device can run the row: its instruction set, and in this build. */
+bool ga_device_runs(const ga_device *device, const ga_kernel *kernel);
 
 typedef struct ga_backend {
   const char *name; /* "cpu", "ref", "cuda" */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/mem.h"
@@ -52,6 +53,63 @@ static ga_status host_stream_sync(ga_stream *stream) {
   return GA_OK;
 }
 
+static ga_status host_memory(ga_device *device, ga_memory_info *info) {
+  info->total_bytes = device->caps.memory_bytes;
+  info->free_bytes = (uint64_t)sysconf(_SC_AVPHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+  return GA_OK;
+}
+
+static ga_status host_trim(ga_device *device) {
+  (void)device;
+  return GA_OK;
+}
+
+static ga_status host_host_alloc(ga_device *device, size_t bytes, void **out) {
+  (void)device;
+  return ga_mem_alloc(bytes, "host memory", out);
+}
+
+static void host_host_free(ga_device *device, void *p) {
+  (void)device;
+  ga_mem_free(p);
+}
+
+/* --- events: work is done when a call returns, so a mark is a time --- */
+
+typedef struct host_event {
+  ga_event base;
+  struct timespec at;
+} host_event;
+
+static ga_status host_event_create(ga_device *device, ga_event **out) {
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(host_event), "event", &p));
+  *out = p;
+  (*out)->device = device;
+  return GA_OK;
+}
+
+static void host_event_destroy(ga_event *event) {
+  ga_mem_free(event);
+}
+
+static ga_status host_event_record(ga_event *event, ga_stream *stream) {
+  (void)stream;
+  (void)clock_gettime(CLOCK_MONOTONIC, &((host_event *)event)->at);
+  return GA_OK;
+}
+
+static ga_status host_event_wait(ga_event *event, ga_stream *stream) {
+  (void)event, (void)stream;
+  return GA_OK;
+}
+
+static ga_status host_event_elapsed(ga_event *start, ga_event *end, double *ms) {
+  const struct timespec *a = &((host_event *)start)->at, *b = &((host_event *)end)->at;
+  *ms = (double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6;
+  return GA_OK;
+}
+
 static void host_destroy(ga_device *device) {
   ga_pool_destroy(device->pool);
   ga_mem_free(device);
@@ -66,6 +124,15 @@ static const ga_device_ops host_ops = {
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .stream_sync = host_stream_sync,
+    .memory = host_memory,
+    .trim = host_trim,
+    .host_alloc = host_host_alloc,
+    .host_free = host_host_free,
+    .event_create = host_event_create,
+    .event_destroy = host_event_destroy,
+    .event_record = host_event_record,
+    .event_wait = host_event_wait,
+    .event_elapsed = host_event_elapsed,
 };
 
 ga_status ga_host_device_create(const char *name, int threads, ga_device **out) {

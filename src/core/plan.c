@@ -106,12 +106,15 @@ static ga_status grow_cache(ga_plan_cache *cache) {
   return GA_OK;
 }
 
+/* An outgrown workspace may be in recorded graphs: then it stays until the context goes. */
 static ga_status grow_workspace(ga_ctx *ctx, uint64_t bytes) {
   if (bytes <= ctx->workspace_bytes) return GA_OK;
   void *bigger;
-  GA_TRY(ga_stream_sync(ctx, NULL));
-  GA_TRY(ga_buffer_alloc(ctx, bytes, &bigger));
-  ga_buffer_free(ctx, ctx->workspace);
+  uint64_t twice = 2 * (uint64_t)ctx->workspace_bytes;
+  if (ctx->recorded && bytes < twice) bytes = twice; /* few outgrown ones */
+  GA_TRY(ga_buffer_alloc_for(ctx, bytes, "workspace", &bigger));
+  if (ctx->recorded && ctx->workspace && ctx->n_outgrown < GA_OUTGROWN_MAX) ctx->outgrown[ctx->n_outgrown++] = ctx->workspace;
+  else ga_buffer_free(ctx, ctx->workspace);
   ctx->workspace = bigger;
   ctx->workspace_bytes = bytes;
   return GA_OK;

@@ -6,6 +6,9 @@
  * loses its CPU for a while leaves the rest to others. */
 #define CHUNK_BYTES (48 * 1024)
 
+/* Up to so many activations (about 1.5 us) are rounded by the caller alone: a barrier inside the region costs as much. */
+#define SERIAL_ROUND 4096
+
 typedef struct x16_job {
   const ga_gemm_desc *desc;
   const ga_gemm_io *io;
@@ -13,6 +16,7 @@ typedef struct x16_job {
   const ga_x16_format *format;
   ga_x16_act *acts; /* [groups of columns][k / 32][columns of the group] */
   ga_pool *pool;    /* NULL: this thread does everything */
+  bool rounded;     /* the activations are ready before the region starts */
   int64_t panels, panel_bytes, chunk;
 } x16_job;
 
@@ -54,8 +58,8 @@ static void multiply_panel(const x16_job *job, int64_t panel) {
 
 static void x16_region(void *arg, int thread, int n_threads) {
   const x16_job *job = arg;
-  if (job->acts) quantise_slice(job, thread, n_threads);
-  if (job->pool) ga_pool_barrier(job->pool);
+  if (job->acts && !job->rounded) quantise_slice(job, thread, n_threads);
+  if (job->pool && !job->rounded) ga_pool_barrier(job->pool);
   int64_t chunks = ga_div_up(job->panels, job->chunk);
   for (int64_t i = job->pool ? ga_pool_next(job->pool) : 0; i < chunks; i = job->pool ? ga_pool_next(job->pool) : i + 1) {
     int64_t end = ga_min_i64((i + 1) * job->chunk, job->panels);
@@ -84,6 +88,10 @@ ga_status ga_cpu_gemm_x16(const ga_kernel *kernel, const void *desc, const void 
   if (threads == 1 || cpu_gemm_is_small(d)) {
     x16_region(&job, 0, 1);
     return GA_OK;
+  }
+  if (!job.acts || d->m * d->k <= SERIAL_ROUND) {
+    if (job.acts) quantise_slice(&job, 0, 1);
+    job.rounded = true;
   }
   job.pool = cpu_pool(stream);
   ga_pool_run(job.pool, x16_region, &job);

@@ -32,9 +32,12 @@
   X(mxfp4, arch) X(nvfp4, arch)
 #define GA_X16_DECLARE(name_, arch_) extern const ga_x16_impl ga_x16_##name_##_##arch_;
 #if defined(__x86_64__)
+GA_X16_TYPES(GA_X16_DECLARE, avx2)
 GA_X16_TYPES(GA_X16_DECLARE, avx512)
 #define GA_AMX_DECLARE(name_, arch_) extern const ga_amx_impl ga_amx_##name_;
 GA_X16_TYPES(GA_AMX_DECLARE, amx) /* there is none of f32, and no row of it */
+#elif defined(__aarch64__)
+GA_X16_TYPES(GA_X16_DECLARE, neon)
 #endif
 
 #endif

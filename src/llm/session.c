@@ -21,8 +21,8 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   s->kv.k = list;
   s->kv.v = s->kv.k + p->n_layers;
   for (int il = 0; il < p->n_layers; il++) {
-    ga_status status = ga_buffer_alloc(s->model->ctx, k_bytes, &s->kv.k[il]);
-    if (status == GA_OK) status = ga_buffer_alloc(s->model->ctx, v_bytes, &s->kv.v[il]);
+    ga_status status = ga_buffer_alloc_for(s->model->ctx, k_bytes, "kv cache", &s->kv.k[il]);
+    if (status == GA_OK) status = ga_buffer_alloc_for(s->model->ctx, v_bytes, "kv cache", &s->kv.v[il]);
     if (status != GA_OK)
       return ga_fail_in(status, "kv cache of %d tokens (%llu bytes a layer, %d layers)", s->context,
                         (unsigned long long)(k_bytes + v_bytes), p->n_layers);

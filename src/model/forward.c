@@ -5,7 +5,7 @@
 
 static ga_status alloc_rows(ga_forward *f, int64_t rows, int64_t width, float **out) {
   void *p;
-  GA_TRY(ga_buffer_alloc(f->ctx, (size_t)rows * (size_t)width * sizeof(float), &p));
+  GA_TRY(ga_buffer_alloc_for(f->ctx, (size_t)rows * (size_t)width * sizeof(float), "activations", &p));
   *out = p;
   return GA_OK;
 }

@@ -64,7 +64,7 @@ static ga_status read_float_or(const ga_model_file *file, const ga_hparams *p, c
 /* Head counts may be one number per layer; GA has architectures with one for all. */
 static ga_status read_uniform(const ga_model_file *file, const ga_hparams *p, const char *key, int32_t *out) {
   char text[96];
-  int64_t each[512];
+  int64_t each[GA_MODEL_MAX_LAYERS];
   GA_TRY(ga_model_file_ints(file, key_of(p, key, text), p->n_layers, 1, 1024, each));
   for (int i = 1; i < p->n_layers; i++)
     GA_REQUIRE(each[i] == each[0], GA_ERR_UNSUPPORTED, "%s: layer %d has %lld, layer 0 has %lld; GA needs one for all",
@@ -109,6 +109,22 @@ static ga_status read_rope(const ga_model_file *file, ga_hparams *p) {
   return GA_OK;
 }
 
+/* Which layers are local: a flag for each layer, or a number n that makes every n-th layer global (Gemma 3: 6). */
+static ga_status read_pattern(const ga_model_file *file, ga_hparams *p) {
+  char text[96];
+  const ga_meta *meta = ga_model_file_meta(file, key_of(p, "attention.sliding_window_pattern", text));
+  int32_t every = 6;
+  if (meta && ga_meta_type_of(meta) == GA_META_ARRAY) {
+    int64_t each[GA_MODEL_MAX_LAYERS];
+    GA_TRY(ga_model_file_ints(file, text, p->n_layers, 0, 1, each));
+    for (int il = 0; il < p->n_layers; il++) p->is_local[il] = each[il] != 0;
+    return GA_OK;
+  }
+  GA_TRY(read_int_or(file, p, "attention.sliding_window_pattern", every, 1, GA_MODEL_MAX_LAYERS, &every));
+  for (int il = 0; il < p->n_layers; il++) p->is_local[il] = (il + 1) % every != 0;
+  return GA_OK;
+}
+
 static ga_status read_arch_own(const ga_model_file *file, ga_hparams *p) {
   p->embed_scale = 1;
   p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
@@ -118,7 +134,7 @@ static ga_status read_arch_own(const ga_model_file *file, ga_hparams *p) {
     /* Gemma 3 27B (62 layers) scales queries by width / heads instead of head_dim. */
     if (p->n_layers == 62) p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
     GA_TRY(read_int_or(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
-    return read_int_or(file, p, "attention.sliding_window_pattern", 6, 1, 512, &p->global_every);
+    return p->window ? read_pattern(file, p) : GA_OK;
   }
   if (p->arch == GA_MODEL_bert) return read_int_or(file, p, "pooling_type", 1, 0, 3, &p->pooling);
   return GA_OK;
@@ -127,7 +143,7 @@ static ga_status read_arch_own(const ga_model_file *file, ga_hparams *p) {
 ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *p) {
   *p = (ga_hparams){0};
   GA_TRY(read_arch(file, &p->arch));
-  GA_TRY(read_int(file, p, "block_count", 1, 512, &p->n_layers));
+  GA_TRY(read_int(file, p, "block_count", 1, GA_MODEL_MAX_LAYERS, &p->n_layers));
   GA_TRY(read_int(file, p, "embedding_length", 1, 1 << 20, &p->width));
   GA_TRY(read_int(file, p, "feed_forward_length", 1, 1 << 22, &p->ff_width));
   GA_TRY(read_int(file, p, "context_length", 1, 1 << 30, &p->context));
@@ -173,7 +189,9 @@ ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool l
     GA_TRY(ga_model_file_text_or(file, key_of(p, "rope.scaling.type", text), "none", &type));
     GA_TRY(read_float_or(file, p, "rope.scaling.factor", 1, &r.factor));
     GA_TRY(read_float_or(file, p, "rope.scaling.attn_factor", 1, &r.attn_factor));
-    GA_TRY(read_float_or(file, p, "rope.scaling.original_context_length", p->context, &r.original_context));
+    int32_t original;
+    GA_TRY(read_int_or(file, p, "rope.scaling.original_context_length", p->context, 1, 1 << 30, &original));
+    r.original_context = original;
     GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r.beta_fast));
     GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r.beta_slow));
   }

@@ -5,6 +5,8 @@
 #include "core/ctx.h"
 #include "ga/llm.h"
 
+#define GA_MODEL_MAX_LAYERS 512
+
 /* Architectures: name in the file, forward function in src/model/arch_<name>.c. */
 #define GA_MODEL_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(gpt2) X(bert)
 
@@ -21,7 +23,7 @@ typedef struct ga_hparams {
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
   int32_t rot_dim, rope_pairs; /* ga_rope_pairs */
   int32_t window;              /* 0 = none: sliding window of local layers */
-  int32_t global_every;        /* with a window: layer il is global when (il + 1) % global_every == 0 */
+  bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
   int32_t pooling;             /* 1 mean, 2 cls, 3 last (bert) */
   float norm_eps, embed_scale, attn_scale;
   double rope_base, rope_base_local;

@@ -138,7 +138,7 @@ ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
     model->buffers = p;
     model->buffers_capacity = capacity;
   }
-  GA_TRY(ga_buffer_alloc(model->ctx, bytes, out));
+  GA_TRY(ga_buffer_alloc_for(model->ctx, bytes, "weights", out));
   model->buffers[model->n_buffers++] = *out;
   model->info.weight_bytes += bytes;
   return GA_OK;
@@ -169,14 +169,37 @@ static ga_status transpose(const ga_model_tensor *t, void **copy) {
   return GA_OK;
 }
 
-/* Packs native weights that lie at `src` in host memory, or leaves them native. */
-static ga_status place_matrix(loader *l, const void *src, uint64_t bytes, bool may_stay, ga_matrix *m) {
+/* Rows packed at a time: file pages are given back slice by slice, so that a matrix is never held twice. */
+#define SLICE_ROWS (16 * GA_PACK_ROWS)
+
+/* t: the tensor whose pages to give back, NULL when src is a copy of it. */
+static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *src, const ga_matrix *m, char *dst) {
+  ga_ctx *ctx = l->model->ctx;
+  ga_pack_desc desc = GA_PACK_DESC_INIT;
+  desc.k = m->cols;
+  desc.w_dtype = (int32_t)m->dtype;
+  desc.w_layout = (int32_t)m->layout;
+  for (int64_t row = 0; row < m->rows; row += desc.n) {
+    uint64_t native, packed;
+    desc.n = ga_min_i64(SLICE_ROWS, m->rows - row);
+    GA_TRY(ga_dtype_bytes(m->dtype, desc.n * m->cols, &native));
+    GA_TRY(ga_pack_bytes(ctx, &desc, &packed));
+    GA_TRY(ga_pack(ctx, &desc, src, dst, NULL));
+    if (t) ga_model_file_forget_part(l->model->file, t, (uint64_t)(src - (const char *)t->view.data), native);
+    src += native;
+    dst += packed;
+  }
+  return GA_OK;
+}
+
+/* Packs native weights that lie at `src` in host memory, or leaves them native; t as in pack_on_host. */
+static ga_status place_matrix(loader *l, const ga_model_tensor *t, const void *src, uint64_t bytes, ga_matrix *m) {
   ga_ctx *ctx = l->model->ctx;
   uint64_t packed_bytes;
   GA_TRY(ga_pack_choose(ctx, m->dtype, m->rows, m->cols, &m->layout, &packed_bytes));
   void *dst;
   if (m->layout == GA_LAYOUT_NATIVE) {
-    if (may_stay && is_host(l)) {
+    if (t && is_host(l)) {
       m->data = src;
       l->model->info.weight_bytes += bytes;
       return GA_OK;
@@ -185,14 +208,14 @@ static ga_status place_matrix(loader *l, const void *src, uint64_t bytes, bool m
     m->data = dst;
     return GA_OK;
   }
+  GA_TRY(ga_model_own(l->model, packed_bytes, &dst));
+  m->data = dst;
+  if (is_host(l)) return pack_on_host(l, t, src, m, dst);
   ga_pack_desc desc = GA_PACK_DESC_INIT;
   desc.n = m->rows;
   desc.k = m->cols;
   desc.w_dtype = (int32_t)m->dtype;
   desc.w_layout = (int32_t)m->layout;
-  GA_TRY(ga_model_own(l->model, packed_bytes, &dst));
-  m->data = dst;
-  if (is_host(l)) return ga_pack(ctx, &desc, src, dst, NULL);
   void *staged;
   GA_TRY(ga_buffer_alloc(ctx, bytes, &staged));
   ga_status status = ga_copy_to_device(ctx, staged, src, bytes, NULL);
@@ -210,7 +233,7 @@ static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transp
     GA_TRY(ga_mem_alloc(t->bytes, t->name, &copy));
     memcpy(copy, t->view.data, t->bytes);
   }
-  ga_status status = place_matrix(l, copy ? copy : t->view.data, t->bytes, !copy, m);
+  ga_status status = place_matrix(l, copy ? NULL : t, copy ? copy : t->view.data, t->bytes, m);
   ga_mem_free(copy);
   if (status == GA_OK && m->data != t->view.data) ga_model_file_forget(l->model->file, t);
   return status;
@@ -221,7 +244,6 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
   m->layout = GA_LAYOUT_NATIVE;
   if (is_host(l) && t->is_aligned) {
     m->data = t->view.data;
-    l->model->info.weight_bytes += t->bytes;
     return GA_OK;
   }
   void *dst;

@@ -33,7 +33,8 @@
                (unsigned long long)plan->workspace_bytes);                                                             \
     const ga_##name##_desc *desc = (const void *)plan->desc;                                                           \
     GA_TRY(check_io(desc, io));                                                                                        \
-    return plan->kernel->launch(plan->kernel, desc, io, workspace, ga_stream_or_default(plan->ctx, stream));           \
+    GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                           \
+    return plan->kernel->launch(plan->kernel, desc, io, workspace, stream);                                            \
   }                                                                                                                    \
   ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {        \
     GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                                 \

@@ -92,7 +92,8 @@ ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace
   GA_TRY(check_io(desc, io));
   ga_attn_io full = *io;
   complete_strides(desc, &full);
-  return plan->kernel->launch(plan->kernel, desc, &full, workspace, ga_stream_or_default(plan->ctx, stream));
+  GA_TRY(ga_stream_of(plan->ctx, stream, "attn", &stream));
+  return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
 }
 
 ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream) {

@@ -57,6 +57,17 @@ ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga
   return GA_OK;
 }
 
+ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes) {
+  GA_CHECK_DESC("pack", ctx, desc, ga_pack_desc);
+  GA_REQUIRE(bytes, GA_ERR_ARG, "pack: bytes is null");
+  GA_TRY(complete(desc));
+  const ga_kernel *row = pack_row(ctx, desc);
+  GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
+             ga_dtype_name((ga_dtype)desc->w_dtype), ctx->device->name);
+  *bytes = row->out_bytes(row, desc, &ctx->device->caps);
+  return GA_OK;
+}
+
 ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *dst, ga_stream *stream) {
   GA_CHECK_DESC("pack", ctx, desc, ga_pack_desc);
   GA_TRY(complete(desc));
@@ -65,5 +76,6 @@ ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *
   GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
              ga_dtype_name((ga_dtype)desc->w_dtype), ctx->device->name);
   ga_pack_io io = {.src = src, .dst = dst};
-  return row->launch(row, desc, &io, NULL, ga_stream_or_default(ctx, stream));
+  GA_TRY(ga_stream_of(ctx, stream, "pack", &stream));
+  return row->launch(row, desc, &io, NULL, stream);
 }

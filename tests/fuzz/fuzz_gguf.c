@@ -1,5 +1,5 @@
 /* GGUF bytes as a whole file. */
-#include "model/model_store.h"
+#include "model/file/model_store.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/walk_model.h"
 

@@ -6,6 +6,7 @@
 
 #include "base/status.h"
 #include "core/device.h"
+#include "cuda/cuda.h"
 #include "tools/ga/open.h"
 
 typedef struct info_args {
@@ -34,9 +35,9 @@ static void print_device(const char *name, bool json, bool *first) {
 static int devices(bool json) {
   bool first = true;
   if (json)
-    printf("{\"version\": \"%s\", \"devices\": [\n", ga_version());
+    printf("{\"version\": \"%s\", \"build\": \"%s\", \"devices\": [\n", ga_version(), ga_cuda_build_text());
   else
-    printf("ga %s\n", ga_version());
+    printf("ga %s; %s\n", ga_version(), ga_cuda_build_text());
   for (size_t i = 0; i < ga_n_backends; i++) print_device(ga_backends[i]->name, json, &first);
   if (json) printf("\n]}\n");
   return EXIT_OK;

@@ -6,20 +6,17 @@
 
 typedef enum form { AS_TEXT, AS_JSON, AS_MARKDOWN } form;
 
-/* Instruction sets of the backend's default device; 0 when it does not open here. */
-static uint32_t archs_here(const ga_backend *backend) {
+/* The backend's default device; NULL when it does not open here. */
+static ga_device *device_here(const ga_backend *backend) {
   ga_device *device;
-  if (backend->open("", 1, &device) != GA_OK) return 0;
-  uint32_t archs = device->caps.archs;
-  device->ops->destroy(device);
-  return archs;
+  return backend->open("", 1, &device) == GA_OK ? device : NULL;
 }
 
 static const char *flags_of(const ga_kernel *k) {
   static const struct {
     uint32_t bit;
     const char *text;
-  } names[] = {{GA_KERNEL_NONDET, " nondet"}, {GA_KERNEL_TEACHING, " teaching"}, {GA_KERNEL_Q8_ACT, " q8-activations"}};
+  } names[] = {{GA_KERNEL_NONDET, " nondet"}, {GA_KERNEL_TEACHING, " teaching"}, {GA_KERNEL_Q8_ACT, " q8-activations"}, {GA_KERNEL_BF16, " bf16"}};
   static char text[64];
   text[0] = 0;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
@@ -58,12 +55,13 @@ static void open_list(form as) {
 static size_t print_backend(form as, const ga_backend *backend, const char *pattern, size_t shown) {
   size_t n;
   const ga_kernel *rows = backend->kernels(&n);
-  uint32_t archs = archs_here(backend);
+  ga_device *device = as == AS_MARKDOWN ? NULL : device_here(backend);
   if (as == AS_MARKDOWN)
     printf("\n## %s\n\n| id | needs | score | error | flags | source |\n|---|---|---|---|---|---|\n", backend->name);
   for (size_t i = 0; i < n; i++)
     if (ga_pattern_match(pattern, rows[i].id))
-      print_row(as, backend->name, &rows[i], archs >> rows[i].arch & 1, shown++ == 0);
+      print_row(as, backend->name, &rows[i], device && ga_device_runs(device, &rows[i]), shown++ == 0);
+  if (device) device->ops->destroy(device);
   return shown;
 }
 

@@ -2,8 +2,7 @@
  * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one unit of cpu_attn.h
  * DATA      a tile of ATTN_KEYS keys is turned into floats in the first-level cache once and serves all rows of the
  *           unit: the query heads of the KV head, times the queries. The cache itself is read once, in its own type.
- * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0; values behind a mask are multiplied
- *           by 0 when another row of the tile sees them, so an infinite V row spoils the rows of its tile. */
+ * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0, NaN and infinities behind a mask too */
 #include <math.h>
 
 #include "base/mem.h"
@@ -18,6 +17,7 @@ typedef struct attn_tile {
   const attn_job *job;
   const attn_unit *u;
   int rows;
+  bool masked; /* a row of the tile at hand does not see all its keys */
   int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
   float *q, *acc, *scores, *m, *l;
   float *keys, *columns, *values; /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
@@ -114,7 +114,7 @@ static void load_queries(const attn_tile *t) {
     const int64_t i = u->q + r / u->n_heads, h = u->head + r % u->n_heads;
     const float *q = (const float *)a->q + batch + (u->s.q_first + i) * a->q_stride.token + h * a->q_stride.head;
     float *out = t->q + r * t->head_pad;
-    for (int c = 0; c < d->head_dim; c++) out[c] = q[c] * d->scale;
+    memcpy(out, q, (size_t)d->head_dim * sizeof *q);
     for (int64_t c = d->head_dim; c < t->head_pad; c++) out[c] = 0;
   }
 }
@@ -206,6 +206,25 @@ static void scores_many_rows(const attn_tile *t, int64_t begin, int64_t n) {
   product(t->rows, width, t->scores, ATTN_KEYS, t->q, t->head_pad, t->columns, ATTN_KEYS, t->job->d->head_dim);
 }
 
+static bool all_finite(const float *x, int64_t n) {
+  const vf largest = vf_set(3.40282347e38f);
+  for (int64_t i = 0; i < n; i += VN)
+    if (vm_bits(vf_lt(largest, vf_abs(vf_load(x + i)))) || isnan(vf_sum(vf_load(x + i)))) return false;
+  return true;
+}
+
+/* Where a mask has put a weight of 0 and a value is infinite or NaN, the product would be NaN: each row takes the values
+ * it sees only. */
+static void add_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
+  for (int r = 0; r < t->rows; r++) {
+    int64_t from, to;
+    attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
+    const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)), last = ga_max_i64(first, ga_min_i64(n, to - begin));
+    product(1, t->v_pad, t->acc + r * t->v_pad, t->v_pad, t->scores + r * ATTN_KEYS + at + first, ATTN_KEYS,
+            t->values + first * t->v_pad, t->v_pad, last - first);
+  }
+}
+
 static void add_values(const attn_tile *t, int64_t begin, int64_t n) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
@@ -213,16 +232,19 @@ static void add_values(const attn_tile *t, int64_t begin, int64_t n) {
     const int64_t some = ga_min_i64(16, n - k);
     for (int64_t j = 0; j < some; j++)
       load_row((ga_dtype)d->kv_dtype, kv_row(t, a->v, &a->v_stride, begin + k + j), t->values + j * t->v_pad, d->v_dim, t->v_pad);
-    product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
+    if (t->masked && !all_finite(t->values, some * t->v_pad)) add_values_masked(t, begin + k, some, k);
+    else product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
   }
 }
 
 /* --- softmax --- */
 
-/* Soft-cap and ALiBi on the n scores of row r, whose first key is `begin`. */
+/* Scale, soft-cap and ALiBi on the scores of row r, whose first key is `begin`. Scaling q instead would lose subnormals. */
 static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   const ga_attn_desc *d = t->job->d;
   float *s = t->scores + r * ATTN_KEYS;
+  const vf scale = vf_set(d->scale);
+  for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(scale, vf_load(s + k)));
   if (d->softcap > 0) {
     const vf cap = vf_set(d->softcap), inverse = vf_set(1 / d->softcap);
     for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(cap, vf_tanh(vf_mul(inverse, vf_load(s + k)))));
@@ -276,14 +298,15 @@ static void softmax_tile_row(const attn_tile *t, int r) {
   if (keep[0] != 1) scale_acc(t, r, keep[0]);
 }
 
-/* Puts -infinity where row r does not see the tile's keys [begin, begin + n), and beyond n. */
-static void mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
+/* Puts -infinity where row r does not see the tile's keys [begin, begin + n), and beyond n. True when it misses a key. */
+static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   int64_t from, to;
   attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
   float *s = t->scores + r * ATTN_KEYS;
   const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)), last = ga_max_i64(first, ga_min_i64(n, to - begin));
   for (int64_t k = 0; k < first; k++) s[k] = -INFINITY;
   for (int64_t k = last; k < ATTN_KEYS; k++) s[k] = -INFINITY;
+  return last - first < n;
 }
 
 /* --- the unit --- */
@@ -316,7 +339,7 @@ static void finish_rows(const attn_tile *t) {
 }
 
 static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
-  const attn_tile t = tile_in(job, u, scratch);
+  attn_tile t = tile_in(job, u, scratch);
   start_rows(&t);
   int64_t begin = u->key_begin / ATTN_KEYS * ATTN_KEYS; /* tiles lie at multiples, wherever the unit starts */
   for (int64_t end; begin < u->key_end; begin = end) {
@@ -325,9 +348,10 @@ static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
     const int64_t n = ga_min_i64(end, u->key_end) - from;
     if (t.rows < TRANSPOSE_ROWS) scores_few_rows(&t, from, n);
     else scores_many_rows(&t, from, n);
+    t.masked = false;
     for (int r = 0; r < t.rows; r++) {
       bend_scores(&t, r, from);
-      mask_row(&t, r, from, n);
+      t.masked |= mask_row(&t, r, from, n);
       softmax_tile_row(&t, r);
     }
     add_values(&t, from, n);

@@ -11,6 +11,11 @@
 #include "cpu/x86_avx512/x16_avx512.h"
 #include "cpu/x86_avx512/x16_load.h"
 
+/* Bytes ahead of the record that decoding asks for: the hardware's own prefetch stops at the end of each page. Measured
+ * from memory, one thread, share of the read bandwidth without and with: q4_k 77 and 91 %, q5_0 73 and 88, q6_k 64 and
+ * 85; 1 KiB is too short, 4 KiB no better. May point past the end of the weights: a prefetch never faults. */
+#define AHEAD 2048
+
 /* Four activations in every lane. */
 GA_INLINE __m512i four(const ga_x16_act *x, int t) {
   int32_t q;
@@ -27,6 +32,9 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
   GA_UNROLL for (int c = 0; c < cols; c++) sum[c] = _mm512_setzero_ps();
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
     x16_block w;
+    if (cols <= 4) {
+      GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
+    }
     load(panel + b / group * head_bytes, record, b % group, &w);
     GA_UNROLL for (int c = 0; c < cols; c++) {
       GA_UNROLL for (int run = 0; run < runs; run++) {

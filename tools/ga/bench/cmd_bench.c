@@ -4,6 +4,7 @@
 #include <jansson.h>
 
 #include "tools/ga/bench/bench.h"
+#include "tools/ga/bench/bench_model.h"
 #include "tools/ga/check/walk.h"
 #include "tools/ga/cmd.h"
 
@@ -55,10 +56,11 @@ static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
 
 static void print_result(const session *s, const bench_result *r) {
   double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
-  printf("%-40s %-22s %10.2f us [%.2f %.2f] %8.2f GFLOP/s %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6,
-         r->p10 * 1e6, r->p90 * 1e6, gflops, gbs);
+  printf("%-40s %-32s %10.2f us [%.2f %.2f] %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6, r->p10 * 1e6,
+         r->p90 * 1e6, gbs);
   if (s->ceiling.read_gbs > 0) printf(" %5.1f%% of read", 100 * gbs / s->ceiling.read_gbs);
-  if (s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
+  if (r->flops > 0) printf(" %8.2f GFLOP/s", gflops);
+  if (r->flops > 0 && s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
   printf("\n");
   (void)fflush(stdout);
 }
@@ -150,10 +152,16 @@ int cmd_bench(int argc, char **argv) {
   int64_t threads = 0, seed = 1;
   bool json = false;
   bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
+  bench_model_args m = {.prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
   const cmd_option options[] = {
+      {"model", 'm', OPT_STRING, &m.open.model, 0, 0, "MODEL", "time a whole model instead of kernels"},
+      {"prompt", 0, OPT_INT, &m.prompt, 1, 1e6, "N", "with --model: tokens of prefill"},
+      {"decode", 0, OPT_INT, &m.decode, 1, 1e6, "N", "with --model: single tokens"},
+      {"depth", 0, OPT_INT, &m.depth, 1, 1e6, "N", "with --model: tokens in the cache before those"},
+      {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
-      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, ..."},
+      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N"},
       {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
       {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
@@ -166,6 +174,12 @@ int cmd_bench(int argc, char **argv) {
   if (before && rest != 1) return cmd_usage_error("bench", "--compare takes two files");
   if (before) return bench_compare(before, argv[1]);
   if (rest > 0) return cmd_usage_error("bench", "unexpected '%s'", argv[1]);
+  if (m.open.model) {
+    m.open.device = o.device;
+    m.open.threads = threads;
+    m.json = json;
+    return bench_model(&m);
+  }
   o.threads = (int)threads;
   o.seed = (uint64_t)seed;
   return bench(&o, patterns, json);

@@ -5,6 +5,7 @@
 #include "tools/ga/bench/bench.h"
 
 #define MIN_SAMPLES 11
+#define LEAST_SAMPLES 5 /* of rows so slow that MIN_SAMPLES take four times as long as they were given */
 #define MAX_SAMPLES 2000
 #define SAMPLE_SECONDS 50e-6 /* shorter calls are repeated within one sample: the clock has a grain of some 30 ns */
 #define MAX_SETS 16384
@@ -130,7 +131,9 @@ static ga_status take_turns(ga_ctx *ctx, lane *lanes, int n, const bench_options
   double spent = 0;
   ga_rng_seed(&rng, o->seed);
   for (int i = 0; i < n; i++) order[i] = i;
-  for (int round = 0; round < MAX_SAMPLES && (round < MIN_SAMPLES || spent < o->seconds * n); round++) {
+  for (int round = 0; round < MAX_SAMPLES; round++) {
+    double share = spent / (o->seconds * n);
+    if ((round >= MIN_SAMPLES && share > 1) || (round >= LEAST_SAMPLES && share > 4)) break;
     shuffle(order, n, &rng);
     for (int i = 0; i < n; i++) {
       lane *l = &lanes[order[i]];

@@ -18,7 +18,7 @@
  *   modes, specials   which kinds of values make sense; see check_mode and check_special.
  *
  * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding
- * between strides, poisoned outputs, unchanged inputs, offsets at the argument's alignment, a second run with another
+ * between strides, poisoned outputs, unchanged inputs, reads behind the end, offsets at the argument's alignment, a second run with another
  * poison and another workspace, one thread against many, crashes, hangs, exactness, error bounds. See run.c.
  *
  * A failure is a line that reproduces it: ga check -k ID -s SEED --draw I
@@ -120,6 +120,9 @@ struct check_case {
   ga_arena arena; /* everything of this draw */
   int edge;       /* >= 0: number of the edge shape */
   int n_dims;     /* check_dim calls so far */
+  int64_t number; /* of the draw */
+  void (*progress)(void *user, int64_t draw, const char *step);
+  void *progress_user;
   ga_dtype drawn[3];
   GA_ALIGNED(8) unsigned char desc_bytes[2][GA_DESC_MAX_BYTES];
 };
@@ -160,6 +163,8 @@ int64_t check_at(const check_arg *arg, int64_t i);       /* element offset of th
 const check_arg *check_find(const check_args *a, const char *name);
 /* Spacing of numbers of `dtype` at |x|. */
 double check_ulp(ga_dtype dtype, double x);
+/* x as a number of that type. */
+double check_round(ga_dtype dtype, double x);
 
 #define CHECK_OP(name) extern const check_op check_##name;
 #include "tools/ga/check/ops.def"

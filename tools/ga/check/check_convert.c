@@ -4,15 +4,17 @@
 #include "ref/ref.h"
 #include "tools/ga/check/check.h"
 
-static const ga_dtype types[] = {GA_F32,  GA_F16,  GA_BF16, GA_F64,  GA_E4M3, GA_E5M2, GA_I8,   GA_I32,  GA_Q4_0,   GA_Q4_1,   GA_Q5_0,
-                                 GA_Q5_1, GA_Q8_0, GA_Q2_K, GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+/* Integers come last: they can be read, but results are floats and blocks. */
+static const ga_dtype types[] = {GA_F32,  GA_F16,  GA_BF16, GA_F64,    GA_E4M3,   GA_E5M2,  GA_Q4_0,  GA_Q4_1, GA_Q5_0, GA_Q5_1, GA_Q8_0,
+                                 GA_Q2_K, GA_Q3_K, GA_Q4_K, GA_Q5_K,   GA_Q6_K,   GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_I8,   GA_I32};
 #define N_FLOATS 4
+#define N_INTEGERS 2
 
 static void draw(check_case *c) {
   ga_convert_desc *d = c->desc;
   *d = (ga_convert_desc)GA_CONVERT_DESC_INIT;
   d->x_dtype = check_dtype_of(c, 0, types, check_pick(c, 2) ? N_FLOATS : (int)GA_COUNT_OF(types));
-  d->y_dtype = check_dtype_of(c, 1, types, (int)GA_COUNT_OF(types));
+  d->y_dtype = check_dtype_of(c, 1, types, (int)GA_COUNT_OF(types) - N_INTEGERS);
   int64_t bx = ga_dtype_info((ga_dtype)d->x_dtype)->block_elems, by = ga_dtype_info((ga_dtype)d->y_dtype)->block_elems;
   d->rows = check_dim(c, 0, 20);
   d->width = check_dim_step(c, 0, 1024, ga_max_i64(bx, by)); /* each block size divides the larger ones */

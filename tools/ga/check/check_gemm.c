@@ -37,6 +37,7 @@ static void draw(check_case *c) {
   d->scale = check_factor(c);
   if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
   if (c->kernel->flags & GA_KERNEL_Q8_ACT) c->specials = CHECK_TINY; /* infinity has no 8-bit scale */
+  if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
 
 static const char *must_refuse(const check_case *c) {
@@ -124,9 +125,17 @@ static float activate(int32_t act, float x) {
   }
 }
 
-/* A row of X as the kernel sees it: rows with Q8_ACT round it to 127 steps each way in blocks of 32. */
+/* Elements [at, at + n) as the kernel multiplies them. */
+static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t n, float *out) {
+  for (int64_t i = 0; i < n; i++) {
+    double v = ga_ref_load((ga_dtype)dtype, data, at + i);
+    out[i] = (float)(kernel->flags & GA_KERNEL_BF16 ? check_round(GA_BF16, v) : v);
+  }
+}
+
+/* A row of X: rows with Q8_ACT round it to 127 steps each way in blocks of 32. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x, int64_t row, float *out) {
-  for (int64_t i = 0; i < d->k; i++) out[i] = (float)ga_ref_load((ga_dtype)d->x_dtype, x, row * d->x_stride + i);
+  load(kernel, d->x_dtype, x, row * d->x_stride, d->k, out);
   for (int64_t b = 0; kernel->flags & GA_KERNEL_Q8_ACT && b < d->k; b += 32) {
     float most = 0;
     for (int64_t i = b; i < b + 32; i++) most = fmaxf(most, fabsf(out[i]));
@@ -150,7 +159,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)(d->k * (d->n + 1)), sizeof(float), "check", &p));
   float *x = p, *w = x + d->k;
-  for (int64_t i = 0; i < d->n * d->k; i++) w[i] = (float)ga_ref_load((ga_dtype)d->w_dtype, a->w, i);
+  load(kernel, d->w_dtype, a->w, 0, d->n * d->k, w);
   for (int64_t r = 0; r < d->m; r++) {
     load_x(kernel, d, a->x, r, x);
     for (int64_t c = 0; c < d->n; c++) {
@@ -167,12 +176,12 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 
 typedef struct sums {
   double terms;   /* sum of |x w| */
-  double squares; /* of the error that rounding x to 8 bits makes, expected */
+  double squares; /* expected, of the error that rounding the factors makes */
 } sums;
 
 static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_t col) {
   const ga_gemm_desc *d = c->oracle_desc;
-  bool rounds = c->kernel->flags & GA_KERNEL_Q8_ACT;
+  const uint32_t flags = c->kernel->flags;
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
@@ -181,14 +190,15 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
-    if (!rounds || i % 32 != 31) continue;
+    if (flags & GA_KERNEL_BF16) s.squares += x * w * x * w * 0x1p-18 / 3; /* each factor by up to 2^-9 of its size */
+    if (!(flags & GA_KERNEL_Q8_ACT) || i % 32 != 31) continue;
     s.squares += most / 127 * most / 127 / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
     most = w2 = 0;
   }
   return s;
 }
 
-/* Spacing of the larger of f32 at the size of the terms, and of the result's type; and the rounding of x. */
+/* Spacing of the larger of f32 at the size of the terms, and of the result's type; and the rounding of factors. */
 static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
   const ga_gemm_desc *d = c->oracle_desc;
   const ga_gemm_io *a = io;

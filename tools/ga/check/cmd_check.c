@@ -17,7 +17,7 @@ typedef struct tally {
 
 static void print_text(const tally *t, const ga_kernel *k, const check_result *r) {
   if (r->detector == CHECK_BY_SKIP) {
-    printf("skip  %-44s needs %s\n", k->id, ga_arch_name(k->arch));
+    printf("skip  %-44s needs %s, or is not in this build\n", k->id, ga_arch_name(k->arch));
   } else if (!r->detector) {
     printf("ok    %-44s %4lld draws  error %.2f of allowed  %.2f s\n", k->id, (long long)r->n_draws, r->worst, r->seconds);
   } else {
@@ -99,7 +99,7 @@ int cmd_check(int argc, char **argv) {
   bool json = false, only_list = false, selftest = false;
   const cmd_option options[] = {
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to check: comma-separated, with * and ?"},
-      {"device", 0, OPT_STRING, &device, 0, 0, "NAME", "cpu, ref, ..."},
+      {"device", 0, OPT_STRING, &device, 0, 0, "NAME", "cpu, ref, cuda:N"},
       {"seed", 's', OPT_INT, &seed, -1, 9e18, "SEED", "same seed, same draws; -1 = from the clock"},
       {"draws", 'n', OPT_INT, &n, 0, 1e9, "N", "random draws of each kernel, after the edge shapes"},
       {"draw", 0, OPT_INT, &draw, -1, 9e18, "I", "this draw only; needs --seed"},

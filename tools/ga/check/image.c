@@ -22,6 +22,8 @@ static int64_t span(const check_arg *arg) {
   return (last / block + 1) * block;
 }
 
+size_t check_payload(const check_arg *arg) { return (size_t)in_bytes(arg, span(arg)); }
+
 /* Little-endian pairs 0xffc0..0xffff: NaN for f16, and repeated for bf16, f32 and f64. Copies of padding from another
  * place or buffer do not go unseen, because position and salt choose the low bits. */
 void check_canary(uint8_t *p, size_t n, size_t at, uint64_t salt) {
@@ -43,7 +45,7 @@ static void each_row(const check_arg *arg, row_fn fn, void *user) {
 static ga_status allocate(check_case *c, check_arg *arg, size_t offset) {
   void *p;
   arg->at = GUARD + offset;
-  arg->bytes = ga_round_up(arg->at + (size_t)in_bytes(arg, span(arg)), 64) + GUARD;
+  arg->bytes = ga_round_up(arg->at + check_payload(arg), 64) + GUARD;
   GA_TRY(ga_arena_alloc(&c->arena, arg->bytes, &p));
   arg->before = p;
   GA_TRY(ga_arena_alloc(&c->arena, arg->bytes, &p));
@@ -181,7 +183,7 @@ static void copy_row(const check_arg *arg, size_t at, size_t bytes, void *user) 
 }
 
 static check_detector outside(const check_arg *arg, size_t i, char *text, size_t capacity) {
-  size_t begin = arg->at, end = arg->at + (size_t)in_bytes(arg, span(arg));
+  size_t begin = arg->at, end = arg->at + check_payload(arg);
   if (i < begin)
     (void)snprintf(text, capacity, "wrote before the start of %s, at byte -%zu", arg->name, begin - i);
   else if (i >= end)
@@ -198,7 +200,7 @@ static check_detector hygiene_of(const check_arg *arg, char *text, size_t capaci
   if (!memcmp(want, arg->after, arg->bytes)) return CHECK_PASSED;
   size_t i = 0;
   while (want[i] == arg->after[i]) i++;
-  size_t begin = arg->at, end = arg->at + (size_t)in_bytes(arg, span(arg));
+  size_t begin = arg->at, end = arg->at + check_payload(arg);
   if (arg->role != CHECK_IN || i < begin || i >= end) return outside(arg, i, text, capacity);
   (void)snprintf(text, capacity, "changed its input %s, at byte %zu", arg->name, i - begin);
   return CHECK_BY_INPUT;

@@ -64,9 +64,12 @@ typedef struct check_rig {
 ga_status check_rig_open(const check_options *o, check_rig *rig);
 void check_rig_close(check_rig *rig);
 
-/* One row, all draws. Crashes and hangs are the caller's. on_draw (may be NULL) runs before each. */
-void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, void (*on_draw)(void *, int64_t),
-               void *user, check_result *out);
+/* Told before each step of a draw, so that a crash can be placed. */
+typedef void (*check_progress)(void *user, int64_t draw, const char *step);
+
+/* One row, all draws. Crashes and hangs are the caller's. */
+void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress, void *user,
+               check_result *out);
 
 /* Makes c->desc for draw `i`: GA_ERR_UNSUPPORTED when the row takes nothing of what was tried, GA_ERR_STATE with text
  * when it took what it must refuse. */
@@ -86,6 +89,12 @@ void check_poison(check_arg *arg, uint64_t salt);
 ga_status check_fill_arg(check_case *c, check_arg *arg);
 /* Binds pointers of a's io to host images. */
 void check_bind_host(check_args *a);
+
+/* Bytes from the first element to behind the last. */
+size_t check_payload(const check_arg *arg);
+
+/* Launches on host memory that ends at a guard page; results go to `after`. */
+ga_status check_run_tight(check_case *c, ga_ctx *ctx);
 
 /* The elements of a view as doubles, in order of index. which: arg->before or arg->after. */
 ga_status check_load(check_case *c, const check_arg *arg, const uint8_t *image, double **out);

@@ -31,7 +31,8 @@ typedef enum fault {
   BROADCAST,    /* ignores b_rows = 1 (reads one row further, which stays within the guard) */
   HALF,         /* error after half of the work */
   SPURIOUS,     /* error without a reason */
-  NAN_LOST      /* turns NaN into 0 */
+  NAN_LOST,     /* turns NaN into 0 */
+  READS_PAST    /* reads, and does not use, what lies behind x */
 } fault;
 
 static volatile float sink;
@@ -83,6 +84,7 @@ static void stray(fault f, const ga_add_desc *d, const ga_add_io *a, float *work
   case THREADS:
     if (stream->device->caps.threads == 1) flip(y);
     break;
+  case READS_PAST: sink = x[(d->rows - 1) * d->x_stride + d->width]; break;
   default: break;
   }
 }
@@ -159,6 +161,7 @@ static const trap traps[] = {
     TRAP("ignores_broadcast", BROADCAST, f32_only, CHECK_BY_VALUE),
     TRAP("half_written_on_error", HALF, f32_only, CHECK_BY_HALF),
     TRAP("error_without_reason", SPURIOUS, f32_only, CHECK_BY_STATUS),
+    TRAP("reads_past_the_end", READS_PAST, f32_only, CHECK_BY_CRASH),
     TRAP("loses_nan", NAN_LOST, f32_only, CHECK_BY_VALUE),
     TRAP("accepts_an_illegal_dtype", CLEAN, anything, CHECK_BY_LEGAL),
     TRAP("accepts_nothing", CLEAN, nothing, CHECK_BY_LEGAL),

@@ -9,7 +9,7 @@
 
 /* From child to parent. Smaller than PIPE_BUF, so a message is never split. */
 typedef struct message {
-  enum { AT_DRAW, DONE, NO_DEVICE } kind;
+  enum { AT_DRAW, DONE, NO_DEVICE, FAULT } kind;
   size_t row;
   check_result result;
 } message;
@@ -24,10 +24,27 @@ static void send_message(int fd, const message *m) {
   while (write(fd, m, sizeof *m) < 0 && errno == EINTR) continue;
 }
 
-static void at_draw(void *user, int64_t i) {
+static void at_draw(void *user, int64_t i, const char *step) {
   const child *self = user;
   message m = {.kind = AT_DRAW, .row = self->row, .result.draw = i};
+  (void)snprintf(m.result.text, sizeof m.result.text, "%s", step);
   send_message(self->out, &m);
+}
+
+static const ga_backend *backend_of(const char *device) {
+  size_t len = strcspn(device, ":");
+  for (size_t i = 0; i < ga_n_backends; i++)
+    if (strlen(ga_backends[i]->name) == len && !strncmp(ga_backends[i]->name, device, len)) return ga_backends[i];
+  return NULL;
+}
+
+/* Rows of the device's own table must be in this build; others (the self-test's) bring their code along. */
+static bool can_run(const ga_device *device, const char *name, const ga_kernel *row) {
+  size_t n = 0;
+  const ga_kernel *own = backend_of(name)->kernels(&n);
+  for (size_t i = 0; i < n; i++)
+    if (row == &own[i]) return ga_device_runs(device, row);
+  return device->caps.archs >> row->arch & 1;
 }
 
 static void child_main(const ga_kernel *const *rows, size_t first, size_t n, const check_options *o, int fd) {
@@ -41,9 +58,14 @@ static void child_main(const ga_kernel *const *rows, size_t first, size_t n, con
   for (size_t i = first; i < n; i++) {
     child self = {.out = fd, .row = i};
     m = (message){.kind = DONE, .row = i};
-    if (rig.ctx->device->caps.archs >> rows[i]->arch & 1) check_row(&rig, rows[i], o, at_draw, &self, &m.result);
+    if (can_run(rig.ctx->device, o->device, rows[i])) check_row(&rig, rows[i], o, at_draw, &self, &m.result);
     else m.result.detector = CHECK_BY_SKIP;
     send_message(fd, &m);
+    /* A fault on a GPU ends its context: the rows behind it get a new process. */
+    if (ga_stream_sync(rig.ctx, NULL) == GA_OK) continue;
+    m = (message){.kind = FAULT, .row = i};
+    send_message(fd, &m);
+    break;
   }
   check_rig_close(&rig);
 }
@@ -97,8 +119,12 @@ static void judge_end(pid_t pid, heard why, const check_options *o, check_result
     return;
   }
   r->detector = CHECK_BY_CRASH;
-  if (WIFSIGNALED(state)) (void)snprintf(r->text, sizeof r->text, "crashed: %s", strsignal(WTERMSIG(state)));
-  else (void)snprintf(r->text, sizeof r->text, "ended the process with code %d", WEXITSTATUS(state));
+  char step[64];
+  (void)snprintf(step, sizeof step, "%.62s", r->text);
+  if (WIFSIGNALED(state))
+    (void)snprintf(r->text, sizeof r->text, "crashed: %s%s%s", strsignal(WTERMSIG(state)), *step ? ", " : "", step);
+  else
+    (void)snprintf(r->text, sizeof r->text, "ended the process with code %d", WEXITSTATUS(state));
 }
 
 /* Runs one child from row *next on until it ends; *next is the first row that has no result. */
@@ -110,7 +136,7 @@ static ga_status run_child(const ga_kernel *const *rows, size_t *next, size_t n,
   check_result last = {0};
   heard h;
   GA_TRY(start(rows, *next, n, o, &pid, &in));
-  while ((h = listen_for(in, o->timeout_s, &m)) == HEARD && m.kind != NO_DEVICE) {
+  while ((h = listen_for(in, o->timeout_s, &m)) == HEARD && m.kind != NO_DEVICE && m.kind != FAULT) {
     last = m.result;
     if (m.kind == AT_DRAW) continue;
     report(user, rows[(*next)++], &m.result);
@@ -121,6 +147,10 @@ static ga_status run_child(const ga_kernel *const *rows, size_t *next, size_t n,
   if (h == HEARD && m.kind == NO_DEVICE) {
     (void)waitpid(pid, NULL, 0);
     return ga_fail(GA_ERR_DEVICE, "%s", m.result.text);
+  }
+  if (h == HEARD && m.kind == FAULT) {
+    (void)waitpid(pid, NULL, 0);
+    return GA_OK;
   }
   judge_end(pid, h, o, &last);
   if (*next < n) report(user, rows[(*next)++], &last);
@@ -156,13 +186,6 @@ void check_rig_close(check_rig *rig) {
   ga_ctx_destroy(rig->single);
   ga_ctx_destroy(rig->ctx);
   *rig = (check_rig){0};
-}
-
-static const ga_backend *backend_of(const char *device) {
-  size_t len = strcspn(device, ":");
-  for (size_t i = 0; i < ga_n_backends; i++)
-    if (strlen(ga_backends[i]->name) == len && !strncmp(ga_backends[i]->name, device, len)) return ga_backends[i];
-  return NULL;
 }
 
 ga_status check_rows_of(const char *device, const char *patterns, const ga_kernel ***out, size_t *n) {

@@ -19,5 +19,11 @@ GA_DEV uint32_t emu_f16(float x)
     memcpy(&u, &h, 2);
     return x != x ? 0x7fffu : u;
 }
+GA_DEV float emu_f32_of_f16(uint16_t u)
+{
+    _Float16 h;
+    memcpy(&h, &u, 2);
+    return (float)h;
+}
 GA_DEV uint32_t pack_bf16(float lo, float hi) { return emu_bf16(lo) | emu_bf16(hi) << 16; }
 GA_DEV uint32_t pack_f16(float lo, float hi) { return emu_f16(lo) | emu_f16(hi) << 16; }

@@ -1,0 +1,65 @@
+/* Buffers of a context, and what it knows of its memory. */
+#include "base/status.h"
+#include "core/ctx.h"
+
+static ga_status out_of_memory(const ga_ctx *ctx) {
+  char held[400];
+  ga_ledger_text(&ctx->ledger, held, sizeof held);
+  return ga_fail(GA_ERR_NOMEM, "%s; held here: %s", ga_error_text(), held);
+}
+
+ga_status ga_buffer_alloc_for(ga_ctx *ctx, size_t bytes, const char *what, void **out) {
+  GA_REQUIRE(out, GA_ERR_ARG, "buffer: out is null");
+  *out = NULL;
+  GA_REQUIRE(ctx, GA_ERR_ARG, "buffer: ctx is null");
+  GA_TRY(ga_ledger_reserve(&ctx->ledger));
+  ga_status status = ctx->device->ops->alloc(ctx->device, bytes, out);
+  if (status == GA_ERR_NOMEM) return out_of_memory(ctx);
+  if (status == GA_OK) ga_ledger_add(&ctx->ledger, *out, bytes, what);
+  return status;
+}
+
+ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) {
+  return ga_buffer_alloc_for(ctx, bytes, NULL, out);
+}
+
+void ga_buffer_free(ga_ctx *ctx, void *buffer) {
+  if (!buffer) return;
+  if (ga_ledger_remove(&ctx->ledger, buffer)) ctx->device->ops->free(ctx->device, buffer);
+}
+
+ga_status ga_host_alloc(ga_ctx *ctx, size_t bytes, void **out) {
+  GA_REQUIRE(ctx && out, GA_ERR_ARG, "host memory: %s is null", ctx ? "out" : "ctx");
+  *out = NULL;
+  return ctx->device->ops->host_alloc(ctx->device, bytes, out);
+}
+
+void ga_host_free(ga_ctx *ctx, void *p) {
+  if (p) ctx->device->ops->host_free(ctx->device, p);
+}
+
+ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info) {
+  GA_REQUIRE(ctx && info, GA_ERR_ARG, "memory: %s is null", ctx ? "info" : "ctx");
+  GA_REQUIRE(info->struct_size == sizeof *info, GA_ERR_ARG, "memory: info.struct_size is %zu; use GA_MEMORY_INFO_INIT (%zu)",
+             info->struct_size, sizeof *info);
+  ga_memory_info m = GA_MEMORY_INFO_INIT;
+  GA_TRY(ctx->device->ops->memory(ctx->device, &m));
+  m.used_bytes = ctx->ledger.used;
+  m.used_peak_bytes = ctx->ledger.peak;
+  m.buffers = ctx->ledger.n;
+  /* A device without a pool hands out what it takes. */
+  if (m.pooled_bytes < m.used_bytes) m.pooled_bytes = m.used_bytes;
+  if (m.pooled_peak_bytes < m.used_peak_bytes) m.pooled_peak_bytes = m.used_peak_bytes;
+  m.idle = m.pooled_bytes ? (double)(m.pooled_bytes - m.used_bytes) / (double)m.pooled_bytes : 0;
+  *info = m;
+  return GA_OK;
+}
+
+void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity) {
+  ga_ledger_text(&ctx->ledger, text, capacity);
+}
+
+ga_status ga_ctx_memory_trim(ga_ctx *ctx) {
+  GA_REQUIRE(ctx, GA_ERR_ARG, "memory: ctx is null");
+  return ctx->device->ops->trim(ctx->device);
+}

@@ -1,0 +1,118 @@
+/* Streams, copies, events and graphs of a context: arguments are checked here, once for all devices. */
+#include "base/status.h"
+#include "core/ctx.h"
+
+ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out) {
+  GA_REQUIRE(ctx, GA_ERR_ARG, "%s: ctx is null", what);
+  *out = ga_stream_or_default(ctx, stream);
+  GA_REQUIRE((*out)->device == ctx->device, GA_ERR_ARG, "%s: the stream is of another context, on %s; this one is on %s", what,
+             (*out)->device->name, ctx->device->name);
+  return GA_OK;
+}
+
+/* A stream that the host may wait for. */
+static ga_status waitable(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out) {
+  GA_TRY(ga_stream_of(ctx, stream, what, out));
+  GA_REQUIRE(!(*out)->capturing, GA_ERR_STATE, "%s: the stream records a graph; call ga_graph_end first", what);
+  return GA_OK;
+}
+
+ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream) {
+  GA_REQUIRE((device && host) || !bytes, GA_ERR_ARG, "copy to device: %s is null", device ? "host" : "device");
+  GA_TRY(waitable(ctx, stream, "copy to device", &stream));
+  return stream->device->ops->copy_in(stream, device, host, bytes);
+}
+
+ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t bytes, ga_stream *stream) {
+  GA_REQUIRE((device && host) || !bytes, GA_ERR_ARG, "copy to host: %s is null", device ? "host" : "device");
+  GA_TRY(waitable(ctx, stream, "copy to host", &stream));
+  return stream->device->ops->copy_out(stream, host, device, bytes);
+}
+
+ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
+  GA_REQUIRE(ctx && out, GA_ERR_ARG, "stream: %s is null", ctx ? "out" : "ctx");
+  *out = NULL;
+  return ctx->device->ops->stream_create(ctx->device, out);
+}
+
+void ga_stream_destroy(ga_stream *stream) {
+  if (stream) stream->device->ops->stream_destroy(stream);
+}
+
+ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream) {
+  GA_TRY(waitable(ctx, stream, "sync", &stream));
+  return stream->device->ops->stream_sync(stream);
+}
+
+/* --- events --- */
+
+ga_status ga_event_create(ga_ctx *ctx, ga_event **out) {
+  GA_REQUIRE(ctx && out, GA_ERR_ARG, "event: %s is null", ctx ? "out" : "ctx");
+  *out = NULL;
+  return ctx->device->ops->event_create(ctx->device, out);
+}
+
+void ga_event_destroy(ga_event *event) {
+  if (event) event->device->ops->event_destroy(event);
+}
+
+static ga_status event_and_stream(ga_ctx *ctx, ga_event *event, ga_stream **stream) {
+  GA_REQUIRE(event, GA_ERR_ARG, "event: event is null");
+  GA_TRY(ga_stream_of(ctx, *stream, "event", stream));
+  GA_REQUIRE(event->device == ctx->device, GA_ERR_ARG, "event: it is of another context, on %s; this one is on %s",
+             event->device->name, ctx->device->name);
+  return GA_OK;
+}
+
+ga_status ga_event_record(ga_ctx *ctx, ga_event *event, ga_stream *stream) {
+  GA_TRY(event_and_stream(ctx, event, &stream));
+  return event->device->ops->event_record(event, stream);
+}
+
+ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *stream, ga_event *event) {
+  GA_TRY(event_and_stream(ctx, event, &stream));
+  return event->device->ops->event_wait(event, stream);
+}
+
+ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms) {
+  GA_REQUIRE(start && end && ms, GA_ERR_ARG, "event: %s is null", !start ? "start" : !end ? "end" : "ms");
+  GA_REQUIRE(start->device == end->device, GA_ERR_ARG, "event: start is on %s, end on %s", start->device->name,
+             end->device->name);
+  *ms = 0;
+  return start->device->ops->event_elapsed(start, end, ms);
+}
+
+/* --- graphs --- */
+
+ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream) {
+  GA_TRY(waitable(ctx, stream, "graph", &stream));
+  const ga_device_ops *ops = ctx->device->ops;
+  GA_REQUIRE(ops->graph_begin, GA_ERR_UNSUPPORTED, "graph: %s runs work when it is called and has no graphs; CUDA devices have",
+             ctx->device->name);
+  GA_TRY(ops->graph_begin(stream));
+  stream->capturing = true;
+  ctx->recorded = true;
+  return GA_OK;
+}
+
+ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out) {
+  GA_REQUIRE(out, GA_ERR_ARG, "graph: out is null");
+  *out = NULL;
+  GA_TRY(ga_stream_of(ctx, stream, "graph", &stream));
+  GA_REQUIRE(stream->capturing, GA_ERR_STATE, "graph: the stream records none; call ga_graph_begin first");
+  stream->capturing = false;
+  return stream->device->ops->graph_end(stream, out);
+}
+
+ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream) {
+  GA_REQUIRE(graph, GA_ERR_ARG, "graph: graph is null");
+  GA_TRY(ga_stream_of(ctx, stream, "graph", &stream));
+  GA_REQUIRE(graph->device == ctx->device, GA_ERR_ARG, "graph: it is of another context, on %s; this one is on %s",
+             graph->device->name, ctx->device->name);
+  GA_REQUIRE(!stream->capturing, GA_ERR_STATE, "graph: the stream records a graph; call ga_graph_end first");
+  return graph->device->ops->graph_launch(graph, stream);
+}
+
+void ga_graph_destroy(ga_graph *graph) {
+  if (graph) graph->device->ops->graph_destroy(graph);
+}

@@ -1,0 +1,51 @@
+/* Arguments of the layer kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+#ifndef GA_CORE_KARGS_LAYER_H
+#define GA_CORE_KARGS_LAYER_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define GA_KARGS_LAYER_ASSERT(c) static_assert(c, #c)
+#else
+#define GA_KARGS_LAYER_ASSERT(c) _Static_assert(c, #c)
+#endif
+
+/* Strides in elements. `wide`: every pointer and row starts at a multiple of 16 bytes. */
+typedef struct ga_kargs_add {
+  const void *x, *b; /* b null = nothing added */
+  void *y;
+  int64_t rows, width, x_stride, b_stride, y_stride; /* b_stride 0: one row for all */
+  float scale;
+  int32_t wide;
+} ga_kargs_add;
+
+typedef struct ga_kargs_act {
+  const void *x, *g; /* g null = no gate */
+  void *y;
+  int64_t rows, width, x_stride, g_stride, y_stride;
+  int32_t act; /* ga_act_kind */
+  int32_t wide;
+} ga_kargs_act;
+
+typedef struct ga_kargs_norm {
+  const void *x;
+  void *y;
+  const float *weight, *bias; /* null = none */
+  int64_t rows, width, x_stride, y_stride;
+  float eps;
+  int32_t kind; /* ga_norm_kind */
+} ga_kargs_norm;
+
+typedef struct ga_kargs_softmax {
+  const float *x;
+  float *y;
+  int64_t rows, width, x_stride, y_stride;
+  float scale;
+  int32_t log;
+} ga_kargs_softmax;
+
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 72);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_softmax) == 56);
+#endif

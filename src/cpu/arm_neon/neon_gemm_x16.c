@@ -1,0 +1,70 @@
+/* KERNEL    gemm_<type>_any_neon_16x4: packed weights times activations of 8 bits
+ * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c]
+ * CONTRACT  one panel of 16 rows, 1 to 4 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
+ * DATA      16-byte loads of codes -> bytes -> sdot by element: a lane of x holds 4 activations, lane of the sum = row */
+#include "cpu/arm_neon/x16_load_neon.h"
+#include "cpu/arm_neon/x16_neon.h"
+
+/* Four steps with the 16 activations of x. */
+GA_INLINE int32x4_t dot_four(int32x4_t sum, const int8x16_t *q, int8x16_t x) {
+  sum = vdotq_laneq_s32(sum, q[0], x, 0);
+  sum = vdotq_laneq_s32(sum, q[1], x, 1);
+  sum = vdotq_laneq_s32(sum, q[2], x, 2);
+  return vdotq_laneq_s32(sum, q[3], x, 3);
+}
+
+/* Constant after inlining: everything from `load` to `cols`. `wide`: codes come without their offset. */
+GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
+                             const int wide, const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x,
+                             int64_t k, float *out) {
+  const int64_t blocks = k / 32;
+  const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
+  float32x4_t sum[4][4]; /* column, part */
+  GA_UNROLL for (int i = 0; i < 4 * cols; i++) sum[i / 4][i % 4] = vdupq_n_f32(0);
+  for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
+    GA_UNROLL for (int part = 0; part < 4; part++) {
+      n4_block w;
+      load(panel + b / group * head_bytes, record, b % group, part, &w);
+      GA_UNROLL for (int c = 0; c < cols; c++) {
+        const int8x16_t x0 = vld1q_s8(x[c].q), x1 = vld1q_s8(x[c].q + 16);
+        int32x4_t dot = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[0].i), w.q, x0);
+        if (runs == 1) dot = dot_four(dot, w.q + 4, x1);
+        sum[c][part] = vfmaq_f32(sum[c][part], vcvtq_f32_s32(dot), vmulq_n_f32(w.d[0], x[c].d));
+        if (has_min) sum[c][part] = vfmaq_n_f32(sum[c][part], w.m[0], x[c].sum[0].f);
+        if (runs == 1) continue;
+        dot = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[1].i), w.q + 4, x1);
+        sum[c][part] = vfmaq_f32(sum[c][part], vcvtq_f32_s32(dot), vmulq_n_f32(w.d[1], x[c].d));
+        if (has_min) sum[c][part] = vfmaq_n_f32(sum[c][part], w.m[1], x[c].sum[1].f);
+      }
+    }
+  }
+  GA_UNROLL for (int i = 0; i < 4 * cols; i++) vst1q_f32(out + 16 * (i / 4) + 4 * (i % 4), sum[i / 4][i % 4]);
+}
+
+#define STAMP(name, cols, group, head, record, runs, wide, has_min)                                                \
+  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) {  \
+    (void)x_stride;                                                                                                \
+    dot_quantised(n4_load_##name, group, head, record, runs, wide, has_min, cols, panel, x, k, out);               \
+  }
+#define IMPL(name, group, head, record, runs, wide, has_min)                                                       \
+  STAMP(name, 1, group, head, record, runs, wide, has_min)                                                         \
+  STAMP(name, 2, group, head, record, runs, wide, has_min)                                                         \
+  STAMP(name, 4, group, head, record, runs, wide, has_min)                                                         \
+  const ga_x16_impl ga_x16_##name##_neon = {.quantise = ga_x16_quantise_neon,                                      \
+                                            .epilogue = ga_x16_epilogue_neon,                                      \
+                                            .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [4] = dot_##name##_4}};
+/* name, group, head_bytes, record_bytes, runs as in the table of formats; codes of 8 bits; minimum or not */
+IMPL(q4_0, 1, 32, 256, 1, 0, 0)
+IMPL(q4_1, 1, 64, 256, 1, 0, 1)
+IMPL(q5_0, 1, 32, 320, 1, 0, 0)
+IMPL(q5_1, 1, 64, 320, 1, 0, 1)
+IMPL(q8_0, 1, 32, 512, 1, 1, 0)
+IMPL(iq4_nl, 1, 32, 256, 1, 1, 0)
+IMPL(mxfp4, 1, 16, 256, 1, 0, 0)
+IMPL(nvfp4, 1, 32, 256, 2, 0, 0)
+IMPL(q4_k, 8, 320, 256, 1, 0, 1)
+IMPL(q5_k, 8, 320, 320, 1, 0, 1)
+IMPL(q6_k, 8, 288, 384, 2, 0, 0)
+IMPL(q2_k, 8, 320, 128, 2, 0, 1)
+IMPL(q3_k, 8, 288, 192, 2, 0, 0)
+IMPL(iq4_xs, 8, 160, 256, 1, 1, 0)

@@ -1,0 +1,97 @@
+/* KERNEL    gemm_<type>_any_avx2_16x4: packed weights times activations of 8 bits
+ * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c]
+ * CONTRACT  one panel of 16 rows, 1 to 4 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
+ * DATA      32-byte loads of codes -> bytes -> vpmaddubsw with 4 broadcast activations; as many steps are added in 16 bits
+ *           as cannot overflow, then vpmaddwd with ones: lane = row
+ *           Codes of 8 bits would overflow in one step: they are made signed and their sign is moved to the activations */
+#include "cpu/x86_avx2/x16_avx2.h"
+#include "cpu/x86_avx2/x16_load_avx2.h"
+
+/* Bytes ahead of the record that are asked for, as in avx512_gemm_x16.c. */
+#define AHEAD 2048
+
+GA_INLINE __m256i four(const ga_x16_act *x, int t) {
+  int32_t q;
+  memcpy(&q, x->q + 4 * t, sizeof q);
+  return _mm256_set1_epi32(q);
+}
+
+/* Sums of pairs in 16 bits: |w| <= 128 and |x| <= 127 make at most 32512. */
+GA_INLINE __m256i pairs_signed(__m256i code, __m256i x) {
+  const __m256i w = _mm256_xor_si256(code, _mm256_set1_epi8((char)-128));
+  return _mm256_maddubs_epi16(_mm256_abs_epi8(w), _mm256_sign_epi8(x, w));
+}
+
+/* Steps of codes up to `most` whose pairs of products, 2 * 127 * most each, fit in 16 bits together: 8, 4, 2 or 0. */
+#define STEPS(most) ((most) * 254 * 8 <= 32767 ? 8 : (most) * 254 * 4 <= 32767 ? 4 : (most) * 254 * 2 <= 32767 ? 2 : 0)
+
+GA_INLINE __m256i dot_run(const int most, const int from, const int to, const y8_block *w, const ga_x16_act *x, __m256i sum) {
+  const __m256i ones = _mm256_set1_epi16(1);
+  const int fit = STEPS(most) ? STEPS(most) : 1, steps = fit < to - from ? fit : to - from;
+  GA_UNROLL for (int t = from; t < to; t += steps) {
+    __m256i part = _mm256_setzero_si256();
+    GA_UNROLL for (int i = t; i < t + steps; i++)
+      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[i], four(x, i)) : pairs_signed(w->q[i], four(x, i)));
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
+  }
+  return sum;
+}
+
+/* Constant after inlining: everything from `load` to `cols`. */
+GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
+                             const int most, const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x,
+                             int64_t k, float *out) {
+  const int64_t blocks = k / 32;
+  const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
+  __m256 sum[4][2];
+  GA_UNROLL for (int c = 0; c < cols; c++) sum[c][0] = sum[c][1] = _mm256_setzero_ps();
+  for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
+    GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
+    GA_UNROLL for (int part = 0; part < 2; part++) {
+      y8_block w;
+      load(panel + b / group * head_bytes, record, b % group, part, &w);
+      GA_UNROLL for (int c = 0; c < cols; c++) {
+        GA_UNROLL for (int run = 0; run < runs; run++) {
+          const __m256i start = has_min || !STEPS(most) ? _mm256_setzero_si256() : _mm256_set1_epi32(x[c].sum[run].i);
+          const __m256i dot = dot_run(most, 8 / runs * run, 8 / runs * (run + 1), &w, &x[c], start);
+          sum[c][part] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(w.d[run], _mm256_set1_ps(x[c].d)), sum[c][part]);
+          if (has_min) sum[c][part] = _mm256_fmadd_ps(w.m[run], _mm256_set1_ps(x[c].sum[run].f), sum[c][part]);
+        }
+      }
+    }
+  }
+  GA_UNROLL for (int c = 0; c < cols; c++) {
+    _mm256_storeu_ps(out + 16 * c, sum[c][0]);
+    _mm256_storeu_ps(out + 16 * c + 8, sum[c][1]);
+  }
+}
+
+#define STAMP(name, cols, group, head, record, runs, most, has_min)                                                        \
+  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) {          \
+    (void)x_stride;                                                                                                        \
+    dot_quantised(y8_load_##name, group, head, record, runs, most, has_min, cols, panel, x, k, out);                       \
+  }
+#define IMPL(name, group, head, record, runs, most, has_min)                                                               \
+  STAMP(name, 1, group, head, record, runs, most, has_min)                                                                 \
+  STAMP(name, 2, group, head, record, runs, most, has_min)                                                                 \
+  STAMP(name, 3, group, head, record, runs, most, has_min)                                                                 \
+  STAMP(name, 4, group, head, record, runs, most, has_min)                                                                 \
+  const ga_x16_impl ga_x16_##name##_avx2 = {.quantise = ga_x16_quantise_avx2,                                              \
+                                            .epilogue = ga_x16_epilogue_avx2,                                              \
+                                            .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [3] = dot_##name##_3,    \
+                                                      [4] = dot_##name##_4}};
+/* name, group, head_bytes, record_bytes, runs as in the table of formats; largest code; minimum or not */
+IMPL(q4_0, 1, 32, 256, 1, 15, 0)
+IMPL(q4_1, 1, 64, 256, 1, 15, 1)
+IMPL(q5_0, 1, 32, 320, 1, 31, 0)
+IMPL(q5_1, 1, 64, 320, 1, 31, 1)
+IMPL(q8_0, 1, 32, 512, 1, 255, 0)
+IMPL(iq4_nl, 1, 32, 256, 1, 255, 0)
+IMPL(mxfp4, 1, 16, 256, 1, 24, 0)
+IMPL(nvfp4, 1, 32, 256, 2, 24, 0)
+IMPL(q4_k, 8, 320, 256, 1, 15, 1)
+IMPL(q5_k, 8, 320, 320, 1, 31, 1)
+IMPL(q6_k, 8, 288, 384, 2, 63, 0)
+IMPL(q2_k, 8, 320, 128, 2, 3, 1)
+IMPL(q3_k, 8, 288, 192, 2, 7, 0)
+IMPL(iq4_xs, 8, 160, 256, 1, 255, 0)

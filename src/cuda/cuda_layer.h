@@ -1,0 +1,15 @@
+/* Launch side of the layer kernels (src/cuda/kern/layer). */
+#ifndef GA_CUDA_CUDA_LAYER_H
+#define GA_CUDA_CUDA_LAYER_H
+
+#include "core/kernel.h"
+
+#define GA_DECLARE_CUDA(op)                                                                                            \
+  const char *cuda_##op##_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);                          \
+  ga_status cuda_##op(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
+GA_DECLARE_CUDA(add);
+GA_DECLARE_CUDA(act);
+GA_DECLARE_CUDA(norm);
+GA_DECLARE_CUDA(softmax);
+
+#endif

@@ -1,0 +1,39 @@
+/* Sums and maxima over all threads of a block; every thread must call and gets the result. One barrier pair each. */
+#pragma once
+#include "cuda/dev/ptx/base.h"
+
+#define GA_SHARED __shared__
+#define GA_NEG_INFINITY (-__builtin_huge_valf())
+
+/* One slot a warp, twice: a reduction may begin while slow warps still read the one before. */
+typedef struct {
+  float slot[2][32];
+} row_shared;
+
+GA_DEV float row_sum_warp(float x) {
+  GA_UNROLL for (int m = 16; m > 0; m /= 2) x += shfl_xor_f32(x, m);
+  return x;
+}
+/* NaN wins: softmax of a row with a NaN is NaN. */
+GA_DEV float row_larger(float a, float b) { return a > b || a != a ? a : b; }
+GA_DEV float row_max_warp(float x) {
+  GA_UNROLL for (int m = 16; m > 0; m /= 2) x = row_larger(x, shfl_xor_f32(x, m));
+  return x;
+}
+
+GA_DEV float row_sum(row_shared *s, int turn, int threads, float x) {
+  x = row_sum_warp(x);
+  if (thread_index() % 32 == 0) s->slot[turn & 1][thread_index() / 32] = x;
+  block_sync();
+  x = 0;
+  for (int w = 0; w < threads / 32; w++) x += s->slot[turn & 1][w];
+  return x;
+}
+GA_DEV float row_max(row_shared *s, int turn, int threads, float x) {
+  x = row_max_warp(x);
+  if (thread_index() % 32 == 0) s->slot[turn & 1][thread_index() / 32] = x;
+  block_sync();
+  x = s->slot[turn & 1][0];
+  for (int w = 1; w < threads / 32; w++) x = row_larger(x, s->slot[turn & 1][w]);
+  return x;
+}

@@ -1,0 +1,192 @@
+/* The CUDA driver, loaded at run time: types, constants and entry points that GA uses, declared here so that a machine
+ * without the toolkit builds this file too. Facts from the CUDA Driver API reference, version 12.0 and newer. */
+#ifndef GA_CUDA_DRIVER_H
+#define GA_CUDA_DRIVER_H
+
+#include "ga/base.h"
+
+typedef int CUresult; /* 0 = CUDA_SUCCESS */
+typedef int CUdevice;
+typedef struct CUctx_st *CUcontext;
+typedef struct CUmod_st *CUmodule;
+typedef struct CUfunc_st *CUfunction;
+typedef struct CUstream_st *CUstream;
+typedef struct CUevent_st *CUevent;
+typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
+typedef struct CUmemPoolHandle_st *CUmemoryPool;
+typedef unsigned long long CUdeviceptr;
+
+enum {
+  CUDA_SUCCESS = 0,
+  CUDA_ERROR_INVALID_VALUE = 1,
+  CUDA_ERROR_OUT_OF_MEMORY = 2,
+  CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
+};
+
+/* CUdevice_attribute */
+enum {
+  CU_ATTR_MULTIPROCESSOR_COUNT = 16,
+  CU_ATTR_L2_CACHE_SIZE = 38,
+  CU_ATTR_COMPUTE_CAPABILITY_MAJOR = 75,
+  CU_ATTR_COMPUTE_CAPABILITY_MINOR = 76,
+  CU_ATTR_PAGEABLE_MEMORY_ACCESS = 88,
+  CU_ATTR_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97,
+  CU_ATTR_MEMORY_POOLS_SUPPORTED = 115
+};
+
+/* CUfunction_attribute */
+enum {
+  CU_FUNC_LOCAL_SIZE_BYTES = 3,
+  CU_FUNC_NUM_REGS = 4,
+  CU_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
+};
+
+/* CUmemPool_attribute */
+enum {
+  CU_MEMPOOL_RELEASE_THRESHOLD = 4,
+  CU_MEMPOOL_RESERVED_CURRENT = 5,
+  CU_MEMPOOL_RESERVED_HIGH = 6,
+  CU_MEMPOOL_USED_CURRENT = 7,
+  CU_MEMPOOL_USED_HIGH = 8
+};
+
+typedef struct CUmemPoolProps {
+  int allocation_type; /* 1 = CU_MEM_ALLOCATION_TYPE_PINNED, the only one */
+  int handle_types;    /* 0 = not shared with other processes */
+  int location_type;   /* 1 = CU_MEM_LOCATION_TYPE_DEVICE */
+  int location_id;     /* ordinal of the device */
+  void *security;
+  size_t max_bytes; /* 0 = what the system allows */
+  unsigned char reserved[56];
+} CUmemPoolProps;
+
+enum { CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTALLOC_PORTABLE = 1, CU_POINTER_DEVICE_ORDINAL = 9 };
+enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
+/* Relaxed: work that other threads, or lazy loading, do meanwhile does not end the capture. */
+enum { CU_CAPTURE_RELAXED = 2 };
+
+/* CUtensorMap enums */
+enum {
+  CU_TMAP_UINT8 = 0,
+  CU_TMAP_UINT16 = 1,
+  CU_TMAP_UINT32 = 2,
+  CU_TMAP_INT32 = 3,
+  CU_TMAP_UINT64 = 4,
+  CU_TMAP_INT64 = 5,
+  CU_TMAP_FLOAT16 = 6,
+  CU_TMAP_FLOAT32 = 7,
+  CU_TMAP_FLOAT64 = 8,
+  CU_TMAP_BFLOAT16 = 9
+};
+enum { CU_TMAP_INTERLEAVE_NONE = 0 };
+enum { CU_TMAP_SWIZZLE_NONE = 0, CU_TMAP_SWIZZLE_32B = 1, CU_TMAP_SWIZZLE_64B = 2, CU_TMAP_SWIZZLE_128B = 3 };
+enum { CU_TMAP_L2_NONE = 0, CU_TMAP_L2_64B = 1, CU_TMAP_L2_128B = 2, CU_TMAP_L2_256B = 3 };
+enum { CU_TMAP_OOB_ZERO = 0, CU_TMAP_OOB_NAN = 1 };
+
+/* CUlaunchAttribute: id, then a 64-byte union. */
+enum { CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+typedef struct CUlaunchAttribute {
+  int id;
+  char pad[4];
+  union {
+    char bytes[64];
+    struct {
+      unsigned x, y, z;
+    } cluster;
+    int programmatic;
+    uint64_t align;
+  } value;
+} CUlaunchAttribute;
+
+typedef struct CUlaunchConfig {
+  unsigned grid_x, grid_y, grid_z;
+  unsigned block_x, block_y, block_z;
+  unsigned shared_bytes;
+  CUstream stream;
+  CUlaunchAttribute *attributes;
+  unsigned n_attributes;
+} CUlaunchConfig;
+
+/* X(name, symbol with its version suffix, parameters) */
+#define GA_CU_SYMBOLS(X)                                                                                               \
+  X(Init, cuInit, (unsigned flags))                                                                                    \
+  X(DriverGetVersion, cuDriverGetVersion, (int *version))                                                              \
+  X(GetErrorName, cuGetErrorName, (CUresult rc, const char **name))                                                    \
+  X(GetErrorString, cuGetErrorString, (CUresult rc, const char **text))                                                \
+  X(DeviceGetCount, cuDeviceGetCount, (int *n))                                                                        \
+  X(DeviceGet, cuDeviceGet, (CUdevice * device, int index))                                                            \
+  X(DeviceGetName, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                          \
+  X(DeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                            \
+  X(DeviceTotalMem, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                            \
+  X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice device))                              \
+  X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                          \
+  X(CtxSetCurrent, cuCtxSetCurrent, (CUcontext ctx))                                                                   \
+  X(CtxSynchronize, cuCtxSynchronize, (void))                                                                          \
+  X(MemGetInfo, cuMemGetInfo_v2, (size_t * free_bytes, size_t *total))                                                 \
+  X(MemPoolCreate, cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties))                           \
+  X(MemPoolDestroy, cuMemPoolDestroy, (CUmemoryPool pool))                                                             \
+  X(MemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))                       \
+  X(MemPoolGetAttribute, cuMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *value))                       \
+  X(MemPoolTrimTo, cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))                                                  \
+  X(MemAllocFromPoolAsync, cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream)) \
+  X(MemFreeAsync, cuMemFreeAsync, (CUdeviceptr p, CUstream stream))                                                    \
+  X(MemHostAlloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                          \
+  X(MemFreeHost, cuMemFreeHost, (void *p))                                                                             \
+  X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream))          \
+  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream))                \
+  X(PointerGetAttribute, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr p))                           \
+  X(MemsetD8Async, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream))                 \
+  X(StreamCreate, cuStreamCreate, (CUstream * stream, unsigned flags))                                                 \
+  X(StreamDestroy, cuStreamDestroy_v2, (CUstream stream))                                                              \
+  X(StreamSynchronize, cuStreamSynchronize, (CUstream stream))                                                         \
+  X(StreamWaitEvent, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                              \
+  X(StreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream, int mode))                                          \
+  X(StreamEndCapture, cuStreamEndCapture, (CUstream stream, CUgraph *graph))                                           \
+  X(GraphInstantiate, cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))      \
+  X(GraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                                   \
+  X(GraphExecDestroy, cuGraphExecDestroy, (CUgraphExec exec))                                                          \
+  X(GraphDestroy, cuGraphDestroy, (CUgraph graph))                                                                     \
+  X(EventCreate, cuEventCreate, (CUevent * event, unsigned flags))                                                     \
+  X(EventDestroy, cuEventDestroy_v2, (CUevent event))                                                                  \
+  X(EventRecord, cuEventRecord, (CUevent event, CUstream stream))                                                      \
+  X(EventSynchronize, cuEventSynchronize, (CUevent event))                                                             \
+  X(EventElapsedTime, cuEventElapsedTime, (float *ms, CUevent start, CUevent end))                                     \
+  X(ModuleLoadData, cuModuleLoadData, (CUmodule * module, const void *image))                                          \
+  X(ModuleUnload, cuModuleUnload, (CUmodule module))                                                                   \
+  X(ModuleGetFunction, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                \
+  X(FuncSetAttribute, cuFuncSetAttribute, (CUfunction function, int attribute, int value))                             \
+  X(FuncGetAttribute, cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                            \
+  X(LaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra)) \
+  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled,                                                                      \
+    (void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,              \
+     const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob))
+
+typedef struct ga_cu {
+#define X(name, symbol, params) CUresult(*name) params;
+  GA_CU_SYMBOLS(X)
+#undef X
+  int version; /* 12040 = 12.4 */
+} ga_cu;
+
+/* The driver's entry points, loaded and initialised on first use; later calls return the same result.
+ * GA_ERR_UNSUPPORTED: no driver, too old, or no device: the text says which. */
+GA_NODISCARD ga_status ga_cu_load(const ga_cu **out);
+
+/* Fails with the driver's own name and text for rc. `what`: the call, or the kernel's id. */
+GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what);
+
+#define GA_CU(cu, name, ...)                                                                                           \
+  do {                                                                                                                 \
+    CUresult ga_cu_rc_ = (cu)->name(__VA_ARGS__);                                                                      \
+    if (ga_cu_rc_ != CUDA_SUCCESS) return ga_cu_fail((cu), ga_cu_rc_, "cu" #name);                                     \
+  } while (0)
+
+/* Fills *out from a driver library, without starting it. */
+GA_NODISCARD ga_status ga_cu_open(const char *library, ga_cu *out);
+
+/* For tests: replaces the driver by `mock` (NULL: back to the real one). Not thread-safe. */
+void ga_cu_replace(ga_cu *mock);
+
+#endif

@@ -1,0 +1,62 @@
+/* KERNEL    act, sm80
+ * COMPUTES  Y = act(X), or act(X) * G; written so that nothing cancels: 1 + tanh u = 2 / (1 + e^-2u), 1 + erf z = erfc(-z)
+ * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.wide); y may be x or g
+ * DATA      gmem -> registers (16 bytes a lane) -> gmem
+ * BUDGET    THREADS lanes; a block takes units of THREADS * 16 bytes of one row, round-robin
+ */
+#include "cuda/dev/ptx/base.h"
+#include "cuda/dev/ptx/elem.h"
+#include "core/kargs_layer.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_DTYPE
+#error "GA_P_DTYPE: f32, f16 or bf16"
+#endif
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+
+#define GET GA_CAT(elem_get_, GA_P_DTYPE)
+#define PUT GA_CAT(elem_put_, GA_P_DTYPE)
+#define GET16 GA_CAT(elem_get16_, GA_P_DTYPE)
+#define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
+enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
+enum { ACT_SILU = 1, ACT_GELU_TANH = 2, ACT_GELU_ERF = 3 }; /* ga_act_kind */
+
+GA_DEV float act_of(int act, float x) {
+  if (act == ACT_SILU) return x / (1.0f + expf(-x));
+  if (act == ACT_GELU_TANH) {
+    const float u = 0.797884561f /* sqrt(2 / pi) */ * (x + 0.044715f * x * x * x);
+    return x / (1.0f + expf(-2.0f * u));
+  }
+  if (act == ACT_GELU_ERF) return 0.5f * x * erfcf(-x * 0.707106781f /* 1 / sqrt 2 */);
+  return x;
+}
+
+GA_DEV void act_wide(const ga_kargs_act *a, int64_t row, int64_t col) {
+  float x[N], g[N];
+  GET16(x, a->x, row * a->x_stride + col);
+  if (a->g) GET16(g, a->g, row * a->g_stride + col);
+  GA_UNROLL for (int e = 0; e < N; e++) x[e] = a->g ? act_of(a->act, x[e]) * g[e] : act_of(a->act, x[e]);
+  PUT16(a->y, row * a->y_stride + col, x);
+}
+
+GA_DEV void act_one(const ga_kargs_act *a, int64_t row, int64_t col) {
+  float x = act_of(a->act, GET(a->x, row * a->x_stride + col));
+  if (a->g) x *= GET(a->g, row * a->g_stride + col);
+  PUT(a->y, row * a->y_stride + col, x);
+}
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_act a) {
+  const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;
+  for (int64_t u = block_index(); u < units; u += block_count()) {
+    const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
+    if (a.wide && col + N <= a.width) {
+      act_wide(&a, row, col);
+    } else {
+      for (int64_t c = col; c < a.width && c < col + N; c++) act_one(&a, row, c);
+    }
+  }
+}

@@ -1,0 +1,51 @@
+/* KERNEL    add, sm80
+ * COMPUTES  Y = scale * X + B, rows of `width`; B may be one row for all, or absent
+ * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.wide); y may be x or b
+ * DATA      gmem -> registers (16 bytes a lane) -> gmem
+ * BUDGET    THREADS lanes; a block takes units of THREADS * 16 bytes of one row, round-robin
+ */
+#include "cuda/dev/ptx/base.h"
+#include "cuda/dev/ptx/elem.h"
+#include "core/kargs_layer.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_DTYPE
+#error "GA_P_DTYPE: f32, f16 or bf16"
+#endif
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+
+#define GET GA_CAT(elem_get_, GA_P_DTYPE)
+#define PUT GA_CAT(elem_put_, GA_P_DTYPE)
+#define GET16 GA_CAT(elem_get16_, GA_P_DTYPE)
+#define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
+enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
+
+GA_DEV void add_wide(const ga_kargs_add *a, int64_t row, int64_t col) {
+  float x[N], b[N];
+  GET16(x, a->x, row * a->x_stride + col);
+  if (a->b) GET16(b, a->b, row * a->b_stride + col);
+  GA_UNROLL for (int e = 0; e < N; e++) x[e] = a->b ? a->scale * x[e] + b[e] : a->scale * x[e];
+  PUT16(a->y, row * a->y_stride + col, x);
+}
+
+GA_DEV void add_one(const ga_kargs_add *a, int64_t row, int64_t col) {
+  float x = a->scale * GET(a->x, row * a->x_stride + col);
+  if (a->b) x += GET(a->b, row * a->b_stride + col);
+  PUT(a->y, row * a->y_stride + col, x);
+}
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_add a) {
+  const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;
+  for (int64_t u = block_index(); u < units; u += block_count()) {
+    const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
+    if (a.wide && col + N <= a.width) {
+      add_wide(&a, row, col);
+    } else {
+      for (int64_t c = col; c < a.width && c < col + N; c++) add_one(&a, row, c);
+    }
+  }
+}

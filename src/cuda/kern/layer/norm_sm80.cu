@@ -1,0 +1,62 @@
+/* KERNEL    norm, sm80
+ * COMPUTES  per row: RMS x / sqrt(mean x^2 + eps); LAYER (x - mean) / sqrt(var + eps); L2 x / max(|x|, eps);
+ *           then times weight, plus bias
+ * CONTRACT  strides in elements; y may be x (same strides and types); weight and bias f32 or absent
+ * DATA      a row is read two or three times: from gmem once, then from L1 or L2
+ * BUDGET    THREADS lanes, one block a row, rows round-robin; 256 B of shared memory
+ */
+#include "cuda/dev/ptx/base.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/tile/block_row.h"
+#include "core/kargs_layer.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_X
+#error "GA_P_X: type of x: f32, f16 or bf16"
+#endif
+#ifndef GA_P_Y
+#error "GA_P_Y: type of y: f32, f16 or bf16"
+#endif
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+
+#define GET GA_CAT(elem_get_, GA_P_X)
+#define PUT GA_CAT(elem_put_, GA_P_Y)
+enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
+
+GA_DEV float mean_of(const ga_kargs_norm *a, row_shared *s, int64_t at) {
+  float sum = 0;
+  for (int64_t c = thread_index(); c < a->width; c += GA_P_THREADS) sum += GET(a->x, at + c);
+  return row_sum(s, 0, GA_P_THREADS, sum) / (float)a->width;
+}
+
+/* What a row is multiplied by, once `shift` is taken off. */
+GA_DEV float factor_of(const ga_kargs_norm *a, row_shared *s, int64_t at, float shift) {
+  float sum = 0;
+  for (int64_t c = thread_index(); c < a->width; c += GA_P_THREADS) {
+    const float x = GET(a->x, at + c) - shift;
+    sum += x * x;
+  }
+  sum = row_sum(s, 1, GA_P_THREADS, sum);
+  if (a->kind == NORM_L2) return 1.0f / fmaxf(sqrtf(sum), a->eps);
+  return 1.0f / sqrtf(sum / (float)a->width + a->eps);
+}
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
+  GA_SHARED row_shared shared;
+  for (int64_t row = block_index(); row < a.rows; row += block_count()) {
+    const int64_t at = row * a.x_stride;
+    const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;
+    const float factor = factor_of(&a, &shared, at, shift);
+    for (int64_t c = thread_index(); c < a.width; c += GA_P_THREADS) {
+      float y = (GET(a.x, at + c) - shift) * factor;
+      if (a.weight) y *= a.weight[c];
+      if (a.bias) y += a.bias[c];
+      PUT(a.y, row * a.y_stride + c, y);
+    }
+    block_sync(); /* slots of this row are read before the next row's are written */
+  }
+}

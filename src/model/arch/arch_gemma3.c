@@ -1,0 +1,35 @@
+/* Gemma 3, text (arXiv 2503.19786): embeddings scaled by sqrt(d), norms before and after each block, normalised heads,
+ * one global layer after every five that see a sliding window and rotate with a base of their own. */
+#include "base/status.h"
+#include "ga/gemm.h"
+#include "model/forward.h"
+
+ga_status ga_arch_gemma3(ga_forward *f) {
+  const ga_model *m = f->model;
+  const ga_hparams *p = &m->hparams;
+  f->q_stride = (int64_t)p->n_heads * p->head_dim;
+  f->kv_stride = (int64_t)p->n_kv_heads * p->head_dim;
+  GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, p->embed_scale, f->x));                    /* x [T, d] = sqrt(d) E[ids] */
+  for (int il = 0; il < p->n_layers; il++) {
+    const ga_layer *l = &m->layers[il];
+    const bool local = p->is_local[il];
+    GA_TRY(fwd_rms(f, f->x, l->attn_norm, f->h));                                              /* h [T, d] */
+    GA_TRY(fwd_linear(f, f->h, &l->q, NULL, f->q));                                            /* q [T, Hq D] */
+    GA_TRY(fwd_linear(f, f->h, &l->k, NULL, f->k));                                            /* k [T, Hkv D] */
+    GA_TRY(fwd_linear(f, f->h, &l->v, NULL, f->v));                                            /* v [T, Hkv D] */
+    GA_TRY(fwd_head_rms(f, f->q, p->n_heads, f->q_stride, l->q_norm));                         /* each [D] of q */
+    GA_TRY(fwd_head_rms(f, f->k, p->n_kv_heads, f->kv_stride, l->k_norm));                     /* each [D] of k */
+    GA_TRY(fwd_rope(f, local));                                                                /* q, k rotated in place */
+    GA_TRY(fwd_attention(f, il, local ? p->window : 0));                                       /* o [T, Hq D] */
+    GA_TRY(fwd_linear(f, f->o, &l->o, NULL, f->h));                                            /* h [T, d] = Wo o */
+    GA_TRY(fwd_rms(f, f->h, l->post_attn_norm, f->h));                                         /* h [T, d] */
+    GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                      /* x [T, d] += h */
+    GA_TRY(fwd_rms(f, f->x, l->ffn_norm, f->h));                                               /* h [T, d] */
+    GA_TRY(fwd_linear(f, f->h, &l->gate, NULL, f->gate));                                      /* gate [T, F] */
+    GA_TRY(fwd_linear(f, f->h, &l->up, &(fwd_epilogue){.act = GA_ACT_GELU_TANH, .gate = f->gate}, f->up)); /* gelu(gate) * Wu h */
+    GA_TRY(fwd_linear(f, f->up, &l->down, NULL, f->h));                                        /* h [T, d] = Wd up */
+    GA_TRY(fwd_rms(f, f->h, l->post_ffn_norm, f->h));                                          /* h [T, d] */
+    GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                      /* x [T, d] += h */
+  }
+  return fwd_logits(f);                                                                        /* logits [n_out, V] */
+}

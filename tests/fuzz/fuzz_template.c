@@ -1,0 +1,45 @@
+/* Chat templates. Input: template, NUL, context as JSON (without a NUL: an empty context). Bounds are low, so that each input is
+ * quick; every rendering must end in text or in an error with a text, and give the same twice. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "ga/chat.h"
+#include "tests/fuzz/fuzz.h"
+
+
+
+static void require(bool condition) {
+  if (!condition) abort();
+}
+
+static ga_status render(const ga_template *tpl, const char *context, size_t n, char **text, size_t *n_text) {
+  ga_template_limits limits = GA_TEMPLATE_LIMITS_INIT;
+  limits.steps = 20000;
+  limits.output_bytes = 1 << 16;
+  limits.memory_bytes = 1 << 22;
+  limits.depth = 100;
+  limits.now = 0;
+  return ga_template_render(tpl, context, n, &limits, text, n_text);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const uint8_t *nul = size ? memchr(data, 0, size) : NULL;
+  size_t n_source = nul ? (size_t)(nul - data) : size;
+  const char *context = nul ? (const char *)nul + 1 : "{}";
+  size_t n_context = nul ? size - n_source - 1 : 2, n, n_again;
+  ga_template *tpl;
+  char *text, *again;
+  ga_status status = ga_template_compile((const char *)data, n_source, &tpl);
+  if (status != GA_OK) {
+    require(!tpl && *ga_error_text());
+    return 0;
+  }
+  status = render(tpl, context, n_context, &text, &n);
+  require((status == GA_OK) == (text != NULL) && (status == GA_OK || *ga_error_text()));
+  require(render(tpl, context, n_context, &again, &n_again) == status && n == n_again && (!n || !memcmp(text, again, n)));
+  ga_template_text_free(text);
+  ga_template_text_free(again);
+  ga_template_destroy(tpl);
+  return 0;
+}

@@ -1,0 +1,82 @@
+#!/usr/bin/env python3
+"""Tiny random models of every architecture, with logits (encoders: pooled embeddings) by Hugging Face transformers in f64.
+
+    make_arch.py tests/data/arch
+
+For each name: NAME/config.json, NAME/model.safetensors (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
+`row ...` for each position (encoders: one line `vec ...`), nine digits. Needs torch and transformers. Small on purpose: each
+quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
+"""
+import json
+import os
+import sys
+
+import torch
+import transformers as hf
+
+IDS = [(i * 37 + 11) % 96 for i in range(40)]
+SMALL = dict(vocab_size=96, hidden_size=64, intermediate_size=96, num_attention_heads=4, max_position_embeddings=128)
+DECODER = dict(SMALL, num_hidden_layers=2, num_key_value_heads=2, attention_dropout=0.0)
+LLAMA3 = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=16)
+YARN = dict(rope_type="yarn", factor=4.0, original_max_position_embeddings=32)
+
+MODELS = {
+    "llama": lambda: hf.LlamaForCausalLM(hf.LlamaConfig(**DECODER, tie_word_embeddings=False)),
+    "llama3": lambda: hf.LlamaForCausalLM(
+        hf.LlamaConfig(**DECODER, tie_word_embeddings=True, rope_theta=500000.0, rope_scaling=dict(LLAMA3))),
+    "qwen2": lambda: hf.Qwen2ForCausalLM(hf.Qwen2Config(**DECODER, tie_word_embeddings=True, use_sliding_window=False)),
+    "qwen2yarn": lambda: hf.Qwen2ForCausalLM(
+        hf.Qwen2Config(**DECODER, tie_word_embeddings=False, use_sliding_window=False, rope_scaling=dict(YARN))),
+    "qwen3": lambda: hf.Qwen3ForCausalLM(
+        hf.Qwen3Config(**DECODER, head_dim=32, tie_word_embeddings=False, use_sliding_window=False)),
+    "gemma3": lambda: hf.Gemma3ForCausalLM(
+        hf.Gemma3TextConfig(**dict(DECODER, num_hidden_layers=7, num_key_value_heads=1), head_dim=32, sliding_window=8,
+                            query_pre_attn_scalar=32, rope_theta=1e6, rope_local_base_freq=1e4)),
+    "gpt2": lambda: hf.GPT2LMHeadModel(
+        hf.GPT2Config(vocab_size=96, n_embd=64, n_inner=None, n_layer=2, n_head=4, n_positions=128)),
+    "bert": lambda: hf.BertModel(hf.BertConfig(**SMALL, num_hidden_layers=2), add_pooling_layer=False),
+}
+
+
+def shake(model):
+    """Random values everywhere, norms and biases too: a weight that is 1 or 0 hides a mistake."""
+    generator = torch.Generator().manual_seed(7)
+    for name, p in sorted(model.named_parameters()):
+        scale = 0.3 if p.dim() == 1 else 0.6 / p.shape[-1] ** 0.5 * 2
+        base = 1.0 if p.dim() == 1 and "norm" in name.lower() and name.endswith("weight") and "gemma" not in type(model).__name__.lower() else 0.0
+        p.data = base + scale * torch.randn(p.shape, generator=generator)
+
+
+def line(word, values):
+    return word + "".join(f" {v:.9g}" for v in values) + "\n"
+
+
+def main():
+    for name, make in MODELS.items():
+        torch.manual_seed(1)
+        model = make().eval()
+        shake(model)
+        folder = os.path.join(sys.argv[1], name)
+        model.save_pretrained(folder)
+        for extra in ("generation_config.json",):
+            path = os.path.join(folder, extra)
+            if os.path.exists(path):
+                os.remove(path)
+        model = model.double()
+        with torch.no_grad():
+            out = model(torch.tensor([IDS]))
+        with open(os.path.join(folder, "expected.txt"), "w") as f:
+            f.write(f"# transformers {hf.__version__}, torch {torch.__version__}, f64\n")
+            f.write(f"ids {len(IDS)} {' '.join(map(str, IDS))}\n")
+            if name == "bert":
+                v = out.last_hidden_state[0].mean(0)
+                f.write(line("vec", (v / v.norm()).tolist()))
+            else:
+                for row in out.logits[0]:
+                    f.write(line("row", row.tolist()))
+        with open(os.path.join(folder, "config.json")) as f:
+            print(name, json.load(f).get("architectures"), os.path.getsize(os.path.join(folder, "model.safetensors")))
+
+
+if __name__ == "__main__":
+    main()

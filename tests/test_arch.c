@@ -1,0 +1,108 @@
+/* Every architecture against Hugging Face transformers in f64: tiny random safetensors models of tests/data/arch, made by
+ * tests/refs/make_arch.py. The whole prompt at once, in uneven chunks and token by token; by the oracles and on the CPU. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "ga/llm.h"
+
+enum { TOKENS = 40, VOCAB = 96, WIDTH = 64 };
+
+typedef struct expected {
+  int32_t ids[TOKENS];
+  double row[TOKENS][VOCAB]; /* encoders: the first WIDTH of row 0 */
+} expected;
+
+static void read_expected(const char *folder, bool is_encoder, expected *e) {
+  char path[600], word[16];
+  (void)snprintf(path, sizeof path, "%s/expected.txt", folder);
+  FILE *f = fopen(path, "r");
+  assert_non_null(f);
+  while (getc(f) != '\n') {}
+  assert_int_equal(fscanf(f, "%15s %*d", word), 1);
+  assert_string_equal(word, "ids");
+  for (int i = 0; i < TOKENS; i++) assert_int_equal(fscanf(f, "%d", &e->ids[i]), 1);
+  for (int r = 0; r < (is_encoder ? 1 : TOKENS); r++) {
+    assert_int_equal(fscanf(f, "%15s", word), 1);
+    for (int c = 0; c < (is_encoder ? WIDTH : VOCAB); c++) assert_int_equal(fscanf(f, "%lf", &e->row[r][c]), 1);
+  }
+  (void)fclose(f);
+}
+
+/* Largest difference relative to the spread of the expected values. */
+static double error_of(const expected *e, const float *got, int rows, int width) {
+  double worst = 0, sum = 0;
+  for (int r = 0; r < rows; r++) {
+    for (int c = 0; c < width; c++) {
+      worst = fmax(worst, fabs((double)got[r * width + c] - e->row[r][c]));
+      sum += e->row[r][c] * e->row[r][c];
+    }
+  }
+  return worst / sqrt(sum / rows / width);
+}
+
+static double run_chunks(ga_model *model, const expected *e, int chunk) {
+  ga_session *session;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  so.kv_dtype = GA_F32;
+  static float logits[TOKENS * VOCAB];
+  assert_int_equal(ga_session_create(model, &so, &session), GA_OK);
+  for (int at = 0; at < TOKENS; at += chunk) {
+    int n = TOKENS - at < chunk ? TOKENS - at : chunk;
+    if (ga_session_eval(session, e->ids + at, n, logits + at * VOCAB, n, NULL, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  }
+  ga_session_free(session);
+  return error_of(e, logits, TOKENS, VOCAB);
+}
+
+static void check(const char *name, const char *device, double bound) {
+  char folder[512];
+  (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, name);
+  static expected e;
+  ga_ctx *ctx;
+  ga_model *model;
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx), GA_OK);
+  if (ga_model_load(ctx, folder, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
+  const bool is_encoder = ga_model_get_info(model)->is_encoder;
+  read_expected(folder, is_encoder, &e);
+  static const int chunks[] = {TOKENS, 7, 1};
+  for (int i = 0; i < (is_encoder ? 1 : 3); i++) {
+    double error;
+    if (is_encoder) {
+      float v[WIDTH];
+      if (ga_embed_ids(model, e.ids, TOKENS, v) != GA_OK) fail_msg("%s", ga_error_text());
+      error = error_of(&e, v, 1, WIDTH);
+    } else {
+      error = run_chunks(model, &e, chunks[i]);
+    }
+    if (!(error < bound)) fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, bound);
+  }
+  ga_model_free(model);
+  ga_ctx_destroy(ctx);
+}
+
+#define ARCHS(X) X(llama) X(llama3) X(qwen2) X(qwen2yarn) X(qwen3) X(gemma3) X(gpt2) X(bert)
+
+/* f32 activations between ops: 24 bits, some layers deep. */
+#define X(name)                                                                                                        \
+  static void test_##name(void **state) {                                                                              \
+    (void)state;                                                                                                       \
+    check(#name, "ref", 5e-5);                                                                                         \
+    check(#name, "cpu", 5e-5);                                                                                         \
+  }
+ARCHS(X)
+#undef X
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+#define X(name) cmocka_unit_test(test_##name),
+      ARCHS(X)
+#undef X
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

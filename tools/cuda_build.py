@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""The CUDA part of the build, one step a call; cmake/cuda.cmake runs them.
+
+  list  SRC CC             rows of src/cuda/kern: "id arch source parameters" a line
+  row   NVCC SRC OUT LINE  compiles one row to OUT; fails on spills, local memory, serialised wgmma
+  flat  SRC SOURCE OUT     a kernel source with its includes, for compiling at run time
+  table OUT ITEM...        assembler: the embedded tables. ITEM: image=ID=FILE or source=PATH=FILE
+"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+# sm80: code for the two generations that have their own, PTX for newer ones.
+ARCH = {
+    "sm80": ["-fatbin", *(f"-gencode=arch=compute_{a},code={c}" for a, c in
+                          [(80, "sm_80"), (90, "sm_90"), (80, "compute_80")])],
+    "sm90a": ["-cubin", "-arch=sm_90a"],
+}
+INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]')
+# NVRTC has no <stdint.h>.
+PRELUDE = "#ifdef __CUDACC_RTC__\n" + "".join(
+    f"typedef {'signed' if s else 'unsigned'} {c} {'int' if s else 'uint'}{n}_t;\n"
+    for n, c in [(8, "char"), (16, "short"), (32, "int"), (64, "long long")] for s in (True, False)) + \
+    "typedef unsigned long long uintptr_t;\n#else\n#include <stdint.h>\n#endif\n"
+
+
+def strings(text):
+    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', text))
+
+
+def list_rows(src, cc):
+    text = subprocess.run([cc, "-E", "-P", "-x", "c", "-I", src, f"{src}/cuda/cuda_list.h"], check=True, capture_output=True,
+                          text=True).stdout
+    for row in text.split("@ROW")[1:]:
+        name, arch, source, params = (f.strip() for f in row.split("@"))
+        print(strings(name), arch, strings(source), strings(params).replace(" ", ""))
+
+
+def complaints(log, allowed):
+    """What ptxas says that must not be: a row may allow it by a parameter allow_spills or allow_<warning> with its reason."""
+    for frame, stores, loads in re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log):
+        if any(map(int, (frame, stores, loads))) and "allow_spills" not in allowed:
+            yield f"{frame} bytes of stack, {stores} and {loads} bytes of spills"
+    for code in sorted(set(re.findall(r"\(C(75(?:0[7-9]|1\d|20))\)", log))):
+        if f"allow_c{code}" not in allowed:
+            yield f"ptxas warning C{code}"
+
+
+def compile_row(nvcc, src, out, line):
+    name, arch, source, *params = line.split()
+    pairs = [p.split("=", 1) for p in "".join(params).split(",") if p]
+    defines = [f"-DGA_P_{k}={v}" for k, v in pairs if not k[0].islower()]
+    command = [nvcc, *ARCH[arch], "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings", "-I", src,
+               f"-DGA_KERNEL_ID={name}", *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    log = done.stdout + done.stderr
+    bad = list(complaints(log, dict(pairs))) if done.returncode == 0 else [f"nvcc failed: {' '.join(command)}\n{log}"]
+    Path(f"{out}.log").write_text(log)
+    if bad:
+        Path(out).unlink(missing_ok=True)
+        print(f"{name}: " + "; ".join(bad))
+    return bool(bad)
+
+
+def flatten(src, path, seen):
+    for line in path.read_text().splitlines():
+        match = INCLUDE.match(line)
+        if not match:
+            if line.strip() != "#pragma once":
+                yield line
+            continue
+        if match[1] == "<" or "/emu/" in match[2]:  # the emulated body is for the host compiler
+            continue
+        target = path.parent / match[2] if match[2].startswith(".") else src / match[2]
+        target = target.resolve()
+        if target not in seen:
+            seen.add(target)
+            yield from flatten(src, target, seen)
+
+
+def write_flat(src, source, out):
+    src = Path(src).resolve()
+    text = PRELUDE + "\n".join(flatten(src, src.parent / source, set())) + "\n"
+    Path(out).write_bytes(text.encode() + b"\0")
+
+
+def symbol_table(symbol, items, extra):
+    """name, begin, end of each item, then zeros. Pointers, so it may be written while it is relocated."""
+    data = [f'\n.section .rodata.{symbol},"a"\n']
+    table = [f'\n.section .data.rel.ro.{symbol},"aw"\n.balign 8\n.globl {symbol}\n.hidden {symbol}\n{symbol}:\n']
+    for i, (name, file) in enumerate(items):
+        label = f".L{symbol}_{i}"
+        data.append(f'{label}_name: .string "{name}"\n.balign 64\n{label}: .incbin "{file}"\n{label}_end:\n')
+        table.append(f"  .quad {label}_name, {label}, {label}_end{extra}\n")
+    table.append("  .quad 0, 0, 0\n")
+    return "".join(data + table)
+
+
+def write_table(out, items):
+    kinds = {"image": [], "source": []}
+    for item in items:
+        kind, name, file = item.split("=", 2)
+        kinds[kind].append((name, file))
+    # The text of a source ends before its NUL.
+    text = "/* Made by tools/cuda_build.py. */\n" + symbol_table("ga_cuda_images", sorted(kinds["image"]), "") + \
+        symbol_table("ga_cuda_sources", sorted(kinds["source"]), " - 1") + '\n.section .note.GNU-stack,"",%progbits\n'
+    Path(out).write_text(text)
+
+
+def main():
+    step, *args = sys.argv[1:]
+    if step == "list":
+        return list_rows(*args)
+    if step == "row":
+        return compile_row(*args)
+    if step == "flat":
+        return write_flat(*args)
+    return write_table(args[0], args[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+#include <stdio.h>
+
+#include "tools/ga/bench/bench.h"
+
+/* Each activation as a gated unit: one token, a prompt. */
+static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
+  static const char *const acts[] = {"silu", "gelu_tanh", "gelu_erf"};
+  ga_act_desc *d = desc;
+  *d = (ga_act_desc)GA_ACT_DESC_INIT;
+  d->rows = i % 2 ? 512 : 1;
+  d->width = d->x_stride = d->g_stride = d->y_stride = 4096;
+  d->act = GA_ACT_SILU + i / 2;
+  d->dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
+  (void)snprintf(name, BENCH_NAME, "%s %lldx4096 %s", acts[i / 2], (long long)d->rows, ga_dtype_name((ga_dtype)d->dtype));
+  return true;
+}
+
+const bench_op bench_act = {.n_shapes = 6, .shape = shape};

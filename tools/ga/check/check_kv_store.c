@@ -1,0 +1,65 @@
+/* Cache rows: equal to the oracle's bit by bit, NaN apart; slots that no token names keep what they held. */
+#include <math.h>
+
+#include "tools/ga/check/check.h"
+
+#define BAD_SLOT (c->bits % 8 == 0)
+
+static void draw(check_case *c) {
+  static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_Q8_0, GA_Q4_0};
+  ga_kv_store_desc *d = c->desc;
+  *d = (ga_kv_store_desc)GA_KV_STORE_DESC_INIT;
+  d->x_dtype = check_dtype(c, 0);
+  d->kv_dtype = check_dtype_of(c, 1, caches, (int)GA_COUNT_OF(caches));
+  const int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
+  d->tokens = check_dim(c, 0, 40);
+  d->slots = d->tokens + check_pick(c, 30);
+  d->heads = 1 + check_pick(c, 5);
+  d->head_dim = (int32_t)check_dim_step(c, block, 160, block);
+  d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, block, 160, block);
+  d->k_stride = check_stride(c, (int64_t)d->heads * d->head_dim, 1);
+  d->v_stride = check_stride(c, (int64_t)d->heads * d->v_dim, 1);
+}
+
+static void args(const check_case *c, const void *desc, check_args *a) {
+  (void)c;
+  const ga_kv_store_desc *d = desc;
+  const int64_t k = (int64_t)d->heads * d->head_dim, v = (int64_t)d->heads * d->v_dim;
+  check_in(a, "k", offsetof(ga_kv_store_io, k), d->x_dtype, d->tokens, k, d->k_stride);
+  check_in(a, "v", offsetof(ga_kv_store_io, v), d->x_dtype, d->tokens, v, d->v_stride);
+  check_index(a, "slot", offsetof(ga_kv_store_io, slot), d->tokens, 0, d->slots)->fill = CHECK_FILL_OP;
+  check_inout(a, "k_cache", offsetof(ga_kv_store_io, k_cache), d->kv_dtype, d->slots, k, k);
+  check_inout(a, "v_cache", offsetof(ga_kv_store_io, v_cache), d->kv_dtype, d->slots, v, v);
+}
+
+/* Different slots in a random order, some tokens dropped; now and then one out of range, which must be refused. */
+static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  const int64_t slots = (int64_t)arg->hi;
+  int32_t order[80];
+  for (int32_t i = 0; i < slots; i++) order[i] = i;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t j = i + check_pick(c, (int32_t)(slots - i));
+    const int32_t slot = order[j];
+    order[j] = order[i];
+    values[i] = check_pick(c, 6) ? slot : -1;
+  }
+  if (n == 0 || !BAD_SLOT) return;
+  values[check_pick(c, (int32_t)n)] = check_pick(c, 2) ? arg->hi : -2;
+  c->expect = GA_ERR_ARG;
+}
+
+static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
+  (void)c, (void)arg;
+  for (int64_t i = 0; i < n; i++)
+    if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i]))) return "an element differs from the oracle's";
+  return NULL;
+}
+
+const check_op check_kv_store = {
+    .modes = CHECK_EXACT | CHECK_NORMAL | CHECK_HOSTILE,
+    .specials = CHECK_INF | CHECK_NAN | CHECK_HUGE | CHECK_TINY,
+    .draw = draw,
+    .args = args,
+    .fill = fill,
+    .judge = judge,
+};
