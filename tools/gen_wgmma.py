@@ -12,7 +12,7 @@ HEAD = """/* Written by tools/gen_wgmma.py: do not edit.
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 """
 
 

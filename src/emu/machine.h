@@ -213,6 +213,9 @@ emu_site emu_site_of(uint16_t id);
 void emu_release_to(emu_gather *g, emu_thread *t); /* adds all that t has done; t goes on to its next step */
 void emu_acquire(emu_thread *t, emu_clocks *released);
 
+/* --- memory.c --- */
+void emu_static_reset(void);
+
 /* --- barrier.c --- */
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks);

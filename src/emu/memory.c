@@ -176,6 +176,28 @@ int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) {
 
 void emu_fence_device(EMU_SITE) { emu_begin("fence.acq_rel.gpu", file, line)->fenced_gpu = true; }
 
+/* --- static shared memory: the section emu_shared of all kernels in the program; empty when none has any --- */
+
+extern char __start_emu_shared[] __attribute__((weak)), __stop_emu_shared[] __attribute__((weak));
+static emu_cell *static_cells;
+
+static size_t static_bytes(void) { return (size_t)(__stop_emu_shared - __start_emu_shared); }
+
+/* A new block finds anything there. */
+void emu_static_reset(void) {
+  size_t n = static_bytes();
+  if (!n) return;
+  if (!static_cells) static_cells = calloc(n / 16 + 2, sizeof *static_cells);
+  if (!static_cells) abort();
+  emu_cells_clear(static_cells, n / 16 + 2);
+  memset(__start_emu_shared, 0xff, n);
+}
+
+static void touch_static(const emu_actor *a, const char *p, size_t bytes, emu_access access) {
+  if (emu_now.n_blocks > 1) emu_report(EMU_RULE_LAUNCH, a->at, "static shared memory in a cluster is not modelled");
+  emu_cells_access(static_cells, (size_t)(p - __start_emu_shared), bytes, a, access, __start_emu_shared);
+}
+
 /* --- hooks: what the compiler's thread instrumentation reports of plain accesses in kernels --- */
 
 void emu_hook(void *p, size_t n, bool write, void *pc);
@@ -188,6 +210,9 @@ void emu_hook(void *p, size_t n, bool write, void *pc) {
   } else if (c >= arena.base && c < arena.base + ARENA) {
     emu_actor a = {.agent = t->agent, .clock = t->own, .seen = t->seen, .at = {NULL, (intptr_t)pc}};
     (void)emu_touch_global(&a, p, n, write ? EMU_WRITE : EMU_READ);
+  } else if (c >= __start_emu_shared && c < __stop_emu_shared) {
+    emu_actor a = {.agent = t->agent, .clock = t->own, .seen = t->seen, .at = {NULL, (intptr_t)pc}};
+    touch_static(&a, c, n, write ? EMU_WRITE : EMU_READ);
   }
 }
 

@@ -301,6 +301,7 @@ static void run_cluster(int first, int n) {
   emu_now.ready = zeroed((size_t)(n * threads), sizeof(emu_thread *));
   emu_now.blocks = zeroed((size_t)n, sizeof(emu_block));
   for (int i = 0; i < n; i++) build_block(&emu_now.blocks[i], first + i, i);
+  emu_static_reset();
   run_threads();
   if (!emu_now.abort)
     for (int i = 0; i < n; i++) {

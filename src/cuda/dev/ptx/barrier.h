@@ -3,7 +3,7 @@
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/barrier.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 
 /* ---- mbarrier: 8 bytes of shared memory; a phase ends when `count` arrivals and all expected bytes are in ---- */
 GA_DEV void mbar_init(uint32_t bar, uint32_t count)

@@ -11,6 +11,7 @@
 #define GA_GRID_CONST const __grid_constant__
 /* One kernel of a translation: t threads, b blocks per multiprocessor (a fixed register budget, which setmaxnreg needs). */
 #define GA_KERNEL(t, b) extern "C" __global__ void __launch_bounds__(t, b)
+#define GA_SHARED __shared__ /* a static variable of the block */
 #define GA_UNROLL _Pragma("unroll")
 #define GA_ROLL _Pragma("unroll 1")
 #define GA_CAT_(a, b) a##b

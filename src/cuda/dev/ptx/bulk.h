@@ -3,7 +3,7 @@
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/bulk.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 
 /* L2 policies, as createpolicy.fractional.L2::evict_first / evict_last return them for the whole line: constants save registers. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull

@@ -3,7 +3,7 @@
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/mem.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 
 typedef struct { int x, y, z, w; } ga_i4;
 

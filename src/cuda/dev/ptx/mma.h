@@ -4,7 +4,7 @@
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/mma.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 
 /* ---- warp level; every lane gives the shared address of one 16-byte row: matrix lane/8, row lane%8 ---- */
 GA_DEV void ldmatrix_x4(uint32_t *r, uint32_t a)

@@ -3,7 +3,7 @@
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/num.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 
 GA_DEV float ex2(float x) { float y; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }       /* 2^x, 2 ulp; ex2(-inf) = 0 */
 GA_DEV float lg2(float x) { float y; asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x)); return y; }       /* log2 x; lg2(0) = -inf */

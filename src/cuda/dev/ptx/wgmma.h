@@ -7,7 +7,7 @@
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/wgmma.h"
 #else
-#include "base.h"
+#include "cuda/dev/ptx/base.h"
 
 GA_DEV void wgmma_m64n64k16_bf16_rs(float *d, const uint32_t *a, uint64_t b, int acc)
 {

@@ -11,6 +11,8 @@
 #define EMU_SECOND(t, b, ...) b
 #define GA_KERNEL(...) \
     enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; extern "C" void
+/* One block is alive at a time where there is no cluster: a static object of a section that the emulator watches. */
+#define GA_SHARED static __attribute__((section("emu_shared")))
 #define GA_UNROLL
 #define GA_ROLL
 #define GA_CAT_(a, b) a##b
