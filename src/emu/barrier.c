@@ -33,8 +33,11 @@ emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at) {
   return &b->bars[i - 1];
 }
 
-/* Its initialisation must be ordered before any use. */
-static void check_init(const emu_mbar *bar, const emu_thread *t) {
+/* Its initialisation must be ordered before any use, and its block must not have ended. */
+void emu_mbar_check(const emu_mbar *bar, const emu_thread *t) {
+  const emu_block *b = &emu_now.blocks[bar->init_agent / t->block->n_threads];
+  if (b->n_done == b->n_threads)
+    emu_report(EMU_RULE_EXIT, t->at, "mbarrier %#x: block %d, whose shared memory holds it, has ended", bar->addr, b->index);
   if (bar->init_agent != t->agent && t->seen->at[bar->init_agent] < bar->init_clock)
     emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier at %#x: nothing orders its initialisation at %s before this use", bar->addr,
                emu_site_text(bar->init_at));
@@ -69,7 +72,7 @@ void emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
     emu_stop();
   }
   emu_mbar *bar = emu_mbar_of(rank < 0 ? t->block : &emu_now.blocks[rank], addr, t->at);
-  check_init(bar, t);
+  emu_mbar_check(bar, t);
   if (!bar->pending) {
     emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "mbarrier %#x: all %u arrivals of phase %u are in, %lld bytes are still to come", addr, bar->count,
                bar->phase, (long long)bar->tx);
@@ -94,7 +97,7 @@ static bool passed(const emu_mbar *bar, uint32_t parity) { return (bar->phase & 
 static emu_mbar *begin_wait(uint32_t addr, uint32_t parity, const char *what, const char *file, int line) {
   emu_thread *t = emu_begin(what, file, line);
   emu_mbar *bar = emu_mbar_of(t->block, addr, t->at);
-  check_init(bar, t);
+  emu_mbar_check(bar, t);
   if (parity > 1) emu_report(EMU_RULE_BARRIER_ARGS, t->at, "mbarrier %#x: parity %u; 0 or 1", addr, parity);
   t->bar = bar;
   t->parity = parity;

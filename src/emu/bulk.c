@@ -136,9 +136,17 @@ static void remove_copy(size_t i) {
   queue[i] = queue[--n_queue];
 }
 
+/* Shared memory is gone when its block ends. */
+static void check_alive(const copy *o) {
+  for (int r = 0; r < emu_now.n_blocks; r++)
+    if ((o->mask >> r & 1) && emu_now.blocks[r].n_done == emu_now.blocks[r].n_threads)
+      emu_report(EMU_RULE_EXIT, o->actor.at, "block %d has ended; this copy still writes its shared memory", emu_now.blocks[r].index);
+}
+
 static void step(size_t i) {
   copy *o = &queue[i];
   if (o->kind == LOAD) {
+    check_alive(o);
     for_chunks(o, load_chunk);
     for (int r = 0; r < emu_now.n_blocks; r++)
       if (o->mask >> r & 1) emu_mbar_complete(o->bars[r], o->bytes, o->clocks);
@@ -229,6 +237,7 @@ static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
       emu_stop();
     }
     o->bars[r] = emu_mbar_of(&emu_now.blocks[r], bar, t->at);
+    emu_mbar_check(o->bars[r], t);
     if (!o->bars[r]->init_fenced)
       emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier %#x: no fence.mbarrier_init after its initialisation: the copy engine need not see it", bar);
   }

@@ -218,6 +218,7 @@ void emu_static_reset(void);
 
 /* --- barrier.c --- */
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);
+void emu_mbar_check(const emu_mbar *bar, const emu_thread *t);
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks);
 void emu_named_check(void);
 void emu_named_drop(emu_named *b);
