@@ -8,7 +8,7 @@ QUESTION := What is the capital of France, and what is it famous for?
 all: build
 
 help:
-	@echo "make            build libga and ga into build/"
+	@echo "make            build libga and ga into build/ (ONLY='attn*,add*': these CUDA kernels alone)"
 	@echo "make demo       install what is missing, build, fetch the default model, answer a question"
 	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run every test that needs no GPU"
@@ -21,7 +21,7 @@ deps:
 	@tools/install_deps.sh
 
 build: deps
-	@cmake --preset release >/dev/null
+	@cmake --preset release -DGA_ONLY='$(ONLY)' >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
 demo: deps

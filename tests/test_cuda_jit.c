@@ -261,6 +261,26 @@ static void parameters_and_limits(void **state) {
   assert_string_equal(ga_error_text(), ADD ": too many parameters");
 }
 
+/* With the real compiler, where there is one: a row of each source. Needs no GPU. */
+static void every_source_compiles(void **state) {
+  (void)state;
+  const ga_nvrtc *nvrtc;
+  size_t n, bytes;
+  const char *last = "";
+  ga_nvrtc_replace(NULL);
+  cuda_replace_tables(NULL, NULL);
+  if (ga_nvrtc_load(&nvrtc) != GA_OK) skip();
+  const ga_kernel *rows = cuda_rows(&n);
+  for (size_t i = 0; i < n; i++) {
+    void *cubin;
+    if (!strcmp(last, rows[i].source)) continue;
+    last = rows[i].source;
+    if (cuda_jit(&rows[i], ((const cuda_variant *)rows[i].impl)->params, 90, &cubin, &bytes) != GA_OK) fail_msg("%s", ga_error_text());
+    assert_memory_equal(cubin, "\177ELF", 4);
+    ga_mem_free(cubin);
+  }
+}
+
 static void no_host_memory(void **state) {
   (void)state;
   ga_status status = GA_ERR_NOMEM;
@@ -279,7 +299,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       T(compiles_once_then_reads), T(images_come_first_unless_forced), T(off_means_no_row),
       T(damaged_files_are_made_anew), T(no_place_to_write), T(failing_compilation_says_why),
-      T(parameters_and_limits), T(no_host_memory),
+      T(parameters_and_limits), T(every_source_compiles), T(no_host_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,7 +49,7 @@ def complaints(log, allowed):
 
 def compile_row(nvcc, src, out, line):
     name, arch, source, *params = line.split()
-    pairs = [p.split("=", 1) for p in "".join(params).split(",") if p]
+    pairs = [(p + "=").split("=")[:2] for p in "".join(params).split(",") if p]
     defines = [f"-DGA_P_{k}={v}" for k, v in pairs if not k[0].islower()]
     command = [nvcc, *ARCH[arch], "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings", "-I", src,
                f"-DGA_KERNEL_ID={name}", *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]

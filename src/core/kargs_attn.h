@@ -15,7 +15,7 @@
 typedef struct { GA_KARGS_ALIGN uint64_t word[16]; } ga_tmap;
 
 /* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_FEATURES ignore them. */
-enum { GA_ATTN_SOFTCAP = 1, GA_ATTN_ALIBI = 2, GA_ATTN_SINK = 4, GA_ATTN_VARLEN = 8 };
+enum { GA_KATTN_SOFTCAP = 1, GA_KATTN_ALIBI = 2, GA_KATTN_SINK = 4, GA_KATTN_VARLEN = 8 };
 
 /* Tensors are 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides in elements.
  * Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN, o 16. */

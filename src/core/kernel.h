@@ -82,6 +82,7 @@ struct ga_kernel {
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
   int32_t score;              /* the legal row with the highest is chosen */
   uint32_t flags;             /* ga_kernel_flags */
+  int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
   ga_kernel_bytes workspace; /* NULL = 0 */

@@ -1,6 +1,14 @@
 /* For tools/cuda_build.py, never compiled: the preprocessor turns each row into
  *   @ROW "id" @ arch @ "source" @ "parameters"
  * where neighbouring strings are one. */
+#include "cuda/cuda_attn_rows.h"
+
+#define GA_KERNEL_ATTN(op, dt, shape, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, note, score) \
+  @ROW GA_ATTN_ID(op, dt, shape, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(op, arch)                       \
+  @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features, note)
+#include "cuda/kern/attn/attn.def"
+#undef GA_KERNEL_ATTN
+
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_, ...) \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/layer/layer.def"

@@ -34,8 +34,9 @@ static void draw(check_case *c) {
   d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
   d->kv_heads = 1 + check_pick(c, 3);
   d->q_heads = d->kv_heads * (check_pick(c, 20) ? 1 + check_pick(c, 5) : 17 + check_pick(c, 3));
-  d->head_dim = (int32_t)check_dim_step(c, block, large ? 64 : 160, block);
-  d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, block, large ? 64 : 160, block);
+  const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
+  d->head_dim = (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
+  d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   draw_masks(c, d);
 }
@@ -90,7 +91,8 @@ typedef struct layout {
 /* [batch, tokens, heads, width] with room between heads, tokens and batches when the draw wants it. */
 static check_arg *tensor(const check_case *c, check_args *a, const char *name, size_t io_at, check_role role, int32_t dtype,
                          layout l, int64_t heads, int64_t width, ga_attn_strides *stride) {
-  const int64_t block = ga_dtype_info((ga_dtype)dtype)->block_elems;
+  const ga_dtype_traits *t_info = ga_dtype_info((ga_dtype)dtype);
+  const int64_t block = ga_max_i64(t_info->block_elems, c->kernel->align / t_info->block_bytes);
   stride->head = width + (PAD_STRIDES ? block * (c->bits >> 4 & 3) : 0);
   stride->token = heads * stride->head + (PAD_STRIDES ? block * (c->bits >> 6 & 3) : 0);
   if (PAD_STRIDES && c->bits & 2) { /* heads outermost */
@@ -103,6 +105,7 @@ static check_arg *tensor(const check_case *c, check_args *a, const char *name, s
   check_arg *t = check_arg_add(a, name, io_at, role, dtype);
   const int64_t dim[4] = {l.n_batch, l.tokens, heads, width}, steps[4] = {stride->batch, stride->token, stride->head, 1};
   t->n_dims = 4;
+  t->align = (size_t)c->kernel->align;
   memcpy(t->dim, dim, sizeof dim);
   memcpy(t->stride, steps, sizeof steps);
   return t;

@@ -2,7 +2,7 @@
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
-#define GA_NEG_INFINITY (-__builtin_huge_valf())
+#define GA_NEG_INFINITY __uint_as_float(0xff800000u)
 
 /* One slot a warp, twice: a reduction may begin while slow warps still read the one before. */
 typedef struct {

@@ -31,6 +31,7 @@ GA_DEV uint32_t smem_base(void) { return emu_smem_base(); }
 /* ---- within a warp ---- */
 GA_DEV uint32_t emu_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 GA_DEV float emu_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+#define __uint_as_float(u) emu_float(u)
 GA_DEV int warp_uniform(int x, EMU_AT) { return (int)emu_shfl_idx((uint32_t)x, 0, file, line); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask, EMU_AT) { return emu_shfl_xor(x, mask, file, line); }
 GA_DEV float shfl_xor_f32(float x, int mask, EMU_AT) { return emu_float(emu_shfl_xor(emu_bits(x), mask, file, line)); }

@@ -1,0 +1,19 @@
+/* Launch side of the attention kernels (src/cuda/kern/attn). */
+#ifndef GA_CUDA_CUDA_ATTN_H
+#define GA_CUDA_CUDA_ATTN_H
+
+#include "cuda/cuda.h"
+
+typedef enum cuda_attn_mask { CUDA_ATTN_full, CUDA_ATTN_causal, CUDA_ATTN_window } cuda_attn_mask;
+
+/* A row's shape: see cuda_attn_rows.h. */
+typedef struct cuda_attn_variant {
+  cuda_variant base;
+  int32_t d, dv, bm, bn, stages, resident, blocks, features;
+  cuda_attn_mask mask;
+} cuda_attn_variant;
+
+const char *cuda_attn_fwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_fwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

@@ -1,0 +1,220 @@
+/* Launch side of the attention kernels over the mock driver: what a row refuses, what errors name, what a launch passes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ctx.h"
+#include "core/kargs_attn.h"
+#include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_rows.h"
+#include "tests/mockcu.h"
+
+#define ADD "add_f32_rows_sm80_256x4"
+#define ID "attn_fwd_bf16_d128_causal_sm90a_128x128x2_test"
+
+static const unsigned char image[] = "an image";
+static const cuda_image images[] = {{ADD, image, image + 8}, {ID, image, image + 8}, {0}};
+static const cuda_source no_sources[] = {{0}};
+
+static cuda_attn_variant variant;
+static ga_kernel row;
+static ga_ctx *ctx;
+static ga_attn_desc desc;
+static ga_attn_io io;
+static void *memory;
+
+#define ELEMS ((size_t)1 << 20)
+
+static int setup(void **state) {
+  (void)state;
+  mockcu_reset();
+  mockcu.args_bytes = sizeof(ga_kargs_attn_fwd);
+  ga_cu_replace(&mockcu_table);
+  cuda_replace_tables(images, no_sources);
+  variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(128),
+                                         .shared_bytes = GA_ATTN_SHARED(128, 128, 128, 128, 2, 0)},
+                                .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
+  row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
+                    .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cuda:0";
+  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK) return 1;
+  ((cuda_device *)ctx->device)->rows[0] = row; /* in place of add */
+  desc = (ga_attn_desc)GA_ATTN_DESC_INIT;
+  desc.batch = 2;
+  desc.max_q = 300;
+  desc.max_kv = 500;
+  desc.q_heads = 6;
+  desc.kv_heads = 3;
+  desc.head_dim = 96;
+  desc.v_dim = 64;
+  desc.q_dtype = desc.kv_dtype = desc.o_dtype = GA_BF16;
+  desc.flags = GA_ATTN_CAUSAL | GA_ATTN_LSE;
+  desc.scale = 0.125f;
+  char *at = memory;
+  io = (ga_attn_io){.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .lse = (float *)(void *)(at + 4 * ELEMS)};
+  io.q_stride = (ga_attn_strides){.batch = 300 * 576, .token = 576, .head = 96};
+  io.k_stride = (ga_attn_strides){.batch = 500 * 288, .token = 288, .head = 96};
+  io.v_stride = (ga_attn_strides){.batch = 500 * 192, .token = 192, .head = 64};
+  io.o_stride = (ga_attn_strides){.batch = 300 * 384, .token = 384, .head = 64};
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  ga_buffer_free(ctx, memory);
+  ga_ctx_destroy(ctx);
+  ga_cu_replace(NULL);
+  cuda_replace_tables(NULL, NULL);
+  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
+  return mockcu.live || mockcu.misuse[0];
+}
+
+static const char *why(void) {
+  return cuda_attn_fwd_ok(&row, &desc, &ctx->device->caps);
+}
+
+static void refuses(void **state) {
+  (void)state;
+  const ga_attn_desc good = desc;
+  assert_null(why());
+#define REFUSED(change, reason)          \
+  do {                                   \
+    change;                              \
+    assert_string_equal(why(), reason);  \
+    desc = good;                         \
+  } while (0)
+  REFUSED(desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
+  REFUSED(desc.head_dim = 136, "head_dim or v_dim is larger");
+  REFUSED(desc.v_dim = 60, "head_dim and v_dim must be multiples of 8");
+  REFUSED(desc.max_kv = 0, "max_kv is 0");
+  REFUSED(desc.scale = -1, "scale must be positive");
+  REFUSED(desc.max_q = (int64_t)1 << 40, "too many rows");
+  REFUSED(desc.batch = (int64_t)1 << 40, "too many rows");
+  REFUSED(desc.flags = 0, "compiled for another mask");
+  REFUSED(desc.window = 5, "compiled for another mask");
+  REFUSED(desc.flags |= GA_ATTN_PAGED, "pages are not supported");
+  REFUSED(desc.flags |= GA_ATTN_VARLEN, "packed sequences are not supported");
+  REFUSED(desc.flags |= GA_ATTN_SINKS, "compiled without sinks");
+  REFUSED(desc.flags |= GA_ATTN_ALIBI, "compiled without ALiBi");
+  REFUSED(desc.softcap = 30, "compiled without soft-cap");
+  variant.resident = 1;
+  assert_string_equal(why(), "max_kv is too long to stay in shared memory");
+}
+
+static void expect_error(const char *text) {
+  assert_int_equal(cuda_attn_fwd(&row, &desc, &io, NULL, ctx->stream), GA_ERR_ARG);
+  if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text);
+  assert_int_equal(mockcu.launches, 0);
+}
+
+static void errors_name_the_argument(void **state) {
+  (void)state;
+  const ga_attn_io good = io;
+  float host[4];
+  io.k = (const char *)io.k + 8;
+  expect_error(ID ": k is at ");
+  expect_error("must be a multiple of 16 bytes");
+  io = good;
+  io.o_stride.head = 65;
+  expect_error(ID ": o_stride.head is 65; must be a multiple of 8");
+  io = good;
+  io.v_stride.token = -192;
+  expect_error("v_stride.token is -192");
+  io = good;
+  io.lse = host;
+  expect_error("lse is at ");
+  expect_error("which is no memory of cuda:0");
+}
+
+static const ga_kargs_attn_fwd *launched(void) {
+  static ga_kargs_attn_fwd a;
+  if (cuda_attn_fwd(&row, &desc, &io, NULL, ctx->stream) != GA_OK) fail_msg("%s", ga_error_text());
+  memcpy(&a, mockcu.last.args, sizeof a);
+  return &a;
+}
+
+static void passes_what_the_kernel_needs(void **state) {
+  (void)state;
+  const ga_kargs_attn_fwd *a = launched();
+  const mock_launch *l = &mockcu.last;
+  assert_string_equal(l->id, ID);
+  assert_int_equal(l->block[0], 384);
+  assert_int_equal(l->shared_bytes, variant.base.shared_bytes);
+  assert_int_equal(l->grid[0], 4); /* persistent: one block a multiprocessor */
+  assert_int_equal(a->tiles_per_head, 3);
+  assert_int_equal(a->tiles, 3 * 12);
+  assert_int_equal(a->heads_total, 12);
+  assert_int_equal(a->group, 2);
+  assert_int_equal(a->heads_per_section, 12);
+  assert_int_equal(a->rows_q, 300);
+  assert_int_equal(a->rows_k, 500);
+  assert_ptr_equal(a->lse, io.lse);
+  assert_int_equal(a->lse_stride_batch, 6 * 300);
+  assert_int_equal(a->cols_v, 64);
+  assert_true(fabsf(a->scale_log2 - 0.125f * 1.4426950f) < 1e-6f);
+  assert_int_equal(mockcu_extent(a->counter) >= 8, 1);
+  assert_int_equal(a->counter[0] | a->counter[1], 0);
+  assert_int_equal(a->q.word[0], 0x7a7a7a7a7a7a7a7a); /* encoded */
+  desc.flags &= ~(uint32_t)GA_ATTN_LSE;
+  assert_null(launched()->lse);
+}
+
+static void one_element_dimensions_take_any_stride(void **state) {
+  (void)state;
+  desc.batch = 1;
+  desc.q_heads = desc.kv_heads = 1;
+  io.q_stride.batch = io.k_stride.head = 0;
+  (void)launched();
+  assert_int_equal(mockcu.misuse[0], 0);
+}
+
+static void windows_and_features(void **state) {
+  (void)state;
+  variant.mask = CUDA_ATTN_window;
+  variant.features = 1;
+  desc.window = 17;
+  desc.softcap = 30;
+  desc.flags |= GA_ATTN_ALIBI | GA_ATTN_SINKS;
+  io.alibi = io.sinks = io.lse;
+  assert_null(why());
+  const ga_kargs_attn_fwd *a = launched();
+  assert_int_equal(a->window_left, 16);
+  assert_int_equal(a->window_right, 0);
+  assert_int_equal(a->features, GA_KATTN_SOFTCAP | GA_KATTN_ALIBI | GA_KATTN_SINK);
+  desc.flags = 0;
+  assert_null(why());
+  assert_true(launched()->window_right >= 800);
+}
+
+/* A replay may run beside work of the stream it was recorded on. */
+static void graphs_have_their_own_counters(void **state) {
+  (void)state;
+  ga_graph *graph;
+  const int32_t *own = launched()->counter;
+  assert_int_equal(ga_graph_begin(ctx, NULL), GA_OK);
+  assert_ptr_not_equal(launched()->counter, own);
+  assert_int_equal(ga_graph_end(ctx, NULL, &graph), GA_OK);
+  assert_ptr_equal(launched()->counter, own);
+  ga_graph_destroy(graph);
+}
+
+static void nothing_to_do(void **state) {
+  (void)state;
+  desc.max_q = 0;
+  assert_int_equal(cuda_attn_fwd(&row, &desc, &io, NULL, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 0);
+}
+
+int main(void) {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      T(refuses), T(errors_name_the_argument), T(passes_what_the_kernel_needs), T(one_element_dimensions_take_any_stride),
+      T(windows_and_features), T(graphs_have_their_own_counters), T(nothing_to_do),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
