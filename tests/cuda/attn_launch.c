@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "../../src/core/kargs_attn.h"
+#include "core/kargs_attn.h"
 
-typedef struct { int f16, d, dv, mask, bm, bn, stages, store, resident, features; } config;       /* the row's GA_P_* */
+typedef struct { int f16, d, dv, mask, bm, bn, stages, store, resident, blocks, features; } config;       /* the row's GA_P_* */
 typedef struct { int64_t batch, row, head; } strides;
 typedef struct {
     void *q, *k, *v, *o;
@@ -54,7 +54,7 @@ kernel *attn_open(const char *path, const char *symbol, const config *c)
     if (!k || p_cuModuleLoad(&m, path) || p_cuModuleGetFunction(&k->f, m, symbol)) return free(k), NULL;
     k->c = *c;
     k->smem = smem_bytes(c);
-    k->threads = 128 + 2 * c->bm;
+    k->threads = c->bm == 64 ? 160 : 128 + 2 * c->bm;
     if (p_cuFuncSetAttribute(k->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, k->smem)) return free(k), NULL;
     return k;
 }
@@ -125,7 +125,7 @@ plan *attn_plan(const kernel *k, const problem *p)
         a->softcap_out = p->softcap * 1.44269504f;
     }
     r->f = k->f;
-    r->grid = min_int(a->tiles, sms);
+    r->grid = min_int(a->tiles, sms * c->blocks);
     r->threads = k->threads;
     r->smem = k->smem;
     r->dependent = p->dependent;

@@ -8,11 +8,11 @@ import torch
 DTYPES = {"bf16": torch.bfloat16, "f16": torch.float16}
 MASKS = {"full": 0, "causal": 1, "window": 2}
 SOFTCAP, ALIBI, SINK, VARLEN = 1, 2, 4, 8
-FIELDS = ["dtype", "D", "DV", "MASK", "BM", "BN", "STAGES", "TURN", "QREG", "STORE", "RESIDENT", "FEATURES"]
+FIELDS = ["dtype", "D", "DV", "MASK", "BM", "BN", "STAGES", "TURN", "QREG", "STORE", "RESIDENT", "BLOCKS", "FEATURES"]
 
 
 class Config(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_int) for n in ("f16", "d", "dv", "mask", "bm", "bn", "stages", "store", "resident", "features")]
+    _fields_ = [(n, ctypes.c_int) for n in ("f16", "d", "dv", "mask", "bm", "bn", "stages", "store", "resident", "blocks", "features")]
 
 
 class Strides(ctypes.Structure):
@@ -28,7 +28,7 @@ class Problem(ctypes.Structure):
 
 
 def variants(path):
-    """One kernel per line (id@MB: the same kernel, causal sections of MB megabytes): id dtype D DV mask BM BN STAGES TURN QREG STORE RESIDENT FEATURES."""
+    """One kernel per line (id@MB: the same kernel, causal sections of MB megabytes): id dtype D DV mask BM BN STAGES TURN QREG STORE RESIDENT BLOCKS FEATURES."""
     out = []
     for line in open(path):
         w = line.split("#")[0].split()
@@ -51,7 +51,7 @@ class Kernels:
 
     def open(self, v):
         if v["id"] not in self.open_:
-            c = Config(v["dtype"] == "f16", v["D"], v["DV"], MASKS[v["MASK"]], v["BM"], v["BN"], v["STAGES"], v["STORE"], v["RESIDENT"], v["FEATURES"])
+            c = Config(v["dtype"] == "f16", v["D"], v["DV"], MASKS[v["MASK"]], v["BM"], v["BN"], v["STAGES"], v["STORE"], v["RESIDENT"], v["BLOCKS"], v["FEATURES"])
             h = self.lib.attn_open(f"{self.folder}/{v['symbol']}.cubin".encode(), v["symbol"].encode(), ctypes.byref(c))
             if not h:
                 raise RuntimeError(f"cannot open {v['id']}")

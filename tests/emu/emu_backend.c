@@ -11,12 +11,12 @@
 
 /* Written by the build: EMU_ROW(id) for each compiled row. */
 #define EMU_ROW(id) extern const emu_kernel emu_kernel_##id;
-#include "emu_rows.def"
+#include "emu/emu_rows.def"
 #undef EMU_ROW
 
 #define EMU_ROW(id_) {#id_, (const unsigned char *)&emu_kernel_##id_, (const unsigned char *)(&emu_kernel_##id_ + 1)},
 static const cuda_image images[] = {
-#include "emu_rows.def"
+#include "emu/emu_rows.def"
     {0}};
 #undef EMU_ROW
 

@@ -1,7 +1,7 @@
 /* Register tiles in the accumulator layout of wgmma: a lane holds rows g and g+8 of its warp's 16; x[4j], x[4j+1]: row g, columns 8j+2q, +1;
  * x[4j+2], x[4j+3]: row g+8. `n` = columns of the tile, a compile-time constant after inlining. Row pairs: v[0] for g, v[1] for g+8. */
 #pragma once
-#include "../ptx/num.h"
+#include "cuda/dev/ptx/num.h"
 
 #define GA_NEG_INF (-__builtin_huge_valf())
 

@@ -1,7 +1,7 @@
 /* Shared-memory tiles of 16-bit elements: panels of 64 columns, rows of 128 bytes, 16-byte chunk c of row r stored at chunk c ^ (r % 8)
  * (the 128-byte swizzle, the same for bulk copies, wgmma and ldmatrix). A panel starts at a multiple of 1024 bytes. */
 #pragma once
-#include "../ptx/mma.h"
+#include "cuda/dev/ptx/mma.h"
 
 enum { PANEL_COLS = 64, PANEL_ROW_BYTES = 128 };
 

@@ -16,17 +16,17 @@
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2, 3)
- * BUDGET    threads 128 + 2 BM; registers 24 + 240 (2 warpgroups), 32 + 160 (3); smem: see OFF_* below; 1 block per SM
+ * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160 threads, BLOCKS per SM; smem: OFF_*
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
-#include "../../dev/pipe/ring.h"
-#include "../../dev/ptx/bulk.h"
-#include "../../dev/ptx/mem.h"
-#include "../../dev/ptx/wgmma.h"
-#include "../../dev/tile/reg.h"
-#include "../../dev/tile/smem.h"
-#include "../../../core/kargs_attn.h"
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/dev/tile/smem.h"
+#include "core/kargs_attn.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -64,6 +64,9 @@
 #ifndef GA_P_RESIDENT
 #error "GA_P_RESIDENT: K and V of a whole head stay in shared memory (1); needs ceil(rows_k / BN) <= STAGES"
 #endif
+#ifndef GA_P_BLOCKS
+#error "GA_P_BLOCKS: blocks per multiprocessor; more than one only with one consumer warpgroup"
+#endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: soft-cap, alibi, sink and varlen are compiled in (chosen by kargs.features)"
 #endif
@@ -79,7 +82,8 @@ enum {
     CAUSAL = MASK == GA_MASK_causal, WINDOW = MASK == GA_MASK_window, MASKED = CAUSAL || WINDOW,
     D = GA_P_D, DV = GA_P_DV, BM = GA_P_BM, BN = GA_P_BN, ST = GA_P_STAGES,
     TURN = GA_P_TURN, QREG = GA_P_QREG, QSMEM = QREG * 16 < D, STORE_REG = GA_P_STORE, RESIDENT = GA_P_RESIDENT, FEATURES = GA_P_FEATURES,
-    WGS = BM / 64, THREADS = 128 * (WGS + 1),
+    WGS = BM / 64, BLOCKS = GA_P_BLOCKS,
+    THREADS = WGS == 1 ? 160 : 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one; a lone consumer has no need of it */
     PANELS_K = (D + 63) / 64, PANELS_V = (DV + 63) / 64,
     BLOCK_PANEL = BN * PANEL_ROW_BYTES, Q_PANEL = 64 * PANEL_ROW_BYTES, O_PANEL = 16 * PANEL_ROW_BYTES,
     NS = BN / 2, NO = DV / 2, NP = BN / 4, NQ = QREG ? 4 * QREG : 4                    /* registers of S, O, P, Q per lane */
@@ -94,12 +98,16 @@ enum { /* shared memory, bytes */
 static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
-static_assert(SMEM_BYTES <= 232448, "shared memory of one sm_90 block");
+static_assert(SMEM_BYTES <= 232448 && BLOCKS * (SMEM_BYTES + 1024) <= 233472, "shared memory of an sm_90 block, multiprocessor");
+static_assert(BLOCKS == 1 || WGS == 1, "several blocks per multiprocessor leave too few registers for two warpgroups");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
-#if GA_P_BM == 192
+#if GA_P_FEATURES
+#define REGS_PRODUCER 56
+#define REGS_CONSUMER 224
+#elif GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
 #else
@@ -387,24 +395,24 @@ GA_DEV void wait_v(warpgroup *c)
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q)
 {
-    const uint32_t dk = c->desc_k + c->stage_k * (K_BYTES >> 4);
+    const uint64_t dk = desc(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc(c->desc_q);
     pin_f32(s, NS);
     wgmma_fence();
     GA_UNROLL for (int k = 0; k < D / 16; k++) {
-        const uint64_t b = desc(dk + (uint32_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4)));
+        const uint64_t b = dk + (uint64_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4));
         if (k < QREG) QK_RS(s, q + 4 * (k < QREG ? k : 0), b, k != 0);
-        else QK_SS(s, desc(c->desc_q + (uint32_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4))), b, k != 0);
+        else QK_SS(s, dq + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), b, k != 0);
     }
     wgmma_commit();
 }
 /* O (+)= P V of the current V stage. */
 GA_DEV void issue_pv(warpgroup *c, float *o, uint32_t *p, int accumulate)
 {
-    const uint32_t dv = c->desc_v + stage_v(c) * (V_BYTES >> 4);
+    const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_BYTES >> 4));
     pin_u32(p, NP);
     pin_f32(o, NO);
     wgmma_fence();
-    GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, desc(dv + (uint32_t)(k * 128)), k ? 1 : accumulate);
+    GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, dv + (uint64_t)(k * 128), k ? 1 : accumulate);
     wgmma_commit();
 }
 /* Everything issued is complete: O may be touched, P overwritten, V reused. */
@@ -763,17 +771,17 @@ GA_DEV void consume_qsmem(warpgroup *c)
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane)
 {
-    warpgroup c = { a, sb, wg - 1, warp & 3, lane, lane >> 2, (lane & 3) * 2,
-                     desc_k_major(sb + OFF_Q + (wg - 1) * Q_BYTES), desc_k_major(sb + OFF_K), desc_n_major(sb + OFF_V, BLOCK_PANEL),
+    warpgroup c = { a, sb, wg, warp & 3, lane, lane >> 2, (lane & 3) * 2,
+                     desc_k_major(sb + OFF_Q + wg * Q_BYTES), desc_k_major(sb + OFF_K), desc_n_major(sb + OFF_V, BLOCK_PANEL),
                      0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0 };
     if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
     if (QSMEM) consume_qsmem(&c);
     else consume_flat(&c);
-    if (!STORE_REG && lane == 0) bulk_wait();
+    if (!STORE_REG && lane == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
 }
 
 /* ------------------------------------------------------------------ the kernel */
-GA_KERNEL(THREADS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a)
+GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a)
 {
     const uint32_t sb = smem_base();
     const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
@@ -796,11 +804,15 @@ GA_KERNEL(THREADS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a)
     }
     block_sync();
     grid_launch_dependents();
-    if (wg == 0) {
-        setmaxnreg_dec(REGS_PRODUCER);
-        if (warp == 0 && lane == 0) producer(&a, sb);
-    } else {
+    if (wg < WGS) {
+#if GA_P_BM > 64
         setmaxnreg_inc(REGS_CONSUMER);
+#endif
         consumer(&a, sb, wg, warp, lane);
+    } else {
+#if GA_P_BM > 64
+        setmaxnreg_dec(REGS_PRODUCER);
+#endif
+        if (warp == 4 * WGS && lane == 0) producer(&a, sb);
     }
 }
