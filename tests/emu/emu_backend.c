@@ -1,5 +1,7 @@
 /* Backend "emu" = the CUDA backend over the emulated driver. Its images are the rows compiled for the host (src/emu/row.cpp). */
+#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "base/compiler.h"
 #include "base/status.h"
@@ -15,14 +17,31 @@
 #undef EMU_ROW
 
 #define EMU_ROW(id_) {#id_, (const unsigned char *)&emu_kernel_##id_, (const unsigned char *)(&emu_kernel_##id_ + 1)},
-static const cuda_image images[] = {
+static cuda_image images[] = {
 #include "emu/emu_rows.def"
     {0}};
 #undef EMU_ROW
 
 static const cuda_source no_sources[] = {{0}};
 
+/* GA_EMU_PLUGIN=file.so: its kernels take the place of those of the same id. tests/emu/mutate.py uses it. */
+static ga_status take_plugin(void) {
+  const char *path = getenv("GA_EMU_PLUGIN");
+  if (!path) return GA_OK;
+  void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  GA_REQUIRE(library, GA_ERR_IO, "GA_EMU_PLUGIN: %s", dlerror());
+  for (cuda_image *i = images; i->id; i++) {
+    char symbol[200];
+    (void)snprintf(symbol, sizeof symbol, "emu_kernel_%s", i->id);
+    const void *kernel = dlsym(library, symbol);
+    if (kernel) i->data = kernel;
+  }
+  return GA_OK;
+}
+
 static ga_status emu_open(const char *spec, int threads, ga_device **out) {
+  *out = NULL;
+  GA_TRY(take_plugin());
   ga_cu_replace(&emu_driver);
   cuda_replace_tables(images, no_sources);
   ga_status status = ga_cuda_backend.open(spec, threads, out);
