@@ -38,7 +38,7 @@ void emu_mbar_check(const emu_mbar *bar, const emu_thread *t) {
   const emu_block *b = &emu_now.blocks[bar->init_agent / t->block->n_threads];
   if (b->n_done == b->n_threads)
     emu_report(EMU_RULE_EXIT, t->at, "mbarrier %#x: block %d, whose shared memory holds it, has ended", bar->addr, b->index);
-  if (bar->init_agent != t->agent && t->seen->at[bar->init_agent] < bar->init_clock)
+  if (emu_opt.checks && bar->init_agent != t->agent && t->seen->at[bar->init_agent] < bar->init_clock)
     emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier at %#x: nothing orders its initialisation at %s before this use", bar->addr,
                emu_site_text(bar->init_at));
 }
@@ -157,8 +157,12 @@ static void arrive_named(emu_named *b, emu_thread *t, int n) {
     emu_report(EMU_RULE_BARRIER_ARGS, t->at, "%d threads here, %d at %s", n, b->n, emu_site_text(b->at));
     emu_stop();
   }
+  uint32_t *lanes = &b->lanes[t->tid / EMU_LANES];
+  if (*lanes >> t->lane & 1) /* the arrivals of one round stand in for those that never came */
+    emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "thread %d arrives twice in one round of barrier %d; %d of %d threads are in", t->tid, t->named,
+               b->count, n);
   b->count++;
-  b->lanes[t->tid / EMU_LANES] ^= 1u << t->lane;
+  *lanes |= 1u << t->lane;
   emu_release_to(&b->gather, t);
 }
 

@@ -6,6 +6,8 @@
 #define MEMO 256
 
 static struct {
+  bool on;
+  emu_clocks *none; /* all zero */
   uint32_t entries;
   uint64_t serial;
   emu_clocks *unused; /* linked through serial */
@@ -27,8 +29,11 @@ static void forget_memo(void) {
   }
 }
 
-void emu_clocks_size(uint32_t entries) {
+void emu_clocks_size(uint32_t entries, bool on) {
   forget_memo();
+  emu_clocks_drop(all.none);
+  all.none = NULL;
+  all.on = on;
   if (entries == all.entries) return;
   while (all.unused) {
     emu_clocks *next;
@@ -48,10 +53,15 @@ static emu_clocks *fresh(void) {
   return c;
 }
 
-emu_clocks *emu_clocks_zero(void) {
+static emu_clocks *fresh_zero(void) {
   emu_clocks *c = fresh();
   memset(c->at, 0, all.entries * sizeof c->at[0]);
   return c;
+}
+
+emu_clocks *emu_clocks_zero(void) {
+  if (!all.none) all.none = fresh_zero();
+  return emu_clocks_hold(all.none);
 }
 
 emu_clocks *emu_clocks_hold(emu_clocks *c) {
@@ -95,14 +105,14 @@ static emu_clocks *join(emu_clocks *a, emu_clocks *b) {
 }
 
 void emu_clocks_join(emu_clocks **c, emu_clocks *with) {
-  if (!with || *c == with) return;
+  if (!all.on || !with || *c == with) return;
   emu_clocks *old = *c;
   *c = join(old, with);
   emu_clocks_drop(old);
 }
 
 void emu_gather_add(emu_gather *g, const emu_clocks *seen) {
-  if (g->sum && g->last == seen->serial) return;
+  if (!all.on || (g->sum && g->last == seen->serial)) return;
   if (!g->sum) {
     g->sum = fresh();
     memcpy(g->sum->at, seen->at, all.entries * sizeof seen->at[0]);
@@ -113,7 +123,8 @@ void emu_gather_add(emu_gather *g, const emu_clocks *seen) {
 }
 
 void emu_gather_step(emu_gather *g, uint32_t agent, uint32_t clock) {
-  if (!g->sum) g->sum = emu_clocks_zero();
+  if (!all.on) return;
+  if (!g->sum) g->sum = fresh_zero();
   if (g->sum->at[agent] < clock) g->sum->at[agent] = clock;
 }
 

@@ -4,6 +4,7 @@
 #ifndef GA_EMU_CLOCK_H
 #define GA_EMU_CLOCK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 typedef struct emu_clocks {
@@ -12,8 +13,9 @@ typedef struct emu_clocks {
   uint32_t at[];
 } emu_clocks;
 
-/* Entries of every set from now on; drops all memory of older sets. Call with no set alive. */
-void emu_clocks_size(uint32_t entries);
+/* Entries of every set from now on; drops all memory of older sets. Call with no set alive. on false: nothing is kept, all sets are
+ * zero. */
+void emu_clocks_size(uint32_t entries, bool on);
 emu_clocks *emu_clocks_zero(void);
 emu_clocks *emu_clocks_hold(emu_clocks *c);
 void emu_clocks_drop(emu_clocks *c);

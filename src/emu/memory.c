@@ -132,7 +132,8 @@ bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t 
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access) {
   if (!emu_is_device(p, bytes)) {
     const range *r = range_of(p);
-    emu_report(EMU_RULE_BOUNDS, a->at, "%zu bytes at global %p: %s", bytes, p, !r ? "no allocation there" : !r->live ? "freed" : "past the end of the allocation");
+    const char *why = !r ? "no allocation there" : !r->live ? "freed" : "past the end of the allocation";
+    emu_report(EMU_RULE_BOUNDS, a->at, "%zu bytes at global %p: %s", bytes, p, why);
     return false;
   }
   if (!power_of_two_aligned((uintptr_t)p, bytes)) emu_report(EMU_RULE_MISALIGNED, a->at, "%zu bytes at global %p", bytes, p);

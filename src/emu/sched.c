@@ -97,8 +97,11 @@ void emu_acquire(emu_thread *t, emu_clocks *released) { emu_clocks_join(&t->seen
 /* --- deadlock --- */
 
 static const char *state_name(emu_state s) {
-  static const char *const names[] = {"ready",  "waiting for its warp", "waiting", "waiting", "waiting", "waiting", "waiting", "waiting for registers", "done"};
-  return names[s];
+  return s == EMU_READY          ? "ready"
+         : s == EMU_AT_WARP      ? "waiting for its warp"
+         : s == EMU_AT_REGISTERS ? "waiting for registers"
+         : s == EMU_DONE         ? "done"
+                                 : "waiting";
 }
 
 /* "0-31 64" */
@@ -294,7 +297,7 @@ static void run_cluster(int first, int n) {
   emu_now.prior = (uint16_t)(emu_now.copy0 + EMU_COPIES);
   emu_now.fence0 = emu_now.prior + 1u;
   emu_now.n_agents = emu_now.fence0 + (uint32_t)(n * threads);
-  emu_clocks_size(emu_now.n_agents);
+  emu_clocks_size(emu_now.n_agents, emu_opt.checks);
   emu_now.era = ++eras;
   emu_now.n_ready = 0;
   emu_now.n_live = n * threads;

@@ -46,7 +46,12 @@ int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64
   if (inner % 16) return refuse("bytes of the box's first dimension", inner, "a multiple of 16");
   if (spans[swizzle] && inner > spans[swizzle]) return refuse("bytes of the box's first dimension", inner, "at most the swizzle's span");
   if (!emu_is_device(base, 1)) return refuse("global address", (uintptr_t)base, "device memory");
-  emu_tmap m = {.magic = EMU_TMAP_MAGIC, .rank = (uint8_t)rank, .element = (uint8_t)element, .swizzle = spans[swizzle], .nan_fill = (uint8_t)oob, .base = base};
+  emu_tmap m = {.magic = EMU_TMAP_MAGIC,
+                .rank = (uint8_t)rank,
+                .element = (uint8_t)element,
+                .swizzle = spans[swizzle],
+                .nan_fill = (uint8_t)oob,
+                .base = base};
   for (unsigned i = 0; i < 5; i++) {
     m.last[i] = i < rank ? (uint32_t)(dims[i] - 1) : 0;
     m.box[i] = i < rank ? (uint16_t)box[i] : 1;

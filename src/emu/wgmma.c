@@ -57,7 +57,7 @@ static bool written_since_fence(const emu_thread *t, const void *p, size_t bytes
 
 void emu_wgmma_fence(EMU_SITE) {
   emu_thread *t = emu_begin("wgmma.fence", file, line);
-  memset(t->dirty, 0, sizeof t->dirty);
+  if (emu_opt.checks) memset(t->dirty, 0, sizeof t->dirty);
   t->ever_fenced = true;
 }
 
@@ -114,7 +114,9 @@ static tile_reader reader_of(emu_block *b, uint64_t desc, const emu_actor *actor
   r.stride = (uint32_t)(desc >> 32 & 0x3fff) << 4;
   r.span = spans[desc >> 62];
   r.mask = (uint32_t)r.span / 16 - 1;
-  if (desc >> 49 & 7) emu_report(EMU_RULE_WGMMA_ARGS, actor->at, "descriptor %#llx: base offset %u; tiles start on a swizzle period here", (unsigned long long)desc, (unsigned)(desc >> 49 & 7));
+  if (desc >> 49 & 7)
+    emu_report(EMU_RULE_WGMMA_ARGS, actor->at, "descriptor %#llx: base offset %u; tiles start on a swizzle period here",
+               (unsigned long long)desc, (unsigned)(desc >> 49 & 7));
   return r;
 }
 
@@ -178,7 +180,8 @@ static void check_same(const emu_op *o, const emu_thread *t, int type, int n, bo
   if (o->type == type && o->n == n && o->a_regs == regs && o->a == a && o->b == b && o->accumulate == (acc != 0) && o->at.line == t->at.line &&
       o->at.file == t->at.file)
     return;
-  emu_report(EMU_RULE_DIVERGENT, t->at, "the product differs within the warpgroup: n %d, a %#llx, b %#llx, accumulate %d here; n %d, a %#llx, b %#llx, %d at %s", n,
+  emu_report(EMU_RULE_DIVERGENT, t->at,
+             "the product differs within the warpgroup: n %d, a %#llx, b %#llx, accumulate %d here; n %d, a %#llx, b %#llx, %d at %s", n,
              (unsigned long long)a, (unsigned long long)b, acc != 0, o->n, (unsigned long long)o->a, (unsigned long long)o->b, o->accumulate,
              emu_site_text(o->at));
   emu_stop();
@@ -307,7 +310,9 @@ static void close_until(emu_thread *t, uint32_t end) {
   bound_live(t);
 }
 
-static bool all_issued(const emu_group *g, uint32_t end) { return g->n_ops >= end && (end == 0 || g->ops[(end - 1) % OPS].seen == 128 || g->n_done >= end); }
+static bool all_issued(const emu_group *g, uint32_t end) {
+  return g->n_ops >= end && (g->n_done >= end || g->ops[(end - 1) % OPS].seen == 128);
+}
 
 void emu_wgmma_wait(int n, EMU_SITE) {
   emu_thread *t = emu_begin("wgmma.wait_group", file, line);
@@ -330,8 +335,8 @@ void emu_wgmma_exit(emu_block *b) {
     const emu_group *g = &b->groups[i];
     for (int t = 0; t < 128; t++)
       if (g->first[t].n_live) {
-        emu_report(EMU_RULE_EXIT, op_of(&b->groups[i], g->first[t].live[0].last_op)->at, "block %d has ended; thread %d never waited for this product",
-                   b->index, g->first[t].tid);
+        emu_report(EMU_RULE_EXIT, op_of(&b->groups[i], g->first[t].live[0].last_op)->at,
+                   "block %d has ended; thread %d never waited for this product", b->index, g->first[t].tid);
         break;
       }
   }

@@ -2,8 +2,7 @@
 """Takes each fence, wait, arrive and expect_tx out of a kernel in turn and says what share `ga_emu check` catches.
 
 Usage: mutate.py BUILD SOURCE ROW[,ROW...] [--draws N]
-BUILD: a build folder with tests/emu/ga_emu. SOURCE: src/cuda/kern/attn/attn_fwd_sm90a.cu. A mutant survives when every row passes.
-An exception or a waiver is written behind the line in the source itself, never here."""
+BUILD: a build folder with tests/emu/ga_emu. SOURCE: src/cuda/kern/attn/attn_fwd_sm90a.cu. A mutant survives when every row passes."""
 import argparse
 import re
 import subprocess
@@ -50,11 +49,14 @@ class Bench:
         mutant, out = self.folder / "mutant.cu", self.folder / "mutant.so"
         mutant.write_text(text)
         defs = [f"-DGA_P_{p}" for p in self.params[row].split(",") if re.match(r"[A-Z0-9_]+=", p)]
-        command = [a for a in self.compile if a and not a.startswith("-W")] + defs + [f"-DGA_KERNEL_ID={row}", f'-DGA_EMU_SOURCE="{mutant}"', "-shared", "-o", str(out),
-                                                           str(ROOT / "src/emu/row.cpp")]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
-            sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        compile_ = [a for a in self.compile if a and not a.startswith("-W")] + defs
+        compile_ += [f"-DGA_KERNEL_ID={row}", f'-DGA_EMU_SOURCE="{mutant}"', "-c", str(ROOT / "src/emu/row.cpp"), "-o", f"{out}.o"]
+        # The instrumentation's own library stays out; the kernel's symbols bind to the plugin, not to the program's row of that name.
+        link = [self.compile[0], "-shared", "-Wl,-Bsymbolic", f"{out}.o", "-o", str(out)]
+        for command in (compile_, link):
+            done = subprocess.run(command, capture_output=True, text=True)
+            if done.returncode:
+                sys.exit(f"{' '.join(command)}\n{done.stderr}")
         return out
 
     def run(self, row, draw, plugin):
@@ -65,6 +67,8 @@ class Bench:
         if done.returncode == 0:
             return None
         rules = re.findall(rf"{row}: ([\w-]+) at", done.stderr)
+        if not rules and not done.stdout.startswith("FAIL"):
+            sys.exit(f"{row}: {done.stdout}{done.stderr}")
         return ", ".join(dict.fromkeys(rules)) or done.stdout.split("\n")[0][-60:]
 
 

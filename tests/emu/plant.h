@@ -51,6 +51,7 @@
   X(LANE_0_AT_BARRIER, DIVERGENT)                                                                                      \
   X(TWO_LDMATRIX, DIVERGENT)          /* an aligned instruction at two places */                                       \
   X(BARRIER_COUNTS, BARRIER_ARGS)     /* 64 threads here, 96 there */                                                  \
+  X(BARRIER_TWICE, OVER_ARRIVAL)      /* a warp arrives again before the others came */                                \
   X(BARRIER_SHORT, DEADLOCK)          /* a warp never comes */                                                         \
   X(NO_GRID_WAIT, RACE_GLOBAL)        /* reads what the grid before wrote */                                           \
   X(BARRIER_UNSET, BARRIER_INIT)

@@ -37,6 +37,9 @@ GA_DEV void barriers(const plant_args *a, uint32_t sb, int t)
         if (t % 32 == 0) bar_sync(2, 128);
     } else if (IS(BARRIER_COUNTS)) {
         if (t < 64) bar_sync(2, t < 32 ? 64 : 96);
+    } else if (IS(BARRIER_TWICE)) {
+        if (t < 32) bar_arrive(2, 64);
+        if (t < 32) bar_arrive(2, 64);
     } else if (IS(BARRIER_SHORT)) {
         if (t < 96) bar_sync(2, 128);
     } else if (t < 64) {

@@ -1,7 +1,9 @@
-/* Every planted defect must be caught by its rule in each of 20 seeds, and clean kernels must be silent in 100: plant_test [SEEDS]. */
+/* Every planted defect must be caught by its rule in each of 20 seeds, and clean kernels must be silent in 100.
+ * emu_plants [SEEDS [NAME]]; emu_plants speed: how fast products are. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "emu/emu.h"
 #include "emu/tensor_map.h"
@@ -28,7 +30,10 @@ static const plant plants[] = {
 #undef X
 };
 
-enum { STEPS = 6, K = STEPS * 64, ROWS = 256, OUT = 2048, WORDS = 256 };
+enum { ROWS = 256, OUT = 2048, WORDS = 256 };
+
+static int steps = 6; /* blocks of 64 along k */
+#define K (64 * (size_t)steps)
 
 typedef struct world {
   uint16_t *a, *b;
@@ -60,15 +65,15 @@ static uint16_t bf16_of(int i) {
 static world build(plant_args *args) {
   world w = {device(ROWS * K * 2, true), device(64 * K * 2, true), device(ROWS * 64 * 4, false), device(OUT * 4, true), device(WORDS * 4, false)};
   emu_mark_written(w.words, 64 * 4);
-  for (int i = 0; i < ROWS * K; i++) w.a[i] = bf16_of(i * 5 + i / 11);
-  for (int i = 0; i < 64 * K; i++) w.b[i] = bf16_of(i * 3 + i / 13);
+  for (size_t i = 0; i < ROWS * K; i++) w.a[i] = bf16_of((int)(i * 5 + i / 11));
+  for (size_t i = 0; i < 64 * K; i++) w.b[i] = bf16_of((int)(i * 3 + i / 13));
   memset(args, 0, sizeof *args);
   map(&args->a, 9, w.a, K, ROWS, 64, 128, 2, 3);
   map(&args->b, 9, w.b, K, 64, 64, 64, 2, 3);
   map(&args->c, 7, w.c, 64, ROWS, 64, 64, 4, 0);
   args->out = w.out;
   args->words = w.words;
-  args->steps = STEPS;
+  args->steps = steps;
   return w;
 }
 
@@ -89,10 +94,10 @@ static float number(uint16_t h) {
 
 /* Small integers: exact. */
 static bool product_right(const world *w) {
-  for (int i = 0; i < ROWS; i++)
-    for (int j = 0; j < 64; j++) {
+  for (size_t i = 0; i < ROWS; i++)
+    for (size_t j = 0; j < 64; j++) {
       float s = 0;
-      for (int k = 0; k < K; k++) s += number(w->a[i * K + k]) * number(w->b[j * K + k]);
+      for (size_t k = 0; k < K; k++) s += number(w->a[i * K + k]) * number(w->b[j * K + k]);
       if (s != w->c[i * 64 + j]) return false;
     }
   return true;
@@ -146,7 +151,29 @@ static int try_plant(const plant *p, int seeds) {
   return good != n;
 }
 
+/* GFLOP/s of products in the clean kernel, with everything around them. */
+static int speed(void) {
+  steps = 128;
+  for (int checks = 0; checks < 2; checks++) {
+    struct timespec a, b;
+    double before = emu_wgmma_flops();
+    plant_args args;
+    world w = build(&args);
+    args.plant = PLANT_GEMM_CLEAN;
+    emu_settings()->checks = checks;
+    emu_clear_reports();
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
+    for (int i = 0; i < 6; i++) run(&plants[0], &args);
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
+    double s = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
+    printf("%s: %.2f GFLOP/s a core\n", checks ? "checked" : "unchecked", (emu_wgmma_flops() - before) * 1e-9 / s);
+    drop(&w);
+  }
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc > 1 && !strcmp(argv[1], "speed")) return speed();
   int seeds = argc > 1 ? atoi(argv[1]) : 20, bad = 0;
   const char *only = argc > 2 ? argv[2] : NULL;
   for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++)
