@@ -84,7 +84,7 @@ typedef struct emu_thread {
   int bulk_open, bulk_reads, bulk_writes; /* not committed; reads, writes still to do */
   /* --- the rest --- */
   int registers;
-  bool fenced_gpu;
+  emu_clocks *at_fence; /* what it had done and seen at its last fence_device */
 } emu_thread;
 
 struct emu_warp {
@@ -215,6 +215,14 @@ void emu_acquire(emu_thread *t, emu_clocks *released);
 
 /* --- memory.c --- */
 void emu_static_reset(void);
+
+/* --- grid_order.c --- */
+void emu_order_begin_grid(uint32_t runs);
+void emu_order_end_grid(void);
+void emu_order_begin_run(void);
+void emu_order_atomic(const void *p, emu_clocks *at_fence);
+void emu_order_fence(emu_thread *t);
+bool emu_order_seen(uint32_t era, uint16_t agent, uint32_t clock);
 
 /* --- barrier.c --- */
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);

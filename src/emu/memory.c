@@ -8,10 +8,7 @@
 
 emu_options emu_opt = {.seed = 1, .when = EMU_LATE, .checks = true, .sms = 4};
 
-static bool has_word(const char *list, const char *word) {
-  const char *p = strstr(list, word);
-  return p != NULL;
-}
+static bool has_word(const char *list, const char *word) { return strstr(list, word) != NULL; }
 
 emu_options *emu_settings(void) {
   static bool read;
@@ -24,6 +21,7 @@ emu_options *emu_settings(void) {
   if (has_word(e, "early")) emu_opt.when = EMU_EARLY;
   if (has_word(e, "mixed")) emu_opt.when = EMU_MIXED;
   if (has_word(e, "nocheck")) emu_opt.checks = false;
+  if (has_word(e, "dependent")) emu_opt.dependent = true;
   if (has_word(e, "verbose")) emu_opt.verbose = true;
   return &emu_opt;
 }
@@ -167,7 +165,9 @@ void emu_stg(void *p, const void *x, int bytes, EMU_SITE) {
 }
 
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) {
-  emu_actor a = emu_actor_of(emu_begin("atom.add", file, line));
+  emu_thread *t = emu_begin("atom.add", file, line);
+  emu_actor a = emu_actor_of(t);
+  emu_order_atomic(p, t->at_fence);
   if (!emu_touch_global(&a, p, 4, EMU_ATOMIC)) return 0;
   int old = *p;
   *p = (int)((uint32_t)old + (uint32_t)x);
@@ -175,7 +175,7 @@ int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) {
   return old;
 }
 
-void emu_fence_device(EMU_SITE) { emu_begin("fence.acq_rel.gpu", file, line)->fenced_gpu = true; }
+void emu_fence_device(EMU_SITE) { emu_order_fence(emu_begin("fence.acq_rel.gpu", file, line)); }
 
 /* --- static shared memory: the section emu_shared of all kernels in the program; empty when none has any --- */
 

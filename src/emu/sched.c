@@ -273,7 +273,10 @@ static void build_block(emu_block *b, int index, int rank) {
 
 static void drop_block(emu_block *b) {
   emu_wgmma_reset(b);
-  for (int i = 0; i < b->n_threads; i++) emu_clocks_drop(b->threads[i].seen);
+  for (int i = 0; i < b->n_threads; i++) {
+    emu_clocks_drop(b->threads[i].seen);
+    emu_clocks_drop(b->threads[i].at_fence);
+  }
   for (int i = 0; i < EMU_NAMED; i++) emu_named_drop(&b->named[i]);
   for (int i = 0; i < b->n_bars; i++) {
     emu_gather_drop(&b->bars[i].gather);
@@ -305,6 +308,7 @@ static void run_cluster(int first, int n) {
   emu_now.blocks = zeroed((size_t)n, sizeof(emu_block));
   for (int i = 0; i < n; i++) build_block(&emu_now.blocks[i], first + i, i);
   emu_static_reset();
+  emu_order_begin_run();
   run_threads();
   if (!emu_now.abort)
     for (int i = 0; i < n; i++) {
@@ -352,7 +356,9 @@ int emu_run_launch(const emu_launch *l) {
   last_launch_era = emu_now.launch_era;
   if (launch_ok(l, cluster)) {
     uint32_t n = l->grid[0] / cluster, start = emu_random(n); /* blocks come in any order */
+    emu_order_begin_grid(n);
     for (uint32_t i = 0; i < n && !emu_now.abort; i++) run_cluster((int)((i + start) % n * cluster), (int)cluster);
+    emu_order_end_grid();
   }
   emu_now.launch = NULL;
   return (int)(emu_n_reports() - before);

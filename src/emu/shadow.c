@@ -86,13 +86,14 @@ static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, 
 static void enter_era(emu_cell *c, const emu_actor *a, emu_access access, const void *block, size_t at, size_t size) {
   if (c->era == emu_now.era) return;
   bool other_block = c->era >= emu_now.launch_era && c->era, prior = emu_now.prior_era && c->era >= emu_now.prior_era && !other_block;
-  bool was_write = c->write.clock != 0, was_read = c->read[0].clock != 0, write = access != EMU_READ;
+  if (emu_opt.dependent && !block && !c->era && c->written) prior = true; /* the host stands for the grid before */
+  bool was_write = c->write.clock != 0 || !c->era, was_read = c->read[0].clock != 0, write = access != EMU_READ;
   emu_step s = was_write ? c->write : c->read[0];
   if ((other_block || prior) && (was_write || (write && was_read)) && !(access == EMU_ATOMIC && c->atomic)) {
     if (prior && !a->seen->at[emu_now.prior])
       emu_report(EMU_RULE_RACE_GLOBAL, a->at, "%s by %s of what the grid before used at %s: no grid_dependency_wait before it (global %#zx)",
                  kind(a->async, write), emu_agent_text(a->agent), emu_site_text(emu_site_of(s.site)), at);
-    if (other_block && !c->atomic)
+    if (other_block && !c->atomic && !emu_order_seen(c->era, s.agent, s.clock))
       emu_report(EMU_RULE_RACE_GLOBAL, a->at, "%s by %s races %s by another block of the grid at %s (global %#zx, %zu bytes)",
                  kind(a->async, write), emu_agent_text(a->agent), kind(c->by_async, was_write), emu_site_text(emu_site_of(s.site)), at, size);
   }

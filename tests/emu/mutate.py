@@ -39,7 +39,8 @@ def mutants(text):
 
 
 class Bench:
-    def __init__(self, build, source, folder):
+    def __init__(self, build, source, folder, options):
+        self.options = options
         self.program = build / "tests/emu/ga_emu"
         self.source, self.folder = source, folder
         self.compile = (build / "emu/compile.txt").read_text().split("\n")
@@ -61,7 +62,7 @@ class Bench:
 
     def run(self, row, draw, plugin):
         """None when the draw passes, else what was said of it."""
-        env = {"GA_EMU_PLUGIN": str(plugin)} if plugin else {}
+        env = {"GA_EMU": self.options} | ({"GA_EMU_PLUGIN": str(plugin)} if plugin else {})
         done = subprocess.run([self.program, "check", "--device", "emu", "-k", row, "-s", "1", "--draw", str(draw), "--timeout", "60"],
                               capture_output=True, text=True, errors="replace", env=env)
         if done.returncode == 0:
@@ -78,11 +79,12 @@ def main():
     p.add_argument("source", type=Path)
     p.add_argument("rows")
     p.add_argument("--draws", type=int, default=10)
-    p.add_argument("--only", default="")
+    p.add_argument("--options", default="dependent", help="of the emulator: GA_EMU")
+    p.add_argument("--only", default="", help="mutants whose name contains this")
     a = p.parse_args()
     text = a.source.read_text()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(a.build, a.source, Path(folder))
+        bench = Bench(a.build, a.source, Path(folder), a.options)
         rows = {r: [d for d in range(a.draws) if bench.run(r, d, None) is None] for r in a.rows.split(",")}
         caught, all_ = 0, 0
         for name, mutant in mutants(text):

@@ -47,6 +47,7 @@
   X(MISALIGNED_GLOBAL, MISALIGNED)                                                                                     \
   X(SAME_WORD, RACE_GLOBAL)           /* two warps write one word */                                                   \
   X(SAME_WORD_BLOCKS, RACE_GLOBAL)    /* two blocks do */                                                              \
+  X(NO_DEVICE_FENCE, RACE_GLOBAL)     /* the last block reads what the others wrote, by a counter alone */              \
   X(HALF_WARP_VOTES, DIVERGENT)       /* the others shuffle */                                                         \
   X(LANE_0_AT_BARRIER, DIVERGENT)                                                                                      \
   X(TWO_LDMATRIX, DIVERGENT)          /* an aligned instruction at two places */                                       \

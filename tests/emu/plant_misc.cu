@@ -55,6 +55,14 @@ GA_DEV void global(const plant_args *a, int t)
     if (!IS(NO_GRID_WAIT)) grid_dependency_wait();
     const float x = ldg_f32(a->out + 512 + t); /* the grid before wrote it, or the host */
     if (t == 0) (void)atomic_add_i32(a->words, (int)x);
+    if (t == 0) { /* the block that comes last reads what the others wrote */
+        stg_i32(a->words + 16 + block_index(), 1);
+        if (!IS(NO_DEVICE_FENCE)) fence_device();
+        const int last = atomic_add_i32(a->words + 1, 1) == block_count() - 1;
+        if (!IS(NO_DEVICE_FENCE)) fence_device();
+        if (last)
+            for (int b = 0; b < block_count(); b++) (void)ldg_i32(a->words + 16 + b);
+    }
     if (IS(UNWRITTEN_GLOBAL)) (void)ldg_i32(a->words + 64 + t);
     if (IS(BEYOND_GLOBAL)) stg_i32(a->words + 256 + t, 1);
     if (IS(SAME_WORD) && t % 32 == 0) stg_i32(a->words + 8, 1);

@@ -1,5 +1,6 @@
-/* Every planted defect must be caught by its rule in each of 20 seeds, and clean kernels must be silent in 100.
- * emu_plants [SEEDS [NAME]]; emu_plants speed: how fast products are. */
+/* Every planted defect must be caught by its rule in each of 20 seeds, and clean kernels must be silent in 100. */
+#include "tests/emu/plant_test.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +114,7 @@ static void run(const plant *p, plant_args *args) {
     plant_args before = *args;
     before.plant = PLANT_MISC_CLEAN;
     before.out = args->out - 512;
+    before.words += 32; /* its own counters */
     (void)emu_run_launch(&(emu_launch){.kernel = p->kernel, .grid = {1, 1, 1}, .block = {128, 1, 1}, .shared_bytes = PLANT_SHARED, .args = &before});
     l.dependent = true;
   }
@@ -151,8 +153,16 @@ static int try_plant(const plant *p, int seeds) {
   return good != n;
 }
 
+int plant_all(int seeds, const char *only) {
+  int bad = 0;
+  for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++)
+    if (!only || !strcmp(only, plants[i].name)) bad += try_plant(&plants[i], seeds);
+  printf("planted: %zu kernels, %d failures\n", sizeof plants / sizeof plants[0], bad);
+  return bad;
+}
+
 /* GFLOP/s of products in the clean kernel, with everything around them. */
-static int speed(void) {
+int plant_speed(void) {
   steps = 128;
   for (int checks = 0; checks < 2; checks++) {
     struct timespec a, b;
@@ -172,12 +182,4 @@ static int speed(void) {
   return 0;
 }
 
-int main(int argc, char **argv) {
-  if (argc > 1 && !strcmp(argv[1], "speed")) return speed();
-  int seeds = argc > 1 ? atoi(argv[1]) : 20, bad = 0;
-  const char *only = argc > 2 ? argv[2] : NULL;
-  for (size_t i = 0; i < sizeof plants / sizeof plants[0]; i++)
-    if (!only || !strcmp(only, plants[i].name)) bad += try_plant(&plants[i], seeds);
-  printf("%zu kernels, %d failures\n", sizeof plants / sizeof plants[0], bad);
-  return bad != 0;
-}
+int check_selftest_plants(void) { return plant_all(20, NULL); }
