@@ -3,7 +3,7 @@ BUILD := build
 JOBS  := $(shell nproc)
 QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps build models lean test asan tsan fuzz demo bench format clean install
+.PHONY: all help deps build models lean test asan tsan fuzz demo bench golden format clean install
 
 all: build
 
@@ -12,6 +12,8 @@ help:
 	@echo "make demo       install what is missing, build, fetch the default model, answer a question"
 	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run every test that needs no GPU"
+	@echo "make bench      time every kernel of this machine that passes its check"
+	@echo "make golden     write tests/select.golden and docs/KERNELS.md anew, to be reviewed as a diff"
 	@echo "make asan tsan  the tests under sanitizers"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
 	@echo "make install    install library, headers, ga (PREFIX=/usr/local)"
@@ -42,6 +44,7 @@ lean: deps
 test: build
 	@python3 tools/check_layers.py
 	@ctest --test-dir $(BUILD) --output-on-failure
+	@if command -v clang >/dev/null; then $(MAKE) -s fuzz FUZZ_SECONDS=6; else echo "no clang here: corpora were replayed, nothing was fuzzed"; fi
 
 asan tsan: deps
 	@cmake --preset $@ >/dev/null
@@ -52,11 +55,19 @@ asan tsan: deps
 FUZZ_SECONDS := 60
 fuzz: deps
 	@cmake --preset fuzz >/dev/null
-	@cmake --build build-fuzz -j $(JOBS)
+	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@for f in build-fuzz/tests/fuzz/fuzz_*; do [ -x $$f ] && [ -f $$f ] || continue; what=$${f##*/fuzz_}; \
 	  mkdir -p build-fuzz/corpus/$$what; echo "fuzz $$what for $(FUZZ_SECONDS) s"; \
 	  $$f -max_total_time=$(FUZZ_SECONDS) -max_len=65536 -artifact_prefix=build-fuzz/corpus/$$what- -verbosity=0 \
 	    -print_final_stats=1 build-fuzz/corpus/$$what tests/fuzz/corpus/$$what || exit 1; done
+
+bench: build
+	@$(BUILD)/ga bench
+
+golden: build
+	@$(BUILD)/tests/test_select --write tests/select.golden
+	@$(BUILD)/ga kernels --markdown > docs/KERNELS.md
+	@git --no-pager diff --stat -- tests/select.golden docs/KERNELS.md
 
 install: build
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

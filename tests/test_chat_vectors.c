@@ -1,5 +1,5 @@
-/* Templates against python3-jinja2: every file of tests/data/templates, and of the folder that GA_TEMPLATE_VECTORS names.
- * Made by tests/refs/make_templates.py, which says what the files hold. */
+/* Templates against python3-jinja2: every file of tests/data/templates, and of the folder that GA_TEMPLATE_VECTORS
+ * names. Made by tests/refs/make_templates.py, which says what the files hold. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,8 @@ static json_t *load(const char *folder, const char *name) {
 }
 
 /* One rendering, as the reference's: its text, or its failure (with the text of raise_exception). */
-static bool matches(const char *file, json_t *one, const char *source, size_t n_source, const char *context, int64_t now) {
+static bool matches(const char *file, json_t *one, const char *source, size_t n_source, const char *context,
+                    int64_t now) {
   const json_t *expect = json_object_get(one, "expect");
   const char *error = json_string_value(json_object_get(one, "error"));
   ga_template_limits limits = GA_TEMPLATE_LIMITS_INIT;
@@ -37,8 +38,10 @@ static bool matches(const char *file, json_t *one, const char *source, size_t n_
   limits.now = now;
   ga_status status = ga_template_compile(source, n_source, &tpl);
   if (status == GA_OK) status = ga_template_render(tpl, context, strlen(context), &limits, &text, &n);
-  if (expect) same = status == GA_OK && n == json_string_length(expect) && !memcmp(text, json_string_value(expect), n);
-  else same = status != GA_OK && !text && (!*error || (status == GA_ERR_FORMAT && strstr(ga_error_text(), error)));
+  if (expect)
+    same = status == GA_OK && n == json_string_length(expect) && !memcmp(text, json_string_value(expect), n);
+  else
+    same = status != GA_OK && !text && (!*error || (status == GA_ERR_FORMAT && strstr(ga_error_text(), error)));
   if (!same)
     print_message("%s: %s: %.*s\n  expected %s\n  found    %s\n", file, json_string_value(json_object_get(one, "name")),
                   n_source < 300 ? (int)n_source : 0, source, expect ? json_string_value(expect) : error,
@@ -72,7 +75,8 @@ static void check_folder(const char *folder, tally *sum) {
   assert_non_null(dir);
   for (const struct dirent *entry; (entry = readdir(dir));) {
     const char *dot = strrchr(entry->d_name, '.');
-    if (dot && !strcmp(dot, ".json") && strcmp(entry->d_name, "contexts.json")) check_file(folder, entry->d_name, contexts, sum);
+    if (dot && !strcmp(dot, ".json") && strcmp(entry->d_name, "contexts.json"))
+      check_file(folder, entry->d_name, contexts, sum);
   }
   closedir(dir);
   json_decref(contexts);

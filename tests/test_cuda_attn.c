@@ -10,11 +10,11 @@
 #include "core/ctx.h"
 #include "core/kargs_attn.h"
 #include "cuda/cuda_attn.h"
-#include "cuda/cuda_attn_rows.h"
+#include "cuda/kern/attn/attn_rows.h"
 #include "tests/mockcu.h"
 
 #define ADD "add_f32_rows_sm80_256x4"
-#define ID "attn_fwd_bf16_d128_causal_sm90a_128x128x2_test"
+#define ID "attn_fwd_bf16_d128v128_causal_sm90a_128x128x2_test"
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ADD, image, image + 8}, {ID, image, image + 8}, {0}};
@@ -36,7 +36,7 @@ static int setup(void **state) {
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
   variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(128),
-                                         .shared_bytes = GA_ATTN_SHARED(128, 128, 128, 128, 2, 0)},
+                                         .shared_bytes = GA_ATTN_SMEM(128, 128, 128, 128, 2, 0)},
                                 .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
   row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};

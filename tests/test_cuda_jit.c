@@ -252,8 +252,8 @@ static void parameters_and_limits(void **state) {
   assert_non_null(k);
   void *cubin;
   char many[1000] = "";
-  assert_int_equal(cuda_jit(k, " A=1 ,allow_spills=why, B=2", 120, &cubin, &n), GA_OK);
-  assert_string_equal(rtc.options, "-arch=sm_120 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_A=1 -DGA_P_B=2 ");
+  assert_int_equal(cuda_jit(k, " A=1 ,allow_spills=why, B=2,fast_math=1", 120, &cubin, &n), GA_OK);
+  assert_string_equal(rtc.options, "-arch=sm_120 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_A=1 -DGA_P_B=2 --use_fast_math ");
   assert_memory_equal(cubin, "cubin", n);
   ga_mem_free(cubin);
   for (int i = 0; i < 60; i++) strcat(many, "X=1,");

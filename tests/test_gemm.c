@@ -13,6 +13,7 @@
 #include "ref/ref.h"
 #include "tests/gemm_data.h"
 
+#define ROUNDS_X (uint32_t)(GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT)
 #define GUARD 64 /* canary floats before and after y */
 static const float canary = 12345.5f;
 
@@ -78,7 +79,7 @@ static const void *laid_out(const fixture *f, const ga_kernel *row, product *p) 
   return p->packed;
 }
 
-/* exact: integers; every 32 activations contain 127, so that 8-bit rows scale them by exactly 1. */
+/* exact: integers; every 32 activations contain 127, so that rows that round them scale by a power of two. */
 static product make_product(const fixture *f, const ga_kernel *row, int64_t m, int64_t n, int64_t k, bool exact, uint64_t seed) {
   product p = {.desc = GA_GEMM_DESC_INIT};
   const ga_dtype_traits *t = ga_dtype_info(row->dtype[0]);
@@ -160,7 +161,8 @@ static void round_x(uint32_t flags, const float *x, int64_t k, double *out) {
     int64_t n = ga_min_i64(32, k - b);
     for (int64_t i = b; i < b + n; i++) most = fmax(most, fabs((double)x[i]));
     for (int64_t i = b; i < b + n; i++) {
-      if (flags & GA_KERNEL_Q8_ACT) out[i] = most > 0 ? nearbyint((double)x[i] * 127 / most) * most / 127 : 0;
+      double steps = flags & GA_KERNEL_Q8_ACT ? 127 : 16256;
+      if (flags & ROUNDS_X) out[i] = most > 0 ? nearbyint((double)x[i] * steps / most) * most / steps : 0;
       else out[i] = flags & GA_KERNEL_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16(x[i])) : (double)x[i];
     }
   }
@@ -191,7 +193,7 @@ static errors measure(const ga_kernel *row, const product *p) {
         near += x[i] * round_w(row->flags, w);
         plain += xr[i] * (float)w;
       }
-      if (!(row->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_BF16))) near = (double)plain;
+      if (!(row->flags & (ROUNDS_X | GA_KERNEL_BF16))) near = (double)plain;
       double want = finish(p, dot, r, c), have = (double)((const float *)p->io.y)[r * d->y_stride + c];
       e.row = fmax(e.row, isnan(have) ? INFINITY : fabs(have - want));
       e.plain = fmax(e.plain, fabs(finish(p, near, r, c) - want));

@@ -1,5 +1,5 @@
 /* Choosing a kernel is a pure function of description, capabilities and table: its results are kept in
- * tests/select.golden and reviewed as a diff. To write them anew:  build/tests/test_select --write tests/select.golden
+ * tests/select.golden and reviewed as a diff. `make golden` writes them anew.
  */
 #include <math.h>
 #include <setjmp.h>
@@ -190,7 +190,7 @@ static void test_choices_are_as_reviewed(void **state) {
     char *a = fgets(now, sizeof now, made), *b = fgets(then, sizeof then, kept);
     if (!a && !b) break;
     if (!a || !b || strcmp(now, then))
-      fail_msg("tests/select.golden:%d\n  was %s  is  %s  if that is meant: build/tests/test_select --write tests/select.golden",
+      fail_msg("tests/select.golden:%d\n  was %s  is  %s  if that is meant: make golden",
                line, b ? then : "(end)\n", a ? now : "(end)\n");
   }
   (void)fclose(kept);

@@ -175,7 +175,8 @@ static void test_never_cuts(void **state) {
 /* Text comes back from its ids, where the kind keeps it. */
 static void test_round_trip(void **state) {
   (void)state;
-  static const char *const texts[] = {"hello w", "  a  b\n", "\xE4\xB8\xAD\xF0\x9F\x98\x80 e\xCC\x81", "", "\x01\x7F aaaaa"};
+  static const char *const texts[] = {"hello w", "  a  b\n", "\xE4\xB8\xAD\xF0\x9F\x98\x80 e\xCC\x81", "",
+                                      "\x01\x7F aaaaa"};
   for (int k = 0; k < 4; k++) {
     ga_tokenizer *tok = make_tokenizer(k < 2 ? make_spm : make_bpe, k == 1);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {

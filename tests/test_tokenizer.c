@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/rng.h"
 #include "model/token/unicode.h"
 #include "tests/tok_vocabs.h"
 
@@ -64,6 +65,12 @@ static void test_spm_options(void **state) {
   CHECK(tok, 0, "  a   ab ", SPM_A, SPM_MARK_AB);
   check_bytes(tok, 0, "   ", 3, (const int32_t[]){-1});
   ga_tokenizer_destroy(tok);
+  make_spm(&vocab);
+  int32_t spaces = add_token(&vocab, "  ", GA_TOK_USER, 0); /* true spaces: cut out, but never merged */
+  tok = make_tokenizer();
+  CHECK(tok, 0, "a  b", SPM_A, spaces, SPM_B);
+  CHECK(tok, 0, "a" MARK MARK "b", SPM_A, SPM_MARK, SPM_MARK, SPM_B);
+  ga_tokenizer_destroy(tok);
 }
 
 static void test_special_tokens(void **state) {
@@ -77,6 +84,7 @@ static void test_special_tokens(void **state) {
   CHECK(tok, GA_TOK_PARSE_SPECIAL, "<<s>>", lt, 1, gt);
   CHECK(tok, GA_TOK_PARSE_SPECIAL, "<end_of_turn>", SPM_TURN);
   CHECK(tok, 0, "<ab><ab>", SPM_USER, SPM_USER);
+  CHECK(tok, 0, "<ab>a<ab>aaa", SPM_USER, SPM_A, SPM_LONG, SPM_A); /* the longest of two at one place */
   assert_int_equal(ga_tokenizer_type(tok, SPM_TURN), GA_TOK_CONTROL);
   assert_true(ga_tokenizer_is_eog(tok, SPM_TURN));
   assert_true(ga_tokenizer_is_eog(tok, 2));
@@ -95,6 +103,7 @@ static void test_bpe_merges_by_rank(void **state) {
   CHECK(tok, 0, "lllo", BPE_LL, BPE_LO);  /* the left of two equal merges */
   CHECK(tok, 0, "a w", 'a', BPE_W);       /* the space goes with the word behind it */
   CHECK(tok, 0, "a   w", 'a', ' ', BPE_USER); /* the user-defined "  w" is cut out first */
+  assert_int_equal(ga_tokenizer_find(tok, "  w", 3), BPE_SPACES); /* normal before user-defined */
   CHECK(tok, 0, "xyz", 'x', 'y', 'z');    /* a token that no merge makes */
   CHECK(tok, 0, "\xC3\xA9", 0xC3, 0xA9);
   CHECK(tok, 0, "\xE4\xB8", 0xEF, 0xBF, 0xBD); /* one broken part, one U+FFFD */
@@ -115,6 +124,7 @@ static void test_wpm_longest_match(void **state) {
   CHECK(tok, 0, "UNaff,\tun", WPM_UN, WPM_AFF, WPM_COMMA, WPM_UN);
   CHECK(tok, 0, "un\xE4\xB8\xADun", WPM_UN, WPM_HAN, WPM_UN);   /* ideographs stand alone */
   CHECK(tok, 0, "\xC3\x89s e\xCC\x81", WPM_E, WPM_S, WPM_E);    /* accents go, whole or combining */
+  CHECK(tok, 0, "s", WPM_UNK); /* a continuation starts no word, not even behind a bare U+2581 */
   CHECK(tok, 0, "unx un", WPM_UNK, WPM_UN);                     /* one part unknown: the word is */
   CHECK(tok, 0, "u\xEF\xBF\xBDn\x07\xC2\xAD un\xFF", WPM_UN, WPM_UN); /* dropped: U+FFFD, controls, soft hyphen */
   CHECK(tok, GA_TOK_ADD_SPECIAL, "un", WPM_CLS, WPM_UN, WPM_SEP);
@@ -224,6 +234,34 @@ static void test_bad_vocabularies(void **state) {
   ga_tokenizer_destroy(NULL);
 }
 
+/* Texts long enough for the cache of words, with more words than it has room for, against the words one by one. */
+static void test_word_cache(void **state) {
+  (void)state;
+  enum { WORDS = 40000, BYTES = 6 };
+  void (*const make[])(small_vocab *) = {make_spm, make_bpe, make_wpm};
+  char *text = malloc(WORDS * BYTES);
+  int32_t *ids = malloc(WORDS * BYTES * sizeof(int32_t)), word[BYTES];
+  assert_true(text && ids);
+  ga_rng rng;
+  ga_rng_seed(&rng, 3);
+  for (int i = 0; i < WORDS * BYTES; i++) text[i] = i % BYTES ? "abcdehlouns"[ga_rng_below(&rng, 11)] : ' ';
+  for (int k = 0; k < 3; k++) {
+    make[k](&vocab);
+    ga_tokenizer *tok = make_tokenizer();
+    size_t n, m, at = 0;
+    assert_int_equal(ga_tokenize(tok, text, WORDS * BYTES, 0, ids, WORDS * BYTES, &n), GA_OK);
+    for (int i = 0; i < WORDS; i++, at += m) {
+      assert_int_equal(ga_tokenize(tok, text + i * BYTES, BYTES, 0, word, BYTES, &m), GA_OK);
+      assert_true(m <= n - at);
+      assert_memory_equal(ids + at, word, m * sizeof(int32_t));
+    }
+    assert_int_equal(at, n);
+    ga_tokenizer_destroy(tok);
+  }
+  free(ids);
+  free(text);
+}
+
 /* One word of 2^20 equal letters: quadratic time would be minutes. */
 static void test_long_word(void **state) {
   (void)state;
@@ -283,7 +321,8 @@ int main(void) {
       cmocka_unit_test(test_special_tokens),      cmocka_unit_test(test_bpe_merges_by_rank),
       cmocka_unit_test(test_wpm_longest_match),   cmocka_unit_test(test_queries),
       cmocka_unit_test(test_capacity),            cmocka_unit_test(test_bad_vocabularies),
-      cmocka_unit_test(test_long_word),           cmocka_unit_test(test_out_of_memory),
+      cmocka_unit_test(test_word_cache),          cmocka_unit_test(test_long_word),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,7 +69,7 @@ static void model_path(const char *name, char *path, size_t size) {
 static ga_tokenizer *open_tokenizer(const char *name) {
   char path[1024];
   ga_model_file *file;
-  ga_tokenizer *tok;
+  ga_tokenizer *tok = NULL;
   model_path(name, path, sizeof path);
   ga_status status = ga_model_file_open(path, &file);
   if (status == GA_ERR_IO) {
@@ -153,7 +153,7 @@ static void test_ids_special(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
-/* Does the line hold a code point that Unicode 15 (utf8proc's) has not assigned? The vectors' makers know later ones. */
+/* Does the line hold a code point that Unicode 15 (utf8proc's) has not assigned? Vectors are of a later one. */
 static bool has_unassigned(ga_text line) {
   int len;
   for (size_t i = 0; i < line.bytes; i += (size_t)len) {

@@ -21,7 +21,7 @@ typedef struct small_vocab {
 static int32_t add_token(small_vocab *s, const char *text, ga_tok_type type, float score) {
   size_t i = s->v.n_tokens++;
   s->tokens[i] = (ga_text){text, strlen(text)};
-  s->types[i] = type;
+  s->types[i] = (int32_t)type;
   s->scores[i] = score;
   return (int32_t)i;
 }
@@ -40,7 +40,7 @@ static void start_vocab(small_vocab *s, ga_tok_kind kind) {
 
 /* 0 <unk>, 1 <s>, 2 </s>, 3 + b the byte b, then from SPM_MARK on the pieces below. */
 enum { SPM_MARK = 259, SPM_A, SPM_B, SPM_C, SPM_D, SPM_AB, SPM_BC, SPM_CD, SPM_ABCD, SPM_MARK_AB, SPM_AA, SPM_AAAA,
-       SPM_USER, SPM_TURN };
+       SPM_USER, SPM_TURN, SPM_LONG };
 
 static void make_spm(small_vocab *s) {
   start_vocab(s, GA_TOK_SPM);
@@ -60,6 +60,7 @@ static void make_spm(small_vocab *s) {
     (void)add_token(s, pieces[i].text, GA_TOK_NORMAL, pieces[i].score);
   (void)add_token(s, "<ab>", GA_TOK_USER, 0);
   (void)add_token(s, "<end_of_turn>", GA_TOK_NORMAL, 0); /* wrongly normal, as in some files */
+  (void)add_token(s, "<ab>aa", GA_TOK_USER, 0);
   s->v.add_bos = true;
 }
 
@@ -76,7 +77,8 @@ static void byte_char(unsigned b, char out[8]) {
 }
 
 /* b the byte b, then from BPE_HE on the pieces below. U+0120 is the space. */
-enum { BPE_HE = 256, BPE_LL, BPE_HELL, BPE_HELLO, BPE_W, BPE_LO, BPE_AA, BPE_AAAA, BPE_XYZ, BPE_CONTROL, BPE_USER };
+enum { BPE_HE = 256, BPE_LL, BPE_HELL, BPE_HELLO, BPE_W, BPE_LO, BPE_AA, BPE_AAAA, BPE_XYZ, BPE_CONTROL, BPE_USER,
+       BPE_SPACES };
 
 static void make_bpe(small_vocab *s) {
   start_vocab(s, GA_TOK_BPE);
@@ -88,11 +90,14 @@ static void make_bpe(small_vocab *s) {
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) (void)add_token(s, pieces[i], GA_TOK_NORMAL, 0);
   (void)add_token(s, "<|im_end|>", GA_TOK_CONTROL, 0);
   (void)add_token(s, "  w", GA_TOK_USER, 0);
-  static const char *const merges[] = {"h e", "l l", "he ll", "hell o", "\xC4\xA0 w", "l o", "a a", "aa aa", "q q"};
+  (void)add_token(s, "\xC4\xA0\xC4\xA0w", GA_TOK_NORMAL, 0); /* the same bytes again */
+  static const char *const merges[] = {"h e", "l l", "he ll", "hell o", "\xC4\xA0 w",
+                                       "l o", "a a", "aa aa", "q q",    "l l"};
   for (size_t i = 0; i < sizeof merges / sizeof merges[0]; i++) add_merge(s, merges[i]);
 }
 
-enum { WPM_PAD, WPM_UNK, WPM_CLS, WPM_SEP, WPM_UN, WPM_AFF, WPM_ABLE, WPM_COMMA, WPM_HAN, WPM_E, WPM_S, WPM_A, WPM_AA };
+enum { WPM_PAD, WPM_UNK, WPM_CLS, WPM_SEP, WPM_UN, WPM_AFF, WPM_ABLE, WPM_COMMA, WPM_HAN, WPM_E, WPM_S, WPM_A, WPM_AA,
+       WPM_MARK };
 
 static void make_wpm(small_vocab *s) {
   start_vocab(s, GA_TOK_WPM);
@@ -101,7 +106,7 @@ static void make_wpm(small_vocab *s) {
   s->v.cls = add_token(s, "[CLS]", GA_TOK_CONTROL, 0);
   s->v.sep = add_token(s, "[SEP]", GA_TOK_CONTROL, 0);
   static const char *const pieces[] = {MARK "un", "aff", "able", MARK ",", MARK "\xE4\xB8\xAD", MARK "e", "s",
-                                       MARK "a", "a"};
+                                       MARK "a", "a", MARK};
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) (void)add_token(s, pieces[i], GA_TOK_NORMAL, 0);
 }
 

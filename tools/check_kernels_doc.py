@@ -13,7 +13,7 @@ def main():
     if made == kept:
         return 0
     sys.stdout.writelines(list(difflib.unified_diff(kept.splitlines(True), made.splitlines(True), doc, "now", n=0))[:20])
-    print(f"{doc} is stale; make it anew: {ga} kernels --markdown > {doc}")
+    print(f"{doc} is stale; make it anew: make golden")
     return 1
 
 

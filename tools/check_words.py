@@ -27,7 +27,7 @@ def main():
         if path.suffix in BUILT:
             print(f"{name}: a built file")
             bad += 1
-        if path.suffix not in TEXT or "data" in Path(name).parts or name.startswith("tools/check_words") or not path.exists():
+        if path.suffix not in TEXT or {"data", "refs"} & set(Path(name).parts) or name.startswith("tools/check_words") or not path.exists():
             continue
         rules = RULES + (CODE_RULES if path.suffix in CODE else [])
         for number, line in enumerate(path.read_text(errors="replace").split("\n"), 1):

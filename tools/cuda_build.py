@@ -50,9 +50,10 @@ def complaints(log, allowed):
 def compile_row(nvcc, src, out, line):
     name, arch, source, *params = line.split()
     pairs = [(p + "=").split("=")[:2] for p in "".join(params).split(",") if p]
+    options = ["--use_fast_math"] if "fast_math" in dict(pairs) else []
     defines = [f"-DGA_P_{k}={v}" for k, v in pairs if not k[0].islower()]
     command = [nvcc, *ARCH[arch], "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings", "-I", src,
-               f"-DGA_KERNEL_ID={name}", *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]
+               f"-DGA_KERNEL_ID={name}", *options, *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]
     done = subprocess.run(command, capture_output=True, text=True)
     log = done.stdout + done.stderr
     bad = list(complaints(log, dict(pairs))) if done.returncode == 0 else [f"nvcc failed: {' '.join(command)}\n{log}"]
@@ -72,8 +73,8 @@ def flatten(src, path, seen):
             continue
         if match[1] == "<" or "/emu/" in match[2]:  # the emulated body is for the host compiler
             continue
-        target = path.parent / match[2] if match[2].startswith(".") else src / match[2]
-        target = target.resolve()
+        beside = path.parent / match[2]
+        target = (beside if beside.exists() else src / match[2]).resolve()
         if target not in seen:
             seen.add(target)
             yield from flatten(src, target, seen)

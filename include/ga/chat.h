@@ -31,7 +31,8 @@ typedef struct ga_template_limits {
                             GA_TEMPLATE_NOW_LOCAL (the default) = the present in local time */
 } ga_template_limits;
 
-#define GA_TEMPLATE_LIMITS_INIT {sizeof(ga_template_limits), 0, 0, 0, 0, 0, GA_TEMPLATE_NOW_LOCAL}
+#define GA_TEMPLATE_LIMITS_INIT                                                                                        \
+  { sizeof(ga_template_limits), 0, 0, 0, 0, 0, GA_TEMPLATE_NOW_LOCAL }
 
 /* Parses `bytes` bytes of UTF-8. The result is immutable and may be used by several threads at once.
  * GA_ERR_FORMAT: not a template, with line, column, what was seen and what may stand there. GA_ERR_UNSUPPORTED: a
@@ -41,8 +42,8 @@ GA_API GA_NODISCARD ga_status ga_template_compile_limited(const char *source, si
                                                           const ga_template_limits *limits_or_null, ga_template **out);
 GA_API void ga_template_destroy(ga_template *tpl); /* NULL is fine */
 
-/* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any other.
- * *text gets *n bytes of UTF-8 and a NUL that is not counted; release it with ga_template_text_free.
+/* Renders with the keys of a JSON object as variables: messages, tools, add_generation_prompt, bos_token, and any
+ * other. *text gets *n bytes of UTF-8 and a NUL that is not counted; release it with ga_template_text_free.
  * GA_ERR_FORMAT: the JSON is none or no object; the template refused the messages (raise_exception, whose text is in
  * ga_error_text()); an operation on values that do not have it, such as undefined + 1.
  * GA_ERR_UNSUPPORTED: an unknown filter, test or method. GA_ERR_TIMEOUT, GA_ERR_NOMEM: a bound. */
@@ -57,14 +58,15 @@ typedef struct ga_chat_message {
 
 typedef struct ga_chat_options {
   size_t struct_size;
-  bool add_generation_prompt;       /* end with the opening of the assistant's turn */
-  const char *bos_token;            /* text of the tokens, NULL = "" */
+  bool add_generation_prompt; /* end with the opening of the assistant's turn */
+  const char *bos_token;      /* text of the tokens, NULL = "" */
   const char *eos_token;
   const char *extra_json;           /* further variables as a JSON object, NULL = none: "{\"enable_thinking\":false}" */
   const ga_template_limits *limits; /* NULL = defaults */
 } ga_chat_options;
 
-#define GA_CHAT_OPTIONS_INIT {sizeof(ga_chat_options), false, NULL, NULL, NULL, NULL}
+#define GA_CHAT_OPTIONS_INIT                                                                                           \
+  { sizeof(ga_chat_options), false, NULL, NULL, NULL, NULL }
 
 /* ga_template_render for plain messages; bos_token, eos_token, add_generation_prompt and the extra keys are variables
  * too. options may be NULL. Errors and ownership as there; GA_ERR_FORMAT also for text that is not UTF-8. */

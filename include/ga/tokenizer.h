@@ -84,11 +84,11 @@ GA_API bool ga_tokenizer_pre_known(const char *name);
 #define GA_TOK_PARSE_SPECIAL 2u /* the text of a control token becomes that token. Never for untrusted text */
 
 /* Ids of `text`, at most 2^30 bytes of anything. NUL is a character like others. Broken UTF-8 is repaired first, as W3C
- * and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids the text has, also when
- * it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may be NULL if capacity is 0.
- * *n_ids is 0 after any other failure. Where special tokens overlap the leftmost wins, then the longest. Time grows as
- * n log n in the worst case (one word of n letters), memory by at most 64 bytes a byte of the longest word and 12 bytes
- * a byte of text. */
+ * and Unicode advise, by U+FFFD for each maximal ill-formed part. *n_ids is the number of ids the text has,
+ * also when it fails with GA_ERR_SHAPE because `capacity` is smaller; ids is then untouched, and may be NULL if
+ * capacity is 0. *n_ids is 0 after any other failure.
+ * Where special tokens overlap the leftmost wins, then the longest. Time grows as n log n in the worst case (one word
+ * of n letters), memory by at most 64 bytes a byte of the longest word and 12 bytes a byte of text. */
 GA_API GA_NODISCARD ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags,
                                           int32_t *ids, size_t capacity, size_t *n_ids);
 

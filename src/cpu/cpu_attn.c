@@ -24,7 +24,7 @@ const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_
 
 /* --- sizes --- */
 
-static attn_shape shape_of(const ga_attn_desc *d) {
+static attn_shape shape_of(const ga_attn_desc *d, int threads) {
   attn_shape h = {.group = d->q_heads / d->kv_heads};
   h.chunk = h.group < 16 ? h.group : 16;
   h.n_chunks = (h.group + h.chunk - 1) / h.chunk;
@@ -35,13 +35,17 @@ static attn_shape shape_of(const ga_attn_desc *d) {
   h.partial_q = ga_min_i64(d->max_q, ATTN_SPLIT_QUERIES);
   h.partial_splits = ga_min_i64(ga_div_up(d->max_kv, ATTN_SPLIT_MIN), ATTN_SPLITS);
   h.partial_floats = d->v_dim + 2; /* m, l, acc */
+  h.unit_heads = h.n_chunks > 1 ? 1 : (int)ga_min_i64(d->kv_heads, ATTN_UNIT_HEADS);
+  const int64_t splits = ga_max_i64(1, h.partial_splits) * d->batch; /* at least so many units if all heads go together */
+  while (h.unit_heads > 1 && splits * ga_div_up(d->kv_heads, h.unit_heads) < 2 * threads) h.unit_heads = (h.unit_heads + 1) / 2;
+  h.state_rows = (int)ga_max_i64(h.rows, h.unit_heads * h.chunk * h.partial_q);
   return h;
 }
 
 /* Per thread: q, acc, scores, m, l, and the key and value tiles (see body_attn.h). */
 static uint64_t scratch_floats(const attn_shape *h) {
-  uint64_t rows = (uint64_t)h->rows, head = (uint64_t)h->head_pad, v = (uint64_t)h->v_pad;
-  return rows * (head + v + ATTN_KEYS + 2) + head * ATTN_KEYS + 16 * (head + 16 + v);
+  uint64_t rows = (uint64_t)h->rows, state = (uint64_t)h->state_rows, head = (uint64_t)h->head_pad, v = (uint64_t)h->v_pad;
+  return state * (head + v + 2) + rows * ATTN_KEYS + head * ATTN_KEYS + 16 * (head + 16 + v);
 }
 
 static uint64_t partial_floats(const ga_attn_desc *d, const attn_shape *h) {
@@ -53,7 +57,7 @@ static uint64_t round64(uint64_t bytes) { return (bytes + 63) & ~(uint64_t)63; }
 uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel;
   const ga_attn_desc *d = desc;
-  attn_shape h = shape_of(d);
+  attn_shape h = shape_of(d, caps->threads);
   return round64(((uint64_t)d->batch + 1) * sizeof(int64_t)) + round64(partial_floats(d, &h) * sizeof(float)) +
          (uint64_t)caps->threads * round64(scratch_floats(&h) * sizeof(float));
 }
@@ -106,25 +110,30 @@ static attn_sequence sequence_of(const attn_job *job, int64_t b) {
 }
 
 static int64_t units_of(const attn_job *job, const attn_sequence *s) {
-  return (int64_t)job->d->kv_heads * job->shape.n_chunks * (s->n_splits ? s->n_splits : s->n_tiles);
+  const attn_shape *h = &job->shape;
+  if (s->n_splits) return ga_div_up(job->d->kv_heads, h->unit_heads) * h->n_chunks * s->n_splits;
+  return (int64_t)job->d->kv_heads * h->n_chunks * s->n_tiles;
 }
 
 static attn_unit unit_at(const attn_job *job, int64_t b, int64_t index) {
-  attn_unit u = {.s = sequence_of(job, b)};
+  attn_unit u = {.s = sequence_of(job, b), .split = -1};
   const attn_shape *h = &job->shape;
-  const int64_t pieces = u.s.n_splits ? u.s.n_splits : u.s.n_tiles, piece = index % pieces, lane = index / pieces;
-  u.kv_head = (int)(lane / h->n_chunks);
+  const bool few = u.s.n_splits > 0;
+  const int64_t pieces = few ? u.s.n_splits : u.s.n_tiles, piece = index % pieces, lane = index / pieces;
+  const int heads = few ? h->unit_heads : 1;
+  u.kv_head = (int)(lane / h->n_chunks) * heads;
+  u.n_kv_heads = (int)ga_min_i64(heads, job->d->kv_heads - u.kv_head);
   u.head = u.kv_head * h->group + (int)(lane % h->n_chunks) * h->chunk;
   u.n_heads = (int)ga_min_i64(h->chunk, (int64_t)(u.kv_head + 1) * h->group - u.head);
   /* Late tiles see the most keys: they come first, so that no thread is left with one at the end. */
-  if (!u.s.n_splits) u.q = (u.s.n_tiles - 1 - piece) * h->q_tile;
-  u.n_q = ga_min_i64(u.s.n_splits ? u.s.n_q : h->q_tile, u.s.n_q - u.q);
+  if (!few) u.q = (u.s.n_tiles - 1 - piece) * h->q_tile;
+  u.n_q = ga_min_i64(few ? u.s.n_q : h->q_tile, u.s.n_q - u.q);
   visible_range(job->d, &u.s, u.q, u.n_q, &u.key_begin, &u.key_end);
   if (u.s.n_splits > 1) {
     const int64_t from = (u.s.first_split + piece) * u.s.split_keys;
     u.key_begin = ga_max_i64(u.key_begin, from);
     u.key_end = ga_min_i64(u.key_end, from + u.s.split_keys);
-    u.partial = attn_partial(job, b, u.head, 0, piece);
+    u.split = piece;
   }
   return u;
 }
@@ -219,7 +228,7 @@ static ga_status number_units(const ga_kernel *kernel, attn_job *job, int64_t *w
 
 ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
                        ga_stream *stream, attn_unit_fn fn) {
-  attn_job job = {.d = d, .a = a, .shape = shape_of(d), .fn = fn};
+  attn_job job = {.d = d, .a = a, .shape = shape_of(d, stream->device->caps.threads), .fn = fn};
   if (d->batch == 0 || d->max_q == 0) return GA_OK;
   uint8_t *at = workspace;
   job.first_unit = (int64_t *)(void *)at;

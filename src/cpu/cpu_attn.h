@@ -1,9 +1,9 @@
 /* Attention on the CPU: how the work is cut into units and who does which. The arithmetic is in body/body_attn.h.
  *
- * A unit is one KV head (or a chunk of its query heads) of one sequence, and either a tile of queries over all their
- * keys, or, for sequences with few queries, all of them over one split of the keys, merged afterwards. Where tiles and
- * splits lie depends on the sequence's own lengths only: results depend neither on the number of threads nor on what
- * else is in the batch. */
+ * A unit is either a tile of queries of one KV head (or of a chunk of its query heads) over all their keys, or, for
+ * sequences with few queries, all of them for several KV heads over one split of the keys, merged afterwards: memory is
+ * then read in its own order. Where tiles and splits lie depends on the sequence's own lengths only, and KV heads know
+ * nothing of each other: results depend neither on the number of threads nor on what else is in the batch. */
 #ifndef GA_CPU_CPU_ATTN_H
 #define GA_CPU_CPU_ATTN_H
 
@@ -13,6 +13,7 @@
 #define ATTN_SPLIT_QUERIES 8 /* at most this many queries: the keys are split */
 #define ATTN_SPLIT_MIN 256 /* keys a split, at least; a multiple of ATTN_KEYS */
 #define ATTN_SPLITS 32     /* at most */
+#define ATTN_UNIT_HEADS 8  /* KV heads a unit of few queries, at most */
 
 /* Fixed by the description. */
 typedef struct attn_shape {
@@ -20,6 +21,8 @@ typedef struct attn_shape {
   int chunk, n_chunks;   /* query heads that share a unit; chunks of a group */
   int q_tile;            /* queries a unit */
   int rows;              /* chunk * q_tile, at most 128 */
+  int unit_heads;        /* KV heads of a unit of few queries */
+  int state_rows;        /* rows that a unit keeps q, acc, m, l of */
   int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
   int64_t partial_q, partial_splits, partial_floats; /* partial results: [batch, q_heads, q, split, floats] */
 } attn_shape;
@@ -33,10 +36,11 @@ typedef struct attn_sequence {
 
 typedef struct attn_unit {
   attn_sequence s;
-  int kv_head, head, n_heads; /* query heads [head, head + n_heads) */
+  int kv_head, n_kv_heads;    /* more than one only when they are not cut into chunks */
+  int head, n_heads;          /* query heads [head, head + n_heads) of the first of them */
   int64_t q, n_q;             /* queries [q, q + n_q) */
   int64_t key_begin, key_end;
-  float *partial;             /* of (head, q), or NULL: the output is written */
+  int64_t split;              /* its partial results; -1: the output is written */
 } attn_unit;
 
 typedef struct attn_job attn_job;

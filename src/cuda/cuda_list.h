@@ -1,11 +1,11 @@
 /* For tools/cuda_build.py, never compiled: the preprocessor turns each row into
  *   @ROW "id" @ arch @ "source" @ "parameters"
  * where neighbouring strings are one. */
-#include "cuda/cuda_attn_rows.h"
+#include "cuda/kern/attn/attn_rows.h"
 
-#define GA_KERNEL_ATTN(op, dt, shape, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, note, score) \
-  @ROW GA_ATTN_ID(op, dt, shape, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(op, arch)                       \
-  @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features, note)
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
+  @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(op, arch)                       \
+  @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 

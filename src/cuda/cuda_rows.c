@@ -5,8 +5,8 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
-#include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_layer.h"
+#include "cuda/kern/attn/attn_rows.h"
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16 GA_F16
@@ -18,9 +18,8 @@ static const ga_kernel rows[] = {
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
-#define GA_KERNEL_ATTN(op_, dt, shape, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_, features_, note, \
-                       score_)                                                                                         \
-  {.id = GA_ATTN_ID(op_, dt, shape, mask_, arch_, bm_, bn_, st_, sched),                                               \
+#define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_, features_) \
+  {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
    .source = GA_ATTN_SOURCE(op_, arch_),                                                                               \
@@ -28,11 +27,11 @@ static const ga_kernel rows[] = {
    .ok = cuda_##op_##_ok,                                                                                              \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .align = 16,                                                                                                        \
-   .score = score_,                                                                                                    \
+   .score = GA_ATTN_SCORE(d_, dv_, bm_, resident_, features_),                                                         \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){                                                                                 \
-       .base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, store, resident_, blocks_, features_, note), \
-                .threads = GA_ATTN_THREADS(bm_), .shared_bytes = GA_ATTN_SHARED(d_, dv_, bm_, bn_, st_, store)},       \
+       .base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, store, resident_, blocks_, features_), \
+                .threads = GA_ATTN_THREADS(bm_), .shared_bytes = GA_ATTN_SMEM(d_, dv_, bm_, bn_, st_, store)},         \
        .d = d_, .dv = dv_, .bm = bm_, .bn = bn_, .stages = st_, .resident = resident_, .blocks = blocks_,              \
        .features = features_, .mask = CUDA_ATTN_##mask_}},
 #include "cuda/kern/attn/attn.def"
@@ -40,10 +39,10 @@ static const ga_kernel rows[] = {
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
-#define GA_KERNEL_ATTN(op, dt, shape, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, note, score) \
-  _Static_assert(GA_ATTN_SHARED(d, dv, bm, bn, st, store) <= 232448 &&                                                 \
-                     (blocks) * (GA_ATTN_SHARED(d, dv, bm, bn, st, store) + 1024) <= 233472,                           \
-                 "shared memory of " GA_ATTN_ID(op, dt, shape, mask, arch, bm, bn, st, sched));
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)      \
+  _Static_assert(GA_ATTN_SMEM(d, dv, bm, bn, st, store) <= 232448 &&                                                   \
+                     (blocks) * (GA_ATTN_SMEM(d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
+                 "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
@@ -57,6 +56,6 @@ const char *ga_cuda_build_text(void) {
   size_t n = 0;
   for (size_t i = 0; i < GA_COUNT_OF(rows); i++) n += cuda_image_of(rows[i].id) != NULL;
   if (n) (void)snprintf(text, sizeof text, "%zu of %zu CUDA kernels are in this build", n, GA_COUNT_OF(rows));
-  else (void)snprintf(text, sizeof text, "no CUDA kernel is in this build: nvcc was not found when it was configured");
+  else (void)snprintf(text, sizeof text, "no CUDA kernel is in this build: it was configured without nvcc");
   return text;
 }

@@ -55,12 +55,13 @@ static ga_status add(options *o, const char *prefix, const char *s, size_t n) {
   return GA_OK;
 }
 
-/* "A=1, B=x": names in lower case are for the build alone. */
+/* "A=1, B=x": names in lower case tell how to compile (fast_math) or are for the build alone. */
 static ga_status add_params(options *o, const char *params) {
   for (const char *s = params; *s;) {
     s += strspn(s, " ,");
     size_t n = strcspn(s, " ,");
-    if (n && (*s < 'a' || *s > 'z')) GA_TRY(add(o, "-DGA_P_", s, n));
+    if (n == 11 && !strncmp(s, "fast_math=1", n)) GA_TRY(add(o, "--use_fast_math", "", 0));
+    else if (n && (*s < 'a' || *s > 'z')) GA_TRY(add(o, "-DGA_P_", s, n));
     s += n;
   }
   return GA_OK;

@@ -69,6 +69,8 @@ struct ga_model {
 
   void **buffers; /* device memory owned by the model */
   size_t n_buffers, buffers_capacity;
+  uint8_t *slab; /* rest of the newest shared buffer */
+  size_t slab_bytes;
 };
 
 /* Reads and checks the hyper-parameters of an open file. */

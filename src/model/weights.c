@@ -127,7 +127,7 @@ static int64_t dim_of(const ga_hparams *p, weight_dim dim) {
   return 0;
 }
 
-ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
+static ga_status own_buffer(ga_model *model, size_t bytes, void **out) {
   *out = NULL;
   if (model->n_buffers == model->buffers_capacity) {
     size_t capacity = model->buffers_capacity ? model->buffers_capacity * 2 : 256;
@@ -140,6 +140,27 @@ ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
   }
   GA_TRY(ga_buffer_alloc_for(model->ctx, bytes, "weights", out));
   model->buffers[model->n_buffers++] = *out;
+  return GA_OK;
+}
+
+/* Weights of small models are smaller than a huge page each (see ga_mem_alloc): they share buffers of this size. */
+#define SLAB_BYTES ((size_t)16 << 20)
+
+ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
+  *out = NULL;
+  if (bytes > SLAB_BYTES / 4) GA_TRY(own_buffer(model, bytes, out));
+  else {
+    size_t need = ga_round_up(bytes ? bytes : 1, 256);
+    if (need > model->slab_bytes) {
+      void *p;
+      GA_TRY(own_buffer(model, SLAB_BYTES, &p));
+      model->slab = p;
+      model->slab_bytes = SLAB_BYTES;
+    }
+    *out = model->slab;
+    model->slab += need;
+    model->slab_bytes -= need;
+  }
   model->info.weight_bytes += bytes;
   return GA_OK;
 }

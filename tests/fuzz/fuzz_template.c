@@ -1,13 +1,10 @@
-/* Chat templates. Input: template, NUL, context as JSON (without a NUL: an empty context). Bounds are low, so that each input is
- * quick; every rendering must end in text or in an error with a text, and give the same twice. */
-
+/* Chat templates. Input: template, NUL, context as JSON (without a NUL: an empty context). Bounds are low, so that each
+ * input is quick; every rendering ends in text or in an error with a text, and gives the same twice. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "ga/chat.h"
 #include "tests/fuzz/fuzz.h"
-
-
 
 static void require(bool condition) {
   if (!condition) abort();
@@ -37,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   status = render(tpl, context, n_context, &text, &n);
   require((status == GA_OK) == (text != NULL) && (status == GA_OK || *ga_error_text()));
-  require(render(tpl, context, n_context, &again, &n_again) == status && n == n_again && (!n || !memcmp(text, again, n)));
+  require(render(tpl, context, n_context, &again, &n_again) == status && n == n_again &&
+          (!n || !memcmp(text, again, n)));
   ga_template_text_free(text);
   ga_template_text_free(again);
   ga_template_destroy(tpl);

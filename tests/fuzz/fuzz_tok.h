@@ -5,12 +5,9 @@
 #ifndef GA_TESTS_FUZZ_FUZZ_TOK_H
 #define GA_TESTS_FUZZ_FUZZ_TOK_H
 
-#include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "ga/tokenizer.h"
-#include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/fuzz_encode.h"
 
 #define FUZZ_TOKENS 64
 #define FUZZ_MERGES 64
@@ -63,28 +60,6 @@ static void fuzz_merges(fuzz_input *in, ga_vocab *v, fuzz_vocab *store) {
   }
   v->merges = store->merges;
   v->n_merges = n;
-}
-
-#define FUZZ_REQUIRE(cond) \
-  do {                     \
-    if (!(cond)) abort();  \
-  } while (0)
-
-/* Ids are in range, sizes agree, and pushing one by one gives what all at once gives. */
-static void fuzz_encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags) {
-  size_t n = 0, again = 0, need = 0, made = 0;
-  ga_status status = ga_tokenize(tok, text, bytes, flags, NULL, 0, &n);
-  FUZZ_REQUIRE(status == (n ? GA_ERR_SHAPE : GA_OK));
-  int32_t *ids = malloc((n + 1) * sizeof(int32_t));
-  FUZZ_REQUIRE(ids && ga_tokenize(tok, text, bytes, flags, ids, n, &again) == GA_OK && again == n);
-  for (size_t i = 0; i < n; i++) FUZZ_REQUIRE(ids[i] >= 0 && (size_t)ids[i] < ga_tokenizer_size(tok));
-  status = ga_detokenize(tok, ids, n, flags & 1 ? GA_DETOK_SPECIAL : 0, NULL, 0, &need);
-  FUZZ_REQUIRE(status == (need ? GA_ERR_SHAPE : GA_OK));
-  char *all = malloc(need + 1);
-  FUZZ_REQUIRE(all && ga_detokenize(tok, ids, n, flags & 1 ? GA_DETOK_SPECIAL : 0, all, need, &made) == GA_OK);
-  FUZZ_REQUIRE(made == need);
-  free(all);
-  free(ids);
 }
 
 static int fuzz_tokenizer(ga_tok_kind kind, const uint8_t *data, size_t size) {

@@ -1,4 +1,5 @@
 /* ga chat: a conversation on a terminal. Each turn renders all messages again and evaluates only what is new. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -156,7 +157,7 @@ static void print_history(const chat *c, FILE *f) {
 static ga_status save(const chat *c, const char *path) {
   GA_REQUIRE(*path, GA_ERR_ARG, "/save needs a file name");
   FILE *f = fopen(path, "w");
-  GA_REQUIRE(f, GA_ERR_IO, "%s: cannot write", path);
+  GA_REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
   print_history(c, f);
   const bool failed = ferror(f) != 0;
   GA_REQUIRE(!(fclose(f) | failed), GA_ERR_IO, "%s: cannot write", path);

@@ -1,6 +1,17 @@
-/* What comes before and after the products: rounding activations to 8 bits, and the epilogue. */
+/* What comes before and after the products: rounding activations to 15 bits, and the epilogue. */
 #include "cpu/arm_neon/x16_load_neon.h"
 #include "cpu/arm_neon/x16_neon.h"
+
+/* Stores the two digits of 8 numbers and returns the sum of 128 * high + low. What an infinity has been converted to is
+ * kept within two digits. */
+GA_INLINE uint32_t digits(int32x4_t q0, int32x4_t q1, int8_t *high, int8_t *low) {
+  const int16x8_t most = vdupq_n_s16(16256);
+  const int16x8_t q = vmaxq_s16(vnegq_s16(most), vminq_s16(most, vcombine_s16(vqmovn_s32(q0), vqmovn_s32(q1))));
+  const int16x8_t h = vshrq_n_s16(vaddq_s16(q, vdupq_n_s16(64)), 7);
+  vst1_s8(high, vmovn_s16(h));
+  vst1_s8(low, vmovn_s16(vsubq_s16(q, vshlq_n_s16(h, 7))));
+  return (uint32_t)vaddlvq_s16(q);
+}
 
 void ga_x16_quantise_neon(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out, int64_t step) {
   for (int64_t b = 0; b < n_blocks; b++, x += 32, out += step) {
@@ -11,15 +22,14 @@ void ga_x16_quantise_neon(const ga_x16_format *format, const float *x, int64_t n
     float most;
     memcpy(&most, &bits, sizeof most);
     const bool tiny = bits < 0x0d800000u; /* 2^-100 */
-    const float inverse = tiny ? 0.0f : 127.0f / most;
+    const float inverse = tiny ? 0.0f : GA_X16_STEPS / most;
     uint32_t sum[2] = {0, 0};
     for (int i = 0; i < 4; i++) {
       const int32x4_t q0 = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), inverse));
       const int32x4_t q1 = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), inverse));
-      vst1_s8(out->q + 8 * i, vqmovn_s16(vcombine_s16(vqmovn_s32(q0), vqmovn_s32(q1))));
-      sum[i / 2] += (uint32_t)vaddvq_s32(vaddq_s32(q0, q1));
+      sum[i / 2] += digits(q0, q1, out->high + 8 * i, out->low + 8 * i);
     }
-    out->d = tiny ? 0.0f : most / 127.0f;
+    out->d = tiny ? 0.0f : most / GA_X16_STEPS;
     const uint32_t first = format->runs == 2 ? sum[0] : sum[0] + sum[1]; /* of a block with an infinity it may wrap */
     if (format->has_min) {
       out->sum[0].f = out->d * (float)(int32_t)first;

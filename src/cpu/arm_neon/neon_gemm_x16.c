@@ -1,5 +1,6 @@
-/* KERNEL    gemm_<type>_any_neon_16x4: packed weights times activations of 8 bits
- * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c]
+/* KERNEL    gemm_<type>_any_neon_16x4: packed weights times activations of 15 bits
+ * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c],
+ *           q = 128 high + low
  * CONTRACT  one panel of 16 rows, 1 to 4 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
  * DATA      16-byte loads of codes -> bytes -> sdot by element: a lane of x holds 4 activations, lane of the sum = row */
 #include "cpu/arm_neon/x16_load_neon.h"
@@ -11,6 +12,11 @@ GA_INLINE int32x4_t dot_four(int32x4_t sum, const int8x16_t *q, int8x16_t x) {
   sum = vdotq_laneq_s32(sum, q[1], x, 1);
   sum = vdotq_laneq_s32(sum, q[2], x, 2);
   return vdotq_laneq_s32(sum, q[3], x, 3);
+}
+
+/* sum + d * (128 * high + low) */
+GA_INLINE float32x4_t add_dot(float32x4_t sum, int32x4_t high, int32x4_t low, float32x4_t d) {
+  return vfmaq_f32(sum, vcvtq_f32_s32(vaddq_s32(vshlq_n_s32(high, 7), low)), d);
 }
 
 /* Constant after inlining: everything from `load` to `cols`. `wide`: codes come without their offset. */
@@ -26,14 +32,18 @@ GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_byt
       n4_block w;
       load(panel + b / group * head_bytes, record, b % group, part, &w);
       GA_UNROLL for (int c = 0; c < cols; c++) {
-        const int8x16_t x0 = vld1q_s8(x[c].q), x1 = vld1q_s8(x[c].q + 16);
-        int32x4_t dot = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[0].i), w.q, x0);
-        if (runs == 1) dot = dot_four(dot, w.q + 4, x1);
-        sum[c][part] = vfmaq_f32(sum[c][part], vcvtq_f32_s32(dot), vmulq_n_f32(w.d[0], x[c].d));
+        const int8x16_t h0 = vld1q_s8(x[c].high), h1 = vld1q_s8(x[c].high + 16), l0 = vld1q_s8(x[c].low), l1 = vld1q_s8(x[c].low + 16);
+        int32x4_t high = dot_four(vdupq_n_s32(0), w.q, h0), low = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[0].i), w.q, l0);
+        if (runs == 1) {
+          high = dot_four(high, w.q + 4, h1);
+          low = dot_four(low, w.q + 4, l1);
+        }
+        sum[c][part] = add_dot(sum[c][part], high, low, vmulq_n_f32(w.d[0], x[c].d));
         if (has_min) sum[c][part] = vfmaq_n_f32(sum[c][part], w.m[0], x[c].sum[0].f);
         if (runs == 1) continue;
-        dot = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[1].i), w.q + 4, x1);
-        sum[c][part] = vfmaq_f32(sum[c][part], vcvtq_f32_s32(dot), vmulq_n_f32(w.d[1], x[c].d));
+        high = dot_four(vdupq_n_s32(0), w.q + 4, h1);
+        low = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[1].i), w.q + 4, l1);
+        sum[c][part] = add_dot(sum[c][part], high, low, vmulq_n_f32(w.d[1], x[c].d));
         if (has_min) sum[c][part] = vfmaq_n_f32(sum[c][part], w.m[1], x[c].sum[1].f);
       }
     }

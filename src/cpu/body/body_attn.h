@@ -16,26 +16,59 @@
 typedef struct attn_tile {
   const attn_job *job;
   const attn_unit *u;
-  int rows;
-  bool masked; /* a row of the tile at hand does not see all its keys */
+  int rows;      /* of a KV head: queries times query heads */
+  int head;      /* first query head of the KV head at hand */
+  bool masked;   /* a row does not see all keys of the tile at hand */
   int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
-  float *q, *acc, *scores, *m, *l;
-  float *keys, *columns, *values; /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
+  float *state;                     /* for each KV head of the unit: q, acc, m, l */
+  float *q, *acc, *m, *l;           /* of the KV head at hand */
+  float *scores;                    /* [rows, ATTN_KEYS] */
+  float *keys, *columns, *values;   /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
+  int64_t k_bytes, v_bytes, k_step, v_step; /* of a row; from KV head to KV head */
+  int64_t k_at, v_at;                       /* of the KV head at hand, from the rows' addresses */
+  const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
+  int64_t n_next;                   /* keys of the next tile */
+  bool last_head;                   /* the KV head at hand is the unit's last */
 } attn_tile;
+
+/* Bytes of `elems` elements, whole blocks for block types. */
+GA_INLINE int64_t kv_bytes(int32_t dtype, int64_t elems) {
+  switch (dtype) {
+  case GA_F32: return elems * 4;
+  case GA_Q8_0: return elems / 32 * 34;
+  case GA_Q4_0: return elems / 32 * 18;
+  default: return elems * 2;
+  }
+}
 
 static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch) {
   const attn_shape *h = &job->shape;
+  const ga_attn_desc *d = job->d;
+  const ga_attn_io *a = job->a;
   attn_tile t = {.job = job, .u = u, .rows = (int)u->n_q * u->n_heads, .head_pad = h->head_pad, .v_pad = h->v_pad};
   t.key_pad = h->head_pad + 16; /* not a power of two: rows of one tile must not share cache sets */
-  t.q = scratch;
-  t.acc = t.q + h->rows * h->head_pad;
-  t.scores = t.acc + h->rows * h->v_pad;
+  t.state = scratch;
+  t.scores = t.state + h->state_rows * (h->head_pad + h->v_pad + 2);
   t.values = t.scores + h->rows * ATTN_KEYS;
   t.keys = t.values + 16 * h->v_pad;
   t.columns = t.keys + 16 * t.key_pad;
-  t.m = t.columns + h->head_pad * ATTN_KEYS;
-  t.l = t.m + h->rows;
+  t.k_bytes = kv_bytes(d->kv_dtype, d->head_dim);
+  t.v_bytes = kv_bytes(d->kv_dtype, d->v_dim);
+  t.k_step = kv_bytes(d->kv_dtype, a->k_stride.head);
+  t.v_step = kv_bytes(d->kv_dtype, a->v_stride.head);
   return t;
+}
+
+/* Turns to KV head i of the unit. */
+static void take_head(attn_tile *t, int i) {
+  t->last_head = i + 1 == t->u->n_kv_heads;
+  t->head = t->u->head + i * t->job->shape.group;
+  t->q = t->state + i * t->rows * (t->head_pad + t->v_pad + 2);
+  t->acc = t->q + t->rows * t->head_pad;
+  t->m = t->acc + t->rows * t->v_pad;
+  t->l = t->m + t->rows;
+  t->k_at = i * t->k_step;
+  t->v_at = i * t->v_step;
 }
 
 /* --- loading --- */
@@ -86,23 +119,23 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   }
 }
 
-/* Address of key (or value) row j of the unit's KV head. */
-GA_INLINE const uint8_t *kv_row(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t j) {
+/* Addresses of keys [begin, begin + n) of the unit's first KV head; the entries after them repeat the last one. */
+static void find_rows(const attn_tile *t, const void *base, const ga_attn_strides *stride, int64_t begin, int64_t n,
+                      const uint8_t **rows) {
   const ga_attn_desc *d = t->job->d;
   const ga_attn_io *a = t->job->a;
-  int64_t at = t->u->kv_head * stride->head;
-  if (d->flags & GA_ATTN_PAGED) {
-    const int64_t page = j / d->page_size, slot = j - page * d->page_size;
-    at += a->page_table[t->u->s.b * a->page_table_stride + page] * stride->batch + slot * stride->token;
-  } else {
-    at += (t->u->s.kv_first + j) * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : t->u->s.b * stride->batch);
+  const attn_sequence *s = &t->u->s;
+  const bool paged = d->flags & GA_ATTN_PAGED;
+  const int64_t step = kv_bytes(d->kv_dtype, stride->token), size = paged ? d->page_size : INT64_MAX;
+  int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0);
+  for (int64_t k = 0; k < n; page++, slot = 0) {
+    int64_t at = t->u->kv_head * stride->head + slot * stride->token;
+    if (paged) at += a->page_table[s->b * a->page_table_stride + page] * stride->batch;
+    else at += s->kv_first * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch);
+    const uint8_t *row = (const uint8_t *)base + kv_bytes(d->kv_dtype, at);
+    for (; k < n && slot < size; k++, slot++, row += step) rows[k] = row;
   }
-  switch (d->kv_dtype) {
-  case GA_F32: return (const uint8_t *)base + at * 4;
-  case GA_Q8_0: return (const uint8_t *)base + at / 32 * 34;
-  case GA_Q4_0: return (const uint8_t *)base + at / 32 * 18;
-  default: return (const uint8_t *)base + at * 2;
-  }
+  for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
 }
 
 static void load_queries(const attn_tile *t) {
@@ -111,7 +144,7 @@ static void load_queries(const attn_tile *t) {
   const attn_unit *u = t->u;
   const int64_t batch = d->flags & GA_ATTN_VARLEN ? 0 : u->s.b * a->q_stride.batch;
   for (int r = 0; r < t->rows; r++) {
-    const int64_t i = u->q + r / u->n_heads, h = u->head + r % u->n_heads;
+    const int64_t i = u->q + r / u->n_heads, h = t->head + r % u->n_heads;
     const float *q = (const float *)a->q + batch + (u->s.q_first + i) * a->q_stride.token + h * a->q_stride.head;
     float *out = t->q + r * t->head_pad;
     memcpy(out, q, (size_t)d->head_dim * sizeof *q);
@@ -156,33 +189,13 @@ static void product(int rows, int64_t width, float *c, int64_t ldc, const float 
   for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, lda, b + i, ldb, n);
 }
 
-/* Scores of one query with VN keys. */
-GA_INLINE vf dot_keys(const float *q, const float *keys, int64_t key_pad, int64_t n) {
-  vf sum[VN];
-  for (int k = 0; k < VN; k++) sum[k] = vf_set(0.0f);
-  for (int64_t i = 0; i < n; i += VN) {
-    const vf x = vf_load(q + i);
-    for (int k = 0; k < VN; k++) sum[k] = vf_fma(x, vf_load(keys + k * key_pad + i), sum[k]);
-  }
-  return vf_sum_each(sum);
-}
-
-/* Keys [begin, begin + n), n <= VN, as rows of t->keys; the other rows are zeros. */
-static void load_keys(const attn_tile *t, int64_t begin, int64_t n) {
+/* Keys [first, first + n) of the tile, n <= VN, as rows of t->keys; the other rows are zeros. */
+static void load_keys(const attn_tile *t, int64_t first, int64_t n) {
   const ga_attn_desc *d = t->job->d;
-  const ga_attn_io *a = t->job->a;
   for (int64_t k = 0; k < n; k++)
-    load_row((ga_dtype)d->kv_dtype, kv_row(t, a->k, &a->k_stride, begin + k), t->keys + k * t->key_pad, d->head_dim, t->head_pad);
+    load_row((ga_dtype)d->kv_dtype, t->k[first + k] + t->k_at, t->keys + k * t->key_pad, d->head_dim, t->head_pad);
   for (int64_t k = n; k < VN; k++)
     for (int64_t i = 0; i < t->head_pad; i += VN) vf_store(t->keys + k * t->key_pad + i, vf_set(0.0f));
-}
-
-static void scores_few_rows(const attn_tile *t, int64_t begin, int64_t n) {
-  for (int64_t k = 0; k < n; k += VN) {
-    load_keys(t, begin + k, ga_min_i64(VN, n - k));
-    for (int r = 0; r < t->rows; r++)
-      vf_store(t->scores + r * ATTN_KEYS + k, dot_keys(t->q + r * t->head_pad, t->keys, t->key_pad, t->head_pad));
-  }
 }
 
 /* Moves the VN rows of t->keys into columns k .. of t->columns. */
@@ -195,10 +208,10 @@ static void transpose_keys(const attn_tile *t, int64_t k) {
   }
 }
 
-static void scores_many_rows(const attn_tile *t, int64_t begin, int64_t n) {
+static void many_scores(const attn_tile *t, int64_t n) {
   const int64_t width = (n + 15) / 16 * 16;
   for (int64_t k = 0; k < width; k += VN) {
-    load_keys(t, begin + k, ga_max_i64(0, ga_min_i64(VN, n - k)));
+    load_keys(t, k, ga_max_i64(0, ga_min_i64(VN, n - k)));
     transpose_keys(t, k);
   }
   for (int r = 0; r < t->rows; r++)
@@ -215,7 +228,7 @@ static bool all_finite(const float *x, int64_t n) {
 
 /* Where a mask has put a weight of 0 and a value is infinite or NaN, the product would be NaN: each row takes the values
  * it sees only. */
-static void add_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
+static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
     attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
@@ -225,17 +238,18 @@ static void add_values_masked(const attn_tile *t, int64_t begin, int64_t n, int6
   }
 }
 
-static void add_values(const attn_tile *t, int64_t begin, int64_t n) {
+static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
   const ga_attn_desc *d = t->job->d;
-  const ga_attn_io *a = t->job->a;
   for (int64_t k = 0; k < n; k += 16) {
     const int64_t some = ga_min_i64(16, n - k);
     for (int64_t j = 0; j < some; j++)
-      load_row((ga_dtype)d->kv_dtype, kv_row(t, a->v, &a->v_stride, begin + k + j), t->values + j * t->v_pad, d->v_dim, t->v_pad);
-    if (t->masked && !all_finite(t->values, some * t->v_pad)) add_values_masked(t, begin + k, some, k);
+      load_row((ga_dtype)d->kv_dtype, t->v[k + j] + t->v_at, t->values + j * t->v_pad, d->v_dim, t->v_pad);
+    if (t->masked && !all_finite(t->values, some * t->v_pad)) many_values_masked(t, begin + k, some, k);
     else product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
   }
 }
+
+#include "cpu/body/body_attn_few.h"
 
 /* --- softmax --- */
 
@@ -251,7 +265,7 @@ static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   }
   if (d->flags & GA_ATTN_ALIBI) {
     const attn_unit *u = t->u;
-    const float slope = t->job->a->alibi[u->head + r % u->n_heads];
+    const float slope = t->job->a->alibi[t->head + r % u->n_heads];
     const int64_t first = begin - (u->q + r / u->n_heads + u->s.n_kv - u->s.n_q);
     for (int k = 0; k < ATTN_KEYS; k++) s[k] += slope * (float)(first + k);
   }
@@ -322,41 +336,75 @@ static void start_rows(const attn_tile *t) {
 
 static void finish_rows(const attn_tile *t) {
   const attn_unit *u = t->u;
-  const attn_shape *h = &t->job->shape;
   for (int r = 0; r < t->rows; r++) {
-    const int g = r % u->n_heads;
-    const int64_t i = r / u->n_heads;
+    const int head = t->head + r % u->n_heads;
+    const int64_t q = u->q + r / u->n_heads;
     const float *acc = t->acc + r * t->v_pad;
-    if (!u->partial) {
-      attn_finish_row(t->job, &u->s, u->head + g, u->q + i, t->m[r], t->l[r], acc);
+    if (u->split < 0) {
+      attn_finish_row(t->job, &u->s, head, q, t->m[r], t->l[r], acc);
       continue;
     }
-    float *out = u->partial + (g * h->partial_q + i) * h->partial_splits * h->partial_floats;
+    float *out = attn_partial(t->job, u->s.b, head, q, u->split);
     out[0] = t->m[r];
     out[1] = t->l[r];
     memcpy(out + 2, acc, (size_t)t->job->d->v_dim * sizeof *acc);
   }
 }
 
-static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
-  attn_tile t = tile_in(job, u, scratch);
-  start_rows(&t);
-  int64_t begin = u->key_begin / ATTN_KEYS * ATTN_KEYS; /* tiles lie at multiples, wherever the unit starts */
-  for (int64_t end; begin < u->key_end; begin = end) {
-    const int64_t from = ga_max_i64(begin, u->key_begin);
-    end = begin + ATTN_KEYS;
-    const int64_t n = ga_min_i64(end, u->key_end) - from;
-    if (t.rows < TRANSPOSE_ROWS) scores_few_rows(&t, from, n);
-    else scores_many_rows(&t, from, n);
-    t.masked = false;
-    for (int r = 0; r < t.rows; r++) {
-      bend_scores(&t, r, from);
-      t.masked |= mask_row(&t, r, from, n);
-      softmax_tile_row(&t, r);
-    }
-    add_values(&t, from, n);
+static void next_rows(attn_tile *t, int64_t begin, int64_t end) {
+  const ga_attn_io *a = t->job->a;
+  t->n_next = 0;
+  if (begin >= end) return;
+  find_rows(t, a->k, &a->k_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_k);
+  find_rows(t, a->v, &a->v_stride, begin, ga_min_i64(ATTN_KEYS, end - begin), t->next_v);
+  t->n_next = ga_min_i64(ATTN_KEYS, end - begin);
+}
+
+static void swap_rows(attn_tile *t) {
+  const uint8_t **k = t->k, **v = t->v;
+  t->k = t->next_k;
+  t->v = t->next_v;
+  t->next_k = k;
+  t->next_v = v;
+}
+
+/* Keys [begin, begin + n) for the KV head at hand. */
+static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
+  if (t->rows < TRANSPOSE_ROWS) few_scores(t, n);
+  else many_scores(t, n);
+  t->masked = false;
+  for (int r = 0; r < t->rows; r++) {
+    bend_scores(t, r, begin);
+    t->masked |= mask_row(t, r, begin, n);
+    softmax_tile_row(t, r);
   }
-  finish_rows(&t);
+  if (t->rows < TRANSPOSE_ROWS && !t->masked) few_values(t, n);
+  else many_values(t, begin, n);
+}
+
+static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
+  const uint8_t *rows[4][ATTN_KEYS] = {{NULL}};
+  attn_tile t = tile_in(job, u, scratch);
+  t.k = rows[0], t.v = rows[1], t.next_k = rows[2], t.next_v = rows[3];
+  for (int h = 0; h < u->n_kv_heads; h++) {
+    take_head(&t, h);
+    start_rows(&t);
+  }
+  /* Tiles lie at multiples of their size, wherever the unit starts. */
+  int64_t begin = u->key_begin, end = begin / ATTN_KEYS * ATTN_KEYS + ATTN_KEYS;
+  next_rows(&t, begin, ga_min_i64(end, u->key_end));
+  for (; begin < u->key_end; begin = end, end += ATTN_KEYS) {
+    swap_rows(&t);
+    next_rows(&t, end, u->key_end);
+    for (int h = 0; h < u->n_kv_heads; h++) {
+      take_head(&t, h);
+      run_tile(&t, begin, ga_min_i64(end, u->key_end) - begin);
+    }
+  }
+  for (int h = 0; h < u->n_kv_heads; h++) {
+    take_head(&t, h);
+    finish_rows(&t);
+  }
 }
 
 ga_status ISA(ga_cpu_attn)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {

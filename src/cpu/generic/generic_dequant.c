@@ -146,6 +146,7 @@ static void iq4_xs(const uint8_t *b, float *y) {
 
 void ga_cpu_dequantise(ga_dtype dtype, const void *src, int64_t n, float *dst) {
   const uint8_t *p = src;
+  if (n == 0) return; /* then dst may be no memory at all */
   switch (dtype) {
   case GA_F32: memcpy(dst, src, (size_t)n * sizeof *dst); break;
   case GA_F16: EACH(ga_f16_to_f32(((const ga_f16 *)src)[i])); break;

@@ -35,6 +35,7 @@ GA_INLINE __m512 weight(__m512i codes, const int j, const bool wide, __m512 d, _
 GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
                                const int offset, const int has_min, const uint8_t *panel, int64_t k, uint8_t *tiles) {
   const int64_t blocks = k / 32;
+  const int steps = 8 / runs; /* of a run */
   const bool wide = offset == 128;
   const float base = (wide ? 32768.0f : 128.0f) + (float)offset;
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
@@ -43,7 +44,8 @@ GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_
     load(panel + b / group * head_bytes, record, b % group, &w);
     GA_UNROLL for (int run = 0; run < runs; run++) {
       const __m512 d = w.d[run], c = has_min ? _mm512_fnmadd_ps(_mm512_set1_ps(base), d, w.m[run]) : _mm512_mul_ps(_mm512_set1_ps(-base), d);
-      GA_UNROLL for (int t = 8 / runs * run; t < 8 / runs * (run + 1); t++) {
+      GA_UNROLL for (int i = 0; i < steps; i++) {
+        const int t = steps * run + i;
         store_pair(tiles + 128 * t, weight(w.q[t], 0, wide, d, c), weight(w.q[t], 1, wide, d, c));
         store_pair(tiles + 128 * t + 64, weight(w.q[t], 2, wide, d, c), weight(w.q[t], 3, wide, d, c));
       }

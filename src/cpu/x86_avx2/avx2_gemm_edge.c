@@ -1,4 +1,4 @@
-/* What comes before and after the products: rounding activations to 8 bits, and the epilogue. The formulas and their
+/* What comes before and after the products: rounding activations to 15 bits, and the epilogue. The formulas and their
  * errors are those of avx512_gemm_edge.c. */
 #include "cpu/x86_avx2/x16_avx2.h"
 #include "cpu/x86_avx2/x16_load_avx2.h"
@@ -15,11 +15,17 @@ GA_INLINE uint32_t total(__m256i a) {
   return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
+/* 32 dwords saturated to bytes. The packs work in halves of 16 bytes: dwords 0 4 1 5 ... are put in order afterwards. */
+GA_INLINE void store_bytes(const __m256i *x, int8_t *to) {
+  const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]), _mm256_packs_epi32(x[2], x[3]));
+  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+}
+
 void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out, int64_t step) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t b = 0; b < n_blocks; b++, x += 32, out += step) {
     __m256 v[4];
-    __m256i q[4], most_bits = _mm256_setzero_si256();
+    __m256i high[4], low[4], q[4], most_bits = _mm256_setzero_si256();
     for (int i = 0; i < 4; i++) {
       v[i] = _mm256_loadu_ps(x + 8 * i);
       most_bits = _mm256_max_epu32(most_bits, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
@@ -27,14 +33,16 @@ void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n
     const uint32_t bits = largest(most_bits); /* as integers NaN is above everything */
     const float most = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
     const bool tiny = bits < 0x0d800000u; /* 2^-100 */
-    const __m256 inverse = _mm256_set1_ps(tiny ? 0.0f : 127.0f / most);
-    for (int i = 0; i < 4; i++) q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
+    const __m256 inverse = _mm256_set1_ps(tiny ? 0.0f : GA_X16_STEPS / most);
+    for (int i = 0; i < 4; i++) { /* the conversion makes an infinity or NaN the smallest integer: kept within two digits */
+      q[i] = _mm256_max_epi32(_mm256_set1_epi32(-16256), _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse)));
+      high[i] = _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7);
+      low[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(high[i], 7));
+    }
     const uint32_t s0 = total(_mm256_add_epi32(q[0], q[1])), s1 = total(_mm256_add_epi32(q[2], q[3]));
-    /* The packs work in halves of 16 bytes: dwords 0 4 1 5 ... are put in order afterwards. */
-    const __m256i words = _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-    const __m256i bytes = _mm256_permutevar8x32_epi32(words, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-    _mm256_storeu_si256((__m256i *)(void *)out->q, bytes);
-    out->d = tiny ? 0.0f : most / 127.0f;
+    store_bytes(high, out->high);
+    store_bytes(low, out->low);
+    out->d = tiny ? 0.0f : most / GA_X16_STEPS;
     const uint32_t first = format->runs == 2 ? s0 : s0 + s1; /* of a block with a NaN it may wrap */
     if (format->has_min) {
       out->sum[0].f = out->d * (float)(int32_t)first;

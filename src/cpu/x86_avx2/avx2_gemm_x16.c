@@ -1,5 +1,6 @@
-/* KERNEL    gemm_<type>_any_avx2_16x4: packed weights times activations of 8 bits
- * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c]
+/* KERNEL    gemm_<type>_any_avx2_16x4: packed weights times activations of 15 bits
+ * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c],
+ *           q = 128 high + low
  * CONTRACT  one panel of 16 rows, 1 to 4 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
  * DATA      32-byte loads of codes -> bytes -> vpmaddubsw with 4 broadcast activations; as many steps are added in 16 bits
  *           as cannot overflow, then vpmaddwd with ones: lane = row
@@ -8,11 +9,11 @@
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
 /* Bytes ahead of the record that are asked for, as in avx512_gemm_x16.c. */
-#define AHEAD 2048
+#define AHEAD 3072
 
-GA_INLINE __m256i four(const ga_x16_act *x, int t) {
+GA_INLINE __m256i four(const int8_t *digits, int t) {
   int32_t q;
-  memcpy(&q, x->q + 4 * t, sizeof q);
+  memcpy(&q, digits + 4 * t, sizeof q);
   return _mm256_set1_epi32(q);
 }
 
@@ -25,13 +26,16 @@ GA_INLINE __m256i pairs_signed(__m256i code, __m256i x) {
 /* Steps of codes up to `most` whose pairs of products, 2 * 127 * most each, fit in 16 bits together: 8, 4, 2 or 0. */
 #define STEPS(most) ((most) * 254 * 8 <= 32767 ? 8 : (most) * 254 * 4 <= 32767 ? 4 : (most) * 254 * 2 <= 32767 ? 2 : 0)
 
-GA_INLINE __m256i dot_run(const int most, const int from, const int to, const y8_block *w, const ga_x16_act *x, __m256i sum) {
+/* Adds the products of steps from .. from + n - 1 (4 or 8 of them) to sum. */
+GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_block *w, const int8_t *x, __m256i sum) {
   const __m256i ones = _mm256_set1_epi16(1);
-  const int fit = STEPS(most) ? STEPS(most) : 1, steps = fit < to - from ? fit : to - from;
-  GA_UNROLL for (int t = from; t < to; t += steps) {
+  const int fit = STEPS(most) ? STEPS(most) : 1, together = fit < n ? fit : n, parts = n / together;
+  GA_UNROLL for (int p = 0; p < parts; p++) {
     __m256i part = _mm256_setzero_si256();
-    GA_UNROLL for (int i = t; i < t + steps; i++)
-      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[i], four(x, i)) : pairs_signed(w->q[i], four(x, i)));
+    GA_UNROLL for (int i = 0; i < together; i++) {
+      const int t = from + p * together + i;
+      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[t], four(x, t)) : pairs_signed(w->q[t], four(x, t)));
+    }
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
   }
   return sum;
@@ -52,8 +56,10 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
       load(panel + b / group * head_bytes, record, b % group, part, &w);
       GA_UNROLL for (int c = 0; c < cols; c++) {
         GA_UNROLL for (int run = 0; run < runs; run++) {
-          const __m256i start = has_min || !STEPS(most) ? _mm256_setzero_si256() : _mm256_set1_epi32(x[c].sum[run].i);
-          const __m256i dot = dot_run(most, 8 / runs * run, 8 / runs * (run + 1), &w, &x[c], start);
+          const __m256i zero = _mm256_setzero_si256(), start = has_min || !STEPS(most) ? zero : _mm256_set1_epi32(x[c].sum[run].i);
+          const __m256i high = dot_run(most, 8 / runs * run, 8 / runs, &w, x[c].high, zero);
+          const __m256i low = dot_run(most, 8 / runs * run, 8 / runs, &w, x[c].low, start);
+          const __m256i dot = _mm256_add_epi32(_mm256_slli_epi32(high, 7), low);
           sum[c][part] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(w.d[run], _mm256_set1_ps(x[c].d)), sum[c][part]);
           if (has_min) sum[c][part] = _mm256_fmadd_ps(w.m[run], _mm256_set1_ps(x[c].sum[run].f), sum[c][part]);
         }

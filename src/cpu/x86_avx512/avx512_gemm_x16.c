@@ -1,25 +1,27 @@
-/* KERNEL    gemm_<type>_any_avx512_16x8: packed weights times activations of 8 bits
- * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c]
+/* KERNEL    gemm_<type>_any_avx512_16x8: packed weights times activations of 15 bits
+ * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c],
+ *           q = 128 high + low
  * CONTRACT  one panel of 16 rows, 1 to 8 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
  * DATA      64-byte loads of codes -> nibbles and bits to bytes -> vpdpbusd with 4 broadcast activations: lane = row, so
  *           that there is no horizontal sum; a record is unpacked once for all columns
- * BUDGET    8 codes, 8 i32 and 8 f32 sums of 32 registers; 8 vpdpbusd, a conversion and 2 multiplications a column and
- *           block: 512 products in about 6 clocks with two vector units
+ * BUDGET    8 codes, 2 i32 and 8 f32 sums of 32 registers; 16 vpdpbusd and 5 more operations a column and block: 512
+ *           products in about 11 clocks with two vector units
  * REF       Intel 64 instruction set reference, VPDPBUSD; src/ref/ref_dequant.c */
 #include <string.h>
 
 #include "cpu/x86_avx512/x16_avx512.h"
 #include "cpu/x86_avx512/x16_load.h"
 
-/* Bytes ahead of the record that decoding asks for: the hardware's own prefetch stops at the end of each page. Measured
- * from memory, one thread, share of the read bandwidth without and with: q4_k 77 and 91 %, q5_0 73 and 88, q6_k 64 and
- * 85; 1 KiB is too short, 4 KiB no better. May point past the end of the weights: a prefetch never faults. */
-#define AHEAD 2048
+/* Bytes ahead of the record that decoding asks for: the hardware's own prefetch stops at the end of each page. One
+ * thread, share of the read bandwidth from memory without and with: q4_k 77 and 92 %, q5_0 73 and 89, q6_k 64 and 88.
+ * 2 KiB are too few from the third-level cache (q8_0 77 % instead of 96), 6 KiB too many. May point past the end of the
+ * weights: a prefetch never faults. */
+#define AHEAD 3072
 
-/* Four activations in every lane. */
-GA_INLINE __m512i four(const ga_x16_act *x, int t) {
+/* Four digits in every lane. */
+GA_INLINE __m512i four(const int8_t *digits, int t) {
   int32_t q;
-  memcpy(&q, x->q + 4 * t, sizeof q);
+  memcpy(&q, digits + 4 * t, sizeof q);
   return _mm512_set1_epi32(q);
 }
 
@@ -27,6 +29,7 @@ GA_INLINE __m512i four(const ga_x16_act *x, int t) {
 GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
                              const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
+  const int steps = 8 / runs; /* of a run */
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
   __m512 sum[GA_X16_MAX_COLS];
   GA_UNROLL for (int c = 0; c < cols; c++) sum[c] = _mm512_setzero_ps();
@@ -38,8 +41,13 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
     load(panel + b / group * head_bytes, record, b % group, &w);
     GA_UNROLL for (int c = 0; c < cols; c++) {
       GA_UNROLL for (int run = 0; run < runs; run++) {
-        __m512i dot = has_min ? _mm512_setzero_si512() : _mm512_set1_epi32(x[c].sum[run].i);
-        GA_UNROLL for (int t = 8 / runs * run; t < 8 / runs * (run + 1); t++) dot = _mm512_dpbusd_epi32(dot, w.q[t], four(&x[c], t));
+        __m512i high = _mm512_setzero_si512(), low = has_min ? high : _mm512_set1_epi32(x[c].sum[run].i);
+        GA_UNROLL for (int i = 0; i < steps; i++) {
+          const int t = steps * run + i;
+          high = _mm512_dpbusd_epi32(high, w.q[t], four(x[c].high, t));
+          low = _mm512_dpbusd_epi32(low, w.q[t], four(x[c].low, t));
+        }
+        const __m512i dot = _mm512_add_epi32(_mm512_slli_epi32(high, 7), low);
         sum[c] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot), _mm512_mul_ps(w.d[run], _mm512_set1_ps(x[c].d)), sum[c]);
         if (has_min) sum[c] = _mm512_fmadd_ps(w.m[run], _mm512_set1_ps(x[c].sum[run].f), sum[c]);
       }

@@ -42,7 +42,8 @@ static ga_status take_source(ga_template *tpl, const char *source, size_t n) {
   return GA_OK;
 }
 
-ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga_template_limits *limits_or_null, ga_template **out) {
+ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga_template_limits *limits_or_null,
+                                      ga_template **out) {
   ga_template_limits limits = {0};
   void *p;
   GA_REQUIRE(out, GA_ERR_ARG, "chat template: out is NULL");
@@ -90,8 +91,8 @@ static ga_status render(jj_run *run, const char *json, size_t bytes, char **text
   return GA_OK;
 }
 
-ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes, const ga_template_limits *limits_or_null,
-                             char **text, size_t *n) {
+ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes,
+                             const ga_template_limits *limits_or_null, char **text, size_t *n) {
   ga_template_limits limits = {0};
   GA_REQUIRE(tpl && json_context && text && n, GA_ERR_ARG, "chat template: an argument is NULL");
   *text = NULL;
@@ -111,7 +112,9 @@ ga_status ga_template_render(const ga_template *tpl, const char *json_context, s
   return status;
 }
 
-void ga_template_text_free(char *text) { ga_mem_free(text); }
+void ga_template_text_free(char *text) {
+  ga_mem_free(text);
+}
 
 /* json_object_set_new with its failure as a status: out of memory, or text that is not UTF-8. */
 static ga_status set_json(json_t *object, const char *key, json_t *value) {
@@ -144,7 +147,8 @@ static ga_status add_extra(json_t *context, const char *extra) {
   return GA_OK;
 }
 
-static ga_status build_context(json_t *context, const ga_chat_message *messages, size_t n, const ga_chat_options *options) {
+static ga_status build_context(json_t *context, const ga_chat_message *messages, size_t n,
+                               const ga_chat_options *options) {
   GA_TRY(add_messages(context, messages, n));
   GA_TRY(set_json(context, "add_generation_prompt", json_boolean(options->add_generation_prompt)));
   GA_TRY(set_json(context, "bos_token", json_string(options->bos_token ? options->bos_token : "")));
@@ -152,15 +156,15 @@ static ga_status build_context(json_t *context, const ga_chat_message *messages,
   return add_extra(context, options->extra_json);
 }
 
-ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages, const ga_chat_options *options,
-                         char **text, size_t *n) {
+ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
+                         const ga_chat_options *options, char **text, size_t *n) {
   const ga_chat_options defaults = GA_CHAT_OPTIONS_INIT;
   GA_REQUIRE(tpl && (messages || !n_messages) && text && n, GA_ERR_ARG, "chat: an argument is NULL");
   *text = NULL;
   *n = 0;
   if (!options) options = &defaults;
-  GA_REQUIRE(options->struct_size == sizeof defaults, GA_ERR_ARG, "chat: options.struct_size = %zu; expected %zu", options->struct_size,
-             sizeof defaults);
+  GA_REQUIRE(options->struct_size == sizeof defaults, GA_ERR_ARG, "chat: options.struct_size = %zu; expected %zu",
+             options->struct_size, sizeof defaults);
   json_t *context = json_object();
   char *json = NULL;
   ga_status status = GA_OK;

@@ -3,9 +3,10 @@
  *   source -> jinja_lex.c -> tokens -> jinja_parse.c, jinja_expr.c -> tree (arena of the template, immutable)
  *   tree + context -> jinja_exec.c (statements), jinja_eval.c (expressions) -> text (arena of the rendering)
  *
- * Semantics are those of Jinja 3.1 over Python values: str() and repr() as Python prints them, lengths and slices in code
- * points, `and`/`or` that return operands, floor division, chained comparison. What can be asked of a template's author is
- * bounded by jj_run: every node visited and every element copied is a step, every byte comes from a limited arena.
+ * Semantics are those of Jinja 3.1 over Python values: str() and repr() as Python prints them, lengths and slices in
+ * code points, `and`/`or` that return operands, floor division, chained comparison. What can be asked of a template's
+ * author is bounded by jj_run: every node visited and every element copied is a step, every byte comes from a limited
+ * arena.
  */
 #ifndef GA_MODEL_JINJA_H
 #define GA_MODEL_JINJA_H
@@ -118,19 +119,19 @@ typedef enum jj_node_kind {
   JN_STAR,    /* *a, in kids of calls */
   JN_STAR2,   /* **a, in kids of calls */
   /* statements */
-  JN_TEXT,      /* value */
-  JN_OUTPUT,    /* a */
-  JN_IF,        /* a, kids; b = next JN_IF or JN_BLOCK or NULL */
-  JN_FOR,       /* for a in b if c: kids, else d (JN_BLOCK); op = recursive */
-  JN_SET,       /* a = b; a: JN_NAME, JN_TUPLE or JN_ATTR of a JN_NAME */
-  JN_SET_BLOCK, /* a = text of kids through filters b (may be NULL) */
-  JN_MACRO,     /* name, kids: JN_PARAM; b = body */
-  JN_PARAM,     /* name, a = default or NULL */
-  JN_CALL_BLOCK, /* kids: JN_PARAM of caller; a = JN_CALL, b = body */
+  JN_TEXT,         /* value */
+  JN_OUTPUT,       /* a */
+  JN_IF,           /* a, kids; b = next JN_IF or JN_BLOCK or NULL */
+  JN_FOR,          /* for a in b if c: kids, else d (JN_BLOCK); op = recursive */
+  JN_SET,          /* a = b; a: JN_NAME, JN_TUPLE or JN_ATTR of a JN_NAME */
+  JN_SET_BLOCK,    /* a = text of kids through filters b (may be NULL) */
+  JN_MACRO,        /* name, kids: JN_PARAM; b = body */
+  JN_PARAM,        /* name, a = default or NULL */
+  JN_CALL_BLOCK,   /* kids: JN_PARAM of caller; a = JN_CALL, b = body */
   JN_FILTER_BLOCK, /* kids through filters a */
-  JN_WITH,      /* kids: JN_SET; b = body */
-  JN_SCOPE,     /* kids in a scope of their own: `generation` */
-  JN_BLOCK,     /* kids */
+  JN_WITH,         /* kids: JN_SET; b = body */
+  JN_SCOPE,        /* kids in a scope of their own: `generation` */
+  JN_BLOCK,        /* kids */
   JN_BREAK,
   JN_CONTINUE
 } jj_node_kind;
@@ -163,10 +164,10 @@ typedef enum jj_op {
 typedef struct jj_def jj_def;
 typedef struct jj_node jj_node;
 struct jj_node {
-  uint8_t kind; /* jj_node_kind */
-  uint8_t op;   /* jj_op, or flags of the kind */
-  uint32_t pos; /* byte in the source, for messages */
-  jj_str *name; /* interned: equal names are equal pointers */
+  uint8_t kind;      /* jj_node_kind */
+  uint8_t op;        /* jj_op, or flags of the kind */
+  uint32_t pos;      /* byte in the source, for messages */
+  jj_str *name;      /* interned: equal names are equal pointers */
   const jj_def *def; /* JN_FILTER, JN_TEST; NULL when unknown, which fails only if it is run */
   jj_node *a, *b, *c, *d;
   jj_node *kids, *next;
@@ -247,10 +248,10 @@ struct jj_def {
 };
 
 struct jj_func {
-  const jj_def *def;     /* built-in, or NULL */
-  jj_val self;           /* of a method, or the state of a built-in object */
-  const jj_node *macro;  /* JN_MACRO or JN_CALL_BLOCK */
-  jj_scope *scope;       /* where the macro was defined */
+  const jj_def *def;    /* built-in, or NULL */
+  jj_val self;          /* of a method, or the state of a built-in object */
+  const jj_node *macro; /* JN_MACRO or JN_CALL_BLOCK */
+  jj_scope *scope;      /* where the macro was defined */
 };
 
 struct jj_loop {
@@ -283,13 +284,27 @@ GA_NODISCARD ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, 
 bool ga_jj_truth(jj_val v);
 const char *ga_jj_type(jj_val v); /* Python's name of the type */
 
-static inline jj_val ga_jj_none(void) { return (jj_val){.kind = JJ_NONE}; }
-static inline jj_val ga_jj_undef(jj_str *name) { return (jj_val){.kind = JJ_UNDEF, .u.s = name}; }
-static inline jj_val ga_jj_bool(bool b) { return (jj_val){.kind = JJ_BOOL, .u.b = b}; }
-static inline jj_val ga_jj_int(int64_t i) { return (jj_val){.kind = JJ_INT, .u.i = i}; }
-static inline jj_val ga_jj_float(double f) { return (jj_val){.kind = JJ_FLOAT, .u.f = f}; }
-static inline bool ga_jj_is_seq(jj_val v) { return v.kind >= JJ_LIST && v.kind <= JJ_GEN; }
-static inline bool ga_jj_is_num(jj_val v) { return v.kind >= JJ_BOOL && v.kind <= JJ_FLOAT; }
+static inline jj_val ga_jj_none(void) {
+  return (jj_val){.kind = JJ_NONE};
+}
+static inline jj_val ga_jj_undef(jj_str *name) {
+  return (jj_val){.kind = JJ_UNDEF, .u.s = name};
+}
+static inline jj_val ga_jj_bool(bool b) {
+  return (jj_val){.kind = JJ_BOOL, .u.b = b};
+}
+static inline jj_val ga_jj_int(int64_t i) {
+  return (jj_val){.kind = JJ_INT, .u.i = i};
+}
+static inline jj_val ga_jj_float(double f) {
+  return (jj_val){.kind = JJ_FLOAT, .u.f = f};
+}
+static inline bool ga_jj_is_seq(jj_val v) {
+  return v.kind >= JJ_LIST && v.kind <= JJ_GEN;
+}
+static inline bool ga_jj_is_num(jj_val v) {
+  return v.kind >= JJ_BOOL && v.kind <= JJ_FLOAT;
+}
 /* BOOL or INT as an integer. */
 static inline bool ga_jj_as_int(jj_val v, int64_t *i) {
   if (v.kind != JJ_INT && v.kind != JJ_BOOL) return false;
@@ -330,12 +345,14 @@ size_t ga_jj_encode(int32_t point, char out[4]);
 /* Byte where code point number `point` starts; s->n at the end. */
 size_t ga_jj_offset(jj_str *s, size_t point);
 bool ga_jj_is_space(int32_t point);
+bool ga_jj_is_word(int32_t point); /* letters, marks, digits, underscore */
 bool ga_jj_is_printable(int32_t point);
 typedef enum jj_case { JJ_LOWER, JJ_UPPER, JJ_CAPITALIZE, JJ_TITLE, JJ_SWAP } jj_case;
 GA_NODISCARD ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj_val *out);
 #define JJ_STRIP_LEFT  1
 #define JJ_STRIP_RIGHT 2
-/* Without the code points of `chars` (NULL: white space) at the ends. Costs s->n * chars->n: callers pay steps for it. */
+/* Without the code points of `chars` (NULL: white space) at the ends. Costs s->n * chars->n: callers pay steps for it.
+ */
 jj_str ga_jj_strip(const jj_str *s, const jj_str *chars, int sides);
 /* First occurrence at or after `from`, last occurrence: a byte, or SIZE_MAX when there is none. */
 size_t ga_jj_find(const jj_str *s, const jj_str *what, size_t from);
@@ -389,7 +406,8 @@ const jj_def *ga_jj_test(const jj_str *name);
 const jj_def *ga_jj_method(jj_val self, const jj_str *name);
 const jj_def *ga_jj_global(const jj_str *name);
 extern const jj_def ga_jj_filters_text[], ga_jj_filters_seq[]; /* end with a NULL name */
-extern const jj_def ga_jj_methods_str[], ga_jj_methods_str2[], ga_jj_methods_list[], ga_jj_methods_dict[], ga_jj_methods_loop[];
+extern const jj_def ga_jj_methods_str[], ga_jj_methods_str2[], ga_jj_methods_list[], ga_jj_methods_dict[],
+    ga_jj_methods_loop[];
 const jj_def *ga_jj_find_def(const jj_def *table, const jj_str *name);
 /* Fails with "<what> '<name>' is not known; known are: ...". */
 ga_status ga_jj_unknown_def(const char *what, const jj_str *name, const jj_def *const *tables, size_t n_tables);

@@ -62,7 +62,9 @@ static ga_status str_point(jj_run *run, jj_str *s, size_t point, jj_val *out) {
   return ga_jj_str_ref(run, s->p + at, len, out);
 }
 
-static bool hashable(jj_val key) { return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_VIEW; }
+static bool hashable(jj_val key) {
+  return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_VIEW;
+}
 
 /* Python's v[key]; undefined where Python raises LookupError or TypeError. */
 static ga_status own_item(jj_run *run, jj_val v, jj_val key, jj_val *out) {
@@ -127,7 +129,8 @@ static ga_status slice_str(jj_run *run, jj_str *s, int64_t start, int64_t count,
   return ga_jj_buf_str(run, &buf, out);
 }
 
-static ga_status slice_seq(jj_run *run, jj_val v, int64_t start, int64_t stop, int64_t count, int64_t step, jj_val *out) {
+static ga_status slice_seq(jj_run *run, jj_val v, int64_t start, int64_t stop, int64_t count, int64_t step,
+                           jj_val *out) {
   GA_TRY(ga_jj_seq_new(run, v.kind, (size_t)count, out));
   jj_seq *q = out->u.q;
   for (int64_t i = 0; i < count; i++) q->v[q->n++] = v.u.q->v[start + i * step];

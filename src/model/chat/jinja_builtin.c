@@ -16,7 +16,8 @@ ga_status ga_jj_unknown_def(const char *what, const jj_str *name, const jj_def *
     for (const jj_def *def = tables[t]; def->name && n + 32 < sizeof list; def++)
       n += (size_t)snprintf(list + n, sizeof list - n, " %s", def->name);
   if (!n) (void)snprintf(list, sizeof list, " none");
-  return ga_fail(GA_ERR_UNSUPPORTED, "%s '%.*s' is not known; known are%s", what, (int)(name->n < 60 ? name->n : 60), name->p, list);
+  return ga_fail(GA_ERR_UNSUPPORTED, "%s '%.*s' is not known; known are%s", what, (int)(name->n < 60 ? name->n : 60),
+                 name->p, list);
 }
 
 const jj_def *ga_jj_filter(const jj_str *name) {
@@ -31,16 +32,25 @@ ga_status ga_jj_unknown_filter(const jj_str *name) {
 
 static size_t method_tables(jj_val self, const jj_def *tables[2]) {
   switch (self.kind) {
-    case JJ_STR:
-      tables[0] = ga_jj_methods_str;
-      tables[1] = ga_jj_methods_str2;
-      return 2;
-    case JJ_LIST: tables[0] = ga_jj_methods_list; return 1;
-    case JJ_TUPLE:
-    case JJ_RANGE: tables[0] = ga_jj_methods_list + 2; return 1; /* index and count */
-    case JJ_DICT: tables[0] = ga_jj_methods_dict; return 1;
-    case JJ_LOOP: tables[0] = ga_jj_methods_loop; return 1;
-    default: return 0;
+  case JJ_STR:
+    tables[0] = ga_jj_methods_str;
+    tables[1] = ga_jj_methods_str2;
+    return 2;
+  case JJ_LIST:
+    tables[0] = ga_jj_methods_list;
+    return 1;
+  case JJ_TUPLE:
+  case JJ_RANGE:
+    tables[0] = ga_jj_methods_list + 2;
+    return 1; /* index and count */
+  case JJ_DICT:
+    tables[0] = ga_jj_methods_dict;
+    return 1;
+  case JJ_LOOP:
+    tables[0] = ga_jj_methods_loop;
+    return 1;
+  default:
+    return 0;
   }
 }
 
@@ -71,8 +81,8 @@ static ga_status wrong_type(const jj_call *call, int index, const char *expected
   int n;
   const char *name = param_name(call, index, &n);
   GA_TRY(ga_jj_need_defined(call->v[index]));
-  return ga_fail(GA_ERR_FORMAT, "%s: argument '%.*s' is a '%s'; expected %s", call->def->name, n, name, ga_jj_type(call->v[index]),
-                 expected);
+  return ga_fail(GA_ERR_FORMAT, "%s: argument '%.*s' is a '%s'; expected %s", call->def->name, n, name,
+                 ga_jj_type(call->v[index]), expected);
 }
 
 ga_status ga_jj_param_int(const jj_call *call, int index, int64_t fallback, int64_t *out) {
@@ -91,7 +101,9 @@ ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out) {
   return GA_OK;
 }
 
-bool ga_jj_param_flag(const jj_call *call, int index) { return ga_jj_truth(call->v[index]); }
+bool ga_jj_param_flag(const jj_call *call, int index) {
+  return ga_jj_truth(call->v[index]);
+}
 
 ga_status ga_jj_self_str(jj_run *run, const jj_call *call, jj_str **out) {
   jj_val s;

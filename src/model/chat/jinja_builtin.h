@@ -10,7 +10,8 @@
 /* str(self) of a filter's operand. */
 GA_NODISCARD ga_status ga_jj_self_str(jj_run *run, const jj_call *call, jj_str **out);
 /* s.replace(old, new, count); count < 0: all. */
-GA_NODISCARD ga_status ga_jj_replace(jj_run *run, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count, jj_val *out);
+GA_NODISCARD ga_status ga_jj_replace(jj_run *run, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count,
+                                     jj_val *out);
 /* s.splitlines(). */
 GA_NODISCARD ga_status ga_jj_splitlines(jj_run *run, const jj_str *s, bool keep, jj_val *out);
 /* s in a field of `width` code points: side < 0 left, 0 centre, > 0 right; `fill` is one code point, NULL = space. */

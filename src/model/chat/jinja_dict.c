@@ -5,26 +5,33 @@
 static ga_status hash_value(jj_run *run, jj_val v, uint64_t *h) {
   double f;
   switch (v.kind) {
-    case JJ_UNDEF:
-    case JJ_NONE: *h = ga_fnv64(*h, &v.kind, sizeof v.kind); return GA_OK;
-    case JJ_BOOL:
-    case JJ_INT:
-    case JJ_FLOAT:
-      f = ga_jj_as_double(v) + 0.0; /* -0.0 is 0.0 */
-      *h = ga_fnv64(*h, &f, sizeof f);
-      return GA_OK;
-    case JJ_STR: *h = ga_fnv64(*h, v.u.s->p, v.u.s->n); return ga_jj_step(run, v.u.s->n / 64);
-    case JJ_TUPLE:
-    case JJ_RANGE:
-      GA_TRY(ga_jj_enter(run));
-      for (size_t i = 0; i < v.u.q->n; i++) GA_TRY(hash_value(run, v.u.q->v[i], h));
-      run->depth_left++;
-      return GA_OK;
-    case JJ_GEN:
-    case JJ_NS:
-    case JJ_FUNC:
-    case JJ_LOOP: *h = ga_fnv64(*h, &v.u.d, sizeof v.u.d); return GA_OK;
-    default: return ga_fail(GA_ERR_FORMAT, "unhashable type: '%s'; keys are strings, numbers, none or tuples", ga_jj_type(v));
+  case JJ_UNDEF:
+  case JJ_NONE:
+    *h = ga_fnv64(*h, &v.kind, sizeof v.kind);
+    return GA_OK;
+  case JJ_BOOL:
+  case JJ_INT:
+  case JJ_FLOAT:
+    f = ga_jj_as_double(v) + 0.0; /* -0.0 is 0.0 */
+    *h = ga_fnv64(*h, &f, sizeof f);
+    return GA_OK;
+  case JJ_STR:
+    *h = ga_fnv64(*h, v.u.s->p, v.u.s->n);
+    return ga_jj_step(run, v.u.s->n / 64);
+  case JJ_TUPLE:
+  case JJ_RANGE:
+    GA_TRY(ga_jj_enter(run));
+    for (size_t i = 0; i < v.u.q->n; i++) GA_TRY(hash_value(run, v.u.q->v[i], h));
+    run->depth_left++;
+    return GA_OK;
+  case JJ_GEN:
+  case JJ_NS:
+  case JJ_FUNC:
+  case JJ_LOOP:
+    *h = ga_fnv64(*h, &v.u.d, sizeof v.u.d);
+    return GA_OK;
+  default:
+    return ga_fail(GA_ERR_FORMAT, "unhashable type: '%s'; keys are strings, numbers, none or tuples", ga_jj_type(v));
   }
 }
 
@@ -157,7 +164,9 @@ static int order_numbers(jj_val a, jj_val b) {
   return (x > y) - (x < y);
 }
 
-static bool is_nan(jj_val v) { return v.kind == JJ_FLOAT && v.u.f != v.u.f; }
+static bool is_nan(jj_val v) {
+  return v.kind == JJ_FLOAT && v.u.f != v.u.f;
+}
 
 static ga_status equal_here(jj_run *run, jj_val a, jj_val b, bool *out) {
   *out = false;
@@ -167,14 +176,22 @@ static ga_status equal_here(jj_run *run, jj_val a, jj_val b, bool *out) {
   }
   if (a.kind != b.kind) return GA_OK;
   switch (a.kind) {
-    case JJ_UNDEF:
-    case JJ_NONE: *out = true; return GA_OK;
-    case JJ_STR: *out = ga_jj_str_eq(a.u.s, b.u.s); return ga_jj_step(run, *out ? a.u.s->n / 64 : 0);
-    case JJ_LIST:
-    case JJ_TUPLE:
-    case JJ_RANGE: return equal_seq(run, a.u.q, b.u.q, out);
-    case JJ_DICT: return equal_dict(run, a.u.d, b.u.d, out);
-    default: *out = a.u.d == b.u.d; return GA_OK; /* the same object */
+  case JJ_UNDEF:
+  case JJ_NONE:
+    *out = true;
+    return GA_OK;
+  case JJ_STR:
+    *out = ga_jj_str_eq(a.u.s, b.u.s);
+    return ga_jj_step(run, *out ? a.u.s->n / 64 : 0);
+  case JJ_LIST:
+  case JJ_TUPLE:
+  case JJ_RANGE:
+    return equal_seq(run, a.u.q, b.u.q, out);
+  case JJ_DICT:
+    return equal_dict(run, a.u.d, b.u.d, out);
+  default:
+    *out = a.u.d == b.u.d;
+    return GA_OK; /* the same object */
   }
 }
 
@@ -223,8 +240,8 @@ ga_status ga_jj_order(jj_run *run, jj_val a, jj_val b, int *out) {
 }
 
 /* Merges the sorted halves [0, mid) and [mid, n) of `from` into `to`; `from` holds keys, then values n apart. */
-static ga_status merge(jj_run *run, const jj_val *keys, const jj_val *values, size_t mid, size_t n, bool reverse, jj_val *to_keys,
-                       jj_val *to_values) {
+static ga_status merge(jj_run *run, const jj_val *keys, const jj_val *values, size_t mid, size_t n, bool reverse,
+                       jj_val *to_keys, jj_val *to_values) {
   size_t i = 0, j = mid;
   for (size_t k = 0; k < n; k++) {
     int c = 0;

@@ -158,10 +158,14 @@ ga_status ga_jj_eval_args(jj_run *run, jj_scope *scope, const jj_node *kids, jj_
     bool wrapped = kids->kind == JN_STAR || kids->kind == JN_STAR2 || kids->kind == JN_KWARG;
     jj_val v;
     GA_TRY(ga_jj_eval(run, scope, wrapped ? kids->a : kids, &v));
-    if (kids->kind == JN_STAR) GA_TRY(push_star(run, pos.u.q, v));
-    else if (kids->kind == JN_STAR2) GA_TRY(push_star2(run, args, &cap, v));
-    else if (kids->kind == JN_KWARG) GA_TRY(push_kw(run, args, &cap, kids->name, v));
-    else GA_TRY(ga_jj_seq_push(run, pos.u.q, v));
+    if (kids->kind == JN_STAR)
+      GA_TRY(push_star(run, pos.u.q, v));
+    else if (kids->kind == JN_STAR2)
+      GA_TRY(push_star2(run, args, &cap, v));
+    else if (kids->kind == JN_KWARG)
+      GA_TRY(push_kw(run, args, &cap, kids->name, v));
+    else
+      GA_TRY(ga_jj_seq_push(run, pos.u.q, v));
   }
   args->pos = pos.u.q->v;
   args->n_pos = pos.u.q->n;
@@ -177,8 +181,10 @@ static int param_index(const char *params, const jj_str *name, int *n_params, in
     if (name && name->n == n && !memcmp(name->p, p, n)) index = *n_params;
     p += n;
     ++*n_params;
-    if (*p == '?') p++;
-    else *n_needed = *n_params;
+    if (*p == '?')
+      p++;
+    else
+      *n_needed = *n_params;
   }
   return index;
 }
@@ -190,14 +196,15 @@ static ga_status bind(const jj_def *def, const jj_args *args, jj_val v[JJ_MAX_PA
   (void)param_index(params, NULL, &n_params, &n_needed);
   if (args->n_pos > (size_t)n_params)
     return ga_fail(GA_ERR_FORMAT, "%s: %zu arguments; takes (%s)", def->name, args->n_pos, params);
-  if (args->n_kw && no_names) return ga_fail(GA_ERR_FORMAT, "%s: takes no named arguments, only (%s)", def->name, params);
+  if (args->n_kw && no_names)
+    return ga_fail(GA_ERR_FORMAT, "%s: takes no named arguments, only (%s)", def->name, params);
   for (size_t i = 0; i < args->n_pos; i++) v[i] = args->pos[i];
   for (size_t i = 0; i < args->n_kw; i++) {
     const jj_str *name = args->kw[i].name;
     index = param_index(params, name, &n_params, &n_needed);
     if (index < 0 || v[index].kind != JJ_MISSING)
-      return ga_fail(GA_ERR_FORMAT, "%s: argument '%.*s' is %s; takes (%s)", def->name, (int)(name->n < 60 ? name->n : 60), name->p,
-                     index < 0 ? "unknown" : "given twice", params);
+      return ga_fail(GA_ERR_FORMAT, "%s: argument '%.*s' is %s; takes (%s)", def->name,
+                     (int)(name->n < 60 ? name->n : 60), name->p, index < 0 ? "unknown" : "given twice", params);
     v[index] = args->kw[i].value;
   }
   for (int i = 0; i < n_needed; i++)
@@ -265,34 +272,48 @@ ga_status ga_jj_eval_filters(jj_run *run, jj_scope *scope, const jj_node *node, 
 static ga_status eval_here(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out) {
   jj_val a;
   switch ((jj_node_kind)node->kind) {
-    case JN_CONST: *out = node->value; return GA_OK;
-    case JN_NAME: return eval_name(run, scope, node, out);
-    case JN_LIST:
-    case JN_TUPLE: return eval_seq(run, scope, node, out);
-    case JN_DICT: return eval_dict(run, scope, node, out);
-    case JN_NOT:
-    case JN_NEG:
-    case JN_POS: return eval_unary(run, scope, node, out);
-    case JN_BINARY: return eval_binary(run, scope, node, out);
-    case JN_AND:
-    case JN_OR:
-      GA_TRY(ga_jj_eval(run, scope, node->a, out));
-      if (ga_jj_truth(*out) == (node->kind == JN_OR)) return GA_OK;
-      return ga_jj_eval(run, scope, node->b, out);
-    case JN_COMPARE: return eval_compare(run, scope, node, out);
-    case JN_CONCAT: return eval_concat(run, scope, node, out);
-    case JN_COND: return eval_cond(run, scope, node, out);
-    case JN_ATTR:
-      GA_TRY(ga_jj_eval(run, scope, node->a, &a));
-      return ga_jj_attr(run, a, node->name, out);
-    case JN_ITEM: return eval_subscript(run, scope, node, out);
-    case JN_CALL: return eval_call(run, scope, node, out);
-    case JN_FILTER:
-      if (!node->def) return ga_jj_unknown_filter(node->name);
-      GA_TRY(ga_jj_eval(run, scope, node->a, &a));
-      return apply_filter(run, scope, node, a, out);
-    case JN_TEST: return eval_test(run, scope, node, out);
-    default: return ga_fail(GA_ERR_UNSUPPORTED, "a slice stands alone in its brackets");
+  case JN_CONST:
+    *out = node->value;
+    return GA_OK;
+  case JN_NAME:
+    return eval_name(run, scope, node, out);
+  case JN_LIST:
+  case JN_TUPLE:
+    return eval_seq(run, scope, node, out);
+  case JN_DICT:
+    return eval_dict(run, scope, node, out);
+  case JN_NOT:
+  case JN_NEG:
+  case JN_POS:
+    return eval_unary(run, scope, node, out);
+  case JN_BINARY:
+    return eval_binary(run, scope, node, out);
+  case JN_AND:
+  case JN_OR:
+    GA_TRY(ga_jj_eval(run, scope, node->a, out));
+    if (ga_jj_truth(*out) == (node->kind == JN_OR)) return GA_OK;
+    return ga_jj_eval(run, scope, node->b, out);
+  case JN_COMPARE:
+    return eval_compare(run, scope, node, out);
+  case JN_CONCAT:
+    return eval_concat(run, scope, node, out);
+  case JN_COND:
+    return eval_cond(run, scope, node, out);
+  case JN_ATTR:
+    GA_TRY(ga_jj_eval(run, scope, node->a, &a));
+    return ga_jj_attr(run, a, node->name, out);
+  case JN_ITEM:
+    return eval_subscript(run, scope, node, out);
+  case JN_CALL:
+    return eval_call(run, scope, node, out);
+  case JN_FILTER:
+    if (!node->def) return ga_jj_unknown_filter(node->name);
+    GA_TRY(ga_jj_eval(run, scope, node->a, &a));
+    return apply_filter(run, scope, node, a, out);
+  case JN_TEST:
+    return eval_test(run, scope, node, out);
+  default:
+    return ga_fail(GA_ERR_UNSUPPORTED, "a slice stands alone in its brackets");
   }
 }
 

@@ -1,5 +1,5 @@
-/* Statements. A scope is a loop iteration, a macro call, or the body of set, call, filter, with and generation; `if` has
- * none. Reads look outwards, writes stay. */
+/* Statements. A scope is a loop iteration, a macro call, or the body of set, call, filter, with and generation; `if`
+ * has none. Reads look outwards, writes stay. */
 #include "model/chat/jinja.h"
 
 ga_status ga_jj_scope_new(jj_run *run, jj_scope *parent, jj_scope **out) {
@@ -40,7 +40,8 @@ static ga_status assign_attr(jj_run *run, jj_scope *scope, const jj_node *target
   jj_val object, key = {.kind = JJ_STR, .u.s = target->name};
   GA_TRY(ga_jj_eval(run, scope, target->a, &object));
   if (object.kind != JJ_NS)
-    return ga_fail(GA_ERR_FORMAT, "set: '%.60s' is no namespace but a '%s'; only namespace() objects have attributes to set",
+    return ga_fail(GA_ERR_FORMAT,
+                   "set: '%.60s' is no namespace but a '%s'; only namespace() objects have attributes to set",
                    target->a->name->p, ga_jj_type(object));
   return ga_jj_dict_set(run, object.u.d, key, value);
 }
@@ -161,7 +162,9 @@ static ga_status new_macro(jj_run *run, jj_scope *scope, const jj_node *node, jj
   return GA_OK;
 }
 
-static const char *macro_name(const jj_node *macro) { return macro->name ? macro->name->p : "caller"; }
+static const char *macro_name(const jj_node *macro) {
+  return macro->name ? macro->name->p : "caller";
+}
 
 static const jj_kw *find_kw(const jj_args *args, const jj_str *name) {
   for (size_t i = 0; i < args->n_kw; i++)
@@ -210,10 +213,14 @@ static ga_status bind_params(jj_run *run, const jj_node *macro, const jj_args *a
     const jj_kw *kw = find_kw(args, param->name);
     jj_val value = ga_jj_undef(param->name);
     if (kw && n < args->n_pos)
-      return ga_fail(GA_ERR_FORMAT, "macro '%.60s': argument '%.60s' is given twice", macro_name(macro), param->name->p);
-    if (n < args->n_pos) value = args->pos[n];
-    else if (kw) value = kw->value;
-    else if (param->a) GA_TRY(ga_jj_eval(run, scope, param->a, &value));
+      return ga_fail(GA_ERR_FORMAT, "macro '%.60s': argument '%.60s' is given twice", macro_name(macro),
+                     param->name->p);
+    if (n < args->n_pos)
+      value = args->pos[n];
+    else if (kw)
+      value = kw->value;
+    else if (param->a)
+      GA_TRY(ga_jj_eval(run, scope, param->a, &value));
     GA_TRY(ga_jj_scope_set(run, scope, param->name, value));
     GA_TRY(ga_jj_step(run, 1 + args->n_kw / 8));
   }
@@ -224,7 +231,8 @@ ga_status ga_jj_call_macro(jj_run *run, const jj_func *fn, const jj_args *args, 
   jj_scope *scope;
   GA_TRY(ga_jj_enter(run));
   GA_TRY(ga_jj_scope_new(run, fn->scope, &scope));
-  if (fn->macro->op & JJ_MACRO_CALLER) GA_TRY(ga_jj_scope_set(run, scope, run->tpl->name_caller, ga_jj_undef(run->tpl->name_caller)));
+  if (fn->macro->op & JJ_MACRO_CALLER)
+    GA_TRY(ga_jj_scope_set(run, scope, run->tpl->name_caller, ga_jj_undef(run->tpl->name_caller)));
   GA_TRY(bind_params(run, fn->macro, args, scope));
   GA_TRY(capture(run, scope, fn->macro->b->kids, out));
   run->depth_left++;
@@ -276,24 +284,37 @@ static ga_status exec_here(jj_run *run, jj_scope *scope, const jj_node *node) {
   jj_val value;
   jj_scope *inner;
   switch ((jj_node_kind)node->kind) {
-    case JN_TEXT: return ga_jj_buf_put(run, run->out, node->value.u.s->p, node->value.u.s->n);
-    case JN_OUTPUT:
-      GA_TRY(ga_jj_eval(run, scope, node->a, &value));
-      return ga_jj_put_str(run, run->out, value);
-    case JN_IF: return exec_if(run, scope, node);
-    case JN_FOR: return exec_for(run, scope, node);
-    case JN_SET:
-    case JN_SET_BLOCK: return exec_set(run, scope, node);
-    case JN_MACRO: return exec_macro(run, scope, node);
-    case JN_CALL_BLOCK: return exec_call(run, scope, node);
-    case JN_FILTER_BLOCK: return exec_filter(run, scope, node);
-    case JN_WITH: return exec_with(run, scope, node);
-    case JN_SCOPE:
-      GA_TRY(ga_jj_scope_new(run, scope, &inner));
-      return ga_jj_exec(run, inner, node->kids);
-    case JN_BREAK: run->flow = JJ_FLOW_BREAK; return GA_OK;
-    case JN_CONTINUE: run->flow = JJ_FLOW_CONTINUE; return GA_OK;
-    default: return ga_fail(GA_ERR_INTERNAL, "template node of kind %d", node->kind);
+  case JN_TEXT:
+    return ga_jj_buf_put(run, run->out, node->value.u.s->p, node->value.u.s->n);
+  case JN_OUTPUT:
+    GA_TRY(ga_jj_eval(run, scope, node->a, &value));
+    return ga_jj_put_str(run, run->out, value);
+  case JN_IF:
+    return exec_if(run, scope, node);
+  case JN_FOR:
+    return exec_for(run, scope, node);
+  case JN_SET:
+  case JN_SET_BLOCK:
+    return exec_set(run, scope, node);
+  case JN_MACRO:
+    return exec_macro(run, scope, node);
+  case JN_CALL_BLOCK:
+    return exec_call(run, scope, node);
+  case JN_FILTER_BLOCK:
+    return exec_filter(run, scope, node);
+  case JN_WITH:
+    return exec_with(run, scope, node);
+  case JN_SCOPE:
+    GA_TRY(ga_jj_scope_new(run, scope, &inner));
+    return ga_jj_exec(run, inner, node->kids);
+  case JN_BREAK:
+    run->flow = JJ_FLOW_BREAK;
+    return GA_OK;
+  case JN_CONTINUE:
+    run->flow = JJ_FLOW_CONTINUE;
+    return GA_OK;
+  default:
+    return ga_fail(GA_ERR_INTERNAL, "template node of kind %d", node->kind);
   }
 }
 

@@ -21,7 +21,7 @@ ga_status ga_jj_node_new(jj_parser *parser, jj_node_kind kind, size_t pos, jj_no
 ga_status ga_jj_unexpected(const jj_parser *parser, const char *construct, const char *expected) {
   const jj_tok *tok = ga_jj_peek(parser);
   if (tok->kind == JT_EOF)
-    return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT, "%s: expected %s, found the end of the template", construct, expected);
+    return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT, "%s: expected %s, found the end", construct, expected);
   const char *p = parser->tpl->source + tok->pos;
   int n = (int)(tok->end - tok->pos < 40 ? tok->end - tok->pos : 40);
   return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT, "%s: expected %s, found '%.*s'", construct, expected, n, p);
@@ -41,7 +41,8 @@ ga_status ga_jj_expect_name(jj_parser *parser, const char *construct, jj_str **o
 }
 
 static ga_status too_deep(jj_parser *parser) {
-  return ga_jj_fail_at(parser, ga_jj_peek(parser)->pos, GA_ERR_TIMEOUT, "expressions nested more than %u deep", parser->depth_limit);
+  return ga_jj_fail_at(parser, ga_jj_peek(parser)->pos, GA_ERR_TIMEOUT, "expressions nested more than %u deep",
+                       parser->depth_limit);
 }
 
 /* A node of one or two operands. */
@@ -115,9 +116,12 @@ static ga_status parse_string(jj_parser *parser, jj_node *node) {
 static ga_status parse_name(jj_parser *parser, jj_node *node) {
   jj_str *s = ga_jj_peek(parser)->u.s;
   ga_jj_advance(parser);
-  if (ga_jj_str_is(s, "true") || ga_jj_str_is(s, "True")) node->value = ga_jj_bool(true);
-  else if (ga_jj_str_is(s, "false") || ga_jj_str_is(s, "False")) node->value = ga_jj_bool(false);
-  else if (ga_jj_str_is(s, "none") || ga_jj_str_is(s, "None")) node->value = ga_jj_none();
+  if (ga_jj_str_is(s, "true") || ga_jj_str_is(s, "True"))
+    node->value = ga_jj_bool(true);
+  else if (ga_jj_str_is(s, "false") || ga_jj_str_is(s, "False"))
+    node->value = ga_jj_bool(false);
+  else if (ga_jj_str_is(s, "none") || ga_jj_str_is(s, "None"))
+    node->value = ga_jj_none();
   else {
     node->kind = JN_NAME;
     node->name = s;
@@ -209,9 +213,12 @@ static ga_status parse_subscript(jj_parser *parser, jj_node *operand, jj_node **
 static ga_status parse_argument(jj_parser *parser, int *stage, jj_node **out) {
   const jj_tok *tok = ga_jj_peek(parser);
   jj_node_kind kind = JN_CONST;
-  if (ga_jj_at_op(parser, '*')) kind = JN_STAR;
-  else if (ga_jj_at_op(parser, JO_POW)) kind = JN_STAR2;
-  else if (tok->kind == JT_NAME && ga_jj_peek2(parser)->kind == JT_OP && ga_jj_peek2(parser)->op == '=') kind = JN_KWARG;
+  if (ga_jj_at_op(parser, '*'))
+    kind = JN_STAR;
+  else if (ga_jj_at_op(parser, JO_POW))
+    kind = JN_STAR2;
+  else if (tok->kind == JT_NAME && ga_jj_peek2(parser)->kind == JT_OP && ga_jj_peek2(parser)->op == '=')
+    kind = JN_KWARG;
   /* As Python orders them: positional, then keywords, each once: *a, **b. */
   int need = kind == JN_CONST ? 0 : kind == JN_KWARG ? 1 : kind == JN_STAR ? 2 : 3;
   if (need < *stage && !(need == 1 && *stage == 2))
@@ -248,10 +255,14 @@ static ga_status parse_call(jj_parser *parser, jj_node *operand, jj_node **out) 
 
 static ga_status parse_postfix(jj_parser *parser, jj_node *operand, jj_node **out) {
   for (*out = operand;; operand = *out) {
-    if (ga_jj_at_op(parser, '.')) GA_TRY(parse_dot(parser, operand, out));
-    else if (ga_jj_at_op(parser, '[')) GA_TRY(parse_subscript(parser, operand, out));
-    else if (ga_jj_at_op(parser, '(')) GA_TRY(parse_call(parser, operand, out));
-    else return GA_OK;
+    if (ga_jj_at_op(parser, '.'))
+      GA_TRY(parse_dot(parser, operand, out));
+    else if (ga_jj_at_op(parser, '['))
+      GA_TRY(parse_subscript(parser, operand, out));
+    else if (ga_jj_at_op(parser, '('))
+      GA_TRY(parse_call(parser, operand, out));
+    else
+      return GA_OK;
   }
 }
 
@@ -320,10 +331,14 @@ static ga_status parse_test(jj_parser *parser, jj_node *operand, jj_node **out) 
 
 static ga_status parse_filter_expr(jj_parser *parser, jj_node **node) {
   for (;;) {
-    if (ga_jj_skip_op(parser, '|')) GA_TRY(parse_filter(parser, *node, node));
-    else if (ga_jj_at_name(parser, "is")) GA_TRY(parse_test(parser, *node, node));
-    else if (ga_jj_at_op(parser, '(')) GA_TRY(parse_call(parser, *node, node));
-    else return GA_OK;
+    if (ga_jj_skip_op(parser, '|'))
+      GA_TRY(parse_filter(parser, *node, node));
+    else if (ga_jj_at_name(parser, "is"))
+      GA_TRY(parse_test(parser, *node, node));
+    else if (ga_jj_at_op(parser, '('))
+      GA_TRY(parse_call(parser, *node, node));
+    else
+      return GA_OK;
   }
 }
 
@@ -461,7 +476,8 @@ ga_status ga_jj_parse_expr(jj_parser *parser, jj_node **out) {
 
 static bool at_tuple_end(const jj_parser *parser, const char *stop) {
   jj_tok_kind kind = ga_jj_peek(parser)->kind;
-  return kind == JT_VAR_END || kind == JT_BLOCK_END || ga_jj_at_op(parser, ')') || (stop && ga_jj_at_name(parser, stop));
+  return kind == JT_VAR_END || kind == JT_BLOCK_END || ga_jj_at_op(parser, ')') ||
+         (stop && ga_jj_at_name(parser, stop));
 }
 
 ga_status ga_jj_parse_tuple(jj_parser *parser, bool no_cond, const char *stop, bool parenthesised, jj_node **out) {

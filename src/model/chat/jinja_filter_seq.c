@@ -1,5 +1,5 @@
-/* Filters of sequences and dicts. Those that are lazy in Jinja return JJ_GEN, already computed: what a generator would do
- * as a value (always true, no length) is kept, its timing is not. */
+/* Filters of sequences and dicts. Those that are lazy in Jinja return JJ_GEN, already computed: what a generator would
+ * do as a value (always true, no length) is kept, its timing is not. */
 #include "model/chat/jinja_builtin.h"
 
 static jj_str no_item = {"item of an empty sequence", 25, 25};
@@ -14,21 +14,34 @@ ga_status ga_jj_to_list(jj_run *run, jj_val v, jj_val *out) {
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_list) { return ga_jj_to_list(run, call->self, out); }
+JJ_BUILTIN(filter_list) {
+  return ga_jj_to_list(run, call->self, out);
+}
 
 JJ_BUILTIN(filter_length) {
   jj_val v = call->self;
   (void)run;
   switch (v.kind) {
-    case JJ_UNDEF: *out = ga_jj_int(0); return GA_OK;
-    case JJ_STR: *out = ga_jj_int((int64_t)ga_jj_str_points(v.u.s)); return GA_OK;
-    case JJ_LIST:
-    case JJ_TUPLE:
-    case JJ_RANGE:
-    case JJ_VIEW: *out = ga_jj_int((int64_t)v.u.q->n); return GA_OK;
-    case JJ_DICT: *out = ga_jj_int((int64_t)v.u.d->n); return GA_OK;
-    case JJ_LOOP: *out = ga_jj_int((int64_t)v.u.loop->n); return GA_OK;
-    default: return ga_fail(GA_ERR_FORMAT, "length: a '%s' has none; strings, lists and dicts have", ga_jj_type(v));
+  case JJ_UNDEF:
+    *out = ga_jj_int(0);
+    return GA_OK;
+  case JJ_STR:
+    *out = ga_jj_int((int64_t)ga_jj_str_points(v.u.s));
+    return GA_OK;
+  case JJ_LIST:
+  case JJ_TUPLE:
+  case JJ_RANGE:
+  case JJ_VIEW:
+    *out = ga_jj_int((int64_t)v.u.q->n);
+    return GA_OK;
+  case JJ_DICT:
+    *out = ga_jj_int((int64_t)v.u.d->n);
+    return GA_OK;
+  case JJ_LOOP:
+    *out = ga_jj_int((int64_t)v.u.loop->n);
+    return GA_OK;
+  default:
+    return ga_fail(GA_ERR_FORMAT, "length: a '%s' has none; strings, lists and dicts have", ga_jj_type(v));
   }
 }
 
@@ -43,7 +56,8 @@ JJ_BUILTIN(filter_first) {
 JJ_BUILTIN(filter_last) {
   const jj_val *items;
   size_t n;
-  if (call->self.kind == JJ_GEN) return ga_fail(GA_ERR_FORMAT, "last: a generator has no end to start from; use |list|last");
+  if (call->self.kind == JJ_GEN)
+    return ga_fail(GA_ERR_FORMAT, "last: a generator has no end to start from; use |list|last");
   GA_TRY(ga_jj_items(run, call->self, &items, &n));
   *out = n ? items[n - 1] : ga_jj_undef(&no_item);
   return GA_OK;
@@ -143,9 +157,11 @@ static ga_status select_items(jj_run *run, const jj_call *call, bool by_attribut
   size_t n, used = by_attribute;
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
   if (!ga_jj_truth(call->self)) return GA_OK; /* before any complaint, as in Jinja */
-  if (by_attribute && !args->n_pos) return ga_fail(GA_ERR_FORMAT, "%s: takes the name of an attribute first", call->def->name);
+  if (by_attribute && !args->n_pos)
+    return ga_fail(GA_ERR_FORMAT, "%s: takes the name of an attribute first", call->def->name);
   if (args->n_pos > used) {
-    if (args->pos[used].kind != JJ_STR) return ga_fail(GA_ERR_FORMAT, "%s: the name of a test is a string", call->def->name);
+    if (args->pos[used].kind != JJ_STR)
+      return ga_fail(GA_ERR_FORMAT, "%s: the name of a test is a string", call->def->name);
     def = ga_jj_test(args->pos[used].u.s);
     if (!def) return ga_jj_unknown_test(args->pos[used].u.s);
     used++;
@@ -163,10 +179,18 @@ static ga_status select_items(jj_run *run, const jj_call *call, bool by_attribut
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_select) { return select_items(run, call, false, true, out); }
-JJ_BUILTIN(filter_reject) { return select_items(run, call, false, false, out); }
-JJ_BUILTIN(filter_selectattr) { return select_items(run, call, true, true, out); }
-JJ_BUILTIN(filter_rejectattr) { return select_items(run, call, true, false, out); }
+JJ_BUILTIN(filter_select) {
+  return select_items(run, call, false, true, out);
+}
+JJ_BUILTIN(filter_reject) {
+  return select_items(run, call, false, false, out);
+}
+JJ_BUILTIN(filter_selectattr) {
+  return select_items(run, call, true, true, out);
+}
+JJ_BUILTIN(filter_rejectattr) {
+  return select_items(run, call, true, false, out);
+}
 
 JJ_BUILTIN(filter_sum) {
   const jj_val *items;
@@ -213,8 +237,12 @@ static ga_status extreme(jj_run *run, const jj_call *call, int sign, jj_val *out
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_max) { return extreme(run, call, 1, out); }
-JJ_BUILTIN(filter_min) { return extreme(run, call, -1, out); }
+JJ_BUILTIN(filter_max) {
+  return extreme(run, call, 1, out);
+}
+JJ_BUILTIN(filter_min) {
+  return extreme(run, call, -1, out);
+}
 
 /* "a,b" sorts by a, then by b. A list even of one, as in Jinja: lists of equal values are equal where the values alone
  * (two undefined ones) have no order. */
@@ -263,7 +291,8 @@ JJ_BUILTIN(filter_dictsort) {
   if (by && !by_value && !ga_jj_str_is(by, "key")) return ga_fail(GA_ERR_FORMAT, "dictsort: by is 'key' or 'value'");
   GA_TRY(ga_jj_need_defined(call->self));
   GA_TRY(filter_items(run, call, &pairs));
-  const sort_spec spec = {ga_jj_int(by_value), ga_jj_none(), ga_jj_param_flag(call, 0), ga_jj_param_flag(call, 2), true};
+  const sort_spec spec = {ga_jj_int(by_value), ga_jj_none(), ga_jj_param_flag(call, 0), ga_jj_param_flag(call, 2),
+                          true};
   return sort_by(run, pairs, &spec, out, &keys);
 }
 

@@ -11,9 +11,12 @@ JJ_BUILTIN(filter_abs) {
     GA_TRY(ga_jj_need_defined(v));
     return ga_fail(GA_ERR_FORMAT, "abs: takes a number, not '%s'", ga_jj_type(v));
   }
-  if (v.kind == JJ_FLOAT) *out = ga_jj_float(fabs(v.u.f));
-  else if (v.kind == JJ_INT && v.u.i < 0) return ga_jj_negate(run, v, out);
-  else *out = ga_jj_int(v.kind == JJ_INT ? v.u.i : v.u.b);
+  if (v.kind == JJ_FLOAT)
+    *out = ga_jj_float(fabs(v.u.f));
+  else if (v.kind == JJ_INT && v.u.i < 0)
+    return ga_jj_negate(run, v, out);
+  else
+    *out = ga_jj_int(v.kind == JJ_INT ? v.u.i : v.u.b);
   return GA_OK;
 }
 
@@ -23,9 +26,15 @@ static ga_status recase_filter(jj_run *run, const jj_call *call, jj_case to, jj_
   return ga_jj_recase(run, s, to, out);
 }
 
-JJ_BUILTIN(filter_capitalize) { return recase_filter(run, call, JJ_CAPITALIZE, out); }
-JJ_BUILTIN(filter_lower) { return recase_filter(run, call, JJ_LOWER, out); }
-JJ_BUILTIN(filter_upper) { return recase_filter(run, call, JJ_UPPER, out); }
+JJ_BUILTIN(filter_capitalize) {
+  return recase_filter(run, call, JJ_CAPITALIZE, out);
+}
+JJ_BUILTIN(filter_lower) {
+  return recase_filter(run, call, JJ_LOWER, out);
+}
+JJ_BUILTIN(filter_upper) {
+  return recase_filter(run, call, JJ_UPPER, out);
+}
 
 /* Words start after white space, '-' and opening brackets, unlike str.title(). */
 JJ_BUILTIN(filter_title) {
@@ -73,15 +82,18 @@ JJ_BUILTIN(filter_default) {
 }
 
 JJ_BUILTIN(filter_escape) {
-  static const char *const names[] = {['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&#34;", ['\''] = "&#39;"};
+  static const char *const names[] = {
+      ['&'] = "&amp;", ['<'] = "&lt;", ['>'] = "&gt;", ['"'] = "&#34;", ['\''] = "&#39;"};
   jj_str *s;
   jj_buf buf = {0};
   GA_TRY(ga_jj_self_str(run, call, &s));
   GA_TRY(ga_jj_step(run, s->n / 16));
   for (size_t i = 0; i < s->n; i++) {
     unsigned char c = (unsigned char)s->p[i];
-    if (c < GA_COUNT_OF(names) && names[c]) GA_TRY(ga_jj_buf_puts(run, &buf, names[c]));
-    else GA_TRY(ga_jj_buf_put(run, &buf, s->p + i, 1));
+    if (c < GA_COUNT_OF(names) && names[c])
+      GA_TRY(ga_jj_buf_puts(run, &buf, names[c]));
+    else
+      GA_TRY(ga_jj_buf_put(run, &buf, s->p + i, 1));
   }
   return ga_jj_buf_str(run, &buf, out);
 }
@@ -128,8 +140,10 @@ static bool read_int(const jj_str *text, int base, int64_t *out, bool *too_big) 
     int d = digit_of(s.p[at]);
     if (d >= base) return false;
     digit = true;
-    if (*out < (INT64_MIN + d) / base) *too_big = true;
-    else *out = *out * base - d; /* negative: INT64_MIN has no positive */
+    if (*out < (INT64_MIN + d) / base)
+      *too_big = true;
+    else
+      *out = *out * base - d; /* negative: INT64_MIN has no positive */
   }
   if (!negative && *out == INT64_MIN) *too_big = true;
   if (!negative && !*too_big) *out = -*out;
@@ -167,7 +181,8 @@ JJ_BUILTIN(filter_format) {
   const jj_args *args = call->args;
   jj_str *s;
   jj_val v;
-  if (args->n_pos && args->n_kw) return ga_fail(GA_ERR_FORMAT, "format: takes positional or keyword arguments, not both");
+  if (args->n_pos && args->n_kw)
+    return ga_fail(GA_ERR_FORMAT, "format: takes positional or keyword arguments, not both");
   GA_TRY(ga_jj_self_str(run, call, &s));
   if (args->n_kw) {
     GA_TRY(ga_jj_dict_new(run, 0, &v));
@@ -250,14 +265,20 @@ JJ_BUILTIN(filter_round) {
     return ga_fail(GA_ERR_FORMAT, "round: method '%.30s'; allowed are common, ceil, floor", method->p);
   double scale = pow(10, (double)digits), x = ga_jj_as_double(v) * scale;
   if (!common && (!isfinite(x) || scale <= 0)) return ga_fail(GA_ERR_FORMAT, "round: the number is not finite");
-  if (!common) *out = ga_jj_float((ceiling ? ceil(x) : floor(x)) / scale);
-  else if (ga_jj_as_int(v, &i) && digits >= 0) *out = ga_jj_int(i);
-  else if (ga_jj_as_int(v, &i)) return float_to_int(round_decimal((double)i, digits), out);
-  else *out = ga_jj_float(round_decimal(v.u.f, digits));
+  if (!common)
+    *out = ga_jj_float((ceiling ? ceil(x) : floor(x)) / scale);
+  else if (ga_jj_as_int(v, &i) && digits >= 0)
+    *out = ga_jj_int(i);
+  else if (ga_jj_as_int(v, &i))
+    return float_to_int(round_decimal((double)i, digits), out);
+  else
+    *out = ga_jj_float(round_decimal(v.u.f, digits));
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_string) { return ga_jj_to_str(run, call->self, out); }
+JJ_BUILTIN(filter_string) {
+  return ga_jj_to_str(run, call->self, out);
+}
 
 JJ_BUILTIN(filter_trim) {
   jj_str *s, *chars;

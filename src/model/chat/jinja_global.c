@@ -56,7 +56,9 @@ static ga_status new_dict(jj_run *run, const jj_call *call, jj_val *out) {
   return GA_OK;
 }
 
-JJ_BUILTIN(global_dict) { return new_dict(run, call, out); }
+JJ_BUILTIN(global_dict) {
+  return new_dict(run, call, out);
+}
 
 JJ_BUILTIN(global_namespace) {
   GA_TRY(new_dict(run, call, out));
@@ -85,7 +87,8 @@ JJ_BUILTIN(global_strftime_now) {
   memcpy(pattern, format->p, format->n);
   memcpy(pattern + format->n, "x", 2); /* so that nothing is told from too long */
   size_t n = strftime(text, sizeof text, pattern, &tm);
-  if (!n || !ga_jj_utf8_ok(text, n)) return ga_fail(GA_ERR_FORMAT, "strftime_now: the date is longer than %zu bytes", sizeof text);
+  if (!n || !ga_jj_utf8_ok(text, n))
+    return ga_fail(GA_ERR_FORMAT, "strftime_now: the date is longer than %zu bytes", sizeof text);
   return ga_jj_str_new(run, text, n - 1, out);
 }
 
@@ -98,4 +101,6 @@ static const jj_def globals[] = {
     {NULL, NULL, NULL},
 };
 
-const jj_def *ga_jj_global(const jj_str *name) { return ga_jj_find_def(globals, name); }
+const jj_def *ga_jj_global(const jj_str *name) {
+  return ga_jj_find_def(globals, name);
+}

@@ -31,14 +31,28 @@ static ga_status from_object(jj_run *run, json_t *json, jj_val *out) {
 static ga_status from_node(jj_run *run, const json_t *json, jj_val *out) {
   GA_TRY(ga_jj_enter(run));
   switch (json_typeof(json)) {
-    case JSON_OBJECT: GA_TRY(from_object(run, (json_t *)(uintptr_t)json, out)); break; /* iterators want it writable */
-    case JSON_ARRAY: GA_TRY(from_array(run, json, out)); break;
-    case JSON_STRING: GA_TRY(ga_jj_str_new(run, json_string_value(json), json_string_length(json), out)); break;
-    case JSON_INTEGER: *out = ga_jj_int(json_integer_value(json)); break;
-    case JSON_REAL: *out = ga_jj_float(json_real_value(json)); break;
-    case JSON_TRUE:
-    case JSON_FALSE: *out = ga_jj_bool(json_is_true(json)); break;
-    case JSON_NULL: *out = ga_jj_none(); break;
+  case JSON_OBJECT:
+    GA_TRY(from_object(run, (json_t *)(uintptr_t)json, out));
+    break; /* iterators want it writable */
+  case JSON_ARRAY:
+    GA_TRY(from_array(run, json, out));
+    break;
+  case JSON_STRING:
+    GA_TRY(ga_jj_str_new(run, json_string_value(json), json_string_length(json), out));
+    break;
+  case JSON_INTEGER:
+    *out = ga_jj_int(json_integer_value(json));
+    break;
+  case JSON_REAL:
+    *out = ga_jj_float(json_real_value(json));
+    break;
+  case JSON_TRUE:
+  case JSON_FALSE:
+    *out = ga_jj_bool(json_is_true(json));
+    break;
+  case JSON_NULL:
+    *out = ga_jj_none();
+    break;
   }
   run->depth_left++;
   return GA_OK;
@@ -49,10 +63,13 @@ ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n) {
   jj_val context;
   json_t *root = json_loadb(json, n, JSON_ALLOW_NUL, &error);
   if (!root)
-    return ga_fail(GA_ERR_FORMAT, "context: JSON of %zu bytes, line %d, column %d: %s", n, error.line, error.column, error.text);
+    return ga_fail(GA_ERR_FORMAT, "context: JSON of %zu bytes, line %d, column %d: %s", n, error.line, error.column,
+                   error.text);
   ga_status status = GA_OK;
-  if (!json_is_object(root)) status = ga_fail(GA_ERR_FORMAT, "context: expected a JSON object such as {\"messages\": [...]}");
-  else status = from_node(run, root, &context);
+  if (!json_is_object(root))
+    status = ga_fail(GA_ERR_FORMAT, "context: expected a JSON object such as {\"messages\": [...]}");
+  else
+    status = from_node(run, root, &context);
   json_decref(root);
   if (status != GA_OK) return status;
   run->context = context.u.d;
@@ -128,7 +145,8 @@ static ga_status put_json_list(jj_run *run, jj_buf *buf, const jj_seq *seq, cons
 static ga_status put_json_key(jj_run *run, jj_buf *buf, jj_val key, const json_style *style) {
   if (key.kind == JJ_STR) return put_json_str(run, buf, key.u.s, style->ascii);
   if (key.kind < JJ_NONE || key.kind > JJ_FLOAT)
-    return ga_fail(GA_ERR_FORMAT, "tojson: key of type '%s'; JSON takes strings, numbers, bools and none", ga_jj_type(key));
+    return ga_fail(GA_ERR_FORMAT, "tojson: key of type '%s'; JSON takes strings, numbers, bools and none",
+                   ga_jj_type(key));
   GA_TRY(ga_jj_buf_put(run, buf, "\"", 1));
   GA_TRY(put_json(run, buf, key, style, 0));
   return ga_jj_buf_put(run, buf, "\"", 1);
@@ -164,17 +182,30 @@ static ga_status put_json_dict(jj_run *run, jj_buf *buf, const jj_dict *d, const
 static ga_status put_json(jj_run *run, jj_buf *buf, jj_val v, const json_style *style, size_t level) {
   GA_TRY(ga_jj_enter(run));
   switch (v.kind) {
-    case JJ_NONE: GA_TRY(ga_jj_buf_puts(run, buf, "null")); break;
-    case JJ_BOOL: GA_TRY(ga_jj_buf_puts(run, buf, v.u.b ? "true" : "false")); break;
-    case JJ_INT:
-    case JJ_FLOAT: GA_TRY(put_number(run, buf, v)); break;
-    case JJ_STR: GA_TRY(put_json_str(run, buf, v.u.s, style->ascii)); break;
-    case JJ_LIST:
-    case JJ_TUPLE: GA_TRY(put_json_list(run, buf, v.u.q, style, level)); break;
-    case JJ_DICT: GA_TRY(put_json_dict(run, buf, v.u.d, style, level)); break;
-    default:
-      GA_TRY(ga_jj_need_defined(v));
-      return ga_fail(GA_ERR_FORMAT, "tojson: a %s is not JSON; lists, dicts, strings, numbers, bools and none are", ga_jj_type(v));
+  case JJ_NONE:
+    GA_TRY(ga_jj_buf_puts(run, buf, "null"));
+    break;
+  case JJ_BOOL:
+    GA_TRY(ga_jj_buf_puts(run, buf, v.u.b ? "true" : "false"));
+    break;
+  case JJ_INT:
+  case JJ_FLOAT:
+    GA_TRY(put_number(run, buf, v));
+    break;
+  case JJ_STR:
+    GA_TRY(put_json_str(run, buf, v.u.s, style->ascii));
+    break;
+  case JJ_LIST:
+  case JJ_TUPLE:
+    GA_TRY(put_json_list(run, buf, v.u.q, style, level));
+    break;
+  case JJ_DICT:
+    GA_TRY(put_json_dict(run, buf, v.u.d, style, level));
+    break;
+  default:
+    GA_TRY(ga_jj_need_defined(v));
+    return ga_fail(GA_ERR_FORMAT, "tojson: a %s is not JSON; lists, dicts, strings, numbers, bools and none are",
+                   ga_jj_type(v));
   }
   run->depth_left++;
   return GA_OK;
@@ -204,7 +235,8 @@ static ga_status read_indent(jj_run *run, const jj_call *call, json_style *style
 static ga_status read_separators(const jj_call *call, json_style *style) {
   jj_val v = call->v[2];
   if (v.kind == JJ_MISSING || v.kind == JJ_NONE) return GA_OK;
-  if ((v.kind != JJ_LIST && v.kind != JJ_TUPLE) || v.u.q->n != 2 || v.u.q->v[0].kind != JJ_STR || v.u.q->v[1].kind != JJ_STR)
+  if ((v.kind != JJ_LIST && v.kind != JJ_TUPLE) || v.u.q->n != 2 || v.u.q->v[0].kind != JJ_STR ||
+      v.u.q->v[1].kind != JJ_STR)
     return ga_fail(GA_ERR_FORMAT, "tojson: separators must be two strings, such as (',', ':')");
   const jj_str *item = v.u.q->v[0].u.s, *colon = v.u.q->v[1].u.s;
   style->item = item->p;

@@ -127,13 +127,15 @@ static size_t text_end(const lexer *lx, size_t begin, size_t end, char sign, boo
   return after_space(lx, line) >= end ? line : end;
 }
 
-/* Passes the end of a tag whose closing mark is `mark` at `at` (a `-` or `+` may stand before it): `-` eats white space,
- * else one newline goes when `trim` (trim_blocks). */
+/* Passes the end of a tag whose closing mark is `mark` at `at` (a `-` or `+` may stand before it): `-` eats white
+ * space, else one newline goes when `trim` (trim_blocks). */
 static void close_tag(lexer *lx, size_t at, const char *mark, bool trim) {
   char sign = lx->p[at];
   size_t end = at + (sign == '-' || sign == '+') + strlen(mark);
-  if (sign == '-') end = after_space(lx, end);
-  else if (sign != '+' && trim && end < lx->n && lx->p[end] == '\n') end++;
+  if (sign == '-')
+    end = after_space(lx, end);
+  else if (sign != '+' && trim && end < lx->n && lx->p[end] == '\n')
+    end++;
   lx->line_start = lx->p[end - 1] == '\n';
   lx->at = end;
 }
@@ -190,9 +192,12 @@ static bool is_digit(char c, int base) {
 static size_t digits(const lexer *lx, size_t at, int base) {
   size_t begin = at;
   while (at < lx->n) {
-    if (is_digit(lx->p[at], base)) at++;
-    else if (at > begin && lx->p[at] == '_' && at + 1 < lx->n && is_digit(lx->p[at + 1], base)) at++;
-    else break;
+    if (is_digit(lx->p[at], base))
+      at++;
+    else if (at > begin && lx->p[at] == '_' && at + 1 < lx->n && is_digit(lx->p[at + 1], base))
+      at++;
+    else
+      break;
   }
   return at - begin;
 }
@@ -232,8 +237,10 @@ static ga_status lex_int(lexer *lx) {
   if (lx->p[at] == '0' && at + 1 < lx->n) {
     char c = (char)(lx->p[at + 1] | 32);
     base = c == 'b' ? 2 : c == 'o' ? 8 : c == 'x' ? 16 : 10;
-    if (base != 10 && digits(lx, at + 2, base)) at += 2;
-    else base = 10;
+    if (base != 10 && digits(lx, at + 2, base))
+      at += 2;
+    else
+      base = 10;
   }
   n = digits(lx, at, lx->p[at] == '0' && base == 10 ? 1 : base); /* 007 is 00 and then 7, as in Python: an error */
   for (size_t i = at; i < at + n; i++) {
@@ -304,19 +311,21 @@ static ga_status lex_string(lexer *lx) {
   return GA_OK;
 }
 
-static bool is_name_byte(char c) {
-  return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_' || (c & 0x80);
+/* Bytes of the letters, digits and underscores at `at`. */
+static size_t name_length(const lexer *lx, size_t at) {
+  size_t begin = at, len;
+  for (; at < lx->n; at += len)
+    if (!ga_jj_is_word(ga_jj_decode(lx->p + at, lx->p + lx->n, &len))) break;
+  return at - begin;
 }
 
-static ga_status lex_name(lexer *lx) {
-  size_t end = lx->at;
+static ga_status lex_name(lexer *lx, size_t n) {
   jj_str *name;
   jj_tok *tok;
-  while (end < lx->n && is_name_byte(lx->p[end])) end++;
-  GA_TRY(ga_jj_intern(lx->parser, lx->p + lx->at, end - lx->at, &name));
-  GA_TRY(push_tok(lx, JT_NAME, lx->at, end, &tok));
+  GA_TRY(ga_jj_intern(lx->parser, lx->p + lx->at, n, &name));
+  GA_TRY(push_tok(lx, JT_NAME, lx->at, lx->at + n, &tok));
   tok->u.s = name;
-  lx->at = end;
+  lx->at += n;
   return GA_OK;
 }
 
@@ -345,9 +354,11 @@ static ga_status lex_op(lexer *lx, char *open, size_t *n_open) {
       op = pairs[i].op;
       n = 2;
     }
-  if (n == 1 && (!op || !strchr("+-*/%~<>=()[]{}.:,|;", op)))
+  if (n == 1 && (!op || !strchr("+-*/%~<>=()[]{}.:,|;", op))) {
+    (void)ga_jj_decode(lx->p + lx->at, lx->p + lx->n, &n);
     return ga_jj_fail_at(lx->parser, lx->at, GA_ERR_FORMAT,
-                         "character '%c' has no meaning here; strings go in quotes", op >= ' ' ? op : '?');
+                         "character '%.*s' has no meaning here; strings go in ' or \"", (int)n, lx->p + lx->at);
+  }
   if (n == 1) GA_TRY(balance(lx, op, open, n_open));
   jj_tok *tok;
   GA_TRY(push_tok(lx, JT_OP, lx->at, lx->at + n, &tok));
@@ -364,23 +375,29 @@ static ga_status lex_tag(lexer *lx, size_t tag, bool variable) {
   GA_TRY(push_tok(lx, variable ? JT_VAR_BEGIN : JT_BLOCK_BEGIN, tag, lx->at, NULL));
   for (;;) {
     lx->at = after_space(lx, lx->at);
-    if (lx->at >= lx->n) return ga_jj_fail_at(lx->parser, tag, GA_ERR_FORMAT, "'%s' without '%s'", variable ? "{{" : "{%", mark);
+    if (lx->at >= lx->n)
+      return ga_jj_fail_at(lx->parser, tag, GA_ERR_FORMAT, "'%s' without '%s'", variable ? "{{" : "{%", mark);
     if (!n_open && at_close(lx, mark, !variable)) {
       GA_TRY(push_tok(lx, variable ? JT_VAR_END : JT_BLOCK_END, lx->at, lx->at + 2, NULL));
       close_tag(lx, lx->at, mark, !variable);
       return GA_OK;
     }
     char c = lx->p[lx->at];
-    if (c >= '0' && c <= '9') GA_TRY((n = float_length(lx)) ? lex_float(lx, n) : lex_int(lx));
-    else if (is_name_byte(c)) GA_TRY(lex_name(lx));
-    else if (c == '"' || c == '\'') GA_TRY(lex_string(lx));
-    else GA_TRY(lex_op(lx, open, &n_open));
+    if (c >= '0' && c <= '9')
+      GA_TRY((n = float_length(lx)) ? lex_float(lx, n) : lex_int(lx));
+    else if ((n = name_length(lx, lx->at)))
+      GA_TRY(lex_name(lx, n));
+    else if (c == '"' || c == '\'')
+      GA_TRY(lex_string(lx));
+    else
+      GA_TRY(lex_op(lx, open, &n_open));
   }
 }
 
 static ga_status lex_one(lexer *lx) {
   size_t begin = lx->at, tag = begin;
-  while (tag < lx->n && !(lx->p[tag] == '{' && tag + 1 < lx->n && strchr("{%#", lx->p[tag + 1]) && lx->p[tag + 1])) tag++;
+  while (tag < lx->n && !(lx->p[tag] == '{' && tag + 1 < lx->n && strchr("{%#", lx->p[tag + 1]) && lx->p[tag + 1]))
+    tag++;
   if (tag >= lx->n) {
     lx->at = lx->n;
     return push_data(lx, begin, lx->n);

@@ -6,18 +6,21 @@
 ga_status ga_jj_need_defined(jj_val v) {
   if (v.kind != JJ_UNDEF && v.kind != JJ_MISSING) return GA_OK;
   const jj_str *name = v.u.s;
-  return ga_fail(GA_ERR_FORMAT, "'%.*s' is undefined", name ? (int)(name->n < 100 ? name->n : 100) : 5, name ? name->p : "value");
+  return ga_fail(GA_ERR_FORMAT, "'%.*s' is undefined", name ? (int)(name->n < 100 ? name->n : 100) : 5,
+                 name ? name->p : "value");
 }
 
-static ga_status overflow(void) { return ga_fail(GA_ERR_UNSUPPORTED, "integer beyond 64 bits"); }
+static ga_status overflow(void) {
+  return ga_fail(GA_ERR_UNSUPPORTED, "integer beyond 64 bits");
+}
 
 static ga_status bad_operands(char op, jj_val a, jj_val b) {
   const char *name = op == JO_FLOORDIV ? "//" : op == JO_POW ? "**" : NULL;
   char one[2] = {op, 0};
   GA_TRY(ga_jj_need_defined(a));
   GA_TRY(ga_jj_need_defined(b));
-  return ga_fail(GA_ERR_FORMAT, "operator %s takes no '%s' and '%s'; convert with |int, |float, |string or |list", name ? name : one,
-                 ga_jj_type(a), ga_jj_type(b));
+  return ga_fail(GA_ERR_FORMAT, "operator %s takes no '%s' and '%s'; convert with |int, |float, |string or |list",
+                 name ? name : one, ga_jj_type(a), ga_jj_type(b));
 }
 
 static bool mul_fits(int64_t a, int64_t b, int64_t *out) {
@@ -66,20 +69,22 @@ static ga_status int_divide(char op, int64_t a, int64_t b, jj_val *out) {
 static ga_status int_binary(char op, int64_t a, int64_t b, jj_val *out) {
   int64_t product;
   switch (op) {
-    case JO_ADD:
-      if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return overflow();
-      *out = ga_jj_int(a + b);
-      return GA_OK;
-    case JO_SUB:
-      if (b < 0 ? a > INT64_MAX + b : a < INT64_MIN + b) return overflow();
-      *out = ga_jj_int(a - b);
-      return GA_OK;
-    case JO_MUL:
-      if (!mul_fits(a, b, &product)) return overflow();
-      *out = ga_jj_int(product);
-      return GA_OK;
-    case JO_POW: return int_power(a, b, out);
-    default: return int_divide(op, a, b, out);
+  case JO_ADD:
+    if (b > 0 ? a > INT64_MAX - b : a < INT64_MIN - b) return overflow();
+    *out = ga_jj_int(a + b);
+    return GA_OK;
+  case JO_SUB:
+    if (b < 0 ? a > INT64_MAX + b : a < INT64_MIN + b) return overflow();
+    *out = ga_jj_int(a - b);
+    return GA_OK;
+  case JO_MUL:
+    if (!mul_fits(a, b, &product)) return overflow();
+    *out = ga_jj_int(product);
+    return GA_OK;
+  case JO_POW:
+    return int_power(a, b, out);
+  default:
+    return int_divide(op, a, b, out);
   }
 }
 
@@ -107,23 +112,29 @@ static ga_status float_binary(char op, double a, double b, jj_val *out) {
   bool zero = !(b < 0 || b > 0 || b != b);
   double div, mod, f;
   switch (op) {
-    case JO_ADD: f = a + b; break;
-    case JO_SUB: f = a - b; break;
-    case JO_MUL: f = a * b; break;
-    case JO_POW:
-      f = pow(a, b);
-      if (a <= 0 && a >= 0 && b < 0) return ga_fail(GA_ERR_FORMAT, "0 to a negative power");
-      if (a < 0 && isfinite(b) && b != floor(b)) return ga_fail(GA_ERR_UNSUPPORTED, "complex result of **");
-      if (isinf(f) && isfinite(a) && isfinite(b)) return ga_fail(GA_ERR_FORMAT, "result of ** is too large");
+  case JO_ADD:
+    f = a + b;
+    break;
+  case JO_SUB:
+    f = a - b;
+    break;
+  case JO_MUL:
+    f = a * b;
+    break;
+  case JO_POW:
+    f = pow(a, b);
+    if (a <= 0 && a >= 0 && b < 0) return ga_fail(GA_ERR_FORMAT, "0 to a negative power");
+    if (a < 0 && isfinite(b) && b != floor(b)) return ga_fail(GA_ERR_UNSUPPORTED, "complex result of **");
+    if (isinf(f) && isfinite(a) && isfinite(b)) return ga_fail(GA_ERR_FORMAT, "result of ** is too large");
+    break;
+  default:
+    if (zero) return ga_fail(GA_ERR_FORMAT, "division by zero");
+    if (op == JO_DIV) {
+      f = a / b;
       break;
-    default:
-      if (zero) return ga_fail(GA_ERR_FORMAT, "division by zero");
-      if (op == JO_DIV) {
-        f = a / b;
-        break;
-      }
-      float_divmod(a, b, &div, &mod);
-      f = op == JO_MOD ? mod : div;
+    }
+    float_divmod(a, b, &div, &mod);
+    f = op == JO_MOD ? mod : div;
   }
   *out = ga_jj_float(f);
   return GA_OK;
@@ -172,7 +183,9 @@ static ga_status join_strs(jj_run *run, const jj_str *a, const jj_str *b, jj_val
   return ga_jj_str_ref(run, p, a->n + b->n, out);
 }
 
-static bool repeatable(jj_val v) { return v.kind == JJ_STR || v.kind == JJ_LIST || v.kind == JJ_TUPLE; }
+static bool repeatable(jj_val v) {
+  return v.kind == JJ_STR || v.kind == JJ_LIST || v.kind == JJ_TUPLE;
+}
 
 ga_status ga_jj_binary(jj_run *run, jj_op op, jj_val a, jj_val b, jj_val *out) {
   int64_t i, j;
@@ -187,8 +200,10 @@ ga_status ga_jj_binary(jj_run *run, jj_op op, jj_val a, jj_val b, jj_val *out) {
 }
 
 ga_status ga_jj_negate(jj_run *run, jj_val a, jj_val *out) {
-  if (a.kind == JJ_FLOAT) *out = ga_jj_float(-a.u.f);
-  else if (ga_jj_is_num(a)) return ga_jj_binary(run, JO_SUB, ga_jj_int(0), a, out);
+  if (a.kind == JJ_FLOAT)
+    *out = ga_jj_float(-a.u.f);
+  else if (ga_jj_is_num(a))
+    return ga_jj_binary(run, JO_SUB, ga_jj_int(0), a, out);
   else {
     GA_TRY(ga_jj_need_defined(a));
     return ga_fail(GA_ERR_FORMAT, "unary - takes no '%s'", ga_jj_type(a));
@@ -202,7 +217,8 @@ static ga_status contains(jj_run *run, jj_val needle, jj_val hay, bool *out) {
   *out = false;
   if (hay.kind == JJ_STR) {
     GA_TRY(ga_jj_need_defined(needle));
-    if (needle.kind != JJ_STR) return ga_fail(GA_ERR_FORMAT, "'in <string>' takes a string on its left, not '%s'", ga_jj_type(needle));
+    if (needle.kind != JJ_STR)
+      return ga_fail(GA_ERR_FORMAT, "'in <string>' takes a string on its left, not '%s'", ga_jj_type(needle));
     *out = ga_jj_find(hay.u.s, needle.u.s, 0) != SIZE_MAX;
     return ga_jj_step(run, hay.u.s->n / 64);
   }
@@ -223,17 +239,20 @@ ga_status ga_jj_compare(jj_run *run, jj_op op, jj_val a, jj_val b, bool *out) {
   int c;
   ga_status status;
   switch (op) {
-    case JO_EQ: return ga_jj_equal(run, a, b, out);
-    case JO_NE:
-      status = ga_jj_equal(run, a, b, out);
-      *out = !*out;
-      return status;
-    case JO_IN: return contains(run, a, b, out);
-    case JO_NOT_IN:
-      status = contains(run, a, b, out);
-      *out = !*out;
-      return status;
-    default: break;
+  case JO_EQ:
+    return ga_jj_equal(run, a, b, out);
+  case JO_NE:
+    status = ga_jj_equal(run, a, b, out);
+    *out = !*out;
+    return status;
+  case JO_IN:
+    return contains(run, a, b, out);
+  case JO_NOT_IN:
+    status = contains(run, a, b, out);
+    *out = !*out;
+    return status;
+  default:
+    break;
   }
   *out = false;
   GA_TRY(ga_jj_order(run, a, b, &c));

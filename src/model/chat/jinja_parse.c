@@ -103,7 +103,8 @@ static bool assigns_loop(const jj_parser *parser, const jj_node *target) {
 static ga_status parse_for(jj_parser *parser, jj_node *node) {
   static const char *const until[] = {"else", "endfor", NULL}, *const last[] = {"endfor", NULL};
   GA_TRY(ga_jj_parse_target(parser, false, &node->a));
-  if (assigns_loop(parser, node->a)) return ga_jj_fail_at(parser, node->a->pos, GA_ERR_FORMAT, "for: 'loop' cannot be assigned");
+  if (assigns_loop(parser, node->a))
+    return ga_jj_fail_at(parser, node->a->pos, GA_ERR_FORMAT, "for: 'loop' cannot be assigned");
   if (!ga_jj_skip_name(parser, "in")) return ga_jj_unexpected(parser, "for", "'in'");
   GA_TRY(ga_jj_parse_tuple(parser, true, "recursive", false, &node->b));
   if (ga_jj_skip_name(parser, "if")) GA_TRY(ga_jj_parse_expr(parser, &node->c));
@@ -150,8 +151,8 @@ static ga_status parse_params(jj_parser *parser, jj_node **kids) {
       defaults = true;
       GA_TRY(ga_jj_parse_expr(parser, &(*kids)->a));
     } else if (defaults) {
-      return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT, "parameters: '%.60s' needs a default, as those before it have one",
-                           (*kids)->name->p);
+      return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT,
+                           "parameters: '%.60s' needs a default, as those before it have one", (*kids)->name->p);
     }
   }
   return ga_jj_expect_op(parser, ')', "parameters");
@@ -183,7 +184,8 @@ static ga_status parse_call_block(jj_parser *parser, jj_node *node) {
   if (ga_jj_at_op(parser, '(')) GA_TRY(parse_params(parser, &node->kids));
   size_t pos = ga_jj_peek(parser)->pos;
   GA_TRY(ga_jj_parse_expr(parser, &node->a));
-  if (node->a->kind != JN_CALL) return ga_jj_fail_at(parser, pos, GA_ERR_FORMAT, "call: expected a call such as 'm(x)'");
+  if (node->a->kind != JN_CALL)
+    return ga_jj_fail_at(parser, pos, GA_ERR_FORMAT, "call: expected a call such as 'm(x)'");
   return parse_macro_body(parser, node, "endcall", "call");
 }
 
@@ -250,8 +252,10 @@ static ga_status parse_statement(jj_parser *parser, const char *construct, jj_no
   static const char *const legal[] = {"include", "import", "from", "extends", "block", "autoescape", "do", "trans"};
   for (size_t i = 0; i < GA_COUNT_OF(legal); i++)
     if (ga_jj_str_is(name, legal[i]))
-      return ga_jj_fail_at(parser, tok->pos, GA_ERR_UNSUPPORTED, "block '%s' is not supported; known are " KNOWN_STATEMENTS, legal[i]);
-  return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT, "%s: unknown block '%.60s'; known are " KNOWN_STATEMENTS, construct, name->p);
+      return ga_jj_fail_at(parser, tok->pos, GA_ERR_UNSUPPORTED,
+                           "block '%s' is not supported; known are " KNOWN_STATEMENTS, legal[i]);
+  return ga_jj_fail_at(parser, tok->pos, GA_ERR_FORMAT, "%s: unknown block '%.60s'; known are " KNOWN_STATEMENTS,
+                       construct, name->p);
 }
 
 static ga_status parse_output(jj_parser *parser, jj_node **out) {
@@ -297,7 +301,10 @@ static ga_status parse_all(jj_parser *parser) {
 }
 
 ga_status ga_jj_parse(ga_template *tpl, const ga_template_limits *limits) {
-  jj_parser parser = {.tpl = tpl, .nodes_left = limits->nodes, .nodes_limit = limits->nodes, .depth_left = limits->depth,
+  jj_parser parser = {.tpl = tpl,
+                      .nodes_left = limits->nodes,
+                      .nodes_limit = limits->nodes,
+                      .depth_left = limits->depth,
                       .depth_limit = limits->depth};
   ga_arena_init(&parser.scratch, 0);
   ga_status status = parse_all(&parser);

@@ -11,11 +11,11 @@ typedef enum jj_tok_kind {
   JT_VAR_END,
   JT_BLOCK_BEGIN, /* {% */
   JT_BLOCK_END,
-  JT_NAME, /* s, interned */
-  JT_STR,  /* s */
-  JT_INT,  /* i */
+  JT_NAME,  /* s, interned */
+  JT_STR,   /* s */
+  JT_INT,   /* i */
   JT_FLOAT, /* f */
-  JT_OP    /* op: a jj_op or the character itself */
+  JT_OP     /* op: a jj_op or the character itself */
 } jj_tok_kind;
 
 typedef struct jj_tok {
@@ -47,7 +47,9 @@ GA_NODISCARD ga_status ga_jj_intern(jj_parser *parser, const char *p, size_t n, 
 ga_status ga_jj_fail_at(const jj_parser *parser, size_t pos, ga_status status, const char *fmt, ...) GA_PRINTF(4, 5);
 
 /* Token access; `at` never passes JT_EOF. */
-static inline const jj_tok *ga_jj_peek(const jj_parser *parser) { return &parser->tok[parser->at]; }
+static inline const jj_tok *ga_jj_peek(const jj_parser *parser) {
+  return &parser->tok[parser->at];
+}
 static inline const jj_tok *ga_jj_peek2(const jj_parser *parser) {
   return &parser->tok[parser->at + 1 < parser->n_tok ? parser->at + 1 : parser->n_tok - 1];
 }
@@ -80,7 +82,8 @@ GA_NODISCARD ga_status ga_jj_node_new(jj_parser *parser, jj_node_kind kind, size
 /* jinja_expr.c. `no_cond`: without `a if b else c`, as after `in` of a for. Tuples may be written without parentheses;
  * `stop` (may be NULL) is a name that ends one. */
 GA_NODISCARD ga_status ga_jj_parse_expr(jj_parser *parser, jj_node **out);
-GA_NODISCARD ga_status ga_jj_parse_tuple(jj_parser *parser, bool no_cond, const char *stop, bool parenthesised, jj_node **out);
+GA_NODISCARD ga_status ga_jj_parse_tuple(jj_parser *parser, bool no_cond, const char *stop, bool parenthesised,
+                                         jj_node **out);
 GA_NODISCARD ga_status ga_jj_parse_filters(jj_parser *parser, jj_node *operand, bool first_has_no_pipe, jj_node **out);
 /* The target of for and set: a name, or names in parentheses or separated by commas. */
 GA_NODISCARD ga_status ga_jj_parse_target(jj_parser *parser, bool attr_ok, jj_node **out);

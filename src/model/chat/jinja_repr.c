@@ -61,8 +61,10 @@ static bool ends_with_word(const char *p, size_t n, const char *word) {
 static size_t copy_digits(const char *p, size_t n, char *text, size_t *used) {
   size_t i = 0;
   for (; i < n; i++) {
-    if (p[i] >= '0' && p[i] <= '9') text[(*used)++] = p[i];
-    else if (!(p[i] == '_' && i && p[i - 1] != '_' && i + 1 < n && p[i + 1] >= '0' && p[i + 1] <= '9')) break;
+    if (p[i] >= '0' && p[i] <= '9')
+      text[(*used)++] = p[i];
+    else if (!(p[i] == '_' && i && p[i - 1] != '_' && i + 1 < n && p[i + 1] >= '0' && p[i + 1] <= '9'))
+      break;
   }
   return i;
 }
@@ -106,10 +108,14 @@ static ga_status put_escape(jj_run *run, jj_buf *buf, int32_t c, char quote) {
   if (c == '\n') return ga_jj_buf_puts(run, buf, "\\n");
   if (c == '\r') return ga_jj_buf_puts(run, buf, "\\r");
   if (c == '\t') return ga_jj_buf_puts(run, buf, "\\t");
-  if (c == '\\' || c == quote) (void)snprintf(text, sizeof text, "\\%c", (char)c);
-  else if (c < 0x100) (void)snprintf(text, sizeof text, "\\x%02x", (unsigned)c);
-  else if (c < 0x10000) (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
-  else (void)snprintf(text, sizeof text, "\\U%08x", (unsigned)c);
+  if (c == '\\' || c == quote)
+    (void)snprintf(text, sizeof text, "\\%c", (char)c);
+  else if (c < 0x100)
+    (void)snprintf(text, sizeof text, "\\x%02x", (unsigned)c);
+  else if (c < 0x10000)
+    (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
+  else
+    (void)snprintf(text, sizeof text, "\\U%08x", (unsigned)c);
   return ga_jj_buf_puts(run, buf, text);
 }
 
@@ -120,8 +126,10 @@ static ga_status put_quoted(jj_run *run, jj_buf *buf, const jj_str *s) {
   GA_TRY(ga_jj_buf_put(run, buf, &quote, 1));
   for (size_t at = 0; at < s->n; at += len) {
     int32_t c = ga_jj_decode(s->p + at, s->p + s->n, &len);
-    if (c == '\\' || c == quote || !ga_jj_is_printable(c)) GA_TRY(put_escape(run, buf, c, quote));
-    else GA_TRY(ga_jj_buf_put(run, buf, s->p + at, len));
+    if (c == '\\' || c == quote || !ga_jj_is_printable(c))
+      GA_TRY(put_escape(run, buf, c, quote));
+    else
+      GA_TRY(ga_jj_buf_put(run, buf, s->p + at, len));
   }
   return ga_jj_buf_put(run, buf, &quote, 1);
 }
@@ -154,23 +162,29 @@ static ga_status put_wrapped(jj_run *run, jj_buf *buf, jj_val v) {
   char text[100];
   const jj_seq *q = v.u.q;
   switch (v.kind) {
-    case JJ_LIST: return put_items(run, buf, q, "[", "]");
-    case JJ_TUPLE: return put_items(run, buf, q, "(", q->n == 1 ? ",)" : ")");
-    case JJ_VIEW:
-      GA_TRY(ga_jj_buf_puts(run, buf, q->view));
-      return put_items(run, buf, q, "([", "])");
-    case JJ_RANGE:
-      if (q->step == 1) (void)snprintf(text, sizeof text, "range(%lld, %lld)", (long long)q->start, (long long)q->stop);
-      else (void)snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)q->start, (long long)q->stop, (long long)q->step);
-      return ga_jj_buf_puts(run, buf, text);
-    case JJ_NS:
-      GA_TRY(ga_jj_buf_puts(run, buf, "<Namespace "));
-      GA_TRY(put_dict(run, buf, v.u.d));
-      return ga_jj_buf_puts(run, buf, ">");
-    case JJ_LOOP:
-      (void)snprintf(text, sizeof text, "<LoopContext %zu/%zu>", v.u.loop->index + 1, v.u.loop->n);
-      return ga_jj_buf_puts(run, buf, text);
-    default: return ga_jj_buf_puts(run, buf, v.kind == JJ_GEN ? "<generator object>" : "<function>");
+  case JJ_LIST:
+    return put_items(run, buf, q, "[", "]");
+  case JJ_TUPLE:
+    return put_items(run, buf, q, "(", q->n == 1 ? ",)" : ")");
+  case JJ_VIEW:
+    GA_TRY(ga_jj_buf_puts(run, buf, q->view));
+    return put_items(run, buf, q, "([", "])");
+  case JJ_RANGE:
+    if (q->step == 1)
+      (void)snprintf(text, sizeof text, "range(%lld, %lld)", (long long)q->start, (long long)q->stop);
+    else
+      (void)snprintf(text, sizeof text, "range(%lld, %lld, %lld)", (long long)q->start, (long long)q->stop,
+                     (long long)q->step);
+    return ga_jj_buf_puts(run, buf, text);
+  case JJ_NS:
+    GA_TRY(ga_jj_buf_puts(run, buf, "<Namespace "));
+    GA_TRY(put_dict(run, buf, v.u.d));
+    return ga_jj_buf_puts(run, buf, ">");
+  case JJ_LOOP:
+    (void)snprintf(text, sizeof text, "<LoopContext %zu/%zu>", v.u.loop->index + 1, v.u.loop->n);
+    return ga_jj_buf_puts(run, buf, text);
+  default:
+    return ga_jj_buf_puts(run, buf, v.kind == JJ_GEN ? "<generator object>" : "<function>");
   }
 }
 
@@ -178,15 +192,23 @@ ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v) {
   char text[JJ_FLOAT_BYTES];
   GA_TRY(ga_jj_step(run, 1));
   switch (v.kind) {
-    case JJ_MISSING:
-    case JJ_UNDEF: return ga_jj_buf_puts(run, buf, "Undefined");
-    case JJ_NONE: return ga_jj_buf_puts(run, buf, "None");
-    case JJ_BOOL: return ga_jj_buf_puts(run, buf, v.u.b ? "True" : "False");
-    case JJ_INT: return ga_jj_buf_put(run, buf, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.u.i));
-    case JJ_FLOAT: return ga_jj_buf_put(run, buf, text, ga_jj_format_float(v.u.f, text));
-    case JJ_STR: return put_quoted(run, buf, v.u.s);
-    case JJ_DICT: return put_dict(run, buf, v.u.d);
-    default: return put_wrapped(run, buf, v);
+  case JJ_MISSING:
+  case JJ_UNDEF:
+    return ga_jj_buf_puts(run, buf, "Undefined");
+  case JJ_NONE:
+    return ga_jj_buf_puts(run, buf, "None");
+  case JJ_BOOL:
+    return ga_jj_buf_puts(run, buf, v.u.b ? "True" : "False");
+  case JJ_INT:
+    return ga_jj_buf_put(run, buf, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.u.i));
+  case JJ_FLOAT:
+    return ga_jj_buf_put(run, buf, text, ga_jj_format_float(v.u.f, text));
+  case JJ_STR:
+    return put_quoted(run, buf, v.u.s);
+  case JJ_DICT:
+    return put_dict(run, buf, v.u.d);
+  default:
+    return put_wrapped(run, buf, v);
   }
 }
 

@@ -14,7 +14,8 @@ static ga_status replace_empty(jj_run *run, const jj_str *s, const jj_str *new_,
   return ga_jj_buf_put(run, buf, s->p + at, s->n - at);
 }
 
-ga_status ga_jj_replace(jj_run *run, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count, jj_val *out) {
+ga_status ga_jj_replace(jj_run *run, const jj_str *s, const jj_str *old, const jj_str *new_, int64_t count,
+                        jj_val *out) {
   jj_buf buf = {0};
   size_t at = 0, hit;
   GA_TRY(ga_jj_step(run, s->n / 64));
@@ -58,7 +59,8 @@ ga_status ga_jj_pad(jj_run *run, jj_str *s, int64_t width, int side, const jj_st
   int64_t gap = width - (int64_t)ga_jj_str_points(s);
   jj_buf buf = {0};
   if (!fill) fill = &space;
-  if (ga_jj_points(fill->p, fill->n) != 1) return ga_fail(GA_ERR_FORMAT, "padding: the fill character must be one character");
+  if (ga_jj_points(fill->p, fill->n) != 1)
+    return ga_fail(GA_ERR_FORMAT, "padding: the fill character must be one character");
   if (gap < 0) gap = 0;
   GA_TRY(ga_jj_step(run, (uint64_t)gap / 8));
   /* str.center puts the odd one left when the width is odd too */

@@ -52,22 +52,30 @@ size_t ga_jj_offset(jj_str *s, size_t point) {
 
 bool ga_jj_is_space(int32_t c) {
   if (c < 0x80) return c == ' ' || (c >= 9 && c <= 13) || (c >= 0x1c && c <= 0x1f);
-  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f ||
-         c == 0x205f || c == 0x3000;
+  return c == 0x85 || c == 0xa0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 ||
+         c == 0x202f || c == 0x205f || c == 0x3000;
+}
+
+bool ga_jj_is_word(int32_t c) {
+  if (c < 0x80) return (c >= '0' && c <= '9') || ((c | 32) >= 'a' && (c | 32) <= 'z') || c == '_';
+  utf8proc_category_t k = utf8proc_category(c);
+  return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_NO;
 }
 
 bool ga_jj_is_printable(int32_t c) {
   if (c < 0x7f) return c >= ' ';
   switch (utf8proc_category(c)) {
-    case UTF8PROC_CATEGORY_CN:
-    case UTF8PROC_CATEGORY_CC:
-    case UTF8PROC_CATEGORY_CF:
-    case UTF8PROC_CATEGORY_CS:
-    case UTF8PROC_CATEGORY_CO:
-    case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP:
-    case UTF8PROC_CATEGORY_ZS: return false;
-    default: return true;
+  case UTF8PROC_CATEGORY_CN:
+  case UTF8PROC_CATEGORY_CC:
+  case UTF8PROC_CATEGORY_CF:
+  case UTF8PROC_CATEGORY_CS:
+  case UTF8PROC_CATEGORY_CO:
+  case UTF8PROC_CATEGORY_ZL:
+  case UTF8PROC_CATEGORY_ZP:
+  case UTF8PROC_CATEGORY_ZS:
+    return false;
+  default:
+    return true;
   }
 }
 
@@ -119,8 +127,10 @@ ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj_val *out) {
     int32_t c = ga_jj_decode(s->p + at, s->p + s->n, &len);
     bool upper = to == JJ_UPPER || (to == JJ_CAPITALIZE && at == 0) || (to == JJ_TITLE && !in_word) ||
                  (to == JJ_SWAP && utf8proc_category(c) == UTF8PROC_CATEGORY_LL);
-    if (upper) GA_TRY(put_upper(run, &buf, c, to == JJ_CAPITALIZE || to == JJ_TITLE));
-    else GA_TRY(put_lower(run, &buf, s, at, len, c));
+    if (upper)
+      GA_TRY(put_upper(run, &buf, c, to == JJ_CAPITALIZE || to == JJ_TITLE));
+    else
+      GA_TRY(put_lower(run, &buf, s, at, len, c));
     in_word = is_cased(c);
   }
   return ga_jj_buf_str(run, &buf, out);
@@ -158,6 +168,7 @@ ga_status ga_jj_rfind(jj_run *run, const jj_str *s, const jj_str *what, size_t *
   *out = what->n ? SIZE_MAX : s->n;
   if (!what->n) return GA_OK;
   /* Each search prepares its needle anew: paid for, since hits may overlap. */
-  for (size_t at = 0; (at = ga_jj_find(s, what, at)) != SIZE_MAX; *out = at++) GA_TRY(ga_jj_step(run, 1 + what->n / 64));
+  for (size_t at = 0; (at = ga_jj_find(s, what, at)) != SIZE_MAX; *out = at++)
+    GA_TRY(ga_jj_step(run, 1 + what->n / 64));
   return GA_OK;
 }

@@ -64,9 +64,13 @@ ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n) {
   return ga_jj_step(run, n / 256);
 }
 
-ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text) { return ga_jj_buf_put(run, buf, text, strlen(text)); }
+ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text) {
+  return ga_jj_buf_put(run, buf, text, strlen(text));
+}
 
-ga_status ga_jj_buf_str(jj_run *run, const jj_buf *buf, jj_val *out) { return ga_jj_str_ref(run, buf->p ? buf->p : "", buf->n, out); }
+ga_status ga_jj_buf_str(jj_run *run, const jj_buf *buf, jj_val *out) {
+  return ga_jj_str_ref(run, buf->p ? buf->p : "", buf->n, out);
+}
 
 ga_status ga_jj_seq_new(jj_run *run, jj_kind kind, size_t cap, jj_val *out) {
   void *seq, *items = NULL;
@@ -118,7 +122,8 @@ ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, size_t *n) {
   }
   if (v.kind != JJ_STR && v.kind != JJ_DICT) return ga_fail(GA_ERR_FORMAT, "'%s' is not iterable", ga_jj_type(v));
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, v.kind == JJ_DICT ? v.u.d->n : 0, &list));
-  if (v.kind == JJ_STR) GA_TRY(str_items(run, v.u.s, list.u.q));
+  if (v.kind == JJ_STR)
+    GA_TRY(str_items(run, v.u.s, list.u.q));
   else
     for (size_t i = 0; i < v.u.d->n; i++) GA_TRY(ga_jj_seq_push(run, list.u.q, v.u.d->e[i].key));
   *items = list.u.q->v;
@@ -128,44 +133,68 @@ ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, size_t *n) {
 
 bool ga_jj_truth(jj_val v) {
   switch (v.kind) {
-    case JJ_MISSING:
-    case JJ_UNDEF:
-    case JJ_NONE: return false;
-    case JJ_BOOL: return v.u.b;
-    case JJ_INT: return v.u.i != 0;
-    case JJ_FLOAT: return v.u.f < 0 || v.u.f > 0 || v.u.f != v.u.f; /* NaN is true */
-    case JJ_STR: return v.u.s->n != 0;
-    case JJ_LIST:
-    case JJ_TUPLE:
-    case JJ_RANGE:
-    case JJ_VIEW: return v.u.q->n != 0;
-    case JJ_DICT: return v.u.d->n != 0;
-    case JJ_LOOP: return v.u.loop->n != 0;
-    case JJ_GEN:
-    case JJ_NS:
-    case JJ_FUNC: return true;
+  case JJ_MISSING:
+  case JJ_UNDEF:
+  case JJ_NONE:
+    return false;
+  case JJ_BOOL:
+    return v.u.b;
+  case JJ_INT:
+    return v.u.i != 0;
+  case JJ_FLOAT:
+    return v.u.f < 0 || v.u.f > 0 || v.u.f != v.u.f; /* NaN is true */
+  case JJ_STR:
+    return v.u.s->n != 0;
+  case JJ_LIST:
+  case JJ_TUPLE:
+  case JJ_RANGE:
+  case JJ_VIEW:
+    return v.u.q->n != 0;
+  case JJ_DICT:
+    return v.u.d->n != 0;
+  case JJ_LOOP:
+    return v.u.loop->n != 0;
+  case JJ_GEN:
+  case JJ_NS:
+  case JJ_FUNC:
+    return true;
   }
   return false;
 }
 
 const char *ga_jj_type(jj_val v) {
   switch (v.kind) {
-    case JJ_MISSING:
-    case JJ_UNDEF: return "Undefined";
-    case JJ_NONE: return "NoneType";
-    case JJ_BOOL: return "bool";
-    case JJ_INT: return "int";
-    case JJ_FLOAT: return "float";
-    case JJ_STR: return "str";
-    case JJ_LIST: return "list";
-    case JJ_TUPLE: return "tuple";
-    case JJ_RANGE: return "range";
-    case JJ_VIEW: return v.u.q->view;
-    case JJ_GEN: return "generator";
-    case JJ_DICT: return "dict";
-    case JJ_NS: return "Namespace";
-    case JJ_FUNC: return "function";
-    case JJ_LOOP: return "LoopContext";
+  case JJ_MISSING:
+  case JJ_UNDEF:
+    return "Undefined";
+  case JJ_NONE:
+    return "NoneType";
+  case JJ_BOOL:
+    return "bool";
+  case JJ_INT:
+    return "int";
+  case JJ_FLOAT:
+    return "float";
+  case JJ_STR:
+    return "str";
+  case JJ_LIST:
+    return "list";
+  case JJ_TUPLE:
+    return "tuple";
+  case JJ_RANGE:
+    return "range";
+  case JJ_VIEW:
+    return v.u.q->view;
+  case JJ_GEN:
+    return "generator";
+  case JJ_DICT:
+    return "dict";
+  case JJ_NS:
+    return "Namespace";
+  case JJ_FUNC:
+    return "function";
+  case JJ_LOOP:
+    return "LoopContext";
   }
   return "value";
 }

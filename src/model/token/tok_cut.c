@@ -47,8 +47,8 @@ static int compare_cuts(const void *a, const void *b) {
 static int32_t drop_doubles(tok_cut *list, int32_t n) {
   int32_t kept = 0;
   for (int32_t i = 0; i < n; i++) {
-    bool same = i + 1 < n && list[i].bytes == list[i + 1].bytes && !memcmp(list[i].text, list[i + 1].text, list[i].bytes);
-    if (!same) list[kept++] = list[i];
+    const tok_cut *a = &list[i], *b = a + 1;
+    if (i + 1 == n || a->bytes != b->bytes || memcmp(a->text, b->text, a->bytes) != 0) list[kept++] = *a;
   }
   return kept;
 }

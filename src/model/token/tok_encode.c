@@ -6,7 +6,6 @@
 #define MAX_BYTES ((size_t)1 << 30) /* three times as many still count in 32 bits */
 
 static void encode_plain(tok_run *run, const char *text, size_t bytes) {
-  if (bytes == 0) return;
   switch (run->tok->kind) {
   case GA_TOK_SPM: tok_spm_encode(run, text, bytes); break;
   case GA_TOK_BPE: tok_bpe_encode(run, text, bytes); break;
@@ -25,11 +24,11 @@ static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse
       at++;
       continue;
     }
-    encode_plain(run, text + plain, at - plain);
+    if (plain < at) encode_plain(run, text + plain, at - plain);
     tok_emit(run, id);
     plain = at += len;
   }
-  encode_plain(run, text + plain, bytes - plain);
+  if (plain < bytes) encode_plain(run, text + plain, bytes - plain); /* text may be null when there is none */
 }
 
 static void encode_all(tok_run *run, const char *text, size_t bytes, uint32_t flags) {

@@ -291,7 +291,7 @@ static ga_status fill_eog(tok_load *load, const ga_model_file *file) {
   return GA_OK;
 }
 
-static ga_status load_json(tok_load *load, const json_t *root, const json_t *config, const ga_model_file *file) {
+ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config, const ga_model_file *file) {
   json_src src = {.root = root,
                   .config = config,
                   .vocab = json_object_get(ga_json_at(root, "model"), "vocab"),
@@ -308,7 +308,7 @@ ga_status tok_from_json(const char *path, const char *config, const ga_model_fil
   tok_load_init(&load);
   ga_status status = ga_json_read_file(path, &root);
   if (status == GA_OK && config) status = ga_json_read_file(config, &settings);
-  if (status == GA_OK) status = load_json(&load, root, settings, file);
+  if (status == GA_OK) status = tok_load_json(&load, root, settings, file);
   if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
   json_decref(root);
   json_decref(settings);

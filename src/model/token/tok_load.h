@@ -28,6 +28,9 @@ static inline bool tok_text_is(ga_text text, const char *s) {
 
 GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
 
+/* From parsed tokenizer.json and tokenizer_config.json (or NULL). */
+GA_NODISCARD ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config,
+                                     const ga_model_file *file);
 /* tokenizer.json with tokenizer_config.json (or NULL); `file`, or NULL, knows further end-of-generation ids. */
 GA_NODISCARD ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file,
                                      ga_tokenizer **out);

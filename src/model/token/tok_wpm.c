@@ -19,8 +19,8 @@ typedef struct wpm_word {
   int chars;
 } wpm_word;
 
-/* The ranges of BertNormalizer. The last but two starts at U+2B820 in BERT itself; fast tokenizers, with which MiniLM and
- * its kin were trained, have U+2B920. */
+/* The ranges of BertNormalizer. The last but two starts at U+2B820 in BERT itself; fast tokenizers, with which MiniLM
+ * and its kin were trained, have U+2B920. */
 static bool is_cjk(uint32_t cp) {
   return cp >= 0x3400 && ((cp >= 0x4E00 && cp <= 0x9FFF) || cp <= 0x4DBF || (cp >= 0x20000 && cp <= 0x2A6DF) ||
                           (cp >= 0x2A700 && cp <= 0x2B73F) || (cp >= 0x2B740 && cp <= 0x2B81F) ||

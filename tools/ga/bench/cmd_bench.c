@@ -136,6 +136,7 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   const ga_kernel **rows = NULL;
   size_t n;
   ga_status status = check_rows_of(o->device, patterns, &rows, &n);
+  if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "no kernel of %s matches '%s'", o->device, patterns);
   if (status == GA_OK) status = keep_good(&s, rows, n);
   if (status == GA_OK) status = run_all(&s);
   if (status == GA_OK && json) print_json(&s);

@@ -12,6 +12,11 @@
 static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
                                    GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
 
+/* Steps each way to which a row rounds activations in blocks of 32; 0 = it does not. */
+static double steps_of(const ga_kernel *kernel) {
+  return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
+}
+
 static void draw_shape(check_case *c, ga_gemm_desc *d) {
   int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
@@ -36,7 +41,7 @@ static void draw(check_case *c) {
   d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->scale = check_factor(c);
   if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
-  if (c->kernel->flags & GA_KERNEL_Q8_ACT) c->specials = CHECK_TINY; /* infinity has no 8-bit scale */
+  if (steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
 
@@ -133,13 +138,14 @@ static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64
   }
 }
 
-/* A row of X: rows with Q8_ACT round it to 127 steps each way in blocks of 32. */
+/* A row of X, rounded as the kernel rounds it. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x, int64_t row, float *out) {
   load(kernel, d->x_dtype, x, row * d->x_stride, d->k, out);
-  for (int64_t b = 0; kernel->flags & GA_KERNEL_Q8_ACT && b < d->k; b += 32) {
+  const float steps = (float)steps_of(kernel);
+  for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
     float most = 0;
     for (int64_t i = b; i < b + 32; i++) most = fmaxf(most, fabsf(out[i]));
-    float step = most / 127.0f;
+    float step = most / steps;
     for (int64_t i = b; i < b + 32; i++) out[i] = step > 0 ? step * rintf(out[i] / step) : 0.0f;
   }
 }
@@ -182,6 +188,7 @@ typedef struct sums {
 static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_t col) {
   const ga_gemm_desc *d = c->oracle_desc;
   const uint32_t flags = c->kernel->flags;
+  const double steps = steps_of(c->kernel);
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
@@ -191,8 +198,8 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_
     most = fmax(most, fabs(x));
     w2 += w * w;
     if (flags & GA_KERNEL_BF16) s.squares += x * w * x * w * 0x1p-18 / 3; /* each factor by up to 2^-9 of its size */
-    if (!(flags & GA_KERNEL_Q8_ACT) || i % 32 != 31) continue;
-    s.squares += most / 127 * most / 127 / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
+    if (!(steps > 0) || i % 32 != 31) continue;
+    s.squares += most / steps * most / steps / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
     most = w2 = 0;
   }
   return s;

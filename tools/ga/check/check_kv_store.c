@@ -35,7 +35,9 @@ static void args(const check_case *c, const void *desc, check_args *a) {
 /* Different slots in a random order, some tokens dropped; now and then one out of range, which must be refused. */
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const int64_t slots = (int64_t)arg->hi;
-  int32_t order[80];
+  void *p;
+  if (ga_arena_alloc(&c->arena, (size_t)slots * sizeof(int32_t), &p) != GA_OK) return; /* all in slot 0 */
+  int32_t *order = p;
   for (int32_t i = 0; i < slots; i++) order[i] = i;
   for (int64_t i = 0; i < n; i++) {
     const int64_t j = i + check_pick(c, (int32_t)(slots - i));

@@ -91,7 +91,7 @@ static bool good(check_case *c, const check_arg *arg, verdict *v, double *worst,
     return !wrong;
   }
   /* Rows that round their inputs are exact for no integers. */
-  if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_BF16))) return exact(arg, v, text, capacity);
+  if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT | GA_KERNEL_BF16))) return exact(arg, v, text, capacity);
   return settle_specials(arg, v, text, capacity) && bounded(c, arg, v, worst, text, capacity);
 }
 

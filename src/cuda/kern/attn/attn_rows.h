@@ -1,0 +1,24 @@
+/* What follows from a row of attn.def:
+ *   op, dtype, D, DV, mask, arch, BM, BN, stages, sched, turn, qreg, store, resident, blocks, features */
+#ifndef GA_CUDA_KERN_ATTN_ATTN_ROWS_H
+#define GA_CUDA_KERN_ATTN_ATTN_ROWS_H
+
+#define GA_ATTN_ID(op, dtype, d, dv, mask, arch, bm, bn, st, sched) \
+  #op "_" #dtype "_d" #d "v" #dv "_" #mask "_" #arch "_" #bm "x" #bn "x" #st "_" #sched
+#define GA_ATTN_SOURCE(op, arch) "src/cuda/kern/attn/" #op "_" #arch ".cu"
+/* fast_math: the kernels name the instructions that matter; the rest is index arithmetic and one division a row. */
+#define GA_ATTN_PARAMS(dtype, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)                   \
+  "DTYPE=" #dtype ",D=" #d ",DV=" #dv ",MASK=" #mask ",BM=" #bm ",BN=" #bn ",STAGES=" #st ",TURN=" #turn ",QREG=" #qreg \
+  ",STORE=" #store ",RESIDENT=" #resident ",BLOCKS=" #blocks ",FEATURES=" #features ",fast_math=1"
+
+#define GA_ATTN_PANELS(d) (((d) + 63) / 64)
+#define GA_ATTN_THREADS(bm) ((bm) == 64 ? 160 : 128 + 2 * (bm)) /* consumer warpgroups and a producer */
+/* Q, stages of K and V, staging of O, barriers, four tile records: OFF_* of the kernel. */
+#define GA_ATTN_SMEM(d, dv, bm, bn, st, store)                                                                          \
+  ((bm) / 64 * GA_ATTN_PANELS(d) * 8192 + (st) * (GA_ATTN_PANELS(d) + GA_ATTN_PANELS(dv)) * (bn) * 128 +                \
+   ((store) ? 0 : (bm) / 64 * GA_ATTN_PANELS(dv) * 8192) + (8 * (2 * ((bm) / 64) + 4 * (st)) + 15) / 16 * 16 + 192)
+/* The tightest head first; of equals the one that is faster at long sequences; features cost registers. */
+#define GA_ATTN_SCORE(d, dv, bm, resident, features) \
+  (100 - ((d) + (dv)) / 16 + ((resident) ? 4 : 0) + ((bm) == 192 ? 2 : (bm) == 64 ? -2 : 0) - ((features) ? 10 : 0))
+
+#endif

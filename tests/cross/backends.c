@@ -1,0 +1,8 @@
+/* Backends of the cross-compiled test: the CPU's and the oracles. */
+#include "base/compiler.h"
+#include "core/device.h"
+#include "cpu/cpu.h"
+#include "ref/ref.h"
+
+const ga_backend *const ga_backends[] = {&ga_cpu_backend, &ga_ref_backend};
+const size_t ga_n_backends = GA_COUNT_OF(ga_backends);

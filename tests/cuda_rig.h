@@ -1,0 +1,86 @@
+/* What the tests over the mock driver share: a device, three buffers, an op. */
+#ifndef GA_TESTS_CUDA_RIG_H
+#define GA_TESTS_CUDA_RIG_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "core/ctx.h"
+#include "cuda/cuda.h"
+#include "tests/mockcu.h"
+
+#define ADD "add_f32_rows_sm80_256x4"
+#define SOFTMAX "softmax_f32_rows_sm80_256"
+
+static const unsigned char image[] = "an image";
+static const cuda_image images[] = {{ADD, image, image + 8}, {SOFTMAX, image, image + 8}, {0}};
+static const cuda_source no_sources[] = {{0}};
+
+static inline int reset(void **state) {
+  (void)state;
+  mockcu_reset();
+  ga_cu_replace(&mockcu_table);
+  cuda_replace_tables(images, no_sources);
+  unsetenv("GA_JIT");
+  return 0;
+}
+
+/* Every test ends with nothing alive and no rule of the driver broken. */
+static inline int no_leaks(void **state) {
+  (void)state;
+  ga_mem_fail_after(0);
+  ga_cu_replace(NULL);
+  cuda_replace_tables(NULL, NULL);
+  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
+  return mockcu.live || mockcu.misuse[0];
+}
+
+static inline ga_status open_as(const char *name, ga_ctx **ctx) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = name;
+  return ga_ctx_create(&o, ctx);
+}
+
+static inline ga_ctx *open_cuda(void) {
+  ga_ctx *ctx;
+  assert_int_equal(open_as("cuda:0", &ctx), GA_OK);
+  return ctx;
+}
+
+#define assert_text(part)                                                               \
+  do {                                                                                  \
+    if (!strstr(ga_error_text(), (part))) fail_msg("'%s' lacks '%s'", ga_error_text(), (part)); \
+  } while (0)
+
+typedef struct data {
+  void *x, *b, *y;
+} data;
+
+static inline ga_status run_add(ga_ctx *ctx, const data *v, ga_stream *stream) {
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = 3;
+  d.width = 100;
+  ga_add_io io = {.x = v->x, .b = v->b, .y = v->y};
+  return ga_add(ctx, &d, &io, stream);
+}
+
+static inline ga_status make_data(ga_ctx *ctx, data *v) {
+  *v = (data){0};
+  ga_status status = ga_buffer_alloc(ctx, 1200, &v->x);
+  if (status == GA_OK) status = ga_buffer_alloc_for(ctx, 1200, "weights", &v->b);
+  return status == GA_OK ? ga_buffer_alloc(ctx, 1200, &v->y) : status;
+}
+
+static inline void free_data(ga_ctx *ctx, const data *v) {
+  ga_buffer_free(ctx, v->x);
+  ga_buffer_free(ctx, v->b);
+  ga_buffer_free(ctx, v->y);
+}
+
+#endif

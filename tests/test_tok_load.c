@@ -1,0 +1,278 @@
+/* Tokenizers from files: the keys of GGUF and what tokenizer.json says, right and wrong. */
+#include "ga/tokenizer.h"
+#include "model/file/model_json.h"
+#include "model/token/tok_load.h"
+#include "tests/model_bytes.h"
+
+/* --- tokenizer.json ---------------------------------------------------------------------------------------------- */
+
+static ga_status from_text(const char *json, const char *config, ga_tokenizer **out) {
+  json_t *root, *settings = NULL;
+  tok_load load;
+  *out = NULL;
+  tok_load_init(&load);
+  assert_int_equal(ga_json_parse("tokenizer.json", json, strlen(json), &root), GA_OK);
+  if (config) assert_int_equal(ga_json_parse("tokenizer_config.json", config, strlen(config), &settings), GA_OK);
+  ga_status status = tok_load_json(&load, root, settings, NULL);
+  if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
+  json_decref(root);
+  json_decref(settings);
+  ga_arena_free(&load.arena);
+  return status;
+}
+
+static void check_ids(const ga_tokenizer *tok, uint32_t flags, const char *text, const int32_t *want) {
+  int32_t ids[64];
+  size_t n, count = 0;
+  while (want[count] >= 0) count++;
+  assert_int_equal(ga_tokenize(tok, text, strlen(text), flags, ids, 64, &n), GA_OK);
+  assert_int_equal(n, count);
+  assert_memory_equal(ids, want, n * sizeof(int32_t));
+}
+
+#define CHECK(tok, flags, text, ...) check_ids((tok), (flags), (text), (const int32_t[]){__VA_ARGS__, -1})
+
+#define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"1\":3,\"\u0120\":4,\"11\":5}"
+#define BPE "\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[\"a b\",[\"1\",\"1\"]]}"
+#define ADDED "\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"special\":true},{\"id\":8,\"content\":\"bb\"}]"
+#define BYTE_LEVEL(regex) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" regex "}"
+#define SEQUENCE(first, regex) "{\"type\":\"Sequence\",\"pretokenizers\":[" first "," BYTE_LEVEL(regex) "]}"
+#define DIGITS "{\"type\":\"Digits\",\"individual_digits\":true}"
+#define SPLIT(regex) \
+  "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false}"
+#define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|"
+#define TAIL "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define FILE_OF(pre) "{" BPE "," ADDED ",\"pre_tokenizer\":" pre "}"
+
+static void test_byte_level(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  assert_int_equal(from_text(FILE_OF(BYTE_LEVEL("true")), NULL, &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_kind(tok), GA_TOK_BPE);
+  assert_int_equal(ga_tokenizer_size(tok), 9);
+  assert_int_equal(ga_tokenizer_type(tok, 6), GA_TOK_UNUSED); /* an id that the file leaves out */
+  CHECK(tok, 0, "ab 11", 2, 4, 5);
+  CHECK(tok, 0, "abb", 0, 8); /* an added token that is not special: always cut out */
+  CHECK(tok, GA_TOK_PARSE_SPECIAL, "a<x>b", 0, 7, 1);
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(from_text(FILE_OF(SEQUENCE(DIGITS, "true")), NULL, &tok), GA_OK);
+  CHECK(tok, 0, "a11", 0, 3, 3); /* smollm: digits alone */
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(from_text(FILE_OF(SEQUENCE(SPLIT(HEAD "\\\\p{N}{1,3}" TAIL), "false")), NULL, &tok), GA_OK);
+  CHECK(tok, 0, "1111", 5, 3, 3); /* llama3: three and one */
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(from_text(FILE_OF(SEQUENCE(SPLIT(HEAD "\\\\p{N}" TAIL), "false")), NULL, &tok), GA_OK);
+  CHECK(tok, 0, "11", 3, 3); /* qwen2 */
+  ga_tokenizer_destroy(tok);
+}
+
+static void test_unknown_pre_tokenizers(void **state) {
+  (void)state;
+  static const char *const files[] = {
+      FILE_OF("null"),
+      FILE_OF("{\"type\":\"Whitespace\"}"),
+      FILE_OF("{\"type\":\"ByteLevel\",\"add_prefix_space\":true}"),
+      FILE_OF(BYTE_LEVEL("false")),
+      FILE_OF("{\"type\":\"Sequence\",\"pretokenizers\":[]}"),
+      FILE_OF(SEQUENCE(SPLIT("\\\\w+"), "false")),
+      FILE_OF(SEQUENCE(DIGITS, "false")),
+      FILE_OF(SEQUENCE(DIGITS "," DIGITS, "true")),
+      "{\"model\":{\"type\":\"Unigram\",\"vocab\":{}}}",
+  };
+  ga_tokenizer *tok;
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
+    assert_int_equal(from_text(files[i], NULL, &tok), GA_ERR_UNSUPPORTED);
+}
+
+static void test_broken_json(void **state) {
+  (void)state;
+  static const char *const files[] = {
+      "{}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":[]}}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":-1}}}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":16777216}}}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":\"0\"}}}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}},\"added_tokens\":[{\"id\":1}]}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}},\"added_tokens\":[{\"content\":\"x\"}]}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}},\"added_tokens\":[7]}",
+      "{\"model\":{" VOCAB ",\"merges\":[[\"a\"]]},\"pre_tokenizer\":" BYTE_LEVEL("true") "}",
+      "{\"model\":{" VOCAB ",\"merges\":[7]},\"pre_tokenizer\":" BYTE_LEVEL("true") "}",
+  };
+  ga_tokenizer *tok;
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    assert_int_equal(from_text(files[i], NULL, &tok), GA_ERR_FORMAT);
+    assert_null(tok);
+  }
+}
+
+#define SPM_VOCAB "{\"<0xC3>\":0,\"<0xA9>\":1,\"\u2581\":2,\"a\":3,\"b\":4,\"ab\":5,\"\u2581a\":6,\"\u2581ab\":7," \
+                  "\"c\":8,\"bc\":9}"
+
+/* BPE with byte fallback is SentencePiece: the order of merges stands for the scores. */
+static void test_byte_fallback(void **state) {
+  (void)state;
+  static const char bare[] = "{\"model\":{\"type\":\"BPE\",\"byte_fallback\":true,\"vocab\":" SPM_VOCAB
+                             ",\"merges\":[\"\u2581 a\",\"a b\",\"\u2581 ab\",\"\u2581a b\",\"b c\"]}";
+  char text[1024];
+  ga_tokenizer *tok;
+  (void)snprintf(text, sizeof text, "%s}", bare);
+  assert_int_equal(from_text(text, NULL, &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_kind(tok), GA_TOK_SPM);
+  CHECK(tok, 0, "ab aba", 5, 7, 3);
+  CHECK(tok, 0, "abc", 5, 8); /* a b comes before b c */
+  CHECK(tok, 0, "\xC3\xA9", 0, 1);
+  ga_tokenizer_destroy(tok);
+  (void)snprintf(text, sizeof text,
+                 "%s,\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\"}]}}", bare);
+  assert_int_equal(from_text(text, NULL, &tok), GA_OK);
+  CHECK(tok, 0, "ab", 7);
+  ga_tokenizer_destroy(tok);
+}
+
+#define WORDS                                                                                               \
+  "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"C\":1,\"S\":2,\"un\":3,\"##a\":4," \
+  "\"a\":5}}"
+#define TEMPLATE                                                                                        \
+  "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"C\"}}," \
+  "{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"S\"}}]}"
+
+static void test_word_piece(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  assert_int_equal(from_text("{" WORDS "," TEMPLATE "}", NULL, &tok), GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "UNa a x", 1, 3, 4, 5, 0, 2);
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(from_text("{" WORDS ",\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":false},"
+                             "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"C\",1],\"sep\":[\"S\",2]}}",
+                             NULL, &tok),
+                   GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "una UN", 1, 3, 4, 0, 2);
+  ga_tokenizer_destroy(tok);
+}
+
+static void test_config(void **state) {
+  (void)state;
+  ga_tokenizer *tok;
+  const char *config = "{\"bos_token\":{\"content\":\"<x>\"},\"eos_token\":\"bb\",\"pad_token\":null,"
+                       "\"unk_token\":\"none such\",\"add_bos_token\":true}";
+  assert_int_equal(from_text(FILE_OF(BYTE_LEVEL("true")), config, &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_BOS), 7);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_EOS), 8);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_PAD), GA_TOK_NONE);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_UNK), GA_TOK_NONE);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "a", 7, 0);
+  ga_tokenizer_destroy(tok);
+  assert_int_equal(ga_tokenizer_from_json("/nonexistent/tokenizer.json", NULL, &tok), GA_ERR_IO);
+  assert_null(tok);
+}
+
+/* --- GGUF -------------------------------------------------------------------------------------------------------- */
+
+static void put_text_key(raw_bytes *b, const char *key, const char *value) {
+  raw_text(b, key);
+  raw_le(b, 4, 8);
+  raw_text(b, value);
+}
+
+static void put_texts(raw_bytes *b, const char *key, const char *const *list, size_t n) {
+  raw_text(b, key);
+  raw_le(b, 4, 9);
+  raw_le(b, 4, 8);
+  raw_le(b, 8, n);
+  for (size_t i = 0; i < n; i++) raw_text(b, list[i]);
+}
+
+static void put_i32s(raw_bytes *b, const char *key, const int32_t *list, size_t n) {
+  raw_text(b, key);
+  raw_le(b, 4, 9);
+  raw_le(b, 4, 5);
+  raw_le(b, 8, n);
+  for (size_t i = 0; i < n; i++) raw_le(b, 4, (uint32_t)list[i]);
+}
+
+static const char *const gguf_tokens[] = {"<s>", "</s>", "a", "b", "ab"};
+static const int32_t gguf_types[] = {3, 3, 1, 1, 1};
+
+/* A file of `keys` keys that begin with the model and five tokens; the caller adds the rest. */
+static void start_gguf(raw_bytes *b, const char *model, uint64_t keys) {
+  raw_gguf(b, 3, 0, keys);
+  put_text_key(b, "tokenizer.ggml.model", model);
+  put_texts(b, "tokenizer.ggml.tokens", gguf_tokens, 5);
+}
+
+static ga_status from_gguf(raw_bytes *b, ga_tokenizer **out) {
+  ga_model_file *file;
+  *out = NULL;
+  raw_pad(b, 32);
+  assert_int_equal(ga_model_file_parse("test", b->data, b->n, &file), GA_OK);
+  ga_status status = ga_tokenizer_from_model(file, out);
+  ga_model_file_close(file);
+  return status;
+}
+
+static void test_gguf(void **state) {
+  (void)state;
+  static const char *const merges[] = {"a b"};
+  raw_bytes b;
+  ga_tokenizer *tok;
+  start_gguf(&b, "gpt2", 6);
+  put_texts(&b, "tokenizer.ggml.merges", merges, 1);
+  put_i32s(&b, "tokenizer.ggml.token_type", gguf_types, 5);
+  put_text_key(&b, "tokenizer.ggml.pre", "llama-bpe");
+  raw_u32_key(&b, "tokenizer.ggml.bos_token_id", 0);
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  CHECK(tok, GA_TOK_ADD_SPECIAL, "ab", 0, 4); /* llama-bpe adds bos though no key says so */
+  CHECK(tok, GA_TOK_PARSE_SPECIAL, "<s>a", 0, 2);
+  ga_tokenizer_destroy(tok);
+  start_gguf(&b, "llama", 4);
+  raw_u32_key(&b, "tokenizer.ggml.bos_token_id", 0);
+  raw_u32_key(&b, "tokenizer.ggml.padding_token_id", 5); /* behind the vocabulary: none */
+  assert_int_equal(from_gguf(&b, &tok), GA_OK);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_PAD), GA_TOK_NONE);
+  assert_true(ga_tokenizer_adds_bos(tok));
+  ga_tokenizer_destroy(tok);
+}
+
+static void refuse_gguf(raw_bytes *b, ga_status want) {
+  ga_tokenizer *tok;
+  assert_int_equal(from_gguf(b, &tok), want);
+  assert_null(tok);
+}
+
+static void test_bad_gguf(void **state) {
+  (void)state;
+  raw_bytes b;
+  start_gguf(&b, "t5", 2);
+  refuse_gguf(&b, GA_ERR_UNSUPPORTED);
+  start_gguf(&b, "gpt2", 3);
+  put_text_key(&b, "tokenizer.ggml.pre", "no-such");
+  refuse_gguf(&b, GA_ERR_UNSUPPORTED);
+  start_gguf(&b, "gpt2", 3);
+  raw_u32_key(&b, "tokenizer.ggml.eos_token_id", 5);
+  refuse_gguf(&b, GA_ERR_FORMAT);
+  start_gguf(&b, "gpt2", 3);
+  put_i32s(&b, "tokenizer.ggml.token_type", gguf_types, 4); /* one too few */
+  refuse_gguf(&b, GA_ERR_FORMAT);
+  start_gguf(&b, "llama", 3);
+  put_texts(&b, "tokenizer.ggml.scores", gguf_tokens, 5); /* texts where numbers belong */
+  refuse_gguf(&b, GA_ERR_FORMAT);
+  start_gguf(&b, "llama", 3);
+  put_i32s(&b, "tokenizer.ggml.token_type", (const int32_t[]){1, 1, 1, 1, 7}, 5);
+  refuse_gguf(&b, GA_ERR_FORMAT);
+  raw_gguf(&b, 3, 0, 1);
+  put_text_key(&b, "tokenizer.ggml.model", "gpt2"); /* no tokens */
+  refuse_gguf(&b, GA_ERR_FORMAT);
+  raw_gguf(&b, 3, 0, 1);
+  put_text_key(&b, "general.name", "none"); /* no tokenizer at all */
+  refuse_gguf(&b, GA_ERR_FORMAT);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_byte_level),    cmocka_unit_test(test_unknown_pre_tokenizers),
+      cmocka_unit_test(test_broken_json),   cmocka_unit_test(test_byte_fallback),
+      cmocka_unit_test(test_word_piece),    cmocka_unit_test(test_config),
+      cmocka_unit_test(test_gguf),          cmocka_unit_test(test_bad_gguf),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
