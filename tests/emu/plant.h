@@ -24,6 +24,8 @@
   X(NO_WGMMA_WAIT, REGISTERS)         /* the epilogue reads accumulators in flight */                                  \
   X(NEVER_WAITED, EXIT)               /* a product is in flight at the end */                                          \
   X(UNEVEN_PRODUCT, DIVERGENT)        /* one warp gives another descriptor */                                          \
+  X(BASE_OFFSET, WGMMA_ARGS)          /* a descriptor that no swizzled tile here has */                                \
+  X(TOO_MANY_THREADS, LAUNCH)                                                                                          \
   X(NO_PROXY_FENCE, PROXY_FENCE)                                                                                       \
   X(NO_STORE_SYNC, RACE_SHARED)       /* the store is issued before all threads have written */                        \
   X(NO_STORE_WAIT, EXIT)              /* shared memory goes away under the store */                                    \

@@ -34,7 +34,7 @@ GA_DEV void products(const plant_args *a, uint32_t sb, float *c, uint32_t *regs,
     if (IS(FENCE_BEFORE_WRITE) && first)
         for (int i = 0; i < 32; i++) c[i] = 0;
     for (int k = 0; k < 4; k++) {
-        if (k == 0) wgmma_m64n64k16_bf16_rs(c, regs, desc(db), !first || IS(FENCE_BEFORE_WRITE));
+        if (k == 0) wgmma_m64n64k16_bf16_rs(c, regs, desc(db) | (uint64_t)IS(BASE_OFFSET) << 49, !first || IS(FENCE_BEFORE_WRITE));
         else wgmma_m64n64k16_bf16_ss(c, desc(da + 2 * k + other), desc(db + 2 * k), 1);
     }
     wgmma_commit();
