@@ -57,6 +57,15 @@ uint16_t emu_site_id(emu_site at) {
 
 emu_site emu_site_of(uint16_t id) { return sites[id]; }
 
+/* What follows the last "src/cuda/" or "tests/emu/", with it: paths in debug information begin with the build's folder. */
+static const char *from_root(const char *path) {
+  static const char *const roots[] = {"src/cuda/", "tests/emu/"};
+  const char *found = path;
+  for (int i = 0; i < 2; i++)
+    for (const char *p = path; (p = strstr(p, roots[i])); p++) found = p;
+  return found;
+}
+
 /* A program counter inside of a kernel, by the debug information of the file that holds it. */
 static void site_of_pc(uintptr_t pc, char *text, size_t capacity) {
   Dl_info info;
@@ -69,8 +78,7 @@ static void site_of_pc(uintptr_t pc, char *text, size_t capacity) {
   if (!f) return;
   if (fgets(line, sizeof line, f) && line[0] != '?') {
     line[strcspn(line, " \n")] = 0;
-    const char *src = strstr(line, "src/cuda/");
-    (void)snprintf(text, capacity, "%s", src ? src : line);
+    (void)snprintf(text, capacity, "%s", from_root(line));
   }
   (void)pclose(f);
 }
@@ -125,14 +133,16 @@ void emu_report(emu_rule rule, emu_site at, const char *format, ...) {
   va_end(list);
   const char *id = emu_now.launch ? emu_now.launch->kernel->id : "(no launch)";
   (void)snprintf(r->text, TEXT, "%s: %s at %s: %s", id, emu_rule_name(rule), emu_site_text(at), what);
+  if (emu_opt.verbose) (void)fprintf(stderr, "\n%s", r->text);
   if (emu_me) emu_report_more("\n  thread: block %d thread %d, seed %llu", emu_me->block->index, emu_me->tid, (unsigned long long)emu_opt.seed);
-  if (emu_opt.verbose) (void)fprintf(stderr, "%s\n", r->text);
 }
 
 void emu_report_more(const char *format, ...) {
   if (!last) return;
   va_list list;
+  size_t n = strlen(last->text);
   va_start(list, format);
   append(last, format, list);
   va_end(list);
+  if (emu_opt.verbose) (void)fprintf(stderr, "%s", last->text + n);
 }

@@ -54,6 +54,9 @@ static void split(emu_cell *root, uint32_t i) {
 
 /* --- what happened before --- */
 
+/* Threads come first, then the warpgroups' products, then the copy engine. */
+static bool is_thread(uint16_t agent) { return agent < emu_now.n_blocks * emu_now.blocks[0].n_threads; }
+
 static bool seen(const emu_actor *a, const emu_step *s) { return s->agent == a->agent || a->seen->at[s->agent] >= s->clock; }
 
 static bool fence_seen(const emu_actor *a, const emu_step *s) { return a->seen->at[emu_now.fence0 + s->agent] >= s->clock; }
@@ -69,7 +72,6 @@ static void report_race(const emu_actor *a, bool write, const emu_step *s, bool 
              kind(was_async, was_write), emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)), block ? "shared" : "global", at, size);
 }
 
-static bool is_thread(uint16_t agent) { return agent < emu_now.fence0 && emu_now.fence0 && agent < emu_now.copy0; }
 
 static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, const void *block, size_t at, size_t size) {
   const emu_step *s = &c->write;
@@ -127,7 +129,7 @@ static void access_cell(emu_cell *c, const emu_actor *a, emu_access access, cons
   }
   for (int i = 0; i < EMU_READERS; i++)
     if (c->read[i].clock && !seen(a, &c->read[i]) && !(access == EMU_ATOMIC && c->atomic))
-      report_race(a, true, &c->read[i], false, false, block, at, size);
+      report_race(a, true, &c->read[i], false, !is_thread(c->read[i].agent), block, at, size);
   memset(c->read, 0, sizeof c->read);
   c->write = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
   c->written = 1;
