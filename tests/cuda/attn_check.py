@@ -163,7 +163,7 @@ def run_case(K, v, case, opt):
         why.append("error")
     if not emax <= 2.5 * pmax + 1e-6:
         why.append("largest error")
-    if not lerr <= (2e-3 if softcap else 5e-6):
+    if not lerr <= (2e-3 if softcap else 1e-5):
         why.append("lse")
     K.lib.attn_free(ctypes_ptr(h))
     return err, pl, emax, pmax, lerr, why
@@ -233,7 +233,7 @@ def main():
             worst = max(worst, err / (pl + 1e-9) if pl > 1e-6 else 0)
             if why:
                 fails.append(f"   {case} {[k for k in opt]}: err {err:.2e}/{pl:.2e} max {emax:.1e}/{pmax:.1e} lse {lerr:.0e} {sorted(set(why))}")
-        print(f"{v['id']:16s} {n} cases, worst error {worst:.2f} x plain: {'ok' if not fails else 'FAILED ' + str(len(fails))}", flush=True)
+        print(f"{v['id']:50s} {n} cases, worst error {worst:.2f} x plain: {'ok' if not fails else 'FAILED ' + str(len(fails))}", flush=True)
         print("\n".join(fails[:12]), flush=True) if fails else None
         bad += bool(fails)
     print("check:", "ok" if not bad else f"{bad} kernels failed")

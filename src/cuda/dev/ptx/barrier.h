@@ -6,50 +6,61 @@
 #include "cuda/dev/ptx/base.h"
 
 /* ---- mbarrier: 8 bytes of shared memory; a phase ends when `count` arrivals and all expected bytes are in ---- */
-GA_DEV void mbar_init(uint32_t bar, uint32_t count)
-{
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(bar), "r"(count) : "memory");
+GA_DEV void mbar_init(uint32_t bar, uint32_t count) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
 }
 /* Makes initialised mbarriers visible to the bulk-copy engine and to the cluster; a block barrier must follow. */
-GA_DEV void mbar_init_fence(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+GA_DEV void mbar_init_fence(void) {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 /* One arrival that also announces `bytes` of bulk copies into this phase; issue it before the copies. */
-GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes)
-{
-    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" :: "r"(bar), "r"(bytes) : "memory");
+GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
+  asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
 /* One arrival; releases this thread's earlier accesses to whoever waits for the phase. */
-GA_DEV void mbar_arrive(uint32_t bar) { asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(bar) : "memory"); }
-/* One arrival at the same barrier of block `rank` of the cluster. No .release.cluster: measured at half speed, and not needed after a wgmma wait. */
-GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank)
-{
-    asm volatile("{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r];}" :: "r"(bar), "r"(rank) : "memory");
+GA_DEV void mbar_arrive(uint32_t bar) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-/* True once the phase of the given parity has ended; sleeps in hardware for a bounded time. Acquires what the arrivals released. */
-GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity)
-{
-    uint32_t ok;
-    asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}" : "=r"(ok) : "r"(bar), "r"(parity) : "memory");
-    return ok;
+/* One arrival at the same barrier of block `rank` of the cluster. No .release.cluster: measured at half speed, and not
+ * needed after a wgmma wait. */
+GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank) {
+  asm volatile(
+      "{.reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r];}" ::"r"(bar),
+      "r"(rank)
+      : "memory");
+}
+/* True once the phase of the given parity has ended; sleeps in hardware for a bounded time. Acquires what the arrivals
+ * released. */
+GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity) {
+  uint32_t ok;
+  asm volatile("{.reg .pred p; mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2; selp.u32 %0, 1, 0, p;}"
+               : "=r"(ok)
+               : "r"(bar), "r"(parity)
+               : "memory");
+  return ok;
 }
 /* Blocks until the phase has ended. Bounded: a protocol error traps within seconds, it never hangs the card. */
-GA_DEV void mbar_wait(uint32_t bar, uint32_t parity)
-{
-    if (mbar_try_wait(bar, parity)) return;
-    GA_ROLL for (uint32_t i = 0; i < (1u << 20); i++)
-        if (mbar_try_wait(bar, parity)) return;
-    asm volatile("trap;");
+GA_DEV void mbar_wait(uint32_t bar, uint32_t parity) {
+  if (mbar_try_wait(bar, parity)) return;
+  GA_ROLL for (uint32_t i = 0; i < (1u << 20); i++) if (mbar_try_wait(bar, parity)) return;
+  asm volatile("trap;");
 }
 
 /* ---- named barriers 1..15 (0 is block_sync); n = threads that arrive or wait, a multiple of 32 ---- */
-GA_DEV void bar_sync(int id, int n) { asm volatile("bar.sync %0, %1;" :: "r"(id), "r"(n) : "memory"); }
-GA_DEV void bar_arrive(int id, int n) { asm volatile("bar.arrive %0, %1;" :: "r"(id), "r"(n) : "memory"); }
+GA_DEV void bar_sync(int id, int n) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
+}
+GA_DEV void bar_arrive(int id, int n) {
+  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
+}
 
 /* ---- cluster: all threads of all its blocks ---- */
-GA_DEV void cluster_sync(void) { asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
-GA_DEV uint32_t cluster_rank(void)
-{
-    uint32_t r;
-    asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
-    return r;
+GA_DEV void cluster_sync(void) {
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+GA_DEV uint32_t cluster_rank(void) {
+  uint32_t r;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
+  return r;
 }
 #endif

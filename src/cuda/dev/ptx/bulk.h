@@ -1,51 +1,70 @@
-/* The bulk-copy engine (TMA) and the fences between it and ordinary accesses. One thread issues; the engine does the rest. */
+/* The bulk-copy engine (TMA) and the fences between it and ordinary accesses. One thread issues; the engine does the
+ * rest. */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/bulk.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* L2 policies, as createpolicy.fractional.L2::evict_first / evict_last return them for the whole line: constants save registers. */
+/* L2 policies, as createpolicy.fractional.L2::evict_first / evict_last return them for the whole line: constants save
+ * registers. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
-#define L2_EVICT_LAST 0x14F0000000000000ull
+#define L2_EVICT_LAST  0x14F0000000000000ull
 
 /* ---- tensor maps: 128 bytes, 64-byte aligned, in kernel parameters ---- */
-GA_DEV void tmap_prefetch(const void *map) { asm volatile("prefetch.tensormap [%0];" :: "l"(map) : "memory"); }
-/* Box at (c0..c3) -> shared memory at dst (128-byte aligned, 1024 with the 128-byte swizzle). Outside elements read as zero and
- * still count towards the bytes that `bar` expects. */
-GA_DEV void bulk_load_4d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3, uint64_t policy)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7;"
-                 :: "r"(dst), "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy) : "memory");
+GA_DEV void tmap_prefetch(const void *map) {
+  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
+}
+/* Box at (c0..c3) -> shared memory at dst (128-byte aligned, 1024 with the 128-byte swizzle). Outside elements read as
+ * zero and still count towards the bytes that `bar` expects. */
+GA_DEV void bulk_load_4d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+               "[%1, {%3, %4, %5, %6}], [%2], %7;" ::"r"(dst),
+               "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "l"(policy)
+               : "memory");
 }
 /* The same, written to the same offset (and signalled to the same barrier) of every block of the cluster in `mask`. */
-GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3, uint16_t mask, uint64_t policy)
-{
-    asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2::cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7, %8;"
-                 :: "r"(dst), "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(mask), "l"(policy) : "memory");
+GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3,
+                                   uint16_t mask, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
+               ":cache_hint [%0], [%1, {%3, %4, %5, %6}], [%2], %7, %8;" ::"r"(dst),
+               "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "h"(mask), "l"(policy)
+               : "memory");
 }
 /* Brings a box into L2 only. */
-GA_DEV void bulk_prefetch_4d(const void *map, int c0, int c1, int c2, int c3)
-{
-    asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" :: "l"(map), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+GA_DEV void bulk_prefetch_4d(const void *map, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.prefetch.tensor.4d.L2.global.tile [%0, {%1, %2, %3, %4}];" ::"l"(map), "r"(c0), "r"(c1),
+               "r"(c2), "r"(c3)
+               : "memory");
 }
-/* Shared memory -> box at (c0..c3); elements outside the tensor are not written. Ends with the thread's next bulk_commit group. */
-GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3)
-{
-    asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];"
-                 :: "l"(map), "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3) : "memory");
+/* Shared memory -> box at (c0..c3); elements outside the tensor are not written. Ends with the thread's next
+ * bulk_commit group. */
+GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3) {
+  asm volatile("cp.async.bulk.tensor.4d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+               "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+               : "memory");
 }
 /* n contiguous floats of shared memory are added to global memory (16-byte aligned, bytes a multiple of 16). */
-GA_DEV void bulk_add_f32(void *dst, uint32_t src, uint32_t bytes)
-{
-    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" :: "l"(dst), "r"(src), "r"(bytes) : "memory");
+GA_DEV void bulk_add_f32(void *dst, uint32_t src, uint32_t bytes) {
+  asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst), "r"(src),
+               "r"(bytes)
+               : "memory");
 }
-GA_DEV void bulk_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
+GA_DEV void bulk_commit(void) {
+  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
+}
 /* This thread's groups have read their shared memory: it may be overwritten. */
-GA_DEV void bulk_wait_read(void) { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
+GA_DEV void bulk_wait_read(void) {
+  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
+}
 /* This thread's groups are complete: their writes are done. */
-GA_DEV void bulk_wait(void) { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
+GA_DEV void bulk_wait(void) {
+  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
+}
 
-/* Orders this thread's ordinary shared-memory writes before later accesses by the copy engine or wgmma (a barrier must carry it to the issuer). */
-GA_DEV void fence_async_smem(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/* Orders this thread's ordinary shared-memory writes before later accesses by the copy engine or wgmma (a barrier must
+ * carry it to the issuer). */
+GA_DEV void fence_async_smem(void) {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 #endif

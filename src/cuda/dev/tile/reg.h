@@ -1,67 +1,67 @@
-/* Register tiles in the accumulator layout of wgmma: a lane holds rows g and g+8 of its warp's 16; x[4j], x[4j+1]: row g, columns 8j+2q, +1;
- * x[4j+2], x[4j+3]: row g+8. `n` = columns of the tile, a compile-time constant after inlining. Row pairs: v[0] for g, v[1] for g+8. */
+/* Register tiles in the accumulator layout of wgmma: a lane holds rows g and g+8 of its warp's 16; x[4j], x[4j+1]: row
+ * g, columns 8j+2q, +1; x[4j+2], x[4j+3]: row g+8. `n` = columns of the tile, a compile-time constant after inlining.
+ * Row pairs: v[0] for g, v[1] for g+8. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 
-#define GA_NEG_INF (-__builtin_huge_valf())
+#define GA_NEG_INF __uint_as_float(0xff800000u)
 
-GA_DEV float quad_max(float x) { x = fmaxf(x, shfl_xor_f32(x, 1)); return fmaxf(x, shfl_xor_f32(x, 2)); }
-GA_DEV float quad_sum(float x) { x += shfl_xor_f32(x, 1); return x + shfl_xor_f32(x, 2); }
+GA_DEV float quad_max(float x) {
+  x = fmaxf(x, shfl_xor_f32(x, 1));
+  return fmaxf(x, shfl_xor_f32(x, 2));
+}
+GA_DEV float quad_sum(float x) {
+  x += shfl_xor_f32(x, 1);
+  return x + shfl_xor_f32(x, 2);
+}
 
 /* Row maxima over all n columns. A NaN is skipped, as fmaxf does. */
-GA_DEV void tile_row_max(const float *x, int n, float *v)
-{
-    float a0 = x[0], a1 = x[1], b0 = x[2], b1 = x[3];
-    GA_UNROLL for (int j = 1; j < n / 8; j++) {
-        a0 = fmaxf(a0, x[4 * j]);
-        a1 = fmaxf(a1, x[4 * j + 1]);
-        b0 = fmaxf(b0, x[4 * j + 2]);
-        b1 = fmaxf(b1, x[4 * j + 3]);
-    }
-    v[0] = quad_max(fmaxf(a0, a1));
-    v[1] = quad_max(fmaxf(b0, b1));
+GA_DEV void tile_row_max(const float *x, int n, float *v) {
+  float a0 = x[0], a1 = x[1], b0 = x[2], b1 = x[3];
+  GA_UNROLL for (int j = 1; j < n / 8; j++) {
+    a0 = fmaxf(a0, x[4 * j]);
+    a1 = fmaxf(a1, x[4 * j + 1]);
+    b0 = fmaxf(b0, x[4 * j + 2]);
+    b1 = fmaxf(b1, x[4 * j + 3]);
+  }
+  v[0] = quad_max(fmaxf(a0, a1));
+  v[1] = quad_max(fmaxf(b0, b1));
 }
 /* x *= v by rows. */
-GA_DEV void tile_scale_rows(float *x, int n, const float *v)
-{
-    GA_UNROLL for (int j = 0; j < n / 8; j++) {
-        x[4 * j] *= v[0];
-        x[4 * j + 1] *= v[0];
-        x[4 * j + 2] *= v[1];
-        x[4 * j + 3] *= v[1];
-    }
+GA_DEV void tile_scale_rows(float *x, int n, const float *v) {
+  GA_UNROLL for (int j = 0; j < n / 8; j++) {
+    x[4 * j] *= v[0];
+    x[4 * j + 1] *= v[0];
+    x[4 * j + 2] *= v[1];
+    x[4 * j + 3] *= v[1];
+  }
 }
 /* x = 2^(x c - ref) by rows; sum = this lane's part of the row sums. */
-GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum)
-{
-    float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
-    GA_UNROLL for (int j = 0; j < n / 8; j++) {
-        x[4 * j] = ex2(fmaf(x[4 * j], c, -ref[0]));
-        x[4 * j + 1] = ex2(fmaf(x[4 * j + 1], c, -ref[0]));
-        x[4 * j + 2] = ex2(fmaf(x[4 * j + 2], c, -ref[1]));
-        x[4 * j + 3] = ex2(fmaf(x[4 * j + 3], c, -ref[1]));
-        a0 += x[4 * j];
-        a1 += x[4 * j + 1];
-        b0 += x[4 * j + 2];
-        b1 += x[4 * j + 3];
-    }
-    sum[0] = a0 + a1;
-    sum[1] = b0 + b1;
+GA_DEV void tile_exp2(float *x, int n, float c, const float *ref, float *sum) {
+  float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
+  GA_UNROLL for (int j = 0; j < n / 8; j++) {
+    x[4 * j] = ex2(fmaf(x[4 * j], c, -ref[0]));
+    x[4 * j + 1] = ex2(fmaf(x[4 * j + 1], c, -ref[0]));
+    x[4 * j + 2] = ex2(fmaf(x[4 * j + 2], c, -ref[1]));
+    x[4 * j + 3] = ex2(fmaf(x[4 * j + 3], c, -ref[1]));
+    a0 += x[4 * j];
+    a1 += x[4 * j + 1];
+    b0 += x[4 * j + 2];
+    b1 += x[4 * j + 3];
+  }
+  sum[0] = a0 + a1;
+  sum[1] = b0 + b1;
 }
 /* Columns outside [lo, hi] of each row become -inf; q2 = 2q. */
-GA_DEV void tile_mask_above(float *x, int n, int hi0, int hi1, int q2)
-{
-    GA_UNROLL for (int j = 0; j < n / 8; j++)
-        GA_UNROLL for (int e = 0; e < 2; e++) {
-            if (8 * j + e + q2 > hi0) x[4 * j + e] = GA_NEG_INF;
-            if (8 * j + e + q2 > hi1) x[4 * j + 2 + e] = GA_NEG_INF;
-        }
+GA_DEV void tile_mask_above(float *x, int n, int hi0, int hi1, int q2) {
+  GA_UNROLL for (int j = 0; j < n / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
+    if (8 * j + e + q2 > hi0) x[4 * j + e] = GA_NEG_INF;
+    if (8 * j + e + q2 > hi1) x[4 * j + 2 + e] = GA_NEG_INF;
+  }
 }
-GA_DEV void tile_mask_below(float *x, int n, int lo0, int lo1, int q2)
-{
-    GA_UNROLL for (int j = 0; j < n / 8; j++)
-        GA_UNROLL for (int e = 0; e < 2; e++) {
-            if (8 * j + e + q2 < lo0) x[4 * j + e] = GA_NEG_INF;
-            if (8 * j + e + q2 < lo1) x[4 * j + 2 + e] = GA_NEG_INF;
-        }
+GA_DEV void tile_mask_below(float *x, int n, int lo0, int lo1, int q2) {
+  GA_UNROLL for (int j = 0; j < n / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
+    if (8 * j + e + q2 < lo0) x[4 * j + e] = GA_NEG_INF;
+    if (8 * j + e + q2 < lo1) x[4 * j + 2 + e] = GA_NEG_INF;
+  }
 }

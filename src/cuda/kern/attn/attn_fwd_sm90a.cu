@@ -1,32 +1,31 @@
 /* KERNEL    attn_fwd, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
- * COMPUTES  per (batch, head, BM rows of Q):  S = Q K^T * scale (+ soft-cap, alibi, mask);  O = softmax(S) V;  lse = log sum exp S
- *           q head h reads kv head h / group. Masks are aligned to the bottom right: row i sees columns up to i + rows_k - rows_q.
- * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, row/head/batch strides multiples of 8; head dim <= D, value dim <= DV (zero padded by
- *           the tensor maps); o aliases nothing; scale > 0. Writes o, lse, and leaves counter zeroed. A row that sees no column: o = 0, lse = -inf.
- * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs; P regs x V smem -wgmma-> O regs
- *           O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
- * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running maximum: bf16 P and f32 sums have
- *           range to spare. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16: 2^15, so that no P overflows). If not
- *           (NaN and inf included), the warp computes its 16 rows of S again from K, which is still held, and takes the new maximum. Exact either way.
- * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
- *           q_empty  4 (warps)   producer     reads of Q -> next TMA write of Q
- *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
- *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
- *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
+ * COMPUTES  per (batch, head, BM rows of Q):  S = Q K^T * scale (+ soft-cap, alibi, mask);  O = softmax(S) V;  lse =
+ * log sum exp S q head h reads kv head h / group. Masks are aligned to the bottom right: row i sees columns up to i +
+ * rows_k - rows_q. CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, row/head/batch strides multiples of 8;
+ * head dim <= D, value dim <= DV (zero padded by the tensor maps); o aliases nothing; scale > 0. Writes o, lse, and
+ * leaves counter zeroed. A row that sees no column: o = 0, lse = -inf. DATA      gmem -TMA-> smem (Q; K, V rings)
+ * -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs; P regs x V smem -wgmma-> O regs O regs
+ * -stmatrix-> smem -TMA-> gmem, or O regs -> gmem SOFTMAX   The reference of a row is the maximum of its tile's first
+ * block (and of masked blocks), not a running maximum: bf16 P and f32 sums have range to spare. After a block's
+ * exponentials each warp votes "every partial row sum < 2^60" (f16: 2^15, so that no P overflows). If not (NaN and inf
+ * included), the warp computes its 16 rows of S again from K, which is still held, and takes the new maximum. Exact
+ * either way. BARRIERS  name     arrivals    waiter       orders q_full   1+tx        warpgroup w  TMA write of its 64
+ * rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared q_empty  4 (warps)   producer     reads of Q -> next
+ * TMA write of Q k_full   1+tx        consumers    TMA write of K[s] -> wgmma read k_empty  4/wg        producer wgmma
+ * (and recomputing) reads of K[s] -> next TMA write v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2, 3)
- * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160 threads, BLOCKS per SM; smem: OFF_*
- * MEASURED  docs/perf/attention.md
- * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
+ * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160
+ * threads, BLOCKS per SM; smem: OFF_* MEASURED  docs/perf/attention.md REF       Dao et al. 2022, 2023; Shah et al.
+ * 2024 (warp specialisation, overlap of softmax and products)
  */
+#include "core/kargs_attn.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
-#include "core/kargs_attn.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -56,7 +55,8 @@
 #error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials, 3 the first half of them"
 #endif
 #ifndef GA_P_QREG
-#error "GA_P_QREG: how many 16-column steps of Q are held in registers: D / 16 is all; the rest is read from shared memory"
+#error                                                                                                                 \
+    "GA_P_QREG: how many 16-column steps of Q are held in registers: D / 16 is all; the rest is read from shared memory"
 #endif
 #ifndef GA_P_STORE
 #error "GA_P_STORE: O leaves through shared memory and TMA (0) or straight from registers (1)"
@@ -71,748 +71,686 @@
 #error "GA_P_FEATURES: soft-cap, alibi, sink and varlen are compiled in (chosen by kargs.features)"
 #endif
 
-#define GA_MASK_full 0
+#define GA_MASK_full   0
 #define GA_MASK_causal 1
 #define GA_MASK_window 2
-#define GA_DT_bf16 0
-#define GA_DT_f16 1
+#define GA_DT_bf16     0
+#define GA_DT_f16      1
 
 enum {
-    MASK = GA_CAT(GA_MASK_, GA_P_MASK), F16 = GA_CAT(GA_DT_, GA_P_DTYPE),
-    CAUSAL = MASK == GA_MASK_causal, WINDOW = MASK == GA_MASK_window, MASKED = CAUSAL || WINDOW,
-    D = GA_P_D, DV = GA_P_DV, BM = GA_P_BM, BN = GA_P_BN, ST = GA_P_STAGES,
-    TURN = GA_P_TURN, QREG = GA_P_QREG, QSMEM = QREG * 16 < D, STORE_REG = GA_P_STORE, RESIDENT = GA_P_RESIDENT, FEATURES = GA_P_FEATURES,
-    WGS = BM / 64, BLOCKS = GA_P_BLOCKS,
-    THREADS = WGS == 1 ? 160 : 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one; a lone consumer has no need of it */
-    PANELS_K = (D + 63) / 64, PANELS_V = (DV + 63) / 64,
-    BLOCK_PANEL = BN * PANEL_ROW_BYTES, Q_PANEL = 64 * PANEL_ROW_BYTES, O_PANEL = 16 * PANEL_ROW_BYTES,
-    NS = BN / 2, NO = DV / 2, NP = BN / 4, NQ = QREG ? 4 * QREG : 4                    /* registers of S, O, P, Q per lane */
+  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
+  F16 = GA_CAT(GA_DT_, GA_P_DTYPE),
+  CAUSAL = MASK == GA_MASK_causal,
+  WINDOW = MASK == GA_MASK_window,
+  MASKED = CAUSAL || WINDOW,
+  D = GA_P_D,
+  DV = GA_P_DV,
+  BM = GA_P_BM,
+  BN = GA_P_BN,
+  ST = GA_P_STAGES,
+  TURN = GA_P_TURN,
+  QREG = GA_P_QREG,
+  QSMEM = QREG * 16 < D,
+  STORE_REG = GA_P_STORE,
+  RESIDENT = GA_P_RESIDENT,
+  FEATURES = GA_P_FEATURES,
+  WGS = BM / 64,
+  BLOCKS = GA_P_BLOCKS,
+  THREADS = WGS == 1 ? 160 : 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one; a lone
+                                                 consumer has no need of it */
+  PANELS_K = (D + 63) / 64,
+  PANELS_V = (DV + 63) / 64,
+  BLOCK_PANEL = BN * PANEL_ROW_BYTES,
+  Q_PANEL = 64 * PANEL_ROW_BYTES,
+  O_PANEL = 16 * PANEL_ROW_BYTES,
+  NS = BN / 2,
+  NO = DV / 2,
+  NP = BN / 4,
+  NQ = QREG ? 4 * QREG : 4 /* registers of S, O, P, Q per lane */
 };
 enum { /* shared memory, bytes */
-    Q_BYTES = PANELS_K * Q_PANEL, K_BYTES = PANELS_K * BLOCK_PANEL, V_BYTES = PANELS_V * BLOCK_PANEL, O_BYTES = STORE_REG ? 0 : 4 * PANELS_V * O_PANEL,
-    OFF_Q = 0, OFF_K = OFF_Q + WGS * Q_BYTES, OFF_V = OFF_K + ST * K_BYTES, OFF_O = OFF_V + ST * V_BYTES,
-    OFF_QF = OFF_O + WGS * O_BYTES, OFF_QE = OFF_QF + 8 * WGS, OFF_KF = OFF_QE + 8 * WGS, OFF_KE = OFF_KF + 8 * ST,
-    OFF_VF = OFF_KE + 8 * ST, OFF_VE = OFF_VF + 8 * ST, OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-    TILE_BYTES = 48, TILE_SLOTS = 4, SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
+       Q_BYTES = PANELS_K * Q_PANEL,
+       K_BYTES = PANELS_K * BLOCK_PANEL,
+       V_BYTES = PANELS_V * BLOCK_PANEL,
+       O_BYTES = STORE_REG ? 0 : 4 * PANELS_V * O_PANEL,
+       OFF_Q = 0,
+       OFF_K = OFF_Q + WGS * Q_BYTES,
+       OFF_V = OFF_K + ST * K_BYTES,
+       OFF_O = OFF_V + ST * V_BYTES,
+       OFF_QF = OFF_O + WGS * O_BYTES,
+       OFF_QE = OFF_QF + 8 * WGS,
+       OFF_KF = OFF_QE + 8 * WGS,
+       OFF_KE = OFF_KF + 8 * ST,
+       OFF_VF = OFF_KE + 8 * ST,
+       OFF_VE = OFF_VF + 8 * ST,
+       OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
+       TILE_BYTES = 48,
+       TILE_SLOTS = 4,
+       SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
 };
 static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
-static_assert(SMEM_BYTES <= 232448 && BLOCKS * (SMEM_BYTES + 1024) <= 233472, "shared memory of an sm_90 block, multiprocessor");
+static_assert(SMEM_BYTES <= 232448 && BLOCKS * (SMEM_BYTES + 1024) <= 233472,
+              "shared memory of an sm_90 block, multiprocessor");
 static_assert(BLOCKS == 1 || WGS == 1, "several blocks per multiprocessor leave too few registers for two warpgroups");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
-#if GA_P_FEATURES
-#define REGS_PRODUCER 56
-#define REGS_CONSUMER 224
-#elif GA_P_BM == 192
+/* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
+ * a tile's block range takes to work out. */
+#if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
-#else
+#elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full ||                                                                   \
+    (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
+#elif GA_P_D > 192
+#define REGS_PRODUCER 40
+#define REGS_CONSUMER 232
+#else
+#define REGS_PRODUCER 56
+#define REGS_CONSUMER 224
 #endif
 
-#define QK_RS GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _rs)
-#define QK_SS GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
-#define PV_RST GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
+#define QK_RS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _rs)
+#define QK_SS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
+#define PV_RST   GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
-#define PACK GA_CAT(pack_, GA_P_DTYPE)
+#define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define LN2 0.693147181f                                      /* ln 2 */
-#define LOG2E 1.442695041f                                    /* log2 e */
+#define TWO_M40   9.094947017729282e-13f                     /* 2^-40 */
+#define LN2       0.693147181f                               /* ln 2 */
+#define LOG2E     1.442695041f                               /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
 
-/* ------------------------------------------------------------------ tiles */
-/* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges. */
-typedef struct {
-    int row0, head, batch, n_hi;        /* first row; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
-    int n_lo, mask_hi, mask_lo, keep;   /* blocks >= mask_hi or < mask_lo need the mask; resident: blocks <= keep are used by the next tile too */
-    int rows_q, rows_k, start_q, start_k;
-} tile;
-
-GA_DEV void tile_put(uint32_t a, const tile *t)
-{
-    sts_i4(a, t->row0, t->head, t->batch, t->n_hi);
-    sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, t->keep);
-    sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->start_k);
-}
-GA_DEV tile tile_get(uint32_t a)
-{
-    const ga_i4 x = lds_i4(a), y = lds_i4(a + 16), z = lds_i4(a + 32);
-    const tile t = { x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y, z.z, z.w };
-    return t;
-}
-GA_DEV int imin(int a, int b) { return a < b ? a : b; }
-GA_DEV int imax(int a, int b) { return a > b ? a : b; }
-
-/* The block range of the tile of rows row0 .. row0 + BM. At least one block, so that a row that sees nothing is written too. */
-GA_DEV void tile_blocks(args a, tile *t)
-{
-    const int off = t->rows_k - t->rows_q, rows = imin(BM, t->rows_q - t->row0);
-    const int right = WINDOW ? a->window_right : 0;
-    const int end = MASKED ? imin(t->rows_k, t->row0 + rows + off + right) : t->rows_k;
-    const int begin = WINDOW ? imax(0, t->row0 + off - a->window_left) / BN : 0;
-    t->n_hi = imax((end + BN - 1) / BN - 1, begin);
-    t->n_lo = begin;
-    t->mask_hi = MASKED ? imax(0, t->row0 + off + right + 1) / BN : t->n_hi + 1;
-    t->mask_lo = WINDOW ? imax(0, t->row0 + rows - 1 + off - a->window_left + BN - 1) / BN : 0;
-}
-/* Work item i -> (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share L2. */
-GA_DEV void tile_decode(args a, int i, int sub, tile *t)
-{
-    int pair, m;
-    if (RESIDENT) {
-        pair = i / a->tiles_per_head;
-        m = (i - pair * a->tiles_per_head) * a->unit_tiles + a->unit_tiles - 1 - sub;
-    } else if (MASKED) {
-        const int per = a->heads_per_section * a->tiles_per_head, sec = i / per, r = i - sec * per;
-        const int heads = imin(a->heads_per_section, a->heads_total - sec * a->heads_per_section), mi = r / heads;
-        pair = sec * a->heads_per_section + (r - mi * heads);
-        m = a->tiles_per_head - 1 - mi;
-    } else {
-        pair = i / a->tiles_per_head;
-        m = i - pair * a->tiles_per_head;
-    }
-    t->batch = pair / a->heads_q;
-    t->head = pair - t->batch * a->heads_q;
-    t->row0 = m * BM;
-    t->rows_q = a->rows_q;
-    t->rows_k = a->rows_k;
-    t->start_q = t->start_k = 0;
-    if (FEATURES && (a->features & GA_ATTN_VARLEN)) {
-        t->start_q = ldg_i32(a->cu_q + t->batch);
-        t->rows_q = ldg_i32(a->cu_q + t->batch + 1) - t->start_q;
-        t->start_k = ldg_i32(a->cu_k + t->batch);
-        t->rows_k = ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
-    }
-    tile_blocks(a, t);
-    t->keep = -1;
-    if (RESIDENT && sub + 1 < a->unit_tiles) {
-        tile u = *t;
-        u.row0 -= BM;
-        tile_blocks(a, &u);
-        t->keep = u.n_hi;
-    }
-}
-/* What the producer itself keeps of a tile (it has few registers). Resident: the unit's first tile, the longest, loads K and V for all. */
-typedef struct { int row, head, head_k, batch, n_hi, n_lo, start_k, loads; } work;
-
-/* The next item with rows in it at or after *i: its record goes to `slot`; n_hi < 0 when there is none. */
-GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot)
-{
-    const int dynamic = MASKED && !RESIDENT;
-    GA_ROLL for (;;) {
-        tile t;
-        t.n_hi = -1;
-        if (*i < a->tiles) tile_decode(a, *i, *sub, &t);
-        tile_put(slot, &t);
-        const int varlen = FEATURES && (a->features & GA_ATTN_VARLEN);
-        const work k = { t.start_q + t.row0, t.head, t.head / a->group, varlen ? 0 : t.batch, t.n_hi, t.n_lo, t.start_k, !RESIDENT || *sub == 0 };
-        if (t.n_hi < 0 || (RESIDENT && ++*sub < a->unit_tiles)) return k;
-        *sub = 0;
-        *i = dynamic ? block_count() + atomic_add_i32(a->counter, 1) : *i + block_count();
-        if (!FEATURES || t.row0 < t.rows_q) return k;
-    }
-}
+#include "cuda/kern/attn/attn_tiles.h"
 
 /* ------------------------------------------------------------------ producer: one thread */
 typedef struct {
-    args a;
-    uint32_t sb;
-    uint32_t k, v;           /* blocks of K loaded; resident: parity bits of the stages of K, of V */
-    int tiles;               /* records written */
+  args a;
+  uint32_t sb;
+  uint32_t k, v; /* blocks of K loaded; resident: parity bits of the stages of K, of V */
+  int tiles;     /* records written */
 } loader;
 
 /* Block n of the tile's K or V into its stage. */
-GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full, uint32_t empty, int panels)
-{
-    const uint32_t stage = RESIDENT ? (uint32_t)n : ring_stage(r, ST);
-    const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
-    mbar_wait(p->sb + empty + 8 * stage, RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
-    mbar_arrive_expect(bar, panels * BLOCK_PANEL);
-    GA_UNROLL for (int i = 0; i < panels; i++)
-        bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, t->start_k + n * BN, t->head_k, t->batch, L2_EVICT_LAST);
+GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
+                       uint32_t empty, int panels) {
+  const uint32_t stage = RESIDENT ? (uint32_t)n : ring_stage(r, ST);
+  const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
+  mbar_wait(p->sb + empty + 8 * stage, RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
+  mbar_arrive_expect(bar, panels * BLOCK_PANEL);
+  GA_UNROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS,
+                                                          t->start_k + n * BN, t->head_k, t->batch, L2_EVICT_LAST);
 }
-GA_DEV void load_k(loader *p, const work *t, int n) 
-{
-    load_block(p, p->k, &p->a->k, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
-    p->k = RESIDENT ? p->k ^ 1u << n : p->k + 1;
+GA_DEV void load_k(loader *p, const work *t, int n) {
+  load_block(p, p->k, &p->a->k, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
+  p->k = RESIDENT ? p->k ^ 1u << n : p->k + 1;
 }
-GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
+GA_DEV void
+load_v(loader *p, const work *t,
+       int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
 {
-    load_block(p, RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), &p->a->v, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
-    if (RESIDENT) p->v ^= 1u << n;
+  load_block(p, RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), &p->a->v, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
+  if (RESIDENT) p->v ^= 1u << n;
 }
 
-/* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges behind. */
-GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
-/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. */
-GA_DEV void load_q(loader *p, const work *t)
-{
-    GA_ROLL for (int w = 0; w < WGS; w++) {
-        const uint32_t bar = p->sb + OFF_QF + 8 * w;
-        mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
-        if (t->n_hi < 0) {
-            mbar_arrive(bar);
-            continue;
-        }
-        mbar_arrive_expect(bar, Q_BYTES);
-        GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-            bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, t->row + w * 64, t->head, t->batch, L2_EVICT_FIRST);
+/* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
+ * behind. */
+GA_DEV uint32_t next_slot(const loader *p) {
+  return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
+}
+/* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
+ * would cost registers. */
+GA_DEV void load_q(loader *p, const work *t) {
+  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
+  GA_ROLL for (int w = 0; w < WGS; w++) {
+    const uint32_t bar = p->sb + OFF_QF + 8 * w;
+    mbar_wait(p->sb + OFF_QE + 8 * w, ~p->tiles & 1);
+    if (t->n_hi < 0) {
+      mbar_arrive(bar);
+      continue;
     }
-    p->tiles++;
+    mbar_arrive_expect(bar, Q_BYTES);
+    GA_UNROLL for (int i = 0; i < PANELS_K; i++)
+        bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, z.z + x.x + w * 64, x.y,
+                     t->batch, L2_EVICT_FIRST);
+  }
+  p->tiles++;
 }
 /* Q's buffer frees late when products read it: have the data in L2 by then. */
-GA_DEV void prefetch_q(loader *p, const work *t)
-{
-    if (t->n_hi < 0) return;
-    GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, t->row + i % WGS * 64, t->head, t->batch);
+GA_DEV void prefetch_q(loader *p, const work *t) {
+  const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
+  if (t->n_hi < 0) return;
+  GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++)
+      bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, z.z + x.x + i % WGS * 64, x.y, t->batch);
 }
-
-/* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as soon as its buffer can be free:
- * with Q in registers after this tile's first blocks, else at its end. */
-GA_DEV void producer(args a, uint32_t sb)
-{
-    loader p = { a, sb, 0, 0, 0 };
-    int i = block_index(), sub = 0;
-    grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
-    work t = tile_next(a, &i, &sub, next_slot(&p));
-    load_q(&p, &t);
-    if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
-    while (t.n_hi >= 0) {
-        int n = t.n_hi;
-        if (t.loads) {
-            if (n > t.n_lo) load_k(&p, &t, n - 1);
-            load_v(&p, &t, n);
-            n--;
-        }
-        const work next = tile_next(a, &i, &sub, next_slot(&p));
-        if (QSMEM) prefetch_q(&p, &next);
-        else load_q(&p, &next);
-        if (t.loads)
-            GA_ROLL for (; n >= t.n_lo; n--) {
-                if (n > t.n_lo) load_k(&p, &t, n - 1);
-                load_v(&p, &t, n);
-            }
-        if (next.n_hi >= 0 && next.loads) load_k(&p, &next, next.n_hi);
-        if (QSMEM) load_q(&p, &next);
-        t = next;
+/* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as
+ * soon as its buffer can be free: with Q in registers after this tile's first blocks, else at its end. */
+GA_DEV void producer(args a, uint32_t sb) {
+  loader p = {a, sb, 0, 0, 0};
+  int i = block_index() - block_count(), sub = 0;
+  grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from
+                             here */
+  work t = tile_next(a, &i, &sub, next_slot(&p), 1);
+  load_q(&p, &t);
+  if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
+  while (t.n_hi >= 0) {
+    int n = t.n_hi;
+    if (t.loads) {
+      if (n > t.n_lo) load_k(&p, &t, n - 1);
+      load_v(&p, &t, n);
+      n--;
     }
-    if (MASKED && !RESIDENT && atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
-        stg_i32(a->counter, 0);
-        stg_i32(a->counter + 1, 0);
-        fence_device();
-    }
+    const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
+    if (QSMEM)
+      prefetch_q(&p, &next);
+    else
+      load_q(&p, &next);
+    if (t.loads) GA_ROLL for (; n >= t.n_lo; n--) {
+        if (n > t.n_lo) load_k(&p, &t, n - 1);
+        load_v(&p, &t, n);
+      }
+    if (next.n_hi >= 0 && next.loads) load_k(&p, &next, next.n_hi);
+    if (QSMEM) load_q(&p, &next);
+    t = next;
+  }
+  if (MASKED && !RESIDENT &&
+      atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
+    stg_i32(a->counter, 0);
+    stg_i32(a->counter + 1, 0);
+    fence_device();
+  }
 }
 
 /* ------------------------------------------------------------------ consumers */
 typedef struct {
-    args a;
-    uint32_t sb;
-    int w, wl, lane, g, q2;  /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
-    uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
-    uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
-    int tiles;               /* records read */
-    int n, n_lo, mask_hi, mask_lo; /* block whose S is next, and the current tile's limits */
-    int n_v;                 /* block whose PV is next */
-    int keep_k, keep_v;      /* resident: blocks up to this one stay for the next tile */
-    uint32_t used_k, used_v; /* resident: parity bits of the stages */
+  args a;
+  uint32_t sb;
+  int w, wl, lane, g, q2;          /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
+  uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
+  uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
+  int tiles;                       /* records read */
+  int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
+  int n_v;                         /* block whose PV is next */
+  int keep_k, keep_v;              /* resident: blocks up to this one stay for the next tile */
+  uint32_t used_k, used_v;         /* resident: parity bits of the stages */
 } warpgroup;
 
-GA_DEV uint32_t tile_slot(const warpgroup *c, int back) { return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES; }
+GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
+  return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
+}
 
 /* Takes the next tile: its limits, and Q to registers. */
-GA_DEV void next_tile(warpgroup *c, uint32_t *q)
-{
-    mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
-    const uint32_t slot = tile_slot(c, 0);
-    const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
-    c->tiles++;
-    c->n = warp_uniform(x.w);
-    c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
-    c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
-    c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
-    if (RESIDENT) c->keep_k = warp_uniform(y.w);
-    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
-    if (!QSMEM) {
-        warp_sync();
-        if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
-    }
+GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
+  mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
+  const uint32_t slot = tile_slot(c, 0);
+  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
+  c->tiles++;
+  c->n = warp_uniform(x.w);
+  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
+  c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
+  c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
+  if (RESIDENT) c->keep_k = warp_uniform(y.w);
+  load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
+  if (!QSMEM) {
+    warp_sync();
+    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+  }
 }
 /* Resident: a block's stage is its number, and its parity counts the units that used it. */
-GA_DEV void locate_k(warpgroup *c)
-{
-    if (!RESIDENT) return;
-    c->stage_k = (uint32_t)c->n;
-    c->parity_k = c->used_k >> c->n & 1u;
+GA_DEV void locate_k(warpgroup *c) {
+  if (!RESIDENT) return;
+  c->stage_k = (uint32_t)c->n;
+  c->parity_k = c->used_k >> c->n & 1u;
 }
-GA_DEV uint32_t stage_v(const warpgroup *c) { return RESIDENT ? (uint32_t)c->n_v : c->stage_k ? c->stage_k - 1 : ST - 1; }
-GA_DEV uint32_t parity_v(const warpgroup *c) { return RESIDENT ? c->used_v >> c->n_v & 1u : c->parity_k ^ (c->stage_k == 0); }
+GA_DEV uint32_t stage_v(const warpgroup *c) {
+  return RESIDENT ? (uint32_t)c->n_v : c->stage_k ? c->stage_k - 1 : ST - 1;
+}
+GA_DEV uint32_t parity_v(const warpgroup *c) {
+  return RESIDENT ? c->used_v >> c->n_v & 1u : c->parity_k ^ (c->stage_k == 0);
+}
 
 /* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
-GA_DEV void release_k(const warpgroup *c)
-{
-    if (c->lane) return;
-    if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * c->stage_k);
-    if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+GA_DEV void release_k(const warpgroup *c) {
+  if (c->lane) return;
+  if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * c->stage_k);
+  if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
 }
-GA_DEV void release_v(const warpgroup *c)
-{
-    if (c->lane == 0 && c->wl == 0 && (!RESIDENT || c->n_v > c->keep_v)) mbar_arrive(c->sb + OFF_VE + 8 * stage_v(c));
+GA_DEV void release_v(const warpgroup *c) {
+  if (c->lane == 0 && c->wl == 0 && (!RESIDENT || c->n_v > c->keep_v)) mbar_arrive(c->sb + OFF_VE + 8 * stage_v(c));
 }
 /* The block whose S was computed becomes the one whose PV is next. */
-GA_DEV void advance(warpgroup *c)
-{
-    if (RESIDENT) {
-        if (c->n > c->keep_k) c->used_k ^= 1u << c->n;
-        if (c->n_v > c->keep_v) c->used_v ^= 1u << c->n_v;
-        c->keep_v = c->keep_k;
-        c->n_v = c->n;
-        return;
-    }
-    c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
-    c->parity_k ^= c->stage_k == 0;
+GA_DEV void advance(warpgroup *c) {
+  if (RESIDENT) {
+    if (c->n > c->keep_k) c->used_k ^= 1u << c->n;
+    if (c->n_v > c->keep_v) c->used_v ^= 1u << c->n_v;
+    c->keep_v = c->keep_k;
+    c->n_v = c->n;
+    return;
+  }
+  c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
+  c->parity_k ^= c->stage_k == 0;
 }
-/* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never two. */
-GA_DEV void issue_begin(const warpgroup *c) { if (TURN == 1) bar_sync(1 + c->w, 256); }
-GA_DEV void issue_end(const warpgroup *c) { if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256); }
+/* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never
+ * two. */
+GA_DEV void issue_begin(const warpgroup *c) {
+  if (TURN == 1) bar_sync(1 + c->w, 256);
+}
+GA_DEV void issue_end(const warpgroup *c) {
+  if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
+}
 
-GA_DEV void wait_k(warpgroup *c)
-{
-    locate_k(c);
-    mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
+GA_DEV void wait_k(warpgroup *c) {
+  locate_k(c);
+  mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
 }
-GA_DEV void wait_v(warpgroup *c)
-{
-    mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
+GA_DEV void wait_v(warpgroup *c) {
+  mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
 }
 
 /* S = Q K^T of the current K stage. */
-GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q)
-{
-    const uint64_t dk = desc(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc(c->desc_q);
-    pin_f32(s, NS);
-    wgmma_fence();
-    GA_UNROLL for (int k = 0; k < D / 16; k++) {
-        const uint64_t b = dk + (uint64_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4));
-        if (k < QREG) QK_RS(s, q + 4 * (k < QREG ? k : 0), b, k != 0);
-        else QK_SS(s, dq + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), b, k != 0);
-    }
-    wgmma_commit();
+GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q) {
+  const uint64_t dk = desc(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc(c->desc_q);
+  pin_f32(s, NS);
+  wgmma_fence();
+  GA_UNROLL for (int k = 0; k < D / 16; k++) {
+    const uint64_t b = dk + (uint64_t)((k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4));
+    if (k < QREG)
+      QK_RS(s, q + 4 * (k < QREG ? k : 0), b, k != 0);
+    else
+      QK_SS(s, dq + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), b, k != 0);
+  }
+  wgmma_commit();
 }
 /* O (+)= P V of the current V stage. */
-GA_DEV void issue_pv(warpgroup *c, float *o, uint32_t *p, int accumulate)
-{
-    const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_BYTES >> 4));
-    pin_u32(p, NP);
-    pin_f32(o, NO);
-    wgmma_fence();
-    GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, dv + (uint64_t)(k * 128), k ? 1 : accumulate);
-    wgmma_commit();
+GA_DEV void issue_pv(warpgroup *c, float *o, uint32_t *p, int accumulate) {
+  const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_BYTES >> 4));
+  pin_u32(p, NP);
+  pin_f32(o, NO);
+  wgmma_fence();
+  GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, dv + (uint64_t)(k * 128), k ? 1 : accumulate);
+  wgmma_commit();
 }
 /* Everything issued is complete: O may be touched, P overwritten, V reused. */
-GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p)
-{
-    wgmma_wait(0);
-    pin_f32(o, NO);
-    pin_u32(p, NP);
-    release_v(c);
+GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
+  wgmma_wait(0);
+  pin_f32(o, NO);
+  pin_u32(p, NP);
+  release_v(c);
 }
 
 /* Factor from S to log2 units; with features S is brought there first. */
-GA_DEV float log2_factor(args a) { return FEATURES ? 1.f : a->scale_log2; }
+GA_DEV float log2_factor(args a) {
+  return FEATURES ? 1.f : a->scale_log2;
+}
 /* Soft-cap and alibi of a block whose first column is col0 (relative to the diagonal: column - row offset). */
-GA_DEV void apply_features(const warpgroup *c, float *s, const tile *t, int n)
-{
-    if (!FEATURES) return;
-    args a = c->a;
-    if (a->features & GA_ATTN_SOFTCAP) {
-        const float in = a->softcap_in, out = a->softcap_out;
-        GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_approx(s[i] * in) * out;
-    } else {
-        const float f = a->scale_log2;
-        GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
-    }
-    pin_f32(s, NS); /* one loop after the other: merged, they keep two copies of S */
-    if (a->features & GA_ATTN_ALIBI) {
-        const float slope = ldg_f32(a->slope + t->head) * LOG2E;
-        const float x0 = (float)(n * BN + c->q2 - (t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q));
-        GA_UNROLL for (int i = 0; i < NS; i++) s[i] -= slope * fabsf(x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
-    }
-    pin_f32(s, NS);
+GA_DEV void apply_features(const warpgroup *c, float *s, const tile *t, int n) {
+  if (!FEATURES) return;
+  args a = c->a;
+  if (a->features & GA_KATTN_SOFTCAP) {
+    const float in = a->softcap_in, out = a->softcap_out;
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_approx(s[i] * in) * out;
+  } else {
+    const float f = a->scale_log2;
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
+  }
+  pin_f32(s, NS); /* one loop after the other: merged, they keep two copies of S */
+  if (a->features & GA_KATTN_ALIBI) {
+    const float slope = ldg_f32(a->slope + t->head) * LOG2E;
+    const float x0 = (float)(n * BN + c->q2 - (t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q));
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] -= slope * fabsf(x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
+  }
+  pin_f32(s, NS);
 }
-GA_DEV void apply_mask(const warpgroup *c, float *s, const tile *t, int n)
-{
-    const int base = n * BN, row = t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q - base, last = t->rows_k - 1 - base;
-    const int right = WINDOW ? c->a->window_right : 0;
-    int hi0 = last, hi1 = last;
-    if (MASKED) {
-        hi0 = imin(hi0, row + right);
-        hi1 = imin(hi1, row + 8 + right);
-    }
-    if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
-    if (WINDOW) tile_mask_below(s, BN, row - c->a->window_left, row + 8 - c->a->window_left, c->q2);
+GA_DEV void apply_mask(const warpgroup *c, float *s, const tile *t, int n) {
+  const int base = n * BN, row = t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q - base,
+            last = t->rows_k - 1 - base;
+  const int right = WINDOW ? c->a->window_right : 0;
+  int hi0 = last, hi1 = last;
+  if (MASKED) {
+    hi0 = imin(hi0, row + right);
+    hi1 = imin(hi1, row + 8 + right);
+  }
+  if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
+  if (WINDOW) tile_mask_below(s, BN, row - c->a->window_left, row + 8 - c->a->window_left, c->q2);
 }
-/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
-GA_DEV void reference(const float *m, float *ref)
-{
-    ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
-    ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
+/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that
+ * 2^(-inf - 0) = 0. */
+GA_DEV void reference(const float *m, float *ref) {
+  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
+  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
-/* Every warpgroup's exponentials follow the previous one's (TURN 2), or the first half of the previous one's (TURN 3). */
-GA_DEV void turn_begin(const warpgroup *c) { if (TURN == 2 || TURN == 3) bar_sync(1 + c->w, 256); }
-GA_DEV void turn_end(const warpgroup *c) { if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256); }
-GA_DEV void turn_half(const warpgroup *c) { if (TURN == 3) bar_arrive(1 + (c->w + 1) % WGS, 256); }
+/* Every warpgroup's exponentials follow the previous one's (TURN 2), or the first half of the previous one's (TURN 3).
+ */
+GA_DEV void turn_begin(const warpgroup *c) {
+  if (TURN == 2 || TURN == 3) bar_sync(1 + c->w, 256);
+}
+GA_DEV void turn_end(const warpgroup *c) {
+  if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256);
+}
+GA_DEV void turn_half(const warpgroup *c) {
+  if (TURN == 3) bar_arrive(1 + (c->w + 1) % WGS, 256);
+}
 
 /* S = 2^(S f - ref), sum = partial row sums; the next warpgroup may start half way. */
-GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref, float *sum)
-{
-    enum { HALF = BN / 32 * 16 };
-    if (TURN != 3) {
-        tile_exp2(s, BN, f, ref, sum);
-        return;
-    }
-    float more[2];
-    tile_exp2(s, HALF, f, ref, sum);
-    pin_f32(s, HALF / 2);
-    turn_half(c);
-    tile_exp2(s + HALF / 2, BN - HALF, f, ref, more);
-    sum[0] += more[0];
-    sum[1] += more[1];
+GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref, float *sum) {
+  enum { HALF = BN / 32 * 16 };
+  if (TURN != 3) {
+    tile_exp2(s, BN, f, ref, sum);
+    return;
+  }
+  float more[2];
+  tile_exp2(s, HALF, f, ref, sum);
+  pin_f32(s, HALF / 2);
+  turn_half(c);
+  tile_exp2(s + HALF / 2, BN - HALF, f, ref, more);
+  sum[0] += more[0];
+  sum[1] += more[1];
 }
 /* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
-GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn)
-{
-    const tile t = tile_get(tile_slot(c, 1));
-    const float f = log2_factor(c->a);
-    float ref[2];
-    apply_features(c, s, &t, n);
-    apply_mask(c, s, &t, n);
-    tile_row_max(s, BN, m);
-    m[0] *= f;
-    m[1] *= f;
-    reference(m, ref);
-    if (in_turn) exponentials(c, s, f, ref, l);
-    else tile_exp2(s, BN, f, ref, l);
+GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn) {
+  const tile t = tile_get(tile_slot(c, 1));
+  const float f = log2_factor(c->a);
+  float ref[2];
+  apply_features(c, s, &t, n);
+  apply_mask(c, s, &t, n);
+  tile_row_max(s, BN, m);
+  m[0] *= f;
+  m[1] *= f;
+  reference(m, ref);
+  if (in_turn)
+    exponentials(c, s, f, ref, l);
+  else
+    tile_exp2(s, BN, f, ref, l);
 }
 /* A block with the running maximum: new m, l and O factors, exponentials, partial sums. */
-GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, float *factor, float *sum)
-{
-    const float f = log2_factor(c->a);
-    float x[2], ref[2];
-    tile_row_max(s, BN, x);
-    GA_UNROLL for (int i = 0; i < 2; i++) {
-        const float now = fmaxf(m[i], x[i] * f);
-        factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
-        m[i] = now;
-        l[i] *= factor[i];
-    }
-    reference(m, ref);
-    tile_exp2(s, BN, f, ref, sum);
+GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, float *factor, float *sum) {
+  const float f = log2_factor(c->a);
+  float x[2], ref[2];
+  tile_row_max(s, BN, x);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const float now = fmaxf(m[i], x[i] * f);
+    factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
+    m[i] = now;
+    l[i] *= factor[i];
+  }
+  reference(m, ref);
+  tile_exp2(s, BN, f, ref, sum);
 }
-/* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller goes on as before. */
-GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q)
-{
-    const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
-    GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
-    GA_UNROLL for (int k = 0; k < D / 16; k++) {
-        uint32_t a[4], b[4];
-        if (k >= QREG) ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL, (uint32_t)(c->wl * 16 + (c->lane & 15)), (uint32_t)((k % 4) * 2 + (c->lane >> 4))));
-        GA_UNROLL for (int j = 0; j < BN / 16; j++) { /* 16 rows of K: two 8-column groups of S */
-            ldmatrix_x4(b, panel_chunk(k0 + (k / 4) * BLOCK_PANEL, (uint32_t)(j * 16 + (c->lane & 7) + ((c->lane >> 4) << 3)), (uint32_t)((k % 4) * 2 + ((c->lane >> 3) & 1))));
-            MMA_WARP(s + 8 * j, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[0], b[1]);
-            MMA_WARP(s + 8 * j + 4, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[2], b[3]);
-        }
-    }
+/* After an overflow, rows whose maximum grew get a reference 40 doublings above it: bf16 P keeps its precision, and the
+ * next 100 doublings of growth are free. Only those rows: the reference never gets further than that from the true
+ * maximum, however often the warp comes here for other rows. */
+GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
+  if (F16) return; /* no range to spare */
+  float down[2];
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const int grew = factor[i] < 1.f;
+    down[i] = grew ? TWO_M40 : 1.f;
+    m[i] += grew ? 40.f : 0.f;
+    l[i] *= down[i];
+    factor[i] *= down[i];
+    sum[i] *= down[i];
+  }
+  tile_scale_rows(s, BN, down);
 }
-GA_DEV void to_p(const float *s, uint32_t *p)
-{
-    GA_UNROLL for (int i = 0; i < NP; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
+/* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller
+ * goes on as before. */
+GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q) {
+  const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
+  GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
+  GA_UNROLL for (int k = 0; k < D / 16; k++) {
+    uint32_t a[4], b[4];
+    if (k >= QREG)
+      ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL,
+                                 (uint32_t)(c->wl * 16 + (c->lane & 15)), (uint32_t)((k % 4) * 2 + (c->lane >> 4))));
+    GA_UNROLL for (int j = 0; j < BN / 16; j++) { /* 16 rows of K: two 8-column groups of S */
+      ldmatrix_x4(b, panel_chunk(k0 + (k / 4) * BLOCK_PANEL, (uint32_t)(j * 16 + (c->lane & 7) + ((c->lane >> 4) << 3)),
+                                 (uint32_t)((k % 4) * 2 + ((c->lane >> 3) & 1))));
+      MMA_WARP(s + 8 * j, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[0], b[1]);
+      MMA_WARP(s + 8 * j + 4, k < QREG ? q + 4 * (k < QREG ? k : 0) : a, b[2], b[3]);
+    }
+  }
+}
+GA_DEV void to_p(const float *s, uint32_t *p) {
+  GA_UNROLL for (int i = 0; i < NP; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
 }
 
-/* ------------------------------------------------------------------ results */
-/* 16 rows of O (already scaled) of this warp to shared memory, then one bulk store per panel. The previous tile's store has had a whole tile to finish. */
-GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile *t)
-{
-    const uint32_t so = c->sb + OFF_O + c->w * O_BYTES + c->wl * PANELS_V * O_PANEL;
-    if (c->lane == 0) bulk_wait_read();
-    warp_sync();
-    GA_UNROLL for (int j = 0; j < DV / 16; j++)
-        stmatrix_x4(panel_chunk(so + (j / 4) * O_PANEL, (uint32_t)(c->lane & 15), (uint32_t)((j % 4) * 2 + (c->lane >> 4))),
-                    PACK(o[8 * j] * v[0], o[8 * j + 1] * v[0]), PACK(o[8 * j + 2] * v[1], o[8 * j + 3] * v[1]),
-                    PACK(o[8 * j + 4] * v[0], o[8 * j + 5] * v[0]), PACK(o[8 * j + 6] * v[1], o[8 * j + 7] * v[1]));
-    fence_async_smem(); /* stmatrix before the copy engine's reads */
-    warp_sync();
-    if (c->lane == 0) {
-        GA_UNROLL for (int i = 0; i < PANELS_V; i++) bulk_store_4d(&c->a->o, so + i * O_PANEL, i * PANEL_COLS, t->row0 + c->w * 64 + c->wl * 16, t->head, t->batch);
-        bulk_commit();
-    }
-}
-/* The four lanes of a row trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i had for column group q. */
-GA_DEV void quad_transpose(uint32_t *r, int q)
-{
-    const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
-    if (q & 1) { r[0] = a; r[2] = b; } else { r[1] = a; r[3] = b; }
-    const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
-    if (q & 2) { r[0] = x; r[1] = y; } else { r[2] = x; r[3] = y; }
-}
-/* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
-GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile *t)
-{
-    args a = c->a;
-    const int row = t->row0 + c->w * 64 + c->wl * 16 + c->g, q = c->lane & 3;
-    const int batch = FEATURES && (a->features & GA_ATTN_VARLEN) ? 0 : t->batch;
-    char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + t->head * a->o_stride_head + (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
-    GA_UNROLL for (int j = 0; j < DV / 32; j++) {
-        uint32_t x[4], y[4];
-        GA_UNROLL for (int i = 0; i < 4; i++) {
-            x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]);
-            y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]);
-        }
-        quad_transpose(x, q);
-        quad_transpose(y, q);
-        const int in = 32 * j + 8 * q < a->cols_v;
-        if (in && row < t->rows_q) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
-        if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
-    }
-}
-/* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
-GA_DEV void epilogue(const warpgroup *c, const float *o, const float *m, float *l, int back)
-{
-    args a = c->a;
-    const tile t = tile_get(tile_slot(c, back));
-    const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
-    float v[2], ref[2];
-    l[0] = quad_sum(l[0]);
-    l[1] = quad_sum(l[1]);
-    reference(m, ref);
-    if (FEATURES && (a->features & GA_ATTN_SINK)) { /* one more column of score `sink`, without a value */
-        const float sink = ldg_f32(a->sink + t.head) * LOG2E;
-        GA_UNROLL for (int i = 0; i < 2; i++) l[i] += m[i] == GA_NEG_INF ? 0.f : ex2(sink - ref[i]);
-    }
-    GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : rcp(l[i]);
-    if (a->lse && (c->lane & 3) == 0) {
-        float *lse = a->lse + t.batch * a->lse_stride_batch + t.head * a->lse_stride_head + t.start_q;
-        if (row < t.rows_q) stg_f32(lse + row, (ref[0] + lg2(l[0])) * LN2);
-        if (row + 8 < t.rows_q) stg_f32(lse + row + 8, (ref[1] + lg2(l[1])) * LN2);
-    }
-    if (STORE_REG) store_direct(c, o, v, &t);
-    else store_bulk(c, o, v, &t);
-}
+#include "cuda/kern/attn/attn_results.h"
 
 /* ------------------------------------------------------------------ one block of the stream */
 /* A masked block: running maximum. */
-GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l)
-{
-    const tile t = tile_get(tile_slot(c, 1));
-    float factor[2], sum[2];
-    release_k(c);
-    if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
-    apply_features(c, s, &t, c->n);
-    apply_mask(c, s, &t, c->n);
-    softmax_running(c, s, m, l, factor, sum);
-    turn_half(c);
-    turn_end(c);
-    tile_scale_rows(o, DV, factor);
-    l[0] += sum[0];
-    l[1] += sum[1];
+GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l) {
+  const tile t = tile_get(tile_slot(c, 1));
+  float factor[2], sum[2];
+  release_k(c);
+  if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
+  apply_features(c, s, &t, c->n);
+  apply_mask(c, s, &t, c->n);
+  softmax_running(c, s, m, l, factor, sum);
+  turn_half(c);
+  turn_end(c);
+  tile_scale_rows(o, DV, factor);
+  l[0] += sum[0];
+  l[1] += sum[1];
 }
-/* A block that every row of the tile sees in full: the reference stays, the vote guards it. The vote also keeps the exponentials above the wait for PV. */
-GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l)
-{
-    const float f = log2_factor(c->a);
-    float sum[2];
+/* A block that every row of the tile sees in full: the reference stays, the vote guards it. The vote also keeps the
+ * exponentials above the wait for PV. */
+GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+  const float f = log2_factor(c->a);
+  float sum[2];
+  if (FEATURES) {
+    const tile t = tile_get(tile_slot(c, 1));
+    apply_features(c, s, &t, c->n);
+  }
+  exponentials(c, s, f, m, sum);
+  const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
+  if (!bad) release_k(c);
+  turn_end(c);
+  if (!QSMEM) finish_pv(c, o, p);
+  if (bad) {
+    float factor[2];
+    recompute_s(c, s, q);
+    warp_sync();
+    release_k(c);
     if (FEATURES) {
-        const tile t = tile_get(tile_slot(c, 1));
-        apply_features(c, s, &t, c->n);
+      const tile t = tile_get(tile_slot(c, 1));
+      apply_features(c, s, &t, c->n);
     }
-    exponentials(c, s, f, m, sum);
-    const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
-    if (!bad) release_k(c);
-    turn_end(c);
-    if (!QSMEM) finish_pv(c, o, p);
-    if (bad) {
-        float factor[2];
-        recompute_s(c, s, q);
-        warp_sync();
-        release_k(c);
-        if (FEATURES) {
-            const tile t = tile_get(tile_slot(c, 1));
-            apply_features(c, s, &t, c->n);
-        }
-        softmax_running(c, s, m, l, factor, sum);
-        tile_scale_rows(o, DV, factor);
-    }
-    l[0] += sum[0];
-    l[1] += sum[1];
+    softmax_running(c, s, m, l, factor, sum);
+    raise_reference(s, m, l, factor, sum);
+    tile_scale_rows(o, DV, factor);
+  }
+  l[0] += sum[0];
+  l[1] += sum[1];
 }
 /* First block of a new tile, last PV of the old one, whose results leave here. */
-GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l)
-{
-    float m2[2], l2[2];
-    release_k(c);
-    softmax_first(c, s, m2, l2, c->n, 1);
-    pin_f32(s, NS);
-    turn_end(c);
-    finish_pv(c, o, p);
-    to_p(s, p);
-    epilogue(c, o, m, l, 2);
-    m[0] = m2[0];
-    m[1] = m2[1];
-    l[0] = l2[0];
-    l[1] = l2[1];
+GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l) {
+  float m2[2], l2[2];
+  release_k(c);
+  softmax_first(c, s, m2, l2, c->n, 1);
+  pin_f32(s, NS);
+  turn_end(c);
+  finish_pv(c, o, p);
+  to_p(s, p);
+  epilogue(c, o, m, l, 2);
+  m[0] = m2[0];
+  m[1] = m2[1];
+  l[0] = l2[0];
+  l[1] = l2[1];
 }
 
 /* A block of the tile that is not its first. */
-GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l)
-{
-    if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo))) step_masked(c, s, o, p, m, l);
-    else step_free(c, s, o, p, q, m, l);
-    to_p(s, p);
+GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+  if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo)))
+    step_masked(c, s, o, p, m, l);
+  else
+    step_free(c, s, o, p, q, m, l);
+  to_p(s, p);
 }
 /* The first block of the stream: S, softmax, P. */
-GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q, float *m, float *l)
-{
-    wait_k(c);
-    issue_qk(c, s, q);
-    wgmma_wait(0);
-    pin_f32(s, NS);
-    release_k(c);
-    softmax_first(c, s, m, l, c->n, 0);
-    to_p(s, p);
-    c->n_v = -1;
-    advance(c);
+GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q, float *m, float *l) {
+  wait_k(c);
+  issue_qk(c, s, q);
+  wgmma_wait(0);
+  pin_f32(s, NS);
+  release_k(c);
+  softmax_first(c, s, m, l, c->n, 0);
+  to_p(s, p);
+  c->n_v = -1;
+  advance(c);
 }
-/* Q in registers. One flat stream of blocks across tiles: each turn issues S of the next block (of this tile or of the next one) and then O += P V of the
- * current one, which runs under the softmax of the next. */
-GA_DEV void consume_flat(warpgroup *c)
-{
-    float s[NS], o[NO], m[2], l[2];
-    uint32_t p[NP], q[NQ];
-    int accumulate = 0;
-    next_tile(c, q);
-    if (c->n < 0) return;
-    start_stream(c, s, p, q, m, l);
-    GA_ROLL for (;;) {
-        const int edge = c->n == c->n_lo;
-        if (edge) next_tile(c, q);
-        else c->n--;
-        if (c->n < 0) break;
-        wait_k(c);
-        issue_begin(c);
-        issue_qk(c, s, q);
-        wait_v(c);
-        issue_pv(c, o, p, accumulate);
-        issue_end(c);
-        wgmma_wait(1);
-        pin_f32(s, NS);
-        turn_begin(c);
-        if (edge) step_edge(c, s, o, p, m, l);
-        else step_block(c, s, o, p, q, m, l);
-        accumulate = !edge;
-        advance(c);
-    }
+/* Q in registers. One flat stream of blocks across tiles: each turn issues S of the next block (of this tile or of the
+ * next one) and then O += P V of the current one, which runs under the softmax of the next. */
+GA_DEV void consume_flat(warpgroup *c) {
+  float s[NS], o[NO], m[2], l[2];
+  uint32_t p[NP], q[NQ];
+  int accumulate = 0;
+  next_tile(c, q);
+  if (c->n < 0) return;
+  start_stream(c, s, p, q, m, l);
+  GA_ROLL for (;;) {
+    const int edge = c->n == c->n_lo;
+    if (edge)
+      next_tile(c, q);
+    else
+      c->n--;
+    if (c->n < 0) break;
+    wait_k(c);
+    issue_begin(c);
+    issue_qk(c, s, q);
     wait_v(c);
     issue_pv(c, o, p, accumulate);
-    finish_pv(c, o, p);
-    epilogue(c, o, m, l, 2);
+    issue_end(c);
+    wgmma_wait(1);
+    pin_f32(s, NS);
+    turn_begin(c);
+    if (edge)
+      step_edge(c, s, o, p, m, l);
+    else
+      step_block(c, s, o, p, q, m, l);
+    accumulate = !edge;
+    advance(c);
+  }
+  wait_v(c);
+  issue_pv(c, o, p, accumulate);
+  finish_pv(c, o, p);
+  epilogue(c, o, m, l, 2);
 }
-/* Q in shared memory, whose next tile can only arrive after this tile's last S. PV goes first; at an edge the results leave while Q arrives. A warpgroup's
- * softmax is covered by the other one's products alone. */
-GA_DEV void consume_qsmem(warpgroup *c)
-{
-    float s[NS], o[NO], m[2], l[2];
-    uint32_t p[NP], q[NQ];
-    int accumulate = 0;
-    next_tile(c, q);
-    if (c->n < 0) return;
-    start_stream(c, s, p, q, m, l);
-    GA_ROLL for (;;) {
-        const int edge = c->n == c->n_lo;
-        wait_v(c);
-        issue_begin(c);
-        issue_pv(c, o, p, accumulate);
-        if (edge) {
-            issue_end(c);
-            finish_pv(c, o, p);
-            epilogue(c, o, m, l, 1);
-            next_tile(c, q);
-            if (c->n < 0) break;
-            wait_k(c);
-            issue_begin(c);
-        } else {
-            c->n--;
-            wait_k(c);
-        }
-        issue_qk(c, s, q);
-        issue_end(c);
-        wgmma_wait(0);
-        pin_f32(s, NS);
-        pin_f32(o, NO);
-        pin_u32(p, NP);
-        if (!edge) release_v(c);
-        turn_begin(c);
-        if (edge) {
-            release_k(c);
-            softmax_first(c, s, m, l, c->n, 1);
-            turn_end(c);
-            to_p(s, p);
-        } else {
-            step_block(c, s, o, p, q, m, l);
-        }
-        accumulate = !edge;
-        advance(c);
+/* Q in shared memory, whose next tile can only arrive after this tile's last S. PV goes first; at an edge the results
+ * leave while Q arrives. A warpgroup's softmax is covered by the other one's products alone. */
+GA_DEV void consume_qsmem(warpgroup *c) {
+  float s[NS], o[NO], m[2], l[2];
+  uint32_t p[NP], q[NQ];
+  int accumulate = 0;
+  next_tile(c, q);
+  if (c->n < 0) return;
+  start_stream(c, s, p, q, m, l);
+  GA_ROLL for (;;) {
+    const int edge = c->n == c->n_lo;
+    wait_v(c);
+    issue_begin(c);
+    issue_pv(c, o, p, accumulate);
+    if (edge) {
+      issue_end(c);
+      finish_pv(c, o, p);
+      epilogue(c, o, m, l, 1);
+      next_tile(c, q);
+      if (c->n < 0) break;
+      wait_k(c);
+      issue_begin(c);
+    } else {
+      c->n--;
+      wait_k(c);
     }
+    issue_qk(c, s, q);
+    issue_end(c);
+    wgmma_wait(0);
+    pin_f32(s, NS);
+    pin_f32(o, NO);
+    pin_u32(p, NP);
+    if (!edge) release_v(c);
+    turn_begin(c);
+    if (edge) {
+      release_k(c);
+      softmax_first(c, s, m, l, c->n, 1);
+      turn_end(c);
+      to_p(s, p);
+    } else {
+      step_block(c, s, o, p, q, m, l);
+    }
+    accumulate = !edge;
+    advance(c);
+  }
 }
-GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane)
-{
-    warpgroup c = { a, sb, wg, warp & 3, lane, lane >> 2, (lane & 3) * 2,
-                     desc_k_major(sb + OFF_Q + wg * Q_BYTES), desc_k_major(sb + OFF_K), desc_n_major(sb + OFF_V, BLOCK_PANEL),
-                     0, 0, 0, 0, 0, 0, 0, 0, -1, -1, 0, 0 };
-    if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-    if (QSMEM) consume_qsmem(&c);
-    else consume_flat(&c);
-    if (!STORE_REG && lane == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
+GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
+  warpgroup c = {a,
+                 sb,
+                 wg,
+                 warp & 3,
+                 lane,
+                 lane >> 2,
+                 (lane & 3) * 2,
+                 desc_k_major(sb + OFF_Q + wg * Q_BYTES),
+                 desc_k_major(sb + OFF_K),
+                 desc_n_major(sb + OFF_V, BLOCK_PANEL),
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 0,
+                 -1,
+                 -1,
+                 0,
+                 0};
+  if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
+  if (QSMEM)
+    consume_qsmem(&c);
+  else
+    consume_flat(&c);
+  if (!STORE_REG && lane == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
 }
 
 /* ------------------------------------------------------------------ the kernel */
-GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a)
-{
-    const uint32_t sb = smem_base();
-    const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
-    if (thread_index() == 0) {
-        tmap_prefetch(&a.q);
-        tmap_prefetch(&a.k);
-        tmap_prefetch(&a.v);
-        if (!STORE_REG) tmap_prefetch(&a.o);
-        for (int i = 0; i < WGS; i++) {
-            mbar_init(sb + OFF_QF + 8 * i, 1);
-            mbar_init(sb + OFF_QE + 8 * i, 4);
-        }
-        for (int i = 0; i < ST; i++) {
-            mbar_init(sb + OFF_KF + 8 * i, 1);
-            mbar_init(sb + OFF_KE + 8 * i, 4 * WGS);
-            mbar_init(sb + OFF_VF + 8 * i, 1);
-            mbar_init(sb + OFF_VE + 8 * i, WGS);
-        }
-        mbar_init_fence();
+GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
+  const uint32_t sb = smem_base();
+  const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
+  if (thread_index() == 0) {
+    tmap_prefetch(&a.q);
+    tmap_prefetch(&a.k);
+    tmap_prefetch(&a.v);
+    if (!STORE_REG) tmap_prefetch(&a.o);
+    for (int i = 0; i < WGS; i++) {
+      mbar_init(sb + OFF_QF + 8 * i, 1);
+      mbar_init(sb + OFF_QE + 8 * i, 4);
     }
-    block_sync();
-    grid_launch_dependents();
-    if (wg < WGS) {
-#if GA_P_BM > 64
-        setmaxnreg_inc(REGS_CONSUMER);
-#endif
-        consumer(&a, sb, wg, warp, lane);
-    } else {
-#if GA_P_BM > 64
-        setmaxnreg_dec(REGS_PRODUCER);
-#endif
-        if (warp == 4 * WGS && lane == 0) producer(&a, sb);
+    for (int i = 0; i < ST; i++) {
+      mbar_init(sb + OFF_KF + 8 * i, 1);
+      mbar_init(sb + OFF_KE + 8 * i, 4 * WGS);
+      mbar_init(sb + OFF_VF + 8 * i, 1);
+      mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
+    mbar_init_fence();
+  }
+  block_sync();
+  grid_launch_dependents();
+  if (wg < WGS) {
+#if GA_P_BM > 64
+    setmaxnreg_inc(REGS_CONSUMER);
+#endif
+    consumer(&a, sb, wg, warp, lane);
+  } else {
+#if GA_P_BM > 64
+    setmaxnreg_dec(REGS_PRODUCER);
+#endif
+    if (warp == 4 * WGS && lane == 0) producer(&a, sb);
+  }
 }

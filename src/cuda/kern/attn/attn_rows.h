@@ -5,7 +5,8 @@
 
 #define GA_ATTN_ID(op, dtype, d, dv, mask, arch, bm, bn, st, sched) \
   #op "_" #dtype "_d" #d "v" #dv "_" #mask "_" #arch "_" #bm "x" #bn "x" #st "_" #sched
-#define GA_ATTN_SOURCE(op, arch) "src/cuda/kern/attn/" #op "_" #arch ".cu"
+/* attn_fwd and attn_fwdx (with features) are one source. */
+#define GA_ATTN_SOURCE(op, arch) "src/cuda/kern/attn/attn_fwd_" #arch ".cu"
 /* fast_math: the kernels name the instructions that matter; the rest is index arithmetic and one division a row. */
 #define GA_ATTN_PARAMS(dtype, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)                   \
   "DTYPE=" #dtype ",D=" #d ",DV=" #dv ",MASK=" #mask ",BM=" #bm ",BN=" #bn ",STAGES=" #st ",TURN=" #turn ",QREG=" #qreg \
