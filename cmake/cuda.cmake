@@ -17,6 +17,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${GA_CUDA_DEFS} s
 execute_process(COMMAND ${cuda_tool} list ${cuda_src} ${CMAKE_C_COMPILER} OUTPUT_VARIABLE cuda_rows
                 OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
 string(REPLACE "\n" ";" cuda_rows "${cuda_rows}")
+set(GA_CUDA_ROWS ${cuda_rows})
 
 if(GA_CUDA)
   find_program(GA_NVCC nvcc HINTS $ENV{CUDA_HOME}/bin /usr/local/cuda/bin)

@@ -72,7 +72,7 @@ def flatten(src, path, seen):
             if line.strip() != "#pragma once":
                 yield line
             continue
-        if match[1] == "<":
+        if match[1] == "<" or "/emu/" in match[2]:  # the emulated body is for the host compiler
             continue
         beside = path.parent / match[2]
         target = (beside if beside.exists() else src / match[2]).resolve()

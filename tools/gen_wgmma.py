@@ -9,6 +9,9 @@ HEAD = """/* Written by tools/gen_wgmma.py: do not edit.
  *   _ss   a and b in shared memory, k contiguous in both
  * d[4j+2h+e] of a lane: row 16 warp + g + 8h, column 8j + 2q + e. a[0..3]: see mma_m16n8k16. Descriptors: smem_desc() in tile/smem.h. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/wgmma.h"
+#else
 #include "cuda/dev/ptx/base.h"
 """
 
@@ -40,3 +43,4 @@ print(HEAD)
 for t in TYPES:
     for n in SHAPES:
         print(register_a(n, t, "rs", 0) + register_a(n, t, "rst", 1) + shared_a(n, t), end="")
+print("#endif")

@@ -6,6 +6,7 @@
 #define GA_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define GA_INLINE static inline __attribute__((always_inline))
 #define GA_UNUSED __attribute__((unused))
+#define GA_WEAK __attribute__((weak)) /* a declared function that need not be there: its address is then NULL */
 #define GA_NOINLINE __attribute__((noinline))
 #define GA_CTZ(x) __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
 #define GA_PREFETCH(p) __builtin_prefetch((p), 0, 3)

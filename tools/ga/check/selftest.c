@@ -197,5 +197,6 @@ int check_selftest(const check_options *o) {
   if (check_walk(rows, GA_COUNT_OF(traps), &quick, report, &t) != GA_OK) return cmd_fail("check");
   printf("selftest: %zu of %zu as they should be, seed %llu\n", GA_COUNT_OF(traps) - t.wrong, GA_COUNT_OF(traps),
          (unsigned long long)o->seed);
-  return t.wrong ? EXIT_CHECK : EXIT_OK;
+  int plants = check_selftest_plants ? check_selftest_plants() : 0;
+  return t.wrong || plants ? EXIT_CHECK : EXIT_OK;
 }

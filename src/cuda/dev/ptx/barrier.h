@@ -1,5 +1,8 @@
 /* Barriers: mbarriers in shared memory, the sixteen named barriers of a block, the cluster barrier. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/barrier.h"
+#else
 #include "cuda/dev/ptx/base.h"
 
 /* ---- mbarrier: 8 bytes of shared memory; a phase ends when `count` arrivals and all expected bytes are in ---- */
@@ -60,3 +63,4 @@ GA_DEV uint32_t cluster_rank(void) {
   asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(r));
   return r;
 }
+#endif

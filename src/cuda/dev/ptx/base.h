@@ -2,12 +2,16 @@
  * Everything a kernel does to its surroundings goes through these headers, so that a second body can act it out on a CPU.
  * Shared memory is named by 32-bit addresses (byte offsets into the block's window), never by pointers. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/base.h"
+#else
 #include <stdint.h>
 
 #define GA_DEV static __device__ __forceinline__
 #define GA_GRID_CONST const __grid_constant__
 /* One kernel of a translation: t threads, b blocks per multiprocessor (a fixed register budget, which setmaxnreg needs). */
 #define GA_KERNEL(t, b) extern "C" __global__ void __launch_bounds__(t, b)
+#define GA_SHARED __shared__ /* a static variable of the block */
 #define GA_UNROLL _Pragma("unroll")
 #define GA_ROLL _Pragma("unroll 1")
 #define GA_CAT_(a, b) a##b
@@ -57,3 +61,4 @@ GA_DEV void pin_u32(uint32_t *x, int n)
 GA_DEV void grid_dependency_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
 /* Lets dependent grids start (they still wait for our end at their own grid_dependency_wait). */
 GA_DEV void grid_launch_dependents(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+#endif

@@ -1,6 +1,9 @@
 /* The bulk-copy engine (TMA) and the fences between it and ordinary accesses. One thread issues; the engine does the
  * rest. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/bulk.h"
+#else
 #include "cuda/dev/ptx/base.h"
 
 /* L2 policies, as createpolicy.fractional.L2::evict_first / evict_last return them for the whole line: constants save
@@ -64,3 +67,4 @@ GA_DEV void bulk_wait(void) {
 GA_DEV void fence_async_smem(void) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+#endif

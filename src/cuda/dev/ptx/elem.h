@@ -1,5 +1,8 @@
 /* Elements in global memory as floats: one, or the 16 bytes that a lane moves best. Rounded to nearest even. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/elem.h"
+#else
 #include "cuda/dev/ptx/base.h"
 
 GA_DEV float elem_f32_of_bf16(uint16_t h) { return __uint_as_float((uint32_t)h << 16); }
@@ -68,3 +71,4 @@ GA_DEV void elem_put16_f16(void *p, int64_t i, const float *x) {
 #define ELEM_PER_16_f32 4
 #define ELEM_PER_16_bf16 8
 #define ELEM_PER_16_f16 8
+#endif

@@ -1,5 +1,8 @@
 /* Ordinary loads, stores and atomics. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/mem.h"
+#else
 #include "cuda/dev/ptx/base.h"
 
 typedef struct {
@@ -50,3 +53,4 @@ GA_DEV int atomic_add_i32(int32_t *p, int x) {
 GA_DEV void fence_device(void) {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
 }
+#endif

@@ -1,6 +1,9 @@
 /* Matrix fragments and products. Lane numbers: g = lane / 4, q = lane % 4.
  * 16-bit 8x8 matrices: a lane holds row g, columns 2q and 2q+1 in one register. */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/mma.h"
+#else
 #include "cuda/dev/ptx/base.h"
 
 /* ---- warp level; every lane gives the shared address of one 16-byte row: matrix lane/8, row lane%8 ---- */
@@ -42,3 +45,4 @@ GA_DEV void wgmma_commit(void) {
 /* At most the n most recent groups may still run (n a literal); only then may the others' registers and shared memory
  * be touched. */
 #define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory")
+#endif

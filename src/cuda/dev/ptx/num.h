@@ -1,5 +1,8 @@
 /* Arithmetic that C has no operator for. Subnormal inputs and results are flushed to zero (.ftz). */
 #pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/num.h"
+#else
 #include "cuda/dev/ptx/base.h"
 
 GA_DEV float ex2(float x) {
@@ -33,3 +36,4 @@ GA_DEV uint32_t pack_f16(float lo, float hi) {
   asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(hi), "f"(lo));
   return r;
 }
+#endif

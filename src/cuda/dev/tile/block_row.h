@@ -2,7 +2,6 @@
 #pragma once
 #include "cuda/dev/ptx/base.h"
 
-#define GA_SHARED       __shared__
 #define GA_NEG_INFINITY __uint_as_float(0xff800000u)
 
 /* One slot a warp, twice: a reduction may begin while slow warps still read the one before. */

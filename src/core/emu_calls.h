@@ -1,0 +1,78 @@
+/* What the emulated body of the device headers (src/cuda/dev/ptx/emu) asks of the emulator (src/emu): one call an instruction, made by
+ * the thread that executes it. C11 and C++17. `file`, `line`: where the kernel wrote the instruction; every report names it.
+ * Shared addresses are bytes from the start of the block's window; the first KiB is the system's, as on sm_90. */
+#ifndef GA_CORE_EMU_CALLS_H
+#define GA_CORE_EMU_CALLS_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define EMU_SITE const char *file, int line
+
+/* ---- where am I ---- */
+int emu_thread_index(void);
+int emu_block_index(void);
+int emu_block_count(void);
+int emu_cluster_rank(void);
+uint32_t emu_smem_base(void);
+
+/* ---- warp: all 32 lanes ---- */
+uint32_t emu_shfl_idx(uint32_t x, int lane, EMU_SITE);
+uint32_t emu_shfl_xor(uint32_t x, int mask, EMU_SITE);
+int emu_warp_any(int x, EMU_SITE);
+void emu_warp_sync(EMU_SITE);
+void emu_ldmatrix_x4(uint32_t *r, uint32_t a, EMU_SITE);
+void emu_stmatrix_x4(uint32_t a, const uint32_t *r, EMU_SITE);
+/* d (16x8) += a (16x16) b (16x8) */
+void emu_mma_m16n8k16(int f16, float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_SITE);
+
+/* ---- barriers ---- */
+void emu_mbar_init(uint32_t bar, uint32_t count, EMU_SITE);
+void emu_mbar_init_fence(EMU_SITE);
+/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. */
+void emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
+void emu_mbar_wait(uint32_t bar, uint32_t parity, EMU_SITE);
+uint32_t emu_mbar_try_wait(uint32_t bar, uint32_t parity, EMU_SITE);
+void emu_bar(int id, int n, int wait, EMU_SITE); /* n 0: all threads of the block */
+void emu_cluster_sync(EMU_SITE);
+void emu_setmaxnreg(int n, int inc, EMU_SITE);
+void emu_grid_wait(EMU_SITE);
+
+/* ---- the copy engine ---- */
+void emu_tmap_check(const void *map, EMU_SITE);
+/* mask: blocks of the cluster, 0 = this one */
+void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask, EMU_SITE);
+void emu_bulk_store_tensor(const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
+void emu_bulk_add_f32(void *dst, uint32_t src, uint32_t bytes, EMU_SITE);
+void emu_bulk_commit(EMU_SITE);
+void emu_bulk_wait(int reads_only, EMU_SITE);
+void emu_fence_async(EMU_SITE);
+
+/* ---- warpgroup products ---- */
+enum { EMU_WGMMA_BF16, EMU_WGMMA_F16 };
+/* d: n / 2 registers. a_regs NULL: a from the descriptor. trans_*: the outer dimension is contiguous. */
+void emu_wgmma(int type, int n, float *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE);
+void emu_wgmma_fence(EMU_SITE);
+void emu_wgmma_commit(EMU_SITE);
+void emu_wgmma_wait(int n, EMU_SITE);
+
+/* ---- memory ---- */
+void emu_lds(void *r, uint32_t a, int bytes, EMU_SITE);
+void emu_sts(uint32_t a, const void *x, int bytes, EMU_SITE);
+void emu_ldg(void *r, const void *p, int bytes, EMU_SITE);
+void emu_stg(void *p, const void *x, int bytes, EMU_SITE);
+int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
+void emu_fence_device(EMU_SITE);
+
+/* ---- arithmetic that C has no operator for ---- */
+float emu_ex2(float x);
+float emu_lg2(float x);
+float emu_rcp(float x);
+float emu_tanh(float x);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,53 @@
+/* dev/ptx acted out on a CPU: the second body of ../base.h. Included by it when GA_EMU is defined. */
+#pragma once
+#include <math.h>
+#include <string.h>
+#include "core/emu_calls.h"
+
+#define GA_DEV static inline __attribute__((always_inline, unused))
+#define GA_GRID_CONST const
+/* The launch bounds are kept for the emulator's register budget. */
+#define EMU_FIRST(t, ...) t
+#define EMU_SECOND(t, b, ...) b
+#define GA_KERNEL(...) \
+    enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; extern "C" void
+/* One block is alive at a time where there is no cluster: a static object of a section that the emulator watches. */
+#define GA_SHARED static __attribute__((section("emu_shared")))
+#define GA_UNROLL
+#define GA_ROLL
+#define GA_CAT_(a, b) a##b
+#define GA_CAT(a, b) GA_CAT_(a, b)
+#define GA_CAT3(a, b, c) GA_CAT(GA_CAT(a, b), c)
+#define GA_CAT5(a, b, c, d, e) GA_CAT(GA_CAT3(a, b, c), GA_CAT(d, e))
+/* Last parameter of every instruction: where it was written. */
+#define EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
+
+/* ---- where am I ---- */
+GA_DEV int thread_index(void) { return emu_thread_index(); }
+GA_DEV int block_index(void) { return emu_block_index(); }
+GA_DEV int block_count(void) { return emu_block_count(); }
+GA_DEV uint32_t smem_base(void) { return emu_smem_base(); }
+
+/* ---- within a warp ---- */
+GA_DEV uint32_t emu_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
+GA_DEV float emu_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+#define __uint_as_float(u) emu_float(u)
+GA_DEV int warp_uniform(int x, EMU_AT) { return (int)emu_shfl_idx((uint32_t)x, 0, file, line); }
+GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask, EMU_AT) { return emu_shfl_xor(x, mask, file, line); }
+GA_DEV float shfl_xor_f32(float x, int mask, EMU_AT) { return emu_float(emu_shfl_xor(emu_bits(x), mask, file, line)); }
+GA_DEV int warp_any(int x, EMU_AT) { return emu_warp_any(x, file, line); }
+GA_DEV void warp_sync(EMU_AT) { emu_warp_sync(file, line); }
+
+/* ---- the whole block ---- */
+GA_DEV void block_sync(EMU_AT) { emu_bar(0, 0, 1, file, line); }
+
+/* ---- pins: nothing to pin ---- */
+GA_DEV void pin_f32(float *, int) {}
+GA_DEV void pin_u32(uint32_t *, int) {}
+
+#define setmaxnreg_dec(n) emu_setmaxnreg(n, 0, __FILE__, __LINE__)
+#define setmaxnreg_inc(n) emu_setmaxnreg(n, 1, __FILE__, __LINE__)
+
+/* ---- dependent launch ---- */
+GA_DEV void grid_dependency_wait(EMU_AT) { emu_grid_wait(file, line); }
+GA_DEV void grid_launch_dependents(void) {} /* launches run one after the other here; the rule is checked on the waiting side */

@@ -1,0 +1,28 @@
+/* Second body of ../mem.h. */
+#pragma once
+#include "cuda/dev/ptx/emu/base.h"
+
+typedef struct { int x, y, z, w; } ga_i4;
+
+GA_DEV ga_i4 lds_i4(uint32_t a, EMU_AT)
+{
+    ga_i4 r;
+    emu_lds(&r, a, 16, file, line);
+    return r;
+}
+GA_DEV void sts_i4(uint32_t a, int x, int y, int z, int w, EMU_AT)
+{
+    const ga_i4 v = { x, y, z, w };
+    emu_sts(a, &v, 16, file, line);
+}
+GA_DEV int ldg_i32(const int32_t *p, EMU_AT) { int r; emu_ldg(&r, p, 4, file, line); return r; }
+GA_DEV float ldg_f32(const float *p, EMU_AT) { float r; emu_ldg(&r, p, 4, file, line); return r; }
+GA_DEV void stg_f32(float *p, float x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
+GA_DEV void stg_i32(int32_t *p, int x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
+GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w, EMU_AT)
+{
+    const uint32_t v[4] = { x, y, z, w };
+    emu_stg(p, v, 16, file, line);
+}
+GA_DEV int atomic_add_i32(int32_t *p, int x, EMU_AT) { return emu_atomic_add_i32(p, x, file, line); }
+GA_DEV void fence_device(EMU_AT) { emu_fence_device(file, line); }

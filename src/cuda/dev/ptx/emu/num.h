@@ -1,0 +1,29 @@
+/* Second body of ../num.h: round to nearest, which lies within the error that the PTX ISA (9.7.3) allows the approximations. */
+#pragma once
+#include "cuda/dev/ptx/emu/base.h"
+
+GA_DEV float ex2(float x) { return emu_ex2(x); }
+GA_DEV float lg2(float x) { return emu_lg2(x); }
+GA_DEV float rcp(float x) { return emu_rcp(x); }
+GA_DEV float tanh_approx(float x) { return emu_tanh(x); }
+/* To nearest even; a NaN becomes the canonical one. */
+GA_DEV uint32_t emu_bf16(float x)
+{
+    const uint32_t u = emu_bits(x);
+    return x != x ? 0x7fffu : (u + 0x7fffu + (u >> 16 & 1u)) >> 16;
+}
+GA_DEV uint32_t emu_f16(float x)
+{
+    const _Float16 h = (_Float16)x;
+    uint16_t u;
+    memcpy(&u, &h, 2);
+    return x != x ? 0x7fffu : u;
+}
+GA_DEV float emu_f32_of_f16(uint16_t u)
+{
+    _Float16 h;
+    memcpy(&h, &u, 2);
+    return (float)h;
+}
+GA_DEV uint32_t pack_bf16(float lo, float hi) { return emu_bf16(lo) | emu_bf16(hi) << 16; }
+GA_DEV uint32_t pack_f16(float lo, float hi) { return emu_f16(lo) | emu_f16(hi) << 16; }

@@ -1,0 +1,307 @@
+/* The copy engine (PTX ISA 9.7.9.25): every operation is an agent of its own, queued when issued and performed as late as is legal: when no
+ * thread can go on without it. A store has two steps: it reads shared memory, and later writes global memory. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "emu/shadow.h"
+#include "emu/tensor_map.h"
+
+typedef enum kind { LOAD, STORE, ADD } kind;
+
+typedef struct copy {
+  kind kind;
+  emu_tmap map;
+  int32_t c[5];
+  emu_block *block; /* whose shared memory */
+  emu_thread *issuer;
+  uint32_t smem, mask, bytes;
+  uint8_t *global; /* ADD */
+  emu_mbar *bars[EMU_MAX_CLUSTER];
+  emu_actor actor;
+  emu_clocks *clocks;
+  uint8_t *data; /* STORE, ADD: what was read; NULL: not yet */
+} copy;
+
+static copy *queue;
+static size_t n_queue, capacity;
+
+size_t emu_bulk_pending(void) { return n_queue; }
+
+/* --- boxes: f(offset in the box, global address or NULL when outside, bytes) for runs of 16 bytes at most --- */
+
+static uint32_t box_bytes(const emu_tmap *m) {
+  uint32_t n = m->element;
+  for (int i = 0; i < m->rank; i++) n *= m->box[i];
+  return n;
+}
+
+/* The swizzle exchanges 16-byte chunks by address bits: 128 B: 4-6 with 7-9, 64 B: 4-5 with 7-8, 32 B: 4 with 7. */
+static uint32_t swizzled(const emu_tmap *m, uint32_t a) {
+  uint32_t mask = m->swizzle == 128 ? 7 : m->swizzle == 64 ? 3 : m->swizzle == 32 ? 1 : 0;
+  return a ^ ((a >> 7 & mask) << 4);
+}
+
+/* Elements of a chunk inside of dimension 0, as a byte range of the chunk; NULL when the row is outside. */
+static uint8_t *chunk_at(const copy *o, const uint32_t *i, uint32_t byte, uint32_t *first, uint32_t *end) {
+  const emu_tmap *m = &o->map;
+  uint8_t *p = m->base;
+  for (int d = 1; d < m->rank; d++) {
+    int64_t at = (int64_t)o->c[d] + i[d];
+    if (at < 0 || at > m->last[d]) return NULL;
+    p += (uint64_t)at * m->stride[d - 1];
+  }
+  int64_t x = (int64_t)o->c[0] * m->element + byte, width = ((int64_t)m->last[0] + 1) * m->element;
+  int64_t lo = x < 0 ? -x : 0, hi = x + 16 > width ? width - x : 16;
+  if (lo >= hi) return NULL;
+  *first = (uint32_t)lo;
+  *end = (uint32_t)hi;
+  return p + x;
+}
+
+typedef void (*chunk_fn)(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end);
+
+static void for_chunks(copy *o, chunk_fn f) {
+  const emu_tmap *m = &o->map;
+  uint32_t inner = (uint32_t)m->box[0] * m->element, i[5], offset = 0, first = 0, end = 0;
+  for (i[4] = 0; i[4] < m->box[4]; i[4]++)
+    for (i[3] = 0; i[3] < m->box[3]; i[3]++)
+      for (i[2] = 0; i[2] < m->box[2]; i[2]++)
+        for (i[1] = 0; i[1] < m->box[1]; i[1]++)
+          for (uint32_t b = 0; b < inner; b += 16, offset += 16) {
+            uint8_t *p = chunk_at(o, i, b, &first, &end);
+            f(o, offset, p, first, end);
+          }
+}
+
+/* --- the steps --- */
+
+static void load_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
+  uint8_t chunk[16];
+  uint16_t nan[8];
+  for (int i = 0; i < 8; i++) nan[i] = 0x7fff;
+  memset(chunk, 0, 16);
+  if (o->map.nan_fill) memcpy(chunk, nan, 16);
+  if (global && emu_touch_global(&o->actor, global + first, end - first, EMU_READ)) memcpy(chunk + first, global + first, end - first);
+  for (int r = 0; r < emu_now.n_blocks; r++) {
+    if (!(o->mask >> r & 1)) continue;
+    emu_block *b = &emu_now.blocks[r];
+    uint32_t a = swizzled(&o->map, o->smem + offset);
+    if (emu_touch_shared(b, &o->actor, a, 16, EMU_WRITE)) memcpy(b->smem + a, chunk, 16);
+  }
+}
+
+static void gather_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
+  uint32_t a = swizzled(&o->map, o->smem + offset);
+  (void)first, (void)end;
+  if (global && emu_touch_shared(o->block, &o->actor, a, 16, EMU_READ)) memcpy(o->data + offset, o->block->smem + a, 16);
+}
+
+static void store_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
+  if (global && emu_touch_global(&o->actor, global + first, end - first, EMU_WRITE))
+    memcpy(global + first, o->data + offset + first, end - first);
+}
+
+static void add_floats(copy *o) {
+  if (!emu_touch_global(&o->actor, o->global, o->bytes, EMU_ATOMIC)) return;
+  for (uint32_t i = 0; i < o->bytes; i += 4) {
+    float x, y;
+    memcpy(&x, o->data + i, 4);
+    memcpy(&y, o->global + i, 4);
+    y += x;
+    memcpy(o->global + i, &y, 4);
+  }
+}
+
+static void read_step(copy *o) {
+  o->data = malloc(o->bytes);
+  if (!o->data) abort();
+  if (o->kind == STORE) {
+    for_chunks(o, gather_chunk);
+  } else {
+    if (emu_touch_shared(o->block, &o->actor, o->smem, o->bytes, EMU_READ)) memcpy(o->data, o->block->smem + o->smem, o->bytes);
+  }
+}
+
+/* A waiting issuer looks again; its clocks know of the step that is done. */
+static void tell_issuer(copy *o) {
+  emu_thread *t = o->issuer;
+  if (t->state == EMU_DONE) return;
+  emu_acquire(t, o->clocks);
+  if (t->state == EMU_AT_BULK) emu_wake(t);
+}
+
+static void remove_copy(size_t i) {
+  emu_clocks_drop(queue[i].clocks);
+  free(queue[i].data);
+  queue[i] = queue[--n_queue];
+}
+
+/* Shared memory is gone when its block ends. */
+static void check_alive(const copy *o) {
+  for (int r = 0; r < emu_now.n_blocks; r++)
+    if ((o->mask >> r & 1) && emu_now.blocks[r].n_done == emu_now.blocks[r].n_threads)
+      emu_report(EMU_RULE_EXIT, o->actor.at, "block %d has ended; this copy still writes its shared memory", emu_now.blocks[r].index);
+}
+
+static void step(size_t i) {
+  copy *o = &queue[i];
+  if (o->kind == LOAD) {
+    check_alive(o);
+    for_chunks(o, load_chunk);
+    for (int r = 0; r < emu_now.n_blocks; r++)
+      if (o->mask >> r & 1) emu_mbar_complete(o->bars[r], o->bytes, o->clocks);
+  } else if (!o->data) {
+    read_step(o);
+    o->issuer->bulk_reads--;
+    tell_issuer(o);
+    return;
+  } else {
+    if (o->kind == STORE) for_chunks(o, store_chunk);
+    else add_floats(o);
+    o->issuer->bulk_writes--;
+    tell_issuer(o);
+  }
+  remove_copy(i);
+}
+
+void emu_bulk_step(void) { step(emu_random((uint32_t)n_queue)); }
+
+void emu_bulk_forget(void) {
+  while (n_queue) remove_copy(0);
+}
+
+/* Shared memory is gone when the block ends: loads, and reads of stores, must be over. Writes may still be on their way. */
+void emu_bulk_exit(void) {
+  for (size_t i = 0; i < n_queue; i++)
+    if (!queue[i].data)
+      emu_report(EMU_RULE_EXIT, queue[i].actor.at, "block %d has ended; this copy still %s its shared memory", queue[i].block->index,
+                 queue[i].kind == LOAD ? "writes" : "reads");
+  while (n_queue) step(0);
+}
+
+/* --- issuing --- */
+
+static const emu_tmap *map_of(const void *map, emu_thread *t) {
+  const emu_tmap *m = map;
+  if ((uintptr_t)map % 64) emu_report(EMU_RULE_TENSOR_MAP, t->at, "the map at %p is not aligned to 64 bytes", map);
+  if (m->magic != EMU_TMAP_MAGIC) {
+    emu_report(EMU_RULE_TENSOR_MAP, t->at, "the argument is not an encoded tensor map");
+    emu_stop();
+  }
+  return m;
+}
+
+void emu_tmap_check(const void *map, EMU_SITE) { (void)map_of(map, emu_begin("prefetch.tensormap", file, line)); }
+
+/* A new agent that knows what its issuer knows, and its issuer's own steps. */
+static copy *enqueue(emu_thread *t, kind k) {
+  if (n_queue == capacity) {
+    capacity = capacity ? 2 * capacity : 64;
+    copy *p = realloc(queue, capacity * sizeof *p);
+    if (!p) abort();
+    queue = p;
+  }
+  copy *o = &queue[n_queue++];
+  memset(o, 0, sizeof *o);
+  int slot = emu_now.next_copy++ % EMU_COPIES;
+  uint32_t clock = ++emu_now.copy_clock[slot];
+  emu_gather g = {0};
+  emu_release_to(&g, t);
+  emu_gather_step(&g, (uint32_t)(emu_now.copy0 + slot), clock);
+  o->kind = k;
+  o->block = t->block;
+  o->issuer = t;
+  o->clocks = emu_gather_take(&g);
+  o->actor = (emu_actor){.agent = (uint16_t)(emu_now.copy0 + slot), .async = true, .clock = clock, .seen = o->clocks, .at = t->at};
+  return o;
+}
+
+static void check_smem(const emu_thread *t, const emu_tmap *m, uint32_t a) {
+  uint32_t align = m->swizzle == 128 ? 1024 : m->swizzle == 64 ? 512 : m->swizzle == 32 ? 256 : 128;
+  if (a % align) emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x; a box with this swizzle starts at a multiple of %u", a, align);
+}
+
+static void set_map(copy *o, emu_thread *t, const void *map, int rank, const int32_t *c) {
+  const emu_tmap *m = map_of(map, t);
+  if (m->rank != rank) emu_report(EMU_RULE_TENSOR_MAP, t->at, "%d coordinates for a map of rank %d", rank, m->rank);
+  o->map = *m;
+  o->bytes = box_bytes(m);
+  memcpy(o->c, c, sizeof o->c);
+}
+
+static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
+  for (int r = 0; r < EMU_MAX_CLUSTER; r++) {
+    if (!(o->mask >> r & 1)) continue;
+    if (r >= emu_now.n_blocks) {
+      emu_report(EMU_RULE_BOUNDS, t->at, "block %d of a cluster of %d", r, emu_now.n_blocks);
+      emu_stop();
+    }
+    o->bars[r] = emu_mbar_of(&emu_now.blocks[r], bar, t->at);
+    emu_mbar_check(o->bars[r], t);
+    if (!o->bars[r]->init_fenced)
+      emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier %#x: no fence.mbarrier_init after its initialisation: the copy engine need not see it", bar);
+  }
+}
+
+static void maybe_now(void) {
+  if (emu_opt.when == EMU_EARLY) step(n_queue - 1);
+}
+
+void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask, EMU_SITE) {
+  emu_thread *t = emu_begin("bulk load", file, line);
+  (void)map_of(map, t);
+  copy *o = enqueue(t, LOAD);
+  set_map(o, t, map, rank, c);
+  check_smem(t, &o->map, dst);
+  o->smem = dst;
+  o->mask = mask ? mask : 1u << t->block->rank;
+  bind_bars(o, t, bar);
+  maybe_now();
+}
+
+static void maybe_read_and_write_now(void) {
+  if (emu_opt.when != EMU_EARLY) return;
+  step(n_queue - 1);
+  step(n_queue - 1);
+}
+
+static void count_store(emu_thread *t) {
+  t->bulk_open++;
+  t->bulk_reads++;
+  t->bulk_writes++;
+  maybe_read_and_write_now();
+}
+
+void emu_bulk_store_tensor(const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE) {
+  emu_thread *t = emu_begin("bulk store", file, line);
+  (void)map_of(map, t);
+  copy *o = enqueue(t, STORE);
+  set_map(o, t, map, rank, c);
+  check_smem(t, &o->map, src);
+  o->smem = src;
+  count_store(t);
+}
+
+void emu_bulk_add_f32(void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
+  emu_thread *t = emu_begin("bulk add", file, line);
+  if (src % 16 || (uintptr_t)dst % 16 || bytes % 16)
+    emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, global %p, %u bytes: all multiples of 16", src, dst, bytes);
+  copy *o = enqueue(t, ADD);
+  o->smem = src;
+  o->global = dst;
+  o->bytes = bytes;
+  count_store(t);
+}
+
+void emu_bulk_commit(EMU_SITE) { emu_begin("bulk commit", file, line)->bulk_open = 0; }
+
+void emu_bulk_wait(int reads_only, EMU_SITE) {
+  emu_thread *t = emu_begin(reads_only ? "bulk wait read" : "bulk wait", file, line);
+  if (t->bulk_open) emu_report(EMU_RULE_EXIT, t->at, "%d bulk stores are in no committed group: this does not wait for them", t->bulk_open);
+  while (reads_only ? t->bulk_reads : t->bulk_writes) emu_block_here(EMU_AT_BULK);
+}
+
+void emu_fence_async(EMU_SITE) {
+  emu_thread *t = emu_begin("fence.proxy.async", file, line);
+  t->fenced = t->own++;
+}

@@ -1,0 +1,36 @@
+/* Vector clocks. Every agent (a thread, a warpgroup's products, a slot of the copy engine) counts its own steps; a clock set holds, for
+ * each agent, the last step known to have happened before. Sets are immutable, counted and shared: threads that left the same barrier
+ * hold the same set, so that joins are mostly pointer comparisons. */
+#ifndef GA_EMU_CLOCK_H
+#define GA_EMU_CLOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct emu_clocks {
+  uint64_t serial; /* unique in the process; never reused, unlike the address */
+  uint32_t refs;
+  uint32_t at[];
+} emu_clocks;
+
+/* Entries of every set from now on; drops all memory of older sets. Call with no set alive. on false: nothing is kept, all sets are
+ * zero. */
+void emu_clocks_size(uint32_t entries, bool on);
+emu_clocks *emu_clocks_zero(void);
+emu_clocks *emu_clocks_hold(emu_clocks *c);
+void emu_clocks_drop(emu_clocks *c);
+/* *c becomes the join of *c and with; *c's reference is replaced. */
+void emu_clocks_join(emu_clocks **c, emu_clocks *with);
+
+/* A set under construction: a barrier collects what its arrivals release. */
+typedef struct emu_gather {
+  emu_clocks *sum;
+  uint64_t last; /* serial of the set added last */
+} emu_gather;
+
+void emu_gather_add(emu_gather *g, const emu_clocks *seen);
+void emu_gather_step(emu_gather *g, uint32_t agent, uint32_t clock); /* one agent's own entry */
+emu_clocks *emu_gather_take(emu_gather *g);                          /* the finished set; g is empty again */
+void emu_gather_drop(emu_gather *g);
+
+#endif

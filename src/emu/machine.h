@@ -1,0 +1,257 @@
+/* Inside of the emulator: one set of blocks that are alive together (a cluster, or one block) and the threads in them. */
+#ifndef GA_EMU_MACHINE_H
+#define GA_EMU_MACHINE_H
+
+#include "core/emu_calls.h"
+#include "emu/clock.h"
+#include "emu/emu.h"
+
+enum {
+  EMU_LANES = 32,
+  EMU_MAX_THREADS = 1024,  /* of a block */
+  EMU_MAX_CLUSTER = 16,    /* blocks; 8 is portable */
+  EMU_SMEM_BASE = 1024,    /* the system's part of the window */
+  EMU_SMEM_MAX = 232448,   /* sm_90: dynamic shared memory of a block */
+  EMU_NAMED = 16,          /* barriers of a block */
+  EMU_COPIES = 64,         /* agents of the copy engine, used in turn */
+  EMU_STACK = 17 * 4096,   /* of a thread */
+  EMU_MAX_LIVE = 24,       /* register ranges in flight of a thread */
+  EMU_MAX_GROUPS = 64      /* uncompleted wgmma groups of a thread */
+};
+
+typedef struct emu_site {
+  const char *file; /* NULL: line is a program counter */
+  intptr_t line;
+} emu_site;
+
+typedef enum emu_state {
+  EMU_READY,
+  EMU_AT_WARP,
+  EMU_AT_MBAR,
+  EMU_AT_NAMED,
+  EMU_AT_CLUSTER,
+  EMU_AT_WGMMA,
+  EMU_AT_BULK,
+  EMU_AT_REGISTERS,
+  EMU_DONE
+} emu_state;
+
+typedef struct emu_block emu_block;
+typedef struct emu_warp emu_warp;
+typedef struct emu_group emu_group;
+typedef struct emu_acc emu_acc;
+typedef struct emu_mbar emu_mbar;
+
+/* Registers that a product in flight reads or writes. */
+typedef struct emu_live {
+  char *lo, *hi;
+  uint32_t last_op; /* number of the last product that uses them */
+  emu_acc *acc;     /* accumulators; NULL: operand A */
+} emu_live;
+
+typedef struct emu_thread {
+  void *sp;
+  char *stack; /* lowest address */
+  emu_block *block;
+  emu_warp *warp;
+  emu_group *group; /* warpgroup */
+  int tid, lane;
+  uint16_t agent;
+  emu_state state;
+  emu_site at;      /* instruction begun last */
+  const char *what; /* its name */
+  /* --- clocks --- */
+  uint32_t own, fenced; /* own step; step of the last fence.proxy.async */
+  emu_clocks *seen;
+  /* --- waiting --- */
+  emu_mbar *bar;
+  uint32_t parity;
+  int named, spins;
+  struct emu_thread *next; /* in the list of what it waits for */
+  /* --- warp operations --- */
+  uint32_t in[6], out[4];
+  void *p;
+  /* --- wgmma --- */
+  uint32_t issued, need;
+  uint32_t group_end[EMU_MAX_GROUPS];
+  int n_groups;
+  emu_live live[EMU_MAX_LIVE];
+  int n_live;
+  char *live_lo, *live_hi;             /* bounds of all live ranges */
+  uint64_t dirty[EMU_STACK / 4 / 64];  /* stack words written since the last wgmma.fence */
+  bool ever_fenced;
+  /* --- bulk stores --- */
+  int bulk_open, bulk_reads, bulk_writes; /* not committed; reads, writes still to do */
+  /* --- the rest --- */
+  int registers;
+  emu_clocks *at_fence; /* what it had done and seen at its last fence_device */
+} emu_thread;
+
+struct emu_warp {
+  emu_block *block;
+  uint32_t here;  /* lanes arrived at the warp operation under way */
+  const char *op; /* its name */
+  emu_site at;
+  emu_thread *lane; /* 32 of them */
+};
+
+typedef struct emu_list {
+  emu_thread *first;
+} emu_list;
+
+struct emu_mbar {
+  uint32_t addr, count, pending, phase;
+  int64_t tx;
+  emu_gather gather;
+  emu_clocks *out; /* what the last finished phase released */
+  emu_list waiters;
+  uint16_t init_agent;
+  uint32_t init_clock;
+  bool init_fenced;
+  emu_site init_at;
+};
+
+typedef struct emu_named {
+  int n, count; /* threads wanted, arrived */
+  uint32_t lanes[EMU_MAX_THREADS / EMU_LANES];
+  emu_gather gather;
+  emu_clocks *out;
+  emu_list waiters;
+  emu_site at;
+} emu_named;
+
+/* One product of a warpgroup. */
+typedef struct emu_op {
+  int type, n, trans_a, trans_b, accumulate;
+  bool a_regs, done;
+  uint64_t a, b;
+  int seen; /* threads that have issued it */
+  emu_acc *acc;
+  emu_gather gather;
+  uint64_t gathered[2]; /* clocks (serial, own) of the thread that issued last: see wgmma.c */
+  emu_clocks *clocks;   /* of the product, once done */
+  emu_site at;
+  uint32_t regs[128][4];
+} emu_op;
+
+struct emu_group {
+  emu_block *block;
+  emu_thread *first; /* 128 threads */
+  uint16_t agent;
+  uint32_t clock;
+  emu_op *ops; /* ring */
+  uint32_t n_ops, n_done, oldest;
+  emu_list waiters;
+  emu_gather release; /* what the 128 threads knew when they issued the product under way */
+};
+
+struct emu_block {
+  int index, rank; /* in the grid; in the cluster */
+  emu_thread *threads;
+  emu_warp *warps;
+  emu_group *groups;
+  int n_threads, n_warps, n_groups, n_done;
+  uint8_t *smem; /* the window, from address 0 */
+  uint32_t smem_end;
+  struct emu_cell *cells;
+  emu_mbar *bars;
+  uint16_t *bar_at; /* [address / 8]: index + 1 into bars */
+  int n_bars;
+  emu_named named[EMU_NAMED];
+  int free_registers;
+  emu_list register_waiters;
+  uint16_t agent0; /* of thread 0 */
+};
+
+typedef struct emu_run {
+  const emu_launch *launch;
+  uint32_t n_agents, fence0; /* entry fence0 + thread agent: its fenced step */
+  uint16_t copy0, prior;     /* first agent of the copy engine; agent that stands for the grid before */
+  emu_block *blocks;
+  int n_blocks;
+  emu_thread **ready;
+  int n_ready, n_live;
+  emu_named cluster;
+  uint64_t rng;
+  uint32_t era, launch_era; /* number of this run; of the first run of this launch */
+  uint32_t prior_era;       /* first run of the launch that this one depends on; 0: none */
+  bool abort;
+  void *main_sp;
+  uint32_t copy_clock[EMU_COPIES];
+  int next_copy;
+} emu_run;
+
+extern emu_run emu_now;
+extern emu_thread *emu_me; /* the thread that runs, NULL in the scheduler */
+extern emu_options emu_opt;
+
+/* --- sched.c --- */
+uint32_t emu_random(uint32_t n);
+void emu_block_here(emu_state state); /* gives way until woken */
+void emu_yield(void);                 /* gives way, stays ready */
+void emu_maybe_yield(void);           /* now and then, so that schedules differ */
+void emu_wait_in(emu_list *list, emu_state state);
+void emu_wake(emu_thread *t);
+void emu_wake_all(emu_list *list);
+_Noreturn void emu_stop(void);        /* the run cannot go on: leaves the thread for good */
+static inline emu_thread *emu_begin(const char *what, const char *file, int line) {
+  emu_me->what = what;
+  emu_me->at.file = file;
+  emu_me->at.line = line;
+  return emu_me;
+}
+
+/* --- report.c --- */
+void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void emu_report_more(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line to the last one, unless it was a repeat */
+const char *emu_site_text(emu_site at);       /* "file:line"; two may be in use at a time */
+const char *emu_agent_text(uint16_t agent);
+uint16_t emu_site_id(emu_site at);
+emu_site emu_site_of(uint16_t id);
+
+/* --- clocks of threads (sched.c) --- */
+void emu_release_to(emu_gather *g, emu_thread *t); /* adds all that t has done; t goes on to its next step */
+void emu_acquire(emu_thread *t, emu_clocks *released);
+
+/* --- memory.c --- */
+void emu_static_reset(void);
+
+/* --- grid_order.c --- */
+void emu_order_begin_grid(uint32_t runs);
+void emu_order_end_grid(void);
+void emu_order_begin_run(void);
+void emu_order_atomic(const void *p, emu_clocks *at_fence);
+void emu_order_fence(emu_thread *t);
+bool emu_order_seen(uint32_t era, uint16_t agent, uint32_t clock);
+
+/* --- barrier.c --- */
+emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);
+void emu_mbar_check(const emu_mbar *bar, const emu_thread *t);
+void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks);
+void emu_named_check(void);
+void emu_named_drop(emu_named *b);
+void emu_dump_barriers(void);
+void emu_bars_at_exit(emu_block *b);
+
+/* --- bulk.c --- */
+size_t emu_bulk_pending(void);
+void emu_bulk_step(void); /* performs one pending step of the copy engine */
+void emu_bulk_exit(void); /* the blocks have ended */
+void emu_bulk_forget(void);
+
+/* --- wgmma.c --- */
+void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at);
+void emu_wgmma_exit(emu_block *b);
+void emu_wgmma_reset(emu_block *b);
+static inline void emu_register_write(void *p, size_t n) { /* an instruction's result went to the thread's registers */
+  emu_wgmma_hook(emu_me, p, n, true, emu_me->at);
+}
+
+/* --- wgmma_math.c --- */
+typedef struct emu_operand {
+  float x[256 * 16]; /* A: [row][16]; B: [16][n] */
+} emu_operand;
+void emu_decode_16(int type, float *out, const uint16_t *in, int n, int stride);
+void emu_multiply(float *c, const float *a, const float *b, int n); /* c (64 x n) += a b */
+
+#endif

@@ -1,0 +1,13 @@
+/* The CUDA driver, emulated. */
+#ifndef GA_TESTS_EMU_EMU_DRIVER_H
+#define GA_TESTS_EMU_EMU_DRIVER_H
+
+#include "core/device.h"
+#include "cuda/driver.h"
+
+extern ga_cu emu_driver;
+
+/* The rows of the CUDA backend on the emulated driver: device "emu". */
+extern const ga_backend ga_emu_backend;
+
+#endif

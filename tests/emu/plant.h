@@ -1,0 +1,95 @@
+/* Small kernels with planted defects: what a run plants, and what must catch it. Included by the kernels and by the test. */
+#ifndef GA_TESTS_EMU_PLANT_H
+#define GA_TESTS_EMU_PLANT_H
+
+#include "core/kargs_attn.h"
+
+/* X(name, rule that must report it); the first of each kernel is clean. */
+#define PLANT_GEMM(X)                                                                                                  \
+  X(GEMM_CLEAN, COUNT)                                                                                                 \
+  X(NO_EMPTY_WAIT, RACE_SHARED)       /* the producer refills a stage that is still read */                            \
+  X(NO_FULL_WAIT, UNWRITTEN)          /* products read a stage before its copy */                                      \
+  X(WRONG_PARITY, UNWRITTEN)          /* the consumer waits for the phase before */                                    \
+  X(EARLY_RELEASE, RACE_SHARED)       /* a stage is given back before its products are done */                         \
+  X(TX_MORE, TX_BYTES)                                                                                                 \
+  X(TX_LESS, TX_BYTES)                                                                                                 \
+  X(ARRIVE_TWICE, OVER_ARRIVAL)                                                                                        \
+  X(NO_RELEASE, DEADLOCK)                                                                                              \
+  X(NO_INIT_FENCE, BARRIER_INIT)                                                                                       \
+  X(NO_INIT_SYNC, BARRIER_INIT)                                                                                        \
+  X(NO_WGMMA_FENCE, WGMMA_FENCE)                                                                                       \
+  X(FENCE_BEFORE_WRITE, WGMMA_FENCE)  /* accumulators zeroed behind the fence */                                       \
+  X(TOUCH_ACC, REGISTERS)                                                                                              \
+  X(TOUCH_A, REGISTERS)               /* operand registers overwritten in flight */                                    \
+  X(NO_WGMMA_WAIT, REGISTERS)         /* the epilogue reads accumulators in flight */                                  \
+  X(NEVER_WAITED, EXIT)               /* a product is in flight at the end */                                          \
+  X(UNEVEN_PRODUCT, DIVERGENT)        /* one warp gives another descriptor */                                          \
+  X(BASE_OFFSET, WGMMA_ARGS)          /* a descriptor that no swizzled tile here has */                                \
+  X(TOO_MANY_THREADS, LAUNCH)                                                                                          \
+  X(NO_PROXY_FENCE, PROXY_FENCE)                                                                                       \
+  X(NO_STORE_SYNC, RACE_SHARED)       /* the store is issued before all threads have written */                        \
+  X(NO_STORE_WAIT, EXIT)              /* shared memory goes away under the store */                                    \
+  X(NO_STORE_COMMIT, EXIT)                                                                                             \
+  X(REUSE_UNDER_STORE, RACE_SHARED)   /* shared memory rewritten before wait_group.read */                             \
+  X(COPY_MISALIGNED, MISALIGNED)                                                                                       \
+  X(REGISTERS_ODD, REGISTER_BUDGET)                                                                                    \
+  X(REGISTERS_MANY, DEADLOCK)         /* more than the multiprocessor has */                                           \
+  X(NOT_A_MAP, TENSOR_MAP)                                                                                             \
+  X(TOO_MUCH_SHARED, SMEM_BUDGET)
+
+#define PLANT_MISC(X)                                                                                                  \
+  X(MISC_CLEAN, COUNT)                                                                                                 \
+  X(NO_WARP_SYNC, RACE_SHARED)        /* lanes exchange through shared memory without order */                         \
+  X(NO_BLOCK_SYNC, RACE_SHARED)                                                                                        \
+  X(UNWRITTEN_SHARED, UNWRITTEN)                                                                                       \
+  X(UNWRITTEN_GLOBAL, UNWRITTEN)                                                                                       \
+  X(BEYOND_SHARED, BOUNDS)                                                                                             \
+  X(BEYOND_GLOBAL, BOUNDS)                                                                                             \
+  X(MISALIGNED_SHARED, MISALIGNED)                                                                                     \
+  X(MISALIGNED_GLOBAL, MISALIGNED)                                                                                     \
+  X(SAME_WORD, RACE_GLOBAL)           /* two warps write one word */                                                   \
+  X(SAME_WORD_BLOCKS, RACE_GLOBAL)    /* two blocks do */                                                              \
+  X(NO_DEVICE_FENCE, RACE_GLOBAL)     /* the last block reads what the others wrote, by a counter alone */              \
+  X(HALF_WARP_VOTES, DIVERGENT)       /* the others shuffle */                                                         \
+  X(LANE_0_AT_BARRIER, DIVERGENT)                                                                                      \
+  X(TWO_LDMATRIX, DIVERGENT)          /* an aligned instruction at two places */                                       \
+  X(BARRIER_COUNTS, BARRIER_ARGS)     /* 64 threads here, 96 there */                                                  \
+  X(BARRIER_TWICE, OVER_ARRIVAL)      /* a warp arrives again before the others came */                                \
+  X(BARRIER_SHORT, DEADLOCK)          /* a warp never comes */                                                         \
+  X(NO_GRID_WAIT, RACE_GLOBAL)        /* reads what the grid before wrote */                                           \
+  X(BARRIER_UNSET, BARRIER_INIT)
+
+#define PLANT_CLUSTER(X)                                                                                               \
+  X(CLUSTER_CLEAN, COUNT)                                                                                              \
+  X(NO_CLUSTER_SYNC, BARRIER_INIT)    /* multicast to a block whose barrier need not be set up */                      \
+  X(LEAVES_EARLY, EXIT)               /* ends while the other's copy still comes in */                                 \
+  X(NO_REMOTE_WAIT, RACE_SHARED)      /* overwrites the other block's tile without its release */                      \
+  X(NO_SUCH_BLOCK, BOUNDS)
+
+enum {
+#define X(name, rule) PLANT_##name,
+  PLANT_GEMM(X) PLANT_MISC(X) PLANT_CLUSTER(X)
+#undef X
+      PLANT_COUNT
+};
+
+typedef struct plant_args {
+  ga_tmap a, b, c;
+  float *out;
+  int32_t *words;
+  int32_t steps; /* blocks of 64 along k */
+  int32_t plant;
+} plant_args;
+
+enum {
+  PLANT_ST = 2,
+  PLANT_A_BYTES = 128 * 128,
+  PLANT_B_BYTES = 64 * 128,
+  PLANT_C_BYTES = 64 * 256,
+  PLANT_OFF_B = PLANT_ST * PLANT_A_BYTES,
+  PLANT_OFF_C = PLANT_OFF_B + PLANT_ST * PLANT_B_BYTES,
+  PLANT_OFF_BARS = PLANT_OFF_C + 2 * PLANT_C_BYTES,
+  PLANT_SHARED = PLANT_OFF_BARS + 64
+};
+
+#endif
