@@ -248,6 +248,18 @@ static void test_no_number_left(void **state) {
   g.sample.top_k = 1 << 30; /* more than there are */
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[5], TINY_VOCAB - 1);
+  g.n_bias = TINY_VOCAB; /* none is left: token 0 is no answer */
+  k.n = 0;
+  for (int greedy = 0; greedy < 2; greedy++) {
+    g.sample.temperature = greedy ? 0 : 1;
+    assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_ERR_STATE);
+    assert_non_null(strstr(ga_error_text(), "ban every"));
+    assert_int_equal(k.n, 0);
+  }
+  g.n_bias = TINY_VOCAB - 1; /* token 0 itself may be the one that is left */
+  for (int i = 0; i < TINY_VOCAB - 1; i++) ban[i].id = i + 1;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(k.ids[0], 0);
   ga_session_free(s);
   close_tiny(&o);
 }

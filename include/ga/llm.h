@@ -115,7 +115,7 @@ typedef struct ga_generate_result {
 /* Evaluates the prompt ids after what the session holds, then samples from the tokenizer's tokens. Each generated token
  * joins the session, but for a last one that nothing follows (max_tokens, a full context, stopped by `text`). After a
  * failure in the prompt the session is as before; after a later one it holds the prompt and what was generated.
- * GA_ERR_STATE when every logit is NaN or -infinity. */
+ * GA_ERR_STATE when every logit is NaN or -infinity, or the biases ban every token. */
 GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n, const ga_generate_options *options,
                                           ga_generate_result *result);
 
