@@ -296,6 +296,24 @@ class Robust(unittest.TestCase):
         self.assertTrue(seen <= {130, 0, -signal.SIGINT}, seen)
         self.assertNotEqual(seen, {0})
 
+    def test_interrupt_within_a_window(self):
+        """A window takes a minute, a batch of it milliseconds: Ctrl-C does not wait for the window's end."""
+        path = self.put("long.gguf", tiny_gguf.build({**tiny_gguf.metadata(), "llama.context_length": ("u32", 1 << 17)}))
+        with tempfile.TemporaryFile() as f:
+            f.write(b"a word " * 30000)
+            f.seek(0)
+            p = subprocess.Popen([GA, "perplexity", "-m", path, "-w", "131072", "-b", "32", "-t", "1", "-"], stdin=f,
+                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.addCleanup(p.kill)
+            time.sleep(5 if is_sanitized() else 1.5)
+            self.assertIsNone(p.poll())
+            p.send_signal(signal.SIGINT)
+            began = time.time()
+            out, said = p.communicate(timeout=60)
+        self.assertLess(time.time() - began, 10 if is_sanitized() else 2)
+        self.assertEqual((p.returncode, out), (130, b""))
+        self.assertRegex(said.decode(), r"window 1 of 1: stopped after \d+ of 131072 tokens")
+
     @staticmethod
     def feed(p):
         with contextlib.suppress(OSError):

@@ -81,9 +81,10 @@ GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 
 /* Appends n ids and gives the natural-log probability of each of ids[first + 1 .. n) given all before it:
- * logprobs[n - first - 1], 0 <= first < n. Errors as ga_session_eval. */
+ * logprobs[n - first - 1], 0 <= first < n. progress (tokens, after each batch) may be NULL. Errors as ga_session_eval;
+ * after one logprobs is not to be used. */
 GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
-                                               double *logprobs);
+                                               double *logprobs, ga_progress_fn progress, void *user);
 
 /* One piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. Not 0 = stop. */
 typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes);
