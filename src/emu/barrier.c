@@ -85,6 +85,17 @@ void emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
   emu_maybe_yield();
 }
 
+/* An arrival that comes later than its thread, when its copies have landed. */
+void emu_mbar_arrived(emu_mbar *bar, const emu_clocks *clocks, emu_site at) {
+  if (!bar->pending) {
+    emu_report(EMU_RULE_OVER_ARRIVAL, at, "mbarrier %#x: all %u arrivals of phase %u are in", bar->addr, bar->count, bar->phase);
+    return;
+  }
+  bar->pending--;
+  emu_gather_add(&bar->gather, clocks);
+  finish_phase(bar);
+}
+
 /* The copy engine has moved `bytes` for it. */
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks) {
   bar->tx -= bytes;
