@@ -5,6 +5,7 @@
 
 #include "ga/chat.h"
 
+#include "base/locale.h"
 #include "base/mem.h"
 #include "model/chat/jinja.h"
 
@@ -54,9 +55,12 @@ ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga
   GA_TRY(with_defaults(limits_or_null, &limits));
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_template), "chat template", &p));
   ga_template *tpl = p;
+  ga_locale locale = {0};
   ga_arena_init(&tpl->arena, 0);
   ga_status status = take_source(tpl, source, bytes);
+  if (status == GA_OK) status = ga_locale_begin(&locale);
   if (status == GA_OK) status = ga_jj_parse(tpl, &limits);
+  ga_locale_end(&locale);
   if (status != GA_OK) {
     ga_template_destroy(tpl);
     return status;
@@ -105,9 +109,12 @@ ga_status ga_template_render(const ga_template *tpl, const char *json_context, s
                 .depth_left = limits.depth,
                 .depth_limit = limits.depth,
                 .now = limits.now};
+  ga_locale locale;
+  GA_TRY(ga_locale_begin(&locale));
   ga_arena_init(&run.arena, limits.memory_bytes);
   ga_status status = render(&run, json_context, bytes, text, n);
   ga_arena_free(&run.arena);
+  ga_locale_end(&locale);
   if (status != GA_OK && !run.located) return ga_fail_in(status, "chat template");
   return status;
 }
@@ -167,13 +174,16 @@ ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages
              options->struct_size, sizeof defaults);
   json_t *context = json_object();
   char *json = NULL;
+  ga_locale locale = {0};
   ga_status status = GA_OK;
   GA_REQUIRE(context, GA_ERR_NOMEM, "chat: out of memory");
+  GA_TRY_OUT(ga_locale_begin(&locale));
   GA_TRY_OUT(build_context(context, messages, n_messages, options));
   json = json_dumps(context, JSON_COMPACT);
   GA_REQUIRE_OUT(json, GA_ERR_NOMEM, "chat: out of memory");
   GA_TRY_OUT(ga_template_render(tpl, json, strlen(json), options->limits, text, n));
 out:
+  ga_locale_end(&locale);
   free(json);
   json_decref(context);
   return status;

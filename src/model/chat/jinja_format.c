@@ -1,6 +1,5 @@
 /* "%5.2f" % x and "{:>5}".format(x). */
 #include <ctype.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -125,9 +124,6 @@ static ga_status put_float(formatter *f, const field *spec, double x) {
   int n = snprintf(text, sizeof text, strcat(c_format, type), spec->precision < 0 ? 6 : spec->precision,
                    fabs(percent ? x * 100 : x));
   if (n < 0 || (size_t)n >= sizeof text - 1) return bad_spec("the number is too long");
-  const char *point = localeconv()->decimal_point; /* of one byte in every locale glibc has, bar ps_AF */
-  char *at = strlen(point) == 1 ? strchr(text, *point) : NULL;
-  if (at) *at = '.';
   if (percent) text[n++] = '%';
   sign_of(spec, signbit(x) && !isnan(x), head);
   return put_field(f, spec, head, text, (size_t)n, '>');

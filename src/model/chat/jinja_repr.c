@@ -1,5 +1,4 @@
 /* str() and repr() as Python prints them. */
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@ static int shortest(double f, char digits[20], int *exponent) {
   }
   const char *p = text;
   for (; *p && *p != 'e'; p++)
-    if (*p >= '0' && *p <= '9') digits[n++] = *p; /* passes over the locale's decimal point */
+    if (*p >= '0' && *p <= '9') digits[n++] = *p;
   *exponent = *p ? atoi(p + 1) : 0;
   while (n > 1 && digits[n - 1] == '0') n--;
   return n;
@@ -83,11 +82,7 @@ bool ga_jj_read_float(const char *p, size_t n, double *out) {
   }
   at += whole = copy_digits(s.p + at, s.n - at, text, &used);
   if (at < s.n && s.p[at] == '.') {
-    const char *point = localeconv()->decimal_point; /* strtod reads the locale's */
-    size_t len = strlen(point) < 8 ? strlen(point) : 8;
-    memcpy(text + used, point, len);
-    used += len;
-    at++;
+    text[used++] = s.p[at++];
     at += fraction = copy_digits(s.p + at, s.n - at, text, &used);
   }
   if (!whole && !fraction) return false;
