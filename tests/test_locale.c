@@ -1,5 +1,6 @@
-/* The host application's locale changes nothing: templates, JSON and names of types are read and printed as ever, and the
- * locale is as before afterwards. Locales are made by localedef where its sources are installed (Debian: locales). */
+/* The host application's locale changes nothing: templates, JSON and names of types are read and printed as ever, and
+ * the locale is as before afterwards. Locales are made by localedef where its sources are installed (Debian: locales).
+ */
 #include <locale.h>
 
 #include "model/file/hf.h"
@@ -11,7 +12,9 @@
 /* A comma; a point of two bytes; "I" that is not "i" in an 8-bit set. */
 static const struct {
   const char *name, *source, *charset, *point;
-} locales[] = {{"de_DE.UTF-8", "de_DE", "UTF-8", ","}, {"ps_AF.UTF-8", "ps_AF", "UTF-8", "\xd9\xab"}, {"tr_TR.ISO-8859-9", "tr_TR", "ISO-8859-9", ","}};
+} locales[] = {{"de_DE.UTF-8", "de_DE", "UTF-8", ","},
+               {"ps_AF.UTF-8", "ps_AF", "UTF-8", "\xd9\xab"},
+               {"tr_TR.ISO-8859-9", "tr_TR", "ISO-8859-9", ","}};
 enum { LOCALES = sizeof locales / sizeof locales[0] };
 
 static char folder[] = "/tmp/ga-locale-XXXXXX";
@@ -28,7 +31,8 @@ static bool set_locale(int i) {
 }
 
 static const char source[] =
-    "{{ 1.5 }} {{ '2.5'|float + 1 }} {{ x }} {{ y|tojson }} {{ '%.2f|%e|%g' % (3.14159, 0.5, 1e-7) }} {{ 2.675|round(2) }} "
+    "{{ 1.5 }} {{ '2.5'|float + 1 }} {{ x }} {{ y|tojson }} {{ '%.2f|%e|%g' % (3.14159, 0.5, 1e-7) }} {{ "
+    "2.675|round(2) }} "
     "{{ '{:8.3f}|{:%}'.format(2.25, 0.125) }} {{ 0.1 + 0.2 }} {{ 1e300 }} {{ 1.25e-3|string }} {{ '1,5'|float(-1) }} "
     "{{ strftime_now('%A %B %p %x %c') }} {{ 'TITLE I'|lower }} {{ 'title i'|upper }} {{ extra }}";
 
@@ -68,7 +72,8 @@ static void test_locales(void **state) {
   assert_non_null(strstr(want, "1.5 3.5 0.25 [1.5, -2e-09, [3.125]] 3.14|5.000000e-01|1e-07"));
   for (int i = 0; i < LOCALES; i++) {
     if (!set_locale(i)) {
-      (void)fprintf(stderr, "SKIPPED: no locale %s here, and localedef cannot make it (package locales)\n", locales[i].name);
+      (void)fprintf(stderr, "SKIPPED: no locale %s here, and localedef cannot make it (package locales)\n",
+                    locales[i].name);
       missing++;
       continue;
     }
