@@ -85,8 +85,8 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   return GA_OK;
 }
 
-/* Token 0 is also what is drawn when no logit is a number and when biases ban every token: garbage must not be taken for
- * an answer. */
+/* Token 0 is also what is drawn when no logit is a number and when biases ban every token: garbage must not be taken
+ * for an answer. */
 static ga_status check_first(const sampler *sm) {
   const ga_session *s = sm->session;
   float logit;
