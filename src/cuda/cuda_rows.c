@@ -41,7 +41,7 @@ static const ga_kernel rows[] = {
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
-   .source = GA_ATTN_SOURCE(op_, arch_),                                                                               \
+   .source = GA_ATTN_SOURCE(sched, arch_),                                                                               \
    .launch = cuda_attn_fwd,                                                                                            \
    .ok = cuda_attn_fwd_ok,                                                                                             \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
@@ -50,10 +50,11 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
-                                               .threads = GA_ATTN_THREADS(bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(d_, dv_, bm_, bn_, st_, store)},           \
+                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
+                                      .q_rows = GA_ATTN_Q_ROWS(GA_ATTN_SHORT(sched)),\
                                       .bm = bm_,                                                                       \
                                       .bn = bn_,                                                                       \
                                       .stages = st_,                                                                   \
@@ -67,8 +68,8 @@ static const ga_kernel rows[] = {
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)    \
-  _Static_assert(GA_ATTN_SMEM(d, dv, bm, bn, st, store) <= 232448 &&                                                   \
-                     (blocks) * (GA_ATTN_SMEM(d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                                                   \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
