@@ -1,6 +1,7 @@
 /* For tools/cuda_build.py, never compiled: the preprocessor turns each row into
  *   @ROW "id" @ arch @ "source" @ "parameters"
  * where neighbouring strings are one. */
+#include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
 
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
@@ -8,6 +9,11 @@
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+
+#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps)                                                                      \
+  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps)
+#include "cuda/kern/attn/attn_any.def"
+#undef GA_KERNEL_ATTN_ANY
 
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_, ...) \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__

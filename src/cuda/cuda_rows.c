@@ -5,7 +5,9 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_layer.h"
+#include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
 
 #define DTYPE_bf16 GA_BF16
@@ -46,6 +48,23 @@ static const ga_kernel rows[] = {
                                       .mask = CUDA_ATTN_##mask_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
+  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_),                                                                             \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_sm80,                                                                                               \
+   .source = GA_ATTN_ANY_SOURCE,                                                                                       \
+   .launch = cuda_attn_any,                                                                                            \
+   .ok = cuda_attn_any_ok,                                                                                             \
+   .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
+   .score = GA_ATTN_ANY_SCORE(d_),                                                                                     \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_),             \
+                                                   .threads = 32 * (warps_),                                           \
+                                                   .shared_bytes = GA_ATTN_ANY_SMEM(d_, bm_, bn_)},                    \
+                                          .d = d_,                                                                     \
+                                          .bm = bm_}},
+#include "cuda/kern/attn/attn_any.def"
+#undef GA_KERNEL_ATTN_ANY
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
