@@ -11,6 +11,8 @@
 
 /* --- what a row can do --- */
 
+#define KNOWN (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE)
+
 /* Packed rows and keys are counted in 32 bits, with room for a tile and for distances between them. */
 static bool small(const ga_attn_desc *d, const cuda_attn_any_variant *v) {
   const int64_t most = (int64_t)1 << 29, group = d->q_heads / d->kv_heads;
@@ -24,6 +26,7 @@ const char *cuda_attn_any_ok(const ga_kernel *k, const void *desc, const ga_caps
   const cuda_attn_any_variant *v = k->impl;
   const int32_t dtype = (int32_t)k->dtype[0];
   if (d->q_dtype != dtype || d->kv_dtype != dtype || d->o_dtype != dtype) return "q, kv and o must be of its dtype";
+  if (d->flags & ~(uint32_t)KNOWN) return "a flag is not supported";
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
   return small(d, v) ? NULL : "too many rows";

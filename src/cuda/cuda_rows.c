@@ -6,9 +6,11 @@
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
 #include "cuda/cuda_attn_any.h"
+#include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
@@ -65,6 +67,23 @@ static const ga_kernel rows[] = {
                                           .bm = bm_}},
 #include "cuda/kern/attn/attn_any.def"
 #undef GA_KERNEL_ATTN_ANY
+#define GA_KERNEL_LADDER(step, arch_, threads_, bm_, shared, maps_)                                                    \
+  {.id = GA_LADDER_ID(step, arch_),                                                                                    \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_LADDER_SOURCE(step),                                                                                   \
+   .launch = cuda_ladder,                                                                                              \
+   .ok = cuda_ladder_ok,                                                                                               \
+   .dtype = {GA_BF16, GA_BF16, GA_BF16},                                                                               \
+   .align = 16,                                                                                                        \
+   .flags = GA_KERNEL_TEACHING,                                                                                        \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_ladder_variant){                                                                               \
+       .base = {.params = GA_LADDER_PARAMS(shared), .threads = threads_, .shared_bytes = shared},                      \
+       .bm = bm_,                                                                                                      \
+       .maps = maps_}},
+#include "cuda/kern/ladder/ladder.def"
+#undef GA_KERNEL_LADDER
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
