@@ -173,6 +173,7 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
   if (status == GA_OK) status = accept(part, part, a->sha256, dir, goal);
   struct stat st;
   if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
+  if (access(part, F_OK)) pull_record_remove(part);
   (void)close(fd);
   return status;
 }
