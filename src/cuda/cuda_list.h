@@ -3,7 +3,7 @@
  * where neighbouring strings are one. */
 #include "cuda/kern/attn/attn_rows.h"
 
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, ...)  \
   @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(op, arch)                       \
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
