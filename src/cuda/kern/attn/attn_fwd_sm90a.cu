@@ -9,9 +9,8 @@
  *           column of o (GA_KERNEL_V_FINITE). What lies behind the end of a sequence never reaches a product.
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
- * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), rounded up to a
- *           whole number of doublings, not a running maximum: bf16 P and f32 sums have range to spare, and rescaling by
- *           whole doublings is exact. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16:
+ * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running
+ *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16:
  *           2^15, so that no P overflows). If not (NaN and inf included), the warp computes its 16 rows of S again from
  *           K, which is still held, and takes the new maximum. Exact either way.
  * BARRIERS  name     arrivals    waiter       orders
@@ -173,7 +172,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define TWO_M40   9.094947017729282e-13f                     /* 2^-40 */
 #define LN2       0.693147181f                               /* ln 2 */
 #define LOG2E     1.442695041f                               /* log2 e */
 
@@ -510,15 +508,15 @@ GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref
   sum[0] += more[0];
   sum[1] += more[1];
 }
-/* A tile's first block: mask, row maxima m in whole log2 units, exponentials, partial sums l. */
+/* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
 GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn) {
   const float f = log2_factor(c->a);
   float ref[2];
   apply_features(c, s, n);
   apply_mask(c, s, n);
   tile_row_max(s, BN, m);
-  m[0] = ceilf(m[0] * f);
-  m[1] = ceilf(m[1] * f);
+  m[0] *= f;
+  m[1] *= f;
   reference(m, ref);
   if (in_turn)
     exponentials(c, s, f, ref, l);
@@ -531,7 +529,7 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   float x[2], ref[2];
   tile_row_max(s, BN, x);
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float now = fmaxf(m[i], ceilf(x[i] * f));
+    const float now = fmaxf(m[i], x[i] * f);
     factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
     m[i] = now;
     l[i] *= factor[i];
@@ -540,15 +538,15 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   tile_exp2(s, BN, f, ref, sum);
 }
 /* After an overflow, rows whose maximum grew get a reference 40 doublings above it: bf16 P keeps its precision, and the
- * next 100 doublings of growth are free. Only those rows: the reference never gets further than that from the true
+ * next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it. Only those rows: the reference never gets further than that from the true
  * maximum, however often the warp comes here for other rows. */
 GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
   if (F16) return; /* no range to spare */
   float down[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const int grew = factor[i] < 1.f;
-    down[i] = grew ? TWO_M40 : 1.f;
-    m[i] += grew ? 40.f : 0.f;
+    const float up = factor[i] < 1.f ? ceilf(m[i]) + 40.f : m[i];
+    down[i] = factor[i] < 1.f ? ex2(m[i] - up) : 1.f;
+    m[i] = up;
     l[i] *= down[i];
     factor[i] *= down[i];
     sum[i] *= down[i];

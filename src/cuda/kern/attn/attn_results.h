@@ -107,6 +107,7 @@ GA_DEV void join_state(const warpgroup *c, float *o, float *m, float *l, const p
 }
 GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
   args a = c->a;
+  warp_sync(); /* the four lanes of a row have read m and l, which may be these */
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = t->batch * a->lse_stride_batch + t->head * a->lse_stride_head + row + 8 * h;
     float *o0 = a->state_o + r * a->cols_v + c->q2;
@@ -124,7 +125,7 @@ GA_DEV void add_sink(args a, const place *t, const float *m, float *ref, float *
   const float sink = ldg_f32(a->sink + t->head) * LOG2E;
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;
-    const float top = fmaxf(ref[i], ceilf(sink));
+    const float top = fmaxf(ref[i], sink);
     v[i] = ex2(ref[i] - top);
     l[i] = l[i] * v[i] + ex2(sink - top);
     ref[i] = top;
