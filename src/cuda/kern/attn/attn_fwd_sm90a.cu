@@ -34,6 +34,7 @@
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_lse.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -172,7 +173,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define LN2       0.693147181f                               /* ln 2 */
 #define LOG2E     1.442695041f                               /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;

@@ -9,10 +9,6 @@ GA_DEV place tile_place(uint32_t a) {
   const place t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
-/* Bits of a row's packed elements that stay: none where all weights were 0, whatever V holds. v: factor of O. */
-GA_DEV uint32_t keep_bits(float v) {
-  return v == 0.f ? 0u : ~0u;
-}
 /* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const place *t) {
@@ -30,26 +26,6 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
     GA_UNROLL for (int i = 0; i < PANELS_V; i++)
         bulk_store_4d(&c->a->o, so + i * O_PANEL, i * PANEL_COLS, t->row0 + c->w * 64 + c->wl * 16, t->head, t->batch);
     bulk_commit();
-  }
-}
-/* The four lanes of a row trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i
- * had for column group q. */
-GA_DEV void quad_transpose(uint32_t *r, int q) {
-  const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
-  if (q & 1) {
-    r[0] = a;
-    r[2] = b;
-  } else {
-    r[1] = a;
-    r[3] = b;
-  }
-  const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
-  if (q & 2) {
-    r[0] = x;
-    r[1] = y;
-  } else {
-    r[2] = x;
-    r[3] = y;
   }
 }
 /* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
@@ -71,22 +47,6 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     if (in && row < t->rows_q) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
     if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
   }
-}
-/* ln of a sum of exponentials: whole doublings apart from the rest, which is within [-1/2, 1/2]: 2 artanh((f - 1) / (f + 1))
- * to 2^-23. lg2.approx alone is off by 2^-22 of the logarithm of a long row, or of 1. */
-GA_DEV float ln_parts(float x, float *doublings) {
-  const float e = rintf(lg2(x));
-  *doublings = 0.f;
-  if (!(fabsf(e) < 126.f)) return e; /* 0, inf, NaN */
-  const float f = x * ex2(-e), z = (f - 1.f) * rcp(f + 1.f), w = z * z;
-  *doublings = e;
-  return z * fmaf(w, fmaf(w, fmaf(w, fmaf(w, 2.f / 9.f, 2.f / 7.f), 2.f / 5.f), 2.f / 3.f), 2.f);
-}
-/* ref + log2 l in natural units. The reference stands for the logits' size: it is what the rounding of their factor weighs on. */
-GA_DEV float log_sum(args a, float ref, float l) {
-  float e;
-  const float rest = ln_parts(l, &e);
-  return fmaf(ref, a->ln_hi, fmaf(ref, a->ln_lo, fmaf(e, LN2, rest)));
 }
 /* Joins (O, m, l) with what earlier launches carried here. */
 GA_DEV void join_state(const warpgroup *c, float *o, float *m, float *l, const place *t, int row) {
