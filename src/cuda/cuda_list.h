@@ -5,7 +5,7 @@
 #include "cuda/kern/attn/attn_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, ...)  \
   @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(sched, arch)                       \
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"

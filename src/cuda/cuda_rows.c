@@ -41,16 +41,18 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn/attn_rows.def"
 #undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
-                       features_)                                                                                      \
+                       features_, from_, to_, crowd_)                                                                  \
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
    .source = GA_ATTN_SOURCE(sched, arch_),                                                                               \
    .launch = cuda_attn_fwd,                                                                                            \
    .ok = cuda_attn_fwd_ok,                                                                                             \
+   .fit = cuda_attn_fwd_fit,                                                                                           \
+   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_SCORE(d_, dv_, bm_, resident_, features_),                                                         \
+   .score = GA_ATTN_SCORE(d_, dv_, blocks_, features_),                                                                \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
@@ -65,7 +67,10 @@ static const ga_kernel rows[] = {
                                       .resident = resident_,                                                           \
                                       .blocks = blocks_,                                                               \
                                       .features = features_,                                                           \
-                                      .mask = CUDA_ATTN_##mask_}},
+                                      .mask = CUDA_ATTN_##mask_,                                                       \
+                                      .keys_from = from_,                                                              \
+                                      .keys_to = to_,                                                                  \
+                                      .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 #define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
@@ -105,9 +110,10 @@ static const ga_kernel rows[] = {
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)    \
-  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                                                   \
-                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
+                       ...)                                                                                            \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
