@@ -13,3 +13,7 @@
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
+
+#define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/probe/probe.def"
+#undef GA_CUDA_PROBE
