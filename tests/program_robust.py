@@ -255,6 +255,14 @@ class Robust(unittest.TestCase):
         rc, _, said = self.ga("chat", "-m", self.good, stdin=None, input=b"a\0b\n")
         self.assertEqual((rc, "NUL" in said), (1, True))
 
+    def test_control_tokens_in_a_prompt(self):
+        """A prompt that spells the token that ends a turn costs as many tokens as its name has bytes, not one."""
+        tokens = []
+        for prompt in ("a</s>a", "a<./s>a"):
+            out = self.ga("run", "-m", self.good, "-p", prompt, "-n", "2", "--json")[1]
+            tokens.append(json.loads(out)["prompt_tokens"])
+        self.assertEqual(tokens[0] + 1, tokens[1])
+
     def test_homeless(self):
         env = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME", "GA_MODELS")}
         for command in (["run", "-p", "x"], ["pull", "smollm2-135m"]):

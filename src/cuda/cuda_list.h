@@ -17,3 +17,13 @@
 #define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/probe/probe.def"
 #undef GA_CUDA_PROBE
+#define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
+                     workspace_, ...)                                                                                  \
+  @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM
+
+#define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
+  @ROW "attn_" #type_ "_rows_sm80_4" @ sm80 @ "src/cuda/kern/attn/attn_rows_sm80.cu" @ "KV=" #TYPE_ ",ROWS=4,THREADS=128"
+#include "cuda/kern/attn/attn_rows.def"
+#undef GA_CUDA_ATTN_ROWS

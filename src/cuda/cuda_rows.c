@@ -5,6 +5,8 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_rows.h"
+#include "cuda/cuda_gemm.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_rows.h"
 
@@ -19,6 +21,21 @@ static const ga_kernel rows[] = {
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
+#define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_,  \
+                     workspace_, ...)                                                                                  \
+  GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_,                             \
+         .dtype = {GA_##w_, GA_##x_, GA_##y_}, .layout = GA_LAYOUT_##layout_, .rows_min = min_, .rows_max = max_,      \
+         .score = score_, .flags = flags_, .tolerance = 2, .workspace = workspace_,                                    \
+         .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
+#include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM
+#define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
+  GA_ROW(attn, type_, rows, sm80, 4, .source = "src/cuda/kern/attn/attn_rows_sm80.cu", .launch = cuda_attn_rows,       \
+         .ok = cuda_attn_rows_ok, .workspace = cuda_attn_rows_workspace, .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE}, \
+         .align = 16, .score = 40, .tolerance = 2,                                                                     \
+         .impl = &(const cuda_variant){.params = "KV=" #TYPE_ ",ROWS=4,THREADS=128", .threads = CUDA_ATTN_THREADS}),
+#include "cuda/kern/attn/attn_rows.def"
+#undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
                        features_)                                                                                      \
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \

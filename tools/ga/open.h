@@ -41,10 +41,8 @@ ga_status models_dir(char *path, size_t capacity);
 
 /* Ids of text in malloc'd memory. */
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
-/* Ids of a rendered chat: special tokens are parsed, and the beginning-of-text token stands first exactly once. */
-ga_status encode_chat(const ga_tokenizer *tok, const char *text, size_t bytes, int32_t **ids, size_t *n);
-/* One user message (and a system message if not NULL) through the model's template. */
-ga_status render_chat(const ga_model *model, const ga_chat_message *messages, size_t n, char **text, size_t *bytes);
+/* Ids of messages through the model's chat template, with the opening of an answer; malloc'd. */
+ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
 
 /* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
 ga_status read_text(const char *path, char **text, size_t *bytes);

@@ -59,12 +59,7 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
   GA_REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --raw starts from nothing");
   GA_REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --raw");
   ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
-  char *text;
-  size_t text_bytes;
-  GA_TRY(render_chat(model, a->system ? messages : messages + 1, a->system ? 2 : 1, &text, &text_bytes));
-  ga_status status = encode_chat(tok, text, text_bytes, ids, n);
-  ga_template_text_free(text);
-  return status;
+  return chat_ids(model, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
 }
 
 static ga_status print_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {

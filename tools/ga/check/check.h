@@ -32,7 +32,7 @@
 #include "core/kernel.h"
 
 #define CHECK_MAX_ARGS 16
-#define CHECK_MAX_IO 256
+#define CHECK_MAX_IO 384
 
 typedef enum check_mode {
   CHECK_EXACT = 1,  /* small integers; results equal the oracle's, rounded once */

@@ -86,7 +86,17 @@ GA_DEV void pin_u32(uint32_t *x, int n)
 
 /* ---- dependent launch ---- */
 /* Waits until every grid this one depends on has finished and its writes are visible. */
-GA_DEV void grid_dependency_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+GA_DEV void grid_dependency_wait(void)
+{
+#if __CUDA_ARCH__ >= 900 /* before Hopper grids start one after the other */
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 /* Lets dependent grids start (they still wait for our end at their own grid_dependency_wait). */
-GA_DEV void grid_launch_dependents(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+GA_DEV void grid_launch_dependents(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 #endif
