@@ -52,7 +52,8 @@ ga_status ga_function_launch(ga_function *function, const ga_launch *launch, con
 
 static ga_status check_dims(const ga_tensor_map_desc *d, int64_t bytes) {
   for (int i = 0; i < d->n_dims; i++) {
-    GA_REQUIRE(d->dim[i] >= 1 && d->dim[i] <= (int64_t)1 << 32, GA_ERR_ARG, "tensor map: dim[%d] is %lld; must be 1 to 2^32", i, (long long)d->dim[i]);
+    GA_REQUIRE(d->dim[i] >= 1 && d->dim[i] <= (int64_t)1 << 32, GA_ERR_ARG, "tensor map: dim[%d] is %lld; must be 1 to 2^32", i,
+               (long long)d->dim[i]);
     GA_REQUIRE(d->box[i] >= 1 && d->box[i] <= 256, GA_ERR_ARG, "tensor map: box[%d] is %d; must be 1 to 256", i, d->box[i]);
     const bool good = i ? d->stride[i] >= 0 && d->stride[i] < ((int64_t)1 << 40) / bytes && d->stride[i] * bytes % 16 == 0 : d->stride[0] == 1;
     GA_REQUIRE(good, GA_ERR_ARG, "tensor map: stride[%d] is %lld elements; must be %s", i, (long long)d->stride[i],
@@ -70,8 +71,9 @@ ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *d, void *map) {
   GA_REQUIRE((uintptr_t)d->data % 16 == 0, GA_ERR_ARG, "tensor map: data is at %p; must be a multiple of 16 bytes", d->data);
   GA_REQUIRE(d->n_dims >= 1 && d->n_dims <= GA_TENSOR_MAP_DIMS, GA_ERR_ARG, "tensor map: n_dims is %d; must be 1 to 5", d->n_dims);
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->dtype);
-  GA_REQUIRE(t && t->block_elems == 1 && (t->block_bytes == 1 || d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16 || d->dtype == GA_I32),
-             GA_ERR_ARG, "tensor map: dtype is %s; allowed: f32, f16, bf16, i32 and types of one byte", ga_dtype_name((ga_dtype)d->dtype));
+  const bool wide = d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16 || d->dtype == GA_I32;
+  GA_REQUIRE(t && t->block_elems == 1 && (t->block_bytes == 1 || wide), GA_ERR_ARG,
+             "tensor map: dtype is %s; allowed: f32, f16, bf16, i32 and types of one byte", ga_dtype_name((ga_dtype)d->dtype));
   GA_TRY(check_dims(d, t->block_bytes));
   const int32_t s = d->swizzle, row = d->box[0] * t->block_bytes;
   GA_REQUIRE(s == 0 || s == 32 || s == 64 || s == 128, GA_ERR_ARG, "tensor map: swizzle is %d; allowed: 0, 32, 64, 128 bytes", s);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cuda/cuda.h"
 #include "cuda/jit.h"
+#include "cuda/nvtx.h"
 
 #define SHARED_DEFAULT_BYTES (48 * 1024) /* more must be asked for */
 
@@ -112,7 +113,10 @@ ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, con
                                  .n_attributes = fill_attributes(l, attributes)};
   void *params[1];
   memcpy(params, &args, sizeof args); /* the driver's prototype lacks const; it only reads */
+  const cuda_nvtx *nvtx = cuda_nvtx_load();
+  if (nvtx) (void)nvtx->push(id);
   CUresult rc = d->cu->LaunchKernelEx(&config, function, params, NULL);
+  if (nvtx) (void)nvtx->pop();
   if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuLaunchKernelEx"), "%s", id);
   d->last_id = id;
   return GA_OK;

@@ -20,7 +20,8 @@ typedef struct copy_job {
 static void copy_blocks(void *arg, int thread, int n_threads) {
   (void)thread, (void)n_threads;
   copy_job *job = arg;
-  for (int64_t i; (i = ga_pool_next(job->pool)) < job->blocks;) memcpy(job->to + (size_t)i * COPY_BYTES, job->from + (size_t)i * COPY_BYTES, COPY_BYTES);
+  for (int64_t i; (i = ga_pool_next(job->pool)) < job->blocks;)
+    memcpy(job->to + (size_t)i * COPY_BYTES, job->from + (size_t)i * COPY_BYTES, COPY_BYTES);
 }
 
 static double now(void) {

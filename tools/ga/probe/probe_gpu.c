@@ -141,7 +141,9 @@ static ga_status math(rig *r) {
   static const struct {
     const char *id, *name;
     double each; /* operations of one of 512 threads in a round */
-  } what[] = {{"probe_fma_sm80", "f32_fma", 2 * 8 * 16}, {"probe_exp2_sm80", "f32_exp2", 8}, {"probe_mma_bf16_sm80", "mma_bf16", 8 * 2.0 * 16 * 8 * 16 / 32}};
+  } what[] = {{"probe_fma_sm80", "f32_fma", 2 * 8 * 16},
+              {"probe_exp2_sm80", "f32_exp2", 8},
+              {"probe_mma_bf16_sm80", "mma_bf16", 8 * 2.0 * 16 * 8 * 16 / 32}};
   const int32_t rounds = r->p->brief ? 2 : 50000;
   double s;
   for (size_t i = 0; i < GA_COUNT_OF(what); i++) {
@@ -302,7 +304,8 @@ static ga_status open_rig(rig *r) {
   double s; /* src is written before it is read */
   void *dst = r->dst;
   r->dst = r->src;
-  ga_status status = run(r, "probe_write_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, (ga_kargs_probe){.n = (int64_t)(r->bytes / 16), .rounds = 1}, &s);
+  const ga_kargs_probe all = {.n = (int64_t)(r->bytes / 16), .rounds = 1};
+  ga_status status = run(r, "probe_write_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, all, &s);
   r->dst = dst;
   return status;
 }
