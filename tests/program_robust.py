@@ -302,6 +302,14 @@ class Robust(unittest.TestCase):
             r = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" <&-', GA, *command, "-m", self.good], capture_output=True, timeout=30)
             self.assertEqual(r.returncode, 1, command)
 
+    def test_head(self):
+        """`ga run | head -1`: the first line whole, the program gone."""
+        script = f'"{GA}" run -m "$0" --raw -p x -n 100 -q 2>/dev/null | head -c 1 | wc -c; exit ${{PIPESTATUS[0]}}'
+        r = subprocess.run(["bash", "-c", script, self.good], capture_output=True, timeout=60,
+                           preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        self.assertIn(r.returncode, (0, 1, 128 + signal.SIGPIPE))
+        self.assertEqual(r.stdout.strip(), b"1")
+
     def test_reader_that_leaves(self):
         p = subprocess.Popen([GA, "run", "-m", self.good, "-p", "x", "-n", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
                              preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))

@@ -24,6 +24,7 @@
 
 /* ---- where am I ---- */
 GA_DEV int thread_index(void) { return emu_thread_index(); }
+GA_DEV int thread_index_anew(void) { return emu_thread_index(); }
 GA_DEV int block_index(void) { return emu_block_index(); }
 GA_DEV int block_count(void) { return emu_block_count(); }
 GA_DEV int64_t clock_cycles(void) { return emu_clock_cycles(); }
