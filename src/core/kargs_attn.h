@@ -1,18 +1,7 @@
 /* Arguments of the attention kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
 #ifndef GA_CORE_KARGS_ATTN_H
 #define GA_CORE_KARGS_ATTN_H
-#include <stdint.h>
-
-#ifdef __cplusplus
-#define GA_KARGS_ALIGN alignas(64)
-#define GA_KARGS_ASSERT(c) static_assert(c, #c)
-#else
-#define GA_KARGS_ALIGN _Alignas(64)
-#define GA_KARGS_ASSERT(c) _Static_assert(c, #c)
-#endif
-
-/* A driver-encoded tensor map (CUtensorMap), opaque here. */
-typedef struct { GA_KARGS_ALIGN uint64_t word[16]; } ga_tmap;
+#include "core/kargs_tmap.h"
 
 /* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_FEATURES ignore them.
  * VARLEN: q and o are packed; k and v too unless PAGED. STATE_*: (O, m, l) is read and joined, written instead of o and lse. */
@@ -90,7 +79,6 @@ typedef struct {
 } ga_kargs_attn_rows;
 
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 272);
-GA_KARGS_ASSERT(sizeof(ga_tmap) == 128);
 GA_KARGS_ASSERT(sizeof(ga_kattn_chunk) == 320);
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fwd) == 768 + 960);
 #endif

@@ -26,6 +26,9 @@
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
 
+#define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/probe/probe.def"
+#undef GA_CUDA_PROBE
 #define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
                      workspace_, ...)                                                                                  \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
