@@ -9,6 +9,16 @@
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
+  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
+  @ GA_ATTN_BWD_PARAMS(dt, d, mask, st, order, features)
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)                                                                               \
+  @ROW GA_ATTN_BWD_STEP_ID(name, dt, d, arch) @ arch @ GA_ATTN_BWD_STEP_SOURCE(name, arch) @ GA_ATTN_BWD_STEP_PARAMS(dt, d)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
+
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_, ...) \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/layer/layer.def"
