@@ -4,7 +4,7 @@
  * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace holds
  *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
  *   acc   [pair][blocks_q][8][8 * D]  dQ in f32, unscaled, one piece a consumer warp, in the order of its registers
- *   turn  [pair][blocks_q][8]       ordered kernels: tiles of keys that have added their part, one count a warp */
+ *   turn  [pair][blocks_q]          ordered kernels: tiles of keys that have added their part */
 #ifndef GA_CORE_KARGS_ATTN_BWD_H
 #define GA_CORE_KARGS_ATTN_BWD_H
 #include "core/kargs_attn.h"
@@ -21,9 +21,11 @@ typedef struct {
     ga_kbwd_tensor o, dout;
     const float *lse;                       /* [pair][rows_q], natural log */
     const int32_t *cu_q;                    /* varlen, else null */
-    float *stat, *acc;
-    int32_t *turn;                          /* null: not ordered */
-    int32_t *ticket;                        /* null: not ordered; zeroed */
+    const int32_t *cu_k;
+    float *stat, *acc;                      /* acc null: ordered kernels need no zeros */
+    int32_t *turn, *ticket;                 /* null: not ordered */
+    ga_kbwd_tensor dq;                      /* ordered: blocks that see no key are written here */
+    int32_t rows_k, window_right, cols_k, out_f32, out_add;
     int32_t heads_q, rows_q, blocks_q;
     int32_t cols_v, acc_cols;               /* value dim in memory; D of the main kernel */
 } ga_kargs_attn_bwd_pre;
@@ -40,7 +42,8 @@ typedef struct {
 typedef struct {
     ga_tmap q, dout, k, v;                  /* boxes of 64 columns and 64 rows, swizzle 128 B */
     ga_tmap stat;                           /* boxes of 64 columns and 2 rows, no swizzle */
-    ga_kbwd_tensor dk, dv;
+    ga_tmap acc_map;                        /* ordered: acc as rows of 256 floats, boxes of a block */
+    ga_kbwd_tensor dk, dv, dq;              /* dq: ordered kernels alone */
     float *acc;
     int32_t *turn, *ticket;
     const int32_t *cu_q, *cu_k;             /* varlen: batch + 1 row offsets into the packed tensors */

@@ -10,6 +10,7 @@
 #define LOG2E 1.44269504f /* log2 e */
 #define TILE_ROWS 128     /* of K and V */
 #define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
+#define ACC_COLS 256      /* floats of a line of the accumulator's map */
 #define ALIGN_BYTES 16    /* of addresses and strides, for tensor maps and 16-byte accesses */
 #define ALIGN_ELEMS 8
 #define WORKSPACE_ALIGN 256
@@ -59,7 +60,7 @@ static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant
   const uint64_t blocks = (uint64_t)(s.pairs * s.blocks), row = GA_KBWD_ROWS * sizeof(float);
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
   s.turn = s.acc + ga_round_up(blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
-  s.ticket = s.turn + (v->order ? ga_round_up(blocks * GA_KBWD_WARPS * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
+  s.ticket = s.turn + (v->order ? ga_round_up(blocks * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
   s.bytes = s.ticket + (v->order ? WORKSPACE_ALIGN : 0);
   return s;
 }
@@ -107,12 +108,12 @@ typedef struct view {
   int type;
   uint64_t dims[4]; /* column, row, head, batch */
   int64_t strides[3];
-  uint32_t box_rows, swizzle;
+  uint32_t box_cols, box_rows, swizzle;
 } view;
 
 /* A dimension of one element may have any stride in memory; the map's must be legal all the same. */
 static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
-  const uint32_t box[4] = {PANEL_COLS, t->box_rows, 1, 1}, ones[4] = {1, 1, 1, 1};
+  const uint32_t box[4] = {t->box_cols, t->box_rows, 1, 1}, ones[4] = {1, 1, 1, 1};
   const uint64_t each = t->type == CU_TMAP_FLOAT32 ? 4 : 2;
   uint64_t bytes[3];
   for (int i = 0; i < 3; i++) bytes[i] = t->dims[i + 1] == 1 ? ALIGN_BYTES : each * (uint64_t)t->strides[i];
@@ -133,6 +134,7 @@ static ga_status encode_rows(const cuda_device *d, const ga_kernel *k, const ga_
                   .type = p->dtype == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16,
                   .dims = {(uint64_t)cols, (uint64_t)rows, (uint64_t)(kv ? p->kv_heads : p->q_heads), varlen ? 1 : (uint64_t)p->batch},
                   .strides = {s->token, s->head, s->batch},
+                  .box_cols = PANEL_COLS,
                   .box_rows = GA_KBWD_ROWS,
                   .swizzle = CU_TMAP_SWIZZLE_128B};
   return encode(d, k, &t, out);
@@ -146,13 +148,24 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
                      .type = CU_TMAP_FLOAT32,
                      .dims = {(uint64_t)padded, 2, (uint64_t)p->q_heads, (uint64_t)p->batch},
                      .strides = {padded, 2 * padded, 2 * padded * p->q_heads},
+                     .box_cols = PANEL_COLS,
                      .box_rows = 2,
                      .swizzle = CU_TMAP_SWIZZLE_NONE};
   GA_TRY(encode_rows(d, k, p, "q", a->q, &a->q_stride, false, p->head_dim, &out->q));
   GA_TRY(encode_rows(d, k, p, "dout", a->dout, &a->dout_stride, false, p->v_dim, &out->dout));
   GA_TRY(encode_rows(d, k, p, "k", a->k, &a->k_stride, true, p->head_dim, &out->k));
   GA_TRY(encode_rows(d, k, p, "v", a->v, &a->v_stride, true, p->v_dim, &out->v));
-  return encode(d, k, &stat, &out->stat);
+  GA_TRY(encode(d, k, &stat, &out->stat));
+  const uint32_t lines = (uint32_t)(GA_KBWD_ROWS * ((const cuda_attn_bwd_variant *)k->impl)->d / ACC_COLS);
+  const view acc = {.name = "acc",
+                    .data = workspace + s->acc,
+                    .type = CU_TMAP_FLOAT32,
+                    .dims = {ACC_COLS, (uint64_t)(s->pairs * s->blocks) * lines, 1, 1},
+                    .strides = {ACC_COLS, 0, 0},
+                    .box_cols = ACC_COLS,
+                    .box_rows = lines,
+                    .swizzle = CU_TMAP_SWIZZLE_NONE};
+  return encode(d, k, &acc, &out->acc_map);
 }
 
 static ga_kbwd_tensor tensor_of(const void *p, const ga_attn_strides *s) {
@@ -196,6 +209,7 @@ static ga_status run_pre(const call *c) {
                                       .lse = c->a->lse,
                                       .cu_q = starts(c->d, c->a->q_start),
                                       .stat = (float *)(void *)(c->workspace + c->s.stat),
+                                      .cu_k = starts(c->d, c->a->kv_start),
                                       .acc = (float *)(void *)(c->workspace + c->s.acc),
                                       .turn = v->order ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL,
                                       .ticket = v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL,
@@ -203,7 +217,13 @@ static ga_status run_pre(const call *c) {
                                       .rows_q = (int32_t)c->d->max_q,
                                       .blocks_q = (int32_t)c->s.blocks,
                                       .cols_v = c->d->v_dim,
-                                      .acc_cols = v->d};
+                                      .acc_cols = v->d,
+                                      .dq = tensor_of(c->a->dq, &c->a->dq_stride),
+                                      .rows_k = (int32_t)c->d->max_kv,
+                                      .window_right = c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
+                                      .cols_k = c->d->head_dim,
+                                      .out_f32 = c->d->grad_dtype == GA_F32,
+                                      .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
   return run_step(c, v->pre, c->s.pairs * c->s.blocks, false, &args);
 }
 
@@ -261,6 +281,7 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   const cuda_attn_bwd_variant *v = c->k->impl;
   out->dk = tensor_of(c->a->dk, &c->a->dk_stride);
   out->dv = tensor_of(c->a->dv, &c->a->dv_stride);
+  out->dq = tensor_of(c->a->dq, &c->a->dq_stride);
   out->acc = (float *)(void *)(c->workspace + c->s.acc);
   out->turn = v->order ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL;
   out->ticket = v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
@@ -313,7 +334,8 @@ ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, vo
   if (d->batch > 0) GA_TRY(run_pre(&c));
   if (sinks) GA_TRY(run_sink(&c));
   if (d->batch > 0 && !no_kv) GA_TRY(run_main(&c, &args)); /* without queries it writes zeros */
-  return d->batch > 0 ? run_post(&c) : GA_OK;
+  const bool ordered = ((const cuda_attn_bwd_variant *)k->impl)->order; /* writes dQ itself */
+  return d->batch > 0 && !ordered ? run_post(&c) : GA_OK;
 }
 
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {

@@ -24,6 +24,12 @@ GA_DEV void sts_i4(uint32_t a, int x, int y, int z, int w) {
 GA_DEV void lds_f2(float *x, uint32_t a) {
   asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(a) : "memory");
 }
+GA_DEV void lds_f4(float *x, uint32_t a) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "r"(a)
+               : "memory");
+}
 GA_DEV void sts_f4(uint32_t a, const float *x) {
   asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(a), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
                : "memory");

@@ -13,7 +13,7 @@
 #define GA_ATTN_BWD_THREADS 384
 /* K, V; Q and dO rings; three dS; dQ in f32; stat; barriers, ticket: OFF_* of the kernel. */
 #define GA_ATTN_BWD_SMEM(d, st) \
-  (2 * 256 * (d) + (st) * 2 * 128 * (d) + 3 * 16384 + 256 * (d) + (st) * 512 + (8 * (3 + 4 * (st)) + 15) / 16 * 16 + 48 + 8 * 16)
+  (2 * 256 * (d) + (st) * 2 * 128 * (d) + 3 * 16384 + 256 * (d) + (st) * 512 + (8 * (3 + 4 * (st)) + 15) / 16 * 16 + 48 + 32)
 /* The tightest head first; a fixed order and features cost time. */
 #define GA_ATTN_BWD_SCORE(d, order, features) (100 - (d) / 8 - ((order) ? 2 : 0) - ((features) ? 10 : 0))
 

@@ -16,8 +16,10 @@
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
  *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
  *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * ORDER     1: blocks take their tile by ticket, tiles of a head in descending order, and add to a block of dQ in that order:
- *           the same bits in every run. A block waits only for blocks of lower tickets
+ * ORDER     1: blocks take their tile by ticket and add to a block of dQ in the order of tiles: the same bits in every run. A
+ *           block waits only for blocks of lower tickets. The first tile stores, so that no zeros are needed; the last gets
+ *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post. Blocks of Q go downwards: under
+ *           a causal mask all tiles of a head then begin with the same block, and the longest first
  * BARRIERS  name     arrivals    waiter       orders
  *           k, v     1+tx        consumers    TMA write of K (V) -> wgmma read
  *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
@@ -25,6 +27,8 @@
  *           o_full, o_empty      the same of dO[s]
  *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
  *           turn     named 2, 3  warpgroups   exponentials exclude each other
+ *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) -> writer
+ *           of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done with it
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
  *           S or dQ 32, dP 32, P or dS 16
  * MEASURED  docs/perf/attention-bwd.md
@@ -85,7 +89,7 @@ enum {
   NS = BM / 2,
   ND = D / 2,
   NP = BM / 4,
-  NQ = HALF / 2 /* registers of S, dP; dK, dV; P, dS; dQ per lane */
+  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP */
 };
 enum { /* shared memory, bytes */
        Q_BYTES = PANELS * Q_PANEL,
@@ -108,8 +112,10 @@ enum { /* shared memory, bytes */
        OFF_OF = OFF_QE + 8 * ST,
        OFF_OE = OFF_OF + 8 * ST,
        OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       OFF_SENT = OFF_TILE + 48,
-       SMEM_BYTES = OFF_SENT + GA_KBWD_WARPS * 16
+       OFF_READY = OFF_TILE + 48,
+       OFF_USED = OFF_READY + 8,
+       OFF_EMPTY = OFF_USED + 16,
+       SMEM_BYTES = OFF_EMPTY + 8
 };
 static_assert(D == 64 || D == 128, "a warpgroup's half of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
@@ -170,7 +176,7 @@ GA_DEV void producer(args a, uint32_t sb) {
   grid_dependency_wait(); /* what the consumers read and write follows from here */
   load_kv(sb, sb + OFF_K, &a->k, sb + OFF_BAR_K, is_packed(a));
   const ga_i4 start = lds_i4(sb + OFF_TILE);
-  int head = start.y * a->group, m = start.w, stage = 0, parity = 1;
+  int head = start.y * a->group, m = first_block(sb), stage = 0, parity = 1;
   GA_ROLL for (int first = 1;; first = 0) {
     const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
@@ -186,10 +192,49 @@ GA_DEV void producer(args a, uint32_t sb) {
       stage = 0;
       parity ^= 1;
     }
-    if (++m < lds_i4(sb + OFF_TILE + 16).x) continue;
-    const ga_i4 t = lds_i4(sb + OFF_TILE);
-    m = t.w;
-    if (++head == (t.y + 1) * a->group) break;
+    if (next_block(sb, &m)) continue;
+    m = first_block(sb);
+    if (++head == (lds_i4(sb + OFF_TILE).y + 1) * a->group) break;
+  }
+}
+
+/* ------------------------------------------------------------------ ordered: two writers, a thread each, for even and
+ * for odd steps: one waits for its block's turn and for what it sent to arrive while the other's step is computed */
+GA_DEV void send_dq(args a, uint32_t sb, int block, const visits *v) {
+  if (!v->before)
+    bulk_store_4d(&a->acc_map, sb + OFF_DQ, 0, block * BLOCK_LINES, 0, 0);
+  else
+    bulk_add_f32(a->acc + (int64_t)block * (BM * D), sb + OFF_DQ, BM * D * 4);
+  bulk_commit();
+  bulk_wait_read();
+}
+GA_DEV void step_dq(args a, uint32_t sb, int block, int k) {
+  const visits v = visits_of(a, sb, block % a->blocks_q);
+  const int fetches = !v.after && v.before;
+  if (k) mbar_wait(sb + OFF_EMPTY, (uint32_t)(k - 1) & 1u);
+  if (!fetches) mbar_arrive(sb + OFF_READY);
+  if (v.before) {
+    turn_wait(a->turn + block, v.before);
+    fence_async_global();
+  }
+  if (fetches) {
+    mbar_arrive_expect(sb + OFF_READY, BM * D * 4);
+    bulk_load_4d(sb + OFF_DQ, &a->acc_map, sb + OFF_READY, 0, block * BLOCK_LINES, 0, 0, L2_EVICT_FIRST);
+  }
+  mbar_wait(sb + OFF_USED + 8 * (k & 1), (uint32_t)(k >> 1) & 1u);
+  if (v.after) send_dq(a, sb, block, &v);
+  mbar_arrive(sb + OFF_EMPTY);
+  if (!v.after) return;
+  bulk_wait();
+  turn_done(a->turn + block);
+}
+GA_DEV void writer(args a, uint32_t sb, int odd) {
+  const tile t = tile_get(sb);
+  const int count = t.m_hi - t.m_lo, steps = count * a->group;
+  const int row0 = (t.batch * a->heads_q + t.head * a->group) * a->blocks_q;
+  GA_ROLL for (int k = odd; k < steps; k += 2) {
+    const int head = k / count;
+    step_dq(a, sb, row0 + head * a->blocks_q + lds_i4(sb + OFF_TILE + 16).x - 1 - (k - head * count), k);
   }
 }
 
@@ -244,6 +289,9 @@ GA_DEV float slope_of(const warpgroup *c, int left) {
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 
+GA_DEV uint32_t piece_of(const warpgroup *c) {
+  return c->sb + OFF_DQ + (c->w * 4 + c->wl) * PIECE_BYTES;
+}
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
@@ -255,37 +303,53 @@ GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   warp_sync();
   if (c->lane == 0) mbar_arrive(c->sb + OFF_BAR_DS);
 }
-GA_DEV int32_t *turn_of(const warpgroup *c, int block) {
-  return c->a->turn + (int64_t)block * GA_KBWD_WARPS + c->w * 4 + c->wl;
-}
-/* Ordered: the block of dQ that was sent and not yet reported, or -1; one lane's. */
-GA_DEV uint32_t sent_of(const warpgroup *c) {
-  return c->sb + OFF_SENT + (c->w * 4 + c->wl) * 16;
-}
-/* Ordered: what was sent last is in place: the next tile may add. */
-GA_DEV void report_dq(const warpgroup *c) {
-  const int block = lds_i4(sent_of(c)).x;
-  if (block < 0) return;
-  bulk_wait();
-  turn_done(turn_of(c, block));
-  sts_i4(sent_of(c), -1, 0, 0, 0);
-}
-/* This warp's piece of dQ of `block` to the workspace. */
-GA_DEV void put_dq(const warpgroup *c, const float *x, int block) {
-  const uint32_t piece = c->sb + OFF_DQ + (c->w * 4 + c->wl) * PIECE_BYTES;
-  if (c->lane == 0) {
-    if (ORDER) report_dq(c);
-    bulk_wait_read();
-  }
+/* This warp's piece of dQ of `block` to the workspace, added as it comes. */
+GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
+  const uint32_t piece = piece_of(c);
+  if (c->lane == 0) bulk_wait_read();
   warp_sync();
   GA_UNROLL for (int j = 0; j < HALF / 8; j++) sts_f4(piece + j * 512 + c->lane * 16, x + 4 * j);
   fence_async_smem();
   warp_sync();
   if (c->lane) return;
-  if (ORDER) turn_wait(turn_of(c, block), rank_of(c->a, c->sb, block));
   bulk_add_f32(c->a->acc + ((int64_t)block * GA_KBWD_WARPS + c->w * 4 + c->wl) * (8 * D), piece, PIECE_BYTES);
   bulk_commit();
-  if (ORDER) sts_i4(sent_of(c), block, 0, 0, 0);
+}
+/* The whole sum, of block m: out. */
+GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
+  args a = c->a;
+  const tile t = tile_get(c->sb);
+  const int row = m * BM + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
+  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, is_packed(a) ? 0 : t.batch, c->w * HALF, a->cols_k, a->out_f32, a->out_add);
+  o.in0 = row < t.rows_q;
+  o.in1 = row + 8 < t.rows_q;
+  bwd_store(&o, x, HALF, a->scale, c->lane & 3);
+}
+/* Ordered, step k: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
+GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
+  const int m = block % c->a->blocks_q;
+  const visits v = visits_of(c->a, c->sb, m);
+  const uint32_t piece = piece_of(c) + c->lane * 16;
+  mbar_wait(c->sb + OFF_READY, (uint32_t)k & 1u);
+  if (v.after) {
+    GA_UNROLL for (int j = 0; j < HALF / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
+    fence_async_smem();
+  } else if (v.before) {
+    GA_UNROLL for (int j = 0; j < HALF / 8; j++) {
+      float y[4];
+      lds_f4(y, piece + j * 512);
+      GA_UNROLL for (int e = 0; e < 4; e++) x[4 * j + e] += y[e];
+    }
+  }
+  warp_sync();
+  if (c->lane == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
+  if (!v.after) finish_dq(c, x, block, m);
+}
+GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
+  if (ORDER)
+    pass_dq(c, x, block, k);
+  else
+    add_dq(c, x, block);
 }
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {
@@ -323,13 +387,13 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   const ga_i4 first = lds_i4(sb + OFF_TILE);
   float s[NS], dp[NS];
   uint32_t p[NP];
-  int m = warp_uniform(first.w), before = -1, left = a->group; /* query heads to go */
+  int i = 0, m = warp_uniform(first_block(sb)), before = -1, left = a->group; /* query heads to go */
   int row0 = warp_uniform((first.z * a->heads_q + first.y * a->group) * a->blocks_q);
-  GA_UNROLL for (int i = 0; i < NP; i++) p[i] = 0;
+  GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c);
   mbar_wait(sb + OFF_BAR_K, 0);
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
-  GA_ROLL for (int i = 0;; i++) {
+  GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES));
     if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
@@ -346,7 +410,6 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
     if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);
     issue_dq(c, s);
-    if (ORDER && c->lane == 0) report_dq(c);
     wgmma_wait(1);
     pin_f32(dp, NS);
     pin_u32(p, NP);
@@ -356,13 +419,13 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + c->stage * Q_BYTES, Q_PANEL));
     wgmma_wait(1);
     pin_f32(s, NS);
-    if (i) put_dq(c, s, before);
+    if (i) put_dq(c, s, before, i - 1);
     before = row0 + m;
     c->parity ^= c->stage == ST - 1;
     c->stage = c->stage == ST - 1 ? 0 : c->stage + 1;
     c->ds = c->ds == DS_BUFFERS - 1 ? 0 : c->ds + 1;
-    if (++m < warp_uniform(lds_i4(sb + OFF_TILE + 16).x)) continue;
-    m = warp_uniform(lds_i4(sb + OFF_TILE).w);
+    if (warp_uniform(next_block(sb, &m))) continue;
+    m = warp_uniform(first_block(sb));
     row0 += a->blocks_q;
     if (--left) continue;
     mbar_wait(sb + OFF_BAR_DS, (uint32_t)i & 1u);
@@ -373,7 +436,7 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   pin_f32(s, NS);
   pin_f32(dk, ND);
   pin_f32(dv, ND);
-  put_dq(c, s, before);
+  put_dq(c, s, before, i);
   if (c->w == 0) bar_sync(2, 256); /* the other one's last arrival */
 }
 GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int lane) {
@@ -381,12 +444,9 @@ GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int l
   warpgroup c = {a, sb, wg, warp & 3, lane, (lane & 3) * 2, t->n * BN + wg * 64 + (warp & 3) * 16 + g - t->rows_k + t->rows_q, 0, 0, 0};
   float dk[ND], dv[ND];
   GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
-  if (ORDER && lane == 0) sts_i4(sent_of(&c), -1, 0, 0, 0);
   if (t->m_lo < t->m_hi) consume(&c, dk, dv);
   results(&c, dk, dv);
-  if (lane) return;
-  if (ORDER) report_dq(&c);
-  bulk_wait_read(); /* shared memory must outlive the last piece's reads */
+  if (!ORDER && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
 }
 
 /* ------------------------------------------------------------------ the kernel */
@@ -403,6 +463,12 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
       mbar_init(sb + OFF_OF + 8 * i, 1);
       mbar_init(sb + OFF_OE + 8 * i, WGS);
     }
+    if (ORDER) {
+      mbar_init(sb + OFF_READY, 1);
+      mbar_init(sb + OFF_USED, GA_KBWD_WARPS);
+      mbar_init(sb + OFF_USED + 8, GA_KBWD_WARPS);
+      mbar_init(sb + OFF_EMPTY, 1);
+    }
     mbar_init_fence();
     const tile t = tile_of(&a, ORDER ? take_ticket(&a) : block_index());
     tile_put(sb, &t);
@@ -415,6 +481,8 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
     if (t.n * BN < t.rows_k) consumer(&a, sb, &t, wg, warp, lane);
   } else {
     setmaxnreg_dec(REGS_PRODUCER);
-    if (warp == 4 * WGS && lane == 0 && t.n * BN < t.rows_k && t.m_lo < t.m_hi) producer(&a, sb);
+    const int works = lane == 0 && t.n * BN < t.rows_k && t.m_lo < t.m_hi;
+    if (warp == 4 * WGS && works) producer(&a, sb);
+    if (ORDER && warp > 4 * WGS && warp < 4 * WGS + 3 && works) writer(&a, sb, warp - 4 * WGS - 1);
   }
 }
