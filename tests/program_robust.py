@@ -255,6 +255,14 @@ class Robust(unittest.TestCase):
         rc, _, said = self.ga("chat", "-m", self.good, stdin=None, input=b"a\0b\n")
         self.assertEqual((rc, "NUL" in said), (1, True))
 
+    def test_control_tokens_in_a_prompt(self):
+        """A prompt that spells the token that ends a turn costs as many tokens as its name has bytes, not one."""
+        tokens = []
+        for prompt in ("a</s>a", "a<./s>a"):
+            out = self.ga("run", "-m", self.good, "-p", prompt, "-n", "2", "--json")[1]
+            tokens.append(json.loads(out)["prompt_tokens"])
+        self.assertEqual(tokens[0] + 1, tokens[1])
+
     def test_homeless(self):
         env = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME", "GA_MODELS")}
         for command in (["run", "-p", "x"], ["pull", "smollm2-135m"]):
@@ -293,6 +301,14 @@ class Robust(unittest.TestCase):
         for command in (["run"], ["chat"]):
             r = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" <&-', GA, *command, "-m", self.good], capture_output=True, timeout=30)
             self.assertEqual(r.returncode, 1, command)
+
+    def test_head(self):
+        """`ga run | head -1`: the first line whole, the program gone."""
+        script = f'"{GA}" run -m "$0" --raw -p x -n 100 -q 2>/dev/null | head -c 1 | wc -c; exit ${{PIPESTATUS[0]}}'
+        r = subprocess.run(["bash", "-c", script, self.good], capture_output=True, timeout=60,
+                           preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        self.assertIn(r.returncode, (0, 1, 128 + signal.SIGPIPE))
+        self.assertEqual(r.stdout.strip(), b"1")
 
     def test_reader_that_leaves(self):
         p = subprocess.Popen([GA, "run", "-m", self.good, "-p", "x", "-n", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

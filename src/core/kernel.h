@@ -58,7 +58,7 @@ typedef struct ga_caps {
 
 typedef enum ga_kernel_flags {
   GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
-  GA_KERNEL_TEACHING = 2, /* never chosen */
+  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
   GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
   GA_KERNEL_Q15_ACT = 16, /* the same, to 15 bits */
   GA_KERNEL_STEP = 32,    /* launched by other rows, and checked and timed with them; never chosen */

@@ -93,7 +93,8 @@ static json_t *json_array_of(const ga_meta *m) {
       json_decref(first);
       return NULL;
     }
-  return json_pack("{s:s, s:I, s:o}", "type", ga_meta_type_name(ga_meta_elem_type(m)), "count", (json_int_t)count, "first", first);
+  return json_pack("{s:s, s:I, s:o}", "type", ga_meta_type_name(ga_meta_elem_type(m)), "count", (json_int_t)count,
+                   "first", first);
 }
 
 static json_t *json_meta(const ga_model_file *file) {

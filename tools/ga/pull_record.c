@@ -30,7 +30,8 @@ bool pull_record_read(const char *part, pull_record *r) {
   json_int_t size;
   *r = (pull_record){0};
   json_t *o = path_of(part, path) ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
-  bool good = o && !json_unpack(o, "{s:s, s:s, s:I}", "url", &url, "validator", &validator, "size", &size) && size >= -1;
+  bool good =
+      o && !json_unpack(o, "{s:s, s:s, s:I}", "url", &url, "validator", &validator, "size", &size) && size >= -1;
   good = good && copy(r->url, sizeof r->url, url) && copy(r->validator, sizeof r->validator, validator);
   if (good) r->size = size;
   json_decref(o);

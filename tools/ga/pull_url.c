@@ -48,7 +48,8 @@ static bool continues(const download *d) {
   const char *now = validator(d);
   if (sscanf(header(d, "Content-Range"), "bytes %llu-%llu/%llu", &from, &to, &size) != 3) return false;
   /* A 206 that honours If-Range may leave Last-Modified out (RFC 9110, 15.3.7). */
-  return from == d->start && (d->record.size < 0 || size == (uint64_t)d->record.size) && (!*now || !strcmp(now, d->record.validator));
+  return from == d->start && (d->record.size < 0 || size == (uint64_t)d->record.size) &&
+         (!*now || !strcmp(now, d->record.validator));
 }
 
 /* Judges the head of an answer before its first byte is kept. */
@@ -59,7 +60,8 @@ static ga_status begin(download *d) {
   (void)curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &code);
   if (code == 206 && continues(d)) return GA_OK;
   d->start_over = code == 206;
-  GA_TRY(forget(d, code == 206 ? "the server sends a part that does not follow" : "it has changed on the server, or this server does not resume"));
+  GA_TRY(forget(d, code == 206 ? "the server sends a part that does not follow"
+                               : "it has changed on the server, or this server does not resume"));
   if (d->start_over) return ga_fail(GA_ERR_STATE, "%s: the server sends a part that was not asked for", d->url);
   (void)curl_easy_getinfo(d->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
   d->record = (pull_record){.size = size};

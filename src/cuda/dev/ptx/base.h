@@ -21,6 +21,13 @@
 
 /* ---- where am I ---- */
 GA_DEV int thread_index(void) { return (int)threadIdx.x; }
+/* The same, read anew: in code that is seldom run, so that nothing worked out from it is kept in registers elsewhere. */
+GA_DEV int thread_index_anew(void)
+{
+    int r;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r));
+    return r;
+}
 GA_DEV int block_index(void) { return (int)blockIdx.x; }
 GA_DEV int block_count(void) { return (int)gridDim.x; }
 /* Address of the block's dynamic shared memory, 1024-byte aligned (the period of the 128-byte swizzle). */
@@ -79,7 +86,17 @@ GA_DEV void pin_u32(uint32_t *x, int n)
 
 /* ---- dependent launch ---- */
 /* Waits until every grid this one depends on has finished and its writes are visible. */
-GA_DEV void grid_dependency_wait(void) { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+GA_DEV void grid_dependency_wait(void)
+{
+#if __CUDA_ARCH__ >= 900 /* before Hopper grids start one after the other */
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 /* Lets dependent grids start (they still wait for our end at their own grid_dependency_wait). */
-GA_DEV void grid_launch_dependents(void) { asm volatile("griddepcontrol.launch_dependents;" ::: "memory"); }
+GA_DEV void grid_launch_dependents(void)
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
 #endif
