@@ -9,6 +9,7 @@
 
 const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, const char *hide, const void *desc) {
   if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
+  if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
   if (!(caps->archs >> kernel->arch & 1)) return "this device lacks its instruction set";
   if (hide && ga_pattern_match(hide, kernel->id)) return "hidden by option";
   return kernel->ok(kernel, desc, caps);
@@ -40,7 +41,7 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
   text[0] = 0;
   for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || !(device->caps.archs >> k->arch & 1)) continue;
+    if (k->op != op || !(device->caps.archs >> k->arch & 1) || k->flags & GA_KERNEL_STEP) continue;
     const char *why = ga_kernel_against(k, &device->caps, ctx->hide, desc);
     if (why && strstr(text, why)) continue;
     int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");

@@ -11,6 +11,15 @@
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
+  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
+  @ GA_ATTN_BWD_PARAMS(dt, d, mask, st, order, features)
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)                                                                               \
+  @ROW GA_ATTN_BWD_STEP_ID(name, dt, d, arch) @ arch @ GA_ATTN_BWD_STEP_SOURCE(name, arch) @ GA_ATTN_BWD_STEP_PARAMS(dt, d)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps)                                                                      \
   @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps)
 #include "cuda/kern/attn/attn_any.def"

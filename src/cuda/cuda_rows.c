@@ -5,6 +5,7 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_bwd.h"
 #include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
@@ -12,10 +13,12 @@
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
+#define DTYPE_f32  GA_F32
 
 static const ga_kernel rows[] = {
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_,    \
@@ -73,6 +76,43 @@ static const ga_kernel rows[] = {
                                       .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+#define GA_KERNEL_ATTN_BWD(op_, dt, d_, mask_, arch_, st_, sched, order_, features_)                                   \
+  {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, st_, sched),                                                        \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_SOURCE(arch_),                                                                                \
+   .launch = cuda_attn_bwd,                                                                                            \
+   .ok = cuda_attn_bwd_ok,                                                                                             \
+   .workspace = cuda_attn_bwd_workspace,                                                                               \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = GA_ATTN_BWD_SCORE(d_, order_, features_),                                                                  \
+   .flags = (order_) ? 0 : GA_KERNEL_NONDET,                                                                           \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_PARAMS(dt, d_, mask_, st_, order_, features_), \
+                                                   .threads = GA_ATTN_BWD_THREADS,                                     \
+                                                   .shared_bytes = GA_ATTN_BWD_SMEM(d_, st_)},                         \
+                                          .d = d_,                                                                     \
+                                          .order = order_,                                                             \
+                                          .features = features_,                                                       \
+                                          .mask = CUDA_ATTN_##mask_,                                                   \
+                                          .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, arch_),                            \
+                                          .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
+#define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
+  {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_STEP_SOURCE(name, arch_),                                                                     \
+   .launch = cuda_step,                                                                                                \
+   .ok = cuda_step_ok,                                                                                                 \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .flags = GA_KERNEL_STEP,                                                                                            \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_variant){.params = GA_ATTN_BWD_STEP_PARAMS(dt, d_), .threads = GA_ATTN_BWD_STEP_THREADS}},
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
   {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_),                                                                             \
    .op = GA_OP_attn,                                                                                                   \
@@ -117,6 +157,13 @@ static const ga_kernel rows[] = {
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                          \
+  _Static_assert(GA_ATTN_BWD_SMEM(d, st) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched));
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {
   *n = GA_COUNT_OF(rows);

@@ -18,6 +18,7 @@ static const char *flags_of(const ga_kernel *k) {
     const char *text;
   } names[] = {{GA_KERNEL_NONDET, " nondet"},
                {GA_KERNEL_TEACHING, " teaching"},
+               {GA_KERNEL_STEP, " step"},
                {GA_KERNEL_Q8_ACT, " q8-activations"},
                {GA_KERNEL_Q15_ACT, " q15-activations"},
                {GA_KERNEL_BF16, " bf16"},
