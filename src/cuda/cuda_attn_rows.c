@@ -44,8 +44,9 @@ uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga
 
 static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
   const ga_dtype_traits *t = ga_dtype_info(k->dtype[1]);
-  const int64_t all[3] = {s->batch, s->token, s->head}, step = t->is_quant ? 1 : ALIGN_BYTES / t->block_bytes;
-  GA_TRY(cuda_check_pointer(stream, k, name, p, t->is_quant ? 1 : ALIGN_BYTES));
+  const bool bytes = t->is_quant || k->dtype[1] == GA_E4M3; /* read byte by byte */
+  const int64_t all[3] = {s->batch, s->token, s->head}, step = bytes ? 1 : ALIGN_BYTES / t->block_bytes;
+  GA_TRY(cuda_check_pointer(stream, k, name, p, bytes ? 1 : ALIGN_BYTES));
   for (int i = 0; i < 3; i++)
     GA_REQUIRE(all[i] % step == 0, GA_ERR_ARG, "%s: a stride of %s is %lld; must be a multiple of %lld", k->id, name, (long long)all[i],
                (long long)step);

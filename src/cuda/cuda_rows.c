@@ -33,8 +33,15 @@ static const ga_kernel rows[] = {
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_,                             \
          .dtype = {GA_##w_, GA_##x_, GA_##y_}, .layout = GA_LAYOUT_##layout_, .rows_min = min_, .rows_max = max_,      \
          .score = score_, .flags = flags_, .tolerance = 2, .workspace = workspace_,                                    \
+         .out_bytes = GA_OP_##op_ == GA_OP_pack ? cuda_pack_bytes : NULL,                                              \
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
+#define GA_CUDA_T16(type_, TYPE_, threads_)                                                                                      \
+  GA_ROW(gemm, type_, t16, sm80, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm80.cu", .launch = cuda_gemm_t16,       \
+         .ok = cuda_gemm_t16_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 60,          \
+         .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_t16_workspace,                             \
+         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_, .threads = threads_, .shared_bytes = 232448}),
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   GA_ROW(attn, type_, rows, sm80, 4, .source = "src/cuda/kern/attn/attn_rows_sm80.cu", .launch = cuda_attn_rows,       \
