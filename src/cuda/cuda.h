@@ -66,7 +66,7 @@ typedef struct cuda_device {
 } cuda_device;
 
 /* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own. */
-#define CUDA_COUNTER_BYTES 256
+#define CUDA_COUNTER_BYTES 1024
 
 struct cuda_stream {
   ga_stream base;

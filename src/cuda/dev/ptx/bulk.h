@@ -101,4 +101,8 @@ GA_DEV void bulk_wait(void) {
 GA_DEV void fence_async_smem(void) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
+/* Orders what this thread has seen in global memory before later accesses by the copy engine. */
+GA_DEV void fence_async_global(void) {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
+}
 #endif

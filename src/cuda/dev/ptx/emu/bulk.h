@@ -55,3 +55,4 @@ GA_DEV void bulk_commit(EMU_AT) { emu_bulk_commit(file, line); }
 GA_DEV void bulk_wait_read(EMU_AT) { emu_bulk_wait(1, file, line); }
 GA_DEV void bulk_wait(EMU_AT) { emu_bulk_wait(0, file, line); }
 GA_DEV void fence_async_smem(EMU_AT) { emu_fence_async(file, line); }
+GA_DEV void fence_async_global(void) {} /* global memory has one proxy here */
