@@ -38,7 +38,7 @@ typedef struct bench_options {
   double seconds; /* for each row and shape */
   uint64_t seed;
   int threads;
-  bool hot; /* one set of buffers instead of rotating */
+  bool hot;  /* one set of buffers instead of rotating */
 } bench_options;
 
 /* What arithmetic a row does at its fastest. */
