@@ -5,7 +5,7 @@
 #include "cuda/kern/attn/attn_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, ...)  \
   @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(sched, arch)                       \
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
@@ -35,10 +35,16 @@
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
 
+#define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/probe/probe.def"
+#undef GA_CUDA_PROBE
 #define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
                      workspace_, ...)                                                                                  \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
+#define GA_CUDA_T16(type_, TYPE_, threads_) \
+  @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \

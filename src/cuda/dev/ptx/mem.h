@@ -41,6 +41,17 @@ GA_DEV int ldg_i32(const int32_t *p) {
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
+/* Through L2 only. */
+GA_DEV int ldg_i32_cg(const int32_t *p) {
+  int r;
+  asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+  return r;
+}
+GA_DEV ga_i4 ldg_i4_cg(const void *p) {
+  ga_i4 r;
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p) : "memory");
+  return r;
+}
 GA_DEV uint16_t ldg_u16(const uint16_t *p) {
   uint16_t r;
   asm volatile("ld.global.b16 %0, [%1];" : "=h"(r) : "l"(p) : "memory");
