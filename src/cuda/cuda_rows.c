@@ -90,6 +90,7 @@ static const ga_kernel rows[] = {
    .source = GA_ATTN_BWD_SOURCE(arch_),                                                                                \
    .launch = cuda_attn_bwd,                                                                                            \
    .ok = cuda_attn_bwd_ok,                                                                                             \
+   .fit = cuda_attn_bwd_fit,                                                                                           \
    .workspace = cuda_attn_bwd_workspace,                                                                               \
    .dtype = {DTYPE_##dt},                                                                                              \
    .align = 16,                                                                                                        \
