@@ -10,6 +10,7 @@
 #define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
 #define ALIGN_BYTES 16    /* of addresses and strides, for tensor maps and 16-byte stores */
 #define ALIGN_ELEMS 8
+#define Q_BOX_ROWS 64
 #define O_BOX_ROWS 16
 
 /* --- what a row can do --- */
@@ -105,9 +106,8 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
 
 static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
                             ga_kargs_attn_fwd *out) {
-  const cuda_attn_variant *variant = k->impl;
-  const uint32_t q_rows = (uint32_t)variant->q_rows, kv_rows = (uint32_t)variant->bn;
-  const view q = {"q", a->q, &a->q_stride, p->head_dim, p->max_q, p->q_heads, p->batch, q_rows};
+  const uint32_t kv_rows = (uint32_t)((const cuda_attn_variant *)k->impl)->bn;
+  const view q = {"q", a->q, &a->q_stride, p->head_dim, p->max_q, p->q_heads, p->batch, Q_BOX_ROWS};
   const view key = {"k", a->k, &a->k_stride, p->head_dim, p->max_kv, p->kv_heads, p->batch, kv_rows};
   const view value = {"v", a->v, &a->v_stride, p->v_dim, p->max_kv, p->kv_heads, p->batch, kv_rows};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, p->max_q, p->q_heads, p->batch, O_BOX_ROWS};
@@ -188,6 +188,7 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, (int64_t)sms * v->blocks), 1, 1},
                          .block = {v->base.threads, 1, 1},
-                         .shared_bytes = v->base.shared_bytes};
+                         .shared_bytes = v->base.shared_bytes,
+                         .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }
