@@ -22,6 +22,7 @@ enum {
   CUDA_ERROR_INVALID_VALUE = 1,
   CUDA_ERROR_OUT_OF_MEMORY = 2,
   CUDA_ERROR_NO_DEVICE = 100,
+  CUDA_ERROR_NOT_SUPPORTED = 801,
   CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803
 };
 
@@ -117,6 +118,7 @@ typedef struct CUlaunchConfig {
   X(GetErrorString, cuGetErrorString, (CUresult rc, const char **text))                                                \
   X(DeviceGetCount, cuDeviceGetCount, (int *n))                                                                        \
   X(DeviceGet, cuDeviceGet, (CUdevice * device, int index))                                                            \
+  X(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *bus, int bytes, CUdevice device))                                   \
   X(DeviceGetName, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                          \
   X(DeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                            \
   X(DeviceTotalMem, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                            \

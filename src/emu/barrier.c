@@ -86,6 +86,17 @@ int emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
   return last;
 }
 
+/* An arrival that comes later than its thread, when its copies have landed. */
+void emu_mbar_arrived(emu_mbar *bar, const emu_clocks *clocks, emu_site at) {
+  if (!bar->pending) {
+    emu_report(EMU_RULE_OVER_ARRIVAL, at, "mbarrier %#x: all %u arrivals of phase %u are in", bar->addr, bar->count, bar->phase);
+    return;
+  }
+  bar->pending--;
+  emu_gather_add(&bar->gather, clocks);
+  finish_phase(bar);
+}
+
 /* The copy engine has moved `bytes` for it. */
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks) {
   bar->tx -= bytes;
@@ -261,3 +272,7 @@ int emu_thread_index(void) { return emu_me->tid; }
 int emu_block_index(void) { return emu_me->block->index; }
 int emu_block_count(void) { return (int)emu_now.launch->grid[0]; }
 uint32_t emu_smem_base(void) { return EMU_SMEM_BASE; }
+int64_t emu_clock_cycles(void) {
+  static int64_t calls;
+  return ++calls;
+}

@@ -30,8 +30,10 @@
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_lse.h"
 
 #define GA_MASK_full   0
 #define GA_MASK_causal 1
@@ -86,7 +88,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define LN2       0.693147181f                               /* ln 2 */
 
 typedef const ga_kargs_attn_fwd *args;
 
@@ -293,6 +294,7 @@ GA_DEV void recompute_s(const worker *c, float *s, int n) {
       MMA_WARP(s + 8 * j + 4, q, b[2], b[3]);
     }
   }
+  warp_sync(); /* all lanes have read K, which lane 0 gives away */
 }
 GA_DEV void to_p(const float *s, uint32_t *p) {
   GA_UNROLL for (int i = 0; i < NP; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
@@ -356,8 +358,8 @@ GA_DEV void finish_rows(const worker *c, const target *t, const float *m, float 
     v[i] = l[i] == 0.f ? 0.f : rcp(l[i]);
   }
   if (!t->lse) return;
-  if (t->row < c->a->rows_q) stg_f32(t->lse, (ref[0] + lg2(l[0])) * LN2);
-  if (t->row + 8 < c->a->rows_q) stg_f32(t->lse + 8, (ref[1] + lg2(l[1])) * LN2);
+  if (t->row < c->a->rows_q) stg_f32(t->lse, log_sum(c->a, ref[0], l[0]));
+  if (t->row + 8 < c->a->rows_q) stg_f32(t->lse + 8, log_sum(c->a, ref[1], l[1]));
 }
 /* O straight from registers, 16 bytes per lane; only rows and columns that exist are written. */
 GA_DEV void store_o(const worker *c, const target *t, const float *o, const float *v) {
@@ -366,8 +368,8 @@ GA_DEV void store_o(const worker *c, const target *t, const float *o, const floa
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
-      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]);
-      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]);
+      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]) & keep_bits(v[0]);
+      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]) & keep_bits(v[1]);
     }
     quad_transpose(x, q);
     quad_transpose(y, q);
