@@ -70,7 +70,6 @@ static const ga_kernel rows[] = {
                                                .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
-                                      .q_rows = GA_ATTN_Q_ROWS(GA_ATTN_SHORT(sched)),\
                                       .bm = bm_,                                                                       \
                                       .bn = bn_,                                                                       \
                                       .stages = st_,                                                                   \
