@@ -98,9 +98,10 @@ static void fill_rest(const cuda_attn_any_variant *v, const ga_attn_desc *d, con
   out->window = (int32_t)ga_min_i64(d->window, d->max_q + d->max_kv); /* more is no limit */
   out->slope = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL;
   out->sink = d->flags & GA_ATTN_SINKS ? a->sinks : NULL;
+  out->scale = d->scale;
   out->scale_log2 = d->scale * LOG2E;
   out->softcap_in = d->softcap > 0 ? d->scale / d->softcap : 0;
-  out->softcap_out = d->softcap > 0 ? d->softcap * LOG2E : 0;
+  out->softcap = d->softcap;
 }
 
 ga_status cuda_attn_any(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

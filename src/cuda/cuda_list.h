@@ -11,8 +11,8 @@
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
-#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps)                                                                      \
-  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps)
+#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps, blocks)                                                                      \
+  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn, warps) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps, blocks)
 #include "cuda/kern/attn/attn_any.def"
 #undef GA_KERNEL_ATTN_ANY
 

@@ -67,8 +67,8 @@ static const ga_kernel rows[] = {
                                       .mask = CUDA_ATTN_##mask_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
-#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
-  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_),                                                                             \
+#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_, blocks_)                                                          \
+  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_, warps_),                                                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_sm80,                                                                                               \
    .source = GA_ATTN_ANY_SOURCE,                                                                                       \
@@ -77,7 +77,7 @@ static const ga_kernel rows[] = {
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .score = GA_ATTN_ANY_SCORE(d_),                                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_),             \
+   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_, blocks_),             \
                                                    .threads = 32 * (warps_),                                           \
                                                    .shared_bytes = GA_ATTN_ANY_SMEM(d_, bm_, bn_)},                    \
                                           .d = d_,                                                                     \
