@@ -82,7 +82,7 @@ class Pull(unittest.TestCase):
 
     def pull(self, *args, **kw):
         env = dict(os.environ, GA_MODELS=self.dir.name)
-        return subprocess.run([GA, "pull", *args], env=env, capture_output=True, text=True, timeout=60, **kw)
+        return subprocess.run([GA, "pull", *args], env=env, capture_output=True, text=True, errors="replace", timeout=60, **kw)
 
     def check_goal(self):
         with open(self.goal, "rb") as f:
@@ -242,6 +242,56 @@ class Pull(unittest.TestCase):
         self.assertIn("m.bin.part", r.stderr)
         self.assertFalse(os.path.exists(self.goal))
 
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/dev/shm"), "needs root to mount a small disk")
+    def test_full_then_larger_disk(self):
+        disk = os.path.join(self.dir.name, "disk")
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", disk], capture_output=True).returncode:
+            self.skipTest("mounting is not allowed here")
+        try:
+            goal = os.path.join(disk, "m.bin")
+            r = self.pull(self.base + "/m.bin", "-o", goal)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("m.bin.part: No space left", r.stderr)
+            self.assertFalse(os.path.exists(goal))
+            subprocess.run(["mount", "-o", "remount,size=1m", disk], check=True)
+            r = self.pull(self.base + "/m.bin", "-o", goal, "--sha256", SHA)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertRegex(Handler.ranges[-1], "bytes=1[0-9]{5}-")
+            self.assertEqual(os.listdir(disk), ["m.bin"])
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+    def test_odd_paths(self):
+        for name in (b"two words", b"broken \xff utf-8", "\u00fcml\u00e4ut".encode(), b"-dash", b"'\"$(x)"):
+            for locale in ("C", "de_DE.UTF-8"):
+                goal = os.path.join(os.fsencode(self.dir.name), name)
+                r = subprocess.run([GA, "pull", self.base + "/m.bin", "-o", goal, "--sha256", SHA], capture_output=True, timeout=60,
+                                   env={**os.environ, "LC_ALL": locale, "GA_MODELS": self.dir.name})
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertEqual(r.stdout, goal + b"\n")
+                self.assertEqual(os.listdir(os.fsencode(self.dir.name)), [name])
+                os.remove(goal)
+
+    def test_closed_stdout(self):
+        r = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', GA, "pull", self.base + "/m.bin"], capture_output=True, timeout=60,
+                           env={**os.environ, "GA_MODELS": self.dir.name})
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"cannot write", r.stderr)
+        self.check_goal()
+
+    def test_killed_often(self):
+        """Killed at any moment, again and again: the next one always goes on to a whole file."""
+        env = dict(os.environ, GA_MODELS=self.dir.name)
+        for ms in (0, 3, 6, 10, 15, 20, 30, 50):
+            p = subprocess.Popen([GA, "pull", self.base + "/m.bin", "--force"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(ms / 1000)
+            p.kill()
+            p.wait()
+        r = self.pull(self.base + "/m.bin", "--force", "--sha256", SHA)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.check_goal()
+
     def test_errors_name_the_value(self):
         for args, code, text in [
             ([self.base + "/missing/m.bin"], 1, "404"),
@@ -250,6 +300,12 @@ class Pull(unittest.TestCase):
             (["hf:one/two"], 1, "hf:organisation/repository/file"),
             (["no-such-model"], 1, "no-such-model"),
             (["--sha256", "12", "x"], 2, "64 hex digits"),
+            (["--sha256", "g" * 64, "x"], 2, "64 hex digits"),
+            ([self.base + "/m.bin", "-o", ""], 2, "--output is empty"),
+            ([self.base + "/m.bin", "-o", self.dir.name], 1, "no regular file"),
+            ([self.base + "/m.bin", "-o", "/dev/null"], 1, "no regular file"),
+            ([self.base + "/m.bin", "-o", self.goal + "/x/y"], 1, "No such file"),
+            ([b"http://127.0.0.1:1/\xff"], 1, "connect"),
             ([], 2, "which model"),
         ]:
             r = self.pull(*args)

@@ -238,7 +238,7 @@ class Robust(unittest.TestCase):
         for args in (["-n", "1000000000"], ["--temp", "1", "--top-k", "1000000000"], ["-b", "1"], ["-c", "0"], ["-n", "010"],
                      ["--temp", "100", "--repeat-penalty", "100", "--repeat-last", "0"], ["--kv-type", "bf16"]):
             self.assertEqual(self.ga(*run, *args)[0], 0, args)
-        for command in ("info", "kernels", "check", "bench", "run", "chat", "embed", "tokenize", "perplexity", "pull"):
+        for command in ("info", "kernels", "check", "bench", "probe", "run", "chat", "embed", "tokenize", "perplexity", "pull"):
             self.refuse(command, "--bogus", code=2, says="--bogus")
             self.assertEqual(self.ga(command, "--help")[0], 0)
         self.refuse("nothing", code=2, says="nothing")
@@ -301,6 +301,14 @@ class Robust(unittest.TestCase):
         for command in (["run"], ["chat"]):
             r = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" <&-', GA, *command, "-m", self.good], capture_output=True, timeout=30)
             self.assertEqual(r.returncode, 1, command)
+
+    def test_head(self):
+        """`ga run | head -1`: the first line whole, the program gone."""
+        script = f'"{GA}" run -m "$0" --raw -p x -n 100 -q 2>/dev/null | head -c 1 | wc -c; exit ${{PIPESTATUS[0]}}'
+        r = subprocess.run(["bash", "-c", script, self.good], capture_output=True, timeout=60,
+                           preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
+        self.assertIn(r.returncode, (0, 1, 128 + signal.SIGPIPE))
+        self.assertEqual(r.stdout.strip(), b"1")
 
     def test_reader_that_leaves(self):
         p = subprocess.Popen([GA, "run", "-m", self.good, "-p", "x", "-n", "100"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,

@@ -17,6 +17,7 @@ int emu_block_index(void);
 int emu_block_count(void);
 int emu_cluster_rank(void);
 uint32_t emu_smem_base(void);
+int64_t emu_clock_cycles(void); /* grows with every call; means nothing */
 
 /* ---- warp: all 32 lanes ---- */
 /* Lane `from` of the warp, taken modulo 32, or one's own when from lies outside and wrap is 0. */
@@ -36,8 +37,8 @@ void emu_mma(int type, int k, void *d, const uint32_t *a, const uint32_t *b, EMU
 /* ---- barriers ---- */
 void emu_mbar_init(uint32_t bar, uint32_t count, EMU_SITE);
 void emu_mbar_init_fence(EMU_SITE);
-/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. */
-void emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
+/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. 1: it was the phase's last. */
+int emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
 void emu_mbar_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 uint32_t emu_mbar_try_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 void emu_bar(int id, int n, int wait, EMU_SITE); /* n 0: all threads of the block */

@@ -7,6 +7,7 @@
 #define LOG2E 1.44269504f /* log2 e */
 #define WIDE_BYTES 16     /* what a lane moves at once */
 #define WIDE_ELEMS 8
+#define FEW_ROWS 16 /* a warp's share of a tile: fewer leave three warps idle, and keys are not split among blocks */
 #define MAX_BLOCKS (((int64_t)1 << 31) - 1) /* of a grid */
 
 /* --- what a row can do --- */
@@ -26,10 +27,17 @@ const char *cuda_attn_any_ok(const ga_kernel *k, const void *desc, const ga_caps
   const cuda_attn_any_variant *v = k->impl;
   const int32_t dtype = (int32_t)k->dtype[0];
   if (d->q_dtype != dtype || d->kv_dtype != dtype || d->o_dtype != dtype) return "q, kv and o must be of its dtype";
-  if (d->flags & ~(uint32_t)KNOWN) return "a flag is not supported";
+  if (d->flags & ~(uint32_t)KNOWN) return "carried state is not supported";
+  if (d->parts) return "K and V in parts are not supported";
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
   return small(d, v) ? NULL : "too many rows";
+}
+
+int32_t cuda_attn_any_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  (void)k, (void)caps;
+  return d->max_q * (d->q_heads / d->kv_heads) < FEW_ROWS ? -20 : 0;
 }
 
 /* --- arguments --- */

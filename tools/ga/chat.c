@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "tools/ga/models.h"
 #include "tools/ga/sampling.h"
 
 typedef struct chat {
@@ -276,7 +277,7 @@ static ga_status loop(chat *c) {
 }
 
 int cmd_chat(int argc, char **argv) {
-  open_args open = {0};
+  open_args open = {.model = known_models[0].name};
   sampling_args sampling = SAMPLING_DEFAULTS;
   const char *system = NULL;
   chat c = {0};

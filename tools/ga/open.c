@@ -52,8 +52,11 @@ ga_status find_model(const char *model, char *path, size_t capacity) {
 }
 
 ga_status read_text(const char *path, char **text, size_t *bytes) {
-  FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+  const bool is_stdin = !strcmp(path, "-");
+  FILE *f = is_stdin ? stdin : fopen(path, "rb");
   *text = NULL;
+  if (is_stdin) path = "stdin";
+  if (is_stdin && isatty(STDIN_FILENO)) (void)fprintf(stderr, "(reading from the terminal; Ctrl-D ends)\n");
   if (!f) return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
   size_t n = 0, capacity = 1 << 16;
   char *p = malloc(capacity);

@@ -14,13 +14,13 @@ typedef struct open_args {
 
 /* Rows for a command's option table; `a` is an open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                   \
-  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref or cuda:N"},                          \
+  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref (the oracles, slow) or cuda:N"},                          \
   {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
 #define OPEN_MODEL_OPTIONS(a)                                                                                    \
   {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
   OPEN_DEVICE_OPTIONS(a)
 #define OPEN_SESSION_OPTIONS(a)                                                                                  \
-  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens of context; 0 = the model's, at most 4096"},      \
+  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
   {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512"},                 \
   {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"}
 

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/status.h"
+#include "tools/ga/models.h"
 #include "tools/ga/open.h"
 
 typedef struct perplexity_args {
@@ -86,13 +87,13 @@ static ga_status run(perplexity_args *a, tally *t) {
 }
 
 int cmd_perplexity(int argc, char **argv) {
-  perplexity_args a = {.window = 512};
+  perplexity_args a = {.open.model = known_models[0].name, .window = 512};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin"},
       {"window", 'w', OPT_INT, &a.window, 4, 1e6, "N", "tokens of a window; its second half is scored"},
       {"limit", 0, OPT_INT, &a.limit, 0, 1e9, "N", "at most this many windows; 0 = all"},
-      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
+      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout"},
       OPEN_SESSION_OPTIONS(a.open),
   };
   int code, rest = cmd_parse("perplexity", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);

@@ -9,6 +9,6 @@
 /* Q, two blocks of K and V, the tile record: OFF_* of the kernel. */
 #define GA_ATTN_ANY_SMEM(d, bm, bn) (((bm) + 4 * (bn)) * (d) * 2 + 48)
 /* Behind every row made for one generation; the tightest head first. */
-#define GA_ATTN_ANY_SCORE(d) (30 - (d) / 16)
+#define GA_ATTN_ANY_SCORE(d) (50 - (d) / 32)
 
 #endif
