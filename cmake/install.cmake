@@ -1,6 +1,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# From <libdir>/pkgconfig up to the prefix: the one of `cmake --install --prefix` is not known here.
+string(REGEX REPLACE "[^/]+" ".." GA_PC_UP "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 configure_file(cmake/ga.pc.in ga.pc @ONLY)
 configure_package_config_file(cmake/ga-config.cmake.in ga-config.cmake INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/ga)
 write_basic_package_version_file(ga-config-version.cmake COMPATIBILITY SameMinorVersion)
