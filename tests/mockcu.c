@@ -96,6 +96,11 @@ CUresult mock_DeviceGet(CUdevice *device, int index) {
   *device = 100 + index;
   return 0;
 }
+CUresult mock_DeviceGetPCIBusId(char *bus, int bytes, CUdevice device) {
+  STEP("cuDeviceGetPCIBusId");
+  (void)snprintf(bus, (size_t)bytes, "0000:0%d:00.0", device - 100);
+  return 0;
+}
 CUresult mock_DeviceGetName(char *name, int bytes, CUdevice device) {
   STEP("cuDeviceGetName");
   (void)snprintf(name, (size_t)bytes, "Mock %d", device - 100);

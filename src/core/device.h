@@ -7,6 +7,12 @@
 
 typedef struct ga_device ga_device;
 
+/* What a device's instruments show. 0: not shown. */
+typedef struct ga_gauge {
+  double sm_mhz, memory_mhz, watts, celsius;
+  double joules; /* since some moment in the past */
+} ga_gauge;
+
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
@@ -31,6 +37,8 @@ typedef struct ga_device_ops {
   ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */
   ga_status (*graph_launch)(ga_graph *graph, ga_stream *stream);
   void (*graph_destroy)(ga_graph *graph);
+  /* --- NULL when the device has no instruments --- */
+  void (*gauge)(ga_device *device, ga_gauge *out); /* does not wait for work */
 } ga_device_ops;
 
 /* Backends put this first in their own device struct. */

@@ -44,6 +44,50 @@ typedef struct ga_kargs_softmax {
   int32_t log;
 } ga_kargs_softmax;
 
+/* Types are ga_dtype. */
+typedef struct ga_kargs_embed {
+  const int32_t *ids;
+  const void *table;
+  void *y;
+  int64_t tokens, vocab, width, y_stride;
+  int32_t w_dtype, y_dtype;
+  float scale;
+  int32_t reserved;
+} ga_kargs_embed;
+
+typedef struct ga_kargs_rope {
+  void *x;
+  const int32_t *positions;
+  const float *inv_freq;
+  int64_t tokens, x_stride;
+  int32_t heads, head_dim, rot_dim, pairs, x_dtype;
+  float magnitude;
+} ga_kargs_rope;
+
+typedef struct ga_kargs_kv_store {
+  const void *k, *v;
+  const int32_t *slot;
+  void *k_cache, *v_cache;
+  int64_t tokens, slots, k_stride, v_stride;
+  int32_t k_width, v_width; /* heads * dim */
+  int32_t x_dtype, kv_dtype;
+} ga_kargs_kv_store;
+
+typedef struct ga_kargs_sample {
+  const float *logits;
+  const int32_t *history;
+  const void *bias; /* ga_logit_bias */
+  int32_t *id;
+  float *logprob; /* null = not wanted */
+  int64_t vocab, n_history, n_bias;
+  float repetition_penalty, presence_penalty, frequency_penalty;
+  int32_t reserved;
+} ga_kargs_sample;
+
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 88);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 80);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 72);

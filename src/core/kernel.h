@@ -7,13 +7,14 @@
 #define GA_CORE_KERNEL_H
 
 #include "ga/attn.h"
+#include "ga/attn_bwd.h"
 #include "ga/gemm.h"
 #include "ga/layer.h"
 #include "ga/sample.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
 #define GA_OPS(X)                                                                                                      \
-  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample)
+  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) X(attn_bwd)
 
 typedef enum ga_op {
 #define X(name) GA_OP_##name,
@@ -57,7 +58,7 @@ typedef struct ga_caps {
 
 typedef enum ga_kernel_flags {
   GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
-  GA_KERNEL_TEACHING = 2, /* never chosen */
+  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
   GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
   GA_KERNEL_Q15_ACT = 16, /* the same, to 15 bits */
   GA_KERNEL_BF16 = 8      /* rounds weights and activations to bf16: checked against that bound */

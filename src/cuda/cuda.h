@@ -61,6 +61,7 @@ typedef struct cuda_device {
   cuda_stream *streams;
   ga_kernel *rows;          /* those that can run: base.kernels */
   cuda_function *functions; /* one for each of them, loaded when first needed */
+  char bus[32];             /* PCI address, by which NVML knows it */
   const char *last_id;      /* kernel launched last: named when a fault comes up */
 } cuda_device;
 

@@ -10,7 +10,6 @@
 #define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
 #define ALIGN_BYTES 16    /* of addresses and strides, for tensor maps and 16-byte stores */
 #define ALIGN_ELEMS 8
-#define Q_BOX_ROWS 64
 #define O_BOX_ROWS 16
 
 /* --- what a row can do --- */
@@ -106,8 +105,9 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
 
 static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
                             ga_kargs_attn_fwd *out) {
-  const uint32_t kv_rows = (uint32_t)((const cuda_attn_variant *)k->impl)->bn;
-  const view q = {"q", a->q, &a->q_stride, p->head_dim, p->max_q, p->q_heads, p->batch, Q_BOX_ROWS};
+  const cuda_attn_variant *variant = k->impl;
+  const uint32_t q_rows = (uint32_t)variant->q_rows, kv_rows = (uint32_t)variant->bn;
+  const view q = {"q", a->q, &a->q_stride, p->head_dim, p->max_q, p->q_heads, p->batch, q_rows};
   const view key = {"k", a->k, &a->k_stride, p->head_dim, p->max_kv, p->kv_heads, p->batch, kv_rows};
   const view value = {"v", a->v, &a->v_stride, p->v_dim, p->max_kv, p->kv_heads, p->batch, kv_rows};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, p->max_q, p->q_heads, p->batch, O_BOX_ROWS};
@@ -120,9 +120,10 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
 /* --- work distribution --- */
 
 /* Resident kernels: as many tiles of one head a unit as still fill three quarters of the machine. */
-static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t sms) {
+static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t blocks) {
   int32_t unit = tiles;
-  while (unit % 2 == 0 && (int64_t)heads * (tiles / unit) < (int64_t)sms * 3 / 4) unit /= 2;
+  while (unit > 1 && (int64_t)heads * (tiles / unit) < (int64_t)blocks * 3 / 4) do unit--;
+    while (tiles % unit);
   return unit;
 }
 
@@ -142,7 +143,7 @@ static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t
   out->unit_tiles = 1;
   out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm);
   if (v->resident) {
-    out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms);
+    out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;
   }
   out->tiles = out->tiles_per_head * out->heads_total;

@@ -20,7 +20,7 @@ static bool wide(const void *p, int64_t stride, int64_t rows, size_t each) {
 static ga_status enqueue(const ga_kernel *k, ga_stream *stream, int64_t units, const void *args) {
   const cuda_variant *v = k->impl;
   int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}};
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, k, &l, args);
 }
 
@@ -120,4 +120,106 @@ ga_status cuda_softmax(const ga_kernel *k, const void *desc, const void *io, voi
   const ga_kargs_softmax args = {.x = a->x, .y = a->y, .rows = d->rows, .width = d->width, .x_stride = d->x_stride,
                                  .y_stride = d->y_stride, .scale = d->scale, .log = d->log};
   return enqueue(k, stream, d->rows, &args);
+}
+
+/* --- embed --- */
+
+/* Bytes that an element, or a byte of a block, must lie at. */
+static size_t align_of(int32_t dtype) {
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
+  return t->is_quant ? 1 : (size_t)t->block_bytes;
+}
+
+/* Rows of pieces of `each` elements a thread. */
+static ga_status enqueue_rows(const ga_kernel *k, ga_stream *stream, int64_t rows, int64_t pieces, const void *args) {
+  return enqueue(k, stream, rows * ga_div_up(pieces, ((const cuda_variant *)k->impl)->threads), args);
+}
+
+const char *cuda_embed_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)desc, (void)caps;
+  return NULL;
+}
+
+ga_status cuda_embed(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_embed_desc *d = desc;
+  const ga_embed_io *a = io;
+  if (d->tokens == 0 || d->width == 0) return GA_OK;
+  CHECK(ids, GA_I32);
+  GA_TRY(cuda_check_pointer(stream, k, "table", a->table, align_of(d->w_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, align_of(d->y_dtype)));
+  const ga_kargs_embed args = {.ids = a->ids, .table = a->table, .y = a->y, .tokens = d->tokens, .vocab = d->vocab, .width = d->width,
+                               .y_stride = d->y_stride, .w_dtype = d->w_dtype, .y_dtype = d->y_dtype, .scale = d->scale};
+  return enqueue_rows(k, stream, d->tokens, d->width, &args);
+}
+
+/* --- rope --- */
+
+const char *cuda_rope_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)desc, (void)caps;
+  return NULL;
+}
+
+ga_status cuda_rope(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_rope_desc *d = desc;
+  const ga_rope_io *a = io;
+  if (d->tokens == 0 || d->rot_dim == 0 || d->heads == 0) return GA_OK;
+  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, align_of(d->x_dtype)));
+  CHECK(positions, GA_I32);
+  CHECK(inv_freq, GA_F32);
+  const ga_kargs_rope args = {.x = a->x, .positions = a->positions, .inv_freq = a->inv_freq, .tokens = d->tokens, .x_stride = d->x_stride,
+                              .heads = d->heads, .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs,
+                              .x_dtype = d->x_dtype, .magnitude = d->magnitude};
+  return enqueue_rows(k, stream, d->tokens, (int64_t)d->heads * (d->rot_dim / 2), &args);
+}
+
+/* --- kv_store --- */
+
+const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)caps;
+  const ga_kv_store_desc *d = desc;
+  const bool known = d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 || d->kv_dtype == GA_E4M3 ||
+                     d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0;
+  return known ? NULL : "kv_dtype must be f32, f16, bf16, e4m3, q8_0 or q4_0";
+}
+
+ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_kv_store_desc *d = desc;
+  const ga_kv_store_io *a = io;
+  const int64_t k_width = (int64_t)d->heads * d->head_dim, v_width = (int64_t)d->heads * d->v_dim;
+  if (d->tokens == 0 || k_width + v_width == 0) return GA_OK;
+  GA_TRY(cuda_check_pointer(stream, k, "k", a->k, align_of(d->x_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "v", a->v, align_of(d->x_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "k_cache", a->k_cache, align_of(d->kv_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "v_cache", a->v_cache, align_of(d->kv_dtype)));
+  CHECK(slot, GA_I32);
+  const ga_kargs_kv_store args = {.k = a->k, .v = a->v, .slot = a->slot, .k_cache = a->k_cache, .v_cache = a->v_cache, .tokens = d->tokens,
+                                  .slots = d->slots, .k_stride = d->k_stride, .v_stride = d->v_stride, .k_width = (int32_t)k_width,
+                                  .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype};
+  return enqueue_rows(k, stream, d->tokens, (k_width + v_width) / ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems, &args);
+}
+
+/* --- sample --- */
+
+const char *cuda_sample_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)caps;
+  return ((const ga_sample_desc *)desc)->temperature == 0 ? NULL : "only temperature 0, greedy";
+}
+
+ga_status cuda_sample(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_sample_desc *d = desc;
+  const ga_sample_io *a = io;
+  CHECK(logits, GA_F32);
+  if (a->n_history) CHECK(history, GA_I32);
+  if (a->n_bias) CHECK(bias, GA_I32);
+  CHECK(id, GA_I32);
+  CHECK(logprob, GA_F32);
+  const ga_kargs_sample args = {.logits = a->logits, .history = a->history, .bias = a->bias, .id = a->id, .logprob = a->logprob,
+                                .vocab = d->vocab, .n_history = a->n_history, .n_bias = a->n_bias,
+                                .repetition_penalty = d->repetition_penalty, .presence_penalty = d->presence_penalty,
+                                .frequency_penalty = d->frequency_penalty};
+  return enqueue(k, stream, 1, &args);
 }

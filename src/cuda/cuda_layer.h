@@ -11,5 +11,9 @@ GA_DECLARE_CUDA(add);
 GA_DECLARE_CUDA(act);
 GA_DECLARE_CUDA(norm);
 GA_DECLARE_CUDA(softmax);
+GA_DECLARE_CUDA(embed);
+GA_DECLARE_CUDA(rope);
+GA_DECLARE_CUDA(kv_store);
+GA_DECLARE_CUDA(sample);
 
 #endif

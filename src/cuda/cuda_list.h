@@ -1,15 +1,38 @@
 /* For tools/cuda_build.py, never compiled: the preprocessor turns each row into
  *   @ROW "id" @ arch @ "source" @ "parameters"
  * where neighbouring strings are one. */
+#include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/ladder/ladder_rows.h"
 
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
-  @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(op, arch)                       \
+  @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(sched, arch)                       \
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+
+#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps)                                                                      \
+  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps)
+#include "cuda/kern/attn/attn_any.def"
+#undef GA_KERNEL_ATTN_ANY
+
+#define GA_KERNEL_LADDER(step, arch, threads, bm, shared, maps)                                                         \
+  @ROW GA_LADDER_ID(step, arch) @ arch @ GA_LADDER_SOURCE(step) @ GA_LADDER_PARAMS(shared)
+#include "cuda/kern/ladder/ladder.def"
+#undef GA_KERNEL_LADDER
 
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_, ...) \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
+
+#define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
+                     workspace_, ...)                                                                                  \
+  @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM
+
+#define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
+  @ROW "attn_" #type_ "_rows_sm80_4" @ sm80 @ "src/cuda/kern/attn/attn_rows_sm80.cu" @ "KV=" #TYPE_ ",ROWS=4,THREADS=128"
+#include "cuda/kern/attn/attn_rows.def"
+#undef GA_CUDA_ATTN_ROWS

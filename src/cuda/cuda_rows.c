@@ -5,8 +5,14 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_any.h"
+#include "cuda/cuda_attn_rows.h"
+#include "cuda/cuda_gemm.h"
+#include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
+#include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
@@ -19,12 +25,27 @@ static const ga_kernel rows[] = {
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
+#define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_,  \
+                     workspace_, ...)                                                                                  \
+  GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_,                             \
+         .dtype = {GA_##w_, GA_##x_, GA_##y_}, .layout = GA_LAYOUT_##layout_, .rows_min = min_, .rows_max = max_,      \
+         .score = score_, .flags = flags_, .tolerance = 2, .workspace = workspace_,                                    \
+         .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
+#include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM
+#define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
+  GA_ROW(attn, type_, rows, sm80, 4, .source = "src/cuda/kern/attn/attn_rows_sm80.cu", .launch = cuda_attn_rows,       \
+         .ok = cuda_attn_rows_ok, .workspace = cuda_attn_rows_workspace, .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE}, \
+         .align = 16, .score = 40, .tolerance = 2,                                                                     \
+         .impl = &(const cuda_variant){.params = "KV=" #TYPE_ ",ROWS=4,THREADS=128", .threads = CUDA_ATTN_THREADS}),
+#include "cuda/kern/attn/attn_rows.def"
+#undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
                        features_)                                                                                      \
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
-   .source = GA_ATTN_SOURCE(op_, arch_),                                                                               \
+   .source = GA_ATTN_SOURCE(sched, arch_),                                                                               \
    .launch = cuda_attn_fwd,                                                                                            \
    .ok = cuda_attn_fwd_ok,                                                                                             \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
@@ -33,10 +54,11 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
-                                               .threads = GA_ATTN_THREADS(bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(d_, dv_, bm_, bn_, st_, store)},           \
+                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
+                                      .q_rows = GA_ATTN_Q_ROWS(GA_ATTN_SHORT(sched)),\
                                       .bm = bm_,                                                                       \
                                       .bn = bn_,                                                                       \
                                       .stages = st_,                                                                   \
@@ -46,12 +68,46 @@ static const ga_kernel rows[] = {
                                       .mask = CUDA_ATTN_##mask_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
+  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_),                                                                             \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_sm80,                                                                                               \
+   .source = GA_ATTN_ANY_SOURCE,                                                                                       \
+   .launch = cuda_attn_any,                                                                                            \
+   .ok = cuda_attn_any_ok,                                                                                             \
+   .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
+   .score = GA_ATTN_ANY_SCORE(d_),                                                                                     \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_),             \
+                                                   .threads = 32 * (warps_),                                           \
+                                                   .shared_bytes = GA_ATTN_ANY_SMEM(d_, bm_, bn_)},                    \
+                                          .d = d_,                                                                     \
+                                          .bm = bm_}},
+#include "cuda/kern/attn/attn_any.def"
+#undef GA_KERNEL_ATTN_ANY
+#define GA_KERNEL_LADDER(step, arch_, threads_, bm_, shared, maps_)                                                    \
+  {.id = GA_LADDER_ID(step, arch_),                                                                                    \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_LADDER_SOURCE(step),                                                                                   \
+   .launch = cuda_ladder,                                                                                              \
+   .ok = cuda_ladder_ok,                                                                                               \
+   .dtype = {GA_BF16, GA_BF16, GA_BF16},                                                                               \
+   .align = 16,                                                                                                        \
+   .flags = GA_KERNEL_TEACHING,                                                                                        \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_ladder_variant){                                                                               \
+       .base = {.params = GA_LADDER_PARAMS(shared), .threads = threads_, .shared_bytes = shared},                      \
+       .bm = bm_,                                                                                                      \
+       .maps = maps_}},
+#include "cuda/kern/ladder/ladder.def"
+#undef GA_KERNEL_LADDER
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)    \
-  _Static_assert(GA_ATTN_SMEM(d, dv, bm, bn, st, store) <= 232448 &&                                                   \
-                     (blocks) * (GA_ATTN_SMEM(d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                                                   \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "llm/session.h"
@@ -15,9 +16,13 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Device memory of the sampler: generator, result, history, biases. */
+/* Memory of the sampler: generator, result, history, biases. Where the model's device has no row for the chain that is asked
+ * for, it works on the CPU, with a copy of the logits. */
 typedef struct sampler {
   ga_session *session;
+  ga_ctx *ctx;       /* that samples: the model's, or `host` */
+  ga_ctx *host;      /* owned; NULL: not needed */
+  float *host_logits;
   ga_sample_desc desc;
   ga_sample_io io;
   void *buffer;
@@ -27,8 +32,31 @@ typedef struct sampler {
   int32_t n_bias;
 } sampler;
 
+static void sampler_destroy(sampler *sm) {
+  ga_buffer_free(sm->ctx, sm->buffer);
+  ga_mem_free(sm->host_logits);
+  ga_ctx_destroy(sm->host);
+}
+
+/* Says where to sample. */
+static ga_status choose_ctx(sampler *sm) {
+  ga_plan *plan;
+  void *p;
+  sm->ctx = sm->session->model->ctx;
+  ga_status status = ga_sample_plan(sm->ctx, &sm->desc, &plan);
+  ga_plan_destroy(plan);
+  if (status != GA_ERR_UNSUPPORTED) return status;
+  ga_log(GA_LOG_INFO, "sampling on the CPU: %s", ga_error_text());
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu";
+  GA_TRY(ga_ctx_create(&o, &sm->host));
+  GA_TRY(ga_mem_alloc((size_t)sm->desc.vocab * sizeof(float), "logits", &p));
+  sm->host_logits = p;
+  sm->ctx = sm->host;
+  return GA_OK;
+}
+
 static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_options *o) {
-  ga_ctx *ctx = s->model->ctx;
   const bool penalties =
       o->sample.repetition_penalty != 1 || o->sample.presence_penalty != 0 || o->sample.frequency_penalty != 0;
   int32_t window = !penalties            ? 0
@@ -40,6 +68,8 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   *sm = (sampler){.session = s, .desc = o->sample, .window = window, .bias = o->bias, .n_bias = o->n_bias};
   /* Rows of the head beyond the tokenizer are padding: they have logits but no meaning. */
   sm->desc.vocab = (int64_t)ga_tokenizer_size(s->model->tokenizer);
+  GA_TRY(choose_ctx(sm));
+  ga_ctx *ctx = sm->ctx;
   GA_TRY(ga_buffer_alloc(ctx, state + bias + (size_t)window * sizeof(int32_t), &sm->buffer));
   char *at = sm->buffer;
   uint64_t rng[4];
@@ -76,11 +106,15 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
   ga_session *s = sm->session;
   int32_t n = (int32_t)ga_min_i64(sm->window, s->length);
   if (n)
-    GA_TRY(ga_copy_to_device(s->model->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
+    GA_TRY(ga_copy_to_device(sm->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
   sm->io.n_history = n;
   sm->io.logits = s->forward.logits;
-  GA_TRY(ga_sample(s->model->ctx, &sm->desc, &sm->io, NULL));
-  GA_TRY(ga_copy_to_host(s->model->ctx, id, sm->io.id, sizeof *id, NULL));
+  if (sm->host) {
+    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, s->forward.logits, (size_t)sm->desc.vocab * sizeof(float), NULL));
+    sm->io.logits = sm->host_logits;
+  }
+  GA_TRY(ga_sample(sm->ctx, &sm->desc, &sm->io, NULL));
+  GA_TRY(ga_copy_to_host(sm->ctx, id, sm->io.id, sizeof *id, NULL));
   return *id ? GA_OK : check_first(sm);
 }
 
@@ -146,6 +180,6 @@ ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_gen
     if (rest.bytes && o->text) (void)o->text(o->user, GA_TOK_NONE, rest.data, rest.bytes);
   }
   ga_detok_destroy(detok);
-  ga_buffer_free(s->model->ctx, sm.buffer);
+  sampler_destroy(&sm);
   return status;
 }

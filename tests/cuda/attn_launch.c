@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-  int f16, d, dv, mask, bm, bn, stages, store, resident, blocks, features;
+  int f16, d, dv, mask, bm, bn, stages, store, resident, blocks, features, is_short;
 } config; /* the row's GA_P_* */
 typedef struct {
   int64_t batch, row, head;
@@ -61,8 +61,8 @@ kernel *attn_open(const char *path, const char *symbol, const config *c) {
   if (!p_cuInit && open_driver()) return NULL;
   if (!k || p_cuModuleLoad(&m, path) || p_cuModuleGetFunction(&k->f, m, symbol)) return free(k), NULL;
   k->c = *c;
-  k->smem = GA_ATTN_SMEM(c->d, c->dv, c->bm, c->bn, c->stages, c->store);
-  k->threads = GA_ATTN_THREADS(c->bm);
+  k->smem = GA_ATTN_SMEM(c->is_short, c->d, c->dv, c->bm, c->bn, c->stages, c->store);
+  k->threads = GA_ATTN_THREADS(c->is_short, c->bm);
   if (p_cuFuncSetAttribute(k->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, k->smem)) return free(k), NULL;
   return k;
 }
@@ -92,7 +92,7 @@ plan *attn_plan(const kernel *k, const problem *p) {
   CUdevice dev;
   int sms;
   memset(r, 0, sizeof *r);
-  if (encode(&a->q, c, p->q, p->d, rows_q, p->heads_q, batch, &p->sq, 64) ||
+  if (encode(&a->q, c, p->q, p->d, rows_q, p->heads_q, batch, &p->sq, GA_ATTN_Q_ROWS(c->is_short)) ||
       encode(&a->k, c, p->k, p->d, rows_k, p->heads_k, batch, &p->sk, c->bn) ||
       encode(&a->v, c, p->v, p->dv, rows_k, p->heads_k, batch, &p->sv, c->bn) ||
       encode(&a->o, c, p->o, p->dv, rows_q, p->heads_q, batch, &p->so, 16))

@@ -5,30 +5,6 @@
 #include "tools/ga/bench/bench.h"
 #include "tools/ga/bench/peak.h"
 
-/* --- the host's clock --- */
-
-static ga_status host_start(ga_stream *stream, void *state) {
-  GA_TRY(stream->device->ops->stream_sync(stream));
-  (void)clock_gettime(CLOCK_MONOTONIC, state);
-  return GA_OK;
-}
-
-static ga_status host_stop(ga_stream *stream, void *state, double *seconds) {
-  struct timespec now;
-  const struct timespec *then = state;
-  GA_TRY(stream->device->ops->stream_sync(stream));
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  *seconds = (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
-  return GA_OK;
-}
-
-static const bench_clock host_clock = {.start = host_start, .stop = host_stop};
-
-const bench_clock *bench_clock_of(const ga_device *device) {
-  (void)device; /* a device with events of its own will be told apart here */
-  return &host_clock;
-}
-
 /* --- caches --- */
 
 static size_t last_cache(const ga_device *device) {
@@ -106,6 +82,6 @@ ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out) {
   bench_peak peak = bench_peak_for(ctx->device->caps.archs);
   double best = HUGE_VAL;
   for (int i = 0; peak.run && i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
-  if (peak.run) out->f32_gflops = peak.flops * ga_pool_threads(pool) / best * 1e-9;
+  if (peak.run) out->gflops[BENCH_F32] = peak.flops * ga_pool_threads(pool) / best * 1e-9;
   return GA_OK;
 }

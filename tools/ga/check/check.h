@@ -32,7 +32,7 @@
 #include "core/kernel.h"
 
 #define CHECK_MAX_ARGS 16
-#define CHECK_MAX_IO 256
+#define CHECK_MAX_IO 384
 
 typedef enum check_mode {
   CHECK_EXACT = 1,  /* small integers; results equal the oracle's, rounded once */
@@ -69,6 +69,7 @@ typedef struct check_arg {
   /* --- set by the framework --- */
   uint8_t *before, *after, *scratch; /* guard, offset, payload, guard; host */
   size_t bytes;            /* of each */
+  size_t repeat_bytes;     /* with c->timing: `before` has these; the rest of the argument repeats them */
   size_t at;               /* of the first element */
   void *device;
 } check_arg;
@@ -112,6 +113,7 @@ struct check_case {
   void *desc;        /* ga_<op>_desc of the row */
   void *oracle_desc; /* the same, widened */
   check_mode mode;
+  bool timing;      /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
   uint32_t bits;    /* random bits for the op's decisions */
   uint32_t specials; /* of hostile mode: the op's; draw may take some off */
   ga_status expect; /* status that launch must return: GA_OK unless the op sets it */

@@ -20,6 +20,16 @@ static void draw_masks(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 3) == 0) d->softcap = 5 + 20 * (float)ga_rng_unit(&c->rng);
 }
 
+/* The ladder takes one head dim and no feature: among all draws it would hardly find one. A few keep what it must refuse. */
+static void draw_ladder(check_case *c, ga_attn_desc *d) {
+  if (check_pick(c, 20) == 0) return;
+  d->head_dim = d->v_dim = 128;
+  d->scale = 1.0f / sqrtf(128);
+  d->flags &= GA_ATTN_LSE;
+  d->window = d->page_size = 0;
+  d->softcap = 0;
+}
+
 static void draw(check_case *c) {
   static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_Q8_0, GA_Q4_0, GA_E4M3};
   ga_attn_desc *d = c->desc;
@@ -39,6 +49,7 @@ static void draw(check_case *c) {
   d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   draw_masks(c, d);
+  if (c->kernel->flags & GA_KERNEL_TEACHING) draw_ladder(c, d);
 }
 
 /* --- lengths and pages --- */

@@ -29,6 +29,8 @@ GA_DEV void elem_put_f32(void *p, int64_t i, float x) { ((float *)p)[i] = x; }
 GA_DEV void elem_put_bf16(void *p, int64_t i, float x) { ((uint16_t *)p)[i] = elem_bf16_of_f32(x); }
 GA_DEV void elem_put_f16(void *p, int64_t i, float x) { ((uint16_t *)p)[i] = elem_f16_of_f32(x); }
 
+GA_DEV uint32_t float_bits(float x) { return __float_as_uint(x); }
+
 /* A product rounded on its own, never fused with what is added to it. */
 GA_DEV float elem_mul(float a, float b) { return __fmul_rn(a, b); }
 

@@ -28,6 +28,11 @@ GA_DEV int ldg_i32(const int32_t *p) {
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
+GA_DEV uint16_t ldg_u16(const uint16_t *p) {
+  uint16_t r;
+  asm volatile("ld.global.b16 %0, [%1];" : "=h"(r) : "l"(p) : "memory");
+  return r;
+}
 GA_DEV float ldg_f32(const float *p) {
   float r;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
@@ -38,6 +43,9 @@ GA_DEV void stg_f32(float *p, float x) {
 }
 GA_DEV void stg_i32(int32_t *p, int x) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+GA_DEV void stg_u16(uint16_t *p, uint16_t x) {
+  asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory");
 }
 /* 16 bytes, aligned to 16. */
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {

@@ -25,6 +25,10 @@ GA_DEV float tanh_approx(float x) {
   asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
 } /* 2^-11 relative */
+/* sin and cos of pi x, |x| <= 1. */
+GA_DEV void sincos_pi(float x, float *s, float *c) {
+  sincospif(x, s, c);
+}
 /* Two floats to one register, rounded to nearest even; lo in the low half. */
 GA_DEV uint32_t pack_bf16(float lo, float hi) {
   uint32_t r;

@@ -18,26 +18,6 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
     bulk_commit();
   }
 }
-/* The four lanes of a row trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i
- * had for column group q. */
-GA_DEV void quad_transpose(uint32_t *r, int q) {
-  const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
-  if (q & 1) {
-    r[0] = a;
-    r[2] = b;
-  } else {
-    r[1] = a;
-    r[3] = b;
-  }
-  const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
-  if (q & 2) {
-    r[0] = x;
-    r[1] = y;
-  } else {
-    r[2] = x;
-    r[3] = y;
-  }
-}
 /* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
 GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile *t) {
   args a = c->a;

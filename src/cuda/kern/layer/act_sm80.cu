@@ -1,11 +1,12 @@
 /* KERNEL    act, sm80
- * COMPUTES  Y = act(X), or act(X) * G; written so that nothing cancels: 1 + tanh u = 2 / (1 + e^-2u), 1 + erf z = erfc(-z)
+ * COMPUTES  Y = act(X), or act(X) * G
  * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.wide); y may be x or g
  * DATA      gmem -> registers (16 bytes a lane) -> gmem
  * BUDGET    THREADS lanes; a block takes units of THREADS * 16 bytes of one row, round-robin
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/tile/act.h"
 #include "core/kargs_layer.h"
 
 #ifndef GA_KERNEL_ID
@@ -23,17 +24,6 @@
 #define GET16 GA_CAT(elem_get16_, GA_P_DTYPE)
 #define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
 enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
-enum { ACT_SILU = 1, ACT_GELU_TANH = 2, ACT_GELU_ERF = 3 }; /* ga_act_kind */
-
-GA_DEV float act_of(int act, float x) {
-  if (act == ACT_SILU) return x / (1.0f + expf(-x));
-  if (act == ACT_GELU_TANH) {
-    const float u = 0.797884561f /* sqrt(2 / pi) */ * (x + 0.044715f * x * x * x);
-    return x / (1.0f + expf(-2.0f * u));
-  }
-  if (act == ACT_GELU_ERF) return 0.5f * x * erfcf(-x * 0.707106781f /* 1 / sqrt 2 */);
-  return x;
-}
 
 GA_DEV void act_wide(const ga_kargs_act *a, int64_t row, int64_t col) {
   float x[N], g[N];
@@ -51,6 +41,8 @@ GA_DEV void act_one(const ga_kargs_act *a, int64_t row, int64_t col) {
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_act a) {
   const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;
+  grid_dependency_wait();
+  grid_launch_dependents();
   for (int64_t u = block_index(); u < units; u += block_count()) {
     const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
     if (a.wide && col + N <= a.width) {

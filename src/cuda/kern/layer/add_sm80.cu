@@ -40,6 +40,8 @@ GA_DEV void add_one(const ga_kargs_add *a, int64_t row, int64_t col) {
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_add a) {
   const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;
+  grid_dependency_wait();
+  grid_launch_dependents();
   for (int64_t u = block_index(); u < units; u += block_count()) {
     const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
     if (a.wide && col + N <= a.width) {

@@ -47,6 +47,8 @@ GA_DEV float factor_of(const ga_kargs_norm *a, row_shared *s, int64_t at, float 
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   GA_SHARED row_shared shared;
+  grid_dependency_wait();
+  grid_launch_dependents();
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const int64_t at = row * a.x_stride;
     const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;

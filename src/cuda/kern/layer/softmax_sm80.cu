@@ -30,6 +30,8 @@ GA_DEV float sum_of(const ga_kargs_softmax *a, row_shared *s, const float *x, fl
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_softmax a) {
   GA_SHARED row_shared shared;
+  grid_dependency_wait();
+  grid_launch_dependents();
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const float *x = a.x + row * a.x_stride;
     float *y = a.y + row * a.y_stride;

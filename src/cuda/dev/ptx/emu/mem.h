@@ -16,9 +16,11 @@ GA_DEV void sts_i4(uint32_t a, int x, int y, int z, int w, EMU_AT)
     emu_sts(a, &v, 16, file, line);
 }
 GA_DEV int ldg_i32(const int32_t *p, EMU_AT) { int r; emu_ldg(&r, p, 4, file, line); return r; }
+GA_DEV uint16_t ldg_u16(const uint16_t *p, EMU_AT) { uint16_t r; emu_ldg(&r, p, 2, file, line); return r; }
 GA_DEV float ldg_f32(const float *p, EMU_AT) { float r; emu_ldg(&r, p, 4, file, line); return r; }
 GA_DEV void stg_f32(float *p, float x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
 GA_DEV void stg_i32(int32_t *p, int x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
+GA_DEV void stg_u16(uint16_t *p, uint16_t x, EMU_AT) { emu_stg(p, &x, 2, file, line); }
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w, EMU_AT)
 {
     const uint32_t v[4] = { x, y, z, w };

@@ -6,6 +6,7 @@ GA_DEV float ex2(float x) { return emu_ex2(x); }
 GA_DEV float lg2(float x) { return emu_lg2(x); }
 GA_DEV float rcp(float x) { return emu_rcp(x); }
 GA_DEV float tanh_approx(float x) { return emu_tanh(x); }
+GA_DEV void sincos_pi(float x, float *s, float *c) { *s = (float)sin(3.14159265358979323846 * x), *c = (float)cos(3.14159265358979323846 * x); }
 /* To nearest even; a NaN becomes the canonical one. */
 GA_DEV uint32_t emu_bf16(float x)
 {

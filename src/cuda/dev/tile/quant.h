@@ -1,0 +1,153 @@
+/* Element i of a tensor of any GGUF type as a float: formulas as in src/ref/ref_dequant.c, one element at a time. For kernels that
+ * are to be right for every type; those that are to be fast read packed weights (packed.h). */
+#pragma once
+#include "cuda/dev/ptx/elem.h"
+
+/* ga_dtype (ga/tensor.h), which is pinned. */
+enum {
+  T_F32 = 1, T_F16 = 2, T_BF16 = 3, T_E4M3 = 10, T_Q4_0 = 20, T_Q4_1 = 21, T_Q5_0 = 22, T_Q5_1 = 23, T_Q8_0 = 24, T_Q2_K = 25,
+  T_Q3_K = 26, T_Q4_K = 27, T_Q5_K = 28, T_Q6_K = 29, T_IQ4_NL = 30, T_IQ4_XS = 31, T_MXFP4 = 32, T_NVFP4 = 33
+};
+
+GA_DEV float quant_f16(const uint8_t *p) { return elem_f32_of_f16((uint16_t)(p[0] | p[1] << 8)); }
+/* Nibbles of 16 bytes hold 32 elements: the low ones first. */
+GA_DEV int quant_nibble(const uint8_t *qs, int e) { return e < 16 ? qs[e] & 15 : qs[e - 16] >> 4; }
+GA_DEV int quant_bit(const uint8_t *p, int i) { return p[i >> 3] >> (i & 7) & 1; }
+/* 16 signed bytes in two words each. */
+GA_DEV int quant_pick(uint64_t low, uint64_t high, int i) { return (int8_t)((i < 8 ? low : high) >> 8 * (i & 7)); }
+/* -127 -104 -83 -65 -49 -35 -22 -10 | 1 13 25 38 53 69 89 113 */
+GA_DEV int quant_iq4(int i) { return quant_pick(0xf6eaddcfbfad9881ull, 0x7159453526190d01ull, i); }
+/* e2m1 doubled: 0 1 2 3 4 6 8 12 and their negatives */
+GA_DEV int quant_fp4(int i) { return quant_pick(0x0c08060403020100ull, 0xf4f8fafcfdfeff00ull, i); }
+/* 2^(e - 128), the scale of MXFP4 with its values doubled: subnormal for e < 2. */
+GA_DEV float quant_e8m0(int e) { return __uint_as_float(e < 2 ? 0x200000u << e : (uint32_t)(e - 1) << 23); }
+/* OCP e4m3: no infinities, NaN at 0x7f and 0xff. */
+GA_DEV float quant_e4m3(int b) {
+  const int e = b >> 3 & 15, m = b & 7;
+  float x = e ? __uint_as_float((uint32_t)(e + 120) << 23 | (uint32_t)m << 20) : (float)m * 0.001953125f; /* 2^-9 */
+  if ((b & 0x7f) == 0x7f) x = __uint_as_float(0x7fc00000u);
+  return b & 0x80 ? -x : x;
+}
+/* NVFP4's scales: e4m3 whose sign means nothing and whose NaN is 0; with its values doubled. */
+GA_DEV float quant_ue4m3_half(int b) { return (b & 0x7f) == 0x7f ? 0.0f : 0.5f * quant_e4m3(b & 0x7f); }
+
+/* Scale (part 0) and min (part 1) j of the 8 pairs of 6 bits in s[12] of q4_k and q5_k. */
+GA_DEV int quant_six_bits(const uint8_t *s, int j, int part) {
+  if (j < 4) return s[j + 4 * part] & 63;
+  return (part ? s[j + 4] >> 4 : s[j + 4] & 15) | (s[j - 4 + 4 * part] >> 6) << 4;
+}
+/* Scale i of the 16 of q3_k in s[12], -32..31. */
+GA_DEV int quant_scale3(const uint8_t *s, int i) {
+  const int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = s[8 + (i & 3)] >> 2 * (i >> 2) & 3;
+  return (low | high << 4) - 32;
+}
+/* Scale `sub` of the 8 of iq4_xs, -32..31. */
+GA_DEV int quant_scale_xs(const uint8_t *b, int sub) {
+  const int high = b[2] | b[3] << 8;
+  return ((b[4 + sub / 2] >> 4 * (sub & 1) & 15) | (high >> 2 * sub & 3) << 4) - 32;
+}
+
+/* A block's element e as scale * q + min: q a small integer, scale and min the same for runs of 16 or 32 elements. */
+typedef struct {
+  float scale, min;
+  int q;
+} quant_parts;
+
+GA_DEV quant_parts quant_k(int type, const uint8_t *b, int e) {
+  const int h = e >> 7, j = e >> 5 & 3, l = e & 31, sub = e >> 5, run = 8 * h + 2 * j + l / 16;
+  quant_parts r = {0, 0, 0};
+  if (type == T_Q4_K || type == T_Q5_K) {
+    const uint8_t *s = b + 4, *qs = type == T_Q4_K ? b + 16 : b + 48;
+    const int q = qs[32 * (e >> 6) + l];
+    r.q = (e & 63) < 32 ? q & 15 : q >> 4;
+    if (type == T_Q5_K) r.q |= (b[16 + l] >> sub & 1) << 4;
+    r.scale = quant_f16(b) * (float)quant_six_bits(s, sub, 0);
+    r.min = -quant_f16(b + 2) * (float)quant_six_bits(s, sub, 1);
+  } else if (type == T_Q6_K) {
+    const int q = b[64 * h + 32 * (j & 1) + l];
+    r.q = ((j < 2 ? q & 15 : q >> 4) | (b[128 + 32 * h + l] >> 2 * j & 3) << 4) - 32;
+    r.scale = quant_f16(b + 208) * (float)(int8_t)b[192 + run];
+  } else if (type == T_Q2_K) {
+    r.q = b[16 + 32 * h + l] >> 2 * j & 3;
+    r.scale = quant_f16(b + 80) * (float)(b[run] & 15);
+    r.min = -quant_f16(b + 82) * (float)(b[run] >> 4);
+  } else if (type == T_Q3_K) {
+    r.q = (b[32 + 32 * h + l] >> 2 * j & 3) - (b[l] >> (4 * h + j) & 1 ? 0 : 4);
+    r.scale = quant_f16(b + 108) * (float)quant_scale3(b + 96, run);
+  } else { /* T_IQ4_XS */
+    r.q = quant_iq4(quant_nibble(b + 8 + 16 * sub, l));
+    r.scale = quant_f16(b) * (float)quant_scale_xs(b, sub);
+  }
+  return r;
+}
+
+GA_DEV quant_parts quant_32(int type, const uint8_t *b, int e) {
+  quant_parts r = {0, 0, 0};
+  if (type == T_MXFP4) {
+    r.scale = quant_e8m0(b[0]);
+    r.q = quant_fp4(quant_nibble(b + 1, e));
+    return r;
+  }
+  if (type == T_NVFP4) { /* blocks of 64: four scales, 8 bytes for 16 elements */
+    const int q = b[4 + e / 16 * 8 + (e & 7)];
+    r.scale = quant_ue4m3_half(b[e / 16]);
+    r.q = quant_fp4(e & 8 ? q >> 4 : q & 15);
+    return r;
+  }
+  r.scale = quant_f16(b);
+  if (type == T_Q4_0) r.q = quant_nibble(b + 2, e) - 8;
+  if (type == T_Q5_0) r.q = (quant_nibble(b + 6, e) | quant_bit(b + 2, e) << 4) - 16;
+  if (type == T_Q8_0) r.q = (int8_t)b[2 + e];
+  if (type == T_IQ4_NL) r.q = quant_iq4(quant_nibble(b + 2, e));
+  if (type == T_Q4_1) r.q = quant_nibble(b + 4, e);
+  if (type == T_Q5_1) r.q = quant_nibble(b + 8, e) | quant_bit(b + 4, e) << 4;
+  if (type == T_Q4_1 || type == T_Q5_1) r.min = quant_f16(b + 2);
+  return r;
+}
+
+/* log2 of the elements of a block, and its bytes. */
+GA_DEV int quant_block_shift(int type) {
+  return type < T_Q4_0 ? 0 : type == T_NVFP4 ? 6 : type >= T_Q2_K && type <= T_Q6_K ? 8 : type == T_IQ4_XS ? 8 : 5;
+}
+GA_DEV int quant_block_bytes(int type) {
+  switch (type) {
+  case T_F32: return 4;
+  case T_F16: case T_BF16: return 2;
+  case T_E4M3: return 1;
+  case T_Q4_0: case T_IQ4_NL: return 18;
+  case T_Q4_1: return 20;
+  case T_Q5_0: return 22;
+  case T_Q5_1: return 24;
+  case T_Q8_0: return 34;
+  case T_Q2_K: return 84;
+  case T_Q3_K: return 110;
+  case T_Q4_K: return 144;
+  case T_Q5_K: return 176;
+  case T_Q6_K: return 210;
+  case T_IQ4_XS: return 136;
+  case T_MXFP4: return 17;
+  default: return 36; /* T_NVFP4 */
+  }
+}
+
+GA_DEV quant_parts quant_parts_at(int type, const void *base, int64_t i) {
+  const int shift = quant_block_shift(type), e = (int)(i & ((1 << shift) - 1));
+  const uint8_t *b = (const uint8_t *)base + (i >> shift) * quant_block_bytes(type);
+  return shift == 8 ? quant_k(type, b, e) : quant_32(type, b, e);
+}
+
+GA_DEV float quant_at(int type, const void *base, int64_t i) {
+  if (type == T_F32) return elem_get_f32(base, i);
+  if (type == T_F16) return elem_get_f16(base, i);
+  if (type == T_BF16) return elem_get_bf16(base, i);
+  if (type == T_E4M3) return quant_e4m3(((const uint8_t *)base)[i]);
+  const quant_parts r = quant_parts_at(type, base, i);
+  return elem_mul(r.scale, (float)r.q) + r.min;
+}
+
+/* Stores of the plain types. */
+GA_DEV void plain_put(int type, void *base, int64_t i, float x) {
+  if (type == T_F32) elem_put_f32(base, i, x);
+  else if (type == T_F16) elem_put_f16(base, i, x);
+  else elem_put_bf16(base, i, x);
+}
