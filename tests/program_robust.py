@@ -250,7 +250,7 @@ class Robust(unittest.TestCase):
         for args in (["-n", "1000000000"], ["--temp", "1", "--top-k", "1000000000"], ["-b", "1"], ["-c", "0"], ["-n", "010"],
                      ["--temp", "100", "--repeat-penalty", "100", "--repeat-last", "0"], ["--kv-type", "bf16"]):
             self.assertEqual(self.ga(*run, *args)[0], 0, args)
-        for command in ("info", "kernels", "check", "bench", "run", "chat", "embed", "tokenize", "perplexity", "pull"):
+        for command in ("info", "kernels", "check", "bench", "probe", "run", "chat", "embed", "tokenize", "perplexity", "pull"):
             self.refuse(command, "--bogus", code=2, says="--bogus")
             self.assertEqual(self.ga(command, "--help")[0], 0)
         self.refuse("nothing", code=2, says="nothing")

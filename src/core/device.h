@@ -4,6 +4,7 @@
 
 #include "base/thread.h"
 #include "core/kernel.h"
+#include "ga/launch.h"
 
 typedef struct ga_device ga_device;
 
@@ -37,6 +38,11 @@ typedef struct ga_device_ops {
   ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */
   ga_status (*graph_launch)(ga_graph *graph, ga_stream *stream);
   void (*graph_destroy)(ga_graph *graph);
+  /* --- NULL when the device runs no kernels of the caller's own --- */
+  ga_status (*function_load)(ga_device *device, const void *image, const char *name, ga_function **out);
+  void (*function_destroy)(ga_function *function);
+  ga_status (*function_launch)(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
+  ga_status (*tensor_map)(ga_device *device, const ga_tensor_map_desc *desc, void *map);
   /* --- NULL when the device has no instruments --- */
   void (*gauge)(ga_device *device, ga_gauge *out); /* does not wait for work */
 } ga_device_ops;
@@ -64,6 +70,10 @@ struct ga_event {
 };
 struct ga_graph {
   ga_device *device;
+};
+struct ga_function {
+  ga_device *device;
+  ga_ctx *ctx;
 };
 
 /* True when this device can run the row: its instruction set, and in this build. */

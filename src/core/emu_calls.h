@@ -17,6 +17,7 @@ int emu_block_index(void);
 int emu_block_count(void);
 int emu_cluster_rank(void);
 uint32_t emu_smem_base(void);
+int64_t emu_clock_cycles(void); /* grows with every call; means nothing */
 
 /* ---- warp: all 32 lanes ---- */
 /* Lane `from` of the warp, taken modulo 32, or one's own when from lies outside and wrap is 0. */

@@ -22,17 +22,33 @@ typedef struct ga_kargs_gemm {
   int32_t w_dtype, x_dtype, y_dtype;
   int32_t act; /* ga_act_kind */
   float scale;
-  int32_t splits;
+  /* --- packed weights alone --- */
+  int32_t splits; /* parts of k among blocks */
+  int32_t groups; /* of rows among blocks: block = group * splits + part */
+  int32_t tiles, units; /* of 16 rows; along k */
+  int32_t copies;  /* columns of X in shared memory: 2, 4, 8 (high parts, then low parts), or 16 */
+  int32_t slots;   /* tiles that a warp may touch */
+  int32_t x_units; /* units that shared memory has room for */
 } ga_kargs_gemm;
+
+/* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/dev/tile/packed.h says what is where).
+ * X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
+#define GA_PACKED_TYPES(X)                                                                                              \
+  X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048)                                                                              \
+  X(Q4_0, 20, 128, 1152) X(Q4_1, 21, 128, 1280) X(Q5_0, 22, 128, 1408) X(Q5_1, 23, 128, 1536) X(Q8_0, 24, 128, 2176)    \
+  X(Q2_K, 25, 256, 1344) X(Q3_K, 26, 256, 1760) X(Q4_K, 27, 256, 2304) X(Q5_K, 28, 256, 2816) X(Q6_K, 29, 256, 3360)    \
+  X(IQ4_NL, 30, 128, 1152) X(IQ4_XS, 31, 256, 2176) X(MXFP4, 32, 128, 1088) X(NVFP4, 33, 128, 1152)
+
+enum { GA_PACKED_ROWS = 16 };
 
 /* Native weights to packed ones. */
 typedef struct ga_kargs_pack {
   const void *src;
   void *dst;
-  int64_t n, k;
-  int32_t w_dtype, reserved;
+  int64_t n, k, units; /* units: along k */
+  int32_t w_dtype, unit_k, unit_bytes, reserved;
 } ga_kargs_pack;
 
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 128);
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 40);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);
 #endif

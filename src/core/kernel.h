@@ -61,13 +61,18 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
   GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
   GA_KERNEL_Q15_ACT = 16, /* the same, to 15 bits */
-  GA_KERNEL_BF16 = 8      /* rounds weights and activations to bf16: checked against that bound */
+  GA_KERNEL_BF16 = 8,     /* rounds weights and activations to bf16: checked against that bound */
+  GA_KERNEL_V_FINITE = 32, /* attn: a non-finite element of V may spread over its column of O (attn.h) */
+  GA_KERNEL_TENSOR = 64,  /* sums of products on tensor cores, which round toward zero: checked against that bound */
+  GA_KERNEL_STEP = 128    /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 
 typedef struct ga_kernel ga_kernel;
 
 /* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Added to the row's score for `desc`: what of several legal rows is best at a shape. Pure. */
+typedef int32_t (*ga_kernel_fit)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Enqueues the work. Arguments are validated; nothing is touched on failure. */
@@ -82,11 +87,12 @@ struct ga_kernel {
   ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
   ga_layout layout;           /* gemm: of w; pack: made */
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
-  int32_t score;              /* the legal row with the highest is chosen */
+  int32_t score;              /* the legal row with the highest, plus its fit, is chosen */
   uint32_t flags;             /* ga_kernel_flags */
   int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
+  ga_kernel_fit fit;         /* NULL = 0 */
   ga_kernel_bytes workspace; /* NULL = 0 */
   ga_kernel_bytes out_bytes; /* pack only */
   ga_kernel_launch launch;

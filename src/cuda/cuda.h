@@ -66,7 +66,7 @@ typedef struct cuda_device {
 } cuda_device;
 
 /* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own. */
-#define CUDA_COUNTER_BYTES 256
+#define CUDA_COUNTER_BYTES 1024
 
 struct cuda_stream {
   ga_stream base;
@@ -94,6 +94,8 @@ typedef struct cuda_launch {
   bool dependent;                         /* may start before the launch before it has ended (griddepcontrol) */
 } cuda_launch;
 
+/* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
+GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch, const void *args);
 /* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch, const void *args);
 
@@ -124,6 +126,11 @@ void cuda_event_destroy(ga_event *event);
 ga_status cuda_event_record(ga_event *event, ga_stream *stream);
 ga_status cuda_event_wait(ga_event *event, ga_stream *stream);
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms);
+
+ga_status cuda_function_load(ga_device *device, const void *image, const char *name, ga_function **out);
+void cuda_function_destroy(ga_function *function);
+ga_status cuda_function_launch(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
+ga_status cuda_tensor_map(ga_device *device, const ga_tensor_map_desc *desc, void *map);
 
 ga_status cuda_graph_begin(ga_stream *stream);
 ga_status cuda_graph_end(ga_stream *stream, ga_graph **out);

@@ -26,7 +26,8 @@ const char *cuda_attn_any_ok(const ga_kernel *k, const void *desc, const ga_caps
   const cuda_attn_any_variant *v = k->impl;
   const int32_t dtype = (int32_t)k->dtype[0];
   if (d->q_dtype != dtype || d->kv_dtype != dtype || d->o_dtype != dtype) return "q, kv and o must be of its dtype";
-  if (d->flags & ~(uint32_t)KNOWN) return "a flag is not supported";
+  if (d->flags & ~(uint32_t)KNOWN) return "carried state is not supported";
+  if (d->parts) return "K and V in parts are not supported";
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
   return small(d, v) ? NULL : "too many rows";

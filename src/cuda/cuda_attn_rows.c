@@ -16,6 +16,8 @@ const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_cap
   (void)caps;
   const ga_attn_desc *d = desc;
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
+  if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
+  if (d->parts) return "K and V in parts are not supported";
   if (d->head_dim > MAX_DIM || d->v_dim > MAX_DIM) return "head_dim or v_dim is above 256";
   if (d->head_dim % CHUNK || d->v_dim % CHUNK) return "head_dim and v_dim must be multiples of 8";
   if (d->max_q > 1 << 24 || d->max_kv > 1 << 30 || d->batch > 1 << 20) return "too many rows";
@@ -42,8 +44,9 @@ uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga
 
 static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
   const ga_dtype_traits *t = ga_dtype_info(k->dtype[1]);
-  const int64_t all[3] = {s->batch, s->token, s->head}, step = t->is_quant ? 1 : ALIGN_BYTES / t->block_bytes;
-  GA_TRY(cuda_check_pointer(stream, k, name, p, t->is_quant ? 1 : ALIGN_BYTES));
+  const bool bytes = t->is_quant || k->dtype[1] == GA_E4M3; /* read byte by byte */
+  const int64_t all[3] = {s->batch, s->token, s->head}, step = bytes ? 1 : ALIGN_BYTES / t->block_bytes;
+  GA_TRY(cuda_check_pointer(stream, k, name, p, bytes ? 1 : ALIGN_BYTES));
   for (int i = 0; i < 3; i++)
     GA_REQUIRE(all[i] % step == 0, GA_ERR_ARG, "%s: a stride of %s is %lld; must be a multiple of %lld", k->id, name, (long long)all[i],
                (long long)step);

@@ -57,6 +57,10 @@ static const ga_device_ops device_ops = {
     .graph_end = cuda_graph_end,
     .graph_launch = cuda_graph_launch,
     .graph_destroy = cuda_graph_destroy,
+    .function_load = cuda_function_load,
+    .function_destroy = cuda_function_destroy,
+    .function_launch = cuda_function_launch,
+    .tensor_map = cuda_tensor_map,
     .gauge = gauge,
 };
 

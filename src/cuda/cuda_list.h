@@ -5,12 +5,21 @@
 #include "cuda/kern/attn/attn_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, ...)  \
   @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(sched, arch)                       \
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
+  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
+  @ GA_ATTN_BWD_PARAMS(dt, d, mask, st, order, features)
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)                                                                               \
+  @ROW GA_ATTN_BWD_STEP_ID(name, dt, d, arch) @ arch @ GA_ATTN_BWD_STEP_SOURCE(name, arch) @ GA_ATTN_BWD_STEP_PARAMS(dt, d)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps)                                                                      \
   @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps)
 #include "cuda/kern/attn/attn_any.def"
@@ -26,10 +35,16 @@
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
 
+#define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/probe/probe.def"
+#undef GA_CUDA_PROBE
 #define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
                      workspace_, ...)                                                                                  \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
+#define GA_CUDA_T16(type_, TYPE_, threads_) \
+  @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \

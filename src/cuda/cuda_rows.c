@@ -5,6 +5,7 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_bwd.h"
 #include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
@@ -12,10 +13,12 @@
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
+#define DTYPE_f32  GA_F32
 
 static const ga_kernel rows[] = {
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_,    \
@@ -30,8 +33,15 @@ static const ga_kernel rows[] = {
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_,                             \
          .dtype = {GA_##w_, GA_##x_, GA_##y_}, .layout = GA_LAYOUT_##layout_, .rows_min = min_, .rows_max = max_,      \
          .score = score_, .flags = flags_, .tolerance = 2, .workspace = workspace_,                                    \
+         .out_bytes = GA_OP_##op_ == GA_OP_pack ? cuda_pack_bytes : NULL,                                              \
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
+#define GA_CUDA_T16(type_, TYPE_, threads_)                                                                                      \
+  GA_ROW(gemm, type_, t16, sm80, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm80.cu", .launch = cuda_gemm_t16,       \
+         .ok = cuda_gemm_t16_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 60,          \
+         .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_t16_workspace,                             \
+         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_, .threads = threads_, .shared_bytes = 232448}),
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   GA_ROW(attn, type_, rows, sm80, 4, .source = "src/cuda/kern/attn/attn_rows_sm80.cu", .launch = cuda_attn_rows,       \
@@ -41,16 +51,18 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn/attn_rows.def"
 #undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
-                       features_)                                                                                      \
+                       features_, from_, to_, crowd_)                                                                  \
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
    .source = GA_ATTN_SOURCE(sched, arch_),                                                                               \
    .launch = cuda_attn_fwd,                                                                                            \
    .ok = cuda_attn_fwd_ok,                                                                                             \
+   .fit = cuda_attn_fwd_fit,                                                                                           \
+   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_SCORE(d_, dv_, bm_, resident_, features_),                                                         \
+   .score = GA_ATTN_SCORE(d_, dv_, blocks_, features_),                                                                \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
@@ -65,9 +77,49 @@ static const ga_kernel rows[] = {
                                       .resident = resident_,                                                           \
                                       .blocks = blocks_,                                                               \
                                       .features = features_,                                                           \
-                                      .mask = CUDA_ATTN_##mask_}},
+                                      .mask = CUDA_ATTN_##mask_,                                                       \
+                                      .keys_from = from_,                                                              \
+                                      .keys_to = to_,                                                                  \
+                                      .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+#define GA_KERNEL_ATTN_BWD(op_, dt, d_, mask_, arch_, st_, sched, order_, features_)                                   \
+  {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, st_, sched),                                                        \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_SOURCE(arch_),                                                                                \
+   .launch = cuda_attn_bwd,                                                                                            \
+   .ok = cuda_attn_bwd_ok,                                                                                             \
+   .workspace = cuda_attn_bwd_workspace,                                                                               \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = GA_ATTN_BWD_SCORE(d_, order_, features_),                                                                  \
+   .flags = (order_) ? 0 : GA_KERNEL_NONDET,                                                                           \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_PARAMS(dt, d_, mask_, st_, order_, features_), \
+                                                   .threads = GA_ATTN_BWD_THREADS,                                     \
+                                                   .shared_bytes = GA_ATTN_BWD_SMEM(d_, st_)},                         \
+                                          .d = d_,                                                                     \
+                                          .order = order_,                                                             \
+                                          .features = features_,                                                       \
+                                          .mask = CUDA_ATTN_##mask_,                                                   \
+                                          .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, arch_),                            \
+                                          .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
+#define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
+  {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_STEP_SOURCE(name, arch_),                                                                     \
+   .launch = cuda_step,                                                                                                \
+   .ok = cuda_step_ok,                                                                                                 \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .flags = GA_KERNEL_STEP,                                                                                            \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_variant){.params = GA_ATTN_BWD_STEP_PARAMS(dt, d_), .threads = GA_ATTN_BWD_STEP_THREADS}},
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
   {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_),                                                                             \
    .op = GA_OP_attn,                                                                                                   \
@@ -105,12 +157,20 @@ static const ga_kernel rows[] = {
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)    \
-  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                                                   \
-                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
+                       ...)                                                                                            \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                          \
+  _Static_assert(GA_ATTN_BWD_SMEM(d, st) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched));
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {
   *n = GA_COUNT_OF(rows);

@@ -23,7 +23,9 @@ ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what) {
   const char *name = NULL, *text = NULL;
   if (cu->GetErrorName(rc, &name) != CUDA_SUCCESS) name = NULL;
   if (cu->GetErrorString(rc, &text) != CUDA_SUCCESS) text = NULL;
-  ga_status status = rc == CUDA_ERROR_OUT_OF_MEMORY ? GA_ERR_NOMEM : GA_ERR_DEVICE;
+  ga_status status = rc == CUDA_ERROR_OUT_OF_MEMORY   ? GA_ERR_NOMEM
+                     : rc == CUDA_ERROR_NOT_SUPPORTED ? GA_ERR_UNSUPPORTED
+                                                      : GA_ERR_DEVICE;
   return ga_fail(status, "%s: %s (%d)%s%s", what, name ? name : "CUDA error", rc, text ? ": " : "", text ? text : "");
 }
 

@@ -272,3 +272,7 @@ int emu_thread_index(void) { return emu_me->tid; }
 int emu_block_index(void) { return emu_me->block->index; }
 int emu_block_count(void) { return (int)emu_now.launch->grid[0]; }
 uint32_t emu_smem_base(void) { return EMU_SMEM_BASE; }
+int64_t emu_clock_cycles(void) {
+  static int64_t calls;
+  return ++calls;
+}

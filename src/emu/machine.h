@@ -15,7 +15,7 @@ enum {
   EMU_NAMED = 16,          /* barriers of a block */
   EMU_COPIES = 64,         /* agents of the copy engine, used in turn */
   EMU_STACK = 17 * 4096,   /* of a thread */
-  EMU_MAX_LIVE = 24,       /* register ranges in flight of a thread */
+  EMU_MAX_LIVE = 64,       /* register ranges in flight of a thread */
   EMU_MAX_GROUPS = 64      /* uncompleted wgmma groups of a thread */
 };
 

@@ -106,6 +106,7 @@ ga_status ga_session_create(ga_model *model, const ga_session_options *options, 
 void ga_session_free(ga_session *s) {
   if (!s) return;
   ga_ctx *ctx = s->model->ctx;
+  ga_graph_destroy(s->graph.graph);
   fwd_destroy(&s->forward);
   for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
     ga_buffer_free(ctx, s->kv.k[il]);
@@ -182,6 +183,43 @@ static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32
   return GA_OK;
 }
 
+/* --- decoding --- */
+
+static ga_status record(ga_session *s) {
+  ga_ctx *ctx = s->model->ctx;
+  GA_TRY(ga_graph_begin(ctx, NULL));
+  ga_status status = fwd_run(&s->forward);
+  ga_graph *graph = NULL;
+  ga_status ended = ga_graph_end(ctx, NULL, &graph);
+  if (status == GA_OK) status = ended;
+  if (status != GA_OK) {
+    ga_graph_destroy(graph);
+    return status;
+  }
+  s->graph.graph = graph;
+  return GA_OK;
+}
+
+/* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the second is
+ * recorded, and the others replay that. Devices without graphs run every step op by op. */
+static ga_status run_decode(ga_session *s) {
+  session_graph *g = &s->graph;
+  const int64_t max_kv = fwd_rounded(s->forward.step->max_kv);
+  if (g->off) return fwd_run(&s->forward);
+  if (g->max_kv != max_kv) {
+    ga_graph_destroy(g->graph);
+    *g = (session_graph){.max_kv = max_kv};
+    return fwd_run(&s->forward);
+  }
+  if (!g->graph) {
+    ga_status status = record(s);
+    g->off = status == GA_ERR_UNSUPPORTED;
+    if (g->off) return fwd_run(&s->forward);
+    GA_TRY(status);
+  }
+  return ga_graph_launch(s->model->ctx, g->graph, NULL);
+}
+
 /* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
 static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base,
                            float *host, session_row_fn row, void *user) {
@@ -190,7 +228,7 @@ static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_
   step.out_begin = first;
   step.n_out = (int32_t)ga_min_i64(n - first, s->forward.max_out);
   s->forward.step = &step;
-  GA_TRY(fwd_run(&s->forward));
+  GA_TRY(n == 1 && step.n_out == 1 ? run_decode(s) : fwd_run(&s->forward));
   return row ? deliver_rows(s, &step, first, base, host, row, user) : GA_OK;
 }
 

@@ -15,11 +15,19 @@ typedef struct session_inputs {
   size_t ids, positions, slots, q_start, kv_len, table; /* offsets */
 } session_inputs;
 
+/* A step of one token, recorded: everything that differs between steps is read on the device. */
+typedef struct session_graph {
+  ga_graph *graph;
+  int64_t max_kv; /* as the plans in it have it */
+  bool off;       /* the device has none */
+} session_graph;
+
 struct ga_session {
   ga_model *model;
   ga_forward forward;
   ga_kv_cache kv;
   session_inputs inputs;
+  session_graph graph;
   int32_t context, batch, n_pages;
   int32_t length;  /* tokens in the cache */
   int32_t *tokens; /* [context] the ids of those, for penalties */

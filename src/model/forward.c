@@ -154,8 +154,7 @@ static ga_status store_kv(ga_forward *f, int il) {
   return ga_kv_store(f->ctx, &d, &io, NULL);
 }
 
-/* Lengths are rounded up so that the plans of a growing sequence stay few; the exact ones are in kv_len. */
-static int64_t rounded(int64_t n) {
+int64_t fwd_rounded(int64_t n) {
   return (int64_t)ga_round_up((size_t)n, 1024);
 }
 
@@ -165,7 +164,7 @@ ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.batch = f->step->n_seqs;
   d.max_q = f->step->max_q;
-  d.max_kv = rounded(f->step->max_kv);
+  d.max_kv = fwd_rounded(f->step->max_kv);
   d.q_heads = p->n_heads;
   d.kv_heads = p->n_kv_heads;
   d.head_dim = p->head_dim;

@@ -56,6 +56,10 @@ GA_MODEL_ARCHS(X)
 /* Runs the architecture of f->model on f->step. */
 GA_NODISCARD ga_status fwd_run(ga_forward *f);
 
+/* Lengths are rounded up so that the plans (and the recorded steps) of a growing sequence stay few; the exact ones are in
+ * kv_len. */
+int64_t fwd_rounded(int64_t n);
+
 /* --- words of the architecture files --- */
 
 /* What a linear layer does besides y = W x. */

@@ -61,6 +61,7 @@ void cmd_progress(const char *what, uint64_t done, uint64_t total);
 int cmd_info(int argc, char **argv);
 int cmd_kernels(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_chat(int argc, char **argv);

@@ -72,6 +72,7 @@ bool bench_has_clock(const ga_device *device);
 
 /* Bytes that buffers rotate through: three times the last cache, at most 1.5 GiB and a quarter of the memory. */
 size_t bench_rotation(const ga_device *device);
+/* A CPU is measured; a GPU has the figures of its last `ga probe`, zeros when there was none. */
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out);
 
 /* Times rows[0..n) on shape `i` of their op, taking turns in random order. All have the same shape name. */

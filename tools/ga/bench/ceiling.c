@@ -1,10 +1,11 @@
-/* What this machine can do at best, measured in the same run. */
+/* What a device can do at best: a CPU measured in the same run, a GPU by ga probe. */
 #include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tools/ga/bench/bench.h"
 #include "tools/ga/bench/peak.h"
+#include "tools/ga/probe/probe.h"
 
 /* --- caches --- */
 
@@ -75,14 +76,28 @@ static ga_status measure_read(ga_ctx *ctx, double *gbs) {
   return GA_OK;
 }
 
+double bench_peak_rate(ga_pool *pool, bench_peak peak) {
+  double best = HUGE_VAL;
+  if (!peak.run) return 0;
+  for (int i = 0; i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
+  return peak.flops * ga_pool_threads(pool) / best;
+}
+
+/* What ga probe found on this very device. */
+static void read_figures(const ga_ctx *ctx, bench_ceiling *out) {
+  static const char *const names[BENCH_N_UNITS] = {"f32_fma_tflops", "bf16_tflops", "f16_tflops", "e4m3_tflops"};
+  json_t *figures = probe_read(ctx);
+  out->read_gbs = json_number_value(json_object_get(figures, "read_gbs"));
+  for (int i = 0; i < BENCH_N_UNITS; i++) out->gflops[i] = 1e3 * json_number_value(json_object_get(figures, names[i]));
+  json_decref(figures);
+}
+
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out) {
   *out = (bench_ceiling){0};
   ga_pool *pool = ctx->device->pool;
+  if (bench_has_clock(ctx->device)) read_figures(ctx, out);
   if (!pool) return GA_OK;
   GA_TRY(measure_read(ctx, &out->read_gbs));
-  bench_peak peak = bench_peak_for(ctx->device->caps.archs);
-  double best = HUGE_VAL;
-  for (int i = 0; peak.run && i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
-  if (peak.run) out->gflops[BENCH_F32] = peak.flops * ga_pool_threads(pool) / best * 1e-9;
+  out->gflops[BENCH_F32] = bench_peak_rate(pool, bench_peak_for(ctx->device->caps.archs)) * 1e-9;
   return GA_OK;
 }

@@ -23,6 +23,7 @@ void bench_report_head(const ga_ctx *ctx, const bench_ceiling *c) {
   for (int i = 0; i < BENCH_N_UNITS; i++)
     if (c->gflops[i] > 0) printf(", %.1f %s %s", c->gflops[i] * (c->gflops[i] < 1e5 ? 1 : 1e-3), c->gflops[i] < 1e5 ? "GFLOP/s" : "TFLOP/s",
                                  unit_names[i]);
+  if (bench_has_clock(ctx->device) && !(c->read_gbs > 0)) printf("; ceilings: not known, ga probe measures them");
   printf("\n");
 }
 

@@ -31,8 +31,8 @@
 #include "core/ctx.h"
 #include "core/kernel.h"
 
-#define CHECK_MAX_ARGS 16
-#define CHECK_MAX_IO 384
+#define CHECK_MAX_ARGS 24
+#define CHECK_MAX_IO 512
 
 typedef enum check_mode {
   CHECK_EXACT = 1,  /* small integers; results equal the oracle's, rounded once */
@@ -97,6 +97,10 @@ typedef struct check_op {
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
+  /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and `plain`. */
+  void (*canonical)(const check_case *c, check_args *a, bool after);
+  /* Sets excused[i] for elements of output `arg` that the row may leave no number, whatever the oracle has. io: the oracle's. */
+  void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
   /* The verdict on one output instead of the framework's: NULL or what is wrong (text that outlives the call). */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
   /* What args do not tell of a description, for the report: "act=1 flags=3". */

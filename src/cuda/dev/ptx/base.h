@@ -30,6 +30,13 @@ GA_DEV int thread_index_anew(void)
 }
 GA_DEV int block_index(void) { return (int)blockIdx.x; }
 GA_DEV int block_count(void) { return (int)gridDim.x; }
+/* The multiprocessor's clock. Neither loads nor barriers are moved across. */
+GA_DEV int64_t clock_cycles(void)
+{
+    int64_t c;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(c) :: "memory");
+    return c;
+}
 /* Address of the block's dynamic shared memory, 1024-byte aligned (the period of the 128-byte swizzle). */
 GA_DEV uint32_t smem_base(void)
 {

@@ -19,6 +19,7 @@
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
+#include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
 
@@ -306,20 +307,6 @@ GA_DEV float finish_row(const tile *t, int row, float m, float l) {
     stg_f32(a->lse + ((int64_t)t->batch * (a->heads_k * a->group) + head) * a->rows_q + i, m * LN2 + logf(l));
   if (l == 0.f || l != l) return l;
   return fmaxf(factor / l, FLOAT_MIN_NORMAL); /* a sink may leave next to nothing */
-}
-/* The four lanes of a row trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i
- * had for column group q. */
-GA_DEV void quad_transpose(uint32_t *r, int q) {
-  const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
-  r[0] = q & 1 ? a : r[0];
-  r[1] = q & 1 ? r[1] : a;
-  r[2] = q & 1 ? b : r[2];
-  r[3] = q & 1 ? r[3] : b;
-  const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
-  r[0] = q & 2 ? x : r[0];
-  r[1] = q & 2 ? y : r[1];
-  r[2] = q & 2 ? r[2] : x;
-  r[3] = q & 2 ? r[3] : y;
 }
 /* One row of O, o[4j], o[4j + 1] the lane's columns of group j. */
 GA_DEV void store_row(const tile *t, const float *o, int row, float v) {

@@ -1,5 +1,5 @@
 /* What follows from a row of attn.def:
- *   op, dtype, D, DV, mask, arch, BM, BN, stages, sched, turn, qreg, store, resident, blocks, features */
+ *   op, dtype, D, DV, mask, arch, BM, BN, stages, sched, turn, qreg, store, resident, blocks, features, keys_from, keys_to, crowd */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_ROWS_H
 #define GA_CUDA_KERN_ATTN_ATTN_ROWS_H
 
@@ -35,8 +35,8 @@
 #define GA_ATTN_SMEM_RING(d, dv, bm, bn, st, store)                                                                     \
   ((bm) / 64 * GA_ATTN_PANELS(d) * 8192 + (st) * (GA_ATTN_PANELS(d) + GA_ATTN_PANELS(dv)) * (bn) * 128 +                \
    ((store) ? 0 : (bm) / 64 * GA_ATTN_PANELS(dv) * 8192) + (8 * (2 * ((bm) / 64) + 4 * (st)) + 15) / 16 * 16 + 192)
-/* The tightest head first; of equals the one that is faster at long sequences; features cost registers. */
-#define GA_ATTN_SCORE(d, dv, bm, resident, features) \
-  (100 - ((d) + (dv)) / 16 + ((resident) ? 4 : 0) + ((bm) == 192 ? 2 : (bm) == 64 ? -2 : 0) - ((features) ? 10 : 0))
+/* The tightest head first, then rows without features, which cost registers; among rows of one head the fit decides
+ * (cuda_attn.c). */
+#define GA_ATTN_SCORE(d, dv, blocks, features) (200 - ((d) + (dv)) / 8 + ((blocks) > 1 ? 1 : 0) - ((features) ? 20 : 0))
 
 #endif

@@ -23,8 +23,10 @@
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_lse.h"
 
 #define GA_MASK_full   0
 #define GA_MASK_causal 1
@@ -78,7 +80,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define LN2       0.693147181f                               /* ln 2 */
 
 typedef const ga_kargs_attn_fwd *args;
 
@@ -315,8 +316,8 @@ GA_DEV void store_o(const worker *c, const float *o, const float *v, int row) {
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
-      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]);
-      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]);
+      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]) & keep_bits(v[0]);
+      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]) & keep_bits(v[1]);
     }
     quad_transpose(x, q);
     quad_transpose(y, q);
@@ -337,8 +338,8 @@ GA_DEV void epilogue(const worker *c, const float *o, const float *m, float *l) 
   if (a->lse && (lane_of() & 3) == 0) {
     const place p = place_of(a, c->unit);
     float *lse = a->lse + p.batch * a->lse_stride_batch + p.head * a->lse_stride_head;
-    if (row < a->rows_q) stg_f32(lse + row, (ref[0] + lg2(l[0])) * LN2);
-    if (row + 8 < a->rows_q) stg_f32(lse + row + 8, (ref[1] + lg2(l[1])) * LN2);
+    if (row < a->rows_q) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
+    if (row + 8 < a->rows_q) stg_f32(lse + row + 8, log_sum(a, ref[1], l[1]));
   }
   store_o(c, o, v, row);
 }

@@ -27,6 +27,7 @@ GA_DEV int thread_index(void) { return emu_thread_index(); }
 GA_DEV int thread_index_anew(void) { return emu_thread_index(); }
 GA_DEV int block_index(void) { return emu_block_index(); }
 GA_DEV int block_count(void) { return emu_block_count(); }
+GA_DEV int64_t clock_cycles(void) { return emu_clock_cycles(); }
 GA_DEV uint32_t smem_base(void) { return emu_smem_base(); }
 
 /* ---- within a warp ---- */

@@ -1,0 +1,39 @@
+/* Second body of ../words.h. */
+#pragma once
+#include "cuda/dev/ptx/emu/num.h"
+
+GA_DEV void ldg_stream_u4(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 16, file, line); }
+GA_DEV void ldg_stream_u2(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 8, file, line); }
+GA_DEV void ldg_stream_u1(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 4, file, line); }
+GA_DEV void lds_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
+GA_DEV void lds_f2(float *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
+GA_DEV float lds_f1(uint32_t a, EMU_AT)
+{
+    float x;
+    emu_lds(&x, a, 4, file, line);
+    return x;
+}
+GA_DEV void sts_u2(uint32_t a, uint32_t x, uint32_t y, EMU_AT)
+{
+    const uint32_t v[2] = { x, y };
+    emu_sts(a, v, 8, file, line);
+}
+GA_DEV void sts_f1(uint32_t a, float x, EMU_AT) { emu_sts(a, &x, 4, file, line); }
+GA_DEV void sts_f2(uint32_t a, float x, float y, EMU_AT)
+{
+    const float v[2] = { x, y };
+    emu_sts(a, v, 8, file, line);
+}
+
+GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
+GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel)
+{
+    const uint64_t all = (uint64_t)b << 32 | a;
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++) r |= (uint32_t)(all >> 8 * (sel >> 4 * i & 7) & 255) << 8 * i;
+    return r;
+}
+GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y)
+{
+    return emu_bf16(emu_float(x << 16) + emu_float(y << 16)) | emu_bf16(emu_float(x & 0xffff0000u) + emu_float(y & 0xffff0000u)) << 16;
+}

@@ -1,0 +1,62 @@
+/* 4, 8 and 16 bytes at a time, and arithmetic on pairs of 16-bit numbers: what kernels over packed weights are made of. */
+#pragma once
+#ifdef GA_EMU
+#include "cuda/dev/ptx/emu/words.h"
+#else
+#include "cuda/dev/ptx/base.h"
+
+/* ---- global memory that is read once: kept out of L1. Volatile: loads stay where they are written, ahead of their use. ---- */
+GA_DEV void ldg_stream_u4(uint32_t *r, const void *p) {
+  asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "l"(p));
+}
+GA_DEV void ldg_stream_u2(uint32_t *r, const void *p) {
+  asm volatile("ld.global.nc.L1::no_allocate.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "l"(p));
+}
+GA_DEV void ldg_stream_u1(uint32_t *r, const void *p) {
+  asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(r[0]) : "l"(p));
+}
+
+/* ---- shared memory; addresses aligned to the access ---- */
+GA_DEV void lds_u4(uint32_t *r, uint32_t a) {
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a) : "memory");
+}
+GA_DEV void lds_f2(float *r, uint32_t a) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a) : "memory");
+}
+GA_DEV float lds_f1(uint32_t a) {
+  float x;
+  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a) : "memory");
+  return x;
+}
+GA_DEV void sts_u2(uint32_t a, uint32_t x, uint32_t y) {
+  asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(a), "r"(x), "r"(y) : "memory");
+}
+GA_DEV void sts_f1(uint32_t a, float x) {
+  asm volatile("st.shared.f32 [%0], %1;" ::"r"(a), "f"(x) : "memory");
+}
+GA_DEV void sts_f2(uint32_t a, float x, float y) {
+  asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(a), "f"(x), "f"(y) : "memory");
+}
+
+/* ---- pairs ---- */
+/* (x & mask) | bits, one instruction */
+GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
+  uint32_t r;
+  asm("lop3.b32 %0, %1, %2, %3, 0xEA;" : "=r"(r) : "r"(x), "r"(mask), "r"(bits));
+  return r;
+}
+/* Byte i of the result is byte (sel >> 4i & 15) of b:a; bit 3 of that must be 0. */
+GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
+  uint32_t r;
+  asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sel));
+  return r;
+}
+/* bf16 pairs: x + y, rounded once */
+GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y) {
+  uint32_t r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(0x3f803f80u), "r"(y));
+  return r;
+}
+#endif

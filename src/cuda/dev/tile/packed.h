@@ -1,0 +1,196 @@
+/* GA_LAYOUT_T16: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
+ *
+ * A tile is 16 rows; along k it is cut into units of PACKED_K elements, and those into groups of 32. Lane 4g+q of a warp holds rows g
+ * and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16 product takes a step:
+ * register j = 2h + r holds elements i = 2h, 2h+1 of row r; so x must lie as [q][s][i] within a group (packed_x_at).
+ *
+ * A unit is, in this order, each part coalesced (v-th 16 bytes of all lanes, then the next):
+ *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
+ *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3
+ *   2-bit codes   word group: register t = 4s + j at bits 2t and 16 + 2t
+ *   1-bit codes   word group / 2: register t = 8 * (group % 2) + 4s + j at bits t and 16 + t
+ *   f16, bf16     word 8 * group + 4s + j: the register
+ *   then scales by g, for rows g and g+8 side by side.
+ * Codes that are looked up have another order within their word. iq4: row r in half r, nibbles i = 0, 2, 1, 3, which become 8-bit codes.
+ * e2m1: nibble 2j + e has the magnitude of register j's element e in its low bits; bit 3 of nibble j + 4e is that one's sign, so that
+ * one shift brings both signs of a register to their places. */
+#pragma once
+#include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile/quant.h"
+#include "core/kargs_gemm.h"
+
+/* Place of element e (0..31) of a group of x. */
+GA_DEV int packed_x_at(int e) { return (e >> 2 & 3) * 8 + (e >> 4) * 4 + (e & 3); }
+/* Element i of step s of lane quarter q. */
+GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
+
+#define PACKED_HAS4(t) ((t) == T_Q4_0 || (t) == T_Q4_1 || (t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q6_K || \
+                        (t) == T_IQ4_NL || (t) == T_IQ4_XS || (t) == T_MXFP4 || (t) == T_NVFP4)
+#define PACKED_HAS8(t) ((t) == T_Q8_0)
+#define PACKED_HAS2(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
+#define PACKED_HAS1(t) ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
+#define PACKED_PLAIN(t) ((t) == T_F16 || (t) == T_BF16)
+#define PACKED_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
+/* A scale for 16 elements rather than 32. */
+#define PACKED_HALVES(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K || (t) == T_NVFP4)
+#define PACKED_256(t) (((t) >= T_Q2_K && (t) <= T_Q6_K) || (t) == T_IQ4_XS)
+#define PACKED_K(t) (PACKED_PLAIN(t) ? 64 : PACKED_256(t) ? 256 : 128)
+#define PACKED_GROUPS(t) (PACKED_K(t) / 32)
+
+/* Words that a lane holds of each part of a unit. */
+#define PACKED_W4(t) (PACKED_HAS4(t) ? 2 * PACKED_GROUPS(t) : PACKED_HAS8(t) ? 4 * PACKED_GROUPS(t) : PACKED_PLAIN(t) ? 16 : 0)
+#define PACKED_W2(t) (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
+#define PACKED_W1(t) (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
+#define PACKED_CODES(t) (PACKED_W4(t) + PACKED_W2(t) + PACKED_W1(t))
+/* Scales: words a g. */
+#define PACKED_WS(t)                                                                                                                \
+  (PACKED_PLAIN(t) ? 0 : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8 : (t) == T_Q6_K ? 9 : (t) == T_Q2_K ? 10 : \
+   (t) == T_Q3_K ? 7 : (t) == T_MXFP4 ? 2 : 4)
+#define PACKED_WORDS(t) (PACKED_CODES(t) + PACKED_WS(t))
+#define PACKED_BYTES(t) (128 * PACKED_CODES(t) + 32 * PACKED_WS(t))
+#define PACKED_IQ4(t) ((t) == T_IQ4_NL || (t) == T_IQ4_XS)
+#define PACKED_FP4(t) ((t) == T_MXFP4 || (t) == T_NVFP4)
+
+/* Byte of a lane's code word i in its unit. */
+GA_DEV int packed_code_at(int t, int i, int lane) {
+  if (i < PACKED_W4(t) + PACKED_W2(t) || PACKED_W1(t) == 4) return i / 4 * 512 + lane * 16 + i % 4 * 4;
+  return (PACKED_W4(t) + PACKED_W2(t)) * 128 + lane * 8 + (i - PACKED_W4(t) - PACKED_W2(t)) * 4;
+}
+/* Byte of scale word i of g in its unit: wide parts first. */
+GA_DEV int packed_scale_at(int t, int i, int g) {
+  const int base = 128 * PACKED_CODES(t), wide = t == T_Q6_K || t == T_Q2_K ? 8 : t == T_Q3_K ? 6 : PACKED_WS(t);
+  return i < wide ? base + (g * wide + i) * 4 : base + 32 * wide + (g * (PACKED_WS(t) - wide) + i - wide) * 4;
+}
+
+/* --- reading: t and every index are constants once unrolled --- */
+
+/* All words of a unit that this lane needs. */
+GA_DEV void packed_load(int t, uint32_t *w, const uint8_t *unit, int lane) {
+  const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
+  GA_UNROLL for (int i = 0; i < wide; i += 4) ldg_stream_u4(w + i, unit + packed_code_at(t, i, lane));
+  if (wide < PACKED_CODES(t)) ldg_stream_u2(w + wide, unit + packed_code_at(t, wide, lane));
+  uint32_t *s = w + PACKED_CODES(t);
+  if (PACKED_WS(t) == 4 || PACKED_WS(t) >= 8) ldg_stream_u4(s, unit + packed_scale_at(t, 0, g));
+  if (PACKED_WS(t) >= 8) ldg_stream_u4(s + 4, unit + packed_scale_at(t, 4, g));
+  if (t == T_MXFP4) ldg_stream_u2(s, unit + packed_scale_at(t, 0, g));
+  if (t == T_Q6_K) ldg_stream_u1(s + 8, unit + packed_scale_at(t, 8, g));
+  if (t == T_Q2_K) ldg_stream_u2(s + 8, unit + packed_scale_at(t, 8, g));
+  if (t == T_Q3_K) {
+    GA_UNROLL for (int i = 0; i < 6; i += 2) ldg_stream_u2(s + i, unit + packed_scale_at(t, i, g));
+    ldg_stream_u1(s + 6, unit + packed_scale_at(t, 6, g));
+  }
+}
+
+/* Two bf16 from two's complement bytes 0 and 2 of x: 128 + the low seven bits, less 128, or less 256 for a negative one. */
+GA_DEV uint32_t packed_signed(uint32_t x) { return add_bf16x2(and_or(x, 0x007f007fu, 0x43004300u), and_or(x, 0x00800080u, 0xc300c300u)); }
+
+/* Registers 0, 2 (bytes i = 0..1 and 2..3 of a row) of an 8-bit code word. */
+GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
+  *first = packed_signed(x);
+  *second = packed_signed(x >> 8);
+}
+
+/* Four bytes of the iq4 table by the low four nibbles of x. */
+GA_DEV uint32_t packed_iq4(uint32_t x) {
+  const uint32_t low = prmt(0xbfad9881u, 0xf6eaddcfu, x & 0x7777u), high = prmt(0x26190d01u, 0x71594535u, x & 0x7777u);
+  return prmt(low, high, (x & 0x8888u) >> 1 | 0x3210u);
+}
+
+/* Magnitudes of e2m1, doubled, as bf16: registers of the low four nibbles of x. */
+GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
+  const uint32_t low = prmt(0x40008000u, 0x4000c080u, x & 0x7777u), high = prmt(0x40403f00u, 0x41414040u, x & 0x7777u);
+  *first = prmt(low, high, 0x5140u);
+  *second = prmt(low, high, 0x7362u);
+}
+
+/* Bits of width mask at 2t.. or t.. moved to `to`: left or right, by a constant. */
+GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
+
+/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code, less 128 and what the type takes off. */
+GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j) {
+  uint32_t v = 0x43004300u;
+  if (PACKED_HAS4(t)) v = and_or(w[2 * group + s] >> 4 * j, 0x000f000fu, v);
+  if (PACKED_HAS2(t)) {
+    const int to = PACKED_HAS4(t) ? 4 : 0;
+    v = and_or(packed_move(w[PACKED_W4(t) + group], 2 * (4 * s + j), to), 0x00030003u << to, v);
+  }
+  if (PACKED_HAS1(t)) {
+    const int to = PACKED_HAS4(t) ? 4 : 2, from = 8 * (group % 2) + 4 * s + j;
+    v = and_or(packed_move(w[PACKED_W4(t) + PACKED_W2(t) + group / 2], from, to), 0x00010001u << to, v);
+  }
+  const uint32_t less = t == T_Q4_0 ? 0xc308c308u /* -136 */ : t == T_Q5_0 ? 0xc310c310u /* -144 */ : t == T_Q6_K ? 0xc320c320u /* -160 */
+                        : t == T_Q3_K ? 0xc304c304u /* -132 */ : 0xc300c300u;
+  return add_bf16x2(v, less);
+}
+
+/* The A fragment of one step of a group, exact in bf16. f16: its high part; packed_rest is the rest. */
+GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a) {
+  if (t == T_BF16) {
+    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = w[8 * group + 4 * s + j];
+  } else if (t == T_F16) {
+    GA_UNROLL for (int j = 0; j < 4; j++) {
+      const uint32_t x = w[8 * group + 4 * s + j];
+      a[j] = pack_bf16(elem_f32_of_f16((uint16_t)x), elem_f32_of_f16((uint16_t)(x >> 16)));
+    }
+  } else if (PACKED_HAS8(t)) {
+    packed_row8(w[4 * group + 2 * s], &a[0], &a[2]);
+    packed_row8(w[4 * group + 2 * s + 1], &a[1], &a[3]);
+  } else if (PACKED_IQ4(t)) {
+    packed_row8(packed_iq4(w[2 * group + s]), &a[0], &a[2]);
+    packed_row8(packed_iq4(w[2 * group + s] >> 16), &a[1], &a[3]);
+  } else if (PACKED_FP4(t)) {
+    const uint32_t x = w[2 * group + s];
+    packed_fp4(x, &a[0], &a[1]);
+    packed_fp4(x >> 16, &a[2], &a[3]);
+    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = and_or(x << (12 - 4 * j), 0x80008000u, a[j]);
+  } else {
+    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_small(t, w, group, s, j);
+  }
+}
+
+/* f16 less its bf16 part: at most three bits are left, so this is exact. */
+GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, uint32_t *rest) {
+  GA_UNROLL for (int j = 0; j < 4; j++) {
+    const uint32_t x = w[8 * group + 4 * s + j];
+    rest[j] = pack_bf16(elem_f32_of_f16((uint16_t)x) - __uint_as_float(a[j] << 16),
+                        elem_f32_of_f16((uint16_t)(x >> 16)) - __uint_as_float(a[j] & 0xffff0000u));
+  }
+}
+
+GA_DEV float packed_f16(uint32_t w, int high) { return elem_f32_of_f16((uint16_t)(high ? w >> 16 : w)); }
+GA_DEV int packed_byte(uint32_t w, int i) { return (int)(w >> 8 * i & 255); }
+
+/* Scale of row r (g or g+8) in a half of a group. s: the scale words. */
+GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) {
+  const int run = 2 * group + half;
+  if (t == T_Q4_K || t == T_Q5_K) {
+    const uint32_t *p = s + 4 * r, all = group < 4 ? p[0] & 0x3f3f3f3fu : (p[2] & 0x0f0f0f0fu) | (p[0] >> 2 & 0x30303030u);
+    return packed_f16(p[3], 0) * (float)packed_byte(all, group % 4);
+  }
+  if (t == T_Q6_K) return packed_f16(s[8], r) * (float)(int8_t)packed_byte(s[4 * r + run / 4], run % 4);
+  if (t == T_Q2_K) return packed_f16(s[8 + r], 0) * (float)(packed_byte(s[4 * r + run / 4], run % 4) & 15);
+  if (t == T_Q3_K) {
+    const uint32_t *p = s + 3 * r;
+    const int low = packed_byte(p[run % 8 / 4], run % 4) >> (run < 8 ? 0 : 4) & 15, high = packed_byte(p[2], run % 4) >> 2 * (run / 4) & 3;
+    return packed_f16(s[6], r) * (float)((low | high << 4) - 32);
+  }
+  if (t == T_IQ4_XS) {
+    const int low = (int)(s[2 * r + 1] >> 4 * group & 15), high = (int)(s[2 * r] >> (16 + 2 * group) & 3);
+    return packed_f16(s[2 * r], 0) * (float)((low | high << 4) - 32);
+  }
+  if (t == T_MXFP4) return quant_e8m0(packed_byte(s[group / 2], 2 * (group % 2) + r));
+  if (t == T_NVFP4) return quant_ue4m3_half(packed_byte(s[group], 2 * half + r));
+  return packed_f16(s[group], r);
+}
+
+/* What is added to every element: PACKED_MIN types. */
+GA_DEV float packed_min(int t, const uint32_t *s, int group, int half, int r) {
+  const int run = 2 * group + half;
+  if (t == T_Q4_K || t == T_Q5_K) {
+    const uint32_t *p = s + 4 * r, all = group < 4 ? p[1] & 0x3f3f3f3fu : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
+    return -packed_f16(p[3], 1) * (float)packed_byte(all, group % 4);
+  }
+  if (t == T_Q2_K) return -packed_f16(s[8 + r], 1) * (float)(packed_byte(s[4 * r + run / 4], run % 4) >> 4);
+  return packed_f16(s[4 + group], r);
+}
