@@ -138,6 +138,8 @@ plan *attn_plan(const kernel *k, const problem *p) {
   a->window_right = p->window_right;
   a->features = p->features;
   a->scale_log2 = p->scale * 1.44269504f;
+  a->ln_hi = 0.693147181f;
+  a->chunks = 1;
   if (p->softcap > 0) {
     a->softcap_in = p->scale / p->softcap;
     a->softcap_out = p->softcap * 1.44269504f;

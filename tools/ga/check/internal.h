@@ -51,6 +51,7 @@ typedef struct check_options {
   int64_t n;         /* random draws after the edge shapes */
   int64_t draw;      /* >= 0: this one only */
   double timeout_s;  /* of one draw */
+  bool tame;         /* no hostile values (ga bench --tame) */
   int threads;       /* of the first run; the other has one */
 } check_options;
 
