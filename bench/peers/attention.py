@@ -34,18 +34,23 @@ class Desc(ctypes.Structure):
     _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("batch", "max_q", "max_kv")]
                 + [(n, ctypes.c_int32) for n in ("q_heads", "kv_heads", "head_dim", "v_dim", "q_dtype", "kv_dtype", "o_dtype")]
                 + [("flags", ctypes.c_uint32), ("window", ctypes.c_int32), ("page_size", ctypes.c_int32), ("scale", ctypes.c_float),
-                   ("softcap", ctypes.c_float)])
+                   ("softcap", ctypes.c_float), ("parts", ctypes.c_int32), ("reserved", ctypes.c_int32)])
 
 
 class Strides(ctypes.Structure):
     _fields_ = [(n, ctypes.c_int64) for n in ("batch", "token", "head")]
 
 
+class Part(ctypes.Structure):
+    _fields_ = [("k", ctypes.c_void_p), ("v", ctypes.c_void_p), ("kv", ctypes.c_int64), ("shift", ctypes.c_int64)]
+
+
 class Io(ctypes.Structure):
     _fields_ = ([(n, ctypes.c_void_p) for n in ("q", "k", "v", "o", "lse")]
                 + [(n, Strides) for n in ("q_stride", "k_stride", "v_stride", "o_stride")]
                 + [(n, ctypes.c_void_p) for n in ("q_start", "kv_start", "kv_len", "page_table")] + [("page_table_stride", ctypes.c_int64)]
-                + [("sinks", ctypes.c_void_p), ("alibi", ctypes.c_void_p)])
+                + [(n, ctypes.c_void_p) for n in ("sinks", "alibi")] + [(n, ctypes.c_int64) for n in ("q_tokens", "kv_tokens")]
+                + [(n, ctypes.c_void_p) for n in ("state_o", "state_m", "state_l")] + [("parts", Part * 4)])
 
 
 class Ga:

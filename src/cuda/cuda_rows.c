@@ -62,7 +62,7 @@ static const ga_kernel rows[] = {
    .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_SCORE(d_, dv_, blocks_, features_),                                                                \
+   .score = GA_ATTN_SCORE(d_, dv_, crowd_, features_),                                                                \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \

@@ -218,14 +218,13 @@ static void plain_pair(const plain_head *x, int64_t i, int64_t j, float lse, flo
   *ds = round_to(x, w * (dp - delta) * (slope / d->scale)) * d->scale; /* scaled when the product leaves, as is usual */
 }
 
-/* out[i][c] += sum over k of m[i * row + k * col] x[k][c], in floats, rounded once. */
-static void plain_product(const plain_head *x, const float *m, int64_t row, int64_t col, int64_t n, const void *y, int64_t y_at, int64_t y_step,
-                          int dim, void *out, int64_t out_at) {
-  (void)row;
+/* out[c] += sum over k of m[k * col] y[k][c], in floats. */
+static void plain_product(const plain_head *x, const float *m, int64_t col, int64_t n, const void *y, int64_t y_at, int64_t y_step, int dim,
+                          float *out) {
   for (int c = 0; c < dim; c++) {
     float sum = 0;
     for (int64_t k = 0; k < n; k++) sum += m[k * col] * load(x, y, y_at + k * y_step + c);
-    ((float *)out)[out_at + c] += sum;
+    out[c] += sum;
   }
 }
 
@@ -238,18 +237,19 @@ static void plain_one(const plain_head *x, float *dq, float *dk, float *dv, floa
     for (int c = 0; c < d->v_dim; c++) delta += load(x, a->dout, AT_Q(dout, i) + c) * load(x, a->o, AT_Q(o, i) + c);
     if (d->flags & GA_ATTN_SINKS && lse != -INFINITY) *dsink -= expf(a->sinks[x->h] - lse) * delta;
     for (int64_t j = 0; j < x->n_kv; j++) plain_pair(x, i, j, lse, delta);
-    plain_product(x, x->ds + i * x->n_kv, 0, 1, x->n_kv, a->k, AT_KV(k, 0), a->k_stride.token, d->head_dim, dq,
-                  (i * d->q_heads + x->h) * d->head_dim);
+    plain_product(x, x->ds + i * x->n_kv, 1, x->n_kv, a->k, AT_KV(k, 0), a->k_stride.token, d->head_dim,
+                  dq + (i * d->q_heads + x->h) * d->head_dim);
   }
   for (int64_t j = 0; j < x->n_kv; j++) {
-    plain_product(x, x->ds + j, 0, x->n_kv, x->n_q, a->q, AT_Q(q, 0), a->q_stride.token, d->head_dim, dk,
-                  (j * d->kv_heads + x->kv) * d->head_dim);
-    plain_product(x, x->p + j, 0, x->n_kv, x->n_q, a->dout, AT_Q(dout, 0), a->dout_stride.token, d->v_dim, dv,
-                  (j * d->kv_heads + x->kv) * d->v_dim);
+    plain_product(x, x->ds + j, x->n_kv, x->n_q, a->q, AT_Q(q, 0), a->q_stride.token, d->head_dim,
+                  dk + (j * d->kv_heads + x->kv) * d->head_dim);
+    plain_product(x, x->p + j, x->n_kv, x->n_q, a->dout, AT_Q(dout, 0), a->dout_stride.token, d->v_dim,
+                  dv + (j * d->kv_heads + x->kv) * d->v_dim);
   }
 }
 
-static void plain_store(const plain_head *x, const float *sums, void *out, const ga_attn_strides *s, int64_t first, int64_t n, int heads, int dim) {
+static void plain_store(const plain_head *x, const float *sums, void *out, const ga_attn_strides *s, int64_t first, int64_t n, int heads,
+                        int dim) {
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
@@ -278,7 +278,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   (void)kernel;
   const ga_attn_bwd_desc *d = desc;
   const ga_attn_bwd_io *a = io;
-  const int64_t square = d->max_q * d->max_kv, sums = d->max_q * d->q_heads * d->head_dim + d->max_kv * d->kv_heads * (d->head_dim + d->v_dim);
+  const int64_t square = d->max_q * d->max_kv, row = d->head_dim + d->v_dim;
+  const int64_t sums = d->max_q * d->q_heads * d->head_dim + d->max_kv * d->kv_heads * row;
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)(2 * square + sums + d->q_heads), sizeof(float), "gradients", &p));
   float *dsinks = p;
@@ -292,7 +293,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
     }
     plain_sequence(&x, x.ds + square, dsinks);
   }
-  for (int h = 0; h < d->q_heads && d->flags & GA_ATTN_SINKS; h++) a->dsinks[h] = dsinks[h] + (d->flags & GA_ATTN_BWD_ADD ? a->dsinks[h] : 0);
+  for (int h = 0; h < d->q_heads && d->flags & GA_ATTN_SINKS; h++)
+    a->dsinks[h] = dsinks[h] + (d->flags & GA_ATTN_BWD_ADD ? a->dsinks[h] : 0);
   ga_mem_free(p);
   return GA_OK;
 }
@@ -306,8 +308,8 @@ static double mean_size(const check_arg *arg, const void *data) {
   return n ? sum / (double)n : 0;
 }
 
-/* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of
- * dP, whose size is that of |dO| |V|. */
+/* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of dP,
+ * whose size is that of |dO| |V|. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_bwd_desc *d = c->oracle_desc;
   const ga_attn_bwd_io *a = io;
@@ -318,7 +320,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
                 : !strcmp(arg->name, "dk") ? (double)d->scale * dp * MEAN(q)
                 : !strcmp(arg->name, "dv") ? MEAN(dout)
                                            : dp;
-  /* f32 of 16-bit inputs: 4 units are a spacing, by which two roundings, of P and of dS, may err */
+  /* f32 gradients of 16-bit inputs: 4 units are one spacing, by which two roundings, of P and of dS, may err. */
   const double inner = d->dtype == GA_F32 ? 0 : 1.0 / 4;
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
@@ -326,8 +328,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   for (int64_t row = 0; row < n; row += width) {
     double most = size;
     for (int64_t i = row; i < row + width; i++) most = fmax(most, fabs(ga_ref_load(out->dtype, want, check_at(out, i))));
-    for (int64_t i = row; i < row + width; i++) unit[i] =
-          fmax(check_ulp(arg->dtype, most), inner * check_ulp((ga_dtype)d->dtype, most)) * (1 + logit) + 1e-44;
+    const double ulp = fmax(check_ulp(arg->dtype, most), inner * check_ulp((ga_dtype)d->dtype, most));
+    for (int64_t i = row; i < row + width; i++) unit[i] = ulp * (1 + logit) + 1e-44;
   }
 }
 

@@ -154,7 +154,7 @@ GA_DEV void load_q(const worker *c, const place *p, int w, int buffer, int row) 
 GA_DEV int unit_blocks(args a, int unit) {
   const int rows = (unit % a->tiles_per_head + 1) * a->unit_tiles * BM + a->rows_k - a->rows_q;
   const int end = CAUSAL && block_count() == a->tiles ? imin(a->rows_k, imax(rows, 1)) : a->rows_k;
-  return AHEAD ? ST : (end + BN - 1) / BN;
+  return AHEAD ? ST : (imax(end, 1) + BN - 1) / BN; /* one without columns too, so that its rows are written */
 }
 /* Which warp asks for K[n] and V[n] first. Many stages: one for all of K, one for all of V, so that they arrive in the
  * order of need; few: each its own. */
@@ -464,7 +464,7 @@ GA_DEV void run_pass(worker *c) {
   uint32_t p[NP];
   args a = c->a;
   const int sees = CAUSAL ? row_of(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q : a->rows_k; /* columns that all rows see */
-  const int blocks = ST == 1 ? 1 : AHEAD ? ST : (imin(a->rows_k, imax(CAUSAL ? sees + 63 : sees, 1)) + BN - 1) / BN;
+  const int blocks = ST == 1 ? 1 : AHEAD ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
   const int free = imin(sees, a->rows_k) / BN;
   target t;
   if (ROOMY) t = target_of(c);
