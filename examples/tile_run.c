@@ -184,7 +184,8 @@ static double softmax_error(const softmax_args *p, const matrix *x, const matrix
     for (int j = 0; j < p->width; j++) sum += exp((double)widen(row[j]) - most);
     for (int j = 0; j < p->width; j++) {
       const double want = exp((double)widen(row[j]) - most) / sum;
-      const double got = fabs((double)widen(y->host[(size_t)i * (size_t)p->width + (size_t)j]) - want) / ((0x1p-8 + 0x1p-16) * want + 1e-30); /* the result's rounding; f32 */
+      const double allowed = (0x1p-8 + 0x1p-16) * want + 1e-30; /* the result's rounding; f32 */
+      const double got = fabs((double)widen(y->host[(size_t)i * (size_t)p->width + (size_t)j]) - want) / allowed;
       off = got <= off ? off : got;
     }
   }

@@ -127,11 +127,13 @@ CUresult mock_DeviceTotalMem(size_t *bytes, CUdevice device) {
 }
 CUresult mock_DevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
   STEP("cuDevicePrimaryCtxRetain");
-  contexts[device - 100] = mock_make(CONTEXT);
+  if (!contexts[device - 100]) contexts[device - 100] = mock_make(CONTEXT);
+  contexts[device - 100]->nodes++; /* its users */
   *ctx = (CUcontext)contexts[device - 100];
   return 0;
 }
 CUresult mock_DevicePrimaryCtxRelease(CUdevice device) {
+  if (contexts[device - 100] && --contexts[device - 100]->nodes) return mock_step("cuDevicePrimaryCtxRelease");
   CUresult rc = mock_drop("cuDevicePrimaryCtxRelease", contexts[device - 100], CONTEXT);
   if (current == contexts[device - 100]) current = NULL;
   contexts[device - 100] = NULL;

@@ -37,7 +37,7 @@ static int setup(void **state) {
   cuda_replace_tables(images, no_sources);
   variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(0, 128),
                                          .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0)},
-                                .d = 128, .dv = 128, .q_rows = 64, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
+                                .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
   row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
@@ -222,7 +222,7 @@ static void workspace_and_stream_are_checked(void **state) {
   assert_int_equal(ga_attn_plan(ctx, &desc, &plan), GA_OK);
   assert_int_equal(ga_attn_run(plan, &io, NULL, NULL), GA_ERR_ARG);
   if (!strstr(ga_error_text(), "attn: workspace is null; 4096 bytes needed")) fail_msg("'%s'", ga_error_text());
-  o.device = "cpu"; /* a stream of another device */
+  o.device = "cuda:0";
   assert_int_equal(ga_ctx_create(&o, &other), GA_OK);
   assert_int_equal(ga_stream_create(other, &stream), GA_OK);
   assert_int_equal(ga_attn_run(plan, &io, memory, stream), GA_ERR_ARG);
@@ -360,7 +360,8 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       T(refuses), T(errors_name_the_argument), T(fits_where_it_was_measured), T(public_calls_name_what_is_wrong),
-      T(workspace_and_stream_are_checked), T(sections_by_length), T(pages_and_parts), T(passes_what_the_kernel_needs), T(one_element_dimensions_take_any_stride),
+      T(workspace_and_stream_are_checked), T(sections_by_length), T(pages_and_parts), T(passes_what_the_kernel_needs),
+      T(one_element_dimensions_take_any_stride),
       T(windows_and_features), T(graphs_have_their_own_counters), T(nothing_to_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,6 +17,7 @@ static const struct {
                {"tr_TR.ISO-8859-9", "tr_TR", "ISO-8859-9", ","}};
 enum { LOCALES = sizeof locales / sizeof locales[0] };
 
+static int missing; /* locales that are not here and cannot be made */
 static char folder[] = "/tmp/ga-locale-XXXXXX";
 
 static bool set_locale(int i) {
@@ -68,7 +69,7 @@ static void check_model(void) {
 static void test_locales(void **state) {
   (void)state;
   char *want = render();
-  int missing = 0;
+  missing = 0;
   assert_non_null(strstr(want, "1.5 3.5 0.25 [1.5, -2e-09, [3.125]] 3.14|5.000000e-01|1e-07"));
   for (int i = 0; i < LOCALES; i++) {
     if (!set_locale(i)) {
@@ -91,7 +92,6 @@ static void test_locales(void **state) {
     (void)setlocale(LC_ALL, "C");
   }
   ga_template_text_free(want);
-  if (missing == LOCALES) skip();
 }
 
 int main(void) {
@@ -100,5 +100,6 @@ int main(void) {
   if (!mkdtemp(folder)) return 1;
   int failed = cmocka_run_group_tests(tests, make_folder, remove_folder);
   (void)snprintf(command, sizeof command, "rm -rf %s", folder);
-  return failed + (system(command) != 0);
+  failed += system(command) != 0;
+  return failed ? failed : missing == LOCALES ? 77 : 0; /* which ctest calls skipped */
 }

@@ -177,6 +177,37 @@ static void hopper_attn(int64_t batch, int64_t length, int heads, int dim, ga_dt
   put(GA_OP_attn, &d, text);
 }
 
+static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype grad, uint32_t flags, float softcap) {
+  char text[96];
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.batch = 16384 / length;
+  d.max_q = d.max_kv = length;
+  d.q_heads = d.kv_heads = 2048 / dim;
+  d.head_dim = d.v_dim = dim;
+  d.dtype = (int32_t)type;
+  d.grad_dtype = (int32_t)grad;
+  d.flags = flags;
+  d.softcap = softcap;
+  d.scale = 1.0f / sqrtf((float)dim);
+  (void)snprintf(text, sizeof text, "s=%lld d=%d %s %s flags=0x%x cap=%g", (long long)length, dim, ga_dtype_name(type), ga_dtype_name(grad),
+                 flags, (double)softcap);
+  put(GA_OP_attn_bwd, &d, text);
+}
+
+/* The shapes of docs/perf/attention-bwd.md, and what needs features, a fixed order or padding. */
+static void hopper_backward(void) {
+  for (int dim = 64; dim <= 256; dim *= 2)
+    for (uint32_t causal = 0; causal <= 1; causal++)
+      for (int64_t length = 512; length <= 16384; length *= 4) hopper_attn_bwd(length, dim, GA_BF16, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
+  hopper_attn_bwd(2048, 128, GA_F16, GA_F32, GA_ATTN_BWD_DETERMINISTIC, 0);
+  hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD | GA_ATTN_SINKS, 0);
+  hopper_attn_bwd(2048, 128, GA_BF16, GA_BF16, GA_ATTN_CAUSAL | GA_ATTN_VARLEN, 0);
+  hopper_attn_bwd(2048, 128, GA_F16, GA_F16, 0, 30);
+  hopper_attn_bwd(2048, 64, GA_BF16, GA_BF16, GA_ATTN_BWD_DETERMINISTIC, 30);
+  hopper_attn_bwd(2048, 96, GA_BF16, GA_BF16, GA_ATTN_CAUSAL, 0);
+  hopper_attn_bwd(2048, 64, GA_F32, GA_F32, 0, 0);
+}
+
 /* The shapes of docs/perf/attention.md, and what needs features or padding. */
 static void hopper(void) {
   machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132}, .name = "cuda"};
@@ -195,6 +226,7 @@ static void hopper(void) {
   hopper_attn(1, 4096, 8, 64, GA_F16, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 256, GA_BF16, GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 100, GA_BF16, 0, 0);
+  hopper_backward();
 }
 
 static void write_all(FILE *file) {

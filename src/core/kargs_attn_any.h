@@ -25,8 +25,8 @@ typedef struct ga_kargs_attn_any {
   int32_t cols, cols_v;      /* head dim of q and k; of v and o */
   int32_t page_size, window; /* 0: no pages, no window */
   int32_t causal, wide;      /* wide: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
-  float scale_log2;          /* scale * log2(e) */
-  float softcap_in, softcap_out; /* scale / cap, cap * log2(e); 0: none */
+  float scale, scale_log2;     /* scale * log2(e) */
+  float softcap_in, softcap;   /* scale / cap, cap; 0: none */
 } ga_kargs_attn_any;
 
 #endif

@@ -15,7 +15,7 @@ typedef struct ga_kargs_ladder {
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
   int32_t rows_q, rows_k, heads_q, group; /* query head h reads KV head h / group */
   int32_t tiles;                          /* of BM rows, of each head */
-  float scale_log2;                       /* scale * log2(e) > 0 */
+  float scale, scale_log2;                /* > 0, the same times log2(e) */
 } ga_kargs_ladder;
 
 #endif

@@ -10,6 +10,7 @@
 #define PANEL_COLS 64  /* columns of a box: 128 bytes, the width of the swizzle */
 #define ALIGN_BYTES 16 /* of addresses and strides, for tensor maps and 16-byte stores */
 #define ALIGN_ELEMS 8
+#define Q_BOX_ROWS 64
 #define O_BOX_ROWS 16
 #define PAGE_STEP 8                /* a box of a page starts on a swizzle period */
 #define MOST_ROWS ((int64_t)1 << 28)
@@ -212,9 +213,8 @@ static ga_status encode_parts(const cuda_device *d, const ga_kernel *k, const ga
 static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
                             ga_kargs_attn_fwd *out) {
   const bool packed = p->flags & GA_ATTN_VARLEN;
-  const uint32_t q_rows = (uint32_t)((const cuda_attn_variant *)k->impl)->q_rows;
   const int64_t rows = packed ? ga_max_i64(a->q_tokens, 1) : p->max_q, batch = packed ? 1 : p->batch;
-  const view q = {"q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, q_rows};
+  const view q = {"q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, Q_BOX_ROWS};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS};
   GA_TRY(encode(d, k, &q, &out->q));
   GA_TRY(encode_parts(d, k, p, a, out));

@@ -7,6 +7,7 @@
 #define LOG2E 1.44269504f /* log2 e */
 #define WIDE_BYTES 16     /* what a lane moves at once */
 #define WIDE_ELEMS 8
+#define FEW_ROWS 16 /* a warp's share of a tile: fewer leave three warps idle, and keys are not split among blocks */
 #define MAX_BLOCKS (((int64_t)1 << 31) - 1) /* of a grid */
 
 /* --- what a row can do --- */
@@ -31,6 +32,12 @@ const char *cuda_attn_any_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
   return small(d, v) ? NULL : "too many rows";
+}
+
+int32_t cuda_attn_any_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  (void)k, (void)caps;
+  return d->max_q * (d->q_heads / d->kv_heads) < FEW_ROWS ? -20 : 0;
 }
 
 /* --- arguments --- */
@@ -99,9 +106,10 @@ static void fill_rest(const cuda_attn_any_variant *v, const ga_attn_desc *d, con
   out->window = (int32_t)ga_min_i64(d->window, d->max_q + d->max_kv); /* more is no limit */
   out->slope = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL;
   out->sink = d->flags & GA_ATTN_SINKS ? a->sinks : NULL;
+  out->scale = d->scale;
   out->scale_log2 = d->scale * LOG2E;
   out->softcap_in = d->softcap > 0 ? d->scale / d->softcap : 0;
-  out->softcap_out = d->softcap > 0 ? d->softcap * LOG2E : 0;
+  out->softcap = d->softcap;
 }
 
 ga_status cuda_attn_any(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

@@ -10,6 +10,8 @@ typedef struct cuda_attn_any_variant {
   int32_t d, bm;
 } cuda_attn_any_variant;
 
+/* Behind the row kernels where most of a tile would stay empty. */
+int32_t cuda_attn_any_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_attn_any_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_any(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 

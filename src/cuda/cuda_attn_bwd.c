@@ -8,6 +8,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 
 #define LOG2E 1.44269504f /* log2 e */
+#define FEW_KEYS 512      /* measured: docs/perf/attention-bwd.md */
 #define TILE_ROWS 128     /* of K and V */
 #define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
 #define ACC_COLS 256      /* floats of a line of the accumulator's map */
@@ -46,6 +47,14 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (!small(d)) return "too many rows";
   if (d->flags & GA_ATTN_BWD_DETERMINISTIC && !v->order) return "adds dQ in no fixed order";
   return mask_ok(d, v);
+}
+
+int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)caps;
+  const ga_attn_bwd_desc *d = desc;
+  const cuda_attn_bwd_variant *v = k->impl;
+  const bool few = d->max_kv <= FEW_KEYS && (v->d > 64 || d->flags & GA_ATTN_CAUSAL);
+  return v->order && few ? GA_ATTN_BWD_FEW_KEYS_FIT : 0;
 }
 
 /* --- workspace --- */

@@ -13,6 +13,8 @@ typedef struct cuda_attn_bwd_variant {
 } cuda_attn_bwd_variant;
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Few keys: the ordered form, which needs neither zeros nor a conversion, is the faster one. */
+int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 

@@ -88,6 +88,7 @@ ga_status cuda_ladder(const ga_kernel *k, const void *desc, const void *io, void
   args.heads_q = d->q_heads;
   args.group = d->q_heads / d->kv_heads;
   args.tiles = (int32_t)ga_div_up(d->max_q, v->bm);
+  args.scale = d->scale;
   args.scale_log2 = d->scale * LOG2E;
   if (v->maps) GA_TRY(encode_all(stream, k, d, &args));
   const cuda_launch l = {.grid = {(uint32_t)(args.tiles * d->batch * d->q_heads), 1, 1},

@@ -20,12 +20,12 @@
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD
-#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps)                                                                      \
-  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps)
+#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps, blocks)                                                              \
+  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn, warps) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps, blocks)
 #include "cuda/kern/attn/attn_any.def"
 #undef GA_KERNEL_ATTN_ANY
 
-#define GA_KERNEL_LADDER(step, arch, threads, bm, shared, maps)                                                         \
+#define GA_KERNEL_LADDER(step, arch, threads, bm, shared, maps, flags)                                                    \
   @ROW GA_LADDER_ID(step, arch) @ arch @ GA_LADDER_SOURCE(step) @ GA_LADDER_PARAMS(shared)
 #include "cuda/kern/ladder/ladder.def"
 #undef GA_KERNEL_LADDER

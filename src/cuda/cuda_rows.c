@@ -70,7 +70,6 @@ static const ga_kernel rows[] = {
                                                .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
-                                      .q_rows = GA_ATTN_Q_ROWS(GA_ATTN_SHORT(sched)),\
                                       .bm = bm_,                                                                       \
                                       .bn = bn_,                                                                       \
                                       .stages = st_,                                                                   \
@@ -90,6 +89,7 @@ static const ga_kernel rows[] = {
    .source = GA_ATTN_BWD_SOURCE(arch_),                                                                                \
    .launch = cuda_attn_bwd,                                                                                            \
    .ok = cuda_attn_bwd_ok,                                                                                             \
+   .fit = cuda_attn_bwd_fit,                                                                                           \
    .workspace = cuda_attn_bwd_workspace,                                                                               \
    .dtype = {DTYPE_##dt},                                                                                              \
    .align = 16,                                                                                                        \
@@ -120,24 +120,26 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD
-#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_)                                                                   \
-  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_),                                                                             \
+#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_, blocks_)                                                          \
+  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_, warps_),                                                                     \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_sm80,                                                                                               \
    .source = GA_ATTN_ANY_SOURCE,                                                                                       \
    .launch = cuda_attn_any,                                                                                            \
    .ok = cuda_attn_any_ok,                                                                                             \
+   .fit = cuda_attn_any_fit,                                                                                           \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .score = GA_ATTN_ANY_SCORE(d_),                                                                                     \
+   .flags = GA_KERNEL_TENSOR,                                                                                          \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_),             \
+   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_, blocks_),             \
                                                    .threads = 32 * (warps_),                                           \
                                                    .shared_bytes = GA_ATTN_ANY_SMEM(d_, bm_, bn_)},                    \
                                           .d = d_,                                                                     \
                                           .bm = bm_}},
 #include "cuda/kern/attn/attn_any.def"
 #undef GA_KERNEL_ATTN_ANY
-#define GA_KERNEL_LADDER(step, arch_, threads_, bm_, shared, maps_)                                                    \
+#define GA_KERNEL_LADDER(step, arch_, threads_, bm_, shared, maps_, flags_)                                            \
   {.id = GA_LADDER_ID(step, arch_),                                                                                    \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
@@ -146,7 +148,7 @@ static const ga_kernel rows[] = {
    .ok = cuda_ladder_ok,                                                                                               \
    .dtype = {GA_BF16, GA_BF16, GA_BF16},                                                                               \
    .align = 16,                                                                                                        \
-   .flags = GA_KERNEL_TEACHING,                                                                                        \
+   .flags = GA_KERNEL_TEACHING | (flags_),                                                                             \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_ladder_variant){                                                                               \
        .base = {.params = GA_LADDER_PARAMS(shared), .threads = threads_, .shared_bytes = shared},                      \

@@ -92,7 +92,7 @@ plan *attn_plan(const kernel *k, const problem *p) {
   CUdevice dev;
   int sms;
   memset(r, 0, sizeof *r);
-  if (encode(&a->q, c, p->q, p->d, rows_q, p->heads_q, batch, &p->sq, GA_ATTN_Q_ROWS(c->is_short)) ||
+  if (encode(&a->q, c, p->q, p->d, rows_q, p->heads_q, batch, &p->sq, 64) ||
       encode(&a->k, c, p->k, p->d, rows_k, p->heads_k, batch, &p->sk, c->bn) ||
       encode(&a->v, c, p->v, p->dv, rows_k, p->heads_k, batch, &p->sv, c->bn) ||
       encode(&a->o, c, p->o, p->dv, rows_q, p->heads_q, batch, &p->so, 16))
@@ -120,7 +120,7 @@ plan *attn_plan(const kernel *k, const problem *p) {
   p_cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev);
   if (c->resident) { /* as many tiles per unit as still fill the machine */
     a->unit_tiles = a->tiles_per_head;
-    while (a->unit_tiles % 2 == 0 && a->heads_total * (a->tiles_per_head / a->unit_tiles) < sms * 3 / 4)
+    while (a->unit_tiles % 2 == 0 && a->heads_total * (a->tiles_per_head / a->unit_tiles) < sms * c->blocks * 3 / 4)
       a->unit_tiles /= 2;
     a->tiles_per_head /= a->unit_tiles;
   }

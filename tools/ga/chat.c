@@ -263,7 +263,9 @@ static ga_status loop(chat *c) {
   bool leave = false;
   if (is_tty) {
     (void)setlocale(LC_CTYPE, ""); /* how wide what is typed is; numbers stay as they are */
-    printf("%s; /help lists the commands\n", ga_model_get_info(c->o.model)->name);
+    const char *name = ga_model_get_info(c->o.model)->name;
+    cmd_put_text(stdout, name, strlen(name));
+    printf("; /help lists the commands\n");
   }
   while (!leave && !ferror(stdout) && (is_tty || !interrupted())) {
     char *line = is_tty ? next_typed_line() : next_piped_line(&status);

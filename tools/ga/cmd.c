@@ -39,16 +39,21 @@ int cmd_usage_error(const char *name, const char *fmt, ...) {
   return EXIT_USAGE;
 }
 
-/* Error texts quote files: what could steer a terminal is not passed on. */
+void cmd_put_text(FILE *f, const char *text, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) {
+    const unsigned char c = (unsigned char)text[i];
+    if (c == '\n')
+      (void)fputs("\\n", f);
+    else if (c < 32 || c == 127)
+      (void)fprintf(f, "\\x%02x", c);
+    else
+      (void)putc(c, f);
+  }
+}
+
 int cmd_fail(const char *name) {
   (void)fprintf(stderr, "ga %s: ", name);
-  for (const char *p = ga_error_text(); *p; p++) {
-    const unsigned char c = (unsigned char)*p;
-    if (c < 32 || c == 127)
-      (void)fprintf(stderr, "\\x%02x", c);
-    else
-      (void)putc(c, stderr);
-  }
+  cmd_put_text(stderr, ga_error_text(), strlen(ga_error_text()));
   (void)putc('\n', stderr);
   return EXIT_FAILED;
 }

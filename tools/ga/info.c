@@ -60,7 +60,9 @@ static ga_status print_model(const ga_model *model, bool json) {
     printf("\n");
     return GA_OK;
   }
-  printf("architecture  %s%s%s\n", i->arch, *i->name ? ", " : "", i->name);
+  printf("architecture  %s%s", i->arch, *i->name ? ", " : "");
+  cmd_put_text(stdout, i->name, strlen(i->name));
+  printf("\n");
   printf("parameters    %.1f million\n", (double)i->n_params * 1e-6);
   printf("layers        %d, width %d, feed-forward %d\n", i->n_layers, i->width, i->ff_width);
   printf("heads         %d of %d, %d for keys and values\n", i->n_heads, i->head_dim, i->n_kv_heads);
@@ -69,9 +71,11 @@ static ga_status print_model(const ga_model *model, bool json) {
   if (i->window) printf("window        %d tokens in local layers\n", i->window);
   printf("weights       %.1f MiB in the file, %.1f MiB as held\n", mib(i->file_bytes), mib(i->weight_bytes));
   printf("KV cache      %.1f KiB a token in f16\n", (double)i->kv_token_bytes / 1024);
-  printf("chat template %s\n", ga_model_template(model)          ? "yes"
-                               : *ga_model_template_error(model) ? ga_model_template_error(model)
-                                                                 : "none");
+  const char *why = ga_model_template_error(model);
+  if (!*why) why = ga_model_template(model) ? "yes" : "none";
+  printf("chat template ");
+  cmd_put_text(stdout, why, strlen(why));
+  printf("\n");
   return GA_OK;
 }
 

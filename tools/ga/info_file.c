@@ -13,19 +13,10 @@ enum { FIRST = 8 }; /* elements of an array that JSON shows */
 
 /* --- for people --- */
 
-/* Text for people: cut, control characters escaped. */
 static void print_text(ga_text t) {
-  size_t n = t.bytes < 80 ? t.bytes : 80;
+  const size_t n = t.bytes < 80 ? t.bytes : 80;
   putchar('"');
-  for (size_t i = 0; i < n; i++) {
-    unsigned char c = (unsigned char)t.data[i];
-    if (c == '\n')
-      printf("\\n");
-    else if (c < 32 || c == 127)
-      printf("\\x%02x", c);
-    else
-      putchar(c);
-  }
+  cmd_put_text(stdout, t.data, n);
   printf(n < t.bytes ? "...\" (%zu bytes)" : "\"", t.bytes);
 }
 
@@ -49,7 +40,7 @@ static void print_value(const ga_meta *m, int64_t index) {
 static void print_meta(const ga_model_file *file) {
   for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) {
     const ga_meta *m = ga_model_file_meta_at(file, i);
-    printf("%-44s ", ga_meta_key(m));
+    printf("%-44s ", ga_meta_key(m)); /* without control characters, as names of tensors */
     if (ga_meta_type_of(m) == GA_META_ARRAY)
       printf("[%s, %lld]", ga_meta_type_name(ga_meta_elem_type(m)), (long long)ga_meta_count(m));
     else

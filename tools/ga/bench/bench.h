@@ -39,7 +39,6 @@ typedef struct bench_options {
   uint64_t seed;
   int threads;
   bool hot;  /* one set of buffers instead of rotating */
-  bool tame; /* admitted without hostile values */
 } bench_options;
 
 /* What arithmetic a row does at its fastest. */

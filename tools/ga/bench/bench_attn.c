@@ -43,11 +43,12 @@ typedef struct gpu_shape {
   bool causal;
 } gpu_shape;
 
-/* Beside the grids below: windows, grouped heads, a wider K. */
+/* Beside the grids below: windows, grouped heads, a wider K, the ladder's. */
 static const gpu_shape others[] = {
     {64, 64, 8192, 2, 32, 32, 1024, true},  {128, 128, 8192, 2, 16, 16, 1024, true},
     {128, 128, 8192, 2, 32, 8, 0, true},    {96, 96, 8192, 2, 16, 16, 0, true},
     {192, 128, 8192, 2, 16, 16, 0, true},   {192, 192, 8192, 2, 16, 16, 0, true},
+    {128, 128, 4096, 4, 16, 16, 0, false}, /* docs/LADDER.md */
 };
 #define N_LONG 24  /* 3 head dims x 2 masks x 4 lengths, 16384 tokens in all, heads = 2048 / dim: those of FlashAttention-3's paper */
 #define N_SHORT 9  /* 3 lengths x 3 batches, 8 heads of 64: those of FlashCore */
@@ -66,7 +67,7 @@ static gpu_shape gpu_shape_at(int i) {
 
 static bool gpu_shape_of(int i, const ga_kernel *kernel, ga_attn_desc *d, char name[BENCH_NAME]) {
   const gpu_shape s = gpu_shape_at(i);
-  char heads[16] = "", dims[16] = "", window[16] = "";
+  char heads[16] = "", dims[16] = "", window[16] = "", whole[96];
   if (s.kv_heads != s.heads) (void)snprintf(heads, sizeof heads, "/%d", s.kv_heads);
   if (s.v_dim != s.dim) (void)snprintf(dims, sizeof dims, "/%d", s.v_dim);
   if (s.window) (void)snprintf(window, sizeof window, " w%d", s.window);
@@ -81,8 +82,9 @@ static bool gpu_shape_of(int i, const ga_kernel *kernel, ga_attn_desc *d, char n
   d->q_dtype = (int32_t)kernel->dtype[0];
   d->kv_dtype = (int32_t)kernel->dtype[1];
   d->o_dtype = (int32_t)kernel->dtype[2];
-  (void)snprintf(name, BENCH_NAME, "d%d%s s%d b%d h%d%s %s%s %s", s.dim, dims, s.seq, s.batch, s.heads, heads, s.causal ? "causal" : "full",
-                 window, ga_dtype_name(kernel->dtype[0]));
+  (void)snprintf(whole, sizeof whole, "d%d%s s%d b%d h%d%s %s%s %s", s.dim, dims, s.seq, s.batch, s.heads, heads,
+                 s.causal ? "causal" : "full", window, ga_dtype_name(kernel->dtype[0]));
+  (void)snprintf(name, BENCH_NAME, "%.*s", BENCH_NAME - 1, whole);
   return true;
 }
 

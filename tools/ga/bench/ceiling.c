@@ -1,4 +1,5 @@
 /* What a device can do at best: a CPU measured in the same run, a GPU by ga probe. */
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,7 +30,7 @@ size_t bench_rotation(const ga_device *device) {
 typedef struct read_job {
   ga_pool *pool;
   const uint64_t *data;
-  volatile uint64_t sink;
+  _Atomic uint64_t sink;
 } read_job;
 
 static void read_region(void *arg, int thread, int n_threads) {
@@ -42,7 +43,7 @@ static void read_region(void *arg, int thread, int n_threads) {
       for (int j = 0; j < 8; j++) sum[j] += p[i + j];
   }
   for (int j = 1; j < 8; j++) sum[0] += sum[j];
-  job->sink = sum[0]; /* any thread's will do: it keeps the loop */
+  atomic_fetch_add_explicit(&job->sink, sum[0], memory_order_relaxed); /* keeps the loop */
 }
 
 static double seconds_since(const struct timespec *then) {

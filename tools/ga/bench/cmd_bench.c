@@ -43,7 +43,7 @@ static void admit(void *user, const ga_kernel *kernel, const check_result *r) {
 
 /* A quick check of the rows that can be timed; s->rows are those that passed. */
 static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
-  check_options quick = {.device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .threads = 3, .tame = s->o->tame};
+  check_options quick = {.device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .threads = 3};
   size_t timed = 0;
   for (size_t i = 0; i < n; i++)
     if (bench_op_of(rows[i]->op)) rows[timed++] = rows[i];
@@ -141,7 +141,6 @@ int cmd_bench(int argc, char **argv) {
       {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
       {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
-      {"tame", 0, OPT_FLAG, &o.tame, 0, 0, NULL, "the check before it leaves out infinities, NaN and denormals"},
       {"seed", 's', OPT_INT, &seed, 0, 9e18, "SEED", "of values and order"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
       {"compare", 0, OPT_STRING, &before, 0, 0, "FILE", "with a second FILE: what changed between two JSON reports"},

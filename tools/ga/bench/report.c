@@ -62,8 +62,8 @@ void bench_report_json(json_t *rows, const bench_ceiling *c, const bench_result 
 }
 
 json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceiling *c, json_t *rows) {
-  json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:f, s:b, s:b}", "version", ga_version(), "device", o->device, "text",
-                          ga_ctx_device_text(ctx), "threads", ga_ctx_threads(ctx), "read_gbs", c->read_gbs, "hot", o->hot, "tame", o->tame);
+  json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:f, s:b}", "version", ga_version(), "device", o->device, "text",
+                          ga_ctx_device_text(ctx), "threads", ga_ctx_threads(ctx), "read_gbs", c->read_gbs, "hot", o->hot);
   ga_gauge g = {0};
   if (ctx->device->ops->gauge) ctx->device->ops->gauge(ctx->device, &g);
   for (int i = 0; i < BENCH_N_UNITS; i++) {

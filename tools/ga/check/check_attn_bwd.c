@@ -306,7 +306,8 @@ static double mean_size(const check_arg *arg, const void *data) {
   return n ? sum / (double)n : 0;
 }
 
-/* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of dP, whose size is that of |dO| |V|. */
+/* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of
+ * dP, whose size is that of |dO| |V|. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_bwd_desc *d = c->oracle_desc;
   const ga_attn_bwd_io *a = io;
@@ -317,7 +318,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
                 : !strcmp(arg->name, "dk") ? (double)d->scale * dp * MEAN(q)
                 : !strcmp(arg->name, "dv") ? MEAN(dout)
                                            : dp;
-  const double inner = d->dtype == GA_F32 ? 0 : 1.0 / 4; /* f32 of 16-bit inputs: 4 units are a spacing, by which two roundings, of P and of dS, may err */
+  /* f32 of 16-bit inputs: 4 units are a spacing, by which two roundings, of P and of dS, may err */
+  const double inner = d->dtype == GA_F32 ? 0 : 1.0 / 4;
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
   const int64_t width = arg->dim[arg->n_dims - 1];

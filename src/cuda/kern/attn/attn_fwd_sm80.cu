@@ -7,10 +7,10 @@
  *           What a row does not see cannot reach it: rows of K and V outside of what the tile sees are never read, and
  *           a row of O that is not finite is worked out again by its definition (row_again), which skips masked columns.
  *           That costs rows_k * (cols + cols_v) operations of a warp, for such rows alone.
- * DATA      gmem -cp.async-> smem (Q; K, V one block each) -ldmatrix-> fragments -mma.sync-> S -> P -mma.sync-> O -> gmem
- * BARRIERS  two a block of K and V: "K has come, V is free" and "V has come, K is free"; each copy runs under the other
- *           product.
- * BUDGET    32 WARPS threads, 2 blocks a multiprocessor up to D = 128; smem (BM + 2 BN) D 2 bytes
+ * DATA      gmem -cp.async-> smem (Q; two blocks of K and V) -ldmatrix-> fragments -mma.sync-> S -> P -mma.sync-> O -> gmem
+ * BARRIERS  one a block of K and V: it has come, and the other stage is free for the next, which is copied under its
+ *           products
+ * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor; smem (BM + 4 BN) D 2 bytes and the tile record
  * MEASURED  docs/perf/attention-sm80.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
@@ -41,6 +41,9 @@
 #ifndef GA_P_WARPS
 #error "GA_P_WARPS: warps of a block, which share its rows"
 #endif
+#ifndef GA_P_BLOCKS
+#error "GA_P_BLOCKS: blocks per multiprocessor that registers must suffice for"
+#endif
 
 enum {
   D = GA_P_D,
@@ -51,12 +54,13 @@ enum {
   NS = BN / 2,
   NO = D / 2, /* registers of S, O per 16-row tile */
   CHUNKS = D / 8,
+  QREG = WM == 1 && D <= 128, /* Q stays in registers */
   Q_PANEL = BM * PANEL_ROW_BYTES,
   KV_PANEL = BN * PANEL_ROW_BYTES,
   OFF_Q = 0,
-  OFF_K = OFF_Q + BM * D * 2,
-  OFF_V = OFF_K + BN * D * 2,
-  OFF_TILE = OFF_V + BN * D * 2,
+  TILE = BN * D * 2,
+  OFF_KV = OFF_Q + BM * D * 2, /* two stages of K and V */
+  OFF_TILE = OFF_KV + 4 * TILE,
   SMEM_BYTES = OFF_TILE + 48
 };
 static_assert(D % 64 == 0 && BN % 16 == 0 && BM == 16 * WM * GA_P_WARPS, "panels of 64 columns, products of 16 rows");
@@ -179,48 +183,50 @@ GA_DEV void load_q(args a, uint32_t sb) {
                in ? q_at(&t, &a->q_stride, t.row0 + r) : 0, 8 * chunk, a->cols, in);
   }
 }
+GA_DEV uint32_t stage_k(uint32_t sb, int n) { return sb + OFF_KV + (uint32_t)((n & 1) * 2 * TILE); }
+GA_DEV uint32_t stage_v(uint32_t sb, int n) { return stage_k(sb, n) + TILE; }
 /* Block n of K or V. Rows that no row of the tile sees become zero: a product with 0 must be 0. */
-GA_DEV void load_kv(const tile *t, uint32_t off, const void *base, const ga_kstrides *s, int cols, int n) {
-  const int chunk = thread_index() % CHUNKS;
-  const uint32_t panel = t->sb + off + (uint32_t)(chunk / 8 * KV_PANEL);
-  GA_UNROLL for (int i = 0; i < BN * CHUNKS / THREADS; i++) {
-    const int r = thread_index() / CHUNKS + i * (THREADS / CHUNKS), j = n * BN + r, in = j >= t->lo && j < t->hi;
-    copy_chunk(t->a, panel_chunk(panel, (uint32_t)r, (uint32_t)(chunk % 8)), base, in ? kv_at(t, s, j) : 0, 8 * chunk,
-               cols, in);
+GA_DEV void load_rows(const tile *t, uint32_t to, const void *base, const ga_kstrides *s, int cols, int n) {
+  enum { STEP = THREADS / CHUNKS };
+  args a = t->a;
+  const int chunk = thread_index() % CHUNKS, r = thread_index() / CHUNKS, j = n * BN + r;
+  const uint32_t panel = to + (uint32_t)(chunk / 8 * KV_PANEL);
+  int64_t at = a->page_size ? 0 : kv_at(t, s, j);
+  GA_UNROLL for (int i = 0; i < BN; i += STEP, at += STEP * s->token) {
+    const int in = j + i >= t->lo && j + i < t->hi;
+    if (a->page_size) at = in ? kv_at(t, s, j + i) : 0;
+    copy_chunk(a, panel_chunk(panel, (uint32_t)(r + i), (uint32_t)(chunk % 8)), base, at, 8 * chunk, cols, in);
   }
 }
-GA_DEV void load_k(args a, uint32_t sb, int n) {
+GA_DEV void load_kv(args a, uint32_t sb, int n) {
   const tile t = tile_get(a, sb);
-  load_kv(&t, OFF_K, a->k, &a->k_stride, a->cols, n);
-}
-GA_DEV void load_v(args a, uint32_t sb, int n) {
-  const tile t = tile_get(a, sb);
-  load_kv(&t, OFF_V, a->v, &a->v_stride, a->cols_v, n);
+  load_rows(&t, stage_k(sb, n), a->k, &a->k_stride, a->cols, n);
+  load_rows(&t, stage_v(sb, n), a->v, &a->v_stride, a->cols_v, n);
 }
 
 /* ------------------------------------------------------------------ products */
 /* S = Q K^T of the warp's rows. */
-GA_DEV void scores(uint32_t sb, int warp, int lane, float *s) {
-  const uint32_t k0 = sb + OFF_K, row = (uint32_t)(lane & 15), half = (uint32_t)(lane >> 4);
+GA_DEV void scores(uint32_t sb, uint32_t k0, int warp, int lane, const uint32_t *q, float *s) {
+  const uint32_t row = (uint32_t)(lane & 15), half = (uint32_t)(lane >> 4);
   const uint32_t key = (uint32_t)((lane & 7) + (lane >> 4 << 3)), key_half = (uint32_t)(lane >> 3 & 1);
   GA_UNROLL for (int i = 0; i < WM * NS; i++) s[i] = 0.f;
   GA_UNROLL for (int k = 0; k < D / 16; k++) {
     uint32_t x[4 * WM], b[4];
-    GA_UNROLL for (int w = 0; w < WM; w++)
+    GA_UNROLL for (int w = 0; w < WM && !QREG; w++)
       ldmatrix_x4(x + 4 * w, panel_chunk(sb + OFF_Q + (uint32_t)(k / 4 * Q_PANEL),
                                          (uint32_t)((warp * WM + w) * 16) + row, (uint32_t)(k % 4 * 2) + half));
     GA_UNROLL for (int j = 0; j < BN / 16; j++) { /* 16 keys: two 8-column groups of S */
       ldmatrix_x4(b, panel_chunk(k0 + (uint32_t)(k / 4 * KV_PANEL), (uint32_t)(16 * j) + key, (uint32_t)(k % 4 * 2) + key_half));
       GA_UNROLL for (int w = 0; w < WM; w++) {
-        MMA(s + w * NS + 8 * j, x + 4 * w, b[0], b[1]);
-        MMA(s + w * NS + 8 * j + 4, x + 4 * w, b[2], b[3]);
+        MMA(s + w * NS + 8 * j, QREG ? q + 4 * k : x + 4 * w, b[0], b[1]);
+        MMA(s + w * NS + 8 * j + 4, QREG ? q + 4 * k : x + 4 * w, b[2], b[3]);
       }
     }
   }
 }
 /* O += P V; P's fragments are the scores' registers, rounded. */
-GA_DEV void weigh(uint32_t sb, int lane, float *o, const float *s) {
-  const uint32_t v0 = sb + OFF_V, row = (uint32_t)(lane & 15), half = (uint32_t)(lane >> 4);
+GA_DEV void weigh(uint32_t v0, int lane, float *o, const float *s) {
+  const uint32_t row = (uint32_t)(lane & 15), half = (uint32_t)(lane >> 4);
   GA_UNROLL for (int k = 0; k < BN / 16; k++) {
     uint32_t p[4 * WM], b[4];
     GA_UNROLL for (int w = 0; w < WM; w++) GA_UNROLL for (int i = 0; i < 4; i++)
@@ -240,27 +246,30 @@ GA_DEV void weigh(uint32_t sb, int lane, float *o, const float *s) {
 GA_DEV int row_of(const tile *t, int w, int h) {
   return t->row0 + (t->warp * WM + w) * 16 + 8 * h + (t->lane >> 2);
 }
-/* A score in log2 units, but for the factor that plain rows leave to the exponential. */
-GA_DEV int is_plain(args a) { return a->softcap_out == 0.f && !a->slope && a->scale_log2 > 0.f; }
-GA_DEV float score_log2(args a, float x, float slope, int distance) {
-  x = a->softcap_out != 0.f ? tanhf(x * a->softcap_in) * a->softcap_out : x * a->scale_log2;
+/* Plain rows leave the scale to the exponential; others bring scores to their natural size first. */
+GA_DEV int is_plain(args a) { return a->softcap == 0.f && !a->slope && a->scale > 0.f; }
+GA_DEV float unit(args a) { return is_plain(a) ? a->scale : 1.f; }            /* natural size of 1 */
+GA_DEV float unit_log2(args a) { return is_plain(a) ? a->scale_log2 : LOG2E; } /* the same times log2 e */
+GA_DEV float natural_score(args a, float x, float slope, int distance) {
+  x = a->softcap != 0.f ? tanhf(x * a->softcap_in) * a->softcap : x * a->scale;
   return x + slope * (float)distance;
 }
 GA_DEV float slope_of(const tile *t, int row) {
   args a = t->a;
-  return a->slope ? ldg_f32(a->slope + t->head_k * a->group + row % a->group) * LOG2E : 0.f;
+  return a->slope ? ldg_f32(a->slope + t->head_k * a->group + row % a->group) : 0.f;
 }
 /* Soft-cap and alibi, then the mask, of a block whose first key is j0; s: a 16-row tile. */
 GA_DEV void finish_scores(const tile *t, float *s, int w, int j0) {
   args a = t->a;
   const int q2 = 2 * (t->lane & 3), masked = j0 < t->all_lo || j0 + BN > t->all_hi;
+  if (!masked && is_plain(a)) return;
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int row = row_of(t, w, h), i = row / a->group;
     if (!is_plain(a)) {
       const float slope = slope_of(t, row);
       GA_UNROLL for (int n = 0; n < BN / 4; n++) {
         float *x = s + 4 * (n / 2) + 2 * h + n % 2;
-        *x = score_log2(a, *x, slope, j0 + 8 * (n / 2) + q2 + n % 2 - i - t->shift);
+        *x = natural_score(a, *x, slope, j0 + 8 * (n / 2) + q2 + n % 2 - i - t->shift);
       }
     }
     pin_f32(s, NS);
@@ -273,14 +282,16 @@ GA_DEV void finish_scores(const tile *t, float *s, int w, int j0) {
     }
   }
 }
-/* S becomes P; the running maximum m (log2 units), sum l and O follow. */
+/* Weights are 2^(x f - reference); a row that has seen nothing has 0 there, so that 2^(-inf - 0) = 0. */
+GA_DEV float reference(float m, float f) { return m == GA_NEG_INF ? 0.f : elem_mul(m, f); }
+/* S becomes P; the running maximum m (of scores), the sum l and O follow. */
 GA_DEV void softmax(float *s, float *o, float *m, float *l, float f) {
   float x[2], ref[2], factor[2], sum[2];
   tile_row_max(s, BN, x);
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float now = fmaxf(m[i], x[i] * f);
-    ref[i] = now == GA_NEG_INF ? 0.f : now; /* nothing seen yet: 2^(-inf - 0) = 0 */
-    factor[i] = ex2(m[i] - ref[i]);
+    const float now = fmaxf(m[i], x[i]);
+    ref[i] = reference(now, f);
+    factor[i] = m[i] == GA_NEG_INF ? 0.f : ex2(elem_mul(m[i], f) - ref[i]);
     m[i] = now;
   }
   tile_exp2(s, BN, f, ref, sum);
@@ -289,24 +300,24 @@ GA_DEV void softmax(float *s, float *o, float *m, float *l, float f) {
 }
 
 /* ------------------------------------------------------------------ results */
-/* What O is to be multiplied with, from a row's reference m and this lane's part of the sum l; lse leaves. 0: the row saw
+/* What O is to be multiplied with, from a row's maximum m and this lane's part of the sum l; lse leaves. 0: the row saw
  * nothing, sink or not. */
 GA_DEV float finish_row(const tile *t, int row, float m, float l) {
   args a = t->a;
-  float factor = 1.f;
+  const float f = unit_log2(a);
   l = quad_sum(l);
-  if (l == 0.f) m = 0.f;
+  /* The reference is a rounded product: what it lost is in l. */
+  float lse = l == 0.f ? GA_NEG_INF : m * unit(a) + (logf(l) - fmaf(m, f, -reference(m, f)) * LN2), v = 1.f / l;
   const int i = row / a->group, head = t->head_k * a->group + (row - i * a->group), in = row < t->rows;
   if (in && a->sink && l != 0.f) { /* one more key of that score, without a value */
-    const float sink = ldg_f32(a->sink + head) * LOG2E, most = fmaxf(m, sink);
-    factor = ex2(m - most);
-    l = l * factor + ex2(sink - most);
-    m = most;
+    const float sink = ldg_f32(a->sink + head), d = sink - lse;
+    lse = fmaxf(lse, sink) + log1pf(expf(-fabsf(d)));
+    v = v / (1.f + expf(d));
   }
   if (in && a->lse && (t->lane & 3) == 0)
-    stg_f32(a->lse + ((int64_t)t->batch * (a->heads_k * a->group) + head) * a->rows_q + i, m * LN2 + logf(l));
+    stg_f32(a->lse + ((int64_t)t->batch * (a->heads_k * a->group) + head) * a->rows_q + i, lse);
   if (l == 0.f || l != l) return l;
-  return fmaxf(factor / l, FLOAT_MIN_NORMAL); /* a sink may leave next to nothing */
+  return fmaxf(v, FLOAT_MIN_NORMAL); /* a sink may leave next to nothing */
 }
 /* One row of O, o[4j], o[4j + 1] the lane's columns of group j. */
 GA_DEV void store_row(const tile *t, const float *o, int row, float v) {
@@ -331,7 +342,7 @@ GA_DEV void store_row(const tile *t, const float *o, int row, float v) {
 GA_DEV void row_again(const tile *t, int row, float m, float v) {
   args a = t->a;
   const int i = row / a->group, end = key_hi(t, i);
-  const float slope = slope_of(t, row);
+  const float slope = slope_of(t, row), f = unit_log2(a), ref = reference(m, f);
   const int64_t q = q_at(t, &a->q_stride, row), out = q_at(t, &a->o_stride, row);
   float o[D / 32];
   GA_UNROLL for (int e = 0; e < D / 32; e++) o[e] = 0.f;
@@ -339,7 +350,9 @@ GA_DEV void row_again(const tile *t, int row, float m, float v) {
     const int64_t k = kv_at(t, &a->k_stride, j), u = kv_at(t, &a->v_stride, j);
     float x = 0.f;
     GA_ROLL for (int c = t->lane; c < a->cols; c += 32) x += GET(a->q, q + c) * GET(a->k, k + c);
-    x = score_log2(a, row_sum_warp(x), slope, j - i - t->shift) - m;
+    x = row_sum_warp(x);
+    if (!is_plain(a)) x = natural_score(a, x, slope, j - i - t->shift);
+    x = fmaf(x, f, -ref);
     const float p = ex2(x);
     GA_UNROLL for (int e = 0; e < D / 32; e++) {
       const int c = t->lane + 32 * e;
@@ -374,14 +387,15 @@ GA_DEV void results(const tile *t, const float *o, const float *m, const float *
 }
 
 /* ------------------------------------------------------------------ the kernel */
-GA_KERNEL(THREADS, D <= 128 ? 2 : 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_any a) {
+GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_any a) {
   const uint32_t sb = smem_base();
   const tile own = tile_of(&a, block_index());
   const int warp = thread_index() >> 5, lane = thread_index() & 31;
-  const float f = is_plain(&a) ? a.scale_log2 : 1.f;
+  const float f = unit_log2(&a);
   const int last = own.hi > own.lo ? (own.hi - 1) / BN : -1;
   int n = own.lo / BN;
   float s[WM * NS], o[WM * NO], m[2 * WM], l[2 * WM];
+  uint32_t q[QREG ? D / 4 : 1];
   if (own.row0 >= own.rows) return; /* a shorter sequence than the longest */
   if (thread_index() == 0) tile_put(sb, &own);
   block_sync();
@@ -392,26 +406,27 @@ GA_KERNEL(THREADS, D <= 128 ? 2 : 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_an
   }
   if (n <= last) {
     load_q(&a, sb);
-    load_k(&a, sb, n);
+    load_kv(&a, sb, n);
     cp_async_commit();
+    if (QREG) {
+      cp_async_wait(0);
+      block_sync();
+      load_a(q, sb + OFF_Q, Q_PANEL, warp * 16, D / 16, lane);
+    }
   }
   GA_ROLL for (; n <= last; n++) {
     cp_async_wait(0);
-    block_sync(); /* K has come; nobody reads V any more */
-    load_v(&a, sb, n);
+    block_sync(); /* block n has come; nobody reads block n - 1 any more */
+    if (n < last) load_kv(&a, sb, n + 1);
     cp_async_commit();
-    scores(sb, warp, lane, s);
-    cp_async_wait(0);
-    block_sync(); /* V has come; nobody reads K any more */
-    if (n < last) load_k(&a, sb, n + 1);
-    cp_async_commit();
+    scores(sb, stage_k(sb, n), warp, lane, q, s);
     const tile t = tile_get(&a, sb);
     GA_UNROLL for (int w = 0; w < WM; w++) {
       finish_scores(&t, s + w * NS, w, n * BN);
       pin_f32(s + w * NS, NS); /* one loop after the other: merged, they keep two copies of S */
       softmax(s + w * NS, o + w * NO, m + 2 * w, l + 2 * w, f);
     }
-    weigh(sb, lane, o, s);
+    weigh(stage_v(sb, n), lane, o, s);
   }
   const tile t = tile_get(&a, sb);
   results(&t, o, m, l);

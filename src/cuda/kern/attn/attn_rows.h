@@ -25,13 +25,12 @@
 
 #define GA_ATTN_PANELS(d) (((d) + 63) / 64)
 #define GA_ATTN_THREADS(is_short, bm) ((is_short) ? 2 * (bm) : (bm) == 64 ? 160 : 128 + 2 * (bm)) /* consumer warpgroups and a producer */
-#define GA_ATTN_Q_ROWS(is_short) ((is_short) ? 16 : 64) /* rows of Q per box: a warp's or a warpgroup's */
 /* Q, stages of K and V, staging of O, barriers, four tile records: OFF_* of the kernel. */
 #define GA_ATTN_SMEM(is_short, d, dv, bm, bn, st, store)                                                                \
   ((is_short) ? GA_ATTN_SMEM_SHORT(d, dv, bm, bn, st) : GA_ATTN_SMEM_RING(d, dv, bm, bn, st, store))
-/* K, V, Q; a record and a barrier a warp, four barriers a stage. */
+/* K, V, two Q; their barriers. */
 #define GA_ATTN_SMEM_SHORT(d, dv, bm, bn, st)                                                                           \
-  ((st) * (GA_ATTN_PANELS(d) + GA_ATTN_PANELS(dv)) * (bn) * 128 + (bm) * GA_ATTN_PANELS(d) * 128 + 24 * ((bm) / 16) + 32 * (st))
+  ((st) * (GA_ATTN_PANELS(d) + GA_ATTN_PANELS(dv)) * (bn) * 128 + (bm) * GA_ATTN_PANELS(d) * 256 + 16 * ((bm) / 64) + 32 * (st))
 #define GA_ATTN_SMEM_RING(d, dv, bm, bn, st, store)                                                                     \
   ((bm) / 64 * GA_ATTN_PANELS(d) * 8192 + (st) * (GA_ATTN_PANELS(d) + GA_ATTN_PANELS(dv)) * (bn) * 128 +                \
    ((store) ? 0 : (bm) / 64 * GA_ATTN_PANELS(dv) * 8192) + (8 * (2 * ((bm) / 64) + 4 * (st)) + 15) / 16 * 16 + 192)

@@ -3,6 +3,7 @@
 #pragma once
 #include "core/kargs_attn_bwd.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 
 #define BWD_PACK GA_CAT(pack_, GA_P_DTYPE)
@@ -20,21 +21,6 @@ GA_DEV bwd_out bwd_out_of(const ga_kbwd_tensor *t, int64_t row, int head, int ba
   const int64_t at = batch * t->batch + head * t->head + row * t->row;
   const bwd_out o = {(char *)t->base + each * at, each * t->row, 0, 0, col, cols, f32, add};
   return o;
-}
-
-/* The four lanes of a row trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i had
- * for column group q. */
-GA_DEV void bwd_quad_transpose(uint32_t *r, int q) {
-  const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
-  r[0] = q & 1 ? a : r[0]; /* indices stay constants: r is in registers */
-  r[1] = q & 1 ? r[1] : a;
-  r[2] = q & 1 ? b : r[2];
-  r[3] = q & 1 ? r[3] : b;
-  const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
-  r[0] = q & 2 ? x : r[0];
-  r[1] = q & 2 ? y : r[1];
-  r[2] = q & 2 ? r[2] : x;
-  r[3] = q & 2 ? r[3] : y;
 }
 
 GA_DEV void bwd_store_f32(const bwd_out *o, const float *x, int n, float f, int q) {
@@ -65,8 +51,8 @@ GA_DEV void bwd_store(const bwd_out *o, const float *x, int n, float f, int q) {
       a[i] = BWD_PACK(y[0] * f, y[1] * f);
       b[i] = BWD_PACK(y[2] * f, y[3] * f);
     }
-    bwd_quad_transpose(a, q);
-    bwd_quad_transpose(b, q);
+    quad_transpose(a, q);
+    quad_transpose(b, q);
     const int c = o->col + 32 * j + 8 * q;
     if (c < o->cols && o->in0) stg_u4(o->at + 2 * c, a[0], a[1], a[2], a[3]);
     if (c < o->cols && o->in1) stg_u4(o->at + 8 * o->row_bytes + 2 * c, b[0], b[1], b[2], b[3]);

@@ -2,7 +2,7 @@
  * COMPUTES  dQ = scale * accumulator, from the order of registers to rows
  * CONTRACT  see core/kargs_attn_bwd.h; dq 16-byte aligned, strides multiples of 8
  * DATA      each warp reads its consumer warp's piece, 16 bytes a lane, and writes 16 rows of D / 2 columns; memory-bound
- * BUDGET    256 threads
+ * BUDGET    256 threads, 4 blocks per SM
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
@@ -19,7 +19,7 @@
 
 enum { THREADS = 256, D = GA_P_D, HALF = D / 2 };
 
-GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
+GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int warp = thread_index() / 32, lane = thread_index() % 32;
   const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;

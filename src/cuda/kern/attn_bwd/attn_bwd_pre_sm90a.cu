@@ -2,8 +2,8 @@
  * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O). Zeroes dQ's
  *           accumulator or, for ordered kernels, the turns, the ticket, and dQ of blocks that no tile of keys will write
  * CONTRACT  16-bit O and dO, 16-byte aligned, strides multiples of 8; see core/kargs_attn_bwd.h
- * DATA      O and dO are read once, 16 bytes a lane, 16 lanes a row; memory-bound
- * BUDGET    256 threads
+ * DATA      O and dO are read once, 16 bytes a lane, 8 lanes a row; memory-bound
+ * BUDGET    256 threads, 6 blocks per SM: with the 2 that 94 registers left, latency bound it to a third of the bandwidth
  */
 #include "core/kargs_attn_bwd.h"
 #include "cuda/dev/ptx/base.h"
@@ -17,7 +17,7 @@
 #error "GA_P_DTYPE: bf16 or f16"
 #endif
 
-enum { THREADS = 256, LANES = 16, ROWS = GA_KBWD_ROWS };
+enum { THREADS = 256, LANES = 8, ROWS = GA_KBWD_ROWS };
 #define GET16 GA_CAT(elem_get16_, GA_P_DTYPE)
 #define LOG2E 1.442695041f
 #define INF   __uint_as_float(0x7f800000u)
@@ -60,7 +60,7 @@ GA_DEV void write_unseen(args a, int batch, int head, int start, int m, int rows
   }
 }
 
-GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
+GA_KERNEL(THREADS, 6) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
   const int thread = thread_index(), lane = thread % LANES;
   const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;

@@ -17,6 +17,8 @@
 /* The tightest head first; a fixed order and features cost time. */
 #define GA_ATTN_BWD_SCORE(d, order, features) (100 - (d) / 8 - ((order) ? 2 : 0) - ((features) ? 10 : 0))
 
+#define GA_ATTN_BWD_FEW_KEYS_FIT 4
+
 #define GA_ATTN_BWD_STEP_ID(name, dtype, d, arch) "attn_bwd_" #name "_" #dtype "_d" #d "_step_" #arch "_256"
 #define GA_ATTN_BWD_STEP_SOURCE(name, arch) "src/cuda/kern/attn_bwd/attn_bwd_" #name "_" #arch ".cu"
 #define GA_ATTN_BWD_STEP_PARAMS(dtype, d) "DTYPE=" #dtype ",D=" #d ",fast_math=1"

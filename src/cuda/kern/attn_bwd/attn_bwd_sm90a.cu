@@ -16,10 +16,9 @@
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
  *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
  *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * ORDER     1: blocks take their tile by ticket and add to a block of dQ in the order of tiles: the same bits in every run. A
+ * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in every run. A
  *           block waits only for blocks of lower tickets. The first tile stores, so that no zeros are needed; the last gets
- *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post. Blocks of Q go downwards: under
- *           a causal mask all tiles of a head then begin with the same block, and the longest first
+ *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
  * BARRIERS  name     arrivals    waiter       orders
  *           k, v     1+tx        consumers    TMA write of K (V) -> wgmma read
  *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
@@ -176,7 +175,7 @@ GA_DEV void producer(args a, uint32_t sb) {
   grid_dependency_wait(); /* what the consumers read and write follows from here */
   load_kv(sb, sb + OFF_K, &a->k, sb + OFF_BAR_K, is_packed(a));
   const ga_i4 start = lds_i4(sb + OFF_TILE);
-  int head = start.y * a->group, m = first_block(sb), stage = 0, parity = 1;
+  int head = start.y * a->group, m = start.w, stage = 0, parity = 1;
   GA_ROLL for (int first = 1;; first = 0) {
     const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
@@ -192,8 +191,8 @@ GA_DEV void producer(args a, uint32_t sb) {
       stage = 0;
       parity ^= 1;
     }
-    if (next_block(sb, &m)) continue;
-    m = first_block(sb);
+    if (++m < lds_i4(sb + OFF_TILE + 16).x) continue;
+    m = lds_i4(sb + OFF_TILE).w;
     if (++head == (lds_i4(sb + OFF_TILE).y + 1) * a->group) break;
   }
 }
@@ -234,7 +233,7 @@ GA_DEV void writer(args a, uint32_t sb, int odd) {
   const int row0 = (t.batch * a->heads_q + t.head * a->group) * a->blocks_q;
   GA_ROLL for (int k = odd; k < steps; k += 2) {
     const int head = k / count;
-    step_dq(a, sb, row0 + head * a->blocks_q + lds_i4(sb + OFF_TILE + 16).x - 1 - (k - head * count), k);
+    step_dq(a, sb, row0 + head * a->blocks_q + lds_i4(sb + OFF_TILE).w + k - head * count, k);
   }
 }
 
@@ -387,7 +386,7 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   const ga_i4 first = lds_i4(sb + OFF_TILE);
   float s[NS], dp[NS];
   uint32_t p[NP];
-  int i = 0, m = warp_uniform(first_block(sb)), before = -1, left = a->group; /* query heads to go */
+  int i = 0, m = warp_uniform(first.w), before = -1, left = a->group; /* query heads to go */
   int row0 = warp_uniform((first.z * a->heads_q + first.y * a->group) * a->blocks_q);
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   clear_ds(c);
@@ -424,8 +423,8 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     c->parity ^= c->stage == ST - 1;
     c->stage = c->stage == ST - 1 ? 0 : c->stage + 1;
     c->ds = c->ds == DS_BUFFERS - 1 ? 0 : c->ds + 1;
-    if (warp_uniform(next_block(sb, &m))) continue;
-    m = warp_uniform(first_block(sb));
+    if (++m < warp_uniform(lds_i4(sb + OFF_TILE + 16).x)) continue;
+    m = warp_uniform(lds_i4(sb + OFF_TILE).w);
     row0 += a->blocks_q;
     if (--left) continue;
     mbar_wait(sb + OFF_BAR_DS, (uint32_t)i & 1u);

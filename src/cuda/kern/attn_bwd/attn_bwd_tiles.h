@@ -18,13 +18,6 @@ GA_DEV tile tile_get(uint32_t sb) {
   return t;
 }
 
-/* Blocks of Q in the order in which they are taken. */
-GA_DEV int first_block(uint32_t sb) { return ORDER ? lds_i4(sb + OFF_TILE + 16).x - 1 : lds_i4(sb + OFF_TILE).w; }
-GA_DEV int next_block(uint32_t sb, int *m) {
-  *m += ORDER ? -1 : 1;
-  return ORDER ? *m >= lds_i4(sb + OFF_TILE).w : *m < lds_i4(sb + OFF_TILE + 16).x;
-}
-
 GA_DEV int imin(int a, int b) { return a < b ? a : b; }
 GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
@@ -41,7 +34,8 @@ GA_DEV void tile_blocks(args a, tile *t) {
   t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
   if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* rows of K that do not exist */
 }
-/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2. */
+/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2; ordered: shortest first, so
+ * that the first tile to add to a block of dQ is that on its diagonal, and none waits. */
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
@@ -54,6 +48,7 @@ GA_DEV tile tile_of(args a, int i) {
     pair = i / a->tiles_k;
     t.n = i - pair * a->tiles_k;
   }
+  if (ORDER) t.n = a->tiles_k - 1 - t.n;
   t.batch = pair / a->heads_k;
   t.head = pair - t.batch * a->heads_k;
   t.rows_q = a->rows_q;
@@ -68,7 +63,7 @@ GA_DEV tile tile_of(args a, int i) {
   tile_blocks(a, &t);
   return t;
 }
-/* Ordered: a block of dQ goes through the tiles of keys that see it in their order; how many come before and after this. */
+/* Ordered: a block of dQ goes down through the tiles of keys that see it; how many come before and after this. */
 typedef struct {
   int before, after;
 } visits;
@@ -77,7 +72,7 @@ GA_DEV visits visits_of(args a, uint32_t sb, int m) {
   const int off = t.rows_k - t.rows_q, all = (t.rows_k + BN - 1) / BN;
   const int last = MASKED ? imin(all - 1, (m * BM + BM - 1 + off + right_of(a)) / BN) : all - 1;
   const int first = WINDOW ? imax(0, m * BM + off - a->window_left) / BN : 0;
-  const visits v = {t.n - first, last - t.n};
+  const visits v = {last - t.n, t.n - first};
   return v;
 }
 /* Blocks may start in any order; tickets make the order of tiles that in which they run. */

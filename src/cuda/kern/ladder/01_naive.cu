@@ -37,5 +37,5 @@ GA_KERNEL(BM, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
 
   GA_UNROLL for (int c = 0; c < D; c++) o[c] /= sum;
   GA_UNROLL for (int c = 0; c < D; c += 8) elem_put16_bf16(p.o + row * a.o_stride.token, c, o + c);
-  if (p.lse) p.lse[row] = most * a.scale_log2 * LN2 + logf(sum);
+  if (p.lse) p.lse[row] = most * a.scale + logf(sum);
 }

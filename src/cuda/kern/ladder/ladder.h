@@ -15,8 +15,6 @@
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
-#define LN2 0.693147181f /* ln 2 */
-
 enum { D = 128 };
 
 typedef const ga_kargs_ladder *args;
@@ -52,16 +50,17 @@ GA_DEV void mask_tail(args a, float *s, int n, int j0, int lane) {
   if (last < n - 1) tile_mask_above(s, n, last, last, 2 * (lane & 3));
 }
 /* Online softmax: S becomes P, its part of the row sums goes to l; O must be multiplied with `factor` before P V is
- * added. m: running maximum in log2 units. */
+ * added. m: running maximum. */
 GA_DEV void online_softmax(float *s, int n, float *m, float *l, float *factor, float scale_log2) {
-  float most[2], sum[2];
+  float most[2], reference[2], sum[2];
   tile_row_max(s, n, most);
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    most[i] = fmaxf(m[i], most[i] * scale_log2);
-    factor[i] = ex2(m[i] - most[i]);
+    most[i] = fmaxf(m[i], most[i]);
+    factor[i] = ex2((m[i] - most[i]) * scale_log2);
+    reference[i] = most[i] * scale_log2;
     m[i] = most[i];
   }
-  tile_exp2(s, n, scale_log2, m, sum);
+  tile_exp2(s, n, scale_log2, reference, sum);
   GA_UNROLL for (int i = 0; i < 2; i++) l[i] = l[i] * factor[i] + sum[i];
 }
 GA_DEV void start_rows(float *o, float *m, float *l) {
@@ -76,7 +75,7 @@ GA_DEV void store_rows(args a, const place *p, const float *o, const float *m, c
   GA_UNROLL for (int h = 0; h < 2; h++, row += 8) {
     const float sum = quad_sum(l[h]), v = 1.f / sum;
     const int in = row < a->rows_q;
-    if (in && p->lse && (lane & 3) == 0) stg_f32(p->lse + row, m[h] * LN2 + logf(sum));
+    if (in && p->lse && (lane & 3) == 0) stg_f32(p->lse + row, m[h] * a->scale + logf(sum));
     GA_UNROLL for (int j = 0; j < D / 32; j++) {
       uint32_t r[4];
       GA_UNROLL for (int i = 0; i < 4; i++) {

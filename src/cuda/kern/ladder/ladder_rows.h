@@ -1,4 +1,4 @@
-/* What follows from a row of ladder.def: step, arch, threads, BM, shared, maps */
+/* What follows from a row of ladder.def: step, arch, threads, BM, shared, maps, flags */
 #ifndef GA_CUDA_KERN_LADDER_LADDER_ROWS_H
 #define GA_CUDA_KERN_LADDER_LADDER_ROWS_H
 

@@ -35,5 +35,5 @@ GA_DEV void store_half(args a, const place *p, int row, int first, float *o, flo
   if (row >= a->rows_q) return;
   GA_UNROLL for (int c = 0; c < HALF; c++) o[c] /= sum;
   GA_UNROLL for (int c = 0; c < HALF; c += 8) elem_put16_bf16(p->o + row * a->o_stride.token, first + c, o + c);
-  if (p->lse && first == 0) p->lse[row] = most * a->scale_log2 * LN2 + logf(sum);
+  if (p->lse && first == 0) p->lse[row] = most * a->scale + logf(sum);
 }

@@ -6,7 +6,6 @@ GA_DEV void ldg_stream_u4(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 16
 GA_DEV void ldg_stream_u2(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 8, file, line); }
 GA_DEV void ldg_stream_u1(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 4, file, line); }
 GA_DEV void lds_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
-GA_DEV void lds_f2(float *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
 GA_DEV float lds_f1(uint32_t a, EMU_AT)
 {
     float x;
