@@ -120,16 +120,15 @@ typedef struct t16_shape {
   int64_t tiles, units, splits, groups, copies, slots, x_units, shared_bytes;
 } t16_shape;
 
-/* PACKED_SUMS and PACKED_HALVES of dev/tile/packed.h */
-static bool has_sums(int32_t t) {
-  return t == GA_Q4_0 || t == GA_Q4_1 || t == GA_Q5_0 || t == GA_Q5_1 || (t >= GA_Q2_K && t <= GA_Q6_K);
+/* PACKED_MIN of dev/tile/packed.h */
+static bool has_min(int32_t dtype) {
+  return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
 }
-static bool has_halves(int32_t t) { return t == GA_Q2_K || t == GA_Q3_K || t == GA_Q6_K || t == GA_NVFP4; }
 
 /* X in bf16 and its sums, of so many units. */
 static int64_t x_bytes(const unit *u, int64_t units, int64_t copies) {
-  const int64_t groups = units * u->k / 32, runs = has_halves(u->dtype) ? 2 : 1;
-  return groups * copies * 64 + (has_sums(u->dtype) ? groups * runs * ga_min_i64(copies, T16_COLS) * 4 : 0);
+  const int64_t groups = units * u->k / 32, runs = u->dtype == GA_Q2_K ? 2 : 1;
+  return groups * copies * 64 + (has_min(u->dtype) ? groups * runs * ga_min_i64(copies, T16_COLS) * 4 : 0);
 }
 
 /* Tiles that a run of units which one warp sums may touch. */

@@ -54,13 +54,6 @@ GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1)
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-/* The same into a new sum: d = a b. */
-GA_DEV void mma_first_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
-      : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
-}
-
 /* ---- pairs ---- */
 /* (x & mask) | bits, one instruction */
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {

@@ -107,8 +107,7 @@ GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
 /* Bits of width mask at 2t.. or t.. moved to `to`: left or right, by a constant. */
 GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
 
-/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code. What is too much, packed_offset, times the sum of x is taken
- * off the sum of products: cheaper than off every element. */
+/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code, less 128 and what the type takes off. */
 GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j) {
   uint32_t v = 0x43004300u;
   if (PACKED_HAS4(t)) v = and_or(w[2 * group + s] >> 4 * j, 0x000f000fu, v);
@@ -120,14 +119,12 @@ GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j) 
     const int to = PACKED_HAS4(t) ? 4 : 2, from = 8 * (group % 2) + 4 * s + j;
     v = and_or(packed_move(w[PACKED_W4(t) + PACKED_W2(t) + group / 2], from, to), 0x00010001u << to, v);
   }
-  return v;
+  const uint32_t less = t == T_Q4_0 ? 0xc308c308u /* -136 */ : t == T_Q5_0 ? 0xc310c310u /* -144 */ : t == T_Q6_K ? 0xc320c320u /* -160 */
+                        : t == T_Q3_K ? 0xc304c304u /* -132 */ : 0xc300c300u;
+  return add_bf16x2(v, less);
 }
 
-#define PACKED_SMALL(t) (!PACKED_PLAIN(t) && !PACKED_HAS8(t) && !PACKED_IQ4(t) && !PACKED_FP4(t))
-#define PACKED_SUMS(t) (PACKED_SMALL(t)) /* the sums of x are needed */
-GA_DEV float packed_offset(int t) { return t == T_Q4_0 ? 136.0f : t == T_Q5_0 ? 144.0f : t == T_Q6_K ? 160.0f : t == T_Q3_K ? 132.0f : 128.0f; }
-
-/* The A fragment of one step of a group, exact in bf16; PACKED_SMALL: plus packed_offset and what the type takes off. f16: its high part; packed_rest is the rest. */
+/* The A fragment of one step of a group, exact in bf16. f16: its high part; packed_rest is the rest. */
 GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a) {
   if (t == T_BF16) {
     GA_UNROLL for (int j = 0; j < 4; j++) a[j] = w[8 * group + 4 * s + j];

@@ -101,9 +101,11 @@ GA_DEV void load8(float *x, const void *p, int64_t at, bool there) {
 }
 
 GA_DEV void load_q(const ga_kargs_attn_rows *a, const unit *u, int col, float q[ROWS][8]) {
-  GA_UNROLL for (int r = 0; r < ROWS; r++) GA_UNROLL for (int e = 0; e < 8; e++) {
-    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + (int64_t)(u->q_first + query_of(a, u, r)) * a->q_token + head_of(a, u, r) * a->q_head;
-    q[r][e] = r < u->n && col + e < a->head_dim ? quant_at(a->q_dtype, a->q, at + col + e) : 0.0f;
+  GA_UNROLL for (int r = 0; r < ROWS; r++) {
+    const int64_t token = u->q_first + query_of(a, u, r), head = head_of(a, u, r);
+    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + token * a->q_token + head * a->q_head + col;
+    const bool there = r < u->n && col < a->head_dim;
+    GA_UNROLL for (int e = 0; e < 8; e++) q[r][e] = there ? plain_get(a->q_dtype, a->q, at + e) : 0.0f;
   }
 }
 

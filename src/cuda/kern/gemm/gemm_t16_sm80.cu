@@ -58,7 +58,7 @@ GA_DEV share share_of(const ga_kargs_gemm *a, int part, int group) {
   s.n = s.tiles * s.nb;
   s.x = smem_base();
   s.sums = s.x + (uint32_t)(a->x_units * GROUPS * a->copies * 64);
-  s.parts = s.sums + (PACKED_SUMS(T) ? (uint32_t)(a->x_units * GROUPS * HALVES * sum_cols(a) * 4) : 0);
+  s.parts = s.sums + (PACKED_MIN(T) ? (uint32_t)(a->x_units * GROUPS * HALVES * sum_cols(a) * 4) : 0);
   return s;
 }
 GA_DEV int first_unit(const share *s, int warp) { return (int)((int64_t)s->n * warp / WARPS); }
@@ -98,12 +98,12 @@ GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
       const int i = base + b * GA_P_THREADS + thread_index(), col = h == 1 ? 0 : i / per, v = i - col * per, group = v / 8, e = v % 8 * 4;
       uint32_t hi[2], lo[2];
       float sum = split_x(x[b], hi, lo);
-      if (PACKED_SUMS(T)) GA_UNROLL for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
+      if (PACKED_MIN(T)) GA_UNROLL for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
       if (i >= h * per) continue;
       const uint32_t at = s->x + (uint32_t)(group * a->copies * 64 + packed_x_at(e) * 2);
       sts_u2(at + (uint32_t)col * 64, hi[0], hi[1]);
       sts_u2(at + (uint32_t)(col + h) * 64, lo[0], lo[1]);
-      if (!PACKED_SUMS(T) || e % (32 / HALVES)) continue;
+      if (!PACKED_MIN(T) || e % (32 / HALVES)) continue;
       const uint32_t sums = s->sums + (uint32_t)((group * HALVES + e / 16 * (HALVES - 1)) * cols) * 4;
       sts_f1(sums + (uint32_t)col * 4, sum);
       if (a->copies <= COLS) sts_f1(sums + (uint32_t)(col + h) * 4, 0); /* the high column has all of it */
@@ -113,18 +113,21 @@ GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
 
 /* --- products --- */
 
-/* acc += scale * (products - offset * sum of x) + min * sum of x, by rows */
-GA_DEV void scale_add(const uint32_t *scales, int group, int half, const float *c, uint32_t sums, float *acc) {
-  float sum[2] = {0, 0};
-  if (PACKED_SUMS(T)) lds_free_f2(sum, sums);
+GA_DEV void scale_add(const uint32_t *scales, int group, int half, const float *c, float *acc) {
   GA_UNROLL for (int r = 0; r < 2; r++) {
     const float scale = packed_scale(T, scales, group, half, r);
     acc[2 * r] = fmaf(scale, c[2 * r], acc[2 * r]);
     acc[2 * r + 1] = fmaf(scale, c[2 * r + 1], acc[2 * r + 1]);
-    if (!PACKED_SUMS(T)) continue;
-    const float add = fmaf(-packed_offset(T), scale, PACKED_MIN(T) ? packed_min(T, scales, group, half, r) : 0.0f);
-    acc[2 * r] = fmaf(add, sum[0], acc[2 * r]);
-    acc[2 * r + 1] = fmaf(add, sum[1], acc[2 * r + 1]);
+  }
+}
+
+GA_DEV void min_add(const uint32_t *scales, int group, int half, uint32_t sums, float *acc) {
+  float sum[2];
+  lds_free_f2(sum, sums);
+  GA_UNROLL for (int r = 0; r < 2; r++) {
+    const float min = packed_min(T, scales, group, half, r);
+    acc[2 * r] = fmaf(min, sum[0], acc[2 * r]);
+    acc[2 * r + 1] = fmaf(min, sum[1], acc[2 * r + 1]);
   }
 }
 
@@ -136,15 +139,14 @@ GA_DEV void take_unit(const ga_kargs_gemm *a, const share *sh, const uint32_t *w
   const uint32_t sums = sh->sums + (uint32_t)((at * GROUPS * HALVES) * cols + (2 * q & (cols - 1))) * 4;
   GA_UNROLL for (int i = 0; i < GROUPS; i++) {
     uint32_t b[4], b2[4] = {0, 0, 0, 0};
-    float c[4];
+    float c[4] = {0, 0, 0, 0};
     lds_free_u4(b, x + (uint32_t)i * step);
     if (two) lds_free_u4(b2, x + (uint32_t)i * step + 512);
     GA_UNROLL for (int s = 0; s < 2; s++) {
       uint32_t f[4], rest[4];
       packed_step(T, w, i, s, f);
       float *sum = PACKED_PLAIN(T) ? acc : c;
-      if (PACKED_PLAIN(T) || (HALVES == 1 && s == 1)) mma_free_bf16(sum, f, b[2 * s], b[2 * s + 1]);
-      else mma_first_bf16(sum, f, b[2 * s], b[2 * s + 1]);
+      mma_free_bf16(sum, f, b[2 * s], b[2 * s + 1]);
       if (two) mma_free_bf16(sum, f, b2[2 * s], b2[2 * s + 1]);
       if (T == T_F16) {
         packed_rest(w, i, s, f, rest);
@@ -153,7 +155,9 @@ GA_DEV void take_unit(const ga_kargs_gemm *a, const share *sh, const uint32_t *w
       }
       if (PACKED_PLAIN(T) || (HALVES == 1 && s == 0)) continue;
       const int half = HALVES == 2 ? s : 0;
-      scale_add(w + PACKED_CODES(T), i, half, c, sums + (uint32_t)((i * HALVES + half) * cols) * 4, acc);
+      scale_add(w + PACKED_CODES(T), i, half, c, acc);
+      if (PACKED_MIN(T)) min_add(w + PACKED_CODES(T), i, half, sums + (uint32_t)((i * HALVES + half) * cols) * 4, acc);
+      GA_UNROLL for (int e = 0; e < 4; e++) c[e] = 0;
     }
   }
 }
