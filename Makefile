@@ -3,7 +3,7 @@ BUILD := build
 JOBS  := $(shell nproc)
 QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps build models lean test asan tsan fuzz demo bench golden format clean install
+.PHONY: all help deps test-deps build models lean test asan tsan fuzz demo bench golden format clean install
 
 all: build
 
@@ -22,7 +22,10 @@ help:
 deps:
 	@tools/install_deps.sh
 
-build: deps
+test-deps:
+	@GA_WITH_TESTS=1 tools/install_deps.sh
+
+build: test-deps
 	@cmake --preset release -DGA_ONLY='$(ONLY)' >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS)
 
@@ -47,14 +50,14 @@ test: build
 	  echo "fuzzed each parser for 6 s (build-fuzz/log)"; else echo "no clang here: corpora are replayed, nothing is fuzzed"; fi
 	@ctest --test-dir $(BUILD) --output-on-failure
 
-asan tsan: deps
+asan tsan: test-deps
 	@cmake --preset $@ >/dev/null
 	@cmake --build build-$@ -j $(JOBS)
 	@ctest --test-dir build-$@ --output-on-failure
 
 # New inputs go to build-fuzz/corpus; a crash is written there too and stops the run.
 FUZZ_SECONDS := 60
-fuzz: deps
+fuzz: test-deps
 	@cmake --preset fuzz >/dev/null
 	@cmake --build build-fuzz -j $(JOBS) --target fuzzers
 	@for f in build-fuzz/tests/fuzz/fuzz_*; do [ -x $$f ] && [ -f $$f ] || continue; what=$${f##*/fuzz_}; \

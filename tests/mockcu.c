@@ -96,6 +96,11 @@ CUresult mock_DeviceGet(CUdevice *device, int index) {
   *device = 100 + index;
   return 0;
 }
+CUresult mock_DeviceGetPCIBusId(char *bus, int bytes, CUdevice device) {
+  STEP("cuDeviceGetPCIBusId");
+  (void)snprintf(bus, (size_t)bytes, "0000:0%d:00.0", device - 100);
+  return 0;
+}
 CUresult mock_DeviceGetName(char *name, int bytes, CUdevice device) {
   STEP("cuDeviceGetName");
   (void)snprintf(name, (size_t)bytes, "Mock %d", device - 100);
@@ -122,11 +127,13 @@ CUresult mock_DeviceTotalMem(size_t *bytes, CUdevice device) {
 }
 CUresult mock_DevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
   STEP("cuDevicePrimaryCtxRetain");
-  contexts[device - 100] = mock_make(CONTEXT);
+  if (!contexts[device - 100]) contexts[device - 100] = mock_make(CONTEXT);
+  contexts[device - 100]->nodes++; /* its users */
   *ctx = (CUcontext)contexts[device - 100];
   return 0;
 }
 CUresult mock_DevicePrimaryCtxRelease(CUdevice device) {
+  if (contexts[device - 100] && --contexts[device - 100]->nodes) return mock_step("cuDevicePrimaryCtxRelease");
   CUresult rc = mock_drop("cuDevicePrimaryCtxRelease", contexts[device - 100], CONTEXT);
   if (current == contexts[device - 100]) current = NULL;
   contexts[device - 100] = NULL;

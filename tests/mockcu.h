@@ -5,7 +5,7 @@
 
 #include "cuda/driver.h"
 
-#define MOCK_ARGS_BYTES 1024
+#define MOCK_ARGS_BYTES 2048
 
 typedef struct mock_launch {
   char id[96];

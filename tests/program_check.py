@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """ga check and ga bench from outside: exit codes, reports, reproducing lines. Usage: program_check.py GA"""
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -49,6 +50,23 @@ class Check(unittest.TestCase):
         r = ga("check", "--list")
         self.assertEqual(r.returncode, 0)
         self.assertNotIn("UNCHECKED", r.stdout)
+
+
+class Probe(unittest.TestCase):
+    def test_figures(self):
+        with tempfile.TemporaryDirectory() as home:
+            r = subprocess.run([GA, "probe", "--device", "cpu", "--brief", "--time", "0.001", "--json"], capture_output=True, text=True,
+                               timeout=300, env={**os.environ, "XDG_CACHE_HOME": home})
+            self.assertEqual(r.returncode, 0, r.stderr)
+            report = json.loads(r.stdout)
+            self.assertTrue(all(x > 0 for x in report["figures"].values()))
+            kept = list(Path(home).rglob("*.json"))
+            self.assertEqual([json.loads(kept[0].read_text())], [report])
+
+    def test_cannot_write(self):
+        r = ga("probe", "--device", "cpu", "--brief", "--time", "0.001", "-o", "/proc/no/such.json")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("/proc/no", r.stderr)
 
 
 class Bench(unittest.TestCase):

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """`ga pull` against a server on this machine: whole, resumed, refused, cut off, full disk. Usage: program_pull.py GA"""
+import contextlib
 import hashlib
 import http.server
+import json
 import os
 import resource
 import signal
@@ -18,31 +20,47 @@ SHA = hashlib.sha256(BODY).hexdigest()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
-    ranges = []
+    """Words in the path choose a behaviour: /cut ends early unless it is asked for a range, /slow stops in the middle until
+    `go` is set, /norange and /stubborn ignore Range and If-Range, /nothing tells no version, /dated tells a date alone."""
+    ranges, etag, body = [], '"one"', BODY
+    go = threading.Event()
 
     def log_message(self, *args):
         pass
 
+    def version(self):
+        if "nothing" in self.path:
+            return None
+        return ("Last-Modified", "Sat, 01 Jan 2022 00:00:00 GMT") if "dated" in self.path else ("ETag", Handler.etag)
+
     def do_GET(self):
         if self.path.startswith("/missing"):
             return self.send_error(404)
-        start = 0
+        start, version, body = 0, self.version(), Handler.body
         header = self.headers.get("Range")
         Handler.ranges.append(header)
-        if header and not self.path.startswith("/norange"):
+        same = "stubborn" in self.path or self.headers.get("If-Range") in (None, version and version[1])
+        if header and same and "norange" not in self.path:
             start = int(header.split("=")[1].split("-")[0])
-            if start >= len(BODY):
+            if start >= len(body):
                 return self.send_error(416)
             self.send_response(206)
-            self.send_header("Content-Range", f"bytes {start}-{len(BODY) - 1}/{len(BODY)}")
+            self.send_header("Content-Range", f"bytes {start}-{len(body) - 1}/{len(body)}")
         else:
             self.send_response(200)
-        self.send_header("Content-Length", str(len(BODY) - start))
+        if version:
+            self.send_header(*version)
+        self.send_header("Content-Length", str(len(body) - start))
         self.end_headers()
-        body = BODY[start:]
-        if self.path.startswith("/cut") and not start:
+        body = body[start:]
+        if "cut" in self.path and not header:
             body = body[:100_000]
-        self.wfile.write(body)
+        if "slow" in self.path and not header:
+            self.wfile.write(body[:100_000])
+            body = body[100_000:]
+            Handler.go.wait(30)
+        with contextlib.suppress(OSError):
+            self.wfile.write(body)
 
 
 class Pull(unittest.TestCase):
@@ -56,18 +74,33 @@ class Pull(unittest.TestCase):
         self.dir = tempfile.TemporaryDirectory(prefix="ga pull ")
         self.goal = os.path.join(self.dir.name, "m.bin")
         Handler.ranges.clear()
+        Handler.go.clear()
+        Handler.etag, Handler.body = '"one"', BODY
 
     def tearDown(self):
         self.dir.cleanup()
 
     def pull(self, *args, **kw):
         env = dict(os.environ, GA_MODELS=self.dir.name)
-        return subprocess.run([GA, "pull", *args], env=env, capture_output=True, text=True, timeout=60, **kw)
+        return subprocess.run([GA, "pull", *args], env=env, capture_output=True, text=True, errors="replace", timeout=60, **kw)
 
     def check_goal(self):
         with open(self.goal, "rb") as f:
-            self.assertEqual(f.read(), BODY)
-        self.assertFalse(os.path.exists(self.goal + ".part"))
+            self.assertEqual(f.read(), Handler.body)
+        self.assertEqual(os.listdir(self.dir.name), ["m.bin"])
+
+    def cut_off(self, path):
+        """Leaves the first 100 000 bytes of an address."""
+        r = self.pull(self.base + path)
+        self.assertEqual(r.returncode, 1)
+        self.assertFalse(os.path.exists(self.goal))
+        self.assertEqual(os.path.getsize(self.goal + ".part"), 100_000)
+
+    def starts_over(self, path, why):
+        r = self.pull(self.base + path)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn(why + "; starting over", r.stderr)
+        self.check_goal()
 
     def test_whole_and_verified(self):
         r = self.pull(self.base + "/m.bin", "--sha256", SHA)
@@ -85,27 +118,118 @@ class Pull(unittest.TestCase):
         self.assertEqual(os.listdir(self.dir.name), [])
 
     def test_cut_off_then_resumed(self):
-        r = self.pull(self.base + "/cut/m.bin", "--sha256", SHA)
-        self.assertEqual(r.returncode, 1)
-        self.assertFalse(os.path.exists(self.goal))
-        self.assertEqual(os.path.getsize(self.goal + ".part"), 100_000)
-        r = self.pull(self.base + "/cut/m.bin", "--sha256", SHA)
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.assertEqual(Handler.ranges[-1], "bytes=100000-")
-        self.check_goal()
+        for path in ("/cut/m.bin", "/cut/dated/m.bin"):
+            with self.subTest(path=path):
+                self.cut_off(path)
+                r = self.pull(self.base + path, "--sha256", SHA)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertNotIn("starting over", r.stderr)
+                self.assertEqual(Handler.ranges[-1], "bytes=100000-")
+                self.check_goal()
+                os.remove(self.goal)
 
-    def test_server_without_ranges_starts_anew(self):
+    def test_another_address_is_not_continued(self):
+        self.cut_off("/cut/m.bin")
+        Handler.body = BODY[::-1]  # with the same ETag, as of a server that numbers versions
+        self.starts_over("/other/m.bin", "from another address")
+        self.assertEqual(Handler.ranges, [None, None])
+
+    def test_changed_file_is_not_continued(self):
+        for body in (BODY[::-1], BODY[::-1] + b"longer", BODY[:100_000][::-1], BODY[:50_000], b"", BODY[1:100_001]):
+            for path in ("/cut/m.bin", "/cut/stubborn/m.bin"):
+                with self.subTest(bytes=len(body), path=path):
+                    Handler.etag, Handler.body = '"one"', BODY
+                    self.cut_off(path)
+                    Handler.etag, Handler.body = '"two"', body
+                    r = self.pull(self.base + path)
+                    while r.returncode == 1 and "transfer closed" in r.stderr:  # /cut also cuts the second one
+                        r = self.pull(self.base + path)
+                    self.assertEqual(r.returncode, 0, r.stderr)
+                    self.check_goal()
+                    os.remove(self.goal)
+
+    def test_changed_size_is_not_continued(self):
+        self.cut_off("/cut/stubborn/m.bin")
+        Handler.body = BODY[::-1] + b"longer"  # the ETag stays
+        Handler.ranges.clear()
+        r = self.pull(self.base + "/cut/stubborn/m.bin")
+        self.assertIn("does not follow; starting over", r.stderr)
+        self.assertEqual(Handler.ranges, ["bytes=100000-", None])
+
+    def test_unknown_part_is_not_continued(self):
+        for record in (None, "", "garbage", "{}", '{"url":1,"validator":"","size":0}', '{"url":"%s","validator":"%s","size":-2}' % (self.base, "x" * 9999)):
+            with self.subTest(record=record):
+                with open(self.goal + ".part", "wb") as f:
+                    f.write(b"x" * 5000)
+                if record is not None:
+                    with open(self.goal + ".part.from", "w") as f:
+                        f.write(record)
+                self.starts_over("/m.bin", "nothing tells where this part came from")
+                os.remove(self.goal)
+
+    def test_server_without_versions_starts_over(self):
+        self.cut_off("/cut/nothing/m.bin")
+        Handler.ranges.clear()
+        r = self.pull(self.base + "/cut/nothing/m.bin")
+        self.assertIn("tells no version", r.stderr)
+        self.assertEqual(Handler.ranges, [None])
+
+    def test_server_without_ranges_starts_over(self):
         with open(self.goal + ".part", "wb") as f:
             f.write(b"x" * 5000)
-        r = self.pull(self.base + "/norange/m.bin", "--sha256", SHA)
-        self.assertEqual(r.returncode, 0, r.stderr)
-        self.check_goal()
+        with open(self.goal + ".part.from", "w") as f:
+            json.dump({"url": self.base + "/norange/m.bin", "validator": Handler.etag, "size": len(BODY)}, f)
+        self.starts_over("/norange/m.bin", "does not resume")
+        self.assertEqual(Handler.ranges, ["bytes=5000-"])
 
     def test_complete_part_is_accepted(self):
         with open(self.goal + ".part", "wb") as f:
             f.write(BODY)
+        with open(self.goal + ".part.from", "w") as f:
+            json.dump({"url": self.base + "/m.bin", "validator": Handler.etag, "size": len(BODY)}, f)
         r = self.pull(self.base + "/m.bin", "--sha256", SHA)
         self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(Handler.ranges, [])
+        self.check_goal()
+
+    def start_slow(self):
+        env = dict(os.environ, GA_MODELS=self.dir.name)
+        p = subprocess.Popen([GA, "pull", self.base + "/slow/m.bin"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        deadline = time.time() + 30
+        while not os.path.exists(self.goal + ".part.from") or os.path.getsize(self.goal + ".part") < 50_000:
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.01)
+        return p
+
+    def test_killed_then_resumed(self):
+        p = self.start_slow()
+        p.kill()
+        p.communicate(timeout=30)
+        Handler.go.set()
+        got = os.path.getsize(self.goal + ".part")
+        r = self.pull(self.base + "/slow/m.bin", "--sha256", SHA)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(Handler.ranges[-1], f"bytes={got}-")
+        self.check_goal()
+
+    def test_two_at_once(self):
+        first = self.start_slow()
+        second = self.pull(self.base + "/slow/m.bin")
+        self.assertEqual(second.returncode, 1)
+        self.assertIn("another process", second.stderr)
+        Handler.go.set()
+        self.assertIn(self.goal, first.communicate(timeout=30)[0])
+        self.assertEqual(first.returncode, 0)
+        self.check_goal()
+
+    def test_interrupted_then_resumed(self):
+        p = self.start_slow()
+        p.send_signal(signal.SIGINT)
+        self.assertIn("the same command goes on", p.communicate(timeout=30)[1])
+        self.assertEqual(p.returncode, 130)
+        Handler.go.set()
+        self.assertEqual(self.pull(self.base + "/slow/m.bin", "--sha256", SHA).returncode, 0)
         self.check_goal()
 
     def test_full_disk(self):
@@ -118,6 +242,56 @@ class Pull(unittest.TestCase):
         self.assertIn("m.bin.part", r.stderr)
         self.assertFalse(os.path.exists(self.goal))
 
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/dev/shm"), "needs root to mount a small disk")
+    def test_full_then_larger_disk(self):
+        disk = os.path.join(self.dir.name, "disk")
+        os.mkdir(disk)
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=128k", "tmpfs", disk], capture_output=True).returncode:
+            self.skipTest("mounting is not allowed here")
+        try:
+            goal = os.path.join(disk, "m.bin")
+            r = self.pull(self.base + "/m.bin", "-o", goal)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("m.bin.part: No space left", r.stderr)
+            self.assertFalse(os.path.exists(goal))
+            subprocess.run(["mount", "-o", "remount,size=1m", disk], check=True)
+            r = self.pull(self.base + "/m.bin", "-o", goal, "--sha256", SHA)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertRegex(Handler.ranges[-1], "bytes=1[0-9]{5}-")
+            self.assertEqual(os.listdir(disk), ["m.bin"])
+        finally:
+            subprocess.run(["umount", disk], check=True)
+
+    def test_odd_paths(self):
+        for name in (b"two words", b"broken \xff utf-8", "\u00fcml\u00e4ut".encode(), b"-dash", b"'\"$(x)"):
+            for locale in ("C", "de_DE.UTF-8"):
+                goal = os.path.join(os.fsencode(self.dir.name), name)
+                r = subprocess.run([GA, "pull", self.base + "/m.bin", "-o", goal, "--sha256", SHA], capture_output=True, timeout=60,
+                                   env={**os.environ, "LC_ALL": locale, "GA_MODELS": self.dir.name})
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertEqual(r.stdout, goal + b"\n")
+                self.assertEqual(os.listdir(os.fsencode(self.dir.name)), [name])
+                os.remove(goal)
+
+    def test_closed_stdout(self):
+        r = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', GA, "pull", self.base + "/m.bin"], capture_output=True, timeout=60,
+                           env={**os.environ, "GA_MODELS": self.dir.name})
+        self.assertEqual(r.returncode, 1)
+        self.assertIn(b"cannot write", r.stderr)
+        self.check_goal()
+
+    def test_killed_often(self):
+        """Killed at any moment, again and again: the next one always goes on to a whole file."""
+        env = dict(os.environ, GA_MODELS=self.dir.name)
+        for ms in (0, 3, 6, 10, 15, 20, 30, 50):
+            p = subprocess.Popen([GA, "pull", self.base + "/m.bin", "--force"], env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            time.sleep(ms / 1000)
+            p.kill()
+            p.wait()
+        r = self.pull(self.base + "/m.bin", "--force", "--sha256", SHA)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.check_goal()
+
     def test_errors_name_the_value(self):
         for args, code, text in [
             ([self.base + "/missing/m.bin"], 1, "404"),
@@ -126,6 +300,12 @@ class Pull(unittest.TestCase):
             (["hf:one/two"], 1, "hf:organisation/repository/file"),
             (["no-such-model"], 1, "no-such-model"),
             (["--sha256", "12", "x"], 2, "64 hex digits"),
+            (["--sha256", "g" * 64, "x"], 2, "64 hex digits"),
+            ([self.base + "/m.bin", "-o", ""], 2, "--output is empty"),
+            ([self.base + "/m.bin", "-o", self.dir.name], 1, "no regular file"),
+            ([self.base + "/m.bin", "-o", "/dev/null"], 1, "no regular file"),
+            ([self.base + "/m.bin", "-o", self.goal + "/x/y"], 1, "No such file"),
+            ([b"http://127.0.0.1:1/\xff"], 1, "connect"),
             ([], 2, "which model"),
         ]:
             r = self.pull(*args)

@@ -1,5 +1,6 @@
 /* Templates against python3-jinja2: every file of tests/data/templates, and of the folder that GA_TEMPLATE_VECTORS
- * names. Made by tests/refs/make_templates.py, which says what the files hold. */
+ * names. Made by tests/refs/make_templates.py, which says what the files hold. Tracing gives the same text, with marks on
+ * what messages say and none on control tokens that only the template can have written. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <jansson.h>
 
 #include "ga/chat.h"
+#include "model/chat/jinja.h"
 
 typedef struct tally {
   long files, cases, wrong;
@@ -51,6 +53,42 @@ static bool matches(const char *file, json_t *one, const char *source, size_t n_
   return same;
 }
 
+/* All of text[0..n) where `word` stands must have marks of this value. */
+static bool marks_are(const char *text, size_t n, const uint8_t *marks, const char *word, bool foreign) {
+  const size_t len = strlen(word);
+  for (size_t at = 0; at + len <= n; at++) {
+    if (memcmp(text + at, word, len) != 0) continue;
+    for (size_t i = 0; i < len; i++)
+      if ((marks[at + i] != 0) != foreign) return false;
+  }
+  return true;
+}
+
+static bool traces(json_t *one, const char *source, const char *context, const json_t *context_json, int64_t now) {
+  static const char *const tokens[] = {"<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|eot_id|>", "<start_of_turn>",
+                                       "<end_of_turn>", "[INST]", "[/INST]", "<|end|>"};
+  const json_t *expect = json_object_get(one, "expect"), *message;
+  ga_template_limits limits = {.struct_size = sizeof limits, .now = now};
+  ga_template *tpl;
+  char *text;
+  uint8_t *marks;
+  size_t n, i;
+  if (!expect) return true;
+  assert_int_equal(ga_template_compile(source, strlen(source), &tpl), GA_OK);
+  assert_int_equal(ga_jj_render_traced(tpl, context, strlen(context), &limits, &text, &marks, &n), GA_OK);
+  bool good = n == json_string_length(expect) && !memcmp(text, json_string_value(expect), n);
+  for (i = 0; i < sizeof tokens / sizeof tokens[0]; i++)
+    good = good && (strstr(context, tokens[i]) || marks_are(text, n, marks, tokens[i], false));
+  json_array_foreach(json_object_get(context_json, "messages"), i, message) {
+    const char *content = json_string_value(json_object_get(message, "content"));
+    if (content && strlen(content) >= 4 && !strstr(source, content)) good = good && marks_are(text, n, marks, content, true);
+  }
+  ga_mem_free(text);
+  ga_mem_free(marks);
+  ga_template_destroy(tpl);
+  return good;
+}
+
 static void check_file(const char *folder, const char *file, const json_t *contexts, tally *sum) {
   json_t *root = load(folder, file), *one;
   size_t i;
@@ -62,6 +100,10 @@ static void check_file(const char *folder, const char *file, const json_t *conte
     char *dumped = json_dumps(context, JSON_COMPACT);
     assert_non_null(dumped);
     sum->wrong += !matches(file, one, json_string_value(source), json_string_length(source), dumped, now);
+    if (!traces(one, json_string_value(source), dumped, context, now)) {
+      print_message("%s: %s: traced wrongly\n", file, json_string_value(json_object_get(one, "name")));
+      sum->wrong++;
+    }
     sum->cases++;
     free(dumped);
   }

@@ -35,8 +35,8 @@ static int setup(void **state) {
   mockcu.args_bytes = sizeof(ga_kargs_attn_fwd);
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
-  variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(128),
-                                         .shared_bytes = GA_ATTN_SMEM(128, 128, 128, 128, 2, 0)},
+  variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(0, 128),
+                                         .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0)},
                                 .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
   row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};
@@ -89,21 +89,48 @@ static void refuses(void **state) {
     desc = good;                         \
   } while (0)
   REFUSED(desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
-  REFUSED(desc.head_dim = 136, "head_dim or v_dim is larger");
+  REFUSED(desc.head_dim = 136, "head_dim or v_dim is larger than its own");
   REFUSED(desc.v_dim = 60, "head_dim and v_dim must be multiples of 8");
-  REFUSED(desc.max_kv = 0, "max_kv is 0");
   REFUSED(desc.scale = -1, "scale must be positive");
-  REFUSED(desc.max_q = (int64_t)1 << 40, "too many rows");
-  REFUSED(desc.batch = (int64_t)1 << 40, "too many rows");
+  REFUSED(desc.max_q = (int64_t)1 << 40, "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles");
+  REFUSED(desc.batch = (int64_t)1 << 40, "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles");
   REFUSED(desc.flags = 0, "compiled for another mask");
   REFUSED(desc.window = 5, "compiled for another mask");
-  REFUSED(desc.flags |= GA_ATTN_PAGED, "pages are not supported");
-  REFUSED(desc.flags |= GA_ATTN_VARLEN, "packed sequences are not supported");
+  REFUSED((desc.flags |= GA_ATTN_PAGED, desc.page_size = 12), "page_size must be a multiple of 8");
+  REFUSED((desc.flags |= GA_ATTN_PAGED, desc.page_size = 16), "compiled without pages");
+  REFUSED(desc.flags |= GA_ATTN_VARLEN, "compiled without packed sequences");
   REFUSED(desc.flags |= GA_ATTN_SINKS, "compiled without sinks");
   REFUSED(desc.flags |= GA_ATTN_ALIBI, "compiled without ALiBi");
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
+  REFUSED(desc.flags |= GA_ATTN_STATE_OUT, "compiled without carried state");
+  REFUSED(desc.parts = 2, "compiled without K and V in parts");
+  desc.max_kv = 0;
+  assert_null(why());
+  desc = good;
   variant.resident = 1;
   assert_string_equal(why(), "max_kv is too long to stay in shared memory");
+}
+
+static int32_t fit_of(int64_t keys, int64_t heads) {
+  desc.max_kv = keys;
+  desc.q_heads = (int32_t)heads;
+  return cuda_attn_fwd_fit(&row, &desc, &(ga_caps){.sms = 132});
+}
+
+static void fits_where_it_was_measured(void **state) {
+  (void)state;
+  desc.batch = 1;
+  desc.max_q = 256;
+  variant.keys_from = 100;
+  variant.keys_to = 200;
+  variant.crowd = 1;
+  assert_int_equal(fit_of(100, 4), 0);
+  assert_int_equal(fit_of(200, 66), 0); /* two tiles a head */
+  assert_int_equal(fit_of(200, 67), -3);
+  assert_int_equal(fit_of(99, 4), -3);
+  assert_int_equal(fit_of(201, 4), -3);
+  variant.mask = CUDA_ATTN_window;
+  assert_int_equal(fit_of(150, 4), -2);
 }
 
 static void expect_error(const char *text) {
@@ -129,6 +156,81 @@ static void errors_name_the_argument(void **state) {
   io.lse = host;
   expect_error("lse is at ");
   expect_error("which is no memory of cuda:0");
+  io = good;
+  desc.flags |= GA_ATTN_VARLEN;
+  io.q_tokens = -1;
+  expect_error(ID ": q_tokens is -1; must be 0 to 2^28");
+  io.q_tokens = 5;
+  io.kv_tokens = (int64_t)1 << 40;
+  expect_error(ID ": kv_tokens is 1099511627776; must be 0 to 2^28");
+  io = good;
+  desc.flags &= ~(uint32_t)GA_ATTN_VARLEN;
+  desc.parts = 1;
+  io.parts[0] = (ga_attn_part){.k = (const char *)io.k + 4, .v = io.v, .kv = 3};
+  expect_error(ID ": k of a part is at ");
+}
+
+/* Through the public calls, which refuse before anything is enqueued. */
+static void public_call(ga_status want, const char *text) {
+  assert_int_equal(ga_attn(ctx, &desc, &io, NULL), want);
+  if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text);
+  assert_int_equal(mockcu.launches, 0);
+}
+
+static void public_calls_name_what_is_wrong(void **state) {
+  (void)state;
+  const ga_attn_io good = io;
+  const ga_attn_desc whole = desc;
+  desc.head_dim = 136;
+  public_call(GA_ERR_UNSUPPORTED, ID ": head_dim or v_dim is larger than its own");
+  desc = whole;
+  desc.parts = 5;
+  public_call(GA_ERR_ARG, "attn: parts is 5; must be 0 to 4");
+  desc.parts = 1;
+  desc.flags |= GA_ATTN_PAGED;
+  desc.page_size = 16;
+  public_call(GA_ERR_ARG, "attn: parts is 1; must be 0 with VARLEN or PAGED");
+  desc = whole;
+  io.o = (char *)memory + 2; /* inside of q */
+  public_call(GA_ERR_ARG, "overlaps q at");
+  io.o = (char *)memory + 3 * ELEMS - 64; /* its head lies on v's tail */
+  io.v = (char *)memory + 2 * ELEMS + 800000;
+  public_call(GA_ERR_ARG, "overlaps v at");
+  io = good;
+  io.q = NULL;
+  public_call(GA_ERR_ARG, "q is null");
+  io = good;
+  io.lse = NULL;
+  public_call(GA_ERR_ARG, "lse is null");
+  io = good;
+  assert_int_equal(ga_attn(ctx, &desc, &io, NULL), GA_OK);
+  assert_int_equal(mockcu.launches, 1);
+}
+
+/* A plan that needs workspace refuses to run without. */
+static uint64_t needs_4k(const ga_kernel *k, const void *d, const ga_caps *caps) {
+  (void)k, (void)d, (void)caps;
+  return 4096;
+}
+static void workspace_and_stream_are_checked(void **state) {
+  (void)state;
+  ga_plan *plan;
+  ga_ctx *other;
+  ga_stream *stream;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  ((cuda_device *)ctx->device)->rows[0].workspace = needs_4k;
+  assert_int_equal(ga_attn_plan(ctx, &desc, &plan), GA_OK);
+  assert_int_equal(ga_attn_run(plan, &io, NULL, NULL), GA_ERR_ARG);
+  if (!strstr(ga_error_text(), "attn: workspace is null; 4096 bytes needed")) fail_msg("'%s'", ga_error_text());
+  o.device = "cuda:0";
+  assert_int_equal(ga_ctx_create(&o, &other), GA_OK);
+  assert_int_equal(ga_stream_create(other, &stream), GA_OK);
+  assert_int_equal(ga_attn_run(plan, &io, memory, stream), GA_ERR_ARG);
+  if (!strstr(ga_error_text(), "attn: ")) fail_msg("'%s'", ga_error_text());
+  assert_int_equal(mockcu.launches, 0);
+  ga_stream_destroy(stream);
+  ga_ctx_destroy(other);
+  ga_plan_destroy(plan);
 }
 
 static const ga_kargs_attn_fwd *launched(void) {
@@ -186,9 +288,53 @@ static void windows_and_features(void **state) {
   assert_int_equal(a->window_left, 16);
   assert_int_equal(a->window_right, 0);
   assert_int_equal(a->features, GA_KATTN_SOFTCAP | GA_KATTN_ALIBI | GA_KATTN_SINK);
+  assert_true(fabs((double)a->ln_hi + (double)a->ln_lo - 30 / (double)a->softcap_out) < 1e-12);
   desc.flags = 0;
   assert_null(why());
   assert_true(launched()->window_right >= 800);
+}
+
+static void sections_by_length(void **state) {
+  (void)state;
+  static const struct { int64_t kv; int32_t heads; } want[] = {{512, 60}, {2048, 60}, {65536, 240}};
+  desc.batch = 40;
+  for (size_t i = 0; i < GA_COUNT_OF(want); i++) {
+    desc.max_kv = want[i].kv;
+    const int64_t bytes = want[i].kv * 160 * 2, mib = want[i].kv > 1024 ? 32 : 8;
+    int64_t heads = (mib << 20) * 2 / bytes;
+    if (want[i].kv > 8191 || heads > 240) heads = 240;
+    assert_int_equal(launched()->heads_per_section, heads);
+  }
+}
+
+static void pages_and_parts(void **state) {
+  (void)state;
+  variant.mask = CUDA_ATTN_window;
+  variant.features = 7;
+  desc.flags |= GA_ATTN_PAGED | GA_ATTN_VARLEN;
+  desc.page_size = 48;
+  io.kv_len = io.q_start = io.page_table = (const int32_t *)(const void *)io.lse;
+  io.q_tokens = 400;
+  assert_null(why());
+  assert_int_equal(launched()->page_box, 16); /* divides 48 and 128 */
+  assert_int_equal(launched()->features, GA_KATTN_VARLEN | GA_KATTN_PAGED);
+  desc.flags = GA_ATTN_CAUSAL | GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT;
+  desc.page_size = 0;
+  desc.parts = 3;
+  io.state_o = io.state_m = io.state_l = io.lse;
+  io.parts[0] = (ga_attn_part){.kv = 0}; /* left out */
+  io.parts[1] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 100, .shift = 7};
+  io.parts[2] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 500, .shift = (int64_t)1 << 50};
+  assert_null(why());
+  const ga_kargs_attn_fwd *a = launched();
+  assert_int_equal(a->chunks, 2);
+  assert_int_equal(a->rows_k, 100);
+  assert_int_equal(a->shift, 7);
+  assert_int_equal(a->more[0].rows, 500);
+  assert_int_equal(a->more[0].diagonal, 200 + (1 << 28));
+  io.parts[1].kv = io.parts[2].kv = 0;
+  assert_int_equal(launched()->chunks, 1);
+  assert_int_equal(launched()->rows_k, 0);
 }
 
 /* A replay may run beside work of the stream it was recorded on. */
@@ -213,7 +359,8 @@ static void nothing_to_do(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(refuses), T(errors_name_the_argument), T(passes_what_the_kernel_needs), T(one_element_dimensions_take_any_stride),
+      T(refuses), T(errors_name_the_argument), T(fits_where_it_was_measured), T(public_calls_name_what_is_wrong),
+      T(workspace_and_stream_are_checked), T(sections_by_length), T(pages_and_parts), T(passes_what_the_kernel_needs), T(one_element_dimensions_take_any_stride),
       T(windows_and_features), T(graphs_have_their_own_counters), T(nothing_to_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,8 @@
 /* The host side of the CUDA backend over a driver that needs no GPU (mockcu.h): texts, order, memory, loading. */
+#include <math.h>
+
 #include "core/kargs_layer.h"
+#include "cuda/nvml.h"
 #include "tests/cuda_rig.h"
 
 /* --- opening --- */
@@ -61,6 +64,58 @@ static void capabilities(void **state) {
   assert_int_equal(archs_of(8, 6), sm80);
   assert_int_equal(archs_of(9, 0), sm80 | sm90a);
   assert_int_equal(archs_of(10, 0), sm80);
+}
+
+/* --- instruments --- */
+
+static int nvml_broken; /* entry points that fail, bit by bit */
+
+static nvmlReturn_t nvml_handle(const char *bus, nvmlDevice_t *device) {
+  assert_string_equal(bus, "0000:00:00.0");
+  *device = NULL;
+  return nvml_broken & 1;
+}
+static nvmlReturn_t nvml_clock(nvmlDevice_t device, int clock, unsigned *mhz) {
+  (void)device;
+  *mhz = clock == NVML_CLOCK_SM ? 1980 : 3201;
+  return nvml_broken & 2;
+}
+static nvmlReturn_t nvml_power(nvmlDevice_t device, unsigned *milliwatts) {
+  (void)device;
+  *milliwatts = 612500;
+  return 0;
+}
+static nvmlReturn_t nvml_energy(nvmlDevice_t device, unsigned long long *mj) {
+  (void)device;
+  *mj = 7000000000;
+  return 0;
+}
+static nvmlReturn_t nvml_temperature(nvmlDevice_t device, int sensor, unsigned *celsius) {
+  (void)device;
+  assert_int_equal(sensor, NVML_TEMPERATURE_GPU);
+  *celsius = 44;
+  return 0;
+}
+
+static void instruments(void **state) {
+  (void)state;
+  const ga_nvml mock = {.DeviceGetHandleByPciBusId = nvml_handle, .DeviceGetClockInfo = nvml_clock, .DeviceGetPowerUsage = nvml_power,
+                        .DeviceGetTotalEnergyConsumption = nvml_energy, .DeviceGetTemperature = nvml_temperature};
+  ga_ctx *ctx = open_cuda();
+  ga_gauge g;
+  ga_nvml_replace(&mock);
+  ctx->device->ops->gauge(ctx->device, &g);
+  assert_true(g.sm_mhz == 1980 && g.memory_mhz == 3201 && g.celsius == 44);
+  assert_true(fabs(g.watts - 612.5) < 1e-9 && fabs(g.joules - 7e6) < 1e-3);
+  nvml_broken = 2; /* one instrument less */
+  ctx->device->ops->gauge(ctx->device, &g);
+  assert_true(g.sm_mhz == 0 && g.memory_mhz == 0 && g.celsius == 44);
+  nvml_broken = 1; /* another device's library */
+  ctx->device->ops->gauge(ctx->device, &g);
+  assert_true(g.celsius == 0 && g.watts == 0 && g.joules == 0);
+  nvml_broken = 0;
+  ga_nvml_replace(NULL);
+  ga_ctx_destroy(ctx);
 }
 
 /* --- ops on the device --- */
@@ -174,7 +229,7 @@ static void out_of_memory_says_who(void **state) {
   assert_int_equal(ga_buffer_alloc(ctx, (size_t)2 << 30, &c), GA_ERR_NOMEM);
   assert_null(c);
   assert_text("cuda:0: out of device memory: 2147483648 bytes asked for, ");
-  assert_text("of 1073741824 free; pool: 4256 in use, 4096 idle; held here: kv cache 3000 (1), weights 1000 (1)");
+  assert_text("of 1073741824 free; pool: 5024 in use, 4096 idle; held here: kv cache 3000 (1), weights 1000 (1)");
   ga_buffer_free(ctx, a);
   ga_buffer_free(ctx, b);
   ga_ctx_destroy(ctx);
@@ -209,7 +264,7 @@ static void memory_figures(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
-      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(copies), T(launches_and_loads_once),
+      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(instruments), T(copies), T(launches_and_loads_once),
       T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -230,6 +230,36 @@ static void test_padded_vocabulary(void **state) {
   close_tiny(&o);
 }
 
+static int stop_at_second(void *user, uint64_t done, uint64_t total) {
+  int *calls = user;
+  assert_int_equal(total, TOKENS);
+  assert_int_equal(done, 7 * (uint64_t)++*calls);
+  return *calls == 2;
+}
+
+/* Scores as the logits give them; stopped between two batches, the session is as before. */
+static void test_score(void **state) {
+  (void)state;
+  opened o = open_tiny("llama", TINY_VOCAB);
+  ga_session *s = open_session(&o, GA_F32, 7);
+  double logprobs[TOKENS];
+  int calls = 0;
+  assert_int_equal(ga_session_score(s, ids, TOKENS, 0, logprobs, stop_at_second, &calls), GA_ERR_CANCELLED);
+  assert_int_equal(calls, 2);
+  assert_int_equal(ga_session_length(s), 0);
+  if (ga_session_score(s, ids, TOKENS, 10, logprobs, NULL, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_int_equal(ga_session_rewind(s, 0), GA_OK);
+  eval(s, 0, TOKENS, want);
+  for (int t = 10; t < TOKENS - 1; t++) {
+    double sum = 0;
+    for (int i = 0; i < TINY_VOCAB; i++) sum += exp((double)want[t * TINY_VOCAB + i]);
+    const double exact = (double)want[t * TINY_VOCAB + ids[t + 1]] - log(sum);
+    assert_true(fabs(logprobs[t - 10] - exact) < 1e-5);
+  }
+  ga_session_free(s);
+  close_tiny(&o);
+}
+
 static void test_no_number_left(void **state) {
   (void)state;
   opened o = open_tiny("llama", TINY_VOCAB);
@@ -248,6 +278,18 @@ static void test_no_number_left(void **state) {
   g.sample.top_k = 1 << 30; /* more than there are */
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[5], TINY_VOCAB - 1);
+  g.n_bias = TINY_VOCAB; /* none is left: token 0 is no answer */
+  k.n = 0;
+  for (int greedy = 0; greedy < 2; greedy++) {
+    g.sample.temperature = greedy ? 0 : 1;
+    assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_ERR_STATE);
+    assert_non_null(strstr(ga_error_text(), "ban every"));
+    assert_int_equal(k.n, 0);
+  }
+  g.n_bias = TINY_VOCAB - 1; /* token 0 itself may be the one that is left */
+  for (int i = 0; i < TINY_VOCAB - 1; i++) ban[i].id = i + 1;
+  assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
+  assert_int_equal(k.ids[0], 0);
   ga_session_free(s);
   close_tiny(&o);
 }
@@ -257,7 +299,7 @@ int main(void) {
       cmocka_unit_test(test_batches_agree),  cmocka_unit_test(test_kv_types_agree),
       cmocka_unit_test(test_rewind_forgets), cmocka_unit_test(test_ways_to_end),
       cmocka_unit_test(test_greedy_goes_on), cmocka_unit_test(test_padded_vocabulary),
-      cmocka_unit_test(test_no_number_left),
+      cmocka_unit_test(test_score),          cmocka_unit_test(test_no_number_left),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();

@@ -154,10 +154,79 @@ static void others(void) {
   }
 }
 
-static const ga_backend *cpu_backend(void) {
+static const ga_backend *backend(const char *name) {
   for (size_t i = 0; i < ga_n_backends; i++)
-    if (!strcmp(ga_backends[i]->name, "cpu")) return ga_backends[i];
+    if (!strcmp(ga_backends[i]->name, name)) return ga_backends[i];
   return NULL;
+}
+
+static void hopper_attn(int64_t batch, int64_t length, int heads, int dim, ga_dtype type, uint32_t flags, int window) {
+  char text[96];
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = batch;
+  d.max_q = d.max_kv = length;
+  d.q_heads = d.kv_heads = heads;
+  d.head_dim = d.v_dim = dim;
+  d.q_dtype = d.kv_dtype = d.o_dtype = (int32_t)type;
+  d.flags = flags;
+  d.window = window;
+  d.page_size = flags & GA_ATTN_PAGED ? 32 : 0;
+  d.scale = 1.0f / sqrtf((float)dim);
+  (void)snprintf(text, sizeof text, "b=%lld s=%lld h=%d d=%d %s flags=%u w=%d", (long long)batch, (long long)length, heads, dim,
+                 ga_dtype_name(type), flags, window);
+  put(GA_OP_attn, &d, text);
+}
+
+static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype grad, uint32_t flags, float softcap) {
+  char text[96];
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.batch = 16384 / length;
+  d.max_q = d.max_kv = length;
+  d.q_heads = d.kv_heads = 2048 / dim;
+  d.head_dim = d.v_dim = dim;
+  d.dtype = (int32_t)type;
+  d.grad_dtype = (int32_t)grad;
+  d.flags = flags;
+  d.softcap = softcap;
+  d.scale = 1.0f / sqrtf((float)dim);
+  (void)snprintf(text, sizeof text, "s=%lld d=%d %s %s flags=0x%x cap=%g", (long long)length, dim, ga_dtype_name(type), ga_dtype_name(grad),
+                 flags, (double)softcap);
+  put(GA_OP_attn_bwd, &d, text);
+}
+
+/* The shapes of docs/perf/attention-bwd.md, and what needs features, a fixed order or padding. */
+static void hopper_backward(void) {
+  for (int dim = 64; dim <= 256; dim *= 2)
+    for (uint32_t causal = 0; causal <= 1; causal++)
+      for (int64_t length = 512; length <= 16384; length *= 4) hopper_attn_bwd(length, dim, GA_BF16, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
+  hopper_attn_bwd(2048, 128, GA_F16, GA_F32, GA_ATTN_BWD_DETERMINISTIC, 0);
+  hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD | GA_ATTN_SINKS, 0);
+  hopper_attn_bwd(2048, 128, GA_BF16, GA_BF16, GA_ATTN_CAUSAL | GA_ATTN_VARLEN, 0);
+  hopper_attn_bwd(2048, 128, GA_F16, GA_F16, 0, 30);
+  hopper_attn_bwd(2048, 64, GA_BF16, GA_BF16, GA_ATTN_BWD_DETERMINISTIC, 30);
+  hopper_attn_bwd(2048, 96, GA_BF16, GA_BF16, GA_ATTN_CAUSAL, 0);
+  hopper_attn_bwd(2048, 64, GA_F32, GA_F32, 0, 0);
+}
+
+/* The shapes of docs/perf/attention.md, and what needs features or padding. */
+static void hopper(void) {
+  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132}, .name = "cuda"};
+  machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
+  machine_name = "hopper";
+  static const int64_t lengths[] = {512, 1024, 2048, 8192, 16384};
+  for (int dim = 64; dim <= 256; dim *= 2)
+    for (uint32_t causal = 0; causal <= 1; causal++)
+      for (size_t i = 0; i < GA_COUNT_OF(lengths); i++)
+        hopper_attn(16384 / lengths[i], lengths[i], 2048 / dim, dim, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
+  for (int64_t s = 128; s <= 512; s *= 2)
+    for (int64_t b = 8; b <= 32; b *= 2) hopper_attn(b, s, 8, 64, GA_BF16, 0, 0);
+  for (int dim = 40; dim <= 256; dim += 24) hopper_attn(1, 4096, 8, dim, GA_F16, GA_ATTN_CAUSAL, 0);
+  hopper_attn(1, 4096, 8, 128, GA_BF16, GA_ATTN_CAUSAL, 512);
+  hopper_attn(8, 4096, 8, 128, GA_BF16, GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED, 0);
+  hopper_attn(1, 4096, 8, 64, GA_F16, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT, 0);
+  hopper_attn(1, 4096, 8, 256, GA_BF16, GA_ATTN_STATE_OUT, 0);
+  hopper_attn(1, 4096, 8, 100, GA_BF16, 0, 0);
+  hopper_backward();
 }
 
 static void write_all(FILE *file) {
@@ -168,12 +237,13 @@ static void write_all(FILE *file) {
   out = file;
   for (size_t i = 0; i < GA_COUNT_OF(machines); i++) {
     machine = (ga_device){.caps = {.archs = machines[i].archs, .threads = 4}, .name = "cpu"};
-    machine.kernels = cpu_backend()->kernels(&machine.n_kernels);
+    machine.kernels = backend("cpu")->kernels(&machine.n_kernels);
     machine_name = machines[i].name;
     gemms();
     attns();
     others();
   }
+  hopper();
 }
 
 static const char *const golden = GA_TEST_DIR "/select.golden";

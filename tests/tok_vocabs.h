@@ -18,7 +18,7 @@ typedef struct small_vocab {
   char byte_text[256][8];
 } small_vocab;
 
-static int32_t add_token(small_vocab *s, const char *text, ga_tok_type type, float score) {
+static inline int32_t add_token(small_vocab *s, const char *text, ga_tok_type type, float score) {
   size_t i = s->v.n_tokens++;
   s->tokens[i] = (ga_text){text, strlen(text)};
   s->types[i] = (int32_t)type;
@@ -26,9 +26,9 @@ static int32_t add_token(small_vocab *s, const char *text, ga_tok_type type, flo
   return (int32_t)i;
 }
 
-static void add_merge(small_vocab *s, const char *text) { s->merges[s->v.n_merges++] = (ga_text){text, strlen(text)}; }
+static inline void add_merge(small_vocab *s, const char *text) { s->merges[s->v.n_merges++] = (ga_text){text, strlen(text)}; }
 
-static void start_vocab(small_vocab *s, ga_tok_kind kind) {
+static inline void start_vocab(small_vocab *s, ga_tok_kind kind) {
   ga_vocab empty = GA_VOCAB_INIT;
   s->v = empty;
   s->v.kind = kind;
@@ -42,7 +42,7 @@ static void start_vocab(small_vocab *s, ga_tok_kind kind) {
 enum { SPM_MARK = 259, SPM_A, SPM_B, SPM_C, SPM_D, SPM_AB, SPM_BC, SPM_CD, SPM_ABCD, SPM_MARK_AB, SPM_AA, SPM_AAAA,
        SPM_USER, SPM_TURN, SPM_LONG };
 
-static void make_spm(small_vocab *s) {
+static inline void make_spm(small_vocab *s) {
   start_vocab(s, GA_TOK_SPM);
   s->v.unk = add_token(s, "<unk>", GA_TOK_UNKNOWN, 0);
   s->v.bos = add_token(s, "<s>", GA_TOK_CONTROL, 0);
@@ -65,7 +65,7 @@ static void make_spm(small_vocab *s) {
 }
 
 /* GPT-2's printable character of a byte. */
-static void byte_char(unsigned b, char out[8]) {
+static inline void byte_char(unsigned b, char out[8]) {
   unsigned cp = b, skipped = 0;
   for (unsigned i = 0; i <= b; i++) {
     bool prints = (i >= 33 && i <= 126) || (i >= 161 && i <= 172) || i >= 174;
@@ -80,7 +80,7 @@ static void byte_char(unsigned b, char out[8]) {
 enum { BPE_HE = 256, BPE_LL, BPE_HELL, BPE_HELLO, BPE_W, BPE_LO, BPE_AA, BPE_AAAA, BPE_XYZ, BPE_CONTROL, BPE_USER,
        BPE_SPACES };
 
-static void make_bpe(small_vocab *s) {
+static inline void make_bpe(small_vocab *s) {
   start_vocab(s, GA_TOK_BPE);
   for (unsigned b = 0; b < 256; b++) {
     byte_char(b, s->byte_text[b]);
@@ -99,7 +99,7 @@ static void make_bpe(small_vocab *s) {
 enum { WPM_PAD, WPM_UNK, WPM_CLS, WPM_SEP, WPM_UN, WPM_AFF, WPM_ABLE, WPM_COMMA, WPM_HAN, WPM_E, WPM_S, WPM_A, WPM_AA,
        WPM_MARK };
 
-static void make_wpm(small_vocab *s) {
+static inline void make_wpm(small_vocab *s) {
   start_vocab(s, GA_TOK_WPM);
   s->v.pad = add_token(s, "[PAD]", GA_TOK_CONTROL, 0);
   s->v.unk = add_token(s, "[UNK]", GA_TOK_UNKNOWN, 0);

@@ -5,6 +5,12 @@
  *
  * LSE is contiguous with q = max_q; with VARLEN entries past a sequence's own length are not written.
  *
+ * Infinities and NaN: of Q and K they do what the formula says. A row whose logits are all -infinity, or that sees no key,
+ * has O = 0. Masked keys contribute nothing whatever V holds, except with kernels flagged v-finite (`ga kernels`): those
+ * multiply V by weights that may be 0, so a non-finite element of V inside of [0, kv_len) may make elements of its own
+ * column (batch, kv head, d) of O non-finite in any row. What lies outside of [0, kv_len) never matters: padding, ends of
+ * pages, the neighbouring packed sequence.
+ *
  * Layouts by strides. Query head h reads KV head h / (q_heads / kv_heads): GQA, MQA.
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi (2108.12409).
  */
@@ -23,7 +29,9 @@ typedef enum ga_attn_flags {
   GA_ATTN_PAGED = 4,    /* K and V are pages [page, page_size, kv_heads, dim]; page_table maps; kv_len gives lengths */
   GA_ATTN_SINKS = 8,    /* a learned logit per query head joins the softmax without a value */
   GA_ATTN_ALIBI = 16,   /* logit += slope[h] * (j - (i + n_kv - n_q)) */
-  GA_ATTN_LSE = 32      /* write LSE; rows that see no key get -infinity and O = 0, sink or not */
+  GA_ATTN_LSE = 32,     /* write LSE; rows that see no key get -infinity and O = 0, sink or not */
+  GA_ATTN_STATE_IN = 64,  /* go on from io.state_*: the keys of this call join those of earlier ones */
+  GA_ATTN_STATE_OUT = 128 /* leave io.state_* for later calls; O and LSE are not written, sinks are not counted yet */
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {
@@ -38,7 +46,10 @@ typedef struct ga_attn_desc {
   int32_t page_size;       /* tokens per page, with PAGED */
   float scale;             /* 0 = 1 / sqrt(head_dim) */
   float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
+  int32_t parts;           /* 0 = K and V are io.k, io.v; else that many of io.parts, of up to max_kv keys each */
+  int32_t reserved;        /* 0 */
 } ga_attn_desc;
+#define GA_ATTN_PARTS 4
 #define GA_ATTN_DESC_INIT \
   {.struct_size = sizeof(ga_attn_desc), .batch = 1, .q_dtype = GA_F32, .kv_dtype = GA_F32, .o_dtype = GA_F32}
 
@@ -46,6 +57,14 @@ typedef struct ga_attn_strides {
   /* Elements; the last dimension is contiguous. PAGED K, V: batch = page. Block types: multiples of the block. */
   int64_t batch, token, head;
 } ga_attn_strides;
+
+/* A stretch of keys at consecutive positions: query i sees its keys j <= i + kv - n_q + shift when CAUSAL, and the window
+ * counts from there. Strides are k_stride and v_stride. */
+typedef struct ga_attn_part {
+  const void *k, *v;
+  int64_t kv;    /* keys, 0 to max_kv */
+  int64_t shift; /* 0: the last query stands at the last key; n_q or more: all queries see all keys */
+} ga_attn_part;
 
 typedef struct ga_attn_io {
   const void *q, *k, *v;
@@ -59,6 +78,12 @@ typedef struct ga_attn_io {
   int64_t page_table_stride;
   const float *sinks;      /* SINKS: [q_heads] */
   const float *alibi;      /* ALIBI: [q_heads] slopes */
+  int64_t q_tokens, kv_tokens; /* VARLEN: tokens in q and o; in k and v without PAGED. GPUs need them, CPUs do not look */
+  /* STATE_*: sums over the keys seen so far, contiguous f32. With w = 2^(logit * log2 e - m): O = sum w V [batch, q_heads,
+   * max_q, v_dim], l = sum w and m [batch, q_heads, max_q]. m may be any number near the largest logit * log2 e; a row that has
+   * seen nothing: m = -infinity, l = 0, O = 0. Updated in place with both flags. */
+  float *state_o, *state_m, *state_l;
+  ga_attn_part parts[GA_ATTN_PARTS];
 } ga_attn_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. */

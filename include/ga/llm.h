@@ -81,9 +81,10 @@ GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t
                                               int32_t n_logits, ga_progress_fn progress, void *user);
 
 /* Appends n ids and gives the natural-log probability of each of ids[first + 1 .. n) given all before it:
- * logprobs[n - first - 1], 0 <= first < n. Errors as ga_session_eval. */
+ * logprobs[n - first - 1], 0 <= first < n. progress (tokens, after each batch) may be NULL. Errors as ga_session_eval;
+ * after one logprobs is not to be used. */
 GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_t *ids, int32_t n, int32_t first,
-                                               double *logprobs);
+                                               double *logprobs, ga_progress_fn progress, void *user);
 
 /* One piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. Not 0 = stop. */
 typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes);
@@ -115,7 +116,7 @@ typedef struct ga_generate_result {
 /* Evaluates the prompt ids after what the session holds, then samples from the tokenizer's tokens. Each generated token
  * joins the session, but for a last one that nothing follows (max_tokens, a full context, stopped by `text`). After a
  * failure in the prompt the session is as before; after a later one it holds the prompt and what was generated.
- * GA_ERR_STATE when every logit is NaN or -infinity. */
+ * GA_ERR_STATE when every logit is NaN or -infinity, or the biases ban every token. */
 GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n, const ga_generate_options *options,
                                           ga_generate_result *result);
 

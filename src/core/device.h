@@ -4,8 +4,15 @@
 
 #include "base/thread.h"
 #include "core/kernel.h"
+#include "ga/launch.h"
 
 typedef struct ga_device ga_device;
+
+/* What a device's instruments show. 0: not shown. */
+typedef struct ga_gauge {
+  double sm_mhz, memory_mhz, watts, celsius;
+  double joules; /* since some moment in the past */
+} ga_gauge;
 
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
@@ -31,6 +38,13 @@ typedef struct ga_device_ops {
   ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */
   ga_status (*graph_launch)(ga_graph *graph, ga_stream *stream);
   void (*graph_destroy)(ga_graph *graph);
+  /* --- NULL when the device runs no kernels of the caller's own --- */
+  ga_status (*function_load)(ga_device *device, const void *image, const char *name, ga_function **out);
+  void (*function_destroy)(ga_function *function);
+  ga_status (*function_launch)(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
+  ga_status (*tensor_map)(ga_device *device, const ga_tensor_map_desc *desc, void *map);
+  /* --- NULL when the device has no instruments --- */
+  void (*gauge)(ga_device *device, ga_gauge *out); /* does not wait for work */
 } ga_device_ops;
 
 /* Backends put this first in their own device struct. */
@@ -56,6 +70,10 @@ struct ga_event {
 };
 struct ga_graph {
   ga_device *device;
+};
+struct ga_function {
+  ga_device *device;
+  ga_ctx *ctx;
 };
 
 /* True when this device can run the row: its instruction set, and in this build. */

@@ -17,22 +17,28 @@ int emu_block_index(void);
 int emu_block_count(void);
 int emu_cluster_rank(void);
 uint32_t emu_smem_base(void);
+int64_t emu_clock_cycles(void); /* grows with every call; means nothing */
 
 /* ---- warp: all 32 lanes ---- */
-uint32_t emu_shfl_idx(uint32_t x, int lane, EMU_SITE);
+/* Lane `from` of the warp, taken modulo 32, or one's own when from lies outside and wrap is 0. */
+uint32_t emu_shfl(uint32_t x, int from, int wrap, EMU_SITE);
 uint32_t emu_shfl_xor(uint32_t x, int mask, EMU_SITE);
-int emu_warp_any(int x, EMU_SITE);
+uint32_t emu_warp_ballot(int x, EMU_SITE);
+enum { EMU_REDUX_ADD, EMU_REDUX_MIN, EMU_REDUX_MAX, EMU_REDUX_AND, EMU_REDUX_OR, EMU_REDUX_XOR };
+uint32_t emu_redux(int op, int is_signed, uint32_t x, EMU_SITE);
+int emu_elect(EMU_SITE);
 void emu_warp_sync(EMU_SITE);
-void emu_ldmatrix_x4(uint32_t *r, uint32_t a, EMU_SITE);
-void emu_stmatrix_x4(uint32_t a, const uint32_t *r, EMU_SITE);
-/* d (16x8) += a (16x16) b (16x8) */
-void emu_mma_m16n8k16(int f16, float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_SITE);
+/* n (1, 2 or 4) matrices of 8 x 8 halves */
+void emu_ldmatrix(uint32_t *r, uint32_t a, int n, int trans, EMU_SITE);
+void emu_stmatrix(uint32_t a, const uint32_t *r, int n, int trans, EMU_SITE);
+/* d (16x8) += a (16xk) b (kx8); type: EMU_WGMMA_*; registers of a: 4 or 2, of b: half as many. d: floats, or int32 for s8. */
+void emu_mma(int type, int k, void *d, const uint32_t *a, const uint32_t *b, EMU_SITE);
 
 /* ---- barriers ---- */
 void emu_mbar_init(uint32_t bar, uint32_t count, EMU_SITE);
 void emu_mbar_init_fence(EMU_SITE);
-/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. */
-void emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
+/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. 1: it was the phase's last. */
+int emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
 void emu_mbar_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 uint32_t emu_mbar_try_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 void emu_bar(int id, int n, int wait, EMU_SITE); /* n 0: all threads of the block */
@@ -50,8 +56,14 @@ void emu_bulk_commit(EMU_SITE);
 void emu_bulk_wait(int reads_only, EMU_SITE);
 void emu_fence_async(EMU_SITE);
 
+/* ---- cp.async: size 4, 8 or 16, of which `bytes` are read ---- */
+void emu_cp_async(uint32_t dst, const void *src, int size, int bytes, EMU_SITE);
+void emu_cp_commit(EMU_SITE);
+void emu_cp_wait(int n, EMU_SITE); /* -1: all, committed or not */
+void emu_cp_arrive(uint32_t bar, int inc, EMU_SITE);
+
 /* ---- warpgroup products ---- */
-enum { EMU_WGMMA_BF16, EMU_WGMMA_F16 };
+enum { EMU_WGMMA_BF16, EMU_WGMMA_F16, EMU_WGMMA_E4M3, EMU_WGMMA_E5M2, EMU_WGMMA_S8, EMU_WGMMA_TF32 };
 /* d: n / 2 registers. a_regs NULL: a from the descriptor. trans_*: the outer dimension is contiguous. */
 void emu_wgmma(int type, int n, float *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE);
 void emu_wgmma_fence(EMU_SITE);

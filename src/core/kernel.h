@@ -7,13 +7,14 @@
 #define GA_CORE_KERNEL_H
 
 #include "ga/attn.h"
+#include "ga/attn_bwd.h"
 #include "ga/gemm.h"
 #include "ga/layer.h"
 #include "ga/sample.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
 #define GA_OPS(X)                                                                                                      \
-  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample)
+  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) X(attn_bwd)
 
 typedef enum ga_op {
 #define X(name) GA_OP_##name,
@@ -57,16 +58,21 @@ typedef struct ga_caps {
 
 typedef enum ga_kernel_flags {
   GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
-  GA_KERNEL_TEACHING = 2, /* never chosen */
+  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
   GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
   GA_KERNEL_Q15_ACT = 16, /* the same, to 15 bits */
-  GA_KERNEL_BF16 = 8      /* rounds weights and activations to bf16: checked against that bound */
+  GA_KERNEL_BF16 = 8,     /* rounds weights and activations to bf16: checked against that bound */
+  GA_KERNEL_V_FINITE = 32, /* attn: a non-finite element of V may spread over its column of O (attn.h) */
+  GA_KERNEL_TENSOR = 64,  /* sums of products on tensor cores, which round toward zero: checked against that bound */
+  GA_KERNEL_STEP = 128    /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 
 typedef struct ga_kernel ga_kernel;
 
 /* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Added to the row's score for `desc`: what of several legal rows is best at a shape. Pure. */
+typedef int32_t (*ga_kernel_fit)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Enqueues the work. Arguments are validated; nothing is touched on failure. */
@@ -81,11 +87,12 @@ struct ga_kernel {
   ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
   ga_layout layout;           /* gemm: of w; pack: made */
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
-  int32_t score;              /* the legal row with the highest is chosen */
+  int32_t score;              /* the legal row with the highest, plus its fit, is chosen */
   uint32_t flags;             /* ga_kernel_flags */
   int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
+  ga_kernel_fit fit;         /* NULL = 0 */
   ga_kernel_bytes workspace; /* NULL = 0 */
   ga_kernel_bytes out_bytes; /* pack only */
   ga_kernel_launch launch;

@@ -9,30 +9,41 @@
 
 const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, const char *hide, const void *desc) {
   if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
+  if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
   if (!(caps->archs >> kernel->arch & 1)) return "this device lacks its instruction set";
   if (hide && ga_pattern_match(hide, kernel->id)) return "hidden by option";
   return kernel->ok(kernel, desc, caps);
 }
 
+/* What the legal rows are compared by. */
+static int32_t score_for(const ga_kernel *kernel, const ga_caps *caps, const void *desc) {
+  return kernel->score + (kernel->fit ? kernel->fit(kernel, desc, caps) : 0);
+}
+
 const ga_kernel *ga_kernel_choose(const ga_device *device, const char *hide, ga_op op, const void *desc) {
   const ga_kernel *best = NULL;
+  int32_t best_score = 0;
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || (best && k->score <= best->score)) continue;
-    if (!ga_kernel_against(k, &device->caps, hide, desc)) best = k;
+    if (k->op != op || ga_kernel_against(k, &device->caps, hide, desc)) continue;
+    const int32_t score = score_for(k, &device->caps, desc);
+    if (best && score <= best_score) continue;
+    best = k;
+    best_score = score;
   }
   return best;
 }
 
-/* The reasons of the first rows of this op, for the error text. */
+/* Each reason once, with the first row of this op that has it, for the error text. */
 static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *text, size_t capacity) {
   const ga_device *device = ctx->device;
   size_t at = 0, rows = 0;
   text[0] = 0;
   for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || !(device->caps.archs >> k->arch & 1)) continue;
+    if (k->op != op || !(device->caps.archs >> k->arch & 1) || k->flags & GA_KERNEL_STEP) continue;
     const char *why = ga_kernel_against(k, &device->caps, ctx->hide, desc);
+    if (why && strstr(text, why)) continue;
     int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");
     if (n < 0 || (size_t)n >= capacity - at) return;
     at += (size_t)n;
@@ -150,15 +161,15 @@ const char *ga_plan_kernel_id(const ga_plan *plan) {
 void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   const ga_device *device = plan->ctx->device;
   if (!capacity) return;
-  int n = snprintf(text, capacity, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id, plan->kernel->score,
-                   plan->kernel->source, (unsigned long long)plan->workspace_bytes);
+  int n = snprintf(text, capacity, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id,
+                   score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source, (unsigned long long)plan->workspace_bytes);
   size_t at = n < 0 ? 0 : (size_t)n;
   for (size_t i = 0; i < device->n_kernels && at < capacity; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != plan->op || k == plan->kernel) continue;
     const char *why = ga_kernel_against(k, &device->caps, plan->ctx->hide, plan->desc);
     n = why ? snprintf(text + at, capacity - at, "  not %s: %s\n", k->id, why)
-            : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id, k->score);
+            : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id, score_for(k, &device->caps, plan->desc));
     if (n < 0) return;
     at += (size_t)n;
   }

@@ -1,7 +1,6 @@
 #include "ga/tensor.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "base/mem.h"
 #include "base/status.h"
@@ -44,9 +43,17 @@ const char *ga_dtype_name(ga_dtype dtype) {
   return t ? t->name : "none";
 }
 
+/* In ASCII: strcasecmp follows the host's locale, in Turkish ones "I" is not "i". */
+static bool same_name(const char *a, const char *b) {
+  for (;; a++, b++) {
+    const int x = *a >= 'A' && *a <= 'Z' ? *a | 32 : *a, y = *b >= 'A' && *b <= 'Z' ? *b | 32 : *b;
+    if (x != y || !x) return x == y;
+  }
+}
+
 ga_dtype ga_dtype_from_name(const char *name) {
   for (size_t i = 0; i < GA_COUNT_OF(traits); i++)
-    if (traits[i].name && !strcasecmp(traits[i].name, name)) return (ga_dtype)i;
+    if (traits[i].name && same_name(traits[i].name, name)) return (ga_dtype)i;
   return GA_DTYPE_NONE;
 }
 

@@ -15,9 +15,11 @@ const char *ga_cpu_add_f32(const ga_kernel *kernel, const void *desc, const ga_c
 const char *ga_cpu_softmax_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_kv_store_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+const char *ga_cpu_attn_bwd_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_sample_any(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
 uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t ga_cpu_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t ga_cpu_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
 #define GA_DECLARE_CPU_LAYER(isa)      \
@@ -28,6 +30,7 @@ uint64_t ga_cpu_sample_workspace(const ga_kernel *kernel, const void *desc, cons
   GA_DECLARE_CPU(ga_cpu_softmax_##isa);  \
   GA_DECLARE_CPU(ga_cpu_kv_store_##isa); \
   GA_DECLARE_CPU(ga_cpu_attn_##isa);     \
+  GA_DECLARE_CPU(ga_cpu_attn_bwd_##isa); \
   GA_DECLARE_CPU(ga_cpu_sample_##isa)
 GA_DECLARE_CPU_LAYER(generic);
 GA_DECLARE_CPU_LAYER(avx2);

@@ -62,6 +62,7 @@ typedef struct cuda_device {
   cuda_stream *streams;
   ga_kernel *rows;          /* those that can run: base.kernels */
   cuda_function *functions; /* one for each of them, loaded when first needed */
+  char bus[32];             /* PCI address, by which NVML knows it */
   const char *last_id;      /* kernel launched last: named when a fault comes up */
 } cuda_device;
 
@@ -94,6 +95,8 @@ typedef struct cuda_launch {
   bool dependent;                         /* may start before the launch before it has ended (griddepcontrol) */
 } cuda_launch;
 
+/* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
+GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch, const void *args);
 /* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch, const void *args);
 
@@ -124,6 +127,11 @@ void cuda_event_destroy(ga_event *event);
 ga_status cuda_event_record(ga_event *event, ga_stream *stream);
 ga_status cuda_event_wait(ga_event *event, ga_stream *stream);
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms);
+
+ga_status cuda_function_load(ga_device *device, const void *image, const char *name, ga_function **out);
+void cuda_function_destroy(ga_function *function);
+ga_status cuda_function_launch(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
+ga_status cuda_tensor_map(ga_device *device, const ga_tensor_map_desc *desc, void *map);
 
 ga_status cuda_graph_begin(ga_stream *stream);
 ga_status cuda_graph_end(ga_stream *stream, ga_graph **out);

@@ -6,36 +6,42 @@
 #include "base/status.h"
 #include "core/kargs_attn.h"
 
-#define LOG2E 1.44269504f /* log2 e */
-#define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
-#define ALIGN_BYTES 16    /* of addresses and strides, for tensor maps and 16-byte stores */
+#define LOG2E 1.4426950408889634
+#define PANEL_COLS 64  /* columns of a box: 128 bytes, the width of the swizzle */
+#define ALIGN_BYTES 16 /* of addresses and strides, for tensor maps and 16-byte stores */
 #define ALIGN_ELEMS 8
 #define Q_BOX_ROWS 64
 #define O_BOX_ROWS 16
+#define PAGE_STEP 8                /* a box of a page starts on a swizzle period */
+#define MOST_ROWS ((int64_t)1 << 28)
+#define MOST_PAGES ((int64_t)1 << 31) /* their number is not known here; page numbers are int32 */
 
 /* --- what a row can do --- */
 
+#define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
+enum { CARRY = 2, PAGES = 4 }; /* of GA_P_FEATURES */
+
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
-  if (d->flags & GA_ATTN_PAGED) return "pages are not supported";
-  if (d->flags & GA_ATTN_VARLEN) return "packed sequences are not supported";
-  if (d->flags & GA_ATTN_SINKS && !v->features) return "compiled without sinks";
-  if (d->flags & GA_ATTN_ALIBI && !v->features) return "compiled without ALiBi";
-  if (d->flags & GA_ATTN_ALIBI && !(d->flags & GA_ATTN_CAUSAL)) return "ALiBi needs a causal mask";
-  if (d->softcap > 0 && !v->features) return "compiled without soft-cap";
-  return NULL;
+  if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
+  if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
+  if (d->parts && !(v->features & CARRY)) return "compiled without K and V in parts";
+  if (d->flags & GA_ATTN_PAGED && !(v->features & PAGES)) return "compiled without pages";
+  if (v->features) return NULL;
+  if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
+  if (d->flags & GA_ATTN_SINKS) return "compiled without sinks";
+  if (d->flags & GA_ATTN_ALIBI) return "compiled without ALiBi";
+  return d->softcap > 0 ? "compiled without soft-cap" : NULL;
 }
 
-static const char *mask_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
-  const cuda_attn_mask mask = d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
-  return mask == v->mask ? NULL : "compiled for another mask";
+static cuda_attn_mask mask_of(const ga_attn_desc *d) {
+  return d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
 }
 
 /* Row indices are 32-bit, with room for a tile and a window behind the last. */
 static bool small(const ga_attn_desc *d) {
-  const int64_t most = (int64_t)1 << 28;
   uint64_t heads, tiles;
-  return d->max_q <= most && d->max_kv <= most && ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) &&
-         ga_mul_ok(heads, (uint64_t)d->max_q, &tiles) && heads <= (uint64_t)most && tiles / 64 <= (uint64_t)most;
+  return d->max_q <= MOST_ROWS && d->max_kv <= MOST_ROWS && ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) &&
+         ga_mul_ok(heads, (uint64_t)d->max_q, &tiles) && heads <= MOST_ROWS && tiles / 64 <= MOST_ROWS;
 }
 
 const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -44,14 +50,23 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   const cuda_attn_variant *v = k->impl;
   const int32_t dtype = (int32_t)k->dtype[0];
   if (d->q_dtype != dtype || d->kv_dtype != dtype || d->o_dtype != dtype) return "q, kv and o must be of its dtype";
-  if (d->head_dim > v->d || d->v_dim > v->dv) return "head_dim or v_dim is larger";
+  if (d->head_dim > v->d || d->v_dim > v->dv) return "head_dim or v_dim is larger than its own";
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
-  if (d->max_kv == 0) return "max_kv is 0";
   if (!(d->scale > 0)) return "scale must be positive";
-  if (!small(d)) return "too many rows";
+  if (!small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
   if (v->resident && ga_div_up(d->max_kv, v->bn) > v->stages) return "max_kv is too long to stay in shared memory";
-  const char *why = mask_ok(d, v);
-  return why ? why : features_ok(d, v);
+  if (v->mask != CUDA_ATTN_window && v->mask != mask_of(d)) return "compiled for another mask";
+  return features_ok(d, v);
+}
+
+/* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to win. */
+int32_t cuda_attn_fwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  const cuda_attn_variant *v = k->impl;
+  const bool length = d->max_kv >= v->keys_from && (!v->keys_to || d->max_kv <= v->keys_to);
+  const int64_t tiles = d->batch * d->q_heads * ga_div_up(d->max_q, v->bm);
+  const bool few = !v->crowd || tiles <= (int64_t)v->crowd * caps->sms;
+  return (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2);
 }
 
 /* --- arguments --- */
@@ -70,14 +85,55 @@ static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char 
   return check_strides(k, name, s);
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_io *a) {
+/* Rows of a box: the most that divide a page and a block. */
+static int32_t page_box(const ga_attn_desc *d, int32_t bn) {
+  int32_t rows = bn;
+  while (d->page_size % rows || bn % rows) rows--;
+  return rows;
+}
+
+static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
+  GA_TRY(check_strides(k, "k", &a->k_stride));
+  GA_TRY(check_strides(k, "v", &a->v_stride));
+  if (!d->parts) {
+    GA_TRY(cuda_check_pointer(stream, k, "k", a->k, ALIGN_BYTES));
+    return cuda_check_pointer(stream, k, "v", a->v, ALIGN_BYTES);
+  }
+  for (int i = 0; i < d->parts; i++) {
+    GA_TRY(cuda_check_pointer(stream, k, "k of a part", a->parts[i].k, ALIGN_BYTES));
+    GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->parts[i].v, ALIGN_BYTES));
+  }
+  return GA_OK;
+}
+
+/* Packed tensors end where the last sequence does, which only the device knows: boxes must not read on. */
+static ga_status check_tokens(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
+  if (!(d->flags & GA_ATTN_VARLEN)) return GA_OK;
+  GA_REQUIRE(a->q_tokens >= 0 && a->q_tokens <= MOST_ROWS, GA_ERR_ARG, "%s: q_tokens is %lld; must be 0 to 2^28", k->id,
+             (long long)a->q_tokens);
+  if (d->flags & GA_ATTN_PAGED) return GA_OK;
+  GA_REQUIRE(a->kv_tokens >= 0 && a->kv_tokens <= MOST_ROWS, GA_ERR_ARG, "%s: kv_tokens is %lld; must be 0 to 2^28", k->id,
+             (long long)a->kv_tokens);
+  return GA_OK;
+}
+
+static ga_status check_lists(ga_stream *stream, const ga_kernel *k, const ga_attn_io *a) {
+  const struct {
+    const char *name;
+    const void *p;
+  } lists[] = {{"lse", a->lse},         {"sinks", a->sinks},     {"alibi", a->alibi},
+               {"q_start", a->q_start}, {"kv_start", a->kv_start}, {"kv_len", a->kv_len},
+               {"page_table", a->page_table}, {"state_o", a->state_o}, {"state_m", a->state_m}, {"state_l", a->state_l}};
+  for (size_t i = 0; i < GA_COUNT_OF(lists); i++) GA_TRY(cuda_check_pointer(stream, k, lists[i].name, lists[i].p, sizeof(float)));
+  return GA_OK;
+}
+
+static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(check_tensor(stream, k, "q", a->q, &a->q_stride));
-  GA_TRY(check_tensor(stream, k, "k", a->k, &a->k_stride));
-  GA_TRY(check_tensor(stream, k, "v", a->v, &a->v_stride));
-  GA_TRY(check_tensor(stream, k, "o", a->o, &a->o_stride));
-  GA_TRY(cuda_check_pointer(stream, k, "lse", a->lse, sizeof(float)));
-  GA_TRY(cuda_check_pointer(stream, k, "sinks", a->sinks, sizeof(float)));
-  return cuda_check_pointer(stream, k, "alibi", a->alibi, sizeof(float));
+  GA_TRY(check_kv(stream, k, d, a));
+  if (!(d->flags & GA_ATTN_STATE_OUT)) GA_TRY(check_tensor(stream, k, "o", a->o, &a->o_stride));
+  GA_TRY(check_tokens(k, d, a));
+  return check_lists(stream, k, a);
 }
 
 typedef struct view {
@@ -104,52 +160,125 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
   return ga_fail_in(ga_cu_fail(d->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, t->name);
 }
 
+/* K or V of `rows` rows; without rows the map is of one row of q, outside of which every box lies. */
+static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a, const void *data,
+                           int64_t rows, bool value, ga_tmap *out) {
+  const int32_t bn = ((const cuda_attn_variant *)k->impl)->bn;
+  view t = {value ? "v" : "k", data, value ? &a->v_stride : &a->k_stride, value ? p->v_dim : p->head_dim, rows, p->kv_heads, p->batch,
+            (uint32_t)bn};
+  if (p->flags & GA_ATTN_PAGED) {
+    t.rows = p->page_size;
+    t.batch = MOST_PAGES;
+    t.box_rows = (uint32_t)page_box(p, bn);
+  } else if (p->flags & GA_ATTN_VARLEN) {
+    t.rows = a->kv_tokens;
+    t.batch = 1;
+  }
+  if (t.rows && t.data) return encode(d, k, &t, out);
+  t.data = a->q;
+  t.cols = ALIGN_ELEMS;
+  t.rows = t.heads = t.batch = 1;
+  return encode(d, k, &t, out);
+}
+
+/* Parts that have keys, the first in the place of k and v. */
+static ga_status encode_parts(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
+                              ga_kargs_attn_fwd *out) {
+  const ga_attn_part whole = {.k = a->k, .v = a->v, .kv = p->max_kv}, none = {.kv = 0};
+  out->chunks = 0;
+  for (int i = 0; i < p->parts; i++) {
+    const ga_attn_part *part = &a->parts[i];
+    const int64_t shift = ga_max_i64(-MOST_ROWS, ga_min_i64(part->shift, MOST_ROWS));
+    if (!part->kv) continue;
+    ga_kattn_chunk *c = out->chunks ? &out->more[out->chunks - 1] : NULL;
+    GA_TRY(encode_kv(d, k, p, a, part->k, part->kv, false, c ? &c->k : &out->k));
+    GA_TRY(encode_kv(d, k, p, a, part->v, part->kv, true, c ? &c->v : &out->v));
+    if (c) {
+      c->rows = (int32_t)part->kv;
+      c->diagonal = (int32_t)(part->kv - p->max_q + shift);
+    } else {
+      out->rows_k = (int32_t)part->kv;
+      out->shift = (int32_t)shift;
+    }
+    out->chunks++;
+  }
+  if (out->chunks) return GA_OK;
+  const ga_attn_part *only = p->parts ? &none : &whole;
+  out->chunks = 1;
+  out->rows_k = (int32_t)only->kv;
+  GA_TRY(encode_kv(d, k, p, a, only->k, only->kv, false, &out->k));
+  return encode_kv(d, k, p, a, only->v, only->kv, true, &out->v);
+}
+
 static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
                             ga_kargs_attn_fwd *out) {
-  const uint32_t kv_rows = (uint32_t)((const cuda_attn_variant *)k->impl)->bn;
-  const view q = {"q", a->q, &a->q_stride, p->head_dim, p->max_q, p->q_heads, p->batch, Q_BOX_ROWS};
-  const view key = {"k", a->k, &a->k_stride, p->head_dim, p->max_kv, p->kv_heads, p->batch, kv_rows};
-  const view value = {"v", a->v, &a->v_stride, p->v_dim, p->max_kv, p->kv_heads, p->batch, kv_rows};
-  const view o = {"o", a->o, &a->o_stride, p->v_dim, p->max_q, p->q_heads, p->batch, O_BOX_ROWS};
+  const bool packed = p->flags & GA_ATTN_VARLEN;
+  const int64_t rows = packed ? ga_max_i64(a->q_tokens, 1) : p->max_q, batch = packed ? 1 : p->batch;
+  const view q = {"q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, Q_BOX_ROWS};
+  const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS};
   GA_TRY(encode(d, k, &q, &out->q));
-  GA_TRY(encode(d, k, &key, &out->k));
-  GA_TRY(encode(d, k, &value, &out->v));
-  return encode(d, k, &o, &out->o);
+  GA_TRY(encode_parts(d, k, p, a, out));
+  return p->flags & GA_ATTN_STATE_OUT ? GA_OK : encode(d, k, &o, &out->o);
 }
 
 /* --- work distribution --- */
 
 /* Resident kernels: as many tiles of one head a unit as still fill three quarters of the machine. */
-static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t sms) {
+static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t blocks) {
   int32_t unit = tiles;
-  while (unit % 2 == 0 && (int64_t)heads * (tiles / unit) < (int64_t)sms * 3 / 4) unit /= 2;
+  while (unit > 1 && (int64_t)heads * (tiles / unit) < (int64_t)blocks * 3 / 4) do unit--;
+    while (tiles % unit);
   return unit;
 }
 
-/* Causal order takes the longest tiles first inside a section of heads whose K and V stay in L2 together. */
+/* Causal order takes the longest tiles first inside a section of heads whose K and V stay in L2 together. Long sequences: all
+ * heads in one, so that tiles of a head run together and share K and V as they pass. */
 static int32_t heads_a_section(const ga_attn_desc *p, int32_t group, int32_t heads) {
-  const int64_t l2_share = (int64_t)(p->max_kv <= 1024 ? 8 : 32) << 20;
-  const int64_t head_bytes = p->max_kv * (p->head_dim + p->v_dim) * 2;
-  return (int32_t)ga_min_i64(ga_max_i64(l2_share * group / head_bytes, 1), heads);
+  const int64_t mib = p->max_kv > 8191 ? 1 << 20 : p->max_kv > 1024 ? 32 : p->head_dim > 128 ? 16 : 8;
+  const int64_t head_bytes = ga_max_i64(p->max_kv, 1) * (p->head_dim + p->v_dim) * 2;
+  return (int32_t)ga_min_i64(ga_max_i64((mib << 20) * group / head_bytes, 1), heads);
 }
 
 static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t sms, ga_kargs_attn_fwd *out) {
   out->heads_q = p->q_heads;
   out->group = p->q_heads / p->kv_heads;
   out->rows_q = (int32_t)p->max_q;
-  out->rows_k = (int32_t)p->max_kv;
   out->heads_total = (int32_t)(p->batch * p->q_heads);
   out->unit_tiles = 1;
   out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm);
   if (v->resident) {
-    out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms);
+    out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;
   }
   out->tiles = out->tiles_per_head * out->heads_total;
   out->heads_per_section = heads_a_section(p, out->group, out->heads_total);
 }
 
-static void fill_rest(const ga_attn_desc *p, const ga_attn_io *a, ga_kargs_attn_fwd *out) {
+static uint32_t features_of(const ga_attn_desc *p) {
+  static const uint32_t pairs[][2] = {{GA_ATTN_ALIBI, GA_KATTN_ALIBI},       {GA_ATTN_SINKS, GA_KATTN_SINK},
+                                      {GA_ATTN_VARLEN, GA_KATTN_VARLEN},     {GA_ATTN_PAGED, GA_KATTN_PAGED},
+                                      {GA_ATTN_STATE_IN, GA_KATTN_STATE_IN}, {GA_ATTN_STATE_OUT, GA_KATTN_STATE_OUT}};
+  uint32_t bits = p->softcap > 0 ? GA_KATTN_SOFTCAP : 0;
+  for (size_t i = 0; i < GA_COUNT_OF(pairs); i++)
+    if (p->flags & pairs[i][0]) bits |= pairs[i][1];
+  return bits;
+}
+
+/* Factors in doublings, and what they were rounded from. */
+static void fill_scale(const ga_attn_desc *p, ga_kargs_attn_fwd *out) {
+  out->scale_log2 = (float)((double)p->scale * LOG2E);
+  double ln = (double)p->scale / (double)out->scale_log2;
+  if (p->softcap > 0) {
+    out->softcap_in = p->scale / p->softcap;
+    out->softcap_out = (float)((double)p->softcap * LOG2E);
+    ln = (double)p->softcap / (double)out->softcap_out;
+  }
+  out->ln_hi = (float)ln;
+  out->ln_lo = (float)(ln - (double)out->ln_hi);
+}
+
+static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const ga_attn_io *a, ga_kargs_attn_fwd *out) {
+  const int64_t all = p->max_q + p->max_kv; /* columns on either side of any row */
   out->o_base = a->o;
   out->o_stride_row = a->o_stride.token;
   out->o_stride_head = a->o_stride.head;
@@ -157,18 +286,23 @@ static void fill_rest(const ga_attn_desc *p, const ga_attn_io *a, ga_kargs_attn_
   out->lse = p->flags & GA_ATTN_LSE ? a->lse : NULL;
   out->lse_stride_head = p->max_q;
   out->lse_stride_batch = p->max_q * p->q_heads;
+  out->cu_q = a->q_start;
+  out->cu_k = a->kv_start;
   out->slope = a->alibi;
   out->sink = a->sinks;
   out->cols_v = p->v_dim;
-  out->window_left = p->window - 1;
-  out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(p->max_q + p->max_kv); /* right of it: everything */
-  out->scale_log2 = p->scale * LOG2E;
-  out->features = (p->flags & GA_ATTN_ALIBI ? GA_KATTN_ALIBI : 0) | (p->flags & GA_ATTN_SINKS ? GA_KATTN_SINK : 0);
-  if (p->softcap > 0) {
-    out->features |= GA_KATTN_SOFTCAP;
-    out->softcap_in = p->scale / p->softcap;
-    out->softcap_out = p->softcap * LOG2E;
-  }
+  out->window_left = (int32_t)(p->window && p->window <= all ? p->window - 1 : all + MOST_ROWS);
+  out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(all + MOST_ROWS);
+  out->features = (int32_t)features_of(p);
+  out->kv_len = a->kv_len;
+  out->page_table = a->page_table;
+  out->page_table_stride = a->page_table_stride;
+  out->page_size = p->page_size;
+  out->page_box = p->page_size ? page_box(p, v->bn) : 0;
+  out->state_o = a->state_o;
+  out->state_m = a->state_m;
+  out->state_l = a->state_l;
+  fill_scale(p, out);
 }
 
 ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -179,14 +313,15 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   const int32_t sms = stream->device->caps.sms;
   ga_kargs_attn_fwd args;
   if (p->batch == 0 || p->max_q == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, a));
+  GA_TRY(check_io(stream, k, p, a));
   memset(&args, 0, sizeof args);
-  GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   fill_work(v, p, sms, &args);
-  fill_rest(p, a, &args);
+  fill_rest(v, p, a, &args);
+  GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, (int64_t)sms * v->blocks), 1, 1},
                          .block = {v->base.threads, 1, 1},
-                         .shared_bytes = v->base.shared_bytes};
+                         .shared_bytes = v->base.shared_bytes,
+                         .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }

@@ -11,9 +11,12 @@ typedef struct cuda_attn_variant {
   cuda_variant base;
   int32_t d, dv, bm, bn, stages, resident, blocks, features;
   cuda_attn_mask mask;
+  int32_t keys_from, keys_to; /* lengths of K that the row is best at; 0, 0 = any */
+  int32_t crowd;              /* and so many tiles of q a multiprocessor at most; 0 = any */
 } cuda_attn_variant;
 
 const char *cuda_attn_fwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_attn_fwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_fwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 #endif

@@ -16,6 +16,8 @@ const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_cap
   (void)caps;
   const ga_attn_desc *d = desc;
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
+  if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
+  if (d->parts) return "K and V in parts are not supported";
   if (d->head_dim > MAX_DIM || d->v_dim > MAX_DIM) return "head_dim or v_dim is above 256";
   if (d->head_dim % CHUNK || d->v_dim % CHUNK) return "head_dim and v_dim must be multiples of 8";
   if (d->max_q > 1 << 24 || d->max_kv > 1 << 30 || d->batch > 1 << 20) return "too many rows";

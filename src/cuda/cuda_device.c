@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cuda/cuda.h"
 #include "cuda/jit.h"
+#include "cuda/nvml.h"
 
 ga_status cuda_enter(const cuda_device *d) {
   GA_CU(d->cu, CtxSetCurrent, d->context);
@@ -30,6 +31,10 @@ static void device_destroy(ga_device *device) {
   ga_mem_free(d);
 }
 
+static void gauge(ga_device *device, ga_gauge *out) {
+  ga_nvml_gauge(((const cuda_device *)device)->bus, out);
+}
+
 static const ga_device_ops device_ops = {
     .destroy = device_destroy,
     .alloc = cuda_alloc,
@@ -52,6 +57,11 @@ static const ga_device_ops device_ops = {
     .graph_end = cuda_graph_end,
     .graph_launch = cuda_graph_launch,
     .graph_destroy = cuda_graph_destroy,
+    .function_load = cuda_function_load,
+    .function_destroy = cuda_function_destroy,
+    .function_launch = cuda_function_launch,
+    .tensor_map = cuda_tensor_map,
+    .gauge = gauge,
 };
 
 static ga_status attribute(const cuda_device *d, int which, int *value) {
@@ -71,6 +81,7 @@ static ga_status read_caps(cuda_device *d) {
   GA_TRY(attribute(d, CU_ATTR_MEMORY_POOLS_SUPPORTED, &pools));
   GA_TRY(attribute(d, CU_ATTR_PAGEABLE_MEMORY_ACCESS, &pageable));
   GA_CU(d->cu, DeviceTotalMem, &memory, d->device);
+  GA_CU(d->cu, DeviceGetPCIBusId, d->bus, (int)sizeof d->bus, d->device);
   GA_CU(d->cu, DeviceGetName, chip, (int)sizeof chip - 1, d->device);
   GA_REQUIRE(major >= 8, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed", d->base.name, chip,
              major, minor);

@@ -6,6 +6,7 @@
 #include "base/status.h"
 #include "cuda/cuda.h"
 #include "cuda/jit.h"
+#include "cuda/nvtx.h"
 
 #define SHARED_DEFAULT_BYTES (48 * 1024) /* more must be asked for */
 
@@ -98,12 +99,9 @@ static unsigned fill_attributes(const cuda_launch *l, CUlaunchAttribute attribut
   return n;
 }
 
-ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *l, const void *args) {
+ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *l, const void *args) {
   cuda_device *d = cuda_device_of(stream);
-  CUfunction function;
   CUlaunchAttribute attributes[2];
-  GA_TRY(cuda_enter(d));
-  GA_TRY(function_of(d, kernel, &function));
   const CUlaunchConfig config = {.grid_x = l->grid[0],
                                  .grid_y = l->grid[1],
                                  .grid_z = l->grid[2],
@@ -116,10 +114,21 @@ ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_la
                                  .n_attributes = fill_attributes(l, attributes)};
   void *params[1];
   memcpy(params, &args, sizeof args); /* the driver's prototype lacks const; it only reads */
+  const cuda_nvtx *nvtx = cuda_nvtx_load();
+  if (nvtx) (void)nvtx->push(id);
   CUresult rc = d->cu->LaunchKernelEx(&config, function, params, NULL);
-  if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuLaunchKernelEx"), "%s", kernel->id);
-  d->last_id = kernel->id;
+  if (nvtx) (void)nvtx->pop();
+  if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuLaunchKernelEx"), "%s", id);
+  d->last_id = id;
   return GA_OK;
+}
+
+ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *l, const void *args) {
+  cuda_device *d = cuda_device_of(stream);
+  CUfunction function;
+  GA_TRY(cuda_enter(d));
+  GA_TRY(function_of(d, kernel, &function));
+  return cuda_start(stream, function, kernel->id, l, args);
 }
 
 ga_status cuda_check_pointer(ga_stream *stream, const ga_kernel *kernel, const char *name, const void *p, size_t align) {

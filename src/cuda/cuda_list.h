@@ -1,19 +1,43 @@
 /* For tools/cuda_build.py, never compiled: the preprocessor turns each row into
  *   @ROW "id" @ arch @ "source" @ "parameters"
  * where neighbouring strings are one. */
+#include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/ladder/ladder_rows.h"
 
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)       \
-  @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(op, arch)                       \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features, ...)  \
+  @ROW GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched) @ arch @ GA_ATTN_SOURCE(sched, arch)                       \
   @ GA_ATTN_PARAMS(dt, d, dv, mask, bm, bn, st, turn, qreg, store, resident, blocks, features)
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
+  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
+  @ GA_ATTN_BWD_PARAMS(dt, d, mask, st, order, features)
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)                                                                               \
+  @ROW GA_ATTN_BWD_STEP_ID(name, dt, d, arch) @ arch @ GA_ATTN_BWD_STEP_SOURCE(name, arch) @ GA_ATTN_BWD_STEP_PARAMS(dt, d)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
+#define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps, blocks)                                                              \
+  @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn, warps) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps, blocks)
+#include "cuda/kern/attn/attn_any.def"
+#undef GA_KERNEL_ATTN_ANY
+
+#define GA_KERNEL_LADDER(step, arch, threads, bm, shared, maps, flags)                                                    \
+  @ROW GA_LADDER_ID(step, arch) @ arch @ GA_LADDER_SOURCE(step) @ GA_LADDER_PARAMS(shared)
+#include "cuda/kern/ladder/ladder.def"
+#undef GA_KERNEL_LADDER
 
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_, ...) \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/layer/layer.def"
 #undef GA_CUDA_LAYER
 
+#define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__
+#include "cuda/kern/probe/probe.def"
+#undef GA_CUDA_PROBE
 #define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
                      workspace_, ...)                                                                                  \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__

@@ -5,13 +5,20 @@
 #include "core/rows.h"
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
+#include "cuda/cuda_attn_bwd.h"
+#include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
+#include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
+#define DTYPE_f32  GA_F32
 
 static const ga_kernel rows[] = {
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_,    \
@@ -44,21 +51,23 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn/attn_rows.def"
 #undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
-                       features_)                                                                                      \
+                       features_, from_, to_, crowd_)                                                                  \
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
-   .source = GA_ATTN_SOURCE(op_, arch_),                                                                               \
+   .source = GA_ATTN_SOURCE(sched, arch_),                                                                               \
    .launch = cuda_attn_fwd,                                                                                            \
    .ok = cuda_attn_fwd_ok,                                                                                             \
+   .fit = cuda_attn_fwd_fit,                                                                                           \
+   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_SCORE(d_, dv_, bm_, resident_, features_),                                                         \
+   .score = GA_ATTN_SCORE(d_, dv_, blocks_, features_),                                                                \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
-                                               .threads = GA_ATTN_THREADS(bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(d_, dv_, bm_, bn_, st_, store)},           \
+                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
                                       .bm = bm_,                                                                       \
@@ -67,18 +76,103 @@ static const ga_kernel rows[] = {
                                       .resident = resident_,                                                           \
                                       .blocks = blocks_,                                                               \
                                       .features = features_,                                                           \
-                                      .mask = CUDA_ATTN_##mask_}},
+                                      .mask = CUDA_ATTN_##mask_,                                                       \
+                                      .keys_from = from_,                                                              \
+                                      .keys_to = to_,                                                                  \
+                                      .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+#define GA_KERNEL_ATTN_BWD(op_, dt, d_, mask_, arch_, st_, sched, order_, features_)                                   \
+  {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, st_, sched),                                                        \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_SOURCE(arch_),                                                                                \
+   .launch = cuda_attn_bwd,                                                                                            \
+   .ok = cuda_attn_bwd_ok,                                                                                             \
+   .fit = cuda_attn_bwd_fit,                                                                                           \
+   .workspace = cuda_attn_bwd_workspace,                                                                               \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = GA_ATTN_BWD_SCORE(d_, order_, features_),                                                                  \
+   .flags = (order_) ? 0 : GA_KERNEL_NONDET,                                                                           \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_PARAMS(dt, d_, mask_, st_, order_, features_), \
+                                                   .threads = GA_ATTN_BWD_THREADS,                                     \
+                                                   .shared_bytes = GA_ATTN_BWD_SMEM(d_, st_)},                         \
+                                          .d = d_,                                                                     \
+                                          .order = order_,                                                             \
+                                          .features = features_,                                                       \
+                                          .mask = CUDA_ATTN_##mask_,                                                   \
+                                          .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, arch_),                            \
+                                          .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
+#define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
+  {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_STEP_SOURCE(name, arch_),                                                                     \
+   .launch = cuda_step,                                                                                                \
+   .ok = cuda_step_ok,                                                                                                 \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .flags = GA_KERNEL_STEP,                                                                                            \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_variant){.params = GA_ATTN_BWD_STEP_PARAMS(dt, d_), .threads = GA_ATTN_BWD_STEP_THREADS}},
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
+#define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_, blocks_)                                                          \
+  {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_, warps_),                                                                     \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_sm80,                                                                                               \
+   .source = GA_ATTN_ANY_SOURCE,                                                                                       \
+   .launch = cuda_attn_any,                                                                                            \
+   .ok = cuda_attn_any_ok,                                                                                             \
+   .fit = cuda_attn_any_fit,                                                                                           \
+   .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
+   .score = GA_ATTN_ANY_SCORE(d_),                                                                                     \
+   .flags = GA_KERNEL_TENSOR,                                                                                          \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_any_variant){.base = {.params = GA_ATTN_ANY_PARAMS(dt, d_, bm_, bn_, warps_, blocks_),             \
+                                                   .threads = 32 * (warps_),                                           \
+                                                   .shared_bytes = GA_ATTN_ANY_SMEM(d_, bm_, bn_)},                    \
+                                          .d = d_,                                                                     \
+                                          .bm = bm_}},
+#include "cuda/kern/attn/attn_any.def"
+#undef GA_KERNEL_ATTN_ANY
+#define GA_KERNEL_LADDER(step, arch_, threads_, bm_, shared, maps_, flags_)                                            \
+  {.id = GA_LADDER_ID(step, arch_),                                                                                    \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_LADDER_SOURCE(step),                                                                                   \
+   .launch = cuda_ladder,                                                                                              \
+   .ok = cuda_ladder_ok,                                                                                               \
+   .dtype = {GA_BF16, GA_BF16, GA_BF16},                                                                               \
+   .align = 16,                                                                                                        \
+   .flags = GA_KERNEL_TEACHING | (flags_),                                                                             \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_ladder_variant){                                                                               \
+       .base = {.params = GA_LADDER_PARAMS(shared), .threads = threads_, .shared_bytes = shared},                      \
+       .bm = bm_,                                                                                                      \
+       .maps = maps_}},
+#include "cuda/kern/ladder/ladder.def"
+#undef GA_KERNEL_LADDER
 };
 
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
-#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features)    \
-  _Static_assert(GA_ATTN_SMEM(d, dv, bm, bn, st, store) <= 232448 &&                                                   \
-                     (blocks) * (GA_ATTN_SMEM(d, dv, bm, bn, st, store) + 1024) <= 233472,                             \
+#define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
+                       ...)                                                                                            \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                          \
+  _Static_assert(GA_ATTN_BWD_SMEM(d, st) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched));
+#define GA_STEP_ATTN_BWD(name, dt, d, arch)
+#include "cuda/kern/attn_bwd/attn_bwd.def"
+#undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {
   *n = GA_COUNT_OF(rows);

@@ -1,11 +1,10 @@
 #include "cuda/driver.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/status.h"
+#include "cuda/symbol.h"
 
 #define LIBRARY "libcuda.so.1"
 #define OLDEST_VERSION 12000 /* cuLaunchKernelEx and tensor maps */
@@ -30,19 +29,12 @@ ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what) {
   return ga_fail(status, "%s: %s (%d)%s%s", what, name ? name : "CUDA error", rc, text ? ": " : "", text ? text : "");
 }
 
-/* POSIX lets an object pointer from dlsym be read as a function pointer through memory. */
-static bool find(void *library, const char *symbol, void *entry) {
-  void *p = dlsym(library, symbol);
-  memcpy(entry, &p, sizeof p);
-  return p != NULL;
-}
-
 /* The library stays loaded: drivers do not like to be unloaded. */
 ga_status ga_cu_open(const char *library, ga_cu *out) {
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   GA_REQUIRE(handle, GA_ERR_UNSUPPORTED, "no CUDA driver on this machine: %s cannot be loaded", library);
 #define X(name, symbol, params)                                                                                        \
-  GA_REQUIRE(find(handle, #symbol, &out->name), GA_ERR_UNSUPPORTED, "the CUDA driver %s lacks %s; 12.0 or newer is needed", \
+  GA_REQUIRE(cuda_symbol(handle, #symbol, &out->name), GA_ERR_UNSUPPORTED, "the CUDA driver %s lacks %s; 12.0 or newer is needed", \
              library, #symbol);
   GA_CU_SYMBOLS(X)
 #undef X

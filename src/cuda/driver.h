@@ -118,6 +118,7 @@ typedef struct CUlaunchConfig {
   X(GetErrorString, cuGetErrorString, (CUresult rc, const char **text))                                                \
   X(DeviceGetCount, cuDeviceGetCount, (int *n))                                                                        \
   X(DeviceGet, cuDeviceGet, (CUdevice * device, int index))                                                            \
+  X(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *bus, int bytes, CUdevice device))                                   \
   X(DeviceGetName, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                          \
   X(DeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                            \
   X(DeviceTotalMem, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                            \

@@ -1,10 +1,9 @@
 #include "cuda/nvrtc.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
-#include <string.h>
 
 #include "base/status.h"
+#include "cuda/symbol.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static ga_nvrtc loaded;
@@ -15,17 +14,11 @@ void ga_nvrtc_replace(const ga_nvrtc *mock) {
   replacement = mock;
 }
 
-static bool find(void *library, const char *symbol, void *entry) {
-  void *p = dlsym(library, symbol);
-  memcpy(entry, &p, sizeof p);
-  return p != NULL;
-}
-
 static bool load_from(const char *name) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
   if (!library) return false;
 #define X(name_) \
-  if (!find(library, "nvrtc" #name_, &loaded.name_)) return false;
+  if (!cuda_symbol(library, "nvrtc" #name_, &loaded.name_)) return false;
   GA_NVRTC_SYMBOLS(X)
 #undef X
   return true;

@@ -65,7 +65,7 @@ void emu_mbar_init_fence(EMU_SITE) {
     if (t->block->bars[i].init_agent == t->agent) t->block->bars[i].init_fenced = true;
 }
 
-void emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
+int emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
   emu_thread *t = emu_begin("mbarrier.arrive", file, line);
   if (rank >= emu_now.n_blocks) {
     emu_report(EMU_RULE_BOUNDS, t->at, "block %d of a cluster of %d", rank, emu_now.n_blocks);
@@ -76,13 +76,25 @@ void emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
   if (!bar->pending) {
     emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "mbarrier %#x: all %u arrivals of phase %u are in, %lld bytes are still to come", addr, bar->count,
                bar->phase, (long long)bar->tx);
-    return;
+    return 0;
   }
   bar->tx += tx;
-  bar->pending--;
+  const int last = --bar->pending == 0;
   emu_release_to(&bar->gather, t);
   finish_phase(bar);
   emu_maybe_yield();
+  return last;
+}
+
+/* An arrival that comes later than its thread, when its copies have landed. */
+void emu_mbar_arrived(emu_mbar *bar, const emu_clocks *clocks, emu_site at) {
+  if (!bar->pending) {
+    emu_report(EMU_RULE_OVER_ARRIVAL, at, "mbarrier %#x: all %u arrivals of phase %u are in", bar->addr, bar->count, bar->phase);
+    return;
+  }
+  bar->pending--;
+  emu_gather_add(&bar->gather, clocks);
+  finish_phase(bar);
 }
 
 /* The copy engine has moved `bytes` for it. */
@@ -260,3 +272,7 @@ int emu_thread_index(void) { return emu_me->tid; }
 int emu_block_index(void) { return emu_me->block->index; }
 int emu_block_count(void) { return (int)emu_now.launch->grid[0]; }
 uint32_t emu_smem_base(void) { return EMU_SMEM_BASE; }
+int64_t emu_clock_cycles(void) {
+  static int64_t calls;
+  return ++calls;
+}

@@ -38,6 +38,7 @@ typedef struct emu_options {
   X(SMEM_BUDGET, "smem-budget")                                                                                        \
   X(REGISTER_BUDGET, "register-budget")                                                                                \
   X(EXIT, "in-flight-exit")                                                                                            \
+  X(COPY_ARGS, "copy-args")                                                                                           \
   X(TENSOR_MAP, "tensor-map")                                                                                          \
   X(LAUNCH, "launch")                                                                                                  \
   X(STACK, "stack")                     /* of the emulator, not of the kernel */

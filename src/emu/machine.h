@@ -15,7 +15,7 @@ enum {
   EMU_NAMED = 16,          /* barriers of a block */
   EMU_COPIES = 64,         /* agents of the copy engine, used in turn */
   EMU_STACK = 17 * 4096,   /* of a thread */
-  EMU_MAX_LIVE = 24,       /* register ranges in flight of a thread */
+  EMU_MAX_LIVE = 64,       /* register ranges in flight of a thread */
   EMU_MAX_GROUPS = 64      /* uncompleted wgmma groups of a thread */
 };
 
@@ -41,6 +41,7 @@ typedef struct emu_warp emu_warp;
 typedef struct emu_group emu_group;
 typedef struct emu_acc emu_acc;
 typedef struct emu_mbar emu_mbar;
+typedef struct emu_cp emu_cp;
 
 /* Registers that a product in flight reads or writes. */
 typedef struct emu_live {
@@ -82,6 +83,12 @@ typedef struct emu_thread {
   bool ever_fenced;
   /* --- bulk stores --- */
   int bulk_open, bulk_reads, bulk_writes; /* not committed; reads, writes still to do */
+  /* --- cp.async --- */
+  emu_cp *cp; /* in flight, in order of issue */
+  int n_cp, cp_capacity;
+  uint32_t cp_first;                  /* number of the first of them */
+  uint32_t cp_group[EMU_MAX_GROUPS];  /* ends of the groups not waited for */
+  int n_cp_groups;
   /* --- the rest --- */
   int registers;
   emu_clocks *at_fence; /* what it had done and seen at its last fence_device */
@@ -228,6 +235,7 @@ bool emu_order_seen(uint32_t era, uint16_t agent, uint32_t clock);
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at);
 void emu_mbar_check(const emu_mbar *bar, const emu_thread *t);
 void emu_mbar_complete(emu_mbar *bar, int64_t bytes, const emu_clocks *clocks);
+void emu_mbar_arrived(emu_mbar *bar, const emu_clocks *clocks, emu_site at);
 void emu_named_check(void);
 void emu_named_drop(emu_named *b);
 void emu_dump_barriers(void);
@@ -238,6 +246,13 @@ size_t emu_bulk_pending(void);
 void emu_bulk_step(void); /* performs one pending step of the copy engine */
 void emu_bulk_exit(void); /* the blocks have ended */
 void emu_bulk_forget(void);
+
+/* --- cp_async.c --- */
+size_t emu_cp_pending(void); /* arrivals that wait for copies */
+void emu_cp_step(void);      /* one of them, with its copies */
+void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool write, emu_site at);
+void emu_cp_exit(emu_block *b);
+void emu_cp_forget(emu_block *b);
 
 /* --- wgmma.c --- */
 void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at);
@@ -251,7 +266,8 @@ static inline void emu_register_write(void *p, size_t n) { /* an instruction's r
 typedef struct emu_operand {
   float x[256 * 16]; /* A: [row][16]; B: [16][n] */
 } emu_operand;
-void emu_decode_16(int type, float *out, const uint16_t *in, int n, int stride);
+int emu_bytes_of(int type); /* of an element */
+void emu_decode(int type, float *out, const void *in, int n, int stride);
 void emu_multiply(float *c, const float *a, const float *b, int n); /* c (64 x n) += a b */
 
 #endif

@@ -185,8 +185,10 @@ static void run_threads(void) {
   idle = 0;
   while (emu_now.n_live && !emu_now.abort) {
     bool stuck = !emu_now.n_ready || idle > 2 * emu_now.n_ready;
-    if (emu_bulk_pending() && (stuck || (emu_opt.when == EMU_MIXED && !emu_random(16)))) {
-      emu_bulk_step();
+    size_t bulk = emu_bulk_pending(), cp = emu_cp_pending();
+    if (bulk + cp && (stuck || (emu_opt.when == EMU_MIXED && !emu_random(16)))) {
+      if (emu_random((uint32_t)(bulk + cp)) < bulk) emu_bulk_step();
+      else emu_cp_step();
       idle = 0;
     } else if (!emu_now.n_ready || idle > 64 * (emu_now.n_ready + 1)) {
       deadlock();
@@ -273,6 +275,7 @@ static void build_block(emu_block *b, int index, int rank) {
 
 static void drop_block(emu_block *b) {
   emu_wgmma_reset(b);
+  emu_cp_forget(b);
   for (int i = 0; i < b->n_threads; i++) {
     emu_clocks_drop(b->threads[i].seen);
     emu_clocks_drop(b->threads[i].at_fence);
@@ -313,6 +316,7 @@ static void run_cluster(int first, int n) {
   if (!emu_now.abort)
     for (int i = 0; i < n; i++) {
       emu_wgmma_exit(&emu_now.blocks[i]);
+      emu_cp_exit(&emu_now.blocks[i]);
       emu_bars_at_exit(&emu_now.blocks[i]);
     }
   if (emu_now.abort) emu_bulk_forget();

@@ -34,6 +34,8 @@ typedef enum emu_access { EMU_READ, EMU_WRITE, EMU_ATOMIC } emu_access;
 
 /* Shared memory of a block: bounds, alignment, races. False: out of bounds, nothing must be touched. */
 bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t bytes, emu_access access);
+/* The same by a thread, which must not touch what its own cp.async has yet to write. */
+bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_access access);
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access);
 
 /* shadow.c's part */

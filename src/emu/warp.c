@@ -39,26 +39,52 @@ static emu_thread *collect(const char *op, bool aligned, act f, const char *file
 static void act_shfl(emu_warp *w) {
   for (int i = 0; i < EMU_LANES; i++) w->lane[i].out[0] = w->lane[w->lane[i].in[1] % EMU_LANES].in[0];
 }
-uint32_t emu_shfl_idx(uint32_t x, int lane, EMU_SITE) {
+uint32_t emu_shfl(uint32_t x, int from, int wrap, EMU_SITE) {
   emu_me->in[0] = x;
-  emu_me->in[1] = (uint32_t)lane;
+  emu_me->in[1] = (uint32_t)(wrap || (from >= 0 && from < EMU_LANES) ? from : emu_me->lane);
   return collect("shfl", false, act_shfl, file, line)->out[0];
 }
-uint32_t emu_shfl_xor(uint32_t x, int mask, EMU_SITE) {
-  emu_me->in[0] = x;
-  emu_me->in[1] = (uint32_t)(emu_me->lane ^ mask);
-  return collect("shfl", false, act_shfl, file, line)->out[0];
+uint32_t emu_shfl_xor(uint32_t x, int mask, EMU_SITE) { return emu_shfl(x, emu_me->lane ^ mask, 0, file, line); }
+
+static void act_ballot(emu_warp *w) {
+  uint32_t bits = 0;
+  for (int i = 0; i < EMU_LANES; i++) bits |= w->lane[i].in[0] << i;
+  for (int i = 0; i < EMU_LANES; i++) w->lane[i].out[0] = bits;
+}
+uint32_t emu_warp_ballot(int x, EMU_SITE) {
+  emu_me->in[0] = x != 0;
+  return collect("vote", false, act_ballot, file, line)->out[0];
 }
 
-static void act_any(emu_warp *w) {
-  uint32_t any = 0;
-  for (int i = 0; i < EMU_LANES; i++) any |= w->lane[i].in[0];
-  for (int i = 0; i < EMU_LANES; i++) w->lane[i].out[0] = any != 0;
+static uint32_t reduce(int op, bool is_signed, uint32_t a, uint32_t b) {
+  bool less = is_signed ? (int32_t)a < (int32_t)b : a < b;
+  switch (op) {
+  case EMU_REDUX_ADD: return a + b;
+  case EMU_REDUX_MIN: return less ? a : b;
+  case EMU_REDUX_MAX: return less ? b : a;
+  case EMU_REDUX_AND: return a & b;
+  case EMU_REDUX_OR: return a | b;
+  default: return a ^ b;
+  }
 }
-int emu_warp_any(int x, EMU_SITE) {
-  emu_me->in[0] = x != 0;
-  return (int)collect("vote.any", false, act_any, file, line)->out[0];
+static void act_redux(emu_warp *w) {
+  uint32_t x = w->lane[0].in[0];
+  for (int i = 1; i < EMU_LANES; i++) x = reduce((int)w->lane[0].in[1], w->lane[0].in[2], x, w->lane[i].in[0]);
+  for (int i = 0; i < EMU_LANES; i++) w->lane[i].out[0] = x;
 }
+uint32_t emu_redux(int op, int is_signed, uint32_t x, EMU_SITE) {
+  emu_me->in[0] = x;
+  emu_me->in[1] = (uint32_t)op;
+  emu_me->in[2] = (uint32_t)is_signed;
+  return collect("redux", true, act_redux, file, line)->out[0];
+}
+
+/* Any lane may be elected: the seed says which, for good. */
+static void act_elect(emu_warp *w) {
+  uint32_t one = (uint32_t)((emu_opt.seed * 0x9E3779B97F4A7C15u) >> 59);
+  for (int i = 0; i < EMU_LANES; i++) w->lane[i].out[0] = (uint32_t)i == one;
+}
+int emu_elect(EMU_SITE) { return (int)collect("elect", true, act_elect, file, line)->out[0]; }
 
 /* __syncwarp orders the memory accesses of its lanes. */
 static void act_sync(emu_warp *w) {
@@ -70,77 +96,93 @@ static void act_sync(emu_warp *w) {
 }
 void emu_warp_sync(EMU_SITE) { (void)collect("warp_sync", false, act_sync, file, line); }
 
-/* --- matrix moves (PTX ISA 9.7.14.5.15): lane 8 i + r names row r of matrix i; lane l holds columns 2 (l % 4) of row l / 4 --- */
+/* --- matrix moves (PTX ISA 9.7.14.5.15): lane 8 i + r names row r of matrix i; lane l holds columns 2 (l % 4) of row l / 4, or, transposed,
+ * rows 2 (l % 4) of column l / 4 --- */
 
 static uint16_t *row_of(emu_warp *w, int lane, emu_access access) {
   emu_thread *t = &w->lane[lane];
-  emu_actor a = emu_actor_of(t);
-  return emu_touch_shared(w->block, &a, t->in[0], 16, access) ? (uint16_t *)(void *)(w->block->smem + t->in[0]) : NULL;
+  return emu_thread_touch_shared(t, t->in[0], 16, access) ? (uint16_t *)(void *)(w->block->smem + t->in[0]) : NULL;
 }
 
+/* Registers are moved as 8 x 8 halves between the lanes' and the shared rows; in[5]: matrices, out[0] of lane 0: transposed. */
 static void act_ldmatrix(emu_warp *w) {
-  for (int i = 0; i < 4; i++)
+  int n = (int)w->lane[0].in[5] & 7, trans = (int)w->lane[0].in[5] >> 3;
+  for (int i = 0; i < n; i++)
     for (int r = 0; r < 8; r++) {
       const uint16_t *row = row_of(w, 8 * i + r, EMU_READ);
-      for (int q = 0; q < 4; q++) w->lane[4 * r + q].out[i] = row ? row[2 * q] | (uint32_t)row[2 * q + 1] << 16 : 0;
+      for (int c = 0; c < 8; c++) {
+        int lane = trans ? 4 * c + r / 2 : 4 * r + c / 2, half = trans ? r & 1 : c & 1;
+        uint32_t *out = &w->lane[lane].out[i];
+        *out = (half ? *out & 0xffffu : 0) | (uint32_t)(row ? row[c] : 0) << (16 * half);
+      }
     }
 }
-void emu_ldmatrix_x4(uint32_t *r, uint32_t a, EMU_SITE) {
+void emu_ldmatrix(uint32_t *r, uint32_t a, int n, int trans, EMU_SITE) {
   emu_me->in[0] = a;
+  emu_me->in[5] = (uint32_t)(n | trans << 3);
   emu_thread *t = collect("ldmatrix", true, act_ldmatrix, file, line);
-  emu_register_write(r, 16);
-  memcpy(r, t->out, 16);
+  emu_register_write(r, 4 * (size_t)n);
+  memcpy(r, t->out, 4 * (size_t)n);
 }
 
 static void act_stmatrix(emu_warp *w) {
-  for (int i = 0; i < 4; i++)
+  int n = (int)w->lane[0].in[5] & 7, trans = (int)w->lane[0].in[5] >> 3;
+  for (int i = 0; i < n; i++)
     for (int r = 0; r < 8; r++) {
       uint16_t *row = row_of(w, 8 * i + r, EMU_WRITE);
-      for (int q = 0; row && q < 4; q++) memcpy(row + 2 * q, &w->lane[4 * r + q].in[1 + i], 4);
+      for (int c = 0; row && c < 8; c++) {
+        int lane = trans ? 4 * c + r / 2 : 4 * r + c / 2, half = trans ? r & 1 : c & 1;
+        row[c] = (uint16_t)(w->lane[lane].in[1 + i] >> (16 * half));
+      }
     }
 }
-void emu_stmatrix_x4(uint32_t a, const uint32_t *r, EMU_SITE) {
+void emu_stmatrix(uint32_t a, const uint32_t *r, int n, int trans, EMU_SITE) {
   emu_me->in[0] = a;
-  memcpy(emu_me->in + 1, r, 16);
+  memcpy(emu_me->in + 1, r, 4 * (size_t)n);
+  emu_me->in[5] = (uint32_t)(n | trans << 3);
   (void)collect("stmatrix", true, act_stmatrix, file, line);
 }
 
-/* --- mma.sync m16n8k16 (PTX ISA 9.7.14.5.8) --- */
+/* --- mma.sync (PTX ISA 9.7.14.5): `e` values of neighbouring k a register --- */
 
-static void unpack(int type, float *two, uint32_t u) {
-  uint16_t h[2] = {(uint16_t)u, (uint16_t)(u >> 16)};
-  emu_decode_16(type, two, h, 2, 1);
+enum { MMA_K = 32 };
+typedef struct mma_call {
+  int type, k;
+} mma_call;
+
+static void fragments(const emu_warp *w, mma_call m, float a[16][MMA_K], float b[8][MMA_K]) {
+  int e = 4 / emu_bytes_of(m.type), halves = m.k / (4 * e); /* of k, 4 e each */
+  for (int l = 0; l < EMU_LANES; l++) {
+    const uint32_t *in = w->lane[l].in;
+    int g = l / 4, q = l % 4;
+    for (int i = 0; i < 2 * halves; i++) emu_decode(m.type, &a[g + 8 * (i & 1)][e * q + 4 * e * (i >> 1)], &in[i], e, 1);
+    for (int i = 0; i < halves; i++) emu_decode(m.type, &b[g][e * q + 4 * e * i], &in[4 + i], e, 1);
+  }
 }
 
 static void act_mma(emu_warp *w) {
-  float a[16][16], b[16][8], two[2];
-  for (int l = 0; l < EMU_LANES; l++) {
-    const uint32_t *in = w->lane[l].in;
-    int type = (int)w->lane[l].out[0], g = l / 4, q = l % 4;
-    for (int i = 0; i < 4; i++) {
-      unpack(type, two, in[i]);
-      memcpy(&a[g + 8 * (i & 1)][2 * q + 8 * (i >> 1)], two, 8);
-    }
-    for (int i = 0; i < 2; i++) {
-      unpack(type, two, in[4 + i]);
-      b[2 * q + 8 * i][g] = two[0];
-      b[2 * q + 1 + 8 * i][g] = two[1];
-    }
-  }
-  for (int l = 0; l < EMU_LANES; l++) {
-    float *d = w->lane[l].p;
+  float a[16][MMA_K], b[8][MMA_K];
+  mma_call m = {(int)w->lane[0].out[0], (int)w->lane[0].out[1]};
+  fragments(w, m, a, b);
+  for (int l = 0; l < EMU_LANES; l++)
     for (int i = 0; i < 4; i++) {
       int row = l / 4 + 8 * (i >> 1), column = 2 * (l % 4) + (i & 1);
-      for (int k = 0; k < 16; k++) d[i] += a[row][k] * b[k][column];
+      if (m.type == EMU_WGMMA_S8) {
+        int32_t *d = (int32_t *)w->lane[l].p + i;
+        for (int k = 0; k < m.k; k++) *d = (int32_t)((uint32_t)*d + (uint32_t)(int32_t)(a[row][k] * b[column][k]));
+      } else {
+        float *d = (float *)w->lane[l].p + i;
+        for (int k = 0; k < m.k; k++) *d += a[row][k] * b[column][k];
+      }
     }
-  }
 }
-void emu_mma_m16n8k16(int f16, float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_SITE) {
+void emu_mma(int type, int k, void *d, const uint32_t *a, const uint32_t *b, EMU_SITE) {
   emu_thread *t = emu_me;
-  memcpy(t->in, a, 16);
-  t->in[4] = b0;
-  t->in[5] = b1;
-  t->out[0] = f16 ? EMU_WGMMA_F16 : EMU_WGMMA_BF16;
+  int halves = k * emu_bytes_of(type) / 16;
+  memcpy(t->in, a, 8 * (size_t)halves);
+  memcpy(t->in + 4, b, 4 * (size_t)halves);
+  t->out[0] = (uint32_t)type;
+  t->out[1] = (uint32_t)k;
   t->p = d;
   t->at = (emu_site){file, line};
   emu_register_write(d, 16);

@@ -142,7 +142,7 @@ static void read_tile(const tile_reader *r, int type, int lines, bool transposed
       int line = transposed ? 8 * i : o, k = transposed ? o : 8 * i;
       float *at = by_k ? out + k * lines + line : out + line * 16 + k;
       bool along_line = transposed == by_k; /* is the chunk contiguous in out? */
-      emu_decode_16(type, at, p ? p : zeros, 8, along_line ? 1 : by_k ? lines : 16);
+      emu_decode(type, at, p ? p : zeros, 8, along_line ? 1 : by_k ? lines : 16);
     }
 }
 
@@ -151,7 +151,7 @@ static void read_regs(const emu_op *o, float *out) {
     for (int i = 0; i < 4; i++) {
       uint16_t h[2] = {(uint16_t)o->regs[t][i], (uint16_t)(o->regs[t][i] >> 16)};
       int row = t / 32 * 16 + t % 32 / 4 + 8 * (i & 1), k = 2 * (t % 4) + 8 * (i >> 1);
-      emu_decode_16(o->type, out + row * 16 + k, h, 2, 1);
+      emu_decode(o->type, out + row * 16 + k, h, 2, 1);
     }
 }
 

@@ -1,5 +1,6 @@
 /* The arithmetic of products: 16-bit values to float, and 64 x n += 64 x 16 by 16 x n. f32 sums in order of k; the hardware adds the 16
  * products of a step with one rounding, so results agree to within f32 rounding, not bitwise. */
+#include <math.h>
 #include <string.h>
 
 #include "emu/machine.h"
@@ -34,12 +35,43 @@ static inline float from_bf16(uint16_t h) {
   return x;
 }
 
+/* 8-bit floats: e4m3 has no infinity and one NaN (Micikevicius et al. 2022), e5m2 is the upper half of an f16. */
+static inline float from_e4m3(uint8_t v) {
+  float x = v & 0x78 ? ldexpf((float)(8 + (v & 7)), (v >> 3 & 15) - 10) : ldexpf((float)(v & 7), -9);
+  if ((v & 0x7f) == 0x7f) x = NAN;
+  return v & 0x80 ? -x : x;
+}
+static const float *table(int type) {
+  static float tables[3][256];
+  static bool made;
+  for (int i = 0; !made && i < 256; i++) {
+    tables[0][i] = from_e4m3((uint8_t)i);
+    tables[1][i] = from_f16((uint16_t)(i << 8));
+    tables[2][i] = (float)(int8_t)i;
+  }
+  made = true;
+  return tables[type == EMU_WGMMA_E4M3 ? 0 : type == EMU_WGMMA_E5M2 ? 1 : 2];
+}
+
+int emu_bytes_of(int type) { return type <= EMU_WGMMA_F16 ? 2 : type == EMU_WGMMA_TF32 ? 4 : 1; }
+
 /* in: n contiguous values; out: every stride-th place. */
-void emu_decode_16(int type, float *out, const uint16_t *in, int n, int stride) {
-  if (type == EMU_WGMMA_F16)
-    for (int i = 0; i < n; i++) out[i * stride] = from_f16(in[i]);
-  else
-    for (int i = 0; i < n; i++) out[i * stride] = from_bf16(in[i]);
+void emu_decode(int type, float *out, const void *in, int n, int stride) {
+  const uint16_t *h = in;
+  const uint8_t *b = in;
+  if (type == EMU_WGMMA_F16) {
+    for (int i = 0; i < n; i++) out[i * stride] = from_f16(h[i]);
+  } else if (type == EMU_WGMMA_BF16) {
+    for (int i = 0; i < n; i++) out[i * stride] = from_bf16(h[i]);
+  } else if (type == EMU_WGMMA_TF32) {
+    for (int i = 0; i < n; i++) {
+      uint32_t u = ((const uint32_t *)in)[i] & ~0x1fffu;
+      memcpy(&out[i * stride], &u, 4);
+    }
+  } else {
+    const float *t = table(type);
+    for (int i = 0; i < n; i++) out[i * stride] = t[b[i]];
+  }
 }
 
 /* Blocks of 4 rows by 16 columns of c stay in registers over the 16 steps of k. */

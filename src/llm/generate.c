@@ -28,6 +28,8 @@ typedef struct sampler {
   void *buffer;
   int32_t *history; /* device, room for `window` */
   int32_t window;
+  const ga_logit_bias *bias; /* as given, in host memory */
+  int32_t n_bias;
 } sampler;
 
 static void sampler_destroy(sampler *sm) {
@@ -63,7 +65,7 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
                                          : PENALTY_DEFAULT;
   window = (int32_t)ga_min_i64(window, s->context);
   const size_t state = 64, bias = (size_t)o->n_bias * sizeof(ga_logit_bias);
-  *sm = (sampler){.session = s, .desc = o->sample, .window = window};
+  *sm = (sampler){.session = s, .desc = o->sample, .window = window, .bias = o->bias, .n_bias = o->n_bias};
   /* Rows of the head beyond the tokenizer are padding: they have logits but no meaning. */
   sm->desc.vocab = (int64_t)ga_tokenizer_size(s->model->tokenizer);
   GA_TRY(choose_ctx(sm));
@@ -83,6 +85,23 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   return GA_OK;
 }
 
+/* Token 0 is also what is drawn when no logit is a number and when biases ban every token: garbage must not be taken
+ * for an answer. */
+static ga_status check_first(const sampler *sm) {
+  const ga_session *s = sm->session;
+  float logit;
+  GA_TRY(ga_copy_to_host(s->model->ctx, &logit, s->forward.logits, sizeof logit, NULL));
+  GA_REQUIRE(logit > -INFINITY, GA_ERR_STATE,
+             "generate: every logit is NaN or -infinity (the first is %g) after %d tokens", (double)logit, s->length);
+  double biased = (double)logit;
+  for (int32_t i = 0; i < sm->n_bias; i++)
+    if (sm->bias[i].id == 0) biased += (double)sm->bias[i].bias;
+  GA_REQUIRE((float)biased > -INFINITY, GA_ERR_STATE,
+             "generate: the %d biases ban every one of %lld tokens (the logit of token 0 becomes %g); one must be left",
+             sm->n_bias, (long long)sm->desc.vocab, biased);
+  return GA_OK;
+}
+
 static ga_status sampler_draw(sampler *sm, int32_t *id) {
   ga_session *s = sm->session;
   int32_t n = (int32_t)ga_min_i64(sm->window, s->length);
@@ -96,13 +115,7 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
   }
   GA_TRY(ga_sample(sm->ctx, &sm->desc, &sm->io, NULL));
   GA_TRY(ga_copy_to_host(sm->ctx, id, sm->io.id, sizeof *id, NULL));
-  if (*id) return GA_OK;
-  /* Token 0 is also what is drawn when no logit is a number: garbage must not be taken for an answer. */
-  float first;
-  GA_TRY(ga_copy_to_host(s->model->ctx, &first, s->forward.logits, sizeof first, NULL));
-  GA_REQUIRE(first > -INFINITY, GA_ERR_STATE,
-             "generate: every logit is NaN or -infinity (the first is %g) after %d tokens", (double)first, s->length);
-  return GA_OK;
+  return *id ? GA_OK : check_first(sm);
 }
 
 /* The loop after the prompt. Every emitted token joins the session, except a last one that nothing follows. */

@@ -255,7 +255,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, int32_t n
     status = run_chunk(s, ids + done, s->length + done, chunk, first, done, host, keep_last ? NULL : row, user);
     done += chunk;
     if (status == GA_OK && progress && progress(progress_user, (uint64_t)done, (uint64_t)n))
-      status = ga_fail(GA_ERR_CANCELLED, "the prompt was stopped after %d of %d tokens", done, n);
+      status = ga_fail(GA_ERR_CANCELLED, "stopped after %d of %d tokens", done, n);
   }
   ga_mem_free(host);
   GA_TRY(status);
@@ -309,9 +309,10 @@ static ga_status score_row(void *user, int32_t row, const float *logits) {
   return GA_OK;
 }
 
-ga_status ga_session_score(ga_session *s, const int32_t *ids, int32_t n, int32_t first, double *logprobs) {
+ga_status ga_session_score(ga_session *s, const int32_t *ids, int32_t n, int32_t first, double *logprobs,
+                           ga_progress_fn progress, void *user) {
   GA_REQUIRE(s && logprobs && first >= 0 && first < n, GA_ERR_ARG, "score: first is %d of %d ids, or a pointer is null",
              first, n);
   score_rows c = {.ids = ids, .logprobs = logprobs, .first = first, .n = n, .vocab = (size_t)s->model->hparams.vocab};
-  return session_append(s, ids, n, n - first, false, score_row, &c, NULL, NULL);
+  return session_append(s, ids, n, n - first, false, score_row, &c, progress, user);
 }

@@ -2,7 +2,9 @@
 
 #include "op/op.h"
 
-#define ALL_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE)
+#define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
+#define ALL_FLAGS \
+  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
@@ -24,6 +26,14 @@ static ga_status check_dtypes(const ga_attn_desc *d) {
   return GA_OK;
 }
 
+static ga_status check_parts(const ga_attn_desc *d) {
+  GA_REQUIRE(d->parts >= 0 && d->parts <= GA_ATTN_PARTS, GA_ERR_ARG, "attn: parts is %d; must be 0 to %d", d->parts, GA_ATTN_PARTS);
+  GA_REQUIRE(!d->parts || !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)), GA_ERR_ARG,
+             "attn: parts is %d; must be 0 with VARLEN or PAGED", d->parts);
+  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "attn: reserved is %d; must be 0", d->reserved);
+  return GA_OK;
+}
+
 static ga_status complete(ga_attn_desc *d) {
   GA_CHECK_DIM("attn", d->batch);
   GA_CHECK_DIM("attn", d->max_q);
@@ -32,6 +42,7 @@ static ga_status complete(ga_attn_desc *d) {
   GA_TRY(check_heads(d));
   GA_TRY(check_dtypes(d));
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, "attn: flags 0x%x are unknown", d->flags);
+  GA_TRY(check_parts(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0, GA_ERR_ARG,
              "attn: page_size is %d; must be at least 1 with PAGED, else 0", d->page_size);
@@ -45,12 +56,66 @@ static ga_status complete(ga_attn_desc *d) {
   return GA_OK;
 }
 
-static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
-  if (d->batch == 0 || d->max_q == 0) return GA_OK;
-  GA_CHECK_PTR("attn", io->q, "q");
+static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
+  if (!d->parts) {
+    GA_CHECK_PTR("attn", (io->k && io->v) || d->max_kv == 0, io->k ? "v" : "k");
+    return GA_OK;
+  }
+  for (int i = 0; i < d->parts; i++) {
+    const ga_attn_part *p = &io->parts[i];
+    GA_REQUIRE(p->kv >= 0 && p->kv <= d->max_kv, GA_ERR_ARG, "attn: parts[%d].kv is %lld; must be 0 to max_kv, %lld", i,
+               (long long)p->kv, (long long)d->max_kv);
+    GA_REQUIRE((p->k && p->v) || p->kv == 0, GA_ERR_ARG, "attn: parts[%d].%s is null", i, p->k ? "v" : "k");
+  }
+  return GA_OK;
+}
+
+static ga_status check_outputs(const ga_attn_desc *d, const ga_attn_io *io) {
+  GA_CHECK_PTR("attn", (io->state_o && io->state_m && io->state_l) || !(d->flags & STATE),
+               !io->state_o ? "state_o" : io->state_m ? "state_l" : "state_m");
+  if (d->flags & GA_ATTN_STATE_OUT) return GA_OK;
   GA_CHECK_PTR("attn", io->o, "o");
-  GA_CHECK_PTR("attn", (io->k && io->v) || d->max_kv == 0, io->k ? "v" : "k");
   GA_CHECK_PTR("attn", io->lse || !(d->flags & GA_ATTN_LSE), "lse");
+  return GA_OK;
+}
+
+/* Bytes that a tensor of these sizes reaches over, from its first element; 0 when a size is not known here (pages). */
+static uint64_t reach(ga_dtype t, const ga_attn_strides *s, int64_t batch, int64_t tokens, int64_t heads, int64_t dim) {
+  const ga_dtype_traits *info = ga_dtype_info(t);
+  if (!batch || !tokens) return 0;
+  const double last = (double)(batch - 1) * (double)s->batch + (double)(tokens - 1) * (double)s->token + (double)(heads - 1) * (double)s->head;
+  if (!(last >= 0 && last < 0x1p60)) return 0;
+  return (uint64_t)(last + (double)dim) / (uint64_t)info->block_elems * (uint64_t)info->block_bytes;
+}
+
+static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes) {
+  const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+  return a && b && x < y + b_bytes && y < x + a_bytes;
+}
+
+/* O may share no memory with what is read. Tensors that lie between each other's rows would: such are refused too. Packed
+ * sequences and pages have sizes that only the device knows: their first elements are compared. */
+static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
+  if (d->flags & GA_ATTN_STATE_OUT) return GA_OK;
+  const bool packed = d->flags & GA_ATTN_VARLEN, known = !packed && !(d->flags & GA_ATTN_PAGED);
+  const uint64_t o = packed ? 1 : reach((ga_dtype)d->o_dtype, &io->o_stride, d->batch, d->max_q, d->q_heads, d->v_dim);
+  const uint64_t q = packed ? 1 : reach((ga_dtype)d->q_dtype, &io->q_stride, d->batch, d->max_q, d->q_heads, d->head_dim);
+  GA_REQUIRE(!overlap(io->o, o, io->q, q), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps q at %p", io->o, (unsigned long long)o, io->q);
+  for (int i = 0; i < (d->parts ? d->parts : 1); i++) {
+    const void *k = d->parts ? io->parts[i].k : io->k, *v = d->parts ? io->parts[i].v : io->v;
+    const int64_t kv = d->parts ? io->parts[i].kv : d->max_kv;
+    const uint64_t kb = known ? reach((ga_dtype)d->kv_dtype, &io->k_stride, d->batch, kv, d->kv_heads, d->head_dim) : 1;
+    const uint64_t vb = known ? reach((ga_dtype)d->kv_dtype, &io->v_stride, d->batch, kv, d->kv_heads, d->v_dim) : 1;
+    GA_REQUIRE(!overlap(io->o, o, k, kb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps k at %p", io->o, (unsigned long long)o, k);
+    GA_REQUIRE(!overlap(io->o, o, v, vb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps v at %p", io->o, (unsigned long long)o, v);
+  }
+  return GA_OK;
+}
+
+static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
+  GA_CHECK_PTR("attn", io->q, "q");
+  GA_TRY(check_kv(d, io));
+  GA_TRY(check_outputs(d, io));
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
@@ -58,8 +123,7 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
     GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
   else
     GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
-  GA_REQUIRE(io->o != io->q && io->o != io->k && io->o != io->v, GA_ERR_ARG, "attn: o overlaps an input");
-  return GA_OK;
+  return check_overlap(d, io);
 }
 
 /* All-zero strides mean contiguous [batch, token, head, dim]; PAGED K and V: [page, page_size, head, dim]. */
@@ -89,9 +153,10 @@ ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace
   GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, "attn: workspace is null; %llu bytes needed",
              (unsigned long long)plan->workspace_bytes);
   const ga_attn_desc *desc = (const void *)plan->desc;
-  GA_TRY(check_io(desc, io));
+  if (desc->batch == 0 || desc->max_q == 0) return GA_OK;
   ga_attn_io full = *io;
   complete_strides(desc, &full);
+  GA_TRY(check_io(desc, &full));
   GA_TRY(ga_stream_of(plan->ctx, stream, "attn", &stream));
   return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
 }

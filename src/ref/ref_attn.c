@@ -6,9 +6,16 @@
 #include "ref/ref.h"
 
 typedef struct sequence {
-  int64_t b, n_q, n_kv;
+  int64_t b, n_q, n_kv;      /* n_kv: of the whole, or of all parts together */
   int64_t q_first, kv_first; /* token of the packed arrays (VARLEN), else 0 */
 } sequence;
+
+/* One key: where it is, and how far it stands from the query (0: at the query's place). */
+typedef struct key {
+  const void *k, *v;
+  int64_t at_k, at_v; /* elements */
+  int64_t distance;
+} key;
 
 static sequence sequence_of(const ga_attn_desc *d, const ga_attn_io *a, int64_t b) {
   sequence s = {.b = b, .n_q = d->max_q, .n_kv = d->max_kv};
@@ -22,6 +29,8 @@ static sequence sequence_of(const ga_attn_desc *d, const ga_attn_io *a, int64_t 
     s.n_kv = a->kv_start[b + 1] - a->kv_start[b];
   }
   if (paged) s.n_kv = a->kv_len[b];
+  if (d->parts) s.n_kv = 0;
+  for (int i = 0; i < d->parts; i++) s.n_kv += a->parts[i].kv;
   return s;
 }
 
@@ -42,59 +51,123 @@ static int64_t kv_at(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_s
   return batch + (s->kv_first + j) * stride->token + h * stride->head;
 }
 
-/* Query i stands at position p, so that the last query stands at the last key. */
-static bool visible(const ga_attn_desc *d, const sequence *s, int64_t i, int64_t j) {
-  int64_t p = i + s->n_kv - s->n_q;
-  if (d->flags & GA_ATTN_CAUSAL && j > p) return false;
-  return d->window == 0 || p - d->window < j;
-}
-
-static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
-  int64_t q = q_at(d, &a->q_stride, s, i, h), k = kv_at(d, a, &a->k_stride, s, j, h / (d->q_heads / d->kv_heads));
-  double x = 0;
-  for (int c = 0; c < d->head_dim; c++)
-    x += ga_ref_load((ga_dtype)d->q_dtype, a->q, q + c) * ga_ref_load((ga_dtype)d->kv_dtype, a->k, k + c);
-  x *= (double)d->scale;
-  if (d->softcap > 0) x = (double)d->softcap * tanh(x / (double)d->softcap);
-  if (d->flags & GA_ATTN_ALIBI) x += (double)a->alibi[h] * (double)(j - (i + s->n_kv - s->n_q));
+/* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are shifted. */
+static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
+  key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q)};
+  for (int p = 0; p < d->parts; p++) {
+    const ga_attn_part *part = &a->parts[p];
+    x = (key){.k = part->k, .v = part->v, .distance = j - (i + part->kv - s->n_q + part->shift)};
+    if (j < part->kv) break;
+    j -= part->kv;
+  }
+  const int kv_head = h / (d->q_heads / d->kv_heads);
+  x.at_k = kv_at(d, a, &a->k_stride, s, j, kv_head);
+  x.at_v = kv_at(d, a, &a->v_stride, s, j, kv_head);
   return x;
 }
 
-/* Fills p[n_kv] with the softmax of row (i, h), 0 where masked; returns the log of its denominator. */
-static double row_softmax(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p) {
-  double most = -INFINITY, sum = 0;
-  for (int64_t j = 0; j < s->n_kv; j++) {
-    p[j] = visible(d, s, i, j) ? logit(d, a, s, i, h, j) : -INFINITY;
-    if (p[j] > most || isnan(p[j])) most = p[j];
-    if (isnan(most)) break;
-  }
-  if (most == -INFINITY) {
-    for (int64_t j = 0; j < s->n_kv; j++) p[j] = 0;
-    return -INFINITY;
-  }
-  const double sink = d->flags & GA_ATTN_SINKS ? (double)a->sinks[h] : -INFINITY;
-  if (sink > most) most = sink;
-  for (int64_t j = 0; j < s->n_kv; j++) {
-    p[j] = visible(d, s, i, j) ? exp(p[j] - most) : 0;
-    sum += p[j];
-  }
-  sum += exp(sink - most);
-  for (int64_t j = 0; j < s->n_kv; j++) p[j] /= sum;
-  return most + log(sum);
+static bool visible(const ga_attn_desc *d, const key *x) {
+  if (d->flags & GA_ATTN_CAUSAL && x->distance > 0) return false;
+  return d->window == 0 || -d->window < x->distance;
 }
 
-static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p) {
-  double lse = row_softmax(d, a, s, i, h, p);
-  if (d->flags & GA_ATTN_LSE) a->lse[(s->b * d->q_heads + h) * d->max_q + i] = (float)lse;
-  for (int c = 0; c < d->v_dim; c++) {
-    double o = 0;
-    for (int64_t j = 0; j < s->n_kv; j++) {
-      if (!visible(d, s, i, j) || lse == -INFINITY) continue;
-      int64_t v = kv_at(d, a, &a->v_stride, s, j, h / (d->q_heads / d->kv_heads));
-      o += p[j] * ga_ref_load((ga_dtype)d->kv_dtype, a->v, v + c);
-    }
-    ga_ref_store((ga_dtype)d->o_dtype, a->o, q_at(d, &a->o_stride, s, i, h) + c, o);
+static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const key *y) {
+  int64_t q = q_at(d, &a->q_stride, s, i, h);
+  double x = 0;
+  for (int c = 0; c < d->head_dim; c++)
+    x += ga_ref_load((ga_dtype)d->q_dtype, a->q, q + c) * ga_ref_load((ga_dtype)d->kv_dtype, y->k, y->at_k + c);
+  x *= (double)d->scale;
+  if (d->softcap > 0) x = (double)d->softcap * tanh(x / (double)d->softcap);
+  if (d->flags & GA_ATTN_ALIBI) x += (double)a->alibi[h] * (double)y->distance;
+  return x;
+}
+
+/* Sums of a row over the keys seen so far: weights are exp(logit - top). */
+typedef struct row_sums {
+  double top, sum;
+} row_sums;
+
+/* Fills p[n_kv] with the weights of row (i, h), 0 where masked. */
+static row_sums row_weights(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p) {
+  row_sums r = {.top = -INFINITY};
+  for (int64_t j = 0; j < s->n_kv; j++) {
+    const key x = key_of(d, a, s, i, h, j);
+    p[j] = visible(d, &x) ? logit(d, a, s, i, h, &x) : -INFINITY;
+    if (p[j] > r.top || isnan(p[j])) r.top = p[j];
+    if (isnan(r.top)) break;
   }
+  for (int64_t j = 0; j < s->n_kv; j++) {
+    const key x = key_of(d, a, s, i, h, j);
+    p[j] = visible(d, &x) && r.top != -INFINITY ? exp(p[j] - r.top) : 0;
+    r.sum += p[j];
+  }
+  return r;
+}
+
+/* o[v_dim] = sum of weights times values; a row that sees nothing has 0. */
+static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const row_sums *r,
+                       const double *p, double *o) {
+  for (int c = 0; c < d->v_dim; c++) o[c] = 0;
+  for (int64_t j = 0; j < s->n_kv && r->top != -INFINITY; j++) {
+    const key x = key_of(d, a, s, i, h, j);
+    if (!visible(d, &x)) continue;
+    for (int c = 0; c < d->v_dim; c++) o[c] += p[j] * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c);
+  }
+}
+
+/* --- carried state --- */
+
+#define LN2 0.69314718055994530942
+
+static int64_t state_at(const ga_attn_desc *d, const sequence *s, int64_t i, int h) {
+  return (s->b * d->q_heads + h) * d->max_q + i;
+}
+
+static void rescale(const ga_attn_desc *d, row_sums *r, double *o, double top) {
+  const double f = top == -INFINITY ? 1 : exp(r->top - top);
+  r->top = top;
+  r->sum *= f;
+  for (int c = 0; c < d->v_dim; c++) o[c] *= f;
+}
+
+static void join_state(const ga_attn_desc *d, const ga_attn_io *a, int64_t at, row_sums *r, double *o) {
+  const double top = (double)a->state_m[at] * LN2, both = top > r->top ? top : r->top;
+  const double f = both == -INFINITY ? 0 : exp(top - both);
+  rescale(d, r, o, both);
+  r->sum += f * (double)a->state_l[at];
+  for (int c = 0; c < d->v_dim; c++) o[c] += f * (double)a->state_o[at * d->v_dim + c];
+}
+
+static void store_state(const ga_attn_desc *d, const ga_attn_io *a, int64_t at, row_sums *r, double *o) {
+  const double m = ceil(r->top / LN2);
+  rescale(d, r, o, m * LN2);
+  a->state_m[at] = (float)m;
+  a->state_l[at] = (float)r->sum;
+  for (int c = 0; c < d->v_dim; c++) a->state_o[at * d->v_dim + c] = (float)o[c];
+}
+
+/* --- results --- */
+
+/* One more column without a value. */
+static void add_sink(const ga_attn_desc *d, row_sums *r, double *o, double sink) {
+  if (r->top == -INFINITY) return;
+  if (sink > r->top) rescale(d, r, o, sink);
+  r->sum += exp(sink - r->top);
+}
+
+static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p, double *o) {
+  const int64_t at = state_at(d, s, i, h);
+  row_sums r = row_weights(d, a, s, i, h, p);
+  row_values(d, a, s, i, h, &r, p, o);
+  if (d->flags & GA_ATTN_STATE_IN) join_state(d, a, at, &r, o);
+  if (d->flags & GA_ATTN_STATE_OUT) {
+    store_state(d, a, at, &r, o);
+    return;
+  }
+  if (d->flags & GA_ATTN_SINKS) add_sink(d, &r, o, (double)a->sinks[h]);
+  if (d->flags & GA_ATTN_LSE) a->lse[at] = (float)(r.top == -INFINITY ? r.top : r.top + log(r.sum));
+  for (int c = 0; c < d->v_dim; c++)
+    ga_ref_store((ga_dtype)d->o_dtype, a->o, q_at(d, &a->o_stride, s, i, h) + c, r.top == -INFINITY ? 0 : o[c] / r.sum);
 }
 
 ga_status ga_ref_attn(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -104,11 +177,12 @@ ga_status ga_ref_attn(const ga_kernel *kernel, const void *desc, const void *io,
   int64_t most_kv = 0;
   for (int64_t b = 0; b < d->batch; b++) most_kv = ga_max_i64(most_kv, sequence_of(d, a, b).n_kv);
   void *p;
-  GA_TRY(ga_mem_zalloc((size_t)most_kv + 1, sizeof(double), "logits of a row", &p));
+  GA_TRY(ga_mem_zalloc((size_t)(most_kv + d->v_dim) + 1, sizeof(double), "a row of attention", &p));
+  double *weights = p, *o = weights + most_kv;
   for (int64_t b = 0; b < d->batch; b++) {
     sequence s = sequence_of(d, a, b);
     for (int64_t i = 0; i < s.n_q; i++)
-      for (int h = 0; h < d->q_heads; h++) one_row(d, a, &s, i, h, p);
+      for (int h = 0; h < d->q_heads; h++) one_row(d, a, &s, i, h, weights, o);
   }
   ga_mem_free(p);
   return GA_OK;

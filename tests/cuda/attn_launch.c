@@ -11,7 +11,7 @@
 #include <string.h>
 
 typedef struct {
-  int f16, d, dv, mask, bm, bn, stages, store, resident, blocks, features;
+  int f16, d, dv, mask, bm, bn, stages, store, resident, blocks, features, is_short;
 } config; /* the row's GA_P_* */
 typedef struct {
   int64_t batch, row, head;
@@ -61,8 +61,8 @@ kernel *attn_open(const char *path, const char *symbol, const config *c) {
   if (!p_cuInit && open_driver()) return NULL;
   if (!k || p_cuModuleLoad(&m, path) || p_cuModuleGetFunction(&k->f, m, symbol)) return free(k), NULL;
   k->c = *c;
-  k->smem = GA_ATTN_SMEM(c->d, c->dv, c->bm, c->bn, c->stages, c->store);
-  k->threads = GA_ATTN_THREADS(c->bm);
+  k->smem = GA_ATTN_SMEM(c->is_short, c->d, c->dv, c->bm, c->bn, c->stages, c->store);
+  k->threads = GA_ATTN_THREADS(c->is_short, c->bm);
   if (p_cuFuncSetAttribute(k->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, k->smem)) return free(k), NULL;
   return k;
 }
@@ -120,7 +120,7 @@ plan *attn_plan(const kernel *k, const problem *p) {
   p_cuDeviceGetAttribute(&sms, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, dev);
   if (c->resident) { /* as many tiles per unit as still fill the machine */
     a->unit_tiles = a->tiles_per_head;
-    while (a->unit_tiles % 2 == 0 && a->heads_total * (a->tiles_per_head / a->unit_tiles) < sms * 3 / 4)
+    while (a->unit_tiles % 2 == 0 && a->heads_total * (a->tiles_per_head / a->unit_tiles) < sms * c->blocks * 3 / 4)
       a->unit_tiles /= 2;
     a->tiles_per_head /= a->unit_tiles;
   }
@@ -138,6 +138,8 @@ plan *attn_plan(const kernel *k, const problem *p) {
   a->window_right = p->window_right;
   a->features = p->features;
   a->scale_log2 = p->scale * 1.44269504f;
+  a->ln_hi = 0.693147181f;
+  a->chunks = 1;
   if (p->softcap > 0) {
     a->softcap_in = p->scale / p->softcap;
     a->softcap_out = p->softcap * 1.44269504f;

@@ -12,7 +12,7 @@ FIELDS = ["dtype", "D", "DV", "MASK", "BM", "BN", "STAGES", "TURN", "QREG", "STO
 
 
 class Config(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_int) for n in ("f16", "d", "dv", "mask", "bm", "bn", "stages", "store", "resident", "blocks", "features")]
+    _fields_ = [(n, ctypes.c_int) for n in ("f16", "d", "dv", "mask", "bm", "bn", "stages", "store", "resident", "blocks", "features", "is_short")]
 
 
 class Strides(ctypes.Structure):
@@ -51,7 +51,8 @@ class Kernels:
 
     def open(self, v):
         if v["id"] not in self.open_:
-            c = Config(v["dtype"] == "f16", v["D"], v["DV"], MASKS[v["MASK"]], v["BM"], v["BN"], v["STAGES"], v["STORE"], v["RESIDENT"], v["BLOCKS"], v["FEATURES"])
+            c = Config(v["dtype"] == "f16", v["D"], v["DV"], MASKS[v["MASK"]], v["BM"], v["BN"], v["STAGES"], v["STORE"], v["RESIDENT"], v["BLOCKS"], v["FEATURES"],
+                       "_short" in v["id"])
             h = self.lib.attn_open(f"{self.folder}/{v['symbol']}.cubin".encode(), v["symbol"].encode(), ctypes.byref(c))
             if not h:
                 raise RuntimeError(f"cannot open {v['id']}")

@@ -47,6 +47,11 @@ static CUresult e_DeviceGet(CUdevice *device, int index) {
   *device = index;
   return CUDA_SUCCESS;
 }
+static CUresult e_DeviceGetPCIBusId(char *bus, int bytes, CUdevice device) {
+  (void)device;
+  (void)snprintf(bus, (size_t)bytes, "none");
+  return CUDA_SUCCESS;
+}
 static CUresult e_DeviceGetName(char *name, int bytes, CUdevice device) {
   (void)device;
   (void)snprintf(name, (size_t)bytes, "emulated sm_90a");

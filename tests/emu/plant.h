@@ -66,15 +66,32 @@
   X(NO_REMOTE_WAIT, RACE_SHARED)      /* overwrites the other block's tile without its release */                      \
   X(NO_SUCH_BLOCK, BOUNDS)
 
+#define PLANT_COPY(X)                                                                                                  \
+  X(COPY_CLEAN, COUNT)                                                                                                 \
+  X(CP_NO_WAIT, UNWRITTEN)                                                                                             \
+  X(CP_WAIT_LESS, UNWRITTEN)          /* waits for the group before the one it reads */                                \
+  X(CP_NO_SYNC, RACE_SHARED)          /* reads what other threads' copies wrote, after its own wait alone */           \
+  X(CP_NO_RELEASE, RACE_SHARED)       /* copies into a stage that other warps still read */                            \
+  X(CP_TOUCH, RACE_SHARED)            /* a thread writes where its own copy is on its way to */                        \
+  X(CP_MISALIGNED, MISALIGNED)                                                                                         \
+  X(CP_TOO_MANY, COPY_ARGS)           /* more bytes of source than are copied */                                       \
+  X(CP_NEVER_WAITED, EXIT)                                                                                             \
+  X(CP_COUNTED_TWICE, DEADLOCK)       /* arrivals beyond those that mbar_init counted, which never come */             \
+  X(CP_NO_TRACKING, UNWRITTEN)        /* arrives at once, not when the copies have landed */                           \
+  X(CP_NO_BAR_WAIT, UNWRITTEN)                                                                                         \
+  X(CP_NO_PROXY_FENCE, PROXY_FENCE)   /* the copy engine reads what cp.async wrote */
+
 enum {
 #define X(name, rule) PLANT_##name,
-  PLANT_GEMM(X) PLANT_MISC(X) PLANT_CLUSTER(X)
+  PLANT_GEMM(X) PLANT_MISC(X) PLANT_CLUSTER(X) PLANT_COPY(X)
 #undef X
       PLANT_COUNT
 };
 
 typedef struct plant_args {
   ga_tmap a, b, c;
+  const uint16_t *pa, *pb; /* what the maps describe */
+  float *pc;
   float *out;
   int32_t *words;
   int32_t steps; /* blocks of 64 along k */

@@ -10,7 +10,7 @@
 #include "emu/tensor_map.h"
 #include "tests/emu/plant.h"
 
-extern const emu_kernel emu_kernel_plant_gemm, emu_kernel_plant_misc, emu_kernel_plant_cluster;
+extern const emu_kernel emu_kernel_plant_gemm, emu_kernel_plant_misc, emu_kernel_plant_cluster, emu_kernel_plant_copy;
 
 typedef struct plant {
   const char *name;
@@ -28,6 +28,9 @@ static const plant plants[] = {
 #undef X
 #define X(name_, rule_) {#name_, &emu_kernel_plant_cluster, PLANT_##name_, EMU_RULE_##rule_},
     PLANT_CLUSTER(X)
+#undef X
+#define X(name_, rule_) {#name_, &emu_kernel_plant_copy, PLANT_##name_, EMU_RULE_##rule_},
+    PLANT_COPY(X)
 #undef X
 };
 
@@ -72,6 +75,9 @@ static world build(plant_args *args) {
   map(&args->a, 9, w.a, K, ROWS, 64, 128, 2, 3);
   map(&args->b, 9, w.b, K, 64, 64, 64, 2, 3);
   map(&args->c, 7, w.c, 64, ROWS, 64, 64, 4, 0);
+  args->pa = w.a;
+  args->pb = w.b;
+  args->pc = w.c;
   args->out = w.out;
   args->words = w.words;
   args->steps = steps;
@@ -94,11 +100,11 @@ static float number(uint16_t h) {
 }
 
 /* Small integers: exact. */
-static bool product_right(const world *w) {
+static bool product_right(const world *w, size_t k_end) {
   for (size_t i = 0; i < ROWS; i++)
     for (size_t j = 0; j < 64; j++) {
       float s = 0;
-      for (size_t k = 0; k < K; k++) s += number(w->a[i * K + k]) * number(w->b[j * K + k]);
+      for (size_t k = 0; k < k_end; k++) s += number(w->a[i * K + k]) * number(w->b[j * K + k]);
       if (s != w->c[i * 64 + j]) return false;
     }
   return true;
@@ -123,7 +129,11 @@ static void run(const plant *p, plant_args *args) {
 }
 
 static bool caught(const plant *p, const world *w) {
-  if (p->rule == EMU_RULE_COUNT) return emu_n_reports() == 0 && (p->kernel != &emu_kernel_plant_gemm || product_right(w));
+  bool clean = p->rule == EMU_RULE_COUNT;
+  if (clean && emu_n_reports()) return false;
+  if (clean && p->kernel == &emu_kernel_plant_gemm) return product_right(w, K);
+  if (clean && p->kernel == &emu_kernel_plant_copy) return product_right(w, K - 8);
+  if (clean) return true;
   for (size_t i = 0; i < emu_n_reports(); i++)
     if (emu_report_rule(i) == p->rule) return true;
   return false;

@@ -3,21 +3,33 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "ga/chat.h"
+#include "model/chat/jinja.h"
 #include "tests/fuzz/fuzz.h"
 
 static void require(bool condition) {
   if (!condition) abort();
 }
 
+static const ga_template_limits limits = {
+    .struct_size = sizeof limits, .steps = 20000, .output_bytes = 1 << 16, .memory_bytes = 1 << 22, .depth = 100};
+
 static ga_status render(const ga_template *tpl, const char *context, size_t n, char **text, size_t *n_text) {
-  ga_template_limits limits = GA_TEMPLATE_LIMITS_INIT;
-  limits.steps = 20000;
-  limits.output_bytes = 1 << 16;
-  limits.memory_bytes = 1 << 22;
-  limits.depth = 100;
-  limits.now = 0;
   return ga_template_render(tpl, context, n, &limits, text, n_text);
+}
+
+/* Tracing changes no text; it may reach a bound sooner. */
+static void trace(const ga_template *tpl, const char *context, size_t n, const char *want, size_t n_want) {
+  char *text;
+  uint8_t *marks;
+  size_t n_text, marked = 0;
+  if (ga_jj_render_traced(tpl, context, n, &limits, &text, &marks, &n_text) != GA_OK) return;
+  require(want && n_text == n_want && !memcmp(text, want, n_want));
+  for (size_t i = 0; i < n_text; i++) marked += marks[i] != 0; /* all of them are there */
+  require(marked <= n_text);
+  ga_mem_free(text);
+  ga_mem_free(marks);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -36,6 +48,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   require((status == GA_OK) == (text != NULL) && (status == GA_OK || *ga_error_text()));
   require(render(tpl, context, n_context, &again, &n_again) == status && n == n_again &&
           (!n || !memcmp(text, again, n)));
+  trace(tpl, context, n_context, text, n);
   ga_template_text_free(text);
   ga_template_text_free(again);
   ga_template_destroy(tpl);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "tools/ga/models.h"
 #include "tools/ga/sampling.h"
 
 typedef struct chat {
@@ -119,19 +120,16 @@ static ga_status answer(chat *c, const int32_t *ids, size_t n) {
 
 /* Sends a user's message. When there is no answer the message is taken back: the conversation is as before. */
 static ga_status turn(chat *c, const char *text) {
-  char *rendered = NULL;
   int32_t *ids = NULL;
-  size_t bytes, n;
+  size_t n;
   GA_TRY(push(c, "user", text));
   clear_interrupt();
-  ga_status status = render_chat(c->o.model, c->messages, c->n_messages, &rendered, &bytes);
-  if (status == GA_OK) status = encode_chat(ga_model_tokenizer(c->o.model), rendered, bytes, &ids, &n);
+  ga_status status = chat_ids(c->o.model, c->messages, c->n_messages, &ids, &n);
   if (status == GA_OK) status = answer(c, ids, n);
   if (status == GA_OK)
     status = push(c, "assistant", c->answer_bytes ? c->answer : "");
   else
     pop(c);
-  ga_template_text_free(rendered);
   free(ids);
   return status == GA_ERR_CANCELLED ? GA_OK : status;
 }
@@ -265,7 +263,9 @@ static ga_status loop(chat *c) {
   bool leave = false;
   if (is_tty) {
     (void)setlocale(LC_CTYPE, ""); /* how wide what is typed is; numbers stay as they are */
-    printf("%s; /help lists the commands\n", ga_model_get_info(c->o.model)->name);
+    const char *name = ga_model_get_info(c->o.model)->name;
+    cmd_put_text(stdout, name, strlen(name));
+    printf("; /help lists the commands\n");
   }
   while (!leave && !ferror(stdout) && (is_tty || !interrupted())) {
     char *line = is_tty ? next_typed_line() : next_piped_line(&status);
@@ -279,7 +279,7 @@ static ga_status loop(chat *c) {
 }
 
 int cmd_chat(int argc, char **argv) {
-  open_args open = {0};
+  open_args open = {.model = known_models[0].name};
   sampling_args sampling = SAMPLING_DEFAULTS;
   const char *system = NULL;
   chat c = {0};
@@ -303,7 +303,7 @@ int cmd_chat(int argc, char **argv) {
     if (!c.ids) status = ga_fail_nomem("conversation", 0);
   }
   if (status == GA_OK && !ga_model_template(c.o.model)) /* tells why there is none */
-    status = render_chat(c.o.model, NULL, 0, &(char *){NULL}, &(size_t){0});
+    status = chat_ids(c.o.model, NULL, 0, &(int32_t *){NULL}, &(size_t){0});
   if (status == GA_OK && system) status = set_system(&c, system);
   if (status == GA_OK) status = loop(&c);
   clear(&c, 0);

@@ -39,16 +39,21 @@ int cmd_usage_error(const char *name, const char *fmt, ...) {
   return EXIT_USAGE;
 }
 
-/* Error texts quote files: what could steer a terminal is not passed on. */
+void cmd_put_text(FILE *f, const char *text, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) {
+    const unsigned char c = (unsigned char)text[i];
+    if (c == '\n')
+      (void)fputs("\\n", f);
+    else if (c < 32 || c == 127)
+      (void)fprintf(f, "\\x%02x", c);
+    else
+      (void)putc(c, f);
+  }
+}
+
 int cmd_fail(const char *name) {
   (void)fprintf(stderr, "ga %s: ", name);
-  for (const char *p = ga_error_text(); *p; p++) {
-    const unsigned char c = (unsigned char)*p;
-    if (c < 32 || c == 127)
-      (void)fprintf(stderr, "\\x%02x", c);
-    else
-      (void)putc(c, stderr);
-  }
+  cmd_put_text(stderr, ga_error_text(), strlen(ga_error_text()));
   (void)putc('\n', stderr);
   return EXIT_FAILED;
 }
@@ -60,20 +65,23 @@ ga_status cmd_print_json(json_t *json, size_t flags) {
   return rc ? ga_fail_nomem("JSON", 0) : GA_OK;
 }
 
-json_t *cmd_json_text(const char *text) {
-  char clean[8192];
+json_t *cmd_json_text(const char *text, size_t bytes) {
+  utf8proc_uint8_t *clean = malloc(3 * bytes + 4); /* U+FFFD has 3 bytes */
   size_t n = 0;
-  for (const utf8proc_uint8_t *p = (const utf8proc_uint8_t *)text; *p && n + 4 < sizeof clean;) {
+  if (!clean) return NULL;
+  for (size_t at = 0; at < bytes;) {
     utf8proc_int32_t code;
-    utf8proc_ssize_t bytes = utf8proc_iterate(p, -1, &code);
-    if (bytes < 1) {
+    utf8proc_ssize_t len = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(bytes - at), &code);
+    if (len < 1) {
       code = 0xfffd;
-      bytes = 1;
+      len = 1;
     }
-    n += (size_t)utf8proc_encode_char(code, (utf8proc_uint8_t *)clean + n);
-    p += bytes;
+    n += (size_t)utf8proc_encode_char(code, clean + n);
+    at += (size_t)len;
   }
-  return json_stringn(clean, n);
+  json_t *json = json_stringn((const char *)clean, n);
+  free(clean);
+  return json;
 }
 
 static bool in_range(const cmd_option *o, double v) {

@@ -45,10 +45,13 @@ int cmd_fail(const char *name);
 /* Same with a text of our own and EXIT_USAGE. */
 int cmd_usage_error(const char *name, const char *fmt, ...) GA_PRINTF(2, 3);
 
+/* Text out of a file, for people: what could steer a terminal is escaped. */
+void cmd_put_text(FILE *f, const char *text, size_t bytes);
+
 /* Prints json on stdout and lets go of it; NULL (jansson had no memory) is an error. */
 GA_NODISCARD ga_status cmd_print_json(json_t *json, size_t flags);
 /* A JSON string of any bytes: U+FFFD stands for each that is not UTF-8. New; NULL without memory. */
-json_t *cmd_json_text(const char *text);
+json_t *cmd_json_text(const char *text, size_t bytes);
 
 /* True when stderr is a terminal: progress may be drawn there. */
 bool cmd_is_interactive(void);
@@ -58,6 +61,7 @@ void cmd_progress(const char *what, uint64_t done, uint64_t total);
 int cmd_info(int argc, char **argv);
 int cmd_kernels(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_chat(int argc, char **argv);

@@ -52,10 +52,10 @@ static ga_status embed_lines(const embed_args *a, const opened *o, const char *t
 }
 
 int cmd_embed(int argc, char **argv) {
-  embed_args a = {0};
+  embed_args a = {.open.model = "minilm-l6"}; /* the known encoder */
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
-      {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "texts, one a line; - is stdin"},
+      {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "texts, one a line; - is stdin, as without any TEXT"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON: an array of arrays"},
   };
   int code, rest = cmd_parse("embed", "[options] [TEXT]", options, GA_COUNT_OF(options), argc, argv, &code);

@@ -7,6 +7,7 @@
 #include "base/status.h"
 #include "core/device.h"
 #include "cuda/cuda.h"
+#include "tools/ga/info.h"
 #include "tools/ga/open.h"
 
 typedef struct info_args {
@@ -50,7 +51,7 @@ static ga_status print_model(const ga_model *model, bool json) {
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
     json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "architecture",
-                          i->arch, "name", cmd_json_text(i->name), "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
+                          i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
                           "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary",
                           i->vocab, "context", i->context, "window", i->window, "parameters", (json_int_t)i->n_params,
                           "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
@@ -59,7 +60,9 @@ static ga_status print_model(const ga_model *model, bool json) {
     printf("\n");
     return GA_OK;
   }
-  printf("architecture  %s%s%s\n", i->arch, *i->name ? ", " : "", i->name);
+  printf("architecture  %s%s", i->arch, *i->name ? ", " : "");
+  cmd_put_text(stdout, i->name, strlen(i->name));
+  printf("\n");
   printf("parameters    %.1f million\n", (double)i->n_params * 1e-6);
   printf("layers        %d, width %d, feed-forward %d\n", i->n_layers, i->width, i->ff_width);
   printf("heads         %d of %d, %d for keys and values\n", i->n_heads, i->head_dim, i->n_kv_heads);
@@ -68,9 +71,11 @@ static ga_status print_model(const ga_model *model, bool json) {
   if (i->window) printf("window        %d tokens in local layers\n", i->window);
   printf("weights       %.1f MiB in the file, %.1f MiB as held\n", mib(i->file_bytes), mib(i->weight_bytes));
   printf("KV cache      %.1f KiB a token in f16\n", (double)i->kv_token_bytes / 1024);
-  printf("chat template %s\n", ga_model_template(model)          ? "yes"
-                               : *ga_model_template_error(model) ? ga_model_template_error(model)
-                                                                 : "none");
+  const char *why = ga_model_template_error(model);
+  if (!*why) why = ga_model_template(model) ? "yes" : "none";
+  printf("chat template ");
+  cmd_put_text(stdout, why, strlen(why));
+  printf("\n");
   return GA_OK;
 }
 
@@ -92,68 +97,15 @@ static ga_status print_plan(ga_ctx *ctx, const ga_model *model) {
   return GA_OK;
 }
 
-/* Text for people: cut, control characters escaped. */
-static void print_text(ga_text t) {
-  size_t n = t.bytes < 80 ? t.bytes : 80;
-  putchar('"');
-  for (size_t i = 0; i < n; i++) {
-    unsigned char c = (unsigned char)t.data[i];
-    if (c == '\n')
-      printf("\\n");
-    else if (c < 32 || c == 127)
-      printf("\\x%02x", c);
-    else
-      putchar(c);
-  }
-  printf(n < t.bytes ? "...\" (%zu bytes)" : "\"", t.bytes);
-}
-
-static void print_value(const ga_meta *m, int64_t index) {
-  int64_t i;
-  double f;
-  bool b;
-  ga_text t;
-  if (ga_meta_text(m, index, &t) == GA_OK)
-    print_text(t);
-  else if (ga_meta_int(m, index, &i) == GA_OK)
-    printf("%lld", (long long)i);
-  else if (ga_meta_float(m, index, &f) == GA_OK)
-    printf("%g", f);
-  else if (ga_meta_bool(m, index, &b) == GA_OK)
-    printf("%s", b ? "true" : "false");
-}
-
-static void print_meta(const ga_model_file *file) {
-  for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) {
-    const ga_meta *m = ga_model_file_meta_at(file, i);
-    printf("%-44s ", ga_meta_key(m));
-    if (ga_meta_type_of(m) == GA_META_ARRAY)
-      printf("[%s, %lld]", ga_meta_type_name(ga_meta_elem_type(m)), (long long)ga_meta_count(m));
-    else
-      print_value(m, 0);
-    printf("\n");
-  }
-}
-
-static void print_tensors(const ga_model_file *file) {
-  for (int64_t i = 0; i < ga_model_file_tensor_count(file); i++) {
-    const ga_model_tensor *t = ga_model_file_tensor_at(file, i);
-    printf("%-36s %-8s [", t->name, ga_dtype_name(t->view.dtype));
-    for (int d = 0; d < t->view.n_dims; d++) printf("%s%lld", d ? ", " : "", (long long)t->view.dim[d]);
-    printf("] %llu bytes\n", (unsigned long long)t->bytes);
-  }
-}
-
 static ga_status model(const info_args *a) {
   if (a->meta || a->tensors) {
     char path[4096];
     ga_model_file *file;
     GA_TRY(find_model(a->open.model, path, sizeof path));
     GA_TRY(ga_model_file_open(path, &file));
-    if (a->meta) print_meta(file);
-    if (a->tensors) print_tensors(file);
+    ga_status status = info_file(file, a->meta, a->tensors, a->json);
     ga_model_file_close(file);
-    return GA_OK;
+    return status;
   }
   opened o;
   GA_TRY(open_model(&a->open, false, &o));
@@ -169,13 +121,12 @@ int cmd_info(int argc, char **argv) {
       OPEN_MODEL_OPTIONS(a.open),
       {"meta", 0, OPT_FLAG, &a.meta, 0, 0, NULL, "with a model: its metadata"},
       {"tensors", 0, OPT_FLAG, &a.tensors, 0, 0, NULL, "with a model: its tensors"},
-      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
+      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
   };
   int code, rest = cmd_parse("info", "[options] [MODEL]", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error("info", "one model is enough");
   if (rest == 1) a.open.model = argv[1];
-  if (a.json && (a.meta || a.tensors)) return cmd_usage_error("info", "--json goes without --meta and --tensors");
   if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error("info", "which model?") : devices(a.json);
   return model(&a) == GA_OK ? EXIT_OK : cmd_fail("info");
 }

@@ -18,9 +18,12 @@ static const char *flags_of(const ga_kernel *k) {
     const char *text;
   } names[] = {{GA_KERNEL_NONDET, " nondet"},
                {GA_KERNEL_TEACHING, " teaching"},
+               {GA_KERNEL_STEP, " step"},
                {GA_KERNEL_Q8_ACT, " q8-activations"},
                {GA_KERNEL_Q15_ACT, " q15-activations"},
-               {GA_KERNEL_BF16, " bf16"}};
+               {GA_KERNEL_BF16, " bf16"},
+               {GA_KERNEL_V_FINITE, " v-finite"},
+               {GA_KERNEL_TENSOR, " tensor-core"}};
   static char text[64];
   text[0] = 0;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
@@ -53,7 +56,9 @@ static void open_list(form as) {
          "Made by `ga kernels --markdown > docs/KERNELS.md` from the table of kernels; do not edit.\n\n"
          "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, "
          "as a\n"
-         "multiple of that of a plain evaluation in the same types (`ga check`).\n");
+         "multiple of that of a plain evaluation in the same types (`ga check`).\n"
+         "*v-finite*: see ga/attn.h on infinities in V. *tensor-core*: sums of products round toward zero, in the plain "
+         "evaluation too.\n");
 }
 
 static size_t print_backend(form as, const ga_backend *backend, const char *pattern, size_t shown) {

@@ -53,8 +53,11 @@ ga_status find_model(const char *model, char *path, size_t capacity) {
 }
 
 ga_status read_text(const char *path, char **text, size_t *bytes) {
-  FILE *f = strcmp(path, "-") ? fopen(path, "rb") : stdin;
+  const bool is_stdin = !strcmp(path, "-");
+  FILE *f = is_stdin ? stdin : fopen(path, "rb");
   *text = NULL;
+  if (is_stdin) path = "stdin";
+  if (is_stdin && isatty(STDIN_FILENO)) (void)fprintf(stderr, "(reading from the terminal; Ctrl-D ends)\n");
   if (!f) return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
   size_t n = 0, capacity = 1 << 16;
   char *p = malloc(capacity);
@@ -191,36 +194,22 @@ ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32
   return GA_OK;
 }
 
-ga_status encode_chat(const ga_tokenizer *tok, const char *text, size_t bytes, int32_t **ids, size_t *n) {
-  GA_TRY(encode(tok, text, bytes, GA_TOK_PARSE_SPECIAL, ids, n));
-  const int32_t bos = ga_tokenizer_special(tok, GA_TOK_BOS);
-  if (bos == GA_TOK_NONE || !ga_tokenizer_adds_bos(tok) || (*n && (*ids)[0] == bos)) return GA_OK;
-  memmove(*ids + 1, *ids, *n * sizeof **ids); /* encode leaves room for one more */
-  (*ids)[0] = bos;
-  ++*n;
-  return GA_OK;
-}
-
-/* Name of a special token as the template's variable; "" if the model has none. Cut at the buffer. */
-static const char *token_text(const ga_tokenizer *tok, ga_tok_special which, char *text, size_t capacity) {
-  ga_text p = ga_tokenizer_piece(tok, ga_tokenizer_special(tok, which));
-  (void)snprintf(text, capacity, "%.*s", (int)p.bytes, p.bytes ? p.data : "");
-  return text;
-}
-
-ga_status render_chat(const ga_model *model, const ga_chat_message *messages, size_t n, char **text, size_t *bytes) {
+ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids) {
   const ga_template *tpl = ga_model_template(model);
   const ga_tokenizer *tok = ga_model_tokenizer(model);
+  ga_chat_options o = GA_CHAT_OPTIONS_INIT;
+  int32_t *made;
+  *ids = NULL;
   GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
   GA_REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
              *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
              ga_model_template_error(model));
-  char bos[256], eos[256];
-  ga_chat_options o = GA_CHAT_OPTIONS_INIT;
   o.add_generation_prompt = true;
-  o.bos_token = token_text(tok, GA_TOK_BOS, bos, sizeof bos);
-  o.eos_token = token_text(tok, GA_TOK_EOS, eos, sizeof eos);
-  return ga_chat_render(tpl, messages, n, &o, text, bytes);
+  GA_TRY(ga_chat_encode(tpl, tok, messages, n, &o, &made, n_ids));
+  *ids = malloc((*n_ids + 1) * sizeof **ids);
+  if (*ids && *n_ids) memcpy(*ids, made, *n_ids * sizeof **ids);
+  ga_chat_ids_free(made);
+  return *ids ? GA_OK : ga_fail_nomem("token ids", *n_ids * sizeof **ids);
 }
 
 /* --- interrupt --- */

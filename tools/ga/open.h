@@ -15,13 +15,13 @@ typedef struct open_args {
 
 /* Rows for a command's option table; `a` is an open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                   \
-  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref or cuda:N"},                          \
+  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref (the oracles, slow) or cuda:N"},                          \
   {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
 #define OPEN_MODEL_OPTIONS(a)                                                                                    \
   {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
   OPEN_DEVICE_OPTIONS(a)
 #define OPEN_SESSION_OPTIONS(a)                                                                                  \
-  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens of context; 0 = the model's, at most 4096"},      \
+  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
   {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512"},                 \
   {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"},               \
   {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which kernel was chosen for what, and why"}
@@ -47,10 +47,8 @@ ga_status models_dir(char *path, size_t capacity);
 
 /* Ids of text in malloc'd memory. */
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
-/* Ids of a rendered chat: special tokens are parsed, and the beginning-of-text token stands first exactly once. */
-ga_status encode_chat(const ga_tokenizer *tok, const char *text, size_t bytes, int32_t **ids, size_t *n);
-/* One user message (and a system message if not NULL) through the model's template. */
-ga_status render_chat(const ga_model *model, const ga_chat_message *messages, size_t n, char **text, size_t *bytes);
+/* Ids of messages through the model's chat template, with the opening of an answer; malloc'd. */
+ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
 
 /* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
 ga_status read_text(const char *path, char **text, size_t *bytes);

@@ -7,6 +7,7 @@
 #include <jansson.h>
 
 #include "base/status.h"
+#include "tools/ga/models.h"
 #include "tools/ga/open.h"
 
 typedef struct perplexity_args {
@@ -21,13 +22,19 @@ typedef struct tally {
   int64_t scored, windows;
 } tally;
 
+/* Between two batches of a window. */
+static int on_tokens(void *user, uint64_t done, uint64_t total) {
+  (void)user, (void)done, (void)total;
+  return interrupted();
+}
+
 /* Window [begin, begin + n) of ids; the model's beginning token takes the place of the first one where it wants one. */
 static ga_status score_window(opened *o, const int32_t *ids, int32_t n, int32_t bos, int32_t *window, double *logprobs,
                               tally *t) {
   memcpy(window, ids, (size_t)n * sizeof *ids);
   if (bos != GA_TOK_NONE) window[0] = bos;
   GA_TRY(ga_session_rewind(o->session, 0));
-  GA_TRY(ga_session_score(o->session, window, n, n / 2, logprobs));
+  GA_TRY(ga_session_score(o->session, window, n, n / 2, logprobs, on_tokens, NULL));
   for (int32_t i = 0; i < n - n / 2 - 1; i++) t->nll -= logprobs[i];
   t->scored += n - n / 2 - 1;
   t->windows++;
@@ -46,9 +53,8 @@ static ga_status score_all(const perplexity_args *a, opened *o, const int32_t *i
   ga_status status = window && logprobs ? GA_OK : ga_fail_nomem("perplexity", (size_t)n * 12);
   for (size_t i = 0; i < windows && status == GA_OK; i++) {
     status = score_window(o, ids + i * (size_t)n, n, bos, window, logprobs, t);
-    cmd_progress("perplexity", i + 1, windows);
-    if (status == GA_OK && interrupted())
-      status = ga_fail(GA_ERR_CANCELLED, "stopped after %zu of %zu windows", i + 1, windows);
+    if (status == GA_OK) cmd_progress("perplexity", i + 1, windows);
+    if (status != GA_OK) status = ga_fail_in(status, "window %zu of %zu", i + 1, windows);
   }
   if (status == GA_OK && !isfinite(t->nll))
     status = ga_fail(GA_ERR_STATE, "the log-likelihood is %g: the model's logits are not numbers", t->nll);
@@ -81,13 +87,13 @@ static ga_status run(perplexity_args *a, tally *t) {
 }
 
 int cmd_perplexity(int argc, char **argv) {
-  perplexity_args a = {.window = 512};
+  perplexity_args a = {.open.model = known_models[0].name, .window = 512};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin"},
       {"window", 'w', OPT_INT, &a.window, 4, 1e6, "N", "tokens of a window; its second half is scored"},
       {"limit", 0, OPT_INT, &a.limit, 0, 1e9, "N", "at most this many windows; 0 = all"},
-      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
+      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout"},
       OPEN_SESSION_OPTIONS(a.open),
   };
   int code, rest = cmd_parse("perplexity", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);

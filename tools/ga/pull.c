@@ -166,13 +166,15 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
   else
     GA_TRY(join(goal, sizeof goal, dir, "/", name));
   GA_TRY(join(part, sizeof part, goal, ".part", ""));
+  struct stat st;
+  GA_REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG, "%s: is there and is no regular file; --output takes another", goal);
   if (is_here(goal, a)) return GA_OK;
   int fd;
   GA_TRY(open_locked(part, false, &fd));
   ga_status status = pull_url(url, part);
   if (status == GA_OK) status = accept(part, part, a->sha256, dir, goal);
-  struct stat st;
   if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
+  if (access(part, F_OK)) pull_record_remove(part);
   (void)close(fd);
   return status;
 }
@@ -208,7 +210,8 @@ int cmd_pull(int argc, char **argv) {
   if (rest < 0) return code;
   if (a.list) return list();
   if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
-  if (a.sha256 && strlen(a.sha256) != 64)
+  if (a.output && !*a.output) return cmd_usage_error("pull", "--output is empty");
+  if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))
     return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
   listen_for_interrupt();
   if (pull(argv[1], &a) == GA_OK) return EXIT_OK;

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "tools/ga/models.h"
 #include "tools/ga/sampling.h"
 
 typedef struct run_args {
@@ -59,19 +60,15 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
   GA_REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --raw starts from nothing");
   GA_REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --raw");
   ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
-  char *text;
-  size_t text_bytes;
-  GA_TRY(render_chat(model, a->system ? messages : messages + 1, a->system ? 2 : 1, &text, &text_bytes));
-  ga_status status = encode_chat(tok, text, text_bytes, ids, n);
-  ga_template_text_free(text);
-  return status;
+  return chat_ids(model, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
 }
 
 static ga_status print_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {
   static const char *const finishes[] = {"length", "stop", "context", "interrupted"};
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
+  const char *model = a->open.model;
   json_t *o = json_pack("{s:o, s:s, s:s%, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "model",
-                        cmd_json_text(a->open.model ? a->open.model : "default"), "device", device, "text", s->text ? s->text : "",
+                        cmd_json_text(model, strlen(model)), "device", device, "text", s->text ? s->text : "",
                         s->bytes, "finish", finishes[r->finish], "prompt_tokens", r->n_prompt, "generated_tokens",
                         r->n_generated, "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds,
                         "prefill_tok_s", r->prompt_seconds > 0 ? r->n_prompt / r->prompt_seconds : 0.0, "decode_tok_s",
@@ -111,7 +108,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
 }
 
 int cmd_run(int argc, char **argv) {
-  run_args a = {.sampling = SAMPLING_DEFAULTS};
+  run_args a = {.open.model = known_models[0].name, .sampling = SAMPLING_DEFAULTS};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"prompt", 'p', OPT_STRING, &a.prompt, 0, 0, "TEXT",

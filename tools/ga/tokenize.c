@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "tools/ga/models.h"
 #include "tools/ga/open.h"
 
 typedef struct tokenize_args {
@@ -69,10 +70,10 @@ static ga_status run(const tokenize_args *a, const char *text, size_t bytes) {
 }
 
 int cmd_tokenize(int argc, char **argv) {
-  tokenize_args a = {0};
+  tokenize_args a = {.model = known_models[0].name};
   const cmd_option options[] = {
       {"model", 'm', OPT_STRING, &a.model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},
-      {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "read the text from a file; - is stdin"},
+      {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "read the text from a file; - is stdin, as without any TEXT"},
       {"lines", 'l', OPT_FLAG, &a.lines, 0, 0, NULL, "each line by itself, one line of ids each"},
       {"pieces", 0, OPT_FLAG, &a.pieces, 0, 0, NULL, "one token a line, with its text"},
       {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL, "the text of control tokens becomes those tokens"},

@@ -5,6 +5,7 @@
 
 #include "ga/chat.h"
 
+#include "base/locale.h"
 #include "base/mem.h"
 #include "model/chat/jinja.h"
 
@@ -54,9 +55,12 @@ ga_status ga_template_compile_limited(const char *source, size_t bytes, const ga
   GA_TRY(with_defaults(limits_or_null, &limits));
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_template), "chat template", &p));
   ga_template *tpl = p;
+  ga_locale locale = {0};
   ga_arena_init(&tpl->arena, 0);
   ga_status status = take_source(tpl, source, bytes);
+  if (status == GA_OK) status = ga_locale_begin(&locale);
   if (status == GA_OK) status = ga_jj_parse(tpl, &limits);
+  ga_locale_end(&locale);
   if (status != GA_OK) {
     ga_template_destroy(tpl);
     return status;
@@ -75,25 +79,38 @@ void ga_template_destroy(ga_template *tpl) {
   ga_mem_free(tpl);
 }
 
-static ga_status render(jj_run *run, const char *json, size_t bytes, char **text, size_t *n) {
+static ga_status copy_out(const void *p, size_t n, void **out) {
+  GA_TRY(ga_mem_alloc(n + 1, "chat text", out));
+  if (n) memcpy(*out, p, n);
+  ((char *)*out)[n] = 0;
+  return GA_OK;
+}
+
+static ga_status render(jj_run *run, const char *json, size_t bytes, char **text, uint8_t **foreign, size_t *n) {
   jj_buf out = {0};
   jj_scope *scope;
-  void *copy;
+  void *copy, *marks = NULL;
   run->out = &out;
   GA_TRY(ga_jj_from_json(run, json, bytes));
   GA_TRY(ga_jj_scope_new(run, NULL, &scope));
   GA_TRY(ga_jj_exec(run, scope, run->tpl->root->kids));
-  GA_TRY(ga_mem_alloc(out.n + 1, "chat text", &copy));
+  if (foreign && !out.foreign) GA_TRY(ga_mem_zalloc(out.n + 1, 1, "chat text", &marks));
+  if (foreign && out.foreign) GA_TRY(copy_out(out.foreign, out.n, &marks));
+  ga_status status = copy_out(out.p, out.n, &copy);
+  if (status != GA_OK) {
+    ga_mem_free(marks);
+    return status;
+  }
   *text = copy;
-  if (out.n) memcpy(*text, out.p, out.n);
-  (*text)[out.n] = 0;
   *n = out.n;
+  if (foreign) *foreign = marks;
   return GA_OK;
 }
 
-ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes,
-                             const ga_template_limits *limits_or_null, char **text, size_t *n) {
+static ga_status render_in(const ga_template *tpl, const char *json_context, size_t bytes,
+                           const ga_template_limits *limits_or_null, char **text, uint8_t **foreign, size_t *n) {
   ga_template_limits limits = {0};
+  ga_locale locale;
   GA_REQUIRE(tpl && json_context && text && n, GA_ERR_ARG, "chat template: an argument is NULL");
   *text = NULL;
   *n = 0;
@@ -104,12 +121,26 @@ ga_status ga_template_render(const ga_template *tpl, const char *json_context, s
                 .output_limit = limits.output_bytes,
                 .depth_left = limits.depth,
                 .depth_limit = limits.depth,
-                .now = limits.now};
+                .now = limits.now,
+                .trace = foreign != NULL};
+  GA_TRY(ga_locale_begin(&locale));
   ga_arena_init(&run.arena, limits.memory_bytes);
-  ga_status status = render(&run, json_context, bytes, text, n);
+  ga_status status = render(&run, json_context, bytes, text, foreign, n);
   ga_arena_free(&run.arena);
+  ga_locale_end(&locale);
   if (status != GA_OK && !run.located) return ga_fail_in(status, "chat template");
   return status;
+}
+
+ga_status ga_template_render(const ga_template *tpl, const char *json_context, size_t bytes,
+                             const ga_template_limits *limits_or_null, char **text, size_t *n) {
+  return render_in(tpl, json_context, bytes, limits_or_null, text, NULL, n);
+}
+
+ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, size_t bytes,
+                              const ga_template_limits *limits_or_null, char **text, uint8_t **foreign, size_t *n) {
+  *foreign = NULL;
+  return render_in(tpl, json_context, bytes, limits_or_null, text, foreign, n);
 }
 
 void ga_template_text_free(char *text) {
@@ -156,25 +187,35 @@ static ga_status build_context(json_t *context, const ga_chat_message *messages,
   return add_extra(context, options->extra_json);
 }
 
-ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
-                         const ga_chat_options *options, char **text, size_t *n) {
+ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga_chat_options *options, char **json) {
   const ga_chat_options defaults = GA_CHAT_OPTIONS_INIT;
-  GA_REQUIRE(tpl && (messages || !n_messages) && text && n, GA_ERR_ARG, "chat: an argument is NULL");
-  *text = NULL;
-  *n = 0;
+  *json = NULL;
+  GA_REQUIRE(messages || !n, GA_ERR_ARG, "chat: messages is NULL");
   if (!options) options = &defaults;
   GA_REQUIRE(options->struct_size == sizeof defaults, GA_ERR_ARG, "chat: options.struct_size = %zu; expected %zu",
              options->struct_size, sizeof defaults);
   json_t *context = json_object();
-  char *json = NULL;
+  ga_locale locale = {0};
   ga_status status = GA_OK;
   GA_REQUIRE(context, GA_ERR_NOMEM, "chat: out of memory");
-  GA_TRY_OUT(build_context(context, messages, n_messages, options));
-  json = json_dumps(context, JSON_COMPACT);
-  GA_REQUIRE_OUT(json, GA_ERR_NOMEM, "chat: out of memory");
-  GA_TRY_OUT(ga_template_render(tpl, json, strlen(json), options->limits, text, n));
+  GA_TRY_OUT(ga_locale_begin(&locale));
+  GA_TRY_OUT(build_context(context, messages, n, options));
+  *json = json_dumps(context, JSON_COMPACT);
+  GA_REQUIRE_OUT(*json, GA_ERR_NOMEM, "chat: out of memory");
 out:
-  free(json);
+  ga_locale_end(&locale);
   json_decref(context);
+  return status;
+}
+
+ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
+                         const ga_chat_options *options, char **text, size_t *n) {
+  char *json;
+  GA_REQUIRE(tpl && text && n, GA_ERR_ARG, "chat: an argument is NULL");
+  *text = NULL;
+  *n = 0;
+  GA_TRY(ga_jj_chat_context(messages, n_messages, options, &json));
+  ga_status status = ga_template_render(tpl, json, strlen(json), options ? options->limits : NULL, text, n);
+  free(json);
   return status;
 }

@@ -46,6 +46,7 @@ typedef struct jj_str {
   const char *p;
   size_t n;
   size_t points; /* code points, or JJ_POINTS_UNKNOWN. Known in strings of the tree, which threads share */
+  const uint8_t *foreign; /* [n], not 0 where a byte came from a message; NULL: none did. See ga_jj_from_json */
 } jj_str;
 
 typedef struct jj_seq jj_seq;
@@ -198,6 +199,7 @@ typedef struct jj_scope {
 typedef struct jj_buf {
   char *p;
   size_t n, cap;
+  uint8_t *foreign; /* [cap] as in jj_str, or NULL */
 } jj_buf;
 
 typedef enum jj_flow { JJ_FLOW_NEXT, JJ_FLOW_BREAK, JJ_FLOW_CONTINUE } jj_flow;
@@ -213,6 +215,7 @@ typedef struct jj_run {
   int64_t now;
   jj_flow flow;
   bool located; /* the error text already says where */
+  bool trace;   /* remember which bytes came from messages */
 } jj_run;
 
 typedef struct jj_kw {
@@ -263,6 +266,15 @@ struct jj_loop {
   jj_val changed; /* last argument of loop.changed */
 };
 
+/* chat.c: ga_template_render that also gives the marks of the text, *foreign: n bytes, not 0 where the text came from a
+ * message. Both are released with ga_mem_free. */
+GA_NODISCARD ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, size_t bytes,
+                                           const ga_template_limits *limits_or_null, char **text, uint8_t **foreign,
+                                           size_t *n);
+/* The context of plain messages as JSON, malloc'd. */
+GA_NODISCARD ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga_chat_options *options,
+                                          char **json);
+
 /* jinja_lex.c, jinja_parse.c */
 GA_NODISCARD ga_status ga_jj_parse(ga_template *tpl, const ga_template_limits *limits);
 /* Line and column (from 1, in code points) of a byte of the source. */
@@ -272,10 +284,15 @@ void ga_jj_where(const ga_template *tpl, size_t pos, unsigned *line, unsigned *c
 GA_NODISCARD ga_status ga_jj_step(jj_run *run, uint64_t n);
 GA_NODISCARD ga_status ga_jj_enter(jj_run *run); /* pairs with run->depth_left++ */
 GA_NODISCARD ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out);
+/* Text of our own: bytes of a string go through the _part forms, which remember where they came from. */
 GA_NODISCARD ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out); /* copies */
-GA_NODISCARD ga_status ga_jj_str_ref(jj_run *run, const char *p, size_t n, jj_val *out); /* bytes live in an arena */
 GA_NODISCARD ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text);
+/* Bytes [at, at + n) of s, not copied. */
+GA_NODISCARD ga_status ga_jj_str_part(jj_run *run, const jj_str *s, size_t at, size_t n, jj_val *out);
+GA_NODISCARD ga_status ga_jj_buf_part(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, size_t n);
+/* Bytes that stand for the one at `at` of s: its escape, its upper case. */
+GA_NODISCARD ga_status ga_jj_buf_stand(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, const char *p, size_t n);
 GA_NODISCARD ga_status ga_jj_buf_str(jj_run *run, const jj_buf *buf, jj_val *out);
 GA_NODISCARD ga_status ga_jj_seq_new(jj_run *run, jj_kind kind, size_t cap, jj_val *out);
 GA_NODISCARD ga_status ga_jj_seq_push(jj_run *run, jj_seq *seq, jj_val v);
@@ -284,6 +301,9 @@ GA_NODISCARD ga_status ga_jj_items(jj_run *run, jj_val v, const jj_val **items, 
 bool ga_jj_truth(jj_val v);
 const char *ga_jj_type(jj_val v); /* Python's name of the type */
 
+static inline jj_str ga_jj_part(const jj_str *s, size_t at, size_t n) {
+  return (jj_str){s->p + at, n, JJ_POINTS_UNKNOWN, s->foreign ? s->foreign + at : NULL};
+}
 static inline jj_val ga_jj_none(void) {
   return (jj_val){.kind = JJ_NONE};
 }
@@ -366,6 +386,8 @@ GA_NODISCARD ga_status ga_jj_to_str(jj_run *run, jj_val v, jj_val *out);   /* v 
 size_t ga_jj_format_float(double f, char out[JJ_FLOAT_BYTES]); /* repr(float) */
 /* Reads a whole Python float literal, white space round it allowed. */
 bool ga_jj_read_float(const char *p, size_t n, double *out);
+/* The context. With run->trace its strings are foreign, keys too, but for what the application says about the model and
+ * the conversation's form: top-level keys that end in _token, and the roles of messages. */
 GA_NODISCARD ga_status ga_jj_from_json(jj_run *run, const char *json, size_t n);
 GA_NODISCARD ga_status ga_jj_tojson(jj_run *run, const jj_call *call, jj_val *out);
 

@@ -1,7 +1,7 @@
 /* v.name, v[key], v[a:b:c]. An attribute is a method first and a key second, a subscript the other way round. */
 #include "model/chat/jinja.h"
 
-static jj_str no_element = {"element", 7, 7}; /* never written: its length is known */
+static jj_str no_element = {"element", 7, 7, NULL}; /* never written: its length is known */
 
 static ga_status new_method(jj_run *run, jj_val self, const jj_def *def, jj_val *out) {
   void *fn;
@@ -59,7 +59,7 @@ static ga_status str_point(jj_run *run, jj_str *s, size_t point, jj_val *out) {
   size_t len, at = ga_jj_offset(s, point);
   (void)ga_jj_decode(s->p + at, s->p + s->n, &len);
   if (ga_jj_str_points(s) != s->n) GA_TRY(ga_jj_step(run, s->n / 64));
-  return ga_jj_str_ref(run, s->p + at, len, out);
+  return ga_jj_str_part(run, s, at, len, out);
 }
 
 static bool hashable(jj_val key) {
@@ -119,13 +119,13 @@ static ga_status slice_str(jj_run *run, jj_str *s, int64_t start, int64_t count,
   if (step == 1) {
     size_t from = ga_jj_offset(s, (size_t)start), to = ga_jj_offset(s, (size_t)(start + count));
     GA_TRY(ga_jj_step(run, ga_jj_str_points(s) == s->n ? 0 : s->n / 64));
-    return ga_jj_str_ref(run, s->p + from, to - from, out);
+    return ga_jj_str_part(run, s, from, to - from, out);
   }
   jj_val str = {.kind = JJ_STR, .u.s = s};
   const jj_val *points;
   size_t n;
   GA_TRY(ga_jj_items(run, str, &points, &n));
-  for (; count--; start += step) GA_TRY(ga_jj_buf_put(run, &buf, points[start].u.s->p, points[start].u.s->n));
+  for (; count--; start += step) GA_TRY(ga_jj_put_str(run, &buf, points[start]));
   return ga_jj_buf_str(run, &buf, out);
 }
 

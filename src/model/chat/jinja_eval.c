@@ -1,7 +1,7 @@
 /* Expressions. */
 #include "model/chat/jinja.h"
 
-static jj_str no_else = {"an if without else", 18, 18};
+static jj_str no_else = {"an if without else", 18, 18, NULL};
 
 ga_status ga_jj_locate(jj_run *run, const jj_node *node, ga_status status) {
   if (run->located) return status;

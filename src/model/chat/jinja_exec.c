@@ -197,7 +197,7 @@ static ga_status bind_rest(jj_run *run, const jj_node *macro, const jj_args *arg
       GA_TRY(ga_jj_scope_set(run, scope, run->tpl->name_caller, args->kw[i].value));
     } else if (!caller && (macro->op & JJ_MACRO_KWARGS)) {
       jj_val key;
-      GA_TRY(ga_jj_str_ref(run, name->p, name->n, &key));
+      GA_TRY(ga_jj_str_part(run, name, 0, name->n, &key));
       GA_TRY(ga_jj_dict_set(run, rest.u.d, key, args->kw[i].value));
     } else {
       return ga_fail(GA_ERR_FORMAT, "macro '%.60s': takes no argument '%.60s'", macro_name(macro), name->p);

@@ -2,7 +2,7 @@
  * do as a value (always true, no length) is kept, its timing is not. */
 #include "model/chat/jinja_builtin.h"
 
-static jj_str no_item = {"item of an empty sequence", 25, 25};
+static jj_str no_item = {"item of an empty sequence", 25, 25, NULL};
 
 ga_status ga_jj_to_list(jj_run *run, jj_val v, jj_val *out) {
   const jj_val *items;
@@ -254,12 +254,13 @@ static ga_status multi_key(jj_run *run, jj_val item, const sort_spec *by, jj_val
     GA_TRY(key_of(run, item, by, by->path, &one));
     return ga_jj_seq_push(run, key->u.q, one);
   }
-  const char *p = by->path.u.s->p, *end = p + by->path.u.s->n;
+  const jj_str *path = by->path.u.s;
+  const char *p = path->p, *end = p + path->n;
   while (p <= end) {
     const char *comma = p < end ? memchr(p, ',', (size_t)(end - p)) : NULL;
     jj_val part, v;
     if (!comma) comma = end;
-    GA_TRY(ga_jj_str_ref(run, p, (size_t)(comma - p), &part));
+    GA_TRY(ga_jj_str_part(run, path, (size_t)(p - path->p), (size_t)(comma - p), &part));
     GA_TRY(key_of(run, item, by, part, &v));
     GA_TRY(ga_jj_seq_push(run, key->u.q, v));
     p = comma + 1;

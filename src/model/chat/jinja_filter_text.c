@@ -55,7 +55,7 @@ JJ_BUILTIN(filter_title) {
       }
     }
     (void)ga_jj_decode(s->p + begin, s->p + s->n, &len);
-    const jj_str first = {s->p + begin, len, 1}, rest = {s->p + begin + len, at - begin - len, JJ_POINTS_UNKNOWN};
+    const jj_str first = ga_jj_part(s, begin, len), rest = ga_jj_part(s, begin + len, at - begin - len);
     GA_TRY(ga_jj_recase(run, &first, JJ_UPPER, &word));
     GA_TRY(ga_jj_put_str(run, &buf, word));
     GA_TRY(ga_jj_recase(run, &rest, JJ_LOWER, &part));
@@ -75,7 +75,7 @@ JJ_BUILTIN(filter_center) {
 JJ_BUILTIN(filter_default) {
   (void)run;
   bool use = call->self.kind == JJ_UNDEF || (ga_jj_param_flag(call, 1) && !ga_jj_truth(call->self));
-  static jj_str empty = {"", 0, 0};
+  static jj_str empty = {"", 0, 0, NULL};
   *out = call->self;
   if (use) *out = call->v[0].kind == JJ_MISSING ? (jj_val){.kind = JJ_STR, .u.s = &empty} : call->v[0];
   return GA_OK;
@@ -91,9 +91,9 @@ JJ_BUILTIN(filter_escape) {
   for (size_t i = 0; i < s->n; i++) {
     unsigned char c = (unsigned char)s->p[i];
     if (c < GA_COUNT_OF(names) && names[c])
-      GA_TRY(ga_jj_buf_puts(run, &buf, names[c]));
+      GA_TRY(ga_jj_buf_stand(run, &buf, s, i, names[c], strlen(names[c])));
     else
-      GA_TRY(ga_jj_buf_put(run, &buf, s->p + i, 1));
+      GA_TRY(ga_jj_buf_part(run, &buf, s, i, 1));
   }
   return ga_jj_buf_str(run, &buf, out);
 }
@@ -188,7 +188,7 @@ JJ_BUILTIN(filter_format) {
     GA_TRY(ga_jj_dict_new(run, 0, &v));
     for (size_t i = 0; i < args->n_kw; i++) {
       jj_val key;
-      GA_TRY(ga_jj_str_ref(run, args->kw[i].name->p, args->kw[i].name->n, &key));
+      GA_TRY(ga_jj_str_part(run, args->kw[i].name, 0, args->kw[i].name->n, &key));
       GA_TRY(ga_jj_dict_set(run, v.u.d, key, args->kw[i].value));
     }
   } else {
@@ -199,7 +199,7 @@ JJ_BUILTIN(filter_format) {
 }
 
 static ga_status indent_unit(jj_run *run, const jj_call *call, jj_val *out) {
-  static jj_str empty = {"", 0, 0};
+  static jj_str empty = {"", 0, 0, NULL};
   int64_t width;
   *out = call->v[0];
   if (out->kind == JJ_STR) return GA_OK;

@@ -1,6 +1,5 @@
 /* "%5.2f" % x and "{:>5}".format(x). */
 #include <ctype.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 
@@ -10,8 +9,7 @@
 #define MAX_PRECISION 100
 
 typedef struct field {
-  char fill[4]; /* one code point */
-  size_t n_fill;
+  jj_str fill;          /* one code point */
   char align;           /* < > ^ = or 0: the default of the value */
   char sign;            /* + or space or 0 */
   int width, precision; /* precision -1: none */
@@ -22,8 +20,20 @@ typedef struct field {
 typedef struct formatter {
   jj_run *run;
   jj_buf buf;
+  const jj_str *format;
   const char *p, *end; /* rest of the format */
 } formatter;
+
+static const jj_str space = {" ", 1, 1, NULL}, zero_fill = {"0", 1, 1, NULL};
+
+/* [p, p + n) of the format. */
+static jj_str of_format(const formatter *f, const char *p, size_t n) {
+  return ga_jj_part(f->format, (size_t)(p - f->format->p), n);
+}
+
+static ga_status put(formatter *f, const jj_str *s) {
+  return ga_jj_buf_part(f->run, &f->buf, s, 0, s->n);
+}
 
 static ga_status bad_spec(const char *what) {
   return ga_fail(GA_ERR_FORMAT,
@@ -41,19 +51,24 @@ static ga_status read_number(formatter *f, int most, int *out) {
 }
 
 /* Sign or prefix, then body, in a field. */
-static ga_status put_field(formatter *f, const field *spec, const char *head, const char *body, size_t n, char align) {
-  size_t head_n = strlen(head), have = head_n + ga_jj_points(body, n), width = (size_t)spec->width;
+static ga_status put_field(formatter *f, const field *spec, const char *head, const jj_str *body, char align) {
+  size_t head_n = strlen(head), have = head_n + ga_jj_points(body->p, body->n), width = (size_t)spec->width;
   size_t gap = width > have ? width - have : 0, before = 0, inside = 0;
   if (spec->align) align = spec->align;
   if (align == '>') before = gap;
   if (align == '^') before = gap / 2;
   if (align == '=') inside = gap;
-  for (size_t i = 0; i < before; i++) GA_TRY(ga_jj_buf_put(f->run, &f->buf, spec->fill, spec->n_fill));
+  for (size_t i = 0; i < before; i++) GA_TRY(put(f, &spec->fill));
   GA_TRY(ga_jj_buf_put(f->run, &f->buf, head, head_n));
-  for (size_t i = 0; i < inside; i++) GA_TRY(ga_jj_buf_put(f->run, &f->buf, spec->fill, spec->n_fill));
-  GA_TRY(ga_jj_buf_put(f->run, &f->buf, body, n));
-  for (size_t i = before + inside; i < gap; i++) GA_TRY(ga_jj_buf_put(f->run, &f->buf, spec->fill, spec->n_fill));
+  for (size_t i = 0; i < inside; i++) GA_TRY(put(f, &spec->fill));
+  GA_TRY(put(f, body));
+  for (size_t i = before + inside; i < gap; i++) GA_TRY(put(f, &spec->fill));
   return ga_jj_step(f->run, gap / 16);
+}
+
+static ga_status put_number(formatter *f, const field *spec, const char *head, const char *digits, size_t n) {
+  const jj_str body = {digits, n, JJ_POINTS_UNKNOWN, NULL};
+  return put_field(f, spec, head, &body, '>');
 }
 
 static ga_status put_text(formatter *f, const field *spec, jj_val v, bool repr, char align) {
@@ -65,7 +80,8 @@ static ga_status put_text(formatter *f, const field *spec, jj_val v, bool repr, 
     GA_TRY(ga_jj_put_str(f->run, &text, v));
   GA_TRY(ga_jj_buf_str(f->run, &text, &s));
   size_t n = spec->precision >= 0 ? ga_jj_offset(s.u.s, (size_t)spec->precision) : s.u.s->n;
-  return put_field(f, spec, "", s.u.s->p, n, align);
+  const jj_str body = ga_jj_part(s.u.s, 0, n);
+  return put_field(f, spec, "", &body, align);
 }
 
 static void sign_of(const field *spec, bool negative, char head[4]) {
@@ -85,7 +101,7 @@ static ga_status put_whole(formatter *f, const field *spec, double x) {
   (void)memset(text, '0', MAX_PRECISION);
   int n = snprintf(text + MAX_PRECISION, sizeof text - MAX_PRECISION, "%.0f", fabs(trunc(x)));
   int zeros = spec->precision > n ? spec->precision - n : 0;
-  return put_field(f, spec, head, text + MAX_PRECISION - zeros, (size_t)(n + zeros), '>');
+  return put_number(f, spec, head, text + MAX_PRECISION - zeros, (size_t)(n + zeros));
 }
 
 static ga_status put_int(formatter *f, const field *spec, int64_t i) {
@@ -106,7 +122,7 @@ static ga_status put_int(formatter *f, const field *spec, int64_t i) {
     head[n + 1] = spec->type;
     head[n + 2] = 0;
   }
-  return put_field(f, spec, head, digits + at, sizeof digits - at, '>');
+  return put_number(f, spec, head, digits + at, sizeof digits - at);
 }
 
 static ga_status put_float(formatter *f, const field *spec, double x) {
@@ -118,28 +134,27 @@ static ga_status put_float(formatter *f, const field *spec, double x) {
     sign_of(spec, signbit(x), head);
     plain.precision = -1;
     size_t n = ga_jj_format_float(magnitude.u.f, text);
-    return put_field(f, &plain, head, text, n, '>');
+    return put_number(f, &plain, head, text, n);
   }
   if (!spec->type) return bad_spec("a precision needs a type such as f");
   if (percent) type[0] = 'f';
   int n = snprintf(text, sizeof text, strcat(c_format, type), spec->precision < 0 ? 6 : spec->precision,
                    fabs(percent ? x * 100 : x));
   if (n < 0 || (size_t)n >= sizeof text - 1) return bad_spec("the number is too long");
-  const char *point = localeconv()->decimal_point; /* of one byte in every locale glibc has, bar ps_AF */
-  char *at = strlen(point) == 1 ? strchr(text, *point) : NULL;
-  if (at) *at = '.';
   if (percent) text[n++] = '%';
   sign_of(spec, signbit(x) && !isnan(x), head);
-  return put_field(f, spec, head, text, (size_t)n, '>');
+  return put_number(f, spec, head, text, (size_t)n);
 }
 
 static ga_status put_char(formatter *f, const field *spec, jj_val v) {
+  static const uint8_t marks[4] = {1, 1, 1, 1}; /* a number of a message could spell anything */
   char bytes[4];
   int64_t i;
-  if (v.kind == JJ_STR && ga_jj_str_points(v.u.s) == 1) return put_field(f, spec, "", v.u.s->p, v.u.s->n, '>');
+  if (v.kind == JJ_STR && ga_jj_str_points(v.u.s) == 1) return put_field(f, spec, "", v.u.s, '>');
   if (!ga_jj_as_int(v, &i) || i < 0 || i > 0x10ffff || (i >= 0xd800 && i < 0xe000))
     return bad_spec("%c takes a character or its number");
-  return put_field(f, spec, "", bytes, ga_jj_encode((int32_t)i, bytes), '>');
+  const jj_str body = {bytes, ga_jj_encode((int32_t)i, bytes), 1, f->run->trace ? marks : NULL};
+  return put_field(f, spec, "", &body, '>');
 }
 
 /* One value by its type letter; `align` is the default of text. */
@@ -172,7 +187,7 @@ static ga_status put_value(formatter *f, const field *spec, jj_val v, char align
 
 static ga_status percent_spec(formatter *f, field *spec) {
   bool zero = false;
-  *spec = (field){.fill = " ", .n_fill = 1, .precision = -1};
+  *spec = (field){.fill = space, .precision = -1};
   for (; f->p < f->end && strchr("-+ 0#", *f->p) && *f->p; f->p++) {
     if (*f->p == '-') spec->align = '<';
     if (*f->p == '+') spec->sign = '+';
@@ -189,7 +204,7 @@ static ga_status percent_spec(formatter *f, field *spec) {
   if (f->p == f->end || !*f->p || !strchr("srdiuxXoceEfFgGa%", *f->p)) return bad_spec("unknown % conversion");
   spec->type = *f->p++;
   if (zero && !spec->align && strchr("diuxXoeEfFgG", spec->type)) {
-    spec->fill[0] = '0';
+    spec->fill = zero_fill;
     spec->align = '=';
   }
   return GA_OK;
@@ -201,7 +216,7 @@ static ga_status percent_value(formatter *f, jj_val args, size_t *used, jj_val *
     const char *close = memchr(f->p, ')', (size_t)(f->end - f->p));
     jj_val *found, key;
     if (args.kind != JJ_DICT || !close) return ga_fail(GA_ERR_FORMAT, "format: %%(name) takes a dict");
-    GA_TRY(ga_jj_str_ref(f->run, f->p + 1, (size_t)(close - f->p - 1), &key));
+    GA_TRY(ga_jj_str_part(f->run, f->format, (size_t)(f->p + 1 - f->format->p), (size_t)(close - f->p - 1), &key));
     GA_TRY(ga_jj_dict_find(f->run, args.u.d, key, &found));
     if (!found)
       return ga_fail(GA_ERR_FORMAT, "format: no key '%.*s'", (int)(close - f->p - 1 < 60 ? close - f->p - 1 : 60),
@@ -224,14 +239,15 @@ static ga_status next_value(jj_val args, size_t *used, jj_val *out) {
 }
 
 ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *out) {
-  formatter f = {.run = run, .p = format->p, .end = format->p + format->n};
+  formatter f = {.run = run, .format = format, .p = format->p, .end = format->p + format->n};
   size_t used = 0;
   while (f.p < f.end) {
     const char *percent = memchr(f.p, '%', (size_t)(f.end - f.p));
     field spec;
     jj_val v;
     if (!percent) percent = f.end;
-    GA_TRY(ga_jj_buf_put(run, &f.buf, f.p, (size_t)(percent - f.p)));
+    const jj_str literal = of_format(&f, f.p, (size_t)(percent - f.p));
+    GA_TRY(put(&f, &literal));
     f.p = percent + 1;
     if (percent == f.end) break;
     GA_TRY(ga_jj_step(run, 1));
@@ -255,11 +271,10 @@ ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *
 
 static ga_status brace_spec(formatter *f, const char *end, field *spec) {
   size_t len = 1;
-  *spec = (field){.fill = " ", .n_fill = 1, .precision = -1};
+  *spec = (field){.fill = space, .precision = -1};
   if (f->p < end) (void)ga_jj_decode(f->p, end, &len);
   if (f->p + len < end && strchr("<>^=", f->p[len]) && f->p[len]) {
-    memcpy(spec->fill, f->p, len);
-    spec->n_fill = len;
+    spec->fill = of_format(f, f->p, len);
     spec->align = f->p[len];
     f->p += len + 1;
   } else if (f->p < end && strchr("<>^=", *f->p) && *f->p) {
@@ -269,7 +284,7 @@ static ga_status brace_spec(formatter *f, const char *end, field *spec) {
   if (f->p < end && (*f->p == '+' || *f->p == '-' || *f->p == ' ')) f->p++;
   if (f->p < end && *f->p == '#') spec->alternate = f->p++ != NULL;
   if (f->p < end && *f->p == '0' && !spec->align) {
-    spec->fill[0] = '0';
+    spec->fill = zero_fill;
     spec->align = '=';
   }
   GA_TRY(read_number(f, MAX_WIDTH, &spec->width));
@@ -305,7 +320,7 @@ static ga_status brace_value(formatter *f, const char *end, const jj_args *args,
     while (stop < end && (kind == '[' ? *stop != ']' : *stop != '.' && *stop != '[')) stop++;
     jj_val key;
     GA_TRY(ga_jj_step(f->run, 1));
-    GA_TRY(ga_jj_str_ref(f->run, p, (size_t)(stop - p), &key));
+    GA_TRY(ga_jj_str_part(f->run, f->format, (size_t)(p - f->format->p), (size_t)(stop - p), &key));
     if (kind == '[')
       GA_TRY(ga_jj_path(f->run, *out, key, ga_jj_none(), out));
     else
@@ -348,7 +363,7 @@ static ga_status brace_field(formatter *f, const jj_args *args, size_t *automati
 
 ga_status ga_jj_brace_format(jj_run *run, const jj_call *call, jj_val *out) {
   const jj_str *format = call->self.u.s;
-  formatter f = {.run = run, .p = format->p, .end = format->p + format->n};
+  formatter f = {.run = run, .format = format, .p = format->p, .end = format->p + format->n};
   size_t automatic = 0;
   while (f.p < f.end) {
     char c = *f.p++;
@@ -360,7 +375,7 @@ ga_status ga_jj_brace_format(jj_run *run, const jj_call *call, jj_val *out) {
     }
     if (c == '}' && !twice) return bad_spec("a lone '}'");
     f.p += c == '{' || c == '}';
-    GA_TRY(ga_jj_buf_put(run, &f.buf, &c, 1));
+    GA_TRY(ga_jj_buf_part(run, &f.buf, format, (size_t)(f.p - 1 - format->p), 1)); /* of two braces the second */
   }
   return ga_jj_buf_str(run, &f.buf, out);
 }

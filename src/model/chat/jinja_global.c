@@ -49,7 +49,7 @@ static ga_status new_dict(jj_run *run, const jj_call *call, jj_val *out) {
   }
   for (size_t i = 0; i < args->n_kw; i++) {
     jj_val key;
-    GA_TRY(ga_jj_str_ref(run, args->kw[i].name->p, args->kw[i].name->n, &key));
+    GA_TRY(ga_jj_str_part(run, args->kw[i].name, 0, args->kw[i].name->n, &key));
     key.u.s->points = args->kw[i].name->points;
     GA_TRY(ga_jj_dict_set(run, out->u.d, key, args->kw[i].value));
   }
@@ -89,7 +89,9 @@ JJ_BUILTIN(global_strftime_now) {
   size_t n = strftime(text, sizeof text, pattern, &tm);
   if (!n || !ga_jj_utf8_ok(text, n))
     return ga_fail(GA_ERR_FORMAT, "strftime_now: the date is longer than %zu bytes", sizeof text);
-  return ga_jj_str_new(run, text, n - 1, out);
+  jj_buf buf = {0};
+  if (format->n) GA_TRY(ga_jj_buf_stand(run, &buf, format, 0, text, n - 1));
+  return ga_jj_buf_str(run, &buf, out);
 }
 
 static const jj_def globals[] = {

@@ -61,7 +61,7 @@ static ga_status new_str(jj_parser *parser, const char *p, size_t n, jj_str **ou
   GA_TRY(ga_arena_alloc(&parser->tpl->arena, sizeof(jj_str), &s));
   GA_TRY(ga_arena_strndup(&parser->tpl->arena, p, n, &copy));
   *out = s;
-  **out = (jj_str){copy, n, ga_jj_points(copy, n)};
+  **out = (jj_str){copy, n, ga_jj_points(copy, n), NULL};
   return GA_OK;
 }
 
@@ -117,7 +117,7 @@ static size_t after_space(const lexer *lx, size_t at) {
  * its line. */
 static size_t text_end(const lexer *lx, size_t begin, size_t end, char sign, bool variable) {
   if (sign == '-') {
-    jj_str text = {lx->p + begin, end - begin, JJ_POINTS_UNKNOWN};
+    jj_str text = {lx->p + begin, end - begin, JJ_POINTS_UNKNOWN, NULL};
     return begin + ga_jj_strip(&text, NULL, JJ_STRIP_RIGHT).n;
   }
   if (sign == '+' || variable) return end;
@@ -303,7 +303,7 @@ static ga_status lex_string(lexer *lx) {
     if (!took) text[n++] = '\\'; /* Python keeps what it does not know */
     i += 1 + took;
   }
-  *s = (jj_str){text, n, ga_jj_points(text, n)};
+  *s = (jj_str){text, n, ga_jj_points(text, n), NULL};
   jj_tok *tok;
   GA_TRY(push_tok(lx, JT_STR, lx->at, end + 1, &tok));
   tok->u.s = s;

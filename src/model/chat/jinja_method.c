@@ -54,15 +54,15 @@ JJ_BUILTIN(str_center) {
 }
 
 JJ_BUILTIN(str_zfill) {
-  static const jj_str zero = {"0", 1, 1};
+  static const jj_str zero = {"0", 1, 1, NULL};
   jj_str *s = call->self.u.s, digits;
   int64_t width;
   jj_val rest;
   GA_TRY(ga_jj_param_int(call, 0, 0, &width));
   if (!s->n || (s->p[0] != '-' && s->p[0] != '+')) return ga_jj_pad(run, s, width, 1, &zero, out);
-  digits = (jj_str){s->p + 1, s->n - 1, JJ_POINTS_UNKNOWN};
+  digits = ga_jj_part(s, 1, s->n - 1);
   GA_TRY(ga_jj_pad(run, &digits, width > 0 ? width - 1 : 0, 1, &zero, &rest));
-  GA_TRY(ga_jj_str_ref(run, s->p, 1, out));
+  GA_TRY(ga_jj_str_part(run, s, 0, 1, out));
   return ga_jj_binary(run, JO_ADD, *out, rest, out);
 }
 
@@ -109,7 +109,7 @@ JJ_BUILTIN(str_isspace) {
 }
 
 static ga_status test_method(jj_run *run, const jj_call *call, const char *name, jj_val *out) {
-  const jj_str text = {name, strlen(name), JJ_POINTS_UNKNOWN};
+  const jj_str text = {name, strlen(name), JJ_POINTS_UNKNOWN, NULL};
   return ga_jj_test(&text)->fn(run, call, out);
 }
 

@@ -20,7 +20,7 @@ JJ_BUILTIN(str_rstrip) {
 static ga_status push_part(jj_run *run, const jj_str *s, size_t begin, size_t end, jj_val list) {
   jj_val part;
   GA_TRY(ga_jj_step(run, 1));
-  GA_TRY(ga_jj_str_ref(run, s->p + begin, end - begin, &part));
+  GA_TRY(ga_jj_str_part(run, s, begin, end - begin, &part));
   return ga_jj_seq_push(run, list.u.q, part);
 }
 
@@ -41,8 +41,7 @@ static ga_status split_space(jj_run *run, const jj_str *s, int64_t most, jj_val 
     for (; end < rest.n; end += len)
       if (ga_jj_is_space(ga_jj_decode(rest.p + end, rest.p + rest.n, &len))) break;
     GA_TRY(push_part(run, &rest, 0, end, list));
-    rest.p += end;
-    rest.n -= end;
+    rest = ga_jj_part(&rest, end, rest.n - end);
   }
   return GA_OK;
 }
@@ -129,7 +128,7 @@ static ga_status window(jj_run *run, const jj_call *call, int first, jj_str *out
   *inside = start <= end;
   *base = *inside ? (size_t)start : 0;
   size_t from = ga_jj_offset(s, *base), to = ga_jj_offset(s, *inside ? (size_t)end : 0);
-  *out = (jj_str){s->p + from, to - from, JJ_POINTS_UNKNOWN};
+  *out = ga_jj_part(s, from, to - from);
   return ga_jj_step(run, s->n / 64);
 }
 
@@ -225,7 +224,7 @@ static ga_status remove_affix(jj_run *run, const jj_call *call, bool end, jj_val
   if (!affix) return ga_fail(GA_ERR_FORMAT, "%s: takes a string, not none", call->def->name);
   *out = call->self;
   if (!has_affix(s, affix, end)) return GA_OK;
-  return ga_jj_str_ref(run, end ? s->p : s->p + affix->n, s->n - affix->n, out);
+  return ga_jj_str_part(run, s, end ? 0 : affix->n, s->n - affix->n, out);
 }
 
 JJ_BUILTIN(str_removeprefix) {

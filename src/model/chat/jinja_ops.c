@@ -147,7 +147,7 @@ static ga_status repeat_str(jj_run *run, const jj_str *s, uint64_t times, jj_val
   if (!ga_mul_ok(s->n, times, &bytes) || bytes > run->output_limit)
     return ga_fail(GA_ERR_NOMEM, "string of more than %llu bytes", (unsigned long long)run->output_limit);
   GA_TRY(ga_jj_step(run, times / 4));
-  while (times--) GA_TRY(ga_jj_buf_put(run, &buf, s->p, s->n));
+  while (times--) GA_TRY(ga_jj_buf_part(run, &buf, s, 0, s->n));
   return ga_jj_buf_str(run, &buf, out);
 }
 
@@ -174,13 +174,16 @@ static ga_status join_seqs(jj_run *run, jj_val a, jj_val b, jj_val *out) {
 }
 
 static ga_status join_strs(jj_run *run, const jj_str *a, const jj_str *b, jj_val *out) {
+  jj_buf buf = {0};
   void *p;
   if (b->n > run->output_limit || a->n > run->output_limit - b->n)
     return ga_fail(GA_ERR_NOMEM, "string of more than %llu bytes", (unsigned long long)run->output_limit);
-  GA_TRY(ga_jj_alloc(run, a->n + b->n, 1, &p));
-  if (a->n) memcpy(p, a->p, a->n);
-  if (b->n) memcpy((char *)p + a->n, b->p, b->n);
-  return ga_jj_str_ref(run, p, a->n + b->n, out);
+  GA_TRY(ga_jj_alloc(run, a->n + b->n, 1, &p)); /* no more than it takes */
+  buf.p = p;
+  buf.cap = a->n + b->n;
+  GA_TRY(ga_jj_buf_part(run, &buf, a, 0, a->n));
+  GA_TRY(ga_jj_buf_part(run, &buf, b, 0, b->n));
+  return ga_jj_buf_str(run, &buf, out);
 }
 
 static bool repeatable(jj_val v) {

@@ -1,5 +1,4 @@
 /* str() and repr() as Python prints them. */
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@ static int shortest(double f, char digits[20], int *exponent) {
   }
   const char *p = text;
   for (; *p && *p != 'e'; p++)
-    if (*p >= '0' && *p <= '9') digits[n++] = *p; /* passes over the locale's decimal point */
+    if (*p >= '0' && *p <= '9') digits[n++] = *p;
   *exponent = *p ? atoi(p + 1) : 0;
   while (n > 1 && digits[n - 1] == '0') n--;
   return n;
@@ -70,7 +69,7 @@ static size_t copy_digits(const char *p, size_t n, char *text, size_t *used) {
 }
 
 bool ga_jj_read_float(const char *p, size_t n, double *out) {
-  jj_str s = {p, n, JJ_POINTS_UNKNOWN};
+  jj_str s = {p, n, JJ_POINTS_UNKNOWN, NULL};
   char text[600];
   size_t used = 0, at = 0, whole, fraction = 0;
   s = ga_jj_strip(&s, NULL, JJ_STRIP_LEFT | JJ_STRIP_RIGHT);
@@ -83,11 +82,7 @@ bool ga_jj_read_float(const char *p, size_t n, double *out) {
   }
   at += whole = copy_digits(s.p + at, s.n - at, text, &used);
   if (at < s.n && s.p[at] == '.') {
-    const char *point = localeconv()->decimal_point; /* strtod reads the locale's */
-    size_t len = strlen(point) < 8 ? strlen(point) : 8;
-    memcpy(text + used, point, len);
-    used += len;
-    at++;
+    text[used++] = s.p[at++];
     at += fraction = copy_digits(s.p + at, s.n - at, text, &used);
   }
   if (!whole && !fraction) return false;
@@ -103,12 +98,12 @@ bool ga_jj_read_float(const char *p, size_t n, double *out) {
   return at == s.n;
 }
 
-static ga_status put_escape(jj_run *run, jj_buf *buf, int32_t c, char quote) {
+/* The escape of c, which is at `at` of s. */
+static ga_status put_escape(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, int32_t c, char quote) {
   char text[12];
-  if (c == '\n') return ga_jj_buf_puts(run, buf, "\\n");
-  if (c == '\r') return ga_jj_buf_puts(run, buf, "\\r");
-  if (c == '\t') return ga_jj_buf_puts(run, buf, "\\t");
-  if (c == '\\' || c == quote)
+  if (c == '\n' || c == '\r' || c == '\t')
+    (void)snprintf(text, sizeof text, "\\%c", c == '\n' ? 'n' : c == '\r' ? 'r' : 't');
+  else if (c == '\\' || c == quote)
     (void)snprintf(text, sizeof text, "\\%c", (char)c);
   else if (c < 0x100)
     (void)snprintf(text, sizeof text, "\\x%02x", (unsigned)c);
@@ -116,7 +111,7 @@ static ga_status put_escape(jj_run *run, jj_buf *buf, int32_t c, char quote) {
     (void)snprintf(text, sizeof text, "\\u%04x", (unsigned)c);
   else
     (void)snprintf(text, sizeof text, "\\U%08x", (unsigned)c);
-  return ga_jj_buf_puts(run, buf, text);
+  return ga_jj_buf_stand(run, buf, s, at, text, strlen(text));
 }
 
 static ga_status put_quoted(jj_run *run, jj_buf *buf, const jj_str *s) {
@@ -127,9 +122,9 @@ static ga_status put_quoted(jj_run *run, jj_buf *buf, const jj_str *s) {
   for (size_t at = 0; at < s->n; at += len) {
     int32_t c = ga_jj_decode(s->p + at, s->p + s->n, &len);
     if (c == '\\' || c == quote || !ga_jj_is_printable(c))
-      GA_TRY(put_escape(run, buf, c, quote));
+      GA_TRY(put_escape(run, buf, s, at, c, quote));
     else
-      GA_TRY(ga_jj_buf_put(run, buf, s->p + at, len));
+      GA_TRY(ga_jj_buf_part(run, buf, s, at, len));
   }
   return ga_jj_buf_put(run, buf, &quote, 1);
 }
@@ -213,7 +208,7 @@ ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v) {
 }
 
 ga_status ga_jj_put_str(jj_run *run, jj_buf *buf, jj_val v) {
-  if (v.kind == JJ_STR) return ga_jj_buf_put(run, buf, v.u.s->p, v.u.s->n);
+  if (v.kind == JJ_STR) return ga_jj_buf_part(run, buf, v.u.s, 0, v.u.s->n);
   if (v.kind == JJ_UNDEF) return GA_OK;
   return ga_jj_put_repr(run, buf, v);
 }

@@ -95,27 +95,28 @@ static bool is_final_sigma(const jj_str *s, size_t at, size_t len) {
   return at + len >= s->n || !is_cased(ga_jj_decode(s->p + at + len, s->p + s->n, &unused));
 }
 
-static ga_status put_point(jj_run *run, jj_buf *buf, int32_t c) {
+/* c for what is at `at` of s. */
+static ga_status put_point(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, int32_t c) {
   char bytes[4];
-  return ga_jj_buf_put(run, buf, bytes, ga_jj_encode(c, bytes));
+  return ga_jj_buf_stand(run, buf, s, at, bytes, ga_jj_encode(c, bytes));
 }
 
 /* The full mappings that are longer than one code point and occur in running text; the rest are one to one. */
-static ga_status put_upper(jj_run *run, jj_buf *buf, int32_t c, bool title) {
+static ga_status put_upper(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, int32_t c, bool title) {
   static const char *const ligatures[] = {"FF", "FI", "FL", "FFI", "FFL", "ST", "ST"}; /* U+FB00 on */
-  if (c == 0xdf) return ga_jj_buf_puts(run, buf, title ? "Ss" : "SS");
+  if (c == 0xdf) return ga_jj_buf_stand(run, buf, s, at, title ? "Ss" : "SS", 2);
   if (c >= 0xfb00 && c <= 0xfb06) {
     const char *text = ligatures[c - 0xfb00];
-    for (size_t i = 0; text[i]; i++) GA_TRY(put_point(run, buf, title && i ? text[i] + 32 : text[i]));
+    for (size_t i = 0; text[i]; i++) GA_TRY(put_point(run, buf, s, at, title && i ? text[i] + 32 : text[i]));
     return GA_OK;
   }
-  return put_point(run, buf, title ? utf8proc_totitle(c) : utf8proc_toupper(c));
+  return put_point(run, buf, s, at, title ? utf8proc_totitle(c) : utf8proc_toupper(c));
 }
 
 static ga_status put_lower(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, size_t len, int32_t c) {
-  if (c == 0x130) return ga_jj_buf_puts(run, buf, "i\xcc\x87");
-  if (c == 0x3a3) return put_point(run, buf, is_final_sigma(s, at, len) ? 0x3c2 : 0x3c3);
-  return put_point(run, buf, utf8proc_tolower(c));
+  if (c == 0x130) return ga_jj_buf_stand(run, buf, s, at, "i\xcc\x87", 3);
+  if (c == 0x3a3) return put_point(run, buf, s, at, is_final_sigma(s, at, len) ? 0x3c2 : 0x3c3);
+  return put_point(run, buf, s, at, utf8proc_tolower(c));
 }
 
 ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj_val *out) {
@@ -128,7 +129,7 @@ ga_status ga_jj_recase(jj_run *run, const jj_str *s, jj_case to, jj_val *out) {
     bool upper = to == JJ_UPPER || (to == JJ_CAPITALIZE && at == 0) || (to == JJ_TITLE && !in_word) ||
                  (to == JJ_SWAP && utf8proc_category(c) == UTF8PROC_CATEGORY_LL);
     if (upper)
-      GA_TRY(put_upper(run, &buf, c, to == JJ_CAPITALIZE || to == JJ_TITLE));
+      GA_TRY(put_upper(run, &buf, s, at, c, to == JJ_CAPITALIZE || to == JJ_TITLE));
     else
       GA_TRY(put_lower(run, &buf, s, at, len, c));
     in_word = is_cased(c);
@@ -154,7 +155,7 @@ jj_str ga_jj_strip(const jj_str *s, const jj_str *chars, int sides) {
     if (!stripped(ga_jj_decode(last, end, &len), chars)) break;
     end = last;
   }
-  return (jj_str){p, (size_t)(end - p), JJ_POINTS_UNKNOWN};
+  return ga_jj_part(s, (size_t)(p - s->p), (size_t)(end - p));
 }
 
 size_t ga_jj_find(const jj_str *s, const jj_str *what, size_t from) {

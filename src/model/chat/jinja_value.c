@@ -28,29 +28,36 @@ ga_status ga_jj_alloc(jj_run *run, size_t count, size_t each, void **out) {
   return status;
 }
 
-ga_status ga_jj_str_ref(jj_run *run, const char *p, size_t n, jj_val *out) {
+static ga_status str_val(jj_run *run, jj_str str, jj_val *out) {
   void *s;
   GA_TRY(ga_jj_alloc(run, 1, sizeof(jj_str), &s));
   *out = (jj_val){.kind = JJ_STR, .u.s = s};
-  *out->u.s = (jj_str){p, n, JJ_POINTS_UNKNOWN};
+  *out->u.s = str;
   return GA_OK;
+}
+
+ga_status ga_jj_str_part(jj_run *run, const jj_str *s, size_t at, size_t n, jj_val *out) {
+  return str_val(run, ga_jj_part(s, at, n), out);
 }
 
 ga_status ga_jj_str_new(jj_run *run, const char *p, size_t n, jj_val *out) {
   void *copy;
   GA_TRY(ga_jj_alloc(run, n, 1, &copy));
   if (n) memcpy(copy, p, n);
-  return ga_jj_str_ref(run, copy, n, out);
+  return str_val(run, (jj_str){copy, n, JJ_POINTS_UNKNOWN, NULL}, out);
 }
 
 /* Doubles, so that a text of n bytes costs at most 4 n of the arena. */
 static ga_status grow_buf(jj_run *run, jj_buf *buf, size_t need) {
   size_t cap = buf->cap ? buf->cap : 64;
-  void *bigger;
+  void *bigger, *marks = NULL;
   while (cap < need) cap *= 2;
   GA_TRY(ga_jj_alloc(run, cap, 1, &bigger));
+  if (buf->foreign) GA_TRY(ga_jj_alloc(run, cap, 1, &marks));
   if (buf->n) memcpy(bigger, buf->p, buf->n);
+  if (buf->foreign && buf->n) memcpy(marks, buf->foreign, buf->n);
   buf->p = bigger;
+  buf->foreign = marks;
   buf->cap = cap;
   return GA_OK;
 }
@@ -60,8 +67,34 @@ ga_status ga_jj_buf_put(jj_run *run, jj_buf *buf, const char *p, size_t n) {
     return ga_fail(GA_ERR_NOMEM, "text of more than %llu bytes", (unsigned long long)run->output_limit);
   if (n > buf->cap - buf->n) GA_TRY(grow_buf(run, buf, buf->n + n));
   if (n) memcpy(buf->p + buf->n, p, n);
+  if (buf->foreign && n) memset(buf->foreign + buf->n, 0, n);
   buf->n += n;
   return ga_jj_step(run, n / 256);
+}
+
+/* Marks of a buffer that has had none: all its bytes are our own so far. */
+static ga_status begin_marks(jj_run *run, jj_buf *buf) {
+  void *marks;
+  if (buf->foreign || !buf->cap) return GA_OK;
+  GA_TRY(ga_jj_alloc(run, buf->cap, 1, &marks)); /* zeroed */
+  buf->foreign = marks;
+  return GA_OK;
+}
+
+ga_status ga_jj_buf_part(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, size_t n) {
+  GA_TRY(ga_jj_buf_put(run, buf, s->p + at, n));
+  if (!s->foreign || !n) return GA_OK;
+  GA_TRY(begin_marks(run, buf));
+  memcpy(buf->foreign + buf->n - n, s->foreign + at, n);
+  return GA_OK;
+}
+
+ga_status ga_jj_buf_stand(jj_run *run, jj_buf *buf, const jj_str *s, size_t at, const char *p, size_t n) {
+  GA_TRY(ga_jj_buf_put(run, buf, p, n));
+  if (!s->foreign || !s->foreign[at] || !n) return GA_OK;
+  GA_TRY(begin_marks(run, buf));
+  memset(buf->foreign + buf->n - n, 1, n);
+  return GA_OK;
 }
 
 ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text) {
@@ -69,7 +102,7 @@ ga_status ga_jj_buf_puts(jj_run *run, jj_buf *buf, const char *text) {
 }
 
 ga_status ga_jj_buf_str(jj_run *run, const jj_buf *buf, jj_val *out) {
-  return ga_jj_str_ref(run, buf->p ? buf->p : "", buf->n, out);
+  return str_val(run, (jj_str){buf->p ? buf->p : "", buf->n, JJ_POINTS_UNKNOWN, buf->foreign}, out);
 }
 
 ga_status ga_jj_seq_new(jj_run *run, jj_kind kind, size_t cap, jj_val *out) {
@@ -101,7 +134,7 @@ static ga_status str_items(jj_run *run, const jj_str *s, jj_seq *seq) {
   for (const char *p = s->p; p < end; p += len) {
     jj_val c;
     (void)ga_jj_decode(p, end, &len);
-    GA_TRY(ga_jj_str_ref(run, p, len, &c));
+    GA_TRY(ga_jj_str_part(run, s, (size_t)(p - s->p), len, &c));
     c.u.s->points = 1;
     GA_TRY(ga_jj_seq_push(run, seq, c));
   }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/locale.h"
 #include "base/status.h"
 #include "model/file/byte_reader.h"
 #include "model/file/hf.h"
@@ -108,7 +109,10 @@ static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, c
 /* Our own text: only memory can fail. */
 static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
   json_error_t error;
+  ga_locale locale;
+  GA_TRY(ga_locale_begin(&locale));
   *out = json_loads(row->fallback, JSON_DECODE_ANY, &error);
+  ga_locale_end(&locale);
   GA_REQUIRE(*out, GA_ERR_NOMEM, "default '%s': %s", row->fallback, error.text);
   return GA_OK;
 }

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/filemap.h"
+#include "base/locale.h"
 #include "base/status.h"
 #include "model/file/model_limits.h"
 #include "model/file/model_store.h"
@@ -12,7 +13,10 @@ ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_
   *out = NULL;
   GA_REQUIRE(bytes <= GA_MODEL_MAX_JSON_BYTES, GA_ERR_FORMAT, "%s: JSON of %zu bytes; at most %d", label, bytes,
              GA_MODEL_MAX_JSON_BYTES);
+  ga_locale locale;
+  GA_TRY(ga_locale_begin(&locale));
   json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  ga_locale_end(&locale);
   if (!root) {
     /* jansson gives every fault of the text a message, and many failures of memory none. */
     if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)

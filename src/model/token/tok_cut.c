@@ -93,11 +93,13 @@ static int32_t first_at_least(const tok_cut *list, int32_t lo, int32_t hi, uint3
   return lo;
 }
 
-int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, size_t *bytes) {
+int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, const uint8_t *foreign,
+                   size_t *bytes) {
   const tok_cuts *cuts = &tok->cuts;
   int32_t found = GA_TOK_NONE, lo = cuts->from[s[0]], hi = cuts->from[s[0] + 1];
   for (uint32_t depth = 1; lo < hi; depth++) {
     const tok_cut *cut = &cuts->list[lo];
+    parse = parse && !(foreign && foreign[depth - 1]);
     if (cut->bytes == depth && (parse || tok->type[cut->id] == GA_TOK_USER)) {
       found = cut->id;
       *bytes = depth;

@@ -1,5 +1,6 @@
 /* ga_tokenize: special tokens first, then each stretch of plain text by the tokenizer's kind. */
 #include "base/status.h"
+#include "model/token/tok_encode.h"
 #include "model/token/tok_run.h"
 #include "model/token/unicode.h"
 
@@ -13,13 +14,14 @@ static void encode_plain(tok_run *run, const char *text, size_t bytes) {
   }
 }
 
-static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse) {
+static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse, const uint8_t *foreign) {
   const tok_cuts *cuts = &run->tok->cuts;
   const bool *may_start = parse ? cuts->any_first : cuts->user_first;
   size_t plain = 0; /* start of the plain text before `at` */
   for (size_t at = 0, len = 0; at < bytes && run->status == GA_OK;) {
     int32_t id = GA_TOK_NONE;
-    if (may_start[(uint8_t)text[at]]) id = tok_cut_at(run->tok, (const uint8_t *)text + at, bytes - at, parse, &len);
+    if (may_start[(uint8_t)text[at]])
+      id = tok_cut_at(run->tok, (const uint8_t *)text + at, bytes - at, parse, foreign ? foreign + at : NULL, &len);
     if (id < 0) {
       at++;
       continue;
@@ -41,7 +43,7 @@ static void encode_all(tok_run *run, const char *text, size_t bytes, uint32_t fl
     last = special[GA_TOK_SEP] >= 0 ? special[GA_TOK_SEP] : special[GA_TOK_EOS];
   }
   if ((flags & GA_TOK_ADD_SPECIAL) && first >= 0) tok_emit(run, first);
-  encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0);
+  encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
   if ((flags & GA_TOK_ADD_SPECIAL) && last >= 0) tok_emit(run, last);
 }
 
@@ -51,6 +53,21 @@ static ga_status give_ids(const tok_run *run, int32_t *ids, size_t capacity, siz
   GA_REQUIRE(run->n_ids <= capacity, GA_ERR_SHAPE, "tokenize: %zu ids; there is room for %zu", run->n_ids, capacity);
   if (run->n_ids) memcpy(ids, run->ids, run->n_ids * sizeof(int32_t));
   return GA_OK;
+}
+
+static ga_status give_word_cache(tok_run *run, size_t bytes) {
+  void *cache;
+  if (bytes < TOK_CACHE_LEAST) return GA_OK;
+  GA_TRY(ga_mem_zalloc(TOK_CACHE_SLOTS, sizeof(tok_cache_slot), "word cache", &cache));
+  run->cache = cache;
+  return GA_OK;
+}
+
+static void free_run(tok_run *run) {
+  ga_mem_free(run->cache);
+  ga_mem_free(run->ids);
+  ga_mem_free(run->symbols_memory);
+  ga_mem_free(run->buffer);
 }
 
 ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t *ids,
@@ -63,22 +80,32 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
   GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes,
              MAX_BYTES);
   tok_run run = {.tok = tok};
-  void *repaired = NULL, *cache = NULL;
+  void *repaired = NULL;
   if (ga_utf8_valid((const uint8_t *)text, bytes) < bytes) {
     GA_TRY(ga_mem_alloc(3 * bytes, "repaired text", &repaired));
     bytes = ga_utf8_repair((const uint8_t *)text, bytes, repaired);
     text = repaired;
   }
-  if (bytes >= TOK_CACHE_LEAST) {
-    run.status = ga_mem_zalloc(TOK_CACHE_SLOTS, sizeof(tok_cache_slot), "word cache", &cache);
-    run.cache = cache;
-  }
+  run.status = give_word_cache(&run, bytes);
   if (run.status == GA_OK) encode_all(&run, text, bytes, flags);
   ga_status status = give_ids(&run, ids, capacity, n_ids);
   ga_mem_free(repaired);
-  ga_mem_free(cache);
-  ga_mem_free(run.ids);
-  ga_mem_free(run.symbols_memory);
-  ga_mem_free(run.buffer);
+  free_run(&run);
   return status;
+}
+
+ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t bytes, const uint8_t *foreign,
+                            int32_t **ids, size_t *n_ids) {
+  GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes, MAX_BYTES);
+  GA_REQUIRE(ga_utf8_valid((const uint8_t *)text, bytes) == bytes, GA_ERR_FORMAT, "tokenize: a rendered text is not UTF-8");
+  tok_run run = {.tok = tok};
+  run.status = give_word_cache(&run, bytes);
+  if (run.status == GA_OK) encode_text(&run, text, bytes, true, foreign);
+  if (run.status == GA_OK) {
+    *ids = run.ids;
+    *n_ids = run.n_ids;
+    run.ids = NULL;
+  }
+  free_run(&run);
+  return run.status;
 }

@@ -155,8 +155,10 @@ GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 
-/* The longest special token at the start of s, -1 for none; control tokens only when `parse`. */
-int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, size_t *bytes);
+/* The longest special token at the start of s, -1 for none; control tokens only when `parse`, and only of bytes that are
+ * not marked in foreign[n], unless that is NULL. */
+int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, const uint8_t *foreign,
+                   size_t *bytes);
 
 /* GPT-2's table backwards: bytes of the token text s into out (room for n), *n_out of them. False when a character
  * stands for no byte. */

@@ -2,9 +2,9 @@
 
 #include "tools/ga/bench/bench.h"
 
-/* One token, a prompt. */
+/* One token, a prompt, and what fills a GPU. */
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
-  static const int64_t shapes[][2] = {{1, 4096}, {512, 4096}};
+  static const int64_t shapes[][2] = {{1, 4096}, {512, 4096}, {8192, 4096}};
   ga_norm_desc *d = desc;
   *d = (ga_norm_desc)GA_NORM_DESC_INIT;
   d->rows = shapes[i][0];
@@ -13,7 +13,7 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->y_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : d->x_dtype;
   (void)snprintf(name, BENCH_NAME, "rms %lldx%lld %s", (long long)d->rows, (long long)d->width,
                  ga_dtype_name((ga_dtype)d->x_dtype));
-  return true;
+  return i < 2 || bench_on_gpu(kernel);
 }
 
 static double flops(const void *desc) {
@@ -21,4 +21,4 @@ static double flops(const void *desc) {
   return 4.0 * (double)d->rows * (double)d->width;
 }
 
-const bench_op bench_norm = {.n_shapes = 2, .shape = shape, .flops = flops, .bits = 2 /* no bias */};
+const bench_op bench_norm = {.n_shapes = 3, .shape = shape, .flops = flops, .bits = 2 /* no bias */};

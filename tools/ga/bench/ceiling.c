@@ -1,33 +1,11 @@
-/* What this machine can do at best, measured in the same run. */
+/* What a device can do at best: a CPU measured in the same run, a GPU by ga probe. */
+#include <stdatomic.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tools/ga/bench/bench.h"
 #include "tools/ga/bench/peak.h"
-
-/* --- the host's clock --- */
-
-static ga_status host_start(ga_stream *stream, void *state) {
-  GA_TRY(stream->device->ops->stream_sync(stream));
-  (void)clock_gettime(CLOCK_MONOTONIC, state);
-  return GA_OK;
-}
-
-static ga_status host_stop(ga_stream *stream, void *state, double *seconds) {
-  struct timespec now;
-  const struct timespec *then = state;
-  GA_TRY(stream->device->ops->stream_sync(stream));
-  (void)clock_gettime(CLOCK_MONOTONIC, &now);
-  *seconds = (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
-  return GA_OK;
-}
-
-static const bench_clock host_clock = {.start = host_start, .stop = host_stop};
-
-const bench_clock *bench_clock_of(const ga_device *device) {
-  (void)device; /* a device with events of its own will be told apart here */
-  return &host_clock;
-}
+#include "tools/ga/probe/probe.h"
 
 /* --- caches --- */
 
@@ -52,7 +30,7 @@ size_t bench_rotation(const ga_device *device) {
 typedef struct read_job {
   ga_pool *pool;
   const uint64_t *data;
-  volatile uint64_t sink;
+  _Atomic uint64_t sink;
 } read_job;
 
 static void read_region(void *arg, int thread, int n_threads) {
@@ -65,7 +43,7 @@ static void read_region(void *arg, int thread, int n_threads) {
       for (int j = 0; j < 8; j++) sum[j] += p[i + j];
   }
   for (int j = 1; j < 8; j++) sum[0] += sum[j];
-  job->sink = sum[0]; /* any thread's will do: it keeps the loop */
+  atomic_fetch_add_explicit(&job->sink, sum[0], memory_order_relaxed); /* keeps the loop */
 }
 
 static double seconds_since(const struct timespec *then) {
@@ -98,14 +76,28 @@ static ga_status measure_read(ga_ctx *ctx, double *gbs) {
   return GA_OK;
 }
 
+double bench_peak_rate(ga_pool *pool, bench_peak peak) {
+  double best = HUGE_VAL;
+  if (!peak.run) return 0;
+  for (int i = 0; i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
+  return peak.flops * ga_pool_threads(pool) / best;
+}
+
+/* What ga probe found on this very device. */
+static void read_figures(const ga_ctx *ctx, bench_ceiling *out) {
+  static const char *const names[BENCH_N_UNITS] = {"f32_fma_tflops", "bf16_tflops", "f16_tflops", "e4m3_tflops"};
+  json_t *figures = probe_read(ctx);
+  out->read_gbs = json_number_value(json_object_get(figures, "read_gbs"));
+  for (int i = 0; i < BENCH_N_UNITS; i++) out->gflops[i] = 1e3 * json_number_value(json_object_get(figures, names[i]));
+  json_decref(figures);
+}
+
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out) {
   *out = (bench_ceiling){0};
   ga_pool *pool = ctx->device->pool;
+  if (bench_has_clock(ctx->device)) read_figures(ctx, out);
   if (!pool) return GA_OK;
   GA_TRY(measure_read(ctx, &out->read_gbs));
-  bench_peak peak = bench_peak_for(ctx->device->caps.archs);
-  double best = HUGE_VAL;
-  for (int i = 0; peak.run && i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
-  if (peak.run) out->f32_gflops = peak.flops * ga_pool_threads(pool) / best * 1e-9;
+  out->gflops[BENCH_F32] = bench_peak_rate(pool, bench_peak_for(ctx->device->caps.archs)) * 1e-9;
   return GA_OK;
 }

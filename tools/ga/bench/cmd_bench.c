@@ -54,30 +54,10 @@ static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
 
 /* --- report --- */
 
-static void print_result(const session *s, const bench_result *r) {
-  double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
-  printf("%-40s %-32s %10.2f us [%.2f %.2f] %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6, r->p10 * 1e6,
-         r->p90 * 1e6, gbs);
-  if (s->ceiling.read_gbs > 0) printf(" %5.1f%% of read", 100 * gbs / s->ceiling.read_gbs);
-  if (r->flops > 0) printf(" %8.2f GFLOP/s", gflops);
-  if (r->flops > 0 && s->ceiling.f32_gflops > 0) printf(" %5.1f%% of f32", 100 * gflops / s->ceiling.f32_gflops);
-  printf("\n");
-  (void)fflush(stdout);
-}
-
-static void add_json(session *s, const bench_result *r) {
-  json_t *row = json_pack("{s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f}", "id", r->kernel->id, "op", ga_op_name(r->kernel->op),
-                          "shape", r->shape, "samples", (json_int_t)r->samples, "calls", (json_int_t)r->calls, "sets",
-                          r->n_sets, "median_us", r->median * 1e6, "p10_us", r->p10 * 1e6, "p90_us", r->p90 * 1e6);
-  (void)json_object_set_new(row, "gflops", json_real(r->flops / r->median * 1e-9));
-  (void)json_object_set_new(row, "gbs", json_real(r->bytes / r->median * 1e-9));
-  (void)json_array_append_new(s->json, row);
-}
-
 static void report(session *s, const bench_result *results, int n) {
   for (int i = 0; i < n; i++) {
-    if (s->json) add_json(s, &results[i]);
-    else print_result(s, &results[i]);
+    if (s->json) bench_report_json(s->json, &s->ceiling, &results[i]);
+    else bench_report_line(&s->ceiling, &results[i]);
   }
 }
 
@@ -93,12 +73,12 @@ static bool wants(const session *s, size_t i, int shape, char name[BENCH_NAME]) 
 }
 
 static ga_status run_group(session *s, size_t first, int shape) {
-  const ga_kernel *rows[64];
-  bench_result results[64] = {0};
+  const ga_kernel *rows[BENCH_MAX_ROWS];
+  bench_result results[BENCH_MAX_ROWS] = {0};
   char name[BENCH_NAME], other[BENCH_NAME];
   int n = 0;
   if (!wants(s, first, shape, name)) return GA_OK;
-  for (size_t i = 0; i < s->n && n < 64; i++) {
+  for (size_t i = 0; i < s->n && n < BENCH_MAX_ROWS; i++) {
     if (s->rows[i]->op != s->rows[first]->op || !wants(s, i, shape, other) || strcmp(name, other)) continue;
     if (i < first) return GA_OK; /* done with that row */
     rows[n++] = s->rows[i];
@@ -114,21 +94,16 @@ static ga_status run_all(session *s) {
   options.threads = s->o->threads;
   GA_TRY(ga_ctx_create(&options, &s->ctx));
   GA_TRY(bench_measure_ceiling(s->ctx, &s->ceiling));
-  if (!s->json)
-    printf("%s; ceilings: %.2f GB/s read, %.1f GFLOP/s f32\n", ga_ctx_device_text(s->ctx), s->ceiling.read_gbs,
-           s->ceiling.f32_gflops);
+  if (!s->json) bench_report_head(s->ctx, &s->ceiling);
   for (size_t i = 0; i < s->n; i++)
     for (int shape = 0; shape < bench_op_of(s->rows[i]->op)->n_shapes; shape++) GA_TRY(run_group(s, i, shape));
   return GA_OK;
 }
 
-static void print_json(session *s) {
-  json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:b, s:O}", "version", ga_version(), "device", s->o->device, "text",
-                          ga_ctx_device_text(s->ctx), "threads", ga_ctx_threads(s->ctx), "read_gbs", s->ceiling.read_gbs,
-                          "f32_gflops", s->ceiling.f32_gflops, "hot", s->o->hot, "rows", s->json);
-  (void)json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
-  printf("\n");
-  json_decref(all);
+static ga_status print_json(session *s) {
+  json_t *all = bench_report_all(s->ctx, s->o, &s->ceiling, s->json);
+  s->json = NULL;
+  return cmd_print_json(all, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
 }
 
 static int bench(const bench_options *o, const char *patterns, bool json) {
@@ -139,7 +114,7 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "no kernel of %s matches '%s'", o->device, patterns);
   if (status == GA_OK) status = keep_good(&s, rows, n);
   if (status == GA_OK) status = run_all(&s);
-  if (status == GA_OK && json) print_json(&s);
+  if (status == GA_OK && json) status = print_json(&s);
   int code = status != GA_OK ? cmd_fail("bench") : s.refused ? EXIT_CHECK : EXIT_OK;
   ga_ctx_destroy(s.ctx);
   json_decref(s.json);

@@ -31,8 +31,8 @@
 #include "core/ctx.h"
 #include "core/kernel.h"
 
-#define CHECK_MAX_ARGS 16
-#define CHECK_MAX_IO 256
+#define CHECK_MAX_ARGS 24
+#define CHECK_MAX_IO 512
 
 typedef enum check_mode {
   CHECK_EXACT = 1,  /* small integers; results equal the oracle's, rounded once */
@@ -69,6 +69,7 @@ typedef struct check_arg {
   /* --- set by the framework --- */
   uint8_t *before, *after, *scratch; /* guard, offset, payload, guard; host */
   size_t bytes;            /* of each */
+  size_t repeat_bytes;     /* with c->timing: `before` has these; the rest of the argument repeats them */
   size_t at;               /* of the first element */
   void *device;
 } check_arg;
@@ -96,6 +97,10 @@ typedef struct check_op {
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
+  /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and `plain`. */
+  void (*canonical)(const check_case *c, check_args *a, bool after);
+  /* Sets excused[i] for elements of output `arg` that the row may leave no number, whatever the oracle has. io: the oracle's. */
+  void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
   /* The verdict on one output instead of the framework's: NULL or what is wrong (text that outlives the call). */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
   /* What args do not tell of a description, for the report: "act=1 flags=3". */
@@ -112,6 +117,7 @@ struct check_case {
   void *desc;        /* ga_<op>_desc of the row */
   void *oracle_desc; /* the same, widened */
   check_mode mode;
+  bool timing;      /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
   uint32_t bits;    /* random bits for the op's decisions */
   uint32_t specials; /* of hostile mode: the op's; draw may take some off */
   ga_status expect; /* status that launch must return: GA_OK unless the op sets it */

@@ -1,6 +1,7 @@
-/* Attention: dense, packed (VARLEN) and PAGED, any strides. Lengths of sequences and the order of pages are functions of
- * c->bits. Pages that no sequence owns, and the end of each last page, hold NaN. */
+/* Attention: dense, packed (VARLEN) and PAGED, in parts, with carried state, any strides. Lengths of sequences and of parts and
+ * the order of pages are functions of c->bits. Pages that no sequence owns, and the end of each last page, hold NaN. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/status.h"
@@ -11,13 +12,30 @@
 
 /* --- description --- */
 
+/* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take. */
+static void draw_state(check_case *c, ga_attn_desc *d) {
+  if (check_pick(c, 6) == 0) d->flags |= GA_ATTN_STATE_IN;
+  if (check_pick(c, 6) == 0) d->flags = (d->flags | GA_ATTN_STATE_OUT) & ~(uint32_t)(GA_ATTN_LSE | GA_ATTN_SINKS);
+  if (check_pick(c, 6) == 0 && !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED))) d->parts = 1 + check_pick(c, GA_ATTN_PARTS);
+}
+
 static void draw_masks(check_case *c, ga_attn_desc *d) {
   const uint32_t all[] = {GA_ATTN_CAUSAL, GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_PAGED, GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_LSE};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++)
     if (check_pick(c, 3) == 0 || (i == 0 && check_pick(c, 2))) d->flags |= all[i];
   if (check_pick(c, 3) == 0) d->window = 1 + check_pick(c, check_pick(c, 2) ? 20 : 400);
-  if (d->flags & GA_ATTN_PAGED) d->page_size = 1 + check_pick(c, 40);
+  if (d->flags & GA_ATTN_PAGED) d->page_size = check_pick(c, 2) ? 1 + check_pick(c, 40) : 8 * (1 + check_pick(c, 20));
   if (check_pick(c, 3) == 0) d->softcap = 5 + 20 * (float)ga_rng_unit(&c->rng);
+}
+
+/* The ladder takes one head dim and no feature: among all draws it would hardly find one. A few keep what it must refuse. */
+static void draw_ladder(check_case *c, ga_attn_desc *d) {
+  if (check_pick(c, 20) == 0) return;
+  d->head_dim = d->v_dim = 128;
+  d->scale = 1.0f / sqrtf(128);
+  d->flags &= GA_ATTN_LSE;
+  d->window = d->page_size = 0;
+  d->softcap = 0;
 }
 
 static void draw(check_case *c) {
@@ -39,6 +57,8 @@ static void draw(check_case *c) {
   d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   draw_masks(c, d);
+  if (c->kernel->flags & GA_KERNEL_TEACHING) draw_ladder(c, d);
+  else draw_state(c, d);
 }
 
 /* --- lengths and pages --- */
@@ -55,6 +75,12 @@ static int64_t length_q(const check_case *c, const ga_attn_desc *d, int64_t b) {
 
 static int64_t length_kv(const check_case *c, const ga_attn_desc *d, int64_t b) {
   return d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED) ? hashed(c, b + 1000, d->max_kv) : d->max_kv;
+}
+
+static int64_t part_kv(const check_case *c, const ga_attn_desc *d, int i) { return hashed(c, 2000 + i, d->max_kv); }
+
+static int64_t part_shift(const check_case *c, const ga_attn_desc *d, int i) {
+  return hashed(c, 3000 + i, 2 * d->max_q + 40) - d->max_q / 2 - 20;
 }
 
 static int64_t total_q(const check_case *c, const ga_attn_desc *d, int64_t n) {
@@ -122,6 +148,42 @@ static void index_args(const check_case *c, const ga_attn_desc *d, check_args *a
   check_index(a, "page_table", offsetof(ga_attn_io, page_table), d->batch * io->page_table_stride, 0, 1)->fill = CHECK_FILL_OP;
 }
 
+static bool is_state(const check_arg *arg) { return !strncmp(arg->name, "state_", 6); }
+
+static void state_arg(const ga_attn_desc *d, check_args *a, const char *name, size_t at, int64_t width) {
+  const bool in = d->flags & GA_ATTN_STATE_IN, out = d->flags & GA_ATTN_STATE_OUT;
+  /* Packed sequences leave entries past their lengths: INOUT. */
+  const check_role role = !out ? CHECK_IN : in || d->flags & GA_ATTN_VARLEN ? CHECK_INOUT : CHECK_OUT;
+  check_arg *arg = check_arg_add(a, name, at, role, GA_F32);
+  const int64_t rows = d->batch * d->q_heads * d->max_q, dim[2] = {rows, width}, stride[2] = {width, 1};
+  arg->n_dims = 2;
+  memcpy(arg->dim, dim, sizeof dim);
+  memcpy(arg->stride, stride, sizeof stride);
+  arg->fill = CHECK_FILL_OP;
+}
+
+static void state_args(const ga_attn_desc *d, check_args *a) {
+  if (!(d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT))) return;
+  state_arg(d, a, "state_o", offsetof(ga_attn_io, state_o), d->v_dim);
+  state_arg(d, a, "state_m", offsetof(ga_attn_io, state_m), 1);
+  state_arg(d, a, "state_l", offsetof(ga_attn_io, state_l), 1);
+}
+
+/* All parts share the strides of the first. */
+static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
+  static const char *const names[GA_ATTN_PARTS][2] = {{"k", "v"}, {"k1", "v1"}, {"k2", "v2"}, {"k3", "v3"}};
+  const layout most = {d->batch, d->max_kv};
+  for (int i = 0; i < d->parts; i++) {
+    ga_attn_part *p = &io->parts[i];
+    const size_t at = offsetof(ga_attn_io, parts) + (size_t)i * sizeof *p;
+    p->kv = part_kv(c, d, i);
+    p->shift = part_shift(c, d, i);
+    check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->head_dim, &io->k_stride);
+    check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->v_dim, &io->v_stride);
+    k->dim[1] = v->dim[1] = p->kv;
+  }
+}
+
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_attn_desc *d = desc;
   ga_attn_io *io = (ga_attn_io *)(void *)a->io;
@@ -131,10 +193,17 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (varlen) kv = (layout){1, total_kv(c, d, d->batch)};
   if (paged) kv = (layout){n_pages(d), d->page_size};
   tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
-  check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
-  check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
-  if (paged) k->fill = v->fill = CHECK_FILL_OP;
-  tensor(c, a, "o", offsetof(ga_attn_io, o), CHECK_OUT, d->o_dtype, q, d->q_heads, d->v_dim, &io->o_stride);
+  part_args(c, d, a, io);
+  if (!d->parts) {
+    check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
+    check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
+    if (paged) k->fill = v->fill = CHECK_FILL_OP;
+  }
+  io->q_tokens = q.tokens;
+  io->kv_tokens = kv.tokens;
+  state_args(d, a);
+  if (!(d->flags & GA_ATTN_STATE_OUT))
+    tensor(c, a, "o", offsetof(ga_attn_io, o), CHECK_OUT, d->o_dtype, q, d->q_heads, d->v_dim, &io->o_stride);
   if (d->flags & GA_ATTN_LSE) /* INOUT: entries past a packed sequence's length stay */
     check_inout(a, "lse", offsetof(ga_attn_io, lse), GA_F32, d->batch * d->q_heads, d->max_q, d->max_q);
   index_args(c, d, a, io);
@@ -157,8 +226,22 @@ static void fill_pages(check_case *c, const check_arg *arg, double *values, int6
     }
 }
 
+/* Every fourth row has seen nothing yet. */
+static void fill_state(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  const int64_t width = arg->dim[1];
+  for (int64_t i = 0; i < n; i++) {
+    const bool none = (i / width + c->bits) % 4 == 0;
+    if (!strcmp(arg->name, "state_m")) values[i] = none ? -INFINITY : (double)(check_pick(c, 21) - 10);
+    else values[i] = none ? 0 : arg->name[6] == 'l' ? 0.5 + 3 * ga_rng_unit(&c->rng) : ga_rng_normal(&c->rng);
+  }
+}
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
+  if (is_state(arg)) {
+    fill_state(c, arg, values, n);
+    return;
+  }
   if (arg->n_dims == 4) {
     fill_pages(c, arg, values, n);
     return;
@@ -181,7 +264,27 @@ typedef struct plain_row {
   const ga_attn_io *a;
   int64_t b, i, n_q, n_kv, q_first, kv_first;
   int h;
+  bool tensor; /* products as tensor cores take them */
+  float *s;    /* logits [n_kv] */
+  float *o;    /* [v_dim] */
 } plain_row;
+
+typedef struct plain_key {
+  const void *k, *v;
+  int64_t j, p; /* index in its array, place of the query */
+} plain_key;
+
+/* The key that comes j-th when all parts are counted through. */
+static plain_key plain_key_of(const plain_row *r, int64_t j) {
+  plain_key x = {r->a->k, r->a->v, j, r->i + r->n_kv - r->n_q};
+  for (int i = 0; i < r->d->parts; i++) {
+    const ga_attn_part *part = &r->a->parts[i];
+    x = (plain_key){part->k, part->v, j, r->i + part->kv - r->n_q + part->shift};
+    if (j < part->kv) break;
+    j -= part->kv;
+  }
+  return x;
+}
 
 static int64_t plain_kv(const plain_row *r, const ga_attn_strides *s, int64_t j) {
   const ga_attn_desc *d = r->d;
@@ -195,56 +298,169 @@ static int64_t plain_q(const plain_row *r, const ga_attn_strides *s) {
   return (r->d->flags & GA_ATTN_VARLEN ? 0 : r->b * s->batch) + (r->q_first + r->i) * s->token + r->h * s->head;
 }
 
-static float plain_logit(const plain_row *r, int64_t j) {
+static float toward_zero(double x) {
+  const float f = (float)x;
+  return isfinite(f) && fabs((double)f) > fabs(x) ? nextafterf(f, 0.0f) : f;
+}
+
+/* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
+static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t at_k) {
   const ga_attn_desc *d = r->d;
-  const int64_t p = r->i + r->n_kv - r->n_q, q = plain_q(r, &r->a->q_stride), k = plain_kv(r, &r->a->k_stride, j);
-  if ((d->flags & GA_ATTN_CAUSAL && j > p) || (d->window && j <= p - d->window)) return -INFINITY;
   float x = 0;
-  for (int c = 0; c < d->head_dim; c++)
-    x += (float)ga_ref_load((ga_dtype)d->q_dtype, r->a->q, q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, r->a->k, k + c);
-  x *= d->scale;
-  if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
-  if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(j - p);
+  for (int c = 0; c < d->head_dim;) {
+    double part = (double)x;
+    const int end = r->tensor && c + 16 < d->head_dim ? c + 16 : r->tensor ? d->head_dim : c + 1;
+    for (; c < end; c++)
+      part += (double)((float)ga_ref_load((ga_dtype)d->q_dtype, r->a->q, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
+    x = r->tensor ? toward_zero(part) : (float)part;
+  }
   return x;
 }
 
-static void plain_one(const plain_row *r, float *s) {
+static float plain_logit(const plain_row *r, int64_t n) {
   const ga_attn_desc *d = r->d;
+  const plain_key y = plain_key_of(r, n);
+  if ((d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window)) return -INFINITY;
+  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale;
+  if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
+  if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(y.j - y.p);
+  return x;
+}
+
+/* State of a row, joined with the weights that are to come: m in doublings. */
+static void plain_join(const plain_row *r, int64_t at, float *most, float *sum) {
+  const ga_attn_io *a = r->a;
+  const float m = a->state_m[at] * 0.693147181f, top = fmaxf(m, *most);
+  const float f = top == -INFINITY ? 0 : expf(*most - top), g = top == -INFINITY ? 0 : expf(m - top);
+  *most = top;
+  *sum = *sum * f + a->state_l[at] * g;
+  for (int c = 0; c < r->d->v_dim; c++) r->o[c] = r->o[c] * f + a->state_o[at * r->d->v_dim + c] * g;
+}
+
+static void plain_one(const plain_row *r) {
+  const ga_attn_desc *d = r->d;
+  const int64_t at = (r->b * d->q_heads + r->h) * d->max_q + r->i;
   float most = -INFINITY, sum = 0;
-  for (int64_t j = 0; j < r->n_kv; j++) most = fmaxf(most, s[j] = plain_logit(r, j));
-  const bool none = most == -INFINITY;
-  if (d->flags & GA_ATTN_SINKS && !none) {
-    most = fmaxf(most, r->a->sinks[r->h]);
-    sum = expf(r->a->sinks[r->h] - most);
-  }
-  for (int64_t j = 0; j < r->n_kv; j++) sum += expf(s[j] - most);
+  for (int64_t j = 0; j < r->n_kv; j++) most = fmaxf(most, r->s[j] = plain_logit(r, j));
+  for (int64_t j = 0; j < r->n_kv && most != -INFINITY; j++) sum += expf(r->s[j] - most);
   for (int c = 0; c < d->v_dim; c++) {
-    float o = 0;
-    for (int64_t j = 0; j < r->n_kv && !none; j++)
-      if (s[j] != -INFINITY)
-        o += expf(s[j] - most) / sum * (float)ga_ref_load((ga_dtype)d->kv_dtype, r->a->v, plain_kv(r, &r->a->v_stride, j) + c);
-    ga_ref_store((ga_dtype)d->o_dtype, r->a->o, plain_q(r, &r->a->o_stride) + c, (double)o);
+    r->o[c] = 0;
+    for (int64_t j = 0; j < r->n_kv && most != -INFINITY; j++) {
+      if (r->s[j] == -INFINITY) continue;
+      const plain_key y = plain_key_of(r, j);
+      r->o[c] += expf(r->s[j] - most) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
+    }
   }
-  if (d->flags & GA_ATTN_LSE) r->a->lse[(r->b * d->q_heads + r->h) * d->max_q + r->i] = none ? -INFINITY : most + logf(sum);
+  if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum);
+  if (d->flags & GA_ATTN_STATE_OUT) {
+    r->a->state_m[at] = most * 1.44269504f;
+    r->a->state_l[at] = sum;
+    memcpy(r->a->state_o + at * d->v_dim, r->o, (size_t)d->v_dim * sizeof(float));
+    return;
+  }
+  const bool none = most == -INFINITY;
+  if (d->flags & GA_ATTN_SINKS && !none) sum += expf(r->a->sinks[r->h] - most);
+  for (int c = 0; c < d->v_dim; c++)
+    ga_ref_store((ga_dtype)d->o_dtype, r->a->o, plain_q(r, &r->a->o_stride) + c, none ? 0 : (double)(r->o[c] / sum));
+  if (d->flags & GA_ATTN_LSE) r->a->lse[at] = none ? -INFINITY : most + logf(sum);
 }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
-  (void)kernel;
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   void *s;
-  GA_TRY(ga_mem_alloc((size_t)(d->max_kv + 1) * sizeof(float), "logits", &s));
+  GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
-    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv};
+    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR};
     if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
     if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
     if (paged) r.n_kv = a->kv_len[b];
+    if (d->parts) r.n_kv = 0;
+    for (int i = 0; i < d->parts; i++) r.n_kv += a->parts[i].kv;
+    r.o = s;
+    r.s = r.o + d->v_dim;
     for (r.i = 0; r.i < r.n_q; r.i++)
-      for (r.h = 0; r.h < d->q_heads; r.h++) plain_one(&r, s);
+      for (r.h = 0; r.h < d->q_heads; r.h++) plain_one(&r);
   }
   ga_mem_free(s);
   return GA_OK;
+}
+
+/* --- comparing --- */
+
+/* States that mean the same differ in m: they are compared as O / l and log l + m. */
+static void canonical(const check_case *c, check_args *a, bool after) {
+  const ga_attn_desc *d = c->desc;
+  if (!(d->flags & GA_ATTN_STATE_OUT)) return;
+  float *data[3];
+  static const char *const names[3] = {"state_o", "state_m", "state_l"};
+  for (int i = 0; i < 3; i++) {
+    const check_arg *arg = check_find(a, names[i]);
+    data[i] = (float *)(void *)((after ? arg->after : arg->before) + arg->at);
+  }
+  for (int64_t r = 0; r < d->batch * d->q_heads * d->max_q; r++) {
+    const float l = data[2][r];
+    data[1][r] = l == 0 ? -INFINITY : (float)((double)data[1][r] * 0.69314718055994530942 + log((double)l));
+    data[2][r] = l == 0 ? 0 : isnan(l) ? l : 1;
+    for (int i = 0; i < d->v_dim; i++) data[0][r * d->v_dim + i] = l == 0 ? 0 : data[0][r * d->v_dim + i] / l;
+  }
+}
+
+typedef struct columns {
+  const check_case *c;
+  const ga_attn_desc *d;
+  bool *bad; /* [sequence][kv head][v_dim]: V has an infinity or a NaN there */
+} columns;
+
+static void mark(const columns *x, const void *v, int64_t at, int64_t column) {
+  if (!isfinite(ga_ref_load((ga_dtype)x->d->kv_dtype, v, at))) x->bad[column] = true;
+}
+
+/* All keys that a sequence has. */
+static void mark_columns(const columns *x, const ga_attn_io *a) {
+  const ga_attn_desc *d = x->d;
+  for (int64_t b = 0; b < d->batch; b++) {
+    plain_row r = {.d = d, .a = a, .b = b, .n_kv = length_kv(x->c, d, b)};
+    if (d->flags & GA_ATTN_VARLEN && !(d->flags & GA_ATTN_PAGED)) r.kv_first = a->kv_start[b];
+    if (d->parts) r.n_kv = 0;
+    for (int i = 0; i < d->parts; i++) r.n_kv += a->parts[i].kv;
+    for (int head = 0; head < d->kv_heads; head++)
+      for (int64_t j = 0; j < r.n_kv; j++) {
+        r.h = head * (d->q_heads / d->kv_heads);
+        const plain_key y = plain_key_of(&r, j);
+        const int64_t at = plain_kv(&r, &a->v_stride, y.j), column = (b * d->kv_heads + head) * d->v_dim;
+        for (int i = 0; i < d->v_dim; i++) mark(x, y.v, at + i, column + i);
+      }
+  }
+}
+
+/* Elements of O (or of its state) that may be no number because their column of V has one: see GA_KERNEL_V_FINITE. */
+static void excuse(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n) {
+  const ga_attn_desc *d = c->oracle_desc;
+  const bool o = !strcmp(arg->name, "o");
+  if (!(c->kernel->flags & GA_KERNEL_V_FINITE) || (!o && strcmp(arg->name, "state_o"))) return;
+  columns x = {.c = c, .d = d};
+  void *p;
+  if (ga_mem_zalloc((size_t)(d->batch * d->kv_heads * d->v_dim) + 1, 1, "columns", &p) != GA_OK) return;
+  x.bad = p;
+  mark_columns(&x, io);
+  const int32_t group = d->q_heads / d->kv_heads;
+  int64_t b = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t column = i % d->v_dim, row = i / d->v_dim; /* o: [batch, token, head], state: [batch, head, token] */
+    const int64_t head = o ? row % d->q_heads : row / d->max_q % d->q_heads;
+    if (!o || !(d->flags & GA_ATTN_VARLEN)) b = row / (d->q_heads * d->max_q);
+    else while (row / d->q_heads >= total_q(c, d, b + 1)) b++;
+    excused[i] = x.bad[(b * d->kv_heads + head / group) * d->v_dim + column];
+  }
+  ga_mem_free(p);
+}
+
+static void describe(const void *desc, char *text, size_t capacity) {
+  const ga_attn_desc *d = desc;
+  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d", d->flags, d->window, d->page_size,
+                 (double)d->softcap, (double)d->scale, d->parts);
 }
 
 /* --- error unit --- */
@@ -262,15 +478,27 @@ static double mean_size(const check_arg *arg, const void *data) {
   return finite ? sum / (double)finite : 0;
 }
 
-/* Rounding a logit of size L moves a weight by L spacings; a weighted mean of V is as exact as V's mean size. */
+/* The same over an input and its parts. */
+static double mean_of(const check_case *c, const char *name) {
+  double most = 0;
+  for (int i = 0; i < c->oracle.n; i++) {
+    const check_arg *arg = &c->oracle.arg[i];
+    if (arg->name[0] != name[0] || (arg->name[1] && arg->name[1] > '9')) continue;
+    most = fmax(most, mean_size(arg, arg->before + arg->at));
+  }
+  return most;
+}
+
+/* Rounding a logit of size L moves a weight by L spacings; a weighted mean of V is as exact as V's mean size. Carried sums are
+ * f32 of weights and values that were not. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
-  const ga_attn_io *a = io;
-  const double q = mean_size(check_find(&c->oracle, "q"), a->q), k = mean_size(check_find(&c->oracle, "k"), a->k);
-  double logit = 1.6 /* rms / mean of |normal|, squared */ * q * k * sqrt((double)d->head_dim) * (double)d->scale;
+  (void)io;
+  double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
-  const double size = strcmp(arg->name, "lse") ? mean_size(check_find(&c->oracle, "v"), a->v) : 1;
-  for (int64_t i = 0; i < n; i++) unit[i] = check_ulp(arg->dtype, size) * (1 + logit) + 1e-44;
+  const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
+  const double size = values ? fmax(mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
+  for (int64_t i = 0; i < n; i++) unit[i] = check_ulp(sums ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + logit) + 1e-44;
 }
 
 const check_op check_attn = {
@@ -283,4 +511,7 @@ const check_op check_attn = {
     .widen = widen,
     .plain = plain,
     .unit = unit,
+    .canonical = canonical,
+    .excuse = excuse,
+    .describe = describe,
 };

@@ -23,8 +23,8 @@ static void print_text(const tally *t, const ga_kernel *k, const check_result *r
   } else {
     printf("FAIL  %-44s %s: %s\n", k->id, check_detector_name(r->detector), r->text);
     if (r->detector != CHECK_BY_TABLE)
-      printf("      ga check --device %s -k %s -s %llu --draw %lld%s\n", t->options->device, k->id,
-             (unsigned long long)t->options->seed, (long long)r->draw, t->options->tame ? " --tame" : "");
+      printf("      ga check --device %s -k %s -s %llu --draw %lld\n", t->options->device, k->id,
+             (unsigned long long)t->options->seed, (long long)r->draw);
   }
   if (r->what[0]) printf("      %s\n", r->what);
   (void)fflush(stdout);
@@ -96,7 +96,7 @@ int cmd_check(int argc, char **argv) {
   const char *patterns = "*", *device = "cpu";
   int64_t seed = -1, n = 200, draw = -1, threads = 0;
   double timeout = 60;
-  bool json = false, only_list = false, selftest = false, tame = false;
+  bool json = false, only_list = false, selftest = false;
   const cmd_option options[] = {
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to check: comma-separated, with * and ?"},
       {"device", 0, OPT_STRING, &device, 0, 0, "NAME", "cpu, ref, cuda:N"},
@@ -107,7 +107,6 @@ int cmd_check(int argc, char **argv) {
       {"timeout", 0, OPT_FLOAT, &timeout, 0.1, 1e5, "SECONDS", "for one draw"},
       {"list", 0, OPT_FLAG, &only_list, 0, 0, NULL, "only list the ids and whether they can be checked"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
-      {"tame", 0, OPT_FLAG, &tame, 0, 0, NULL, "no infinities, NaN or other hostile values"},
       {"selftest", 0, OPT_FLAG, &selftest, 0, 0, NULL, "check the checker with kernels built to fail"},
   };
   int code, rest = cmd_parse("check", "[options]", options, GA_COUNT_OF(options), argc, argv, &code);
@@ -116,6 +115,6 @@ int cmd_check(int argc, char **argv) {
   if (draw >= 0 && seed < 0) return cmd_usage_error("check", "--draw needs --seed");
   int cpus = ga_cpu_count(), automatic = cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
   check_options o = {.device = device, .seed = seed < 0 ? clock_seed() : (uint64_t)seed, .n = n, .draw = draw,
-                     .timeout_s = timeout, .tame = tame, .threads = threads ? (int)threads : automatic};
+                     .timeout_s = timeout, .threads = threads ? (int)threads : automatic};
   return selftest ? check_selftest(&o) : check_rows(&o, patterns, only_list, json);
 }

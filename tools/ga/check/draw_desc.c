@@ -18,7 +18,7 @@ static void start_case(check_case *c, const check_options *o, int64_t i, int att
   ga_rng_seed(&c->rng, seed + (uint64_t)i * TRIES + (uint64_t)attempt);
   c->edge = i < CHECK_N_EDGES ? (int)i : -1;
   c->n_dims = 0;
-  c->mode = mode_of(c->op, o->tame, i);
+  c->mode = mode_of(c->op, o->tame || c->kernel->flags & GA_KERNEL_TEACHING, i);
   c->bits = (uint32_t)ga_rng_u64(&c->rng);
   c->specials = c->op->specials;
   c->expect = GA_OK;

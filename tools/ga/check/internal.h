@@ -51,7 +51,7 @@ typedef struct check_options {
   int64_t n;         /* random draws after the edge shapes */
   int64_t draw;      /* >= 0: this one only */
   double timeout_s;  /* of one draw */
-  bool tame;         /* no hostile values */
+  bool tame;         /* no hostile values (ga bench --tame) */
   int threads;       /* of the first run; the other has one */
 } check_options;
 
@@ -106,7 +106,7 @@ check_detector check_hygiene(const check_args *a, char *text, size_t capacity);
 bool check_same(const check_arg *arg, const uint8_t *a, const uint8_t *b, int64_t *at);
 
 /* The verdict on the values of all outputs. worst: see check_result. */
-check_detector check_values(check_case *c, const check_args *plain, double *worst, char *text, size_t capacity);
+check_detector check_values(check_case *c, check_args *plain, double *worst, char *text, size_t capacity);
 
 /* Oracle of an op, NULL when there is none. */
 const ga_kernel *check_oracle_of(ga_op op);

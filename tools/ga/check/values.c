@@ -3,6 +3,7 @@
 
 typedef struct verdict {
   double *got, *want, *unit, *plain; /* plain NULL without an evaluation */
+  bool *excused;                     /* may be no number */
   int64_t n;
 } verdict;
 
@@ -28,6 +29,9 @@ static ga_status gather(check_case *c, int i, const check_args *plain, verdict *
   if (plain) GA_TRY(check_load(c, &plain->arg[i], plain->arg[i].before, &v->plain));
   GA_TRY(ga_arena_alloc(&c->arena, (size_t)v->n * sizeof(double), &p));
   v->unit = p;
+  GA_TRY(ga_arena_alloc(&c->arena, (size_t)v->n, &p));
+  v->excused = memset(p, 0, (size_t)v->n);
+  if (c->op->excuse) c->op->excuse(c, row, c->oracle.io, v->excused, v->n);
   if (!c->op->unit) return default_unit(c, row, v->want, v->n, v->unit);
   c->op->unit(c, row, c->oracle.io, v->unit, v->n);
   return GA_OK;
@@ -39,7 +43,8 @@ static bool same_class(double a, double b) {
 }
 
 /* Where the oracle, rounded to the output type, or the result is no number, they must agree, or the result must agree
- * with the plain evaluation (which may overflow where double does not). Then the element is settled: made equal. */
+ * with the plain evaluation (which may overflow where double does not). Then the element is settled: made equal. An excused
+ * result may be no number, but no wrong one. */
 static bool settle_specials(const check_arg *arg, verdict *v, char *text, size_t capacity) {
   for (int64_t i = 0; i < v->n; i++) {
     double want = check_round(arg->dtype, v->want[i]);
@@ -47,7 +52,8 @@ static bool settle_specials(const check_arg *arg, verdict *v, char *text, size_t
     if (saturates && fabs(v->want[i]) > fabs(want)) v->want[i] = want;
     if (isfinite(want) && isfinite(v->got[i])) continue;
     bool as_plain = v->plain && same_class(v->got[i], v->plain[i]);
-    if (!as_plain && !same_class(v->got[i], want)) {
+    const bool excused = v->excused[i] && !isfinite(v->got[i]);
+    if (!excused && !as_plain && !same_class(v->got[i], want)) {
       (void)snprintf(text, capacity, "%s[%lld] is %.9g instead of %.9g", arg->name, (long long)i, v->got[i], want);
       return false;
     }
@@ -95,7 +101,12 @@ static bool good(check_case *c, const check_arg *arg, verdict *v, double *worst,
   return settle_specials(arg, v, text, capacity) && bounded(c, arg, v, worst, text, capacity);
 }
 
-check_detector check_values(check_case *c, const check_args *plain, double *worst, char *text, size_t capacity) {
+check_detector check_values(check_case *c, check_args *plain, double *worst, char *text, size_t capacity) {
+  if (c->op->canonical) {
+    c->op->canonical(c, &c->row, true);
+    c->op->canonical(c, &c->oracle, false);
+    if (plain) c->op->canonical(c, plain, false);
+  }
   for (int i = 0; i < c->row.n; i++) {
     verdict v;
     if (c->row.arg[i].role == CHECK_IN || c->oracle.arg[i].role == CHECK_IN || check_count(&c->row.arg[i]) == 0) continue;

@@ -197,7 +197,7 @@ ga_status check_rows_of(const char *device, const char *patterns, const ga_kerne
   *out = calloc(all ? all : 1, sizeof **out);
   GA_REQUIRE(*out, GA_ERR_NOMEM, "check: no memory");
   for (size_t i = 0; i < all; i++)
-    if (ga_pattern_match(patterns, rows[i].id)) (*out)[(*n)++] = &rows[i];
+    if (ga_pattern_match(patterns, rows[i].id) && !(rows[i].flags & GA_KERNEL_STEP)) (*out)[(*n)++] = &rows[i];
   return GA_OK;
 }
 

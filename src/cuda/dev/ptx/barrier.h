@@ -21,6 +21,17 @@ GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
 GA_DEV void mbar_arrive(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
+/* The same; 1 for the phase's last arrival, which still has to wait for the phase (at no cost) to acquire what the others
+ * released. */
+GA_DEV int mbar_arrive_last(uint32_t bar) {
+  int last; /* the state is that before the arrival: one was pending */
+  asm volatile("{.reg .pred p; .reg .b32 n; .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%1]; mbarrier.pending_count.b64 "
+               "n, s; setp.eq.u32 p, n, 1; selp.s32 %0, 1, 0, p;}"
+               : "=r"(last)
+               : "r"(bar)
+               : "memory");
+  return last;
+}
 /* One arrival at the same barrier of block `rank` of the cluster. No .release.cluster: measured at half speed, and not
  * needed after a wgmma wait. */
 GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank) {

@@ -21,8 +21,22 @@
 
 /* ---- where am I ---- */
 GA_DEV int thread_index(void) { return (int)threadIdx.x; }
+/* The same, read anew: in code that is seldom run, so that nothing worked out from it is kept in registers elsewhere. */
+GA_DEV int thread_index_anew(void)
+{
+    int r;
+    asm volatile("mov.u32 %0, %%tid.x;" : "=r"(r));
+    return r;
+}
 GA_DEV int block_index(void) { return (int)blockIdx.x; }
 GA_DEV int block_count(void) { return (int)gridDim.x; }
+/* The multiprocessor's clock. Neither loads nor barriers are moved across. */
+GA_DEV int64_t clock_cycles(void)
+{
+    int64_t c;
+    asm volatile("mov.u64 %0, %%clock64;" : "=l"(c) :: "memory");
+    return c;
+}
 /* Address of the block's dynamic shared memory, 1024-byte aligned (the period of the 128-byte swizzle). */
 GA_DEV uint32_t smem_base(void)
 {
@@ -34,7 +48,28 @@ GA_DEV uint32_t smem_base(void)
 GA_DEV int warp_uniform(int x) { return __shfl_sync(~0u, x, 0); }               /* lane 0's value; tells the compiler it is uniform */
 GA_DEV float shfl_xor_f32(float x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask) { return __shfl_xor_sync(~0u, x, mask); }
+GA_DEV float shfl_idx_f32(float x, int lane) { return __shfl_sync(~0u, x, lane); }         /* any lane's, modulo 32 */
+GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane); }
+GA_DEV float shfl_up_f32(float x, int d) { return __shfl_up_sync(~0u, x, d); }             /* lane - d's, one's own below 0 */
+GA_DEV uint32_t shfl_up_u32(uint32_t x, int d) { return __shfl_up_sync(~0u, x, d); }
+GA_DEV float shfl_down_f32(float x, int d) { return __shfl_down_sync(~0u, x, d); }         /* lane + d's, one's own above 31 */
+GA_DEV uint32_t shfl_down_u32(uint32_t x, int d) { return __shfl_down_sync(~0u, x, d); }
 GA_DEV int warp_any(int x) { return __any_sync(~0u, x); }
+GA_DEV int warp_all(int x) { return __all_sync(~0u, x); }
+GA_DEV uint32_t warp_ballot(int x) { return __ballot_sync(~0u, x); }                        /* bit i: lane i's x != 0 */
+/* The same result in every lane (sm_80). */
+GA_DEV uint32_t redux_add_u32(uint32_t x) { return __reduce_add_sync(~0u, x); }
+GA_DEV uint32_t redux_and_u32(uint32_t x) { return __reduce_and_sync(~0u, x); }
+GA_DEV uint32_t redux_or_u32(uint32_t x) { return __reduce_or_sync(~0u, x); }
+GA_DEV int redux_min_i32(int x) { return __reduce_min_sync(~0u, x); }
+GA_DEV int redux_max_i32(int x) { return __reduce_max_sync(~0u, x); }
+/* 1 in one lane, the same at every call, 0 in the others (sm_90). */
+GA_DEV int warp_elect(void)
+{
+    int one;
+    asm volatile("{.reg .pred p; elect.sync _|p, 0xffffffff; selp.b32 %0, 1, 0, p;}" : "=r"(one) :: "memory");
+    return one;
+}
 GA_DEV void warp_sync(void) { __syncwarp(); }                                   /* also orders the warp's memory accesses */
 
 /* ---- the whole block ---- */

@@ -44,6 +44,40 @@ GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2,
                "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
                : "memory");
 }
+/* The same for tensors of two and three dimensions. */
+GA_DEV void bulk_load_2d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+               "[%1, {%3, %4}], [%2], %5;" ::"r"(dst),
+               "l"(map), "r"(bar), "r"(c0), "r"(c1), "l"(policy)
+               : "memory");
+}
+GA_DEV void bulk_load_2d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, uint16_t mask, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
+               ":cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(dst),
+               "l"(map), "r"(bar), "r"(c0), "r"(c1), "h"(mask), "l"(policy)
+               : "memory");
+}
+GA_DEV void bulk_store_2d(const void *map, uint32_t src, int c0, int c1) {
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(src), "r"(c0), "r"(c1)
+               : "memory");
+}
+GA_DEV void bulk_load_3d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
+               "[%1, {%3, %4, %5}], [%2], %6;" ::"r"(dst),
+               "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "l"(policy)
+               : "memory");
+}
+GA_DEV void bulk_load_3d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, uint16_t mask, uint64_t policy) {
+  asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
+               ":cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(dst),
+               "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "h"(mask), "l"(policy)
+               : "memory");
+}
+GA_DEV void bulk_store_3d(const void *map, uint32_t src, int c0, int c1, int c2) {
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(src), "r"(c0), "r"(c1),
+               "r"(c2)
+               : "memory");
+}
 /* n contiguous floats of shared memory are added to global memory (16-byte aligned, bytes a multiple of 16). */
 GA_DEV void bulk_add_f32(void *dst, uint32_t src, uint32_t bytes) {
   asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group.add.f32 [%0], [%1], %2;" ::"l"(dst), "r"(src),
@@ -66,5 +100,9 @@ GA_DEV void bulk_wait(void) {
  * carry it to the issuer). */
 GA_DEV void fence_async_smem(void) {
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+/* Orders what this thread has seen in global memory before later accesses by the copy engine. */
+GA_DEV void fence_async_global(void) {
+  asm volatile("fence.proxy.async.global;" ::: "memory");
 }
 #endif

@@ -21,6 +21,19 @@ GA_DEV ga_i4 lds_i4(uint32_t a) {
 GA_DEV void sts_i4(uint32_t a, int x, int y, int z, int w) {
   asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }
+GA_DEV void lds_f2(float *x, uint32_t a) {
+  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(x[0]), "=f"(x[1]) : "r"(a) : "memory");
+}
+GA_DEV void lds_f4(float *x, uint32_t a) {
+  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "r"(a)
+               : "memory");
+}
+GA_DEV void sts_f4(uint32_t a, const float *x) {
+  asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(a), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+               : "memory");
+}
 
 /* ---- global memory ---- */
 GA_DEV int ldg_i32(const int32_t *p) {
@@ -28,16 +41,41 @@ GA_DEV int ldg_i32(const int32_t *p) {
   asm volatile("ld.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
   return r;
 }
+/* Through L2 only. */
+GA_DEV int ldg_i32_cg(const int32_t *p) {
+  int r;
+  asm volatile("ld.global.cg.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+  return r;
+}
+GA_DEV ga_i4 ldg_i4_cg(const void *p) {
+  ga_i4 r;
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p) : "memory");
+  return r;
+}
+GA_DEV uint16_t ldg_u16(const uint16_t *p) {
+  uint16_t r;
+  asm volatile("ld.global.b16 %0, [%1];" : "=h"(r) : "l"(p) : "memory");
+  return r;
+}
 GA_DEV float ldg_f32(const float *p) {
   float r;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(r) : "l"(p) : "memory");
   return r;
+}
+GA_DEV void ldg_f4(float *x, const float *p) {
+  asm volatile("ld.global.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(x[0]), "=f"(x[1]), "=f"(x[2]), "=f"(x[3])
+               : "l"(p)
+               : "memory");
 }
 GA_DEV void stg_f32(float *p, float x) {
   asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory");
 }
 GA_DEV void stg_i32(int32_t *p, int x) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+GA_DEV void stg_u16(uint16_t *p, uint16_t x) {
+  asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory");
 }
 /* 16 bytes, aligned to 16. */
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
@@ -52,5 +90,18 @@ GA_DEV int atomic_add_i32(int32_t *p, int x) {
 /* Orders this thread's earlier writes before its later ones for the whole device. */
 GA_DEV void fence_device(void) {
   asm volatile("fence.acq_rel.gpu;" ::: "memory");
+}
+/* Turns between blocks: one adds when it is done, what it has written before included; another waits until the count has
+ * come to `least`. Bounded: a protocol error traps, it never hangs the card. */
+GA_DEV void turn_done(int32_t *p) {
+  asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(p) : "memory");
+}
+GA_DEV void turn_wait(const int32_t *p, int least) {
+  int r;
+  GA_ROLL for (uint32_t i = 0; i < (1u << 26); i++) {
+    asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");
+    if (r >= least) return;
+  }
+  asm volatile("trap;");
 }
 #endif

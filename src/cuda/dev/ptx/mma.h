@@ -6,32 +6,72 @@
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* ---- warp level; every lane gives the shared address of one 16-byte row: matrix lane/8, row lane%8 ---- */
+/* ---- warp level; lane 8 i + r gives the shared address of row r of matrix i, 16 bytes, 16-byte aligned.
+ * Plain: a lane gets row g, columns 2q, 2q+1 of matrix i in r[i]; _trans: rows 2q, 2q+1 of column g. ---- */
 GA_DEV void ldmatrix_x4(uint32_t *r, uint32_t a) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "r"(a)
                : "memory");
 }
+GA_DEV void ldmatrix_x4_trans(uint32_t *r, uint32_t a) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(a)
+               : "memory");
+}
+/* Two matrices: the addresses of lanes 16 to 31 are not looked at. */
+GA_DEV void ldmatrix_x2(uint32_t *r, uint32_t a) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(a)
+               : "memory");
+}
+GA_DEV void ldmatrix_x2_trans(uint32_t *r, uint32_t a) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+               : "=r"(r[0]), "=r"(r[1])
+               : "r"(a)
+               : "memory");
+}
+/* The way back (sm_90). */
 GA_DEV void stmatrix_x4(uint32_t a, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
   asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(r0), "r"(r1), "r"(r2),
                "r"(r3)
                : "memory");
 }
-/* d (16x8) += a (16x16) b (16x8); a: rows g, g+8, g, g+8 of columns 2q.., 2q.., 8+2q.., 8+2q..; d: row g then g+8,
- * columns 2q, 2q+1 */
-GA_DEV void mma_m16n8k16_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
-               "%1, %2, %3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+GA_DEV void stmatrix_x4_trans(uint32_t a, uint32_t r0, uint32_t r1, uint32_t r2, uint32_t r3) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(r0), "r"(r1),
+               "r"(r2), "r"(r3)
+               : "memory");
 }
-GA_DEV void mma_m16n8k16_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
-  asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "
-               "%1, %2, %3};"
-               : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+GA_DEV void stmatrix_x2(uint32_t a, uint32_t r0, uint32_t r1) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x2.shared.b16 [%0], {%1, %2};" ::"r"(a), "r"(r0), "r"(r1) : "memory");
 }
+
+/* ---- products of a warp: d (16x8) += a (16xK) b (Kx8). A register holds e = 1 (tf32), 2 (16-bit) or 4 (8-bit)
+ * neighbours in k. a: rows g, g+8 of k = eq..., then the same of k = 4e + eq...; b: column g of k = eq..., of 4e + eq...;
+ * d: row g then g+8, columns 2q, 2q+1. ---- */
+#define GA_MMA_A4B2(name, shape, types, real, letter)                                                                  \
+  GA_DEV void name(real *d, const uint32_t *a, uint32_t b0, uint32_t b1) {                                             \
+    asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "    \
+                 "%1, %2, %3};"                                                                                        \
+                 : "+" letter(d[0]), "+" letter(d[1]), "+" letter(d[2]), "+" letter(d[3])                              \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                      \
+  }
+#define GA_MMA_A2B1(name, shape, types)                                                                                \
+  GA_DEV void name(float *d, const uint32_t *a, uint32_t b0) {                                                         \
+    asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"    \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                      \
+                 : "r"(a[0]), "r"(a[1]), "r"(b0));                                                                     \
+  }
+GA_MMA_A4B2(mma_m16n8k16_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
+GA_MMA_A4B2(mma_m16n8k16_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
+GA_MMA_A2B1(mma_m16n8k8_bf16, "m16n8k8", "f32.bf16.bf16.f32")
+GA_MMA_A2B1(mma_m16n8k8_f16, "m16n8k8", "f32.f16.f16.f32")
+GA_MMA_A4B2(mma_m16n8k8_tf32, "m16n8k8", "f32.tf32.tf32.f32", float, "f") /* the low 13 bits are not looked at */
+GA_MMA_A4B2(mma_m16n8k32_s8, "m16n8k32", "s32.s8.s8.s32", int, "r")
+GA_MMA_A4B2(mma_m16n8k32_e4m3, "m16n8k32", "f32.e4m3.e4m3.f32", float, "f") /* sm_89 */
+GA_MMA_A4B2(mma_m16n8k32_e5m2, "m16n8k32", "f32.e5m2.e5m2.f32", float, "f")
 
 /* ---- warpgroup level: the 128 threads together; the products themselves are in wgmma.h ---- */
 /* Orders register writes (accumulators, register A) before the products that follow; needed before the first and after

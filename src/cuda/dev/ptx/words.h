@@ -22,9 +22,6 @@ GA_DEV void ldg_stream_u1(uint32_t *r, const void *p) {
 GA_DEV void lds_u4(uint32_t *r, uint32_t a) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a) : "memory");
 }
-GA_DEV void lds_f2(float *r, uint32_t a) {
-  asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a) : "memory");
-}
 GA_DEV float lds_f1(uint32_t a) {
   float x;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a) : "memory");

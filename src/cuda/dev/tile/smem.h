@@ -31,3 +31,10 @@ GA_DEV void load_a(uint32_t *a, uint32_t tile, uint32_t panel_bytes, int row0, i
   GA_UNROLL for (int k = 0; k < steps; k++) ldmatrix_x4(
       a + 4 * k, panel_chunk(tile + (uint32_t)(k / 4) * panel_bytes, row, (uint32_t)((k % 4) * 2 + (lane >> 4))));
 }
+/* One warp's 16 rows of a packed register tile of n columns -> a tile of shared memory (the way back of load_a). */
+GA_DEV void tile_store(uint32_t tile, uint32_t panel_bytes, int row0, const uint32_t *a, int n, int lane) {
+  const uint32_t row = (uint32_t)(row0 + (lane & 15));
+  GA_UNROLL for (int k = 0; k < n / 16; k++) stmatrix_x4(
+      panel_chunk(tile + (uint32_t)(k / 4) * panel_bytes, row, (uint32_t)((k % 4) * 2 + (lane >> 4))), a[4 * k], a[4 * k + 1],
+      a[4 * k + 2], a[4 * k + 3]);
+}

@@ -1,31 +1,41 @@
 /* KERNEL    attn_fwd, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
- * COMPUTES  per (batch, head, BM rows of Q):  S = Q K^T * scale (+ soft-cap, alibi, mask);  O = softmax(S) V;  lse =
- * log sum exp S q head h reads kv head h / group. Masks are aligned to the bottom right: row i sees columns up to i +
- * rows_k - rows_q. CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, row/head/batch strides multiples of 8;
- * head dim <= D, value dim <= DV (zero padded by the tensor maps); o aliases nothing; scale > 0. Writes o, lse, and
- * leaves counter zeroed. A row that sees no column: o = 0, lse = -inf. DATA      gmem -TMA-> smem (Q; K, V rings)
- * -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs; P regs x V smem -wgmma-> O regs O regs
- * -stmatrix-> smem -TMA-> gmem, or O regs -> gmem SOFTMAX   The reference of a row is the maximum of its tile's first
- * block (and of masked blocks), not a running maximum: bf16 P and f32 sums have range to spare. After a block's
- * exponentials each warp votes "every partial row sum < 2^60" (f16: 2^15, so that no P overflows). If not (NaN and inf
- * included), the warp computes its 16 rows of S again from K, which is still held, and takes the new maximum. Exact
- * either way. BARRIERS  name     arrivals    waiter       orders q_full   1+tx        warpgroup w  TMA write of its 64
- * rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared q_empty  4 (warps)   producer     reads of Q -> next
- * TMA write of Q k_full   1+tx        consumers    TMA write of K[s] -> wgmma read k_empty  4/wg        producer wgmma
- * (and recomputing) reads of K[s] -> next TMA write v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
+ * COMPUTES  per (batch, head, BM rows of Q):  S = Q K^T * scale (+ soft-cap, alibi, mask);  O = softmax(S) V;
+ *           lse = log sum exp S. Q head h reads kv head h / group. Masks are aligned to the bottom right: row i sees
+ *           columns up to i + rows_k - rows_q.
+ * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, row/head/batch strides multiples of 8; head dim <= D,
+ *           value dim <= DV (zero padded by the tensor maps); o aliases nothing; scale > 0. Writes o, lse, and leaves
+ *           counter zeroed. A row that sees no column, or only logits of -inf: o = 0, lse = -inf. Columns that are
+ *           masked inside of a block have weight 0, and V is multiplied by it: an infinity or NaN in V makes NaN of its
+ *           column of o (GA_KERNEL_V_FINITE). What lies behind the end of a sequence never reaches a product.
+ * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
+ *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
+ * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running
+ *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16:
+ *           2^15, so that no P overflows). If not (NaN and inf included), the warp computes its 16 rows of S again from
+ *           K, which is still held, and takes the new maximum. Exact either way.
+ * BARRIERS  name     arrivals    waiter       orders
+ *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
+ *           q_empty  4 (warps)   producer     reads of Q -> next TMA write of Q
+ *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
+ *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
+ *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2, 3)
+ *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
  * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160
- * threads, BLOCKS per SM; smem: OFF_* MEASURED  docs/perf/attention.md REF       Dao et al. 2022, 2023; Shah et al.
- * 2024 (warp specialisation, overlap of softmax and products)
+ *           threads, BLOCKS per SM; smem: OFF_*
+ * MEASURED  docs/perf/attention.md
+ * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
 #include "core/kargs_attn.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_lse.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -68,7 +78,7 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor; more than one only with one consumer warpgroup"
 #endif
 #ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: soft-cap, alibi, sink and varlen are compiled in (chosen by kargs.features)"
+#error "GA_P_FEATURES: compiled in, chosen by kargs.features: 1 soft-cap, alibi, sinks, packed sequences; 2 carried state, parts; 4 pages"
 #endif
 
 #define GA_MASK_full   0
@@ -93,7 +103,9 @@ enum {
   QSMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
   RESIDENT = GA_P_RESIDENT,
-  FEATURES = GA_P_FEATURES,
+  FEATURES = GA_P_FEATURES != 0,
+  CARRY = GA_P_FEATURES / 2 % 2,
+  PAGES = GA_P_FEATURES / 4,
   WGS = BM / 64,
   BLOCKS = GA_P_BLOCKS,
   THREADS = WGS == 1 ? 160 : 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one; a lone
@@ -147,7 +159,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
     (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
-#elif GA_P_D > 192
+#elif GA_P_D > 192 || GA_P_FEATURES == 0
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #else
@@ -162,8 +174,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define TWO_M40   9.094947017729282e-13f                     /* 2^-40 */
-#define LN2       0.693147181f                               /* ln 2 */
 #define LOG2E     1.442695041f                               /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
@@ -178,6 +188,18 @@ typedef struct {
   int tiles;     /* records written */
 } loader;
 
+/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie outside of their page: they are filled
+ * with zeros and read nothing. */
+GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
+  args a = p->a;
+  const int32_t *table = a->page_table + t->batch * a->page_table_stride;
+  GA_ROLL for (int r = 0; r < BN; r += a->page_box) {
+    const int row = n * BN + r, inside = row < t->start_k, page = row / a->page_size;
+    const int at = inside ? row - page * a->page_size : a->page_size, id = inside ? ldg_i32(table + page) : 0;
+    GA_ROLL for (int i = 0; i < panels; i++)
+        bulk_load_4d(dst + i * BLOCK_PANEL + r * PANEL_ROW_BYTES, map, bar, i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
+  }
+}
 /* Block n of the tile's K or V into its stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
@@ -185,18 +207,24 @@ GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t,
   const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
   mbar_wait(p->sb + empty + 8 * stage, RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
   mbar_arrive_expect(bar, panels * BLOCK_PANEL);
+  if (PAGES && (p->a->features & GA_KATTN_PAGED)) {
+    load_pages(p, map, t, n, dst, bar, panels);
+    return;
+  }
   GA_UNROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS,
                                                           t->start_k + n * BN, t->head_k, t->batch, L2_EVICT_LAST);
 }
 GA_DEV void load_k(loader *p, const work *t, int n) {
-  load_block(p, p->k, &p->a->k, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
+  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].k : &p->a->k;
+  load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
   p->k = RESIDENT ? p->k ^ 1u << n : p->k + 1;
 }
 GA_DEV void
 load_v(loader *p, const work *t,
        int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
 {
-  load_block(p, RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), &p->a->v, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
+  const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
+  load_block(p, RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
   if (RESIDENT) p->v ^= 1u << n;
 }
 
@@ -204,6 +232,10 @@ load_v(loader *p, const work *t,
  * behind. */
 GA_DEV uint32_t next_slot(const loader *p) {
   return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
+}
+/* Q's batch: packed sequences are one, whatever their pages are. */
+GA_DEV int batch_q(const loader *p, const work *t) {
+  return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
 }
 /* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
  * would cost registers. */
@@ -219,7 +251,7 @@ GA_DEV void load_q(loader *p, const work *t) {
     mbar_arrive_expect(bar, Q_BYTES);
     GA_UNROLL for (int i = 0; i < PANELS_K; i++)
         bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, z.z + x.x + w * 64, x.y,
-                     t->batch, L2_EVICT_FIRST);
+                     batch_q(p, t), L2_EVICT_FIRST);
   }
   p->tiles++;
 }
@@ -228,7 +260,7 @@ GA_DEV void prefetch_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   if (t->n_hi < 0) return;
   GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++)
-      bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, z.z + x.x + i % WGS * 64, x.y, t->batch);
+      bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, z.z + x.x + i % WGS * 64, x.y, batch_q(p, t));
 }
 /* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as
  * soon as its buffer can be free: with Q in registers after this tile's first blocks, else at its end. */
@@ -278,6 +310,7 @@ typedef struct {
   int tiles;                       /* records read */
   int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
   int n_v;                         /* block whose PV is next */
+  int joins;                       /* parts: the current record goes on with the tile of the one before */
   int keep_k, keep_v;              /* resident: blocks up to this one stay for the next tile */
   uint32_t used_k, used_v;         /* resident: parity bits of the stages */
 } warpgroup;
@@ -297,7 +330,9 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
   if (RESIDENT) c->keep_k = warp_uniform(y.w);
-  load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
+  if (CARRY) c->joins = warp_uniform(y.w);
+  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
+    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QSMEM) {
     warp_sync();
     if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
@@ -350,10 +385,25 @@ GA_DEV void wait_k(warpgroup *c) {
   locate_k(c);
   mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
 }
-GA_DEV void wait_v(warpgroup *c) {
+GA_DEV void wait_v(const warpgroup *c) {
   mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
 }
 
+/* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
+ * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
+GA_DEV void clean_v(const warpgroup *c) {
+  if (!(c->a->features & (GA_KATTN_VARLEN | GA_KATTN_PAGED))) return;
+  const int n_hi = lds_i4(tile_slot(c, 1)).w, rows_k = lds_i4(tile_slot(c, 1) + 32).y;
+  const int keep = warp_uniform(imax(rows_k - n_hi * BN, 0));
+  if (keep >= BN) return;
+  const uint32_t v = c->sb + OFF_V + stage_v(c) * V_BYTES + (uint32_t)keep * PANEL_ROW_BYTES;
+  wait_v(c);
+  GA_ROLL for (int j = 0; j < PANELS_V; j++)
+      GA_ROLL for (int i = c->w * 128 + c->wl * 32 + c->lane; i < (BN - keep) * (PANEL_ROW_BYTES / 16); i += WGS * 128)
+          sts_i4(v + (uint32_t)(j * BLOCK_PANEL + i * 16), 0, 0, 0, 0);
+  fence_async_smem();
+  bar_sync(5, WGS * 128);
+}
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q) {
   const uint64_t dk = desc(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc(c->desc_q);
@@ -389,28 +439,35 @@ GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
 GA_DEV float log2_factor(args a) {
   return FEATURES ? 1.f : a->scale_log2;
 }
-/* Soft-cap and alibi of a block whose first column is col0 (relative to the diagonal: column - row offset). */
-GA_DEV void apply_features(const warpgroup *c, float *s, const tile *t, int n) {
+/* tanh to 2^-22: the series where the difference of exponentials would cancel (tanh.approx is good to 2^-11 only). */
+GA_DEV float tanh_accurate(float x) {
+  const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
+  const float near = fmaf(z * x, fmaf(z, fmaf(z, fmaf(z, 62.f / 2835.f, -17.f / 315.f), 2.f / 15.f), -1.f / 3.f), x);
+  return fabsf(x) < 0.3f ? near : copysignf(wide, x);
+}
+/* Soft-cap and alibi of block n. */
+GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
   if (!FEATURES) return;
   args a = c->a;
   if (a->features & GA_KATTN_SOFTCAP) {
     const float in = a->softcap_in, out = a->softcap_out;
-    GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_approx(s[i] * in) * out;
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_accurate(s[i] * in) * out;
   } else {
     const float f = a->scale_log2;
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
   }
   pin_f32(s, NS); /* one loop after the other: merged, they keep two copies of S */
   if (a->features & GA_KATTN_ALIBI) {
-    const float slope = ldg_f32(a->slope + t->head) * LOG2E;
-    const float x0 = (float)(n * BN + c->q2 - (t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q));
-    GA_UNROLL for (int i = 0; i < NS; i++) s[i] -= slope * fabsf(x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
+    const float slope = ldg_f32(a->slope + lds_i4(tile_slot(c, 1)).y) * LOG2E;
+    const int column = lds_i4(tile_slot(c, 1) + 32).w;
+    const float x0 = (float)(n * BN + c->q2 - (column + c->w * 64 + c->wl * 16 + c->g));
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] += slope * (x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
   }
   pin_f32(s, NS);
 }
-GA_DEV void apply_mask(const warpgroup *c, float *s, const tile *t, int n) {
-  const int base = n * BN, row = t->row0 + c->w * 64 + c->wl * 16 + c->g + t->rows_k - t->rows_q - base,
-            last = t->rows_k - 1 - base;
+GA_DEV void apply_mask(const warpgroup *c, float *s, int n) {
+  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
+  const int base = n * BN, row = t.w + c->w * 64 + c->wl * 16 + c->g - base, last = t.y - 1 - base;
   const int right = WINDOW ? c->a->window_right : 0;
   int hi0 = last, hi1 = last;
   if (MASKED) {
@@ -420,8 +477,7 @@ GA_DEV void apply_mask(const warpgroup *c, float *s, const tile *t, int n) {
   if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
   if (WINDOW) tile_mask_below(s, BN, row - c->a->window_left, row + 8 - c->a->window_left, c->q2);
 }
-/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that
- * 2^(-inf - 0) = 0. */
+/* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
 GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
@@ -455,11 +511,10 @@ GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref
 }
 /* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
 GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn) {
-  const tile t = tile_get(tile_slot(c, 1));
   const float f = log2_factor(c->a);
   float ref[2];
-  apply_features(c, s, &t, n);
-  apply_mask(c, s, &t, n);
+  apply_features(c, s, n);
+  apply_mask(c, s, n);
   tile_row_max(s, BN, m);
   m[0] *= f;
   m[1] *= f;
@@ -484,15 +539,15 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   tile_exp2(s, BN, f, ref, sum);
 }
 /* After an overflow, rows whose maximum grew get a reference 40 doublings above it: bf16 P keeps its precision, and the
- * next 100 doublings of growth are free. Only those rows: the reference never gets further than that from the true
+ * next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it. Only those rows: the reference never gets further than that from the true
  * maximum, however often the warp comes here for other rows. */
 GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
   if (F16) return; /* no range to spare */
   float down[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const int grew = factor[i] < 1.f;
-    down[i] = grew ? TWO_M40 : 1.f;
-    m[i] += grew ? 40.f : 0.f;
+    const float up = factor[i] < 1.f ? ceilf(m[i]) + 40.f : m[i];
+    down[i] = factor[i] < 1.f ? ex2(m[i] - up) : 1.f;
+    m[i] = up;
     l[i] *= down[i];
     factor[i] *= down[i];
     sum[i] *= down[i];
@@ -526,12 +581,11 @@ GA_DEV void to_p(const float *s, uint32_t *p) {
 /* ------------------------------------------------------------------ one block of the stream */
 /* A masked block: running maximum. */
 GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l) {
-  const tile t = tile_get(tile_slot(c, 1));
   float factor[2], sum[2];
   release_k(c);
   if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
-  apply_features(c, s, &t, c->n);
-  apply_mask(c, s, &t, c->n);
+  apply_features(c, s, c->n);
+  apply_mask(c, s, c->n);
   softmax_running(c, s, m, l, factor, sum);
   turn_half(c);
   turn_end(c);
@@ -544,10 +598,7 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
 GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
   const float f = log2_factor(c->a);
   float sum[2];
-  if (FEATURES) {
-    const tile t = tile_get(tile_slot(c, 1));
-    apply_features(c, s, &t, c->n);
-  }
+  apply_features(c, s, c->n);
   exponentials(c, s, f, m, sum);
   const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
   if (!bad) release_k(c);
@@ -558,10 +609,7 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
     recompute_s(c, s, q);
     warp_sync();
     release_k(c);
-    if (FEATURES) {
-      const tile t = tile_get(tile_slot(c, 1));
-      apply_features(c, s, &t, c->n);
-    }
+    apply_features(c, s, c->n);
     softmax_running(c, s, m, l, factor, sum);
     raise_reference(s, m, l, factor, sum);
     tile_scale_rows(o, DV, factor);
@@ -577,8 +625,8 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
   pin_f32(s, NS);
   turn_end(c);
   finish_pv(c, o, p);
-  to_p(s, p);
   epilogue(c, o, m, l, 2);
+  to_p(s, p);
   m[0] = m2[0];
   m[1] = m2[1];
   l[0] = l2[0];
@@ -610,12 +658,13 @@ GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q,
 GA_DEV void consume_flat(warpgroup *c) {
   float s[NS], o[NO], m[2], l[2];
   uint32_t p[NP], q[NQ];
-  int accumulate = 0;
+  int accumulate = 0, first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
   start_stream(c, s, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
+    if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
     if (edge)
       next_tile(c, q);
     else
@@ -630,11 +679,13 @@ GA_DEV void consume_flat(warpgroup *c) {
     wgmma_wait(1);
     pin_f32(s, NS);
     turn_begin(c);
-    if (edge)
+    const int fresh = edge && !(CARRY && c->joins);
+    if (fresh)
       step_edge(c, s, o, p, m, l);
     else
       step_block(c, s, o, p, q, m, l);
-    accumulate = !edge;
+    accumulate = !fresh;
+    first = edge;
     advance(c);
   }
   wait_v(c);
@@ -647,20 +698,22 @@ GA_DEV void consume_flat(warpgroup *c) {
 GA_DEV void consume_qsmem(warpgroup *c) {
   float s[NS], o[NO], m[2], l[2];
   uint32_t p[NP], q[NQ];
-  int accumulate = 0;
+  int accumulate = 0, first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
   start_stream(c, s, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
+    if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
     wait_v(c);
     issue_begin(c);
     issue_pv(c, o, p, accumulate);
     if (edge) {
       issue_end(c);
       finish_pv(c, o, p);
-      epilogue(c, o, m, l, 1);
+      if (!CARRY) epilogue(c, o, m, l, 1);
       next_tile(c, q);
+      if (CARRY && !c->joins) epilogue(c, o, m, l, 2);
       if (c->n < 0) break;
       wait_k(c);
       issue_begin(c);
@@ -676,7 +729,8 @@ GA_DEV void consume_qsmem(warpgroup *c) {
     pin_u32(p, NP);
     if (!edge) release_v(c);
     turn_begin(c);
-    if (edge) {
+    const int fresh = edge && !(CARRY && c->joins);
+    if (fresh) {
       release_k(c);
       softmax_first(c, s, m, l, c->n, 1);
       turn_end(c);
@@ -684,7 +738,8 @@ GA_DEV void consume_qsmem(warpgroup *c) {
     } else {
       step_block(c, s, o, p, q, m, l);
     }
-    accumulate = !edge;
+    accumulate = !fresh;
+    first = edge;
     advance(c);
   }
 }
@@ -699,6 +754,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
                  desc_k_major(sb + OFF_Q + wg * Q_BYTES),
                  desc_k_major(sb + OFF_K),
                  desc_n_major(sb + OFF_V, BLOCK_PANEL),
+                 0,
                  0,
                  0,
                  0,

@@ -1,15 +1,25 @@
 /* Part of attn_fwd_sm90a.cu, which includes it after its consumers: O and the log-sum-exp on their way out. */
 /* ------------------------------------------------------------------ results */
-/* 16 rows of O (already scaled) of this warp to shared memory, then one bulk store per panel. The previous tile's store
+/* What of a tile's record its results need. */
+typedef struct {
+  int row0, head, batch, rows_q, start_q;
+} place;
+GA_DEV place tile_place(uint32_t a) {
+  const ga_i4 x = lds_i4(a), z = lds_i4(a + 32);
+  const place t = {x.x, x.y, x.z, z.x, z.z};
+  return t;
+}
+/* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */
-GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile *t) {
+GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const place *t) {
   const uint32_t so = c->sb + OFF_O + c->w * O_BYTES + c->wl * PANELS_V * O_PANEL;
+  const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);
   if (c->lane == 0) bulk_wait_read();
   warp_sync();
   GA_UNROLL for (int j = 0; j < DV / 16; j++) stmatrix_x4(
       panel_chunk(so + (j / 4) * O_PANEL, (uint32_t)(c->lane & 15), (uint32_t)((j % 4) * 2 + (c->lane >> 4))),
-      PACK(o[8 * j] * v[0], o[8 * j + 1] * v[0]), PACK(o[8 * j + 2] * v[1], o[8 * j + 3] * v[1]),
-      PACK(o[8 * j + 4] * v[0], o[8 * j + 5] * v[0]), PACK(o[8 * j + 6] * v[1], o[8 * j + 7] * v[1]));
+      PACK(o[8 * j] * v[0], o[8 * j + 1] * v[0]) & k0, PACK(o[8 * j + 2] * v[1], o[8 * j + 3] * v[1]) & k1,
+      PACK(o[8 * j + 4] * v[0], o[8 * j + 5] * v[0]) & k0, PACK(o[8 * j + 6] * v[1], o[8 * j + 7] * v[1]) & k1);
   fence_async_smem(); /* stmatrix before the copy engine's reads */
   warp_sync();
   if (c->lane == 0) {
@@ -18,28 +28,8 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
     bulk_commit();
   }
 }
-/* The four lanes of a row trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i
- * had for column group q. */
-GA_DEV void quad_transpose(uint32_t *r, int q) {
-  const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
-  if (q & 1) {
-    r[0] = a;
-    r[2] = b;
-  } else {
-    r[1] = a;
-    r[3] = b;
-  }
-  const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
-  if (q & 2) {
-    r[0] = x;
-    r[1] = y;
-  } else {
-    r[2] = x;
-    r[3] = y;
-  }
-}
 /* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
-GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile *t) {
+GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const place *t) {
   args a = c->a;
   const int row = t->row0 + c->w * 64 + c->wl * 16 + c->g, q = c->lane & 3;
   const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
@@ -48,8 +38,8 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
-      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]);
-      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]);
+      x[i] = PACK(o[16 * j + 4 * i] * v[0], o[16 * j + 4 * i + 1] * v[0]) & keep_bits(v[0]);
+      y[i] = PACK(o[16 * j + 4 * i + 2] * v[1], o[16 * j + 4 * i + 3] * v[1]) & keep_bits(v[1]);
     }
     quad_transpose(x, q);
     quad_transpose(y, q);
@@ -58,24 +48,69 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
-/* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
-GA_DEV void epilogue(const warpgroup *c, const float *o, const float *m, float *l, int back) {
+/* Joins (O, m, l) with what earlier launches carried here. */
+GA_DEV void join_state(const warpgroup *c, float *o, float *m, float *l, const place *t, int row) {
   args a = c->a;
-  const tile t = tile_get(tile_slot(c, back));
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    const int64_t r = t->batch * a->lse_stride_batch + t->head * a->lse_stride_head + row + 8 * h;
+    const int in = row + 8 * h < t->rows_q;
+    const float m0 = in ? ldg_f32(a->state_m + r) : GA_NEG_INF, l0 = in ? ldg_f32(a->state_l + r) : 0.f;
+    const float top = fmaxf(m0, m[h]), ref = top == GA_NEG_INF ? 0.f : top, f0 = ex2(m0 - ref), f1 = ex2(m[h] - ref);
+    const float *o0 = a->state_o + r * a->cols_v + c->q2;
+    l[h] = l[h] * f1 + l0 * f0;
+    m[h] = top;
+    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
+      const float x = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
+      o[4 * j + 2 * h + e] = o[4 * j + 2 * h + e] * f1 + x * f0;
+    }
+  }
+}
+GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
+  args a = c->a;
+  warp_sync(); /* the four lanes of a row have read m and l, which may be these */
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    const int64_t r = t->batch * a->lse_stride_batch + t->head * a->lse_stride_head + row + 8 * h;
+    float *o0 = a->state_o + r * a->cols_v + c->q2;
+    if (row + 8 * h >= t->rows_q) continue;
+    if ((c->lane & 3) == 0) {
+      stg_f32(a->state_m + r, m[h]);
+      stg_f32(a->state_l + r, l[h]);
+    }
+    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
+        if (8 * j < a->cols_v) stg_f32(o0 + 8 * j + e, o[4 * j + 2 * h + e]);
+  }
+}
+/* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
+GA_DEV void add_sink(args a, const place *t, const float *m, float *ref, float *l, float *v) {
+  const float sink = ldg_f32(a->sink + t->head) * LOG2E;
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    if (m[i] == GA_NEG_INF) continue;
+    const float top = fmaxf(ref[i], sink);
+    v[i] = ex2(ref[i] - top);
+    l[i] = l[i] * v[i] + ex2(sink - top);
+    ref[i] = top;
+  }
+}
+/* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
+GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
+  args a = c->a;
+  const place t = tile_place(tile_slot(c, back));
   const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
-  float v[2], ref[2];
+  float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
-  reference(m, ref);
-  if (FEATURES && (a->features & GA_KATTN_SINK)) { /* one more column of score `sink`, without a value */
-    const float sink = ldg_f32(a->sink + t.head) * LOG2E;
-    GA_UNROLL for (int i = 0; i < 2; i++) l[i] += m[i] == GA_NEG_INF ? 0.f : ex2(sink - ref[i]);
+  if (CARRY && (a->features & GA_KATTN_STATE_IN)) join_state(c, o, m, l, &t, row);
+  if (CARRY && (a->features & GA_KATTN_STATE_OUT)) {
+    store_state(c, o, m, l, &t, row);
+    return;
   }
-  GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : rcp(l[i]);
+  reference(m, ref);
+  if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(a, &t, m, ref, l, v);
+  GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
   if (a->lse && (c->lane & 3) == 0) {
-    float *lse = a->lse + t.batch * a->lse_stride_batch + t.head * a->lse_stride_head + t.start_q;
-    if (row < t.rows_q) stg_f32(lse + row, (ref[0] + lg2(l[0])) * LN2);
-    if (row + 8 < t.rows_q) stg_f32(lse + row + 8, (ref[1] + lg2(l[1])) * LN2);
+    float *lse = a->lse + t.batch * a->lse_stride_batch + t.head * a->lse_stride_head;
+    if (row < t.rows_q) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
+    if (row + 8 < t.rows_q) stg_f32(lse + row + 8, log_sum(a, ref[1], l[1]));
   }
   if (STORE_REG)
     store_direct(c, o, v, &t);

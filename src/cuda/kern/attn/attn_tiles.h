@@ -1,22 +1,19 @@
 /* Part of attn_fwd_sm90a.cu, which includes it once its constants are known: which rows and blocks of K and V a tile
  * takes, and in what order tiles come. */
-/* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges. */
+/* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges. With K
+ * and V in several parts, a tile is one record a part: `joins` = this record goes on with the tile of the one before. */
 typedef struct {
   int row0, head, batch, n_hi; /* first row; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
-  int n_lo, mask_hi, mask_lo,
-      keep; /* blocks >= mask_hi or < mask_lo need the mask; resident: blocks <= keep are used by the next tile too */
-  int rows_q, rows_k, start_q, start_k;
+  int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
+  int keep;                   /* resident: blocks <= keep are used by the next tile too */
+  int rows_q, rows_k, start_q, column; /* column: where row0 stands */
+  int start_k, joins, part;            /* not in the record, but for joins, in the place of keep */
 } tile;
 
 GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a, t->row0, t->head, t->batch, t->n_hi);
-  sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, t->keep);
-  sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->start_k);
-}
-GA_DEV tile tile_get(uint32_t a) {
-  const ga_i4 x = lds_i4(a), y = lds_i4(a + 16), z = lds_i4(a + 32);
-  const tile t = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y, z.z, z.w};
-  return t;
+  sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins : t->keep);
+  sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
 GA_DEV int imin(int a, int b) {
   return a < b ? a : b;
@@ -25,20 +22,37 @@ GA_DEV int imax(int a, int b) {
   return a > b ? a : b;
 }
 
-/* The block range of the tile of rows row0 .. row0 + BM. At least one block, so that a row that sees nothing is written
- * too. */
-GA_DEV void tile_blocks(args a, tile *t) {
-  const int off = t->rows_k - t->rows_q, rows = imin(BM, t->rows_q - t->row0);
+/* The block range of the tile of rows row0 .. row0 + BM; returns whether it has a column that is seen. At least one block,
+ * so that a row that sees nothing is written too. */
+GA_DEV int tile_blocks(args a, tile *t) {
+  const int rows = imin(BM, t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
-  const int end = MASKED ? imin(t->rows_k, t->row0 + rows + off + right) : t->rows_k;
-  const int begin = WINDOW ? imax(0, t->row0 + off - a->window_left) / BN : 0;
+  const int end = MASKED ? imin(t->rows_k, t->column + rows + right) : t->rows_k;
+  const int first = WINDOW ? imax(0, t->column - a->window_left) : 0;
+  const int begin = CARRY ? imin(first, imax(t->rows_k - 1, 0)) / BN : first / BN; /* a part may lie left of every window */
   t->n_hi = imax((end + BN - 1) / BN - 1, begin);
   t->n_lo = begin;
-  t->mask_hi = MASKED ? imax(0, t->row0 + off + right + 1) / BN : t->n_hi + 1;
-  t->mask_lo = WINDOW ? imax(0, t->row0 + rows - 1 + off - a->window_left + BN - 1) / BN : 0;
+  t->mask_hi = MASKED ? imax(0, t->column + right + 1) / BN : t->n_hi + 1;
+  if (CARRY) t->mask_hi = imin(t->mask_hi, t->n_hi); /* the ragged end of a part that joins */
+  t->mask_lo = WINDOW ? imax(0, t->column + rows - 1 - a->window_left + BN - 1) / BN : 0;
+  return first < end;
 }
-/* Work item i -> (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share L2. */
-GA_DEV void tile_decode(args a, int i, int sub, tile *t) {
+/* Rows and first rows of the tile's sequence, with features. */
+GA_DEV void tile_sequence(args a, tile *t) {
+  if (a->features & GA_KATTN_VARLEN) {
+    t->start_q = ldg_i32(a->cu_q + t->batch);
+    t->rows_q = ldg_i32(a->cu_q + t->batch + 1) - t->start_q;
+  }
+  if (PAGES && (a->features & GA_KATTN_PAGED)) {
+    t->rows_k = ldg_i32(a->kv_len + t->batch);
+  } else if (a->features & GA_KATTN_VARLEN) {
+    t->start_k = ldg_i32(a->cu_k + t->batch);
+    t->rows_k = ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
+  }
+}
+/* Work item i -> (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share L2.
+ * sub: tile of a resident unit, or part of K and V. Returns 0 for a part of which the tile sees nothing. */
+GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   int pair, m;
   if (RESIDENT) {
     pair = i / a->tiles_per_head;
@@ -58,44 +72,58 @@ GA_DEV void tile_decode(args a, int i, int sub, tile *t) {
   t->rows_q = a->rows_q;
   t->rows_k = a->rows_k;
   t->start_q = t->start_k = 0;
-  if (FEATURES && (a->features & GA_KATTN_VARLEN)) {
-    t->start_q = ldg_i32(a->cu_q + t->batch);
-    t->rows_q = ldg_i32(a->cu_q + t->batch + 1) - t->start_q;
-    t->start_k = ldg_i32(a->cu_k + t->batch);
-    t->rows_k = ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
+  t->part = t->joins = 0;
+  if (FEATURES) tile_sequence(a, t);
+  t->column = t->row0 + t->rows_k - t->rows_q + (CARRY ? a->shift : 0);
+  if (CARRY && sub > 0) {
+    t->part = sub;
+    t->joins = 1;
+    t->rows_k = a->more[sub - 1].rows;
+    t->column = t->row0 + a->more[sub - 1].diagonal;
   }
-  tile_blocks(a, t);
+  const int seen = tile_blocks(a, t);
   t->keep = -1;
   if (RESIDENT && sub + 1 < a->unit_tiles) {
     tile u = *t;
     u.row0 -= BM;
+    u.column -= BM;
     tile_blocks(a, &u);
     t->keep = u.n_hi;
   }
+  return seen || !t->joins;
 }
 /* What the producer itself keeps of a tile (it has few registers). Resident: the unit's first tile, the longest, loads
  * K and V for all. */
 typedef struct {
-  int head_k, batch, n_hi, n_lo, start_k, loads;
+  int head_k, batch, n_hi, n_lo, start_k, loads, part; /* paged: start_k is rows_k */
 } work;
 
 /* The next tile with rows in it: its record goes to `slot`; n_hi < 0 when there is none. Blocks take their own index
  * first, then step by the grid, or (causal, window) take whatever is next in the common order. *i: the item; *sub: tile
- * of the unit. */
+ * of the unit, or part. */
 GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
+  const int subs = RESIDENT ? a->unit_tiles : CARRY ? a->chunks : 1;
   GA_ROLL for (;; first = 0) {
     tile t;
     t.n_hi = -1;
-    if (MASKED && !RESIDENT)
+    t.joins = t.part = 0;
+    int takes = 1;
+    if ((RESIDENT || CARRY) && *sub > 0)
+      ; /* goes on with the item */
+    else if (MASKED && !RESIDENT)
       *i = first ? block_index() : block_count() + atomic_add_i32(a->counter, 1);
-    else if (!RESIDENT || *sub == 0)
+    else
       *i += block_count();
-    if (*i < a->tiles) tile_decode(a, *i, *sub, &t);
-    tile_put(slot, &t);
-    const work k = {
-        t.head / a->group,     FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t.batch, t.n_hi, t.n_lo, t.start_k,
-        !RESIDENT || *sub == 0};
-    if (RESIDENT) *sub = *sub + 1 < a->unit_tiles ? *sub + 1 : 0;
-    if (!FEATURES || t.n_hi < 0 || t.row0 < t.rows_q) return k;
+    if (*i < a->tiles) takes = tile_decode(a, *i, *sub, &t);
+    if (takes) tile_put(slot, &t);
+    const work k = {t.head / a->group,
+                    FEATURES && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0 : t.batch,
+                    t.n_hi,
+                    t.n_lo,
+                    PAGES && (a->features & GA_KATTN_PAGED) ? t.rows_k : t.start_k,
+                    !RESIDENT || *sub == 0,
+                    t.part};
+    if (RESIDENT || CARRY) *sub = *sub + 1 < subs ? *sub + 1 : 0;
+    if (takes && (!FEATURES || t.n_hi < 0 || t.row0 < t.rows_q)) return k;
   }
 }

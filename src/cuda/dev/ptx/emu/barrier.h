@@ -6,6 +6,7 @@ GA_DEV void mbar_init(uint32_t bar, uint32_t count, EMU_AT) { emu_mbar_init(bar,
 GA_DEV void mbar_init_fence(EMU_AT) { emu_mbar_init_fence(file, line); }
 GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes, EMU_AT) { emu_mbar_arrive(bar, bytes, -1, file, line); }
 GA_DEV void mbar_arrive(uint32_t bar, EMU_AT) { emu_mbar_arrive(bar, 0, -1, file, line); }
+GA_DEV int mbar_arrive_last(uint32_t bar, EMU_AT) { return emu_mbar_arrive(bar, 0, -1, file, line); }
 GA_DEV void mbar_arrive_cluster(uint32_t bar, uint32_t rank, EMU_AT) { emu_mbar_arrive(bar, 0, (int)rank, file, line); }
 GA_DEV uint32_t mbar_try_wait(uint32_t bar, uint32_t parity, EMU_AT) { return emu_mbar_try_wait(bar, parity, file, line); }
 GA_DEV void mbar_wait(uint32_t bar, uint32_t parity, EMU_AT) { emu_mbar_wait(bar, parity, file, line); }

@@ -24,18 +24,34 @@
 
 /* ---- where am I ---- */
 GA_DEV int thread_index(void) { return emu_thread_index(); }
+GA_DEV int thread_index_anew(void) { return emu_thread_index(); }
 GA_DEV int block_index(void) { return emu_block_index(); }
 GA_DEV int block_count(void) { return emu_block_count(); }
+GA_DEV int64_t clock_cycles(void) { return emu_clock_cycles(); }
 GA_DEV uint32_t smem_base(void) { return emu_smem_base(); }
 
 /* ---- within a warp ---- */
 GA_DEV uint32_t emu_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
 GA_DEV float emu_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 #define __uint_as_float(u) emu_float(u)
-GA_DEV int warp_uniform(int x, EMU_AT) { return (int)emu_shfl_idx((uint32_t)x, 0, file, line); }
+GA_DEV int warp_uniform(int x, EMU_AT) { return (int)emu_shfl((uint32_t)x, 0, 1, file, line); }
+GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane, EMU_AT) { return emu_shfl(x, lane, 1, file, line); }
+GA_DEV float shfl_idx_f32(float x, int lane, EMU_AT) { return emu_float(emu_shfl(emu_bits(x), lane, 1, file, line)); }
+GA_DEV uint32_t shfl_up_u32(uint32_t x, int d, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 - d, 0, file, line); }
+GA_DEV float shfl_up_f32(float x, int d, EMU_AT) { return emu_float(shfl_up_u32(emu_bits(x), d, file, line)); }
+GA_DEV uint32_t shfl_down_u32(uint32_t x, int d, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 + d, 0, file, line); }
+GA_DEV float shfl_down_f32(float x, int d, EMU_AT) { return emu_float(shfl_down_u32(emu_bits(x), d, file, line)); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask, EMU_AT) { return emu_shfl_xor(x, mask, file, line); }
 GA_DEV float shfl_xor_f32(float x, int mask, EMU_AT) { return emu_float(emu_shfl_xor(emu_bits(x), mask, file, line)); }
-GA_DEV int warp_any(int x, EMU_AT) { return emu_warp_any(x, file, line); }
+GA_DEV uint32_t warp_ballot(int x, EMU_AT) { return emu_warp_ballot(x, file, line); }
+GA_DEV int warp_any(int x, EMU_AT) { return emu_warp_ballot(x, file, line) != 0; }
+GA_DEV int warp_all(int x, EMU_AT) { return emu_warp_ballot(x, file, line) == ~0u; }
+GA_DEV uint32_t redux_add_u32(uint32_t x, EMU_AT) { return emu_redux(EMU_REDUX_ADD, 0, x, file, line); }
+GA_DEV uint32_t redux_and_u32(uint32_t x, EMU_AT) { return emu_redux(EMU_REDUX_AND, 0, x, file, line); }
+GA_DEV uint32_t redux_or_u32(uint32_t x, EMU_AT) { return emu_redux(EMU_REDUX_OR, 0, x, file, line); }
+GA_DEV int redux_min_i32(int x, EMU_AT) { return (int)emu_redux(EMU_REDUX_MIN, 1, (uint32_t)x, file, line); }
+GA_DEV int redux_max_i32(int x, EMU_AT) { return (int)emu_redux(EMU_REDUX_MAX, 1, (uint32_t)x, file, line); }
+GA_DEV int warp_elect(EMU_AT) { return emu_elect(file, line); }
 GA_DEV void warp_sync(EMU_AT) { emu_warp_sync(file, line); }
 
 /* ---- the whole block ---- */

@@ -8,7 +8,13 @@
     GA_DEV void wgmma_m64n##n##k16_##t##_rst(float *d, const uint32_t *a, uint64_t b, int acc, EMU_AT)                          \
     { emu_wgmma(type, n, d, a, 0, b, 0, 1, acc, file, line); }                                                                  \
     GA_DEV void wgmma_m64n##n##k16_##t##_ss(float *d, uint64_t a, uint64_t b, int acc, EMU_AT)                                  \
-    { emu_wgmma(type, n, d, 0, a, b, 0, 0, acc, file, line); }
+    { emu_wgmma(type, n, d, 0, a, b, 0, 0, acc, file, line); }                                                                  \
+    GA_DEV void wgmma_m64n##n##k16_##t##_sst(float *d, uint64_t a, uint64_t b, int acc, EMU_AT)                                 \
+    { emu_wgmma(type, n, d, 0, a, b, 0, 1, acc, file, line); }                                                                  \
+    GA_DEV void wgmma_m64n##n##k16_##t##_ss0(float *d, uint64_t a, uint64_t b, EMU_AT)                                          \
+    { emu_wgmma(type, n, d, 0, a, b, 0, 0, 0, file, line); }                                                                    \
+    GA_DEV void wgmma_m64n##n##k16_##t##_sst0(float *d, uint64_t a, uint64_t b, EMU_AT)                                         \
+    { emu_wgmma(type, n, d, 0, a, b, 0, 1, 0, file, line); }
 #define EMU_WGMMA_SHAPES(X, t, type)                                                                                            \
     X(8, t, type) X(16, t, type) X(24, t, type) X(32, t, type) X(40, t, type) X(48, t, type) X(56, t, type) X(64, t, type)      \
     X(72, t, type) X(80, t, type) X(88, t, type) X(96, t, type) X(104, t, type) X(112, t, type) X(120, t, type)                 \

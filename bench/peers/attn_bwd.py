@@ -1,0 +1,163 @@
+#!/usr/bin/env python3
+"""Attention backward beside cuDNN (through PyTorch), interleaved in one process on one GPU.
+
+  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128] [--shapes 512,2048,8192,16384]
+
+16384 tokens of a width of 2048 in all, bf16, random normal data; TFLOP/s of five products (causal: half). Each figure is
+the median over rounds of `calls` back-to-back calls between events; the order within a round is shuffled."""
+import argparse
+import ctypes as c
+import json
+import math
+import random
+import statistics
+
+import torch
+import torch.nn.functional as F
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+CAUSAL, DETERMINISTIC = 1, 1 << 16
+
+
+class Options(c.Structure):
+    _fields_ = [("size", c.c_size_t), ("device", c.c_char_p), ("hide", c.c_char_p), ("threads", c.c_int32), ("flags", c.c_uint32)]
+
+
+class Desc(c.Structure):
+    _fields_ = ([("size", c.c_size_t)] + [(n, c.c_int64) for n in ("batch", "max_q", "max_kv", "total_q", "total_kv")]
+                + [(n, c.c_int32) for n in ("q_heads", "kv_heads", "head_dim", "v_dim", "dtype", "grad_dtype")]
+                + [("flags", c.c_uint32), ("window", c.c_int32), ("scale", c.c_float), ("softcap", c.c_float)])
+
+
+class Io(c.Structure):
+    _fields_ = ([(n, c.c_void_p) for n in ("q", "k", "v", "o", "dout", "lse", "dq", "dk", "dv", "dsinks")] + [("strides", c.c_int64 * 24)]
+                + [(n, c.c_void_p) for n in ("q_start", "kv_start", "sinks", "alibi")])
+
+
+class Ga:
+    def __init__(self, path, bf16):
+        self.lib = c.CDLL(path)
+        self.lib.ga_error_text.restype = c.c_char_p
+        self.lib.ga_plan_kernel_id.restype = c.c_char_p
+        self.bf16 = bf16
+        options = Options(c.sizeof(Options), b"cuda:0", None, 0, 0)
+        self.ctx = c.c_void_p()
+        self.must(self.lib.ga_ctx_create(c.byref(options), c.byref(self.ctx)))
+        self.start, self.end = c.c_void_p(), c.c_void_p()
+        self.must(self.lib.ga_event_create(self.ctx, c.byref(self.start)))
+        self.must(self.lib.ga_event_create(self.ctx, c.byref(self.end)))
+
+    def must(self, status):
+        if status:
+            raise RuntimeError(self.lib.ga_error_text().decode())
+
+    def backward(self, x, flags):
+        """A function of n that runs n calls and returns milliseconds."""
+        b, s, h, d = x["q"].shape
+        desc = Desc(c.sizeof(Desc), b, s, s, 0, 0, h, h, d, d, self.bf16, self.bf16, flags, 0, 1 / math.sqrt(d), 0)
+        io = Io()
+        for name in ("q", "k", "v", "o", "dout", "lse", "dq", "dk", "dv"):
+            setattr(io, name, x[name].data_ptr())
+        plan = c.c_void_p()
+        self.must(self.lib.ga_attn_bwd_plan(self.ctx, c.byref(desc), c.byref(plan)))
+        self.id = self.lib.ga_plan_kernel_id(plan).decode()
+
+        def run(n):
+            torch.cuda.synchronize()
+            self.must(self.lib.ga_event_record(self.ctx, self.start, None))
+            for _ in range(n):
+                self.must(self.lib.ga_attn_bwd(self.ctx, c.byref(desc), c.byref(io), None))
+            self.must(self.lib.ga_event_record(self.ctx, self.end, None))
+            self.must(self.lib.ga_stream_sync(self.ctx, None))
+            ms = c.c_double()
+            self.must(self.lib.ga_event_elapsed(self.start, self.end, c.byref(ms)))
+            return ms.value / n
+        return run, self.id
+
+
+def cudnn(x, causal):
+    q, k, v = (x[n].transpose(1, 2).detach().requires_grad_() for n in "qkv")
+    dout = x["dout"].transpose(1, 2)
+    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+        o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+    torch.autograd.grad(o, (q, k, v), dout, retain_graph=True)
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def run(n):
+        torch.cuda.synchronize()
+        start.record()
+        for _ in range(n):
+            torch.autograd.grad(o, (q, k, v), dout, retain_graph=True)
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / n
+    return run
+
+
+def tensors(batch, length, heads, dim, causal):
+    torch.manual_seed(1)
+    x = {n: torch.randn(batch, length, heads, dim, device="cuda", dtype=torch.bfloat16) for n in ("q", "k", "v", "dout")}
+    args = [x[n].transpose(1, 2) for n in "qkv"]
+    try:
+        o, lse = torch.ops.aten._scaled_dot_product_cudnn_attention(*args, None, True, 0.0, causal, False)[:2]
+    except RuntimeError:
+        o, lse = torch.ops.aten._scaled_dot_product_flash_attention(*args, 0.0, causal, False)[:2]
+    x["o"], x["lse"] = o.transpose(1, 2).contiguous(), lse.reshape(batch, heads, length).float().contiguous()
+    x.update({"d" + n: torch.empty_like(x[n]) for n in "qkv"})
+    return x
+
+
+def exactness(x, causal):
+    """Largest relative error (root mean square) against an unfused float evaluation of one head."""
+    q, k, v, dout = (x[n][0, :, 0].float() for n in ("q", "k", "v", "dout"))
+    s = q @ k.T / math.sqrt(q.shape[1])
+    if causal:
+        s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -math.inf)
+    p = s.softmax(-1)
+    ds = p * (dout @ v.T - (dout * x["o"][0, :, 0].float()).sum(-1, keepdim=True)) / math.sqrt(q.shape[1])
+    want = {"dq": ds @ k, "dk": ds.T @ q, "dv": p.T @ dout}
+    return max(((x[n][0, :, 0].float() - w).norm() / w.norm()).item() for n, w in want.items())
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("libga")
+    p.add_argument("--out")
+    p.add_argument("--rounds", type=int, default=7)
+    p.add_argument("--dims", default="64,128")
+    p.add_argument("--shapes", default="512,2048,8192,16384")
+    p.add_argument("--bf16", type=int, default=3, help="value of GA_BF16")
+    a = p.parse_args()
+    ga, rows = Ga(a.libga, a.bf16), []
+    for dim in map(int, a.dims.split(",")):
+        for length in map(int, a.shapes.split(",")):
+            for causal in (False, True):
+                batch, heads = 16384 // length, 2048 // dim
+                x = tensors(batch, length, heads, dim, causal)
+                flops = 10 * batch * heads * length * length * dim / (2 if causal else 1)
+                runs = {}
+                for name, flags in (("ga", 0), ("ga ordered", DETERMINISTIC)):
+                    runs[name], row = ga.backward(x, flags | (CAUSAL if causal else 0))
+                try:
+                    runs["cudnn"] = cudnn(x, causal)
+                except RuntimeError:
+                    pass
+                runs["ga"](1)
+                error = exactness(x, causal) if length <= 8192 else None
+                calls = max(1, int(4e12 / flops * 2))
+                times = {n: [] for n in runs}
+                for r in range(a.rounds + 1):
+                    for n in random.sample(list(runs), len(runs)):
+                        ms = runs[n](calls)
+                        if r:
+                            times[n].append(ms)
+                row = {"dim": dim, "length": length, "causal": causal, "error": error,
+                       **{n: round(flops / statistics.median(t) / 1e9, 1) for n, t in times.items()}}
+                rows.append(row)
+                print(row, flush=True)
+    if a.out:
+        json.dump(rows, open(a.out, "w"), indent=1)
+
+
+if __name__ == "__main__":
+    main()

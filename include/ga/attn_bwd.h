@@ -1,0 +1,66 @@
+/* GA, gradients of exact attention (ga/attn.h) in O(N) memory.
+ *
+ *   Q [batch, q, q_heads, head_dim]   K [batch, kv, kv_heads, head_dim]   V [batch, kv, kv_heads, v_dim]
+ *   O, dO [batch, q, q_heads, v_dim]  LSE [batch, q_heads, q], of the forward pass   dQ, dK, dV as Q, K, V
+ *
+ *   P = e^(logit - LSE)    dV = P^T dO    dS = P (dO V^T - rowsum(dO O)) d logit / d (scale Q K^T)
+ *   dQ = scale dS K    dK = scale dS^T Q    dSINK = - sum over rows of e^(sink - LSE) rowsum(dO O)
+ *
+ * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and O
+ * the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed attention).
+ * A row whose LSE is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q.
+ * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
+ */
+#ifndef GA_ATTN_BWD_H
+#define GA_ATTN_BWD_H
+
+#include "ga/attn.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Besides GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_ALIBI, and GA_ATTN_SINKS, which asks for dsinks. */
+typedef enum ga_attn_bwd_flags {
+  GA_ATTN_BWD_DETERMINISTIC = 1 << 16, /* bitwise equal from run to run */
+  GA_ATTN_BWD_ADD = 1 << 17            /* gradients are added to what dq, dk, dv and dsinks hold; grad_dtype f32 */
+} ga_attn_bwd_flags;
+
+typedef struct ga_attn_bwd_desc {
+  size_t struct_size;
+  int64_t batch;             /* sequences */
+  int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN */
+  int64_t total_q, total_kv; /* VARLEN: tokens of all sequences; else 0 */
+  int32_t q_heads, kv_heads;
+  int32_t head_dim, v_dim; /* v_dim 0 = head_dim */
+  int32_t dtype;           /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
+  int32_t grad_dtype;      /* of dq, dk, dv: dtype or f32 */
+  uint32_t flags;          /* ga_attn_flags, ga_attn_bwd_flags */
+  int32_t window;          /* as in ga_attn_desc */
+  float scale;             /* 0 = 1 / sqrt(head_dim) */
+  float softcap;           /* 0 = none */
+} ga_attn_bwd_desc;
+#define GA_ATTN_BWD_DESC_INIT {.struct_size = sizeof(ga_attn_bwd_desc), .batch = 1, .dtype = GA_F32, .grad_dtype = GA_F32}
+
+typedef struct ga_attn_bwd_io {
+  const void *q, *k, *v, *o, *dout;
+  const float *lse;
+  void *dq, *dk, *dv; /* overlap neither each other nor an input */
+  float *dsinks;      /* SINKS: [q_heads] */
+  ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride, dv_stride; /* all 0 = contiguous */
+  const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first token of each sequence */
+  const float *sinks;                /* SINKS: [q_heads] */
+  const float *alibi;                /* ALIBI: [q_heads] slopes; they get no gradient */
+} ga_attn_bwd_io;
+
+/* Host work only: validates, chooses a kernel, sizes the workspace. */
+GA_API GA_NODISCARD ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out);
+/* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
+GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace, ga_stream *stream);
+/* Plans (remembered by the context) and runs with the context's own workspace. */
+GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io, ga_stream *stream);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,32 @@
+/* Arguments of the attention rows that take every shape (src/cuda/kern/attn/attn_fwd_sm80.cu) and of the ladder: one
+ * struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+#ifndef GA_CORE_KARGS_ATTN_ANY_H
+#define GA_CORE_KARGS_ATTN_ANY_H
+
+#include <stdint.h>
+
+/* Elements between sequences (pages, where K and V are paged), tokens and heads. */
+typedef struct ga_kstrides {
+  int64_t batch, token, head;
+} ga_kstrides;
+
+typedef struct ga_kargs_attn_any {
+  const void *q, *k, *v;
+  void *o;
+  float *lse; /* [batch, heads_k * group, lse_rows], natural log; null: not written */
+  ga_kstrides q_stride, k_stride, v_stride, o_stride;
+  const int32_t *q_start, *kv_start;  /* packed sequences: batch + 1 first tokens; null: dense */
+  const int32_t *kv_len, *page_table; /* pages: lengths, and the pages of each sequence; null: dense or packed */
+  int64_t page_table_stride;
+  const float *slope, *sink; /* one a query head, or null */
+  int32_t heads_k, group;    /* query head h reads KV head h / group */
+  int32_t rows_q, rows_k;    /* of a sequence; packed, paged: of the longest */
+  int32_t tiles;             /* of packed rows (token, head of the group) for each sequence and KV head */
+  int32_t cols, cols_v;      /* head dim of q and k; of v and o */
+  int32_t page_size, window; /* 0: no pages, no window */
+  int32_t causal, wide;      /* wide: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
+  float scale, scale_log2;     /* scale * log2(e) */
+  float softcap_in, softcap;   /* scale / cap, cap; 0: none */
+} ga_kargs_attn_any;
+
+#endif

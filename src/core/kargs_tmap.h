@@ -1,0 +1,18 @@
+/* A tensor map in a kernel's arguments: the same bytes on the host and on the device. C11 and CUDA C. */
+#ifndef GA_CORE_KARGS_TMAP_H
+#define GA_CORE_KARGS_TMAP_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+#define GA_KARGS_ALIGN alignas(64)
+#define GA_KARGS_ASSERT(c) static_assert(c, #c)
+#else
+#define GA_KARGS_ALIGN _Alignas(64)
+#define GA_KARGS_ASSERT(c) _Static_assert(c, #c)
+#endif
+
+/* What the driver makes of a description (CUtensorMap, by ga_tensor_map), opaque here. */
+typedef struct { GA_KARGS_ALIGN uint64_t word[16]; } ga_tmap;
+
+GA_KARGS_ASSERT(sizeof(ga_tmap) == 128);
+#endif

@@ -1,0 +1,10 @@
+/* Gradients of attention for NEON. */
+#include <string.h>
+
+#include "cpu/cpu_attn_bwd.h"
+#include "cpu/simd/simd_neon.h"
+#include "cpu/simd/simd_math.h"
+
+#define ISA(name) name##_neon
+
+#include "cpu/body/body_attn_bwd.h"

@@ -1,0 +1,309 @@
+/* KERNEL    attn_bwd, f32
+ * COMPUTES  dQ, dK, dV of attention (ga/attn_bwd.h) for one unit of cpu_attn_bwd.h, a pair of 64 x 64 tiles at a time:
+ *           S = Q K^T, P = e^(logit - lse), dP = dO V^T, dS = P (dP - delta) scale; dV += P^T dO, dK += dS^T Q, dQ += dS K
+ * DATA      tiles are copied to the thread's scratch, padded to 16 floats; K and V also transposed, so that S and dP need no
+ *           sums across lanes. A transposed left operand is read element by element, which costs nothing: it is broadcast
+ * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. Masked pairs add exactly 0 to dQ, dK and dV's factors */
+#include <math.h>
+
+#include "base/mem.h"
+
+/* Vectors a register block is wide; it is 4 rows high. 16 or 8 accumulators. */
+#define BLOCK_VECS (VN == 8 ? 2 : 4)
+
+typedef struct bwd_tile {
+  const bwd_job *job;
+  const bwd_sequence *s;
+  int head_q, head_kv;
+  int64_t q, n_q, k, n_k;                          /* queries [q, q + n_q), keys [k, k + n_k) */
+  float *q_rows, *dout, *k_rows, *k_columns, *v_columns; /* [64, head_pad] [64, v_pad] [64, head_pad] [head_pad, 64] [v_pad, 64] */
+  float *dq, *dk, *dv;                             /* [64, pad] */
+  float *p, *ds, *bend;                            /* [64, 64]; bend: derivative of the soft-cap */
+  float *some;                                     /* [16, pad] */
+  float *lse, *delta;                              /* [64] */
+} bwd_tile;
+
+static bwd_tile tile_in(const bwd_job *job, const bwd_unit *u, float *scratch) {
+  const int64_t head = job->head_pad * BWD_TILE, v = job->v_pad * BWD_TILE, square = BWD_TILE * BWD_TILE;
+  bwd_tile t = {.job = job, .s = &u->s, .q_rows = scratch};
+  t.dout = t.q_rows + head;
+  t.k_rows = t.dout + v;
+  t.k_columns = t.k_rows + head;
+  t.v_columns = t.k_columns + head;
+  t.dq = t.v_columns + v;
+  t.dk = t.dq + head;
+  t.dv = t.dk + head;
+  t.p = t.dv + v;
+  t.ds = t.p + square;
+  t.bend = t.ds + square;
+  t.lse = t.bend + square;
+  t.delta = t.lse + BWD_TILE;
+  t.some = t.delta + BWD_TILE;
+  return t;
+}
+
+static void clear(float *x, int64_t n) {
+  for (int64_t i = 0; i < n; i += VN) vf_store(x + i, vf_set(0.0f));
+}
+
+/* --- products --- */
+
+/* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. A[r][k] lies at
+ * r * a_row + k * a_col. */
+GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
+                             int64_t ldb, int64_t n) {
+  vf sum[4][4];
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) sum[r][v] = vf_load(c + r * ldc + v * VN);
+  for (int64_t k = 0; k < n; k++) {
+    vf x[4];
+    for (int v = 0; v < vecs; v++) x[v] = vf_load(b + k * ldb + v * VN);
+    for (int r = 0; r < rows; r++) {
+      const vf s = vf_set(a[r * a_row + k * a_col]);
+      for (int v = 0; v < vecs; v++) sum[r][v] = vf_fma(s, x[v], sum[r][v]);
+    }
+  }
+  for (int r = 0; r < rows; r++)
+    for (int v = 0; v < vecs; v++) vf_store(c + r * ldc + v * VN, sum[r][v]);
+}
+
+GA_INLINE void rows_product(int vecs, int64_t rows, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
+                            int64_t ldb, int64_t n) {
+  for (; rows >= 4; rows -= 4, c += 4 * ldc, a += 4 * a_row) block_product(4, vecs, c, ldc, a, a_row, a_col, b, ldb, n);
+  for (; rows > 0; rows--, c += ldc, a += a_row) block_product(1, vecs, c, ldc, a, a_row, a_col, b, ldb, n);
+}
+
+/* C [rows, width] += A [rows, n] B [n, width]; width is a multiple of 16. */
+static void product(int64_t rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
+                    int64_t ldb, int64_t n) {
+  int64_t i = 0;
+  for (; i + BLOCK_VECS * VN <= width; i += BLOCK_VECS * VN)
+    rows_product(BLOCK_VECS, rows, c + i, ldc, a, a_row, a_col, b + i, ldb, n);
+  for (; i < width; i += VN) rows_product(1, rows, c + i, ldc, a, a_row, a_col, b + i, ldb, n);
+}
+
+/* --- tiles --- */
+
+static void load_rows(float *to, int64_t pad, const float *x, int64_t step, int64_t n, int64_t width) {
+  for (int64_t i = 0; i < n; i++) {
+    memcpy(to + i * pad, x + i * step, (size_t)width * sizeof *x);
+    for (int64_t c = width; c < pad; c++) to[i * pad + c] = 0;
+  }
+}
+
+/* n rows of a tile of 64 to columns [pad, 64]; missing rows are zeros. */
+static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float *x, int64_t step, int64_t n, int64_t width) {
+  for (int64_t k = 0; k < BWD_TILE; k += VN) {
+    const int64_t here = ga_max_i64(0, ga_min_i64(VN, n - k));
+    clear(t->some, VN * pad);
+    load_rows(t->some, pad, x + k * step, step, here, width);
+    for (int64_t i = 0; i < pad; i += VN) {
+      vf r[VN];
+      for (int j = 0; j < VN; j++) r[j] = vf_load(t->some + j * pad + i);
+      vf_transpose(r);
+      for (int j = 0; j < VN; j++) vf_store(to + (i + j) * BWD_TILE + k, r[j]);
+    }
+  }
+}
+
+static void take_keys(bwd_tile *t, int64_t tile) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  const ga_attn_bwd_io *a = t->job->a;
+  t->k = tile * BWD_TILE;
+  t->n_k = ga_min_i64(BWD_TILE, t->s->n_kv - t->k);
+  const float *k = (const float *)a->k + bwd_at(d, &a->k_stride, t->s, t->s->kv_first, t->k, t->head_kv);
+  const float *v = (const float *)a->v + bwd_at(d, &a->v_stride, t->s, t->s->kv_first, t->k, t->head_kv);
+  load_rows(t->k_rows, t->job->head_pad, k, a->k_stride.token, t->n_k, d->head_dim);
+  load_columns(t, t->k_columns, t->job->head_pad, k, a->k_stride.token, t->n_k, d->head_dim);
+  load_columns(t, t->v_columns, t->job->v_pad, v, a->v_stride.token, t->n_k, d->v_dim);
+}
+
+/* delta = rowsum(dO O), added up in the order in which the product adds up dP: a row that sees one key, whose O is V, gets
+ * dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
+static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o_step, int64_t rows, int64_t n, float *delta) {
+  for (int64_t r = 0; r < rows; r += 8) {
+    const int64_t here = ga_min_i64(8, rows - r);
+    float sum[8] = {0};
+    for (int64_t c = 0; c < n; c++)
+      for (int64_t i = 0; i < here; i++) sum[i] += g[(r + i) * g_step + c] * o[(r + i) * o_step + c]; /* contracted like vf_fma */
+    memcpy(delta + r, sum, (size_t)here * sizeof *sum);
+  }
+}
+
+static void take_queries(bwd_tile *t, int64_t tile) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  const ga_attn_bwd_io *a = t->job->a;
+  t->q = tile * BWD_TILE;
+  t->n_q = ga_min_i64(BWD_TILE, t->s->n_q - t->q);
+  const float *q = (const float *)a->q + bwd_at(d, &a->q_stride, t->s, t->s->q_first, t->q, t->head_q);
+  const float *o = (const float *)a->o + bwd_at(d, &a->o_stride, t->s, t->s->q_first, t->q, t->head_q);
+  const float *g = (const float *)a->dout + bwd_at(d, &a->dout_stride, t->s, t->s->q_first, t->q, t->head_q);
+  load_rows(t->q_rows, t->job->head_pad, q, a->q_stride.token, t->n_q, d->head_dim);
+  load_rows(t->dout, t->job->v_pad, g, a->dout_stride.token, t->n_q, d->v_dim);
+  const float *lse = a->lse + (t->s->b * d->q_heads + t->head_q) * d->max_q + t->q;
+  memcpy(t->lse, lse, (size_t)t->n_q * sizeof *lse);
+  row_deltas(g, a->dout_stride.token, o, a->o_stride.token, t->n_q, d->v_dim, t->delta);
+}
+
+static float *dq_row(const bwd_tile *t, int64_t r) {
+  const ga_attn_bwd_io *a = t->job->a;
+  return (float *)a->dq + bwd_at(t->job->d, &a->dq_stride, t->s, t->s->q_first, t->q + r, t->head_q);
+}
+
+static void load_dq(const bwd_tile *t) {
+  const int64_t dim = t->job->d->head_dim, pad = t->job->head_pad;
+  for (int64_t r = 0; r < t->n_q; r++) load_rows(t->dq + r * pad, pad, dq_row(t, r), 0, 1, dim);
+}
+
+static void store_dq(const bwd_tile *t) {
+  const int64_t dim = t->job->d->head_dim, pad = t->job->head_pad;
+  for (int64_t r = 0; r < t->n_q; r++) memcpy(dq_row(t, r), t->dq + r * pad, (size_t)dim * sizeof(float));
+}
+
+/* dq += what the output holds, once the sum is whole. */
+static void add_dq(const bwd_tile *t) {
+  const int64_t dim = t->job->d->head_dim;
+  for (int64_t r = 0; r < t->n_q; r++) {
+    float *sum = t->dq + r * t->job->head_pad;
+    const float *old = dq_row(t, r);
+    for (int64_t c = 0; c < dim; c++) sum[c] += old[c];
+  }
+}
+
+static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, const ga_attn_strides *stride, int64_t dim) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  for (int64_t r = 0; r < t->n_k; r++) {
+    float *to = (float *)out + bwd_at(d, stride, t->s, t->s->kv_first, t->k + r, t->head_kv);
+    for (int64_t c = 0; c < dim; c++) to[c] = d->flags & GA_ATTN_BWD_ADD ? to[c] + x[r * pad + c] : x[r * pad + c];
+  }
+}
+
+/* --- one pair of tiles --- */
+
+/* Row r of scores becomes logits; bend gets the derivative of what was done to them. */
+static void bend_row(const bwd_tile *t, int64_t r) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  float *s = t->p + r * BWD_TILE, *bend = t->bend + r * BWD_TILE;
+  const vf scale = vf_set(d->scale), cap = vf_set(d->softcap), one = vf_set(1.0f);
+  for (int k = 0; k < BWD_TILE; k += VN) {
+    vf x = vf_mul(scale, vf_load(s + k)), slope = scale;
+    if (d->softcap > 0) {
+      const vf y = vf_tanh(vf_div(x, cap));
+      x = vf_mul(cap, y);
+      slope = vf_mul(scale, vf_fnma(y, y, one));
+    }
+    vf_store(s + k, x);
+    vf_store(bend + k, slope);
+  }
+  if (!(d->flags & GA_ATTN_ALIBI)) return;
+  const float slope = t->job->a->alibi[t->head_q];
+  const int64_t first = t->k - (t->q + r + t->s->n_kv - t->s->n_q);
+  for (int k = 0; k < BWD_TILE; k++) s[k] += slope * (float)(first + k);
+}
+
+/* Logits to weights, and dP to dS; both 0 where row r sees nothing. */
+static void gradient_row(const bwd_tile *t, int64_t r) {
+  float *p = t->p + r * BWD_TILE, *ds = t->ds + r * BWD_TILE;
+  const float *bend = t->bend + r * BWD_TILE;
+  const vf lse = vf_set(t->lse[r]), delta = vf_set(t->delta[r]);
+  int64_t from, to;
+  for (int k = 0; k < BWD_TILE; k += VN) {
+    const vf w = vf_exp(vf_sub(vf_load(p + k), lse));
+    vf_store(p + k, w);
+    vf_store(ds + k, vf_mul(vf_mul(w, vf_sub(vf_load(ds + k), delta)), vf_load(bend + k)));
+  }
+  bwd_keys_of(t->job->d, t->s, t->q + r, &from, &to);
+  if (t->lse[r] == -INFINITY) to = from;
+  const int64_t first = ga_max_i64(0, ga_min_i64(t->n_k, from - t->k)), last = ga_max_i64(first, ga_min_i64(t->n_k, to - t->k));
+  for (int64_t k = 0; k < BWD_TILE; k++)
+    if (k < first || k >= last) p[k] = ds[k] = 0;
+}
+
+static void run_pair(const bwd_tile *t, bool keys, bool queries) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  const int64_t head = t->job->head_pad, v = t->job->v_pad;
+  clear(t->p, t->n_q * BWD_TILE);
+  clear(t->ds, t->n_q * BWD_TILE);
+  product(t->n_q, BWD_TILE, t->p, BWD_TILE, t->q_rows, head, 1, t->k_columns, BWD_TILE, d->head_dim);
+  product(t->n_q, BWD_TILE, t->ds, BWD_TILE, t->dout, v, 1, t->v_columns, BWD_TILE, d->v_dim);
+  for (int64_t r = 0; r < t->n_q; r++) {
+    bend_row(t, r);
+    gradient_row(t, r);
+  }
+  if (keys) {
+    product(t->n_k, v, t->dv, v, t->p, 1, BWD_TILE, t->dout, v, t->n_q);
+    product(t->n_k, head, t->dk, head, t->ds, 1, BWD_TILE, t->q_rows, head, t->n_q);
+  }
+  if (queries) product(t->n_q, head, t->dq, head, t->ds, BWD_TILE, 1, t->k_rows, head, t->n_k);
+}
+
+/* --- units --- */
+
+/* The key tile at hand against all queries that see it, of all query heads of its head. */
+static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  const ga_attn_bwd_io *a = t->job->a;
+  const int group = d->q_heads / d->kv_heads;
+  int64_t from, to;
+  take_keys(t, tile);
+  clear(t->dk, BWD_TILE * t->job->head_pad);
+  clear(t->dv, BWD_TILE * t->job->v_pad);
+  bwd_queries_of(d, t->s, t->k, t->n_k, &from, &to);
+  for (int h = 0; h < group; h++) {
+    t->head_q = t->head_kv * group + h;
+    for (int64_t i = from / BWD_TILE; i * BWD_TILE < to; i++) {
+      take_queries(t, i);
+      if (queries) load_dq(t);
+      run_pair(t, true, queries);
+      if (queries) store_dq(t);
+    }
+  }
+  store_kv(t, t->dk, t->job->head_pad, a->dk, &a->dk_stride, d->head_dim);
+  store_kv(t, t->dv, t->job->v_pad, a->dv, &a->dv_stride, d->v_dim);
+}
+
+static void whole_head(bwd_tile *t) {
+  const int group = t->job->d->q_heads / t->job->d->kv_heads;
+  clear(t->dq, BWD_TILE * t->job->head_pad);
+  for (int h = 0; h < group; h++) {
+    t->head_q = t->head_kv * group + h;
+    for (t->q = 0; t->q < t->s->n_q; t->q += BWD_TILE) {
+      t->n_q = ga_min_i64(BWD_TILE, t->s->n_q - t->q);
+      store_dq(t);
+    }
+  }
+  for (int64_t i = 0; i * BWD_TILE < t->s->n_kv; i++) key_tile(t, i, true);
+}
+
+static void query_tile(bwd_tile *t, int64_t tile) {
+  const ga_attn_bwd_desc *d = t->job->d;
+  int64_t from, to, unused;
+  take_queries(t, tile);
+  clear(t->dq, BWD_TILE * t->job->head_pad);
+  bwd_keys_of(d, t->s, t->q, &from, &unused);
+  bwd_keys_of(d, t->s, t->q + t->n_q - 1, &unused, &to);
+  for (int64_t i = from / BWD_TILE; i * BWD_TILE < to; i++) {
+    take_keys(t, i);
+    run_pair(t, false, true);
+  }
+  if (d->flags & GA_ATTN_BWD_ADD) add_dq(t);
+  store_dq(t);
+}
+
+static void run_unit(const bwd_job *job, const bwd_unit *u, float *scratch) {
+  bwd_tile t = tile_in(job, u, scratch);
+  const int64_t n = u->kind == BWD_QUERIES ? u->s.n_q : u->s.n_kv;
+  t.head_q = t.head_kv = u->head;
+  if (u->kind == BWD_HEAD) {
+    whole_head(&t);
+  } else if (u->tile * BWD_TILE < n && u->kind == BWD_KEYS) {
+    key_tile(&t, u->tile, false);
+  } else if (u->tile * BWD_TILE < n) {
+    t.head_kv = u->head / (job->d->q_heads / job->d->kv_heads);
+    query_tile(&t, u->tile);
+  }
+}
+
+ga_status ISA(ga_cpu_attn_bwd)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  return cpu_attn_bwd_run(kernel, desc, io, workspace, stream, run_unit);
+}

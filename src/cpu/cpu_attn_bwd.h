@@ -1,0 +1,60 @@
+/* Gradients of attention on the CPU: how the work is cut into units. The arithmetic is in body/body_attn_bwd.h.
+ *
+ * Where there are many KV heads a unit is one of them: its tiles of keys, and for each the tiles of queries, five products a
+ * pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD, a unit is one tile of keys (dK, dV) or
+ * one tile of queries (dQ), seven products in all. Both add in the same order: results are bitwise equal, and do not depend on
+ * the number of threads nor on what else is in the batch. */
+#ifndef GA_CPU_CPU_ATTN_BWD_H
+#define GA_CPU_CPU_ATTN_BWD_H
+
+#include "cpu/cpu_layer.h"
+
+#define BWD_TILE 64 /* queries, keys */
+
+typedef struct bwd_sequence {
+  int64_t b, n_q, n_kv;
+  int64_t q_first, kv_first; /* row of the packed arrays (VARLEN), else 0 */
+} bwd_sequence;
+
+typedef enum bwd_kind {
+  BWD_HEAD,   /* all of KV head `head` */
+  BWD_KEYS,   /* dK, dV of tile `tile` of KV head `head` */
+  BWD_QUERIES /* dQ of tile `tile` of query head `head` */
+} bwd_kind;
+
+typedef struct bwd_unit {
+  bwd_kind kind;
+  bwd_sequence s;
+  int head;
+  int64_t tile;
+} bwd_unit;
+
+typedef struct bwd_job bwd_job;
+typedef void (*bwd_unit_fn)(const bwd_job *job, const bwd_unit *unit, float *scratch);
+
+struct bwd_job {
+  const ga_attn_bwd_desc *d;
+  const ga_attn_bwd_io *a;
+  bwd_unit_fn fn;
+  ga_pool *pool; /* NULL: on the caller's thread */
+  bool heads;    /* units are BWD_HEAD */
+  int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
+  int64_t n_units, serial_next;
+  float *scratch;
+  uint64_t scratch_floats; /* a thread */
+};
+
+/* Element offset of token i of the sequence. */
+static inline int64_t bwd_at(const ga_attn_bwd_desc *d, const ga_attn_strides *stride, const bwd_sequence *s, int64_t first, int64_t i,
+                             int64_t head) {
+  return (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch) + (first + i) * stride->token + head * stride->head;
+}
+/* [begin, end): keys that query i sees; queries that see any of keys [j, j + n). */
+void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, int64_t *begin, int64_t *end);
+void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin, int64_t *end);
+
+/* Cuts and runs. Launch functions are one call of this. */
+ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace, ga_stream *stream,
+                           bwd_unit_fn fn);
+
+#endif

@@ -1,0 +1,10 @@
+/* Gradients of attention for AVX2. */
+#include <string.h>
+
+#include "cpu/cpu_attn_bwd.h"
+#include "cpu/simd/simd_avx2.h"
+#include "cpu/simd/simd_math.h"
+
+#define ISA(name) name##_avx2
+
+#include "cpu/body/body_attn_bwd.h"

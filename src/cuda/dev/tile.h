@@ -1,0 +1,21 @@
+/* The tile layer, whole. From the bottom to the top, a kernel is written with
+ *   ptx/   what a thread or a warp does: one instruction a function, for a GPU and, with GA_EMU, for the emulator
+ *   tile/  what a warp or a warpgroup holds: tiles of registers and of shared memory
+ *   pipe/  how warpgroups of a block, and blocks of a grid, work together: rings of stages, the order of tiles
+ * docs/TILE.md is the guide. Installed as ga/tile/. */
+#pragma once
+#include "core/kargs_tmap.h"
+#include "cuda/dev/pipe/grid.h"
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/base.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/cp_async.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/mma.h"
+#include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/tile/block_row.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/dev/tile/smem.h"

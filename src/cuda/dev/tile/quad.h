@@ -1,0 +1,18 @@
+/* The four lanes of a row of a register tile, together. */
+#pragma once
+#include "cuda/dev/ptx/base.h"
+
+/* They trade registers so that each holds 8 neighbouring columns: r[i] of lane q becomes what lane i had for column
+ * group q. 16-bit elements, two a register. */
+GA_DEV void quad_transpose(uint32_t *r, int q) {
+  const uint32_t a = shfl_xor_u32(q & 1 ? r[0] : r[1], 1), b = shfl_xor_u32(q & 1 ? r[2] : r[3], 1);
+  r[0] = q & 1 ? a : r[0];
+  r[1] = q & 1 ? r[1] : a;
+  r[2] = q & 1 ? b : r[2];
+  r[3] = q & 1 ? r[3] : b;
+  const uint32_t x = shfl_xor_u32(q & 2 ? r[0] : r[2], 2), y = shfl_xor_u32(q & 2 ? r[1] : r[3], 2);
+  r[0] = q & 2 ? x : r[0];
+  r[1] = q & 2 ? y : r[1];
+  r[2] = q & 2 ? r[2] : x;
+  r[3] = q & 2 ? r[3] : y;
+}

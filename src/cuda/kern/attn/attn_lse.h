@@ -1,0 +1,26 @@
+/* A row's last steps, the same for every attention kernel that sums exponentials of base 2: its log-sum-exp, and what of O
+ * is kept. */
+#pragma once
+#include "core/kargs_attn.h"
+#include "cuda/dev/ptx/num.h"
+
+/* ln of a sum of exponentials: whole doublings apart from the rest, which is within [-1/2, 1/2]: 2 artanh((f - 1) / (f + 1))
+ * to 2^-23. lg2.approx alone is off by 2^-22 of the logarithm of a long row, or of 1. */
+GA_DEV float ln_parts(float x, float *doublings) {
+  const float e = rintf(lg2(x));
+  *doublings = 0.f;
+  if (!(fabsf(e) < 126.f)) return e; /* 0, inf, NaN */
+  const float f = x * ex2(-e), z = (f - 1.f) * rcp(f + 1.f), w = z * z;
+  *doublings = e;
+  return z * fmaf(w, fmaf(w, fmaf(w, fmaf(w, 2.f / 9.f, 2.f / 7.f), 2.f / 5.f), 2.f / 3.f), 2.f);
+}
+/* ref + log2 l in natural units. The reference stands for the logits' size: it is what the rounding of their factor weighs on. */
+GA_DEV float log_sum(const ga_kargs_attn_fwd *a, float ref, float l) {
+  float e;
+  const float rest = ln_parts(l, &e);
+  return fmaf(ref, a->ln_hi, fmaf(ref, a->ln_lo, fmaf(e, 0.693147181f, rest)));
+}
+/* Bits of a row's packed elements that stay: none where all weights were 0, whatever V holds. v: factor of O. */
+GA_DEV uint32_t keep_bits(float v) {
+  return v == 0.f ? 0u : ~0u;
+}

@@ -1,0 +1,82 @@
+/* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
+
+/* -inf where row kv of K is not seen by row q of Q, or does not exist. */
+GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
+  const int rel = c->kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
+  const int rows = rows_q - c->kv; /* kv + off < rows_k */
+  GA_UNROLL for (int i = 0; i < NS; i++) {
+    const int down = i / 2 % 2 * 8, across = 8 * (i / 4) + i % 2;
+    int hidden = down >= rows;
+    if (MASKED) hidden |= rel + down - across > right;
+    if (WINDOW) hidden |= rel + down - across < -left;
+    if (hidden) s[i] = GA_NEG_INF;
+  }
+}
+/* S in log2 units: soft-cap as cap (1 - 2 / (1 + e^(2 x / cap))), which keeps small x to 2^-24 of the cap; alibi. */
+GA_DEV void apply_features(const warpgroup *c, float *s, int m, int left) {
+  args a = c->a;
+  if (a->features & GA_KATTN_SOFTCAP) {
+    const float in = a->softcap_in, out = a->softcap_out;
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] = out - 2.f * out * rcp(1.f + ex2(s[i] * in));
+  } else {
+    const float f = a->scale_log2;
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
+  }
+  pin_f32(s, NS);
+  if (a->features & GA_KATTN_ALIBI) {
+    const float x0 = (float)(c->kv - m * BM - c->q2), slope = slope_of(c, left);
+    GA_UNROLL for (int i = 0; i < NS; i++) s[i] += slope * (x0 + (float)(i / 2 % 2 * 8 - 8 * (i / 4) - i % 2));
+  }
+  pin_f32(s, NS);
+}
+/* P = 2^(S - lse), to registers as the products want it. */
+GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left) {
+  const uint32_t stat = stat_of(c);
+  const float f = FEATURES ? 1.f : c->a->scale_log2;
+  const ga_i4 limits = lds_i4(c->sb + OFF_TILE + 16);
+  const int above = warp_uniform(limits.y), below = warp_uniform(limits.z);
+  if (FEATURES) apply_features(c, s, m, left);
+  if (m < above || (WINDOW && m >= below)) apply_mask(c, s, m, limits.w);
+  GA_UNROLL for (int j = 0; j < BM / 8; j++) {
+    float lse[2];
+    lds_f2(lse, stat + 32 * j);
+    GA_UNROLL for (int e = 0; e < 4; e++) s[4 * j + e] = ex2(fmaf(s[4 * j + e], f, -lse[e % 2]));
+    p[2 * j] = PACK(s[4 * j], s[4 * j + 1]);
+    p[2 * j + 1] = PACK(s[4 * j + 2], s[4 * j + 3]);
+  }
+}
+/* Derivative of the soft-cap, 1 - tanh^2, from P: log2 P + lse is the logit. */
+GA_DEV float cap_slope(float p, float lse, float bias, float inverse) {
+  const float y = fminf(fmaxf((lg2(p) + lse - bias) * inverse, -1.f), 1.f);
+  return 1.f - y * y;
+}
+/* dP - delta, times the derivative of what was done to the logits. */
+GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int left) {
+  args a = c->a;
+  if (!(a->features & GA_KATTN_SOFTCAP)) return;
+  const uint32_t stat = stat_of(c);
+  const float inverse = rcp(a->softcap_out), alibi = a->features & GA_KATTN_ALIBI ? slope_of(c, left) : 0.f;
+  const float x0 = (float)(c->kv - m * BM - c->q2);
+  GA_UNROLL for (int j = 0; j < BM / 8; j++) {
+    float lse[2];
+    lds_f2(lse, stat + 32 * j);
+    GA_UNROLL for (int e = 0; e < 4; e++) {
+      const uint32_t two = p[2 * j + e / 2];
+      const float bias = alibi * (x0 + (float)(e / 2 * 8 - 8 * j - e % 2));
+      dp[4 * j + e] *= cap_slope(WIDEN((uint16_t)(e % 2 ? two >> 16 : two)), lse[e % 2], bias, inverse);
+    }
+    pin_f32(dp + 4 * j, 4); /* one group after the other: together they spill */
+  }
+}
+/* dS = P (dP - delta), over P. */
+GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
+  const uint32_t stat = stat_of(c) + BM * 4;
+  GA_UNROLL for (int j = 0; j < BM / 8; j++) {
+    float delta[2];
+    lds_f2(delta, stat + 32 * j);
+    GA_UNROLL for (int e = 0; e < 4; e++) dp[4 * j + e] -= delta[e % 2];
+  }
+  if (FEATURES) bend(c, dp, p, m, left);
+  GA_UNROLL for (int i = 0; i < NP; i++)
+      p[i] = PACK(WIDEN((uint16_t)p[i]) * dp[2 * i], WIDEN((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
+}

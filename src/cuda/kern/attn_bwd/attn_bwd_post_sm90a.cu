@@ -1,0 +1,37 @@
+/* KERNEL    attn_bwd_post, sm90a: one block of threads per block of 64 query rows of a pair
+ * COMPUTES  dQ = scale * accumulator, from the order of registers to rows
+ * CONTRACT  see core/kargs_attn_bwd.h; dq 16-byte aligned, strides multiples of 8
+ * DATA      each warp reads its consumer warp's piece, 16 bytes a lane, and writes 16 rows of D / 2 columns; memory-bound
+ * BUDGET    256 threads, 4 blocks per SM
+ */
+#include "cuda/dev/ptx/base.h"
+#include "cuda/kern/attn_bwd/attn_bwd_out.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_DTYPE
+#error "GA_P_DTYPE: bf16 or f16"
+#endif
+#ifndef GA_P_D
+#error "GA_P_D: head dim of the main kernel"
+#endif
+
+enum { THREADS = 256, D = GA_P_D, HALF = D / 2 };
+
+GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
+  const int warp = thread_index() / 32, lane = thread_index() % 32;
+  const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
+  const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;
+  grid_dependency_wait();
+  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0, rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
+  const int row = m * GA_KBWD_ROWS + warp % 4 * 16 + lane / 4;
+  if (m * GA_KBWD_ROWS >= rows) return;
+  const float *from = a.acc + ((int64_t)block * GA_KBWD_WARPS + warp) * (8 * D) + 4 * lane;
+  float x[HALF / 2];
+  GA_UNROLL for (int j = 0; j < HALF / 8; j++) ldg_f4(x + 4 * j, from + 128 * j);
+  bwd_out o = bwd_out_of(&a.dq, start + row, head, a.cu_q ? 0 : batch, warp / 4 * HALF, a.cols_k, a.out_f32, a.out_add);
+  o.in0 = row < rows;
+  o.in1 = row + 8 < rows;
+  bwd_store(&o, x, HALF, a.scale, lane & 3);
+}

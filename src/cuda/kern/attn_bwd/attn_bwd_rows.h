@@ -1,0 +1,27 @@
+/* What follows from a row of attn_bwd.def:
+ *   op, dtype, D, mask, arch, stages, sched, order, features
+ * and from a step: name, dtype, D (0: any), arch. */
+#ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ROWS_H
+#define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ROWS_H
+
+#define GA_ATTN_BWD_ID(op, dtype, d, mask, arch, st, sched) #op "_" #dtype "_d" #d "_" #mask "_" #arch "_64x128x" #st "_" #sched
+/* attn_bwd and attn_bwdx (with features) are one source. */
+#define GA_ATTN_BWD_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_" #arch ".cu"
+/* fast_math: the kernels name the instructions that matter; the rest is index arithmetic. */
+#define GA_ATTN_BWD_PARAMS(dtype, d, mask, st, order, features) \
+  "DTYPE=" #dtype ",D=" #d ",MASK=" #mask ",STAGES=" #st ",ORDER=" #order ",FEATURES=" #features ",fast_math=1"
+#define GA_ATTN_BWD_THREADS 384
+/* K, V; Q and dO rings; three dS; dQ in f32; stat; barriers, ticket: OFF_* of the kernel. */
+#define GA_ATTN_BWD_SMEM(d, st) \
+  (2 * 256 * (d) + (st) * 2 * 128 * (d) + 3 * 16384 + 256 * (d) + (st) * 512 + (8 * (3 + 4 * (st)) + 15) / 16 * 16 + 48 + 32)
+/* The tightest head first; a fixed order and features cost time. */
+#define GA_ATTN_BWD_SCORE(d, order, features) (100 - (d) / 8 - ((order) ? 2 : 0) - ((features) ? 10 : 0))
+
+#define GA_ATTN_BWD_FEW_KEYS_FIT 4
+
+#define GA_ATTN_BWD_STEP_ID(name, dtype, d, arch) "attn_bwd_" #name "_" #dtype "_d" #d "_step_" #arch "_256"
+#define GA_ATTN_BWD_STEP_SOURCE(name, arch) "src/cuda/kern/attn_bwd/attn_bwd_" #name "_" #arch ".cu"
+#define GA_ATTN_BWD_STEP_PARAMS(dtype, d) "DTYPE=" #dtype ",D=" #d ",fast_math=1"
+#define GA_ATTN_BWD_STEP_THREADS 256
+
+#endif

@@ -1,0 +1,82 @@
+/* Part of attn_bwd_sm90a.cu, which includes it once its constants are known: which blocks of Q a tile of K and V meets, and
+ * in what order tiles come. */
+typedef struct {
+  int n, head, batch, m_lo;      /* rows n BN .. of K and V; KV head; blocks m_lo .. m_hi - 1 of Q see them */
+  int m_hi, above, below, rows_q; /* blocks m < above or >= below need the mask */
+  int rows_k, start_q, start_k;
+} tile;
+
+/* A record in shared memory: what is rarely needed costs no registers. */
+GA_DEV void tile_put(uint32_t sb, const tile *t) {
+  sts_i4(sb + OFF_TILE, t->n, t->head, t->batch, t->m_lo);
+  sts_i4(sb + OFF_TILE + 16, t->m_hi, t->above, t->below, t->rows_q);
+  sts_i4(sb + OFF_TILE + 32, t->rows_k, t->start_q, t->start_k, 0);
+}
+GA_DEV tile tile_get(uint32_t sb) {
+  const ga_i4 x = lds_i4(sb + OFF_TILE), y = lds_i4(sb + OFF_TILE + 16), z = lds_i4(sb + OFF_TILE + 32);
+  const tile t = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y, z.z};
+  return t;
+}
+
+GA_DEV int imin(int a, int b) { return a < b ? a : b; }
+GA_DEV int imax(int a, int b) { return a > b ? a : b; }
+
+GA_DEV int right_of(args a) { return WINDOW ? a->window_right : 0; }
+
+/* Blocks of Q that see rows n BN .. of K: row i sees columns i + rows_k - rows_q - left .. + right. */
+GA_DEV void tile_blocks(args a, tile *t) {
+  const int off = t->rows_k - t->rows_q, first = t->n * BN - off, last = imin(t->n * BN + BN, t->rows_k) - 1 - off;
+  t->m_lo = MASKED ? imax(0, first - right_of(a)) / BM : 0;
+  t->m_hi = (t->rows_q + BM - 1) / BM;
+  if (WINDOW) t->m_hi = imin(t->m_hi, imax(-1, last + a->window_left) / BM + 1);
+  if (WINDOW && last + a->window_left < 0) t->m_hi = 0;
+  t->above = MASKED ? (imax(0, first + BN - 1 - right_of(a)) + BM - 1) / BM : 0;
+  t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
+  if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* rows of K that do not exist */
+}
+/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2; ordered: shortest first, so
+ * that the first tile to add to a block of dQ is that on its diagonal, and none waits. */
+GA_DEV tile tile_of(args a, int i) {
+  tile t;
+  int pair;
+  if (MASKED) {
+    const int per = a->heads_per_section * a->tiles_k, sec = i / per, r = i - sec * per;
+    const int heads = imin(a->heads_per_section, a->heads_total - sec * a->heads_per_section);
+    t.n = r / heads;
+    pair = sec * a->heads_per_section + (r - t.n * heads);
+  } else {
+    pair = i / a->tiles_k;
+    t.n = i - pair * a->tiles_k;
+  }
+  if (ORDER) t.n = a->tiles_k - 1 - t.n;
+  t.batch = pair / a->heads_k;
+  t.head = pair - t.batch * a->heads_k;
+  t.rows_q = a->rows_q;
+  t.rows_k = a->rows_k;
+  t.start_q = t.start_k = 0;
+  if (FEATURES && (a->features & GA_KATTN_VARLEN)) {
+    t.start_q = ldg_i32(a->cu_q + t.batch);
+    t.rows_q = ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
+    t.start_k = ldg_i32(a->cu_k + t.batch);
+    t.rows_k = ldg_i32(a->cu_k + t.batch + 1) - t.start_k;
+  }
+  tile_blocks(a, &t);
+  return t;
+}
+/* Ordered: a block of dQ goes down through the tiles of keys that see it; how many come before and after this. */
+typedef struct {
+  int before, after;
+} visits;
+GA_DEV visits visits_of(args a, uint32_t sb, int m) {
+  const tile t = tile_get(sb);
+  const int off = t.rows_k - t.rows_q, all = (t.rows_k + BN - 1) / BN;
+  const int last = MASKED ? imin(all - 1, (m * BM + BM - 1 + off + right_of(a)) / BN) : all - 1;
+  const int first = WINDOW ? imax(0, m * BM + off - a->window_left) / BN : 0;
+  const visits v = {last - t.n, t.n - first};
+  return v;
+}
+/* Blocks may start in any order; tickets make the order of tiles that in which they run. */
+GA_DEV int take_ticket(args a) {
+  grid_dependency_wait();
+  return atomic_add_i32(a->ticket, 1);
+}

@@ -1,0 +1,77 @@
+/* LADDER 08  ping-pong of two warpgroups
+ * CHANGES    products of block n + 1's scores are issued together with block n's O, and run under block n + 1's softmax;
+ *            the warpgroups take turns at issuing, by two named barriers, so that one takes exponentials while the tensor
+ *            cores have the other's products. The producer gives its registers to the others, which hold S, P and O
+ * WHY        exponentials cost half as many cycles as the products (16 a cycle against 4096 operations): under them, not
+ *            between them
+ * LIMITED BY the running maximum between S and the exponentials, and a tile's first and last products; attn_fwd_sm90a.cu
+ *            goes on from here
+ * REF        Shah et al. 2024 (arXiv 2407.08608)
+ */
+#include "cuda/kern/ladder/special.h"
+
+#define REGS_PRODUCER 24
+#define REGS_CONSUMER 240
+
+/* Every turn begins with one end of the other warpgroup's, never two. */
+GA_DEV void turn_begin(int group) { bar_sync(1 + group, 256); }
+GA_DEV void turn_end(int group) { bar_arrive(1 + (group ^ 1), 256); }
+
+GA_DEV void consume(args a, const place *p, uint32_t sb, int group) {
+  const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32;
+  const uint32_t q_tile = sb + OFF_Q + (uint32_t)(group * 2 * Q_PANEL);
+  float s[BN / 2], o[D / 2], m[2], l[2], factor[2];
+  uint32_t w[BN / 4];
+  int n = 0;
+  start_rows(o, m, l);
+  if (group == 1) turn_end(1); /* warpgroup 0 has the first turn */
+  mbar_wait(sb + OFF_Q_FULL, 0);
+  turn_begin(group);
+  issue_qk(s, q_tile, wait_k(sb, 0));
+  turn_end(group);
+  wgmma_wait(0);
+  pin_f32(s, BN / 2);
+  used_k(sb, 0);
+  mask_tail(a, s, BN, 0, lane);
+  online_softmax(s, BN, m, l, factor, a->scale_log2);
+  to_p(s, w, BN);
+
+  GA_ROLL for (; (n + 1) * BN < a->rows_k; n++) {
+    const uint32_t k_tile = wait_k(sb, n + 1);
+    turn_begin(group);
+    issue_qk(s, q_tile, k_tile);
+    issue_pv(o, w, wait_v(sb, n));
+    turn_end(group);
+    wgmma_wait(1); /* the scores */
+    pin_f32(s, BN / 2);
+    used_k(sb, n + 1);
+    mask_tail(a, s, BN, (n + 1) * BN, lane);
+    online_softmax(s, BN, m, l, factor, a->scale_log2);
+    pin_f32(s, BN / 2);
+    wgmma_wait(0); /* O */
+    pin_f32(o, D / 2);
+    pin_u32(w, BN / 4);
+    used_v(sb, n);
+    tile_scale_rows(o, D, factor);
+    to_p(s, w, BN);
+  }
+  issue_pv(o, w, wait_v(sb, n));
+  wgmma_wait(0);
+  pin_f32(o, D / 2);
+  store_rows(a, p, o, m, l, p->row0 + warp * 16 + lane / 4, lane);
+  if (group == 0) turn_begin(0); /* takes the last turn's end, which nobody else waits for */
+}
+
+GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
+  const uint32_t sb = smem_base();
+  const place p = place_of(&a, BM);
+  const int group = warp_uniform(thread_index() / 128);
+  init_barriers(sb);
+  if (group < 2) {
+    setmaxnreg_inc(REGS_CONSUMER);
+    consume(&a, &p, sb, group);
+  } else {
+    setmaxnreg_dec(REGS_PRODUCER);
+    if (thread_index() == 256) produce(&a, &p, sb);
+  }
+}

@@ -1,0 +1,93 @@
+/* What the steps of the ladder share: O = softmax(Q K^T scale) V for bf16 with 128 columns, every row sees every key.
+ * One block works on BM rows of one head. docs/LADDER.md walks through the steps. */
+#pragma once
+#include "core/kargs_ladder.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/tile/quad.h"
+#include "cuda/dev/tile/reg.h"
+#include "cuda/dev/tile/smem.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+
+enum { D = 128 };
+
+typedef const ga_kargs_ladder *args;
+
+/* Where a block works: the first row of its tile, and row 0 of its head in every tensor. */
+typedef struct {
+  int row0, head, head_k, batch;
+  const uint16_t *q, *k, *v;
+  uint16_t *o;
+  float *lse;
+} place;
+
+/* Block index -> place; neighbours work on the same head, so that they find its K and V in L2. */
+GA_DEV place place_of(args a, int bm) {
+  const int pair = block_index() / a->tiles, batch = pair / a->heads_q, head = pair - batch * a->heads_q;
+  const int head_k = head / a->group;
+  const place p = {(block_index() - pair * a->tiles) * bm,
+                   head,
+                   head_k,
+                   batch,
+                   a->q + batch * a->q_stride.batch + head * a->q_stride.head,
+                   a->k + batch * a->k_stride.batch + head_k * a->k_stride.head,
+                   a->v + batch * a->v_stride.batch + head_k * a->v_stride.head,
+                   a->o + batch * a->o_stride.batch + head * a->o_stride.head,
+                   a->lse ? a->lse + (int64_t)pair * a->rows_q : (float *)0};
+  return p;
+}
+
+/* ------------------------------------------------------------------ from step 04 on: register tiles (tile/reg.h) */
+/* Keys behind the last weigh nothing. s: BN keys from j0 on. */
+GA_DEV void mask_tail(args a, float *s, int n, int j0, int lane) {
+  const int last = a->rows_k - 1 - j0;
+  if (last < n - 1) tile_mask_above(s, n, last, last, 2 * (lane & 3));
+}
+/* Online softmax: S becomes P, its part of the row sums goes to l; O must be multiplied with `factor` before P V is
+ * added. m: running maximum. */
+GA_DEV void online_softmax(float *s, int n, float *m, float *l, float *factor, float scale_log2) {
+  float most[2], reference[2], sum[2];
+  tile_row_max(s, n, most);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    most[i] = fmaxf(m[i], most[i]);
+    factor[i] = ex2((m[i] - most[i]) * scale_log2);
+    reference[i] = most[i] * scale_log2;
+    m[i] = most[i];
+  }
+  tile_exp2(s, n, scale_log2, reference, sum);
+  GA_UNROLL for (int i = 0; i < 2; i++) l[i] = l[i] * factor[i] + sum[i];
+}
+GA_DEV void start_rows(float *o, float *m, float *l) {
+  GA_UNROLL for (int i = 0; i < D / 2; i++) o[i] = 0.f;
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    m[i] = GA_NEG_INF;
+    l[i] = 0.f;
+  }
+}
+/* The lane's rows `row` and row + 8, 16 bytes a lane. */
+GA_DEV void store_rows(args a, const place *p, const float *o, const float *m, const float *l, int row, int lane) {
+  GA_UNROLL for (int h = 0; h < 2; h++, row += 8) {
+    const float sum = quad_sum(l[h]), v = 1.f / sum;
+    const int in = row < a->rows_q;
+    if (in && p->lse && (lane & 3) == 0) stg_f32(p->lse + row, m[h] * a->scale + logf(sum));
+    GA_UNROLL for (int j = 0; j < D / 32; j++) {
+      uint32_t r[4];
+      GA_UNROLL for (int i = 0; i < 4; i++) {
+        const float *x = o + 16 * j + 4 * i + 2 * h;
+        r[i] = pack_bf16(x[0] * v, x[1] * v);
+      }
+      quad_transpose(r, lane & 3);
+      if (in) stg_u4(p->o + row * a->o_stride.token + 32 * j + 8 * (lane & 3), r[0], r[1], r[2], r[3]);
+    }
+  }
+}
+/* P as the A operand of the next product: the accumulators of S are in its layout. */
+GA_DEV void to_p(const float *s, uint32_t *p, int n) {
+  GA_UNROLL for (int i = 0; i < n / 4; i++) p[i] = pack_bf16(s[2 * i], s[2 * i + 1]);
+}

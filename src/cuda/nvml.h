@@ -1,0 +1,36 @@
+/* NVIDIA's management library, loaded at run time: clocks, power, temperature. Facts from the NVML API reference. */
+#ifndef GA_CUDA_NVML_H
+#define GA_CUDA_NVML_H
+
+#include "core/device.h"
+
+typedef int nvmlReturn_t; /* 0 = NVML_SUCCESS */
+typedef struct nvmlDevice_st *nvmlDevice_t;
+
+enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_TEMPERATURE_GPU = 0 };
+
+/* X(name, symbol, parameters) */
+#define GA_NVML_SYMBOLS(X)                                                                                             \
+  X(Init, nvmlInit_v2, (void))                                                                                         \
+  X(DeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *device))              \
+  X(DeviceGetClockInfo, nvmlDeviceGetClockInfo, (nvmlDevice_t device, int clock, unsigned *mhz))                       \
+  X(DeviceGetPowerUsage, nvmlDeviceGetPowerUsage, (nvmlDevice_t device, unsigned *milliwatts))                         \
+  X(DeviceGetTotalEnergyConsumption, nvmlDeviceGetTotalEnergyConsumption, (nvmlDevice_t device, unsigned long long *mj)) \
+  X(DeviceGetTemperature, nvmlDeviceGetTemperature, (nvmlDevice_t device, int sensor, unsigned *celsius))
+
+typedef struct ga_nvml {
+#define X(name, symbol, params) nvmlReturn_t(*name) params;
+  GA_NVML_SYMBOLS(X)
+#undef X
+} ga_nvml;
+
+/* The library, loaded and started on first use; NULL when it is not there or does not start. */
+const ga_nvml *ga_nvml_load(void);
+
+/* What the device at that PCI address ("0000:1b:00.0") shows now; fields that it does not show are 0. */
+void ga_nvml_gauge(const char *bus, ga_gauge *out);
+
+/* For tests: replaces the library (NULL: back to the real one). Not thread-safe. */
+void ga_nvml_replace(const ga_nvml *mock);
+
+#endif

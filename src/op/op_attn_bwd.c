@@ -1,0 +1,137 @@
+#include <math.h>
+
+#include "op/op.h"
+
+#define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI)
+#define ALL_FLAGS (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
+#define OP "attn_bwd"
+
+static ga_status check_heads(const ga_attn_bwd_desc *d) {
+  GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
+             OP ": q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads, d->kv_heads);
+  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, OP ": head_dim is %d; must be 1 to 1024", d->head_dim);
+  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, OP ": v_dim is %d; must be 1 to 1024, or 0 = head_dim", d->v_dim);
+  return GA_OK;
+}
+
+static ga_status check_dtypes(const ga_attn_bwd_desc *d) {
+  GA_TRY(ga_check_plain(OP, "dtype", d->dtype));
+  GA_REQUIRE(d->grad_dtype == GA_F32 || d->grad_dtype == d->dtype, GA_ERR_DTYPE, OP ": grad_dtype is %s; allowed: f32, or dtype = %s",
+             ga_dtype_name((ga_dtype)d->grad_dtype), ga_dtype_name((ga_dtype)d->dtype));
+  GA_REQUIRE(d->grad_dtype == GA_F32 || !(d->flags & GA_ATTN_BWD_ADD), GA_ERR_DTYPE, OP ": grad_dtype is %s; ADD needs f32",
+             ga_dtype_name((ga_dtype)d->grad_dtype));
+  return GA_OK;
+}
+
+static ga_status check_totals(const ga_attn_bwd_desc *d) {
+  if (!(d->flags & GA_ATTN_VARLEN)) {
+    GA_REQUIRE(d->total_q == 0 && d->total_kv == 0, GA_ERR_ARG, OP ": total_q %lld, total_kv %lld; must be 0 without VARLEN",
+               (long long)d->total_q, (long long)d->total_kv);
+    return GA_OK;
+  }
+  GA_REQUIRE(d->total_q >= 0 && d->total_q <= d->batch * d->max_q, GA_ERR_SHAPE, OP ": total_q is %lld; must be 0 to batch * max_q = %lld",
+             (long long)d->total_q, (long long)(d->batch * d->max_q));
+  GA_REQUIRE(d->total_kv >= 0 && d->total_kv <= d->batch * d->max_kv, GA_ERR_SHAPE,
+             OP ": total_kv is %lld; must be 0 to batch * max_kv = %lld", (long long)d->total_kv, (long long)(d->batch * d->max_kv));
+  return GA_OK;
+}
+
+static ga_status complete(ga_attn_bwd_desc *d) {
+  GA_CHECK_DIM(OP, d->batch);
+  GA_CHECK_DIM(OP, d->max_q);
+  GA_CHECK_DIM(OP, d->max_kv);
+  GA_REQUIRE(d->batch == 0 || (d->max_q <= GA_DIM_MAX / d->batch && d->max_kv <= GA_DIM_MAX / d->batch), GA_ERR_SHAPE,
+             OP ": batch %lld, max_q %lld, max_kv %lld; at most 2^40 tokens in all", (long long)d->batch, (long long)d->max_q,
+             (long long)d->max_kv);
+  if (d->v_dim == 0) d->v_dim = d->head_dim;
+  GA_TRY(check_heads(d));
+  GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, OP ": flags 0x%x are unknown", d->flags);
+  GA_TRY(check_dtypes(d));
+  GA_TRY(check_totals(d));
+  GA_REQUIRE(d->window >= 0, GA_ERR_ARG, OP ": window is %d; must be 0 (none) or more", d->window);
+  GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,
+             OP ": scale %g, softcap %g; must be finite, softcap not negative", (double)d->scale, (double)d->softcap);
+  if (d->scale == 0) d->scale = 1.0f / sqrtf((float)d->head_dim);
+  return GA_OK;
+}
+
+static bool distinct(const ga_attn_bwd_io *io) {
+  const void *in[] = {io->q, io->k, io->v, io->o, io->dout};
+  const void *out[] = {io->dq, io->dk, io->dv};
+  for (int i = 0; i < 3; i++) {
+    if (!out[i]) continue; /* legal where there are no keys or no queries */
+    for (int j = 0; j < 5; j++)
+      if (out[i] == in[j]) return false;
+    if (out[i] == out[(i + 1) % 3]) return false;
+  }
+  return true;
+}
+
+static ga_status check_io(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *io) {
+  if (d->batch == 0) return GA_OK;
+  if (d->max_q) {
+    GA_CHECK_PTR(OP, io->q, "q");
+    GA_CHECK_PTR(OP, io->o, "o");
+    GA_CHECK_PTR(OP, io->dout, "dout");
+    GA_CHECK_PTR(OP, io->lse, "lse");
+    GA_CHECK_PTR(OP, io->dq, "dq");
+  }
+  if (d->max_kv) {
+    GA_CHECK_PTR(OP, io->k, "k");
+    GA_CHECK_PTR(OP, io->v, "v");
+    GA_CHECK_PTR(OP, io->dk, "dk");
+    GA_CHECK_PTR(OP, io->dv, "dv");
+  }
+  GA_CHECK_PTR(OP, io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
+  GA_CHECK_PTR(OP, io->dsinks || !(d->flags & GA_ATTN_SINKS), "dsinks");
+  GA_CHECK_PTR(OP, io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
+  GA_CHECK_PTR(OP, io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
+  GA_CHECK_PTR(OP, io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
+  GA_REQUIRE(distinct(io), GA_ERR_ARG, OP ": dq, dk or dv overlaps another argument");
+  return GA_OK;
+}
+
+/* All-zero strides mean contiguous [batch, token, head, dim]. */
+static void complete_strides(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io) {
+  ga_attn_strides *q[] = {&io->q_stride, &io->dq_stride, &io->o_stride, &io->dout_stride};
+  ga_attn_strides *kv[] = {&io->k_stride, &io->dk_stride, &io->v_stride, &io->dv_stride};
+  for (int i = 0; i < 8; i++) {
+    ga_attn_strides *s = i < 4 ? q[i] : kv[i - 4];
+    const int64_t dim = i % 4 < 2 ? d->head_dim : d->v_dim, heads = i < 4 ? d->q_heads : d->kv_heads;
+    if (!s->batch && !s->token && !s->head)
+      *s = (ga_attn_strides){.head = dim, .token = heads * dim, .batch = (i < 4 ? d->max_q : d->max_kv) * heads * dim};
+  }
+}
+
+ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out) {
+  GA_REQUIRE(out, GA_ERR_ARG, OP ": out is null");
+  *out = NULL;
+  GA_CHECK_DESC(OP, ctx, desc, ga_attn_bwd_desc);
+  ga_attn_bwd_desc full = *desc;
+  GA_TRY(complete(&full));
+  return ga_plan_make(ctx, GA_OP_attn_bwd, &full, sizeof full, out);
+}
+
+ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace, ga_stream *stream) {
+  GA_REQUIRE(plan && io, GA_ERR_ARG, OP ": %s is null", plan ? "io" : "plan");
+  GA_REQUIRE(plan->op == GA_OP_attn_bwd, GA_ERR_ARG, OP ": the plan is for %s", ga_op_name(plan->op));
+  GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, OP ": workspace is null; %llu bytes needed",
+             (unsigned long long)plan->workspace_bytes);
+  const ga_attn_bwd_desc *desc = (const void *)plan->desc;
+  GA_TRY(check_io(desc, io));
+  ga_attn_bwd_io full = *io;
+  complete_strides(desc, &full);
+  GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
+  return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
+}
+
+ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io, ga_stream *stream) {
+  GA_CHECK_DESC(OP, ctx, desc, ga_attn_bwd_desc);
+  ga_attn_bwd_desc full = *desc;
+  GA_TRY(complete(&full));
+  const ga_plan *plan;
+  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_bwd, &full, sizeof full, &plan));
+  return ga_attn_bwd_run(plan, io, ctx->workspace, stream);
+}
+
+_Static_assert(sizeof(ga_attn_bwd_desc) <= GA_DESC_MAX_BYTES, "grow GA_DESC_MAX_BYTES");

@@ -1,0 +1,159 @@
+/* Launch side of the attention backward kernels over the mock driver: what a row refuses, what errors name, what is launched. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ctx.h"
+#include "cuda/cuda_attn_bwd.h"
+#include "tests/mockcu.h"
+
+#define FREE "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"
+#define ORDER "attn_bwd_bf16_d128_causal_sm90a_64x128x2_order"
+#define PRE "attn_bwd_pre_bf16_d0_step_sm90a_256"
+#define POST "attn_bwd_post_bf16_d128_step_sm90a_256"
+#define SINK "attn_bwd_sink_f32_d0_step_sm90a_256"
+#define ELEMS ((size_t)1 << 20)
+
+static const unsigned char image[] = "an image";
+static const cuda_image images[] = {{FREE, image, image + 8}, {ORDER, image, image + 8}, {PRE, image, image + 8},
+                                    {POST, image, image + 8}, {SINK, image, image + 8}, {0}};
+static const cuda_source no_sources[] = {{0}};
+
+static ga_ctx *ctx;
+static ga_attn_bwd_desc desc;
+static ga_attn_bwd_io io;
+static void *memory, *workspace;
+
+static const ga_kernel *row_of(const char *id) {
+  for (size_t i = 0; i < ctx->device->n_kernels; i++)
+    if (!strcmp(ctx->device->kernels[i].id, id)) return &ctx->device->kernels[i];
+  fail_msg("no row %s", id);
+  return NULL;
+}
+
+static int setup(void **state) {
+  (void)state;
+  mockcu_reset();
+  mockcu.args_bytes = sizeof(void *);
+  ga_cu_replace(&mockcu_table);
+  cuda_replace_tables(images, no_sources);
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cuda:0";
+  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &workspace) != GA_OK)
+    return 1;
+  desc = (ga_attn_bwd_desc)GA_ATTN_BWD_DESC_INIT;
+  desc.batch = 2, desc.max_q = 300, desc.max_kv = 700, desc.q_heads = 4, desc.kv_heads = 2, desc.head_dim = 96, desc.v_dim = 64;
+  desc.dtype = desc.grad_dtype = GA_BF16;
+  desc.flags = GA_ATTN_CAUSAL;
+  desc.scale = 0.125f;
+  char *at = memory;
+  io = (ga_attn_bwd_io){.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .dout = at + 4 * ELEMS, .dq = at + 5 * ELEMS,
+                        .dk = at + 6 * ELEMS, .dv = at + 7 * ELEMS, .lse = (float *)(void *)at};
+  io.q_stride = io.dq_stride = (ga_attn_strides){300 * 384, 384, 96};
+  io.k_stride = io.dk_stride = (ga_attn_strides){700 * 192, 192, 96};
+  io.v_stride = io.dv_stride = (ga_attn_strides){700 * 128, 128, 64};
+  io.o_stride = io.dout_stride = (ga_attn_strides){300 * 256, 256, 64};
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  ga_buffer_free(ctx, memory);
+  ga_buffer_free(ctx, workspace);
+  ga_ctx_destroy(ctx);
+  ga_cu_replace(NULL);
+  cuda_replace_tables(NULL, NULL);
+  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
+  return mockcu.live || mockcu.misuse[0];
+}
+
+static void refuses(void **state) {
+  (void)state;
+  const ga_attn_bwd_desc good = desc;
+  const ga_kernel *k = row_of(FREE);
+  assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
+#define REFUSED(change, reason)                                   \
+  do {                                                            \
+    change;                                                       \
+    assert_string_equal(cuda_attn_bwd_ok(k, &desc, NULL), reason); \
+    desc = good;                                                  \
+  } while (0)
+  REFUSED(desc.dtype = GA_F16, "dtype is another");
+  REFUSED(desc.v_dim = 136, "head_dim or v_dim is larger");
+  REFUSED(desc.head_dim = 60, "head_dim and v_dim must be multiples of 8");
+  REFUSED(desc.scale = -1, "scale must be positive");
+  REFUSED(desc.max_kv = (int64_t)1 << 40, "too many rows");
+  REFUSED(desc.flags = 0, "compiled for another mask");
+  REFUSED(desc.window = 5, "compiled for another mask");
+  REFUSED(desc.flags |= GA_ATTN_VARLEN, "compiled without packed sequences");
+  REFUSED(desc.flags |= GA_ATTN_ALIBI, "compiled without ALiBi");
+  REFUSED(desc.softcap = 30, "compiled without soft-cap");
+  REFUSED(desc.flags |= GA_ATTN_BWD_DETERMINISTIC, "adds dQ in no fixed order");
+  desc.flags |= GA_ATTN_BWD_DETERMINISTIC;
+  assert_null(cuda_attn_bwd_ok(row_of(ORDER), &desc, NULL));
+  assert_string_equal(cuda_step_ok(row_of(PRE), &desc, NULL), "a step of other rows");
+}
+
+static void errors_name_the_argument(void **state) {
+  (void)state;
+  const ga_attn_bwd_io good = io;
+  float host[4];
+  const ga_kernel *k = row_of(FREE);
+#define EXPECT_ERROR(text)                                                                     \
+  do {                                                                                         \
+    assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);        \
+    if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text);    \
+    assert_int_equal(mockcu.launches, 0);                                                      \
+    io = good;                                                                                 \
+  } while (0)
+  io.dout = (const char *)io.dout + 2;
+  EXPECT_ERROR(FREE ": dout is at ");
+  io.dk_stride.token = 193;
+  EXPECT_ERROR(FREE ": dk_stride.token is 193; must be a multiple of 8");
+  io.lse = host;
+  EXPECT_ERROR("which is no memory of cuda:0");
+}
+
+/* The last launch is post for the free form, the main kernel for the ordered one. */
+static void launches_its_steps(void **state) {
+  (void)state;
+  const uint32_t pieces = 2 * 4 * 5, tiles = 2 * 2 * 6; /* (batch, query head) of 5 blocks; (batch, KV head) of 6 tiles */
+  assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 3);
+  assert_string_equal(mockcu.last.id, POST);
+  assert_int_equal(mockcu.last.grid[0], pieces);
+  assert_int_equal(cuda_attn_bwd(row_of(ORDER), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 5);
+  assert_string_equal(mockcu.last.id, ORDER);
+  assert_int_equal(mockcu.last.grid[0], tiles);
+  io.sinks = io.lse;
+  io.dsinks = memory;
+  desc.flags |= GA_ATTN_SINKS;
+  assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 9);
+  desc.batch = 0; /* only the sinks' zeros */
+  assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 10);
+}
+
+/* stat, and dQ in f32 of the kernel's own head dim. */
+static void workspace_holds_dq(void **state) {
+  (void)state;
+  const uint64_t rows = 2 * 4 * 320;
+  assert_int_equal(cuda_attn_bwd_workspace(row_of(FREE), &desc, NULL), rows * 2 * 4 + rows * 128 * 4);
+  assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, NULL) > cuda_attn_bwd_workspace(row_of(FREE), &desc, NULL));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(refuses, setup, teardown),
+      cmocka_unit_test_setup_teardown(errors_name_the_argument, setup, teardown),
+      cmocka_unit_test_setup_teardown(launches_its_steps, setup, teardown),
+      cmocka_unit_test_setup_teardown(workspace_holds_dq, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,12 @@
+/* Parts of `ga info`. */
+#ifndef TOOL_INFO_H
+#define TOOL_INFO_H
+
+#include "ga/model_file.h"
+
+/* Prints what a file holds: its metadata, its tensors, or both; for people, or as one JSON object:
+ *   "metadata": key -> value, an array as {"type": "text", "count": 49152, "first": [at most 8]};
+ *   "tensors": [{"name", "type", "shape" (slowest dimension first), "bytes"}] */
+GA_NODISCARD ga_status info_file(const ga_model_file *file, bool meta, bool tensors, bool json);
+
+#endif
