@@ -35,6 +35,7 @@ void cuda_replace_tables(const cuda_image *images, const cuda_source *sources);
 typedef struct cuda_variant {
   const char *params; /* "DTYPE=bf16, D=128": the kernel's GA_P_* */
   uint32_t threads, shared_bytes;
+  uint32_t static_bytes; /* of shared memory that the kernel declares */
 } cuda_variant;
 
 const ga_kernel *cuda_rows(size_t *n);

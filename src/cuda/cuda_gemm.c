@@ -120,6 +120,7 @@ typedef struct t16_shape {
   int64_t tiles, units, splits, groups, copies, slots, x_units, shared_bytes;
 } t16_shape;
 
+/* PACKED_MIN of dev/tile/packed.h */
 static bool has_min(int32_t dtype) {
   return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
 }
@@ -141,7 +142,7 @@ static int64_t slots_of(const t16_shape *s, int64_t warps) {
 static t16_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t warps = ((const cuda_variant *)k->impl)->threads / 32;
   const unit *u = unit_of(d->w_dtype);
-  const int64_t m = ga_min_i64(d->m, T16_COLS), limit = caps->smem_bytes;
+  const int64_t m = ga_min_i64(d->m, T16_COLS), limit = caps->smem_bytes - 1024; /* static shared memory */
   t16_shape s = {.tiles = ga_div_up(d->n, GA_PACKED_ROWS), .units = ga_div_up(d->k, u->k), .splits = 1};
   s.copies = m <= 1 ? 2 : m <= 2 ? 4 : m <= 4 ? 8 : 16;
   while (s.splits < s.units && x_bytes(u, ga_div_up(s.units, s.splits), s.copies) > limit / 3 * 2) s.splits++;
@@ -163,7 +164,7 @@ const char *cuda_gemm_t16_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
   const t16_shape s = shape_of(k, d, caps);
-  if (s.shared_bytes > (int64_t)caps->smem_bytes) return "shared memory is too small";
+  if (s.shared_bytes > (int64_t)caps->smem_bytes - 1024) return "shared memory is too small";
   return s.splits > 1 && s.groups > COUNTERS ? "too many parts" : NULL;
 }
 

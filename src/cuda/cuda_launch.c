@@ -42,7 +42,7 @@ static ga_status load_module(cuda_device *d, const ga_kernel *k, const void *ima
   rc = d->cu->ModuleGetFunction(&function, module, k->id);
   if (rc == CUDA_SUCCESS && v->shared_bytes > SHARED_DEFAULT_BYTES)
     rc = d->cu->FuncSetAttribute(function, CU_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                 (int)(v->shared_bytes < d->base.caps.smem_bytes ? v->shared_bytes : d->base.caps.smem_bytes));
+                                 (int)ga_min_i64(v->shared_bytes, (int64_t)d->base.caps.smem_bytes - v->static_bytes));
   if (rc != CUDA_SUCCESS) {
     ga_status status = ga_fail_in(ga_cu_fail(d->cu, rc, "loading"), "%s", k->id);
     (void)d->cu->ModuleUnload(module);

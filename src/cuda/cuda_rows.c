@@ -35,11 +35,14 @@ static const ga_kernel rows[] = {
          .score = score_, .flags = flags_, .tolerance = 2, .workspace = workspace_,                                    \
          .out_bytes = GA_OP_##op_ == GA_OP_pack ? cuda_pack_bytes : NULL,                                              \
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
-#define GA_CUDA_T16(type_, TYPE_, threads_)                                                                                      \
+#define GA_CUDA_T16(type_, TYPE_, threads_, depth_)                                                                                      \
   GA_ROW(gemm, type_, t16, sm80, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm80.cu", .launch = cuda_gemm_t16,       \
          .ok = cuda_gemm_t16_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 60,          \
          .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_t16_workspace,                             \
-         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_, .threads = threads_, .shared_bytes = 232448}),
+         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",DEPTH=" #depth_ ",THREADS=" #threads_,    \
+                                       .threads = threads_,                                                            \
+                                       .shared_bytes = 231424,                                                         \
+                                       .static_bytes = 1024}),
 #include "cuda/kern/gemm/gemm.def"
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM

@@ -79,6 +79,24 @@ static ga_status print_model(const ga_model *model, bool json) {
   return GA_OK;
 }
 
+/* What a session of this model would take from the device, and the longest context that fits beside the weights. */
+static ga_status print_plan(ga_ctx *ctx, const ga_model *model) {
+  const ga_model_info *i = ga_model_get_info(model);
+  ga_memory_info m = GA_MEMORY_INFO_INIT;
+  GA_TRY(ga_ctx_memory(ctx, &m));
+  if (!m.total_bytes || i->is_encoder) return GA_OK; /* host memory is not planned */
+  const uint64_t batch = 512, width = (uint64_t)i->width, heads = (uint64_t)i->n_heads * (uint64_t)i->head_dim;
+  const uint64_t kv = 2 * (uint64_t)i->n_kv_heads * (uint64_t)i->head_dim, logits = (uint64_t)1 << 24;
+  const uint64_t activations = batch * (2 * width + 2 * heads + kv + 2 * (uint64_t)i->ff_width) * sizeof(float) + logits;
+  const uint64_t left = m.free_bytes > activations ? m.free_bytes - activations : 0;
+  const uint64_t fits = i->kv_token_bytes ? left / i->kv_token_bytes : 0;
+  printf("device        %s: %.1f of %.1f MiB free with these weights loaded\n", ga_ctx_device_name(ctx), mib(m.free_bytes), mib(m.total_bytes));
+  printf("activations   %.1f MiB for %llu tokens at once\n", mib(activations), (unsigned long long)batch);
+  printf("fits          %llu tokens of KV cache in f16%s\n", (unsigned long long)fits,
+         fits >= (uint64_t)i->context ? ": the whole context" : "");
+  return GA_OK;
+}
+
 static ga_status model(const info_args *a) {
   if (a->meta || a->tensors) {
     char path[4096];
@@ -92,6 +110,7 @@ static ga_status model(const info_args *a) {
   opened o;
   GA_TRY(open_model(&a->open, false, &o));
   ga_status status = print_model(o.model, a->json);
+  if (status == GA_OK && !a->json) status = print_plan(o.ctx, o.model);
   close_model(&o);
   return status;
 }

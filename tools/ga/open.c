@@ -8,6 +8,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/ctx.h"
 #include "tools/ga/models.h"
 
 /* --- files --- */
@@ -106,7 +107,7 @@ static ga_status session_of(const open_args *args, opened *o) {
 }
 
 ga_status open_model(const open_args *args, bool with_session, opened *out) {
-  *out = (opened){0};
+  *out = (opened){.explain = args->explain};
   char path[4096];
   GA_TRY(find_model(args->model, path, sizeof path));
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
@@ -123,10 +124,56 @@ ga_status open_model(const open_args *args, bool with_session, opened *out) {
 }
 
 void close_model(opened *o) {
+  if (o->explain && o->ctx) explain(o->ctx);
   ga_session_free(o->session);
   ga_model_free(o->model);
   ga_ctx_destroy(o->ctx);
   *o = (opened){0};
+}
+
+/* --- which kernels --- */
+
+/* What a plan is for, in the words of its description. */
+static void print_shape(const ga_plan *plan) {
+  const void *desc = plan->desc;
+  if (plan->op == GA_OP_gemm) {
+    const ga_gemm_desc *d = desc;
+    fprintf(stderr, "%lld x %lld x %lld %s", (long long)d->m, (long long)d->n, (long long)d->k, ga_dtype_name((ga_dtype)d->w_dtype));
+  } else if (plan->op == GA_OP_attn) {
+    const ga_attn_desc *d = desc;
+    fprintf(stderr, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q, (long long)d->max_kv,
+            ga_dtype_name((ga_dtype)d->kv_dtype), d->q_heads, d->head_dim, d->kv_heads);
+  } else if (plan->op == GA_OP_norm) {
+    fprintf(stderr, "%lld x %lld", (long long)((const ga_norm_desc *)desc)->rows, (long long)((const ga_norm_desc *)desc)->width);
+  } else if (plan->op == GA_OP_embed) {
+    const ga_embed_desc *d = desc;
+    fprintf(stderr, "%lld of %s", (long long)d->tokens, ga_dtype_name((ga_dtype)d->w_dtype));
+  }
+}
+
+/* The legal row with the next lower score, if there is one. */
+static const ga_kernel *runner_up(const ga_ctx *ctx, const ga_plan *plan) {
+  const ga_device *device = ctx->device;
+  const ga_kernel *best = NULL;
+  for (size_t i = 0; i < device->n_kernels; i++) {
+    const ga_kernel *k = &device->kernels[i];
+    if (k->op != plan->op || k == plan->kernel || ga_kernel_against(k, &device->caps, ctx->hide, plan->desc)) continue;
+    if (!best || k->score > best->score) best = k;
+  }
+  return best;
+}
+
+void explain(const ga_ctx *ctx) {
+  for (size_t op = 0; op < GA_OP_COUNT; op++)
+    for (size_t i = 0; i < ctx->cache.n_slots; i++) {
+      const ga_plan *plan = ctx->cache.slots[i];
+      if (!plan || plan->op != (ga_op)op) continue;
+      const ga_kernel *next = runner_up(ctx, plan);
+      fprintf(stderr, "%-8s %-36s ", ga_op_name(plan->op), plan->kernel->id);
+      print_shape(plan);
+      if (next) fprintf(stderr, " (score %d; next %s, %d)\n", plan->kernel->score, next->id, next->score);
+      else fprintf(stderr, " (the only legal row)\n");
+    }
 }
 
 /* --- text to ids --- */

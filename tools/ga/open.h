@@ -10,6 +10,7 @@ typedef struct open_args {
   const char *device; /* NULL = auto */
   int64_t threads, context, batch;
   const char *kv_type;
+  bool explain;
 } open_args;
 
 /* Rows for a command's option table; `a` is an open_args. */
@@ -22,17 +23,22 @@ typedef struct open_args {
 #define OPEN_SESSION_OPTIONS(a)                                                                                  \
   {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
   {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512"},                 \
-  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"}
+  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"},               \
+  {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which kernel was chosen for what, and why"}
 
 typedef struct opened {
   ga_ctx *ctx;
   ga_model *model;
   ga_session *session;
+  bool explain; /* when closed */
 } opened;
 
 /* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
 void close_model(opened *o);
+
+/* The kernels that this context has chosen so far, one line each with the shape, and why; on stderr. */
+void explain(const ga_ctx *ctx);
 
 /* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
 ga_status find_model(const char *model, char *path, size_t capacity);

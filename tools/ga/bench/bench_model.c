@@ -23,7 +23,7 @@ typedef struct speeds {
 
 static ga_status one_round(const bench_model_args *a, opened *o, int32_t *ids, float *logits, speeds *out) {
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
-  for (int32_t i = 0; i < a->prompt; i++) ids[i] = token_at(i, vocab);
+  for (int32_t i = 0; i < a->prompt || i < a->depth; i++) ids[i] = token_at(i, vocab);
   GA_TRY(ga_session_rewind(o->session, 0));
   double t = now();
   GA_TRY(ga_session_eval(o->session, ids, (int32_t)a->prompt, logits, 1, NULL, NULL));

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/mem.h"
 #include "base/status.h"
 #include "ref/ref.h"
 #include "tools/ga/check/check.h"
@@ -143,10 +144,11 @@ static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x
   load(kernel, d->x_dtype, x, row * d->x_stride, d->k, out);
   const float steps = (float)steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
+    const int64_t end = ga_min_i64(b + 32, d->k);
     float most = 0;
-    for (int64_t i = b; i < b + 32; i++) most = fmaxf(most, fabsf(out[i]));
+    for (int64_t i = b; i < end; i++) most = fmaxf(most, fabsf(out[i]));
     float step = most / steps;
-    for (int64_t i = b; i < b + 32; i++) out[i] = step > 0 ? step * rintf(out[i] / step) : 0.0f;
+    for (int64_t i = b; i < end; i++) out[i] = step > 0 ? step * rintf(out[i] / step) : 0.0f;
   }
 }
 
@@ -198,7 +200,7 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_
     most = fmax(most, fabs(x));
     w2 += w * w;
     if (flags & GA_KERNEL_BF16) s.squares += x * w * x * w * 0x1p-18 / 3; /* each factor by up to 2^-9 of its size */
-    if (!(steps > 0) || i % 32 != 31) continue;
+    if (!(steps > 0) || (i % 32 != 31 && i + 1 < d->k)) continue;
     s.squares += most / steps * most / steps / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
     most = w2 = 0;
   }

@@ -37,6 +37,20 @@ GA_DEV void sts_f2(uint32_t a, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(a), "f"(x), "f"(y) : "memory");
 }
 
+/* ---- free to be moved by the compiler, over each other and over what they do not depend on: the address of a load must have been
+ * pinned (pin_u32) behind the barrier that makes the data visible ---- */
+GA_DEV void lds_free_u4(uint32_t *r, uint32_t a) {
+  asm("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
+}
+GA_DEV void lds_free_f2(float *r, uint32_t a) {
+  asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a));
+}
+/* mma_m16n8k16_bf16 of mma.h */
+GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 /* ---- pairs ---- */
 /* (x & mask) | bits, one instruction */
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {

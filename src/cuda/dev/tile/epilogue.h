@@ -9,8 +9,8 @@ GA_DEV void gemm_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float 
   const int64_t at = row * a->y_stride + col;
   float t = a->scale * sum;
   if (a->bias) t += a->bias[col];
-  if (a->gate) t *= act_of(a->act, quant_at(a->y_dtype, a->gate, at));
+  if (a->gate) t *= act_of(a->act, plain_get(a->y_dtype, a->gate, at));
   else t = act_of(a->act, t);
-  if (a->residual) t += quant_at(a->y_dtype, a->residual, at);
+  if (a->residual) t += plain_get(a->y_dtype, a->residual, at);
   plain_put(a->y_dtype, a->y, at, t);
 }

@@ -145,7 +145,10 @@ GA_DEV float quant_at(int type, const void *base, int64_t i) {
   return elem_mul(r.scale, (float)r.q) + r.min;
 }
 
-/* Stores of the plain types. */
+/* The plain types: f32, f16, bf16. Little code, unlike quant_at: what a kernel runs once it must also fetch. */
+GA_DEV float plain_get(int type, const void *base, int64_t i) {
+  return type == T_F32 ? elem_get_f32(base, i) : type == T_F16 ? elem_get_f16(base, i) : elem_get_bf16(base, i);
+}
 GA_DEV void plain_put(int type, void *base, int64_t i, float x) {
   if (type == T_F32) elem_put_f32(base, i, x);
   else if (type == T_F16) elem_put_f16(base, i, x);

@@ -28,11 +28,13 @@
 
 #define KV GA_CAT(T_, GA_P_KV)
 enum { ROWS = GA_P_ROWS, WARPS = GA_P_THREADS / 32, MAX_DIM = 256, KEYS = 2 /* a lane group's at a time */ };
+enum { PART = 64 /* keys of a split, or a multiple */, AHEAD = 8 /* loads under way at once */ };
 #define NONE GA_NEG_INFINITY
 
-/* What a block works on: packed rows [row, row + n) of sequence b and kv head h; keys [first, last). */
+/* What a block works on: packed rows [row, row + n) of sequence b and kv head h; keys [first, last); the first
+ * `parts` splits have keys. */
 typedef struct {
-  int b, h, row, n, n_q, n_kv, q_first, kv_first, first, last;
+  int b, h, row, n, n_q, n_kv, q_first, kv_first, first, last, parts;
 } unit;
 
 /* State of ROWS rows over the keys that a group of lanes has seen. o: this lane's 8 columns. */
@@ -75,7 +77,8 @@ GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int split) {
   if (a->causal && place_of(a, &u, u.n - 1) + 1 < to) to = place_of(a, &u, u.n - 1) + 1;
   if (a->window && place_of(a, &u, 0) - a->window + 1 > from) from = place_of(a, &u, 0) - a->window + 1;
   if (to < from) to = from;
-  const int part = ((to - from + a->splits - 1) / a->splits + 15) / 16 * 16;
+  const int part = ((to - from + a->splits - 1) / a->splits + PART - 1) / PART * PART;
+  u.parts = part ? (to - from + part - 1) / part : 0;
   u.first = from + split * part < to ? from + split * part : to;
   u.last = u.first + part < to ? u.first + part : to;
   return u;
@@ -98,9 +101,11 @@ GA_DEV void load8(float *x, const void *p, int64_t at, bool there) {
 }
 
 GA_DEV void load_q(const ga_kargs_attn_rows *a, const unit *u, int col, float q[ROWS][8]) {
-  GA_UNROLL for (int r = 0; r < ROWS; r++) GA_UNROLL for (int e = 0; e < 8; e++) {
-    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + (int64_t)(u->q_first + query_of(a, u, r)) * a->q_token + head_of(a, u, r) * a->q_head;
-    q[r][e] = r < u->n && col + e < a->head_dim ? quant_at(a->q_dtype, a->q, at + col + e) : 0.0f;
+  GA_UNROLL for (int r = 0; r < ROWS; r++) {
+    const int64_t token = u->q_first + query_of(a, u, r), head = head_of(a, u, r);
+    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + token * a->q_token + head * a->q_head + col;
+    const bool there = r < u->n && col < a->head_dim;
+    GA_UNROLL for (int e = 0; e < 8; e++) q[r][e] = there ? plain_get(a->q_dtype, a->q, at + e) : 0.0f;
   }
 }
 
@@ -197,16 +202,31 @@ GA_DEV float add_warps(const merge_shared *s, int r, int c, float *m, float *l) 
 }
 
 /* The same of the splits' sums, in order. part: of split 0 and row r. */
-GA_DEV float add_splits(const ga_kargs_attn_rows *a, const float *part, int c, float *m, float *l) {
+GA_DEV float add_splits(const ga_kargs_attn_rows *a, const unit *u, const float *part, int c, float *m, float *l) {
   const int64_t step = (int64_t)ROWS * (a->v_dim + 2);
   float o = 0;
   *m = NONE;
   *l = 0;
-  for (int s = 0; s < a->splits; s++) *m = fmaxf(*m, ldg_f32(part + s * step + a->v_dim));
-  for (int s = 0; s < a->splits; s++) {
-    const float weight = weight_of(ldg_f32(part + s * step + a->v_dim), *m);
-    *l += weight * ldg_f32(part + s * step + a->v_dim + 1);
-    o += weight * ldg_f32(part + s * step + c);
+  for (int first = 0; first < u->parts; first += AHEAD) {
+    float ms[AHEAD], ls[AHEAD], os[AHEAD], most = *m;
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) {
+      const bool there = first + e < u->parts;
+      const float *p = part + (first + e) * step;
+      ms[e] = there ? ldg_f32(p + a->v_dim) : NONE;
+      ls[e] = there ? ldg_f32(p + a->v_dim + 1) : 0.0f;
+      os[e] = there ? ldg_f32(p + c) : 0.0f;
+    }
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) most = fmaxf(most, ms[e]);
+    const float shrink = weight_of(*m, most);
+    *l *= shrink;
+    o *= shrink;
+    *m = most;
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) {
+      const float weight = weight_of(ms[e], most);
+      if (first + e >= u->parts) continue;
+      *l += weight * ls[e];
+      o += weight * os[e];
+    }
   }
   return o;
 }
@@ -265,7 +285,7 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
   for (int i = thread_index(); i < u.n * a.v_dim; i += GA_P_THREADS) {
     const int r = i / a.v_dim, c = i % a.v_dim;
     float m, l;
-    const float o = add_splits(&a, part + r * row_floats, c, &m, &l);
+    const float o = add_splits(&a, &u, part + r * row_floats, c, &m, &l);
     finish(&a, &u, r, c, m, l, o);
   }
 }

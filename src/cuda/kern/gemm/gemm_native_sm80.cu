@@ -28,7 +28,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm a) {
     for (int64_t i = lane; i < a.k; i += 32) {
       const float w = quant_at(a.w_dtype, a.w, col * a.k + i);
       GA_UNROLL for (int t = 0; t < TOKENS; t++)
-        if (row + t < a.m) sum[t] = fmaf(w, quant_at(a.x_dtype, a.x, (row + t) * a.x_stride + i), sum[t]);
+        if (row + t < a.m) sum[t] = fmaf(w, plain_get(a.x_dtype, a.x, (row + t) * a.x_stride + i), sum[t]);
     }
     GA_UNROLL for (int t = 0; t < TOKENS; t++) {
       const float all = row_sum_warp(sum[t]);

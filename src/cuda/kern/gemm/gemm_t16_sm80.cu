@@ -5,10 +5,9 @@
  *           kernel ahead has ended (dependent launch). X: converted to bf16 in shared memory once a block
  * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the warps, each
  *           of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in gmem, always in one order
- * BUDGET    THREADS lanes, one block a multiprocessor, two units of W in registers
+ * BUDGET    THREADS lanes, one block a multiprocessor, DEPTH units of W in registers
  */
 #include "cuda/dev/ptx/mem.h"
-#include "cuda/dev/ptx/mma.h"
 #include "cuda/dev/tile/epilogue.h"
 #include "cuda/dev/tile/packed.h"
 
@@ -18,12 +17,17 @@
 #ifndef GA_P_W
 #error "GA_P_W: type of W: Q4_0, Q4_K, F16, ..."
 #endif
+#ifndef GA_P_DEPTH
+#error "GA_P_DEPTH: units of W that a warp holds, 2 or 3"
+#endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
 
 #define T GA_CAT(T_, GA_P_W)
 enum { WARPS = GA_P_THREADS / 32, WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
+/* Units of W in registers: one that is worked on, the others under way. */
+enum { DEPTH = GA_P_DEPTH };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, COLS = 8 /* of an accumulator */ };
 
 #define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
@@ -37,6 +41,11 @@ typedef struct {
   int tile, tiles; /* first and number */
   int n;          /* units: tiles * nb */
 } share;
+
+/* Tiles of the block that a warp has units of: none when last < first. */
+typedef struct {
+  int first, last;
+} warp_share;
 
 GA_DEV int sum_cols(const ga_kargs_gemm *a) { return a->copies < COLS ? a->copies : COLS; }
 
@@ -58,35 +67,47 @@ GA_DEV int first_unit(const share *s, int warp) { return (int)((int64_t)s->n * w
 
 /* Four elements of row col from k on; zeros outside. */
 GA_DEV void get_x(const ga_kargs_gemm *a, int col, int64_t k, float *x) {
-  const float *row = (const float *)a->x + col * a->x_stride;
-  GA_UNROLL for (int e = 0; e < 4; e++) x[e] = col < a->m && k + e < a->k ? row[k + e] : 0.0f;
+  const float *row = (const float *)a->x + col * a->x_stride + k;
+  GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
+  if (col >= a->m || k >= a->k) return;
+  if (k + 4 <= a->k && (uint64_t)row % 16 == 0) elem_get16_f32(x, row, 0);
+  else GA_UNROLL for (int e = 0; e < 4; e++) if (k + e < a->k) x[e] = row[e];
 }
 
-/* The high parts of columns [0, h) come first, then the low parts: h = copies / 2. */
+/* x as the sum of two bf16, in pairs; returns the sum of x. An infinity has no low part. */
+GA_DEV float split_x(const float *x, uint32_t *hi, uint32_t *lo) {
+  GA_UNROLL for (int p = 0; p < 2; p++) {
+    hi[p] = pack_bf16(x[2 * p], x[2 * p + 1]);
+    const float l0 = x[2 * p] - __uint_as_float(hi[p] << 16), l1 = x[2 * p + 1] - __uint_as_float(hi[p] & 0xffff0000u);
+    lo[p] = pack_bf16(l0 != l0 ? 0.0f : l0, l1 != l1 ? 0.0f : l1);
+  }
+  return x[0] + x[1] + x[2] + x[3];
+}
+
+/* The high parts of columns [0, h) come first, then the low parts: h = copies / 2. AHEAD loads of a lane are under way at once. */
 GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
+  enum { AHEAD = 5 };
   const int h = a->copies / 2, per = s->nb * UNIT_K / 4, cols = sum_cols(a);
-  for (int base = 0; base < h * per; base += GA_P_THREADS) {
-    const int i = base + thread_index(), col = i / per, v = i % per, group = v / 8, e = v % 8 * 4;
-    float x[4] = {0, 0, 0, 0}, low[4], sum = 0;
-    if (i < h * per) get_x(a, col, (int64_t)s->k0 * UNIT_K + 4 * v, x);
-    uint32_t hi[2], lo[2];
-    GA_UNROLL for (int p = 0; p < 2; p++) {
-      hi[p] = pack_bf16(x[2 * p], x[2 * p + 1]);
-      low[2 * p] = x[2 * p] - __uint_as_float(hi[p] << 16);
-      low[2 * p + 1] = x[2 * p + 1] - __uint_as_float(hi[p] & 0xffff0000u);
-      GA_UNROLL for (int b = 2 * p; b < 2 * p + 2; b++) low[b] = low[b] != low[b] ? 0.0f : low[b]; /* infinity - infinity */
-      lo[p] = pack_bf16(low[2 * p], low[2 * p + 1]);
-      sum += x[2 * p] + x[2 * p + 1];
+  for (int base = 0; base < h * per; base += AHEAD * GA_P_THREADS) {
+    float x[AHEAD][4];
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int i = base + b * GA_P_THREADS + thread_index(), col = h == 1 ? 0 : i / per, v = i - col * per;
+      get_x(a, i < h * per ? col : (int)a->m, (int64_t)s->k0 * UNIT_K + 4 * v, x[b]);
     }
-    GA_UNROLL for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
-    if (i >= h * per) continue;
-    const uint32_t at = s->x + (uint32_t)(group * a->copies * 64 + packed_x_at(e) * 2);
-    sts_u2(at + (uint32_t)col * 64, hi[0], hi[1]);
-    sts_u2(at + (uint32_t)(col + h) * 64, lo[0], lo[1]);
-    if (!PACKED_MIN(T) || e % (32 / HALVES)) continue;
-    const uint32_t sums = s->sums + (uint32_t)((group * HALVES + e / 16 * (HALVES - 1)) * cols) * 4;
-    sts_f1(sums + (uint32_t)col * 4, sum);
-    if (a->copies <= COLS) sts_f1(sums + (uint32_t)(col + h) * 4, 0); /* the high column has all of it */
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int i = base + b * GA_P_THREADS + thread_index(), col = h == 1 ? 0 : i / per, v = i - col * per, group = v / 8, e = v % 8 * 4;
+      uint32_t hi[2], lo[2];
+      float sum = split_x(x[b], hi, lo);
+      if (PACKED_MIN(T)) GA_UNROLL for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
+      if (i >= h * per) continue;
+      const uint32_t at = s->x + (uint32_t)(group * a->copies * 64 + packed_x_at(e) * 2);
+      sts_u2(at + (uint32_t)col * 64, hi[0], hi[1]);
+      sts_u2(at + (uint32_t)(col + h) * 64, lo[0], lo[1]);
+      if (!PACKED_MIN(T) || e % (32 / HALVES)) continue;
+      const uint32_t sums = s->sums + (uint32_t)((group * HALVES + e / 16 * (HALVES - 1)) * cols) * 4;
+      sts_f1(sums + (uint32_t)col * 4, sum);
+      if (a->copies <= COLS) sts_f1(sums + (uint32_t)(col + h) * 4, 0); /* the high column has all of it */
+    }
   }
 }
 
@@ -102,7 +123,7 @@ GA_DEV void scale_add(const uint32_t *scales, int group, int half, const float *
 
 GA_DEV void min_add(const uint32_t *scales, int group, int half, uint32_t sums, float *acc) {
   float sum[2];
-  lds_f2(sum, sums);
+  lds_free_f2(sum, sums);
   GA_UNROLL for (int r = 0; r < 2; r++) {
     const float min = packed_min(T, scales, group, half, r);
     acc[2 * r] = fmaf(min, sum[0], acc[2 * r]);
@@ -119,18 +140,18 @@ GA_DEV void take_unit(const ga_kargs_gemm *a, const share *sh, const uint32_t *w
   GA_UNROLL for (int i = 0; i < GROUPS; i++) {
     uint32_t b[4], b2[4] = {0, 0, 0, 0};
     float c[4] = {0, 0, 0, 0};
-    lds_u4(b, x + (uint32_t)i * step);
-    if (two) lds_u4(b2, x + (uint32_t)i * step + 512);
+    lds_free_u4(b, x + (uint32_t)i * step);
+    if (two) lds_free_u4(b2, x + (uint32_t)i * step + 512);
     GA_UNROLL for (int s = 0; s < 2; s++) {
       uint32_t f[4], rest[4];
       packed_step(T, w, i, s, f);
       float *sum = PACKED_PLAIN(T) ? acc : c;
-      mma_m16n8k16_bf16(sum, f, b[2 * s], b[2 * s + 1]);
-      if (two) mma_m16n8k16_bf16(sum, f, b2[2 * s], b2[2 * s + 1]);
+      mma_free_bf16(sum, f, b[2 * s], b[2 * s + 1]);
+      if (two) mma_free_bf16(sum, f, b2[2 * s], b2[2 * s + 1]);
       if (T == T_F16) {
         packed_rest(w, i, s, f, rest);
-        mma_m16n8k16_bf16(sum, rest, b[2 * s], b[2 * s + 1]);
-        if (two) mma_m16n8k16_bf16(sum, rest, b2[2 * s], b2[2 * s + 1]);
+        mma_free_bf16(sum, rest, b[2 * s], b[2 * s + 1]);
+        if (two) mma_free_bf16(sum, rest, b2[2 * s], b2[2 * s + 1]);
       }
       if (PACKED_PLAIN(T) || (HALVES == 1 && s == 0)) continue;
       const int half = HALVES == 2 ? s : 0;
@@ -150,12 +171,12 @@ GA_DEV void put_part(const ga_kargs_gemm *a, const share *sh, int warp, int slot
 }
 
 /* Row `row` of the block's tile t, column col: the sum of the warps that had a part of it. */
-GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
+GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, const warp_share *warps, int t, int row, int col) {
   float sum = 0;
-  for (int w = 0; w < WARPS; w++) {
-    const int first = first_unit(sh, w), end = first_unit(sh, w + 1);
-    if (first >= end || end <= t * sh->nb || first >= (t + 1) * sh->nb) continue;
-    const uint32_t at = sh->parts + (uint32_t)(((w * a->slots + t - first / sh->nb) * GA_PACKED_ROWS + row) * COLS + col) * 4;
+  GA_UNROLL for (int w = 0; w < WARPS; w++) {
+    const warp_share s = warps[w];
+    if (t < s.first || t > s.last) continue;
+    const uint32_t at = sh->parts + (uint32_t)(((w * a->slots + t - s.first) * GA_PACKED_ROWS + row) * COLS + col) * 4;
     sum += lds_f1(at);
     if (a->copies <= COLS) sum += lds_f1(at + (uint32_t)a->copies * 2);
   }
@@ -178,40 +199,49 @@ GA_DEV bool is_last_part(const ga_kargs_gemm *a, const share *sh, int group) {
 }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm a) {
+  GA_SHARED warp_share warps[WARPS];
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
   const int part = block_index() % a.splits, group = block_index() / a.splits;
-  const share sh = share_of(&a, part, group);
-  const int end = first_unit(&sh, warp + 1);
-  int u = first_unit(&sh, warp), tile = u / sh.nb, at = u - tile * sh.nb, slot = 0;
-  const uint8_t *w = (const uint8_t *)a.w + ((int64_t)(sh.tile + tile) * a.units + sh.k0 + at) * UNIT_BYTES;
+  share sh = share_of(&a, part, group);
+  const int first = first_unit(&sh, warp), end = first_unit(&sh, warp + 1), tile = first / sh.nb;
   const int64_t turn = (int64_t)(a.units - sh.nb + 1) * UNIT_BYTES; /* from a tile's last unit here to the next one's first */
-  uint32_t now[WORDS], next[WORDS];
+  int ahead = first, ahead_at = first - tile * sh.nb; /* the unit to load next, and its place along k */
+  int at = ahead_at, slot = 0;
+  const uint8_t *w = (const uint8_t *)a.w + ((int64_t)(sh.tile + tile) * a.units + sh.k0 + at) * UNIT_BYTES;
+  uint32_t words[DEPTH][WORDS];
   float acc[4] = {0, 0, 0, 0};
-  if (u < end) packed_load(T, now, w, lane);
+#define GA_LOAD(d)                                                                                                     \
+  if (ahead < end) {                                                                                                   \
+    packed_load(T, words[d], w, lane);                                                                                 \
+    const bool turns = ++ahead_at == sh.nb;                                                                            \
+    w += turns ? turn : (int64_t)UNIT_BYTES;                                                                           \
+    ahead_at = turns ? 0 : ahead_at;                                                                                   \
+    ahead++;                                                                                                           \
+  }
+  GA_UNROLL for (int d = 0; d < DEPTH - 1; d++) GA_LOAD(d)
+  if (lane == 0) warps[warp].first = tile, warps[warp].last = first < end ? (end - 1) / sh.nb : -1;
   grid_launch_dependents();
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
   convert_x(&a, &sh);
   block_sync();
-#define GA_TURN(have, want)                                                                                            \
-  {                                                                                                                    \
-    const bool ends = at + 1 == sh.nb || u + 1 == end;                                                                 \
-    w += at + 1 == sh.nb ? turn : (int64_t)UNIT_BYTES;                                                                     \
-    if (u + 1 < end) packed_load(T, want, w, lane);                                                                    \
-    take_unit(&a, &sh, have, at, lane, acc);                                                                           \
-    if (ends) put_part(&a, &sh, warp, slot++, lane, acc);                                                              \
-    at = at + 1 == sh.nb ? 0 : at + 1;                                                                                 \
-    if (++u >= end) break;                                                                                             \
-  }
-  GA_ROLL while (u < end) {
-    GA_TURN(now, next)
-    GA_TURN(next, now)
+  pin_u32(&sh.x, 1);
+  pin_u32(&sh.sums, 1);
+  GA_ROLL for (int u = first; u < end;) {
+    GA_UNROLL for (int d = 0; d < DEPTH; d++) {
+      if (u >= end) break;
+      GA_LOAD((d + DEPTH - 1) % DEPTH)
+      take_unit(&a, &sh, words[d], at, lane, acc);
+      if (++at == sh.nb || u + 1 == end) put_part(&a, &sh, warp, slot++, lane, acc);
+      at = at == sh.nb ? 0 : at;
+      u++;
+    }
   }
   block_sync();
   const int rows = sh.tiles * GA_PACKED_ROWS;
   const int64_t padded = (int64_t)a.tiles * GA_PACKED_ROWS, row0 = (int64_t)sh.tile * GA_PACKED_ROWS;
   for (int i = thread_index(); i < rows * (int)a.m; i += GA_P_THREADS) {
     const int col = i / rows, row = i % rows;
-    const float sum = add_parts(&a, &sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col);
+    const float sum = add_parts(&a, &sh, warps, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col);
     if (a.splits > 1) stg_f32(a.partial + ((int64_t)part * COLS + col) * padded + row0 + row, sum);
     else if (row0 + row < a.n) gemm_finish(&a, col, row0 + row, sum);
   }

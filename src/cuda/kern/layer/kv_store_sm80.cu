@@ -32,7 +32,7 @@ GA_DEV int round_within(float x, int low, int high) {
 
 /* Blocks have no infinities: what is not finite counts as 0. */
 GA_DEV float finite_at(const ga_kargs_kv_store *a, const void *x, int64_t i) {
-  const float v = quant_at(a->x_dtype, x, i);
+  const float v = plain_get(a->x_dtype, x, i);
   return (float_bits(v) & 0x7f800000u) == 0x7f800000u ? 0.0f : v;
 }
 
@@ -62,7 +62,7 @@ GA_DEV void store_piece(const ga_kargs_kv_store *a, const void *x, int64_t strid
   if (a->kv_dtype >= T_Q4_0) {
     store_block(a, x, from + 32 * piece, (uint8_t *)cache + (to / 32 + piece) * quant_block_bytes(a->kv_dtype));
   } else {
-    const float v = quant_at(a->x_dtype, x, from + piece);
+    const float v = plain_get(a->x_dtype, x, from + piece);
     if (a->kv_dtype == T_E4M3) ((uint8_t *)cache)[to + piece] = e4m3_of(v);
     else plain_put(a->kv_dtype, cache, to + piece, v);
   }

@@ -25,40 +25,62 @@
 
 #define GET GA_CAT(elem_get_, GA_P_X)
 #define PUT GA_CAT(elem_put_, GA_P_Y)
+enum { AHEAD = 8 };
 enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
 
+/* This lane's elements c, c + THREADS, ... of a row, less shift; zeros behind its end. The loads are under way together. */
+GA_DEV void get_ahead(const ga_kargs_norm *a, int64_t at, int64_t c, float shift, float *x) {
+  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = c + e * GA_P_THREADS < a->width ? GET(a->x, at + c + e * GA_P_THREADS) - shift : 0.0f;
+}
+
 GA_DEV float mean_of(const ga_kargs_norm *a, row_shared *s, int64_t at) {
-  float sum = 0;
-  for (int64_t c = thread_index(); c < a->width; c += GA_P_THREADS) sum += GET(a->x, at + c);
+  float sum = 0, x[AHEAD];
+  for (int64_t c = thread_index(); c < a->width; c += AHEAD * GA_P_THREADS) {
+    get_ahead(a, at, c, 0, x);
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) sum += x[e];
+  }
   return row_sum(s, 0, GA_P_THREADS, sum) / (float)a->width;
 }
 
 /* What a row is multiplied by, once `shift` is taken off. */
 GA_DEV float factor_of(const ga_kargs_norm *a, row_shared *s, int64_t at, float shift) {
-  float sum = 0;
-  for (int64_t c = thread_index(); c < a->width; c += GA_P_THREADS) {
-    const float x = GET(a->x, at + c) - shift;
-    sum += x * x;
+  float sum = 0, x[AHEAD];
+  for (int64_t c = thread_index(); c < a->width; c += AHEAD * GA_P_THREADS) {
+    get_ahead(a, at, c, shift, x);
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) sum += x[e] * x[e];
   }
   sum = row_sum(s, 1, GA_P_THREADS, sum);
   if (a->kind == NORM_L2) return 1.0f / fmaxf(sqrtf(sum), a->eps);
   return 1.0f / sqrtf(sum / (float)a->width + a->eps);
 }
 
+/* y of element i from x less the shift. */
+GA_DEV void put_y(const ga_kargs_norm *a, int64_t row, int64_t i, float x, float weight) {
+  float y = x * weight;
+  if (a->bias) y += a->bias[i];
+  PUT(a->y, row * a->y_stride + i, y);
+}
+
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   GA_SHARED row_shared shared;
-  grid_dependency_wait();
+  float weight[AHEAD], x[AHEAD]; /* of this lane's first elements: weights do not depend on the kernel ahead */
+  GA_UNROLL for (int e = 0; e < AHEAD; e++) {
+    const int64_t i = thread_index() + e * GA_P_THREADS;
+    weight[e] = a.weight && i < a.width ? a.weight[i] : 1.0f;
+  }
   grid_launch_dependents();
+  grid_dependency_wait();
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const int64_t at = row * a.x_stride;
     const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;
     const float factor = factor_of(&a, &shared, at, shift);
-    for (int64_t c = thread_index(); c < a.width; c += GA_P_THREADS) {
-      float y = (GET(a.x, at + c) - shift) * factor;
-      if (a.weight) y *= a.weight[c];
-      if (a.bias) y += a.bias[c];
-      PUT(a.y, row * a.y_stride + c, y);
+    get_ahead(&a, at, thread_index(), shift, x);
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) {
+      const int64_t i = thread_index() + e * GA_P_THREADS;
+      if (i < a.width) put_y(&a, row, i, x[e] * factor, weight[e]);
     }
+    for (int64_t i = thread_index() + AHEAD * GA_P_THREADS; i < a.width; i += GA_P_THREADS)
+      put_y(&a, row, i, (GET(a.x, at + i) - shift) * factor, a.weight ? a.weight[i] : 1.0f);
     block_sync(); /* slots of this row are read before the next row's are written */
   }
 }

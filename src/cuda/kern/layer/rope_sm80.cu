@@ -35,7 +35,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_rope a) {
     const int64_t at0 = head + (a.pairs == PAIRS_NEOX ? p : 2 * p), at1 = a.pairs == PAIRS_NEOX ? at0 + half : at0 + 1;
     float c, s;
     turn_of(a.positions[t], a.inv_freq[p], &c, &s);
-    const float x0 = quant_at(a.x_dtype, a.x, at0), x1 = quant_at(a.x_dtype, a.x, at1);
+    const float x0 = plain_get(a.x_dtype, a.x, at0), x1 = plain_get(a.x_dtype, a.x, at1);
     plain_put(a.x_dtype, a.x, at0, a.magnitude * (x0 * c - x1 * s));
     plain_put(a.x_dtype, a.x, at1, a.magnitude * (x0 * s + x1 * c));
   }

@@ -17,6 +17,8 @@
 #error "GA_P_THREADS: lanes of a block"
 #endif
 
+enum { AHEAD = 8 /* loads of a lane under way at once */ };
+
 typedef struct {
   int32_t id;
   float bias;
@@ -67,10 +69,17 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_sample a) {
   words[thread_index()] = lists ? own_word(&a) : 0;
   block_sync();
   candidate best = {GA_NEG_INFINITY, 0x7fffffff};
-  for (int64_t i = thread_index(); i < a.vocab; i += GA_P_THREADS) {
-    candidate c = {a.logits[i], (int)i};
-    if (lists && words[(i >> 5) % GA_P_THREADS] >> (i & 31) & 1) c.logit = adjusted(&a, i);
-    best = better(best, c);
+  for (int64_t base = thread_index(); base < a.vocab; base += AHEAD * GA_P_THREADS) {
+    float x[AHEAD];
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int64_t i = base + b * GA_P_THREADS;
+      x[b] = i < a.vocab ? a.logits[i] : GA_NEG_INFINITY;
+    }
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int64_t i = base + b * GA_P_THREADS;
+      const candidate c = {lists && i < a.vocab && words[(i >> 5) % GA_P_THREADS] >> (i & 31) & 1 ? adjusted(&a, i) : x[b], (int)i};
+      best = better(best, c);
+    }
   }
   for (int m = 16; m > 0; m /= 2) {
     const candidate c = {shfl_xor_f32(best.logit, m), (int)shfl_xor_u32((uint32_t)best.id, m)};

@@ -1,5 +1,6 @@
 /* Second body of ../words.h. */
 #pragma once
+#include "cuda/dev/ptx/emu/mma.h"
 #include "cuda/dev/ptx/emu/num.h"
 
 GA_DEV void ldg_stream_u4(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 16, file, line); }
@@ -24,6 +25,9 @@ GA_DEV void sts_f2(uint32_t a, float x, float y, EMU_AT)
     emu_sts(a, v, 8, file, line);
 }
 
+GA_DEV void lds_free_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
+GA_DEV void lds_free_f2(float *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
+GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) { mma_m16n8k16_bf16(d, a, b0, b1, file, line); }
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
 GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel)
 {
