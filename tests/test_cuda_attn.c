@@ -222,7 +222,7 @@ static void workspace_and_stream_are_checked(void **state) {
   assert_int_equal(ga_attn_plan(ctx, &desc, &plan), GA_OK);
   assert_int_equal(ga_attn_run(plan, &io, NULL, NULL), GA_ERR_ARG);
   if (!strstr(ga_error_text(), "attn: workspace is null; 4096 bytes needed")) fail_msg("'%s'", ga_error_text());
-  o.device = "cpu"; /* a stream of another device */
+  o.device = "cuda:0";
   assert_int_equal(ga_ctx_create(&o, &other), GA_OK);
   assert_int_equal(ga_stream_create(other, &stream), GA_OK);
   assert_int_equal(ga_attn_run(plan, &io, memory, stream), GA_ERR_ARG);
@@ -360,7 +360,8 @@ int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       T(refuses), T(errors_name_the_argument), T(fits_where_it_was_measured), T(public_calls_name_what_is_wrong),
-      T(workspace_and_stream_are_checked), T(sections_by_length), T(pages_and_parts), T(passes_what_the_kernel_needs), T(one_element_dimensions_take_any_stride),
+      T(workspace_and_stream_are_checked), T(sections_by_length), T(pages_and_parts), T(passes_what_the_kernel_needs),
+      T(one_element_dimensions_take_any_stride),
       T(windows_and_features), T(graphs_have_their_own_counters), T(nothing_to_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

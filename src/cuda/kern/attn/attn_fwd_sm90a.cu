@@ -188,8 +188,8 @@ typedef struct {
   int tiles;     /* records written */
 } loader;
 
-/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie outside of their page: they are filled
- * with zeros and read nothing. */
+/* Block n by pages (start_k: rows of the sequence), in boxes of page_box rows. Boxes behind the sequence's end lie
+ * outside of their page: they are filled with zeros and read nothing. */
 GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint32_t dst, uint32_t bar, int panels) {
   args a = p->a;
   const int32_t *table = a->page_table + t->batch * a->page_table_stride;
@@ -539,8 +539,8 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   tile_exp2(s, BN, f, ref, sum);
 }
 /* After an overflow, rows whose maximum grew get a reference 40 doublings above it: bf16 P keeps its precision, and the
- * next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it. Only those rows: the reference never gets further than that from the true
- * maximum, however often the warp comes here for other rows. */
+ * next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it. Only those rows: the
+ * reference never gets further than that from the true maximum, however often the warp comes here for other rows. */
 GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
   if (F16) return; /* no range to spare */
   float down[2];
@@ -744,29 +744,12 @@ GA_DEV void consume_qsmem(warpgroup *c) {
   }
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
-  warpgroup c = {a,
-                 sb,
-                 wg,
-                 warp & 3,
-                 lane,
-                 lane >> 2,
-                 (lane & 3) * 2,
-                 desc_k_major(sb + OFF_Q + wg * Q_BYTES),
-                 desc_k_major(sb + OFF_K),
-                 desc_n_major(sb + OFF_V, BLOCK_PANEL),
-                 0,
-                 0,
-                 0,
-                 0,
-                 0,
-                 0,
-                 0,
-                 0,
-                 0,
-                 -1,
-                 -1,
-                 0,
-                 0};
+  warpgroup c = {};
+  c.a = a, c.sb = sb, c.w = wg, c.wl = warp & 3, c.lane = lane, c.g = lane >> 2, c.q2 = (lane & 3) * 2;
+  c.desc_q = desc_k_major(sb + OFF_Q + wg * Q_BYTES);
+  c.desc_k = desc_k_major(sb + OFF_K);
+  c.desc_v = desc_n_major(sb + OFF_V, BLOCK_PANEL);
+  c.keep_k = c.keep_v = -1;
   if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
   if (QSMEM)
     consume_qsmem(&c);
