@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <time.h>
@@ -98,6 +99,16 @@ static void init_fields(ga_pool *pool, int n_threads) {
   (void)pthread_cond_init(&pool->wake, NULL);
 }
 
+/* Signals are the application's: one that a worker took would not wake the thread that waits for it in a read. */
+static int start_worker(worker *w) {
+  sigset_t all, before;
+  (void)sigfillset(&all);
+  (void)pthread_sigmask(SIG_SETMASK, &all, &before);
+  const int rc = pthread_create(&w->thread, NULL, worker_main, w);
+  (void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return rc;
+}
+
 ga_status ga_pool_create(int n_threads, ga_pool **out) {
   *out = NULL;
   GA_REQUIRE(n_threads >= 1 && n_threads <= 1024, GA_ERR_ARG, "threads: %d; must be 1 to 1024", n_threads);
@@ -109,7 +120,7 @@ ga_status ga_pool_create(int n_threads, ga_pool **out) {
   pool->workers = p;
   for (int i = 1; i < n_threads && status == GA_OK; i++) {
     pool->workers[i] = (worker){.pool = pool, .index = i};
-    int rc = pthread_create(&pool->workers[i].thread, NULL, worker_main, &pool->workers[i]);
+    int rc = start_worker(&pool->workers[i]);
     if (rc) status = ga_fail(GA_ERR_DEVICE, "threads: cannot start thread %d of %d: %s", i, n_threads, strerror(rc));
     else pool->n_started++;
   }
