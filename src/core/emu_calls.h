@@ -42,19 +42,33 @@ int emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
 void emu_mbar_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 uint32_t emu_mbar_try_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 void emu_bar(int id, int n, int wait, EMU_SITE); /* n 0: all threads of the block */
-void emu_cluster_sync(EMU_SITE);
+void emu_mbar_expect(uint32_t bar, uint32_t tx, EMU_SITE);
+void emu_cluster_arrive(EMU_SITE);
+void emu_cluster_wait(EMU_SITE);
+uint32_t emu_cluster_address(uint32_t a, uint32_t rank);
 void emu_setmaxnreg(int n, int inc, EMU_SITE);
 void emu_grid_wait(EMU_SITE);
 
 /* ---- the copy engine ---- */
 void emu_tmap_check(const void *map, EMU_SITE);
+void emu_tmap_set_address(void *map, const void *base, EMU_SITE);
+void emu_tmap_release(EMU_SITE);
+void emu_tmap_acquire(const void *map, EMU_SITE);
 /* mask: blocks of the cluster, 0 = this one */
 void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask, EMU_SITE);
-void emu_bulk_store_tensor(const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
-void emu_bulk_add_f32(void *dst, uint32_t src, uint32_t bytes, EMU_SITE);
+void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
+void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE);
+/* What becomes of global memory when something is stored there. */
+enum {
+  EMU_STORE, EMU_ADD_F32, EMU_ADD_F16, EMU_ADD_BF16, EMU_ADD_I32,
+  EMU_MAX_F16, EMU_MAX_BF16, EMU_MIN_F16, EMU_MIN_BF16
+};
+void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE);
+void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE); /* dst, bar: emu_cluster_address */
 void emu_bulk_commit(EMU_SITE);
 void emu_bulk_wait(int reads_only, EMU_SITE);
 void emu_fence_async(EMU_SITE);
+void emu_fence_async_global(EMU_SITE);
 
 /* ---- cp.async: size 4, 8 or 16, of which `bytes` are read ---- */
 void emu_cp_async(uint32_t dst, const void *src, int size, int bytes, EMU_SITE);
@@ -65,7 +79,7 @@ void emu_cp_arrive(uint32_t bar, int inc, EMU_SITE);
 /* ---- warpgroup products ---- */
 enum { EMU_WGMMA_BF16, EMU_WGMMA_F16, EMU_WGMMA_E4M3, EMU_WGMMA_E5M2, EMU_WGMMA_S8, EMU_WGMMA_TF32 };
 /* d: n / 2 registers. a_regs NULL: a from the descriptor. trans_*: the outer dimension is contiguous. */
-void emu_wgmma(int type, int n, float *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE);
+void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE);
 void emu_wgmma_fence(EMU_SITE);
 void emu_wgmma_commit(EMU_SITE);
 void emu_wgmma_wait(int n, EMU_SITE);
@@ -75,7 +89,11 @@ void emu_lds(void *r, uint32_t a, int bytes, EMU_SITE);
 void emu_sts(uint32_t a, const void *x, int bytes, EMU_SITE);
 void emu_ldg(void *r, const void *p, int bytes, EMU_SITE);
 void emu_stg(void *p, const void *x, int bytes, EMU_SITE);
+void emu_lds_cluster(void *r, uint32_t a, int bytes, EMU_SITE);
+void emu_sts_cluster(uint32_t a, const void *x, int bytes, EMU_SITE);
+void emu_sts_async(uint32_t a, const void *x, int bytes, uint32_t bar, EMU_SITE);
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
+void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SITE); /* op: EMU_ADD_*; old may be NULL */
 void emu_fence_device(EMU_SITE);
 
 /* ---- arithmetic that C has no operator for ---- */
@@ -83,6 +101,9 @@ float emu_ex2(float x);
 float emu_lg2(float x);
 float emu_rcp(float x);
 float emu_tanh(float x);
+/* 8-bit floats: e5m2, else e4m3; to nearest even, beyond the largest the largest. */
+uint32_t emu_f8(int e5m2, float x);
+float emu_f32_of_f8(int e5m2, uint32_t v);
 
 #ifdef __cplusplus
 }

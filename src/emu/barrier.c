@@ -1,4 +1,4 @@
-/* mbarriers (PTX ISA 9.7.13.15), named barriers (9.7.13.1), the cluster barrier, setmaxnreg (9.7.19.5). */
+/* mbarriers (PTX ISA 9.7.13.15), named barriers (9.7.13.1), setmaxnreg (9.7.19.5). */
 #include <string.h>
 
 #include "emu/shadow.h"
@@ -71,8 +71,10 @@ int emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
     emu_report(EMU_RULE_BOUNDS, t->at, "block %d of a cluster of %d", rank, emu_now.n_blocks);
     emu_stop();
   }
-  emu_mbar *bar = emu_mbar_of(rank < 0 ? t->block : &emu_now.blocks[rank], addr, t->at);
+  emu_block *b = rank < 0 ? t->block : &emu_now.blocks[rank];
+  emu_mbar *bar = emu_mbar_of(b, addr, t->at);
   emu_mbar_check(bar, t);
+  emu_remote_access(b, t);
   if (!bar->pending) {
     emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "mbarrier %#x: all %u arrivals of phase %u are in, %lld bytes are still to come", addr, bar->count,
                bar->phase, (long long)bar->tx);
@@ -95,6 +97,13 @@ void emu_mbar_arrived(emu_mbar *bar, const emu_clocks *clocks, emu_site at) {
   bar->pending--;
   emu_gather_add(&bar->gather, clocks);
   finish_phase(bar);
+}
+
+void emu_mbar_expect(uint32_t addr, uint32_t tx, EMU_SITE) {
+  emu_thread *t = emu_begin("mbarrier.expect_tx", file, line);
+  emu_mbar *bar = emu_mbar_of(t->block, addr, t->at);
+  emu_mbar_check(bar, t);
+  bar->tx += tx;
 }
 
 /* The copy engine has moved `bytes` for it. */
@@ -225,25 +234,11 @@ void emu_named_drop(emu_named *b) {
   b->out = NULL;
 }
 
-/* --- cluster --- */
-
-void emu_cluster_sync(EMU_SITE) {
-  emu_thread *t = emu_begin("barrier.cluster", file, line);
-  emu_named *b = &emu_now.cluster;
-  if (!b->count) b->at = t->at;
-  b->n = emu_now.n_blocks * t->block->n_threads;
-  b->count++;
-  emu_release_to(&b->gather, t);
-  if (finish_named(b)) emu_acquire(t, b->out);
-  else emu_wait_in(&b->waiters, EMU_AT_CLUSTER);
-}
-
-int emu_cluster_rank(void) { return emu_me->block->rank; }
-
 /* --- registers: a pool per block; a thread counts for itself, the warpgroup must agree --- */
 
 void emu_setmaxnreg(int n, int inc, EMU_SITE) {
   emu_thread *t = emu_begin("setmaxnreg", file, line);
+  t->resized++;
   emu_block *b = t->block;
   if (n % 8 || n < 24 || n > 256 || (inc ? n < t->registers : n > t->registers)) {
     emu_report(EMU_RULE_REGISTER_BUDGET, t->at, "setmaxnreg.%s %d of a thread with %d: a multiple of 8 in 24 to 256, %s", inc ? "inc" : "dec", n,

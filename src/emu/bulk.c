@@ -6,20 +6,23 @@
 #include "emu/shadow.h"
 #include "emu/tensor_map.h"
 
-typedef enum kind { LOAD, STORE, ADD } kind;
+/* LOAD: global to shared memory of the blocks in `mask`. STORE: shared to global memory. SEND: shared memory to that of one block. */
+typedef enum kind { LOAD, STORE, SEND } kind;
 
 typedef struct copy {
   kind kind;
+  bool tensor;
+  int op; /* STORE: EMU_STORE, EMU_ADD_F32, ... */
   emu_tmap map;
   int32_t c[5];
-  emu_block *block; /* whose shared memory */
+  uint8_t *global;  /* not tensor */
+  emu_block *block; /* whose shared memory is read */
   emu_thread *issuer;
-  uint32_t smem, mask, bytes;
-  uint8_t *global; /* ADD */
+  uint32_t smem, mask, bytes, to; /* to: SEND's destination */
   emu_mbar *bars[EMU_MAX_CLUSTER];
   emu_actor actor;
   emu_clocks *clocks;
-  uint8_t *data; /* STORE, ADD: what was read; NULL: not yet */
+  uint8_t *data; /* STORE, SEND: what was read; NULL: not yet */
 } copy;
 
 static copy *queue;
@@ -62,6 +65,10 @@ typedef void (*chunk_fn)(copy *o, uint32_t offset, uint8_t *global, uint32_t fir
 
 static void for_chunks(copy *o, chunk_fn f) {
   const emu_tmap *m = &o->map;
+  if (!o->tensor) {
+    for (uint32_t b = 0; b < o->bytes; b += 16) f(o, b, o->global + b, 0, 16);
+    return;
+  }
   uint32_t inner = (uint32_t)m->box[0] * m->element, i[5], offset = 0, first = 0, end = 0;
   for (i[4] = 0; i[4] < m->box[4]; i[4]++)
     for (i[3] = 0; i[3] < m->box[3]; i[3]++)
@@ -78,9 +85,9 @@ static void for_chunks(copy *o, chunk_fn f) {
 static void load_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
   uint8_t chunk[16];
   uint16_t nan[8];
-  for (int i = 0; i < 8; i++) nan[i] = 0x7fff;
+  for (int i = 0; i < 8; i++) nan[i] = 0x7ff7; /* as an H200 does, for every type */
   memset(chunk, 0, 16);
-  if (o->map.nan_fill) memcpy(chunk, nan, 16);
+  if (o->tensor && o->map.nan_fill) memcpy(chunk, nan, 16);
   if (global && emu_touch_global(&o->actor, global + first, end - first, EMU_READ)) memcpy(chunk + first, global + first, end - first);
   for (int r = 0; r < emu_now.n_blocks; r++) {
     if (!(o->mask >> r & 1)) continue;
@@ -96,30 +103,26 @@ static void gather_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t fir
   if (global && emu_touch_shared(o->block, &o->actor, a, 16, EMU_READ)) memcpy(o->data + offset, o->block->smem + a, 16);
 }
 
+/* Whole chunks are stored: what lies behind the tensor's last column in its chunk of 16 bytes is written too, as an H200 does. */
 static void store_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
-  if (global && emu_touch_global(&o->actor, global + first, end - first, EMU_WRITE))
-    memcpy(global + first, o->data + offset + first, end - first);
+  end = 16;
+  if (global && emu_touch_global(&o->actor, global + first, end - first, o->op ? EMU_ATOMIC : EMU_WRITE))
+    emu_combine(o->op, global + first, o->data + offset + first, end - first);
 }
 
-static void add_floats(copy *o) {
-  if (!emu_touch_global(&o->actor, o->global, o->bytes, EMU_ATOMIC)) return;
-  for (uint32_t i = 0; i < o->bytes; i += 4) {
-    float x, y;
-    memcpy(&x, o->data + i, 4);
-    memcpy(&y, o->global + i, 4);
-    y += x;
-    memcpy(o->global + i, &y, 4);
+static void send_chunk(copy *o, uint32_t offset, uint8_t *unused, uint32_t first, uint32_t end) {
+  (void)unused, (void)first, (void)end;
+  for (int r = 0; r < emu_now.n_blocks; r++) {
+    emu_block *b = &emu_now.blocks[r];
+    if ((o->mask >> r & 1) && emu_touch_shared(b, &o->actor, o->to + offset, 16, EMU_WRITE)) memcpy(b->smem + o->to + offset, o->data + offset, 16);
   }
 }
 
 static void read_step(copy *o) {
   o->data = malloc(o->bytes);
   if (!o->data) abort();
-  if (o->kind == STORE) {
-    for_chunks(o, gather_chunk);
-  } else {
-    if (emu_touch_shared(o->block, &o->actor, o->smem, o->bytes, EMU_READ)) memcpy(o->data, o->block->smem + o->smem, o->bytes);
-  }
+  if (o->tensor) for_chunks(o, gather_chunk);
+  else if (emu_touch_shared(o->block, &o->actor, o->smem, o->bytes, EMU_READ)) memcpy(o->data, o->block->smem + o->smem, o->bytes);
 }
 
 /* A waiting issuer looks again; its clocks know of the step that is done. */
@@ -143,21 +146,28 @@ static void check_alive(const copy *o) {
       emu_report(EMU_RULE_EXIT, o->actor.at, "block %d has ended; this copy still writes its shared memory", emu_now.blocks[r].index);
 }
 
+static void complete(copy *o) {
+  for (int r = 0; r < emu_now.n_blocks; r++)
+    if (o->mask >> r & 1) emu_mbar_complete(o->bars[r], o->bytes, o->clocks);
+}
+
 static void step(size_t i) {
   copy *o = &queue[i];
+  if (o->kind != STORE) check_alive(o);
   if (o->kind == LOAD) {
-    check_alive(o);
     for_chunks(o, load_chunk);
-    for (int r = 0; r < emu_now.n_blocks; r++)
-      if (o->mask >> r & 1) emu_mbar_complete(o->bars[r], o->bytes, o->clocks);
+    complete(o);
   } else if (!o->data) {
     read_step(o);
+    if (o->kind == SEND) return;
     o->issuer->bulk_reads--;
     tell_issuer(o);
     return;
+  } else if (o->kind == SEND) {
+    for_chunks(o, send_chunk);
+    complete(o);
   } else {
-    if (o->kind == STORE) for_chunks(o, store_chunk);
-    else add_floats(o);
+    for_chunks(o, store_chunk);
     o->issuer->bulk_writes--;
     tell_issuer(o);
   }
@@ -176,6 +186,8 @@ void emu_bulk_exit(void) {
     if (!queue[i].data)
       emu_report(EMU_RULE_EXIT, queue[i].actor.at, "block %d has ended; this copy still %s its shared memory", queue[i].block->index,
                  queue[i].kind == LOAD ? "writes" : "reads");
+    else if (queue[i].kind == SEND)
+      emu_report(EMU_RULE_EXIT, queue[i].actor.at, "the blocks have ended; this copy still writes shared memory");
   while (n_queue) step(0);
 }
 
@@ -188,6 +200,7 @@ static const emu_tmap *map_of(const void *map, emu_thread *t) {
     emu_report(EMU_RULE_TENSOR_MAP, t->at, "the argument is not an encoded tensor map");
     emu_stop();
   }
+  emu_tmap_use(map, t);
   return m;
 }
 
@@ -225,8 +238,13 @@ static void set_map(copy *o, emu_thread *t, const void *map, int rank, const int
   const emu_tmap *m = map_of(map, t);
   if (m->rank != rank) emu_report(EMU_RULE_TENSOR_MAP, t->at, "%d coordinates for a map of rank %d", rank, m->rank);
   o->map = *m;
+  o->tensor = true;
   o->bytes = box_bytes(m);
   memcpy(o->c, c, sizeof o->c);
+  if ((int64_t)c[0] * m->element % 16) /* an illegal instruction on an H200 */
+    emu_report(EMU_RULE_MISALIGNED, t->at, "coordinate 0 is %d elements of %d bytes: a box begins at a multiple of 16 bytes", c[0], m->element);
+  for (int i = 0; i < rank && o->kind == STORE; i++)
+    if (c[i] < 0) emu_report(EMU_RULE_BOUNDS, t->at, "coordinate %d is %d: a store begins inside of the tensor", i, c[i]); /* likewise */
 }
 
 static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
@@ -272,25 +290,93 @@ static void count_store(emu_thread *t) {
   maybe_read_and_write_now();
 }
 
-void emu_bulk_store_tensor(const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE) {
-  emu_thread *t = emu_begin("bulk store", file, line);
+/* What a reduction does with elements of the map's type. */
+static int add_of(const emu_tmap *m, emu_site at) {
+  enum { UINT32 = 2, INT32 = 3, FLOAT16 = 6, FLOAT32 = 7, BFLOAT16 = 9 };
+  switch (m->type) {
+  case UINT32:
+  case INT32: return EMU_ADD_I32;
+  case FLOAT16: return EMU_ADD_F16;
+  case FLOAT32: return EMU_ADD_F32;
+  case BFLOAT16: return EMU_ADD_BF16;
+  default: emu_report(EMU_RULE_TENSOR_MAP, at, "no sums of the map's type %d", m->type); return EMU_STORE;
+  }
+}
+
+void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE) {
+  emu_thread *t = emu_begin(add ? "bulk add" : "bulk store", file, line);
   (void)map_of(map, t);
   copy *o = enqueue(t, STORE);
   set_map(o, t, map, rank, c);
   check_smem(t, &o->map, src);
+  o->op = add ? add_of(&o->map, t->at) : EMU_STORE;
   o->smem = src;
   count_store(t);
 }
 
-void emu_bulk_add_f32(void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
-  emu_thread *t = emu_begin("bulk add", file, line);
-  if (src % 16 || (uintptr_t)dst % 16 || bytes % 16)
-    emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, global %p, %u bytes: all multiples of 16", src, dst, bytes);
-  copy *o = enqueue(t, ADD);
+static void check_bytes(const emu_thread *t, uint32_t shared, uintptr_t other, uint32_t bytes) {
+  if (shared % 16 || other % 16 || bytes % 16)
+    emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, the other side %#llx, %u bytes: all multiples of 16", shared,
+               (unsigned long long)other, bytes);
+}
+
+void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE) {
+  emu_thread *t = emu_begin("bulk load", file, line);
+  check_bytes(t, dst, (uintptr_t)src, bytes);
+  copy *o = enqueue(t, LOAD);
+  o->global = (uint8_t *)(uintptr_t)src;
+  o->bytes = bytes;
+  o->smem = dst;
+  o->mask = 1u << t->block->rank;
+  bind_bars(o, t, bar);
+  maybe_now();
+}
+
+void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
+  emu_thread *t = emu_begin(op ? "bulk reduction" : "bulk store", file, line);
+  check_bytes(t, src, (uintptr_t)dst, bytes);
+  copy *o = enqueue(t, STORE);
+  o->op = op;
   o->smem = src;
   o->global = dst;
   o->bytes = bytes;
   count_store(t);
+}
+
+/* Destination and mbarrier of a copy to another block. */
+static void set_target(copy *o, emu_thread *t, uint32_t dst, uint32_t bar) {
+  uint32_t local;
+  emu_block *b = emu_cluster_block(dst, &o->to, t->at);
+  if (emu_cluster_block(bar, &local, t->at) != b) {
+    emu_report(EMU_RULE_BARRIER_ARGS, t->at, "the mbarrier is not in the block that is written");
+    emu_stop();
+  }
+  o->mask = 1u << b->rank;
+  bind_bars(o, t, local);
+}
+
+void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE) {
+  emu_thread *t = emu_begin("bulk copy to the cluster", file, line);
+  check_bytes(t, src, dst, bytes);
+  copy *o = enqueue(t, SEND);
+  o->smem = src;
+  o->bytes = bytes;
+  set_target(o, t, dst, bar);
+  maybe_now();
+  if (emu_opt.when == EMU_EARLY) step(n_queue - 1);
+}
+
+/* A store that comes later, like a copy of what is in registers; an ordinary access. */
+void emu_sts_async(uint32_t dst, const void *x, int bytes, uint32_t bar, EMU_SITE) {
+  emu_thread *t = emu_begin("st.async", file, line);
+  copy *o = enqueue(t, SEND);
+  o->bytes = (uint32_t)bytes;
+  o->actor.async = false;
+  o->data = malloc((size_t)bytes);
+  if (!o->data) abort();
+  memcpy(o->data, x, (size_t)bytes);
+  set_target(o, t, dst, bar);
+  maybe_now();
 }
 
 void emu_bulk_commit(EMU_SITE) { emu_begin("bulk commit", file, line)->bulk_open = 0; }
@@ -303,5 +389,10 @@ void emu_bulk_wait(int reads_only, EMU_SITE) {
 
 void emu_fence_async(EMU_SITE) {
   emu_thread *t = emu_begin("fence.proxy.async", file, line);
-  t->fenced = t->own++;
+  t->fenced[0] = t->own++;
+}
+
+void emu_fence_async_global(EMU_SITE) {
+  emu_thread *t = emu_begin("fence.proxy.async.global", file, line);
+  t->fenced[1] = t->own++;
 }

@@ -15,6 +15,7 @@ typedef struct emu_options {
   bool checks;  /* races, unwritten reads, registers in flight; the rest is always on */
   int sms;      /* multiprocessors that the device claims to have */
   bool dependent; /* every launch may overlap a grid that wrote all that the host wrote: kernels must wait before they touch it */
+  double perturb; /* approximations give any value within this part of their documented error, by the seed */
   bool verbose; /* reports also go to stderr as they come */
 } emu_options;
 
@@ -68,7 +69,8 @@ typedef struct emu_launch {
   const void *args;
 } emu_launch;
 
-emu_options *emu_settings(void); /* defaults, overridden by GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,verbose" */
+emu_options *emu_settings(void); /* defaults, overridden by GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,
+                                    perturb,verbose" */
 
 /* Device memory: 256-byte aligned, unwritten. NULL when there is none left. */
 void *emu_alloc(size_t bytes);

@@ -62,7 +62,7 @@ typedef struct emu_thread {
   emu_site at;      /* instruction begun last */
   const char *what; /* its name */
   /* --- clocks --- */
-  uint32_t own, fenced; /* own step; step of the last fence.proxy.async */
+  uint32_t own, fenced[2]; /* own step; step of the last fence.proxy.async of shared, of global memory */
   emu_clocks *seen;
   /* --- waiting --- */
   emu_mbar *bar;
@@ -73,7 +73,7 @@ typedef struct emu_thread {
   uint32_t in[6], out[4];
   void *p;
   /* --- wgmma --- */
-  uint32_t issued, need;
+  uint32_t issued, commits;
   uint32_t group_end[EMU_MAX_GROUPS];
   int n_groups;
   emu_live live[EMU_MAX_LIVE];
@@ -89,8 +89,15 @@ typedef struct emu_thread {
   uint32_t cp_first;                  /* number of the first of them */
   uint32_t cp_group[EMU_MAX_GROUPS];  /* ends of the groups not waited for */
   int n_cp_groups;
+  /* --- tensor maps edited by kernels --- */
+  const void *map_acquired; /* the last one */
+  uint32_t map_number;      /* edits so far at that time */
+  /* --- cluster barrier --- */
+  bool cluster_arrived;
+  uint32_t cluster_round;
   /* --- the rest --- */
   int registers;
+  uint32_t resized; /* setmaxnreg executed */
   emu_clocks *at_fence; /* what it had done and seen at its last fence_device */
 } emu_thread;
 
@@ -168,17 +175,20 @@ struct emu_block {
   int free_registers;
   emu_list register_waiters;
   uint16_t agent0; /* of thread 0 */
+  struct emu_remote *remote; /* last access of each of the cluster's threads to this block's shared memory, by agent; NULL: none */
+  emu_gather at_end;         /* what its threads had seen when they ended */
 };
 
 typedef struct emu_run {
   const emu_launch *launch;
-  uint32_t n_agents, fence0; /* entry fence0 + thread agent: its fenced step */
+  uint32_t n_agents, fence0[2]; /* entry fence0[space] + thread agent: its fenced step; 0 shared, 1 global */
   uint16_t copy0, prior;     /* first agent of the copy engine; agent that stands for the grid before */
   emu_block *blocks;
   int n_blocks;
   emu_thread **ready;
   int n_ready, n_live;
   emu_named cluster;
+  uint32_t cluster_round;
   uint64_t rng;
   uint32_t era, launch_era; /* number of this run; of the first run of this launch */
   uint32_t prior_era;       /* first run of the launch that this one depends on; 0: none */
@@ -208,6 +218,14 @@ static inline emu_thread *emu_begin(const char *what, const char *file, int line
   return emu_me;
 }
 
+/* --- cluster.c --- */
+void emu_remote_access(emu_block *b, emu_thread *t); /* t touches shared memory of b */
+void emu_remote_exit(emu_block *b);                  /* all threads of b have ended */
+
+/* --- tensor_edit.c --- */
+void emu_tmap_use(const void *map, const emu_thread *t);
+void emu_tmap_forget(void);
+
 /* --- report.c --- */
 void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
 void emu_report_more(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line to the last one, unless it was a repeat */
@@ -222,6 +240,8 @@ void emu_acquire(emu_thread *t, emu_clocks *released);
 
 /* --- memory.c --- */
 void emu_static_reset(void);
+emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at); /* of an address from emu_cluster_address; stops when there is none */
+void emu_combine(int op, void *p, const void *x, size_t bytes);               /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
 
 /* --- grid_order.c --- */
 void emu_order_begin_grid(uint32_t runs);
@@ -257,17 +277,17 @@ void emu_cp_forget(emu_block *b);
 /* --- wgmma.c --- */
 void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at);
 void emu_wgmma_exit(emu_block *b);
+void emu_wgmma_uneven(emu_block *b); /* instructions of a warpgroup that not all its threads executed */
 void emu_wgmma_reset(emu_block *b);
 static inline void emu_register_write(void *p, size_t n) { /* an instruction's result went to the thread's registers */
   emu_wgmma_hook(emu_me, p, n, true, emu_me->at);
 }
 
 /* --- wgmma_math.c --- */
-typedef struct emu_operand {
-  float x[256 * 16]; /* A: [row][16]; B: [16][n] */
-} emu_operand;
-int emu_bytes_of(int type); /* of an element */
+int emu_bytes_of(int type);                          /* of an element */
+static inline int emu_k_of(int type) { return 32 / emu_bytes_of(type); } /* of a product */
 void emu_decode(int type, float *out, const void *in, int n, int stride);
-void emu_multiply(float *c, const float *a, const float *b, int n); /* c (64 x n) += a b */
+void emu_multiply(int type, float *c, const float *a, const float *b, int n); /* c (64 x n) += a (64 x k) b (k x n); s8: c holds integers */
+void emu_multiply_mma(int type, int k, float *c, const float *a, const float *b);   /* c (16 x 8) += a (16 x k) b (k x 8) */
 
 #endif

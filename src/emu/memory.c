@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "base/half.h"
 #include "emu/shadow.h"
 
 emu_options emu_opt = {.seed = 1, .when = EMU_LATE, .checks = true, .sms = 4};
@@ -22,6 +23,7 @@ emu_options *emu_settings(void) {
   if (has_word(e, "mixed")) emu_opt.when = EMU_MIXED;
   if (has_word(e, "nocheck")) emu_opt.checks = false;
   if (has_word(e, "dependent")) emu_opt.dependent = true;
+  if (has_word(e, "perturb")) emu_opt.perturb = 1;
   if (has_word(e, "verbose")) emu_opt.verbose = true;
   return &emu_opt;
 }
@@ -134,7 +136,8 @@ bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_acces
     emu_report(EMU_RULE_BOUNDS, a->at, "%zu bytes at global %p: %s", bytes, p, why);
     return false;
   }
-  if (!power_of_two_aligned((uintptr_t)p, bytes)) emu_report(EMU_RULE_MISALIGNED, a->at, "%zu bytes at global %p", bytes, p);
+  /* A box may begin at any element. */
+  if (!a->async && !power_of_two_aligned((uintptr_t)p, bytes)) emu_report(EMU_RULE_MISALIGNED, a->at, "%zu bytes at global %p", bytes, p);
   if (emu_opt.checks) emu_cells_access(arena.cells, (size_t)((const char *)p - arena.base), bytes, a, access, NULL);
   return true;
 }
@@ -157,6 +160,8 @@ void emu_sts(uint32_t addr, const void *x, int bytes, EMU_SITE) {
   emu_maybe_yield();
 }
 
+/* --- global memory --- */
+
 void emu_ldg(void *r, const void *p, int bytes, EMU_SITE) {
   emu_actor a = emu_actor_of(emu_begin("ld.global", file, line));
   if (emu_touch_global(&a, p, (size_t)bytes, EMU_READ)) memcpy(r, p, (size_t)bytes);
@@ -177,6 +182,62 @@ int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE) {
   *p = (int)((uint32_t)old + (uint32_t)x);
   emu_maybe_yield();
   return old;
+}
+
+static float half_of(const void *p, bool bf16) {
+  uint16_t h;
+  memcpy(&h, p, 2);
+  return bf16 ? ga_bf16_to_f32(h) : ga_f16_to_f32(h);
+}
+
+static uint16_t to_half(float x, bool bf16) { return x != x ? 0x7fff : bf16 ? ga_f32_to_bf16(x) : ga_f32_to_f16(x); }
+
+/* Sums are rounded once: those of two halves are exact in double or nearly so. Minima and maxima pass NaN by. */
+static void combine_half(int op, void *p, const void *x) {
+  const bool bf16 = op == EMU_ADD_BF16 || op == EMU_MAX_BF16 || op == EMU_MIN_BF16;
+  const float a = half_of(p, bf16), b = half_of(x, bf16);
+  const bool add = op == EMU_ADD_F16 || op == EMU_ADD_BF16, larger = op == EMU_MAX_F16 || op == EMU_MAX_BF16;
+  const uint16_t h = to_half(add ? a + b : a != a ? b : b != b || (larger ? a > b : a < b) ? a : b, bf16);
+  memcpy(p, &h, 2);
+}
+
+static void add_f32(char *p, const char *x, bool flush) {
+  const uint32_t nan = 0x7fffffff;
+  float v[2];
+  memcpy(&v[0], p, 4);
+  memcpy(&v[1], x, 4);
+  for (int i = 0; i < 2 && flush; i++) v[i] = fabsf(v[i]) < 0x1p-126f ? copysignf(0, v[i]) : v[i];
+  v[0] += v[1];
+  if (flush && fabsf(v[0]) < 0x1p-126f) v[0] = copysignf(0, v[0]);
+  memcpy(p, v[0] != v[0] ? (const void *)&nan : v, 4);
+}
+
+void emu_combine(int op, void *p, const void *x, size_t bytes) {
+  if (op == EMU_STORE) memcpy(p, x, bytes);
+  else if (op == EMU_ADD_F32)
+    for (size_t i = 0; i < bytes; i += 4) add_f32((char *)p + i, (const char *)x + i, false);
+  else if (op == EMU_ADD_I32)
+    for (size_t i = 0; i < bytes / 4; i++) {
+      uint32_t a, b;
+      memcpy(&a, (char *)p + 4 * i, 4);
+      memcpy(&b, (const char *)x + 4 * i, 4);
+      a += b;
+      memcpy((char *)p + 4 * i, &a, 4);
+    }
+  else
+    for (size_t i = 0; i < bytes / 2; i++) combine_half(op, (char *)p + 2 * i, (const char *)x + 2 * i);
+}
+
+void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SITE) {
+  emu_thread *t = emu_begin(old ? "atom.add" : "red.add", file, line);
+  emu_actor a = emu_actor_of(t);
+  emu_order_atomic(p, t->at_fence);
+  if (old) memset(old, 0, (size_t)bytes);
+  if (!emu_touch_global(&a, p, (size_t)bytes, EMU_ATOMIC)) return;
+  if (old) memcpy(old, p, (size_t)bytes);
+  for (int i = 0; i < bytes && op == EMU_ADD_F32; i += 4) add_f32((char *)p + i, (const char *)x + i, true); /* atomics flush, bulk sums do not */
+  if (op != EMU_ADD_F32) emu_combine(op, p, x, (size_t)bytes);
+  emu_maybe_yield();
 }
 
 void emu_fence_device(EMU_SITE) { emu_order_fence(emu_begin("fence.acq_rel.gpu", file, line)); }
@@ -220,11 +281,3 @@ void emu_hook(void *p, size_t n, bool write, void *pc) {
     touch_static(&a, c, n, write ? EMU_WRITE : EMU_READ);
   }
 }
-
-/* --- arithmetic: .ftz flushes subnormals of inputs and results --- */
-
-static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
-float emu_ex2(float x) { return flush(exp2f(flush(x))); }
-float emu_lg2(float x) { return log2f(flush(x)); }
-float emu_rcp(float x) { return flush(1.0f / flush(x)); }
-float emu_tanh(float x) { return tanhf(x); }

@@ -88,7 +88,7 @@ void emu_spin(void) {
 void emu_release_to(emu_gather *g, emu_thread *t) {
   emu_gather_add(g, t->seen);
   emu_gather_step(g, t->agent, t->own);
-  emu_gather_step(g, emu_now.fence0 + t->agent, t->fenced);
+  for (int space = 0; space < 2; space++) emu_gather_step(g, emu_now.fence0[space] + t->agent, t->fenced[space]);
   t->own++;
 }
 
@@ -154,7 +154,10 @@ static void deadlock(void) {
   emu_report(EMU_RULE_DEADLOCK, at, "nobody can go on; seed %llu", (unsigned long long)emu_opt.seed);
   for (int b = 0; b < emu_now.n_blocks; b++) dump_block(&emu_now.blocks[b]);
   emu_dump_barriers();
-  for (int b = 0; b < emu_now.n_blocks; b++) check_split_warps(&emu_now.blocks[b]);
+  for (int b = 0; b < emu_now.n_blocks; b++) {
+    check_split_warps(&emu_now.blocks[b]);
+    emu_wgmma_uneven(&emu_now.blocks[b]);
+  }
   emu_named_check();
   emu_now.abort = true;
 }
@@ -164,7 +167,8 @@ static void deadlock(void) {
 static void thread_main(void) {
   emu_now.launch->kernel->run(emu_now.launch->args);
   emu_me->state = EMU_DONE;
-  emu_me->block->n_done++;
+  if (emu_opt.checks) emu_gather_add(&emu_me->block->at_end, emu_me->seen);
+  if (++emu_me->block->n_done == emu_me->block->n_threads) emu_remote_exit(emu_me->block);
   emu_now.n_live--;
   void *nowhere;
   emu_switch(&nowhere, emu_now.main_sp);
@@ -293,6 +297,8 @@ static void drop_block(emu_block *b) {
   free(b->cells);
   free(b->bars);
   free(b->bar_at);
+  free(b->remote);
+  emu_gather_drop(&b->at_end);
 }
 
 static void run_cluster(int first, int n) {
@@ -301,8 +307,9 @@ static void run_cluster(int first, int n) {
   emu_now.n_blocks = n;
   emu_now.copy0 = (uint16_t)(n * threads + n * (threads / 128));
   emu_now.prior = (uint16_t)(emu_now.copy0 + EMU_COPIES);
-  emu_now.fence0 = emu_now.prior + 1u;
-  emu_now.n_agents = emu_now.fence0 + (uint32_t)(n * threads);
+  emu_now.fence0[0] = emu_now.prior + 1u;
+  emu_now.fence0[1] = emu_now.fence0[0] + (uint32_t)(n * threads);
+  emu_now.n_agents = emu_now.fence0[1] + (uint32_t)(n * threads);
   emu_clocks_size(emu_now.n_agents, emu_opt.checks);
   emu_now.era = ++eras;
   emu_now.n_ready = 0;
@@ -316,11 +323,12 @@ static void run_cluster(int first, int n) {
   if (!emu_now.abort)
     for (int i = 0; i < n; i++) {
       emu_wgmma_exit(&emu_now.blocks[i]);
+      emu_wgmma_uneven(&emu_now.blocks[i]);
       emu_cp_exit(&emu_now.blocks[i]);
-      emu_bars_at_exit(&emu_now.blocks[i]);
     }
   if (emu_now.abort) emu_bulk_forget();
   else emu_bulk_exit();
+  for (int i = 0; i < n && !emu_now.abort; i++) emu_bars_at_exit(&emu_now.blocks[i]);
   for (int i = 0; i < n; i++) drop_block(&emu_now.blocks[i]);
   emu_named_drop(&emu_now.cluster);
   free(emu_now.blocks);
@@ -361,6 +369,7 @@ int emu_run_launch(const emu_launch *l) {
   if (launch_ok(l, cluster)) {
     uint32_t n = l->grid[0] / cluster, start = emu_random(n); /* blocks come in any order */
     emu_order_begin_grid(n);
+    emu_tmap_forget();
     for (uint32_t i = 0; i < n && !emu_now.abort; i++) run_cluster((int)((i + start) % n * cluster), (int)cluster);
     emu_order_end_grid();
   }

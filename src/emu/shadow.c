@@ -1,6 +1,7 @@
 /* A step is ordered before an access when the accessing agent has seen it. The async proxy rule (PTX ISA 9.1, 8.x "proxies"): an
  * ordinary write is visible to the copy engine and to wgmma only if its thread executed fence.proxy.async after it, and that fence is
- * ordered before: so each thread has a second entry in the clock sets, the step of its last such fence. */
+ * ordered before: so each thread has two more entries in the clock sets, the steps of its last such
+ * fences of shared and of global memory. */
 #include "emu/shadow.h"
 
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static bool is_thread(uint16_t agent) { return agent < emu_now.n_blocks * emu_no
 
 static bool seen(const emu_actor *a, const emu_step *s) { return s->agent == a->agent || a->seen->at[s->agent] >= s->clock; }
 
-static bool fence_seen(const emu_actor *a, const emu_step *s) { return a->seen->at[emu_now.fence0 + s->agent] >= s->clock; }
+static bool fence_seen(const emu_actor *a, const emu_step *s, bool global) { return a->seen->at[emu_now.fence0[global] + s->agent] >= s->clock; }
 
 static const char *kind(bool async, bool write) {
   return async ? (write ? "asynchronous write" : "asynchronous read") : (write ? "write" : "read");
@@ -78,7 +79,7 @@ static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, 
   if (s->agent == a->agent && !a->async) return;
   if (!seen(a, s))
     report_race(a, write, s, true, c->by_async, block, at, size);
-  else if (a->async && !c->by_async && is_thread(s->agent) && !fence_seen(a, s))
+  else if (a->async && !c->by_async && is_thread(s->agent) && !fence_seen(a, s, !block))
     emu_report(EMU_RULE_PROXY_FENCE, a->at, "%s at %s %#zx sees the write by %s at %s without a fence.proxy.async by its thread",
                kind(true, write), block ? "shared" : "global", at, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
 }

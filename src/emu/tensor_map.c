@@ -33,24 +33,29 @@ int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64
                     const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob) {
   static const uint8_t spans[] = {0, 32, 64, 128};
   int element = element_bytes(type);
+  uint64_t bytes = (uint64_t)element;
   if ((uintptr_t)map % 64) return refuse("address of the map", (uintptr_t)map, "aligned to 64");
   if (!element) return refuse("data type", (unsigned long long)type, "0 to 12");
   if (rank < 1 || rank > 5) return refuse("rank", rank, "1 to 5");
   if ((uintptr_t)base % 16) return refuse("global address", (uintptr_t)base, "aligned to 16");
   if (interleave) return refuse("interleave", (unsigned long long)interleave, "none (others are not modelled)");
   if (swizzle < 0 || swizzle > 3) return refuse("swizzle", (unsigned long long)swizzle, "0 to 3");
+  if (oob == 1 && !(type >= 6 && type <= 12)) return refuse("NaN fill with data type", (unsigned long long)type, "a floating type");
   if (l2 < 0 || l2 > 3 || oob < 0 || oob > 1) return refuse("L2 promotion or fill", (unsigned long long)l2, "0 to 3, 0 or 1");
   int bad = check_dims(rank, dims, strides_bytes, box, element_strides);
   if (bad) return bad;
   uint64_t inner = (uint64_t)box[0] * (uint64_t)element;
   if (inner % 16) return refuse("bytes of the box's first dimension", inner, "a multiple of 16");
   if (spans[swizzle] && inner > spans[swizzle]) return refuse("bytes of the box's first dimension", inner, "at most the swizzle's span");
+  for (unsigned i = 0; i < rank; i++) bytes *= box[i];
+  if (bytes > EMU_SMEM_MAX) return refuse("bytes of the box", bytes, "at most a block's shared memory");
   if (!emu_is_device(base, 1)) return refuse("global address", (uintptr_t)base, "device memory");
   emu_tmap m = {.magic = EMU_TMAP_MAGIC,
                 .rank = (uint8_t)rank,
                 .element = (uint8_t)element,
                 .swizzle = spans[swizzle],
                 .nan_fill = (uint8_t)oob,
+                .type = (uint8_t)type,
                 .base = base};
   for (unsigned i = 0; i < 5; i++) {
     m.last[i] = i < rank ? (uint32_t)(dims[i] - 1) : 0;

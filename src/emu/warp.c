@@ -145,36 +145,19 @@ void emu_stmatrix(uint32_t a, const uint32_t *r, int n, int trans, EMU_SITE) {
 
 /* --- mma.sync (PTX ISA 9.7.14.5): `e` values of neighbouring k a register --- */
 
-enum { MMA_K = 32 };
-typedef struct mma_call {
-  int type, k;
-} mma_call;
-
-static void fragments(const emu_warp *w, mma_call m, float a[16][MMA_K], float b[8][MMA_K]) {
-  int e = 4 / emu_bytes_of(m.type), halves = m.k / (4 * e); /* of k, 4 e each */
+static void act_mma(emu_warp *w) {
+  float a[16 * 32], b[32 * 8 + 8] = {0}, c[16 * 8 + 8] = {0}; /* the sums read 8 more */
+  int type = (int)w->lane[0].out[0], k = (int)w->lane[0].out[1], e = emu_k_of(type) / 8, halves = k / (4 * e); /* of k, 4 e each */
   for (int l = 0; l < EMU_LANES; l++) {
     const uint32_t *in = w->lane[l].in;
     int g = l / 4, q = l % 4;
-    for (int i = 0; i < 2 * halves; i++) emu_decode(m.type, &a[g + 8 * (i & 1)][e * q + 4 * e * (i >> 1)], &in[i], e, 1);
-    for (int i = 0; i < halves; i++) emu_decode(m.type, &b[g][e * q + 4 * e * i], &in[4 + i], e, 1);
+    for (int i = 0; i < 2 * halves; i++) emu_decode(type, &a[(g + 8 * (i & 1)) * k + e * q + 4 * e * (i >> 1)], &in[i], e, 1);
+    for (int i = 0; i < halves; i++) emu_decode(type, &b[(e * q + 4 * e * i) * 8 + g], &in[4 + i], e, 8);
+    for (int i = 0; i < 2; i++) memcpy(&c[(g + 8 * i) * 8 + 2 * q], (float *)w->lane[l].p + 2 * i, 8);
   }
-}
-
-static void act_mma(emu_warp *w) {
-  float a[16][MMA_K], b[8][MMA_K];
-  mma_call m = {(int)w->lane[0].out[0], (int)w->lane[0].out[1]};
-  fragments(w, m, a, b);
+  emu_multiply_mma(type, k, c, a, b);
   for (int l = 0; l < EMU_LANES; l++)
-    for (int i = 0; i < 4; i++) {
-      int row = l / 4 + 8 * (i >> 1), column = 2 * (l % 4) + (i & 1);
-      if (m.type == EMU_WGMMA_S8) {
-        int32_t *d = (int32_t *)w->lane[l].p + i;
-        for (int k = 0; k < m.k; k++) *d = (int32_t)((uint32_t)*d + (uint32_t)(int32_t)(a[row][k] * b[column][k]));
-      } else {
-        float *d = (float *)w->lane[l].p + i;
-        for (int k = 0; k < m.k; k++) *d += a[row][k] * b[column][k];
-      }
-    }
+    for (int i = 0; i < 2; i++) memcpy((float *)w->lane[l].p + 2 * i, &c[(l / 4 + 8 * i) * 8 + 2 * (l % 4)], 8);
 }
 void emu_mma(int type, int k, void *d, const uint32_t *a, const uint32_t *b, EMU_SITE) {
   emu_thread *t = emu_me;

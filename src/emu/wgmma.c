@@ -11,9 +11,9 @@ enum { OPS = 128 }; /* products in flight of a warpgroup */
 
 /* Accumulators in flight: 64 x n. Every thread leaves its registers here with its first product and takes them back after the wait. */
 struct emu_acc {
-  int n, open, closed; /* threads that came, that left */
+  int n, holders; /* threads whose registers are here */
   uint32_t last_op;
-  float x[64 * 256];
+  float x[64 * 256 + 8];
 };
 
 static double flops;
@@ -81,7 +81,8 @@ static void add_live(emu_thread *t, void *p, size_t bytes, emu_acc *acc, uint32_
 
 /* --- fragments: register 4 j + 2 h + e of a lane is row 16 warp + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + e --- */
 
-static void exchange(emu_thread *t, emu_acc *acc, float *d, bool take) {
+static void exchange(emu_thread *t, emu_acc *acc, void *regs, bool take) {
+  float *d = regs; /* or integers: bits are moved */
   int row = (t->tid % 128) / 32 * 16 + t->lane / 4, column = 2 * (t->lane % 4);
   for (int i = 0; i < acc->n / 2; i += 2) {
     float *x = &acc->x[(row + 8 * (i / 2 % 2)) * acc->n + 8 * (i / 4) + column];
@@ -92,8 +93,8 @@ static void exchange(emu_thread *t, emu_acc *acc, float *d, bool take) {
 
 static void close_acc(emu_thread *t, emu_live *l) {
   emu_acc *acc = l->acc;
-  exchange(t, acc, (float *)(void *)l->lo, true);
-  if (++acc->closed == 128) free(acc);
+  exchange(t, acc, l->lo, true);
+  if (!--acc->holders) free(acc);
 }
 
 /* --- operands in shared memory --- */
@@ -120,8 +121,8 @@ static tile_reader reader_of(emu_block *b, uint64_t desc, const emu_actor *actor
   return r;
 }
 
-/* Chunk of 8 values: `inner` chunks along the contiguous dimension, line `outer` of the other one. */
-static const uint16_t *chunk(const tile_reader *r, uint32_t inner, uint32_t outer, bool transposed) {
+/* Chunk of 16 bytes: `inner` chunks along the contiguous dimension, line `outer` of the other one. */
+static const uint8_t *chunk(const tile_reader *r, uint32_t inner, uint32_t outer, bool transposed) {
   uint32_t a, per = (uint32_t)r->span / 16;
   if (!transposed && r->span == 16) a = r->start + inner * r->lead + outer / 8 * r->stride + outer % 8 * 16;
   else if (!transposed) a = r->start + inner * 16 + outer / 8 * r->stride + outer % 8 * (uint32_t)r->span;
@@ -129,34 +130,34 @@ static const uint16_t *chunk(const tile_reader *r, uint32_t inner, uint32_t oute
   else a = r->start + inner / per * r->lead + inner % per * 16 + outer / 8 * r->stride + outer % 8 * (uint32_t)r->span;
   a ^= (a >> 7 & r->mask) << 4;
   if (!emu_touch_shared(r->block, r->actor, a, 16, EMU_READ)) return NULL;
-  return (const uint16_t *)(const void *)(r->block->smem + a);
+  return r->block->smem + a;
 }
 
-/* out[line][16] of `lines` rows with k contiguous, or of k by lines when transposed. by_k: out is [16][lines] instead. */
+/* out[line][k] of `lines` rows with k contiguous, or of k by lines when transposed. by_k: out is [k][lines] instead. */
 static void read_tile(const tile_reader *r, int type, int lines, bool transposed, bool by_k, float *out) {
-  static const uint16_t zeros[8];
-  int outer_n = transposed ? 16 : lines, inner_n = (transposed ? lines : 16) / 8;
+  static const uint8_t zeros[16];
+  int per = 16 / emu_bytes_of(type), ks = emu_k_of(type), outer_n = transposed ? ks : lines, inner_n = (transposed ? lines : ks) / per;
   for (int o = 0; o < outer_n; o++)
     for (int i = 0; i < inner_n; i++) {
-      const uint16_t *p = chunk(r, (uint32_t)i, (uint32_t)o, transposed);
-      int line = transposed ? 8 * i : o, k = transposed ? o : 8 * i;
-      float *at = by_k ? out + k * lines + line : out + line * 16 + k;
+      const uint8_t *p = chunk(r, (uint32_t)i, (uint32_t)o, transposed);
+      int line = transposed ? per * i : o, k = transposed ? o : per * i;
+      float *at = by_k ? out + k * lines + line : out + line * ks + k;
       bool along_line = transposed == by_k; /* is the chunk contiguous in out? */
-      emu_decode(type, at, p ? p : zeros, 8, along_line ? 1 : by_k ? lines : 16);
+      emu_decode(type, at, p ? p : zeros, per, along_line ? 1 : by_k ? lines : ks);
     }
 }
 
 static void read_regs(const emu_op *o, float *out) {
+  int ks = emu_k_of(o->type), per = ks / 8; /* values a register */
   for (int t = 0; t < 128; t++)
     for (int i = 0; i < 4; i++) {
-      uint16_t h[2] = {(uint16_t)o->regs[t][i], (uint16_t)(o->regs[t][i] >> 16)};
-      int row = t / 32 * 16 + t % 32 / 4 + 8 * (i & 1), k = 2 * (t % 4) + 8 * (i >> 1);
-      emu_decode(o->type, out + row * 16 + k, h, 2, 1);
+      int row = t / 32 * 16 + t % 32 / 4 + 8 * (i & 1), k = per * (t % 4) + 4 * per * (i >> 1);
+      emu_decode(o->type, out + row * ks + k, &o->regs[t][i], per, 1);
     }
 }
 
 static void carry_out(emu_group *g, emu_op *o) {
-  static float a[64 * 16], b[16 * 256];
+  static float a[64 * 32], b[32 * 256 + 8];
   emu_gather_step(&o->gather, g->agent, ++g->clock);
   o->clocks = emu_gather_take(&o->gather);
   emu_actor actor = {.agent = g->agent, .async = true, .clock = g->clock, .seen = o->clocks, .at = o->at};
@@ -169,8 +170,8 @@ static void carry_out(emu_group *g, emu_op *o) {
   tile_reader r = reader_of(g->block, o->b, &actor);
   read_tile(&r, o->type, o->n, o->trans_b, true, b);
   if (!o->accumulate) memset(o->acc->x, 0, sizeof(float) * 64 * (size_t)o->n);
-  emu_multiply(o->acc->x, a, b, o->n);
-  flops += 2.0 * 64 * 16 * o->n;
+  emu_multiply(o->type, o->acc->x, a, b, o->n);
+  flops += 2.0 * 64 * emu_k_of(o->type) * o->n;
   o->done = true;
 }
 
@@ -203,7 +204,7 @@ static emu_op *new_op(emu_group *g, emu_thread *t) {
   return o;
 }
 
-static emu_live *live_acc(emu_thread *t, const float *d, int n) {
+static emu_live *live_acc(emu_thread *t, const void *d, int n) {
   char *lo = (char *)(uintptr_t)d, *hi = lo + 2 * n;
   for (int i = 0; i < t->n_live; i++) {
     emu_live *l = &t->live[i];
@@ -217,12 +218,12 @@ static emu_acc *new_acc(int n) {
   emu_acc *acc = malloc(sizeof *acc);
   if (!acc) abort();
   acc->n = n;
-  acc->open = acc->closed = 0;
+  acc->holders = 0;
   return acc;
 }
 
 /* This thread's part in the product's accumulators. */
-static void join_acc(emu_thread *t, emu_op *o, float *d, uint32_t number) {
+static void join_acc(emu_thread *t, emu_op *o, void *d, uint32_t number) {
   emu_live *l = live_acc(t, d, o->n);
   if (emu_opt.checks && !l && (o->accumulate || t->ever_fenced) && written_since_fence(t, d, 2 * (size_t)o->n))
     emu_report(EMU_RULE_WGMMA_FENCE, t->at, "accumulators were written after the last wgmma.fence");
@@ -235,9 +236,9 @@ static void join_acc(emu_thread *t, emu_op *o, float *d, uint32_t number) {
     l->last_op = number;
     return;
   }
-  o->acc->open++;
+  o->acc->holders++;
   if (o->accumulate) exchange(t, o->acc, d, false);
-  for (int i = 0; i < o->n / 2; i++) d[i] = NAN;
+  for (int i = 0; i < o->n / 2; i++) memcpy((char *)d + 4 * i, &(float){NAN}, 4);
   add_live(t, d, 2 * (size_t)o->n, o->acc, number);
 }
 
@@ -255,7 +256,7 @@ static void carry_out_until(emu_group *g, uint32_t end) {
   for (; g->n_done < end; g->n_done++) carry_out(g, op_of(g, g->n_done));
 }
 
-void emu_wgmma(int type, int n, float *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE) {
+void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE) {
   emu_thread *t = emu_begin("wgmma", file, line);
   emu_group *g = t->group;
   if (!g) {
@@ -290,6 +291,7 @@ void emu_wgmma(int type, int n, float *d, const uint32_t *a_regs, uint64_t a, ui
 
 void emu_wgmma_commit(EMU_SITE) {
   emu_thread *t = emu_begin("wgmma.commit_group", file, line);
+  t->commits++;
   if (t->n_groups == EMU_MAX_GROUPS) {
     memmove(t->group_end, t->group_end + 1, sizeof t->group_end - sizeof t->group_end[0]);
     t->n_groups--;
@@ -342,13 +344,30 @@ void emu_wgmma_exit(emu_block *b) {
   }
 }
 
+void emu_wgmma_uneven(emu_block *b) {
+  for (int i = 0; i < b->n_groups; i++) {
+    const emu_thread *first = b->groups[i].first;
+    for (int t = 1; t < 128; t++) {
+      const emu_thread *u = &first[t];
+      const char *what = u->issued != first->issued     ? "products"
+                         : u->commits != first->commits ? "wgmma.commit_group"
+                         : u->resized != first->resized ? "setmaxnreg"
+                                                        : NULL;
+      if (!what) continue;
+      emu_report(EMU_RULE_DIVERGENT, first->at, "%s: threads %d and %d of warpgroup %d of block %d have not executed them alike", what, first->tid,
+                 u->tid, i, b->index);
+      break;
+    }
+  }
+}
+
 void emu_wgmma_reset(emu_block *b) {
   for (int i = 0; i < b->n_groups; i++) {
     emu_group *g = &b->groups[i];
     for (int t = 0; t < 128; t++)
       for (int l = 0; l < g->first[t].n_live; l++) {
         emu_acc *acc = g->first[t].live[l].acc;
-        if (acc && ++acc->closed >= acc->open) free(acc);
+        if (acc && !--acc->holders) free(acc);
       }
     for (uint32_t k = 0; g->ops && k < OPS; k++) {
       emu_clocks_drop(g->ops[k].clocks);

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Takes each fence, wait, arrive and expect_tx out of a kernel in turn and says what share `ga_emu check` catches.
 
-Usage: mutate.py BUILD SOURCE ROW[,ROW...] [--draws N]
-BUILD: a build folder with tests/emu/ga_emu. SOURCE: src/cuda/kern/attn/attn_fwd_sm90a.cu. A mutant survives when every row passes."""
+Usage: mutate.py BUILD ROW[,ROW...] SOURCE... [--draws N]
+BUILD: a build folder with tests/emu/ga_emu. SOURCE: a kernel and the headers that it is made of, by path from src:
+cuda/kern/attn/attn_fwd_sm90a.cu cuda/kern/attn/attn_tiles.h ... A mutant survives when every row passes."""
 import argparse
 import re
 import subprocess
@@ -10,7 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-CALLS = ["wgmma_fence", "wgmma_wait", "wgmma_commit", "mbar_wait", "mbar_arrive_expect", "mbar_arrive", "mbar_init_fence", "fence_async_smem",
+CALLS = ["cp_async_wait", "cp_async_commit", "cp_async_wait_all", "cp_async_arrive_noinc", "cluster_arrive", "cluster_wait", "fence_async_global",
+         "wgmma_fence", "wgmma_wait", "wgmma_commit", "mbar_wait", "mbar_arrive_expect", "mbar_arrive", "mbar_init_fence", "fence_async_smem",
          "fence_device", "warp_sync", "block_sync", "bar_sync", "bar_arrive", "bulk_wait_read", "bulk_wait", "bulk_commit",
          "grid_dependency_wait", "cluster_sync"]
 SITE = re.compile(r"\b(" + "|".join(CALLS) + r")\(")
@@ -32,32 +34,38 @@ def sites(text):
 
 def mutants(text):
     for start, end, call, line in sites(text):
-        yield f"line {line}: without {text[start:end]}", text[:start] + "(void)0" + text[end:]
+        yield f"{line}: without {text[start:end]}", text[:start] + "(void)0" + text[end:]
         if call == "mbar_arrive_expect":
             bar = text[start:end].split("(", 1)[1].split(",")[0]
-            yield f"line {line}: arrive without expect_tx", text[:start] + f"mbar_arrive({bar})" + text[end:]
+            yield f"{line}: arrive without expect_tx", text[:start] + f"mbar_arrive({bar})" + text[end:]
 
 
 class Bench:
-    def __init__(self, build, source, folder, options):
+    def __init__(self, build, folder, options):
         self.options = options
         self.program = build / "tests/emu/ga_emu"
-        self.source, self.folder = source, folder
+        self.folder = folder
         self.compile = (build / "emu/compile.txt").read_text().split("\n")
-        self.params = dict(line.split(" ", 1) for line in (build / "emu/rows.txt").read_text().splitlines())
+        rows = [line.split(" ", 2) for line in (build / "emu/rows.txt").read_text().splitlines()]
+        self.source_of = {row: source for row, source, _ in rows}
+        self.params = {row: params for row, _, params in rows}
 
-    def plugin(self, row, text):
-        mutant, out = self.folder / "mutant.cu", self.folder / "mutant.so"
+    def plugin(self, row, source, text):
+        """The row with `text` in the place of `source`: the folder comes before src on the path of includes."""
+        mutant, out = self.folder / source, self.folder / "mutant.so"
+        mutant.parent.mkdir(parents=True, exist_ok=True)
         mutant.write_text(text)
+        kernel = mutant if source.endswith(".cu") else ROOT / self.source_of[row]
         defs = [f"-DGA_P_{p}" for p in self.params[row].split(",") if re.match(r"[A-Z0-9_]+=", p)]
-        compile_ = [a for a in self.compile if a and not a.startswith("-W")] + defs
-        compile_ += [f"-DGA_KERNEL_ID={row}", f'-DGA_EMU_SOURCE="{mutant}"', "-c", str(ROOT / "src/emu/row.cpp"), "-o", f"{out}.o"]
+        compile_ = [self.compile[0], f"-I{self.folder}"] + [a for a in self.compile[1:] if a and not a.startswith("-W")] + defs
+        compile_ += [f"-DGA_KERNEL_ID={row}", f'-DGA_EMU_SOURCE="{kernel}"', "-c", str(ROOT / "src/emu/row.cpp"), "-o", f"{out}.o"]
         # The instrumentation's own library stays out; the kernel's symbols bind to the plugin, not to the program's row of that name.
         link = [self.compile[0], "-shared", "-Wl,-Bsymbolic", f"{out}.o", "-o", str(out)]
         for command in (compile_, link):
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode:
                 sys.exit(f"{' '.join(command)}\n{done.stderr}")
+        mutant.unlink()
         return out
 
     def run(self, row, draw, plugin):
@@ -76,23 +84,22 @@ class Bench:
 def main():
     p = argparse.ArgumentParser(description=__doc__)
     p.add_argument("build", type=Path)
-    p.add_argument("source", type=Path)
     p.add_argument("rows")
+    p.add_argument("sources", nargs="+")
     p.add_argument("--draws", type=int, default=10)
     p.add_argument("--options", default="dependent", help="of the emulator: GA_EMU")
     p.add_argument("--only", default="", help="mutants whose name contains this")
     a = p.parse_args()
-    text = a.source.read_text()
     with tempfile.TemporaryDirectory() as folder:
-        bench = Bench(a.build, a.source, Path(folder), a.options)
+        bench = Bench(a.build, Path(folder), a.options)
         rows = {r: [d for d in range(a.draws) if bench.run(r, d, None) is None] for r in a.rows.split(",")}
         caught, all_ = 0, 0
-        for name, mutant in mutants(text):
+        for source, name, mutant in ((s, f"{Path(s).name}:{n}", m) for s in a.sources for n, m in mutants((ROOT / "src" / s).read_text())):
             if a.only not in name:
                 continue
             said = None
             for row, draws in rows.items():
-                plugin = bench.plugin(row, mutant)
+                plugin = bench.plugin(row, source, mutant)
                 said = next((s for s in (bench.run(row, d, plugin) for d in draws) if s), None)
                 if said:
                     break

@@ -33,6 +33,9 @@
   X(REUSE_UNDER_STORE, RACE_SHARED)   /* shared memory rewritten before wait_group.read */                             \
   X(COPY_MISALIGNED, MISALIGNED)                                                                                       \
   X(REGISTERS_ODD, REGISTER_BUDGET)                                                                                    \
+  X(REGISTERS_ONE_WARP, DIVERGENT)    /* setmaxnreg by three warps of four */                                          \
+  X(COMMIT_ONE_WARP, DIVERGENT)       /* a warp leaves out the last commit */                                          \
+  X(PRODUCT_ONE_WARP, DIVERGENT)      /* a warp leaves out the last product: the others wait for ever */               \
   X(REGISTERS_MANY, DEADLOCK)         /* more than the multiprocessor has */                                           \
   X(NOT_A_MAP, TENSOR_MAP)                                                                                             \
   X(TOO_MUCH_SHARED, SMEM_BUDGET)
@@ -57,6 +60,9 @@
   X(BARRIER_TWICE, OVER_ARRIVAL)      /* a warp arrives again before the others came */                                \
   X(BARRIER_SHORT, DEADLOCK)          /* a warp never comes */                                                         \
   X(NO_GRID_WAIT, RACE_GLOBAL)        /* reads what the grid before wrote */                                           \
+  X(MAP_NO_RELEASE, PROXY_FENCE)      /* copies by a map that a thread has edited */                                   \
+  X(MAP_NO_ACQUIRE, PROXY_FENCE)                                                                                       \
+  X(MAP_NO_SYNC, RACE_GLOBAL)                                                                                          \
   X(BARRIER_UNSET, BARRIER_INIT)
 
 #define PLANT_CLUSTER(X)                                                                                               \
@@ -64,7 +70,19 @@
   X(NO_CLUSTER_SYNC, BARRIER_INIT)    /* multicast to a block whose barrier need not be set up */                      \
   X(LEAVES_EARLY, EXIT)               /* ends while the other's copy still comes in */                                 \
   X(NO_REMOTE_WAIT, RACE_SHARED)      /* overwrites the other block's tile without its release */                      \
-  X(NO_SUCH_BLOCK, BOUNDS)
+  X(NO_SUCH_BLOCK, BOUNDS)                                                                                             \
+  X(REMOTE_NO_SYNC, RACE_SHARED)      /* reads another block's shared memory without its release */                    \
+  X(REMOTE_LATE, EXIT)                /* reads that of a block that has ended */                                       \
+  X(REMOTE_BEYOND, BOUNDS)                                                                                             \
+  X(ASYNC_NO_WAIT, RACE_SHARED)       /* reads where a st.async of the other block is on its way to */                 \
+  X(ASYNC_BYTES, TX_BYTES)                                                                                             \
+  X(SEND_NO_FENCE, PROXY_FENCE)       /* copies to the other block what ordinary writes left */                        \
+  X(SEND_REUSE, RACE_SHARED)          /* overwrites what is being sent */                                              \
+  X(SEND_OTHER_BAR, BARRIER_ARGS)     /* counts at a barrier of another block */                                       \
+  X(ARRIVE_NO_WAIT, OVER_ARRIVAL)     /* two arrivals at the cluster's barrier in a row */                             \
+  X(WAIT_NO_ARRIVE, BARRIER_ARGS)                                                                                      \
+  X(GLOBAL_NO_FENCE, PROXY_FENCE)     /* a bulk copy reads what was written to global memory; the fence is of shared */ \
+  X(REDUCE_RACE, RACE_GLOBAL)         /* reads a sum while bulk copies add to it */
 
 #define PLANT_COPY(X)                                                                                                  \
   X(COPY_CLEAN, COUNT)                                                                                                 \
@@ -90,6 +108,7 @@ enum {
 
 typedef struct plant_args {
   ga_tmap a, b, c;
+  void *map; /* a copy of b in global memory */
   const uint16_t *pa, *pb; /* what the maps describe */
   float *pc;
   float *out;

@@ -34,9 +34,11 @@ GA_DEV void products(const plant_args *a, uint32_t sb, float *c, uint32_t *regs,
     if (IS(FENCE_BEFORE_WRITE) && first)
         for (int i = 0; i < 32; i++) c[i] = 0;
     for (int k = 0; k < 4; k++) {
+        if (IS(PRODUCT_ONE_WARP) && k == 3 && !first && thread_index() % 128 < 32) break;
         if (k == 0) wgmma_m64n64k16_bf16_rs(c, regs, desc(db) | (uint64_t)IS(BASE_OFFSET) << 49, !first || IS(FENCE_BEFORE_WRITE));
         else wgmma_m64n64k16_bf16_ss(c, desc(da + 2 * k + other), desc(db + 2 * k), 1);
     }
+    if (IS(COMMIT_ONE_WARP) && !first && s == 1 && thread_index() % 128 >= 96) return;
     wgmma_commit();
 }
 
@@ -95,7 +97,9 @@ GA_KERNEL(384, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args)
     }
     if (!IS(NO_INIT_SYNC)) block_sync();
     if (wg == 2) {
-        if (IS(REGISTERS_ODD)) setmaxnreg_dec(41);
+        if (IS(REGISTERS_ONE_WARP)) {
+            if (thread_index() % 128 < 96) setmaxnreg_dec(40);
+        } else if (IS(REGISTERS_ODD)) setmaxnreg_dec(41);
         else setmaxnreg_dec(40);
         if (thread_index() == 256) produce(a, sb);
     } else {

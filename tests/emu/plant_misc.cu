@@ -1,5 +1,6 @@
 /* 128 threads: values travel through shared memory within a warp and within the block, then to global memory. */
 #include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/mma.h"
 #include "tests/emu/plant.h"
@@ -69,6 +70,27 @@ GA_DEV void global(const plant_args *a, int t)
     if (IS(SAME_WORD_BLOCKS) && t == 0) stg_i32(a->words + 8, 1);
 }
 
+/* Block 0 points the map elsewhere, then copies by it in another thread. */
+GA_DEV void maps(const plant_args *a, uint32_t sb, int t)
+{
+    const uint32_t bar = sb + 8200;
+    if (t == 0) {
+        mbar_init(bar, 1);
+        mbar_init_fence();
+        tmap_set_address(a->map, a->pb + 64);
+        if (!IS(MAP_NO_RELEASE)) tmap_release();
+    }
+    if (!IS(MAP_NO_SYNC)) block_sync();
+    else warp_sync();
+    if (t == 64) {
+        if (!IS(MAP_NO_ACQUIRE)) tmap_acquire(a->map);
+        if (IS(MAP_NO_SYNC)) return;
+        mbar_arrive_expect(bar, PLANT_B_BYTES);
+        bulk_load_4d(sb + 9216, a->map, bar, 0, 0, 0, 0, L2_EVICT_FIRST);
+        mbar_wait(bar, 0);
+    }
+}
+
 GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args)
 {
     const plant_args *a = &args;
@@ -77,5 +99,6 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args)
     global(a, t);
     exchange(a, sb, t);
     barriers(a, sb, t);
+    if (block_index() == 0 && a->map) maps(a, sb, t);
     if (block_index() == 0 && !IS(MISALIGNED_GLOBAL)) stg_f32(a->out + 1024 + t, 1);
 }

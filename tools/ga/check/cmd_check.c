@@ -95,7 +95,7 @@ static int check_rows(const check_options *o, const char *patterns, bool only_li
 int cmd_check(int argc, char **argv) {
   const char *patterns = "*", *device = "cpu";
   int64_t seed = -1, n = 200, draw = -1, threads = 0;
-  double timeout = 60;
+  double timeout = 60, budget = 0;
   bool json = false, only_list = false, selftest = false;
   const cmd_option options[] = {
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to check: comma-separated, with * and ?"},
@@ -105,6 +105,7 @@ int cmd_check(int argc, char **argv) {
       {"draw", 0, OPT_INT, &draw, -1, 9e18, "I", "this draw only; needs --seed"},
       {"threads", 0, OPT_INT, &threads, 0, 1024, "N", "of the run that one thread is compared with; 0 = automatic"},
       {"timeout", 0, OPT_FLOAT, &timeout, 0.1, 1e5, "SECONDS", "for one draw"},
+      {"budget", 0, OPT_FLOAT, &budget, 0, 1e6, "SECONDS", "of processor time for a kernel: 8 draws, then as many more as fit; 0 = all"},
       {"list", 0, OPT_FLAG, &only_list, 0, 0, NULL, "only list the ids and whether they can be checked"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
       {"selftest", 0, OPT_FLAG, &selftest, 0, 0, NULL, "check the checker with kernels built to fail"},
@@ -115,6 +116,6 @@ int cmd_check(int argc, char **argv) {
   if (draw >= 0 && seed < 0) return cmd_usage_error("check", "--draw needs --seed");
   int cpus = ga_cpu_count(), automatic = cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
   check_options o = {.device = device, .seed = seed < 0 ? clock_seed() : (uint64_t)seed, .n = n, .draw = draw,
-                     .timeout_s = timeout, .threads = threads ? (int)threads : automatic};
+                     .timeout_s = timeout, .budget_s = budget, .threads = threads ? (int)threads : automatic};
   return selftest ? check_selftest(&o) : check_rows(&o, patterns, only_list, json);
 }

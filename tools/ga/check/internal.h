@@ -6,12 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/compiler.h"
 #include "base/status.h"
 #include "core/device.h"
 #include "tools/ga/check/check.h"
 #include "tools/ga/check/error.h"
 
 #define CHECK_N_EDGES 25
+#define CHECK_LEAST_DRAWS 8
 
 /* What found the failure. */
 typedef enum check_detector {
@@ -51,6 +53,7 @@ typedef struct check_options {
   int64_t n;         /* random draws after the edge shapes */
   int64_t draw;      /* >= 0: this one only */
   double timeout_s;  /* of one draw */
+  double budget_s;   /* processor time of one row, after which no draw begins, once it has had CHECK_LEAST_DRAWS; 0: none */
   bool tame;         /* no hostile values (ga bench --tame) */
   int threads;       /* of the first run; the other has one */
 } check_options;
@@ -67,6 +70,9 @@ void check_rig_close(check_rig *rig);
 
 /* Told before each step of a draw, so that a crash can be placed. */
 typedef void (*check_progress)(void *user, int64_t draw, const char *step);
+
+/* Told of each draw before it runs, in a program that has it: the CUDA emulator varies its schedule from draw to draw. */
+GA_WEAK void check_draw_begins(uint64_t seed, int64_t draw);
 
 /* One row, all draws. Crashes and hangs are the caller's. */
 void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress, void *user,

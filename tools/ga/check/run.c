@@ -309,6 +309,17 @@ static double now_s(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+static double cpu_s(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* The k-th draw. Under a budget the edge shapes come in another order, so that the first of them already differ much. */
+static int64_t draw_of(const check_options *o, int64_t k) {
+  return o->budget_s > 0 && o->draw < 0 && k < CHECK_N_EDGES ? k * 7 % CHECK_N_EDGES : k;
+}
+
 static void no_progress(void *user, int64_t draw, const char *step) { (void)user, (void)draw, (void)step; }
 
 void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress, void *user,
@@ -316,7 +327,7 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
   check_case c = {.op = check_op_of(kernel->op), .kernel = kernel, .ctx = rig->ctx,
                   .progress = progress ? progress : no_progress, .progress_user = user};
   int64_t first = o->draw >= 0 ? o->draw : 0, end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
-  double start = now_s();
+  double start = now_s(), cpu = cpu_s();
   *out = (check_result){.draw = first};
   if (!check_is_covered(kernel->op)) {
     out->detector = CHECK_BY_TABLE;
@@ -324,10 +335,13 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
                    c.op ? "oracle in src/ref" : "file tools/ga/check/check_<op>.c");
     return;
   }
-  for (int64_t i = first; i < end && !out->detector; i++) {
+  for (int64_t k = first; k < end && !out->detector; k++) {
+    const int64_t i = draw_of(o, k);
+    if (o->budget_s > 0 && out->n_draws >= CHECK_LEAST_DRAWS && cpu_s() - cpu > o->budget_s) break;
     out->draw = i;
     c.number = i;
     c.progress(user, i, "");
+    if (check_draw_begins) check_draw_begins(o->seed, i);
     ga_arena_init(&c.arena, 0);
     out->detector = one_draw(&c, rig, o, i, out);
     ga_arena_free(&c.arena);

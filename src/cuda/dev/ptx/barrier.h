@@ -17,6 +17,10 @@ GA_DEV void mbar_init_fence(void) {
 GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
 }
+/* Announces bytes without an arrival. */
+GA_DEV void mbar_expect(uint32_t bar, uint32_t bytes) {
+  asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
+}
 /* One arrival; releases this thread's earlier accesses to whoever waits for the phase. */
 GA_DEV void mbar_arrive(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
@@ -68,6 +72,19 @@ GA_DEV void bar_arrive(int id, int n) {
 /* ---- cluster: all threads of all its blocks ---- */
 GA_DEV void cluster_sync(void) {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/* cluster_sync in two halves: what came before the arrival is seen behind the wait. Every thread does both, in turn. */
+GA_DEV void cluster_arrive(void) {
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+}
+GA_DEV void cluster_wait(void) {
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+/* Address of what lies at shared address a in block `rank`, for the functions that say cluster. */
+GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
+  uint32_t r;
+  asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(rank));
+  return r;
 }
 GA_DEV uint32_t cluster_rank(void) {
   uint32_t r;

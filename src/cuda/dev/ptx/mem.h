@@ -35,6 +35,25 @@ GA_DEV void sts_f4(uint32_t a, const float *x) {
                : "memory");
 }
 
+/* ---- shared memory of a block of the cluster; a from cluster_address. The block must not have ended. ---- */
+GA_DEV ga_i4 lds_cluster_i4(uint32_t a) {
+  ga_i4 r;
+  asm volatile("ld.shared::cluster.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+               : "r"(a)
+               : "memory");
+  return r;
+}
+GA_DEV void sts_cluster_i4(uint32_t a, int x, int y, int z, int w) {
+  asm volatile("st.shared::cluster.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(a), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
+}
+/* Arrives some time later and then counts 16 bytes at mbarrier `bar` of the same block (both from cluster_address). */
+GA_DEV void sts_async_i4(uint32_t a, int x, int y, int z, int w, uint32_t bar) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(a),
+               "r"(x), "r"(y), "r"(z), "r"(w), "r"(bar)
+               : "memory");
+}
+
 /* ---- global memory ---- */
 GA_DEV int ldg_i32(const int32_t *p) {
   int r;
@@ -86,6 +105,26 @@ GA_DEV int atomic_add_i32(int32_t *p, int x) {
   int r;
   asm volatile("atom.global.add.s32 %0, [%1], %2;" : "=r"(r) : "l"(p), "r"(x) : "memory");
   return r;
+}
+GA_DEV float atomic_add_f32(float *p, float x) {
+  float r;
+  asm volatile("atom.global.add.f32 %0, [%1], %2;" : "=f"(r) : "l"(p), "f"(x) : "memory");
+  return r;
+}
+/* The same without the old value. The order of sums is not defined, so neither are their last bits. */
+GA_DEV void red_add_f32(float *p, float x) {
+  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory");
+}
+/* Four sums, each atomic by itself; 16-byte aligned (sm_90). */
+GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
+  asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
+}
+/* Two halves, each rounded to nearest even (f16 sm_60, bf16 sm_90). */
+GA_DEV void red_add_f16x2(void *p, uint32_t x) {
+  asm volatile("red.global.add.noftz.f16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
+}
+GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
+  asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 /* Orders this thread's earlier writes before its later ones for the whole device. */
 GA_DEV void fence_device(void) {

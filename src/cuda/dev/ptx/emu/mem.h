@@ -15,6 +15,22 @@ GA_DEV void sts_i4(uint32_t a, int x, int y, int z, int w, EMU_AT)
     const ga_i4 v = { x, y, z, w };
     emu_sts(a, &v, 16, file, line);
 }
+GA_DEV ga_i4 lds_cluster_i4(uint32_t a, EMU_AT)
+{
+    ga_i4 r;
+    emu_lds_cluster(&r, a, 16, file, line);
+    return r;
+}
+GA_DEV void sts_cluster_i4(uint32_t a, int x, int y, int z, int w, EMU_AT)
+{
+    const ga_i4 v = { x, y, z, w };
+    emu_sts_cluster(a, &v, 16, file, line);
+}
+GA_DEV void sts_async_i4(uint32_t a, int x, int y, int z, int w, uint32_t bar, EMU_AT)
+{
+    const ga_i4 v = { x, y, z, w };
+    emu_sts_async(a, &v, 16, bar, file, line);
+}
 GA_DEV int ldg_i32(const int32_t *p, EMU_AT) { int r; emu_ldg(&r, p, 4, file, line); return r; }
 GA_DEV int ldg_i32_cg(const int32_t *p, EMU_AT) { return ldg_i32(p, file, line); }
 GA_DEV ga_i4 ldg_i4_cg(const void *p, EMU_AT) { ga_i4 r; emu_ldg(&r, p, 16, file, line); return r; }
@@ -29,6 +45,20 @@ GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w, EMU_
     emu_stg(p, v, 16, file, line);
 }
 GA_DEV int atomic_add_i32(int32_t *p, int x, EMU_AT) { return emu_atomic_add_i32(p, x, file, line); }
+GA_DEV float atomic_add_f32(float *p, float x, EMU_AT)
+{
+    float old;
+    emu_atomic_add(EMU_ADD_F32, p, &x, 4, &old, file, line);
+    return old;
+}
+GA_DEV void red_add_f32(float *p, float x, EMU_AT) { emu_atomic_add(EMU_ADD_F32, p, &x, 4, 0, file, line); }
+GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w, EMU_AT)
+{
+    const float v[4] = { x, y, z, w };
+    emu_atomic_add(EMU_ADD_F32, p, v, 16, 0, file, line);
+}
+GA_DEV void red_add_f16x2(void *p, uint32_t x, EMU_AT) { emu_atomic_add(EMU_ADD_F16, p, &x, 4, 0, file, line); }
+GA_DEV void red_add_bf16x2(void *p, uint32_t x, EMU_AT) { emu_atomic_add(EMU_ADD_BF16, p, &x, 4, 0, file, line); }
 GA_DEV void fence_device(EMU_AT) { emu_fence_device(file, line); }
 GA_DEV void lds_f2(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 8, file, line); }
 GA_DEV void lds_f4(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 16, file, line); }

@@ -1,4 +1,4 @@
-/* Second body of ../num.h: round to nearest, which lies within the error that the PTX ISA (9.7.3) allows the approximations. */
+/* Second body of ../num.h. Approximations: src/emu/num.c. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 
@@ -28,3 +28,7 @@ GA_DEV float emu_f32_of_f16(uint16_t u)
 }
 GA_DEV uint32_t pack_bf16(float lo, float hi) { return emu_bf16(lo) | emu_bf16(hi) << 16; }
 GA_DEV uint32_t pack_f16(float lo, float hi) { return emu_f16(lo) | emu_f16(hi) << 16; }
+GA_DEV uint32_t pack_e4m3(float lo, float hi) { return emu_f8(0, lo) | emu_f8(0, hi) << 8; }
+GA_DEV uint32_t pack_e5m2(float lo, float hi) { return emu_f8(1, lo) | emu_f8(1, hi) << 8; }
+GA_DEV uint32_t f16x2_of_e4m3(uint32_t two) { return emu_f16(emu_f32_of_f8(0, two & 255)) | emu_f16(emu_f32_of_f8(0, two >> 8 & 255)) << 16; }
+GA_DEV uint32_t f16x2_of_e5m2(uint32_t two) { return emu_f16(emu_f32_of_f8(1, two & 255)) | emu_f16(emu_f32_of_f8(1, two >> 8 & 255)) << 16; }

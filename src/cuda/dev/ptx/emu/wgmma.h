@@ -1,4 +1,4 @@
-/* Second body of ../wgmma.h: every shape of 16-bit types. */
+/* Second body of ../wgmma.h and ../wgmma8.h: every shape. */
 #pragma once
 #include "cuda/dev/ptx/emu/base.h"
 
@@ -23,3 +23,14 @@
     X(240, t, type) X(248, t, type) X(256, t, type)
 EMU_WGMMA_SHAPES(EMU_WGMMA, bf16, EMU_WGMMA_BF16)
 EMU_WGMMA_SHAPES(EMU_WGMMA, f16, EMU_WGMMA_F16)
+
+#define EMU_WGMMA_8(n, t, type, real)                                                                                           \
+    GA_DEV void wgmma_m64n##n##k32_##t##_rs(real *d, const uint32_t *a, uint64_t b, int acc, EMU_AT)                            \
+    { emu_wgmma(type, n, d, a, 0, b, 0, 0, acc, file, line); }                                                                  \
+    GA_DEV void wgmma_m64n##n##k32_##t##_ss(real *d, uint64_t a, uint64_t b, int acc, EMU_AT)                                   \
+    { emu_wgmma(type, n, d, 0, a, b, 0, 0, acc, file, line); }
+#define EMU_WGMMA_F8_(n, t, type) EMU_WGMMA_8(n, t, type, float)
+#define EMU_WGMMA_S8_(n, t, type) EMU_WGMMA_8(n, t, type, int)
+EMU_WGMMA_SHAPES(EMU_WGMMA_F8_, e4m3, EMU_WGMMA_E4M3)
+EMU_WGMMA_SHAPES(EMU_WGMMA_F8_, e5m2, EMU_WGMMA_E5M2)
+EMU_WGMMA_SHAPES(EMU_WGMMA_S8_, s8, EMU_WGMMA_S8)
