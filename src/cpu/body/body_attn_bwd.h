@@ -125,7 +125,7 @@ static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o
     const int64_t here = ga_min_i64(8, rows - r);
     float sum[8] = {0};
     for (int64_t c = 0; c < n; c++)
-      for (int64_t i = 0; i < here; i++) sum[i] += g[(r + i) * g_step + c] * o[(r + i) * o_step + c]; /* contracted like vf_fma */
+      for (int64_t i = 0; i < here; i++) sum[i] = vf_fma_one(g[(r + i) * g_step + c], o[(r + i) * o_step + c], sum[i]);
     memcpy(delta + r, sum, (size_t)here * sizeof *sum);
   }
 }

@@ -2,6 +2,7 @@
 #ifndef GA_CPU_SIMD_AVX2_H
 #define GA_CPU_SIMD_AVX2_H
 
+#include <math.h>
 #include <immintrin.h>
 
 #include "base/half.h"
@@ -26,6 +27,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { return _mm256_sub_ps(a, b); }
 GA_INLINE vf vf_mul(vf a, vf b) { return _mm256_mul_ps(a, b); }
 GA_INLINE vf vf_div(vf a, vf b) { return _mm256_div_ps(a, b); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded as an element of vf_fma is */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
 GA_INLINE vf vf_max(vf a, vf b) { return _mm256_max_ps(a, b); }
 GA_INLINE vf vf_min(vf a, vf b) { return _mm256_min_ps(a, b); }

@@ -34,6 +34,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { GA_EACH(a.v[i] - b.v[i]); }
 GA_INLINE vf vf_mul(vf a, vf b) { GA_EACH(a.v[i] * b.v[i]); }
 GA_INLINE vf vf_div(vf a, vf b) { GA_EACH(a.v[i] / b.v[i]); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { GA_EACH(a.v[i] * b.v[i] + c.v[i]); }  /* a b + c, rounded once or twice */
+GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; } /* rounded as an element of vf_fma is */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { GA_EACH(c.v[i] - a.v[i] * b.v[i]); } /* c - a b */
 /* b where either is NaN: a NaN in b gets through. */
 GA_INLINE vf vf_max(vf a, vf b) { GA_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }

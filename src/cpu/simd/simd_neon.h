@@ -2,6 +2,7 @@
 #ifndef GA_CPU_SIMD_NEON_H
 #define GA_CPU_SIMD_NEON_H
 
+#include <math.h>
 #include <arm_neon.h>
 
 #include "base/half.h"
@@ -29,6 +30,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { return vsubq_f32(a, b); }
 GA_INLINE vf vf_mul(vf a, vf b) { return vmulq_f32(a, b); }
 GA_INLINE vf vf_div(vf a, vf b) { return vdivq_f32(a, b); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { return vfmaq_f32(c, a, b); }
+GA_INLINE float vf_fma_one(float a, float b, float c) { return fmaf(a, b, c); } /* rounded as an element of vf_fma is */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { return vfmsq_f32(c, a, b); }
 GA_INLINE vm vf_lt(vf a, vf b) { return vcltq_f32(a, b); }
 GA_INLINE vf vf_pick(vm m, vf a, vf b) { return vbslq_f32(m, a, b); }

@@ -308,18 +308,8 @@ static double mean_size(const check_arg *arg, const void *data) {
   return n ? sum / (double)n : 0;
 }
 
-/* Keys of the shortest sequence that has any. */
-static int64_t fewest_keys(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a) {
-  int64_t least = ga_max_i64(d->max_kv, 1);
-  for (int64_t b = 0; d->flags & GA_ATTN_VARLEN && b < d->batch; b++) {
-    const int64_t keys = a->kv_start[b + 1] - a->kv_start[b];
-    if (keys > 0) least = ga_min_i64(least, keys);
-  }
-  return least;
-}
-
 /* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of dP,
- * whose size is that of |dO| |V|. A row of dK sums that error over all rows of Q that see the key, weighted by P, about 1 / keys. */
+ * whose size is that of |dO| |V|. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_bwd_desc *d = c->oracle_desc;
   const ga_attn_bwd_io *a = io;
@@ -328,10 +318,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   /* P errs by the rounding of its logit, which grows with the logit's size. */
   const double bias = d->flags & GA_ATTN_ALIBI ? MEAN(alibi) * (double)ga_max_i64(d->max_q, d->max_kv) : 0;
   const double logit = 1.6 * MEAN(q) * MEAN(k) * sqrt((double)d->head_dim) * (double)d->scale + bias;
-  const double rows = (double)d->max_q * d->q_heads / d->kv_heads;
-  const double summed = fmax(1, sqrt(rows) / (double)fewest_keys(d, a));
   const double size = !strcmp(arg->name, "dq")   ? (double)d->scale * dp * MEAN(k)
-                : !strcmp(arg->name, "dk") ? (double)d->scale * dp * MEAN(q) * summed
+                : !strcmp(arg->name, "dk") ? (double)d->scale * dp * MEAN(q)
                 : !strcmp(arg->name, "dv") ? MEAN(dout)
                                            : dp;
   /* f32 gradients of 16-bit inputs: 4 units are one spacing, by which two roundings, of P and of dS, may err. */
