@@ -20,7 +20,7 @@
  *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2, 3)
+ *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
  *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
  * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160
  *           threads, BLOCKS per SM; smem: OFF_*
@@ -62,7 +62,7 @@
 #error "GA_P_STAGES: stages of the K ring and of the V ring"
 #endif
 #ifndef GA_P_TURN
-#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials, 3 the first half of them"
+#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_QREG
 #error                                                                                                                 \
@@ -482,32 +482,12 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
-/* Every warpgroup's exponentials follow the previous one's (TURN 2), or the first half of the previous one's (TURN 3).
- */
+/* Every warpgroup's exponentials follow the previous one's (TURN 2). */
 GA_DEV void turn_begin(const warpgroup *c) {
-  if (TURN == 2 || TURN == 3) bar_sync(1 + c->w, 256);
+  if (TURN == 2) bar_sync(1 + c->w, 256);
 }
 GA_DEV void turn_end(const warpgroup *c) {
   if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256);
-}
-GA_DEV void turn_half(const warpgroup *c) {
-  if (TURN == 3) bar_arrive(1 + (c->w + 1) % WGS, 256);
-}
-
-/* S = 2^(S f - ref), sum = partial row sums; the next warpgroup may start half way. */
-GA_DEV void exponentials(const warpgroup *c, float *s, float f, const float *ref, float *sum) {
-  enum { HALF = BN / 32 * 16 };
-  if (TURN != 3) {
-    tile_exp2(s, BN, f, ref, sum);
-    return;
-  }
-  float more[2];
-  tile_exp2(s, HALF, f, ref, sum);
-  pin_f32(s, HALF / 2);
-  turn_half(c);
-  tile_exp2(s + HALF / 2, BN - HALF, f, ref, more);
-  sum[0] += more[0];
-  sum[1] += more[1];
 }
 /* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
 GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn) {
@@ -520,7 +500,7 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
   m[1] *= f;
   reference(m, ref);
   if (in_turn)
-    exponentials(c, s, f, ref, l);
+    tile_exp2(s, BN, f, ref, l);
   else
     tile_exp2(s, BN, f, ref, l);
 }
@@ -587,7 +567,6 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
   apply_features(c, s, c->n);
   apply_mask(c, s, c->n);
   softmax_running(c, s, m, l, factor, sum);
-  turn_half(c);
   turn_end(c);
   tile_scale_rows(o, DV, factor);
   l[0] += sum[0];
@@ -599,7 +578,7 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
   const float f = log2_factor(c->a);
   float sum[2];
   apply_features(c, s, c->n);
-  exponentials(c, s, f, m, sum);
+  tile_exp2(s, BN, f, m, sum);
   const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
   if (!bad) release_k(c);
   turn_end(c);
