@@ -19,6 +19,24 @@ typedef struct {
     int64_t unused[1];
 } ga_kargs_attn_fp8;
 
+/* The quantiser: tokens of a head in units of 128. Strides in elements; y_token of values: distance of dims. */
+typedef struct {
+    const void *x;
+    void *y;
+    float *scale;                                   /* [batch][heads][blocks] */
+    const float *given;                             /* when scale_tokens is 0 */
+    const int32_t *positions;                       /* [batch][tokens] */
+    const float *inv_freq;
+    int64_t x_batch, x_token, x_head, y_batch, y_token, y_head, given_batch, given_head;
+    int32_t tokens, heads, blocks;                  /* blocks: of scale_tokens, of a head */
+    int32_t units_per_head, units;
+    int32_t kind, scale_tokens, hadamard, rot_dim, pairs;
+    float magnitude;
+    uint32_t sign[8];                               /* bit i % 32 of word i / 32: dim i is negated */
+    int32_t unused;
+} ga_kargs_attn_quant;
+
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_quant) == 192);
 GA_KARGS_ASSERT(sizeof(ga_kattn_scales) == 40);
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fp8) == 1728 + 128);
 #endif

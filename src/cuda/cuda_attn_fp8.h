@@ -8,4 +8,7 @@ const char *cuda_attn_fp8_ok(const ga_kernel *kernel, const void *desc, const ga
 /* impl: a cuda_attn_variant. */
 ga_status cuda_attn_fp8(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
+const char *cuda_attn_quant_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
 #endif

@@ -15,7 +15,10 @@
 #define GA_KERNEL_ATTN_FP8(dt, d, mask, arch, bm, st, sched, turn)                                                        \
   @ROW GA_ATTN_FP8_ID(dt, d, mask, arch, bm, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
   @ GA_ATTN_FP8_PARAMS(dt, d, mask, bm, st, sched, turn)
+#define GA_KERNEL_ATTN_QUANT(dtype, d, blocks)                                                                            \
+  @ROW GA_ATTN_QUANT_ID(dtype, d) @ sm90a @ GA_ATTN_QUANT_SOURCE @ GA_ATTN_QUANT_PARAMS(dtype, d, blocks)
 #include "cuda/kern/attn8/attn8.def"
+#undef GA_KERNEL_ATTN_QUANT
 #undef GA_KERNEL_ATTN_FP8
 
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"

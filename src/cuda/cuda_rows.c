@@ -109,7 +109,24 @@ static const ga_kernel rows[] = {
                                       .stages = st_,                                                                   \
                                       .blocks = 1,                                                                     \
                                       .mask = CUDA_ATTN_##mask_}},
+#define GA_KERNEL_ATTN_QUANT(dt, d_, blocks_)                                                                          \
+  {.id = GA_ATTN_QUANT_ID(dt, d_),                                                                                     \
+   .op = GA_OP_attn_quant,                                                                                             \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_ATTN_QUANT_SOURCE,                                                                                     \
+   .launch = cuda_attn_quant,                                                                                          \
+   .ok = cuda_attn_quant_ok,                                                                                           \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = 50,                                                                                                        \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_QUANT_PARAMS(dt, d_, blocks_),                        \
+                                               .threads = 256,                                                         \
+                                               .shared_bytes = GA_ATTN_QUANT_SMEM(d_)},                                \
+                                      .d = d_,                                                                         \
+                                      .blocks = blocks_}},
 #include "cuda/kern/attn8/attn8.def"
+#undef GA_KERNEL_ATTN_QUANT
 #undef GA_KERNEL_ATTN_FP8
 #define GA_KERNEL_ATTN_BWD(op_, dt, d_, mask_, arch_, st_, sched, order_, features_)                                   \
   {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, st_, sched),                                                        \

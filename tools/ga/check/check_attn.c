@@ -472,9 +472,8 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_desc *d = desc;
-  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d", d->flags, d->window, d->page_size,
-                 (double)d->softcap, (double)d->scale, d->parts,
-                 d->q_scale_tokens, d->kv_scale_tokens);
+  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d", d->flags,
+                 d->window, d->page_size, (double)d->softcap, (double)d->scale, d->parts, d->q_scale_tokens, d->kv_scale_tokens);
 }
 
 /* --- error unit --- */

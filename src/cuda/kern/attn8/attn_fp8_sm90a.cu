@@ -15,13 +15,13 @@
  *           smaller one is folded into the exponents of its weights.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        consumers    TMA write of Q[b], and the tile record -> wgmma, ld.shared
- *           q_empty  1/wg        producer     wgmma reads of Q[b] -> next TMA write of Q[b]
- *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
- *           k_empty  1/wg        producer     wgmma reads of K[s] -> next TMA write
+ *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next writes
+ *           k_full   1+tx        consumers    TMA write of K[s], and the block's scales -> wgmma read, ld.shared
+ *           k_empty  4/wg        producer     reads of K[s] and of the scales -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
- * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
+ * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
  * MEASURED  docs/perf/attention-fp8.md
  * REF       Shah et al. 2024 (fp8, block scales, incoherent processing); Micikevicius et al. 2022 (e4m3)
  */
@@ -29,6 +29,7 @@
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/ptx/wgmma8.h"
 #include "cuda/dev/tile/quad.h"
@@ -109,8 +110,10 @@ enum { /* shared memory, bytes */
        OFF_KE = OFF_KF + 8 * ST,
        OFF_VF = OFF_KE + 8 * ST,
        OFF_VE = OFF_VF + 8 * ST,
-       OFF_TILE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       TILE_BYTES = 48,
+       OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
+       SCALE_BYTES = 32,
+       OFF_TILE = OFF_SCALE + ST * SCALE_BYTES,
+       TILE_BYTES = 64, /* and Q's scales */
        TILE_SLOTS = 4,
        SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
 };
@@ -126,8 +129,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
 #else
-#define REGS_PRODUCER 24
-#define REGS_CONSUMER 240
+#define REGS_PRODUCER 40
+#define REGS_CONSUMER 232
 #endif
 
 #define GA_PART_64  64
@@ -162,9 +165,37 @@ typedef struct {
   int tiles;     /* records written */
 } loader;
 
+/* The scale of the 64 tokens that are the i-th of their sequence. */
+GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
+  return ldg_f32(s->data + batch * s->batch + head * s->head + imin(i >> s->shift, s->last) * s->block);
+}
+/* What the consumers of block n need of its scales, by halves of 64 keys: K's; doublings that the weights are made smaller by
+ * for the scale of V, not positive; the inverse of that; V's. */
+typedef struct {
+  float k[2], down[2], up[2], v;
+} block_scales;
+GA_DEV block_scales load_scales(const loader *p, const work *t, int n) {
+  const ga_kargs_attn_fp8 *a = fp8_args(p->a);
+  block_scales x;
+  float v[2];
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    x.k[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
+    v[h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
+  }
+  x.v = fmaxf(v[0], v[1]);
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    x.down[h] = v[h] == x.v ? 0.f : fmaxf(lg2(v[h]) - lg2(x.v), LEAST);
+    x.up[h] = ex2(-x.down[h]);
+  }
+  return x;
+}
 GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
+  const block_scales x = load_scales(p, t, n); /* on its way during the wait */
+  const float first[4] = {x.k[0], x.k[1], x.down[0], x.down[1]}, second[4] = {x.up[0], x.up[1], x.v, 0.f};
   mbar_wait(p->sb + OFF_KE + 8 * stage, ring_empty_parity(p->k, ST));
+  sts_f4(p->sb + OFF_SCALE + stage * SCALE_BYTES, first);
+  sts_f4(p->sb + OFF_SCALE + stage * SCALE_BYTES + 16, second);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
@@ -189,6 +220,9 @@ GA_DEV void load_q(loader *p, const work *t) {
   if (t->n_hi < 0) {
     mbar_arrive(bar);
   } else {
+    float scale[4] = {};
+    GA_UNROLL for (int w = 0; w < WGS; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
+    sts_f4(next_slot(p) + 48, scale);
     mbar_arrive_expect(bar, WGS * Q_BYTES);
     GA_ROLL for (int w = 0; w < WGS; w++) {
       const uint32_t dst = p->sb + OFF_Q + (buffer * WGS + (uint32_t)w) * Q_BYTES;
@@ -236,30 +270,13 @@ typedef struct {
   int tiles;                       /* records read */
   int n, mask_hi;                  /* block whose S is next, and the current tile's limit */
   float factor;                    /* from the tile's Q K to log2 units, but for K's scale */
-  int scale_k, scale_v;            /* the tile's first scales */
 } warpgroup;
-
-/* Of one block, by halves of 64 keys. */
-typedef struct {
-  float f[2];    /* from S to log2 units */
-  float down[2]; /* doublings that weights are made smaller by, for the scale of V; not positive */
-  float v;       /* scale of V */
-} block_scales;
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
   return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
 }
-/* Offset of the first scale of a head. */
-GA_DEV int scale_base(const ga_kattn_scales *s, int batch, int head) {
-  return (int)(batch * s->batch + head * s->head);
-}
-/* The scale of the 64 tokens that are the i-th of their sequence. */
-GA_DEV float scale_of(const ga_kattn_scales *s, int base, int i) {
-  return ldg_f32(s->data + base + imin(i >> s->shift, s->last) * s->block);
-}
 /* Takes the next tile: its limits and scales. */
 GA_DEV void next_tile(warpgroup *c) {
-  const ga_kargs_attn_fp8 *k = fp8_args(c->a);
   const uint32_t buffer = (uint32_t)c->tiles & 1;
   mbar_wait(c->sb + OFF_QF + 8 * buffer, c->tiles >> 1 & 1);
   const uint32_t slot = tile_slot(c, 0);
@@ -269,24 +286,10 @@ GA_DEV void next_tile(warpgroup *c) {
   c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
   c->desc_q = desc_k_major(c->sb + OFF_Q + (buffer * WGS + (uint32_t)c->w) * Q_BYTES);
   if (c->n < 0) return;
-  const int head = warp_uniform(x.y), batch = warp_uniform(x.z), head_k = head / c->a->group;
-  c->factor = c->a->scale_log2 * scale_of(&k->scale_q, scale_base(&k->scale_q, batch, head), warp_uniform(x.x) / 64 + c->w);
-  c->scale_k = scale_base(&k->scale_k, batch, head_k);
-  c->scale_v = scale_base(&k->scale_v, batch, head_k);
+  float scale[4];
+  lds_f4(scale, slot + 48);
+  c->factor = c->a->scale_log2 * (c->w == 0 ? scale[0] : c->w == 1 ? scale[1] : scale[2]);
 }
-GA_DEV block_scales scales_of(const warpgroup *c) {
-  const ga_kargs_attn_fp8 *k = fp8_args(c->a);
-  float v[2];
-  block_scales x;
-  GA_UNROLL for (int h = 0; h < 2; h++) {
-    x.f[h] = c->factor * scale_of(&k->scale_k, c->scale_k, 2 * c->n + h);
-    v[h] = scale_of(&k->scale_v, c->scale_v, 2 * c->n + h);
-  }
-  x.v = fmaxf(v[0], v[1]);
-  GA_UNROLL for (int h = 0; h < 2; h++) x.down[h] = v[h] == x.v ? 0.f : fmaxf(lg2(v[h]) - lg2(x.v), LEAST);
-  return x;
-}
-
 GA_DEV uint32_t stage_v(const warpgroup *c) {
   return c->stage_k ? c->stage_k - 1 : ST - 1;
 }
@@ -296,9 +299,10 @@ GA_DEV void wait_k(const warpgroup *c) {
 GA_DEV void wait_v(const warpgroup *c) {
   mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0));
 }
-/* S has been taken: K may go, and after the tile's last block its Q. */
+/* S is complete and the scales are read: K may go, and after the tile's last block its Q. */
 GA_DEV void release_k(const warpgroup *c) {
-  if (c->lane || c->wl) return;
+  warp_sync();
+  if (c->lane) return;
   mbar_arrive(c->sb + OFF_KE + 8 * c->stage_k);
   if (c->n == 0) mbar_arrive(c->sb + OFF_QE + 8 * ((c->tiles - 1) & 1));
 }
@@ -358,55 +362,61 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
-/* References from the block's maxima, where those are larger; l and O follow. */
-GA_DEV void raise_reference(const float *s, const block_scales *x, float *m, float *l, float *o) {
+/* Of the current K stage. */
+GA_DEV block_scales scales_of(const warpgroup *c) {
+  float x[4], y[4];
+  lds_f4(x, c->sb + OFF_SCALE + c->stage_k * SCALE_BYTES);
+  lds_f4(y, c->sb + OFF_SCALE + c->stage_k * SCALE_BYTES + 16);
+  const block_scales s = {{x[0], x[1]}, {x[2], x[3]}, {y[0], y[1]}, y[2]};
+  return s;
+}
+/* References from the block's maxima, where those are larger; l and O follow. f: from S to log2 units, by halves. */
+GA_DEV void raise_reference(const float *s, const float *f, float *m, float *l, float *o) {
   float most[2][2], factor[2];
   GA_UNROLL for (int h = 0; h < 2; h++) tile_row_max(s + h * (NS / 2), BN / 2, most[h]);
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float now = fmaxf(m[i], fmaxf(most[0][i] * x->f[0], most[1][i] * x->f[1]) - OFFSET);
+    const float now = fmaxf(m[i], fmaxf(most[0][i] * f[0], most[1][i] * f[1]) - OFFSET);
     factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
     m[i] = now;
     l[i] *= factor[i];
   }
   tile_scale_rows(o, DV, factor);
 }
-GA_DEV uint32_t pack4(float a, float b, float c, float d) {
-  return pack_e4m3(a, b) | pack_e4m3(c, d) << 16;
-}
 /* P of the block, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is the weight of key
  * 16 h + 8 b + 2 q + e, as V has them. sum: this lane's part of the row sums; returns the largest partial sum. */
-GA_DEV float weights(const float *s, const block_scales *x, const float *ref, uint32_t *p, float *sum) {
+GA_DEV float weights(const float *s, const float *f, const block_scales *x, const float *ref, uint32_t *p, float *sum) {
   float most = 0.f;
   sum[0] = sum[1] = 0.f;
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const float r0 = ref[0] - x->down[h], r1 = ref[1] - x->down[h], f = x->f[h];
+    const float r0 = ref[0] - x->down[h], r1 = ref[1] - x->down[h];
     float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
     GA_UNROLL for (int k = 2 * h; k < 2 * h + 2; k++) {
       float e[16];
       GA_UNROLL for (int j = 0; j < 4; j++) {
-        e[4 * j] = ex2(fmaf(s[16 * k + 4 * j], f, -r0));
-        e[4 * j + 1] = ex2(fmaf(s[16 * k + 4 * j + 1], f, -r0));
-        e[4 * j + 2] = ex2(fmaf(s[16 * k + 4 * j + 2], f, -r1));
-        e[4 * j + 3] = ex2(fmaf(s[16 * k + 4 * j + 3], f, -r1));
+        e[4 * j] = ex2(fmaf(s[16 * k + 4 * j], f[h], -r0));
+        e[4 * j + 1] = ex2(fmaf(s[16 * k + 4 * j + 1], f[h], -r0));
+        e[4 * j + 2] = ex2(fmaf(s[16 * k + 4 * j + 2], f[h], -r1));
+        e[4 * j + 3] = ex2(fmaf(s[16 * k + 4 * j + 3], f[h], -r1));
         a0 += e[4 * j];
         a1 += e[4 * j + 1];
         b0 += e[4 * j + 2];
         b1 += e[4 * j + 3];
       }
       GA_UNROLL for (int j = 0; j < 2; j++) {
-        p[4 * k + 2 * j] = pack4(e[8 * j], e[8 * j + 1], e[8 * j + 4], e[8 * j + 5]);
-        p[4 * k + 2 * j + 1] = pack4(e[8 * j + 2], e[8 * j + 3], e[8 * j + 6], e[8 * j + 7]);
+        p[4 * k + 2 * j] = pack4_e4m3(e[8 * j], e[8 * j + 1], e[8 * j + 4], e[8 * j + 5]);
+        p[4 * k + 2 * j + 1] = pack4_e4m3(e[8 * j + 2], e[8 * j + 3], e[8 * j + 6], e[8 * j + 7]);
       }
     }
-    const float up = ex2(-x->down[h]);
     most = fmaxf(most, fmaxf(fmaxf(a0, a1), fmaxf(b0, b1)));
-    sum[0] = fmaf(a0 + a1, up, sum[0]);
-    sum[1] = fmaf(b0 + b1, up, sum[1]);
+    sum[0] = fmaf(a0 + a1, x->up[h], sum[0]);
+    sum[1] = fmaf(b0 + b1, x->up[h], sum[1]);
   }
   return most;
 }
 /* S to P, m, l (and O, when references change). first: of its tile; O is 0 then. */
 GA_DEV void softmax(const warpgroup *c, float *s, const block_scales *x, uint32_t *p, float *m, float *l, float *o, int first) {
+  const float f[2] = {c->factor * x->k[0], c->factor * x->k[1]};
+  float sum[2];
   int raise = first;
   if (first) {
     m[0] = m[1] = GA_NEG_INF;
@@ -416,12 +426,11 @@ GA_DEV void softmax(const warpgroup *c, float *s, const block_scales *x, uint32_
     apply_mask(c, s);
     raise = 1;
   }
-  float sum[2];
-  GA_ROLL for (;;) {
+  GA_ROLL for (;;) { /* at most twice */
     float ref[2];
-    if (raise) raise_reference(s, x, m, l, o);
+    if (raise) raise_reference(s, f, m, l, o);
     reference(m, ref);
-    const float most = weights(s, x, ref, p, sum);
+    const float most = weights(s, f, x, ref, p, sum);
     if (raise || !warp_any(!(most < LARGEST))) break;
     raise = 1;
   }
@@ -441,12 +450,12 @@ GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float
   }
   release_v(c);
 }
-/* The first block of the stream: S, softmax, P. */
+/* The first block of the stream: S, softmax, P. Returns its scale of V. */
 GA_DEV float start_stream(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *o) {
-  const block_scales x = scales_of(c);
   tile_fill(o, DV, 0.f);
   wait_k(c);
   issue_qk(c, s);
+  const block_scales x = scales_of(c);
   wgmma_wait(0);
   pin_f32(s, NS);
   release_k(c);
@@ -470,7 +479,6 @@ GA_DEV void consume(warpgroup *c) {
     else
       c->n--;
     if (c->n < 0) break;
-    const block_scales x = scales_of(c);
     wait_v(c);
     wait_k(c);
     turn_begin(c, 1);
@@ -491,6 +499,7 @@ GA_DEV void consume(warpgroup *c) {
       epilogue(c, o, m, l, 2);
       tile_fill(o, DV, 0.f);
     }
+    const block_scales x = scales_of(c);
     wgmma_wait(0);
     pin_f32(s, NS);
     release_k(c);
@@ -524,11 +533,11 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fp8 k) {
     tmap_prefetch(&a->v);
     for (int i = 0; i < 2; i++) {
       mbar_init(sb + OFF_QF + 8 * i, 1);
-      mbar_init(sb + OFF_QE + 8 * i, WGS);
+      mbar_init(sb + OFF_QE + 8 * i, 4 * WGS);
     }
     for (int i = 0; i < ST; i++) {
       mbar_init(sb + OFF_KF + 8 * i, 1);
-      mbar_init(sb + OFF_KE + 8 * i, WGS);
+      mbar_init(sb + OFF_KE + 8 * i, 4 * WGS);
       mbar_init(sb + OFF_VF + 8 * i, 1);
       mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
