@@ -9,12 +9,14 @@
 #include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_tile.h"
 #include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#include "cuda/kern/gemm/gemm_tile_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
@@ -44,7 +46,27 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
+#define GA_CUDA_GEMM_TILE(mode_, dt, bn_, st_, pair_, split_)                                                          \
+  {.id = GA_GEMM_TILE_ID(mode_, dt, bn_),                                                                              \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_GEMM_TILE_SOURCE,                                                                                      \
+   .launch = cuda_gemm_tile,                                                                                           \
+   .ok = cuda_gemm_tile_ok,                                                                                            \
+   .fit = cuda_gemm_tile_fit,                                                                                          \
+   .dtype = {DTYPE_##dt, DTYPE_##dt},                                                                                  \
+   .align = 16,                                                                                                        \
+   .score = 100,                                                                                                       \
+   .flags = GA_KERNEL_TENSOR,                                                                                          \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bn_, st_, pair_, split_),        \
+                                                    .threads = CUDA_GEMM_TILE_THREADS,                                 \
+                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bn_, st_)},                      \
+                                           .bn = bn_,                                                                  \
+                                           .pair = pair_,                                                              \
+                                           .split = split_}},
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
