@@ -178,7 +178,7 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
   return ga_fail_in(ga_cu_fail(d->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, t->name);
 }
 
-/* K or V of `rows` rows; without rows the map is of one row of q, outside of which every box lies. */
+/* K or V of `rows` rows; without rows the map is of 8 elements of q, which are masked. */
 static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a, const void *data,
                            int64_t rows, bool value, ga_tmap *out) {
   const int32_t bn = ((const cuda_attn_variant *)k->impl)->bn;

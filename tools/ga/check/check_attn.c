@@ -397,7 +397,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 
 /* --- comparing --- */
 
-/* States that mean the same differ in m: they are compared as O / l and log l + m. */
+/* States that mean the same differ in m: they are compared as O / l and log l + m; without weights, as they are. */
 static void canonical(const check_case *c, check_args *a, bool after) {
   const ga_attn_desc *d = c->desc;
   if (!(d->flags & GA_ATTN_STATE_OUT)) return;
@@ -409,9 +409,10 @@ static void canonical(const check_case *c, check_args *a, bool after) {
   }
   for (int64_t r = 0; r < d->batch * d->q_heads * d->max_q; r++) {
     const float l = data[2][r];
-    data[1][r] = l == 0 ? -INFINITY : (float)((double)data[1][r] * 0.69314718055994530942 + log((double)l));
-    data[2][r] = l == 0 ? 0 : isnan(l) ? l : 1;
-    for (int i = 0; i < d->v_dim; i++) data[0][r * d->v_dim + i] = l == 0 ? 0 : data[0][r * d->v_dim + i] / l;
+    if (l == 0) continue;
+    data[1][r] = (float)((double)data[1][r] * 0.69314718055994530942 + log((double)l));
+    data[2][r] = isnan(l) ? l : 1;
+    for (int i = 0; i < d->v_dim; i++) data[0][r * d->v_dim + i] /= l;
   }
 }
 
