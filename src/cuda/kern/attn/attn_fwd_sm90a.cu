@@ -159,12 +159,19 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
     (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
-#elif GA_P_D > 192 || GA_P_FEATURES == 0
+#elif (GA_P_D > 192 && GA_P_FEATURES < 2) || GA_P_FEATURES == 0
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #else
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224
+#endif
+
+/* Unrolled, the addresses of a wide head spill beside those of the features. */
+#if GA_P_D > 128 && GA_P_FEATURES
+#define RECOMPUTE_LOOP GA_ROLL
+#else
+#define RECOMPUTE_LOOP GA_UNROLL
 #endif
 
 #define QK_RS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _rs)
@@ -541,7 +548,7 @@ GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q) {
   const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
   GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
-  GA_UNROLL for (int k = 0; k < D / 16; k++) {
+  RECOMPUTE_LOOP for (int k = 0; k < D / 16; k++) {
     uint32_t a[4], b[4];
     if (k >= QREG)
       ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL,
@@ -561,11 +568,19 @@ GA_DEV void to_p(const float *s, uint32_t *p) {
 #include "cuda/kern/attn/attn_results.h"
 
 /* ------------------------------------------------------------------ one block of the stream */
-/* A masked block: running maximum. */
-GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l) {
+/* Tiles go on from a state in memory. */
+GA_DEV int resumes(const warpgroup *c) {
+  return CARRY && c->a->features & GA_KATTN_STATE_IN;
+}
+/* A masked block: running maximum. turns: to a tile that goes on from a state; the old one's results leave. */
+GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l, int turns) {
   float factor[2], sum[2];
   release_k(c);
   if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
+  if (CARRY && !QSMEM && turns) {
+    epilogue(c, o, m, l, 2);
+    load_state(c, o, m, l);
+  }
   apply_features(c, s, c->n);
   apply_mask(c, s, c->n);
   softmax_running(c, s, m, l, factor, sum);
@@ -614,22 +629,33 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
   l[1] = l2[1];
 }
 
-/* A block of the tile that is not its first. */
-GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+/* A block of the tile that is not its first, or goes on from a state or a part before it: those count as masked. */
+GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l, int turns) {
   if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo)))
-    step_masked(c, s, o, p, m, l);
+    step_masked(c, s, o, p, m, l, turns);
   else
     step_free(c, s, o, p, q, m, l);
   to_p(s, p);
 }
 /* The first block of the stream: S, softmax, P. */
-GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q, float *m, float *l) {
+GA_DEV void start_stream(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+  float factor[2], sum[2];
+  if (resumes(c)) load_state(c, o, m, l);
   wait_k(c);
   issue_qk(c, s, q);
   wgmma_wait(0);
   pin_f32(s, NS);
   release_k(c);
-  softmax_first(c, s, m, l, c->n, 0);
+  if (resumes(c)) {
+    apply_features(c, s, c->n);
+    apply_mask(c, s, c->n);
+    softmax_running(c, s, m, l, factor, sum);
+    tile_scale_rows(o, DV, factor);
+    l[0] += sum[0];
+    l[1] += sum[1];
+  } else {
+    softmax_first(c, s, m, l, c->n, 0);
+  }
   to_p(s, p);
   c->n_v = -1;
   advance(c);
@@ -639,10 +665,10 @@ GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q,
 GA_DEV void consume_flat(warpgroup *c) {
   float s[NS], o[NO], m[2], l[2];
   uint32_t p[NP], q[NQ];
-  int accumulate = 0, first = 1; /* first: the next PV is of a record's first block */
+  int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
-  start_stream(c, s, p, q, m, l);
+  start_stream(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
@@ -660,11 +686,11 @@ GA_DEV void consume_flat(warpgroup *c) {
     wgmma_wait(1);
     pin_f32(s, NS);
     turn_begin(c);
-    const int fresh = edge && !(CARRY && c->joins);
+    const int turns = edge && !(CARRY && c->joins), fresh = turns && !resumes(c);
     if (fresh)
       step_edge(c, s, o, p, m, l);
     else
-      step_block(c, s, o, p, q, m, l);
+      step_block(c, s, o, p, q, m, l, turns);
     accumulate = !fresh;
     first = edge;
     advance(c);
@@ -679,10 +705,10 @@ GA_DEV void consume_flat(warpgroup *c) {
 GA_DEV void consume_qsmem(warpgroup *c) {
   float s[NS], o[NO], m[2], l[2];
   uint32_t p[NP], q[NQ];
-  int accumulate = 0, first = 1; /* first: the next PV is of a record's first block */
+  int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
-  start_stream(c, s, p, q, m, l);
+  start_stream(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
@@ -696,6 +722,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
       next_tile(c, q);
       if (CARRY && !c->joins) epilogue(c, o, m, l, 2);
       if (c->n < 0) break;
+      if (resumes(c) && !c->joins) load_state(c, o, m, l);
       wait_k(c);
       issue_begin(c);
     } else {
@@ -710,14 +737,14 @@ GA_DEV void consume_qsmem(warpgroup *c) {
     pin_u32(p, NP);
     if (!edge) release_v(c);
     turn_begin(c);
-    const int fresh = edge && !(CARRY && c->joins);
+    const int fresh = edge && !(CARRY && c->joins) && !resumes(c);
     if (fresh) {
       release_k(c);
       softmax_first(c, s, m, l, c->n, 1);
       turn_end(c);
       to_p(s, p);
     } else {
-      step_block(c, s, o, p, q, m, l);
+      step_block(c, s, o, p, q, m, l, 0);
     }
     accumulate = !fresh;
     first = edge;
