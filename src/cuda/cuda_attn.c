@@ -20,7 +20,7 @@
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 enum { CARRY = 2, PAGES = 4 }; /* of GA_P_FEATURES */
-enum { UNITS = 1, PAIRS = 3 }; /* of GA_P_RESIDENT */
+enum { UNITS = 1 }; /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
@@ -56,7 +56,6 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (!(d->scale > 0)) return "scale must be positive";
   if (!small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
   if (v->resident && ga_div_up(d->max_kv, v->bn) > v->stages) return "max_kv is too long to stay in shared memory";
-  if (v->resident == PAIRS && ga_div_up(d->max_q, v->bm) % 2) return "a head's tiles of q must be even in number: it takes them in pairs";
   if (v->mask != CUDA_ATTN_window && v->mask != mask_of(d)) return "compiled for another mask";
   return features_ok(d, v);
 }
@@ -321,9 +320,8 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   fill_rest(v, p, a, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
-  const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks;
+  const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, most), 1, 1},
-                         .cluster = {v->resident == PAIRS ? 2 : 0, v->resident == PAIRS, v->resident == PAIRS},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};

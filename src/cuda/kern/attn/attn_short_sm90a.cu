@@ -1,13 +1,12 @@
 /* KERNEL    attn_fwd, sched short, sm90a: short sequences; no producer, every warp computes
  * COMPUTES  as attn_fwd_sm90a.cu, without its features
  * CONTRACT  as there, and rows_k <= BN * STAGES: K and V of one head stay in shared memory for all rows of a unit.
- *           RESIDENT 3: tiles a head even. Tensor maps: rows per box: q 64, k and v BN. O leaves by 16-byte stores.
+ *           Tensor maps: rows per box: q 64, k and v BN. O leaves by 16-byte stores.
  * DATA      gmem -TMA-> smem (Q, and all of K and V at once); Q smem x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs -> gmem
  * WORK      A warpgroup takes 64 rows. RESIDENT 1: a unit is unit_tiles passes of BM rows of one head; a block takes unit
  *           after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has one tile
- *           of BM rows. RESIDENT 3: the same in clusters of two blocks of a head, each of which loads half of the stages
- *           into both.
+ *           of BM rows.
  * SOFTMAX   Exponentials without a reference: bf16 P and f32 sums have the range. Only when a row is done is its sum
  *           looked at; where it is not in (2^-40, 2^40), NaN included, the warp does its 16 rows once more with a running
  *           maximum, by warp-level products. Exact either way: weights are floating-point numbers, whatever their scale.
@@ -18,14 +17,11 @@
  *           done     warps       the last arrival  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
  *           turn w   named 1+w   warpgroup w       its turn to issue products (TURN 1)
  *           Q's buffer is taken again once the next pass's first product, which needs all four warps, is complete.
- *           Cluster: all barriers are initialised before the first load; a block that leaves has got all that
- *           the other one sends.
  * BUDGET    2 BM threads, 65536 / (2 BM BLOCKS) registers; smem: OFF_*
  * LATENCY   A grid of one wave lasts two to five microseconds, so what stands between launches counts: everything that
  *           does not touch the inputs comes before grid_dependency_wait, under the end of the grid before; dependents
  *           are let go once this grid's loads are on their way (before, their blocks would take the place of blocks
- *           that can work); addresses of the results are worked out under the loads or the last product. A first look at
- *           a line of the kernel's parameters costs 100 cycles.
+ *           that can work); addresses of the results are worked out under the loads or the last product.
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022; Shah et al. 2024
  */
@@ -54,7 +50,6 @@ enum {
   AHEAD = GA_P_TURN == 4,           /* all blocks written out, S of the next under the exponentials of this one */
   TURN = GA_P_TURN == 1 && !CAUSAL, /* warpgroups issue products in turn; under a causal mask their counts differ */
   UNITS = GA_P_RESIDENT == 1,
-  CLUSTER = GA_P_RESIDENT == 3 ? 2 : 1,
   WGS = BM / 64,
   WARPS = 4 * WGS,
   QBUFS = UNITS ? 2 : 1,
@@ -125,29 +120,21 @@ typedef struct {
 } worker;
 
 /* ------------------------------------------------------------------ loads */
-/* Which block of the cluster loads stage n for all of them. */
-GA_DEV int mine(int n) {
-  return CLUSTER == 1 || n % CLUSTER == (int)cluster_rank();
-}
 GA_DEV void load_stage(const ga_tmap *map, uint32_t dst, uint32_t bar, int panels, int head, int batch, int n) {
   GA_UNROLL for (int i = 0; i < panels; i++)
-    if (CLUSTER > 1)
-      bulk_load_4d_multicast(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, n * BN, head, batch, (1 << CLUSTER) - 1,
-                             L2_EVICT_LAST);
-    else
-      bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, n * BN, head, batch, L2_EVICT_LAST);
+    bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, n * BN, head, batch, L2_EVICT_LAST);
 }
 GA_DEV void expect_k(const worker *c, int n) {
   mbar_arrive_expect(c->sb + OFF_KF + 8 * n, K_BYTES);
 }
 GA_DEV void load_k(const worker *c, int head, int batch, int n) {
-  if (mine(n)) load_stage(&c->a->k, c->sb + OFF_K + n * K_BYTES, c->sb + OFF_KF + 8 * n, PANELS_K, head, batch, n);
+  load_stage(&c->a->k, c->sb + OFF_K + n * K_BYTES, c->sb + OFF_KF + 8 * n, PANELS_K, head, batch, n);
 }
 GA_DEV void expect_v(const worker *c, int n) {
   mbar_arrive_expect(c->sb + OFF_VF + 8 * n, V_BYTES);
 }
 GA_DEV void load_v(const worker *c, int head, int batch, int n) {
-  if (mine(n)) load_stage(&c->a->v, c->sb + OFF_V + n * V_BYTES, c->sb + OFF_VF + 8 * n, PANELS_V, head, batch, n);
+  load_stage(&c->a->v, c->sb + OFF_V + n * V_BYTES, c->sb + OFF_VF + 8 * n, PANELS_V, head, batch, n);
 }
 /* Warpgroup w's first row in a pass of a unit. Odd passes run backwards, so that under a causal mask every warpgroup has
  * its share of long and short rows. */
@@ -175,14 +162,16 @@ GA_DEV int unit_blocks(args a, int unit) {
   const int end = CAUSAL && block_count() == a->tiles ? imin(a->rows_k, imax(rows, 1)) : a->rows_k;
   return (imax(end, 1) + BN - 1) / BN;
 }
-/* The first unit's loads, one lane a warp: K[0], the warpgroups' Q, K[1], V[0], K[2], V[1] ... by warps 0, 1, 2 ... and
- * round again: so they arrive in the order of need, and nobody asks for long. head: of K and V. */
+/* Which warp asks for K[n] and V[n] of the first unit. Many stages: one for all of K, one for all of V, so that they
+ * arrive in the order of need; few: each its own. */
 GA_DEV int loader_of_k(int n) {
-  return n == 0 ? 0 : (WGS + 2 * n - 1) % WARPS;
+  return ST > 2 || n == 0 ? 0 : (WGS + n) % WARPS;
 }
 GA_DEV int loader_of_v(int n) {
-  return (WGS + 2 * n + 2) % WARPS;
+  return (ST > 2 ? WGS + 1 : WGS + ST + n) % WARPS;
 }
+/* The first unit's loads, one lane a warp: warp 0 begins with K, the next ones with their warpgroup's Q. head: of K and V,
+ * divided out before the wait. */
 GA_DEV void load_first(const worker *c, int head) {
   const int blocks = unit_blocks(c->a, c->unit), w = c->warp - 1, row = row_of(c->a, c->unit, 0, w);
   const int is_q = w >= 0 && w < WGS;
@@ -193,10 +182,8 @@ GA_DEV void load_first(const worker *c, int head) {
   }
   grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything else follows from here */
   if (is_q) load_q(c, &c->at, w, 0, row);
-  GA_ROLL for (int n = 0; n < blocks; n++) {
-    if (c->warp == loader_of_k(n)) load_k(c, head, c->at.batch, n);
-    if (c->warp == loader_of_v(n)) load_v(c, head, c->at.batch, n);
-  }
+  GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_k(n)) load_k(c, head, c->at.batch, n);
+  GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_v(n)) load_v(c, head, c->at.batch, n);
   if (c->warp == 0) grid_launch_dependents();
 }
 /* The next pass's Q is asked for, into the buffer of the pass before. */
@@ -560,10 +547,7 @@ GA_KERNEL(2 * GA_P_BM, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd
   }
   worker c = {&a, sb, warp, lane, block_index(), 0, -1, place_of(&a, block_index()), 0};
   const int head = warp_uniform(c.at.head / a.group); /* now, not after the wait */
-  if (CLUSTER > 1)
-    cluster_sync();
-  else
-    block_sync();
+  block_sync();
   if (TURN && WGS > 1 && warp >= WARPS - 4) bar_arrive(1, 256); /* warpgroup 0 starts */
   if (lane == 0) load_first(&c, head);
   if (UNITS)
