@@ -93,7 +93,7 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
                                                .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store, resident_)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
                                       .bm = bm_,                                                                       \
@@ -207,8 +207,8 @@ static const ga_kernel rows[] = {
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
                        ...)                                                                                            \
-  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
-                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
