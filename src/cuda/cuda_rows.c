@@ -92,8 +92,9 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
-                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store, resident_)},           \
+                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                  \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_,        \
+                                                                            bn_, st_, store, resident_)},              \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
                                       .bm = bm_,                                                                       \
