@@ -53,7 +53,11 @@
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #define GA_CUDA_T16(type_, TYPE_, threads_, depth_) \
   @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",DEPTH=" #depth_ ",THREADS=" #threads_
+#include "cuda/kern/gemm/gemm_tile_rows.h"
+#define GA_CUDA_GEMM_TILE(mode, dtype, bn, st, pair, split) \
+  @ROW GA_GEMM_TILE_ID(mode, dtype, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bn, st, pair, split)
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 

@@ -9,12 +9,14 @@
 #include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_tile.h"
 #include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#include "cuda/kern/gemm/gemm_tile_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
@@ -44,7 +46,27 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
+#define GA_CUDA_GEMM_TILE(mode_, dt, bn_, st_, pair_, split_)                                                          \
+  {.id = GA_GEMM_TILE_ID(mode_, dt, bn_),                                                                              \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_GEMM_TILE_SOURCE,                                                                                      \
+   .launch = cuda_gemm_tile,                                                                                           \
+   .ok = cuda_gemm_tile_ok,                                                                                            \
+   .fit = cuda_gemm_tile_fit,                                                                                          \
+   .dtype = {DTYPE_##dt, DTYPE_##dt},                                                                                  \
+   .align = 16,                                                                                                        \
+   .score = 100,                                                                                                       \
+   .flags = GA_KERNEL_TENSOR,                                                                                          \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bn_, st_, pair_, split_),        \
+                                                    .threads = CUDA_GEMM_TILE_THREADS,                                 \
+                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bn_, st_)},                      \
+                                           .bn = bn_,                                                                  \
+                                           .pair = pair_,                                                              \
+                                           .split = split_}},
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
@@ -70,8 +92,9 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
-                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
+                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                  \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_,        \
+                                                                            bn_, st_, store, resident_)},              \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
                                       .bm = bm_,                                                                       \
@@ -210,8 +233,8 @@ static const ga_kernel rows[] = {
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
                        ...)                                                                                            \
-  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
-                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
