@@ -127,12 +127,36 @@ static const ga_kernel rows[] = {
                                                    .threads = GA_ATTN_BWD_THREADS,                                     \
                                                    .shared_bytes = GA_ATTN_BWD_SMEM(d_, st_)},                         \
                                           .d = d_,                                                                     \
+                                          .dv = d_,                                                                    \
                                           .order = order_,                                                             \
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
                                           .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
+#define GA_KERNEL_ATTN_BWD_DUET(dt, dk_, dv_, mask_, arch_)                                                            \
+  {.id = GA_ATTN_BWD_DUET_ID(dt, dk_, dv_, mask_, arch_),                                                              \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_DUET_SOURCE(arch_),                                                                           \
+   .launch = cuda_attn_bwd,                                                                                            \
+   .ok = cuda_attn_bwd_ok,                                                                                             \
+   .workspace = cuda_attn_bwd_workspace,                                                                               \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = GA_ATTN_BWD_SCORE(dk_, 0, 0),                                                                              \
+   .flags = GA_KERNEL_NONDET,                                                                                          \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_DUET_PARAMS(dt, dk_, dv_, mask_),             \
+                                                   .threads = GA_ATTN_BWD_THREADS,                                     \
+                                                   .shared_bytes = GA_ATTN_BWD_DUET_SMEM(dk_, dv_)},                   \
+                                          .d = dk_,                                                                    \
+                                          .dv = dv_,                                                                   \
+                                          .duet = 1,                                                                   \
+                                          .mask = CUDA_ATTN_##mask_,                                                   \
+                                          .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
+                                          .post = GA_ATTN_BWD_STEP_ID(post, dt, dk_, arch_)}},
 #define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
   {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
    .op = GA_OP_attn_bwd,                                                                                               \
@@ -146,6 +170,7 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_variant){.params = GA_ATTN_BWD_STEP_PARAMS(dt, d_), .threads = GA_ATTN_BWD_STEP_THREADS}},
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD_DUET
 #undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_BWD_ANY(form, dt, d_, own_, other_, warps_, blocks_)                                            \
   {.id = GA_ATTN_BWD_ANY_ID(form, dt, d_, own_, other_, warps_),                                                       \
@@ -216,9 +241,12 @@ static const ga_kernel rows[] = {
 
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                          \
   _Static_assert(GA_ATTN_BWD_SMEM(d, st) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched));
+#define GA_KERNEL_ATTN_BWD_DUET(dt, dk, dv, mask, arch)                                                                \
+  _Static_assert(GA_ATTN_BWD_DUET_SMEM(dk, dv) <= 232448, "shared memory of " GA_ATTN_BWD_DUET_ID(dt, dk, dv, mask, arch));
 #define GA_STEP_ATTN_BWD(name, dt, d, arch)
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD_DUET
 #undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {
