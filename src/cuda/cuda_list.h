@@ -58,5 +58,7 @@
 
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   @ROW "attn_" #type_ "_rows_sm80_4" @ sm80 @ "src/cuda/kern/attn/attn_rows_sm80.cu" @ "KV=" #TYPE_ ",ROWS=4,THREADS=128"
+#define GA_CUDA_ATTN_PROMPT(type_, TYPE_) @ROW "attn_" #type_ "_prompt_sm90a_256" @ sm90a @ "src/cuda/kern/attn/attn_prompt_sm90a.cu" @ "NONE=0"
 #include "cuda/kern/attn/attn_rows.def"
+#undef GA_CUDA_ATTN_PROMPT
 #undef GA_CUDA_ATTN_ROWS

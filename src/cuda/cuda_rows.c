@@ -8,6 +8,7 @@
 #include "cuda/cuda_attn.h"
 #include "cuda/cuda_attn_bwd.h"
 #include "cuda/cuda_attn_any.h"
+#include "cuda/cuda_attn_prompt.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
 #include "cuda/cuda_gemm_tile.h"
@@ -110,7 +111,14 @@ static const ga_kernel rows[] = {
          .ok = cuda_attn_rows_ok, .workspace = cuda_attn_rows_workspace, .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE}, \
          .align = 16, .score = 40, .tolerance = 2,                                                                     \
          .impl = &(const cuda_variant){.params = "KV=" #TYPE_ ",ROWS=4,THREADS=128", .threads = CUDA_ATTN_THREADS}),
+#define GA_CUDA_ATTN_PROMPT(type_, TYPE_)                                                                              \
+  GA_ROW(attn, type_, prompt, sm90a, 256, .source = "src/cuda/kern/attn/attn_prompt_sm90a.cu", .launch = cuda_attn_prompt, \
+         .ok = cuda_attn_prompt_ok, .fit = cuda_attn_prompt_fit, .workspace = cuda_attn_prompt_workspace,              \
+         .dtype = {GA_F32, GA_##TYPE_, GA_F32}, .align = 16, .score = 60, .tolerance = 2,                              \
+         .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR | GA_KERNEL_AS_KV,                                             \
+         .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}),
 #include "cuda/kern/attn/attn_rows.def"
+#undef GA_CUDA_ATTN_PROMPT
 #undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
                        features_, from_, to_, crowd_)                                                                  \
