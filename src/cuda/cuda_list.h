@@ -20,6 +20,12 @@
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD
+#include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
+#define GA_KERNEL_ATTN_BWD_ANY(form, dtype, d, own, other, warps, blocks)                                                \
+  @ROW GA_ATTN_BWD_ANY_ID(form, dtype, d, own, other, warps) @ sm80 @ GA_ATTN_BWD_ANY_SOURCE(form)                       \
+  @ GA_ATTN_BWD_ANY_PARAMS(dtype, d, own, other, warps, blocks)
+#include "cuda/kern/attn_bwd/attn_bwd_any.def"
+#undef GA_KERNEL_ATTN_BWD_ANY
 #define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps, blocks)                                                              \
   @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn, warps) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps, blocks)
 #include "cuda/kern/attn/attn_any.def"

@@ -17,6 +17,7 @@
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #include "cuda/kern/gemm/gemm_tile_rows.h"
 #include "cuda/kern/gemm/gemm_wide_rows.h"
@@ -137,7 +138,7 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
                                                .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store, resident_)},           \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
                                       .bm = bm_,                                                                       \
@@ -174,7 +175,7 @@ static const ga_kernel rows[] = {
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
-                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, arch_),                            \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
 #define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
   {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
@@ -190,6 +191,26 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD
+#define GA_KERNEL_ATTN_BWD_ANY(form, dt, d_, own_, other_, warps_, blocks_)                                            \
+  {.id = GA_ATTN_BWD_ANY_ID(form, dt, d_, own_, other_, warps_),                                                       \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_sm80,                                                                                               \
+   .source = GA_ATTN_BWD_ANY_SOURCE(form),                                                                             \
+   .launch = cuda_attn_bwd_any,                                                                                        \
+   .ok = cuda_attn_bwd_any_ok,                                                                                         \
+   .workspace = cuda_attn_bwd_any_workspace,                                                                           \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .score = GA_ATTN_BWD_ANY_SCORE(d_),                                                                                 \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_any_variant){.base = {.params = GA_ATTN_BWD_ANY_PARAMS(dt, d_, own_, other_, warps_, blocks_), \
+                                                       .threads = 32 * (warps_),                                       \
+                                                       .shared_bytes = GA_ATTN_BWD_SMEM_##form(d_, own_, other_)},      \
+                                              .d = d_,                                                                 \
+                                              .own = own_,                                                             \
+                                              .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, sm80),                            \
+                                              .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80)}},
+#include "cuda/kern/attn_bwd/attn_bwd_any.def"
+#undef GA_KERNEL_ATTN_BWD_ANY
 #define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_, blocks_)                                                          \
   {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_, warps_),                                                                     \
    .op = GA_OP_attn,                                                                                                   \
@@ -231,8 +252,8 @@ static const ga_kernel rows[] = {
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
                        ...)                                                                                            \
-  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
-                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
