@@ -13,7 +13,6 @@
  *           who is last
  * BUDGET    WARPS warps, one block a multiprocessor
  */
-#include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/free.h"
 #include "cuda/dev/ptx/num.h"
@@ -43,6 +42,7 @@ enum { BLOCKS = KV == T_Q8_0 || KV == T_Q4_0, BLOCK_BYTES = KV == T_Q8_0 ? 34 : 
  * read. */
 enum { ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES : WIDE ? 2 * D : D, PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES };
 enum { STAGE_BYTES = 2 * KEYS * PITCH, Q_BYTES = D / 8 * 512, O_PITCH = D + 4 };
+enum { Q_REGS = D <= 128 /* there is room for Q in registers */ };
 enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
 static_assert(WARPS * STAGES * STAGE_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
 
@@ -107,22 +107,33 @@ GA_DEV int64_t offset_of(int64_t own, int row) {
   return (int64_t)((uint64_t)hi << 32 | lo);
 }
 
-/* K (is_v 0) or V of a step, `unit` bytes a copy, zeros for keys that are not there and past a row's end. own: the lane's key; there: bit
- * for each key. */
-GA_DEV void copy_rows(const uint8_t *base, int64_t own, uint32_t there, int width, uint32_t dst, int unit, int is_v, int lane) {
-  enum { EACH = D > 128 ? 2 : 4 }; /* copies in a row: more cost registers and code, fewer time */
-  const int units = PITCH / unit, bytes = (int)bytes_of(width), turns = KEYS * units / 32;
+/* K and V of a step and where they go. own: from the start of each to the lane's key; there: bit for each key of the step. */
+typedef struct {
+  const uint8_t *k, *v;
+  int64_t own_k, own_v;
+  uint32_t there, stage;
+  int k_bytes, v_bytes; /* of a row */
+} copies;
+
+GA_DEV void copy(uint32_t to, const uint8_t *src, int unit, bool has) {
+  if (unit == 16) cp_async_16(to, src, has ? 16 : 0);
+  else if (unit == 8) cp_async_8(to, src, has ? 8 : 0);
+  else cp_async_4(to, src, has ? 4 : 0);
+}
+
+/* `unit` bytes a copy, zeros for keys that are not there and past a row's end. alike: own_k is own_v, in all lanes. */
+GA_DEV void copy_rows(const copies *y, int unit, bool alike, int lane) {
+  enum { EACH = D > 128 ? 1 : 2 }; /* copies in a row: more cost registers and code, fewer time */
+  const int units = PITCH / unit, turns = KEYS * units / 32;
   static_assert(PITCH * KEYS % 256 == 0, "whole turns of all lanes");
   GA_ROLL for (int turn = 0; turn < turns; turn += EACH) GA_UNROLL for (int i = turn; i < turn + EACH; i++) {
     if (turns % EACH && i >= turns) break;
     const int at = i * 32 + lane, row = at / units, c = at - row * units;
-    const uint8_t *src = base + offset_of(own, row);
-    const bool has = there >> row & 1 && c * unit < bytes;
-    const uint32_t to = dst + (uint32_t)(row * PITCH + (c ^ (is_v ? swizzle_v(row) : swizzle_k(row))) * unit);
-    src = has ? src + c * unit : base;
-    if (unit == 16) cp_async_16(to, src, has ? 16 : 0);
-    else if (unit == 8) cp_async_8(to, src, has ? 8 : 0);
-    else cp_async_4(to, src, has ? 4 : 0);
+    const int64_t off_k = offset_of(y->own_k, row), off_v = alike ? off_k : offset_of(y->own_v, row);
+    const bool has = y->there >> row & 1, has_k = has && c * unit < y->k_bytes, has_v = has && c * unit < y->v_bytes;
+    const uint32_t to = y->stage + (uint32_t)(row * PITCH);
+    copy(to + (uint32_t)((c ^ swizzle_k(row)) * unit), has_k ? y->k + off_k + c * unit : y->k, unit, has_k);
+    copy(to + (uint32_t)(KEYS * PITCH + (c ^ swizzle_v(row)) * unit), has_v ? y->v + off_v + c * unit : y->v, unit, has_v);
   }
 }
 /* Rows that lie at multiples of 2 bytes only: right, not fast. */
@@ -150,24 +161,22 @@ GA_DEV int copy_unit(const ga_kargs_attn_rows *a) {
 
 /* The step at key j, whose lanes are in `page` at `token` each. */
 GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int unit_bytes, uint32_t stage, int lane) {
-  const uint32_t there = warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to), to_v = stage + KEYS * PITCH;
-  const uint8_t *k = (const uint8_t *)a->k, *v = (const uint8_t *)a->v;
-  const int64_t own_k = bytes_of(page * a->k_batch + token * a->k_token + u->h * a->k_head);
-  const int64_t own_v = bytes_of(page * a->v_batch + token * a->v_token + u->h * a->v_head);
-#define GA_COPY(n)                                                                                                     \
-  copy_rows(k, own_k, there, a->head_dim, stage, n, 0, lane);                                                          \
-  copy_rows(v, own_v, there, a->v_dim, to_v, n, 1, lane);
+  const copies y = {
+      (const uint8_t *)a->k + bytes_of(u->h * a->k_head), (const uint8_t *)a->v + bytes_of(u->h * a->v_head),
+      bytes_of(page * a->k_batch + token * a->k_token),   bytes_of(page * a->v_batch + token * a->v_token),
+      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to), stage,
+      (int)bytes_of(a->head_dim), (int)bytes_of(a->v_dim)};
+  const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
   if (!BLOCKS) {
-    GA_COPY(16)
+    copy_rows(&y, 16, alike, lane);
   } else if (unit_bytes == 8) {
-    GA_COPY(8)
+    copy_rows(&y, 8, alike, lane);
   } else if (unit_bytes == 4) {
-    GA_COPY(4)
+    copy_rows(&y, 4, alike, lane);
   } else {
-    copy_rows_2(k, own_k, there, a->head_dim, stage, lane);
-    copy_rows_2(v, own_v, there, a->v_dim, to_v, lane);
+    copy_rows_2(y.k, y.own_k, y.there, a->head_dim, stage, lane);
+    copy_rows_2(y.v, y.own_v, y.there, a->v_dim, stage + KEYS * PITCH, lane);
   }
-#undef GA_COPY
 }
 
 /* ---- elements from shared memory ---- */
@@ -248,7 +257,7 @@ GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, uint32_t q) {
 
 enum { CHUNKS = D > 128 ? 2 : D / 32 /* of 32 columns at once: as many as there are registers for */ };
 /* x[2t + e]: the dot product of row g and key 8t + 2q + e. */
-GA_DEV void dots(uint32_t q, uint32_t stage, int lane, float *x) {
+GA_DEV void dots(uint32_t q, uint32_t qs[][4], uint32_t stage, int lane, float *x) {
   float sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
   GA_ROLL for (int first = 0; first < D / 32; first += CHUNKS) GA_UNROLL for (int c = first; c < first + CHUNKS; c++) {
     float y[2][8], part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
@@ -256,9 +265,9 @@ GA_DEV void dots(uint32_t q, uint32_t stage, int lane, float *x) {
       take(y[t], stage + (uint32_t)((8 * t + lane / 4) * PITCH), swizzle_k(lane / 4), 32 * c + lane % 4 * 8, 8);
     GA_UNROLL for (int s = 0; s < 4; s++) {
       uint32_t w[4];
-      lds_free_u4(w, q + (uint32_t)(((c * 4 + s) * 32 + lane) * 16));
+      if (!Q_REGS) lds_free_u4(w, q + (uint32_t)(((c * 4 + s) * 32 + lane) * 16));
       GA_UNROLL for (int t = 0; t < 2; t++)
-        mma_free_tf32(part[t], w, float_bits(y[t][2 * s]), float_bits(y[t][2 * s + 1]));
+        mma_free_tf32(part[t], Q_REGS ? qs[c * 4 + s] : w, float_bits(y[t][2 * s]), float_bits(y[t][2 * s + 1]));
     }
     GA_UNROLL for (int t = 0; t < 2; t++) GA_UNROLL for (int e = 0; e < 4; e++) {
       const float scale = BLOCKS ? scale_of(stage + (uint32_t)((8 * t + lane % 4 * 2 + e % 2) * PITCH), c) : 1.0f;
@@ -301,9 +310,9 @@ GA_DEV void add_values(const float *p, uint32_t stage, int lane, state *s) {
 }
 
 /* A step's keys, from j on, in the stage at `stage`. */
-GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t stage, int lane, state *s) {
+GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], uint32_t stage, int lane, state *s) {
   float x[4], most = s->m;
-  dots(q, stage, lane, x);
+  dots(q, qs, stage, lane, x);
   GA_UNROLL for (int i = 0; i < 4; i++) x[i] *= a->scale;
   if (a->softcap > 0) GA_UNROLL for (int i = 0; i < 4; i++) x[i] = a->softcap * tanhf(x[i] / a->softcap);
   const int key = j + lane % 4 * 2; /* of x[2t + e] 8t + e on */
@@ -447,20 +456,18 @@ GA_KERNEL(32 * GA_P_WARPS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
     ahead = w = walk_from(&a, sh.first + sh.step * KEYS + lane % KEYS, sh.stride * KEYS);
     GA_UNROLL for (int s = 0; s <= STAGES; s++, walk_on(&ahead)) page[s] = page_of(&a, b, &ahead);
   }
-  put_q(&a, &u, q);
   const int r = lane / 4, there = r < u.n, p = place_of(&a, &u, r);
   state s = {r, a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from, !there ? 0 : a.causal && p + 1 < u.to ? p + 1 : u.to, NONE, 0, {{0}}};
+  uint32_t qs[Q_REGS ? D / 8 : 1][4] = {{0}};
   pin_u32(&own, 1);
   int stage = 0, turn = 0;
-  /* The first STAGES turns only copy. */
   GA_ROLL for (int step = sh.step - STAGES * sh.stride; step < sh.steps; step += sh.stride, turn++) {
     uint32_t at = own + (uint32_t)(stage * STAGE_BYTES);
     if (turn >= STAGES) {
-      if (turn == STAGES) bar_sync(1, THREADS); /* Q is there */
       cp_async_wait(STAGES - 1);
       warp_sync();
       pin_u32(&at, 1);
-      take_step(&a, &u, sh.first + step * KEYS, q, at, lane, &s);
+      take_step(&a, &u, sh.first + step * KEYS, q, qs, at, lane, &s);
       GA_UNROLL for (int n = 0; n < D / 8; n++) pin_f32(s.o[n], 4); /* the stage has been read */
       warp_sync();
     }
@@ -472,8 +479,11 @@ GA_KERNEL(32 * GA_P_WARPS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
     if (more + (STAGES + 1) * sh.stride < sh.steps) page[STAGES] = page_of(&a, b, &ahead);
     walk_on(&ahead);
     stage = stage + 1 == STAGES ? 0 : stage + 1;
+    if (turn != STAGES - 1) continue;
+    put_q(&a, &u, q); /* in every warp: the first STAGES turns are for all */
+    block_sync();
+    GA_UNROLL for (int i = 0; i < D / 8 && Q_REGS; i++) lds_u4(qs[i], q + (uint32_t)((i * 32 + lane) * 16));
   }
-  if (turn <= STAGES) bar_sync(1, THREADS);
   block_sync();
   put_state(ring, warp, lane, &s);
   block_sync();
