@@ -4,6 +4,8 @@
 
 #include <stdint.h>
 
+#include "core/kargs_tmap.h"
+
 #ifdef __cplusplus
 #define GA_KARGS_GEMM_ASSERT(c) static_assert(c, #c)
 #else
@@ -31,6 +33,16 @@ typedef struct ga_kargs_gemm {
   int32_t x_units; /* units that shared memory has room for */
 } ga_kargs_gemm;
 
+/* The same by whole tiles (gemm_tile_sm90a.cu). Boxes of the maps: 64 columns, swizzle 128 B; rows: a tile's, for w a block's share of them. */
+typedef struct ga_kargs_gemm_tile {
+  ga_tmap x, w;
+  ga_kargs_gemm g;
+  int32_t row_tiles, col_tiles; /* of a cluster's tile */
+  int32_t band;                 /* rows of tiles that share columns in L2 */
+  int32_t steps;                /* of 64 along k */
+  int32_t unused[6];
+} ga_kargs_gemm_tile;
+
 /* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/dev/tile/packed.h says what is where).
  * X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
 #define GA_PACKED_TYPES(X)                                                                                              \
@@ -50,5 +62,6 @@ typedef struct ga_kargs_pack {
 } ga_kargs_pack;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_tile) == 448);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);
 #endif

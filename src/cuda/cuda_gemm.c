@@ -12,17 +12,20 @@ static size_t bytes_of(int32_t dtype) {
   return t->is_quant ? 1 : (size_t)t->block_bytes;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align) {
-  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, bytes_of(d->x_dtype)));
+/* Of the activations: what the row asks for. */
+static size_t align_of(const ga_kernel *k, int32_t dtype) { return k->align ? (size_t)k->align : bytes_of(dtype); }
+
+ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align) {
+  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, align_of(k, d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "w", a->w, w_align));
-  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, bytes_of(d->y_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, align_of(k, d->y_dtype)));
   if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias", a->bias, sizeof(float)));
-  if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, bytes_of(d->y_dtype)));
-  if (d->flags & GA_GEMM_RESIDUAL) GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, bytes_of(d->y_dtype)));
+  if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, align_of(k, d->y_dtype)));
+  if (d->flags & GA_GEMM_RESIDUAL) GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, align_of(k, d->y_dtype)));
   return GA_OK;
 }
 
-static ga_kargs_gemm kargs_of(const ga_gemm_desc *d, const ga_gemm_io *a) {
+ga_kargs_gemm cuda_gemm_kargs(const ga_gemm_desc *d, const ga_gemm_io *a) {
   return (ga_kargs_gemm){.x = a->x,
                          .w = a->w,
                          .y = a->y,
@@ -54,8 +57,8 @@ ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io,
   const ga_gemm_desc *d = desc;
   const cuda_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, io, bytes_of(d->w_dtype)));
-  const ga_kargs_gemm args = kargs_of(d, io);
+  GA_TRY(cuda_gemm_check_io(stream, k, d, io, bytes_of(d->w_dtype)));
+  const ga_kargs_gemm args = cuda_gemm_kargs(d, io);
   const int64_t units = ga_div_up(d->n, v->threads / 32) * ga_div_up(d->m, 8);
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
@@ -180,12 +183,12 @@ ga_status cuda_gemm_t16(const ga_kernel *k, const void *desc, const void *io, vo
   const ga_gemm_io *a = io;
   const cuda_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, a, 16));
+  GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
   for (int64_t row = 0; row < d->m; row += T16_COLS) { /* W is read once for each 8 rows of X */
     ga_gemm_desc piece = *d;
     piece.m = ga_min_i64(T16_COLS, d->m - row);
     const t16_shape s = shape_of(k, &piece, &stream->device->caps);
-    ga_kargs_gemm args = kargs_of(&piece, a);
+    ga_kargs_gemm args = cuda_gemm_kargs(&piece, a);
     args.x = (const float *)a->x + row * d->x_stride;
     args.y = (float *)a->y + row * d->y_stride;
     if (args.gate) args.gate = (const float *)a->gate + row * d->y_stride;

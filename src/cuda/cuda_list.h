@@ -20,6 +20,12 @@
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD
+#include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
+#define GA_KERNEL_ATTN_BWD_ANY(form, dtype, d, own, other, warps, blocks)                                                \
+  @ROW GA_ATTN_BWD_ANY_ID(form, dtype, d, own, other, warps) @ sm80 @ GA_ATTN_BWD_ANY_SOURCE(form)                       \
+  @ GA_ATTN_BWD_ANY_PARAMS(dtype, d, own, other, warps, blocks)
+#include "cuda/kern/attn_bwd/attn_bwd_any.def"
+#undef GA_KERNEL_ATTN_BWD_ANY
 #define GA_KERNEL_ATTN_ANY(dtype, d, bm, bn, warps, blocks)                                                              \
   @ROW GA_ATTN_ANY_ID(dtype, d, bm, bn, warps) @ sm80 @ GA_ATTN_ANY_SOURCE @ GA_ATTN_ANY_PARAMS(dtype, d, bm, bn, warps, blocks)
 #include "cuda/kern/attn/attn_any.def"
@@ -43,7 +49,11 @@
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #define GA_CUDA_T16(type_, TYPE_, threads_, depth_) \
   @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",DEPTH=" #depth_ ",THREADS=" #threads_
+#include "cuda/kern/gemm/gemm_tile_rows.h"
+#define GA_CUDA_GEMM_TILE(mode, dtype, bn, st, pair, split) \
+  @ROW GA_GEMM_TILE_ID(mode, dtype, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bn, st, pair, split)
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 

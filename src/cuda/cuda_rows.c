@@ -9,11 +9,14 @@
 #include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_tile.h"
 #include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
+#include "cuda/kern/gemm/gemm_tile_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
@@ -43,7 +46,27 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
+#define GA_CUDA_GEMM_TILE(mode_, dt, bn_, st_, pair_, split_)                                                          \
+  {.id = GA_GEMM_TILE_ID(mode_, dt, bn_),                                                                              \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_GEMM_TILE_SOURCE,                                                                                      \
+   .launch = cuda_gemm_tile,                                                                                           \
+   .ok = cuda_gemm_tile_ok,                                                                                            \
+   .fit = cuda_gemm_tile_fit,                                                                                          \
+   .dtype = {DTYPE_##dt, DTYPE_##dt},                                                                                  \
+   .align = 16,                                                                                                        \
+   .score = 100,                                                                                                       \
+   .flags = GA_KERNEL_TENSOR,                                                                                          \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bn_, st_, pair_, split_),        \
+                                                    .threads = CUDA_GEMM_TILE_THREADS,                                 \
+                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bn_, st_)},                      \
+                                           .bn = bn_,                                                                  \
+                                           .pair = pair_,                                                              \
+                                           .split = split_}},
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
@@ -123,7 +146,7 @@ static const ga_kernel rows[] = {
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
-                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, arch_),                            \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
 #define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
   {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
@@ -139,6 +162,26 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD
+#define GA_KERNEL_ATTN_BWD_ANY(form, dt, d_, own_, other_, warps_, blocks_)                                            \
+  {.id = GA_ATTN_BWD_ANY_ID(form, dt, d_, own_, other_, warps_),                                                       \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_sm80,                                                                                               \
+   .source = GA_ATTN_BWD_ANY_SOURCE(form),                                                                             \
+   .launch = cuda_attn_bwd_any,                                                                                        \
+   .ok = cuda_attn_bwd_any_ok,                                                                                         \
+   .workspace = cuda_attn_bwd_any_workspace,                                                                           \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .score = GA_ATTN_BWD_ANY_SCORE(d_),                                                                                 \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_any_variant){.base = {.params = GA_ATTN_BWD_ANY_PARAMS(dt, d_, own_, other_, warps_, blocks_), \
+                                                       .threads = 32 * (warps_),                                       \
+                                                       .shared_bytes = GA_ATTN_BWD_SMEM_##form(d_, own_, other_)},      \
+                                              .d = d_,                                                                 \
+                                              .own = own_,                                                             \
+                                              .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, sm80),                            \
+                                              .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80)}},
+#include "cuda/kern/attn_bwd/attn_bwd_any.def"
+#undef GA_KERNEL_ATTN_BWD_ANY
 #define GA_KERNEL_ATTN_ANY(dt, d_, bm_, bn_, warps_, blocks_)                                                          \
   {.id = GA_ATTN_ANY_ID(dt, d_, bm_, bn_, warps_),                                                                     \
    .op = GA_OP_attn,                                                                                                   \

@@ -174,6 +174,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
+#define GROWN     9.31322575e-10f                            /* 2^-30 */
 #define LOG2E     1.442695041f                               /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
@@ -504,29 +505,30 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
   else
     tile_exp2(s, BN, f, ref, l);
 }
-/* A block with the running maximum: new m, l and O factors, exponentials, partial sums. */
+/* A block with the running maximum: new m, l and O factors (1 for rows that had seen nothing), exponentials, partial sums. */
 GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, float *factor, float *sum) {
   const float f = log2_factor(c->a);
   float x[2], ref[2];
   tile_row_max(s, BN, x);
   GA_UNROLL for (int i = 0; i < 2; i++) {
     const float now = fmaxf(m[i], x[i] * f);
-    factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
+    factor[i] = m[i] == GA_NEG_INF ? 1.f : ex2(m[i] - now);
     m[i] = now;
     l[i] *= factor[i];
   }
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
-/* After an overflow, rows whose maximum grew get a reference 40 doublings above it: bf16 P keeps its precision, and the
- * next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it. Only those rows: the
- * reference never gets further than that from the true maximum, however often the warp comes here for other rows. */
+/* After an overflow, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: bf16 P keeps
+ * its precision, and the next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it.
+ * Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows of the warp
+ * keep a reference at their maximum, however often the warp comes here. */
 GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
   if (F16) return; /* no range to spare */
   float down[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float up = factor[i] < 1.f ? ceilf(m[i]) + 40.f : m[i];
-    down[i] = factor[i] < 1.f ? ex2(m[i] - up) : 1.f;
+    const float up = factor[i] < GROWN ? ceilf(m[i]) + 40.f : m[i];
+    down[i] = factor[i] < GROWN ? ex2(m[i] - up) : 1.f;
     m[i] = up;
     l[i] *= down[i];
     factor[i] *= down[i];

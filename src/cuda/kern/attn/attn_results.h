@@ -48,7 +48,7 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
-/* Joins (O, m, l) with what earlier launches carried here. */
+/* Joins (O, m, l) with what earlier launches carried here. Where all weights were 0, O is what V held: it does not count. */
 GA_DEV void join_state(const warpgroup *c, float *o, float *m, float *l, const place *t, int row) {
   args a = c->a;
   GA_UNROLL for (int h = 0; h < 2; h++) {
@@ -57,11 +57,12 @@ GA_DEV void join_state(const warpgroup *c, float *o, float *m, float *l, const p
     const float m0 = in ? ldg_f32(a->state_m + r) : GA_NEG_INF, l0 = in ? ldg_f32(a->state_l + r) : 0.f;
     const float top = fmaxf(m0, m[h]), ref = top == GA_NEG_INF ? 0.f : top, f0 = ex2(m0 - ref), f1 = ex2(m[h] - ref);
     const float *o0 = a->state_o + r * a->cols_v + c->q2;
+    const int own = l[h] != 0.f;
     l[h] = l[h] * f1 + l0 * f0;
     m[h] = top;
     GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
       const float x = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
-      o[4 * j + 2 * h + e] = o[4 * j + 2 * h + e] * f1 + x * f0;
+      o[4 * j + 2 * h + e] = (own ? o[4 * j + 2 * h + e] * f1 : 0.f) + x * f0;
     }
   }
 }
@@ -77,7 +78,7 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
       stg_f32(a->state_l + r, l[h]);
     }
     GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
-        if (8 * j < a->cols_v) stg_f32(o0 + 8 * j + e, o[4 * j + 2 * h + e]);
+        if (8 * j < a->cols_v) stg_f32(o0 + 8 * j + e, l[h] == 0.f ? 0.f : o[4 * j + 2 * h + e]);
   }
 }
 /* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
