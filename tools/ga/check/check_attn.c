@@ -294,6 +294,7 @@ typedef struct plain_row {
   int64_t b, i, n_q, n_kv, q_first, kv_first;
   int h;
   bool tensor; /* products as tensor cores take them */
+  bool as_kv;  /* q and o rounded to the type of K and V */
   float *s;    /* logits [n_kv] */
   float *o;    /* [v_dim] */
 } plain_row;
@@ -332,6 +333,12 @@ static float toward_zero(double x) {
   return isfinite(f) && fabs((double)f) > fabs(x) ? nextafterf(f, 0.0f) : f;
 }
 
+/* As the kernel multiplies it. */
+static float plain_q_value(const plain_row *r, int64_t at) {
+  const double q = ga_ref_load((ga_dtype)r->d->q_dtype, r->a->q, at);
+  return (float)(r->as_kv ? check_round((ga_dtype)r->d->kv_dtype, q) : q);
+}
+
 /* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
 static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t at_k) {
   const ga_attn_desc *d = r->d;
@@ -340,7 +347,7 @@ static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t 
     double part = (double)x;
     const int end = r->tensor && c + 16 < d->head_dim ? c + 16 : r->tensor ? d->head_dim : c + 1;
     for (; c < end; c++)
-      part += (double)((float)ga_ref_load((ga_dtype)d->q_dtype, r->a->q, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
+      part += (double)(plain_q_value(r, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
     x = r->tensor ? toward_zero(part) : (float)part;
   }
   return x;
@@ -401,7 +408,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   void *s;
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
-    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR};
+    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR,
+                   .as_kv = kernel->flags & GA_KERNEL_AS_KV};
     if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
     if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
     if (paged) r.n_kv = a->kv_len[b];
@@ -528,13 +536,14 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
+  const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
   const double size = values ? fmax(mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
   for (int64_t i = 0; i < n; i++) {
     const double x = values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
-    unit[i] = check_ulp(sums ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
+    unit[i] = check_ulp(rounded ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
   }
 }
 

@@ -22,8 +22,7 @@
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
  *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
- * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160
- *           threads, BLOCKS per SM; smem: OFF_*
+ * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
@@ -75,7 +74,7 @@
 #error "GA_P_RESIDENT: K and V of a whole head stay in shared memory (1); needs ceil(rows_k / BN) <= STAGES"
 #endif
 #ifndef GA_P_BLOCKS
-#error "GA_P_BLOCKS: blocks per multiprocessor; more than one only with one consumer warpgroup"
+#error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: compiled in, chosen by kargs.features: 1 soft-cap, alibi, sinks, packed sequences; 2 carried state, parts; 4 pages"
@@ -107,9 +106,7 @@ enum {
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4,
   WGS = BM / 64,
-  BLOCKS = GA_P_BLOCKS,
-  THREADS = WGS == 1 ? 160 : 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one; a lone
-                                                 consumer has no need of it */
+  THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
   BLOCK_PANEL = BN * PANEL_ROW_BYTES,
@@ -140,12 +137,11 @@ enum { /* shared memory, bytes */
        TILE_SLOTS = 4,
        SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
 };
-static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
+static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
-static_assert(SMEM_BYTES <= 232448 && BLOCKS * (SMEM_BYTES + 1024) <= 233472,
-              "shared memory of an sm_90 block, multiprocessor");
-static_assert(BLOCKS == 1 || WGS == 1, "several blocks per multiprocessor leave too few registers for two warpgroups");
+static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
@@ -767,7 +763,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
 }
 
 /* ------------------------------------------------------------------ the kernel */
-GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
+GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
@@ -790,14 +786,10 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
   block_sync();
   grid_launch_dependents();
   if (wg < WGS) {
-#if GA_P_BM > 64
     setmaxnreg_inc(REGS_CONSUMER);
-#endif
     consumer(&a, sb, wg, warp, lane);
   } else {
-#if GA_P_BM > 64
     setmaxnreg_dec(REGS_PRODUCER);
-#endif
     if (warp == 4 * WGS && lane == 0) producer(&a, sb);
   }
 }
