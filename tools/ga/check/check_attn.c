@@ -9,6 +9,7 @@
 #include "tools/ga/check/check.h"
 
 #define PAD_STRIDES (c->bits & 1)
+#define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
 
 /* --- description --- */
 
@@ -56,6 +57,7 @@ static void draw(check_case *c) {
   d->batch = check_dim(c, 0, large ? 2 : 4);
   d->max_q = check_dim(c, 0, large ? 150 : 12);
   d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
+  if (RAMP) d->max_kv = 150 + check_pick(c, 180); /* several blocks */
   d->kv_heads = 1 + check_pick(c, 3);
   d->q_heads = d->kv_heads * (check_pick(c, 20) ? 1 + check_pick(c, 5) : 17 + check_pick(c, 3));
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
@@ -189,6 +191,7 @@ static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a,
     check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->v_dim, &io->v_stride);
     k->dim[1] = v->dim[1] = p->kv;
+    if (RAMP) k->fill = CHECK_FILL_OP;
   }
 }
 
@@ -200,12 +203,14 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (varlen) q = (layout){1, total_q(c, d, d->batch)};
   if (varlen) kv = (layout){1, total_kv(c, d, d->batch)};
   if (paged) kv = (layout){n_pages(d), d->page_size};
-  tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  check_arg *t = tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  if (RAMP) t->fill = CHECK_FILL_OP;
   part_args(c, d, a, io);
   if (!d->parts) {
     check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
     if (paged) k->fill = v->fill = CHECK_FILL_OP;
+    else if (RAMP) k->fill = CHECK_FILL_OP;
   }
   io->q_tokens = q.tokens;
   io->kv_tokens = kv.tokens;
@@ -244,6 +249,20 @@ static void fill_state(check_case *c, const check_arg *arg, double *values, int6
   }
 }
 
+/* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and overflow whatever a
+ * kernel takes for them from a row's first keys. values: [batch, token, head, width]. */
+static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  static const double rates[] = {0.1, 0.6, 1, 4, -0.1, -0.6, -1, -4};
+  const ga_attn_desc *d = c->desc;
+  const double q0 = 8, rate = rates[c->bits >> 15 & 7];
+  const int64_t width = arg->dim[3], heads = arg->dim[2], tokens = arg->dim[1];
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t j = i / width / heads % tokens;
+    if (i % width) values[i] = ga_rng_normal(&c->rng);
+    else values[i] = arg->name[0] == 'q' ? q0 : rate * (double)j / (q0 * (double)d->scale);
+  }
+}
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   if (is_state(arg)) {
@@ -251,7 +270,8 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     return;
   }
   if (arg->n_dims == 4) {
-    fill_pages(c, arg, values, n);
+    if (d->flags & GA_ATTN_PAGED && arg->name[0] != 'q') fill_pages(c, arg, values, n);
+    else fill_ramp(c, arg, values, n);
     return;
   }
   const int64_t stride = (d->flags & GA_ATTN_PAGED) ? pages_a_sequence(d) + 1 : 1;
@@ -262,6 +282,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     else values[i] = i % stride < stride - 1 ? (double)page_of(d, i / stride, i % stride) : 1e9;
   }
 }
+
 
 static void widen(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
 
