@@ -100,6 +100,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
     const int at = (int)(u - t * per_token), i = (at - k_warps - v_warps) * 32 + thread_index() % 32;
     if (at < k_warps) store(&a, t, at * 32, true);
     else if (at < k_warps + v_warps) store(&a, t, (at - k_warps) * 32, false);
-    else if (i < pairs) turn_pair(a.x_dtype, a.q, t * a.q_stride + i / half * a.head_dim, i % half, half, a.pairs, a.positions[t], a.inv_freq[i % half], a.magnitude);
+    else if (i < pairs)
+      turn_pair(a.x_dtype, a.q, t * a.q_stride + i / half * a.head_dim, i % half, half, a.pairs, a.positions[t], a.inv_freq[i % half], a.magnitude);
   }
 }
