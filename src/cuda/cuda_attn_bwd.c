@@ -194,16 +194,8 @@ typedef struct call {
   ga_stream *stream;
 } call;
 
-static const ga_kernel *step_of(const char *id) {
-  size_t n;
-  const ga_kernel *rows = cuda_rows(&n);
-  for (size_t i = 0; i < n; i++)
-    if (!strcmp(rows[i].id, id)) return &rows[i];
-  return NULL;
-}
-
 ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args, ga_stream *stream) {
-  const ga_kernel *step = step_of(id);
+  const ga_kernel *step = cuda_step_of(id);
   GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", k->id, id);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
   return cuda_enqueue(stream, step, &l, args);

@@ -1,5 +1,6 @@
 /* The table of CUDA rows, and what of it this build can run. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "core/rows.h"
@@ -7,9 +8,11 @@
 #include "cuda/cuda_attn.h"
 #include "cuda/cuda_attn_bwd.h"
 #include "cuda/cuda_attn_any.h"
+#include "cuda/cuda_attn_prompt.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
 #include "cuda/cuda_gemm_tile.h"
+#include "cuda/cuda_gemm_wide.h"
 #include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
@@ -17,6 +20,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #include "cuda/kern/gemm/gemm_tile_rows.h"
+#include "cuda/kern/gemm/gemm_wide_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
@@ -46,8 +50,8 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
-#define GA_CUDA_GEMM_TILE(mode_, dt, bn_, st_, pair_, split_)                                                          \
-  {.id = GA_GEMM_TILE_ID(mode_, dt, bn_),                                                                              \
+#define GA_CUDA_GEMM_TILE(mode_, dt, bm_, bn_, st_, pair_, split_)                                                          \
+  {.id = GA_GEMM_TILE_ID(mode_, dt, bm_, bn_),                                                                              \
    .op = GA_OP_gemm,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_GEMM_TILE_SOURCE,                                                                                      \
@@ -59,13 +63,47 @@ static const ga_kernel rows[] = {
    .score = 100,                                                                                                       \
    .flags = GA_KERNEL_TENSOR,                                                                                          \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bn_, st_, pair_, split_),        \
-                                                    .threads = CUDA_GEMM_TILE_THREADS,                                 \
-                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bn_, st_)},                      \
+   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, split_),        \
+                                                    .threads = GA_GEMM_TILE_THREADS(bm_),                                 \
+                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_, split_)},                      \
+                                           .bm = bm_,                                                                  \
                                            .bn = bn_,                                                                  \
                                            .pair = pair_,                                                              \
                                            .split = split_}},
+#define GA_CUDA_GEMM_WIDE(type_, TYPE_, bn_, xs_, ws_)                                                                  \
+  {.id = GA_GEMM_WIDE_ID(type_, bn_),                                                                                  \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_GEMM_WIDE_SOURCE,                                                                                      \
+   .launch = cuda_gemm_wide,                                                                                           \
+   .ok = cuda_gemm_wide_ok,                                                                                            \
+   .fit = cuda_gemm_wide_fit,                                                                                          \
+   .workspace = cuda_gemm_wide_workspace,                                                                              \
+   .dtype = {GA_##TYPE_, GA_F32, GA_F32},                                                                              \
+   .layout = GA_LAYOUT_T16,                                                                                            \
+   .rows_min = CUDA_GEMM_WIDE_LEAST,                                                                                   \
+   .align = 16,                                                                                                        \
+   .score = 100,                                                                                                       \
+   .flags = GA_KERNEL_BF16 | GA_KERNEL_TENSOR,                                                                         \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_gemm_wide_variant){                                                                            \
+       .base = {.params = GA_GEMM_WIDE_PARAMS(TYPE_, bn_, xs_, ws_),                                                   \
+                .threads = 384,                                                                                        \
+                .shared_bytes = GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE_, bn_, xs_, ws_)},                            \
+       .bn = bn_}},
+#define GA_CUDA_GEMM_STEP(name_, arch_, source_)                                                                       \
+  {.id = GA_GEMM_STEP_ID(#name_, #arch_),                                                                                \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = source_,                                                                                                  \
+   .launch = cuda_step,                                                                                                \
+   .ok = cuda_step_ok,                                                                                                 \
+   .flags = GA_KERNEL_STEP,                                                                                            \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}},
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
@@ -74,8 +112,30 @@ static const ga_kernel rows[] = {
          .ok = cuda_attn_rows_ok, .workspace = cuda_attn_rows_workspace, .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE}, \
          .align = 16, .score = 40, .tolerance = 2,                                                                     \
          .impl = &(const cuda_variant){.params = "KV=" #TYPE_ ",ROWS=4,THREADS=128", .threads = CUDA_ATTN_THREADS}),
+#define GA_CUDA_ATTN_PROMPT(type_, TYPE_)                                                                              \
+  GA_ROW(attn, type_, prompt, sm90a, 256, .source = "src/cuda/kern/attn/attn_prompt_sm90a.cu", .launch = cuda_attn_prompt, \
+         .ok = cuda_attn_prompt_ok, .fit = cuda_attn_prompt_fit, .workspace = cuda_attn_prompt_workspace,              \
+         .dtype = {GA_F32, GA_##TYPE_, GA_F32}, .align = 16, .score = 60, .tolerance = 2,                              \
+         .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR | GA_KERNEL_AS_KV,                                             \
+         .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}),
+#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_)                                                         \
+  {.id = GA_ATTN_DECODE_ID(type_, d_, warps_, stages_),                                                                \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_ATTN_DECODE_SOURCE,                                                                                    \
+   .launch = cuda_attn_decode,                                                                                         \
+   .ok = cuda_attn_decode_ok,                                                                                          \
+   .workspace = cuda_attn_decode_workspace,                                                                            \
+   .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE},                                                                \
+   .align = 16,                                                                                                        \
+   .score = 44,                                                                                                        \
+   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_decode_variant){.base = {.params = GA_ATTN_DECODE_PARAMS(TYPE_, d_, warps_, stages_),     \
+                                                      .threads = 32 * (warps_),                                        \
+                                                      .shared_bytes = GA_ATTN_DECODE_SMEM(TYPE_, d_, warps_, stages_)}, \
+                                             .d = d_}},
 #include "cuda/kern/attn/attn_rows.def"
-#undef GA_CUDA_ATTN_ROWS
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
                        features_, from_, to_, crowd_)                                                                  \
   {.id = GA_ATTN_ID(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched),                                             \
@@ -239,6 +299,20 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
+#define GA_CUDA_GEMM(...)
+#define GA_CUDA_T16(...)
+#define GA_CUDA_GEMM_STEP(...)
+#define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split) \
+  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
+#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) \
+  _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
+#include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_WIDE
+#undef GA_CUDA_GEMM_TILE
+#undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_T16
+#undef GA_CUDA_GEMM
+
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                          \
   _Static_assert(GA_ATTN_BWD_SMEM(d, st) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched));
 #define GA_KERNEL_ATTN_BWD_DUET(dt, dk, dv, mask, arch)                                                                \
@@ -252,6 +326,12 @@ static const ga_kernel rows[] = {
 const ga_kernel *cuda_rows(size_t *n) {
   *n = GA_COUNT_OF(rows);
   return rows;
+}
+
+const ga_kernel *cuda_step_of(const char *id) {
+  for (size_t i = 0; i < GA_COUNT_OF(rows); i++)
+    if (!strcmp(rows[i].id, id)) return &rows[i];
+  return NULL;
 }
 
 const char *ga_cuda_build_text(void) {

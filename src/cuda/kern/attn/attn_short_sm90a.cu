@@ -8,7 +8,7 @@
  *           after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has one tile
  *           of BM rows.
  * SOFTMAX   Exponentials without a reference: bf16 P and f32 sums have the range. Only when a row is done is its sum
- *           looked at; where it is not in (2^-40, 2^40), NaN included, the warp does its 16 rows once more with a running
+ *           looked at; where it is not in (2^-60, 2^60), NaN included, the warp does its 16 rows once more with a running
  *           maximum, by warp-level products. Exact either way: weights are floating-point numbers, whatever their scale.
  * BARRIERS  name     arrivals    waiter            orders
  *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; RESIDENT 1: two buffers
@@ -87,8 +87,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
-#define SUM_MOST  1.099511627776e12f         /* 2^40 */
-#define SUM_LEAST 9.094947017729282379e-13f /* 2^-40 */
+#define SUM_MOST  1.152921504606846976e18f   /* 2^60 */
+#define SUM_LEAST 8.673617379884035472e-19f /* 2^-60 */
 
 typedef const ga_kargs_attn_fwd *args;
 
