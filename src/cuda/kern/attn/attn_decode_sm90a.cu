@@ -12,7 +12,8 @@
  * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop
  * MERGE     warps through shared memory, blocks through gmem: the last one adds the parts in order, so results do not depend on
  *           who is last
- * BUDGET    WARPS warps, one block a multiprocessor
+ * BUDGET    WARPS warps, one block a multiprocessor; no spills
+ * MEASURED  32/8 heads of 128 over f16 on an H200: 8.0 us at 512 keys, 12.7 at 4096, 26.8 at 16384 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/free.h"
