@@ -36,7 +36,7 @@ static int setup(void **state) {
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
   variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(0, 128),
-                                         .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0)},
+                                         .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0, 0)},
                                 .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
   row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};
@@ -168,6 +168,9 @@ static void errors_name_the_argument(void **state) {
   desc.parts = 1;
   io.parts[0] = (ga_attn_part){.k = (const char *)io.k + 4, .v = io.v, .kv = 3};
   expect_error(ID ": k of a part is at ");
+  desc.window = (1 << 28) + 100;
+  io.parts[0] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 3, .shift = (1 << 28) + 1};
+  expect_error(ID ": parts[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or hide the part");
 }
 
 /* Through the public calls, which refuse before anything is enqueued. */
@@ -332,6 +335,13 @@ static void pages_and_parts(void **state) {
   assert_int_equal(a->shift, 7);
   assert_int_equal(a->more[0].rows, 500);
   assert_int_equal(a->more[0].diagonal, 200 + (1 << 28));
+  desc.window = 5000; /* more than max_q + max_kv, but less than a shift may be */
+  io.parts[2].shift = 5298;
+  assert_int_equal(launched()->chunks, 2);
+  assert_int_equal(launched()->window_left, 4999);
+  io.parts[2].shift = 5299; /* the first query, at column 5499, does not see column 499 */
+  assert_int_equal(launched()->chunks, 1);
+  desc.window = 0;
   io.parts[1].kv = io.parts[2].kv = 0;
   assert_int_equal(launched()->chunks, 1);
   assert_int_equal(launched()->rows_k, 0);

@@ -84,8 +84,6 @@ static void refuses(void **state) {
   REFUSED(ANY, desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
   REFUSED(ANY, desc.head_dim = 129, "head_dim or v_dim is larger");
   REFUSED(ANY, desc.max_q = (int64_t)1 << 40, "too many rows");
-  REFUSED(ANY, desc.flags = GA_ATTN_STATE_OUT, "carried state is not supported");
-  REFUSED(ANY, desc.parts = 1, "K and V in parts are not supported");
   REFUSED(LADDER, desc.head_dim = 64, "head_dim and v_dim must be 128");
   REFUSED(LADDER, desc.flags = GA_ATTN_CAUSAL, "the ladder has no masks and no features");
   REFUSED(LADDER, desc.max_kv = 0, "max_kv is 0");
@@ -118,7 +116,7 @@ static void any_launch(void **state) {
   assert_int_equal(mockcu.last.grid[0], 10 * 2 * 3); /* 300 tokens x 2 heads of a group, 64 a tile */
   assert_int_equal(mockcu.last.block[0], 128);
   assert_int_equal(a.wide, 1);
-  assert_int_equal(a.window, 800);
+  assert_int_equal(a.window, 800 + (1 << 28)); /* and of a part's shift */
   assert_null(a.lse); /* not asked for */
   io.k_stride.token = 385;
   assert_int_equal(launched_any().wide, 0);
@@ -128,6 +126,32 @@ static void any_launch(void **state) {
   io.q = (const char *)io.q + 1; /* not even an element's */
   assert_int_equal(launch(ANY, sizeof a), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), ": q is at"));
+}
+
+static void parts_and_state(void **state) {
+  (void)state;
+  desc.flags = GA_ATTN_CAUSAL | GA_ATTN_STATE_OUT;
+  desc.window = 900;
+  desc.parts = 4;
+  io.state_o = io.state_m = io.state_l = io.lse;
+  io.parts[0] = (ga_attn_part){.kv = 0}; /* left out */
+  io.parts[1] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 100, .shift = 7};
+  io.parts[2] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 100, .shift = 1199}; /* behind the window of the first of 300 queries */
+  io.parts[3] = (ga_attn_part){.k = io.v, .v = (const char *)io.k + 2, .kv = 500, .shift = 1198};
+  const ga_kargs_attn_any a = launched_any();
+  assert_int_equal(a.parts, 2);
+  assert_int_equal(a.part[0].shift, 7);
+  assert_int_equal(a.part[1].rows, 500);
+  assert_ptr_equal(a.part[1].k, io.v);
+  assert_int_equal(a.wide, 0);
+  assert_int_equal(a.state_in, 0);
+  assert_int_equal(a.state_out, 1);
+  io.parts[1].kv = io.parts[3].kv = 0;
+  assert_int_equal(launched_any().parts, 1); /* rows are written all the same */
+  assert_int_equal(launched_any().part[0].rows, 0);
+  io.state_m = (float *)(void *)((char *)io.lse + 2);
+  assert_int_equal(launch(ANY, sizeof a), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), ": state_m is at"));
 }
 
 static void ladder_launch(void **state) {
@@ -163,6 +187,7 @@ static void stands_behind(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(refuses, setup, teardown), cmocka_unit_test_setup_teardown(any_launch, setup, teardown),
+      cmocka_unit_test_setup_teardown(parts_and_state, setup, teardown),
       cmocka_unit_test_setup_teardown(ladder_launch, setup, teardown), cmocka_unit_test_setup_teardown(stands_behind, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

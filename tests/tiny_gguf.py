@@ -45,6 +45,27 @@ def tensors():
     return {name: (shape, 0, None) for name, shape in shapes.items()}
 
 
+def gemma():
+    """The same in Gemma 3's shape, as build() takes it: every third layer sees all, the others 4 tokens; one kv head of 32. A head of its own:
+    tied, each token would be the one before it."""
+    head, layers = 32, 3
+    meta = {k.replace("llama.", "gemma3."): v for k, v in metadata().items()}
+    meta["general.architecture"] = ("text", "gemma3")
+    meta |= {"gemma3.block_count": ("u32", layers), "gemma3.attention.head_count_kv": ("u32", 1),
+             "gemma3.attention.key_length": ("u32", head), "gemma3.attention.value_length": ("u32", head),
+             "gemma3.attention.sliding_window": ("u32", 4), "gemma3.attention.sliding_window_pattern": ("u32", 3),
+             "gemma3.rope.dimension_count": ("u32", head), "gemma3.rope.freq_base": ("f32", 1e6)}
+    shapes = {"token_embd.weight": (VOCAB, WIDTH), "output_norm.weight": (WIDTH,), "output.weight": (VOCAB, WIDTH)}
+    for i in range(layers):
+        for name, shape in {
+            "attn_norm": (WIDTH,), "attn_q": (HEADS * head, WIDTH), "attn_k": (head, WIDTH), "attn_v": (head, WIDTH),
+            "attn_q_norm": (head,), "attn_k_norm": (head,), "attn_output": (WIDTH, HEADS * head), "post_attention_norm": (WIDTH,),
+            "ffn_norm": (WIDTH,), "ffn_gate": (FF, WIDTH), "ffn_up": (FF, WIDTH), "ffn_down": (WIDTH, FF), "post_ffw_norm": (WIDTH,),
+        }.items():
+            shapes[f"blk.{i}.{name}.weight"] = shape
+    return meta, {name: (shape, 0, None) for name, shape in shapes.items()}
+
+
 def text(value):
     raw = value if isinstance(value, bytes) else value.encode()
     return struct.pack("<Q", len(raw)) + raw

@@ -10,8 +10,16 @@ typedef struct ga_kstrides {
   int64_t batch, token, head;
 } ga_kstrides;
 
+enum { GA_KATTN_ANY_PARTS = 4 }; /* of K and V a launch may have */
+
+/* K and V of one part. Token i of the sequence stands at its key i + rows - rows_q + shift. */
+typedef struct ga_kattn_any_part {
+  const void *k, *v;
+  int32_t rows, shift; /* packed, paged: one part, whose rows the device reads */
+} ga_kattn_any_part;
+
 typedef struct ga_kargs_attn_any {
-  const void *q, *k, *v;
+  const void *q;
   void *o;
   float *lse; /* [batch, heads_k * group, lse_rows], natural log; null: not written */
   ga_kstrides q_stride, k_stride, v_stride, o_stride;
@@ -20,13 +28,17 @@ typedef struct ga_kargs_attn_any {
   int64_t page_table_stride;
   const float *slope, *sink; /* one a query head, or null */
   int32_t heads_k, group;    /* query head h reads KV head h / group */
-  int32_t rows_q, rows_k;    /* of a sequence; packed, paged: of the longest */
+  int32_t rows_q;            /* of a sequence; packed: of the longest */
+  int32_t parts;             /* at least 1 */
   int32_t tiles;             /* of packed rows (token, head of the group) for each sequence and KV head */
   int32_t cols, cols_v;      /* head dim of q and k; of v and o */
   int32_t page_size, window; /* 0: no pages, no window */
   int32_t causal, wide;      /* wide: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
   float scale, scale_log2;     /* scale * log2(e) */
   float softcap_in, softcap;   /* scale / cap, cap; 0: none */
+  int32_t state_in, state_out; /* (O, m, l) of every row is joined; is written instead of o and lse */
+  float *state_o, *state_m, *state_l; /* O [batch][head][row][cols_v], m and l as lse. Weights are 2^(logit * log2 e - m) */
+  ga_kattn_any_part part[GA_KATTN_ANY_PARTS];
 } ga_kargs_attn_any;
 
 #endif

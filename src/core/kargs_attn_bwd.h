@@ -3,7 +3,7 @@
  *
  * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace holds
  *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
- *   acc   [pair][blocks_q][8][8 * D]  dQ in f32, unscaled, one piece a consumer warp, in the order of its registers
+ *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of registers
  *   turn  [pair][blocks_q]          ordered kernels: tiles of keys that have added their part */
 #ifndef GA_CORE_KARGS_ATTN_BWD_H
 #define GA_CORE_KARGS_ATTN_BWD_H
@@ -69,4 +69,22 @@ typedef struct {
     int32_t out_f32, out_add;
     float scale;
 } ga_kargs_attn_bwd_post;
+
+/* Rows for every shape: stat alone is in the workspace. */
+typedef struct {
+    ga_kbwd_tensor q, dout, k, v, dq, dk, dv;
+    const float *stat;
+    const int32_t *cu_q, *cu_k;
+    const float *slope;                     /* alibi, else null */
+    int32_t heads_q, heads_k, group;
+    int32_t rows_q, rows_k;                 /* sequence lengths (varlen: the longest) */
+    int32_t blocks_q;                       /* of stat */
+    int32_t tiles_q, tiles_k;               /* tiles that stay, a sequence and head */
+    int32_t blocks_k;                       /* blocks of threads of tiles of keys: tiles_k * heads_k * batch; those of queries follow */
+    int32_t cols_k, cols_v;
+    int32_t causal, window;                 /* 0: none */
+    int32_t wide;                           /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
+    int32_t out_f32, out_add;
+    float scale, softcap_in, softcap;       /* softcap_in: scale / cap; softcap 0: none */
+} ga_kargs_attn_bwd_any;
 #endif

@@ -20,6 +20,7 @@
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 enum { CARRY = 2, PAGES = 4 }; /* of GA_P_FEATURES */
+enum { UNITS = 1 }; /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
@@ -91,6 +92,23 @@ static int32_t page_box(const ga_attn_desc *d, int32_t bn) {
   return rows;
 }
 
+/* The first query's window, the leftmost, ends before the part. */
+bool cuda_attn_hides(const ga_attn_desc *d, const ga_attn_part *part) {
+  return part->kv == 0 || (d->window && part->shift >= d->window + d->max_q - 1);
+}
+
+int64_t cuda_attn_shift(const ga_attn_part *part) {
+  return ga_max_i64(-CUDA_ATTN_MOST_SHIFT, ga_min_i64(part->shift, CUDA_ATTN_MOST_SHIFT));
+}
+
+ga_status cuda_attn_check_shift(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, int i) {
+  const ga_attn_part *part = &a->parts[i];
+  GA_REQUIRE(!d->window || part->shift <= CUDA_ATTN_MOST_SHIFT || cuda_attn_hides(d, part), GA_ERR_ARG,
+             "%s: parts[%d].shift is %lld; with a window of %d it must be at most 2^28, or hide the part", k->id, i,
+             (long long)part->shift, d->window);
+  return GA_OK;
+}
+
 static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(check_strides(k, "k", &a->k_stride));
   GA_TRY(check_strides(k, "v", &a->v_stride));
@@ -101,6 +119,7 @@ static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const ga_attn_d
   for (int i = 0; i < d->parts; i++) {
     GA_TRY(cuda_check_pointer(stream, k, "k of a part", a->parts[i].k, ALIGN_BYTES));
     GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->parts[i].v, ALIGN_BYTES));
+    GA_TRY(cuda_attn_check_shift(k, d, a, i));
   }
   return GA_OK;
 }
@@ -159,7 +178,7 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
   return ga_fail_in(ga_cu_fail(d->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, t->name);
 }
 
-/* K or V of `rows` rows; without rows the map is of one row of q, outside of which every box lies. */
+/* K or V of `rows` rows; without rows the map is of 8 elements of q, which are masked. */
 static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a, const void *data,
                            int64_t rows, bool value, ga_tmap *out) {
   const int32_t bn = ((const cuda_attn_variant *)k->impl)->bn;
@@ -180,15 +199,15 @@ static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_at
   return encode(d, k, &t, out);
 }
 
-/* Parts that have keys, the first in the place of k and v. */
+/* Parts of which something is seen, the first in the place of k and v. */
 static ga_status encode_parts(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
                               ga_kargs_attn_fwd *out) {
   const ga_attn_part whole = {.k = a->k, .v = a->v, .kv = p->max_kv}, none = {.kv = 0};
   out->chunks = 0;
   for (int i = 0; i < p->parts; i++) {
     const ga_attn_part *part = &a->parts[i];
-    const int64_t shift = ga_max_i64(-MOST_ROWS, ga_min_i64(part->shift, MOST_ROWS));
-    if (!part->kv) continue;
+    const int64_t shift = cuda_attn_shift(part);
+    if (cuda_attn_hides(p, part)) continue;
     ga_kattn_chunk *c = out->chunks ? &out->more[out->chunks - 1] : NULL;
     GA_TRY(encode_kv(d, k, p, a, part->k, part->kv, false, c ? &c->k : &out->k));
     GA_TRY(encode_kv(d, k, p, a, part->v, part->kv, true, c ? &c->v : &out->v));
@@ -245,7 +264,7 @@ static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t
   out->heads_total = (int32_t)(p->batch * p->q_heads);
   out->unit_tiles = 1;
   out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm);
-  if (v->resident) {
+  if (v->resident == UNITS) {
     out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;
   }
@@ -277,7 +296,7 @@ static void fill_scale(const ga_attn_desc *p, ga_kargs_attn_fwd *out) {
 }
 
 static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const ga_attn_io *a, ga_kargs_attn_fwd *out) {
-  const int64_t all = p->max_q + p->max_kv; /* columns on either side of any row */
+  const int64_t all = p->max_q + p->max_kv; /* columns on either side of any row, but for a part's shift */
   out->o_base = a->o;
   out->o_stride_row = a->o_stride.token;
   out->o_stride_head = a->o_stride.head;
@@ -290,8 +309,8 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
   out->slope = a->alibi;
   out->sink = a->sinks;
   out->cols_v = p->v_dim;
-  out->window_left = (int32_t)(p->window && p->window <= all ? p->window - 1 : all + MOST_ROWS);
-  out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(all + MOST_ROWS);
+  out->window_left = (int32_t)ga_min_i64(p->window ? p->window - 1 : all + CUDA_ATTN_MOST_SHIFT, all + CUDA_ATTN_MOST_SHIFT);
+  out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(all + CUDA_ATTN_MOST_SHIFT);
   out->features = (int32_t)features_of(p);
   out->kv_len = a->kv_len;
   out->page_table = a->page_table;
@@ -322,7 +341,8 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   cuda_attn_fill(v, p, a, sms, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, (int64_t)sms * v->blocks), 1, 1},
+  const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, most), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};

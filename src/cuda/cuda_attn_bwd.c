@@ -41,7 +41,7 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
   if (d->dtype != (int32_t)k->dtype[0]) return "dtype is another";
-  if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
+  if (d->head_dim > v->d || d->v_dim > v->dv) return "head_dim or v_dim is larger";
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!small(d)) return "too many rows";
@@ -177,7 +177,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   return encode(d, k, &acc, &out->acc_map);
 }
 
-static ga_kbwd_tensor tensor_of(const void *p, const ga_attn_strides *s) {
+ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *s) {
   ga_kbwd_tensor t = {.row = s->token, .head = s->head, .batch = s->batch};
   memcpy(&t.base, &p, sizeof p); /* inputs are read only */
   return t;
@@ -194,27 +194,23 @@ typedef struct call {
   ga_stream *stream;
 } call;
 
-static const ga_kernel *step_of(const char *id) {
-  size_t n;
-  const ga_kernel *rows = cuda_rows(&n);
-  for (size_t i = 0; i < n; i++)
-    if (!strcmp(rows[i].id, id)) return &rows[i];
-  return NULL;
+ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args, ga_stream *stream) {
+  const ga_kernel *step = cuda_step_of(id);
+  GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", k->id, id);
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
+  return cuda_enqueue(stream, step, &l, args);
 }
 
 static ga_status run_step(const call *c, const char *id, int64_t blocks, bool dependent, const void *args) {
-  const ga_kernel *step = step_of(id);
-  GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", c->k->id, id);
-  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
-  return cuda_enqueue(c->stream, step, &l, args);
+  return cuda_attn_bwd_step(c->k, id, blocks, dependent, args, c->stream);
 }
 
 static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) { return d->flags & GA_ATTN_VARLEN ? p : NULL; }
 
 static ga_status run_pre(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  const ga_kargs_attn_bwd_pre args = {.o = tensor_of(c->a->o, &c->a->o_stride),
-                                      .dout = tensor_of(c->a->dout, &c->a->dout_stride),
+  const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
+                                      .dout = cuda_attn_bwd_tensor(c->a->dout, &c->a->dout_stride),
                                       .lse = c->a->lse,
                                       .cu_q = starts(c->d, c->a->q_start),
                                       .stat = (float *)(void *)(c->workspace + c->s.stat),
@@ -227,7 +223,7 @@ static ga_status run_pre(const call *c) {
                                       .blocks_q = (int32_t)c->s.blocks,
                                       .cols_v = c->d->v_dim,
                                       .acc_cols = v->d,
-                                      .dq = tensor_of(c->a->dq, &c->a->dq_stride),
+                                      .dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride),
                                       .rows_k = (int32_t)c->d->max_kv,
                                       .window_right = c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
                                       .cols_k = c->d->head_dim,
@@ -251,7 +247,7 @@ static ga_status run_sink(const call *c) {
 
 static ga_status run_post(const call *c) {
   const ga_kargs_attn_bwd_post args = {.acc = (const float *)(const void *)(c->workspace + c->s.acc),
-                                       .dq = tensor_of(c->a->dq, &c->a->dq_stride),
+                                       .dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride),
                                        .cu_q = starts(c->d, c->a->q_start),
                                        .heads_q = c->d->q_heads,
                                        .rows_q = (int32_t)c->d->max_q,
@@ -288,9 +284,9 @@ static void fill_masks(const ga_attn_bwd_desc *p, ga_kargs_attn_bwd *out) {
 static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   const ga_attn_bwd_desc *p = c->d;
   const cuda_attn_bwd_variant *v = c->k->impl;
-  out->dk = tensor_of(c->a->dk, &c->a->dk_stride);
-  out->dv = tensor_of(c->a->dv, &c->a->dv_stride);
-  out->dq = tensor_of(c->a->dq, &c->a->dq_stride);
+  out->dk = cuda_attn_bwd_tensor(c->a->dk, &c->a->dk_stride);
+  out->dv = cuda_attn_bwd_tensor(c->a->dv, &c->a->dv_stride);
+  out->dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride);
   out->acc = (float *)(void *)(c->workspace + c->s.acc);
   out->turn = v->order ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL;
   out->ticket = v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
@@ -314,8 +310,10 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
 
 static ga_status run_main(const call *c, const ga_kargs_attn_bwd *args) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  const cuda_launch l = {.grid = {(uint32_t)(args->tiles_k * args->heads_total), 1, 1},
+  const uint32_t each = v->duet ? 2 : 1; /* blocks a tile */
+  const cuda_launch l = {.grid = {each * (uint32_t)(args->tiles_k * args->heads_total), 1, 1},
                          .block = {v->base.threads, 1, 1},
+                         .cluster = {v->duet ? 2 : 0, v->duet ? 1 : 0, v->duet ? 1 : 0},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
   return cuda_enqueue(c->stream, c->k, &l, args);

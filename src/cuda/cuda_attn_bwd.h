@@ -2,12 +2,15 @@
 #ifndef GA_CUDA_CUDA_ATTN_BWD_H
 #define GA_CUDA_CUDA_ATTN_BWD_H
 
+#include "core/kargs_attn_bwd.h"
 #include "cuda/cuda_attn.h"
 
 /* A row's shape: see attn_bwd_rows.h. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
-  int32_t d, order, features;
+  int32_t d, dv; /* widest head of q and k, of v */
+  int32_t order, features;
+  int32_t duet; /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const char *pre, *sink, *post; /* ids of its steps */
 } cuda_attn_bwd_variant;
@@ -17,6 +20,21 @@ const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga
 int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+/* Rows for every shape (attn_bwd_any.def): cuda_attn_bwd_any.c. */
+typedef struct cuda_attn_bwd_any_variant {
+  cuda_variant base;
+  int32_t d, own;         /* widest head; rows of a tile that stays */
+  const char *pre, *sink; /* ids of its steps */
+} cuda_attn_bwd_any_variant;
+
+const char *cuda_attn_bwd_any_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_attn_bwd_any_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_bwd_any(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+/* What both share: a tensor as kernels see it; the launch of the step with that id for row k. */
+ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
+GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args, ga_stream *stream);
 
 /* Of a step: never legal alone. */
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -12,17 +12,20 @@ static size_t bytes_of(int32_t dtype) {
   return t->is_quant ? 1 : (size_t)t->block_bytes;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align) {
-  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, bytes_of(d->x_dtype)));
+/* Of the activations: what the row asks for. */
+static size_t align_of(const ga_kernel *k, int32_t dtype) { return k->align ? (size_t)k->align : bytes_of(dtype); }
+
+ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align) {
+  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, align_of(k, d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "w", a->w, w_align));
-  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, bytes_of(d->y_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, align_of(k, d->y_dtype)));
   if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias", a->bias, sizeof(float)));
-  if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, bytes_of(d->y_dtype)));
-  if (d->flags & GA_GEMM_RESIDUAL) GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, bytes_of(d->y_dtype)));
+  if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, align_of(k, d->y_dtype)));
+  if (d->flags & GA_GEMM_RESIDUAL) GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, align_of(k, d->y_dtype)));
   return GA_OK;
 }
 
-static ga_kargs_gemm kargs_of(const ga_gemm_desc *d, const ga_gemm_io *a) {
+ga_kargs_gemm cuda_gemm_kargs(const ga_gemm_desc *d, const ga_gemm_io *a) {
   return (ga_kargs_gemm){.x = a->x,
                          .w = a->w,
                          .y = a->y,
@@ -54,8 +57,8 @@ ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io,
   const ga_gemm_desc *d = desc;
   const cuda_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, io, bytes_of(d->w_dtype)));
-  const ga_kargs_gemm args = kargs_of(d, io);
+  GA_TRY(cuda_gemm_check_io(stream, k, d, io, bytes_of(d->w_dtype)));
+  const ga_kargs_gemm args = cuda_gemm_kargs(d, io);
   const int64_t units = ga_div_up(d->n, v->threads / 32) * ga_div_up(d->m, 8);
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
@@ -64,12 +67,8 @@ ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io,
 
 /* --- packed weights --- */
 
-typedef struct unit {
-  int32_t dtype, k, bytes;
-} unit;
-
-static const unit *unit_of(int32_t dtype) {
-  static const unit units[] = {
+const cuda_unit *cuda_unit_of(int32_t dtype) {
+  static const cuda_unit units[] = {
 #define X(name, number, k, bytes) {GA_##name, k, bytes},
       GA_PACKED_TYPES(X)
 #undef X
@@ -86,13 +85,13 @@ const char *cuda_pack_ok(const ga_kernel *k, const void *desc, const ga_caps *ca
   (void)caps;
   const ga_pack_desc *d = desc;
   if (d->w_layout != (int32_t)k->layout) return "it makes another layout";
-  return unit_of(d->w_dtype) ? NULL : "there is no packed form of this type";
+  return cuda_unit_of(d->w_dtype) ? NULL : "there is no packed form of this type";
 }
 
 uint64_t cuda_pack_bytes(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
   const ga_pack_desc *d = desc;
-  const unit *u = unit_of(d->w_dtype);
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
   return (uint64_t)ga_div_up(d->n, GA_PACKED_ROWS) * (uint64_t)ga_div_up(d->k, u->k) * (uint64_t)u->bytes;
 }
 
@@ -101,7 +100,7 @@ ga_status cuda_pack(const ga_kernel *k, const void *desc, const void *io, void *
   const ga_pack_desc *d = desc;
   const ga_pack_io *a = io;
   const cuda_variant *v = k->impl;
-  const unit *u = unit_of(d->w_dtype);
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
   if (d->n == 0 || d->k == 0) return GA_OK;
   GA_TRY(cuda_check_pointer(stream, k, "src", a->src, bytes_of(d->w_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "dst", a->dst, 16));
@@ -126,7 +125,7 @@ static bool has_min(int32_t dtype) {
 }
 
 /* X in bf16 and its sums, of so many units. */
-static int64_t x_bytes(const unit *u, int64_t units, int64_t copies) {
+static int64_t x_bytes(const cuda_unit *u, int64_t units, int64_t copies) {
   const int64_t groups = units * u->k / 32, runs = u->dtype == GA_Q2_K ? 2 : 1;
   return groups * copies * 64 + (has_min(u->dtype) ? groups * runs * ga_min_i64(copies, T16_COLS) * 4 : 0);
 }
@@ -141,7 +140,7 @@ static int64_t slots_of(const t16_shape *s, int64_t warps) {
 /* X gets at most two thirds of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
 static t16_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t warps = ((const cuda_variant *)k->impl)->threads / 32;
-  const unit *u = unit_of(d->w_dtype);
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
   const int64_t m = ga_min_i64(d->m, T16_COLS), limit = caps->smem_bytes - 1024; /* static shared memory */
   t16_shape s = {.tiles = ga_div_up(d->n, GA_PACKED_ROWS), .units = ga_div_up(d->k, u->k), .splits = 1};
   s.copies = m <= 1 ? 2 : m <= 2 ? 4 : m <= 4 ? 8 : 16;
@@ -180,12 +179,12 @@ ga_status cuda_gemm_t16(const ga_kernel *k, const void *desc, const void *io, vo
   const ga_gemm_io *a = io;
   const cuda_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, a, 16));
+  GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
   for (int64_t row = 0; row < d->m; row += T16_COLS) { /* W is read once for each 8 rows of X */
     ga_gemm_desc piece = *d;
     piece.m = ga_min_i64(T16_COLS, d->m - row);
     const t16_shape s = shape_of(k, &piece, &stream->device->caps);
-    ga_kargs_gemm args = kargs_of(&piece, a);
+    ga_kargs_gemm args = cuda_gemm_kargs(&piece, a);
     args.x = (const float *)a->x + row * d->x_stride;
     args.y = (float *)a->y + row * d->y_stride;
     if (args.gate) args.gate = (const float *)a->gate + row * d->y_stride;

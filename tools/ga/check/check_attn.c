@@ -10,6 +10,7 @@
 #include "tools/ga/check/check_attn_fp8.h"
 
 #define PAD_STRIDES (c->bits & 1)
+#define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
 
 /* --- description --- */
 
@@ -20,6 +21,12 @@ static void draw_state(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 6) == 0) d->flags |= GA_ATTN_STATE_IN;
   if (check_pick(c, 6) == 0) d->flags = (d->flags | GA_ATTN_STATE_OUT) & ~(uint32_t)(GA_ATTN_LSE | GA_ATTN_SINKS);
   if (check_pick(c, 6) == 0 && !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED))) d->parts = 1 + check_pick(c, GA_ATTN_PARTS);
+  /* Of edge shapes some always have windows wider than all queries and keys, before which a part may lie. */
+  if (c->edge % 5 != 2 || check_pick(c, 2)) return;
+  d->flags = (d->flags | GA_ATTN_CAUSAL) & ~(uint32_t)(GA_ATTN_VARLEN | GA_ATTN_PAGED);
+  d->page_size = 0;
+  d->parts = 2;
+  d->window = (int32_t)(d->max_q + d->max_kv) + 1 + check_pick(c, 9);
 }
 
 static void draw_masks(check_case *c, ga_attn_desc *d) {
@@ -53,6 +60,7 @@ static void draw(check_case *c) {
   d->batch = check_dim(c, 0, large ? 2 : 4);
   d->max_q = check_dim(c, 0, large ? 150 : 12);
   d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
+  if (RAMP) d->max_kv = 150 + check_pick(c, 180); /* several blocks */
   d->kv_heads = 1 + check_pick(c, 3);
   d->q_heads = d->kv_heads * (check_pick(c, 20) ? 1 + check_pick(c, 5) : 17 + check_pick(c, 3));
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
@@ -83,8 +91,10 @@ static int64_t length_kv(const check_case *c, const ga_attn_desc *d, int64_t b) 
 
 static int64_t part_kv(const check_case *c, const ga_attn_desc *d, int i) { return hashed(c, 2000 + i, d->max_kv); }
 
+/* Round the diagonal, or round where windows end before the part. */
 static int64_t part_shift(const check_case *c, const ga_attn_desc *d, int i) {
-  return hashed(c, 3000 + i, 2 * d->max_q + 40) - d->max_q / 2 - 20;
+  const int64_t shift = hashed(c, 3000 + i, 2 * d->max_q + 40) - d->max_q / 2 - 20;
+  return shift + (d->window && hashed(c, 4000 + i, 1) ? d->window : 0);
 }
 
 static int64_t total_q(const check_case *c, const ga_attn_desc *d, int64_t n) {
@@ -185,6 +195,7 @@ static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a,
     check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->v_dim, &io->v_stride);
     k->dim[1] = v->dim[1] = p->kv;
+    if (RAMP) k->fill = CHECK_FILL_OP;
   }
 }
 
@@ -196,7 +207,8 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (varlen) q = (layout){1, total_q(c, d, d->batch)};
   if (varlen) kv = (layout){1, total_kv(c, d, d->batch)};
   if (paged) kv = (layout){n_pages(d), d->page_size};
-  tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  check_arg *t = tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  if (RAMP) t->fill = CHECK_FILL_OP;
   part_args(c, d, a, io);
   if (is_fp8(d)) {
     tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
@@ -205,6 +217,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
     if (paged) k->fill = v->fill = CHECK_FILL_OP;
+    else if (RAMP) k->fill = CHECK_FILL_OP;
   }
   io->q_tokens = q.tokens;
   io->kv_tokens = kv.tokens;
@@ -243,6 +256,20 @@ static void fill_state(check_case *c, const check_arg *arg, double *values, int6
   }
 }
 
+/* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and overflow whatever a
+ * kernel takes for them from a row's first keys. values: [batch, token, head, width]. */
+static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  static const double rates[] = {0.1, 0.6, 1, 4, -0.1, -0.6, -1, -4};
+  const ga_attn_desc *d = c->desc;
+  const double q0 = 8, rate = rates[c->bits >> 15 & 7];
+  const int64_t width = arg->dim[3], heads = arg->dim[2], tokens = arg->dim[1];
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t j = i / width / heads % tokens;
+    if (i % width) values[i] = ga_rng_normal(&c->rng);
+    else values[i] = arg->name[0] == 'q' ? q0 : rate * (double)j / (q0 * (double)d->scale);
+  }
+}
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   if (is_fp8(d)) {
@@ -254,7 +281,8 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     return;
   }
   if (arg->n_dims == 4) {
-    fill_pages(c, arg, values, n);
+    if (d->flags & GA_ATTN_PAGED && arg->name[0] != 'q') fill_pages(c, arg, values, n);
+    else fill_ramp(c, arg, values, n);
     return;
   }
   const int64_t stride = (d->flags & GA_ATTN_PAGED) ? pages_a_sequence(d) + 1 : 1;
@@ -266,6 +294,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
 }
 
+
 static void widen(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
 
 /* --- the plain evaluation --- */
@@ -276,6 +305,7 @@ typedef struct plain_row {
   int64_t b, i, n_q, n_kv, q_first, kv_first;
   int h;
   bool tensor; /* products as tensor cores take them */
+  bool as_kv;  /* q and o rounded to the type of K and V */
   float *s;    /* logits [n_kv] */
   float *o;    /* [v_dim] */
 } plain_row;
@@ -314,6 +344,12 @@ static float toward_zero(double x) {
   return isfinite(f) && fabs((double)f) > fabs(x) ? nextafterf(f, 0.0f) : f;
 }
 
+/* As the kernel multiplies it. */
+static float plain_q_value(const plain_row *r, int64_t at) {
+  const double q = ga_ref_load((ga_dtype)r->d->q_dtype, r->a->q, at);
+  return (float)(r->as_kv ? check_round((ga_dtype)r->d->kv_dtype, q) : q);
+}
+
 /* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
 static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t at_k) {
   const ga_attn_desc *d = r->d;
@@ -322,7 +358,7 @@ static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t 
     double part = (double)x;
     const int end = r->tensor && c + 16 < d->head_dim ? c + 16 : r->tensor ? d->head_dim : c + 1;
     for (; c < end; c++)
-      part += (double)((float)ga_ref_load((ga_dtype)d->q_dtype, r->a->q, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
+      part += (double)(plain_q_value(r, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
     x = r->tensor ? toward_zero(part) : (float)part;
   }
   return x;
@@ -384,7 +420,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   if (is_fp8(d)) return check_attn_fp8_plain(d, a);
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
-    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR};
+    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR,
+                   .as_kv = kernel->flags & GA_KERNEL_AS_KV};
     if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
     if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
     if (paged) r.n_kv = a->kv_len[b];
@@ -401,7 +438,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 
 /* --- comparing --- */
 
-/* States that mean the same differ in m: they are compared as O / l and log l + m. */
+/* States that mean the same differ in m: they are compared as O / l and log l + m; without weights, as they are. */
 static void canonical(const check_case *c, check_args *a, bool after) {
   const ga_attn_desc *d = c->desc;
   if (!(d->flags & GA_ATTN_STATE_OUT)) return;
@@ -413,9 +450,10 @@ static void canonical(const check_case *c, check_args *a, bool after) {
   }
   for (int64_t r = 0; r < d->batch * d->q_heads * d->max_q; r++) {
     const float l = data[2][r];
-    data[1][r] = l == 0 ? -INFINITY : (float)((double)data[1][r] * 0.69314718055994530942 + log((double)l));
-    data[2][r] = l == 0 ? 0 : isnan(l) ? l : 1;
-    for (int i = 0; i < d->v_dim; i++) data[0][r * d->v_dim + i] = l == 0 ? 0 : data[0][r * d->v_dim + i] / l;
+    if (l == 0) continue;
+    data[1][r] = (float)((double)data[1][r] * 0.69314718055994530942 + log((double)l));
+    data[2][r] = isnan(l) ? l : 1;
+    for (int i = 0; i < d->v_dim; i++) data[0][r * d->v_dim + i] /= l;
   }
 }
 
@@ -503,17 +541,25 @@ static double mean_of(const check_case *c, const char *name) {
 }
 
 /* Rounding a logit of size L moves a weight by L spacings; a weighted mean of V is as exact as V's mean size. Carried sums are
- * f32 of weights and values that were not. */
+ * f32 of weights and values that were not. L is that of the mean logit; but the log-sum-exp x of n weights says that its row has a
+ * logit of at least |x| - ln n, which a soft-cap that an infinity runs into, or a bias, may put far from the mean: without that, a row
+ * with one key, rounded correctly, could fail. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
-  (void)io;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
   if (is_fp8(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
+  const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
   const double scale = is_fp8(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : 1;
   const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
-  for (int64_t i = 0; i < n; i++) unit[i] = check_ulp(sums ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + logit) + 1e-44;
+  const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
+  const check_arg *out = check_find(&c->oracle, arg->name);
+  const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
+  for (int64_t i = 0; i < n; i++) {
+    const double x = values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
+    unit[i] = check_ulp(rounded ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
+  }
 }
 
 const check_op check_attn = {

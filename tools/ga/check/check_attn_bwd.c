@@ -55,8 +55,9 @@ static void draw(check_case *c) {
   d->max_kv = check_pick(c, 3) ? check_dim(c, 0, large ? 300 : 90) : d->max_q;
   d->kv_heads = 1 + check_pick(c, 2);
   d->q_heads = d->kv_heads * (1 + check_pick(c, 3));
-  d->head_dim = (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
-  d->v_dim = check_pick(c, 4) ? d->head_dim : (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
+  const int64_t widest = large ? 64 : check_pick(c, 3) ? 160 : 256;
+  d->head_dim = (int32_t)check_dim_step(c, step, widest, step);
+  d->v_dim = check_pick(c, 4) ? d->head_dim : (int32_t)check_dim_step(c, step, widest, step);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   draw_flags(c, d);
   if (!(d->flags & GA_ATTN_VARLEN)) return;

@@ -9,6 +9,7 @@
 
 #define Y_IS_RESIDUAL 1u /* bit of c->bits */
 #define MAX_WORK 100000  /* multiply-adds of a draw: the oracle is slow */
+#define TILED_WORK (64 * MAX_WORK) /* of one in four of a row of tiles: several of them, or several rounds of its ring */
 
 static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
                                    GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
@@ -18,14 +19,19 @@ static double steps_of(const ga_kernel *kernel) {
   return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
 }
 
+/* What strides, and k of native weights, are multiples of: seldom something else, which the row must refuse. */
+static int64_t step_of(check_case *c) { return c->kernel->align && check_pick(c, 16) ? c->kernel->align / 2 : 1; }
+
 static void draw_shape(check_case *c, ga_gemm_desc *d) {
-  int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
-  int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
-  d->m = check_dim(c, least, most);
-  d->n = check_dim(c, 0, 130);
+  const int64_t block = ga_max_i64(ga_dtype_info((ga_dtype)d->w_dtype)->block_elems, step_of(c));
+  const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
+  const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
+  const int64_t work = large ? TILED_WORK : MAX_WORK;
+  d->m = check_dim(c, least, large ? 600 : most);
+  d->n = check_dim(c, 0, large ? 900 : 130);
   d->k = check_dim_step(c, 0, 1600, block);
-  while (d->m * d->n * d->k > MAX_WORK && d->k > block) d->k = d->k / 2 / block * block;
-  while (d->m * d->n * d->k > MAX_WORK && d->m > 1 && d->m / 2 >= least) d->m /= 2;
+  while (d->m * d->n * d->k > work && d->k > block) d->k = d->k / 2 / block * block;
+  while (d->m * d->n * d->k > work && d->m > 1 && d->m / 2 >= least) d->m /= 2;
 }
 
 static void draw(check_case *c) {
@@ -36,8 +42,9 @@ static void draw(check_case *c) {
   d->y_dtype = check_dtype(c, 2);
   draw_shape(c, d);
   d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
-  d->x_stride = check_stride(c, d->k, 1);
-  d->y_stride = check_stride(c, d->n, 1);
+  d->x_stride = check_stride(c, d->k, step_of(c));
+  const int64_t step = step_of(c);
+  d->y_stride = step * ga_div_up(check_stride(c, d->n, 1), step);
   d->flags = (uint32_t)check_pick(c, 8);
   d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->scale = check_factor(c);
@@ -95,9 +102,11 @@ out:
 
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_gemm_desc *d = desc;
+  const size_t align = (size_t)c->kernel->align;
   check_arg *y = check_out(a, "y", offsetof(ga_gemm_io, y), d->y_dtype, d->m, d->n, d->y_stride);
-  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, d->m, d->k, d->x_stride);
   check_arg *w = check_in(a, "w", offsetof(ga_gemm_io, w), d->w_dtype, d->n, d->k, d->k);
+  y->align = w->align = align;
+  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, d->m, d->k, d->x_stride)->align = align;
   if (((const ga_gemm_desc *)c->desc)->w_layout != GA_LAYOUT_NATIVE) {
     w->derived = true;
     if (d->w_layout != GA_LAYOUT_NATIVE) { /* the row's */
@@ -108,9 +117,9 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     }
   }
   if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
-  if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride);
+  if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (!(d->flags & GA_GEMM_RESIDUAL)) return;
-  check_in(a, "residual", offsetof(ga_gemm_io, residual), d->y_dtype, d->m, d->n, d->y_stride);
+  check_in(a, "residual", offsetof(ga_gemm_io, residual), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (c->bits & Y_IS_RESIDUAL) y->alias = a->n - 1;
 }
 
@@ -161,6 +170,24 @@ static float finish(const ga_gemm_desc *d, const ga_gemm_io *a, float dot, int64
   return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
 }
 
+/* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
+static float tensor_dot(const float *x, const float *w, int64_t k) {
+  float dot = 0;
+  for (int64_t i = 0; i < k; i += 16) {
+    double sum = (double)dot;
+    for (int64_t j = i; j < ga_min_i64(i + 16, k); j++) sum += (double)(x[j] * w[j]);
+    dot = (float)sum;
+    if (isfinite(dot) && fabs((double)dot) > fabs(sum)) dot = nextafterf(dot, 0.0f);
+  }
+  return dot;
+}
+
+static float float_dot(const float *x, const float *w, int64_t k) {
+  float dot = 0;
+  for (int64_t i = 0; i < k; i++) dot += x[i] * w[i];
+  return dot;
+}
+
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
   const ga_gemm_desc *d = desc;
   const ga_gemm_io *a = io;
@@ -171,8 +198,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   for (int64_t r = 0; r < d->m; r++) {
     load_x(kernel, d, a->x, r, x);
     for (int64_t c = 0; c < d->n; c++) {
-      float dot = 0;
-      for (int64_t i = 0; i < d->k; i++) dot += x[i] * w[c * d->k + i];
+      const float dot = (kernel->flags & GA_KERNEL_TENSOR ? tensor_dot : float_dot)(x, w + c * d->k, d->k);
       ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, (double)finish(d, a, dot, r, c));
     }
   }

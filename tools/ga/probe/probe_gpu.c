@@ -158,18 +158,19 @@ static ga_status math(rig *r) {
 
 typedef struct product {
   const char *type;
-  int k; /* of one product */
+  int k;        /* of one product */
+  int cols[16]; /* N of those that are measured; 0 ends */
 } product;
 
 static double wgmma_flops(const product *t, int n, int rounds) { return 2.0 * 2 * 64 * n * t->k * 32 * rounds; } /* two warpgroups, 32 products */
 
 /* Rates by N, in cycles: what clocks and power do is left out. */
 static ga_status wgmma_rates(rig *r, const product *t, const char *id) {
-  static const int cols[] = {64, 80, 96, 112, 128, 160, 176, 192, 256};
+  const int *cols = t->cols;
   const double seconds = r->p->seconds;
   double s;
   r->p->seconds /= 8;
-  for (size_t i = 0; i < GA_COUNT_OF(cols); i++)
+  for (int i = 0; cols[i]; i++)
     for (int regs = 0; regs < 2; regs++) {
       const int32_t rounds = r->p->brief ? 1 : 128 * 256 / cols[i];
       GA_TRY(probe_step(r->p, id));
@@ -281,7 +282,9 @@ static ga_status launches(rig *r) {
 }
 
 static ga_status all(rig *r) {
-  static const product types[] = {{"bf16", 16}, {"f16", 16}};
+  static const product types[] = {{"bf16", 16, {8, 16, 32, 64, 80, 96, 112, 128, 160, 176, 192, 256}},
+                                  {"f16", 16, {8, 16, 32, 64, 80, 96, 112, 128, 160, 176, 192, 256}},
+                                  {"e4m3", 32, {8, 16, 32, 64, 96, 128, 160, 192, 224, 256}}};
   GA_TRY(memory_bandwidth(r));
   GA_TRY(latency(r, "l2", r->p->brief ? 4096 : (size_t)r->ctx->device->caps.l2_bytes / 4));
   GA_TRY(latency(r, "memory", r->bytes));
@@ -312,7 +315,7 @@ static ga_status open_rig(rig *r) {
 
 ga_status probe_gpu(probe *p) {
   rig r = {.p = p, .ctx = p->ctx, .sms = p->ctx->device->caps.sms};
-  p->total = 50;
+  p->total = 83;
   ga_status status = open_rig(&r);
   if (status == GA_OK) status = all(&r);
   ga_buffer_free(p->ctx, r.src);

@@ -90,6 +90,10 @@ GA_DEV void ldg_f4(float *x, const float *p) {
 GA_DEV void stg_f32(float *p, float x) {
   asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory");
 }
+/* 8 bytes, aligned to 8. */
+GA_DEV void stg_f2(float *p, float x, float y) {
+  asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(x), "f"(y) : "memory");
+}
 GA_DEV void stg_i32(int32_t *p, int x) {
   asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }

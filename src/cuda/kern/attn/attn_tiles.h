@@ -23,7 +23,8 @@ GA_DEV int imax(int a, int b) {
 }
 
 /* The block range of the tile of rows row0 .. row0 + BM; returns whether it has a column that is seen. At least one block,
- * so that a row that sees nothing is written too. */
+ * so that a row that sees nothing is written too. The block of the first row's last column counts as masked even if it ends
+ * there: before that one the row has no maximum, and blocks that all see start from one. */
 GA_DEV int tile_blocks(args a, tile *t) {
   const int rows = imin(BM, t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
@@ -32,7 +33,7 @@ GA_DEV int tile_blocks(args a, tile *t) {
   const int begin = CARRY ? imin(first, imax(t->rows_k - 1, 0)) / BN : first / BN; /* a part may lie left of every window */
   t->n_hi = imax((end + BN - 1) / BN - 1, begin);
   t->n_lo = begin;
-  t->mask_hi = MASKED ? imax(0, t->column + right + 1) / BN : t->n_hi + 1;
+  t->mask_hi = MASKED ? imax(0, t->column + right) / BN : t->n_hi + 1;
   if (CARRY) t->mask_hi = imin(t->mask_hi, t->n_hi); /* the ragged end of a part that joins */
   t->mask_lo = WINDOW ? imax(0, t->column + rows - 1 - a->window_left + BN - 1) / BN : 0;
   return first < end;
@@ -71,7 +72,8 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->row0 = m * BM;
   t->rows_q = a->rows_q;
   t->rows_k = a->rows_k;
-  t->start_q = t->start_k = 0;
+  t->start_q = 0;
+  t->start_k = CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
   if (FEATURES) tile_sequence(a, t);
   t->column = t->row0 + t->rows_k - t->rows_q + (CARRY ? a->shift : 0);

@@ -9,22 +9,29 @@
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/ptx/wgmma8.h"
 #include "cuda/dev/tile/smem.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from probe.def"
 #endif
 #ifndef GA_P_DTYPE
-#error "GA_P_DTYPE: bf16, f16"
+#error "GA_P_DTYPE: bf16, f16, e4m3"
 #endif
 #define K_bf16 k16_
 #define K_f16  k16_
+#define K_e4m3 k32_
 /* Bits of a word that are random, and those that are set: sign and mantissa, exponent. */
 #define RANDOM_bf16 0x807f807fu
 #define FIXED_bf16  0x3f003f00u
 #define RANDOM_f16  0x83ff83ffu
 #define FIXED_f16   0x38003800u
-#define SHAPES(X) X(64) X(80) X(96) X(112) X(128) X(160) X(176) X(192) X(256)
+#define RANDOM_e4m3 0x87878787u
+#define FIXED_e4m3  0x30303030u
+#define SHAPES_bf16(X) X(8) X(16) X(32) X(64) X(80) X(96) X(112) X(128) X(160) X(176) X(192) X(256)
+#define SHAPES_f16     SHAPES_bf16
+#define SHAPES_e4m3(X) X(8) X(16) X(32) X(64) X(96) X(128) X(160) X(192) X(224) X(256)
+#define SHAPES         GA_CAT(SHAPES_, GA_P_DTYPE)
 enum { THREADS = 256, STAGES = 2, STEPS = 32, A_BYTES = 64 * 128, B_BYTES = 256 * 128, WORDS = (2 * STAGES * A_BYTES + STAGES * B_BYTES) / 16 };
 #define NEVER 123456789.0f /* a result that would be stored, so that the loop stays */
 #define PRODUCT(n, form) GA_CAT5(wgmma_m64n, n, GA_CAT(K_, GA_P_DTYPE), GA_CAT(GA_P_DTYPE, _), form)

@@ -37,6 +37,11 @@ GA_DEV ga_i4 ldg_i4_cg(const void *p, EMU_AT) { ga_i4 r; emu_ldg(&r, p, 16, file
 GA_DEV uint16_t ldg_u16(const uint16_t *p, EMU_AT) { uint16_t r; emu_ldg(&r, p, 2, file, line); return r; }
 GA_DEV float ldg_f32(const float *p, EMU_AT) { float r; emu_ldg(&r, p, 4, file, line); return r; }
 GA_DEV void stg_f32(float *p, float x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
+GA_DEV void stg_f2(float *p, float x, float y, EMU_AT)
+{
+    const float v[2] = { x, y };
+    emu_stg(p, v, 8, file, line);
+}
 GA_DEV void stg_i32(int32_t *p, int x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
 GA_DEV void stg_u16(uint16_t *p, uint16_t x, EMU_AT) { emu_stg(p, &x, 2, file, line); }
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w, EMU_AT)

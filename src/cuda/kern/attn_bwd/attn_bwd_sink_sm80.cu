@@ -1,4 +1,4 @@
-/* KERNEL    attn_bwd_sink, sm90a: one block of threads per query head
+/* KERNEL    attn_bwd_sink, sm_80 and newer: one block of threads per query head
  * COMPUTES  dsink = - sum over batch and rows of e^(sink - lse) delta, from the stat that attn_bwd_pre wrote
  * CONTRACT  see core/kargs_attn_bwd.h. The order of the sum is fixed
  * BUDGET    256 threads

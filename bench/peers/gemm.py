@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Matrix products beside cuBLAS (through PyTorch) on one NVIDIA GPU, in one process, in random order; JSON on standard output or --json FILE.
+
+    gemm.py LIBGA.so [--rows] [--f16] [--quant TYPE ...] [--rounds 9] [-k 4096x ...] [--json FILE]
+
+Shapes are m x n x k of Y [m, n] = X [m, k] W [n, k]^T, bf16 in and out. ours: libga through ctypes, the kernel its planner takes; with --rows
+every kernel for the operands, by hiding the ones before. cublas: torch.mm(x, w.t()). Graphs of calls that take turns over sets of buffers of
+more than 3 x L2 in all. Results are compared with cuBLAS's in f32 first. Medians, 10th and 90th percentiles over rounds of TFLOP/s;
+per shape the clock and the power (NVML), read while the GPU works. Random normal data.
+
+--quant q4_k ...: packed weights of that type by f32 activations into f32, whatever m (the llama shapes below), beside cuBLAS with bf16 weights
+and bf16 activations; microseconds too. The preparation of the activations is ours to pay, not cuBLAS's."""
+import argparse, ctypes, json, random, statistics, sys
+
+import torch
+
+from attention import Ga, L2_BYTES, Nvml, Theirs
+
+F32, F16, BF16, T16 = 1, 2, 3, 2  # GA_F32, GA_F16, GA_BF16, GA_LAYOUT_T16
+SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
+LLAMA = [(m, 4096, 14336) for m in (9, 16, 32, 64, 128, 256, 512, 2048)] + [(512, 14336, 4096)]
+QUANT = {"q4_0": (20, 32, 18), "q8_0": (24, 32, 34), "q4_k": (27, 256, 144), "q6_k": (29, 256, 210)}  # ga_dtype, block, bytes
+WRONG = {F16: 1e-3, BF16: 4e-3, None: 4e-3}  # Frobenius error of rounding the result; of bf16 operands
+
+
+class Desc(ctypes.Structure):
+    _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("m", "n", "k", "x_stride", "y_stride")]
+                + [(n, ctypes.c_int32) for n in ("w_dtype", "x_dtype", "y_dtype", "w_layout", "act")]
+                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("reserved", ctypes.c_int32)])
+
+
+class Io(ctypes.Structure):
+    _fields_ = [(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual")]
+
+
+class PackDesc(ctypes.Structure):
+    _fields_ = [("struct_size", ctypes.c_size_t), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("w_dtype", ctypes.c_int32), ("w_layout", ctypes.c_int32)]
+
+
+class Ours:
+    """A plan, and what times it: the library's own stream, events and graphs."""
+
+    def __init__(self, ga, hide, s, types, sets):
+        self.ga, self.ctx, self.sets, self.kernel, self.graph = ga, ga.context(hide), sets, None, None
+        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0, 0)
+        self.plan = ctypes.c_void_p()
+        if ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan)):
+            return
+        self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
+        y_type = {F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16}[types[2]]
+        self.work = torch.empty(ga.lib.ga_plan_workspace_bytes(self.plan) + 256, device="cuda", dtype=torch.uint8)
+        self.at = (self.work.data_ptr() + 255) // 256 * 256
+        self.out = [torch.full((s[0], s[1]), float("nan"), device="cuda", dtype=y_type) for _ in sets]
+        self.io = [Io(x.data_ptr(), w.data_ptr(), y.data_ptr()) for (x, w), y in zip(sets, self.out)]
+        self.events = [ctypes.c_void_p() for _ in range(2)]
+        for e in self.events:
+            ga.check(ga.lib.ga_event_create(self.ctx, ctypes.byref(e)))
+        torch.cuda.synchronize()
+
+    def call(self, i):
+        self.ga.check(self.ga.lib.ga_gemm_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), ctypes.c_void_p(self.at), None))
+
+    def result(self):
+        self.call(0)
+        self.ga.check(self.ga.lib.ga_stream_sync(self.ctx, None))
+        return self.out[0]
+
+    def record(self, n):
+        self.graph = ctypes.c_void_p()
+        self.ga.check(self.ga.lib.ga_graph_begin(self.ctx, None))
+        for i in range(n):
+            self.call(i)
+        self.ga.check(self.ga.lib.ga_graph_end(self.ctx, None, ctypes.byref(self.graph)))
+
+    def replay(self):
+        self.ga.check(self.ga.lib.ga_graph_launch(self.ctx, self.graph, None))
+
+    def mark(self, i):
+        self.ga.check(self.ga.lib.ga_event_record(self.ctx, self.events[i], None))
+
+    def elapsed_us(self):
+        ms = ctypes.c_double()
+        self.ga.check(self.ga.lib.ga_event_elapsed(self.events[0], self.events[1], ctypes.byref(ms)))
+        return ms.value * 1e3
+
+
+def contenders(ga, s, types, sets, every, least):
+    """Our kernels for the shape: the planner's choice first. Rows that are right, not fast, are left out."""
+    hidden, out = ["*_native_*"] if least else [], []
+    while not out or every:
+        one = Ours(ga, ",".join(hidden), s, types, sets)
+        if not one.kernel:
+            break
+        out.append(one)
+        hidden.append(one.kernel)
+    return out
+
+
+def good(s, ours, reference, wrong):
+    """Drops who is wrong, and says so."""
+    out = []
+    for c in ours:
+        try:
+            e = float((c.result().float() - reference).norm() / reference.norm())
+        except RuntimeError as problem:
+            print(f"{s}: {c.kernel}: {problem}", file=sys.stderr)
+            continue
+        if e < wrong:
+            out.append(c)
+        else:
+            print(f"{s}: {c.kernel}: WRONG, error {e:.3g}", file=sys.stderr)
+    return out
+
+
+def plain_sets(s, dtype):
+    m, n, k = s
+    count = max(2, -(-3 * L2_BYTES // (2 * (m * k + n * k + m * n))))
+    return [(torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(n, k, device="cuda", dtype=dtype)) for _ in range(count)]
+
+
+def plain(a, ga, s):
+    dtype, number = (torch.float16, F16) if a.f16 else (torch.bfloat16, BF16)
+    sets = plain_sets(s, dtype)
+    outs = [torch.empty(s[0], s[1], device="cuda", dtype=dtype) for _ in sets]
+    cublas = Theirs("cublas", lambda i: torch.mm(sets[i % len(sets)][0], sets[i % len(sets)][1].t(), out=outs[i % len(sets)]))
+    reference = cublas.result().float()
+    ours = good(s, contenders(ga, s, (number, number, number, 0), sets, a.rows, True), reference, WRONG[number])
+    return ours, [cublas], len(sets)
+
+
+def random_blocks(n, k, quant):
+    """Any bits, with scales (f16) between 2^-8 and 2^-6."""
+    number, block, size = QUANT[quant]
+    b = torch.randint(0, 256, (n * k // block, size), device="cuda", dtype=torch.uint8)
+    for at in {"q4_k": (0, 2), "q6_k": (208,)}.get(quant, (0,)):
+        b[:, at + 1] = 0x20 + (b[:, at + 1] & 4)
+    return b
+
+
+def quantised(a, ga, s, quant):
+    m, n, k = s
+    number, block, size = QUANT[quant]
+    count = max(2, -(-3 * L2_BYTES // (n * k * size // block)))
+    desc = PackDesc(ctypes.sizeof(PackDesc), n, k, number, T16)
+    ctx, bytes_ = ga.context(""), ctypes.c_uint64()
+    ga.check(ga.lib.ga_pack_bytes(ctx, ctypes.byref(desc), ctypes.byref(bytes_)))
+    sets = []
+    for _ in range(count):
+        blocks, packed = random_blocks(n, k, quant), torch.empty(bytes_.value, device="cuda", dtype=torch.uint8)
+        torch.cuda.synchronize()
+        ga.check(ga.lib.ga_pack(ctx, ctypes.byref(desc), ctypes.c_void_p(blocks.data_ptr()), ctypes.c_void_p(packed.data_ptr()), None))
+        ga.check(ga.lib.ga_stream_sync(ctx, None))
+        sets.append((torch.randn(m, k, device="cuda"), packed))
+    ours = contenders(ga, s, (number, F32, F32, T16), sets, a.rows, False)
+    exact = [c for c in contenders(ga, s, (number, F32, F32, T16), sets, True, False) if "_t16_sm80_" in c.kernel]
+    ours = good(s, ours, exact[0].result(), WRONG[None])
+    dense = plain_sets(s, torch.bfloat16)
+    return ours, [Theirs("cublas bf16", lambda i: torch.mm(dense[i % len(dense)][0], dense[i % len(dense)][1].t()))], count
+
+
+def measure(a, ga, s, quant, nvml):
+    ours, theirs, count = quantised(a, ga, s, quant) if quant else plain(a, ga, s)
+    everyone, flop = ours + theirs, 2 * s[0] * s[1] * s[2]
+    calls = max(2, min(40, -(-int(4e-3 / (flop / 6e14 + 1e-5)) // count) * count))
+    for c in everyone:
+        c.record(calls)
+        c.replay()
+    times, states = {c.kernel: [] for c in everyone}, []
+    for _ in range(a.rounds):
+        random.shuffle(everyone)
+        for c in everyone:
+            c.replay()
+            c.mark(0)
+            c.replay()
+            c.replay()
+            c.mark(1)
+            states.append(nvml.now())
+            times[c.kernel].append(c.elapsed_us() / (2 * calls))
+            torch.cuda.synchronize()
+    return summary(s, quant, flop, times, [c.kernel for c in ours], states)
+
+
+def summary(s, quant, flop, times, ours, states):
+    def spread(v):
+        v = sorted(v)
+        return {"us": statistics.median(v), "tflops": flop / statistics.median(v) / 1e6, "p10": flop / v[-1 - len(v) // 10] / 1e6,
+                "p90": flop / v[len(v) // 10] / 1e6}
+    r = {"shape": "x".join(map(str, s)) + (" " + quant if quant else ""), "ours": ours, "results": {k: spread(v) for k, v in times.items()},
+         "clock_mhz": statistics.median(x[0] for x in states), "power_w": statistics.median(x[1] for x in states)}
+    rival = next(k for k in times if k not in ours)
+    r["ratio"] = {k: r["results"][rival]["us"] / r["results"][k]["us"] for k in ours}
+    return r
+
+
+def show(r):
+    cells = [f"{k} {x['us']:.1f} us {x['tflops']:.0f} ({x['p10']:.0f}-{x['p90']:.0f})" + (f" {r['ratio'][k]:.3f}" if k in r["ratio"] else "")
+             for k, x in r["results"].items()]
+    print(f"{r['shape']}: {' | '.join(cells)} | {r['clock_mhz']:.0f} MHz {r['power_w']:.0f} W", file=sys.stderr, flush=True)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("library")
+    p.add_argument("--rows", action="store_true")
+    p.add_argument("--f16", action="store_true")
+    p.add_argument("--quant", nargs="*", default=[])
+    p.add_argument("--json")
+    p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("-k", nargs="*", default=[], help="only shapes whose name begins with one of these")
+    a = p.parse_args()
+    torch.manual_seed(0)
+    random.seed(1)
+    ga, nvml, results = Ga(a.library), Nvml(), []
+    for s, quant in [(s, q) for q in a.quant for s in LLAMA] if a.quant else [(s, None) for s in SHAPES]:
+        if a.k and not any("x".join(map(str, s)).startswith(k) for k in a.k):
+            continue
+        results.append(measure(a, ga, s, quant, nvml))
+        show(results[-1])
+    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rounds": a.rounds, "shapes": results}, indent=1)
+    if a.json:
+        with open(a.json, "w") as f:
+            f.write(text + "\n")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

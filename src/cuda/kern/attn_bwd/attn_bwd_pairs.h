@@ -1,0 +1,96 @@
+/* Part of the kernels for every shape (attn_bwd_any_sm80.cu, attn_bwd_plain_sm80.cu), which include it once OWN is known: which tile
+ * of rows is a block's own, which rows of the other side it meets, and what a pair of a query and a key does. */
+#pragma once
+#include "core/kargs_attn_bwd.h"
+#include "cuda/dev/ptx/mem.h"
+
+typedef const ga_kargs_attn_bwd_any *args;
+
+typedef struct {
+  args a;
+  int warp, lane;
+  int keys;                   /* own rows are keys, else queries */
+  int batch, head, row0;      /* KV head, or query head; first own row */
+  int rows_q, rows_k, shift;  /* query i stands at key i + shift */
+  int start_q, start_k;       /* first tokens in packed tensors */
+} tile;
+
+GA_DEV int imin(int a, int b) { return a < b ? a : b; }
+GA_DEV int imax(int a, int b) { return a > b ? a : b; }
+
+GA_DEV tile tile_of(args a, int block) {
+  tile t;
+  t.a = a;
+  t.warp = thread_index() >> 5;
+  t.lane = thread_index() & 31;
+  t.keys = block < a->blocks_k;
+  if (!t.keys) block -= a->blocks_k;
+  const int tiles = t.keys ? a->tiles_k : a->tiles_q, heads = t.keys ? a->heads_k : a->heads_q, pair = block / tiles;
+  const int n = block - pair * tiles;
+  t.batch = pair / heads;
+  t.head = pair - t.batch * heads;
+  t.row0 = (t.keys ? n : tiles - 1 - n) * OWN; /* the longest causal one first */
+  t.rows_q = a->rows_q;
+  t.rows_k = a->rows_k;
+  t.start_q = t.start_k = 0;
+  if (a->cu_q) {
+    t.start_q = ldg_i32(a->cu_q + t.batch);
+    t.rows_q = ldg_i32(a->cu_q + t.batch + 1) - t.start_q;
+    t.start_k = ldg_i32(a->cu_k + t.batch);
+    t.rows_k = ldg_i32(a->cu_k + t.batch + 1) - t.start_k;
+  }
+  t.shift = t.rows_k - t.rows_q;
+  return t;
+}
+/* Other rows that some own row meets: lo .. hi - 1. */
+typedef struct {
+  int lo, hi;
+} range;
+GA_DEV range meets(const tile *t) {
+  args a = t->a;
+  const int first = t->row0, last = imin(t->row0 + OWN, t->keys ? t->rows_k : t->rows_q) - 1;
+  range r = {0, t->keys ? t->rows_q : t->rows_k};
+  if (t->keys) {
+    if (a->causal) r.lo = imax(0, first - t->shift);
+    if (a->window) r.hi = imin(r.hi, last - t->shift + a->window);
+  } else {
+    if (a->window) r.lo = imax(0, first + t->shift - a->window + 1);
+    if (a->causal) r.hi = imin(r.hi, last + t->shift + 1);
+  }
+  return r;
+}
+GA_DEV int sees(const tile *t, int i, int j) {
+  args a = t->a;
+  const int distance = j - i - t->shift;
+  return i < t->rows_q && j < t->rows_k && (!a->causal || distance <= 0) && (!a->window || distance > -a->window);
+}
+/* Element at which a row of a head starts. */
+GA_DEV int64_t row_at(const tile *t, const ga_kbwd_tensor *x, int head, int of_q, int row) {
+  return (t->a->cu_q ? 0 : t->batch) * x->batch + head * x->head + (int64_t)((of_q ? t->start_q : t->start_k) + row) * x->row;
+}
+
+/* What attn_bwd_pre left of a query head, by rows; its alibi slope. */
+typedef struct {
+  const float *lse, *delta;
+  float slope;
+} stat_rows;
+GA_DEV stat_rows stat_of(const tile *t, int head) {
+  args a = t->a;
+  const int padded = GA_KBWD_ROWS * a->blocks_q;
+  const float *lse = a->stat + (int64_t)(t->batch * a->heads_q + head) * 2 * padded;
+  const stat_rows s = {lse, lse + padded, a->slope ? ldg_f32(a->slope + head) : 0.f};
+  return s;
+}
+
+/* The logit of product x, and its derivative by x scale. */
+GA_DEV float logit(args a, float x, float slope, int distance, float *derivative) {
+  *derivative = 1.f;
+  if (a->softcap != 0.f) {
+    const float y = tanhf(x * a->softcap_in);
+    *derivative = 1.f - y * y;
+    x = y * a->softcap;
+  } else {
+    x *= a->scale;
+  }
+  return x + slope * (float)distance;
+}
