@@ -52,7 +52,10 @@
 #include "cuda/kern/gemm/gemm_tile_rows.h"
 #define GA_CUDA_GEMM_TILE(mode, dtype, bn, st, pair, split) \
   @ROW GA_GEMM_TILE_ID(mode, dtype, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bn, st, pair, split)
+#define GA_CUDA_T16_RING(type_, TYPE_, threads_) \
+  @ROW "gemm_" #type_ "_t16_sm90a_16x8" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16_RING
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
