@@ -119,6 +119,12 @@ static void rows_of_layer(ga_dtype t) {
   store.k_stride = store.v_stride = 1024;
   store.kv_dtype = (int32_t)t;
   put(GA_OP_kv_store, &store, name);
+  store.rot_dim = 128;
+  store.q_heads = 32;
+  store.q_stride = 4096;
+  char turned[32];
+  (void)snprintf(turned, sizeof turned, "turned %s", name);
+  put(GA_OP_kv_store, &store, turned);
 }
 
 static void others(void) {

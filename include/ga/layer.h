@@ -132,20 +132,31 @@ typedef struct ga_embed_io {
 } ga_embed_io;
 
 /* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]).
- * Cache [slots, heads, dim]; a slot is page * page_size + offset. */
+ * Cache [slots, heads, dim]; a slot is page * page_size + offset.
+ * With rot_dim, K is turned on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what comes between the products and
+ * attention in one launch. K itself stays as it is. */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
   int64_t k_stride, v_stride; /* of the incoming rows; 0 = contiguous */
   int32_t heads, head_dim, v_dim;
   int32_t x_dtype, kv_dtype;
+  int32_t rot_dim;  /* leading elements of a head that are turned, even; 0 = none, and what follows is not looked at */
+  int64_t q_stride; /* 0 = contiguous */
+  int32_t q_heads;
+  int32_t pairs;    /* ga_rope_pairs */
+  float magnitude;
   int32_t reserved;
 } ga_kv_store_desc;
-#define GA_KV_STORE_DESC_INIT {.struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16}
+#define GA_KV_STORE_DESC_INIT                                                                                          \
+  {.struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16, .magnitude = 1.0f}
 typedef struct ga_kv_store_io {
   const void *k, *v;
   const int32_t *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
   void *k_cache, *v_cache;
+  void *q;                  /* with rot_dim */
+  const int32_t *positions; /* [tokens] */
+  const float *inv_freq;    /* [rot_dim / 2] */
 } ga_kv_store_io;
 
 /* Conversion between element types, [rows, width], both contiguous: quantise, dequantise, cast. */

@@ -71,6 +71,13 @@ typedef struct ga_kargs_kv_store {
   int64_t tokens, slots, k_stride, v_stride;
   int32_t k_width, v_width; /* heads * dim */
   int32_t x_dtype, kv_dtype;
+  void *q; /* with rot_dim: turned in place */
+  const int32_t *positions;
+  const float *inv_freq;
+  int64_t q_stride;
+  int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: nothing is turned */
+  float magnitude;
+  int32_t reserved;
 } ga_kargs_kv_store;
 
 typedef struct ga_kargs_sample {
@@ -86,7 +93,7 @@ typedef struct ga_kargs_sample {
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 88);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 144);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 80);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);

@@ -12,9 +12,8 @@
 #define BLOCKS_PER_SM 2
 #define COUNTERS ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
 
-const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)caps;
-  const ga_attn_desc *d = desc;
+/* What both kernels ask for. */
+static const char *refusal(const ga_kernel *k, const ga_attn_desc *d) {
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
   if (d->parts) return "K and V in parts are not supported";
@@ -24,29 +23,63 @@ const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_cap
   return NULL;
 }
 
-/* Tiles of packed rows of one kv head, and units: tiles of all heads and sequences. */
-static int64_t tiles_of(const ga_attn_desc *d) { return ga_div_up(d->max_q * (d->q_heads / d->kv_heads), CUDA_ATTN_ROWS); }
-static int64_t units_of(const ga_attn_desc *d) { return d->batch * d->kv_heads * tiles_of(d); }
+const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)caps;
+  return refusal(k, desc);
+}
 
-/* Parts of the keys: as many as fill the machine, unless units do. */
-static int64_t splits_of(const ga_attn_desc *d, const ga_caps *caps) {
-  const int64_t units = units_of(d), keys = d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
-  if (units == 0 || units > COUNTERS) return 1;
-  return ga_max_i64(1, ga_min_i64((int64_t)caps->sms * BLOCKS_PER_SM / units, keys / MIN_PART));
+const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)caps;
+  const ga_attn_desc *d = desc;
+  const int32_t room = ((const cuda_attn_decode_variant *)k->impl)->d, dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
+  const char *reason = refusal(k, d);
+  if (reason) return reason;
+  if (dim > room) return "head_dim or v_dim is above the row's";
+  if (room > 64 && dim <= room / 2) return "a row for smaller heads fits";
+  if (k->dtype[1] == GA_E4M3 && (d->head_dim % 16 || d->v_dim % 16)) return "head_dim and v_dim must be multiples of 16";
+  return NULL;
+}
+
+/* How a kernel cuts the work. */
+typedef struct cut {
+  int64_t tiles, units; /* tiles of packed rows of one kv head; of all heads and sequences */
+  int64_t splits;       /* parts of the keys */
+} cut;
+
+static cut cut_of(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
+  cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
+  c.units = d->batch * d->kv_heads * c.tiles;
+  const int64_t keys = d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
+  /* As many as fill the machine, unless units do. */
+  if (c.units && c.units <= COUNTERS) c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys, least)));
+  return c;
+}
+static cut cut_rows(const ga_attn_desc *d, const ga_caps *caps) {
+  return cut_of(d, CUDA_ATTN_ROWS, (int64_t)caps->sms * BLOCKS_PER_SM, MIN_PART);
+}
+/* A block's warps take a step of 16 keys each. */
+static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
+  return cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, ((const cuda_variant *)k->impl)->threads / 2);
 }
 
 uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k;
   const ga_attn_desc *d = desc;
-  const int64_t splits = splits_of(d, caps);
-  return splits == 1 ? 0 : (uint64_t)(units_of(d) * splits * CUDA_ATTN_ROWS * (d->v_dim + 2)) * sizeof(float);
+  const cut c = cut_rows(d, caps);
+  return c.splits == 1 ? 0 : (uint64_t)(c.units * c.splits * CUDA_ATTN_ROWS * (d->v_dim + 2)) * sizeof(float);
+}
+
+uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  const cut c = cut_decode(k, d, caps);
+  return c.splits == 1 ? 0 : (uint64_t)(c.units * c.splits * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
 }
 
 static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
   const ga_dtype_traits *t = ga_dtype_info(k->dtype[1]);
-  const bool bytes = t->is_quant || k->dtype[1] == GA_E4M3; /* read byte by byte */
+  const bool bytes = t->is_quant || (k->dtype[1] == GA_E4M3 && k->arch == GA_ARCH_sm80); /* read byte by byte */
   const int64_t all[3] = {s->batch, s->token, s->head}, step = bytes ? 1 : ALIGN_BYTES / t->block_bytes;
-  GA_TRY(cuda_check_pointer(stream, k, name, p, bytes ? 1 : ALIGN_BYTES));
+  GA_TRY(cuda_check_pointer(stream, k, name, p, !bytes ? ALIGN_BYTES : t->is_quant ? 2 : 1));
   for (int i = 0; i < 3; i++)
     GA_REQUIRE(all[i] % step == 0, GA_ERR_ARG, "%s: a stride of %s is %lld; must be a multiple of %lld", k->id, name, (long long)all[i],
                (long long)step);
@@ -70,12 +103,9 @@ static int32_t lanes_of(const ga_attn_desc *d) {
   return dim <= 8 * CHUNK ? 8 : dim <= 16 * CHUNK ? 16 : 32;
 }
 
-ga_status cuda_attn_rows(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  const ga_attn_desc *d = desc;
-  const ga_attn_io *a = io;
+static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, const cut *c, void *workspace, ga_stream *stream) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
-  if (d->batch == 0 || d->max_q == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, a));
+  const cuda_variant *v = k->impl;
   const ga_kargs_attn_rows args = {
       .q = a->q, .k = a->k, .v = a->v, .o = a->o,
       .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
@@ -96,10 +126,26 @@ ga_status cuda_attn_rows(const ga_kernel *k, const void *desc, const void *io, v
       .q_heads = d->q_heads, .group = d->q_heads / d->kv_heads, .head_dim = d->head_dim, .v_dim = d->v_dim,
       .q_dtype = d->q_dtype, .o_dtype = d->o_dtype,
       .causal = (d->flags & GA_ATTN_CAUSAL) != 0, .window = d->window, .page_size = d->page_size,
-      .tiles = (int32_t)tiles_of(d), .splits = (int32_t)splits_of(d, &stream->device->caps), .lanes = lanes_of(d),
+      .tiles = (int32_t)c->tiles, .splits = (int32_t)c->splits, .lanes = lanes_of(d),
       .scale = d->scale, .softcap = d->softcap};
-  const int64_t blocks = units_of(d) * args.splits;
+  const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
-  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {CUDA_ATTN_THREADS, 1, 1}, .dependent = true};
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes, .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
+}
+
+ga_status cuda_attn_rows(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  const ga_attn_desc *d = desc;
+  const cut c = cut_rows(d, &stream->device->caps);
+  if (d->batch == 0 || d->max_q == 0) return GA_OK;
+  GA_TRY(check_io(stream, k, d, io));
+  return enqueue(k, d, io, &c, workspace, stream);
+}
+
+ga_status cuda_attn_decode(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  const ga_attn_desc *d = desc;
+  const cut c = cut_decode(k, d, &stream->device->caps);
+  if (d->batch == 0 || d->max_q == 0) return GA_OK;
+  GA_TRY(check_io(stream, k, d, io));
+  return enqueue(k, d, io, &c, workspace, stream);
 }

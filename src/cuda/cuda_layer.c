@@ -195,10 +195,19 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
   GA_TRY(cuda_check_pointer(stream, k, "k_cache", a->k_cache, align_of(d->kv_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "v_cache", a->v_cache, align_of(d->kv_dtype)));
   CHECK(slot, GA_I32);
+  if (d->rot_dim) {
+    GA_TRY(cuda_check_pointer(stream, k, "q", a->q, align_of(d->x_dtype)));
+    CHECK(positions, GA_I32);
+    CHECK(inv_freq, GA_F32);
+  }
   const ga_kargs_kv_store args = {.k = a->k, .v = a->v, .slot = a->slot, .k_cache = a->k_cache, .v_cache = a->v_cache, .tokens = d->tokens,
                                   .slots = d->slots, .k_stride = d->k_stride, .v_stride = d->v_stride, .k_width = (int32_t)k_width,
-                                  .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype};
-  return enqueue_rows(k, stream, d->tokens, (k_width + v_width) / ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems, &args);
+                                  .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype, .q = a->q,
+                                  .positions = a->positions, .inv_freq = a->inv_freq, .q_stride = d->q_stride, .q_heads = d->q_heads,
+                                  .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude};
+  /* A warp takes 32 elements of K or V, or 32 pairs of Q. */
+  const int64_t warps = ga_div_up(k_width, 32) + ga_div_up(v_width, 32) + ga_div_up((int64_t)d->q_heads * d->rot_dim / 2, 32);
+  return enqueue_rows(k, stream, 1, d->tokens * warps * 32, &args);
 }
 
 /* --- sample --- */

@@ -79,8 +79,7 @@ static ga_status create(ga_session *s, const ga_session_options *options) {
   int64_t rows = (int64_t)(SESSION_LOGITS_BYTES / sizeof(float)) / s->model->hparams.vocab;
   rows = ga_max_i64(1, ga_min_i64(rows, s->batch));
   GA_TRY(fwd_create(s->model, s->batch, (int32_t)rows, &s->forward));
-  s->forward.kv = &s->kv;
-  return GA_OK;
+  return fwd_use_cache(&s->forward, &s->kv);
 }
 
 ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {

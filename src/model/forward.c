@@ -121,6 +121,11 @@ ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out) {
 
 ga_status fwd_rope(ga_forward *f, bool local) {
   const ga_hparams *p = &f->model->hparams;
+  if (f->kv && f->store_turns) {
+    f->turn = true;
+    f->turn_local = local;
+    return GA_OK;
+  }
   ga_rope_desc d = GA_ROPE_DESC_INIT;
   d.tokens = f->step->n_tokens;
   d.head_dim = p->head_dim;
@@ -139,18 +144,49 @@ ga_status fwd_rope(ga_forward *f, bool local) {
   return ga_rope(f->ctx, &d, &io, NULL);
 }
 
-static ga_status store_kv(ga_forward *f, int il) {
+static ga_kv_store_desc store_desc(const ga_forward *f, ga_dtype dtype, bool turn, bool local) {
   const ga_hparams *p = &f->model->hparams;
   ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
-  d.tokens = f->step->n_tokens;
-  d.slots = f->kv->n_slots;
   d.k_stride = f->kv_stride;
   d.v_stride = f->kv_stride == (int64_t)p->n_kv_heads * p->head_dim ? 0 : f->kv_stride;
   d.heads = p->n_kv_heads;
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
-  d.kv_dtype = (int32_t)f->kv->dtype;
+  d.kv_dtype = (int32_t)dtype;
+  if (!turn) return d;
+  d.rot_dim = p->rot_dim;
+  d.pairs = p->rope_pairs;
+  d.q_heads = p->n_heads;
+  d.q_stride = f->q_stride;
+  d.magnitude = local ? f->model->rope_magnitude_local : f->model->rope_magnitude;
+  return d;
+}
+
+/* Does a row turn q and k on k's way to the cache? Then fwd_rope and the store are one launch. */
+ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv) {
+  ga_kv_store_desc d = store_desc(f, kv->dtype, true, false);
+  ga_plan *plan;
+  f->kv = kv;
+  f->store_turns = false;
+  if (!d.rot_dim) return GA_OK;
+  d.tokens = d.slots = 1;
+  const ga_status status = ga_kv_store_plan(f->ctx, &d, &plan);
+  ga_plan_destroy(plan);
+  f->store_turns = status == GA_OK;
+  return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
+}
+
+static ga_status store_kv(ga_forward *f, int il) {
+  ga_kv_store_desc d = store_desc(f, f->kv->dtype, f->turn, f->turn_local);
+  d.tokens = f->step->n_tokens;
+  d.slots = f->kv->n_slots;
   ga_kv_store_io io = {.k = f->k, .v = f->v, .slot = f->step->slots, .k_cache = f->kv->k[il], .v_cache = f->kv->v[il]};
+  if (f->turn) {
+    io.q = f->q;
+    io.positions = f->step->positions;
+    io.inv_freq = f->turn_local ? f->model->rope_freq_local : f->model->rope_freq;
+  }
+  f->turn = false;
   return ga_kv_store(f->ctx, &d, &io, NULL);
 }
 
@@ -181,6 +217,7 @@ ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
                    .q_start = f->step->q_start,
                    .kv_len = f->step->kv_len,
                    .page_table = f->step->page_table,
+                   .q_tokens = f->step->n_tokens,
                    .page_table_stride = f->step->page_stride};
   io.q_stride = (ga_attn_strides){.token = f->q_stride, .head = p->head_dim};
   return ga_attn(f->ctx, &d, &io, NULL);

@@ -43,11 +43,16 @@ typedef struct ga_forward {
   float *gate, *up;            /* [T, F] */
   float *logits;               /* [max_out, V] */
   int64_t q_stride, kv_stride; /* elements between tokens of q, and of k and v */
+  bool store_turns;            /* the device turns q and k as it stores k: fwd_rope leaves it to that */
+  bool turn, turn_local;       /* what fwd_rope has left, and by which frequencies */
 } ga_forward;
 
 /* Allocates the buffers; release with fwd_destroy. */
 GA_NODISCARD ga_status fwd_create(ga_model *model, int32_t max_tokens, int32_t max_out, ga_forward *out);
 void fwd_destroy(ga_forward *f);
+
+/* From now on keys and values go to `kv`, and attention reads them there. */
+GA_NODISCARD ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv);
 
 /* The architectures, one file each. Encoders leave [T, d] in f->x; the others [n_out, V] in f->logits. */
 #define X(name) GA_NODISCARD ga_status ga_arch_##name(ga_forward *f);
@@ -80,7 +85,7 @@ GA_NODISCARD ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int6
 GA_NODISCARD ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y);
 /* out = x + y [T, d] */
 GA_NODISCARD ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out);
-/* Rotates q and k; local layers have their own frequencies. */
+/* Rotates q and k, at the latest in fwd_attention; local layers have their own frequencies. */
 GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);
 /* Stores k and v into the cache of layer il, then o = attention(q, cache). window 0 = none. */
 GA_NODISCARD ga_status fwd_attention(ga_forward *f, int il, int32_t window);

@@ -1,5 +1,14 @@
 #include "op/op.h"
 
+static ga_status complete_rotation(ga_kv_store_desc *d) {
+  GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= d->head_dim && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
+             "kv_store: rot_dim is %d; must be even, 0 to head_dim (%d)", d->rot_dim, d->head_dim);
+  if (!d->rot_dim) return GA_OK;
+  GA_REQUIRE(d->q_heads >= 1, GA_ERR_SHAPE, "kv_store: q_heads is %d; must be at least 1", d->q_heads);
+  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "kv_store: pairs is %d; allowed: 0, 1", d->pairs);
+  return ga_complete_stride("kv_store", "q_stride", (int64_t)d->q_heads * d->head_dim, &d->q_stride);
+}
+
 static ga_status complete(ga_kv_store_desc *d) {
   GA_CHECK_DIM("kv_store", d->tokens);
   GA_CHECK_DIM("kv_store", d->slots);
@@ -12,6 +21,7 @@ static ga_status complete(ga_kv_store_desc *d) {
              "kv_store: kv_dtype %s does not fit head_dim %d, v_dim %d", ga_dtype_name((ga_dtype)d->kv_dtype),
              d->head_dim, d->v_dim);
   GA_TRY(ga_complete_stride("kv_store", "k_stride", (int64_t)d->heads * d->head_dim, &d->k_stride));
+  GA_TRY(complete_rotation(d));
   return ga_complete_stride("kv_store", "v_stride", (int64_t)d->heads * d->v_dim, &d->v_stride);
 }
 
@@ -20,6 +30,10 @@ static ga_status check_io(const ga_kv_store_desc *d, const ga_kv_store_io *io) {
   GA_CHECK_PTR("kv_store", io->k && io->v, io->k ? "v" : "k");
   GA_CHECK_PTR("kv_store", io->k_cache && io->v_cache, io->k_cache ? "v_cache" : "k_cache");
   GA_CHECK_PTR("kv_store", io->slot, "slot");
+  if (!d->rot_dim) return GA_OK;
+  GA_CHECK_PTR("kv_store", io->q, "q");
+  GA_CHECK_PTR("kv_store", io->positions, "positions");
+  GA_CHECK_PTR("kv_store", io->inv_freq, "inv_freq");
   return GA_OK;
 }
 

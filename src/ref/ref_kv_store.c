@@ -1,17 +1,55 @@
-/* Rows of K and V into their cache slots, rounded to the cache's type. */
+/* Rows of K and V into their cache slots, rounded to the cache's type. With rot_dim K turns on the way, and Q in place. */
+#include <math.h>
+
 #include "base/quant.h"
 #include "base/status.h"
 #include "ref/ref.h"
 
-/* n elements from x[from] to cache[to]; block types by their quantiser, which is defined on f32. */
-static void store_row(ga_dtype xt, const void *x, int64_t from, ga_dtype ct, void *cache, int64_t to, int64_t n) {
+/* A token's row of K or V. turns: elements of a head that are turned. */
+typedef struct row {
+  const ga_kv_store_desc *d;
+  const ga_kv_store_io *a;
+  const void *x;
+  int64_t token, from;
+  int turns;
+} row;
+
+static double element(const row *r, int64_t i) {
+  const ga_kv_store_desc *d = r->d;
+  const ga_dtype t = (ga_dtype)d->x_dtype;
+  const double x = ga_ref_load(t, r->x, r->from + i);
+  const int e = r->turns ? (int)(i % d->head_dim) : 0, half = r->turns / 2;
+  if (e >= r->turns) return x;
+  const bool neox = d->pairs == GA_ROPE_NEOX, first = neox ? e < half : e % 2 == 0;
+  const int p = neox ? e % half : e / 2, step = neox ? half : 1;
+  const double other = ga_ref_load(t, r->x, r->from + i + (first ? step : -step));
+  const double angle = (double)r->a->positions[r->token] * (double)r->a->inv_freq[p];
+  return (double)d->magnitude * (first ? x * cos(angle) - other * sin(angle) : other * sin(angle) + x * cos(angle));
+}
+
+/* n elements to cache[to]; block types by their quantiser, which is defined on f32. */
+static void store_row(const row *r, void *cache, int64_t to, int64_t n) {
+  const ga_dtype ct = (ga_dtype)r->d->kv_dtype;
   const ga_dtype_traits *t = ga_dtype_info(ct);
   for (int64_t i = 0; i < n; i += t->block_elems) {
     float block[GA_QUANT_MAX_BLOCK];
-    for (int e = 0; e < t->block_elems; e++) block[e] = (float)ga_ref_load(xt, x, from + i + e);
+    for (int e = 0; e < t->block_elems; e++) block[e] = (float)element(r, i + e);
     if (t->is_quant) ga_quantise_block(ct, block, (uint8_t *)cache + (to + i) / t->block_elems * t->block_bytes);
-    else ga_ref_store(ct, cache, to + i, ga_ref_load(xt, x, from + i));
+    else ga_ref_store(ct, cache, to + i, element(r, i));
   }
+}
+
+static ga_status turn_q(const ga_kv_store_desc *d, const ga_kv_store_io *a) {
+  ga_rope_desc q = GA_ROPE_DESC_INIT;
+  q.tokens = d->tokens;
+  q.x_stride = d->q_stride;
+  q.heads = d->q_heads;
+  q.head_dim = d->head_dim;
+  q.rot_dim = d->rot_dim;
+  q.pairs = d->pairs;
+  q.x_dtype = d->x_dtype;
+  q.magnitude = d->magnitude;
+  return ga_ref_rope(NULL, &q, &(ga_rope_io){.x = a->q, .positions = a->positions, .inv_freq = a->inv_freq}, NULL, NULL);
 }
 
 ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -24,8 +62,8 @@ ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void 
   const int64_t k_width = (int64_t)d->heads * d->head_dim, v_width = (int64_t)d->heads * d->v_dim;
   for (int64_t t = 0; t < d->tokens; t++) {
     if (a->slot[t] < 0) continue;
-    store_row((ga_dtype)d->x_dtype, a->k, t * d->k_stride, (ga_dtype)d->kv_dtype, a->k_cache, a->slot[t] * k_width, k_width);
-    store_row((ga_dtype)d->x_dtype, a->v, t * d->v_stride, (ga_dtype)d->kv_dtype, a->v_cache, a->slot[t] * v_width, v_width);
+    store_row(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim}, a->k_cache, a->slot[t] * k_width, k_width);
+    store_row(&(row){d, a, a->v, t, t * d->v_stride, 0}, a->v_cache, a->slot[t] * v_width, v_width);
   }
-  return GA_OK;
+  return d->rot_dim ? turn_q(d, a) : GA_OK;
 }

@@ -88,14 +88,38 @@ static bool gpu_shape_of(int i, const ga_kernel *kernel, ga_attn_desc *d, char n
   return true;
 }
 
+/* Decode over pages of 256: Llama-3-8B's heads, then SmolLM2-135M's and Gemma-3-270M's. For rows that take any q. */
+static const attn_shape decodes[] = {
+    {"decode", 1, 512, 32, 8, 128},   {"decode", 1, 4096, 32, 8, 128}, {"decode", 1, 16384, 32, 8, 128},
+    {"decode", 1, 65536, 32, 8, 128}, {"decode", 1, 512, 9, 3, 64},    {"decode", 1, 512, 4, 1, 256},
+};
+#define N_DECODE (int)GA_COUNT_OF(decodes)
+#define BITS 20 /* check_attn.c: lengths are the longest, strides plain */
+
+static bool decode_shape(int i, const ga_kernel *kernel, ga_attn_desc *d, char name[BENCH_NAME]) {
+  const attn_shape *s = &decodes[i];
+  d->max_q = s->q;
+  d->max_kv = s->kv;
+  d->q_heads = s->heads;
+  d->kv_heads = s->kv_heads;
+  d->head_dim = d->v_dim = s->dim;
+  d->kv_dtype = (int32_t)kernel->dtype[1];
+  d->flags = GA_ATTN_CAUSAL | GA_ATTN_PAGED;
+  d->page_size = 256;
+  (void)snprintf(name, BENCH_NAME, "decode %lld h%d/%d d%d %s", (long long)s->kv, s->heads, s->kv_heads, s->dim,
+                 ga_dtype_name(kernel->dtype[1]));
+  return true;
+}
+
 /* --- both --- */
 
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
   ga_attn_desc *d = desc;
   const bool gpu = bench_on_gpu(kernel);
   *d = (ga_attn_desc)GA_ATTN_DESC_INIT;
-  if (gpu ? i >= N_GPU : i >= N_HOST) return false;
-  const bool fits = gpu ? gpu_shape_of(i, kernel, d, name) : host_shape(i, kernel, d, name);
+  const bool decode = gpu && !kernel->dtype[0];
+  if (i >= (decode ? N_DECODE : gpu ? N_GPU : N_HOST)) return false;
+  const bool fits = decode ? decode_shape(i, kernel, d, name) : gpu ? gpu_shape_of(i, kernel, d, name) : host_shape(i, kernel, d, name);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   return fits;
 }
@@ -115,4 +139,17 @@ static double flops(const void *desc) {
   return 2.0 * (double)d->batch * pairs(d) * d->q_heads * (d->head_dim + d->v_dim);
 }
 
-const bench_op bench_attn = {.n_shapes = N_HOST > N_GPU ? N_HOST : N_GPU, .shape = shape, .flops = flops};
+static double elements_bytes(int32_t dtype, double n) {
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
+  return n / t->block_elems * t->block_bytes;
+}
+
+/* Q, K, V and O once: pages that no sequence owns do not count. */
+static double bytes(const void *desc) {
+  const ga_attn_desc *d = desc;
+  const double rows_q = (double)d->batch * (double)d->max_q * d->q_heads, rows_k = (double)d->batch * (double)d->max_kv * d->kv_heads;
+  return elements_bytes(d->q_dtype, rows_q * d->head_dim) + elements_bytes(d->o_dtype, rows_q * d->v_dim) +
+         elements_bytes(d->kv_dtype, rows_k * (d->head_dim + d->v_dim));
+}
+
+const bench_op bench_attn = {.n_shapes = N_HOST > N_GPU ? N_HOST : N_GPU, .shape = shape, .flops = flops, .bytes = bytes, .bits = BITS};

@@ -1,5 +1,7 @@
-/* Cache rows: equal to the oracle's bit by bit, NaN apart; slots that no token names keep what they held. */
+/* Cache rows: equal to the oracle's bit by bit, NaN apart; slots that no token names keep what they held. What was turned on the way (every
+ * other draw, where the row does that) may be off by a step of its type. */
 #include <math.h>
+#include <string.h>
 
 #include "tools/ga/check/check.h"
 
@@ -19,10 +21,15 @@ static void draw(check_case *c) {
   d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, block, 160, block);
   d->k_stride = check_stride(c, (int64_t)d->heads * d->head_dim, 1);
   d->v_stride = check_stride(c, (int64_t)d->heads * d->v_dim, 1);
+  if (c->kernel->arch < GA_ARCH_sm80 || check_pick(c, 2)) return;
+  d->rot_dim = (check_pick(c, 3) ? d->head_dim : check_pick(c, d->head_dim + 1)) / 2 * 2;
+  d->q_heads = d->heads * (1 + check_pick(c, 4));
+  d->pairs = check_pick(c, 2);
+  d->magnitude = check_pick(c, 2) ? 1.0f : 1.1386294f /* 1 + 0.1 ln 4: YaRN's */;
+  d->q_stride = check_stride(c, (int64_t)d->q_heads * d->head_dim, 1);
 }
 
 static void args(const check_case *c, const void *desc, check_args *a) {
-  (void)c;
   const ga_kv_store_desc *d = desc;
   const int64_t k = (int64_t)d->heads * d->head_dim, v = (int64_t)d->heads * d->v_dim;
   check_in(a, "k", offsetof(ga_kv_store_io, k), d->x_dtype, d->tokens, k, d->k_stride);
@@ -30,10 +37,18 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_index(a, "slot", offsetof(ga_kv_store_io, slot), d->tokens, 0, d->slots)->fill = CHECK_FILL_OP;
   check_inout(a, "k_cache", offsetof(ga_kv_store_io, k_cache), d->kv_dtype, d->slots, k, k);
   check_inout(a, "v_cache", offsetof(ga_kv_store_io, v_cache), d->kv_dtype, d->slots, v, v);
+  if (!d->rot_dim) return;
+  check_inout(a, "q", offsetof(ga_kv_store_io, q), d->x_dtype, d->tokens, (int64_t)d->q_heads * d->head_dim, d->q_stride);
+  check_index(a, "positions", offsetof(ga_kv_store_io, positions), d->tokens, 0, c->bits & 1 ? 1 << 20 : 4096);
+  check_in(a, "inv_freq", offsetof(ga_kv_store_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill = CHECK_FILL_OP;
 }
 
 /* Different slots in a random order, some tokens dropped; now and then one out of range, which must be refused. */
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  if (!strcmp(arg->name, "inv_freq")) { /* of base 10000 */
+    for (int64_t i = 0; i < n; i++) values[i] = pow(10000, -(double)i / (double)n);
+    return;
+  }
   const int64_t slots = (int64_t)arg->hi;
   void *p;
   if (ga_arena_alloc(&c->arena, (size_t)slots * sizeof(int32_t), &p) != GA_OK) return; /* all in slot 0 */
@@ -50,8 +65,29 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   c->expect = GA_ERR_ARG;
 }
 
+/* What a turned element may be off by, `most` being the largest of its head: some spacings of f32, and a step of its type. */
+static double allowed(const check_arg *arg, double want, double most) {
+  const double turned = ldexp(most, -20);
+  if (arg->dtype == GA_Q8_0) return turned + 1.1 * most / 127;
+  if (arg->dtype == GA_Q4_0) return turned + 1.7 * most / 8; /* the largest may be another's negative: 7 steps one way, 8 the other */
+  return turned + (arg->dtype == GA_F32 ? 0 : check_ulp(arg->dtype, fmax(fabs(want), ldexp(most, arg->name[0] == 'q' ? 0 : -20))));
+}
+
+/* Heads that hold an infinity, or that may have come to one, are check_rope's. */
+static const char *judge_turned(const ga_kv_store_desc *d, const check_arg *arg, const double *got, const double *want, int64_t n) {
+  const int64_t head = d->head_dim;
+  for (int64_t first = 0; first + head <= n; first += head) {
+    double most = 0;
+    for (int64_t i = first; i < first + head; i++) most = isfinite(want[i]) && isfinite(got[i]) ? fmax(most, fabs(want[i])) : HUGE_VAL;
+    for (int64_t i = first; i < first + head && most < 1e30; i++)
+      if (fabs(got[i] - want[i]) > allowed(arg, want[i], most)) return "a turned element is off by more than a step of its type";
+  }
+  return NULL;
+}
+
 static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
-  (void)c, (void)arg;
+  const ga_kv_store_desc *d = c->desc;
+  if (d->rot_dim && arg->name[0] != 'v') return judge_turned(d, arg, got, want, n);
   for (int64_t i = 0; i < n; i++)
     if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i]))) return "an element differs from the oracle's";
   return NULL;

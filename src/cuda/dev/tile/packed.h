@@ -98,6 +98,14 @@ GA_DEV uint32_t packed_look_up(int t, uint32_t x) {
   return prmt(low, high, (x & 0x8888u) >> 1 | 0x3210u);
 }
 
+/* e2m1, doubled, as bf16: registers of elements 0, 1 and 2, 3 by the low four nibbles of x. */
+GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
+  const uint32_t i = x & 0x7777u, low = prmt(0x40008000u, 0x4000c080u, i), size = prmt(0x40403f00u, 0x41414040u, i),
+                 high = prmt(size, size ^ 0x80808080u, (x & 0x8888u) >> 1 | 0x3210u);
+  *first = prmt(low, high, 0x6240u);
+  *second = prmt(low, high, 0x7351u);
+}
+
 /* Bits moved from one place to another: left or right, by a constant. */
 GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
 
@@ -130,7 +138,10 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
   } else if (PACKED_HAS8(t)) {
     packed_row8(w[4 * group + 2 * s], &a[0], &a[2]);
     packed_row8(w[4 * group + 2 * s + 1], &a[1], &a[3]);
-  } else if (PACKED_IQ4(t) || PACKED_FP4(t)) {
+  } else if (PACKED_FP4(t)) {
+    packed_fp4(w[2 * group + s], &a[0], &a[2]);
+    packed_fp4(w[2 * group + s] >> 16, &a[1], &a[3]);
+  } else if (PACKED_IQ4(t)) {
     packed_row8(packed_look_up(t, w[2 * group + s]), &a[0], &a[2]);
     packed_row8(packed_look_up(t, w[2 * group + s] >> 16), &a[1], &a[3]);
   } else {

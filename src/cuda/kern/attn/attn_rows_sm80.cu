@@ -8,10 +8,7 @@
  *           in order, so results do not depend on who is last
  * BUDGET    THREADS lanes, ROWS * (8 q + 8 o + 2) registers a lane
  */
-#include "cuda/dev/ptx/mem.h"
-#include "cuda/dev/tile/block_row.h"
-#include "cuda/dev/tile/quant.h"
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_packed.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -29,13 +26,6 @@
 #define KV GA_CAT(T_, GA_P_KV)
 enum { ROWS = GA_P_ROWS, WARPS = GA_P_THREADS / 32, MAX_DIM = 256, KEYS = 2 /* a lane group's at a time */ };
 enum { PART = 64 /* keys of a split, or a multiple */, AHEAD = 8 /* loads under way at once */ };
-#define NONE GA_NEG_INFINITY
-
-/* What a block works on: packed rows [row, row + n) of sequence b and kv head h; keys [first, last); the first
- * `parts` splits have keys. */
-typedef struct {
-  int b, h, row, n, n_q, n_kv, q_first, kv_first, first, last, parts;
-} unit;
 
 /* State of ROWS rows over the keys that a group of lanes has seen. o: this lane's 8 columns. */
 typedef struct {
@@ -47,11 +37,6 @@ typedef struct {
   int is_last;
 } merge_shared;
 
-GA_DEV int query_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return (u->row + r) / a->group; }
-GA_DEV int head_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return u->h * a->group + (u->row + r) % a->group; }
-/* The key at which a row stands: the last query stands at the last key. */
-GA_DEV int place_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return query_of(a, u, r) + u->n_kv - u->n_q; }
-
 GA_DEV int64_t key_at(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t batch, int64_t token) {
   if (a->page_table) {
     const int page = a->page_table[u->b * a->page_stride + j / a->page_size];
@@ -60,28 +45,18 @@ GA_DEV int64_t key_at(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
   return (a->kv_start ? 0 : u->b * batch) + (int64_t)(u->kv_first + j) * token;
 }
 
-GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int split) {
-  unit u;
-  const int kv_heads = a->q_heads / a->group, tile = block % a->tiles;
-  u.h = block / a->tiles % kv_heads;
-  u.b = block / a->tiles / kv_heads;
-  u.q_first = a->q_start ? a->q_start[u.b] : 0;
-  u.n_q = a->q_start ? a->q_start[u.b + 1] - u.q_first : a->rows_q;
-  u.kv_first = a->kv_start ? a->kv_start[u.b] : 0;
-  u.n_kv = a->kv_start ? a->kv_start[u.b + 1] - u.kv_first : a->kv_len ? a->kv_len[u.b] : a->rows_k;
-  u.row = tile * ROWS;
-  const int rows = u.n_q * a->group - u.row;
-  u.n = rows < ROWS ? rows : ROWS;
-  if (u.n <= 0) return u;
-  int from = 0, to = u.n_kv;
-  if (a->causal && place_of(a, &u, u.n - 1) + 1 < to) to = place_of(a, &u, u.n - 1) + 1;
-  if (a->window && place_of(a, &u, 0) - a->window + 1 > from) from = place_of(a, &u, 0) - a->window + 1;
-  if (to < from) to = from;
-  const int part = ((to - from + a->splits - 1) / a->splits + PART - 1) / PART * PART;
-  u.parts = part ? (to - from + part - 1) / part : 0;
-  u.first = from + split * part < to ? from + split * part : to;
-  u.last = u.first + part < to ? u.first + part : to;
-  return u;
+/* This block's keys of a tile: [first, last); the first `parts` splits have some. */
+typedef struct {
+  int first, last, parts;
+} share;
+
+GA_DEV share share_of(const ga_kargs_attn_rows *a, const unit *u, int split) {
+  share s;
+  const int part = ((u->to - u->from + a->splits - 1) / a->splits + PART - 1) / PART * PART;
+  s.parts = part ? (u->to - u->from + part - 1) / part : 0;
+  s.first = u->from + split * part < u->to ? u->from + split * part : u->to;
+  s.last = s.first + part < u->to ? s.first + part : u->to;
+  return s;
 }
 
 /* 8 elements from element `at` on; `there`: else zeros, and nothing is read. */
@@ -117,20 +92,20 @@ GA_DEV float logit_of(const ga_kargs_attn_rows *a, const unit *u, int r, int j, 
   return x;
 }
 
-GA_DEV bool sees(const ga_kargs_attn_rows *a, const unit *u, int r, int j) {
+GA_DEV bool sees(const ga_kargs_attn_rows *a, const unit *u, int last, int r, int j) {
   const int p = place_of(a, u, r);
-  return r < u->n && j < u->last && (!a->causal || j <= p) && (!a->window || j > p - a->window);
+  return r < u->n && j < last && (!a->causal || j <= p) && (!a->window || j > p - a->window);
 }
 
 /* e^(x - m) where m is a running maximum: -infinity has no terms yet. */
 GA_DEV float weight_of(float x, float m) { return m == NONE && x == NONE ? 0.0f : expf(x - m); }
 
 /* KEYS keys of one group of lanes into its state. */
-GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int j0, int step, int col, float q[ROWS][8], state *s) {
+GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int j0, int step, int col, float q[ROWS][8], state *s) {
   float k[KEYS][8], v[KEYS][8];
   GA_UNROLL for (int i = 0; i < KEYS; i++) {
     const int j = j0 + i * step;
-    const bool there = j < u->last;
+    const bool there = j < last;
     const int64_t at_k = there ? key_at(a, u, j, a->k_batch, a->k_token) + u->h * a->k_head + col : 0;
     const int64_t at_v = there ? key_at(a, u, j, a->v_batch, a->v_token) + u->h * a->v_head + col : 0;
     load8(k[i], a->k, at_k, there && col < a->head_dim);
@@ -144,7 +119,7 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int j0, int st
       GA_UNROLL for (int e = 0; e < 8; e++) dot = fmaf(q[r][e], k[i][e], dot);
       for (int m = a->lanes / 2; m > 0; m /= 2) dot += shfl_xor_f32(dot, m);
       x[i] = logit_of(a, u, r, j0 + i * step, dot);
-      if (sees(a, u, r, j0 + i * step)) most = fmaxf(most, x[i]);
+      if (sees(a, u, last, r, j0 + i * step)) most = fmaxf(most, x[i]);
     }
     if (most > s->m[r]) {
       const float shrink = weight_of(s->m[r], most);
@@ -153,7 +128,7 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int j0, int st
       s->m[r] = most;
     }
     GA_UNROLL for (int i = 0; i < KEYS; i++) {
-      if (!sees(a, u, r, j0 + i * step)) continue;
+      if (!sees(a, u, last, r, j0 + i * step)) continue;
       const float p = weight_of(x[i], most);
       s->l[r] += p;
       GA_UNROLL for (int e = 0; e < 8; e++) s->o[r][e] = fmaf(p, v[i][e], s->o[r][e]);
@@ -202,15 +177,15 @@ GA_DEV float add_warps(const merge_shared *s, int r, int c, float *m, float *l) 
 }
 
 /* The same of the splits' sums, in order. part: of split 0 and row r. */
-GA_DEV float add_splits(const ga_kargs_attn_rows *a, const unit *u, const float *part, int c, float *m, float *l) {
+GA_DEV float add_splits(const ga_kargs_attn_rows *a, int parts, const float *part, int c, float *m, float *l) {
   const int64_t step = (int64_t)ROWS * (a->v_dim + 2);
   float o = 0;
   *m = NONE;
   *l = 0;
-  for (int first = 0; first < u->parts; first += AHEAD) {
+  for (int first = 0; first < parts; first += AHEAD) {
     float ms[AHEAD], ls[AHEAD], os[AHEAD], most = *m;
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
-      const bool there = first + e < u->parts;
+      const bool there = first + e < parts;
       const float *p = part + (first + e) * step;
       ms[e] = there ? ldg_f32(p + a->v_dim) : NONE;
       ls[e] = there ? ldg_f32(p + a->v_dim + 1) : 0.0f;
@@ -223,7 +198,7 @@ GA_DEV float add_splits(const ga_kargs_attn_rows *a, const unit *u, const float 
     *m = most;
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
       const float weight = weight_of(ms[e], most);
-      if (first + e >= u->parts) continue;
+      if (first + e >= parts) continue;
       *l += weight * ls[e];
       o += weight * os[e];
     }
@@ -231,26 +206,14 @@ GA_DEV float add_splits(const ga_kargs_attn_rows *a, const unit *u, const float 
   return o;
 }
 
-/* True in the block that ends last of a unit: it sees what the others have written. */
-GA_DEV bool is_last_split(const ga_kargs_attn_rows *a, merge_shared *s, int block) {
-  block_sync();
-  if (thread_index() == 0) {
-    fence_device(); /* the block's writes, which the barrier has brought here */
-    s->is_last = atomic_add_i32(a->counter + block, 1) == a->splits - 1;
-    if (s->is_last) stg_i32(a->counter + block, 0);
-    fence_device();
-  }
-  block_sync();
-  return s->is_last != 0;
-}
-
 GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
   GA_SHARED merge_shared shared;
   const int block = block_index() / a.splits, split = block_index() % a.splits, lane = thread_index() % 32, warp = thread_index() / 32;
   grid_dependency_wait();
   grid_launch_dependents();
-  const unit u = unit_of(&a, block, split);
+  const unit u = unit_of(&a, block, ROWS);
   if (u.n <= 0) return; /* no such rows in this sequence: the same for all splits */
+  const share own = share_of(&a, &u, split);
   const int groups = 32 / a.lanes, col = lane % a.lanes * 8, step = WARPS * groups;
   float q[ROWS][8];
   state s;
@@ -260,7 +223,7 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
     s.l[r] = 0;
     GA_UNROLL for (int e = 0; e < 8; e++) s.o[r][e] = 0;
   }
-  for (int j = u.first; j < u.last; j += KEYS * step) take_keys(&a, &u, j + warp * groups + lane / a.lanes, step, col, q, &s);
+  for (int j = own.first; j < own.last; j += KEYS * step) take_keys(&a, &u, own.last, j + warp * groups + lane / a.lanes, step, col, q, &s);
   merge_groups(&a, &s);
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     if (lane == 0) shared.m[warp][r] = s.m[r], shared.l[warp][r] = s.l[r];
@@ -281,11 +244,11 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
     stg_f32(mine + c, o);
     if (c == 0) stg_f32(mine + a.v_dim, m), stg_f32(mine + a.v_dim + 1, l);
   }
-  if (a.splits == 1 || !is_last_split(&a, &shared, block)) return;
+  if (a.splits == 1 || !is_last_part(&a, &shared.is_last, block, a.splits)) return;
   for (int i = thread_index(); i < u.n * a.v_dim; i += GA_P_THREADS) {
     const int r = i / a.v_dim, c = i % a.v_dim;
     float m, l;
-    const float o = add_splits(&a, &u, part + r * row_floats, c, &m, &l);
+    const float o = add_splits(&a, own.parts, part + r * row_floats, c, &m, &l);
     finish(&a, &u, r, c, m, l, o);
   }
 }
