@@ -311,6 +311,7 @@ static const ga_kernel rows[] = {
 
 #define GA_CUDA_GEMM(...)
 #define GA_CUDA_T16(...)
+#define GA_CUDA_T16_RING(...)
 #define GA_CUDA_GEMM_STEP(...)
 #define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split) \
   _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
@@ -320,6 +321,7 @@ static const ga_kernel rows[] = {
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_T16_RING
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 

@@ -80,7 +80,8 @@ GA_DEV void packed_mins(int t, const uint32_t *s, int j, int q, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const uint32_t *p = s + 4 * (i % 2);
     const int word = 2 * j + i / 2;
-    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu : word == 0 ? p[1] & 0x3f3f3f3fu : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
+    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu : word == 0 ? p[1] & 0x3f3f3f3fu
+                                      : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
     const uint32_t biased = prmt(four, 0x4b000000u, 0x7650u | (uint32_t)q); /* 2^23 + the byte */
     a[i] = float_bits(__uint_as_float(biased) - 8388608.0f);
   }
