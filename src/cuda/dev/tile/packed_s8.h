@@ -6,7 +6,7 @@
 /* Scales that are an integer times what their whole unit shares. */
 #define PACKED_INT_SCALE(t) (PACKED_256(t))
 /* A fragment is 2^PACKED_LIFT times the elements: signed codes stand at the top of their bytes, where the sign needs no extension. */
-#define PACKED_LIFT(t) ((t) == T_Q4_0 ? 4 : (t) == T_Q5_0 ? 3 : (t) == T_Q6_K ? 2 : (t) == T_Q3_K ? 5 : 0)
+#define PACKED_LIFT(t) ((t) == T_Q4_0 ? 4 : (t) == T_Q5_0 ? 3 : (t) == T_Q6_K ? 2 : (t) == T_Q3_K ? 5 : (t) == T_NVFP4 ? 1 /* of the scale */ : 0)
 /* Mins with a scale of their own for each run, rather than integers times what the unit shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
@@ -63,6 +63,11 @@ GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int 
     return (int)prmt(group < 4 ? p[0] & 0x3f3f3f3fu : and_or(p[0] >> 2, 0x30303030u, p[2] & 0x0f0f0f0fu), 0, 0x4440u | (uint32_t)(group % 4));
   }
   return packed_int_scale(t, s, group, half, r);
+}
+
+/* A scale of a run's own, times 2^PACKED_LIFT where that spares an instruction: e4m3 without sign and NaN (pack_sm80.cu) to f16. */
+GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
+  return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r) : packed_scale(t, s, group, half, r);
 }
 
 /* What every scale of a unit's row r shares: PACKED_INT_SCALE types. */

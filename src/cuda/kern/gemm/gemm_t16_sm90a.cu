@@ -194,7 +194,7 @@ GA_DEV void add_run(const uint32_t *scales, int group, int half, const int *c, u
       sum[e].i += packed_pick_scale(T, scales, group, half, e / 2) * c[e];
     } else {
       const float f = fmaf(__uint_as_float((uint32_t)c[e]), packed_pow2(-PACKED_LIFT(T)), -12582912.0f * packed_pow2(-PACKED_LIFT(T)));
-      sum[e].f = fmaf(packed_scale(T, scales, group, half, e / 2), f, sum[e].f);
+      sum[e].f = fmaf(packed_float_scale(T, scales, group, half, e / 2), f, sum[e].f);
     }
   }
 }

@@ -76,6 +76,12 @@ GA_DEV uint32_t bytes_at(const uint8_t *b, int at, int n) {
   return x;
 }
 
+/* Scale i of a block of NVFP4: its sign means nothing, its NaN is 0, so that readers need not look. */
+GA_DEV uint32_t scale_e4m3(const uint8_t *b, int i) {
+  const uint32_t x = bytes_at(b, i, 1) & 0x7fu;
+  return x == 0x7fu ? 0 : x;
+}
+
 /* Word i of the scales of g. */
 GA_DEV uint32_t scale_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int g, int i) {
   const int t = a->w_dtype;
@@ -95,7 +101,7 @@ GA_DEV uint32_t scale_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int
   if (t == T_NVFP4) {
     low = block_of(a, row0 + g, k0 + 32 * i), high = block_of(a, row0 + g + 8, k0 + 32 * i);
     const int d = i % 2 * 2;
-    return bytes_at(low, d, 1) | bytes_at(high, d, 1) << 8 | bytes_at(low, d + 1, 1) << 16 | bytes_at(high, d + 1, 1) << 24;
+    return scale_e4m3(low, d) | scale_e4m3(high, d) << 8 | scale_e4m3(low, d + 1) << 16 | scale_e4m3(high, d + 1) << 24;
   }
   low = block_of(a, row0 + g, k0 + 32 * (i % 4)), high = block_of(a, row0 + g + 8, k0 + 32 * (i % 4));
   return bytes_at(low, i / 4 * 2, 2) | bytes_at(high, i / 4 * 2, 2) << 16;
