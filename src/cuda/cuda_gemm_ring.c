@@ -53,7 +53,8 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
     s.slots = slots_of(&s);
     s.shared_bytes = x + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float);
     s.depth = ga_max_i64(1, ga_min_i64((limit - s.shared_bytes) / stage, MOST_DEPTH));
-    s.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - ga_div_up(s.units, s.splits) * s.unit->k * m * (int64_t)sizeof(float)) / stage, s.depth));
+    const int64_t loads = ga_div_up(s.units, s.splits) * s.unit->k * m * (int64_t)sizeof(float);
+    s.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - loads) / stage, s.depth));
     s.shared_bytes += s.depth * stage;
     if (s.shared_bytes <= limit || s.groups >= s.tiles) return s;
   }

@@ -6,7 +6,7 @@
 /* Scales that are an integer times what their whole unit shares. */
 #define PACKED_INT_SCALE(t) (PACKED_256(t))
 /* A fragment is 2^PACKED_LIFT times the elements: signed codes stand at the top of their bytes, where the sign needs no extension. */
-#define PACKED_LIFT(t) ((t) == T_Q4_0 ? 4 : (t) == T_Q5_0 ? 3 : (t) == T_Q6_K ? 2 : (t) == T_Q3_K ? 5 : 0)
+#define PACKED_LIFT(t) ((t) == T_Q4_0 ? 4 : (t) == T_Q5_0 ? 3 : (t) == T_Q6_K ? 2 : (t) == T_Q3_K ? 5 : (t) == T_NVFP4 ? 1 /* of the scale */ : 0)
 /* Mins with a scale of their own for each run, rather than integers times what the unit shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
@@ -65,6 +65,11 @@ GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int 
   return packed_int_scale(t, s, group, half, r);
 }
 
+/* A scale of a run's own, times 2^PACKED_LIFT where that spares an instruction: e4m3 without sign and NaN (pack_sm80.cu) to f16. */
+GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
+  return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r) : packed_scale(t, s, group, half, r);
+}
+
 /* What every scale of a unit's row r shares: PACKED_INT_SCALE types. */
 GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
   const float d = t == T_Q4_K || t == T_Q5_K ? packed_f16(s[4 * r + 3], 0) : t == T_Q6_K ? packed_f16(s[8], r)
@@ -80,7 +85,8 @@ GA_DEV void packed_mins(int t, const uint32_t *s, int j, int q, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const uint32_t *p = s + 4 * (i % 2);
     const int word = 2 * j + i / 2;
-    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu : word == 0 ? p[1] & 0x3f3f3f3fu : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
+    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu : word == 0 ? p[1] & 0x3f3f3f3fu
+                                      : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
     const uint32_t biased = prmt(four, 0x4b000000u, 0x7650u | (uint32_t)q); /* 2^23 + the byte */
     a[i] = float_bits(__uint_as_float(biased) - 8388608.0f);
   }

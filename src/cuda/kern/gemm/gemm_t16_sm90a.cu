@@ -1,13 +1,15 @@
-/* KERNEL    gemm_t16, sm90a: up to 8 rows of X by packed quantised weights (GA_LAYOUT_T16), at the speed of memory
+/* KERNEL    gemm_t16, sm90a: up to 8 rows of X by packed quantised weights (GA_LAYOUT_T16), one row near the speed of memory
  * COMPUTES  Y = epilogue(X W^T). Codes of W are 8-bit integers. X becomes, for each unit of k, a power of two times integers of 23
  *           bits, cut into three signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a
  *           row of X makes all of its row of Y NaN
- * DATA      W: the copy engine brings units into a ring of shared memory, one ring a warp: lane 0 asks, the warp waits; the first
- *           DEPTH units before the kernel ahead has ended (dependent launch). X: digits, scales and sums in shared memory once a block
+ * DATA      W: the copy engine brings units into a ring of shared memory, one ring a warp: an elected lane asks, the warp waits. `early`
+ *           stages are asked for before the kernel ahead has ended (dependent launch), the others behind the loads of X, which would
+ *           have to queue. X: digits, scales and sums in shared memory once a block
  * BARRIERS  full[warp][stage]: a unit's bytes have come. A stage is free once its warp has read it (warp_sync), so no one waits for that
  * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the warps, each
  *           of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in gmem, always in one order
- * BUDGET    THREADS lanes, two blocks a multiprocessor where shared memory allows: the next launch's ring fills while this one ends
+ * BUDGET    THREADS lanes, one block a multiprocessor
+ * SPEED     docs/perf/cuda-decode.md. H200, 1 x 4096 x 14336, chained: q4_k 10.4 us (3.2 TB/s), q8_0 16.5 (3.8), q6_k 14.1 (3.4)
  */
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
@@ -121,11 +123,13 @@ GA_DEV void put_x(const share *s, int unit, int row, int lane, float (*x)[4]) {
     uint32_t words[DIGITS];
     if (exponent < 21) GA_UNROLL for (int e = 0; e < 4; e++) x[v][e] *= 18446744073709551616.0f; /* 2^64 */
     digits_of(x[v], __uint_as_float((uint32_t)((exponent < 21 ? 211 : 275) - exponent) << 23), words);
-    const uint32_t at = s->x + (uint32_t)((unit * (GROUPS / 2) + group / 2) * DIGITS * m * 64 + row * 64 + lane % 4 * 16 + group % 2 * 8 + lane / 4 % 2 * 4);
+    const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + group / 2) * DIGITS * m * 64);
+    const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + group % 2 * 8 + lane / 4 % 2 * 4);
     GA_UNROLL for (int p = 0; p < DIGITS; p++) sts_u1(at + (uint32_t)(p * m * 64), words[p]);
   }
   const uint32_t scales = s->scales + (uint32_t)(unit * s->width) * 4;
-  if (lane < DIGITS) sts_f1(scales + (uint32_t)(lane * m + row) * 4, exponent == 255 ? __uint_as_float(0x7fc00000u) : pow2_any(exponent - 132 - 8 * lane));
+  const float scale = exponent == 255 ? __uint_as_float(0x7fc00000u) : pow2_any(exponent - 132 - 8 * (lane < DIGITS ? lane : 0));
+  if (lane < DIGITS) sts_f1(scales + (uint32_t)(lane * m + row) * 4, scale);
   if (lane == DIGITS && row == m - 1 && s->width > DIGITS * m) sts_f1(scales + (uint32_t)(DIGITS * m) * 4, 0);
 }
 
@@ -190,7 +194,7 @@ GA_DEV void add_run(const uint32_t *scales, int group, int half, const int *c, u
       sum[e].i += packed_pick_scale(T, scales, group, half, e / 2) * c[e];
     } else {
       const float f = fmaf(__uint_as_float((uint32_t)c[e]), packed_pow2(-PACKED_LIFT(T)), -12582912.0f * packed_pow2(-PACKED_LIFT(T)));
-      sum[e].f = fmaf(packed_scale(T, scales, group, half, e / 2), f, sum[e].f);
+      sum[e].f = fmaf(packed_float_scale(T, scales, group, half, e / 2), f, sum[e].f);
     }
   }
 }
@@ -204,7 +208,10 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const uint32_t *w, int
     GA_UNROLL for (int e = 0; e < 4; e++) sum[n][e].i = 0;
   GA_UNROLL for (int pair = 0; pair < GROUPS / 2; pair++) {
     uint32_t b[DIGITS][4];
-    GA_UNROLL for (int n = 0; n < nt; n++) lds_free_u4(b[n], v->x[n == nt - 1] + (uint32_t)((n == nt - 1 ? 0 : 64 * COLS * n) + (at * (GROUPS / 2) + pair) * step));
+    GA_UNROLL for (int n = 0; n < nt; n++) {
+      const int last = n == nt - 1;
+      lds_free_u4(b[n], v->x[last] + (uint32_t)((last ? 0 : 64 * COLS * n) + (at * (GROUPS / 2) + pair) * step));
+    }
     GA_UNROLL for (int i = 0; i < 2; i++) {
       const int group = 2 * pair + i;
       uint32_t a[4];
