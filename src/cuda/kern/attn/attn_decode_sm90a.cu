@@ -1,7 +1,8 @@
 /* KERNEL    attn_decode, sm90a: attention of few query rows over a long cache, at the speed of memory
  * COMPUTES  O = softmax(scale Q K^T + mask) V in f32: soft-cap, ALiBi, sinks, window, packed sequences, pages, GQA, LSE
  * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes), q8_0 and q4_0
- *           (rows at even addresses, at multiples of 8 best). Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
+ *           (rows at even addresses, at multiples of 8 best). Lengths are read on the device, so that a recorded graph serves every
+ *           length up to rows_k.
  *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile sees are
  *           not read
  * PRODUCTS  tf32 with f32 sums: K and V (codes of blocks) are exact in tf32; Q and the weights are sums of two tf32 (22 bits),
@@ -458,7 +459,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
     GA_UNROLL for (int s = 0; s <= STAGES; s++, walk_on(&ahead)) page[s] = page_of(&a, b, &ahead);
   }
   const int r = lane / 4, there = r < u.n, p = place_of(&a, &u, r);
-  state s = {r, a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from, !there ? 0 : a.causal && p + 1 < u.to ? p + 1 : u.to, NONE, 0, {{0}}};
+  const int from = a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from, to = a.causal && p + 1 < u.to ? p + 1 : u.to;
+  state s = {r, from, there ? to : 0, NONE, 0, {{0}}};
   uint32_t qs[Q_REGS ? D / 8 : 1][4] = {{0}};
   pin_u32(&own, 1);
   int stage = 0, turn = 0;
