@@ -36,7 +36,7 @@ static int setup(void **state) {
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
   variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(0, 128),
-                                         .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0)},
+                                         .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0, 0)},
                                 .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
   row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};

@@ -18,12 +18,14 @@
 #define SINK "attn_bwd_sink_f32_d0_step_sm80_256"
 #define ANY "attn_bwd_bf16_d128_any_sm80_32x32w4"
 #define ANY_PRE "attn_bwd_pre_bf16_d0_step_sm80_256"
+#define DUET "attn_bwd_bf16_d256v256_causal_sm90a_64x128x2_duet"
+#define POST_256 "attn_bwd_post_bf16_d256_step_sm90a_256"
 #define ELEMS ((size_t)1 << 20)
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{FREE, image, image + 8}, {ORDER, image, image + 8}, {PRE, image, image + 8},
                                     {POST, image, image + 8}, {SINK, image, image + 8}, {ANY, image, image + 8},
-                                    {ANY_PRE, image, image + 8}, {0}};
+                                    {ANY_PRE, image, image + 8}, {DUET, image, image + 8}, {POST_256, image, image + 8}, {0}};
 static const cuda_source no_sources[] = {{0}};
 
 static ga_ctx *ctx;
@@ -176,6 +178,22 @@ static void any_takes_every_shape(void **state) {
   if (!strstr(ga_error_text(), ANY ": q is at ")) fail_msg("%s", ga_error_text());
   assert_int_equal(mockcu.launches, 2);
 }
+/* Two blocks a tile of keys. */
+static void duet_takes_wide_heads(void **state) {
+  (void)state;
+  const ga_kernel *k = row_of(DUET);
+  desc.head_dim = desc.v_dim = 256;
+  assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
+  assert_int_equal(cuda_attn_bwd_workspace(k, &desc, NULL), 2 * 4 * 320 * (2 + 256) * 4);
+  desc.v_dim = 264;
+  assert_string_equal(cuda_attn_bwd_ok(k, &desc, NULL), "head_dim or v_dim is larger");
+  desc.v_dim = 64, desc.head_dim = 96; /* those of the strides */
+  const uint32_t blocks = 2 * 4 * 5;
+  assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 3);
+  assert_string_equal(mockcu.last.id, POST_256);
+  assert_int_equal(mockcu.last.grid[0], blocks);
+}
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -184,6 +202,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(launches_its_steps, setup, teardown),
       cmocka_unit_test_setup_teardown(workspace_holds_dq, setup, teardown),
       cmocka_unit_test_setup_teardown(any_takes_every_shape, setup, teardown),
+      cmocka_unit_test_setup_teardown(duet_takes_wide_heads, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

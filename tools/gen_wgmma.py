@@ -3,7 +3,7 @@
 Usage: gen_wgmma.py 16 > src/cuda/dev/ptx/wgmma.h; gen_wgmma.py 8 > src/cuda/dev/ptx/wgmma8.h"""
 import sys
 
-SHAPES = {16: [8, 16, 32, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 96, 128, 160, 192, 224, 256]}
+SHAPES = {16: [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 96, 128, 160, 192, 224, 256]}
 BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward needs
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 

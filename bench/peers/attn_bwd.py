@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Attention backward beside cuDNN (through PyTorch), interleaved in one process on one GPU.
 
-  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128] [--shapes 512,2048,8192,16384]
+  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128,192x128,256] [--shapes 512,2048,8192,16384] [--hide PATTERN] [--runs ga,cudnn]
 
-16384 tokens of a width of 2048 in all, bf16, random normal data; TFLOP/s of five products (causal: half). Each figure is
-the median over rounds of `calls` back-to-back calls between events; the order within a round is shuffled."""
+16384 tokens of a width of 2048 in all (of V), bf16, random normal data; TFLOP/s of five products (causal: half). Each figure is
+the median over rounds of `calls` back-to-back calls between events; the order within a round is shuffled. --hide: libga once
+more, without the rows that match, so that the next choice is timed beside the first."""
 import argparse
 import ctypes as c
 import json
@@ -35,12 +36,12 @@ class Io(c.Structure):
 
 
 class Ga:
-    def __init__(self, path, bf16):
+    def __init__(self, path, bf16, hide=None):
         self.lib = c.CDLL(path)
         self.lib.ga_error_text.restype = c.c_char_p
         self.lib.ga_plan_kernel_id.restype = c.c_char_p
         self.bf16 = bf16
-        options = Options(c.sizeof(Options), b"cuda:0", None, 0, 0)
+        options = Options(c.sizeof(Options), b"cuda:0", hide and hide.encode(), 0, 0)
         self.ctx = c.c_void_p()
         self.must(self.lib.ga_ctx_create(c.byref(options), c.byref(self.ctx)))
         self.start, self.end = c.c_void_p(), c.c_void_p()
@@ -54,7 +55,7 @@ class Ga:
     def backward(self, x, flags):
         """A function of n that runs n calls and returns milliseconds."""
         b, s, h, d = x["q"].shape
-        desc = Desc(c.sizeof(Desc), b, s, s, 0, 0, h, h, d, d, self.bf16, self.bf16, flags, 0, 1 / math.sqrt(d), 0)
+        desc = Desc(c.sizeof(Desc), b, s, s, 0, 0, h, h, d, x["v"].shape[3], self.bf16, self.bf16, flags, 0, 1 / math.sqrt(d), 0)
         io = Io()
         for name in ("q", "k", "v", "o", "dout", "lse", "dq", "dk", "dv"):
             setattr(io, name, x[name].data_ptr())
@@ -75,10 +76,10 @@ class Ga:
         return run, self.id
 
 
-def cudnn(x, causal):
+def autograd(x, causal, backend):
     q, k, v = (x[n].transpose(1, 2).detach().requires_grad_() for n in "qkv")
     dout = x["dout"].transpose(1, 2)
-    with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+    with sdpa_kernel(backend):
         o = F.scaled_dot_product_attention(q, k, v, is_causal=causal)
     torch.autograd.grad(o, (q, k, v), dout, retain_graph=True)
     start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
@@ -94,14 +95,17 @@ def cudnn(x, causal):
     return run
 
 
-def tensors(batch, length, heads, dim, causal):
+def tensors(batch, length, heads, dim, v_dim, causal):
     torch.manual_seed(1)
-    x = {n: torch.randn(batch, length, heads, dim, device="cuda", dtype=torch.bfloat16) for n in ("q", "k", "v", "dout")}
+    x = {n: torch.randn(batch, length, heads, v_dim if n in ("v", "dout") else dim, device="cuda", dtype=torch.bfloat16)
+         for n in ("q", "k", "v", "dout")}
     args = [x[n].transpose(1, 2) for n in "qkv"]
     try:
         o, lse = torch.ops.aten._scaled_dot_product_cudnn_attention(*args, None, True, 0.0, causal, False)[:2]
     except RuntimeError:
-        o, lse = torch.ops.aten._scaled_dot_product_flash_attention(*args, 0.0, causal, False)[:2]
+        wide = F.pad(args[2], (0, dim - v_dim))
+        o, lse = torch.ops.aten._scaled_dot_product_flash_attention(args[0], args[1], wide, 0.0, causal, False)[:2]
+        o = o[..., :v_dim]
     x["o"], x["lse"] = o.transpose(1, 2).contiguous(), lse.reshape(batch, heads, length).float().contiguous()
     x.update({"d" + n: torch.empty_like(x[n]) for n in "qkv"})
     return x
@@ -126,22 +130,29 @@ def main():
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--dims", default="64,128")
     p.add_argument("--shapes", default="512,2048,8192,16384")
+    p.add_argument("--hide")
+    p.add_argument("--runs", default="ga,ga ordered,ga hidden,cudnn,fa2")
     p.add_argument("--bf16", type=int, default=3, help="value of GA_BF16")
     a = p.parse_args()
     ga, rows = Ga(a.libga, a.bf16), []
-    for dim in map(int, a.dims.split(",")):
+    hidden = Ga(a.libga, a.bf16, a.hide) if a.hide else None
+    for dim, v_dim in ((int(d.split("x")[0]), int(d.split("x")[-1])) for d in a.dims.split(",")):
         for length in map(int, a.shapes.split(",")):
             for causal in (False, True):
-                batch, heads = 16384 // length, 2048 // dim
-                x = tensors(batch, length, heads, dim, causal)
-                flops = 10 * batch * heads * length * length * dim / (2 if causal else 1)
-                runs = {}
-                for name, flags in (("ga", 0), ("ga ordered", DETERMINISTIC)):
-                    runs[name], row = ga.backward(x, flags | (CAUSAL if causal else 0))
-                try:
-                    runs["cudnn"] = cudnn(x, causal)
-                except RuntimeError:
-                    pass
+                batch, heads = 16384 // length, 2048 // v_dim
+                x = tensors(batch, length, heads, dim, v_dim, causal)
+                flops = 2 * batch * heads * length * length * (3 * dim + 2 * v_dim) / (2 if causal else 1)
+                runs, ids = {}, {}
+                for name, lib, flags in (("ga", ga, 0), ("ga ordered", ga, DETERMINISTIC), ("ga hidden", hidden, 0)):
+                    if lib and name in a.runs.split(","):
+                        runs[name], ids[name] = lib.backward(x, flags | (CAUSAL if causal else 0))
+                for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
+                    if name not in a.runs.split(","):
+                        continue
+                    try:
+                        runs[name] = autograd(x, causal, backend)
+                    except RuntimeError:
+                        pass
                 runs["ga"](1)
                 error = exactness(x, causal) if length <= 8192 else None
                 calls = max(1, int(4e12 / flops * 2))
@@ -151,8 +162,8 @@ def main():
                         ms = runs[n](calls)
                         if r:
                             times[n].append(ms)
-                row = {"dim": dim, "length": length, "causal": causal, "error": error,
-                       **{n: round(flops / statistics.median(t) / 1e9, 1) for n, t in times.items()}}
+                row = {"dim": f"{dim}x{v_dim}", "length": length, "causal": causal, "error": error,
+                       "row": ids["ga"], **{n: round(flops / statistics.median(t) / 1e9, 1) for n, t in times.items()}}
                 rows.append(row)
                 print(row, flush=True)
     if a.out:

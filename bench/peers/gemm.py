@@ -16,7 +16,7 @@ import torch
 
 from attention import Ga, L2_BYTES, Nvml, Theirs
 
-F32, F16, BF16, T16 = 1, 2, 3, 1  # GA_F32, GA_F16, GA_BF16, GA_LAYOUT_T16
+F32, F16, BF16, T16 = 1, 2, 3, 2  # GA_F32, GA_F16, GA_BF16, GA_LAYOUT_T16
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
 LLAMA = [(m, 4096, 14336) for m in (9, 16, 32, 64, 128, 256, 512, 2048)] + [(512, 14336, 4096)]
 QUANT = {"q4_0": (20, 32, 18), "q8_0": (24, 32, 34), "q4_k": (27, 256, 144), "q6_k": (29, 256, 210)}  # ga_dtype, block, bytes
@@ -41,7 +41,7 @@ class Ours:
     """A plan, and what times it: the library's own stream, events and graphs."""
 
     def __init__(self, ga, hide, s, types, sets):
-        self.ga, self.ctx, self.kernel, self.graph = ga, ga.context(hide), None, None
+        self.ga, self.ctx, self.sets, self.kernel, self.graph = ga, ga.context(hide), sets, None, None
         desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0, 0)
         self.plan = ctypes.c_void_p()
         if ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan)):

@@ -3,7 +3,7 @@
  *
  * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace holds
  *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
- *   acc   [pair][blocks_q][8][8 * D]  dQ in f32, unscaled, one piece a consumer warp, in the order of its registers
+ *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of registers
  *   turn  [pair][blocks_q]          ordered kernels: tiles of keys that have added their part */
 #ifndef GA_CORE_KARGS_ATTN_BWD_H
 #define GA_CORE_KARGS_ATTN_BWD_H

@@ -33,14 +33,16 @@ typedef struct ga_kargs_gemm {
   int32_t x_units; /* units that shared memory has room for */
 } ga_kargs_gemm;
 
-/* The same by whole tiles (gemm_tile_sm90a.cu). Boxes of the maps: 64 columns, swizzle 128 B; rows: a tile's, for w a block's share of them. */
+/* The same by whole tiles (gemm_tile_sm90a.cu). Boxes of the maps: 64 columns, swizzle 128 B; rows: a tile's, for w a block's share of them,
+ * for y 16. */
 typedef struct ga_kargs_gemm_tile {
-  ga_tmap x, w;
+  ga_tmap x, w, y;
   ga_kargs_gemm g;
   int32_t row_tiles, col_tiles; /* of a cluster's tile */
   int32_t band;                 /* rows of tiles that share columns in L2 */
   int32_t steps;                /* of 64 along k */
-  int32_t unused[6];
+  int32_t y_bulk;               /* y is of 16 bits, n a multiple of 8, and there is nothing in the epilogue but scale: y leaves by its map */
+  int32_t unused[5];
 } ga_kargs_gemm_tile;
 
 /* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/dev/tile/packed.h says what is where).
@@ -53,6 +55,31 @@ typedef struct ga_kargs_gemm_tile {
 
 enum { GA_PACKED_ROWS = 16 };
 
+/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: splits, tiles and units. x: bf16, as ga_kargs_gemm_x made it; boxes of 64 columns
+ * and a tile's rows, swizzle 128 B. */
+typedef struct ga_kargs_gemm_wide {
+  ga_tmap x;
+  ga_kargs_gemm g;
+  int32_t w_tiles, x_tiles; /* of the output: along n and m */
+  int32_t unused[8];
+} ga_kargs_gemm_wide;
+
+/* X [m, k] of any plain type to bf16 [m, width], width a multiple of 16, in the order of gemm_x_sm80.cu. */
+typedef struct ga_kargs_gemm_x {
+  const void *x;
+  void *out;
+  int64_t m, k, stride, width;
+  int32_t dtype, reserved;
+} ga_kargs_gemm_x;
+
+/* Bytes of a unit, by type. */
+enum {
+#define X(name, number, k, bytes) GA_PACKED_BYTES_##name = (bytes),
+  GA_PACKED_TYPES(X)
+#undef X
+      GA_PACKED_BYTES_END
+};
+
 /* Native weights to packed ones. */
 typedef struct ga_kargs_pack {
   const void *src;
@@ -62,6 +89,8 @@ typedef struct ga_kargs_pack {
 } ga_kargs_pack;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_tile) == 448);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_tile) == 576);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_wide) == 320);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 56);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);
 #endif

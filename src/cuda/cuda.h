@@ -39,6 +39,8 @@ typedef struct cuda_variant {
 } cuda_variant;
 
 const ga_kernel *cuda_rows(size_t *n);
+/* The row of that id: for those that launch others. NULL: none. */
+const ga_kernel *cuda_step_of(const char *id);
 
 /* --- devices and streams --- */
 

@@ -20,6 +20,7 @@
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 enum { CARRY = 2, PAGES = 4 }; /* of GA_P_FEATURES */
+enum { UNITS = 1 }; /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
@@ -264,7 +265,7 @@ static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t
   out->heads_total = (int32_t)(p->batch * p->q_heads);
   out->unit_tiles = 1;
   out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm);
-  if (v->resident) {
+  if (v->resident == UNITS) {
     out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;
   }
@@ -337,7 +338,8 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   fill_rest(v, p, a, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, (int64_t)sms * v->blocks), 1, 1},
+  const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, most), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};

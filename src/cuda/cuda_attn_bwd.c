@@ -41,7 +41,7 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
   if (d->dtype != (int32_t)k->dtype[0]) return "dtype is another";
-  if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
+  if (d->head_dim > v->d || d->v_dim > v->dv) return "head_dim or v_dim is larger";
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!small(d)) return "too many rows";
@@ -194,16 +194,8 @@ typedef struct call {
   ga_stream *stream;
 } call;
 
-static const ga_kernel *step_of(const char *id) {
-  size_t n;
-  const ga_kernel *rows = cuda_rows(&n);
-  for (size_t i = 0; i < n; i++)
-    if (!strcmp(rows[i].id, id)) return &rows[i];
-  return NULL;
-}
-
 ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args, ga_stream *stream) {
-  const ga_kernel *step = step_of(id);
+  const ga_kernel *step = cuda_step_of(id);
   GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", k->id, id);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
   return cuda_enqueue(stream, step, &l, args);
@@ -318,8 +310,10 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
 
 static ga_status run_main(const call *c, const ga_kargs_attn_bwd *args) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  const cuda_launch l = {.grid = {(uint32_t)(args->tiles_k * args->heads_total), 1, 1},
+  const uint32_t each = v->duet ? 2 : 1; /* blocks a tile */
+  const cuda_launch l = {.grid = {each * (uint32_t)(args->tiles_k * args->heads_total), 1, 1},
                          .block = {v->base.threads, 1, 1},
+                         .cluster = {v->duet ? 2 : 0, v->duet ? 1 : 0, v->duet ? 1 : 0},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
   return cuda_enqueue(c->stream, c->k, &l, args);

@@ -8,7 +8,9 @@
 /* A row's shape: see attn_bwd_rows.h. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
-  int32_t d, order, features;
+  int32_t d, dv; /* widest head of q and k, of v */
+  int32_t order, features;
+  int32_t duet; /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const char *pre, *sink, *post; /* ids of its steps */
 } cuda_attn_bwd_variant;

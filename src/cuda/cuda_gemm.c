@@ -67,12 +67,8 @@ ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io,
 
 /* --- packed weights --- */
 
-typedef struct unit {
-  int32_t dtype, k, bytes;
-} unit;
-
-static const unit *unit_of(int32_t dtype) {
-  static const unit units[] = {
+const cuda_unit *cuda_unit_of(int32_t dtype) {
+  static const cuda_unit units[] = {
 #define X(name, number, k, bytes) {GA_##name, k, bytes},
       GA_PACKED_TYPES(X)
 #undef X
@@ -89,13 +85,13 @@ const char *cuda_pack_ok(const ga_kernel *k, const void *desc, const ga_caps *ca
   (void)caps;
   const ga_pack_desc *d = desc;
   if (d->w_layout != (int32_t)k->layout) return "it makes another layout";
-  return unit_of(d->w_dtype) ? NULL : "there is no packed form of this type";
+  return cuda_unit_of(d->w_dtype) ? NULL : "there is no packed form of this type";
 }
 
 uint64_t cuda_pack_bytes(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
   const ga_pack_desc *d = desc;
-  const unit *u = unit_of(d->w_dtype);
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
   return (uint64_t)ga_div_up(d->n, GA_PACKED_ROWS) * (uint64_t)ga_div_up(d->k, u->k) * (uint64_t)u->bytes;
 }
 
@@ -104,7 +100,7 @@ ga_status cuda_pack(const ga_kernel *k, const void *desc, const void *io, void *
   const ga_pack_desc *d = desc;
   const ga_pack_io *a = io;
   const cuda_variant *v = k->impl;
-  const unit *u = unit_of(d->w_dtype);
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
   if (d->n == 0 || d->k == 0) return GA_OK;
   GA_TRY(cuda_check_pointer(stream, k, "src", a->src, bytes_of(d->w_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "dst", a->dst, 16));
@@ -129,7 +125,7 @@ static bool has_min(int32_t dtype) {
 }
 
 /* X in bf16 and its sums, of so many units. */
-static int64_t x_bytes(const unit *u, int64_t units, int64_t copies) {
+static int64_t x_bytes(const cuda_unit *u, int64_t units, int64_t copies) {
   const int64_t groups = units * u->k / 32, runs = u->dtype == GA_Q2_K ? 2 : 1;
   return groups * copies * 64 + (has_min(u->dtype) ? groups * runs * ga_min_i64(copies, T16_COLS) * 4 : 0);
 }
@@ -144,7 +140,7 @@ static int64_t slots_of(const t16_shape *s, int64_t warps) {
 /* X gets at most two thirds of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
 static t16_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t warps = ((const cuda_variant *)k->impl)->threads / 32;
-  const unit *u = unit_of(d->w_dtype);
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
   const int64_t m = ga_min_i64(d->m, T16_COLS), limit = caps->smem_bytes - 1024; /* static shared memory */
   t16_shape s = {.tiles = ga_div_up(d->n, GA_PACKED_ROWS), .units = ga_div_up(d->k, u->k), .splits = 1};
   s.copies = m <= 1 ? 2 : m <= 2 ? 4 : m <= 4 ? 8 : 16;

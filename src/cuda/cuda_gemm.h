@@ -9,6 +9,12 @@
 GA_NODISCARD ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align);
 ga_kargs_gemm cuda_gemm_kargs(const ga_gemm_desc *d, const ga_gemm_io *a);
 
+/* Unit of packed weights of a type: elements along k, bytes. NULL: the type has no packed form. */
+typedef struct cuda_unit {
+  int32_t dtype, k, bytes;
+} cuda_unit;
+const cuda_unit *cuda_unit_of(int32_t dtype);
+
 /* Weights as in the file. */
 const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);

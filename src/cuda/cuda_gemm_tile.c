@@ -6,7 +6,6 @@
 #include "base/status.h"
 #include "cuda/cuda_gemm.h"
 
-#define BM 128
 #define BK 64
 #define BAND 8         /* rows of clusters' tiles that share columns in L2: 66 clusters are then about a square */
 #define ALIGN_ELEMS 8  /* of strides: 16 bytes, for tensor maps and stores */
@@ -16,7 +15,7 @@ static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->pair ? 2 
 static int64_t steps_of(const ga_gemm_desc *d) { return ga_div_up(d->k, BK); }
 
 /* Tiles of clusters: rows, columns. */
-static int64_t row_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) { return ga_div_up(d->m, v->pair ? 2 * BM : BM); }
+static int64_t row_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) { return ga_div_up(d->m, v->pair ? 2 * v->bm : v->bm); }
 static int64_t col_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) { return ga_div_up(d->n, v->bn); }
 
 const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -33,19 +32,22 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   return steps_of(d) < v->split ? "k is too short to be split" : NULL;
 }
 
-/* Per mille of the tensor cores' rate that the row is expected to reach; the constants are measured (docs/perf/gemm.md). */
+/* Clocks of a step of 64 columns: of 128 x 256 bound by the products, of smaller tiles by shared memory; measured: docs/perf/gemm.md. */
+static int64_t step_clocks(const cuda_gemm_tile_variant *v) { return v->bn == 64 ? 400 : v->bm == 64 ? 585 : v->bn == 128 ? 720 : 1024; }
+
+/* Per mille of the tensor cores' rate that the row is expected to reach. */
 int32_t cuda_gemm_tile_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  enum { STEP_256 = 1024, STEP_128 = 640 /* bound by L2 */, TILE = 1500, EXCHANGE = 2500, LAUNCH = 4000, RATE = 4096 }; /* clocks; products a clock */
+  enum { TILE = 2000, EXCHANGE = 3000, LAUNCH = 6000, RATE = 2048 }; /* clocks; multiply-adds a clock */
   const ga_gemm_desc *d = desc;
   const cuda_gemm_tile_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return 0;
   const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)), waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d), clusters);
-  const int64_t steps = ga_div_up(steps_of(d), v->split), step = v->bn == 256 ? STEP_256 : STEP_128;
-  const double clocks = (double)(LAUNCH + (v->split > 1 ? EXCHANGE : 0) + waves * (steps * step + TILE));
-  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE / 2 * clocks));
+  const int64_t steps = ga_div_up(steps_of(d), v->split);
+  const double clocks = (double)(LAUNCH + waves * (steps * step_clocks(v) + TILE + (v->split > 1 ? EXCHANGE : 0)));
+  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * clocks));
 }
 
-/* Rows of k contiguous elements, in boxes of 64 columns. */
+/* Rows of contiguous 16-bit elements, in boxes of 64 columns. */
 static ga_status encode(const cuda_device *dev, const ga_kernel *k, const char *name, const void *data, int64_t rows, int64_t cols,
                         int64_t stride, int64_t box_rows, ga_tmap *out) {
   const uint64_t dims[2] = {(uint64_t)cols, (uint64_t)rows}, bytes[1] = {2 * (uint64_t)stride};
@@ -71,8 +73,10 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
                              .col_tiles = (int32_t)col_tiles(v, d),
                              .band = BAND,
                              .steps = (int32_t)steps_of(d)};
-  GA_TRY(encode(dev, k, "x", a->x, d->m, d->k, d->x_stride, BM, &args.x));
+  GA_TRY(encode(dev, k, "x", a->x, d->m, d->k, d->x_stride, v->bm, &args.x));
   GA_TRY(encode(dev, k, "w", a->w, d->n, d->k, d->k, v->pair ? v->bn / 2 : v->bn, &args.w));
+  args.y_bulk = v->split == 1 && d->y_dtype != GA_F32 && d->n % ALIGN_ELEMS == 0 && !d->flags && !d->act;
+  if (args.y_bulk) GA_TRY(encode(dev, k, "y", a->y, d->m, d->n, d->y_stride, 16, &args.y));
   const int64_t tiles = (int64_t)args.row_tiles * args.col_tiles, cluster = cluster_of(v);
   const int64_t clusters = v->split > 1 ? tiles : ga_min_i64(tiles, dev->base.caps.sms / cluster);
   const cuda_launch l = {.grid = {(uint32_t)(clusters * cluster), 1, 1},

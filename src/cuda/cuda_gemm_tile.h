@@ -4,14 +4,12 @@
 
 #include "cuda/cuda.h"
 
-#define CUDA_GEMM_TILE_THREADS 384
-
 /* A row's shape: see gemm_tile_rows.h. */
 typedef struct cuda_gemm_tile_variant {
   cuda_variant base;
-  int32_t bn;    /* columns of a tile */
-  int32_t pair;  /* 1: clusters of two tiles one above the other */
-  int32_t split; /* blocks of a cluster that share a tile's k */
+  int32_t bm, bn; /* rows and columns of a tile */
+  int32_t pair;   /* 1: clusters of two tiles one above the other */
+  int32_t split;  /* blocks of a cluster that share a tile's k */
 } cuda_gemm_tile_variant;
 
 const char *cuda_gemm_tile_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

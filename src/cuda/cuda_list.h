@@ -15,10 +15,14 @@
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
   @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
   @ GA_ATTN_BWD_PARAMS(dt, d, mask, st, order, features)
+#define GA_KERNEL_ATTN_BWD_DUET(dtype, dk, dv, mask, arch)                                                                \
+  @ROW GA_ATTN_BWD_DUET_ID(dtype, dk, dv, mask, arch) @ arch @ GA_ATTN_BWD_DUET_SOURCE(arch)                            \
+  @ GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask)
 #define GA_STEP_ATTN_BWD(name, dt, d, arch)                                                                               \
   @ROW GA_ATTN_BWD_STEP_ID(name, dt, d, arch) @ arch @ GA_ATTN_BWD_STEP_SOURCE(name, arch) @ GA_ATTN_BWD_STEP_PARAMS(dt, d)
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD_DUET
 #undef GA_KERNEL_ATTN_BWD
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #define GA_KERNEL_ATTN_BWD_ANY(form, dtype, d, own, other, warps, blocks)                                                \
@@ -50,15 +54,24 @@
 #define GA_CUDA_T16(type_, TYPE_, threads_, depth_) \
   @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",DEPTH=" #depth_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm_tile_rows.h"
-#define GA_CUDA_GEMM_TILE(mode, dtype, bn, st, pair, split) \
-  @ROW GA_GEMM_TILE_ID(mode, dtype, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bn, st, pair, split)
+#define GA_CUDA_GEMM_TILE(mode, dtype, bm, bn, st, pair, split) \
+  @ROW GA_GEMM_TILE_ID(mode, dtype, bm, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bm, bn, st, pair, split)
+#include "cuda/kern/gemm/gemm_wide_rows.h"
+#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) @ROW GA_GEMM_WIDE_ID(type, bn) @ sm90a @ GA_GEMM_WIDE_SOURCE @ GA_GEMM_WIDE_PARAMS(TYPE, bn, xs, ws)
+#define GA_CUDA_GEMM_STEP(name, arch, source) @ROW GA_GEMM_STEP_ID(#name, #arch) @ arch @ source @ "NONE=0"
+#define GA_CUDA_T16_RING(type_, TYPE_, threads_) \
+  @ROW "gemm_" #type_ "_t16_sm90a_16x8" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16_RING
+#undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   @ROW "attn_" #type_ "_rows_sm80_4" @ sm80 @ "src/cuda/kern/attn/attn_rows_sm80.cu" @ "KV=" #TYPE_ ",ROWS=4,THREADS=128"
+#define GA_CUDA_ATTN_PROMPT(type_, TYPE_) @ROW "attn_" #type_ "_prompt_sm90a_256" @ sm90a @ "src/cuda/kern/attn/attn_prompt_sm90a.cu" @ "NONE=0"
 #define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_)                                                         \
   @ROW GA_ATTN_DECODE_ID(type_, d_, warps_, stages_) @ sm90a @ GA_ATTN_DECODE_SOURCE @ GA_ATTN_DECODE_PARAMS(TYPE_, d_, warps_, stages_)
 #include "cuda/kern/attn/attn_rows.def"

@@ -1,5 +1,6 @@
 /* The table of CUDA rows, and what of it this build can run. */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/compiler.h"
 #include "core/rows.h"
@@ -7,9 +8,12 @@
 #include "cuda/cuda_attn.h"
 #include "cuda/cuda_attn_bwd.h"
 #include "cuda/cuda_attn_any.h"
+#include "cuda/cuda_attn_prompt.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_ring.h"
 #include "cuda/cuda_gemm_tile.h"
+#include "cuda/cuda_gemm_wide.h"
 #include "cuda/cuda_ladder.h"
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
@@ -17,6 +21,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #include "cuda/kern/gemm/gemm_tile_rows.h"
+#include "cuda/kern/gemm/gemm_wide_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
 
 #define DTYPE_bf16 GA_BF16
@@ -46,8 +51,8 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
-#define GA_CUDA_GEMM_TILE(mode_, dt, bn_, st_, pair_, split_)                                                          \
-  {.id = GA_GEMM_TILE_ID(mode_, dt, bn_),                                                                              \
+#define GA_CUDA_GEMM_TILE(mode_, dt, bm_, bn_, st_, pair_, split_)                                                          \
+  {.id = GA_GEMM_TILE_ID(mode_, dt, bm_, bn_),                                                                              \
    .op = GA_OP_gemm,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_GEMM_TILE_SOURCE,                                                                                      \
@@ -59,13 +64,56 @@ static const ga_kernel rows[] = {
    .score = 100,                                                                                                       \
    .flags = GA_KERNEL_TENSOR,                                                                                          \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bn_, st_, pair_, split_),        \
-                                                    .threads = CUDA_GEMM_TILE_THREADS,                                 \
-                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bn_, st_)},                      \
+   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, split_),        \
+                                                    .threads = GA_GEMM_TILE_THREADS(bm_),                                 \
+                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_, split_)},                      \
+                                           .bm = bm_,                                                                  \
                                            .bn = bn_,                                                                  \
                                            .pair = pair_,                                                              \
                                            .split = split_}},
+#define GA_CUDA_GEMM_WIDE(type_, TYPE_, bn_, xs_, ws_)                                                                  \
+  {.id = GA_GEMM_WIDE_ID(type_, bn_),                                                                                  \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_GEMM_WIDE_SOURCE,                                                                                      \
+   .launch = cuda_gemm_wide,                                                                                           \
+   .ok = cuda_gemm_wide_ok,                                                                                            \
+   .fit = cuda_gemm_wide_fit,                                                                                          \
+   .workspace = cuda_gemm_wide_workspace,                                                                              \
+   .dtype = {GA_##TYPE_, GA_F32, GA_F32},                                                                              \
+   .layout = GA_LAYOUT_T16,                                                                                            \
+   .rows_min = CUDA_GEMM_WIDE_LEAST,                                                                                   \
+   .align = 16,                                                                                                        \
+   .score = 100,                                                                                                       \
+   .flags = GA_KERNEL_BF16 | GA_KERNEL_TENSOR,                                                                         \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_gemm_wide_variant){                                                                            \
+       .base = {.params = GA_GEMM_WIDE_PARAMS(TYPE_, bn_, xs_, ws_),                                                   \
+                .threads = 384,                                                                                        \
+                .shared_bytes = GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE_, bn_, xs_, ws_)},                            \
+       .bn = bn_}},
+#define GA_CUDA_GEMM_STEP(name_, arch_, source_)                                                                       \
+  {.id = GA_GEMM_STEP_ID(#name_, #arch_),                                                                                \
+   .op = GA_OP_gemm,                                                                                                   \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = source_,                                                                                                  \
+   .launch = cuda_step,                                                                                                \
+   .ok = cuda_step_ok,                                                                                                 \
+   .flags = GA_KERNEL_STEP,                                                                                            \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}},
+#define GA_CUDA_T16_RING(type_, TYPE_, threads_)                                                                       \
+  GA_ROW(gemm, type_, t16, sm90a, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm90a.cu", .launch = cuda_gemm_ring,    \
+         .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 70,          \
+         .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_ring_workspace,                            \
+         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_,                                    \
+                                       .threads = threads_,                                                            \
+                                       .shared_bytes = 231424,                                                         \
+                                       .static_bytes = 1024}),
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16_RING
+#undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
@@ -74,6 +122,12 @@ static const ga_kernel rows[] = {
          .ok = cuda_attn_rows_ok, .workspace = cuda_attn_rows_workspace, .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE}, \
          .align = 16, .score = 40, .tolerance = 2,                                                                     \
          .impl = &(const cuda_variant){.params = "KV=" #TYPE_ ",ROWS=4,THREADS=128", .threads = CUDA_ATTN_THREADS}),
+#define GA_CUDA_ATTN_PROMPT(type_, TYPE_)                                                                              \
+  GA_ROW(attn, type_, prompt, sm90a, 256, .source = "src/cuda/kern/attn/attn_prompt_sm90a.cu", .launch = cuda_attn_prompt, \
+         .ok = cuda_attn_prompt_ok, .fit = cuda_attn_prompt_fit, .workspace = cuda_attn_prompt_workspace,              \
+         .dtype = {GA_F32, GA_##TYPE_, GA_F32}, .align = 16, .score = 60, .tolerance = 2,                              \
+         .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR | GA_KERNEL_AS_KV,                                             \
+         .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}),
 #define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_)                                                         \
   {.id = GA_ATTN_DECODE_ID(type_, d_, warps_, stages_),                                                                \
    .op = GA_OP_attn,                                                                                                   \
@@ -108,8 +162,9 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_PARAMS(dt, d_, dv_, mask_, bm_, bn_, st_, turn, qreg, \
                                                                         store, resident_, blocks_, features_),         \
-                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                                        \
-                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_, bn_, st_, store)},           \
+                                               .threads = GA_ATTN_THREADS(GA_ATTN_SHORT(sched), bm_),                  \
+                                               .shared_bytes = GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d_, dv_, bm_,        \
+                                                                            bn_, st_, store, resident_)},              \
                                       .d = d_,                                                                         \
                                       .dv = dv_,                                                                       \
                                       .bm = bm_,                                                                       \
@@ -142,12 +197,36 @@ static const ga_kernel rows[] = {
                                                    .threads = GA_ATTN_BWD_THREADS,                                     \
                                                    .shared_bytes = GA_ATTN_BWD_SMEM(d_, st_)},                         \
                                           .d = d_,                                                                     \
+                                          .dv = d_,                                                                    \
                                           .order = order_,                                                             \
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
                                           .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
+#define GA_KERNEL_ATTN_BWD_DUET(dt, dk_, dv_, mask_, arch_)                                                            \
+  {.id = GA_ATTN_BWD_DUET_ID(dt, dk_, dv_, mask_, arch_),                                                              \
+   .op = GA_OP_attn_bwd,                                                                                               \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_BWD_DUET_SOURCE(arch_),                                                                           \
+   .launch = cuda_attn_bwd,                                                                                            \
+   .ok = cuda_attn_bwd_ok,                                                                                             \
+   .workspace = cuda_attn_bwd_workspace,                                                                               \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = GA_ATTN_BWD_SCORE(dk_, 0, 0),                                                                              \
+   .flags = GA_KERNEL_NONDET,                                                                                          \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_DUET_PARAMS(dt, dk_, dv_, mask_),             \
+                                                   .threads = GA_ATTN_BWD_THREADS,                                     \
+                                                   .shared_bytes = GA_ATTN_BWD_DUET_SMEM(dk_, dv_)},                   \
+                                          .d = dk_,                                                                    \
+                                          .dv = dv_,                                                                   \
+                                          .duet = 1,                                                                   \
+                                          .mask = CUDA_ATTN_##mask_,                                                   \
+                                          .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
+                                          .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
+                                          .post = GA_ATTN_BWD_STEP_ID(post, dt, dk_, arch_)}},
 #define GA_STEP_ATTN_BWD(name, dt, d_, arch_)                                                                          \
   {.id = GA_ATTN_BWD_STEP_ID(name, dt, d_, arch_),                                                                     \
    .op = GA_OP_attn_bwd,                                                                                               \
@@ -161,6 +240,7 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_variant){.params = GA_ATTN_BWD_STEP_PARAMS(dt, d_), .threads = GA_ATTN_BWD_STEP_THREADS}},
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD_DUET
 #undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_BWD_ANY(form, dt, d_, own_, other_, warps_, blocks_)                                            \
   {.id = GA_ATTN_BWD_ANY_ID(form, dt, d_, own_, other_, warps_),                                                       \
@@ -223,22 +303,47 @@ static const ga_kernel rows[] = {
 /* Shared memory of a block and of a multiprocessor, which keeps 1 KiB a block for itself. */
 #define GA_KERNEL_ATTN(op, dt, d, dv, mask, arch, bm, bn, st, sched, turn, qreg, store, resident, blocks, features,    \
                        ...)                                                                                            \
-  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) <= 232448 &&                             \
-                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store) + 1024) <= 233472,       \
+  _Static_assert(GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) <= 232448 &&                             \
+                     (blocks) * (GA_ATTN_SMEM(GA_ATTN_SHORT(sched), d, dv, bm, bn, st, store, resident) + 1024) <= 233472,       \
                  "shared memory of " GA_ATTN_ID(op, dt, d, dv, mask, arch, bm, bn, st, sched));
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
+#define GA_CUDA_GEMM(...)
+#define GA_CUDA_T16(...)
+#define GA_CUDA_T16_RING(...)
+#define GA_CUDA_GEMM_STEP(...)
+#define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split) \
+  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
+#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) \
+  _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
+#include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_GEMM_WIDE
+#undef GA_CUDA_GEMM_TILE
+#undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_T16_RING
+#undef GA_CUDA_T16
+#undef GA_CUDA_GEMM
+
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                          \
   _Static_assert(GA_ATTN_BWD_SMEM(d, st) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched));
+#define GA_KERNEL_ATTN_BWD_DUET(dt, dk, dv, mask, arch)                                                                \
+  _Static_assert(GA_ATTN_BWD_DUET_SMEM(dk, dv) <= 232448, "shared memory of " GA_ATTN_BWD_DUET_ID(dt, dk, dv, mask, arch));
 #define GA_STEP_ATTN_BWD(name, dt, d, arch)
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
+#undef GA_KERNEL_ATTN_BWD_DUET
 #undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {
   *n = GA_COUNT_OF(rows);
   return rows;
+}
+
+const ga_kernel *cuda_step_of(const char *id) {
+  for (size_t i = 0; i < GA_COUNT_OF(rows); i++)
+    if (!strcmp(rows[i].id, id)) return &rows[i];
+  return NULL;
 }
 
 const char *ga_cuda_build_text(void) {

@@ -17,6 +17,7 @@ static void finish_phase(emu_mbar *bar) {
 }
 
 emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at) {
+  addr = emu_own_address(emu_me->block, addr);
   if (addr % 8) {
     emu_report(EMU_RULE_MISALIGNED, at, "mbarrier at %#x: 8 bytes, aligned to 8", addr);
     emu_stop();
@@ -46,6 +47,7 @@ void emu_mbar_check(const emu_mbar *bar, const emu_thread *t) {
 void emu_mbar_init(uint32_t addr, uint32_t count, EMU_SITE) {
   emu_thread *t = emu_begin("mbarrier.init", file, line);
   emu_block *b = t->block;
+  addr = emu_own_address(b, addr);
   emu_actor a = emu_actor_of(t);
   if (!emu_touch_shared(b, &a, addr, 8, EMU_WRITE)) emu_stop();
   if (count < 1 || count > (1 << 20) - 1) emu_report(EMU_RULE_BARRIER_ARGS, t->at, "mbarrier count %u; 1 to 2^20 - 1", count);
@@ -266,7 +268,8 @@ void emu_grid_wait(EMU_SITE) {
 int emu_thread_index(void) { return emu_me->tid; }
 int emu_block_index(void) { return emu_me->block->index; }
 int emu_block_count(void) { return (int)emu_now.launch->grid[0]; }
-uint32_t emu_smem_base(void) { return EMU_SMEM_BASE; }
+/* In a cluster with the rank above bit 24, as on a GPU: what takes fewer bits (descriptors) must mask it. */
+uint32_t emu_smem_base(void) { return emu_now.n_blocks > 1 ? emu_cluster_address(EMU_SMEM_BASE, (uint32_t)emu_me->block->rank) : EMU_SMEM_BASE; }
 int64_t emu_clock_cycles(void) {
   static int64_t calls;
   return ++calls;

@@ -271,7 +271,7 @@ void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank,
   copy *o = enqueue(t, LOAD);
   set_map(o, t, map, rank, c);
   check_smem(t, &o->map, dst);
-  o->smem = dst;
+  o->smem = emu_own_address(t->block, dst);
   o->mask = mask ? mask : 1u << t->block->rank;
   bind_bars(o, t, bar);
   maybe_now();
@@ -310,7 +310,7 @@ void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, con
   set_map(o, t, map, rank, c);
   check_smem(t, &o->map, src);
   o->op = add ? add_of(&o->map, t->at) : EMU_STORE;
-  o->smem = src;
+  o->smem = emu_own_address(t->block, src);
   count_store(t);
 }
 
@@ -326,7 +326,7 @@ void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, 
   copy *o = enqueue(t, LOAD);
   o->global = (uint8_t *)(uintptr_t)src;
   o->bytes = bytes;
-  o->smem = dst;
+  o->smem = emu_own_address(t->block, dst);
   o->mask = 1u << t->block->rank;
   bind_bars(o, t, bar);
   maybe_now();
@@ -337,7 +337,7 @@ void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
   check_bytes(t, src, (uintptr_t)dst, bytes);
   copy *o = enqueue(t, STORE);
   o->op = op;
-  o->smem = src;
+  o->smem = emu_own_address(t->block, src);
   o->global = dst;
   o->bytes = bytes;
   count_store(t);
@@ -359,7 +359,7 @@ void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU
   emu_thread *t = emu_begin("bulk copy to the cluster", file, line);
   check_bytes(t, src, dst, bytes);
   copy *o = enqueue(t, SEND);
-  o->smem = src;
+  o->smem = emu_own_address(t->block, src);
   o->bytes = bytes;
   set_target(o, t, dst, bar);
   maybe_now();

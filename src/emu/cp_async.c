@@ -98,6 +98,7 @@ void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool wri
 
 void emu_cp_async(uint32_t dst, const void *src, int size, int bytes, EMU_SITE) {
   emu_thread *t = emu_begin("cp.async", file, line);
+  dst = emu_own_address(t->block, dst);
   if (bytes < 0 || bytes > size) {
     emu_report(EMU_RULE_COPY_ARGS, t->at, "%d bytes of source for a copy of %d", bytes, size);
     emu_stop();

@@ -240,6 +240,7 @@ void emu_acquire(emu_thread *t, emu_clocks *released);
 
 /* --- memory.c --- */
 void emu_static_reset(void);
+uint32_t emu_own_address(const emu_block *b, uint32_t address); /* in the block's window: the rank that addresses carry in a cluster taken off */
 emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at); /* of an address from emu_cluster_address; stops when there is none */
 void emu_combine(int op, void *p, const void *x, size_t bytes);               /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
 

@@ -150,12 +150,14 @@ bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_a
 
 void emu_lds(void *r, uint32_t addr, int bytes, EMU_SITE) {
   emu_thread *t = emu_begin("ld.shared", file, line);
+  addr = emu_own_address(t->block, addr);
   if (emu_thread_touch_shared(t, addr, (uint32_t)bytes, EMU_READ)) memcpy(r, t->block->smem + addr, (size_t)bytes);
   else memset(r, 0, (size_t)bytes);
 }
 
 void emu_sts(uint32_t addr, const void *x, int bytes, EMU_SITE) {
   emu_thread *t = emu_begin("st.shared", file, line);
+  addr = emu_own_address(t->block, addr);
   if (emu_thread_touch_shared(t, addr, (uint32_t)bytes, EMU_WRITE)) memcpy(t->block->smem + addr, x, (size_t)bytes);
   emu_maybe_yield();
 }

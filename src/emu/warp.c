@@ -101,7 +101,8 @@ void emu_warp_sync(EMU_SITE) { (void)collect("warp_sync", false, act_sync, file,
 
 static uint16_t *row_of(emu_warp *w, int lane, emu_access access) {
   emu_thread *t = &w->lane[lane];
-  return emu_thread_touch_shared(t, t->in[0], 16, access) ? (uint16_t *)(void *)(w->block->smem + t->in[0]) : NULL;
+  const uint32_t a = emu_own_address(w->block, t->in[0]);
+  return emu_thread_touch_shared(t, a, 16, access) ? (uint16_t *)(void *)(w->block->smem + a) : NULL;
 }
 
 /* Registers are moved as 8 x 8 halves between the lanes' and the shared rows; in[5]: matrices, out[0] of lane 0: transposed. */

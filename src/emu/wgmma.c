@@ -63,9 +63,10 @@ void emu_wgmma_fence(EMU_SITE) {
 
 static void add_live(emu_thread *t, void *p, size_t bytes, emu_acc *acc, uint32_t op) {
   char *lo = p;
+  const uint32_t group = t->n_groups ? t->group_end[t->n_groups - 1] : 0; /* first product of the open group */
   for (int i = 0; !acc && i < t->n_live; i++) { /* A of the steps of one group lies in a row */
     emu_live *l = &t->live[i];
-    if (l->acc || l->hi != lo) continue;
+    if (l->acc || l->hi != lo || l->last_op < group) continue;
     l->hi += bytes;
     l->last_op = op;
     bound_live(t);

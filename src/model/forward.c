@@ -217,6 +217,7 @@ ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
                    .q_start = f->step->q_start,
                    .kv_len = f->step->kv_len,
                    .page_table = f->step->page_table,
+                   .q_tokens = f->step->n_tokens,
                    .page_table_stride = f->step->page_stride};
   io.q_stride = (ga_attn_strides){.token = f->q_stride, .head = p->head_dim};
   return ga_attn(f->ctx, &d, &io, NULL);

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Cost of the exact recomputation: every row takes it once, or in every block, against random normal data and against FlashAttention-2 on the same data.
-attn_fallback.py FOLDER LIST ROUNDS      S = 8192, 16384 tokens in all, not causal."""
+"""Cost of the exact recomputation: every row takes it once, or in every block, against random normal data and against FlashAttention-2 and 3 on the same data.
+attn_fallback.py FOLDER LIST ROUNDS [LIBFA3]      S = 8192, 16384 tokens in all, not causal. LIBFA3: see bench/peers/attention.py."""
+import ctypes
 import random
 import sys
 
@@ -22,6 +23,22 @@ def data(kind, b, s, h, d, bn):
     q[..., 0] = 8.0
     k[..., 0] = (level * d ** 0.5)[None, :, None].to(torch.bfloat16)
     return q, k, v
+
+
+def fa3(path, q, k, v):
+    """A call of fa3_fwd(q, k, v, o, lse, semaphore, b, s, h, d, strides of batch, row, head, scale, causal, stream) that returns o."""
+    lib, (b, s, h, d) = ctypes.CDLL(path), q.shape
+    p, i32 = ctypes.c_void_p, ctypes.c_int
+    lib.fa3_fwd.argtypes = [p] * 6 + [i32] * 4 + [ctypes.c_int64] * 3 + [ctypes.c_float, i32, p]
+    o, lse = torch.empty_like(q), torch.empty(b, h, s, device="cuda")
+    semaphore = torch.zeros(1, dtype=torch.int32, device="cuda")
+
+    def call():
+        if lib.fa3_fwd(*(x.data_ptr() for x in (q, k, v, o, lse, semaphore)), b, s, h, d, s * h * d, h * d, d, d ** -0.5, 0,
+                       torch.cuda.current_stream().cuda_stream):
+            raise RuntimeError("fa3_fwd failed")
+        return o
+    return call
 
 
 def main():
@@ -46,6 +63,10 @@ def main():
             fns["fa2 " + kind] = fa2
             fns[kind]()
             ref = fa2().transpose(1, 2).float()
+            if len(sys.argv) > 4 and d in (64, 128, 256):
+                fns["fa3 " + kind] = fa3(sys.argv[4], q, k, v)
+                if not float((fns["fa3 " + kind]().float() - ref).norm() / ref.norm()) < 1e-2:
+                    print("WRONG fa3", kind)
             e = float((o.float() - ref).norm() / ref.norm())
             keep.append((q, k, v, o))
             if not e < 1e-2:

@@ -61,7 +61,7 @@ kernel *attn_open(const char *path, const char *symbol, const config *c) {
   if (!p_cuInit && open_driver()) return NULL;
   if (!k || p_cuModuleLoad(&m, path) || p_cuModuleGetFunction(&k->f, m, symbol)) return free(k), NULL;
   k->c = *c;
-  k->smem = GA_ATTN_SMEM(c->is_short, c->d, c->dv, c->bm, c->bn, c->stages, c->store);
+  k->smem = GA_ATTN_SMEM(c->is_short, c->d, c->dv, c->bm, c->bn, c->stages, c->store, c->resident);
   k->threads = GA_ATTN_THREADS(c->is_short, c->bm);
   if (p_cuFuncSetAttribute(k->f, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, k->smem)) return free(k), NULL;
   return k;

@@ -49,12 +49,13 @@ static void clear(float *x, int64_t n) {
 /* --- products --- */
 
 /* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. A[r][k] lies at
- * r * a_row + k * a_col. */
+ * r * a_row + k * a_col. The sum of a tile is added to C as a whole: dV of a key that thousands of queries see would else
+ * be rounded as often, at the size of its largest partial sum. */
 GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
                              int64_t ldb, int64_t n) {
   vf sum[4][4];
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vecs; v++) sum[r][v] = vf_load(c + r * ldc + v * VN);
+    for (int v = 0; v < vecs; v++) sum[r][v] = vf_set(0.0f);
   for (int64_t k = 0; k < n; k++) {
     vf x[4];
     for (int v = 0; v < vecs; v++) x[v] = vf_load(b + k * ldb + v * VN);
@@ -64,7 +65,7 @@ GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const fl
     }
   }
   for (int r = 0; r < rows; r++)
-    for (int v = 0; v < vecs; v++) vf_store(c + r * ldc + v * VN, sum[r][v]);
+    for (int v = 0; v < vecs; v++) vf_store(c + r * ldc + v * VN, vf_add(vf_load(c + r * ldc + v * VN), sum[r][v]));
 }
 
 GA_INLINE void rows_product(int vecs, int64_t rows, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,

@@ -9,6 +9,7 @@
 #include "tools/ga/check/check.h"
 
 #define PAD_STRIDES (c->bits & 1)
+#define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
 
 /* --- description --- */
 
@@ -56,6 +57,7 @@ static void draw(check_case *c) {
   d->batch = check_dim(c, 0, large ? 2 : 4);
   d->max_q = check_dim(c, 0, large ? 150 : 12);
   d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
+  if (RAMP) d->max_kv = 150 + check_pick(c, 180); /* several blocks */
   d->kv_heads = 1 + check_pick(c, 3);
   d->q_heads = d->kv_heads * (check_pick(c, 20) ? 1 + check_pick(c, 5) : 17 + check_pick(c, 3));
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
@@ -189,6 +191,7 @@ static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a,
     check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->v_dim, &io->v_stride);
     k->dim[1] = v->dim[1] = p->kv;
+    if (RAMP) k->fill = CHECK_FILL_OP;
   }
 }
 
@@ -200,12 +203,14 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (varlen) q = (layout){1, total_q(c, d, d->batch)};
   if (varlen) kv = (layout){1, total_kv(c, d, d->batch)};
   if (paged) kv = (layout){n_pages(d), d->page_size};
-  tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  check_arg *t = tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  if (RAMP) t->fill = CHECK_FILL_OP;
   part_args(c, d, a, io);
   if (!d->parts) {
     check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
     if (paged) k->fill = v->fill = CHECK_FILL_OP;
+    else if (RAMP) k->fill = CHECK_FILL_OP;
   }
   io->q_tokens = q.tokens;
   io->kv_tokens = kv.tokens;
@@ -244,6 +249,20 @@ static void fill_state(check_case *c, const check_arg *arg, double *values, int6
   }
 }
 
+/* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and overflow whatever a
+ * kernel takes for them from a row's first keys. values: [batch, token, head, width]. */
+static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  static const double rates[] = {0.1, 0.6, 1, 4, -0.1, -0.6, -1, -4};
+  const ga_attn_desc *d = c->desc;
+  const double q0 = 8, rate = rates[c->bits >> 15 & 7];
+  const int64_t width = arg->dim[3], heads = arg->dim[2], tokens = arg->dim[1];
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t j = i / width / heads % tokens;
+    if (i % width) values[i] = ga_rng_normal(&c->rng);
+    else values[i] = arg->name[0] == 'q' ? q0 : rate * (double)j / (q0 * (double)d->scale);
+  }
+}
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   if (is_state(arg)) {
@@ -251,7 +270,8 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     return;
   }
   if (arg->n_dims == 4) {
-    fill_pages(c, arg, values, n);
+    if (d->flags & GA_ATTN_PAGED && arg->name[0] != 'q') fill_pages(c, arg, values, n);
+    else fill_ramp(c, arg, values, n);
     return;
   }
   const int64_t stride = (d->flags & GA_ATTN_PAGED) ? pages_a_sequence(d) + 1 : 1;
@@ -263,6 +283,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
 }
 
+
 static void widen(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
 
 /* --- the plain evaluation --- */
@@ -273,6 +294,7 @@ typedef struct plain_row {
   int64_t b, i, n_q, n_kv, q_first, kv_first;
   int h;
   bool tensor; /* products as tensor cores take them */
+  bool as_kv;  /* q and o rounded to the type of K and V */
   float *s;    /* logits [n_kv] */
   float *o;    /* [v_dim] */
 } plain_row;
@@ -311,6 +333,12 @@ static float toward_zero(double x) {
   return isfinite(f) && fabs((double)f) > fabs(x) ? nextafterf(f, 0.0f) : f;
 }
 
+/* As the kernel multiplies it. */
+static float plain_q_value(const plain_row *r, int64_t at) {
+  const double q = ga_ref_load((ga_dtype)r->d->q_dtype, r->a->q, at);
+  return (float)(r->as_kv ? check_round((ga_dtype)r->d->kv_dtype, q) : q);
+}
+
 /* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
 static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t at_k) {
   const ga_attn_desc *d = r->d;
@@ -319,7 +347,7 @@ static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t 
     double part = (double)x;
     const int end = r->tensor && c + 16 < d->head_dim ? c + 16 : r->tensor ? d->head_dim : c + 1;
     for (; c < end; c++)
-      part += (double)((float)ga_ref_load((ga_dtype)d->q_dtype, r->a->q, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
+      part += (double)(plain_q_value(r, at_q + c) * (float)ga_ref_load((ga_dtype)d->kv_dtype, k, at_k + c));
     x = r->tensor ? toward_zero(part) : (float)part;
   }
   return x;
@@ -380,7 +408,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   void *s;
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
-    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR};
+    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR,
+                   .as_kv = kernel->flags & GA_KERNEL_AS_KV};
     if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
     if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
     if (paged) r.n_kv = a->kv_len[b];
@@ -507,13 +536,14 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
+  const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
   const double size = values ? fmax(mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
   for (int64_t i = 0; i < n; i++) {
     const double x = values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
-    unit[i] = check_ulp(sums ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
+    unit[i] = check_ulp(rounded ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
   }
 }
 

@@ -125,6 +125,10 @@ GA_DEV void bulk_load_bytes(uint32_t dst, const void *src, uint32_t bytes, uint3
                "l"(src), "r"(bytes), "r"(bar), "l"(policy)
                : "memory");
 }
+/* To L2 only. */
+GA_DEV void bulk_prefetch_bytes(const void *src, uint32_t bytes) {
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(src), "r"(bytes) : "memory");
+}
 GA_DEV void bulk_store_bytes(void *dst, uint32_t src, uint32_t bytes) {
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory");
 }

@@ -22,8 +22,7 @@
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
  *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
- * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; one warpgroup: 160
- *           threads, BLOCKS per SM; smem: OFF_*
+ * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
@@ -75,7 +74,7 @@
 #error "GA_P_RESIDENT: K and V of a whole head stay in shared memory (1); needs ceil(rows_k / BN) <= STAGES"
 #endif
 #ifndef GA_P_BLOCKS
-#error "GA_P_BLOCKS: blocks per multiprocessor; more than one only with one consumer warpgroup"
+#error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: compiled in, chosen by kargs.features: 1 soft-cap, alibi, sinks, packed sequences; 2 carried state, parts; 4 pages"
@@ -107,9 +106,7 @@ enum {
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4,
   WGS = BM / 64,
-  BLOCKS = GA_P_BLOCKS,
-  THREADS = WGS == 1 ? 160 : 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one; a lone
-                                                 consumer has no need of it */
+  THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
   BLOCK_PANEL = BN * PANEL_ROW_BYTES,
@@ -140,12 +137,11 @@ enum { /* shared memory, bytes */
        TILE_SLOTS = 4,
        SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
 };
-static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
+static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
-static_assert(SMEM_BYTES <= 232448 && BLOCKS * (SMEM_BYTES + 1024) <= 233472,
-              "shared memory of an sm_90 block, multiprocessor");
-static_assert(BLOCKS == 1 || WGS == 1, "several blocks per multiprocessor leave too few registers for two warpgroups");
+static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
@@ -159,12 +155,19 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
     (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
-#elif GA_P_D > 192 || GA_P_FEATURES == 0
+#elif (GA_P_D > 192 && GA_P_FEATURES < 2) || GA_P_FEATURES == 0
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #else
 #define REGS_PRODUCER 56
 #define REGS_CONSUMER 224
+#endif
+
+/* Unrolled, the addresses of a wide head spill beside those of the features. */
+#if GA_P_D > 128 && GA_P_FEATURES
+#define RECOMPUTE_LOOP GA_ROLL
+#else
+#define RECOMPUTE_LOOP GA_UNROLL
 #endif
 
 #define QK_RS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _rs)
@@ -541,7 +544,7 @@ GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q) {
   const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
   GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
-  GA_UNROLL for (int k = 0; k < D / 16; k++) {
+  RECOMPUTE_LOOP for (int k = 0; k < D / 16; k++) {
     uint32_t a[4], b[4];
     if (k >= QREG)
       ldmatrix_x4(a, panel_chunk(c->sb + OFF_Q + c->w * Q_BYTES + (k / 4) * Q_PANEL,
@@ -561,11 +564,19 @@ GA_DEV void to_p(const float *s, uint32_t *p) {
 #include "cuda/kern/attn/attn_results.h"
 
 /* ------------------------------------------------------------------ one block of the stream */
-/* A masked block: running maximum. */
-GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l) {
+/* Tiles go on from a state in memory. */
+GA_DEV int resumes(const warpgroup *c) {
+  return CARRY && c->a->features & GA_KATTN_STATE_IN;
+}
+/* A masked block: running maximum. turns: to a tile that goes on from a state; the old one's results leave. */
+GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l, int turns) {
   float factor[2], sum[2];
   release_k(c);
   if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
+  if (CARRY && !QSMEM && turns) {
+    epilogue(c, o, m, l, 2);
+    load_state(c, o, m, l);
+  }
   apply_features(c, s, c->n);
   apply_mask(c, s, c->n);
   softmax_running(c, s, m, l, factor, sum);
@@ -614,22 +625,33 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
   l[1] = l2[1];
 }
 
-/* A block of the tile that is not its first. */
-GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+/* A block of the tile that is not its first, or goes on from a state or a part before it: those count as masked. */
+GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l, int turns) {
   if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo)))
-    step_masked(c, s, o, p, m, l);
+    step_masked(c, s, o, p, m, l, turns);
   else
     step_free(c, s, o, p, q, m, l);
   to_p(s, p);
 }
 /* The first block of the stream: S, softmax, P. */
-GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q, float *m, float *l) {
+GA_DEV void start_stream(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+  float factor[2], sum[2];
+  if (resumes(c)) load_state(c, o, m, l);
   wait_k(c);
   issue_qk(c, s, q);
   wgmma_wait(0);
   pin_f32(s, NS);
   release_k(c);
-  softmax_first(c, s, m, l, c->n, 0);
+  if (resumes(c)) {
+    apply_features(c, s, c->n);
+    apply_mask(c, s, c->n);
+    softmax_running(c, s, m, l, factor, sum);
+    tile_scale_rows(o, DV, factor);
+    l[0] += sum[0];
+    l[1] += sum[1];
+  } else {
+    softmax_first(c, s, m, l, c->n, 0);
+  }
   to_p(s, p);
   c->n_v = -1;
   advance(c);
@@ -639,10 +661,10 @@ GA_DEV void start_stream(warpgroup *c, float *s, uint32_t *p, const uint32_t *q,
 GA_DEV void consume_flat(warpgroup *c) {
   float s[NS], o[NO], m[2], l[2];
   uint32_t p[NP], q[NQ];
-  int accumulate = 0, first = 1; /* first: the next PV is of a record's first block */
+  int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
-  start_stream(c, s, p, q, m, l);
+  start_stream(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
@@ -660,11 +682,11 @@ GA_DEV void consume_flat(warpgroup *c) {
     wgmma_wait(1);
     pin_f32(s, NS);
     turn_begin(c);
-    const int fresh = edge && !(CARRY && c->joins);
+    const int turns = edge && !(CARRY && c->joins), fresh = turns && !resumes(c);
     if (fresh)
       step_edge(c, s, o, p, m, l);
     else
-      step_block(c, s, o, p, q, m, l);
+      step_block(c, s, o, p, q, m, l, turns);
     accumulate = !fresh;
     first = edge;
     advance(c);
@@ -679,10 +701,10 @@ GA_DEV void consume_flat(warpgroup *c) {
 GA_DEV void consume_qsmem(warpgroup *c) {
   float s[NS], o[NO], m[2], l[2];
   uint32_t p[NP], q[NQ];
-  int accumulate = 0, first = 1; /* first: the next PV is of a record's first block */
+  int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
-  start_stream(c, s, p, q, m, l);
+  start_stream(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
@@ -696,6 +718,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
       next_tile(c, q);
       if (CARRY && !c->joins) epilogue(c, o, m, l, 2);
       if (c->n < 0) break;
+      if (resumes(c) && !c->joins) load_state(c, o, m, l);
       wait_k(c);
       issue_begin(c);
     } else {
@@ -710,14 +733,14 @@ GA_DEV void consume_qsmem(warpgroup *c) {
     pin_u32(p, NP);
     if (!edge) release_v(c);
     turn_begin(c);
-    const int fresh = edge && !(CARRY && c->joins);
+    const int fresh = edge && !(CARRY && c->joins) && !resumes(c);
     if (fresh) {
       release_k(c);
       softmax_first(c, s, m, l, c->n, 1);
       turn_end(c);
       to_p(s, p);
     } else {
-      step_block(c, s, o, p, q, m, l);
+      step_block(c, s, o, p, q, m, l, 0);
     }
     accumulate = !fresh;
     first = edge;
@@ -740,7 +763,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
 }
 
 /* ------------------------------------------------------------------ the kernel */
-GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
+GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
@@ -763,14 +786,10 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
   block_sync();
   grid_launch_dependents();
   if (wg < WGS) {
-#if GA_P_BM > 64
     setmaxnreg_inc(REGS_CONSUMER);
-#endif
     consumer(&a, sb, wg, warp, lane);
   } else {
-#if GA_P_BM > 64
     setmaxnreg_dec(REGS_PRODUCER);
-#endif
     if (warp == 4 * WGS && lane == 0) producer(&a, sb);
   }
 }

@@ -48,27 +48,23 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
-/* Joins (O, m, l) with what earlier launches carried here. Where all weights were 0, O is what V held: it does not count. */
-GA_DEV void join_state(const warpgroup *c, float *o, float *m, float *l, const place *t, int row) {
+/* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row has l. */
+GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->a;
+  const place t = tile_place(tile_slot(c, 1));
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int64_t r = t->batch * a->lse_stride_batch + t->head * a->lse_stride_head + row + 8 * h;
-    const int in = row + 8 * h < t->rows_q;
-    const float m0 = in ? ldg_f32(a->state_m + r) : GA_NEG_INF, l0 = in ? ldg_f32(a->state_l + r) : 0.f;
-    const float top = fmaxf(m0, m[h]), ref = top == GA_NEG_INF ? 0.f : top, f0 = ex2(m0 - ref), f1 = ex2(m[h] - ref);
+    const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g + 8 * h, in = row < t.rows_q;
+    const int64_t r = t.batch * a->lse_stride_batch + t.head * a->lse_stride_head + row;
     const float *o0 = a->state_o + r * a->cols_v + c->q2;
-    const int own = l[h] != 0.f;
-    l[h] = l[h] * f1 + l0 * f0;
-    m[h] = top;
-    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) {
-      const float x = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
-      o[4 * j + 2 * h + e] = (own ? o[4 * j + 2 * h + e] * f1 : 0.f) + x * f0;
-    }
+    m[h] = in ? ldg_f32(a->state_m + r) : GA_NEG_INF;
+    l[h] = in && (c->lane & 3) == 0 ? ldg_f32(a->state_l + r) : 0.f;
+    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
+        o[4 * j + 2 * h + e] = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
 GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
   args a = c->a;
-  warp_sync(); /* the four lanes of a row have read m and l, which may be these */
+  warp_sync(); /* the four lanes of a row have read m, which may be this one */
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = t->batch * a->lse_stride_batch + t->head * a->lse_stride_head + row + 8 * h;
     float *o0 = a->state_o + r * a->cols_v + c->q2;
@@ -100,7 +96,6 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
-  if (CARRY && (a->features & GA_KATTN_STATE_IN)) join_state(c, o, m, l, &t, row);
   if (CARRY && (a->features & GA_KATTN_STATE_OUT)) {
     store_state(c, o, m, l, &t, row);
     return;

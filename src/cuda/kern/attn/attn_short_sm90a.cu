@@ -4,19 +4,19 @@
  *           Tensor maps: rows per box: q 64, k and v BN. O leaves by 16-byte stores.
  * DATA      gmem -TMA-> smem (Q, and all of K and V at once); Q smem x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs -> gmem
- * WORK      A warpgroup takes 64 rows. A unit is unit_tiles passes of BM rows of one head; a block takes unit after
- *           unit, and whoever is the last to use a stage asks for the next unit's K or V there: nobody waits to load.
- * SOFTMAX   As attn_fwd_sm90a.cu: the first block's maximum (STAGES 1: the row's), and a vote on the partial sums of
- *           the other blocks.
+ * WORK      A warpgroup takes 64 rows. RESIDENT 1: a unit is unit_tiles passes of BM rows of one head; a block takes unit
+ *           after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has one tile
+ *           of BM rows.
+ * SOFTMAX   Exponentials without a reference: bf16 P and f32 sums have the range. Only when a row is done is its sum
+ *           looked at; where it is not in (2^-60, 2^60), NaN included, the warp does its 16 rows once more with a running
+ *           maximum, by warp-level products. Exact either way: weights are floating-point numbers, whatever their scale.
  * BARRIERS  name     arrivals    waiter            orders
- *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; two buffers a warpgroup
+ *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; RESIDENT 1: two buffers
  *           k_full   1+tx        all               TMA write of K[n] -> wgmma read
- *           k_empty  warps       the last arrival  wgmma (and recomputing) reads of K[n] -> next TMA write
  *           v_full   1+tx        all               TMA write of V[n] -> wgmma read
- *           v_empty  warpgroups  the last arrival  wgmma reads of V[n] -> next TMA write
+ *           done     warps       the last arrival  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
  *           turn w   named 1+w   warpgroup w       its turn to issue products (TURN 1)
- *           Q's buffer is taken again a pass after its last use: that pass's last PV, which needs all four warps, is
- *           complete.
+ *           Q's buffer is taken again once the next pass's first product, which needs all four warps, is complete.
  * BUDGET    2 BM threads, 65536 / (2 BM BLOCKS) registers; smem: OFF_*
  * LATENCY   A grid of one wave lasts two to five microseconds, so what stands between launches counts: everything that
  *           does not touch the inputs comes before grid_dependency_wait, under the end of the grid before; dependents
@@ -38,21 +38,21 @@
 #define GA_MASK_full   0
 #define GA_MASK_causal 1
 #define GA_DT_bf16     0
-#define GA_DT_f16      1
 
 enum {
   CAUSAL = GA_CAT(GA_MASK_, GA_P_MASK),
-  F16 = GA_CAT(GA_DT_, GA_P_DTYPE),
+  BF16 = GA_CAT(GA_DT_, GA_P_DTYPE) == GA_DT_bf16, /* f16 has not the range */
   D = GA_P_D,
   DV = GA_P_DV,
   BM = GA_P_BM,
   BN = GA_P_BN,
   ST = GA_P_STAGES,
-  AHEAD = GA_P_TURN == 4,         /* all blocks written out, S of the next under the softmax of this one */
+  AHEAD = GA_P_TURN == 4,           /* all blocks written out, S of the next under the exponentials of this one */
   TURN = GA_P_TURN == 1 && !CAUSAL, /* warpgroups issue products in turn; under a causal mask their counts differ */
-  ROOMY = ST <= 2, /* registers are left in the loop: addresses of the results are worked out under the loads */
+  UNITS = GA_P_RESIDENT == 1,
   WGS = BM / 64,
   WARPS = 4 * WGS,
+  QBUFS = UNITS ? 2 : 1,
   PANELS_K = (D + 63) / 64,
   PANELS_V = (DV + 63) / 64,
   BLOCK_PANEL = BN * PANEL_ROW_BYTES,
@@ -68,16 +68,16 @@ enum { /* shared memory, bytes */
        OFF_K = 0,
        OFF_V = OFF_K + ST * K_BYTES,
        OFF_Q = OFF_V + ST * V_BYTES,
-       OFF_QF = OFF_Q + 2 * WGS * Q_BYTES,
-       OFF_KF = OFF_QF + 8 * 2 * WGS,
+       OFF_QF = OFF_Q + QBUFS * WGS * Q_BYTES,
+       OFF_KF = OFF_QF + 8 * QBUFS * WGS,
        OFF_VF = OFF_KF + 8 * ST,
-       OFF_KE = OFF_VF + 8 * ST,
-       OFF_VE = OFF_KE + 8 * ST,
-       SMEM_BYTES = OFF_VE + 8 * ST
+       OFF_DONE = OFF_VF + 8 * ST,
+       SMEM_BYTES = OFF_DONE + 8
 };
+static_assert(BF16, "weights without a reference need the range of bf16");
 static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 4, "one warpgroup per 64 rows");
-static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 32 == 0 && BLOCK_PANEL % 1024 == 0, "tiles");
-static_assert(!AHEAD || (ST >= 2 && !CAUSAL), "ahead: of another block, and every block for every row");
+static_assert(BN % 32 == 0 && D % 16 == 0 && DV % 32 == 0 && BLOCK_PANEL % 1024 == 0, "tiles");
+static_assert(!AHEAD || (ST >= 2 && !CAUSAL && !UNITS), "ahead: every block for every row, of one tile");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
@@ -87,7 +87,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
-#define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
+#define SUM_MOST  1.152921504606846976e18f   /* 2^60 */
+#define SUM_LEAST 8.673617379884035472e-19f /* 2^-60 */
 
 typedef const ga_kargs_attn_fwd *args;
 
@@ -98,13 +99,13 @@ GA_DEV int imax(int a, int b) {
   return a > b ? a : b;
 }
 
-/* A unit's head (of Q, of K and V) and batch. */
+/* A unit's head and batch. */
 typedef struct {
-  int head, head_k, batch;
+  int head, batch;
 } place;
 GA_DEV place place_of(args a, int unit) {
   const int pair = unit / a->tiles_per_head, batch = pair / a->heads_q, head = pair - batch * a->heads_q;
-  const place p = {head, head / a->group, batch};
+  const place p = {head, batch};
   return p;
 }
 /* A warp and what it works on. */
@@ -113,59 +114,65 @@ typedef struct {
   uint32_t sb;
   int warp, lane;
   int unit, pass;  /* work item, pass of it */
-  int next;        /* the unit that wants a stage after this pass, or -1 */
-  place at, then;  /* of unit, of next */
-  uint32_t parity; /* of the stages' barriers: one turn a unit */
-  uint32_t passes; /* passes done: buffer and parity of Q */
+  int next;        /* the unit that comes after this pass, or -1 */
+  place at;        /* of unit */
+  uint32_t turns;  /* bit 0: units done, parity of the stages' barriers; above: passes done, buffer and parity of Q */
 } worker;
 
 /* ------------------------------------------------------------------ loads */
+GA_DEV void load_stage(const ga_tmap *map, uint32_t dst, uint32_t bar, int panels, int head, int batch, int n) {
+  GA_UNROLL for (int i = 0; i < panels; i++)
+    bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, n * BN, head, batch, L2_EVICT_LAST);
+}
 GA_DEV void expect_k(const worker *c, int n) {
   mbar_arrive_expect(c->sb + OFF_KF + 8 * n, K_BYTES);
 }
-GA_DEV void load_k(const worker *c, const place *p, int n) {
-  GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-      bulk_load_4d(c->sb + OFF_K + n * K_BYTES + i * BLOCK_PANEL, &c->a->k, c->sb + OFF_KF + 8 * n, i * PANEL_COLS, n * BN, p->head_k,
-                   p->batch, L2_EVICT_LAST);
+GA_DEV void load_k(const worker *c, int head, int batch, int n) {
+  load_stage(&c->a->k, c->sb + OFF_K + n * K_BYTES, c->sb + OFF_KF + 8 * n, PANELS_K, head, batch, n);
 }
 GA_DEV void expect_v(const worker *c, int n) {
   mbar_arrive_expect(c->sb + OFF_VF + 8 * n, V_BYTES);
 }
-GA_DEV void load_v(const worker *c, const place *p, int n) {
-  GA_UNROLL for (int i = 0; i < PANELS_V; i++)
-      bulk_load_4d(c->sb + OFF_V + n * V_BYTES + i * BLOCK_PANEL, &c->a->v, c->sb + OFF_VF + 8 * n, i * PANEL_COLS, n * BN, p->head_k,
-                   p->batch, L2_EVICT_LAST);
+GA_DEV void load_v(const worker *c, int head, int batch, int n) {
+  load_stage(&c->a->v, c->sb + OFF_V + n * V_BYTES, c->sb + OFF_VF + 8 * n, PANELS_V, head, batch, n);
 }
 /* Warpgroup w's first row in a pass of a unit. Odd passes run backwards, so that under a causal mask every warpgroup has
  * its share of long and short rows. */
 GA_DEV int row_of(args a, int unit, int pass, int w) {
+  if (!UNITS) return unit % a->tiles_per_head * BM + 64 * w;
   const int first = unit % a->tiles_per_head * a->unit_tiles;
   return (first + pass) * BM + 64 * (pass & 1 ? WGS - 1 - w : w);
 }
+GA_DEV uint32_t q_full(const worker *c, int w, int buffer) {
+  return c->sb + OFF_QF + 8 * (QBUFS * w + buffer);
+}
 GA_DEV void expect_q(const worker *c, int w, int buffer) {
-  mbar_arrive_expect(c->sb + OFF_QF + 8 * (2 * w + buffer), Q_BYTES);
+  mbar_arrive_expect(q_full(c, w, buffer), Q_BYTES);
 }
 GA_DEV void load_q(const worker *c, const place *p, int w, int buffer, int row) {
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-      bulk_load_4d(c->sb + OFF_Q + (2 * w + buffer) * Q_BYTES + i * Q_PANEL, &c->a->q, c->sb + OFF_QF + 8 * (2 * w + buffer),
-                   i * PANEL_COLS, row, p->head, p->batch, L2_EVICT_FIRST);
+      bulk_load_4d(c->sb + OFF_Q + (QBUFS * w + buffer) * Q_BYTES + i * Q_PANEL, &c->a->q, q_full(c, w, buffer), i * PANEL_COLS,
+                   row, p->head, p->batch, L2_EVICT_FIRST);
 }
-/* Blocks that the unit's rows see; when units follow one another, all, so that every stage turns with the units. */
+/* Blocks that the unit's rows see; one without columns too, so that its rows are written. When units follow one another,
+ * all, so that every stage turns with the units. */
 GA_DEV int unit_blocks(args a, int unit) {
-  const int rows = (unit % a->tiles_per_head + 1) * a->unit_tiles * BM + a->rows_k - a->rows_q;
+  if (AHEAD) return ST;
+  const int rows = (unit % a->tiles_per_head + 1) * (UNITS ? a->unit_tiles : 1) * BM + a->rows_k - a->rows_q;
   const int end = CAUSAL && block_count() == a->tiles ? imin(a->rows_k, imax(rows, 1)) : a->rows_k;
-  return AHEAD ? ST : (imax(end, 1) + BN - 1) / BN; /* one without columns too, so that its rows are written */
+  return (imax(end, 1) + BN - 1) / BN;
 }
-/* Which warp asks for K[n] and V[n] first. Many stages: one for all of K, one for all of V, so that they arrive in the
- * order of need; few: each its own. */
+/* Which warp asks for K[n] and V[n] of the first unit. Many stages: one for all of K, one for all of V, so that they
+ * arrive in the order of need; few: each its own. */
 GA_DEV int loader_of_k(int n) {
   return ST > 2 || n == 0 ? 0 : (WGS + n) % WARPS;
 }
 GA_DEV int loader_of_v(int n) {
   return (ST > 2 ? WGS + 1 : WGS + ST + n) % WARPS;
 }
-/* The first unit's loads, one lane a warp: warp 0 begins with K, the next ones with their warpgroup's Q. */
-GA_DEV void load_first(const worker *c) {
+/* The first unit's loads, one lane a warp: warp 0 begins with K, the next ones with their warpgroup's Q. head: of K and V,
+ * divided out before the wait. */
+GA_DEV void load_first(const worker *c, int head) {
   const int blocks = unit_blocks(c->a, c->unit), w = c->warp - 1, row = row_of(c->a, c->unit, 0, w);
   const int is_q = w >= 0 && w < WGS;
   if (is_q) expect_q(c, w, 0);
@@ -175,27 +182,34 @@ GA_DEV void load_first(const worker *c) {
   }
   grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything else follows from here */
   if (is_q) load_q(c, &c->at, w, 0, row);
-  GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_k(n)) load_k(c, &c->at, n);
-  GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_v(n)) load_v(c, &c->at, n);
+  GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_k(n)) load_k(c, head, c->at.batch, n);
+  GA_ROLL for (int n = 0; n < blocks; n++) if (c->warp == loader_of_v(n)) load_v(c, head, c->at.batch, n);
   if (c->warp == 0) grid_launch_dependents();
 }
-/* This warp has read K[n] for the last time in this unit; the last warp asks for the next unit's. */
-GA_DEV void release_k(const worker *c, int n) {
-  const uint32_t bar = c->sb + OFF_KE + 8 * n;
-  if (c->lane || c->next < 0 || !mbar_arrive_last(bar)) return;
-  mbar_wait(bar, c->parity);
-  expect_k(c, n);
-  load_k(c, &c->then, n);
+/* The next pass's Q is asked for, into the buffer of the pass before. */
+GA_DEV void prefetch_q(const worker *c) {
+  const int w = c->warp >> 2, buffer = (c->turns >> 1 & 1) ^ 1, more = c->pass + 1 < c->a->unit_tiles;
+  if (thread_index_anew() & 31 || c->warp & 3 || (!more && c->next < 0)) return;
+  expect_q(c, w, buffer);
+  const place then = more ? c->at : place_of(c->a, c->next);
+  load_q(c, &then, w, buffer, more ? row_of(c->a, c->unit, c->pass + 1, w) : row_of(c->a, c->next, 0, w));
 }
-GA_DEV void release_v(const worker *c, int n) {
-  const uint32_t bar = c->sb + OFF_VE + 8 * n;
-  if (c->lane || c->warp & 3 || c->next < 0 || !mbar_arrive_last(bar)) return;
-  mbar_wait(bar, c->parity);
-  expect_v(c, n);
-  load_v(c, &c->then, n);
+/* This warp has done with the unit; the last one asks for the next unit's K and V. */
+GA_DEV void hand_over(const worker *c) {
+  const uint32_t bar = c->sb + OFF_DONE;
+  if (c->lane || !mbar_arrive_last(bar)) return;
+  mbar_wait(bar, c->turns & 1);
+  const place then = place_of(c->a, c->next);
+  const int head = then.head / c->a->group;
+  GA_ROLL for (int n = 0; n < unit_blocks(c->a, c->next); n++) {
+    expect_k(c, n);
+    load_k(c, head, then.batch, n);
+    expect_v(c, n);
+    load_v(c, head, then.batch, n);
+  }
 }
 
-/* ------------------------------------------------------------------ one block of columns */
+/* ------------------------------------------------------------------ products */
 /* Warpgroups issue their products in turn: left alone they fall into step, and the tensor cores idle while all take
  * exponentials. */
 GA_DEV void turn_begin(const worker *c) {
@@ -205,79 +219,157 @@ GA_DEV void turn_end(const worker *c) {
   if (TURN && WGS > 1) bar_arrive(1 + ((c->warp >> 2) + 1) % WGS, 256);
 }
 GA_DEV uint32_t q_buffer(const worker *c) {
-  return 2 * (c->warp >> 2) + (c->passes & 1);
+  return QBUFS * (c->warp >> 2) + (UNITS ? c->turns >> 1 & 1 : 0);
 }
 GA_DEV void wait_k(const worker *c, int n) {
-  mbar_wait(c->sb + OFF_KF + 8 * n, c->parity);
+  mbar_wait(c->sb + OFF_KF + 8 * n, c->turns & 1);
 }
 GA_DEV void wait_v(const worker *c, int n) {
-  mbar_wait(c->sb + OFF_VF + 8 * n, c->parity);
+  mbar_wait(c->sb + OFF_VF + 8 * n, c->turns & 1);
 }
-GA_DEV void issue_qk(const worker *c, float *s, int n) {
-  const uint32_t dk = desc_k_major(c->sb + OFF_K) + n * (K_BYTES >> 4); /* low words: the upper ones are constants */
-  const uint32_t dq = desc_k_major(c->sb + OFF_Q) + q_buffer(c) * (Q_BYTES >> 4);
+/* Descriptors of Q, K[n], V[n]: low words (the upper ones are constants), uniform, as wgmma wants them; from a vector
+ * register each of its steps would be carried over by itself. */
+GA_DEV uint32_t desc_q(const worker *c) {
+  return (uint32_t)warp_uniform((int)(desc_k_major(c->sb + OFF_Q) + q_buffer(c) * (Q_BYTES >> 4)));
+}
+GA_DEV uint32_t desc_k(const worker *c, int n) {
+  return (uint32_t)warp_uniform((int)(desc_k_major(c->sb + OFF_K) + n * (K_BYTES >> 4)));
+}
+GA_DEV uint32_t desc_v(const worker *c, int n) {
+  return (uint32_t)warp_uniform((int)(desc_n_major(c->sb + OFF_V, BLOCK_PANEL) + n * (V_BYTES >> 4)));
+}
+GA_DEV void issue_qk(float *s, uint32_t dq, uint32_t dk) {
   pin_f32(s, NS);
   wgmma_fence();
   GA_UNROLL for (int k = 0; k < D / 16; k++)
       QK_SS(s, desc(dq + (k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), desc(dk + (k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4)), k != 0);
   wgmma_commit();
 }
-GA_DEV void issue_pv(const worker *c, float *o, uint32_t *p, int n) {
-  const uint32_t dv = desc_n_major(c->sb + OFF_V, BLOCK_PANEL) + n * (V_BYTES >> 4);
-  pin_u32(p, NP);
+/* O (+)= P V by columns [from, to) of the block. */
+GA_DEV void issue_pv(float *o, uint32_t *p, uint32_t dv, int from, int to, int accumulate) {
+  pin_u32(p + from / 4, (to - from) / 4);
   pin_f32(o, NO);
   wgmma_fence();
-  GA_UNROLL for (int k = 0; k < BN / 16; k++) PV_RST(o, p + 4 * k, desc(dv + k * 128), k || n > 0);
+  GA_UNROLL for (int k = from / 16; k < to / 16; k++) PV_RST(o, p + 4 * k, desc(dv + k * 128), k ? 1 : accumulate);
   wgmma_commit();
 }
-GA_DEV void finish_pv(float *o, uint32_t *p) {
+/* All products but the last n groups are complete. */
+GA_DEV void wait_products(int n) {
+  if (n == 0) wgmma_wait(0);
+  if (n == 1) wgmma_wait(1);
+  if (n == 2) wgmma_wait(2);
+}
+
+/* ------------------------------------------------------------------ softmax */
+GA_DEV void apply_mask(const worker *c, float *s, int n, int free) {
+  args a = c->a;
+  const int last = a->rows_k - 1 - n * BN;
+  if (n < free) return;
+  const int lane = thread_index_anew() & 31;
+  if (!CAUSAL) {
+    tile_mask_above(s, BN, last, last, (lane & 3) * 2);
+    return;
+  }
+  const int row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2) + a->rows_k - a->rows_q - n * BN;
+  tile_mask_above(s, BN, imin(last, row), imin(last, row + 8), (lane & 3) * 2);
+}
+/* x = 2^(x f) in `cols` columns; sum: of this lane's even and odd columns, by rows. */
+GA_DEV void exponentials(float *x, int cols, float f, float *sum) {
+  GA_UNROLL for (int j = 0; j < cols / 8; j++) GA_UNROLL for (int e = 0; e < 4; e++) {
+    x[4 * j + e] = ex2(x[4 * j + e] * f);
+    sum[e] += x[4 * j + e];
+  }
+}
+GA_DEV void to_p(const float *s, int cols, uint32_t *p) {
+  GA_UNROLL for (int i = 0; i < cols / 4; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
+}
+
+/* Every block in turn. P is packed at the head of the loop: ptxas puts a wait for products as early in its basic block
+ * as it can, and would have the exponentials wait for the last PV. */
+GA_DEV void blocks_in_turn(const worker *c, float *o, float *sum, int blocks, int free) {
+  const float f = c->a->scale_log2;
+  float s[NS];
+  uint32_t p[NP], q = desc_q(c), k = desc_k(c, 0);
+  wait_k(c, 0);
+  turn_begin(c);
+  issue_qk(s, q, k);
+  turn_end(c);
+  wgmma_wait(0);
+  pin_f32(s, NS);
+  if (UNITS) prefetch_q(c);
+  apply_mask(c, s, 0, free);
+  exponentials(s, BN, f, sum);
+  GA_ROLL for (int n = 1; n < blocks; n++) {
+    k = desc_k(c, n);
+    const uint32_t v = desc_v(c, n - 1);
+    q = desc_q(c);
+    wgmma_wait(0);
+    pin_f32(o, NO);
+    pin_u32(p, NP);
+    to_p(s, BN, p);
+    if (c->pass == 0) { /* later passes find all there */
+      wait_k(c, n);
+      wait_v(c, n - 1);
+    }
+    turn_begin(c);
+    issue_qk(s, q, k);
+    issue_pv(o, p, v, 0, BN, n > 1);
+    turn_end(c);
+    wgmma_wait(1);
+    pin_f32(s, NS);
+    apply_mask(c, s, n, free);
+    exponentials(s, BN, f, sum);
+  }
+  const uint32_t v = desc_v(c, blocks - 1);
   wgmma_wait(0);
   pin_f32(o, NO);
   pin_u32(p, NP);
+  to_p(s, BN, p);
+  wait_v(c, blocks - 1);
+  turn_begin(c);
+  issue_pv(o, p, v, 0, BN, blocks > 1);
+  turn_end(c);
 }
-GA_DEV void apply_mask(const worker *c, float *s, int n) {
-  args a = c->a;
-  const int last = a->rows_k - 1 - n * BN;
-  if (!CAUSAL) {
-    tile_mask_above(s, BN, last, last, (c->lane & 3) * 2);
-    return;
-  }
-  const int row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (c->lane >> 2) + a->rows_k - a->rows_q - n * BN;
-  tile_mask_above(s, BN, imin(last, row), imin(last, row + 8), (c->lane & 3) * 2);
-}
-/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that
- * 2^(-inf - 0) = 0. */
-GA_DEV void reference(const float *m, float *ref) {
-  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
-  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
-}
-GA_DEV void softmax_first(const worker *c, float *s, float *m, float *l, int free) {
+/* The same with S one block ahead, and the last PV in two halves: while one or two warpgroups have a multiprocessor for
+ * themselves, nothing else hides the products. */
+GA_DEV void blocks_ahead(const worker *c, float *o, float *sum, int free) {
+  float s[2][NS];
+  uint32_t p[2][NP];
   const float f = c->a->scale_log2;
-  float ref[2];
-  if (free < 1) apply_mask(c, s, 0);
-  tile_row_max(s, BN, m);
-  m[0] *= f;
-  m[1] *= f;
-  reference(m, ref);
-  tile_exp2(s, BN, f, ref, l);
-}
-/* A later block with a new maximum: m, exponentials, l and O brought to it. */
-GA_DEV void add_running(const worker *c, float *s, float *o, float *m, float *l) {
-  const float f = c->a->scale_log2;
-  float x[2], ref[2], factor[2];
-  tile_row_max(s, BN, x);
-  GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float now = fmaxf(m[i], x[i] * f);
-    factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
-    m[i] = now;
-    l[i] *= factor[i];
+  const uint32_t q = desc_q(c), k = desc_k(c, 0), v = desc_v(c, 0);
+  wait_k(c, 0);
+  issue_qk(s[0], q, k);
+  wait_k(c, 1);
+  issue_qk(s[1], q, k + (K_BYTES >> 4));
+  GA_UNROLL for (int n = 0; n < ST; n++) {
+    float *x = s[n % 2];
+    uint32_t *w = p[n % 2];
+    wait_products((n + 1 < ST) + (n > 0)); /* S[n], and PV[n - 2], which has read w */
+    pin_f32(x, NS);
+    apply_mask(c, x, n, free);
+    if (n + 1 < ST) {
+      exponentials(x, BN, f, sum);
+      to_p(x, BN, w);
+      if (n + 2 < ST) {
+        wait_k(c, n + 2);
+        pin_u32(w, NP);
+        issue_qk(x, q, k + (n + 2) * (K_BYTES >> 4));
+      }
+      wait_v(c, n);
+      issue_pv(o, w, v + n * (V_BYTES >> 4), 0, BN, n > 0);
+    } else {
+      wait_v(c, n);
+      exponentials(x, BN / 2, f, sum);
+      to_p(x, BN / 2, w);
+      issue_pv(o, w, v + n * (V_BYTES >> 4), 0, BN / 2, 1);
+      exponentials(x + NS / 2, BN / 2, f, sum);
+      to_p(x + NS / 2, BN / 2, w + NP / 2);
+      issue_pv(o, w, v + n * (V_BYTES >> 4), BN / 2, BN, 1);
+    }
   }
-  tile_scale_rows(o, DV, factor);
-  reference(m, ref);
-  tile_exp2(s, BN, f, ref, x);
-  l[0] += x[0];
-  l[1] += x[1];
 }
+
+/* ------------------------------------------------------------------ rows whose sums are out of range */
 /* This warp's 16 rows of S again, by warp-level products, in the same layout. */
 GA_DEV void recompute_s(const worker *c, float *s, int n) {
   const int lane = thread_index_anew() & 31;
@@ -294,44 +386,59 @@ GA_DEV void recompute_s(const worker *c, float *s, int n) {
       MMA_WARP(s + 8 * j + 4, q, b[2], b[3]);
     }
   }
-  warp_sync(); /* all lanes have read K, which lane 0 gives away */
 }
-GA_DEV void to_p(const float *s, uint32_t *p) {
-  GA_UNROLL for (int i = 0; i < NP; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
+/* Reference of the exponent from the row maximum m (log2 units); a row that has seen nothing yet gets 0, so that
+ * 2^(-inf - 0) = 0. */
+GA_DEV void reference(const float *m, float *ref) {
+  ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
+  ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
-/* A block that is masked in part: a running maximum. */
-GA_DEV void step_masked(const worker *c, float *s, float *o, uint32_t *p, float *m, float *l, int n) {
-  finish_pv(o, p); /* early: P's registers are needed here, and such blocks are few */
-  apply_mask(c, s, n);
-  add_running(c, s, o, m, l);
-}
-/* A block that every row sees in full: the reference stays, the vote guards it. The pin keeps the exponentials above the
- * wait for the products in flight: the compiler would sink them, and nothing would overlap. */
-GA_DEV void step_free(const worker *c, float *s, float *o, uint32_t *p, float *m, float *l, int n) {
-  float sum[2];
-  tile_exp2(s, BN, c->a->scale_log2, m, sum);
-  const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
-  if (!bad) {
-    l[0] += sum[0];
-    l[1] += sum[1];
+/* A block with a running maximum: m, exponentials, l and O brought to it. */
+GA_DEV void add_running(const worker *c, float *s, float *o, float *m, float *l) {
+  const float f = c->a->scale_log2;
+  float x[2], ref[2], factor[2];
+  tile_row_max(s, BN, x);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const float now = fmaxf(m[i], x[i] * f);
+    factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
+    m[i] = now;
+    l[i] *= factor[i];
   }
-  pin_f32(s, NS);
-  finish_pv(o, p);
-  if (bad) {
+  tile_scale_rows(o, DV, factor);
+  reference(m, ref);
+  tile_exp2(s, BN, f, ref, x);
+  l[0] += x[0];
+  l[1] += x[1];
+}
+/* O += P V of block n, this warp's rows. */
+GA_DEV void multiply_v(const worker *c, float *o, const uint32_t *p, int n) {
+  const int lane = thread_index_anew() & 31;
+  const uint32_t v0 = c->sb + OFF_V + n * V_BYTES;
+  GA_UNROLL for (int k = 0; k < BN / 16; k++) GA_UNROLL for (int j = 0; j < DV / 16; j++) {
+    uint32_t b[4];
+    ldmatrix_x4_trans(b, panel_chunk(v0 + (uint32_t)(j / 4) * BLOCK_PANEL, (uint32_t)(16 * k + (lane & 15)),
+                                     (uint32_t)((j % 4) * 2 + (lane >> 4))));
+    MMA_WARP(o + 8 * j, p + 4 * k, b[0], b[1]);
+    MMA_WARP(o + 8 * j + 4, p + 4 * k, b[2], b[3]);
+  }
+}
+/* O, m (log2 units) and l of this warp's 16 rows, from the beginning. */
+GA_DEV void once_more(const worker *c, float *o, float *m, float *l, int blocks, int free) {
+  float s[NS];
+  uint32_t p[NP];
+  tile_fill(o, DV, 0.f);
+  m[0] = m[1] = GA_NEG_INF;
+  l[0] = l[1] = 0.f;
+  GA_ROLL for (int n = 0; n < blocks; n++) {
     recompute_s(c, s, n);
+    apply_mask(c, s, n, free);
     add_running(c, s, o, m, l);
+    to_p(s, BN, p);
+    multiply_v(c, o, p, n);
   }
-}
-GA_DEV void step(const worker *c, float *s, float *o, uint32_t *p, float *m, float *l, int n, int free) {
-  if (n < free)
-    step_free(c, s, o, p, m, l, n);
-  else
-    step_masked(c, s, o, p, m, l, n);
-  if (c->next >= 0) {
-    release_k(c, n);
-    release_v(c, n - 1);
-  }
-  to_p(s, p);
+  warp_sync(); /* all lanes have read K and V, which lane 0 gives away */
+  l[0] = quad_sum(l[0]);
+  l[1] = quad_sum(l[1]);
 }
 
 /* ------------------------------------------------------------------ results */
@@ -339,24 +446,22 @@ typedef struct {
   char *o;    /* this lane's 16 bytes of the first of its two rows */
   float *lse; /* null: not this lane */
   int row;
+  int cols;   /* of V from this lane's first on */
 } target;
 GA_DEV target target_of(const worker *c) {
   args a = c->a;
-  const int row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (c->lane >> 2);
+  const int lane = thread_index_anew() & 31, row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2);
   const target t = {(char *)a->o_base + 2 * (c->at.batch * a->o_stride_batch + c->at.head * a->o_stride_head +
-                                             (int64_t)row * a->o_stride_row + 8 * (c->lane & 3)),
-                    a->lse && (c->lane & 3) == 0 ? a->lse + c->at.batch * a->lse_stride_batch + c->at.head * a->lse_stride_head + row : 0,
-                    row};
+                                             (int64_t)row * a->o_stride_row + 8 * (lane & 3)),
+                    a->lse && (lane & 3) == 0 ? a->lse + c->at.batch * a->lse_stride_batch + c->at.head * a->lse_stride_head + row : 0,
+                    row, a->cols_v - 8 * (lane & 3)};
   return t;
 }
-/* Row sums, log-sum-exp; v: what O is to be multiplied with. Under the last PV. */
-GA_DEV void finish_rows(const worker *c, const target *t, const float *m, float *l, float *v) {
+/* v: what O is to be multiplied with; log-sum-exp. */
+GA_DEV void finish_rows(const worker *c, const target *t, const float *m, const float *l, float *v) {
   float ref[2];
   reference(m, ref);
-  GA_UNROLL for (int i = 0; i < 2; i++) {
-    l[i] = quad_sum(l[i]);
-    v[i] = l[i] == 0.f ? 0.f : rcp(l[i]);
-  }
+  GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : rcp(l[i]);
   if (!t->lse) return;
   if (t->row < c->a->rows_q) stg_f32(t->lse, log_sum(c->a, ref[0], l[0]));
   if (t->row + 8 < c->a->rows_q) stg_f32(t->lse + 8, log_sum(c->a, ref[1], l[1]));
@@ -364,7 +469,7 @@ GA_DEV void finish_rows(const worker *c, const target *t, const float *m, float 
 /* O straight from registers, 16 bytes per lane; only rows and columns that exist are written. */
 GA_DEV void store_o(const worker *c, const target *t, const float *o, const float *v) {
   args a = c->a;
-  const int q = c->lane & 3;
+  const int q = thread_index_anew() & 3;
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
@@ -373,154 +478,80 @@ GA_DEV void store_o(const worker *c, const target *t, const float *o, const floa
     }
     quad_transpose(x, q);
     quad_transpose(y, q);
-    const int in = 32 * j + 8 * q < a->cols_v;
+    const int in = 32 * j < t->cols;
     if (in && t->row < a->rows_q) stg_u4(t->o + 64 * j, x[0], x[1], x[2], x[3]);
     if (in && t->row + 8 < a->rows_q) stg_u4(t->o + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
 
 /* ------------------------------------------------------------------ work */
-/* The next pass's Q is asked for, into the buffer of the pass before. */
-GA_DEV void prefetch_q(const worker *c) {
-  const int w = c->warp >> 2, buffer = (c->passes & 1) ^ 1, more = c->pass + 1 < c->a->unit_tiles;
-  if (c->lane || c->warp & 3 || (!more && c->next < 0)) return;
-  expect_q(c, w, buffer);
-  if (more)
-    load_q(c, &c->at, w, buffer, row_of(c->a, c->unit, c->pass + 1, w));
-  else
-    load_q(c, &c->then, w, buffer, row_of(c->a, c->next, 0, w));
-}
-/* Stages that only other rows of the unit see. They are released once they are full, so that no warp's release of one
- * unit counts for the unit before. */
-GA_DEV void skip(const worker *c, int from) {
-  if (!CAUSAL || ST == 1 || c->next < 0 || c->lane) return;
-  GA_ROLL for (int n = from; n < unit_blocks(c->a, c->unit); n++) {
-    mbar_wait(c->sb + OFF_KF + 8 * n, c->parity);
-    release_k(c, n);
-    if (c->warp & 3) continue; /* one warp releases V for its warpgroup: the others may not wait, it may be full again */
-    mbar_wait(c->sb + OFF_VF + 8 * n, c->parity);
-    release_v(c, n);
-  }
-}
-/* All blocks but the last PV, one after the other. */
-GA_DEV void blocks_in_turn(const worker *c, float *o, uint32_t *p, float *m, float *l, int blocks, int free) {
-  float s[NS];
-  wait_k(c, 0);
-  turn_begin(c);
-  issue_qk(c, s, 0);
-  turn_end(c);
-  wgmma_wait(0);
-  pin_f32(s, NS);
-  release_k(c, 0);
-  softmax_first(c, s, m, l, free);
-  to_p(s, p);
-  if (ST > 1)
-    GA_ROLL for (int n = 1; n < blocks; n++) {
-      wait_k(c, n);
-      wait_v(c, n - 1);
-      turn_begin(c);
-      issue_qk(c, s, n);
-      issue_pv(c, o, p, n - 1);
-      turn_end(c);
-      wgmma_wait(1);
-      pin_f32(s, NS);
-      step(c, s, o, p, m, l, n, free);
-    }
-}
-/* The same with S one block ahead: while one warpgroup is alone on its multiprocessor, nothing else hides the products. */
-GA_DEV void blocks_ahead(const worker *c, float *o, uint32_t *p, float *m, float *l, int free) {
-  float s[2][NS];
-  wait_k(c, 0);
-  issue_qk(c, s[0], 0);
-  wait_k(c, 1);
-  issue_qk(c, s[1], 1);
-  wgmma_wait(1);
-  pin_f32(s[0], NS);
-  GA_UNROLL for (int n = 0; n < ST; n++) {
-    float *x = s[n % 2];
-    if (n == 0) {
-      release_k(c, 0);
-      softmax_first(c, x, m, l, free);
-      pin_f32(x, NS);
-      wgmma_wait(0);
-      to_p(x, p);
-    } else {
-      step(c, x, o, p, m, l, n, free);
-    }
-    pin_f32(s[(n + 1) % 2], NS);
-    if (n + 2 < ST) {
-      wait_k(c, n + 2);
-      issue_qk(c, x, n + 2);
-    }
-    if (n + 1 < ST) {
-      wait_v(c, n);
-      issue_pv(c, o, p, n);
-    }
-  }
-}
 /* 64 rows of the warpgroup against all they see. */
 GA_DEV void run_pass(worker *c) {
-  float o[NO], m[2], l[2], v[2];
-  uint32_t p[NP];
+  float o[NO], sum[4] = {0.f, 0.f, 0.f, 0.f}, m[2] = {0.f, 0.f}, l[2], v[2];
   args a = c->a;
   const int sees = CAUSAL ? row_of(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q : a->rows_k; /* columns that all rows see */
-  const int blocks = ST == 1 ? 1 : AHEAD ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
+  const int blocks = AHEAD ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
   const int free = imin(sees, a->rows_k) / BN;
   target t;
-  if (ROOMY) t = target_of(c);
-  prefetch_q(c);
-  skip(c, blocks);
-  mbar_wait(c->sb + OFF_QF + 8 * q_buffer(c), c->passes >> 1 & 1);
+  if (AHEAD) t = target_of(c); /* registers are left: under the loads */
+  mbar_wait(q_full(c, c->warp >> 2, UNITS ? c->turns >> 1 & 1 : 0), c->turns >> 2 & 1);
   if (AHEAD)
-    blocks_ahead(c, o, p, m, l, free);
+    blocks_ahead(c, o, sum, free);
   else
-    blocks_in_turn(c, o, p, m, l, blocks, free);
-  wait_v(c, blocks - 1);
-  turn_begin(c);
-  issue_pv(c, o, p, blocks - 1);
-  turn_end(c);
-  if (!ROOMY) t = target_of(c);
+    blocks_in_turn(c, o, sum, blocks, free);
+  if (!AHEAD) t = target_of(c);
+  l[0] = quad_sum(sum[0] + sum[1]);
+  l[1] = quad_sum(sum[2] + sum[3]);
+  const int sound = warp_all(fmaxf(l[0], l[1]) < SUM_MOST && fminf(l[0], l[1]) > SUM_LEAST);
   finish_rows(c, &t, m, l, v);
-  finish_pv(o, p);
-  release_v(c, blocks - 1);
+  wgmma_wait(0);
+  pin_f32(o, NO);
+  if (!sound) {
+    once_more(c, o, m, l, blocks, free);
+    t = target_of(c);
+    finish_rows(c, &t, m, l, v);
+  }
+  if (UNITS && c->next >= 0) hand_over(c);
   store_o(c, &t, o, v);
-  c->passes++;
+  c->turns += 2;
 }
 GA_DEV void work(worker *c) {
   args a = c->a;
   GA_ROLL for (;;) {
     const int after = c->unit + block_count() < a->tiles ? c->unit + block_count() : -1;
-    if (after >= 0) c->then = place_of(a, after);
     GA_ROLL for (c->pass = 0; c->pass < a->unit_tiles; c->pass++) {
       c->next = c->pass + 1 == a->unit_tiles ? after : -1;
       run_pass(c);
     }
     if (after < 0) return;
     c->unit = after;
-    c->at = c->then;
-    c->parity ^= 1;
+    c->at = place_of(a, after);
+    c->turns ^= 1;
   }
 }
 
 GA_KERNEL(2 * GA_P_BM, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
-  const uint32_t sb = smem_base();
+  const uint32_t sb = (uint32_t)warp_uniform((int)smem_base()); /* kept, rather than worked out at every use */
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31;
   if (lane == 0) {
     if (warp == 0) tmap_prefetch(&a.k);
     if (warp == 1) tmap_prefetch(&a.q);
     if (warp == 2) tmap_prefetch(&a.v);
-    if (warp < 2 * WGS) mbar_init(sb + OFF_QF + 8 * warp, 1);
+    if (warp < QBUFS * WGS) mbar_init(sb + OFF_QF + 8 * warp, 1);
     GA_ROLL for (int i = warp; i < ST; i += WARPS) {
       mbar_init(sb + OFF_KF + 8 * i, 1);
       mbar_init(sb + OFF_VF + 8 * i, 1);
-      mbar_init(sb + OFF_KE + 8 * i, WARPS);
-      mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
+    if (warp == 0) mbar_init(sb + OFF_DONE, WARPS);
     mbar_init_fence();
   }
-  worker c = {&a, sb, warp, lane, block_index(), 0, -1, place_of(&a, block_index()), {0, 0, 0}, 0, 0};
+  worker c = {&a, sb, warp, lane, block_index(), 0, -1, place_of(&a, block_index()), 0};
+  const int head = warp_uniform(c.at.head / a.group); /* now, not after the wait */
   block_sync();
   if (TURN && WGS > 1 && warp >= WARPS - 4) bar_arrive(1, 256); /* warpgroup 0 starts */
-  if (lane == 0) load_first(&c);
-  work(&c);
+  if (lane == 0) load_first(&c, head);
+  if (UNITS)
+    work(&c);
+  else
+    run_pass(&c);
 }

@@ -72,7 +72,8 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->row0 = m * BM;
   t->rows_q = a->rows_q;
   t->rows_k = a->rows_k;
-  t->start_q = t->start_k = 0;
+  t->start_q = 0;
+  t->start_k = CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
   if (FEATURES) tile_sequence(a, t);
   t->column = t->row0 + t->rows_k - t->rows_q + (CARRY ? a->shift : 0);

@@ -1,7 +1,7 @@
 /* KERNEL    attn_bwd_post, sm90a: one block of threads per block of 64 query rows of a pair
  * COMPUTES  dQ = scale * accumulator, from the order of registers to rows
  * CONTRACT  see core/kargs_attn_bwd.h; dq 16-byte aligned, strides multiples of 8
- * DATA      each warp reads its consumer warp's piece, 16 bytes a lane, and writes 16 rows of D / 2 columns; memory-bound
+ * DATA      each warp reads half of the columns of a consumer warp's rows, 16 bytes a lane, and writes them; memory-bound
  * BUDGET    256 threads, 4 blocks per SM
  */
 #include "cuda/dev/ptx/base.h"
@@ -17,7 +17,7 @@
 #error "GA_P_D: head dim of the main kernel"
 #endif
 
-enum { THREADS = 256, D = GA_P_D, HALF = D / 2 };
+enum { THREADS = 256, D = GA_P_D, HALF = D / 2, PART = 32 /* columns at a time: registers */ };
 
 GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int warp = thread_index() / 32, lane = thread_index() % 32;
@@ -27,11 +27,13 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0, rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   const int row = m * GA_KBWD_ROWS + warp % 4 * 16 + lane / 4;
   if (m * GA_KBWD_ROWS >= rows) return;
-  const float *from = a.acc + ((int64_t)block * GA_KBWD_WARPS + warp) * (8 * D) + 4 * lane;
-  float x[HALF / 2];
-  GA_UNROLL for (int j = 0; j < HALF / 8; j++) ldg_f4(x + 4 * j, from + 128 * j);
+  const float *from = a.acc + ((int64_t)block * 4 + warp % 4) * (16 * D) + warp / 4 * (8 * D) + 4 * lane;
   bwd_out o = bwd_out_of(&a.dq, start + row, head, a.cu_q ? 0 : batch, warp / 4 * HALF, a.cols_k, a.out_f32, a.out_add);
   o.in0 = row < rows;
   o.in1 = row + 8 < rows;
-  bwd_store(&o, x, HALF, a.scale, lane & 3);
+  GA_UNROLL for (int part = 0; part < HALF / PART; part++, o.col += PART) {
+    float x[PART / 2];
+    GA_UNROLL for (int j = 0; j < PART / 8; j++) ldg_f4(x + 4 * j, from + 128 * (part * (PART / 8) + j));
+    bwd_store(&o, x, PART, a.scale, lane & 3);
+  }
 }

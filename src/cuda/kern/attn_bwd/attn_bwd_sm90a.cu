@@ -289,7 +289,7 @@ GA_DEV float slope_of(const warpgroup *c, int left) {
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 
 GA_DEV uint32_t piece_of(const warpgroup *c) {
-  return c->sb + OFF_DQ + (c->w * 4 + c->wl) * PIECE_BYTES;
+  return c->sb + OFF_DQ + (c->wl * 2 + c->w) * PIECE_BYTES;
 }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
@@ -311,7 +311,7 @@ GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
   fence_async_smem();
   warp_sync();
   if (c->lane) return;
-  bulk_add_f32(c->a->acc + ((int64_t)block * GA_KBWD_WARPS + c->w * 4 + c->wl) * (8 * D), piece, PIECE_BYTES);
+  bulk_add_f32(c->a->acc + ((int64_t)block * GA_KBWD_WARPS + c->wl * 2 + c->w) * (8 * D), piece, PIECE_BYTES);
   bulk_commit();
 }
 /* The whole sum, of block m: out. */

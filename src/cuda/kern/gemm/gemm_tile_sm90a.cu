@@ -1,16 +1,17 @@
 /* KERNEL    gemm_tile, sm90a: matrix products of 16-bit operands on wgmma
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
- * DATA      X and W: bulk copies into a ring of STAGES steps of 64 columns, swizzled; Y: registers to gmem, 16 bytes a lane
- * WORK      a tile is 128 x BN, two warpgroups of 64 rows each, a third one copies. MODE pair: clusters of two blocks have tiles one above the
- *           other and copy half of W's rows each, for both; blocks stay for the whole launch. MODE split: the SPLIT blocks of a cluster share
+ * DATA      X and W: bulk copies into a ring of STAGES steps of 64 columns, swizzled; Y: registers, shared memory,
+ *           gmem, by bulk stores or 8 columns a lane
+ * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles one above the
+ *           other and copy half of W's rows each, for both; blocks stay for the whole launch. SPLIT: the blocks of a cluster share
  *           a tile's k; each finishes its part of the columns, with sums added in one order
  * BARRIERS  full[s]: one arrival and the bytes of both operands. empty[s]: one arrival a warpgroup that reads the stage, in every block it
  *           is copied to. Pair: blocks end together, as they arrive at each other's barriers. Split: the ring is dead when sums are exchanged
- * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept
+ * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
+#include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
 #include "cuda/dev/tile/epilogue.h"
-#include "cuda/dev/tile/quad.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -18,8 +19,11 @@
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of X and W: bf16 or f16"
 #endif
+#ifndef GA_P_BM
+#error "GA_P_BM: rows of a tile: 64 or 128"
+#endif
 #ifndef GA_P_BN
-#error "GA_P_BN: columns of a tile: 128 or 256"
+#error "GA_P_BN: columns of a tile: 64, 128 or 256"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: of the ring"
@@ -32,15 +36,17 @@
 #endif
 
 enum {
-  BM = 128, BN = GA_P_BN, BK = 64, STAGES = GA_P_STAGES, SPLIT = GA_P_SPLIT, PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : SPLIT,
+  BM = GA_P_BM, BN = GA_P_BN, BK = 64, STAGES = GA_P_STAGES, SPLIT = GA_P_SPLIT, PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : SPLIT,
+  WGS = BM / 64, LANES = 128 * WGS, /* that multiply */
   X_BYTES = BM * 128, W_BYTES = BN * 128, STAGE = X_BYTES + W_BYTES,
-  OFF_FULL = STAGES * STAGE, OFF_EMPTY = OFF_FULL + 8 * STAGES,
-  NC = BN / 2,                      /* sums of a lane */
-  CHUNK = 32, LANE_CHUNK = 16,      /* columns that are stored together, and a lane's sums of them */
-  PART_COLS = BN / SPLIT / CHUNK * CHUNK, /* columns that a block of a split tile finishes: the last one has the rest */
-  LAST_COLS = BN - (SPLIT - 1) * PART_COLS
+  NC = BN / 2,           /* sums of a lane */
+  STAGE_BYTES = 16 * 256, /* of a warp's results */
+  WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
+  PART = (BN / 8 + SPLIT - 1) / SPLIT, /* groups of 8 columns that a block of a split tile finishes, at most */
+  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + (SPLIT == 1 ? 4 * WGS * STAGE_BYTES : 0), OFF_EMPTY = OFF_FULL + 8 * STAGES
 };
-static_assert(SPLIT == 1 || SPLIT * LAST_COLS * BM * 4 <= OFF_FULL, "sums to exchange fit the ring");
+static_assert(SPLIT == 1 || SPLIT * PART * LANES * 16 <= OFF_STAGE, "sums to exchange fit the ring");
+#define PACK_16 GA_CAT(pack_, GA_P_DTYPE)
 #define WGMMA GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
 
 typedef const ga_kargs_gemm_tile *args;
@@ -106,101 +112,95 @@ GA_DEV void multiply(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
   release(sb, i - 1, leader);
 }
 
-/* --- results --- */
+/* --- results: sums pass through shared memory, so that a lane gets 8 neighbouring columns and little code does it --- */
 
-typedef struct {
-  int row, col, q; /* of a lane: its first row, the first column of its chunk, its place in the quad */
-} place;
+/* A warp's 16 rows of 64 columns in f32: group j of 8 columns of row r lies at group j ^ (r % 8). */
+GA_DEV uint32_t stage_at(uint32_t stage, int r, int j) { return stage + (uint32_t)(r * 256 + (j ^ r % 8) * 32); }
 
-/* A chunk: x[4j + 2r + e] is row + 8r, column 8j + 2q + e. */
-GA_DEV void finish(const ga_kargs_gemm *g, place p, float *x) {
-  GA_UNROLL for (int i = 0; i < LANE_CHUNK; i++) {
-    const int64_t row = p.row + i / 2 % 2 * 8, col = p.col + i / 4 * 8 + 2 * p.q + i % 2;
-    if (row < g->m && col < g->n) x[i] = gemm_value(g, row * g->y_stride + col, col, x[i]);
-  }
-  warp_sync(); /* Y may be the residual: other lanes store what this one has read */
+/* x[4j + 2h + e]: row g + 8h, column 8j + 2q + e. */
+GA_DEV void stage_put(uint32_t stage, int lane, const float *x) {
+  const uint32_t at = (uint32_t)(lane % 4 * 8);
+  GA_UNROLL for (int j = 0; j < 8; j++)
+    GA_UNROLL for (int h = 0; h < 2; h++) sts_f2(stage_at(stage, lane / 4 + 8 * h, j) + at, x[4 * j + 2 * h], x[4 * j + 2 * h + 1]);
 }
 
-/* Lane q of a quad gets 8 neighbouring columns, those of the chunk's group q, of both rows. */
-GA_DEV void store_16(const ga_kargs_gemm *g, place p, const float *x) {
-  const int col = p.col + 8 * p.q;
-  uint32_t h[2][4];
-  GA_UNROLL for (int r = 0; r < 2; r++) {
-    GA_UNROLL for (int j = 0; j < 4; j++)
-      h[r][j] = g->y_dtype == T_BF16 ? pack_bf16(x[4 * j + 2 * r], x[4 * j + 2 * r + 1]) : pack_f16(x[4 * j + 2 * r], x[4 * j + 2 * r + 1]);
-    quad_transpose(h[r], p.q);
-  }
-  GA_UNROLL for (int r = 0; r < 2; r++) {
-    uint16_t *y = (uint16_t *)g->y + (p.row + 8 * r) * g->y_stride + col;
-    if (p.row + 8 * r >= g->m) continue;
-    if (col + 8 <= g->n) stg_u4(y, h[r][0], h[r][1], h[r][2], h[r][3]);
-    else GA_UNROLL for (int e = 0; e < 8; e++) if (col + e < g->n) stg_u16(y + e, (uint16_t)(h[r][e / 2] >> 16 * (e % 2)));
-  }
+GA_DEV void stage_finish(const ga_kargs_gemm *g, bool plain, uint32_t stage, int lane, int pass, int row, int col) {
+  const int r = 4 * pass + lane / 8, j = lane % 8;
+  float x[8];
+  lds_f4(x, stage_at(stage, r, j));
+  lds_f4(x + 4, stage_at(stage, r, j) + 16);
+  gemm_finish_8(g, plain, row + r, col + 8 * j, x);
 }
 
-GA_DEV void store_32(const ga_kargs_gemm *g, place p, const float *x) {
-  GA_UNROLL for (int i = 0; i < LANE_CHUNK; i += 2) {
-    const int row = p.row + i / 2 % 2 * 8, col = p.col + i / 4 * 8 + 2 * p.q;
-    float *y = (float *)g->y + row * g->y_stride + col;
-    if (row >= g->m) continue;
-    if (col + 2 <= g->n) stg_f2(y, x[i], x[i + 1]);
-    else if (col < g->n) stg_f32(y, x[i]);
+/* The same as 16-bit numbers, 128 columns at a time, by the copy engine. */
+GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32;
+  const uint32_t stage = sb + OFF_STAGE + (uint32_t)warp * STAGE_BYTES;
+  GA_UNROLL for (int h = 0; h < BN; h += WIDE) {
+    uint32_t x[WIDE / 4];
+    GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = PACK_16(c[h / 2 + 2 * i] * a->g.scale, c[h / 2 + 2 * i + 1] * a->g.scale);
+    if (lane == 0) bulk_wait_read(); /* what was stored before has left this memory */
+    warp_sync();
+    tile_store(stage, 16 * 128, 0, x, WIDE, lane);
+    fence_async_smem();
+    warp_sync();
+    if (lane) continue;
+    GA_UNROLL for (int i = 0; i < WIDE; i += 64)
+      if (col + h + i < a->g.n && row + warp * 16 < a->g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), col + h + i, row + warp * 16);
+    bulk_commit();
   }
 }
 
-GA_DEV void store(const ga_kargs_gemm *g, place p, const float *x) {
-  if (g->y_dtype == T_F32) store_32(g, p, x);
-  else store_16(g, p, x);
-}
-
-GA_DEV bool is_plain(const ga_kargs_gemm *g) { return !g->bias && !g->gate && !g->residual && !g->act; }
-
-/* All of a warp's rows. Activations are much code: their loop is not unrolled, the sums move down instead. */
-GA_DEV void put_tile(const ga_kargs_gemm *g, int row, int col, float *c) {
-  const int lane = thread_index() % 32;
-  place p = {row + thread_index() / 32 * 16 + lane / 4, col, lane % 4};
-  if (is_plain(g)) {
-    GA_UNROLL for (int i = 0; i < NC; i++) c[i] *= g->scale;
-    GA_UNROLL for (int h = 0; h < BN / CHUNK; h++, p.col += CHUNK) store(g, p, c + h * LANE_CHUNK);
-    return;
-  }
-  GA_ROLL for (int h = 0; h < BN / CHUNK; h++, p.col += CHUNK) {
-    finish(g, p, c);
-    store(g, p, c);
-    GA_UNROLL for (int i = 0; i + LANE_CHUNK < NC; i++) c[i] = c[i + LANE_CHUNK];
+/* A warpgroup's part of a tile. */
+GA_DEV void put_tile(const ga_kargs_gemm *g, uint32_t sb, int row, int col, const float *c) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32;
+  const uint32_t stage = sb + OFF_STAGE + (uint32_t)warp * STAGE_BYTES;
+  const bool plain = gemm_is_plain(g);
+  row += warp * 16;
+  GA_ROLL for (int h = 0; h < BN / 64; h++, col += 64) {
+    GA_UNROLL for (int i = 0; i < BN / 64; i++) if (i == h) stage_put(stage, lane, c + 32 * i);
+    warp_sync();
+    if (plain) GA_UNROLL for (int p = 0; p < 4; p++) stage_finish(g, true, stage, lane, p, row, col);
+    else GA_ROLL for (int p = 0; p < 4; p++) stage_finish(g, false, stage, lane, p, row, col);
+    warp_sync();
   }
 }
 
-/* --- a tile whose k is split among the cluster's blocks --- */
+/* --- a tile whose k is split among the cluster's blocks: each finishes some groups of 8 columns --- */
 
-/* Groups of 8 columns that block p finishes: from part_first(p) on. */
-GA_DEV int part_first(int p) { return p * PART_COLS / 8; }
-GA_DEV int part_end(int p) { return p + 1 == SPLIT ? BN / 8 : part_first(p + 1); }
-/* Where block `from` leaves 16 bytes of group j (of the part) for thread t. */
-GA_DEV uint32_t part_at(uint32_t sb, int from, int j) { return sb + (uint32_t)(((from * LAST_COLS / 8 + j) * 256 + thread_index()) * 16); }
+GA_DEV int part_first(int p) { return p * (BN / 8) / SPLIT; }
+/* Where block `from` leaves what its thread t has of group j of a part. */
+GA_DEV uint32_t part_at(uint32_t sb, int from, int j, int t) { return sb + (uint32_t)(((from * PART + j) * LANES + t) * 16); }
 
 GA_DEV void send_parts(uint32_t sb, int rank, const float *c) {
   GA_UNROLL for (int j = 0; j < BN / 8; j++) {
-    const int to = 8 * j < (SPLIT - 1) * PART_COLS ? 8 * j / PART_COLS : SPLIT - 1;
+    const int to = (SPLIT * (j + 1) - 1) / (BN / 8); /* the last p with part_first(p) <= j */
     const float *x = c + 4 * j;
-    sts_cluster_i4(cluster_address(part_at(sb, rank, j - part_first(to)), (uint32_t)to), (int)float_bits(x[0]), (int)float_bits(x[1]),
-                   (int)float_bits(x[2]), (int)float_bits(x[3]));
+    sts_cluster_i4(cluster_address(part_at(sb, rank, j - part_first(to), thread_index()), (uint32_t)to), (int)float_bits(x[0]),
+                   (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]));
   }
 }
 
-GA_DEV void add_parts(const ga_kargs_gemm *g, uint32_t sb, int rank, int row, int col) {
-  const int lane = thread_index() % 32;
-  place p = {row + thread_index() / 32 * 16 + lane / 4, col + 8 * part_first(rank), lane % 4};
-  GA_ROLL for (int j = 0; j < part_end(rank) - part_first(rank); j += CHUNK / 8, p.col += CHUNK) {
-    float x[LANE_CHUNK], y[4];
-    GA_UNROLL for (int i = 0; i < CHUNK / 8; i++) lds_f4(x + 4 * i, part_at(sb, 0, j + i));
-    GA_UNROLL for (int from = 1; from < SPLIT; from++)
-      GA_UNROLL for (int i = 0; i < CHUNK / 8; i++) {
-        lds_f4(y, part_at(sb, from, j + i));
-        GA_UNROLL for (int e = 0; e < 4; e++) x[4 * i + e] += y[e];
-      }
-    finish(g, p, x);
-    store(g, p, x);
+/* Sums of group j of a part in row r: columns 2q, 2q+1 are with lane 4 (r % 8) + q of warp r / 16. */
+GA_DEV void add_parts(uint32_t sb, int j, int r, float *x) {
+  const int t = r / 16 * 32 + r % 8 * 4;
+  GA_UNROLL for (int e = 0; e < 8; e++) x[e] = 0;
+  GA_UNROLL for (int from = 0; from < SPLIT; from++)
+    GA_UNROLL for (int q = 0; q < 4; q++) {
+      float y[2];
+      lds_f2(y, part_at(sb, from, j, t + q) + (uint32_t)(r / 8 % 2 * 8));
+      x[2 * q] += y[0];
+      x[2 * q + 1] += y[1];
+    }
+}
+
+GA_DEV void put_part(const ga_kargs_gemm *g, uint32_t sb, int rank, int row, int col) {
+  const int first = part_first(rank), n = part_first(rank + 1) - first;
+  const bool plain = gemm_is_plain(g);
+  GA_ROLL for (int i = thread_index(); i < n * BM; i += LANES) {
+    float x[8];
+    add_parts(sb, i % n, i / n, x);
+    gemm_finish_8(g, plain, row + i / n, col + 8 * (first + i % n), x);
   }
 }
 
@@ -210,7 +210,7 @@ GA_DEV void start(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     tmap_prefetch(&a->w);
-    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, 1), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 4 : 2);
+    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, 1), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
     mbar_init_fence();
   }
   if (BLOCKS > 1) cluster_sync();
@@ -219,15 +219,17 @@ GA_DEV void start(args a, uint32_t sb) {
 }
 
 /* Blocks end together: those of a pair arrive at each other's barriers. */
-GA_DEV void consume_pair(args a, uint32_t sb, int wg) {
+GA_DEV void consume_whole(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
   float c[NC];
   GA_ROLL for (int t = tile_first(); t < n_tiles(a); t += tile_step(), i += (uint32_t)a->steps) {
     int row, col;
     tile_at(a, t, &row, &col);
     multiply(sb, wg, i, a->steps, c);
-    put_tile(&a->g, row, col, c);
+    if (a->y_bulk) put_bulk(a, sb, row, col, c);
+    else put_tile(&a->g, sb, row, col, c);
   }
+  if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
   if (BLOCKS > 1) cluster_sync();
 }
 
@@ -240,22 +242,26 @@ GA_DEV void consume_split(args a, uint32_t sb, int wg) {
   send_parts(sb, rank, c);
   cluster_sync();
   tile_at(a, tile_first(), &row, &col);
-  add_parts(&a->g, sb, rank, row, col);
+  put_part(&a->g, sb, rank, row, col);
 }
 
-GA_KERNEL(384, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
+GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
   const uint32_t sb = smem_base();
   const int wg = warp_uniform(thread_index() / 128);
   start(&a, sb);
-  if (wg < 2) {
+  if (wg < WGS) {
+#if GA_P_BM > 64
     setmaxnreg_inc(232);
+#endif
     grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
     if (SPLIT > 1) consume_split(&a, sb, wg);
-    else consume_pair(&a, sb, wg);
+    else consume_whole(&a, sb, wg);
     return;
   }
+#if GA_P_BM > 64
   setmaxnreg_dec(40);
-  if (thread_index() == 256) {
+#endif
+  if (thread_index() == LANES) {
     grid_dependency_wait();
     copy(&a, sb);
   }

@@ -55,9 +55,9 @@ GA_DEV uint32_t code_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int 
     for (int e = 0; e < 2; e++) {
       const int64_t k = k0 + 32 * (step / 2) + packed_element(q, step % 2, 2 * (j / 2) + e);
       const uint32_t code = code_of(a, row0 + g + 8 * (j % 2), k);
-      if (PACKED_FP4(t)) word |= (code & 7) << 4 * (2 * j + e) | (code >> 3) << (4 * (j + 4 * e) + 3);
-      else if (PACKED_IQ4(t)) word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
-      else word |= part_of(t, code, bits) << (bits * reg + 16 * e);
+      if (PACKED_FP4(t) || PACKED_IQ4(t)) word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
+      else if (bits == 4) word |= part_of(t, code, bits) << (4 * reg + 16 * e);
+      else word |= part_of(t, code, bits) << (8 * (j / 2) + (bits == 2 ? 4 * (step % 2) : 4 * (step / 2 % 2) + 2 * (step % 2)) + bits * (j % 2) + 16 * e);
     }
   }
   return word;

@@ -97,9 +97,10 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   const int64_t warps = (int64_t)block_count() * (GA_P_THREADS / 32);
   for (int64_t u = (int64_t)block_index() * (GA_P_THREADS / 32) + thread_index() / 32; u < a.tokens * per_token; u += warps) {
     const int64_t t = u / per_token;
-    const int at = (int)(u - t * per_token), i = (at - k_warps - v_warps) * 32 + thread_index() % 32, h = i / (half + !half), p = i - h * half;
+    const int at = (int)(u - t * per_token), i = (at - k_warps - v_warps) * 32 + thread_index() % 32;
     if (at < k_warps) store(&a, t, at * 32, true);
     else if (at < k_warps + v_warps) store(&a, t, (at - k_warps) * 32, false);
-    else if (i < pairs) turn_pair(a.x_dtype, a.q, t * a.q_stride + h * a.head_dim, p, half, a.pairs, a.positions[t], a.inv_freq[p], a.magnitude);
+    else if (i < pairs)
+      turn_pair(a.x_dtype, a.q, t * a.q_stride + i / half * a.head_dim, i % half, half, a.pairs, a.positions[t], a.inv_freq[i % half], a.magnitude);
   }
 }

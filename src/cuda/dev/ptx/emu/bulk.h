@@ -20,6 +20,7 @@ GA_DEV void bulk_load_4d_multicast(uint32_t dst, const void *map, uint32_t bar, 
     emu_bulk_load_tensor(dst, map, bar, 4, c, mask, file, line);
 }
 GA_DEV void bulk_prefetch_4d(const void *map, int, int, int, int, EMU_AT) { emu_tmap_check(map, file, line); }
+GA_DEV void bulk_prefetch_bytes(const void *, uint32_t) {}
 GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3, EMU_AT)
 {
     const int32_t c[5] = { c0, c1, c2, c3, 0 };
