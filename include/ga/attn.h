@@ -12,7 +12,13 @@
  * pages, the neighbouring packed sequence.
  *
  * Layouts by strides. Query head h reads KV head h / (q_heads / kv_heads): GQA, MQA.
- * Sources: FlashAttention (arXiv 2205.14135, 2307.08691), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi (2108.12409).
+ *
+ * FP8: with q_dtype = kv_dtype = GA_E4M3 all three inputs are e4m3 and have scales: the formula is that of q_scale * Q, k_scale * K
+ * and v_scale * V. A scale is for a tensor, a head, or 64 or 128 tokens of a head. V is transposed and permuted, as
+ * ga_attn_quant (ga/attn_quant.h) writes it: [batch, kv_heads, v_dim, kv rounded up to 128]; v_stride.token is the distance
+ * of value dims; what lies behind the last key must not be NaN. Not with VARLEN, PAGED, STATE_*, parts.
+ *
+ * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi (2108.12409).
  */
 #ifndef GA_ATTN_H
 #define GA_ATTN_H
@@ -47,6 +53,8 @@ typedef struct ga_attn_desc {
   float scale;             /* 0 = 1 / sqrt(head_dim) */
   float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   int32_t parts;           /* 0 = K and V are io.k, io.v; else that many of io.parts, of up to max_kv keys each */
+  int32_t q_scale_tokens;  /* e4m3 q: tokens that share a scale: 64 or 128; 0 = all tokens of a head. Else 0 */
+  int32_t kv_scale_tokens; /* the same of k and v */
   int32_t reserved;        /* 0 */
 } ga_attn_desc;
 #define GA_ATTN_PARTS 4
@@ -57,6 +65,13 @@ typedef struct ga_attn_strides {
   /* Elements; the last dimension is contiguous. PAGED K, V: batch = page. Block types: multiples of the block. */
   int64_t batch, token, head;
 } ga_attn_strides;
+
+/* Scale of tokens scale_tokens * i ... of a head: data[b * batch + h * head + i * block], f32, positive and finite. Strides of 0: one
+ * scale for all. On the device that runs. */
+typedef struct ga_attn_scale {
+  const float *data;
+  int64_t batch, head, block;
+} ga_attn_scale;
 
 /* A stretch of keys at consecutive positions: query i sees its keys j <= i + kv - n_q + shift when CAUSAL, and the window
  * counts from there. Strides are k_stride and v_stride. */
@@ -84,6 +99,7 @@ typedef struct ga_attn_io {
    * seen nothing: m = -infinity, l = 0, O = 0. Updated in place with both flags. */
   float *state_o, *state_m, *state_l;
   ga_attn_part parts[GA_ATTN_PARTS];
+  ga_attn_scale q_scale, k_scale, v_scale; /* e4m3 q */
 } ga_attn_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. */

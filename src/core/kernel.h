@@ -8,13 +8,14 @@
 
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "ga/attn_quant.h"
 #include "ga/gemm.h"
 #include "ga/layer.h"
 #include "ga/sample.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
 #define GA_OPS(X)                                                                                                      \
-  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) X(attn_bwd)
+  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) X(attn_bwd) X(attn_quant)
 
 typedef enum ga_op {
 #define X(name) GA_OP_##name,

@@ -16,6 +16,7 @@ const char *ga_cpu_softmax_f32(const ga_kernel *kernel, const void *desc, const 
 const char *ga_cpu_kv_store_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_attn_bwd_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+const char *ga_cpu_attn_quant_any(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *ga_cpu_sample_any(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
 uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -32,6 +33,7 @@ uint64_t ga_cpu_sample_workspace(const ga_kernel *kernel, const void *desc, cons
   GA_DECLARE_CPU(ga_cpu_attn_##isa);     \
   GA_DECLARE_CPU(ga_cpu_attn_bwd_##isa); \
   GA_DECLARE_CPU(ga_cpu_sample_##isa)
+GA_DECLARE_CPU(ga_cpu_attn_quant_generic);
 GA_DECLARE_CPU_LAYER(generic);
 GA_DECLARE_CPU_LAYER(avx2);
 GA_DECLARE_CPU_LAYER(avx512);

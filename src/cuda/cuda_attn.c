@@ -38,8 +38,7 @@ static cuda_attn_mask mask_of(const ga_attn_desc *d) {
   return d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
 }
 
-/* Row indices are 32-bit, with room for a tile and a window behind the last. */
-static bool small(const ga_attn_desc *d) {
+bool cuda_attn_small(const ga_attn_desc *d) {
   uint64_t heads, tiles;
   return d->max_q <= MOST_ROWS && d->max_kv <= MOST_ROWS && ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) &&
          ga_mul_ok(heads, (uint64_t)d->max_q, &tiles) && heads <= MOST_ROWS && tiles / 64 <= MOST_ROWS;
@@ -54,7 +53,7 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->head_dim > v->d || d->v_dim > v->dv) return "head_dim or v_dim is larger than its own";
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
   if (!(d->scale > 0)) return "scale must be positive";
-  if (!small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
+  if (!cuda_attn_small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
   if (v->resident && ga_div_up(d->max_kv, v->bn) > v->stages) return "max_kv is too long to stay in shared memory";
   if (v->mask != CUDA_ATTN_window && v->mask != mask_of(d)) return "compiled for another mask";
   return features_ok(d, v);
@@ -324,6 +323,11 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
   fill_scale(p, out);
 }
 
+void cuda_attn_fill(const cuda_attn_variant *v, const ga_attn_desc *p, const ga_attn_io *a, int32_t sms, ga_kargs_attn_fwd *out) {
+  fill_work(v, p, sms, out);
+  fill_rest(v, p, a, out);
+}
+
 ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)workspace;
   const ga_attn_desc *p = desc;
@@ -334,8 +338,7 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   if (p->batch == 0 || p->max_q == 0) return GA_OK;
   GA_TRY(check_io(stream, k, p, a));
   memset(&args, 0, sizeof args);
-  fill_work(v, p, sms, &args);
-  fill_rest(v, p, a, &args);
+  cuda_attn_fill(v, p, a, sms, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */

@@ -2,6 +2,7 @@
 #ifndef GA_CUDA_CUDA_ATTN_H
 #define GA_CUDA_CUDA_ATTN_H
 
+#include "core/kargs_attn.h"
 #include "cuda/cuda.h"
 
 typedef enum cuda_attn_mask { CUDA_ATTN_full, CUDA_ATTN_causal, CUDA_ATTN_window } cuda_attn_mask;
@@ -14,6 +15,11 @@ typedef struct cuda_attn_variant {
   int32_t keys_from, keys_to; /* lengths of K that the row is best at; 0, 0 = any */
   int32_t crowd;              /* and so many tiles of q a multiprocessor at most; 0 = any */
 } cuda_attn_variant;
+
+/* Row indices are 32-bit, with room for a tile and a window behind the last. */
+bool cuda_attn_small(const ga_attn_desc *desc);
+/* Everything of the arguments but the tensor maps and the counter. */
+void cuda_attn_fill(const cuda_attn_variant *variant, const ga_attn_desc *desc, const ga_attn_io *io, int32_t sms, ga_kargs_attn_fwd *out);
 
 /* --- K and V in parts, for every kernel that takes them --- */
 

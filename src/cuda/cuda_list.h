@@ -11,6 +11,16 @@
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
+#include "cuda/kern/attn8/attn8_rows.h"
+#define GA_KERNEL_ATTN_FP8(dt, d, mask, arch, bm, st, sched, turn)                                                        \
+  @ROW GA_ATTN_FP8_ID(dt, d, mask, arch, bm, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
+  @ GA_ATTN_FP8_PARAMS(dt, d, mask, bm, st, sched, turn)
+#define GA_KERNEL_ATTN_QUANT(dtype, d, blocks)                                                                            \
+  @ROW GA_ATTN_QUANT_ID(dtype, d) @ sm90a @ GA_ATTN_QUANT_SOURCE @ GA_ATTN_QUANT_PARAMS(dtype, d, blocks)
+#include "cuda/kern/attn8/attn8.def"
+#undef GA_KERNEL_ATTN_QUANT
+#undef GA_KERNEL_ATTN_FP8
+
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
   @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \

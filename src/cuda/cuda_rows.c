@@ -7,6 +7,7 @@
 #include "cuda/cuda.h"
 #include "cuda/cuda_attn.h"
 #include "cuda/cuda_attn_bwd.h"
+#include "cuda/cuda_attn_fp8.h"
 #include "cuda/cuda_attn_any.h"
 #include "cuda/cuda_attn_prompt.h"
 #include "cuda/cuda_attn_rows.h"
@@ -18,6 +19,7 @@
 #include "cuda/cuda_layer.h"
 #include "cuda/kern/attn/attn_any_rows.h"
 #include "cuda/kern/attn/attn_rows.h"
+#include "cuda/kern/attn8/attn8_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 #include "cuda/kern/gemm/gemm_tile_rows.h"
@@ -179,6 +181,47 @@ static const ga_kernel rows[] = {
                                       .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
+#define GA_KERNEL_ATTN_FP8(dt, d_, mask_, arch_, bm_, st_, sched, turn)                                                \
+  {.id = GA_ATTN_FP8_ID(dt, d_, mask_, arch_, bm_, st_, sched, turn),                                                        \
+   .op = GA_OP_attn,                                                                                                   \
+   .arch = GA_ARCH_##arch_,                                                                                            \
+   .source = GA_ATTN_FP8_SOURCE(arch_),                                                                                \
+   .launch = cuda_attn_fp8,                                                                                            \
+   .ok = cuda_attn_fp8_ok,                                                                                             \
+   .dtype = {GA_E4M3, GA_E4M3, DTYPE_##dt},                                                                            \
+   .align = 16,                                                                                                        \
+   .score = GA_ATTN_FP8_SCORE,                                                                                         \
+   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_FP8_PARAMS(dt, d_, mask_, bm_, st_, sched, turn),     \
+                                               .threads = GA_ATTN_FP8_THREADS(bm_),                                    \
+                                               .shared_bytes = GA_ATTN_FP8_SMEM(d_, bm_, st_)},                        \
+                                      .d = d_,                                                                         \
+                                      .dv = d_,                                                                        \
+                                      .bm = bm_,                                                                       \
+                                      .bn = 128,                                                                       \
+                                      .stages = st_,                                                                   \
+                                      .blocks = 1,                                                                     \
+                                      .mask = CUDA_ATTN_##mask_}},
+#define GA_KERNEL_ATTN_QUANT(dt, d_, blocks_)                                                                          \
+  {.id = GA_ATTN_QUANT_ID(dt, d_),                                                                                     \
+   .op = GA_OP_attn_quant,                                                                                             \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_ATTN_QUANT_SOURCE,                                                                                     \
+   .launch = cuda_attn_quant,                                                                                          \
+   .ok = cuda_attn_quant_ok,                                                                                           \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .align = 16,                                                                                                        \
+   .score = 50,                                                                                                        \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_QUANT_PARAMS(dt, d_, blocks_),                        \
+                                               .threads = 256,                                                         \
+                                               .shared_bytes = GA_ATTN_QUANT_SMEM(d_)},                                \
+                                      .d = d_,                                                                         \
+                                      .blocks = blocks_}},
+#include "cuda/kern/attn8/attn8.def"
+#undef GA_KERNEL_ATTN_QUANT
+#undef GA_KERNEL_ATTN_FP8
 #define GA_KERNEL_ATTN_BWD(op_, dt, d_, mask_, arch_, st_, sched, order_, features_)                                   \
   {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, st_, sched),                                                        \
    .op = GA_OP_attn_bwd,                                                                                               \

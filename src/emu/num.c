@@ -72,6 +72,7 @@ uint32_t emu_f8(int e5m2, float x) {
   const uint32_t sign = signbit(x) ? 0x80 : 0;
   float a = fabsf(x);
   if (a != a) return 0x7f;
+  if (a == 0) return sign; /* frexp gives it exponent 0, not the least */
   int e;
   (void)frexpf(a, &e);
   e = e - 1 < least ? least : e - 1;

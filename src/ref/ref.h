@@ -19,6 +19,7 @@ GA_DECLARE_REF(softmax);
 GA_DECLARE_REF(kv_store);
 GA_DECLARE_REF(attn);
 GA_DECLARE_REF(attn_bwd);
+GA_DECLARE_REF(attn_quant);
 GA_DECLARE_REF(sample);
 
 /* Element i of a contiguous array of any type, as a double. Block types: i counts elements. */

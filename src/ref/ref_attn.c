@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/attn_fp8.h"
 #include "ref/ref.h"
 
 typedef struct sequence {
@@ -14,6 +15,8 @@ typedef struct sequence {
 typedef struct key {
   const void *k, *v;
   int64_t at_k, at_v; /* elements */
+  int64_t v_step;     /* from one value to the next */
+  double k_scale, v_scale;
   int64_t distance;
 } key;
 
@@ -53,16 +56,23 @@ static int64_t kv_at(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_s
 
 /* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are shifted. */
 static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
-  key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q)};
+  key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q), .v_step = 1, .k_scale = 1, .v_scale = 1};
   for (int p = 0; p < d->parts; p++) {
     const ga_attn_part *part = &a->parts[p];
-    x = (key){.k = part->k, .v = part->v, .distance = j - (i + part->kv - s->n_q + part->shift)};
+    x.k = part->k;
+    x.v = part->v;
+    x.distance = j - (i + part->kv - s->n_q + part->shift);
     if (j < part->kv) break;
     j -= part->kv;
   }
   const int kv_head = h / (d->q_heads / d->kv_heads);
   x.at_k = kv_at(d, a, &a->k_stride, s, j, kv_head);
   x.at_v = kv_at(d, a, &a->v_stride, s, j, kv_head);
+  if (d->q_dtype != GA_E4M3) return x;
+  x.at_v = s->b * a->v_stride.batch + kv_head * a->v_stride.head + ga_attn_fp8_slot(j);
+  x.v_step = a->v_stride.token;
+  x.k_scale = (double)ga_attn_scale_at(&a->k_scale, s->b, kv_head, j, d->kv_scale_tokens);
+  x.v_scale = (double)ga_attn_scale_at(&a->v_scale, s->b, kv_head, j, d->kv_scale_tokens);
   return x;
 }
 
@@ -76,7 +86,8 @@ static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *
   double x = 0;
   for (int c = 0; c < d->head_dim; c++)
     x += ga_ref_load((ga_dtype)d->q_dtype, a->q, q + c) * ga_ref_load((ga_dtype)d->kv_dtype, y->k, y->at_k + c);
-  x *= (double)d->scale;
+  x *= (double)d->scale * y->k_scale;
+  if (d->q_dtype == GA_E4M3) x *= (double)ga_attn_scale_at(&a->q_scale, s->b, h, i, d->q_scale_tokens);
   if (d->softcap > 0) x = (double)d->softcap * tanh(x / (double)d->softcap);
   if (d->flags & GA_ATTN_ALIBI) x += (double)a->alibi[h] * (double)y->distance;
   return x;
@@ -111,7 +122,7 @@ static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
   for (int64_t j = 0; j < s->n_kv && r->top != -INFINITY; j++) {
     const key x = key_of(d, a, s, i, h, j);
     if (!visible(d, &x)) continue;
-    for (int c = 0; c < d->v_dim; c++) o[c] += p[j] * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c);
+    for (int c = 0; c < d->v_dim; c++) o[c] += p[j] * x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step);
   }
 }
 

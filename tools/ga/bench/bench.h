@@ -90,6 +90,9 @@ void bench_report_json(json_t *rows, const bench_ceiling *ceiling, const bench_r
 /* Takes `rows` over; NULL without memory. */
 json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceiling *ceiling, json_t *rows);
 
+/* ga bench --error: prints the error of FP8 attention's ways of scaling. Returns an exit code. */
+int bench_accuracy(const bench_options *o);
+
 /* Prints what changed between two files of `ga bench --json`. Returns an exit code. */
 int bench_compare(const char *before, const char *after);
 

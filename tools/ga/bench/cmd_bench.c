@@ -126,7 +126,7 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
 int cmd_bench(int argc, char **argv) {
   const char *patterns = "*", *before = NULL;
   int64_t threads = 0, seed = 1;
-  bool json = false;
+  bool json = false, error = false;
   bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
   bench_model_args m = {.prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
   const cmd_option options[] = {
@@ -143,6 +143,7 @@ int cmd_bench(int argc, char **argv) {
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
       {"seed", 's', OPT_INT, &seed, 0, 9e18, "SEED", "of values and order"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
+      {"error", 0, OPT_FLAG, &error, 0, 0, NULL, "the error of FP8 attention with outliers, by ways of scaling, instead of times"},
       {"compare", 0, OPT_STRING, &before, 0, 0, "FILE", "with a second FILE: what changed between two JSON reports"},
   };
   int code, rest = cmd_parse("bench", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);
@@ -158,5 +159,5 @@ int cmd_bench(int argc, char **argv) {
   }
   o.threads = (int)threads;
   o.seed = (uint64_t)seed;
-  return bench(&o, patterns, json);
+  return error ? bench_accuracy(&o) : bench(&o, patterns, json);
 }

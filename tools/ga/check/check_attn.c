@@ -7,11 +7,14 @@
 #include "base/status.h"
 #include "ref/ref.h"
 #include "tools/ga/check/check.h"
+#include "tools/ga/check/check_attn_fp8.h"
 
 #define PAD_STRIDES (c->bits & 1)
 #define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
 
 /* --- description --- */
+
+static bool is_fp8(const ga_attn_desc *d) { return d->q_dtype == GA_E4M3; }
 
 /* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take. */
 static void draw_state(check_case *c, ga_attn_desc *d) {
@@ -67,6 +70,7 @@ static void draw(check_case *c) {
   draw_masks(c, d);
   if (c->kernel->flags & GA_KERNEL_TEACHING) draw_ladder(c, d);
   else draw_state(c, d);
+  if (is_fp8(d)) check_attn_fp8_draw(c, d);
 }
 
 /* --- lengths and pages --- */
@@ -206,7 +210,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_arg *t = tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
   if (RAMP) t->fill = CHECK_FILL_OP;
   part_args(c, d, a, io);
-  if (!d->parts) {
+  if (is_fp8(d)) {
+    tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
+    check_attn_fp8_args(c, d, a, io);
+  } else if (!d->parts) {
     check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
     if (paged) k->fill = v->fill = CHECK_FILL_OP;
@@ -265,6 +272,10 @@ static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64
 
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
+  if (is_fp8(d)) {
+    check_attn_fp8_fill(c, arg, values, n);
+    return;
+  }
   if (is_state(arg)) {
     fill_state(c, arg, values, n);
     return;
@@ -406,6 +417,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   const ga_attn_io *a = io;
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   void *s;
+  if (is_fp8(d)) return check_attn_fp8_plain(d, a);
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
     plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR,
@@ -482,7 +494,8 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
   void *p;
   if (ga_mem_zalloc((size_t)(d->batch * d->kv_heads * d->v_dim) + 1, 1, "columns", &p) != GA_OK) return;
   x.bad = p;
-  mark_columns(&x, io);
+  if (is_fp8(d)) check_attn_fp8_mark(d, io, x.bad);
+  else mark_columns(&x, io);
   const int32_t group = d->q_heads / d->kv_heads;
   int64_t b = 0;
   for (int64_t i = 0; i < n; i++) {
@@ -497,8 +510,8 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_desc *d = desc;
-  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d", d->flags, d->window, d->page_size,
-                 (double)d->softcap, (double)d->scale, d->parts);
+  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d", d->flags,
+                 d->window, d->page_size, (double)d->softcap, (double)d->scale, d->parts, d->q_scale_tokens, d->kv_scale_tokens);
 }
 
 /* --- error unit --- */
@@ -534,10 +547,12 @@ static double mean_of(const check_case *c, const char *name) {
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
+  if (is_fp8(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double size = values ? fmax(mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
+  const double scale = is_fp8(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : 1;
+  const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);

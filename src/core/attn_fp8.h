@@ -1,0 +1,34 @@
+/* How e4m3 inputs of attention lie in memory: for oracles, the CPU and checks. */
+#ifndef GA_CORE_ATTN_FP8_H
+#define GA_CORE_ATTN_FP8_H
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "ga/attn_quant.h"
+
+enum {
+  GA_ATTN_FP8_BLOCK = 128,  /* keys: V is padded to whole blocks */
+  GA_ATTN_FP8_DIM_MAX = 1024
+};
+#define GA_ATTN_FP8_LARGEST 448 /* of e4m3 */
+
+static inline int64_t ga_attn_fp8_padded(int64_t tokens) { return ga_div_up(tokens, GA_ATTN_FP8_BLOCK) * GA_ATTN_FP8_BLOCK; }
+
+/* Column of V^T that holds a key. Within 32 keys, 16 h + 8 b + 2 q + e stands at 16 h + 4 q + 2 b + e: lane q of the four that
+ * share a row of S has columns 2 q, 2 q + 1 of groups of 8, and gives its four neighbouring bytes of P (PTX ISA, wgmma
+ * fragments of m64nNk32), so that P needs no shuffle. */
+static inline int64_t ga_attn_fp8_slot(int64_t key) {
+  return (key & ~(int64_t)15) | (key >> 1 & 3) << 2 | (key >> 3 & 1) << 1 | (key & 1);
+}
+
+static inline float ga_attn_scale_at(const ga_attn_scale *s, int64_t batch, int64_t head, int64_t token, int32_t scale_tokens) {
+  return s->data[batch * s->batch + head * s->head + (scale_tokens ? token / scale_tokens * s->block : 0)];
+}
+
+/* Signs of the Hadamard transform: dim i is negated when bit i % 64 of word i / 64 is set. */
+static inline void ga_attn_quant_signs(uint32_t seed, uint64_t word[GA_ATTN_FP8_DIM_MAX / 64]) {
+  uint64_t state = seed;
+  for (int i = 0; i < GA_ATTN_FP8_DIM_MAX / 64; i++) word[i] = ga_splitmix64(&state);
+}
+
+#endif

@@ -1,0 +1,42 @@
+/* Arguments of the fp8 attention kernel and of its quantiser. C11 and CUDA C. */
+#ifndef GA_CORE_KARGS_ATTN_FP8_H
+#define GA_CORE_KARGS_ATTN_FP8_H
+#include "core/kargs_attn.h"
+
+/* Scales of one tensor: data[batch * batch_stride + head * head_stride + min(token / 64 >> shift, last) * block_stride]. */
+typedef struct {
+    const float *data;
+    int64_t batch, head, block; /* strides */
+    int32_t shift, last;        /* 0: blocks of 64 tokens, 1: of 128; the last block */
+} ga_kattn_scales;
+
+/* Maps: (column, row, head, batch) of bytes, q and k as in ga_kargs_attn_fwd; v is (key, value dim, head, batch), its keys
+ * in the order of ga/attn_quant.h. Boxes: q 64 rows, k 128, of 128 columns (64 when there are no more), swizzle as wide;
+ * v 128 keys of all value dims, swizzle 128 B. o is stored from registers. */
+typedef struct {
+    ga_kargs_attn_fwd fwd;
+    ga_kattn_scales scale_q, scale_k, scale_v;
+    int64_t unused[1];
+} ga_kargs_attn_fp8;
+
+/* The quantiser: tokens of a head in units of 128. Strides in elements; y_token of values: distance of dims. */
+typedef struct {
+    const void *x;
+    void *y;
+    float *scale;                                   /* [batch][heads][blocks] */
+    const float *given;                             /* when scale_tokens is 0 */
+    const int32_t *positions;                       /* [batch][tokens] */
+    const float *inv_freq;
+    int64_t x_batch, x_token, x_head, y_batch, y_token, y_head, given_batch, given_head;
+    int32_t tokens, heads, blocks;                  /* blocks: of scale_tokens, of a head */
+    int32_t units_per_head, units;
+    int32_t kind, scale_tokens, hadamard, rot_dim, pairs;
+    float magnitude;
+    uint32_t sign[8];                               /* bit i % 32 of word i / 32: dim i is negated */
+    int32_t unused;
+} ga_kargs_attn_quant;
+
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_quant) == 192);
+GA_KARGS_ASSERT(sizeof(ga_kattn_scales) == 40);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fp8) == 1728 + 128);
+#endif

@@ -1,0 +1,69 @@
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "core/attn_fp8.h"
+#include "core/kargs_attn_fp8.h"
+#include "cuda/cuda_attn_fp8.h"
+
+#define ALIGN_BYTES 16
+#define MOST_UNITS ((int64_t)1 << 30) /* their index is 32-bit, with room for a grid */
+
+static int64_t units_of(const ga_attn_quant_desc *d) {
+  uint64_t pairs, units;
+  if (!ga_mul_ok((uint64_t)d->batch, (uint64_t)d->heads, &pairs)) return INT64_MAX;
+  return ga_mul_ok(pairs, (uint64_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), &units) && units < INT64_MAX ? (int64_t)units : INT64_MAX;
+}
+
+const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)caps;
+  const ga_attn_quant_desc *d = desc;
+  if (d->x_dtype != (int32_t)k->dtype[0]) return "x_dtype is another";
+  if (d->dim != ((const cuda_attn_variant *)k->impl)->d) return "dim is another";
+  return units_of(d) <= MOST_UNITS && d->tokens <= MOST_UNITS ? NULL : "too many tokens: at most 2^30 blocks of 128, of all heads";
+}
+
+static ga_status check_strides(const ga_kernel *k, const char *name, const ga_attn_strides *s, int64_t step) {
+  GA_REQUIRE(s->batch >= 0 && s->token >= 0 && s->head >= 0 && s->batch % step == 0 && s->token % step == 0 && s->head % step == 0, GA_ERR_ARG,
+             "%s: %s has strides %lld, %lld, %lld; must be multiples of %lld", k->id, name, (long long)s->batch, (long long)s->token,
+             (long long)s->head, (long long)step);
+  return GA_OK;
+}
+
+static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_quant_io *a) {
+  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, ALIGN_BYTES));
+  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, ALIGN_BYTES));
+  GA_TRY(cuda_check_pointer(stream, k, "scale", a->scale, sizeof(float)));
+  GA_TRY(cuda_check_pointer(stream, k, "given", a->given.data, sizeof(float)));
+  GA_TRY(cuda_check_pointer(stream, k, "positions", a->positions, sizeof(int32_t)));
+  GA_TRY(cuda_check_pointer(stream, k, "inv_freq", a->inv_freq, sizeof(float)));
+  GA_TRY(check_strides(k, "x", &a->x_stride, ALIGN_BYTES / 2));
+  return check_strides(k, "y", &a->y_stride, ALIGN_BYTES);
+}
+
+ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_attn_quant_desc *d = desc;
+  const ga_attn_quant_io *a = io;
+  const cuda_attn_variant *v = k->impl;
+  if (d->batch == 0 || d->tokens == 0) return GA_OK;
+  GA_TRY(check_io(stream, k, a));
+  const int64_t units = units_of(d);
+  ga_kargs_attn_quant args = {.x = a->x, .y = a->y, .scale = a->scale, .given = a->given.data, .positions = a->positions,
+                              .inv_freq = a->inv_freq, .x_batch = a->x_stride.batch, .x_token = a->x_stride.token,
+                              .x_head = a->x_stride.head, .y_batch = a->y_stride.batch, .y_token = a->y_stride.token,
+                              .y_head = a->y_stride.head, .given_batch = a->given.batch, .given_head = a->given.head,
+                              .tokens = (int32_t)d->tokens, .heads = d->heads,
+                              .blocks = d->scale_tokens ? (int32_t)ga_div_up(d->tokens, d->scale_tokens) : 0,
+                              .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), .units = (int32_t)units,
+                              .kind = d->kind, .scale_tokens = d->scale_tokens, .hadamard = d->hadamard, .rot_dim = d->rot_dim,
+                              .pairs = d->pairs, .magnitude = d->magnitude};
+  uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
+  ga_attn_quant_signs(d->seed, sign);
+  for (size_t i = 0; i < GA_COUNT_OF(args.sign); i++) args.sign[i] = (uint32_t)(sign[i / 2] >> i % 2 * 32);
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, (int64_t)stream->device->caps.sms * v->blocks), 1, 1},
+                         .block = {v->base.threads, 1, 1},
+                         .shared_bytes = v->base.shared_bytes,
+                         .dependent = true};
+  return cuda_enqueue(stream, k, &l, &args);
+}

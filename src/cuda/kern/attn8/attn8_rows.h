@@ -1,0 +1,27 @@
+/* What follows from a row of attn8.def: dtype of o, D, mask, arch, BM, stages, sched, turn */
+#ifndef GA_CUDA_KERN_ATTN8_ATTN8_ROWS_H
+#define GA_CUDA_KERN_ATTN8_ATTN8_ROWS_H
+
+#define GA_ATTN_FP8_ID(dtype, d, mask, arch, bm, st, sched, turn) \
+  "attn_fp8_" #dtype "_d" #d "_" #mask "_" #arch "_" #bm "x128x" #st "_" #sched #turn
+#define GA_ATTN_FP8_SOURCE(arch) "src/cuda/kern/attn8/attn_fp8_" #arch ".cu"
+#define GA_ATTN_FP8_QUEUE_queue 1
+#define GA_ATTN_FP8_QUEUE_parts 0
+#define GA_ATTN_FP8_QUEUE_under 2
+/* fast_math: the kernels name the instructions that matter; the rest is index arithmetic and one division a row. */
+#define GA_ATTN_FP8_PARAMS(dtype, d, mask, bm, st, sched, turn) \
+  GA_ATTN_FP8_PARAMS_(dtype, d, mask, bm, st, GA_ATTN_FP8_QUEUE_##sched, turn)
+#define GA_ATTN_FP8_PARAMS_(dtype, d, mask, bm, st, queue, turn) GA_ATTN_FP8_PARAMS__(dtype, d, mask, bm, st, queue, turn)
+#define GA_ATTN_FP8_PARAMS__(dtype, d, mask, bm, st, queue, turn) \
+  "DTYPE=" #dtype ",D=" #d ",MASK=" #mask ",BM=" #bm ",STAGES=" #st ",QUEUE=" #queue ",TURN=" #turn ",fast_math=1"
+#define GA_ATTN_FP8_THREADS(bm) (128 + 2 * (bm))
+/* Two Q, stages of K and V, barriers, scales of the stages, four tile records: OFF_* of the kernel. */
+#define GA_ATTN_FP8_SMEM(d, bm, st) (2 * (bm) * (d) + (st) * 256 * (d) + 32 + 64 * (st) + 256)
+#define GA_ATTN_FP8_SCORE 200
+
+#define GA_ATTN_QUANT_ID(dtype, d) "attn_quant_" #dtype "_d" #d "_sm90a_128"
+#define GA_ATTN_QUANT_SOURCE "src/cuda/kern/attn8/attn_quant_sm90a.cu"
+#define GA_ATTN_QUANT_PARAMS(dtype, d, blocks) "DTYPE=" #dtype ",D=" #d ",BLOCKS=" #blocks
+#define GA_ATTN_QUANT_SMEM(d) ((d) * 128 + 32)
+
+#endif

@@ -1,0 +1,83 @@
+#include <math.h>
+
+#include "core/attn_fp8.h"
+#include "ga/layer.h"
+#include "op/op.h"
+
+#define OP "attn_quant"
+
+static ga_status check_turns(const ga_attn_quant_desc *d) {
+  const bool rows = d->kind == GA_ATTN_QUANT_ROWS;
+  GA_REQUIRE(d->hadamard == 0 || (d->hadamard == 1 && rows), GA_ERR_ARG, OP ": hadamard is %d; must be 0, or 1 with kind ROWS", d->hadamard);
+  GA_REQUIRE(!d->hadamard || (d->dim & (d->dim - 1)) == 0, GA_ERR_SHAPE, OP ": dim is %d; hadamard needs a power of two", d->dim);
+  GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= (rows ? d->dim : 0) && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
+             OP ": rot_dim is %d; must be even, 0 to dim (%d), 0 with kind VALUES", d->rot_dim, d->dim);
+  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, OP ": pairs is %d; allowed: 0, 1", d->pairs);
+  GA_REQUIRE(isfinite(d->magnitude), GA_ERR_ARG, OP ": magnitude is %g; must be finite", (double)d->magnitude);
+  return GA_OK;
+}
+
+static ga_status complete(ga_attn_quant_desc *d) {
+  GA_CHECK_DIM(OP, d->batch);
+  GA_CHECK_DIM(OP, d->tokens);
+  GA_REQUIRE(d->heads >= 1, GA_ERR_SHAPE, OP ": heads is %d; must be at least 1", d->heads);
+  GA_REQUIRE(d->dim >= 1 && d->dim <= GA_ATTN_FP8_DIM_MAX, GA_ERR_SHAPE, OP ": dim is %d; must be 1 to %d", d->dim, GA_ATTN_FP8_DIM_MAX);
+  GA_TRY(ga_check_plain(OP, "x_dtype", d->x_dtype));
+  GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, OP ": y_dtype is %s; allowed: e4m3", ga_dtype_name((ga_dtype)d->y_dtype));
+  GA_REQUIRE(d->kind == GA_ATTN_QUANT_ROWS || d->kind == GA_ATTN_QUANT_VALUES, GA_ERR_ARG, OP ": kind is %d; allowed: 0, 1", d->kind);
+  GA_REQUIRE(d->scale_tokens == 0 || d->scale_tokens == 64 || d->scale_tokens == 128, GA_ERR_ARG,
+             OP ": scale_tokens is %d; allowed: 0, 64, 128", d->scale_tokens);
+  return check_turns(d);
+}
+
+static ga_status check_io(const ga_attn_quant_desc *d, const ga_attn_quant_io *io) {
+  if (d->batch == 0 || d->tokens == 0) return GA_OK;
+  GA_CHECK_PTR(OP, io->x, "x");
+  GA_CHECK_PTR(OP, io->y, "y");
+  GA_REQUIRE(io->x != io->y, GA_ERR_ARG, OP ": y is x; they must not overlap");
+  GA_CHECK_PTR(OP, io->scale || !d->scale_tokens, "scale");
+  GA_CHECK_PTR(OP, io->given.data || d->scale_tokens, "given.data");
+  GA_CHECK_PTR(OP, io->positions || !d->rot_dim, "positions");
+  GA_CHECK_PTR(OP, io->inv_freq || !d->rot_dim, "inv_freq");
+  return GA_OK;
+}
+
+static void complete_strides(const ga_attn_quant_desc *d, ga_attn_quant_io *io) {
+  const ga_attn_strides rows = {.head = d->dim, .token = (int64_t)d->heads * d->dim, .batch = d->tokens * d->heads * d->dim};
+  const int64_t padded = ga_attn_fp8_padded(d->tokens);
+  const ga_attn_strides values = {.token = padded, .head = d->dim * padded, .batch = d->heads * d->dim * padded};
+  ga_attn_strides *x = &io->x_stride, *y = &io->y_stride;
+  if (!x->batch && !x->token && !x->head) *x = rows;
+  if (!y->batch && !y->token && !y->head) *y = d->kind == GA_ATTN_QUANT_ROWS ? rows : values;
+}
+
+ga_status ga_attn_quant_plan(ga_ctx *ctx, const ga_attn_quant_desc *desc, ga_plan **out) {
+  GA_REQUIRE(out, GA_ERR_ARG, OP ": out is null");
+  *out = NULL;
+  GA_CHECK_DESC(OP, ctx, desc, ga_attn_quant_desc);
+  ga_attn_quant_desc full = *desc;
+  GA_TRY(complete(&full));
+  return ga_plan_make(ctx, GA_OP_attn_quant, &full, sizeof full, out);
+}
+
+ga_status ga_attn_quant_run(const ga_plan *plan, const ga_attn_quant_io *io, void *workspace, ga_stream *stream) {
+  GA_REQUIRE(plan && io, GA_ERR_ARG, OP ": %s is null", plan ? "io" : "plan");
+  GA_REQUIRE(plan->op == GA_OP_attn_quant, GA_ERR_ARG, OP ": the plan is for %s", ga_op_name(plan->op));
+  const ga_attn_quant_desc *desc = (const void *)plan->desc;
+  GA_TRY(check_io(desc, io));
+  ga_attn_quant_io full = *io;
+  complete_strides(desc, &full);
+  GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
+  return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
+}
+
+ga_status ga_attn_quant(ga_ctx *ctx, const ga_attn_quant_desc *desc, const ga_attn_quant_io *io, ga_stream *stream) {
+  GA_CHECK_DESC(OP, ctx, desc, ga_attn_quant_desc);
+  ga_attn_quant_desc full = *desc;
+  GA_TRY(complete(&full));
+  const ga_plan *plan;
+  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_quant, &full, sizeof full, &plan));
+  return ga_attn_quant_run(plan, io, ctx->workspace, stream);
+}
+
+_Static_assert(sizeof(ga_attn_quant_desc) <= GA_DESC_MAX_BYTES, "grow GA_DESC_MAX_BYTES");

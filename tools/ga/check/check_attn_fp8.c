@@ -1,0 +1,215 @@
+#include "tools/ga/check/check_attn_fp8.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/half.h"
+#include "base/status.h"
+#include "core/attn_fp8.h"
+#include "ref/ref.h"
+
+#define BLOCK GA_ATTN_FP8_BLOCK
+#define STEP 32     /* products that one instruction adds */
+#define WEIGHT 16.f /* of a row's largest logit */
+
+/* --- description and arguments --- */
+
+void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
+  static const int32_t tokens[] = {0, 64, 128};
+  d->q_scale_tokens = tokens[check_pick(c, 3)];
+  d->kv_scale_tokens = tokens[check_pick(c, 3)];
+  if (check_pick(c, 20) == 0) return; /* what a row must refuse */
+  d->head_dim = d->v_dim = 64 << check_pick(c, 3);
+  d->scale = 1.0f / sqrtf((float)d->head_dim);
+  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE;
+  d->window = d->page_size = d->parts = 0;
+  d->softcap = 0;
+  if (d->q_heads > 6) d->q_heads = d->kv_heads * 2;
+}
+
+static void scale_arg(const ga_attn_desc *d, check_args *a, const char *name, size_t at, int64_t heads, int64_t tokens, int32_t scale_tokens,
+                      bool whole, ga_attn_scale *s) {
+  const int64_t blocks = scale_tokens ? ga_div_up(tokens, scale_tokens) : 1;
+  check_arg *arg = check_arg_add(a, name, at + offsetof(ga_attn_scale, data), CHECK_IN, GA_F32);
+  const int64_t dim[3] = {whole ? 1 : d->batch, whole ? 1 : heads, whole ? 1 : blocks}, stride[3] = {dim[1] * dim[2], dim[2], 1};
+  arg->n_dims = 3;
+  memcpy(arg->dim, dim, sizeof dim);
+  memcpy(arg->stride, stride, sizeof stride);
+  arg->fill = CHECK_FILL_OP;
+  *s = (ga_attn_scale){.batch = whole ? 0 : stride[0], .head = whole ? 0 : stride[1], .block = whole ? 0 : 1};
+}
+
+void check_attn_fp8_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
+  const int64_t padded = ga_attn_fp8_padded(d->max_kv), room = c->bits & 1 ? 16 * (c->bits >> 10 & 3) : 0;
+  check_arg *v = check_arg_add(a, "v", offsetof(ga_attn_io, v), CHECK_IN, GA_E4M3);
+  io->v_stride.token = padded + room;
+  io->v_stride.head = d->v_dim * io->v_stride.token + room;
+  io->v_stride.batch = d->kv_heads * io->v_stride.head;
+  const int64_t dim[4] = {d->batch, d->kv_heads, d->v_dim, padded};
+  const int64_t stride[4] = {io->v_stride.batch, io->v_stride.head, io->v_stride.token, 1};
+  v->n_dims = 4;
+  v->align = (size_t)c->kernel->align;
+  memcpy(v->dim, dim, sizeof dim);
+  memcpy(v->stride, stride, sizeof stride);
+  if (!c->timing) v->fill = CHECK_FILL_OP;
+  const uint32_t whole = d->q_scale_tokens || d->kv_scale_tokens ? 0 : c->bits >> 12;
+  scale_arg(d, a, "q_scale", offsetof(ga_attn_io, q_scale), d->q_heads, d->max_q, d->q_scale_tokens, whole & 1, &io->q_scale);
+  scale_arg(d, a, "k_scale", offsetof(ga_attn_io, k_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 2, &io->k_scale);
+  scale_arg(d, a, "v_scale", offsetof(ga_attn_io, v_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 4, &io->v_scale);
+}
+
+/* Scales over four doublings, of V now and then next to nothing; V behind the last key is anything finite. */
+void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  const ga_attn_desc *d = c->desc;
+  const int64_t padded = ga_attn_fp8_padded(d->max_kv);
+  const bool value = arg->name[0] == 'v', scale = arg->n_dims == 3;
+  for (int64_t i = 0; i < n; i++) {
+    if (scale) values[i] = exp2(4 * ga_rng_unit(&c->rng) - 3);
+    else values[i] = ga_rng_normal(&c->rng);
+    if (scale && value && check_pick(c, 12) == 0) values[i] *= 0x1p-50;
+    if (!scale && padded - i % padded > BLOCK && c->mode == CHECK_HOSTILE && check_pick(c, 300) == 0) values[i] = (double)NAN;
+  }
+}
+
+/* --- the plain evaluation --- */
+
+typedef struct operand {
+  double x[STEP];
+  int e[STEP]; /* exponent of the format's field: subnormal numbers have the least one */
+} operand;
+
+static void set(operand *o, int i, double x) {
+  o->x[i] = x;
+  o->e[i] = x == 0 ? -1000 : x != x ? 0 : (int)fmax(ilogb(x), -6);
+}
+
+/* sum += a b as an H200 has it (docs/EMULATOR.md). */
+static float add_products(float sum, const operand *a, const operand *b) {
+  double all = (double)sum, cut = 0;
+  int top = sum == 0 ? -1000 : isfinite(sum) ? ilogbf(sum) : 0, e;
+  for (int i = 0; i < STEP; i++) {
+    all += a->x[i] * b->x[i];
+    if (a->e[i] + b->e[i] > top) top = a->e[i] + b->e[i];
+  }
+  if (!isfinite(all) || top < -900) return (float)all;
+  const double unit = ldexp(1, 13 - top);
+  for (int i = 0; i < STEP; i++) cut += (double)(int64_t)(a->x[i] * b->x[i] * unit);
+  cut += (double)(int64_t)((double)sum * unit);
+  if (cut == 0) return 0;
+  (void)frexp(cut, &e);
+  const double last = ldexp(1, e - 14);
+  return (float)(trunc(cut / last) * last / unit);
+}
+
+typedef struct row {
+  const ga_attn_desc *d;
+  const ga_attn_io *a;
+  int64_t b, i;
+  int h, kv_head;
+  float *s;     /* logits, then weights: [max_kv rounded up] */
+  double *p;    /* weights in e4m3 */
+} row;
+
+static float logit(const row *r, const operand *q, int64_t j) {
+  const ga_attn_desc *d = r->d;
+  const ga_attn_io *a = r->a;
+  const uint8_t *k = (const uint8_t *)a->k + r->b * a->k_stride.batch + j * a->k_stride.token + r->kv_head * a->k_stride.head;
+  float sum = 0;
+  if (d->flags & GA_ATTN_CAUSAL && j > r->i + d->max_kv - d->max_q) return -INFINITY;
+  for (int at = 0; at < d->head_dim; at += STEP) {
+    operand x;
+    for (int e = 0; e < STEP; e++) set(&x, e, (double)ga_e4m3_to_f32(k[at + e]));
+    sum = add_products(sum, &q[at / STEP], &x);
+  }
+  return sum * (d->scale * ga_attn_scale_at(&a->q_scale, r->b, r->h, r->i, d->q_scale_tokens) *
+                ga_attn_scale_at(&a->k_scale, r->b, r->kv_head, j, d->kv_scale_tokens));
+}
+
+static float scale_v(const row *r, int64_t j) {
+  return ga_attn_scale_at(&r->a->v_scale, r->b, r->kv_head, j, r->d->kv_scale_tokens);
+}
+
+/* Weights of the block at j0 in e4m3, below what its larger scale makes of them; returns that scale. */
+static float block_weights(const row *r, int64_t j0) {
+  const int64_t end = ga_min_i64(j0 + BLOCK, r->d->max_kv);
+  float most = 0;
+  for (int64_t j = j0; j < end; j++) most = fmaxf(most, scale_v(r, j));
+  for (int64_t j = j0; j < j0 + BLOCK; j++)
+    r->p[j] = j < end ? (double)ga_e4m3_to_f32(ga_f32_to_e4m3(r->s[j] * (scale_v(r, j) / most))) : 0;
+  return most;
+}
+
+static float value(const row *r, int c, const float *scale) {
+  const ga_attn_io *a = r->a;
+  const uint8_t *v = (const uint8_t *)a->v + r->b * a->v_stride.batch + r->kv_head * a->v_stride.head + c * a->v_stride.token;
+  float o = 0;
+  for (int64_t j0 = 0; j0 < r->d->max_kv; j0 += BLOCK) {
+    float sum = 0;
+    for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
+      operand x, y;
+      for (int e = 0; e < STEP; e++) {
+        set(&x, e, r->p[j + e]);
+        set(&y, e, (double)ga_e4m3_to_f32(v[ga_attn_fp8_slot(j + e)]));
+      }
+      sum = add_products(sum, &x, &y);
+    }
+    o += sum * scale[j0 / BLOCK];
+  }
+  return o;
+}
+
+static void one_row(const row *r, float *scale) {
+  const ga_attn_desc *d = r->d;
+  const ga_attn_io *a = r->a;
+  operand q[32];
+  float most = -INFINITY, sum = 0;
+  const uint8_t *at = (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
+  for (int e = 0; e < d->head_dim; e++) set(&q[e / STEP], e % STEP, (double)ga_e4m3_to_f32(at[e]));
+  for (int64_t j = 0; j < d->max_kv; j++) most = fmaxf(most, r->s[j] = logit(r, q, j));
+  for (int64_t j = 0; j < d->max_kv; j++) {
+    r->s[j] = r->s[j] == -INFINITY ? 0 : WEIGHT * expf(r->s[j] - most);
+    sum += r->s[j];
+  }
+  for (int64_t j = 0; j < d->max_kv; j += BLOCK) scale[j / BLOCK] = block_weights(r, j);
+  for (int c = 0; c < d->v_dim; c++)
+    ga_ref_store((ga_dtype)d->o_dtype, a->o, r->b * a->o_stride.batch + r->i * a->o_stride.token + r->h * a->o_stride.head + c,
+                 most == -INFINITY && sum == 0 ? 0 : (double)(value(r, c, scale) / sum));
+  if (d->flags & GA_ATTN_LSE) a->lse[(r->b * d->q_heads + r->h) * d->max_q + r->i] = most + logf(sum / WEIGHT);
+}
+
+ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a) {
+  const size_t padded = (size_t)ga_attn_fp8_padded(d->max_kv) + 1;
+  void *p;
+  GA_REQUIRE(d->head_dim % STEP == 0 && d->head_dim <= 32 * STEP, GA_ERR_SHAPE, "check: head_dim is %d", d->head_dim);
+  GA_TRY(ga_mem_zalloc(padded, sizeof(double) + 2 * sizeof(float), "a row of attention", &p));
+  row r = {.d = d, .a = a, .p = p};
+  r.s = (float *)(void *)(r.p + padded);
+  for (r.b = 0; r.b < d->batch; r.b++)
+    for (r.i = 0; r.i < d->max_q; r.i++)
+      for (r.h = 0; r.h < d->q_heads; r.h++) {
+        r.kv_head = r.h / (d->q_heads / d->kv_heads);
+        one_row(&r, r.s + padded);
+      }
+  ga_mem_free(p);
+  return GA_OK;
+}
+
+/* --- comparing --- */
+
+double check_attn_fp8_mean(const check_args *a, const char *name) {
+  const check_arg *arg = check_find(a, name);
+  const int64_t n = check_count(arg);
+  double sum = 0;
+  for (int64_t i = 0; i < n; i++) sum += ga_ref_load(GA_F32, arg->before + arg->at, check_at(arg, i));
+  return n ? sum / (double)n : 0;
+}
+
+void check_attn_fp8_mark(const ga_attn_desc *d, const ga_attn_io *a, bool *bad) {
+  for (int64_t b = 0; b < d->batch; b++)
+    for (int64_t h = 0; h < d->kv_heads; h++)
+      for (int64_t c = 0; c < d->v_dim; c++)
+        for (int64_t j = 0; j < d->max_kv; j++) {
+          const int64_t at = b * a->v_stride.batch + h * a->v_stride.head + c * a->v_stride.token + ga_attn_fp8_slot(j);
+          if (isnan(ga_ref_load(GA_E4M3, a->v, at))) bad[(b * d->kv_heads + h) * d->v_dim + c] = true;
+        }
+}
