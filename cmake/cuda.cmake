@@ -1,6 +1,6 @@
 # CUDA: the host side always builds (the driver is loaded at run time). Kernels: one image a row when nvcc is found, each
 # its own build edge; their sources are embedded too, for compiling at run time.
-#   -DGA_CUDA=OFF     no images          -DGA_ONLY='attn*'   images of these rows alone (comma-separated patterns)
+#   -DGA_CUDA=OFF     no images          -DGA_ONLY='attn*'   images, and emulated rows, of these alone (comma-separated patterns)
 set(GA_ONLY "" CACHE STRING "CUDA rows to compile: comma-separated patterns with * and ?; empty = all")
 file(GLOB GA_CUDA_HOST CONFIGURE_DEPENDS src/cuda/*.c)
 file(GLOB GA_CUDA_DEFS CONFIGURE_DEPENDS src/cuda/kern/*/*.def)

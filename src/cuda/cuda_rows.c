@@ -12,6 +12,7 @@
 #include "cuda/cuda_attn_prompt.h"
 #include "cuda/cuda_attn_rows.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_ring.h"
 #include "cuda/cuda_gemm_tile.h"
 #include "cuda/cuda_gemm_wide.h"
 #include "cuda/cuda_ladder.h"
@@ -103,7 +104,16 @@ static const ga_kernel rows[] = {
    .flags = GA_KERNEL_STEP,                                                                                            \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}},
+#define GA_CUDA_T16_RING(type_, TYPE_, threads_)                                                                       \
+  GA_ROW(gemm, type_, t16, sm90a, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm90a.cu", .launch = cuda_gemm_ring,    \
+         .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 70,          \
+         .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_ring_workspace,                            \
+         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_,                                    \
+                                       .threads = threads_,                                                            \
+                                       .shared_bytes = 231424,                                                         \
+                                       .static_bytes = 1024}),
 #include "cuda/kern/gemm/gemm.def"
+#undef GA_CUDA_T16_RING
 #undef GA_CUDA_GEMM_STEP
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
@@ -344,6 +354,7 @@ static const ga_kernel rows[] = {
 
 #define GA_CUDA_GEMM(...)
 #define GA_CUDA_T16(...)
+#define GA_CUDA_T16_RING(...)
 #define GA_CUDA_GEMM_STEP(...)
 #define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split) \
   _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
@@ -353,6 +364,7 @@ static const ga_kernel rows[] = {
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_GEMM_STEP
+#undef GA_CUDA_T16_RING
 #undef GA_CUDA_T16
 #undef GA_CUDA_GEMM
 

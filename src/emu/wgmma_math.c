@@ -209,17 +209,17 @@ FAST __attribute__((optimize("fp-contract=fast"))) static void add_fast(float *r
 }
 
 /* Sums of 32 products stay below 2^24. */
-FAST static void add_s8(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n) {
+FAST static void add_s8(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n, int depth) {
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < n; j++) {
       float s = 0;
-      for (int k = 0; k < 32; k++) s += a[r * 32 + k] * b[k * n + j];
+      for (int k = 0; k < depth; k++) s += a[r * depth + k] * b[k * n + j];
       c[r * n + j] = float_of(bits_of(c[r * n + j]) + (uint32_t)(int32_t)s);
     }
 }
 
 void emu_multiply(int type, float *c, const float *a, const float *b, int n) {
-  if (type == EMU_WGMMA_S8) add_s8(c, a, b, 64, n);
+  if (type == EMU_WGMMA_S8) add_s8(c, a, b, 64, n, 32);
   else if (emu_bytes_of(type) == 2 && !emu_opt.checks) add_fast(c, a, b, n);
   else add_exact(c, a, b, 64, n, emu_k_of(type), &rules[type]);
 }
@@ -243,7 +243,7 @@ static void multiply_mma_f8(float *c, const float *a, const float *b) {
 }
 
 void emu_multiply_mma(int type, int k, float *c, const float *a, const float *b) {
-  if (type == EMU_WGMMA_S8) add_s8(c, a, b, 16, 8);
+  if (type == EMU_WGMMA_S8) add_s8(c, a, b, 16, 8, k);
   else if (emu_bytes_of(type) == 1) multiply_mma_f8(c, a, b);
   else add_exact(c, a, b, 16, 8, k, &rules[type]);
 }

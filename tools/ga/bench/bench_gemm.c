@@ -3,7 +3,8 @@
 #include "tools/ga/bench/bench.h"
 
 /* Decode and small batches (k 14336 is a down projection of 8 B parameters), prefill. */
-static const int64_t shapes[][3] = {{1, 4096, 4096}, {8, 4096, 4096}, {1, 4096, 14336}, {8, 4096, 14336}, {1, 14336, 4096}, {512, 2048, 2048}};
+static const int64_t shapes[][3] = {{1, 4096, 4096},  {8, 4096, 4096},  {1, 4096, 14336},  {8, 4096, 14336}, {1, 1024, 4096},
+                                    {1, 14336, 4096}, {8, 14336, 4096}, {1, 128256, 4096}, {512, 2048, 2048}};
 
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
   ga_gemm_desc *d = desc;

@@ -22,6 +22,9 @@ GA_DEV void ldg_stream_u1(uint32_t *r, const void *p) {
 GA_DEV void lds_u4(uint32_t *r, uint32_t a) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a) : "memory");
 }
+GA_DEV void sts_u1(uint32_t a, uint32_t x) {
+  asm volatile("st.shared.b32 [%0], %1;" ::"r"(a), "r"(x) : "memory");
+}
 GA_DEV float lds_f1(uint32_t a) {
   float x;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a) : "memory");
@@ -42,6 +45,12 @@ GA_DEV void sts_f2(uint32_t a, float x, float y) {
 GA_DEV void lds_free_u4(uint32_t *r, uint32_t a) {
   asm("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
 }
+GA_DEV void lds_free_u2(uint32_t *r, uint32_t a) {
+  asm("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(a));
+}
+GA_DEV void lds_free_u1(uint32_t *r, uint32_t a) {
+  asm("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(a));
+}
 GA_DEV void lds_free_f2(float *r, uint32_t a) {
   asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a));
 }
@@ -50,6 +59,34 @@ GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1)
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GA_DEV float lds_free_f1(uint32_t a) {
+  float x;
+  asm("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a));
+  return x;
+}
+/* mma_m16n8k8_tf32 of mma.h */
+GA_DEV void mma_free_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+/* d = c + a b, 8-bit integers, the same c everywhere. k 16 takes a[0..1] and b0 alone. */
+GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
+}
+GA_DEV void mma_free_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b0), "r"(c));
+}
+/* The larger of |x| and |y|; NaN if one is (sm_80). */
+GA_DEV float max_size(float x, float y) {
+  float r;
+  asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(r) : "f"(x), "f"(y));
+  return r;
 }
 /* ---- pairs ---- */
 /* (x & mask) | bits, one instruction */

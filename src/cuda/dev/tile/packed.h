@@ -7,13 +7,12 @@
  * A unit is, in this order, each part coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
  *   8-bit codes   word 4 * group + 2s + r: bytes i = 0, 2, 1, 3
- *   2-bit codes   word group: register t = 4s + j at bits 2t and 16 + 2t
- *   1-bit codes   word group / 2: register t = 8 * (group % 2) + 4s + j at bits t and 16 + t
+ *   2-bit codes   word group: step s, row r at bits 4s + 2r of each byte, bytes i = 0, 2, 1, 3
+ *   1-bit codes   word group / 2: step s, row r at bit 4 * (group % 2) + 2s + r of each byte, bytes i = 0, 2, 1, 3
  *   f16, bf16     word 8 * group + 4s + j: the register
  *   then scales by g, for rows g and g+8 side by side.
- * Codes that are looked up have another order within their word. iq4: row r in half r, nibbles i = 0, 2, 1, 3, which become 8-bit codes.
- * e2m1: nibble 2j + e has the magnitude of register j's element e in its low bits; bit 3 of nibble j + 4e is that one's sign, so that
- * one shift brings both signs of a register to their places. */
+ * So the bytes of a word, masked, are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product (packed_s8.h).
+ * Codes that are looked up (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: a look-up makes 8-bit codes of four. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
@@ -91,20 +90,23 @@ GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
   *second = packed_signed(x >> 8);
 }
 
-/* Four bytes of the iq4 table by the low four nibbles of x. */
-GA_DEV uint32_t packed_iq4(uint32_t x) {
-  const uint32_t low = prmt(0xbfad9881u, 0xf6eaddcfu, x & 0x7777u), high = prmt(0x26190d01u, 0x71594535u, x & 0x7777u);
+/* Four bytes of a table of 16 by the low four nibbles of x. */
+GA_DEV uint32_t packed_look_up(int t, uint32_t x) {
+  const bool iq4 = PACKED_IQ4(t); /* else e2m1, doubled */
+  const uint32_t i = x & 0x7777u, low = prmt(iq4 ? 0xbfad9881u : 0x03020100u, iq4 ? 0xf6eaddcfu : 0x0c080604u, i),
+                 high = prmt(iq4 ? 0x26190d01u : 0xfdfeff00u, iq4 ? 0x71594535u : 0xf4f8fafcu, i);
   return prmt(low, high, (x & 0x8888u) >> 1 | 0x3210u);
 }
 
-/* Magnitudes of e2m1, doubled, as bf16: registers of the low four nibbles of x. */
+/* e2m1, doubled, as bf16: registers of elements 0, 1 and 2, 3 by the low four nibbles of x. */
 GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
-  const uint32_t low = prmt(0x40008000u, 0x4000c080u, x & 0x7777u), high = prmt(0x40403f00u, 0x41414040u, x & 0x7777u);
-  *first = prmt(low, high, 0x5140u);
-  *second = prmt(low, high, 0x7362u);
+  const uint32_t i = x & 0x7777u, low = prmt(0x40008000u, 0x4000c080u, i), size = prmt(0x40403f00u, 0x41414040u, i),
+                 high = prmt(size, size ^ 0x80808080u, (x & 0x8888u) >> 1 | 0x3210u);
+  *first = prmt(low, high, 0x6240u);
+  *second = prmt(low, high, 0x7351u);
 }
 
-/* Bits of width mask at 2t.. or t.. moved to `to`: left or right, by a constant. */
+/* Bits moved from one place to another: left or right, by a constant. */
 GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
 
 /* Register j of step s of a group from codes of 2 to 6 bits: 128 + code, less 128 and what the type takes off. */
@@ -113,10 +115,10 @@ GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j) 
   if (PACKED_HAS4(t)) v = and_or(w[2 * group + s] >> 4 * j, 0x000f000fu, v);
   if (PACKED_HAS2(t)) {
     const int to = PACKED_HAS4(t) ? 4 : 0;
-    v = and_or(packed_move(w[PACKED_W4(t) + group], 2 * (4 * s + j), to), 0x00030003u << to, v);
+    v = and_or(packed_move(w[PACKED_W4(t) + group], 8 * (j / 2) + 4 * s + 2 * (j % 2), to), 0x00030003u << to, v);
   }
   if (PACKED_HAS1(t)) {
-    const int to = PACKED_HAS4(t) ? 4 : 2, from = 8 * (group % 2) + 4 * s + j;
+    const int to = PACKED_HAS4(t) ? 4 : 2, from = 8 * (j / 2) + 4 * (group % 2) + 2 * s + j % 2;
     v = and_or(packed_move(w[PACKED_W4(t) + PACKED_W2(t) + group / 2], from, to), 0x00010001u << to, v);
   }
   const uint32_t less = t == T_Q4_0 ? 0xc308c308u /* -136 */ : t == T_Q5_0 ? 0xc310c310u /* -144 */ : t == T_Q6_K ? 0xc320c320u /* -160 */
@@ -136,14 +138,12 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
   } else if (PACKED_HAS8(t)) {
     packed_row8(w[4 * group + 2 * s], &a[0], &a[2]);
     packed_row8(w[4 * group + 2 * s + 1], &a[1], &a[3]);
-  } else if (PACKED_IQ4(t)) {
-    packed_row8(packed_iq4(w[2 * group + s]), &a[0], &a[2]);
-    packed_row8(packed_iq4(w[2 * group + s] >> 16), &a[1], &a[3]);
   } else if (PACKED_FP4(t)) {
-    const uint32_t x = w[2 * group + s];
-    packed_fp4(x, &a[0], &a[1]);
-    packed_fp4(x >> 16, &a[2], &a[3]);
-    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = and_or(x << (12 - 4 * j), 0x80008000u, a[j]);
+    packed_fp4(w[2 * group + s], &a[0], &a[2]);
+    packed_fp4(w[2 * group + s] >> 16, &a[1], &a[3]);
+  } else if (PACKED_IQ4(t)) {
+    packed_row8(packed_look_up(t, w[2 * group + s]), &a[0], &a[2]);
+    packed_row8(packed_look_up(t, w[2 * group + s] >> 16), &a[1], &a[3]);
   } else {
     GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_small(t, w, group, s, j);
   }
@@ -161,27 +161,32 @@ GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, 
 GA_DEV float packed_f16(uint32_t w, int high) { return elem_f32_of_f16((uint16_t)(high ? w >> 16 : w)); }
 GA_DEV int packed_byte(uint32_t w, int i) { return (int)(w >> 8 * i & 255); }
 
-/* Scale of row r (g or g+8) in a half of a group. s: the scale words. */
-GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) {
+/* The integer of a scale of row r (g or g+8) in a half of a group; s: the scale words. Types whose units share a float. */
+GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r, all = group < 4 ? p[0] & 0x3f3f3f3fu : (p[2] & 0x0f0f0f0fu) | (p[0] >> 2 & 0x30303030u);
-    return packed_f16(p[3], 0) * (float)packed_byte(all, group % 4);
+    return packed_byte(all, group % 4);
   }
-  if (t == T_Q6_K) return packed_f16(s[8], r) * (float)(int8_t)packed_byte(s[4 * r + run / 4], run % 4);
-  if (t == T_Q2_K) return packed_f16(s[8 + r], 0) * (float)(packed_byte(s[4 * r + run / 4], run % 4) & 15);
+  if (t == T_Q6_K) return (int8_t)packed_byte(s[4 * r + run / 4], run % 4);
+  if (t == T_Q2_K) return packed_byte(s[4 * r + run / 4], run % 4) & 15;
   if (t == T_Q3_K) {
     const uint32_t *p = s + 3 * r;
     const int low = packed_byte(p[run % 8 / 4], run % 4) >> (run < 8 ? 0 : 4) & 15, high = packed_byte(p[2], run % 4) >> 2 * (run / 4) & 3;
-    return packed_f16(s[6], r) * (float)((low | high << 4) - 32);
+    return (low | high << 4) - 32;
   }
-  if (t == T_IQ4_XS) {
-    const int low = (int)(s[2 * r + 1] >> 4 * group & 15), high = (int)(s[2 * r] >> (16 + 2 * group) & 3);
-    return packed_f16(s[2 * r], 0) * (float)((low | high << 4) - 32);
-  }
+  const int low = (int)(s[2 * r + 1] >> 4 * group & 15), high = (int)(s[2 * r] >> (16 + 2 * group) & 3); /* T_IQ4_XS */
+  return (low | high << 4) - 32;
+}
+
+/* Scale of row r in a half of a group. */
+GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (t == T_MXFP4) return quant_e8m0(packed_byte(s[group / 2], 2 * (group % 2) + r));
   if (t == T_NVFP4) return quant_ue4m3_half(packed_byte(s[group], 2 * half + r));
-  return packed_f16(s[group], r);
+  if (!PACKED_256(t)) return packed_f16(s[group], r);
+  const int i = packed_int_scale(t, s, group, half, r);
+  const uint32_t d = t == T_Q4_K || t == T_Q5_K ? s[4 * r + 3] : t == T_Q6_K ? s[8] : t == T_Q2_K ? s[8 + r] : t == T_Q3_K ? s[6] : s[2 * r];
+  return packed_f16(d, t == T_Q6_K || t == T_Q3_K ? r : 0) * (float)i;
 }
 
 /* What is added to every element: PACKED_MIN types. */

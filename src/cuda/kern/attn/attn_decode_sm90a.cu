@@ -16,7 +16,6 @@
  * MEASURED  32/8 heads of 128 over f16 on an H200: 8.0 us at 512 keys, 12.7 at 4096, 26.8 at 16384 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/ptx/cp_async.h"
-#include "cuda/dev/ptx/free.h"
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/kern/attn/attn_packed.h"
@@ -187,7 +186,7 @@ GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
 GA_DEV void take_bytes(uint32_t *w, uint32_t at, int n) {
   const uint32_t base = at & ~3u, sel = at & 2 ? 0x5432 : 0x3210;
   uint32_t x[3];
-  GA_UNROLL for (int i = 0; i <= n / 4; i++) x[i] = lds_free_u1(base + 4 * (uint32_t)i);
+  GA_UNROLL for (int i = 0; i <= n / 4; i++) lds_free_u1(&x[i], base + 4 * (uint32_t)i);
   GA_UNROLL for (int i = 0; i < n / 4; i++) w[i] = prmt(x[i], x[i + 1], sel);
 }
 /* Byte e of w, an unsigned number, less `bias`. */
@@ -209,7 +208,7 @@ GA_DEV void take(float *x, uint32_t row, int swizzle, int col, int n) {
   } else if (!BLOCKS) {
     const uint32_t at = row + (uint32_t)(((col / 16 ^ swizzle) << 4) + col % 16);
     if (n == 8) lds_free_u2(w, at);
-    else w[0] = lds_free_u1(at);
+    else lds_free_u1(w, at);
     GA_UNROLL for (int e = 0; e < n / 2; e++) {
       const uint32_t two = f16x2_of_e4m3(e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu);
       x[2 * e] = elem_f32_of_f16((uint16_t)two);
@@ -225,7 +224,9 @@ GA_DEV void take(float *x, uint32_t row, int swizzle, int col, int n) {
 }
 GA_DEV float scale_of(uint32_t row, int block) {
   const uint32_t at = row + (uint32_t)(block * BLOCK_BYTES);
-  return elem_f32_of_f16((uint16_t)(lds_free_u1(at & ~3u) >> 8 * (at & 2)));
+  uint32_t word;
+  lds_free_u1(&word, at & ~3u);
+  return elem_f32_of_f16((uint16_t)(word >> 8 * (at & 2)));
 }
 
 /* ---- products. Lane numbers: g = lane / 4, q = lane % 4 ---- */

@@ -52,12 +52,13 @@ GA_DEV uint32_t code_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int 
   const int n = 16 / bits; /* registers of a word: 4, 8 or 16 */
   for (int reg = 0; reg < n; reg++) {
     const int step = first * n / 4 + reg / 4, j = reg % 4; /* of all steps of the unit */
+    const int in_byte = bits == 2 ? 4 * (step % 2) : 4 * (step / 2 % 2) + 2 * (step % 2);
     for (int e = 0; e < 2; e++) {
       const int64_t k = k0 + 32 * (step / 2) + packed_element(q, step % 2, 2 * (j / 2) + e);
       const uint32_t code = code_of(a, row0 + g + 8 * (j % 2), k);
-      if (PACKED_FP4(t)) word |= (code & 7) << 4 * (2 * j + e) | (code >> 3) << (4 * (j + 4 * e) + 3);
-      else if (PACKED_IQ4(t)) word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
-      else word |= part_of(t, code, bits) << (bits * reg + 16 * e);
+      if (PACKED_FP4(t) || PACKED_IQ4(t)) word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
+      else if (bits == 4) word |= part_of(t, code, bits) << (4 * reg + 16 * e);
+      else word |= part_of(t, code, bits) << (8 * (j / 2) + in_byte + bits * (j % 2) + 16 * e);
     }
   }
   return word;
@@ -73,6 +74,12 @@ GA_DEV uint32_t bytes_at(const uint8_t *b, int at, int n) {
   uint32_t x = 0;
   for (int i = 0; b && i < n; i++) x |= (uint32_t)b[at + i] << 8 * i;
   return x;
+}
+
+/* Scale i of a block of NVFP4: its sign means nothing, its NaN is 0, so that readers need not look. */
+GA_DEV uint32_t scale_e4m3(const uint8_t *b, int i) {
+  const uint32_t x = bytes_at(b, i, 1) & 0x7fu;
+  return x == 0x7fu ? 0 : x;
 }
 
 /* Word i of the scales of g. */
@@ -94,7 +101,7 @@ GA_DEV uint32_t scale_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int
   if (t == T_NVFP4) {
     low = block_of(a, row0 + g, k0 + 32 * i), high = block_of(a, row0 + g + 8, k0 + 32 * i);
     const int d = i % 2 * 2;
-    return bytes_at(low, d, 1) | bytes_at(high, d, 1) << 8 | bytes_at(low, d + 1, 1) << 16 | bytes_at(high, d + 1, 1) << 24;
+    return scale_e4m3(low, d) | scale_e4m3(high, d) << 8 | scale_e4m3(low, d + 1) << 16 | scale_e4m3(high, d + 1) << 24;
   }
   low = block_of(a, row0 + g, k0 + 32 * (i % 4)), high = block_of(a, row0 + g + 8, k0 + 32 * (i % 4));
   return bytes_at(low, i / 4 * 2, 2) | bytes_at(high, i / 4 * 2, 2) << 16;

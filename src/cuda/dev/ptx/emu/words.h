@@ -7,6 +7,9 @@ GA_DEV void ldg_stream_u4(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 16
 GA_DEV void ldg_stream_u2(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 8, file, line); }
 GA_DEV void ldg_stream_u1(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 4, file, line); }
 GA_DEV void lds_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
+GA_DEV void lds_free_u2(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
+GA_DEV void lds_free_u1(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 4, file, line); }
+GA_DEV void sts_u1(uint32_t a, uint32_t x, EMU_AT) { emu_sts(a, &x, 4, file, line); }
 GA_DEV float lds_f1(uint32_t a, EMU_AT)
 {
     float x;
@@ -28,6 +31,19 @@ GA_DEV void sts_f2(uint32_t a, float x, float y, EMU_AT)
 GA_DEV void lds_free_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
 GA_DEV void lds_free_f2(float *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
 GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) { mma_m16n8k16_bf16(d, a, b0, b1, file, line); }
+GA_DEV float lds_free_f1(uint32_t a, EMU_AT) { return lds_f1(a, file, line); }
+GA_DEV void mma_free_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) { mma_m16n8k8_tf32(d, a, b0, b1, file, line); }
+GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT)
+{
+    d[0] = d[1] = d[2] = d[3] = c;
+    mma_m16n8k32_s8(d, a, b0, b1, file, line);
+}
+GA_DEV void mma_free_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c, EMU_AT)
+{
+    d[0] = d[1] = d[2] = d[3] = c;
+    emu_mma(EMU_WGMMA_S8, 16, d, a, &b0, file, line);
+}
+GA_DEV float max_size(float x, float y) { return x != x || y != y ? NAN : fmaxf(fabsf(x), fabsf(y)); }
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) | bits; }
 GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel)
 {

@@ -1,0 +1,125 @@
+#include "cuda/cuda_gemm_ring.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "core/kargs_gemm_ring.h"
+#include "cuda/cuda_gemm.h"
+
+#define ROWS 8   /* of X that a launch takes */
+#define DIGITS 3 /* of an element of X: columns in shared memory */
+#define MOST_DEPTH 8
+#define STATIC_BYTES 1024 /* of shared memory, which the kernel declares */
+/* Bytes of X and of weights that a multiprocessor asks for before X is there: what is under way delays X. Measured on an H200: a
+ * ring of one stage of 16 units before 57 KiB of X, of two before 16 KiB. */
+#define EARLY_BYTES (96 << 10)
+#define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
+
+/* How a launch is cut. */
+typedef struct shape {
+  const cuda_unit *unit;
+  int64_t warps, rows /* of X, filled up */, tiles, units, splits, groups, slots, depth, early, shared_bytes;
+} shape;
+
+/* PACKED_MIN of dev/tile/packed.h */
+static bool has_min(int32_t dtype) {
+  return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
+}
+
+/* Digits, scales and sums of so many units of X. */
+static int64_t x_bytes(const shape *s, int64_t units) {
+  const int64_t cols = DIGITS * s->rows, width = (cols + 1) / 2 * 2, runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
+  return units * (s->unit->k * cols + (width + (has_min(s->unit->dtype) ? runs * s->rows : 0)) * (int64_t)sizeof(float));
+}
+
+/* Tiles that a run of units which one warp sums may touch. */
+static int64_t slots_of(const shape *s) {
+  const int64_t most = ga_div_up(s->units, s->splits), least = s->units / s->splits;
+  const int64_t run = ga_div_up(ga_div_up(s->tiles, s->groups) * most, s->warps);
+  return (run + least - 2) / least + 1;
+}
+
+/* X gets at most half of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
+static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
+  const int64_t m = ga_min_i64(d->m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
+  shape s = {.unit = cuda_unit_of(d->w_dtype), .warps = ((const cuda_variant *)k->impl)->threads / 32, .splits = 1};
+  const int64_t stage = s.warps * (s.unit->bytes + (int64_t)sizeof(uint64_t));
+  s.rows = m <= 2 ? m : m <= 4 ? 4 : ROWS;
+  s.tiles = ga_div_up(d->n, GA_PACKED_ROWS);
+  s.units = ga_div_up(d->k, s.unit->k);
+  while (s.splits < s.units && x_bytes(&s, ga_div_up(s.units, s.splits)) > limit / 2) s.splits++;
+  s.groups = ga_max_i64(1, ga_min_i64(s.tiles, caps->sms / s.splits));
+  for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
+    const int64_t x = x_bytes(&s, ga_div_up(s.units, s.splits));
+    s.slots = slots_of(&s);
+    s.shared_bytes = x + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float);
+    s.depth = ga_max_i64(1, ga_min_i64((limit - s.shared_bytes) / stage, MOST_DEPTH));
+    const int64_t loads = ga_div_up(s.units, s.splits) * s.unit->k * m * (int64_t)sizeof(float);
+    s.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - loads) / stage, s.depth));
+    s.shared_bytes += s.depth * stage;
+    if (s.shared_bytes <= limit || s.groups >= s.tiles) return s;
+  }
+}
+
+const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";
+  if (d->w_dtype != (int32_t)k->dtype[0]) return "w_dtype is another";
+  if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
+  if (d->k == 0) return "k is 0";
+  if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
+  if (d->m == 0 || d->n == 0) return NULL;
+  const shape s = shape_of(k, d, caps);
+  if (s.shared_bytes > (int64_t)caps->smem_bytes - STATIC_BYTES) return "shared memory is too small";
+  return s.splits > 1 && s.groups > COUNTERS ? "too many parts" : NULL;
+}
+
+uint64_t cuda_gemm_ring_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  if (d->m == 0 || d->n == 0) return 0;
+  const shape s = shape_of(k, d, caps);
+  return s.splits == 1 ? 0 : (uint64_t)(s.splits * ROWS * s.tiles * GA_PACKED_ROWS) * sizeof(float);
+}
+
+static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
+  ga_kargs_gemm g = cuda_gemm_kargs(d, a);
+  g.x = (const float *)a->x + row * d->x_stride;
+  g.y = (float *)a->y + row * d->y_stride;
+  if (g.gate) g.gate = (const float *)a->gate + row * d->y_stride;
+  if (g.residual) g.residual = (const float *)a->residual + row * d->y_stride;
+  g.splits = (int32_t)s->splits;
+  g.groups = (int32_t)s->groups;
+  g.tiles = (int32_t)s->tiles;
+  g.units = (int32_t)s->units;
+  g.copies = (int32_t)(DIGITS * s->rows);
+  g.slots = (int32_t)s->slots;
+  g.x_units = (int32_t)ga_div_up(s->units, s->splits);
+  return (ga_kargs_gemm_ring){.gemm = g,
+                              .depth = (int32_t)s->depth,
+                              .early = (int32_t)s->early,
+                              .units_each = (int32_t)(s->units / s->splits),
+                              .units_longer = (int32_t)(s->units % s->splits),
+                              .tiles_each = (int32_t)(s->tiles / s->groups),
+                              .tiles_longer = (int32_t)(s->tiles % s->groups)};
+}
+
+ga_status cuda_gemm_ring(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  const ga_gemm_desc *d = desc;
+  const ga_gemm_io *a = io;
+  const cuda_variant *v = k->impl;
+  if (d->m == 0 || d->n == 0) return GA_OK;
+  GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
+  for (int64_t row = 0; row < d->m; row += ROWS) { /* W is read once for each 8 rows of X */
+    ga_gemm_desc piece = *d;
+    piece.m = ga_min_i64(ROWS, d->m - row);
+    const shape s = shape_of(k, &piece, &stream->device->caps);
+    ga_kargs_gemm_ring args = args_of(&s, &piece, a, row);
+    args.gemm.partial = workspace;
+    args.gemm.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
+    const cuda_launch l = {.grid = {(uint32_t)(s.groups * s.splits), 1, 1},
+                           .block = {v->threads, 1, 1},
+                           .shared_bytes = (uint32_t)s.shared_bytes,
+                           .dependent = true};
+    GA_TRY(cuda_enqueue(stream, k, &l, &args));
+  }
+  return GA_OK;
+}

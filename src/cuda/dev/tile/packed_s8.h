@@ -1,0 +1,93 @@
+/* GA_LAYOUT_T16 (packed.h) as fragments of 8-bit products: codes as small signed integers, times a power of two where that spares
+ * an instruction, and scales taken apart into integers and the floats that they share. t and every index are constants once unrolled. */
+#pragma once
+#include "cuda/dev/tile/packed.h"
+
+/* Scales that are an integer times what their whole unit shares. */
+#define PACKED_INT_SCALE(t) (PACKED_256(t))
+/* A fragment is 2^PACKED_LIFT times the elements: signed codes stand at the top of their bytes, where the sign needs no extension. */
+#define PACKED_LIFT(t) ((t) == T_Q4_0 ? 4 : (t) == T_Q5_0 ? 3 : (t) == T_Q6_K ? 2 : (t) == T_Q3_K ? 5 : (t) == T_NVFP4 ? 1 /* of the scale */ : 0)
+/* Mins with a scale of their own for each run, rather than integers times what the unit shares. */
+#define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
+
+/* All words of a unit in shared memory that this lane needs, as packed_load has them; of PACKED_FLOAT_MIN types word
+ * PACKED_CODES + 4 is the min of group lane % 4. The address must have been pinned behind the wait for its bytes. */
+GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
+  const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
+  GA_UNROLL for (int i = 0; i < wide; i += 4) lds_free_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
+  if (wide < PACKED_CODES(t)) lds_free_u2(w + wide, unit + (uint32_t)packed_code_at(t, wide, lane));
+  uint32_t *s = w + PACKED_CODES(t);
+  if (PACKED_WS(t) == 4 || PACKED_WS(t) >= 8) lds_free_u4(s, unit + (uint32_t)packed_scale_at(t, 0, g));
+  if (PACKED_FLOAT_MIN(t)) lds_free_u1(s + 4, unit + (uint32_t)packed_scale_at(t, 4 + lane % 4, g));
+  else if (PACKED_WS(t) >= 8) lds_free_u4(s + 4, unit + (uint32_t)packed_scale_at(t, 4, g));
+  if (t == T_MXFP4) lds_free_u2(s, unit + (uint32_t)packed_scale_at(t, 0, g));
+  if (t == T_Q6_K) lds_free_u1(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
+  if (t == T_Q2_K) lds_free_u2(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
+  if (t == T_Q3_K) {
+    GA_UNROLL for (int i = 0; i < 6; i += 2) lds_free_u2(s + i, unit + (uint32_t)packed_scale_at(t, i, g));
+    lds_free_u1(s + 6, unit + (uint32_t)packed_scale_at(t, 6, g));
+  }
+}
+
+/* (x & mask) ^ bits */
+GA_DEV uint32_t packed_flip(uint32_t x, uint32_t mask, uint32_t bits) { return (x & mask) ^ bits; }
+
+/* Register of step s and row r: elements i = 0, 2, 1, 3 in its bytes. */
+GA_DEV uint32_t packed_bytes(int t, const uint32_t *w, int group, int s, int r) {
+  if (PACKED_HAS8(t)) return w[4 * group + 2 * s + r];
+  if (PACKED_IQ4(t) || PACKED_FP4(t)) return packed_look_up(t, w[2 * group + s] >> 16 * r);
+  const uint32_t top = 0x80808080u, nibbles = PACKED_HAS4(t) ? w[2 * group + s] : 0;
+  if (t == T_Q4_0) return packed_flip(packed_move(nibbles, 4 * r, 4), 0xf0f0f0f0u, top);
+  const uint32_t two = PACKED_HAS2(t) ? w[PACKED_W4(t) + group] : 0, one = PACKED_HAS1(t) ? w[PACKED_W4(t) + PACKED_W2(t) + group / 2] : 0;
+  const int at2 = 4 * s + 2 * r, at1 = 4 * (group % 2) + 2 * s + r;
+  if (t == T_Q5_0) return and_or(packed_move(nibbles, 4 * r, 3), 0x78787878u, packed_flip(packed_move(one, at1, 7), top, top));
+  if (t == T_Q6_K) return and_or(packed_move(nibbles, 4 * r, 2), 0x3c3c3c3cu, packed_flip(packed_move(two, at2, 6), 0xc0c0c0c0u, top));
+  if (t == T_Q3_K) return and_or(packed_move(two, at2, 5), 0x60606060u, packed_flip(packed_move(one, at1, 7), top, top));
+  if (t == T_Q2_K) return packed_move(two, at2, 0) & 0x03030303u;
+  const uint32_t low = packed_move(nibbles, 4 * r, 0);
+  if (PACKED_HAS1(t)) return and_or(low, 0x0f0f0f0fu, packed_move(one, at1, 4) & 0x10101010u);
+  return low & 0x0f0f0f0fu;
+}
+
+/* The A fragment of a group: k of step 0, then of step 1; rows g and g+8. */
+GA_DEV void packed_fragment(int t, const uint32_t *w, int group, uint32_t *a) {
+  GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_bytes(t, w, group, j / 2, j % 2);
+}
+
+GA_DEV float packed_pow2(int e) { return __uint_as_float((uint32_t)(127 + e) << 23); }
+
+/* packed_int_scale with whole words taken apart once, and bytes picked by one instruction each. */
+GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int r) {
+  if (t == T_Q4_K || t == T_Q5_K) {
+    const uint32_t *p = s + 4 * r;
+    return (int)prmt(group < 4 ? p[0] & 0x3f3f3f3fu : and_or(p[0] >> 2, 0x30303030u, p[2] & 0x0f0f0f0fu), 0, 0x4440u | (uint32_t)(group % 4));
+  }
+  return packed_int_scale(t, s, group, half, r);
+}
+
+/* A scale of a run's own, times 2^PACKED_LIFT where that spares an instruction: e4m3 without sign and NaN (pack_sm80.cu) to f16. */
+GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
+  return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r) : packed_scale(t, s, group, half, r);
+}
+
+/* What every scale of a unit's row r shares: PACKED_INT_SCALE types. */
+GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
+  const float d = t == T_Q4_K || t == T_Q5_K ? packed_f16(s[4 * r + 3], 0) : t == T_Q6_K ? packed_f16(s[8], r)
+                  : t == T_Q2_K ? packed_f16(s[8 + r], 0) : t == T_Q3_K ? packed_f16(s[6], r) : packed_f16(s[2 * r], 0);
+  return d * packed_pow2(-PACKED_LIFT(t));
+}
+/* The same of mins, negative. */
+GA_DEV float packed_shared_min(int t, const uint32_t *s, int r) { return -packed_f16(t == T_Q2_K ? s[8 + r] : s[4 * r + 3], 1); }
+
+/* Integer mins as the A fragment of a product over runs, as tf32: registers of rows g, g+8 of run lane % 4 + 8j, then of the run
+ * 4 later. */
+GA_DEV void packed_mins(int t, const uint32_t *s, int j, int q, uint32_t *a) {
+  GA_UNROLL for (int i = 0; i < 4; i++) {
+    const uint32_t *p = s + 4 * (i % 2);
+    const int word = 2 * j + i / 2;
+    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu : word == 0 ? p[1] & 0x3f3f3f3fu
+                                      : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
+    const uint32_t biased = prmt(four, 0x4b000000u, 0x7650u | (uint32_t)q); /* 2^23 + the byte */
+    a[i] = float_bits(__uint_as_float(biased) - 8388608.0f);
+  }
+}

@@ -1,0 +1,422 @@
+/* KERNEL    gemm_t16, sm90a: up to 8 rows of X by packed quantised weights (GA_LAYOUT_T16), one row near the speed of memory
+ * COMPUTES  Y = epilogue(X W^T). Codes of W are 8-bit integers. X becomes, for each unit of k, a power of two times integers of 23
+ *           bits, cut into three signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a
+ *           row of X makes all of its row of Y NaN
+ * DATA      W: the copy engine brings units into a ring of shared memory, one ring a warp: an elected lane asks, the warp waits. `early`
+ *           stages are asked for before the kernel ahead has ended (dependent launch), the others behind the loads of X, which would
+ *           have to queue. X: digits, scales and sums in shared memory once a block
+ * BARRIERS  full[warp][stage]: a unit's bytes have come. A stage is free once its warp has read it (warp_sync), so no one waits for that
+ * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the warps, each
+ *           of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in gmem, always in one order
+ * BUDGET    THREADS lanes, one block a multiprocessor
+ * SPEED     docs/perf/cuda-decode.md. H200, 1 x 4096 x 14336, chained: q4_k 10.4 us (3.2 TB/s), q8_0 16.5 (3.8), q6_k 14.1 (3.4)
+ */
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/tile/epilogue.h"
+#include "cuda/dev/tile/packed_s8.h"
+#include "core/kargs_gemm_ring.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_W
+#error "GA_P_W: type of W: Q4_0, Q4_K, MXFP4, ..."
+#endif
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+
+#define T GA_CAT(T_, GA_P_W)
+enum { WARPS = GA_P_THREADS / 32, WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
+enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES, DIGITS = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
+/* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns, filled up to an even
+ * number, and the products of 8 columns. */
+#define WIDTH(rows) ((DIGITS * (rows) + 1) / 2 * 2)
+#define PRODUCTS(rows) ((DIGITS * (rows) + COLS - 1) / COLS)
+
+#define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
+GA_PACKED_TYPES(X)
+#undef X
+
+/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c, the highest first. */
+typedef struct {
+  uint32_t ring, x, scales, sums, parts, bars;
+  int part, group;      /* of k, of the tiles */
+  int rows, width;      /* of X, filled up; its columns */
+  int k0, nb;           /* units along k: first and number */
+  int tile, tiles;      /* first and number */
+  int n;                /* units: tiles * nb */
+} share;
+
+/* Where piece i of things cut in pieces begins: `longer` of them, the first, have one more than `each`. */
+GA_DEV int cut(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
+
+GA_DEV share share_of(const ga_kargs_gemm_ring *ring) {
+  const ga_kargs_gemm *a = &ring->gemm;
+  const int block = block_index();
+  share s;
+  s.group = a->splits == 1 ? block : block / a->splits;
+  s.part = block - s.group * a->splits;
+  s.k0 = cut(ring->units_each, ring->units_longer, s.part);
+  s.nb = ring->units_each + (s.part < ring->units_longer);
+  s.tile = cut(ring->tiles_each, ring->tiles_longer, s.group);
+  s.tiles = ring->tiles_each + (s.group < ring->tiles_longer);
+  s.n = s.tiles * s.nb;
+  s.rows = a->copies / DIGITS;
+  s.width = WIDTH(s.rows);
+  s.ring = smem_base();
+  s.x = s.ring + (uint32_t)(WARPS * ring->depth * UNIT_BYTES);
+  s.scales = s.x + (uint32_t)(a->x_units * UNIT_K * a->copies);
+  s.sums = s.scales + (uint32_t)(a->x_units * s.width * 4);
+  s.parts = s.sums + (PACKED_MIN(T) ? (uint32_t)(a->x_units * RUNS * s.rows * 4) : 0);
+  s.bars = s.parts + (uint32_t)(WARPS * a->slots * GA_PACKED_ROWS * s.rows * 4);
+  return s;
+}
+/* The block's units are cut among warps; which has a given one? */
+GA_DEV int first_unit(const share *s, int warp) { return cut(s->n / WARPS, s->n % WARPS, warp); }
+GA_DEV int warp_of(const share *s, int unit) {
+  const int each = s->n / WARPS, longer = s->n % WARPS, turn = longer * (each + 1);
+  return unit < turn ? unit / (each + 1) : longer + (unit - turn) / each;
+}
+
+/* --- X to shared memory --- */
+
+/* Four elements of row `row` from k on; zeros outside. */
+GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
+  const float *from = (const float *)a->x + row * a->x_stride + k;
+  GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
+  if (row >= a->m || k >= a->k) return;
+  if (k + 4 <= a->k && (uint64_t)from % 16 == 0) elem_get16_f32(x, from, 0);
+  else GA_UNROLL for (int e = 0; e < 4; e++) if (k + e < a->k) x[e] = from[e];
+}
+
+/* Digits of x * 2^shift, |x * 2^shift| <= 2^22, which it rounds: word p has digit p of elements 0, 2, 1, 3. */
+GA_DEV void digits_of(const float *x, float scale, uint32_t *words) {
+  uint32_t u[4]; /* the number plus 128 in every digit */
+  GA_UNROLL for (int e = 0; e < 4; e++) u[e] = float_bits(fmaf(x[e], scale, 12582912.0f /* 1.5 * 2^23 */)) + (0x808080u - 0x4b400000u);
+  const uint32_t low02 = prmt(u[0], u[2], 0x5140u), low13 = prmt(u[1], u[3], 0x5140u);
+  words[0] = prmt(prmt(u[0], u[2], 0x0062u), prmt(u[1], u[3], 0x0062u), 0x5410u) ^ 0x80808080u;
+  words[1] = prmt(low02, low13, 0x7632u) ^ 0x80808080u;
+  words[2] = prmt(low02, low13, 0x5410u) ^ 0x80808080u;
+}
+
+/* 2^e, e >= -149 */
+GA_DEV float pow2_any(int e) { return __uint_as_float(e >= -126 ? (uint32_t)(e + 127) << 23 : 1u << (e + 149)); }
+
+/* A unit of one row of X, whose elements 128v + 4 lane... are x[v]. */
+GA_DEV void put_x(const share *s, int unit, int row, int lane, float (*x)[4]) {
+  const int m = s->rows;
+  float most = 0;
+  GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++)
+    GA_UNROLL for (int e = 0; e < 4; e++) most = max_size(most, x[v][e]);
+  const int exponent = redux_max_i32((int)(float_bits(most) & 0x7fffffffu)) >> 23; /* of the largest, which is below 2^(exponent - 126) */
+  GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) {
+    const int group = 4 * v + lane / 8;
+    if (PACKED_MIN(T)) {
+      float sum = x[v][0] + x[v][1] + x[v][2] + x[v][3];
+      GA_UNROLL for (int b = 1; b < 8 / HALVES; b *= 2) sum += shfl_xor_f32(sum, b);
+      const int run = HALVES == 2 ? 2 * group + lane / 4 % 2 : group;
+      if (lane % (8 / HALVES) == 0) sts_f1(s->sums + (uint32_t)((unit * RUNS + run) * m + row) * 4, sum);
+    }
+    uint32_t words[DIGITS];
+    if (exponent < 21) GA_UNROLL for (int e = 0; e < 4; e++) x[v][e] *= 18446744073709551616.0f; /* 2^64 */
+    digits_of(x[v], __uint_as_float((uint32_t)((exponent < 21 ? 211 : 275) - exponent) << 23), words);
+    const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + group / 2) * DIGITS * m * 64);
+    const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + group % 2 * 8 + lane / 4 % 2 * 4);
+    GA_UNROLL for (int p = 0; p < DIGITS; p++) sts_u1(at + (uint32_t)(p * m * 64), words[p]);
+  }
+  const uint32_t scales = s->scales + (uint32_t)(unit * s->width) * 4;
+  const float scale = exponent == 255 ? __uint_as_float(0x7fc00000u) : pow2_any(exponent - 132 - 8 * (lane < DIGITS ? lane : 0));
+  if (lane < DIGITS) sts_f1(scales + (uint32_t)(lane * m + row) * 4, scale);
+  if (lane == DIGITS && row == m - 1 && s->width > DIGITS * m) sts_f1(scales + (uint32_t)(DIGITS * m) * 4, 0);
+}
+
+/* --- products --- */
+
+/* A lane's addresses of what it takes of X: of the first 8 columns, and of the last 8, where lanes without a column take the last one
+ * (nobody looks at what they get). */
+typedef struct {
+  uint32_t x[2], scales[2], sums;
+  bool has_sum;
+} lane_view;
+
+GA_DEV lane_view view_of(const int rows, const share *s, int lane) {
+  lane_view v;
+  const int g = lane / 4, q = lane % 4, cols = DIGITS * rows, tail = COLS * (PRODUCTS(rows) - 1), last = tail + g, pair = tail + 2 * q;
+  v.x[0] = s->x + (uint32_t)(g * 64 + q * 16);
+  v.x[1] = s->x + (uint32_t)((last < cols ? last : cols - 1) * 64 + q * 16);
+  v.scales[0] = s->scales + (uint32_t)(8 * q);
+  v.scales[1] = s->scales + (uint32_t)(pair < cols ? pair : WIDTH(rows) - 2) * 4;
+  v.has_sum = g < rows;
+  v.sums = s->sums + (uint32_t)(q * rows + (v.has_sum ? g : 0)) * 4;
+  return v;
+}
+
+/* cm += mins (registers a) * sums of X, as two tf32 each: registers b0 and b1 of the product. */
+GA_DEV void add_sums(float *cm, const uint32_t *a, float sum0, float sum1) {
+  const uint32_t high0 = float_bits(sum0) & 0xffffe000u, high1 = float_bits(sum1) & 0xffffe000u;
+  mma_free_tf32(cm, a, high0, high1);
+  mma_free_tf32(cm, a, float_bits(sum0 - __uint_as_float(high0)), float_bits(sum1 - __uint_as_float(high1)));
+}
+
+GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales, int at, int q, float *acc) {
+  const uint32_t sums = v->sums + (uint32_t)(at * RUNS * rows) * 4;
+  uint32_t mins[4];
+  if (PACKED_FLOAT_MIN(T)) { /* the second half of k takes the low parts of the same sums */
+    const float sum = v->has_sum ? lds_free_f1(sums) : 0.0f;
+    const uint32_t high = float_bits(sum) & 0xffffe000u;
+    GA_UNROLL for (int i = 0; i < 4; i++) mins[i] = float_bits(packed_f16(scales[4], i % 2));
+    mma_free_tf32(acc, mins, high, float_bits(sum - __uint_as_float(high)));
+    return;
+  }
+  float cm[4] = {0, 0, 0, 0};
+  GA_UNROLL for (int j = 0; j < RUNS / 8; j++) {
+    const uint32_t low = sums + (uint32_t)(8 * j * rows) * 4;
+    packed_mins(T, scales, j, q, mins);
+    add_sums(cm, mins, v->has_sum ? lds_free_f1(low) : 0.0f, v->has_sum ? lds_free_f1(low + (uint32_t)(4 * rows) * 4) : 0.0f);
+  }
+  GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = fmaf(packed_shared_min(T, scales, e / 2), cm[e], acc[e]);
+}
+
+/* Sums of a unit so far: integers, or floats where runs have scales of their own. */
+typedef union {
+  int i;
+  float f;
+} unit_sum;
+
+/* sum += scale * products of one run; products of float scales start at 1.5 * 2^23, which makes floats of them. */
+enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
+GA_DEV void add_run(const uint32_t *scales, int group, int half, const int *c, unit_sum *sum) {
+  GA_UNROLL for (int e = 0; e < 4; e++) {
+    if (PACKED_INT_SCALE(T)) {
+      sum[e].i += packed_pick_scale(T, scales, group, half, e / 2) * c[e];
+    } else {
+      const float f = fmaf(__uint_as_float((uint32_t)c[e]), packed_pow2(-PACKED_LIFT(T)), -12582912.0f * packed_pow2(-PACKED_LIFT(T)));
+      sum[e].f = fmaf(packed_float_scale(T, scales, group, half, e / 2), f, sum[e].f);
+    }
+  }
+}
+
+/* One unit, its words in w, by the X of position `at` (units of this block's part of k). */
+GA_DEV void take_unit(const int rows, const lane_view *v, const uint32_t *w, int at, int lane, float (*acc)[4]) {
+  const int nt = PRODUCTS(rows), step = DIGITS * rows * 64; /* bytes of X for two groups */
+  const uint32_t *scales = w + PACKED_CODES(T);
+  unit_sum sum[DIGITS][4];
+  GA_UNROLL for (int n = 0; n < nt; n++)
+    GA_UNROLL for (int e = 0; e < 4; e++) sum[n][e].i = 0;
+  GA_UNROLL for (int pair = 0; pair < GROUPS / 2; pair++) {
+    uint32_t b[DIGITS][4];
+    GA_UNROLL for (int n = 0; n < nt; n++) {
+      const int last = n == nt - 1;
+      lds_free_u4(b[n], v->x[last] + (uint32_t)((last ? 0 : 64 * COLS * n) + (at * (GROUPS / 2) + pair) * step));
+    }
+    GA_UNROLL for (int i = 0; i < 2; i++) {
+      const int group = 2 * pair + i;
+      uint32_t a[4];
+      packed_fragment(T, w, group, a);
+      GA_UNROLL for (int n = 0; n < nt; n++) {
+        int c[4];
+        if (HALVES == 1) mma_free_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
+        if (HALVES == 1) add_run(scales, group, 0, c, sum[n]);
+        if (HALVES == 2) GA_UNROLL for (int s = 0; s < 2; s++) {
+          mma_free_s8_k16(c, a + 2 * s, b[n][2 * i + s], START);
+          add_run(scales, group, s, c, sum[n]);
+        }
+      }
+    }
+  }
+  if (PACKED_MIN(T)) take_mins(rows, v, scales, at, lane % 4, acc[0]);
+  GA_UNROLL for (int n = 0; n < nt; n++) {
+    float scale[2];
+    lds_free_f2(scale, v->scales[n == nt - 1] + (uint32_t)((n == nt - 1 ? 0 : COLS * n) + at * WIDTH(rows)) * 4);
+    GA_UNROLL for (int e = 0; e < 4; e++) {
+      const float f = PACKED_INT_SCALE(T) ? (float)sum[n][e].i * packed_shared_scale(T, scales, e / 2) : sum[n][e].f;
+      acc[n][e] = fmaf(f, scale[e % 2], acc[n][e]);
+    }
+  }
+}
+
+/* --- the stream of weights --- */
+
+/* A warp's units, in the order of memory but for the turns from tile to tile. */
+typedef struct {
+  const uint8_t *w; /* the unit to ask for next */
+  int at;           /* its place along k, of nb here */
+  uint32_t ring, bars;
+} stream;
+
+GA_DEV void ask(const ga_kargs_gemm *a, stream *s, int nb, int stage) {
+  const uint32_t bar = s->bars + (uint32_t)(stage * 8);
+  if (warp_elect()) {
+    mbar_arrive_expect(bar, UNIT_BYTES);
+    bulk_load_bytes(s->ring + (uint32_t)(stage * UNIT_BYTES), s->w, UNIT_BYTES, bar, L2_EVICT_FIRST);
+  }
+  const bool turns = ++s->at == nb; /* to the tile's next row of units */
+  s->w += turns ? (int64_t)(a->units - nb + 1) * UNIT_BYTES : (int64_t)UNIT_BYTES;
+  s->at = turns ? 0 : s->at;
+}
+
+/* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes out where those of
+ * the highest digit are. */
+GA_DEV float fold(const int rows, float (*acc)[4], int e) {
+  if (rows == 8) return acc[2][e] + acc[1][e] + acc[0][e];
+  if (rows == 4) return acc[1][e] + shfl_down_f32(acc[0][e], 2) + acc[0][e];
+  if (rows == 2) return shfl_down_f32(acc[0][e], 2) + shfl_down_f32(acc[0][e], 1) + acc[0][e];
+  return shfl_down_f32(acc[0][e], 1) + acc[0][e + 1] + acc[0][e]; /* even e alone */
+}
+
+/* A warp's sum of what it has of a tile goes to its slot, and starts anew. */
+GA_DEV void put_part(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane, float (*acc)[4]) {
+  const int col = lane % 4 * 2;
+  const uint32_t at = sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * rows + col) * 4;
+  GA_UNROLL for (int r = 0; r < 2; r++) { /* g, g+8 */
+    const uint32_t to = at + (uint32_t)(8 * r * rows) * 4;
+    const float x = fold(rows, acc, 2 * r), y = rows == 1 ? 0 : fold(rows, acc, 2 * r + 1);
+    if (rows == 1 && col == 0) sts_f1(to, x);
+    if (rows > 1 && col < rows) sts_f2(to, x, y);
+  }
+  GA_UNROLL for (int n = 0; n < PRODUCTS(rows); n++)
+    GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
+}
+
+/* The warp's units, the first at place `at` along k; as many as fit have been asked for. */
+GA_DEV void take_units(const int rows, const ga_kargs_gemm_ring *ring, const share *sh, stream *next, int warp, int lane, int units, int at) {
+  const ga_kargs_gemm *a = &ring->gemm;
+  const int nt = PRODUCTS(rows);
+  lane_view v = view_of(rows, sh, lane);
+  float acc[DIGITS][4];
+  int slot = 0, stage = 0;
+  uint32_t parity = 0;
+  GA_UNROLL for (int n = 0; n < nt; n++)
+    GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
+  pin_u32(v.x, 2); /* loads from here on are behind the barrier */
+  pin_u32(v.scales, 2);
+  pin_u32(&v.sums, 1);
+  GA_ROLL for (; units > 0; units--) {
+    uint32_t w[WORDS], unit = next->ring + (uint32_t)(stage * UNIT_BYTES);
+    mbar_wait(next->bars + (uint32_t)(stage * 8), parity);
+    pin_u32(&unit, 1);
+    packed_fetch(T, w, unit, lane);
+    if (nt == 1) { /* all of the unit to registers, so that its stage is free at once */
+      pin_u32(w, WORDS);
+      warp_sync();
+      if (units > ring->depth) ask(a, next, sh->nb, stage);
+    }
+    take_unit(rows, &v, w, at, lane, acc);
+    if (nt > 1) { /* too many sums for that */
+      GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
+      warp_sync();
+      if (units > ring->depth) ask(a, next, sh->nb, stage);
+    }
+    if (++at == sh->nb || units == 1) put_part(rows, a, sh, warp, slot++, lane, acc);
+    at = at == sh->nb ? 0 : at;
+    if (++stage == ring->depth) stage = 0, parity ^= 1;
+  }
+}
+
+/* --- sums of parts --- */
+
+/* Row `row` of the block's tile t, row col of X: the sum of the warps that had a part of it. All but the first begin with it. */
+GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
+  const int begin = t * sh->nb, warp = warp_of(sh, begin), last = warp_of(sh, begin + sh->nb - 1), slot = t - first_unit(sh, warp) / sh->nb;
+  const uint32_t step = (uint32_t)(a->slots * GA_PACKED_ROWS * sh->rows) * 4, at = sh->parts + (uint32_t)(row * sh->rows + col) * 4;
+  float sum = lds_f1(at + (uint32_t)warp * step + (uint32_t)(slot * GA_PACKED_ROWS * sh->rows) * 4);
+  for (int w = warp + 1; w <= last; w++) sum += lds_f1(at + (uint32_t)w * step);
+  return sum;
+}
+
+GA_DEV bool is_last_part(const ga_kargs_gemm *a, const share *sh) {
+  block_sync();
+  if (thread_index() == 0) {
+    fence_device(); /* the block's writes, which the barrier has brought here */
+    const bool last = atomic_add_i32(a->counter + sh->group, 1) == a->splits - 1;
+    if (last) stg_i32(a->counter + sh->group, 0);
+    fence_device();
+    sts_f1(sh->parts, last ? 1.0f : 0.0f); /* the sums there have been read */
+  }
+  block_sync();
+  return lds_f1(sh->parts) != 0;
+}
+
+/* --- the block --- */
+
+/* The warp's first units, from stage `from` on. */
+GA_DEV void ask_first(const ga_kargs_gemm_ring *ring, stream *next, int nb, int units, int from, int to) {
+  GA_ROLL for (int d = from; d < to && d < units; d++) ask(&ring->gemm, next, nb, d);
+}
+
+/* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the ring is asked for,
+ * which X would have to wait for. whole: 16 bytes at a time, nothing outside. */
+GA_DEV void convert_x(const bool whole, const ga_kargs_gemm_ring *ring, const share *s, stream *next, int units, int warp, int lane) {
+  enum { QUADS = UNIT_K / 128, MOST = QUADS == 2 ? 5 : 10 };
+  const ga_kargs_gemm *a = &ring->gemm;
+  const int AHEAD = whole ? MOST : 1, all = s->nb * s->rows;
+  GA_ROLL for (int base = warp; base == warp || base < all; base += AHEAD * WARPS) {
+    float x[MOST][QUADS][4];
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int i = base + b * WARPS, unit = s->rows == 1 ? i : i / s->rows, row = i - unit * s->rows;
+      const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
+      GA_UNROLL for (int v = 0; v < QUADS; v++) {
+        if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = 0;
+        if (i >= all || (whole && row >= a->m)) continue;
+        if (whole) elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
+        else get_x(a, row, k + 128 * v, x[b][v]);
+      }
+    }
+    if (base == warp) ask_first(ring, next, s->nb, units, ring->early, ring->depth);
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int i = base + b * WARPS, unit = s->rows == 1 ? i : i / s->rows;
+      if (i < all) put_x(s, unit, i - unit * s->rows, lane, x[b]);
+    }
+  }
+}
+
+/* Fills the rings, makes X, takes all units: what is left are the parts. */
+GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept) {
+  const ga_kargs_gemm *a = &ring->gemm;
+  const share sh = share_of(ring);
+  const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
+  const int first = first_unit(&sh, warp), units = first_unit(&sh, warp + 1) - first, tile = first / sh.nb, at = first - tile * sh.nb;
+  stream next = {(const uint8_t *)a->w + ((int64_t)(sh.tile + tile) * a->units + sh.k0 + at) * UNIT_BYTES, at,
+                 sh.ring + (uint32_t)(warp * ring->depth * UNIT_BYTES), sh.bars + (uint32_t)(warp * ring->depth * 8)};
+  if (lane == 0) {
+    for (int d = 0; d < ring->depth; d++) mbar_init(next.bars + (uint32_t)(d * 8), 1);
+    mbar_init_fence();
+    if (warp == 0) *kept = sh;
+  }
+  warp_sync();
+  ask_first(ring, &next, sh.nb, units, 0, ring->early);
+  grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
+  if (a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4) % 16 == 0) convert_x(true, ring, &sh, &next, units, warp, lane);
+  else convert_x(false, ring, &sh, &next, units, warp, lane);
+  block_sync();
+  if (sh.rows == 1) take_units(1, ring, &sh, &next, warp, lane, units, at);
+  else if (sh.rows == 2) take_units(2, ring, &sh, &next, warp, lane, units, at);
+  else if (sh.rows == 4) take_units(4, ring, &sh, &next, warp, lane, units, at);
+  else take_units(8, ring, &sh, &next, warp, lane, units, at);
+}
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_ring args) {
+  const ga_kargs_gemm *a = &args.gemm;
+  grid_launch_dependents();
+  GA_SHARED share sh; /* kept from registers while units are taken */
+  take_share(&args, &sh);
+  block_sync();
+  const int rows = sh.tiles * GA_PACKED_ROWS;
+  const int64_t padded = (int64_t)a->tiles * GA_PACKED_ROWS, row0 = (int64_t)sh.tile * GA_PACKED_ROWS;
+  for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
+    const int col = i / rows, row = i % rows;
+    const float sum = add_parts(a, &sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col);
+    if (a->splits > 1) stg_f32(a->partial + ((int64_t)sh.part * MOST_ROWS + col) * padded + row0 + row, sum);
+    else if (row0 + row < a->n) gemm_finish(a, col, row0 + row, sum);
+  }
+  if (a->splits == 1 || !is_last_part(a, &sh)) return;
+  for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
+    const int col = i / rows, row = i % rows;
+    float sum = 0;
+    for (int p = 0; p < a->splits; p++) sum += ldg_f32(a->partial + ((int64_t)p * MOST_ROWS + col) * padded + row0 + row);
+    if (row0 + row < a->n) gemm_finish(a, col, row0 + row, sum);
+  }
+}
