@@ -7,9 +7,8 @@
  *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SOFTMAX   The largest weight of a row's first block is 2^OFFSET, and that reference stays: there is no running maximum.
- *           After a block each warp votes "all partial sums < 448", the largest e4m3. If not, its 16 rows of S, which are
- *           still there, take the new maximum and are done again. Exact either way. The rows' sums are of unrounded weights.
+ * SOFTMAX   Running maximum: a row's largest weight so far is 2^OFFSET, which e4m3 has exactly, so that a row of one large weight
+ *           is as exact as V. The rows' sums are of unrounded weights.
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is added
  *           to O in f32, with the block's scale of V. Where the two 64-key halves of a block have scales of their own, the
  *           smaller one is folded into the exponents of its weights.
@@ -140,8 +139,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV          GA_CAT3(wgmma_m64n, GA_CAT(GA_PART_, GA_P_D), k32_e4m3_rs)
 #define PACK        GA_CAT(pack_, GA_P_DTYPE)
 
-#define LARGEST 448.f        /* e4m3 */
-#define OFFSET  4.f          /* doublings from 1 up to a row's largest weight: 8 weights of 16 are a partial sum within LARGEST */
+#define OFFSET  8.f          /* doublings from 1 up to a row's largest weight; e4m3 ends at 448 */
 #define LEAST   -60.f        /* doublings that a half's scale may lie below the other's; further down nothing is left of it */
 #define LOG2E   1.442695041f /* log2 e */
 
@@ -383,9 +381,8 @@ GA_DEV void raise_reference(const float *s, const float *f, float *m, float *l, 
   tile_scale_rows(o, DV, factor);
 }
 /* P of the block, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is the weight of key
- * 16 h + 8 b + 2 q + e, as V has them. sum: this lane's part of the row sums; returns the largest partial sum. */
-GA_DEV float weights(const float *s, const float *f, const block_scales *x, const float *ref, uint32_t *p, float *sum) {
-  float most = 0.f;
+ * 16 h + 8 b + 2 q + e, as V has them. sum: this lane's part of the row sums. */
+GA_DEV void weights(const float *s, const float *f, const block_scales *x, const float *ref, uint32_t *p, float *sum) {
   sum[0] = sum[1] = 0.f;
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const float r0 = ref[0] - x->down[h], r1 = ref[1] - x->down[h];
@@ -407,33 +404,22 @@ GA_DEV float weights(const float *s, const float *f, const block_scales *x, cons
         p[4 * k + 2 * j + 1] = pack4_e4m3(e[8 * j + 2], e[8 * j + 3], e[8 * j + 6], e[8 * j + 7]);
       }
     }
-    most = fmaxf(most, fmaxf(fmaxf(a0, a1), fmaxf(b0, b1)));
     sum[0] = fmaf(a0 + a1, x->up[h], sum[0]);
     sum[1] = fmaf(b0 + b1, x->up[h], sum[1]);
   }
-  return most;
 }
-/* S to P, m, l (and O, when references change). first: of its tile; O is 0 then. */
+/* S to P, m, l and O. first: of its tile; O is 0 then. */
 GA_DEV void softmax(const warpgroup *c, float *s, const block_scales *x, uint32_t *p, float *m, float *l, float *o, int first) {
   const float f[2] = {c->factor * x->k[0], c->factor * x->k[1]};
-  float sum[2];
-  int raise = first;
+  float sum[2], ref[2];
   if (first) {
     m[0] = m[1] = GA_NEG_INF;
     l[0] = l[1] = 0.f;
   }
-  if (MASKED ? first || c->n >= c->mask_hi : first) {
-    apply_mask(c, s);
-    raise = 1;
-  }
-  GA_ROLL for (;;) { /* at most twice */
-    float ref[2];
-    if (raise) raise_reference(s, f, m, l, o);
-    reference(m, ref);
-    const float most = weights(s, f, x, ref, p, sum);
-    if (raise || !warp_any(!(most < LARGEST))) break;
-    raise = 1;
-  }
+  if (MASKED ? first || c->n >= c->mask_hi : first) apply_mask(c, s);
+  raise_reference(s, f, m, l, o);
+  reference(m, ref);
+  weights(s, f, x, ref, p, sum);
   l[0] += sum[0];
   l[1] += sum[1];
 }
