@@ -48,7 +48,7 @@ test: build
 	@python3 tools/check_layers.py
 	@if command -v clang >/dev/null; then mkdir -p build-fuzz; $(MAKE) -s fuzz FUZZ_SECONDS=6 >build-fuzz/log 2>&1 || { tail -30 build-fuzz/log; exit 1; }; \
 	  echo "fuzzed each parser for 6 s (build-fuzz/log)"; else echo "no clang here: corpora are replayed, nothing is fuzzed"; fi
-	@ctest --test-dir $(BUILD) --output-on-failure
+	@ctest --test-dir $(BUILD) -j2 --output-on-failure
 
 asan tsan: test-deps
 	@cmake --preset $@ >/dev/null
