@@ -85,31 +85,14 @@ class Ga:
         return out
 
 
-class Ours:
-    """A plan, and what times it: the library's own stream, events and graphs."""
+class Planned:
+    """A plan of the library, and what times it: the library's own stream, events and graphs. call(i) runs it on set i of self.out."""
 
-    def __init__(self, ga, ctx, s, sets):
-        self.ga, self.ctx, self.io, self.kernel, self.graph = ga, ctx, [], None, None
-        desc = Desc(ctypes.sizeof(Desc), s.b, s.s, s.s, s.h, s.h, s.d, s.d, BF16, BF16, BF16, CAUSAL if s.causal else 0)
-        self.plan = ctypes.c_void_p()
-        if ga.lib.ga_attn_plan(ctx, ctypes.byref(desc), ctypes.byref(self.plan)):
-            return
-        if ga.lib.ga_plan_workspace_bytes(self.plan):
-            raise RuntimeError("a workspace is needed: not written")
-        self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
-        st = Strides(s.s * s.h * s.d, s.h * s.d, s.d)
-        self.out = [torch.full_like(x[0], float("nan")) for x in sets]
-        for x, o in zip(sets, self.out):
-            self.io.append(Io(x[0].data_ptr(), x[1].data_ptr(), x[2].data_ptr(), o.data_ptr(), None, st, st, st, st))
-        self.events = []
-        for _ in range(2):
-            e = ctypes.c_void_p()
+    def __init__(self, ga, ctx):
+        self.ga, self.ctx, self.kernel, self.graph, self.plan = ga, ctx, None, None, ctypes.c_void_p()
+        self.events = [ctypes.c_void_p() for _ in range(2)]
+        for e in self.events:
             ga.check(ga.lib.ga_event_create(ctx, ctypes.byref(e)))
-            self.events.append(e)
-        torch.cuda.synchronize()
-
-    def call(self, i):
-        self.ga.check(self.ga.lib.ga_attn_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), None, None))
 
     def result(self):
         self.call(0)
@@ -133,6 +116,24 @@ class Ours:
         ms = ctypes.c_double()
         self.ga.check(self.ga.lib.ga_event_elapsed(self.events[0], self.events[1], ctypes.byref(ms)))
         return ms.value * 1e3
+
+
+class Ours(Planned):
+    def __init__(self, ga, ctx, s, sets):
+        super().__init__(ga, ctx)
+        desc = Desc(ctypes.sizeof(Desc), s.b, s.s, s.s, s.h, s.h, s.d, s.d, BF16, BF16, BF16, CAUSAL if s.causal else 0)
+        if ga.lib.ga_attn_plan(ctx, ctypes.byref(desc), ctypes.byref(self.plan)):
+            return
+        if ga.lib.ga_plan_workspace_bytes(self.plan):
+            raise RuntimeError("a workspace is needed: not written")
+        self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
+        st = Strides(s.s * s.h * s.d, s.h * s.d, s.d)
+        self.out = [torch.full_like(x[0], float("nan")) for x in sets]
+        self.io = [Io(x[0].data_ptr(), x[1].data_ptr(), x[2].data_ptr(), o.data_ptr(), None, st, st, st, st) for x, o in zip(sets, self.out)]
+        torch.cuda.synchronize()
+
+    def call(self, i):
+        self.ga.check(self.ga.lib.ga_attn_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), None, None))
 
 
 class Theirs:

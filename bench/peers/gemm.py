@@ -14,7 +14,7 @@ import argparse, ctypes, json, random, statistics, sys
 
 import torch
 
-from attention import Ga, L2_BYTES, Nvml, Theirs
+from attention import Ga, L2_BYTES, Nvml, Planned, Theirs
 
 F32, F16, BF16, T16 = 1, 2, 3, 2  # GA_F32, GA_F16, GA_BF16, GA_LAYOUT_T16
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
@@ -37,13 +37,11 @@ class PackDesc(ctypes.Structure):
     _fields_ = [("struct_size", ctypes.c_size_t), ("n", ctypes.c_int64), ("k", ctypes.c_int64), ("w_dtype", ctypes.c_int32), ("w_layout", ctypes.c_int32)]
 
 
-class Ours:
-    """A plan, and what times it: the library's own stream, events and graphs."""
-
+class Ours(Planned):
     def __init__(self, ga, hide, s, types, sets):
-        self.ga, self.ctx, self.sets, self.kernel, self.graph = ga, ga.context(hide), sets, None, None
+        super().__init__(ga, ga.context(hide))
+        self.sets = sets
         desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0, 0)
-        self.plan = ctypes.c_void_p()
         if ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan)):
             return
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
@@ -52,36 +50,10 @@ class Ours:
         self.at = (self.work.data_ptr() + 255) // 256 * 256
         self.out = [torch.full((s[0], s[1]), float("nan"), device="cuda", dtype=y_type) for _ in sets]
         self.io = [Io(x.data_ptr(), w.data_ptr(), y.data_ptr()) for (x, w), y in zip(sets, self.out)]
-        self.events = [ctypes.c_void_p() for _ in range(2)]
-        for e in self.events:
-            ga.check(ga.lib.ga_event_create(self.ctx, ctypes.byref(e)))
         torch.cuda.synchronize()
 
     def call(self, i):
         self.ga.check(self.ga.lib.ga_gemm_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), ctypes.c_void_p(self.at), None))
-
-    def result(self):
-        self.call(0)
-        self.ga.check(self.ga.lib.ga_stream_sync(self.ctx, None))
-        return self.out[0]
-
-    def record(self, n):
-        self.graph = ctypes.c_void_p()
-        self.ga.check(self.ga.lib.ga_graph_begin(self.ctx, None))
-        for i in range(n):
-            self.call(i)
-        self.ga.check(self.ga.lib.ga_graph_end(self.ctx, None, ctypes.byref(self.graph)))
-
-    def replay(self):
-        self.ga.check(self.ga.lib.ga_graph_launch(self.ctx, self.graph, None))
-
-    def mark(self, i):
-        self.ga.check(self.ga.lib.ga_event_record(self.ctx, self.events[i], None))
-
-    def elapsed_us(self):
-        ms = ctypes.c_double()
-        self.ga.check(self.ga.lib.ga_event_elapsed(self.events[0], self.events[1], ctypes.byref(ms)))
-        return ms.value * 1e3
 
 
 def contenders(ga, s, types, sets, every, least):
