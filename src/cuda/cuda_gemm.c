@@ -154,12 +154,17 @@ static t16_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_ca
   }
 }
 
-const char *cuda_gemm_t16_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  const ga_gemm_desc *d = desc;
+const char *cuda_gemm_packed_refusal(const ga_kernel *k, const ga_gemm_desc *d) {
   if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";
   if (d->w_dtype != (int32_t)k->dtype[0]) return "w_dtype is another";
   if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
-  if (d->k == 0) return "k is 0";
+  return d->k == 0 ? "k is 0" : NULL;
+}
+
+const char *cuda_gemm_t16_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  const char *refusal = cuda_gemm_packed_refusal(k, d);
+  if (refusal) return refusal;
   if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
   const t16_shape s = shape_of(k, d, caps);

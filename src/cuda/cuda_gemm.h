@@ -19,7 +19,8 @@ const cuda_unit *cuda_unit_of(int32_t dtype);
 const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
-/* Packed weights, GA_LAYOUT_T16. */
+/* Packed weights, GA_LAYOUT_T16. Why no row over them takes the description, whatever its shape; NULL: nothing against it. */
+const char *cuda_gemm_packed_refusal(const ga_kernel *kernel, const ga_gemm_desc *desc);
 const char *cuda_gemm_t16_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_t16_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_t16(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);

@@ -62,10 +62,8 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
 
 const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
-  if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";
-  if (d->w_dtype != (int32_t)k->dtype[0]) return "w_dtype is another";
-  if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
-  if (d->k == 0) return "k is 0";
+  const char *refusal = cuda_gemm_packed_refusal(k, d);
+  if (refusal) return refusal;
   if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
   const shape s = shape_of(k, d, caps);

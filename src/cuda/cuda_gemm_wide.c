@@ -47,12 +47,10 @@ static int64_t best_splits(const ga_kernel *k, const shape *s, const ga_caps *ca
 const char *cuda_gemm_wide_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_gemm_desc *d = desc;
-  if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";
-  if (d->w_dtype != (int32_t)k->dtype[0]) return "w_dtype is another";
-  if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
+  const char *refusal = cuda_gemm_packed_refusal(k, d);
+  if (refusal) return refusal;
   if (d->m < k->rows_min) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
-  if (d->k == 0) return "k is 0";
   const shape s = shape_of(k, d);
   return d->m > MOST || d->n > MOST || d->k > MOST || s.w_tiles * s.x_tiles > MOST ? "too large: at most 2^28 rows, columns, tiles" : NULL;
 }
