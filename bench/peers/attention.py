@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-BF16, CAUSAL = 3, 1  # GA_BF16, GA_ATTN_CAUSAL
+BF16, CAUSAL, UNSUPPORTED = 3, 1, 4  # GA_BF16, GA_ATTN_CAUSAL, GA_ERR_UNSUPPORTED
 WRONG = 6e-3  # Frobenius error of bf16 attention on normal data is 2 to 3e-3
 L2_BYTES = 60 << 20
 
@@ -34,7 +34,8 @@ class Desc(ctypes.Structure):
     _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("batch", "max_q", "max_kv")]
                 + [(n, ctypes.c_int32) for n in ("q_heads", "kv_heads", "head_dim", "v_dim", "q_dtype", "kv_dtype", "o_dtype")]
                 + [("flags", ctypes.c_uint32), ("window", ctypes.c_int32), ("page_size", ctypes.c_int32), ("scale", ctypes.c_float),
-                   ("softcap", ctypes.c_float), ("parts", ctypes.c_int32), ("reserved", ctypes.c_int32)])
+                   ("softcap", ctypes.c_float)]
+                + [(n, ctypes.c_int32) for n in ("parts", "q_scale_tokens", "kv_scale_tokens", "reserved")])
 
 
 class Strides(ctypes.Structure):
@@ -45,12 +46,17 @@ class Part(ctypes.Structure):
     _fields_ = [("k", ctypes.c_void_p), ("v", ctypes.c_void_p), ("kv", ctypes.c_int64), ("shift", ctypes.c_int64)]
 
 
+class Scale(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p)] + [(n, ctypes.c_int64) for n in ("batch", "head", "block")]
+
+
 class Io(ctypes.Structure):
     _fields_ = ([(n, ctypes.c_void_p) for n in ("q", "k", "v", "o", "lse")]
                 + [(n, Strides) for n in ("q_stride", "k_stride", "v_stride", "o_stride")]
                 + [(n, ctypes.c_void_p) for n in ("q_start", "kv_start", "kv_len", "page_table")] + [("page_table_stride", ctypes.c_int64)]
                 + [(n, ctypes.c_void_p) for n in ("sinks", "alibi")] + [(n, ctypes.c_int64) for n in ("q_tokens", "kv_tokens")]
-                + [(n, ctypes.c_void_p) for n in ("state_o", "state_m", "state_l")] + [("parts", Part * 4)])
+                + [(n, ctypes.c_void_p) for n in ("state_o", "state_m", "state_l")] + [("parts", Part * 4)]
+                + [(n, Scale) for n in ("q_scale", "k_scale", "v_scale")])
 
 
 class Ga:
@@ -64,6 +70,12 @@ class Ga:
     def check(self, status):
         if status:
             raise RuntimeError(self.lib.ga_error_text().decode())
+
+    def none(self, status):
+        """True: no kernel left that can do it. Other failures raise."""
+        if status != UNSUPPORTED:
+            self.check(status)
+        return status != 0
 
     def context(self, hide):
         if hide not in self.contexts:
@@ -122,7 +134,7 @@ class Ours(Planned):
     def __init__(self, ga, ctx, s, sets):
         super().__init__(ga, ctx)
         desc = Desc(ctypes.sizeof(Desc), s.b, s.s, s.s, s.h, s.h, s.d, s.d, BF16, BF16, BF16, CAUSAL if s.causal else 0)
-        if ga.lib.ga_attn_plan(ctx, ctypes.byref(desc), ctypes.byref(self.plan)):
+        if ga.none(ga.lib.ga_attn_plan(ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         if ga.lib.ga_plan_workspace_bytes(self.plan):
             raise RuntimeError("a workspace is needed: not written")

@@ -42,7 +42,7 @@ class Ours(Planned):
         super().__init__(ga, ga.context(hide))
         self.sets = sets
         desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0, 0)
-        if ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan)):
+        if ga.none(ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
         y_type = {F32: torch.float32, F16: torch.float16, BF16: torch.bfloat16}[types[2]]
