@@ -61,7 +61,8 @@ typedef struct ga_kargs_gemm_wide {
   ga_tmap x;
   ga_kargs_gemm g;
   int32_t w_tiles, x_tiles; /* of the output: along n and m */
-  int32_t unused[8];
+  int32_t cluster, parts;   /* of splits: blocks that exchange sums, parts whose sums meet in g.partial */
+  int32_t unused[6];
 } ga_kargs_gemm_wide;
 
 /* X [m, k] of any plain type to bf16 [m, width], width a multiple of 16, in the order of gemm_x_sm80.cu. */
