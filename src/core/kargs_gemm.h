@@ -55,13 +55,13 @@ typedef struct ga_kargs_gemm_tile {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: splits, tiles and units. x: bf16, as ga_kargs_gemm_x made it; boxes of 64 columns
+/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as ga_kargs_gemm_x made it; boxes of 64 columns
  * and a tile's rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_wide {
   ga_tmap x;
   ga_kargs_gemm g;
   int32_t w_tiles, x_tiles; /* of the output: along n and m */
-  int32_t cluster, parts;   /* of splits: blocks that exchange sums, parts whose sums meet in g.partial */
+  int32_t cluster_log, parts_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums meet in g.partial */
   int32_t unused[6];
 } ga_kargs_gemm_wide;
 

@@ -15,25 +15,27 @@
 
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST_PARTS 8
+#define SHARES 16 /* of a tile, at most: what a warp adds up */
 
-/* How a product is cut: tiles, and each tile's k among `parts` clusters of `cluster` blocks. */
+/* How a product is cut: tiles, and each tile's k among `parts` (a power of two) clusters of `cluster` (1 or 2) blocks. */
 typedef struct shape {
   int64_t w_tiles, x_tiles, units, width /* k, in whole units */, bn, m;
   int64_t cluster, parts;
 } shape;
 
-/* Clocks that a launch takes; the parameters are measured: docs/perf/gemm.md. A step of 64 columns is bound by the products of 256 rows, or
- * by working weights out; before it X is converted, 6 bytes an element; sums of parts go to gmem and back. */
+/* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/perf/gemm.md. A step of 64 columns is bound by the products of 256 rows, and
+ * by power, or by working weights out; before it X is converted, 6 bytes an element; sums of parts go to gmem and back. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {
-  enum { STEP_256 = 1024, STEP_64 = 360, TILE = 2000, EXCHANGE = 2000, PARTS = 3000, LAUNCH = 8000, BYTES = 1600 /* a clock */ };
+  enum { STEP_256 = 1350, STEP_64 = 440, TILE = 6000, EXCHANGE = 2000, PARTS_256 = 10000, PARTS_64 = 2000, LAUNCH = 16000, BYTES = 2100 /* a clock */ };
+  const bool large = s->bn == 256;
   const int64_t items = s->w_tiles * s->x_tiles * s->parts, waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
   const int64_t steps = ga_div_up(s->units, s->cluster * s->parts) * (s->width / s->units / BK);
-  const int64_t ends = TILE + (s->cluster > 1 ? EXCHANGE : 0) + (s->parts > 1 ? PARTS + s->bn * s->parts * 8 / s->cluster : 0);
-  return LAUNCH + s->m * s->width * 6 / BYTES + waves * (steps * (s->bn == 256 ? STEP_256 : STEP_64) + ends);
+  const int64_t ends = TILE + (s->cluster > 1 ? EXCHANGE : 0) + (s->parts > 1 ? (large ? PARTS_256 : PARTS_64) / s->cluster : 0);
+  return LAUNCH + s->m * s->width * 6 / BYTES + waves * (steps * (large ? STEP_256 : STEP_64) + ends);
 }
 
 static bool fits(const shape *s) {
-  return s->cluster * s->parts <= s->units && (s->parts == 1 || s->w_tiles * s->x_tiles * s->cluster <= COUNTERS);
+  return s->cluster * s->parts <= s->units && (s->parts == 1 || s->w_tiles * s->x_tiles * SHARES <= COUNTERS);
 }
 
 static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
@@ -44,7 +46,7 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
   s.cluster = s.parts = 1;
   shape best = s;
   for (s.cluster = 1; s.cluster <= (v->kw == 1 ? 2 : 1); s.cluster++)
-    for (s.parts = 1; s.parts <= MOST_PARTS; s.parts++)
+    for (s.parts = 1; s.parts <= MOST_PARTS; s.parts *= 2)
       if (fits(&s) && clocks_of(&s, caps) < clocks_of(&best, caps)) best = s;
   return best;
 }
@@ -60,14 +62,11 @@ const char *cuda_gemm_wide_ok(const ga_kernel *k, const void *desc, const ga_cap
   return d->m > MOST || d->n > MOST || d->k > MOST || tiles > MOST ? "too large: at most 2^28 rows, columns, tiles" : NULL;
 }
 
-/* Per mille of the tensor cores' rate that the row is expected to reach. */
 int32_t cuda_gemm_wide_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  enum { RATE = 2048 }; /* multiply-adds a clock */
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return 0;
   const shape s = shape_of(k, d, caps);
-  const double clocks = (double)clocks_of(&s, caps);
-  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * clocks));
+  return cuda_gemm_fit(d, caps, clocks_of(&s, caps));
 }
 
 /* X in bf16, then the sums of parts. */
@@ -77,7 +76,7 @@ uint64_t cuda_gemm_wide_workspace(const ga_kernel *k, const void *desc, const ga
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return 0;
   const shape s = shape_of(k, d, caps);
-  return x_bytes(&s) + (s.parts > 1 ? (uint64_t)(s.parts * s.m * s.w_tiles * BM) * sizeof(float) : 0);
+  return x_bytes(&s) + (s.parts > 1 ? (uint64_t)(s.parts * s.x_tiles * s.bn * s.w_tiles * BM) * sizeof(float) : 0);
 }
 
 static ga_status convert_x(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t width, void *out, ga_stream *stream) {
@@ -96,6 +95,12 @@ static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m,
   return rc == CUDA_SUCCESS ? GA_OK : ga_fail_in(ga_cu_fail(dev->cu, rc, "cuTensorMapEncodeTiled"), "%s: x", k->id);
 }
 
+static int32_t log2_of(int64_t n) {
+  int32_t e = 0;
+  while (n >> (e + 1)) e++;
+  return e;
+}
+
 ga_status cuda_gemm_wide(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   const ga_gemm_desc *d = desc;
   const ga_gemm_io *a = io;
@@ -104,15 +109,14 @@ ga_status cuda_gemm_wide(const ga_kernel *k, const void *desc, const void *io, v
   if (d->m == 0 || d->n == 0) return GA_OK;
   GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
   const shape s = shape_of(k, d, caps);
-  const int64_t splits = s.cluster * s.parts, items = s.w_tiles * s.x_tiles * s.parts;
+  const int64_t items = s.w_tiles * s.x_tiles * s.parts;
   ga_kargs_gemm_wide args = {.g = cuda_gemm_kargs(d, a),
                              .w_tiles = (int32_t)s.w_tiles,
                              .x_tiles = (int32_t)s.x_tiles,
-                             .cluster = (int32_t)s.cluster,
-                             .parts = (int32_t)s.parts};
+                             .cluster_log = (int32_t)(s.cluster - 1),
+                             .parts_log = log2_of(s.parts)};
   args.g.partial = (float *)((char *)workspace + x_bytes(&s));
   args.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
-  args.g.splits = (int32_t)splits;
   args.g.tiles = (int32_t)ga_div_up(d->n, GA_PACKED_ROWS);
   args.g.units = (int32_t)s.units;
   GA_TRY(encode_x(cuda_device_of(stream), k, d->m, s.width, workspace, &args.x));

@@ -107,7 +107,8 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}},
 #define GA_CUDA_T16_RING(type_, TYPE_, threads_)                                                                       \
   GA_ROW(gemm, type_, t16, sm90a, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm90a.cu", .launch = cuda_gemm_ring,    \
-         .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 70,          \
+         .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 100,         \
+         .fit = cuda_gemm_ring_fit,                                                                                    \
          .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_ring_workspace,                            \
          .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_,                                    \
                                        .threads = threads_,                                                            \

@@ -101,14 +101,18 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sel));
   return r;
 }
-/* bf16 pairs: x y + z and x y, rounded once; subnormals are numbers (sm_80) */
+/* bf16 pairs: x y + z, rounded once; subnormals are numbers (sm_80) */
 GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
   uint32_t r;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
   return r;
 }
-GA_DEV uint32_t mul_bf16x2(uint32_t x, uint32_t y) {
-  return fma_bf16x2(x, y, 0x80008000u); /* less zero, which keeps the sign of a zero */
+/* That half of a pair, twice: an operand's modifier rather than an instruction where it meets 16-bit arithmetic. */
+GA_DEV uint32_t twice_16(uint32_t x, int half) {
+  uint32_t r;
+  if (half) asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {b, b};}" : "=r"(r) : "r"(x));
+  else asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {a, a};}" : "=r"(r) : "r"(x));
+  return r;
 }
 /* bf16 pairs: x + y, rounded once */
 GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y) {

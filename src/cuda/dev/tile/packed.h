@@ -112,8 +112,8 @@ GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x
 /* What a type takes off its codes of 2 to 6 bits. */
 #define PACKED_OFFSET(t) ((t) == T_Q4_0 ? 8 : (t) == T_Q5_0 ? 16 : (t) == T_Q6_K ? 32 : (t) == T_Q3_K ? 4 : 0)
 
-/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code, less 128 and `less`. */
-GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j, int less) {
+/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code. */
+GA_DEV uint32_t packed_lifted(int t, const uint32_t *w, int group, int s, int j) {
   uint32_t v = 0x43004300u;
   if (PACKED_HAS4(t)) v = and_or(w[2 * group + s] >> 4 * j, 0x000f000fu, v);
   if (PACKED_HAS2(t)) {
@@ -124,11 +124,11 @@ GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j, 
     const int to = PACKED_HAS4(t) ? 4 : 2, from = 8 * (j / 2) + 4 * (group % 2) + 2 * s + j % 2;
     v = and_or(packed_move(w[PACKED_W4(t) + PACKED_W2(t) + group / 2], from, to), 0x00010001u << to, v);
   }
-  return add_bf16x2(v, 0xc300c300u /* -128 */ + 0x00010001u * (uint32_t)less);
+  return v;
 }
 
-/* The A fragment of one step of a group, exact in bf16; small codes less `centre`. f16: its high part; packed_rest is the rest. */
-GA_DEV void packed_centred(int t, const uint32_t *w, int group, int s, int centre, uint32_t *a) {
+/* The A fragment of one step of a group, exact in bf16. f16: its high part; packed_rest is the rest. */
+GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a) {
   if (t == T_BF16) {
     GA_UNROLL for (int j = 0; j < 4; j++) a[j] = w[8 * group + 4 * s + j];
   } else if (t == T_F16) {
@@ -146,10 +146,10 @@ GA_DEV void packed_centred(int t, const uint32_t *w, int group, int s, int centr
     packed_row8(packed_look_up(t, w[2 * group + s]), &a[0], &a[2]);
     packed_row8(packed_look_up(t, w[2 * group + s] >> 16), &a[1], &a[3]);
   } else {
-    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_small(t, w, group, s, j, PACKED_OFFSET(t) + centre);
+    const uint32_t less = 0xc300c300u /* -128 */ + 0x00010001u * PACKED_OFFSET(t);
+    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = add_bf16x2(packed_lifted(t, w, group, s, j), less);
   }
 }
-GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a) { packed_centred(t, w, group, s, 0, a); }
 
 /* f16 less its bf16 part: at most three bits are left, so this is exact. */
 GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, uint32_t *rest) {

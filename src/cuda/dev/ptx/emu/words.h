@@ -67,7 +67,7 @@ GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z)
 {
     return emu_fma_bf16(x & 0xffff, y & 0xffff, z & 0xffff) | emu_fma_bf16(x >> 16, y >> 16, z >> 16) << 16;
 }
-GA_DEV uint32_t mul_bf16x2(uint32_t x, uint32_t y) { return fma_bf16x2(x, y, 0x80008000u); }
+GA_DEV uint32_t twice_16(uint32_t x, int half) { return half ? x >> 16 | (x & 0xffff0000u) : x << 16 | (x & 0xffffu); }
 GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y)
 {
     return emu_bf16(emu_float(x << 16) + emu_float(y << 16)) | emu_bf16(emu_float(x & 0xffff0000u) + emu_float(y & 0xffff0000u)) << 16;
