@@ -46,7 +46,7 @@ typedef struct ga_gemm_desc {
   uint32_t flags;             /* ga_gemm_flags */
   float scale;
   float norm_eps; /* with NORM; else 0 */
-  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With BIAS and NORM alone */
+  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With n, BIAS and NORM alone */
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \

@@ -20,8 +20,9 @@ typedef struct ga_kargs_gemm_ring {
   void *y_more[2];
   const float *bias_more[2];
   int64_t n_more[2], y_more_stride[2];
-  int64_t extent[2]; /* bytes of the first two, when another follows; gated: of each. Else -1 */
+  const void *end[2]; /* of the first two, where another follows; gated: of both; else null */
+  int64_t hop[2];     /* gated: from behind a tile of W to the gate's, from behind that to the next of W */
 } ga_kargs_gemm_ring;
 
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 144);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 160);
 #endif

@@ -84,27 +84,34 @@ uint64_t cuda_gemm_ring_workspace(const ga_kernel *k, const void *desc, const ga
   return s.splits == 1 ? 0 : (uint64_t)(s.splits * ROWS * s.tiles * GA_PACKED_ROWS) * sizeof(float);
 }
 
-/* Matrices after the first, and the norm. */
+/* Two matrices whose tiles a block takes in turn. */
+static void fill_gated(const ga_gemm_io *a, const shape *s, ga_kargs_gemm_ring *out) {
+  const int64_t tile = s->units * s->unit->bytes;
+  const char *w = a->w, *gate = a->w_more[0];
+  out->gated = 1;
+  out->begin[0] = (int32_t)s->tiles;
+  out->w_more[0] = gate;
+  out->end[0] = w + s->tiles * tile;
+  out->end[1] = gate + s->tiles * tile;
+  out->hop[1] = (int64_t)((intptr_t)w - (intptr_t)gate);
+  out->hop[0] = -out->hop[1] - tile;
+}
+
+/* Matrices after the first. */
 static void fill_more(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, const shape *s, ga_kargs_gemm_ring *out) {
-  const bool gated = d->flags & GA_GEMM_GATED;
+  const char *before = a->w;
   int64_t begin = 0, tiles = tiles_of(d->n); /* of the matrix before */
-  for (int i = 0; i < GA_GEMM_MORE; i++) {
-    const bool there = d->n_more[i] || (gated && i == 0);
+  for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
     begin += tiles;
-    out->begin[i] = there ? (int32_t)begin : INT32_MAX;
-    out->extent[i] = there ? tiles * s->units * s->unit->bytes : -1;
-    if (!there) continue;
-    out->w_more[i] = a->w_more[i];
-    tiles = tiles_of(d->n_more[i]);
-    if (gated) continue;
+    out->begin[i] = (int32_t)begin;
+    out->end[i] = before + tiles * s->units * s->unit->bytes;
+    out->w_more[i] = before = a->w_more[i];
     out->y_more[i] = (float *)a->y_more[i] + row * d->y_more_stride[i];
     out->bias_more[i] = d->flags & GA_GEMM_BIAS ? a->bias_more[i] : NULL;
     out->n_more[i] = d->n_more[i];
     out->y_more_stride[i] = d->y_more_stride[i];
+    tiles = tiles_of(d->n_more[i]);
   }
-  out->gated = gated;
-  out->norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
-  out->norm_eps = d->norm_eps;
 }
 
 static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
@@ -127,7 +134,11 @@ static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const g
                               .units_longer = (int32_t)(s->units % s->splits),
                               .tiles_each = (int32_t)(s->tiles / s->groups),
                               .tiles_longer = (int32_t)(s->tiles % s->groups)};
-  fill_more(d, a, row, s, &out);
+  out.begin[0] = out.begin[1] = INT32_MAX;
+  out.norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
+  out.norm_eps = d->norm_eps;
+  if (d->flags & GA_GEMM_GATED) fill_gated(a, s, &out);
+  else fill_more(d, a, row, s, &out);
   return out;
 }
 

@@ -15,6 +15,7 @@ static ga_status complete_more(ga_gemm_desc *d) {
     GA_CHECK_DIM("gemm", d->n_more[i]);
     GA_REQUIRE(!d->n_more[i] || !(d->flags & ~(uint32_t)(GA_GEMM_BIAS | GA_GEMM_NORM)), GA_ERR_ARG,
                "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS and NORM are allowed", i, (long long)d->n_more[i], d->flags);
+    GA_REQUIRE(!d->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)d->n_more[i]);
     GA_REQUIRE(!d->n_more[i] || i == 0 || d->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0", i,
                (long long)d->n_more[i], i - 1);
     GA_TRY(ga_complete_stride("gemm", "y_more_stride", d->n_more[i], &d->y_more_stride[i]));

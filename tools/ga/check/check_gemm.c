@@ -36,7 +36,7 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
 
 /* One in four draws: a gate, further matrices, a norm. Values of a norm are not exact. */
 static void draw_more(check_case *c, ga_gemm_desc *d) {
-  if (check_pick(c, 4)) return;
+  if (check_pick(c, 4) || d->n == 0) return;
   d->flags = c->mode == CHECK_EXACT ? 0 : GA_GEMM_NORM * (uint32_t)check_pick(c, 2);
   if (d->flags) d->norm_eps = 1e-5f;
   if (check_pick(c, 2)) {
@@ -81,16 +81,16 @@ static const char *must_refuse(const check_case *c) {
 /* --- packed weights --- */
 
 /* Matrix i, 0 to GA_GEMM_MORE: the first, or a further one. */
-typedef struct part {
+typedef struct check_part {
   const void *w;
   void *y;
   const float *bias;
   int64_t n, stride;
-} part;
+} check_part;
 
-static part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
-  if (i == 0) return (part){a->w, a->y, a->bias, d->n, d->y_stride};
-  return (part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
+static check_part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
+  if (i == 0) return (check_part){a->w, a->y, a->bias, d->n, d->y_stride};
+  return (check_part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
 }
 
 /* w, w1, w2; y, y1, y2: the number behind the letter */
@@ -244,7 +244,7 @@ static float dot_of(const ga_kernel *kernel, const float *x, const float *w, int
 }
 
 /* Element col of a row: x, its row of X; w, its row of the matrix. */
-static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const part *p, const float *x, const float *w, int64_t row, int64_t col) {
+static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p, const float *x, const float *w, int64_t row, int64_t col) {
   const int64_t at = row * p->stride + col;
   float t = d->scale * dot_of(kernel, x, w, d->k);
   if (d->flags & GA_GEMM_BIAS) t += p->bias[col];
@@ -255,7 +255,7 @@ static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gem
 
 /* x: all rows of X; w: room for two rows of weights. */
 static void plain_part(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int i, const float *x, float *w) {
-  const part p = part_of(d, a, i);
+  const check_part p = part_of(d, a, i);
   float *gate = w + d->k;
   for (int64_t c = 0; c < p.n; c++) {
     load(kernel, d->w_dtype, p.w, c * d->k, d->k, w);
@@ -298,7 +298,7 @@ static double norm_factor(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t ro
 }
 
 /* Of row `row` of X, which `factor` norms, by row col of w. */
-static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *weights, int64_t row, int64_t col, double factor) {
+static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix, int64_t row, int64_t col, double factor) {
   const ga_gemm_desc *d = c->oracle_desc;
   const uint32_t flags = c->kernel->flags;
   const double steps = steps_of(c->kernel);
@@ -306,7 +306,7 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *weights
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
     double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
-    double w = ga_ref_load((ga_dtype)d->w_dtype, weights, col * d->k + i);
+    double w = ga_ref_load((ga_dtype)d->w_dtype, matrix, col * d->k + i);
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
@@ -334,7 +334,7 @@ static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t ro
 static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
   const ga_gemm_desc *d = c->oracle_desc;
   const ga_gemm_io *a = io;
-  const part p = part_of(d, a, part_number(y));
+  const check_part p = part_of(d, a, part_number(y));
   const double scale = fabs((double)d->scale);
   for (int64_t i = 0; i < n; i++) {
     int64_t r = i / p.n, col = i % p.n, at = r * p.stride + col;

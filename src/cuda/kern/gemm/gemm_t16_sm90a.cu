@@ -267,15 +267,15 @@ GA_DEV int tile_of(const ga_kargs_gemm_ring *ring, int tile, int i) {
   return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
 }
 
-/* To the block's next tile: mostly it follows in memory. Where the last one was is told by its address, which spares registers. */
+/* To the block's next tile: mostly it follows in memory. Where the last one was is told by its address, which spares registers, as constants
+ * of the launch do. */
 GA_DEV void turn(const ga_kargs_gemm_ring *ring, stream *s, int nb) {
-  const uint8_t *w = (const uint8_t *)ring->gemm.w, *more = (const uint8_t *)ring->w_more[0];
-  const int64_t bytes = (int64_t)ring->gemm.units * UNIT_BYTES;
+  const uint8_t *more = (const uint8_t *)ring->w_more[0];
   s->at = 0;
-  s->w += bytes - (int64_t)nb * UNIT_BYTES;
-  if (ring->gated) s->w += (uint64_t)(s->w - more - 1) < (uint64_t)ring->extent[0] ? w - more : more - w - bytes;
-  else if (s->w - w == ring->extent[0]) s->w = more;
-  else if (s->w - more == ring->extent[1]) s->w = (const uint8_t *)ring->w_more[1];
+  s->w += (int64_t)(ring->gemm.units - nb) * UNIT_BYTES;
+  if (ring->gated) s->w += s->w > more && s->w <= (const uint8_t *)ring->end[1] ? ring->hop[1] : ring->hop[0];
+  else if (s->w == (const uint8_t *)ring->end[0]) s->w = more;
+  else if (s->w == (const uint8_t *)ring->end[1]) s->w = (const uint8_t *)ring->w_more[1];
 }
 
 GA_DEV void ask(const ga_kargs_gemm_ring *ring, stream *s, int nb, int stage) {
