@@ -55,8 +55,8 @@ typedef struct ga_kargs_gemm_tile {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as ga_kargs_gemm_x made it; boxes of 64 columns
- * and a tile's rows, swizzle 128 B. */
+/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as ga_kargs_gemm_x made it; boxes of
+ * 64 columns and a tile's rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_wide {
   ga_tmap x;
   ga_kargs_gemm g;

@@ -26,7 +26,8 @@ typedef struct shape {
 /* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/perf/gemm.md. A step of 64 columns is bound by the products of 256 rows, and
  * by power, or by working weights out; before it X is converted, 6 bytes an element; sums of parts go to gmem and back. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {
-  enum { STEP_256 = 1350, STEP_64 = 440, TILE = 6000, EXCHANGE = 2000, PARTS_256 = 10000, PARTS_64 = 2000, LAUNCH = 16000, BYTES = 2100 /* a clock */ };
+  enum { STEP_256 = 1350, STEP_64 = 440, TILE = 6000, EXCHANGE = 2000, PARTS_256 = 10000, PARTS_64 = 2000, LAUNCH = 16000 };
+  enum { BYTES = 2100 /* a clock */ };
   const bool large = s->bn == 256;
   const int64_t items = s->w_tiles * s->x_tiles * s->parts, waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
   const int64_t steps = ga_div_up(s->units, s->cluster * s->parts) * (s->width / s->units / BK);

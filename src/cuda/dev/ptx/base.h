@@ -54,7 +54,6 @@ GA_DEV float shfl_up_f32(float x, int d) { return __shfl_up_sync(~0u, x, d); }  
 GA_DEV uint32_t shfl_up_u32(uint32_t x, int d) { return __shfl_up_sync(~0u, x, d); }
 GA_DEV float shfl_down_f32(float x, int d) { return __shfl_down_sync(~0u, x, d); }         /* lane + d's, one's own above 31 */
 GA_DEV uint32_t shfl_down_u32(uint32_t x, int d) { return __shfl_down_sync(~0u, x, d); }
-GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane, 4); } /* that lane's of one's own four */
 GA_DEV int warp_any(int x) { return __any_sync(~0u, x); }
 GA_DEV int warp_all(int x) { return __all_sync(~0u, x); }
 GA_DEV uint32_t warp_ballot(int x) { return __ballot_sync(~0u, x); }                        /* bit i: lane i's x != 0 */

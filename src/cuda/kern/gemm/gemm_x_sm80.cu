@@ -8,6 +8,7 @@
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/quant.h"
 #include "core/kargs_gemm.h"
 

@@ -36,7 +36,6 @@ GA_DEV float emu_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
 #define __uint_as_float(u) emu_float(u)
 GA_DEV int warp_uniform(int x, EMU_AT) { return (int)emu_shfl((uint32_t)x, 0, 1, file, line); }
 GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane, EMU_AT) { return emu_shfl(x, lane, 1, file, line); }
-GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 / 4 * 4 + lane, 1, file, line); }
 GA_DEV float shfl_idx_f32(float x, int lane, EMU_AT) { return emu_float(emu_shfl(emu_bits(x), lane, 1, file, line)); }
 GA_DEV uint32_t shfl_up_u32(uint32_t x, int d, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 - d, 0, file, line); }
 GA_DEV float shfl_up_f32(float x, int d, EMU_AT) { return emu_float(shfl_up_u32(emu_bits(x), d, file, line)); }

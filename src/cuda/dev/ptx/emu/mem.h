@@ -44,11 +44,6 @@ GA_DEV void stg_f2(float *p, float x, float y, EMU_AT)
 }
 GA_DEV void stg_i32(int32_t *p, int x, EMU_AT) { emu_stg(p, &x, 4, file, line); }
 GA_DEV void stg_u16(uint16_t *p, uint16_t x, EMU_AT) { emu_stg(p, &x, 2, file, line); }
-GA_DEV void stg_u2(void *p, uint32_t x, uint32_t y, EMU_AT)
-{
-    const uint32_t v[2] = { x, y };
-    emu_stg(p, v, 8, file, line);
-}
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w, EMU_AT)
 {
     const uint32_t v[4] = { x, y, z, w };
@@ -73,7 +68,6 @@ GA_DEV void fence_device(EMU_AT) { emu_fence_device(file, line); }
 GA_DEV void lds_f2(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 8, file, line); }
 GA_DEV void lds_f4(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 16, file, line); }
 GA_DEV void sts_f4(uint32_t a, const float *x, EMU_AT) { emu_sts(a, x, 16, file, line); }
-GA_DEV void stg_f4(float *p, const float *x, EMU_AT) { emu_stg(p, x, 16, file, line); }
 GA_DEV void ldg_f4(float *x, const float *p, EMU_AT) { emu_ldg(x, p, 16, file, line); }
 GA_DEV void turn_done(int32_t *p, EMU_AT)
 {
