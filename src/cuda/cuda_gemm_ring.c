@@ -45,7 +45,9 @@ static int64_t slots_of(const shape *s) {
 /* X gets at most half of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
 static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t m = ga_min_i64(d->m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
-  shape s = {.unit = cuda_unit_of(d->w_dtype), .mats = d->flags & GA_GEMM_GATED ? 2 : 1, .warps = ((const cuda_variant *)k->impl)->threads / 32, .splits = 1};
+  shape s = {.unit = cuda_unit_of(d->w_dtype), .splits = 1};
+  s.mats = d->flags & GA_GEMM_GATED ? 2 : 1;
+  s.warps = ((const cuda_variant *)k->impl)->threads / 32;
   const int64_t stage = s.warps * s.unit->bytes, bars = s.warps * MOST_DEPTH * (int64_t)sizeof(uint64_t);
   s.rows = m <= 2 ? m : m <= 4 ? 4 : ROWS;
   s.tiles = tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);

@@ -65,7 +65,8 @@ static void draw(check_case *c) {
   d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->scale = check_factor(c);
   draw_more(c, d);
-  if (d->flags & GA_GEMM_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY); /* a row's sum of squares spreads an infinity, and has no denormals */
+  /* A row's sum of squares spreads an infinity, and has no denormals. */
+  if (d->flags & GA_GEMM_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
   if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
   if (steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
@@ -244,7 +245,8 @@ static float dot_of(const ga_kernel *kernel, const float *x, const float *w, int
 }
 
 /* Element col of a row: x, its row of X; w, its row of the matrix. */
-static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p, const float *x, const float *w, int64_t row, int64_t col) {
+static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p, const float *x, const float *w,
+                    int64_t row, int64_t col) {
   const int64_t at = row * p->stride + col;
   float t = d->scale * dot_of(kernel, x, w, d->k);
   if (d->flags & GA_GEMM_BIAS) t += p->bias[col];
