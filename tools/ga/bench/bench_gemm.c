@@ -9,7 +9,8 @@ static const struct {
   uint32_t flags;
 } shapes[] = {{1, 4096, 4096, 0, 0},  {8, 4096, 4096, 0, 0},  {1, 4096, 14336, 0, 0},  {8, 4096, 14336, 0, 0},
               {1, 1024, 4096, 0, 0},  {1, 14336, 4096, 0, 0}, {8, 14336, 4096, 0, 0},  {1, 128256, 4096, 0, 0},
-              {512, 2048, 2048, 0, 0}, {1, 4096, 4096, 0, GA_GEMM_NORM}, {1, 4096, 4096, 1024, GA_GEMM_NORM}, {1, 14336, 4096, 0, GA_GEMM_NORM | GA_GEMM_GATED}};
+              {512, 2048, 2048, 0, 0}, {1, 4096, 4096, 0, GA_GEMM_NORM}, {1, 4096, 4096, 1024, GA_GEMM_NORM},
+              {1, 14336, 4096, 0, GA_GEMM_NORM | GA_GEMM_GATED}};
 
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
   ga_gemm_desc *d = desc;
