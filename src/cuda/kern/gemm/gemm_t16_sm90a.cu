@@ -1,8 +1,8 @@
 /* KERNEL    gemm_t16, sm90a: up to 8 rows of X by packed quantised weights (GA_LAYOUT_T16), one row near the speed of memory
  * COMPUTES  Y = epilogue(X W^T), of up to three W in turn, or with the gate worked out by a second one. Codes of W are 8-bit integers.
- *           X becomes, for each unit of k, a power of two times integers of 23 bits, cut into three signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a
- *           row of X makes all of its row of Y NaN. Norm: digits are those of X times the norm's weights; sums get the row's factor at
- *           the end, so that products do not wait for it
+ *           X becomes, for each unit of k, a power of two times integers of 23 bits, cut into three signed digits of 8: three columns of 8-bit
+ *           products, whose sums are exact. An infinity or a NaN in a row of X makes all of its row of Y NaN.
+ *           Norm: digits are those of X times the norm's weights; sums get the row's factor at the end, so that products do not wait for it
  * DATA      W: the copy engine brings units into a ring of shared memory, one ring a warp: an elected lane asks, the warp waits. `early`
  *           stages are asked for before the kernel ahead has ended (dependent launch), the others behind the loads of X, which would
  *           have to queue. X: digits, scales and sums in shared memory once a block
