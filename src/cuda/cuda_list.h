@@ -22,9 +22,9 @@
 #undef GA_KERNEL_ATTN_FP8
 
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
-#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, st, sched, order, features)                                             \
-  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
-  @ GA_ATTN_BWD_PARAMS(dt, d, mask, st, order, features)
+#define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, bm, st, sched, order, features)                                             \
+  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
+  @ GA_ATTN_BWD_PARAMS(dt, d, mask, bm, st, order, features)
 #define GA_KERNEL_ATTN_BWD_DUET(dtype, dk, dv, mask, arch)                                                                \
   @ROW GA_ATTN_BWD_DUET_ID(dtype, dk, dv, mask, arch) @ arch @ GA_ATTN_BWD_DUET_SOURCE(arch)                            \
   @ GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask)

@@ -1,5 +1,9 @@
 /* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
 
+/* Of rows 8 j .. of Q in stat: a box holds 64 rows of both figures. */
+GA_DEV uint32_t stat_row(int j) {
+  return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 * 32;
+}
 /* -inf where row kv of K is not seen by row q of Q, or does not exist. */
 GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
   const int rel = c->kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
@@ -39,7 +43,7 @@ GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int 
   if (m < above || (WINDOW && m >= below)) apply_mask(c, s, m, limits.w);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
-    lds_f2(lse, stat + 32 * j);
+    lds_f2(lse, stat + stat_row(j));
     GA_UNROLL for (int e = 0; e < 4; e++) s[4 * j + e] = ex2(fmaf(s[4 * j + e], f, -lse[e % 2]));
     p[2 * j] = PACK(s[4 * j], s[4 * j + 1]);
     p[2 * j + 1] = PACK(s[4 * j + 2], s[4 * j + 3]);
@@ -59,7 +63,7 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
   const float x0 = (float)(c->kv - m * BM - c->q2);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
-    lds_f2(lse, stat + 32 * j);
+    lds_f2(lse, stat + stat_row(j));
     GA_UNROLL for (int e = 0; e < 4; e++) {
       const uint32_t two = p[2 * j + e / 2];
       const float bias = alibi * (x0 + (float)(e / 2 * 8 - 8 * j - e % 2));
@@ -70,10 +74,10 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
 }
 /* dS = P (dP - delta), over P. */
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
-  const uint32_t stat = stat_of(c) + BM * 4;
+  const uint32_t stat = stat_of(c) + GA_KBWD_ROWS * 4;
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float delta[2];
-    lds_f2(delta, stat + 32 * j);
+    lds_f2(delta, stat + stat_row(j));
     GA_UNROLL for (int e = 0; e < 4; e++) dp[4 * j + e] -= delta[e % 2];
   }
   if (FEATURES) bend(c, dp, p, m, left);
