@@ -1,18 +1,19 @@
 /* KERNEL    attn_bwd, sm90a, warp-specialised: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
- * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 rows of
- *           Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
+ * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 or 128
+ *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
  *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (core/kargs_attn_bwd.h). Soft-cap: its derivative
  *           is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
- *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO
+ *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
+ *             once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to the
- *             workspace [dK runs]
+ *             workspace; 128 rows: from registers [dK runs]
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
  *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
  *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
@@ -29,7 +30,7 @@
  *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) -> writer
  *           of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done with it
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
- *           S or dQ 32, dP 32, P or dS 16
+ *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
@@ -86,6 +87,7 @@ enum {
   WGS = 2,
   THREADS = 128 * (WGS + 1),
   PANELS = D / 64,
+  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
   DIRECT = BM == 128 && !ORDER, /* dQ goes from registers to the workspace: shared memory has no room for it */
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
@@ -260,11 +262,15 @@ typedef struct {
 GA_DEV uint32_t stat_of(const warpgroup *c) {
   return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
 }
-/* C = A[64 rows at `a`] B[64 rows at `b`]^T, k contiguous in both. */
-GA_DEV void issue_s(float *s, uint32_t a, uint32_t b) {
+/* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
+GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
   const uint64_t da = desc(a), db = desc(b);
+  if (add) pin_f32(s, NS);
   wgmma_fence();
-  S_NEW(s, da, db);
+  if (add)
+    S_ADD(s, da, db, 1);
+  else
+    S_NEW(s, da, db);
   GA_UNROLL for (int k = 1; k < D / 16; k++)
       S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
   wgmma_commit();
@@ -298,6 +304,11 @@ GA_DEV float slope_of(const warpgroup *c, int left) {
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 
+/* - delta, to which the product adds dP: takes fewer registers than a subtraction behind it. */
+GA_DEV void start_dp(const warpgroup *c, float *dp) {
+  GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
+  less_rest(c, dp, 0);
+}
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
 GA_DEV int number_of(const warpgroup *c) {
   return BM == 128 ? c->w * 4 + c->wl : c->wl * 2 + c->w;
@@ -421,24 +432,30 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
-    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES));
+    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), 0);
+    if (FEATURES) start_dp(c, dp);
     if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
-    if (BM == 128) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES));
-    if (BM == 64) settle(c, p, dk, i);
+    if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
+    const int partial = is_partial(c, m);
+    if (BM == 64 && !FEATURES) settle(c, p, dk, i);
     else wgmma_wait(1);
     pin_f32(s, NS);
     bar_sync(2 + c->w, 256);
-    probabilities(c, s, p, m, left);
+    probabilities(c, s, p, m, left, partial);
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
     if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);
     issue_dq(c, s);
+    float delta[EARLY ? 2 * EARLY : 1];
+    read_delta(c, delta, 0, EARLY);
     wgmma_wait(1);
     pin_f32(dp, NS);
     pin_u32(p, NP);
     pin_f32(dv, ND);
+    less_delta(dp, delta, EARLY);
+    if (!FEATURES) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
     put_ds(c, p);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + c->stage * Q_BYTES, Q_PANEL));
