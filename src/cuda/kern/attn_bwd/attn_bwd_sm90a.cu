@@ -350,7 +350,8 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
   const tile t = tile_get(c->sb);
   const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
-  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, is_packed(a) ? 0 : t.batch, BM == 128 ? 0 : c->w * DQ_COLS, a->cols_k, a->out_f32, a->out_add);
+  const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
+  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
   bwd_store(&o, x, DQ_COLS, a->scale, c->lane & 3);
