@@ -10,6 +10,7 @@ typedef struct cuda_gemm_tile_variant {
   int32_t bm, bn; /* rows and columns of a tile */
   int32_t pair;   /* 1: clusters of two tiles one above the other */
   int32_t split;  /* blocks of a cluster that share a tile's k */
+  uint32_t across; /* GA_GEMM_XT, GA_GEMM_WT: operands stored across */
 } cuda_gemm_tile_variant;
 
 const char *cuda_gemm_tile_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

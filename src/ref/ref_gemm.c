@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "core/gemm_at.h"
 #include "ref/ref.h"
 
 static double activate(int32_t act, double x) {
@@ -30,7 +31,8 @@ ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io,
     for (int64_t c = 0; c < d->n; c++) {
       double dot = 0;
       for (int64_t i = 0; i < d->k; i++)
-        dot += ga_ref_load((ga_dtype)d->x_dtype, a->x, r * d->x_stride + i) * ga_ref_load((ga_dtype)d->w_dtype, a->w, c * d->k + i);
+        dot += ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, r, i)) * (double)ga_gemm_x_scale(d, a, r, i) *
+               ga_ref_load((ga_dtype)d->w_dtype, a->w, ga_gemm_w_at(d, c, i)) * (double)ga_gemm_w_scale(d, a, c, i);
       ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, epilogue(d, a, dot, r, c));
     }
   return GA_OK;

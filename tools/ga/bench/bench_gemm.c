@@ -11,7 +11,7 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
   d->m = shapes[i][0];
   d->n = d->y_stride = shapes[i][1];
-  d->k = d->x_stride = shapes[i][2];
+  d->k = d->x_stride = d->w_stride = shapes[i][2];
   d->w_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
   d->x_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_F32;
   d->y_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : GA_F32;

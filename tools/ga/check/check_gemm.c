@@ -4,8 +4,10 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/gemm_at.h"
 #include "ref/ref.h"
 #include "tools/ga/check/check.h"
+#include "tools/ga/check/tensor_sum.h"
 
 #define Y_IS_RESIDUAL 1u /* bit of c->bits */
 #define MAX_WORK 100000  /* multiply-adds of a draw: the oracle is slow */
@@ -19,11 +21,13 @@ static double steps_of(const ga_kernel *kernel) {
   return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
 }
 
-/* What strides, and k of native weights, are multiples of: seldom something else, which the row must refuse. */
-static int64_t step_of(check_case *c) { return c->kernel->align && check_pick(c, 16) ? c->kernel->align / 2 : 1; }
+/* What strides of operands of at least so many bytes are multiples of: seldom something else, which the row must refuse. */
+static int64_t step_of(check_case *c, int32_t bytes) { return c->kernel->align && check_pick(c, 24) ? c->kernel->align / bytes : 1; }
+static bool is_plain_type(int32_t dtype) { return !ga_dtype_info((ga_dtype)dtype)->is_quant; }
+static bool is_e4m3(const ga_gemm_desc *d) { return d->w_dtype == GA_E4M3 && d->x_dtype == GA_E4M3; }
 
 static void draw_shape(check_case *c, ga_gemm_desc *d) {
-  const int64_t block = ga_max_i64(ga_dtype_info((ga_dtype)d->w_dtype)->block_elems, step_of(c));
+  const int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
   const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
   const int64_t work = large ? TILED_WORK : MAX_WORK;
@@ -34,18 +38,36 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
   while (d->m * d->n * d->k > work && d->m > 1 && d->m / 2 >= least) d->m /= 2;
 }
 
+/* Which operands lie across, and the strides. Rows of tiles have one layout each, so that one draw in four or so suits them. */
+static void draw_layout(check_case *c, ga_gemm_desc *d) {
+  static const uint32_t across[] = {0, 0, 0, GA_GEMM_WT, GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT};
+  const bool free = is_plain_type(d->w_dtype) && d->w_layout == GA_LAYOUT_NATIVE;
+  const int64_t step = step_of(c, is_e4m3(d) ? 1 : 2);
+  d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
+  d->flags |= across[check_pick(c, 8)];
+  if (!free || d->w_layout != GA_LAYOUT_NATIVE) d->flags &= ~(uint32_t)GA_GEMM_WT;
+  const int64_t xs = d->flags & GA_GEMM_XT ? d->m : d->k, ws = d->flags & GA_GEMM_WT ? d->n : d->k;
+  d->x_stride = step * ga_div_up(check_stride(c, xs, 1), step);
+  d->w_stride = free && d->w_layout == GA_LAYOUT_NATIVE && (c->kernel->align || check_pick(c, 2)) ? step * ga_div_up(check_stride(c, ws, 1), step) : ws;
+  d->y_stride = step * ga_div_up(check_stride(c, d->n, 1), step);
+}
+
+static int32_t draw_x(check_case *c, int32_t w_dtype) {
+  static const ga_dtype list[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_E4M3};
+  return check_dtype_of(c, 1, list, w_dtype == GA_E4M3 ? 5 : 3);
+}
+
 static void draw(check_case *c) {
   ga_gemm_desc *d = c->desc;
   *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
   d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
-  d->x_dtype = check_dtype(c, 1);
+  d->x_dtype = draw_x(c, d->w_dtype);
   d->y_dtype = check_dtype(c, 2);
-  draw_shape(c, d);
-  d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
-  d->x_stride = check_stride(c, d->k, step_of(c));
-  const int64_t step = step_of(c);
-  d->y_stride = step * ga_div_up(check_stride(c, d->n, 1), step);
   d->flags = (uint32_t)check_pick(c, 8);
+  draw_shape(c, d);
+  draw_layout(c, d);
+  if (is_e4m3(d)) d->scales = check_pick(c, 3);
+  if (is_e4m3(d) && check_pick(c, 3)) d->flags |= GA_GEMM_FAST_SUM;
   d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->scale = check_factor(c);
   if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
@@ -53,9 +75,16 @@ static void draw(check_case *c) {
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
 
+/* Scales: powers of two where results are exact. */
+static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  (void)arg;
+  for (int64_t i = 0; i < n; i++) values[i] = c->mode == CHECK_EXACT ? exp2(check_pick(c, 3) - 1) : exp2(4 * ga_rng_unit(&c->rng) - 3);
+}
+
 static const char *must_refuse(const check_case *c) {
   const ga_gemm_desc *d = c->desc;
   if (d->w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
+  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM)) return "sums in the tensor cores were not asked for";
   if (d->m < c->kernel->rows_min || (c->kernel->rows_max && d->m > c->kernel->rows_max)) return "m out of its range";
   return NULL;
 }
@@ -104,9 +133,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_gemm_desc *d = desc;
   const size_t align = (size_t)c->kernel->align;
   check_arg *y = check_out(a, "y", offsetof(ga_gemm_io, y), d->y_dtype, d->m, d->n, d->y_stride);
-  check_arg *w = check_in(a, "w", offsetof(ga_gemm_io, w), d->w_dtype, d->n, d->k, d->k);
+  const bool xt = d->flags & GA_GEMM_XT, wt = d->flags & GA_GEMM_WT;
+  check_arg *w = check_in(a, "w", offsetof(ga_gemm_io, w), d->w_dtype, wt ? d->k : d->n, wt ? d->n : d->k, d->w_stride);
   y->align = w->align = align;
-  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, d->m, d->k, d->x_stride)->align = align;
+  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, xt ? d->k : d->m, xt ? d->m : d->k, d->x_stride)->align = align;
   if (((const ga_gemm_desc *)c->desc)->w_layout != GA_LAYOUT_NATIVE) {
     w->derived = true;
     if (d->w_layout != GA_LAYOUT_NATIVE) { /* the row's */
@@ -116,6 +146,9 @@ static void args(const check_case *c, const void *desc, check_args *a) {
       w->align = 256;
     }
   }
+  const bool blocks = d->scales == GA_GEMM_SCALES_BLOCK;
+  if (d->scales) check_in(a, "x_scale", offsetof(ga_gemm_io, x_scale), GA_F32, 1, blocks ? ga_gemm_blocks(d->k) * d->m : 1, blocks ? ga_gemm_blocks(d->k) * d->m : 1)->fill = CHECK_FILL_OP;
+  if (d->scales) check_in(a, "w_scale", offsetof(ga_gemm_io, w_scale), GA_F32, 1, blocks ? ga_gemm_blocks(d->n) * ga_gemm_blocks(d->k) : 1, blocks ? ga_gemm_blocks(d->n) * ga_gemm_blocks(d->k) : 1)->fill = CHECK_FILL_OP;
   if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
   if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (!(d->flags & GA_GEMM_RESIDUAL)) return;
@@ -140,17 +173,17 @@ static float activate(int32_t act, float x) {
   }
 }
 
-/* Elements [at, at + n) as the kernel multiplies them. */
-static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t n, float *out) {
+/* n elements from `at` on, `stride` apart, as the kernel multiplies them. */
+static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t stride, int64_t n, float *out) {
   for (int64_t i = 0; i < n; i++) {
-    double v = ga_ref_load((ga_dtype)dtype, data, at + i);
+    double v = ga_ref_load((ga_dtype)dtype, data, at + i * stride);
     out[i] = (float)(kernel->flags & GA_KERNEL_BF16 ? check_round(GA_BF16, v) : v);
   }
 }
 
 /* A row of X, rounded as the kernel rounds it. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x, int64_t row, float *out) {
-  load(kernel, d->x_dtype, x, row * d->x_stride, d->k, out);
+  load(kernel, d->x_dtype, x, ga_gemm_x_at(d, row, 0), ga_gemm_x_at(d, 0, 1), d->k, out);
   const float steps = (float)steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
     const int64_t end = ga_min_i64(b + 32, d->k);
@@ -170,22 +203,37 @@ static float finish(const ga_gemm_desc *d, const ga_gemm_io *a, float dot, int64
   return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
 }
 
-/* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
-static float tensor_dot(const float *x, const float *w, int64_t k) {
-  float dot = 0;
-  for (int64_t i = 0; i < k; i += 16) {
-    double sum = (double)dot;
-    for (int64_t j = i; j < ga_min_i64(i + 16, k); j++) sum += (double)(x[j] * w[j]);
-    dot = (float)sum;
-    if (isfinite(dot) && fabs((double)dot) > fabs(sum)) dot = nextafterf(dot, 0.0f);
-  }
-  return dot;
-}
-
 static float float_dot(const float *x, const float *w, int64_t k) {
   float dot = 0;
   for (int64_t i = 0; i < k; i++) dot += x[i] * w[i];
   return dot;
+}
+
+/* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
+static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w, int64_t row, int64_t col) {
+  const bool fast = kernel->flags & GA_KERNEL_FAST_SUM;
+  float dot = 0, sum = 0;
+  for (int64_t b = 0; b < d->k; b += GA_GEMM_SCALE_BLOCK) {
+    const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->k - b);
+    for (int64_t i = b; kernel->flags & GA_KERNEL_TENSOR && i < b + n; i += CHECK_E4M3_STEP) {
+      check_e4m3 u, v;
+      for (int e = 0; e < CHECK_E4M3_STEP; e++) {
+        check_e4m3_set(&u, e, i + e < d->k ? (double)x[i + e] : 0);
+        check_e4m3_set(&v, e, i + e < d->k ? (double)w[i + e] : 0);
+      }
+      sum = check_e4m3_add(sum, &u, &v);
+    }
+    if (!(kernel->flags & GA_KERNEL_TENSOR)) sum = float_dot(x + b, w + b, n);
+    if (fast && b + n < d->k) continue;
+    dot = fmaf(sum, ga_gemm_x_scale(d, a, row, b) * ga_gemm_w_scale(d, a, col, b), dot);
+    sum = 0;
+  }
+  return dot;
+}
+
+static float dot_of(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w, int64_t row, int64_t col) {
+  if (is_e4m3(d)) return e4m3_dot(kernel, d, a, x, w, row, col);
+  return (kernel->flags & GA_KERNEL_TENSOR ? check_tensor_dot : float_dot)(x, w, d->k);
 }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
@@ -194,13 +242,11 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   void *p;
   GA_TRY(ga_mem_zalloc((size_t)(d->k * (d->n + 1)), sizeof(float), "check", &p));
   float *x = p, *w = x + d->k;
-  load(kernel, d->w_dtype, a->w, 0, d->n * d->k, w);
+  for (int64_t c = 0; c < d->n; c++) load(kernel, d->w_dtype, a->w, ga_gemm_w_at(d, c, 0), ga_gemm_w_at(d, 0, 1), d->k, w + c * d->k);
   for (int64_t r = 0; r < d->m; r++) {
     load_x(kernel, d, a->x, r, x);
-    for (int64_t c = 0; c < d->n; c++) {
-      const float dot = (kernel->flags & GA_KERNEL_TENSOR ? tensor_dot : float_dot)(x, w + c * d->k, d->k);
-      ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, (double)finish(d, a, dot, r, c));
-    }
+    for (int64_t c = 0; c < d->n; c++)
+      ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, (double)finish(d, a, dot_of(kernel, d, a, x, w + c * d->k, r, c), r, c));
   }
   ga_mem_free(p);
   return GA_OK;
@@ -220,8 +266,8 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
-    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
-    double w = ga_ref_load((ga_dtype)d->w_dtype, a->w, col * d->k + i);
+    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
+    double w = ga_ref_load((ga_dtype)d->w_dtype, a->w, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
@@ -253,7 +299,7 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_gemm_desc *d = desc;
-  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g", d->act, d->flags, (double)d->scale);
+  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g scales=%d", d->act, d->flags, (double)d->scale, d->scales);
 }
 
 const check_op check_gemm = {
@@ -265,6 +311,7 @@ const check_op check_gemm = {
     .widen = widen,
     .plain = plain,
     .unit = unit,
+    .fill = fill,
     .derive = derive,
     .must_refuse = must_refuse,
     .describe = describe,

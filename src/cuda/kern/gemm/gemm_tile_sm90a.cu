@@ -1,7 +1,9 @@
-/* KERNEL    gemm_tile, sm90a: matrix products of 16-bit operands on wgmma
+/* KERNEL    gemm_tile, sm90a: matrix products of 16-bit and of e4m3 operands on wgmma
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
- * DATA      X and W: bulk copies into a ring of STAGES steps of 64 columns, swizzled; Y: registers, shared memory,
- *           gmem, by bulk stores or 8 columns a lane
+ * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as panels of 64 rows of k;
+ *           Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
+ * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times their scales in f32, 128
+ *           columns at a time, while the other warpgroup multiplies; else all of k that way, which the caller has asked for
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles one above the
  *           other and copy half of W's rows each, for both; blocks stay for the whole launch. SPLIT: the blocks of a cluster share
  *           a tile's k; each finishes its part of the columns, with sums added in one order
@@ -9,15 +11,17 @@
  *           is copied to. Pair: blocks end together, as they arrive at each other's barriers. Split: the ring is dead when sums are exchanged
  * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
+#include "cuda/dev/ptx/wgmma8.h"
+#include "cuda/dev/ptx/wgmma_t.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
-#include "cuda/dev/tile/epilogue.h"
+#include "cuda/dev/tile/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
 #endif
 #ifndef GA_P_DTYPE
-#error "GA_P_DTYPE: of X and W: bf16 or f16"
+#error "GA_P_DTYPE: of X and W: bf16, f16 or e4m3"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of a tile: 64 or 128"
@@ -35,10 +39,47 @@
 #error "GA_P_SPLIT: blocks that share a tile's k"
 #endif
 
+#ifndef GA_P_XT
+#error "GA_P_XT: 1: X is stored [k, m]; with WT"
+#endif
+#ifndef GA_P_WT
+#error "GA_P_WT: 1: W is stored [k, n]"
+#endif
+#ifndef GA_P_SHORT
+#error "GA_P_SHORT: 1: sums of 128 of k at a time (e4m3)"
+#endif
+
+#define K_bf16 k16_bf16_
+#define K_f16 k16_f16_
+#define K_e4m3 k32_e4m3_
+#define Y_IS_BF16_bf16(g) 1 /* 16-bit Y is of the operands' type, and of either with e4m3 */
+#define Y_IS_BF16_f16(g) 0
+#define Y_IS_BF16_e4m3(g) ((g)->y_dtype == T_BF16)
+#define Y_IS_BF16 GA_CAT(Y_IS_BF16_, GA_P_DTYPE)
+#define BK_bf16 64
+#define BK_f16 64
+#define BK_e4m3 128
+#if GA_P_XT
+#define FORM sstt
+#elif GA_P_WT
+#define FORM sst
+#else
+#define FORM ss
+#endif
+#if GA_P_SHORT && GA_P_BN > 128
+#define PART_BN 128
+#else
+#define PART_BN GA_P_BN
+#endif
+#define WGMMA GA_CAT5(wgmma_m64n, PART_BN, GA_CAT(K_, GA_P_DTYPE), FORM, )
+
 enum {
-  BM = GA_P_BM, BN = GA_P_BN, BK = 64, STAGES = GA_P_STAGES, SPLIT = GA_P_SPLIT, PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : SPLIT,
+  BM = GA_P_BM, BN = GA_P_BN, BK = GA_CAT(BK_, GA_P_DTYPE), XT = GA_P_XT, WT = GA_P_WT, SHORT = GA_P_SHORT, STAGES = GA_P_STAGES, SPLIT = GA_P_SPLIT,
+  PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : SPLIT, COLS = PART_BN, /* that are multiplied at once */
   WGS = BM / 64, LANES = 128 * WGS, /* that multiply */
   X_BYTES = BM * 128, W_BYTES = BN * 128, STAGE = X_BYTES + W_BYTES,
+  PANEL = 64 * 128,      /* 64 rows or columns by a step of 64 of k, stored across */
+  X_NEXT = XT ? 128 : 2, W_NEXT = WT ? 128 : 2, /* the next 16 (32) of k, in units of 16 bytes */
   NC = BN / 2,           /* sums of a lane */
   STAGE_BYTES = 16 * 256, /* of a warp's results */
   WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
@@ -46,8 +87,7 @@ enum {
   OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + (SPLIT == 1 ? 4 * WGS * STAGE_BYTES : 0), OFF_EMPTY = OFF_FULL + 8 * STAGES
 };
 static_assert(SPLIT == 1 || SPLIT * PART * LANES * 16 <= OFF_STAGE, "sums to exchange fit the ring");
-#define PACK_16 GA_CAT(pack_, GA_P_DTYPE)
-#define WGMMA GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
+static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
 
 typedef const ga_kargs_gemm_tile *args;
 
@@ -66,6 +106,22 @@ GA_DEV int k_first(args a, int part) { return SPLIT == 1 ? part * a->steps : a->
 
 /* --- copies: one thread --- */
 
+GA_DEV void copy_x(args a, uint32_t at, uint32_t full, int k, int row) {
+  if (XT) GA_UNROLL for (int p = 0; p < BM / 64; p++) bulk_load_2d(at + p * PANEL, &a->x, full, row + 64 * p, k, L2_EVICT_LAST);
+  else bulk_load_2d(at, &a->x, full, k, row, L2_EVICT_LAST);
+}
+
+/* A pair's blocks copy half of the columns each, for both. */
+GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank) {
+  enum { OWN = PAIR ? BN / 2 : BN };
+  if (PAIR) at += (uint32_t)rank * (W_BYTES / 2), col += rank * OWN;
+  GA_UNROLL for (int p = 0; p < (WT ? OWN / 64 : 1); p++) {
+    const int first = WT ? col + 64 * p : k, second = WT ? k : col;
+    if (PAIR) bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, L2_EVICT_LAST);
+    else bulk_load_2d(at + p * PANEL, &a->w, full, first, second, L2_EVICT_LAST);
+  }
+}
+
 GA_DEV void copy(args a, uint32_t sb) {
   const uint32_t rank = BLOCKS > 1 ? (uint32_t)(block_index() % BLOCKS) : 0;
   const int first = k_first(a, SPLIT > 1 ? (int)rank : 0), end = k_first(a, SPLIT > 1 ? (int)rank + 1 : 1);
@@ -77,11 +133,8 @@ GA_DEV void copy(args a, uint32_t sb) {
       const uint32_t s = ring_stage(i, STAGES), full = sb + OFF_FULL + 8 * s, at = sb + s * STAGE;
       mbar_wait(sb + OFF_EMPTY + 8 * s, ring_empty_parity(i, STAGES));
       mbar_arrive_expect(full, STAGE);
-      bulk_load_2d(at, &a->x, full, k * BK, row, L2_EVICT_LAST);
-      if (PAIR)
-        bulk_load_2d_multicast(at + X_BYTES + rank * (W_BYTES / 2), &a->w, full, k * BK, col + (int)rank * (BN / 2), 3, L2_EVICT_LAST);
-      else
-        bulk_load_2d(at + X_BYTES, &a->w, full, k * BK, col, L2_EVICT_LAST);
+      copy_x(a, at, full, k * BK, row);
+      copy_w(a, at + X_BYTES, full, k * BK, col, (int)rank);
     }
   }
 }
@@ -95,21 +148,82 @@ GA_DEV void release(uint32_t sb, uint32_t i, int leader) {
   if (PAIR) mbar_arrive_cluster(empty, (uint32_t)(block_index() % 2 ^ 1));
 }
 
+/* A cluster's addresses carry the block's rank above these bits, where an operand stored across has the distance of its panels. */
+GA_DEV uint32_t panels_desc(uint32_t at) { return desc_n_major(at & 0x3ffff, PANEL); }
+/* A warpgroup's 64 rows of X, which are a panel if they are stored across, and W, of the stage at `at`. */
+GA_DEV uint32_t x_desc(uint32_t at, int wg) {
+  at += (uint32_t)wg * 64 * 128;
+  return XT ? panels_desc(at) : desc_k_major(at);
+}
+GA_DEV uint32_t w_desc(uint32_t at) { return WT ? panels_desc(at + X_BYTES) : desc_k_major(at + X_BYTES); }
+
 /* One tile: `steps` blocks of the ring from block i on. */
-GA_DEV void multiply(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
+GA_DEV void multiply_all(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
   const int leader = thread_index() % 128 == 0;
   GA_ROLL for (int k = 0; k < steps; k++, i++) {
     const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
-    const uint32_t x = desc_k_major(at + (uint32_t)wg * 64 * 128), w = desc_k_major(at + X_BYTES);
+    const uint32_t x = x_desc(at, wg), w = w_desc(at);
     mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
     wgmma_fence();
-    GA_UNROLL for (int j = 0; j < BK / 16; j++) WGMMA(c, desc(x + 2 * j), desc(w + 2 * j), k + j > 0);
+    GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(c, desc(x + X_NEXT * j), desc(w + W_NEXT * j), k + j > 0);
     wgmma_commit();
     wgmma_wait(1); /* the products before these are done: their stage is free */
     if (k > 0) release(sb, i - 1, leader);
   }
   wgmma_wait(0);
   release(sb, i - 1, leader);
+}
+
+/* Scales of a lane's rows g and g + 8 of X, and of W by 128 columns, in one block of k; what is outside Y has any scale. */
+typedef struct {
+  float x[2], w[BN / COLS];
+} factors;
+
+GA_DEV void factors_at(const ga_kargs_gemm_plain *p, int row, int col, int k, int end, factors *f) {
+  if (p->scales != GEMM_SCALES_BLOCK || k >= end) return;
+  GA_UNROLL for (int h = 0; h < 2; h++) f->x[h] = row + 8 * h < p->g.m ? gemm_x_scale(p, row + 8 * h, k) : 0;
+  GA_UNROLL for (int h = 0; h < BN / COLS; h++) f->w[h] = col + h * COLS < p->g.n ? gemm_w_scale(p, col + h * COLS, k) : 0;
+}
+
+/* The same by short sums: block `first` of k is the tile's first. */
+GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int first, int steps, int row, int col, float *c) {
+  const int leader = thread_index() % 128 == 0, r = row + wg * 64 + thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
+  const float whole = gemm_tensor_scale(&a->p);
+  factors now, next;
+  now.x[0] = now.x[1] = whole;
+  GA_UNROLL for (int h = 0; h < BN / COLS; h++) now.w[h] = 1;
+  next = now;
+  factors_at(&a->p, r, col, first, first + steps, &now);
+  tile_fill(c, BN, 0);
+  GA_ROLL for (int k = 0; k < steps; k++, i++) {
+    const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
+    factors_at(&a->p, r, col, first + k + 1, first + steps, &next);
+    mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
+    GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
+      const uint32_t x = x_desc(at, wg), w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
+      float sum[COLS / 2];
+      wgmma_fence();
+      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x + X_NEXT * j), desc(w + W_NEXT * j), j > 0);
+      wgmma_commit();
+      wgmma_wait(0);
+      if (h == BN / COLS - 1) release(sb, i, leader);
+      const float f[2] = {now.x[0] * now.w[h], now.x[1] * now.w[h]};
+      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] = fmaf(sum[e], f[e / 2 % 2], c[h * (COLS / 2) + e]);
+    }
+    now = next;
+  }
+}
+
+/* A tile's sums over blocks [first, first + steps) of k; i: of the ring. */
+GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, int first, int steps, int row, int col, float *c) {
+  if (SHORT) {
+    multiply_short(a, sb, wg, i, first, steps, row, col, c);
+    return;
+  }
+  multiply_all(sb, wg, i, steps, c);
+  if (BK == 64) return;
+  const float whole = gemm_tensor_scale(&a->p);
+  GA_UNROLL for (int e = 0; e < NC; e++) c[e] *= whole;
 }
 
 /* --- results: sums pass through shared memory, so that a lane gets 8 neighbouring columns and little code does it --- */
@@ -136,9 +250,11 @@ GA_DEV void stage_finish(const ga_kargs_gemm *g, bool plain, uint32_t stage, int
 GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   const uint32_t stage = sb + OFF_STAGE + (uint32_t)warp * STAGE_BYTES;
+  const float scale = a->p.g.scale;
   GA_UNROLL for (int h = 0; h < BN; h += WIDE) {
     uint32_t x[WIDE / 4];
-    GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = PACK_16(c[h / 2 + 2 * i] * a->g.scale, c[h / 2 + 2 * i + 1] * a->g.scale);
+    if (Y_IS_BF16(&a->p.g)) GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(c[h / 2 + 2 * i] * scale, c[h / 2 + 2 * i + 1] * scale);
+    else GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(c[h / 2 + 2 * i] * scale, c[h / 2 + 2 * i + 1] * scale);
     if (lane == 0) bulk_wait_read(); /* what was stored before has left this memory */
     warp_sync();
     tile_store(stage, 16 * 128, 0, x, WIDE, lane);
@@ -146,7 +262,7 @@ GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
     warp_sync();
     if (lane) continue;
     GA_UNROLL for (int i = 0; i < WIDE; i += 64)
-      if (col + h + i < a->g.n && row + warp * 16 < a->g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), col + h + i, row + warp * 16);
+      if (col + h + i < a->p.g.n && row + warp * 16 < a->p.g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), col + h + i, row + warp * 16);
     bulk_commit();
   }
 }
@@ -225,9 +341,9 @@ GA_DEV void consume_whole(args a, uint32_t sb, int wg) {
   GA_ROLL for (int t = tile_first(); t < n_tiles(a); t += tile_step(), i += (uint32_t)a->steps) {
     int row, col;
     tile_at(a, t, &row, &col);
-    multiply(sb, wg, i, a->steps, c);
+    multiply(a, sb, wg, i, 0, a->steps, row, col, c);
     if (a->y_bulk) put_bulk(a, sb, row, col, c);
-    else put_tile(&a->g, sb, row, col, c);
+    else put_tile(&a->p.g, sb, row, col, c);
   }
   if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
   if (BLOCKS > 1) cluster_sync();
@@ -237,12 +353,12 @@ GA_DEV void consume_split(args a, uint32_t sb, int wg) {
   const int rank = block_index() % SPLIT;
   int row, col;
   float c[NC];
-  multiply(sb, wg, 0, k_first(a, rank + 1) - k_first(a, rank), c);
+  tile_at(a, tile_first(), &row, &col);
+  multiply(a, sb, wg, 0, k_first(a, rank), k_first(a, rank + 1) - k_first(a, rank), row, col, c);
   cluster_sync(); /* no block reads its ring any more */
   send_parts(sb, rank, c);
   cluster_sync();
-  tile_at(a, tile_first(), &row, &col);
-  put_part(&a->g, sb, rank, row, col);
+  put_part(&a->p.g, sb, rank, row, col);
 }
 
 GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
