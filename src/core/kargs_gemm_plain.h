@@ -22,7 +22,8 @@ typedef struct ga_kargs_gemm_tile {
   int32_t band;                 /* rows of tiles that share columns in L2 */
   int32_t steps;                /* of 128 bytes along k */
   int32_t y_bulk;               /* y is of 16 bits, n a multiple of 8, and there is nothing in the epilogue but scale: y leaves by its map */
-  int32_t unused[13];
+  int32_t parts;                /* of k, which meet in p.g.partial, counted by p.g.counter (one a warp and tile) */
+  int32_t unused[12];
 } ga_kargs_gemm_tile;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_plain) == 184);

@@ -10,9 +10,11 @@
 #define BAND 8         /* rows of clusters' tiles that share columns in L2: 66 clusters are then about a square */
 #define ALIGN_BYTES 16 /* of strides: for tensor maps and stores */
 #define EPILOGUE (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL)
+#define MOST_PARTS 16
+#define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
 
-static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->pair ? 2 : v->split; }
+static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->pair ? 2 : 1; }
 static int64_t elem_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
 /* k of a step. */
 static int64_t step_k(const ga_gemm_desc *d) { return STEP_BYTES / elem_bytes(d->w_dtype); }
@@ -37,23 +39,44 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (d->k == 0) return "k is 0";
   if (d->m > MOST || d->n > MOST || d->k > MOST || d->x_stride > MOST || d->w_stride > MOST || row_tiles(v, d) * col_tiles(v, d) > MOST)
     return "too large: at most 2^28 rows, columns, tiles";
-  return steps_of(d) < v->split ? "k is too short to be split" : NULL;
+  return NULL;
 }
 
-/* Clocks of a step of 64 columns: of 128 x 256 bound by the products, of smaller tiles by shared memory; measured: docs/perf/gemm.md. */
+/* Clocks of a step: of 128 x 256 bound by the products, of smaller tiles by what comes from L2; measured: docs/perf/gemm.md. */
 static int64_t step_clocks(const cuda_gemm_tile_variant *v) { return v->bn == 64 ? 400 : v->bm == 64 ? 585 : v->bn == 128 ? 720 : 1024; }
+
+/* Clocks of the whole, k in so many parts. */
+static int64_t clocks_of(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d, const ga_caps *caps, int64_t parts) {
+  enum { TILE = 2000, JOIN = 3000, JOIN_PART = 700, LAUNCH = 6000 };
+  const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)), waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * parts, clusters);
+  return LAUNCH + waves * (ga_div_up(steps_of(d), parts) * step_clocks(v) + TILE + (parts > 1 ? JOIN + parts * JOIN_PART : 0));
+}
+
+/* Parts of k: the fastest, as long as there are counters for them. */
+static int64_t parts_of(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d, const ga_caps *caps) {
+  const int64_t tiles = row_tiles(v, d) * col_tiles(v, d), most = ga_min_i64(MOST_PARTS, steps_of(d));
+  int64_t best = 1;
+  if (!v->parts || tiles * (v->bm / 16) > COUNTERS) return 1;
+  for (int64_t p = 2; p <= most; p++)
+    if (clocks_of(v, d, caps, p) < clocks_of(v, d, caps, best)) best = p;
+  return best;
+}
 
 /* Per mille of the tensor cores' rate that the row is expected to reach. */
 int32_t cuda_gemm_tile_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  enum { TILE = 2000, EXCHANGE = 3000, LAUNCH = 6000, RATE = 2048 }; /* clocks; multiply-adds a clock, of 16-bit types */
   const ga_gemm_desc *d = desc;
   const cuda_gemm_tile_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return 0;
-  const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)), waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d), clusters);
-  const int64_t steps = ga_div_up(steps_of(d), v->split);
-  const double clocks = (double)(LAUNCH + waves * (steps * step_clocks(v) + TILE + (v->split > 1 ? EXCHANGE : 0)));
-  const double rate = RATE * 2.0 / (double)elem_bytes(d->w_dtype);
-  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * clocks));
+  const double rate = 4096.0 / (double)elem_bytes(d->w_dtype); /* multiply-adds a clock */
+  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * (double)clocks_of(v, d, caps, parts_of(v, d, caps))));
+}
+
+uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  const cuda_gemm_tile_variant *v = k->impl;
+  if (d->m == 0 || d->n == 0) return 0;
+  const int64_t parts = parts_of(v, d, caps);
+  return parts == 1 ? 0 : (uint64_t)(row_tiles(v, d) * col_tiles(v, d) * parts * v->bm * v->bn) * sizeof(float);
 }
 
 /* rows of cols contiguous elements, in boxes of 128 bytes by box_rows. */
@@ -79,7 +102,6 @@ static ga_status encode_operand(const cuda_device *dev, const ga_kernel *k, cons
 }
 
 ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  (void)workspace;
   const ga_gemm_desc *d = desc;
   const ga_gemm_io *a = io;
   const cuda_gemm_tile_variant *v = k->impl;
@@ -90,13 +112,16 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
                              .row_tiles = (int32_t)row_tiles(v, d),
                              .col_tiles = (int32_t)col_tiles(v, d),
                              .band = BAND,
-                             .steps = (int32_t)steps_of(d)};
+                             .steps = (int32_t)steps_of(d),
+                             .parts = (int32_t)parts_of(v, d, &dev->base.caps)};
+  args.p.g.partial = workspace;
+  args.p.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   GA_TRY(encode_operand(dev, k, d, "x", a->x, v->across & GA_GEMM_XT, d->m, d->x_stride, v->bm, &args.x));
   GA_TRY(encode_operand(dev, k, d, "w", a->w, v->across & GA_GEMM_WT, d->n, d->w_stride, v->pair ? v->bn / 2 : v->bn, &args.w));
-  args.y_bulk = v->split == 1 && d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
+  args.y_bulk = d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
   if (args.y_bulk) GA_TRY(encode(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
-  const int64_t tiles = (int64_t)args.row_tiles * args.col_tiles, cluster = cluster_of(v);
-  const int64_t clusters = v->split > 1 ? tiles : ga_min_i64(tiles, dev->base.caps.sms / cluster);
+  const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.parts, cluster = cluster_of(v);
+  const int64_t clusters = ga_min_i64(pieces, dev->base.caps.sms / cluster);
   const cuda_launch l = {.grid = {(uint32_t)(clusters * cluster), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .cluster = {(uint32_t)cluster, 1, 1},

@@ -65,8 +65,8 @@
 #define GA_CUDA_T16(type_, TYPE_, threads_, depth_) \
   @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",DEPTH=" #depth_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm_tile_rows.h"
-#define GA_CUDA_GEMM_TILE(mode, dtype, bm, bn, st, pair, split, xt, wt, sums) \
-  @ROW GA_GEMM_TILE_ID(mode, dtype, bm, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bm, bn, st, pair, split, xt, wt, sums)
+#define GA_CUDA_GEMM_TILE(mode, dtype, bm, bn, st, pair, parts, xt, wt, sums) \
+  @ROW GA_GEMM_TILE_ID(mode, dtype, bm, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bm, bn, st, pair, parts, xt, wt, sums)
 #include "cuda/kern/gemm/gemm_wide_rows.h"
 #define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) @ROW GA_GEMM_WIDE_ID(type, bn) @ sm90a @ GA_GEMM_WIDE_SOURCE @ GA_GEMM_WIDE_PARAMS(TYPE, bn, xs, ws)
 #define GA_CUDA_GEMM_STEP(name, arch, source) @ROW GA_GEMM_STEP_ID(#name, #arch) @ arch @ source @ "NONE=0"

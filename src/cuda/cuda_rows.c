@@ -59,7 +59,7 @@ static const ga_kernel rows[] = {
          .ok = cuda_gemm_mma_ok, .dtype = {DTYPE_##dt, DTYPE_##dt}, .align = 16, .score = 20,                          \
          .flags = GA_KERNEL_TENSOR, .tolerance = 2,                                                                    \
          .impl = &(const cuda_variant){.params = "DTYPE=" #dt ",STAGES=" #st, .threads = 256, .shared_bytes = (st) * 32768}),
-#define GA_CUDA_GEMM_TILE(mode_, dt, bm_, bn_, st_, pair_, split_, xt_, wt_, short_)                                    \
+#define GA_CUDA_GEMM_TILE(mode_, dt, bm_, bn_, st_, pair_, parts_, xt_, wt_, short_)                                    \
   {.id = GA_GEMM_TILE_ID(mode_, dt, bm_, bn_),                                                                         \
    .op = GA_OP_gemm,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
@@ -67,19 +67,20 @@ static const ga_kernel rows[] = {
    .launch = cuda_gemm_tile,                                                                                           \
    .ok = cuda_gemm_tile_ok,                                                                                            \
    .fit = cuda_gemm_tile_fit,                                                                                          \
+   .workspace = cuda_gemm_tile_workspace,                                                                              \
    .dtype = {DTYPE_##dt, DTYPE_##dt},                                                                                  \
    .align = 16,                                                                                                        \
    .score = 100,                                                                                                       \
    .flags = GA_KERNEL_TENSOR | (DTYPE_##dt == GA_E4M3 && !(short_) ? GA_KERNEL_FAST_SUM : 0),                          \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_gemm_tile_variant){                                                                            \
-       .base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, split_, xt_, wt_, short_),                     \
+       .base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, parts_, xt_, wt_, short_),                     \
                 .threads = GA_GEMM_TILE_THREADS(bm_),                                                                  \
-                .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_, split_)},                                             \
+                .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_)},                                             \
        .bm = bm_,                                                                                                      \
        .bn = bn_,                                                                                                      \
        .pair = pair_,                                                                                                  \
-       .split = split_,                                                                                                \
+       .parts = parts_,                                                                                                \
        .across = ((xt_) ? GA_GEMM_XT : 0) | ((wt_) ? GA_GEMM_WT : 0)}},
 #define GA_CUDA_GEMM_WIDE(type_, TYPE_, bn_, xs_, ws_)                                                                  \
   {.id = GA_GEMM_WIDE_ID(type_, bn_),                                                                                  \
@@ -366,8 +367,8 @@ static const ga_kernel rows[] = {
 #define GA_CUDA_GEMM_MMA(...)
 #define GA_CUDA_T16_RING(...)
 #define GA_CUDA_GEMM_STEP(...)
-#define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split, xt, wt, sums) \
-  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
+#define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, parts, xt, wt, sums) \
+  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
 #define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) \
   _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
 #include "cuda/kern/gemm/gemm.def"

@@ -5,10 +5,10 @@
  * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times their scales in f32, 128
  *           columns at a time, while the other warpgroup multiplies; else all of k that way, which the caller has asked for
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles one above the
- *           other and copy half of W's rows each, for both; blocks stay for the whole launch. SPLIT: the blocks of a cluster share
- *           a tile's k; each finishes its part of the columns, with sums added in one order
+ *           other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a tile's k may be cut into parts, one
+ *           a block; sums meet in memory, warp by warp, and the last part's warp adds them up in one order and finishes
  * BARRIERS  full[s]: one arrival and the bytes of both operands. empty[s]: one arrival a warpgroup that reads the stage, in every block it
- *           is copied to. Pair: blocks end together, as they arrive at each other's barriers. Split: the ring is dead when sums are exchanged
+ *           is copied to. Pair: blocks end together, as they arrive at each other's barriers
  * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
 #include "cuda/dev/ptx/wgmma8.h"
@@ -35,8 +35,8 @@
 #ifndef GA_P_PAIR
 #error "GA_P_PAIR: 1: blocks work in pairs that share W"
 #endif
-#ifndef GA_P_SPLIT
-#error "GA_P_SPLIT: blocks that share a tile's k"
+#ifndef GA_P_PARTS
+#error "GA_P_PARTS: 1: k may be cut into parts"
 #endif
 
 #ifndef GA_P_XT
@@ -74,8 +74,8 @@
 #define WGMMA GA_CAT5(wgmma_m64n, PART_BN, GA_CAT(K_, GA_P_DTYPE), FORM, )
 
 enum {
-  BM = GA_P_BM, BN = GA_P_BN, BK = GA_CAT(BK_, GA_P_DTYPE), XT = GA_P_XT, WT = GA_P_WT, SHORT = GA_P_SHORT, STAGES = GA_P_STAGES, SPLIT = GA_P_SPLIT,
-  PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : SPLIT, COLS = PART_BN, /* that are multiplied at once */
+  BM = GA_P_BM, BN = GA_P_BN, BK = GA_CAT(BK_, GA_P_DTYPE), XT = GA_P_XT, WT = GA_P_WT, SHORT = GA_P_SHORT, STAGES = GA_P_STAGES, PARTS = GA_P_PARTS,
+  PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : 1, COLS = PART_BN, /* that are multiplied at once */
   WGS = BM / 64, LANES = 128 * WGS, /* that multiply */
   X_BYTES = BM * 128, W_BYTES = BN * 128, STAGE = X_BYTES + W_BYTES,
   PANEL = 64 * 128,      /* 64 rows or columns by a step of 64 of k, stored across */
@@ -83,26 +83,33 @@ enum {
   NC = BN / 2,           /* sums of a lane */
   STAGE_BYTES = 16 * 256, /* of a warp's results */
   WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
-  PART = (BN / 8 + SPLIT - 1) / SPLIT, /* groups of 8 columns that a block of a split tile finishes, at most */
-  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + (SPLIT == 1 ? 4 * WGS * STAGE_BYTES : 0), OFF_EMPTY = OFF_FULL + 8 * STAGES
+  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES, OFF_EMPTY = OFF_FULL + 8 * STAGES
 };
-static_assert(SPLIT == 1 || SPLIT * PART * LANES * 16 <= OFF_STAGE, "sums to exchange fit the ring");
 static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
 
 typedef const ga_kargs_gemm_tile *args;
 
-/* --- the work of a block --- */
+/* --- the work of a block: tiles, or parts of them --- */
 
-GA_DEV int tile_first(void) { return block_index() / BLOCKS; }
-GA_DEV int tile_step(void) { return block_count() / BLOCKS; }
-GA_DEV int n_tiles(args a) { return a->row_tiles * a->col_tiles; }
-/* First row and column of the block's tile t. */
-GA_DEV void tile_at(args a, int t, int *row, int *col) {
-  grid_tile(t, a->row_tiles, a->col_tiles, a->band, row, col);
-  *row = (PAIR ? 2 * *row + block_index() % 2 : *row) * BM;
-  *col *= BN;
+typedef struct {
+  int tile, row, col;
+  int part, first, steps; /* along k */
+} piece;
+
+GA_DEV int n_pieces(args a) { return a->row_tiles * a->col_tiles * (PARTS ? a->parts : 1); }
+GA_DEV int k_first(args a, int part) { return PARTS ? a->steps * part / a->parts : part * a->steps; }
+GA_DEV piece piece_at(args a, int t) {
+  piece p;
+  p.tile = PARTS ? t / a->parts : t;
+  p.part = PARTS ? t % a->parts : 0;
+  p.first = k_first(a, p.part);
+  p.steps = k_first(a, p.part + 1) - p.first;
+  grid_tile(p.tile, a->row_tiles, a->col_tiles, a->band, &p.row, &p.col);
+  p.row = (PAIR ? 2 * p.row + block_index() % 2 : p.row) * BM;
+  p.col *= BN;
+  return p;
 }
-GA_DEV int k_first(args a, int part) { return SPLIT == 1 ? part * a->steps : a->steps * part / SPLIT; }
+#define PIECES(t, a) GA_ROLL for (int t = block_index() / BLOCKS; t < n_pieces(a); t += block_count() / BLOCKS)
 
 /* --- copies: one thread --- */
 
@@ -123,18 +130,16 @@ GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank)
 }
 
 GA_DEV void copy(args a, uint32_t sb) {
-  const uint32_t rank = BLOCKS > 1 ? (uint32_t)(block_index() % BLOCKS) : 0;
-  const int first = k_first(a, SPLIT > 1 ? (int)rank : 0), end = k_first(a, SPLIT > 1 ? (int)rank + 1 : 1);
+  const uint32_t rank = PAIR ? (uint32_t)(block_index() % 2) : 0;
   uint32_t i = 0;
-  GA_ROLL for (int t = tile_first(); t < n_tiles(a); t += tile_step()) {
-    int row, col;
-    tile_at(a, t, &row, &col);
-    GA_ROLL for (int k = first; k < end; k++, i++) {
+  PIECES(t, a) {
+    const piece p = piece_at(a, t);
+    GA_ROLL for (int k = p.first; k < p.first + p.steps; k++, i++) {
       const uint32_t s = ring_stage(i, STAGES), full = sb + OFF_FULL + 8 * s, at = sb + s * STAGE;
       mbar_wait(sb + OFF_EMPTY + 8 * s, ring_empty_parity(i, STAGES));
       mbar_arrive_expect(full, STAGE);
-      copy_x(a, at, full, k * BK, row);
-      copy_w(a, at + X_BYTES, full, k * BK, col, (int)rank);
+      copy_x(a, at, full, k * BK, p.row);
+      copy_w(a, at + X_BYTES, full, k * BK, p.col, (int)rank);
     }
   }
 }
@@ -185,19 +190,19 @@ GA_DEV void factors_at(const ga_kargs_gemm_plain *p, int row, int col, int k, in
   GA_UNROLL for (int h = 0; h < BN / COLS; h++) f->w[h] = col + h * COLS < p->g.n ? gemm_w_scale(p, col + h * COLS, k) : 0;
 }
 
-/* The same by short sums: block `first` of k is the tile's first. */
-GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int first, int steps, int row, int col, float *c) {
-  const int leader = thread_index() % 128 == 0, r = row + wg * 64 + thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
+/* The same by short sums. */
+GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
+  const int leader = thread_index() % 128 == 0, end = p.first + p.steps, r = p.row + wg * 64 + thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
   const float whole = gemm_tensor_scale(&a->p);
   factors now, next;
   now.x[0] = now.x[1] = whole;
   GA_UNROLL for (int h = 0; h < BN / COLS; h++) now.w[h] = 1;
   next = now;
-  factors_at(&a->p, r, col, first, first + steps, &now);
+  factors_at(&a->p, r, p.col, p.first, end, &now);
   tile_fill(c, BN, 0);
-  GA_ROLL for (int k = 0; k < steps; k++, i++) {
+  GA_ROLL for (int k = p.first; k < end; k++, i++) {
     const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
-    factors_at(&a->p, r, col, first + k + 1, first + steps, &next);
+    factors_at(&a->p, r, p.col, k + 1, end, &next);
     mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
     GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
       const uint32_t x = x_desc(at, wg), w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
@@ -214,13 +219,13 @@ GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int first, i
   }
 }
 
-/* A tile's sums over blocks [first, first + steps) of k; i: of the ring. */
-GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, int first, int steps, int row, int col, float *c) {
+/* A piece's sums, from block i of the ring on. */
+GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
   if (SHORT) {
-    multiply_short(a, sb, wg, i, first, steps, row, col, c);
+    multiply_short(a, sb, wg, i, p, c);
     return;
   }
-  multiply_all(sb, wg, i, steps, c);
+  multiply_all(sb, wg, i, p.steps, c);
   if (BK == 64) return;
   const float whole = gemm_tensor_scale(&a->p);
   GA_UNROLL for (int e = 0; e < NC; e++) c[e] *= whole;
@@ -282,42 +287,36 @@ GA_DEV void put_tile(const ga_kargs_gemm *g, uint32_t sb, int row, int col, cons
   }
 }
 
-/* --- a tile whose k is split among the cluster's blocks: each finishes some groups of 8 columns --- */
+/* --- parts of k --- */
 
-GA_DEV int part_first(int p) { return p * (BN / 8) / SPLIT; }
-/* Where block `from` leaves what its thread t has of group j of a part. */
-GA_DEV uint32_t part_at(uint32_t sb, int from, int j, int t) { return sb + (uint32_t)(((from * PART + j) * LANES + t) * 16); }
-
-GA_DEV void send_parts(uint32_t sb, int rank, const float *c) {
-  GA_UNROLL for (int j = 0; j < BN / 8; j++) {
-    const int to = (SPLIT * (j + 1) - 1) / (BN / 8); /* the last p with part_first(p) <= j */
-    const float *x = c + 4 * j;
-    sts_cluster_i4(cluster_address(part_at(sb, rank, j - part_first(to), thread_index()), (uint32_t)to), (int)float_bits(x[0]),
-                   (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]));
-  }
+/* Where a part's warp leaves its sums: four to a lane, then the next four. */
+GA_DEV float *partial_at(args a, int tile, int part) {
+  const int warps = LANES / 32, warp = thread_index() / 32, lane = thread_index() % 32;
+  return a->p.g.partial + (((int64_t)tile * a->parts + part) * warps + warp) * (32 * NC) + 4 * lane;
 }
 
-/* Sums of group j of a part in row r: columns 2q, 2q+1 are with lane 4 (r % 8) + q of warp r / 16. */
-GA_DEV void add_parts(uint32_t sb, int j, int r, float *x) {
-  const int t = r / 16 * 32 + r % 8 * 4;
-  GA_UNROLL for (int e = 0; e < 8; e++) x[e] = 0;
-  GA_UNROLL for (int from = 0; from < SPLIT; from++)
-    GA_UNROLL for (int q = 0; q < 4; q++) {
-      float y[2];
-      lds_f2(y, part_at(sb, from, j, t + q) + (uint32_t)(r / 8 % 2 * 8));
-      x[2 * q] += y[0];
-      x[2 * q + 1] += y[1];
-    }
-}
-
-GA_DEV void put_part(const ga_kargs_gemm *g, uint32_t sb, int rank, int row, int col) {
-  const int first = part_first(rank), n = part_first(rank + 1) - first;
-  const bool plain = gemm_is_plain(g);
-  GA_ROLL for (int i = thread_index(); i < n * BM; i += LANES) {
-    float x[8];
-    add_parts(sb, i % n, i / n, x);
-    gemm_finish_8(g, plain, row + i / n, col + 8 * (first + i % n), x);
+/* Leaves a warp's sums there. True in the last part's warp to come: it gets all of them, added up in the order of parts. */
+GA_DEV bool join_parts(args a, piece p, float *c) {
+  int32_t *counter = a->p.g.counter + p.tile * (LANES / 32) + thread_index() / 32;
+  int last = 0;
+  float *own = partial_at(a, p.tile, p.part);
+  GA_UNROLL for (int j = 0; j < NC; j += 4) elem_put16_f32(own, 32 * j, c + j);
+  warp_sync();
+  if (thread_index() % 32 == 0) {
+    fence_device(); /* the warp's writes, which the barrier has brought here */
+    last = atomic_add_i32(counter, 1) == a->parts - 1;
+    if (last) stg_i32(counter, 0);
+    fence_device();
   }
+  if (!warp_uniform(last)) return false;
+  tile_fill(c, BN, 0);
+  GA_ROLL for (int q = 0; q < a->parts; q++) {
+    const float *at = partial_at(a, p.tile, q);
+    float x[NC];
+    GA_UNROLL for (int j = 0; j < NC; j += 4) ldg_f4(x + j, at + 32 * j);
+    GA_UNROLL for (int j = 0; j < NC; j++) c[j] += x[j];
+  }
+  return true;
 }
 
 /* --- the kernel --- */
@@ -335,30 +334,19 @@ GA_DEV void start(args a, uint32_t sb) {
 }
 
 /* Blocks end together: those of a pair arrive at each other's barriers. */
-GA_DEV void consume_whole(args a, uint32_t sb, int wg) {
+GA_DEV void consume(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
-  float c[NC];
-  GA_ROLL for (int t = tile_first(); t < n_tiles(a); t += tile_step(), i += (uint32_t)a->steps) {
-    int row, col;
-    tile_at(a, t, &row, &col);
-    multiply(a, sb, wg, i, 0, a->steps, row, col, c);
-    if (a->y_bulk) put_bulk(a, sb, row, col, c);
-    else put_tile(&a->p.g, sb, row, col, c);
+  PIECES(t, a) {
+    const piece p = piece_at(a, t);
+    float c[NC];
+    multiply(a, sb, wg, i, p, c);
+    i += (uint32_t)p.steps;
+    if (PARTS && a->parts > 1 && !join_parts(a, p, c)) continue;
+    if (a->y_bulk) put_bulk(a, sb, p.row, p.col, c);
+    else put_tile(&a->p.g, sb, p.row, p.col, c);
   }
   if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
   if (BLOCKS > 1) cluster_sync();
-}
-
-GA_DEV void consume_split(args a, uint32_t sb, int wg) {
-  const int rank = block_index() % SPLIT;
-  int row, col;
-  float c[NC];
-  tile_at(a, tile_first(), &row, &col);
-  multiply(a, sb, wg, 0, k_first(a, rank), k_first(a, rank + 1) - k_first(a, rank), row, col, c);
-  cluster_sync(); /* no block reads its ring any more */
-  send_parts(sb, rank, c);
-  cluster_sync();
-  put_part(&a->p.g, sb, rank, row, col);
 }
 
 GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
@@ -370,8 +358,7 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
     setmaxnreg_inc(232);
 #endif
     grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
-    if (SPLIT > 1) consume_split(&a, sb, wg);
-    else consume_whole(&a, sb, wg);
+    consume(&a, sb, wg);
     return;
   }
 #if GA_P_BM > 64
@@ -383,5 +370,4 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
   }
   warp_sync();
   if (BLOCKS > 1) cluster_sync();
-  if (SPLIT > 1) cluster_sync();
 }
