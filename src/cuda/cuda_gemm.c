@@ -86,6 +86,7 @@ const char *cuda_gemm_mma_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->w_layout != GA_LAYOUT_NATIVE) return "the weights are packed";
   if (d->w_dtype != (int32_t)k->dtype[0] || d->x_dtype != (int32_t)k->dtype[1]) return "x and w must be of its dtype";
   if (d->x_stride % 8 || d->w_stride % 8 || d->y_stride % 8) return "strides must be multiples of 8";
+  if (d->m > INT32_MAX / 2 || d->n > INT32_MAX / 2 || d->k > INT32_MAX / 2) return "too large: at most 2^30 rows, columns, k";
   if (ga_div_up(d->m, MMA_SIDE) * ga_div_up(d->n, MMA_SIDE) > INT32_MAX) return "too many tiles";
   return v->shared_bytes > caps->smem_bytes ? "shared memory is too small" : NULL;
 }

@@ -10,6 +10,9 @@
 #define BAND 8         /* rows of clusters' tiles that share columns in L2: 66 clusters are then about a square */
 #define ALIGN_BYTES 16 /* of strides: for tensor maps and stores */
 #define EPILOGUE (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL)
+/* As in dev/ptx/bulk.h: W is read once, or stays for other rows of tiles. */
+#define L2_EVICT_FIRST 0x12F0000000000000ull
+#define L2_EVICT_LAST  0x14F0000000000000ull
 #define MOST_PARTS 16
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
@@ -42,40 +45,47 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   return NULL;
 }
 
-/* Clocks of a step: of 128 x 256 bound by the products, of smaller tiles by what comes from L2; measured: docs/perf/gemm.md. */
-static int64_t step_clocks(const cuda_gemm_tile_variant *v) { return v->bn == 64 ? 400 : v->bm == 64 ? 585 : v->bn == 128 ? 720 : 1024; }
+/* Clocks of a step: of wide tiles bound by the products (short sums: and by adding them up), of small ones by what comes from L2; measured:
+ * docs/perf/gemm.md. */
+static int64_t step_clocks(const ga_kernel *k) {
+  const cuda_gemm_tile_variant *v = k->impl;
+  const int64_t products = 4 * v->bn;
+  if (v->bn <= 128) return v->bn == 64 ? 370 : 720;
+  return k->dtype[0] == GA_E4M3 && !(k->flags & GA_KERNEL_FAST_SUM) ? products * 9 / 8 : products;
+}
 
 /* Clocks of the whole, k in so many parts. */
-static int64_t clocks_of(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d, const ga_caps *caps, int64_t parts) {
+static int64_t clocks_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps, int64_t parts) {
   enum { TILE = 2000, JOIN = 3000, JOIN_PART = 700, LAUNCH = 6000 };
+  const cuda_gemm_tile_variant *v = k->impl;
   const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)), waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * parts, clusters);
-  return LAUNCH + waves * (ga_div_up(steps_of(d), parts) * step_clocks(v) + TILE + (parts > 1 ? JOIN + parts * JOIN_PART : 0));
+  return LAUNCH + waves * (ga_div_up(steps_of(d), parts) * step_clocks(k) + TILE + (parts > 1 ? JOIN + parts * JOIN_PART : 0));
 }
 
 /* Parts of k: the fastest, as long as there are counters for them. */
-static int64_t parts_of(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d, const ga_caps *caps) {
+static int64_t parts_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
+  const cuda_gemm_tile_variant *v = k->impl;
   const int64_t tiles = row_tiles(v, d) * col_tiles(v, d), most = ga_min_i64(MOST_PARTS, steps_of(d));
   int64_t best = 1;
   if (!v->parts || tiles * (v->bm / 16) > COUNTERS) return 1;
   for (int64_t p = 2; p <= most; p++)
-    if (clocks_of(v, d, caps, p) < clocks_of(v, d, caps, best)) best = p;
+    if (clocks_of(k, d, caps, p) < clocks_of(k, d, caps, best)) best = p;
   return best;
 }
 
 /* Per mille of the tensor cores' rate that the row is expected to reach. */
 int32_t cuda_gemm_tile_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
-  const cuda_gemm_tile_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return 0;
   const double rate = 4096.0 / (double)elem_bytes(d->w_dtype); /* multiply-adds a clock */
-  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * (double)clocks_of(v, d, caps, parts_of(v, d, caps))));
+  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * (double)clocks_of(k, d, caps, parts_of(k, d, caps))));
 }
 
 uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
   const cuda_gemm_tile_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return 0;
-  const int64_t parts = parts_of(v, d, caps);
+  const int64_t parts = parts_of(k, d, caps);
   return parts == 1 ? 0 : (uint64_t)(row_tiles(v, d) * col_tiles(v, d) * parts * v->bm * v->bn) * sizeof(float);
 }
 
@@ -113,7 +123,8 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
                              .col_tiles = (int32_t)col_tiles(v, d),
                              .band = BAND,
                              .steps = (int32_t)steps_of(d),
-                             .parts = (int32_t)parts_of(v, d, &dev->base.caps)};
+                             .w_policy = row_tiles(v, d) == 1 ? L2_EVICT_FIRST : L2_EVICT_LAST,
+                             .parts = (int32_t)parts_of(k, d, &dev->base.caps)};
   args.p.g.partial = workspace;
   args.p.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   GA_TRY(encode_operand(dev, k, d, "x", a->x, v->across & GA_GEMM_XT, d->m, d->x_stride, v->bm, &args.x));

@@ -76,7 +76,7 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_gemm_tile_variant){                                                                            \
        .base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, parts_, xt_, wt_, short_),                     \
                 .threads = GA_GEMM_TILE_THREADS(bm_),                                                                  \
-                .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_)},                                             \
+                .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_, short_)},                                             \
        .bm = bm_,                                                                                                      \
        .bn = bn_,                                                                                                      \
        .pair = pair_,                                                                                                  \
@@ -368,7 +368,7 @@ static const ga_kernel rows[] = {
 #define GA_CUDA_T16_RING(...)
 #define GA_CUDA_GEMM_STEP(...)
 #define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, parts, xt, wt, sums) \
-  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
+  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, sums) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
 #define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) \
   _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
 #include "cuda/kern/gemm/gemm.def"

@@ -34,38 +34,41 @@ static_assert(THREADS / 32 * WARP_M * WARP_N * 4 <= STAGES * STAGE, "a warp's re
 
 typedef const ga_kargs_gemm_plain *args;
 
-/* --- copies --- */
+/* --- copies: a lane has four pieces of 8 elements of each operand --- */
 
-/* An operand of `lines` vectors of k elements. */
+/* Piece i lies at data + i % 2 * near + i / 2 * far, 4 KiB behind piece 0 times i. Along k: rows r + 32 i of 64 of k; across: rows of k
+ * r + 32 (i % 2), the second panel's columns from i = 2 on. */
 typedef struct {
-  const uint16_t *data;
-  int64_t lines, k, stride;
+  const uint16_t *data; /* of this step */
+  int64_t near, far, step;
+  int line, k;   /* of the first element of piece 0 */
+  int lines, ks; /* of the operand */
   int across;
 } operand;
 
-GA_DEV operand operand_x(args a) {
-  const operand o = {(const uint16_t *)a->g.x, a->g.m, a->g.k, a->g.x_stride, a->layout & GEMM_XT};
-  return o;
-}
-GA_DEV operand operand_w(args a) {
-  const operand o = {(const uint16_t *)a->g.w, a->g.n, a->g.k, a->w_stride, a->layout & GEMM_WT};
+GA_DEV operand operand_at(const void *data, int64_t lines, int64_t k, int64_t stride, int across, int tile) {
+  const int r = thread_index() / 8, c = thread_index() % 8 * 8;
+  operand o;
+  o.line = tile * SIDE + (across ? c : r);
+  o.k = across ? r : c;
+  o.data = (const uint16_t *)data + (across ? o.k * stride + o.line : o.line * stride + o.k);
+  o.near = 32 * stride;
+  o.far = across ? 64 : 64 * stride;
+  o.step = across ? BK * stride : (int64_t)BK;
+  o.lines = (int)lines, o.ks = (int)k, o.across = across;
   return o;
 }
 
-/* 8 elements of row `row` from column `col` on, as far as they are inside rows x cols. */
-GA_DEV void copy_8(uint32_t to, const operand *o, int64_t row, int64_t col, int64_t rows, int64_t cols) {
-  const int64_t left = row < rows ? cols - col : 0;
-  const int n = left <= 0 ? 0 : left < 8 ? (int)left : 8;
-  cp_async_16(to, n ? o->data + row * o->stride + col : o->data, 2 * n);
-}
-
-/* Vectors [first, first + SIDE), elements [k, k + BK). Along k: SIDE rows of 8 groups; across: 64 rows, 8 groups in each of two panels. */
-GA_DEV void copy_operand(uint32_t to, const operand *o, int64_t first, int64_t k) {
-  GA_UNROLL for (int i = thread_index(); i < SIDE * 8; i += THREADS) {
-    const int r = i / 8, c = i % 8;
-    if (o->across) copy_8(panel_chunk(to + (uint32_t)(r / 64 * PANEL), (uint32_t)(r % 64), (uint32_t)c), o, k + r % 64, first + r / 64 * 64 + 8 * c, o->k, o->lines);
-    else copy_8(panel_chunk(to, (uint32_t)r, (uint32_t)c), o, first + r, k + 8 * c, o->lines, o->k);
+/* The next step's pieces. What is outside is zero and not read. */
+GA_DEV void copy_operand(uint32_t to, operand *o) {
+  to = panel_chunk(to, (uint32_t)(thread_index() / 8), (uint32_t)(thread_index() % 8));
+  GA_UNROLL for (int i = 0; i < 4; i++) {
+    const int inside = o->across ? o->k + i % 2 * 32 < o->ks : o->line + 32 * i < o->lines; /* the row */
+    const int left = inside ? (o->across ? o->lines - o->line - i / 2 * 64 : o->ks - o->k) : 0, n = left <= 0 ? 0 : left < 8 ? left : 8;
+    cp_async_16(to + (uint32_t)(i * 4096), o->data + i % 2 * o->near + i / 2 * o->far, 2 * n);
   }
+  o->data += o->step;
+  o->k += BK;
 }
 
 /* --- fragments of 16 vectors from `first` on by 16 of k, step j of the stage --- */
@@ -82,14 +85,25 @@ GA_DEV void load_w(uint32_t *f, uint32_t at, int across, int first, int j, int l
   else ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i / 2 * 8 + r), (uint32_t)(2 * j + i % 2)));
 }
 
-/* A warp's products of a stage: c[16-row tile][8-column tile][4]. */
+/* Fragments of a step of 16 of k. */
+typedef struct {
+  uint32_t x[WARP_M / 16][4], w[WARP_N / 16][4];
+} fragments;
+
+GA_DEV void load(fragments *f, uint32_t at, int xt, int wt, int row, int col, int j, int lane) {
+  GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) load_x(f->x[m], at, xt, row + 16 * m, j, lane);
+  GA_UNROLL for (int n = 0; n < WARP_N / 16; n++) load_w(f->w[n], at + OPERAND, wt, col + 16 * n, j, lane);
+}
+
+/* A warp's products of a stage: c[16-row tile][8-column tile][4]. The next fragments are on their way meanwhile. */
 GA_DEV void multiply(uint32_t at, int xt, int wt, int row, int col, int lane, float (*c)[WARP_N / 8][4]) {
+  fragments f[2];
+  load(&f[0], at, xt, wt, row, col, 0, lane);
   GA_UNROLL for (int j = 0; j < BK / 16; j++) {
-    uint32_t x[WARP_M / 16][4], w[WARP_N / 16][4];
-    GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) load_x(x[m], at, xt, row + 16 * m, j, lane);
-    GA_UNROLL for (int n = 0; n < WARP_N / 16; n++) load_w(w[n], at + OPERAND, wt, col + 16 * n, j, lane);
+    const fragments *now = &f[j % 2];
+    if (j + 1 < BK / 16) load(&f[(j + 1) % 2], at, xt, wt, row, col, j + 1, lane);
     GA_UNROLL for (int m = 0; m < WARP_M / 16; m++)
-      GA_UNROLL for (int n = 0; n < WARP_N / 8; n++) MMA(c[m][n], x[m], w[n / 2][n % 2 * 2], w[n / 2][n % 2 * 2 + 1]);
+      GA_UNROLL for (int n = 0; n < WARP_N / 8; n++) MMA(c[m][n], now->x[m], now->w[n / 2][n % 2 * 2], now->w[n / 2][n % 2 * 2 + 1]);
   }
 }
 
@@ -115,27 +129,29 @@ GA_DEV void put(args a, uint32_t at, int64_t row, int64_t col, int lane, float (
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
   const uint32_t sb = smem_base();
-  const operand x = operand_x(&a), w = operand_w(&a);
   const int warp = thread_index() / 32, lane = thread_index() % 32, row = warp / WARPS_N * WARP_M, col = warp % WARPS_N * WARP_N;
-  const int64_t steps = (a.g.k + BK - 1) / BK;
+  const int steps = (int)((a.g.k + BK - 1) / BK), xt = a.layout & GEMM_XT, wt = a.layout & GEMM_WT;
   int row_tile, col_tile;
   float c[WARP_M / 16][WARP_N / 8][4] = {{{0}}};
   grid_tile(block_index(), (int)((a.g.m + SIDE - 1) / SIDE), (int)((a.g.n + SIDE - 1) / SIDE), BAND, &row_tile, &col_tile);
+  operand x = operand_at(a.g.x, a.g.m, a.g.k, a.g.x_stride, xt, row_tile), w = operand_at(a.g.w, a.g.n, a.g.k, a.w_stride, wt, col_tile);
   grid_launch_dependents();
   grid_dependency_wait();
-  GA_ROLL for (int64_t k = 1 - STAGES; k < steps; k++) { /* STAGES - 1 steps ahead; so many rounds only copy */
-    const int64_t ahead = k + STAGES - 1;
+  uint32_t to = sb, at = sb; /* stages that are filled and read */
+  GA_ROLL for (int k = 1 - STAGES; k < steps; k++) { /* STAGES - 1 steps ahead; so many rounds only copy */
     if (k >= 0) {
       cp_async_wait(STAGES - 2);
       block_sync();
     }
-    if (ahead < steps) {
-      const uint32_t to = sb + (uint32_t)(ahead % STAGES) * STAGE;
-      copy_operand(to, &x, (int64_t)row_tile * SIDE, ahead * BK);
-      copy_operand(to + OPERAND, &w, (int64_t)col_tile * SIDE, ahead * BK);
+    if (k + STAGES - 1 < steps) {
+      copy_operand(to, &x);
+      copy_operand(to + OPERAND, &w);
+      to = to == sb + (STAGES - 1) * STAGE ? sb : to + STAGE;
     }
     cp_async_commit();
-    if (k >= 0) multiply(sb + (uint32_t)(k % STAGES) * STAGE, x.across, w.across, row, col, lane, c);
+    if (k < 0) continue;
+    multiply(at, xt, wt, row, col, lane, c);
+    at = at == sb + (STAGES - 1) * STAGE ? sb : at + STAGE;
   }
   cp_async_wait_all();
   block_sync(); /* the ring is dead */

@@ -21,11 +21,11 @@ GA_DEV float x_at(const ga_kargs_gemm_plain *p, int64_t row, int64_t i) {
   const ga_kargs_gemm *g = &p->g;
   const int64_t at = p->layout & GEMM_XT ? i * g->x_stride + row : row * g->x_stride + i;
   const float x = g->x_dtype == T_E4M3 ? quant_at(T_E4M3, g->x, at) : plain_get(g->x_dtype, g->x, at);
-  return p->scales == GEMM_SCALES_BLOCK ? x * gemm_x_scale(p, row, i / GEMM_SCALE_BLOCK) : x;
+  return p->scales == GEMM_SCALES_BLOCK ? x * *gemm_x_scale(p, row, i / GEMM_SCALE_BLOCK) : x;
 }
 GA_DEV float w_at(const ga_kargs_gemm_plain *p, int64_t col, int64_t i) {
   const float w = quant_at(p->g.w_dtype, p->g.w, p->layout & GEMM_WT ? i * p->w_stride + col : col * p->w_stride + i);
-  return p->scales == GEMM_SCALES_BLOCK ? w * gemm_w_scale(p, col, i / GEMM_SCALE_BLOCK) : w;
+  return p->scales == GEMM_SCALES_BLOCK ? w * *gemm_w_scale(p, col, i / GEMM_SCALE_BLOCK) : w;
 }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {

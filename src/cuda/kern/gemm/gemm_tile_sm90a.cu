@@ -2,15 +2,18 @@
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
  * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as panels of 64 rows of k;
  *           Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
- * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times their scales in f32, 128
- *           columns at a time, while the other warpgroup multiplies; else all of k that way, which the caller has asked for
+ * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times their scales in f32, while
+ *           the other warpgroup multiplies; else all of k that way, which the caller has asked for. Scales of blocks come with their
+ *           stage, by a warp's cp.async
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles one above the
  *           other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a tile's k may be cut into parts, one
  *           a block; sums meet in memory, warp by warp, and the last part's warp adds them up in one order and finishes
- * BARRIERS  full[s]: one arrival and the bytes of both operands. empty[s]: one arrival a warpgroup that reads the stage, in every block it
- *           is copied to. Pair: blocks end together, as they arrive at each other's barriers
+ * BARRIERS  full[s]: one arrival and the bytes of both operands, with scales of blocks those of a warp, too. empty[s]: one arrival a
+ *           warpgroup that reads the stage, in every block it is copied to. turn[w], named 1+w: warpgroup w may issue short sums. Pair:
+ *           blocks end together, as they arrive at each other's barriers
  * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
+#include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/wgmma8.h"
 #include "cuda/dev/ptx/wgmma_t.h"
 #include "cuda/dev/ptx/words.h"
@@ -83,7 +86,9 @@ enum {
   NC = BN / 2,           /* sums of a lane */
   STAGE_BYTES = 16 * 256, /* of a warp's results */
   WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
-  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES, OFF_EMPTY = OFF_FULL + 8 * STAGES
+  SCALES = 4 * (BM + 4), /* bytes of a stage's scales: rows of X, then W's */
+  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES, OFF_EMPTY = OFF_FULL + 8 * STAGES,
+  OFF_SCALES = OFF_EMPTY + 8 * STAGES
 };
 static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
 
@@ -124,8 +129,8 @@ GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank)
   if (PAIR) at += (uint32_t)rank * (W_BYTES / 2), col += rank * OWN;
   GA_UNROLL for (int p = 0; p < (WT ? OWN / 64 : 1); p++) {
     const int first = WT ? col + 64 * p : k, second = WT ? k : col;
-    if (PAIR) bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, L2_EVICT_LAST);
-    else bulk_load_2d(at + p * PANEL, &a->w, full, first, second, L2_EVICT_LAST);
+    if (PAIR) bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, a->w_policy);
+    else bulk_load_2d(at + p * PANEL, &a->w, full, first, second, a->w_policy);
   }
 }
 
@@ -142,6 +147,28 @@ GA_DEV void copy(args a, uint32_t sb) {
       copy_w(a, at + X_BYTES, full, k * BK, p.col, (int)rank);
     }
   }
+}
+
+/* Scales of the same steps: one warp. */
+GA_DEV void copy_scales(args a, uint32_t sb) {
+  const int lane = thread_index() % 32;
+  const ga_kargs_gemm_plain *g = &a->p;
+  uint32_t i = 0;
+  PIECES(t, a) {
+    const piece p = piece_at(a, t);
+    GA_ROLL for (int k = p.first; k < p.first + p.steps; k++, i++) {
+      const uint32_t s = ring_stage(i, STAGES), at = sb + OFF_SCALES + s * SCALES;
+      mbar_wait(sb + OFF_EMPTY + 8 * s, ring_empty_parity(i, STAGES));
+      GA_UNROLL for (int r = lane; r < BM; r += 32) {
+        const int inside = p.row + r < g->g.m;
+        cp_async_4(at + 4 * (uint32_t)r, gemm_x_scale(g, inside ? p.row + r : 0, k), inside ? 4 : 0);
+      }
+      const int col = p.col + lane * COLS, inside = col < g->g.n;
+      if (lane < BN / COLS) cp_async_4(at + 4 * (uint32_t)(BM + lane), gemm_w_scale(g, inside ? col : 0, k), inside ? 4 : 0);
+      cp_async_arrive_noinc(sb + OFF_FULL + 8 * s);
+    }
+  }
+  cp_async_wait_all();
 }
 
 /* --- products --- */
@@ -179,50 +206,54 @@ GA_DEV void multiply_all(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
   release(sb, i - 1, leader);
 }
 
-/* Scales of a lane's rows g and g + 8 of X, and of W by 128 columns, in one block of k; what is outside Y has any scale. */
-typedef struct {
-  float x[2], w[BN / COLS];
-} factors;
+/* Warpgroups issue products in turn, so that one adds up while the other multiplies. */
+GA_DEV void turn_begin(int wg) {
+  if (WGS > 1) bar_sync(1 + wg, LANES);
+}
+GA_DEV void turn_end(int wg) {
+  if (WGS > 1) bar_arrive(1 + (wg ^ 1), LANES);
+}
 
-GA_DEV void factors_at(const ga_kargs_gemm_plain *p, int row, int col, int k, int end, factors *f) {
-  if (p->scales != GEMM_SCALES_BLOCK || k >= end) return;
-  GA_UNROLL for (int h = 0; h < 2; h++) f->x[h] = row + 8 * h < p->g.m ? gemm_x_scale(p, row + 8 * h, k) : 0;
-  GA_UNROLL for (int h = 0; h < BN / COLS; h++) f->w[h] = col + h * COLS < p->g.n ? gemm_w_scale(p, col + h * COLS, k) : 0;
+/* f[h][i]: the scale of row g + 8 i of X times that of columns COLS h and on of W. */
+GA_DEV void get_factors(uint32_t scales, int g, float (*f)[2]) {
+  const float x[2] = {lds_f1(scales + 4 * (uint32_t)g), lds_f1(scales + 4 * (uint32_t)(g + 8))};
+  GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
+    const float w = lds_f1(scales + 4 * (uint32_t)(BM + h));
+    f[h][0] = x[0] * w, f[h][1] = x[1] * w;
+  }
 }
 
 /* The same by short sums. */
-GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
-  const int leader = thread_index() % 128 == 0, end = p.first + p.steps, r = p.row + wg * 64 + thread_index() % 128 / 32 * 16 + thread_index() % 32 / 4;
+GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int steps, float *c) {
+  const int leader = thread_index() % 128 == 0, lane = thread_index() % 32, warp = thread_index() % 128 / 32;
+  const bool blocks = a->p.scales == GEMM_SCALES_BLOCK;
   const float whole = gemm_tensor_scale(&a->p);
-  factors now, next;
-  now.x[0] = now.x[1] = whole;
-  GA_UNROLL for (int h = 0; h < BN / COLS; h++) now.w[h] = 1;
-  next = now;
-  factors_at(&a->p, r, p.col, p.first, end, &now);
   tile_fill(c, BN, 0);
-  GA_ROLL for (int k = p.first; k < end; k++, i++) {
+  GA_ROLL for (int k = 0; k < steps; k++, i++) {
     const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
-    factors_at(&a->p, r, p.col, k + 1, end, &next);
+    float f[BN / COLS][2];
+    GA_UNROLL for (int h = 0; h < 2 * (BN / COLS); h++) f[h / 2][h % 2] = whole;
     mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
+    if (blocks) get_factors(sb + OFF_SCALES + s * SCALES, wg * 64 + warp * 16 + lane / 4, f);
     GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
-      const uint32_t x = x_desc(at, wg), w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
+      const uint32_t w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
       float sum[COLS / 2];
+      turn_begin(wg);
       wgmma_fence();
-      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x + X_NEXT * j), desc(w + W_NEXT * j), j > 0);
+      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x_desc(at, wg) + 2 * j), desc(w + 2 * j), j > 0);
       wgmma_commit();
+      turn_end(wg);
       wgmma_wait(0);
       if (h == BN / COLS - 1) release(sb, i, leader);
-      const float f[2] = {now.x[0] * now.w[h], now.x[1] * now.w[h]};
-      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] = fmaf(sum[e], f[e / 2 % 2], c[h * (COLS / 2) + e]);
+      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] = fmaf(sum[e], f[h][e / 2 % 2], c[h * (COLS / 2) + e]);
     }
-    now = next;
   }
 }
 
 /* A piece's sums, from block i of the ring on. */
 GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
   if (SHORT) {
-    multiply_short(a, sb, wg, i, p, c);
+    multiply_short(a, sb, wg, i, p.steps, c);
     return;
   }
   multiply_all(sb, wg, i, p.steps, c);
@@ -325,7 +356,8 @@ GA_DEV void start(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     tmap_prefetch(&a->w);
-    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, 1), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
+    const uint32_t full = SHORT && a->p.scales == GEMM_SCALES_BLOCK ? 33 : 1;
+    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
     mbar_init_fence();
   }
   if (BLOCKS > 1) cluster_sync();
@@ -336,6 +368,7 @@ GA_DEV void start(args a, uint32_t sb) {
 /* Blocks end together: those of a pair arrive at each other's barriers. */
 GA_DEV void consume(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
+  if (SHORT && wg == 1) turn_end(wg);
   PIECES(t, a) {
     const piece p = piece_at(a, t);
     float c[NC];
@@ -345,6 +378,7 @@ GA_DEV void consume(args a, uint32_t sb, int wg) {
     if (a->y_bulk) put_bulk(a, sb, p.row, p.col, c);
     else put_tile(&a->p.g, sb, p.row, p.col, c);
   }
+  if (SHORT && wg == 0) turn_begin(wg);
   if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
   if (BLOCKS > 1) cluster_sync();
 }
@@ -367,6 +401,9 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
   if (thread_index() == LANES) {
     grid_dependency_wait();
     copy(&a, sb);
+  } else if (SHORT && a.p.scales == GEMM_SCALES_BLOCK && thread_index() / 32 == LANES / 32 + 1) {
+    grid_dependency_wait();
+    copy_scales(&a, sb);
   }
   warp_sync();
   if (BLOCKS > 1) cluster_sync();
