@@ -21,8 +21,8 @@ import torch
 from attention import Ga, L2_BYTES, Nvml, Planned, Theirs
 
 F32, F16, BF16, E4M3, T16 = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_T16
-ACROSS = {"": 0, "wt": 16, "xtwt": 24}  # GA_GEMM_XT, GA_GEMM_WT
-FAST_SUM = 32
+ACROSS = {"": 0, "wt": 64, "xtwt": 96}  # GA_GEMM_XT, GA_GEMM_WT
+FAST_SUM = 128
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
 LLAMA = [(m, 4096, 14336) for m in (9, 16, 32, 64, 128, 256, 512, 2048)] + [(512, 14336, 4096)]
 QUANT = {"q4_0": (20, 32, 18), "q8_0": (24, 32, 34), "q4_k": (27, 256, 144), "q6_k": (29, 256, 210)}  # ga_dtype, block, bytes
@@ -32,11 +32,13 @@ WRONG = {F16: 1e-3, BF16: 4e-3, None: 4e-3}  # Frobenius error of rounding the r
 class Desc(ctypes.Structure):
     _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("m", "n", "k", "x_stride", "y_stride", "w_stride")]
                 + [(n, ctypes.c_int32) for n in ("w_dtype", "x_dtype", "y_dtype", "w_layout", "act")]
-                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("scales", ctypes.c_int32)])
+                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("norm_eps", ctypes.c_float), ("n_more", ctypes.c_int64 * 2), ("y_more_stride", ctypes.c_int64 * 2)]
+                + [(n, ctypes.c_int32) for n in ("scales", "reserved")])
 
 
 class Io(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "x_scale", "w_scale")]
+    _fields_ = ([(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "norm")]
+                + [(n, ctypes.c_void_p * 2) for n in ("w_more", "y_more", "bias_more")] + [(n, ctypes.c_void_p) for n in ("x_scale", "w_scale")])
 
 
 class PackDesc(ctypes.Structure):
@@ -47,7 +49,7 @@ class Ours(Planned):
     def __init__(self, ga, hide, s, types, sets, flags=0, scales=0):
         super().__init__(ga, ga.context(hide))
         self.sets = sets
-        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, 0, *types, 0, flags, 1.0, scales)
+        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, 0, *types, 0, flags, 1.0, scales=scales)
         if ga.none(ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
@@ -55,7 +57,8 @@ class Ours(Planned):
         self.work = torch.empty(ga.lib.ga_plan_workspace_bytes(self.plan) + 256, device="cuda", dtype=torch.uint8)
         self.at = (self.work.data_ptr() + 255) // 256 * 256
         self.out = [torch.full((s[0], s[1]), float("nan"), device="cuda", dtype=y_type) for _ in sets]
-        self.io = [Io(x.data_ptr(), w.data_ptr(), y.data_ptr(), None, None, None, *(s.data_ptr() for s in scale)) for (x, w, *scale), y in zip(sets, self.out)]
+        self.io = [Io(x.data_ptr(), w.data_ptr(), y.data_ptr(), **dict(zip(("x_scale", "w_scale"), (t.data_ptr() for t in scale))))
+                   for (x, w, *scale), y in zip(sets, self.out)]
         torch.cuda.synchronize()
 
     def call(self, i):

@@ -4,7 +4,7 @@
 #include "core/kargs_gemm_plain.h"
 
 /* ga_gemm_flags and ga_gemm_scales, which are pinned. */
-enum { GEMM_XT = 8, GEMM_WT = 16, GEMM_SCALES_TENSOR = 1, GEMM_SCALES_BLOCK = 2, GEMM_SCALE_BLOCK = 128 };
+enum { GEMM_XT = 32, GEMM_WT = 64, GEMM_SCALES_TENSOR = 1, GEMM_SCALES_BLOCK = 2, GEMM_SCALE_BLOCK = 128 };
 
 /* The factor of every sum where operands have one scale each. */
 GA_DEV float gemm_tensor_scale(const ga_kargs_gemm_plain *p) { return p->scales == GEMM_SCALES_TENSOR ? *p->x_scale * *p->w_scale : 1; }
