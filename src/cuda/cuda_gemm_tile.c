@@ -39,7 +39,8 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   if ((d->flags & (GA_GEMM_XT | GA_GEMM_WT)) != v->across) return "x and w must lie as it takes them";
   if (k->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM)) return "it sums all of k in the tensor cores, which was not asked for";
   if (k->flags & GA_KERNEL_FAST_SUM && d->scales == GA_GEMM_SCALES_BLOCK) return "blocks of k have scales";
-  if (!is_aligned(d->x_stride, d->x_dtype) || !is_aligned(d->w_stride, d->w_dtype) || d->y_stride % 8) return "strides must be multiples of 16 bytes, y_stride of 8";
+  if (!is_aligned(d->x_stride, d->x_dtype) || !is_aligned(d->w_stride, d->w_dtype)) return "strides must be multiples of 16 bytes";
+  if (d->y_stride % 8) return "y_stride must be a multiple of 8";
   if (d->k == 0) return "k is 0";
   if (d->m > MOST || d->n > MOST || d->k > MOST || d->x_stride > MOST || d->w_stride > MOST || row_tiles(v, d) * col_tiles(v, d) > MOST)
     return "too large: at most 2^28 rows, columns, tiles";
@@ -79,7 +80,8 @@ int32_t cuda_gemm_tile_fit(const ga_kernel *k, const void *desc, const ga_caps *
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return 0;
   const double rate = 4096.0 / (double)elem_bytes(d->w_dtype); /* multiply-adds a clock */
-  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * (double)clocks_of(k, d, caps, parts_of(k, d, caps))));
+  const double clocks = (double)clocks_of(k, d, caps, parts_of(k, d, caps));
+  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * clocks));
 }
 
 uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {

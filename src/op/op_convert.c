@@ -9,7 +9,8 @@ static ga_status complete(ga_convert_desc *d) {
   GA_REQUIRE(d->width % x->block_elems == 0 && d->width % y->block_elems == 0, GA_ERR_SHAPE,
              "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width,
              x->name, x->block_elems, y->name, y->block_elems);
-  GA_REQUIRE(d->scales >= GA_CONVERT_SCALES_NONE && d->scales <= GA_CONVERT_SCALES_BLOCK, GA_ERR_ARG, "convert: scales is %d; allowed: 0 to 2", d->scales);
+  GA_REQUIRE(d->scales >= GA_CONVERT_SCALES_NONE && d->scales <= GA_CONVERT_SCALES_BLOCK, GA_ERR_ARG,
+             "convert: scales is %d; allowed: 0 to 2", d->scales);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "convert: reserved is %d; must be 0", d->reserved);
   if (!d->scales) return GA_OK;
   GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, "convert: scales is %d with y of %s; scales are for e4m3", d->scales, y->name);

@@ -15,14 +15,14 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   GA_REQUIRE(!d->scales || e4m3, GA_ERR_DTYPE, "gemm: scales is %d with x of %s and w of %s; scales are for e4m3 by e4m3", d->scales,
              ga_dtype_name((ga_dtype)d->x_dtype), w->name);
   const bool free = !w->is_quant && d->w_layout == GA_LAYOUT_NATIVE;
-  GA_REQUIRE(free || !(d->flags & GA_GEMM_WT), GA_ERR_ARG, "gemm: flags 0x%x: WT needs w of a plain type in native layout; it is %s, layout %d", d->flags,
-             w->name, d->w_layout);
+  GA_REQUIRE(free || !(d->flags & GA_GEMM_WT), GA_ERR_ARG,
+             "gemm: flags 0x%x: WT needs w of a plain type in native layout; it is %s, layout %d", d->flags, w->name, d->w_layout);
   GA_REQUIRE(free || d->w_stride == 0 || d->w_stride == d->k, GA_ERR_SHAPE, "gemm: w_stride is %lld; of %s in layout %d it must be 0 or k (%lld)",
              (long long)d->w_stride, w->name, d->w_layout, (long long)d->k);
   const bool one = !(d->flags & (GA_GEMM_NORM | GA_GEMM_GATED)) && !d->n_more[0];
   GA_REQUIRE(one || (!(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && !d->scales && (d->w_stride == 0 || d->w_stride == d->k)), GA_ERR_ARG,
-             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither NORM, GATED nor n_more", d->flags,
-             d->scales, (long long)d->w_stride, (long long)d->n_more[0]);
+             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither NORM, GATED nor n_more",
+             d->flags, d->scales, (long long)d->w_stride, (long long)d->n_more[0]);
   GA_TRY(ga_complete_stride("gemm", "w_stride", d->flags & GA_GEMM_WT ? d->n : d->k, &d->w_stride));
   return ga_complete_stride("gemm", "x_stride", d->flags & GA_GEMM_XT ? d->m : d->k, &d->x_stride);
 }

@@ -75,13 +75,15 @@ GA_DEV void copy_operand(uint32_t to, operand *o) {
 
 GA_DEV void load_x(uint32_t *f, uint32_t at, int across, int first, int j, int lane) {
   const int r = lane % 8, i = lane / 8; /* of matrix i: vectors 8 (i % 2), k 8 (i / 2) */
-  if (across) ldmatrix_x4_trans(f, panel_chunk(at + (uint32_t)(first / 64 * PANEL), (uint32_t)(16 * j + i / 2 * 8 + r), (uint32_t)(first % 64 / 8 + i % 2)));
+  const uint32_t panel = at + (uint32_t)(first / 64 * PANEL);
+  if (across) ldmatrix_x4_trans(f, panel_chunk(panel, (uint32_t)(16 * j + i / 2 * 8 + r), (uint32_t)(first % 64 / 8 + i % 2)));
   else ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i % 2 * 8 + r), (uint32_t)(2 * j + i / 2)));
 }
 /* Registers 0, 1: of the first 8 vectors. */
 GA_DEV void load_w(uint32_t *f, uint32_t at, int across, int first, int j, int lane) {
   const int r = lane % 8, i = lane / 8; /* of matrix i: vectors 8 (i / 2), k 8 (i % 2) */
-  if (across) ldmatrix_x4_trans(f, panel_chunk(at + (uint32_t)(first / 64 * PANEL), (uint32_t)(16 * j + i % 2 * 8 + r), (uint32_t)(first % 64 / 8 + i / 2)));
+  const uint32_t panel = at + (uint32_t)(first / 64 * PANEL);
+  if (across) ldmatrix_x4_trans(f, panel_chunk(panel, (uint32_t)(16 * j + i % 2 * 8 + r), (uint32_t)(first % 64 / 8 + i / 2)));
   else ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i / 2 * 8 + r), (uint32_t)(2 * j + i % 2)));
 }
 

@@ -289,16 +289,19 @@ GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
   const float scale = a->p.g.scale;
   GA_UNROLL for (int h = 0; h < BN; h += WIDE) {
     uint32_t x[WIDE / 4];
-    if (Y_IS_BF16(&a->p.g)) GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(c[h / 2 + 2 * i] * scale, c[h / 2 + 2 * i + 1] * scale);
-    else GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(c[h / 2 + 2 * i] * scale, c[h / 2 + 2 * i + 1] * scale);
+    const float *from = c + h / 2;
+    if (Y_IS_BF16(&a->p.g)) GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(from[2 * i] * scale, from[2 * i + 1] * scale);
+    else GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(from[2 * i] * scale, from[2 * i + 1] * scale);
     if (lane == 0) bulk_wait_read(); /* what was stored before has left this memory */
     warp_sync();
     tile_store(stage, 16 * 128, 0, x, WIDE, lane);
     fence_async_smem();
     warp_sync();
     if (lane) continue;
-    GA_UNROLL for (int i = 0; i < WIDE; i += 64)
-      if (col + h + i < a->p.g.n && row + warp * 16 < a->p.g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), col + h + i, row + warp * 16);
+    GA_UNROLL for (int i = 0; i < WIDE; i += 64) {
+      const int first = col + h + i;
+      if (first < a->p.g.n && row + warp * 16 < a->p.g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), first, row + warp * 16);
+    }
     bulk_commit();
   }
 }
