@@ -350,7 +350,8 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
   const tile t = tile_get(c->sb);
   const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
-  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, is_packed(a) ? 0 : t.batch, BM == 128 ? 0 : c->w * DQ_COLS, a->cols_k, a->out_f32, a->out_add);
+  const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
+  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
   bwd_store(&o, x, DQ_COLS, a->scale, c->lane & 3);
@@ -438,12 +439,12 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
     if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
     issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
-    const int partial = is_partial(c, m);
+    const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
     if (BM == 64 && !FEATURES) settle(c, p, dk, i);
     else wgmma_wait(1);
     pin_f32(s, NS);
     bar_sync(2 + c->w, 256);
-    probabilities(c, s, p, m, left, partial);
+    probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
     if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);
