@@ -10,9 +10,10 @@
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
  * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running
- *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16:
- *           2^15, so that no P overflows). If not (NaN and inf included), the warp computes its 16 rows of S again from
- *           K, which is still held, and takes the new maximum. Exact either way.
+ *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row
+ *           sum < 2^10" (f16: 2^15, so that no P overflows). If not, the block's largest weights give the new references, and
+ *           the weights are brought to them. From 2^60 on (NaN and inf included) too much is lost: the warp computes its
+ *           16 rows of S again from K, which is still held. Exact either way.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
  *           q_empty  4 (warps)   producer     reads of Q -> next TMA write of Q
@@ -176,9 +177,10 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
-#define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define GROWN     9.31322575e-10f                            /* 2^-30 */
-#define LOG2E     1.442695041f                               /* log2 e */
+#define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* of a lane's part of a row's sum: beyond it the reference moves */
+#define SUM_LOST  1.152921504606846976e18f /* 2^60: beyond it exponents have lost too much, or are infinite */
+#define GROWN     9.31322575e-10f           /* 2^-30 */
+#define LOG2E     1.442695041f              /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
 
@@ -522,6 +524,20 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
+/* Weights that have grown, but lost nothing: their maximum becomes the reference, to which they are brought. New m, O factors,
+ * partial sums. */
+GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *sum) {
+  float x[2];
+  tile_row_max(s, BN, x);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const float now = m[i] + fmaxf(lg2(x[i]), 0.f);
+    factor[i] = ex2(m[i] - now);
+    m[i] = now;
+    l[i] *= factor[i];
+    sum[i] *= factor[i];
+  }
+  tile_scale_rows(s, BN, factor);
+}
 /* After an overflow, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: bf16 P keeps
  * its precision, and the next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it.
  * Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows of the warp
@@ -592,17 +608,22 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
   float sum[2];
   apply_features(c, s, c->n);
   tile_exp2(s, BN, f, m, sum);
-  const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
-  if (!bad) release_k(c);
+  const int grown = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
+  if (!grown) release_k(c);
   turn_end(c);
   if (!QSMEM) finish_pv(c, o, p);
-  if (bad) {
+  if (grown) {
     float factor[2];
-    recompute_s(c, s, q);
-    warp_sync();
-    release_k(c);
-    apply_features(c, s, c->n);
-    softmax_running(c, s, m, l, factor, sum);
+    if (warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LOST))) {
+      recompute_s(c, s, q);
+      warp_sync();
+      release_k(c);
+      apply_features(c, s, c->n);
+      softmax_running(c, s, m, l, factor, sum);
+    } else {
+      release_k(c);
+      move_reference(s, m, l, factor, sum);
+    }
     raise_reference(s, m, l, factor, sum);
     tile_scale_rows(o, DV, factor);
   }
