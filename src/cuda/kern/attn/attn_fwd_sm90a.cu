@@ -23,6 +23,7 @@
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
  *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
+ *           pass w   named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back
  * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
@@ -106,6 +107,7 @@ enum {
   FEATURES = GA_P_FEATURES != 0,
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4,
+  SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
@@ -143,6 +145,7 @@ static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in ste
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
+static_assert(!SKIP || TURN != 2, "turns at exponentials: every warpgroup takes every block");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
@@ -313,6 +316,7 @@ typedef struct {
   int w, wl, lane, g, q2;          /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
   uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
   uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
+  uint32_t block_k, block_v;       /* SKIP: blocks before that of K, before that of V, which say the same */
   int tiles;                       /* records read */
   int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
   int n_v;                         /* block whose PV is next */
@@ -325,59 +329,8 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
   return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
 }
 
-/* Takes the next tile: its limits, and Q to registers. */
-GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
-  mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
-  const uint32_t slot = tile_slot(c, 0);
-  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
-  c->tiles++;
-  c->n = warp_uniform(x.w);
-  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
-  c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
-  c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
-  if (RESIDENT) c->keep_k = warp_uniform(y.w);
-  if (CARRY) c->joins = warp_uniform(y.w);
-  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
-    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
-  if (!QSMEM) {
-    warp_sync();
-    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
-  }
-}
-/* Resident: a block's stage is its number, and its parity counts the units that used it. */
-GA_DEV void locate_k(warpgroup *c) {
-  if (!RESIDENT) return;
-  c->stage_k = (uint32_t)c->n;
-  c->parity_k = c->used_k >> c->n & 1u;
-}
-GA_DEV uint32_t stage_v(const warpgroup *c) {
-  return RESIDENT ? (uint32_t)c->n_v : c->stage_k ? c->stage_k - 1 : ST - 1;
-}
-GA_DEV uint32_t parity_v(const warpgroup *c) {
-  return RESIDENT ? c->used_v >> c->n_v & 1u : c->parity_k ^ (c->stage_k == 0);
-}
+#include "cuda/kern/attn/attn_places.h"
 
-/* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
-GA_DEV void release_k(const warpgroup *c) {
-  if (c->lane) return;
-  if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * c->stage_k);
-  if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
-}
-GA_DEV void release_v(const warpgroup *c) {
-  if (c->lane == 0 && c->wl == 0 && (!RESIDENT || c->n_v > c->keep_v)) mbar_arrive(c->sb + OFF_VE + 8 * stage_v(c));
-}
-/* The block whose S was computed becomes the one whose PV is next. */
-GA_DEV void advance(warpgroup *c) {
-  if (RESIDENT) {
-    if (c->n > c->keep_k) c->used_k ^= 1u << c->n;
-    if (c->n_v > c->keep_v) c->used_v ^= 1u << c->n_v;
-    c->keep_v = c->keep_k;
-    c->n_v = c->n;
-    return;
-  }
-  c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
-  c->parity_k ^= c->stage_k == 0;
-}
 /* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never
  * two. */
 GA_DEV void issue_begin(const warpgroup *c) {
@@ -387,14 +340,40 @@ GA_DEV void issue_end(const warpgroup *c) {
   if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
-GA_DEV void wait_k(warpgroup *c) {
-  locate_k(c);
-  mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
+/* Blocks to the right of all this warpgroup's rows: their turns pass, K goes back unread, V when PV gets there. */
+GA_DEV void skip_blocks(warpgroup *c) {
+  if (!SKIP || c->n < 0) return;
+  const int first = lds_i4(tile_slot(c, 1) + 32).w + c->w * 64; /* what the first row sees last */
+  const int seen = warp_uniform(imax(0, first + 63) / BN);
+  c->mask_hi = warp_uniform(imax(0, first + 1) / BN);
+  GA_ROLL for (; c->n > seen; c->n--, c->block_k++) {
+    wait_k(c);
+    warp_sync();
+    release_k(c);
+    issue_begin(c);
+    issue_end(c);
+  }
 }
-GA_DEV void wait_v(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
+/* Takes the next tile: its limits, and Q to registers. */
+GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
+  mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
+  const uint32_t slot = tile_slot(c, 0);
+  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
+  c->tiles++;
+  c->n = warp_uniform(x.w);
+  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
+  c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
+  c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
+  if (RESIDENT) c->keep_k = warp_uniform(y.w);
+  if (CARRY) c->joins = warp_uniform(y.w);
+  skip_blocks(c);
+  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
+    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
+  if (!QSMEM) {
+    warp_sync();
+    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+  }
 }
-
 /* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
  * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
 GA_DEV void clean_v(const warpgroup *c) {
@@ -412,7 +391,7 @@ GA_DEV void clean_v(const warpgroup *c) {
 }
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q) {
-  const uint64_t dk = desc(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc(c->desc_q);
+  const uint64_t dk = desc(c->desc_k + stage_k(c) * (K_BYTES >> 4)), dq = desc(c->desc_q);
   pin_f32(s, NS);
   wgmma_fence();
   GA_UNROLL for (int k = 0; k < D / 16; k++) {
@@ -558,7 +537,7 @@ GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *
 /* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller
  * goes on as before. */
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q) {
-  const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
+  const uint32_t k0 = c->sb + OFF_K + stage_k(c) * K_BYTES;
   GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
   RECOMPUTE_LOOP for (int k = 0; k < D / 16; k++) {
     uint32_t a[4], b[4];
@@ -775,6 +754,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_n_major(sb + OFF_V, BLOCK_PANEL);
   c.keep_k = c.keep_v = -1;
+  c.block_v = ~0u;
   if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
   if (QSMEM)
     consume_qsmem(&c);
