@@ -108,6 +108,7 @@ enum {
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4,
   SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
+  LATE = CAUSAL && !RESIDENT && (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
@@ -271,8 +272,16 @@ GA_DEV void prefetch_q(loader *p, const work *t) {
   GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++)
       bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, z.z + x.x + i % WGS * 64, x.y, batch_q(p, t));
 }
-/* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as
- * soon as its buffer can be free: with Q in registers after this tile's first blocks, else at its end. */
+/* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
+GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
+  GA_ROLL for (; n >= to; n--) {
+    if (n > t->n_lo) load_k(p, t, n - 1);
+    load_v(p, t, n);
+  }
+  return n;
+}
+/* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the longest
+ * left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block. */
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0, 0};
   int i = block_index() - block_count(), sub = 0;
@@ -283,20 +292,13 @@ GA_DEV void producer(args a, uint32_t sb) {
   if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
   while (t.n_hi >= 0) {
     int n = t.n_hi;
-    if (t.loads) {
-      if (n > t.n_lo) load_k(&p, &t, n - 1);
-      load_v(&p, &t, n);
-      n--;
-    }
+    if (t.loads) n = load_blocks(&p, &t, n, LATE ? t.n_lo + 2 : n);
     const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
     if (QSMEM)
       prefetch_q(&p, &next);
     else
       load_q(&p, &next);
-    if (t.loads) GA_ROLL for (; n >= t.n_lo; n--) {
-        if (n > t.n_lo) load_k(&p, &t, n - 1);
-        load_v(&p, &t, n);
-      }
+    if (t.loads) load_blocks(&p, &t, n, t.n_lo);
     if (next.n_hi >= 0 && next.loads) load_k(&p, &next, next.n_hi);
     if (QSMEM) load_q(&p, &next);
     t = next;
