@@ -346,7 +346,7 @@ GA_DEV void skip_blocks(warpgroup *c) {
   if (!SKIP || c->n < 0) return;
   const int first = lds_i4(tile_slot(c, 1) + 32).w + c->w * 64; /* what the first row sees last */
   const int seen = warp_uniform(imax(0, first + 63) / BN);
-  c->mask_hi = warp_uniform(imax(0, first + 1) / BN);
+  c->mask_hi = warp_uniform(imax(0, first) / BN); /* as in tile_blocks */
   GA_ROLL for (; c->n > seen; c->n--, c->block_k++) {
     wait_k(c);
     warp_sync();

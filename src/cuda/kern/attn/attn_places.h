@@ -1,4 +1,5 @@
-/* Part of attn_fwd_sm90a.cu, which includes it once its warpgroups are known: where K and V of a block are, waiting for them, giving them back. */
+/* Part of attn_fwd_sm90a.cu, which includes it once its warpgroups are known: where K and V of a block are, waiting for them,
+ * giving them back. */
 /* Resident: a block's stage is its number, and its parity counts the units that used it. */
 GA_DEV uint32_t stage_k(const warpgroup *c) {
   return RESIDENT ? (uint32_t)c->n : SKIP ? ring_stage(c->block_k, ST) : c->stage_k;
