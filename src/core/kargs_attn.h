@@ -24,8 +24,8 @@ typedef struct {
 } ga_kattn_chunk;
 
 /* Tensors are 4-d: (column, row, head, batch), packed sequences as one batch of all rows, pages as batches of page_size rows.
- * Strides in elements. Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN or page_box, o 16. Where heads can be packed q is 5-d:
- * (column, head of `pack`, row, head / pack, batch), boxes of pack heads and wg_queries rows. */
+ * Strides in elements. Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN or page_box, o 16.
+ * Where heads can be packed q is 5-d: (column, head of `pack`, row, head / pack, batch), boxes of pack heads and wg_queries rows. */
 typedef struct {
     ga_tmap q, k, v, o;
     void *o_base;                                   /* for kernels that store from registers; 16-byte aligned, strides multiples of 8 */

@@ -13,6 +13,8 @@
  *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16:
  *           2^15, so that no P overflows). If not (NaN and inf included), the warp computes its 16 rows of S again from
  *           K, which is still held, and takes the new maximum. Exact either way.
+ * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack + head, so
+ *           that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64 / pack queries.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
  *           q_empty  4 (warps)   producer     reads of Q -> next TMA write of Q
@@ -77,7 +79,8 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in, chosen by kargs.features: 1 soft-cap, alibi, sinks, packed sequences; 2 carried state, parts; 4 pages; 8 packed heads"
+#error                                                                                                                 \
+    "GA_P_FEATURES: compiled in, chosen by kargs: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
 #endif
 
 #define GA_MASK_full   0

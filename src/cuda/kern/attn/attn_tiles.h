@@ -3,15 +3,14 @@
 /* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges. With K
  * and V in several parts, a tile is one record a part: `joins` = this record goes on with the tile of the one before. */
 typedef struct {
-  int row0, head, batch, n_hi; /* first query; its head, or the kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
+  int row0, head, batch, n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
   int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
   int keep;                   /* resident: blocks <= keep are used by the next tile too */
   int rows_q, rows_k, start_q, column; /* column: where row0 stands */
   int start_k, joins, part;            /* not in the record, but for joins, in the place of keep */
 } tile;
 
-/* Few queries under the heads of a group: a row is a (query, head) pair, with `pack` heads a query, so that K and V are read
- * once for the group. A warpgroup has wg_queries queries; rows behind them are dead: zeros in shared memory, not stored. */
+/* Queries of a warpgroup, and of a tile. Rows behind pack * wg_queries are dead: zeros in shared memory, not stored. */
 GA_DEV int wg_queries(args a) {
   return PACKS ? a->wg_queries : 64;
 }
