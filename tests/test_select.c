@@ -232,8 +232,16 @@ static void hopper_backward(void) {
 }
 
 /* The shapes of docs/perf/attention.md, and what needs features or padding. */
+/* A few rows of X, then many, by packed weights: docs/perf/gemm.md has what each takes. */
+static void hopper_packed(void) {
+  static const int64_t rows[] = {1, 8, 9, 16, 17, 24, 32, 64, 128, 192, 256, 512, 2048};
+  static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};
+  for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
+    for (size_t j = 0; j < GA_COUNT_OF(rows); j++) gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_T16);
+}
+
 static void hopper(void) {
-  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132}, .name = "cuda"};
+  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132, .smem_bytes = 232448}, .name = "cuda"};
   machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
   machine_name = "hopper";
   static const int64_t lengths[] = {512, 1024, 2048, 8192, 16384};
@@ -254,6 +262,7 @@ static void hopper(void) {
       for (int64_t queries = 1; queries <= 256; queries *= 4) hopper_few(batch, queries, 4096, dim, queries > 16 ? GA_ATTN_CAUSAL : 0);
   hopper_few(8, 2, 16384, 128, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT);
   hopper_backward();
+  hopper_packed();
 }
 
 static void write_all(FILE *file) {

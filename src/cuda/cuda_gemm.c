@@ -112,6 +112,11 @@ ga_status cuda_pack(const ga_kernel *k, const void *desc, const void *io, void *
   return cuda_enqueue(stream, k, &l, &args);
 }
 
+int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks) {
+  enum { RATE = 2048, MILLION = 1000000 }; /* multiply-adds a clock and multiprocessor */
+  return (int32_t)(MILLION * ((double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * (double)clocks)));
+}
+
 #define T16_COLS 8   /* rows of X a launch takes */
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 

@@ -77,7 +77,8 @@ static int encode(ga_tmap *map, const config *c, void *base, int d, int rows, in
   return p_cuTensorMapEncodeTiled(
              (CUtensorMap *)map, c->f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, packs ? 5 : 4,
              base, packs ? dims : plain, packs ? bytes : bytes + 1, packs ? box : box4, one,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
 }
 
 static int min_int(int a, int b) {
