@@ -211,6 +211,23 @@ static void hopper_attn(int64_t batch, int64_t length, int heads, int dim, ga_dt
   put(GA_OP_attn, &d, text);
 }
 
+/* Few queries, heads in groups of 4. */
+static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, uint32_t flags) {
+  char text[96];
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = batch;
+  d.max_q = queries;
+  d.max_kv = keys;
+  d.q_heads = 32;
+  d.kv_heads = 8;
+  d.head_dim = d.v_dim = dim;
+  d.q_dtype = d.kv_dtype = d.o_dtype = GA_BF16;
+  d.flags = flags;
+  d.scale = 1.0f / sqrtf((float)dim);
+  (void)snprintf(text, sizeof text, "b=%lld q=%lld kv=%lld h=32/8 d=%d flags=%u", (long long)batch, (long long)queries, (long long)keys, dim, flags);
+  put(GA_OP_attn, &d, text);
+}
+
 static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype grad, uint32_t flags, float softcap) {
   char text[96];
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
@@ -269,6 +286,10 @@ static void hopper(void) {
   hopper_attn(1, 4096, 8, 64, GA_F16, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 256, GA_BF16, GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 100, GA_BF16, 0, 0);
+  for (int dim = 64; dim <= 256; dim *= 2)
+    for (int64_t batch = 1; batch <= 8; batch *= 8)
+      for (int64_t queries = 1; queries <= 256; queries *= 4) hopper_few(batch, queries, 4096, dim, queries > 16 ? GA_ATTN_CAUSAL : 0);
+  hopper_few(8, 2, 16384, 128, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT);
   hopper_backward();
   hopper_packed();
 }

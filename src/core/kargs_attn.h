@@ -24,7 +24,8 @@ typedef struct {
 } ga_kattn_chunk;
 
 /* Tensors are 4-d: (column, row, head, batch), packed sequences as one batch of all rows, pages as batches of page_size rows.
- * Strides in elements. Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN or page_box, o 16. */
+ * Strides in elements. Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN or page_box, o 16.
+ * Where heads can be packed q is 5-d: (column, head of `pack`, row, head / pack, batch), boxes of pack heads and wg_queries rows. */
 typedef struct {
     ga_tmap q, k, v, o;
     void *o_base;                                   /* for kernels that store from registers; 16-byte aligned, strides multiples of 8 */
@@ -35,7 +36,7 @@ typedef struct {
     const float *slope;                             /* alibi: one per q head */
     const float *sink;                              /* one logit per q head */
     int32_t *counter;                               /* two zeroed words; the kernel leaves them zeroed */
-    int32_t heads_q, group;                         /* q heads; q heads per kv head */
+    int32_t heads_q, group;                         /* q heads, or groups of `pack`; those per kv head */
     int32_t rows_q, rows_k;                         /* sequence lengths (varlen, paged: the longest) */
     int32_t heads_total;                            /* heads_q * batch */
     int32_t tiles_per_head, tiles;                  /* tiles of BM rows per (head, batch); in all. Resident kernels: units per head, in all */
@@ -54,6 +55,8 @@ typedef struct {
     float *state_o, *state_m, *state_l;             /* O [batch][head][row][cols_v]; m and l as lse. Weights are 2^(logit * log2 e - m) */
     int32_t shift;                                  /* of the diagonal: row i stands at column i + rows_k - rows_q + shift */
     int32_t chunks;                                 /* parts of K and V: the first is k, v with rows_k, the others are in more */
+    int32_t pack, pack_inverse;                     /* rows of a tile are pairs of a query and one of `pack` heads; 2^16 / pack, rounded up */
+    int32_t wg_queries;                             /* queries of a warpgroup, 64 / pack */
     GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];
 } ga_kargs_attn_fwd;
 

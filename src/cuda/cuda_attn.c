@@ -10,7 +10,7 @@
 #define PANEL_COLS 64  /* columns of a box: 128 bytes, the width of the swizzle */
 #define ALIGN_BYTES 16 /* of addresses and strides, for tensor maps and 16-byte stores */
 #define ALIGN_ELEMS 8
-#define Q_BOX_ROWS 64
+#define WG_ROWS 64 /* of Q, of a warpgroup and of its box */
 #define O_BOX_ROWS 16
 #define PAGE_STEP 8                /* a box of a page starts on a swizzle period */
 #define MOST_ROWS ((int64_t)1 << 28)
@@ -19,7 +19,7 @@
 /* --- what a row can do --- */
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
-enum { CARRY = 2, PAGES = 4 }; /* of GA_P_FEATURES */
+enum { CARRY = 2, PAGES = 4, PACKS = 8 }; /* of GA_P_FEATURES */
 enum { UNITS = 1 }; /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
@@ -36,6 +36,18 @@ static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v
 
 static cuda_attn_mask mask_of(const ga_attn_desc *d) {
   return d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
+}
+
+/* Query heads that are rows of a tile beside its queries: all of a group, where the row can and it makes fewer tiles; else 1. */
+static int32_t pack_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
+  const int32_t group = d->q_heads / d->kv_heads;
+  if (!(v->features & PACKS) || group == 1 || group > WG_ROWS) return 1;
+  return ga_div_up(d->max_q, v->bm / WG_ROWS * (WG_ROWS / group)) < group * ga_div_up(d->max_q, v->bm) ? group : 1;
+}
+
+static int64_t tiles_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
+  const int32_t pack = pack_of(v, d);
+  return d->batch * (d->q_heads / pack) * ga_div_up(d->max_q, v->bm / WG_ROWS * (WG_ROWS / pack));
 }
 
 bool cuda_attn_small(const ga_attn_desc *d) {
@@ -59,16 +71,35 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   return features_ok(d, v);
 }
 
+#define PACKED   30 /* more than a row with features lags behind one without */
+#define DECODES  8  /* rows of a tile of attn_*_decode_* */
+#define LONG     2048
+
+/* A tile costs the same however many of its rows there are: packed heads win where they halve the rounds of tiles over the machine.
+ * The rows that can pack are slower a tile, by how much is not measured: a half leaves room. */
+static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, const ga_caps *caps) {
+  const int64_t apart = d->batch * d->q_heads * ga_div_up(d->max_q, v->bm);
+  return pack_of(v, d) > 1 && 2 * ga_div_up(tiles_of(v, d), caps->sms) <= ga_div_up(apart, caps->sms);
+}
+
+/* The decode rows cut the keys of so few rows over the machine: 12.7 us at 4096 keys of 128, 8 kv heads (docs/perf/cuda-decode.md), of
+ * which one tile of ours takes 33 at the tensor cores' full rate. They have neither parts nor carried state. */
+static bool is_decode(const ga_attn_desc *d, const ga_caps *caps) {
+  return d->max_q * (d->q_heads / d->kv_heads) <= DECODES && d->max_kv >= LONG && 2 * d->batch * d->kv_heads <= caps->sms && !d->parts &&
+         !(d->flags & STATE);
+}
+
 /* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to win, and
  * of these one whose last tile does not waste more than a ninth of all rows (tiles of 192 at 1024: a row of 128 is faster). */
 int32_t cuda_attn_fwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const cuda_attn_variant *v = k->impl;
   const bool length = d->max_kv >= v->keys_from && (!v->keys_to || d->max_kv <= v->keys_to);
-  const int64_t tiles = d->batch * d->q_heads * ga_div_up(d->max_q, v->bm);
+  const int64_t tiles = tiles_of(v, d);
   const bool few = !v->crowd || tiles <= (int64_t)v->crowd * caps->sms;
   const bool wasteful = !v->crowd && (ga_div_up(d->max_q, v->bm) * v->bm - d->max_q) * 9 > d->max_q;
-  return (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2) - (wasteful ? 1 : 0);
+  const int32_t own = (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2) - (wasteful ? 1 : 0);
+  return own + (packing_wins(v, d, caps) ? PACKED : 0) - (is_decode(d, caps) ? 200 : 0);
 }
 
 /* --- arguments --- */
@@ -162,19 +193,28 @@ typedef struct view {
   const ga_attn_strides *stride;
   int64_t cols, rows, heads, batch;
   uint32_t box_rows;
+  int32_t pack; /* heads that are rows of a box, beside those of box_rows; 0: a map without them */
 } view;
 
-/* (column, row, head, batch). The stride of a dimension of one element is never used; it must be legal all the same. */
+/* (column, row, head, batch), or (column, head in its group, row, group, batch). The stride of a dimension of one element is never
+ * used; it must be legal all the same. */
 static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
-  const uint64_t dims[4] = {(uint64_t)t->cols, (uint64_t)t->rows, (uint64_t)t->heads, (uint64_t)t->batch};
-  const int64_t elems[3] = {t->stride->token, t->stride->head, t->stride->batch};
-  const uint32_t box[4] = {PANEL_COLS, t->box_rows, 1, 1}, ones[4] = {1, 1, 1, 1};
+  const int64_t pack = t->pack ? t->pack : 1;
+  const uint64_t all[5] = {(uint64_t)t->cols, (uint64_t)pack, (uint64_t)t->rows, (uint64_t)(t->heads / pack), (uint64_t)t->batch};
+  const int64_t elems[5] = {1, t->stride->head, t->stride->token, pack * t->stride->head, t->stride->batch};
+  const uint32_t boxes[5] = {PANEL_COLS, (uint32_t)pack, t->box_rows, 1, 1}, ones[5] = {1, 1, 1, 1, 1};
   const int type = k->dtype[0] == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16;
-  uint64_t bytes[3];
-  for (int i = 0; i < 3; i++) bytes[i] = dims[i + 1] == 1 ? ALIGN_BYTES : 2 * (uint64_t)elems[i];
+  uint64_t dims[5], bytes[5];
+  uint32_t box[5], rank = 0;
+  for (int i = 0; i < 5; i++) {
+    if (i == 1 && !t->pack) continue;
+    dims[rank] = all[i];
+    box[rank] = boxes[i];
+    bytes[rank++] = all[i] == 1 ? ALIGN_BYTES : 2 * (uint64_t)elems[i];
+  }
   void *base;
   memcpy(&base, &t->data, sizeof base); /* the driver's prototype lacks const */
-  CUresult rc = d->cu->TensorMapEncodeTiled(out, type, 4, base, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE, CU_TMAP_SWIZZLE_128B,
+  CUresult rc = d->cu->TensorMapEncodeTiled(out, type, rank, base, dims, bytes + 1, box, ones, CU_TMAP_INTERLEAVE_NONE, CU_TMAP_SWIZZLE_128B,
                                             CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   if (rc == CUDA_SUCCESS) return GA_OK;
   return ga_fail_in(ga_cu_fail(d->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, t->name);
@@ -185,7 +225,7 @@ static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_at
                            int64_t rows, bool value, ga_tmap *out) {
   const int32_t bn = ((const cuda_attn_variant *)k->impl)->bn;
   view t = {value ? "v" : "k", data, value ? &a->v_stride : &a->k_stride, value ? p->v_dim : p->head_dim, rows, p->kv_heads, p->batch,
-            (uint32_t)bn};
+            (uint32_t)bn, 0};
   if (p->flags & GA_ATTN_PAGED) {
     t.rows = p->page_size;
     t.batch = MOST_PAGES;
@@ -234,8 +274,9 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
                             ga_kargs_attn_fwd *out) {
   const bool packed = p->flags & GA_ATTN_VARLEN;
   const int64_t rows = packed ? ga_max_i64(a->q_tokens, 1) : p->max_q, batch = packed ? 1 : p->batch;
-  const view q = {"q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, Q_BOX_ROWS};
-  const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS};
+  const bool packs = ((const cuda_attn_variant *)k->impl)->features & PACKS;
+  const view q = {"q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, (uint32_t)out->wg_queries, packs ? out->pack : 0};
+  const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS, 0};
   GA_TRY(encode(d, k, &q, &out->q));
   GA_TRY(encode_parts(d, k, p, a, out));
   return p->flags & GA_ATTN_STATE_OUT ? GA_OK : encode(d, k, &o, &out->o);
@@ -262,12 +303,15 @@ static int32_t heads_a_section(const cuda_attn_variant *v, const ga_attn_desc *p
 }
 
 static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t sms, ga_kargs_attn_fwd *out) {
-  out->heads_q = p->q_heads;
-  out->group = p->q_heads / p->kv_heads;
+  out->pack = pack_of(v, p);
+  out->pack_inverse = (1 << 16) / out->pack + ((1 << 16) % out->pack != 0);
+  out->wg_queries = WG_ROWS / out->pack;
+  out->heads_q = p->q_heads / out->pack;
+  out->group = out->heads_q / p->kv_heads;
   out->rows_q = (int32_t)p->max_q;
-  out->heads_total = (int32_t)(p->batch * p->q_heads);
+  out->heads_total = (int32_t)(p->batch * out->heads_q);
   out->unit_tiles = 1;
-  out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm);
+  out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm / WG_ROWS * out->wg_queries);
   if (v->resident == UNITS) {
     out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;

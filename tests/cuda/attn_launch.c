@@ -67,15 +67,17 @@ kernel *attn_open(const char *path, const char *symbol, const config *c) {
   return k;
 }
 
-/* (column, row, head, batch), boxes of 64 columns. */
+/* (column, row, head, batch), boxes of 64 columns; rows that pack heads have q as (column, 1, row, head, batch). */
 static int encode(ga_tmap *map, const config *c, void *base, int d, int rows, int heads, int batch, const strides *s,
-                  int box_rows) {
-  const cuuint64_t dims[4] = {(cuuint64_t)d, (cuuint64_t)rows, (cuuint64_t)heads, (cuuint64_t)batch};
-  const cuuint64_t bytes[3] = {(cuuint64_t)s->row * 2, (cuuint64_t)s->head * 2, (cuuint64_t)s->batch * 2};
-  const cuuint32_t box[4] = {64, (cuuint32_t)box_rows, 1, 1}, one[4] = {1, 1, 1, 1};
+                  int box_rows, int packs) {
+  const cuuint64_t dims[5] = {(cuuint64_t)d, 1, (cuuint64_t)rows, (cuuint64_t)heads, (cuuint64_t)batch};
+  const cuuint64_t plain[4] = {(cuuint64_t)d, (cuuint64_t)rows, (cuuint64_t)heads, (cuuint64_t)batch};
+  const cuuint64_t bytes[4] = {16, (cuuint64_t)s->row * 2, (cuuint64_t)s->head * 2, (cuuint64_t)s->batch * 2};
+  const cuuint32_t box[5] = {64, 1, (cuuint32_t)box_rows, 1, 1}, box4[4] = {64, (cuuint32_t)box_rows, 1, 1}, one[5] = {1, 1, 1, 1, 1};
   return p_cuTensorMapEncodeTiled(
-             (CUtensorMap *)map, c->f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, base,
-             dims, bytes, box, one, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+             (CUtensorMap *)map, c->f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, packs ? 5 : 4,
+             base, packs ? dims : plain, packs ? bytes : bytes + 1, packs ? box : box4, one,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
              CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
 }
 
@@ -92,10 +94,10 @@ plan *attn_plan(const kernel *k, const problem *p) {
   CUdevice dev;
   int sms;
   memset(r, 0, sizeof *r);
-  if (encode(&a->q, c, p->q, p->d, rows_q, p->heads_q, batch, &p->sq, 64) ||
-      encode(&a->k, c, p->k, p->d, rows_k, p->heads_k, batch, &p->sk, c->bn) ||
-      encode(&a->v, c, p->v, p->dv, rows_k, p->heads_k, batch, &p->sv, c->bn) ||
-      encode(&a->o, c, p->o, p->dv, rows_q, p->heads_q, batch, &p->so, 16))
+  if (encode(&a->q, c, p->q, p->d, rows_q, p->heads_q, batch, &p->sq, 64, c->features >= 8) ||
+      encode(&a->k, c, p->k, p->d, rows_k, p->heads_k, batch, &p->sk, c->bn, 0) ||
+      encode(&a->v, c, p->v, p->dv, rows_k, p->heads_k, batch, &p->sv, c->bn, 0) ||
+      encode(&a->o, c, p->o, p->dv, rows_q, p->heads_q, batch, &p->so, 16, 0))
     return free(r), NULL;
   a->o_base = p->o;
   a->o_stride_row = p->so.row;
@@ -140,7 +142,9 @@ plan *attn_plan(const kernel *k, const problem *p) {
   a->features = p->features;
   a->scale_log2 = p->scale * 1.44269504f;
   a->ln_hi = 0.693147181f;
-  a->chunks = 1;
+  a->chunks = a->pack = 1;
+  a->pack_inverse = 1 << 16;
+  a->wg_queries = 64;
   if (p->softcap > 0) {
     a->softcap_in = p->scale / p->softcap;
     a->softcap_out = p->softcap * 1.44269504f;

@@ -70,7 +70,7 @@ static void draw(check_case *c) {
   d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
   if (RAMP) d->max_kv = 150 + check_pick(c, 180); /* several blocks */
   d->kv_heads = 1 + check_pick(c, 3);
-  d->q_heads = d->kv_heads * (check_pick(c, 20) ? 1 + check_pick(c, 5) : 17 + check_pick(c, 3));
+  d->q_heads = d->kv_heads * (check_pick(c, 8) ? 1 + check_pick(c, 5) : 6 + check_pick(c, 14)); /* groups that fill 64 rows, and that do not */
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
   d->head_dim = (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
   d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, step, large ? 64 : 160, step);

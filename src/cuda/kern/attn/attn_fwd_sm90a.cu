@@ -14,6 +14,8 @@
  *           sum < 2^10" (f16: 2^15, so that no P overflows). If not, the block's largest weights give the new references, and
  *           the weights are brought to them. From 2^60 on (NaN and inf included) too much is lost: the warp computes its
  *           16 rows of S again from K, which is still held. Exact either way.
+ * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack + head, so
+ *           that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64 / pack queries.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
  *           q_empty  4 (warps)   producer     reads of Q -> next TMA write of Q
@@ -79,7 +81,8 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
-#error "GA_P_FEATURES: compiled in, chosen by kargs.features: 1 soft-cap, alibi, sinks, packed sequences; 2 carried state, parts; 4 pages"
+#error                                                                                                                 \
+    "GA_P_FEATURES: compiled in, chosen by kargs: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
 #endif
 
 #define GA_MASK_full   0
@@ -106,7 +109,8 @@ enum {
   RESIDENT = GA_P_RESIDENT,
   FEATURES = GA_P_FEATURES != 0,
   CARRY = GA_P_FEATURES / 2 % 2,
-  PAGES = GA_P_FEATURES / 4,
+  PAGES = GA_P_FEATURES / 4 % 2,
+  PACKS = GA_P_FEATURES / 8,
   SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
   LATE = CAUSAL && !RESIDENT && (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
@@ -145,6 +149,7 @@ static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; 
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(!PACKS || (STORE_REG && !RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 static_assert(!SKIP || TURN != 2, "turns at exponentials: every warpgroup takes every block");
 #ifdef GA_P_SMEM
@@ -160,7 +165,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
     (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
-#elif (GA_P_D > 192 && GA_P_FEATURES < 2) || GA_P_FEATURES == 0
+#elif (GA_P_D > 192 && GA_P_FEATURES % 8 < 2) || GA_P_FEATURES == 0
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #else
@@ -247,6 +252,12 @@ GA_DEV uint32_t next_slot(const loader *p) {
 GA_DEV int batch_q(const loader *p, const work *t) {
   return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
 }
+GA_DEV void load_rows(const loader *p, uint32_t dst, uint32_t bar, int column, int query, int head, int batch) {
+  if (PACKS)
+    bulk_load_5d(dst, &p->a->q, bar, column, 0, query, head, batch, L2_EVICT_FIRST);
+  else
+    bulk_load_4d(dst, &p->a->q, bar, column, query, head, batch, L2_EVICT_FIRST);
+}
 /* The tile's Q, warpgroup by warpgroup, once each has taken the previous tile's. Coordinates come from the record: they
  * would cost registers. */
 GA_DEV void load_q(loader *p, const work *t) {
@@ -258,10 +269,10 @@ GA_DEV void load_q(loader *p, const work *t) {
       mbar_arrive(bar);
       continue;
     }
-    mbar_arrive_expect(bar, Q_BYTES);
+    mbar_arrive_expect(bar, wg_queries(p->a) * (PACKS ? p->a->pack : 1) * (PANELS_K * PANEL_ROW_BYTES));
     GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-        bulk_load_4d(p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, &p->a->q, bar, i * PANEL_COLS, z.z + x.x + w * 64, x.y,
-                     batch_q(p, t), L2_EVICT_FIRST);
+        load_rows(p, p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, bar, i * PANEL_COLS, z.z + x.x + w * wg_queries(p->a), x.y,
+                  batch_q(p, t));
   }
   p->tiles++;
 }
@@ -269,8 +280,13 @@ GA_DEV void load_q(loader *p, const work *t) {
 GA_DEV void prefetch_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p)), z = lds_i4(next_slot(p) + 32);
   if (t->n_hi < 0) return;
-  GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++)
-      bulk_prefetch_4d(&p->a->q, (i / WGS) * PANEL_COLS, z.z + x.x + i % WGS * 64, x.y, batch_q(p, t));
+  GA_ROLL for (int i = 0; i < PANELS_K * WGS; i++) {
+    const int column = i / WGS * PANEL_COLS, query = z.z + x.x + i % WGS * wg_queries(p->a);
+    if (PACKS)
+      bulk_prefetch_5d(&p->a->q, column, 0, query, x.y, batch_q(p, t));
+    else
+      bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
+  }
 }
 /* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
 GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
@@ -421,48 +437,9 @@ GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
   release_v(c);
 }
 
-/* Factor from S to log2 units; with features S is brought there first. */
-GA_DEV float log2_factor(args a) {
-  return FEATURES ? 1.f : a->scale_log2;
-}
-/* tanh to 2^-22: the series where the difference of exponentials would cancel (tanh.approx is good to 2^-11 only). */
-GA_DEV float tanh_accurate(float x) {
-  const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
-  const float near = fmaf(z * x, fmaf(z, fmaf(z, fmaf(z, 62.f / 2835.f, -17.f / 315.f), 2.f / 15.f), -1.f / 3.f), x);
-  return fabsf(x) < 0.3f ? near : copysignf(wide, x);
-}
-/* Soft-cap and alibi of block n. */
-GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
-  if (!FEATURES) return;
-  args a = c->a;
-  if (a->features & GA_KATTN_SOFTCAP) {
-    const float in = a->softcap_in, out = a->softcap_out;
-    GA_UNROLL for (int i = 0; i < NS; i++) s[i] = tanh_accurate(s[i] * in) * out;
-  } else {
-    const float f = a->scale_log2;
-    GA_UNROLL for (int i = 0; i < NS; i++) s[i] *= f;
-  }
-  pin_f32(s, NS); /* one loop after the other: merged, they keep two copies of S */
-  if (a->features & GA_KATTN_ALIBI) {
-    const float slope = ldg_f32(a->slope + lds_i4(tile_slot(c, 1)).y) * LOG2E;
-    const int column = lds_i4(tile_slot(c, 1) + 32).w;
-    const float x0 = (float)(n * BN + c->q2 - (column + c->w * 64 + c->wl * 16 + c->g));
-    GA_UNROLL for (int i = 0; i < NS; i++) s[i] += slope * (x0 + (float)(8 * (i / 4) + i % 2 - 8 * (i / 2 % 2)));
-  }
-  pin_f32(s, NS);
-}
-GA_DEV void apply_mask(const warpgroup *c, float *s, int n) {
-  const ga_i4 t = lds_i4(tile_slot(c, 1) + 32); /* rows_q, rows_k, start_q, column */
-  const int base = n * BN, row = t.w + c->w * 64 + c->wl * 16 + c->g - base, last = t.y - 1 - base;
-  const int right = WINDOW ? c->a->window_right : 0;
-  int hi0 = last, hi1 = last;
-  if (MASKED) {
-    hi0 = imin(hi0, row + right);
-    hi1 = imin(hi1, row + 8 + right);
-  }
-  if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
-  if (WINDOW) tile_mask_below(s, BN, row - c->a->window_left, row + 8 - c->a->window_left, c->q2);
-}
+#include "cuda/kern/attn/attn_packed.h"
+#include "cuda/kern/attn/attn_scores.h"
+
 /* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
 GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
@@ -765,6 +742,15 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
 }
 
 /* ------------------------------------------------------------------ the kernel */
+/* Zeros over the rows of Q that no load reaches: what they give is not stored, but it is voted on. */
+GA_DEV void clear_dead_rows(args a, uint32_t sb) {
+  const int live = PACKS ? a->wg_queries * a->pack : 64, chunks = (64 - live) * (PANEL_ROW_BYTES / 16);
+  if (!PACKS || chunks == 0) return;
+  GA_ROLL for (int panel = 0; panel < WGS * PANELS_K; panel++)
+      GA_ROLL for (int i = thread_index(); i < chunks; i += THREADS)
+          sts_i4(sb + OFF_Q + (uint32_t)(panel * Q_PANEL + live * PANEL_ROW_BYTES + 16 * i), 0, 0, 0, 0);
+  fence_async_smem();
+}
 GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) {
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
@@ -785,6 +771,7 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd a) 
     }
     mbar_init_fence();
   }
+  clear_dead_rows(&a, sb);
   block_sync();
   grid_launch_dependents();
   if (wg < WGS) {

@@ -9,6 +9,14 @@ GA_DEV place tile_place(uint32_t a) {
   const place t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
+/* This lane's row h is one of a query's that there is. */
+GA_DEV int row_in(const warpgroup *c, const place *t, int h) {
+  return (!PACKS || wg_query(c, h) < c->a->wg_queries) && row_query(c, t->row0, h) < t->rows_q;
+}
+/* Its place in lse, m and l. */
+GA_DEV int64_t row_at(const warpgroup *c, const place *t, int h) {
+  return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + row_query(c, t->row0, h);
+}
 /* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */
 GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const place *t) {
@@ -31,10 +39,13 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
 /* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
 GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const place *t) {
   args a = c->a;
-  const int row = t->row0 + c->w * 64 + c->wl * 16 + c->g, q = c->lane & 3;
-  const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
-  char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + t->head * a->o_stride_head +
-                                        (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
+  const int q = c->lane & 3, batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
+  const int64_t row = t->start_q + row_query(c, t->row0, 0);
+  char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + row_head(c, t->head, 0) * a->o_stride_head + row * a->o_stride_row + 8 * q);
+  int64_t next = 8 * a->o_stride_row; /* from the lane's first row to its second */
+  if (PACKS)
+    next = (row_head(c, 0, 1) - row_head(c, 0, 0)) * a->o_stride_head + (wg_query(c, 1) - wg_query(c, 0)) * a->o_stride_row;
+  const int in0 = row_in(c, t, 0), in1 = row_in(c, t, 1);
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
@@ -44,8 +55,8 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     quad_transpose(x, q);
     quad_transpose(y, q);
     const int in = 32 * j + 8 * q < a->cols_v;
-    if (in && row < t->rows_q) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
-    if (in && row + 8 < t->rows_q) stg_u4(base + 16 * a->o_stride_row + 64 * j, y[0], y[1], y[2], y[3]);
+    if (in && in0) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
+    if (in && in1) stg_u4(base + 2 * next + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
 /* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row has l. */
@@ -53,8 +64,8 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->a;
   const place t = tile_place(tile_slot(c, 1));
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g + 8 * h, in = row < t.rows_q;
-    const int64_t r = t.batch * a->lse_stride_batch + t.head * a->lse_stride_head + row;
+    const int in = row_in(c, &t, h);
+    const int64_t r = row_at(c, &t, h);
     const float *o0 = a->state_o + r * a->cols_v + c->q2;
     m[h] = in ? ldg_f32(a->state_m + r) : GA_NEG_INF;
     l[h] = in && (c->lane & 3) == 0 ? ldg_f32(a->state_l + r) : 0.f;
@@ -62,13 +73,13 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
         o[4 * j + 2 * h + e] = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
-GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
+GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t) {
   args a = c->a;
   warp_sync(); /* the four lanes of a row have read m, which may be this one */
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int64_t r = t->batch * a->lse_stride_batch + t->head * a->lse_stride_head + row + 8 * h;
+    const int64_t r = row_at(c, t, h);
     float *o0 = a->state_o + r * a->cols_v + c->q2;
-    if (row + 8 * h >= t->rows_q) continue;
+    if (!row_in(c, t, h)) continue;
     if ((c->lane & 3) == 0) {
       stg_f32(a->state_m + r, m[h]);
       stg_f32(a->state_l + r, l[h]);
@@ -78,10 +89,10 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
   }
 }
 /* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
-GA_DEV void add_sink(args a, const place *t, const float *m, float *ref, float *l, float *v) {
-  const float sink = ldg_f32(a->sink + t->head) * LOG2E;
+GA_DEV void add_sink(const warpgroup *c, const place *t, const float *m, float *ref, float *l, float *v) {
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;
+    const float sink = ldg_f32(c->a->sink + row_head(c, t->head, i)) * LOG2E;
     const float top = fmaxf(ref[i], sink);
     v[i] = ex2(ref[i] - top);
     l[i] = l[i] * v[i] + ex2(sink - top);
@@ -92,22 +103,18 @@ GA_DEV void add_sink(args a, const place *t, const float *m, float *ref, float *
 GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
   args a = c->a;
   const place t = tile_place(tile_slot(c, back));
-  const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
   float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
   if (CARRY && (a->features & GA_KATTN_STATE_OUT)) {
-    store_state(c, o, m, l, &t, row);
+    store_state(c, o, m, l, &t);
     return;
   }
   reference(m, ref);
-  if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(a, &t, m, ref, l, v);
+  if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
-  if (a->lse && (c->lane & 3) == 0) {
-    float *lse = a->lse + t.batch * a->lse_stride_batch + t.head * a->lse_stride_head;
-    if (row < t.rows_q) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
-    if (row + 8 < t.rows_q) stg_f32(lse + row + 8, log_sum(a, ref[1], l[1]));
-  }
+  if (a->lse && (c->lane & 3) == 0) GA_UNROLL for (int h = 0; h < 2; h++)
+      if (row_in(c, &t, h)) stg_f32(a->lse + row_at(c, &t, h), log_sum(a, ref[h], l[h]));
   if (STORE_REG)
     store_direct(c, o, v, &t);
   else

@@ -38,6 +38,6 @@
    ((store) ? 0 : (bm) / 64 * GA_ATTN_PANELS(dv) * 8192) + (8 * (2 * ((bm) / 64) + 4 * (st)) + 15) / 16 * 16 + 192)
 /* The tightest head first, then rows with few features, which cost registers and columns, then rows for few tiles; among rows of one
  * head the fit decides (cuda_attn.c). */
-#define GA_ATTN_SCORE(d, dv, crowd, features) (200 - ((d) + (dv)) / 8 + ((crowd) ? 1 : 0) - ((features) ? 20 + (features) / 2 : 0))
+#define GA_ATTN_SCORE(d, dv, crowd, features) (200 - ((d) + (dv)) / 8 + ((crowd) ? 1 : 0) - ((features) ? 20 + (features) % 8 / 2 : 0))
 
 #endif

@@ -3,13 +3,20 @@
 /* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges. With K
  * and V in several parts, a tile is one record a part: `joins` = this record goes on with the tile of the one before. */
 typedef struct {
-  int row0, head, batch, n_hi; /* first row; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
+  int row0, head, batch, n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
   int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
   int keep;                   /* resident: blocks <= keep are used by the next tile too */
   int rows_q, rows_k, start_q, column; /* column: where row0 stands */
   int start_k, joins, part;            /* not in the record, but for joins, in the place of keep */
 } tile;
 
+/* Queries of a warpgroup, and of a tile. Rows behind pack * wg_queries are dead: zeros in shared memory, not stored. */
+GA_DEV int wg_queries(args a) {
+  return PACKS ? a->wg_queries : 64;
+}
+GA_DEV int tile_queries(args a) {
+  return WGS * wg_queries(a);
+}
 GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a, t->row0, t->head, t->batch, t->n_hi);
   sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins : t->keep);
@@ -22,11 +29,11 @@ GA_DEV int imax(int a, int b) {
   return a > b ? a : b;
 }
 
-/* The block range of the tile of rows row0 .. row0 + BM; returns whether it has a column that is seen. At least one block,
+/* The block range of the tile of queries from row0 on; returns whether it has a column that is seen. At least one block,
  * so that a row that sees nothing is written too. The block of the first row's last column counts as masked even if it ends
  * there: before that one the row has no maximum, and blocks that all see start from one. */
 GA_DEV int tile_blocks(args a, tile *t) {
-  const int rows = imin(BM, t->rows_q - t->row0);
+  const int rows = imin(tile_queries(a), t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
   const int end = MASKED ? imin(t->rows_k, t->column + rows + right) : t->rows_k;
   const int first = WINDOW ? imax(0, t->column - a->window_left) : 0;
@@ -69,7 +76,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   }
   t->batch = pair / a->heads_q;
   t->head = pair - t->batch * a->heads_q;
-  t->row0 = m * BM;
+  t->row0 = m * tile_queries(a);
   t->rows_q = a->rows_q;
   t->rows_k = a->rows_k;
   t->start_q = 0;

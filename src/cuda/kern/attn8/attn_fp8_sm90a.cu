@@ -80,6 +80,7 @@ enum {
   FEATURES = 0,
   CARRY = 0,
   PAGES = 0,
+  PACKS = 0,
   RESIDENT = 0,
   STORE_REG = 1,
   ROW_BYTES = D < 128 ? D : 128, /* of a panel of Q or K */
@@ -424,6 +425,7 @@ GA_DEV void softmax(const warpgroup *c, float *s, const block_scales *x, uint32_
   l[1] += sum[1];
 }
 
+#include "cuda/kern/attn/attn_packed.h"
 #include "cuda/kern/attn/attn_results.h"
 
 /* O (+)= P V of the current V stage. s: registers of the next S, free when they are those of a part too. */

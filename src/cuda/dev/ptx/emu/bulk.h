@@ -73,6 +73,7 @@ GA_DEV void bulk_load_5d(uint32_t dst, const void *map, uint32_t bar, int c0, in
     const int32_t c[5] = { c0, c1, c2, c3, c4 };
     emu_bulk_load_tensor(dst, map, bar, 5, c, 0, file, line);
 }
+GA_DEV void bulk_prefetch_5d(const void *map, int, int, int, int, int, EMU_AT) { emu_tmap_check(map, file, line); }
 GA_DEV void bulk_store_5d(const void *map, uint32_t src, int c0, int c1, int c2, int c3, int c4, EMU_AT)
 {
     const int32_t c[5] = { c0, c1, c2, c3, c4 };
