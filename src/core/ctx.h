@@ -51,6 +51,9 @@ GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc,
 /* The stream to run on, which must be of ctx's device. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
+/* As ga_buffer_alloc_for, all bytes 0. */
+GA_NODISCARD ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out);
+
 static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) {
   return stream ? stream : ctx->stream;
 }

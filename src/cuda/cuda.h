@@ -113,6 +113,7 @@ ga_status cuda_memory_open(cuda_device *device);
 void cuda_memory_close(cuda_device *device);
 ga_status cuda_zeroed(cuda_device *device, size_t bytes, CUdeviceptr *out);
 ga_status cuda_alloc(ga_device *device, size_t bytes, void **out);
+ga_status cuda_alloc_zeroed(ga_device *device, size_t bytes, void **out);
 void cuda_free(ga_device *device, void *buffer);
 ga_status cuda_memory(ga_device *device, ga_memory_info *info);
 ga_status cuda_trim(ga_device *device);

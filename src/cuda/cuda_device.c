@@ -38,6 +38,7 @@ static void gauge(ga_device *device, ga_gauge *out) {
 static const ga_device_ops device_ops = {
     .destroy = device_destroy,
     .alloc = cuda_alloc,
+    .alloc_zeroed = cuda_alloc_zeroed,
     .free = cuda_free,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
@@ -166,5 +167,4 @@ static ga_status cuda_open(const char *spec, int threads, ga_device **out) {
   return GA_OK;
 }
 
-/* Not by itself yet: "auto" will take it when every op of a model has its rows. */
-const ga_backend ga_cuda_backend = {.name = "cuda", .kernels = cuda_rows, .open = cuda_open, .rank = -1};
+const ga_backend ga_cuda_backend = {.name = "cuda", .kernels = cuda_rows, .open = cuda_open, .rank = 10};

@@ -49,6 +49,7 @@ const char *cuda_gemm_wide_ok(const ga_kernel *k, const void *desc, const ga_cap
   const ga_gemm_desc *d = desc;
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
+  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
   if (d->m < k->rows_min) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
   const shape s = shape_of(k, d);

@@ -1,4 +1,4 @@
-/* Weights: one table says which tensors each architecture has and what shape they must be.
+/* Weights: from the file to the device (weight_spec.h says which tensors an architecture has).
  *
  * Matrices are packed for the device and the file's pages are given back; vectors become f32; the embedding table stays
  * as the file has it, and where device memory is host memory it stays in the map, of which only looked-up rows cost
@@ -10,84 +10,7 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "model/model.h"
-
-typedef enum weight_kind { KIND_MATRIX, KIND_VECTOR, KIND_TABLE } weight_kind;
-
-/* Sizes that shapes are made of. */
-typedef enum weight_dim {
-  DIM_ONE,
-  DIM_WIDTH,
-  DIM_FF,
-  DIM_Q,
-  DIM_K,
-  DIM_V,
-  DIM_QKV,
-  DIM_O,
-  DIM_HEAD,
-  DIM_VOCAB,
-  DIM_CONTEXT,
-  DIM_TYPES
-} weight_dim;
-
-typedef struct weight_spec {
-  const char *name; /* layer tensors: what follows "blk.N." */
-  weight_kind kind;
-  size_t offset;               /* of the ga_matrix or ga_vector in ga_layer or ga_model */
-  weight_dim rows, cols;       /* vectors: cols only */
-  uint32_t required, optional; /* bits 1 << ga_model_arch */
-  bool is_norm;                /* 1 + w when the file says ga.norm_plus_one */
-} weight_spec;
-
-#define A(name) (1u << GA_MODEL_##name)
-#define LLAMAS  (A(llama) | A(qwen2) | A(qwen3) | A(gemma3))
-#define OLD     (A(gpt2) | A(bert))
-
-#define M(field) offsetof(ga_model, field)
-static const weight_spec model_specs[] = {
-    {"token_embd.weight", KIND_TABLE, M(token_embd), DIM_VOCAB, DIM_WIDTH, LLAMAS | OLD, 0, false},
-    {"position_embd.weight", KIND_TABLE, M(position_embd), DIM_CONTEXT, DIM_WIDTH, OLD, 0, false},
-    {"token_types.weight", KIND_TABLE, M(type_embd), DIM_TYPES, DIM_WIDTH, 0, A(bert), false},
-    {"token_embd_norm.weight", KIND_VECTOR, M(embd_norm), DIM_ONE, DIM_WIDTH, A(bert), 0, false},
-    {"token_embd_norm.bias", KIND_VECTOR, M(embd_norm_b), DIM_ONE, DIM_WIDTH, A(bert), 0, false},
-    {"output_norm.weight", KIND_VECTOR, M(output_norm), DIM_ONE, DIM_WIDTH, LLAMAS | A(gpt2), 0, true},
-    {"output_norm.bias", KIND_VECTOR, M(output_norm_b), DIM_ONE, DIM_WIDTH, A(gpt2), 0, false},
-    {"output.weight", KIND_MATRIX, M(output), DIM_VOCAB, DIM_WIDTH, 0, LLAMAS | A(gpt2), false},
-};
-#undef M
-
-#define L(field) offsetof(ga_layer, field)
-static const weight_spec layer_specs[] = {
-    {"attn_norm.weight", KIND_VECTOR, L(attn_norm), DIM_ONE, DIM_WIDTH, LLAMAS | A(gpt2), 0, true},
-    {"attn_norm.bias", KIND_VECTOR, L(attn_norm_b), DIM_ONE, DIM_WIDTH, A(gpt2), 0, false},
-    {"attn_q.weight", KIND_MATRIX, L(q), DIM_Q, DIM_WIDTH, LLAMAS | A(bert), 0, false},
-    {"attn_k.weight", KIND_MATRIX, L(k), DIM_K, DIM_WIDTH, LLAMAS | A(bert), 0, false},
-    {"attn_v.weight", KIND_MATRIX, L(v), DIM_V, DIM_WIDTH, LLAMAS | A(bert), 0, false},
-    {"attn_q.bias", KIND_VECTOR, L(q_b), DIM_ONE, DIM_Q, A(qwen2) | A(bert), A(llama), false},
-    {"attn_k.bias", KIND_VECTOR, L(k_b), DIM_ONE, DIM_K, A(qwen2) | A(bert), A(llama), false},
-    {"attn_v.bias", KIND_VECTOR, L(v_b), DIM_ONE, DIM_V, A(qwen2) | A(bert), A(llama), false},
-    {"attn_qkv.weight", KIND_MATRIX, L(qkv), DIM_QKV, DIM_WIDTH, A(gpt2), 0, false},
-    {"attn_qkv.bias", KIND_VECTOR, L(qkv_b), DIM_ONE, DIM_QKV, A(gpt2), 0, false},
-    {"attn_q_norm.weight", KIND_VECTOR, L(q_norm), DIM_ONE, DIM_HEAD, A(qwen3) | A(gemma3), 0, true},
-    {"attn_k_norm.weight", KIND_VECTOR, L(k_norm), DIM_ONE, DIM_HEAD, A(qwen3) | A(gemma3), 0, true},
-    {"attn_output.weight", KIND_MATRIX, L(o), DIM_WIDTH, DIM_O, LLAMAS | OLD, 0, false},
-    {"attn_output.bias", KIND_VECTOR, L(o_b), DIM_ONE, DIM_WIDTH, OLD, A(llama), false},
-    {"attn_output_norm.weight", KIND_VECTOR, L(post_attn_norm), DIM_ONE, DIM_WIDTH, A(bert), 0, false},
-    {"attn_output_norm.bias", KIND_VECTOR, L(post_attn_norm_b), DIM_ONE, DIM_WIDTH, A(bert), 0, false},
-    {"post_attention_norm.weight", KIND_VECTOR, L(post_attn_norm), DIM_ONE, DIM_WIDTH, A(gemma3), 0, true},
-    {"ffn_norm.weight", KIND_VECTOR, L(ffn_norm), DIM_ONE, DIM_WIDTH, LLAMAS | A(gpt2), 0, true},
-    {"ffn_norm.bias", KIND_VECTOR, L(ffn_norm_b), DIM_ONE, DIM_WIDTH, A(gpt2), 0, false},
-    {"ffn_gate.weight", KIND_MATRIX, L(gate), DIM_FF, DIM_WIDTH, LLAMAS, 0, false},
-    {"ffn_up.weight", KIND_MATRIX, L(up), DIM_FF, DIM_WIDTH, LLAMAS | OLD, 0, false},
-    {"ffn_down.weight", KIND_MATRIX, L(down), DIM_WIDTH, DIM_FF, LLAMAS | OLD, 0, false},
-    {"ffn_gate.bias", KIND_VECTOR, L(gate_b), DIM_ONE, DIM_FF, 0, A(llama), false},
-    {"ffn_up.bias", KIND_VECTOR, L(up_b), DIM_ONE, DIM_FF, OLD, A(llama), false},
-    {"ffn_down.bias", KIND_VECTOR, L(down_b), DIM_ONE, DIM_WIDTH, OLD, A(llama), false},
-    {"layer_output_norm.weight", KIND_VECTOR, L(post_ffn_norm), DIM_ONE, DIM_WIDTH, A(bert), 0, false},
-    {"layer_output_norm.bias", KIND_VECTOR, L(post_ffn_norm_b), DIM_ONE, DIM_WIDTH, A(bert), 0, false},
-    {"post_ffw_norm.weight", KIND_VECTOR, L(post_ffn_norm), DIM_ONE, DIM_WIDTH, A(gemma3), 0, true},
-};
-#undef L
+#include "model/weight_spec.h"
 
 typedef struct loader {
   ga_model *model;
@@ -96,37 +19,6 @@ typedef struct loader {
   uint64_t done, total;
   bool norm_plus_one, is_transposed; /* see ga_model_file.h */
 } loader;
-
-static int64_t dim_of(const ga_hparams *p, weight_dim dim) {
-  const int64_t heads = p->n_heads, kv = p->n_kv_heads, d = p->head_dim, dv = p->v_dim;
-  switch (dim) {
-  case DIM_ONE:
-    return 1;
-  case DIM_WIDTH:
-    return p->width;
-  case DIM_FF:
-    return p->ff_width;
-  case DIM_Q:
-    return heads * d;
-  case DIM_K:
-    return kv * d;
-  case DIM_V:
-    return kv * dv;
-  case DIM_QKV:
-    return heads * d + kv * d + kv * dv;
-  case DIM_O:
-    return heads * dv;
-  case DIM_HEAD:
-    return d;
-  case DIM_VOCAB:
-    return p->vocab;
-  case DIM_CONTEXT:
-    return p->context;
-  case DIM_TYPES:
-    return 2;
-  }
-  return 0;
-}
 
 static ga_status own_buffer(ga_model *model, size_t bytes, void **out) {
   *out = NULL;
@@ -313,7 +205,7 @@ static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, 
 
 static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const ga_model_tensor *t,
                              bool is_transposed) {
-  int64_t rows = dim_of(p, spec->rows), cols = dim_of(p, spec->cols);
+  int64_t rows = ga_weight_dim(p, spec->rows), cols = ga_weight_dim(p, spec->cols);
   if (spec->kind == KIND_VECTOR) {
     GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == cols, GA_ERR_SHAPE,
                "%s: %d dimensions, the last %lld; must be [%lld]", t->name, t->view.n_dims,
@@ -358,8 +250,8 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
   else {
     ga_matrix *m = field;
     *m = (ga_matrix){.dtype = t->view.dtype,
-                     .rows = spec->rows == DIM_TYPES ? 1 : dim_of(p, spec->rows),
-                     .cols = dim_of(p, spec->cols)};
+                     .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
+                     .cols = ga_weight_dim(p, spec->cols)};
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
   l->done += t->bytes;
@@ -420,13 +312,13 @@ ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   GA_TRY(ga_model_file_bool_or(model->file, "ga.gpt2_transposed", false, &l.is_transposed));
   GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
   model->layers = p;
-  for (size_t i = 0; i < GA_COUNT_OF(model_specs); i++)
-    GA_TRY(load_one(&l, &model_specs[i], model_specs[i].name, model));
+  for (size_t i = 0; i < ga_n_model_weights; i++)
+    GA_TRY(load_one(&l, &ga_model_weights[i], ga_model_weights[i].name, model));
   for (int il = 0; il < model->hparams.n_layers; il++) {
-    for (size_t i = 0; i < GA_COUNT_OF(layer_specs); i++) {
+    for (size_t i = 0; i < ga_n_layer_weights; i++) {
       char name[64];
-      (void)snprintf(name, sizeof name, "blk.%d.%s", il, layer_specs[i].name);
-      GA_TRY(load_one(&l, &layer_specs[i], name, &model->layers[il]));
+      (void)snprintf(name, sizeof name, "blk.%d.%s", il, ga_layer_weights[i].name);
+      GA_TRY(load_one(&l, &ga_layer_weights[i], name, &model->layers[il]));
     }
   }
   GA_TRY(tie_output(&l));

@@ -13,6 +13,8 @@
 #include "model/file/model_limits.h"
 #include "model/file/model_store.h"
 
+#define PIECE_BYTES ((size_t)1 << 20) /* of data that is made as it is written */
+
 typedef struct byte_buffer {
   uint8_t *data;
   size_t used, size;
@@ -21,6 +23,8 @@ typedef struct byte_buffer {
 typedef struct pending_tensor {
   const void *data;
   uint64_t bytes;
+  ga_gguf_source_fn source; /* in the place of data */
+  void *user;
 } pending_tensor;
 
 struct ga_gguf_writer {
@@ -210,12 +214,23 @@ static ga_status put_directory(ga_gguf_writer *w, const char *name, const ga_ten
   return append_le(&w->directory, 8, w->next_offset);
 }
 
-void ga_gguf_put_tensor(ga_gguf_writer *w, const char *name, const ga_tensor *tensor) {
-  pending_tensor pending = {.data = tensor->data};
+static void put_pending(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, pending_tensor pending) {
   if (failed(w, name, put_directory(w, name, tensor, &pending.bytes))) return;
   if (failed(w, name, append(&w->tensors, &pending, sizeof pending))) return;
   w->next_offset = ga_round_up(w->next_offset + pending.bytes, w->alignment);
   w->n_tensors++;
+}
+
+void ga_gguf_put_tensor(ga_gguf_writer *w, const char *name, const ga_tensor *tensor) {
+  put_pending(w, name, tensor, (pending_tensor){.data = tensor->data});
+}
+
+void ga_gguf_put_tensor_from(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, ga_gguf_source_fn source, void *user) {
+  put_pending(w, name, tensor, (pending_tensor){.source = source, .user = user});
+}
+
+uint64_t ga_gguf_data_bytes(const ga_gguf_writer *w) {
+  return w->next_offset;
 }
 
 /* --- file -------------------------------------------------------------------------------------------------------- */
@@ -260,6 +275,20 @@ static ga_status put_padding(FILE *f, uint64_t at, uint64_t alignment) {
   return GA_OK;
 }
 
+/* A tensor's data: from memory at once, from a source piece by piece. */
+static ga_status put_data(FILE *f, const pending_tensor *t) {
+  if (!t->source) return put_bytes(f, t->data, t->bytes);
+  void *piece;
+  ga_status status = ga_mem_alloc(PIECE_BYTES, "gguf writer", &piece);
+  for (uint64_t at = 0; at < t->bytes && status == GA_OK; at += PIECE_BYTES) {
+    const size_t n = (size_t)(t->bytes - at < PIECE_BYTES ? t->bytes - at : PIECE_BYTES);
+    status = t->source(t->user, at, piece, n);
+    if (status == GA_OK) status = put_bytes(f, piece, n);
+  }
+  ga_mem_free(piece);
+  return status;
+}
+
 static ga_status put_file(const ga_gguf_writer *w, FILE *f) {
   uint8_t head[24];
   memcpy(head, GA_GGUF_MAGIC, 4);
@@ -273,7 +302,7 @@ static ga_status put_file(const ga_gguf_writer *w, FILE *f) {
   for (uint64_t i = 0; i < w->n_tensors; i++) {
     pending_tensor t;
     memcpy(&t, w->tensors.data + i * sizeof t, sizeof t);
-    GA_TRY(put_bytes(f, t.data, t.bytes));
+    GA_TRY(put_data(f, &t));
     GA_TRY(put_padding(f, t.bytes, w->alignment)); /* each begins aligned */
   }
   GA_REQUIRE(fflush(f) == 0 && fsync(fileno(f)) == 0, GA_ERR_IO, "cannot write: %s", strerror(errno));

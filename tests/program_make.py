@@ -1,0 +1,128 @@
+#!/usr/bin/env python3
+"""ga make: files that load and compute in every type and architecture, the same for the same seed, and nothing left behind
+when writing fails. Usage: program_make.py GA"""
+import hashlib
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+GA = os.path.abspath(sys.argv.pop(1))
+TYPES = ("f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 q3_k_m q4_k_m q5_k_m").split()
+SMALL = ["--layers", "2", "--vocab", "300", "--ff", "320"]
+
+
+class Make(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="ga make \u00e9 ")
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "a model.gguf")
+
+    def ga(self, *args, **kw):
+        kw.setdefault("timeout", 60)
+        r = subprocess.run([GA, *args], capture_output=True, stdin=subprocess.DEVNULL, **kw)
+        return r.returncode, r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
+
+    def make(self, *args, path=None, **kw):
+        rc, out, said = self.ga("make", *args, path or self.path, **kw)
+        self.assertEqual(rc, 0, (args, said))
+        return out
+
+    def refuse(self, *args, says, code=1, **kw):
+        rc, _, said = self.ga("make", *args, **kw)
+        self.assertEqual(rc, code, (args, said))
+        self.assertIn(says, said, args)
+        self.assertEqual(os.listdir(self.folder.name), [], args)
+
+    def surprise(self):
+        """Bits a token that the model gives a text: that of a uniform guess where weights are noise of the right size."""
+        text = os.path.join(self.folder.name, "text")
+        with open(text, "w") as f:
+            f.write("abcdefgh ijklmnop qrstuvwx " * 4)
+        rc, out, said = self.ga("perplexity", "-m", self.path, "-d", "cpu", "-t", "1", "-w", "32", text)
+        self.assertEqual(rc, 0, said)
+        return float(out.split()[1])
+
+    def hash(self):
+        with open(self.path, "rb") as f:
+            return hashlib.sha256(f.read()).hexdigest()
+
+    def test_types(self):
+        for kind in TYPES:
+            with self.subTest(kind):
+                self.make("--shape", "tiny", "--type", kind)
+                # Logits are drawn from about N(0, 1): e^0.5 and a bit above a uniform guess over 300.
+                self.assertTrue(200 < self.surprise() < 2000, self.surprise())
+
+    def test_architectures(self):
+        for shape in "llama-3-8b smollm2-135m qwen2.5-0.5b qwen3-0.6b gemma-3-270m".split():
+            with self.subTest(shape):
+                self.make("--shape", shape, "--width", "512", "--heads", "4", "--kv-heads", "2", "--head-dim", "64", *SMALL)
+                # Gemma's embeddings are as large as what a layer adds, and also its head: it expects each token once more.
+                most = 1e6 if "gemma" in shape else 2000
+                self.assertTrue(200 < self.surprise() < most, self.surprise())
+
+    def test_seeds(self):
+        self.make("--shape", "tiny")
+        first = self.hash()
+        self.make("--shape", "tiny", env={**os.environ, "LC_ALL": "de_DE.UTF-8", "LANG": "tr_TR.UTF-8"})
+        self.assertEqual(self.hash(), first)
+        self.make("--shape", "tiny", "--seed", "4294967295")
+        self.assertNotEqual(self.hash(), first)
+
+    def test_rows_of_no_whole_block(self):
+        self.make("--shape", "tiny", "--width", "96", "--type", "q6_k")
+        rc, out, said = self.ga("info", "--tensors", "-m", self.path)
+        self.assertEqual(rc, 0, said)
+        kinds = {line.split()[0]: line.split()[1] for line in out.splitlines()}
+        self.assertEqual(kinds["blk.0.attn_q.weight"], "q8_0")
+        self.assertEqual(kinds["blk.0.ffn_down.weight"], "q6_k")
+
+    def test_refused(self):
+        p = self.path
+        self.refuse(says="which file?", code=2)
+        self.refuse("a", "b", says="one file, not 2", code=2)
+        self.refuse("--shape", "llama-3-9b", p, says="'llama-3-9b' is not known; allowed: llama-3-8b")
+        self.refuse("--type", "q4", p, says="'q4' is not known; allowed: q3_k_m, q4_k_m, q5_k_m, f32")
+        self.refuse("--type", "i8", p, says="'i8' is not known")
+        self.refuse("--type", "", p, says="'' is not known")
+        for bad in ("0", "-1", "513", "99999999999999999999", "1e3", "x", ""):
+            self.refuse("--layers", bad, p, says="--layers", code=2)
+        self.refuse("--vocab", "259", p, says="--vocab '259'", code=2)
+        self.refuse("--seed", "-1", p, says="--seed '-1'", code=2)
+        self.refuse("--heads", "9", "--kv-heads", "2", p, says="must divide")
+        self.refuse("--head-dim", "63", p, says="must be even")
+        self.refuse("--shape", "tiny", os.path.join(self.folder.name, "no", "folder"), says="No such file")
+
+    def test_full_disk(self):
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+        self.refuse("--shape", "tiny", self.path, says="cannot write", preexec_fn=limit)
+
+    def test_old_file_stays(self):
+        self.make("--shape", "tiny")
+        first = self.hash()
+        rc, _, _ = self.ga("make", "--type", "nothing", self.path)
+        self.assertEqual((rc, self.hash()), (1, first))
+
+    def test_interrupt(self):
+        p = subprocess.Popen([GA, "make", "--shape", "llama-3-8b", self.path], stderr=subprocess.PIPE)
+        for _ in range(1000):
+            temps = [n for n in os.listdir(self.folder.name) if n.endswith(".tmp")]
+            if temps and os.path.getsize(os.path.join(self.folder.name, temps[0])) > 1 << 24:
+                break
+            time.sleep(0.01)
+        p.send_signal(signal.SIGINT)
+        _, said = p.communicate(timeout=30)
+        self.assertEqual(p.returncode, 130)
+        self.assertIn(b"stopped", said)
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
