@@ -78,9 +78,23 @@ typedef struct operand {
   int e[STEP]; /* exponent of the format's field: subnormal numbers have the least one */
 } operand;
 
-static void set(operand *o, int i, double x) {
-  o->x[i] = x;
-  o->e[i] = x == 0 ? -1000 : x != x ? 0 : (int)fmax(ilogb(x), -6);
+/* Every e4m3 number as an operand holds it: the checks of a kernel are mostly this. */
+typedef struct codes {
+  double x[256];
+  int e[256];
+} codes;
+
+static void fill_codes(codes *t) {
+  for (int i = 0; i < 256; i++) {
+    const double x = (double)ga_e4m3_to_f32((uint8_t)i);
+    t->x[i] = x;
+    t->e[i] = x == 0 ? -1000 : x != x ? 0 : (int)fmax(ilogb(x), -6);
+  }
+}
+
+static void set(const codes *t, operand *o, int i, uint8_t code) {
+  o->x[i] = t->x[code];
+  o->e[i] = t->e[code];
 }
 
 /* sum += a b as an H200 has it (docs/EMULATOR.md). */
@@ -107,7 +121,8 @@ typedef struct row {
   int64_t b, i;
   int h, kv_head;
   float *s;     /* logits, then weights: [max_kv rounded up] */
-  double *p;    /* weights in e4m3 */
+  operand *p;   /* weights in e4m3, STEP in one */
+  const codes *codes;
 } row;
 
 static float logit(const row *r, const operand *q, int64_t j) {
@@ -118,7 +133,7 @@ static float logit(const row *r, const operand *q, int64_t j) {
   if (d->flags & GA_ATTN_CAUSAL && j > r->i + d->max_kv - d->max_q) return -INFINITY;
   for (int at = 0; at < d->head_dim; at += STEP) {
     operand x;
-    for (int e = 0; e < STEP; e++) set(&x, e, (double)ga_e4m3_to_f32(k[at + e]));
+    for (int e = 0; e < STEP; e++) set(r->codes, &x, e, k[at + e]);
     sum = add_products(sum, &q[at / STEP], &x);
   }
   return sum * (d->scale * ga_attn_scale_at(&a->q_scale, r->b, r->h, r->i, d->q_scale_tokens) *
@@ -135,7 +150,7 @@ static float block_weights(const row *r, int64_t j0) {
   float most = 0;
   for (int64_t j = j0; j < end; j++) most = fmaxf(most, scale_v(r, j));
   for (int64_t j = j0; j < j0 + BLOCK; j++)
-    r->p[j] = j < end ? (double)ga_e4m3_to_f32(ga_f32_to_e4m3(r->s[j] * (scale_v(r, j) / most))) : 0;
+    set(r->codes, &r->p[j / STEP], (int)(j % STEP), j < end ? (uint8_t)ga_f32_to_e4m3(r->s[j] * (scale_v(r, j) / most)) : 0);
   return most;
 }
 
@@ -146,12 +161,9 @@ static float value(const row *r, int c, const float *scale) {
   for (int64_t j0 = 0; j0 < r->d->max_kv; j0 += BLOCK) {
     float sum = 0;
     for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
-      operand x, y;
-      for (int e = 0; e < STEP; e++) {
-        set(&x, e, r->p[j + e]);
-        set(&y, e, (double)ga_e4m3_to_f32(v[ga_attn_fp8_slot(j + e)]));
-      }
-      sum = add_products(sum, &x, &y);
+      operand y;
+      for (int e = 0; e < STEP; e++) set(r->codes, &y, e, v[ga_attn_fp8_slot(j + e)]);
+      sum = add_products(sum, &r->p[j / STEP], &y);
     }
     o += sum * scale[j0 / BLOCK];
   }
@@ -164,7 +176,7 @@ static void one_row(const row *r, float *scale) {
   operand q[32];
   float most = -INFINITY, sum = 0;
   const uint8_t *at = (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
-  for (int e = 0; e < d->head_dim; e++) set(&q[e / STEP], e % STEP, (double)ga_e4m3_to_f32(at[e]));
+  for (int e = 0; e < d->head_dim; e++) set(r->codes, &q[e / STEP], e % STEP, at[e]);
   for (int64_t j = 0; j < d->max_kv; j++) most = fmaxf(most, r->s[j] = logit(r, q, j));
   for (int64_t j = 0; j < d->max_kv; j++) {
     r->s[j] = r->s[j] == -INFINITY ? 0 : WEIGHT * expf(r->s[j] - most);
@@ -178,12 +190,14 @@ static void one_row(const row *r, float *scale) {
 }
 
 ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a) {
-  const size_t padded = (size_t)ga_attn_fp8_padded(d->max_kv) + 1;
+  const size_t padded = (size_t)ga_attn_fp8_padded(d->max_kv) + STEP;
+  codes table;
   void *p;
   GA_REQUIRE(d->head_dim % STEP == 0 && d->head_dim <= 32 * STEP, GA_ERR_SHAPE, "check: head_dim is %d", d->head_dim);
-  GA_TRY(ga_mem_zalloc(padded, sizeof(double) + 2 * sizeof(float), "a row of attention", &p));
-  row r = {.d = d, .a = a, .p = p};
-  r.s = (float *)(void *)(r.p + padded);
+  GA_TRY(ga_mem_zalloc(padded, sizeof(operand) / STEP + 2 * sizeof(float), "a row of attention", &p));
+  fill_codes(&table);
+  row r = {.d = d, .a = a, .p = p, .codes = &table};
+  r.s = (float *)(void *)(r.p + padded / STEP);
   for (r.b = 0; r.b < d->batch; r.b++)
     for (r.i = 0; r.i < d->max_q; r.i++)
       for (r.h = 0; r.h < d->q_heads; r.h++) {

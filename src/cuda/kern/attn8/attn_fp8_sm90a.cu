@@ -7,11 +7,15 @@
  *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SOFTMAX   Running maximum: a row's largest weight so far is 2^OFFSET, which e4m3 has exactly, so that a row of one large weight
- *           is as exact as V. The rows' sums are of unrounded weights.
+ * SCHEDULE  under   S of the next block is asked for before P V of the current one, which runs, in parts of 64 columns, under the softmax of
+ *                   the next. One block after the other at a tile's edges, where a mask reaches, and where a V has two scales.
+ *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the registers of S
+ * SOFTMAX   under: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent goes beyond what too_large
+ *           allows (one vote of a warp). O is divided by the sums of the rounded weights, which the tensor cores make of columns of
+ *           ones behind V, so that roundings cancel; lse has those of unrounded ones.
+ *           queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of unrounded weights.
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is added
- *           to O in f32, with the block's scale of V. Where the two 64-key halves of a block have scales of their own, the
- *           smaller one is folded into the exponents of its weights.
+ *           to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        consumers    TMA write of Q[b], and the tile record -> wgmma, ld.shared
  *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next writes
@@ -409,14 +413,19 @@ GA_DEV void exponents(float *s, const float *f, const float *ref) {
     s[4 * j + 3] = fmaf(s[4 * j + 3], g, -ref[1]);
   }
 }
-/* Is an exponent of this warp beyond LIMIT? Bits of floats are in the order of integers, but for two negative ones, which are below it. */
-GA_DEV int largest(const float *t) {
-  int a = bits_of(t[0]), b = bits_of(t[1]);
-  GA_UNROLL for (int i = 2; i + 3 < NS; i += 4) {
+/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum (this lane's part of it)
+ * is four of them, and much to one that has no other. */
+GA_DEV void limits(const float *l, float *limit) {
+  GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
+}
+/* Is an exponent of this warp beyond its row's limit? Bits of floats are in the order of integers, but for two negative ones, which are below it. */
+GA_DEV int too_large(const float *t, const float *limit) {
+  int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
+  GA_UNROLL for (int i = 4; i < NS; i += 4) {
     a = max3_i32(a, bits_of(t[i]), bits_of(t[i + 1]));
     b = max3_i32(b, bits_of(t[i + 2]), bits_of(t[i + 3]));
   }
-  return max3_i32(a, b, max3_i32(bits_of(t[NS - 2]), bits_of(t[NS - 1]), a));
+  return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
 /* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which what is still to be added
  * to O takes. */
@@ -424,10 +433,11 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
   float most[2], by[2];
   tile_row_max(t, BN, most);
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    by[i] = m[i] == GA_NEG_INF ? most[i] - OFFSET : fmaxf(most[i] - OFFSET, 0.f);
+    const int seen = m[i] != GA_NEG_INF;
+    by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
     if (by[i] == GA_NEG_INF) by[i] = 0.f; /* still nothing seen */
-    else m[i] = (m[i] == GA_NEG_INF ? 0.f : m[i]) + by[i];
-    factor[i] = ex2(-by[i]);
+    else m[i] = (seen ? m[i] : 0.f) + by[i];
+    factor[i] = seen ? ex2(-by[i]) : 1.f;
     l[i] *= factor[i];
     w[i] *= factor[i];
   }
@@ -465,7 +475,7 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
 }
 /* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a row sees. */
 GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
-  float f[2], ref[2], factor[2];
+  float f[2], ref[2], limit[2], factor[2];
   block_factors(c, f);
   if (first) {
     m[0] = m[1] = GA_NEG_INF;
@@ -475,7 +485,8 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
   if (!UNDER) running_maximum(s, f, m, l, o);
   reference(m, ref);
   exponents(s, f, ref);
-  if (UNDER && (fresh || warp_any(largest(s) > bits_of(LIMIT)))) raise_reference(s, m, l, w, o, factor);
+  limits(l, limit);
+  if (UNDER && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
 }
 
@@ -547,19 +558,20 @@ GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, flo
 }
 /* S of the next block has been asked for. P V of the current one runs under its softmax. */
 GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *m, float *l, float *w) {
-  float f[2], v[2], factor[2] = {1.f, 1.f};
+  float f[2], v[2], limit[2], factor[2] = {1.f, 1.f};
   uint32_t q[4 * PARTS];
   wait_v(c);
   issue_pv(c, part, p, 0, 0, BN / 32);
   turn_end(c, 1);
+  limits(l, limit);
   wgmma_wait(1);
   pin_f32(s, NS);
   release_k(c);
   block_factors(c, f);
   exponents(s, f, m); /* every row has seen something: tile_blocks */
-  const int most = largest(s);
+  const int raise = too_large(s, limit);
   turn_begin(c, 2);
-  if (warp_any(most > bits_of(LIMIT))) raise_reference(s, m, l, w, o, factor);
+  if (warp_any(raise)) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < PARTS; i++) {
     weights(s + 16 * i, q + 4 * i, l);
     wgmma_wait(0);
