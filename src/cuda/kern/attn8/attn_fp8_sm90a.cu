@@ -193,7 +193,8 @@ typedef struct {
 
 /* The scale of the 64 tokens that are the i-th of their sequence. */
 GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
-  return ldg_f32(s->data + (batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block)); /* cuda_attn_fp8.c: below 2^31 */
+  const int at = batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
+  return ldg_f32(s->data + at);
 }
 GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
@@ -413,8 +414,8 @@ GA_DEV void exponents(float *s, const float *f, const float *ref) {
     s[4 * j + 3] = fmaf(s[4 * j + 3], g, -ref[1]);
   }
 }
-/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum (this lane's part of it)
- * is four of them, and much to one that has no other. */
+/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum
+ * (this lane's part of it) is four of them, and much to one that has no other. */
 GA_DEV void limits(const float *l, float *limit) {
   GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
 }
