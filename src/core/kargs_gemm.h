@@ -33,18 +33,6 @@ typedef struct ga_kargs_gemm {
   int32_t x_units; /* units that shared memory has room for */
 } ga_kargs_gemm;
 
-/* The same by whole tiles (gemm_tile_sm90a.cu). Boxes of the maps: 64 columns, swizzle 128 B; rows: a tile's, for w a block's share of them,
- * for y 16. */
-typedef struct ga_kargs_gemm_tile {
-  ga_tmap x, w, y;
-  ga_kargs_gemm g;
-  int32_t row_tiles, col_tiles; /* of a cluster's tile */
-  int32_t band;                 /* rows of tiles that share columns in L2 */
-  int32_t steps;                /* of 64 along k */
-  int32_t y_bulk;               /* y is of 16 bits, n a multiple of 8, and there is nothing in the epilogue but scale: y leaves by its map */
-  int32_t unused[5];
-} ga_kargs_gemm_tile;
-
 /* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/dev/tile/packed.h says what is where).
  * X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
 #define GA_PACKED_TYPES(X)                                                                                              \
@@ -55,13 +43,14 @@ typedef struct ga_kargs_gemm_tile {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: splits, tiles and units. x: bf16, as ga_kargs_gemm_x made it; boxes of 64 columns
- * and a tile's rows, swizzle 128 B. */
+/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as ga_kargs_gemm_x made it; boxes of
+ * 64 columns and a tile's rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_wide {
   ga_tmap x;
   ga_kargs_gemm g;
   int32_t w_tiles, x_tiles; /* of the output: along n and m */
-  int32_t unused[8];
+  int32_t cluster_log, parts_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums meet in g.partial */
+  int32_t unused[6];
 } ga_kargs_gemm_wide;
 
 /* X [m, k] of any plain type to bf16 [m, width], width a multiple of 16, in the order of gemm_x_sm80.cu. */
@@ -89,7 +78,6 @@ typedef struct ga_kargs_pack {
 } ga_kargs_pack;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_tile) == 576);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_wide) == 320);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 56);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);

@@ -69,7 +69,7 @@ typedef struct cuda_device {
 } cuda_device;
 
 /* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own. */
-#define CUDA_COUNTER_BYTES 1024
+#define CUDA_COUNTER_BYTES 16384
 
 struct cuda_stream {
   ga_stream base;

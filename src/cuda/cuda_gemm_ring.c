@@ -79,6 +79,24 @@ const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_cap
   return s.splits > 1 && s.groups > COUNTERS ? "too many parts" : NULL;
 }
 
+/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/perf/cuda-decode.md. Weights come at 2000 bytes a
+ * clock to one row or two; more are bound by their products. */
+static int64_t clocks_of(int64_t rows, int64_t bytes) {
+  enum { LAUNCH = 4000, BYTES = 2000 };
+  const int64_t tenths = rows <= 2 ? 10 : rows <= 4 ? 16 : 21;
+  return LAUNCH + bytes / BYTES * tenths / 10;
+}
+
+int32_t cuda_gemm_ring_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k;
+  const ga_gemm_desc *d = desc;
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
+  if (d->m == 0 || d->n == 0) return 0;
+  const int64_t tiles = (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
+  const int64_t bytes = tiles * ga_div_up(d->k, u->k) * u->bytes, rest = d->m % ROWS;
+  return cuda_gemm_fit(d, caps, d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
+}
+
 uint64_t cuda_gemm_ring_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return 0;

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "base/status.h"
 
+enum { PLACE_ID, PLACE_POSITION, PLACE_SLOT, PLACE_KV_LEN, PLACE_Q_START, PLACE_COUNT = PLACE_Q_START + 2, PLACE_MOVING = 3 /* from POSITION on */ };
+
 /* --- making and freeing --- */
 
 /* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
@@ -44,7 +46,8 @@ static ga_status create_inputs(ga_session *s) {
   in->q_start = 3 * b;
   in->kv_len = 3 * b + 2;
   in->table = 3 * b + 3;
-  in->count = in->table + (size_t)s->n_pages;
+  in->place = in->table + (size_t)s->n_pages;
+  in->count = in->place + PLACE_COUNT;
   void *p;
   GA_TRY(ga_mem_zalloc(in->count, sizeof(int32_t), "session inputs", &p));
   in->host = p;
@@ -57,7 +60,8 @@ static ga_status create_inputs(ga_session *s) {
 static ga_status read_options(ga_session *s, const ga_session_options *o, ga_dtype *kv_dtype) {
   const ga_hparams *p = &s->model->hparams;
   s->context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096);
-  s->batch = o && o->batch ? o->batch : 512;
+  s->batch = o && o->batch ? o->batch : s->model->ctx->device->caps.host_memory ? 512 : 2048;
+  s->placed = -1;
   *kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16;
   GA_REQUIRE(s->context >= 1 && s->context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
              s->context, p->context);
@@ -156,6 +160,7 @@ static ga_status upload_inputs(ga_session *s, const int32_t *ids, int32_t at, in
   in->host[in->q_start] = 0;
   in->host[in->q_start + 1] = n;
   in->host[in->kv_len] = at + n;
+  s->placed = -1;
   GA_TRY(ga_copy_to_device(s->model->ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
   *step = (ga_step){.n_tokens = n,
                     .n_seqs = 1,
@@ -189,10 +194,17 @@ static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32
 
 /* --- decoding --- */
 
-static ga_status record(ga_session *s) {
+static const session_draw no_draw;
+
+static ga_status run_step(ga_session *s, const session_draw *draw) {
+  GA_TRY(fwd_run(&s->forward));
+  return draw->desc.vocab ? ga_sample(s->model->ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+}
+
+static ga_status record(ga_session *s, const session_draw *draw) {
   ga_ctx *ctx = s->model->ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
-  ga_status status = fwd_run(&s->forward);
+  ga_status status = run_step(s, draw);
   ga_graph *graph = NULL;
   ga_status ended = ga_graph_end(ctx, NULL, &graph);
   if (status == GA_OK) status = ended;
@@ -206,22 +218,63 @@ static ga_status record(ga_session *s) {
 
 /* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the second is
  * recorded, and the others replay that. Devices without graphs run every step op by op. */
-static ga_status run_decode(ga_session *s) {
+static ga_status run_decode(ga_session *s, const session_draw *draw) {
   session_graph *g = &s->graph;
   const int64_t max_kv = fwd_rounded(s->forward.step->max_kv);
-  if (g->off) return fwd_run(&s->forward);
-  if (g->max_kv != max_kv) {
+  if (g->off) return run_step(s, draw);
+  if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
     ga_graph_destroy(g->graph);
     *g = (session_graph){.max_kv = max_kv};
-    return fwd_run(&s->forward);
+    memcpy(&g->draw, draw, sizeof *draw);
+    return run_step(s, draw);
   }
   if (!g->graph) {
-    ga_status status = record(s);
+    ga_status status = record(s, draw);
     g->off = status == GA_ERR_UNSUPPORTED;
-    if (g->off) return fwd_run(&s->forward);
+    if (g->off) return run_step(s, draw);
     GA_TRY(status);
   }
   return ga_graph_launch(s->model->ctx, g->graph, NULL);
+}
+
+/* Tells the device of the token to come and its place, unless the last step has left both there. */
+static ga_status place(ga_session *s, int32_t id) {
+  session_inputs *in = &s->inputs;
+  int32_t *at = in->host + in->place;
+  if (s->placed == s->length && at[PLACE_ID] == id) return GA_OK;
+  at[PLACE_ID] = id;
+  at[PLACE_POSITION] = at[PLACE_SLOT] = s->length;
+  at[PLACE_KV_LEN] = s->length + 1;
+  at[PLACE_Q_START] = 0;
+  at[PLACE_Q_START + 1] = 1;
+  return ga_copy_to_device(s->model->ctx, in->device + in->place, at, PLACE_COUNT * sizeof *at, NULL);
+}
+
+ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
+  int32_t *at = s->inputs.device + s->inputs.place;
+  session_draw own;
+  GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
+  memcpy(&own, draw, sizeof own);
+  own.io.id = at + PLACE_ID;
+  own.io.advance = at + PLACE_POSITION;
+  own.io.n_advance = PLACE_MOVING;
+  GA_TRY(place(s, id));
+  const ga_step step = {.n_tokens = 1, .n_seqs = 1, .max_q = 1, .max_kv = s->length + 1, .n_out = 1,
+                        .ids = at + PLACE_ID, .positions = at + PLACE_POSITION, .slots = at + PLACE_SLOT, .q_start = at + PLACE_Q_START,
+                        .kv_len = at + PLACE_KV_LEN, .page_table = s->inputs.device + s->inputs.table, .page_stride = s->n_pages};
+  s->forward.step = &step;
+  s->placed = -1;
+  GA_TRY(run_decode(s, &own));
+  s->tokens[s->length++] = id;
+  s->placed = s->length;
+  return GA_OK;
+}
+
+ga_status session_drawn(ga_session *s, int32_t *id) {
+  session_inputs *in = &s->inputs;
+  GA_TRY(ga_copy_to_host(s->model->ctx, id, in->device + in->place + PLACE_ID, sizeof *id, NULL));
+  in->host[in->place + PLACE_ID] = *id;
+  return GA_OK;
 }
 
 /* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
@@ -232,7 +285,7 @@ static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_
   step.out_begin = first;
   step.n_out = (int32_t)ga_min_i64(n - first, s->forward.max_out);
   s->forward.step = &step;
-  GA_TRY(n == 1 && step.n_out == 1 ? run_decode(s) : fwd_run(&s->forward));
+  GA_TRY(n == 1 && step.n_out == 1 ? run_decode(s, &no_draw) : fwd_run(&s->forward));
   return row ? deliver_rows(s, &step, first, base, host, row, user) : GA_OK;
 }
 
