@@ -3,8 +3,9 @@
 Usage: gen_wgmma.py 16 > src/cuda/dev/ptx/wgmma.h; gen_wgmma.py 8 > src/cuda/dev/ptx/wgmma8.h; gen_wgmma.py t > src/cuda/dev/ptx/wgmma_t.h"""
 import sys
 
-SHAPES = {16: [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 96, 128, 160, 192, 224, 256]}
+SHAPES = {16: [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 72, 96, 128, 160, 192, 224, 256]}
 ACROSS = [64, 128, 256]  # shapes of products of operands stored across
+FORWARD_8 = [64, 72, 128]  # shapes that attention forward in e4m3 begins anew
 BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward needs
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 
@@ -18,6 +19,7 @@ HEAD_16 = """/* Written by tools/gen_wgmma.py: do not edit.
 HEAD_8 = """/* Written by tools/gen_wgmma.py: do not edit.
  * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Wrap as those of wgmma.h.
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
+ *   _rs0, _ss0   d = a b: what d held is dead, so that its registers are free until here
  * e4m3, e5m2: d is f32, but a product adds with 13 fraction bits and cuts d to 13 after each step of 32: docs/EMULATOR.md. Kernels keep short
  * sums there and add them up in f32. s8: d is int32, exact. d[], a[0..3]: the layouts of wgmma.h and of mma_m16n8k32. */
 """
@@ -76,10 +78,21 @@ def shared_a_new(n, t, name, trans):
             f'                 : {outs.replace("+f", "=&f")}\n                 : "l"(a), "l"(b));\n}}\n')
 
 
+def register_a_new(n, t, name):
+    k, real, letter, types, tail, _ = forms(t)
+    r, regs, outs = lists(n, letter)
+    return (f"GA_DEV void wgmma_m64n{n}k{k}_{t}_{name}0({real} *d, const uint32_t *a, uint64_t b)\n{{\n"
+            f'    asm volatile("{{.reg .pred p; mov.pred p, 0; wgmma.mma_async.sync.aligned.m64n{n}k{k}.{types} '
+            f'{{{regs}}}, {{%{r}, %{r + 1}, %{r + 2}, %{r + 3}}}, %{r + 4}, p{tail.format(0)};}}"\n'
+            f'                 : {outs.replace("+f", "=&f")}\n                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));\n}}\n')
+
+
 def near(bits, t):
     """Operands as their headers say, by shape."""
     for n in SHAPES[bits]:
         print(register_a(n, t, "rs", 0) + (register_a(n, t, "rst", 1) if bits == 16 else "") + shared_a(n, t, "ss", "0, 0"), end="")
+    for n in FORWARD_8 if t == "e4m3" else []:
+        print(register_a_new(n, t, "rs") + shared_a_new(n, t, "ss", "0, 0"), end="")
     for n in BACKWARD if bits == 16 else []:
         if n not in SHAPES[bits]:
             print(shared_a(n, t, "ss", "0, 0"), end="")

@@ -43,8 +43,10 @@ static ga_status fill_scale(ga_stream *stream, const ga_kernel *k, const char *n
                             int64_t tokens, int32_t scale_tokens, ga_kattn_scales *out) {
   const int64_t blocks = scale_tokens && tokens ? ga_div_up(tokens, scale_tokens) : 1;
   GA_TRY(cuda_check_pointer(stream, k, name, s->data, sizeof(float)));
-  GA_REQUIRE((double)(batch - 1) * (double)s->batch + (double)(heads - 1) * (double)s->head < (double)MOST_SCALES, GA_ERR_ARG,
-             "%s: %s reaches over more than 2^31 elements", k->id, name);
+  const double last = (double)(batch - 1) * (double)s->batch + (double)(heads - 1) * (double)s->head + (double)(blocks - 1) * (double)s->block;
+  GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0 && last < (double)MOST_SCALES, GA_ERR_ARG,
+             "%s: %s has strides %lld, %lld, %lld; must not be negative, nor reach over 2^31 elements", k->id, name, (long long)s->batch,
+             (long long)s->head, (long long)s->block);
   *out = (ga_kattn_scales){.data = s->data, .batch = s->batch, .head = s->head, .block = s->block, .shift = scale_tokens == 128,
                            .last = (int32_t)blocks - 1};
   return GA_OK;

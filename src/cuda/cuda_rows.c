@@ -207,7 +207,7 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_FP8_PARAMS(dt, d_, mask_, bm_, st_, sched, turn),     \
                                                .threads = GA_ATTN_FP8_THREADS(bm_),                                    \
-                                               .shared_bytes = GA_ATTN_FP8_SMEM(d_, bm_, st_)},                        \
+                                               .shared_bytes = GA_ATTN_FP8_SMEM(d_, bm_, st_, sched)},                        \
                                       .d = d_,                                                                         \
                                       .dv = d_,                                                                        \
                                       .bm = bm_,                                                                       \

@@ -5,18 +5,15 @@
 #define GA_ATTN_FP8_ID(dtype, d, mask, arch, bm, st, sched, turn) \
   "attn_fp8_" #dtype "_d" #d "_" #mask "_" #arch "_" #bm "x128x" #st "_" #sched #turn
 #define GA_ATTN_FP8_SOURCE(arch) "src/cuda/kern/attn8/attn_fp8_" #arch ".cu"
-#define GA_ATTN_FP8_QUEUE_queue 1
-#define GA_ATTN_FP8_QUEUE_parts 0
-#define GA_ATTN_FP8_QUEUE_under 2
 /* fast_math: the kernels name the instructions that matter; the rest is index arithmetic and one division a row. */
 #define GA_ATTN_FP8_PARAMS(dtype, d, mask, bm, st, sched, turn) \
-  GA_ATTN_FP8_PARAMS_(dtype, d, mask, bm, st, GA_ATTN_FP8_QUEUE_##sched, turn)
-#define GA_ATTN_FP8_PARAMS_(dtype, d, mask, bm, st, queue, turn) GA_ATTN_FP8_PARAMS__(dtype, d, mask, bm, st, queue, turn)
-#define GA_ATTN_FP8_PARAMS__(dtype, d, mask, bm, st, queue, turn) \
-  "DTYPE=" #dtype ",D=" #d ",MASK=" #mask ",BM=" #bm ",STAGES=" #st ",QUEUE=" #queue ",TURN=" #turn ",fast_math=1"
+  "DTYPE=" #dtype ",D=" #d ",MASK=" #mask ",BM=" #bm ",STAGES=" #st ",SCHED=" #sched ",TURN=" #turn ",fast_math=1"
 #define GA_ATTN_FP8_THREADS(bm) (128 + 2 * (bm))
-/* Two Q, stages of K and V, barriers, scales of the stages, four tile records: OFF_* of the kernel. */
-#define GA_ATTN_FP8_SMEM(d, bm, st) (2 * (bm) * (d) + (st) * 256 * (d) + 32 + 64 * (st) + 256)
+/* Two Q, stages of K and V (with rows of ones), barriers, scales of the stages, four tile records: OFF_* of the kernel. */
+#define GA_ATTN_FP8_ONES_under 1024
+#define GA_ATTN_FP8_ONES_queue 0
+#define GA_ATTN_FP8_ONES_parts 0
+#define GA_ATTN_FP8_SMEM(d, bm, st, sched) (2 * (bm) * (d) + (st) * (256 * (d) + GA_ATTN_FP8_ONES_##sched) + 32 + 64 * (st) + 256)
 #define GA_ATTN_FP8_SCORE 200
 
 #define GA_ATTN_QUANT_ID(dtype, d) "attn_quant_" #dtype "_d" #d "_sm90a_128"

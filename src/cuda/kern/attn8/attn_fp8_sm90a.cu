@@ -7,11 +7,15 @@
  *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SOFTMAX   Running maximum: a row's largest weight so far is 2^OFFSET, which e4m3 has exactly, so that a row of one large weight
- *           is as exact as V. The rows' sums are of unrounded weights.
+ * SCHEDULE  under   S of the next block is asked for before P V of the current one, which runs, in parts of 64 columns, under the softmax of
+ *                   the next. One block after the other at a tile's edges, where a mask reaches, and where a V has two scales.
+ *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the registers of S
+ * SOFTMAX   under: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent goes beyond what too_large
+ *           allows (one vote of a warp). O is divided by the sums of the rounded weights, which the tensor cores make of columns of
+ *           ones behind V, so that roundings cancel; lse has those of unrounded ones.
+ *           queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of unrounded weights.
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is added
- *           to O in f32, with the block's scale of V. Where the two 64-key halves of a block have scales of their own, the
- *           smaller one is folded into the exponents of its weights.
+ *           to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        consumers    TMA write of Q[b], and the tile record -> wgmma, ld.shared
  *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next writes
@@ -28,6 +32,7 @@
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/order.h"
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/ptx/wgmma8.h"
@@ -57,12 +62,15 @@
 #ifndef GA_P_TURN
 #error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
-#ifndef GA_P_QUEUE
-#error "GA_P_QUEUE: P V has registers of its own and the next S is issued behind it (1), or it uses those of S, in parts of 128 columns (0)"
+#ifndef GA_P_SCHED
+#error "GA_P_SCHED: under, queue or parts, see SCHEDULE"
 #endif
 
 #define GA_MASK_full   0
 #define GA_MASK_causal 1
+#define GA_SCHED_under 0
+#define GA_SCHED_queue 1
+#define GA_SCHED_parts 2
 
 enum {
   MASKED = GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal,
@@ -72,7 +80,9 @@ enum {
   BN = 128,
   ST = GA_P_STAGES,
   TURN = GA_P_TURN,
-  QUEUE = GA_P_QUEUE,
+  UNDER = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_under,
+  QUEUE = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_queue,
+  SHARED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_parts,
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1),
   /* of attn_tiles.h and attn_results.h, which know more */
@@ -89,7 +99,9 @@ enum {
   Q_PANEL = 64 * ROW_BYTES,
   PANELS_V = 1,
   O_PANEL = 0,
-  PART = DV > 128 ? 128 : DV, /* columns of a part of P V */
+  PART = SHARED ? 128 : 64, /* columns of a part of P V */
+  PARTS = DV / PART,
+  LAST_REGS = PART / 2 + (UNDER ? 4 : 0), /* of the last one, with a column of ones for its row sums */
   NS = BN / 2,
   NO = DV / 2,
   NPART = PART / 2,
@@ -103,7 +115,8 @@ enum { /* shared memory, bytes */
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
-       OFF_O = OFF_V + ST * V_BYTES,
+       V_STAGE = V_BYTES + (UNDER ? 8 * BN : 0), /* and eight rows of ones */
+       OFF_O = OFF_V + ST * V_STAGE,
        OFF_QF = OFF_O,
        OFF_QE = OFF_QF + 16,
        OFF_KF = OFF_QE + 16,
@@ -111,14 +124,14 @@ enum { /* shared memory, bytes */
        OFF_VF = OFF_KE + 8 * ST,
        OFF_VE = OFF_VF + 8 * ST,
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       SCALE_BYTES = 32,
-       OFF_TILE = OFF_SCALE + ST * SCALE_BYTES,
+       SCALE_BYTES = 16,
+       OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* of the blocks under way, in K or in V */
        TILE_BYTES = 64, /* and Q's scales */
        TILE_SLOTS = 4,
        SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
-static_assert(QUEUE ? PART == DV : PART / 2 <= BN / 2, "a part of P V fits its registers");
+static_assert(PARTS <= 2 && (!QUEUE || PARTS == 1), "P V is added before P is used up");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
@@ -133,15 +146,30 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 232
 #endif
 
-#define GA_PART_64  64
-#define GA_PART_128 128
-#define GA_PART_256 128
 #define QK          wgmma_m64n128k32_e4m3_ss
-#define PV          GA_CAT3(wgmma_m64n, GA_CAT(GA_PART_, GA_P_D), k32_e4m3_rs)
+#define GA_SHARED_under 0
+#define GA_SHARED_queue 1
+#define GA_SHARED_parts 1
+#if GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
+#define QK0(d, a, b) QK(d, a, b, 0)
+#define PV           GA_CAT3(wgmma_m64n, GA_CAT(GA_PARTS_, GA_P_SCHED), k32_e4m3_rs)
+#define GA_PARTS_queue 64
+#define GA_PARTS_parts 128
+#define PV0(d, a, b) PV(d, a, b, 0)
+#define PV_ONES      PV
+#define PV_ONES0     PV0
+#else
+#define QK0      wgmma_m64n128k32_e4m3_ss0
+#define PV       wgmma_m64n64k32_e4m3_rs
+#define PV0      wgmma_m64n64k32_e4m3_rs0
+#define PV_ONES  wgmma_m64n72k32_e4m3_rs
+#define PV_ONES0 wgmma_m64n72k32_e4m3_rs0
+#endif
 #define PACK        GA_CAT(pack_, GA_P_DTYPE)
 
-#define OFFSET  8.f          /* doublings from 1 up to a row's largest weight; e4m3 ends at 448 */
-#define LEAST   -60.f        /* doublings that a half's scale may lie below the other's; further down nothing is left of it */
+/* Doublings from 1 to a row's largest weight when its reference is made, and at most; e4m3 ends at 448 = 2^8.8. */
+#define OFFSET (UNDER ? 5.f : 8.f)
+#define LIMIT  8.75f
 #define LOG2E   1.442695041f /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
@@ -166,35 +194,20 @@ typedef struct {
 
 /* The scale of the 64 tokens that are the i-th of their sequence. */
 GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
-  return ldg_f32(s->data + batch * s->batch + head * s->head + imin(i >> s->shift, s->last) * s->block);
-}
-/* What the consumers of block n need of its scales, by halves of 64 keys: K's; doublings that the weights are made smaller by
- * for the scale of V, not positive; the inverse of that; V's. */
-typedef struct {
-  float k[2], down[2], up[2], v;
-} block_scales;
-GA_DEV block_scales load_scales(const loader *p, const work *t, int n) {
-  const ga_kargs_attn_fp8 *a = fp8_args(p->a);
-  block_scales x;
-  float v[2];
-  GA_UNROLL for (int h = 0; h < 2; h++) {
-    x.k[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
-    v[h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
-  }
-  x.v = fmaxf(v[0], v[1]);
-  GA_UNROLL for (int h = 0; h < 2; h++) {
-    x.down[h] = v[h] == x.v ? 0.f : fmaxf(lg2(v[h]) - lg2(x.v), LEAST);
-    x.up[h] = ex2(-x.down[h]);
-  }
-  return x;
+  const int at = batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
+  return ldg_f32(s->data + at);
 }
 GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
-  const block_scales x = load_scales(p, t, n); /* on its way during the wait */
-  const float first[4] = {x.k[0], x.k[1], x.down[0], x.down[1]}, second[4] = {x.up[0], x.up[1], x.v, 0.f};
+  const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
+  const ga_kargs_attn_fp8 *a = fp8_args(p->a);
+  float scale[4]; /* on their way during the wait: K's and V's, by halves of 64 keys */
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
+    scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
+  }
   mbar_wait(p->sb + OFF_KE + 8 * stage, ring_empty_parity(p->k, ST));
-  sts_f4(p->sb + OFF_SCALE + stage * SCALE_BYTES, first);
-  sts_f4(p->sb + OFF_SCALE + stage * SCALE_BYTES + 16, second);
+  sts_f4(slot, scale);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
@@ -205,7 +218,7 @@ GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block
   const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
   mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
   mbar_arrive_expect(bar, V_BYTES);
-  bulk_load_4d(p->sb + OFF_V + stage * V_BYTES, &p->a->v, bar, n * BN, 0, t->head_k, t->batch, L2_EVICT_LAST);
+  bulk_load_4d(p->sb + OFF_V + stage * V_STAGE, &p->a->v, bar, n * BN, 0, t->head_k, t->batch, L2_EVICT_LAST);
 }
 /* The record of the next tile goes to slot tiles % 4 before the wait for its Q buffer: consumers are at most two edges behind. */
 GA_DEV uint32_t next_slot(const loader *p) {
@@ -268,6 +281,7 @@ typedef struct {
   uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
   int tiles;                       /* records read */
   int n, mask_hi;                  /* block whose S is next, and the current tile's limit */
+  int two;                         /* the block whose P is made has two scales of V */
   float factor;                    /* from the tile's Q K to log2 units, but for K's scale */
 } warpgroup;
 
@@ -282,7 +296,7 @@ GA_DEV void next_tile(warpgroup *c) {
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   c->tiles++;
   c->n = warp_uniform(x.w);
-  c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
+  c->mask_hi = UNDER || MASKED ? warp_uniform(y.y) : 0;
   c->desc_q = desc_k_major(c->sb + OFF_Q + (buffer * WGS + (uint32_t)c->w) * Q_BYTES);
   if (c->n < 0) return;
   float scale[4];
@@ -321,29 +335,42 @@ GA_DEV void turn_end(const warpgroup *c, int what) {
   if (TURN == what) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
+/* When the last weights are made: no weight is negative, which the compiler does not know. */
+GA_DEV void turn_end_after(const warpgroup *c, const uint32_t *p) {
+  if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS + (int)((p[NP - 4] | p[NP - 3] | p[NP - 2] | p[NP - 1]) >> 31), 256);
+}
+
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(const warpgroup *c, float *s) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc_rows(c->desc_q);
   enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
-  pin_f32(s, NS);
+  if (!UNDER) pin_f32(s, NS);
   wgmma_fence();
-  GA_UNROLL for (int k = 0; k < D / 32; k++)
-      QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), k != 0);
+  QK0(s, dq, dk);
+  GA_UNROLL for (int k = 1; k < D / 32; k++)
+      QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
   wgmma_commit();
 }
-/* Columns column .. column + PART of P V of the current V stage, from zero. */
-GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int column) {
-  const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_BYTES >> 4) + (uint32_t)column * (BN >> 4));
+GA_DEV int part_regs(int i) {
+  return i == PARTS - 1 ? LAST_REGS : NPART;
+}
+/* Part i of P V of steps from .. to (of 32 keys) of the current V stage, from zero; the last part goes on over the rows of ones. */
+GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int from, int to) {
+  const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_STAGE >> 4) + (uint32_t)(i * PART) * (BN >> 4));
   pin_u32(p, NP);
-  pin_f32(part, NPART);
+  if (!UNDER) pin_f32(part, part_regs(i));
   wgmma_fence();
-  GA_UNROLL for (int k = 0; k < BN / 32; k++) PV(part, p + 4 * k, dv + (uint64_t)(2 * k), k != 0);
+  GA_UNROLL for (int k = from; k < to; k++) {
+    const uint64_t d = dv + (uint64_t)(2 * k);
+    if (UNDER && i == PARTS - 1) {
+      if (k == from) PV_ONES0(part, p + 4 * k, d);
+      else PV_ONES(part, p + 4 * k, d, 1);
+    } else {
+      if (k == from) PV0(part, p + 4 * k, d);
+      else PV(part, p + 4 * k, d, 1);
+    }
+  }
   wgmma_commit();
-}
-/* O += scale * part, of the columns that o begins with. */
-GA_DEV void add_part(float *o, float *part, float scale) {
-  pin_f32(part, NPART);
-  GA_UNROLL for (int i = 0; i < NPART; i++) o[i] = fmaf(part[i], scale, o[i]);
 }
 
 GA_DEV void apply_mask(const warpgroup *c, float *s) {
@@ -354,23 +381,78 @@ GA_DEV void apply_mask(const warpgroup *c, float *s) {
     hi0 = imin(hi0, row);
     hi1 = imin(hi1, row + 8);
   }
-  if (MASKED || last < BN - 1) tile_mask_above(s, BN, hi0, hi1, c->q2);
+  tile_mask_above(s, BN, hi0, hi1, c->q2);
 }
 /* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */
 GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
-/* Of the current K stage. */
-GA_DEV block_scales scales_of(const warpgroup *c) {
-  float x[4], y[4];
-  lds_f4(x, c->sb + OFF_SCALE + c->stage_k * SCALE_BYTES);
-  lds_f4(y, c->sb + OFF_SCALE + c->stage_k * SCALE_BYTES + 16);
-  const block_scales s = {{x[0], x[1]}, {x[2], x[3]}, {y[0], y[1]}, y[2]};
-  return s;
+/* From S of the current K block to log2 units, by halves. Takes note whether its V has two scales. */
+GA_DEV void block_factors(warpgroup *c, float *f) {
+  float x[4];
+  lds_f4(x, c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
+  f[0] = c->factor * x[0];
+  f[1] = c->factor * x[1];
+  if (UNDER) c->two = warp_any(x[2] != x[3]);
 }
-/* References from the block's maxima, where those are larger; l and O follow. f: from S to log2 units, by halves. */
-GA_DEV void raise_reference(const float *s, const float *f, float *m, float *l, float *o) {
+/* Of the halves of the current V block. */
+GA_DEV void value_scales(const warpgroup *c, float *v) {
+  lds_f2(v, c->sb + OFF_SCALE + ((c->parity_k ^ (c->stage_k == 0)) * ST + stage_v(c)) * SCALE_BYTES + 8);
+}
+GA_DEV int two_scales(const warpgroup *c) {
+  float v[2];
+  value_scales(c, v);
+  return warp_any(v[0] != v[1]);
+}
+/* S to the exponents of the weights, in place. */
+GA_DEV void exponents(float *s, const float *f, const float *ref) {
+  GA_UNROLL for (int j = 0; j < NS / 4; j++) {
+    const float g = f[j / (NS / 8)];
+    s[4 * j] = fmaf(s[4 * j], g, -ref[0]);
+    s[4 * j + 1] = fmaf(s[4 * j + 1], g, -ref[0]);
+    s[4 * j + 2] = fmaf(s[4 * j + 2], g, -ref[1]);
+    s[4 * j + 3] = fmaf(s[4 * j + 3], g, -ref[1]);
+  }
+}
+/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum
+ * (this lane's part of it) is four of them, and much to one that has no other. */
+GA_DEV void limits(const float *l, float *limit) {
+  GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
+}
+/* Is an exponent of this warp beyond its row's limit? Bits of floats are in the order of integers, but for two negative ones, which are below it. */
+GA_DEV int too_large(const float *t, const float *limit) {
+  int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
+  GA_UNROLL for (int i = 4; i < NS; i += 4) {
+    a = max3_i32(a, bits_of(t[i]), bits_of(t[i + 1]));
+    b = max3_i32(b, bits_of(t[i + 2]), bits_of(t[i + 3]));
+  }
+  return a > bits_of(limit[0]) || b > bits_of(limit[1]);
+}
+/* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which what is still to be added
+ * to O takes. */
+GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
+  float most[2], by[2];
+  tile_row_max(t, BN, most);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const int seen = m[i] != GA_NEG_INF;
+    by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
+    if (by[i] == GA_NEG_INF) by[i] = 0.f; /* still nothing seen */
+    else m[i] = (seen ? m[i] : 0.f) + by[i];
+    factor[i] = seen ? ex2(-by[i]) : 1.f;
+    l[i] *= factor[i];
+    w[i] *= factor[i];
+  }
+  tile_scale_rows(o, DV, factor);
+  GA_UNROLL for (int j = 0; j < NS / 4; j++) {
+    t[4 * j] -= by[0];
+    t[4 * j + 1] -= by[0];
+    t[4 * j + 2] -= by[1];
+    t[4 * j + 3] -= by[1];
+  }
+}
+/* The same without asking, from S: a row's largest weight is 2^OFFSET, which e4m3 has exactly. */
+GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, float *o) {
   float most[2][2], factor[2];
   GA_UNROLL for (int h = 0; h < 2; h++) tile_row_max(s + h * (NS / 2), BN / 2, most[h]);
   GA_UNROLL for (int i = 0; i < 2; i++) {
@@ -381,125 +463,177 @@ GA_DEV void raise_reference(const float *s, const float *f, float *m, float *l, 
   }
   tile_scale_rows(o, DV, factor);
 }
-/* P of the block, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is the weight of key
- * 16 h + 8 b + 2 q + e, as V has them. sum: this lane's part of the row sums. */
-GA_DEV void weights(const float *s, const float *f, const block_scales *x, const float *ref, uint32_t *p, float *sum) {
-  sum[0] = sum[1] = 0.f;
-  GA_UNROLL for (int h = 0; h < 2; h++) {
-    const float r0 = ref[0] - x->down[h], r1 = ref[1] - x->down[h];
-    float a0 = 0, a1 = 0, b0 = 0, b1 = 0;
-    GA_UNROLL for (int k = 2 * h; k < 2 * h + 2; k++) {
-      float e[16];
-      GA_UNROLL for (int j = 0; j < 4; j++) {
-        e[4 * j] = ex2(fmaf(s[16 * k + 4 * j], f[h], -r0));
-        e[4 * j + 1] = ex2(fmaf(s[16 * k + 4 * j + 1], f[h], -r0));
-        e[4 * j + 2] = ex2(fmaf(s[16 * k + 4 * j + 2], f[h], -r1));
-        e[4 * j + 3] = ex2(fmaf(s[16 * k + 4 * j + 3], f[h], -r1));
-        a0 += e[4 * j];
-        a1 += e[4 * j + 1];
-        b0 += e[4 * j + 2];
-        b1 += e[4 * j + 3];
-      }
-      GA_UNROLL for (int j = 0; j < 2; j++) {
-        p[4 * k + 2 * j] = pack4_e4m3(e[8 * j], e[8 * j + 1], e[8 * j + 4], e[8 * j + 5]);
-        p[4 * k + 2 * j + 1] = pack4_e4m3(e[8 * j + 2], e[8 * j + 3], e[8 * j + 6], e[8 * j + 7]);
-      }
-    }
-    sum[0] = fmaf(a0 + a1, x->up[h], sum[0]);
-    sum[1] = fmaf(b0 + b1, x->up[h], sum[1]);
+/* Weights of 32 keys from their exponents, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is the weight of key
+ * 16 h + 8 b + 2 q + e, as V has them. l: this lane's part of the row sums, of weights that are not rounded. */
+GA_DEV void weights(const float *t, uint32_t *p, float *l) {
+  GA_UNROLL for (int j = 0; j < 2; j++) {
+    float e[8];
+    GA_UNROLL for (int i = 0; i < 8; i++) e[i] = ex2(t[8 * j + i]);
+    p[2 * j] = pack4_e4m3(e[0], e[1], e[4], e[5]);
+    p[2 * j + 1] = pack4_e4m3(e[2], e[3], e[6], e[7]);
+    l[0] += (e[0] + e[1]) + (e[4] + e[5]);
+    l[1] += (e[2] + e[3]) + (e[6] + e[7]);
   }
 }
-/* S to P, m, l and O. first: of its tile; O is 0 then. */
-GA_DEV void softmax(const warpgroup *c, float *s, const block_scales *x, uint32_t *p, float *m, float *l, float *o, int first) {
-  const float f[2] = {c->factor * x->k[0], c->factor * x->k[1]};
-  float sum[2], ref[2];
+/* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a row sees. */
+GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
+  float f[2], ref[2], limit[2], factor[2];
+  block_factors(c, f);
   if (first) {
     m[0] = m[1] = GA_NEG_INF;
-    l[0] = l[1] = 0.f;
+    l[0] = l[1] = w[0] = w[1] = 0.f;
   }
-  if (MASKED ? first || c->n >= c->mask_hi : first) apply_mask(c, s);
-  raise_reference(s, f, m, l, o);
+  if (MASKED ? fresh : first) apply_mask(c, s);
+  if (!UNDER) running_maximum(s, f, m, l, o);
   reference(m, ref);
-  weights(s, f, x, ref, p, sum);
-  l[0] += sum[0];
-  l[1] += sum[1];
+  exponents(s, f, ref);
+  limits(l, limit);
+  if (UNDER && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
+  GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
 }
 
 #include "cuda/kern/attn/attn_packed.h"
 #include "cuda/kern/attn/attn_results.h"
 
-/* O (+)= P V of the current V stage. s: registers of the next S, free when they are those of a part too. */
-GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float scale) {
-  GA_UNROLL for (int i = 0; i < DV / PART; i++) {
-    issue_pv(c, part, p, i * PART);
+/* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
+GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
+  args a = c->a;
+  const place t = tile_place(tile_slot(c, back));
+  const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
+  float v[2], ref[2];
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    l[i] = quad_sum(l[i]);
+    const float all = UNDER ? w[i] : l[i];
+    v[i] = all == 0.f ? 0.f : rcp(all);
+  }
+  reference(m, ref);
+  if (a->lse && (c->lane & 3) == 0) {
+    float *lse = a->lse + t.batch * a->lse_stride_batch + t.head * a->lse_stride_head;
+    if (row < t.rows_q) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
+    if (row + 8 < t.rows_q) stg_f32(lse + row + 8, log_sum(a, ref[1], l[1]));
+  }
+  store_direct(c, o, v, &t);
+}
+
+/* O += part of part i, by rows; w += its column of ones. */
+GA_DEV void add_part(float *o, float *part, float *w, int i, float scale, const float *factor) {
+  const float f0 = scale * factor[0], f1 = scale * factor[1];
+  const int n = part_regs(i);
+  pin_f32(part, n);
+  if (UNDER && i == PARTS - 1) {
+    w[0] = fmaf(part[NPART], factor[0], w[0]);
+    w[1] = fmaf(part[NPART + 2], factor[1], w[1]);
+  }
+  o += i * NPART;
+  GA_UNROLL for (int j = 0; j < NPART / 4; j++) {
+    o[4 * j] = fmaf(part[4 * j], f0, o[4 * j]);
+    o[4 * j + 1] = fmaf(part[4 * j + 1], f0, o[4 * j + 1]);
+    o[4 * j + 2] = fmaf(part[4 * j + 2], f1, o[4 * j + 2]);
+    o[4 * j + 3] = fmaf(part[4 * j + 3], f1, o[4 * j + 3]);
+  }
+}
+/* O += P V of the current V stage, to its end, in so many runs of keys. */
+GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float *w, int runs) {
+  const float one[2] = {1.f, 1.f};
+  float v[2];
+  value_scales(c, v);
+  GA_UNROLL for (int r = 0; r < runs; r++) GA_UNROLL for (int i = 0; i < PARTS; i++) {
+    issue_pv(c, part, p, i, r * (BN / 32) / runs, (r + 1) * (BN / 32) / runs);
     wgmma_wait(0);
     pin_u32(p, NP);
-    add_part(o + i * NPART, part, scale);
+    add_part(o, part, w, i, v[r], one);
   }
   release_v(c);
 }
-/* The first block of the stream: S, softmax, P. Returns its scale of V. */
-GA_DEV float start_stream(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *o) {
-  tile_fill(o, DV, 0.f);
+/* O += P V of the current V stage while S of the next block is made. */
+GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *w) {
+  const float one[2] = {1.f, 1.f};
+  float v[2];
+  wait_v(c);
   wait_k(c);
+  issue_pv(c, part, p, 0, 0, BN / 32);
   issue_qk(c, s);
-  const block_scales x = scales_of(c);
-  wgmma_wait(0);
+  value_scales(c, v);
+  wgmma_wait(1);
+  pin_u32(p, NP);
+  add_part(o, part, w, 0, v[0], one);
+  release_v(c);
+}
+/* S of the next block has been asked for. P V of the current one runs under its softmax. */
+GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *m, float *l, float *w) {
+  float f[2], v[2], limit[2], factor[2] = {1.f, 1.f};
+  uint32_t q[4 * PARTS];
+  wait_v(c);
+  issue_pv(c, part, p, 0, 0, BN / 32);
+  turn_end(c, 1);
+  limits(l, limit);
+  wgmma_wait(1);
   pin_f32(s, NS);
   release_k(c);
-  softmax(c, s, &x, p, m, l, o, 1);
-  advance(c);
-  return x.v;
+  block_factors(c, f);
+  exponents(s, f, m); /* every row has seen something: tile_blocks */
+  const int raise = too_large(s, limit);
+  turn_begin(c, 2);
+  if (warp_any(raise)) raise_reference(s, m, l, w, o, factor);
+  GA_UNROLL for (int i = 0; i < PARTS; i++) {
+    weights(s + 16 * i, q + 4 * i, l);
+    wgmma_wait(0);
+    value_scales(c, v);
+    pin_u32(p, NP);
+    if (i == PARTS - 1) release_v(c);
+    add_part(o, part, w, i, v[0], factor);
+    if (i < PARTS - 1) issue_pv(c, part, p, i + 1, 0, BN / 32);
+  }
+  GA_UNROLL for (int i = 0; i < 4 * PARTS; i++) p[i] = q[i];
+  GA_UNROLL for (int i = PARTS; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
+  turn_end_after(c, p);
 }
-/* One flat stream of blocks across tiles: each turn issues O += P V of the current block and S of the next (of this tile or of
- * the next one). The other warpgroup's products run under a warpgroup's softmax. */
+/* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the next block may be masked, or
+ * the current one has two scales of V: there one thing is done after the other. */
 GA_DEV void consume(warpgroup *c) {
-  float s[NS], part[NPART], o[NO], m[2], l[2];
-  float *t = QUEUE ? part : s;
+  float s[NS], other[LAST_REGS], o[NO], m[2], l[2], w[2];
+  float *part = SHARED ? s : other;
   uint32_t p[NP];
-  next_tile(c);
-  if (c->n < 0) return;
-  float v = start_stream(c, s, p, m, l, o);
-  GA_ROLL for (;;) {
+  GA_ROLL for (;; advance(c)) {
     const int edge = c->n == 0;
     if (edge)
       next_tile(c);
     else
       c->n--;
-    if (c->n < 0) break;
-    wait_v(c);
-    wait_k(c);
+    const int fresh = edge || ((UNDER || MASKED) && c->n >= c->mask_hi);
+    if (UNDER && !fresh && !c->two) {
+      wait_k(c);
+      turn_begin(c, 1);
+      issue_qk(c, s);
+      overlap(c, s, part, p, o, m, l, w);
+      continue;
+    }
+    const int have = !edge || c->tiles > 1; /* P of a block */
     turn_begin(c, 1);
-    if (QUEUE) {
-      issue_pv(c, t, p, 0);
-      issue_qk(c, s);
-      turn_end(c, 1);
-      wgmma_wait(1);
-      pin_u32(p, NP);
-      add_part(o, t, v);
-      release_v(c);
+    if (QUEUE && have && c->n >= 0 && !two_scales(c)) {
+      together(c, s, part, p, o, w);
+      if (edge) finish(c, o, m, l, w, 2);
     } else {
-      values(c, o, t, p, v);
+      if (have) {
+        wait_v(c);
+        if (!SHARED || two_scales(c)) values(c, o, part, p, w, 2);
+        else values(c, o, part, p, w, 1);
+        if (edge) finish(c, o, m, l, w, 2);
+      }
+      if (c->n < 0) break;
+      wait_k(c);
       issue_qk(c, s);
-      turn_end(c, 1);
     }
-    if (edge) {
-      epilogue(c, o, m, l, 2);
-      tile_fill(o, DV, 0.f);
-    }
-    const block_scales x = scales_of(c);
+    if (edge) tile_fill(o, DV, 0.f);
+    turn_end(c, 1);
     wgmma_wait(0);
     pin_f32(s, NS);
     release_k(c);
     turn_begin(c, 2);
-    softmax(c, s, &x, p, m, l, o, edge);
-    turn_end(c, 2);
-    v = x.v;
-    advance(c);
+    softmax(c, s, p, m, l, w, o, edge, fresh);
+    turn_end_after(c, p);
   }
-  wait_v(c);
-  values(c, o, t, p, v);
-  epilogue(c, o, m, l, 2);
+  turn_end(c, 1);
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   warpgroup c = {};
@@ -511,6 +645,14 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
 }
 
 /* ------------------------------------------------------------------ the kernel */
+/* Behind the columns of V of each stage come eight of ones. */
+GA_DEV void write_ones(uint32_t sb) {
+  enum { ONE = 0x38383838 }; /* e4m3 */
+  GA_ROLL for (int i = thread_index(); i < ST * 8 * BN / 16; i += THREADS) {
+    const uint32_t at = sb + OFF_V + (uint32_t)(i / 64 * V_STAGE + V_BYTES + i % 64 * 16);
+    sts_i4(at, ONE, ONE, ONE, ONE);
+  }
+}
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fp8 k) {
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
@@ -530,6 +672,10 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fp8 k) {
       mbar_init(sb + OFF_VE + 8 * i, WGS);
     }
     mbar_init_fence();
+  }
+  if (UNDER) {
+    write_ones(sb);
+    fence_async_smem();
   }
   block_sync();
   grid_launch_dependents();

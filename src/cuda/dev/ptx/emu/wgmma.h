@@ -28,7 +28,11 @@ EMU_WGMMA_SHAPES(EMU_WGMMA, f16, EMU_WGMMA_F16)
     GA_DEV void wgmma_m64n##n##k32_##t##_rs(real *d, const uint32_t *a, uint64_t b, int acc, EMU_AT)                            \
     { emu_wgmma(type, n, d, a, 0, b, 0, 0, acc, file, line); }                                                                  \
     GA_DEV void wgmma_m64n##n##k32_##t##_ss(real *d, uint64_t a, uint64_t b, int acc, EMU_AT)                                   \
-    { emu_wgmma(type, n, d, 0, a, b, 0, 0, acc, file, line); }
+    { emu_wgmma(type, n, d, 0, a, b, 0, 0, acc, file, line); }                                                                  \
+    GA_DEV void wgmma_m64n##n##k32_##t##_rs0(real *d, const uint32_t *a, uint64_t b, EMU_AT)                                    \
+    { emu_wgmma(type, n, d, a, 0, b, 0, 0, 0, file, line); }                                                                    \
+    GA_DEV void wgmma_m64n##n##k32_##t##_ss0(real *d, uint64_t a, uint64_t b, EMU_AT)                                           \
+    { emu_wgmma(type, n, d, 0, a, b, 0, 0, 0, file, line); }
 #define EMU_WGMMA_F8_(n, t, type) EMU_WGMMA_8(n, t, type, float)
 #define EMU_WGMMA_S8_(n, t, type) EMU_WGMMA_8(n, t, type, int)
 EMU_WGMMA_SHAPES(EMU_WGMMA_F8_, e4m3, EMU_WGMMA_E4M3)
