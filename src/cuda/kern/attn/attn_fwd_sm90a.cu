@@ -437,7 +437,7 @@ GA_DEV void finish_pv(const warpgroup *c, float *o, uint32_t *p) {
   release_v(c);
 }
 
-#include "cuda/kern/attn/attn_packed.h"
+#include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_scores.h"
 
 /* Reference of the exponent from m (log2 units); a row that has seen nothing yet gets 0, so that 2^(-inf - 0) = 0. */

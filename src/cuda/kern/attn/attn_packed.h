@@ -1,15 +1,53 @@
-/* Part of attn_fwd_sm90a.cu and attn_fp8_sm90a.cu, included once their warpgroups are known: which query and head a row of a tile is.
- * PACKS: rows are (query, head) pairs, row = query * pack + head. */
-/* This lane has rows g and g + 8 (h = 0, 1) of its warp's: their queries, from the warpgroup's first, from the tile's `first`, and their
- * heads; head: the tile's. */
-GA_DEV int wg_query(const warpgroup *c, int h) {
-  return (c->wl * 16 + c->g + 8 * h) * c->a->pack_inverse >> 16;
+/* Attention by packed rows: the queries of a sequence and the heads of a group are the rows of one tile. What the kernels
+ * attn_rows (any GPU) and attn_decode (Hopper) share. */
+#pragma once
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/tile/block_row.h"
+#include "cuda/dev/tile/quant.h"
+#include "core/kargs_attn.h"
+
+#define NONE GA_NEG_INFINITY
+
+/* What a tile is: packed rows [row, row + n) of sequence b and kv head h; keys [from, to) are seen by some of them. */
+typedef struct {
+  int b, h, row, n, n_q, n_kv, q_first, kv_first, from, to;
+} unit;
+
+GA_DEV int query_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return (u->row + r) / a->group; }
+GA_DEV int head_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return u->h * a->group + (u->row + r) % a->group; }
+/* The key at which a row stands: the last query stands at the last key. */
+GA_DEV int place_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return query_of(a, u, r) + u->n_kv - u->n_q; }
+
+GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int rows_of_tile) {
+  unit u;
+  const int kv_heads = a->q_heads / a->group, tile = block % a->tiles;
+  u.h = block / a->tiles % kv_heads;
+  u.b = block / a->tiles / kv_heads;
+  u.q_first = a->q_start ? a->q_start[u.b] : 0;
+  u.n_q = a->q_start ? a->q_start[u.b + 1] - u.q_first : a->rows_q;
+  u.kv_first = a->kv_start ? a->kv_start[u.b] : 0;
+  u.n_kv = a->kv_start ? a->kv_start[u.b + 1] - u.kv_first : a->kv_len ? a->kv_len[u.b] : a->rows_k;
+  u.row = tile * rows_of_tile;
+  const int rows = u.n_q * a->group - u.row;
+  u.n = rows < rows_of_tile ? rows : rows_of_tile;
+  u.from = 0;
+  u.to = u.n_kv;
+  if (u.n <= 0) return u;
+  if (a->causal && place_of(a, &u, u.n - 1) + 1 < u.to) u.to = place_of(a, &u, u.n - 1) + 1;
+  if (a->window && place_of(a, &u, 0) - a->window + 1 > u.from) u.from = place_of(a, &u, 0) - a->window + 1;
+  if (u.to < u.from) u.to = u.from;
+  return u;
 }
-GA_DEV int row_query(const warpgroup *c, int first, int h) {
-  return PACKS ? first + c->w * c->a->wg_queries + wg_query(c, h) : first + c->w * 64 + c->wl * 16 + c->g + 8 * h;
-}
-GA_DEV int row_head(const warpgroup *c, int head, int h) {
-  if (!PACKS) return head;
-  const int pack = c->a->pack;
-  return head * pack + c->wl * 16 + c->g + 8 * h - wg_query(c, h) * pack;
+
+/* True in the block that ends last of the `parts` of tile `block`: it sees what the others have written. flag: of the block. */
+GA_DEV bool is_last_part(const ga_kargs_attn_rows *a, int *flag, int block, int parts) {
+  block_sync();
+  if (thread_index() == 0) {
+    fence_device(); /* the block's writes, which the barrier has brought here */
+    *flag = atomic_add_i32(a->counter + block, 1) == parts - 1;
+    if (*flag) stg_i32(a->counter + block, 0);
+    fence_device();
+  }
+  block_sync();
+  return *flag != 0;
 }

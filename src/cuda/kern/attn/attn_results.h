@@ -9,9 +9,9 @@ GA_DEV place tile_place(uint32_t a) {
   const place t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
-/* This lane's row h is one of a query's that there is. */
-GA_DEV int row_in(const warpgroup *c, const place *t, int h) {
-  return (!PACKS || wg_query(c, h) < c->a->wg_queries) && row_query(c, t->row0, h) < t->rows_q;
+/* This lane's row h is one of a query's that there is. row: the lane's first; worked out anew here it costs spills. */
+GA_DEV int row_in(const warpgroup *c, const place *t, int row, int h) {
+  return PACKS ? wg_query(c, h) < c->a->wg_queries && row_query(c, t->row0, h) < t->rows_q : row + 8 * h < t->rows_q;
 }
 /* Its place in lse, m and l. */
 GA_DEV int64_t row_at(const warpgroup *c, const place *t, int h) {
@@ -39,13 +39,11 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
 /* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
 GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const place *t) {
   args a = c->a;
-  const int q = c->lane & 3, batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
-  const int64_t row = t->start_q + row_query(c, t->row0, 0);
-  char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + row_head(c, t->head, 0) * a->o_stride_head + row * a->o_stride_row + 8 * q);
-  int64_t next = 8 * a->o_stride_row; /* from the lane's first row to its second */
-  if (PACKS)
-    next = (row_head(c, 0, 1) - row_head(c, 0, 0)) * a->o_stride_head + (wg_query(c, 1) - wg_query(c, 0)) * a->o_stride_row;
-  const int in0 = row_in(c, t, 0), in1 = row_in(c, t, 1);
+  const int row = row_query(c, t->row0, 0), q = c->lane & 3;
+  const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
+  char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + row_head(c, t->head, 0) * a->o_stride_head +
+                                        (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
+  const int64_t heads = PACKS ? row_head(c, 0, 1) - row_head(c, 0, 0) : 0, queries = PACKS ? wg_query(c, 1) - wg_query(c, 0) : 8;
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
@@ -55,8 +53,8 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     quad_transpose(x, q);
     quad_transpose(y, q);
     const int in = 32 * j + 8 * q < a->cols_v;
-    if (in && in0) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
-    if (in && in1) stg_u4(base + 2 * next + 64 * j, y[0], y[1], y[2], y[3]);
+    if (in && row_in(c, t, row, 0)) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
+    if (in && row_in(c, t, row, 1)) stg_u4(base + 2 * (heads * a->o_stride_head + queries * a->o_stride_row) + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
 /* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row has l. */
@@ -64,7 +62,7 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->a;
   const place t = tile_place(tile_slot(c, 1));
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int in = row_in(c, &t, h);
+    const int in = row_in(c, &t, row_query(c, t.row0, 0), h);
     const int64_t r = row_at(c, &t, h);
     const float *o0 = a->state_o + r * a->cols_v + c->q2;
     m[h] = in ? ldg_f32(a->state_m + r) : GA_NEG_INF;
@@ -79,7 +77,7 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = row_at(c, t, h);
     float *o0 = a->state_o + r * a->cols_v + c->q2;
-    if (!row_in(c, t, h)) continue;
+    if (!row_in(c, t, row_query(c, t->row0, 0), h)) continue;
     if ((c->lane & 3) == 0) {
       stg_f32(a->state_m + r, m[h]);
       stg_f32(a->state_l + r, l[h]);
@@ -103,6 +101,7 @@ GA_DEV void add_sink(const warpgroup *c, const place *t, const float *m, float *
 GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
   args a = c->a;
   const place t = tile_place(tile_slot(c, back));
+  const int row = row_query(c, t.row0, 0);
   float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
@@ -113,8 +112,11 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   reference(m, ref);
   if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
-  if (a->lse && (c->lane & 3) == 0) GA_UNROLL for (int h = 0; h < 2; h++)
-      if (row_in(c, &t, h)) stg_f32(a->lse + row_at(c, &t, h), log_sum(a, ref[h], l[h]));
+  if (a->lse && (c->lane & 3) == 0) {
+    float *lse = a->lse + t.batch * a->lse_stride_batch + row_head(c, t.head, 0) * a->lse_stride_head;
+    if (row_in(c, &t, row, 0)) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
+    if (row_in(c, &t, row, 1)) stg_f32(PACKS ? a->lse + row_at(c, &t, 1) : lse + row + 8, log_sum(a, ref[1], l[1]));
+  }
   if (STORE_REG)
     store_direct(c, o, v, &t);
   else

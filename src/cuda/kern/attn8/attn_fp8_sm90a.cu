@@ -492,7 +492,7 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
   GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
 }
 
-#include "cuda/kern/attn/attn_packed.h"
+#include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_results.h"
 
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
