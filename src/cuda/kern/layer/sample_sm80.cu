@@ -1,7 +1,8 @@
 /* KERNEL    sample, sm80
  * COMPUTES  greedy: the largest of the logits with biases and penalties applied, the lowest id of equals; 0 when none is a number.
  *           logprob: its log-probability under the plain softmax of the logits
- * CONTRACT  temperature 0. Adjusted logits are made in double and rounded once, as ga_ref_sample has them
+ * CONTRACT  temperature 0. Adjusted logits are made in double and rounded once, as ga_ref_sample has them. Each of n_advance numbers becomes one
+ *           more: the place of the next step, which the same graph replays
  * DATA      logits once from gmem (twice with logprob); a bitmap in shared memory says which tokens may be in the lists
  * BUDGET    one block of THREADS lanes: 5 us for 128 k logits, most of it latency
  */
