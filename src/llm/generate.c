@@ -88,9 +88,9 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
 /* Token 0 is also what is drawn when no logit is a number and when biases ban every token: garbage must not be taken
  * for an answer. */
 static ga_status check_first(const sampler *sm) {
-  const ga_session *s = sm->session;
+  ga_session *s = sm->session;
   float logit;
-  GA_TRY(ga_copy_to_host(s->model->ctx, &logit, s->forward.logits, sizeof logit, NULL));
+  GA_TRY(ga_copy_to_host(s->model->ctx, &logit, session_logits(s), sizeof logit, NULL));
   GA_REQUIRE(logit > -INFINITY, GA_ERR_STATE,
              "generate: every logit is NaN or -infinity (the first is %g) after %d tokens", (double)logit, s->length);
   double biased = (double)logit;
@@ -108,9 +108,9 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
   if (n)
     GA_TRY(ga_copy_to_device(sm->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
   sm->io.n_history = n;
-  sm->io.logits = s->forward.logits;
+  sm->io.logits = session_logits(s);
   if (sm->host) {
-    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, s->forward.logits, (size_t)sm->desc.vocab * sizeof(float), NULL));
+    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, session_logits(s), (size_t)sm->desc.vocab * sizeof(float), NULL));
     sm->io.logits = sm->host_logits;
   }
   GA_TRY(ga_sample(sm->ctx, &sm->desc, &sm->io, NULL));
