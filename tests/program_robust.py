@@ -281,6 +281,11 @@ class Robust(unittest.TestCase):
             self.refuse(*command, env=env, says="HOME")
         self.assertEqual(self.ga("run", "-m", self.good, "-p", "x", "-n", "2", env=env)[0], 0)
 
+    def test_log(self):
+        self.refuse("info", code=2, says="GA_LOG is 'loud'; allowed: debug, info, warn, error, off", env=dict(os.environ, GA_LOG="loud"))
+        _, _, said = self.ga("info", "-m", self.good, env=dict(os.environ, GA_LOG="info", CUDA_VISIBLE_DEVICES=""))
+        self.assertNotIn("error", said)
+
     def test_locales(self):
         want = json.loads(self.ga("run", "-m", self.good, "-p", "x", "--temp", "0.5", "-s", "1", "--json")[1])["text"]
         for name in ("tr_TR.UTF-8", "de_DE.UTF-8", "C.UTF-8", "no such locale"):

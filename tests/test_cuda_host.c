@@ -66,6 +66,45 @@ static void capabilities(void **state) {
   assert_int_equal(archs_of(10, 0), sm80);
 }
 
+static char logged[256];
+
+static void keep_line(void *user, ga_log_level level, const char *text) {
+  (void)user;
+  (void)level;
+  (void)snprintf(logged, sizeof logged, "%s", text);
+}
+
+static void auto_is(const char *name) {
+  ga_ctx *ctx;
+  assert_int_equal(open_as(NULL, &ctx), GA_OK);
+  assert_string_equal(ga_ctx_device_name(ctx), name);
+  ga_ctx_destroy(ctx);
+}
+
+/* A GPU that works is taken; one that cannot is left, and the log says why; one that fails is an error. */
+static void taken_by_auto(void **state) {
+  (void)state;
+  static const cuda_image none[] = {{0}};
+  ga_ctx *ctx;
+  ga_log_set(keep_line, NULL, GA_LOG_INFO);
+  auto_is("cuda:0");
+  assert_string_equal(logged, "");
+  mockcu.version = 11080;
+  auto_is("cpu");
+  assert_string_equal(logged, "device auto: not cuda: the CUDA driver is for CUDA 11.8; 12.0 or newer is needed");
+  mockcu.version = 12040;
+  cuda_replace_tables(none, no_sources);
+  auto_is("cpu");
+  assert_non_null(strstr(logged, "no kernel"));
+  (void)reset(NULL);
+  mockcu.fail_name = "cuDevicePrimaryCtxRetain";
+  mockcu.fail_rc = CUDA_ERROR_OUT_OF_MEMORY;
+  const ga_status failed = open_as("auto", &ctx);
+  ga_log_set(NULL, NULL, GA_LOG_INFO);
+  assert_int_equal(failed, GA_ERR_NOMEM);
+  assert_null(ctx);
+}
+
 /* --- instruments --- */
 
 static int nvml_broken; /* entry points that fail, bit by bit */
@@ -264,7 +303,7 @@ static void memory_figures(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
-      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(instruments), T(copies), T(launches_and_loads_once),
+      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(taken_by_auto), T(instruments), T(copies), T(launches_and_loads_once),
       T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,7 @@
  *
  * A context or stream is used by one thread at a time; different contexts may run concurrently.
  * Devices: "cpu" (any CPU, the fastest kernels it can run), "ref" (the oracles: slow, double accumulation),
- * "cuda:N" (an NVIDIA GPU), "auto" (the best one present).
+ * "cuda:N" (an NVIDIA GPU), "auto" (cuda where a GPU can be used, else cpu).
  */
 #ifndef GA_CTX_H
 #define GA_CTX_H

@@ -1,8 +1,10 @@
 #include "core/ctx.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -25,18 +27,28 @@ static ga_status open_named(const char *device, int threads, ga_device **out) {
   return ga_fail(GA_ERR_ARG, "device '%s' is not known; allowed: %s", device, names);
 }
 
-/* The backend with the highest rank that opens; the CPU always does. */
+/* As backend->open, but a device for which this build has no kernel is unsupported too. */
+static ga_status open_useful(const ga_backend *backend, int threads, ga_device **out) {
+  GA_TRY(backend->open("", threads, out));
+  if ((*out)->n_kernels > 0) return GA_OK;
+  (*out)->ops->destroy(*out);
+  *out = NULL;
+  return ga_fail(GA_ERR_UNSUPPORTED, "this build has no kernel for it");
+}
+
+/* The backend with the highest rank that opens; the CPU always does. Why a better one does not is logged. */
 static ga_status open_best(int threads, ga_device **out) {
   ga_status status = ga_fail(GA_ERR_UNSUPPORTED, "no backend is built in");
-  int limit = 1 << 30;
+  int limit = INT_MAX;
   for (;;) {
     const ga_backend *best = NULL;
     for (size_t i = 0; i < ga_n_backends; i++)
       if (ga_backends[i]->rank >= 0 && ga_backends[i]->rank < limit && (!best || ga_backends[i]->rank > best->rank))
         best = ga_backends[i];
     if (!best) return status;
-    status = best->open("", threads, out);
+    status = open_useful(best, threads, out);
     if (status != GA_ERR_UNSUPPORTED) return status;
+    ga_log(GA_LOG_INFO, "device auto: not %s: %s", best->name, ga_error_text());
     limit = best->rank;
   }
 }

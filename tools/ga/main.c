@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -19,6 +20,7 @@ static int help(FILE *out) {
     (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
   (void)fprintf(out, "\nga COMMAND --help tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
                      "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
+                     "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
                      "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
                      "130 interrupted\n");
   return out == stdout ? EXIT_OK : EXIT_USAGE;
@@ -39,6 +41,26 @@ static int end(int code) {
   return EXIT_FAILED;
 }
 
+static const char *const levels[] = {"debug", "info", "warn", "error", "off"};
+
+static void print_line(void *user, ga_log_level level, const char *text) {
+  (void)user;
+  (void)fprintf(stderr, "ga: %s: %s\n", levels[level], text);
+}
+
+/* $GA_LOG: the least that is said of what the library notices. */
+static bool show_log(void) {
+  const char *least = getenv("GA_LOG");
+  if (!least || !*least) least = "warn";
+  for (size_t i = 0; i < GA_COUNT_OF(levels); i++) {
+    if (strcmp(least, levels[i]) != 0) continue;
+    if (i <= GA_LOG_ERROR) ga_log_set(print_line, NULL, (ga_log_level)i);
+    return true;
+  }
+  (void)fprintf(stderr, "ga: GA_LOG is '%s'; allowed: debug, info, warn, error, off\n", least);
+  return false;
+}
+
 static int dispatch(int argc, char **argv) {
   if (argc < 2) return help(stderr);
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return help(stdout);
@@ -54,5 +76,6 @@ static int dispatch(int argc, char **argv) {
 
 int main(int argc, char **argv) {
   fill_standard_streams();
+  if (!show_log()) return EXIT_USAGE;
   return end(dispatch(argc, argv));
 }

@@ -15,7 +15,8 @@ typedef struct open_args {
 
 /* Rows for a command's option table; `a` is an open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                   \
-  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref (the oracles, slow) or cuda:N; for a model also cuda:0,cuda:1: they share its layers"}, \
+  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE",                                                       \
+   "auto, cpu, ref (the oracles, slow) or cuda:N; for a model also cuda:0,cuda:1: they share its layers"},        \
   {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
 #define OPEN_MODEL_OPTIONS(a)                                                                                    \
   {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
