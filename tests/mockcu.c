@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define MAX_BUFFERS 512
+#define POISONED    ((size_t)64 << 10) /* of each: large ones cost time */
 #define MAX_DEVICES 8
 
 typedef struct buffer {
@@ -34,6 +35,7 @@ void mock_misuse(const char *text) {
 CUresult mock_step(const char *name) {
   (void)snprintf(mockcu.last_call, sizeof mockcu.last_call, "%s", name);
   if (++mockcu.calls == mockcu.fail_call) return mockcu.fail_rc;
+  if (mockcu.fails_on && mockcu.calls > mockcu.fail_call) return mockcu.fail_rc;
   return mockcu.fail_name && !strcmp(name, mockcu.fail_name) ? mockcu.fail_rc : CUDA_SUCCESS;
 }
 
@@ -169,7 +171,7 @@ size_t mockcu_extent(const void *p) {
 static void *add_buffer(size_t bytes, bool host, int device) {
   char *p = n_buffers < MAX_BUFFERS ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
   if (!p) abort();
-  memset(p, 0xcd, bytes);
+  memset(p, 0xcd, bytes < POISONED ? bytes : POISONED);
   buffers[n_buffers++] = (buffer){.at = p, .bytes = bytes, .host = host, .device = device};
   mockcu.live++;
   if (!host) mockcu.used_bytes += bytes;

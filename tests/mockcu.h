@@ -22,6 +22,7 @@ typedef struct mock_driver {
   size_t args_bytes;       /* of the kernels launched */
   int init_rc;             /* what cuInit returns */
   long fail_call;          /* the n-th call from reset returns fail_rc; 0 = none */
+  bool fails_on;           /* and every call after it */
   const char *fail_name;   /* every call of this name returns fail_rc; NULL = none */
   CUresult fail_rc;
   /* --- seen --- */

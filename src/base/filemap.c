@@ -33,6 +33,12 @@ ga_status ga_filemap_open(const char *path, ga_filemap *out) {
   return status;
 }
 
+static ga_status has_shrunk(const ga_filemap *map) {
+  struct stat st = {0};
+  (void)fstat(map->fd, &st);
+  return ga_fail(GA_ERR_IO, "the file has %lld bytes; when it was opened it had %zu", (long long)st.st_size, map->bytes);
+}
+
 ga_status ga_filemap_read(const ga_filemap *map, uint64_t offset, void *out, size_t bytes) {
   GA_REQUIRE(offset <= map->bytes && bytes <= map->bytes - offset, GA_ERR_ARG, "bytes %llu to %llu of a file of %zu",
              (unsigned long long)offset, (unsigned long long)(offset + bytes), map->bytes);
@@ -44,8 +50,7 @@ ga_status ga_filemap_read(const ga_filemap *map, uint64_t offset, void *out, siz
     ssize_t n = pread(map->fd, (char *)out + done, bytes - done, (off_t)(offset + done));
     if (n < 0 && errno == EINTR) continue;
     GA_REQUIRE(n >= 0, GA_ERR_IO, "cannot read byte %llu: %s", (unsigned long long)(offset + done), strerror(errno));
-    GA_REQUIRE(n > 0, GA_ERR_IO, "the file ends at byte %llu; when it was opened it had %zu", (unsigned long long)(offset + done),
-               map->bytes);
+    if (n == 0) return has_shrunk(map);
     done += (size_t)n;
   }
   return GA_OK;
