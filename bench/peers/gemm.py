@@ -26,11 +26,12 @@ WRONG = {F16: 1e-3, BF16: 4e-3, None: 4e-3}  # Frobenius error of rounding the r
 class Desc(ctypes.Structure):
     _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("m", "n", "k", "x_stride", "y_stride")]
                 + [(n, ctypes.c_int32) for n in ("w_dtype", "x_dtype", "y_dtype", "w_layout", "act")]
-                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("reserved", ctypes.c_int32)])
+                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("norm_eps", ctypes.c_float), ("n_more", ctypes.c_int64 * 2), ("y_more_stride", ctypes.c_int64 * 2)])
 
 
 class Io(ctypes.Structure):
-    _fields_ = [(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual")]
+    _fields_ = ([(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "norm")]
+                + [(n, ctypes.c_void_p * 2) for n in ("w_more", "y_more", "bias_more")])
 
 
 class PackDesc(ctypes.Structure):
@@ -41,7 +42,7 @@ class Ours(Planned):
     def __init__(self, ga, hide, s, types, sets):
         super().__init__(ga, ga.context(hide))
         self.sets = sets
-        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0, 0)
+        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0)
         if ga.none(ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()

@@ -4,7 +4,10 @@
  *   W [n, k]   weights, one row per output neuron, any ga_dtype that can be a weight
  *   Y [m, n]
  *
- *   t = scale * (X W^T) + bias;  t = act(t);  t = t * gate;  t = act(gate) * t when glu;  Y = t + residual
+ *   t = scale * (X W^T) + bias;  t = act(t), or act(gate) * t when there is a gate;  Y = t + residual
+ *
+ * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): norm X first, work the gate out by a second
+ * matrix, and multiply up to two further matrices, each with a Y of its own. What a layer does between two attentions is three launches so.
  */
 #ifndef GA_GEMM_H
 #define GA_GEMM_H
@@ -26,8 +29,12 @@ typedef enum ga_act_kind {
 typedef enum ga_gemm_flags {
   GA_GEMM_BIAS = 1,     /* + bias[n], f32 */
   GA_GEMM_GLU = 2,      /* t = act(gate) * t instead of act(t); gate [m, n] of y's dtype and stride */
-  GA_GEMM_RESIDUAL = 4  /* + residual [m, n] of y's dtype and stride; may be y itself */
+  GA_GEMM_RESIDUAL = 4, /* + residual [m, n] of y's dtype and stride; may be y itself */
+  GA_GEMM_NORM = 8,     /* X is normed first: x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467) */
+  GA_GEMM_GATED = 16    /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM alone */
 } ga_gemm_flags;
+
+#define GA_GEMM_MORE 2
 
 typedef struct ga_gemm_desc {
   size_t struct_size;
@@ -38,7 +45,9 @@ typedef struct ga_gemm_desc {
   int32_t act;                /* ga_act_kind */
   uint32_t flags;             /* ga_gemm_flags */
   float scale;
-  int32_t reserved;
+  float norm_eps; /* with NORM; else 0 */
+  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With n, BIAS and NORM alone */
+  int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
   {.struct_size = sizeof(ga_gemm_desc), .w_dtype = GA_F32, .x_dtype = GA_F32, .y_dtype = GA_F32, .scale = 1.0f}
@@ -48,6 +57,10 @@ typedef struct ga_gemm_io {
   void *y; /* must not overlap x or w */
   const float *bias;
   const void *gate, *residual;
+  const float *norm;                   /* [k] */
+  const void *w_more[GA_GEMM_MORE];    /* [n_more, k]; GATED: the gate's [n, k] */
+  void *y_more[GA_GEMM_MORE];          /* [m, n_more]; none may overlap another */
+  const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
 } ga_gemm_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. The plan outlives neither ctx nor library. */

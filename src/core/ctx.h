@@ -59,6 +59,8 @@ GA_NODISCARD ga_status ga_event_sync(ga_event *event);
 /* From a buffer of one context to one of another, on their own streams: behind the work that both hold, ahead of what both get
  * from now on. Device to device where the devices reach one another, else through host memory. */
 GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes);
+/* As ga_buffer_alloc_for, all bytes 0. */
+GA_NODISCARD ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out);
 
 static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) {
   return stream ? stream : ctx->stream;

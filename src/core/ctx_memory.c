@@ -8,15 +8,26 @@ static ga_status out_of_memory(const ga_ctx *ctx) {
   return ga_fail(GA_ERR_NOMEM, "%s; held here: %s", ga_error_text(), held);
 }
 
+typedef ga_status (*alloc_fn)(ga_device *device, size_t bytes, void **out);
+
+static ga_status alloc_by(alloc_fn alloc, ga_ctx *ctx, size_t bytes, const char *what, void **out) {
+  GA_TRY(ga_ledger_reserve(&ctx->ledger));
+  ga_status status = alloc(ctx->device, bytes, out);
+  if (status == GA_ERR_NOMEM) return out_of_memory(ctx);
+  if (status == GA_OK) ga_ledger_add(&ctx->ledger, *out, bytes, what);
+  return status;
+}
+
 ga_status ga_buffer_alloc_for(ga_ctx *ctx, size_t bytes, const char *what, void **out) {
   GA_REQUIRE(out, GA_ERR_ARG, "buffer: out is null");
   *out = NULL;
   GA_REQUIRE(ctx, GA_ERR_ARG, "buffer: ctx is null");
-  GA_TRY(ga_ledger_reserve(&ctx->ledger));
-  ga_status status = ctx->device->ops->alloc(ctx->device, bytes, out);
-  if (status == GA_ERR_NOMEM) return out_of_memory(ctx);
-  if (status == GA_OK) ga_ledger_add(&ctx->ledger, *out, bytes, what);
-  return status;
+  return alloc_by(ctx->device->ops->alloc, ctx, bytes, what, out);
+}
+
+ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out) {
+  *out = NULL;
+  return alloc_by(ctx->device->ops->alloc_zeroed, ctx, bytes, what, out);
 }
 
 ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) {

@@ -17,6 +17,7 @@ typedef struct ga_gauge {
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
   ga_status (*alloc)(ga_device *device, size_t bytes, void **out); /* 256-byte aligned */
+  ga_status (*alloc_zeroed)(ga_device *device, size_t bytes, void **out);
   void (*free)(ga_device *device, void *buffer);
   ga_status (*copy_in)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes); /* returns when done */

@@ -23,6 +23,12 @@ static ga_status host_alloc(ga_device *device, size_t bytes, void **out) {
   return GA_OK;
 }
 
+static ga_status host_alloc_zeroed(ga_device *device, size_t bytes, void **out) {
+  GA_TRY(host_alloc(device, bytes, out));
+  memset(*out, 0, bytes);
+  return GA_OK;
+}
+
 static void host_free(ga_device *device, void *buffer) {
   (void)device;
   void *base;
@@ -123,6 +129,7 @@ static void host_destroy(ga_device *device) {
 static const ga_device_ops host_ops = {
     .destroy = host_destroy,
     .alloc = host_alloc,
+    .alloc_zeroed = host_alloc_zeroed,
     .free = host_free,
     .copy_in = host_copy,
     .copy_out = host_copy,

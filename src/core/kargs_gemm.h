@@ -55,13 +55,14 @@ typedef struct ga_kargs_gemm_tile {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: splits, tiles and units. x: bf16, as ga_kargs_gemm_x made it; boxes of 64 columns
- * and a tile's rows, swizzle 128 B. */
+/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as ga_kargs_gemm_x made it; boxes of
+ * 64 columns and a tile's rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_wide {
   ga_tmap x;
   ga_kargs_gemm g;
   int32_t w_tiles, x_tiles; /* of the output: along n and m */
-  int32_t unused[8];
+  int32_t cluster_log, parts_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums meet in g.partial */
+  int32_t unused[6];
 } ga_kargs_gemm_wide;
 
 /* X [m, k] of any plain type to bf16 [m, width], width a multiple of 16, in the order of gemm_x_sm80.cu. */

@@ -10,7 +10,19 @@ typedef struct ga_kargs_gemm_ring {
   int32_t early; /* of those, asked for before the kernel ahead has ended; the others behind the loads of X */
   int32_t units_each, units_longer; /* of a part of k: so many, and one more in the first parts */
   int32_t tiles_each, tiles_longer; /* of a group of rows, likewise */
+  /* Further matrices of the same X. Their tiles follow those of the first in the numbers that are cut into groups, from begin on; gated:
+   * a group has the tiles of both matrices, which have the same numbers, and begin[0] is gemm.tiles. */
+  int32_t begin[2]; /* above all tiles: no such matrix */
+  int32_t gated;
+  float norm_eps;
+  const float *norm; /* null: X is not normed */
+  const void *w_more[2];
+  void *y_more[2];
+  const float *bias_more[2];
+  int64_t n_more[2], y_more_stride[2];
+  const void *end[2]; /* of the first two, where another follows; gated: of both; else null */
+  int64_t hop[2];     /* gated: from behind a tile of W to the gate's, from behind that to the next of W */
 } ga_kargs_gemm_ring;
 
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 24);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 160);
 #endif

@@ -6,6 +6,7 @@ const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_c
   const ga_gemm_desc *d = desc;
   if (d->w_dtype != (int32_t)kernel->dtype[0]) return "another weight type";
   if (d->w_layout != (int32_t)kernel->layout) return "another weight layout";
+  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
   if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
   if (kernel->rows_min && d->m < kernel->rows_min) return "m is below this row's range";
   if (kernel->rows_max && d->m > kernel->rows_max) return "m is above this row's range";

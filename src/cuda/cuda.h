@@ -70,7 +70,7 @@ typedef struct cuda_device {
 } cuda_device;
 
 /* Words for kernels that count work: zero before a launch, zero again behind it. Each stream and graph has its own. */
-#define CUDA_COUNTER_BYTES 1024
+#define CUDA_COUNTER_BYTES 16384
 
 struct cuda_stream {
   ga_stream base;
@@ -114,6 +114,7 @@ ga_status cuda_memory_open(cuda_device *device);
 void cuda_memory_close(cuda_device *device);
 ga_status cuda_zeroed(cuda_device *device, size_t bytes, CUdeviceptr *out);
 ga_status cuda_alloc(ga_device *device, size_t bytes, void **out);
+ga_status cuda_alloc_zeroed(ga_device *device, size_t bytes, void **out);
 void cuda_free(ga_device *device, void *buffer);
 ga_status cuda_memory(ga_device *device, ga_memory_info *info);
 ga_status cuda_trim(ga_device *device);

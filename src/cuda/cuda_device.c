@@ -38,6 +38,7 @@ static void gauge(ga_device *device, ga_gauge *out) {
 static const ga_device_ops device_ops = {
     .destroy = device_destroy,
     .alloc = cuda_alloc,
+    .alloc_zeroed = cuda_alloc_zeroed,
     .free = cuda_free,
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,

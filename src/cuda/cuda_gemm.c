@@ -49,7 +49,8 @@ ga_kargs_gemm cuda_gemm_kargs(const ga_gemm_desc *d, const ga_gemm_io *a) {
 
 const char *cuda_gemm_native_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
-  return ((const ga_gemm_desc *)desc)->w_layout == GA_LAYOUT_NATIVE ? NULL : "the weights are packed";
+  const ga_gemm_desc *d = desc;
+  return d->w_layout == GA_LAYOUT_NATIVE ? ga_gemm_one_product(d) : "the weights are packed";
 }
 
 ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -111,6 +112,11 @@ ga_status cuda_pack(const ga_kernel *k, const void *desc, const void *io, void *
   return cuda_enqueue(stream, k, &l, &args);
 }
 
+int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks) {
+  enum { RATE = 2048, MILLION = 1000000 }; /* multiply-adds a clock and multiprocessor */
+  return (int32_t)(MILLION * ((double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * (double)clocks)));
+}
+
 #define T16_COLS 8   /* rows of X a launch takes */
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 
@@ -165,6 +171,7 @@ const char *cuda_gemm_t16_ok(const ga_kernel *k, const void *desc, const ga_caps
   const ga_gemm_desc *d = desc;
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
+  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
   if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
   const t16_shape s = shape_of(k, d, caps);

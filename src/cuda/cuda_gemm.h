@@ -15,6 +15,9 @@ typedef struct cuda_unit {
 } cuda_unit;
 const cuda_unit *cuda_unit_of(int32_t dtype);
 
+/* Multiply-adds in millionths of the tensor cores' rate when a launch takes so many clocks: what rows over packed weights are compared by. */
+int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks);
+
 /* Weights as in the file. */
 const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);

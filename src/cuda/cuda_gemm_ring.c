@@ -7,6 +7,7 @@
 
 #define ROWS 8   /* of X that a launch takes */
 #define DIGITS 3 /* of an element of X: columns in shared memory */
+#define MOST ((int64_t)1 << 28) /* rows, and k */
 #define MOST_DEPTH 8
 #define STATIC_BYTES 1024 /* of shared memory, which the kernel declares */
 /* Bytes of X and of weights that a multiprocessor asks for before X is there: what is under way delays X. Measured on an H200: a
@@ -17,8 +18,11 @@
 /* How a launch is cut. */
 typedef struct shape {
   const cuda_unit *unit;
+  int64_t mats;  /* whose tiles of the same number a group has: 2 when gated */
   int64_t warps, rows /* of X, filled up */, tiles, units, splits, groups, slots, depth, early, shared_bytes;
 } shape;
+
+static int64_t tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
 
 /* PACKED_MIN of dev/tile/packed.h */
 static bool has_min(int32_t dtype) {
@@ -34,24 +38,26 @@ static int64_t x_bytes(const shape *s, int64_t units) {
 /* Tiles that a run of units which one warp sums may touch. */
 static int64_t slots_of(const shape *s) {
   const int64_t most = ga_div_up(s->units, s->splits), least = s->units / s->splits;
-  const int64_t run = ga_div_up(ga_div_up(s->tiles, s->groups) * most, s->warps);
+  const int64_t run = ga_div_up(ga_div_up(s->tiles, s->groups) * s->mats * most, s->warps);
   return (run + least - 2) / least + 1;
 }
 
 /* X gets at most half of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
 static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t m = ga_min_i64(d->m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
-  shape s = {.unit = cuda_unit_of(d->w_dtype), .warps = ((const cuda_variant *)k->impl)->threads / 32, .splits = 1};
-  const int64_t stage = s.warps * (s.unit->bytes + (int64_t)sizeof(uint64_t));
+  shape s = {.unit = cuda_unit_of(d->w_dtype), .splits = 1};
+  s.mats = d->flags & GA_GEMM_GATED ? 2 : 1;
+  s.warps = ((const cuda_variant *)k->impl)->threads / 32;
+  const int64_t stage = s.warps * s.unit->bytes, bars = s.warps * MOST_DEPTH * (int64_t)sizeof(uint64_t);
   s.rows = m <= 2 ? m : m <= 4 ? 4 : ROWS;
-  s.tiles = ga_div_up(d->n, GA_PACKED_ROWS);
+  s.tiles = tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
   s.units = ga_div_up(d->k, s.unit->k);
   while (s.splits < s.units && x_bytes(&s, ga_div_up(s.units, s.splits)) > limit / 2) s.splits++;
   s.groups = ga_max_i64(1, ga_min_i64(s.tiles, caps->sms / s.splits));
   for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
     const int64_t x = x_bytes(&s, ga_div_up(s.units, s.splits));
     s.slots = slots_of(&s);
-    s.shared_bytes = x + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float);
+    s.shared_bytes = x + bars + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float);
     s.depth = ga_max_i64(1, ga_min_i64((limit - s.shared_bytes) / stage, MOST_DEPTH));
     const int64_t loads = ga_div_up(s.units, s.splits) * s.unit->k * m * (int64_t)sizeof(float);
     s.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - loads) / stage, s.depth));
@@ -64,11 +70,31 @@ const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_cap
   const ga_gemm_desc *d = desc;
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
-  if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
+  if (d->n > MOST || d->k > MOST) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
+  if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
   const shape s = shape_of(k, d, caps);
+  if (s.splits > 1 && (s.mats > 1 || d->flags & GA_GEMM_NORM || d->n_more[0])) return "k is too long for one block: no norm, no further matrices";
   if (s.shared_bytes > (int64_t)caps->smem_bytes - STATIC_BYTES) return "shared memory is too small";
   return s.splits > 1 && s.groups > COUNTERS ? "too many parts" : NULL;
+}
+
+/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/perf/cuda-decode.md. Weights come at 2000 bytes a
+ * clock to one row or two; more are bound by their products. */
+static int64_t clocks_of(int64_t rows, int64_t bytes) {
+  enum { LAUNCH = 4000, BYTES = 2000 };
+  const int64_t tenths = rows <= 2 ? 10 : rows <= 4 ? 16 : 21;
+  return LAUNCH + bytes / BYTES * tenths / 10;
+}
+
+int32_t cuda_gemm_ring_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k;
+  const ga_gemm_desc *d = desc;
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
+  if (d->m == 0 || d->n == 0) return 0;
+  const int64_t tiles = (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
+  const int64_t bytes = tiles * ga_div_up(d->k, u->k) * u->bytes, rest = d->m % ROWS;
+  return cuda_gemm_fit(d, caps, d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
 }
 
 uint64_t cuda_gemm_ring_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -76,6 +102,36 @@ uint64_t cuda_gemm_ring_workspace(const ga_kernel *k, const void *desc, const ga
   if (d->m == 0 || d->n == 0) return 0;
   const shape s = shape_of(k, d, caps);
   return s.splits == 1 ? 0 : (uint64_t)(s.splits * ROWS * s.tiles * GA_PACKED_ROWS) * sizeof(float);
+}
+
+/* Two matrices whose tiles a block takes in turn. */
+static void fill_gated(const ga_gemm_io *a, const shape *s, ga_kargs_gemm_ring *out) {
+  const int64_t tile = s->units * s->unit->bytes;
+  const char *w = a->w, *gate = a->w_more[0];
+  out->gated = 1;
+  out->begin[0] = (int32_t)s->tiles;
+  out->w_more[0] = gate;
+  out->end[0] = w + s->tiles * tile;
+  out->end[1] = gate + s->tiles * tile;
+  out->hop[1] = (int64_t)((intptr_t)w - (intptr_t)gate);
+  out->hop[0] = -out->hop[1] - tile;
+}
+
+/* Matrices after the first. */
+static void fill_more(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, const shape *s, ga_kargs_gemm_ring *out) {
+  const char *before = a->w;
+  int64_t begin = 0, tiles = tiles_of(d->n); /* of the matrix before */
+  for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
+    begin += tiles;
+    out->begin[i] = (int32_t)begin;
+    out->end[i] = before + tiles * s->units * s->unit->bytes;
+    out->w_more[i] = before = a->w_more[i];
+    out->y_more[i] = (float *)a->y_more[i] + row * d->y_more_stride[i];
+    out->bias_more[i] = d->flags & GA_GEMM_BIAS ? a->bias_more[i] : NULL;
+    out->n_more[i] = d->n_more[i];
+    out->y_more_stride[i] = d->y_more_stride[i];
+    tiles = tiles_of(d->n_more[i]);
+  }
 }
 
 static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
@@ -91,13 +147,33 @@ static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const g
   g.copies = (int32_t)(DIGITS * s->rows);
   g.slots = (int32_t)s->slots;
   g.x_units = (int32_t)ga_div_up(s->units, s->splits);
-  return (ga_kargs_gemm_ring){.gemm = g,
+  ga_kargs_gemm_ring out = {.gemm = g,
                               .depth = (int32_t)s->depth,
                               .early = (int32_t)s->early,
                               .units_each = (int32_t)(s->units / s->splits),
                               .units_longer = (int32_t)(s->units % s->splits),
                               .tiles_each = (int32_t)(s->tiles / s->groups),
                               .tiles_longer = (int32_t)(s->tiles % s->groups)};
+  out.begin[0] = out.begin[1] = INT32_MAX;
+  out.norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
+  out.norm_eps = d->norm_eps;
+  if (d->flags & GA_GEMM_GATED) fill_gated(a, s, &out);
+  else fill_more(d, a, row, s, &out);
+  return out;
+}
+
+static ga_status check_more(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a) {
+  if (d->flags & GA_GEMM_NORM) GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
+  if (d->flags & GA_GEMM_GATED) {
+    GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[0], 16));
+    GA_REQUIRE(a->w_more[0] != a->w, GA_ERR_ARG, "%s: w_more[0] is w; the gate must be another matrix", k->id);
+  }
+  for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
+    GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[i], 16));
+    GA_TRY(cuda_check_pointer(stream, k, "y_more", a->y_more[i], sizeof(float)));
+    if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias_more", a->bias_more[i], sizeof(float)));
+  }
+  return GA_OK;
 }
 
 ga_status cuda_gemm_ring(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -106,6 +182,7 @@ ga_status cuda_gemm_ring(const ga_kernel *k, const void *desc, const void *io, v
   const cuda_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return GA_OK;
   GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
+  GA_TRY(check_more(stream, k, d, a));
   for (int64_t row = 0; row < d->m; row += ROWS) { /* W is read once for each 8 rows of X */
     ga_gemm_desc piece = *d;
     piece.m = ga_min_i64(ROWS, d->m - row);

@@ -5,6 +5,7 @@
 #include "cuda/cuda.h"
 
 const char *cuda_gemm_ring_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_gemm_ring_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_ring_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_ring(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 

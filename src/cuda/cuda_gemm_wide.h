@@ -9,6 +9,7 @@
 typedef struct cuda_gemm_wide_variant {
   cuda_variant base;
   int32_t bn; /* rows of X of a tile */
+  int32_t kw; /* pairs of warpgroups that take turns along k */
 } cuda_gemm_wide_variant;
 
 const char *cuda_gemm_wide_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -67,7 +67,8 @@
 #define GA_CUDA_GEMM_TILE(mode, dtype, bm, bn, st, pair, split) \
   @ROW GA_GEMM_TILE_ID(mode, dtype, bm, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bm, bn, st, pair, split)
 #include "cuda/kern/gemm/gemm_wide_rows.h"
-#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) @ROW GA_GEMM_WIDE_ID(type, bn) @ sm90a @ GA_GEMM_WIDE_SOURCE @ GA_GEMM_WIDE_PARAMS(TYPE, bn, xs, ws)
+#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, kw, xs, ws) \
+  @ROW GA_GEMM_WIDE_ID(type, bn) @ sm90a @ GA_GEMM_WIDE_SOURCE @ GA_GEMM_WIDE_PARAMS(TYPE, bn, kw, xs, ws)
 #define GA_CUDA_GEMM_STEP(name, arch, source) @ROW GA_GEMM_STEP_ID(#name, #arch) @ arch @ source @ "NONE=0"
 #define GA_CUDA_T16_RING(type_, TYPE_, threads_) \
   @ROW "gemm_" #type_ "_t16_sm90a_16x8" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",THREADS=" #threads_

@@ -113,6 +113,16 @@ ga_status cuda_zeroed(cuda_device *d, size_t bytes, CUdeviceptr *out) {
   return GA_OK;
 }
 
+ga_status cuda_alloc_zeroed(ga_device *device, size_t bytes, void **out) {
+  cuda_device *d = of(device);
+  CUdeviceptr p;
+  *out = NULL;
+  GA_TRY(cuda_enter(d));
+  GA_TRY(cuda_zeroed(d, bytes ? bytes : 1, &p));
+  *out = (void *)(uintptr_t)p;
+  return GA_OK;
+}
+
 /* A stream that captures has no work of its own under way; an event recorded there would end up in the graph. */
 void cuda_free(ga_device *device, void *buffer) {
   cuda_device *d = of(device);

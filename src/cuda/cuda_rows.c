@@ -73,7 +73,7 @@ static const ga_kernel rows[] = {
                                            .bn = bn_,                                                                  \
                                            .pair = pair_,                                                              \
                                            .split = split_}},
-#define GA_CUDA_GEMM_WIDE(type_, TYPE_, bn_, xs_, ws_)                                                                  \
+#define GA_CUDA_GEMM_WIDE(type_, TYPE_, bn_, kw_, xs_, ws_)                                                                  \
   {.id = GA_GEMM_WIDE_ID(type_, bn_),                                                                                  \
    .op = GA_OP_gemm,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
@@ -90,10 +90,11 @@ static const ga_kernel rows[] = {
    .flags = GA_KERNEL_BF16 | GA_KERNEL_TENSOR,                                                                         \
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_gemm_wide_variant){                                                                            \
-       .base = {.params = GA_GEMM_WIDE_PARAMS(TYPE_, bn_, xs_, ws_),                                                   \
-                .threads = 384,                                                                                        \
-                .shared_bytes = GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE_, bn_, xs_, ws_)},                            \
-       .bn = bn_}},
+       .base = {.params = GA_GEMM_WIDE_PARAMS(TYPE_, bn_, kw_, xs_, ws_),                                                   \
+                .threads = GA_GEMM_WIDE_THREADS(kw_),                                                                  \
+                .shared_bytes = GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE_, bn_, kw_, xs_, ws_)},                            \
+       .bn = bn_,                                                                                                     \
+       .kw = kw_}},
 #define GA_CUDA_GEMM_STEP(name_, arch_, source_)                                                                       \
   {.id = GA_GEMM_STEP_ID(#name_, #arch_),                                                                                \
    .op = GA_OP_gemm,                                                                                                   \
@@ -106,7 +107,8 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}},
 #define GA_CUDA_T16_RING(type_, TYPE_, threads_)                                                                       \
   GA_ROW(gemm, type_, t16, sm90a, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm90a.cu", .launch = cuda_gemm_ring,    \
-         .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 70,          \
+         .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 100,         \
+         .fit = cuda_gemm_ring_fit,                                                                                    \
          .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_ring_workspace,                            \
          .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_,                                    \
                                        .threads = threads_,                                                            \
@@ -358,8 +360,8 @@ static const ga_kernel rows[] = {
 #define GA_CUDA_GEMM_STEP(...)
 #define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split) \
   _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
-#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, xs, ws) \
-  _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
+#define GA_CUDA_GEMM_WIDE(type, TYPE, bn, kw, xs, ws) \
+  _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, kw, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
 #include "cuda/kern/gemm/gemm.def"
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE

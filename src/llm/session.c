@@ -14,6 +14,11 @@ static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
   return place->ctx;
 }
 
+/* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
+static ga_status alloc_kv(ga_ctx *ctx, uint64_t bytes, void **out) {
+  return ctx->device->caps.host_memory ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out) : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
+}
+
 static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   const ga_hparams *p = &s->model->hparams;
   void *list;
@@ -26,8 +31,8 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   s->kv.v = s->kv.k + p->n_layers;
   for (int il = 0; il < p->n_layers; il++) {
     ga_ctx *ctx = ctx_of_layer(s->model, il);
-    ga_status status = ga_buffer_alloc_for(ctx, k_bytes, "kv cache", &s->kv.k[il]);
-    if (status == GA_OK) status = ga_buffer_alloc_for(ctx, v_bytes, "kv cache", &s->kv.v[il]);
+    ga_status status = alloc_kv(ctx, k_bytes, &s->kv.k[il]);
+    if (status == GA_OK) status = alloc_kv(ctx, v_bytes, &s->kv.v[il]);
     if (status != GA_OK)
       return ga_fail_in(status, "kv cache of %d tokens (%llu bytes a layer, %d layers)", s->context,
                         (unsigned long long)(k_bytes + v_bytes), p->n_layers);

@@ -122,6 +122,15 @@ ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fw
   return linear(f, f->step->n_tokens, x, w, e, y);
 }
 
+ga_status fwd_linear_rows(ga_forward *f, int64_t rows, const float *x, const ga_matrix *w, float *y) {
+  return linear(f, rows, x, w, NULL, y);
+}
+
+ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias, float *y) {
+  const int64_t width = f->model->hparams.width;
+  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, width, x, weight, bias, y);
+}
+
 ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out) {
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = f->step->n_tokens;
@@ -318,7 +327,8 @@ ga_status fwd_logits(ga_forward *f) {
   if (!f->step->n_out || !fwd_ends(f)) return GA_OK;
   GA_REQUIRE(f->step->n_out <= f->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", f->step->n_out,
              f->max_out);
-  GA_TRY(norm(f, m->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, f->step->n_out, width, width,
-              f->x + f->step->out_begin * width, m->output_norm, m->output_norm_b, f->h));
-  return linear(f, f->step->n_out, f->h, &m->output, NULL, f->logits);
+  const float *x = f->x + f->step->out_begin * width;
+  if (m->hparams.arch != GA_MODEL_gpt2) return fwd_head(f, f->step->n_out, x);
+  GA_TRY(fwd_norm_rows(f, f->step->n_out, x, m->output_norm, m->output_norm_b, f->h));
+  return fwd_linear_rows(f, f->step->n_out, f->h, &m->output, f->logits);
 }

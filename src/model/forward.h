@@ -48,6 +48,7 @@ typedef struct ga_forward {
   int64_t q_stride, kv_stride; /* elements between tokens of q, and of k and v */
   bool store_turns;            /* the device turns q and k as it stores k: fwd_rope leaves it to that */
   bool turn, turn_local;       /* what fwd_rope has left, and by which frequencies */
+  uint8_t refused[GA_MODEL_MAX_LAYERS]; /* launches of several products that no row of the device takes: forward_fused.c */
 } ga_forward;
 
 /* Allocates the buffers for the layers of a place; release with fwd_destroy. Only the last place has logits. */
@@ -96,6 +97,10 @@ GA_NODISCARD ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector w
 GA_NODISCARD ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int64_t stride, ga_vector weight);
 /* y [T, rows of w] = W x, contiguous */
 GA_NODISCARD ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y);
+/* q, k, v = W h + b of layer il, h = RMS norm of f->x; h is left in f->h only where that takes a launch of its own. */
+GA_NODISCARD ga_status fwd_qkv(ga_forward *f, int il);
+/* up [T, F] = act(Wg h) * (Wu h) of layer il, h as in fwd_qkv */
+GA_NODISCARD ga_status fwd_gated(ga_forward *f, int il, int32_t act);
 /* out = x + y [T, d] */
 GA_NODISCARD ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out);
 /* Rotates q and k, at the latest in fwd_attention; local layers have their own frequencies. */
@@ -107,5 +112,13 @@ GA_NODISCARD ga_status fwd_attention_bidirectional(ga_forward *f);
 /* logits [n_out, V] = output * norm(x[out rows]); nothing where the head is elsewhere. May be called again for other rows of the
  * same step. */
 GA_NODISCARD ga_status fwd_logits(ga_forward *f);
+
+/* --- for forward_fused.c --- */
+
+/* logits [rows, V] = output * RMS norm of x [rows, d] */
+GA_NODISCARD ga_status fwd_head(ga_forward *f, int64_t rows, const float *x);
+/* y [rows, d] = norm of x: RMS, or layer norm in GPT-2. */
+GA_NODISCARD ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias, float *y);
+GA_NODISCARD ga_status fwd_linear_rows(ga_forward *f, int64_t rows, const float *x, const ga_matrix *w, float *y);
 
 #endif

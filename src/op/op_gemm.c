@@ -6,6 +6,25 @@ static bool is_weight(int32_t dtype) {
   return t && (t->is_quant || dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_E4M3);
 }
 
+/* A gate of its own, further matrices: each leaves few other parts of the epilogue. */
+static ga_status complete_more(ga_gemm_desc *d) {
+  const bool gated = d->flags & GA_GEMM_GATED;
+  GA_REQUIRE(!gated || !(d->flags & ~(uint32_t)(GA_GEMM_GATED | GA_GEMM_NORM)), GA_ERR_ARG,
+             "gemm: flags 0x%x; with GATED only NORM is allowed", d->flags);
+  for (int i = 0; i < GA_GEMM_MORE; i++) {
+    GA_CHECK_DIM("gemm", d->n_more[i]);
+    GA_REQUIRE(!d->n_more[i] || !(d->flags & ~(uint32_t)(GA_GEMM_BIAS | GA_GEMM_NORM)), GA_ERR_ARG,
+               "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS and NORM are allowed", i, (long long)d->n_more[i], d->flags);
+    GA_REQUIRE(!d->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)d->n_more[i]);
+    GA_REQUIRE(!d->n_more[i] || i == 0 || d->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0", i,
+               (long long)d->n_more[i], i - 1);
+    GA_TRY(ga_complete_stride("gemm", "y_more_stride", d->n_more[i], &d->y_more_stride[i]));
+  }
+  GA_REQUIRE(d->flags & GA_GEMM_NORM ? d->norm_eps >= 0 : d->norm_eps == 0, GA_ERR_ARG, "gemm: norm_eps is %g; must be %s",
+             (double)d->norm_eps, d->flags & GA_GEMM_NORM ? "0 or more" : "0 without NORM");
+  return GA_OK;
+}
+
 static ga_status complete(ga_gemm_desc *d) {
   GA_CHECK_DIM("gemm", d->m);
   GA_CHECK_DIM("gemm", d->n);
@@ -19,15 +38,28 @@ static ga_status complete(ga_gemm_desc *d) {
              ga_dtype_name((ga_dtype)d->w_dtype), block);
   GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3",
              d->act);
-  GA_REQUIRE(d->flags <= (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL), GA_ERR_ARG, "gemm: flags 0x%x are unknown",
+  GA_REQUIRE(d->flags < 2 * GA_GEMM_GATED, GA_ERR_ARG, "gemm: flags 0x%x are unknown",
              d->flags);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "gemm: reserved is %d; must be 0", d->reserved);
+  GA_TRY(complete_more(d));
   GA_TRY(ga_complete_stride("gemm", "x_stride", d->k, &d->x_stride));
   return ga_complete_stride("gemm", "y_stride", d->n, &d->y_stride);
 }
 
+static ga_status check_more(const ga_gemm_desc *d, const ga_gemm_io *io) {
+  GA_CHECK_PTR("gemm", io->norm || !(d->flags & GA_GEMM_NORM) || d->k == 0, "norm");
+  GA_CHECK_PTR("gemm", io->w_more[0] || !(d->flags & GA_GEMM_GATED) || d->k == 0, "w_more[0]");
+  for (int i = 0; i < GA_GEMM_MORE; i++) {
+    if (!d->n_more[i]) continue;
+    GA_CHECK_PTR("gemm", io->y_more[i], "y_more");
+    GA_CHECK_PTR("gemm", io->w_more[i] || d->k == 0, "w_more");
+    GA_CHECK_PTR("gemm", io->bias_more[i] || !(d->flags & GA_GEMM_BIAS), "bias_more");
+  }
+  return GA_OK;
+}
+
 static ga_status check_io(const ga_gemm_desc *d, const ga_gemm_io *io) {
   if (d->m == 0 || d->n == 0) return GA_OK;
+  GA_TRY(check_more(d, io));
   GA_CHECK_PTR("gemm", io->y, "y");
   GA_CHECK_PTR("gemm", (io->x && io->w) || d->k == 0, io->x ? "w" : "x");
   GA_CHECK_PTR("gemm", io->bias || !(d->flags & GA_GEMM_BIAS), "bias");

@@ -11,6 +11,7 @@
 
 #define PAD_STRIDES (c->bits & 1)
 #define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
+#define SPIKES      (RAMP && !(c->bits >> 18 & 1)) /* a few keys tower over all others, each over the ones before or behind it */
 
 /* --- description --- */
 
@@ -36,6 +37,13 @@ static void draw_masks(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 3) == 0) d->window = 1 + check_pick(c, check_pick(c, 2) ? 20 : 400);
   if (d->flags & GA_ATTN_PAGED) d->page_size = check_pick(c, 2) ? 1 + check_pick(c, 40) : 8 * (1 + check_pick(c, 20));
   if (check_pick(c, 3) == 0) d->softcap = 5 + 20 * (float)ga_rng_unit(&c->rng);
+}
+
+/* Every row is to see the first key, and nothing to bring another near the largest. */
+static void draw_spikes(ga_attn_desc *d) {
+  d->flags &= GA_ATTN_CAUSAL | GA_ATTN_SINKS | GA_ATTN_LSE;
+  d->window = d->page_size = d->parts = 0;
+  d->softcap = 0;
 }
 
 /* The ladder takes one head dim and no feature: among all draws it would hardly find one. A few keep what it must refuse. */
@@ -70,6 +78,7 @@ static void draw(check_case *c) {
   draw_masks(c, d);
   if (c->kernel->flags & GA_KERNEL_TEACHING) draw_ladder(c, d);
   else draw_state(c, d);
+  if (SPIKES) draw_spikes(d);
   if (is_fp8(d)) check_attn_fp8_draw(c, d);
 }
 
@@ -256,6 +265,12 @@ static void fill_state(check_case *c, const check_arg *arg, double *values, int6
   }
 }
 
+/* Nats of key j: every 16th has 40 more than the one before it, or behind it. The row's weight is all on one key. */
+static double spike(const check_case *c, int64_t j, int64_t keys) {
+  const int64_t step = 16, at = c->bits >> 17 & 1 ? j : (keys - 1) / step * step - j;
+  return j % step ? 0 : 40 * (double)(at / step + 1);
+}
+
 /* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and overflow whatever a
  * kernel takes for them from a row's first keys. values: [batch, token, head, width]. */
 static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64_t n) {
@@ -265,8 +280,9 @@ static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64
   const int64_t width = arg->dim[3], heads = arg->dim[2], tokens = arg->dim[1];
   for (int64_t i = 0; i < n; i++) {
     const int64_t j = i / width / heads % tokens;
+    const double x = SPIKES ? spike(c, j, tokens) : rate * (double)j;
     if (i % width) values[i] = ga_rng_normal(&c->rng);
-    else values[i] = arg->name[0] == 'q' ? q0 : rate * (double)j / (q0 * (double)d->scale);
+    else values[i] = arg->name[0] == 'q' ? q0 : x / (q0 * (double)d->scale);
   }
 }
 
@@ -412,21 +428,28 @@ static void plain_one(const plain_row *r) {
   if (d->flags & GA_ATTN_LSE) r->a->lse[at] = none ? -INFINITY : most + logf(sum);
 }
 
+/* Rows of sequence b: which of them, i and h, is the caller's. */
+static plain_row plain_sequence(const ga_attn_desc *d, const ga_attn_io *a, int64_t b) {
+  const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
+  plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv};
+  if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
+  if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
+  if (paged) r.n_kv = a->kv_len[b];
+  if (d->parts) r.n_kv = 0;
+  for (int i = 0; i < d->parts; i++) r.n_kv += a->parts[i].kv;
+  return r;
+}
+
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
-  const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   void *s;
   if (is_fp8(d)) return check_attn_fp8_plain(d, a);
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
-    plain_row r = {.d = d, .a = a, .b = b, .n_q = d->max_q, .n_kv = d->max_kv, .tensor = kernel->flags & GA_KERNEL_TENSOR,
-                   .as_kv = kernel->flags & GA_KERNEL_AS_KV};
-    if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
-    if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
-    if (paged) r.n_kv = a->kv_len[b];
-    if (d->parts) r.n_kv = 0;
-    for (int i = 0; i < d->parts; i++) r.n_kv += a->parts[i].kv;
+    plain_row r = plain_sequence(d, a, b);
+    r.tensor = kernel->flags & GA_KERNEL_TENSOR;
+    r.as_kv = kernel->flags & GA_KERNEL_AS_KV;
     r.o = s;
     r.s = r.o + d->v_dim;
     for (r.i = 0; r.i < r.n_q; r.i++)
@@ -540,10 +563,26 @@ static double mean_of(const check_case *c, const char *name) {
   return most;
 }
 
+/* Size of the largest logit of each row of o, [batch, token, head]. */
+static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most) {
+  for (int64_t b = 0; b < d->batch; b++) {
+    plain_row r = plain_sequence(d, a, b);
+    double *row = most + (d->flags & GA_ATTN_VARLEN ? r.q_first : b * d->max_q) * d->q_heads;
+    for (r.i = 0; r.i < r.n_q; r.i++)
+      for (r.h = 0; r.h < d->q_heads; r.h++) {
+        float x = -INFINITY;
+        for (int64_t j = 0; j < r.n_kv; j++) x = fmaxf(x, plain_logit(&r, j));
+        *row++ = isfinite(x) ? (double)fabsf(x) : 0;
+      }
+  }
+}
+
 /* Rounding a logit of size L moves a weight by L spacings; a weighted mean of V is as exact as V's mean size. Carried sums are
  * f32 of weights and values that were not. L is that of the mean logit; but the log-sum-exp x of n weights says that its row has a
  * logit of at least |x| - ln n, which a soft-cap that an infinity runs into, or a bias, may put far from the mean: without that, a row
- * with one key, rounded correctly, could fail. */
+ * with one key, rounded correctly, could fail. Where o is f32 and logits ramp, L is the row's own: a window on a falling ramp leaves few
+ * keys, all of them hundreds of nats from the mean, and how lucky the plain evaluation was with a dozen such rows is no bound. Where one
+ * key has all of the weight, 16-bit results are V, whatever its logit was rounded to: an eighth of a spacing, with the tolerance a half. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
@@ -556,10 +595,16 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
+  void *most = NULL;
+  if (RAMP && values && !rounded && arg->dtype == GA_F32 && ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
+    row_logits(d, io, most);
+  const ga_dtype type = rounded ? (ga_dtype)d->kv_dtype : arg->dtype;
+  const bool one = SPIKES && values && !is_fp8(d) && (type == GA_F16 || type == GA_BF16);
   for (int64_t i = 0; i < n; i++) {
-    const double x = values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
-    unit[i] = check_ulp(rounded ? (ga_dtype)d->kv_dtype : arg->dtype, size) * (1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
+    const double x = most ? ((double *)most)[i / d->v_dim] : values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
+    unit[i] = check_ulp(type, size) * (one ? 0.125 : 1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
   }
+  ga_mem_free(most);
 }
 
 const check_op check_attn = {

@@ -34,6 +34,22 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
   while (d->m * d->n * d->k > work && d->m > 1 && d->m / 2 >= least) d->m /= 2;
 }
 
+/* One in four draws: a gate, further matrices, a norm. Values of a norm are not exact. */
+static void draw_more(check_case *c, ga_gemm_desc *d) {
+  if (check_pick(c, 4) || d->n == 0) return;
+  d->flags = c->mode == CHECK_EXACT ? 0 : GA_GEMM_NORM * (uint32_t)check_pick(c, 2);
+  if (d->flags) d->norm_eps = 1e-5f;
+  if (check_pick(c, 2)) {
+    d->flags |= GA_GEMM_GATED;
+    return;
+  }
+  d->flags |= GA_GEMM_BIAS * (uint32_t)check_pick(c, 2);
+  for (int i = 0; i <= check_pick(c, 2); i++) {
+    d->n_more[i] = 1 + check_pick(c, 100);
+    d->y_more_stride[i] = check_stride(c, d->n_more[i], 1);
+  }
+}
+
 static void draw(check_case *c) {
   ga_gemm_desc *d = c->desc;
   *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
@@ -48,6 +64,9 @@ static void draw(check_case *c) {
   d->flags = (uint32_t)check_pick(c, 8);
   d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->scale = check_factor(c);
+  draw_more(c, d);
+  /* A row's sum of squares spreads an infinity, and has no denormals. */
+  if (d->flags & GA_GEMM_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
   if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
   if (steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
@@ -62,26 +81,44 @@ static const char *must_refuse(const check_case *c) {
 
 /* --- packed weights --- */
 
-static const ga_kernel *pack_row(const check_case *c, ga_pack_desc *p) {
+/* Matrix i, 0 to GA_GEMM_MORE: the first, or a further one. */
+typedef struct check_part {
+  const void *w;
+  void *y;
+  const float *bias;
+  int64_t n, stride;
+} check_part;
+
+static check_part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
+  if (i == 0) return (check_part){a->w, a->y, a->bias, d->n, d->y_stride};
+  return (check_part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
+}
+
+/* w, w1, w2; y, y1, y2: the number behind the letter */
+static int part_number(const check_arg *arg) { return arg->name[1] ? arg->name[1] - '0' : 0; }
+
+static int64_t rows_of(const ga_gemm_desc *d, int i) { return i == 0 || d->flags & GA_GEMM_GATED ? d->n : d->n_more[i - 1]; }
+
+static const ga_kernel *pack_row(const check_case *c, int part, ga_pack_desc *p) {
   const ga_gemm_desc *d = c->desc;
   const ga_device *device = c->ctx->device;
   *p = (ga_pack_desc)GA_PACK_DESC_INIT;
-  p->n = d->n;
+  p->n = rows_of(d, part);
   p->k = d->k;
   p->w_dtype = d->w_dtype;
   p->w_layout = d->w_layout;
   return ga_kernel_choose(device, NULL, GA_OP_pack, p);
 }
 
-static int64_t packed_bytes(const check_case *c) {
+static int64_t packed_bytes(const check_case *c, int part) {
   ga_pack_desc p;
-  const ga_kernel *row = pack_row(c, &p);
+  const ga_kernel *row = pack_row(c, part, &p);
   return row ? (int64_t)row->out_bytes(row, &p, &c->ctx->device->caps) : 0;
 }
 
 static ga_status derive(check_case *c, int i) {
   ga_pack_desc p;
-  const ga_kernel *row = pack_row(c, &p);
+  const ga_kernel *row = pack_row(c, part_number(&c->row.arg[i]), &p);
   const check_arg *native = &c->oracle.arg[i];
   check_arg *packed = &c->row.arg[i];
   size_t bytes = (size_t)check_count(packed);
@@ -100,22 +137,38 @@ out:
   return status;
 }
 
+static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a, const char *name, size_t io_at, int part) {
+  check_arg *w = check_in(a, name, io_at, d->w_dtype, rows_of(d, part), d->k, d->k);
+  w->align = (size_t)c->kernel->align;
+  if (((const ga_gemm_desc *)c->desc)->w_layout == GA_LAYOUT_NATIVE) return;
+  w->derived = true;
+  if (d->w_layout == GA_LAYOUT_NATIVE) return;
+  w->dtype = GA_U8; /* the row's */
+  w->dim[0] = 1;
+  w->dim[1] = w->stride[0] = packed_bytes(c, part);
+  w->align = 256;
+}
+
+static void args_more(const check_case *c, const ga_gemm_desc *d, check_args *a) {
+  static const char *const ws[] = {"w1", "w2"}, *const ys[] = {"y1", "y2"}, *const biases[] = {"bias1", "bias2"};
+  if (d->flags & GA_GEMM_NORM) check_in(a, "norm", offsetof(ga_gemm_io, norm), GA_F32, 1, d->k, d->k);
+  if (d->flags & GA_GEMM_GATED) args_of_w(c, d, a, ws[0], offsetof(ga_gemm_io, w_more), 1);
+  for (size_t i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
+    const size_t at = i * sizeof(void *);
+    args_of_w(c, d, a, ws[i], offsetof(ga_gemm_io, w_more) + at, (int)i + 1);
+    check_out(a, ys[i], offsetof(ga_gemm_io, y_more) + at, d->y_dtype, d->m, d->n_more[i], d->y_more_stride[i]);
+    if (d->flags & GA_GEMM_BIAS) check_in(a, biases[i], offsetof(ga_gemm_io, bias_more) + at, GA_F32, 1, d->n_more[i], d->n_more[i]);
+  }
+}
+
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_gemm_desc *d = desc;
   const size_t align = (size_t)c->kernel->align;
   check_arg *y = check_out(a, "y", offsetof(ga_gemm_io, y), d->y_dtype, d->m, d->n, d->y_stride);
-  check_arg *w = check_in(a, "w", offsetof(ga_gemm_io, w), d->w_dtype, d->n, d->k, d->k);
-  y->align = w->align = align;
+  y->align = align;
+  args_of_w(c, d, a, "w", offsetof(ga_gemm_io, w), 0);
   check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, d->m, d->k, d->x_stride)->align = align;
-  if (((const ga_gemm_desc *)c->desc)->w_layout != GA_LAYOUT_NATIVE) {
-    w->derived = true;
-    if (d->w_layout != GA_LAYOUT_NATIVE) { /* the row's */
-      w->dtype = GA_U8;
-      w->dim[0] = 1;
-      w->dim[1] = w->stride[0] = packed_bytes(c);
-      w->align = 256;
-    }
-  }
+  args_more(c, d, a);
   if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
   if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (!(d->flags & GA_GEMM_RESIDUAL)) return;
@@ -148,9 +201,17 @@ static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64
   }
 }
 
-/* A row of X, rounded as the kernel rounds it. */
-static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x, int64_t row, float *out) {
-  load(kernel, d->x_dtype, x, row * d->x_stride, d->k, out);
+static void norm_row(const ga_gemm_desc *d, const float *weight, float *x) {
+  float sum = 0;
+  for (int64_t i = 0; i < d->k; i++) sum += x[i] * x[i];
+  const float factor = 1.0f / sqrtf(sum / (float)d->k + d->norm_eps);
+  for (int64_t i = 0; i < d->k; i++) x[i] = x[i] * factor * weight[i];
+}
+
+/* A row of X, normed and rounded as the kernel rounds it. */
+static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, float *out) {
+  load(kernel, d->x_dtype, a->x, row * d->x_stride, d->k, out);
+  if (d->flags & GA_GEMM_NORM) norm_row(d, a->norm, out);
   const float steps = (float)steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
     const int64_t end = ga_min_i64(b + 32, d->k);
@@ -159,15 +220,6 @@ static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const void *x
     float step = most / steps;
     for (int64_t i = b; i < end; i++) out[i] = step > 0 ? step * rintf(out[i] / step) : 0.0f;
   }
-}
-
-static float finish(const ga_gemm_desc *d, const ga_gemm_io *a, float dot, int64_t row, int64_t col) {
-  int64_t at = row * d->y_stride + col;
-  float t = d->scale * dot;
-  if (d->flags & GA_GEMM_BIAS) t += a->bias[col];
-  if (d->flags & GA_GEMM_GLU) t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
-  else t = activate(d->act, t);
-  return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
 }
 
 /* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
@@ -188,20 +240,44 @@ static float float_dot(const float *x, const float *w, int64_t k) {
   return dot;
 }
 
-static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
-  const ga_gemm_desc *d = desc;
-  const ga_gemm_io *a = io;
-  void *p;
-  GA_TRY(ga_mem_zalloc((size_t)(d->k * (d->n + 1)), sizeof(float), "check", &p));
-  float *x = p, *w = x + d->k;
-  load(kernel, d->w_dtype, a->w, 0, d->n * d->k, w);
-  for (int64_t r = 0; r < d->m; r++) {
-    load_x(kernel, d, a->x, r, x);
-    for (int64_t c = 0; c < d->n; c++) {
-      const float dot = (kernel->flags & GA_KERNEL_TENSOR ? tensor_dot : float_dot)(x, w + c * d->k, d->k);
-      ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, (double)finish(d, a, dot, r, c));
+static float dot_of(const ga_kernel *kernel, const float *x, const float *w, int64_t k) {
+  return kernel->flags & GA_KERNEL_TENSOR ? tensor_dot(x, w, k) : float_dot(x, w, k);
+}
+
+/* Element col of a row: x, its row of X; w, its row of the matrix. */
+static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p, const float *x, const float *w,
+                    int64_t row, int64_t col) {
+  const int64_t at = row * p->stride + col;
+  float t = d->scale * dot_of(kernel, x, w, d->k);
+  if (d->flags & GA_GEMM_BIAS) t += p->bias[col];
+  if (d->flags & GA_GEMM_GLU) t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
+  else if (!(d->flags & GA_GEMM_GATED)) t = activate(d->act, t);
+  return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
+}
+
+/* x: all rows of X; w: room for two rows of weights. */
+static void plain_part(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int i, const float *x, float *w) {
+  const check_part p = part_of(d, a, i);
+  float *gate = w + d->k;
+  for (int64_t c = 0; c < p.n; c++) {
+    load(kernel, d->w_dtype, p.w, c * d->k, d->k, w);
+    if (d->flags & GA_GEMM_GATED) load(kernel, d->w_dtype, a->w_more[0], c * d->k, d->k, gate);
+    for (int64_t r = 0; r < d->m; r++) {
+      const float *row = x + r * d->k;
+      float t = finish(kernel, d, a, &p, row, w, r, c);
+      if (d->flags & GA_GEMM_GATED) t *= activate(d->act, d->scale * dot_of(kernel, row, gate, d->k));
+      ga_ref_store((ga_dtype)d->y_dtype, p.y, r * p.stride + c, (double)t);
     }
   }
+}
+
+static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
+  const ga_gemm_desc *d = desc;
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)(d->k * (d->m + 2)), sizeof(float), "check", &p));
+  float *x = p;
+  for (int64_t r = 0; r < d->m; r++) load_x(kernel, d, io, r, x + r * d->k);
+  for (int i = 0; i <= GA_GEMM_MORE; i++) plain_part(kernel, d, io, i, x, x + d->m * d->k);
   ga_mem_free(p);
   return GA_OK;
 }
@@ -213,15 +289,26 @@ typedef struct sums {
   double squares; /* expected, of the error that rounding the factors makes */
 } sums;
 
-static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_t col) {
+static double norm_factor(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
+  double sum = 0;
+  if (!(d->flags & GA_GEMM_NORM)) return 1;
+  for (int64_t i = 0; i < d->k; i++) {
+    const double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
+    sum += x * x;
+  }
+  return 1 / sqrt(sum / (double)d->k + (double)d->norm_eps);
+}
+
+/* Of row `row` of X, which `factor` norms, by row col of w. */
+static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix, int64_t row, int64_t col, double factor) {
   const ga_gemm_desc *d = c->oracle_desc;
   const uint32_t flags = c->kernel->flags;
   const double steps = steps_of(c->kernel);
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
-    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
-    double w = ga_ref_load((ga_dtype)d->w_dtype, a->w, col * d->k + i);
+    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
+    double w = ga_ref_load((ga_dtype)d->w_dtype, matrix, col * d->k + i);
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
@@ -233,27 +320,45 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, int64_t row, int64_
   return s;
 }
 
+/* Sizes of the product beside the gate, by which an error of the gate is multiplied, and of the activated gate. */
+static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t col, double factor, double *gate) {
+  double t = 0, g = 0;
+  for (int64_t i = 0; i < d->k; i++) {
+    const double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
+    t += x * ga_ref_load((ga_dtype)d->w_dtype, a->w, col * d->k + i);
+    g += x * ga_ref_load((ga_dtype)d->w_dtype, a->w_more[0], col * d->k + i);
+  }
+  *gate = fabs((double)activate(d->act, (float)((double)d->scale * g)));
+  return fabs((double)d->scale * t);
+}
+
 /* Spacing of the larger of f32 at the size of the terms, and of the result's type; and the rounding of factors. */
 static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
   const ga_gemm_desc *d = c->oracle_desc;
   const ga_gemm_io *a = io;
+  const check_part p = part_of(d, a, part_number(y));
+  const double scale = fabs((double)d->scale);
   for (int64_t i = 0; i < n; i++) {
-    int64_t r = i / d->n, col = i % d->n, at = r * d->y_stride + col;
-    sums s = sum_up(c, a, r, col);
+    int64_t r = i / p.n, col = i % p.n, at = r * p.stride + col;
+    const double factor = norm_factor(d, a, r);
+    sums s = sum_up(c, a, p.w, r, col, factor);
     /* |act'| < 1.2. A gate counts with its own size: act(gate) may be a small difference of large terms. */
-    double slope = d->flags & GA_GEMM_GLU ? fabs(ga_ref_load(GA_F64, a->gate, at)) : 1.2;
-    double size = s.terms * fabs((double)d->scale) + (d->flags & GA_GEMM_BIAS ? fabs((double)a->bias[col]) : 0);
-    double rounding = fabs((double)d->scale) * sqrt(s.squares) * slope;
+    double slope = d->flags & GA_GEMM_GLU ? fabs(ga_ref_load(GA_F64, a->gate, at)) : 1.2, other = 0;
+    if (d->flags & GA_GEMM_GATED) other = 1.2 * beside_gate(d, a, r, col, factor, &slope);
+    double size = s.terms * scale + (d->flags & GA_GEMM_BIAS ? fabs((double)p.bias[col]) : 0);
+    double rounding = scale * sqrt(s.squares) * slope;
     size *= slope;
+    if (d->flags & GA_GEMM_GATED) size += other * scale * sum_up(c, a, a->w_more[0], r, col, factor).terms;
     if (d->flags & GA_GEMM_RESIDUAL) size += fabs(ga_ref_load(GA_F64, a->residual, at));
-    double type = check_ulp(y->dtype, ga_ref_load(GA_F64, a->y, at));
+    double type = check_ulp(y->dtype, ga_ref_load(GA_F64, p.y, at));
     unit[i] = fmax(type, fmax(check_ulp(GA_F32, size), rounding));
   }
 }
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_gemm_desc *d = desc;
-  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g", d->act, d->flags, (double)d->scale);
+  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g more=%lld+%lld", d->act, d->flags, (double)d->scale, (long long)d->n_more[0],
+                 (long long)d->n_more[1]);
 }
 
 const check_op check_gemm = {

@@ -18,6 +18,13 @@ GA_DEV void ldg_stream_u1(uint32_t *r, const void *p) {
   asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(r[0]) : "l"(p));
 }
 
+GA_DEV void stg_u2(void *p, uint32_t x, uint32_t y) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(x), "r"(y) : "memory");
+}
+GA_DEV void stg_f4(float *p, const float *x) {
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
+
 /* ---- shared memory; addresses aligned to the access ---- */
 GA_DEV void lds_u4(uint32_t *r, uint32_t a) {
   asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a) : "memory");
@@ -88,6 +95,8 @@ GA_DEV float max_size(float x, float y) {
   asm("{.reg .f32 a, b; abs.f32 a, %1; abs.f32 b, %2; max.NaN.f32 %0, a, b;}" : "=f"(r) : "f"(x), "f"(y));
   return r;
 }
+/* x of lane `lane` of one's own four. */
+GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane) { return __shfl_sync(~0u, x, lane, 4); }
 /* ---- pairs ---- */
 /* (x & mask) | bits, one instruction */
 GA_DEV uint32_t and_or(uint32_t x, uint32_t mask, uint32_t bits) {
@@ -101,10 +110,21 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sel));
   return r;
 }
+/* bf16 pairs: x y + z, rounded once; subnormals are numbers (sm_80) */
+GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
+  uint32_t r;
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(y), "r"(z));
+  return r;
+}
+/* That half of a pair, twice: an operand's modifier rather than an instruction where it meets 16-bit arithmetic. */
+GA_DEV uint32_t twice_16(uint32_t x, int half) {
+  uint32_t r;
+  if (half) asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {b, b};}" : "=r"(r) : "r"(x));
+  else asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {a, a};}" : "=r"(r) : "r"(x));
+  return r;
+}
 /* bf16 pairs: x + y, rounded once */
 GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y) {
-  uint32_t r;
-  asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(x), "r"(0x3f803f80u), "r"(y));
-  return r;
+  return fma_bf16x2(x, 0x3f803f80u, y);
 }
 #endif

@@ -109,8 +109,11 @@ GA_DEV void packed_fp4(uint32_t x, uint32_t *first, uint32_t *second) {
 /* Bits moved from one place to another: left or right, by a constant. */
 GA_DEV uint32_t packed_move(uint32_t x, int from, int to) { return from > to ? x >> (from - to) : x << (to - from); }
 
-/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code, less 128 and what the type takes off. */
-GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j) {
+/* What a type takes off its codes of 2 to 6 bits. */
+#define PACKED_OFFSET(t) ((t) == T_Q4_0 ? 8 : (t) == T_Q5_0 ? 16 : (t) == T_Q6_K ? 32 : (t) == T_Q3_K ? 4 : 0)
+
+/* Register j of step s of a group from codes of 2 to 6 bits: 128 + code. */
+GA_DEV uint32_t packed_lifted(int t, const uint32_t *w, int group, int s, int j) {
   uint32_t v = 0x43004300u;
   if (PACKED_HAS4(t)) v = and_or(w[2 * group + s] >> 4 * j, 0x000f000fu, v);
   if (PACKED_HAS2(t)) {
@@ -121,9 +124,7 @@ GA_DEV uint32_t packed_small(int t, const uint32_t *w, int group, int s, int j) 
     const int to = PACKED_HAS4(t) ? 4 : 2, from = 8 * (j / 2) + 4 * (group % 2) + 2 * s + j % 2;
     v = and_or(packed_move(w[PACKED_W4(t) + PACKED_W2(t) + group / 2], from, to), 0x00010001u << to, v);
   }
-  const uint32_t less = t == T_Q4_0 ? 0xc308c308u /* -136 */ : t == T_Q5_0 ? 0xc310c310u /* -144 */ : t == T_Q6_K ? 0xc320c320u /* -160 */
-                        : t == T_Q3_K ? 0xc304c304u /* -132 */ : 0xc300c300u;
-  return add_bf16x2(v, less);
+  return v;
 }
 
 /* The A fragment of one step of a group, exact in bf16. f16: its high part; packed_rest is the rest. */
@@ -145,7 +146,8 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
     packed_row8(packed_look_up(t, w[2 * group + s]), &a[0], &a[2]);
     packed_row8(packed_look_up(t, w[2 * group + s] >> 16), &a[1], &a[3]);
   } else {
-    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = packed_small(t, w, group, s, j);
+    const uint32_t less = 0xc300c300u /* -128 */ + 0x00010001u * PACKED_OFFSET(t);
+    GA_UNROLL for (int j = 0; j < 4; j++) a[j] = add_bf16x2(packed_lifted(t, w, group, s, j), less);
   }
 }
 

@@ -298,9 +298,8 @@ GA_DEV void producer(args a, uint32_t sb) {
   }
   if (MASKED && !RESIDENT &&
       atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
-    stg_i32(a->counter, 0);
+    stg_i32(a->counter, 0); /* the grid's end brings these to the next one's grid_dependency_wait */
     stg_i32(a->counter + 1, 0);
-    fence_device();
   }
 }
 
@@ -522,15 +521,15 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
-/* After an overflow, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: bf16 P keeps
- * its precision, and the next 100 doublings of growth are free. A whole number, or what the sum loses would be lost to it.
- * Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows of the warp
- * keep a reference at their maximum, however often the warp comes here. */
+/* After an overflow, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: the next 100
+ * doublings of growth are free. 40 whole ones, so that the largest weight is a power of two, which bf16 P holds without
+ * rounding. Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows of
+ * the warp keep a reference at their maximum, however often the warp comes here. */
 GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
   if (F16) return; /* no range to spare */
   float down[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float up = factor[i] < GROWN ? ceilf(m[i]) + 40.f : m[i];
+    const float up = factor[i] < GROWN ? m[i] + 40.f : m[i];
     down[i] = factor[i] < GROWN ? ex2(m[i] - up) : 1.f;
     m[i] = up;
     l[i] *= down[i];

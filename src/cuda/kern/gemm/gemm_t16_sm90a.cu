@@ -1,7 +1,8 @@
 /* KERNEL    gemm_t16, sm90a: up to 8 rows of X by packed quantised weights (GA_LAYOUT_T16), one row near the speed of memory
- * COMPUTES  Y = epilogue(X W^T). Codes of W are 8-bit integers. X becomes, for each unit of k, a power of two times integers of 23
- *           bits, cut into three signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a
- *           row of X makes all of its row of Y NaN
+ * COMPUTES  Y = epilogue(X W^T), of up to three W in turn, or with the gate worked out by a second one. Codes of W are 8-bit integers.
+ *           X becomes, for each unit of k, a power of two times integers of 23 bits, cut into three signed digits of 8: three columns of 8-bit
+ *           products, whose sums are exact. An infinity or a NaN in a row of X makes all of its row of Y NaN.
+ *           Norm: digits are those of X times the norm's weights; sums get the row's factor at the end, so that products do not wait for it
  * DATA      W: the copy engine brings units into a ring of shared memory, one ring a warp: an elected lane asks, the warp waits. `early`
  *           stages are asked for before the kernel ahead has ended (dependent launch), the others behind the loads of X, which would
  *           have to queue. X: digits, scales and sums in shared memory once a block
@@ -14,6 +15,8 @@
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/prefetch.h"
+#include "cuda/dev/tile/block_row.h"
 #include "cuda/dev/tile/epilogue.h"
 #include "cuda/dev/tile/packed_s8.h"
 #include "core/kargs_gemm_ring.h"
@@ -36,18 +39,22 @@ enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES, DIGITS = 3, CO
 #define WIDTH(rows) ((DIGITS * (rows) + 1) / 2 * 2)
 #define PRODUCTS(rows) ((DIGITS * (rows) + COLS - 1) / COLS)
 
+/* A warp's barriers, of up to 8 stages, and its ring. */
+enum { BARS_BYTES = 64 };
+#define RING_BYTES(depth) (BARS_BYTES + (depth) * UNIT_BYTES)
+
 #define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
 GA_PACKED_TYPES(X)
 #undef X
 
 /* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c, the highest first. */
 typedef struct {
-  uint32_t ring, x, scales, sums, parts, bars;
+  uint32_t ring, x, scales, sums, parts;
   int part, group;      /* of k, of the tiles */
   int rows, width;      /* of X, filled up; its columns */
   int k0, nb;           /* units along k: first and number */
-  int tile, tiles;      /* first and number */
-  int n;                /* units: tiles * nb */
+  int tile, tiles;      /* first and number; gated: of each matrix */
+  int n;                /* units: tiles * nb; gated: of both */
 } share;
 
 /* Where piece i of things cut in pieces begins: `longer` of them, the first, have one more than `each`. */
@@ -63,15 +70,14 @@ GA_DEV share share_of(const ga_kargs_gemm_ring *ring) {
   s.nb = ring->units_each + (s.part < ring->units_longer);
   s.tile = cut(ring->tiles_each, ring->tiles_longer, s.group);
   s.tiles = ring->tiles_each + (s.group < ring->tiles_longer);
-  s.n = s.tiles * s.nb;
+  s.n = (ring->gated ? 2 * s.tiles : s.tiles) * s.nb;
   s.rows = a->copies / DIGITS;
   s.width = WIDTH(s.rows);
   s.ring = smem_base();
-  s.x = s.ring + (uint32_t)(WARPS * ring->depth * UNIT_BYTES);
+  s.x = s.ring + (uint32_t)(WARPS * RING_BYTES(ring->depth));
   s.scales = s.x + (uint32_t)(a->x_units * UNIT_K * a->copies);
   s.sums = s.scales + (uint32_t)(a->x_units * s.width * 4);
   s.parts = s.sums + (PACKED_MIN(T) ? (uint32_t)(a->x_units * RUNS * s.rows * 4) : 0);
-  s.bars = s.parts + (uint32_t)(WARPS * a->slots * GA_PACKED_ROWS * s.rows * 4);
   return s;
 }
 /* The block's units are cut among warps; which has a given one? */
@@ -244,18 +250,42 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const uint32_t *w, int
 typedef struct {
   const uint8_t *w; /* the unit to ask for next */
   int at;           /* its place along k, of nb here */
-  uint32_t ring, bars;
+  uint32_t ring;    /* stages; the barriers of up to 8 lie before them */
 } stream;
 
-GA_DEV void ask(const ga_kargs_gemm *a, stream *s, int nb, int stage) {
-  const uint32_t bar = s->bars + (uint32_t)(stage * 8);
+/* Unit k0 of a tile. Tiles of further matrices are numbered behind those of the first. */
+GA_DEV const uint8_t *unit_at(const ga_kargs_gemm_ring *ring, int tile, int k0) {
+  const void *w = ring->gemm.w;
+  int first = 0;
+  GA_UNROLL for (int j = 0; j < 2; j++)
+    if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];
+  return (const uint8_t *)w + ((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES;
+}
+
+/* Number of the block's tile i; gated: tiles of W and of the gate in turn. */
+GA_DEV int tile_of(const ga_kargs_gemm_ring *ring, int tile, int i) {
+  return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
+}
+
+/* To the block's next tile: mostly it follows in memory. Where the last one was is told by its address, which spares registers, as constants
+ * of the launch do. */
+GA_DEV void turn(const ga_kargs_gemm_ring *ring, stream *s, int nb) {
+  const uint8_t *more = (const uint8_t *)ring->w_more[0];
+  s->at = 0;
+  s->w += (int64_t)(ring->gemm.units - nb) * UNIT_BYTES;
+  if (ring->gated) s->w += s->w > more && s->w <= (const uint8_t *)ring->end[1] ? ring->hop[1] : ring->hop[0];
+  else if (s->w == (const uint8_t *)ring->end[0]) s->w = more;
+  else if (s->w == (const uint8_t *)ring->end[1]) s->w = (const uint8_t *)ring->w_more[1];
+}
+
+GA_DEV void ask(const ga_kargs_gemm_ring *ring, stream *s, int nb, int stage) {
+  const uint32_t bar = s->ring - BARS_BYTES + (uint32_t)(stage * 8);
   if (warp_elect()) {
     mbar_arrive_expect(bar, UNIT_BYTES);
     bulk_load_bytes(s->ring + (uint32_t)(stage * UNIT_BYTES), s->w, UNIT_BYTES, bar, L2_EVICT_FIRST);
   }
-  const bool turns = ++s->at == nb; /* to the tile's next row of units */
-  s->w += turns ? (int64_t)(a->units - nb + 1) * UNIT_BYTES : (int64_t)UNIT_BYTES;
-  s->at = turns ? 0 : s->at;
+  s->w += UNIT_BYTES;
+  if (++s->at == nb) turn(ring, s, nb);
 }
 
 /* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes out where those of
@@ -287,8 +317,8 @@ GA_DEV void take_units(const int rows, const ga_kargs_gemm_ring *ring, const sha
   const int nt = PRODUCTS(rows);
   lane_view v = view_of(rows, sh, lane);
   float acc[DIGITS][4];
-  int slot = 0, stage = 0;
-  uint32_t parity = 0;
+  int stage = 0;
+  uint32_t turns = 0; /* bit 0: of the ring, even or odd; above: tiles begun, the slot */
   GA_UNROLL for (int n = 0; n < nt; n++)
     GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
   pin_u32(v.x, 2); /* loads from here on are behind the barrier */
@@ -296,23 +326,23 @@ GA_DEV void take_units(const int rows, const ga_kargs_gemm_ring *ring, const sha
   pin_u32(&v.sums, 1);
   GA_ROLL for (; units > 0; units--) {
     uint32_t w[WORDS], unit = next->ring + (uint32_t)(stage * UNIT_BYTES);
-    mbar_wait(next->bars + (uint32_t)(stage * 8), parity);
+    mbar_wait(next->ring - BARS_BYTES + (uint32_t)(stage * 8), turns & 1);
     pin_u32(&unit, 1);
     packed_fetch(T, w, unit, lane);
     if (nt == 1) { /* all of the unit to registers, so that its stage is free at once */
       pin_u32(w, WORDS);
       warp_sync();
-      if (units > ring->depth) ask(a, next, sh->nb, stage);
+      if (units > ring->depth) ask(ring, next, sh->nb, stage);
     }
     take_unit(rows, &v, w, at, lane, acc);
     if (nt > 1) { /* too many sums for that */
       GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
       warp_sync();
-      if (units > ring->depth) ask(a, next, sh->nb, stage);
+      if (units > ring->depth) ask(ring, next, sh->nb, stage);
     }
-    if (++at == sh->nb || units == 1) put_part(rows, a, sh, warp, slot++, lane, acc);
+    if (++at == sh->nb || units == 1) put_part(rows, a, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
     at = at == sh->nb ? 0 : at;
-    if (++stage == ring->depth) stage = 0, parity ^= 1;
+    if (++stage == ring->depth) stage = 0, turns ^= 1;
   }
 }
 
@@ -344,53 +374,86 @@ GA_DEV bool is_last_part(const ga_kargs_gemm *a, const share *sh) {
 
 /* The warp's first units, from stage `from` on. */
 GA_DEV void ask_first(const ga_kargs_gemm_ring *ring, stream *next, int nb, int units, int from, int to) {
-  GA_ROLL for (int d = from; d < to && d < units; d++) ask(&ring->gemm, next, nb, d);
+  GA_ROLL for (int d = from; d < to && d < units; d++) ask(ring, next, nb, d);
+}
+
+/* Weights of the norm from k on; zeros outside. */
+GA_DEV void get_norm(const bool whole, const ga_kargs_gemm_ring *ring, int64_t k, float *weight) {
+  if (whole) elem_get16_f32(weight, ring->norm + k, 0);
+  else GA_UNROLL for (int e = 0; e < 4; e++) weight[e] = k + e < ring->gemm.k ? ring->norm[k + e] : 0;
+}
+
+/* X times the weights; returns the sum of squares of what it was. */
+GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
+  float square = 0;
+  GA_UNROLL for (int v = 0; v < quads; v++)
+    GA_UNROLL for (int e = 0; e < 4; e++) {
+      square = fmaf(x[v][e], x[v][e], square);
+      x[v][e] *= weight[v][e];
+    }
+  return square;
+}
+
+/* Weights of the norm to L2: they do not depend on the kernel ahead. */
+GA_DEV void prefetch_norm(const ga_kargs_gemm_ring *ring) {
+  if (!ring->norm) return;
+  for (int64_t k = 32 * thread_index(); k < ring->gemm.k; k += 32 * GA_P_THREADS) prefetch_l2(ring->norm + k);
 }
 
 /* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the ring is asked for,
- * which X would have to wait for. whole: 16 bytes at a time, nothing outside. */
-GA_DEV void convert_x(const bool whole, const ga_kargs_gemm_ring *ring, const share *s, stream *next, int units, int warp, int lane) {
-  enum { QUADS = UNIT_K / 128, MOST = QUADS == 2 ? 5 : 10 };
+ * which X would have to wait for. whole: 16 bytes at a time, nothing outside. Returns the lane's sum of squares, when there is a norm: a warp's
+ * units are of one row. */
+GA_DEV float convert_x(const bool whole, const ga_kargs_gemm_ring *ring, const share *s, stream *next, int units, int warp, int lane) {
+  enum { QUADS = UNIT_K / 128, MOST = QUADS == 2 ? 4 : 8 };
   const ga_kargs_gemm *a = &ring->gemm;
   const int AHEAD = whole ? MOST : 1, all = s->nb * s->rows;
+  float square = 0;
   GA_ROLL for (int base = warp; base == warp || base < all; base += AHEAD * WARPS) {
-    float x[MOST][QUADS][4];
+    float x[MOST][QUADS][4], weight[MOST][QUADS][4];
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = base + b * WARPS, unit = s->rows == 1 ? i : i / s->rows, row = i - unit * s->rows;
       const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
       GA_UNROLL for (int v = 0; v < QUADS; v++) {
-        if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = 0;
+        if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
         if (i >= all || (whole && row >= a->m)) continue;
         if (whole) elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
         else get_x(a, row, k + 128 * v, x[b][v]);
+        if (ring->norm) get_norm(whole, ring, k + 128 * v, weight[b][v]);
       }
     }
     if (base == warp) ask_first(ring, next, s->nb, units, ring->early, ring->depth);
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = base + b * WARPS, unit = s->rows == 1 ? i : i / s->rows;
+      if (ring->norm && i < all) square += apply_norm(QUADS, x[b], weight[b]);
       if (i < all) put_x(s, unit, i - unit * s->rows, lane, x[b]);
     }
   }
+  return square;
 }
 
 /* Fills the rings, makes X, takes all units: what is left are the parts. */
-GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept) {
+GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept, float *squares) {
   const ga_kargs_gemm *a = &ring->gemm;
   const share sh = share_of(ring);
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
   const int first = first_unit(&sh, warp), units = first_unit(&sh, warp + 1) - first, tile = first / sh.nb, at = first - tile * sh.nb;
-  stream next = {(const uint8_t *)a->w + ((int64_t)(sh.tile + tile) * a->units + sh.k0 + at) * UNIT_BYTES, at,
-                 sh.ring + (uint32_t)(warp * ring->depth * UNIT_BYTES), sh.bars + (uint32_t)(warp * ring->depth * 8)};
+  const int number = tile_of(ring, sh.tile, tile);
+  stream next = {unit_at(ring, number, sh.k0 + at), at, sh.ring + (uint32_t)(warp * RING_BYTES(ring->depth)) + BARS_BYTES};
   if (lane == 0) {
-    for (int d = 0; d < ring->depth; d++) mbar_init(next.bars + (uint32_t)(d * 8), 1);
+    for (int d = 0; d < ring->depth; d++) mbar_init(next.ring - BARS_BYTES + (uint32_t)(d * 8), 1);
     mbar_init_fence();
     if (warp == 0) *kept = sh;
   }
   warp_sync();
   ask_first(ring, &next, sh.nb, units, 0, ring->early);
+  prefetch_norm(ring);
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
-  if (a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4) % 16 == 0) convert_x(true, ring, &sh, &next, units, warp, lane);
-  else convert_x(false, ring, &sh, &next, units, warp, lane);
+  const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4 | (uint64_t)ring->norm) % 16 == 0;
+  const float square = whole ? convert_x(true, ring, &sh, &next, units, warp, lane) : convert_x(false, ring, &sh, &next, units, warp, lane);
+  if (ring->norm) {
+    const float all = row_sum_warp(square);
+    if (lane == 0) squares[warp] = all;
+  }
   block_sync();
   if (sh.rows == 1) take_units(1, ring, &sh, &next, warp, lane, units, at);
   else if (sh.rows == 2) take_units(2, ring, &sh, &next, warp, lane, units, at);
@@ -398,19 +461,49 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept) {
   else take_units(8, ring, &sh, &next, warp, lane, units, at);
 }
 
+/* By what the norm multiplies row col of X. */
+GA_DEV float factor_of(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int col) {
+  float sum = 0;
+  if (!ring->norm) return 1;
+  for (int w = col; w < WARPS; w += sh->rows) sum += squares[w];
+  return 1.0f / sqrtf(sum / (float)ring->gemm.k + ring->norm_eps);
+}
+
+/* Result `row` of the block's, of row col of X: all of k is here. */
+GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int row, int col) {
+  const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;
+  const float factor = factor_of(ring, sh, squares, col), sum = add_parts(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
+  ga_kargs_gemm a = ring->gemm;
+  int first = 0;
+  if (ring->gated) {
+    const float gate = a.scale * (add_parts(&ring->gemm, sh, 2 * i + 1, in, col) * factor);
+    const int64_t at = (int64_t)tile * GA_PACKED_ROWS + in;
+    if (at < a.n) plain_put(a.y_dtype, a.y, col * a.y_stride + at, act_of(a.act, gate) * (a.scale * sum));
+    return;
+  }
+  GA_UNROLL for (int j = 0; j < 2; j++)
+    if (tile >= ring->begin[j]) {
+      first = ring->begin[j];
+      a.y = ring->y_more[j], a.bias = ring->bias_more[j], a.n = ring->n_more[j], a.y_stride = ring->y_more_stride[j];
+    }
+  const int64_t at = (int64_t)(tile - first) * GA_PACKED_ROWS + in;
+  if (at < a.n) gemm_finish(&a, col, at, sum);
+}
+
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_ring args) {
   const ga_kargs_gemm *a = &args.gemm;
   grid_launch_dependents();
   GA_SHARED share sh; /* kept from registers while units are taken */
-  take_share(&args, &sh);
+  GA_SHARED float squares[WARPS]; /* of a warp's part of a row of X */
+  take_share(&args, &sh, squares);
   block_sync();
   const int rows = sh.tiles * GA_PACKED_ROWS;
   const int64_t padded = (int64_t)a->tiles * GA_PACKED_ROWS, row0 = (int64_t)sh.tile * GA_PACKED_ROWS;
   for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
     const int col = i / rows, row = i % rows;
-    const float sum = add_parts(a, &sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col);
-    if (a->splits > 1) stg_f32(a->partial + ((int64_t)sh.part * MOST_ROWS + col) * padded + row0 + row, sum);
-    else if (row0 + row < a->n) gemm_finish(a, col, row0 + row, sum);
+    if (a->splits == 1) finish(&args, &sh, squares, row, col);
+    else stg_f32(a->partial + ((int64_t)sh.part * MOST_ROWS + col) * padded + row0 + row,
+                 add_parts(a, &sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col));
   }
   if (a->splits == 1 || !is_last_part(a, &sh)) return;
   for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {

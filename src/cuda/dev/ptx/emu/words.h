@@ -6,6 +6,13 @@
 GA_DEV void ldg_stream_u4(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 16, file, line); }
 GA_DEV void ldg_stream_u2(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 8, file, line); }
 GA_DEV void ldg_stream_u1(uint32_t *r, const void *p, EMU_AT) { emu_ldg(r, p, 4, file, line); }
+GA_DEV void stg_u2(void *p, uint32_t x, uint32_t y, EMU_AT)
+{
+    const uint32_t v[2] = { x, y };
+    emu_stg(p, v, 8, file, line);
+}
+GA_DEV void stg_f4(float *p, const float *x, EMU_AT) { emu_stg(p, x, 16, file, line); }
+GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 / 4 * 4 + lane, 1, file, line); }
 GA_DEV void lds_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
 GA_DEV void lds_free_u2(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
 GA_DEV void lds_free_u1(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 4, file, line); }
@@ -52,6 +59,22 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel)
     for (int i = 0; i < 4; i++) r |= (uint32_t)(all >> 8 * (sel >> 4 * i & 7) & 255) << 8 * i;
     return r;
 }
+/* x y + z to bf16, rounded once: a double holds the product exactly, and the float between is rounded to odd. */
+GA_DEV uint32_t emu_fma_bf16(uint32_t x, uint32_t y, uint32_t z)
+{
+    const double exact = (double)emu_float(x << 16) * (double)emu_float(y << 16) + (double)emu_float(z << 16);
+    float f = (float)exact;
+    if (isfinite(f) && (double)f != exact) {
+        if (fabs((double)f) > fabs(exact)) f = nextafterf(f, 0.0f);
+        f = emu_float(emu_bits(f) | 1);
+    }
+    return emu_bf16(f);
+}
+GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z)
+{
+    return emu_fma_bf16(x & 0xffff, y & 0xffff, z & 0xffff) | emu_fma_bf16(x >> 16, y >> 16, z >> 16) << 16;
+}
+GA_DEV uint32_t twice_16(uint32_t x, int half) { return half ? x >> 16 | (x & 0xffff0000u) : x << 16 | (x & 0xffffu); }
 GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y)
 {
     return emu_bf16(emu_float(x << 16) + emu_float(y << 16)) | emu_bf16(emu_float(x & 0xffff0000u) + emu_float(y & 0xffff0000u)) << 16;
