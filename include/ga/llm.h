@@ -24,12 +24,19 @@ typedef struct ga_session ga_session;
 /* Called during long work with done out of total; a result other than 0 stops it with GA_ERR_CANCELLED. */
 typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
 
+/* GA_SESSION_DETERMINISTIC: logits follow bit by bit from the ids so far, on one build, device and model: not from how they were cut into
+ * calls, what was rewound, prompted or generated, the size of the context, the number of CPU threads, or other sessions. Each token is
+ * evaluated by itself (batch 1), so that no row of a kernel table is chosen by how many there are: prompts go at the speed of
+ * generation. No op of a model has rows that differ from run to run (GA_KERNEL_NONDET: gradients of attention alone). Another layout of
+ * the layers over devices is another device. */
+typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1 } ga_session_flags;
+
 typedef struct ga_session_options {
   size_t struct_size;
   int32_t context;  /* tokens the KV cache holds; 0 = the model's own, at most 4096 */
   int32_t batch;    /* tokens evaluated at once, 1 to 4096; 0 = 512 */
   int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, q8_0, q4_0 */
-  int32_t reserved; /* 0 */
+  uint32_t flags;   /* ga_session_flags */
 } ga_session_options;
 #define GA_SESSION_OPTIONS_INIT {.struct_size = sizeof(ga_session_options)}
 

@@ -10,7 +10,7 @@ typedef struct open_args {
   const char *device; /* NULL = auto; several with commas between them */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  bool explain;
+  bool explain, deterministic;
 } open_args;
 
 /* Rows for a command's option table; `a` is an open_args. */
@@ -26,6 +26,8 @@ typedef struct open_args {
   {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512"},                 \
   {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"},               \
   {"gpu-layers", 0, OPT_INT, &(a).gpu_layers, -1, 512, "N", "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
+  {"deterministic", 0, OPT_FLAG, &(a).deterministic, 0, 0, NULL,                                                 \
+   "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \
   {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which layers run where, which kernel was chosen for what, and why"}
 #define OPEN_ARGS_INIT .gpu_layers = -1
 
