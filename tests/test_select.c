@@ -33,12 +33,30 @@ static void gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_la
   ga_gemm_desc d = GA_GEMM_DESC_INIT;
   d.m = m;
   d.n = d.y_stride = n;
-  d.k = d.x_stride = k;
+  d.k = d.x_stride = d.w_stride = k;
   d.w_dtype = (int32_t)w;
   d.x_dtype = d.y_dtype = (int32_t)xy;
   d.w_layout = (int32_t)layout;
   (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s %s layout=%d", (long long)m, (long long)n, (long long)k,
                  ga_dtype_name(w), ga_dtype_name(xy), (int)layout);
+  put(GA_OP_gemm, &d, text);
+}
+
+/* k = 4096 and results in bf16; operands stored across or with scales. */
+static void gemm_square(int64_t m, int64_t n, ga_dtype type, uint32_t flags, ga_gemm_scales scales) {
+  char text[96];
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.m = m;
+  d.n = d.y_stride = n;
+  d.k = 4096;
+  d.x_stride = flags & GA_GEMM_XT ? m : d.k;
+  d.w_stride = flags & GA_GEMM_WT ? n : d.k;
+  d.w_dtype = d.x_dtype = (int32_t)type;
+  d.y_dtype = GA_BF16;
+  d.flags = flags;
+  d.scales = (int32_t)scales;
+  (void)snprintf(text, sizeof text, "m=%lld n=%lld k=4096 %s flags=%u scales=%d", (long long)m, (long long)n, ga_dtype_name(type), flags,
+                 (int)scales);
   put(GA_OP_gemm, &d, text);
 }
 
@@ -55,6 +73,16 @@ static void gemms(void) {
   gemm(3, 7, 65, GA_F16, GA_F32, GA_LAYOUT_NATIVE);
   gemm(1, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
   gemm(512, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+  for (int64_t m = 128; m <= 4096; m *= 32) {
+    gemm_square(m, 4096, GA_BF16, 0, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_BF16, GA_GEMM_WT, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_BF16, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_BF16, GA_GEMM_XT, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_E4M3, 0, GA_GEMM_SCALES_BLOCK);
+    gemm_square(m, 4096, GA_E4M3, GA_GEMM_FAST_SUM, GA_GEMM_SCALES_TENSOR);
+  }
+  gemm_square(4096, 4095, GA_BF16, GA_GEMM_WT, GA_GEMM_SCALES_NONE);
+  gemm_square(4096, 4095, GA_E4M3, GA_GEMM_WT, GA_GEMM_SCALES_BLOCK);
 }
 
 static void attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dtype xq, ga_dtype xkv, uint32_t flags) {
@@ -215,8 +243,16 @@ static void hopper_backward(void) {
 }
 
 /* The shapes of docs/perf/attention.md, and what needs features or padding. */
+/* A few rows of X, then many, by packed weights: docs/perf/gemm.md has what each takes. */
+static void hopper_packed(void) {
+  static const int64_t rows[] = {1, 8, 9, 16, 17, 24, 32, 64, 128, 192, 256, 512, 2048};
+  static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};
+  for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
+    for (size_t j = 0; j < GA_COUNT_OF(rows); j++) gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_T16);
+}
+
 static void hopper(void) {
-  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132}, .name = "cuda"};
+  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132, .smem_bytes = 232448}, .name = "cuda"};
   machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
   machine_name = "hopper";
   static const int64_t lengths[] = {512, 1024, 2048, 8192, 16384};
@@ -233,6 +269,7 @@ static void hopper(void) {
   hopper_attn(1, 4096, 8, 256, GA_BF16, GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 100, GA_BF16, 0, 0);
   hopper_backward();
+  hopper_packed();
 }
 
 static void write_all(FILE *file) {

@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Attention backward beside cuDNN (through PyTorch), interleaved in one process on one GPU.
+"""Attention backward beside cuDNN and FlashAttention-2 (through PyTorch) and FlashAttention-3, interleaved in one process on one GPU.
 
-  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128,192x128,256] [--shapes 512,2048,8192,16384] [--hide PATTERN] [--runs ga,cudnn]
+  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128,192x128,256] [--shapes 512,2048,8192,16384] [--hide PATTERN]
+              [--runs ga,cudnn] [--fa3 LIB] [--also NAME=LIBGA.SO ...]
 
 16384 tokens of a width of 2048 in all (of V), bf16, random normal data; TFLOP/s of five products (causal: half). Each figure is
 the median over rounds of `calls` back-to-back calls between events; the order within a round is shuffled. --hide: libga once
-more, without the rows that match, so that the next choice is timed beside the first."""
+more, without the rows that match, so that the next choice is timed beside the first. --also: another build of libga. --fa3: a library
+with FlashAttention-3's three kernels behind one call:
+  int64_t fa3_bwd_workspace(b, s, h, d, causal); int fa3_bwd(q, k, v, o, dout, lse, dq, dk, dv, workspace, b, s, h, d, batch stride, row
+  stride, head stride (int64), float scale, causal, ordered, stream), bf16; other than 0: no such kernel."""
 import argparse
 import ctypes as c
 import json
@@ -95,6 +99,39 @@ def autograd(x, causal, backend):
     return run
 
 
+def fa3(lib, x, causal, ordered):
+    """As Ga.backward, or nothing if there is no such kernel; gradients of its own."""
+    b, s, h, d = x["q"].shape
+    if x["v"].shape[3] != d:
+        return None
+    lib.fa3_bwd_workspace.restype = c.c_int64
+    space = torch.empty(lib.fa3_bwd_workspace(b, s, h, d, int(causal)), device="cuda", dtype=torch.uint8)
+    mine = {"d" + n: torch.empty_like(x[n]) for n in "qkv"}
+    data = [c.c_void_p(x[n].data_ptr()) for n in ("q", "k", "v", "o", "dout", "lse")] + [c.c_void_p(t.data_ptr()) for t in (*mine.values(), space)]
+    strides = [c.c_int64(n) for n in (s * h * d, h * d, d)]
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+
+    def call():
+        stream = c.c_void_p(torch.cuda.current_stream().cuda_stream)
+        return lib.fa3_bwd(*data, b, s, h, d, *strides, c.c_float(1 / math.sqrt(d)), int(causal), int(ordered), stream)
+
+    if call():
+        return None
+    torch.cuda.synchronize()
+    error = exactness({**x, **mine}, causal)
+    assert error < 0.02, f"FlashAttention-3 is not called as it should be: error {error}"
+
+    def run(n, kept=space):
+        torch.cuda.synchronize()
+        start.record()
+        for _ in range(n):
+            call()
+        end.record()
+        torch.cuda.synchronize()
+        return start.elapsed_time(end) / n
+    return run
+
+
 def tensors(batch, length, heads, dim, v_dim, causal):
     torch.manual_seed(1)
     x = {n: torch.randn(batch, length, heads, v_dim if n in ("v", "dout") else dim, device="cuda", dtype=torch.bfloat16)
@@ -131,11 +168,15 @@ def main():
     p.add_argument("--dims", default="64,128")
     p.add_argument("--shapes", default="512,2048,8192,16384")
     p.add_argument("--hide")
-    p.add_argument("--runs", default="ga,ga ordered,ga hidden,cudnn,fa2")
+    p.add_argument("--runs", default="ga,ga ordered,ga hidden,cudnn,fa2,fa3,fa3 ordered")
+    p.add_argument("--fa3")
+    p.add_argument("--also", action="append", default=[])
     p.add_argument("--bf16", type=int, default=3, help="value of GA_BF16")
     a = p.parse_args()
     ga, rows = Ga(a.libga, a.bf16), []
     hidden = Ga(a.libga, a.bf16, a.hide) if a.hide else None
+    also = [(name, Ga(path, a.bf16)) for name, path in (n.split("=") for n in a.also)]
+    peer = c.CDLL(a.fa3) if a.fa3 else None
     for dim, v_dim in ((int(d.split("x")[0]), int(d.split("x")[-1])) for d in a.dims.split(",")):
         for length in map(int, a.shapes.split(",")):
             for causal in (False, True):
@@ -146,6 +187,12 @@ def main():
                 for name, lib, flags in (("ga", ga, 0), ("ga ordered", ga, DETERMINISTIC), ("ga hidden", hidden, 0)):
                     if lib and name in a.runs.split(","):
                         runs[name], ids[name] = lib.backward(x, flags | (CAUSAL if causal else 0))
+                for name, lib in also:
+                    runs[name], ids[name] = lib.backward(x, CAUSAL if causal else 0)
+                for name in ("fa3", "fa3 ordered") if peer else ():
+                    run = name in a.runs.split(",") and fa3(peer, x, causal, name != "fa3")
+                    if run:
+                        runs[name] = run
                 for name, backend in (("cudnn", SDPBackend.CUDNN_ATTENTION), ("fa2", SDPBackend.FLASH_ATTENTION)):
                     if name not in a.runs.split(","):
                         continue
@@ -153,8 +200,10 @@ def main():
                         runs[name] = autograd(x, causal, backend)
                     except RuntimeError:
                         pass
-                runs["ga"](1)
-                error = exactness(x, causal) if length <= 8192 else None
+                error = {}
+                for name in ids if length <= 8192 else ():
+                    runs[name](1)
+                    error[name] = round(exactness(x, causal), 6)
                 calls = max(1, int(4e12 / flops * 2))
                 times = {n: [] for n in runs}
                 for r in range(a.rounds + 1):
@@ -163,7 +212,7 @@ def main():
                         if r:
                             times[n].append(ms)
                 row = {"dim": f"{dim}x{v_dim}", "length": length, "causal": causal, "error": error,
-                       "row": ids["ga"], **{n: round(flops / statistics.median(t) / 1e9, 1) for n, t in times.items()}}
+                       "row": ids.get("ga"), **{n: round(flops / statistics.median(t) / 1e9, 1) for n, t in times.items()}}
                 rows.append(row)
                 print(row, flush=True)
     if a.out:

@@ -48,6 +48,8 @@ typedef struct ga_sample_io {
   uint64_t *rng;             /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
   int32_t *id;               /* out: the token */
   float *logprob;            /* out, may be NULL: its log-probability under the plain softmax of `logits` */
+  int32_t *advance;          /* [n_advance] numbers of which each becomes one more: the next step's position, slot, length */
+  int64_t n_advance;
 } ga_sample_io;
 
 /* Fills the 4 words of generator state. */

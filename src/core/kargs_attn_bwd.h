@@ -50,9 +50,10 @@ typedef struct {
     const float *slope;                     /* alibi: one per query head */
     int32_t heads_q, heads_k, group;        /* group: query heads a KV head */
     int32_t rows_q, rows_k;                 /* sequence lengths (varlen: the longest) */
-    int32_t blocks_q, tiles_k;
+    int32_t blocks_q, tiles_k;              /* blocks: of the rows of a step, 64 or 128; acc and turn are counted by them */
     int32_t heads_total;                    /* heads_k * batch */
-    int32_t heads_per_section;              /* causal order: longest tiles first inside a section of this many KV heads */
+    int32_t heads_per_section;              /* causal order: longest tiles first inside a section of this many KV heads, */
+    int32_t heads_last;                     /* the last of which has as many as these */
     int32_t window_left, window_right;      /* row i sees columns i + rows_k - rows_q - left .. + right */
     int32_t features;                       /* GA_KATTN_*, kernels built without GA_P_FEATURES ignore them */
     int32_t cols_k, cols_v;                 /* dims in memory, multiples of 8 */

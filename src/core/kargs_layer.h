@@ -86,7 +86,8 @@ typedef struct ga_kargs_sample {
   const void *bias; /* ga_logit_bias */
   int32_t *id;
   float *logprob; /* null = not wanted */
-  int64_t vocab, n_history, n_bias;
+  int32_t *advance; /* n_advance of them: each one more */
+  int64_t vocab, n_history, n_bias, n_advance;
   float repetition_penalty, presence_penalty, frequency_penalty;
   int32_t reserved;
 } ga_kargs_sample;
@@ -94,7 +95,7 @@ typedef struct ga_kargs_sample {
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 144);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 80);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 96);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 72);

@@ -313,6 +313,7 @@ ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_io *a, void *w
   const work w = work_in(d, workspace);
   const int32_t id = choose(d, a, &w, scan);
   *a->id = id;
+  for (int64_t i = 0; i < a->n_advance; i++) a->advance[i]++;
   if (!a->logprob) return GA_OK;
   const int32_t best = scan->largest(a->logits, d->vocab);
   const float top = best < 0 ? -INFINITY : a->logits[best];

@@ -65,7 +65,8 @@ typedef struct bwd_space {
 } bwd_space;
 
 static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v) {
-  bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = ga_max_i64(1, ga_div_up(d->max_q, GA_KBWD_ROWS))};
+  const int64_t steps = ga_max_i64(1, ga_div_up(d->max_q, v->rows)); /* whole ones: stat says which rows exist */
+  bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = steps * (v->rows / GA_KBWD_ROWS)};
   const uint64_t blocks = (uint64_t)(s.pairs * s.blocks), row = GA_KBWD_ROWS * sizeof(float);
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
   s.turn = s.acc + ga_round_up(blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
@@ -165,14 +166,14 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   GA_TRY(encode_rows(d, k, p, "k", a->k, &a->k_stride, true, p->head_dim, &out->k));
   GA_TRY(encode_rows(d, k, p, "v", a->v, &a->v_stride, true, p->v_dim, &out->v));
   GA_TRY(encode(d, k, &stat, &out->stat));
-  const uint32_t lines = (uint32_t)(GA_KBWD_ROWS * ((const cuda_attn_bwd_variant *)k->impl)->d / ACC_COLS);
+  const cuda_attn_bwd_variant *v = k->impl;
   const view acc = {.name = "acc",
                     .data = workspace + s->acc,
                     .type = CU_TMAP_FLOAT32,
-                    .dims = {ACC_COLS, (uint64_t)(s->pairs * s->blocks) * lines, 1, 1},
+                    .dims = {ACC_COLS, (uint64_t)(s->pairs * padded * v->d / ACC_COLS), 1, 1},
                     .strides = {ACC_COLS, 0, 0},
                     .box_cols = ACC_COLS,
-                    .box_rows = lines,
+                    .box_rows = (uint32_t)(v->rows * v->d / ACC_COLS),
                     .swizzle = CU_TMAP_SWIZZLE_NONE};
   return encode(d, k, &acc, &out->acc_map);
 }
@@ -268,6 +269,14 @@ static int32_t heads_a_section(const ga_attn_bwd_desc *p) {
   return (int32_t)ga_min_i64(ga_max_i64(l2_share / head_bytes, 1), ga_max_i64(1, p->batch * p->kv_heads));
 }
 
+/* Of the last section: with fewer heads its longest tile, taken first, would end behind all others (in a fixed order the longest is taken last
+ * in any case). Whole sections come before. */
+static int32_t heads_of_last(const ga_kargs_attn_bwd *a, const cuda_attn_bwd_variant *v, int32_t sms) {
+  const int64_t together = v->duet ? sms / 2 : sms, even = v->order ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
+  const int64_t wanted = ga_min_i64(a->heads_total, even);
+  return (int32_t)(a->heads_total - (a->heads_total - wanted) / a->heads_per_section * a->heads_per_section);
+}
+
 static void fill_masks(const ga_attn_bwd_desc *p, ga_kargs_attn_bwd *out) {
   const int32_t all = (int32_t)(p->max_q + p->max_kv);
   out->window_left = p->window ? p->window - 1 : all;
@@ -298,10 +307,11 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->group = p->q_heads / p->kv_heads;
   out->rows_q = (int32_t)p->max_q;
   out->rows_k = (int32_t)p->max_kv;
-  out->blocks_q = (int32_t)c->s.blocks;
+  out->blocks_q = (int32_t)(c->s.blocks * GA_KBWD_ROWS / v->rows);
   out->tiles_k = (int32_t)ga_div_up(p->max_kv, TILE_ROWS);
   out->heads_total = (int32_t)(p->batch * p->kv_heads);
   out->heads_per_section = heads_a_section(p);
+  out->heads_last = heads_of_last(out, v, c->stream->device->caps.sms);
   out->cols_k = p->head_dim;
   out->cols_v = p->v_dim;
   out->out_f32 = p->grad_dtype == GA_F32;

@@ -9,6 +9,7 @@
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
   int32_t d, dv; /* widest head of q and k, of v */
+  int32_t rows;  /* of Q in a step */
   int32_t order, features;
   int32_t duet; /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;

@@ -226,7 +226,9 @@ ga_status cuda_sample(const ga_kernel *k, const void *desc, const void *io, void
   if (a->n_bias) CHECK(bias, GA_I32);
   CHECK(id, GA_I32);
   CHECK(logprob, GA_F32);
+  if (a->n_advance) CHECK(advance, GA_I32);
   const ga_kargs_sample args = {.logits = a->logits, .history = a->history, .bias = a->bias, .id = a->id, .logprob = a->logprob,
+                                .advance = a->advance, .n_advance = a->n_advance,
                                 .vocab = d->vocab, .n_history = a->n_history, .n_bias = a->n_bias,
                                 .repetition_penalty = d->repetition_penalty, .presence_penalty = d->presence_penalty,
                                 .frequency_penalty = d->frequency_penalty};

@@ -30,6 +30,8 @@ typedef struct sampler {
   int32_t window;
   const ga_logit_bias *bias; /* as given, in host memory */
   int32_t n_bias;
+  bool recorded; /* the device draws by itself behind each step: penalties do not, as their history grows */
+  bool drawn;    /* and has, or will have, behind the last one */
 } sampler;
 
 static void sampler_destroy(sampler *sm) {
@@ -77,6 +79,7 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   GA_TRY(ga_copy_to_device(ctx, at, rng, sizeof rng, NULL));
   if (o->n_bias) GA_TRY(ga_copy_to_device(ctx, at + state, o->bias, bias, NULL));
   sm->history = (void *)(at + state + bias);
+  sm->recorded = !sm->host && s->model->n_places == 1 && !window && !ctx->device->caps.host_memory;
   sm->io = (ga_sample_io){.history = sm->history,
                           .bias = o->n_bias ? (void *)(at + state) : NULL,
                           .n_bias = o->n_bias,
@@ -104,6 +107,10 @@ static ga_status check_first(const sampler *sm) {
 
 static ga_status sampler_draw(sampler *sm, int32_t *id) {
   ga_session *s = sm->session;
+  if (sm->drawn) {
+    GA_TRY(session_drawn(s, id));
+    return *id ? GA_OK : check_first(sm);
+  }
   int32_t n = (int32_t)ga_min_i64(sm->window, s->length);
   if (n)
     GA_TRY(ga_copy_to_device(sm->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
@@ -116,6 +123,15 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
   GA_TRY(ga_sample(sm->ctx, &sm->desc, &sm->io, NULL));
   GA_TRY(ga_copy_to_host(sm->ctx, id, sm->io.id, sizeof *id, NULL));
   return *id ? GA_OK : check_first(sm);
+}
+
+static ga_status sampler_step(sampler *sm, int32_t id) {
+  session_draw draw;
+  memset(&draw, 0, sizeof draw); /* compared byte by byte */
+  draw.desc = sm->desc;
+  draw.io = sm->io;
+  draw.io.logits = session_logits(sm->session);
+  return session_step(sm->session, id, &draw);
 }
 
 /* The loop after the prompt. Every emitted token joins the session, except a last one that nothing follows. */
@@ -137,13 +153,17 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
       /* The turn's end belongs to the conversation: without it the next prompt would not continue a chat. */
       return s->length < s->context ? session_append(s, &id, 1, 0, true, NULL, NULL, NULL, NULL) : GA_OK;
     }
+    /* The next step begins before anyone reads the text. */
+    sm->drawn = sm->recorded && r->n_generated < o->max_tokens && s->length < s->context;
+    if (sm->drawn) GA_TRY(sampler_step(sm, id));
     ga_text text;
     GA_TRY(ga_detok_push(detok, id, &text));
     r->finish = GA_FINISH_STOPPED;
-    if (o->text && o->text(o->user, id, text.data, text.bytes)) return GA_OK;
+    if (o->text && o->text(o->user, id, text.data, text.bytes)) return sm->drawn ? ga_session_rewind(s, s->length - 1) : GA_OK;
     r->finish = GA_FINISH_LENGTH;
     if (r->n_generated >= o->max_tokens) return GA_OK;
     r->finish = GA_FINISH_CONTEXT;
+    if (sm->drawn) continue;
     if (s->length >= s->context) return GA_OK;
     GA_TRY(session_append(s, &id, 1, 1, true, NULL, NULL, NULL, NULL));
     r->generate_seconds = now() - start;

@@ -6,6 +6,8 @@
 #include "base/mem.h"
 #include "base/status.h"
 
+enum { PLACE_ID, PLACE_POSITION, PLACE_SLOT, PLACE_KV_LEN, PLACE_Q_START, PLACE_COUNT = PLACE_Q_START + 2, PLACE_MOVING = 3 /* from POSITION on */ };
+
 /* --- making and freeing --- */
 
 static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
@@ -48,7 +50,8 @@ static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs 
   in->q_start = 3 * b;
   in->kv_len = 3 * b + 2;
   in->table = 3 * b + 3;
-  in->count = in->table + (size_t)s->n_pages;
+  in->place = in->table + (size_t)s->n_pages;
+  in->count = in->place + PLACE_COUNT;
   void *p;
   GA_TRY(ga_mem_zalloc(in->count, sizeof(int32_t), "session inputs", &p));
   in->host = p;
@@ -67,9 +70,10 @@ static ga_status create_part(ga_session *s, const ga_place *place, const ga_sess
 static ga_status create(ga_session *s, const ga_session_options *options) {
   ga_session_sizes sizes;
   void *p;
-  GA_TRY(ga_session_sizes_of(&s->model->hparams, options, &sizes));
+  GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &sizes));
   s->context = sizes.context;
   s->batch = sizes.batch;
+  s->placed = -1;
   GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
   s->tokens = p;
   GA_TRY(create_kv(s, sizes.kv_dtype));
@@ -141,7 +145,7 @@ ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
 
 /* --- steps --- */
 
-static ga_status upload_inputs(const ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
+static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
   session_inputs *in = &part->inputs;
   for (int32_t i = 0; i < n; i++) {
     in->host[in->ids + (size_t)i] = ids[i];
@@ -151,6 +155,7 @@ static ga_status upload_inputs(const ga_session *s, session_part *part, const in
   in->host[in->q_start] = 0;
   in->host[in->q_start + 1] = n;
   in->host[in->kv_len] = at + n;
+  s->placed = -1;
   GA_TRY(ga_copy_to_device(part->forward.ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
   part->step = (ga_step){.n_tokens = n,
                          .n_seqs = 1,
@@ -186,10 +191,17 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, float 
 
 /* --- decoding --- */
 
-static ga_status record(session_part *part) {
+static const session_draw no_draw;
+
+static ga_status run_step(session_part *part, const session_draw *draw) {
+  GA_TRY(fwd_run(&part->forward));
+  return draw->desc.vocab ? ga_sample(part->forward.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+}
+
+static ga_status record(session_part *part, const session_draw *draw) {
   ga_ctx *ctx = part->forward.ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
-  ga_status status = fwd_run(&part->forward);
+  ga_status status = run_step(part, draw);
   ga_graph *graph = NULL;
   ga_status ended = ga_graph_end(ctx, NULL, &graph);
   if (status == GA_OK) status = ended;
@@ -203,23 +215,23 @@ static ga_status record(session_part *part) {
 
 /* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the second is
  * recorded, and the others replay that. Devices without graphs run every step op by op. */
-static ga_status run_decode(session_part *part) {
+static ga_status run_decode(session_part *part, const session_draw *draw) {
   session_graph *g = &part->graph;
-  ga_forward *f = &part->forward;
-  const int64_t max_kv = fwd_rounded(f->step->max_kv);
-  if (g->off) return fwd_run(f);
-  if (g->max_kv != max_kv) {
+  const int64_t max_kv = fwd_rounded(part->step.max_kv);
+  if (g->off) return run_step(part, draw);
+  if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
     ga_graph_destroy(g->graph);
     *g = (session_graph){.max_kv = max_kv};
-    return fwd_run(f);
+    memcpy(&g->draw, draw, sizeof *draw);
+    return run_step(part, draw);
   }
   if (!g->graph) {
-    ga_status status = record(part);
+    ga_status status = record(part, draw);
     g->off = status == GA_ERR_UNSUPPORTED;
-    if (g->off) return fwd_run(f);
+    if (g->off) return run_step(part, draw);
     GA_TRY(status);
   }
-  return ga_graph_launch(f->ctx, g->graph, NULL);
+  return ga_graph_launch(part->forward.ctx, g->graph, NULL);
 }
 
 /* A part's layers of the step, behind those of the part before it. */
@@ -227,7 +239,49 @@ static ga_status run_part(ga_session *s, int32_t i) {
   session_part *part = &s->parts[i];
   const ga_step *step = &part->step;
   if (i) GA_TRY(fwd_take_over(&part->forward, &s->parts[i - 1].forward));
-  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part) : fwd_run(&part->forward);
+  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
+}
+
+/* Tells the device of the token to come and its place, unless the last step has left both there. */
+static ga_status place(ga_session *s, int32_t id) {
+  session_inputs *in = &s->parts[0].inputs;
+  int32_t *at = in->host + in->place;
+  if (s->placed == s->length && at[PLACE_ID] == id) return GA_OK;
+  at[PLACE_ID] = id;
+  at[PLACE_POSITION] = at[PLACE_SLOT] = s->length;
+  at[PLACE_KV_LEN] = s->length + 1;
+  at[PLACE_Q_START] = 0;
+  at[PLACE_Q_START + 1] = 1;
+  return ga_copy_to_device(s->parts[0].forward.ctx, in->device + in->place, at, PLACE_COUNT * sizeof *at, NULL);
+}
+
+ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
+  session_part *part = &s->parts[0];
+  int32_t *at = part->inputs.device + part->inputs.place;
+  session_draw own;
+  GA_REQUIRE(s->model->n_places == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_places);
+  GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
+  memcpy(&own, draw, sizeof own);
+  own.io.id = at + PLACE_ID;
+  own.io.advance = at + PLACE_POSITION;
+  own.io.n_advance = PLACE_MOVING;
+  GA_TRY(place(s, id));
+  part->step = (ga_step){.n_tokens = 1, .n_seqs = 1, .max_q = 1, .max_kv = s->length + 1, .n_out = 1,
+                        .ids = at + PLACE_ID, .positions = at + PLACE_POSITION, .slots = at + PLACE_SLOT, .q_start = at + PLACE_Q_START,
+                        .kv_len = at + PLACE_KV_LEN, .page_table = part->inputs.device + part->inputs.table, .page_stride = s->n_pages};
+  part->forward.step = &part->step;
+  s->placed = -1;
+  GA_TRY(run_decode(part, &own));
+  s->tokens[s->length++] = id;
+  s->placed = s->length;
+  return GA_OK;
+}
+
+ga_status session_drawn(ga_session *s, int32_t *id) {
+  session_inputs *in = &s->parts[0].inputs;
+  GA_TRY(ga_copy_to_host(s->parts[0].forward.ctx, id, in->device + in->place + PLACE_ID, sizeof *id, NULL));
+  in->host[in->place + PLACE_ID] = *id;
+  return GA_OK;
 }
 
 /* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */

@@ -9,13 +9,21 @@ typedef struct session_inputs {
   int32_t *device, *host;
   size_t count;
   size_t ids, positions, slots, q_start, kv_len, table; /* offsets */
+  size_t place; /* of session_step: id, position, slot, kv_len, q_start[2] */
 } session_inputs;
+
+/* How the token after a step is drawn, on the device of the model. */
+typedef struct session_draw {
+  ga_sample_desc desc;
+  ga_sample_io io; /* id and advance: session_step sets them */
+} session_draw;
 
 /* A step of one token, recorded: everything that differs between steps is read on the device. */
 typedef struct session_graph {
   ga_graph *graph;
-  int64_t max_kv; /* as the plans in it have it */
-  bool off;       /* the device has none */
+  int64_t max_kv;    /* as the plans in it have it */
+  session_draw draw; /* what follows the step; desc.vocab 0: nothing */
+  bool off;          /* the device has none */
 } session_graph;
 
 /* What a session has at each place of the model. */
@@ -33,6 +41,7 @@ struct ga_session {
   int32_t context, batch, n_pages;
   int32_t length;  /* tokens in the cache */
   int32_t *tokens; /* [context] the ids of those, for penalties */
+  int32_t placed;  /* length that the device's place is of, -1: none; then it holds the token that was drawn */
 };
 
 /* The part with the head. */
@@ -47,5 +56,10 @@ typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits
 GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, int32_t n_rows,
                                       bool keep_last, session_row_fn row, void *user, ga_progress_fn progress,
                                       void *progress_user);
+
+/* Appends id, computes its logits and draws the next token, in one recorded launch: nothing crosses to the device when id is what the last
+ * session_step has drawn. Enqueues; session_drawn waits. */
+GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const session_draw *draw);
+GA_NODISCARD ga_status session_drawn(ga_session *session, int32_t *id);
 
 #endif

@@ -24,12 +24,12 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
   return GA_OK;
 }
 
-ga_status ga_session_sizes_of(const ga_hparams *p, const ga_session_options *o, ga_session_sizes *out) {
+ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *o, ga_session_sizes *out) {
   GA_REQUIRE(!o || o->struct_size == sizeof *o, GA_ERR_ARG, "session options: use GA_SESSION_OPTIONS_INIT");
   GA_REQUIRE(!o || !(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG, "session: flags 0x%x; must be 0 or 1: deterministic",
              o->flags);
   ga_session_sizes s = {.context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
-                        .batch = o && o->batch ? o->batch : 512,
+                        .batch = o && o->batch ? o->batch : ctx->device->caps.host_memory ? 512 : 2048,
                         .kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16};
   if (o && o->flags & GA_SESSION_DETERMINISTIC) {
     GA_REQUIRE(o->batch == 0 || o->batch == 1, GA_ERR_ARG, "session: batch %d, deterministic; must be 1, or 0 for that", o->batch);
@@ -288,7 +288,7 @@ ga_status ga_places_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *o
   const ga_model_options o = options ? *options : (ga_model_options)GA_MODEL_OPTIONS_INIT;
   planner pl = {.model = model};
   GA_TRY(check_options(model, &o));
-  GA_TRY(ga_session_sizes_of(&model->hparams, o.session, &pl.sizes));
+  GA_TRY(ga_session_sizes_of(&model->hparams, ctx, o.session, &pl.sizes));
   ga_status status = GA_OK;
   for (int32_t i = 0; i <= o.n_more && status == GA_OK; i++) {
     status = candidate_of(&pl, i < o.n_more ? o.more[i] : ctx, &pl.list[i]);

@@ -19,6 +19,7 @@ static ga_status complete(ga_sample_desc *d) {
 static ga_status check_io(const ga_sample_desc *d, const ga_sample_io *io) {
   GA_CHECK_PTR("sample", io->logits, "logits");
   GA_CHECK_PTR("sample", io->id, "id");
+  GA_CHECK_PTR("sample", io->advance || !io->n_advance, "advance");
   GA_CHECK_PTR("sample", io->rng || d->temperature == 0, "rng");
   GA_CHECK_PTR("sample", (io->history || !io->n_history) && (io->bias || !io->n_bias),
                io->history ? "bias" : "history");

@@ -133,6 +133,7 @@ ga_status ga_ref_sample(const ga_kernel *kernel, const void *desc, const void *i
   sort_by_logit(c, n);
   *a->id = choose(d, a, c, n);
   if (a->logprob) *a->logprob = logprob_of(d, a->logits, *a->id);
+  for (int64_t i = 0; i < a->n_advance; i++) a->advance[i]++;
 out:
   ga_mem_free(x);
   ga_mem_free(count);

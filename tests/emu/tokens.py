@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Whole models on the CUDA emulator, Llama- and Gemma-shaped: the same greedy tokens as on the CPU, with caches of several types; --explain
-names every op.
+"""Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32 and quantised, with short and long prompts: the same greedy tokens as on the
+CPU, with caches of several types; --explain names every op.
 usage: tokens.py GA_EMU"""
+import math
 import os
 import subprocess
 import sys
@@ -12,9 +13,27 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import tiny_gguf  # noqa: E402
 
 
-def answer(program, model, device, *options):
+SHORT, LONG = "ab", "abcd" * 20  # of a long prompt attention and products are other rows
+
+
+def q8_0(shape, seed):
+    """Blocks of 32: a scale of 2^-10, codes of all sizes."""
+    n = math.prod(shape) // 32
+    return b"".join(b"\x00\x14" + bytes((i * 32 + j + seed) * 2654435761 >> 11 & 0xFF for j in range(32)) for i in range(n))
+
+
+def quantised():
+    """The tiny model with matrices of q8_0, but for one v of f32: a layer whose q, k and v are not alike."""
+    out = {}
+    for seed, (name, (shape, kind, raw)) in enumerate(tiny_gguf.tensors().items()):
+        plain = len(shape) == 1 or name in ("token_embd.weight", "blk.1.attn_v.weight")
+        out[name] = (shape, kind, raw) if plain else (shape, 8, q8_0(shape, seed))
+    return out
+
+
+def answer(program, model, device, prompt, *options):
     env = {**os.environ, "GA_EMU": "seed=5"}
-    command = [program, "run", "-m", model, "-d", device, "--raw", "--temp", "0", "-n", "6", "-q", "--ignore-eos", *options, "ab"]
+    command = [program, "run", "-m", model, "-d", device, "--raw", "--temp", "0", "-n", "6", "-q", "--ignore-eos", *options, prompt]
     done = subprocess.run(command, capture_output=True, env=env, timeout=600)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr.decode()}")
@@ -24,17 +43,19 @@ def answer(program, model, device, *options):
 def main():
     program = sys.argv[1]
     with tempfile.TemporaryDirectory() as folder:
-        path, gemma = Path(folder) / "tiny.gguf", Path(folder) / "gemma.gguf"
+        path, gemma, packed = (Path(folder) / f"{name}.gguf" for name in ("tiny", "gemma", "packed"))
         path.write_bytes(tiny_gguf.build())
         gemma.write_bytes(tiny_gguf.build(*tiny_gguf.gemma()))
-        for model, options in ((path, []), (path, ["--kv-type", "f32"]), (gemma, []), (gemma, ["--kv-type", "q8_0"])):
-            want, _ = answer(program, model, "cpu", *options)
-            got, _ = answer(program, model, "emu", *options)
+        packed.write_bytes(tiny_gguf.build(None, quantised()))
+        for model, prompt, *options in ((path, SHORT), (path, LONG), (path, SHORT, "--kv-type", "f32"), (gemma, SHORT), (gemma, LONG),
+                                        (gemma, SHORT, "--kv-type", "q8_0"), (packed, SHORT), (packed, LONG), (packed, LONG, "-b", "40")):
+            want, _ = answer(program, model, "cpu", prompt, *options)
+            got, _ = answer(program, model, "emu", prompt, *options)
             if got != want:
-                sys.exit(f"{model.name} {options}: emulator {got!r}, CPU {want!r}")
-        _, text = answer(program, path, "emu", "--explain")
-        for op in ("gemm", "attn", "kv_store", "sample"):
-            if f"\n{op} " not in "\n" + text:
+                sys.exit(f"{model.name} {prompt} {options}: emulator {got!r}, CPU {want!r}")
+        _, text = answer(program, packed, "emu", LONG, "--explain")
+        for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prompt_", "gemm     gemm_q8_0_t16_sm90a_", "gemm     gemm_q8_0_wide_"):
+            if f"\n{op}" not in "\n" + text:
                 sys.exit(f"--explain does not tell of {op}:\n{text}")
     print("tokens agree")
 

@@ -65,6 +65,31 @@ static void draw(check_case *c) {
   d->total_kv = first_kv(c, d, d->batch);
 }
 
+/* --- hostile values: in one KV head, of one sequence when they are not packed --- */
+
+static int64_t bad_head(const check_case *c, const ga_attn_bwd_desc *d) { return (c->bits >> 12) % (uint32_t)d->kv_heads; }
+static int64_t bad_batch(const check_case *c, const ga_attn_bwd_desc *d) { return (c->bits >> 16) % (uint32_t)ga_max_i64(1, d->batch); }
+
+/* Element i of q, k, v, dout or a gradient, in order of its indices: of the head that holds them. An infinity times a weight of 0 is
+ * no number, so that it may spread over that head: behind masks, and to its neighbours in a tile of packed sequences. */
+static bool in_bad_head(const check_case *c, const check_arg *arg, int64_t i) {
+  const ga_attn_bwd_desc *d = c->desc;
+  if (arg->n_dims == 1) return i / (d->q_heads / d->kv_heads) == bad_head(c, d); /* dsinks */
+  const int64_t width = arg->dim[3], heads = arg->dim[2], token = i / (width * heads);
+  if (i / width % heads / (heads / d->kv_heads) != bad_head(c, d)) return false;
+  return d->flags & GA_ATTN_VARLEN || token / ga_max_i64(1, arg->dim[1]) == bad_batch(c, d);
+}
+
+static double hostile(check_case *c) {
+  const double all[] = {HUGE_VAL, -HUGE_VAL, (double)NAN};
+  return check_pick(c, 200) ? ga_rng_normal(&c->rng) : all[check_pick(c, GA_COUNT_OF(all))]; /* few: rows without any are to be there */
+}
+
+static void excuse(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n) {
+  (void)io;
+  for (int64_t i = 0; i < n && c->mode == CHECK_HOSTILE; i++) excused[i] = in_bad_head(c, arg, i);
+}
+
 /* --- arguments --- */
 
 typedef struct layout {
@@ -88,7 +113,7 @@ static void tensor(const check_case *c, check_args *a, const char *name, size_t 
   const int64_t dim[4] = {l.n_batch, l.tokens, l.heads, width}, steps[4] = {stride->batch, stride->token, stride->head, 1};
   t->n_dims = 4;
   t->align = (size_t)c->kernel->align;
-  t->fill = strcmp(name, "o") ? CHECK_FILL_VALUES : CHECK_FILL_OP;
+  t->fill = strcmp(name, "o") && c->mode != CHECK_HOSTILE ? CHECK_FILL_VALUES : CHECK_FILL_OP;
   memcpy(t->dim, dim, sizeof dim);
   memcpy(t->stride, steps, sizeof steps);
 }
@@ -170,6 +195,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   if (n == 0) return;
   if (made && (double)d->batch * d->q_heads * (double)d->max_q * (double)d->max_kv > 1e7) {
     forward_by_chance(c, o, values, n);
+    return;
+  }
+  if (arg->n_dims == 4 && !o) { /* hostile mode; gradients that are added to stay numbers */
+    for (int64_t i = 0; i < n; i++) values[i] = arg->role == CHECK_IN && in_bad_head(c, arg, i) ? hostile(c) : ga_rng_normal(&c->rng);
     return;
   }
   if (o) forward(c, values, NULL, 0);
@@ -305,8 +334,14 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 static double mean_size(const check_arg *arg, const void *data) {
   double sum = 0;
   const int64_t n = check_count(arg);
-  for (int64_t i = 0; i < n; i++) sum += fabs(ga_ref_load(arg->dtype, data, check_at(arg, i)));
-  return n ? sum / (double)n : 0;
+  int64_t counted = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const double x = fabs(ga_ref_load(arg->dtype, data, check_at(arg, i)));
+    if (!isfinite(x)) continue; /* tells nothing of the others' size */
+    sum += x;
+    counted++;
+  }
+  return counted ? sum / (double)counted : 0;
 }
 
 /* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of dP,
@@ -330,7 +365,10 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const int64_t width = arg->dim[arg->n_dims - 1];
   for (int64_t row = 0; row < n; row += width) {
     double most = size;
-    for (int64_t i = row; i < row + width; i++) most = fmax(most, fabs(ga_ref_load(out->dtype, want, check_at(out, i))));
+    for (int64_t i = row; i < row + width; i++) {
+      const double x = fabs(ga_ref_load(out->dtype, want, check_at(out, i)));
+      if (isfinite(x)) most = fmax(most, x);
+    }
     const double ulp = fmax(check_ulp(arg->dtype, most), inner * check_ulp((ga_dtype)d->dtype, most));
     for (int64_t i = row; i < row + width; i++) unit[i] = ulp * (1 + logit) + 1e-44;
   }
@@ -342,7 +380,7 @@ static void describe(const void *desc, char *text, size_t capacity) {
 }
 
 const check_op check_attn_bwd = {
-    .modes = CHECK_NORMAL,
+    .modes = CHECK_NORMAL | CHECK_HOSTILE,
     .ulps = 4,
     .draw = draw,
     .args = args,
@@ -350,5 +388,6 @@ const check_op check_attn_bwd = {
     .widen = widen,
     .plain = plain,
     .unit = unit,
+    .excuse = excuse,
     .describe = describe,
 };

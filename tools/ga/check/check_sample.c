@@ -6,6 +6,7 @@
 
 #define N_BIAS (c->bits & 1 ? (int64_t)(c->bits >> 8 & 15) : 0)
 #define N_HISTORY (c->bits & 2 ? (int64_t)(c->bits >> 12 & 127) : 0)
+#define N_ADVANCE (c->bits & 8 ? 3 : 0)
 #define NO_LOGPROB 4u
 
 static float share(check_case *c) { return check_pick(c, 2) ? 1.0f : 0.05f + 0.95f * (float)ga_rng_unit(&c->rng); }
@@ -37,6 +38,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   rng->hi = 0x7fffffff;
   check_out(a, "id", offsetof(ga_sample_io, id), GA_I32, 1, 1, 1);
   if (!(c->bits & NO_LOGPROB)) check_out(a, "logprob", offsetof(ga_sample_io, logprob), GA_F32, 1, 1, 1);
+  check_arg *advance = check_inout(a, "advance", offsetof(ga_sample_io, advance), GA_I32, 1, N_ADVANCE, N_ADVANCE);
+  advance->fill = CHECK_FILL_INDEX;
+  advance->hi = 1 << 20;
+  io->n_advance = N_ADVANCE;
   io->n_history = N_HISTORY;
   io->n_bias = N_BIAS;
 }

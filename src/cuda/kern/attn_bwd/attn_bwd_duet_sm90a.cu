@@ -370,7 +370,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     pin_f32(s, NS);
     pin_f32(dv, DV / 2);
     bar_sync(2 + c->w, 256);
-    probabilities(c, s, p, at.m, at.left);
+    probabilities(c, s, p, at.m, at.left, is_partial(c, at.m));
     bar_arrive(3 - c->w, 256);
     if (leads(c)) arrive_both(sb + OFF_QE + 8 * b); /* Q and stat */
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);
@@ -390,6 +390,12 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
   pin_f32(dv, DV / 2);
   last_dq(c, dq, c->steps - 1, before);
   if (c->w == 0) bar_sync(2, 256); /* the other one's last arrival */
+}
+/* Block 1: dQ(i - 1) to the workspace; its buffer of dS may hold P(i + 1). */
+GA_DEV void give_dq(const warpgroup *c, float *dq, int i, int block) {
+  pin_f32(dq, NS);
+  if (leads(c)) mbar_arrive_cluster(c->sb + OFF_PE + 8 * (~i & 1), 0);
+  if (i) add_dq(c, dq, block, 1);
 }
 /* Block 1. */
 GA_DEV void consume_ds(warpgroup *c, float *dk) {
@@ -414,18 +420,23 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
     pin_f32(dk, DK / 2);
     if (leads(c)) mbar_arrive(sb + OFF_OE);
     if (i && leads(c)) arrive_both(sb + OFF_QE + 8 * (b ^ 1));
+    if (FEATURES) { /* before P has come: dQ and what the features need do not fit */
+      wgmma_wait(0);
+      give_dq(c, dq, i, before);
+    }
     expect_p(c, i + 1);
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
     mbar_wait(sb + OFF_PF + 8 * (b * WGS + c->w), (uint32_t)(i >> 1) & 1u);
     get_p(c, p, b);
+    less_rest(c, dp, 0);
     gradients(c, dp, p, at.m, at.left);
     put_ds(c, p, b);
     issue_kv(dk, p, c->window + OFF_Q + b * Q_BYTES, 1);
-    wgmma_wait(1);
-    pin_f32(dq, NS);
-    if (leads(c)) mbar_arrive_cluster(sb + OFF_PE + 8 * (b ^ 1), 0);
-    if (i) add_dq(c, dq, before, 1);
+    if (!FEATURES) {
+      wgmma_wait(1);
+      give_dq(c, dq, i, before);
+    }
     before = at.row0 + at.m;
     walk_on(c, &at);
   }

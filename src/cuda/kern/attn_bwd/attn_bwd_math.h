@@ -1,5 +1,9 @@
 /* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
 
+/* Of rows 8 j .. of Q in stat: a box holds 64 rows of both figures. */
+GA_DEV uint32_t stat_row(int j) {
+  return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 * 32;
+}
 /* -inf where row kv of K is not seen by row q of Q, or does not exist. */
 GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
   const int rel = c->kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
@@ -29,17 +33,20 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int m, int left) {
   }
   pin_f32(s, NS);
 }
+/* Block m of Q holds rows that do not see all of the tile. */
+GA_DEV int is_partial(const warpgroup *c, int m) {
+  const ga_i4 limits = lds_i4(c->sb + OFF_TILE + 16);
+  return warp_uniform(m < limits.y || (WINDOW && m >= limits.z));
+}
 /* P = 2^(S - lse), to registers as the products want it. */
-GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left) {
+GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int left, int partial) {
   const uint32_t stat = stat_of(c);
   const float f = FEATURES ? 1.f : c->a->scale_log2;
-  const ga_i4 limits = lds_i4(c->sb + OFF_TILE + 16);
-  const int above = warp_uniform(limits.y), below = warp_uniform(limits.z);
   if (FEATURES) apply_features(c, s, m, left);
-  if (m < above || (WINDOW && m >= below)) apply_mask(c, s, m, limits.w);
+  if (partial) apply_mask(c, s, m, lds_i4(c->sb + OFF_TILE + 16).w);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
-    lds_f2(lse, stat + 32 * j);
+    lds_f2(lse, stat + stat_row(j));
     GA_UNROLL for (int e = 0; e < 4; e++) s[4 * j + e] = ex2(fmaf(s[4 * j + e], f, -lse[e % 2]));
     p[2 * j] = PACK(s[4 * j], s[4 * j + 1]);
     p[2 * j + 1] = PACK(s[4 * j + 2], s[4 * j + 3]);
@@ -59,7 +66,7 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
   const float x0 = (float)(c->kv - m * BM - c->q2);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
-    lds_f2(lse, stat + 32 * j);
+    lds_f2(lse, stat + stat_row(j));
     GA_UNROLL for (int e = 0; e < 4; e++) {
       const uint32_t two = p[2 * j + e / 2];
       const float bias = alibi * (x0 + (float)(e / 2 * 8 - 8 * j - e % 2));
@@ -68,14 +75,25 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
     pin_f32(dp + 4 * j, 4); /* one group after the other: together they spill */
   }
 }
-/* dS = P (dP - delta), over P. */
-GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
-  const uint32_t stat = stat_of(c) + BM * 4;
-  GA_UNROLL for (int j = 0; j < BM / 8; j++) {
+/* Delta of this lane's rows in the groups of 8 rows first .. first + n - 1. */
+GA_DEV void read_delta(const warpgroup *c, float *delta, int first, int n) {
+  const uint32_t stat = stat_of(c) + GA_KBWD_ROWS * 4;
+  GA_UNROLL for (int j = 0; j < n; j++) lds_f2(delta + 2 * j, stat + stat_row(first + j));
+}
+/* dP - delta in the first n groups. */
+GA_DEV void less_delta(float *dp, const float *delta, int n) {
+  GA_UNROLL for (int i = 0; i < 4 * n; i++) dp[i] -= delta[i / 4 * 2 + i % 2];
+}
+/* The same in those from `first` on. */
+GA_DEV void less_rest(const warpgroup *c, float *dp, int first) {
+  GA_UNROLL for (int j = first; j < BM / 8; j++) {
     float delta[2];
-    lds_f2(delta, stat + 32 * j);
-    GA_UNROLL for (int e = 0; e < 4; e++) dp[4 * j + e] -= delta[e % 2];
+    read_delta(c, delta, j, 1);
+    less_delta(dp + 4 * j, delta, 1);
   }
+}
+/* dS = P (dP - delta), over P; dp holds dP - delta. */
+GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
   if (FEATURES) bend(c, dp, p, m, left);
   GA_UNROLL for (int i = 0; i < NP; i++)
       p[i] = PACK(WIDEN((uint16_t)p[i]) * dp[2 * i], WIDEN((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);

@@ -1,18 +1,19 @@
 /* KERNEL    attn_bwd, sm90a, warp-specialised: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
- * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 rows of
- *           Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
+ * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 or 128
+ *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
  *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (core/kargs_attn_bwd.h). Soft-cap: its derivative
  *           is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
- *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO
+ *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
+ *             once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to the
- *             workspace [dK runs]
+ *             workspace; 128 rows: from registers [dK runs]
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
  *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
  *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
@@ -29,7 +30,7 @@
  *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) -> writer
  *           of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done with it
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
- *           S or dQ 32, dP 32, P or dS 16
+ *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
@@ -48,6 +49,9 @@
 #endif
 #ifndef GA_P_D
 #error "GA_P_D: head dim of q, k, v, padded: 64, 128"
+#endif
+#ifndef GA_P_ROWS
+#error "GA_P_ROWS: rows of Q of a step: 64 or, at D = 64, 128"
 #endif
 #ifndef GA_P_MASK
 #error "GA_P_MASK: full, causal or window"
@@ -73,7 +77,8 @@ enum {
   WINDOW = MASK == GA_MASK_window,
   MASKED = MASK != GA_MASK_full,
   D = GA_P_D,
-  BM = GA_KBWD_ROWS,
+  BM = GA_P_ROWS,
+  BOXES = BM / GA_KBWD_ROWS, /* of Q, dO and stat in a step */
   BN = 128,
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
@@ -82,27 +87,32 @@ enum {
   WGS = 2,
   THREADS = 128 * (WGS + 1),
   PANELS = D / 64,
-  HALF = D / 2, /* columns of dQ that a warpgroup computes */
+  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
+  DIRECT = BM == 128 && !ORDER, /* dQ goes from registers to the workspace: shared memory has no room for it */
+  BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
   K_PANEL = BN * PANEL_ROW_BYTES,
   NS = BM / 2,
   ND = D / 2,
+  NQ = BM * D / 256,
   NP = BM / 4,
-  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP */
+  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
 };
+enum { DQ_COLS = BM == 128 ? D : D / 2 }; /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
 enum { /* shared memory, bytes */
        Q_BYTES = PANELS * Q_PANEL,
        K_BYTES = PANELS * K_PANEL,
        DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
-       PIECE_BYTES = 16 * HALF * 4, /* of dQ, a warp's */
-       STAT_BYTES = 2 * BM * 4,
+       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
+       STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
+       STAT_BYTES = BOXES * STAT_BOX_BYTES,
        OFF_K = 0,
        OFF_V = OFF_K + K_BYTES,
        OFF_Q = OFF_V + K_BYTES,
        OFF_O = OFF_Q + ST * Q_BYTES,
        OFF_DS = OFF_O + ST * Q_BYTES,
        OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_STAT = OFF_DQ + GA_KBWD_WARPS * PIECE_BYTES,
+       OFF_STAT = OFF_DQ + (DIRECT ? 0 : GA_KBWD_WARPS * PIECE_BYTES),
        OFF_BAR_K = OFF_STAT + ST * STAT_BYTES,
        OFF_BAR_V = OFF_BAR_K + 8,
        OFF_BAR_DS = OFF_BAR_V + 8,
@@ -116,7 +126,7 @@ enum { /* shared memory, bytes */
        OFF_EMPTY = OFF_USED + 16,
        SMEM_BYTES = OFF_EMPTY + 8
 };
-static_assert(D == 64 || D == 128, "a warpgroup's half of dQ is one wgmma wide and lies in one panel");
+static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64, "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
@@ -131,16 +141,16 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 240
 #endif
 
-#if GA_P_D == 128
-#define WIDTH_HALF 64
+#if GA_P_D == 128 || GA_P_ROWS == 128
+#define WIDTH_DQ 64
 #else
-#define WIDTH_HALF 32
+#define WIDTH_DQ 32
 #endif
-#define S_NEW  GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss0)
-#define S_ADD  GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss)
+#define S_NEW  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss0)
+#define S_ADD  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss)
 #define KV_ADD GA_CAT5(wgmma_m64n, GA_P_D, k16_, GA_P_DTYPE, _rst)
-#define DQ_NEW GA_CAT5(wgmma_m64n, WIDTH_HALF, k16_, GA_P_DTYPE, _sst0)
-#define DQ_ADD GA_CAT5(wgmma_m64n, WIDTH_HALF, k16_, GA_P_DTYPE, _sst)
+#define DQ_NEW GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst0)
+#define DQ_ADD GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst)
 #define PACK   GA_CAT(pack_, GA_P_DTYPE)
 #define WIDEN  GA_CAT(elem_f32_of_, GA_P_DTYPE)
 #define LOG2E  1.442695041f
@@ -151,8 +161,8 @@ typedef const ga_kargs_attn_bwd *args;
 
 /* ------------------------------------------------------------------ producer: one thread */
 GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row, int head, int batch, uint64_t policy) {
-  GA_UNROLL for (int i = 0; i < PANELS; i++)
-      bulk_load_4d(dst + i * Q_PANEL, map, bar, i * PANEL_COLS, row, head, batch, policy);
+  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++)
+      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS, row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
 }
 GA_DEV int is_packed(args a) {
   return FEATURES && (a->features & GA_KATTN_VARLEN);
@@ -162,7 +172,7 @@ GA_DEV void load_kv(uint32_t sb, uint32_t dst, const ga_tmap *map, uint32_t bar,
   const tile t = tile_get(sb);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
-      bulk_load_4d(dst + i * Q_PANEL, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * BM, t.head, packed ? 0 : t.batch,
+      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS, t.head, packed ? 0 : t.batch,
                    L2_EVICT_FIRST);
 }
 /* The tile's record is read again in every round: registers are few here. */
@@ -182,7 +192,9 @@ GA_DEV void producer(args a, uint32_t sb) {
     const int batch = lds_i4(sb + OFF_TILE).z, row = FEATURES ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
     mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
     load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
-    bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES, &a->stat, qf, m * BM, 0, head, batch, L2_EVICT_LAST);
+    GA_UNROLL for (int b = 0; b < BOXES; b++)
+        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS, 0, head, batch,
+                     L2_EVICT_LAST);
     if (first) load_kv(sb, sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
     mbar_wait(sb + OFF_OE + 8 * stage, parity);
     mbar_arrive_expect(of, Q_BYTES);
@@ -250,11 +262,15 @@ typedef struct {
 GA_DEV uint32_t stat_of(const warpgroup *c) {
   return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
 }
-/* C = A[64 rows at `a`] B[64 rows at `b`]^T, k contiguous in both. */
-GA_DEV void issue_s(float *s, uint32_t a, uint32_t b) {
+/* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
+GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
   const uint64_t da = desc(a), db = desc(b);
+  if (add) pin_f32(s, NS);
   wgmma_fence();
-  S_NEW(s, da, db);
+  if (add)
+    S_ADD(s, da, db, 1);
+  else
+    S_NEW(s, da, db);
   GA_UNROLL for (int k = 1; k < D / 16; k++)
       S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
   wgmma_commit();
@@ -268,11 +284,11 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
   GA_UNROLL for (int k = 0; k < BM / 16; k++) KV_ADD(x, p + 4 * k, db + (uint64_t)(k * 128), 1);
   wgmma_commit();
 }
-/* This warpgroup's columns of dS K, from the buffer written a step ago. */
+/* This warpgroup's part of dS K, from the buffer written a step ago. */
 GA_DEV void issue_dq(const warpgroup *c, float *x) {
   const int before = c->ds ? c->ds - 1 : DS_BUFFERS - 1;
-  const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES));
-  const uint64_t db = desc(desc_n_major(c->sb + OFF_K + c->w * (D == 128 ? K_PANEL : HALF * 2), K_PANEL));
+  const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
+  const uint64_t db = desc(desc_n_major(c->sb + OFF_K + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
   wgmma_fence();
   DQ_NEW(x, da, db);
   GA_UNROLL for (int k = 1; k < BN / 16; k++)
@@ -288,8 +304,17 @@ GA_DEV float slope_of(const warpgroup *c, int left) {
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 
+/* - delta, to which the product adds dP: takes fewer registers than a subtraction behind it. */
+GA_DEV void start_dp(const warpgroup *c, float *dp) {
+  GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
+  less_rest(c, dp, 0);
+}
+/* Of this warp's piece in a block of dQ: by rows, then by columns. */
+GA_DEV int number_of(const warpgroup *c) {
+  return BM == 128 ? c->w * 4 + c->wl : c->wl * 2 + c->w;
+}
 GA_DEV uint32_t piece_of(const warpgroup *c) {
-  return c->sb + OFF_DQ + (c->wl * 2 + c->w) * PIECE_BYTES;
+  return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
 }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
@@ -304,25 +329,32 @@ GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
 }
 /* This warp's piece of dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
+  float *to = c->a->acc + ((int64_t)block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4);
+  if (DIRECT) {
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++)
+        red_add_f32x4(to + 128 * j + 4 * c->lane, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+    return;
+  }
   const uint32_t piece = piece_of(c);
   if (c->lane == 0) bulk_wait_read();
   warp_sync();
-  GA_UNROLL for (int j = 0; j < HALF / 8; j++) sts_f4(piece + j * 512 + c->lane * 16, x + 4 * j);
+  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512 + c->lane * 16, x + 4 * j);
   fence_async_smem();
   warp_sync();
   if (c->lane) return;
-  bulk_add_f32(c->a->acc + ((int64_t)block * GA_KBWD_WARPS + c->wl * 2 + c->w) * (8 * D), piece, PIECE_BYTES);
+  bulk_add_f32(to, piece, PIECE_BYTES);
   bulk_commit();
 }
 /* The whole sum, of block m: out. */
 GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
   const tile t = tile_get(c->sb);
-  const int row = m * BM + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
-  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, is_packed(a) ? 0 : t.batch, c->w * HALF, a->cols_k, a->out_f32, a->out_add);
+  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
+  const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
+  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
-  bwd_store(&o, x, HALF, a->scale, c->lane & 3);
+  bwd_store(&o, x, DQ_COLS, a->scale, c->lane & 3);
 }
 /* Ordered, step k: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
 GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
@@ -331,10 +363,10 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
   const uint32_t piece = piece_of(c) + c->lane * 16;
   mbar_wait(c->sb + OFF_READY, (uint32_t)k & 1u);
   if (v.after) {
-    GA_UNROLL for (int j = 0; j < HALF / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
     fence_async_smem();
   } else if (v.before) {
-    GA_UNROLL for (int j = 0; j < HALF / 8; j++) {
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) {
       float y[4];
       lds_f4(y, piece + j * 512);
       GA_UNROLL for (int e = 0; e < 4; e++) x[4 * j + e] += y[e];
@@ -380,9 +412,16 @@ GA_DEV void clear_ds(const warpgroup *c) {
   bar_sync(1, 256);
 }
 
+/* Behind a product that was issued since: the step before is complete. */
+GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk, int i) {
+  wgmma_wait(1);
+  pin_u32(p, NP);
+  pin_f32(dk, ND);
+  if (i) release(c);
+}
 GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   args a = c->a;
-  const uint32_t sb = c->sb, k_rows = desc_k_major(sb + OFF_K + c->w * Q_PANEL), v_rows = desc_k_major(sb + OFF_V + c->w * Q_PANEL);
+  const uint32_t sb = c->sb, k_rows = desc_k_major(sb + OFF_K + c->w * BOX_BYTES), v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
   const ga_i4 first = lds_i4(sb + OFF_TILE);
   float s[NS], dp[NS];
   uint32_t p[NP];
@@ -394,30 +433,35 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
-    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES));
+    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), 0);
+    if (FEATURES) start_dp(c, dp);
     if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES));
-    wgmma_wait(1);
+    if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
+    const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
+    if (BM == 64 && !FEATURES) settle(c, p, dk, i);
+    else wgmma_wait(1);
     pin_f32(s, NS);
-    pin_u32(p, NP);
-    pin_f32(dk, ND);
-    if (i) release(c);
     bar_sync(2 + c->w, 256);
-    probabilities(c, s, p, m, left);
+    probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
     if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);
     issue_dq(c, s);
+    float delta[EARLY ? 2 * EARLY : 1];
+    read_delta(c, delta, 0, EARLY);
     wgmma_wait(1);
     pin_f32(dp, NS);
     pin_u32(p, NP);
     pin_f32(dv, ND);
+    less_delta(dp, delta, EARLY);
+    if (!FEATURES) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
     put_ds(c, p);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + c->stage * Q_BYTES, Q_PANEL));
     wgmma_wait(1);
-    pin_f32(s, NS);
+    pin_f32(s, NQ);
     if (i) put_dq(c, s, before, i - 1);
     before = row0 + m;
     c->parity ^= c->stage == ST - 1;
@@ -432,7 +476,7 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   }
   issue_dq(c, s);
   wgmma_wait(0);
-  pin_f32(s, NS);
+  pin_f32(s, NQ);
   pin_f32(dk, ND);
   pin_f32(dv, ND);
   put_dq(c, s, before, i);
@@ -445,7 +489,7 @@ GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int l
   GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
   if (t->m_lo < t->m_hi) consume(&c, dk, dv);
   results(&c, dk, dv);
-  if (!ORDER && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
+  if (!ORDER && !DIRECT && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
 }
 
 /* ------------------------------------------------------------------ the kernel */

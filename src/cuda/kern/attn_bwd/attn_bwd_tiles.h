@@ -34,16 +34,18 @@ GA_DEV void tile_blocks(args a, tile *t) {
   t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
   if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* rows of K that do not exist */
 }
-/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2; ordered: shortest first, so
+/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2, and as the last section so many
+ * heads that their tiles end together; ordered: shortest first, so
  * that the first tile to add to a block of dQ is that on its diagonal, and none waits. */
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
   if (MASKED) {
-    const int per = a->heads_per_section * a->tiles_k, sec = i / per, r = i - sec * per;
-    const int heads = imin(a->heads_per_section, a->heads_total - sec * a->heads_per_section);
+    const int before_last = a->heads_total - a->heads_last, last = i >= before_last * a->tiles_k;
+    const int heads = last ? a->heads_last : a->heads_per_section;
+    const int head0 = last ? before_last : i / (heads * a->tiles_k) * heads, r = i - head0 * a->tiles_k;
     t.n = r / heads;
-    pair = sec * a->heads_per_section + (r - t.n * heads);
+    pair = head0 + (r - t.n * heads);
   } else {
     pair = i / a->tiles_k;
     t.n = i - pair * a->tiles_k;

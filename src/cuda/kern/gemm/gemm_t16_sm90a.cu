@@ -248,18 +248,18 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const uint32_t *w, int
 
 /* A warp's units, in the order of memory but for the turns from tile to tile. */
 typedef struct {
-  const uint8_t *w; /* the unit to ask for next */
+  uint64_t w;       /* address of the unit to ask for next; no pointer, of which the compiler keeps two forms */
   int at;           /* its place along k, of nb here */
   uint32_t ring;    /* stages; the barriers of up to 8 lie before them */
 } stream;
 
 /* Unit k0 of a tile. Tiles of further matrices are numbered behind those of the first. */
-GA_DEV const uint8_t *unit_at(const ga_kargs_gemm_ring *ring, int tile, int k0) {
+GA_DEV uint64_t unit_at(const ga_kargs_gemm_ring *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
   int first = 0;
   GA_UNROLL for (int j = 0; j < 2; j++)
     if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];
-  return (const uint8_t *)w + ((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES;
+  return (uint64_t)w + (uint64_t)(((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES);
 }
 
 /* Number of the block's tile i; gated: tiles of W and of the gate in turn. */
@@ -270,19 +270,19 @@ GA_DEV int tile_of(const ga_kargs_gemm_ring *ring, int tile, int i) {
 /* To the block's next tile: mostly it follows in memory. Where the last one was is told by its address, which spares registers, as constants
  * of the launch do. */
 GA_DEV void turn(const ga_kargs_gemm_ring *ring, stream *s, int nb) {
-  const uint8_t *more = (const uint8_t *)ring->w_more[0];
+  const uint64_t more = (uint64_t)ring->w_more[0];
   s->at = 0;
-  s->w += (int64_t)(ring->gemm.units - nb) * UNIT_BYTES;
-  if (ring->gated) s->w += s->w > more && s->w <= (const uint8_t *)ring->end[1] ? ring->hop[1] : ring->hop[0];
-  else if (s->w == (const uint8_t *)ring->end[0]) s->w = more;
-  else if (s->w == (const uint8_t *)ring->end[1]) s->w = (const uint8_t *)ring->w_more[1];
+  if (ring->gemm.splits > 1) s->w += (uint64_t)((int64_t)(ring->gemm.units - nb) * UNIT_BYTES);
+  else if (ring->gated) s->w += (uint64_t)(s->w > more && s->w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
+  else if (s->w == (uint64_t)ring->end[0]) s->w = more;
+  else if (s->w == (uint64_t)ring->end[1]) s->w = (uint64_t)ring->w_more[1];
 }
 
 GA_DEV void ask(const ga_kargs_gemm_ring *ring, stream *s, int nb, int stage) {
   const uint32_t bar = s->ring - BARS_BYTES + (uint32_t)(stage * 8);
   if (warp_elect()) {
     mbar_arrive_expect(bar, UNIT_BYTES);
-    bulk_load_bytes(s->ring + (uint32_t)(stage * UNIT_BYTES), s->w, UNIT_BYTES, bar, L2_EVICT_FIRST);
+    bulk_load_bytes(s->ring + (uint32_t)(stage * UNIT_BYTES), (const void *)s->w, UNIT_BYTES, bar, L2_EVICT_FIRST);
   }
   s->w += UNIT_BYTES;
   if (++s->at == nb) turn(ring, s, nb);

@@ -90,6 +90,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_sample a) {
   for (int w = 0; w < GA_P_THREADS / 32; w++) best = better(best, slots[w]);
   const int id = best.id == 0x7fffffff ? 0 : best.id;
   if (thread_index() == 0) *a.id = id;
+  for (int64_t i = thread_index(); i < a.n_advance; i += GA_P_THREADS) a.advance[i]++;
   if (!a.logprob) return;
   float most = GA_NEG_INFINITY, sum = 0;
   for (int64_t i = thread_index(); i < a.vocab; i += GA_P_THREADS) most = fmaxf(most, a.logits[i]);
