@@ -260,6 +260,7 @@ static void hopper(void) {
     for (uint32_t causal = 0; causal <= 1; causal++)
       for (size_t i = 0; i < GA_COUNT_OF(lengths); i++)
         hopper_attn(16384 / lengths[i], lengths[i], 2048 / dim, dim, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
+  for (int64_t s = 576; s <= 960; s += 64) hopper_attn(16384 / s, s, 32, 64, GA_BF16, GA_ATTN_CAUSAL, 0); /* tiles of 192 rows or of 128 */
   for (int64_t s = 128; s <= 512; s *= 2)
     for (int64_t b = 8; b <= 32; b *= 2) hopper_attn(b, s, 8, 64, GA_BF16, 0, 0);
   for (int dim = 40; dim <= 256; dim += 24) hopper_attn(1, 4096, 8, dim, GA_F16, GA_ATTN_CAUSAL, 0);
