@@ -5,21 +5,27 @@
 #include <string.h>
 
 #define MAX_BUFFERS 512
+#define POISONED    ((size_t)64 << 10) /* of each: large ones cost time */
+#define MAX_DEVICES 8
 
 typedef struct buffer {
   char *at;
   size_t bytes;
   bool host;
+  int device;
 } buffer;
 
 mock_driver mockcu;
 static buffer buffers[MAX_BUFFERS];
 static size_t n_buffers;
-static object *current, *contexts[8];
+static object *current, *contexts[MAX_DEVICES];
+static size_t used_of[MAX_DEVICES];
+static bool open_to[MAX_DEVICES][MAX_DEVICES]; /* [owner][reader]: memory of a pool */
 
 void mockcu_reset(void) {
   mockcu = (mock_driver){.devices = 2, .version = 12040, .major = 9, .minor = 0, .memory_bytes = (size_t)1 << 30, .args_bytes = 72};
   current = NULL;
+  memset(open_to, 0, sizeof open_to);
 }
 
 void mock_misuse(const char *text) {
@@ -29,6 +35,7 @@ void mock_misuse(const char *text) {
 CUresult mock_step(const char *name) {
   (void)snprintf(mockcu.last_call, sizeof mockcu.last_call, "%s", name);
   if (++mockcu.calls == mockcu.fail_call) return mockcu.fail_rc;
+  if (mockcu.fails_on && mockcu.calls > mockcu.fail_call) return mockcu.fail_rc;
   return mockcu.fail_name && !strcmp(name, mockcu.fail_name) ? mockcu.fail_rc : CUDA_SUCCESS;
 }
 
@@ -128,6 +135,7 @@ CUresult mock_DeviceTotalMem(size_t *bytes, CUdevice device) {
 CUresult mock_DevicePrimaryCtxRetain(CUcontext *ctx, CUdevice device) {
   STEP("cuDevicePrimaryCtxRetain");
   if (!contexts[device - 100]) contexts[device - 100] = mock_make(CONTEXT);
+  contexts[device - 100]->device = device - 100;
   contexts[device - 100]->nodes++; /* its users */
   *ctx = (CUcontext)contexts[device - 100];
   return 0;
@@ -160,13 +168,14 @@ size_t mockcu_extent(const void *p) {
   const buffer *b = find(p);
   return b ? (size_t)(b->at + b->bytes - (const char *)p) : 0;
 }
-static void *add_buffer(size_t bytes, bool host) {
+static void *add_buffer(size_t bytes, bool host, int device) {
   char *p = n_buffers < MAX_BUFFERS ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
   if (!p) abort();
-  memset(p, 0xcd, bytes);
-  buffers[n_buffers++] = (buffer){.at = p, .bytes = bytes, .host = host};
+  memset(p, 0xcd, bytes < POISONED ? bytes : POISONED);
+  buffers[n_buffers++] = (buffer){.at = p, .bytes = bytes, .host = host, .device = device};
   mockcu.live++;
   if (!host) mockcu.used_bytes += bytes;
+  if (!host) used_of[device] += bytes;
   if (mockcu.used_bytes > mockcu.used_peak) mockcu.used_peak = mockcu.used_bytes;
   return p;
 }
@@ -177,6 +186,7 @@ static CUresult drop_buffer(CUresult rc, const void *p, bool host) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (!host) mockcu.used_bytes -= b->bytes;
+  if (!host) used_of[b->device] -= b->bytes;
   free(b->at);
   *b = buffers[--n_buffers];
   mockcu.live--;
@@ -189,13 +199,15 @@ static void *at(CUdeviceptr p) {
 CUresult mock_MemGetInfo(size_t *free_bytes, size_t *total) {
   STEP_IN("cuMemGetInfo");
   *total = mockcu.memory_bytes;
-  *free_bytes = mockcu.memory_bytes - mockcu.used_bytes;
+  *free_bytes = mockcu.memory_bytes - used_of[current->device];
   return 0;
 }
 CUresult mock_MemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p) {
   STEP_IN("cuMemPoolCreate");
   if (p->allocation_type != 1 || p->location_type != 1 || sizeof *p != 88) mock_misuse("properties of a pool");
-  *pool = mock_make(POOL);
+  object *o = mock_make(POOL);
+  o->device = p->location_id;
+  *pool = (CUmemoryPool)o;
   return 0;
 }
 CUresult mock_MemPoolDestroy(CUmemoryPool pool) {
@@ -220,9 +232,10 @@ CUresult mock_MemPoolTrimTo(CUmemoryPool pool, size_t keep) {
 }
 CUresult mock_MemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool pool, CUstream stream) {
   STEP_IN("cuMemAllocFromPoolAsync");
-  if (!mock_is(pool, POOL) || !mock_is(stream, STREAM) || !bytes) return CUDA_ERROR_INVALID_VALUE;
-  if (bytes > mockcu.memory_bytes - mockcu.used_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
-  *out = (CUdeviceptr)(uintptr_t)add_buffer(bytes, false);
+  const object *from = mock_is(pool, POOL);
+  if (!from || !mock_is(stream, STREAM) || !bytes) return CUDA_ERROR_INVALID_VALUE;
+  if (bytes > mockcu.memory_bytes - used_of[from->device]) return CUDA_ERROR_OUT_OF_MEMORY;
+  *out = (CUdeviceptr)(uintptr_t)add_buffer(bytes, false, from->device);
   return 0;
 }
 CUresult mock_MemFreeAsync(CUdeviceptr p, CUstream stream) {
@@ -233,7 +246,7 @@ CUresult mock_MemFreeAsync(CUdeviceptr p, CUstream stream) {
 CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
   (void)flags;
   STEP_IN("cuMemHostAlloc");
-  *out = add_buffer(bytes, true);
+  *out = add_buffer(bytes, true, 0);
   return 0;
 }
 CUresult mock_MemFreeHost(void *p) {
@@ -262,10 +275,33 @@ CUresult mock_MemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUst
   memset(at(dst), value, n);
   return 0;
 }
+CUresult mock_DeviceCanAccessPeer(int *can, CUdevice reader, CUdevice owner) {
+  STEP("cuDeviceCanAccessPeer");
+  if (reader == owner) mock_misuse("a device and itself");
+  *can = !mockcu.no_peers;
+  return 0;
+}
+CUresult mock_MemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n) {
+  STEP("cuMemPoolSetAccess");
+  const object *owner = mock_is(pool, POOL);
+  if (!owner || n != 1 || access->location_type != 1 || access->flags != CU_MEMPOOL_READ_WRITE) return CUDA_ERROR_INVALID_VALUE;
+  open_to[owner->device][access->location_id] = true;
+  return 0;
+}
+CUresult mock_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream) {
+  STEP_IN("cuMemcpyPeerAsync");
+  const object *a = mock_is(from, CONTEXT), *b = mock_is(to, CONTEXT);
+  if (!a || !b || mock_idle(stream) || check_range(dst, bytes) || check_range(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (find(at(src))->device != a->device || find(at(dst))->device != b->device) mock_misuse("memory of another device");
+  if (a != b && !open_to[a->device][b->device]) mock_misuse("a pool that is not open to the reader");
+  memcpy(at(dst), at(src), bytes);
+  mockcu.peer_copies++;
+  return 0;
+}
 CUresult mock_PointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
   STEP("cuPointerGetAttribute");
-  const int ordinal = 0;
-  if (attribute != CU_POINTER_DEVICE_ORDINAL || !mockcu_extent(at(p))) return CUDA_ERROR_INVALID_VALUE;
-  memcpy(value, &ordinal, sizeof ordinal);
+  const buffer *b = find(at(p));
+  if (attribute != CU_POINTER_DEVICE_ORDINAL || !b) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(value, &b->device, sizeof b->device);
   return 0;
 }

@@ -17,17 +17,20 @@ typedef struct mock_launch {
 typedef struct mock_driver {
   /* --- set by a test after mockcu_reset --- */
   int devices, version, major, minor;
-  size_t memory_bytes;     /* of the device */
+  size_t memory_bytes;     /* of each device */
+  bool no_peers;           /* devices do not reach one another */
   size_t args_bytes;       /* of the kernels launched */
   int init_rc;             /* what cuInit returns */
   long fail_call;          /* the n-th call from reset returns fail_rc; 0 = none */
+  bool fails_on;           /* and every call after it */
   const char *fail_name;   /* every call of this name returns fail_rc; NULL = none */
   CUresult fail_rc;
   /* --- seen --- */
   long calls;
   long live;               /* contexts, modules, streams, events, pools, buffers, host buffers, graphs */
-  size_t used_bytes, used_peak;
+  size_t used_bytes, used_peak; /* of all devices */
   int loads, launches, graph_launches, nodes; /* nodes: captured launches */
+  int peer_copies;
   mock_launch last;
   const void *loaded_image;
   char misuse[256];        /* the first breach of the driver's rules, "" if none */

@@ -15,6 +15,7 @@ typedef struct object {
   kind what;
   bool capturing;
   int nodes;
+  int device; /* of a context, of a pool */
   int shared_most;
   struct object *function; /* of a module */
   char name[96];

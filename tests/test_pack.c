@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "ga/gemm.h"
+#include "core/ctx.h"
 
 static void pack_rows(ga_ctx *ctx, ga_pack_desc d, const char *src, char *dst, int64_t slice, size_t row_bytes) {
   int64_t n = d.n;
@@ -58,7 +58,39 @@ static void test_slices(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* The layout is that of the row that a plan for one token takes among all layouts: what choosing fills in by itself must be what
+ * ga_gemm_plan fills in, or no packed row is legal and everything works, slowly. */
+static void test_choice(void **state) {
+  (void)state;
+  ga_ctx *ctx;
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx), GA_OK);
+  for (int t = 0; t < 64; t++) {
+    const ga_dtype_traits *traits = ga_dtype_info((ga_dtype)t);
+    if (!traits || !traits->is_quant) continue;
+    ga_layout layout;
+    uint64_t bytes;
+    int32_t best = -1, best_layout = 0;
+    assert_int_equal(ga_pack_choose(ctx, (ga_dtype)t, 512, 512, &layout, &bytes), GA_OK);
+    for (int32_t l = 0; l < 8; l++) {
+      ga_gemm_desc d = GA_GEMM_DESC_INIT;
+      ga_plan *plan;
+      d.m = 1;
+      d.n = d.k = 512;
+      d.w_dtype = t;
+      d.w_layout = l;
+      if (ga_gemm_plan(ctx, &d, &plan) != GA_OK) continue;
+      if (plan->kernel->score > best) {
+        best = plan->kernel->score;
+        best_layout = l;
+      }
+      ga_plan_destroy(plan);
+    }
+    if (best_layout != (int32_t)layout) fail_msg("%s: layout %d chosen, %d is best", traits->name, (int)layout, best_layout);
+  }
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slices)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_slices), cmocka_unit_test(test_choice)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,12 +24,48 @@ typedef struct ga_session ga_session;
 /* Called during long work with done out of total; a result other than 0 stops it with GA_ERR_CANCELLED. */
 typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
 
+/* GA_SESSION_DETERMINISTIC: logits follow bit by bit from the ids so far, on one build, device and model: not from how they were cut into
+ * calls, what was rewound, prompted or generated, the size of the context, the number of CPU threads, or other sessions. Each token is
+ * evaluated by itself (batch 1), so that no row of a kernel table is chosen by how many there are: prompts go at the speed of
+ * generation. No op of a model has rows that differ from run to run (GA_KERNEL_NONDET: gradients of attention alone). Another layout of
+ * the layers over devices is another device. */
+typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1 } ga_session_flags;
+
+typedef struct ga_session_options {
+  size_t struct_size;
+  int32_t context;  /* tokens the KV cache holds; 0 = the model's own, at most 4096 */
+  int32_t batch;    /* tokens evaluated at once, 1 to 4096; 0 = 512 on a CPU, 2048 on a GPU */
+  int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, q8_0, q4_0 */
+  uint32_t flags;   /* ga_session_flags */
+} ga_session_options;
+#define GA_SESSION_OPTIONS_INIT {.struct_size = sizeof(ga_session_options)}
+
+/* Where a model's layers are. Layers run in order over the places: those of the CPU, if any, then `more`, then the context that
+ * the model is loaded to, which also has the head. What is handed from place to place is the hidden state, once a step. */
 typedef struct ga_model_options {
   size_t struct_size;
   ga_progress_fn progress; /* bytes of weights; may be NULL */
   void *user;
+  int32_t gpu_layers;      /* how many layers, the last ones, GPUs take; the others are the CPU's. -1 = as many as fit */
+  int32_t n_more;          /* further contexts, which share the layers with the first by what fits on each: at most 7 */
+  ga_ctx *const *more;
+  const ga_session_options *session; /* room is kept for one such session; NULL = for one with the defaults */
+  bool plan_only;          /* read and plan, load no weights: for ga_model_get_info and ga_model_place_at */
 } ga_model_options;
-#define GA_MODEL_OPTIONS_INIT {.struct_size = sizeof(ga_model_options)}
+#define GA_MODEL_OPTIONS_INIT {.struct_size = sizeof(ga_model_options), .gpu_layers = -1}
+
+/* One device's part of a model, in bytes; the session is the one that room was kept for. */
+typedef struct ga_model_place {
+  const char *device;       /* "cpu", "cuda:0" */
+  int32_t first_layer, n_layers;
+  uint64_t weights;         /* as held */
+  uint64_t kv, activations; /* of the session */
+  uint64_t workspace;       /* of the kernels */
+  uint64_t staging;         /* while loading, given back after: weights before they are packed */
+  uint64_t spare;           /* left alone: code, what other programs may take, ends of shared buffers */
+  uint64_t kv_token;        /* one token's part of kv */
+  uint64_t available;       /* what was there before loading */
+} ga_model_place;
 
 /* What a model is; see ga_model_file for the meaning of the fields' keys. */
 typedef struct ga_model_info {
@@ -45,24 +81,19 @@ typedef struct ga_model_info {
   uint64_t kv_token_bytes;  /* KV cache of one token in f16, all layers */
 } ga_model_info;
 
-/* path: whatever ga_model_file_open takes. The context must outlive the model. */
+/* path: whatever ga_model_file_open takes. The contexts must outlive the model. GA_ERR_NOMEM, before anything is loaded, when
+ * the layers asked for do not fit: the text has the plan. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out);
 GA_API void ga_model_free(ga_model *model); /* after its sessions; NULL is fine */
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
+/* Places in the order of their layers; 0 <= index < count. Owned by the model. */
+GA_API int32_t ga_model_place_count(const ga_model *model);
+GA_API const ga_model_place *ga_model_place_at(const ga_model *model, int32_t index);
 /* Owned by the model. The tokenizer is NULL when the file has none, the template when it has none or GA cannot compile
  * it; ga_model_template_error then tells why ("" if there is none). */
 GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);
 GA_API const ga_template *ga_model_template(const ga_model *model);
 GA_API const char *ga_model_template_error(const ga_model *model);
-
-typedef struct ga_session_options {
-  size_t struct_size;
-  int32_t context;  /* tokens the KV cache holds; 0 = the model's own, at most 4096 */
-  int32_t batch;    /* tokens evaluated at once, 1 to 4096; 0 = 512 on a CPU, 2048 on a GPU */
-  int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, q8_0, q4_0 */
-  int32_t reserved; /* 0 */
-} ga_session_options;
-#define GA_SESSION_OPTIONS_INIT {.struct_size = sizeof(ga_session_options)}
 
 GA_API GA_NODISCARD ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out);
 GA_API void ga_session_free(ga_session *session); /* NULL is fine */

@@ -24,6 +24,7 @@ GA_INLINE bool ga_add_ok(uint64_t a, uint64_t b, uint64_t *out) {
 GA_INLINE size_t ga_round_up(size_t n, size_t to) { return (n + to - 1) & ~(to - 1); }
 GA_INLINE int64_t ga_div_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 GA_INLINE int64_t ga_min_i64(int64_t a, int64_t b) { return a < b ? a : b; }
+GA_INLINE uint64_t ga_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 GA_INLINE int64_t ga_max_i64(int64_t a, int64_t b) { return a > b ? a : b; }
 
 #define GA_CACHE_LINE 64

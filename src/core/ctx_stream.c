@@ -1,4 +1,5 @@
 /* Streams, copies, events and graphs of a context: arguments are checked here, once for all devices. */
+#include "base/mem.h"
 #include "base/status.h"
 #include "core/ctx.h"
 
@@ -27,6 +28,32 @@ ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t by
   GA_REQUIRE((device && host) || !bytes, GA_ERR_ARG, "copy to host: %s is null", device ? "host" : "device");
   GA_TRY(waitable(ctx, stream, "copy to host", &stream));
   return stream->device->ops->copy_out(stream, host, device, bytes);
+}
+
+ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream) {
+  GA_REQUIRE((device && host) || !bytes, GA_ERR_ARG, "copy to device: %s is null", device ? "host" : "device");
+  GA_TRY(waitable(ctx, stream, "copy to device", &stream));
+  return stream->device->ops->copy_in_later(stream, device, host, bytes);
+}
+
+static ga_status copy_through_host(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes) {
+  void *host;
+  GA_TRY(ga_mem_alloc(bytes, "copy between devices", &host));
+  ga_status status = ga_copy_to_host(from, host, src, bytes, NULL);
+  if (status == GA_OK) status = ga_copy_to_device(to, dst, host, bytes, NULL);
+  ga_mem_free(host);
+  return status;
+}
+
+ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes) {
+  GA_REQUIRE(to && from && ((dst && src) || !bytes), GA_ERR_ARG, "copy between devices: an argument is null");
+  const ga_device_ops *ops = from->device->ops;
+  if (!bytes) return GA_OK;
+  if (from->device->caps.host_memory) return ga_copy_to_device(to, dst, src, bytes, NULL);
+  if (to->device->caps.host_memory) return ga_copy_to_host(from, dst, src, bytes, NULL);
+  const ga_status status = ops == to->device->ops && ops->copy_peer ? ops->copy_peer(to->stream, dst, from->stream, src, bytes)
+                                                                    : GA_ERR_UNSUPPORTED;
+  return status == GA_ERR_UNSUPPORTED ? copy_through_host(to, dst, from, src, bytes) : status;
 }
 
 ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
@@ -72,6 +99,11 @@ ga_status ga_event_record(ga_ctx *ctx, ga_event *event, ga_stream *stream) {
 ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *stream, ga_event *event) {
   GA_TRY(event_and_stream(ctx, event, &stream));
   return event->device->ops->event_wait(event, stream);
+}
+
+ga_status ga_event_sync(ga_event *event) {
+  GA_REQUIRE(event, GA_ERR_ARG, "event: event is null");
+  return event->device->ops->event_sync(event);
 }
 
 ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms) {

@@ -21,6 +21,11 @@ typedef struct ga_device_ops {
   void (*free)(ga_device *device, void *buffer);
   ga_status (*copy_in)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes); /* returns when done */
+  /* Enqueues: src is of host_alloc and stays as it is until the stream has passed. */
+  ga_status (*copy_in_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
+  /* Between two devices of this backend: behind the work of both streams, ahead of what both get from now on.
+   * GA_ERR_UNSUPPORTED: they do not reach one another. NULL: the backend cannot. */
+  ga_status (*copy_peer)(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
   ga_status (*stream_create)(ga_device *device, ga_stream **out);
   void (*stream_destroy)(ga_stream *stream);
   ga_status (*stream_sync)(ga_stream *stream);
@@ -33,6 +38,7 @@ typedef struct ga_device_ops {
   void (*event_destroy)(ga_event *event);
   ga_status (*event_record)(ga_event *event, ga_stream *stream);
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
+  ga_status (*event_sync)(ga_event *event); /* the host waits */
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
   /* --- NULL when the device has no graphs --- */
   ga_status (*graph_begin)(ga_stream *stream);

@@ -110,6 +110,11 @@ static ga_status host_event_wait(ga_event *event, ga_stream *stream) {
   return GA_OK;
 }
 
+static ga_status host_event_sync(ga_event *event) {
+  (void)event;
+  return GA_OK;
+}
+
 static ga_status host_event_elapsed(ga_event *start, ga_event *end, double *ms) {
   const struct timespec *a = &((host_event *)start)->at, *b = &((host_event *)end)->at;
   *ms = (double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6;
@@ -128,6 +133,7 @@ static const ga_device_ops host_ops = {
     .free = host_free,
     .copy_in = host_copy,
     .copy_out = host_copy,
+    .copy_in_later = host_copy,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,
     .stream_sync = host_stream_sync,
@@ -139,6 +145,7 @@ static const ga_device_ops host_ops = {
     .event_destroy = host_event_destroy,
     .event_record = host_event_record,
     .event_wait = host_event_wait,
+    .event_sync = host_event_sync,
     .event_elapsed = host_event_elapsed,
 };
 

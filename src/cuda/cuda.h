@@ -60,7 +60,8 @@ typedef struct cuda_device {
   CUcontext context;
   CUmemoryPool pool;       /* GA's own: other users of the process's default pool are left alone */
   CUstream memory_stream;  /* allocations and frees */
-  CUevent fence;           /* orders frees behind the streams */
+  CUevent fence;           /* orders frees and copies to other devices behind the streams */
+  uint64_t reaches, reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
   cuda_stream *streams;
   ga_kernel *rows;          /* those that can run: base.kernels */
   cuda_function *functions; /* one for each of them, loaded when first needed */
@@ -125,10 +126,13 @@ void cuda_stream_destroy(ga_stream *stream);
 ga_status cuda_stream_sync(ga_stream *stream);
 ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes);
+ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
+ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 ga_status cuda_event_create(ga_device *device, ga_event **out);
 void cuda_event_destroy(ga_event *event);
 ga_status cuda_event_record(ga_event *event, ga_stream *stream);
 ga_status cuda_event_wait(ga_event *event, ga_stream *stream);
+ga_status cuda_event_sync(ga_event *event);
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
 ga_status cuda_function_load(ga_device *device, const void *image, const char *name, ga_function **out);

@@ -84,6 +84,14 @@ ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t by
   return wait_for(stream);
 }
 
+ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes) {
+  cuda_device *d = cuda_device_of(stream);
+  if (!bytes) return GA_OK;
+  GA_TRY(cuda_enter(d));
+  GA_CU(d->cu, MemcpyHtoDAsync, (CUdeviceptr)(uintptr_t)dst, src, bytes, cuda_handle_of(stream));
+  return GA_OK;
+}
+
 /* --- events --- */
 
 typedef struct cuda_event {
@@ -133,6 +141,13 @@ ga_status cuda_event_wait(ga_event *event, ga_stream *stream) {
   const cuda_device *d = event_device(event);
   GA_TRY(cuda_enter(d));
   GA_CU(d->cu, StreamWaitEvent, cuda_handle_of(stream), event_handle(event), 0);
+  return GA_OK;
+}
+
+ga_status cuda_event_sync(ga_event *event) {
+  const cuda_device *d = event_device(event);
+  GA_TRY(cuda_enter(d));
+  GA_CU(d->cu, EventSynchronize, event_handle(event));
   return GA_OK;
 }
 

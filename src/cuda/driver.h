@@ -63,6 +63,12 @@ typedef struct CUmemPoolProps {
   unsigned char reserved[56];
 } CUmemPoolProps;
 
+typedef struct CUmemAccessDesc {
+  int location_type, location_id; /* as above: who may */
+  int flags;
+} CUmemAccessDesc;
+enum { CU_MEMPOOL_READ_WRITE = 3 };
+
 enum { CU_STREAM_NON_BLOCKING = 1, CU_MEMHOSTALLOC_PORTABLE = 1, CU_POINTER_DEVICE_ORDINAL = 9 };
 enum { CU_EVENT_DEFAULT = 0, CU_EVENT_DISABLE_TIMING = 2 };
 /* Relaxed: work that other threads, or lazy loading, do meanwhile does not end the capture. */
@@ -132,6 +138,10 @@ typedef struct CUlaunchConfig {
   X(MemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))                       \
   X(MemPoolGetAttribute, cuMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *value))                       \
   X(MemPoolTrimTo, cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))                                                  \
+  X(MemPoolSetAccess, cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n))                \
+  X(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, CUdevice reader, CUdevice owner))                           \
+  X(MemcpyPeerAsync, cuMemcpyPeerAsync,                                                                                \
+    (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream))                   \
   X(MemAllocFromPoolAsync, cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream)) \
   X(MemFreeAsync, cuMemFreeAsync, (CUdeviceptr p, CUstream stream))                                                    \
   X(MemHostAlloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                          \

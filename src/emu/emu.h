@@ -70,7 +70,7 @@ typedef struct emu_launch {
 } emu_launch;
 
 emu_options *emu_settings(void); /* defaults, overridden by GA_EMU="seed=1,late|early|mixed,nocheck,sms=4,dependent,
-                                    perturb,verbose" */
+                                    perturb,verbose"; the driver has settings of its own there */
 
 /* Device memory: 256-byte aligned, unwritten. NULL when there is none left. */
 void *emu_alloc(size_t bytes);

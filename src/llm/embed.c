@@ -70,11 +70,12 @@ ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *ou
              "embed: %s generates text; embeddings need an encoder such as bert", model->info.arch);
   GA_REQUIRE(n >= 1 && n <= model->hparams.context, GA_ERR_SHAPE, "embed: %d tokens; this model takes 1 to %d", n,
              model->hparams.context);
+  GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "embed: the model was loaded without weights (plan_only)");
   for (int32_t i = 0; i < n; i++)
     GA_REQUIRE(ids[i] >= 0 && ids[i] < model->hparams.vocab, GA_ERR_ARG, "embed: id %d at %d; must be 0 to %d", ids[i],
                i, model->hparams.vocab - 1);
   ga_forward f;
-  GA_TRY(fwd_create(model, n, 0, &f));
+  GA_TRY(fwd_create(model, model->places, n, 0, &f));
   ga_status status = embed(model, &f, ids, n, out);
   fwd_destroy(&f);
   return status;

@@ -79,7 +79,7 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   GA_TRY(ga_copy_to_device(ctx, at, rng, sizeof rng, NULL));
   if (o->n_bias) GA_TRY(ga_copy_to_device(ctx, at + state, o->bias, bias, NULL));
   sm->history = (void *)(at + state + bias);
-  sm->recorded = !sm->host && !window && !ctx->device->caps.host_memory;
+  sm->recorded = !sm->host && s->model->n_places == 1 && !window && !ctx->device->caps.host_memory;
   sm->io = (ga_sample_io){.history = sm->history,
                           .bias = o->n_bias ? (void *)(at + state) : NULL,
                           .n_bias = o->n_bias,
@@ -91,9 +91,9 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
 /* Token 0 is also what is drawn when no logit is a number and when biases ban every token: garbage must not be taken
  * for an answer. */
 static ga_status check_first(const sampler *sm) {
-  const ga_session *s = sm->session;
+  ga_session *s = sm->session;
   float logit;
-  GA_TRY(ga_copy_to_host(s->model->ctx, &logit, s->forward.logits, sizeof logit, NULL));
+  GA_TRY(ga_copy_to_host(s->model->ctx, &logit, session_logits(s), sizeof logit, NULL));
   GA_REQUIRE(logit > -INFINITY, GA_ERR_STATE,
              "generate: every logit is NaN or -infinity (the first is %g) after %d tokens", (double)logit, s->length);
   double biased = (double)logit;
@@ -115,9 +115,9 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
   if (n)
     GA_TRY(ga_copy_to_device(sm->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
   sm->io.n_history = n;
-  sm->io.logits = s->forward.logits;
+  sm->io.logits = session_logits(s);
   if (sm->host) {
-    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, s->forward.logits, (size_t)sm->desc.vocab * sizeof(float), NULL));
+    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, session_logits(s), (size_t)sm->desc.vocab * sizeof(float), NULL));
     sm->io.logits = sm->host_logits;
   }
   GA_TRY(ga_sample(sm->ctx, &sm->desc, &sm->io, NULL));
@@ -130,7 +130,7 @@ static ga_status sampler_step(sampler *sm, int32_t id) {
   memset(&draw, 0, sizeof draw); /* compared byte by byte */
   draw.desc = sm->desc;
   draw.io = sm->io;
-  draw.io.logits = sm->session->forward.logits;
+  draw.io.logits = session_logits(sm->session);
   return session_step(sm->session, id, &draw);
 }
 

@@ -10,6 +10,12 @@ enum { PLACE_ID, PLACE_POSITION, PLACE_SLOT, PLACE_KV_LEN, PLACE_Q_START, PLACE_
 
 /* --- making and freeing --- */
 
+static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
+  const ga_place *place = model->places;
+  while (il >= place->end) place++;
+  return place->ctx;
+}
+
 /* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
 static ga_status alloc_kv(ga_ctx *ctx, uint64_t bytes, void **out) {
   return ctx->device->caps.host_memory ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out) : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
@@ -18,18 +24,17 @@ static ga_status alloc_kv(ga_ctx *ctx, uint64_t bytes, void **out) {
 static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   const ga_hparams *p = &s->model->hparams;
   void *list;
-  s->n_pages = (int32_t)ga_div_up(s->context, SESSION_PAGE_TOKENS);
-  s->kv = (ga_kv_cache){
-      .dtype = dtype, .page_size = SESSION_PAGE_TOKENS, .n_slots = (int64_t)s->n_pages * SESSION_PAGE_TOKENS};
+  s->n_pages = (int32_t)ga_div_up(s->context, GA_KV_PAGE);
+  s->kv = (ga_kv_cache){.dtype = dtype, .page_size = GA_KV_PAGE, .n_slots = (int64_t)s->n_pages * GA_KV_PAGE};
   uint64_t k_bytes, v_bytes;
-  GA_TRY(ga_dtype_bytes(dtype, s->kv.n_slots * p->n_kv_heads * p->head_dim, &k_bytes));
-  GA_TRY(ga_dtype_bytes(dtype, s->kv.n_slots * p->n_kv_heads * p->v_dim, &v_bytes));
+  GA_TRY(ga_kv_bytes(p, dtype, s->kv.n_slots, &k_bytes, &v_bytes));
   GA_TRY(ga_mem_zalloc((size_t)p->n_layers * 2, sizeof(void *), "kv cache", &list));
   s->kv.k = list;
   s->kv.v = s->kv.k + p->n_layers;
   for (int il = 0; il < p->n_layers; il++) {
-    ga_status status = alloc_kv(s->model->ctx, k_bytes, &s->kv.k[il]);
-    if (status == GA_OK) status = alloc_kv(s->model->ctx, v_bytes, &s->kv.v[il]);
+    ga_ctx *ctx = ctx_of_layer(s->model, il);
+    ga_status status = alloc_kv(ctx, k_bytes, &s->kv.k[il]);
+    if (status == GA_OK) status = alloc_kv(ctx, v_bytes, &s->kv.v[il]);
     if (status != GA_OK)
       return ga_fail_in(status, "kv cache of %d tokens (%llu bytes a layer, %d layers)", s->context,
                         (unsigned long long)(k_bytes + v_bytes), p->n_layers);
@@ -37,8 +42,7 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   return GA_OK;
 }
 
-static ga_status create_inputs(ga_session *s) {
-  session_inputs *in = &s->inputs;
+static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
   const size_t b = (size_t)s->batch;
   in->ids = 0;
   in->positions = b;
@@ -52,50 +56,39 @@ static ga_status create_inputs(ga_session *s) {
   GA_TRY(ga_mem_zalloc(in->count, sizeof(int32_t), "session inputs", &p));
   in->host = p;
   for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
-  GA_TRY(ga_buffer_alloc(s->model->ctx, in->count * sizeof(int32_t), &p));
+  GA_TRY(ga_buffer_alloc(ctx, in->count * sizeof(int32_t), &p));
   in->device = p;
   return GA_OK;
 }
 
-static ga_status read_options(ga_session *s, const ga_session_options *o, ga_dtype *kv_dtype) {
-  const ga_hparams *p = &s->model->hparams;
-  s->context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096);
-  s->batch = o && o->batch ? o->batch : s->model->ctx->device->caps.host_memory ? 512 : 2048;
-  s->placed = -1;
-  *kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16;
-  GA_REQUIRE(s->context >= 1 && s->context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
-             s->context, p->context);
-  GA_REQUIRE(s->batch >= 1 && s->batch <= 4096, GA_ERR_ARG, "session: batch %d; must be 1 to 4096", s->batch);
-  GA_REQUIRE(*kv_dtype == GA_F16 || *kv_dtype == GA_F32 || *kv_dtype == GA_BF16 || *kv_dtype == GA_Q8_0 ||
-                 *kv_dtype == GA_Q4_0,
-             GA_ERR_DTYPE, "session: kv cache of %s; allowed: f16, f32, bf16, q8_0, q4_0", ga_dtype_name(*kv_dtype));
-  const int32_t block = ga_dtype_info(*kv_dtype)->block_elems;
-  GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
-             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d",
-             ga_dtype_name(*kv_dtype), block, p->head_dim, p->v_dim);
-  if (s->batch > s->context) s->batch = s->context;
-  return GA_OK;
+static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
+  GA_TRY(create_inputs(s, place->ctx, &part->inputs));
+  GA_TRY(fwd_create(s->model, place, sizes->batch, sizes->max_out, &part->forward));
+  return fwd_use_cache(&part->forward, &s->kv);
 }
 
 static ga_status create(ga_session *s, const ga_session_options *options) {
-  ga_dtype kv_dtype;
+  ga_session_sizes sizes;
   void *p;
-  GA_TRY(read_options(s, options, &kv_dtype));
+  GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &sizes));
+  s->context = sizes.context;
+  s->batch = sizes.batch;
+  s->placed = -1;
   GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
   s->tokens = p;
-  GA_TRY(create_kv(s, kv_dtype));
-  GA_TRY(create_inputs(s));
-  int64_t rows = (int64_t)(SESSION_LOGITS_BYTES / sizeof(float)) / s->model->hparams.vocab;
-  rows = ga_max_i64(1, ga_min_i64(rows, s->batch));
-  GA_TRY(fwd_create(s->model, s->batch, (int32_t)rows, &s->forward));
-  return fwd_use_cache(&s->forward, &s->kv);
+  GA_TRY(create_kv(s, sizes.kv_dtype));
+  for (int32_t i = 0; i < s->model->n_places; i++) {
+    const ga_place *place = &s->model->places[i];
+    const ga_status status = create_part(s, place, &sizes, &s->parts[i]);
+    if (status != GA_OK) return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch, place->plan.device);
+  }
+  return GA_OK;
 }
 
 ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {
   GA_REQUIRE(model && out, GA_ERR_ARG, "session: model or out is null");
   *out = NULL;
-  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG,
-             "session options: use GA_SESSION_OPTIONS_INIT");
+  GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "session: the model was loaded without weights (plan_only)");
   GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only",
              model->info.arch);
   void *p;
@@ -113,16 +106,18 @@ ga_status ga_session_create(ga_model *model, const ga_session_options *options, 
 
 void ga_session_free(ga_session *s) {
   if (!s) return;
-  ga_ctx *ctx = s->model->ctx;
-  ga_graph_destroy(s->graph.graph);
-  fwd_destroy(&s->forward);
+  for (int32_t i = 0; i < s->model->n_places; i++) {
+    session_part *part = &s->parts[i];
+    ga_graph_destroy(part->graph.graph);
+    fwd_destroy(&part->forward);
+    ga_buffer_free(s->model->places[i].ctx, part->inputs.device);
+    ga_mem_free(part->inputs.host);
+  }
   for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
-    ga_buffer_free(ctx, s->kv.k[il]);
-    ga_buffer_free(ctx, s->kv.v[il]);
+    ga_buffer_free(ctx_of_layer(s->model, il), s->kv.k[il]);
+    ga_buffer_free(ctx_of_layer(s->model, il), s->kv.v[il]);
   }
   ga_mem_free(s->kv.k);
-  ga_buffer_free(ctx, s->inputs.device);
-  ga_mem_free(s->inputs.host);
   ga_mem_free(s->tokens);
   ga_mem_free(s);
 }
@@ -150,8 +145,8 @@ ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
 
 /* --- steps --- */
 
-static ga_status upload_inputs(ga_session *s, const int32_t *ids, int32_t at, int32_t n, ga_step *step) {
-  session_inputs *in = &s->inputs;
+static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
+  session_inputs *in = &part->inputs;
   for (int32_t i = 0; i < n; i++) {
     in->host[in->ids + (size_t)i] = ids[i];
     in->host[in->positions + (size_t)i] = at + i;
@@ -161,32 +156,34 @@ static ga_status upload_inputs(ga_session *s, const int32_t *ids, int32_t at, in
   in->host[in->q_start + 1] = n;
   in->host[in->kv_len] = at + n;
   s->placed = -1;
-  GA_TRY(ga_copy_to_device(s->model->ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
-  *step = (ga_step){.n_tokens = n,
-                    .n_seqs = 1,
-                    .max_q = n,
-                    .max_kv = at + n,
-                    .ids = in->device + in->ids,
-                    .positions = in->device + in->positions,
-                    .slots = in->device + in->slots,
-                    .q_start = in->device + in->q_start,
-                    .kv_len = in->device + in->kv_len,
-                    .page_table = in->device + in->table,
-                    .page_stride = s->n_pages};
+  GA_TRY(ga_copy_to_device(part->forward.ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
+  part->step = (ga_step){.n_tokens = n,
+                         .n_seqs = 1,
+                         .max_q = n,
+                         .max_kv = at + n,
+                         .ids = in->device + in->ids,
+                         .positions = in->device + in->positions,
+                         .slots = in->device + in->slots,
+                         .q_start = in->device + in->q_start,
+                         .kv_len = in->device + in->kv_len,
+                         .page_table = in->device + in->table,
+                         .page_stride = s->n_pages};
+  part->forward.step = &part->step;
   return GA_OK;
 }
 
 /* Hands rows [first, n) of the step's logits to `row`, some at a time. The first block is computed by fwd_run. */
-static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32_t base, float *host,
-                              session_row_fn row, void *user) {
+static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, float *host, session_row_fn row, void *user) {
   const size_t vocab = (size_t)s->model->hparams.vocab;
+  ga_forward *f = &session_last(s)->forward;
+  ga_step *step = &session_last(s)->step;
   for (int32_t at = first; at < step->n_tokens; at += step->n_out) {
     if (at > first) {
       step->out_begin = at;
-      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, s->forward.max_out);
-      GA_TRY(fwd_logits(&s->forward));
+      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, f->max_out);
+      GA_TRY(fwd_logits(f));
     }
-    GA_TRY(ga_copy_to_host(s->model->ctx, host, s->forward.logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
+    GA_TRY(ga_copy_to_host(f->ctx, host, f->logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
     for (int32_t i = 0; i < step->n_out; i++) GA_TRY(row(user, base + at + i, host + (size_t)i * vocab));
   }
   return GA_OK;
@@ -196,15 +193,15 @@ static ga_status deliver_rows(ga_session *s, ga_step *step, int32_t first, int32
 
 static const session_draw no_draw;
 
-static ga_status run_step(ga_session *s, const session_draw *draw) {
-  GA_TRY(fwd_run(&s->forward));
-  return draw->desc.vocab ? ga_sample(s->model->ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+static ga_status run_step(session_part *part, const session_draw *draw) {
+  GA_TRY(fwd_run(&part->forward));
+  return draw->desc.vocab ? ga_sample(part->forward.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
 }
 
-static ga_status record(ga_session *s, const session_draw *draw) {
-  ga_ctx *ctx = s->model->ctx;
+static ga_status record(session_part *part, const session_draw *draw) {
+  ga_ctx *ctx = part->forward.ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
-  ga_status status = run_step(s, draw);
+  ga_status status = run_step(part, draw);
   ga_graph *graph = NULL;
   ga_status ended = ga_graph_end(ctx, NULL, &graph);
   if (status == GA_OK) status = ended;
@@ -212,34 +209,42 @@ static ga_status record(ga_session *s, const session_draw *draw) {
     ga_graph_destroy(graph);
     return status;
   }
-  s->graph.graph = graph;
+  part->graph.graph = graph;
   return GA_OK;
 }
 
 /* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the second is
  * recorded, and the others replay that. Devices without graphs run every step op by op. */
-static ga_status run_decode(ga_session *s, const session_draw *draw) {
-  session_graph *g = &s->graph;
-  const int64_t max_kv = fwd_rounded(s->forward.step->max_kv);
-  if (g->off) return run_step(s, draw);
+static ga_status run_decode(session_part *part, const session_draw *draw) {
+  session_graph *g = &part->graph;
+  const int64_t max_kv = fwd_rounded(part->step.max_kv);
+  if (g->off) return run_step(part, draw);
   if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
     ga_graph_destroy(g->graph);
     *g = (session_graph){.max_kv = max_kv};
     memcpy(&g->draw, draw, sizeof *draw);
-    return run_step(s, draw);
+    return run_step(part, draw);
   }
   if (!g->graph) {
-    ga_status status = record(s, draw);
+    ga_status status = record(part, draw);
     g->off = status == GA_ERR_UNSUPPORTED;
-    if (g->off) return run_step(s, draw);
+    if (g->off) return run_step(part, draw);
     GA_TRY(status);
   }
-  return ga_graph_launch(s->model->ctx, g->graph, NULL);
+  return ga_graph_launch(part->forward.ctx, g->graph, NULL);
+}
+
+/* A part's layers of the step, behind those of the part before it. */
+static ga_status run_part(ga_session *s, int32_t i) {
+  session_part *part = &s->parts[i];
+  const ga_step *step = &part->step;
+  if (i) GA_TRY(fwd_take_over(&part->forward, &s->parts[i - 1].forward));
+  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
 }
 
 /* Tells the device of the token to come and its place, unless the last step has left both there. */
 static ga_status place(ga_session *s, int32_t id) {
-  session_inputs *in = &s->inputs;
+  session_inputs *in = &s->parts[0].inputs;
   int32_t *at = in->host + in->place;
   if (s->placed == s->length && at[PLACE_ID] == id) return GA_OK;
   at[PLACE_ID] = id;
@@ -247,32 +252,34 @@ static ga_status place(ga_session *s, int32_t id) {
   at[PLACE_KV_LEN] = s->length + 1;
   at[PLACE_Q_START] = 0;
   at[PLACE_Q_START + 1] = 1;
-  return ga_copy_to_device(s->model->ctx, in->device + in->place, at, PLACE_COUNT * sizeof *at, NULL);
+  return ga_copy_to_device(s->parts[0].forward.ctx, in->device + in->place, at, PLACE_COUNT * sizeof *at, NULL);
 }
 
 ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
-  int32_t *at = s->inputs.device + s->inputs.place;
+  session_part *part = &s->parts[0];
+  int32_t *at = part->inputs.device + part->inputs.place;
   session_draw own;
+  GA_REQUIRE(s->model->n_places == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_places);
   GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
   memcpy(&own, draw, sizeof own);
   own.io.id = at + PLACE_ID;
   own.io.advance = at + PLACE_POSITION;
   own.io.n_advance = PLACE_MOVING;
   GA_TRY(place(s, id));
-  const ga_step step = {.n_tokens = 1, .n_seqs = 1, .max_q = 1, .max_kv = s->length + 1, .n_out = 1,
+  part->step = (ga_step){.n_tokens = 1, .n_seqs = 1, .max_q = 1, .max_kv = s->length + 1, .n_out = 1,
                         .ids = at + PLACE_ID, .positions = at + PLACE_POSITION, .slots = at + PLACE_SLOT, .q_start = at + PLACE_Q_START,
-                        .kv_len = at + PLACE_KV_LEN, .page_table = s->inputs.device + s->inputs.table, .page_stride = s->n_pages};
-  s->forward.step = &step;
+                        .kv_len = at + PLACE_KV_LEN, .page_table = part->inputs.device + part->inputs.table, .page_stride = s->n_pages};
+  part->forward.step = &part->step;
   s->placed = -1;
-  GA_TRY(run_decode(s, &own));
+  GA_TRY(run_decode(part, &own));
   s->tokens[s->length++] = id;
   s->placed = s->length;
   return GA_OK;
 }
 
 ga_status session_drawn(ga_session *s, int32_t *id) {
-  session_inputs *in = &s->inputs;
-  GA_TRY(ga_copy_to_host(s->model->ctx, id, in->device + in->place + PLACE_ID, sizeof *id, NULL));
+  session_inputs *in = &s->parts[0].inputs;
+  GA_TRY(ga_copy_to_host(s->parts[0].forward.ctx, id, in->device + in->place + PLACE_ID, sizeof *id, NULL));
   in->host[in->place + PLACE_ID] = *id;
   return GA_OK;
 }
@@ -280,13 +287,14 @@ ga_status session_drawn(ga_session *s, int32_t *id) {
 /* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
 static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base,
                            float *host, session_row_fn row, void *user) {
-  ga_step step;
-  GA_TRY(upload_inputs(s, ids, at, n, &step));
-  step.out_begin = first;
-  step.n_out = (int32_t)ga_min_i64(n - first, s->forward.max_out);
-  s->forward.step = &step;
-  GA_TRY(n == 1 && step.n_out == 1 ? run_decode(s, &no_draw) : fwd_run(&s->forward));
-  return row ? deliver_rows(s, &step, first, base, host, row, user) : GA_OK;
+  for (int32_t i = 0; i < s->model->n_places; i++) {
+    ga_step *step = &s->parts[i].step;
+    GA_TRY(upload_inputs(s, &s->parts[i], ids, at, n));
+    step->out_begin = first;
+    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->forward.max_out);
+    GA_TRY(run_part(s, i));
+  }
+  return row ? deliver_rows(s, first, base, host, row, user) : GA_OK;
 }
 
 static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
@@ -304,7 +312,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, int32_t n
   GA_TRY(check_ids(s, ids, n));
   void *host = NULL;
   if (!keep_last && n_rows)
-    GA_TRY(ga_mem_alloc((size_t)s->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), "logits", &host));
+    GA_TRY(ga_mem_alloc((size_t)session_last(s)->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), "logits", &host));
   ga_status status = GA_OK;
   for (int32_t done = 0; done < n && status == GA_OK;) {
     int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);

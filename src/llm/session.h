@@ -4,10 +4,6 @@
 
 #include "model/forward.h"
 
-#define SESSION_PAGE_TOKENS 64
-/* Logits are computed for at most this many bytes of rows at a time: a vocabulary of 262144 makes 1 MiB a row. */
-#define SESSION_LOGITS_BYTES ((size_t)16 << 20)
-
 /* Integer inputs of a step, one device buffer. Offsets in int32. */
 typedef struct session_inputs {
   int32_t *device, *host;
@@ -30,23 +26,33 @@ typedef struct session_graph {
   bool off;          /* the device has none */
 } session_graph;
 
-struct ga_session {
-  ga_model *model;
+/* What a session has at each place of the model. */
+typedef struct session_part {
   ga_forward forward;
-  ga_kv_cache kv;
   session_inputs inputs;
   session_graph graph;
+  ga_step step;
+} session_part;
+
+struct ga_session {
+  ga_model *model;
+  session_part parts[GA_MODEL_MAX_PLACES]; /* model->n_places of them */
+  ga_kv_cache kv; /* each layer's on the device that has the layer */
   int32_t context, batch, n_pages;
   int32_t length;  /* tokens in the cache */
   int32_t *tokens; /* [context] the ids of those, for penalties */
   int32_t placed;  /* length that the device's place is of, -1: none; then it holds the token that was drawn */
 };
 
+/* The part with the head. */
+static inline session_part *session_last(ga_session *s) { return &s->parts[s->model->n_places - 1]; }
+static inline const float *session_logits(ga_session *s) { return session_last(s)->forward.logits; }
+
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
 /* Appends ids in chunks of `batch`; rows [n - n_rows, n) go to `row`, in order. keep_last: leave the last row's logits
- * on the device at session->forward.logits instead of calling `row`; n_rows must then be 1. */
+ * on the device at session_logits instead of calling `row`; n_rows must then be 1. */
 GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, int32_t n_rows,
                                       bool keep_last, session_row_fn row, void *user, ga_progress_fn progress,
                                       void *progress_user);

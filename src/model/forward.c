@@ -1,5 +1,7 @@
 #include "model/forward.h"
 
+#include <stdio.h>
+
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -28,8 +30,16 @@ static ga_status alloc_all(ga_forward *f) {
   return GA_OK;
 }
 
-ga_status fwd_create(ga_model *model, int32_t max_tokens, int32_t max_out, ga_forward *out) {
-  *out = (ga_forward){.model = model, .ctx = model->ctx, .max_tokens = max_tokens, .max_out = max_out};
+uint64_t fwd_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out) {
+  const ga_hparams *p = &model->hparams;
+  const uint64_t q = (uint64_t)p->n_heads * (uint64_t)(p->head_dim + p->v_dim), k = (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim);
+  const uint64_t row = 2 * (uint64_t)p->width + q + k + 2 * (uint64_t)p->ff_width;
+  return ((uint64_t)max_tokens * row + (uint64_t)max_out * (uint64_t)p->vocab) * sizeof(float);
+}
+
+ga_status fwd_create(ga_model *model, const ga_place *place, int32_t max_tokens, int32_t max_out, ga_forward *out) {
+  *out = (ga_forward){.model = model, .place = place, .ctx = place->ctx, .max_tokens = max_tokens};
+  if (fwd_ends(out)) out->max_out = max_out;
   ga_status status = alloc_all(out);
   if (status != GA_OK) fwd_destroy(out);
   return status;
@@ -142,7 +152,7 @@ ga_status fwd_rope(ga_forward *f, bool local) {
   d.pairs = p->rope_pairs;
   d.magnitude = local ? f->model->rope_magnitude_local : f->model->rope_magnitude;
   ga_rope_io io = {.positions = f->step->positions,
-                   .inv_freq = local ? f->model->rope_freq_local : f->model->rope_freq};
+                   .inv_freq = local ? f->place->rope_freq_local : f->place->rope_freq};
   d.heads = p->n_heads;
   d.x_stride = f->q_stride;
   io.x = f->q;
@@ -193,7 +203,7 @@ static ga_status store_kv(ga_forward *f, int il) {
   if (f->turn) {
     io.q = f->q;
     io.positions = f->step->positions;
-    io.inv_freq = f->turn_local ? f->model->rope_freq_local : f->model->rope_freq;
+    io.inv_freq = f->turn_local ? f->place->rope_freq_local : f->place->rope_freq;
   }
   f->turn = false;
   return ga_kv_store(f->ctx, &d, &io, NULL);
@@ -203,22 +213,27 @@ int64_t fwd_rounded(int64_t n) {
   return (int64_t)ga_round_up((size_t)n, 1024);
 }
 
-ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
-  const ga_hparams *p = &f->model->hparams;
-  GA_TRY(store_kv(f, il));
+static ga_attn_desc cached_attention(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv, int32_t window) {
   ga_attn_desc d = GA_ATTN_DESC_INIT;
-  d.batch = f->step->n_seqs;
-  d.max_q = f->step->max_q;
-  d.max_kv = fwd_rounded(f->step->max_kv);
+  d.batch = seqs;
+  d.max_q = max_q;
+  d.max_kv = fwd_rounded(max_kv);
   d.q_heads = p->n_heads;
   d.kv_heads = p->n_kv_heads;
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
-  d.kv_dtype = (int32_t)f->kv->dtype;
+  d.kv_dtype = (int32_t)kv;
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED;
   d.window = window;
-  d.page_size = f->kv->page_size;
+  d.page_size = GA_KV_PAGE;
   d.scale = p->attn_scale;
+  return d;
+}
+
+ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
+  const ga_hparams *p = &f->model->hparams;
+  GA_TRY(store_kv(f, il));
+  const ga_attn_desc d = cached_attention(p, f->step->n_seqs, f->step->max_q, f->step->max_kv, f->kv->dtype, window);
   ga_attn_io io = {.q = f->q,
                    .k = f->kv->k[il],
                    .v = f->kv->v[il],
@@ -249,10 +264,67 @@ ga_status fwd_attention_bidirectional(ga_forward *f) {
   return ga_attn(f->ctx, &d, &io, NULL);
 }
 
+ga_status fwd_take_over(ga_forward *f, const ga_forward *before) {
+  const size_t bytes = (size_t)f->step->n_tokens * (size_t)f->model->hparams.width * sizeof(float);
+  return ga_copy_between(f->ctx, f->x, before->ctx, before->x, bytes);
+}
+
+/* --- planning --- */
+
+/* What a plan for d on ctx asks for, if it is more than *bytes; nothing where no row takes it: running tells. */
+static void raise_to(ga_status made, ga_plan *plan, uint64_t *bytes) {
+  if (made == GA_OK && ga_plan_workspace_bytes(plan) > *bytes) *bytes = ga_plan_workspace_bytes(plan);
+  ga_plan_destroy(plan);
+}
+
+static ga_status product_workspace(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t, int32_t batch, uint64_t *bytes) {
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  uint64_t packed;
+  ga_layout layout;
+  ga_plan *plan;
+  if (t->view.n_dims != 2 || !t->view.dim[0] || !t->view.dim[1]) return GA_OK;
+  d.n = t->view.dim[0];
+  d.k = t->view.dim[1];
+  GA_TRY(ga_pack_choose(ctx, t->view.dtype, d.n, d.k, &layout, &packed));
+  d.w_dtype = (int32_t)t->view.dtype;
+  d.w_layout = (int32_t)layout;
+  for (d.m = 1; d.m <= batch; d.m = d.m < batch ? batch : batch + 1) {
+    if (d.m > 1 && d.n == model->hparams.vocab) break; /* logits of few rows */
+    const ga_status status = ga_gemm_plan(ctx, &d, &plan);
+    GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
+    raise_to(status, plan, bytes);
+  }
+  return GA_OK;
+}
+
+/* Layers are like the first one or, where a file mixes types, the last. */
+static bool is_sampled(const ga_hparams *p, const char *name) {
+  int il;
+  return sscanf(name, "blk.%d.", &il) != 1 || il == 0 || il == p->n_layers / 2 || il == p->n_layers - 1;
+}
+
+ga_status fwd_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, uint64_t *bytes) {
+  const ga_hparams *p = &model->hparams;
+  const int32_t batches[2] = {1, sizes->batch};
+  *bytes = 0;
+  for (int64_t i = 0; i < ga_model_file_tensor_count(model->file); i++) {
+    const ga_model_tensor *t = ga_model_file_tensor_at(model->file, i);
+    if (is_sampled(p, t->name)) GA_TRY(product_workspace(model, ctx, t, sizes->batch, bytes));
+  }
+  for (int i = 0; i < 2 && p->arch != GA_MODEL_bert; i++) {
+    const ga_attn_desc d = cached_attention(p, 1, batches[i], sizes->context, sizes->kv_dtype, 0);
+    ga_plan *plan;
+    const ga_status status = ga_attn_plan(ctx, &d, &plan);
+    GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
+    raise_to(status, plan, bytes);
+  }
+  return GA_OK;
+}
+
 ga_status fwd_logits(ga_forward *f) {
   const ga_model *m = f->model;
   const int64_t width = m->hparams.width;
-  if (!f->step->n_out) return GA_OK;
+  if (!f->step->n_out || !fwd_ends(f)) return GA_OK;
   GA_REQUIRE(f->step->n_out <= f->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", f->step->n_out,
              f->max_out);
   const float *x = f->x + f->step->out_begin * width;

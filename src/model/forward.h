@@ -7,6 +7,8 @@
 
 #include "model/model.h"
 
+#define GA_KV_PAGE 64 /* tokens */
+
 /* Tokens of one step, possibly of several sequences, packed one after the other. Arrays are on the device. */
 typedef struct ga_step {
   int32_t n_tokens, n_seqs;
@@ -33,6 +35,7 @@ typedef struct ga_kv_cache {
 /* Buffers for up to max_tokens tokens a step. */
 typedef struct ga_forward {
   const ga_model *model;
+  const ga_place *place; /* whose layers it runs */
   ga_ctx *ctx;
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
@@ -48,14 +51,24 @@ typedef struct ga_forward {
   uint8_t refused[GA_MODEL_MAX_LAYERS]; /* launches of several products that no row of the device takes: forward_fused.c */
 } ga_forward;
 
-/* Allocates the buffers; release with fwd_destroy. */
-GA_NODISCARD ga_status fwd_create(ga_model *model, int32_t max_tokens, int32_t max_out, ga_forward *out);
+/* Allocates the buffers for the layers of a place; release with fwd_destroy. Only the last place has logits. */
+GA_NODISCARD ga_status fwd_create(ga_model *model, const ga_place *place, int32_t max_tokens, int32_t max_out, ga_forward *out);
+/* Bytes of those buffers. */
+uint64_t fwd_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out);
+/* The largest workspace that the products and the attention of such a session need on ctx. */
+GA_NODISCARD ga_status fwd_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, uint64_t *bytes);
 void fwd_destroy(ga_forward *f);
 
 /* From now on keys and values go to `kv`, and attention reads them there. */
 GA_NODISCARD ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv);
 
-/* The architectures, one file each. Encoders leave [T, d] in f->x; the others [n_out, V] in f->logits. */
+/* The layers before these leave their result where these begin. */
+GA_NODISCARD ga_status fwd_take_over(ga_forward *f, const ga_forward *before);
+static inline bool fwd_begins(const ga_forward *f) { return f->place == f->model->places; }
+static inline bool fwd_ends(const ga_forward *f) { return f->place == f->model->places + f->model->n_places - 1; }
+
+/* The architectures, one file each: the layers of f->place, with the embedding before them at the first place and the head behind
+ * them at the last. Encoders leave [T, d] in f->x; the others [n_out, V] in f->logits. */
 #define X(name) GA_NODISCARD ga_status ga_arch_##name(ga_forward *f);
 GA_MODEL_ARCHS(X)
 #undef X
@@ -96,7 +109,8 @@ GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);
 GA_NODISCARD ga_status fwd_attention(ga_forward *f, int il, int32_t window);
 /* o = attention(q, k, v) among the step's own tokens, both directions. */
 GA_NODISCARD ga_status fwd_attention_bidirectional(ga_forward *f);
-/* logits [n_out, V] = output * norm(x[out rows]). May be called again for other rows of the same step. */
+/* logits [n_out, V] = output * norm(x[out rows]); nothing where the head is elsewhere. May be called again for other rows of the
+ * same step. */
 GA_NODISCARD ga_status fwd_logits(ga_forward *f);
 
 /* --- for forward_fused.c --- */

@@ -53,12 +53,14 @@ static ga_status fill_info(ga_model *model) {
   return GA_OK;
 }
 
-static ga_status load(ga_model *model, const char *path, const ga_model_options *options) {
+static ga_status load(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->hparams));
   GA_TRY(fill_info(model));
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_template(model));
+  model->is_plan = options && options->plan_only;
+  GA_TRY(ga_places_plan(model, ctx, options));
   return ga_weights_load(model, options);
 }
 
@@ -71,7 +73,7 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
   ga_model *model = p;
   model->ctx = ctx;
-  ga_status status = load(model, path, options);
+  ga_status status = load(model, ctx, path, options);
   if (status != GA_OK) {
     ga_model_free(model);
     const char *label = ga_path_label(path); /* what errors of the file begin with */
@@ -83,8 +85,8 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
 
 void ga_model_free(ga_model *model) {
   if (!model) return;
-  for (size_t i = 0; i < model->n_buffers; i++) ga_buffer_free(model->ctx, model->buffers[i]);
-  ga_mem_free(model->buffers);
+  for (int32_t i = 0; i < model->n_places; i++) ga_place_free(&model->places[i]);
+  ga_ctx_destroy(model->cpu);
   ga_mem_free(model->layers);
   ga_template_destroy(model->chat_template);
   ga_tokenizer_destroy(model->tokenizer);
@@ -94,6 +96,12 @@ void ga_model_free(ga_model *model) {
 
 const ga_model_info *ga_model_get_info(const ga_model *model) {
   return &model->info;
+}
+int32_t ga_model_place_count(const ga_model *model) {
+  return model->n_places;
+}
+const ga_model_place *ga_model_place_at(const ga_model *model, int32_t index) {
+  return &model->places[index].plan;
 }
 const ga_tokenizer *ga_model_tokenizer(const ga_model *model) {
   return model->tokenizer;

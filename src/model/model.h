@@ -47,8 +47,33 @@ typedef struct ga_layer {
   ga_matrix q, k, v, qkv, o, gate, up, down;
 } ga_layer;
 
-struct ga_model {
+#define GA_MODEL_MAX_PLACES 9 /* the CPU and eight GPUs */
+
+/* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the first place,
+ * the head at the last. */
+typedef struct ga_place {
   ga_ctx *ctx;
+  int32_t first, end;
+  const float *rope_freq, *rope_freq_local; /* [rot_dim / 2] */
+  void **buffers;
+  size_t n_buffers, buffers_capacity;
+  uint8_t *slab; /* rest of the newest shared buffer */
+  size_t slab_bytes;
+  ga_model_place plan;
+} ga_place;
+
+/* A session's sizes, with the defaults filled in. */
+typedef struct ga_session_sizes {
+  int32_t context, batch, max_out; /* max_out: rows of logits at once */
+  ga_dtype kv_dtype;
+} ga_session_sizes;
+
+struct ga_model {
+  ga_ctx *ctx; /* of the last place: logits are there */
+  ga_ctx *cpu; /* owned: when the CPU helps out; else NULL */
+  ga_place places[GA_MODEL_MAX_PLACES];
+  int32_t n_places;
+  bool is_plan; /* without weights */
   ga_model_file *file;
   ga_hparams hparams;
   ga_model_info info;
@@ -63,13 +88,7 @@ struct ga_model {
   ga_matrix output; /* head; a packed view of token_embd when tied */
   ga_layer *layers;
 
-  const float *rope_freq, *rope_freq_local; /* device, [rot_dim / 2] */
   float rope_magnitude, rope_magnitude_local;
-
-  void **buffers; /* device memory owned by the model */
-  size_t n_buffers, buffers_capacity;
-  uint8_t *slab; /* rest of the newest shared buffer */
-  size_t slab_bytes;
 };
 
 /* Reads and checks the hyper-parameters of an open file. */
@@ -77,10 +96,32 @@ GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *ou
 /* Frequencies for rotary embedding; factors as in ga_rope_params, or NULL. */
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
                                        float *inv_freq, float *magnitude);
-/* Loads every weight that the architecture has onto the device of model->ctx. */
+/* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
+GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options, ga_session_sizes *out);
+/* Bytes of keys and values of one layer in `slots` slots. */
+GA_NODISCARD ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v);
+
+/* What weights take at a place, in bytes. */
+typedef struct ga_weight_need {
+  uint64_t held;   /* as ga_model_place.weights */
+  uint64_t taken;  /* of the device's memory, with what sharing of buffers wastes: the sum over `small` is rounded up */
+  uint64_t small;  /* of tensors that share buffers */
+  uint64_t staged; /* the largest tensor that is packed there */
+} ga_weight_need;
+/* Of layer il; -1: what the first place has besides, n_layers: what the last one has. */
+GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
+/* Bytes of device memory that `small` bytes of tensors in shared buffers come to, at most. */
+uint64_t ga_weights_shared(uint64_t small);
+/* Loads every weight that the architecture has onto the devices of the places. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
-/* Device memory that the model owns from now on. */
-GA_NODISCARD ga_status ga_model_own(ga_model *model, size_t bytes, void **out);
+/* Device memory that the place owns from now on. */
+GA_NODISCARD ga_status ga_place_own(ga_place *place, size_t bytes, void **out);
+void ga_place_free(ga_place *place);
+
+/* Decides which layers are where: fills model->places but for the weights. */
+GA_NODISCARD ga_status ga_places_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options);
+/* The parts of a place's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of f16), ..." */
+void ga_place_text(const ga_model_place *plan, char *text, size_t capacity);
 const char *ga_model_arch_name(ga_model_arch arch);
 
 #endif

@@ -10,62 +10,87 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/upload.h"
 #include "model/weight_spec.h"
 
 typedef struct loader {
   ga_model *model;
+  ga_place *place;       /* that weights go to at the moment */
+  ga_uploader *uploader; /* of that place; NULL: its memory is host memory */
   ga_progress_fn progress;
   void *user;
   uint64_t done, total;
   bool norm_plus_one, is_transposed; /* see ga_model_file.h */
 } loader;
 
-static ga_status own_buffer(ga_model *model, size_t bytes, void **out) {
+/* Weights of small models are smaller than a huge page each (see ga_mem_alloc): they share buffers of this size. */
+#define SLAB_BYTES ((size_t)16 << 20)
+#define SHARES(bytes) ((bytes) <= SLAB_BYTES / 4)
+
+static ga_status own_buffer(ga_place *place, size_t bytes, void **out) {
   *out = NULL;
-  if (model->n_buffers == model->buffers_capacity) {
-    size_t capacity = model->buffers_capacity ? model->buffers_capacity * 2 : 256;
+  if (place->n_buffers == place->buffers_capacity) {
+    size_t capacity = place->buffers_capacity ? place->buffers_capacity * 2 : 256;
     void *p;
     GA_TRY(ga_mem_zalloc(capacity, sizeof(void *), "model", &p));
-    if (model->n_buffers) memcpy(p, model->buffers, model->n_buffers * sizeof(void *));
-    ga_mem_free(model->buffers);
-    model->buffers = p;
-    model->buffers_capacity = capacity;
+    if (place->n_buffers) memcpy(p, place->buffers, place->n_buffers * sizeof(void *));
+    ga_mem_free(place->buffers);
+    place->buffers = p;
+    place->buffers_capacity = capacity;
   }
-  GA_TRY(ga_buffer_alloc_for(model->ctx, bytes, "weights", out));
-  model->buffers[model->n_buffers++] = *out;
+  GA_TRY(ga_buffer_alloc_for(place->ctx, bytes, "weights", out));
+  place->buffers[place->n_buffers++] = *out;
   return GA_OK;
 }
 
-/* Weights of small models are smaller than a huge page each (see ga_mem_alloc): they share buffers of this size. */
-#define SLAB_BYTES ((size_t)16 << 20)
-
-ga_status ga_model_own(ga_model *model, size_t bytes, void **out) {
+ga_status ga_place_own(ga_place *place, size_t bytes, void **out) {
   *out = NULL;
-  if (bytes > SLAB_BYTES / 4) GA_TRY(own_buffer(model, bytes, out));
-  else {
-    size_t need = ga_round_up(bytes ? bytes : 1, 256);
-    if (need > model->slab_bytes) {
-      void *p;
-      GA_TRY(own_buffer(model, SLAB_BYTES, &p));
-      model->slab = p;
-      model->slab_bytes = SLAB_BYTES;
-    }
-    *out = model->slab;
-    model->slab += need;
-    model->slab_bytes -= need;
+  if (!SHARES(bytes)) return own_buffer(place, bytes, out);
+  size_t need = ga_round_up(bytes ? bytes : 1, 256);
+  if (need > place->slab_bytes) {
+    void *p;
+    GA_TRY(own_buffer(place, SLAB_BYTES, &p));
+    place->slab = p;
+    place->slab_bytes = SLAB_BYTES;
   }
-  model->info.weight_bytes += bytes;
+  *out = place->slab;
+  place->slab += need;
+  place->slab_bytes -= need;
   return GA_OK;
+}
+
+void ga_place_free(ga_place *place) {
+  for (size_t i = 0; i < place->n_buffers; i++) ga_buffer_free(place->ctx, place->buffers[i]);
+  ga_mem_free(place->buffers);
+  place->buffers = NULL;
+  place->n_buffers = place->buffers_capacity = place->slab_bytes = 0;
+}
+
+/* A shared buffer that is left has less free than its next tensor takes: less than a quarter. */
+uint64_t ga_weights_shared(uint64_t small) {
+  return (small + SLAB_BYTES / 4 * 3 - 1) / (SLAB_BYTES / 4 * 3) * SLAB_BYTES;
 }
 
 static bool is_host(const loader *l) {
-  return l->model->ctx->device->caps.host_memory;
+  return l->place->ctx->device->caps.host_memory;
 }
 
-/* Bytes on the device in a new buffer of the model. */
+/* Bytes from host memory on the device in a new buffer of the place. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
-  GA_TRY(ga_model_own(l->model, n, out));
-  return ga_copy_to_device(l->model->ctx, *out, bytes, n, NULL);
+  GA_TRY(ga_place_own(l->place, n, out));
+  if (!l->uploader) return ga_copy_to_device(l->place->ctx, *out, bytes, n, NULL);
+  return ga_upload(l->uploader, &(ga_upload_source){.bytes = bytes, .n = n}, *out);
+}
+
+/* After each piece of what is long. */
+static ga_status tell(loader *l, uint64_t more) {
+  l->done += more;
+  if (l->progress && l->progress(l->user, ga_min_u64(l->done, l->total), l->total))
+    return ga_fail(GA_ERR_CANCELLED, "loading was stopped");
+  return GA_OK;
+}
+static ga_status tell_piece(void *user, uint64_t bytes) {
+  return tell(user, bytes);
 }
 
 /* [in, out] as stored to [out, in]: plain types only (gpt2 in safetensors). *copy is released by the caller. */
@@ -88,7 +113,7 @@ static ga_status transpose(const ga_model_tensor *t, void **copy) {
 
 /* t: the tensor whose pages to give back, NULL when src is a copy of it. */
 static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *src, const ga_matrix *m, char *dst) {
-  ga_ctx *ctx = l->model->ctx;
+  ga_ctx *ctx = l->place->ctx;
   ga_pack_desc desc = GA_PACK_DESC_INIT;
   desc.k = m->cols;
   desc.w_dtype = (int32_t)m->dtype;
@@ -106,50 +131,48 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
   return GA_OK;
 }
 
-/* Packs native weights that lie at `src` in host memory, or leaves them native; t as in pack_on_host. */
-static ga_status place_matrix(loader *l, const ga_model_tensor *t, const void *src, uint64_t bytes, ga_matrix *m) {
-  ga_ctx *ctx = l->model->ctx;
-  uint64_t packed_bytes;
-  GA_TRY(ga_pack_choose(ctx, m->dtype, m->rows, m->cols, &m->layout, &packed_bytes));
-  void *dst;
-  if (m->layout == GA_LAYOUT_NATIVE) {
-    if (t && is_host(l)) {
-      m->data = src;
-      l->model->info.weight_bytes += bytes;
-      return GA_OK;
-    }
-    GA_TRY(upload(l, src, bytes, &dst));
-    m->data = dst;
-    return GA_OK;
-  }
-  GA_TRY(ga_model_own(l->model, packed_bytes, &dst));
-  m->data = dst;
-  if (is_host(l)) return pack_on_host(l, t, src, m, dst);
+/* To a device: from the file, or from a copy of it, to where it stays or to where it is packed from. */
+static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m, void *dst) {
+  ga_upload_source from = {.n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
+  if (m->layout == GA_LAYOUT_NATIVE) return ga_upload(l->uploader, &from, dst);
+  void *staged;
   ga_pack_desc desc = GA_PACK_DESC_INIT;
   desc.n = m->rows;
   desc.k = m->cols;
   desc.w_dtype = (int32_t)m->dtype;
   desc.w_layout = (int32_t)m->layout;
-  void *staged;
-  GA_TRY(ga_buffer_alloc(ctx, bytes, &staged));
-  ga_status status = ga_copy_to_device(ctx, staged, src, bytes, NULL);
-  if (status == GA_OK) status = ga_pack(ctx, &desc, staged, dst, NULL);
-  if (status == GA_OK) status = ga_stream_sync(ctx, NULL);
-  ga_buffer_free(ctx, staged);
-  return status;
+  GA_TRY(ga_uploader_staging(l->uploader, t->bytes, &staged));
+  GA_TRY(ga_upload(l->uploader, &from, staged));
+  return ga_pack(l->place->ctx, &desc, staged, dst, NULL);
+}
+
+/* Packs native weights or leaves them native; copy: of the tensor, where it cannot be used as it lies in the file, else NULL. */
+static ga_status place_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m) {
+  uint64_t bytes;
+  void *dst;
+  GA_TRY(ga_pack_choose(l->place->ctx, m->dtype, m->rows, m->cols, &m->layout, &bytes));
+  if (m->layout == GA_LAYOUT_NATIVE && !copy && is_host(l)) {
+    m->data = t->view.data;
+    return GA_OK;
+  }
+  GA_TRY(ga_place_own(l->place, bytes, &dst));
+  m->data = dst;
+  if (!is_host(l)) return place_on_device(l, t, copy, m, dst);
+  if (m->layout == GA_LAYOUT_NATIVE) return ga_copy_to_device(l->place->ctx, dst, copy, bytes, NULL);
+  return pack_on_host(l, copy ? NULL : t, copy ? copy : t->view.data, m, dst);
 }
 
 static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transposed, ga_matrix *m) {
   void *copy = NULL;
   if (is_transposed)
     GA_TRY(transpose(t, &copy));
-  else if (!t->is_aligned) {
+  else if (!t->is_aligned && is_host(l)) {
     GA_TRY(ga_mem_alloc(t->bytes, t->name, &copy));
     memcpy(copy, t->view.data, t->bytes);
   }
-  ga_status status = place_matrix(l, copy ? NULL : t, copy ? copy : t->view.data, t->bytes, m);
+  ga_status status = place_matrix(l, t, copy, m);
   ga_mem_free(copy);
-  if (status == GA_OK && m->data != t->view.data) ga_model_file_forget(l->model->file, t);
+  if (status == GA_OK && is_host(l) && m->data != t->view.data) ga_model_file_forget(l->model->file, t);
   return status;
 }
 
@@ -161,14 +184,15 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
     return GA_OK;
   }
   void *dst;
-  GA_TRY(upload(l, t->view.data, t->bytes, &dst));
+  GA_TRY(ga_place_own(l->place, t->bytes, &dst));
   m->data = dst;
-  return GA_OK;
+  if (!l->uploader) return ga_copy_to_device(l->place->ctx, dst, t->view.data, t->bytes, NULL);
+  return ga_upload(l->uploader, &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
 }
 
-static ga_status to_f32(const ga_model_tensor *t, float add, float *out) {
+/* src: the tensor's bytes, at any address. */
+static ga_status to_f32(const ga_model_tensor *t, const unsigned char *src, float add, float *out) {
   const int64_t n = t->view.dim[t->view.n_dims - 1];
-  const unsigned char *src = t->view.data; /* may be unaligned */
   for (int64_t i = 0; i < n; i++) {
     uint16_t h;
     switch (t->view.dtype) {
@@ -193,10 +217,12 @@ static ga_status to_f32(const ga_model_tensor *t, float add, float *out) {
 }
 
 static ga_status load_vector(loader *l, const ga_model_tensor *t, bool is_norm, ga_vector *out) {
-  void *host, *device;
+  void *host, *device = NULL;
   const uint64_t bytes = (uint64_t)t->view.dim[t->view.n_dims - 1] * sizeof(float);
-  GA_TRY(ga_mem_alloc(bytes, t->name, &host));
-  ga_status status = to_f32(t, is_norm && l->norm_plus_one ? 1.0f : 0.0f, host);
+  GA_TRY(ga_mem_alloc(bytes + t->bytes, t->name, &host));
+  unsigned char *raw = (unsigned char *)host + bytes;
+  ga_status status = ga_model_file_read(l->model->file, t, 0, raw, t->bytes);
+  if (status == GA_OK) status = to_f32(t, raw, is_norm && l->norm_plus_one ? 1.0f : 0.0f, host);
   if (status == GA_OK) status = upload(l, host, bytes, &device);
   ga_mem_free(host);
   if (status == GA_OK) *out = device;
@@ -254,9 +280,7 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
                      .cols = ga_weight_dim(p, spec->cols)};
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
-  l->done += t->bytes;
-  if (l->progress && l->progress(l->user, l->done, l->total)) return ga_fail(GA_ERR_CANCELLED, "loading was stopped");
-  return GA_OK;
+  return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
 }
 
 /* Tied head: the embedding again, packed. Its native pages are then needed for looked-up rows alone. */
@@ -268,7 +292,9 @@ static ga_status tie_output(loader *l) {
   return load_matrix(l, t, false, &model->output);
 }
 
-static ga_status load_rope(ga_model *model) {
+/* Frequencies of rotary embedding, at each place. */
+static ga_status load_rope(loader *l) {
+  ga_model *model = l->model;
   const ga_hparams *p = &model->hparams;
   if (!p->rot_dim) return GA_OK;
   float factors[512], freq[512];
@@ -276,21 +302,62 @@ static ga_status load_rope(ga_model *model) {
   if (t) {
     GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == p->rot_dim / 2, GA_ERR_SHAPE, "%s: must be [%d]", t->name,
                p->rot_dim / 2);
-    GA_TRY(to_f32(t, 0, factors));
+    GA_TRY(to_f32(t, t->view.data, 0, factors));
     for (int i = 0; i < p->rot_dim / 2; i++)
       GA_REQUIRE(factors[i] > 0 && isfinite(factors[i]), GA_ERR_FORMAT, "%s: factor %d is %g; must be above 0 and finite",
                  t->name, i, (double)factors[i]);
   }
   for (int local = 0; local < 2; local++) {
     float *magnitude = local ? &model->rope_magnitude_local : &model->rope_magnitude;
-    const float **out = local ? &model->rope_freq_local : &model->rope_freq;
+    const float **out = local ? &l->place->rope_freq_local : &l->place->rope_freq;
     void *device;
     GA_TRY(ga_hparams_rope(model->file, p, local, t ? factors : NULL, freq, magnitude));
-    GA_TRY(ga_model_own(model, sizeof(float) * (size_t)p->rot_dim / 2, &device));
-    GA_TRY(ga_copy_to_device(model->ctx, device, freq, sizeof(float) * (size_t)p->rot_dim / 2, NULL));
+    GA_TRY(upload(l, freq, sizeof(float) * (size_t)p->rot_dim / 2, &device));
     *out = device;
   }
   return GA_OK;
+}
+
+/* What a spec's tensor takes at ctx. */
+static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name, ga_weight_need *need) {
+  if (!((spec->required | spec->optional) >> model->hparams.arch & 1)) return GA_OK;
+  const ga_model_tensor *t = ga_model_file_find(model->file, name);
+  const bool host = ctx->device->caps.host_memory;
+  const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows), cols = ga_weight_dim(&model->hparams, spec->cols);
+  ga_layout layout = GA_LAYOUT_NATIVE;
+  if (!t) return GA_OK; /* loading says whether it may be missing */
+  uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)cols * sizeof(float) : t->bytes;
+  if (spec->kind != KIND_VECTOR) GA_TRY(check_dtype(spec, t));
+  if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, t->view.dtype, rows, cols, &layout, &bytes));
+  const bool mapped = host && layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && t->is_aligned;
+  if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
+  if (!mapped && SHARES(bytes)) need->small += ga_round_up(bytes, 256);
+  else if (!mapped) need->taken += bytes;
+  if (layout != GA_LAYOUT_NATIVE && !host && t->bytes > need->staged) need->staged = t->bytes;
+  return GA_OK;
+}
+
+static bool is_head(const weight_spec *spec) {
+  return !strncmp(spec->name, "output", 6);
+}
+
+ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out) {
+  const ga_hparams *p = &model->hparams;
+  char name[64];
+  *out = (ga_weight_need){0};
+  if (il >= 0 && il < p->n_layers) {
+    for (size_t i = 0; i < ga_n_layer_weights; i++) {
+      (void)snprintf(name, sizeof name, "blk.%d.%s", il, ga_layer_weights[i].name);
+      GA_TRY(need_of(model, ctx, &ga_layer_weights[i], name, out));
+    }
+    return GA_OK;
+  }
+  for (size_t i = 0; i < ga_n_model_weights; i++)
+    if (is_head(&ga_model_weights[i]) == (il >= 0)) GA_TRY(need_of(model, ctx, &ga_model_weights[i], ga_model_weights[i].name, out));
+  if (il < 0 || p->arch == GA_MODEL_bert || ga_model_file_find(model->file, "output.weight")) return GA_OK;
+  /* Tied: the embedding again. */
+  const weight_spec tied = {"token_embd.weight", KIND_MATRIX, 0, DIM_VOCAB, DIM_WIDTH, 1u << p->arch, 0, false};
+  return need_of(model, ctx, &tied, tied.name, out);
 }
 
 static void count_totals(ga_model *model, loader *l) {
@@ -302,27 +369,62 @@ static void count_totals(ga_model *model, loader *l) {
     model->info.n_params += elems;
     model->info.file_bytes += t->bytes;
   }
+  for (int32_t i = 0; i < model->n_places; i++) model->info.weight_bytes += model->places[i].plan.weights;
+}
+
+static ga_status load_layer(loader *l, int32_t il) {
+  for (size_t i = 0; i < ga_n_layer_weights; i++) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "blk.%d.%s", il, ga_layer_weights[i].name);
+    GA_TRY(load_one(l, &ga_layer_weights[i], name, &l->model->layers[il]));
+  }
+  return GA_OK;
+}
+
+/* Tensors of the whole model: of the head, or of what comes before the layers. */
+static ga_status load_ends(loader *l, bool head) {
+  for (size_t i = 0; i < ga_n_model_weights; i++)
+    if (is_head(&ga_model_weights[i]) == head) GA_TRY(load_one(l, &ga_model_weights[i], ga_model_weights[i].name, l->model));
+  return head ? tie_output(l) : GA_OK;
+}
+
+static ga_status load_place(loader *l) {
+  const ga_model *model = l->model;
+  if (l->place == model->places) GA_TRY(load_ends(l, false));
+  for (int32_t il = l->place->first; il < l->place->end; il++) GA_TRY(load_layer(l, il));
+  if (l->place == model->places + model->n_places - 1) GA_TRY(load_ends(l, true));
+  return load_rope(l);
+}
+
+/* The uploader is closed whatever happened: its buffers are in use until then. */
+static ga_status fill_place(loader *l) {
+  ga_uploader uploader = {0};
+  l->uploader = NULL;
+  if (is_host(l)) return load_place(l);
+  ga_status status = ga_uploader_open(l->place->ctx, &uploader);
+  l->uploader = &uploader;
+  if (status == GA_OK) status = load_place(l);
+  const ga_status closed = ga_uploader_close(&uploader, status == GA_OK);
+  return status == GA_OK ? closed : status;
 }
 
 ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   loader l = {.model = model, .progress = options ? options->progress : NULL, .user = options ? options->user : NULL};
   void *p;
   count_totals(model, &l);
+  if (model->is_plan) return GA_OK;
   GA_TRY(ga_model_file_bool_or(model->file, "ga.norm_plus_one", false, &l.norm_plus_one));
   GA_TRY(ga_model_file_bool_or(model->file, "ga.gpt2_transposed", false, &l.is_transposed));
   GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
   model->layers = p;
-  for (size_t i = 0; i < ga_n_model_weights; i++)
-    GA_TRY(load_one(&l, &ga_model_weights[i], ga_model_weights[i].name, model));
-  for (int il = 0; il < model->hparams.n_layers; il++) {
-    for (size_t i = 0; i < ga_n_layer_weights; i++) {
-      char name[64];
-      (void)snprintf(name, sizeof name, "blk.%d.%s", il, ga_layer_weights[i].name);
-      GA_TRY(load_one(&l, &ga_layer_weights[i], name, &model->layers[il]));
-    }
+  for (int32_t i = 0; i < model->n_places; i++) {
+    char plan[256];
+    l.place = &model->places[i];
+    const ga_status status = fill_place(&l);
+    ga_place_text(&l.place->plan, plan, sizeof plan);
+    if (status == GA_ERR_NOMEM && !is_host(&l)) return ga_fail_in(status, "the plan for %s was %s", l.place->plan.device, plan);
+    GA_TRY(status);
   }
-  GA_TRY(tie_output(&l));
-  GA_TRY(load_rope(model));
   if (l.progress && l.progress(l.user, l.total, l.total)) return ga_fail(GA_ERR_CANCELLED, "loading was stopped");
   return GA_OK;
 }

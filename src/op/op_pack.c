@@ -21,7 +21,7 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
     desc.m = 1;
     desc.n = n;
     desc.k = k;
-    desc.x_stride = k;
+    desc.x_stride = desc.w_stride = k;
     desc.y_stride = n;
     desc.w_dtype = (int32_t)w_dtype;
     desc.w_layout = (int32_t)row->layout;

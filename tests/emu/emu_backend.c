@@ -47,7 +47,7 @@ static ga_status emu_open(const char *spec, int threads, ga_device **out) {
   cuda_replace_tables(images, no_sources);
   ga_status status = ga_cuda_backend.open(spec, threads, out);
   if (status != GA_OK) return status;
-  (void)snprintf((*out)->name, sizeof(*out)->name, "emu");
+  (void)snprintf((*out)->name, sizeof(*out)->name, *spec ? "emu:%.20s" : "emu", spec);
   return GA_OK;
 }
 

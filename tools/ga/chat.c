@@ -279,7 +279,7 @@ static ga_status loop(chat *c) {
 }
 
 int cmd_chat(int argc, char **argv) {
-  open_args open = {.model = known_models[0].name};
+  open_args open = {.model = known_models[0].name, OPEN_ARGS_INIT};
   sampling_args sampling = SAMPLING_DEFAULTS;
   const char *system = NULL;
   chat c = {0};

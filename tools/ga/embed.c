@@ -52,7 +52,7 @@ static ga_status embed_lines(const embed_args *a, const opened *o, const char *t
 }
 
 int cmd_embed(int argc, char **argv) {
-  embed_args a = {.open.model = "minilm-l6"}; /* the known encoder */
+  embed_args a = {.open = {.model = "minilm-l6", OPEN_ARGS_INIT}}; /* the known encoder */
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "texts, one a line; - is stdin, as without any TEXT"},

@@ -47,15 +47,50 @@ static double mib(uint64_t bytes) {
   return (double)bytes * 0x1p-20;
 }
 
+/* The longest context that the place with least room has, all else as planned. */
+static uint64_t context_of(const ga_model *model) {
+  uint64_t least = UINT64_MAX;
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    const uint64_t rest = p->weights + p->activations + p->workspace + p->spare;
+    const uint64_t tokens = !p->kv_token ? UINT64_MAX : p->available > rest ? (p->available - rest) / p->kv_token : 0;
+    least = tokens < least ? tokens : least;
+  }
+  return least;
+}
+
+/* What a session of this model would take from each device. */
+static void print_plan(const ga_model *model) {
+  const ga_model_info *i = ga_model_get_info(model);
+  const uint64_t fits = context_of(model);
+  print_places(stdout, model);
+  if (!i->is_encoder && fits < UINT64_MAX)
+    printf("fits          %llu tokens of KV cache%s\n", (unsigned long long)fits, fits >= (uint64_t)i->context ? ": the whole context" : "");
+}
+
+static json_t *json_places(const ga_model *model) {
+  json_t *list = json_array();
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    (void)json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", p->device, "first_layer",
+                                                p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
+                                                (json_int_t)p->kv, "activations", (json_int_t)p->activations, "workspace",
+                                                (json_int_t)p->workspace, "staging", (json_int_t)p->staging, "spare",
+                                                (json_int_t)p->spare, "kv_bytes_per_token", (json_int_t)p->kv_token, "available",
+                                                (json_int_t)p->available));
+  }
+  return list;
+}
+
 static ga_status print_model(const ga_model *model, bool json) {
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
-    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I}", "architecture",
+    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:o}", "architecture",
                           i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
                           "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary",
                           i->vocab, "context", i->context, "window", i->window, "parameters", (json_int_t)i->n_params,
                           "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
-                          "kv_bytes_per_token", (json_int_t)i->kv_token_bytes);
+                          "kv_bytes_per_token", (json_int_t)i->kv_token_bytes, "places", json_places(model));
     GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
     return GA_OK;
@@ -79,24 +114,6 @@ static ga_status print_model(const ga_model *model, bool json) {
   return GA_OK;
 }
 
-/* What a session of this model would take from the device, and the longest context that fits beside the weights. */
-static ga_status print_plan(ga_ctx *ctx, const ga_model *model) {
-  const ga_model_info *i = ga_model_get_info(model);
-  ga_memory_info m = GA_MEMORY_INFO_INIT;
-  GA_TRY(ga_ctx_memory(ctx, &m));
-  if (!m.total_bytes || i->is_encoder) return GA_OK; /* host memory is not planned */
-  const uint64_t batch = 512, width = (uint64_t)i->width, heads = (uint64_t)i->n_heads * (uint64_t)i->head_dim;
-  const uint64_t kv = 2 * (uint64_t)i->n_kv_heads * (uint64_t)i->head_dim, logits = (uint64_t)1 << 24;
-  const uint64_t activations = batch * (2 * width + 2 * heads + kv + 2 * (uint64_t)i->ff_width) * sizeof(float) + logits;
-  const uint64_t left = m.free_bytes > activations ? m.free_bytes - activations : 0;
-  const uint64_t fits = i->kv_token_bytes ? left / i->kv_token_bytes : 0;
-  printf("device        %s: %.1f of %.1f MiB free with these weights loaded\n", ga_ctx_device_name(ctx), mib(m.free_bytes), mib(m.total_bytes));
-  printf("activations   %.1f MiB for %llu tokens at once\n", mib(activations), (unsigned long long)batch);
-  printf("fits          %llu tokens of KV cache in f16%s\n", (unsigned long long)fits,
-         fits >= (uint64_t)i->context ? ": the whole context" : "");
-  return GA_OK;
-}
-
 static ga_status model(const info_args *a) {
   if (a->meta || a->tensors) {
     char path[4096];
@@ -108,20 +125,21 @@ static ga_status model(const info_args *a) {
     return status;
   }
   opened o;
-  GA_TRY(open_model(&a->open, false, &o));
+  GA_TRY(plan_model(&a->open, &o));
   ga_status status = print_model(o.model, a->json);
-  if (status == GA_OK && !a->json) status = print_plan(o.ctx, o.model);
+  if (status == GA_OK && !a->json) print_plan(o.model);
   close_model(&o);
   return status;
 }
 
 int cmd_info(int argc, char **argv) {
-  info_args a = {0};
+  info_args a = {.open = {OPEN_ARGS_INIT}};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"meta", 0, OPT_FLAG, &a.meta, 0, 0, NULL, "with a model: its metadata"},
       {"tensors", 0, OPT_FLAG, &a.tensors, 0, 0, NULL, "with a model: its tensors"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
+      OPEN_SESSION_OPTIONS(a.open),
   };
   int code, rest = cmd_parse("info", "[options] [MODEL]", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;

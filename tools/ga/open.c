@@ -95,43 +95,123 @@ static int show_loading(void *user, uint64_t done, uint64_t total) {
   return interrupted();
 }
 
-static ga_status session_of(const open_args *args, opened *o) {
-  ga_session_options so = GA_SESSION_OPTIONS_INIT;
-  so.context = (int32_t)args->context;
-  so.batch = (int32_t)args->batch;
-  if (args->kv_type) {
-    so.kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
-    GA_REQUIRE(so.kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, q8_0, q4_0", args->kv_type);
+static ga_status session_options(const open_args *args, ga_session_options *so) {
+  *so = (ga_session_options)GA_SESSION_OPTIONS_INIT;
+  so->context = (int32_t)args->context;
+  so->batch = (int32_t)args->batch;
+  so->flags = args->deterministic ? GA_SESSION_DETERMINISTIC : 0u;
+  if (!args->kv_type) return GA_OK;
+  so->kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
+  GA_REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, q8_0, q4_0", args->kv_type);
+  return GA_OK;
+}
+
+static ga_status open_device(const open_args *args, const char *name, ga_ctx **out) {
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  co.device = name;
+  co.threads = (int32_t)args->threads;
+  co.hide = getenv("GA_HIDE");
+  return ga_ctx_create(&co, out);
+}
+
+static ga_status refuse_twice(const opened *o, const char *list) {
+  for (int32_t i = 0; i < o->n_more; i++)
+    GA_REQUIRE(strcmp(ga_ctx_device_name(o->more[i]), ga_ctx_device_name(o->ctx)), GA_ERR_ARG, "--device '%s': %s is there twice", list,
+               ga_ctx_device_name(o->ctx));
+  return GA_OK;
+}
+
+/* "cuda:0,cuda:1": the last one is o->ctx. */
+static ga_status open_devices(const open_args *args, opened *o) {
+  const char *list = args->device;
+  if (!list || !strchr(list, ',')) return open_device(args, list, &o->ctx);
+  for (const char *at = list;;) {
+    char name[32];
+    const size_t n = strcspn(at, ",");
+    GA_REQUIRE(n && n < sizeof name, GA_ERR_ARG, "--device '%s': names of 1 to %zu letters with commas between them", list, sizeof name - 1);
+    memcpy(name, at, n);
+    name[n] = 0;
+    GA_TRY(open_device(args, name, &o->ctx));
+    GA_TRY(refuse_twice(o, list));
+    if (!at[n]) return GA_OK;
+    GA_REQUIRE(o->n_more < OPEN_MAX_DEVICES - 1, GA_ERR_ARG, "--device '%s': at most %d", list, OPEN_MAX_DEVICES);
+    o->more[o->n_more++] = o->ctx;
+    o->ctx = NULL;
+    at += n + 1;
   }
-  return ga_session_create(o->model, &so, &o->session);
+}
+
+/* What the person who asked for a GPU would not guess from the speed alone. */
+static void tell_of_cpu(const ga_model *model) {
+  const ga_model_place *cpu = ga_model_place_at(model, 0), *gpu = ga_model_place_at(model, ga_model_place_count(model) - 1);
+  if (ga_model_place_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
+  (void)fprintf(stderr, "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a smaller --context or "
+                "--kv-type q8_0 helps)\n", cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
+}
+
+static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {
+  char path[4096];
+  ga_session_options so;
+  GA_TRY(find_model(args->model, path, sizeof path));
+  GA_TRY(session_options(args, &so));
+  GA_TRY(open_devices(args, o));
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  mo.progress = show_loading;
+  mo.gpu_layers = (int32_t)args->gpu_layers;
+  mo.more = o->more;
+  mo.n_more = o->n_more;
+  mo.session = &so;
+  mo.plan_only = plan_only;
+  GA_TRY(ga_model_load(o->ctx, path, &mo, &o->model));
+  if (!plan_only) tell_of_cpu(o->model);
+  return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }
 
 ga_status open_model(const open_args *args, bool with_session, opened *out) {
-  *out = (opened){.explain = args->explain};
-  char path[4096];
-  GA_TRY(find_model(args->model, path, sizeof path));
-  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
-  co.device = args->device;
-  co.threads = (int32_t)args->threads;
-  co.hide = getenv("GA_HIDE");
-  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
-  mo.progress = show_loading;
-  ga_status status = ga_ctx_create(&co, &out->ctx);
-  if (status == GA_OK) status = ga_model_load(out->ctx, path, &mo, &out->model);
-  if (status == GA_OK && with_session) status = session_of(args, out);
+  *out = (opened){0};
+  const ga_status status = load_model(args, with_session, false, out);
+  out->explain = args->explain && status == GA_OK;
+  if (status != GA_OK) close_model(out);
+  return status;
+}
+
+ga_status plan_model(const open_args *args, opened *out) {
+  *out = (opened){0};
+  const ga_status status = load_model(args, false, true, out);
   if (status != GA_OK) close_model(out);
   return status;
 }
 
 void close_model(opened *o) {
+  if (o->explain && o->model) print_places(stderr, o->model);
+  for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
   ga_session_free(o->session);
   ga_model_free(o->model);
   ga_ctx_destroy(o->ctx);
+  for (int32_t i = 0; i < o->n_more; i++) ga_ctx_destroy(o->more[i]);
   *o = (opened){0};
 }
 
-/* --- which kernels --- */
+/* --- which layers, which kernels --- */
+
+static const char *size_text(uint64_t bytes, char text[24]) {
+  (void)snprintf(text, 24, bytes >> 30 ? "%.2f GiB" : "%.1f MiB", (double)bytes * (bytes >> 30 ? 0x1p-30 : 0x1p-20));
+  return text;
+}
+
+void print_places(FILE *f, const ga_model *model) {
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    char t[8][24];
+    if (p->n_layers) (void)fprintf(f, "layers %d to %d on %s", p->first_layer, p->first_layer + p->n_layers - 1, p->device);
+    else (void)fprintf(f, "no layers on %s", p->device);
+    (void)fprintf(f, "%s%s: weights %s, KV cache %s, activations %s, workspace %s; while loading %s, left alone %s; there are %s\n",
+                  i ? "" : ", behind the embedding", i == ga_model_place_count(model) - 1 ? ", before the head" : "",
+                  size_text(p->weights, t[0]), size_text(p->kv, t[1]), size_text(p->activations, t[2]), size_text(p->workspace, t[3]),
+                  size_text(p->staging, t[4]), size_text(p->spare, t[5]), size_text(p->available, t[6]));
+  }
+}
 
 /* What a plan is for, in the words of its description. */
 static void print_shape(const ga_plan *plan) {

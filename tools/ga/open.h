@@ -7,15 +7,16 @@
 
 typedef struct open_args {
   const char *model;  /* path, or the name of a pulled model; NULL = the default one */
-  const char *device; /* NULL = auto */
-  int64_t threads, context, batch;
+  const char *device; /* NULL = auto; several with commas between them */
+  int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  bool explain;
+  bool explain, deterministic;
 } open_args;
 
 /* Rows for a command's option table; `a` is an open_args. */
 #define OPEN_DEVICE_OPTIONS(a)                                                                                   \
-  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE", "auto, cpu, ref (the oracles, slow) or cuda:N"},                          \
+  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE",                                                       \
+   "auto, cpu, ref (the oracles, slow) or cuda:N; for a model also cuda:0,cuda:1: they share its layers"},        \
   {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
 #define OPEN_MODEL_OPTIONS(a)                                                                                    \
   {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
@@ -24,10 +25,18 @@ typedef struct open_args {
   {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
   {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                 \
   {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"},               \
-  {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which kernel was chosen for what, and why"}
+  {"gpu-layers", 0, OPT_INT, &(a).gpu_layers, -1, 512, "N", "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
+  {"deterministic", 0, OPT_FLAG, &(a).deterministic, 0, 0, NULL,                                                 \
+   "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \
+  {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which layers run where, which kernel was chosen for what, and why"}
+#define OPEN_ARGS_INIT .gpu_layers = -1
+
+enum { OPEN_MAX_DEVICES = 8 };
 
 typedef struct opened {
-  ga_ctx *ctx;
+  ga_ctx *ctx; /* the last device: that of the logits */
+  ga_ctx *more[OPEN_MAX_DEVICES];
+  int32_t n_more;
   ga_model *model;
   ga_session *session;
   bool explain; /* when closed */
@@ -35,7 +44,11 @@ typedef struct opened {
 
 /* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
+/* The same without weights, for what ga_model_place_at tells. */
+ga_status plan_model(const open_args *args, opened *out);
 void close_model(opened *o);
+/* A line for each device: its layers and what they take. */
+void print_places(FILE *f, const ga_model *model);
 
 /* The kernels that this context has chosen so far, one line each with the shape, and why; on stderr. */
 void explain(const ga_ctx *ctx);

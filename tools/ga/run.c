@@ -108,7 +108,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
 }
 
 int cmd_run(int argc, char **argv) {
-  run_args a = {.open.model = known_models[0].name, .sampling = SAMPLING_DEFAULTS};
+  run_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .sampling = SAMPLING_DEFAULTS};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
       {"prompt", 'p', OPT_STRING, &a.prompt, 0, 0, "TEXT",

@@ -5,7 +5,6 @@
 
 ga_status ga_arch_bert(ga_forward *f) {
   const ga_model *m = f->model;
-  const ga_hparams *p = &m->hparams;
   GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, 1, f->x));                                 /* x [T, d] = E[ids] */
   GA_TRY(fwd_embed(f, &m->position_embd, f->step->positions, 1, f->h));                        /* h [T, d] = P[positions] */
   GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                        /* x [T, d] */
@@ -14,7 +13,7 @@ ga_status ga_arch_bert(ga_forward *f) {
     GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                      /* x [T, d] */
   }
   GA_TRY(fwd_layer_norm(f, f->x, m->embd_norm, m->embd_norm_b, f->x));                         /* x [T, d] */
-  for (int il = 0; il < p->n_layers; il++) {
+  for (int il = f->place->first; il < f->place->end; il++) {
     const ga_layer *l = &m->layers[il];
     GA_TRY(fwd_linear(f, f->x, &l->q, &(fwd_epilogue){.bias = l->q_b}, f->q));                 /* q [T, H D] */
     GA_TRY(fwd_linear(f, f->x, &l->k, &(fwd_epilogue){.bias = l->k_b}, f->k));                 /* k [T, H D] */

@@ -10,10 +10,12 @@ ga_status ga_arch_gpt2(ga_forward *f) {
   f->q_stride = f->kv_stride = q + k + (int64_t)p->n_kv_heads * p->v_dim;                      /* rows of the fused block */
   f->k = f->q + q;
   f->v = f->k + k;
-  GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, 1, f->x));                                 /* x [T, d] = E[ids] */
-  GA_TRY(fwd_embed(f, &m->position_embd, f->step->positions, 1, f->h));                        /* h [T, d] = P[positions] */
-  GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                        /* x [T, d] */
-  for (int il = 0; il < p->n_layers; il++) {
+  if (fwd_begins(f)) {
+    GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, 1, f->x));                               /* x [T, d] = E[ids] */
+    GA_TRY(fwd_embed(f, &m->position_embd, f->step->positions, 1, f->h));                      /* h [T, d] = P[positions] */
+    GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                      /* x [T, d] */
+  }
+  for (int il = f->place->first; il < f->place->end; il++) {
     const ga_layer *l = &m->layers[il];
     GA_TRY(fwd_layer_norm(f, f->x, l->attn_norm, l->attn_norm_b, f->h));                       /* h [T, d] */
     GA_TRY(fwd_linear(f, f->h, &l->qkv, &(fwd_epilogue){.bias = l->qkv_b}, f->q));             /* q|k|v [T, 3 d] */

@@ -8,8 +8,8 @@ ga_status ga_arch_qwen2(ga_forward *f) {
   const ga_hparams *p = &m->hparams;
   f->q_stride = (int64_t)p->n_heads * p->head_dim;
   f->kv_stride = (int64_t)p->n_kv_heads * p->head_dim;
-  GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, p->embed_scale, f->x));                    /* x [T, d] = E[ids] */
-  for (int il = 0; il < p->n_layers; il++) {
+  if (fwd_begins(f)) GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, p->embed_scale, f->x)); /* x [T, d] = E[ids] */
+  for (int il = f->place->first; il < f->place->end; il++) {
     const ga_layer *l = &m->layers[il];
     GA_TRY(fwd_qkv(f, il));                                                                    /* h = norm(x); q [T, Hq D], k, v [T, Hkv D] = W h */
     GA_TRY(fwd_rope(f, false));                                                                /* q, k rotated in place */

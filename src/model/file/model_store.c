@@ -72,7 +72,7 @@ ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path
 ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes) {
   GA_REQUIRE(data && bytes > 0, GA_ERR_FORMAT, "%s: empty file", label);
   GA_TRY(ga_model_store_parts(file, 1));
-  file->parts[0].map = (ga_filemap){data, bytes};
+  file->parts[0].map = (ga_filemap){.data = data, .bytes = bytes, .fd = -1};
   return set_path(file, &file->parts[0], label);
 }
 
@@ -175,6 +175,14 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
   }
   *out = t;
   return GA_OK;
+}
+
+ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out, size_t bytes) {
+  const ga_model_part *part = &file->parts[tensor->part];
+  GA_REQUIRE(offset <= tensor->bytes && bytes <= tensor->bytes - offset, GA_ERR_ARG, "%s: bytes %llu to %llu of %llu", tensor->name,
+             (unsigned long long)offset, (unsigned long long)(offset + bytes), (unsigned long long)tensor->bytes);
+  ga_status status = ga_filemap_read(&part->map, tensor->offset + offset, out, bytes);
+  return status == GA_OK ? GA_OK : ga_fail_in(status, "%s: reading tensor '%s'", part->label, tensor->name);
 }
 
 void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,

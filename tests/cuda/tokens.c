@@ -1,0 +1,124 @@
+/* A model's answers on two devices, for machines with a GPU: usage: tokens MODEL TEXT DEVICE [PROMPT [TOKENS [OPTIONS]]]
+ *
+ * The first PROMPT (default 700) tokens of TEXT are evaluated on the CPU and on DEVICE, then TOKENS (64) more, greedily: each device is
+ * given what the CPU chose. Printed: where the choices part, by how much the device's logits prefer its own (a gap within the noise of
+ * rounding is no fault), and the largest and mean difference of logits. Exit 1: a choice parts by more than 0.1, or a mean difference
+ * above 0.05. OPTIONS: "batch=64,layers=10" of the device's session, "kv=q8_0" of both. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ga/llm.h"
+
+typedef struct side {
+  ga_ctx *ctx;
+  ga_model *model;
+  ga_session *session;
+  float *logits;
+} side;
+
+static void fail(const char *what) {
+  fprintf(stderr, "tokens: %s: %s\n", what, ga_error_text());
+  exit(2);
+}
+
+static void open_side(side *s, const char *device, const char *path, int32_t context, const char *options) {
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  const char *batch = strstr(options, "batch="), *kv = strstr(options, "kv="), *layers = strstr(options, "layers=");
+  co.device = device;
+  so.context = context;
+  if (batch) so.batch = atoi(batch + 6);
+  if (kv) so.kv_dtype = (int32_t)ga_dtype_from_name(kv + 3);
+  if (layers) mo.gpu_layers = atoi(layers + 7);
+  mo.session = &so;
+  if (ga_ctx_create(&co, &s->ctx) || ga_model_load(s->ctx, path, &mo, &s->model) || ga_session_create(s->model, &so, &s->session)) fail(device);
+  s->logits = malloc((size_t)ga_model_get_info(s->model)->vocab * sizeof(float));
+  if (!s->logits) fail("memory");
+}
+
+static void close_side(side *s) {
+  ga_session_free(s->session);
+  ga_model_free(s->model);
+  ga_ctx_destroy(s->ctx);
+  free(s->logits);
+}
+
+static int32_t *read_ids(const ga_model *model, const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  char *text = malloc(1 << 20);
+  int32_t *ids = malloc((1 << 20) * sizeof *ids);
+  if (!f || !text || !ids) fail(path);
+  const size_t bytes = fread(text, 1, 1 << 20, f);
+  fclose(f);
+  if (ga_tokenize(ga_model_tokenizer(model), text, bytes, GA_TOK_ADD_SPECIAL, ids, 1 << 20, n)) fail("tokenize");
+  free(text);
+  return ids;
+}
+
+static int32_t largest(const float *x, int32_t n) {
+  int32_t best = 0;
+  for (int32_t i = 1; i < n; i++)
+    if (x[i] > x[best]) best = i;
+  return best;
+}
+
+/* What is found over the tokens. */
+typedef struct tally {
+  int parted;
+  double gap, most, sum; /* gap: the largest; most, sum: of differences of logits */
+  int64_t n;
+} tally;
+
+static int32_t compare(const side *cpu, const side *gpu, int step, tally *t) {
+  const int32_t vocab = ga_model_get_info(cpu->model)->vocab;
+  const int32_t a = largest(cpu->logits, vocab), b = largest(gpu->logits, vocab);
+  for (int32_t i = 0; i < vocab; i++) {
+    const double d = fabs((double)cpu->logits[i] - (double)gpu->logits[i]);
+    if (!(d <= t->most)) t->most = d; /* NaN too */
+    t->sum += d;
+    t->n++;
+  }
+  if (a == b) return a;
+  const double gap = (double)gpu->logits[b] - (double)gpu->logits[a];
+  printf("token %d: the CPU's choice is %d, the device's %d, which it prefers by %.5f\n", step, a, b, gap);
+  t->parted++;
+  if (!(gap <= t->gap)) t->gap = gap;
+  return a;
+}
+
+static void eval(side *s, const int32_t *ids, int32_t n) {
+  if (ga_session_eval(s->session, ids, n, s->logits, 1, NULL, NULL)) fail(ga_ctx_device_name(s->ctx));
+}
+
+int main(int argc, char **argv) {
+  if (argc < 4) {
+    fprintf(stderr, "usage: tokens MODEL TEXT DEVICE [PROMPT [TOKENS [OPTIONS]]]\n");
+    return 2;
+  }
+  const int32_t prompt = argc > 4 ? atoi(argv[4]) : 700, tokens = argc > 5 ? atoi(argv[5]) : 64;
+  side cpu, gpu;
+  tally t = {0};
+  size_t n;
+  const char *options = argc > 6 ? argv[6] : "", *kv = strstr(options, "kv=");
+  open_side(&cpu, "cpu", argv[1], prompt + tokens + 1, kv ? kv : "");
+  open_side(&gpu, argv[3], argv[1], prompt + tokens + 1, options);
+  int32_t *ids = read_ids(cpu.model, argv[2], &n);
+  if (prompt < 1 || n < (size_t)prompt) fail("the text is too short");
+  eval(&cpu, ids, prompt);
+  eval(&gpu, ids, prompt);
+  for (int i = 0; i < tokens; i++) {
+    const int32_t next = compare(&cpu, &gpu, i, &t);
+    eval(&cpu, &next, 1);
+    eval(&gpu, &next, 1);
+  }
+  const double mean = t.sum / (double)t.n;
+  printf("%s on %s, prompt of %d: %d of %d tokens part, by %.5f at most; logits differ by %.5f at most, %.6f in the mean\n",
+         ga_model_get_info(cpu.model)->name, argv[3], prompt, t.parted, tokens, t.gap, t.most, mean);
+  free(ids);
+  close_side(&gpu);
+  close_side(&cpu);
+  return !(t.gap <= 0.1 && mean <= 0.05);
+}

@@ -1,0 +1,165 @@
+/* Loading and running a model on a GPU that fails, over the mock driver: at every call, once or from then on (a GPU that is lost), a
+ * clear error of one line, no hang, nothing left behind; and files that change while they are read. */
+#include <sys/stat.h>
+
+#include "base/status.h"
+#include "tests/cuda_rig.h"
+#include "tests/tiny_model.h"
+
+static int with_driver(void **state) {
+  (void)reset(state);
+  cuda_replace_tables(NULL, no_sources);
+  mockcu.args_bytes = 8;
+  return 0;
+}
+
+typedef struct made {
+  ga_ctx *ctx[2];
+  ga_model *model;
+  ga_session *session;
+} made;
+
+/* As `ga run` does it: a prompt, then tokens, the later ones as a graph. n: devices. */
+static ga_status run(made *m, int n) {
+  static const int32_t ids[] = {1, 5, 9, 20, 7, 11, 12, 13};
+  static float logits[TINY_VOCAB];
+  ga_session_options so = GA_SESSION_OPTIONS_INIT;
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  so.context = 64;
+  mo.session = &so;
+  mo.more = m->ctx;
+  mo.n_more = n - 1;
+  *m = (made){0};
+  for (int i = 0; i < n; i++) GA_TRY(open_as(i ? "cuda:1" : "cuda:0", &m->ctx[i]));
+  GA_TRY(ga_model_load(m->ctx[n - 1], tiny_path, &mo, &m->model));
+  GA_TRY(ga_session_create(m->model, &so, &m->session));
+  GA_TRY(ga_session_eval(m->session, ids, 5, logits, 1, NULL, NULL));
+  for (int i = 5; i < 8; i++) GA_TRY(ga_session_eval(m->session, ids + i, 1, logits, 1, NULL, NULL));
+  return GA_OK;
+}
+
+static void release(made *m) {
+  ga_session_free(m->session);
+  ga_model_free(m->model);
+  for (int i = 0; i < 2; i++) ga_ctx_destroy(m->ctx[i]);
+}
+
+/* stride: between the calls that fail. */
+static void sweep(int devices, bool lost, long stride) {
+  long n = 1, failures = 0;
+  for (bool reached = true; reached; n += stride) {
+    made m;
+    mockcu_reset();
+    mockcu.args_bytes = 8;
+    mockcu.fail_call = n;
+    mockcu.fails_on = lost;
+    mockcu.fail_rc = 214;
+    const ga_status status = run(&m, devices);
+    char text[1024];
+    (void)snprintf(text, sizeof text, "%s", ga_error_text());
+    reached = mockcu.calls >= n;
+    release(&m);
+    if (mockcu.live || mockcu.misuse[0]) fail_msg("call %ld, %s: alive %ld, misuse '%s'", n, mockcu.last_call, mockcu.live, mockcu.misuse);
+    if (!reached) assert_int_equal(status, GA_OK);
+    if (lost && reached && status == GA_OK) fail_msg("call %ld: all went well on a lost device", n);
+    failures += status != GA_OK;
+    if (status != GA_OK && (!text[0] || strchr(text, '\n'))) fail_msg("call %ld: '%s'", n, text);
+    if (status != GA_OK && !strstr(text, "CUDA_ERROR_MOCK")) fail_msg("call %ld: '%s' does not say what the driver said", n, text);
+  }
+  assert_true(failures > 300 / stride); /* it did fail often */
+}
+
+static void test_each_call_fails(void **state) {
+  (void)state;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  sweep(1, false, 1);
+}
+
+static void test_lost(void **state) {
+  (void)state;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  sweep(1, true, 1);
+}
+
+static void test_lost_of_two(void **state) {
+  (void)state;
+  assert_int_equal(tiny_make("gemma3", TINY_VOCAB), GA_OK);
+  sweep(2, true, 7);
+}
+
+static void test_old_driver(void **state) {
+  (void)state;
+  made m = {0};
+  mockcu.version = 11080;
+  assert_int_equal(run(&m, 1), GA_ERR_UNSUPPORTED);
+  assert_text("the CUDA driver is for CUDA 11.8; 12.0 or newer is needed");
+  release(&m);
+}
+
+/* --- the file --- */
+
+typedef struct watcher {
+  int calls, act_at; /* what happens at the n-th call of progress */
+  bool cancel;
+} watcher;
+
+static int on_progress(void *user, uint64_t done, uint64_t total) {
+  watcher *w = user;
+  assert_true(done <= total);
+  if (++w->calls != w->act_at) return 0;
+  if (w->cancel) return 1;
+  assert_int_equal(truncate(tiny_path, 8192), 0);
+  return 0;
+}
+
+static ga_status load_watched(watcher *w) {
+  ga_ctx *ctx = open_cuda();
+  ga_model *model;
+  ga_model_options o = GA_MODEL_OPTIONS_INIT;
+  o.progress = on_progress;
+  o.user = w;
+  const ga_status status = ga_model_load(ctx, tiny_path, &o, &model);
+  ga_model_free(model);
+  ga_ctx_destroy(ctx);
+  return status;
+}
+
+static void test_file_shrinks(void **state) {
+  (void)state;
+  watcher w = {.act_at = 1};
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  assert_int_equal(load_watched(&w), GA_ERR_IO);
+  assert_text("reading tensor '");
+  assert_text("the file has 8192 bytes; when it was opened it had ");
+}
+
+static void test_cancel(void **state) {
+  (void)state;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  for (int n = 1; n < 100; n++) {
+    watcher w = {.act_at = n, .cancel = true};
+    const ga_status status = load_watched(&w);
+    assert_int_equal(mockcu.live, 0);
+    if (w.calls < n) {
+      assert_int_equal(status, GA_OK);
+      assert_true(n > 10);
+      return;
+    }
+    assert_int_equal(status, GA_ERR_CANCELLED);
+  }
+  fail_msg("progress was told too often");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_each_call_fails, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_lost, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_lost_of_two, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_file_shrinks, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_cancel, with_driver, no_leaks),
+  };
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  tiny_remove();
+  return failed;
+}

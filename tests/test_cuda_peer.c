@@ -1,0 +1,121 @@
+/* Two devices, and copies that the host does not wait for, over the mock driver. */
+#include "tests/cuda_rig.h"
+
+enum { BYTES = 1000 };
+
+typedef struct pair {
+  ga_ctx *a, *b;
+  void *x, *y;
+} pair;
+
+static ga_status open_pair(pair *p, const char *second) {
+  ga_status status = open_as("cuda:0", &p->a);
+  if (status == GA_OK) status = open_as(second, &p->b);
+  if (status == GA_OK) status = ga_buffer_alloc(p->a, BYTES, &p->x);
+  return status == GA_OK ? ga_buffer_alloc(p->b, BYTES, &p->y) : status;
+}
+
+static void close_pair(pair *p) {
+  if (p->a) ga_buffer_free(p->a, p->x);
+  if (p->b) ga_buffer_free(p->b, p->y);
+  ga_ctx_destroy(p->b);
+  ga_ctx_destroy(p->a);
+  *p = (pair){0};
+}
+
+/* There and back; the bytes that came back. */
+static ga_status round_trip(pair *p, const char *second, unsigned char *got) {
+  unsigned char sent[BYTES];
+  for (int i = 0; i < BYTES; i++) sent[i] = (unsigned char)(i * 7 + 3);
+  ga_status status = open_pair(p, second);
+  if (status == GA_OK) status = ga_copy_to_device(p->a, p->x, sent, BYTES, NULL);
+  if (status == GA_OK) status = ga_copy_between(p->b, p->y, p->a, p->x, BYTES);
+  memset(sent, 0, BYTES);
+  if (status == GA_OK) status = ga_copy_to_device(p->a, p->x, sent, BYTES, NULL);
+  if (status == GA_OK) status = ga_copy_between(p->a, p->x, p->b, p->y, BYTES);
+  return status == GA_OK ? ga_copy_to_host(p->a, got, p->x, BYTES, NULL) : status;
+}
+
+static void assert_round_trip(const char *second, int peer_copies) {
+  pair p = {0};
+  unsigned char got[BYTES] = {0};
+  if (round_trip(&p, second, got) != GA_OK) fail_msg("%s: %s", second, ga_error_text());
+  for (int i = 0; i < BYTES; i++) assert_int_equal(got[i], (unsigned char)(i * 7 + 3));
+  assert_int_equal(mockcu.peer_copies, peer_copies);
+  close_pair(&p);
+}
+
+static void test_between(void **state) {
+  (void)state;
+  assert_round_trip("cuda:1", 2);
+}
+
+static void test_without_peers(void **state) {
+  (void)state;
+  mockcu.no_peers = true;
+  assert_round_trip("cuda:1", 0);
+}
+
+static void test_with_host(void **state) {
+  (void)state;
+  assert_round_trip("cpu", 0);
+}
+
+/* Every call of the driver fails once: an error or the right bytes, and nothing left behind (no_leaks). */
+static void test_every_failure(void **state) {
+  (void)state;
+  for (long n = 1;; n++) {
+    pair p = {0};
+    unsigned char got[BYTES];
+    mockcu_reset();
+    mockcu.fail_call = n;
+    mockcu.fail_rc = 700;
+    const ga_status status = round_trip(&p, "cuda:1", got);
+    const bool reached = mockcu.calls >= n;
+    close_pair(&p);
+    assert_int_equal(mockcu.live, 0);
+    assert_string_equal(mockcu.misuse, "");
+    if (!reached) {
+      assert_int_equal(status, GA_OK);
+      break;
+    }
+  }
+}
+
+static void test_later(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda();
+  ga_event *event;
+  void *host, *x;
+  unsigned char got[BYTES];
+  assert_int_equal(ga_host_alloc(ctx, BYTES, &host), GA_OK);
+  assert_int_equal(ga_buffer_alloc(ctx, BYTES, &x), GA_OK);
+  assert_int_equal(ga_event_create(ctx, &event), GA_OK);
+  memset(host, 0x5a, BYTES);
+  assert_int_equal(ga_copy_to_device_later(ctx, x, host, BYTES, NULL), GA_OK);
+  assert_string_equal(mockcu.last_call, "cuMemcpyHtoDAsync"); /* nothing is waited for */
+  assert_int_equal(ga_event_record(ctx, event, NULL), GA_OK);
+  assert_int_equal(ga_event_sync(event), GA_OK);
+  assert_int_equal(ga_copy_to_host(ctx, got, x, BYTES, NULL), GA_OK);
+  assert_memory_equal(got, host, BYTES);
+  mockcu.fail_name = "cuEventSynchronize";
+  mockcu.fail_rc = 700;
+  assert_int_equal(ga_event_sync(event), GA_ERR_DEVICE);
+  assert_int_equal(ga_event_sync(NULL), GA_ERR_ARG);
+  mockcu.fail_name = NULL;
+  ga_event_destroy(event);
+  ga_host_free(ctx, host);
+  ga_buffer_free(ctx, x);
+  ga_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_between, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_without_peers, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_with_host, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_every_failure, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_later, reset, no_leaks),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
