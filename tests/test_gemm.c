@@ -91,6 +91,7 @@ static product make_product(const fixture *f, const ga_kernel *row, int64_t m, i
   p.desc.w_dtype = (int32_t)row->dtype[0];
   p.desc.w_layout = (int32_t)row->layout;
   p.desc.x_stride = k + 3;
+  p.desc.w_stride = k;
   p.desc.y_stride = n + 5;
   size_t blocks = (size_t)(n * k / t->block_elems);
   p.native = need(blocks * (size_t)t->block_bytes);
@@ -220,7 +221,7 @@ static void fail_row(const ga_kernel *row, const product *p, errors e) {
 
 #define EACH_ROW(f, row)                                                        \
   for (const ga_kernel *row = (f)->rows; row < (f)->rows + (f)->n_rows; row++) \
-    if (row->op == GA_OP_gemm && usable((f), row))
+    if (row->op == GA_OP_gemm && row->dtype[0] && usable((f), row)) /* the others: ga check */
 
 /* A k that suits the row: a multiple of its block; odd for plain types. */
 static int64_t a_k(const ga_kernel *row, int64_t blocks) {

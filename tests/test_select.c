@@ -33,12 +33,30 @@ static void gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_la
   ga_gemm_desc d = GA_GEMM_DESC_INIT;
   d.m = m;
   d.n = d.y_stride = n;
-  d.k = d.x_stride = k;
+  d.k = d.x_stride = d.w_stride = k;
   d.w_dtype = (int32_t)w;
   d.x_dtype = d.y_dtype = (int32_t)xy;
   d.w_layout = (int32_t)layout;
   (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s %s layout=%d", (long long)m, (long long)n, (long long)k,
                  ga_dtype_name(w), ga_dtype_name(xy), (int)layout);
+  put(GA_OP_gemm, &d, text);
+}
+
+/* k = 4096 and results in bf16; operands stored across or with scales. */
+static void gemm_square(int64_t m, int64_t n, ga_dtype type, uint32_t flags, ga_gemm_scales scales) {
+  char text[96];
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.m = m;
+  d.n = d.y_stride = n;
+  d.k = 4096;
+  d.x_stride = flags & GA_GEMM_XT ? m : d.k;
+  d.w_stride = flags & GA_GEMM_WT ? n : d.k;
+  d.w_dtype = d.x_dtype = (int32_t)type;
+  d.y_dtype = GA_BF16;
+  d.flags = flags;
+  d.scales = (int32_t)scales;
+  (void)snprintf(text, sizeof text, "m=%lld n=%lld k=4096 %s flags=%u scales=%d", (long long)m, (long long)n, ga_dtype_name(type), flags,
+                 (int)scales);
   put(GA_OP_gemm, &d, text);
 }
 
@@ -55,6 +73,16 @@ static void gemms(void) {
   gemm(3, 7, 65, GA_F16, GA_F32, GA_LAYOUT_NATIVE);
   gemm(1, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
   gemm(512, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+  for (int64_t m = 128; m <= 4096; m *= 32) {
+    gemm_square(m, 4096, GA_BF16, 0, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_BF16, GA_GEMM_WT, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_BF16, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_BF16, GA_GEMM_XT, GA_GEMM_SCALES_NONE);
+    gemm_square(m, 4096, GA_E4M3, 0, GA_GEMM_SCALES_BLOCK);
+    gemm_square(m, 4096, GA_E4M3, GA_GEMM_FAST_SUM, GA_GEMM_SCALES_TENSOR);
+  }
+  gemm_square(4096, 4095, GA_BF16, GA_GEMM_WT, GA_GEMM_SCALES_NONE);
+  gemm_square(4096, 4095, GA_E4M3, GA_GEMM_WT, GA_GEMM_SCALES_BLOCK);
 }
 
 static void attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dtype xq, ga_dtype xkv, uint32_t flags) {
@@ -249,6 +277,7 @@ static void hopper(void) {
     for (uint32_t causal = 0; causal <= 1; causal++)
       for (size_t i = 0; i < GA_COUNT_OF(lengths); i++)
         hopper_attn(16384 / lengths[i], lengths[i], 2048 / dim, dim, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
+  for (int64_t s = 576; s <= 960; s += 64) hopper_attn(16384 / s, s, 32, 64, GA_BF16, GA_ATTN_CAUSAL, 0); /* tiles of 192 rows or of 128 */
   for (int64_t s = 128; s <= 512; s *= 2)
     for (int64_t b = 8; b <= 32; b *= 2) hopper_attn(b, s, 8, 64, GA_BF16, 0, 0);
   for (int dim = 40; dim <= 256; dim += 24) hopper_attn(1, 4096, 8, dim, GA_F16, GA_ATTN_CAUSAL, 0);

@@ -14,7 +14,7 @@ RULES = [
 ]
 CODE_RULES = [(re.compile(r"\t"), "a tab"), (re.compile(r"^.{151,}"), "more than 150 characters")]
 BUILT = {".o", ".a", ".so", ".whl", ".pyc", ".cubin", ".exe", ".gguf"}
-GENERATED = {"src/cuda/dev/ptx/wgmma.h", "src/cuda/dev/ptx/wgmma8.h"}  # one asm statement a line, by tools/gen_wgmma.py
+GENERATED = {"src/cuda/dev/ptx/wgmma.h", "src/cuda/dev/ptx/wgmma8.h", "src/cuda/dev/ptx/wgmma_t.h"}  # one asm statement a line, by tools/gen_wgmma.py
 CODE = {".c", ".h", ".cu", ".cuh"}
 TEXT = CODE | {".py", ".md", ".txt", ".cmake", ".sh", ".def", ".json", ".yml"}
 

@@ -11,11 +11,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-# sm80: code for the two generations that have their own, PTX for newer ones.
+# sm80: code for the two generations that have their own, PTX for newer ones. The driver unpacks what nvcc compressed.
 ARCH = {
-    "sm80": ["-fatbin", *(f"-gencode=arch=compute_{a},code={c}" for a, c in
-                          [(80, "sm_80"), (90, "sm_90"), (80, "compute_80")])],
-    "sm90a": ["-cubin", "-arch=sm_90a"],
+    "sm80": [(80, "sm_80"), (90, "sm_90"), (80, "compute_80")],
+    "sm90a": [("90a", "sm_90a")],
 }
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]')
 # NVRTC has no <stdint.h>.
@@ -53,8 +52,9 @@ def compile_row(nvcc, src, out, line):
     options = ["--use_fast_math"] if "fast_math" in dict(pairs) else []
     defines = [f"-DGA_P_{k}={v}" for k, v in pairs if not k[0].islower()]
     # 128 (loop is not reachable): a row's constants leave arms of the source dead, which is meant.
-    command = [nvcc, *ARCH[arch], "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings", "-diag-suppress", "128", "-I", src,
-               f"-DGA_KERNEL_ID={name}", *options, *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]
+    targets = [f"-gencode=arch=compute_{virtual},code={code}" for virtual, code in ARCH[arch]]
+    command = [nvcc, "-fatbin", "--compress-mode=size", *targets, "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings",
+               "-diag-suppress", "128", "-I", src, f"-DGA_KERNEL_ID={name}", *options, *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]
     done = subprocess.run(command, capture_output=True, text=True)
     log = done.stdout + done.stderr
     bad = list(complaints(log, dict(pairs))) if done.returncode == 0 else [f"nvcc failed: {' '.join(command)}\n{log}"]

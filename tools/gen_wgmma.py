@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Writes the headers of dev/ptx that hold one function per wgmma shape and operand form.
-Usage: gen_wgmma.py 16 > src/cuda/dev/ptx/wgmma.h; gen_wgmma.py 8 > src/cuda/dev/ptx/wgmma8.h"""
+Usage: gen_wgmma.py 16 > src/cuda/dev/ptx/wgmma.h; gen_wgmma.py 8 > src/cuda/dev/ptx/wgmma8.h; gen_wgmma.py t > src/cuda/dev/ptx/wgmma_t.h"""
 import sys
 
 SHAPES = {16: [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 96, 128, 160, 192, 224, 256]}
+ACROSS = [64, 128, 256]  # shapes of products of operands stored across
 BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward needs
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 
@@ -20,9 +21,13 @@ HEAD_8 = """/* Written by tools/gen_wgmma.py: do not edit.
  * e4m3, e5m2: d is f32, but a product adds with 13 fraction bits and cuts d to 13 after each step of 32: docs/EMULATOR.md. Kernels keep short
  * sums there and add them up in f32. s8: d is int32, exact. d[], a[0..3]: the layouts of wgmma.h and of mma_m16n8k32. */
 """
+HEAD_T = """/* Written by tools/gen_wgmma.py: do not edit.
+ * Forms of wgmma.h for matrix products of operands that lie across: _sst (shapes that wgmma.h has not) and
+ *   _sstt  a and b in shared memory, a with m, b with n contiguous */
+"""
 GUARD = """#pragma once
 #ifdef GA_EMU
-#include "cuda/dev/ptx/emu/wgmma.h"
+#include "cuda/dev/ptx/emu/{}.h"
 #else
 #include "cuda/dev/ptx/base.h"
 """
@@ -41,7 +46,7 @@ def forms(t):
         return 32, "int", "r", "s32.s8.s8", "", ""
     if t in ("e4m3", "e5m2"):
         return 32, "float", "f", f"f32.{t}.{t}", ", 1, 1", ", 1, 1"
-    return 16, "float", "f", f"f32.{t}.{t}", ", 1, 1, {}", ", 1, 1, 0, {}"
+    return 16, "float", "f", f"f32.{t}.{t}", ", 1, 1, {}", ", 1, 1, {}"
 
 
 def register_a(n, t, name, trans):
@@ -71,13 +76,28 @@ def shared_a_new(n, t, name, trans):
             f'                 : {outs.replace("+f", "=&f")}\n                 : "l"(a), "l"(b));\n}}\n')
 
 
-bits = int(sys.argv[1])
-print((HEAD_16 if bits == 16 else HEAD_8) + GUARD)
-for t in TYPES[bits]:
+def near(bits, t):
+    """Operands as their headers say, by shape."""
     for n in SHAPES[bits]:
-        print(register_a(n, t, "rs", 0) + (register_a(n, t, "rst", 1) if bits == 16 else "") + shared_a(n, t, "ss", 0), end="")
+        print(register_a(n, t, "rs", 0) + (register_a(n, t, "rst", 1) if bits == 16 else "") + shared_a(n, t, "ss", "0, 0"), end="")
     for n in BACKWARD if bits == 16 else []:
         if n not in SHAPES[bits]:
-            print(shared_a(n, t, "ss", 0), end="")
-        print(shared_a(n, t, "sst", 1) + shared_a_new(n, t, "ss", 0) + shared_a_new(n, t, "sst", 1), end="")
+            print(shared_a(n, t, "ss", "0, 0"), end="")
+        print(shared_a(n, t, "sst", "0, 1") + shared_a_new(n, t, "ss", "0, 0") + shared_a_new(n, t, "sst", "0, 1"), end="")
+
+
+def across(t):
+    for n in ACROSS:
+        print((shared_a(n, t, "sst", "0, 1") if n not in BACKWARD else "") + shared_a(n, t, "sstt", "1, 1"), end="")
+
+
+which = sys.argv[1]
+if which == "t":
+    print(HEAD_T + GUARD.format("wgmma_t"))
+    for t in TYPES[16]:
+        across(t)
+else:
+    print((HEAD_16 if which == "16" else HEAD_8) + GUARD.format("wgmma"))
+    for t in TYPES[int(which)]:
+        near(int(which), t)
 print("#endif")

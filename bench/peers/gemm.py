@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Matrix products beside cuBLAS (through PyTorch) on one NVIDIA GPU, in one process, in random order; JSON on standard output or --json FILE.
 
-    gemm.py LIBGA.so [--rows] [--f16] [--quant TYPE ...] [--rounds 9] [-k 4096x ...] [--json FILE]
+    gemm.py LIBGA.so [--rows] [--f16] [--across wt|xtwt] [--f32] [--fp8] [--quant TYPE ...] [--rounds 9] [-k 4096x ...] [--json FILE]
 
 Shapes are m x n x k of Y [m, n] = X [m, k] W [n, k]^T, bf16 in and out. ours: libga through ctypes, the kernel its planner takes; with --rows
 every kernel for the operands, by hiding the ones before. cublas: torch.mm(x, w.t()). Graphs of calls that take turns over sets of buffers of
 more than 3 x L2 in all. Results are compared with cuBLAS's in f32 first. Medians, 10th and 90th percentiles over rounds of TFLOP/s;
 per shape the clock and the power (NVML), read while the GPU works. Random normal data.
+
+--across wt: W stored [k, n], as in dX = dY W; xtwt: X stored [k, m] too, as in dW = dY^T X. --f32: results in f32.
+--fp8: e4m3 by e4m3 into bf16: with one scale a tensor, all k summed in the tensor cores (fast) or 128 at a time, and with scales of blocks; beside
+cuBLAS with a scale a tensor, with and without fast accumulation, and with scales of blocks where PyTorch takes them.
 
 --quant q4_k ...: packed weights of that type by f32 activations into f32, whatever m (the llama shapes below), beside cuBLAS with bf16 weights
 and bf16 activations; microseconds too. The preparation of the activations is ours to pay, not cuBLAS's."""
@@ -16,7 +20,9 @@ import torch
 
 from attention import Ga, L2_BYTES, Nvml, Planned, Theirs
 
-F32, F16, BF16, T16 = 1, 2, 3, 2  # GA_F32, GA_F16, GA_BF16, GA_LAYOUT_T16
+F32, F16, BF16, E4M3, T16 = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_T16
+ACROSS = {"": 0, "wt": 64, "xtwt": 96}  # GA_GEMM_XT, GA_GEMM_WT
+FAST_SUM = 128
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
 LLAMA = [(m, 4096, 14336) for m in (9, 16, 32, 64, 128, 256, 512, 2048)] + [(512, 14336, 4096)]
 QUANT = {"q4_0": (20, 32, 18), "q8_0": (24, 32, 34), "q4_k": (27, 256, 144), "q6_k": (29, 256, 210)}  # ga_dtype, block, bytes
@@ -24,14 +30,15 @@ WRONG = {F16: 1e-3, BF16: 4e-3, None: 4e-3}  # Frobenius error of rounding the r
 
 
 class Desc(ctypes.Structure):
-    _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("m", "n", "k", "x_stride", "y_stride")]
+    _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("m", "n", "k", "x_stride", "y_stride", "w_stride")]
                 + [(n, ctypes.c_int32) for n in ("w_dtype", "x_dtype", "y_dtype", "w_layout", "act")]
-                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("norm_eps", ctypes.c_float), ("n_more", ctypes.c_int64 * 2), ("y_more_stride", ctypes.c_int64 * 2)])
+                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("norm_eps", ctypes.c_float), ("n_more", ctypes.c_int64 * 2), ("y_more_stride", ctypes.c_int64 * 2)]
+                + [(n, ctypes.c_int32) for n in ("scales", "reserved")])
 
 
 class Io(ctypes.Structure):
     _fields_ = ([(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "norm")]
-                + [(n, ctypes.c_void_p * 2) for n in ("w_more", "y_more", "bias_more")])
+                + [(n, ctypes.c_void_p * 2) for n in ("w_more", "y_more", "bias_more")] + [(n, ctypes.c_void_p) for n in ("x_scale", "w_scale")])
 
 
 class PackDesc(ctypes.Structure):
@@ -39,10 +46,10 @@ class PackDesc(ctypes.Structure):
 
 
 class Ours(Planned):
-    def __init__(self, ga, hide, s, types, sets):
+    def __init__(self, ga, hide, s, types, sets, flags=0, scales=0):
         super().__init__(ga, ga.context(hide))
         self.sets = sets
-        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, *types, 0, 0, 1.0)
+        desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, 0, *types, 0, flags, 1.0, scales=scales)
         if ga.none(ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
@@ -50,18 +57,19 @@ class Ours(Planned):
         self.work = torch.empty(ga.lib.ga_plan_workspace_bytes(self.plan) + 256, device="cuda", dtype=torch.uint8)
         self.at = (self.work.data_ptr() + 255) // 256 * 256
         self.out = [torch.full((s[0], s[1]), float("nan"), device="cuda", dtype=y_type) for _ in sets]
-        self.io = [Io(x.data_ptr(), w.data_ptr(), y.data_ptr()) for (x, w), y in zip(sets, self.out)]
+        self.io = [Io(x.data_ptr(), w.data_ptr(), y.data_ptr(), **dict(zip(("x_scale", "w_scale"), (t.data_ptr() for t in scale))))
+                   for (x, w, *scale), y in zip(sets, self.out)]
         torch.cuda.synchronize()
 
     def call(self, i):
         self.ga.check(self.ga.lib.ga_gemm_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), ctypes.c_void_p(self.at), None))
 
 
-def contenders(ga, s, types, sets, every, least):
+def contenders(ga, s, types, sets, every, least, flags=0, scales=0):
     """Our kernels for the shape: the planner's choice first. Rows that are right, not fast, are left out."""
     hidden, out = ["*_native_*"] if least else [], []
     while not out or every:
-        one = Ours(ga, ",".join(hidden), s, types, sets)
+        one = Ours(ga, ",".join(hidden), s, types, sets, flags, scales)
         if not one.kernel:
             break
         out.append(one)
@@ -85,20 +93,88 @@ def good(s, ours, reference, wrong):
     return out
 
 
-def plain_sets(s, dtype):
+def n_sets(s, bytes_each):
     m, n, k = s
-    count = max(2, -(-3 * L2_BYTES // (2 * (m * k + n * k + m * n))))
-    return [(torch.randn(m, k, device="cuda", dtype=dtype), torch.randn(n, k, device="cuda", dtype=dtype)) for _ in range(count)]
+    return max(2, -(-3 * L2_BYTES // (bytes_each * (m * k + n * k) + 2 * m * n)))
+
+
+def plain_sets(s, dtype, across=""):
+    m, n, k = s
+    x, w = (k, m) if across == "xtwt" else (m, k), (k, n) if across else (n, k)
+    return [(torch.randn(*x, device="cuda", dtype=dtype), torch.randn(*w, device="cuda", dtype=dtype)) for _ in range(n_sets(s, 2))]
 
 
 def plain(a, ga, s):
     dtype, number = (torch.float16, F16) if a.f16 else (torch.bfloat16, BF16)
-    sets = plain_sets(s, dtype)
-    outs = [torch.empty(s[0], s[1], device="cuda", dtype=dtype) for _ in sets]
-    cublas = Theirs("cublas", lambda i: torch.mm(sets[i % len(sets)][0], sets[i % len(sets)][1].t(), out=outs[i % len(sets)]))
+    sets = plain_sets(s, dtype, a.across)
+    outs = [torch.empty(s[0], s[1], device="cuda", dtype=torch.float32 if a.f32 else dtype) for _ in sets]
+    kind = {"out_dtype": torch.float32} if a.f32 else {}
+
+    def theirs(i):
+        x, w = sets[i % len(sets)]
+        return torch.mm(x.t() if a.across == "xtwt" else x, w if a.across else w.t(), out=outs[i % len(sets)], **kind)
+    cublas = Theirs("cublas", theirs)
     reference = cublas.result().float()
-    ours = good(s, contenders(ga, s, (number, number, number, 0), sets, a.rows, True), reference, WRONG[number])
-    return ours, [cublas], len(sets)
+    ours = contenders(ga, s, (number, number, F32 if a.f32 else number, 0), sets, a.rows, True, ACROSS[a.across])
+    return good(s, ours, reference, WRONG[number]), [cublas], len(sets)
+
+
+def fp8_sets(s):
+    """X, W, their blocks' scales, random: [k / 128, m] and [n / 128, k / 128]; and one scale each."""
+    m, n, k = s
+    def blocks(*shape):
+        return torch.rand(*shape, device="cuda") * 0.02 + 0.01
+    return [(torch.randn(m, k, device="cuda").to(torch.float8_e4m3fn), torch.randn(n, k, device="cuda").to(torch.float8_e4m3fn),
+             blocks(-(-k // 128), m), blocks(-(-n // 128), -(-k // 128)), blocks(1), blocks(1)) for _ in range(n_sets(s, 1))]
+
+
+def fp8_error(c, one, by_block):
+    """Of the first 256 rows, from what the operands mean."""
+    x, w, xs, ws, xt, wt = one
+    x, w, n, k = x[:256].float(), w.float(), w.shape[0], w.shape[1]
+    if by_block:
+        x = x * xs.t()[:256].repeat_interleave(128, 1)[:, :k]
+        w = w * ws.repeat_interleave(128, 0)[:n].repeat_interleave(128, 1)[:, :k]
+    want = x @ w.t() * (1 if by_block else xt * wt)
+    return float((c.result()[:256].float() - want).norm() / want.norm())
+
+
+def fp8_peers(sets):
+    outs = [torch.empty(x.shape[0], w.shape[0], device="cuda", dtype=torch.bfloat16) for x, w, *_ in sets]
+
+    def tensor(fast):
+        def call(i):
+            x, w, _, _, xt, wt = sets[i % len(sets)]
+            return torch._scaled_mm(x, w.t(), xt, wt, out_dtype=torch.bfloat16, use_fast_accum=fast, out=outs[i % len(sets)])
+        return call
+
+    def block(i):
+        x, w, xs, ws, _, _ = sets[i % len(sets)]
+        return torch._scaled_mm(x, w.t(), xs.t(), ws.t(), out_dtype=torch.bfloat16, out=outs[i % len(sets)])
+    peers = [(Theirs("cublas fast", tensor(True)), False), (Theirs("cublas", tensor(False)), False)]
+    try:
+        block(0)
+        peers.append((Theirs("cublas blocks", block), True))
+    except (RuntimeError, ValueError) as problem:
+        print(f"cublas with scales of blocks: {str(problem)[:300]}", file=sys.stderr)
+    return peers
+
+
+def fp8(a, ga, s):
+    sets = fp8_sets(s)
+    one_scale, blocks = [(x, w, xt, wt) for x, w, _, _, xt, wt in sets], [x[:4] for x in sets]
+    types, everyone = (E4M3, E4M3, BF16, 0), []
+    for name, which, flags, scales in (("fast", one_scale, FAST_SUM, 1), ("", one_scale, 0, 1), ("blocks", blocks, 0, 2)):
+        for c in contenders(ga, s, types, which, a.rows, True, flags, scales):
+            if flags and "_fast" not in c.kernel:
+                continue
+            c.kernel += " " + name
+            everyone.append((c, scales == 2))
+    peers = fp8_peers(sets)
+    for c, by_block in everyone + peers:
+        print(f"{s} {c.kernel}: error {fp8_error(c, sets[0], by_block):.5f}", file=sys.stderr)
+    good_ones = [c for c, by_block in everyone if fp8_error(c, sets[0], by_block) < WRONG[BF16]]
+    return good_ones, [c for c, _ in peers], len(sets)
 
 
 def random_blocks(n, k, quant):
@@ -132,7 +208,7 @@ def quantised(a, ga, s, quant):
 
 
 def measure(a, ga, s, quant, nvml):
-    ours, theirs, count = quantised(a, ga, s, quant) if quant else plain(a, ga, s)
+    ours, theirs, count = quantised(a, ga, s, quant) if quant else fp8(a, ga, s) if a.fp8 else plain(a, ga, s)
     everyone, flop = ours + theirs, 2 * s[0] * s[1] * s[2]
     calls = max(2, min(40, -(-int(4e-3 / (flop / 6e14 + 1e-5)) // count) * count))
     for c in everyone:
@@ -176,6 +252,9 @@ def main():
     p.add_argument("library")
     p.add_argument("--rows", action="store_true")
     p.add_argument("--f16", action="store_true")
+    p.add_argument("--across", choices=list(ACROSS), default="")
+    p.add_argument("--f32", action="store_true")
+    p.add_argument("--fp8", action="store_true")
     p.add_argument("--quant", nargs="*", default=[])
     p.add_argument("--json")
     p.add_argument("--rounds", type=int, default=9)

@@ -8,6 +8,14 @@
  *
  * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): norm X first, work the gate out by a second
  * matrix, and multiply up to two further matrices, each with a Y of its own. What a layer does between two attentions is three launches so.
+ *
+ * X and W may lie transposed in memory, so that a layer's three products need no copies. With Y = X W^T forward,
+ *   dX = dY W     X := dY [tokens, out], W := W stored [out, in]: GA_GEMM_WT
+ *   dW = dY^T X   X := dY stored [tokens, out], W := X stored [tokens, in]: GA_GEMM_XT | GA_GEMM_WT; GA_GEMM_RESIDUAL with residual = y
+ *                 adds to a gradient (of f32, say)
+ *
+ * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may come with scales, factors of the dot products: one a tensor, or one for a row
+ * of X and 128 of k and one for 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section 3.3). ga_convert makes them.
  */
 #ifndef GA_GEMM_H
 #define GA_GEMM_H
@@ -25,22 +33,35 @@ typedef enum ga_act_kind {
   GA_ACT_GELU_ERF = 3   /* 0.5 x (1 + erf(x / sqrt 2)) */
 } ga_act_kind;
 
-/* Which optional parts the epilogue has; the pointers come with ga_gemm_io. */
+/* Which optional parts the epilogue has (the pointers come with ga_gemm_io), and how operands lie. */
 typedef enum ga_gemm_flags {
   GA_GEMM_BIAS = 1,     /* + bias[n], f32 */
   GA_GEMM_GLU = 2,      /* t = act(gate) * t instead of act(t); gate [m, n] of y's dtype and stride */
   GA_GEMM_RESIDUAL = 4, /* + residual [m, n] of y's dtype and stride; may be y itself */
   GA_GEMM_NORM = 8,     /* X is normed first: x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467) */
-  GA_GEMM_GATED = 16    /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM alone */
+  GA_GEMM_GATED = 16,   /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM alone */
+  GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
+  GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
+  GA_GEMM_FAST_SUM = 128 /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that the
+                            error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32 */
 } ga_gemm_flags;
 
 #define GA_GEMM_MORE 2
 
+/* Scales of e4m3 operands, f32. */
+typedef enum ga_gemm_scales {
+  GA_GEMM_SCALES_NONE = 0,
+  GA_GEMM_SCALES_TENSOR = 1, /* x_scale [1], w_scale [1] */
+  GA_GEMM_SCALES_BLOCK = 2   /* x_scale [k / 128, m], w_scale [n / 128, k / 128], quotients rounded up */
+} ga_gemm_scales;
+#define GA_GEMM_SCALE_BLOCK 128
+
 typedef struct ga_gemm_desc {
   size_t struct_size;
   int64_t m, n, k;
-  int64_t x_stride, y_stride; /* elements between rows; 0 = k and n */
-  int32_t w_dtype, x_dtype, y_dtype; /* ga_dtype */
+  int64_t x_stride, y_stride; /* elements between rows as they are stored; 0 = contiguous */
+  int64_t w_stride;           /* the same; of quantised and packed weights 0 or k */
+  int32_t w_dtype, x_dtype, y_dtype; /* ga_dtype; x: f32, f16, bf16, and e4m3 if w is; y: f32, f16, bf16 */
   int32_t w_layout;           /* ga_layout of the weights */
   int32_t act;                /* ga_act_kind */
   uint32_t flags;             /* ga_gemm_flags */
@@ -48,6 +69,8 @@ typedef struct ga_gemm_desc {
   float norm_eps; /* with NORM; else 0 */
   int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With n, BIAS and NORM alone */
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
+  int32_t scales;             /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
+  int32_t reserved;
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
   {.struct_size = sizeof(ga_gemm_desc), .w_dtype = GA_F32, .x_dtype = GA_F32, .y_dtype = GA_F32, .scale = 1.0f}
@@ -61,6 +84,7 @@ typedef struct ga_gemm_io {
   const void *w_more[GA_GEMM_MORE];    /* [n_more, k]; GATED: the gate's [n, k] */
   void *y_more[GA_GEMM_MORE];          /* [m, n_more]; none may overlap another */
   const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
+  const float *x_scale, *w_scale;      /* on the device, as `scales` says */
 } ga_gemm_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. The plan outlives neither ctx nor library. */

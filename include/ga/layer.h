@@ -159,16 +159,28 @@ typedef struct ga_kv_store_io {
   const float *inv_freq;    /* [rot_dim / 2] */
 } ga_kv_store_io;
 
+/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1 when that is 0. y is
+ * x / scale, rounded to nearest even; both quotients are taken in f32, so that every device has the same bits. A NaN stays one and does not count;
+ * an infinity makes its block 0 and NaN. Numbers of blocks are rounded up. */
+typedef enum ga_convert_scales {
+  GA_CONVERT_SCALES_NONE = 0,
+  GA_CONVERT_SCALES_ROW = 1,  /* of 1 x 128: scale [width / 128, rows], ga_gemm's x_scale */
+  GA_CONVERT_SCALES_BLOCK = 2 /* of 128 x 128: scale [rows / 128, width / 128], ga_gemm's w_scale */
+} ga_convert_scales;
+
 /* Conversion between element types, [rows, width], both contiguous: quantise, dequantise, cast. */
 typedef struct ga_convert_desc {
   size_t struct_size;
   int64_t rows, width;
   int32_t x_dtype, y_dtype;
+  int32_t scales; /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
+  int32_t reserved;
 } ga_convert_desc;
 #define GA_CONVERT_DESC_INIT {.struct_size = sizeof(ga_convert_desc)}
 typedef struct ga_convert_io {
   const void *x;
   void *y;
+  float *scale; /* with scales */
 } ga_convert_io;
 
 #define GA_DECLARE_OP(op)                                                                                            \

@@ -33,18 +33,6 @@ typedef struct ga_kargs_gemm {
   int32_t x_units; /* units that shared memory has room for */
 } ga_kargs_gemm;
 
-/* The same by whole tiles (gemm_tile_sm90a.cu). Boxes of the maps: 64 columns, swizzle 128 B; rows: a tile's, for w a block's share of them,
- * for y 16. */
-typedef struct ga_kargs_gemm_tile {
-  ga_tmap x, w, y;
-  ga_kargs_gemm g;
-  int32_t row_tiles, col_tiles; /* of a cluster's tile */
-  int32_t band;                 /* rows of tiles that share columns in L2 */
-  int32_t steps;                /* of 64 along k */
-  int32_t y_bulk;               /* y is of 16 bits, n a multiple of 8, and there is nothing in the epilogue but scale: y leaves by its map */
-  int32_t unused[5];
-} ga_kargs_gemm_tile;
-
 /* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/dev/tile/packed.h says what is where).
  * X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
 #define GA_PACKED_TYPES(X)                                                                                              \
@@ -90,7 +78,6 @@ typedef struct ga_kargs_pack {
 } ga_kargs_pack;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_tile) == 576);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_wide) == 320);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 56);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);

@@ -8,9 +8,18 @@ const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_c
   if (d->w_layout != (int32_t)kernel->layout) return "another weight layout";
   if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
   if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
+  if (d->flags & (GA_GEMM_XT | GA_GEMM_WT) || d->w_stride != d->k) return "k must be contiguous, and w without gaps";
   if (kernel->rows_min && d->m < kernel->rows_min) return "m is below this row's range";
   if (kernel->rows_max && d->m > kernel->rows_max) return "m is above this row's range";
   return NULL;
+}
+
+const char *ga_cpu_gemm_plain_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
+  (void)kernel, (void)caps;
+  const ga_gemm_desc *d = desc;
+  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (d->w_layout != GA_LAYOUT_NATIVE) return "another weight layout";
+  return ga_dtype_info((ga_dtype)d->w_dtype)->is_quant ? "w must be of a plain type" : NULL;
 }
 
 const char *ga_cpu_embed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {

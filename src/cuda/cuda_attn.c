@@ -89,14 +89,17 @@ static bool is_decode(const ga_attn_desc *d, const ga_caps *caps) {
          !(d->flags & STATE);
 }
 
-/* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to win. */
+/* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to win, and
+ * of these one whose last tile does not waste more than a ninth of all rows (tiles of 192 at 1024: a row of 128 is faster). */
 int32_t cuda_attn_fwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const cuda_attn_variant *v = k->impl;
   const bool length = d->max_kv >= v->keys_from && (!v->keys_to || d->max_kv <= v->keys_to);
   const int64_t tiles = tiles_of(v, d);
   const bool few = !v->crowd || tiles <= (int64_t)v->crowd * caps->sms;
-  return (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2) + (packing_wins(v, d, caps) ? PACKED : 0) - (is_decode(d, caps) ? 200 : 0);
+  const bool wasteful = !v->crowd && (ga_div_up(d->max_q, v->bm) * v->bm - d->max_q) * 9 > d->max_q;
+  return (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2) - (wasteful ? 1 : 0) + (packing_wins(v, d, caps) ? PACKED : 0) -
+         (is_decode(d, caps) ? 200 : 0);
 }
 
 /* --- arguments --- */
@@ -289,10 +292,12 @@ static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t blocks) {
   return unit;
 }
 
-/* Causal order takes the longest tiles first inside a section of heads whose K and V stay in L2 together. Long sequences: all
- * heads in one, so that tiles of a head run together and share K and V as they pass. */
-static int32_t heads_a_section(const ga_attn_desc *p, int32_t group, int32_t heads) {
-  const int64_t mib = p->max_kv > 8191 ? 1 << 20 : p->max_kv > 1024 ? 32 : p->head_dim > 128 ? 16 : 8;
+/* Causal order takes the longest tiles first inside a section of heads whose K and V stay in L2 together. Wide heads have few
+ * tiles, which the causal rows take late enough to end together. Other long sequences: all heads in one section, so that tiles
+ * of a head run together and share K and V as they pass. */
+static int32_t heads_a_section(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t group, int32_t heads) {
+  const bool wide = p->head_dim > 128 && (v->mask == CUDA_ATTN_causal || p->max_kv <= 1024);
+  const int64_t mib = wide ? 16 : p->max_kv > 8191 ? 1 << 20 : p->max_kv > 1024 ? 32 : 8;
   const int64_t head_bytes = ga_max_i64(p->max_kv, 1) * (p->head_dim + p->v_dim) * 2;
   return (int32_t)ga_min_i64(ga_max_i64((mib << 20) * group / head_bytes, 1), heads);
 }
@@ -312,7 +317,7 @@ static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t
     out->tiles_per_head /= out->unit_tiles;
   }
   out->tiles = out->tiles_per_head * out->heads_total;
-  out->heads_per_section = heads_a_section(p, out->group, out->heads_total);
+  out->heads_per_section = heads_a_section(v, p, out->group, out->heads_total);
 }
 
 static uint32_t features_of(const ga_attn_desc *p) {

@@ -22,6 +22,8 @@ ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gem
   if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias", a->bias, sizeof(float)));
   if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, align_of(k, d->y_dtype)));
   if (d->flags & GA_GEMM_RESIDUAL) GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, align_of(k, d->y_dtype)));
+  if (d->scales) GA_TRY(cuda_check_pointer(stream, k, "x_scale", a->x_scale, sizeof(float)));
+  if (d->scales) GA_TRY(cuda_check_pointer(stream, k, "w_scale", a->w_scale, sizeof(float)));
   return GA_OK;
 }
 
@@ -45,6 +47,15 @@ ga_kargs_gemm cuda_gemm_kargs(const ga_gemm_desc *d, const ga_gemm_io *a) {
                          .splits = 1};
 }
 
+ga_kargs_gemm_plain cuda_gemm_plain_kargs(const ga_gemm_desc *d, const ga_gemm_io *a) {
+  return (ga_kargs_gemm_plain){.g = cuda_gemm_kargs(d, a),
+                               .w_stride = d->w_stride,
+                               .x_scale = d->scales ? a->x_scale : NULL,
+                               .w_scale = d->scales ? a->w_scale : NULL,
+                               .layout = (int32_t)(d->flags & (GA_GEMM_XT | GA_GEMM_WT)),
+                               .scales = d->scales};
+}
+
 /* --- weights as in the file --- */
 
 const char *cuda_gemm_native_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -59,10 +70,40 @@ ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io,
   const cuda_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return GA_OK;
   GA_TRY(cuda_gemm_check_io(stream, k, d, io, bytes_of(d->w_dtype)));
-  const ga_kargs_gemm args = cuda_gemm_kargs(d, io);
+  const ga_kargs_gemm_plain args = cuda_gemm_plain_kargs(d, io);
   const int64_t units = ga_div_up(d->n, v->threads / 32) * ga_div_up(d->m, 8);
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
+  return cuda_enqueue(stream, k, &l, &args);
+}
+
+/* --- 16-bit operands --- */
+
+#define MMA_SIDE 128 /* of a tile */
+
+const char *cuda_gemm_mma_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  const cuda_variant *v = k->impl;
+  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (d->w_layout != GA_LAYOUT_NATIVE) return "the weights are packed";
+  if (d->w_dtype != (int32_t)k->dtype[0] || d->x_dtype != (int32_t)k->dtype[1]) return "x and w must be of its dtype";
+  if (d->x_stride % 8 || d->w_stride % 8 || d->y_stride % 8) return "strides must be multiples of 8";
+  if (d->m > INT32_MAX / 2 || d->n > INT32_MAX / 2 || d->k > INT32_MAX / 2) return "too large: at most 2^30 rows, columns, k";
+  if (ga_div_up(d->m, MMA_SIDE) * ga_div_up(d->n, MMA_SIDE) > INT32_MAX) return "too many tiles";
+  return v->shared_bytes > caps->smem_bytes ? "shared memory is too small" : NULL;
+}
+
+ga_status cuda_gemm_mma(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_gemm_desc *d = desc;
+  const cuda_variant *v = k->impl;
+  if (d->m == 0 || d->n == 0) return GA_OK;
+  GA_TRY(cuda_gemm_check_io(stream, k, d, io, 16));
+  const ga_kargs_gemm_plain args = cuda_gemm_plain_kargs(d, io);
+  const cuda_launch l = {.grid = {(uint32_t)(ga_div_up(d->m, MMA_SIDE) * ga_div_up(d->n, MMA_SIDE)), 1, 1},
+                         .block = {v->threads, 1, 1},
+                         .shared_bytes = v->shared_bytes,
+                         .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }
 
@@ -164,6 +205,7 @@ const char *cuda_gemm_packed_refusal(const ga_kernel *k, const ga_gemm_desc *d) 
   if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";
   if (d->w_dtype != (int32_t)k->dtype[0]) return "w_dtype is another";
   if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
+  if (d->flags & GA_GEMM_XT) return "x must have k contiguous";
   return d->k == 0 ? "k is 0" : NULL;
 }
 

@@ -15,5 +15,6 @@ GA_DECLARE_CUDA(embed);
 GA_DECLARE_CUDA(rope);
 GA_DECLARE_CUDA(kv_store);
 GA_DECLARE_CUDA(sample);
+GA_DECLARE_CUDA(convert);
 
 #endif

@@ -61,11 +61,13 @@
 #define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_, \
                      workspace_, ...)                                                                                  \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
+#define GA_CUDA_GEMM_MMA(dtype, st) \
+  @ROW "gemm_" #dtype "_mma_sm80_128x128" @ sm80 @ "src/cuda/kern/gemm/gemm_mma_sm80.cu" @ "DTYPE=" #dtype ",STAGES=" #st
 #define GA_CUDA_T16(type_, TYPE_, threads_, depth_) \
   @ROW "gemm_" #type_ "_t16_sm80_16x8" @ sm80 @ "src/cuda/kern/gemm/gemm_t16_sm80.cu" @ "W=" #TYPE_ ",DEPTH=" #depth_ ",THREADS=" #threads_
 #include "cuda/kern/gemm/gemm_tile_rows.h"
-#define GA_CUDA_GEMM_TILE(mode, dtype, bm, bn, st, pair, split) \
-  @ROW GA_GEMM_TILE_ID(mode, dtype, bm, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bm, bn, st, pair, split)
+#define GA_CUDA_GEMM_TILE(mode, dtype, bm, bn, st, pair, parts, xt, wt, sums) \
+  @ROW GA_GEMM_TILE_ID(mode, dtype, bm, bn) @ sm90a @ GA_GEMM_TILE_SOURCE @ GA_GEMM_TILE_PARAMS(dtype, bm, bn, st, pair, parts, xt, wt, sums)
 #include "cuda/kern/gemm/gemm_wide_rows.h"
 #define GA_CUDA_GEMM_WIDE(type, TYPE, bn, kw, xs, ws) \
   @ROW GA_GEMM_WIDE_ID(type, bn) @ sm90a @ GA_GEMM_WIDE_SOURCE @ GA_GEMM_WIDE_PARAMS(TYPE, bn, kw, xs, ws)
@@ -78,6 +80,7 @@
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
+#undef GA_CUDA_GEMM_MMA
 #undef GA_CUDA_GEMM
 
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \

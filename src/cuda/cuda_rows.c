@@ -29,6 +29,7 @@
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
 #define DTYPE_f32  GA_F32
+#define DTYPE_e4m3 GA_E4M3
 
 static const ga_kernel rows[] = {
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_,    \
@@ -53,26 +54,34 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
-#define GA_CUDA_GEMM_TILE(mode_, dt, bm_, bn_, st_, pair_, split_)                                                          \
-  {.id = GA_GEMM_TILE_ID(mode_, dt, bm_, bn_),                                                                              \
+#define GA_CUDA_GEMM_MMA(dt, st)                                                                                       \
+  GA_ROW(gemm, dt, mma, sm80, 128x128, .source = "src/cuda/kern/gemm/gemm_mma_sm80.cu", .launch = cuda_gemm_mma,       \
+         .ok = cuda_gemm_mma_ok, .dtype = {DTYPE_##dt, DTYPE_##dt}, .align = 16, .score = 20,                          \
+         .flags = GA_KERNEL_TENSOR, .tolerance = 2,                                                                    \
+         .impl = &(const cuda_variant){.params = "DTYPE=" #dt ",STAGES=" #st, .threads = 256, .shared_bytes = (st) * 32768}),
+#define GA_CUDA_GEMM_TILE(mode_, dt, bm_, bn_, st_, pair_, parts_, xt_, wt_, short_)                                    \
+  {.id = GA_GEMM_TILE_ID(mode_, dt, bm_, bn_),                                                                         \
    .op = GA_OP_gemm,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_GEMM_TILE_SOURCE,                                                                                      \
    .launch = cuda_gemm_tile,                                                                                           \
    .ok = cuda_gemm_tile_ok,                                                                                            \
    .fit = cuda_gemm_tile_fit,                                                                                          \
+   .workspace = cuda_gemm_tile_workspace,                                                                              \
    .dtype = {DTYPE_##dt, DTYPE_##dt},                                                                                  \
    .align = 16,                                                                                                        \
    .score = 100,                                                                                                       \
-   .flags = GA_KERNEL_TENSOR,                                                                                          \
+   .flags = GA_KERNEL_TENSOR | (DTYPE_##dt == GA_E4M3 && !(short_) ? GA_KERNEL_FAST_SUM : 0),                          \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_gemm_tile_variant){.base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, split_),        \
-                                                    .threads = GA_GEMM_TILE_THREADS(bm_),                                 \
-                                                    .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_, split_)},                      \
-                                           .bm = bm_,                                                                  \
-                                           .bn = bn_,                                                                  \
-                                           .pair = pair_,                                                              \
-                                           .split = split_}},
+   .impl = &(const cuda_gemm_tile_variant){                                                                            \
+       .base = {.params = GA_GEMM_TILE_PARAMS(dt, bm_, bn_, st_, pair_, parts_, xt_, wt_, short_),                     \
+                .threads = GA_GEMM_TILE_THREADS(bm_),                                                                  \
+                .shared_bytes = GA_GEMM_TILE_SMEM(bm_, bn_, st_, short_)},                                             \
+       .bm = bm_,                                                                                                      \
+       .bn = bn_,                                                                                                      \
+       .pair = pair_,                                                                                                  \
+       .parts = parts_,                                                                                                \
+       .across = ((xt_) ? GA_GEMM_XT : 0) | ((wt_) ? GA_GEMM_WT : 0)}},
 #define GA_CUDA_GEMM_WIDE(type_, TYPE_, bn_, kw_, xs_, ws_)                                                                  \
   {.id = GA_GEMM_WIDE_ID(type_, bn_),                                                                                  \
    .op = GA_OP_gemm,                                                                                                   \
@@ -120,6 +129,7 @@ static const ga_kernel rows[] = {
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
 #undef GA_CUDA_T16
+#undef GA_CUDA_GEMM_MMA
 #undef GA_CUDA_GEMM
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   GA_ROW(attn, type_, rows, sm80, 4, .source = "src/cuda/kern/attn/attn_rows_sm80.cu", .launch = cuda_attn_rows,       \
@@ -359,10 +369,11 @@ static const ga_kernel rows[] = {
 
 #define GA_CUDA_GEMM(...)
 #define GA_CUDA_T16(...)
+#define GA_CUDA_GEMM_MMA(...)
 #define GA_CUDA_T16_RING(...)
 #define GA_CUDA_GEMM_STEP(...)
-#define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, split) \
-  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, split) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
+#define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, parts, xt, wt, sums) \
+  _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, sums) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
 #define GA_CUDA_GEMM_WIDE(type, TYPE, bn, kw, xs, ws) \
   _Static_assert(GA_GEMM_WIDE_SMEM(GA_PACKED_BYTES_##TYPE, bn, kw, xs, ws) <= 232448, "shared memory of " GA_GEMM_WIDE_ID(type, bn));
 #include "cuda/kern/gemm/gemm.def"
@@ -371,6 +382,7 @@ static const ga_kernel rows[] = {
 #undef GA_CUDA_GEMM_STEP
 #undef GA_CUDA_T16_RING
 #undef GA_CUDA_T16
+#undef GA_CUDA_GEMM_MMA
 #undef GA_CUDA_GEMM
 
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, bm, st, sched, order, features)                                      \

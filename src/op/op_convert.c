@@ -9,13 +9,19 @@ static ga_status complete(ga_convert_desc *d) {
   GA_REQUIRE(d->width % x->block_elems == 0 && d->width % y->block_elems == 0, GA_ERR_SHAPE,
              "convert: width is %lld; must be a multiple of the blocks of %s (%d) and %s (%d)", (long long)d->width,
              x->name, x->block_elems, y->name, y->block_elems);
-  return GA_OK;
+  GA_REQUIRE(d->scales >= GA_CONVERT_SCALES_NONE && d->scales <= GA_CONVERT_SCALES_BLOCK, GA_ERR_ARG,
+             "convert: scales is %d; allowed: 0 to 2", d->scales);
+  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "convert: reserved is %d; must be 0", d->reserved);
+  if (!d->scales) return GA_OK;
+  GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, "convert: scales is %d with y of %s; scales are for e4m3", d->scales, y->name);
+  return ga_check_plain("convert", "x_dtype (with scales)", d->x_dtype);
 }
 
 static ga_status check_io(const ga_convert_desc *d, const ga_convert_io *io) {
   if (d->rows == 0 || d->width == 0) return GA_OK;
   GA_CHECK_PTR("convert", io->x, "x");
   GA_CHECK_PTR("convert", io->y, "y");
+  GA_CHECK_PTR("convert", io->scale || !d->scales, "scale");
   return GA_OK;
 }
 

@@ -6,6 +6,27 @@ static bool is_weight(int32_t dtype) {
   return t && (t->is_quant || dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_E4M3);
 }
 
+/* Operands of e4m3, and how they lie. */
+static ga_status complete_operands(ga_gemm_desc *d) {
+  const ga_dtype_traits *w = ga_dtype_info((ga_dtype)d->w_dtype);
+  const bool e4m3 = d->x_dtype == GA_E4M3 && d->w_dtype == GA_E4M3;
+  if (!e4m3) GA_TRY(ga_check_plain("gemm", "x_dtype (e4m3 needs w_dtype e4m3)", d->x_dtype));
+  GA_REQUIRE(d->scales >= GA_GEMM_SCALES_NONE && d->scales <= GA_GEMM_SCALES_BLOCK, GA_ERR_ARG, "gemm: scales is %d; allowed: 0 to 2", d->scales);
+  GA_REQUIRE(!d->scales || e4m3, GA_ERR_DTYPE, "gemm: scales is %d with x of %s and w of %s; scales are for e4m3 by e4m3", d->scales,
+             ga_dtype_name((ga_dtype)d->x_dtype), w->name);
+  const bool free = !w->is_quant && d->w_layout == GA_LAYOUT_NATIVE;
+  GA_REQUIRE(free || !(d->flags & GA_GEMM_WT), GA_ERR_ARG,
+             "gemm: flags 0x%x: WT needs w of a plain type in native layout; it is %s, layout %d", d->flags, w->name, d->w_layout);
+  GA_REQUIRE(free || d->w_stride == 0 || d->w_stride == d->k, GA_ERR_SHAPE, "gemm: w_stride is %lld; of %s in layout %d it must be 0 or k (%lld)",
+             (long long)d->w_stride, w->name, d->w_layout, (long long)d->k);
+  const bool one = !(d->flags & (GA_GEMM_NORM | GA_GEMM_GATED)) && !d->n_more[0];
+  GA_REQUIRE(one || (!(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && !d->scales && (d->w_stride == 0 || d->w_stride == d->k)), GA_ERR_ARG,
+             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither NORM, GATED nor n_more",
+             d->flags, d->scales, (long long)d->w_stride, (long long)d->n_more[0]);
+  GA_TRY(ga_complete_stride("gemm", "w_stride", d->flags & GA_GEMM_WT ? d->n : d->k, &d->w_stride));
+  return ga_complete_stride("gemm", "x_stride", d->flags & GA_GEMM_XT ? d->m : d->k, &d->x_stride);
+}
+
 /* A gate of its own, further matrices: each leaves few other parts of the epilogue. */
 static ga_status complete_more(ga_gemm_desc *d) {
   const bool gated = d->flags & GA_GEMM_GATED;
@@ -31,17 +52,16 @@ static ga_status complete(ga_gemm_desc *d) {
   GA_CHECK_DIM("gemm", d->k);
   GA_REQUIRE(is_weight(d->w_dtype), GA_ERR_DTYPE, "gemm: w_dtype %s (%d) is no weight type",
              ga_dtype_name((ga_dtype)d->w_dtype), d->w_dtype);
-  GA_TRY(ga_check_plain("gemm", "x_dtype", d->x_dtype));
   GA_TRY(ga_check_plain("gemm", "y_dtype", d->y_dtype));
   int32_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   GA_REQUIRE(d->k % block == 0, GA_ERR_SHAPE, "gemm: k is %lld; %s needs a multiple of %d", (long long)d->k,
              ga_dtype_name((ga_dtype)d->w_dtype), block);
   GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3",
              d->act);
-  GA_REQUIRE(d->flags < 2 * GA_GEMM_GATED, GA_ERR_ARG, "gemm: flags 0x%x are unknown",
-             d->flags);
+  GA_REQUIRE(d->flags < 2 * GA_GEMM_FAST_SUM, GA_ERR_ARG, "gemm: flags 0x%x are unknown", d->flags);
+  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "gemm: reserved is %d; must be 0", d->reserved);
   GA_TRY(complete_more(d));
-  GA_TRY(ga_complete_stride("gemm", "x_stride", d->k, &d->x_stride));
+  GA_TRY(complete_operands(d));
   return ga_complete_stride("gemm", "y_stride", d->n, &d->y_stride);
 }
 
@@ -64,6 +84,8 @@ static ga_status check_io(const ga_gemm_desc *d, const ga_gemm_io *io) {
   GA_CHECK_PTR("gemm", (io->x && io->w) || d->k == 0, io->x ? "w" : "x");
   GA_CHECK_PTR("gemm", io->bias || !(d->flags & GA_GEMM_BIAS), "bias");
   GA_CHECK_PTR("gemm", io->gate || !(d->flags & GA_GEMM_GLU), "gate");
+  GA_CHECK_PTR("gemm", io->x_scale || !d->scales, "x_scale");
+  GA_CHECK_PTR("gemm", io->w_scale || !d->scales, "w_scale");
   GA_CHECK_PTR("gemm", io->residual || !(d->flags & GA_GEMM_RESIDUAL), "residual");
   GA_REQUIRE(io->y != io->x && io->y != io->w, GA_ERR_ARG, "gemm: y overlaps %s", io->y == io->x ? "x" : "w");
   return GA_OK;

@@ -1,5 +1,6 @@
 #include <math.h>
 
+#include "core/gemm_at.h"
 #include "ref/ref.h"
 
 static double activate(int32_t act, double x) {
@@ -33,13 +34,13 @@ static double norm_factor(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t ro
   return 1 / sqrt(sum / (double)d->k + (double)d->norm_eps);
 }
 
-/* scale * (X W^T), X normed or not. */
+/* scale * (X W^T), X normed or not, either stored across or not, each with its scales. */
 static double product(const ga_gemm_desc *d, const ga_gemm_io *a, const void *w, int64_t row, int64_t col, double factor) {
   double dot = 0;
   for (int64_t i = 0; i < d->k; i++) {
-    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
+    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
     if (d->flags & GA_GEMM_NORM) x = x * factor * (double)a->norm[i];
-    dot += x * ga_ref_load((ga_dtype)d->w_dtype, w, col * d->k + i);
+    dot += x * ga_ref_load((ga_dtype)d->w_dtype, w, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
   }
   return (double)d->scale * dot;
 }

@@ -129,7 +129,8 @@ plan *attn_plan(const kernel *k, const problem *p) {
   a->tiles = a->tiles_per_head * a->heads_total;
   const int64_t per = (int64_t)p->rows_k * (p->d + p->dv) * 2;
   /* long sequences: all heads in one section, so that tiles of a head run together and share K and V as they pass */
-  const int mb = p->rows_k <= 1024 ? (p->d > 128 ? 16 : 8) : p->rows_k < 8192 ? 32 : 1 << 10;
+  const int wide = p->d > 128 && (k->c.mask == 1 || p->rows_k <= 1024);
+  const int mb = wide ? 16 : p->rows_k <= 1024 ? 8 : p->rows_k < 8192 ? 32 : 1 << 10;
   const int64_t section = (int64_t)(p->section_mb ? p->section_mb : mb) << 20;
   const int64_t heads = section * a->group / per;
   a->heads_per_section = heads > a->heads_total ? a->heads_total : (int)heads;

@@ -1,5 +1,8 @@
+#include <math.h>
+
 #include "base/half.h"
 #include "base/quant.h"
+#include "core/convert_at.h"
 #include "cpu/cpu_gemm.h"
 
 typedef struct convert_job {
@@ -38,10 +41,43 @@ static void convert_slice(void *arg, int thread, int n_threads) {
   }
 }
 
+static void load_piece(const ga_convert_desc *d, const void *x, int64_t at, int64_t n, float *out) {
+  const ga_dtype from = (ga_dtype)d->x_dtype;
+  ga_cpu_dequantise(from, (const uint8_t *)x + at * ga_dtype_info(from)->block_bytes, n, out);
+}
+
+static void scale_block(const ga_convert_desc *d, const ga_convert_io *a, int64_t row, int64_t bottom, int64_t col) {
+  const int64_t n = ga_min_i64(GA_CONVERT_BLOCK, d->width - col);
+  float piece[GA_CONVERT_BLOCK], most = 0;
+  for (int64_t r = row; r < bottom; r++) {
+    load_piece(d, a->x, r * d->width + col, n, piece);
+    for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf(piece[i]));
+  }
+  const float scale = ga_convert_scale(most);
+  a->scale[ga_convert_scale_at(d, row, col)] = scale;
+  for (int64_t r = row; r < bottom; r++) {
+    load_piece(d, a->x, r * d->width + col, n, piece);
+    for (int64_t i = 0; i < n; i++) piece[i] /= scale;
+    store_plain(GA_E4M3, a->y, r * d->width + col, piece, n);
+  }
+}
+
+/* With scales: rows of blocks. */
+static void scale_slice(void *arg, int thread, int n_threads) {
+  const convert_job *job = arg;
+  const ga_convert_desc *d = job->desc;
+  const int64_t rows = ga_convert_block_rows(d);
+  int64_t begin, end;
+  ga_pool_slice(d->rows, rows, thread, n_threads, &begin, &end);
+  for (int64_t r = begin; r < end; r += rows)
+    for (int64_t c = 0; c < d->width; c += GA_CONVERT_BLOCK) scale_block(d, job->io, r, ga_min_i64(r + rows, end), c);
+}
+
 ga_status ga_cpu_convert_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)kernel, (void)workspace;
   convert_job job = {.desc = desc, .io = io};
-  if (job.desc->rows * job.desc->width < 8192) convert_slice(&job, 0, 1);
-  else ga_pool_run(cpu_pool(stream), convert_slice, &job);
+  void (*slice)(void *, int, int) = job.desc->scales ? scale_slice : convert_slice;
+  if (job.desc->rows * job.desc->width < 8192) slice(&job, 0, 1);
+  else ga_pool_run(cpu_pool(stream), slice, &job);
   return GA_OK;
 }

@@ -5,10 +5,10 @@
 #include "base/mem.h"
 #include "cpu/cpu_gemm.h"
 
-#define ROWS 4  /* rows of W dequantised together: each x is loaded once for all of them */
+#define ROWS GA_CPU_GEMM_ROWS /* rows of W dequantised together: each x is loaded once for all of them */
 #define LANES 8 /* partial sums of a dot product, so that the compiler can use vectors without changing the result */
 
-static float activate(int32_t act, float x) {
+float ga_cpu_gemm_activate(int32_t act, float x) {
   switch (act) {
   case GA_ACT_SILU: return x / (1 + expf(-x));
   case GA_ACT_GELU_TANH: return 0.5f * x * (1 + tanhf(0.797884561f /* sqrt(2/pi) */ * (x + 0.044715f * x * x * x)));
@@ -24,7 +24,7 @@ void ga_cpu_gemm_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t r
   for (int64_t i = 0; i < n; i++) {
     float v = d->scale * t[i];
     if (d->flags & GA_GEMM_BIAS) v += io->bias[col + i];
-    v = d->flags & GA_GEMM_GLU ? activate(d->act, gate[at + i]) * v : activate(d->act, v);
+    v = d->flags & GA_GEMM_GLU ? ga_cpu_gemm_activate(d->act, gate[at + i]) * v : ga_cpu_gemm_activate(d->act, v);
     if (d->flags & GA_GEMM_RESIDUAL) v += residual[at + i];
     y[i] = v;
   }
@@ -36,7 +36,7 @@ typedef struct generic_job {
   float *scratch; /* ROWS * k a thread */
 } generic_job;
 
-static void dot_rows(const float *x, const float *w, int64_t k, float *t) {
+void ga_cpu_gemm_dot_rows(const float *x, const float *w, int64_t k, float t[ROWS]) {
   float sum[ROWS][LANES] = {{0}};
   int64_t i = 0;
   for (; i + LANES <= k; i += LANES)
@@ -61,7 +61,7 @@ static void generic_slice(void *arg, int thread, int n_threads) {
       ga_cpu_dequantise((ga_dtype)d->w_dtype, (const uint8_t *)job->io->w + (c + (r < rows ? r : rows - 1)) * row_bytes, d->k,
                         w + r * d->k);
     for (int64_t m = 0; m < d->m; m++) {
-      dot_rows((const float *)job->io->x + m * d->x_stride, w, d->k, dots);
+      ga_cpu_gemm_dot_rows((const float *)job->io->x + m * d->x_stride, w, d->k, dots);
       ga_cpu_gemm_epilogue(d, job->io, m, c, rows, dots);
     }
   }

@@ -17,7 +17,7 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
   d->m = shapes[i].m;
   d->n = d->y_stride = shapes[i].n;
-  d->k = d->x_stride = shapes[i].k;
+  d->k = d->x_stride = d->w_stride = shapes[i].k;
   d->w_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
   d->x_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_F32;
   d->y_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : GA_F32;

@@ -7,9 +7,10 @@
 #include "base/status.h"
 #include "core/attn_fp8.h"
 #include "ref/ref.h"
+#include "tools/ga/check/tensor_sum.h"
 
 #define BLOCK GA_ATTN_FP8_BLOCK
-#define STEP 32     /* products that one instruction adds */
+#define STEP CHECK_E4M3_STEP
 #define WEIGHT 16.f /* of a row's largest logit */
 
 /* --- description and arguments --- */
@@ -73,34 +74,6 @@ void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, in
 
 /* --- the plain evaluation --- */
 
-typedef struct operand {
-  double x[STEP];
-  int e[STEP]; /* exponent of the format's field: subnormal numbers have the least one */
-} operand;
-
-static void set(operand *o, int i, double x) {
-  o->x[i] = x;
-  o->e[i] = x == 0 ? -1000 : x != x ? 0 : (int)fmax(ilogb(x), -6);
-}
-
-/* sum += a b as an H200 has it (docs/EMULATOR.md). */
-static float add_products(float sum, const operand *a, const operand *b) {
-  double all = (double)sum, cut = 0;
-  int top = sum == 0 ? -1000 : isfinite(sum) ? ilogbf(sum) : 0, e;
-  for (int i = 0; i < STEP; i++) {
-    all += a->x[i] * b->x[i];
-    if (a->e[i] + b->e[i] > top) top = a->e[i] + b->e[i];
-  }
-  if (!isfinite(all) || top < -900) return (float)all;
-  const double unit = ldexp(1, 13 - top);
-  for (int i = 0; i < STEP; i++) cut += (double)(int64_t)(a->x[i] * b->x[i] * unit);
-  cut += (double)(int64_t)((double)sum * unit);
-  if (cut == 0) return 0;
-  (void)frexp(cut, &e);
-  const double last = ldexp(1, e - 14);
-  return (float)(trunc(cut / last) * last / unit);
-}
-
 typedef struct row {
   const ga_attn_desc *d;
   const ga_attn_io *a;
@@ -110,16 +83,16 @@ typedef struct row {
   double *p;    /* weights in e4m3 */
 } row;
 
-static float logit(const row *r, const operand *q, int64_t j) {
+static float logit(const row *r, const check_e4m3 *q, int64_t j) {
   const ga_attn_desc *d = r->d;
   const ga_attn_io *a = r->a;
   const uint8_t *k = (const uint8_t *)a->k + r->b * a->k_stride.batch + j * a->k_stride.token + r->kv_head * a->k_stride.head;
   float sum = 0;
   if (d->flags & GA_ATTN_CAUSAL && j > r->i + d->max_kv - d->max_q) return -INFINITY;
   for (int at = 0; at < d->head_dim; at += STEP) {
-    operand x;
-    for (int e = 0; e < STEP; e++) set(&x, e, (double)ga_e4m3_to_f32(k[at + e]));
-    sum = add_products(sum, &q[at / STEP], &x);
+    check_e4m3 x;
+    for (int e = 0; e < STEP; e++) check_e4m3_set(&x, e, (double)ga_e4m3_to_f32(k[at + e]));
+    sum = check_e4m3_add(sum, &q[at / STEP], &x);
   }
   return sum * (d->scale * ga_attn_scale_at(&a->q_scale, r->b, r->h, r->i, d->q_scale_tokens) *
                 ga_attn_scale_at(&a->k_scale, r->b, r->kv_head, j, d->kv_scale_tokens));
@@ -146,12 +119,12 @@ static float value(const row *r, int c, const float *scale) {
   for (int64_t j0 = 0; j0 < r->d->max_kv; j0 += BLOCK) {
     float sum = 0;
     for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
-      operand x, y;
+      check_e4m3 x, y;
       for (int e = 0; e < STEP; e++) {
-        set(&x, e, r->p[j + e]);
-        set(&y, e, (double)ga_e4m3_to_f32(v[ga_attn_fp8_slot(j + e)]));
+        check_e4m3_set(&x, e, r->p[j + e]);
+        check_e4m3_set(&y, e, (double)ga_e4m3_to_f32(v[ga_attn_fp8_slot(j + e)]));
       }
-      sum = add_products(sum, &x, &y);
+      sum = check_e4m3_add(sum, &x, &y);
     }
     o += sum * scale[j0 / BLOCK];
   }
@@ -161,10 +134,10 @@ static float value(const row *r, int c, const float *scale) {
 static void one_row(const row *r, float *scale) {
   const ga_attn_desc *d = r->d;
   const ga_attn_io *a = r->a;
-  operand q[32];
+  check_e4m3 q[32];
   float most = -INFINITY, sum = 0;
   const uint8_t *at = (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
-  for (int e = 0; e < d->head_dim; e++) set(&q[e / STEP], e % STEP, (double)ga_e4m3_to_f32(at[e]));
+  for (int e = 0; e < d->head_dim; e++) check_e4m3_set(&q[e / STEP], e % STEP, (double)ga_e4m3_to_f32(at[e]));
   for (int64_t j = 0; j < d->max_kv; j++) most = fmaxf(most, r->s[j] = logit(r, q, j));
   for (int64_t j = 0; j < d->max_kv; j++) {
     r->s[j] = r->s[j] == -INFINITY ? 0 : WEIGHT * expf(r->s[j] - most);

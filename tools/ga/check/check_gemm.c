@@ -4,8 +4,10 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/gemm_at.h"
 #include "ref/ref.h"
 #include "tools/ga/check/check.h"
+#include "tools/ga/check/tensor_sum.h"
 
 #define Y_IS_RESIDUAL 1u /* bit of c->bits */
 #define MAX_WORK 100000  /* multiply-adds of a draw: the oracle is slow */
@@ -19,11 +21,13 @@ static double steps_of(const ga_kernel *kernel) {
   return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
 }
 
-/* What strides, and k of native weights, are multiples of: seldom something else, which the row must refuse. */
-static int64_t step_of(check_case *c) { return c->kernel->align && check_pick(c, 16) ? c->kernel->align / 2 : 1; }
+/* What strides of operands of at least so many bytes are multiples of: seldom something else, which the row must refuse. */
+static int64_t step_of(check_case *c, int32_t bytes) { return c->kernel->align && check_pick(c, 24) ? c->kernel->align / bytes : 1; }
+static bool is_plain_type(int32_t dtype) { return !ga_dtype_info((ga_dtype)dtype)->is_quant; }
+static bool is_e4m3(const ga_gemm_desc *d) { return d->w_dtype == GA_E4M3 && d->x_dtype == GA_E4M3; }
 
 static void draw_shape(check_case *c, ga_gemm_desc *d) {
-  const int64_t block = ga_max_i64(ga_dtype_info((ga_dtype)d->w_dtype)->block_elems, step_of(c));
+  const int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
   const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
   const int64_t work = large ? TILED_WORK : MAX_WORK;
@@ -50,21 +54,43 @@ static void draw_more(check_case *c, ga_gemm_desc *d) {
   }
 }
 
+static bool has_more(const ga_gemm_desc *d) { return d->flags & (GA_GEMM_NORM | GA_GEMM_GATED) || d->n_more[0]; }
+
+/* Which operands lie across, and the strides. Rows of tiles have one layout each, so that one draw in four or so suits them. */
+static void draw_layout(check_case *c, ga_gemm_desc *d) {
+  static const uint32_t across[] = {0, 0, 0, GA_GEMM_WT, GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT};
+  const bool free = is_plain_type(d->w_dtype) && d->w_layout == GA_LAYOUT_NATIVE;
+  const int64_t step = step_of(c, is_e4m3(d) ? 1 : 2);
+  d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
+  if (!has_more(d)) d->flags |= across[check_pick(c, 8)];
+  if (!free || d->w_layout != GA_LAYOUT_NATIVE) d->flags &= ~(uint32_t)GA_GEMM_WT;
+  const int64_t xs = d->flags & GA_GEMM_XT ? d->m : d->k, ws = d->flags & GA_GEMM_WT ? d->n : d->k;
+  d->x_stride = step * ga_div_up(check_stride(c, xs, 1), step);
+  d->w_stride = ws;
+  if (free && d->w_layout == GA_LAYOUT_NATIVE && !has_more(d) && (c->kernel->align || check_pick(c, 2)))
+    d->w_stride = step * ga_div_up(check_stride(c, ws, 1), step);
+  d->y_stride = step * ga_div_up(check_stride(c, d->n, 1), step);
+}
+
+static int32_t draw_x(check_case *c, int32_t w_dtype) {
+  static const ga_dtype list[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_E4M3};
+  return check_dtype_of(c, 1, list, w_dtype == GA_E4M3 ? 5 : 3);
+}
+
 static void draw(check_case *c) {
   ga_gemm_desc *d = c->desc;
   *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
   d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
-  d->x_dtype = check_dtype(c, 1);
+  d->x_dtype = draw_x(c, d->w_dtype);
   d->y_dtype = check_dtype(c, 2);
   draw_shape(c, d);
-  d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
-  d->x_stride = check_stride(c, d->k, step_of(c));
-  const int64_t step = step_of(c);
-  d->y_stride = step * ga_div_up(check_stride(c, d->n, 1), step);
   d->flags = (uint32_t)check_pick(c, 8);
   d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
   d->scale = check_factor(c);
   draw_more(c, d);
+  draw_layout(c, d);
+  if (is_e4m3(d) && !has_more(d)) d->scales = check_pick(c, 3);
+  if (is_e4m3(d) && check_pick(c, 3) && !has_more(d)) d->flags |= GA_GEMM_FAST_SUM;
   /* A row's sum of squares spreads an infinity, and has no denormals. */
   if (d->flags & GA_GEMM_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
   if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
@@ -72,9 +98,16 @@ static void draw(check_case *c) {
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
 
+/* Scales: powers of two where results are exact. */
+static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  (void)arg;
+  for (int64_t i = 0; i < n; i++) values[i] = c->mode == CHECK_EXACT ? exp2(check_pick(c, 3) - 1) : exp2(4 * ga_rng_unit(&c->rng) - 3);
+}
+
 static const char *must_refuse(const check_case *c) {
   const ga_gemm_desc *d = c->desc;
   if (d->w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
+  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM)) return "sums in the tensor cores were not asked for";
   if (d->m < c->kernel->rows_min || (c->kernel->rows_max && d->m > c->kernel->rows_max)) return "m out of its range";
   return NULL;
 }
@@ -138,7 +171,8 @@ out:
 }
 
 static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a, const char *name, size_t io_at, int part) {
-  check_arg *w = check_in(a, name, io_at, d->w_dtype, rows_of(d, part), d->k, d->k);
+  const bool across = d->flags & GA_GEMM_WT;
+  check_arg *w = check_in(a, name, io_at, d->w_dtype, across ? d->k : rows_of(d, part), across ? d->n : d->k, d->w_stride);
   w->align = (size_t)c->kernel->align;
   if (((const ga_gemm_desc *)c->desc)->w_layout == GA_LAYOUT_NATIVE) return;
   w->derived = true;
@@ -161,14 +195,24 @@ static void args_more(const check_case *c, const ga_gemm_desc *d, check_args *a)
   }
 }
 
+static void args_of_scales(const ga_gemm_desc *d, check_args *a) {
+  const bool blocks = d->scales == GA_GEMM_SCALES_BLOCK;
+  const int64_t xs = blocks ? ga_gemm_blocks(d->k) * d->m : 1, ws = blocks ? ga_gemm_blocks(d->n) * ga_gemm_blocks(d->k) : 1;
+  if (!d->scales) return;
+  check_in(a, "x_scale", offsetof(ga_gemm_io, x_scale), GA_F32, 1, xs, xs)->fill = CHECK_FILL_OP;
+  check_in(a, "w_scale", offsetof(ga_gemm_io, w_scale), GA_F32, 1, ws, ws)->fill = CHECK_FILL_OP;
+}
+
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_gemm_desc *d = desc;
   const size_t align = (size_t)c->kernel->align;
   check_arg *y = check_out(a, "y", offsetof(ga_gemm_io, y), d->y_dtype, d->m, d->n, d->y_stride);
   y->align = align;
   args_of_w(c, d, a, "w", offsetof(ga_gemm_io, w), 0);
-  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, d->m, d->k, d->x_stride)->align = align;
+  const bool xt = d->flags & GA_GEMM_XT;
+  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, xt ? d->k : d->m, xt ? d->m : d->k, d->x_stride)->align = align;
   args_more(c, d, a);
+  args_of_scales(d, a);
   if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
   if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (!(d->flags & GA_GEMM_RESIDUAL)) return;
@@ -193,10 +237,10 @@ static float activate(int32_t act, float x) {
   }
 }
 
-/* Elements [at, at + n) as the kernel multiplies them. */
-static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t n, float *out) {
+/* n elements from `at` on, `stride` apart, as the kernel multiplies them. */
+static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t stride, int64_t n, float *out) {
   for (int64_t i = 0; i < n; i++) {
-    double v = ga_ref_load((ga_dtype)dtype, data, at + i);
+    double v = ga_ref_load((ga_dtype)dtype, data, at + i * stride);
     out[i] = (float)(kernel->flags & GA_KERNEL_BF16 ? check_round(GA_BF16, v) : v);
   }
 }
@@ -210,7 +254,7 @@ static void norm_row(const ga_gemm_desc *d, const float *weight, float *x) {
 
 /* A row of X, normed and rounded as the kernel rounds it. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, float *out) {
-  load(kernel, d->x_dtype, a->x, row * d->x_stride, d->k, out);
+  load(kernel, d->x_dtype, a->x, ga_gemm_x_at(d, row, 0), ga_gemm_x_at(d, 0, 1), d->k, out);
   if (d->flags & GA_GEMM_NORM) norm_row(d, a->norm, out);
   const float steps = (float)steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
@@ -222,33 +266,44 @@ static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm
   }
 }
 
-/* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
-static float tensor_dot(const float *x, const float *w, int64_t k) {
-  float dot = 0;
-  for (int64_t i = 0; i < k; i += 16) {
-    double sum = (double)dot;
-    for (int64_t j = i; j < ga_min_i64(i + 16, k); j++) sum += (double)(x[j] * w[j]);
-    dot = (float)sum;
-    if (isfinite(dot) && fabs((double)dot) > fabs(sum)) dot = nextafterf(dot, 0.0f);
-  }
-  return dot;
-}
-
 static float float_dot(const float *x, const float *w, int64_t k) {
   float dot = 0;
   for (int64_t i = 0; i < k; i++) dot += x[i] * w[i];
   return dot;
 }
 
-static float dot_of(const ga_kernel *kernel, const float *x, const float *w, int64_t k) {
-  return kernel->flags & GA_KERNEL_TENSOR ? tensor_dot(x, w, k) : float_dot(x, w, k);
+/* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
+static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w, int64_t row, int64_t col) {
+  const bool fast = kernel->flags & GA_KERNEL_FAST_SUM;
+  float dot = 0, sum = 0;
+  for (int64_t b = 0; b < d->k; b += GA_GEMM_SCALE_BLOCK) {
+    const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->k - b);
+    for (int64_t i = b; kernel->flags & GA_KERNEL_TENSOR && i < b + n; i += CHECK_E4M3_STEP) {
+      check_e4m3 u, v;
+      for (int e = 0; e < CHECK_E4M3_STEP; e++) {
+        check_e4m3_set(&u, e, i + e < d->k ? (double)x[i + e] : 0);
+        check_e4m3_set(&v, e, i + e < d->k ? (double)w[i + e] : 0);
+      }
+      sum = check_e4m3_add(sum, &u, &v);
+    }
+    if (!(kernel->flags & GA_KERNEL_TENSOR)) sum = float_dot(x + b, w + b, n);
+    if (fast && b + n < d->k) continue;
+    dot = fmaf(sum, ga_gemm_x_scale(d, a, row, b) * ga_gemm_w_scale(d, a, col, b), dot);
+    sum = 0;
+  }
+  return dot;
+}
+
+static float dot_of(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w, int64_t row, int64_t col) {
+  if (is_e4m3(d)) return e4m3_dot(kernel, d, a, x, w, row, col);
+  return (kernel->flags & GA_KERNEL_TENSOR ? check_tensor_dot : float_dot)(x, w, d->k);
 }
 
 /* Element col of a row: x, its row of X; w, its row of the matrix. */
 static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p, const float *x, const float *w,
                     int64_t row, int64_t col) {
   const int64_t at = row * p->stride + col;
-  float t = d->scale * dot_of(kernel, x, w, d->k);
+  float t = d->scale * dot_of(kernel, d, a, x, w, row, col);
   if (d->flags & GA_GEMM_BIAS) t += p->bias[col];
   if (d->flags & GA_GEMM_GLU) t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
   else if (!(d->flags & GA_GEMM_GATED)) t = activate(d->act, t);
@@ -260,12 +315,12 @@ static void plain_part(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_
   const check_part p = part_of(d, a, i);
   float *gate = w + d->k;
   for (int64_t c = 0; c < p.n; c++) {
-    load(kernel, d->w_dtype, p.w, c * d->k, d->k, w);
-    if (d->flags & GA_GEMM_GATED) load(kernel, d->w_dtype, a->w_more[0], c * d->k, d->k, gate);
+    load(kernel, d->w_dtype, p.w, ga_gemm_w_at(d, c, 0), ga_gemm_w_at(d, 0, 1), d->k, w);
+    if (d->flags & GA_GEMM_GATED) load(kernel, d->w_dtype, a->w_more[0], c * d->k, 1, d->k, gate);
     for (int64_t r = 0; r < d->m; r++) {
       const float *row = x + r * d->k;
       float t = finish(kernel, d, a, &p, row, w, r, c);
-      if (d->flags & GA_GEMM_GATED) t *= activate(d->act, d->scale * dot_of(kernel, row, gate, d->k));
+      if (d->flags & GA_GEMM_GATED) t *= activate(d->act, d->scale * dot_of(kernel, d, a, row, gate, r, c));
       ga_ref_store((ga_dtype)d->y_dtype, p.y, r * p.stride + c, (double)t);
     }
   }
@@ -307,8 +362,9 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix,
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
-    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
-    double w = ga_ref_load((ga_dtype)d->w_dtype, matrix, col * d->k + i);
+    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
+    double w = ga_ref_load((ga_dtype)d->w_dtype, matrix, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
+    if (d->flags & GA_GEMM_NORM) x *= factor * (double)a->norm[i];
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
@@ -357,8 +413,8 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_gemm_desc *d = desc;
-  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g more=%lld+%lld", d->act, d->flags, (double)d->scale, (long long)d->n_more[0],
-                 (long long)d->n_more[1]);
+  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g more=%lld+%lld scales=%d", d->act, d->flags, (double)d->scale, (long long)d->n_more[0],
+                 (long long)d->n_more[1], d->scales);
 }
 
 const check_op check_gemm = {
@@ -370,6 +426,7 @@ const check_op check_gemm = {
     .widen = widen,
     .plain = plain,
     .unit = unit,
+    .fill = fill,
     .derive = derive,
     .must_refuse = must_refuse,
     .describe = describe,

@@ -53,11 +53,13 @@ GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64
   GA_UNROLL for (int e = 0; e < 8; e++) x[e] *= a->scale;
   if (!plain) {
     if (a->bias) GA_UNROLL for (int e = 0; e < 8; e++) if (e < n) x[e] += a->bias[col + e];
-    if (a->gate) {
-      gemm_get_8(a->y_dtype, a->gate, at, n, t);
-      GA_UNROLL for (int e = 0; e < 8; e++) x[e] *= act_of(a->act, t[e]);
-    } else if (a->act) {
-      GA_UNROLL for (int e = 0; e < 8; e++) x[e] = act_of(a->act, x[e]);
+    if (a->gate || a->act) { /* one copy of the activations' code for both */
+      if (a->gate) gemm_get_8(a->y_dtype, a->gate, at, n, t);
+      else GA_UNROLL for (int e = 0; e < 8; e++) t[e] = x[e];
+      GA_UNROLL for (int e = 0; e < 8; e++) {
+        const float u = act_of(a->act, t[e]);
+        x[e] = a->gate ? x[e] * u : u;
+      }
     }
     if (a->residual) {
       gemm_get_8(a->y_dtype, a->residual, at, n, t);

@@ -10,9 +10,10 @@
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
  * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running
- *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row sum < 2^60" (f16:
- *           2^15, so that no P overflows). If not (NaN and inf included), the warp computes its 16 rows of S again from
- *           K, which is still held, and takes the new maximum. Exact either way.
+ *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row
+ *           sum < 2^10" (f16: 2^15, so that no P overflows). If not, the block's largest weights give the new references, and
+ *           the weights are brought to them. From 2^60 on (NaN and inf included) too much is lost: the warp computes its
+ *           16 rows of S again from K, which is still held. Exact either way.
  * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack + head, so
  *           that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64 / pack queries.
  * BARRIERS  name     arrivals    waiter       orders
@@ -24,6 +25,7 @@
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
  *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
+ *           pass w   named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back
  * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
@@ -109,6 +111,8 @@ enum {
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
   PACKS = GA_P_FEATURES / 8,
+  SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
+  LATE = CAUSAL && !RESIDENT && (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
@@ -147,6 +151,7 @@ static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(!PACKS || (STORE_REG && !RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
+static_assert(!SKIP || TURN != 2, "turns at exponentials: every warpgroup takes every block");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
@@ -181,9 +186,10 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
-#define SUM_LIMIT (F16 ? 32768.f : 1.152921504606846976e18f) /* 2^15, 2^60 */
-#define GROWN     9.31322575e-10f                            /* 2^-30 */
-#define LOG2E     1.442695041f                               /* log2 e */
+#define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* of a lane's part of a row's sum: beyond it the reference moves */
+#define SUM_LOST  1.152921504606846976e18f /* 2^60: beyond it exponents have lost too much, or are infinite */
+#define GROWN     9.31322575e-10f           /* 2^-30 */
+#define LOG2E     1.442695041f              /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
 
@@ -282,8 +288,16 @@ GA_DEV void prefetch_q(loader *p, const work *t) {
       bulk_prefetch_4d(&p->a->q, column, query, x.y, batch_q(p, t));
   }
 }
-/* Loads in the order of need: K runs one block ahead of V, also into the next tile. The next tile's Q is asked for as
- * soon as its buffer can be free: with Q in registers after this tile's first blocks, else at its end. */
+/* Blocks n..to of the tile, downwards, in the order of need: K runs one block ahead of V. Returns the next one. */
+GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
+  GA_ROLL for (; n >= to; n--) {
+    if (n > t->n_lo) load_k(p, t, n - 1);
+    load_v(p, t, n);
+  }
+  return n;
+}
+/* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the longest
+ * left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block. */
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0, 0};
   int i = block_index() - block_count(), sub = 0;
@@ -294,20 +308,13 @@ GA_DEV void producer(args a, uint32_t sb) {
   if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
   while (t.n_hi >= 0) {
     int n = t.n_hi;
-    if (t.loads) {
-      if (n > t.n_lo) load_k(&p, &t, n - 1);
-      load_v(&p, &t, n);
-      n--;
-    }
+    if (t.loads) n = load_blocks(&p, &t, n, LATE ? t.n_lo + 2 : n);
     const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
     if (QSMEM)
       prefetch_q(&p, &next);
     else
       load_q(&p, &next);
-    if (t.loads) GA_ROLL for (; n >= t.n_lo; n--) {
-        if (n > t.n_lo) load_k(&p, &t, n - 1);
-        load_v(&p, &t, n);
-      }
+    if (t.loads) load_blocks(&p, &t, n, t.n_lo);
     if (next.n_hi >= 0 && next.loads) load_k(&p, &next, next.n_hi);
     if (QSMEM) load_q(&p, &next);
     t = next;
@@ -326,6 +333,7 @@ typedef struct {
   int w, wl, lane, g, q2;          /* warpgroup, warp in it, lane, lane / 4, 2 (lane % 4) */
   uint32_t desc_q, desc_k, desc_v; /* wgmma descriptors (low words) of Q and of stage 0 */
   uint32_t stage_k, parity_k;      /* the current K block's place in its ring; V's is one behind */
+  uint32_t block_k, block_v;       /* SKIP: blocks before that of K, before that of V, which say the same */
   int tiles;                       /* records read */
   int n, n_lo, mask_hi, mask_lo;   /* block whose S is next, and the current tile's limits */
   int n_v;                         /* block whose PV is next */
@@ -338,59 +346,8 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
   return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
 }
 
-/* Takes the next tile: its limits, and Q to registers. */
-GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
-  mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
-  const uint32_t slot = tile_slot(c, 0);
-  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
-  c->tiles++;
-  c->n = warp_uniform(x.w);
-  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
-  c->mask_hi = MASKED ? warp_uniform(y.y) : 0;
-  c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
-  if (RESIDENT) c->keep_k = warp_uniform(y.w);
-  if (CARRY) c->joins = warp_uniform(y.w);
-  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
-    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
-  if (!QSMEM) {
-    warp_sync();
-    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
-  }
-}
-/* Resident: a block's stage is its number, and its parity counts the units that used it. */
-GA_DEV void locate_k(warpgroup *c) {
-  if (!RESIDENT) return;
-  c->stage_k = (uint32_t)c->n;
-  c->parity_k = c->used_k >> c->n & 1u;
-}
-GA_DEV uint32_t stage_v(const warpgroup *c) {
-  return RESIDENT ? (uint32_t)c->n_v : c->stage_k ? c->stage_k - 1 : ST - 1;
-}
-GA_DEV uint32_t parity_v(const warpgroup *c) {
-  return RESIDENT ? c->used_v >> c->n_v & 1u : c->parity_k ^ (c->stage_k == 0);
-}
+#include "cuda/kern/attn/attn_places.h"
 
-/* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
-GA_DEV void release_k(const warpgroup *c) {
-  if (c->lane) return;
-  if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * c->stage_k);
-  if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
-}
-GA_DEV void release_v(const warpgroup *c) {
-  if (c->lane == 0 && c->wl == 0 && (!RESIDENT || c->n_v > c->keep_v)) mbar_arrive(c->sb + OFF_VE + 8 * stage_v(c));
-}
-/* The block whose S was computed becomes the one whose PV is next. */
-GA_DEV void advance(warpgroup *c) {
-  if (RESIDENT) {
-    if (c->n > c->keep_k) c->used_k ^= 1u << c->n;
-    if (c->n_v > c->keep_v) c->used_v ^= 1u << c->n_v;
-    c->keep_v = c->keep_k;
-    c->n_v = c->n;
-    return;
-  }
-  c->stage_k = c->stage_k + 1 == ST ? 0 : c->stage_k + 1;
-  c->parity_k ^= c->stage_k == 0;
-}
 /* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never
  * two. */
 GA_DEV void issue_begin(const warpgroup *c) {
@@ -400,14 +357,40 @@ GA_DEV void issue_end(const warpgroup *c) {
   if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
-GA_DEV void wait_k(warpgroup *c) {
-  locate_k(c);
-  mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
+/* Blocks to the right of all this warpgroup's rows: their turns pass, K goes back unread, V when PV gets there. */
+GA_DEV void skip_blocks(warpgroup *c) {
+  if (!SKIP || c->n < 0) return;
+  const int first = lds_i4(tile_slot(c, 1) + 32).w + c->w * 64; /* what the first row sees last */
+  const int seen = warp_uniform(imax(0, first + 63) / BN);
+  c->mask_hi = warp_uniform(imax(0, first) / BN); /* as in tile_blocks */
+  GA_ROLL for (; c->n > seen; c->n--, c->block_k++) {
+    wait_k(c);
+    warp_sync();
+    release_k(c);
+    issue_begin(c);
+    issue_end(c);
+  }
 }
-GA_DEV void wait_v(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
+/* Takes the next tile: its limits, and Q to registers. */
+GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
+  mbar_wait(c->sb + OFF_QF + 8 * c->w, c->tiles & 1);
+  const uint32_t slot = tile_slot(c, 0);
+  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
+  c->tiles++;
+  c->n = warp_uniform(x.w);
+  c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
+  c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
+  c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
+  if (RESIDENT) c->keep_k = warp_uniform(y.w);
+  if (CARRY) c->joins = warp_uniform(y.w);
+  skip_blocks(c);
+  if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
+    load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
+  if (!QSMEM) {
+    warp_sync();
+    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+  }
 }
-
 /* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
  * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
 GA_DEV void clean_v(const warpgroup *c) {
@@ -425,7 +408,7 @@ GA_DEV void clean_v(const warpgroup *c) {
 }
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(warpgroup *c, float *s, const uint32_t *q) {
-  const uint64_t dk = desc(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc(c->desc_q);
+  const uint64_t dk = desc(c->desc_k + stage_k(c) * (K_BYTES >> 4)), dq = desc(c->desc_q);
   pin_f32(s, NS);
   wgmma_fence();
   GA_UNROLL for (int k = 0; k < D / 16; k++) {
@@ -497,7 +480,21 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
-/* After an overflow, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: the next 100
+/* Weights that have grown, but lost nothing: their maximum becomes the reference, to which they are brought. New m, O factors,
+ * partial sums. */
+GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *sum) {
+  float x[2];
+  tile_row_max(s, BN, x);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    const float now = m[i] + fmaxf(lg2(x[i]), 0.f);
+    factor[i] = ex2(m[i] - now);
+    m[i] = now;
+    l[i] *= factor[i];
+    sum[i] *= factor[i];
+  }
+  tile_scale_rows(s, BN, factor);
+}
+/* After that, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: the next 100
  * doublings of growth are free. 40 whole ones, so that the largest weight is a power of two, which bf16 P holds without
  * rounding. Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows of
  * the warp keep a reference at their maximum, however often the warp comes here. */
@@ -517,7 +514,7 @@ GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *
 /* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller
  * goes on as before. */
 GA_DEV void recompute_s(const warpgroup *c, float *s, const uint32_t *q) {
-  const uint32_t k0 = c->sb + OFF_K + c->stage_k * K_BYTES;
+  const uint32_t k0 = c->sb + OFF_K + stage_k(c) * K_BYTES;
   GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
   RECOMPUTE_LOOP for (int k = 0; k < D / 16; k++) {
     uint32_t a[4], b[4];
@@ -567,17 +564,22 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
   float sum[2];
   apply_features(c, s, c->n);
   tile_exp2(s, BN, f, m, sum);
-  const int bad = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
-  if (!bad) release_k(c);
+  const int grown = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
+  if (!grown) release_k(c);
   turn_end(c);
   if (!QSMEM) finish_pv(c, o, p);
-  if (bad) {
+  if (grown) {
     float factor[2];
-    recompute_s(c, s, q);
-    warp_sync();
-    release_k(c);
-    apply_features(c, s, c->n);
-    softmax_running(c, s, m, l, factor, sum);
+    if (warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LOST))) {
+      recompute_s(c, s, q);
+      warp_sync();
+      release_k(c);
+      apply_features(c, s, c->n);
+      softmax_running(c, s, m, l, factor, sum);
+    } else {
+      release_k(c);
+      move_reference(s, m, l, factor, sum);
+    }
     raise_reference(s, m, l, factor, sum);
     tile_scale_rows(o, DV, factor);
   }
@@ -729,6 +731,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_n_major(sb + OFF_V, BLOCK_PANEL);
   c.keep_k = c.keep_v = -1;
+  c.block_v = ~0u;
   if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
   if (QSMEM)
     consume_qsmem(&c);

@@ -363,7 +363,6 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     issue_s(s, k_rows, desc_k_major(c->window + OFF_Q + b * Q_BYTES), DK);
     if (i > 1) mbar_wait(sb + OFF_DSF + 8 * b, (uint32_t)((i >> 1) - 1) & 1u);
     issue_dq(c, dq, b, 0);
-    const int partial = is_partial(c, at.m);
     wgmma_wait(2);
     pin_u32(p, NP);
     if (i && leads(c)) mbar_arrive(sb + OFF_OE);
@@ -371,7 +370,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     pin_f32(s, NS);
     pin_f32(dv, DV / 2);
     bar_sync(2 + c->w, 256);
-    probabilities(c, s, p, at.m, at.left, partial);
+    probabilities(c, s, p, at.m, at.left, is_partial(c, at.m));
     bar_arrive(3 - c->w, 256);
     if (leads(c)) arrive_both(sb + OFF_QE + 8 * b); /* Q and stat */
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);

@@ -439,12 +439,12 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
     if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
     issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
-    const int partial = is_partial(c, m);
+    const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
     if (BM == 64 && !FEATURES) settle(c, p, dk, i);
     else wgmma_wait(1);
     pin_f32(s, NS);
     bar_sync(2 + c->w, 256);
-    probabilities(c, s, p, m, left, partial);
+    probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
     if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);

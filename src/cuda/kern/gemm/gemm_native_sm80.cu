@@ -1,11 +1,11 @@
-/* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape; right, not fast
+/* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape, any layout, scales; right, not fast
  * COMPUTES  Y = epilogue(X W^T) in f32
  * DATA      a warp takes one row of W and TOKENS rows of X, element by element: lanes along k
  * BUDGET    THREADS lanes; units of THREADS / 32 rows of W by TOKENS rows of X, round-robin
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/tile/block_row.h"
-#include "cuda/dev/tile/epilogue.h"
+#include "cuda/dev/tile/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -16,23 +16,36 @@
 
 enum { TOKENS = 8, WARPS = GA_P_THREADS / 32 };
 
-GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm a) {
-  const int64_t n_units = (a.n + WARPS - 1) / WARPS, units = n_units * ((a.m + TOKENS - 1) / TOKENS);
+/* Element i of row `row` of X, and of row `col` of W, with the scale of its block. */
+GA_DEV float x_at(const ga_kargs_gemm_plain *p, int64_t row, int64_t i) {
+  const ga_kargs_gemm *g = &p->g;
+  const int64_t at = p->layout & GEMM_XT ? i * g->x_stride + row : row * g->x_stride + i;
+  const float x = g->x_dtype == T_E4M3 ? quant_at(T_E4M3, g->x, at) : plain_get(g->x_dtype, g->x, at);
+  return p->scales == GEMM_SCALES_BLOCK ? x * *gemm_x_scale(p, row, i / GEMM_SCALE_BLOCK) : x;
+}
+GA_DEV float w_at(const ga_kargs_gemm_plain *p, int64_t col, int64_t i) {
+  const float w = quant_at(p->g.w_dtype, p->g.w, p->layout & GEMM_WT ? i * p->w_stride + col : col * p->w_stride + i);
+  return p->scales == GEMM_SCALES_BLOCK ? w * *gemm_w_scale(p, col, i / GEMM_SCALE_BLOCK) : w;
+}
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
+  const ga_kargs_gemm *g = &a.g;
+  const int64_t n_units = (g->n + WARPS - 1) / WARPS, units = n_units * ((g->m + TOKENS - 1) / TOKENS);
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   grid_dependency_wait();
   grid_launch_dependents();
   for (int64_t u = block_index(); u < units; u += block_count()) {
     const int64_t col = u % n_units * WARPS + warp, row = u / n_units * TOKENS;
-    if (col >= a.n) continue;
+    if (col >= g->n) continue;
     float sum[TOKENS] = {0};
-    for (int64_t i = lane; i < a.k; i += 32) {
-      const float w = quant_at(a.w_dtype, a.w, col * a.k + i);
+    for (int64_t i = lane; i < g->k; i += 32) {
+      const float w = w_at(&a, col, i);
       GA_UNROLL for (int t = 0; t < TOKENS; t++)
-        if (row + t < a.m) sum[t] = fmaf(w, plain_get(a.x_dtype, a.x, (row + t) * a.x_stride + i), sum[t]);
+        if (row + t < g->m) sum[t] = fmaf(w, x_at(&a, row + t, i), sum[t]);
     }
     GA_UNROLL for (int t = 0; t < TOKENS; t++) {
-      const float all = row_sum_warp(sum[t]);
-      if (lane == t && row + t < a.m) gemm_finish(&a, row + t, col, all);
+      const float all = row_sum_warp(sum[t]) * gemm_tensor_scale(&a);
+      if (lane == t && row + t < g->m) gemm_finish(g, row + t, col, all);
     }
   }
 }

@@ -1,23 +1,30 @@
-/* KERNEL    gemm_tile, sm90a: matrix products of 16-bit operands on wgmma
+/* KERNEL    gemm_tile, sm90a: matrix products of 16-bit and of e4m3 operands on wgmma
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
- * DATA      X and W: bulk copies into a ring of STAGES steps of 64 columns, swizzled; Y: registers, shared memory,
- *           gmem, by bulk stores or 8 columns a lane
+ * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as panels of 64 rows of k;
+ *           Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
+ * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times their scales in f32, while
+ *           the other warpgroup multiplies; else all of k that way, which the caller has asked for. Scales of blocks come with their
+ *           stage, by a warp's cp.async
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles one above the
- *           other and copy half of W's rows each, for both; blocks stay for the whole launch. SPLIT: the blocks of a cluster share
- *           a tile's k; each finishes its part of the columns, with sums added in one order
- * BARRIERS  full[s]: one arrival and the bytes of both operands. empty[s]: one arrival a warpgroup that reads the stage, in every block it
- *           is copied to. Pair: blocks end together, as they arrive at each other's barriers. Split: the ring is dead when sums are exchanged
+ *           other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a tile's k may be cut into parts, one
+ *           a block; sums meet in memory, warp by warp, and the last part's warp adds them up in one order and finishes
+ * BARRIERS  full[s]: one arrival and the bytes of both operands, with scales of blocks those of a warp, too. empty[s]: one arrival a
+ *           warpgroup that reads the stage, in every block it is copied to. turn[w], named 1+w: warpgroup w may issue short sums. Pair:
+ *           blocks end together, as they arrive at each other's barriers
  * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
+#include "cuda/dev/ptx/cp_async.h"
+#include "cuda/dev/ptx/wgmma8.h"
+#include "cuda/dev/ptx/wgmma_t.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
-#include "cuda/dev/tile/epilogue.h"
+#include "cuda/dev/tile/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
 #endif
 #ifndef GA_P_DTYPE
-#error "GA_P_DTYPE: of X and W: bf16 or f16"
+#error "GA_P_DTYPE: of X and W: bf16, f16 or e4m3"
 #endif
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of a tile: 64 or 128"
@@ -31,59 +38,137 @@
 #ifndef GA_P_PAIR
 #error "GA_P_PAIR: 1: blocks work in pairs that share W"
 #endif
-#ifndef GA_P_SPLIT
-#error "GA_P_SPLIT: blocks that share a tile's k"
+#ifndef GA_P_PARTS
+#error "GA_P_PARTS: 1: k may be cut into parts"
 #endif
 
+#ifndef GA_P_XT
+#error "GA_P_XT: 1: X is stored [k, m]; with WT"
+#endif
+#ifndef GA_P_WT
+#error "GA_P_WT: 1: W is stored [k, n]"
+#endif
+#ifndef GA_P_SHORT
+#error "GA_P_SHORT: 1: sums of 128 of k at a time (e4m3)"
+#endif
+
+#define K_bf16 k16_bf16_
+#define K_f16 k16_f16_
+#define K_e4m3 k32_e4m3_
+#define Y_IS_BF16_bf16(g) 1 /* 16-bit Y is of the operands' type, and of either with e4m3 */
+#define Y_IS_BF16_f16(g) 0
+#define Y_IS_BF16_e4m3(g) ((g)->y_dtype == T_BF16)
+#define Y_IS_BF16 GA_CAT(Y_IS_BF16_, GA_P_DTYPE)
+#define BK_bf16 64
+#define BK_f16 64
+#define BK_e4m3 128
+#if GA_P_XT
+#define FORM sstt
+#elif GA_P_WT
+#define FORM sst
+#else
+#define FORM ss
+#endif
+#if GA_P_SHORT && GA_P_BN > 128
+#define PART_BN 128
+#else
+#define PART_BN GA_P_BN
+#endif
+#define WGMMA GA_CAT5(wgmma_m64n, PART_BN, GA_CAT(K_, GA_P_DTYPE), FORM, )
+
 enum {
-  BM = GA_P_BM, BN = GA_P_BN, BK = 64, STAGES = GA_P_STAGES, SPLIT = GA_P_SPLIT, PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : SPLIT,
+  BM = GA_P_BM, BN = GA_P_BN, BK = GA_CAT(BK_, GA_P_DTYPE), XT = GA_P_XT, WT = GA_P_WT, SHORT = GA_P_SHORT, STAGES = GA_P_STAGES, PARTS = GA_P_PARTS,
+  PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : 1, COLS = PART_BN, /* that are multiplied at once */
   WGS = BM / 64, LANES = 128 * WGS, /* that multiply */
   X_BYTES = BM * 128, W_BYTES = BN * 128, STAGE = X_BYTES + W_BYTES,
+  PANEL = 64 * 128,      /* 64 rows or columns by a step of 64 of k, stored across */
+  X_NEXT = XT ? 128 : 2, W_NEXT = WT ? 128 : 2, /* the next 16 (32) of k, in units of 16 bytes */
   NC = BN / 2,           /* sums of a lane */
   STAGE_BYTES = 16 * 256, /* of a warp's results */
   WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
-  PART = (BN / 8 + SPLIT - 1) / SPLIT, /* groups of 8 columns that a block of a split tile finishes, at most */
-  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + (SPLIT == 1 ? 4 * WGS * STAGE_BYTES : 0), OFF_EMPTY = OFF_FULL + 8 * STAGES
+  SCALES = 4 * (BM + 4), /* bytes of a stage's scales: rows of X, then W's */
+  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES, OFF_EMPTY = OFF_FULL + 8 * STAGES,
+  OFF_SCALES = OFF_EMPTY + 8 * STAGES
 };
-static_assert(SPLIT == 1 || SPLIT * PART * LANES * 16 <= OFF_STAGE, "sums to exchange fit the ring");
-#define PACK_16 GA_CAT(pack_, GA_P_DTYPE)
-#define WGMMA GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
+static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
 
 typedef const ga_kargs_gemm_tile *args;
 
-/* --- the work of a block --- */
+/* --- the work of a block: tiles, or parts of them --- */
 
-GA_DEV int tile_first(void) { return block_index() / BLOCKS; }
-GA_DEV int tile_step(void) { return block_count() / BLOCKS; }
-GA_DEV int n_tiles(args a) { return a->row_tiles * a->col_tiles; }
-/* First row and column of the block's tile t. */
-GA_DEV void tile_at(args a, int t, int *row, int *col) {
-  grid_tile(t, a->row_tiles, a->col_tiles, a->band, row, col);
-  *row = (PAIR ? 2 * *row + block_index() % 2 : *row) * BM;
-  *col *= BN;
+typedef struct {
+  int tile, row, col;
+  int part, first, steps; /* along k */
+} piece;
+
+GA_DEV int n_pieces(args a) { return a->row_tiles * a->col_tiles * (PARTS ? a->parts : 1); }
+GA_DEV int k_first(args a, int part) { return PARTS ? a->steps * part / a->parts : part * a->steps; }
+GA_DEV piece piece_at(args a, int t) {
+  piece p;
+  p.tile = PARTS ? t / a->parts : t;
+  p.part = PARTS ? t % a->parts : 0;
+  p.first = k_first(a, p.part);
+  p.steps = k_first(a, p.part + 1) - p.first;
+  grid_tile(p.tile, a->row_tiles, a->col_tiles, a->band, &p.row, &p.col);
+  p.row = (PAIR ? 2 * p.row + block_index() % 2 : p.row) * BM;
+  p.col *= BN;
+  return p;
 }
-GA_DEV int k_first(args a, int part) { return SPLIT == 1 ? part * a->steps : a->steps * part / SPLIT; }
+#define PIECES(t, a) GA_ROLL for (int t = block_index() / BLOCKS; t < n_pieces(a); t += block_count() / BLOCKS)
 
 /* --- copies: one thread --- */
 
+GA_DEV void copy_x(args a, uint32_t at, uint32_t full, int k, int row) {
+  if (XT) GA_UNROLL for (int p = 0; p < BM / 64; p++) bulk_load_2d(at + p * PANEL, &a->x, full, row + 64 * p, k, L2_EVICT_LAST);
+  else bulk_load_2d(at, &a->x, full, k, row, L2_EVICT_LAST);
+}
+
+/* A pair's blocks copy half of the columns each, for both. */
+GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank) {
+  enum { OWN = PAIR ? BN / 2 : BN };
+  if (PAIR) at += (uint32_t)rank * (W_BYTES / 2), col += rank * OWN;
+  GA_UNROLL for (int p = 0; p < (WT ? OWN / 64 : 1); p++) {
+    const int first = WT ? col + 64 * p : k, second = WT ? k : col;
+    if (PAIR) bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, a->w_policy);
+    else bulk_load_2d(at + p * PANEL, &a->w, full, first, second, a->w_policy);
+  }
+}
+
 GA_DEV void copy(args a, uint32_t sb) {
-  const uint32_t rank = BLOCKS > 1 ? (uint32_t)(block_index() % BLOCKS) : 0;
-  const int first = k_first(a, SPLIT > 1 ? (int)rank : 0), end = k_first(a, SPLIT > 1 ? (int)rank + 1 : 1);
+  const uint32_t rank = PAIR ? (uint32_t)(block_index() % 2) : 0;
   uint32_t i = 0;
-  GA_ROLL for (int t = tile_first(); t < n_tiles(a); t += tile_step()) {
-    int row, col;
-    tile_at(a, t, &row, &col);
-    GA_ROLL for (int k = first; k < end; k++, i++) {
+  PIECES(t, a) {
+    const piece p = piece_at(a, t);
+    GA_ROLL for (int k = p.first; k < p.first + p.steps; k++, i++) {
       const uint32_t s = ring_stage(i, STAGES), full = sb + OFF_FULL + 8 * s, at = sb + s * STAGE;
       mbar_wait(sb + OFF_EMPTY + 8 * s, ring_empty_parity(i, STAGES));
       mbar_arrive_expect(full, STAGE);
-      bulk_load_2d(at, &a->x, full, k * BK, row, L2_EVICT_LAST);
-      if (PAIR)
-        bulk_load_2d_multicast(at + X_BYTES + rank * (W_BYTES / 2), &a->w, full, k * BK, col + (int)rank * (BN / 2), 3, L2_EVICT_LAST);
-      else
-        bulk_load_2d(at + X_BYTES, &a->w, full, k * BK, col, L2_EVICT_LAST);
+      copy_x(a, at, full, k * BK, p.row);
+      copy_w(a, at + X_BYTES, full, k * BK, p.col, (int)rank);
     }
   }
+}
+
+/* Scales of the same steps: one warp. */
+GA_DEV void copy_scales(args a, uint32_t sb) {
+  const int lane = thread_index() % 32;
+  const ga_kargs_gemm_plain *g = &a->p;
+  uint32_t i = 0;
+  PIECES(t, a) {
+    const piece p = piece_at(a, t);
+    GA_ROLL for (int k = p.first; k < p.first + p.steps; k++, i++) {
+      const uint32_t s = ring_stage(i, STAGES), at = sb + OFF_SCALES + s * SCALES;
+      mbar_wait(sb + OFF_EMPTY + 8 * s, ring_empty_parity(i, STAGES));
+      GA_UNROLL for (int r = lane; r < BM; r += 32) {
+        const int inside = p.row + r < g->g.m;
+        cp_async_4(at + 4 * (uint32_t)r, gemm_x_scale(g, inside ? p.row + r : 0, k), inside ? 4 : 0);
+      }
+      const int col = p.col + lane * COLS, inside = col < g->g.n;
+      if (lane < BN / COLS) cp_async_4(at + 4 * (uint32_t)(BM + lane), gemm_w_scale(g, inside ? col : 0, k), inside ? 4 : 0);
+      cp_async_arrive_noinc(sb + OFF_FULL + 8 * s);
+    }
+  }
+  cp_async_wait_all();
 }
 
 /* --- products --- */
@@ -95,21 +180,86 @@ GA_DEV void release(uint32_t sb, uint32_t i, int leader) {
   if (PAIR) mbar_arrive_cluster(empty, (uint32_t)(block_index() % 2 ^ 1));
 }
 
+/* A cluster's addresses carry the block's rank above these bits, where an operand stored across has the distance of its panels. */
+GA_DEV uint32_t panels_desc(uint32_t at) { return desc_n_major(at & 0x3ffff, PANEL); }
+/* A warpgroup's 64 rows of X, which are a panel if they are stored across, and W, of the stage at `at`. */
+GA_DEV uint32_t x_desc(uint32_t at, int wg) {
+  at += (uint32_t)wg * 64 * 128;
+  return XT ? panels_desc(at) : desc_k_major(at);
+}
+GA_DEV uint32_t w_desc(uint32_t at) { return WT ? panels_desc(at + X_BYTES) : desc_k_major(at + X_BYTES); }
+
 /* One tile: `steps` blocks of the ring from block i on. */
-GA_DEV void multiply(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
+GA_DEV void multiply_all(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
   const int leader = thread_index() % 128 == 0;
   GA_ROLL for (int k = 0; k < steps; k++, i++) {
     const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
-    const uint32_t x = desc_k_major(at + (uint32_t)wg * 64 * 128), w = desc_k_major(at + X_BYTES);
+    const uint32_t x = x_desc(at, wg), w = w_desc(at);
     mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
     wgmma_fence();
-    GA_UNROLL for (int j = 0; j < BK / 16; j++) WGMMA(c, desc(x + 2 * j), desc(w + 2 * j), k + j > 0);
+    GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(c, desc(x + X_NEXT * j), desc(w + W_NEXT * j), k + j > 0);
     wgmma_commit();
     wgmma_wait(1); /* the products before these are done: their stage is free */
     if (k > 0) release(sb, i - 1, leader);
   }
   wgmma_wait(0);
   release(sb, i - 1, leader);
+}
+
+/* Warpgroups issue products in turn, so that one adds up while the other multiplies. */
+GA_DEV void turn_begin(int wg) {
+  if (WGS > 1) bar_sync(1 + wg, LANES);
+}
+GA_DEV void turn_end(int wg) {
+  if (WGS > 1) bar_arrive(1 + (wg ^ 1), LANES);
+}
+
+/* f[h][i]: the scale of row g + 8 i of X times that of columns COLS h and on of W. */
+GA_DEV void get_factors(uint32_t scales, int g, float (*f)[2]) {
+  const float x[2] = {lds_f1(scales + 4 * (uint32_t)g), lds_f1(scales + 4 * (uint32_t)(g + 8))};
+  GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
+    const float w = lds_f1(scales + 4 * (uint32_t)(BM + h));
+    f[h][0] = x[0] * w, f[h][1] = x[1] * w;
+  }
+}
+
+/* The same by short sums. */
+GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int steps, float *c) {
+  const int leader = thread_index() % 128 == 0, lane = thread_index() % 32, warp = thread_index() % 128 / 32;
+  const bool blocks = a->p.scales == GEMM_SCALES_BLOCK;
+  const float whole = gemm_tensor_scale(&a->p);
+  tile_fill(c, BN, 0);
+  GA_ROLL for (int k = 0; k < steps; k++, i++) {
+    const uint32_t s = ring_stage(i, STAGES), at = sb + s * STAGE;
+    float f[BN / COLS][2];
+    GA_UNROLL for (int h = 0; h < 2 * (BN / COLS); h++) f[h / 2][h % 2] = whole;
+    mbar_wait(sb + OFF_FULL + 8 * s, ring_full_parity(i, STAGES));
+    if (blocks) get_factors(sb + OFF_SCALES + s * SCALES, wg * 64 + warp * 16 + lane / 4, f);
+    GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
+      const uint32_t w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
+      float sum[COLS / 2];
+      turn_begin(wg);
+      wgmma_fence();
+      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x_desc(at, wg) + 2 * j), desc(w + 2 * j), j > 0);
+      wgmma_commit();
+      turn_end(wg);
+      wgmma_wait(0);
+      if (h == BN / COLS - 1) release(sb, i, leader);
+      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] = fmaf(sum[e], f[h][e / 2 % 2], c[h * (COLS / 2) + e]);
+    }
+  }
+}
+
+/* A piece's sums, from block i of the ring on. */
+GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
+  if (SHORT) {
+    multiply_short(a, sb, wg, i, p.steps, c);
+    return;
+  }
+  multiply_all(sb, wg, i, p.steps, c);
+  if (BK == 64) return;
+  const float whole = gemm_tensor_scale(&a->p);
+  GA_UNROLL for (int e = 0; e < NC; e++) c[e] *= whole;
 }
 
 /* --- results: sums pass through shared memory, so that a lane gets 8 neighbouring columns and little code does it --- */
@@ -136,17 +286,22 @@ GA_DEV void stage_finish(const ga_kargs_gemm *g, bool plain, uint32_t stage, int
 GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   const uint32_t stage = sb + OFF_STAGE + (uint32_t)warp * STAGE_BYTES;
+  const float scale = a->p.g.scale;
   GA_UNROLL for (int h = 0; h < BN; h += WIDE) {
     uint32_t x[WIDE / 4];
-    GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = PACK_16(c[h / 2 + 2 * i] * a->g.scale, c[h / 2 + 2 * i + 1] * a->g.scale);
+    const float *from = c + h / 2;
+    if (Y_IS_BF16(&a->p.g)) GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(from[2 * i] * scale, from[2 * i + 1] * scale);
+    else GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(from[2 * i] * scale, from[2 * i + 1] * scale);
     if (lane == 0) bulk_wait_read(); /* what was stored before has left this memory */
     warp_sync();
     tile_store(stage, 16 * 128, 0, x, WIDE, lane);
     fence_async_smem();
     warp_sync();
     if (lane) continue;
-    GA_UNROLL for (int i = 0; i < WIDE; i += 64)
-      if (col + h + i < a->g.n && row + warp * 16 < a->g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), col + h + i, row + warp * 16);
+    GA_UNROLL for (int i = 0; i < WIDE; i += 64) {
+      const int first = col + h + i;
+      if (first < a->p.g.n && row + warp * 16 < a->p.g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), first, row + warp * 16);
+    }
     bulk_commit();
   }
 }
@@ -166,42 +321,36 @@ GA_DEV void put_tile(const ga_kargs_gemm *g, uint32_t sb, int row, int col, cons
   }
 }
 
-/* --- a tile whose k is split among the cluster's blocks: each finishes some groups of 8 columns --- */
+/* --- parts of k --- */
 
-GA_DEV int part_first(int p) { return p * (BN / 8) / SPLIT; }
-/* Where block `from` leaves what its thread t has of group j of a part. */
-GA_DEV uint32_t part_at(uint32_t sb, int from, int j, int t) { return sb + (uint32_t)(((from * PART + j) * LANES + t) * 16); }
-
-GA_DEV void send_parts(uint32_t sb, int rank, const float *c) {
-  GA_UNROLL for (int j = 0; j < BN / 8; j++) {
-    const int to = (SPLIT * (j + 1) - 1) / (BN / 8); /* the last p with part_first(p) <= j */
-    const float *x = c + 4 * j;
-    sts_cluster_i4(cluster_address(part_at(sb, rank, j - part_first(to), thread_index()), (uint32_t)to), (int)float_bits(x[0]),
-                   (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]));
-  }
+/* Where a part's warp leaves its sums: four to a lane, then the next four. */
+GA_DEV float *partial_at(args a, int tile, int part) {
+  const int warps = LANES / 32, warp = thread_index() / 32, lane = thread_index() % 32;
+  return a->p.g.partial + (((int64_t)tile * a->parts + part) * warps + warp) * (32 * NC) + 4 * lane;
 }
 
-/* Sums of group j of a part in row r: columns 2q, 2q+1 are with lane 4 (r % 8) + q of warp r / 16. */
-GA_DEV void add_parts(uint32_t sb, int j, int r, float *x) {
-  const int t = r / 16 * 32 + r % 8 * 4;
-  GA_UNROLL for (int e = 0; e < 8; e++) x[e] = 0;
-  GA_UNROLL for (int from = 0; from < SPLIT; from++)
-    GA_UNROLL for (int q = 0; q < 4; q++) {
-      float y[2];
-      lds_f2(y, part_at(sb, from, j, t + q) + (uint32_t)(r / 8 % 2 * 8));
-      x[2 * q] += y[0];
-      x[2 * q + 1] += y[1];
-    }
-}
-
-GA_DEV void put_part(const ga_kargs_gemm *g, uint32_t sb, int rank, int row, int col) {
-  const int first = part_first(rank), n = part_first(rank + 1) - first;
-  const bool plain = gemm_is_plain(g);
-  GA_ROLL for (int i = thread_index(); i < n * BM; i += LANES) {
-    float x[8];
-    add_parts(sb, i % n, i / n, x);
-    gemm_finish_8(g, plain, row + i / n, col + 8 * (first + i % n), x);
+/* Leaves a warp's sums there. True in the last part's warp to come: it gets all of them, added up in the order of parts. */
+GA_DEV bool join_parts(args a, piece p, float *c) {
+  int32_t *counter = a->p.g.counter + p.tile * (LANES / 32) + thread_index() / 32;
+  int last = 0;
+  float *own = partial_at(a, p.tile, p.part);
+  GA_UNROLL for (int j = 0; j < NC; j += 4) elem_put16_f32(own, 32 * j, c + j);
+  warp_sync();
+  if (thread_index() % 32 == 0) {
+    fence_device(); /* the warp's writes, which the barrier has brought here */
+    last = atomic_add_i32(counter, 1) == a->parts - 1;
+    if (last) stg_i32(counter, 0);
+    fence_device();
   }
+  if (!warp_uniform(last)) return false;
+  tile_fill(c, BN, 0);
+  GA_ROLL for (int q = 0; q < a->parts; q++) {
+    const float *at = partial_at(a, p.tile, q);
+    float x[NC];
+    GA_UNROLL for (int j = 0; j < NC; j += 4) ldg_f4(x + j, at + 32 * j);
+    GA_UNROLL for (int j = 0; j < NC; j++) c[j] += x[j];
+  }
+  return true;
 }
 
 /* --- the kernel --- */
@@ -210,7 +359,8 @@ GA_DEV void start(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     tmap_prefetch(&a->w);
-    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, 1), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
+    const uint32_t full = SHORT && a->p.scales == GEMM_SCALES_BLOCK ? 33 : 1;
+    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
     mbar_init_fence();
   }
   if (BLOCKS > 1) cluster_sync();
@@ -219,30 +369,21 @@ GA_DEV void start(args a, uint32_t sb) {
 }
 
 /* Blocks end together: those of a pair arrive at each other's barriers. */
-GA_DEV void consume_whole(args a, uint32_t sb, int wg) {
+GA_DEV void consume(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
-  float c[NC];
-  GA_ROLL for (int t = tile_first(); t < n_tiles(a); t += tile_step(), i += (uint32_t)a->steps) {
-    int row, col;
-    tile_at(a, t, &row, &col);
-    multiply(sb, wg, i, a->steps, c);
-    if (a->y_bulk) put_bulk(a, sb, row, col, c);
-    else put_tile(&a->g, sb, row, col, c);
+  if (SHORT && wg == 1) turn_end(wg);
+  PIECES(t, a) {
+    const piece p = piece_at(a, t);
+    float c[NC];
+    multiply(a, sb, wg, i, p, c);
+    i += (uint32_t)p.steps;
+    if (PARTS && a->parts > 1 && !join_parts(a, p, c)) continue;
+    if (a->y_bulk) put_bulk(a, sb, p.row, p.col, c);
+    else put_tile(&a->p.g, sb, p.row, p.col, c);
   }
+  if (SHORT && wg == 0) turn_begin(wg);
   if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
   if (BLOCKS > 1) cluster_sync();
-}
-
-GA_DEV void consume_split(args a, uint32_t sb, int wg) {
-  const int rank = block_index() % SPLIT;
-  int row, col;
-  float c[NC];
-  multiply(sb, wg, 0, k_first(a, rank + 1) - k_first(a, rank), c);
-  cluster_sync(); /* no block reads its ring any more */
-  send_parts(sb, rank, c);
-  cluster_sync();
-  tile_at(a, tile_first(), &row, &col);
-  put_part(&a->g, sb, rank, row, col);
 }
 
 GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
@@ -254,8 +395,7 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
     setmaxnreg_inc(232);
 #endif
     grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
-    if (SPLIT > 1) consume_split(&a, sb, wg);
-    else consume_whole(&a, sb, wg);
+    consume(&a, sb, wg);
     return;
   }
 #if GA_P_BM > 64
@@ -264,8 +404,10 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
   if (thread_index() == LANES) {
     grid_dependency_wait();
     copy(&a, sb);
+  } else if (SHORT && a.p.scales == GEMM_SCALES_BLOCK && thread_index() / 32 == LANES / 32 + 1) {
+    grid_dependency_wait();
+    copy_scales(&a, sb);
   }
   warp_sync();
   if (BLOCKS > 1) cluster_sync();
-  if (SPLIT > 1) cluster_sync();
 }

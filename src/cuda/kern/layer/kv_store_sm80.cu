@@ -5,6 +5,7 @@
  * DATA      gmem -> registers -> gmem: an element of K or V, or a pair of Q, a lane; 32 of K or V are a block of q8_0 and q4_0
  * BUDGET    THREADS lanes; a warp takes 32 elements or pairs of one token, round-robin
  */
+#include "cuda/dev/tile/e4m3.h"
 #include "cuda/dev/tile/rotary.h"
 #include "core/kargs_layer.h"
 
@@ -14,16 +15,6 @@
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
-
-/* To nearest even, at most 448: exponents below -6 share that of the smallest normal. */
-GA_DEV uint8_t e4m3_of(float x) {
-  const float a = fminf(fabsf(x), 448.0f);
-  int e = (int)(float_bits(a) >> 23) - 127;
-  if (e < -6) e = -6;
-  const float q = rintf(a * __uint_as_float((uint32_t)(127 + 3 - e) << 23));
-  if (x != x) return 0x7f;
-  return (uint8_t)((float_bits(x) >> 31 << 7) | ((uint32_t)(int)q + ((uint32_t)(e + 6) << 3)));
-}
 
 GA_DEV int round_within(float x, int low, int high) {
   if (!(x > (float)low)) return low;

@@ -1,0 +1,28 @@
+/* Where elements and scales of a matrix product's operands lie (ga/gemm.h): for oracles, the CPU and checks. */
+#ifndef GA_CORE_GEMM_AT_H
+#define GA_CORE_GEMM_AT_H
+
+#include "base/mem.h"
+#include "ga/gemm.h"
+
+/* Element i of row `row` of X, of row `col` of W, whichever way it is stored. */
+static inline int64_t ga_gemm_x_at(const ga_gemm_desc *d, int64_t row, int64_t i) {
+  return d->flags & GA_GEMM_XT ? i * d->x_stride + row : row * d->x_stride + i;
+}
+static inline int64_t ga_gemm_w_at(const ga_gemm_desc *d, int64_t col, int64_t i) {
+  return d->flags & GA_GEMM_WT ? i * d->w_stride + col : col * d->w_stride + i;
+}
+
+/* Blocks of scales along a side of n elements. */
+static inline int64_t ga_gemm_blocks(int64_t n) { return ga_div_up(n, GA_GEMM_SCALE_BLOCK); }
+/* Scales of element i: of row `row` of X, of row `col` of W; without them 1. */
+static inline float ga_gemm_x_scale(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
+  if (d->scales == GA_GEMM_SCALES_NONE) return 1;
+  return a->x_scale[d->scales == GA_GEMM_SCALES_TENSOR ? 0 : i / GA_GEMM_SCALE_BLOCK * d->m + row];
+}
+static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t col, int64_t i) {
+  if (d->scales == GA_GEMM_SCALES_NONE) return 1;
+  return a->w_scale[d->scales == GA_GEMM_SCALES_TENSOR ? 0 : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
+}
+
+#endif

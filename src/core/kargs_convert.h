@@ -1,0 +1,18 @@
+/* Arguments of the conversion to e4m3 with scales: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+#ifndef GA_CORE_KARGS_CONVERT_H
+#define GA_CORE_KARGS_CONVERT_H
+
+#include <stdint.h>
+
+typedef struct ga_kargs_convert {
+  const void *x;
+  void *y;
+  float *scale;
+  int64_t rows, width;
+  int32_t x_dtype;
+  int32_t blocks; /* 1: scales of 128 x 128, 0: of 1 x 128 */
+  int32_t wide;   /* rows begin at multiples of 16 bytes of x and of 4 of y */
+  int32_t reserved;
+} ga_kargs_convert;
+
+#endif

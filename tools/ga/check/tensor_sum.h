@@ -1,0 +1,20 @@
+/* Sums as a GPU's tensor cores make them, for plain evaluations (docs/EMULATOR.md). */
+#ifndef TOOL_CHECK_TENSOR_SUM_H
+#define TOOL_CHECK_TENSOR_SUM_H
+
+#include <stdint.h>
+
+enum { CHECK_E4M3_STEP = 32 /* products that one instruction adds */ };
+
+typedef struct check_e4m3 {
+  double x[CHECK_E4M3_STEP];
+  int e[CHECK_E4M3_STEP]; /* exponent of the format's field: subnormal numbers have the least one */
+} check_e4m3;
+
+void check_e4m3_set(check_e4m3 *o, int i, double x);
+/* sum + a b, with 13 bits behind the largest exponent, cut to 13 fraction bits. */
+float check_e4m3_add(float sum, const check_e4m3 *a, const check_e4m3 *b);
+/* The dot product of 16-bit numbers: 16 products at once, and what does not fit is cut (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
+float check_tensor_dot(const float *x, const float *w, int64_t k);
+
+#endif
