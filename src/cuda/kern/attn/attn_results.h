@@ -9,13 +9,17 @@ GA_DEV place tile_place(uint32_t a) {
   const place t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
-/* This lane's row h is one of a query's that there is. row: the lane's first; worked out anew here it costs spills. */
-GA_DEV int row_in(const warpgroup *c, const place *t, int row, int h) {
-  return PACKS ? wg_query(c, h) < c->a->wg_queries && row_query(c, t->row0, h) < t->rows_q : row + 8 * h < t->rows_q;
+/* The query of this lane's row h, given that of its first one. */
+GA_DEV int query_of(const warpgroup *c, const place *t, int first, int h) {
+  return PACKS ? row_query(c, t->row0, h) : first + 8 * h;
+}
+/* The row is one of a query that there is. */
+GA_DEV int row_in(const warpgroup *c, const place *t, int first, int h) {
+  return (!PACKS || wg_query(c, h) < c->a->wg_queries) && query_of(c, t, first, h) < t->rows_q;
 }
 /* Its place in lse, m and l. */
-GA_DEV int64_t row_at(const warpgroup *c, const place *t, int h) {
-  return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + row_query(c, t->row0, h);
+GA_DEV int64_t row_at(const warpgroup *c, const place *t, int first, int h) {
+  return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + query_of(c, t, first, h);
 }
 /* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */
@@ -43,7 +47,9 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
   const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
   char *base = (char *)a->o_base + 2 * (batch * a->o_stride_batch + row_head(c, t->head, 0) * a->o_stride_head +
                                         (int64_t)(t->start_q + row) * a->o_stride_row + 8 * q);
-  const int64_t heads = PACKS ? row_head(c, 0, 1) - row_head(c, 0, 0) : 0, queries = PACKS ? wg_query(c, 1) - wg_query(c, 0) : 8;
+  const int64_t next = PACKS ? (row_head(c, 0, 1) - row_head(c, 0, 0)) * a->o_stride_head +
+                                   (wg_query(c, 1) - wg_query(c, 0)) * a->o_stride_row
+                             : 8 * a->o_stride_row; /* from the lane's first row to its second */
   GA_UNROLL for (int j = 0; j < DV / 32; j++) {
     uint32_t x[4], y[4];
     GA_UNROLL for (int i = 0; i < 4; i++) {
@@ -54,16 +60,17 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     quad_transpose(y, q);
     const int in = 32 * j + 8 * q < a->cols_v;
     if (in && row_in(c, t, row, 0)) stg_u4(base + 64 * j, x[0], x[1], x[2], x[3]);
-    if (in && row_in(c, t, row, 1)) stg_u4(base + 2 * (heads * a->o_stride_head + queries * a->o_stride_row) + 64 * j, y[0], y[1], y[2], y[3]);
+    if (in && row_in(c, t, row, 1)) stg_u4(base + 2 * next + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
 /* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row has l. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->a;
   const place t = tile_place(tile_slot(c, 1));
+  const int row = row_query(c, t.row0, 0);
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int in = row_in(c, &t, row_query(c, t.row0, 0), h);
-    const int64_t r = row_at(c, &t, h);
+    const int in = row_in(c, &t, row, h);
+    const int64_t r = row_at(c, &t, row, h);
     const float *o0 = a->state_o + r * a->cols_v + c->q2;
     m[h] = in ? ldg_f32(a->state_m + r) : GA_NEG_INF;
     l[h] = in && (c->lane & 3) == 0 ? ldg_f32(a->state_l + r) : 0.f;
@@ -71,13 +78,13 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
         o[4 * j + 2 * h + e] = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
-GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t) {
+GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
   args a = c->a;
   warp_sync(); /* the four lanes of a row have read m, which may be this one */
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int64_t r = row_at(c, t, h);
+    const int64_t r = row_at(c, t, row, h);
     float *o0 = a->state_o + r * a->cols_v + c->q2;
-    if (!row_in(c, t, row_query(c, t->row0, 0), h)) continue;
+    if (!row_in(c, t, row, h)) continue;
     if ((c->lane & 3) == 0) {
       stg_f32(a->state_m + r, m[h]);
       stg_f32(a->state_l + r, l[h]);
@@ -106,17 +113,14 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
   if (CARRY && (a->features & GA_KATTN_STATE_OUT)) {
-    store_state(c, o, m, l, &t);
+    store_state(c, o, m, l, &t, row);
     return;
   }
   reference(m, ref);
   if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
-  if (a->lse && (c->lane & 3) == 0) {
-    float *lse = a->lse + t.batch * a->lse_stride_batch + row_head(c, t.head, 0) * a->lse_stride_head;
-    if (row_in(c, &t, row, 0)) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
-    if (row_in(c, &t, row, 1)) stg_f32(PACKS ? a->lse + row_at(c, &t, 1) : lse + row + 8, log_sum(a, ref[1], l[1]));
-  }
+  if (a->lse && (c->lane & 3) == 0) GA_UNROLL for (int h = 0; h < 2; h++)
+      if (row_in(c, &t, row, h)) stg_f32(a->lse + row_at(c, &t, row, h), log_sum(a, ref[h], l[h]));
   if (STORE_REG)
     store_direct(c, o, v, &t);
   else
