@@ -404,24 +404,27 @@ static void plain_one(const plain_row *r) {
   const ga_attn_desc *d = r->d;
   const int64_t at = (r->b * d->q_heads + r->h) * d->max_q + r->i;
   float most = -INFINITY, sum = 0;
-  for (int64_t j = 0; j < r->n_kv; j++) most = fmaxf(most, r->s[j] = plain_logit(r, j));
-  for (int64_t j = 0; j < r->n_kv && most != -INFINITY; j++) sum += expf(r->s[j] - most);
+  bool none = true; /* no key is seen; a logit that is no number is one of a key */
+  for (int64_t j = 0; j < r->n_kv; j++) {
+    most = fmaxf(most, r->s[j] = plain_logit(r, j));
+    none = none && r->s[j] == -INFINITY;
+  }
+  for (int64_t j = 0; j < r->n_kv && !none; j++) sum += expf(r->s[j] - most);
   for (int c = 0; c < d->v_dim; c++) {
     r->o[c] = 0;
-    for (int64_t j = 0; j < r->n_kv && most != -INFINITY; j++) {
+    for (int64_t j = 0; j < r->n_kv && !none; j++) {
       if (r->s[j] == -INFINITY) continue;
       const plain_key y = plain_key_of(r, j);
       r->o[c] += expf(r->s[j] - most) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
     }
   }
-  if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum);
+  if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum), none = none && most == -INFINITY;
   if (d->flags & GA_ATTN_STATE_OUT) {
     r->a->state_m[at] = most * 1.44269504f;
     r->a->state_l[at] = sum;
     memcpy(r->a->state_o + at * d->v_dim, r->o, (size_t)d->v_dim * sizeof(float));
     return;
   }
-  const bool none = most == -INFINITY;
   if (d->flags & GA_ATTN_SINKS && !none) sum += expf(r->a->sinks[r->h] - most);
   for (int c = 0; c < d->v_dim; c++)
     ga_ref_store((ga_dtype)d->o_dtype, r->a->o, plain_q(r, &r->a->o_stride) + c, none ? 0 : (double)(r->o[c] / sum));
