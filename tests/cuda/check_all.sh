@@ -1,0 +1,53 @@
+#!/bin/sh
+# Every CUDA row on one GPU: `ga check` in several processes, each with a seed of its own, then compute-sanitizer on edge shapes.
+#   check_all.sh GA FOLDER [SECONDS] [SEED]     logs go to FOLDER; each process gets SECONDS (110); exit 1 when anything failed
+# Groups are of like cost: the oracles take the time, on the CPU (16 cores: 110 s give 26 000 draws).
+set -u
+ga=$1 out=$2 seconds=${3:-110} seed=${4:-1}
+mkdir -p "$out"
+
+check() { # name, patterns, draws
+  seed=$((seed + 1))
+  timeout "$seconds" "$ga" check --device cuda:0 -k "$2" -n "$3" -s $seed > "$out/$1" 2>&1 &
+}
+
+watch() { # name, tool, patterns, draws
+  timeout "$seconds" compute-sanitizer --tool "$2" "$ga" check --device cuda:0 -k "$3" -n "$4" -s $seed > "$out/$1" 2>&1 &
+}
+
+short='attn_fwd*_short,attn_fwd*_tile,attn_fwd*_ahead'
+check short "$short" 300
+check fwd_a 'attn_fwd_bf16_d6*,attn_fwd_bf16_d9*,attn_fwd_bf16_d12*' 100
+check fwd_b 'attn_fwd_bf16_d19*,attn_fwd_bf16_d25*,attn_fwd_f16*' 80
+check fwdx_a 'attn_fwdx*' 60
+check fwdx_b 'attn_fwdx*' 60
+check bwd_a 'attn_bwd_*' 60
+check bwd_b 'attn_bwdx*,attn_bwd*_d256*,attn_bwd*_d192*' 80
+check fp8 'attn_fp8*,attn_quant*' 40
+check decode 'attn*decode*,attn*prompt*,attn_*_rows_*' 80
+check ring 'gemm_*_t16_sm90a*,pack*' 150
+check wide 'gemm_*_t16_sm80*,gemm_*_wide*' 100
+check gemm 'gemm_bf16*,gemm_f16*,gemm_f32*,gemm_e4m3*,gemm_native*,convert*' 100
+check layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 150
+wait
+for tool in memcheck synccheck; do
+  watch ${tool}_short $tool "$short,attn_fwd*_192x96*" 2
+  watch ${tool}_fwd $tool 'attn_fwd_*' 1
+  watch ${tool}_fwdx $tool 'attn_fwdx*' 2
+  watch ${tool}_bwd $tool 'attn_bwd*' 1
+  watch ${tool}_fp8 $tool 'attn_fp8*,attn_quant*' 1
+  watch ${tool}_decode $tool 'attn*decode*,attn*prompt*,attn_*_rows_*' 2
+  watch ${tool}_gemm $tool 'gemm_*,pack*,convert*' 1
+  watch ${tool}_layer $tool 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 2
+done
+wait
+
+failed=0
+for log in "$out"/*; do
+  draws=$(awk '/^ok/ { for (i = 1; i <= NF; i++) if ($i == "draws") n += $(i - 1) } END { print n + 0 }' "$log")
+  echo "$(basename "$log"): $(grep -c '^ok' "$log") rows, $draws draws; $(grep -h 'ERROR SUMMARY\|passed,' "$log" | tr '\n' ' ')"
+  grep -q 'passed,' "$log" || echo "$(basename "$log"): cut off after $seconds s"
+  grep -A2 '^FAIL' "$log" && failed=1
+  grep -h 'ERROR SUMMARY' "$log" | grep -qv ': 0 errors' && failed=1
+done
+exit $failed
