@@ -85,11 +85,11 @@ class Ga:
             self.contexts[hide] = ctx
         return self.contexts[hide]
 
-    def contenders(self, shape, sets, every):
-        """Our kernels for the shape: the planner's choice first."""
+    def contenders(self, kind, shape, sets, every):
+        """Our kernels for the shape, each a kind(ga, context, shape, sets): the planner's choice first."""
         hidden, out = [], []
         while not out or every:
-            one = Ours(self, self.context(",".join(hidden)), shape, sets)
+            one = kind(self, self.context(",".join(hidden)), shape, sets)
             if not one.kernel:
                 break
             out.append(one)
@@ -306,7 +306,7 @@ def measure(a, ga, s, nvml):
     bytes_a_set = 8 * s.b * s.s * s.h * s.d  # q, k, v, o
     n = 2 if not s.short else -(-3 * L2_BYTES // bytes_a_set) if a.cold else 1
     sets = [[torch.randn(s.b, s.s, s.h, s.d, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(n)]
-    ours = check(s, sets[0], ga.contenders(s, sets, a.rows))
+    ours = check(s, sets[0], ga.contenders(Ours, s, sets, a.rows))
     everyone = ours + check(s, sets[0], rivals(a, s, sets))
     calls = max(50, n) if s.short else max(10, min(60, int(8e-3 / (s.flop / 5e14))))
     if s.short:

@@ -42,17 +42,6 @@ class Ours(Planned):
         self.ga.check(self.ga.lib.ga_attn_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), ctypes.c_void_p(self.space.data_ptr()), None))
 
 
-def ours(ga, s, sets, every):
-    hidden, out = [], []
-    while not out or every:
-        one = Ours(ga, ga.context(",".join(hidden)), s, sets)
-        if not one.kernel:
-            break
-        out.append(one)
-        hidden.append(one.kernel)
-    return out
-
-
 def sdpa(sets, backend):
     views = [[t.transpose(1, 2) for t in x] for x in sets]
 
@@ -96,7 +85,7 @@ def measure(a, ga, s):
         return torch.randn(s.b, n, h, s.d, device="cuda", dtype=torch.bfloat16)
     sets = [[rand(s.q, s.h), rand(s.kv, s.hk), rand(s.kv, s.hk)] for _ in range(2)]
     ref = reference(s, sets[0])
-    mine = check(s, ref, ours(ga, s, sets, a.rows))
+    mine = check(s, ref, ga.contenders(Ours, s, sets, a.rows))
     everyone = mine + check(s, ref, [Theirs("cudnn", sdpa(sets, SDPBackend.CUDNN_ATTENTION)), Theirs("fa2", sdpa(sets, SDPBackend.FLASH_ATTENTION))])
     for c in everyone:
         c.record(CALLS)
