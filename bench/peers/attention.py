@@ -345,6 +345,17 @@ def show(r):
     print(f"{r['shape']}: {'  '.join(cells)} | against {r['best_rival']}: {ratio} | {r['clock_mhz']:.0f} MHz {r['power_w']:.0f} W", file=sys.stderr, flush=True)
 
 
+def write_report(a, results, **more):
+    """JSON of the results, and what they were measured with, to a.json, else to standard output."""
+    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
+                       "rounds": a.rounds, **more, "shapes": results}, indent=1)
+    if a.json:
+        with open(a.json, "w") as f:
+            f.write(text + "\n")
+    else:
+        print(text)
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("library")
@@ -369,13 +380,7 @@ def main():
             continue
         results.append(measure(a, ga, s, nvml))
         show(results[-1])
-    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
-                       "rounds": a.rounds, "cold": a.cold, "shapes": results}, indent=1)
-    if a.json:
-        with open(a.json, "w") as f:
-            f.write(text + "\n")
-    else:
-        print(text)
+    write_report(a, results, cold=a.cold)
 
 
 if __name__ == "__main__":

@@ -8,13 +8,13 @@ cudnn, fa2 PyTorch's scaled_dot_product_attention with enable_gqa and that backe
 
 bf16, 8 sequences, 32 query heads, 8 kv heads, no mask; microseconds a call, graphs of calls that take turns over two sets of buffers
 (more than L2 each but for the shortest). Every result is compared with a reference first. Medians, 10th and 90th percentiles."""
-import argparse, ctypes, json, random, statistics, sys
+import argparse, ctypes, random, statistics, sys
 
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from attention import BF16, WRONG, Desc, Ga, Io, Planned, Strides, Theirs
+from attention import BF16, WRONG, Desc, Ga, Io, Planned, Strides, Theirs, write_report
 
 CALLS = 8  # of a graph
 
@@ -120,13 +120,7 @@ def main():
     shapes += [Shape(128, q, 16384, b=1) for q in (16, 64, 128)]
     ga = Ga(a.library)
     results = [measure(a, ga, s) for s in shapes if not a.k or any(k in s.name + " " for k in a.k)]
-    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "cudnn": torch.backends.cudnn.version(),
-                       "rounds": a.rounds, "shapes": results}, indent=1)
-    if a.json:
-        with open(a.json, "w") as f:
-            f.write(text + "\n")
-    else:
-        print(text)
+    write_report(a, results)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,11 @@ cuBLAS with a scale a tensor, with and without fast accumulation, and with scale
 
 --quant q4_k ...: packed weights of that type by f32 activations into f32, whatever m (the llama shapes below), beside cuBLAS with bf16 weights
 and bf16 activations; microseconds too. The preparation of the activations is ours to pay, not cuBLAS's."""
-import argparse, ctypes, json, random, statistics, sys
+import argparse, ctypes, random, statistics, sys
 
 import torch
 
-from attention import Ga, L2_BYTES, Nvml, Planned, Theirs
+from attention import Ga, L2_BYTES, Nvml, Planned, Theirs, write_report
 
 F32, F16, BF16, E4M3, T16 = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_T16
 ACROSS = {"": 0, "wt": 64, "xtwt": 96}  # GA_GEMM_XT, GA_GEMM_WT
@@ -268,12 +268,7 @@ def main():
             continue
         results.append(measure(a, ga, s, quant, nvml))
         show(results[-1])
-    text = json.dumps({"device": torch.cuda.get_device_name(), "torch": torch.__version__, "rounds": a.rounds, "shapes": results}, indent=1)
-    if a.json:
-        with open(a.json, "w") as f:
-            f.write(text + "\n")
-    else:
-        print(text)
+    write_report(a, results)
 
 
 if __name__ == "__main__":
