@@ -45,6 +45,18 @@ GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int
     d[0] = d[1] = d[2] = d[3] = c;
     mma_m16n8k32_s8(d, a, b0, b1, file, line);
 }
+/* 128 is 2 x 64: products of signed bytes alone. */
+GA_DEV void mma_free_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT)
+{
+    uint32_t low[4], top[4];
+    for (int i = 0; i < 4; i++) low[i] = a[i] & 0x7f7f7f7fu, top[i] = a[i] >> 1 & 0x40404040u;
+    d[0] = d[1] = d[2] = d[3] = c;
+    mma_m16n8k32_s8(d, low, b0, b1, file, line);
+    mma_m16n8k32_s8(d, top, b0, b1, file, line);
+    mma_m16n8k32_s8(d, top, b0, b1, file, line);
+}
+GA_DEV void mma_free_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) { mma_m16n8k32_s8(d, a, b0, b1, file, line); }
+GA_DEV void mma_free_add_s8_k16(int *d, const uint32_t *a, uint32_t b0, EMU_AT) { emu_mma(EMU_WGMMA_S8, 16, d, a, &b0, file, line); }
 GA_DEV void mma_free_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c, EMU_AT)
 {
     d[0] = d[1] = d[2] = d[3] = c;
@@ -57,6 +69,16 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel)
     const uint64_t all = (uint64_t)b << 32 | a;
     uint32_t r = 0;
     for (int i = 0; i < 4; i++) r |= (uint32_t)(all >> 8 * (sel >> 4 * i & 7) & 255) << 8 * i;
+    return r;
+}
+GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel)
+{
+    const uint64_t all = (uint64_t)b << 32 | a;
+    uint32_t r = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t byte = all >> 8 * (sel >> 4 * i & 7) & 255;
+        r |= (sel >> 4 * i & 8 ? (byte >> 7) * 255 : byte) << 8 * i;
+    }
     return r;
 }
 /* x y + z to bf16, rounded once: a double holds the product exactly, and the float between is rounded to odd. */
