@@ -315,7 +315,7 @@ GA_DEV void turn(const ga_kargs_gemm_ring *ring, stream *s, int nb) {
   else if (s->w == (uint64_t)ring->end[1]) s->w = (uint64_t)ring->w_more[1];
 }
 
-/* An item of less units than others? */
+/* An item of fewer units than others? */
 GA_DEV bool is_short(int nb, int at) { return PER == 2 && 2 * at + 1 == nb; }
 
 GA_DEV void ask(const ga_kargs_gemm_ring *ring, stream *s, int nb, int ni, int stage) {
@@ -366,7 +366,8 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const sha
   pin_u32(v.scales, 2);
   pin_u32(&v.sums, 1);
   pin_u32(&table, 1);
-  const packed_constants k = get_constants(table);
+  const bool tight = nt == DIGITS && PACKED_256(T) && PACKED_LOOKED_UP(T); /* no registers left for constants */
+  const packed_constants k = tight ? packed_constants_of(T) : get_constants(table);
   GA_ROLL for (; items > 0; items--) {
     const bool both = PER == 2 && !is_short(sh->nb, at);
     uint32_t w[PER][WORDS], item = next->ring + (uint32_t)(stage * ITEM_BYTES);
