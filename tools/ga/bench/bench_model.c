@@ -44,15 +44,27 @@ static int by_value(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+/* The devices that have layers: "cuda:0", "cpu,cuda:0". */
+static const char *devices_of(const ga_model *model, char *text, size_t capacity) {
+  size_t at = 0;
+  *text = 0;
+  for (int32_t i = 0; i < ga_model_place_count(model) && at < capacity; i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    if (p->n_layers) at += (size_t)snprintf(text + at, capacity - at, "%s%s", at ? "," : "", p->device);
+  }
+  return text;
+}
+
 static void report(const bench_model_args *a, const opened *o, double *prefill, double *decode) {
   const int64_t n = a->repeat;
+  char devices[256];
   qsort(prefill, (size_t)n, sizeof *prefill, by_value);
   qsort(decode, (size_t)n, sizeof *decode, by_value);
   if (a->json)
     printf("{\"device\": \"%s\", \"threads\": %d, \"prompt\": %lld, \"depth\": %lld, \"rounds\": %lld, "
            "\"prefill_tok_s\": %.2f, \"prefill_min\": %.2f, \"prefill_max\": %.2f, "
            "\"decode_tok_s\": %.2f, \"decode_min\": %.2f, \"decode_max\": %.2f}\n",
-           ga_ctx_device_name(o->ctx), ga_ctx_threads(o->ctx), (long long)a->prompt, (long long)a->depth, (long long)n,
+           devices_of(o->model, devices, sizeof devices), ga_ctx_threads(o->ctx), (long long)a->prompt, (long long)a->depth, (long long)n,
            prefill[n / 2], prefill[0], prefill[n - 1], decode[n / 2], decode[0], decode[n - 1]);
   else
     printf("prefill of %lld tokens  %8.1f tok/s  (%.1f to %.1f)\ndecode after %lld       %8.1f tok/s  (%.1f to %.1f)\n",
