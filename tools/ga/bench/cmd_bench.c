@@ -128,13 +128,15 @@ int cmd_bench(int argc, char **argv) {
   int64_t threads = 0, seed = 1;
   bool json = false, error = false;
   bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
-  bench_model_args m = {.prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
+  bench_model_args m = {.open = {OPEN_ARGS_INIT}, .prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
   const cmd_option options[] = {
       {"model", 'm', OPT_STRING, &m.open.model, 0, 0, "MODEL", "time a whole model instead of kernels"},
       {"prompt", 0, OPT_INT, &m.prompt, 1, 1e6, "N", "with --model: tokens of prefill"},
       {"decode", 0, OPT_INT, &m.decode, 1, 1e6, "N", "with --model: single tokens"},
       {"depth", 0, OPT_INT, &m.depth, 1, 1e6, "N", "with --model: tokens in the cache before those"},
       {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
+      {"energy", 0, OPT_FLOAT, &m.energy, 0, 3600, "SECONDS",
+       "with --model: joules a token instead of times, from windows of so many seconds (10 or more): prompts, then generated tokens"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
       {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N"},
