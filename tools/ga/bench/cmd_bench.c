@@ -136,6 +136,8 @@ int cmd_bench(int argc, char **argv) {
       {"depth", 0, OPT_INT, &m.depth, 1, 1e6, "N", "with --model: tokens in the cache before those"},
       {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
       OPEN_SESSION_OPTIONS(m.open),
+      {"energy", 0, OPT_FLOAT, &m.energy, 0, 3600, "SECONDS",
+       "with --model: joules a token instead of times, from windows of so many seconds (10 or more): prompts, then generated tokens"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
       {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N; with --model also cuda:0,cuda:1"},
