@@ -92,12 +92,12 @@ static ga_status measure(const bench_model_args *a, opened *o) {
   const int64_t longest = a->prompt > a->depth ? a->prompt : a->depth;
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
   int32_t *ids = malloc((size_t)longest * sizeof *ids);
-  float *logits = malloc((size_t)vocab * sizeof *logits);
-  ga_status status = ids && logits ? GA_OK : ga_fail_nomem("bench", (size_t)longest);
+  void *logits = NULL;
+  ga_status status = ids ? ga_host_alloc(o->ctx, (size_t)vocab * sizeof(float), &logits) : ga_fail_nomem("bench", (size_t)longest);
   for (int32_t i = 0; status == GA_OK && i < longest; i++) ids[i] = token_at(i, vocab);
   if (status == GA_OK) status = a->energy > 0 ? bench_model_energy(a, o, ids, logits) : rounds(a, o, ids, logits);
   free(ids);
-  free(logits);
+  ga_host_free(o->ctx, logits);
   return status;
 }
 
