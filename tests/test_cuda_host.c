@@ -47,6 +47,11 @@ static void opening_texts(void **state) {
   mockcu.devices = 1;
   setenv("GA_JIT", "perhaps", 1);
   refuse("cuda", GA_ERR_ARG, "GA_JIT is 'perhaps'; allowed: off, auto, force");
+  unsetenv("GA_JIT");
+  mockcu.fail_name = "cuDevicePrimaryCtxRetain"; /* other programs have all of the memory */
+  mockcu.fail_rc = CUDA_ERROR_OUT_OF_MEMORY;
+  refuse("cuda", GA_ERR_NOMEM, "cuda:0: no context: cuDevicePrimaryCtxRetain: ");
+  mockcu.fail_name = NULL;
 }
 
 static uint32_t archs_of(int major, int minor) {
