@@ -4,18 +4,21 @@
  *           (rows at even addresses, at multiples of 8 best).
  *           Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
  *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile sees are
- *           not read
+ *           not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded to 2^-40 of the largest of its warp
  * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to 7 of an
  *           operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type: f16, but tf32
  *           where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of Q are brought to 2^15, and
  *           weights to 2^15 at most
  * WORK      steps of 16 keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
  *           length; only as many blocks as have steps take part
- * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop
+ * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop. Whole steps inside of a page
+ *           go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked for before the grid ahead has ended, but for those with
+ *           keys that it may write; everything it writes is read behind grid_dependency_wait
  * MERGE     warps through shared memory, blocks through gmem: the last one adds the parts in order, so results do not depend on
  *           who is last
- * BUDGET    WARPS warps, one block a multiprocessor; no spills
- * MEASURED  32/8 heads of 128 over f16 on an H200: 8.0 us at 512 keys, 12.7 at 4096, 26.8 at 16384 (docs/perf/cuda-decode.md)
+ * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no spills
+ * MEASURED  not in this form. Instructions of a step (D 128): f16 480, e4m3 520, q8_0 870. The form before, 32/8 heads of 128 over f16
+ *           on an H200: 8.0 us at 512 keys, 12.7 at 4096, 26.8 at 16384 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/num.h"
@@ -42,13 +45,15 @@
 enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 /* packed, of a tile */, KEYS = 16 /* of a step */ };
 enum { BLOCKS = KV == T_Q8_0 || KV == T_Q4_0, BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18, WIDE = KV == T_F16 || KV == T_BF16 };
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products in f16, else in tf32 */
-/* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and a word behind them is
- * read; of 32 columns of other rows. */
-enum { ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES : WIDE ? 2 * D : D, PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES, CHUNK_BYTES = WIDE ? 64 : 32 };
+/* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and begin up to 8
+ * bytes later. */
+enum { ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES : WIDE ? 2 * D : D, PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES };
+enum { CHUNK_BYTES = WIDE ? 64 : 32 /* of 32 columns, not of blocks */ };
 enum { Q_STEPS = F16_K ? 2 : 4 /* of a product's depth, in 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
 enum { STAGE_BYTES = 2 * KEYS * PITCH, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
 enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
-enum { TWICE = 2 * (Q_BYTES + RING_BYTES + 2048 /* variables, the driver's */) <= 228 * 1024 /* two blocks fit a multiprocessor: a launch's and the next one's */ };
+/* Two blocks fit a multiprocessor, a launch's and the next one's; 2 KB of each are variables and the driver's. */
+enum { TWICE = 2 * (Q_BYTES + RING_BYTES + 2048) <= 228 * 1024 };
 enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* there is room for Q in registers */ };
 static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
 #define P_UNIT (F16_V ? 32768.0f : 1.0f) /* what a weight of 1 is in products */
@@ -210,7 +215,8 @@ GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
   }
   const copies y = {
       k, v, bytes_of(page * a->k_batch + token * a->k_token), bytes_of(page * a->v_batch + token * a->v_token),
-      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffu, stage + (uint32_t)shift_k, stage + (uint32_t)(KEYS * PITCH + shift_v),
+      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffu,
+      stage + (uint32_t)shift_k, stage + (uint32_t)(KEYS * PITCH + shift_v),
       (int)bytes_of(a->head_dim), (int)bytes_of(a->v_dim)};
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
   if (!BLOCKS) {
@@ -237,8 +243,8 @@ GA_DEV places places_of(int lane, int shift_k, int shift_v) {
   const bool four = KV == T_Q4_0; /* low codes are elements 0 to 15, high ones 16 to 31 */
   const int k = BLOCKS ? shift_k + 8 * (four ? q % 2 : q) : 8 * q * size ^ swizzle_k(g) * 16;
   const int v = BLOCKS ? shift_v + 4 * (four ? g % 4 : g) : 4 * g * size ^ swizzle_v(2 * q) * 16;
-  const places p = {(uint32_t)(g * PITCH + k), (uint32_t)(row_v * PITCH + v), (uint32_t)(2 * q * PITCH + shift_k), (uint32_t)(row_v * PITCH + shift_v),
-                    q / 2 * 4, g / 4 * 4};
+  const places p = {(uint32_t)(g * PITCH + k), (uint32_t)(row_v * PITCH + v),
+                    (uint32_t)(2 * q * PITCH + shift_k), (uint32_t)(row_v * PITCH + shift_v), q / 2 * 4, g / 4 * 4};
   return p;
 }
 
@@ -351,8 +357,11 @@ GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, uint32_t q, float 
     GA_UNROLL for (int n = 0; n < TURNS; n++) {
       const int i = 32 * n + lane, col = i * EACH, step = col / 32 * Q_STEPS + col % 8 / EACH;
       uint32_t w[4];
-      if (F16_K) GA_UNROLL for (int e = 0; e < 2; e++) split_f16(in_unit(x[n][2 * e % EACH], unit), in_unit(x[n][(2 * e + 1) % EACH], unit), w + 2 * e, w + 2 * e + 1);
-      else GA_UNROLL for (int e = 0; e < 2; e++) split_tf32(x[n][e], w + 2 * e, w + 2 * e + 1);
+      GA_UNROLL for (int e = 0; e < 2; e++) {
+        const float *y = x[n] + 2 * e % EACH;
+        if (F16_K) split_f16(in_unit(y[0], unit), in_unit(y[1], unit), w + 2 * e, w + 2 * e + 1);
+        else split_tf32(x[n][e], w + 2 * e, w + 2 * e + 1);
+      }
       if (i >= ITEMS) continue;
       const uint32_t to = q + (uint32_t)((step * 32 + r * 4 + col % 32 / 8) * 16);
       sts_u2(to, w[0], w[1]);

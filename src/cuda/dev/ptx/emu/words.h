@@ -81,10 +81,8 @@ GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z)
 {
     return emu_fma_bf16(x & 0xffff, y & 0xffff, z & 0xffff) | emu_fma_bf16(x >> 16, y >> 16, z >> 16) << 16;
 }
-GA_DEV uint32_t add_f16x2(uint32_t x, uint32_t y)
-{
-    return emu_f16(emu_f32_of_f16((uint16_t)x) + emu_f32_of_f16((uint16_t)y)) | emu_f16(emu_f32_of_f16((uint16_t)(x >> 16)) + emu_f32_of_f16((uint16_t)(y >> 16))) << 16;
-}
+GA_DEV uint32_t emu_add_f16(uint32_t x, uint32_t y) { return emu_f16(emu_f32_of_f16((uint16_t)x) + emu_f32_of_f16((uint16_t)y)); }
+GA_DEV uint32_t add_f16x2(uint32_t x, uint32_t y) { return emu_add_f16(x & 0xffff, y & 0xffff) | emu_add_f16(x >> 16, y >> 16) << 16; }
 GA_DEV uint32_t twice_16(uint32_t x, int half) { return half ? x >> 16 | (x & 0xffff0000u) : x << 16 | (x & 0xffffu); }
 GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y)
 {
