@@ -43,22 +43,22 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
 }
 
 static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
-  const size_t b = (size_t)s->batch;
+  const size_t b = (size_t)s->batch, pages = (size_t)s->n_pages;
   in->ids = 0;
   in->positions = b;
   in->slots = 2 * b;
   in->q_start = 3 * b;
   in->kv_len = 3 * b + 2;
-  in->table = 3 * b + 3;
-  in->place = in->table + (size_t)s->n_pages;
-  in->count = in->place + PLACE_COUNT;
+  in->place = 3 * b + 3;
+  in->table = in->place + PLACE_COUNT;
+  in->sequence = in->table + pages;
   void *p;
-  GA_TRY(ga_mem_zalloc(in->count, sizeof(int32_t), "session inputs", &p));
+  GA_TRY(ga_mem_zalloc(in->sequence, sizeof(int32_t), "session inputs", &p));
   in->host = p;
   for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
-  GA_TRY(ga_buffer_alloc(ctx, in->count * sizeof(int32_t), &p));
+  GA_TRY(ga_buffer_alloc(ctx, (in->sequence + (size_t)s->context + 1) * sizeof(int32_t), &p));
   in->device = p;
-  return GA_OK;
+  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, pages * sizeof(int32_t), NULL);
 }
 
 static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
@@ -145,6 +145,7 @@ ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
 
 /* --- steps --- */
 
+/* Several tokens from position `at` on. */
 static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
   session_inputs *in = &part->inputs;
   for (int32_t i = 0; i < n; i++) {
@@ -155,8 +156,7 @@ static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t 
   in->host[in->q_start] = 0;
   in->host[in->q_start + 1] = n;
   in->host[in->kv_len] = at + n;
-  s->placed = -1;
-  GA_TRY(ga_copy_to_device(part->forward.ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
+  GA_TRY(ga_copy_to_device(part->forward.ctx, in->device, in->host, in->place * sizeof(int32_t), NULL));
   part->step = (ga_step){.n_tokens = n,
                          .n_seqs = 1,
                          .max_q = n,
@@ -170,6 +170,35 @@ static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t 
                          .page_stride = s->n_pages};
   part->forward.step = &part->step;
   return GA_OK;
+}
+
+/* One token at position `at`. */
+static ga_status upload_place(const session_part *part, int32_t id, int32_t at) {
+  const session_inputs *in = &part->inputs;
+  int32_t *place = in->host + in->place;
+  place[PLACE_ID] = id;
+  place[PLACE_POSITION] = place[PLACE_SLOT] = at;
+  place[PLACE_KV_LEN] = at + 1;
+  place[PLACE_Q_START] = 0;
+  place[PLACE_Q_START + 1] = 1;
+  return ga_copy_to_device(part->forward.ctx, in->device + in->place, place, PLACE_COUNT * sizeof *place, NULL);
+}
+
+/* The step of the token whose place is on the device. */
+static void take_place(const ga_session *s, session_part *part, int32_t at) {
+  const int32_t *place = part->inputs.device + part->inputs.place;
+  part->step = (ga_step){.n_tokens = 1,
+                         .n_seqs = 1,
+                         .max_q = 1,
+                         .max_kv = at + 1,
+                         .ids = place + PLACE_ID,
+                         .positions = place + PLACE_POSITION,
+                         .slots = place + PLACE_SLOT,
+                         .q_start = place + PLACE_Q_START,
+                         .kv_len = place + PLACE_KV_LEN,
+                         .page_table = part->inputs.device + part->inputs.table,
+                         .page_stride = s->n_pages};
+  part->forward.step = &part->step;
 }
 
 /* Hands rows [first, n) of the step's logits to `row`, some at a time. The first block is computed by fwd_run. */
@@ -242,17 +271,17 @@ static ga_status run_part(ga_session *s, int32_t i) {
   return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
 }
 
-/* Tells the device of the token to come and its place, unless the last step has left both there. */
-static ga_status place(ga_session *s, int32_t id) {
-  session_inputs *in = &s->parts[0].inputs;
-  int32_t *at = in->host + in->place;
-  if (s->placed == s->length && at[PLACE_ID] == id) return GA_OK;
-  at[PLACE_ID] = id;
-  at[PLACE_POSITION] = at[PLACE_SLOT] = s->length;
-  at[PLACE_KV_LEN] = s->length + 1;
-  at[PLACE_Q_START] = 0;
-  at[PLACE_Q_START + 1] = 1;
-  return ga_copy_to_device(s->parts[0].forward.ctx, in->device + in->place, at, PLACE_COUNT * sizeof *at, NULL);
+/* Tells the device of the token to come and its place, and of the `window` tokens that penalties see, unless the last step has left
+ * all that there. */
+static ga_status place(ga_session *s, int32_t id, int32_t window) {
+  const session_part *part = &s->parts[0];
+  const session_inputs *in = &part->inputs;
+  if (s->placed == s->length && in->host[in->place + PLACE_ID] == id) return GA_OK;
+  const int32_t end = s->length + 1, first = (int32_t)ga_max_i64(0, end - window);
+  s->tokens[s->length] = id;
+  if (window)
+    GA_TRY(ga_copy_to_device(part->forward.ctx, in->device + in->sequence + first, s->tokens + first, (size_t)(end - first) * sizeof id, NULL));
+  return upload_place(part, id, s->length);
 }
 
 ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
@@ -265,11 +294,13 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
   own.io.id = at + PLACE_ID;
   own.io.advance = at + PLACE_POSITION;
   own.io.n_advance = PLACE_MOVING;
-  GA_TRY(place(s, id));
-  part->step = (ga_step){.n_tokens = 1, .n_seqs = 1, .max_q = 1, .max_kv = s->length + 1, .n_out = 1,
-                        .ids = at + PLACE_ID, .positions = at + PLACE_POSITION, .slots = at + PLACE_SLOT, .q_start = at + PLACE_Q_START,
-                        .kv_len = at + PLACE_KV_LEN, .page_table = part->inputs.device + part->inputs.table, .page_stride = s->n_pages};
-  part->forward.step = &part->step;
+  if (own.io.n_history) {
+    own.io.sequence = part->inputs.device + part->inputs.sequence;
+    own.io.n_sequence = at + PLACE_KV_LEN;
+  }
+  GA_TRY(place(s, id, (int32_t)own.io.n_history));
+  take_place(s, part, s->length);
+  part->step.n_out = 1;
   s->placed = -1;
   GA_TRY(run_decode(part, &own));
   s->tokens[s->length++] = id;
@@ -287,11 +318,17 @@ ga_status session_drawn(ga_session *s, int32_t *id) {
 /* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
 static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base,
                            float *host, session_row_fn row, void *user) {
+  s->placed = -1;
   for (int32_t i = 0; i < s->model->n_places; i++) {
-    ga_step *step = &s->parts[i].step;
-    GA_TRY(upload_inputs(s, &s->parts[i], ids, at, n));
-    step->out_begin = first;
-    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->forward.max_out);
+    session_part *part = &s->parts[i];
+    if (n == 1) {
+      GA_TRY(upload_place(part, ids[0], at));
+      take_place(s, part, at);
+    } else {
+      GA_TRY(upload_inputs(s, part, ids, at, n));
+    }
+    part->step.out_begin = first;
+    part->step.n_out = (int32_t)ga_min_i64(n - first, session_last(s)->forward.max_out);
     GA_TRY(run_part(s, i));
   }
   return row ? deliver_rows(s, first, base, host, row, user) : GA_OK;

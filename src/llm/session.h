@@ -7,15 +7,16 @@
 /* Integer inputs of a step, one device buffer. Offsets in int32. */
 typedef struct session_inputs {
   int32_t *device, *host;
-  size_t count;
-  size_t ids, positions, slots, q_start, kv_len, table; /* offsets */
-  size_t place; /* of session_step: id, position, slot, kv_len, q_start[2] */
+  size_t ids, positions, slots, q_start, kv_len; /* of several tokens */
+  size_t place;    /* of one token: id, position, slot, kv_len, q_start[2] */
+  size_t table;    /* pages; uploaded once */
+  size_t sequence; /* [context + 1], on the device alone: tokens for penalties of steps that draw */
 } session_inputs;
 
 /* How the token after a step is drawn, on the device of the model. */
 typedef struct session_draw {
   ga_sample_desc desc;
-  ga_sample_io io; /* id and advance: session_step sets them */
+  ga_sample_io io; /* session_step sets id, advance and, where penalties look back (n_history), the sequence */
 } session_draw;
 
 /* A step of one token, recorded: everything that differs between steps is read on the device. */
