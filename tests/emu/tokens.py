@@ -58,8 +58,8 @@ def main():
                 sys.exit(f"{model.name} {prompt} {options}: emulator {got!r}, CPU {want!r}")
         drawn = set()
         for chain in CHAINS:
-            want, _ = answer(program, path, "cpu", LONG, "-s", "11", "-n", "8", *chain)
-            got, text = answer(program, path, "emu", LONG, "-s", "11", "-n", "8", "--explain", *chain)
+            want, _ = answer(program, path, "cpu", SHORT, "-s", "11", "-n", "8", *chain)
+            got, text = answer(program, path, "emu", SHORT, "-s", "11", "-n", "8", "--explain", *chain)
             if got != want or "sample_f32_chain_" not in text:
                 sys.exit(f"{chain}: emulator {got!r}, CPU {want!r}\n{text}")
             drawn.add(want)
