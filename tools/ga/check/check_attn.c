@@ -65,9 +65,9 @@ static void draw(check_case *c) {
   d->o_dtype = check_dtype(c, 2);
   const int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
   const bool large = check_pick(c, 3) == 0;
-  d->batch = check_dim(c, 0, large ? 2 : 4);
-  d->max_q = check_dim(c, 0, large ? 150 : 12);
-  d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
+  d->batch = check_extent(c, 0, large ? 2 : 4);
+  d->max_q = check_extent(c, 0, large ? 150 : 12);
+  d->max_kv = check_pick(c, 3) ? check_extent(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
   if (RAMP) d->max_kv = 150 + check_pick(c, 180); /* several blocks */
   d->kv_heads = 1 + check_pick(c, 3);
   d->q_heads = d->kv_heads * (check_pick(c, 8) ? 1 + check_pick(c, 5) : 6 + check_pick(c, 14)); /* groups that fill 64 rows, and that do not */

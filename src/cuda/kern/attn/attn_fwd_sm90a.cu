@@ -387,8 +387,9 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QSMEM) {
+    const uint32_t done = loads_done(q, NQ, 4);
     warp_sync();
-    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
   }
 }
 /* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
@@ -573,8 +574,9 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
     float factor[2];
     if (warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LOST))) {
       recompute_s(c, s, q);
+      const uint32_t done = loads_done_f32(s, NS, 4);
       warp_sync();
-      release_k(c);
+      release_k_after(c, done);
       apply_features(c, s, c->n);
       softmax_running(c, s, m, l, factor, sum);
     } else {
