@@ -339,7 +339,8 @@ static void memory_figures(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
-      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(taken_by_auto), T(instruments), T(energy_of_a_window), T(copies), T(launches_and_loads_once),
+      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(taken_by_auto), T(instruments), T(energy_of_a_window),
+      T(copies), T(launches_and_loads_once),
       T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

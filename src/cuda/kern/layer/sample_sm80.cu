@@ -2,13 +2,14 @@
  * COMPUTES  the chain of ga/sample.h but typical: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double, in another order
  *           than the oracle's, and exp of another library, so that the token is the same unless a sum lies within 1e-12 of a border.
  *           logprob: log-probability of the token under the plain softmax of the logits, in f32
- * CONTRACT  typical_p 1. Each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which the same
- *           graph replays. The same bits every time
- * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter, the sum of their weights. The block
- *           that ends last draws. Filters keep the first so many tokens in the order of keys: what is kept is one number, the least key. To find
- *           it, tokens no smaller than the r-th largest of the groups' largest come to shared memory (at least r, seldom twice as many) and are
- *           sorted; only where filters keep more than fit, the key is searched for over the vocabulary, 4 bits a pass. Then weights of the groups
- *           with kept tokens are added up in the order of ids, and the draw finds its group and its token
+ * CONTRACT  typical_p 1. Each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which the
+ *           same graph replays. The same bits every time
+ * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter, the sum of their
+ *           weights. The block that ends last draws. Filters keep the first so many tokens in the order of keys: what is kept is one
+ *           number, the least key. To find it, tokens no smaller than the r-th largest of the groups' largest come to shared memory (at
+ *           least r, seldom twice as many) and are sorted; only where filters keep more than fit, the key is searched for over the
+ *           vocabulary, 4 bits a pass. Then weights of the groups with kept tokens are added up in the order of ids, and the draw finds
+ *           its group and its token
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
  * BARRIERS  one counter between blocks; block barriers in the last one
  * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/perf/models.md has times
@@ -25,7 +26,8 @@
 #error "GA_P_THREADS: lanes of a block, and the most groups"
 #endif
 
-enum { WARPS = GA_P_THREADS / 32, AHEAD = 4 /* loads of a lane under way */, EACH = 4, ROOM = EACH * GA_P_THREADS /* candidates, of a lane and in all */ };
+enum { WARPS = GA_P_THREADS / 32, AHEAD = 4 /* loads of a lane under way */ };
+enum { EACH = 4, ROOM = EACH * GA_P_THREADS /* candidates, of a lane and in all */ };
 
 typedef struct {
   token_key keys[ROOM];            /* candidates */
@@ -33,7 +35,7 @@ typedef struct {
   double weight[GA_P_THREADS];     /* of the groups */
   key_shared scratch;
   row_shared row;
-  int last, group, id;
+  int last, id;
   double u;
 } shared;
 
