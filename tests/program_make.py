@@ -2,6 +2,7 @@
 """ga make: files that load and compute in every type and architecture, the same for the same seed, and nothing left behind
 when writing fails. Usage: program_make.py GA"""
 import hashlib
+import json
 import os
 import resource
 import signal
@@ -73,6 +74,17 @@ class Make(unittest.TestCase):
         self.assertEqual(self.hash(), first)
         self.make("--shape", "tiny", "--seed", "4294967295")
         self.assertNotEqual(self.hash(), first)
+
+    def test_timed(self):
+        """ga bench --model on the CPU, which has no counter of joules."""
+        self.make("--shape", "tiny")
+        options = ("-m", self.path, "--device", "cpu", "-t", "1", "--prompt", "8", "--decode", "2", "--depth", "3", "--repeat", "1")
+        rc, out, said = self.ga("bench", *options, "--json")
+        self.assertEqual(rc, 0, said)
+        self.assertGreater(json.loads(out)["decode_tok_s"], 0)
+        rc, _, said = self.ga("bench", *options, "--energy", "0.1")
+        self.assertEqual(rc, 1)
+        self.assertIn("energy: cpu shows no energy counter", said)
 
     def test_rows_of_no_whole_block(self):
         self.make("--shape", "tiny", "--width", "96", "--type", "q6_k")

@@ -44,11 +44,30 @@ static void greedy(ga_ctx *ctx) {
   assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = none}), 0);
 }
 
+/* A sequence's last tokens are the history; the token joins it, and its length may be what advances. */
+static void sequence(ga_ctx *ctx) {
+  const float x[4] = {1, 3, 2.5f, 0};
+  int32_t tokens[5] = {0, 2, 1, -7, -7}, n = 3;
+  ga_sample_desc d = GA_SAMPLE_DESC_INIT;
+  d.vocab = 4;
+  d.presence_penalty = 4;
+  const ga_sample_io io = {.logits = x, .n_history = 2, .sequence = tokens, .n_sequence = &n, .advance = &n, .n_advance = 1};
+  assert_int_equal(sample(ctx, &d, io), 0); /* sees 2, 1 */
+  assert_int_equal(n, 4);
+  assert_int_equal(tokens[3], 0);
+  assert_int_equal(sample(ctx, &d, io), 2); /* sees 1, 0 */
+  assert_int_equal(tokens[4], 2);
+  n = 1; /* fewer than n_history */
+  assert_int_equal(sample(ctx, &d, io), 1);
+}
+
 static void test_greedy(void **state) {
   (void)state;
   ga_ctx *ref = open_device("ref"), *cpu = open_device("cpu");
   greedy(ref);
   greedy(cpu);
+  sequence(ref);
+  sequence(cpu);
   ga_ctx_destroy(ref);
   ga_ctx_destroy(cpu);
 }
@@ -107,33 +126,70 @@ static void test_statistics(void **state) {
   draws_fit(&d, x, nearest);
 }
 
-/* Every path of the CPU's shortcuts over 262144 tokens, from peaked to flat. */
+/* --- a device's shortcuts against the oracle: on the CPU here, by CUDA rows in tests/emu (GA_TEST_DEVICE) --- */
+
+#ifndef GA_TEST_DEVICE
+#define GA_TEST_DEVICE "cpu"
+enum { LARGE = 262144 };
+#else /* emulated: many times slower */
+enum { LARGE = 40000 };
+#endif
+
+typedef struct on_device {
+  ga_ctx *ctx;
+  float *logits;
+  uint64_t *rng;
+  int32_t *id;
+} on_device;
+
+static void *room(ga_ctx *ctx, size_t bytes) {
+  void *p;
+  assert_int_equal(ga_buffer_alloc(ctx, bytes, &p), GA_OK);
+  return p;
+}
+
+static int32_t sample_there(const on_device *t, const ga_sample_desc *d, const float *x, uint64_t rng[4]) {
+  int32_t id = -1;
+  const ga_sample_io io = {.logits = t->logits, .rng = t->rng, .id = t->id};
+  assert_int_equal(ga_copy_to_device(t->ctx, t->logits, x, LARGE * sizeof *x, NULL), GA_OK);
+  assert_int_equal(ga_copy_to_device(t->ctx, t->rng, rng, 4 * sizeof *rng, NULL), GA_OK);
+  if (ga_sample(t->ctx, d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_int_equal(ga_copy_to_host(t->ctx, &id, t->id, sizeof id, NULL), GA_OK);
+  assert_int_equal(ga_copy_to_host(t->ctx, rng, t->rng, 4 * sizeof *rng, NULL), GA_OK);
+  return id;
+}
+
+/* Every path of the shortcuts, from peaked to flat logits, each setting with few and with many tokens kept. */
 static void test_large_vocabulary(void **state) {
   (void)state;
-  enum { VOCAB = 262144 };
-  ga_ctx *ref = open_device("ref"), *cpu = open_device("cpu");
-  float *x = malloc(VOCAB * sizeof *x);
+  ga_ctx *ref = open_device("ref"), *ctx = open_device(GA_TEST_DEVICE);
+  const on_device there = {ctx, room(ctx, LARGE * sizeof(float)), room(ctx, 32), room(ctx, 4)};
+  float *x = malloc(LARGE * sizeof *x);
   assert_non_null(x);
   ga_rng rng;
   ga_rng_seed(&rng, 7);
-  for (int i = 0; i < 24; i++) {
+  for (int i = 0; i < 32; i++) {
     uint64_t a[4], b[4];
     const double sharp = 0.5 * (1 + i % 8);
     ga_sample_desc d = GA_SAMPLE_DESC_INIT;
-    d.vocab = VOCAB;
-    d.temperature = 0.8f;
+    d.vocab = LARGE;
+    d.temperature = i % 5 ? 0.8f : 1.5f;
     d.top_p = i % 3 ? 0.95f : 1;
-    d.top_k = i % 3 == 2 && i % 2 ? 40 : 0;
-    d.min_p = i % 4 == 0 ? 0.05f : 0;
-    for (int k = 0; k < VOCAB; k++) x[k] = (float)(sharp * ga_rng_normal(&rng));
+    d.top_k = i < 24 ? i % 3 == 2 && i % 2 ? 40 : 0 : i % 2 ? 300 : 5000;
+    d.min_p = i % 4 == 0 ? 0.05f : i % 4 == 1 ? 1e-4f : 0;
+    for (int k = 0; k < LARGE; k++) x[k] = (float)(sharp * ga_rng_normal(&rng));
     ga_sample_seed(a, (uint64_t)i);
     ga_sample_seed(b, (uint64_t)i);
-    assert_int_equal(sample(ref, &d, (ga_sample_io){.logits = x, .rng = a}), sample(cpu, &d, (ga_sample_io){.logits = x, .rng = b}));
+    const int32_t want = sample(ref, &d, (ga_sample_io){.logits = x, .rng = a}), got = sample_there(&there, &d, x, b);
+    if (got != want) fail_msg("setting %d: %d, the oracle's is %d", i, got, want);
     assert_memory_equal(a, b, sizeof a);
   }
   free(x);
+  ga_buffer_free(ctx, there.logits);
+  ga_buffer_free(ctx, there.rng);
+  ga_buffer_free(ctx, there.id);
   ga_ctx_destroy(ref);
-  ga_ctx_destroy(cpu);
+  ga_ctx_destroy(ctx);
 }
 
 int main(void) {

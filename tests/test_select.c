@@ -167,6 +167,11 @@ static void others(void) {
   ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
   sample.vocab = 50000;
   put(GA_OP_sample, &sample, "greedy");
+  sample.temperature = 0.8f;
+  sample.top_k = 40;
+  put(GA_OP_sample, &sample, "top-k");
+  sample.typical_p = 0.9f;
+  put(GA_OP_sample, &sample, "typical");
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;

@@ -77,7 +77,7 @@ typedef struct ga_kargs_kv_store {
   int64_t q_stride;
   int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: nothing is turned */
   float magnitude;
-  int32_t reserved;
+  int32_t chunk; /* heads, or runs of V, that a warp takes, one after the other */
 } ga_kargs_kv_store;
 
 typedef struct ga_kargs_sample {
@@ -87,7 +87,18 @@ typedef struct ga_kargs_sample {
   int32_t *id;
   float *logprob; /* null = not wanted */
   int32_t *advance; /* n_advance of them: each one more */
+  int32_t *sequence; /* null, or *n_sequence tokens in history's place, which id joins */
+  const int32_t *n_sequence;
+  uint64_t *rng;     /* 4 words; above temperature 0 */
+  float *adjusted;   /* workspace [vocab]: logits with biases and penalties, where there are any */
+  float *group_max;  /* workspace [groups] */
+  double *group_sum; /* workspace [groups] */
+  int32_t *counter;  /* zeroed, left zeroed */
   int64_t vocab, n_history, n_bias, n_advance;
+  int32_t groups, group_log; /* 2^group_log neighbouring tokens each */
+  int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_k, top_p, min_p */
+  float temperature, top_p, min_p;
+  float sum_temperature;     /* at which groups' weights are summed; 0 = they are not asked for */
   float repetition_penalty, presence_penalty, frequency_penalty;
   int32_t reserved;
 } ga_kargs_sample;
@@ -95,7 +106,7 @@ typedef struct ga_kargs_sample {
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 144);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 96);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 184);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 72);

@@ -263,25 +263,26 @@ static void penalise(const ga_sample_desc *d, const work *w, double *x, int32_t 
  * and rounded once: `spare` holds their doubles. */
 static const float *adjusted(const ga_sample_desc *d, const ga_sample_io *a, const work *w) {
   const bool penalties = d->repetition_penalty != 1 || d->presence_penalty != 0 || d->frequency_penalty != 0;
-  const int64_t n_history = penalties ? a->n_history : 0;
+  const int64_t all = a->sequence ? ga_min_i64(a->n_history, *a->n_sequence) : a->n_history, n_history = penalties ? all : 0;
+  const int32_t *history = a->sequence ? a->sequence + (*a->n_sequence - all) : a->history;
   if (!n_history && !a->n_bias) return a->logits;
   memcpy(w->x, a->logits, (size_t)d->vocab * sizeof *w->x);
   const uint64_t vocab = (uint64_t)d->vocab;
   for (int64_t i = 0; i < a->n_bias; i++)
     if ((uint64_t)a->bias[i].id < vocab) w->spare[a->bias[i].id].key = (double)a->logits[a->bias[i].id];
   for (int64_t i = 0; i < n_history; i++) {
-    if ((uint64_t)a->history[i] >= vocab) continue;
-    w->spare[a->history[i]].key = (double)a->logits[a->history[i]];
-    w->count[a->history[i]] = 0;
+    if ((uint64_t)history[i] >= vocab) continue;
+    w->spare[history[i]].key = (double)a->logits[history[i]];
+    w->count[history[i]] = 0;
   }
   for (int64_t i = 0; i < a->n_bias; i++)
     if ((uint64_t)a->bias[i].id < vocab) w->spare[a->bias[i].id].key += (double)a->bias[i].bias;
   for (int64_t i = 0; i < a->n_bias; i++)
     if ((uint64_t)a->bias[i].id < vocab) w->x[a->bias[i].id] = (float)w->spare[a->bias[i].id].key;
   for (int64_t i = 0; i < n_history; i++)
-    if ((uint64_t)a->history[i] < vocab) w->count[a->history[i]]++;
+    if ((uint64_t)history[i] < vocab) w->count[history[i]]++;
   for (int64_t i = 0; i < n_history; i++) {
-    const int32_t id = a->history[i];
+    const int32_t id = history[i];
     if ((uint64_t)id >= vocab || !w->count[id]) continue;
     penalise(d, w, &w->spare[id].key, id);
     w->x[id] = (float)w->spare[id].key;
@@ -313,6 +314,7 @@ ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_io *a, void *w
   const work w = work_in(d, workspace);
   const int32_t id = choose(d, a, &w, scan);
   *a->id = id;
+  if (a->sequence) a->sequence[*a->n_sequence] = id;
   for (int64_t i = 0; i < a->n_advance; i++) a->advance[i]++;
   if (!a->logprob) return GA_OK;
   const int32_t best = scan->largest(a->logits, d->vocab);

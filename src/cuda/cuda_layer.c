@@ -176,6 +176,8 @@ ga_status cuda_rope(const ga_kernel *k, const void *desc, const void *io, void *
 
 /* --- kv_store --- */
 
+#define MANY_TOKENS 32
+
 const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
   const ga_kv_store_desc *d = desc;
@@ -189,6 +191,7 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
   const ga_kv_store_desc *d = desc;
   const ga_kv_store_io *a = io;
   const int64_t k_width = (int64_t)d->heads * d->head_dim, v_width = (int64_t)d->heads * d->v_dim;
+  const int32_t chunk = d->tokens >= MANY_TOKENS ? 8 : 1; /* few tokens: all warps there are */
   if (d->tokens == 0 || k_width + v_width == 0) return GA_OK;
   GA_TRY(cuda_check_pointer(stream, k, "k", a->k, align_of(d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "v", a->v, align_of(d->x_dtype)));
@@ -204,33 +207,8 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
                                   .slots = d->slots, .k_stride = d->k_stride, .v_stride = d->v_stride, .k_width = (int32_t)k_width,
                                   .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype, .q = a->q,
                                   .positions = a->positions, .inv_freq = a->inv_freq, .q_stride = d->q_stride, .q_heads = d->q_heads,
-                                  .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude};
-  /* A warp takes 32 elements of K or V, or 32 pairs of Q. */
-  const int64_t warps = ga_div_up(k_width, 32) + ga_div_up(v_width, 32) + ga_div_up((int64_t)d->q_heads * d->rot_dim / 2, 32);
+                                  .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude, .chunk = chunk};
+  /* A warp takes 32 elements of K or V, or 32 pairs of Q, in `chunk` heads. */
+  const int64_t warps = ga_div_up(ga_div_up(k_width, 32) + ga_div_up(v_width, 32) + ga_div_up(d->rot_dim / 2, 32) * d->q_heads, chunk);
   return enqueue_rows(k, stream, 1, d->tokens * warps * 32, &args);
-}
-
-/* --- sample --- */
-
-const char *cuda_sample_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k, (void)caps;
-  return ((const ga_sample_desc *)desc)->temperature == 0 ? NULL : "only temperature 0, greedy";
-}
-
-ga_status cuda_sample(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  (void)workspace;
-  const ga_sample_desc *d = desc;
-  const ga_sample_io *a = io;
-  CHECK(logits, GA_F32);
-  if (a->n_history) CHECK(history, GA_I32);
-  if (a->n_bias) CHECK(bias, GA_I32);
-  CHECK(id, GA_I32);
-  CHECK(logprob, GA_F32);
-  if (a->n_advance) CHECK(advance, GA_I32);
-  const ga_kargs_sample args = {.logits = a->logits, .history = a->history, .bias = a->bias, .id = a->id, .logprob = a->logprob,
-                                .advance = a->advance, .n_advance = a->n_advance,
-                                .vocab = d->vocab, .n_history = a->n_history, .n_bias = a->n_bias,
-                                .repetition_penalty = d->repetition_penalty, .presence_penalty = d->presence_penalty,
-                                .frequency_penalty = d->frequency_penalty};
-  return enqueue(k, stream, 1, &args);
 }

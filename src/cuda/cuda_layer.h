@@ -15,6 +15,7 @@ GA_DECLARE_CUDA(embed);
 GA_DECLARE_CUDA(rope);
 GA_DECLARE_CUDA(kv_store);
 GA_DECLARE_CUDA(sample);
+uint64_t cuda_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 GA_DECLARE_CUDA(convert);
 
 #endif

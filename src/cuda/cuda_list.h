@@ -52,7 +52,10 @@
 
 #define GA_CUDA_LAYER(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, x_, y_, score_, tolerance_, ...) \
   @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
+#define GA_CUDA_SAMPLE(op_, dtypes_, mode_, arch_, tile_, file_, threads_, ...) \
+  @ROW #op_ "_" #dtypes_ "_" #mode_ "_" #arch_ "_" #tile_ @ arch_ @ file_ @ #__VA_ARGS__
 #include "cuda/kern/layer/layer.def"
+#undef GA_CUDA_SAMPLE
 #undef GA_CUDA_LAYER
 
 #define GA_CUDA_PROBE(name_, arch_, file_, ...) @ROW "probe_" #name_ "_" #arch_ @ arch_ @ file_ @ #__VA_ARGS__

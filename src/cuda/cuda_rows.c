@@ -37,7 +37,12 @@ static const ga_kernel rows[] = {
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_,                             \
          .dtype = {GA_##x_, GA_##y_}, .score = score_, .tolerance = tolerance_,                                        \
          .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
+#define GA_CUDA_SAMPLE(op_, dtypes_, mode_, arch_, tile_, file_, threads_, ...)                                        \
+  GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = cuda_sample, .ok = cuda_sample_ok,              \
+         .workspace = cuda_sample_workspace, .dtype = {GA_F32, GA_F32}, .score = 50, .tolerance = 2,                   \
+         .impl = &(const cuda_variant){.params = #__VA_ARGS__, .threads = threads_}),
 #include "cuda/kern/layer/layer.def"
+#undef GA_CUDA_SAMPLE
 #undef GA_CUDA_LAYER
 #define GA_CUDA_GEMM(op_, dtypes_, mode_, arch_, tile_, file_, threads_, launch_, ok_, w_, x_, y_, layout_, min_, max_, score_, flags_,  \
                      workspace_, ...)                                                                                  \

@@ -32,7 +32,7 @@ typedef struct sampler {
   int32_t window;
   const ga_logit_bias *bias; /* as given, in host memory */
   int32_t n_bias;
-  bool recorded; /* the device draws by itself behind each step: penalties do not, as their history grows */
+  bool recorded; /* the device draws by itself behind each step */
   bool drawn;    /* and has, or will have, behind the last one */
 } sampler;
 
@@ -81,7 +81,7 @@ static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_op
   GA_TRY(ga_copy_to_device(ctx, at, rng, sizeof rng, NULL));
   if (o->n_bias) GA_TRY(ga_copy_to_device(ctx, at + state, o->bias, bias, NULL));
   sm->history = (void *)(at + state + bias);
-  sm->recorded = !sm->host && s->model->n_places == 1 && !window && !ctx->device->caps.host_memory;
+  sm->recorded = !sm->host && s->model->n_places == 1 && !ctx->device->caps.host_memory;
   sm->io = (ga_sample_io){.history = sm->history,
                           .bias = o->n_bias ? (void *)(at + state) : NULL,
                           .n_bias = o->n_bias,
@@ -132,6 +132,7 @@ static ga_status sampler_step(sampler *sm, int32_t id) {
   memset(&draw, 0, sizeof draw); /* compared byte by byte */
   draw.desc = sm->desc;
   draw.io = sm->io;
+  draw.io.n_history = sm->window;
   draw.io.logits = session_logits(sm->session);
   return session_step(sm->session, id, &draw);
 }

@@ -7,7 +7,7 @@
 #include "base/status.h"
 
 /* What a step of n tokens writes: ids[n], positions[n], slots[n], kv_len, q_start[2]. Of one token, and how many move on by one from POSITION on: */
-enum { STEP_ID, STEP_POSITION, STEP_MOVING = 3 };
+enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
 
 /* --- making and freeing --- */
 
@@ -46,12 +46,12 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
 static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
   in->table = 0;
   in->step = (size_t)s->n_pages;
-  const size_t bytes = (in->step + 3 * (size_t)s->batch + 3) * sizeof(int32_t);
+  in->sequence = in->step + 3 * (size_t)s->batch + 3;
   void *p;
-  GA_TRY(ga_host_alloc(ctx, bytes, &p));
+  GA_TRY(ga_host_alloc(ctx, in->sequence * sizeof(int32_t), &p));
   in->host = p;
   for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
-  GA_TRY(ga_buffer_alloc(ctx, bytes, &p));
+  GA_TRY(ga_buffer_alloc(ctx, (in->sequence + (size_t)s->context + 1) * sizeof(int32_t), &p));
   in->device = p;
   return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, (size_t)s->n_pages * sizeof(int32_t), NULL);
 }
@@ -254,6 +254,23 @@ static ga_status run_part(ga_session *s, int32_t i) {
   return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
 }
 
+/* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last step has left all that
+ * there. */
+static ga_status place(ga_session *s, int32_t id, int32_t window) {
+  session_part *part = &s->parts[0];
+  const session_inputs *in = &part->inputs;
+  if (s->placed == s->length && in->host[in->step + STEP_ID] == id && window <= s->window) {
+    point_at_inputs(s, part, s->length, 1);
+    return GA_OK;
+  }
+  const int32_t end = s->length + 1, first = (int32_t)ga_max_i64(0, end - window);
+  s->tokens[s->length] = id;
+  s->window = window;
+  if (window)
+    GA_TRY(ga_copy_to_device(part->forward.ctx, in->device + in->sequence + first, s->tokens + first, (size_t)(end - first) * sizeof id, NULL));
+  return upload_inputs(s, part, &id, s->length, 1);
+}
+
 ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
   session_part *part = &s->parts[0];
   int32_t *step = part->inputs.device + part->inputs.step;
@@ -264,8 +281,11 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
   own.io.id = step + STEP_ID;
   own.io.advance = step + STEP_POSITION;
   own.io.n_advance = STEP_MOVING;
-  if (s->placed == s->length && part->inputs.host[part->inputs.step + STEP_ID] == id) point_at_inputs(s, part, s->length, 1);
-  else GA_TRY(upload_inputs(s, part, &id, s->length, 1)); /* else the last step has left all of them there */
+  if (own.io.n_history) {
+    own.io.sequence = part->inputs.device + part->inputs.sequence;
+    own.io.n_sequence = step + STEP_KV_LEN;
+  }
+  GA_TRY(place(s, id, (int32_t)own.io.n_history));
   part->step.n_out = 1;
   s->placed = -1;
   GA_TRY(run_decode(part, &own));

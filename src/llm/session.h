@@ -8,13 +8,14 @@
 typedef struct session_inputs {
   int32_t *device, *host; /* host: page-locked where the device is a GPU */
   size_t table, step;     /* offsets in int32 */
+  size_t sequence;        /* [context + 1], on the device alone: tokens for penalties of steps that draw */
   bool unread;            /* the device may not have read host yet */
 } session_inputs;
 
 /* How the token after a step is drawn, on the device of the model. */
 typedef struct session_draw {
   ga_sample_desc desc;
-  ga_sample_io io; /* id and advance: session_step sets them */
+  ga_sample_io io; /* session_step sets id, advance and, where penalties look back (n_history), the sequence */
 } session_draw;
 
 /* A step of one token, recorded: everything that differs between steps is read on the device. */
@@ -40,6 +41,7 @@ struct ga_session {
   int32_t context, batch, n_pages;
   int32_t length;  /* tokens in the cache */
   int32_t *tokens; /* [context] the ids of those, for penalties */
+  int32_t window;  /* tokens of the sequence on the device that are right, up to that place */
   int32_t placed;  /* length that the device's place is of, -1: none; then it holds the token that was drawn */
 };
 

@@ -21,8 +21,9 @@ static ga_status check_io(const ga_sample_desc *d, const ga_sample_io *io) {
   GA_CHECK_PTR("sample", io->id, "id");
   GA_CHECK_PTR("sample", io->advance || !io->n_advance, "advance");
   GA_CHECK_PTR("sample", io->rng || d->temperature == 0, "rng");
-  GA_CHECK_PTR("sample", (io->history || !io->n_history) && (io->bias || !io->n_bias),
-               io->history ? "bias" : "history");
+  GA_CHECK_PTR("sample", io->history || io->sequence || !io->n_history, "history");
+  GA_CHECK_PTR("sample", io->bias || !io->n_bias, "bias");
+  GA_CHECK_PTR("sample", io->n_sequence || !io->sequence, "n_sequence");
   return GA_OK;
 }
 

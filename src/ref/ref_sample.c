@@ -35,12 +35,22 @@ static void sort_by_id(candidate *c, int64_t n) {
   qsort(c, (size_t)n, sizeof *c, by_key);
 }
 
+/* The tokens that penalties see: the history, or the end of the sequence. */
+static const int32_t *seen(const ga_sample_io *a, int64_t *n) {
+  *n = a->n_history;
+  if (!a->sequence) return a->history;
+  if (*n > *a->n_sequence) *n = *a->n_sequence;
+  return a->sequence + (*a->n_sequence - *n);
+}
+
 static void adjust(const ga_sample_desc *d, const ga_sample_io *a, double *x, int32_t *count) {
+  int64_t n_history;
+  const int32_t *history = seen(a, &n_history);
   for (int64_t i = 0; i < d->vocab; i++) x[i] = (double)a->logits[i];
   for (int64_t i = 0; i < a->n_bias; i++)
     if (a->bias[i].id >= 0 && a->bias[i].id < d->vocab) x[a->bias[i].id] += (double)a->bias[i].bias;
-  for (int64_t i = 0; i < a->n_history; i++)
-    if (a->history[i] >= 0 && a->history[i] < d->vocab) count[a->history[i]]++;
+  for (int64_t i = 0; i < n_history; i++)
+    if (history[i] >= 0 && history[i] < d->vocab) count[history[i]]++;
   for (int64_t i = 0; i < d->vocab; i++) {
     if (!count[i]) continue;
     x[i] = x[i] > 0 ? x[i] / (double)d->repetition_penalty : x[i] * (double)d->repetition_penalty;
@@ -133,6 +143,7 @@ ga_status ga_ref_sample(const ga_kernel *kernel, const void *desc, const void *i
   sort_by_logit(c, n);
   *a->id = choose(d, a, c, n);
   if (a->logprob) *a->logprob = logprob_of(d, a->logits, *a->id);
+  if (a->sequence) a->sequence[*a->n_sequence] = *a->id;
   for (int64_t i = 0; i < a->n_advance; i++) a->advance[i]++;
 out:
   ga_mem_free(x);

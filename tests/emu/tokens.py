@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32 and quantised, with short and long prompts: the same greedy tokens as on the
-CPU, with caches of several types; --explain names every op.
+"""Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32 and quantised, with short and long prompts: the same tokens as on the
+CPU, greedy and by chance with every filter and penalty, with caches of several types; --explain names every op.
 usage: tokens.py GA_EMU"""
 import math
 import os
@@ -13,6 +13,9 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 import tiny_gguf  # noqa: E402
 
 
+# Chains that draw inside of the step: all tokens, filters, penalties over a few tokens and over all.
+CHAINS = (("--temp", "1.3"), ("--temp", "0.9", "--top-k", "9", "--top-p", "0.8"), ("--temp", "2", "--min-p", "0.2", "--repeat-penalty", "1.4", "--repeat-last", "3"),
+          ("--temp", "1", "--top-p", "0.7", "--presence-penalty", "0.5", "--frequency-penalty", "0.3", "--repeat-last", "-1"), ("--repeat-penalty", "1.5"))
 SHORT, LONG = "ab", "abcd" * 20  # of a long prompt attention and products are other rows
 
 
@@ -53,6 +56,15 @@ def main():
             got, _ = answer(program, model, "emu", prompt, *options)
             if got != want:
                 sys.exit(f"{model.name} {prompt} {options}: emulator {got!r}, CPU {want!r}")
+        drawn = set()
+        for chain in CHAINS:
+            want, _ = answer(program, path, "cpu", SHORT, "-s", "11", "-n", "8", *chain)
+            got, text = answer(program, path, "emu", SHORT, "-s", "11", "-n", "8", "--explain", *chain)
+            if got != want or "sample_f32_chain_" not in text:
+                sys.exit(f"{chain}: emulator {got!r}, CPU {want!r}\n{text}")
+            drawn.add(want)
+        if len(drawn) < len(CHAINS) - 1:
+            sys.exit(f"chains differ too little to tell: {drawn}")
         _, text = answer(program, packed, "emu", LONG, "--explain")
         for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prompt_", "gemm     gemm_q8_0_t16_sm90a_", "gemm     gemm_q8_0_wide_"):
             if f"\n{op}" not in "\n" + text:

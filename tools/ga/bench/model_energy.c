@@ -23,7 +23,7 @@ static ga_status prompts(const bench_model_args *a, opened *o, const int32_t *id
   return energy_end(m, &f->window);
 }
 
-/* Answers of a->decode tokens behind a->depth tokens, sampled as --temp says. */
+/* Greedy answers of a->decode tokens behind a->depth tokens. */
 static ga_status answers(const bench_model_args *a, opened *o, const int32_t *ids, energy_meter *m, figure *f) {
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
   ga_generate_result r;

@@ -1,102 +1,429 @@
 /* KERNEL    sample, sm80
- * COMPUTES  greedy: the largest of the logits with biases and penalties applied, the lowest id of equals; 0 when none is a number.
- *           logprob: its log-probability under the plain softmax of the logits
- * CONTRACT  temperature 0. Adjusted logits are made in double and rounded once, as ga_ref_sample has them. Each of n_advance numbers becomes one
- *           more: the place of the next step, which the same graph replays
- * DATA      logits once from gmem (twice with logprob); a bitmap in shared memory says which tokens may be in the lists
- * BUDGET    one block of THREADS lanes: 5 us for 128 k logits, most of it latency
+ * COMPUTES  the chain of ga/sample.h but typical: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double, in another order
+ *           than the oracle's, and exp of another library, so that the token is the same unless a sum lies within 1e-12 of a border.
+ *           logprob: log-probability of the token under the plain softmax of the logits, in f32
+ * CONTRACT  typical_p 1. Each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which the
+ *           same graph replays. The same bits every time
+ * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter, the sum of their
+ *           weights. The block that ends last draws. Filters keep the first so many tokens in the order of keys: what is kept is one
+ *           number, the least key. To find it, tokens no smaller than the r-th largest of the groups' largest come to shared memory (at
+ *           least r, seldom twice as many) and are sorted; only where filters keep more than fit, the key is searched for over the
+ *           vocabulary, 4 bits a pass. Then weights of the groups with kept tokens are added up in the order of ids, and the draw finds
+ *           its group and its token
+ * DATA      logits once from gmem; groups with candidates and with kept tokens again
+ * BARRIERS  one counter between blocks; block barriers in the last one
+ * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/perf/models.md has times
  */
-#include "cuda/dev/ptx/base.h"
-#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
-#include "core/kargs_layer.h"
+#include "cuda/kern/layer/sample_keys.h"
+#include "cuda/kern/layer/sample_lists.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
 #endif
 #ifndef GA_P_THREADS
-#error "GA_P_THREADS: lanes of a block"
+#error "GA_P_THREADS: lanes of a block, and the most groups"
 #endif
 
-enum { AHEAD = 8 /* loads of a lane under way at once */ };
+enum { WARPS = GA_P_THREADS / 32, AHEAD = 4 /* loads of a lane under way */ };
+enum { EACH = 4, ROOM = EACH * GA_P_THREADS /* candidates, of a lane and in all */ };
 
 typedef struct {
-  int32_t id;
-  float bias;
-} logit_bias; /* ga_logit_bias */
+  token_key keys[ROOM];            /* candidates */
+  token_key order[GA_P_THREADS];   /* largest logits of the groups, sorted when there are filters; id: the group */
+  double weight[GA_P_THREADS];     /* of the groups */
+  key_shared scratch;
+  row_shared row;
+  int last, id;
+  double u;
+} shared;
 
-typedef struct {
-  float logit;
-  int id;
-} candidate;
+/* ---- logits ---- */
 
-/* NaN and -infinity are nobody; of equals the lower id. */
-GA_DEV candidate better(candidate a, candidate b) {
-  if (!(b.logit > GA_NEG_INFINITY)) return a;
-  return b.logit > a.logit || (b.logit == a.logit && b.id < a.id) ? b : a;
+GA_DEV bool has_lists(const ga_kargs_sample *a) { return a->n_history + a->n_bias > 0; }
+
+/* NaN and -infinity are nobody. */
+GA_DEV float drawable(float x) { return x > GA_NEG_INFINITY ? x : GA_NEG_INFINITY; }
+
+/* As the first phase has left it, through L2: another block wrote it. */
+GA_DEV float logit_at(const ga_kargs_sample *a, int64_t i) {
+  if (i >= a->vocab) return GA_NEG_INFINITY;
+  return has_lists(a) ? __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->adjusted + i)) : drawable(a->logits[i]);
 }
 
-/* Bit id % 32 of word (id / 32) % THREADS is set when a list names such an id. Each lane makes its own word. */
-GA_DEV uint32_t own_word(const ga_kargs_sample *a) {
-  const logit_bias *bias = (const logit_bias *)a->bias;
-  uint32_t word = 0;
-  for (int64_t i = 0; i < a->n_history; i++)
-    if ((a->history[i] >> 5) % GA_P_THREADS == thread_index()) word |= 1u << (a->history[i] & 31);
-  for (int64_t i = 0; i < a->n_bias; i++)
-    if ((bias[i].id >> 5) % GA_P_THREADS == thread_index()) word |= 1u << (bias[i].id & 31);
-  return word;
+GA_DEV float group_most(const ga_kargs_sample *a, int g) { return __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->group_max + g)); }
+
+GA_DEV double weight_of(float x, float top, double temperature) { return exp(((double)x - (double)top) / temperature); }
+
+/* What group g weighs beside a token of logit `top`, at a->sum_temperature. */
+GA_DEV double group_weight(const ga_kargs_sample *a, int g, float top) {
+  const float most = group_most(a, g);
+  wide_word w;
+  GA_UNROLL for (int i = 0; i < 2; i++) w.word[i] = (uint32_t)ldg_i32_cg((const int32_t *)(a->group_sum + g) + i);
+  return most > GA_NEG_INFINITY ? w.f * weight_of(most, top, (double)a->sum_temperature) : 0;
 }
 
-GA_DEV float adjusted(const ga_kargs_sample *a, int64_t id) {
-  const logit_bias *bias = (const logit_bias *)a->bias;
-  double x = (double)a->logits[id];
-  int count = 0;
-  for (int64_t i = 0; i < a->n_bias; i++)
-    if (bias[i].id == id) x += (double)bias[i].bias;
-  for (int64_t i = 0; i < a->n_history; i++) count += a->history[i] == id;
-  if (!count) return (float)x;
-  x = x > 0 ? x / (double)a->repetition_penalty : x * (double)a->repetition_penalty;
-  const double all = (double)a->frequency_penalty * count;
-  return (float)(x - ((double)a->presence_penalty + all));
+/* ---- phase one: groups ---- */
+
+/* The warp's AHEAD x 32 tokens from `first` on, with biases and penalties where `listed` says so. */
+GA_DEV void load_run(const ga_kargs_sample *a, seen_tokens seen, uint32_t listed, int64_t first, float *x) {
+  const int lane = thread_index() % 32;
+  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = first + 32 * e + lane < a->vocab ? a->logits[first + 32 * e + lane] : GA_NEG_INFINITY;
+  if (has_lists(a))
+    GA_ROLL for (int e = 0; e < AHEAD; e++) {
+      const int64_t i = first + 32 * e + lane;
+      float v = x[0]; /* no index into registers */
+      GA_UNROLL for (int j = 1; j < AHEAD; j++) v = e == j ? x[j] : v;
+      for (uint32_t left = warp_ballot(i < a->vocab && listed >> (i / 32 % 32) & 1); left; left &= left - 1) {
+        const int from = lowest_bit(left);
+        const float changed = adjusted(a, seen, (int32_t)(first + 32 * e + from), shfl_idx_f32(v, from));
+        v = lane == from ? changed : v;
+      }
+      GA_UNROLL for (int j = 0; j < AHEAD; j++) x[j] = e == j ? v : x[j];
+      if (i < a->vocab) a->adjusted[i] = drawable(v);
+    }
+  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = drawable(x[e]);
+}
+
+/* Largest logit of the warp's group, and the sum of e^((x - largest) / sum_temperature) where that is above 0. */
+GA_DEV void make_group(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
+  const int64_t first = group << a->group_log, end = first + ((int64_t)1 << a->group_log);
+  const uint32_t listed = has_lists(a) ? listed_in(a, seen, group) : 0;
+  float most = GA_NEG_INFINITY, x[AHEAD];
+  double sum = 0;
+  for (int64_t at = first; at < end; at += AHEAD * 32) {
+    load_run(a, seen, listed, at, x);
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) most = fmaxf(most, x[e]);
+  }
+  most = row_max_warp(most);
+  if (a->sum_temperature > 0 && most > GA_NEG_INFINITY) {
+    for (int64_t at = first; at < end; at += AHEAD * 32) {
+      if (end - first > AHEAD * 32) GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = logit_at(a, at + 32 * e + thread_index() % 32);
+      GA_UNROLL for (int e = 0; e < AHEAD; e++) sum += weight_of(x[e], most, (double)a->sum_temperature);
+    }
+    sum = warp_sum_f64(sum);
+  }
+  if (thread_index() % 32) return;
+  a->group_max[group] = most;
+  a->group_sum[group] = sum;
+}
+
+GA_DEV void make_groups(const ga_kargs_sample *a) {
+  const seen_tokens seen = seen_by(a);
+  for (int64_t g = (int64_t)block_index() * WARPS + thread_index() / 32; g < a->groups; g += (int64_t)block_count() * WARPS)
+    make_group(a, seen, g);
+}
+
+/* True in the block that ends last, which then sees what the others wrote. */
+GA_DEV bool is_last_block(const ga_kargs_sample *a, shared *s) {
+  block_sync();
+  if (thread_index() == 0) {
+    fence_device();
+    s->last = atomic_add_i32(a->counter, 1) == block_count() - 1;
+    if (s->last) stg_i32(a->counter, 0);
+    fence_device();
+  }
+  block_sync();
+  return s->last != 0;
+}
+
+/* ---- filters: the least key that stays ---- */
+
+/* Groups whose largest logit is at least that of `least`. order is sorted. */
+GA_DEV int groups_from(const ga_kargs_sample *a, const shared *s, token_key least) {
+  int low = 0, high = a->groups;
+  while (low < high) {
+    const int middle = (low + high) / 2;
+    if (s->order[middle] >> 32 >= least >> 32) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+/* The sorted tokens with keys from `least` on in s->keys; how many there are, or ROOM + 1 when they do not fit. */
+GA_DEV int gather(const ga_kargs_sample *a, shared *s, token_key least) {
+  const int warp = thread_index() / 32, lane = thread_index() % 32, groups = groups_from(a, s, least);
+  int mine = 0, before = 0, all = 0;
+  GA_ROLL for (int pass = 0; pass < 2; pass++) {
+    for (int o = warp; o < groups; o += WARPS) {
+      const int64_t first = (int64_t)id_of(s->order[o]) << a->group_log, end = first + ((int64_t)1 << a->group_log);
+      for (int64_t at = first; at < end; at += 32) {
+        const token_key key = key_of(logit_at(a, at + lane), (int32_t)(at + lane));
+        const uint32_t these = warp_ballot(key >= least);
+        if (pass && key >= least) s->keys[before + bit_count(these & ((1u << lane) - 1))] = key;
+        if (pass) before += bit_count(these);
+        else mine += bit_count(these);
+      }
+    }
+    if (pass) break;
+    block_sync();
+    if (lane == 0) s->scratch.counts[warp] = mine;
+    block_sync();
+    for (int w = 0; w < WARPS; w++) {
+      before += w < warp ? s->scratch.counts[w] : 0;
+      all += s->scratch.counts[w];
+    }
+    if (all > ROOM) return ROOM + 1;
+  }
+  int room = 2;
+  while (room < all) room *= 2;
+  for (int i = all + thread_index(); i < room; i += GA_P_THREADS) s->keys[i] = 0;
+  sort_keys(s->keys, room, GA_P_THREADS);
+  return all;
+}
+
+/* Sum of all weights at temperature 1, from the groups'. */
+GA_DEV double whole_weight(const ga_kargs_sample *a, shared *s, float top) {
+  const int g = thread_index();
+  double z;
+  (void)block_scan_f64(&s->scratch, GA_P_THREADS, g < a->groups ? group_weight(a, g, top) : 0, &z);
+  return z;
+}
+
+/* How many of the n first sorted keys top-p and min-p keep; 0 when top-p keeps more than these. z: of the tokens that top-p is over, 0: these. */
+GA_DEV int keep_sorted(const ga_kargs_sample *a, shared *s, float top, int n, double z) {
+  const int i = EACH * thread_index();
+  double w[EACH], own = 0, sum;
+  GA_UNROLL for (int e = 0; e < EACH; e++) own += w[e] = i + e < n ? weight_of(logit_of(s->keys[i + e]), top, 1) : 0;
+  if (a->top_p < 1) {
+    double held = block_scan_f64(&s->scratch, GA_P_THREADS, own, &sum) - own; /* of the tokens before: within rounding */
+    const double share = (double)a->top_p * (z > 0 ? z : sum);
+    int kept = 0;
+    if (sum < share && z > 0) return 0;
+    GA_UNROLL for (int e = 0; e < EACH; e++) {
+      kept += i + e < n && held < share;
+      held += w[e];
+    }
+    n = block_count_of(&s->scratch, GA_P_THREADS, kept);
+    n = n < 1 ? 1 : n;
+  }
+  if (a->min_p > 0) {
+    int kept = 0;
+    GA_UNROLL for (int e = 0; e < EACH; e++) kept += i + e < n && w[e] >= (double)a->min_p;
+    n = block_count_of(&s->scratch, GA_P_THREADS, kept);
+    n = n < 1 ? 1 : n;
+  }
+  return n;
+}
+
+/* By sorting candidates: 0 when too many are kept. */
+GA_DEV token_key least_of_few(const ga_kargs_sample *a, shared *s, float top) {
+  const bool all = a->vocab <= ROOM;
+  const double z = a->top_p < 1 && !a->top_k ? whole_weight(a, s, top) : 0;
+  if (a->top_k > a->groups && !all) return 0;
+  for (int rank = a->top_k ? a->top_k : 48;; rank *= 8) {
+    const bool enough = a->top_k || a->top_p >= 1; /* one try */
+    token_key bar = all || rank > a->groups ? KEY_LEAST : s->order[rank - 1] & 0xffffffff00000000ull;
+    if (!a->top_k && a->top_p >= 1) { /* min-p alone; the margin is far above the rounding of the difference of two logits */
+      const double reach = -log((double)a->min_p) * 1.001 + 1e-3 + fabs((double)top) * 1e-6;
+      bar = key_of((float)((double)top - reach), 0) & 0xffffffff00000000ull;
+    }
+    bar = bar < KEY_LEAST ? KEY_LEAST : bar;
+    int n = gather(a, s, bar);
+    if (n > ROOM) return 0;
+    if (a->top_k && a->top_k < n) n = a->top_k;
+    n = keep_sorted(a, s, top, n, bar == KEY_LEAST ? 0 : z);
+    if (n) return s->keys[n - 1];
+    if (enough || bar == KEY_LEAST) return 0;
+  }
+}
+
+enum { DIGIT = 4, EDGES = (1 << DIGIT) - 1 };
+
+/* sums[j] = number, or weight at temperature 1, of the tokens with keys of at least `least` and base + (j + 1 << shift). */
+GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, token_key least, token_key base, int shift, bool weigh, float top, double *sums) {
+  double *slots = (double *)s->keys; /* [WARPS][EDGES] */
+  GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] = 0;
+  for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
+    const float x = logit_at(a, i);
+    const token_key key = key_of(x, (int32_t)i);
+    if (key < least || key < base) continue;
+    const double w = weigh ? weight_of(x, top, 1) : 1;
+    const token_key digit = (key - base) >> shift;
+    GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] += digit > (token_key)j ? w : 0;
+  }
+  block_sync();
+  GA_UNROLL for (int j = 0; j < EDGES; j++) {
+    sums[j] = warp_sum_f64(sums[j]);
+    if (thread_index() % 32 == 0) slots[thread_index() / 32 * EDGES + j] = sums[j];
+  }
+  block_sync();
+  GA_UNROLL for (int j = 0; j < EDGES; j++) {
+    sums[j] = 0;
+    for (int w = 0; w < WARPS; w++) sums[j] += slots[w * EDGES + j];
+  }
+}
+
+/* The largest key of which the tokens from there on, and from `least` on, are `target` of; `least` when all of them are not. */
+GA_DEV token_key search(const ga_kargs_sample *a, shared *s, token_key least, double target, bool weigh, float top) {
+  double sums[EDGES];
+  token_key base = 0;
+  GA_ROLL for (int shift = 64 - DIGIT; shift >= 0; shift -= DIGIT) {
+    sums_from(a, s, least, base, shift, weigh, top, sums);
+    int digit = 0;
+    GA_UNROLL for (int j = 0; j < EDGES; j++) digit = sums[j] >= target ? j + 1 : digit;
+    base += (token_key)digit << shift;
+  }
+  return base > least ? base : least;
+}
+
+/* The same for any number of kept tokens. */
+GA_DEV token_key least_of_many(const ga_kargs_sample *a, shared *s, float top) {
+  token_key least = KEY_LEAST;
+  double sums[EDGES];
+  if (a->top_k) least = search(a, s, least, a->top_k, false, top);
+  if (a->top_p < 1) {
+    sums_from(a, s, least, 0, 0, true, top, sums); /* keys are above 0: sums[0] is of all */
+    least = search(a, s, least, (double)a->top_p * sums[0], true, top);
+  }
+  if (a->min_p > 0) {
+    token_key most = 0; /* the least as the largest of its complement */
+    for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
+      const float x = logit_at(a, i);
+      const token_key key = key_of(x, (int32_t)i);
+      if (key >= least && weight_of(x, top, 1) >= (double)a->min_p && ~key > most) most = ~key;
+    }
+    least = ~block_largest_u64(&s->scratch, GA_P_THREADS, most);
+  }
+  return least;
+}
+
+/* ---- the draw ---- */
+
+/* Weights of the groups at the temperature, of tokens with keys from `least` on, to s->weight. */
+GA_DEV void weigh_groups(const ga_kargs_sample *a, shared *s, token_key least, float top) {
+  const int g = thread_index(), lane = g % 32;
+  const double temperature = (double)a->temperature;
+  s->weight[g] = !a->filters && g < a->groups ? group_weight(a, g, top) : 0;
+  block_sync();
+  if (!a->filters) return;
+  const int groups = groups_from(a, s, least);
+  for (int o = g / 32; o < groups; o += WARPS) {
+    const int group = id_of(s->order[o]);
+    const int64_t first = (int64_t)group << a->group_log, end = first + ((int64_t)1 << a->group_log);
+    double sum = 0;
+    for (int64_t at = first + lane; at < end; at += 32) {
+      const float x = logit_at(a, at);
+      if (key_of(x, (int32_t)at) >= least) sum += weight_of(x, top, temperature);
+    }
+    sum = warp_sum_f64(sum);
+    if (lane == 0) s->weight[group] = sum;
+  }
+  block_sync();
+}
+
+/* The first kept token of the group at which the sum of weights, `before` at the group's start, passes `target`; else its last kept one.
+ * One warp. */
+GA_DEV int token_in(const ga_kargs_sample *a, int group, token_key least, float top, double before, double target) {
+  const int lane = thread_index() % 32;
+  const int64_t first = (int64_t)group << a->group_log, end = first + ((int64_t)1 << a->group_log);
+  int last = 0;
+  for (int64_t at = first; at < end; at += 32) {
+    const float x = logit_at(a, at + lane);
+    const bool kept = key_of(x, (int32_t)(at + lane)) >= least;
+    const double sum = before + warp_scan_f64(kept ? weight_of(x, top, (double)a->temperature) : 0);
+    const uint32_t these = warp_ballot(kept), passed = warp_ballot(kept && sum > target);
+    if (passed) return (int)at + lowest_bit(passed);
+    if (these) last = (int)at + highest_bit(these);
+    before = shfl_idx_f64(sum, 31);
+  }
+  return last;
+}
+
+GA_DEV int draw(const ga_kargs_sample *a, shared *s, token_key least, float top, double u) {
+  const int g = thread_index();
+  double total;
+  weigh_groups(a, s, least, top);
+  const double mine = s->weight[g], sum = block_scan_f64(&s->scratch, GA_P_THREADS, mine, &total);
+  const double target = u * total;
+  /* The first group that passes; should none for rounding, the last one with a weight. */
+  const uint64_t passed = block_largest_u64(&s->scratch, GA_P_THREADS, sum > target && mine > 0 ? (uint64_t)(GA_P_THREADS - g) : 0);
+  const uint64_t weighed = block_largest_u64(&s->scratch, GA_P_THREADS, mine > 0 ? (uint64_t)(g + 1) : 0);
+  const int group = passed ? GA_P_THREADS - (int)passed : (int)weighed - 1;
+  if (g == group) s->u = sum - mine; /* within rounding of the sum before */
+  block_sync();
+  if (g < 32) {
+    const int id = token_in(a, group, least, top, s->u, target);
+    if (g == 0) s->id = id;
+  }
+  block_sync();
+  return s->id;
+}
+
+/* ---- the generator: xoshiro256**, as base/rng.h ---- */
+
+GA_DEV double next_unit(uint64_t *state) {
+  uint64_t s[4];
+  GA_UNROLL for (int i = 0; i < 4; i++) s[i] = state[i];
+  uint64_t x = s[1] * 5, t = s[1] << 17;
+  x = (x << 7 | x >> 57) * 9;
+  s[2] ^= s[0];
+  s[3] ^= s[1];
+  s[1] ^= s[2];
+  s[0] ^= s[3];
+  s[2] ^= t;
+  s[3] = s[3] << 45 | s[3] >> 19;
+  GA_UNROLL for (int i = 0; i < 4; i++) state[i] = s[i];
+  return (double)(x >> 11) * (1.0 / 9007199254740992.0);
+}
+
+/* ---- phase two ---- */
+
+/* The first token whose logit is the largest; one warp knows. */
+GA_DEV int largest_token(const ga_kargs_sample *a, shared *s, token_key best) {
+  const int lane = thread_index() % 32;
+  const int64_t first = (int64_t)id_of(best) << a->group_log, end = first + ((int64_t)1 << a->group_log);
+  if (thread_index() < 32)
+    for (int64_t at = first; at < end; at += 32) {
+      const uint32_t these = warp_ballot(logit_at(a, at + lane) == logit_of(best));
+      if (!these) continue;
+      if (lane == 0) s->id = (int)at + lowest_bit(these);
+      break;
+    }
+  block_sync();
+  return s->id;
+}
+
+GA_DEV int choose(const ga_kargs_sample *a, shared *s) {
+  const int g = thread_index();
+  token_key mine = 0;
+  if (g < a->groups) mine = key_of(group_most(a, g), g);
+  s->order[g] = mine;
+  if (g == 0) s->u = a->temperature > 0 ? next_unit(a->rng) : 0;
+  const token_key best = block_largest_u64(&s->scratch, GA_P_THREADS, mine);
+  const float top = logit_of(best);
+  const double u = s->u;
+  if (best < KEY_LEAST) return 0;
+  if (a->temperature == 0 || top > 3.402823466e38f) return largest_token(a, s, best);
+  if (!a->filters) return draw(a, s, KEY_LEAST, top, u);
+  sort_keys(s->order, GA_P_THREADS, GA_P_THREADS);
+  token_key least = least_of_few(a, s, top);
+  if (!least) least = least_of_many(a, s, top);
+  return draw(a, s, least, top, u);
+}
+
+GA_DEV void put_logprob(const ga_kargs_sample *a, shared *s, int id) {
+  float most = GA_NEG_INFINITY, sum = 0;
+  for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) most = fmaxf(most, a->logits[i]);
+  most = row_max(&s->row, 0, GA_P_THREADS, most);
+  for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) sum += expf(a->logits[i] - most);
+  sum = row_sum(&s->row, 1, GA_P_THREADS, sum);
+  if (thread_index() == 0) *a->logprob = a->logits[id] - most - logf(sum);
 }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_sample a) {
-  GA_SHARED uint32_t words[GA_P_THREADS];
-  GA_SHARED candidate slots[GA_P_THREADS / 32];
-  GA_SHARED row_shared shared;
-  const bool lists = a.n_history + a.n_bias > 0;
+  GA_SHARED shared s;
   grid_dependency_wait();
+  make_groups(&a);
+  if (!is_last_block(&a, &s)) return;
   grid_launch_dependents();
-  words[thread_index()] = lists ? own_word(&a) : 0;
-  block_sync();
-  candidate best = {GA_NEG_INFINITY, 0x7fffffff};
-  for (int64_t base = thread_index(); base < a.vocab; base += AHEAD * GA_P_THREADS) {
-    float x[AHEAD];
-    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
-      const int64_t i = base + b * GA_P_THREADS;
-      x[b] = i < a.vocab ? a.logits[i] : GA_NEG_INFINITY;
-    }
-    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
-      const int64_t i = base + b * GA_P_THREADS;
-      const candidate c = {lists && i < a.vocab && words[(i >> 5) % GA_P_THREADS] >> (i & 31) & 1 ? adjusted(&a, i) : x[b], (int)i};
-      best = better(best, c);
-    }
+  const int id = choose(&a, &s);
+  if (thread_index() == 0) {
+    *a.id = id;
+    if (a.sequence) a.sequence[*a.n_sequence] = id;
   }
-  for (int m = 16; m > 0; m /= 2) {
-    const candidate c = {shfl_xor_f32(best.logit, m), (int)shfl_xor_u32((uint32_t)best.id, m)};
-    best = better(best, c);
-  }
-  if (thread_index() % 32 == 0) slots[thread_index() / 32] = best;
-  block_sync();
-  for (int w = 0; w < GA_P_THREADS / 32; w++) best = better(best, slots[w]);
-  const int id = best.id == 0x7fffffff ? 0 : best.id;
-  if (thread_index() == 0) *a.id = id;
+  block_sync(); /* n_sequence is one of those that advance */
   for (int64_t i = thread_index(); i < a.n_advance; i += GA_P_THREADS) a.advance[i]++;
-  if (!a.logprob) return;
-  float most = GA_NEG_INFINITY, sum = 0;
-  for (int64_t i = thread_index(); i < a.vocab; i += GA_P_THREADS) most = fmaxf(most, a.logits[i]);
-  most = row_max(&shared, 0, GA_P_THREADS, most);
-  for (int64_t i = thread_index(); i < a.vocab; i += GA_P_THREADS) sum += expf(a.logits[i] - most);
-  sum = row_sum(&shared, 1, GA_P_THREADS, sum);
-  if (thread_index() == 0) *a.logprob = a.logits[id] - most - logf(sum);
+  if (a.logprob) put_logprob(&a, &s, id);
 }

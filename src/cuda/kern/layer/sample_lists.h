@@ -1,0 +1,54 @@
+/* Logits with biases and penalties: made in double from the start and rounded once, as ga_ref_sample has them. Lists are short beside a
+ * vocabulary: a block marks the tokens of its own that they name, and adjusts those alone, a warp one token at a time. */
+#pragma once
+#include "cuda/dev/ptx/base.h"
+#include "cuda/dev/ptx/bits.h"
+#include "core/kargs_layer.h"
+
+typedef struct {
+  int32_t id;
+  float bias;
+} logit_bias; /* ga_logit_bias */
+
+/* The tokens that penalties see. */
+typedef struct {
+  const int32_t *ids;
+  int64_t n;
+} seen_tokens;
+
+GA_DEV seen_tokens seen_by(const ga_kargs_sample *a) {
+  if (!a->sequence) return (seen_tokens){a->history, a->n_history};
+  const int64_t all = *a->n_sequence, n = all < a->n_history ? all : a->n_history;
+  return (seen_tokens){a->sequence + (all - n), n};
+}
+
+/* Bit e % 32 of lane l: a list may name token 32 e + l of the group. A warp. */
+GA_DEV uint32_t listed_in(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
+  const logit_bias *bias = (const logit_bias *)a->bias;
+  const int lane = thread_index() % 32;
+  uint32_t mask = 0;
+  for (int64_t base = 0; base < seen.n + a->n_bias; base += 32) {
+    const int64_t i = base + lane;
+    const int32_t id = i < seen.n ? seen.ids[i] : i < seen.n + a->n_bias ? bias[i - seen.n].id : -1;
+    for (uint32_t left = warp_ballot(id >= 0 && id >> a->group_log == group); left; left &= left - 1) {
+      const uint32_t found = shfl_idx_u32((uint32_t)id, lowest_bit(left));
+      if ((int)(found % 32) == lane) mask |= 1u << (found / 32 % 32);
+    }
+  }
+  return mask;
+}
+
+/* Token id's logit x; the same in all lanes, which are all here. */
+GA_DEV float adjusted(const ga_kargs_sample *a, seen_tokens seen, int32_t id, float logit) {
+  const logit_bias *bias = (const logit_bias *)a->bias;
+  double x = (double)logit;
+  uint32_t count = 0;
+  for (int64_t i = 0; i < a->n_bias; i++)
+    if (bias[i].id == id) x += (double)bias[i].bias;
+  for (int64_t i = thread_index() % 32; i < seen.n; i += 32) count += seen.ids[i] == id;
+  count = redux_add_u32(count);
+  if (!count) return (float)x;
+  x = x > 0 ? x / (double)a->repetition_penalty : x * (double)a->repetition_penalty;
+  const double all = (double)a->frequency_penalty * (double)count;
+  return (float)(x - ((double)a->presence_penalty + all));
+}
