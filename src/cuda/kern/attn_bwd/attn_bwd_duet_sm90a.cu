@@ -69,6 +69,7 @@ enum {
   BN = 128,
   ST = 2, /* stages of Q; of P and dS */
   ORDER = 0,
+  WHOLE = 0,
   FEATURES = GA_P_FEATURES,
   WGS = 2,
   THREADS = 128 * (WGS + 1),
@@ -138,7 +139,7 @@ GA_DEV int is_packed(args a) {
 /* ------------------------------------------------------------------ producer: one thread a block */
 /* 128 rows, `panels` panels from `first` on. */
 GA_DEV void load_main(uint32_t sb, uint32_t dst, const ga_tmap *map, int first, int panels, int packed) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   GA_UNROLL for (int i = 0; i < 2 * panels; i++)
       bulk_load_4d(dst + i * Q_PANEL, map, sb + OFF_BAR_MAIN, (first + i / 2) * PANEL_COLS, t.start_k + t.n * BN + i % 2 * BM, t.head,
                    packed ? 0 : t.batch, L2_EVICT_FIRST);
@@ -186,7 +187,7 @@ GA_DEV void producer(args a, uint32_t sb, uint32_t rank) {
 }
 /* Block 1, another thread: dS to block 0. */
 GA_DEV void copier(args a, uint32_t sb) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int steps = (t.m_hi - t.m_lo) * a->group;
   GA_ROLL for (int i = 0; i < steps; i++) {
     const uint32_t b = (uint32_t)(i & 1), parity = (uint32_t)(i >> 1) & 1u, at = sb + OFF_DS + b * DS_BYTES;
@@ -208,10 +209,12 @@ typedef struct {
 GA_DEV uint32_t stat_of(const warpgroup *c) {
   return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
 }
+GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 /* Of the query head `left` from the end of the group, in log2 units. */
 GA_DEV float slope_of(const warpgroup *c, int left) {
   args a = c->a;
-  return ldg_f32(a->slope + (lds_i4(c->sb + OFF_TILE).y + 1) * a->group - left) * LOG2E;
+  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
 }
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
@@ -325,7 +328,7 @@ typedef struct {
 } walk;
 GA_DEV walk walk_of(const warpgroup *c) {
   args a = c->a;
-  const tile t = tile_get(c->sb);
+  const tile t = tile_get(tile_record(c));
   const walk w = {warp_uniform(t.m_lo), warp_uniform(t.m_lo), warp_uniform(t.m_hi),
                   warp_uniform((t.batch * a->heads_q + t.head * a->group) * a->blocks_q), a->group};
   return w;
@@ -451,7 +454,7 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
 /* dV (block 0) or dK of this warp's rows; zeros where nothing was seen. */
 GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to, int cols, int n, float f) {
   args a = c->a;
-  const tile t = tile_get(c->sb);
+  const tile t = tile_get(tile_record(c));
   const int row = t.n * BN + c->w * 64 + c->wl * 16 + c->lane / 4;
   bwd_out o = bwd_out_of(to, t.start_k + row, t.head, is_packed(a) ? 0 : t.batch, 0, cols, a->out_f32, a->out_add);
   o.in0 = row < t.rows_k;
@@ -459,7 +462,7 @@ GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to,
   bwd_store(&o, x, n, f, c->lane & 3);
 }
 GA_DEV void consumer(args a, uint32_t sb, uint32_t rank, int wg, int warp, int lane) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int kv = t.n * BN + wg * 64 + (warp & 3) * 16 + (lane >> 2) - t.rows_k + t.rows_q;
   warpgroup c = {a, sb, desc_window(sb), wg, warp & 3, lane, (lane & 3) * 2, kv, 0, t.m_lo < t.m_hi ? (t.m_hi - t.m_lo) * a->group : 0};
   float x[(DK > DV ? DK : DV) / 2];
@@ -495,11 +498,11 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
   if (thread_index() == 0) {
     init_barriers(sb);
     const tile t = tile_of(&a, block_index() / 2);
-    tile_put(sb, &t);
+    tile_put(sb + OFF_TILE, &t);
   }
   cluster_sync();
   grid_launch_dependents();
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int exists = t.n * BN < t.rows_k;
   if (wg < WGS) {
     setmaxnreg_inc(REGS_CONSUMER);
