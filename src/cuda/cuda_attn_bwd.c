@@ -53,18 +53,20 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
 }
 
 /* KV heads one after the other on each multiprocessor take 1 / share of the time of even work; other forms move three times dQ in f32 (zeros, the
- * sum, its conversion), as much time as MOVED keys take (causal: twice), and a fixed order of many blocks waits. */
-static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int64_t sms) {
-  const int64_t units = d->batch * d->kv_heads, keys = ga_max_i64(1, d->max_kv);
+ * sum, its conversion), as much time as MOVED keys take (causal: twice), and a fixed order of many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64,
+ * 512 keys: 1.23 x other forms), 34 did not (D = 128, 512: 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
+static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, const ga_caps *caps) {
+  const int64_t sms = caps->sms, units = d->batch * d->kv_heads, keys = ga_max_i64(1, d->max_kv);
   const int64_t more = (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED + (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / ORDER_COSTS : 0);
-  if (v->features && units < UNEVEN * sms) return false;
+  const int64_t sums = ga_min_i64(sms, units) * (d->q_heads / d->kv_heads) * d->max_q * v->d * 4; /* bytes of dQ at a time */
+  if (sums > (int64_t)(caps->l2_bytes / 8 * 3) || (v->features && units < UNEVEN * sms)) return false;
   return (double)units * (double)(keys + more) >= (double)(ga_div_up(units, sms) * sms) * (double)keys;
 }
 
 int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
-  if (v->order == CUDA_ATTN_BWD_WHOLE) return whole_pays(d, v, caps->sms) ? GA_ATTN_BWD_WHOLE_FIT : GA_ATTN_BWD_WHOLE_MISFIT;
+  if (v->order == CUDA_ATTN_BWD_WHOLE) return whole_pays(d, v, caps) ? GA_ATTN_BWD_WHOLE_FIT : GA_ATTN_BWD_WHOLE_MISFIT;
   const bool few = d->max_kv <= FEW_KEYS && (v->d > 64 || d->flags & GA_ATTN_CAUSAL);
   return v->order && few ? GA_ATTN_BWD_FEW_KEYS_FIT : 0;
 }
@@ -77,11 +79,11 @@ typedef struct bwd_space {
   uint64_t stat, acc, turn, ticket, bytes; /* offsets, and all of it */
 } bwd_space;
 
-/* Blocks of threads of the main kernel: each takes one tile, or KV head, after the other; those of clusters take one. */
+/* Blocks of threads of the main kernel. */
 static int64_t blocks_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t heads = d->batch * d->kv_heads, tiles = heads * ga_div_up(d->max_kv, TILE_ROWS);
   if (v->duet) return 2 * tiles;
-  return ga_min_i64(v->order == CUDA_ATTN_BWD_WHOLE ? heads : tiles, sms);
+  return v->stay ? ga_min_i64(v->order == CUDA_ATTN_BWD_WHOLE ? heads : tiles, sms) : tiles;
 }
 
 static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
@@ -228,6 +230,11 @@ static ga_status run_step(const call *c, const char *id, int64_t blocks, bool de
 
 static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) { return d->flags & GA_ATTN_VARLEN ? p : NULL; }
 
+static int32_t *ticket_of(const call *c) {
+  const cuda_attn_bwd_variant *v = c->k->impl;
+  return v->stay || v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
+}
+
 static ga_status run_pre(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
   const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
@@ -238,7 +245,7 @@ static ga_status run_pre(const call *c) {
                                       .cu_k = starts(c->d, c->a->kv_start),
                                       .acc = v->order ? NULL : (float *)(void *)(c->workspace + c->s.acc),
                                       .turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL,
-                                      .ticket = v->duet ? NULL : (int32_t *)(void *)(c->workspace + c->s.ticket),
+                                      .ticket = ticket_of(c),
                                       .heads_q = c->d->q_heads,
                                       .rows_q = (int32_t)c->d->max_q,
                                       .blocks_q = (int32_t)c->s.blocks,
@@ -318,7 +325,7 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride);
   out->acc = (float *)(void *)(c->workspace + c->s.acc);
   out->turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL;
-  out->ticket = v->duet ? NULL : (int32_t *)(void *)(c->workspace + c->s.ticket);
+  out->ticket = ticket_of(c);
   out->cu_q = starts(p, c->a->q_start);
   out->cu_k = starts(p, c->a->kv_start);
   out->slope = c->a->alibi;

@@ -82,16 +82,14 @@ enum {
   BN = 128,
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
-  CYCLE = 24, /* steps until stages, buffers and parities come again */
-  ORDER = GA_P_ORDER == 1,
-  WHOLE = GA_P_ORDER == 2,
-  K_BUFFERS = ORDER ? 1 : 2, /* of K: the last dQ of a tile is made in the first step of the next; ordered: at its end */
-  RECORDS = 2,
+  ORDER = GA_P_ORDER,
+  WHOLE = 0,
   FEATURES = GA_P_FEATURES,
   WGS = 2,
   THREADS = 128 * (WGS + 1),
   PANELS = D / 64,
   EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
+  DIRECT = BM == 128 && !ORDER, /* dQ goes from registers to the workspace: shared memory has no room for it */
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
   K_PANEL = BN * PANEL_ROW_BYTES,
@@ -99,7 +97,6 @@ enum {
   ND = D / 2,
   NQ = BM * D / 256,
   NP = BM / 4,
-  FETCHED = D == 128 ? 32 : 16, /* values of the sum of dQ at a time */
   BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
 };
 enum { DQ_COLS = BM == 128 ? D : D / 2 }; /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
@@ -108,34 +105,30 @@ enum { /* shared memory, bytes */
        K_BYTES = PANELS * K_PANEL,
        DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
        PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
-       RECORD_BYTES = 48,
        STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
        STAT_BYTES = BOXES * STAT_BOX_BYTES,
        OFF_K = 0,
-       OFF_V = OFF_K + K_BUFFERS * K_BYTES,
+       OFF_V = OFF_K + K_BYTES,
        OFF_Q = OFF_V + K_BYTES,
        OFF_O = OFF_Q + ST * Q_BYTES,
        OFF_DS = OFF_O + ST * Q_BYTES,
        OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_STAT = OFF_DQ + (ORDER ? GA_KBWD_WARPS * PIECE_BYTES : 0),
-       OFF_KF = OFF_STAT + ST * STAT_BYTES,
-       OFF_KE = OFF_KF + 16,
-       OFF_VF = OFF_KE + 16,
-       OFF_VE = OFF_VF + 8,
-       OFF_BAR_DS = OFF_VE + 8,
+       OFF_STAT = OFF_DQ + (DIRECT ? 0 : GA_KBWD_WARPS * PIECE_BYTES),
+       OFF_BAR_K = OFF_STAT + ST * STAT_BYTES,
+       OFF_BAR_V = OFF_BAR_K + 8,
+       OFF_BAR_DS = OFF_BAR_V + 8,
        OFF_QF = OFF_BAR_DS + 8,
        OFF_QE = OFF_QF + 8 * ST,
        OFF_OF = OFF_QE + 8 * ST,
        OFF_OE = OFF_OF + 8 * ST,
        OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       OFF_READY = OFF_TILE + RECORDS * RECORD_BYTES,
+       OFF_READY = OFF_TILE + 48,
        OFF_USED = OFF_READY + 8,
        OFF_EMPTY = OFF_USED + 16,
        SMEM_BYTES = OFF_EMPTY + 8
 };
 static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64, "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
@@ -176,42 +169,34 @@ GA_DEV int is_packed(args a) {
   return FEATURES && (a->features & GA_KATTN_VARLEN);
 }
 /* 128 rows of K or V: two boxes a panel. */
-GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
-  const tile t = tile_get(record);
+GA_DEV void load_kv(uint32_t sb, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
+  const tile t = tile_get(sb + OFF_TILE);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS, t.head, packed ? 0 : t.batch,
                    L2_EVICT_FIRST);
 }
-/* Of tile number i of this block. */
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) {
-  return sb + OFF_TILE + i % RECORDS * RECORD_BYTES;
-}
-/* Rows of Q see the tile. Without any there may be no tensor maps. */
-GA_DEV int has_steps(uint32_t record) {
-  return lds_i4(record).w < lds_i4(record + 16).x;
-}
-/* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round: registers are few here. */
-typedef struct {
-  int stage, parity;
-} stages;
-GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
-  const uint32_t record = record_of(sb, i);
-  const ga_i4 start = lds_i4(record);
-  int head = start.y * a->group, m = start.w, stage = at->stage, parity = at->parity;
+/* The tile's record is read again in every round: registers are few here. */
+GA_DEV void producer(args a, uint32_t sb) {
+  tmap_prefetch(&a->k); /* without rows of Q there are no maps, and no producer */
+  tmap_prefetch(&a->q);
+  tmap_prefetch(&a->stat);
+  tmap_prefetch(&a->v);
+  tmap_prefetch(&a->dout);
+  grid_dependency_wait(); /* what the consumers read and write follows from here */
+  load_kv(sb, sb + OFF_K, &a->k, sb + OFF_BAR_K, is_packed(a));
+  const ga_i4 start = lds_i4(sb + OFF_TILE);
+  int head = start.y * a->group, m = start.w, stage = 0, parity = 1;
   GA_ROLL for (int first = 1;; first = 0) {
     const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
     mbar_wait(sb + OFF_QE + 8 * stage, parity);
-    const int batch = lds_i4(record).z, row = FEATURES ? lds_i4(record + 32).y + m * BM : m * BM;
+    const int batch = lds_i4(sb + OFF_TILE).z, row = FEATURES ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
     mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
     load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
     GA_UNROLL for (int b = 0; b < BOXES; b++)
         bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS, 0, head, batch,
                      L2_EVICT_LAST);
-    if (first) {
-      mbar_wait(sb + OFF_VE, ~i & 1u);
-      load_kv(record, sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
-    }
+    if (first) load_kv(sb, sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
     mbar_wait(sb + OFF_OE + 8 * stage, parity);
     mbar_arrive_expect(of, Q_BYTES);
     load_panels(sb + OFF_O + stage * Q_BYTES, &a->dout, of, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
@@ -219,52 +204,9 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
       stage = 0;
       parity ^= 1;
     }
-    if (++m < lds_i4(record + 16).x) continue;
-    m = lds_i4(record).w;
-    if (++head == (lds_i4(record).y + 1) * a->group) break;
-  }
-  at->stage = stage;
-  at->parity = parity;
-}
-/* Behind work item *item: the next one of its head, or the next ticket's. Ordered: tickets alone, as blocks may start in any order and a
- * block must only wait for those that run. */
-GA_DEV void next_item(args a, int *item) {
-  if (WHOLE && (*item + 1) % a->tiles_k)
-    ++*item;
-  else
-    *item = ((ORDER ? 0 : block_count()) + atomic_add_i32(a->ticket, 1)) * (WHOLE ? a->tiles_k : 1);
-}
-/* Writes the record of tile i, the first that exists from *item on; none is left: n = -1. */
-GA_DEV void find_tile(args a, uint32_t record, int *item) {
-  tile t;
-  GA_ROLL for (;; next_item(a, item)) {
-    t.n = -1;
-    t.m_lo = t.m_hi = 0;
-    if (*item >= a->tiles_k * a->heads_total) break;
-    t = tile_of(a, *item);
-    if (t.n * BN < t.rows_k) break;
-  }
-  tile_put(record, &t);
-}
-GA_DEV void producer(args a, uint32_t sb) {
-  int item = block_index() * (WHOLE ? a->tiles_k : 1);
-  stages at = {0, 1};
-  grid_dependency_wait(); /* what the consumers read and write follows from here */
-  if (ORDER) next_item(a, &item);
-  GA_ROLL for (uint32_t i = 0;; i++) {
-    const uint32_t record = record_of(sb, i), kf = sb + OFF_KF + i % K_BUFFERS * 8;
-    mbar_wait(sb + OFF_KE + i % K_BUFFERS * 8, ~(i / K_BUFFERS) & 1u);
-    find_tile(a, record, &item);
-    if (has_steps(record)) {
-      load_kv(record, sb + OFF_K + i % K_BUFFERS * K_BYTES, &a->k, kf, is_packed(a));
-      feed(a, sb, i, &at);
-    } else {
-      mbar_arrive(kf);
-      if (lds_i4(record).x < 0) return;
-      mbar_wait(sb + OFF_VE, ~i & 1u);
-      mbar_arrive(sb + OFF_VF);
-    }
-    next_item(a, &item);
+    if (++m < lds_i4(sb + OFF_TILE + 16).x) continue;
+    m = lds_i4(sb + OFF_TILE).w;
+    if (++head == (lds_i4(sb + OFF_TILE).y + 1) * a->group) break;
   }
 }
 
@@ -278,11 +220,10 @@ GA_DEV void send_dq(args a, uint32_t sb, int block, const visits *v) {
   bulk_commit();
   bulk_wait_read();
 }
-/* The j-th step of this writer. */
-GA_DEV void step_dq(args a, uint32_t sb, uint32_t record, int block, int m, uint32_t odd, uint32_t j) {
-  const visits v = visits_of(a, record, m);
+GA_DEV void step_dq(args a, uint32_t sb, int block, int k) {
+  const visits v = visits_of(a, sb + OFF_TILE, block % a->blocks_q);
   const int fetches = !v.after && v.before;
-  if (odd || j) mbar_wait(sb + OFF_EMPTY, odd ^ 1u);
+  if (k) mbar_wait(sb + OFF_EMPTY, (uint32_t)(k - 1) & 1u);
   if (!fetches) mbar_arrive(sb + OFF_READY);
   if (v.before) {
     turn_wait(a->turn + block, v.before);
@@ -292,33 +233,20 @@ GA_DEV void step_dq(args a, uint32_t sb, uint32_t record, int block, int m, uint
     mbar_arrive_expect(sb + OFF_READY, BM * D * 4);
     bulk_load_4d(sb + OFF_DQ, &a->acc_map, sb + OFF_READY, 0, block * BLOCK_LINES, 0, 0, L2_EVICT_FIRST);
   }
-  mbar_wait(sb + OFF_USED + 8 * odd, j & 1u);
+  mbar_wait(sb + OFF_USED + 8 * (k & 1), (uint32_t)(k >> 1) & 1u);
   if (v.after) send_dq(a, sb, block, &v);
   mbar_arrive(sb + OFF_EMPTY);
   if (!v.after) return;
   bulk_wait();
   turn_done(a->turn + block);
 }
-/* Every other step, whatever tile it belongs to; `at`: steps into the tile, or into what follows. */
-GA_DEV void writer(args a, uint32_t sb, uint32_t odd) {
-  uint32_t j = 0;
-  int at = (int)odd;
-  GA_ROLL for (uint32_t i = 0;; i++) {
-    const uint32_t record = record_of(sb, i);
-    mbar_wait(sb + OFF_KF, i & 1u);
-    if (lds_i4(record).x < 0) return;
-    GA_ROLL for (int head = 0; has_steps(record);) {
-      const ga_i4 t = lds_i4(record);
-      const int count = lds_i4(record + 16).x - t.w;
-      if (at >= count) {
-        at -= count;
-        if (++head == a->group) break;
-        continue;
-      }
-      step_dq(a, sb, record, (t.z * a->heads_q + t.y * a->group + head) * a->blocks_q + t.w + at, t.w + at, odd, j++);
-      at += 2;
-    }
-    mbar_arrive(sb + OFF_KE);
+GA_DEV void writer(args a, uint32_t sb, int odd) {
+  const tile t = tile_get(sb + OFF_TILE);
+  const int count = t.m_hi - t.m_lo, steps = count * a->group;
+  const int row0 = (t.batch * a->heads_q + t.head * a->group) * a->blocks_q;
+  GA_ROLL for (int k = odd; k < steps; k += 2) {
+    const int head = k / count;
+    step_dq(a, sb, row0 + head * a->blocks_q + lds_i4(sb + OFF_TILE).w + k - head * count, k);
   }
 }
 
@@ -326,25 +254,16 @@ GA_DEV void writer(args a, uint32_t sb, uint32_t odd) {
 typedef struct {
   args a;
   uint32_t sb;
-  int w, q2;                       /* warpgroup, 2 (lane % 4) */
-  uint32_t tile;                   /* its number in this block */
-  uint32_t step;                   /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;                      /* the block of dQ of the step before, or -1; whole: of the KV head's, times 4, and if it is its first (1), its last (2) */
+  int w, wl, lane, q2;             /* warpgroup, warp in it, lane, 2 (lane % 4) */
+  int kv;                          /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
+  int stage, parity;               /* of Q and dO */
+  int ds;                          /* buffer of dS */
 } warpgroup;
 
-/* Read anew where they are needed: registers are few. */
-GA_DEV int lane_of(void) { return thread_index_anew() & 31; }
-GA_DEV int warp_of(void) { return thread_index_anew() >> 5 & 3; } /* in its warpgroup */
-GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
-GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
-GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
-/* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
-GA_DEV int kv_of(const warpgroup *c) {
-  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of() * 16 + (lane_of() >> 2);
-}
-
+GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
+GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
 GA_DEV uint32_t stat_of(const warpgroup *c) {
-  return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4;
+  return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
 }
 /* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
@@ -368,11 +287,11 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
   GA_UNROLL for (int k = 0; k < BM / 16; k++) KV_ADD(x, p + 4 * k, db + (uint64_t)(k * 128), 1);
   wgmma_commit();
 }
-/* This warpgroup's part of dS K, from the buffer written a step ago and tile number `tile`. */
-GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile) {
-  const uint32_t before = (c->step + DS_BUFFERS - 1) % DS_BUFFERS;
+/* This warpgroup's part of dS K, from the buffer written a step ago. */
+GA_DEV void issue_dq(const warpgroup *c, float *x) {
+  const int before = c->ds ? c->ds - 1 : DS_BUFFERS - 1;
   const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
-  const uint64_t db = desc(desc_n_major(c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
+  const uint64_t db = desc(desc_n_major(c->sb + OFF_K + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
   wgmma_fence();
   DQ_NEW(x, da, db);
   GA_UNROLL for (int k = 1; k < BN / 16; k++)
@@ -383,7 +302,7 @@ GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile) {
 /* Of the query head `left` from the end of the group, in log2 units. */
 GA_DEV float slope_of(const warpgroup *c, int left) {
   args a = c->a;
-  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
+  return ldg_f32(a->slope + (lds_i4(c->sb + OFF_TILE).y + 1) * a->group - left) * LOG2E;
 }
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
@@ -395,50 +314,57 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 }
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
 GA_DEV int number_of(const warpgroup *c) {
-  return BM == 128 ? c->w * 4 + warp_of() : warp_of() * 2 + c->w;
+  return BM == 128 ? c->w * 4 + c->wl : c->wl * 2 + c->w;
 }
-GA_DEV uint32_t piece_of(const warpgroup *c) { /* ordered: in shared memory */
+GA_DEV uint32_t piece_of(const warpgroup *c) {
   return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
 }
-/* Where dS^T of this warp (16 rows of K) goes, as rows of Q. */
-GA_DEV uint32_t place_of_ds(const warpgroup *c) {
-  const uint32_t panel = c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL;
-  const int lane = lane_of();
-  return panel_chunk(panel, (uint32_t)((lane >> 4) * 8 + (lane & 7)), (uint32_t)(warp_of() * 2 + (lane >> 3 & 1)));
-}
-GA_DEV void put_ds(const warpgroup *c, const uint32_t *p, uint32_t to) {
+/* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
+GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
+  const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
+  const uint32_t row = (uint32_t)((c->lane >> 4) * 8 + (c->lane & 7)), chunk = (uint32_t)(c->wl * 2 + (c->lane >> 3 & 1));
+  const uint32_t to = panel_chunk(panel, row, chunk);
   GA_UNROLL for (int k = 0; k < BM / 16; k++)
       stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
   fence_async_smem();
   warp_sync();
-  if (lane_of() == 0) mbar_arrive(c->sb + OFF_BAR_DS);
+  if (c->lane == 0) mbar_arrive(c->sb + OFF_BAR_DS);
 }
-/* Where this lane's part of a block of dQ lies in the workspace. */
-GA_DEV float *acc_of(const warpgroup *c, int64_t block) {
-  return c->a->acc + (block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4) + 4 * lane_of();
+/* This warp's piece of dQ of `block` to the workspace, added as it comes. */
+GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
+  float *to = c->a->acc + ((int64_t)block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4);
+  if (DIRECT) {
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++)
+        red_add_f32x4(to + 128 * j + 4 * c->lane, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+    return;
+  }
+  const uint32_t piece = piece_of(c);
+  if (c->lane == 0) bulk_wait_read();
+  warp_sync();
+  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512 + c->lane * 16, x + 4 * j);
+  fence_async_smem();
+  warp_sync();
+  if (c->lane) return;
+  bulk_add_f32(to, piece, PIECE_BYTES);
+  bulk_commit();
 }
-/* dQ of `block` to the workspace, added as it comes. */
-GA_DEV void add_dq(const float *x, float *to) {
-  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
-}
-/* The whole sum, of block m of a query head: out. `record`: its tile's. */
-GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int head, int m) {
+/* The whole sum, of block m: out. */
+GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
-  const tile t = tile_get(record);
-  const int lane = lane_of(), row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of() * 16 + lane / 4;
+  const tile t = tile_get(tile_record(c));
+  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
   const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
-  bwd_store(&o, x, DQ_COLS, a->scale, lane & 3);
+  bwd_store(&o, x, DQ_COLS, a->scale, c->lane & 3);
 }
-/* Ordered, an even (k = 0) or odd step: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
-GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
-  args a = c->a;
-  const int m = block % a->blocks_q;
-  const visits v = visits_of(a, tile_record(c), m);
-  const uint32_t piece = piece_of(c) + lane_of() * 16;
-  mbar_wait(c->sb + OFF_READY, k);
+/* Ordered, step k: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
+GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
+  const int m = block % c->a->blocks_q;
+  const visits v = visits_of(c->a, tile_record(c), m);
+  const uint32_t piece = piece_of(c) + c->lane * 16;
+  mbar_wait(c->sb + OFF_READY, (uint32_t)k & 1u);
   if (v.after) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
     fence_async_smem();
@@ -450,66 +376,19 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
     }
   }
   warp_sync();
-  if (lane_of() == 0) mbar_arrive(c->sb + OFF_USED + 8 * k);
-  if (!v.after) finish_dq(c, x, tile_record(c), block / a->blocks_q - tile_get(tile_record(c)).batch * a->heads_q, m);
+  if (c->lane == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
+  if (!v.after) finish_dq(c, x, block, m);
 }
-/* What `before` will hold of block m of the query head `left` from the end of the group. */
-GA_DEV int tag_of(const warpgroup *c, int m, int left) {
-  args a = c->a;
-  const ga_i4 t = lds_i4(tile_record(c));
-  if (!WHOLE) return ((t.z * a->heads_q + (t.y + 1) * a->group) - left) * a->blocks_q + m;
-  const visits v = visits_of(a, tile_record(c), m);
-  return ((a->group - left) * a->blocks_q + m) * 4 + !v.before + 2 * !v.after;
-}
-/* Whole: the workspace is this block's own, and each of its places a thread's own. The first tile stores, the last takes the sum and
- * writes dQ. */
-GA_DEV float *own_of(const warpgroup *c) {
-  return acc_of(c, (int64_t)block_index() * (c->a->group * c->a->blocks_q) + (c->before >> 2));
-}
-/* The first `FETCHED` values that others have summed up, while dQ is made. */
-GA_DEV void fetch_dq(const warpgroup *c, float *sum, int first) {
-  const float *from = own_of(c) + first / 4 * 128;
-  GA_UNROLL for (int j = 0; j < FETCHED / 4; j++) {
-    const ga_i4 v = ldg_i4_cg(from + 128 * j);
-    sum[4 * j] = __uint_as_float((uint32_t)v.x);
-    sum[4 * j + 1] = __uint_as_float((uint32_t)v.y);
-    sum[4 * j + 2] = __uint_as_float((uint32_t)v.z);
-    sum[4 * j + 3] = __uint_as_float((uint32_t)v.w);
-  }
-}
-GA_DEV int is_last(const warpgroup *c) { return c->before >= 0 && (c->before & 3) == 2; }
-GA_DEV void keep_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
-  float *to = own_of(c);
-  if ((c->before & 3) == 1) {
-    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) {
-      stg_f2(to + 128 * j, x[4 * j], x[4 * j + 1]);
-      stg_f2(to + 128 * j + 2, x[4 * j + 2], x[4 * j + 3]);
-    }
-  } else if ((c->before & 3) == 0) {
-    add_dq(x, to);
-  } else {
-    args a = c->a;
-    const int block = c->before >> 2, head = block / a->blocks_q;
-    if (!(c->before & 1)) GA_UNROLL for (int first = 0; first < NQ; first += FETCHED) {
-        if (first) fetch_dq(c, sum, first);
-        GA_UNROLL for (int i = 0; i < FETCHED; i++) x[first + i] += sum[i];
-      }
-    finish_dq(c, x, record, lds_i4(record).y * a->group + head, block - head * a->blocks_q);
-  }
-}
-/* dQ of the step before, which was one of the tile of `record`. */
-GA_DEV void put_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
+GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
   if (ORDER)
-    pass_dq(c, x, c->before, ~c->step & 1u);
-  else if (WHOLE)
-    keep_dq(c, x, sum, record);
+    pass_dq(c, x, block, k);
   else
-    add_dq(x, acc_of(c, c->before));
+    add_dq(c, x, block);
 }
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {
-  const uint32_t before = (c->step - 1) % ST;
-  if (!leads()) return;
+  const int before = c->stage ? c->stage - 1 : ST - 1;
+  if (c->wl || c->lane) return;
   mbar_arrive(c->sb + OFF_QE + 8 * before);
   mbar_arrive(c->sb + OFF_OE + 8 * before);
 }
@@ -517,177 +396,144 @@ GA_DEV void release(const warpgroup *c) {
 GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   args a = c->a;
   const tile record = tile_get(tile_record(c)), *t = &record;
-  const int lane = lane_of(), q = lane & 3, row = t->n * BN + c->w * 64 + warp_of() * 16 + lane / 4;
+  const int row = t->n * BN + c->w * 64 + c->wl * 16 + c->lane / 4;
   const int batch = is_packed(a) ? 0 : t->batch;
   bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->out_add);
   o.in0 = row < t->rows_k;
   o.in1 = row + 8 < t->rows_k;
-  bwd_store(&o, dv, D, 1.f, q);
+  bwd_store(&o, dv, D, 1.f, c->lane & 3);
   bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->out_add);
   k.in0 = o.in0;
   k.in1 = o.in1;
-  bwd_store(&k, dk, D, a->scale, q);
+  bwd_store(&k, dk, D, a->scale, c->lane & 3);
 }
 /* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
 GA_DEV void clear_ds(const warpgroup *c) {
-  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of() * 32 + lane_of()) * 16;
+  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + c->wl * 32 + c->lane) * 16;
   GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);
   fence_async_smem();
   bar_sync(1, 256);
 }
 
 /* Behind a product that was issued since: the step before is complete. */
-GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk) {
+GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk, int i) {
   wgmma_wait(1);
   pin_u32(p, NP);
   pin_f32(dk, ND);
-  if (c->step) release(c);
+  if (i) release(c);
 }
-/* This warp needs K and the record of that tile no more. */
-GA_DEV void leave(uint32_t sb, uint32_t tile) {
-  warp_sync();
-  if (lane_of() == 0) mbar_arrive(sb + OFF_KE + tile % K_BUFFERS * 8);
-}
-/* All blocks of Q of a tile. */
-GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
+GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   args a = c->a;
-  const uint32_t sb = c->sb, v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
-  const uint32_t k_rows = desc_k_major(sb + OFF_K + c->tile % K_BUFFERS * K_BYTES + c->w * BOX_BYTES);
+  const uint32_t sb = c->sb, k_rows = desc_k_major(sb + OFF_K + c->w * BOX_BYTES), v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
+  const ga_i4 first = lds_i4(sb + OFF_TILE);
   float s[NS], dp[NS];
   uint32_t p[NP];
-  int m = lds_i4(tile_record(c)).w, fresh = 1, left = a->group; /* the tile's first step; query heads to go */
+  int i = 0, m = warp_uniform(first.w), before = -1, left = a->group; /* query heads to go */
+  int row0 = warp_uniform((first.z * a->heads_q + first.y * a->group) * a->blocks_q);
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
-  GA_ROLL for (;;) {
-    mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
-    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), 0);
+  clear_ds(c);
+  mbar_wait(sb + OFF_BAR_K, 0);
+  if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
+  GA_ROLL for (;; i++) {
+    mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
+    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), 0);
     if (FEATURES) start_dp(c, dp);
-    if (fresh) mbar_wait(sb + OFF_VF, c->tile & 1u);
-    mbar_wait(sb + OFF_OF + 8 * stage_of(c), c->step / ST & 1u);
-    if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), FEATURES);
+    if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
+    mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
+    if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES) settle(c, p, dk);
+    if (BM == 64 && !FEATURES) settle(c, p, dk, i);
     else wgmma_wait(1);
     pin_f32(s, NS);
     bar_sync(2 + c->w, 256);
     probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));
     bar_arrive(3 - c->w, 256);
-    issue_kv(dv, p, desc_n_major(sb + OFF_O + stage_of(c) * Q_BYTES, Q_PANEL));
-    if (c->step) mbar_wait(sb + OFF_BAR_DS, ~c->step & 1u);
-    issue_dq(c, s, c->tile - (uint32_t)(fresh && c->before >= 0));
+    issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
+    if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);
+    issue_dq(c, s);
     float delta[EARLY ? 2 * EARLY : 1];
     read_delta(c, delta, 0, EARLY);
-    const uint32_t to = place_of_ds(c);
     wgmma_wait(1);
     pin_f32(dp, NS);
     pin_u32(p, NP);
     pin_f32(dv, ND);
-    const int next = m + 1 < lds_i4(tile_record(c) + 16).x;
-    if (!next && left == 1 && leads()) mbar_arrive(sb + OFF_VE);
     less_delta(dp, delta, EARLY);
     if (!FEATURES) less_rest(c, dp, EARLY);
     gradients(c, dp, p, m, left);
-    put_ds(c, p, to);
-    issue_kv(dk, p, desc_n_major(sb + OFF_Q + stage_of(c) * Q_BYTES, Q_PANEL));
-    if (WHOLE && is_last(c)) fetch_dq(c, dp, 0);
+    put_ds(c, p);
+    issue_kv(dk, p, desc_n_major(sb + OFF_Q + c->stage * Q_BYTES, Q_PANEL));
     wgmma_wait(1);
     pin_f32(s, NQ);
-    if (c->before >= 0) {
-      put_dq(c, s, dp, fresh ? record_of(sb, c->tile - 1) : tile_record(c));
-      if (fresh) leave(c->sb, c->tile - 1);
-    }
-    c->before = tag_of(c, m, left);
-    c->step = c->step == CYCLE ? 1 : c->step + 1;
-    fresh = 0;
-    m++;
-    if (next) continue;
-    m = lds_i4(tile_record(c)).w;
-    if (--left == 0) break;
+    if (i) put_dq(c, s, before, i - 1);
+    before = row0 + m;
+    c->parity ^= c->stage == ST - 1;
+    c->stage = c->stage == ST - 1 ? 0 : c->stage + 1;
+    c->ds = c->ds == DS_BUFFERS - 1 ? 0 : c->ds + 1;
+    if (++m < warp_uniform(lds_i4(sb + OFF_TILE + 16).x)) continue;
+    m = warp_uniform(lds_i4(sb + OFF_TILE).w);
+    row0 += a->blocks_q;
+    if (--left) continue;
+    mbar_wait(sb + OFF_BAR_DS, (uint32_t)i & 1u);
+    break;
   }
-}
-/* dQ of the step before, one of tile number `tile`, where no other follows at once. */
-GA_DEV void drain(warpgroup *c, uint32_t tile) {
-  float x[NQ], sum[FETCHED];
-  mbar_wait(c->sb + OFF_BAR_DS, ~c->step & 1u);
-  issue_dq(c, x, tile);
-  if (WHOLE && is_last(c)) fetch_dq(c, sum, 0);
+  issue_dq(c, s);
   wgmma_wait(0);
-  pin_f32(x, NQ);
-  put_dq(c, x, sum, record_of(c->sb, tile));
-  leave(c->sb, tile);
-  c->before = -1;
+  pin_f32(s, NQ);
+  pin_f32(dk, ND);
+  pin_f32(dv, ND);
+  put_dq(c, s, before, i);
+  if (c->w == 0) bar_sync(2, 256); /* the other one's last arrival */
 }
-/* A tile that no row of Q sees: its turn of V is over once all have seen it come. */
-GA_DEV void pass(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_VF, c->tile & 1u);
-  bar_sync(1, 256);
-  if (leads()) mbar_arrive(c->sb + OFF_VE);
-}
-/* Tile after tile, until a record says that there is none. */
-GA_DEV void consumer(args a, uint32_t sb, int wg) {
-  warpgroup c = {a, sb, wg, (thread_index() & 3) * 2, 0, 0, -1};
-  clear_ds(&c);
-  if (c.w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
-  GA_ROLL for (;; c.tile++) {
-    float dk[ND], dv[ND];
-    GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
-    const uint32_t record = record_of(sb, c.tile);
-    mbar_wait(sb + OFF_KF + c.tile % K_BUFFERS * 8, c.tile / K_BUFFERS & 1u);
-    const int some = has_steps(record);
-    if (!ORDER && !some && c.before >= 0) drain(&c, c.tile - 1);
-    if (lds_i4(record).x < 0) break;
-    if (some) {
-      steps(&c, dk, dv);
-      wgmma_wait(0);
-      pin_f32(dk, ND);
-      if (ORDER) drain(&c, c.tile); /* before its results, so that the next K may come */
-    } else {
-      pass(&c);
-    }
-    results(&c, dk, dv);
-    if (!some) leave(c.sb, c.tile);
-  }
-  if (c.w == 0) bar_sync(2, 256); /* the other one's last arrival */
+GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int lane) {
+  const int g = lane >> 2;
+  warpgroup c = {a, sb, wg, warp & 3, lane, (lane & 3) * 2, t->n * BN + wg * 64 + (warp & 3) * 16 + g - t->rows_k + t->rows_q, 0, 0, 0};
+  float dk[ND], dv[ND];
+  GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
+  if (t->m_lo < t->m_hi) consume(&c, dk, dv);
+  results(&c, dk, dv);
+  if (!ORDER && !DIRECT && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
 }
 
 /* ------------------------------------------------------------------ the kernel */
-GA_DEV void init_barriers(uint32_t sb) {
-  for (int i = 0; i < 2; i++) {
-    mbar_init(sb + OFF_KF + 8 * i, 1);
-    mbar_init(sb + OFF_KE + 8 * i, GA_KBWD_WARPS + (ORDER ? 2 : 0)); /* and the writers */
-  }
-  mbar_init(sb + OFF_VF, 1);
-  mbar_init(sb + OFF_VE, WGS);
-  mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
-  for (int i = 0; i < ST; i++) {
-    mbar_init(sb + OFF_QF + 8 * i, 1);
-    mbar_init(sb + OFF_QE + 8 * i, WGS);
-    mbar_init(sb + OFF_OF + 8 * i, 1);
-    mbar_init(sb + OFF_OE + 8 * i, WGS);
-  }
-  if (ORDER) {
-    mbar_init(sb + OFF_READY, 1);
-    mbar_init(sb + OFF_USED, GA_KBWD_WARPS);
-    mbar_init(sb + OFF_USED + 8, GA_KBWD_WARPS);
-    mbar_init(sb + OFF_EMPTY, 1);
-  }
-  mbar_init_fence();
+/* Blocks may start in any order; tickets make the order of tiles that in which they run. */
+GA_DEV int take_ticket(args a) {
+  grid_dependency_wait();
+  return atomic_add_i32(a->ticket, 1);
 }
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
-  if (thread_index() == 0) init_barriers(sb);
+  if (thread_index() == 0) {
+    mbar_init(sb + OFF_BAR_K, 1);
+    mbar_init(sb + OFF_BAR_V, 1);
+    mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
+    for (int i = 0; i < ST; i++) {
+      mbar_init(sb + OFF_QF + 8 * i, 1);
+      mbar_init(sb + OFF_QE + 8 * i, WGS);
+      mbar_init(sb + OFF_OF + 8 * i, 1);
+      mbar_init(sb + OFF_OE + 8 * i, WGS);
+    }
+    if (ORDER) {
+      mbar_init(sb + OFF_READY, 1);
+      mbar_init(sb + OFF_USED, GA_KBWD_WARPS);
+      mbar_init(sb + OFF_USED + 8, GA_KBWD_WARPS);
+      mbar_init(sb + OFF_EMPTY, 1);
+    }
+    mbar_init_fence();
+    const tile t = tile_of(&a, ORDER ? take_ticket(&a) : block_index());
+    tile_put(sb + OFF_TILE, &t);
+  }
   block_sync();
   grid_launch_dependents();
+  const tile t = tile_get(sb + OFF_TILE);
   if (wg < WGS) {
     setmaxnreg_inc(REGS_CONSUMER);
-    consumer(&a, sb, wg);
+    if (t.n * BN < t.rows_k) consumer(&a, sb, &t, wg, warp, lane);
   } else {
     setmaxnreg_dec(REGS_PRODUCER);
-    const int role = lane ? -1 : (thread_index_anew() >> 5) - 4 * WGS;
-    if (role == 0)
-      producer(&a, sb);
-    else if (ORDER && (role == 1 || role == 2))
-      writer(&a, sb, (uint32_t)role - 1);
+    const int works = lane == 0 && t.n * BN < t.rows_k && t.m_lo < t.m_hi;
+    if (warp == 4 * WGS && works) producer(&a, sb);
+    if (ORDER && warp > 4 * WGS && warp < 4 * WGS + 3 && works) writer(&a, sb, warp - 4 * WGS - 1);
   }
 }
