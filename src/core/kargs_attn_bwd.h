@@ -5,13 +5,14 @@
  *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
  *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of registers
  *         (kernels that take all keys of a KV head in one block: [block of threads][query head of the group][blocks_q]..., added up anew)
- *   turn  [pair][blocks_q]          ordered kernels: tiles of keys that have added their part
+ *   turn  [pair][blocks_q][turns]   ordered kernels: tiles of keys that have added their part
  *   ticket                          tiles, or KV heads, that have been taken */
 #ifndef GA_CORE_KARGS_ATTN_BWD_H
 #define GA_CORE_KARGS_ATTN_BWD_H
 #include "core/kargs_attn.h"
 
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 }; /* rows of a block; consumer warps */
+enum { GA_KBWD_DUET_TURNS = 16 };               /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
 
 /* 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides in elements. */
 typedef struct {
@@ -26,6 +27,7 @@ typedef struct {
     const int32_t *cu_k;
     float *stat, *acc;                      /* acc null: the kernel needs no zeros, as it writes dQ itself */
     int32_t *turn, *ticket;                 /* null: has none */
+    int32_t turns;                          /* of a block */
     ga_kbwd_tensor dq;                      /* acc null: blocks that see no key are written here */
     int32_t rows_k, window_right, cols_k, out_f32, out_add;
     int32_t heads_q, rows_q, blocks_q;

@@ -86,6 +86,13 @@ static int64_t blocks_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant 
   return v->stay ? ga_min_i64(v->order == CUDA_ATTN_BWD_WHOLE ? heads : tiles, sms) : tiles;
 }
 
+static int32_t turns_of(const cuda_attn_bwd_variant *v) { return v->duet ? GA_KBWD_DUET_TURNS : 1; }
+
+static bool takes_tickets(const cuda_attn_bwd_variant *v) { return v->stay || v->order; }
+
+/* The main kernel itself: needs neither zeros nor attn_bwd_post. */
+static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->order && !v->duet; }
+
 static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t steps = ga_max_i64(1, ga_div_up(d->max_q, v->rows)); /* whole ones: stat says which rows exist */
   bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = steps * (v->rows / GA_KBWD_ROWS)};
@@ -93,8 +100,8 @@ static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
   s.acc_blocks = v->order == CUDA_ATTN_BWD_WHOLE ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks : (int64_t)blocks;
   s.turn = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
-  s.ticket = s.turn + (v->order == 1 ? ga_round_up(blocks * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
-  s.bytes = s.ticket + WORKSPACE_ALIGN;
+  s.ticket = s.turn + (v->order == 1 ? ga_round_up(blocks * (uint64_t)turns_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
+  s.bytes = s.ticket + (takes_tickets(v) ? WORKSPACE_ALIGN : 0);
   return s;
 }
 
@@ -232,7 +239,7 @@ static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) { retu
 
 static int32_t *ticket_of(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  return v->stay || v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
+  return takes_tickets(v) ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
 }
 
 static ga_status run_pre(const call *c) {
@@ -243,9 +250,10 @@ static ga_status run_pre(const call *c) {
                                       .cu_q = starts(c->d, c->a->q_start),
                                       .stat = (float *)(void *)(c->workspace + c->s.stat),
                                       .cu_k = starts(c->d, c->a->kv_start),
-                                      .acc = v->order ? NULL : (float *)(void *)(c->workspace + c->s.acc),
+                                      .acc = writes_dq(v) ? NULL : (float *)(void *)(c->workspace + c->s.acc),
                                       .turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL,
                                       .ticket = ticket_of(c),
+                                      .turns = turns_of(v),
                                       .heads_q = c->d->q_heads,
                                       .rows_q = (int32_t)c->d->max_q,
                                       .blocks_q = (int32_t)c->s.blocks,
@@ -377,8 +385,7 @@ ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, vo
   if (d->batch > 0) GA_TRY(run_pre(&c));
   if (sinks) GA_TRY(run_sink(&c));
   if (d->batch > 0 && !no_kv) GA_TRY(run_main(&c, &args)); /* without queries it writes zeros */
-  const bool ordered = ((const cuda_attn_bwd_variant *)k->impl)->order; /* writes dQ itself */
-  return d->batch > 0 && !ordered ? run_post(&c) : GA_OK;
+  return d->batch > 0 && !writes_dq(k->impl) ? run_post(&c) : GA_OK;
 }
 
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {

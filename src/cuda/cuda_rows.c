@@ -287,8 +287,8 @@ static const ga_kernel rows[] = {
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
                                           .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
-#define GA_KERNEL_ATTN_BWD_DUET(op_, dt, dk_, dv_, mask_, arch_, features_)                                            \
-  {.id = GA_ATTN_BWD_DUET_ID(op_, dt, dk_, dv_, mask_, arch_),                                                         \
+#define GA_KERNEL_ATTN_BWD_DUET(op_, dt, dk_, dv_, mask_, arch_, sched, order_, features_)                             \
+  {.id = GA_ATTN_BWD_DUET_ID(op_, dt, dk_, dv_, mask_, arch_, sched),                                                         \
    .op = GA_OP_attn_bwd,                                                                                               \
    .arch = GA_ARCH_##arch_,                                                                                            \
    .source = GA_ATTN_BWD_DUET_SOURCE(arch_),                                                                           \
@@ -297,15 +297,16 @@ static const ga_kernel rows[] = {
    .workspace = cuda_attn_bwd_workspace,                                                                               \
    .dtype = {DTYPE_##dt},                                                                                              \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_BWD_SCORE(dk_, 0, features_),                                                                      \
-   .flags = GA_KERNEL_NONDET,                                                                                          \
+   .score = GA_ATTN_BWD_SCORE(dk_, order_, features_),                                                                      \
+   .flags = (order_) ? 0 : GA_KERNEL_NONDET,                                                                                          \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_DUET_PARAMS(dt, dk_, dv_, mask_, features_),  \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_DUET_PARAMS(dt, dk_, dv_, mask_, order_, features_),  \
                                                    .threads = GA_ATTN_BWD_THREADS,                                     \
                                                    .shared_bytes = GA_ATTN_BWD_DUET_SMEM(dk_, dv_)},                   \
                                           .d = dk_,                                                                    \
                                           .dv = dv_,                                                                   \
                                           .rows = GA_KBWD_ROWS,                                                        \
+                                          .order = order_,                                                             \
                                           .duet = 1,                                                                   \
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
@@ -417,8 +418,8 @@ static const ga_kernel rows[] = {
   _Static_assert(GA_ATTN_BWD_SMEM(d, bm, st, order) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched));
 #define GA_KERNEL_ATTN_BWD_STAY(op, dt, d, mask, arch, bm, st, sched, order, features)                                 \
   _Static_assert(GA_ATTN_BWD_STAY_SMEM(d, bm, st, order) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched));
-#define GA_KERNEL_ATTN_BWD_DUET(op, dt, dk, dv, mask, arch, features)                                                  \
-  _Static_assert(GA_ATTN_BWD_DUET_SMEM(dk, dv) <= 232448, "shared memory of " GA_ATTN_BWD_DUET_ID(op, dt, dk, dv, mask, arch));
+#define GA_KERNEL_ATTN_BWD_DUET(op, dt, dk, dv, mask, arch, sched, order, features)                                    \
+  _Static_assert(GA_ATTN_BWD_DUET_SMEM(dk, dv) <= 232448, "shared memory of " GA_ATTN_BWD_DUET_ID(op, dt, dk, dv, mask, arch, sched));
 #define GA_STEP_ATTN_BWD(name, dt, d, arch)
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD

@@ -30,11 +30,11 @@
 /* The tightest head first; a fixed order and features cost time. */
 #define GA_ATTN_BWD_SCORE(d, order, features) (100 - (d) / 8 - ((order) ? 2 : 0) - ((features) ? 10 : 0))
 
-/* Two blocks for heads that one cannot hold: dtype, DK, DV, mask, arch. */
-#define GA_ATTN_BWD_DUET_ID(op, dtype, dk, dv, mask, arch) #op "_" #dtype "_d" #dk "v" #dv "_" #mask "_" #arch "_64x128x2_duet"
+/* Two blocks for heads that one cannot hold: dtype, DK, DV, mask, arch, sched. */
+#define GA_ATTN_BWD_DUET_ID(op, dtype, dk, dv, mask, arch, sched) #op "_" #dtype "_d" #dk "v" #dv "_" #mask "_" #arch "_64x128x2_" #sched
 #define GA_ATTN_BWD_DUET_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_duet_" #arch ".cu"
-#define GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask, features) \
-  "DTYPE=" #dtype ",DK=" #dk ",DV=" #dv ",MASK=" #mask ",FEATURES=" #features ",fast_math=1"
+#define GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask, order, features) \
+  "DTYPE=" #dtype ",DK=" #dk ",DV=" #dv ",MASK=" #mask ",ORDER=" #order ",FEATURES=" #features ",fast_math=1"
 /* Q twice, dO, P or dS twice; V and what is left of K behind two panels, or K; stat; barriers: OFF_* of the kernel. */
 #define GA_ATTN_BWD_DUET_SMEM(dk, dv) (2 * 128 * (dk) + 128 * (dv) + 2 * 16384 + 256 * ((dv) + (dk)-128) + 2 * 512 + 8 * 19 + 8 + 48)
 

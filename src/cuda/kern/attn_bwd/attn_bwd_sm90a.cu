@@ -85,6 +85,7 @@ enum {
   ORDER = GA_P_ORDER,
   WHOLE = 0,
   FEATURES = GA_P_FEATURES,
+  ANEW = FEATURES && GA_P_D == 128,
   WGS = 2,
   THREADS = 128 * (WGS + 1),
   PANELS = D / 64,
@@ -260,6 +261,9 @@ typedef struct {
   int ds;                          /* buffer of dS */
 } warpgroup;
 
+/* Kept in registers, or read anew where they leave no room. */
+GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
+GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
 GA_DEV uint32_t stat_of(const warpgroup *c) {
@@ -314,7 +318,7 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 }
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
 GA_DEV int number_of(const warpgroup *c) {
-  return BM == 128 ? c->w * 4 + c->wl : c->wl * 2 + c->w;
+  return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w;
 }
 GA_DEV uint32_t piece_of(const warpgroup *c) {
   return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
@@ -322,29 +326,29 @@ GA_DEV uint32_t piece_of(const warpgroup *c) {
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
-  const uint32_t row = (uint32_t)((c->lane >> 4) * 8 + (c->lane & 7)), chunk = (uint32_t)(c->wl * 2 + (c->lane >> 3 & 1));
+  const uint32_t row = (uint32_t)((lane_of(c) >> 4) * 8 + (lane_of(c) & 7)), chunk = (uint32_t)(warp_of(c) * 2 + (lane_of(c) >> 3 & 1));
   const uint32_t to = panel_chunk(panel, row, chunk);
   GA_UNROLL for (int k = 0; k < BM / 16; k++)
       stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
   fence_async_smem();
   warp_sync();
-  if (c->lane == 0) mbar_arrive(c->sb + OFF_BAR_DS);
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_BAR_DS);
 }
 /* This warp's piece of dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
   float *to = c->a->acc + ((int64_t)block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4);
   if (DIRECT) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++)
-        red_add_f32x4(to + 128 * j + 4 * c->lane, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+        red_add_f32x4(to + 128 * j + 4 * lane_of(c), x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
     return;
   }
   const uint32_t piece = piece_of(c);
-  if (c->lane == 0) bulk_wait_read();
+  if (lane_of(c) == 0) bulk_wait_read();
   warp_sync();
-  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512 + c->lane * 16, x + 4 * j);
+  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512 + lane_of(c) * 16, x + 4 * j);
   fence_async_smem();
   warp_sync();
-  if (c->lane) return;
+  if (lane_of(c)) return;
   bulk_add_f32(to, piece, PIECE_BYTES);
   bulk_commit();
 }
@@ -352,18 +356,18 @@ GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
 GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
   const tile t = tile_get(tile_record(c));
-  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
+  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of(c) * 16 + lane_of(c) / 4, head = block / a->blocks_q - t.batch * a->heads_q;
   const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
-  bwd_store(&o, x, DQ_COLS, a->scale, c->lane & 3);
+  bwd_store(&o, x, DQ_COLS, a->scale, lane_of(c) & 3);
 }
 /* Ordered, step k: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
 GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
   const int m = block % c->a->blocks_q;
   const visits v = visits_of(c->a, tile_record(c), m);
-  const uint32_t piece = piece_of(c) + c->lane * 16;
+  const uint32_t piece = piece_of(c) + lane_of(c) * 16;
   mbar_wait(c->sb + OFF_READY, (uint32_t)k & 1u);
   if (v.after) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
@@ -376,7 +380,7 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
     }
   }
   warp_sync();
-  if (c->lane == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
   if (!v.after) finish_dq(c, x, block, m);
 }
 GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
@@ -388,7 +392,7 @@ GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {
   const int before = c->stage ? c->stage - 1 : ST - 1;
-  if (c->wl || c->lane) return;
+  if (warp_of(c) || lane_of(c)) return;
   mbar_arrive(c->sb + OFF_QE + 8 * before);
   mbar_arrive(c->sb + OFF_OE + 8 * before);
 }
@@ -396,20 +400,20 @@ GA_DEV void release(const warpgroup *c) {
 GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   args a = c->a;
   const tile record = tile_get(tile_record(c)), *t = &record;
-  const int row = t->n * BN + c->w * 64 + c->wl * 16 + c->lane / 4;
+  const int row = t->n * BN + c->w * 64 + warp_of(c) * 16 + lane_of(c) / 4;
   const int batch = is_packed(a) ? 0 : t->batch;
   bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->out_add);
   o.in0 = row < t->rows_k;
   o.in1 = row + 8 < t->rows_k;
-  bwd_store(&o, dv, D, 1.f, c->lane & 3);
+  bwd_store(&o, dv, D, 1.f, lane_of(c) & 3);
   bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->out_add);
   k.in0 = o.in0;
   k.in1 = o.in1;
-  bwd_store(&k, dk, D, a->scale, c->lane & 3);
+  bwd_store(&k, dk, D, a->scale, lane_of(c) & 3);
 }
 /* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
 GA_DEV void clear_ds(const warpgroup *c) {
-  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + c->wl * 32 + c->lane) * 16;
+  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of(c) * 32 + lane_of(c)) * 16;
   GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);
   fence_async_smem();
   bar_sync(1, 256);
