@@ -1,5 +1,6 @@
 #!/bin/sh
 # attn_build.sh OUT [pattern]: compiles the rows of attn.def whose id matches, one cubin each, into OUT, with list.txt and libattn.so for the scripts here.
+# Short rows are another source: `ga check` has them.
 # Fails on spills and on every C75xx note (serialised or ignored instructions).
 set -e
 one() {
@@ -11,7 +12,7 @@ one() {
 }
 if [ -n "$ATTN_ONE" ]; then set -f; shift; one $*; exit; fi
 here=$(cd "$(dirname "$0")" && pwd); root=$here/../..; out=$1; mkdir -p "$out"
-cc -E -P -x c -I "$root/src" "$here/attn_list.h" | grep attn_ | grep -E "${2:-.}" > "$out/rows.txt"
+cc -E -P -x c -I "$root/src" "$here/attn_list.h" | grep attn_ | grep -vE '_(short|tile|ahead) ' | grep -E "${2:-.}" > "$out/rows.txt"
 cut -d' ' -f1-14 "$out/rows.txt" > "$out/list.txt"
 ATTN_ONE=1 OUT=$out ROOT=$root; export ATTN_ONE OUT ROOT
 xargs -P "$(nproc)" -d '\n' -I{} sh "$here/attn_build.sh" - "{}" < "$out/rows.txt"

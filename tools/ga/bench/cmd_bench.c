@@ -128,7 +128,7 @@ int cmd_bench(int argc, char **argv) {
   int64_t threads = 0, seed = 1;
   bool json = false, error = false;
   bench_options o = {.device = "cpu", .shapes = "*", .seconds = 0.5};
-  bench_model_args m = {.prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
+  bench_model_args m = {.open = {OPEN_ARGS_INIT}, .prompt = 512, .decode = 64, .depth = 16, .repeat = 5};
   const cmd_option options[] = {
       {"model", 'm', OPT_STRING, &m.open.model, 0, 0, "MODEL", "time a whole model instead of kernels"},
       {"prompt", 0, OPT_INT, &m.prompt, 1, 1e6, "N", "with --model: tokens of prefill"},

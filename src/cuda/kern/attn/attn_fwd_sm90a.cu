@@ -111,6 +111,7 @@ enum {
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
   PACKS = GA_P_FEATURES / 8,
+  SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
   SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
   LATE = CAUSAL && !RESIDENT && (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
@@ -382,13 +383,14 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
   if (RESIDENT) c->keep_k = warp_uniform(y.w);
-  if (CARRY) c->joins = warp_uniform(y.w);
+  if (CARRY) c->joins = warp_uniform(y.w) & 1;
   skip_blocks(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QSMEM) {
+    const uint32_t done = loads_done(q, NQ, 4);
     warp_sync();
-    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
   }
 }
 /* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
@@ -573,8 +575,9 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
     float factor[2];
     if (warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LOST))) {
       recompute_s(c, s, q);
+      const uint32_t done = loads_done_f32(s, NS, 4);
       warp_sync();
-      release_k(c);
+      release_k_after(c, done);
       apply_features(c, s, c->n);
       softmax_running(c, s, m, l, factor, sum);
     } else {

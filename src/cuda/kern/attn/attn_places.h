@@ -21,10 +21,13 @@ GA_DEV void wait_v(const warpgroup *c) {
 }
 
 /* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
-GA_DEV void release_k(const warpgroup *c) {
+GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads_done, or 0 */
   if (c->lane) return;
-  if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * stage_k(c));
-  if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w);
+  if (!RESIDENT || c->n > c->keep_k) mbar_arrive(c->sb + OFF_KE + 8 * stage_k(c) + loads);
+  if (QSMEM && c->n == c->n_lo) mbar_arrive(c->sb + OFF_QE + 8 * c->w + loads);
+}
+GA_DEV void release_k(const warpgroup *c) { /* products are complete */
+  release_k_after(c, 0);
 }
 GA_DEV void release_v(const warpgroup *c) {
   if (c->lane == 0 && c->wl == 0 && (!RESIDENT || c->n_v > c->keep_v)) mbar_arrive(c->sb + OFF_VE + 8 * stage_v(c));
