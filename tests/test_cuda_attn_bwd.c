@@ -154,8 +154,8 @@ static void workspace_holds_dq(void **state) {
   assert_int_equal(cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
   assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, &caps) > cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps));
 }
-/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2 query heads each and 384 rows, a ticket, and
- * no step behind. */
+/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2 query heads
+ * each and 384 rows, a ticket, and no step behind. */
 static void whole_takes_heads(void **state) {
   (void)state;
   ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};

@@ -52,9 +52,10 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   return mask_ok(d, v);
 }
 
-/* KV heads one after the other on each multiprocessor take 1 / share of the time of even work; other forms move three times dQ in f32 (zeros, the
- * sum, its conversion), as much time as MOVED keys take (causal: twice), and a fixed order of many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64,
- * 512 keys: 1.23 x other forms), 34 did not (D = 128, 512: 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
+/* KV heads one after the other on each multiprocessor take 1 / share of the time of even work; other forms move three times dQ in
+ * f32 (zeros, the sum, its conversion), as much time as MOVED keys take (causal: twice; estimated by bytes), and a fixed order of
+ * many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64, 512 keys: 1.23 x other forms), 34 did not (D = 128, 512:
+ * 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
 static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, const ga_caps *caps) {
   const int64_t sms = caps->sms, units = d->batch * d->kv_heads, keys = ga_max_i64(1, d->max_kv);
   const int64_t more = (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED + (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / ORDER_COSTS : 0);

@@ -22,6 +22,8 @@
  *           ds_empty 2 (0's wgs)    copier       dQ(i-2) has read the buffer -> copy of dS(i)
  *           turn     named 2, 3     block 0      exponentials exclude each other
  *           cluster  at the start: barriers exist; at the end: no access to a block that has gone
+ * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of tiles, by a turn of that warp
+ *           alone, which it passes a step late: the fence behind what it added then finds it done. A cluster waits only for lower tickets
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128, S or dP 32,
  *           dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared memory read by them
  * MEASURED  docs/perf/attention-bwd.md

@@ -1,9 +1,10 @@
-/* KERNEL    attn_bwd, sm90a, warp-specialised: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
- * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 or 128
+/* KERNEL    attn_bwd, sm90a, blocks that take tile after tile: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
+ * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the query
+ *           heads of its group and their blocks of 64 or 128
  *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
- *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (core/kargs_attn_bwd.h). Soft-cap: its derivative
+ *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows order 0 (core/kargs_attn_bwd.h). Soft-cap: its derivative
  *           is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
@@ -12,16 +13,22 @@
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
- *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to the
- *             workspace; 128 rows: from registers [dK runs]
+ *           5 issue dK += dS Q; wait dQ(i-1), which goes to the workspace from registers (a fixed order: to shared memory) [dK runs]
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
  *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
  *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in every run. A
+ * TILES     The producer draws tickets, finds the tile, writes its record and loads K; V once the last dP of the tile before is
+ *           made. dQ of a tile's last step is made in the first step of the next: hence two buffers of K; a fixed order makes it
+ *           at the tile's end. A warpgroup stores dK and dV between two tiles, while the other computes
+ * ORDER     2: a block takes all tiles of a KV head, from the last to the first: each thread adds up its part of dQ in a place of
+ *           its own in the workspace (the first tile stores, the last takes the sum and writes dQ): one order, and nobody waits
+ *           1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in every run. A
  *           block waits only for blocks of lower tickets. The first tile stores, so that no zeros are needed; the last gets
  *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
  * BARRIERS  name     arrivals    waiter       orders
- *           k, v     1+tx        consumers    TMA write of K (V) -> wgmma read
+ *           k_full, v_full 1+tx  consumers    record, TMA write of K (V) -> ld.shared, wgmma read
+ *           k_empty  8 (warps), ordered 2 writers more -> producer   reads of K and of the record -> next tile's
+ *           v_empty  2 (wgs)     producer     wgmma reads of V -> next TMA write
  *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
  *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
  *           o_full, o_empty      the same of dO[s]
@@ -226,8 +233,8 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   at->stage = stage;
   at->parity = parity;
 }
-/* Behind work item `item`, tile n of its head: the next one of its head, or the next ticket's. Ordered: tickets alone, as blocks may start in any order and a
- * block must only wait for those that run. */
+/* Behind work item `item`, tile n of its head: the next one of its head, or the next ticket's. Ordered: tickets alone, as blocks
+ * may start in any order and a block must only wait for those that run. */
 GA_DEV int next_item(args a, int item, int n) {
   if (WHOLE && n > 0) return item + 1; /* a head's tiles go down */
   return ((ORDER ? 0 : block_count()) + atomic_add_i32(a->ticket, 1)) * (WHOLE ? a->tiles_k : 1);
@@ -327,7 +334,7 @@ typedef struct {
   int w, q2;                       /* warpgroup, 2 (lane % 4) */
   uint32_t tile;                   /* its number in this block */
   uint32_t step;                   /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;                      /* the block of dQ of the step before, or -1; whole: of the KV head's, times 4, and if it is its first (1), its last (2) */
+  int before;                      /* the block of dQ of the step before, or -1; whole: see tag_of */
 } warpgroup;
 
 /* Read anew where they are needed: registers are few. */
@@ -370,7 +377,8 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
 GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile) {
   const uint32_t before = (c->step + DS_BUFFERS - 1) % DS_BUFFERS;
   const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
-  const uint64_t db = desc(desc_n_major(c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
+  const uint32_t k = c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2));
+  const uint64_t db = desc(desc_n_major(k, K_PANEL));
   wgmma_fence();
   DQ_NEW(x, da, db);
   GA_UNROLL for (int k = 1; k < BN / 16; k++)
@@ -451,7 +459,8 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
   if (lane_of() == 0) mbar_arrive(c->sb + OFF_USED + 8 * k);
   if (!v.after) finish_dq(c, x, tile_record(c), block / a->blocks_q - tile_get(tile_record(c)).batch * a->heads_q, m);
 }
-/* What `before` will hold of block m of the query head `left` from the end of the group. */
+/* What `before` will hold of block m of the query head `left` from the end of the group. Whole: 4 times its number in the KV
+ * head, + 1 where this tile is the first to see it, + 2 where it is the last. */
 GA_DEV int tag_of(const warpgroup *c, int m, int left) {
   args a = c->a;
   const ga_i4 t = lds_i4(tile_record(c));
