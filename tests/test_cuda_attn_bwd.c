@@ -13,6 +13,7 @@
 
 #define FREE "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"
 #define ORDER "attn_bwd_bf16_d128_causal_sm90a_64x128x2_order"
+#define WHOLE "attn_bwd_bf16_d64_causal_sm90a_128x128x2_whole"
 #define PRE "attn_bwd_pre_bf16_d0_step_sm90a_256"
 #define POST "attn_bwd_post_bf16_d128_step_sm90a_256"
 #define SINK "attn_bwd_sink_f32_d0_step_sm80_256"
@@ -23,7 +24,7 @@
 #define ELEMS ((size_t)1 << 20)
 
 static const unsigned char image[] = "an image";
-static const cuda_image images[] = {{FREE, image, image + 8}, {ORDER, image, image + 8}, {PRE, image, image + 8},
+static const cuda_image images[] = {{FREE, image, image + 8}, {ORDER, image, image + 8}, {WHOLE, image, image + 8}, {PRE, image, image + 8},
                                     {POST, image, image + 8}, {SINK, image, image + 8}, {ANY, image, image + 8},
                                     {ANY_PRE, image, image + 8}, {DUET, image, image + 8}, {POST_256, image, image + 8}, {0}};
 static const cuda_source no_sources[] = {{0}};
@@ -149,8 +150,32 @@ static void launches_its_steps(void **state) {
 static void workspace_holds_dq(void **state) {
   (void)state;
   const uint64_t rows = 2 * 4 * 320;
-  assert_int_equal(cuda_attn_bwd_workspace(row_of(FREE), &desc, NULL), rows * 2 * 4 + rows * 128 * 4);
-  assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, NULL) > cuda_attn_bwd_workspace(row_of(FREE), &desc, NULL));
+  const ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
+  assert_int_equal(cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
+  assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, &caps) > cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps));
+}
+/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2 query heads
+ * each and 384 rows, a ticket, and no step behind. */
+static void whole_takes_heads(void **state) {
+  (void)state;
+  ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
+  const ga_kernel *k = row_of(WHOLE);
+  desc.head_dim = 64;
+  const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 3 * 2 * 384 * 64 * 4;
+  assert_int_equal(cuda_attn_bwd_workspace(k, &desc, &caps), stat + sums + 256);
+  io.q_stride = io.dq_stride = (ga_attn_strides){300 * 256, 256, 64};
+  io.k_stride = io.dk_stride = (ga_attn_strides){700 * 128, 128, 64};
+  assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(mockcu.launches, 2);
+  assert_string_equal(mockcu.last.id, WHOLE);
+  assert_int_equal(mockcu.last.grid[0], 4); /* of 4 multiprocessors; 4 KV heads */
+  desc.batch = 66;
+  assert_true(cuda_attn_bwd_fit(k, &desc, &caps) > 0); /* 132 KV heads for 3 */
+  caps.l2_bytes = 1 << 20;
+  assert_true(cuda_attn_bwd_fit(k, &desc, &caps) < 0);
+  caps = (ga_caps){.sms = 131, .l2_bytes = 50 << 20};
+  desc.max_q = desc.max_kv = 2048; /* one of them twice as long */
+  assert_true(cuda_attn_bwd_fit(k, &desc, &caps) < 0);
 }
 /* Rows for every shape take what others refuse, but dtype and width; one launch has the tiles of keys and of queries. */
 static void any_takes_every_shape(void **state) {
@@ -201,6 +226,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(errors_name_the_argument, setup, teardown),
       cmocka_unit_test_setup_teardown(launches_its_steps, setup, teardown),
       cmocka_unit_test_setup_teardown(workspace_holds_dq, setup, teardown),
+      cmocka_unit_test_setup_teardown(whole_takes_heads, setup, teardown),
       cmocka_unit_test_setup_teardown(any_takes_every_shape, setup, teardown),
       cmocka_unit_test_setup_teardown(duet_takes_wide_heads, setup, teardown),
   };

@@ -168,7 +168,7 @@ def main():
     p.add_argument("--dims", default="64,128")
     p.add_argument("--shapes", default="512,2048,8192,16384")
     p.add_argument("--hide")
-    p.add_argument("--runs", default="ga,ga ordered,ga hidden,cudnn,fa2,fa3,fa3 ordered")
+    p.add_argument("--runs", default="ga,ga ordered,ga hidden,ga hidden ordered,cudnn,fa2,fa3,fa3 ordered")
     p.add_argument("--fa3")
     p.add_argument("--also", action="append", default=[])
     p.add_argument("--bf16", type=int, default=3, help="value of GA_BF16")
@@ -184,7 +184,8 @@ def main():
                 x = tensors(batch, length, heads, dim, v_dim, causal)
                 flops = 2 * batch * heads * length * length * (3 * dim + 2 * v_dim) / (2 if causal else 1)
                 runs, ids = {}, {}
-                for name, lib, flags in (("ga", ga, 0), ("ga ordered", ga, DETERMINISTIC), ("ga hidden", hidden, 0)):
+                for name, lib, flags in (("ga", ga, 0), ("ga ordered", ga, DETERMINISTIC), ("ga hidden", hidden, 0),
+                                         ("ga hidden ordered", hidden, DETERMINISTIC)):
                     if lib and name in a.runs.split(","):
                         runs[name], ids[name] = lib.backward(x, flags | (CAUSAL if causal else 0))
                 for name, lib in also:

@@ -4,12 +4,15 @@
  * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace holds
  *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
  *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of registers
- *   turn  [pair][blocks_q]          ordered kernels: tiles of keys that have added their part */
+ *         (kernels that take all keys of a KV head in one block: [block of threads][query head of the group][blocks_q]..., added up anew)
+ *   turn  [pair][blocks_q][turns]   ordered kernels: tiles of keys that have added their part
+ *   ticket                          tiles, or KV heads, that have been taken */
 #ifndef GA_CORE_KARGS_ATTN_BWD_H
 #define GA_CORE_KARGS_ATTN_BWD_H
 #include "core/kargs_attn.h"
 
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 }; /* rows of a block; consumer warps */
+enum { GA_KBWD_DUET_TURNS = 16 };               /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
 
 /* 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides in elements. */
 typedef struct {
@@ -22,9 +25,10 @@ typedef struct {
     const float *lse;                       /* [pair][rows_q], natural log */
     const int32_t *cu_q;                    /* varlen, else null */
     const int32_t *cu_k;
-    float *stat, *acc;                      /* acc null: ordered kernels need no zeros */
-    int32_t *turn, *ticket;                 /* null: not ordered */
-    ga_kbwd_tensor dq;                      /* ordered: blocks that see no key are written here */
+    float *stat, *acc;                      /* acc null: the kernel needs no zeros, as it writes dQ itself */
+    int32_t *turn, *ticket;                 /* null: has none */
+    int32_t turns;                          /* of a block */
+    ga_kbwd_tensor dq;                      /* acc null: blocks that see no key are written here */
     int32_t rows_k, window_right, cols_k, out_f32, out_add;
     int32_t heads_q, rows_q, blocks_q;
     int32_t cols_v, acc_cols;               /* value dim in memory; D of the main kernel */

@@ -9,6 +9,9 @@
 
 #define LOG2E 1.44269504f /* log2 e */
 #define FEW_KEYS 512      /* measured: docs/perf/attention-bwd.md */
+#define MOVED 150         /* keys: see whole_pays */
+#define ORDER_COSTS 8     /* a fixed order of blocks takes a part of this more */
+#define UNEVEN 4          /* KV heads a multiprocessor from which sequences of different lengths even out */
 #define TILE_ROWS 128     /* of K and V */
 #define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
 #define ACC_COLS 256      /* floats of a line of the accumulator's map */
@@ -49,10 +52,22 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   return mask_ok(d, v);
 }
 
+/* KV heads one after the other on each multiprocessor take 1 / share of the time of even work; other forms move three times dQ in
+ * f32 (zeros, the sum, its conversion), as much time as MOVED keys take (causal: twice; estimated by bytes), and a fixed order of
+ * many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64, 512 keys: 1.23 x other forms), 34 did not (D = 128, 512:
+ * 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
+static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, const ga_caps *caps) {
+  const int64_t sms = caps->sms, units = d->batch * d->kv_heads, keys = ga_max_i64(1, d->max_kv);
+  const int64_t more = (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED + (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / ORDER_COSTS : 0);
+  const int64_t sums = ga_min_i64(sms, units) * (d->q_heads / d->kv_heads) * d->max_q * v->d * 4; /* bytes of dQ at a time */
+  if (sums > (int64_t)(caps->l2_bytes / 8 * 3) || (v->features && units < UNEVEN * sms)) return false;
+  return (double)units * (double)(keys + more) >= (double)(ga_div_up(units, sms) * sms) * (double)keys;
+}
+
 int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)caps;
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
+  if (v->order == CUDA_ATTN_BWD_WHOLE) return whole_pays(d, v, caps) ? GA_ATTN_BWD_WHOLE_FIT : GA_ATTN_BWD_WHOLE_MISFIT;
   const bool few = d->max_kv <= FEW_KEYS && (v->d > 64 || d->flags & GA_ATTN_CAUSAL);
   return v->order && few ? GA_ATTN_BWD_FEW_KEYS_FIT : 0;
 }
@@ -61,23 +76,38 @@ int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *c
 
 typedef struct bwd_space {
   int64_t pairs, blocks; /* (batch, query head); blocks of 64 rows of one */
+  int64_t acc_blocks;    /* blocks of dQ in f32 */
   uint64_t stat, acc, turn, ticket, bytes; /* offsets, and all of it */
 } bwd_space;
 
-static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v) {
+/* Blocks of threads of the main kernel. */
+static int64_t blocks_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
+  const int64_t heads = d->batch * d->kv_heads, tiles = heads * ga_div_up(d->max_kv, TILE_ROWS);
+  if (v->duet) return 2 * tiles;
+  return v->stay ? ga_min_i64(v->order == CUDA_ATTN_BWD_WHOLE ? heads : tiles, sms) : tiles;
+}
+
+static int32_t turns_of(const cuda_attn_bwd_variant *v) { return v->duet ? GA_KBWD_DUET_TURNS : 1; }
+
+static bool takes_tickets(const cuda_attn_bwd_variant *v) { return v->stay || v->order; }
+
+/* The main kernel itself: needs neither zeros nor attn_bwd_post. */
+static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->order && !v->duet; }
+
+static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t steps = ga_max_i64(1, ga_div_up(d->max_q, v->rows)); /* whole ones: stat says which rows exist */
   bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = steps * (v->rows / GA_KBWD_ROWS)};
   const uint64_t blocks = (uint64_t)(s.pairs * s.blocks), row = GA_KBWD_ROWS * sizeof(float);
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
-  s.turn = s.acc + ga_round_up(blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
-  s.ticket = s.turn + (v->order ? ga_round_up(blocks * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
-  s.bytes = s.ticket + (v->order ? WORKSPACE_ALIGN : 0);
+  s.acc_blocks = v->order == CUDA_ATTN_BWD_WHOLE ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks : (int64_t)blocks;
+  s.turn = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
+  s.ticket = s.turn + (v->order == 1 ? ga_round_up(blocks * (uint64_t)turns_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
+  s.bytes = s.ticket + (takes_tickets(v) ? WORKSPACE_ALIGN : 0);
   return s;
 }
 
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)caps;
-  return space_of(desc, k->impl).bytes;
+  return space_of(desc, k->impl, caps->sms).bytes;
 }
 
 /* --- arguments --- */
@@ -170,7 +200,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   const view acc = {.name = "acc",
                     .data = workspace + s->acc,
                     .type = CU_TMAP_FLOAT32,
-                    .dims = {ACC_COLS, (uint64_t)(s->pairs * padded * v->d / ACC_COLS), 1, 1},
+                    .dims = {ACC_COLS, (uint64_t)(s->acc_blocks * GA_KBWD_ROWS * v->d / ACC_COLS), 1, 1},
                     .strides = {ACC_COLS, 0, 0},
                     .box_cols = ACC_COLS,
                     .box_rows = (uint32_t)(v->rows * v->d / ACC_COLS),
@@ -208,6 +238,11 @@ static ga_status run_step(const call *c, const char *id, int64_t blocks, bool de
 
 static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) { return d->flags & GA_ATTN_VARLEN ? p : NULL; }
 
+static int32_t *ticket_of(const call *c) {
+  const cuda_attn_bwd_variant *v = c->k->impl;
+  return takes_tickets(v) ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
+}
+
 static ga_status run_pre(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
   const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
@@ -216,9 +251,10 @@ static ga_status run_pre(const call *c) {
                                       .cu_q = starts(c->d, c->a->q_start),
                                       .stat = (float *)(void *)(c->workspace + c->s.stat),
                                       .cu_k = starts(c->d, c->a->kv_start),
-                                      .acc = (float *)(void *)(c->workspace + c->s.acc),
-                                      .turn = v->order ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL,
-                                      .ticket = v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL,
+                                      .acc = writes_dq(v) ? NULL : (float *)(void *)(c->workspace + c->s.acc),
+                                      .turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL,
+                                      .ticket = ticket_of(c),
+                                      .turns = turns_of(v),
                                       .heads_q = c->d->q_heads,
                                       .rows_q = (int32_t)c->d->max_q,
                                       .blocks_q = (int32_t)c->s.blocks,
@@ -272,7 +308,7 @@ static int32_t heads_a_section(const ga_attn_bwd_desc *p) {
 /* Of the last section: with fewer heads its longest tile, taken first, would end behind all others (in a fixed order the longest is taken last
  * in any case). Whole sections come before. */
 static int32_t heads_of_last(const ga_kargs_attn_bwd *a, const cuda_attn_bwd_variant *v, int32_t sms) {
-  const int64_t together = v->duet ? sms / 2 : sms, even = v->order ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
+  const int64_t together = v->duet ? sms / 2 : sms, even = v->order == 1 ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
   const int64_t wanted = ga_min_i64(a->heads_total, even);
   return (int32_t)(a->heads_total - (a->heads_total - wanted) / a->heads_per_section * a->heads_per_section);
 }
@@ -297,8 +333,8 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->dv = cuda_attn_bwd_tensor(c->a->dv, &c->a->dv_stride);
   out->dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride);
   out->acc = (float *)(void *)(c->workspace + c->s.acc);
-  out->turn = v->order ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL;
-  out->ticket = v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
+  out->turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL;
+  out->ticket = ticket_of(c);
   out->cu_q = starts(p, c->a->q_start);
   out->cu_k = starts(p, c->a->kv_start);
   out->slope = c->a->alibi;
@@ -320,8 +356,7 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
 
 static ga_status run_main(const call *c, const ga_kargs_attn_bwd *args) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  const uint32_t each = v->duet ? 2 : 1; /* blocks a tile */
-  const cuda_launch l = {.grid = {each * (uint32_t)(args->tiles_k * args->heads_total), 1, 1},
+  const cuda_launch l = {.grid = {(uint32_t)blocks_of(c->d, v, c->stream->device->caps.sms), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .cluster = {v->duet ? 2 : 0, v->duet ? 1 : 0, v->duet ? 1 : 0},
                          .shared_bytes = v->base.shared_bytes,
@@ -338,7 +373,7 @@ static bool empty(const ga_attn_bwd_desc *d, bool kv) {
 ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   const ga_attn_bwd_desc *d = desc;
   const ga_attn_bwd_io *a = io;
-  const call c = {.k = k, .d = d, .a = a, .s = space_of(d, k->impl), .workspace = workspace, .stream = stream};
+  const call c = {.k = k, .d = d, .a = a, .s = space_of(d, k->impl, stream->device->caps.sms), .workspace = workspace, .stream = stream};
   const bool no_q = empty(d, false), no_kv = empty(d, true), sinks = d->flags & GA_ATTN_SINKS;
   if (d->batch == 0 && !sinks) return GA_OK;
   GA_TRY(check_io(stream, k, a));
@@ -351,8 +386,7 @@ ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, vo
   if (d->batch > 0) GA_TRY(run_pre(&c));
   if (sinks) GA_TRY(run_sink(&c));
   if (d->batch > 0 && !no_kv) GA_TRY(run_main(&c, &args)); /* without queries it writes zeros */
-  const bool ordered = ((const cuda_attn_bwd_variant *)k->impl)->order; /* writes dQ itself */
-  return d->batch > 0 && !ordered ? run_post(&c) : GA_OK;
+  return d->batch > 0 && !writes_dq(k->impl) ? run_post(&c) : GA_OK;
 }
 
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {

@@ -5,19 +5,22 @@
 #include "core/kargs_attn_bwd.h"
 #include "cuda/cuda_attn.h"
 
+enum { CUDA_ATTN_BWD_WHOLE = 2 }; /* a block takes all keys of a KV head */
+
 /* A row's shape: see attn_bwd_rows.h. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
   int32_t d, dv; /* widest head of q and k, of v */
   int32_t rows;  /* of Q in a step */
-  int32_t order, features;
+  int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_WHOLE */
+  int32_t stay; /* a block takes tile after tile */
   int32_t duet; /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const char *pre, *sink, *post; /* ids of its steps */
 } cuda_attn_bwd_variant;
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Few keys: the ordered form, which needs neither zeros nor a conversion, is the faster one. */
+/* Forms that need neither zeros nor a conversion are faster where keys are few and multiprocessors still get even shares. */
 int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);

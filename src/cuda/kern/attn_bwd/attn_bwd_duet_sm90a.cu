@@ -22,6 +22,8 @@
  *           ds_empty 2 (0's wgs)    copier       dQ(i-2) has read the buffer -> copy of dS(i)
  *           turn     named 2, 3     block 0      exponentials exclude each other
  *           cluster  at the start: barriers exist; at the end: no access to a block that has gone
+ * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of tiles, by a turn of that warp
+ *           alone, which it passes a step late: the fence behind what it added then finds it done. A cluster waits only for lower tickets
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128, S or dP 32,
  *           dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared memory read by them
  * MEASURED  docs/perf/attention-bwd.md
@@ -49,6 +51,9 @@
 #ifndef GA_P_MASK
 #error "GA_P_MASK: full, causal or window"
 #endif
+#ifndef GA_P_ORDER
+#error "GA_P_ORDER: dQ is added up in a fixed order (1) or as it comes (0)"
+#endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
 #endif
@@ -68,7 +73,8 @@ enum {
   BM = GA_KBWD_ROWS,
   BN = 128,
   ST = 2, /* stages of Q; of P and dS */
-  ORDER = 0,
+  ORDER = GA_P_ORDER,
+  WHOLE = 0,
   FEATURES = GA_P_FEATURES,
   WGS = 2,
   THREADS = 128 * (WGS + 1),
@@ -138,7 +144,7 @@ GA_DEV int is_packed(args a) {
 /* ------------------------------------------------------------------ producer: one thread a block */
 /* 128 rows, `panels` panels from `first` on. */
 GA_DEV void load_main(uint32_t sb, uint32_t dst, const ga_tmap *map, int first, int panels, int packed) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   GA_UNROLL for (int i = 0; i < 2 * panels; i++)
       bulk_load_4d(dst + i * Q_PANEL, map, sb + OFF_BAR_MAIN, (first + i / 2) * PANEL_COLS, t.start_k + t.n * BN + i % 2 * BM, t.head,
                    packed ? 0 : t.batch, L2_EVICT_FIRST);
@@ -186,7 +192,7 @@ GA_DEV void producer(args a, uint32_t sb, uint32_t rank) {
 }
 /* Block 1, another thread: dS to block 0. */
 GA_DEV void copier(args a, uint32_t sb) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int steps = (t.m_hi - t.m_lo) * a->group;
   GA_ROLL for (int i = 0; i < steps; i++) {
     const uint32_t b = (uint32_t)(i & 1), parity = (uint32_t)(i >> 1) & 1u, at = sb + OFF_DS + b * DS_BYTES;
@@ -203,15 +209,18 @@ typedef struct {
   int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
   int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
   int stage, steps;    /* of Q; of the tile */
+  int added;           /* ordered: the block of dQ that was added to and not yet passed on, or -1 */
 } warpgroup;
 
 GA_DEV uint32_t stat_of(const warpgroup *c) {
   return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
 }
+GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 /* Of the query head `left` from the end of the group, in log2 units. */
 GA_DEV float slope_of(const warpgroup *c, int left) {
   args a = c->a;
-  return ldg_f32(a->slope + (lds_i4(c->sb + OFF_TILE).y + 1) * a->group - left) * LOG2E;
+  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
 }
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
@@ -264,8 +273,28 @@ GA_DEV void issue_dq(const warpgroup *c, float *x, int b, int rank) {
   }
   wgmma_commit();
 }
+/* Ordered: a warp's part of a block of dQ is the same warp's in all tiles, so that each has a turn of its own. What it added is complete a
+ * step later, when nobody waits for that. */
+GA_DEV int32_t *turn_of(const warpgroup *c, int block, int rank) {
+  return c->a->turn + block * GA_KBWD_DUET_TURNS + rank * 8 + c->w * 4 + c->wl;
+}
+GA_DEV void give_turn(warpgroup *c, int rank) {
+  if (!ORDER || c->added < 0) return;
+  warp_sync();
+  if (c->lane == 0) turn_done(turn_of(c, c->added, rank));
+  c->added = -1;
+}
+GA_DEV void await_turn(warpgroup *c, int block, int rank) {
+  if (!ORDER) return;
+  give_turn(c, rank);
+  const visits v = visits_of(c->a, tile_record(c), block % c->a->blocks_q);
+  if (c->lane == 0 && v.before) turn_wait(turn_of(c, block, rank), v.before);
+  warp_sync();
+  c->added = block;
+}
 /* To the workspace, in the order of registers: a warp's rows of all columns are one piece. */
-GA_DEV void add_dq(const warpgroup *c, const float *x, int block, int rank) {
+GA_DEV void add_dq(warpgroup *c, const float *x, int block, int rank) {
+  await_turn(c, block, rank);
   const int cols = dq_cols(rank), first = rank ? 128 + c->w * cols : c->w * cols;
   float *to = c->a->acc + ((int64_t)block * 4 + c->wl) * (16 * DK) + first * 16 + c->lane * 4;
   GA_UNROLL for (int j = 0; j < cols / 8; j++) red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
@@ -325,7 +354,7 @@ typedef struct {
 } walk;
 GA_DEV walk walk_of(const warpgroup *c) {
   args a = c->a;
-  const tile t = tile_get(c->sb);
+  const tile t = tile_get(tile_record(c));
   const walk w = {warp_uniform(t.m_lo), warp_uniform(t.m_lo), warp_uniform(t.m_hi),
                   warp_uniform((t.batch * a->heads_q + t.head * a->group) * a->blocks_q), a->group};
   return w;
@@ -338,7 +367,7 @@ GA_DEV void walk_on(const warpgroup *c, walk *w) {
 }
 
 /* Block 0, behind the last step: dQ of step i, which may be -1. No loop: it would serialise the products of the one before. */
-GA_DEV void last_dq(const warpgroup *c, float *dq, int i, int block) {
+GA_DEV void last_dq(warpgroup *c, float *dq, int i, int block) {
   if (i >= 0) mbar_wait(c->sb + OFF_DSF + 8 * (i & 1), (uint32_t)(i >> 1) & 1u);
   issue_dq(c, dq, i & 1, 0);
   wgmma_wait(0);
@@ -389,10 +418,11 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
   last_dq(c, dq, c->steps - 2, before2);
   pin_f32(dv, DV / 2);
   last_dq(c, dq, c->steps - 1, before);
+  give_turn(c, 0);
   if (c->w == 0) bar_sync(2, 256); /* the other one's last arrival */
 }
 /* Block 1: dQ(i - 1) to the workspace; its buffer of dS may hold P(i + 1). */
-GA_DEV void give_dq(const warpgroup *c, float *dq, int i, int block) {
+GA_DEV void give_dq(warpgroup *c, float *dq, int i, int block) {
   pin_f32(dq, NS);
   if (leads(c)) mbar_arrive_cluster(c->sb + OFF_PE + 8 * (~i & 1), 0);
   if (i) add_dq(c, dq, block, 1);
@@ -447,11 +477,12 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
   pin_f32(dq, NS);
   pin_f32(dk, DK / 2);
   add_dq(c, dq, before, 1);
+  give_turn(c, 1);
 }
 /* dV (block 0) or dK of this warp's rows; zeros where nothing was seen. */
 GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to, int cols, int n, float f) {
   args a = c->a;
-  const tile t = tile_get(c->sb);
+  const tile t = tile_get(tile_record(c));
   const int row = t.n * BN + c->w * 64 + c->wl * 16 + c->lane / 4;
   bwd_out o = bwd_out_of(to, t.start_k + row, t.head, is_packed(a) ? 0 : t.batch, 0, cols, a->out_f32, a->out_add);
   o.in0 = row < t.rows_k;
@@ -459,9 +490,9 @@ GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to,
   bwd_store(&o, x, n, f, c->lane & 3);
 }
 GA_DEV void consumer(args a, uint32_t sb, uint32_t rank, int wg, int warp, int lane) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int kv = t.n * BN + wg * 64 + (warp & 3) * 16 + (lane >> 2) - t.rows_k + t.rows_q;
-  warpgroup c = {a, sb, desc_window(sb), wg, warp & 3, lane, (lane & 3) * 2, kv, 0, t.m_lo < t.m_hi ? (t.m_hi - t.m_lo) * a->group : 0};
+  warpgroup c = {a, sb, desc_window(sb), wg, warp & 3, lane, (lane & 3) * 2, kv, 0, t.m_lo < t.m_hi ? (t.m_hi - t.m_lo) * a->group : 0, -1};
   float x[(DK > DV ? DK : DV) / 2];
   GA_UNROLL for (int i = 0; i < (DK > DV ? DK : DV) / 2; i++) x[i] = 0.f;
   if (rank) {
@@ -474,6 +505,18 @@ GA_DEV void consumer(args a, uint32_t sb, uint32_t rank, int wg, int warp, int l
 }
 
 /* ------------------------------------------------------------------ the kernel */
+/* Ordered: clusters may start in any order; a ticket for both blocks makes the order of tiles that in which they run. */
+GA_DEV void share_tile(args a, uint32_t sb, uint32_t rank) {
+  cluster_sync(); /* the other block is there */
+  if (rank || thread_index()) return;
+  grid_dependency_wait();
+  const tile t = tile_of(a, atomic_add_i32(a->ticket, 1));
+  tile_put(sb + OFF_TILE, &t);
+  GA_UNROLL for (int i = 0; i < 3; i++) {
+    const ga_i4 x = lds_i4(sb + OFF_TILE + 16 * i);
+    sts_cluster_i4(cluster_address(sb + OFF_TILE + 16 * i, 1), x.x, x.y, x.z, x.w);
+  }
+}
 GA_DEV void init_barriers(uint32_t sb) {
   mbar_init(sb + OFF_BAR_MAIN, 1);
   mbar_init(sb + OFF_OF, 1);
@@ -494,12 +537,15 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
   if (thread_index() == 0) {
     init_barriers(sb);
-    const tile t = tile_of(&a, block_index() / 2);
-    tile_put(sb, &t);
+    if (!ORDER) {
+      const tile t = tile_of(&a, block_index() / 2);
+      tile_put(sb + OFF_TILE, &t);
+    }
   }
+  if (ORDER) share_tile(&a, sb, rank);
   cluster_sync();
   grid_launch_dependents();
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int exists = t.n * BN < t.rows_k;
   if (wg < WGS) {
     setmaxnreg_inc(REGS_CONSUMER);

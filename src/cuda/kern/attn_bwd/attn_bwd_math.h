@@ -6,8 +6,8 @@ GA_DEV uint32_t stat_row(int j) {
 }
 /* -inf where row kv of K is not seen by row q of Q, or does not exist. */
 GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
-  const int rel = c->kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
-  const int rows = rows_q - c->kv; /* kv + off < rows_k */
+  const int kv = kv_of(c), rel = kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
+  const int rows = rows_q - kv; /* kv + off < rows_k */
   GA_UNROLL for (int i = 0; i < NS; i++) {
     const int down = i / 2 % 2 * 8, across = 8 * (i / 4) + i % 2;
     int hidden = down >= rows;
@@ -28,14 +28,14 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int m, int left) {
   }
   pin_f32(s, NS);
   if (a->features & GA_KATTN_ALIBI) {
-    const float x0 = (float)(c->kv - m * BM - c->q2), slope = slope_of(c, left);
+    const float x0 = (float)(kv_of(c) - m * BM - c->q2), slope = slope_of(c, left);
     GA_UNROLL for (int i = 0; i < NS; i++) s[i] += slope * (x0 + (float)(i / 2 % 2 * 8 - 8 * (i / 4) - i % 2));
   }
   pin_f32(s, NS);
 }
 /* Block m of Q holds rows that do not see all of the tile. */
 GA_DEV int is_partial(const warpgroup *c, int m) {
-  const ga_i4 limits = lds_i4(c->sb + OFF_TILE + 16);
+  const ga_i4 limits = lds_i4(tile_record(c) + 16);
   return warp_uniform(m < limits.y || (WINDOW && m >= limits.z));
 }
 /* P = 2^(S - lse), to registers as the products want it. */
@@ -43,7 +43,7 @@ GA_DEV void probabilities(const warpgroup *c, float *s, uint32_t *p, int m, int 
   const uint32_t stat = stat_of(c);
   const float f = FEATURES ? 1.f : c->a->scale_log2;
   if (FEATURES) apply_features(c, s, m, left);
-  if (partial) apply_mask(c, s, m, lds_i4(c->sb + OFF_TILE + 16).w);
+  if (partial) apply_mask(c, s, m, lds_i4(tile_record(c) + 16).w);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
     lds_f2(lse, stat + stat_row(j));
@@ -63,7 +63,7 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
   if (!(a->features & GA_KATTN_SOFTCAP)) return;
   const uint32_t stat = stat_of(c);
   const float inverse = rcp(a->softcap_out), alibi = a->features & GA_KATTN_ALIBI ? slope_of(c, left) : 0.f;
-  const float x0 = (float)(c->kv - m * BM - c->q2);
+  const float x0 = (float)(kv_of(c) - m * BM - c->q2);
   GA_UNROLL for (int j = 0; j < BM / 8; j++) {
     float lse[2];
     lds_f2(lse, stat + stat_row(j));

@@ -1,6 +1,6 @@
 /* KERNEL    attn_bwd_pre, sm90a: one block of threads per block of 64 query rows of a pair
- * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O). Zeroes dQ's
- *           accumulator or, for ordered kernels, the turns, the ticket, and dQ of blocks that no tile of keys will write
+ * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O). Zeroes the
+ *           turns, the ticket, and dQ's accumulator or, for kernels that write dQ, dQ of blocks that no tile of keys will write
  * CONTRACT  16-bit O and dO, 16-byte aligned, strides multiples of 8; see core/kargs_attn_bwd.h
  * DATA      O and dO are read once, 16 bytes a lane, 8 lanes a row; memory-bound
  * BUDGET    256 threads, 6 blocks per SM: with the 2 that 94 registers left, latency bound it to a third of the bandwidth
@@ -39,15 +39,13 @@ GA_DEV float part_of_delta(args a, int batch, int head, int64_t row, int lane) {
 }
 
 GA_DEV void zero_block(args a, int64_t block, int thread) {
-  if (a->turn) {
-    if (thread == 0) stg_i32(a->turn + block, 0);
-    if (block == 0 && thread == 0) stg_i32(a->ticket, 0);
-    return;
-  }
+  if (a->turn && thread < a->turns) stg_i32(a->turn + block * a->turns + thread, 0);
+  if (a->ticket && block == 0 && thread == 0) stg_i32(a->ticket, 0);
+  if (!a->acc) return;
   float *to = a->acc + block * (ROWS * a->acc_cols);
   for (int i = 4 * thread; i < ROWS * a->acc_cols; i += 4 * THREADS) stg_u4(to + i, 0, 0, 0, 0);
 }
-/* Ordered kernels write dQ themselves, but not where no row of the block sees a key. */
+/* Kernels that write dQ themselves do not where no row of the block sees a key. */
 GA_DEV void write_unseen(args a, int batch, int head, int start, int m, int rows) {
   const int rows_k = a->cu_k ? ldg_i32(a->cu_k + batch + 1) - ldg_i32(a->cu_k + batch) : a->rows_k;
   const int seen = rows_k > 0 && m * ROWS + ROWS - 1 + rows_k - rows + a->window_right >= 0;
@@ -68,7 +66,7 @@ GA_KERNEL(THREADS, 6) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
   float *stat = a.stat + (int64_t)pair * 2 * ROWS * a.blocks_q + m * ROWS;
   grid_launch_dependents();
   zero_block(&a, block, thread);
-  if (a.turn) write_unseen(&a, batch, head, start, m, rows);
+  if (!a.acc) write_unseen(&a, batch, head, start, m, rows);
   GA_UNROLL for (int r = thread / LANES; r < ROWS; r += THREADS / LANES) {
     const int row = m * ROWS + r, in = row < rows;
     float delta = in ? part_of_delta(&a, a.cu_q ? 0 : batch, head, start + row, lane) : 0.f;

@@ -6,6 +6,17 @@
 
 #define GA_ATTN_BWD_ID(op, dtype, d, mask, arch, bm, st, sched) \
   #op "_" #dtype "_d" #d "_" #mask "_" #arch "_" #bm "x128x" #st "_" #sched
+/* Forms 'stay' and 'whole': blocks that take tile after tile. Arguments as above; order 2: whole. */
+#define GA_ATTN_BWD_STAY_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_stay_" #arch ".cu"
+/* K twice (a fixed order: once), V; Q and dO rings; three dS; a fixed order: dQ in f32; stat; barriers, records: OFF_* of the kernel. */
+#define GA_ATTN_BWD_STAY_SMEM(d, bm, st, order)                                                                                        \
+  (((order) == 1 ? 2 : 3) * 256 * (d) + (st) * 4 * (bm) * (d) + 3 * 256 * (bm) + ((order) == 1 ? 4 * (bm) * (d) : 0) + (st) * 8 * (bm) + \
+   (8 * (7 + 4 * (st)) + 15) / 16 * 16 + 2 * 48 + 32)
+/* Chosen before others where whole heads pay (cuda_attn_bwd_fit); what was not timed comes last. */
+#define GA_ATTN_BWD_STAY_SCORE(d, order, features) (((order) == 2 ? 100 : 60) - (d) / 8 - ((order) == 1 ? 2 : 0) - ((features) ? 10 : 0))
+#define GA_ATTN_BWD_WHOLE_FIT 6
+#define GA_ATTN_BWD_WHOLE_MISFIT (-30)
+
 /* attn_bwd and attn_bwdx (with features) are one source. */
 #define GA_ATTN_BWD_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_" #arch ".cu"
 /* fast_math: the kernels name the instructions that matter; the rest is index arithmetic. */
@@ -19,11 +30,11 @@
 /* The tightest head first; a fixed order and features cost time. */
 #define GA_ATTN_BWD_SCORE(d, order, features) (100 - (d) / 8 - ((order) ? 2 : 0) - ((features) ? 10 : 0))
 
-/* Two blocks for heads that one cannot hold: dtype, DK, DV, mask, arch. */
-#define GA_ATTN_BWD_DUET_ID(op, dtype, dk, dv, mask, arch) #op "_" #dtype "_d" #dk "v" #dv "_" #mask "_" #arch "_64x128x2_duet"
+/* Two blocks for heads that one cannot hold: dtype, DK, DV, mask, arch, sched. */
+#define GA_ATTN_BWD_DUET_ID(op, dtype, dk, dv, mask, arch, sched) #op "_" #dtype "_d" #dk "v" #dv "_" #mask "_" #arch "_64x128x2_" #sched
 #define GA_ATTN_BWD_DUET_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_duet_" #arch ".cu"
-#define GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask, features) \
-  "DTYPE=" #dtype ",DK=" #dk ",DV=" #dv ",MASK=" #mask ",FEATURES=" #features ",fast_math=1"
+#define GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask, order, features) \
+  "DTYPE=" #dtype ",DK=" #dk ",DV=" #dv ",MASK=" #mask ",ORDER=" #order ",FEATURES=" #features ",fast_math=1"
 /* Q twice, dO, P or dS twice; V and what is left of K behind two panels, or K; stat; barriers: OFF_* of the kernel. */
 #define GA_ATTN_BWD_DUET_SMEM(dk, dv) (2 * 128 * (dk) + 128 * (dv) + 2 * 16384 + 256 * ((dv) + (dk)-128) + 2 * 512 + 8 * 19 + 8 + 48)
 

@@ -83,7 +83,9 @@ enum {
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   ORDER = GA_P_ORDER,
+  WHOLE = 0,
   FEATURES = GA_P_FEATURES,
+  ANEW = FEATURES && GA_P_D == 128,
   WGS = 2,
   THREADS = 128 * (WGS + 1),
   PANELS = D / 64,
@@ -169,7 +171,7 @@ GA_DEV int is_packed(args a) {
 }
 /* 128 rows of K or V: two boxes a panel. */
 GA_DEV void load_kv(uint32_t sb, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
       bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS, t.head, packed ? 0 : t.batch,
@@ -220,7 +222,7 @@ GA_DEV void send_dq(args a, uint32_t sb, int block, const visits *v) {
   bulk_wait_read();
 }
 GA_DEV void step_dq(args a, uint32_t sb, int block, int k) {
-  const visits v = visits_of(a, sb, block % a->blocks_q);
+  const visits v = visits_of(a, sb + OFF_TILE, block % a->blocks_q);
   const int fetches = !v.after && v.before;
   if (k) mbar_wait(sb + OFF_EMPTY, (uint32_t)(k - 1) & 1u);
   if (!fetches) mbar_arrive(sb + OFF_READY);
@@ -240,7 +242,7 @@ GA_DEV void step_dq(args a, uint32_t sb, int block, int k) {
   turn_done(a->turn + block);
 }
 GA_DEV void writer(args a, uint32_t sb, int odd) {
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   const int count = t.m_hi - t.m_lo, steps = count * a->group;
   const int row0 = (t.batch * a->heads_q + t.head * a->group) * a->blocks_q;
   GA_ROLL for (int k = odd; k < steps; k += 2) {
@@ -259,6 +261,11 @@ typedef struct {
   int ds;                          /* buffer of dS */
 } warpgroup;
 
+/* Kept in registers, or read anew where they leave no room. */
+GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 : c->lane; }
+GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
+GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
 GA_DEV uint32_t stat_of(const warpgroup *c) {
   return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
 }
@@ -311,7 +318,7 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 }
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
 GA_DEV int number_of(const warpgroup *c) {
-  return BM == 128 ? c->w * 4 + c->wl : c->wl * 2 + c->w;
+  return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w;
 }
 GA_DEV uint32_t piece_of(const warpgroup *c) {
   return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
@@ -319,48 +326,48 @@ GA_DEV uint32_t piece_of(const warpgroup *c) {
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
-  const uint32_t row = (uint32_t)((c->lane >> 4) * 8 + (c->lane & 7)), chunk = (uint32_t)(c->wl * 2 + (c->lane >> 3 & 1));
+  const uint32_t row = (uint32_t)((lane_of(c) >> 4) * 8 + (lane_of(c) & 7)), chunk = (uint32_t)(warp_of(c) * 2 + (lane_of(c) >> 3 & 1));
   const uint32_t to = panel_chunk(panel, row, chunk);
   GA_UNROLL for (int k = 0; k < BM / 16; k++)
       stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
   fence_async_smem();
   warp_sync();
-  if (c->lane == 0) mbar_arrive(c->sb + OFF_BAR_DS);
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_BAR_DS);
 }
 /* This warp's piece of dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
   float *to = c->a->acc + ((int64_t)block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4);
   if (DIRECT) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++)
-        red_add_f32x4(to + 128 * j + 4 * c->lane, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+        red_add_f32x4(to + 128 * j + 4 * lane_of(c), x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
     return;
   }
   const uint32_t piece = piece_of(c);
-  if (c->lane == 0) bulk_wait_read();
+  if (lane_of(c) == 0) bulk_wait_read();
   warp_sync();
-  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512 + c->lane * 16, x + 4 * j);
+  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512 + lane_of(c) * 16, x + 4 * j);
   fence_async_smem();
   warp_sync();
-  if (c->lane) return;
+  if (lane_of(c)) return;
   bulk_add_f32(to, piece, PIECE_BYTES);
   bulk_commit();
 }
 /* The whole sum, of block m: out. */
 GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
-  const tile t = tile_get(c->sb);
-  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + c->wl * 16 + c->lane / 4, head = block / a->blocks_q - t.batch * a->heads_q;
+  const tile t = tile_get(tile_record(c));
+  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of(c) * 16 + lane_of(c) / 4, head = block / a->blocks_q - t.batch * a->heads_q;
   const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
   o.in1 = row + 8 < t.rows_q;
-  bwd_store(&o, x, DQ_COLS, a->scale, c->lane & 3);
+  bwd_store(&o, x, DQ_COLS, a->scale, lane_of(c) & 3);
 }
 /* Ordered, step k: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
 GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
   const int m = block % c->a->blocks_q;
-  const visits v = visits_of(c->a, c->sb, m);
-  const uint32_t piece = piece_of(c) + c->lane * 16;
+  const visits v = visits_of(c->a, tile_record(c), m);
+  const uint32_t piece = piece_of(c) + lane_of(c) * 16;
   mbar_wait(c->sb + OFF_READY, (uint32_t)k & 1u);
   if (v.after) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
@@ -373,7 +380,7 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
     }
   }
   warp_sync();
-  if (c->lane == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
   if (!v.after) finish_dq(c, x, block, m);
 }
 GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
@@ -385,28 +392,28 @@ GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {
   const int before = c->stage ? c->stage - 1 : ST - 1;
-  if (c->wl || c->lane) return;
+  if (warp_of(c) || lane_of(c)) return;
   mbar_arrive(c->sb + OFF_QE + 8 * before);
   mbar_arrive(c->sb + OFF_OE + 8 * before);
 }
 /* dK and dV of this warp's rows; zeros where nothing was seen. */
 GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   args a = c->a;
-  const tile record = tile_get(c->sb), *t = &record;
-  const int row = t->n * BN + c->w * 64 + c->wl * 16 + c->lane / 4;
+  const tile record = tile_get(tile_record(c)), *t = &record;
+  const int row = t->n * BN + c->w * 64 + warp_of(c) * 16 + lane_of(c) / 4;
   const int batch = is_packed(a) ? 0 : t->batch;
   bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->out_add);
   o.in0 = row < t->rows_k;
   o.in1 = row + 8 < t->rows_k;
-  bwd_store(&o, dv, D, 1.f, c->lane & 3);
+  bwd_store(&o, dv, D, 1.f, lane_of(c) & 3);
   bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->out_add);
   k.in0 = o.in0;
   k.in1 = o.in1;
-  bwd_store(&k, dk, D, a->scale, c->lane & 3);
+  bwd_store(&k, dk, D, a->scale, lane_of(c) & 3);
 }
 /* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
 GA_DEV void clear_ds(const warpgroup *c) {
-  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + c->wl * 32 + c->lane) * 16;
+  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of(c) * 32 + lane_of(c)) * 16;
   GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);
   fence_async_smem();
   bar_sync(1, 256);
@@ -493,6 +500,11 @@ GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int l
 }
 
 /* ------------------------------------------------------------------ the kernel */
+/* Blocks may start in any order; tickets make the order of tiles that in which they run. */
+GA_DEV int take_ticket(args a) {
+  grid_dependency_wait();
+  return atomic_add_i32(a->ticket, 1);
+}
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
   const uint32_t sb = smem_base();
   const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
@@ -514,11 +526,11 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
     }
     mbar_init_fence();
     const tile t = tile_of(&a, ORDER ? take_ticket(&a) : block_index());
-    tile_put(sb, &t);
+    tile_put(sb + OFF_TILE, &t);
   }
   block_sync();
   grid_launch_dependents();
-  const tile t = tile_get(sb);
+  const tile t = tile_get(sb + OFF_TILE);
   if (wg < WGS) {
     setmaxnreg_inc(REGS_CONSUMER);
     if (t.n * BN < t.rows_k) consumer(&a, sb, &t, wg, warp, lane);

@@ -7,13 +7,13 @@ typedef struct {
 } tile;
 
 /* A record in shared memory: what is rarely needed costs no registers. */
-GA_DEV void tile_put(uint32_t sb, const tile *t) {
-  sts_i4(sb + OFF_TILE, t->n, t->head, t->batch, t->m_lo);
-  sts_i4(sb + OFF_TILE + 16, t->m_hi, t->above, t->below, t->rows_q);
-  sts_i4(sb + OFF_TILE + 32, t->rows_k, t->start_q, t->start_k, 0);
+GA_DEV void tile_put(uint32_t at, const tile *t) {
+  sts_i4(at, t->n, t->head, t->batch, t->m_lo);
+  sts_i4(at + 16, t->m_hi, t->above, t->below, t->rows_q);
+  sts_i4(at + 32, t->rows_k, t->start_q, t->start_k, t->n * BN - t->rows_k + t->rows_q);
 }
-GA_DEV tile tile_get(uint32_t sb) {
-  const ga_i4 x = lds_i4(sb + OFF_TILE), y = lds_i4(sb + OFF_TILE + 16), z = lds_i4(sb + OFF_TILE + 32);
+GA_DEV tile tile_get(uint32_t at) {
+  const ga_i4 x = lds_i4(at), y = lds_i4(at + 16), z = lds_i4(at + 32);
   const tile t = {x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y, z.z};
   return t;
 }
@@ -40,7 +40,7 @@ GA_DEV void tile_blocks(args a, tile *t) {
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
-  if (MASKED) {
+  if (MASKED && !WHOLE) {
     const int before_last = a->heads_total - a->heads_last, last = i >= before_last * a->tiles_k;
     const int heads = last ? a->heads_last : a->heads_per_section;
     const int head0 = last ? before_last : i / (heads * a->tiles_k) * heads, r = i - head0 * a->tiles_k;
@@ -50,7 +50,7 @@ GA_DEV tile tile_of(args a, int i) {
     pair = i / a->tiles_k;
     t.n = i - pair * a->tiles_k;
   }
-  if (ORDER) t.n = a->tiles_k - 1 - t.n;
+  if (ORDER || WHOLE) t.n = a->tiles_k - 1 - t.n;
   t.batch = pair / a->heads_k;
   t.head = pair - t.batch * a->heads_k;
   t.rows_q = a->rows_q;
@@ -65,20 +65,15 @@ GA_DEV tile tile_of(args a, int i) {
   tile_blocks(a, &t);
   return t;
 }
-/* Ordered: a block of dQ goes down through the tiles of keys that see it; how many come before and after this. */
+/* Ordered, whole: a block of dQ goes down through the tiles of keys that see it; how many come before and after this. */
 typedef struct {
   int before, after;
 } visits;
-GA_DEV visits visits_of(args a, uint32_t sb, int m) {
-  const tile t = tile_get(sb);
+GA_DEV visits visits_of(args a, uint32_t record, int m) {
+  const tile t = tile_get(record);
   const int off = t.rows_k - t.rows_q, all = (t.rows_k + BN - 1) / BN;
   const int last = MASKED ? imin(all - 1, (m * BM + BM - 1 + off + right_of(a)) / BN) : all - 1;
   const int first = WINDOW ? imax(0, m * BM + off - a->window_left) / BN : 0;
   const visits v = {last - t.n, t.n - first};
   return v;
-}
-/* Blocks may start in any order; tickets make the order of tiles that in which they run. */
-GA_DEV int take_ticket(args a) {
-  grid_dependency_wait();
-  return atomic_add_i32(a->ticket, 1);
 }

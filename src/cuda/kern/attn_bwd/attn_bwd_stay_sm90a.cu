@@ -1,0 +1,701 @@
+/* KERNEL    attn_bwd, sm90a, blocks that take tile after tile: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
+ * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the query
+ *           heads of its group and their blocks of 64 or 128
+ *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
+ *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
+ * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
+ *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows order 0 (core/kargs_attn_bwd.h). Soft-cap: its derivative
+ *           is taken from P, whose logarithm is the capped logit
+ * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
+ *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
+ *             once step i-1 is complete, for want of registers
+ *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
+ *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
+ *             wait dP, dV
+ *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
+ *           5 issue dK += dS Q; wait dQ(i-1), which goes to the workspace from registers (a fixed order: to shared memory) [dK runs]
+ *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
+ *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
+ *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
+ * TILES     The producer draws tickets, finds the tile, writes its record and loads K; V once the last dP of the tile before is
+ *           made. dQ of a tile's last step is made in the first step of the next: hence two buffers of K; a fixed order makes it
+ *           at the tile's end. A warpgroup stores dK and dV between two tiles, while the other computes
+ * ORDER     2: a block takes all tiles of a KV head, from the last to the first: each thread adds up its part of dQ in a place of
+ *           its own in the workspace (the first tile stores, the last takes the sum and writes dQ): one order, and nobody waits
+ *           1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in every run. A
+ *           block waits only for blocks of lower tickets. The first tile stores, so that no zeros are needed; the last gets
+ *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
+ * BARRIERS  name     arrivals    waiter       orders
+ *           k_full, v_full 1+tx  consumers    record, TMA write of K (V) -> ld.shared, wgmma read
+ *           k_empty  8 (warps), ordered 2 writers more -> producer   reads of K and of the record -> next tile's
+ *           v_empty  2 (wgs)     producer     wgmma reads of V -> next TMA write
+ *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
+ *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
+ *           o_full, o_empty      the same of dO[s]
+ *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
+ *           turn     named 2, 3  warpgroups   exponentials exclude each other
+ *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) -> writer
+ *           of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done with it
+ * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
+ *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
+ * MEASURED  docs/perf/attention-bwd.md
+ * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
+ */
+#include "core/kargs_attn_bwd.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/elem.h"
+#include "cuda/dev/ptx/wgmma.h"
+#include "cuda/dev/pipe/ring.h"
+#include "cuda/dev/tile/smem.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_DTYPE
+#error "GA_P_DTYPE: bf16 or f16"
+#endif
+#ifndef GA_P_D
+#error "GA_P_D: head dim of q, k, v, padded: 64, 128"
+#endif
+#ifndef GA_P_ROWS
+#error "GA_P_ROWS: rows of Q of a step: 64 or, at D = 64, 128"
+#endif
+#ifndef GA_P_MASK
+#error "GA_P_MASK: full, causal or window"
+#endif
+#ifndef GA_P_STAGES
+#error "GA_P_STAGES: stages of the ring of Q and of dO"
+#endif
+#ifndef GA_P_ORDER
+#error "GA_P_ORDER: dQ is added up in a fixed order (1) or as it comes (0)"
+#endif
+#ifndef GA_P_FEATURES
+#error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#endif
+
+#include "cuda/kern/attn_bwd/attn_bwd_out.h"
+
+#define GA_MASK_full   0
+#define GA_MASK_causal 1
+#define GA_MASK_window 2
+
+enum {
+  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
+  WINDOW = MASK == GA_MASK_window,
+  MASKED = MASK != GA_MASK_full,
+  D = GA_P_D,
+  BM = GA_P_ROWS,
+  BOXES = BM / GA_KBWD_ROWS, /* of Q, dO and stat in a step */
+  BN = 128,
+  ST = GA_P_STAGES,
+  DS_BUFFERS = 3,
+  CYCLE = 24, /* steps until stages, buffers and parities come again */
+  ORDER = GA_P_ORDER == 1,
+  WHOLE = GA_P_ORDER == 2,
+  K_BUFFERS = ORDER ? 1 : 2, /* of K: the last dQ of a tile is made in the first step of the next; ordered: at its end */
+  RECORDS = 2,
+  FEATURES = GA_P_FEATURES,
+  WGS = 2,
+  THREADS = 128 * (WGS + 1),
+  PANELS = D / 64,
+  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
+  BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
+  Q_PANEL = BM * PANEL_ROW_BYTES,
+  K_PANEL = BN * PANEL_ROW_BYTES,
+  NS = BM / 2,
+  ND = D / 2,
+  NQ = BM * D / 256,
+  NP = BM / 4,
+  FETCHED = D == 128 ? 32 : 16, /* values of the sum of dQ at a time */
+  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+};
+enum { DQ_COLS = BM == 128 ? D : D / 2 }; /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
+enum { /* shared memory, bytes */
+       Q_BYTES = PANELS * Q_PANEL,
+       K_BYTES = PANELS * K_PANEL,
+       DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
+       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
+       RECORD_BYTES = 48,
+       STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
+       STAT_BYTES = BOXES * STAT_BOX_BYTES,
+       OFF_K = 0,
+       OFF_V = OFF_K + K_BUFFERS * K_BYTES,
+       OFF_Q = OFF_V + K_BYTES,
+       OFF_O = OFF_Q + ST * Q_BYTES,
+       OFF_DS = OFF_O + ST * Q_BYTES,
+       OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
+       OFF_STAT = OFF_DQ + (ORDER ? GA_KBWD_WARPS * PIECE_BYTES : 0),
+       OFF_KF = OFF_STAT + ST * STAT_BYTES,
+       OFF_KE = OFF_KF + 16,
+       OFF_VF = OFF_KE + 16,
+       OFF_VE = OFF_VF + 8,
+       OFF_BAR_DS = OFF_VE + 8,
+       OFF_QF = OFF_BAR_DS + 8,
+       OFF_QE = OFF_QF + 8 * ST,
+       OFF_OF = OFF_QE + 8 * ST,
+       OFF_OE = OFF_OF + 8 * ST,
+       OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
+       OFF_READY = OFF_TILE + RECORDS * RECORD_BYTES,
+       OFF_USED = OFF_READY + 8,
+       OFF_EMPTY = OFF_USED + 16,
+       SMEM_BYTES = OFF_EMPTY + 8
+};
+static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64, "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
+static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
+static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
+#ifdef GA_P_SMEM
+static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
+#endif
+
+/* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
+#if GA_P_FEATURES && GA_P_D < 128
+#define REGS_PRODUCER 56
+#define REGS_CONSUMER 224
+#else
+#define REGS_PRODUCER 24
+#define REGS_CONSUMER 240
+#endif
+
+#if GA_P_D == 128 || GA_P_ROWS == 128
+#define WIDTH_DQ 64
+#else
+#define WIDTH_DQ 32
+#endif
+#define S_NEW  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss0)
+#define S_ADD  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss)
+#define KV_ADD GA_CAT5(wgmma_m64n, GA_P_D, k16_, GA_P_DTYPE, _rst)
+#define DQ_NEW GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst0)
+#define DQ_ADD GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst)
+#define PACK   GA_CAT(pack_, GA_P_DTYPE)
+#define WIDEN  GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define LOG2E  1.442695041f
+
+typedef const ga_kargs_attn_bwd *args;
+
+#include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
+
+/* ------------------------------------------------------------------ producer: one thread */
+GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row, int head, int batch, uint64_t policy) {
+  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++)
+      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS, row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
+}
+GA_DEV int is_packed(args a) {
+  return FEATURES && (a->features & GA_KATTN_VARLEN);
+}
+/* 128 rows of K or V: two boxes a panel. */
+GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
+  const tile t = tile_get(record);
+  mbar_arrive_expect(bar, K_BYTES);
+  GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
+      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS, t.head, packed ? 0 : t.batch,
+                   L2_EVICT_FIRST);
+}
+/* Of tile number i of this block. */
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) {
+  return sb + OFF_TILE + i % RECORDS * RECORD_BYTES;
+}
+/* Rows of Q see the tile. Without any there may be no tensor maps. */
+GA_DEV int has_steps(uint32_t record) {
+  return lds_i4(record).w < lds_i4(record + 16).x;
+}
+/* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round: registers are few here. */
+typedef struct {
+  int stage, parity;
+} stages;
+GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
+  const uint32_t record = record_of(sb, i);
+  const ga_i4 start = lds_i4(record);
+  int head = start.y * a->group, m = start.w, stage = at->stage, parity = at->parity;
+  GA_ROLL for (int first = 1;; first = 0) {
+    const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
+    mbar_wait(sb + OFF_QE + 8 * stage, parity);
+    const int batch = lds_i4(record).z, row = FEATURES ? lds_i4(record + 32).y + m * BM : m * BM;
+    mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
+    load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
+    GA_UNROLL for (int b = 0; b < BOXES; b++)
+        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS, 0, head, batch,
+                     L2_EVICT_LAST);
+    if (first) {
+      mbar_wait(sb + OFF_VE, ~i & 1u);
+      load_kv(record, sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
+    }
+    mbar_wait(sb + OFF_OE + 8 * stage, parity);
+    mbar_arrive_expect(of, Q_BYTES);
+    load_panels(sb + OFF_O + stage * Q_BYTES, &a->dout, of, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
+    if (++stage == ST) {
+      stage = 0;
+      parity ^= 1;
+    }
+    if (++m < lds_i4(record + 16).x) continue;
+    m = lds_i4(record).w;
+    if (++head == (lds_i4(record).y + 1) * a->group) break;
+  }
+  at->stage = stage;
+  at->parity = parity;
+}
+/* Behind work item `item`, tile n of its head: the next one of its head, or the next ticket's. Ordered: tickets alone, as blocks
+ * may start in any order and a block must only wait for those that run. */
+GA_DEV int next_item(args a, int item, int n) {
+  if (WHOLE && n > 0) return item + 1; /* a head's tiles go down */
+  return ((ORDER ? 0 : block_count()) + atomic_add_i32(a->ticket, 1)) * (WHOLE ? a->tiles_k : 1);
+}
+/* Writes the record of tile i, the first that exists from *item on; none is left: n = -1. */
+GA_DEV void find_tile(args a, uint32_t record, int *item) {
+  tile t;
+  GA_ROLL for (;; *item = next_item(a, *item, t.n)) {
+    t.n = -1;
+    t.m_lo = t.m_hi = 0;
+    if (*item >= a->tiles_k * a->heads_total) break;
+    t = tile_of(a, *item);
+    if (t.n * BN < t.rows_k) break;
+  }
+  tile_put(record, &t);
+}
+GA_DEV void producer(args a, uint32_t sb) {
+  int item = block_index() * (WHOLE ? a->tiles_k : 1);
+  stages at = {0, 1};
+  grid_dependency_wait(); /* what the consumers read and write follows from here */
+  if (ORDER) item = next_item(a, 0, 0);
+  GA_ROLL for (uint32_t i = 0;; i++) {
+    const uint32_t record = record_of(sb, i), kf = sb + OFF_KF + i % K_BUFFERS * 8;
+    mbar_wait(sb + OFF_KE + i % K_BUFFERS * 8, ~(i / K_BUFFERS) & 1u);
+    find_tile(a, record, &item);
+    if (has_steps(record)) {
+      load_kv(record, sb + OFF_K + i % K_BUFFERS * K_BYTES, &a->k, kf, is_packed(a));
+      feed(a, sb, i, &at);
+    } else {
+      mbar_arrive(kf);
+      if (lds_i4(record).x < 0) return;
+      mbar_wait(sb + OFF_VE, ~i & 1u);
+      mbar_arrive(sb + OFF_VF);
+    }
+    item = next_item(a, item, lds_i4(record).x);
+  }
+}
+
+/* ------------------------------------------------------------------ ordered: two writers, a thread each, for even and
+ * for odd steps: one waits for its block's turn and for what it sent to arrive while the other's step is computed */
+GA_DEV void send_dq(args a, uint32_t sb, int block, const visits *v) {
+  if (!v->before)
+    bulk_store_4d(&a->acc_map, sb + OFF_DQ, 0, block * BLOCK_LINES, 0, 0);
+  else
+    bulk_add_f32(a->acc + (int64_t)block * (BM * D), sb + OFF_DQ, BM * D * 4);
+  bulk_commit();
+  bulk_wait_read();
+}
+/* The j-th step of this writer. */
+GA_DEV void step_dq(args a, uint32_t sb, uint32_t record, int block, int m, uint32_t odd, uint32_t j) {
+  const visits v = visits_of(a, record, m);
+  const int fetches = !v.after && v.before;
+  if (odd || j) mbar_wait(sb + OFF_EMPTY, odd ^ 1u);
+  if (!fetches) mbar_arrive(sb + OFF_READY);
+  if (v.before) {
+    turn_wait(a->turn + block, v.before);
+    fence_async_global();
+  }
+  if (fetches) {
+    mbar_arrive_expect(sb + OFF_READY, BM * D * 4);
+    bulk_load_4d(sb + OFF_DQ, &a->acc_map, sb + OFF_READY, 0, block * BLOCK_LINES, 0, 0, L2_EVICT_FIRST);
+  }
+  mbar_wait(sb + OFF_USED + 8 * odd, j & 1u);
+  if (v.after) send_dq(a, sb, block, &v);
+  mbar_arrive(sb + OFF_EMPTY);
+  if (!v.after) return;
+  bulk_wait();
+  turn_done(a->turn + block);
+}
+/* Every other step, whatever tile it belongs to; `at`: steps into the tile, or into what follows. */
+GA_DEV void writer(args a, uint32_t sb, uint32_t odd) {
+  uint32_t j = 0;
+  int at = (int)odd;
+  GA_ROLL for (uint32_t i = 0;; i++) {
+    const uint32_t record = record_of(sb, i);
+    mbar_wait(sb + OFF_KF, i & 1u);
+    if (lds_i4(record).x < 0) return;
+    GA_ROLL for (int head = 0; has_steps(record);) {
+      const ga_i4 t = lds_i4(record);
+      const int count = lds_i4(record + 16).x - t.w;
+      if (at >= count) {
+        at -= count;
+        if (++head == a->group) break;
+        continue;
+      }
+      step_dq(a, sb, record, (t.z * a->heads_q + t.y * a->group + head) * a->blocks_q + t.w + at, t.w + at, odd, j++);
+      at += 2;
+    }
+    mbar_arrive(sb + OFF_KE);
+  }
+}
+
+/* ------------------------------------------------------------------ consumers */
+typedef struct {
+  args a;
+  uint32_t sb;
+  int w, q2;                       /* warpgroup, 2 (lane % 4) */
+  uint32_t tile;                   /* its number in this block */
+  uint32_t step;                   /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
+  int before;                      /* the block of dQ of the step before, or -1; whole: see tag_of */
+} warpgroup;
+
+/* Read anew where they are needed: registers are few. */
+GA_DEV int lane_of(void) { return thread_index_anew() & 31; }
+GA_DEV int warp_of(void) { return thread_index_anew() >> 5 & 3; } /* in its warpgroup */
+GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
+GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
+GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
+/* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
+GA_DEV int kv_of(const warpgroup *c) {
+  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of() * 16 + (lane_of() >> 2);
+}
+
+GA_DEV uint32_t stat_of(const warpgroup *c) {
+  return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4;
+}
+/* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
+GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
+  const uint64_t da = desc(a), db = desc(b);
+  if (add) pin_f32(s, NS);
+  wgmma_fence();
+  if (add)
+    S_ADD(s, da, db, 1);
+  else
+    S_NEW(s, da, db);
+  GA_UNROLL for (int k = 1; k < D / 16; k++)
+      S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
+  wgmma_commit();
+}
+/* C += P B, P in registers, B [64 rows, D]. */
+GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
+  const uint64_t db = desc(b);
+  pin_u32(p, NP);
+  pin_f32(x, ND);
+  wgmma_fence();
+  GA_UNROLL for (int k = 0; k < BM / 16; k++) KV_ADD(x, p + 4 * k, db + (uint64_t)(k * 128), 1);
+  wgmma_commit();
+}
+/* This warpgroup's part of dS K, from the buffer written a step ago and tile number `tile`. */
+GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile) {
+  const uint32_t before = (c->step + DS_BUFFERS - 1) % DS_BUFFERS;
+  const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
+  const uint32_t k = c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2));
+  const uint64_t db = desc(desc_n_major(k, K_PANEL));
+  wgmma_fence();
+  DQ_NEW(x, da, db);
+  GA_UNROLL for (int k = 1; k < BN / 16; k++)
+      DQ_ADD(x, da + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)(k * 128), 1);
+  wgmma_commit();
+}
+
+/* Of the query head `left` from the end of the group, in log2 units. */
+GA_DEV float slope_of(const warpgroup *c, int left) {
+  args a = c->a;
+  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
+}
+
+#include "cuda/kern/attn_bwd/attn_bwd_math.h"
+
+/* - delta, to which the product adds dP: takes fewer registers than a subtraction behind it. */
+GA_DEV void start_dp(const warpgroup *c, float *dp) {
+  GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
+  less_rest(c, dp, 0);
+}
+/* Of this warp's piece in a block of dQ: by rows, then by columns. */
+GA_DEV int number_of(const warpgroup *c) {
+  return BM == 128 ? c->w * 4 + warp_of() : warp_of() * 2 + c->w;
+}
+GA_DEV uint32_t piece_of(const warpgroup *c) { /* ordered: in shared memory */
+  return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
+}
+/* Where dS^T of this warp (16 rows of K) goes, as rows of Q. */
+GA_DEV uint32_t place_of_ds(const warpgroup *c) {
+  const uint32_t panel = c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL;
+  const int lane = lane_of();
+  return panel_chunk(panel, (uint32_t)((lane >> 4) * 8 + (lane & 7)), (uint32_t)(warp_of() * 2 + (lane >> 3 & 1)));
+}
+GA_DEV void put_ds(const warpgroup *c, const uint32_t *p, uint32_t to) {
+  GA_UNROLL for (int k = 0; k < BM / 16; k++)
+      stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
+  fence_async_smem();
+  warp_sync();
+  if (lane_of() == 0) mbar_arrive(c->sb + OFF_BAR_DS);
+}
+/* Where this lane's part of a block of dQ lies in the workspace. */
+GA_DEV float *acc_of(const warpgroup *c, int64_t block) {
+  return c->a->acc + (block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4) + 4 * lane_of();
+}
+/* dQ of `block` to the workspace, added as it comes. */
+GA_DEV void add_dq(const float *x, float *to) {
+  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+}
+/* The whole sum, of block m of a query head: out. `record`: its tile's. */
+GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int head, int m) {
+  args a = c->a;
+  const tile t = tile_get(record);
+  const int lane = lane_of(), row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of() * 16 + lane / 4;
+  const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
+  bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
+  o.in0 = row < t.rows_q;
+  o.in1 = row + 8 < t.rows_q;
+  bwd_store(&o, x, DQ_COLS, a->scale, lane & 3);
+}
+/* Ordered, an even (k = 0) or odd step: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
+GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
+  args a = c->a;
+  const int m = block % a->blocks_q;
+  const visits v = visits_of(a, tile_record(c), m);
+  const uint32_t piece = piece_of(c) + lane_of() * 16;
+  mbar_wait(c->sb + OFF_READY, k);
+  if (v.after) {
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
+    fence_async_smem();
+  } else if (v.before) {
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) {
+      float y[4];
+      lds_f4(y, piece + j * 512);
+      GA_UNROLL for (int e = 0; e < 4; e++) x[4 * j + e] += y[e];
+    }
+  }
+  warp_sync();
+  if (lane_of() == 0) mbar_arrive(c->sb + OFF_USED + 8 * k);
+  if (!v.after) finish_dq(c, x, tile_record(c), block / a->blocks_q - tile_get(tile_record(c)).batch * a->heads_q, m);
+}
+/* What `before` will hold of block m of the query head `left` from the end of the group. Whole: 4 times its number in the KV
+ * head, + 1 where this tile is the first to see it, + 2 where it is the last. */
+GA_DEV int tag_of(const warpgroup *c, int m, int left) {
+  args a = c->a;
+  const ga_i4 t = lds_i4(tile_record(c));
+  if (!WHOLE) return ((t.z * a->heads_q + (t.y + 1) * a->group) - left) * a->blocks_q + m;
+  const visits v = visits_of(a, tile_record(c), m);
+  return ((a->group - left) * a->blocks_q + m) * 4 + !v.before + 2 * !v.after;
+}
+/* Whole: the workspace is this block's own, and each of its places a thread's own. The first tile stores, the last takes the sum and
+ * writes dQ. */
+GA_DEV float *own_of(const warpgroup *c) {
+  return acc_of(c, (int64_t)block_index() * (c->a->group * c->a->blocks_q) + (c->before >> 2));
+}
+/* The first `FETCHED` values that others have summed up, while dQ is made. */
+GA_DEV void fetch_dq(const warpgroup *c, float *sum, int first) {
+  const float *from = own_of(c) + first / 4 * 128;
+  GA_UNROLL for (int j = 0; j < FETCHED / 4; j++) {
+    const ga_i4 v = ldg_i4_cg(from + 128 * j);
+    sum[4 * j] = __uint_as_float((uint32_t)v.x);
+    sum[4 * j + 1] = __uint_as_float((uint32_t)v.y);
+    sum[4 * j + 2] = __uint_as_float((uint32_t)v.z);
+    sum[4 * j + 3] = __uint_as_float((uint32_t)v.w);
+  }
+}
+GA_DEV int is_last(const warpgroup *c) { return c->before >= 0 && (c->before & 3) == 2; }
+GA_DEV void keep_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
+  float *to = own_of(c);
+  if ((c->before & 3) == 1) {
+    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) {
+      stg_f2(to + 128 * j, x[4 * j], x[4 * j + 1]);
+      stg_f2(to + 128 * j + 2, x[4 * j + 2], x[4 * j + 3]);
+    }
+  } else if ((c->before & 3) == 0) {
+    add_dq(x, to);
+  } else {
+    args a = c->a;
+    const int block = c->before >> 2, head = block / a->blocks_q;
+    if (!(c->before & 1)) GA_UNROLL for (int first = 0; first < NQ; first += FETCHED) {
+        if (first) fetch_dq(c, sum, first);
+        GA_UNROLL for (int i = 0; i < FETCHED; i++) x[first + i] += sum[i];
+      }
+    finish_dq(c, x, record, lds_i4(record).y * a->group + head, block - head * a->blocks_q);
+  }
+}
+/* dQ of the step before, which was one of the tile of `record`. */
+GA_DEV void put_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
+  if (ORDER)
+    pass_dq(c, x, c->before, ~c->step & 1u);
+  else if (WHOLE)
+    keep_dq(c, x, sum, record);
+  else
+    add_dq(x, acc_of(c, c->before));
+}
+/* Q and dO of the step before are free. */
+GA_DEV void release(const warpgroup *c) {
+  const uint32_t before = (c->step - 1) % ST;
+  if (!leads()) return;
+  mbar_arrive(c->sb + OFF_QE + 8 * before);
+  mbar_arrive(c->sb + OFF_OE + 8 * before);
+}
+/* dK and dV of this warp's rows; zeros where nothing was seen. */
+GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
+  args a = c->a;
+  const tile record = tile_get(tile_record(c)), *t = &record;
+  const int lane = lane_of(), q = lane & 3, row = t->n * BN + c->w * 64 + warp_of() * 16 + lane / 4;
+  const int batch = is_packed(a) ? 0 : t->batch;
+  bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->out_add);
+  o.in0 = row < t->rows_k;
+  o.in1 = row + 8 < t->rows_k;
+  bwd_store(&o, dv, D, 1.f, q);
+  bwd_out k = bwd_out_of(&a->dk, t->start_k + row, t->head, batch, 0, a->cols_k, a->out_f32, a->out_add);
+  k.in0 = o.in0;
+  k.in1 = o.in1;
+  bwd_store(&k, dk, D, a->scale, q);
+}
+/* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
+GA_DEV void clear_ds(const warpgroup *c) {
+  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of() * 32 + lane_of()) * 16;
+  GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);
+  fence_async_smem();
+  bar_sync(1, 256);
+}
+
+/* Behind a product that was issued since: the step before is complete. */
+GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk) {
+  wgmma_wait(1);
+  pin_u32(p, NP);
+  pin_f32(dk, ND);
+  if (c->step) release(c);
+}
+/* This warp needs K and the record of that tile no more. */
+GA_DEV void leave(uint32_t sb, uint32_t tile) {
+  warp_sync();
+  if (lane_of() == 0) mbar_arrive(sb + OFF_KE + tile % K_BUFFERS * 8);
+}
+/* All blocks of Q of a tile. */
+GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
+  args a = c->a;
+  const uint32_t sb = c->sb, v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
+  const uint32_t k_rows = desc_k_major(sb + OFF_K + c->tile % K_BUFFERS * K_BYTES + c->w * BOX_BYTES);
+  float s[NS], dp[NS];
+  uint32_t p[NP];
+  int m = lds_i4(tile_record(c)).w, first = 1, left = a->group; /* the tile's first step; query heads to go */
+  GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
+  GA_ROLL for (;;) {
+    const int fresh = ORDER ? c->before < 0 : first;
+    mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
+    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), 0);
+    if (FEATURES) start_dp(c, dp);
+    if (fresh) mbar_wait(sb + OFF_VF, c->tile & 1u);
+    mbar_wait(sb + OFF_OF + 8 * stage_of(c), c->step / ST & 1u);
+    if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), FEATURES);
+    const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
+    if (BM == 64 && !FEATURES) settle(c, p, dk);
+    else wgmma_wait(1);
+    pin_f32(s, NS);
+    bar_sync(2 + c->w, 256);
+    probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));
+    bar_arrive(3 - c->w, 256);
+    issue_kv(dv, p, desc_n_major(sb + OFF_O + stage_of(c) * Q_BYTES, Q_PANEL));
+    if (c->step) mbar_wait(sb + OFF_BAR_DS, ~c->step & 1u);
+    issue_dq(c, s, c->tile - (uint32_t)(fresh && c->before >= 0));
+    float delta[EARLY ? 2 * EARLY : 1];
+    read_delta(c, delta, 0, EARLY);
+    const uint32_t to = place_of_ds(c);
+    wgmma_wait(1);
+    pin_f32(dp, NS);
+    pin_u32(p, NP);
+    pin_f32(dv, ND);
+    const int next = m + 1 < lds_i4(tile_record(c) + 16).x;
+    if (!next && left == 1 && leads()) mbar_arrive(sb + OFF_VE);
+    less_delta(dp, delta, EARLY);
+    if (!FEATURES) less_rest(c, dp, EARLY);
+    gradients(c, dp, p, m, left);
+    put_ds(c, p, to);
+    issue_kv(dk, p, desc_n_major(sb + OFF_Q + stage_of(c) * Q_BYTES, Q_PANEL));
+    if (WHOLE && is_last(c)) fetch_dq(c, dp, 0);
+    wgmma_wait(1);
+    pin_f32(s, NQ);
+    if (c->before >= 0) {
+      put_dq(c, s, dp, fresh ? record_of(sb, c->tile - 1) : tile_record(c));
+      if (fresh) leave(c->sb, c->tile - 1);
+    }
+    c->before = tag_of(c, m, left);
+    c->step = c->step == CYCLE ? 1 : c->step + 1;
+    first = 0;
+    m++;
+    if (next) continue;
+    m = lds_i4(tile_record(c)).w;
+    if (--left == 0) break;
+  }
+}
+/* dQ of the step before, one of tile number `tile`, where no other follows at once. */
+GA_DEV void drain(warpgroup *c, uint32_t tile) {
+  float x[NQ], sum[FETCHED];
+  mbar_wait(c->sb + OFF_BAR_DS, ~c->step & 1u);
+  issue_dq(c, x, tile);
+  if (WHOLE && is_last(c)) fetch_dq(c, sum, 0);
+  wgmma_wait(0);
+  pin_f32(x, NQ);
+  put_dq(c, x, sum, record_of(c->sb, tile));
+  leave(c->sb, tile);
+  c->before = -1;
+}
+/* A tile that no row of Q sees: its turn of V is over once all have seen it come. */
+GA_DEV void pass(const warpgroup *c) {
+  mbar_wait(c->sb + OFF_VF, c->tile & 1u);
+  bar_sync(1, 256);
+  if (leads()) mbar_arrive(c->sb + OFF_VE);
+}
+/* Tile after tile, until a record says that there is none. */
+GA_DEV void consumer(args a, uint32_t sb, int wg) {
+  warpgroup c = {a, sb, wg, (thread_index() & 3) * 2, 0, 0, -1};
+  clear_ds(&c);
+  if (c.w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
+  GA_ROLL for (;; c.tile++) {
+    float dk[ND], dv[ND];
+    GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
+    const uint32_t record = record_of(sb, c.tile);
+    mbar_wait(sb + OFF_KF + c.tile % K_BUFFERS * 8, c.tile / K_BUFFERS & 1u);
+    const int some = has_steps(record);
+    if (!ORDER && !some && c.before >= 0) drain(&c, c.tile - 1);
+    if (lds_i4(record).x < 0) break;
+    if (some) {
+      steps(&c, dk, dv);
+      wgmma_wait(0);
+      pin_f32(dk, ND);
+      if (ORDER) drain(&c, c.tile); /* before its results, so that the next K may come */
+    } else {
+      pass(&c);
+    }
+    results(&c, dk, dv);
+    if (!some) leave(c.sb, c.tile);
+  }
+  if (c.w == 0) bar_sync(2, 256); /* the other one's last arrival */
+}
+
+/* ------------------------------------------------------------------ the kernel */
+GA_DEV void init_barriers(uint32_t sb) {
+  for (int i = 0; i < 2; i++) {
+    mbar_init(sb + OFF_KF + 8 * i, 1);
+    mbar_init(sb + OFF_KE + 8 * i, GA_KBWD_WARPS + (ORDER ? 2 : 0)); /* and the writers */
+  }
+  mbar_init(sb + OFF_VF, 1);
+  mbar_init(sb + OFF_VE, WGS);
+  mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
+  for (int i = 0; i < ST; i++) {
+    mbar_init(sb + OFF_QF + 8 * i, 1);
+    mbar_init(sb + OFF_QE + 8 * i, WGS);
+    mbar_init(sb + OFF_OF + 8 * i, 1);
+    mbar_init(sb + OFF_OE + 8 * i, WGS);
+  }
+  if (ORDER) {
+    mbar_init(sb + OFF_READY, 1);
+    mbar_init(sb + OFF_USED, GA_KBWD_WARPS);
+    mbar_init(sb + OFF_USED + 8, GA_KBWD_WARPS);
+    mbar_init(sb + OFF_EMPTY, 1);
+  }
+  mbar_init_fence();
+}
+GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
+  const uint32_t sb = smem_base();
+  const int warp = warp_uniform(thread_index() >> 5), lane = thread_index() & 31, wg = warp >> 2;
+  if (thread_index() == 0) init_barriers(sb);
+  block_sync();
+  grid_launch_dependents();
+  if (wg < WGS) {
+    setmaxnreg_inc(REGS_CONSUMER);
+    consumer(&a, sb, wg);
+  } else {
+    setmaxnreg_dec(REGS_PRODUCER);
+    const int role = lane ? -1 : (thread_index_anew() >> 5) - 4 * WGS;
+    if (role == 0)
+      producer(&a, sb);
+    else if (ORDER && (role == 1 || role == 2))
+      writer(&a, sb, (uint32_t)role - 1);
+  }
+}
