@@ -331,14 +331,16 @@ GA_DEV void take_units(const int rows, const ga_kargs_gemm_ring *ring, const sha
     packed_fetch(T, w, unit, lane);
     if (nt == 1) { /* all of the unit to registers, so that its stage is free at once */
       pin_u32(w, WORDS);
+      const int done = (int)packed_fetched(T, w, WORDS);
       warp_sync();
-      if (units > ring->depth) ask(ring, next, sh->nb, stage);
+      if (units > ring->depth) ask(ring, next, sh->nb, stage + done);
     }
     take_unit(rows, &v, w, at, lane, acc);
     if (nt > 1) { /* too many sums for that */
       GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
+      const int done = (int)loads_done_f32(acc[0], 3, 2); /* rows g, g+8: they come of all words */
       warp_sync();
-      if (units > ring->depth) ask(ring, next, sh->nb, stage);
+      if (units > ring->depth) ask(ring, next, sh->nb, stage + done);
     }
     if (++at == sh->nb || units == 1) put_part(rows, a, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
     at = at == sh->nb ? 0 : at;
