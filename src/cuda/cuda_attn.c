@@ -14,12 +14,14 @@
 #define O_BOX_ROWS 16
 #define PAGE_STEP 8                /* a box of a page starts on a swizzle period */
 #define MOST_ROWS ((int64_t)1 << 28)
+#define LEAST_BLOCKS 2             /* of K and V that an item of a tile's split has */
+#define MOST_SPLITS 64
 #define MOST_PAGES ((int64_t)1 << 31) /* their number is not known here; page numbers are int32 */
 
 /* --- what a row can do --- */
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
-enum { CARRY = 2, PAGES = 4, PACKS = 8 }; /* of GA_P_FEATURES */
+enum { CARRY = 2, PAGES = 4, PACKS = 8, SPLITS = PACKS | CARRY }; /* of GA_P_FEATURES */
 enum { UNITS = 1 }; /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
@@ -50,6 +52,32 @@ static int64_t tiles_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
   return d->batch * (d->q_heads / pack) * ga_div_up(d->max_q, v->bm / WG_ROWS * (WG_ROWS / pack));
 }
 
+/* Blocks of K and V that a tile sees, at most. */
+static int64_t blocks_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
+  const int64_t keys = d->window ? ga_min_i64(d->max_kv, (int64_t)d->window + v->bm) : d->max_kv;
+  return ga_max_i64(ga_div_up(keys, v->bn), 1);
+}
+
+/* Items that a tile's keys are cut into, so that few tiles fill the machine. Results that leave as a state are one item's. */
+static int32_t splits_of(const cuda_attn_variant *v, const ga_attn_desc *d, int32_t sms) {
+  const int64_t tiles = tiles_of(v, d), words = (int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)) - 2;
+  if ((v->features & SPLITS) != SPLITS || d->parts || d->flags & STATE || tiles == 0 || tiles * (v->bm / 16) > words) return 1;
+  return (int32_t)ga_max_i64(1, ga_min_i64(ga_min_i64(sms / tiles, MOST_SPLITS), blocks_of(v, d) / LEAST_BLOCKS));
+}
+
+/* How long the machine takes, in blocks of K and V one after the other. */
+static int64_t rounds_of(const cuda_attn_variant *v, const ga_attn_desc *d, int32_t sms) {
+  const int32_t splits = splits_of(v, d, sms);
+  return ga_div_up(tiles_of(v, d) * splits, sms) * ga_div_up(blocks_of(v, d), splits);
+}
+
+/* Of splits: O, m and l of every row. */
+uint64_t cuda_attn_fwd_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  const int32_t splits = splits_of(k->impl, d, caps->sms);
+  return splits == 1 ? 0 : (uint64_t)(splits * d->batch * d->max_q * d->q_heads * (d->v_dim + 2)) * sizeof(float);
+}
+
 bool cuda_attn_small(const ga_attn_desc *d) {
   uint64_t heads, tiles;
   return d->max_q <= MOST_ROWS && d->max_kv <= MOST_ROWS && ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) &&
@@ -75,11 +103,11 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
 #define DECODES  8  /* rows of a tile of attn_*_decode_* */
 #define LONG     2048
 
-/* A tile costs the same however many of its rows there are: packed heads win where they halve the rounds of tiles over the machine.
- * The rows that can pack are slower a tile, by how much is not measured: a half leaves room. */
+/* A tile costs the same however many of its rows there are: packed heads, and keys cut over blocks, win where they halve the rounds over
+ * the machine. The rows that can do it are slower a tile, by a sixth where it was measured: a half leaves room. */
 static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, const ga_caps *caps) {
-  const int64_t apart = d->batch * d->q_heads * ga_div_up(d->max_q, v->bm);
-  return pack_of(v, d) > 1 && 2 * ga_div_up(tiles_of(v, d), caps->sms) <= ga_div_up(apart, caps->sms);
+  const int64_t apart = ga_div_up(d->batch * d->q_heads * ga_div_up(d->max_q, v->bm), caps->sms) * blocks_of(v, d);
+  return v->features & PACKS && 2 * rounds_of(v, d, caps->sms) <= apart;
 }
 
 /* The decode rows cut the keys of so few rows over the machine: 12.7 us at 4096 keys of 128, 8 kv heads (docs/perf/cuda-decode.md), of
@@ -316,6 +344,7 @@ static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t
     out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;
   }
+  out->splits = 1;
   out->tiles = out->tiles_per_head * out->heads_total;
   out->heads_per_section = heads_a_section(v, p, out->group, out->heads_total);
 }
@@ -376,8 +405,15 @@ void cuda_attn_fill(const cuda_attn_variant *v, const ga_attn_desc *p, const ga_
   fill_rest(v, p, a, out);
 }
 
+static void split_keys(const cuda_attn_variant *v, const ga_attn_desc *p, void *workspace, int32_t sms, ga_kargs_attn_fwd *out) {
+  out->splits = splits_of(v, p, sms);
+  if (out->splits == 1) return;
+  out->tiles *= out->splits;
+  out->partial = workspace;
+  out->partial_rows = out->lse_stride_batch * p->batch;
+}
+
 ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  (void)workspace;
   const ga_attn_desc *p = desc;
   const ga_attn_io *a = io;
   const cuda_attn_variant *v = k->impl;
@@ -389,6 +425,7 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   cuda_attn_fill(v, p, a, sms, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
+  split_keys(v, p, workspace, sms, &args);
   const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, most), 1, 1},
                          .block = {v->base.threads, 1, 1},

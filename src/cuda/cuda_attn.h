@@ -34,6 +34,7 @@ ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *des
 
 const char *cuda_attn_fwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 int32_t cuda_attn_fwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_attn_fwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_fwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 #endif

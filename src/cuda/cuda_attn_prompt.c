@@ -48,9 +48,11 @@ static uint64_t bytes_of(const ga_attn_desc *d, int32_t cols) {
 }
 
 uint64_t cuda_attn_prompt_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k, (void)caps;
+  (void)k;
   const ga_attn_desc *d = desc;
-  return bytes_of(d, d->head_dim) + bytes_of(d, d->v_dim);
+  ga_attn_desc inner;
+  const ga_kernel *row = inner_of(d, caps, &inner);
+  return bytes_of(d, d->head_dim) + bytes_of(d, d->v_dim) + (row ? cuda_attn_fwd_workspace(row, &inner, caps) : 0);
 }
 
 static ga_status cast(const ga_kernel *k, ga_kargs_attn_cast *args, const ga_attn_strides *x, const ga_attn_strides *y, ga_stream *stream) {
@@ -85,7 +87,7 @@ ga_status cuda_attn_prompt(const ga_kernel *k, const void *desc, const void *io,
   ga_kargs_attn_cast args = {.batch = packed ? 1 : d->batch, .tokens = packed ? a->q_tokens : d->max_q, .heads = d->q_heads};
   args.x = a->q, args.y = workspace, args.cols = d->head_dim, args.x_dtype = GA_F32, args.y_dtype = d->kv_dtype;
   GA_TRY(cast(k, &args, &a->q_stride, &own.q_stride, stream));
-  GA_TRY(row->launch(row, &inner, &own, NULL, stream));
+  GA_TRY(row->launch(row, &inner, &own, (char *)own.o + bytes_of(d, d->v_dim), stream));
   args.x = own.o, args.y = a->o, args.cols = d->v_dim, args.x_dtype = d->kv_dtype, args.y_dtype = GA_F32;
   return cast(k, &args, &own.o_stride, &a->o_stride, stream);
 }

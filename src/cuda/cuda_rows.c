@@ -169,6 +169,7 @@ static const ga_kernel rows[] = {
    .launch = cuda_attn_fwd,                                                                                            \
    .ok = cuda_attn_fwd_ok,                                                                                             \
    .fit = cuda_attn_fwd_fit,                                                                                           \
+   .workspace = cuda_attn_fwd_workspace,                                                                               \
    .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .dtype = {DTYPE_##dt, DTYPE_##dt, DTYPE_##dt},                                                                      \
    .align = 16,                                                                                                        \

@@ -98,9 +98,9 @@ def run_case(K, v, case, opt):
         b, sq, sk = 1, int(cu_q[-1]), int(cu_k[-1])
     q, k, vv = tensors(kind, layout, b, hq, hk, sq, sk, d, dv, dt)
     obuf, o = guarded((b, sq, hq, dv), dt)
-    lbuf, lse = guarded((b, hq, sq), torch.float32)
     dev32 = lambda x: None if x is None else torch.tensor(x, dtype=torch.int32, device=DEV)
     rows = (max(y - x for x, y in zip(cu_q, cu_q[1:])), max(y - x for x, y in zip(cu_k, cu_k[1:]))) if cu_q is not None else None
+    lbuf, lse = guarded((b, hq, sq) if rows is None else (len(cu_q) - 1, hq, rows[0]), torch.float32)  # packed: by sequences
     tq, tk = dev32(cu_q), dev32(cu_k)
     window, softcap, slope, sink = opt.get("window", (0, 0)), opt.get("softcap", 0.0), opt.get("slope"), opt.get("sink")
     h = K.plan(v, q, k, vv, o, lse, window=window, softcap=softcap, slope=slope, sink=sink, cu_q=tq, cu_k=tk, rows=rows, dependent=1)
@@ -121,11 +121,11 @@ def run_case(K, v, case, opt):
         why.append("counter left")
     e2 = p2 = r2 = emax = pmax = 0.0
     lerr = 0.0
-    segs = [(i, 0, sq, 0, sk) for i in range(b)] if cu_q is None else [(0, cu_q[i], cu_q[i + 1], cu_k[i], cu_k[i + 1]) for i in range(len(cu_q) - 1)]
+    segs = [(i, i, 0, sq, 0, sk) for i in range(b)] if cu_q is None else [(0, i, cu_q[i], cu_q[i + 1], cu_k[i], cu_k[i + 1]) for i in range(len(cu_q) - 1)]
     heads = [(s, hh) for s in segs for hh in range(hq)]
     if len(heads) > 6:
         heads = heads[:2] + heads[-2:] + [heads[i] for i in torch.randint(len(heads), (2,)).tolist()]
-    for (i, q0, q1, k0, k1), hh in heads:
+    for (i, seq, q0, q1, k0, k1), hh in heads:
         n, nk = q1 - q0, k1 - k0
         if n == 0:
             continue
@@ -136,7 +136,7 @@ def run_case(K, v, case, opt):
         scale = 1 / math.sqrt(d)
         ref, rl, size = one_head(qh, kh, vh, scale, softcap, bias, ok, sk_, False)
         plain = one_head(qh, kh, vh, scale, softcap, bias, ok, sk_, True)[0]
-        got, gl = o[i, q0:q1, hh][idx].double(), lse[i, hh, q0:q1][idx].double()
+        got, gl = o[i, q0:q1, hh][idx].double(), lse[seq, hh, :n][idx].double()
         fin = torch.isfinite(ref).all(1) & torch.isfinite(plain).all(1)
         if kind in ("nan", "inf"):
             bad_rows = ~torch.isfinite(ref).all(1)

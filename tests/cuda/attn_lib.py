@@ -60,14 +60,15 @@ class Kernels:
         return self.open_[v["id"]]
 
     def plan(self, v, q, k, v_, o, lse, scale=None, window=(0, 0), softcap=0.0, slope=None, sink=None, cu_q=None, cu_k=None, rows=None, section_mb=0, dependent=0):
-        """q (B,Sq,Hq,d), k (B,Sk,Hkv,d), v (B,Sk,Hkv,dv), o: any strides; lse (B,Hq,Sq). Packed sequences: B = 1 and cu_q, cu_k, rows = (longest q, longest k)."""
+        """q (B,Sq,Hq,d), k (B,Sk,Hkv,d), v (B,Sk,Hkv,dv), o: any strides; lse (B,Hq,Sq). Packed sequences: B = 1 but for lse (sequences,Hq,longest q),
+        and cu_q, cu_k, rows = (longest q, longest k)."""
         def st(t):
             return Strides(t.stride(0), t.stride(1), t.stride(2))
         ptr = lambda t: None if t is None else t.data_ptr()
         f = (SOFTCAP if softcap else 0) | (ALIBI if slope is not None else 0) | (SINK if sink is not None else 0) | (VARLEN if cu_q is not None else 0)
         batch = q.shape[0] if cu_q is None else cu_q.numel() - 1
         rq, rk = rows or (q.shape[1], k.shape[1])
-        slse = Strides(0, 1, 0) if lse is None else Strides(0 if cu_q is not None else lse.stride(0), 1, lse.stride(1))
+        slse = Strides(0, 1, 0) if lse is None else Strides(lse.stride(0), 1, lse.stride(1))
         p = Problem(ptr(q), ptr(k), ptr(v_), ptr(o), ptr(lse), ptr(self.counter), ptr(cu_q), ptr(cu_k), ptr(slope), ptr(sink),
                     st(q), st(k), st(v_), st(o), slse, batch, q.shape[2], k.shape[2], rq, rk, q.shape[3], v_.shape[3], q.shape[1], k.shape[1],
                     window[0], window[1], f, section_mb or v["section_mb"], dependent, scale or 1 / math.sqrt(q.shape[3]), softcap)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Every CUDA row on one GPU: `ga check` in several processes, each with a seed of its own, then compute-sanitizer on edge shapes.
+# Every CUDA row on one GPU: `ga check` in several processes, each with a seed of its own, then launches of large draws compared with each other,
+# then compute-sanitizer on edge shapes.
 #   check_all.sh GA FOLDER [SECONDS] [SEED]     logs go to FOLDER; each process gets SECONDS (110); exit 1 when anything failed
 # Groups are of like cost: the oracles take the time, on the CPU (16 cores: 110 s give 26 000 draws).
 set -u
@@ -9,6 +10,11 @@ mkdir -p "$out"
 check() { # name, patterns, draws
   seed=$((seed + 1))
   timeout "$seconds" "$ga" check --device cuda:0 -k "$2" -n "$3" -s $seed > "$out/$1" 2>&1 &
+}
+
+stress() { # name, patterns, draws
+  seed=$((seed + 1))
+  timeout "$seconds" "$ga" check --device cuda:0 -k "$2" -n "$3" -s $seed --stress 200 > "$out/stress_$1" 2>&1 &
 }
 
 watch() { # name, tool, patterns, draws
@@ -29,6 +35,17 @@ check ring 'gemm_*_t16_sm90a*,pack*' 150
 check wide 'gemm_*_t16_sm80*,gemm_*_wide*' 100
 check gemm 'gemm_bf16*,gemm_f16*,gemm_f32*,gemm_e4m3*,gemm_native*,convert*' 100
 check layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 150
+wait
+stress short "$short" 20
+stress fwd 'attn_fwd_*' 8
+stress fwdx 'attn_fwdx*' 12
+stress bwd 'attn_bwd*' 8
+stress fp8 'attn_fp8*,attn_quant*' 12
+stress decode 'attn*decode*,attn*prompt*,attn_*_rows_*' 12
+stress ring 'gemm_*_t16_sm90a*' 15
+stress wide 'gemm_*_t16_sm80*,gemm_*_wide*' 12
+stress gemm 'gemm_bf16*,gemm_f16*,gemm_f32*,gemm_e4m3*,gemm_native*,convert*,pack*' 12
+stress layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 12
 wait
 for tool in memcheck synccheck; do
   watch ${tool}_short $tool "$short,attn_fwd*_192x96*" 2

@@ -117,6 +117,7 @@ struct check_case {
   void *desc;        /* ga_<op>_desc of the row */
   void *oracle_desc; /* the same, widened */
   check_mode mode;
+  bool large;       /* for --stress: extents that fill a GPU several times */
   bool timing;      /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
   uint32_t bits;    /* random bits for the op's decisions */
   uint32_t specials; /* of hostile mode: the op's; draw may take some off */
@@ -137,6 +138,8 @@ struct check_case {
 
 /* A size in [lo, hi]. Edge shapes give values at and around powers of two, zero and one where lo allows. */
 int64_t check_dim(check_case *c, int64_t lo, int64_t hi);
+/* As check_dim, of what a GPU's blocks are counted by: tokens, sequences, rows. Under --stress two of three are hi / 2 to 8 hi. */
+int64_t check_extent(check_case *c, int64_t lo, int64_t hi);
 /* As check_dim in units of `step`: a multiple of step in [lo, hi]. */
 int64_t check_dim_step(check_case *c, int64_t lo, int64_t hi, int64_t step);
 /* A row stride: width, or more by up to 17 units of `step`. */

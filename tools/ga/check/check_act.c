@@ -11,7 +11,7 @@
 static void draw(check_case *c) {
   ga_act_desc *d = c->desc;
   *d = (ga_act_desc)GA_ACT_DESC_INIT;
-  d->rows = check_dim(c, 0, 40);
+  d->rows = check_extent(c, 0, 40);
   d->width = check_dim(c, 0, 700);
   d->dtype = check_dtype(c, 0);
   d->act = check_pick(c, 4);

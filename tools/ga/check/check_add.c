@@ -11,7 +11,7 @@
 static void draw(check_case *c) {
   ga_add_desc *d = c->desc;
   *d = (ga_add_desc)GA_ADD_DESC_INIT;
-  d->rows = check_dim(c, 0, 40);
+  d->rows = check_extent(c, 0, 40);
   d->width = check_dim(c, 0, 700);
   d->dtype = check_dtype(c, 0);
   d->b_rows = check_pick(c, 2) ? 1 : d->rows;

@@ -65,11 +65,14 @@ static void draw(check_case *c) {
   d->o_dtype = check_dtype(c, 2);
   const int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
   const bool large = check_pick(c, 3) == 0;
-  d->batch = check_dim(c, 0, large ? 2 : 4);
-  d->max_q = check_dim(c, 0, large ? 150 : 12);
-  d->max_kv = check_pick(c, 3) ? check_dim(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
+  d->batch = check_extent(c, 0, large ? 2 : 4);
+  d->max_q = check_extent(c, 0, large ? 150 : 12);
+  d->max_kv = check_pick(c, 3) ? check_extent(c, 0, 330) : check_dim(c, 0, large ? 330 : 1500);
   if (RAMP) d->max_kv = 150 + check_pick(c, 180); /* several blocks */
-  d->kv_heads = 1 + check_pick(c, 3);
+  /* Few tiles, whose keys several blocks share. */
+  const bool cut = c->kernel->flags & GA_KERNEL_TENSOR && c->kernel->workspace && check_pick(c, 6) == 0;
+  if (cut) d->batch = 1, d->max_q = 1 + check_pick(c, 12), d->max_kv = 500 + check_pick(c, 1500);
+  d->kv_heads = 1 + check_pick(c, cut ? 2 : 3);
   d->q_heads = d->kv_heads * (check_pick(c, 8) ? 1 + check_pick(c, 5) : 6 + check_pick(c, 14)); /* groups that fill 64 rows, and that do not */
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
   d->head_dim = (int32_t)check_dim_step(c, step, large ? 64 : 160, step);

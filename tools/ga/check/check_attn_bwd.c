@@ -50,9 +50,9 @@ static void draw(check_case *c) {
   d->grad_dtype = check_pick(c, 3) ? d->dtype : GA_F32;
   const bool large = check_pick(c, 3) == 0;
   const int32_t step = (int32_t)ga_max_i64(1, c->kernel->align / 2);
-  d->batch = check_dim(c, 0, large ? 2 : 3);
-  d->max_q = check_dim(c, 0, large ? 300 : 90);
-  d->max_kv = check_pick(c, 3) ? check_dim(c, 0, large ? 300 : 90) : d->max_q;
+  d->batch = check_extent(c, 0, large ? 2 : 3);
+  d->max_q = check_extent(c, 0, large ? 300 : 90);
+  d->max_kv = check_pick(c, 3) ? check_extent(c, 0, large ? 300 : 90) : d->max_q;
   d->kv_heads = 1 + check_pick(c, 2);
   d->q_heads = d->kv_heads * (1 + check_pick(c, 3));
   const int64_t widest = large ? 64 : check_pick(c, 3) ? 160 : 256;

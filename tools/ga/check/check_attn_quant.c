@@ -13,8 +13,8 @@ static void draw(check_case *c) {
   static const int32_t tokens[] = {0, 64, 128};
   ga_attn_quant_desc *d = c->desc;
   *d = (ga_attn_quant_desc)GA_ATTN_QUANT_DESC_INIT;
-  d->batch = check_dim(c, 0, 3);
-  d->tokens = check_dim(c, 0, 300);
+  d->batch = check_extent(c, 0, 3);
+  d->tokens = check_extent(c, 0, 300);
   d->heads = 1 + check_pick(c, 4);
   d->dim = check_pick(c, 4) ? 64 << check_pick(c, 3) : 1 + check_pick(c, 300);
   d->x_dtype = check_dtype(c, 0);

@@ -19,7 +19,7 @@ static void draw(check_case *c) {
   if (d->y_dtype == GA_E4M3 && check_pick(c, 3)) d->scales = 1 + check_pick(c, 2);
   if (c->kernel->dtype[1] == GA_E4M3 && check_pick(c, 12)) d->scales = 1 + check_pick(c, 2); /* rows that make scales */
   if (d->scales && d->x_dtype > GA_BF16) d->x_dtype = GA_BF16;
-  d->rows = check_dim(c, 0, d->scales && check_pick(c, 2) ? 300 : 20);
+  d->rows = check_extent(c, 0, d->scales && check_pick(c, 2) ? 300 : 20);
   d->width = check_dim_step(c, 0, 1024, ga_max_i64(bx, by)); /* each block size divides the larger ones */
   /* Quantisers are defined on finite numbers. */
   if (by > 1) c->specials = CHECK_TINY;

@@ -11,7 +11,7 @@ static void draw(check_case *c) {
   *d = (ga_embed_desc)GA_EMBED_DESC_INIT;
   d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
   d->y_dtype = check_dtype(c, 1);
-  d->tokens = check_dim(c, 0, 40);
+  d->tokens = check_extent(c, 0, 40);
   d->vocab = check_dim(c, 1, 60);
   d->width = check_dim_step(c, 0, 700, ga_dtype_info((ga_dtype)d->w_dtype)->block_elems);
   d->y_stride = check_stride(c, d->width, 1);

@@ -14,7 +14,7 @@ static void draw(check_case *c) {
   d->x_dtype = check_dtype(c, 0);
   d->kv_dtype = check_dtype_of(c, 1, caches, (int)GA_COUNT_OF(caches));
   const int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
-  d->tokens = check_dim(c, 0, 40);
+  d->tokens = check_extent(c, 0, 40);
   d->slots = d->tokens + check_pick(c, 30);
   d->heads = 1 + check_pick(c, 5);
   d->head_dim = (int32_t)check_dim_step(c, block, 160, block);

@@ -11,7 +11,7 @@
 static void draw(check_case *c) {
   ga_norm_desc *d = c->desc;
   *d = (ga_norm_desc)GA_NORM_DESC_INIT;
-  d->rows = check_dim(c, 0, 40);
+  d->rows = check_extent(c, 0, 40);
   d->width = check_dim(c, 0, 700);
   d->x_dtype = check_dtype(c, 0);
   d->y_dtype = check_dtype(c, 1);

@@ -8,7 +8,7 @@ static void draw(check_case *c) {
   ga_pack_desc *d = c->desc;
   *d = (ga_pack_desc)GA_PACK_DESC_INIT;
   d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
-  d->n = check_dim(c, 0, 100);
+  d->n = check_extent(c, 0, 100);
   d->k = check_dim_step(c, 0, 1024, ga_dtype_info((ga_dtype)d->w_dtype)->block_elems);
   d->w_layout = (int32_t)c->kernel->layout;
 }

@@ -7,7 +7,7 @@
 static void draw(check_case *c) {
   ga_rope_desc *d = c->desc;
   *d = (ga_rope_desc)GA_ROPE_DESC_INIT;
-  d->tokens = check_dim(c, 0, 40);
+  d->tokens = check_extent(c, 0, 40);
   d->heads = 1 + check_pick(c, 9);
   d->head_dim = (int32_t)check_dim(c, 1, 300);
   d->rot_dim = (check_pick(c, 2) ? d->head_dim : check_pick(c, d->head_dim + 1)) / 2 * 2;

@@ -9,7 +9,7 @@
 static void draw(check_case *c) {
   ga_softmax_desc *d = c->desc;
   *d = (ga_softmax_desc)GA_SOFTMAX_DESC_INIT;
-  d->rows = check_dim(c, 0, 40);
+  d->rows = check_extent(c, 0, 40);
   d->width = check_dim(c, 0, 2500);
   d->scale = check_factor(c) * (check_pick(c, 8) ? 1 : -1);
   d->log = check_pick(c, 2);

@@ -22,9 +22,12 @@ static void print_text(const tally *t, const ga_kernel *k, const check_result *r
     printf("ok    %-44s %4lld draws  error %.2f of allowed  %.2f s\n", k->id, (long long)r->n_draws, r->worst, r->seconds);
   } else {
     printf("FAIL  %-44s %s: %s\n", k->id, check_detector_name(r->detector), r->text);
-    if (r->detector != CHECK_BY_TABLE)
-      printf("      ga check --device %s -k %s -s %llu --draw %lld\n", t->options->device, k->id,
+    if (r->detector != CHECK_BY_TABLE) {
+      printf("      ga check --device %s -k %s -s %llu --draw %lld", t->options->device, k->id,
              (unsigned long long)t->options->seed, (long long)r->draw);
+      if (t->options->launches) printf(" --stress %lld", (long long)t->options->launches);
+      printf("\n");
+    }
   }
   if (r->what[0]) printf("      %s\n", r->what);
   (void)fflush(stdout);
@@ -94,7 +97,7 @@ static int check_rows(const check_options *o, const char *patterns, bool only_li
 
 int cmd_check(int argc, char **argv) {
   const char *patterns = "*", *device = "cpu";
-  int64_t seed = -1, n = 200, draw = -1, threads = 0;
+  int64_t seed = -1, n = 200, draw = -1, threads = 0, stress = 0;
   double timeout = 60, budget = 0;
   bool json = false, only_list = false, selftest = false;
   const cmd_option options[] = {
@@ -105,6 +108,8 @@ int cmd_check(int argc, char **argv) {
       {"draw", 0, OPT_INT, &draw, -1, 9e18, "I", "this draw only; needs --seed"},
       {"threads", 0, OPT_INT, &threads, 0, 1024, "N", "of the run that one thread is compared with; 0 = automatic"},
       {"timeout", 0, OPT_FLOAT, &timeout, 0.1, 1e5, "SECONDS", "for one draw"},
+      {"stress", 0, OPT_INT, &stress, 0, 1e9, "N",
+       "N launches of each draw on the same large inputs, compared with each other, without an oracle; 0 = the usual check"},
       {"budget", 0, OPT_FLOAT, &budget, 0, 1e6, "SECONDS", "of processor time for a kernel: 8 draws, then as many more as fit; 0 = all"},
       {"list", 0, OPT_FLAG, &only_list, 0, 0, NULL, "only list the ids and whether they can be checked"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
@@ -114,8 +119,9 @@ int cmd_check(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("check", "unexpected '%s'", argv[1]);
   if (draw >= 0 && seed < 0) return cmd_usage_error("check", "--draw needs --seed");
+  if (stress == 1) return cmd_usage_error("check", "--stress 1 compares nothing: 2 launches or more, or 0");
   int cpus = ga_cpu_count(), automatic = cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
   check_options o = {.device = device, .seed = seed < 0 ? clock_seed() : (uint64_t)seed, .n = n, .draw = draw,
-                     .timeout_s = timeout, .budget_s = budget, .threads = threads ? (int)threads : automatic};
+                     .timeout_s = timeout, .budget_s = budget, .launches = stress, .threads = threads ? (int)threads : automatic};
   return selftest ? check_selftest(&o) : check_rows(&o, patterns, only_list, json);
 }

@@ -32,6 +32,14 @@ int64_t check_dim(check_case *c, int64_t lo, int64_t hi) {
   }
 }
 
+#define LARGER 8
+
+int64_t check_extent(check_case *c, int64_t lo, int64_t hi) {
+  if (!c->large || hi <= lo || check_pick(c, 3) == 0) return check_dim(c, lo, hi); /* rows for little take little */
+  c->n_dims++;
+  return ga_max_i64(lo, hi / 2) + (int64_t)ga_rng_below(&c->rng, (uint64_t)(hi * LARGER - hi / 2));
+}
+
 int64_t check_dim_step(check_case *c, int64_t lo, int64_t hi, int64_t step) {
   return step * check_dim(c, ga_div_up(lo, step), hi / step);
 }

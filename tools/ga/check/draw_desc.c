@@ -18,7 +18,8 @@ static void start_case(check_case *c, const check_options *o, int64_t i, int att
   ga_rng_seed(&c->rng, seed + (uint64_t)i * TRIES + (uint64_t)attempt);
   c->edge = i < CHECK_N_EDGES ? (int)i : -1;
   c->n_dims = 0;
-  c->mode = mode_of(c->op, o->tame || c->kernel->flags & GA_KERNEL_TEACHING, i);
+  c->large = o->launches > 0;
+  c->mode = c->large ? CHECK_NORMAL : mode_of(c->op, o->tame || c->kernel->flags & GA_KERNEL_TEACHING, i);
   c->bits = (uint32_t)ga_rng_u64(&c->rng);
   c->specials = c->op->specials;
   c->expect = GA_OK;
@@ -35,6 +36,15 @@ static const char *must_refuse(const check_case *c) {
   return c->op->must_refuse ? c->op->must_refuse(c) : NULL;
 }
 
+/* More than a few milliseconds of copying a launch. */
+static bool too_large(const check_case *c) {
+  check_args a = {0};
+  size_t bytes = 0;
+  c->op->args(c, c->desc, &a);
+  for (int i = 0; i < a.n; i++) bytes += check_payload(&a.arg[i]);
+  return bytes > (size_t)96 << 20;
+}
+
 ga_status check_draw_desc(check_case *c, const check_options *o, int64_t i) {
   for (int attempt = 0; attempt < TRIES; attempt++) {
     start_case(c, o, i, attempt);
@@ -44,6 +54,7 @@ ga_status check_draw_desc(check_case *c, const check_options *o, int64_t i) {
     if (refused) continue;
     memcpy(c->oracle_desc, c->desc, GA_DESC_MAX_BYTES);
     if (c->op->widen) c->op->widen(c->oracle_desc);
+    if (c->large && too_large(c)) continue;
     return GA_OK;
   }
   return GA_ERR_UNSUPPORTED;

@@ -55,6 +55,7 @@ typedef struct check_options {
   double timeout_s;  /* of one draw */
   double budget_s;   /* processor time of one row, after which no draw begins, once it has had CHECK_LEAST_DRAWS; 0: none */
   bool tame;         /* no hostile values (ga bench --tame) */
+  int64_t launches;  /* > 0: of each draw, on large inputs, compared with each other alone (check_stress) */
   int threads;       /* of the first run; the other has one */
 } check_options;
 
@@ -99,6 +100,28 @@ void check_bind_host(check_args *a);
 
 /* Bytes from the first element to behind the last. */
 size_t check_payload(const check_arg *arg);
+
+/* Copies of a's images on the device, its pointers bound to them; results go to `after`. */
+ga_status check_upload(ga_ctx *ctx, check_args *a);
+ga_status check_download(ga_ctx *ctx, check_args *a);
+
+/* What a row asks for between guards: zeros, or NaN. */
+typedef struct check_workspace {
+  uint8_t *image; /* host, after the run too */
+  uint8_t *expected;
+  void *device;
+  size_t bytes; /* that the row asked for */
+} check_workspace;
+
+ga_status check_open_workspace(check_case *c, ga_ctx *ctx, bool zero, check_workspace *w);
+void *check_workspace_at(const check_workspace *w); /* NULL when the row asks for none */
+check_detector check_workspace_guards(ga_ctx *ctx, check_workspace *w, char *text, size_t capacity);
+/* Gives back the device's copies of both. */
+void check_release(ga_ctx *ctx, check_args *a, check_workspace *w);
+
+/* The case's row `launches` times on the same inputs, large ones: every launch must give what the first gave, a row
+ * without a fixed order nearly that. No oracle, so that a GPU's time goes to launches: finds what goes wrong now and then. */
+check_detector check_stress(check_case *c, ga_ctx *ctx, int64_t launches, char *text, size_t capacity);
 
 /* Launches on host memory that ends at a guard page; results go to `after`. */
 ga_status check_run_tight(check_case *c, ga_ctx *ctx);

@@ -11,74 +11,6 @@
 
 #include "tools/ga/check/internal.h"
 
-#define WORKSPACE_GUARD 1024
-
-typedef struct workspace {
-  uint8_t *image; /* host, after the run too */
-  uint8_t *expected;
-  void *device;
-  size_t bytes; /* that the row asked for */
-} workspace;
-
-/* --- device buffers --- */
-
-static ga_status upload(ga_ctx *ctx, check_args *a) {
-  for (int i = 0; i < a->n; i++) {
-    check_arg *arg = &a->arg[i];
-    if (arg->alias >= 0) continue;
-    GA_TRY(ga_buffer_alloc(ctx, arg->bytes, &arg->device));
-    GA_TRY(ga_copy_to_device(ctx, arg->device, arg->before, arg->bytes, NULL));
-  }
-  for (int i = 0; i < a->n; i++) {
-    check_arg *arg = &a->arg[i];
-    const check_arg *owner = arg->alias >= 0 ? &a->arg[arg->alias] : arg;
-    void *p = (char *)owner->device + owner->at;
-    memcpy(a->io + arg->io_at, &p, sizeof p);
-  }
-  return GA_OK;
-}
-
-static ga_status download(ga_ctx *ctx, check_args *a) {
-  for (int i = 0; i < a->n; i++)
-    if (a->arg[i].alias < 0) GA_TRY(ga_copy_to_host(ctx, a->arg[i].after, a->arg[i].device, a->arg[i].bytes, NULL));
-  return GA_OK;
-}
-
-static void release(ga_ctx *ctx, check_args *a, workspace *w) {
-  for (int i = 0; i < a->n; i++) {
-    ga_buffer_free(ctx, a->arg[i].device);
-    a->arg[i].device = NULL;
-  }
-  ga_buffer_free(ctx, w->device);
-  w->device = NULL;
-}
-
-static ga_status make_workspace(check_case *c, ga_ctx *ctx, bool zero, workspace *w) {
-  const ga_kernel *k = c->kernel;
-  void *p;
-  *w = (workspace){.bytes = k->workspace ? (size_t)k->workspace(k, c->desc, &ctx->device->caps) : 0};
-  if (!w->bytes) return GA_OK;
-  size_t all = w->bytes + 2 * WORKSPACE_GUARD;
-  GA_TRY(ga_arena_alloc(&c->arena, all, &p));
-  w->image = p;
-  GA_TRY(ga_arena_alloc(&c->arena, all, &p));
-  w->expected = p;
-  check_canary(w->expected, all, 0, 99);
-  if (zero) memset(w->expected + WORKSPACE_GUARD, 0, w->bytes);
-  GA_TRY(ga_buffer_alloc(ctx, all, &w->device));
-  return ga_copy_to_device(ctx, w->device, w->expected, all, NULL);
-}
-
-static check_detector workspace_guards(ga_ctx *ctx, workspace *w, char *text, size_t capacity) {
-  if (!w->bytes) return CHECK_PASSED;
-  size_t all = w->bytes + 2 * WORKSPACE_GUARD;
-  if (ga_copy_to_host(ctx, w->image, w->device, all, NULL) != GA_OK) return CHECK_BY_STATUS;
-  memcpy(w->expected + WORKSPACE_GUARD, w->image + WORKSPACE_GUARD, w->bytes);
-  if (!memcmp(w->expected, w->image, all)) return CHECK_PASSED;
-  (void)snprintf(text, capacity, "wrote outside of its workspace of %zu bytes", w->bytes);
-  return CHECK_BY_GUARD;
-}
-
 /* --- one run --- */
 
 /* True when an element of an output is neither as it was nor zero. */
@@ -106,20 +38,20 @@ static check_detector judge_status(const check_case *c, ga_status got, char *tex
 }
 
 static check_detector launch(check_case *c, ga_ctx *ctx, bool zero_workspace, char *text, size_t capacity) {
-  workspace w = {0};
+  check_workspace w = {0};
   check_detector d = CHECK_PASSED;
   ga_status status;
-  GA_TRY_OUT(upload(ctx, &c->row));
-  GA_TRY_OUT(make_workspace(c, ctx, zero_workspace, &w));
+  GA_TRY_OUT(check_upload(ctx, &c->row));
+  GA_TRY_OUT(check_open_workspace(c, ctx, zero_workspace, &w));
   ga_status launched = c->kernel->launch(c->kernel, c->desc, c->row.io,
-                                         w.bytes ? (char *)w.device + WORKSPACE_GUARD : NULL, ctx->stream);
+                                         check_workspace_at(&w), ctx->stream);
   ga_status synced = ga_stream_sync(ctx, NULL);
-  GA_TRY_OUT(download(ctx, &c->row));
+  GA_TRY_OUT(check_download(ctx, &c->row));
   d = judge_status(c, launched != GA_OK ? launched : synced, text, capacity);
-  if (!d) d = workspace_guards(ctx, &w, text, capacity);
+  if (!d) d = check_workspace_guards(ctx, &w, text, capacity);
   if (!d) d = check_hygiene(&c->row, text, capacity);
 out:
-  release(ctx, &c->row, &w);
+  check_release(ctx, &c->row, &w);
   if (status == GA_OK || d) return d;
   (void)snprintf(text, capacity, "%s", ga_error_text());
   return CHECK_BY_STATUS;
@@ -297,7 +229,8 @@ static check_detector one_draw(check_case *c, const check_rig *rig, const check_
   }
   out->n_draws++;
   double worst = 0;
-  check_detector d = run_case(c, rig, &worst, out->text, sizeof out->text);
+  check_detector d = o->launches ? check_stress(c, rig->ctx, o->launches, out->text, sizeof out->text)
+                                 : run_case(c, rig, &worst, out->text, sizeof out->text);
   if (worst > out->worst) out->worst = worst;
   if (d || o->draw >= 0) describe(c, out->what, sizeof out->what);
   return d;
@@ -326,7 +259,8 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
                check_result *out) {
   check_case c = {.op = check_op_of(kernel->op), .kernel = kernel, .ctx = rig->ctx,
                   .progress = progress ? progress : no_progress, .progress_user = user};
-  int64_t first = o->draw >= 0 ? o->draw : 0, end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
+  const int64_t edges = o->launches ? 0 : CHECK_N_EDGES;
+  int64_t first = o->draw >= 0 ? o->draw : CHECK_N_EDGES - edges, end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
   double start = now_s(), cpu = cpu_s();
   *out = (check_result){.draw = first};
   if (!check_is_covered(kernel->op)) {

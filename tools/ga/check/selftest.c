@@ -23,6 +23,7 @@ typedef enum fault {
   ROUGH,        /* rounds the product to bf16 */
   TRUNCATED,    /* flushes small results to zero */
   RANDOM,       /* last bit depends on the run */
+  SELDOM,       /* the same in one run of a hundred */
   THREADS,      /* last bit depends on the number of threads */
   CRASH,
   ILLEGAL,      /* illegal instruction or trap */
@@ -80,6 +81,9 @@ static void stray(fault f, const ga_add_desc *d, const ga_add_io *a, float *work
   case WORKSPACE_END: workspace[16] = 0.0f; break;
   case RANDOM:
     if (atomic_fetch_add(&runs, 1) & 1) flip(y);
+    break;
+  case SELDOM:
+    if (atomic_fetch_add(&runs, 1) % 100 == 50) flip(y);
     break;
   case THREADS:
     if (stream->device->caps.threads == 1) flip(y);
@@ -171,13 +175,20 @@ static const trap traps[] = {
     TRAP("clean_again", CLEAN, f32_only, CHECK_PASSED),
 };
 
+/* Under --stress. */
+static const trap stressed[] = {
+    TRAP("clean", CLEAN, f32_only, CHECK_PASSED),
+    TRAP("last_bit_seldom_varies", SELDOM, f32_only, CHECK_BY_REPEAT),
+};
+
 typedef struct trap_tally {
-  size_t next, wrong;
+  const trap *next;
+  size_t wrong;
 } trap_tally;
 
 static void report(void *user, const ga_kernel *kernel, const check_result *r) {
   trap_tally *t = user;
-  const trap *want = &traps[t->next++];
+  const trap *want = t->next++;
   bool right = r->detector == want->by || (want->or_by && r->detector == want->or_by);
   t->wrong += !right;
   printf("%s  %-32s %-12s %s", right ? "ok  " : "FAIL", kernel->id, check_detector_name(r->detector), r->text);
@@ -185,18 +196,30 @@ static void report(void *user, const ga_kernel *kernel, const check_result *r) {
   printf("\n");
 }
 
-int check_selftest(const check_options *o) {
+/* Walks traps and counts the wrong verdicts. */
+static ga_status walk_traps(const trap *list, size_t n, const check_options *o, size_t *wrong) {
   const ga_kernel *rows[GA_COUNT_OF(traps)];
+  trap_tally t = {.next = list};
+  for (size_t i = 0; i < n; i++) rows[i] = &list[i].row;
+  GA_TRY(check_walk(rows, n, o, report, &t));
+  *wrong += t.wrong;
+  return GA_OK;
+}
+
+int check_selftest(const check_options *o) {
   check_options quick = *o;
-  trap_tally t = {0};
-  for (size_t i = 0; i < GA_COUNT_OF(traps); i++) rows[i] = &traps[i].row;
+  size_t wrong = 0;
+  const size_t n = GA_COUNT_OF(traps) + GA_COUNT_OF(stressed);
   quick.device = "cpu"; /* the traps are host code */
   quick.n = 60;
   quick.draw = -1;
+  quick.launches = 0;
   if (quick.timeout_s > 2) quick.timeout_s = 2;
-  if (check_walk(rows, GA_COUNT_OF(traps), &quick, report, &t) != GA_OK) return cmd_fail("check");
-  printf("selftest: %zu of %zu as they should be, seed %llu\n", GA_COUNT_OF(traps) - t.wrong, GA_COUNT_OF(traps),
-         (unsigned long long)o->seed);
+  if (walk_traps(traps, GA_COUNT_OF(traps), &quick, &wrong) != GA_OK) return cmd_fail("check");
+  quick.n = 3;
+  quick.launches = 100;
+  if (walk_traps(stressed, GA_COUNT_OF(stressed), &quick, &wrong) != GA_OK) return cmd_fail("check");
+  printf("selftest: %zu of %zu as they should be, seed %llu\n", n - wrong, n, (unsigned long long)o->seed);
   int plants = check_selftest_plants ? check_selftest_plants() : 0;
-  return t.wrong || plants ? EXIT_CHECK : EXIT_OK;
+  return wrong || plants ? EXIT_CHECK : EXIT_OK;
 }

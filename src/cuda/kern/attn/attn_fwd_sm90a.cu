@@ -111,6 +111,7 @@ enum {
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
   PACKS = GA_P_FEATURES / 8,
+  SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
   SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
   LATE = CAUSAL && !RESIDENT && (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
@@ -382,7 +383,7 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
   if (RESIDENT) c->keep_k = warp_uniform(y.w);
-  if (CARRY) c->joins = warp_uniform(y.w);
+  if (CARRY) c->joins = warp_uniform(y.w) & 1;
   skip_blocks(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);

@@ -78,20 +78,71 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
         o[4 * j + 2 * h + e] = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
-GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
+/* Where O, m and l of rows are kept: the caller's, or a split's. */
+typedef struct {
+  float *o, *m, *l;
+} rows_state;
+GA_DEV rows_state carried_rows(args a) {
+  const rows_state r = {a->state_o, a->state_m, a->state_l};
+  return r;
+}
+GA_DEV rows_state split_rows(args a, int split) {
+  float *ml = a->partial + a->splits * a->partial_rows * a->cols_v + 2 * split * a->partial_rows;
+  const rows_state r = {a->partial + split * a->partial_rows * a->cols_v, ml, ml + a->partial_rows};
+  return r;
+}
+GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row, rows_state to) {
   args a = c->a;
   warp_sync(); /* the four lanes of a row have read m, which may be this one */
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = row_at(c, t, row, h);
-    float *o0 = a->state_o + r * a->cols_v + c->q2;
+    float *o0 = to.o + r * a->cols_v + c->q2;
     if (!row_in(c, t, row, h)) continue;
     if ((c->lane & 3) == 0) {
-      stg_f32(a->state_m + r, m[h]);
-      stg_f32(a->state_l + r, l[h]);
+      stg_f32(to.m + r, m[h]);
+      stg_f32(to.l + r, l[h]);
     }
     GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
         if (8 * j < a->cols_v) stg_f32(o0 + 8 * j + e, l[h] == 0.f ? 0.f : o[4 * j + 2 * h + e]);
   }
+}
+/* Takes up one split's rows: their m is at most `top`. */
+GA_DEV void add_split(const warpgroup *c, float *o, float *l, const float *top, const place *t, int row, rows_state from) {
+  args a = c->a;
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    const int64_t r = row_at(c, t, row, h);
+    if (!row_in(c, t, row, h)) continue;
+    const float m = ldg_f32(from.m + r), weight = m == GA_NEG_INF ? 0.f : ex2(m - top[h]);
+    const float *o0 = from.o + r * a->cols_v + c->q2;
+    l[h] += weight * ldg_f32(from.l + r);
+    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
+        if (8 * j < a->cols_v) o[4 * j + 2 * h + e] += weight * ldg_f32(o0 + 8 * j + e);
+  }
+}
+/* A split's rows are in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then, added up in the
+ * order of the splits, whoever it is. Returns whether this is that warp. */
+GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const place *t, int row, int pieces) {
+  args a = c->a;
+  const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
+  int32_t *count = a->counter + 2 + (tile * WGS + c->w) * 4 + c->wl;
+  warp_sync();
+  int before = 0;
+  if (c->lane == 0) {
+    fence_device(); /* the warp's writes, which warp_sync has brought here */
+    before = atomic_add_i32(count, 1);
+    fence_device();
+  }
+  before = warp_uniform(before);
+  warp_sync(); /* what lane 0 has seen, all have */
+  if (before != pieces - 1) return 0;
+  if (c->lane == 0) stg_i32(count, 0); /* as the next launch expects it */
+  m[0] = m[1] = GA_NEG_INF;
+  GA_ROLL for (int s = 0; s < pieces; s++) GA_UNROLL for (int h = 0; h < 2; h++)
+      if (row_in(c, t, row, h)) m[h] = fmaxf(m[h], ldg_f32(split_rows(a, s).m + row_at(c, t, row, h)));
+  l[0] = l[1] = 0.f;
+  tile_fill(o, DV, 0.f);
+  GA_ROLL for (int s = 0; s < pieces; s++) add_split(c, o, l, m, t, row, split_rows(a, s));
+  return 1;
 }
 /* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
 GA_DEV void add_sink(const warpgroup *c, const place *t, const float *m, float *ref, float *l, float *v) {
@@ -112,9 +163,10 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
-  if (CARRY && (a->features & GA_KATTN_STATE_OUT)) {
-    store_state(c, o, m, l, &t, row);
-    return;
+  const int which = SPLITS ? lds_i4(tile_slot(c, back) + 16).w : 0, pieces = which >> 16;
+  if (CARRY && (pieces > 1 || a->features & GA_KATTN_STATE_OUT)) {
+    store_state(c, o, m, l, &t, row, pieces > 1 ? split_rows(a, which >> 1 & 0x7fff) : carried_rows(a));
+    if (pieces <= 1 || !join_splits(c, o, m, l, &t, row, pieces)) return;
   }
   reference(m, ref);
   if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);

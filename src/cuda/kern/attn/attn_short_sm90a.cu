@@ -307,7 +307,7 @@ GA_DEV void blocks_in_turn(const worker *c, float *o, float *sum, int blocks, in
     pin_f32(o, NO);
     pin_u32(p, NP);
     to_p(s, BN, p);
-    if (c->pass == 0) { /* later passes find all there */
+    if (CAUSAL || c->pass == 0) { /* later passes that see no more find all there */
       wait_k(c, n);
       wait_v(c, n - 1);
     }

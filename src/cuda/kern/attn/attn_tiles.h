@@ -6,6 +6,7 @@ typedef struct {
   int row0, head, batch, n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
   int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
   int keep;                   /* resident: blocks <= keep are used by the next tile too */
+  int split, pieces;          /* of the tile's blocks: which, of how many that have any; in the record with joins */
   int rows_q, rows_k, start_q, column; /* column: where row0 stands */
   int start_k, joins, part;            /* not in the record, but for joins, in the place of keep */
 } tile;
@@ -19,7 +20,7 @@ GA_DEV int tile_queries(args a) {
 }
 GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a, t->row0, t->head, t->batch, t->n_hi);
-  sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins : t->keep);
+  sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins | t->split << 1 | t->pieces << 16 : t->keep);
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
 GA_DEV int imin(int a, int b) {
@@ -58,10 +59,26 @@ GA_DEV void tile_sequence(args a, tile *t) {
     t->rows_k = ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
   }
 }
+/* Blocks of the split alone, upper ones first; returns whether it has any. A split whose first block lies below those of the mask
+ * starts from a maximum there, as a tile does. */
+GA_DEV int tile_cut(args a, tile *t) {
+  const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits, first = t->n_hi - t->split * per;
+  t->pieces = (blocks + per - 1) / per;
+  t->n_hi = first;
+  t->n_lo = imax(t->n_lo, first - per + 1);
+  return first >= t->n_lo;
+}
 /* Work item i -> (head, batch, row0). Causal order: longest first inside a section of heads whose K and V share L2.
  * sub: tile of a resident unit, or part of K and V. Returns 0 for a part of which the tile sees nothing. */
 GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   int pair, m;
+  t->split = 0;
+  t->pieces = 1;
+  if (SPLITS && a->splits > 1) {
+    const int whole = i / a->splits;
+    t->split = i - whole * a->splits;
+    i = whole;
+  }
   if (RESIDENT) {
     pair = i / a->tiles_per_head;
     m = (i - pair * a->tiles_per_head) * a->unit_tiles + a->unit_tiles - 1 - sub;
@@ -99,6 +116,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
     tile_blocks(a, &u);
     t->keep = u.n_hi;
   }
+  if (SPLITS && a->splits > 1) return tile_cut(a, t);
   return seen || !t->joins;
 }
 /* What the producer itself keeps of a tile (it has few registers). Resident: the unit's first tile, the longest, loads

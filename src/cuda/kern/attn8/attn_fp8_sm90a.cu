@@ -91,6 +91,7 @@ enum {
   CARRY = 0,
   PAGES = 0,
   PACKS = 0,
+  SPLITS = 0,
   RESIDENT = 0,
   STORE_REG = 1,
   ROW_BYTES = D < 128 ? D : 128, /* of a panel of Q or K */
