@@ -87,6 +87,7 @@ void emu_wgmma_wait(int n, EMU_SITE);
 /* ---- memory ---- */
 void emu_lds(void *r, uint32_t a, int bytes, EMU_SITE);
 void emu_sts(uint32_t a, const void *x, int bytes, EMU_SITE);
+void emu_loads_done(EMU_SITE); /* the thread's loads from shared memory have returned */
 void emu_ldg(void *r, const void *p, int bytes, EMU_SITE);
 void emu_stg(void *p, const void *x, int bytes, EMU_SITE);
 void emu_lds_cluster(void *r, uint32_t a, int bytes, EMU_SITE);

@@ -389,10 +389,10 @@ void emu_bulk_wait(int reads_only, EMU_SITE) {
 
 void emu_fence_async(EMU_SITE) {
   emu_thread *t = emu_begin("fence.proxy.async", file, line);
-  t->fenced[0] = t->own++;
+  t->mark[EMU_LOADED] = t->mark[EMU_FENCED_SHARED] = t->own++; /* a MEMBAR goes before it */
 }
 
 void emu_fence_async_global(EMU_SITE) {
   emu_thread *t = emu_begin("fence.proxy.async.global", file, line);
-  t->fenced[1] = t->own++;
+  t->mark[EMU_FENCED_GLOBAL] = t->own++;
 }

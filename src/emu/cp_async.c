@@ -33,7 +33,7 @@ static void arrive(emu_thread *t, const emu_cp *c) {
   emu_gather g = {0};
   emu_gather_add(&g, c->seen);
   emu_gather_step(&g, t->agent, c->step);
-  for (int space = 0; space < 2; space++) emu_gather_step(&g, emu_now.fence0[space] + t->agent, t->fenced[space]);
+  for (int i = 0; i < EMU_MARKS; i++) emu_gather_step(&g, emu_now.mark0[i] + t->agent, t->mark[i]);
   emu_clocks *clocks = emu_gather_take(&g);
   emu_mbar_arrived(c->bar, clocks, c->at);
   emu_clocks_drop(clocks);

@@ -29,6 +29,7 @@ typedef struct emu_options {
   X(RACE_SHARED, "race-shared")                                                                                        \
   X(RACE_GLOBAL, "race-global")                                                                                        \
   X(PROXY_FENCE, "proxy-fence")         /* ordinary write seen by the copy engine or wgmma without fence.proxy.async */ \
+  X(LOAD, "load-in-flight")             /* the copy engine may write what an earlier load has yet to read: no loads_done */ \
   X(UNWRITTEN, "unwritten-read")                                                                                       \
   X(BOUNDS, "out-of-bounds")                                                                                           \
   X(MISALIGNED, "misaligned")                                                                                          \

@@ -36,6 +36,9 @@ typedef enum emu_state {
   EMU_DONE
 } emu_state;
 
+/* Of each thread: the steps of its last fence.proxy.async of shared and of global memory, and the step up to which its loads have returned. */
+enum { EMU_FENCED_SHARED, EMU_FENCED_GLOBAL, EMU_LOADED, EMU_MARKS };
+
 typedef struct emu_block emu_block;
 typedef struct emu_warp emu_warp;
 typedef struct emu_group emu_group;
@@ -62,7 +65,8 @@ typedef struct emu_thread {
   emu_site at;      /* instruction begun last */
   const char *what; /* its name */
   /* --- clocks --- */
-  uint32_t own, fenced[2]; /* own step; step of the last fence.proxy.async of shared, of global memory */
+  uint32_t own;             /* own step */
+  uint32_t mark[EMU_MARKS]; /* steps that are carried beside it */
   emu_clocks *seen;
   /* --- waiting --- */
   emu_mbar *bar;
@@ -181,7 +185,7 @@ struct emu_block {
 
 typedef struct emu_run {
   const emu_launch *launch;
-  uint32_t n_agents, fence0[2]; /* entry fence0[space] + thread agent: its fenced step; 0 shared, 1 global */
+  uint32_t n_agents, mark0[EMU_MARKS]; /* entry mark0[i] + thread agent: its mark i */
   uint16_t copy0, prior;     /* first agent of the copy engine; agent that stands for the grid before */
   emu_block *blocks;
   int n_blocks;

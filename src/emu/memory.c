@@ -162,6 +162,11 @@ void emu_sts(uint32_t addr, const void *x, int bytes, EMU_SITE) {
   emu_maybe_yield();
 }
 
+void emu_loads_done(EMU_SITE) {
+  emu_thread *t = emu_begin("loads_done", file, line);
+  t->mark[EMU_LOADED] = t->own++;
+}
+
 /* --- global memory --- */
 
 void emu_ldg(void *r, const void *p, int bytes, EMU_SITE) {
@@ -242,7 +247,11 @@ void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SI
   emu_maybe_yield();
 }
 
-void emu_fence_device(EMU_SITE) { emu_order_fence(emu_begin("fence.acq_rel.gpu", file, line)); }
+void emu_fence_device(EMU_SITE) {
+  emu_thread *t = emu_begin("fence.acq_rel.gpu", file, line);
+  t->mark[EMU_LOADED] = t->own++;
+  emu_order_fence(t);
+}
 
 /* --- static shared memory: the section emu_shared of all kernels in the program; empty when none has any --- */
 

@@ -88,7 +88,7 @@ void emu_spin(void) {
 void emu_release_to(emu_gather *g, emu_thread *t) {
   emu_gather_add(g, t->seen);
   emu_gather_step(g, t->agent, t->own);
-  for (int space = 0; space < 2; space++) emu_gather_step(g, emu_now.fence0[space] + t->agent, t->fenced[space]);
+  for (int i = 0; i < EMU_MARKS; i++) emu_gather_step(g, emu_now.mark0[i] + t->agent, t->mark[i]);
   t->own++;
 }
 
@@ -307,9 +307,8 @@ static void run_cluster(int first, int n) {
   emu_now.n_blocks = n;
   emu_now.copy0 = (uint16_t)(n * threads + n * (threads / 128));
   emu_now.prior = (uint16_t)(emu_now.copy0 + EMU_COPIES);
-  emu_now.fence0[0] = emu_now.prior + 1u;
-  emu_now.fence0[1] = emu_now.fence0[0] + (uint32_t)(n * threads);
-  emu_now.n_agents = emu_now.fence0[1] + (uint32_t)(n * threads);
+  for (int i = 0; i < EMU_MARKS; i++) emu_now.mark0[i] = emu_now.prior + 1u + (uint32_t)(i * n * threads);
+  emu_now.n_agents = emu_now.prior + 1u + (uint32_t)(EMU_MARKS * n * threads);
   emu_clocks_size(emu_now.n_agents, emu_opt.checks);
   emu_now.era = ++eras;
   emu_now.n_ready = 0;

@@ -1,7 +1,9 @@
 /* A step is ordered before an access when the accessing agent has seen it. The async proxy rule (PTX ISA 9.1, 8.x "proxies"): an
  * ordinary write is visible to the copy engine and to wgmma only if its thread executed fence.proxy.async after it, and that fence is
  * ordered before: so each thread has two more entries in the clock sets, the steps of its last such
- * fences of shared and of global memory. */
+ * fences of shared and of global memory. And an arrival does not wait for the loads before it (H200: docs/perf/attention.md, "Loads that an
+ * arrival overtakes"): the copy engine may write what a thread has read only if that thread's loads are known to have returned, the third
+ * such entry. */
 #include "emu/shadow.h"
 
 #include <stdlib.h>
@@ -60,7 +62,7 @@ static bool is_thread(uint16_t agent) { return agent < emu_now.n_blocks * emu_no
 
 static bool seen(const emu_actor *a, const emu_step *s) { return s->agent == a->agent || a->seen->at[s->agent] >= s->clock; }
 
-static bool fence_seen(const emu_actor *a, const emu_step *s, bool global) { return a->seen->at[emu_now.fence0[global] + s->agent] >= s->clock; }
+static bool mark_seen(const emu_actor *a, const emu_step *s, int mark) { return a->seen->at[emu_now.mark0[mark] + s->agent] >= s->clock; }
 
 static const char *kind(bool async, bool write) {
   return async ? (write ? "asynchronous write" : "asynchronous read") : (write ? "write" : "read");
@@ -79,9 +81,18 @@ static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, 
   if (s->agent == a->agent && !a->async) return;
   if (!seen(a, s))
     report_race(a, write, s, true, c->by_async, block, at, size);
-  else if (a->async && !c->by_async && is_thread(s->agent) && !fence_seen(a, s, !block))
+  else if (a->async && !c->by_async && is_thread(s->agent) && !mark_seen(a, s, block ? EMU_FENCED_SHARED : EMU_FENCED_GLOBAL))
     emu_report(EMU_RULE_PROXY_FENCE, a->at, "%s at %s %#zx sees the write by %s at %s without a fence.proxy.async by its thread",
                kind(true, write), block ? "shared" : "global", at, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
+}
+
+/* Before a write by a. Only what the copy engine writes into shared memory overtakes loads: other stores queue behind them. */
+static void check_read_seen(const emu_step *s, const emu_actor *a, const void *block, size_t at, size_t size) {
+  if (!seen(a, s))
+    report_race(a, true, s, false, !is_thread(s->agent), block, at, size);
+  else if (a->async && block && is_thread(s->agent) && !mark_seen(a, s, EMU_LOADED))
+    emu_report(EMU_RULE_LOAD, a->at, "%s at shared %#zx, %zu bytes, may overtake the read by %s at %s: no loads_done between that and its release",
+               kind(true, true), at, size, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
 }
 
 /* Steps of earlier runs: the grid before counts as one agent while this launch may overlap it; other blocks of this launch have left
@@ -108,10 +119,11 @@ static void enter_era(emu_cell *c, const emu_actor *a, emu_access access, const 
 }
 
 static void note_read(emu_cell *c, const emu_actor *a) {
-  int place = -1;
+  int place = -1, ordered = -1;
   for (int i = 0; i < EMU_READERS && place < 0; i++)
-    if (!c->read[i].clock || c->read[i].agent == a->agent || seen(a, &c->read[i])) place = i;
-  if (place < 0) place = (int)emu_random(EMU_READERS);
+    if (!c->read[i].clock || c->read[i].agent == a->agent) place = i;
+    else if (seen(a, &c->read[i])) ordered = i;
+  if (place < 0) place = ordered >= 0 ? ordered : (int)emu_random(EMU_READERS);
   c->read[place] = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
 }
 
@@ -129,8 +141,7 @@ static void access_cell(emu_cell *c, const emu_actor *a, emu_access access, cons
     return;
   }
   for (int i = 0; i < EMU_READERS; i++)
-    if (c->read[i].clock && !seen(a, &c->read[i]) && !(access == EMU_ATOMIC && c->atomic))
-      report_race(a, true, &c->read[i], false, !is_thread(c->read[i].agent), block, at, size);
+    if (c->read[i].clock && !(access == EMU_ATOMIC && c->atomic)) check_read_seen(&c->read[i], a, block, at, size);
   memset(c->read, 0, sizeof c->read);
   c->write = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
   c->written = 1;

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Takes each fence, wait, arrive and expect_tx out of a kernel in turn and says what share `ga_emu check` catches.
+"""Takes each fence, wait, arrive, expect_tx and loads_done out of a kernel in turn and says what share `ga_emu check` catches.
 
 Usage: mutate.py BUILD ROW[,ROW...] SOURCE... [--draws N]
 BUILD: a build folder with tests/emu/ga_emu. SOURCE: a kernel and the headers that it is made of, by path from src:
@@ -14,7 +14,7 @@ from pathlib import Path
 CALLS = ["cp_async_wait", "cp_async_commit", "cp_async_wait_all", "cp_async_arrive_noinc", "cluster_arrive", "cluster_wait", "fence_async_global",
          "wgmma_fence", "wgmma_wait", "wgmma_commit", "mbar_wait", "mbar_arrive_expect", "mbar_arrive", "mbar_init_fence", "fence_async_smem",
          "fence_device", "warp_sync", "block_sync", "bar_sync", "bar_arrive", "bulk_wait_read", "bulk_wait", "bulk_commit",
-         "grid_dependency_wait", "cluster_sync"]
+         "grid_dependency_wait", "cluster_sync", "loads_done", "loads_done_f32"]
 SITE = re.compile(r"\b(" + "|".join(CALLS) + r")\(")
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,7 +34,7 @@ def sites(text):
 
 def mutants(text):
     for start, end, call, line in sites(text):
-        yield f"{line}: without {text[start:end]}", text[:start] + "(void)0" + text[end:]
+        yield f"{line}: without {text[start:end]}", text[:start] + ("0" if call.startswith("loads_done") else "(void)0") + text[end:]
         if call == "mbar_arrive_expect":
             bar = text[start:end].split("(", 1)[1].split(",")[0]
             yield f"{line}: arrive without expect_tx", text[:start] + f"mbar_arrive({bar})" + text[end:]

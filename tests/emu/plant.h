@@ -97,7 +97,11 @@
   X(CP_COUNTED_TWICE, DEADLOCK)       /* arrivals beyond those that mbar_init counted, which never come */             \
   X(CP_NO_TRACKING, UNWRITTEN)        /* arrives at once, not when the copies have landed */                           \
   X(CP_NO_BAR_WAIT, UNWRITTEN)                                                                                         \
-  X(CP_NO_PROXY_FENCE, PROXY_FENCE)   /* the copy engine reads what cp.async wrote */
+  X(CP_NO_PROXY_FENCE, PROXY_FENCE)   /* the copy engine reads what cp.async wrote */                                  \
+  X(LOAD_NOT_DONE, LOAD)              /* an arrival that gives a buffer back overtakes the loads from it */            \
+  X(LOAD_DONE_EARLY, LOAD)            /* loads_done of what was loaded a round before */                               \
+  X(LOAD_DONE_ONE_LANE, LOAD)                                                                                          \
+  X(LOAD_BLOCK_SYNC, LOAD)            /* the same at a barrier of the block */
 
 enum {
 #define X(name, rule) PLANT_##name,

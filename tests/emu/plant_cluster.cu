@@ -91,7 +91,7 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args)
         if (IS(LEAVES_EARLY) && rank == 1) return;
         mbar_wait(FULL, k & 1);
         sum += sum_tile(sb, t);
-        block_sync();
+        bar_sync((int)loads_done((const uint32_t *)&sum, 1, 1), 128);
         if (t == 0) mbar_arrive_cluster(EMPTY, 0);
     }
     stg_f32(a->out + rank * 128 + t, (float)(sum & 1));

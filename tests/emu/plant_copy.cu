@@ -4,11 +4,13 @@
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/smem.h"
 #include "tests/emu/plant.h"
 
 #define IS(p) (a->plant == PLANT_##p)
 #define FULL(s) (sb + PLANT_OFF_BARS + 8 * (s))
+#define EMPTY (sb + PLANT_OFF_BARS + 16)
 
 /* 64 columns of `rows` rows; the row's last 8 values are zero. */
 GA_DEV void copy_tile(const plant_args *a, uint32_t dst, const uint16_t *src, int rows, int k0, int t)
@@ -86,6 +88,38 @@ GA_DEV void by_mbarrier(const plant_args *a, uint32_t sb, int t)
     }
 }
 
+/* 2 KiB come by the copy engine, round by round, and are read by ordinary loads; the last warp to have done so lets the next round in. */
+GA_DEV void by_bulk(const plant_args *a, uint32_t sb, int t)
+{
+    const uint32_t buffer = sb + PLANT_OFF_C, lane = (uint32_t)t % 32;
+    uint32_t sum = 0, done = 0;
+    if (t == 0) {
+        mbar_init(FULL(1), 1);
+        mbar_init(EMPTY, 4);
+        mbar_init_fence();
+    }
+    fence_async_smem(); /* by_mbarrier wrote here */
+    block_sync();
+    for (int round = 0; round < 4; round++) {
+        if (t == 0) {
+            if (round && !IS(LOAD_BLOCK_SYNC)) mbar_wait(EMPTY, (uint32_t)(round - 1) & 1);
+            mbar_arrive_expect(FULL(1), 2048);
+            bulk_load_bytes(buffer, a->pb + 1024 * round, 2048, FULL(1), L2_EVICT_FIRST);
+        }
+        mbar_wait(FULL(1), (uint32_t)round & 1);
+        if (IS(LOAD_DONE_EARLY)) done = loads_done(&sum, 1, 1);
+        uint32_t r[4];
+        if (round & 1) ldmatrix_x4(r, buffer + 16 * (uint32_t)t);
+        else lds_u4(r, buffer + 16 * (uint32_t)t);
+        sum += r[0] + r[1] + r[2] + r[3];
+        if (!IS(LOAD_NOT_DONE) && !IS(LOAD_DONE_EARLY) && (lane == 0 || !IS(LOAD_DONE_ONE_LANE)) && !IS(LOAD_BLOCK_SYNC)) done = loads_done(r, 1, 1);
+        warp_sync();
+        if (lane == 0) mbar_arrive(EMPTY + done);
+        if (IS(LOAD_BLOCK_SYNC)) block_sync();
+    }
+    if (sum == 1) stg_f32(a->pc + block_index() * 128 * 64, 12345.f);
+}
+
 GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args)
 {
     const plant_args *a = &args;
@@ -104,5 +138,6 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args)
     cp_async_wait_all();
     store(a, c, t);
     by_mbarrier(a, sb, t);
+    by_bulk(a, sb, t);
     if (IS(CP_NEVER_WAITED)) cp_async_4(sb + PLANT_OFF_C + 8192 + 4 * t, a->pa, 4);
 }

@@ -76,7 +76,7 @@ GA_DEV void consume(const plant_args *a, uint32_t sb, int wg)
         if (IS(TOUCH_A) && k == 1) regs[2] = 0;
         if (!(IS(NO_WGMMA_WAIT) && k == a->steps - 1) && !(IS(NEVER_WAITED) && k == a->steps - 1)) wgmma_wait(0);
         if (!IS(EARLY_RELEASE) && !IS(NO_RELEASE)) {
-            bar_sync(3 + wg, 128); /* ldmatrix reads of all warps */
+            bar_sync(3 + wg + (int)loads_done(regs, 1, 1), 128); /* ldmatrix reads of all warps */
             if (t == 0) mbar_arrive(EMPTY(s));
         }
     }

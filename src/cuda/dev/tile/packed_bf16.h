@@ -38,6 +38,12 @@ GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   GA_UNROLL for (int i = fours; i < PACKED_WS(t); i++) s[i] = float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, i, g)));
 }
 
+/* Their loads_done. */
+GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
+  const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
+  return loads_done(w, wide, 4) + loads_done(w + wide, PACKED_OWN_WORDS(t) - wide, 1);
+}
+
 /* 2^23 + byte q of w; |i| < 2^22 as a float: without the slow conversion of integers. */
 GA_DEV float packed_lift_byte(uint32_t w, int q) { return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q)); }
 GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uint32_t)i) - 12582912.0f; }

@@ -17,6 +17,12 @@
 /* Mins with a scale of their own for each run, rather than integers times what the unit shares. */
 #define PACKED_FLOAT_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1)
 
+/* loads_done of all that packed_fetch loads; n: words. */
+GA_DEV uint32_t packed_fetched(int t, const uint32_t *w, int n) {
+  const int wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
+  return loads_done(w, wide, 4) + loads_done(w + wide, n - wide, 2);
+}
+
 /* All words of a unit in shared memory that this lane needs, as packed_load has them; of PACKED_FLOAT_MIN types word
  * PACKED_CODES + 4 is the min of group lane % 4. The address must have been pinned behind the wait for its bytes. */
 GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {

@@ -387,11 +387,11 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   skip_blocks(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
-  if (!QSMEM) {
-    const uint32_t done = loads_done(q, NQ, 4);
-    warp_sync();
-    if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
-  }
+  if (!QREG) return;
+  const uint32_t done = loads_done(q, NQ, 4);
+  if (QSMEM) return; /* the buffer goes back behind products that take these registers */
+  warp_sync();
+  if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
 }
 /* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
  * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */

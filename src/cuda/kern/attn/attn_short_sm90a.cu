@@ -425,7 +425,7 @@ GA_DEV void multiply_v(const worker *c, float *o, const uint32_t *p, int n) {
 /* O, m (log2 units) and l of this warp's 16 rows, from the beginning. */
 GA_DEV void once_more(const worker *c, float *o, float *m, float *l, int blocks, int free) {
   float s[NS];
-  uint32_t p[NP];
+  uint32_t p[NP], done = 0; /* with what has been loaded, all of which O comes of */
   tile_fill(o, DV, 0.f);
   m[0] = m[1] = GA_NEG_INF;
   l[0] = l[1] = 0.f;
@@ -435,8 +435,10 @@ GA_DEV void once_more(const worker *c, float *o, float *m, float *l, int blocks,
     add_running(c, s, o, m, l);
     to_p(s, BN, p);
     multiply_v(c, o, p, n);
+    done |= loads_done_f32(o, NO, 8);
   }
-  warp_sync(); /* all lanes have read K and V, which lane 0 gives away */
+  wait_k(c, (int)done); /* it is there, and nothing passes it before the loads have returned: what was read may be overwritten */
+  warp_sync();          /* all lanes have read K and V, which lane 0 gives away */
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
 }

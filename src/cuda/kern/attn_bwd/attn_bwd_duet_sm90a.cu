@@ -401,7 +401,8 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     bar_sync(2 + c->w, 256);
     probabilities(c, s, p, at.m, at.left, is_partial(c, at.m));
     bar_arrive(3 - c->w, 256);
-    if (leads(c)) arrive_both(sb + OFF_QE + 8 * b); /* Q and stat */
+    const uint32_t done = loads_done(p, NP, 2); /* P comes of all of stat that was read */
+    if (leads(c)) arrive_both(sb + OFF_QE + 8 * b + done); /* Q and stat */
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);
     send_p(c, p, b);
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);

@@ -368,6 +368,7 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
   const int m = block % c->a->blocks_q;
   const visits v = visits_of(c->a, tile_record(c), m);
   const uint32_t piece = piece_of(c) + lane_of(c) * 16;
+  uint32_t done = 0;
   mbar_wait(c->sb + OFF_READY, (uint32_t)k & 1u);
   if (v.after) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
@@ -378,9 +379,10 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
       lds_f4(y, piece + j * 512);
       GA_UNROLL for (int e = 0; e < 4; e++) x[4 * j + e] += y[e];
     }
+    done = loads_done_f32(x, DQ_COLS / 2, 4);
   }
   warp_sync();
-  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1));
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_USED + 8 * (k & 1) + done);
   if (!v.after) finish_dq(c, x, block, m);
 }
 GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {

@@ -377,15 +377,18 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const sha
     if (both) packed_fetch(T, w[PER - 1], item + UNIT_BYTES, lane);
     if (nt == 1) { /* all of the item to registers, so that its stage is free at once */
       GA_UNROLL for (int i = 0; i < PER; i++) pin_u32(w[i], WORDS);
+      int done = 0;
+      GA_UNROLL for (int i = 0; i < PER; i++) done += (int)packed_fetched(T, w[i], WORDS);
       warp_sync();
-      if (items > ring->depth) ask(ring, next, sh->nb, sh->ni, stage);
+      if (items > ring->depth) ask(ring, next, sh->nb, sh->ni, stage + done);
     }
     take_unit(rows, &v, &k, w[0], PER * at, lane, acc);
     if (both) take_unit(rows, &v, &k, w[PER - 1], 2 * at + 1, lane, acc);
     if (nt > 1) { /* too many sums for that */
       GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
+      const int done = (int)loads_done_f32(acc[0], 3, 2); /* rows g, g+8: they come of all words */
       warp_sync();
-      if (items > ring->depth) ask(ring, next, sh->nb, sh->ni, stage);
+      if (items > ring->depth) ask(ring, next, sh->nb, sh->ni, stage + done);
     }
     if (++at == sh->ni || items == 1) put_part(rows, a, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
     at = at == sh->ni ? 0 : at;

@@ -150,8 +150,9 @@ GA_DEV void multiply(uint32_t sb, uint32_t *i, int units, float *c) {
     const uint32_t ws = w_stage(pair, *i);
     mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(*i, W_STAGES));
     packed_fetch_own(T, w, codes + ws * W_BYTES, lane);
+    const uint32_t done = packed_own_done(T, w);
     warp_sync();
-    if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws);
+    if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
     GA_UNROLL for (int j = 0; j < PACKED_OWN(T); j++) packed_own_run(T, w + PACKED_CODES(T), j, lane % 4, &own[j]);
     GA_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
       const uint32_t block = *i * CHUNKS + (uint32_t)chunk, xs = ring_stage(block, X_STAGES);

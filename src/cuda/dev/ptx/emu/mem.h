@@ -10,8 +10,8 @@ GA_DEV ga_i4 lds_i4(uint32_t a, EMU_AT)
     emu_lds(&r, a, 16, file, line);
     return r;
 }
-GA_DEV uint32_t loads_done(const uint32_t *x, int n, int step) { (void)x; (void)n; (void)step; return 0; }
-GA_DEV uint32_t loads_done_f32(const float *x, int n, int step) { (void)x; (void)n; (void)step; return 0; }
+GA_DEV uint32_t loads_done(const uint32_t *, int, int, EMU_AT) { emu_loads_done(file, line); return 0; }
+GA_DEV uint32_t loads_done_f32(const float *, int, int, EMU_AT) { emu_loads_done(file, line); return 0; }
 GA_DEV void sts_i4(uint32_t a, int x, int y, int z, int w, EMU_AT)
 {
     const ga_i4 v = { x, y, z, w };
