@@ -28,6 +28,7 @@ static inline int reset(void **state) {
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
   unsetenv("GA_JIT");
+  unsetenv("GA_PEER");
   return 0;
 }
 

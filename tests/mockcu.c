@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 #define MAX_BUFFERS 512
 #define POISONED    ((size_t)64 << 10) /* of each: large ones cost time */
 #define MAX_DEVICES 8
@@ -20,11 +22,19 @@ static buffer buffers[MAX_BUFFERS];
 static size_t n_buffers;
 static object *current, *contexts[MAX_DEVICES];
 static size_t used_of[MAX_DEVICES];
+/* Copies from page-locked memory that nobody has waited for. */
+static struct read {
+  const void *src, *stream;
+  size_t bytes;
+  uint64_t hash;
+} reads[64];
+static size_t n_reads;
 static bool open_to[MAX_DEVICES][MAX_DEVICES]; /* [owner][reader]: memory of a pool */
 
 void mockcu_reset(void) {
   mockcu = (mock_driver){.devices = 2, .version = 12040, .major = 9, .minor = 0, .memory_bytes = (size_t)1 << 30, .args_bytes = 72};
   current = NULL;
+  n_reads = 0;
   memset(open_to, 0, sizeof open_to);
 }
 
@@ -168,6 +178,40 @@ size_t mockcu_extent(const void *p) {
   const buffer *b = find(p);
   return b ? (size_t)(b->at + b->bytes - (const char *)p) : 0;
 }
+
+/* Where calls are told to fail, waiting is no proof of anything. */
+static void add_read(const void *src, size_t bytes, const void *stream) {
+  const buffer *b = find(src);
+  if (!b || !b->host || mockcu.fail_call || mockcu.fail_name || n_reads == sizeof reads / sizeof *reads) return;
+  reads[n_reads++] = (struct read){src, stream, bytes, ga_fnv64(GA_FNV64_START, src, bytes)};
+}
+void mock_reads_follow(const void *after, const void *before) {
+  const size_t n = n_reads;
+  for (size_t i = 0; i < n && n_reads < sizeof reads / sizeof *reads; i++) {
+    if (reads[i].stream != before || before == after) continue;
+    reads[n_reads] = reads[i];
+    reads[n_reads++].stream = after;
+  }
+}
+static void drop_reads(const void *src) {
+  for (size_t i = n_reads; i-- > 0;)
+    if (reads[i].src == src) reads[i] = reads[--n_reads];
+}
+void mock_reads_done(const void *stream) {
+  for (size_t i = 0; i < n_reads;) {
+    const struct read r = reads[i++];
+    if (r.stream != stream) continue;
+    if (ga_fnv64(GA_FNV64_START, r.src, r.bytes) != r.hash) mock_misuse("page-locked memory changed while a copy read it");
+    drop_reads(r.src);
+    i = 0;
+  }
+}
+static bool is_read(const buffer *b) {
+  for (size_t i = 0; i < n_reads; i++)
+    if (find(reads[i].src) == b) return true;
+  return false;
+}
+
 static void *add_buffer(size_t bytes, bool host, int device) {
   char *p = n_buffers < MAX_BUFFERS ? aligned_alloc(256, (bytes + 255) / 256 * 256) : NULL;
   if (!p) abort();
@@ -185,6 +229,7 @@ static CUresult drop_buffer(CUresult rc, const void *p, bool host) {
     mock_misuse("frees what is no buffer");
     return CUDA_ERROR_INVALID_VALUE;
   }
+  if (host && is_read(b)) mock_misuse("frees what a copy reads");
   if (!host) mockcu.used_bytes -= b->bytes;
   if (!host) used_of[b->device] -= b->bytes;
   free(b->at);
@@ -261,6 +306,7 @@ CUresult mock_MemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CU
   STEP_IN("cuMemcpyHtoDAsync");
   if (mock_idle(stream) || check_range(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
   memcpy(at(dst), src, bytes);
+  add_read(src, bytes, stream);
   return 0;
 }
 CUresult mock_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {

@@ -18,6 +18,7 @@ typedef struct object {
   int device; /* of a context, of a pool */
   int shared_most;
   struct object *function; /* of a module */
+  struct object *on;       /* of an event: the stream that recorded it */
   char name[96];
 } object;
 
@@ -36,6 +37,10 @@ void *mock_make(kind what);
 object *mock_is(void *handle, kind what);
 /* Gives back even when the call is told to fail: what a driver does then is unknown, and not GA's leak. */
 CUresult mock_drop(const char *name, void *handle, kind what);
+/* The host has waited for the stream: page-locked memory that its copies read must not have changed since they were enqueued. */
+void mock_reads_done(const void *stream);
+/* What `before` has enqueued will be done when `after` is. */
+void mock_reads_follow(const void *after, const void *before);
 /* Not 0, and a misuse, when the stream captures. */
 CUresult mock_idle(CUstream stream);
 

@@ -25,12 +25,15 @@ CUresult mock_StreamDestroy(CUstream stream) {
 }
 CUresult mock_StreamSynchronize(CUstream stream) {
   STEP_IN("cuStreamSynchronize");
+  mock_reads_done(stream);
   return mock_idle(stream);
 }
 CUresult mock_StreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
   (void)flags;
   STEP_IN("cuStreamWaitEvent");
-  return mock_is(stream, STREAM) && mock_is(event, EVENT) ? 0 : 1;
+  if (!mock_is(stream, STREAM) || !mock_is(event, EVENT)) return 1;
+  mock_reads_follow(stream, ((object *)event)->on);
+  return 0;
 }
 CUresult mock_StreamBeginCapture(CUstream stream, int mode) {
   STEP_IN("cuStreamBeginCapture");
@@ -82,11 +85,15 @@ CUresult mock_EventDestroy(CUevent event) {
 }
 CUresult mock_EventRecord(CUevent event, CUstream stream) {
   STEP_IN("cuEventRecord");
-  return mock_is(event, EVENT) && mock_is(stream, STREAM) ? 0 : 1;
+  if (!mock_is(event, EVENT) || !mock_is(stream, STREAM)) return 1;
+  ((object *)event)->on = (object *)stream;
+  return 0;
 }
 CUresult mock_EventSynchronize(CUevent event) {
   STEP_IN("cuEventSynchronize");
-  return mock_is(event, EVENT) ? 0 : 1;
+  if (!mock_is(event, EVENT)) return 1;
+  mock_reads_done(((object *)event)->on);
+  return 0;
 }
 CUresult mock_EventElapsedTime(float *ms, CUevent start, CUevent end) {
   STEP_IN("cuEventElapsedTime");

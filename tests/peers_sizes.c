@@ -3,6 +3,7 @@
 
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
+#include "ga/attn_quant.h"
 #include "ga/ctx.h"
 #include "ga/gemm.h"
 
@@ -14,6 +15,8 @@ int main(void) {
   SIZE(ga_attn_io);
   SIZE(ga_attn_bwd_desc);
   SIZE(ga_attn_bwd_io);
+  SIZE(ga_attn_quant_desc);
+  SIZE(ga_attn_quant_io);
   SIZE(ga_gemm_desc);
   SIZE(ga_gemm_io);
   SIZE(ga_pack_desc);

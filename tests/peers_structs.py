@@ -10,6 +10,7 @@ from unittest import mock
 PAIRS = {
     "attention": {"Options": "ga_ctx_options", "Desc": "ga_attn_desc", "Io": "ga_attn_io"},
     "attn_bwd": {"Options": "ga_ctx_options", "Desc": "ga_attn_bwd_desc", "Io": "ga_attn_bwd_io"},
+    "attn_fp8": {"QuantDesc": "ga_attn_quant_desc", "QuantIo": "ga_attn_quant_io"},
     "gemm": {"Desc": "ga_gemm_desc", "Io": "ga_gemm_io", "PackDesc": "ga_pack_desc"},
 }
 

@@ -89,6 +89,19 @@ class Bench(unittest.TestCase):
             path.write_text("{}")
             self.assertEqual(ga("bench", "--compare", path, path).returncode, 1)
 
+    def test_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "tiny.gguf"
+            self.assertEqual(ga("make", "--shape", "tiny", path).returncode, 0)
+            r = ga("bench", "-m", path, "--prompt", "8", "--decode", "2", "--depth", "3", "-r", "2", "--json")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            report = json.loads(r.stdout)
+            self.assertEqual(report["device"], "cpu")
+            for key in "prefill", "decode":
+                self.assertGreater(report[key + "_min"], 0)
+                self.assertLessEqual(report[key + "_min"], report[key + "_tok_s"])
+                self.assertLessEqual(report[key + "_tok_s"], report[key + "_max"])
+
 
 if __name__ == "__main__":
     unittest.main()

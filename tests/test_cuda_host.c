@@ -4,6 +4,7 @@
 #include "core/kargs_layer.h"
 #include "cuda/nvml.h"
 #include "tests/cuda_rig.h"
+#include "tools/ga/bench/energy.h"
 
 /* --- opening --- */
 
@@ -46,6 +47,11 @@ static void opening_texts(void **state) {
   mockcu.devices = 1;
   setenv("GA_JIT", "perhaps", 1);
   refuse("cuda", GA_ERR_ARG, "GA_JIT is 'perhaps'; allowed: off, auto, force");
+  unsetenv("GA_JIT");
+  mockcu.fail_name = "cuDevicePrimaryCtxRetain"; /* other programs have all of the memory */
+  mockcu.fail_rc = CUDA_ERROR_OUT_OF_MEMORY;
+  refuse("cuda", GA_ERR_NOMEM, "cuda:0: no context: cuDevicePrimaryCtxRetain: ");
+  mockcu.fail_name = NULL;
 }
 
 static uint32_t archs_of(int major, int minor) {
@@ -124,9 +130,13 @@ static nvmlReturn_t nvml_power(nvmlDevice_t device, unsigned *milliwatts) {
   *milliwatts = 612500;
   return 0;
 }
+static unsigned long long energy_mj;
+static int energy_asked;
+
 static nvmlReturn_t nvml_energy(nvmlDevice_t device, unsigned long long *mj) {
   (void)device;
-  *mj = 7000000000;
+  *mj = energy_mj;
+  energy_asked++;
   return 0;
 }
 static nvmlReturn_t nvml_temperature(nvmlDevice_t device, int sensor, unsigned *celsius) {
@@ -136,13 +146,15 @@ static nvmlReturn_t nvml_temperature(nvmlDevice_t device, int sensor, unsigned *
   return 0;
 }
 
+static const ga_nvml nvml_mock = {.DeviceGetHandleByPciBusId = nvml_handle, .DeviceGetClockInfo = nvml_clock, .DeviceGetPowerUsage = nvml_power,
+                                  .DeviceGetTotalEnergyConsumption = nvml_energy, .DeviceGetTemperature = nvml_temperature};
+
 static void instruments(void **state) {
   (void)state;
-  const ga_nvml mock = {.DeviceGetHandleByPciBusId = nvml_handle, .DeviceGetClockInfo = nvml_clock, .DeviceGetPowerUsage = nvml_power,
-                        .DeviceGetTotalEnergyConsumption = nvml_energy, .DeviceGetTemperature = nvml_temperature};
   ga_ctx *ctx = open_cuda();
   ga_gauge g;
-  ga_nvml_replace(&mock);
+  energy_mj = 7000000000;
+  ga_nvml_replace(&nvml_mock);
   ctx->device->ops->gauge(ctx->device, &g);
   assert_true(g.sm_mhz == 1980 && g.memory_mhz == 3201 && g.celsius == 44);
   assert_true(fabs(g.watts - 612.5) < 1e-9 && fabs(g.joules - 7e6) < 1e-3);
@@ -153,6 +165,35 @@ static void instruments(void **state) {
   ctx->device->ops->gauge(ctx->device, &g);
   assert_true(g.celsius == 0 && g.watts == 0 && g.joules == 0);
   nvml_broken = 0;
+  ga_nvml_replace(NULL);
+  ga_ctx_destroy(ctx);
+}
+
+/* The counter is asked at the ends of a window alone; devices are added up; one without a counter, and one that stands still, are told. */
+static void energy_of_a_window(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_cuda(), *both[2] = {ctx, ctx};
+  energy_meter m = {.ctx = both, .n = 1};
+  energy_window w;
+  assert_int_equal(energy_begin(&m), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "energy: cuda:0 shows no energy counter"));
+  ga_nvml_replace(&nvml_mock);
+  energy_mj = 5000;
+  energy_asked = 0;
+  assert_int_equal(energy_begin(&m), GA_OK);
+  assert_true(energy_seconds(&m) >= 0);
+  assert_int_equal(energy_asked, 1);
+  assert_int_equal(energy_end(&m, &w), GA_ERR_STATE);
+  assert_non_null(strstr(ga_error_text(), "the counter did not move"));
+  energy_mj = 8500;
+  assert_int_equal(energy_end(&m, &w), GA_OK);
+  assert_int_equal(energy_asked, 3);
+  assert_true(fabs(w.joules - 3.5) < 1e-9 && w.seconds >= 0 && w.seconds < 60);
+  m.n = 2;
+  assert_int_equal(energy_begin(&m), GA_OK);
+  energy_mj = 9500;
+  assert_int_equal(energy_end(&m, &w), GA_OK);
+  assert_true(fabs(w.joules - 2.0) < 1e-9);
   ga_nvml_replace(NULL);
   ga_ctx_destroy(ctx);
 }
@@ -303,8 +344,8 @@ static void memory_figures(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
-      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(taken_by_auto), T(instruments), T(copies), T(launches_and_loads_once),
-      T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
+      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(taken_by_auto), T(instruments), T(energy_of_a_window), T(copies),
+      T(launches_and_loads_once), T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

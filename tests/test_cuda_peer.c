@@ -56,6 +56,20 @@ static void test_without_peers(void **state) {
   assert_round_trip("cuda:1", 0);
 }
 
+static void test_peers_off(void **state) {
+  (void)state;
+  pair p = {0};
+  unsigned char got[BYTES];
+  setenv("GA_PEER", "off", 1);
+  assert_round_trip("cuda:1", 0);
+  setenv("GA_PEER", "auto", 1);
+  assert_round_trip("cuda:1", 2);
+  setenv("GA_PEER", "no", 1);
+  assert_int_equal(round_trip(&p, "cuda:1", got), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "GA_PEER is 'no'; allowed: auto, off");
+  close_pair(&p);
+}
+
 static void test_with_host(void **state) {
   (void)state;
   assert_round_trip("cpu", 0);
@@ -113,6 +127,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_between, reset, no_leaks),
       cmocka_unit_test_setup_teardown(test_without_peers, reset, no_leaks),
+      cmocka_unit_test_setup_teardown(test_peers_off, reset, no_leaks),
       cmocka_unit_test_setup_teardown(test_with_host, reset, no_leaks),
       cmocka_unit_test_setup_teardown(test_every_failure, reset, no_leaks),
       cmocka_unit_test_setup_teardown(test_later, reset, no_leaks),

@@ -37,7 +37,10 @@ typedef enum ga_attn_flags {
   GA_ATTN_ALIBI = 16,   /* logit += slope[h] * (j - (i + n_kv - n_q)) */
   GA_ATTN_LSE = 32,     /* write LSE; rows that see no key get -infinity and O = 0, sink or not */
   GA_ATTN_STATE_IN = 64,  /* go on from io.state_*: the keys of this call join those of earlier ones */
-  GA_ATTN_STATE_OUT = 128 /* leave io.state_* for later calls; O and LSE are not written, sinks are not counted yet */
+  GA_ATTN_STATE_OUT = 128, /* leave io.state_* for later calls; O and LSE are not written, sinks are not counted yet */
+  GA_ATTN_KV_READY = 256  /* a promise: what was enqueued just before this call, and may not have ended when it begins, writes none of the
+                           * lengths, borders, pages and keys that it reads, but for the last n_q keys of a sequence. A GPU may then ask
+                           * for old keys before that has ended */
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {

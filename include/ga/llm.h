@@ -105,7 +105,8 @@ GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
 /* Forgets all but the first n_tokens. */
 GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
 
-/* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none.
+/* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none. A GPU copies them
+ * several times as fast to memory of ga_host_alloc (its context: the one that the model was loaded to).
  * GA_ERR_SHAPE when the context is too small: nothing is appended. progress may be NULL. After a failure other than
  * that the session is as before the call. */
 GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t *ids, int32_t n, float *logits,

@@ -82,9 +82,10 @@ typedef struct {
     int32_t tiles, splits;                          /* tiles of packed rows a kv head; parts of the keys */
     int32_t lanes;                                  /* that share a key: 8, 16 or 32, of 8 elements each */
     float scale, softcap;
+    int32_t kv_ready;                               /* the launch ahead writes no keys but those of the queries */
 } ga_kargs_attn_rows;
 
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 272);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 280);
 GA_KARGS_ASSERT(sizeof(ga_kattn_chunk) == 320);
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fwd) == 832 + 960);
 #endif

@@ -4,9 +4,13 @@
 
 #include "core/kargs_gemm.h"
 
+/* Units that a stage of a ring holds, the last of an odd number along k alone: small ones go by two. */
+#define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
+#define GA_RING_CONSTANTS 16 /* bytes of shared memory, of constants */
+
 typedef struct ga_kargs_gemm_ring {
   ga_kargs_gemm gemm; /* copies: columns of X in shared memory, three digits of each row */
-  int32_t depth; /* units of W in the ring of a warp */
+  int32_t depth; /* items of W in the ring of a warp */
   int32_t early; /* of those, asked for before the kernel ahead has ended; the others behind the loads of X */
   int32_t units_each, units_longer; /* of a part of k: so many, and one more in the first parts */
   int32_t tiles_each, tiles_longer; /* of a group of rows, likewise */

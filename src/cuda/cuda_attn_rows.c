@@ -127,7 +127,7 @@ static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_att
       .q_dtype = d->q_dtype, .o_dtype = d->o_dtype,
       .causal = (d->flags & GA_ATTN_CAUSAL) != 0, .window = d->window, .page_size = d->page_size,
       .tiles = (int32_t)c->tiles, .splits = (int32_t)c->splits, .lanes = lanes_of(d),
-      .scale = d->scale, .softcap = d->softcap};
+      .scale = d->scale, .softcap = d->softcap, .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes, .dependent = true};

@@ -125,7 +125,8 @@ static ga_status open_device(cuda_device *d) {
   GA_CU(d->cu, DeviceGet, &d->device, d->ordinal);
   GA_TRY(read_caps(d));
   GA_TRY(pick_rows(d));
-  GA_CU(d->cu, DevicePrimaryCtxRetain, &context, d->device);
+  const CUresult rc = d->cu->DevicePrimaryCtxRetain(&context, d->device); /* takes some 500 MiB of the GPU */
+  if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuDevicePrimaryCtxRetain"), "%s: no context", d->base.name);
   d->context = context;
   GA_TRY(cuda_enter(d));
   return cuda_memory_open(d);

@@ -35,9 +35,12 @@ static int64_t x_bytes(const shape *s, int64_t units) {
   return units * (s->unit->k * cols + (width + (has_min(s->unit->dtype) ? runs * s->rows : 0)) * (int64_t)sizeof(float));
 }
 
-/* Tiles that a run of units which one warp sums may touch. */
+/* Items that so many units of a tile make. */
+static int64_t items_of(const shape *s, int64_t units) { return ga_div_up(units, GA_RING_ITEM(s->unit->k, s->unit->bytes)); }
+
+/* Tiles that a run of items which one warp sums may touch. */
 static int64_t slots_of(const shape *s) {
-  const int64_t most = ga_div_up(s->units, s->splits), least = s->units / s->splits;
+  const int64_t most = items_of(s, ga_div_up(s->units, s->splits)), least = items_of(s, s->units / s->splits);
   const int64_t run = ga_div_up(ga_div_up(s->tiles, s->groups) * s->mats * most, s->warps);
   return (run + least - 2) / least + 1;
 }
@@ -48,7 +51,7 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
   shape s = {.unit = cuda_unit_of(d->w_dtype), .splits = 1};
   s.mats = d->flags & GA_GEMM_GATED ? 2 : 1;
   s.warps = ((const cuda_variant *)k->impl)->threads / 32;
-  const int64_t stage = s.warps * s.unit->bytes, bars = s.warps * MOST_DEPTH * (int64_t)sizeof(uint64_t);
+  const int64_t stage = s.warps * GA_RING_ITEM(s.unit->k, s.unit->bytes) * s.unit->bytes, bars = s.warps * MOST_DEPTH * (int64_t)sizeof(uint64_t);
   s.rows = m <= 2 ? m : m <= 4 ? 4 : ROWS;
   s.tiles = tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
   s.units = ga_div_up(d->k, s.unit->k);
@@ -57,7 +60,8 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
   for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
     const int64_t x = x_bytes(&s, ga_div_up(s.units, s.splits));
     s.slots = slots_of(&s);
-    s.shared_bytes = x + bars + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float);
+    const int64_t table = GA_RING_CONSTANTS + ga_div_up(s.tiles, s.groups) * s.mats * (int64_t)sizeof(uint32_t);
+    s.shared_bytes = x + bars + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float) + table;
     s.depth = ga_max_i64(1, ga_min_i64((limit - s.shared_bytes) / stage, MOST_DEPTH));
     const int64_t loads = ga_div_up(s.units, s.splits) * s.unit->k * m * (int64_t)sizeof(float);
     s.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - loads) / stage, s.depth));

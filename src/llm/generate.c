@@ -10,6 +10,8 @@
 
 #define PENALTY_DEFAULT 64
 
+static const session_out kept = {.n_rows = 1}; /* on the device, for the sampler */
+
 static double now(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_MONOTONIC, &t);
@@ -36,7 +38,7 @@ typedef struct sampler {
 
 static void sampler_destroy(sampler *sm) {
   ga_buffer_free(sm->ctx, sm->buffer);
-  ga_mem_free(sm->host_logits);
+  if (sm->host_logits) ga_host_free(sm->session->model->ctx, sm->host_logits);
   ga_ctx_destroy(sm->host);
 }
 
@@ -52,7 +54,7 @@ static ga_status choose_ctx(sampler *sm) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cpu";
   GA_TRY(ga_ctx_create(&o, &sm->host));
-  GA_TRY(ga_mem_alloc((size_t)sm->desc.vocab * sizeof(float), "logits", &p));
+  GA_TRY(ga_host_alloc(sm->session->model->ctx, (size_t)sm->desc.vocab * sizeof(float), &p));
   sm->host_logits = p;
   sm->ctx = sm->host;
   return GA_OK;
@@ -151,7 +153,7 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
     if (!o->ignore_eog && ga_tokenizer_is_eog(tok, id)) {
       r->finish = GA_FINISH_EOG;
       /* The turn's end belongs to the conversation: without it the next prompt would not continue a chat. */
-      return s->length < s->context ? session_append(s, &id, 1, 0, true, NULL, NULL, NULL, NULL) : GA_OK;
+      return s->length < s->context ? session_append(s, &id, 1, NULL, NULL, NULL) : GA_OK;
     }
     /* The next step begins before anyone reads the text. */
     sm->drawn = sm->recorded && r->n_generated < o->max_tokens && s->length < s->context;
@@ -165,7 +167,7 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
     r->finish = GA_FINISH_CONTEXT;
     if (sm->drawn) continue;
     if (s->length >= s->context) return GA_OK;
-    GA_TRY(session_append(s, &id, 1, 1, true, NULL, NULL, NULL, NULL));
+    GA_TRY(session_append(s, &id, 1, &kept, NULL, NULL));
     r->generate_seconds = now() - start;
   }
 }
@@ -187,7 +189,7 @@ ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_gen
   GA_TRY(check_options(s, o, r));
   *r = (ga_generate_result){.n_prompt = n};
   double start = now();
-  GA_TRY(session_append(s, ids, n, 1, true, NULL, NULL, o->progress, o->user));
+  GA_TRY(session_append(s, ids, n, &kept, o->progress, o->user));
   sampler sm = {0};
   ga_detok *detok = NULL;
   ga_status status = sampler_create(&sm, s, o);

@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-enum { PLACE_ID, PLACE_POSITION, PLACE_SLOT, PLACE_KV_LEN, PLACE_Q_START, PLACE_COUNT = PLACE_Q_START + 2, PLACE_MOVING = 3 /* from POSITION on */ };
+/* What a step of n tokens writes: ids[n], positions[n], slots[n], kv_len, q_start[2]. Of one token, and how many move on by one from POSITION on: */
+enum { STEP_ID, STEP_POSITION, STEP_MOVING = 3 };
 
 /* --- making and freeing --- */
 
@@ -43,22 +44,16 @@ static ga_status create_kv(ga_session *s, ga_dtype dtype) {
 }
 
 static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
-  const size_t b = (size_t)s->batch;
-  in->ids = 0;
-  in->positions = b;
-  in->slots = 2 * b;
-  in->q_start = 3 * b;
-  in->kv_len = 3 * b + 2;
-  in->table = 3 * b + 3;
-  in->place = in->table + (size_t)s->n_pages;
-  in->count = in->place + PLACE_COUNT;
+  in->table = 0;
+  in->step = (size_t)s->n_pages;
+  const size_t bytes = (in->step + 3 * (size_t)s->batch + 3) * sizeof(int32_t);
   void *p;
-  GA_TRY(ga_mem_zalloc(in->count, sizeof(int32_t), "session inputs", &p));
+  GA_TRY(ga_host_alloc(ctx, bytes, &p));
   in->host = p;
   for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
-  GA_TRY(ga_buffer_alloc(ctx, in->count * sizeof(int32_t), &p));
+  GA_TRY(ga_buffer_alloc(ctx, bytes, &p));
   in->device = p;
-  return GA_OK;
+  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, (size_t)s->n_pages * sizeof(int32_t), NULL);
 }
 
 static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
@@ -108,10 +103,12 @@ void ga_session_free(ga_session *s) {
   if (!s) return;
   for (int32_t i = 0; i < s->model->n_places; i++) {
     session_part *part = &s->parts[i];
+    const ga_status read = part->inputs.unread ? ga_stream_sync(s->model->places[i].ctx, NULL) : GA_OK;
+    (void)read; /* a device that is lost reads no more */
     ga_graph_destroy(part->graph.graph);
     fwd_destroy(&part->forward);
     ga_buffer_free(s->model->places[i].ctx, part->inputs.device);
-    ga_mem_free(part->inputs.host);
+    ga_host_free(s->model->places[i].ctx, part->inputs.host);
   }
   for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
     ga_buffer_free(ctx_of_layer(s->model, il), s->kv.k[il]);
@@ -145,35 +142,48 @@ ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
 
 /* --- steps --- */
 
-static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
-  session_inputs *in = &part->inputs;
-  for (int32_t i = 0; i < n; i++) {
-    in->host[in->ids + (size_t)i] = ids[i];
-    in->host[in->positions + (size_t)i] = at + i;
-    in->host[in->slots + (size_t)i] = at + i;
-  }
-  in->host[in->q_start] = 0;
-  in->host[in->q_start + 1] = n;
-  in->host[in->kv_len] = at + n;
-  s->placed = -1;
-  GA_TRY(ga_copy_to_device(part->forward.ctx, in->device, in->host, in->count * sizeof(int32_t), NULL));
+/* Nothing of the inputs is under way to a device any more. */
+static void all_read(ga_session *s) {
+  for (int32_t i = 0; i < s->model->n_places; i++) s->parts[i].inputs.unread = false;
+}
+
+/* Of one token the addresses are always the same: recorded steps read them. */
+static void point_at_inputs(const ga_session *s, session_part *part, int32_t at, int32_t n) {
+  const int32_t *step = part->inputs.device + part->inputs.step;
   part->step = (ga_step){.n_tokens = n,
                          .n_seqs = 1,
                          .max_q = n,
                          .max_kv = at + n,
-                         .ids = in->device + in->ids,
-                         .positions = in->device + in->positions,
-                         .slots = in->device + in->slots,
-                         .q_start = in->device + in->q_start,
-                         .kv_len = in->device + in->kv_len,
-                         .page_table = in->device + in->table,
+                         .ids = step,
+                         .positions = step + n,
+                         .slots = step + 2 * (size_t)n,
+                         .kv_len = step + 3 * (size_t)n,
+                         .q_start = step + 3 * (size_t)n + 1,
+                         .page_table = part->inputs.device + part->inputs.table,
                          .page_stride = s->n_pages};
   part->forward.step = &part->step;
-  return GA_OK;
 }
 
-/* Hands rows [first, n) of the step's logits to `row`, some at a time. The first block is computed by fwd_run. */
-static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, float *host, session_row_fn row, void *user) {
+static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
+  session_inputs *in = &part->inputs;
+  int32_t *step = in->host + in->step;
+  if (in->unread) GA_TRY(ga_stream_sync(part->forward.ctx, NULL));
+  for (int32_t i = 0; i < n; i++) {
+    step[i] = ids[i];
+    step[n + i] = step[2 * n + i] = at + i;
+  }
+  step[3 * n] = at + n;
+  step[3 * n + 1] = 0;
+  step[3 * n + 2] = n;
+  s->placed = -1;
+  in->unread = true;
+  point_at_inputs(s, part, at, n);
+  return ga_copy_to_device_later(part->forward.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step, NULL);
+}
+
+/* Rows of one chunk, some at a time; the first block is computed by fwd_run. base: the chunk's first row; wanted: the first row that out is
+ * to have; host: memory for a block, unless they go to out->into. */
+static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_t wanted, const session_out *out, float *host) {
   const size_t vocab = (size_t)s->model->hparams.vocab;
   ga_forward *f = &session_last(s)->forward;
   ga_step *step = &session_last(s)->step;
@@ -183,8 +193,10 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, float 
       step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, f->max_out);
       GA_TRY(fwd_logits(f));
     }
-    GA_TRY(ga_copy_to_host(f->ctx, host, f->logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
-    for (int32_t i = 0; i < step->n_out; i++) GA_TRY(row(user, base + at + i, host + (size_t)i * vocab));
+    float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
+    GA_TRY(ga_copy_to_host(f->ctx, block, f->logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
+    all_read(s);
+    for (int32_t i = 0; out->row && i < step->n_out; i++) GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
   }
   return GA_OK;
 }
@@ -242,34 +254,19 @@ static ga_status run_part(ga_session *s, int32_t i) {
   return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
 }
 
-/* Tells the device of the token to come and its place, unless the last step has left both there. */
-static ga_status place(ga_session *s, int32_t id) {
-  session_inputs *in = &s->parts[0].inputs;
-  int32_t *at = in->host + in->place;
-  if (s->placed == s->length && at[PLACE_ID] == id) return GA_OK;
-  at[PLACE_ID] = id;
-  at[PLACE_POSITION] = at[PLACE_SLOT] = s->length;
-  at[PLACE_KV_LEN] = s->length + 1;
-  at[PLACE_Q_START] = 0;
-  at[PLACE_Q_START + 1] = 1;
-  return ga_copy_to_device(s->parts[0].forward.ctx, in->device + in->place, at, PLACE_COUNT * sizeof *at, NULL);
-}
-
 ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
   session_part *part = &s->parts[0];
-  int32_t *at = part->inputs.device + part->inputs.place;
+  int32_t *step = part->inputs.device + part->inputs.step;
   session_draw own;
   GA_REQUIRE(s->model->n_places == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_places);
   GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
   memcpy(&own, draw, sizeof own);
-  own.io.id = at + PLACE_ID;
-  own.io.advance = at + PLACE_POSITION;
-  own.io.n_advance = PLACE_MOVING;
-  GA_TRY(place(s, id));
-  part->step = (ga_step){.n_tokens = 1, .n_seqs = 1, .max_q = 1, .max_kv = s->length + 1, .n_out = 1,
-                        .ids = at + PLACE_ID, .positions = at + PLACE_POSITION, .slots = at + PLACE_SLOT, .q_start = at + PLACE_Q_START,
-                        .kv_len = at + PLACE_KV_LEN, .page_table = part->inputs.device + part->inputs.table, .page_stride = s->n_pages};
-  part->forward.step = &part->step;
+  own.io.id = step + STEP_ID;
+  own.io.advance = step + STEP_POSITION;
+  own.io.n_advance = STEP_MOVING;
+  if (s->placed == s->length && part->inputs.host[part->inputs.step + STEP_ID] == id) point_at_inputs(s, part, s->length, 1);
+  else GA_TRY(upload_inputs(s, part, &id, s->length, 1)); /* else the last step has left all of them there */
+  part->step.n_out = 1;
   s->placed = -1;
   GA_TRY(run_decode(part, &own));
   s->tokens[s->length++] = id;
@@ -279,14 +276,16 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
 
 ga_status session_drawn(ga_session *s, int32_t *id) {
   session_inputs *in = &s->parts[0].inputs;
-  GA_TRY(ga_copy_to_host(s->parts[0].forward.ctx, id, in->device + in->place + PLACE_ID, sizeof *id, NULL));
-  in->host[in->place + PLACE_ID] = *id;
+  GA_TRY(ga_copy_to_host(s->parts[0].forward.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
+  all_read(s);
+  in->host[in->step + STEP_ID] = *id;
   return GA_OK;
 }
 
-/* One chunk at position `at`; rows from `first` of it are wanted (first = n: none). */
-static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t first, int32_t base,
-                           float *host, session_row_fn row, void *user) {
+/* One chunk at position `at` of the session, row `base` of the call. */
+static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted, const session_out *out,
+                           float *host) {
+  const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
   for (int32_t i = 0; i < s->model->n_places; i++) {
     ga_step *step = &s->parts[i].step;
     GA_TRY(upload_inputs(s, &s->parts[i], ids, at, n));
@@ -294,7 +293,7 @@ static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_
     step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->forward.max_out);
     GA_TRY(run_part(s, i));
   }
-  return row ? deliver_rows(s, first, base, host, row, user) : GA_OK;
+  return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
 }
 
 static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
@@ -307,49 +306,38 @@ static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
   return GA_OK;
 }
 
-ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, int32_t n_rows, bool keep_last,
-                         session_row_fn row, void *user, ga_progress_fn progress, void *progress_user) {
-  GA_TRY(check_ids(s, ids, n));
-  void *host = NULL;
-  if (!keep_last && n_rows)
-    GA_TRY(ga_mem_alloc((size_t)session_last(s)->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), "logits", &host));
-  ga_status status = GA_OK;
-  for (int32_t done = 0; done < n && status == GA_OK;) {
-    int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
-    int32_t first = (int32_t)ga_min_i64(chunk, ga_max_i64(0, n - n_rows - done));
-    status = run_chunk(s, ids + done, s->length + done, chunk, first, done, host, keep_last ? NULL : row, user);
+static ga_status append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host, ga_progress_fn progress, void *user) {
+  for (int32_t done = 0; done < n;) {
+    const int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
+    GA_TRY(run_chunk(s, ids + done, s->length + done, chunk, done, n - out->n_rows, out, host));
     done += chunk;
-    if (status == GA_OK && progress && progress(progress_user, (uint64_t)done, (uint64_t)n))
-      status = ga_fail(GA_ERR_CANCELLED, "stopped after %d of %d tokens", done, n);
+    GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED, "stopped after %d of %d tokens", done, n);
   }
-  ga_mem_free(host);
-  GA_TRY(status);
   memcpy(s->tokens + s->length, ids, (size_t)n * sizeof(int32_t));
   s->length += n;
   return GA_OK;
 }
 
-/* --- public evaluation --- */
-
-typedef struct copy_rows {
-  float *logits;
-  int32_t first;
-  size_t vocab;
-} copy_rows;
-
-static ga_status copy_row(void *user, int32_t row, const float *logits) {
-  copy_rows *c = user;
-  memcpy(c->logits + (size_t)(row - c->first) * c->vocab, logits, c->vocab * sizeof(float));
-  return GA_OK;
+ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress, void *user) {
+  const session_out none = {0};
+  void *host = NULL;
+  GA_TRY(check_ids(s, ids, n));
+  if (!out) out = &none;
+  const session_part *last = session_last(s);
+  if (out->row) GA_TRY(ga_host_alloc(last->forward.ctx, (size_t)last->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), &host));
+  const ga_status status = append(s, ids, n, out, host, progress, user);
+  ga_host_free(last->forward.ctx, host);
+  return status;
 }
+
+/* --- public evaluation --- */
 
 ga_status ga_session_eval(ga_session *s, const int32_t *ids, int32_t n, float *logits, int32_t n_logits,
                           ga_progress_fn progress, void *user) {
   GA_REQUIRE(n_logits >= 0 && n_logits <= n && (logits || !n_logits), GA_ERR_ARG,
              "eval: %d rows of logits for %d tokens%s", n_logits, n, logits ? "" : ", but logits is null");
   GA_REQUIRE(s, GA_ERR_ARG, "eval: session is null");
-  copy_rows c = {.logits = logits, .first = n - n_logits, .vocab = (size_t)s->model->hparams.vocab};
-  return session_append(s, ids, n, n_logits, false, copy_row, &c, progress, user);
+  return session_append(s, ids, n, &(session_out){.n_rows = n_logits, .into = n_logits ? logits : NULL}, progress, user);
 }
 
 typedef struct score_rows {
@@ -379,5 +367,5 @@ ga_status ga_session_score(ga_session *s, const int32_t *ids, int32_t n, int32_t
   GA_REQUIRE(s && logprobs && first >= 0 && first < n, GA_ERR_ARG, "score: first is %d of %d ids, or a pointer is null",
              first, n);
   score_rows c = {.ids = ids, .logprobs = logprobs, .first = first, .n = n, .vocab = (size_t)s->model->hparams.vocab};
-  return session_append(s, ids, n, n - first, false, score_row, &c, progress, user);
+  return session_append(s, ids, n, &(session_out){.n_rows = n - first, .row = score_row, .user = &c}, progress, user);
 }

@@ -4,12 +4,11 @@
 
 #include "model/forward.h"
 
-/* Integer inputs of a step, one device buffer. Offsets in int32. */
+/* Integer inputs of a step, in one device buffer: the page table, written once, then what each step writes. */
 typedef struct session_inputs {
-  int32_t *device, *host;
-  size_t count;
-  size_t ids, positions, slots, q_start, kv_len, table; /* offsets */
-  size_t place; /* of session_step: id, position, slot, kv_len, q_start[2] */
+  int32_t *device, *host; /* host: page-locked where the device is a GPU */
+  size_t table, step;     /* offsets in int32 */
+  bool unread;            /* the device may not have read host yet */
 } session_inputs;
 
 /* How the token after a step is drawn, on the device of the model. */
@@ -51,11 +50,18 @@ static inline const float *session_logits(ga_session *s) { return session_last(s
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
-/* Appends ids in chunks of `batch`; rows [n - n_rows, n) go to `row`, in order. keep_last: leave the last row's logits
- * on the device at session_logits instead of calling `row`; n_rows must then be 1. */
-GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, int32_t n_rows,
-                                      bool keep_last, session_row_fn row, void *user, ga_progress_fn progress,
-                                      void *progress_user);
+/* What becomes of the logits of the last n_rows ids: copied to `into`, else given to `row` in order, else left on the device, at
+ * session_logits (n_rows at most 1). */
+typedef struct session_out {
+  int32_t n_rows;
+  float *into; /* [n_rows, vocab], host memory */
+  session_row_fn row;
+  void *user; /* of row */
+} session_out;
+
+/* Appends ids in chunks of `batch`. out NULL: no logits. progress may be NULL. */
+GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress,
+                                      void *user);
 
 /* Appends id, computes its logits and draws the next token, in one recorded launch: nothing crosses to the device when id is what the last
  * session_step has drawn. Enqueues; session_drawn waits. */

@@ -223,7 +223,7 @@ static ga_attn_desc cached_attention(const ga_hparams *p, int32_t seqs, int32_t 
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
   d.kv_dtype = (int32_t)kv;
-  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED;
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY; /* only store_kv is still under way */
   d.window = window;
   d.page_size = GA_KV_PAGE;
   d.scale = p->attn_scale;

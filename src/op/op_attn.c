@@ -5,7 +5,7 @@
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS \
-  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE)
+  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | GA_ATTN_KV_READY)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,

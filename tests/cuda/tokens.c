@@ -1,9 +1,11 @@
-/* A model's answers on two devices, for machines with a GPU: usage: tokens MODEL TEXT DEVICE [PROMPT [TOKENS [OPTIONS]]]
+/* A model's answers on two sides, for machines with a GPU: usage: tokens MODEL TEXT DEVICES [PROMPT [TOKENS [OPTIONS]]]
  *
- * The first PROMPT (default 700) tokens of TEXT are evaluated on the CPU and on DEVICE, then TOKENS (64) more, greedily: each device is
- * given what the CPU chose. Printed: where the choices part, by how much the device's logits prefer its own (a gap within the noise of
- * rounding is no fault), and the largest and mean difference of logits. Exit 1: a choice parts by more than 0.1, or a mean difference
- * above 0.05. OPTIONS: "batch=64,layers=10" of the device's session, "kv=q8_0" of both. */
+ * The first PROMPT (default 700) tokens of TEXT are evaluated on the CPU and on DEVICES, then TOKENS (64) more, greedily: each side is
+ * given what the CPU chose. DEVICES: "cuda:0", or "cuda:0,cuda:1" for layers shared among these. Printed: the places of the layers,
+ * where the choices part, by how much the devices' logits prefer their own (a gap within the noise of rounding is no fault), and the
+ * largest and mean difference of logits. Exit 1: a choice parts by more than 0.1, or a mean difference above 0.05.
+ * OPTIONS, with commas between: "batch=64", "layers=10" (--gpu-layers) of the devices' session; "kv=q8_0" of both; "beside=cuda:0":
+ * that device in the CPU's place; "equal": exit 1 unless all logits are equal (one GPU beside two of a kind: the same kernels). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,8 +13,11 @@
 
 #include "ga/llm.h"
 
+enum { MOST = 8 };
+
 typedef struct side {
-  ga_ctx *ctx;
+  ga_ctx *ctx[MOST]; /* the last one has the head */
+  int32_t n;
   ga_model *model;
   ga_session *session;
   float *logits;
@@ -23,26 +28,58 @@ static void fail(const char *what) {
   exit(2);
 }
 
-static void open_side(side *s, const char *device, const char *path, int32_t context, const char *options) {
-  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+/* The value of "name=" up to a comma; NULL when it is not among the options. */
+static const char *option(const char *options, const char *name, char *text, size_t capacity) {
+  const size_t length = strlen(name);
+  for (const char *at = options; *at; at += strcspn(at, ","), at += *at == ',') {
+    if (strncmp(at, name, length)) continue;
+    (void)snprintf(text, capacity, "%.*s", (int)(strcspn(at, ",") - length), at + length);
+    return text;
+  }
+  return NULL;
+}
+
+static void open_contexts(side *s, const char *devices) {
+  for (const char *at = devices; *at; at += strcspn(at, ","), at += *at == ',') {
+    ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+    char name[32];
+    (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
+    co.device = name;
+    if (s->n == MOST || ga_ctx_create(&co, &s->ctx[s->n++])) fail(devices);
+  }
+  if (!s->n) fail("no device");
+}
+
+static void print_places(const ga_model *model) {
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    printf("%s%s: %d layers from %d on", i ? "; " : "", p->device, p->n_layers, p->first_layer);
+  }
+  printf("\n");
+}
+
+static void open_side(side *s, const char *devices, const char *path, int32_t context, const char *options) {
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
-  const char *batch = strstr(options, "batch="), *kv = strstr(options, "kv="), *layers = strstr(options, "layers=");
-  co.device = device;
+  char text[32];
   so.context = context;
-  if (batch) so.batch = atoi(batch + 6);
-  if (kv) so.kv_dtype = (int32_t)ga_dtype_from_name(kv + 3);
-  if (layers) mo.gpu_layers = atoi(layers + 7);
+  if (option(options, "batch=", text, sizeof text)) so.batch = atoi(text);
+  if (option(options, "kv=", text, sizeof text)) so.kv_dtype = (int32_t)ga_dtype_from_name(text);
+  if (option(options, "layers=", text, sizeof text)) mo.gpu_layers = atoi(text);
+  open_contexts(s, devices);
+  mo.more = s->ctx;
+  mo.n_more = s->n - 1;
   mo.session = &so;
-  if (ga_ctx_create(&co, &s->ctx) || ga_model_load(s->ctx, path, &mo, &s->model) || ga_session_create(s->model, &so, &s->session)) fail(device);
+  if (ga_model_load(s->ctx[s->n - 1], path, &mo, &s->model) || ga_session_create(s->model, &so, &s->session)) fail(devices);
   s->logits = malloc((size_t)ga_model_get_info(s->model)->vocab * sizeof(float));
   if (!s->logits) fail("memory");
+  print_places(s->model);
 }
 
 static void close_side(side *s) {
   ga_session_free(s->session);
   ga_model_free(s->model);
-  ga_ctx_destroy(s->ctx);
+  for (int32_t i = 0; i < s->n; i++) ga_ctx_destroy(s->ctx[i]);
   free(s->logits);
 }
 
@@ -83,27 +120,29 @@ static int32_t compare(const side *cpu, const side *gpu, int step, tally *t) {
   }
   if (a == b) return a;
   const double gap = (double)gpu->logits[b] - (double)gpu->logits[a];
-  printf("token %d: the CPU's choice is %d, the device's %d, which it prefers by %.5f\n", step, a, b, gap);
+  printf("token %d: the first side's choice is %d, the other's %d, which it prefers by %.5f\n", step, a, b, gap);
   t->parted++;
   if (!(gap <= t->gap)) t->gap = gap;
   return a;
 }
 
 static void eval(side *s, const int32_t *ids, int32_t n) {
-  if (ga_session_eval(s->session, ids, n, s->logits, 1, NULL, NULL)) fail(ga_ctx_device_name(s->ctx));
+  if (ga_session_eval(s->session, ids, n, s->logits, 1, NULL, NULL)) fail(ga_ctx_device_name(s->ctx[s->n - 1]));
 }
 
 int main(int argc, char **argv) {
   if (argc < 4) {
-    fprintf(stderr, "usage: tokens MODEL TEXT DEVICE [PROMPT [TOKENS [OPTIONS]]]\n");
+    fprintf(stderr, "usage: tokens MODEL TEXT DEVICES [PROMPT [TOKENS [OPTIONS]]]\n");
     return 2;
   }
   const int32_t prompt = argc > 4 ? atoi(argv[4]) : 700, tokens = argc > 5 ? atoi(argv[5]) : 64;
-  side cpu, gpu;
+  side cpu = {0}, gpu = {0};
   tally t = {0};
   size_t n;
-  const char *options = argc > 6 ? argv[6] : "", *kv = strstr(options, "kv=");
-  open_side(&cpu, "cpu", argv[1], prompt + tokens + 1, kv ? kv : "");
+  const char *options = argc > 6 ? argv[6] : "";
+  char beside[32], type[32], kv[40] = "", none[8];
+  if (option(options, "kv=", type, sizeof type)) (void)snprintf(kv, sizeof kv, "kv=%s", type);
+  open_side(&cpu, option(options, "beside=", beside, sizeof beside) ? beside : "cpu", argv[1], prompt + tokens + 1, kv);
   open_side(&gpu, argv[3], argv[1], prompt + tokens + 1, options);
   int32_t *ids = read_ids(cpu.model, argv[2], &n);
   if (prompt < 1 || n < (size_t)prompt) fail("the text is too short");
@@ -120,5 +159,6 @@ int main(int argc, char **argv) {
   free(ids);
   close_side(&gpu);
   close_side(&cpu);
+  if (option(options, "equal", none, sizeof none) && !(t.most == 0)) return 1;
   return !(t.gap <= 0.1 && mean <= 0.05);
 }

@@ -59,6 +59,14 @@ class Places(unittest.TestCase):
         self.assertIn("layers 0 to 0 on cpu, behind the embedding", said)
         self.assertIn(" on emu:1, before the head", said)
 
+    def test_bench(self):
+        """Layers are timed where they were asked to be."""
+        for device, options, there in (("emu", (), "emu"), ("emu", ("--gpu-layers", "1"), "cpu,emu"), ("emu:0,emu:1", (), "emu:0,emu:1")):
+            rc, out, said = self.ga("bench", "-m", self.model, "--device", device, "--prompt", "3", "--decode", "1", "--depth", "2", "-r", "1",
+                                    "--json", *options, emu="memory=64,nocheck,devices=2")
+            self.assertEqual(rc, 0, said)
+            self.assertEqual(json.loads(out)["device"], there)
+
     def test_plans(self):
         most = 0
         for memory in range(20, 44, 4):

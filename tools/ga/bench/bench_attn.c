@@ -104,7 +104,7 @@ static bool decode_shape(int i, const ga_kernel *kernel, ga_attn_desc *d, char n
   d->kv_heads = s->kv_heads;
   d->head_dim = d->v_dim = s->dim;
   d->kv_dtype = (int32_t)kernel->dtype[1];
-  d->flags = GA_ATTN_CAUSAL | GA_ATTN_PAGED;
+  d->flags = GA_ATTN_CAUSAL | GA_ATTN_PAGED | GA_ATTN_KV_READY;
   d->page_size = 256;
   (void)snprintf(name, BENCH_NAME, "decode %lld h%d/%d d%d %s", (long long)s->kv, s->heads, s->kv_heads, s->dim,
                  ga_dtype_name(kernel->dtype[1]));

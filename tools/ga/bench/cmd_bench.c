@@ -41,9 +41,9 @@ static void admit(void *user, const ga_kernel *kernel, const check_result *r) {
   }
 }
 
-/* A quick check of the rows that can be timed; s->rows are those that passed. */
+/* A check of the rows that can be timed, 8 draws of each and as many more as 3 s allow; s->rows are those that passed. */
 static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
-  check_options quick = {.device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .threads = 3};
+  check_options quick = {.device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .budget_s = 3, .threads = 3};
   size_t timed = 0;
   for (size_t i = 0; i < n; i++)
     if (bench_op_of(rows[i]->op)) rows[timed++] = rows[i];
@@ -135,9 +135,12 @@ int cmd_bench(int argc, char **argv) {
       {"decode", 0, OPT_INT, &m.decode, 1, 1e6, "N", "with --model: single tokens"},
       {"depth", 0, OPT_INT, &m.depth, 1, 1e6, "N", "with --model: tokens in the cache before those"},
       {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
+      OPEN_SESSION_OPTIONS(m.open),
+      {"energy", 0, OPT_FLOAT, &m.energy, 0, 3600, "SECONDS",
+       "with --model: joules a token instead of times, from windows of so many seconds (10 or more): prompts, then generated tokens"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
-      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N"},
+      {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N; with --model also cuda:0,cuda:1"},
       {"threads", 't', OPT_INT, &threads, 0, 1024, "N", "CPU threads, 0 = one per usable CPU"},
       {"time", 0, OPT_FLOAT, &o.seconds, 0.001, 3600, "SECONDS", "for each kernel and shape"},
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},

@@ -37,6 +37,7 @@ static void draw_masks(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 3) == 0) d->window = 1 + check_pick(c, check_pick(c, 2) ? 20 : 400);
   if (d->flags & GA_ATTN_PAGED) d->page_size = check_pick(c, 2) ? 1 + check_pick(c, 40) : 8 * (1 + check_pick(c, 20));
   if (check_pick(c, 3) == 0) d->softcap = 5 + 20 * (float)ga_rng_unit(&c->rng);
+  if (d->max_kv % 2) d->flags |= GA_ATTN_KV_READY; /* true here: nothing runs before */
 }
 
 /* Every row is to see the first key, and nothing to bring another near the largest. */

@@ -79,8 +79,9 @@ typedef struct row {
   const ga_attn_io *a;
   int64_t b, i;
   int h, kv_head;
-  float *s;     /* logits, then weights: [max_kv rounded up] */
-  double *p;    /* weights in e4m3 */
+  float *s;                  /* logits, then weights: [max_kv rounded up] */
+  check_e4m3 *p;             /* weights in e4m3, by steps */
+  const check_e4m3_codes *t;
 } row;
 
 static float logit(const row *r, const check_e4m3 *q, int64_t j) {
@@ -91,7 +92,7 @@ static float logit(const row *r, const check_e4m3 *q, int64_t j) {
   if (d->flags & GA_ATTN_CAUSAL && j > r->i + d->max_kv - d->max_q) return -INFINITY;
   for (int at = 0; at < d->head_dim; at += STEP) {
     check_e4m3 x;
-    for (int e = 0; e < STEP; e++) check_e4m3_set(&x, e, (double)ga_e4m3_to_f32(k[at + e]));
+    check_e4m3_load(&x, r->t, k + at);
     sum = check_e4m3_add(sum, &q[at / STEP], &x);
   }
   return sum * (d->scale * ga_attn_scale_at(&a->q_scale, r->b, r->h, r->i, d->q_scale_tokens) *
@@ -107,8 +108,11 @@ static float block_weights(const row *r, int64_t j0) {
   const int64_t end = ga_min_i64(j0 + BLOCK, r->d->max_kv);
   float most = 0;
   for (int64_t j = j0; j < end; j++) most = fmaxf(most, scale_v(r, j));
-  for (int64_t j = j0; j < j0 + BLOCK; j++)
-    r->p[j] = j < end ? (double)ga_e4m3_to_f32(ga_f32_to_e4m3(r->s[j] * (scale_v(r, j) / most))) : 0;
+  for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
+    uint8_t codes[STEP] = {0};
+    for (int64_t i = j; i < ga_min_i64(j + STEP, end); i++) codes[i - j] = ga_f32_to_e4m3(r->s[i] * (scale_v(r, i) / most));
+    check_e4m3_load(&r->p[j / STEP], r->t, codes);
+  }
   return most;
 }
 
@@ -119,12 +123,11 @@ static float value(const row *r, int c, const float *scale) {
   for (int64_t j0 = 0; j0 < r->d->max_kv; j0 += BLOCK) {
     float sum = 0;
     for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
-      check_e4m3 x, y;
-      for (int e = 0; e < STEP; e++) {
-        check_e4m3_set(&x, e, r->p[j + e]);
-        check_e4m3_set(&y, e, (double)ga_e4m3_to_f32(v[ga_attn_fp8_slot(j + e)]));
-      }
-      sum = check_e4m3_add(sum, &x, &y);
+      check_e4m3 x;
+      uint8_t codes[STEP];
+      for (int e = 0; e < STEP; e++) codes[e] = v[ga_attn_fp8_slot(j + e)];
+      check_e4m3_load(&x, r->t, codes);
+      sum = check_e4m3_add(sum, &r->p[j / STEP], &x);
     }
     o += sum * scale[j0 / BLOCK];
   }
@@ -137,7 +140,7 @@ static void one_row(const row *r, float *scale) {
   check_e4m3 q[32];
   float most = -INFINITY, sum = 0;
   const uint8_t *at = (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
-  for (int e = 0; e < d->head_dim; e++) check_e4m3_set(&q[e / STEP], e % STEP, (double)ga_e4m3_to_f32(at[e]));
+  for (int e = 0; e < d->head_dim; e += STEP) check_e4m3_load(&q[e / STEP], r->t, at + e);
   for (int64_t j = 0; j < d->max_kv; j++) most = fmaxf(most, r->s[j] = logit(r, q, j));
   for (int64_t j = 0; j < d->max_kv; j++) {
     r->s[j] = r->s[j] == -INFINITY ? 0 : WEIGHT * expf(r->s[j] - most);
@@ -151,12 +154,14 @@ static void one_row(const row *r, float *scale) {
 }
 
 ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a) {
-  const size_t padded = (size_t)ga_attn_fp8_padded(d->max_kv) + 1;
+  const size_t padded = (size_t)ga_attn_fp8_padded(d->max_kv) + 1, steps = padded / STEP + 1;
+  check_e4m3_codes table;
   void *p;
   GA_REQUIRE(d->head_dim % STEP == 0 && d->head_dim <= 32 * STEP, GA_ERR_SHAPE, "check: head_dim is %d", d->head_dim);
-  GA_TRY(ga_mem_zalloc(padded, sizeof(double) + 2 * sizeof(float), "a row of attention", &p));
-  row r = {.d = d, .a = a, .p = p};
-  r.s = (float *)(void *)(r.p + padded);
+  GA_TRY(ga_mem_zalloc(1, steps * sizeof(check_e4m3) + padded * 2 * sizeof(float), "a row of attention", &p));
+  check_e4m3_tabulate(&table);
+  row r = {.d = d, .a = a, .p = p, .t = &table};
+  r.s = (float *)(void *)(r.p + steps);
   for (r.b = 0; r.b < d->batch; r.b++)
     for (r.i = 0; r.i < d->max_q; r.i++)
       for (r.h = 0; r.h < d->q_heads; r.h++) {

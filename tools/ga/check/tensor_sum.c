@@ -2,11 +2,28 @@
 
 #include <math.h>
 
+#include "base/half.h"
 #include "base/mem.h"
 
 void check_e4m3_set(check_e4m3 *o, int i, double x) {
   o->x[i] = x;
   o->e[i] = x == 0 ? -1000 : x != x ? 0 : (int)fmax(ilogb(x), -6);
+}
+
+void check_e4m3_tabulate(check_e4m3_codes *t) {
+  check_e4m3 one;
+  for (int i = 0; i < 256; i++) {
+    check_e4m3_set(&one, 0, (double)ga_e4m3_to_f32((uint8_t)i));
+    t->x[i] = one.x[0];
+    t->e[i] = one.e[0];
+  }
+}
+
+void check_e4m3_load(check_e4m3 *o, const check_e4m3_codes *t, const uint8_t *codes) {
+  for (int i = 0; i < CHECK_E4M3_STEP; i++) {
+    o->x[i] = t->x[codes[i]];
+    o->e[i] = t->e[codes[i]];
+  }
 }
 
 float check_e4m3_add(float sum, const check_e4m3 *a, const check_e4m3 *b) {

@@ -11,7 +11,15 @@ typedef struct check_e4m3 {
   int e[CHECK_E4M3_STEP]; /* exponent of the format's field: subnormal numbers have the least one */
 } check_e4m3;
 
+typedef struct check_e4m3_codes {
+  double x[256];
+  int e[256];
+} check_e4m3_codes;
+
 void check_e4m3_set(check_e4m3 *o, int i, double x);
+/* What check_e4m3_set makes of each code of the format, and of CHECK_E4M3_STEP codes by way of that. */
+void check_e4m3_tabulate(check_e4m3_codes *t);
+void check_e4m3_load(check_e4m3 *o, const check_e4m3_codes *t, const uint8_t *codes);
 /* sum + a b, with 13 bits behind the largest exponent, cut to 13 fraction bits. */
 float check_e4m3_add(float sum, const check_e4m3 *a, const check_e4m3 *b);
 /* The dot product of 16-bit numbers: 16 products at once, and what does not fit is cut (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */

@@ -72,6 +72,17 @@ GA_DEV float lds_free_f1(uint32_t a) {
   asm("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a));
   return x;
 }
+GA_DEV uint16_t lds_free_u16(uint32_t a) {
+  uint16_t x;
+  asm("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(a));
+  return x;
+}
+/* mma_m16n8k16_f16 of mma.h */
+GA_DEV void mma_free_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
 /* mma_m16n8k8_tf32 of mma.h */
 GA_DEV void mma_free_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
@@ -83,6 +94,23 @@ GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
+}
+/* The same with unsigned a. */
+GA_DEV void mma_free_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+      : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
+}
+/* d += a b */
+GA_DEV void mma_free_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GA_DEV void mma_free_add_s8_k16(int *d, const uint32_t *a, uint32_t b0) {
+  asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
+      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+      : "r"(a[0]), "r"(a[1]), "r"(b0));
 }
 GA_DEV void mma_free_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c) {
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
@@ -110,6 +138,10 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
   asm("prmt.b32 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(b), "r"(sel));
   return r;
 }
+/* The same; where bit 3 is 1, the top bit of the byte eight times. */
+GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) {
+  return prmt(a, b, sel);
+}
 /* bf16 pairs: x y + z, rounded once; subnormals are numbers (sm_80) */
 GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
   uint32_t r;
@@ -121,6 +153,12 @@ GA_DEV uint32_t twice_16(uint32_t x, int half) {
   uint32_t r;
   if (half) asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {b, b};}" : "=r"(r) : "r"(x));
   else asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {a, a};}" : "=r"(r) : "r"(x));
+  return r;
+}
+/* f16 pairs: x + y, rounded once; subnormals are numbers */
+GA_DEV uint32_t add_f16x2(uint32_t x, uint32_t y) {
+  uint32_t r;
+  asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(x), "r"(y));
   return r;
 }
 /* bf16 pairs: x + y, rounded once */

@@ -90,11 +90,9 @@ GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
   *second = packed_signed(x >> 8);
 }
 
-/* Four bytes of a table of 16 by the low four nibbles of x. */
-GA_DEV uint32_t packed_look_up(int t, uint32_t x) {
-  const bool iq4 = PACKED_IQ4(t); /* else e2m1, doubled */
-  const uint32_t i = x & 0x7777u, low = prmt(iq4 ? 0xbfad9881u : 0x03020100u, iq4 ? 0xf6eaddcfu : 0x0c080604u, i),
-                 high = prmt(iq4 ? 0x26190d01u : 0xfdfeff00u, iq4 ? 0x71594535u : 0xf4f8fafcu, i);
+/* Four bytes of iq4's table by the low four nibbles of x. */
+GA_DEV uint32_t packed_look_up(uint32_t x) {
+  const uint32_t i = x & 0x7777u, low = prmt(0xbfad9881u, 0xf6eaddcfu, i), high = prmt(0x26190d01u, 0x71594535u, i);
   return prmt(low, high, (x & 0x8888u) >> 1 | 0x3210u);
 }
 
@@ -143,8 +141,8 @@ GA_DEV void packed_step(int t, const uint32_t *w, int group, int s, uint32_t *a)
     packed_fp4(w[2 * group + s], &a[0], &a[2]);
     packed_fp4(w[2 * group + s] >> 16, &a[1], &a[3]);
   } else if (PACKED_IQ4(t)) {
-    packed_row8(packed_look_up(t, w[2 * group + s]), &a[0], &a[2]);
-    packed_row8(packed_look_up(t, w[2 * group + s] >> 16), &a[1], &a[3]);
+    packed_row8(packed_look_up(w[2 * group + s]), &a[0], &a[2]);
+    packed_row8(packed_look_up(w[2 * group + s] >> 16), &a[1], &a[3]);
   } else {
     const uint32_t less = 0xc300c300u /* -128 */ + 0x00010001u * PACKED_OFFSET(t);
     GA_UNROLL for (int j = 0; j < 4; j++) a[j] = add_bf16x2(packed_lifted(t, w, group, s, j), less);

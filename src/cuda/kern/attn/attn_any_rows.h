@@ -15,13 +15,19 @@
 #define GA_ATTN_DECODE_ID(type, d, warps, stages) "attn_" #type "_d" #d "_decode_sm90a_16x" #warps "x" #stages
 #define GA_ATTN_DECODE_SOURCE "src/cuda/kern/attn/attn_decode_sm90a.cu"
 #define GA_ATTN_DECODE_PARAMS(TYPE, d, warps, stages) "KV=" #TYPE ",D=" #d ",WARPS=" #warps ",STAGES=" #stages
-/* A row of K or V in shared memory: Q_BYTES, PITCH of the kernel. */
+/* Q_BYTES, and RING_BYTES with its PITCH, of the kernel. */
 #define GA_ATTN_DECODE_PITCH(TYPE, d) GA_ATTN_DECODE_PITCH_##TYPE(d)
 #define GA_ATTN_DECODE_PITCH_F16(d) (2 * (d))
 #define GA_ATTN_DECODE_PITCH_BF16(d) (2 * (d))
 #define GA_ATTN_DECODE_PITCH_E4M3(d) (d)
 #define GA_ATTN_DECODE_PITCH_Q8_0(d) (((d) / 32 * 34 + 16) / 16 * 16)
 #define GA_ATTN_DECODE_PITCH_Q4_0(d) (((d) / 32 * 18 + 16) / 16 * 16)
-#define GA_ATTN_DECODE_SMEM(TYPE, d, warps, stages) ((d) * 64 + (warps) * (stages) * 32 * GA_ATTN_DECODE_PITCH(TYPE, d))
+#define GA_ATTN_DECODE_Q_F16 32
+#define GA_ATTN_DECODE_Q_BF16 64
+#define GA_ATTN_DECODE_Q_E4M3 32
+#define GA_ATTN_DECODE_Q_Q8_0 32
+#define GA_ATTN_DECODE_Q_Q4_0 32
+#define GA_ATTN_DECODE_SMEM(TYPE, d, warps, stages) \
+  ((d) * GA_ATTN_DECODE_Q_##TYPE + (warps) * (stages) * 32 * GA_ATTN_DECODE_PITCH(TYPE, d))
 
 #endif

@@ -4,16 +4,21 @@
  *           (rows at even addresses, at multiples of 8 best).
  *           Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
  *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile sees are
- *           not read
- * PRODUCTS  tf32 with f32 sums: K and V (codes of blocks) are exact in tf32; Q and the weights are sums of two tf32 (22 bits),
- *           the high parts of 8 packed rows in rows 0 to 7 of an operand, the low parts in rows 8 to 15
+ *           not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded to 2^-40 of the largest of its warp
+ * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to 7 of an
+ *           operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type: f16, but tf32
+ *           where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of Q are brought to 2^15, and
+ *           weights to 2^15 at most
  * WORK      steps of 16 keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
  *           length; only as many blocks as have steps take part
- * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop
+ * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop. Whole steps inside of a page
+ *           go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked for before the grid ahead has ended, but for those with
+ *           keys that it may write; everything it writes is read behind grid_dependency_wait
  * MERGE     warps through shared memory, blocks through gmem: the last one adds the parts in order, so results do not depend on
  *           who is last
- * BUDGET    WARPS warps, one block a multiprocessor; no spills
- * MEASURED  32/8 heads of 128 over f16 on an H200: 8.0 us at 512 keys, 12.7 at 4096, 26.8 at 16384 (docs/perf/cuda-decode.md)
+ * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no spills
+ * MEASURED  not in this form. Instructions of a step (D 128): f16 480, e4m3 520, q8_0 870. The form before, 32/8 heads of 128 over f16
+ *           on an H200: 8.0 us at 512 keys, 12.7 at 4096, 26.8 at 16384 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/num.h"
@@ -39,13 +44,19 @@
 #define KV GA_CAT(T_, GA_P_KV)
 enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 /* packed, of a tile */, KEYS = 16 /* of a step */ };
 enum { BLOCKS = KV == T_Q8_0 || KV == T_Q4_0, BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18, WIDE = KV == T_F16 || KV == T_BF16 };
-/* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and a word behind them is
- * read. */
+enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products in f16, else in tf32 */
+/* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and begin up to 8
+ * bytes later. */
 enum { ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES : WIDE ? 2 * D : D, PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES };
-enum { STAGE_BYTES = 2 * KEYS * PITCH, Q_BYTES = D / 8 * 512, O_PITCH = D + 4 };
-enum { Q_REGS = D <= 128 /* there is room for Q in registers */ };
+enum { CHUNK_BYTES = WIDE ? 64 : 32 /* of 32 columns, not of blocks */ };
+enum { Q_STEPS = F16_K ? 2 : 4 /* of a product's depth, in 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
+enum { STAGE_BYTES = 2 * KEYS * PITCH, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
 enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
-static_assert(WARPS * STAGES * STAGE_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
+/* Two blocks fit a multiprocessor, a launch's and the next one's; 2 KB of each are variables and the driver's. */
+enum { TWICE = 2 * (Q_BYTES + RING_BYTES + 2048) <= 228 * 1024 };
+enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* there is room for Q in registers */ };
+static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
+#define P_UNIT (F16_V ? 32768.0f : 1.0f) /* what a weight of 1 is in products */
 
 /* ---- the steps of a warp ---- */
 
@@ -85,12 +96,20 @@ GA_DEV void walk_on(walk *w) {
   w->token += w->by_token; /* both below the page size, which is below 2^30 or for no step */
   if (w->token >= w->page_size) w->token -= w->page_size, w->index++;
 }
-/* Page of the place. Past the end of the table its last entry is read: it is not used. */
-GA_DEV int page_of(const ga_kargs_attn_rows *a, int b, const walk *w) {
-  if (!a->page_table) return a->kv_start ? 0 : b;
-  const int64_t i = w->index < a->page_stride ? w->index : a->page_stride - 1;
-  return i < 0 ? 0 : ldg_i32(a->page_table + b * a->page_stride + i);
+/* Pages of a sequence: the one they are all in where table is null. */
+typedef struct {
+  const int32_t *table;
+  int last, one;
+} pages;
+
+GA_DEV pages pages_of(const ga_kargs_attn_rows *a, int b) {
+  pages p = {a->page_table ? a->page_table + b * a->page_stride : a->page_table, a->page_stride > 1 << 30 ? 1 << 30 : (int)a->page_stride - 1,
+             a->kv_start ? 0 : b};
+  if (a->page_table && p.last < 0) p.table = 0, p.one = 0;
+  return p;
 }
+/* Past the end of the table its last entry is read: it is not used. */
+GA_DEV int page_at(const pages *p, int index) { return p->table ? ldg_i32(p->table + (index < p->last ? index : p->last)) : p->one; }
 
 /* ---- K and V to shared memory ---- */
 
@@ -112,29 +131,40 @@ GA_DEV int64_t offset_of(int64_t own, int row) {
 typedef struct {
   const uint8_t *k, *v;
   int64_t own_k, own_v;
-  uint32_t there, stage;
+  uint32_t there, to_k, to_v;
   int k_bytes, v_bytes; /* of a row */
 } copies;
 
 GA_DEV void copy(uint32_t to, const uint8_t *src, int unit, bool has) {
   if (unit == 16) cp_async_16(to, src, has ? 16 : 0);
-  else if (unit == 8) cp_async_8(to, src, has ? 8 : 0);
   else cp_async_4(to, src, has ? 4 : 0);
 }
 
-/* `unit` bytes a copy, zeros for keys that are not there and past a row's end. alike: own_k is own_v, in all lanes. */
+/* All keys of a step, at equal distances of `step` bytes from src on, rows of ROW_BYTES, by 16 bytes. */
+GA_DEV void copy_run(const uint8_t *src, int64_t step, bool of_v, uint32_t dst, int lane) {
+  enum { UNITS = (ROW_BYTES + 15) / 16, EACH = 32 / UNITS /* rows at once */ };
+  uint32_t mine = (uint32_t)lane;
+  pin_u32(&mine, 1); /* what follows from it takes no registers from step to step */
+  const int first = (int)mine / UNITS, c = (int)mine - first * UNITS;
+  if (first >= EACH) return; /* UNITS does not divide 32 */
+  const uint8_t *from = src + first * step + 16 * c;
+  const uint32_t to = dst + (uint32_t)(first * PITCH + 16 * (c ^ (of_v ? swizzle_v(first) : swizzle_k(first))));
+  GA_UNROLL for (int row = 0; row < KEYS; row += EACH, from += EACH * step) /* the bits of `first` and `row` do not meet where rows are swizzled */
+    if (row + EACH <= KEYS || row + first < KEYS)
+      cp_async_16((to ^ (uint32_t)(16 * (of_v ? swizzle_v(row) : swizzle_k(row)))) + (uint32_t)(row * PITCH), from, 16);
+}
+/* Keys anywhere, K and V by `unit` bytes. alike: own_k is own_v, in all lanes. */
 GA_DEV void copy_rows(const copies *y, int unit, bool alike, int lane) {
-  enum { EACH = D > 128 ? 1 : 2 }; /* copies in a row: more cost registers and code, fewer time */
-  const int units = PITCH / unit, turns = KEYS * units / 32;
-  static_assert(PITCH * KEYS % 256 == 0, "whole turns of all lanes");
-  GA_ROLL for (int turn = 0; turn < turns; turn += EACH) GA_UNROLL for (int i = turn; i < turn + EACH; i++) {
-    if (turns % EACH && i >= turns) break;
-    const int at = i * 32 + lane, row = at / units, c = at - row * units;
+  const int units = (BLOCKS ? PITCH - 8 /* of the shift */ : PITCH) / unit;
+  static_assert(PITCH * KEYS % 512 == 0 || BLOCKS, "whole turns of all lanes");
+  uint32_t mine = (uint32_t)lane;
+  pin_u32(&mine, 1);
+  GA_ROLL for (int at = (int)mine; at < KEYS * units; at += 32) {
+    const int row = at / units, c = at - row * units;
     const int64_t off_k = offset_of(y->own_k, row), off_v = alike ? off_k : offset_of(y->own_v, row);
     const bool has = y->there >> row & 1, has_k = has && c * unit < y->k_bytes, has_v = has && c * unit < y->v_bytes;
-    const uint32_t to = y->stage + (uint32_t)(row * PITCH);
-    copy(to + (uint32_t)((c ^ swizzle_k(row)) * unit), has_k ? y->k + off_k + c * unit : y->k, unit, has_k);
-    copy(to + (uint32_t)(KEYS * PITCH + (c ^ swizzle_v(row)) * unit), has_v ? y->v + off_v + c * unit : y->v, unit, has_v);
+    copy(y->to_k + (uint32_t)(row * PITCH + (c ^ swizzle_k(row)) * unit), has_k ? y->k + off_k + c * unit : y->k, unit, has_k);
+    copy(y->to_v + (uint32_t)(row * PITCH + (c ^ swizzle_v(row)) * unit), has_v ? y->v + off_v + c * unit : y->v, unit, has_v);
   }
 }
 /* Rows that lie at multiples of 2 bytes only: right, not fast. */
@@ -151,130 +181,216 @@ GA_DEV void copy_rows_2(const uint8_t *base, int64_t own, uint32_t there, int wi
   }
 }
 
-/* The largest copy whose size all rows lie at multiples of: rows of blocks lie at any even address. */
-GA_DEV int copy_unit(const ga_kargs_attn_rows *a) {
-  if (!BLOCKS) return 16;
-  const int64_t elements = a->k_batch | a->k_token | a->k_head | a->v_batch | a->v_token | a->v_head | a->head_dim | a->v_dim;
-  const int blocks = (int)(elements >> 5 & 3); /* 34 and 18 are odd multiples of 2 */
-  const uint64_t bits = (uint64_t)a->k | (uint64_t)a->v | (uint64_t)(blocks & 1 ? 2 : blocks ? 4 : 8);
-  return bits % 8 == 0 ? 8 : bits % 4 == 0 ? 4 : 2;
+/* How keys are copied: steps as runs by 16 bytes, or each key for itself by 16, 4 or 2. */
+enum { RUNS, BY_16, BY_4, BY_2 };
+/* Rows of blocks lie at any even address. For runs sequences and tokens must lie at multiples of 16 bytes, and heads, or every second head: then
+ * the last one ends at such a multiple, and others may be read up to the next one. */
+GA_DEV bool blocks_fit_runs(const ga_kargs_attn_rows *a) {
+  const int64_t rows = a->k_batch | a->k_token | a->v_batch | a->v_token;
+  const bool half = ROW_BYTES % 16, even = a->q_heads / a->group % 2 == 0; /* 34 and 18 are odd multiples of 2 */
+  const int64_t part = half ? 4 : 0;
+  return D > 64 && (rows >> 5) % 8 == 0 && (a->k_head >> 5) % 8 == part && (a->v_head >> 5) % 8 == part && (!half || even) &&
+         ((uint64_t)a->k | (uint64_t)a->v) % 16 == 0;
 }
+GA_DEV int way_of(const ga_kargs_attn_rows *a) {
+  const bool whole = (!a->page_table || a->page_size % KEYS == 0) && a->head_dim == D && a->v_dim == D; /* steps lie in pages */
+  if (whole && (!BLOCKS || blocks_fit_runs(a))) return RUNS;
+  if (!BLOCKS) return BY_16;
+  const int64_t elements = a->k_batch | a->k_token | a->k_head | a->v_batch | a->v_token | a->v_head | a->head_dim | a->v_dim;
+  return (elements >> 5) % 2 || ((uint64_t)a->k | (uint64_t)a->v) % 4 ? BY_2 : BY_4;
+}
+/* Where rows of a head lie in their 16 bytes. */
+GA_DEV int shift_of(const void *base, int64_t at, int way) { return BLOCKS && way == RUNS ? (int)(((uint64_t)base + (uint64_t)at) & 15) : 0; }
 
 /* The step at key j, whose lanes are in `page` at `token` each. */
-GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int unit_bytes, uint32_t stage, int lane) {
+GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int way, uint32_t stage, int lane) {
+  const int64_t head_k = bytes_of(u->h * a->k_head), head_v = bytes_of(u->h * a->v_head);
+  const uint8_t *k = (const uint8_t *)a->k + head_k, *v = (const uint8_t *)a->v + head_v;
+  const int shift_k = shift_of(a->k, head_k, way), shift_v = shift_of(a->v, head_v, way);
+  if (way == RUNS && j >= u->from && j + KEYS <= u->to && (!BLOCKS || D > 64)) {
+    const int64_t first = token - lane % KEYS;
+    copy_run(k - shift_k + bytes_of(page * a->k_batch + first * a->k_token), bytes_of(a->k_token), false, stage, lane);
+    copy_run(v - shift_v + bytes_of(page * a->v_batch + first * a->v_token), bytes_of(a->v_token), true, stage + KEYS * PITCH, lane);
+    return;
+  }
   const copies y = {
-      (const uint8_t *)a->k + bytes_of(u->h * a->k_head), (const uint8_t *)a->v + bytes_of(u->h * a->v_head),
-      bytes_of(page * a->k_batch + token * a->k_token),   bytes_of(page * a->v_batch + token * a->v_token),
-      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to), stage,
+      k, v, bytes_of(page * a->k_batch + token * a->k_token), bytes_of(page * a->v_batch + token * a->v_token),
+      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffu,
+      stage + (uint32_t)shift_k, stage + (uint32_t)(KEYS * PITCH + shift_v),
       (int)bytes_of(a->head_dim), (int)bytes_of(a->v_dim)};
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
   if (!BLOCKS) {
     copy_rows(&y, 16, alike, lane);
-  } else if (unit_bytes == 8) {
-    copy_rows(&y, 8, alike, lane);
-  } else if (unit_bytes == 4) {
+  } else if (way != BY_2) {
     copy_rows(&y, 4, alike, lane);
   } else {
-    copy_rows_2(y.k, y.own_k, y.there, a->head_dim, stage, lane);
-    copy_rows_2(y.v, y.own_v, y.there, a->v_dim, stage + KEYS * PITCH, lane);
+    copy_rows_2(y.k, y.own_k, y.there, a->head_dim, y.to_k, lane);
+    copy_rows_2(y.v, y.own_v, y.there, a->v_dim, y.to_v, lane);
   }
 }
 
-/* ---- elements from shared memory ---- */
+/* ---- elements from shared memory. Lane numbers: g = lane / 4, q = lane % 4 ---- */
 
-/* Bytes from `at` on, n = 4 or 8, at any even address. */
-GA_DEV void take_bytes(uint32_t *w, uint32_t at, int n) {
-  const uint32_t base = at & ~3u, sel = at & 2 ? 0x5432 : 0x3210;
+/* From a stage to what a lane reads of it. k: row g, columns 8q and on; v: row 2q, columns 4g and on; both of the first 32 columns. Other
+ * columns of rows that are swizzled lie at an address with the bits of 32 of them flipped. */
+typedef struct {
+  uint32_t k, v, scale_k, scale_v; /* of scales: row 2q */
+  int high_k, high_v;              /* of 4-bit codes: 4 where the lane's are the high ones */
+} places;
+
+GA_DEV places places_of(int lane, int shift_k, int shift_v) {
+  const int g = lane / 4, q = lane % 4, row_v = KEYS + 2 * q, size = WIDE ? 2 : 1;
+  const bool four = KV == T_Q4_0; /* low codes are elements 0 to 15, high ones 16 to 31 */
+  const int k = BLOCKS ? shift_k + 8 * (four ? q % 2 : q) : 8 * q * size ^ swizzle_k(g) * 16;
+  const int v = BLOCKS ? shift_v + 4 * (four ? g % 4 : g) : 4 * g * size ^ swizzle_v(2 * q) * 16;
+  const places p = {(uint32_t)(g * PITCH + k), (uint32_t)(row_v * PITCH + v),
+                    (uint32_t)(2 * q * PITCH + shift_k), (uint32_t)(row_v * PITCH + shift_v), q / 2 * 4, g / 4 * 4};
+  return p;
+}
+
+/* n words, 1 or 2, at the even distance `off`, known when compiled, from a multiple of 4. */
+GA_DEV void take_words(uint32_t *w, uint32_t at, int off, int n) {
   uint32_t x[3];
-  GA_UNROLL for (int i = 0; i <= n / 4; i++) lds_free_u1(&x[i], base + 4 * (uint32_t)i);
-  GA_UNROLL for (int i = 0; i < n / 4; i++) w[i] = prmt(x[i], x[i + 1], sel);
+  const int even = off / 4 * 4;
+  GA_UNROLL for (int i = 0; i < n + (off % 4 != 0); i++) lds_free_u1(&x[i], at + (uint32_t)(even + 4 * i));
+  GA_UNROLL for (int i = 0; i < n; i++) w[i] = off % 4 ? prmt(x[i], x[i + 1], 0x5432) : x[i];
 }
-/* Byte e of w, an unsigned number, less `bias`. */
-GA_DEV float number_of(uint32_t w, int e, float bias) {
-  return __uint_as_float(prmt(w, 0x4b000000u, 0x7540u + (uint32_t)e)) - (8388608.0f + bias);
+/* n words of codes of the lane's in block `first` + c: unsigned, over CODE_BIAS. */
+enum { CODE_BIAS = KV == T_Q8_0 ? 128 : 8 };
+GA_DEV void take_codes(uint32_t *w, uint32_t at, int first, int c, int high, int n) {
+  take_words(w, at + (uint32_t)(first * BLOCK_BYTES), c * BLOCK_BYTES + 2, n);
+  GA_UNROLL for (int i = 0; i < n; i++) w[i] = KV == T_Q8_0 ? w[i] ^ 0x80808080u : w[i] >> high & 0x0f0f0f0fu;
+}
+GA_DEV float scale_of(uint32_t at, int first, int c) {
+  return elem_f32_of_f16(lds_free_u16(at + (uint32_t)((first + c) * BLOCK_BYTES)));
 }
 
-/* Elements [col, col + n) of the row at `row`: n is 4 or 8, and col a multiple of it. Of blocks: codes, without their scale. */
-GA_DEV void take(float *x, uint32_t row, int swizzle, int col, int n) {
+/* Code e of four as a number. */
+GA_DEV float number_of(uint32_t w, int e) {
+  return __uint_as_float(prmt(w, 0x4b000000u, 0x7540u + (uint32_t)e)) - (8388608.0f + CODE_BIAS);
+}
+/* Codes 2e and 2e + 1 of four as a pair: 1024 + code, less that and the bias, exact. */
+GA_DEV uint32_t pair_of_codes(uint32_t w, int e) {
+  return add_f16x2(prmt(w, 0x64646464u, e ? 0x4342 : 0x4140), KV == T_Q8_0 ? 0xe480e480u : 0xe408e408u);
+}
+GA_DEV float half_bf16(uint32_t w, int e) { return __uint_as_float(e ? w & 0xffff0000u : w << 16); }
+
+/* The lane's 8 columns of a key, of chunk first + c of 32 columns, as right operands: four pairs of f16, or eight tf32. */
+GA_DEV void take_k(uint32_t *y, uint32_t at, int high, int first, int c) {
   uint32_t w[4];
-  if (WIDE) {
-    const uint32_t at = row + (uint32_t)(((col / 8 ^ swizzle) << 4) + col % 8 * 2);
-    if (n == 8) lds_free_u4(w, at);
-    else lds_free_u2(w, at);
-    GA_UNROLL for (int e = 0; e < n; e++) {
-      const uint32_t half = e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu;
-      x[e] = KV == T_F16 ? elem_f32_of_f16((uint16_t)half) : elem_f32_of_bf16((uint16_t)half);
-    }
+  const uint32_t there = at ^ (uint32_t)((first + c) * CHUNK_BYTES);
+  if (KV == T_F16) {
+    lds_free_u4(y, there);
+  } else if (KV == T_BF16) {
+    lds_free_u4(w, there);
+    GA_UNROLL for (int e = 0; e < 8; e++) y[e] = float_bits(half_bf16(w[e / 2], e % 2));
   } else if (!BLOCKS) {
-    const uint32_t at = row + (uint32_t)(((col / 16 ^ swizzle) << 4) + col % 16);
-    if (n == 8) lds_free_u2(w, at);
-    else lds_free_u1(w, at);
-    GA_UNROLL for (int e = 0; e < n / 2; e++) {
-      const uint32_t two = f16x2_of_e4m3(e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu);
-      x[2 * e] = elem_f32_of_f16((uint16_t)two);
-      x[2 * e + 1] = elem_f32_of_f16((uint16_t)(two >> 16));
-    }
-  } else if (KV == T_Q8_0) {
-    take_bytes(w, row + (uint32_t)(col / 32 * BLOCK_BYTES + 2 + col % 32), n);
-    GA_UNROLL for (int e = 0; e < n; e++) x[e] = number_of(w[e / 4] ^ 0x80808080u, e % 4, 128);
-  } else { /* low nibbles are elements 0 to 15, high ones 16 to 31 */
-    take_bytes(w, row + (uint32_t)(col / 32 * BLOCK_BYTES + 2 + col % 16), n);
-    GA_UNROLL for (int e = 0; e < n; e++) x[e] = number_of(w[e / 4] >> (col % 32 < 16 ? 0 : 4) & 0x0f0f0f0fu, e % 4, 8);
+    lds_free_u2(w, there);
+    GA_UNROLL for (int e = 0; e < 4; e++) y[e] = f16x2_of_e4m3(e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu);
+  } else {
+    take_codes(w, at, first, c, high, 2);
+    GA_UNROLL for (int e = 0; e < 4; e++) y[e] = pair_of_codes(w[e / 2], e % 2);
   }
 }
-GA_DEV float scale_of(uint32_t row, int block) {
-  const uint32_t at = row + (uint32_t)(block * BLOCK_BYTES);
-  uint32_t word;
-  lds_free_u1(&word, at & ~3u);
-  return elem_f32_of_f16((uint16_t)(word >> 8 * (at & 2)));
-}
 
-/* ---- products. Lane numbers: g = lane / 4, q = lane % 4 ---- */
+/* ---- products ---- */
 
 /* x to the nearest tf32. What is no number, or would become infinite, is only cut. */
 GA_DEV float tf32_of(float x) {
   const uint32_t bits = float_bits(x), near = (bits + 0x1000u) & 0xffffe000u;
   if (x != x) return x;
+  if (x != 0 && !(near & 0x7fffffffu)) return __uint_as_float(near | 0x2000u); /* not 0, for an infinity of K to meet */
   return __uint_as_float((near & 0x7f800000u) == 0x7f800000u ? bits & 0xffffe000u : near);
 }
-/* x as the sum of two tf32: what an infinity leaves is 0. */
+GA_DEV float rest_of(float x, float high) {
+  const float rest = x - high;
+  return rest != rest ? 0.0f : rest; /* what an infinity leaves is 0 */
+}
+/* x as the sum of two tf32; two of them as sums of pairs of f16. */
 GA_DEV void split_tf32(float x, uint32_t *hi, uint32_t *lo) {
-  const float h = tf32_of(x), rest = x - h;
+  const float h = tf32_of(x);
   *hi = float_bits(h);
-  *lo = rest != rest ? 0u : float_bits(tf32_of(rest));
+  *lo = float_bits(tf32_of(rest_of(x, h)));
+}
+GA_DEV void split_f16(float x, float y, uint32_t *hi, uint32_t *lo) {
+  *hi = pack_f16(x, y);
+  *lo = pack_f16(rest_of(x, elem_f32_of_f16((uint16_t)*hi)), rest_of(y, elem_f32_of_f16((uint16_t)(*hi >> 16))));
+}
+/* The same of weights: positive numbers or NaN, for which the quick way does. */
+GA_DEV void split_weight_tf32(float x, uint32_t *hi, uint32_t *lo) {
+  *hi = (float_bits(x) + 0x1000u) & 0xffffe000u;
+  *lo = float_bits(x - __uint_as_float(*hi)); /* the units cut it */
+}
+GA_DEV void split_weights_f16(float x, float y, uint32_t *hi, uint32_t *lo) {
+  *hi = pack_f16(x, y);
+  *lo = pack_f16(x - elem_f32_of_f16((uint16_t)*hi), y - elem_f32_of_f16((uint16_t)(*hi >> 16)));
 }
 
-/* Q as left operands: for each 8 columns of a chunk of 32, at which lane (g, q) has row g of columns 8q + 2s and 8q + 2s + 1. */
-GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, uint32_t q) {
-  GA_ROLL for (int i = thread_index(); i < ROWS * D / 2; i += THREADS) {
-    const int r = i / (D / 2), col = 2 * (i % (D / 2)), chunk = col / 32, lane = r * 4 + col % 32 / 8, s = col % 8 / 2;
+/* 2^n that brings a row of Q to [2^14, 2^15), and its inverse: from the bits of the largest size. */
+GA_DEV float row_unit(int most, float *inverse) {
+  const int field = 268 - (most >> 23), n = field > 253 ? 253 : field;
+  *inverse = __uint_as_float((uint32_t)(254 - n) << 23);
+  return __uint_as_float((uint32_t)n << 23);
+}
+/* x in that unit: what is not 0 stays so in f16, too. */
+GA_DEV float in_unit(float x, float unit) {
+  const float least = 5.9604644775390625e-8f /* 2^-24 */, y = x * unit;
+  return x != 0 && fabsf(y) < least ? copysignf(least, x) : y;
+}
+/* Q as left operands: for each step s of a chunk of 32 columns, at which lane (g, q) has row g of the columns 8q + s * EACH and on. factors: what
+ * makes a row's products logits. */
+GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, uint32_t q, float *factors, int warp, int lane) {
+  enum { EACH = 8 / Q_STEPS, ITEMS = D / EACH, TURNS = (ITEMS + 31) / 32 };
+  GA_ROLL for (int r = warp; r < ROWS; r += WARPS) {
     const int64_t token = u->q_first + query_of(a, u, r), head = head_of(a, u, r);
-    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + token * a->q_token + head * a->q_head + col;
-    uint32_t w[4] = {0, 0, 0, 0};
-    GA_UNROLL for (int e = 0; e < 2; e++)
-      if (r < u->n && col < a->head_dim) split_tf32(plain_get(a->q_dtype, a->q, at + e), w + 2 * e, w + 2 * e + 1);
-    sts_u2(q + (uint32_t)(((chunk * 4 + s) * 32 + lane) * 16), w[0], w[1]);
-    sts_u2(q + (uint32_t)(((chunk * 4 + s) * 32 + lane) * 16 + 8), w[2], w[3]);
+    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + token * a->q_token + head * a->q_head;
+    float x[TURNS][EACH], inverse = 1;
+    int most = 0;
+    GA_UNROLL for (int n = 0; n < TURNS; n++) GA_UNROLL for (int e = 0; e < EACH; e++) {
+      const int i = 32 * n + lane, col = i * EACH + e;
+      x[n][e] = i < ITEMS && r < u->n && col < a->head_dim ? plain_get(a->q_dtype, a->q, at + col) : 0.0f;
+      const int size = (int)(float_bits(x[n][e]) & 0x7fffffffu);
+      if (size < 0x7f800000 && size > most) most = size;
+    }
+    const float unit = F16_K ? row_unit(redux_max_i32(most), &inverse) : 1.0f;
+    if (lane == 0) factors[r] = a->scale * inverse;
+    GA_UNROLL for (int n = 0; n < TURNS; n++) {
+      const int i = 32 * n + lane, col = i * EACH, step = col / 32 * Q_STEPS + col % 8 / EACH;
+      uint32_t w[4];
+      GA_UNROLL for (int e = 0; e < 2; e++) {
+        const float *y = x[n] + 2 * e % EACH;
+        if (F16_K) split_f16(in_unit(y[0], unit), in_unit(y[1], unit), w + 2 * e, w + 2 * e + 1);
+        else split_tf32(x[n][e], w + 2 * e, w + 2 * e + 1);
+      }
+      if (i >= ITEMS) continue;
+      const uint32_t to = q + (uint32_t)((step * 32 + r * 4 + col % 32 / 8) * 16);
+      sts_u2(to, w[0], w[1]);
+      sts_u2(to + 8, w[2], w[3]);
+    }
   }
 }
 
-enum { CHUNKS = D > 128 ? 2 : D / 32 /* of 32 columns at once: as many as there are registers for */ };
+enum { CHUNKS = Q_REGS ? D / 32 : 2 /* of 32 columns at once: as many as there are registers for */ };
 /* x[2t + e]: the dot product of row g and key 8t + 2q + e. */
-GA_DEV void dots(uint32_t q, uint32_t qs[][4], uint32_t stage, int lane, float *x) {
+GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane, float *x) {
   float sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-  GA_ROLL for (int first = 0; first < D / 32; first += CHUNKS) GA_UNROLL for (int c = first; c < first + CHUNKS; c++) {
-    float y[2][8], part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-    GA_UNROLL for (int t = 0; t < 2; t++)
-      take(y[t], stage + (uint32_t)((8 * t + lane / 4) * PITCH), swizzle_k(lane / 4), 32 * c + lane % 4 * 8, 8);
-    GA_UNROLL for (int s = 0; s < 4; s++) {
+  if (!Q_REGS) pin_u32(&q, 1); /* to be read anew */
+  GA_ROLL for (int first = 0; first < D / 32; first += CHUNKS) GA_UNROLL for (int c = 0; c < CHUNKS; c++) {
+    float part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+    uint32_t y[2][8];
+    GA_UNROLL for (int t = 0; t < 2; t++) take_k(y[t], stage + (uint32_t)(8 * t * PITCH) + p->k, p->high_k, first, c);
+    GA_UNROLL for (int s = 0; s < Q_STEPS; s++) {
       uint32_t w[4];
-      if (!Q_REGS) lds_free_u4(w, q + (uint32_t)(((c * 4 + s) * 32 + lane) * 16));
-      GA_UNROLL for (int t = 0; t < 2; t++)
-        mma_free_tf32(part[t], Q_REGS ? qs[c * 4 + s] : w, float_bits(y[t][2 * s]), float_bits(y[t][2 * s + 1]));
+      if (!Q_REGS) lds_free_u4(w, q + (uint32_t)((((first + c) * Q_STEPS + s) * 32 + lane) * 16));
+      const uint32_t *left = Q_REGS ? qs[(first + c) * Q_STEPS + s] : w;
+      GA_UNROLL for (int t = 0; t < 2; t++) {
+        if (F16_K) mma_free_f16(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
+        else mma_free_tf32(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
+      }
     }
-    GA_UNROLL for (int t = 0; t < 2; t++) GA_UNROLL for (int e = 0; e < 4; e++) {
-      const float scale = BLOCKS ? scale_of(stage + (uint32_t)((8 * t + lane % 4 * 2 + e % 2) * PITCH), c) : 1.0f;
-      sum[t][e] = BLOCKS ? fmaf(scale, part[t][e], sum[t][e]) : sum[t][e] + part[t][e];
+    GA_UNROLL for (int t = 0; t < 2; t++) GA_UNROLL for (int e = 0; e < 2; e++) {
+      const float scale = BLOCKS ? scale_of(stage + p->scale_k + (uint32_t)((8 * t + e) * PITCH), first, c) : 1.0f;
+      GA_UNROLL for (int i = e; i < 4; i += 2) sum[t][i] = BLOCKS ? fmaf(scale, part[t][i], sum[t][i]) : sum[t][i] + part[t][i];
     }
   }
   GA_UNROLL for (int i = 0; i < 4; i++) {
@@ -287,47 +403,75 @@ GA_DEV void dots(uint32_t q, uint32_t qs[][4], uint32_t stage, int lane, float *
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* What a row sees, and its running sums. o[4b + i]: columns 32b + 8q + i and + 4 of row g, high parts, then low parts. */
+/* What a row sees, `keys` from `first` on, and its running sums. o[4b + i]: columns 32b + 8q + i and + 4 of row g, high parts, then low parts. */
 typedef struct {
-  int row, from, to;
-  float m, l, o[D / 8][4];
+  int first;
+  uint32_t keys;
+  float factor, m, l, o[D / 8][4];
 } state;
 
-/* o += p V; p[2t + e] of key 8t + 2q + e. */
-GA_DEV void add_values(const float *p, uint32_t stage, int lane, state *s) {
-  uint32_t w[2][4];
-  GA_UNROLL for (int i = 0; i < 4 && !BLOCKS; i++) split_tf32(p[i], &w[i / 2][2 * (i % 2)], &w[i / 2][2 * (i % 2) + 1]);
+/* Columns 0 to 3 of two keys' words as right operands. */
+GA_DEV uint32_t pair_of_keys(const uint32_t *one, const uint32_t *two, int i) {
+  if (WIDE) return prmt(one[i / 2], two[i / 2], i % 2 ? 0x7632 : 0x5410);
+  const uint32_t pairs = prmt(one[0], two[0], i < 2 ? 0x5140 : 0x7362);
+  return f16x2_of_e4m3(i % 2 ? pairs >> 16 : pairs & 0xffffu);
+}
+/* o += p V, in f16: p[2t + e] of key 8t + 2q + e. */
+GA_DEV void add_values_f16(const float *p, uint32_t at, state *s) {
+  uint32_t w[4];
+  GA_UNROLL for (int t = 0; t < 2; t++) split_weights_f16(p[2 * t] * P_UNIT, p[2 * t + 1] * P_UNIT, &w[2 * t], &w[2 * t + 1]);
   GA_UNROLL for (int b = 0; b < D / 32; b++) {
-    if (D > 128) pin_u32(&stage, 1);
+    uint32_t y[4][2];
+    if (D > 128) pin_u32(&at, 1);
+    GA_UNROLL for (int n = 0; n < 4; n++) {
+      const uint32_t from = (at ^ (uint32_t)(b * CHUNK_BYTES)) + (uint32_t)((8 * (n / 2) + n % 2) * PITCH);
+      if (WIDE) lds_free_u2(y[n], from);
+      else lds_free_u1(y[n], from);
+    }
+    GA_UNROLL for (int i = 0; i < 4; i++) mma_free_f16(s->o[4 * b + i], w, pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
+  }
+}
+/* The same in tf32. */
+GA_DEV void add_values_tf32(const float *p, uint32_t at, uint32_t at_scale, int high, state *s) {
+  uint32_t w[2][4];
+  GA_UNROLL for (int i = 0; i < 4 && !BLOCKS; i++) split_weight_tf32(p[i], &w[i / 2][2 * (i % 2)], &w[i / 2][2 * (i % 2) + 1]);
+  GA_UNROLL for (int b = 0; b < D / 32; b++) {
+    if (D > 128) pin_u32(&at, 1);
     GA_UNROLL for (int t = 0; t < 2; t++) {
-      float y[2][4];
+      uint32_t y[2][2];
       GA_UNROLL for (int e = 0; e < 2; e++) {
-        const int row = 8 * t + lane % 4 * 2 + e;
-        const uint32_t at = stage + (uint32_t)(row * PITCH);
-        take(y[e], at, swizzle_v(row), 32 * b + lane / 4 * 4, 4);
-        if (BLOCKS) split_tf32(p[2 * t + e] * scale_of(at, b), &w[t][2 * e], &w[t][2 * e + 1]);
+        const uint32_t row = (uint32_t)((8 * t + e) * PITCH);
+        if (BLOCKS) {
+          take_codes(y[e], at + row, 0, b, high, 1);
+          split_weight_tf32(p[2 * t + e] * scale_of(at_scale + row, 0, b), &w[t][2 * e], &w[t][2 * e + 1]);
+        } else {
+          lds_free_u2(y[e], (at ^ (uint32_t)(b * CHUNK_BYTES)) + row);
+        }
       }
-      GA_UNROLL for (int i = 0; i < 4; i++) mma_free_tf32(s->o[4 * b + i], w[t], float_bits(y[0][i]), float_bits(y[1][i]));
+      GA_UNROLL for (int i = 0; i < 4; i++) {
+        float v[2];
+        GA_UNROLL for (int e = 0; e < 2; e++) v[e] = BLOCKS ? number_of(y[e][0], i) : half_bf16(y[e][i / 2], i % 2);
+        mma_free_tf32(s->o[4 * b + i], w[t], float_bits(v[0]), float_bits(v[1]));
+      }
     }
   }
 }
 
 /* A step's keys, from j on, in the stage at `stage`. */
-GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], uint32_t stage, int lane, state *s) {
+GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane,
+                      state *s) {
   float x[4], most = s->m;
-  dots(q, qs, stage, lane, x);
-  GA_UNROLL for (int i = 0; i < 4; i++) x[i] *= a->scale;
-  if (a->softcap > 0) GA_UNROLL for (int i = 0; i < 4; i++) x[i] = a->softcap * tanhf(x[i] / a->softcap);
+  dots(q, qs, p, stage, lane, x);
+  GA_UNROLL for (int i = 0; i < 4; i++) x[i] *= s->factor;
+  if (a->softcap > 0) GA_UNROLL for (int i = 0; i < 4; i++) x[i] = a->softcap * tanhf(x[i] * rcp(a->softcap));
   const int key = j + lane % 4 * 2; /* of x[2t + e] 8t + e on */
-  if (a->alibi && s->to) {
-    const float slope = a->alibi[head_of(a, u, s->row)];
-    GA_UNROLL for (int i = 0; i < 4; i++) x[i] += slope * (float)(key + 8 * (i / 2) + i % 2 - place_of(a, u, s->row));
+  if (a->alibi && s->keys) {
+    const int row = thread_index_anew() % 32 / 4;
+    const float slope = a->alibi[head_of(a, u, row)];
+    GA_UNROLL for (int i = 0; i < 4; i++) x[i] += slope * (float)(key + 8 * (i / 2) + i % 2 - place_of(a, u, row));
   }
-  uint32_t seen = 0;
   GA_UNROLL for (int i = 0; i < 4; i++) {
-    const int at = key + 8 * (i / 2) + i % 2;
-    if (at < s->from || at >= s->to) continue;
-    seen |= 1u << i;
+    if ((uint32_t)(key - s->first + 8 * (i / 2) + i % 2) >= s->keys) x[i] = NONE;
     most = fmaxf(most, x[i]);
   }
   most = fmaxf(most, shfl_xor_f32(most, 1));
@@ -339,10 +483,11 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
     s->m = most;
   }
   GA_UNROLL for (int i = 0; i < 4; i++) {
-    x[i] = seen >> i & 1 ? weight_of(x[i], reference(most)) : 0.0f;
+    x[i] = weight_of(x[i], reference(most));
     s->l += x[i];
   }
-  add_values(x, stage + KEYS * PITCH, lane, s);
+  if (F16_V) add_values_f16(x, stage + p->v, s);
+  else add_values_tf32(x, stage + p->v, stage + p->scale_v, p->high_v, s);
 }
 
 /* ---- merging ---- */
@@ -356,7 +501,7 @@ GA_DEV void put_state(uint32_t ring, int warp, int lane, const state *s) {
   if (lane % 4 == 0) sts_f2(warp_ml(ring, warp, lane / 4), s->m, sum);
   GA_UNROLL for (int b = 0; b < D / 32; b++) GA_UNROLL for (int e = 0; e < 2; e++) {
     float x[4];
-    GA_UNROLL for (int i = 0; i < 4; i++) x[i] = s->o[4 * b + i][e] + s->o[4 * b + i][2 + e];
+    GA_UNROLL for (int i = 0; i < 4; i++) x[i] = (s->o[4 * b + i][e] + s->o[4 * b + i][2 + e]) * (1 / P_UNIT);
     sts_f4(warp_o(ring, warp, lane / 4) + (uint32_t)(32 * b + lane % 4 * 8 + 4 * e) * 4, x);
   }
 }
@@ -439,30 +584,36 @@ GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, int r, int c, con
 
 /* ---- the kernel ---- */
 
-GA_KERNEL(32 * GA_P_WARPS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
+GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
   GA_SHARED int is_last;
+  GA_SHARED float factors[ROWS];
   const int tile = block_index() / a.splits, split = block_index() % a.splits, b = tile / a.tiles / (a.q_heads / a.group);
-  const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), unit_bytes = copy_unit(&a);
+  const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), way = way_of(&a);
   const uint32_t q = smem_base(), ring = q + Q_BYTES;
   uint32_t own = ring + (uint32_t)(warp * STAGES * STAGE_BYTES);
-  int page[STAGES + 1]; /* of the steps to come, then of the next one only */
+  int page[STAGES]; /* of the steps to come */
   walk w = walk_from(&a, (split * WARPS + warp) * KEYS + lane % KEYS, a.splits * WARPS * KEYS), ahead = w;
-  grid_dependency_wait();
-  grid_launch_dependents();
+  const pages table = pages_of(&a, b);
+  bool waited = !a.kv_ready;
+  if (waited) grid_dependency_wait();
   /* Without a window the pages are known before the lengths. */
-  GA_UNROLL for (int s = 0; s <= STAGES; s++, walk_on(&ahead)) page[s] = a.window ? 0 : page_of(&a, b, &ahead);
+  GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&ahead)) page[s] = a.window ? 0 : page_at(&table, ahead.index);
   const unit u = unit_of(&a, tile, ROWS);
-  if (u.n <= 0) return; /* no such rows in this sequence: the same for all splits */
   const share sh = share_of(&a, &u, split, warp);
-  if (split >= sh.parts && split > 0) return;
+  if (u.n <= 0 || (split >= sh.parts && split > 0)) { /* no such rows in this sequence: the same for all splits; or no keys */
+    if (!waited) grid_dependency_wait();              /* the end of a grid is that of those before it */
+    return;
+  }
   if (a.window) {
     ahead = w = walk_from(&a, sh.first + sh.step * KEYS + lane % KEYS, sh.stride * KEYS);
-    GA_UNROLL for (int s = 0; s <= STAGES; s++, walk_on(&ahead)) page[s] = page_of(&a, b, &ahead);
+    GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&ahead)) page[s] = page_at(&table, ahead.index);
   }
   const int r = lane / 4, there = r < u.n, p = place_of(&a, &u, r);
   const int first = a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from;
-  state s = {r, first, !there ? 0 : a.causal && p + 1 < u.to ? p + 1 : u.to, NONE, 0, {{0}}};
-  uint32_t qs[Q_REGS ? D / 8 : 1][4] = {{0}};
+  const int end = a.causal && p + 1 < u.to ? p + 1 : u.to;
+  state s = {first, there && end > first ? (uint32_t)(end - first) : 0, 0, NONE, 0, {{0}}};
+  const places of = places_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
+  uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);
   int stage = 0, turn = 0;
   GA_ROLL for (int step = sh.step - STAGES * sh.stride; step < sh.steps; step += sh.stride, turn++) {
@@ -471,22 +622,30 @@ GA_KERNEL(32 * GA_P_WARPS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
       cp_async_wait(STAGES - 1);
       warp_sync();
       pin_u32(&at, 1);
-      take_step(&a, &u, sh.first + step * KEYS, q, qs, at, lane, &s);
+      take_step(&a, &u, sh.first + step * KEYS, q, qs, &of, at, lane, &s);
       GA_UNROLL for (int n = 0; n < D / 8; n++) pin_f32(s.o[n], 4); /* the stage has been read */
       warp_sync();
     }
-    const int more = step + STAGES * sh.stride;
-    if (more < sh.steps) copy_step(&a, &u, sh.first + more * KEYS, page[0], u.kv_first + w.token, unit_bytes, at, lane);
+    const int more = step + STAGES * sh.stride, key = sh.first + more * KEYS;
+    if (!waited && key + KEYS > u.n_kv - u.n_q) { /* the keys that the grid ahead may write */
+      grid_dependency_wait();
+      waited = true;
+    }
+    if (more < sh.steps) copy_step(&a, &u, key, page[0], u.kv_first + w.token, way, at, lane);
     cp_async_commit();
-    GA_UNROLL for (int i = 0; i < STAGES; i++) page[i] = page[i + 1];
+    GA_UNROLL for (int i = 0; i < STAGES - 1; i++) page[i] = page[i + 1];
     walk_on(&w);
-    if (more + (STAGES + 1) * sh.stride < sh.steps) page[STAGES] = page_of(&a, b, &ahead);
+    if (more + STAGES * sh.stride < sh.steps) page[STAGES - 1] = page_at(&table, ahead.index);
     walk_on(&ahead);
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     if (turn != STAGES - 1) continue;
-    put_q(&a, &u, q); /* in every warp: the first STAGES turns are for all */
+    if (!waited) grid_dependency_wait();
+    waited = true;
+    grid_launch_dependents();
+    put_q(&a, &u, q, factors, warp, lane); /* in every warp: the first STAGES turns are for all */
     block_sync();
-    GA_UNROLL for (int i = 0; i < D / 8 && Q_REGS; i++) lds_u4(qs[i], q + (uint32_t)((i * 32 + lane) * 16));
+    GA_UNROLL for (int i = 0; i < D / 32 * Q_STEPS && Q_REGS; i++) lds_u4(qs[i], q + (uint32_t)((i * 32 + lane) * 16));
+    s.factor = factors[r];
   }
   block_sync();
   put_state(ring, warp, lane, &s);

@@ -11,6 +11,7 @@
 #define GA_ATTN_FP8_THREADS(bm) (128 + 2 * (bm))
 /* Two Q, stages of K and V (with rows of ones), barriers, scales of the stages, four tile records: OFF_* of the kernel. */
 #define GA_ATTN_FP8_ONES_under 1024
+#define GA_ATTN_FP8_ONES_halves 1024
 #define GA_ATTN_FP8_ONES_queue 0
 #define GA_ATTN_FP8_ONES_parts 0
 #define GA_ATTN_FP8_SMEM(d, bm, st, sched) (2 * (bm) * (d) + (st) * (256 * (d) + GA_ATTN_FP8_ONES_##sched) + 32 + 64 * (st) + 256)

@@ -9,8 +9,11 @@
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
  * SCHEDULE  under   S of the next block is asked for before P V of the current one, which runs, in parts of 64 columns, under the softmax of
  *                   the next. One block after the other at a tile's edges, where a mask reaches, and where a V has two scales.
+ *           halves  P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of the next by halves of 64
+ *                   keys, each as soon as a part has been added; nothing is under way during the exponentials. One block after the
+ *                   other where under does so, too.
  *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the registers of S
- * SOFTMAX   under: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent goes beyond what too_large
+ * SOFTMAX   under, halves: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent goes beyond what too_large
  *           allows (one vote of a warp). O is divided by the sums of the rounded weights, which the tensor cores make of columns of
  *           ones behind V, so that roundings cancel; lse has those of unrounded ones.
  *           queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of unrounded weights.
@@ -63,7 +66,7 @@
 #error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_SCHED
-#error "GA_P_SCHED: under, queue or parts, see SCHEDULE"
+#error "GA_P_SCHED: under, queue, parts or halves, see SCHEDULE"
 #endif
 
 #define GA_MASK_full   0
@@ -71,6 +74,7 @@
 #define GA_SCHED_under 0
 #define GA_SCHED_queue 1
 #define GA_SCHED_parts 2
+#define GA_SCHED_halves 3
 
 enum {
   MASKED = GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal,
@@ -83,6 +87,8 @@ enum {
   UNDER = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_under,
   QUEUE = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_queue,
   SHARED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_parts,
+  HALVES = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_halves,
+  STAYS = UNDER || HALVES, /* a row's reference does, until a vote moves it */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1),
   /* of attn_tiles.h and attn_results.h, which know more */
@@ -102,7 +108,7 @@ enum {
   O_PANEL = 0,
   PART = SHARED ? 128 : 64, /* columns of a part of P V */
   PARTS = DV / PART,
-  LAST_REGS = PART / 2 + (UNDER ? 4 : 0), /* of the last one, with a column of ones for its row sums */
+  LAST_REGS = PART / 2 + (STAYS ? 4 : 0), /* of the last one, with a column of ones for its row sums */
   NS = BN / 2,
   NO = DV / 2,
   NPART = PART / 2,
@@ -116,7 +122,7 @@ enum { /* shared memory, bytes */
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
-       V_STAGE = V_BYTES + (UNDER ? 8 * BN : 0), /* and eight rows of ones */
+       V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* and eight rows of ones */
        OFF_O = OFF_V + ST * V_STAGE,
        OFF_QF = OFF_O,
        OFF_QE = OFF_QF + 16,
@@ -151,14 +157,16 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_SHARED_under 0
 #define GA_SHARED_queue 1
 #define GA_SHARED_parts 1
+#define GA_SHARED_halves 1
 #if GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
 #define QK0(d, a, b) QK(d, a, b, 0)
 #define PV           GA_CAT3(wgmma_m64n, GA_CAT(GA_PARTS_, GA_P_SCHED), k32_e4m3_rs)
 #define GA_PARTS_queue 64
 #define GA_PARTS_parts 128
+#define GA_PARTS_halves 64
 #define PV0(d, a, b) PV(d, a, b, 0)
-#define PV_ONES      PV
-#define PV_ONES0     PV0
+#define PV_ONES            wgmma_m64n72k32_e4m3_rs
+#define PV_ONES0(d, a, b)  PV_ONES(d, a, b, 0)
 #else
 #define QK0      wgmma_m64n128k32_e4m3_ss0
 #define PV       wgmma_m64n64k32_e4m3_rs
@@ -169,7 +177,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK        GA_CAT(pack_, GA_P_DTYPE)
 
 /* Doublings from 1 to a row's largest weight when its reference is made, and at most; e4m3 ends at 448 = 2^8.8. */
-#define OFFSET (UNDER ? 5.f : 8.f)
+#define OFFSET (STAYS ? 5.f : 8.f)
 #define LIMIT  8.75f
 #define LOG2E   1.442695041f /* log2 e */
 
@@ -185,93 +193,7 @@ GA_DEV uint64_t desc_rows(uint32_t low) {
   return ROW_BYTES == 128 ? desc(low) : (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32;
 }
 
-/* ------------------------------------------------------------------ producer: one thread */
-typedef struct {
-  args a;
-  uint32_t sb;
-  uint32_t k;    /* blocks of K loaded; V's follow from it */
-  int tiles;     /* records written */
-} loader;
-
-/* The scale of the 64 tokens that are the i-th of their sequence. */
-GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
-  const int at = batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
-  return ldg_f32(s->data + at);
-}
-GA_DEV void load_k(loader *p, const work *t, int n) {
-  const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
-  const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
-  const ga_kargs_attn_fp8 *a = fp8_args(p->a);
-  float scale[4]; /* on their way during the wait: K's and V's, by halves of 64 keys */
-  GA_UNROLL for (int h = 0; h < 2; h++) {
-    scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
-    scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
-  }
-  mbar_wait(p->sb + OFF_KE + 8 * stage, ring_empty_parity(p->k, ST));
-  sts_f4(slot, scale);
-  mbar_arrive_expect(bar, K_BYTES);
-  GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-      bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
-  p->k++;
-}
-GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block before it, if there is one */
-{
-  const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
-  mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
-  mbar_arrive_expect(bar, V_BYTES);
-  bulk_load_4d(p->sb + OFF_V + stage * V_STAGE, &p->a->v, bar, n * BN, 0, t->head_k, t->batch, L2_EVICT_LAST);
-}
-/* The record of the next tile goes to slot tiles % 4 before the wait for its Q buffer: consumers are at most two edges behind. */
-GA_DEV uint32_t next_slot(const loader *p) {
-  return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
-}
-/* The tile's Q into the buffer that the tile before the last one had. Coordinates come from the record: they would cost registers. */
-GA_DEV void load_q(loader *p, const work *t) {
-  const ga_i4 x = lds_i4(next_slot(p));
-  const uint32_t buffer = (uint32_t)p->tiles & 1, bar = p->sb + OFF_QF + 8 * buffer;
-  mbar_wait(p->sb + OFF_QE + 8 * buffer, ~(p->tiles >> 1) & 1);
-  if (t->n_hi < 0) {
-    mbar_arrive(bar);
-  } else {
-    float scale[4] = {};
-    GA_UNROLL for (int w = 0; w < WGS; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
-    sts_f4(next_slot(p) + 48, scale);
-    mbar_arrive_expect(bar, WGS * Q_BYTES);
-    GA_ROLL for (int w = 0; w < WGS; w++) {
-      const uint32_t dst = p->sb + OFF_Q + (buffer * WGS + (uint32_t)w) * Q_BYTES;
-      GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-          bulk_load_4d(dst + i * Q_PANEL, &p->a->q, bar, i * ROW_BYTES, x.x + w * 64, x.y, t->batch, L2_EVICT_FIRST);
-    }
-  }
-  p->tiles++;
-}
-/* Loads in the order of need: K runs one block ahead of V, also into the next tile, and Q a tile ahead. */
-GA_DEV void producer(args a, uint32_t sb) {
-  loader p = {a, sb, 0, 0};
-  int i = block_index() - block_count(), sub = 0;
-  grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
-  work t = tile_next(a, &i, &sub, next_slot(&p), 1);
-  load_q(&p, &t);
-  if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
-  while (t.n_hi >= 0) {
-    int n = t.n_hi;
-    if (n > t.n_lo) load_k(&p, &t, n - 1);
-    load_v(&p, &t, n);
-    const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
-    load_q(&p, &next);
-    GA_ROLL for (n--; n >= t.n_lo; n--) {
-      if (n > t.n_lo) load_k(&p, &t, n - 1);
-      load_v(&p, &t, n);
-    }
-    if (next.n_hi >= 0) load_k(&p, &next, next.n_hi);
-    t = next;
-  }
-  if (MASKED && atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
-    stg_i32(a->counter, 0);
-    stg_i32(a->counter + 1, 0);
-    fence_device();
-  }
-}
+#include "cuda/kern/attn8/attn_fp8_load.h"
 
 /* ------------------------------------------------------------------ consumers */
 typedef struct {
@@ -297,7 +219,7 @@ GA_DEV void next_tile(warpgroup *c) {
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
   c->tiles++;
   c->n = warp_uniform(x.w);
-  c->mask_hi = UNDER || MASKED ? warp_uniform(y.y) : 0;
+  c->mask_hi = STAYS || MASKED ? warp_uniform(y.y) : 0;
   c->desc_q = desc_k_major(c->sb + OFF_Q + (buffer * WGS + (uint32_t)c->w) * Q_BYTES);
   if (c->n < 0) return;
   float scale[4];
@@ -336,9 +258,9 @@ GA_DEV void turn_end(const warpgroup *c, int what) {
   if (TURN == what) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
-/* When the last weights are made: no weight is negative, which the compiler does not know. */
+/* When the weights of p[0..3] are made: no weight is negative, which the compiler does not know. */
 GA_DEV void turn_end_after(const warpgroup *c, const uint32_t *p) {
-  if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS + (int)((p[NP - 4] | p[NP - 3] | p[NP - 2] | p[NP - 1]) >> 31), 256);
+  if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
 }
 
 /* S = Q K^T of the current K stage. */
@@ -352,6 +274,17 @@ GA_DEV void issue_qk(const warpgroup *c, float *s) {
       QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
   wgmma_commit();
 }
+/* S of keys 64 h and up of the current K stage, in that half of s. */
+GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
+  const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4) + (uint32_t)h * (64 * ROW_BYTES >> 4)), dq = desc_rows(c->desc_q);
+  enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
+  float *d = s + h * (NS / 2);
+  wgmma_fence();
+  wgmma_m64n64k32_e4m3_ss0(d, dq, dk);
+  GA_UNROLL for (int k = 1; k < D / 32; k++) wgmma_m64n64k32_e4m3_ss(
+      d, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
+  wgmma_commit();
+}
 GA_DEV int part_regs(int i) {
   return i == PARTS - 1 ? LAST_REGS : NPART;
 }
@@ -363,7 +296,7 @@ GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int fr
   wgmma_fence();
   GA_UNROLL for (int k = from; k < to; k++) {
     const uint64_t d = dv + (uint64_t)(2 * k);
-    if (UNDER && i == PARTS - 1) {
+    if (STAYS && i == PARTS - 1) {
       if (k == from) PV_ONES0(part, p + 4 * k, d);
       else PV_ONES(part, p + 4 * k, d, 1);
     } else {
@@ -389,10 +322,14 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
+/* Of the current K block and its V, by halves. */
+GA_DEV void block_scales(const warpgroup *c, float *x) {
+  lds_f4(x, c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
+}
 /* From S of the current K block to log2 units, by halves. Takes note whether its V has two scales. */
 GA_DEV void block_factors(warpgroup *c, float *f) {
   float x[4];
-  lds_f4(x, c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
+  block_scales(c, x);
   f[0] = c->factor * x[0];
   f[1] = c->factor * x[1];
   if (UNDER) c->two = warp_any(x[2] != x[3]);
@@ -406,14 +343,14 @@ GA_DEV int two_scales(const warpgroup *c) {
   value_scales(c, v);
   return warp_any(v[0] != v[1]);
 }
-/* S to the exponents of the weights, in place. */
-GA_DEV void exponents(float *s, const float *f, const float *ref) {
-  GA_UNROLL for (int j = 0; j < NS / 4; j++) {
-    const float g = f[j / (NS / 8)];
-    s[4 * j] = fmaf(s[4 * j], g, -ref[0]);
-    s[4 * j + 1] = fmaf(s[4 * j + 1], g, -ref[0]);
-    s[4 * j + 2] = fmaf(s[4 * j + 2], g, -ref[1]);
-    s[4 * j + 3] = fmaf(s[4 * j + 3], g, -ref[1]);
+/* Half h of S to the exponents of the weights, in place. */
+GA_DEV void exponents(float *s, int h, float f, const float *ref) {
+  s += h * (NS / 2);
+  GA_UNROLL for (int j = 0; j < NS / 8; j++) {
+    s[4 * j] = fmaf(s[4 * j], f, -ref[0]);
+    s[4 * j + 1] = fmaf(s[4 * j + 1], f, -ref[0]);
+    s[4 * j + 2] = fmaf(s[4 * j + 2], f, -ref[1]);
+    s[4 * j + 3] = fmaf(s[4 * j + 3], f, -ref[1]);
   }
 }
 /* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum
@@ -487,7 +424,8 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
   if (MASKED ? fresh : first) apply_mask(c, s);
   if (!UNDER) running_maximum(s, f, m, l, o);
   reference(m, ref);
-  exponents(s, f, ref);
+  exponents(s, 0, f[0], ref);
+  exponents(s, 1, f[1], ref);
   limits(l, limit);
   if (UNDER && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
@@ -504,7 +442,7 @@ GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, i
   float v[2], ref[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
     l[i] = quad_sum(l[i]);
-    const float all = UNDER ? w[i] : l[i];
+    const float all = STAYS ? w[i] : l[i];
     v[i] = all == 0.f ? 0.f : rcp(all);
   }
   reference(m, ref);
@@ -516,12 +454,16 @@ GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, i
   store_direct(c, o, v, &t);
 }
 
+/* Registers of part i of P V. halves: the last one has those of the upper half of S, and four more. */
+GA_DEV float *part_place(float *part, int i) {
+  return HALVES && (PARTS - 1 - i) % 2 == 0 ? part + NPART : part;
+}
 /* O += part of part i, by rows; w += its column of ones. */
 GA_DEV void add_part(float *o, float *part, float *w, int i, float scale, const float *factor) {
   const float f0 = scale * factor[0], f1 = scale * factor[1];
   const int n = part_regs(i);
   pin_f32(part, n);
-  if (UNDER && i == PARTS - 1) {
+  if (STAYS && i == PARTS - 1) {
     w[0] = fmaf(part[NPART], factor[0], w[0]);
     w[1] = fmaf(part[NPART + 2], factor[1], w[1]);
   }
@@ -539,10 +481,11 @@ GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float
   float v[2];
   value_scales(c, v);
   GA_UNROLL for (int r = 0; r < runs; r++) GA_UNROLL for (int i = 0; i < PARTS; i++) {
-    issue_pv(c, part, p, i, r * (BN / 32) / runs, (r + 1) * (BN / 32) / runs);
+    float *d = part_place(part, i);
+    issue_pv(c, d, p, i, r * (BN / 32) / runs, (r + 1) * (BN / 32) / runs);
     wgmma_wait(0);
     pin_u32(p, NP);
-    add_part(o, part, w, i, v[r], one);
+    add_part(o, d, w, i, v[r], one);
   }
   release_v(c);
 }
@@ -572,7 +515,8 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   pin_f32(s, NS);
   release_k(c);
   block_factors(c, f);
-  exponents(s, f, m); /* every row has seen something: tile_blocks */
+  exponents(s, 0, f[0], m); /* every row has seen something: tile_blocks */
+  exponents(s, 1, f[1], m);
   const int raise = too_large(s, limit);
   turn_begin(c, 2);
   if (warp_any(raise)) raise_reference(s, m, l, w, o, factor);
@@ -587,7 +531,7 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   }
   GA_UNROLL for (int i = 0; i < 4 * PARTS; i++) p[i] = q[i];
   GA_UNROLL for (int i = PARTS; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
-  turn_end_after(c, p);
+  turn_end_after(c, p + NP - 4);
 }
 /* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the next block may be masked, or
  * the current one has two scales of V: there one thing is done after the other. */
@@ -632,17 +576,134 @@ GA_DEV void consume(warpgroup *c) {
     release_k(c);
     turn_begin(c, 2);
     softmax(c, s, p, m, l, w, o, edge, fresh);
-    turn_end_after(c, p);
+    turn_end_after(c, p + NP - 4);
+  }
+  turn_end(c, 1);
+}
+/* The rows' largest exponents in half h, and what `most` was. Bits of floats: see too_large. */
+GA_DEV void largest(const float *t, int h, int *most) {
+  t += h * (NS / 2);
+  GA_UNROLL for (int i = 0; i < NS / 2; i += 4) {
+    most[0] = max3_i32(most[0], bits_of(t[i]), bits_of(t[i + 1]));
+    most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
+  }
+}
+/* O += P V of the current V stage, and S of the next block asked for, each half once a part has been added. */
+GA_DEV void products(const warpgroup *c, float *s, uint32_t *p, float *o, float *w, float v) {
+  const float one[2] = {1.f, 1.f};
+  GA_UNROLL for (int i = 0; i < PARTS && i < 2; i++) issue_pv(c, part_place(s, i), p, i, 0, BN / 32);
+  if (PARTS == 1) issue_half(c, s, 0);
+  GA_UNROLL for (int i = 0; i < PARTS; i++) {
+    wgmma_wait(1);
+    if (i == PARTS - 1) pin_u32(p, NP);
+    add_part(o, part_place(s, i), w, i, v, one);
+    if (i + 2 < PARTS) issue_pv(c, part_place(s, i + 2), p, i + 2, 0, BN / 32);
+    else issue_half(c, s, PARTS == 1 ? 1 : i + 2 - PARTS);
+  }
+  release_v(c);
+}
+/* Those of half of the keys. */
+GA_DEV void first_weights(const float *s, uint32_t *p, float *l) {
+  weights(s, p, l);
+  weights(s + 16, p + 4, l);
+}
+/* P V of the block before, S, references that are large enough, and the first half of the weights; the block has neither a mask nor two scales of V.
+ * x: the scales of the block before, then of this one. */
+GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, const float *limit) {
+  float factor[2];
+  int most[2] = {0, 0};
+  turn_begin(c, 1);
+  products(c, s, p, o, w, x[2]);
+  turn_end(c, 1);
+  block_scales(c, x);
+  wgmma_wait(1);
+  pin_f32(s, NS / 2);
+  exponents(s, 0, c->factor * x[0], m);
+  largest(s, 0, most);
+  wgmma_wait(0);
+  pin_f32(s + NS / 2, NS / 2);
+  release_k(c);
+  exponents(s, 1, c->factor * x[1], m);
+  largest(s, 1, most);
+  turn_begin(c, 2);
+  if (warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]))) raise_reference(s, m, l, w, o, factor);
+  first_weights(s, p, l);
+}
+/* The same, one thing after the other; at a tile's edge the results of the one before. Returns 0 when there is no block left. */
+GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, int edge, int have) {
+  float ref[2], factor[2];
+  turn_begin(c, 1);
+  if (have) {
+    wait_v(c);
+    values(c, o, s, p, w, 2);
+  }
+  if (edge) {
+    if (have) finish(c, o, m, l, w, 2);
+    if (c->n < 0) return 0;
+    tile_fill(o, DV, 0.f);
+    m[0] = m[1] = GA_NEG_INF;
+    l[0] = l[1] = w[0] = w[1] = 0.f;
+  }
+  wait_k(c);
+  block_scales(c, x);
+  reference(m, ref);
+  issue_half(c, s, 0);
+  issue_half(c, s, 1);
+  turn_end(c, 1);
+  wgmma_wait(0);
+  pin_f32(s, NS);
+  if (MASKED || edge) apply_mask(c, s);
+  exponents(s, 0, c->factor * x[0], ref);
+  exponents(s, 1, c->factor * x[1], ref);
+  release_k(c);
+  turn_begin(c, 2);
+  raise_reference(s, m, l, w, o, factor);
+  first_weights(s, p, l);
+  return 1;
+}
+/* consume of `halves`. What the next block needs is asked about under the exponentials. */
+GA_DEV void consume_halves(warpgroup *c) {
+  float s[NS + 4], o[NO], m[2], l[2], w[2], x[4] = {}, limit[2];
+  uint32_t p[NP];
+  int fast = 0; /* the next block is, and its K and this one's V are there */
+  GA_ROLL for (;; advance(c)) {
+    if (fast) {
+      c->n--;
+      block_fast(c, s, p, o, m, l, w, x, limit);
+    } else {
+      const int edge = c->n == 0, have = !edge || c->tiles > 0; /* P of a block */
+      if (edge) next_tile(c);
+      else c->n--;
+      if (!block_slow(c, s, p, o, m, l, w, x, edge, have)) break;
+    }
+    fast = c->n > 0 && c->n - 1 < c->mask_hi && !warp_any(x[2] != x[3]);
+    const uint32_t next = c->stage_k + 1 == ST ? 0 : c->stage_k + 1, parity = c->parity_k ^ (next == 0);
+    uint32_t k_there = 1, v_there = 1;
+    if (fast) {
+      k_there = mbar_try_wait(c->sb + OFF_KF + 8 * next, parity);
+      v_there = mbar_try_wait(c->sb + OFF_VF + 8 * c->stage_k, c->parity_k);
+    }
+    turn_end_after(c, p + 4);
+    weights(s + 32, p + 8, l);
+    limits(l, limit);
+    weights(s + 48, p + 12, l);
+    if (!k_there) mbar_wait(c->sb + OFF_KF + 8 * next, parity);
+    if (!v_there) mbar_wait(c->sb + OFF_VF + 8 * c->stage_k, c->parity_k);
   }
   turn_end(c, 1);
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   warpgroup c = {};
+  if (HALVES) { /* through shuffles: else they are worked out again wherever they are needed */
+    sb = (uint32_t)warp_uniform((int)sb);
+    lane = (int)shfl_idx_u32((uint32_t)lane, lane);
+  }
   c.a = a, c.sb = sb, c.w = wg, c.wl = warp & 3, c.lane = lane, c.g = lane >> 2, c.q2 = (lane & 3) * 2;
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_k_major(sb + OFF_V);
   if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-  consume(&c);
+  if (HALVES) consume_halves(&c);
+  else consume(&c);
 }
 
 /* ------------------------------------------------------------------ the kernel */
@@ -674,7 +735,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fp8 k) {
     }
     mbar_init_fence();
   }
-  if (UNDER) {
+  if (STAYS) {
     write_ones(sb);
     fence_async_smem();
   }

@@ -1,0 +1,169 @@
+#!/usr/bin/env python3
+"""Attention forward in FP8 beside FlashAttention-3's on one NVIDIA GPU: 24 shapes, one process, random order; JSON.
+
+    attn_fp8.py LIBGA.so --fa3 LIB.so [--rows] [--rounds 5] [-k D128 ...] [--json FILE]
+
+ours       libga: the kernel its planner takes, inputs quantised before by its own quantiser (Hadamard transform of Q and K, a scale for
+           every 128 tokens of a head); with --rows every kernel that can serve the shape.
+whole      the same with the quantiser's three launches in every call.
+fa3        a library with FlashAttention-3's e4m3 kernels (bf16 results, a scale for every head of a sequence) behind
+           int fa3_fwd_fp8(q, k, v, o, lse, q_scale, k_scale, v_scale, semaphore, b, s, h, d, across, scale, causal, stream).
+fa3 across the same with V stored [b, h, d, s], as ours is, so that the kernel need not transpose it.
+
+16384 tokens, heads = 2048 / D, random normal bf16 data; TFLOP/s of 4 B H S S D, halved for causal; back-to-back launches, two sets of
+buffers in turn. Every result is compared with bf16 attention first. Medians, 10th and 90th percentiles over rounds."""
+import argparse, ctypes, math, random, sys
+
+import torch
+
+from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Planned, Scale, Shape, Strides, Theirs, one_time, reference, show, summary, write_report
+
+E4M3, BLOCK = 10, 128  # GA_E4M3; tokens of a scale
+WRONG = 8e-2  # Frobenius error of e4m3 attention on normal data is 5 to 6e-2
+ROWS, VALUES = 0, 1
+
+
+class QuantDesc(ctypes.Structure):
+    _fields_ = ([("struct_size", ctypes.c_size_t), ("batch", ctypes.c_int64), ("tokens", ctypes.c_int64)]
+                + [(n, ctypes.c_int32) for n in ("heads", "dim", "x_dtype", "y_dtype", "kind", "scale_tokens", "hadamard")]
+                + [("seed", ctypes.c_uint32), ("rot_dim", ctypes.c_int32), ("pairs", ctypes.c_int32), ("magnitude", ctypes.c_float)])
+
+
+class QuantIo(ctypes.Structure):
+    _fields_ = [("x", ctypes.c_void_p), ("y", ctypes.c_void_p), ("scale", ctypes.c_void_p), ("given", Scale), ("x_stride", Strides),
+                ("y_stride", Strides), ("positions", ctypes.c_void_p), ("inv_freq", ctypes.c_void_p)]
+
+
+class Quantiser:
+    """bf16 Q, K and V of one shape to e4m3."""
+
+    def __init__(self, ga, ctx, s):
+        self.ga, self.plans = ga, []
+        for kind in (ROWS, ROWS, VALUES):
+            desc = QuantDesc(ctypes.sizeof(QuantDesc), s.b, s.s, s.h, s.d, BF16, E4M3, kind, BLOCK, kind == ROWS, 1, 0, 0, 1)
+            plan = ctypes.c_void_p()
+            ga.check(ga.lib.ga_attn_quant_plan(ctx, ctypes.byref(desc), ctypes.byref(plan)))
+            self.plans.append(plan)
+
+    def call(self, io):
+        for plan, x in zip(self.plans, io):
+            self.ga.check(self.ga.lib.ga_attn_quant_run(plan, ctypes.byref(x), None, None))
+
+
+class Ours(Planned):
+    def __init__(self, ga, ctx, s, sets):
+        super().__init__(ga, ctx)
+        desc = Desc(ctypes.sizeof(Desc), s.b, s.s, s.s, s.h, s.h, s.d, s.d, E4M3, E4M3, BF16, CAUSAL if s.causal else 0)
+        desc.q_scale_tokens = desc.kv_scale_tokens = BLOCK
+        if ga.none(ga.lib.ga_attn_plan(ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
+            return
+        if ga.lib.ga_plan_workspace_bytes(self.plan):
+            raise RuntimeError("a workspace is needed: not written")
+        self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
+        self.quantiser, self.out, self.io, self.quant_io, self.kept = Quantiser(ga, ctx, s), [], [], [], []
+        for x in sets:
+            self.add_set(s, x)
+        torch.cuda.synchronize()
+        for io in self.quant_io:
+            self.quantiser.call(io)
+        ga.check(ga.lib.ga_stream_sync(ctx, None))
+
+    def add_set(self, s, x):
+        blocks, row = -(-s.s // BLOCK), Strides(s.s * s.h * s.d, s.h * s.d, s.d)
+        tokens = blocks * BLOCK  # of V, padded
+        y = [torch.empty(s.b * s.h * s.d * n, dtype=torch.uint8, device="cuda") for n in (s.s, s.s, tokens)]
+        scale = [torch.empty(s.b, s.h, blocks, device="cuda") for _ in y]
+        o = torch.full_like(x[0], float("nan"))
+        self.kept.append((y, scale))
+        self.out.append(o)
+        self.quant_io.append([QuantIo(a.data_ptr(), b.data_ptr(), c.data_ptr()) for a, b, c in zip(x, y, scale)])
+        v = Strides(s.h * s.d * tokens, tokens, s.d * tokens)  # token: from one dim to the next
+        io = Io(y[0].data_ptr(), y[1].data_ptr(), y[2].data_ptr(), o.data_ptr(), None, row, row, v, row)
+        io.q_scale, io.k_scale, io.v_scale = (Scale(c.data_ptr(), s.h * blocks, blocks, 1) for c in scale)
+        self.io.append(io)
+
+    def call(self, i):
+        self.ga.check(self.ga.lib.ga_attn_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), None, None))
+
+
+class Whole(Ours):
+    def __init__(self, ga, ctx, s, sets):
+        super().__init__(ga, ctx, s, sets)
+        self.kernel = self.kernel and "whole"
+
+    def call(self, i):
+        self.quantiser.call(self.quant_io[i % len(self.io)])
+        super().call(i)
+
+
+def fa3(path, s, sets, across):
+    lib = ctypes.CDLL(path)
+    p, i32 = ctypes.c_void_p, ctypes.c_int
+    lib.fa3_fwd_fp8.argtypes = [p] * 9 + [i32] * 5 + [ctypes.c_float, i32, p]
+    lse, semaphore = torch.empty(s.b, s.h, s.s, device="cuda"), torch.zeros(1, dtype=torch.int32, device="cuda")
+    mine = []
+    for x in sets:
+        scale = [t.abs().amax((1, 3)).float() / 448 for t in x]  # [b, h]
+        y = [(t / c[:, None, :, None]).to(torch.float8_e4m3fn) for t, c in zip(x, scale)]
+        if across:
+            y[2] = y[2].view(torch.uint8).permute(0, 2, 3, 1).contiguous()
+        mine.append((y, scale, torch.empty_like(x[0])))
+
+    def call(i):
+        y, scale, o = mine[i % len(mine)]
+        rc = lib.fa3_fwd_fp8(*(t.data_ptr() for t in y), o.data_ptr(), lse.data_ptr(), *(c.data_ptr() for c in scale), semaphore.data_ptr(),
+                             s.b, s.s, s.h, s.d, int(across), 1 / math.sqrt(s.d), int(s.causal), torch.cuda.current_stream().cuda_stream)
+        if rc:
+            raise RuntimeError(f"fa3: {rc}")
+        return o
+    return Theirs("fa3 across" if across else "fa3", call)
+
+
+def right(s, x, contenders):
+    """Drops who is wrong, and says so."""
+    ref, good = reference(s, x), []
+    for c in contenders:
+        e = float((c.result().float() - ref).norm() / ref.norm())
+        if e < WRONG:
+            good.append(c)
+        else:
+            print(f"{s.name}: {c.kernel}: WRONG, error {e:.3g}", file=sys.stderr)
+    return good
+
+
+def measure(a, ga, s, nvml):
+    sets = [[torch.randn(s.b, s.s, s.h, s.d, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(2)]
+    ours = right(s, sets[0], ga.contenders(Ours, s, sets, a.rows) + [Whole(ga, ga.context(""), s, sets)])
+    everyone = ours + right(s, sets[0], [fa3(a.fa3, s, sets, across) for across in (False, True)])
+    calls, times, states = max(10, min(60, int(8e-3 / (s.flop / 8e14)))), {c.kernel: [] for c in everyone}, []
+    for _ in range(a.rounds):
+        random.shuffle(everyone)
+        for c in everyone:
+            times[c.kernel].append(one_time(s, c, calls, nvml, states))
+            torch.cuda.synchronize()
+    return summary(s, times, [c.kernel for c in ours], states)
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("library")
+    p.add_argument("--rows", action="store_true")
+    p.add_argument("--fa3", required=True)
+    p.add_argument("--json")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("-k", nargs="*", default=[], help="only shapes whose name contains one of these")
+    a = p.parse_args()
+    torch.manual_seed(0)
+    random.seed(1)
+    ga, nvml, results = Ga(a.library), Nvml(), []
+    for d, causal, n in ((d, causal, n) for d in (64, 128, 256) for causal in (False, True) for n in (512, 2048, 8192, 16384)):
+        s = Shape(d, n, 16384 // n, 2048 // d, causal, False)
+        if a.k and not any(k in s.name + " " for k in a.k):
+            continue
+        results.append(measure(a, ga, s, nvml))
+        show(results[-1])
+    write_report(a, results)
+
+
+if __name__ == "__main__":
+    main()

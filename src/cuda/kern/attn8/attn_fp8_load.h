@@ -1,0 +1,87 @@
+/* Part of attn_fp8_sm90a.cu, which includes it once its constants are known: the thread that loads. */
+typedef struct {
+  args a;
+  uint32_t sb;
+  uint32_t k;    /* blocks of K loaded; V's follow from it */
+  int tiles;     /* records written */
+} loader;
+
+/* The scale of the 64 tokens that are the i-th of their sequence. */
+GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
+  const int at = batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
+  return ldg_f32(s->data + at);
+}
+GA_DEV void load_k(loader *p, const work *t, int n) {
+  const uint32_t stage = ring_stage(p->k, ST), bar = p->sb + OFF_KF + 8 * stage, dst = p->sb + OFF_K + stage * K_BYTES;
+  const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
+  const ga_kargs_attn_fp8 *a = fp8_args(p->a);
+  float scale[4]; /* on their way during the wait: K's and V's, by halves of 64 keys */
+  GA_UNROLL for (int h = 0; h < 2; h++) {
+    scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
+    scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
+  }
+  mbar_wait(p->sb + OFF_KE + 8 * stage, ring_empty_parity(p->k, ST));
+  sts_f4(slot, scale);
+  mbar_arrive_expect(bar, K_BYTES);
+  GA_UNROLL for (int i = 0; i < PANELS_K; i++)
+      bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
+  p->k++;
+}
+GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block before it, if there is one */
+{
+  const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
+  mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
+  mbar_arrive_expect(bar, V_BYTES);
+  bulk_load_4d(p->sb + OFF_V + stage * V_STAGE, &p->a->v, bar, n * BN, 0, t->head_k, t->batch, L2_EVICT_LAST);
+}
+/* The record of the next tile goes to slot tiles % 4 before the wait for its Q buffer: consumers are at most two edges behind. */
+GA_DEV uint32_t next_slot(const loader *p) {
+  return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
+}
+/* The tile's Q into the buffer that the tile before the last one had. Coordinates come from the record: they would cost registers. */
+GA_DEV void load_q(loader *p, const work *t) {
+  const ga_i4 x = lds_i4(next_slot(p));
+  const uint32_t buffer = (uint32_t)p->tiles & 1, bar = p->sb + OFF_QF + 8 * buffer;
+  mbar_wait(p->sb + OFF_QE + 8 * buffer, ~(p->tiles >> 1) & 1);
+  if (t->n_hi < 0) {
+    mbar_arrive(bar);
+  } else {
+    float scale[4] = {};
+    GA_UNROLL for (int w = 0; w < WGS; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
+    sts_f4(next_slot(p) + 48, scale);
+    mbar_arrive_expect(bar, WGS * Q_BYTES);
+    GA_ROLL for (int w = 0; w < WGS; w++) {
+      const uint32_t dst = p->sb + OFF_Q + (buffer * WGS + (uint32_t)w) * Q_BYTES;
+      GA_UNROLL for (int i = 0; i < PANELS_K; i++)
+          bulk_load_4d(dst + i * Q_PANEL, &p->a->q, bar, i * ROW_BYTES, x.x + w * 64, x.y, t->batch, L2_EVICT_FIRST);
+    }
+  }
+  p->tiles++;
+}
+/* Loads in the order of need: K runs one block ahead of V, also into the next tile, and Q a tile ahead. */
+GA_DEV void producer(args a, uint32_t sb) {
+  loader p = {a, sb, 0, 0};
+  int i = block_index() - block_count(), sub = 0;
+  grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
+  work t = tile_next(a, &i, &sub, next_slot(&p), 1);
+  load_q(&p, &t);
+  if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);
+  while (t.n_hi >= 0) {
+    int n = t.n_hi;
+    if (n > t.n_lo) load_k(&p, &t, n - 1);
+    load_v(&p, &t, n);
+    const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
+    load_q(&p, &next);
+    GA_ROLL for (n--; n >= t.n_lo; n--) {
+      if (n > t.n_lo) load_k(&p, &t, n - 1);
+      load_v(&p, &t, n);
+    }
+    if (next.n_hi >= 0) load_k(&p, &next, next.n_hi);
+    t = next;
+  }
+  if (MASKED && atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
+    stg_i32(a->counter, 0);
+    stg_i32(a->counter + 1, 0);
+    fence_device();
+  }
+}
