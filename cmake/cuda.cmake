@@ -4,7 +4,7 @@
 set(GA_ONLY "" CACHE STRING "CUDA rows to compile: comma-separated patterns with * and ?; empty = all")
 file(GLOB GA_CUDA_HOST CONFIGURE_DEPENDS src/cuda/*.c)
 file(GLOB GA_CUDA_DEFS CONFIGURE_DEPENDS src/cuda/kern/*/*.def)
-file(GLOB_RECURSE GA_CUDA_HEADERS CONFIGURE_DEPENDS src/cuda/dev/*.h src/core/kargs_*.h)
+file(GLOB_RECURSE GA_CUDA_HEADERS CONFIGURE_DEPENDS src/cuda/dev/*.h src/cuda/kern/*.h src/core/kargs_*.h)
 list(APPEND GA_SOURCES ${GA_CUDA_HOST})
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 enable_language(ASM)

@@ -17,9 +17,9 @@ typedef struct {
 } seen_tokens;
 
 GA_DEV seen_tokens seen_by(const ga_kargs_sample *a) {
-  if (!a->sequence) return (seen_tokens){a->history, a->n_history};
-  const int64_t all = *a->n_sequence, n = all < a->n_history ? all : a->n_history;
-  return (seen_tokens){a->sequence + (all - n), n};
+  const int64_t all = a->sequence ? *a->n_sequence : a->n_history, n = all < a->n_history ? all : a->n_history;
+  const seen_tokens last = {a->sequence ? a->sequence + (all - n) : a->history, n};
+  return last;
 }
 
 /* Bit e % 32 of lane l: a list may name token 32 e + l of the group. A warp. */
