@@ -444,6 +444,7 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
   const int m = block % a->blocks_q;
   const visits v = visits_of(a, tile_record(c), m);
   const uint32_t piece = piece_of(c) + lane_of() * 16;
+  uint32_t done = 0;
   mbar_wait(c->sb + OFF_READY, k);
   if (v.after) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
@@ -454,9 +455,10 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
       lds_f4(y, piece + j * 512);
       GA_UNROLL for (int e = 0; e < 4; e++) x[4 * j + e] += y[e];
     }
+    done = loads_done_f32(x, DQ_COLS / 2, 4);
   }
   warp_sync();
-  if (lane_of() == 0) mbar_arrive(c->sb + OFF_USED + 8 * k);
+  if (lane_of() == 0) mbar_arrive(c->sb + OFF_USED + 8 * k + done);
   if (!v.after) finish_dq(c, x, tile_record(c), block / a->blocks_q - tile_get(tile_record(c)).batch * a->heads_q, m);
 }
 /* What `before` will hold of block m of the query head `left` from the end of the group. Whole: 4 times its number in the KV
