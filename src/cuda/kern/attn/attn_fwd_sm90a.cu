@@ -16,9 +16,11 @@
  *           16 rows of S again from K, which is still held. Exact either way.
  * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack + head, so
  *           that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64 / pack queries.
+ * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and l of its rows
+ *           in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order of the items.
  * BARRIERS  name     arrivals    waiter       orders
  *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
- *           q_empty  4 (warps)   producer     reads of Q -> next TMA write of Q
+ *           q_empty  4 (warps)   producer     reads of Q, returned (loads_done) -> next TMA write of Q
  *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
  *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
