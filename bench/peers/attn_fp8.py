@@ -16,7 +16,7 @@ import argparse, ctypes, math, random, sys
 
 import torch
 
-from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Planned, Scale, Shape, Strides, Theirs, one_time, reference, show, summary, write_report
+from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Planned, Scale, Shape, Strides, Theirs, reference, show, take_turns, write_report
 
 E4M3, BLOCK = 10, 128  # GA_E4M3; tokens of a scale
 WRONG = 8e-2  # Frobenius error of e4m3 attention on normal data is 5 to 6e-2
@@ -135,13 +135,7 @@ def measure(a, ga, s, nvml):
     sets = [[torch.randn(s.b, s.s, s.h, s.d, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(2)]
     ours = right(s, sets[0], ga.contenders(Ours, s, sets, a.rows) + [Whole(ga, ga.context(""), s, sets)])
     everyone = ours + right(s, sets[0], [fa3(a.fa3, s, sets, across) for across in (False, True)])
-    calls, times, states = max(10, min(60, int(8e-3 / (s.flop / 8e14)))), {c.kernel: [] for c in everyone}, []
-    for _ in range(a.rounds):
-        random.shuffle(everyone)
-        for c in everyone:
-            times[c.kernel].append(one_time(s, c, calls, nvml, states))
-            torch.cuda.synchronize()
-    return summary(s, times, [c.kernel for c in ours], states)
+    return take_turns(a, s, everyone, ours, max(10, min(60, int(8e-3 / (s.flop / 8e14)))), nvml)
 
 
 def main():
