@@ -80,9 +80,10 @@ static void int8_by_tokens(void **state) {
     assert_non_null(t);
     const int8_t *y = (const int8_t *)t->rows;
     for (int j = 0; j < TOKENS; j++) {
-      t->x[j * DIM] = (float)(j + 1) * (j % 2 ? -127 : 127);
-      t->x[j * DIM + 1] = (float)(j + 1) * 2.5f;
-      t->x[j * DIM + 2] = (float)(j + 1) * -3.5f;
+      const float scale = (float)(1 << j % 8);
+      t->x[j * DIM] = scale * (j % 2 ? -127 : 127);
+      t->x[j * DIM + 1] = scale * 2.5f;
+      t->x[j * DIM + 2] = scale * -3.5f;
     }
     t->x[7 * DIM + 5] = NAN;
     t->x[8 * DIM + 5] = INFINITY;
@@ -94,7 +95,7 @@ static void int8_by_tokens(void **state) {
       assert_int_equal(row[0], none ? 0 : j % 2 ? -127 : 127);
       assert_int_equal(row[1], none ? 0 : 2);
       assert_int_equal(row[2], none ? 0 : -4);
-      if (!none) assert_float_equal(t->scale[j], (float)(j + 1), 1e-6 * (j + 1));
+      if (!none) assert_float_equal(t->scale[j], (float)(1 << j % 8), 1e-5f);
     }
     assert_true(isnan(t->scale[7]));
     assert_true(isinf(t->scale[8]));

@@ -15,7 +15,7 @@
  *
  * FP8: with q_dtype = kv_dtype = GA_E4M3 all three inputs are e4m3 and have scales: the formula is that of q_scale * Q, k_scale * K
  * and v_scale * V. A scale is for a tensor, a head, or 64 or 128 tokens of a head.
- * INT8: with q_dtype = GA_I8, kv_dtype = GA_E4M3 Q and K are i8, which after a Hadamard transform are three times as exact in the same
+ * INT8: with q_dtype = GA_I8, kv_dtype = GA_E4M3 Q and K are i8, which after a Hadamard transform are more exact in the same
  * bytes, and V is e4m3; of Q a scale may be for one token. In both V is transposed and permuted, as
  * ga_attn_quant (ga/attn_quant.h) writes it: [batch, kv_heads, v_dim, kv rounded up to 128]; v_stride.token is the distance
  * of value dims; what lies behind the last key must not be NaN. Not with VARLEN, PAGED, STATE_*, parts.
