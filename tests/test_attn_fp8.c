@@ -1,5 +1,5 @@
-/* Attention of 8-bit inputs and their quantiser where there is no GPU: the order of V, scales of tokens, the transform that must not change logits, what is
- * refused. */
+/* Attention of 8-bit inputs and their quantiser where there is no GPU: the order of V, scales of tokens, the transform that must not
+ * change logits, what is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

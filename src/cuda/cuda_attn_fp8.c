@@ -17,7 +17,8 @@ const char *cuda_attn_fp8_ok(const ga_kernel *k, const void *desc, const ga_caps
   (void)caps;
   const ga_attn_desc *d = desc;
   const cuda_attn_variant *v = k->impl;
-  if (d->q_dtype != (int32_t)k->dtype[0] || d->kv_dtype != GA_E4M3 || d->o_dtype != (int32_t)k->dtype[2]) return "q or o is of another dtype, or kv not e4m3";
+  if (d->q_dtype != (int32_t)k->dtype[0] || d->o_dtype != (int32_t)k->dtype[2]) return "q_dtype or o_dtype is another";
+  if (d->kv_dtype != GA_E4M3) return "kv_dtype must be e4m3";
   if (d->head_dim != v->d || d->v_dim != v->d) return "head_dim or v_dim is another";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!cuda_attn_small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";

@@ -224,7 +224,8 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (ga_attn_is_scaled(d)) check_attn_fp8_key(c, t);
   part_args(c, d, a, io);
   if (ga_attn_is_scaled(d)) {
-    check_attn_fp8_key(c, tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, (int32_t)ga_attn_k_dtype(d), kv, d->kv_heads, d->head_dim, &io->k_stride));
+    t = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, (int32_t)ga_attn_k_dtype(d), kv, d->kv_heads, d->head_dim, &io->k_stride);
+    check_attn_fp8_key(c, t);
     check_attn_fp8_args(c, d, a, io);
   } else if (!d->parts) {
     check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);

@@ -66,8 +66,8 @@ void check_attn_fp8_key(const check_case *c, check_arg *arg) {
   arg->lo = -1.73 * I8_SIZE, arg->hi = 1.73 * I8_SIZE;
 }
 
-/* q and k of i8: normal, with the ends of the type among hostile values; in every fourth draw the first column rises or falls along the tokens of k, so
- * that maxima come late. */
+/* q and k of i8: normal, with the ends of the type among hostile values; in every fourth draw the first column rises or falls along the
+ * tokens of k, so that maxima come late. */
 static void fill_i8(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const int64_t width = arg->dim[3], row = arg->dim[2] * width, tokens = arg->dim[1];
   const bool ramp = (c->bits >> 12 & 3) == 0, falls = c->bits >> 14 & 1, query = arg->name[0] == 'q';
@@ -88,8 +88,9 @@ void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, in
     fill_i8(c, arg, values, n);
     return;
   }
-  /* Logits of all sizes: q_scale makes up for what 16-bit inputs have by themselves. */
-  const double size = !scale || value || d->q_dtype != GA_I8 ? 1 : (check_pick(c, 4) || arg->name[0] == 'k' ? 1 : exp2(check_pick(c, 9) - 4)) / I8_SIZE;
+  double size = 1;
+  if (scale && !value && d->q_dtype == GA_I8) size /= I8_SIZE;
+  if (size < 1 && arg->name[0] == 'q' && check_pick(c, 4) == 0) size *= exp2(check_pick(c, 9) - 4); /* logits of all sizes */
   for (int64_t i = 0; i < n; i++) {
     if (scale) values[i] = size * exp2(4 * ga_rng_unit(&c->rng) - 3);
     else values[i] = ga_rng_normal(&c->rng);

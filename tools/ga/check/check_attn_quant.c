@@ -109,8 +109,8 @@ static const char *judge(const check_case *c, const check_arg *arg, const double
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_quant_desc *d = desc;
-  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d", d->kind, ga_dtype_name((ga_dtype)d->y_dtype),
-                 d->scale_tokens, d->hadamard, d->seed, d->rot_dim, d->pairs);
+  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d", d->kind,
+                 ga_dtype_name((ga_dtype)d->y_dtype), d->scale_tokens, d->hadamard, d->seed, d->rot_dim, d->pairs);
 }
 
 const check_op check_attn_quant = {

@@ -1,4 +1,4 @@
-/* KERNEL    attn_fp8, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
+/* KERNEL    attn_fp8 and attn_i8, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
  * COMPUTES  per (batch, head, BM rows of Q):  S = sq Q (sk K)^T * scale, masked;  O = softmax(S) (sv V);  lse = log sum exp S.
  *           Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
  * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V transposed and permuted by
