@@ -216,6 +216,24 @@ static void hopper_attn(int64_t batch, int64_t length, int heads, int dim, ga_dt
   put(GA_OP_attn, &d, text);
 }
 
+/* 8-bit inputs with scales: V in e4m3. */
+static void hopper_scaled(int dim, ga_dtype q, ga_dtype o, uint32_t flags, int32_t q_scale_tokens) {
+  char text[96];
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = 4096;
+  d.q_heads = d.kv_heads = 8;
+  d.head_dim = d.v_dim = dim;
+  d.q_dtype = (int32_t)q;
+  d.kv_dtype = GA_E4M3;
+  d.o_dtype = (int32_t)o;
+  d.flags = flags;
+  d.q_scale_tokens = q_scale_tokens;
+  d.kv_scale_tokens = 128;
+  d.scale = 1.0f / sqrtf((float)dim);
+  (void)snprintf(text, sizeof text, "s=4096 d=%d %s e4m3 %s flags=%u", dim, ga_dtype_name(q), ga_dtype_name(o), flags);
+  put(GA_OP_attn, &d, text);
+}
+
 /* Few queries, heads in groups of 4. */
 static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, uint32_t flags) {
   char text[96];
@@ -291,6 +309,14 @@ static void hopper(void) {
   hopper_attn(1, 4096, 8, 64, GA_F16, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 256, GA_BF16, GA_ATTN_STATE_OUT, 0);
   hopper_attn(1, 4096, 8, 100, GA_BF16, 0, 0);
+  for (int dim = 64; dim <= 256; dim *= 2)
+    for (uint32_t causal = 0; causal <= 1; causal++) {
+      hopper_scaled(dim, GA_E4M3, GA_BF16, causal, 128);
+      hopper_scaled(dim, GA_I8, GA_BF16, causal, 1);
+    }
+  hopper_scaled(96, GA_I8, GA_BF16, 0, 1); /* none: rows for 16-bit q do not read scales */
+  hopper_scaled(96, GA_E4M3, GA_BF16, 0, 128);
+  hopper_scaled(128, GA_I8, GA_F16, GA_ATTN_SINKS, 1);
   for (int dim = 64; dim <= 256; dim *= 2)
     for (int64_t batch = 1; batch <= 8; batch *= 8)
       for (int64_t queries = 1; queries <= 256; queries *= 4) hopper_few(batch, queries, 4096, dim, queries > 16 ? GA_ATTN_CAUSAL : 0);

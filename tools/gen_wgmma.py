@@ -5,7 +5,7 @@ import sys
 
 SHAPES = {16: [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 72, 96, 128, 160, 192, 224, 256]}
 ACROSS = [64, 128, 256]  # shapes of products of operands stored across
-FORWARD_8 = [64, 72, 128]  # shapes that attention forward in e4m3 begins anew
+FORWARD_8 = [64, 72, 128]  # shapes that attention forward in 8 bits begins anew
 BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward needs
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 
@@ -42,6 +42,10 @@ def lists(n, letter):
     return r, regs, outs
 
 
+def fresh(outs):
+    return outs.replace('"+', '"=&')
+
+
 def forms(t):
     """k, C type of d, its letter, types in the instruction, text behind the predicate for one and two transposable operands"""
     if t == "s8":
@@ -75,7 +79,7 @@ def shared_a_new(n, t, name, trans):
     return (f"GA_DEV void wgmma_m64n{n}k{k}_{t}_{name}0({real} *d, uint64_t a, uint64_t b)\n{{\n"
             f'    asm volatile("{{.reg .pred p; mov.pred p, 0; wgmma.mma_async.sync.aligned.m64n{n}k{k}.{types} '
             f'{{{regs}}}, %{r}, %{r + 1}, p{tail.format(trans)};}}"\n'
-            f'                 : {outs.replace("+f", "=&f")}\n                 : "l"(a), "l"(b));\n}}\n')
+            f'                 : {fresh(outs)}\n                 : "l"(a), "l"(b));\n}}\n')
 
 
 def register_a_new(n, t, name):
@@ -84,15 +88,15 @@ def register_a_new(n, t, name):
     return (f"GA_DEV void wgmma_m64n{n}k{k}_{t}_{name}0({real} *d, const uint32_t *a, uint64_t b)\n{{\n"
             f'    asm volatile("{{.reg .pred p; mov.pred p, 0; wgmma.mma_async.sync.aligned.m64n{n}k{k}.{types} '
             f'{{{regs}}}, {{%{r}, %{r + 1}, %{r + 2}, %{r + 3}}}, %{r + 4}, p{tail.format(0)};}}"\n'
-            f'                 : {outs.replace("+f", "=&f")}\n                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));\n}}\n')
+            f'                 : {fresh(outs)}\n                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));\n}}\n')
 
 
 def near(bits, t):
     """Operands as their headers say, by shape."""
     for n in SHAPES[bits]:
         print(register_a(n, t, "rs", 0) + (register_a(n, t, "rst", 1) if bits == 16 else "") + shared_a(n, t, "ss", "0, 0"), end="")
-    for n in FORWARD_8 if t == "e4m3" else []:
-        print(register_a_new(n, t, "rs") + shared_a_new(n, t, "ss", "0, 0"), end="")
+    for n in FORWARD_8 if t in ("e4m3", "s8") else []:
+        print((register_a_new(n, t, "rs") if t == "e4m3" else "") + shared_a_new(n, t, "ss", "0, 0"), end="")
     for n in BACKWARD if bits == 16 else []:
         if n not in SHAPES[bits]:
             print(shared_a(n, t, "ss", "0, 0"), end="")

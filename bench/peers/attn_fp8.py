@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Attention forward in FP8 beside FlashAttention-3's on one NVIDIA GPU: 24 shapes, one process, random order; JSON.
+"""Attention forward in 8 bits beside FlashAttention-3's on one NVIDIA GPU: 24 shapes, one process, random order; JSON.
 
-    attn_fp8.py LIBGA.so --fa3 LIB.so [--rows] [--rounds 5] [-k D128 ...] [--json FILE]
+    attn_fp8.py LIBGA.so [--fa3 LIB.so] [--rows] [--rounds 5] [-k D128 ...] [--json FILE]
 
 ours       libga: the kernel its planner takes, inputs quantised before by its own quantiser (Hadamard transform of Q and K, a scale for
            every 128 tokens of a head); with --rows every kernel that can serve the shape.
-whole      the same with the quantiser's three launches in every call.
+int8       libga's kernel for Q and K in int8 with a scale for each token of Q, V as above.
+bf16       libga's kernel for bf16 inputs.
+whole      ours and int8 with the quantiser's three launches in every call.
 fa3        a library with FlashAttention-3's e4m3 kernels (bf16 results, a scale for every head of a sequence) behind
            int fa3_fwd_fp8(q, k, v, o, lse, q_scale, k_scale, v_scale, semaphore, b, s, h, d, 0, scale, causal, stream).
 
@@ -15,9 +17,9 @@ import argparse, ctypes, math, random, sys
 
 import torch
 
-from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Planned, Scale, Shape, Strides, Theirs, reference, show, take_turns, write_report
+from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Ours as Plain, Planned, Scale, Shape, Strides, Theirs, reference, show, take_turns, write_report
 
-E4M3, BLOCK = 10, 128  # GA_E4M3; tokens of a scale
+I8, E4M3, BLOCK = 5, 10, 128  # GA_I8, GA_E4M3; tokens of a scale
 WRONG = 8e-2  # Frobenius error of e4m3 attention on normal data is 5 to 6e-2
 ROWS, VALUES = 0, 1
 
@@ -34,12 +36,12 @@ class QuantIo(ctypes.Structure):
 
 
 class Quantiser:
-    """bf16 Q, K and V of one shape to e4m3."""
+    """bf16 Q, K and V of one shape to 8 bits: Q and K of that type."""
 
-    def __init__(self, ga, ctx, s):
+    def __init__(self, ga, ctx, s, type, q_tokens):
         self.ga, self.plans = ga, []
-        for kind in (ROWS, ROWS, VALUES):
-            desc = QuantDesc(ctypes.sizeof(QuantDesc), s.b, s.s, s.h, s.d, BF16, E4M3, kind, BLOCK, kind == ROWS, 1, 0, 0, 1)
+        for kind, tokens in ((ROWS, q_tokens), (ROWS, BLOCK), (VALUES, BLOCK)):
+            desc = QuantDesc(ctypes.sizeof(QuantDesc), s.b, s.s, s.h, s.d, BF16, type if kind == ROWS else E4M3, kind, tokens, kind == ROWS, 1, 0, 0, 1)
             plan = ctypes.c_void_p()
             ga.check(ga.lib.ga_attn_quant_plan(ctx, ctypes.byref(desc), ctypes.byref(plan)))
             self.plans.append(plan)
@@ -50,16 +52,18 @@ class Quantiser:
 
 
 class Ours(Planned):
+    type, q_tokens = E4M3, BLOCK
+
     def __init__(self, ga, ctx, s, sets):
         super().__init__(ga, ctx)
-        desc = Desc(ctypes.sizeof(Desc), s.b, s.s, s.s, s.h, s.h, s.d, s.d, E4M3, E4M3, BF16, CAUSAL if s.causal else 0)
-        desc.q_scale_tokens = desc.kv_scale_tokens = BLOCK
+        desc = Desc(ctypes.sizeof(Desc), s.b, s.s, s.s, s.h, s.h, s.d, s.d, self.type, E4M3, BF16, CAUSAL if s.causal else 0)
+        desc.q_scale_tokens, desc.kv_scale_tokens = self.q_tokens, BLOCK
         if ga.none(ga.lib.ga_attn_plan(ctx, ctypes.byref(desc), ctypes.byref(self.plan))):
             return
         if ga.lib.ga_plan_workspace_bytes(self.plan):
             raise RuntimeError("a workspace is needed: not written")
         self.kernel = ga.lib.ga_plan_kernel_id(self.plan).decode()
-        self.quantiser, self.out, self.io, self.quant_io, self.kept = Quantiser(ga, ctx, s), [], [], [], []
+        self.quantiser, self.out, self.io, self.quant_io, self.kept = Quantiser(ga, ctx, s, self.type, self.q_tokens), [], [], [], []
         for x in sets:
             self.add_set(s, x)
         torch.cuda.synchronize()
@@ -71,28 +75,36 @@ class Ours(Planned):
         blocks, row = -(-s.s // BLOCK), Strides(s.s * s.h * s.d, s.h * s.d, s.d)
         tokens = blocks * BLOCK  # of V, padded
         y = [torch.empty(s.b * s.h * s.d * n, dtype=torch.uint8, device="cuda") for n in (s.s, s.s, tokens)]
-        scale = [torch.empty(s.b, s.h, blocks, device="cuda") for _ in y]
+        scale = [torch.empty(s.b, s.h, -(-s.s // n), device="cuda") for n in (self.q_tokens, BLOCK, BLOCK)]
         o = torch.full_like(x[0], float("nan"))
         self.kept.append((y, scale))
         self.out.append(o)
         self.quant_io.append([QuantIo(a.data_ptr(), b.data_ptr(), c.data_ptr()) for a, b, c in zip(x, y, scale)])
         v = Strides(s.h * s.d * tokens, tokens, s.d * tokens)  # token: from one dim to the next
         io = Io(y[0].data_ptr(), y[1].data_ptr(), y[2].data_ptr(), o.data_ptr(), None, row, row, v, row)
-        io.q_scale, io.k_scale, io.v_scale = (Scale(c.data_ptr(), s.h * blocks, blocks, 1) for c in scale)
+        io.q_scale, io.k_scale, io.v_scale = (Scale(c.data_ptr(), s.h * c.shape[2], c.shape[2], 1) for c in scale)
         self.io.append(io)
 
     def call(self, i):
         self.ga.check(self.ga.lib.ga_attn_run(self.plan, ctypes.byref(self.io[i % len(self.io)]), None, None))
 
 
+class Int8(Ours):
+    type, q_tokens = I8, 1
+
+
 class Whole(Ours):
     def __init__(self, ga, ctx, s, sets):
         super().__init__(ga, ctx, s, sets)
-        self.kernel = self.kernel and "whole"
+        self.kernel = self.kernel and f"whole {'e4m3' if self.type == E4M3 else 'int8'}"
 
     def call(self, i):
         self.quantiser.call(self.quant_io[i % len(self.io)])
         super().call(i)
+
+
+class WholeInt8(Whole):
+    type, q_tokens = I8, 1
 
 
 def fa3(path, s, sets):
@@ -130,8 +142,10 @@ def right(s, x, contenders):
 
 def measure(a, ga, s, nvml):
     sets = [[torch.randn(s.b, s.s, s.h, s.d, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(2)]
-    ours = right(s, sets[0], ga.contenders(Ours, s, sets, a.rows) + [Whole(ga, ga.context(""), s, sets)])
-    everyone = ours + right(s, sets[0], [fa3(a.fa3, s, sets)])
+    mine = [one for kind in (Ours, Int8) for one in ga.contenders(kind, s, sets, a.rows)]
+    ours = right(s, sets[0], mine + [kind(ga, ga.context(""), s, sets) for kind in (Whole, WholeInt8)])
+    rivals = [Plain(ga, ga.context(""), s, sets)] + ([fa3(a.fa3, s, sets)] if a.fa3 else [])
+    everyone = ours + right(s, sets[0], rivals)
     return take_turns(a, s, everyone, ours, max(10, min(60, int(8e-3 / (s.flop / 8e14)))), nvml)
 
 
@@ -139,7 +153,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("library")
     p.add_argument("--rows", action="store_true")
-    p.add_argument("--fa3", required=True)
+    p.add_argument("--fa3")
     p.add_argument("--json")
     p.add_argument("--rounds", type=int, default=5)
     p.add_argument("-k", nargs="*", default=[], help="only shapes whose name contains one of these")

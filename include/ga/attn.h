@@ -14,7 +14,9 @@
  * Layouts by strides. Query head h reads KV head h / (q_heads / kv_heads): GQA, MQA.
  *
  * FP8: with q_dtype = kv_dtype = GA_E4M3 all three inputs are e4m3 and have scales: the formula is that of q_scale * Q, k_scale * K
- * and v_scale * V. A scale is for a tensor, a head, or 64 or 128 tokens of a head. V is transposed and permuted, as
+ * and v_scale * V. A scale is for a tensor, a head, or 64 or 128 tokens of a head.
+ * INT8: with q_dtype = GA_I8, kv_dtype = GA_E4M3 Q and K are i8, which after a Hadamard transform are more exact in the same
+ * bytes, and V is e4m3; of Q a scale may be for one token. In both V is transposed and permuted, as
  * ga_attn_quant (ga/attn_quant.h) writes it: [batch, kv_heads, v_dim, kv rounded up to 128]; v_stride.token is the distance
  * of value dims; what lies behind the last key must not be NaN. Not with VARLEN, PAGED, STATE_*, parts.
  *
@@ -56,8 +58,8 @@ typedef struct ga_attn_desc {
   float scale;             /* 0 = 1 / sqrt(head_dim) */
   float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   int32_t parts;           /* 0 = K and V are io.k, io.v; else that many of io.parts, of up to max_kv keys each */
-  int32_t q_scale_tokens;  /* e4m3 q: tokens that share a scale: 64 or 128; 0 = all tokens of a head. Else 0 */
-  int32_t kv_scale_tokens; /* the same of k and v */
+  int32_t q_scale_tokens;  /* e4m3 q: tokens that share a scale: 64 or 128; i8 q: or 1; 0 = all tokens of a head. Else 0 */
+  int32_t kv_scale_tokens; /* the same of k and v: 64, 128 or 0 */
   int32_t reserved;        /* 0 */
 } ga_attn_desc;
 #define GA_ATTN_PARTS 4
@@ -102,7 +104,7 @@ typedef struct ga_attn_io {
    * seen nothing: m = -infinity, l = 0, O = 0. Updated in place with both flags. */
   float *state_o, *state_m, *state_l;
   ga_attn_part parts[GA_ATTN_PARTS];
-  ga_attn_scale q_scale, k_scale, v_scale; /* e4m3 q */
+  ga_attn_scale q_scale, k_scale, v_scale; /* e4m3 or i8 q */
 } ga_attn_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. */

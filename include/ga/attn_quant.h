@@ -1,11 +1,12 @@
-/* GA, quantiser of Q, K and V for attention in FP8 (attn.h): x [batch, tokens, heads, dim] to e4m3 and scales, in one pass.
+/* GA, quantiser of Q, K and V for attention in 8 bits (attn.h): x [batch, tokens, heads, dim] to e4m3 or i8 and scales, in one pass.
  *
  *   ROWS    y [batch, tokens, heads, dim]: Q or K, after RoPE and the Hadamard transform where asked for
  *   VALUES  y [batch, heads, dim, tokens rounded up to 128]: V transposed, zeros behind the last token. Of 16 tokens,
  *           8 b + 2 q + e (q < 4; b, e < 2) stands at 4 q + 2 b + e: the order of the registers that attention multiplies it by
  *
- * A scale is the largest magnitude of its block / 448 (1 when that is 0), and x / scale is rounded to nearest even. A NaN stays one; an
- * infinity makes its block 0 and NaN.
+ * A scale is the largest magnitude of its block / 448 (i8: / 127; 1 when that is 0), and x / scale is rounded to nearest even. e4m3: a NaN
+ * stays one; an infinity makes its block 0 and NaN. i8, which has neither: a NaN or an infinity makes its block 0 and the scale a NaN
+ * or an infinity; with given scales a NaN becomes 0, and what is beyond -128 or 127 these.
  * Hadamard: y = H S x / sqrt(dim), S random signs, the same for Q and K, so that Q K^T stays what it was while outliers are
  * spread over all dims (incoherent processing; Chee et al. 2023, arXiv 2307.13304; Shah et al. 2024, arXiv 2407.08608).
  */
@@ -25,9 +26,9 @@ typedef struct ga_attn_quant_desc {
   int64_t batch, tokens;
   int32_t heads, dim;    /* dim: 1 to 1024; with HADAMARD a power of two */
   int32_t x_dtype;       /* f32, f16, bf16 */
-  int32_t y_dtype;       /* e4m3 */
+  int32_t y_dtype;       /* e4m3; i8 with ROWS */
   int32_t kind;          /* ga_attn_quant_kind */
-  int32_t scale_tokens;  /* 64 or 128: of so many tokens of a head a scale is made; 0: scales are given */
+  int32_t scale_tokens;  /* 64 or 128, i8 also 1: of so many tokens of a head a scale is made; 0: scales are given */
   int32_t hadamard;      /* 1: with ROWS */
   uint32_t seed;         /* of the signs; of Q and K the same */
   int32_t rot_dim;       /* with ROWS: leading elements that RoPE turns first, even; 0 = none */

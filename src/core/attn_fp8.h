@@ -1,4 +1,4 @@
-/* How e4m3 inputs of attention lie in memory: for oracles, the CPU and checks. */
+/* How 8-bit inputs of attention lie in memory: for oracles, the CPU and checks. */
 #ifndef GA_CORE_ATTN_FP8_H
 #define GA_CORE_ATTN_FP8_H
 
@@ -10,7 +10,16 @@ enum {
   GA_ATTN_FP8_BLOCK = 128,  /* keys: V is padded to whole blocks */
   GA_ATTN_FP8_DIM_MAX = 1024
 };
-#define GA_ATTN_FP8_LARGEST 448 /* of e4m3 */
+
+/* Is y of the quantiser i8, and not e4m3? `ga check` has oracles write what is not rounded: f32 for i8, f64 for e4m3. */
+static inline bool ga_attn_quant_is_i8(int32_t y_dtype) { return y_dtype == GA_I8 || y_dtype == GA_F32; }
+/* The largest number that a made scale lets y hold. */
+static inline int32_t ga_attn_quant_largest(int32_t y_dtype) { return ga_attn_quant_is_i8(y_dtype) ? 127 : 448; }
+
+/* Q, K and V are 8-bit and have scales. */
+static inline bool ga_attn_is_scaled(const ga_attn_desc *d) { return d->q_dtype == GA_E4M3 || d->q_dtype == GA_I8; }
+/* Beside a Q of i8 so is K; kv_dtype is then V's. */
+static inline ga_dtype ga_attn_k_dtype(const ga_attn_desc *d) { return (ga_dtype)(d->q_dtype == GA_I8 ? GA_I8 : d->kv_dtype); }
 
 static inline int64_t ga_attn_fp8_padded(int64_t tokens) { return ga_div_up(tokens, GA_ATTN_FP8_BLOCK) * GA_ATTN_FP8_BLOCK; }
 

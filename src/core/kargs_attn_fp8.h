@@ -1,13 +1,13 @@
-/* Arguments of the fp8 attention kernel and of its quantiser. C11 and CUDA C. */
+/* Arguments of the 8-bit attention kernel and of its quantiser. C11 and CUDA C. */
 #ifndef GA_CORE_KARGS_ATTN_FP8_H
 #define GA_CORE_KARGS_ATTN_FP8_H
 #include "core/kargs_attn.h"
 
-/* Scales of one tensor: data[batch * batch_stride + head * head_stride + min(token / 64 >> shift, last) * block_stride]. */
+/* Scales of one tensor: data[batch * batch_stride + head * head_stride + min(i >> shift, last) * block_stride]. */
 typedef struct {
     const float *data;
     int64_t batch, head, block; /* strides */
-    int32_t shift, last;        /* 0: blocks of 64 tokens, 1: of 128; the last block */
+    int32_t shift, last;        /* a block is 2^shift of what i counts: 64 tokens, of a q of i8 one; the last block */
 } ga_kattn_scales;
 
 /* Maps: (column, row, head, batch) of bytes, q and k as in ga_kargs_attn_fwd; v is (key, value dim, head, batch), its keys

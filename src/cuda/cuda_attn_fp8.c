@@ -10,13 +10,15 @@
 #define ALIGN_BYTES 16 /* of addresses and strides, for tensor maps and 16-byte stores */
 #define PANEL_BYTES 128
 #define Q_BOX_ROWS 64
+#define SCALE_STEP 64 /* tokens by which kernels count scales; those of an i8 q by one */
 #define MOST_SCALES ((int64_t)1 << 31) /* offsets of scales are 32-bit */
 
 const char *cuda_attn_fp8_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_attn_desc *d = desc;
   const cuda_attn_variant *v = k->impl;
-  if (d->q_dtype != GA_E4M3 || d->kv_dtype != GA_E4M3 || d->o_dtype != (int32_t)k->dtype[2]) return "q and kv must be e4m3, o of its dtype";
+  if (d->q_dtype != (int32_t)k->dtype[0] || d->o_dtype != (int32_t)k->dtype[2]) return "q_dtype or o_dtype is another";
+  if (d->kv_dtype != GA_E4M3) return "kv_dtype must be e4m3";
   if (d->head_dim != v->d || d->v_dim != v->d) return "head_dim or v_dim is another";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!cuda_attn_small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
@@ -39,15 +41,22 @@ static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char 
   return GA_OK;
 }
 
+/* Doublings from `step` tokens to a block; with one scale for all it does not matter. */
+static int32_t shift_of(int32_t scale_tokens, int32_t step) {
+  int32_t shift = 0;
+  while (step << shift < scale_tokens) shift++;
+  return shift;
+}
+
 static ga_status fill_scale(ga_stream *stream, const ga_kernel *k, const char *name, const ga_attn_scale *s, int64_t batch, int64_t heads,
-                            int64_t tokens, int32_t scale_tokens, ga_kattn_scales *out) {
+                            int64_t tokens, int32_t scale_tokens, int32_t step, ga_kattn_scales *out) {
   const int64_t blocks = scale_tokens && tokens ? ga_div_up(tokens, scale_tokens) : 1;
   GA_TRY(cuda_check_pointer(stream, k, name, s->data, sizeof(float)));
   const double last = (double)(batch - 1) * (double)s->batch + (double)(heads - 1) * (double)s->head + (double)(blocks - 1) * (double)s->block;
   GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0 && last < (double)MOST_SCALES, GA_ERR_ARG,
              "%s: %s has strides %lld, %lld, %lld; must not be negative, nor reach over 2^31 elements", k->id, name, (long long)s->batch,
              (long long)s->head, (long long)s->block);
-  *out = (ga_kattn_scales){.data = s->data, .batch = s->batch, .head = s->head, .block = s->block, .shift = scale_tokens == 128,
+  *out = (ga_kattn_scales){.data = s->data, .batch = s->batch, .head = s->head, .block = s->block, .shift = shift_of(scale_tokens, step),
                            .last = (int32_t)blocks - 1};
   return GA_OK;
 }
@@ -58,11 +67,12 @@ static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_d
   GA_TRY(check_tensor(stream, k, "v", a->v, &a->v_stride, ALIGN_BYTES));
   GA_TRY(check_tensor(stream, k, "o", a->o, &a->o_stride, ALIGN_BYTES / 2));
   GA_TRY(cuda_check_pointer(stream, k, "lse", a->lse, sizeof(float)));
-  GA_TRY(fill_scale(stream, k, "q_scale", &a->q_scale, d->batch, d->q_heads, d->max_q, d->q_scale_tokens, &out->scale_q));
+  GA_TRY(fill_scale(stream, k, "q_scale", &a->q_scale, d->batch, d->q_heads, d->max_q, d->q_scale_tokens, d->q_dtype == GA_I8 ? 1 : SCALE_STEP,
+                    &out->scale_q));
   out->scale_k = out->scale_v = (ga_kattn_scales){.data = a->q_scale.data}; /* without keys: any number */
   if (!d->max_kv) return GA_OK;
-  GA_TRY(fill_scale(stream, k, "k_scale", &a->k_scale, d->batch, d->kv_heads, d->max_kv, d->kv_scale_tokens, &out->scale_k));
-  return fill_scale(stream, k, "v_scale", &a->v_scale, d->batch, d->kv_heads, d->max_kv, d->kv_scale_tokens, &out->scale_v);
+  GA_TRY(fill_scale(stream, k, "k_scale", &a->k_scale, d->batch, d->kv_heads, d->max_kv, d->kv_scale_tokens, SCALE_STEP, &out->scale_k));
+  return fill_scale(stream, k, "v_scale", &a->v_scale, d->batch, d->kv_heads, d->max_kv, d->kv_scale_tokens, SCALE_STEP, &out->scale_v);
 }
 
 /* --- tensor maps: bytes as (column, row, head, batch) --- */

@@ -19,6 +19,7 @@ const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_ca
   (void)caps;
   const ga_attn_quant_desc *d = desc;
   if (d->x_dtype != (int32_t)k->dtype[0]) return "x_dtype is another";
+  if (d->y_dtype != (int32_t)k->dtype[1]) return "y_dtype is another";
   if (d->dim != ((const cuda_attn_variant *)k->impl)->d) return "dim is another";
   return units_of(d) <= MOST_UNITS && d->tokens <= MOST_UNITS ? NULL : "too many tokens: at most 2^30 blocks of 128, of all heads";
 }

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/attn_fp8.h"
 #include "core/kargs_attn.h"
 #include "cuda/cuda.h"
 
@@ -15,6 +16,7 @@
 /* What both kernels ask for. */
 static const char *refusal(const ga_kernel *k, const ga_attn_desc *d) {
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
+  if (ga_attn_is_scaled(d)) return "q is 8-bit, with V across and scales";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
   if (d->parts) return "K and V in parts are not supported";
   if (d->head_dim > MAX_DIM || d->v_dim > MAX_DIM) return "head_dim or v_dim is above 256";

@@ -12,11 +12,11 @@
 #undef GA_KERNEL_ATTN
 
 #include "cuda/kern/attn8/attn8_rows.h"
-#define GA_KERNEL_ATTN_FP8(dt, d, mask, arch, bm, st, sched, turn)                                                        \
-  @ROW GA_ATTN_FP8_ID(dt, d, mask, arch, bm, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
-  @ GA_ATTN_FP8_PARAMS(dt, d, mask, bm, st, sched, turn)
-#define GA_KERNEL_ATTN_QUANT(dtype, d, blocks)                                                                            \
-  @ROW GA_ATTN_QUANT_ID(dtype, d) @ sm90a @ GA_ATTN_QUANT_SOURCE @ GA_ATTN_QUANT_PARAMS(dtype, d, blocks)
+#define GA_KERNEL_ATTN_FP8(qk, dt, d, mask, arch, bm, st, sched, turn)                                                        \
+  @ROW GA_ATTN_FP8_ID(qk, dt, d, mask, arch, bm, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
+  @ GA_ATTN_FP8_PARAMS(qk, dt, d, mask, bm, st, sched, turn)
+#define GA_KERNEL_ATTN_QUANT(y, dtype, d, blocks)                                                                            \
+  @ROW GA_ATTN_QUANT_ID(y, dtype, d) @ sm90a @ GA_ATTN_QUANT_SOURCE @ GA_ATTN_QUANT_PARAMS(y, dtype, d, blocks)
 #include "cuda/kern/attn8/attn8.def"
 #undef GA_KERNEL_ATTN_QUANT
 #undef GA_KERNEL_ATTN_FP8

@@ -28,6 +28,8 @@
 
 #define DTYPE_bf16 GA_BF16
 #define DTYPE_f16  GA_F16
+#define DTYPE_fp8  GA_E4M3
+#define DTYPE_i8   GA_I8
 #define DTYPE_f32  GA_F32
 #define DTYPE_e4m3 GA_E4M3
 
@@ -201,19 +203,19 @@ static const ga_kernel rows[] = {
                                       .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
-#define GA_KERNEL_ATTN_FP8(dt, d_, mask_, arch_, bm_, st_, sched, turn)                                                \
-  {.id = GA_ATTN_FP8_ID(dt, d_, mask_, arch_, bm_, st_, sched, turn),                                                        \
+#define GA_KERNEL_ATTN_FP8(qk, dt, d_, mask_, arch_, bm_, st_, sched, turn)                                                \
+  {.id = GA_ATTN_FP8_ID(qk, dt, d_, mask_, arch_, bm_, st_, sched, turn),                                                        \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
    .source = GA_ATTN_FP8_SOURCE(arch_),                                                                                \
    .launch = cuda_attn_fp8,                                                                                            \
    .ok = cuda_attn_fp8_ok,                                                                                             \
-   .dtype = {GA_E4M3, GA_E4M3, DTYPE_##dt},                                                                            \
+   .dtype = {DTYPE_##qk, GA_E4M3, DTYPE_##dt},                                                                            \
    .align = 16,                                                                                                        \
    .score = GA_ATTN_FP8_SCORE,                                                                                         \
    .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_FP8_PARAMS(dt, d_, mask_, bm_, st_, sched, turn),     \
+   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_FP8_PARAMS(qk, dt, d_, mask_, bm_, st_, sched, turn),     \
                                                .threads = GA_ATTN_FP8_THREADS(bm_),                                    \
                                                .shared_bytes = GA_ATTN_FP8_SMEM(d_, bm_, st_, sched)},                        \
                                       .d = d_,                                                                         \
@@ -223,18 +225,18 @@ static const ga_kernel rows[] = {
                                       .stages = st_,                                                                   \
                                       .blocks = 1,                                                                     \
                                       .mask = CUDA_ATTN_##mask_}},
-#define GA_KERNEL_ATTN_QUANT(dt, d_, blocks_)                                                                          \
-  {.id = GA_ATTN_QUANT_ID(dt, d_),                                                                                     \
+#define GA_KERNEL_ATTN_QUANT(y_, dt, d_, blocks_)                                                                          \
+  {.id = GA_ATTN_QUANT_ID(y_, dt, d_),                                                                                     \
    .op = GA_OP_attn_quant,                                                                                             \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_ATTN_QUANT_SOURCE,                                                                                     \
    .launch = cuda_attn_quant,                                                                                          \
    .ok = cuda_attn_quant_ok,                                                                                           \
-   .dtype = {DTYPE_##dt},                                                                                              \
+   .dtype = {DTYPE_##dt, DTYPE_##y_},                                                                                  \
    .align = 16,                                                                                                        \
    .score = 50,                                                                                                        \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_QUANT_PARAMS(dt, d_, blocks_),                        \
+   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_QUANT_PARAMS(y_, dt, d_, blocks_),                        \
                                                .threads = 256,                                                         \
                                                .shared_bytes = GA_ATTN_QUANT_SMEM(d_)},                                \
                                       .d = d_,                                                                         \

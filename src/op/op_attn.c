@@ -18,29 +18,31 @@ static ga_status check_heads(const ga_attn_desc *d) {
   return GA_OK;
 }
 
-static bool is_fp8(const ga_attn_desc *d) { return d->q_dtype == GA_E4M3; }
-
-static ga_status check_scale_tokens(const char *name, const ga_attn_desc *d, int32_t tokens) {
-  GA_REQUIRE(tokens == 0 || (is_fp8(d) && (tokens == 64 || tokens == 128)), GA_ERR_ARG,
-             "attn: %s is %d; must be 0, 64 or 128 with q_dtype e4m3, else 0", name, tokens);
+static ga_status check_scale_tokens(const ga_attn_desc *d) {
+  const bool scaled = ga_attn_is_scaled(d), one = d->q_dtype == GA_I8;
+  const int32_t q = d->q_scale_tokens, kv = d->kv_scale_tokens;
+  const char *const more = scaled ? ", 64 or 128" : "", *const type = ga_dtype_name((ga_dtype)d->q_dtype);
+  GA_REQUIRE(q == 0 || (scaled && (q == 64 || q == 128)) || (one && q == 1), GA_ERR_ARG, "attn: q_scale_tokens is %d; must be 0%s%s with q_dtype %s",
+             q, one ? ", 1" : "", more, type);
+  GA_REQUIRE(kv == 0 || (scaled && (kv == 64 || kv == 128)), GA_ERR_ARG, "attn: kv_scale_tokens is %d; must be 0%s with q_dtype %s", kv, more, type);
   return GA_OK;
 }
 
-static ga_status check_fp8(const ga_attn_desc *d) {
+static ga_status check_scaled(const ga_attn_desc *d) {
   const uint32_t refused = GA_ATTN_VARLEN | GA_ATTN_PAGED | STATE;
-  GA_TRY(check_scale_tokens("q_scale_tokens", d, d->q_scale_tokens));
-  GA_TRY(check_scale_tokens("kv_scale_tokens", d, d->kv_scale_tokens));
-  if (!is_fp8(d)) return GA_OK;
-  GA_REQUIRE(d->kv_dtype == GA_E4M3, GA_ERR_DTYPE, "attn: kv_dtype is %s; must be e4m3 as q_dtype is",
-             ga_dtype_name((ga_dtype)d->kv_dtype));
+  GA_TRY(check_scale_tokens(d));
+  if (!ga_attn_is_scaled(d)) return GA_OK;
+  GA_REQUIRE(d->kv_dtype == GA_E4M3, GA_ERR_DTYPE, "attn: kv_dtype is %s; must be e4m3 with q_dtype %s",
+             ga_dtype_name((ga_dtype)d->kv_dtype), ga_dtype_name((ga_dtype)d->q_dtype));
   GA_REQUIRE(!(d->flags & refused) && !d->parts, GA_ERR_ARG,
-             "attn: flags 0x%x, parts %d; with q_dtype e4m3 neither VARLEN, PAGED, STATE_IN, STATE_OUT nor parts", d->flags, d->parts);
+             "attn: flags 0x%x, parts %d; with q_dtype %s neither VARLEN, PAGED, STATE_IN, STATE_OUT nor parts", d->flags, d->parts,
+             ga_dtype_name((ga_dtype)d->q_dtype));
   return GA_OK;
 }
 
 static ga_status check_dtypes(const ga_attn_desc *d) {
-  if (!is_fp8(d)) GA_REQUIRE(d->q_dtype == GA_F32 || d->q_dtype == GA_F16 || d->q_dtype == GA_BF16, GA_ERR_DTYPE,
-                             "attn: q_dtype is %s; allowed: f32, f16, bf16, e4m3", ga_dtype_name((ga_dtype)d->q_dtype));
+  if (!ga_attn_is_scaled(d)) GA_REQUIRE(d->q_dtype == GA_F32 || d->q_dtype == GA_F16 || d->q_dtype == GA_BF16, GA_ERR_DTYPE,
+                             "attn: q_dtype is %s; allowed: f32, f16, bf16, e4m3, i8", ga_dtype_name((ga_dtype)d->q_dtype));
   GA_TRY(ga_check_plain("attn", "o_dtype", d->o_dtype));
   if (d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0 || d->kv_dtype == GA_E4M3) return GA_OK;
   GA_REQUIRE(d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16, GA_ERR_DTYPE,
@@ -65,7 +67,7 @@ static ga_status complete(ga_attn_desc *d) {
   GA_TRY(check_dtypes(d));
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, "attn: flags 0x%x are unknown", d->flags);
   GA_TRY(check_parts(d));
-  GA_TRY(check_fp8(d));
+  GA_TRY(check_scaled(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0, GA_ERR_ARG,
              "attn: page_size is %d; must be at least 1 with PAGED, else 0", d->page_size);
@@ -127,8 +129,8 @@ static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
   for (int i = 0; i < (d->parts ? d->parts : 1); i++) {
     const void *k = d->parts ? io->parts[i].k : io->k, *v = d->parts ? io->parts[i].v : io->v;
     const int64_t kv = d->parts ? io->parts[i].kv : d->max_kv;
-    const uint64_t kb = known ? reach((ga_dtype)d->kv_dtype, &io->k_stride, d->batch, kv, d->kv_heads, d->head_dim) : 1;
-    const int64_t v_rows = is_fp8(d) && kv ? d->v_dim : kv, v_cols = is_fp8(d) ? ga_attn_fp8_padded(kv) : d->v_dim;
+    const uint64_t kb = known ? reach(ga_attn_k_dtype(d), &io->k_stride, d->batch, kv, d->kv_heads, d->head_dim) : 1;
+    const int64_t v_rows = ga_attn_is_scaled(d) && kv ? d->v_dim : kv, v_cols = ga_attn_is_scaled(d) ? ga_attn_fp8_padded(kv) : d->v_dim;
     const uint64_t vb = known ? reach((ga_dtype)d->kv_dtype, &io->v_stride, d->batch, v_rows, d->kv_heads, v_cols) : 1;
     GA_REQUIRE(!overlap(io->o, o, k, kb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps k at %p", io->o, (unsigned long long)o, k);
     GA_REQUIRE(!overlap(io->o, o, v, vb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps v at %p", io->o, (unsigned long long)o, v);
@@ -152,7 +154,7 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_PTR("attn", io->q, "q");
   GA_TRY(check_kv(d, io));
   GA_TRY(check_outputs(d, io));
-  if (is_fp8(d)) GA_TRY(check_scales(d, io));
+  if (ga_attn_is_scaled(d)) GA_TRY(check_scales(d, io));
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
@@ -163,7 +165,7 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   return check_overlap(d, io);
 }
 
-/* All-zero strides mean contiguous [batch, token, head, dim]; PAGED K and V: [page, page_size, head, dim]; V in e4m3 with such a Q:
+/* All-zero strides mean contiguous [batch, token, head, dim]; PAGED K and V: [page, page_size, head, dim]; 8-bit V with such a Q:
  * [batch, head, dim, token]. */
 static void complete_strides(const ga_attn_desc *d, ga_attn_io *io) {
   ga_attn_strides *s[4] = {&io->q_stride, &io->k_stride, &io->v_stride, &io->o_stride};
@@ -172,7 +174,7 @@ static void complete_strides(const ga_attn_desc *d, ga_attn_io *io) {
   const int64_t dims[4] = {d->head_dim, d->head_dim, d->v_dim, d->v_dim};
   const int64_t tokens[4] = {d->max_q, paged ? d->page_size : d->max_kv, paged ? d->page_size : d->max_kv, d->max_q};
   const int64_t padded = ga_attn_fp8_padded(d->max_kv);
-  if (is_fp8(d) && !io->v_stride.batch && !io->v_stride.token && !io->v_stride.head)
+  if (ga_attn_is_scaled(d) && !io->v_stride.batch && !io->v_stride.token && !io->v_stride.head)
     io->v_stride = (ga_attn_strides){.token = padded, .head = d->v_dim * padded, .batch = d->kv_heads * d->v_dim * padded};
   for (int i = 0; i < 4; i++)
     if (!s[i]->batch && !s[i]->token && !s[i]->head)

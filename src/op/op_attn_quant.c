@@ -23,10 +23,12 @@ static ga_status complete(ga_attn_quant_desc *d) {
   GA_REQUIRE(d->heads >= 1, GA_ERR_SHAPE, OP ": heads is %d; must be at least 1", d->heads);
   GA_REQUIRE(d->dim >= 1 && d->dim <= GA_ATTN_FP8_DIM_MAX, GA_ERR_SHAPE, OP ": dim is %d; must be 1 to %d", d->dim, GA_ATTN_FP8_DIM_MAX);
   GA_TRY(ga_check_plain(OP, "x_dtype", d->x_dtype));
-  GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, OP ": y_dtype is %s; allowed: e4m3", ga_dtype_name((ga_dtype)d->y_dtype));
+  const bool i8 = d->y_dtype == GA_I8;
   GA_REQUIRE(d->kind == GA_ATTN_QUANT_ROWS || d->kind == GA_ATTN_QUANT_VALUES, GA_ERR_ARG, OP ": kind is %d; allowed: 0, 1", d->kind);
-  GA_REQUIRE(d->scale_tokens == 0 || d->scale_tokens == 64 || d->scale_tokens == 128, GA_ERR_ARG,
-             OP ": scale_tokens is %d; allowed: 0, 64, 128", d->scale_tokens);
+  GA_REQUIRE(d->y_dtype == GA_E4M3 || (i8 && d->kind == GA_ATTN_QUANT_ROWS), GA_ERR_DTYPE, OP ": y_dtype is %s; allowed: e4m3, or i8 with kind ROWS",
+             ga_dtype_name((ga_dtype)d->y_dtype));
+  GA_REQUIRE(d->scale_tokens == 0 || (d->scale_tokens == 1 && i8) || d->scale_tokens == 64 || d->scale_tokens == 128, GA_ERR_ARG,
+             OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
   return check_turns(d);
 }
 

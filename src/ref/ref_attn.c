@@ -68,7 +68,7 @@ static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s,
   const int kv_head = h / (d->q_heads / d->kv_heads);
   x.at_k = kv_at(d, a, &a->k_stride, s, j, kv_head);
   x.at_v = kv_at(d, a, &a->v_stride, s, j, kv_head);
-  if (d->q_dtype != GA_E4M3) return x;
+  if (!ga_attn_is_scaled(d)) return x;
   x.at_v = s->b * a->v_stride.batch + kv_head * a->v_stride.head + ga_attn_fp8_slot(j);
   x.v_step = a->v_stride.token;
   x.k_scale = (double)ga_attn_scale_at(&a->k_scale, s->b, kv_head, j, d->kv_scale_tokens);
@@ -85,9 +85,9 @@ static double logit(const ga_attn_desc *d, const ga_attn_io *a, const sequence *
   int64_t q = q_at(d, &a->q_stride, s, i, h);
   double x = 0;
   for (int c = 0; c < d->head_dim; c++)
-    x += ga_ref_load((ga_dtype)d->q_dtype, a->q, q + c) * ga_ref_load((ga_dtype)d->kv_dtype, y->k, y->at_k + c);
+    x += ga_ref_load((ga_dtype)d->q_dtype, a->q, q + c) * ga_ref_load(ga_attn_k_dtype(d), y->k, y->at_k + c);
   x *= (double)d->scale * y->k_scale;
-  if (d->q_dtype == GA_E4M3) x *= (double)ga_attn_scale_at(&a->q_scale, s->b, h, i, d->q_scale_tokens);
+  if (ga_attn_is_scaled(d)) x *= (double)ga_attn_scale_at(&a->q_scale, s->b, h, i, d->q_scale_tokens);
   if (d->softcap > 0) x = (double)d->softcap * tanh(x / (double)d->softcap);
   if (d->flags & GA_ATTN_ALIBI) x += (double)a->alibi[h] * (double)y->distance;
   return x;

@@ -1,4 +1,4 @@
-/* Q, K or V in e4m3 (ga/attn_quant.h): a row is turned and transformed as its definitions say, a block's scale is its largest magnitude. */
+/* Q, K or V in 8 bits (ga/attn_quant.h): a row is turned and transformed as its definitions say, a block's scale is its largest magnitude. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -47,16 +47,21 @@ static void store(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_
   ga_ref_store((ga_dtype)d->y_dtype, a->y, base + at, x);
 }
 
+/* A NaN is the largest of all for i8, which cannot hold it, and none for e4m3. */
+static double larger(const ga_attn_quant_desc *d, double a, double b) {
+  return ga_attn_quant_is_i8(d->y_dtype) && (isnan(a) || isnan(b)) ? (double)NAN : fmax(a, b);
+}
+
 /* A block of tokens [begin, end) of one head; behind the last token V is 0. */
 static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int h, int64_t begin, int64_t end, double *x) {
   const int64_t last = ga_min_i64(end, d->tokens), blocks = ga_div_up(d->tokens, end - begin);
   double most = 0, scale;
   for (int64_t t = begin; t < last; t++) {
     load_row(d, a, b, t, h, x + (t - begin) * d->dim);
-    for (int i = 0; i < d->dim; i++) most = fmax(most, fabs(x[(t - begin) * d->dim + i]));
+    for (int i = 0; i < d->dim; i++) most = larger(d, most, fabs(x[(t - begin) * d->dim + i]));
   }
   if (d->scale_tokens) {
-    scale = most > 0 ? most / GA_ATTN_FP8_LARGEST : 1;
+    scale = most > 0 || isnan(most) ? most / ga_attn_quant_largest(d->y_dtype) : 1;
     a->scale[(b * d->heads + h) * blocks + begin / (end - begin)] = (float)scale;
   } else {
     scale = (double)a->given.data[b * a->given.batch + h * a->given.head];

@@ -32,6 +32,7 @@ void ga_ref_store(ga_dtype dtype, void *data, int64_t i, double x) {
   case GA_BF16: ((ga_bf16 *)data)[i] = ga_f32_to_bf16((float)x); break;
   case GA_E4M3: ((uint8_t *)data)[i] = ga_f32_to_e4m3((float)x); break;
   case GA_E5M2: ((uint8_t *)data)[i] = ga_f32_to_e5m2((float)x); break;
+  case GA_I8: ((int8_t *)data)[i] = (int8_t)(isnan(x) ? 0 : fmax(-128, fmin(127, rint(x)))); break;
   default: break;
   }
 }

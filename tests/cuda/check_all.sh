@@ -29,7 +29,7 @@ check fwdx_a 'attn_fwdx*' 60
 check fwdx_b 'attn_fwdx*' 60
 check bwd_a 'attn_bwd_*' 60
 check bwd_b 'attn_bwdx*,attn_bwd*_d256*,attn_bwd*_d192*' 80
-check fp8 'attn_fp8*,attn_quant*' 40
+check fp8 'attn_fp8*,attn_i8*,attn_quant*' 40
 check decode 'attn*decode*,attn*prompt*,attn_*_rows_*' 80
 check ring 'gemm_*_t16_sm90a*,pack*' 150
 check wide 'gemm_*_t16_sm80*,gemm_*_wide*' 100
@@ -40,7 +40,7 @@ stress short "$short" 20
 stress fwd 'attn_fwd_*' 8
 stress fwdx 'attn_fwdx*' 12
 stress bwd 'attn_bwd*' 8
-stress fp8 'attn_fp8*,attn_quant*' 12
+stress fp8 'attn_fp8*,attn_i8*,attn_quant*' 12
 stress decode 'attn*decode*,attn*prompt*,attn_*_rows_*' 12
 stress ring 'gemm_*_t16_sm90a*' 15
 stress wide 'gemm_*_t16_sm80*,gemm_*_wide*' 12
@@ -52,7 +52,7 @@ for tool in memcheck synccheck; do
   watch ${tool}_fwd $tool 'attn_fwd_*' 1
   watch ${tool}_fwdx $tool 'attn_fwdx*' 2
   watch ${tool}_bwd $tool 'attn_bwd*' 1
-  watch ${tool}_fp8 $tool 'attn_fp8*,attn_quant*' 1
+  watch ${tool}_fp8 $tool 'attn_fp8*,attn_i8*,attn_quant*' 1
   watch ${tool}_decode $tool 'attn*decode*,attn*prompt*,attn_*_rows_*' 2
   watch ${tool}_gemm $tool 'gemm_*,pack*,convert*' 1
   watch ${tool}_layer $tool 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 2

@@ -1,5 +1,5 @@
 /* KERNEL    attn_quant, plain C for any CPU
- * COMPUTES  e4m3 and scales of Q, K or V (ga/attn_quant.h); sums in f32, angles in double
+ * COMPUTES  e4m3 or i8 and scales of Q, K or V (ga/attn_quant.h); sums in f32, angles in double
  * CONTRACT  any strides; a block is read twice instead of being kept, so that there is no workspace
  * THREADS   blocks of tokens are independent
  */
@@ -54,19 +54,24 @@ static void load_row(const quant_job *job, int64_t b, int64_t t, int64_t h, floa
   if (d->hadamard) hadamard(job, x);
 }
 
+static uint8_t i8_of(float x) { return (uint8_t)(int8_t)(isnan(x) ? 0 : fmaxf(-128, fminf(127, rintf(x)))); }
+
 static void store_row(const quant_job *job, int64_t b, int64_t t, int64_t h, const float *x, float inverse) {
   const ga_attn_strides *s = &job->a->y_stride;
   uint8_t *y = (uint8_t *)job->a->y + b * s->batch + h * s->head;
-  const bool rows = job->d->kind == GA_ATTN_QUANT_ROWS;
+  const bool rows = job->d->kind == GA_ATTN_QUANT_ROWS, i8 = job->d->y_dtype == GA_I8;
   for (int i = 0; i < job->d->dim; i++)
-    y[rows ? t * s->token + i : i * s->token + ga_attn_fp8_slot(t)] = x ? ga_f32_to_e4m3(x[i] * inverse) : 0;
+    y[rows ? t * s->token + i : i * s->token + ga_attn_fp8_slot(t)] = !x ? 0 : i8 ? i8_of(x[i] * inverse) : ga_f32_to_e4m3(x[i] * inverse);
 }
 
 static float block_most(const quant_job *job, int64_t b, int64_t h, int64_t begin, int64_t end) {
   float x[GA_ATTN_FP8_DIM_MAX], most = 0;
   for (int64_t t = begin; t < end; t++) {
     load_row(job, b, t, h, x);
-    for (int i = 0; i < job->d->dim; i++) most = fmaxf(most, fabsf(x[i]));
+    for (int i = 0; i < job->d->dim; i++) {
+      if (isnan(x[i]) && job->d->y_dtype == GA_I8) return NAN; /* which i8 cannot hold */
+      most = fmaxf(most, fabsf(x[i]));
+    }
   }
   return most;
 }
@@ -80,7 +85,7 @@ static void one_block(const quant_job *job, int64_t b, int64_t h, int64_t begin)
     scale = a->given.data[b * a->given.batch + h * a->given.head];
   } else if (begin < d->tokens) {
     const float most = block_most(job, b, h, begin, last);
-    scale = most > 0 ? most / GA_ATTN_FP8_LARGEST : 1;
+    scale = most > 0 || isnan(most) ? most / (float)ga_attn_quant_largest(d->y_dtype) : 1;
     a->scale[(b * d->heads + h) * ga_div_up(d->tokens, job->step) + begin / job->step] = scale;
   }
   for (int64_t t = begin; t < last; t++) {

@@ -11,7 +11,15 @@
 #include "tools/ga/bench/bench.h"
 #include "tools/ga/cmd.h"
 
-enum { TOKENS = 512, HEADS = 2, DIM = 128, ELEMS = TOKENS * HEADS * DIM, BLOCKS = TOKENS / GA_ATTN_FP8_BLOCK, SCALES = HEADS * BLOCKS };
+enum { TOKENS = 512, HEADS = 2, DIM = 128, ELEMS = TOKENS * HEADS * DIM, SCALES = HEADS * TOKENS, BLOCK = GA_ATTN_FP8_BLOCK };
+
+/* A way of scaling: the type of Q and K, and how many tokens of a head share a scale of Q, K and V; 0: the whole tensor
+ * does. V is e4m3. */
+typedef struct way {
+  const char *name;
+  int32_t dtype, tokens[3];
+  bool hadamard; /* of Q and K */
+} way;
 
 typedef struct trial {
   ga_ctx *ctx, *ref;     /* the device; the oracles */
@@ -116,37 +124,47 @@ out:
 }
 
 /* Input i with a scale for each block; for a whole tensor a second time, with the largest of those. */
-static ga_status quantise(trial *t, buffers *b, int i, bool blocks, bool hadamard) {
+static ga_status quantise(trial *t, buffers *b, int i, const way *w) {
   ga_attn_quant_desc d = GA_ATTN_QUANT_DESC_INIT;
   d.tokens = TOKENS;
   d.heads = HEADS;
   d.dim = DIM;
   d.kind = i == 2 ? GA_ATTN_QUANT_VALUES : GA_ATTN_QUANT_ROWS;
-  d.scale_tokens = GA_ATTN_FP8_BLOCK;
-  d.hadamard = hadamard && i < 2;
+  d.y_dtype = i < 2 ? w->dtype : GA_E4M3;
+  d.scale_tokens = w->tokens[i] ? w->tokens[i] : BLOCK;
+  d.hadamard = w->hadamard && i < 2;
   ga_attn_quant_io io = {.x = b->x, .y = b->in[i], .scale = b->scale[i]};
-  float made[SCALES];
+  float made[HEADS * TOKENS / BLOCK];
   GA_TRY(ga_copy_to_device(b->ctx, b->x, t->bf16[i], ELEMS * sizeof(ga_bf16), NULL));
   GA_TRY(ga_attn_quant(b->ctx, &d, &io, NULL));
-  if (blocks) return GA_OK;
+  if (w->tokens[i]) return GA_OK;
   GA_TRY(ga_copy_to_host(b->ctx, made, b->scale[i], sizeof made, NULL));
-  for (int s = 1; s < SCALES; s++) made[0] = fmaxf(made[0], made[s]);
+  for (size_t s = 1; s < GA_COUNT_OF(made); s++) made[0] = fmaxf(made[0], made[s]);
   GA_TRY(ga_copy_to_device(b->ctx, b->scale[i], made, sizeof made[0], NULL));
   d.scale_tokens = 0;
   io.given = (ga_attn_scale){.data = b->scale[i]};
   return ga_attn_quant(b->ctx, &d, &io, NULL);
 }
 
-static ga_status in_fp8(trial *t, ga_ctx *ctx, bool blocks, bool hadamard) {
+static ga_attn_desc scaled(const way *w) {
+  ga_attn_desc d = problem(w->dtype, GA_E4M3, GA_BF16);
+  d.q_scale_tokens = w->tokens[0];
+  d.kv_scale_tokens = w->tokens[1];
+  return d;
+}
+
+static ga_status in_8_bits(trial *t, ga_ctx *ctx, const way *w) {
   buffers b;
   ga_status status;
-  ga_attn_desc d = problem(GA_E4M3, GA_E4M3, GA_BF16);
-  if (blocks) d.q_scale_tokens = d.kv_scale_tokens = GA_ATTN_FP8_BLOCK;
+  const ga_attn_desc d = scaled(w);
   GA_TRY_OUT(alloc_all(ctx, &b));
-  for (int i = 0; i < 3; i++) GA_TRY_OUT(quantise(t, &b, i, blocks, hadamard));
+  for (int i = 0; i < 3; i++) GA_TRY_OUT(quantise(t, &b, i, w));
   ga_attn_io io = {.q = b.in[0], .k = b.in[1], .v = b.in[2], .o = b.o};
   ga_attn_scale *const scale[3] = {&io.q_scale, &io.k_scale, &io.v_scale};
-  for (int i = 0; i < 3; i++) *scale[i] = (ga_attn_scale){.data = b.scale[i], .head = blocks ? BLOCKS : 0, .block = blocks};
+  for (int i = 0; i < 3; i++) {
+    const int32_t tokens = w->tokens[i];
+    *scale[i] = (ga_attn_scale){.data = b.scale[i], .head = tokens ? TOKENS / tokens : 0, .block = tokens > 0};
+  }
   GA_TRY_OUT(ga_attn(ctx, &d, &io, NULL));
   GA_TRY_OUT(take(t, &b, GA_BF16));
 out:
@@ -165,17 +183,15 @@ static ga_ctx *place_of(trial *t, const ga_attn_desc *d) {
 }
 
 static ga_status report(trial *t) {
-  static const struct {
-    const char *name;
-    bool blocks, hadamard;
-  } ways[] = {{"e4m3, a scale per tensor", false, false},
-              {"e4m3, a scale per block", true, false},
-              {"e4m3, Hadamard, per tensor", false, true},
-              {"e4m3, Hadamard, per block", true, true}};
-  const ga_attn_desc bf16 = problem(GA_BF16, GA_BF16, GA_BF16), fp8 = problem(GA_E4M3, GA_E4M3, GA_BF16);
-  ga_ctx *const place = place_of(t, &fp8);
+  static const way ways[] = {{"e4m3, a scale per tensor", GA_E4M3, {0, 0, 0}, false},
+                             {"e4m3, a scale per block", GA_E4M3, {BLOCK, BLOCK, BLOCK}, false},
+                             {"e4m3, Hadamard, per tensor", GA_E4M3, {0, 0, 0}, true},
+                             {"e4m3, Hadamard, per block", GA_E4M3, {BLOCK, BLOCK, BLOCK}, true},
+                             {"int8, Hadamard, Q per token", GA_I8, {1, BLOCK, BLOCK}, true}};
+  const ga_attn_desc bf16 = problem(GA_BF16, GA_BF16, GA_BF16), int8 = scaled(&ways[GA_COUNT_OF(ways) - 1]);
+  ga_ctx *const place = place_of(t, &int8);
   double first = 0;
-  (void)printf("%d tokens, %d heads of %d, outliers 1 in 1000; root-mean-square error of O; e4m3 on %s\n", TOKENS, HEADS, DIM,
+  (void)printf("%d tokens, %d heads of %d, outliers 1 in 1000; root-mean-square error of O; 8 bits on %s\n", TOKENS, HEADS, DIM,
                place == t->ref ? "ref (weights and sums not rounded)" : place->device->name);
   GA_TRY(in_f32(t, t->ref, t->want));
   if (place_of(t, &bf16) == t->ctx) {
@@ -183,7 +199,7 @@ static ga_status report(trial *t) {
     (void)printf("%-28s %.3e\n", "bf16", rms_error(t));
   }
   for (size_t i = 0; i < GA_COUNT_OF(ways); i++) {
-    GA_TRY(in_fp8(t, place, ways[i].blocks, ways[i].hadamard));
+    GA_TRY(in_8_bits(t, place, &ways[i]));
     const double error = rms_error(t);
     if (i == 0) first = error;
     (void)printf("%-28s %.3e  %.2f x lower\n", ways[i].name, error, first / error);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "core/attn_fp8.h"
 #include "ref/ref.h"
 #include "tools/ga/check/check.h"
 #include "tools/ga/check/check_attn_fp8.h"
@@ -14,8 +15,6 @@
 #define SPIKES      (RAMP && !(c->bits >> 18 & 1)) /* a few keys tower over all others, each over the ones before or behind it */
 
 /* --- description --- */
-
-static bool is_fp8(const ga_attn_desc *d) { return d->q_dtype == GA_E4M3; }
 
 /* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take. */
 static void draw_state(check_case *c, ga_attn_desc *d) {
@@ -83,7 +82,7 @@ static void draw(check_case *c) {
   if (c->kernel->flags & GA_KERNEL_TEACHING) draw_ladder(c, d);
   else draw_state(c, d);
   if (SPIKES) draw_spikes(d);
-  if (is_fp8(d)) check_attn_fp8_draw(c, d);
+  if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
 }
 
 /* --- lengths and pages --- */
@@ -222,9 +221,11 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (paged) kv = (layout){n_pages(d), d->page_size};
   check_arg *t = tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
   if (RAMP) t->fill = CHECK_FILL_OP;
+  if (ga_attn_is_scaled(d)) check_attn_fp8_key(c, t);
   part_args(c, d, a, io);
-  if (is_fp8(d)) {
-    tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
+  if (ga_attn_is_scaled(d)) {
+    t = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, (int32_t)ga_attn_k_dtype(d), kv, d->kv_heads, d->head_dim, &io->k_stride);
+    check_attn_fp8_key(c, t);
     check_attn_fp8_args(c, d, a, io);
   } else if (!d->parts) {
     check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
@@ -292,7 +293,7 @@ static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64
 
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
-  if (is_fp8(d)) {
+  if (ga_attn_is_scaled(d)) {
     check_attn_fp8_fill(c, arg, values, n);
     return;
   }
@@ -451,7 +452,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
   void *s;
-  if (is_fp8(d)) return check_attn_fp8_plain(d, a);
+  if (ga_attn_is_scaled(d)) return check_attn_fp8_plain(d, a);
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
     plain_row r = plain_sequence(d, a, b);
@@ -524,7 +525,7 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
   void *p;
   if (ga_mem_zalloc((size_t)(d->batch * d->kv_heads * d->v_dim) + 1, 1, "columns", &p) != GA_OK) return;
   x.bad = p;
-  if (is_fp8(d)) check_attn_fp8_mark(d, io, x.bad);
+  if (ga_attn_is_scaled(d)) check_attn_fp8_mark(d, io, x.bad);
   else mark_columns(&x, io);
   const int32_t group = d->q_heads / d->kv_heads;
   int64_t b = 0;
@@ -593,11 +594,11 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
-  if (is_fp8(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
+  if (ga_attn_is_scaled(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double scale = is_fp8(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : 1;
+  const double scale = ga_attn_is_scaled(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : 1;
   const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
@@ -606,7 +607,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   if (RAMP && values && !rounded && arg->dtype == GA_F32 && ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
     row_logits(d, io, most);
   const ga_dtype type = rounded ? (ga_dtype)d->kv_dtype : arg->dtype;
-  const bool one = SPIKES && values && !is_fp8(d) && (type == GA_F16 || type == GA_BF16);
+  const bool one = SPIKES && values && !ga_attn_is_scaled(d) && (type == GA_F16 || type == GA_BF16);
   for (int64_t i = 0; i < n; i++) {
     const double x = most ? ((double *)most)[i / d->v_dim] : values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
     unit[i] = check_ulp(type, size) * (one ? 0.125 : 1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;

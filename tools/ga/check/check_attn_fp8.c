@@ -12,12 +12,13 @@
 #define BLOCK GA_ATTN_FP8_BLOCK
 #define STEP CHECK_E4M3_STEP
 #define WEIGHT 16.f /* of a row's largest logit */
+#define I8_SIZE 32  /* of q and k of i8: root mean square */
 
 /* --- description and arguments --- */
 
 void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
-  static const int32_t tokens[] = {0, 64, 128};
-  d->q_scale_tokens = tokens[check_pick(c, 3)];
+  static const int32_t tokens[] = {0, 64, 128, 1};
+  d->q_scale_tokens = tokens[check_pick(c, d->q_dtype == GA_I8 ? 4 : 3)];
   d->kv_scale_tokens = tokens[check_pick(c, 3)];
   if (check_pick(c, 20) == 0) return; /* what a row must refuse */
   d->head_dim = d->v_dim = 64 << check_pick(c, 3);
@@ -59,13 +60,39 @@ void check_attn_fp8_args(const check_case *c, const ga_attn_desc *d, check_args 
   scale_arg(d, a, "v_scale", offsetof(ga_attn_io, v_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 4, &io->v_scale);
 }
 
+void check_attn_fp8_key(const check_case *c, check_arg *arg) {
+  if (arg->dtype != GA_I8) return;
+  arg->fill = c->timing ? CHECK_FILL_RANGE : CHECK_FILL_OP;
+  arg->lo = -1.73 * I8_SIZE, arg->hi = 1.73 * I8_SIZE;
+}
+
+/* q and k of i8: normal, with the ends of the type among hostile values; in every fourth draw the first column rises or falls along the
+ * tokens of k, so that maxima come late. */
+static void fill_i8(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  const int64_t width = arg->dim[3], row = arg->dim[2] * width, tokens = arg->dim[1];
+  const bool ramp = (c->bits >> 12 & 3) == 0, falls = c->bits >> 14 & 1, query = arg->name[0] == 'q';
+  for (int64_t i = 0; i < n; i++) {
+    double x = I8_SIZE * ga_rng_normal(&c->rng);
+    if (c->mode == CHECK_HOSTILE && check_pick(c, 23) == 0) x = check_pick(c, 2) ? 127 : -128;
+    if (ramp && i % width == 0) x = query ? 127 : (falls ? -1 : 1) * (127 - 254 * (double)(i / row % tokens) / (double)tokens);
+    values[i] = rint(fmax(-128, fmin(127, x)));
+  }
+}
+
 /* Scales over four doublings, of V now and then next to nothing; V behind the last key is anything finite. */
 void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   const int64_t padded = ga_attn_fp8_padded(d->max_kv);
   const bool value = arg->name[0] == 'v', scale = arg->n_dims == 3;
+  if (arg->dtype == GA_I8) {
+    fill_i8(c, arg, values, n);
+    return;
+  }
+  double size = 1;
+  if (scale && !value && d->q_dtype == GA_I8) size /= I8_SIZE;
+  if (size < 1 && arg->name[0] == 'q' && check_pick(c, 4) == 0) size *= exp2(check_pick(c, 9) - 4); /* logits of all sizes */
   for (int64_t i = 0; i < n; i++) {
-    if (scale) values[i] = exp2(4 * ga_rng_unit(&c->rng) - 3);
+    if (scale) values[i] = size * exp2(4 * ga_rng_unit(&c->rng) - 3);
     else values[i] = ga_rng_normal(&c->rng);
     if (scale && value && check_pick(c, 12) == 0) values[i] *= 0x1p-50;
     if (!scale && padded - i % padded > BLOCK && c->mode == CHECK_HOSTILE && check_pick(c, 300) == 0) values[i] = (double)NAN;
@@ -79,6 +106,7 @@ typedef struct row {
   const ga_attn_io *a;
   int64_t b, i;
   int h, kv_head;
+  const void *q;             /* its Q */
   float *s;                  /* logits, then weights: [max_kv rounded up] */
   check_e4m3 *p;             /* weights in e4m3, by steps */
   const check_e4m3_codes *t;
@@ -90,7 +118,8 @@ static float logit(const row *r, const check_e4m3 *q, int64_t j) {
   const uint8_t *k = (const uint8_t *)a->k + r->b * a->k_stride.batch + j * a->k_stride.token + r->kv_head * a->k_stride.head;
   float sum = 0;
   if (d->flags & GA_ATTN_CAUSAL && j > r->i + d->max_kv - d->max_q) return -INFINITY;
-  for (int at = 0; at < d->head_dim; at += STEP) {
+  for (int at = 0; at < d->head_dim && d->q_dtype == GA_I8; at++) sum += (float)(((const int8_t *)r->q)[at] * ((const int8_t *)k)[at]); /* exact */
+  for (int at = 0; at < d->head_dim && d->q_dtype == GA_E4M3; at += STEP) {
     check_e4m3 x;
     check_e4m3_load(&x, r->t, k + at);
     sum = check_e4m3_add(sum, &q[at / STEP], &x);
@@ -134,12 +163,13 @@ static float value(const row *r, int c, const float *scale) {
   return o;
 }
 
-static void one_row(const row *r, float *scale) {
+static void one_row(row *r, float *scale) {
   const ga_attn_desc *d = r->d;
   const ga_attn_io *a = r->a;
   check_e4m3 q[32];
   float most = -INFINITY, sum = 0;
   const uint8_t *at = (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
+  r->q = at;
   for (int e = 0; e < d->head_dim; e += STEP) check_e4m3_load(&q[e / STEP], r->t, at + e);
   for (int64_t j = 0; j < d->max_kv; j++) most = fmaxf(most, r->s[j] = logit(r, q, j));
   for (int64_t j = 0; j < d->max_kv; j++) {

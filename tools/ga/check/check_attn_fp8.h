@@ -1,15 +1,17 @@
-/* What check_attn.c does otherwise when Q, K and V are e4m3 with scales. */
+/* What check_attn.c does otherwise when Q, K and V are 8-bit with scales. */
 #ifndef TOOL_CHECK_CHECK_ATTN_FP8_H
 #define TOOL_CHECK_CHECK_ATTN_FP8_H
 
 #include "tools/ga/check/check.h"
 
 void check_attn_fp8_draw(check_case *c, ga_attn_desc *d);
-/* V and the scales; q and k are tensors as always. */
+/* How q or k is filled. */
+void check_attn_fp8_key(const check_case *c, check_arg *arg);
+/* V and the scales. */
 void check_attn_fp8_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io);
 void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, int64_t n);
 /* As tensor cores would have it without a flow of blocks: sums of 32 products with 13 fraction bits, weights in e4m3 below the row's
- * true maximum, sums over 128 keys added up in f32. */
+ * true maximum, sums over 128 keys added up in f32. Q K^T of i8 is exact. */
 ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a);
 /* Mean scale of the tensor whose argument of scales has that name. */
 double check_attn_fp8_mean(const check_args *a, const char *name);

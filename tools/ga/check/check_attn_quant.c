@@ -1,4 +1,4 @@
-/* Quantiser of attention's inputs. The verdict is on each number: nearest e4m3 to x / scale, as far as f32 sums can tell; the
+/* Quantiser of attention's inputs. The verdict is on each number: nearest e4m3 or i8 to x / scale, as far as f32 sums can tell; the
  * error bounds of other ops would hide small numbers behind large ones. */
 #include <math.h>
 #include <stdio.h>
@@ -10,7 +10,8 @@
 #include "tools/ga/check/check.h"
 
 static void draw(check_case *c) {
-  static const int32_t tokens[] = {0, 64, 128};
+  static const int32_t tokens[] = {0, 64, 128, 1};
+  static const ga_dtype types[] = {GA_E4M3, GA_I8};
   ga_attn_quant_desc *d = c->desc;
   *d = (ga_attn_quant_desc)GA_ATTN_QUANT_DESC_INIT;
   d->batch = check_extent(c, 0, 3);
@@ -18,8 +19,9 @@ static void draw(check_case *c) {
   d->heads = 1 + check_pick(c, 4);
   d->dim = check_pick(c, 4) ? 64 << check_pick(c, 3) : 1 + check_pick(c, 300);
   d->x_dtype = check_dtype(c, 0);
-  d->kind = check_pick(c, 2);
-  d->scale_tokens = tokens[check_pick(c, 3)];
+  d->y_dtype = check_dtype_of(c, 1, types, 2);
+  d->kind = d->y_dtype == GA_I8 ? GA_ATTN_QUANT_ROWS : check_pick(c, 2);
+  d->scale_tokens = tokens[check_pick(c, d->y_dtype == GA_I8 ? 4 : 3)];
   d->seed = (uint32_t)check_pick(c, 1000);
   if (d->kind == GA_ATTN_QUANT_VALUES) return;
   d->hadamard = (d->dim & (d->dim - 1)) == 0 && check_pick(c, 2);
@@ -79,15 +81,20 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   for (int64_t i = 0; i < n; i++) values[i] = pow(10000, -(double)i / (double)n);
 }
 
-static void widen(void *desc) { ((ga_attn_quant_desc *)desc)->y_dtype = GA_F64; }
+static void widen(void *desc) {
+  ga_attn_quant_desc *d = desc;
+  d->y_dtype = ga_attn_quant_is_i8(d->y_dtype) ? GA_F32 : GA_F64;
+}
 
-/* Half a spacing, and what f32 leaves open: sums of 10 steps, a scale, a product, of numbers up to 448. */
+/* Half a spacing, and what f32 leaves open: sums of 10 steps, a scale, a product, of numbers up to 448. Results are compared with x / scale
+ * in double: an i8 has no NaN, so 0 stands for it there. */
 static bool near(const check_case *c, const check_arg *arg, double got, double want) {
+  if (isnan(want) && arg->dtype == GA_I8) return got == 0;
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
   if (arg->dtype == GA_F32) return got == want || fabs(got - want) <= 4e-6 * fabs(want);
-  const double most = GA_ATTN_FP8_LARGEST, x = fmax(fmin(want, most), -most);
+  const double most = ga_attn_quant_largest((int32_t)arg->dtype), x = fmax(fmin(want, most), -most - (arg->dtype == GA_I8));
   (void)c;
-  return fabs(got - x) <= 0.5 * check_ulp(GA_E4M3, x) + 1e-3;
+  return fabs(got - x) <= 0.5 * check_ulp(arg->dtype, x) + 1e-3;
 }
 
 static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
@@ -102,8 +109,8 @@ static const char *judge(const check_case *c, const check_arg *arg, const double
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_quant_desc *d = desc;
-  (void)snprintf(text, capacity, "kind=%d scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d", d->kind, d->scale_tokens, d->hadamard,
-                 d->seed, d->rot_dim, d->pairs);
+  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d", d->kind,
+                 ga_dtype_name((ga_dtype)d->y_dtype), d->scale_tokens, d->hadamard, d->seed, d->rot_dim, d->pairs);
 }
 
 const check_op check_attn_quant = {

@@ -6,7 +6,7 @@ typedef struct {
   int tiles;     /* records written */
 } loader;
 
-/* The scale of the 64 tokens that are the i-th of their sequence. */
+/* The scale of the 64 tokens (Q of i8: of the token) that are the i-th of their sequence. */
 GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
   const int at = batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
   return ldg_f32(s->data + at);
@@ -46,9 +46,9 @@ GA_DEV void load_q(loader *p, const work *t) {
   if (t->n_hi < 0) {
     mbar_arrive(bar);
   } else {
-    float scale[4] = {};
-    GA_UNROLL for (int w = 0; w < WGS; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
-    sts_f4(next_slot(p) + 48, scale);
+    float scale[4] = {}; /* i8: a lane reads those of its own rows */
+    GA_UNROLL for (int w = 0; w < WGS && !I8; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
+    if (!I8) sts_f4(next_slot(p) + 48, scale);
     mbar_arrive_expect(bar, WGS * Q_BYTES);
     GA_ROLL for (int w = 0; w < WGS; w++) {
       const uint32_t dst = p->sb + OFF_Q + (buffer * WGS + (uint32_t)w) * Q_BYTES;

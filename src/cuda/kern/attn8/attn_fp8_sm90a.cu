@@ -1,9 +1,9 @@
-/* KERNEL    attn_fp8, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
+/* KERNEL    attn_fp8 and attn_i8, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
  * COMPUTES  per (batch, head, BM rows of Q):  S = sq Q (sk K)^T * scale, masked;  O = softmax(S) (sv V);  lse = log sum exp S.
  *           Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
- * CONTRACT  e4m3 Q, K, columns contiguous, strides multiples of 16 bytes; head dim = D. V transposed and permuted by
+ * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V transposed and permuted by
  *           attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; what lies behind the last key is
- *           finite. Scales are positive and finite. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
+ *           finite.  Scales are positive and finite. i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
  *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
@@ -17,6 +17,7 @@
  *           allows (one vote of a warp). O is divided by the sums of the rounded weights, which the tensor cores make of columns of
  *           ones behind V, so that roundings cancel; lse has those of unrounded ones.
  *           queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of unrounded weights.
+ * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half of an FMA's rate)
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is added
  *           to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
  * BARRIERS  name     arrivals    waiter       orders
@@ -47,6 +48,9 @@
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
 #endif
+#ifndef GA_P_QK
+#error "GA_P_QK: of q and k: fp8 (e4m3) or i8"
+#endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of o: bf16 or f16"
 #endif
@@ -71,12 +75,15 @@
 
 #define GA_MASK_full   0
 #define GA_MASK_causal 1
+#define GA_IS_fp8 0
+#define GA_IS_i8 1
 #define GA_SCHED_under 0
 #define GA_SCHED_queue 1
 #define GA_SCHED_parts 2
 #define GA_SCHED_halves 3
 
 enum {
+  I8 = GA_CAT(GA_IS_, GA_P_QK),
   MASKED = GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal,
   D = GA_P_D,
   DV = GA_P_D,
@@ -153,7 +160,17 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_CONSUMER 232
 #endif
 
-#define QK          wgmma_m64n128k32_e4m3_ss
+#if GA_CAT(GA_IS_, GA_P_QK) /* S is integers, in the registers of floats until numbers() */
+#define QK(d, a, b, acc)     wgmma_m64n128k32_s8_ss((int *)(d), a, b, acc)
+#define QK_NEW(d, a, b)      wgmma_m64n128k32_s8_ss0((int *)(d), a, b)
+#define QK_HALF(d, a, b)     wgmma_m64n64k32_s8_ss((int *)(d), a, b, 1)
+#define QK_HALF_NEW(d, a, b) wgmma_m64n64k32_s8_ss0((int *)(d), a, b)
+#else
+#define QK                   wgmma_m64n128k32_e4m3_ss
+#define QK_NEW               wgmma_m64n128k32_e4m3_ss0
+#define QK_HALF(d, a, b)     wgmma_m64n64k32_e4m3_ss(d, a, b, 1)
+#define QK_HALF_NEW          wgmma_m64n64k32_e4m3_ss0
+#endif
 #define GA_SHARED_under 0
 #define GA_SHARED_queue 1
 #define GA_SHARED_parts 1
@@ -168,7 +185,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_ONES            wgmma_m64n72k32_e4m3_rs
 #define PV_ONES0(d, a, b)  PV_ONES(d, a, b, 0)
 #else
-#define QK0      wgmma_m64n128k32_e4m3_ss0
+#define QK0      QK_NEW
 #define PV       wgmma_m64n64k32_e4m3_rs
 #define PV0      wgmma_m64n64k32_e4m3_rs0
 #define PV_ONES  wgmma_m64n72k32_e4m3_rs
@@ -205,7 +222,7 @@ typedef struct {
   int tiles;                       /* records read */
   int n, mask_hi;                  /* block whose S is next, and the current tile's limit */
   int two;                         /* the block whose P is made has two scales of V */
-  float factor;                    /* from the tile's Q K to log2 units, but for K's scale */
+  float factor[2];                 /* of this lane's rows, from Q K to log2 units, but for K's scale; e4m3: of all rows, in [0] */
 } warpgroup;
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
@@ -222,9 +239,14 @@ GA_DEV void next_tile(warpgroup *c) {
   c->mask_hi = STAYS || MASKED ? warp_uniform(y.y) : 0;
   c->desc_q = desc_k_major(c->sb + OFF_Q + (buffer * WGS + (uint32_t)c->w) * Q_BYTES);
   if (c->n < 0) return;
+  if (I8) {
+    const int row = x.x + c->w * 64 + c->wl * 16 + c->g;
+    GA_UNROLL for (int i = 0; i < 2; i++) c->factor[i] = c->a->scale_log2 * scale_of(&fp8_args(c->a)->scale_q, x.z, x.y, row + 8 * i);
+    return;
+  }
   float scale[4];
   lds_f4(scale, slot + 48);
-  c->factor = c->a->scale_log2 * (c->w == 0 ? scale[0] : c->w == 1 ? scale[1] : scale[2]);
+  c->factor[0] = c->a->scale_log2 * (c->w == 0 ? scale[0] : c->w == 1 ? scale[1] : scale[2]);
 }
 GA_DEV uint32_t stage_v(const warpgroup *c) {
   return c->stage_k ? c->stage_k - 1 : ST - 1;
@@ -280,9 +302,9 @@ GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
   enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
   float *d = s + h * (NS / 2);
   wgmma_fence();
-  wgmma_m64n64k32_e4m3_ss0(d, dq, dk);
-  GA_UNROLL for (int k = 1; k < D / 32; k++) wgmma_m64n64k32_e4m3_ss(
-      d, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
+  QK_HALF_NEW(d, dq, dk);
+  GA_UNROLL for (int k = 1; k < D / 32; k++)
+      QK_HALF(d, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)));
   wgmma_commit();
 }
 GA_DEV int part_regs(int i) {
@@ -322,16 +344,24 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
+/* S as floats, exactly: |s| <= 2^22. */
+GA_DEV void numbers(float *s, int n) {
+  GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]);
+}
 /* Of the current K block and its V, by halves. */
 GA_DEV void block_scales(const warpgroup *c, float *x) {
   lds_f4(x, c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
 }
-/* From S of the current K block to log2 units, by halves. Takes note whether its V has two scales. */
+/* From S of keys with that scale to log2 units, by rows. */
+GA_DEV void row_factors(const warpgroup *c, float scale, float *f) {
+  GA_UNROLL for (int i = 0; i < 2; i++) f[i] = c->factor[I8 ? i : 0] * scale;
+}
+/* The same of the current K block, by halves and rows. Takes note whether its V has two scales. */
 GA_DEV void block_factors(warpgroup *c, float *f) {
   float x[4];
   block_scales(c, x);
-  f[0] = c->factor * x[0];
-  f[1] = c->factor * x[1];
+  row_factors(c, x[0], f);
+  row_factors(c, x[1], f + 2);
   if (UNDER) c->two = warp_any(x[2] != x[3]);
 }
 /* Of the halves of the current V block. */
@@ -344,13 +374,13 @@ GA_DEV int two_scales(const warpgroup *c) {
   return warp_any(v[0] != v[1]);
 }
 /* Half h of S to the exponents of the weights, in place. */
-GA_DEV void exponents(float *s, int h, float f, const float *ref) {
+GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
   s += h * (NS / 2);
   GA_UNROLL for (int j = 0; j < NS / 8; j++) {
-    s[4 * j] = fmaf(s[4 * j], f, -ref[0]);
-    s[4 * j + 1] = fmaf(s[4 * j + 1], f, -ref[0]);
-    s[4 * j + 2] = fmaf(s[4 * j + 2], f, -ref[1]);
-    s[4 * j + 3] = fmaf(s[4 * j + 3], f, -ref[1]);
+    s[4 * j] = fmaf(s[4 * j], f[0], -ref[0]);
+    s[4 * j + 1] = fmaf(s[4 * j + 1], f[0], -ref[0]);
+    s[4 * j + 2] = fmaf(s[4 * j + 2], f[1], -ref[1]);
+    s[4 * j + 3] = fmaf(s[4 * j + 3], f[1], -ref[1]);
   }
 }
 /* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum
@@ -394,7 +424,7 @@ GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, 
   float most[2][2], factor[2];
   GA_UNROLL for (int h = 0; h < 2; h++) tile_row_max(s + h * (NS / 2), BN / 2, most[h]);
   GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float now = fmaxf(m[i], fmaxf(most[0][i] * f[0], most[1][i] * f[1]) - OFFSET);
+    const float now = fmaxf(m[i], fmaxf(most[0][i] * f[i], most[1][i] * f[2 + i]) - OFFSET);
     factor[i] = now == GA_NEG_INF ? 1.f : ex2(m[i] - now);
     m[i] = now;
     l[i] *= factor[i];
@@ -415,7 +445,7 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
 }
 /* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a row sees. */
 GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
-  float f[2], ref[2], limit[2], factor[2];
+  float f[4], ref[2], limit[2], factor[2];
   block_factors(c, f);
   if (first) {
     m[0] = m[1] = GA_NEG_INF;
@@ -424,8 +454,8 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
   if (MASKED ? fresh : first) apply_mask(c, s);
   if (!UNDER) running_maximum(s, f, m, l, o);
   reference(m, ref);
-  exponents(s, 0, f[0], ref);
-  exponents(s, 1, f[1], ref);
+  exponents(s, 0, f, ref);
+  exponents(s, 1, f + 2, ref);
   limits(l, limit);
   if (UNDER && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
@@ -505,7 +535,7 @@ GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, flo
 }
 /* S of the next block has been asked for. P V of the current one runs under its softmax. */
 GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *m, float *l, float *w) {
-  float f[2], v[2], limit[2], factor[2] = {1.f, 1.f};
+  float f[4], v[2], limit[2], factor[2] = {1.f, 1.f};
   uint32_t q[4 * PARTS];
   wait_v(c);
   issue_pv(c, part, p, 0, 0, BN / 32);
@@ -513,10 +543,11 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   limits(l, limit);
   wgmma_wait(1);
   pin_f32(s, NS);
+  numbers(s, NS);
   release_k(c);
   block_factors(c, f);
-  exponents(s, 0, f[0], m); /* every row has seen something: tile_blocks */
-  exponents(s, 1, f[1], m);
+  exponents(s, 0, f, m); /* every row has seen something: tile_blocks */
+  exponents(s, 1, f + 2, m);
   const int raise = too_large(s, limit);
   turn_begin(c, 2);
   if (warp_any(raise)) raise_reference(s, m, l, w, o, factor);
@@ -573,6 +604,7 @@ GA_DEV void consume(warpgroup *c) {
     turn_end(c, 1);
     wgmma_wait(0);
     pin_f32(s, NS);
+    numbers(s, NS);
     release_k(c);
     turn_begin(c, 2);
     softmax(c, s, p, m, l, w, o, edge, fresh);
@@ -610,20 +642,24 @@ GA_DEV void first_weights(const float *s, uint32_t *p, float *l) {
 /* P V of the block before, S, references that are large enough, and the first half of the weights; the block has neither a mask nor two scales of V.
  * x: the scales of the block before, then of this one. */
 GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, const float *limit) {
-  float factor[2];
+  float f[4], factor[2];
   int most[2] = {0, 0};
   turn_begin(c, 1);
   products(c, s, p, o, w, x[2]);
   turn_end(c, 1);
   block_scales(c, x);
+  row_factors(c, x[0], f);
+  row_factors(c, x[1], f + 2);
   wgmma_wait(1);
   pin_f32(s, NS / 2);
-  exponents(s, 0, c->factor * x[0], m);
+  numbers(s, NS / 2);
+  exponents(s, 0, f, m);
   largest(s, 0, most);
   wgmma_wait(0);
   pin_f32(s + NS / 2, NS / 2);
+  numbers(s + NS / 2, NS / 2);
   release_k(c);
-  exponents(s, 1, c->factor * x[1], m);
+  exponents(s, 1, f + 2, m);
   largest(s, 1, most);
   turn_begin(c, 2);
   if (warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]))) raise_reference(s, m, l, w, o, factor);
@@ -631,7 +667,7 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
 }
 /* The same, one thing after the other; at a tile's edge the results of the one before. Returns 0 when there is no block left. */
 GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, int edge, int have) {
-  float ref[2], factor[2];
+  float f[4], ref[2], factor[2];
   turn_begin(c, 1);
   if (have) {
     wait_v(c);
@@ -652,9 +688,12 @@ GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, f
   turn_end(c, 1);
   wgmma_wait(0);
   pin_f32(s, NS);
+  numbers(s, NS);
   if (MASKED || edge) apply_mask(c, s);
-  exponents(s, 0, c->factor * x[0], ref);
-  exponents(s, 1, c->factor * x[1], ref);
+  row_factors(c, x[0], f);
+  row_factors(c, x[1], f + 2);
+  exponents(s, 0, f, ref);
+  exponents(s, 1, f + 2, ref);
   release_k(c);
   turn_begin(c, 2);
   raise_reference(s, m, l, w, o, factor);

@@ -1,7 +1,8 @@
 /* KERNEL    attn_quant, sm90a
- * COMPUTES  e4m3 and scales of Q, K (after RoPE, Hadamard transform) or V (transposed, in the order of P's registers): ga/attn_quant.h
+ * COMPUTES  8-bit Q, K (after RoPE, Hadamard transform) or V (transposed, in the order of P's registers) and scales: ga/attn_quant.h. Y fp8: e4m3;
+ *           Y i8: Q and K alone, also with a scale a token
  * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides multiples of 16
- * DATA      gmem -> registers (16 rows a warp, D / 32 columns a lane) -> e4m3 -> gmem (rows), or -> smem -> gmem (values)
+ * DATA      gmem -> registers (16 rows a warp, D / 32 columns a lane) -> 8 bits -> gmem (rows), or -> smem -> gmem (values)
  * BARRIERS  block_sync: maxima of the warps; the tile of values written, read
  * BUDGET    256 threads: 128 tokens of a head at a time, round-robin; smem: the tile of values, D x 128 bytes, maxima
  * MEASURED  docs/perf/attention-fp8.md
@@ -11,11 +12,15 @@
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"
+#include "cuda/dev/ptx/order.h"
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/words.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#endif
+#ifndef GA_P_Y
+#error "GA_P_Y: type of y: fp8 (e4m3) or i8"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of x: bf16 or f16"
@@ -27,7 +32,11 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor"
 #endif
 
+#define GA_IS_fp8 0
+#define GA_IS_i8 1
+
 enum {
+  I8 = GA_CAT(GA_IS_, GA_P_Y),
   D = GA_P_D,
   E = D / 32, /* columns of a lane */
   WARPS = 8,
@@ -45,7 +54,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
 #define WIDEN   GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LARGEST 448.f
+#define LARGEST (I8 ? 127.f : 448.f)
 
 typedef const ga_kargs_attn_quant *args;
 
@@ -116,31 +125,60 @@ GA_DEV void hadamard(args a, const place *p, float *x) {
     }
   }
 }
+/* The larger of a and |x|; i8 cannot hold a NaN, which is the largest of all there, in the order of bits. */
+GA_DEV float larger(float a, float x) {
+  const int u = bits_of(a), v = bits_of(fabsf(x));
+  return I8 ? float_of(u > v ? u : v) : fmaxf(a, fabsf(x));
+}
+GA_DEV float warp_most(float most) {
+  if (I8) return float_of(redux_max_i32(bits_of(most)));
+  GA_UNROLL for (int k = 1; k < 32; k *= 2) most = fmaxf(most, shfl_xor_f32(most, k));
+  return most;
+}
+GA_DEV float scale_from(float most) {
+  return most == 0.f ? 1.f : most * (1.f / LARGEST);
+}
+/* 1 / scale of each row, which has its own; lane r writes that of row r. */
+GA_DEV void row_scales(args a, const place *p, const float *x, float *f) {
+  float mine = 0.f;
+  GA_UNROLL for (int r = 0; r < ROWS; r++) {
+    float most = 0.f;
+    GA_UNROLL for (int e = 0; e < E; e++) most = larger(most, x[r * E + e]);
+    const float scale = scale_from(warp_most(most));
+    if (p->lane == r) mine = scale;
+    f[r] = rcp(scale);
+  }
+  const int token = token_of(p, p->lane);
+  if (p->lane < ROWS && token < a->tokens) stg_f32(a->scale + (p->batch * a->heads + p->head) * a->blocks + token, mine);
+}
 /* The scale of this warp's rows, written where it is made. */
 GA_DEV float scale_of(args a, const place *p, uint32_t sb, const float *x) {
   if (!a->scale_tokens) return ldg_f32(a->given + p->batch * a->given_batch + p->head * a->given_head);
   float most = 0.f;
-  GA_UNROLL for (int i = 0; i < ROWS * E; i++) most = fmaxf(most, fabsf(x[i]));
-  GA_UNROLL for (int k = 1; k < 32; k *= 2) most = fmaxf(most, shfl_xor_f32(most, k));
+  GA_UNROLL for (int i = 0; i < ROWS * E; i++) most = larger(most, x[i]);
+  most = warp_most(most);
   if (p->lane == 0) sts_f1(sb + OFF_MOST + 4 * (uint32_t)p->warp, most);
   block_sync();
   const int warps = a->scale_tokens / ROWS, first = p->warp / warps * warps;
   most = 0.f;
-  GA_ROLL for (int w = first; w < first + warps; w++) most = fmaxf(most, lds_f1(sb + OFF_MOST + 4 * (uint32_t)w));
-  const float scale = most > 0.f ? most * (1.f / LARGEST) : 1.f;
+  GA_ROLL for (int w = first; w < first + warps; w++) most = larger(most, lds_f1(sb + OFF_MOST + 4 * (uint32_t)w));
+  const float scale = scale_from(most);
   const int block = (p->token0 + first * ROWS) / a->scale_tokens;
   if (p->warp == first && p->lane == 0 && block < a->blocks) stg_f32(a->scale + (p->batch * a->heads + p->head) * a->blocks + block, scale);
   return scale;
 }
-GA_DEV void store_rows(args a, const place *p, const float *x, float f) {
+GA_DEV uint32_t pack4(float a, float b, float c, float d) {
+  return I8 ? pack4_s8(a, b, c, d) : pack4_e4m3(a, b, c, d);
+}
+GA_DEV void store_rows(args a, const place *p, const float *x, const float *f) {
   uint8_t *base = (uint8_t *)a->y + p->batch * a->y_batch + p->head * a->y_head + p->lane * E;
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     uint8_t *row = base + token_of(p, r) * a->y_token;
     const float *y = x + r * E;
     if (token_of(p, r) >= a->tokens) continue;
-    if (E == 2) stg_u16((uint16_t *)row, (uint16_t)pack_e4m3(y[0] * f, y[1] * f));
+    if (E == 2) stg_u16((uint16_t *)row, (uint16_t)pack4(y[0] * f[r], y[1] * f[r], 0.f, 0.f));
     GA_UNROLL for (int e = 0; e + 3 < E; e += 4)
-        stg_i32((int32_t *)(row + e), (int)pack4_e4m3(y[e] * f, y[e + 1] * f, y[e + 2] * f, y[e + 3] * f));
+        stg_i32((int32_t *)(row + e), (int)pack4(y[e] * f[r], y[e + 1] * f[r], y[e + 2] * f[r], y[e + 3] * f[r]));
   }
 }
 /* A warp's 16 tokens are 16 bytes of each row of values: tokens 2 q, 2 q + 1, 2 q + 8, 2 q + 9 are word q. Chunks of 16 bytes are stored at
@@ -175,9 +213,15 @@ GA_KERNEL(32 * WARPS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quan
         if (token_of(&p, r) < a->tokens) turn_row(a, &p, sb + (uint32_t)p.warp * D * 4, p.batch * a->tokens + token_of(&p, r), x + r * E);
       }
     if (a->hadamard) hadamard(a, &p, x);
-    const float f = rcp(scale_of(a, &p, sb, x));
-    if (a->kind == VALUES)
-      store_values(a, &p, sb, x, f);
+    float f[ROWS];
+    if (I8 && a->scale_tokens == 1) {
+      row_scales(a, &p, x, f);
+    } else {
+      f[0] = rcp(scale_of(a, &p, sb, x));
+      GA_UNROLL for (int r = 1; r < ROWS; r++) f[r] = f[0];
+    }
+    if (!I8 && a->kind == VALUES)
+      store_values(a, &p, sb, x, f[0]);
     else
       store_rows(a, &p, x, f);
     block_sync(); /* before the next unit writes to shared memory */
