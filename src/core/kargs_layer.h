@@ -78,6 +78,7 @@ typedef struct ga_kargs_kv_store {
   int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: nothing is turned */
   float magnitude;
   int32_t chunk; /* heads, or runs of V, that a warp takes, one after the other */
+  float *k_scale, *v_scale; /* e4m3: [heads, slots] */
 } ga_kargs_kv_store;
 
 typedef struct ga_kargs_sample {
@@ -105,7 +106,7 @@ typedef struct ga_kargs_sample {
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 144);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 160);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 184);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);

@@ -51,7 +51,7 @@ def main():
         gemma.write_bytes(tiny_gguf.build(*tiny_gguf.gemma()))
         packed.write_bytes(tiny_gguf.build(None, quantised()))
         for model, prompt, *options in ((path, SHORT), (path, LONG), (path, SHORT, "--kv-type", "f32"), (gemma, SHORT), (gemma, LONG),
-                                        (gemma, SHORT, "--kv-type", "q8_0"), (packed, SHORT), (packed, LONG), (packed, LONG, "-b", "40")):
+                                        (gemma, SHORT, "--kv-type", "q8_0"), (gemma, LONG, "--kv-type", "e4m3"), (packed, SHORT), (packed, LONG), (packed, LONG, "-b", "40")):
             want, _ = answer(program, model, "cpu", prompt, *options)
             got, _ = answer(program, model, "emu", prompt, *options)
             if got != want:

@@ -16,6 +16,8 @@
 /* --- description --- */
 
 static bool is_fp8(const ga_attn_desc *d) { return d->q_dtype == GA_E4M3; }
+/* A cache in e4m3. */
+static bool is_scaled(const ga_attn_desc *d) { return d->kv_dtype == GA_E4M3 && !is_fp8(d); }
 
 /* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take. */
 static void draw_state(check_case *c, ga_attn_desc *d) {
@@ -84,6 +86,7 @@ static void draw(check_case *c) {
   else draw_state(c, d);
   if (SPIKES) draw_spikes(d);
   if (is_fp8(d)) check_attn_fp8_draw(c, d);
+  if (is_scaled(d)) d->parts = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
 }
 
 /* --- lengths and pages --- */
@@ -212,6 +215,20 @@ static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a,
   }
 }
 
+/* Of a cache: [batch or page, token, head], heads inside of tokens or the other way round; without scales of tokens now and then one for all. */
+static void scale_arg(const check_case *c, const ga_attn_desc *d, check_args *a, const char *name, size_t io_at, layout kv, ga_attn_scale *s) {
+  const bool whole = !d->kv_scale_tokens && c->bits >> 10 & 1, inside = PAD_STRIDES && c->bits >> 11 & 1;
+  const int64_t tokens = d->kv_scale_tokens ? kv.tokens : 1, heads = whole ? 1 : d->kv_heads;
+  check_arg *arg = check_arg_add(a, name, io_at + offsetof(ga_attn_scale, data), CHECK_IN, GA_F32);
+  const int64_t dim[3] = {whole ? 1 : kv.n_batch, tokens, heads};
+  const int64_t stride[3] = {tokens * heads + (PAD_STRIDES ? 3 : 0), inside ? heads : 1, inside ? 1 : tokens};
+  arg->n_dims = 3;
+  memcpy(arg->dim, dim, sizeof dim);
+  memcpy(arg->stride, stride, sizeof stride);
+  arg->fill = CHECK_FILL_OP;
+  *s = (ga_attn_scale){.batch = whole ? 0 : stride[0], .block = stride[1], .head = whole ? 0 : stride[2]};
+}
+
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_attn_desc *d = desc;
   ga_attn_io *io = (ga_attn_io *)(void *)a->io;
@@ -231,6 +248,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
     if (paged) k->fill = v->fill = CHECK_FILL_OP;
     else if (RAMP) k->fill = CHECK_FILL_OP;
+  }
+  if (is_scaled(d)) {
+    scale_arg(c, d, a, "k_scale", offsetof(ga_attn_io, k_scale), kv, &io->k_scale);
+    scale_arg(c, d, a, "v_scale", offsetof(ga_attn_io, v_scale), kv, &io->v_scale);
   }
   io->q_tokens = q.tokens;
   io->kv_tokens = kv.tokens;
@@ -290,6 +311,24 @@ static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64
   }
 }
 
+/* Over four doublings, of V now and then next to nothing; of K 1 where logits ramp; NaN where no sequence has a key. values: [batch or
+ * page, token, head]. */
+static void fill_scales(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  const ga_attn_desc *d = c->desc;
+  const bool value = arg->name[0] == 'v', pages = d->flags & GA_ATTN_PAGED && arg->dim[0] > 1;
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = RAMP && !value ? 1 : exp2(4 * ga_rng_unit(&c->rng) - 3);
+    if (value && check_pick(c, 12) == 0) values[i] *= 0x1p-50;
+  }
+  for (int64_t i = 0; i < n && pages; i++) {
+    const int64_t page = i / arg->dim[2] / arg->dim[1], token = d->kv_scale_tokens ? i / arg->dim[2] % arg->dim[1] : 0;
+    bool owned = false;
+    for (int64_t b = 0; b < d->batch; b++)
+      for (int64_t j = token; j < length_kv(c, d, b) && !owned; j += d->page_size) owned = page_of(d, b, j / d->page_size) == page;
+    if (!owned) values[i] = (double)NAN;
+  }
+}
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   if (is_fp8(d)) {
@@ -298,6 +337,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
   if (is_state(arg)) {
     fill_state(c, arg, values, n);
+    return;
+  }
+  if (arg->n_dims == 3) {
+    fill_scales(c, arg, values, n);
     return;
   }
   if (arg->n_dims == 4) {
@@ -355,6 +398,16 @@ static int64_t plain_kv(const plain_row *r, const ga_attn_strides *s, int64_t j)
   return head + (d->flags & GA_ATTN_VARLEN ? 0 : r->b * s->batch) + (r->kv_first + j) * s->token;
 }
 
+/* Of key j of an e4m3 cache, else 1. */
+static float plain_scale(const plain_row *r, const ga_attn_scale *s, int64_t j) {
+  const ga_attn_desc *d = r->d;
+  const int64_t head = r->h / (d->q_heads / d->kv_heads);
+  int64_t b = d->flags & GA_ATTN_VARLEN ? 0 : r->b, token = r->kv_first + j;
+  if (!is_scaled(d)) return 1;
+  if (d->flags & GA_ATTN_PAGED) b = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size], token = j % d->page_size;
+  return s->data[b * s->batch + head * s->head + (d->kv_scale_tokens ? token * s->block : 0)];
+}
+
 static int64_t plain_q(const plain_row *r, const ga_attn_strides *s) {
   return (r->d->flags & GA_ATTN_VARLEN ? 0 : r->b * s->batch) + (r->q_first + r->i) * s->token + r->h * s->head;
 }
@@ -388,7 +441,7 @@ static float plain_logit(const plain_row *r, int64_t n) {
   const ga_attn_desc *d = r->d;
   const plain_key y = plain_key_of(r, n);
   if ((d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window)) return -INFINITY;
-  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale;
+  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale * plain_scale(r, &r->a->k_scale, y.j);
   if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
   if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(y.j - y.p);
   return x;
@@ -419,7 +472,7 @@ static void plain_one(const plain_row *r) {
     for (int64_t j = 0; j < r->n_kv && !none; j++) {
       if (r->s[j] == -INFINITY) continue;
       const plain_key y = plain_key_of(r, j);
-      r->o[c] += expf(r->s[j] - most) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
+      r->o[c] += expf(r->s[j] - most) * plain_scale(r, &r->a->v_scale, y.j) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
     }
   }
   if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum), none = none && most == -INFINITY;
@@ -559,6 +612,11 @@ static double mean_size(const check_arg *arg, const void *data) {
   return finite ? sum / (double)finite : 0;
 }
 
+static double mean_scale(const check_case *c, const char *name) {
+  const check_arg *arg = check_find(&c->oracle, name);
+  return mean_size(arg, arg->before + arg->at);
+}
+
 /* The same over an input and its parts. */
 static double mean_of(const check_case *c, const char *name) {
   double most = 0;
@@ -593,11 +651,12 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
-  if (is_fp8(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
+  if (is_fp8(d)) logit *= mean_scale(c, "q_scale");
+  if (d->kv_dtype == GA_E4M3) logit *= mean_scale(c, "k_scale");
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double scale = is_fp8(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : 1;
+  const double scale = d->kv_dtype == GA_E4M3 ? mean_scale(c, "v_scale") : 1;
   const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);

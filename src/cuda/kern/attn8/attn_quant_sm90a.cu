@@ -13,6 +13,7 @@
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile/e4m3.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -45,7 +46,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
 #define WIDEN   GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LARGEST 448.f
 
 typedef const ga_kargs_attn_quant *args;
 
@@ -127,7 +127,7 @@ GA_DEV float scale_of(args a, const place *p, uint32_t sb, const float *x) {
   const int warps = a->scale_tokens / ROWS, first = p->warp / warps * warps;
   most = 0.f;
   GA_ROLL for (int w = first; w < first + warps; w++) most = fmaxf(most, lds_f1(sb + OFF_MOST + 4 * (uint32_t)w));
-  const float scale = most > 0.f ? most * (1.f / LARGEST) : 1.f;
+  const float scale = e4m3_scale(most);
   const int block = (p->token0 + first * ROWS) / a->scale_tokens;
   if (p->warp == first && p->lane == 0 && block < a->blocks) stg_f32(a->scale + (p->batch * a->heads + p->head) * a->blocks + block, scale);
   return scale;
