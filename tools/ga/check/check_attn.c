@@ -447,6 +447,21 @@ static float plain_logit(const plain_row *r, int64_t n) {
   return x;
 }
 
+static double significant_11(double x) {
+  int e;
+  const double m = frexp(x, &e);
+  return ldexp(nearbyint(ldexp(m, 11)), e - 11);
+}
+
+/* Key n's weight in the sum of values. Tensor cores take that of an e4m3 cache, with the scale, as the sum of two f16: even a key that is alone
+ * has 22 bits of it. */
+static float plain_weight(const plain_row *r, const plain_key *y, float weight) {
+  const float w = weight * plain_scale(r, &r->a->v_scale, y->j);
+  if (!r->tensor || !is_scaled(r->d)) return w;
+  const double high = significant_11((double)w);
+  return (float)(high + significant_11((double)w - high));
+}
+
 /* State of a row, joined with the weights that are to come: m in doublings. */
 static void plain_join(const plain_row *r, int64_t at, float *most, float *sum) {
   const ga_attn_io *a = r->a;
@@ -472,7 +487,7 @@ static void plain_one(const plain_row *r) {
     for (int64_t j = 0; j < r->n_kv && !none; j++) {
       if (r->s[j] == -INFINITY) continue;
       const plain_key y = plain_key_of(r, j);
-      r->o[c] += expf(r->s[j] - most) * plain_scale(r, &r->a->v_scale, y.j) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
+      r->o[c] += plain_weight(r, &y, expf(r->s[j] - most)) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
     }
   }
   if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum), none = none && most == -INFINITY;
@@ -617,6 +632,20 @@ static double mean_scale(const check_case *c, const char *name) {
   return mean_size(arg, arg->before + arg->at);
 }
 
+/* Mean scale of the keys that a sequence has in a head, where it is largest. */
+static double cache_scale(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_scale *s) {
+  double most = 0;
+  for (int64_t b = 0; b < d->batch; b++) {
+    plain_row r = plain_sequence(d, a, b);
+    for (r.h = 0; r.h < d->q_heads; r.h += d->q_heads / d->kv_heads) {
+      double sum = 0;
+      for (int64_t j = 0; j < r.n_kv; j++) sum += (double)plain_scale(&r, s, j);
+      most = fmax(most, r.n_kv ? sum / (double)r.n_kv : 0);
+    }
+  }
+  return most;
+}
+
 /* The same over an input and its parts. */
 static double mean_of(const check_case *c, const char *name) {
   double most = 0;
@@ -651,12 +680,13 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
-  if (is_fp8(d)) logit *= mean_scale(c, "q_scale");
-  if (d->kv_dtype == GA_E4M3) logit *= mean_scale(c, "k_scale");
+  const ga_attn_io *a = io;
+  if (is_fp8(d)) logit *= mean_scale(c, "q_scale") * mean_scale(c, "k_scale");
+  if (is_scaled(d)) logit *= cache_scale(d, a, &a->k_scale);
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double scale = d->kv_dtype == GA_E4M3 ? mean_scale(c, "v_scale") : 1;
+  const double scale = is_fp8(d) ? mean_scale(c, "v_scale") : is_scaled(d) ? cache_scale(d, a, &a->v_scale) : 1;
   const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
