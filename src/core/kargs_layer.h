@@ -97,11 +97,11 @@ typedef struct ga_kargs_sample {
   int32_t *counter;  /* zeroed, left zeroed */
   int64_t vocab, n_history, n_bias, n_advance;
   int32_t groups, group_log; /* 2^group_log neighbouring tokens each */
-  int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_k, top_p, min_p */
+  int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_p, min_p and, without typical, top_k */
   float temperature, top_p, min_p;
   float sum_temperature;     /* at which groups' weights are summed; 0 = they are not asked for */
   float repetition_penalty, presence_penalty, frequency_penalty;
-  int32_t reserved;
+  float typical_p;           /* 1 = off */
 } ga_kargs_sample;
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
