@@ -265,7 +265,8 @@ GA_DEV token_key rank_of(const ranking *r, float x, int32_t id, float top) {
 
 /* sums[j] = `above`, and the number, or weight at temperature 1, of the tokens with ranks from base + (j + 1 << shift) on, and below base + (16 <<
  * shift): those that are above have been counted. */
-GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, token_key base, int shift, bool weigh, float top, double above, double *sums) {
+GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, token_key base, int shift, bool weigh, float top, double above,
+                      double *sums) {
   double *slots = (double *)s->keys; /* [WARPS][EDGES] */
   GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] = 0;
   for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
