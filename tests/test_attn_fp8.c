@@ -70,6 +70,16 @@ static void order_of_values(void **state) {
   }
 }
 
+/* Root mean square of what o is off by, relative to that of want. */
+static double distance(const float *o, const float *want, int n) {
+  double off = 0, size = 0;
+  for (int i = 0; i < n; i++) {
+    off += pow((double)(o[i] - want[i]), 2);
+    size += pow((double)want[i], 2);
+  }
+  return sqrt(off / size);
+}
+
 /* A scale a token; nearest even; what i8 cannot hold is in the scale. */
 static void int8_by_tokens(void **state) {
   (void)state;
@@ -127,18 +137,13 @@ static void transform_keeps_logits(int32_t type, int32_t q_tokens, double most) 
   d.q_scale_tokens = q_tokens;
   d.kv_scale_tokens = 64;
   for (int hadamard = 0; hadamard < 2; hadamard++) {
-    double off = 0, size = 0;
     for (int i = 0; i < 2; i++) quantise(ref, &t[i], type, i ? 64 : q_tokens, GA_ATTN_QUANT_ROWS, hadamard);
     quantise(ref, &t[2], GA_E4M3, 64, GA_ATTN_QUANT_VALUES, 0);
     io = (ga_attn_io){.q = t[0].rows, .k = t[1].rows, .v = t[2].values, .o = got};
     ga_attn_scale *const scale[3] = {&io.q_scale, &io.k_scale, &io.v_scale};
     for (int i = 0; i < 3; i++) *scale[i] = (ga_attn_scale){.data = t[i].scale, .block = 1};
     assert_int_equal(ga_attn(ref, &d, &io, NULL), GA_OK);
-    for (int e = 0; e < TOKENS * DIM; e++) {
-      off += pow((double)(got[e] - want[e]), 2);
-      size += pow((double)want[e], 2);
-    }
-    assert_true(sqrt(off / size) < most);
+    assert_true(distance(got, want, TOKENS * DIM) < most);
   }
   free(want);
   free(t);
@@ -155,6 +160,74 @@ static void int8_keeps_logits(void **state) {
   (void)state;
   transform_keeps_logits(GA_I8, 1, 0.035);
 }
+
+/* --- a cache of e4m3 --- */
+
+enum { PAGE = 32, PAGES = 5, SLOTS = PAGES * PAGE, KV_HEADS = 2 };
+
+typedef struct cache {
+  uint8_t k[SLOTS * KV_HEADS * DIM], v[SLOTS * KV_HEADS * DIM];
+  float k_scale[KV_HEADS * SLOTS], v_scale[KV_HEADS * SLOTS];
+} cache;
+
+/* Values of 1e-5 and of 1e4 in one cache, where e4m3 by itself ends at 2^-9 and 448; pages in another order. Without scales of its own each
+ * token has that of the first. */
+static void cache_on(const char *device) {
+  static cache c;
+  static float x[2][TOKENS * KV_HEADS * DIM], q[DIM * KV_HEADS], want[KV_HEADS * DIM], got[KV_HEADS * DIM];
+  ga_ctx *ctx = open_device(device);
+  ga_rng rng;
+  int32_t slot[TOKENS], pages[PAGES] = {2, 0, 4, 1, 3}, length = TOKENS;
+  ga_rng_seed(&rng, 5);
+  for (int i = 0; i < KV_HEADS * DIM; i++) q[i] = (float)ga_rng_normal(&rng);
+  for (int t = 0; t < TOKENS; t++)
+    for (int i = 0; i < KV_HEADS * DIM; i++) {
+      x[0][t * KV_HEADS * DIM + i] = (float)(ga_rng_normal(&rng) * 1e4);
+      x[1][t * KV_HEADS * DIM + i] = (float)(ga_rng_normal(&rng) * (t % 2 ? 1e-5 : 1e-4));
+    }
+  for (int t = 0; t < TOKENS; t++) slot[t] = pages[t / PAGE] * PAGE + t % PAGE;
+  ga_kv_store_desc s = GA_KV_STORE_DESC_INIT;
+  s.tokens = TOKENS;
+  s.slots = SLOTS;
+  s.heads = KV_HEADS;
+  s.head_dim = s.v_dim = DIM;
+  s.kv_dtype = GA_E4M3;
+  ga_kv_store_io store = {.k = x[0], .v = x[1], .slot = slot, .k_cache = c.k, .v_cache = c.v};
+  assert_int_equal(ga_kv_store(ctx, &s, &store, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "k_scale is null"));
+  store.k_scale = c.k_scale;
+  store.v_scale = c.v_scale;
+  assert_int_equal(ga_kv_store(ctx, &s, &store, NULL), GA_OK);
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = 1;
+  d.max_kv = TOKENS;
+  d.q_heads = d.kv_heads = KV_HEADS;
+  d.head_dim = DIM;
+  d.scale = 1e-4f / 8;
+  assert_int_equal(ga_attn(ctx, &d, &(ga_attn_io){.q = q, .k = x[0], .v = x[1], .o = want}, NULL), GA_OK);
+  d.kv_dtype = GA_E4M3;
+  d.flags = GA_ATTN_PAGED;
+  d.page_size = PAGE;
+  ga_attn_io io = {.q = q, .k = c.k, .v = c.v, .o = got, .kv_len = &length, .page_table = pages, .page_table_stride = PAGES};
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "k_scale.data is null"));
+  io.k_scale = (ga_attn_scale){.data = c.k_scale, .batch = PAGE, .head = SLOTS, .block = 1};
+  io.v_scale = (ga_attn_scale){.data = c.v_scale, .batch = PAGE, .head = SLOTS, .block = 1};
+  for (int by_token = 0; by_token < 2; by_token++) {
+    d.kv_scale_tokens = by_token;
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+    assert_true(by_token == (distance(got, want, KV_HEADS * DIM) < 0.06));
+  }
+  ga_ctx_destroy(ctx);
+}
+
+static void cache_has_scales(void **state) {
+  (void)state;
+  cache_on("ref");
+  cache_on("cpu");
+}
+
+/* --- what is refused --- */
 
 static void refused(ga_ctx *ctx, const ga_attn_desc *d, ga_status status, const char *word) {
   ga_plan *plan = NULL;
@@ -177,6 +250,18 @@ static void errors(void **state) {
   d.kv_dtype = GA_E4M3;
   d.kv_scale_tokens = 32;
   refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32");
+  d.q_dtype = GA_F32;
+  d.q_scale_tokens = 0;
+  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32; must be 0 or 1 with q_dtype f32, kv_dtype e4m3");
+  d.kv_scale_tokens = 1;
+  d.parts = 2;
+  refused(ctx, &d, GA_ERR_ARG, "parts is 2; must be 0 with kv_dtype e4m3");
+  d.parts = 0;
+  d.kv_dtype = GA_F16;
+  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
+  d.q_dtype = d.kv_dtype = GA_E4M3;
+  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
+  d.q_scale_tokens = 64;
   d.kv_scale_tokens = 128;
   d.flags = GA_ATTN_VARLEN;
   refused(ctx, &d, GA_ERR_ARG, "VARLEN");
@@ -219,6 +304,6 @@ static void errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(order_of_values), cmocka_unit_test(int8_by_tokens), cmocka_unit_test(e4m3_keeps_logits),
-                                     cmocka_unit_test(int8_keeps_logits), cmocka_unit_test(errors)};
+                                     cmocka_unit_test(int8_keeps_logits), cmocka_unit_test(cache_has_scales), cmocka_unit_test(errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -79,13 +79,13 @@ static void test_batches_agree(void **state) {
   }
 }
 
-/* Errors of the types: f16 2^-11, bf16 2^-8, q8_0 2^-8 and q4_0 2^-4 of the largest of 32, some layers deep. */
+/* Errors of the types: f16 2^-11, bf16 2^-8, e4m3 2^-4, q8_0 2^-8 and q4_0 2^-4 of the largest of 32, some layers deep. */
 static void test_kv_types_agree(void **state) {
   (void)state;
   static const struct {
     ga_dtype dtype;
     double bound;
-  } types[] = {{GA_F16, 1e-3}, {GA_BF16, 1e-2}, {GA_Q8_0, 2.5e-2}, {GA_Q4_0, 0.4}};
+  } types[] = {{GA_F16, 1e-3}, {GA_BF16, 1e-2}, {GA_E4M3, 0.15}, {GA_Q8_0, 2.5e-2}, {GA_Q4_0, 0.4}};
   for (int a = 0; a < ARCHS; a++) {
     opened o = open_tiny(archs[a], TINY_VOCAB);
     ga_session *s = open_session(&o, GA_F32, 512);

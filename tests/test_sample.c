@@ -134,6 +134,7 @@ enum { LARGE = 262144 };
 #else /* emulated: many times slower */
 enum { LARGE = 40000 };
 #endif
+enum { PLAIN = 32 /* without typical */, SETTINGS = 44 };
 
 typedef struct on_device {
   ga_ctx *ctx;
@@ -168,7 +169,7 @@ static void test_large_vocabulary(void **state) {
   assert_non_null(x);
   ga_rng rng;
   ga_rng_seed(&rng, 7);
-  for (int i = 0; i < 32; i++) {
+  for (int i = 0; i < SETTINGS; i++) {
     uint64_t a[4], b[4];
     const double sharp = 0.5 * (1 + i % 8);
     ga_sample_desc d = GA_SAMPLE_DESC_INIT;
@@ -176,6 +177,11 @@ static void test_large_vocabulary(void **state) {
     d.temperature = i % 5 ? 0.8f : 1.5f;
     d.top_p = i % 3 ? 0.95f : 1;
     d.top_k = i < 24 ? i % 3 == 2 && i % 2 ? 40 : 0 : i % 2 ? 300 : 5000;
+    if (i >= PLAIN) { /* typical, behind all tokens, few, and many */
+      d.top_k = i % 3 == 0 ? 0 : i % 3 == 1 ? 40 : 5000;
+      d.typical_p = i % 4 == 0 ? 0.2f : i % 4 == 1 ? 0.9f : 0.5f;
+      d.top_p = i % 2 ? 0.9f : 1;
+    }
     d.min_p = i % 4 == 0 ? 0.05f : i % 4 == 1 ? 1e-4f : 0;
     for (int k = 0; k < LARGE; k++) x[k] = (float)(sharp * ga_rng_normal(&rng));
     ga_sample_seed(a, (uint64_t)i);

@@ -19,6 +19,8 @@
  * bytes, and V is e4m3; of Q a scale may be for one token. In both V is transposed and permuted, as
  * ga_attn_quant (ga/attn_quant.h) writes it: [batch, kv_heads, v_dim, kv rounded up to 128]; v_stride.token is the distance
  * of value dims; what lies behind the last key must not be NaN. Not with VARLEN, PAGED, STATE_*, parts.
+ * With kv_dtype = GA_E4M3 and a Q that is not (a KV cache, as ga_kv_store writes it; V as other types have it) the formula is that of
+ * k_scale * K and v_scale * V. A scale is for a tensor, a head, or a token of a head.
  *
  * Sources: FlashAttention (arXiv 2205.14135, 2307.08691, 2407.08608), sinks (gpt-oss), soft-cap (Gemma 2), ALiBi (2108.12409).
  */
@@ -59,7 +61,7 @@ typedef struct ga_attn_desc {
   float softcap;           /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   int32_t parts;           /* 0 = K and V are io.k, io.v; else that many of io.parts, of up to max_kv keys each */
   int32_t q_scale_tokens;  /* e4m3 q: tokens that share a scale: 64 or 128; i8 q: or 1; 0 = all tokens of a head. Else 0 */
-  int32_t kv_scale_tokens; /* the same of k and v: 64, 128 or 0 */
+  int32_t kv_scale_tokens; /* the same of k and v: 64, 128 or 0; e4m3 k and v with another q: 1, or 0 = all tokens of a head */
   int32_t reserved;        /* 0 */
 } ga_attn_desc;
 #define GA_ATTN_PARTS 4
@@ -72,7 +74,8 @@ typedef struct ga_attn_strides {
 } ga_attn_strides;
 
 /* Scale of tokens scale_tokens * i ... of a head: data[b * batch + h * head + i * block], f32, positive and finite. Strides of 0: one
- * scale for all. On the device that runs. */
+ * scale for all. b and tokens are those of k and v: with PAGED b is a page, i counts from its first token; with VARLEN alone b is 0. On the
+ * device that runs. */
 typedef struct ga_attn_scale {
   const float *data;
   int64_t batch, head, block;
@@ -104,7 +107,7 @@ typedef struct ga_attn_io {
    * seen nothing: m = -infinity, l = 0, O = 0. Updated in place with both flags. */
   float *state_o, *state_m, *state_l;
   ga_attn_part parts[GA_ATTN_PARTS];
-  ga_attn_scale q_scale, k_scale, v_scale; /* e4m3 or i8 q */
+  ga_attn_scale q_scale, k_scale, v_scale; /* of those that are e4m3 or i8 */
 } ga_attn_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. */

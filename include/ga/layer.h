@@ -133,6 +133,9 @@ typedef struct ga_embed_io {
 
 /* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]).
  * Cache [slots, heads, dim]; a slot is page * page_size + offset.
+ * An e4m3 cache has a scale for each token of a head, made as ga_attn_quant's: the largest magnitude / 448, 1 when that is 0; the cache has
+ * x / scale, rounded to nearest even, both quotients in f32. A NaN stays one and does not count; an infinity makes its row 0 and NaN. For
+ * ga_attn: kv_scale_tokens 1, strides of a page page_size, of a head slots, of a token 1.
  * With rot_dim, K is turned on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what comes between the products and
  * attention in one launch. K itself stays as it is. */
 typedef struct ga_kv_store_desc {
@@ -157,6 +160,7 @@ typedef struct ga_kv_store_io {
   void *q;                  /* with rot_dim */
   const int32_t *positions; /* [tokens] */
   const float *inv_freq;    /* [rot_dim / 2] */
+  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
 } ga_kv_store_io;
 
 /* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1 when that is 0. y is

@@ -35,7 +35,7 @@ typedef struct ga_session_options {
   size_t struct_size;
   int32_t context;  /* tokens the KV cache holds; 0 = the model's own, at most 4096 */
   int32_t batch;    /* tokens evaluated at once, 1 to 4096; 0 = 512 on a CPU, 2048 on a GPU */
-  int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, q8_0, q4_0 */
+  int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, e4m3 (a scale for each token of a head), q8_0, q4_0 */
   uint32_t flags;   /* ga_session_flags */
 } ga_session_options;
 #define GA_SESSION_OPTIONS_INIT {.struct_size = sizeof(ga_session_options)}

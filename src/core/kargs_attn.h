@@ -82,9 +82,11 @@ typedef struct {
     int32_t lanes;                                  /* that share a key: 8, 16 or 32, of 8 elements each */
     float scale, softcap;
     int32_t kv_ready;                               /* the launch ahead writes no keys but those of the queries */
+    const float *k_scale, *v_scale;                 /* e4m3: of a key, as k and v lie */
+    int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
 } ga_kargs_attn_rows;
 
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 280);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 320);
 GA_KARGS_ASSERT(sizeof(ga_kattn_chunk) == 320);
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fwd) == 768 + 960);
 #endif

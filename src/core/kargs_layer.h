@@ -78,6 +78,7 @@ typedef struct ga_kargs_kv_store {
   int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: nothing is turned */
   float magnitude;
   int32_t chunk; /* heads, or runs of V, that a warp takes, one after the other */
+  float *k_scale, *v_scale; /* e4m3: [heads, slots] */
 } ga_kargs_kv_store;
 
 typedef struct ga_kargs_sample {
@@ -96,16 +97,16 @@ typedef struct ga_kargs_sample {
   int32_t *counter;  /* zeroed, left zeroed */
   int64_t vocab, n_history, n_bias, n_advance;
   int32_t groups, group_log; /* 2^group_log neighbouring tokens each */
-  int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_k, top_p, min_p */
+  int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_p, min_p and, without typical, top_k */
   float temperature, top_p, min_p;
   float sum_temperature;     /* at which groups' weights are summed; 0 = they are not asked for */
   float repetition_penalty, presence_penalty, frequency_penalty;
-  int32_t reserved;
+  float typical_p;           /* 1 = off */
 } ga_kargs_sample;
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 144);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 160);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 184);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);

@@ -18,9 +18,10 @@ const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_
   case GA_F32:
   case GA_F16:
   case GA_BF16:
+  case GA_E4M3:
   case GA_Q8_0:
   case GA_Q4_0: return NULL;
-  default: return "kv is not f32, f16, bf16, q8_0 or q4_0";
+  default: return "kv is not f32, f16, bf16, e4m3, q8_0 or q4_0";
   }
 }
 

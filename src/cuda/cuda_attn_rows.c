@@ -96,11 +96,23 @@ static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *nam
   return GA_OK;
 }
 
+static ga_status check_scale(ga_stream *stream, const ga_kernel *k, const char *name, const ga_attn_scale *s) {
+  const int64_t all[3] = {s->batch, s->head, s->block};
+  GA_TRY(cuda_check_pointer(stream, k, name, s->data, sizeof(float)));
+  for (int i = 0; i < 3; i++)
+    GA_REQUIRE(all[i] <= INT32_MAX, GA_ERR_ARG, "%s: a stride of %s is %lld; must be below 2^31", k->id, name, (long long)all[i]);
+  return GA_OK;
+}
+
 static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(cuda_check_pointer(stream, k, "q", a->q, (size_t)ga_dtype_info((ga_dtype)d->q_dtype)->block_bytes));
   GA_TRY(cuda_check_pointer(stream, k, "o", a->o, (size_t)ga_dtype_info((ga_dtype)d->o_dtype)->block_bytes));
   GA_TRY(check_kv(stream, k, "k", a->k, &a->k_stride));
   GA_TRY(check_kv(stream, k, "v", a->v, &a->v_stride));
+  if (d->kv_dtype == GA_E4M3) {
+    GA_TRY(check_scale(stream, k, "k_scale", &a->k_scale));
+    GA_TRY(check_scale(stream, k, "v_scale", &a->v_scale));
+  }
   GA_TRY(cuda_check_pointer(stream, k, "lse", a->lse, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "q_start", a->q_start, sizeof(int32_t)));
   GA_TRY(cuda_check_pointer(stream, k, "kv_len", a->kv_len, sizeof(int32_t)));
@@ -116,6 +128,7 @@ static int32_t lanes_of(const ga_attn_desc *d) {
 static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, const cut *c, void *workspace, ga_stream *stream) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   const cuda_variant *v = k->impl;
+  const int32_t by_token = d->kv_scale_tokens ? 1 : 0;
   const ga_kargs_attn_rows args = {
       .q = a->q, .k = a->k, .v = a->v, .o = a->o,
       .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
@@ -137,7 +150,11 @@ static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_att
       .q_dtype = d->q_dtype, .o_dtype = d->o_dtype,
       .causal = (d->flags & GA_ATTN_CAUSAL) != 0, .window = d->window, .page_size = d->page_size,
       .tiles = (int32_t)c->tiles, .splits = (int32_t)c->splits, .lanes = lanes_of(d),
-      .scale = d->scale, .softcap = d->softcap, .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0};
+      .scale = d->scale, .softcap = d->softcap, .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,
+      .k_scale = a->k_scale.data, .k_scale_batch = (int32_t)a->k_scale.batch, .k_scale_token = by_token * (int32_t)a->k_scale.block,
+      .k_scale_head = (int32_t)a->k_scale.head,
+      .v_scale = a->v_scale.data, .v_scale_batch = (int32_t)a->v_scale.batch, .v_scale_token = by_token * (int32_t)a->v_scale.block,
+      .v_scale_head = (int32_t)a->v_scale.head};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes, .dependent = true};

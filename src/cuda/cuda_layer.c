@@ -177,13 +177,15 @@ ga_status cuda_rope(const ga_kernel *k, const void *desc, const void *io, void *
 /* --- kv_store --- */
 
 #define MANY_TOKENS 32
+#define MAX_SCALED 256 /* elements of a head in e4m3: a warp has them all at once */
 
 const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
   const ga_kv_store_desc *d = desc;
   const bool known = d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 || d->kv_dtype == GA_E4M3 ||
                      d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0;
-  return known ? NULL : "kv_dtype must be f32, f16, bf16, e4m3, q8_0 or q4_0";
+  if (!known) return "kv_dtype must be f32, f16, bf16, e4m3, q8_0 or q4_0";
+  return d->kv_dtype == GA_E4M3 && (d->head_dim > MAX_SCALED || d->v_dim > MAX_SCALED) ? "head_dim or v_dim is above 256, in e4m3" : NULL;
 }
 
 ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -192,12 +194,17 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
   const ga_kv_store_io *a = io;
   const int64_t k_width = (int64_t)d->heads * d->head_dim, v_width = (int64_t)d->heads * d->v_dim;
   const int32_t chunk = d->tokens >= MANY_TOKENS ? 8 : 1; /* few tokens: all warps there are */
+  const bool scaled = d->kv_dtype == GA_E4M3;
   if (d->tokens == 0 || k_width + v_width == 0) return GA_OK;
   GA_TRY(cuda_check_pointer(stream, k, "k", a->k, align_of(d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "v", a->v, align_of(d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "k_cache", a->k_cache, align_of(d->kv_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "v_cache", a->v_cache, align_of(d->kv_dtype)));
   CHECK(slot, GA_I32);
+  if (scaled) {
+    CHECK(k_scale, GA_F32);
+    CHECK(v_scale, GA_F32);
+  }
   if (d->rot_dim) {
     GA_TRY(cuda_check_pointer(stream, k, "q", a->q, align_of(d->x_dtype)));
     CHECK(positions, GA_I32);
@@ -207,8 +214,10 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
                                   .slots = d->slots, .k_stride = d->k_stride, .v_stride = d->v_stride, .k_width = (int32_t)k_width,
                                   .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype, .q = a->q,
                                   .positions = a->positions, .inv_freq = a->inv_freq, .q_stride = d->q_stride, .q_heads = d->q_heads,
-                                  .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude, .chunk = chunk};
-  /* A warp takes 32 elements of K or V, or 32 pairs of Q, in `chunk` heads. */
-  const int64_t warps = ga_div_up(ga_div_up(k_width, 32) + ga_div_up(v_width, 32) + ga_div_up(d->rot_dim / 2, 32) * d->q_heads, chunk);
+                                  .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude, .chunk = chunk,
+                                  .k_scale = a->k_scale, .v_scale = a->v_scale};
+  /* A warp takes 32 elements of K or V (in e4m3 a head of them), or 32 pairs of Q, in `chunk` heads. */
+  const int64_t kv = scaled ? 2 * d->heads : ga_div_up(k_width, 32) + ga_div_up(v_width, 32);
+  const int64_t warps = ga_div_up(kv + ga_div_up(d->rot_dim / 2, 32) * d->q_heads, chunk);
   return enqueue_rows(k, stream, 1, d->tokens * warps * 32, &args);
 }

@@ -21,8 +21,8 @@ static shape shape_of(const ga_kernel *k, int64_t vocab) {
 }
 
 const char *cuda_sample_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k, (void)caps;
-  return ((const ga_sample_desc *)desc)->typical_p < 1 ? "typical_p below 1 is the CPU's" : NULL;
+  (void)k, (void)desc, (void)caps;
+  return NULL;
 }
 
 /* Sums and largest logits of the groups, then adjusted logits. */
@@ -36,7 +36,8 @@ static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, con
   double *sums = workspace;
   float *most = (float *)(void *)(sums + threads_of(k));
   const int32_t top_k = d->top_k < d->vocab ? d->top_k : 0;
-  const bool filters = top_k || d->top_p < 1 || d->min_p > 0;
+  const int32_t first_k = d->typical_p < 1 ? 0 : top_k; /* what typical leaves is filtered by the others */
+  const bool filters = first_k || d->top_p < 1 || d->min_p > 0;
   return (ga_kargs_sample){.logits = a->logits,
                            .history = a->history,
                            .bias = a->bias,
@@ -60,10 +61,11 @@ static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, con
                            .temperature = d->temperature,
                            .top_p = d->top_p,
                            .min_p = d->min_p,
-                           .sum_temperature = !filters ? d->temperature : d->temperature > 0 && d->top_p < 1 && !top_k ? 1 : 0,
+                           .sum_temperature = !filters ? d->temperature : d->temperature > 0 && d->top_p < 1 && !first_k ? 1 : 0,
                            .repetition_penalty = d->repetition_penalty,
                            .presence_penalty = d->presence_penalty,
-                           .frequency_penalty = d->frequency_penalty};
+                           .frequency_penalty = d->frequency_penalty,
+                           .typical_p = d->typical_p};
 }
 
 #define CHECK(name, bytes) GA_TRY(cuda_check_pointer(stream, k, #name, a->name, bytes))

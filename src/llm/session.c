@@ -127,10 +127,10 @@ int32_t ga_session_context(const ga_session *s) {
 }
 
 uint64_t ga_session_kv_bytes(const ga_session *s) {
-  const ga_hparams *p = &s->model->hparams;
-  const ga_dtype_traits *t = ga_dtype_info(s->kv.dtype);
-  const uint64_t values = (uint64_t)s->kv.n_slots * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim);
-  return values / (uint64_t)t->block_elems * (uint64_t)t->block_bytes * (uint64_t)p->n_layers;
+  uint64_t k = 0, v = 0;
+  const ga_status status = ga_kv_bytes(&s->model->hparams, s->kv.dtype, s->kv.n_slots, &k, &v);
+  (void)status; /* it was right when the session was made */
+  return (k + v) * (uint64_t)s->model->hparams.n_layers;
 }
 
 ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {

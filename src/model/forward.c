@@ -195,11 +195,19 @@ ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv) {
   return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
 }
 
+/* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */
+static float *scales_of(const ga_forward *f, void *codes, int32_t dim) {
+  if (f->kv->dtype != GA_E4M3) return NULL;
+  return (float *)(void *)((uint8_t *)codes + f->kv->n_slots * f->model->hparams.n_kv_heads * dim);
+}
+
 static ga_status store_kv(ga_forward *f, int il) {
   ga_kv_store_desc d = store_desc(f, f->kv->dtype, f->turn, f->turn_local);
   d.tokens = f->step->n_tokens;
   d.slots = f->kv->n_slots;
   ga_kv_store_io io = {.k = f->k, .v = f->v, .slot = f->step->slots, .k_cache = f->kv->k[il], .v_cache = f->kv->v[il]};
+  io.k_scale = scales_of(f, io.k_cache, d.head_dim);
+  io.v_scale = scales_of(f, io.v_cache, d.v_dim);
   if (f->turn) {
     io.q = f->q;
     io.positions = f->step->positions;
@@ -223,6 +231,7 @@ static ga_attn_desc cached_attention(const ga_hparams *p, int32_t seqs, int32_t 
   d.head_dim = p->head_dim;
   d.v_dim = p->v_dim;
   d.kv_dtype = (int32_t)kv;
+  d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
   d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY; /* only store_kv is still under way */
   d.window = window;
   d.page_size = GA_KV_PAGE;
@@ -244,6 +253,9 @@ ga_status fwd_attention(ga_forward *f, int il, int32_t window) {
                    .q_tokens = f->step->n_tokens,
                    .page_table_stride = f->step->page_stride};
   io.q_stride = (ga_attn_strides){.token = f->q_stride, .head = p->head_dim};
+  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = f->kv->n_slots, .block = 1};
+  io.k_scale.data = scales_of(f, f->kv->k[il], p->head_dim);
+  io.v_scale.data = scales_of(f, f->kv->v[il], p->v_dim);
   return ga_attn(f->ctx, &d, &io, NULL);
 }
 

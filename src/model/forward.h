@@ -24,7 +24,7 @@ typedef struct ga_step {
   int32_t out_begin, n_out; /* rows whose logits are wanted: [out_begin, out_begin + n_out) */
 } ga_step;
 
-/* KV cache of all layers: [pages, page_size, Hkv, D] each. */
+/* KV cache of all layers: [pages, page_size, Hkv, D] each; in e4m3 with scales [Hkv, n_slots] behind. */
 typedef struct ga_kv_cache {
   void **k, **v; /* [n_layers] device memory */
   ga_dtype dtype;

@@ -98,7 +98,7 @@ GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hpara
                                        float *inv_freq, float *magnitude);
 /* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
 GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options, ga_session_sizes *out);
-/* Bytes of keys and values of one layer in `slots` slots. */
+/* Bytes of keys and values of one layer in `slots` slots, with the scales of an e4m3 cache. */
 GA_NODISCARD ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v);
 
 /* What weights take at a place, in bytes. */

@@ -15,8 +15,8 @@
 /* --- a session's sizes --- */
 
 static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
-  GA_REQUIRE(d == GA_F16 || d == GA_F32 || d == GA_BF16 || d == GA_Q8_0 || d == GA_Q4_0, GA_ERR_DTYPE,
-             "session: kv cache of %s; allowed: f16, f32, bf16, q8_0, q4_0", ga_dtype_name(d));
+  GA_REQUIRE(d == GA_F16 || d == GA_F32 || d == GA_BF16 || d == GA_E4M3 || d == GA_Q8_0 || d == GA_Q4_0, GA_ERR_DTYPE,
+             "session: kv cache of %s; allowed: f16, f32, bf16, e4m3, q8_0, q4_0", ga_dtype_name(d));
   const int32_t block = ga_dtype_info(d)->block_elems;
   GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
              "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d), block,
@@ -46,8 +46,12 @@ ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_s
 }
 
 ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v) {
+  const uint64_t scales = dtype == GA_E4M3 ? (uint64_t)(slots * p->n_kv_heads) * sizeof(float) : 0;
   GA_TRY(ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->head_dim, k));
-  return ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->v_dim, v);
+  GA_TRY(ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->v_dim, v));
+  *k += scales;
+  *v += scales;
+  return GA_OK;
 }
 
 /* --- what a place needs --- */

@@ -18,19 +18,25 @@ static ga_status check_heads(const ga_attn_desc *d) {
   return GA_OK;
 }
 
+/* K and V in e4m3 with a Q that is not of 8 bits. */
+static bool is_fp8_cache(const ga_attn_desc *d) { return d->kv_dtype == GA_E4M3 && !ga_attn_is_scaled(d); }
+
 static ga_status check_scale_tokens(const ga_attn_desc *d) {
-  const bool scaled = ga_attn_is_scaled(d), one = d->q_dtype == GA_I8;
+  const bool scaled = ga_attn_is_scaled(d), one = d->q_dtype == GA_I8, cache = is_fp8_cache(d);
   const int32_t q = d->q_scale_tokens, kv = d->kv_scale_tokens;
-  const char *const more = scaled ? ", 64 or 128" : "", *const type = ga_dtype_name((ga_dtype)d->q_dtype);
+  const char *const more = scaled ? ", 64 or 128" : "", *const q_type = ga_dtype_name((ga_dtype)d->q_dtype);
   GA_REQUIRE(q == 0 || (scaled && (q == 64 || q == 128)) || (one && q == 1), GA_ERR_ARG, "attn: q_scale_tokens is %d; must be 0%s%s with q_dtype %s",
-             q, one ? ", 1" : "", more, type);
-  GA_REQUIRE(kv == 0 || (scaled && (kv == 64 || kv == 128)), GA_ERR_ARG, "attn: kv_scale_tokens is %d; must be 0%s with q_dtype %s", kv, more, type);
+             q, one ? ", 1" : "", more, q_type);
+  GA_REQUIRE(kv == 0 || (scaled && (kv == 64 || kv == 128)) || (cache && kv == 1), GA_ERR_ARG,
+             "attn: kv_scale_tokens is %d; must be 0%s%s with q_dtype %s, kv_dtype %s", kv, cache ? " or 1" : "", more, q_type,
+             ga_dtype_name((ga_dtype)d->kv_dtype));
   return GA_OK;
 }
 
 static ga_status check_scaled(const ga_attn_desc *d) {
   const uint32_t refused = GA_ATTN_VARLEN | GA_ATTN_PAGED | STATE;
   GA_TRY(check_scale_tokens(d));
+  GA_REQUIRE(!is_fp8_cache(d) || !d->parts, GA_ERR_ARG, "attn: parts is %d; must be 0 with kv_dtype e4m3", d->parts);
   if (!ga_attn_is_scaled(d)) return GA_OK;
   GA_REQUIRE(d->kv_dtype == GA_E4M3, GA_ERR_DTYPE, "attn: kv_dtype is %s; must be e4m3 with q_dtype %s",
              ga_dtype_name((ga_dtype)d->kv_dtype), ga_dtype_name((ga_dtype)d->q_dtype));
@@ -141,7 +147,7 @@ static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
 static ga_status check_scales(const ga_attn_desc *d, const ga_attn_io *io) {
   const ga_attn_scale *const scale[3] = {&io->q_scale, &io->k_scale, &io->v_scale};
   static const char *const names[3] = {"q_scale", "k_scale", "v_scale"};
-  for (int i = 0; i < 3; i++) {
+  for (int i = ga_attn_is_scaled(d) ? 0 : 1; i < 3; i++) {
     const ga_attn_scale *s = scale[i];
     GA_REQUIRE(s->data || (i > 0 && d->max_kv == 0), GA_ERR_ARG, "attn: %s.data is null", names[i]);
     GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0, GA_ERR_ARG, "attn: %s has strides %lld, %lld, %lld; must be 0 or more", names[i],
@@ -154,7 +160,7 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_PTR("attn", io->q, "q");
   GA_TRY(check_kv(d, io));
   GA_TRY(check_outputs(d, io));
-  if (ga_attn_is_scaled(d)) GA_TRY(check_scales(d, io));
+  if (d->kv_dtype == GA_E4M3) GA_TRY(check_scales(d, io));
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");

@@ -30,6 +30,7 @@ static ga_status check_io(const ga_kv_store_desc *d, const ga_kv_store_io *io) {
   GA_CHECK_PTR("kv_store", io->k && io->v, io->k ? "v" : "k");
   GA_CHECK_PTR("kv_store", io->k_cache && io->v_cache, io->k_cache ? "v_cache" : "k_cache");
   GA_CHECK_PTR("kv_store", io->slot, "slot");
+  GA_CHECK_PTR("kv_store", d->kv_dtype != GA_E4M3 || (io->k_scale && io->v_scale), io->k_scale ? "v_scale" : "k_scale");
   if (!d->rot_dim) return GA_OK;
   GA_CHECK_PTR("kv_store", io->q, "q");
   GA_CHECK_PTR("kv_store", io->positions, "positions");

@@ -54,6 +54,16 @@ static int64_t kv_at(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_s
   return batch + (s->kv_first + j) * stride->token + h * stride->head;
 }
 
+static void take_scales(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t j, int kv_head, key *x) {
+  int64_t b = d->flags & GA_ATTN_VARLEN ? 0 : s->b, token = s->kv_first + j;
+  if (d->flags & GA_ATTN_PAGED) {
+    b = a->page_table[s->b * a->page_table_stride + j / d->page_size];
+    token = j % d->page_size;
+  }
+  x->k_scale = (double)ga_attn_scale_at(&a->k_scale, b, kv_head, token, d->kv_scale_tokens);
+  x->v_scale = (double)ga_attn_scale_at(&a->v_scale, b, kv_head, token, d->kv_scale_tokens);
+}
+
 /* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are shifted. */
 static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
   key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q), .v_step = 1, .k_scale = 1, .v_scale = 1};
@@ -68,11 +78,10 @@ static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s,
   const int kv_head = h / (d->q_heads / d->kv_heads);
   x.at_k = kv_at(d, a, &a->k_stride, s, j, kv_head);
   x.at_v = kv_at(d, a, &a->v_stride, s, j, kv_head);
+  if (d->kv_dtype == GA_E4M3) take_scales(d, a, s, j, kv_head, &x);
   if (!ga_attn_is_scaled(d)) return x;
   x.at_v = s->b * a->v_stride.batch + kv_head * a->v_stride.head + ga_attn_fp8_slot(j);
   x.v_step = a->v_stride.token;
-  x.k_scale = (double)ga_attn_scale_at(&a->k_scale, s->b, kv_head, j, d->kv_scale_tokens);
-  x.v_scale = (double)ga_attn_scale_at(&a->v_scale, s->b, kv_head, j, d->kv_scale_tokens);
   return x;
 }
 

@@ -1,8 +1,10 @@
-/* Rows of K and V into their cache slots, rounded to the cache's type. With rot_dim K turns on the way, and Q in place. */
+/* Rows of K and V into their cache slots, rounded to the cache's type, in e4m3 with a scale a head. With rot_dim K turns on the way, and Q in
+ * place. */
 #include <math.h>
 
 #include "base/quant.h"
 #include "base/status.h"
+#include "core/convert_at.h"
 #include "ref/ref.h"
 
 /* A token's row of K or V. turns: elements of a head that are turned. */
@@ -39,6 +41,22 @@ static void store_row(const row *r, void *cache, int64_t to, int64_t n) {
   }
 }
 
+/* n elements of a head to cache[to], in units of the scale that their largest makes. */
+static void store_scaled(const row *r, int64_t first, uint8_t *cache, int64_t to, int64_t n, float *scale) {
+  float most = 0;
+  for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf((float)element(r, first + i)));
+  *scale = ga_convert_scale(most);
+  for (int64_t i = 0; i < n; i++) ga_ref_store(GA_E4M3, cache, to + i, (double)((float)element(r, first + i) / *scale));
+}
+
+/* All heads of a token. scale: of the first head; null but for e4m3. */
+static void store_token(const row *r, void *cache, int64_t slot, int64_t dim, float *scale) {
+  const int64_t width = r->d->heads * dim;
+  if (r->d->kv_dtype != GA_E4M3) store_row(r, cache, slot * width, width);
+  for (int64_t h = 0; h < r->d->heads && r->d->kv_dtype == GA_E4M3; h++)
+    store_scaled(r, h * dim, cache, slot * width + h * dim, dim, scale + h * r->d->slots + slot);
+}
+
 static ga_status turn_q(const ga_kv_store_desc *d, const ga_kv_store_io *a) {
   ga_rope_desc q = GA_ROPE_DESC_INIT;
   q.tokens = d->tokens;
@@ -59,11 +77,10 @@ ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void 
   for (int64_t t = 0; t < d->tokens; t++)
     GA_REQUIRE(a->slot[t] >= -1 && a->slot[t] < d->slots, GA_ERR_ARG, "kv_store: slot[%lld] is %d; must be -1 to %lld",
                (long long)t, a->slot[t], (long long)d->slots - 1);
-  const int64_t k_width = (int64_t)d->heads * d->head_dim, v_width = (int64_t)d->heads * d->v_dim;
   for (int64_t t = 0; t < d->tokens; t++) {
     if (a->slot[t] < 0) continue;
-    store_row(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim}, a->k_cache, a->slot[t] * k_width, k_width);
-    store_row(&(row){d, a, a->v, t, t * d->v_stride, 0}, a->v_cache, a->slot[t] * v_width, v_width);
+    store_token(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim}, a->k_cache, a->slot[t], d->head_dim, a->k_scale);
+    store_token(&(row){d, a, a->v, t, t * d->v_stride, 0}, a->v_cache, a->slot[t], d->v_dim, a->v_scale);
   }
   return d->rot_dim ? turn_q(d, a) : GA_OK;
 }

@@ -15,7 +15,8 @@ import tiny_gguf  # noqa: E402
 
 # Chains that draw inside of the step: all tokens, filters, penalties over a few tokens and over all.
 CHAINS = (("--temp", "1.3"), ("--temp", "0.9", "--top-k", "9", "--top-p", "0.8"), ("--temp", "2", "--min-p", "0.2", "--repeat-penalty", "1.4", "--repeat-last", "3"),
-          ("--temp", "1", "--top-p", "0.7", "--presence-penalty", "0.5", "--frequency-penalty", "0.3", "--repeat-last", "-1"), ("--repeat-penalty", "1.5"))
+          ("--temp", "1", "--top-p", "0.7", "--presence-penalty", "0.5", "--frequency-penalty", "0.3", "--repeat-last", "-1"), ("--repeat-penalty", "1.5"),
+          ("--temp", "1.2", "--typical", "0.6"), ("--temp", "1.5", "--top-k", "20", "--typical", "0.5", "--top-p", "0.9", "--repeat-penalty", "1.3"))
 SHORT, LONG = "ab", "abcd" * 20  # of a long prompt attention and products are other rows
 
 
@@ -51,7 +52,7 @@ def main():
         gemma.write_bytes(tiny_gguf.build(*tiny_gguf.gemma()))
         packed.write_bytes(tiny_gguf.build(None, quantised()))
         for model, prompt, *options in ((path, SHORT), (path, LONG), (path, SHORT, "--kv-type", "f32"), (gemma, SHORT), (gemma, LONG),
-                                        (gemma, SHORT, "--kv-type", "q8_0"), (packed, SHORT), (packed, LONG), (packed, LONG, "-b", "40")):
+                                        (gemma, SHORT, "--kv-type", "q8_0"), (gemma, LONG, "--kv-type", "e4m3"), (packed, SHORT), (packed, LONG), (packed, LONG, "-b", "40")):
             want, _ = answer(program, model, "cpu", prompt, *options)
             got, _ = answer(program, model, "emu", prompt, *options)
             if got != want:

@@ -102,7 +102,7 @@ static ga_status session_options(const open_args *args, ga_session_options *so) 
   so->flags = args->deterministic ? GA_SESSION_DETERMINISTIC : 0u;
   if (!args->kv_type) return GA_OK;
   so->kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
-  GA_REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, q8_0, q4_0", args->kv_type);
+  GA_REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
   return GA_OK;
 }
 

@@ -24,7 +24,7 @@ typedef struct open_args {
 #define OPEN_SESSION_OPTIONS(a)                                                                                  \
   {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
   {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                 \
-  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, q8_0, q4_0"},               \
+  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},               \
   {"gpu-layers", 0, OPT_INT, &(a).gpu_layers, -1, 512, "N", "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
   {"deterministic", 0, OPT_FLAG, &(a).deterministic, 0, 0, NULL,                                                 \
    "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \

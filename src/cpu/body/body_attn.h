@@ -1,4 +1,4 @@
-/* KERNEL    attn, f32 queries, keys and values f32, f16, bf16, q8_0 or q4_0
+/* KERNEL    attn, f32 queries, keys and values f32, f16, bf16, e4m3 with scales, q8_0 or q4_0
  * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one unit of cpu_attn.h
  * DATA      a tile of ATTN_KEYS keys is turned into floats in the first-level cache once and serves all rows of the
  *           unit: the query heads of the KV head, times the queries. The cache itself is read once, in its own type.
@@ -29,12 +29,15 @@ typedef struct attn_tile {
   const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
   int64_t n_next;                   /* keys of the next tile */
   bool last_head;                   /* the KV head at hand is the unit's last */
+  int kv_head;                      /* at hand */
+  float *k_scale, *v_scale;         /* e4m3: of the tile's keys, ATTN_KEYS each */
 } attn_tile;
 
 /* Bytes of `elems` elements, whole blocks for block types. */
 GA_INLINE int64_t kv_bytes(int32_t dtype, int64_t elems) {
   switch (dtype) {
   case GA_F32: return elems * 4;
+  case GA_E4M3: return elems;
   case GA_Q8_0: return elems / 32 * 34;
   case GA_Q4_0: return elems / 32 * 18;
   default: return elems * 2;
@@ -62,6 +65,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
 /* Turns to KV head i of the unit. */
 static void take_head(attn_tile *t, int i) {
   t->last_head = i + 1 == t->u->n_kv_heads;
+  t->kv_head = t->u->kv_head + i;
   t->head = t->u->head + i * t->job->shape.group;
   t->q = t->state + i * t->rows * (t->head_pad + t->v_pad + 2);
   t->acc = t->q + t->rows * t->head_pad;
@@ -79,6 +83,7 @@ GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
   case GA_F32: return vf_load((const float *)(const void *)row + i);
   case GA_F16: return vf_from_f16(row + 2 * i);
   case GA_BF16: return vf_from_bf16(row + 2 * i);
+  case GA_E4M3: return vf_from_e4m3(row + i);
   default: break;
   }
   const int64_t block = (int64_t)((uint64_t)i / 32), e = i & 31;
@@ -90,7 +95,7 @@ GA_INLINE vf load_lanes(ga_dtype dtype, const uint8_t *row, int64_t i) {
 
 /* The last n < VN elements of a row of a plain type: nothing beyond them is read. */
 static vf load_rest(ga_dtype dtype, const uint8_t *row, int64_t i, int64_t n) {
-  const size_t each = dtype == GA_F32 ? 4 : 2;
+  const size_t each = dtype == GA_F32 ? 4 : dtype == GA_E4M3 ? 1 : 2;
   uint8_t copy[4 * VN] = {0};
   memcpy(copy, row + (size_t)i * each, (size_t)n * each);
   return load_lanes(dtype, copy, 0);
@@ -112,6 +117,7 @@ static void load_row(ga_dtype dtype, const uint8_t *row, float *out, int64_t n, 
   case GA_F32: load_row_of(GA_F32, row, out, n, pad); break;
   case GA_F16: load_row_of(GA_F16, row, out, n, pad); break;
   case GA_BF16: load_row_of(GA_BF16, row, out, n, pad); break;
+  case GA_E4M3: load_row_of(GA_E4M3, row, out, n, pad); break;
   case GA_Q8_0: load_row_of(GA_Q8_0, row, out, n, pad); break;
   default: load_row_of(GA_Q4_0, row, out, n, pad); break;
   }
@@ -134,6 +140,23 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
     for (; k < n && slot < size; k++, slot++, row += step) rows[k] = row;
   }
   for (int64_t k = n; k < ATTN_KEYS; k++) rows[k] = rows[n - 1];
+}
+
+/* Scales of keys [begin, begin + n) of the KV head at hand; those after them are 0. */
+static void take_scales(const attn_tile *t, const ga_attn_scale *scale, int64_t begin, int64_t n, float *out) {
+  const ga_attn_desc *d = t->job->d;
+  const ga_attn_io *a = t->job->a;
+  const attn_sequence *s = &t->u->s;
+  const bool paged = d->flags & GA_ATTN_PAGED;
+  const int64_t step = d->kv_scale_tokens ? scale->block : 0, size = paged ? d->page_size : INT64_MAX;
+  int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0);
+  for (int64_t k = 0; k < n; page++, slot = 0) {
+    int64_t batch = d->flags & GA_ATTN_VARLEN ? 0 : s->b;
+    if (paged) batch = a->page_table[s->b * a->page_table_stride + page];
+    const float *p = scale->data + batch * scale->batch + t->kv_head * scale->head + (s->kv_first + slot) * step;
+    for (; k < n && slot < size; k++, slot++, p += step) out[k] = *p;
+  }
+  for (int64_t k = n; k < ATTN_KEYS; k++) out[k] = 0;
 }
 
 static void load_queries(const attn_tile *t) {
@@ -251,12 +274,18 @@ static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
 
 /* --- softmax --- */
 
+/* Weights, or scores, times the keys' scales. */
+static void scale_keys(float *s, const float *scale) {
+  for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(vf_load(scale + k), vf_load(s + k)));
+}
+
 /* Scale, soft-cap and ALiBi on the scores of row r, whose first key is `begin`. Scaling q instead would lose subnormals. */
 static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   const ga_attn_desc *d = t->job->d;
   float *s = t->scores + r * ATTN_KEYS;
   const vf scale = vf_set(d->scale);
   for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(scale, vf_load(s + k)));
+  if (d->kv_dtype == GA_E4M3) scale_keys(s, t->k_scale);
   if (d->softcap > 0) {
     const vf cap = vf_set(d->softcap), inverse = vf_set(1 / d->softcap);
     for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(cap, vf_tanh(vf_mul(inverse, vf_load(s + k)))));
@@ -368,6 +397,9 @@ static void swap_rows(attn_tile *t) {
 
 /* Keys [begin, begin + n) for the KV head at hand. */
 static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
+  const bool scales = t->job->d->kv_dtype == GA_E4M3;
+  if (scales) take_scales(t, &t->job->a->k_scale, begin, n, t->k_scale);
+  if (scales) take_scales(t, &t->job->a->v_scale, begin, n, t->v_scale);
   if (t->rows < TRANSPOSE_ROWS) few_scores(t, n);
   else many_scores(t, n);
   t->masked = false;
@@ -375,6 +407,7 @@ static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
     bend_scores(t, r, begin);
     t->masked |= mask_row(t, r, begin, n);
     softmax_tile_row(t, r);
+    if (scales) scale_keys(t->scores + r * ATTN_KEYS, t->v_scale);
   }
   if (t->rows < TRANSPOSE_ROWS && !t->masked) few_values(t, n);
   else many_values(t, begin, n);
@@ -382,8 +415,10 @@ static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
 
 static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
   const uint8_t *rows[4][ATTN_KEYS] = {{NULL}};
+  float scales[2][ATTN_KEYS];
   attn_tile t = tile_in(job, u, scratch);
   t.k = rows[0], t.v = rows[1], t.next_k = rows[2], t.next_v = rows[3];
+  t.k_scale = scales[0], t.v_scale = scales[1];
   for (int h = 0; h < u->n_kv_heads; h++) {
     take_head(&t, h);
     start_rows(&t);

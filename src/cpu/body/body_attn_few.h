@@ -132,6 +132,7 @@ GA_INLINE void few_values_of(ga_dtype dtype, int rows, const attn_tile *t, int f
 FEW_TYPE(GA_F32)
 FEW_TYPE(GA_F16)
 FEW_TYPE(GA_BF16)
+FEW_TYPE(GA_E4M3)
 FEW_TYPE(GA_Q8_0)
 FEW_TYPE(GA_Q4_0)
 
@@ -140,6 +141,7 @@ static void few_scores(const attn_tile *t, int64_t n) {
   case GA_F32: few_scores_GA_F32(t, n); break;
   case GA_F16: few_scores_GA_F16(t, n); break;
   case GA_BF16: few_scores_GA_BF16(t, n); break;
+  case GA_E4M3: few_scores_GA_E4M3(t, n); break;
   case GA_Q8_0: few_scores_GA_Q8_0(t, n); break;
   default: few_scores_GA_Q4_0(t, n); break;
   }
@@ -150,6 +152,7 @@ static void few_values(const attn_tile *t, int64_t n) {
   case GA_F32: few_values_GA_F32(t, n); break;
   case GA_F16: few_values_GA_F16(t, n); break;
   case GA_BF16: few_values_GA_BF16(t, n); break;
+  case GA_E4M3: few_values_GA_E4M3(t, n); break;
   case GA_Q8_0: few_values_GA_Q8_0(t, n); break;
   default: few_values_GA_Q4_0(t, n); break;
   }

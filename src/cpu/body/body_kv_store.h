@@ -1,7 +1,8 @@
-/* KERNEL    kv_store, f32 rows into f32, f16, bf16, e4m3 or block caches
+/* KERNEL    kv_store, f32 rows into f32, f16, bf16, e4m3 (with a scale a head) or block caches
  * ACCURACY  each element rounded once, as ga_ref_kv_store does: equal bit for bit, NaN apart */
 #include "base/quant.h"
 #include "base/status.h"
+#include "core/convert_at.h"
 
 static void store_f16(const float *x, ga_f16 *y, int64_t n) {
   int64_t i = 0;
@@ -26,9 +27,6 @@ static void store_row(ga_dtype dtype, const float *x, void *cache, int64_t slot,
   case GA_F32: memcpy(y, x, (size_t)n * sizeof *x); break;
   case GA_F16: store_f16(x, (ga_f16 *)(void *)y, n); break;
   case GA_BF16: store_bf16(x, (ga_bf16 *)(void *)y, n); break;
-  case GA_E4M3:
-    for (int64_t i = 0; i < n; i++) y[i] = ga_f32_to_e4m3(x[i]);
-    break;
   default: store_blocks(dtype, x, y, n); break;
   }
 }
@@ -38,15 +36,32 @@ typedef struct kv_job {
   const ga_kv_store_io *a;
 } kv_job;
 
+/* Row `slot` of all heads in e4m3. scale: of the first head. */
+static void store_scaled(const ga_kv_store_desc *d, const float *x, uint8_t *cache, int64_t slot, int64_t dim, float *scale) {
+  for (int64_t h = 0; h < d->heads; h++, x += dim) {
+    uint8_t *y = cache + (slot * d->heads + h) * dim;
+    float most = 0;
+    for (int64_t i = 0; i < dim; i++) most = fmaxf(most, fabsf(x[i]));
+    const float unit = ga_convert_scale(most);
+    scale[h * d->slots + slot] = unit;
+    for (int64_t i = 0; i < dim; i++) y[i] = ga_f32_to_e4m3(x[i] / unit);
+  }
+}
+
 static void kv_rows(const void *job, int64_t begin, int64_t end) {
   const kv_job *j = job;
   const ga_kv_store_desc *d = j->d;
   for (int64_t t = begin; t < end; t++) {
-    if (j->a->slot[t] < 0) continue;
-    store_row((ga_dtype)d->kv_dtype, (const float *)j->a->k + t * d->k_stride, j->a->k_cache, j->a->slot[t],
-              (int64_t)d->heads * d->head_dim);
-    store_row((ga_dtype)d->kv_dtype, (const float *)j->a->v + t * d->v_stride, j->a->v_cache, j->a->slot[t],
-              (int64_t)d->heads * d->v_dim);
+    const int64_t slot = j->a->slot[t];
+    const float *k = (const float *)j->a->k + t * d->k_stride, *v = (const float *)j->a->v + t * d->v_stride;
+    if (slot < 0) continue;
+    if (d->kv_dtype == GA_E4M3) {
+      store_scaled(d, k, j->a->k_cache, slot, d->head_dim, j->a->k_scale);
+      store_scaled(d, v, j->a->v_cache, slot, d->v_dim, j->a->v_scale);
+      continue;
+    }
+    store_row((ga_dtype)d->kv_dtype, k, j->a->k_cache, slot, (int64_t)d->heads * d->head_dim);
+    store_row((ga_dtype)d->kv_dtype, v, j->a->v_cache, slot, (int64_t)d->heads * d->v_dim);
   }
 }
 

@@ -79,6 +79,7 @@ GA_INLINE vf vf_set_f16(const void *p) {
   return vf_set(ga_f16_to_f32(h));
 }
 GA_INLINE vf vf_from_i8(const void *p) { GA_EACH((float)((const int8_t *)p)[i]); }
+GA_INLINE vf vf_from_e4m3(const void *p) { GA_EACH(ga_e4m3_to_f32(((const uint8_t *)p)[i])); }
 GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) { GA_EACH((float)((p[i] >> shift & 15) - 8)); } /* shift 0, 4 */
 GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {
   for (int i = 0; i < VN; i++) p[i] = ga_f32_to_f16(v.v[i]);

@@ -70,6 +70,14 @@ GA_INLINE vf vf_from_i8(const void *p) {
   memcpy(&word, p, sizeof word);
   return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vcreate_s8(word)))));
 }
+/* Sign, exponent and mantissa at their places in an f16, which then is 2^8 times smaller; what would be 480 is NaN. */
+GA_INLINE vf vf_from_e4m3(const void *p) {
+  uint32_t word;
+  memcpy(&word, p, sizeof word);
+  uint16x4_t w = vget_low_u16(vreinterpretq_u16_s16(vshll_n_s8(vcreate_s8(word), 7)));
+  vf x = vf_mul(vf_set(256), vcvt_f32_f16(vreinterpret_f16_u16(vand_u16(w, vdup_n_u16(0xbf80)))));
+  return vf_pick(vf_lt(vf_set(448), vf_abs(x)), vf_set(NAN), x);
+}
 GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) {
   uint32_t word;
   memcpy(&word, p, sizeof word);

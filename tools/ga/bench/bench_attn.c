@@ -16,7 +16,7 @@ static const attn_shape shapes[] = {
     {"prefill", 512, 512, 32, 8, 128},
     {"prefill", 512, 512, 9, 3, 64},
 };
-static const int32_t caches[] = {GA_F32, GA_F16, GA_Q8_0};
+static const int32_t caches[] = {GA_F32, GA_F16, GA_Q8_0, GA_E4M3};
 #define N_SHAPES (int)GA_COUNT_OF(shapes)
 #define N_HOST (N_SHAPES * (int)GA_COUNT_OF(caches))
 
@@ -31,6 +31,7 @@ static bool host_shape(int i, const ga_kernel *kernel, ga_attn_desc *d, char nam
   d->kv_dtype = caches[i / N_SHAPES];
   d->o_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : d->q_dtype;
   d->flags = GA_ATTN_CAUSAL;
+  d->kv_scale_tokens = d->kv_dtype == GA_E4M3 ? 1 : 0;
   (void)snprintf(name, BENCH_NAME, "%s %lldx%lld h%d/%d d%d %s", s->name, (long long)s->q, (long long)s->kv, s->heads,
                  s->kv_heads, s->dim, ga_dtype_name((ga_dtype)d->kv_dtype));
   return !kernel->dtype[1] || (int32_t)kernel->dtype[1] == d->kv_dtype;
@@ -106,6 +107,7 @@ static bool decode_shape(int i, const ga_kernel *kernel, ga_attn_desc *d, char n
   d->kv_dtype = (int32_t)kernel->dtype[1];
   d->flags = GA_ATTN_CAUSAL | GA_ATTN_PAGED | GA_ATTN_KV_READY;
   d->page_size = 256;
+  d->kv_scale_tokens = d->kv_dtype == GA_E4M3 ? 1 : 0;
   (void)snprintf(name, BENCH_NAME, "decode %lld h%d/%d d%d %s", (long long)s->kv, s->heads, s->kv_heads, s->dim,
                  ga_dtype_name(kernel->dtype[1]));
   return true;
@@ -148,7 +150,8 @@ static double elements_bytes(int32_t dtype, double n) {
 static double bytes(const void *desc) {
   const ga_attn_desc *d = desc;
   const double rows_q = (double)d->batch * (double)d->max_q * d->q_heads, rows_k = (double)d->batch * (double)d->max_kv * d->kv_heads;
-  return elements_bytes(d->q_dtype, rows_q * d->head_dim) + elements_bytes(d->o_dtype, rows_q * d->v_dim) +
+  const double scales = d->kv_dtype == GA_E4M3 && d->kv_scale_tokens == 1 ? 2 * rows_k * sizeof(float) : 0;
+  return scales + elements_bytes(d->q_dtype, rows_q * d->head_dim) + elements_bytes(d->o_dtype, rows_q * d->v_dim) +
          elements_bytes(d->kv_dtype, rows_k * (d->head_dim + d->v_dim));
 }
 

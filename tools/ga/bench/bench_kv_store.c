@@ -2,7 +2,7 @@
 
 #include "tools/ga/bench/bench.h"
 
-static const int32_t caches[] = {GA_F32, GA_F16, GA_Q8_0};
+static const int32_t caches[] = {GA_F32, GA_F16, GA_Q8_0, GA_E4M3};
 
 /* Into a cache of 512 tokens, 8 heads of 128: one token, a prompt. */
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
@@ -24,7 +24,8 @@ static double bytes(const void *desc) {
   const ga_kv_store_desc *d = desc;
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->kv_dtype);
   double x = ga_dtype_info((ga_dtype)d->x_dtype)->block_bytes;
-  return (double)d->tokens * d->heads * (d->head_dim + d->v_dim) * (x + (double)t->block_bytes / t->block_elems);
+  const double scales = d->kv_dtype == GA_E4M3 ? 2.0 * (double)d->tokens * d->heads * sizeof(float) : 0;
+  return (double)d->tokens * d->heads * (d->head_dim + d->v_dim) * (x + (double)t->block_bytes / t->block_elems) + scales;
 }
 
 const bench_op bench_kv_store = {.n_shapes = 2 * (int)GA_COUNT_OF(caches), .shape = shape, .bytes = bytes, .bits = 1 /* good slots */};

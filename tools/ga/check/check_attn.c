@@ -16,6 +16,9 @@
 
 /* --- description --- */
 
+/* A cache in e4m3. */
+static bool is_scaled_cache(const ga_attn_desc *d) { return d->kv_dtype == GA_E4M3 && !ga_attn_is_scaled(d); }
+
 /* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take. */
 static void draw_state(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 6) == 0) d->flags |= GA_ATTN_STATE_IN;
@@ -83,6 +86,7 @@ static void draw(check_case *c) {
   else draw_state(c, d);
   if (SPIKES) draw_spikes(d);
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
+  if (is_scaled_cache(d)) d->parts = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
 }
 
 /* --- lengths and pages --- */
@@ -211,6 +215,20 @@ static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a,
   }
 }
 
+/* Of a cache: [batch or page, token, head], heads inside of tokens or the other way round; without scales of tokens now and then one for all. */
+static void scale_arg(const check_case *c, const ga_attn_desc *d, check_args *a, const char *name, size_t io_at, layout kv, ga_attn_scale *s) {
+  const bool whole = !d->kv_scale_tokens && c->bits >> 10 & 1, inside = PAD_STRIDES && c->bits >> 11 & 1;
+  const int64_t tokens = d->kv_scale_tokens ? kv.tokens : 1, heads = whole ? 1 : d->kv_heads;
+  check_arg *arg = check_arg_add(a, name, io_at + offsetof(ga_attn_scale, data), CHECK_IN, GA_F32);
+  const int64_t dim[3] = {whole ? 1 : kv.n_batch, tokens, heads};
+  const int64_t stride[3] = {tokens * heads + (PAD_STRIDES ? 3 : 0), inside ? heads : 1, inside ? 1 : tokens};
+  arg->n_dims = 3;
+  memcpy(arg->dim, dim, sizeof dim);
+  memcpy(arg->stride, stride, sizeof stride);
+  arg->fill = CHECK_FILL_OP;
+  *s = (ga_attn_scale){.batch = whole ? 0 : stride[0], .block = stride[1], .head = whole ? 0 : stride[2]};
+}
+
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_attn_desc *d = desc;
   ga_attn_io *io = (ga_attn_io *)(void *)a->io;
@@ -232,6 +250,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
     if (paged) k->fill = v->fill = CHECK_FILL_OP;
     else if (RAMP) k->fill = CHECK_FILL_OP;
+  }
+  if (is_scaled_cache(d)) {
+    scale_arg(c, d, a, "k_scale", offsetof(ga_attn_io, k_scale), kv, &io->k_scale);
+    scale_arg(c, d, a, "v_scale", offsetof(ga_attn_io, v_scale), kv, &io->v_scale);
   }
   io->q_tokens = q.tokens;
   io->kv_tokens = kv.tokens;
@@ -291,6 +313,24 @@ static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64
   }
 }
 
+/* Over four doublings, of V now and then next to nothing; of K 1 where logits ramp; NaN where no sequence has a key. values: [batch or
+ * page, token, head]. */
+static void fill_scales(check_case *c, const check_arg *arg, double *values, int64_t n) {
+  const ga_attn_desc *d = c->desc;
+  const bool value = arg->name[0] == 'v', pages = d->flags & GA_ATTN_PAGED && arg->dim[0] > 1;
+  for (int64_t i = 0; i < n; i++) {
+    values[i] = RAMP && !value ? 1 : exp2(4 * ga_rng_unit(&c->rng) - 3);
+    if (value && check_pick(c, 12) == 0) values[i] *= 0x1p-50;
+  }
+  for (int64_t i = 0; i < n && pages; i++) {
+    const int64_t page = i / arg->dim[2] / arg->dim[1], token = d->kv_scale_tokens ? i / arg->dim[2] % arg->dim[1] : 0;
+    bool owned = false;
+    for (int64_t b = 0; b < d->batch; b++)
+      for (int64_t j = token; j < length_kv(c, d, b) && !owned; j += d->page_size) owned = page_of(d, b, j / d->page_size) == page;
+    if (!owned) values[i] = (double)NAN;
+  }
+}
+
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   if (ga_attn_is_scaled(d)) {
@@ -299,6 +339,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
   if (is_state(arg)) {
     fill_state(c, arg, values, n);
+    return;
+  }
+  if (arg->n_dims == 3) {
+    fill_scales(c, arg, values, n);
     return;
   }
   if (arg->n_dims == 4) {
@@ -356,6 +400,16 @@ static int64_t plain_kv(const plain_row *r, const ga_attn_strides *s, int64_t j)
   return head + (d->flags & GA_ATTN_VARLEN ? 0 : r->b * s->batch) + (r->kv_first + j) * s->token;
 }
 
+/* Of key j of an e4m3 cache, else 1. */
+static float plain_scale(const plain_row *r, const ga_attn_scale *s, int64_t j) {
+  const ga_attn_desc *d = r->d;
+  const int64_t head = r->h / (d->q_heads / d->kv_heads);
+  int64_t b = d->flags & GA_ATTN_VARLEN ? 0 : r->b, token = r->kv_first + j;
+  if (!is_scaled_cache(d)) return 1;
+  if (d->flags & GA_ATTN_PAGED) b = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size], token = j % d->page_size;
+  return s->data[b * s->batch + head * s->head + (d->kv_scale_tokens ? token * s->block : 0)];
+}
+
 static int64_t plain_q(const plain_row *r, const ga_attn_strides *s) {
   return (r->d->flags & GA_ATTN_VARLEN ? 0 : r->b * s->batch) + (r->q_first + r->i) * s->token + r->h * s->head;
 }
@@ -389,10 +443,25 @@ static float plain_logit(const plain_row *r, int64_t n) {
   const ga_attn_desc *d = r->d;
   const plain_key y = plain_key_of(r, n);
   if ((d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window)) return -INFINITY;
-  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale;
+  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale * plain_scale(r, &r->a->k_scale, y.j);
   if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
   if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(y.j - y.p);
   return x;
+}
+
+static double significant_11(double x) {
+  int e;
+  const double m = frexp(x, &e);
+  return ldexp(nearbyint(ldexp(m, 11)), e - 11);
+}
+
+/* Key n's weight in the sum of values. Tensor cores take that of an e4m3 cache, with the scale, as the sum of two f16: even a key that is alone
+ * has 22 bits of it. */
+static float plain_weight(const plain_row *r, const plain_key *y, float weight) {
+  const float w = weight * plain_scale(r, &r->a->v_scale, y->j);
+  if (!r->tensor || !is_scaled_cache(r->d)) return w;
+  const double high = significant_11((double)w);
+  return (float)(high + significant_11((double)w - high));
 }
 
 /* State of a row, joined with the weights that are to come: m in doublings. */
@@ -420,7 +489,7 @@ static void plain_one(const plain_row *r) {
     for (int64_t j = 0; j < r->n_kv && !none; j++) {
       if (r->s[j] == -INFINITY) continue;
       const plain_key y = plain_key_of(r, j);
-      r->o[c] += expf(r->s[j] - most) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
+      r->o[c] += plain_weight(r, &y, expf(r->s[j] - most)) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
     }
   }
   if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum), none = none && most == -INFINITY;
@@ -560,6 +629,20 @@ static double mean_size(const check_arg *arg, const void *data) {
   return finite ? sum / (double)finite : 0;
 }
 
+/* Mean scale of the keys that a sequence has in a head, where it is largest. */
+static double cache_scale(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_scale *s) {
+  double most = 0;
+  for (int64_t b = 0; b < d->batch; b++) {
+    plain_row r = plain_sequence(d, a, b);
+    for (r.h = 0; r.h < d->q_heads; r.h += d->q_heads / d->kv_heads) {
+      double sum = 0;
+      for (int64_t j = 0; j < r.n_kv; j++) sum += (double)plain_scale(&r, s, j);
+      most = fmax(most, r.n_kv ? sum / (double)r.n_kv : 0);
+    }
+  }
+  return most;
+}
+
 /* The same over an input and its parts. */
 static double mean_of(const check_case *c, const char *name) {
   double most = 0;
@@ -594,23 +677,27 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
+  const ga_attn_io *a = io;
   if (ga_attn_is_scaled(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
+  if (is_scaled_cache(d)) logit *= cache_scale(d, a, &a->k_scale);
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double scale = ga_attn_is_scaled(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : 1;
+  const double scale = ga_attn_is_scaled(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale) : 1;
   const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
   void *most = NULL;
-  if (RAMP && values && !rounded && arg->dtype == GA_F32 && ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
+  const bool saturated = is_scaled_cache(d) && c->mode == CHECK_HOSTILE, far = RAMP || saturated; /* an infinity is 448 in e4m3: in K and in V */
+  if (far && values && !rounded && arg->dtype == GA_F32 && ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
     row_logits(d, io, most);
   const ga_dtype type = rounded ? (ga_dtype)d->kv_dtype : arg->dtype;
   const bool one = SPIKES && values && !ga_attn_is_scaled(d) && (type == GA_F16 || type == GA_BF16);
   for (int64_t i = 0; i < n; i++) {
     const double x = most ? ((double *)most)[i / d->v_dim] : values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
-    unit[i] = check_ulp(type, size) * (one ? 0.125 : 1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
+    const double own = saturated && values ? fabs(ga_ref_load(out->dtype, want, check_at(out, i))) : 0;
+    unit[i] = check_ulp(type, isfinite(own) ? fmax(size, own) : size) * (one ? 0.125 : 1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
   }
   ga_mem_free(most);
 }

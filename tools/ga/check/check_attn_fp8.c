@@ -204,14 +204,6 @@ ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a) {
 
 /* --- comparing --- */
 
-double check_attn_fp8_mean(const check_args *a, const char *name) {
-  const check_arg *arg = check_find(a, name);
-  const int64_t n = check_count(arg);
-  double sum = 0;
-  for (int64_t i = 0; i < n; i++) sum += ga_ref_load(GA_F32, arg->before + arg->at, check_at(arg, i));
-  return n ? sum / (double)n : 0;
-}
-
 void check_attn_fp8_mark(const ga_attn_desc *d, const ga_attn_io *a, bool *bad) {
   for (int64_t b = 0; b < d->batch; b++)
     for (int64_t h = 0; h < d->kv_heads; h++)

@@ -13,8 +13,6 @@ void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, in
 /* As tensor cores would have it without a flow of blocks: sums of 32 products with 13 fraction bits, weights in e4m3 below the row's
  * true maximum, sums over 128 keys added up in f32. Q K^T of i8 is exact. */
 ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a);
-/* Mean scale of the tensor whose argument of scales has that name. */
-double check_attn_fp8_mean(const check_args *a, const char *name);
 /* bad[sequence][kv head][v_dim]: V has a NaN there. */
 void check_attn_fp8_mark(const ga_attn_desc *d, const ga_attn_io *a, bool *bad);
 

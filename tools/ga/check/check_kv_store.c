@@ -37,6 +37,10 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_index(a, "slot", offsetof(ga_kv_store_io, slot), d->tokens, 0, d->slots)->fill = CHECK_FILL_OP;
   check_inout(a, "k_cache", offsetof(ga_kv_store_io, k_cache), d->kv_dtype, d->slots, k, k);
   check_inout(a, "v_cache", offsetof(ga_kv_store_io, v_cache), d->kv_dtype, d->slots, v, v);
+  if (d->kv_dtype == GA_E4M3) {
+    check_inout(a, "k_scale", offsetof(ga_kv_store_io, k_scale), GA_F32, d->heads, d->slots, d->slots);
+    check_inout(a, "v_scale", offsetof(ga_kv_store_io, v_scale), GA_F32, d->heads, d->slots, d->slots);
+  }
   if (!d->rot_dim) return;
   check_inout(a, "q", offsetof(ga_kv_store_io, q), d->x_dtype, d->tokens, (int64_t)d->q_heads * d->head_dim, d->q_stride);
   check_index(a, "positions", offsetof(ga_kv_store_io, positions), d->tokens, 0, c->bits & 1 ? 1 << 20 : 4096);
@@ -65,9 +69,10 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   c->expect = GA_ERR_ARG;
 }
 
-/* What a turned element may be off by, `most` being the largest of its head: some spacings of f32, and a step of its type. */
+/* What a turned element, or the scale of a turned head, may be off by, `most` being the largest of its head: some spacings of f32, and a step
+ * of its type. */
 static double allowed(const check_arg *arg, double want, double most) {
-  const double turned = ldexp(most, -20);
+  const double turned = ldexp(most, -20) + 0x1p-149;
   if (arg->dtype == GA_Q8_0) return turned + 1.1 * most / 127;
   if (arg->dtype == GA_Q4_0) return turned + 1.7 * most / 8; /* the largest may be another's negative: 7 steps one way, 8 the other */
   return turned + (arg->dtype == GA_F32 ? 0 : check_ulp(arg->dtype, fmax(fabs(want), ldexp(most, arg->name[0] == 'q' ? 0 : -20))));
@@ -75,7 +80,7 @@ static double allowed(const check_arg *arg, double want, double most) {
 
 /* Heads that hold an infinity, or that may have come to one, are check_rope's. */
 static const char *judge_turned(const ga_kv_store_desc *d, const check_arg *arg, const double *got, const double *want, int64_t n) {
-  const int64_t head = d->head_dim;
+  const int64_t head = strcmp(arg->name, "k_scale") ? d->head_dim : 1;
   for (int64_t first = 0; first + head <= n; first += head) {
     double most = 0;
     for (int64_t i = first; i < first + head; i++) most = isfinite(want[i]) && isfinite(got[i]) ? fmax(most, fabs(want[i])) : HUGE_VAL;

@@ -2,6 +2,12 @@
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
+/* The scale of a block whose largest magnitude is `most`; its elements are x / scale. */
+GA_DEV float e4m3_scale(float most) {
+  const float scale = most / 448.0f;
+  return scale > 0 ? scale : 1;
+}
+
 /* To nearest even, at most 448: exponents below -6 share that of the smallest normal. */
 GA_DEV uint8_t e4m3_of(float x) {
   const float a = fminf(fabsf(x), 448.0f);

@@ -15,7 +15,7 @@
 #define GA_ATTN_DECODE_ID(type, d, warps, stages) "attn_" #type "_d" #d "_decode_sm90a_16x" #warps "x" #stages
 #define GA_ATTN_DECODE_SOURCE "src/cuda/kern/attn/attn_decode_sm90a.cu"
 #define GA_ATTN_DECODE_PARAMS(TYPE, d, warps, stages) "KV=" #TYPE ",D=" #d ",WARPS=" #warps ",STAGES=" #stages
-/* Q_BYTES, and RING_BYTES with its PITCH, of the kernel. */
+/* Q_BYTES, and RING_BYTES with its PITCH and SCALE_BYTES, of the kernel. */
 #define GA_ATTN_DECODE_PITCH(TYPE, d) GA_ATTN_DECODE_PITCH_##TYPE(d)
 #define GA_ATTN_DECODE_PITCH_F16(d) (2 * (d))
 #define GA_ATTN_DECODE_PITCH_BF16(d) (2 * (d))
@@ -27,7 +27,12 @@
 #define GA_ATTN_DECODE_Q_E4M3 32
 #define GA_ATTN_DECODE_Q_Q8_0 32
 #define GA_ATTN_DECODE_Q_Q4_0 32
+#define GA_ATTN_DECODE_SCALES_F16(d) 0
+#define GA_ATTN_DECODE_SCALES_BF16(d) 0
+#define GA_ATTN_DECODE_SCALES_E4M3(d) ((d) < 128 ? 128 : (d))
+#define GA_ATTN_DECODE_SCALES_Q8_0(d) 0
+#define GA_ATTN_DECODE_SCALES_Q4_0(d) 0
 #define GA_ATTN_DECODE_SMEM(TYPE, d, warps, stages) \
-  ((d) * GA_ATTN_DECODE_Q_##TYPE + (warps) * (stages) * 32 * GA_ATTN_DECODE_PITCH(TYPE, d))
+  ((d) * GA_ATTN_DECODE_Q_##TYPE + (warps) * (stages) * (32 * GA_ATTN_DECODE_PITCH(TYPE, d) + GA_ATTN_DECODE_SCALES_##TYPE(d)))
 
 #endif

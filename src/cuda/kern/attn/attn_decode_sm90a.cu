@@ -1,14 +1,14 @@
 /* KERNEL    attn_decode, sm90a: attention of few query rows over a long cache, at the speed of memory
  * COMPUTES  O = softmax(scale Q K^T + mask) V in f32: soft-cap, ALiBi, sinks, window, packed sequences, pages, GQA, LSE
- * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes), q8_0 and q4_0
- *           (rows at even addresses, at multiples of 8 best).
+ * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes; scales in arrays of their own),
+ *           q8_0 and q4_0 (rows at even addresses, at multiples of 8 best).
  *           Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
  *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile sees are
  *           not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded to 2^-40 of the largest of its warp
  * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to 7 of an
  *           operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type: f16, but tf32
  *           where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of Q are brought to 2^15, and
- *           weights to 2^15 at most
+ *           weights to 2^15 at most. A scale of e4m3 is one of a logit, and of a weight: those are in units of the largest scale of V so far
  * WORK      steps of 16 keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
  *           length; only as many blocks as have steps take part
  * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop. Whole steps inside of a page
@@ -48,9 +48,11 @@ enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products 
 /* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and begin up to 8
  * bytes later. */
 enum { ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES : WIDE ? 2 * D : D, PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES };
+/* Behind K and V of a step the scales of its keys, of K, then of V; steps begin at multiples of a row. */
+enum { SCALES = KV == T_E4M3, SCALE_BYTES = !SCALES ? 0 : PITCH < 2 * KEYS * 4 ? 2 * KEYS * 4 : PITCH, SCALE_OFF = 2 * KEYS * PITCH };
 enum { CHUNK_BYTES = WIDE ? 64 : 32 /* of 32 columns, not of blocks */ };
 enum { Q_STEPS = F16_K ? 2 : 4 /* of a product's depth, in 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
-enum { STAGE_BYTES = 2 * KEYS * PITCH, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
+enum { STAGE_BYTES = 2 * KEYS * PITCH + SCALE_BYTES, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
 enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
 /* Two blocks fit a multiprocessor, a launch's and the next one's; 2 KB of each are variables and the driver's. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + 2048) <= 228 * 1024 };
@@ -202,11 +204,21 @@ GA_DEV int way_of(const ga_kargs_attn_rows *a) {
 /* Where rows of a head lie in their 16 bytes. */
 GA_DEV int shift_of(const void *base, int64_t at, int way) { return BLOCKS && way == RUNS ? (int)(((uint64_t)base + (uint64_t)at) & 15) : 0; }
 
+/* A lane's scale: of K, or in the upper half of V, of key lane % KEYS; 0 where the tile sees no such key. */
+GA_DEV void copy_scales(const ga_kargs_attn_rows *a, const unit *u, int j, int page, int token, uint32_t stage, int lane) {
+  const bool of_v = lane >= KEYS, has = j + lane % KEYS >= u->from && j + lane % KEYS < u->to;
+  const int64_t k = (int64_t)page * a->k_scale_batch + (int64_t)token * a->k_scale_token + (int64_t)u->h * a->k_scale_head;
+  const int64_t v = (int64_t)page * a->v_scale_batch + (int64_t)token * a->v_scale_token + (int64_t)u->h * a->v_scale_head;
+  const float *from = of_v ? a->v_scale + v : a->k_scale + k;
+  cp_async_4(stage + (uint32_t)(SCALE_OFF + 4 * lane), has ? from : a->k_scale, has ? 4 : 0);
+}
+
 /* The step at key j, whose lanes are in `page` at `token` each. */
 GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int way, uint32_t stage, int lane) {
   const int64_t head_k = bytes_of(u->h * a->k_head), head_v = bytes_of(u->h * a->v_head);
   const uint8_t *k = (const uint8_t *)a->k + head_k, *v = (const uint8_t *)a->v + head_v;
   const int shift_k = shift_of(a->k, head_k, way), shift_v = shift_of(a->v, head_v, way);
+  if (SCALES) copy_scales(a, u, j, (int)page, (int)token, stage, lane);
   if (way == RUNS && j >= u->from && j + KEYS <= u->to && (!BLOCKS || D > 64)) {
     const int64_t first = token - lane % KEYS;
     copy_run(k - shift_k + bytes_of(page * a->k_batch + first * a->k_token), bytes_of(a->k_token), false, stage, lane);
@@ -403,12 +415,29 @@ GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, 
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* What a row sees, `keys` from `first` on, and its running sums. o[4b + i]: columns 32b + 8q + i and + 4 of row g, high parts, then low parts. */
+/* What a row sees, `keys` from `first` on, and its running sums. o[4b + i]: columns 32b + 8q + i and + 4 of row g, high parts, then low parts,
+ * in units of 1 / per_unit, a power of two above the scales of V that the warp has met. */
 typedef struct {
   int first;
   uint32_t keys;
-  float factor, m, l, o[D / 8][4];
+  float factor, m, l, per_unit, o[D / 8][4];
 } state;
+
+/* 1 over a unit for scales up to `most`; 2^126, the finest, for none at all. */
+GA_DEV float per_unit_of(float most) {
+  const int field = 253 - (int)(float_bits(most) >> 23);
+  return __uint_as_float((uint32_t)(field < 1 ? 1 : field) << 23);
+}
+/* The scales of a lane's keys 8t + 2q + e: of K in logits, of V as [2t + e]. */
+GA_DEV void take_scales(uint32_t stage, int lane, float *x, float *v) {
+  GA_UNROLL for (int t = 0; t < 2; t++) {
+    const uint32_t at = stage + (uint32_t)(SCALE_OFF + 32 * t + lane % 4 * 8);
+    float k[2];
+    lds_free_f2(k, at);
+    lds_free_f2(v + 2 * t, at + 4 * KEYS);
+    GA_UNROLL for (int e = 0; e < 2; e++) x[2 * t + e] *= k[e];
+  }
+}
 
 /* Columns 0 to 3 of two keys' words as right operands. */
 GA_DEV uint32_t pair_of_keys(const uint32_t *one, const uint32_t *two, int i) {
@@ -457,12 +486,22 @@ GA_DEV void add_values_tf32(const float *p, uint32_t at, uint32_t at_scale, int 
   }
 }
 
+/* To a unit for the warp's scales up to `largest`, if the one there is too small: what sums are to be multiplied by. */
+GA_DEV float raise_unit(state *s, float largest) {
+  largest = fmaxf(largest, shfl_xor_f32(largest, 1));
+  largest = fmaxf(largest, shfl_xor_f32(largest, 2));
+  const float before = s->per_unit, now = fminf(before, per_unit_of(largest));
+  s->per_unit = now;
+  return now * __uint_as_float(0x7f000000u - float_bits(before)) /* 1 / before */;
+}
+
 /* A step's keys, from j on, in the stage at `stage`. */
 GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane,
                       state *s) {
-  float x[4], most = s->m;
+  float x[4], of_v[4] = {1, 1, 1, 1}, most = s->m, largest = 0;
   dots(q, qs, p, stage, lane, x);
   GA_UNROLL for (int i = 0; i < 4; i++) x[i] *= s->factor;
+  if (SCALES) take_scales(stage, lane, x, of_v);
   if (a->softcap > 0) GA_UNROLL for (int i = 0; i < 4; i++) x[i] = a->softcap * tanhf(x[i] * rcp(a->softcap));
   const int key = j + lane % 4 * 2; /* of x[2t + e] 8t + e on */
   if (a->alibi && s->keys) {
@@ -476,15 +515,18 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
   }
   most = fmaxf(most, shfl_xor_f32(most, 1));
   most = fmaxf(most, shfl_xor_f32(most, 2));
-  if (warp_any(most > s->m)) {
-    const float shrink = weight_of(s->m, reference(most));
+  if (SCALES) GA_UNROLL for (int i = 0; i < 4; i++) largest = fmaxf(largest, of_v[i]);
+  if (warp_any(most > s->m || (SCALES && largest * s->per_unit > 1))) {
+    float shrink = weight_of(s->m, reference(most));
     s->l *= shrink;
+    if (SCALES) shrink *= raise_unit(s, largest);
     GA_UNROLL for (int n = 0; n < D / 8; n++) GA_UNROLL for (int e = 0; e < 4; e++) s->o[n][e] *= shrink;
     s->m = most;
   }
   GA_UNROLL for (int i = 0; i < 4; i++) {
     x[i] = weight_of(x[i], reference(most));
     s->l += x[i];
+    if (SCALES) x[i] *= of_v[i] * s->per_unit;
   }
   if (F16_V) add_values_f16(x, stage + p->v, s);
   else add_values_tf32(x, stage + p->v, stage + p->scale_v, p->high_v, s);
@@ -498,10 +540,11 @@ GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) { return ring + (uint32_
 
 GA_DEV void put_state(uint32_t ring, int warp, int lane, const state *s) {
   const float l = s->l + shfl_xor_f32(s->l, 1), sum = l + shfl_xor_f32(l, 2);
+  const float unit = (SCALES ? __uint_as_float(0x7f000000u - float_bits(s->per_unit)) : 1.0f) / P_UNIT;
   if (lane % 4 == 0) sts_f2(warp_ml(ring, warp, lane / 4), s->m, sum);
   GA_UNROLL for (int b = 0; b < D / 32; b++) GA_UNROLL for (int e = 0; e < 2; e++) {
     float x[4];
-    GA_UNROLL for (int i = 0; i < 4; i++) x[i] = (s->o[4 * b + i][e] + s->o[4 * b + i][2 + e]) * (1 / P_UNIT);
+    GA_UNROLL for (int i = 0; i < 4; i++) x[i] = (s->o[4 * b + i][e] + s->o[4 * b + i][2 + e]) * unit;
     sts_f4(warp_o(ring, warp, lane / 4) + (uint32_t)(32 * b + lane % 4 * 8 + 4 * e) * 4, x);
   }
 }
@@ -611,7 +654,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const int r = lane / 4, there = r < u.n, p = place_of(&a, &u, r);
   const int first = a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from;
   const int end = a.causal && p + 1 < u.to ? p + 1 : u.to;
-  state s = {first, there && end > first ? (uint32_t)(end - first) : 0, 0, NONE, 0, {{0}}};
+  state s = {first, there && end > first ? (uint32_t)(end - first) : 0, 0, NONE, 0, per_unit_of(0), {{0}}};
   const places of = places_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
   uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);

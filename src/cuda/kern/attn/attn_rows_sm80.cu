@@ -37,6 +37,7 @@ typedef struct {
   int is_last;
 } merge_shared;
 
+/* Elements from the start to key j of head 0. */
 GA_DEV int64_t key_at(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t batch, int64_t token) {
   if (a->page_table) {
     const int page = a->page_table[u->b * a->page_stride + j / a->page_size];
@@ -102,7 +103,7 @@ GA_DEV float weight_of(float x, float m) { return m == NONE && x == NONE ? 0.0f 
 
 /* KEYS keys of one group of lanes into its state. */
 GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int j0, int step, int col, float q[ROWS][8], state *s) {
-  float k[KEYS][8], v[KEYS][8];
+  float k[KEYS][8], v[KEYS][8], scale_k[KEYS], scale_v[KEYS];
   GA_UNROLL for (int i = 0; i < KEYS; i++) {
     const int j = j0 + i * step;
     const bool there = j < last;
@@ -110,6 +111,10 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int 
     const int64_t at_v = there ? key_at(a, u, j, a->v_batch, a->v_token) + u->h * a->v_head + col : 0;
     load8(k[i], a->k, at_k, there && col < a->head_dim);
     load8(v[i], a->v, at_v, there && col < a->v_dim);
+    scale_k[i] = scale_v[i] = 1;
+    if (KV != T_E4M3 || !there) continue;
+    scale_k[i] = ldg_f32(a->k_scale + key_at(a, u, j, a->k_scale_batch, a->k_scale_token) + (int64_t)u->h * a->k_scale_head);
+    scale_v[i] = ldg_f32(a->v_scale + key_at(a, u, j, a->v_scale_batch, a->v_scale_token) + (int64_t)u->h * a->v_scale_head);
   }
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     if (r >= u->n) continue;
@@ -118,7 +123,7 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int 
       float dot = 0;
       GA_UNROLL for (int e = 0; e < 8; e++) dot = fmaf(q[r][e], k[i][e], dot);
       for (int m = a->lanes / 2; m > 0; m /= 2) dot += shfl_xor_f32(dot, m);
-      x[i] = logit_of(a, u, r, j0 + i * step, dot);
+      x[i] = logit_of(a, u, r, j0 + i * step, KV == T_E4M3 ? dot * scale_k[i] : dot);
       if (sees(a, u, last, r, j0 + i * step)) most = fmaxf(most, x[i]);
     }
     if (most > s->m[r]) {
@@ -129,9 +134,9 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int 
     }
     GA_UNROLL for (int i = 0; i < KEYS; i++) {
       if (!sees(a, u, last, r, j0 + i * step)) continue;
-      const float p = weight_of(x[i], most);
+      const float p = weight_of(x[i], most), y = KV == T_E4M3 ? p * scale_v[i] : p;
       s->l[r] += p;
-      GA_UNROLL for (int e = 0; e < 8; e++) s->o[r][e] = fmaf(p, v[i][e], s->o[r][e]);
+      GA_UNROLL for (int e = 0; e < 8; e++) s->o[r][e] = fmaf(y, v[i][e], s->o[r][e]);
     }
   }
 }

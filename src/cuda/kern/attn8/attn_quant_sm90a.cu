@@ -15,6 +15,7 @@
 #include "cuda/dev/ptx/order.h"
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile/e4m3.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -54,7 +55,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
 #define WIDEN   GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LARGEST (I8 ? 127.f : 448.f)
 
 typedef const ga_kargs_attn_quant *args;
 

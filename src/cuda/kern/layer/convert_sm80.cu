@@ -49,11 +49,6 @@ GA_DEV void put(args a, int64_t row, int64_t col, const float *x, float scale) {
   }
 }
 
-GA_DEV float scale_of(float most) {
-  const float scale = most / 448.0f;
-  return scale > 0 ? scale : 1;
-}
-
 /* A lane's rows from `row` on, DOWN apart, of columns [col, col + 8): 16 lanes of one row, or with a.blocks 8 rows of all of the block, share a
  * scale. */
 GA_DEV void convert(args a, float *slots, int64_t row, int64_t col) {
@@ -70,7 +65,7 @@ GA_DEV void convert(args a, float *slots, int64_t row, int64_t col) {
     block_sync();
     GA_UNROLL for (int i = 0; i < DOWN; i++) most = fmaxf(most, slots[i]);
   }
-  const float scale = scale_of(most);
+  const float scale = e4m3_scale(most);
   GA_ROLL for (int64_t r = row; r < bottom; r += DOWN) {
     get(a, r, col, x);
     put(a, r, col, x, scale);

@@ -1,8 +1,9 @@
 /* KERNEL    kv_store, sm80
- * COMPUTES  cache[slot[t]] = K[t] and V[t], rounded to the cache's type; equal to ga_ref_kv_store bit by bit, NaN apart. With rot_dim K turns on
- *           its way and Q in place, as the rope kernel has it
+ * COMPUTES  cache[slot[t]] = K[t] and V[t], rounded to the cache's type, in e4m3 with a scale a head; equal to ga_ref_kv_store bit by bit, NaN
+ *           apart. With rot_dim K turns on its way and Q in place, as the rope kernel has it
  * CONTRACT  slots below 0 or beyond the cache store nothing; no slot twice
- * DATA      gmem -> registers -> gmem: an element of K or V, or a pair of Q, a lane; 32 of K or V are a block of q8_0 and q4_0
+ * DATA      gmem -> registers -> gmem: an element of K or V, or a pair of Q, a lane; 32 of K or V are a block of q8_0 and q4_0. In e4m3 a warp
+ *           has a head at once: up to RUNS elements a lane
  * WORK      an angle is worked out once for `chunk` heads: a warp takes a run of 32 elements or pairs in so many heads of one token
  * BUDGET    THREADS lanes; docs/perf/models.md has times
  */
@@ -17,7 +18,7 @@
 #error "GA_P_THREADS: lanes of a block"
 #endif
 
-enum { AHEAD = 4 /* loads of a lane under way */ };
+enum { AHEAD = 4 /* loads of a lane under way */, RUNS = 8 /* of 32 elements, of a head in e4m3 */ };
 
 GA_DEV int round_within(float x, int low, int high) {
   if (!(x > (float)low)) return low;
@@ -100,9 +101,37 @@ GA_DEV void store_runs(const ga_kargs_kv_store *a, int64_t t, int first, int ste
       const float y = turned(a, &turn, v[b], other[b]);
       if (a->kv_dtype >= T_Q4_0) store_block(a->kv_dtype, y, (uint8_t *)cache + (slot * width + i - lane) / 32 * quant_block_bytes(a->kv_dtype));
       else if (i >= width) break;
-      else if (a->kv_dtype == T_E4M3) ((uint8_t *)cache)[slot * width + i] = e4m3_of(y);
       else plain_put(a->kv_dtype, cache, slot * width + i, y);
     }
+  }
+}
+
+/* Heads [head, head + n) of token t's row of K or V in e4m3: a lane has elements lane, lane + 32 and so on. */
+GA_DEV void store_scaled(const ga_kargs_kv_store *a, int64_t t, int head, int n, bool is_k) {
+  const int heads = a->k_width / a->head_dim, dim = is_k ? a->head_dim : a->v_width / heads, lane = thread_index() % 32;
+  const int64_t slot = a->slot[t];
+  const void *x = is_k ? a->k : a->v;
+  uint8_t *cache = (uint8_t *)(is_k ? a->k_cache : a->v_cache);
+  float *scale = is_k ? a->k_scale : a->v_scale;
+  element_turn turn[RUNS];
+  if (slot < 0 || slot >= a->slots) return;
+  GA_UNROLL for (int r = 0; r < RUNS && 32 * r < dim; r++) {
+    const element_turn none = {1, 0, 0};
+    turn[r] = none;
+    if (is_k && a->rot_dim && 32 * r + lane < dim) turn[r] = turn_of_element(a, 32 * r + lane, a->positions[t]);
+  }
+  for (int h = head; h < head + n; h++) {
+    const int64_t from = t * (is_k ? a->k_stride : a->v_stride) + (int64_t)h * dim, to = (slot * heads + h) * dim;
+    float y[RUNS], most = 0;
+    GA_UNROLL for (int r = 0; r < RUNS && 32 * r < dim; r++) {
+      const int64_t i = from + 32 * r + lane;
+      y[r] = 32 * r + lane < dim ? plain_get(a->x_dtype, x, i) : 0.0f;
+      if (turn[r].partner) y[r] = turned(a, &turn[r], y[r], plain_get(a->x_dtype, x, i + turn[r].partner));
+      most = fmaxf(most, fabsf(y[r])); /* which is no NaN: bits in the order of numbers */
+    }
+    const float unit = e4m3_scale(__uint_as_float((uint32_t)redux_max_i32((int)float_bits(most))));
+    GA_UNROLL for (int r = 0; r < RUNS && 32 * r < dim; r++) if (32 * r + lane < dim) cache[to + 32 * r + lane] = e4m3_of(y[r] / unit);
+    if (lane == 0) scale[(int64_t)h * a->slots + slot] = unit;
   }
 }
 
@@ -133,10 +162,10 @@ GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   /* Units of a token: of K a run of 32 in `chunk` heads (where heads are whole runs; else of the row), of V `chunk` runs, of Q 32 pairs in
-   * `chunk` heads. */
-  const bool whole = a.head_dim > 0 && a.head_dim % 32 == 0;
-  const int k_runs = whole ? a.head_dim / 32 : a.k_width / 32 + 1, k_heads = whole ? a.k_width / a.head_dim : 1;
-  const int v_runs = (a.v_width + 31) / 32, q_runs = (a.rot_dim / 2 + 31) / 32;
+   * `chunk` heads. In e4m3 a head is one run. */
+  const bool scaled = a.kv_dtype == T_E4M3, whole = scaled || a.head_dim % 32 == 0;
+  const int k_heads = whole ? a.k_width / a.head_dim : 1, k_runs = scaled ? 1 : whole ? a.head_dim / 32 : a.k_width / 32 + 1;
+  const int v_runs = scaled ? k_heads : (a.v_width + 31) / 32, q_runs = (a.rot_dim / 2 + 31) / 32;
   const int k_units = k_runs * ((k_heads + a.chunk - 1) / a.chunk), v_units = (v_runs + a.chunk - 1) / a.chunk;
   const int per_token = k_units + v_units + q_runs * ((a.q_heads + a.chunk - 1) / a.chunk);
   grid_dependency_wait();
@@ -145,7 +174,9 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   for (int64_t u = (int64_t)block_index() * (GA_P_THREADS / 32) + thread_index() / 32; u < a.tokens * per_token; u += warps) {
     const int64_t t = u >> 31 ? u / per_token : (int)u / per_token;
     const int at = (int)(u - t * per_token), v = (at - k_units) * a.chunk, q = at - k_units - v_units, head = at / k_runs * a.chunk;
-    if (at < k_units) store_runs(&a, t, head * k_runs + at % k_runs, k_runs, at_most(a.chunk, k_heads - head), true);
+    if (scaled && at < k_units) store_scaled(&a, t, head, at_most(a.chunk, k_heads - head), true);
+    else if (scaled && q < 0) store_scaled(&a, t, v, at_most(a.chunk, k_heads - v), false);
+    else if (at < k_units) store_runs(&a, t, head * k_runs + at % k_runs, k_runs, at_most(a.chunk, k_heads - head), true);
     else if (q < 0) store_runs(&a, t, v, 1, at_most(a.chunk, v_runs - v), false);
     else turn_heads(&a, t, q % q_runs * 32 + thread_index() % 32, q / q_runs * a.chunk, at_most(a.chunk, a.q_heads - q / q_runs * a.chunk));
   }

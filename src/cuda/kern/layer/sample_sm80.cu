@@ -1,15 +1,16 @@
 /* KERNEL    sample, sm80
- * COMPUTES  the chain of ga/sample.h but typical: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double, in another order
+ * COMPUTES  the chain of ga/sample.h: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double, in another order
  *           than the oracle's, and exp of another library, so that the token is the same unless a sum lies within 1e-12 of a border.
  *           logprob: log-probability of the token under the plain softmax of the logits, in f32
- * CONTRACT  typical_p 1. Each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which the
+ * CONTRACT  each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which the
  *           same graph replays. The same bits every time
  * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter, the sum of their
  *           weights. The block that ends last draws. Filters keep the first so many tokens in the order of keys: what is kept is one
  *           number, the least key. To find it, tokens no smaller than the r-th largest of the groups' largest come to shared memory (at
  *           least r, seldom twice as many) and are sorted; only where filters keep more than fit, the key is searched for over the
  *           vocabulary, 4 bits a pass. Then weights of the groups with kept tokens are added up in the order of ids, and the draw finds
- *           its group and its token
+ *           its group and its token. typical keeps no such number of tokens: it searches for the largest distance of a token's surprise from
+ *           the entropy, makes the logits of all others -infinity and the groups anew, and the rest of the chain goes on from there
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
  * BARRIERS  one counter between blocks; block barriers in the last one
  * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/perf/models.md has times
@@ -41,7 +42,8 @@ typedef struct {
 
 /* ---- logits ---- */
 
-GA_DEV bool has_lists(const ga_kargs_sample *a) { return a->n_history + a->n_bias > 0; }
+/* Are the logits that the last block sees others than the caller's? */
+GA_DEV bool has_own(const ga_kargs_sample *a) { return a->n_history + a->n_bias > 0 || a->typical_p < 1; }
 
 /* NaN and -infinity are nobody. */
 GA_DEV float drawable(float x) { return x > GA_NEG_INFINITY ? x : GA_NEG_INFINITY; }
@@ -49,7 +51,7 @@ GA_DEV float drawable(float x) { return x > GA_NEG_INFINITY ? x : GA_NEG_INFINIT
 /* As the first phase has left it, through L2: another block wrote it. */
 GA_DEV float logit_at(const ga_kargs_sample *a, int64_t i) {
   if (i >= a->vocab) return GA_NEG_INFINITY;
-  return has_lists(a) ? __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->adjusted + i)) : drawable(a->logits[i]);
+  return has_own(a) ? __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->adjusted + i)) : drawable(a->logits[i]);
 }
 
 GA_DEV float group_most(const ga_kargs_sample *a, int g) { return __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->group_max + g)); }
@@ -70,7 +72,7 @@ GA_DEV double group_weight(const ga_kargs_sample *a, int g, float top) {
 GA_DEV void load_run(const ga_kargs_sample *a, seen_tokens seen, uint32_t listed, int64_t first, float *x) {
   const int lane = thread_index() % 32;
   GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = first + 32 * e + lane < a->vocab ? a->logits[first + 32 * e + lane] : GA_NEG_INFINITY;
-  if (has_lists(a))
+  if (has_own(a))
     GA_ROLL for (int e = 0; e < AHEAD; e++) {
       const int64_t i = first + 32 * e + lane;
       float v = x[0]; /* no index into registers */
@@ -89,7 +91,7 @@ GA_DEV void load_run(const ga_kargs_sample *a, seen_tokens seen, uint32_t listed
 /* Largest logit of the warp's group, and the sum of e^((x - largest) / sum_temperature) where that is above 0. */
 GA_DEV void make_group(const ga_kargs_sample *a, seen_tokens seen, int64_t group) {
   const int64_t first = group << a->group_log, end = first + ((int64_t)1 << a->group_log);
-  const uint32_t listed = has_lists(a) ? listed_in(a, seen, group) : 0;
+  const uint32_t listed = a->n_history + a->n_bias > 0 ? listed_in(a, seen, group) : 0;
   float most = GA_NEG_INFINITY, x[AHEAD];
   double sum = 0;
   for (int64_t at = first; at < end; at += AHEAD * 32) {
@@ -129,6 +131,12 @@ GA_DEV bool is_last_block(const ga_kargs_sample *a, shared *s) {
 }
 
 /* ---- filters: the least key that stays ---- */
+
+/* Those of a chain that keep the first so many tokens in the order of keys. */
+typedef struct {
+  int top_k;          /* 0 = off */
+  float top_p, min_p; /* 1, 0 = off */
+} filters;
 
 /* Groups whose largest logit is at least that of `least`. order is sorted. */
 GA_DEV int groups_from(const ga_kargs_sample *a, const shared *s, token_key least) {
@@ -182,13 +190,13 @@ GA_DEV double whole_weight(const ga_kargs_sample *a, shared *s, float top) {
 }
 
 /* How many of the n first sorted keys top-p and min-p keep; 0 when top-p keeps more than these. z: of the tokens that top-p is over, 0: these. */
-GA_DEV int keep_sorted(const ga_kargs_sample *a, shared *s, float top, int n, double z) {
+GA_DEV int keep_sorted(const filters *f, shared *s, float top, int n, double z) {
   const int i = EACH * thread_index();
   double w[EACH], own = 0, sum;
   GA_UNROLL for (int e = 0; e < EACH; e++) own += w[e] = i + e < n ? weight_of(logit_of(s->keys[i + e]), top, 1) : 0;
-  if (a->top_p < 1) {
+  if (f->top_p < 1) {
     double held = block_scan_f64(&s->scratch, GA_P_THREADS, own, &sum) - own; /* of the tokens before: within rounding */
-    const double share = (double)a->top_p * (z > 0 ? z : sum);
+    const double share = (double)f->top_p * (z > 0 ? z : sum);
     int kept = 0;
     if (sum < share && z > 0) return 0;
     GA_UNROLL for (int e = 0; e < EACH; e++) {
@@ -198,9 +206,9 @@ GA_DEV int keep_sorted(const ga_kargs_sample *a, shared *s, float top, int n, do
     n = block_count_of(&s->scratch, GA_P_THREADS, kept);
     n = n < 1 ? 1 : n;
   }
-  if (a->min_p > 0) {
+  if (f->min_p > 0) {
     int kept = 0;
-    GA_UNROLL for (int e = 0; e < EACH; e++) kept += i + e < n && w[e] >= (double)a->min_p;
+    GA_UNROLL for (int e = 0; e < EACH; e++) kept += i + e < n && w[e] >= (double)f->min_p;
     n = block_count_of(&s->scratch, GA_P_THREADS, kept);
     n = n < 1 ? 1 : n;
   }
@@ -208,39 +216,64 @@ GA_DEV int keep_sorted(const ga_kargs_sample *a, shared *s, float top, int n, do
 }
 
 /* By sorting candidates: 0 when too many are kept. */
-GA_DEV token_key least_of_few(const ga_kargs_sample *a, shared *s, float top) {
+GA_DEV token_key least_of_few(const ga_kargs_sample *a, const filters *f, shared *s, float top) {
   const bool all = a->vocab <= ROOM;
-  const double z = a->top_p < 1 && !a->top_k ? whole_weight(a, s, top) : 0;
-  if (a->top_k > a->groups && !all) return 0;
-  for (int rank = a->top_k ? a->top_k : 48;; rank *= 8) {
-    const bool enough = a->top_k || a->top_p >= 1; /* one try */
+  const double z = f->top_p < 1 && !f->top_k ? whole_weight(a, s, top) : 0;
+  if (f->top_k > a->groups && !all) return 0;
+  for (int rank = f->top_k ? f->top_k : 48;; rank *= 8) {
+    const bool enough = f->top_k || f->top_p >= 1; /* one try */
     token_key bar = all || rank > a->groups ? KEY_LEAST : s->order[rank - 1] & 0xffffffff00000000ull;
-    if (!a->top_k && a->top_p >= 1) { /* min-p alone; the margin is far above the rounding of the difference of two logits */
-      const double reach = -log((double)a->min_p) * 1.001 + 1e-3 + fabs((double)top) * 1e-6;
+    if (!f->top_k && f->top_p >= 1) { /* min-p alone; the margin is far above the rounding of the difference of two logits */
+      const double reach = -log((double)f->min_p) * 1.001 + 1e-3 + fabs((double)top) * 1e-6;
       bar = key_of((float)((double)top - reach), 0) & 0xffffffff00000000ull;
     }
     bar = bar < KEY_LEAST ? KEY_LEAST : bar;
     int n = gather(a, s, bar);
     if (n > ROOM) return 0;
-    if (a->top_k && a->top_k < n) n = a->top_k;
-    n = keep_sorted(a, s, top, n, bar == KEY_LEAST ? 0 : z);
+    if (f->top_k && f->top_k < n) n = f->top_k;
+    n = keep_sorted(f, s, top, n, bar == KEY_LEAST ? 0 : z);
     if (n) return s->keys[n - 1];
     if (enough || bar == KEY_LEAST) return 0;
   }
 }
 
-enum { DIGIT = 4, EDGES = (1 << DIGIT) - 1 };
+enum { DIGIT = 4, EDGES = (1 << DIGIT) - 1, KEY_BITS = 64, ID_BITS = 36 /* of id + 1, in whole digits */ };
 
-/* sums[j] = number, or weight at temperature 1, of the tokens with keys of at least `least` and base + (j + 1 << shift). */
-GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, token_key least, token_key base, int shift, bool weigh, float top, double *sums) {
+/* An order of the tokens, as numbers that fall; 0: not one of them. */
+typedef enum { BY_LOGIT, BY_DISTANCE, BY_ID } order_by;
+typedef struct {
+  order_by by;
+  token_key least; /* tokens with lower keys are not of them */
+  double mean;     /* BY_DISTANCE: from here, the nearest first */
+  uint64_t same;   /* BY_ID: tokens at this distance */
+} ranking;
+
+/* Bits of a positive number are in the order of the number. */
+GA_DEV uint64_t distance_of(const ranking *r, float x, float top) {
+  wide_word w;
+  w.f = fabs((double)x - (double)top - r->mean);
+  return w.u;
+}
+GA_DEV token_key rank_of(const ranking *r, float x, int32_t id, float top) {
+  const token_key key = key_of(x, id);
+  if (key < r->least) return 0;
+  if (r->by == BY_LOGIT) return key;
+  const uint64_t distance = distance_of(r, x, top);
+  if (r->by == BY_DISTANCE) return ~distance;
+  return distance == r->same ? (token_key)(0xffffffffu - (uint32_t)id) + 1 : 0;
+}
+
+/* sums[j] = `above`, and the number, or weight at temperature 1, of the tokens with ranks from base + (j + 1 << shift) on, and below base + (16 <<
+ * shift): those that are above have been counted. */
+GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, token_key base, int shift, bool weigh, float top, double above,
+                      double *sums) {
   double *slots = (double *)s->keys; /* [WARPS][EDGES] */
   GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] = 0;
   for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
     const float x = logit_at(a, i);
-    const token_key key = key_of(x, (int32_t)i);
-    if (key < least || key < base) continue;
+    const token_key rank = rank_of(r, x, (int32_t)i, top), digit = (rank - base) >> shift;
+    if (!rank || rank < base || digit > EDGES) continue;
     const double w = weigh ? weight_of(x, top, 1) : 1;
-    const token_key digit = (key - base) >> shift;
     GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] += digit > (token_key)j ? w : 0;
   }
   block_sync();
@@ -250,43 +283,108 @@ GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, token_key least, toke
   }
   block_sync();
   GA_UNROLL for (int j = 0; j < EDGES; j++) {
-    sums[j] = 0;
+    sums[j] = above;
     for (int w = 0; w < WARPS; w++) sums[j] += slots[w * EDGES + j];
   }
 }
 
-/* The largest key of which the tokens from there on, and from `least` on, are `target` of; `least` when all of them are not. */
-GA_DEV token_key search(const ga_kargs_sample *a, shared *s, token_key least, double target, bool weigh, float top) {
-  double sums[EDGES];
+/* The largest rank of which the tokens from there on are `target` of; 0 when all of them are not. *beyond: of those with higher ranks. */
+GA_DEV token_key search(const ga_kargs_sample *a, shared *s, const ranking *r, int bits, double target, bool weigh, float top, double *beyond) {
+  double sums[EDGES], above = 0;
   token_key base = 0;
-  GA_ROLL for (int shift = 64 - DIGIT; shift >= 0; shift -= DIGIT) {
-    sums_from(a, s, least, base, shift, weigh, top, sums);
+  GA_ROLL for (int shift = bits - DIGIT; shift >= 0; shift -= DIGIT) {
+    sums_from(a, s, r, base, shift, weigh, top, above, sums);
     int digit = 0;
     GA_UNROLL for (int j = 0; j < EDGES; j++) digit = sums[j] >= target ? j + 1 : digit;
+    GA_UNROLL for (int j = 0; j < EDGES; j++) above = digit == j ? sums[j] : above;
     base += (token_key)digit << shift;
   }
-  return base > least ? base : least;
+  *beyond = above;
+  return base;
+}
+
+/* Weight of all tokens with keys from `least` on, at temperature 1, and the sum of weight times logit less `top`. */
+GA_DEV double weigh_all(const ga_kargs_sample *a, shared *s, token_key least, float top, double *moment) {
+  double w = 0, m = 0, sum;
+  for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
+    const float x = logit_at(a, i);
+    if (key_of(x, (int32_t)i) < least) continue;
+    const double y = weight_of(x, top, 1);
+    w += y;
+    m += y * ((double)x - (double)top);
+  }
+  (void)block_scan_f64(&s->scratch, GA_P_THREADS, m, moment);
+  (void)block_scan_f64(&s->scratch, GA_P_THREADS, w, &sum);
+  return sum;
 }
 
 /* The same for any number of kept tokens. */
-GA_DEV token_key least_of_many(const ga_kargs_sample *a, shared *s, float top) {
-  token_key least = KEY_LEAST;
-  double sums[EDGES];
-  if (a->top_k) least = search(a, s, least, a->top_k, false, top);
-  if (a->top_p < 1) {
-    sums_from(a, s, least, 0, 0, true, top, sums); /* keys are above 0: sums[0] is of all */
-    least = search(a, s, least, (double)a->top_p * sums[0], true, top);
+GA_DEV token_key least_of_many(const ga_kargs_sample *a, const filters *f, shared *s, float top) {
+  ranking r = {BY_LOGIT, KEY_LEAST, 0, 0};
+  double beyond, moment;
+  if (f->top_k) {
+    const token_key least = search(a, s, &r, KEY_BITS, f->top_k, false, top, &beyond);
+    if (least > r.least) r.least = least;
   }
-  if (a->min_p > 0) {
+  if (f->top_p < 1) {
+    const double all = weigh_all(a, s, r.least, top, &moment);
+    const token_key least = search(a, s, &r, KEY_BITS, (double)f->top_p * all, true, top, &beyond);
+    if (least > r.least) r.least = least;
+  }
+  if (f->min_p > 0) {
     token_key most = 0; /* the least as the largest of its complement */
     for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
       const float x = logit_at(a, i);
       const token_key key = key_of(x, (int32_t)i);
-      if (key >= least && weight_of(x, top, 1) >= (double)a->min_p && ~key > most) most = ~key;
+      if (key >= r.least && weight_of(x, top, 1) >= (double)f->min_p && ~key > most) most = ~key;
     }
-    least = ~block_largest_u64(&s->scratch, GA_P_THREADS, most);
+    r.least = ~block_largest_u64(&s->scratch, GA_P_THREADS, most);
   }
-  return least;
+  return r.least;
+}
+
+GA_DEV token_key least_of(const ga_kargs_sample *a, const filters *f, shared *s, float top) {
+  const token_key least = least_of_few(a, f, s, top);
+  return least ? least : least_of_many(a, f, s, top);
+}
+
+/* ---- typical ---- */
+
+/* Tokens with ranks from `nearest` on, and of those at the next distance the ones from `tied` on by id, stay; all others become -infinity.
+ * Groups of a warp each, as make_group's. */
+GA_DEV void remake_groups(const ga_kargs_sample *a, const ranking *near, token_key nearest, token_key tied, float top) {
+  const int lane = thread_index() % 32;
+  const ranking by_id = {BY_ID, near->least, near->mean, ~nearest};
+  for (int g = thread_index() / 32; g < a->groups; g += WARPS) {
+    const int64_t first = (int64_t)g << a->group_log, end = first + ((int64_t)1 << a->group_log);
+    float most = GA_NEG_INFINITY;
+    double sum = 0;
+    for (int64_t i = first + lane; i < end && i < a->vocab; i += 32) {
+      const float x = logit_at(a, i);
+      const token_key rank = rank_of(near, x, (int32_t)i, top);
+      const bool stays = rank > nearest || (rank == nearest && rank && rank_of(&by_id, x, (int32_t)i, top) >= tied);
+      a->adjusted[i] = stays ? x : GA_NEG_INFINITY;
+      if (stays) most = fmaxf(most, x);
+    }
+    most = row_max_warp(most);
+    for (int64_t i = first + lane; i < end && i < a->vocab && a->sum_temperature > 0 && most > GA_NEG_INFINITY; i += 32)
+      sum += weight_of(logit_at(a, i), most, (double)a->sum_temperature);
+    sum = warp_sum_f64(sum);
+    if (lane == 0) a->group_max[g] = most, a->group_sum[g] = sum;
+  }
+  block_sync();
+}
+
+/* Of the tokens from `least` on those whose surprise is nearest to the entropy, until they hold typical_p (arXiv 2202.00666). Surprise less
+ * entropy is the mean of the logits, by weight, less the token's. */
+GA_DEV void keep_typical(const ga_kargs_sample *a, shared *s, token_key least, float top) {
+  double moment, nearer, unused;
+  const double z = weigh_all(a, s, least, top, &moment), target = (double)a->typical_p * z;
+  const ranking near = {BY_DISTANCE, least, moment / z, 0};
+  const token_key nearest = search(a, s, &near, KEY_BITS, target, true, top, &nearer);
+  const ranking ties = {BY_ID, least, near.mean, ~nearest};
+  const token_key tied = search(a, s, &ties, ID_BITS, target - nearer, true, top, &unused);
+  remake_groups(a, &near, nearest, tied, top);
 }
 
 /* ---- the draw ---- */
@@ -385,21 +483,36 @@ GA_DEV int largest_token(const ga_kargs_sample *a, shared *s, token_key best) {
   return s->id;
 }
 
-GA_DEV int choose(const ga_kargs_sample *a, shared *s) {
+/* The groups' largest logits in s->order; the key of the largest of all, its id the group. */
+GA_DEV token_key order_groups(const ga_kargs_sample *a, shared *s) {
   const int g = thread_index();
-  token_key mine = 0;
-  if (g < a->groups) mine = key_of(group_most(a, g), g);
+  const token_key mine = g < a->groups ? key_of(group_most(a, g), g) : 0;
   s->order[g] = mine;
-  if (g == 0) s->u = a->temperature > 0 ? next_unit(a->rng) : 0;
-  const token_key best = block_largest_u64(&s->scratch, GA_P_THREADS, mine);
-  const float top = logit_of(best);
+  return block_largest_u64(&s->scratch, GA_P_THREADS, mine);
+}
+
+GA_DEV int choose(const ga_kargs_sample *a, shared *s) {
+  filters f = {a->top_k, a->top_p, a->min_p};
+  if (thread_index() == 0) s->u = a->temperature > 0 ? next_unit(a->rng) : 0;
+  token_key best = order_groups(a, s), least = KEY_LEAST;
+  float top = logit_of(best);
   const double u = s->u;
   if (best < KEY_LEAST) return 0;
   if (a->temperature == 0 || top > 3.402823466e38f) return largest_token(a, s, best);
+  if (a->typical_p < 1) {
+    const filters first = {f.top_k, 1, 0};
+    if (f.top_k) {
+      sort_keys(s->order, GA_P_THREADS, GA_P_THREADS);
+      least = least_of(a, &first, s, top);
+    }
+    keep_typical(a, s, least, top);
+    f.top_k = 0;
+    best = order_groups(a, s);
+    top = logit_of(best);
+  }
   if (!a->filters) return draw(a, s, KEY_LEAST, top, u);
   sort_keys(s->order, GA_P_THREADS, GA_P_THREADS);
-  token_key least = least_of_few(a, s, top);
-  if (!least) least = least_of_many(a, s, top);
+  least = least_of(a, &f, s, top);
   return draw(a, s, least, top, u);
 }
 
