@@ -270,28 +270,26 @@ static const ga_kernel rows[] = {
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
                                           .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
-#define GA_KERNEL_ATTN_BWD_STAY(op_, dt, d_, mask_, arch_, bm_, st_, sched, order_, features_)                              \
-  {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, bm_, st_, sched),                                                   \
+#define GA_KERNEL_ATTN_BWD_WHOLE(op_, dt, d_, mask_, arch_, bm_, st_, features_)                                       \
+  {.id = GA_ATTN_BWD_WHOLE_ID(op_, dt, d_, mask_, arch_, bm_, st_),                                                    \
    .op = GA_OP_attn_bwd,                                                                                               \
    .arch = GA_ARCH_##arch_,                                                                                            \
-   .source = GA_ATTN_BWD_STAY_SOURCE(arch_),                                                                                \
+   .source = GA_ATTN_BWD_WHOLE_SOURCE(arch_),                                                                          \
    .launch = cuda_attn_bwd,                                                                                            \
    .ok = cuda_attn_bwd_ok,                                                                                             \
    .fit = cuda_attn_bwd_fit,                                                                                           \
    .workspace = cuda_attn_bwd_workspace,                                                                               \
    .dtype = {DTYPE_##dt},                                                                                              \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_BWD_STAY_SCORE(d_, order_, features_),                                                                  \
-   .flags = (order_) ? 0 : GA_KERNEL_NONDET,                                                                           \
+   .score = GA_ATTN_BWD_WHOLE_SCORE(d_, features_),                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_PARAMS(dt, d_, mask_, bm_, st_, order_, features_), \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_WHOLE_PARAMS(dt, d_, mask_, bm_, st_, features_), \
                                                    .threads = GA_ATTN_BWD_THREADS,                                     \
-                                                   .shared_bytes = GA_ATTN_BWD_STAY_SMEM(d_, bm_, st_, order_)},            \
+                                                   .shared_bytes = GA_ATTN_BWD_WHOLE_SMEM(d_, bm_, st_)},                    \
                                           .d = d_,                                                                     \
                                           .dv = d_,                                                                    \
                                           .rows = bm_,                                                                 \
-                                          .order = order_,                                                             \
-                                          .stay = 1,                                                                   \
+                                          .order = CUDA_ATTN_BWD_WHOLE,                                                \
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
@@ -337,7 +335,7 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD_DUET
-#undef GA_KERNEL_ATTN_BWD_STAY
+#undef GA_KERNEL_ATTN_BWD_WHOLE
 #undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_BWD_ANY(form, dt, d_, own_, other_, warps_, blocks_)                                            \
   {.id = GA_ATTN_BWD_ANY_ID(form, dt, d_, own_, other_, warps_),                                                       \
@@ -426,15 +424,15 @@ static const ga_kernel rows[] = {
 
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, bm, st, sched, order, features)                                      \
   _Static_assert(GA_ATTN_BWD_SMEM(d, bm, st, order) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched));
-#define GA_KERNEL_ATTN_BWD_STAY(op, dt, d, mask, arch, bm, st, sched, order, features)                                 \
-  _Static_assert(GA_ATTN_BWD_STAY_SMEM(d, bm, st, order) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched));
+#define GA_KERNEL_ATTN_BWD_WHOLE(op, dt, d, mask, arch, bm, st, features)                                              \
+  _Static_assert(GA_ATTN_BWD_WHOLE_SMEM(d, bm, st) <= 232448, "shared memory of " GA_ATTN_BWD_WHOLE_ID(op, dt, d, mask, arch, bm, st));
 #define GA_KERNEL_ATTN_BWD_DUET(op, dt, dk, dv, mask, arch, sched, order, features)                                    \
   _Static_assert(GA_ATTN_BWD_DUET_SMEM(dk, dv) <= 232448, "shared memory of " GA_ATTN_BWD_DUET_ID(op, dt, dk, dv, mask, arch, sched));
 #define GA_STEP_ATTN_BWD(name, dt, d, arch)
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD_DUET
-#undef GA_KERNEL_ATTN_BWD_STAY
+#undef GA_KERNEL_ATTN_BWD_WHOLE
 #undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {
