@@ -629,6 +629,11 @@ static double mean_size(const check_arg *arg, const void *data) {
   return finite ? sum / (double)finite : 0;
 }
 
+static double mean_scale(const check_case *c, const char *name) {
+  const check_arg *arg = check_find(&c->oracle, name);
+  return mean_size(arg, arg->before + arg->at);
+}
+
 /* Mean scale of the keys that a sequence has in a head, where it is largest. */
 static double cache_scale(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_scale *s) {
   double most = 0;
@@ -678,12 +683,12 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const ga_attn_desc *d = c->oracle_desc;
   double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
   const ga_attn_io *a = io;
-  if (ga_attn_is_scaled(d)) logit *= check_attn_fp8_mean(&c->oracle, "q_scale") * check_attn_fp8_mean(&c->oracle, "k_scale");
+  if (ga_attn_is_scaled(d)) logit *= mean_scale(c, "q_scale") * mean_scale(c, "k_scale");
   if (is_scaled_cache(d)) logit *= cache_scale(d, a, &a->k_scale);
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double scale = ga_attn_is_scaled(d) ? check_attn_fp8_mean(&c->oracle, "v_scale") : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale) : 1;
+  const double scale = ga_attn_is_scaled(d) ? mean_scale(c, "v_scale") : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale) : 1;
   const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);

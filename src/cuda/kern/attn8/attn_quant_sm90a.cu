@@ -136,7 +136,7 @@ GA_DEV float warp_most(float most) {
   return most;
 }
 GA_DEV float scale_from(float most) {
-  return most == 0.f ? 1.f : most * (1.f / LARGEST);
+  return !I8 ? e4m3_scale(most) : most == 0.f ? 1.f : most * (1.f / 127.f);
 }
 /* 1 / scale of each row, which has its own; lane r writes that of row r. */
 GA_DEV void row_scales(args a, const place *p, const float *x, float *f) {
