@@ -7,8 +7,7 @@ ours       libga: the kernel its planner takes, inputs quantised before by its o
            every 128 tokens of a head); with --rows every kernel that can serve the shape.
 whole      the same with the quantiser's three launches in every call.
 fa3        a library with FlashAttention-3's e4m3 kernels (bf16 results, a scale for every head of a sequence) behind
-           int fa3_fwd_fp8(q, k, v, o, lse, q_scale, k_scale, v_scale, semaphore, b, s, h, d, across, scale, causal, stream).
-fa3 across the same with V stored [b, h, d, s], as ours is, so that the kernel need not transpose it.
+           int fa3_fwd_fp8(q, k, v, o, lse, q_scale, k_scale, v_scale, semaphore, b, s, h, d, 0, scale, causal, stream).
 
 16384 tokens, heads = 2048 / D, random normal bf16 data; TFLOP/s of 4 B H S S D, halved for causal; back-to-back launches, two sets of
 buffers in turn. Every result is compared with bf16 attention first. Medians, 10th and 90th percentiles over rounds."""
@@ -96,7 +95,7 @@ class Whole(Ours):
         super().call(i)
 
 
-def fa3(path, s, sets, across):
+def fa3(path, s, sets):
     lib = ctypes.CDLL(path)
     p, i32 = ctypes.c_void_p, ctypes.c_int
     lib.fa3_fwd_fp8.argtypes = [p] * 9 + [i32] * 5 + [ctypes.c_float, i32, p]
@@ -105,18 +104,16 @@ def fa3(path, s, sets, across):
     for x in sets:
         scale = [t.abs().amax((1, 3)).float() / 448 for t in x]  # [b, h]
         y = [(t / c[:, None, :, None]).to(torch.float8_e4m3fn) for t, c in zip(x, scale)]
-        if across:
-            y[2] = y[2].view(torch.uint8).permute(0, 2, 3, 1).contiguous()
         mine.append((y, scale, torch.empty_like(x[0])))
 
     def call(i):
         y, scale, o = mine[i % len(mine)]
         rc = lib.fa3_fwd_fp8(*(t.data_ptr() for t in y), o.data_ptr(), lse.data_ptr(), *(c.data_ptr() for c in scale), semaphore.data_ptr(),
-                             s.b, s.s, s.h, s.d, int(across), 1 / math.sqrt(s.d), int(s.causal), torch.cuda.current_stream().cuda_stream)
+                             s.b, s.s, s.h, s.d, 0, 1 / math.sqrt(s.d), int(s.causal), torch.cuda.current_stream().cuda_stream)
         if rc:
             raise RuntimeError(f"fa3: {rc}")
         return o
-    return Theirs("fa3 across" if across else "fa3", call)
+    return Theirs("fa3", call)
 
 
 def right(s, x, contenders):
@@ -134,7 +131,7 @@ def right(s, x, contenders):
 def measure(a, ga, s, nvml):
     sets = [[torch.randn(s.b, s.s, s.h, s.d, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(2)]
     ours = right(s, sets[0], ga.contenders(Ours, s, sets, a.rows) + [Whole(ga, ga.context(""), s, sets)])
-    everyone = ours + right(s, sets[0], [fa3(a.fa3, s, sets, across) for across in (False, True)])
+    everyone = ours + right(s, sets[0], [fa3(a.fa3, s, sets)])
     return take_turns(a, s, everyone, ours, max(10, min(60, int(8e-3 / (s.flop / 8e14)))), nvml)
 
 

@@ -58,8 +58,7 @@ typedef struct {
     int32_t pack, pack_inverse;                     /* rows of a tile are pairs of a query and one of `pack` heads; 2^16 / pack, rounded up */
     int32_t wg_queries;                             /* queries of a warpgroup, 64 / pack */
     int32_t splits;                                 /* work items a tile: each takes so many of its blocks of K and V */
-    float *partial;                                 /* splits > 1: their O [split][row][cols_v], m and l [split][row], rows as of lse */
-    int64_t partial_rows;                           /* rows of a split */
+    float *partial;                                 /* splits > 1: their m, l and O [tile][warp][split][DV / 8 + 1][lane][4] */
     GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];
 } ga_kargs_attn_fwd;
 
@@ -87,5 +86,5 @@ typedef struct {
 
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 280);
 GA_KARGS_ASSERT(sizeof(ga_kattn_chunk) == 320);
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fwd) == 832 + 960);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fwd) == 768 + 960);
 #endif

@@ -38,5 +38,5 @@ typedef struct {
 
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_quant) == 192);
 GA_KARGS_ASSERT(sizeof(ga_kattn_scales) == 40);
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fp8) == 1792 + 128);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fp8) == 1728 + 128);
 #endif

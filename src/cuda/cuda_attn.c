@@ -71,11 +71,12 @@ static int64_t rounds_of(const cuda_attn_variant *v, const ga_attn_desc *d, int3
   return ga_div_up(tiles_of(v, d) * splits, sms) * ga_div_up(blocks_of(v, d), splits);
 }
 
-/* Of splits: O, m and l of every row. */
+/* Of splits: for 16 rows of a tile each lane's part of O, of m and of l. */
 uint64_t cuda_attn_fwd_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
-  const int32_t splits = splits_of(k->impl, d, caps->sms);
-  return splits == 1 ? 0 : (uint64_t)(splits * d->batch * d->max_q * d->q_heads * (d->v_dim + 2)) * sizeof(float);
+  const cuda_attn_variant *v = k->impl;
+  const int32_t splits = splits_of(v, d, caps->sms);
+  return splits == 1 ? 0 : (uint64_t)(splits * tiles_of(v, d) * (v->bm / 16) * 32 * (v->dv / 2 + 4)) * sizeof(float);
 }
 
 bool cuda_attn_small(const ga_attn_desc *d) {
@@ -410,7 +411,6 @@ static void split_keys(const cuda_attn_variant *v, const ga_attn_desc *p, void *
   if (out->splits == 1) return;
   out->tiles *= out->splits;
   out->partial = workspace;
-  out->partial_rows = out->lse_stride_batch * p->batch;
 }
 
 ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

@@ -84,12 +84,10 @@ typedef struct bwd_space {
 static int64_t blocks_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t heads = d->batch * d->kv_heads, tiles = heads * ga_div_up(d->max_kv, TILE_ROWS);
   if (v->duet) return 2 * tiles;
-  return v->stay ? ga_min_i64(v->order == CUDA_ATTN_BWD_WHOLE ? heads : tiles, sms) : tiles;
+  return v->order == CUDA_ATTN_BWD_WHOLE ? ga_min_i64(heads, sms) : tiles;
 }
 
 static int32_t turns_of(const cuda_attn_bwd_variant *v) { return v->duet ? GA_KBWD_DUET_TURNS : 1; }
-
-static bool takes_tickets(const cuda_attn_bwd_variant *v) { return v->stay || v->order; }
 
 /* The main kernel itself: needs neither zeros nor attn_bwd_post. */
 static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->order && !v->duet; }
@@ -102,7 +100,7 @@ static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant
   s.acc_blocks = v->order == CUDA_ATTN_BWD_WHOLE ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks : (int64_t)blocks;
   s.turn = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
   s.ticket = s.turn + (v->order == 1 ? ga_round_up(blocks * (uint64_t)turns_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
-  s.bytes = s.ticket + (takes_tickets(v) ? WORKSPACE_ALIGN : 0);
+  s.bytes = s.ticket + (v->order ? WORKSPACE_ALIGN : 0);
   return s;
 }
 
@@ -240,7 +238,7 @@ static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) { retu
 
 static int32_t *ticket_of(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  return takes_tickets(v) ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
+  return v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
 }
 
 static ga_status run_pre(const call *c) {

@@ -13,7 +13,6 @@ typedef struct cuda_attn_bwd_variant {
   int32_t d, dv; /* widest head of q and k, of v */
   int32_t rows;  /* of Q in a step */
   int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_WHOLE */
-  int32_t stay; /* a block takes tile after tile */
   int32_t duet; /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const char *pre, *sink, *post; /* ids of its steps */

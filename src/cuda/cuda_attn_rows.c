@@ -62,6 +62,14 @@ static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *
   return cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, ((const cuda_variant *)k->impl)->threads / 2);
 }
 
+int32_t cuda_attn_decode_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  const int32_t from = ((const cuda_attn_decode_variant *)k->impl)->from;
+  const int64_t keys = d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
+  if (from == 0) return 0;
+  return keys >= from * cut_decode(k, d, caps).splits ? 1 : -1;
+}
+
 uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k;
   const ga_attn_desc *d = desc;

@@ -17,10 +17,12 @@ ga_status cuda_attn_rows(const ga_kernel *kernel, const void *desc, const void *
 
 typedef struct cuda_attn_decode_variant {
   cuda_variant base;
-  int32_t d; /* room for head_dim and v_dim */
+  int32_t d;    /* room for head_dim and v_dim */
+  int32_t from; /* keys of a block from which on it is better than the other row of its type and room; 0: it is that other one */
 } cuda_attn_decode_variant;
 
 const char *cuda_attn_decode_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_attn_decode_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_decode_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_decode(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 

@@ -25,9 +25,9 @@
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, bm, st, sched, order, features)                                             \
   @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched) @ arch @ GA_ATTN_BWD_SOURCE(arch)                               \
   @ GA_ATTN_BWD_PARAMS(dt, d, mask, bm, st, order, features)
-#define GA_KERNEL_ATTN_BWD_STAY(op, dt, d, mask, arch, bm, st, sched, order, features)                                        \
-  @ROW GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched) @ arch @ GA_ATTN_BWD_STAY_SOURCE(arch)                          \
-  @ GA_ATTN_BWD_PARAMS(dt, d, mask, bm, st, order, features)
+#define GA_KERNEL_ATTN_BWD_WHOLE(op, dt, d, mask, arch, bm, st, features)                                                     \
+  @ROW GA_ATTN_BWD_WHOLE_ID(op, dt, d, mask, arch, bm, st) @ arch @ GA_ATTN_BWD_WHOLE_SOURCE(arch)                          \
+  @ GA_ATTN_BWD_WHOLE_PARAMS(dt, d, mask, bm, st, features)
 #define GA_KERNEL_ATTN_BWD_DUET(op, dtype, dk, dv, mask, arch, sched, order, features)                                    \
   @ROW GA_ATTN_BWD_DUET_ID(op, dtype, dk, dv, mask, arch, sched) @ arch @ GA_ATTN_BWD_DUET_SOURCE(arch)                 \
   @ GA_ATTN_BWD_DUET_PARAMS(dtype, dk, dv, mask, order, features)
@@ -36,7 +36,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD_DUET
-#undef GA_KERNEL_ATTN_BWD_STAY
+#undef GA_KERNEL_ATTN_BWD_WHOLE
 #undef GA_KERNEL_ATTN_BWD
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #define GA_KERNEL_ATTN_BWD_ANY(form, dtype, d, own, other, warps, blocks)                                                \
@@ -93,6 +93,6 @@
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   @ROW "attn_" #type_ "_rows_sm80_4" @ sm80 @ "src/cuda/kern/attn/attn_rows_sm80.cu" @ "KV=" #TYPE_ ",ROWS=4,THREADS=128"
 #define GA_CUDA_ATTN_PROMPT(type_, TYPE_) @ROW "attn_" #type_ "_prompt_sm90a_256" @ sm90a @ "src/cuda/kern/attn/attn_prompt_sm90a.cu" @ "NONE=0"
-#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_)                                                         \
+#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_, from_)                                                  \
   @ROW GA_ATTN_DECODE_ID(type_, d_, warps_, stages_) @ sm90a @ GA_ATTN_DECODE_SOURCE @ GA_ATTN_DECODE_PARAMS(TYPE_, d_, warps_, stages_)
 #include "cuda/kern/attn/attn_rows.def"

@@ -147,13 +147,14 @@ static const ga_kernel rows[] = {
          .dtype = {GA_F32, GA_##TYPE_, GA_F32}, .align = 16, .score = 60, .tolerance = 2,                              \
          .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR | GA_KERNEL_AS_KV,                                             \
          .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}),
-#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_)                                                         \
+#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_, from_)                                                  \
   {.id = GA_ATTN_DECODE_ID(type_, d_, warps_, stages_),                                                                \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_ATTN_DECODE_SOURCE,                                                                                    \
    .launch = cuda_attn_decode,                                                                                         \
    .ok = cuda_attn_decode_ok,                                                                                          \
+   .fit = cuda_attn_decode_fit,                                                                                        \
    .workspace = cuda_attn_decode_workspace,                                                                            \
    .dtype = {GA_DTYPE_NONE, GA_##TYPE_, GA_DTYPE_NONE},                                                                \
    .align = 16,                                                                                                        \
@@ -163,7 +164,8 @@ static const ga_kernel rows[] = {
    .impl = &(const cuda_attn_decode_variant){.base = {.params = GA_ATTN_DECODE_PARAMS(TYPE_, d_, warps_, stages_),     \
                                                       .threads = 32 * (warps_),                                        \
                                                       .shared_bytes = GA_ATTN_DECODE_SMEM(TYPE_, d_, warps_, stages_)}, \
-                                             .d = d_}},
+                                             .d = d_,                                                                  \
+                                             .from = from_}},
 #include "cuda/kern/attn/attn_rows.def"
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
                        features_, from_, to_, crowd_)                                                                  \
@@ -266,28 +268,26 @@ static const ga_kernel rows[] = {
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
                                           .sink = GA_ATTN_BWD_STEP_ID(sink, f32, 0, sm80),                             \
                                           .post = GA_ATTN_BWD_STEP_ID(post, dt, d_, arch_)}},
-#define GA_KERNEL_ATTN_BWD_STAY(op_, dt, d_, mask_, arch_, bm_, st_, sched, order_, features_)                              \
-  {.id = GA_ATTN_BWD_ID(op_, dt, d_, mask_, arch_, bm_, st_, sched),                                                   \
+#define GA_KERNEL_ATTN_BWD_WHOLE(op_, dt, d_, mask_, arch_, bm_, st_, features_)                                       \
+  {.id = GA_ATTN_BWD_WHOLE_ID(op_, dt, d_, mask_, arch_, bm_, st_),                                                    \
    .op = GA_OP_attn_bwd,                                                                                               \
    .arch = GA_ARCH_##arch_,                                                                                            \
-   .source = GA_ATTN_BWD_STAY_SOURCE(arch_),                                                                                \
+   .source = GA_ATTN_BWD_WHOLE_SOURCE(arch_),                                                                          \
    .launch = cuda_attn_bwd,                                                                                            \
    .ok = cuda_attn_bwd_ok,                                                                                             \
    .fit = cuda_attn_bwd_fit,                                                                                           \
    .workspace = cuda_attn_bwd_workspace,                                                                               \
    .dtype = {DTYPE_##dt},                                                                                              \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_BWD_STAY_SCORE(d_, order_, features_),                                                                  \
-   .flags = (order_) ? 0 : GA_KERNEL_NONDET,                                                                           \
+   .score = GA_ATTN_BWD_WHOLE_SCORE(d_, features_),                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_PARAMS(dt, d_, mask_, bm_, st_, order_, features_), \
+   .impl = &(const cuda_attn_bwd_variant){.base = {.params = GA_ATTN_BWD_WHOLE_PARAMS(dt, d_, mask_, bm_, st_, features_), \
                                                    .threads = GA_ATTN_BWD_THREADS,                                     \
-                                                   .shared_bytes = GA_ATTN_BWD_STAY_SMEM(d_, bm_, st_, order_)},            \
+                                                   .shared_bytes = GA_ATTN_BWD_WHOLE_SMEM(d_, bm_, st_)},                    \
                                           .d = d_,                                                                     \
                                           .dv = d_,                                                                    \
                                           .rows = bm_,                                                                 \
-                                          .order = order_,                                                             \
-                                          .stay = 1,                                                                   \
+                                          .order = CUDA_ATTN_BWD_WHOLE,                                                \
                                           .features = features_,                                                       \
                                           .mask = CUDA_ATTN_##mask_,                                                   \
                                           .pre = GA_ATTN_BWD_STEP_ID(pre, dt, 0, arch_),                               \
@@ -333,7 +333,7 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD_DUET
-#undef GA_KERNEL_ATTN_BWD_STAY
+#undef GA_KERNEL_ATTN_BWD_WHOLE
 #undef GA_KERNEL_ATTN_BWD
 #define GA_KERNEL_ATTN_BWD_ANY(form, dt, d_, own_, other_, warps_, blocks_)                                            \
   {.id = GA_ATTN_BWD_ANY_ID(form, dt, d_, own_, other_, warps_),                                                       \
@@ -422,15 +422,15 @@ static const ga_kernel rows[] = {
 
 #define GA_KERNEL_ATTN_BWD(op, dt, d, mask, arch, bm, st, sched, order, features)                                      \
   _Static_assert(GA_ATTN_BWD_SMEM(d, bm, st, order) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched));
-#define GA_KERNEL_ATTN_BWD_STAY(op, dt, d, mask, arch, bm, st, sched, order, features)                                 \
-  _Static_assert(GA_ATTN_BWD_STAY_SMEM(d, bm, st, order) <= 232448, "shared memory of " GA_ATTN_BWD_ID(op, dt, d, mask, arch, bm, st, sched));
+#define GA_KERNEL_ATTN_BWD_WHOLE(op, dt, d, mask, arch, bm, st, features)                                              \
+  _Static_assert(GA_ATTN_BWD_WHOLE_SMEM(d, bm, st) <= 232448, "shared memory of " GA_ATTN_BWD_WHOLE_ID(op, dt, d, mask, arch, bm, st));
 #define GA_KERNEL_ATTN_BWD_DUET(op, dt, dk, dv, mask, arch, sched, order, features)                                    \
   _Static_assert(GA_ATTN_BWD_DUET_SMEM(dk, dv) <= 232448, "shared memory of " GA_ATTN_BWD_DUET_ID(op, dt, dk, dv, mask, arch, sched));
 #define GA_STEP_ATTN_BWD(name, dt, d, arch)
 #include "cuda/kern/attn_bwd/attn_bwd.def"
 #undef GA_STEP_ATTN_BWD
 #undef GA_KERNEL_ATTN_BWD_DUET
-#undef GA_KERNEL_ATTN_BWD_STAY
+#undef GA_KERNEL_ATTN_BWD_WHOLE
 #undef GA_KERNEL_ATTN_BWD
 
 const ga_kernel *cuda_rows(size_t *n) {

@@ -117,6 +117,9 @@ GA_DEV void stg_u16(uint16_t *p, uint16_t x) {
   asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory");
 }
 /* 16 bytes, aligned to 16. */
+GA_DEV void stg_f4(float *p, const float *x) {
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+}
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
 }

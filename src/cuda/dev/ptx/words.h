@@ -21,9 +21,6 @@ GA_DEV void ldg_stream_u1(uint32_t *r, const void *p) {
 GA_DEV void stg_u2(void *p, uint32_t x, uint32_t y) {
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(x), "r"(y) : "memory");
 }
-GA_DEV void stg_f4(float *p, const float *x) {
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
-}
 
 /* ---- shared memory; addresses aligned to the access ---- */
 GA_DEV void lds_u4(uint32_t *r, uint32_t a) {

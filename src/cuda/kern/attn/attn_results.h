@@ -78,53 +78,71 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
         o[4 * j + 2 * h + e] = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
-/* Where O, m and l of rows are kept: the caller's, or a split's. */
-typedef struct {
-  float *o, *m, *l;
-} rows_state;
-GA_DEV rows_state carried_rows(args a) {
-  const rows_state r = {a->state_o, a->state_m, a->state_l};
-  return r;
-}
-GA_DEV rows_state split_rows(args a, int split) {
-  float *ml = a->partial + a->splits * a->partial_rows * a->cols_v + 2 * split * a->partial_rows;
-  const rows_state r = {a->partial + split * a->partial_rows * a->cols_v, ml, ml + a->partial_rows};
-  return r;
-}
-GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row, rows_state to) {
+/* The state of the tile's rows, for later launches. */
+GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
   args a = c->a;
-  warp_sync(); /* the four lanes of a row have read m, which may be this one */
+  warp_sync(); /* the four lanes of a row have read m */
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int64_t r = row_at(c, t, row, h);
-    float *o0 = to.o + r * a->cols_v + c->q2;
+    float *o0 = a->state_o + r * a->cols_v + c->q2;
     if (!row_in(c, t, row, h)) continue;
     if ((c->lane & 3) == 0) {
-      stg_f32(to.m + r, m[h]);
-      stg_f32(to.l + r, l[h]);
+      stg_f32(a->state_m + r, m[h]);
+      stg_f32(a->state_l + r, l[h]);
     }
     GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
         if (8 * j < a->cols_v) stg_f32(o0 + 8 * j + e, l[h] == 0.f ? 0.f : o[4 * j + 2 * h + e]);
   }
 }
-/* Takes up one split's rows: their m is at most `top`. */
-GA_DEV void add_split(const warpgroup *c, float *o, float *l, const float *top, const place *t, int row, rows_state from) {
-  args a = c->a;
-  GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int64_t r = row_at(c, t, row, h);
-    if (!row_in(c, t, row, h)) continue;
-    const float m = ldg_f32(from.m + r), weight = m == GA_NEG_INF ? 0.f : ex2(m - top[h]);
-    const float *o0 = from.o + r * a->cols_v + c->q2;
-    l[h] += weight * ldg_f32(from.l + r);
-    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
-        if (8 * j < a->cols_v) o[4 * j + 2 * h + e] += weight * ldg_f32(o0 + 8 * j + e);
+/* ---- a tile cut into splits ---- */
+enum {
+  LANE_FLOATS = 4, /* both rows' m, then l; then O, two columns of both rows at a time */
+  SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* of a warp */
+  AT_ONCE = DV == 128 ? 3 : 2, /* splits read together: a round trip to L2 is longer than all that is done with what it brings */
+  GROUP = 8    /* of O's fours */
+};
+/* This lane's part of its warp's split 0. */
+GA_DEV float *split_rows(const warpgroup *c, int tile) {
+  const int64_t warp = ((int64_t)tile * WGS + c->w) * 4 + c->wl;
+  return c->a->partial + warp * c->a->splits * SPLIT_FLOATS + c->lane * LANE_FLOATS;
+}
+GA_DEV void store_split(float *at, const float *o, const float *m, const float *l) {
+  const float sums[4] = {m[0], m[1], l[0], l[1]};
+  stg_f4(at, sums);
+  GA_UNROLL for (int j = 0; j < DV / 8; j++) {
+    float x[4];
+    GA_UNROLL for (int i = 0; i < 4; i++) x[i] = l[i / 2] == 0.f ? 0.f : o[4 * j + i];
+    stg_f4(at + 32 * LANE_FLOATS * (j + 1), x);
   }
 }
-/* A split's rows are in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then, added up in the
+/* m and l of up to AT_ONCE splits from s on; of those that there are not, m is -infinity. */
+GA_DEV void load_sums(const float *at, float (*x)[4], int s, int pieces) {
+  GA_UNROLL for (int i = 0; i < AT_ONCE; i++) ldg_f4(x[i], at + imin(s + i, pieces - 1) * SPLIT_FLOATS);
+  GA_UNROLL for (int i = 0; i < AT_ONCE; i++) if (s + i >= pieces) x[i][0] = x[i][1] = GA_NEG_INF;
+}
+/* Adds GROUP fours of O, from the j-th on, and in the first group l, over all splits in their order. */
+GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int j, int pieces) {
+  GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
+    float sums[AT_ONCE][4], x[AT_ONCE][GROUP][4];
+    load_sums(at, sums, s, pieces);
+    GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int g = 0; g < GROUP; g++)
+        ldg_f4(x[i][g], at + imin(s + i, pieces - 1) * SPLIT_FLOATS + 32 * LANE_FLOATS * (j + g + 1));
+    GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int h = 0; h < 2; h++) {
+      const float m = sums[i][h], weight = m == GA_NEG_INF ? 0.f : ex2(m - top[h]);
+      if (j == 0) l[h] += weight * sums[i][2 + h];
+      GA_UNROLL for (int g = 0; g < GROUP; g++) GA_UNROLL for (int e = 0; e < 2; e++)
+          o[4 * (j + g) + 2 * h + e] += weight * x[i][g][2 * h + e];
+    }
+  }
+}
+/* Leaves a split's rows in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then, added up in the
  * order of the splits, whoever it is. Returns whether this is that warp. */
-GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const place *t, int row, int pieces) {
+GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const place *t, int split, int pieces) {
   args a = c->a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
   int32_t *count = a->counter + 2 + (tile * WGS + c->w) * 4 + c->wl;
+  float *at = split_rows(c, tile);
+  store_split(at + split * SPLIT_FLOATS, o, m, l);
   warp_sync();
   int before = 0;
   if (c->lane == 0) {
@@ -136,12 +154,17 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const p
   warp_sync(); /* what lane 0 has seen, all have */
   if (before != pieces - 1) return 0;
   if (c->lane == 0) stg_i32(count, 0); /* as the next launch expects it */
-  m[0] = m[1] = GA_NEG_INF;
-  GA_ROLL for (int s = 0; s < pieces; s++) GA_UNROLL for (int h = 0; h < 2; h++)
-      if (row_in(c, t, row, h)) m[h] = fmaxf(m[h], ldg_f32(split_rows(a, s).m + row_at(c, t, row, h)));
+  float top[2] = {GA_NEG_INF, GA_NEG_INF};
+  GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
+    float sums[AT_ONCE][4];
+    load_sums(at, sums, s, pieces);
+    GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int h = 0; h < 2; h++) top[h] = fmaxf(top[h], sums[i][h]);
+  }
+  m[0] = top[0];
+  m[1] = top[1];
   l[0] = l[1] = 0.f;
   tile_fill(o, DV, 0.f);
-  GA_ROLL for (int s = 0; s < pieces; s++) add_split(c, o, l, m, t, row, split_rows(a, s));
+  GA_UNROLL for (int j = 0; j < DV / 8; j += GROUP) add_group(at, o, l, top, j, pieces);
   return 1;
 }
 /* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
@@ -164,9 +187,11 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
   const int which = SPLITS ? lds_i4(tile_slot(c, back) + 16).w : 0, pieces = which >> 16;
-  if (CARRY && (pieces > 1 || a->features & GA_KATTN_STATE_OUT)) {
-    store_state(c, o, m, l, &t, row, pieces > 1 ? split_rows(a, which >> 1 & 0x7fff) : carried_rows(a));
-    if (pieces <= 1 || !join_splits(c, o, m, l, &t, row, pieces)) return;
+  if (SPLITS && pieces > 1) {
+    if (!join_splits(c, o, m, l, &t, which >> 1 & 0x7fff, pieces)) return;
+  } else if (CARRY && a->features & GA_KATTN_STATE_OUT) {
+    store_state(c, o, m, l, &t, row);
+    return;
   }
   reference(m, ref);
   if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);

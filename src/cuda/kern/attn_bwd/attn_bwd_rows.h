@@ -6,14 +6,16 @@
 
 #define GA_ATTN_BWD_ID(op, dtype, d, mask, arch, bm, st, sched) \
   #op "_" #dtype "_d" #d "_" #mask "_" #arch "_" #bm "x128x" #st "_" #sched
-/* Forms 'stay' and 'whole': blocks that take tile after tile. Arguments as above; order 2: whole. */
-#define GA_ATTN_BWD_STAY_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_stay_" #arch ".cu"
-/* K twice (a fixed order: once), V; Q and dO rings; three dS; a fixed order: dQ in f32; stat; barriers, records: OFF_* of the kernel. */
-#define GA_ATTN_BWD_STAY_SMEM(d, bm, st, order)                                                                                        \
-  (((order) == 1 ? 2 : 3) * 256 * (d) + (st) * 4 * (bm) * (d) + 3 * 256 * (bm) + ((order) == 1 ? 4 * (bm) * (d) : 0) + (st) * 8 * (bm) + \
-   (8 * (7 + 4 * (st)) + 15) / 16 * 16 + 2 * 48 + 32)
-/* Chosen before others where whole heads pay (cuda_attn_bwd_fit); what was not timed comes last. */
-#define GA_ATTN_BWD_STAY_SCORE(d, order, features) (((order) == 2 ? 100 : 60) - (d) / 8 - ((order) == 1 ? 2 : 0) - ((features) ? 10 : 0))
+/* A block takes all keys of a KV head: op, dtype, D, mask, arch, rows, stages, features. */
+#define GA_ATTN_BWD_WHOLE_ID(op, dtype, d, mask, arch, bm, st) GA_ATTN_BWD_ID(op, dtype, d, mask, arch, bm, st, whole)
+#define GA_ATTN_BWD_WHOLE_SOURCE(arch) "src/cuda/kern/attn_bwd/attn_bwd_whole_" #arch ".cu"
+#define GA_ATTN_BWD_WHOLE_PARAMS(dtype, d, mask, bm, st, features) \
+  "DTYPE=" #dtype ",D=" #d ",MASK=" #mask ",ROWS=" #bm ",STAGES=" #st ",FEATURES=" #features ",fast_math=1"
+/* K twice, V; Q and dO rings; three dS; stat; barriers, records: OFF_* of the kernel. */
+#define GA_ATTN_BWD_WHOLE_SMEM(d, bm, st) \
+  (3 * 256 * (d) + (st) * 4 * (bm) * (d) + 3 * 256 * (bm) + (st) * 8 * (bm) + (8 * (7 + 4 * (st)) + 15) / 16 * 16 + 2 * 48)
+/* Chosen before others where whole heads pay (cuda_attn_bwd_fit). */
+#define GA_ATTN_BWD_WHOLE_SCORE(d, features) (100 - (d) / 8 - ((features) ? 10 : 0))
 #define GA_ATTN_BWD_WHOLE_FIT 6
 #define GA_ATTN_BWD_WHOLE_MISFIT (-30)
 

@@ -10,8 +10,7 @@
  * WORK      a block has a run of tiles of 16 rows and a part of k; its items, tile after tile, are cut evenly among the warps, each
  *           of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in gmem, always in one order
  * BUDGET    THREADS lanes, one block a multiprocessor
- * SPEED     docs/perf/cuda-decode.md. H200, 1 x 4096 x 14336, chained: q4_k 10.4 us (3.2 TB/s), q8_0 16.5 (3.8), q6_k 14.1 (3.4), before the last
- *           changes, which were not timed
+ * SPEED     docs/perf/cuda-decode.md. H200, 1 x 4096 x 14336, chained: q4_k 10.3 us (3.2 TB/s), q8_0 17.7 (3.5), q6_k 14.3 (3.4)
  */
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"

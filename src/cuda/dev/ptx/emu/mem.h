@@ -71,6 +71,7 @@ GA_DEV void lds_f2(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 8, file, line);
 GA_DEV void lds_f4(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 16, file, line); }
 GA_DEV void sts_f4(uint32_t a, const float *x, EMU_AT) { emu_sts(a, x, 16, file, line); }
 GA_DEV void ldg_f4(float *x, const float *p, EMU_AT) { emu_ldg(x, p, 16, file, line); }
+GA_DEV void stg_f4(float *p, const float *x, EMU_AT) { emu_stg(p, x, 16, file, line); }
 GA_DEV void turn_done(int32_t *p, EMU_AT)
 {
     emu_fence_device(file, line);

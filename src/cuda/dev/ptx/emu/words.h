@@ -11,7 +11,6 @@ GA_DEV void stg_u2(void *p, uint32_t x, uint32_t y, EMU_AT)
     const uint32_t v[2] = { x, y };
     emu_stg(p, v, 8, file, line);
 }
-GA_DEV void stg_f4(float *p, const float *x, EMU_AT) { emu_stg(p, x, 16, file, line); }
 GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 / 4 * 4 + lane, 1, file, line); }
 GA_DEV void lds_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
 GA_DEV void lds_free_u2(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }

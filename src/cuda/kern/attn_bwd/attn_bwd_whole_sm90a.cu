@@ -1,10 +1,10 @@
-/* KERNEL    attn_bwd, sm90a, blocks that take tile after tile: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
+/* KERNEL    attn_bwd, sm90a, blocks that take all keys of a KV head, tile after tile: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
  * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the query
  *           heads of its group and their blocks of 64 or 128
  *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
- *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows order 0 (core/kargs_attn_bwd.h). Soft-cap: its derivative
+ *           maps); scale > 0; attn_bwd_pre has run (core/kargs_attn_bwd.h). Soft-cap: its derivative
  *           is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
@@ -13,29 +13,24 @@
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
- *           5 issue dK += dS Q; wait dQ(i-1), which goes to the workspace from registers (a fixed order: to shared memory) [dK runs]
+ *           5 issue dK += dS Q; wait dQ(i-1), which goes to the workspace from registers [dK runs]
  *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
  *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
  *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * TILES     The producer draws tickets, finds the tile, writes its record and loads K; V once the last dP of the tile before is
- *           made. dQ of a tile's last step is made in the first step of the next: hence two buffers of K; a fixed order makes it
- *           at the tile's end. A warpgroup stores dK and dV between two tiles, while the other computes
- * ORDER     2: a block takes all tiles of a KV head, from the last to the first: each thread adds up its part of dQ in a place of
- *           its own in the workspace (the first tile stores, the last takes the sum and writes dQ): one order, and nobody waits
- *           1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in every run. A
- *           block waits only for blocks of lower tickets. The first tile stores, so that no zeros are needed; the last gets
- *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
+ * TILES     The producer draws a ticket for a head and takes its tiles from the last to the first, writes their records and loads K; V once the
+ *           last dP of the tile before is made. dQ of a tile's last step is made in the first step of the next: hence two buffers of K.
+ *           A warpgroup stores dK and dV between two tiles, while the other computes
+ * ORDER     each thread adds up its part of dQ in a place of its own in the workspace (the first tile stores, the last takes the sum
+ *           and writes dQ): the same bits in every run, and nobody waits
  * BARRIERS  name     arrivals    waiter       orders
  *           k_full, v_full 1+tx  consumers    record, TMA write of K (V) -> ld.shared, wgmma read
- *           k_empty  8 (warps), ordered 2 writers more -> producer   reads of K and of the record -> next tile's
+ *           k_empty  8 (warps)   producer     reads of K and of the record -> next tile's
  *           v_empty  2 (wgs)     producer     wgmma reads of V -> next TMA write
  *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
  *           q_empty  2 (wgs)     producer     wgmma reads of Q[s], reads of stat[s] -> next TMA write
  *           o_full, o_empty      the same of dO[s]
  *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
  *           turn     named 2, 3  warpgroups   exponentials exclude each other
- *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) -> writer
- *           of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done with it
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
  *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
  * MEASURED  docs/perf/attention-bwd.md
@@ -66,9 +61,6 @@
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the ring of Q and of dO"
 #endif
-#ifndef GA_P_ORDER
-#error "GA_P_ORDER: dQ is added up in a fixed order (1) or as it comes (0)"
-#endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
 #endif
@@ -90,9 +82,9 @@ enum {
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   CYCLE = 24, /* steps until stages, buffers and parities come again */
-  ORDER = GA_P_ORDER == 1,
-  WHOLE = GA_P_ORDER == 2,
-  K_BUFFERS = ORDER ? 1 : 2, /* of K: the last dQ of a tile is made in the first step of the next; ordered: at its end */
+  ORDER = 0, /* of tiles, for attn_bwd_tiles.h */
+  WHOLE = 1,
+  K_BUFFERS = 2, /* of K: the last dQ of a tile is made in the first step of the next */
   RECORDS = 2,
   FEATURES = GA_P_FEATURES,
   WGS = 2,
@@ -114,7 +106,7 @@ enum { /* shared memory, bytes */
        Q_BYTES = PANELS * Q_PANEL,
        K_BYTES = PANELS * K_PANEL,
        DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
-       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
+       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ in the workspace, a warp's */
        RECORD_BYTES = 48,
        STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
        STAT_BYTES = BOXES * STAT_BOX_BYTES,
@@ -123,8 +115,7 @@ enum { /* shared memory, bytes */
        OFF_Q = OFF_V + K_BYTES,
        OFF_O = OFF_Q + ST * Q_BYTES,
        OFF_DS = OFF_O + ST * Q_BYTES,
-       OFF_DQ = OFF_DS + DS_BUFFERS * DS_BYTES,
-       OFF_STAT = OFF_DQ + (ORDER ? GA_KBWD_WARPS * PIECE_BYTES : 0),
+       OFF_STAT = OFF_DS + DS_BUFFERS * DS_BYTES,
        OFF_KF = OFF_STAT + ST * STAT_BYTES,
        OFF_KE = OFF_KF + 16,
        OFF_VF = OFF_KE + 16,
@@ -135,10 +126,7 @@ enum { /* shared memory, bytes */
        OFF_OF = OFF_QE + 8 * ST,
        OFF_OE = OFF_OF + 8 * ST,
        OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
-       OFF_READY = OFF_TILE + RECORDS * RECORD_BYTES,
-       OFF_USED = OFF_READY + 8,
-       OFF_EMPTY = OFF_USED + 16,
-       SMEM_BYTES = OFF_EMPTY + 8
+       SMEM_BYTES = OFF_TILE + RECORDS * RECORD_BYTES
 };
 static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64, "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
@@ -233,11 +221,9 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   at->stage = stage;
   at->parity = parity;
 }
-/* Behind work item `item`, tile n of its head: the next one of its head, or the next ticket's. Ordered: tickets alone, as blocks
- * may start in any order and a block must only wait for those that run. */
+/* Behind work item `item`, tile n of its head: the next one of its head (they go down), or the first of the next ticket's. */
 GA_DEV int next_item(args a, int item, int n) {
-  if (WHOLE && n > 0) return item + 1; /* a head's tiles go down */
-  return ((ORDER ? 0 : block_count()) + atomic_add_i32(a->ticket, 1)) * (WHOLE ? a->tiles_k : 1);
+  return n > 0 ? item + 1 : (block_count() + atomic_add_i32(a->ticket, 1)) * a->tiles_k;
 }
 /* Writes the record of tile i, the first that exists from *item on; none is left: n = -1. */
 GA_DEV void find_tile(args a, uint32_t record, int *item) {
@@ -252,10 +238,9 @@ GA_DEV void find_tile(args a, uint32_t record, int *item) {
   tile_put(record, &t);
 }
 GA_DEV void producer(args a, uint32_t sb) {
-  int item = block_index() * (WHOLE ? a->tiles_k : 1);
+  int item = block_index() * a->tiles_k;
   stages at = {0, 1};
   grid_dependency_wait(); /* what the consumers read and write follows from here */
-  if (ORDER) item = next_item(a, 0, 0);
   GA_ROLL for (uint32_t i = 0;; i++) {
     const uint32_t record = record_of(sb, i), kf = sb + OFF_KF + i % K_BUFFERS * 8;
     mbar_wait(sb + OFF_KE + i % K_BUFFERS * 8, ~(i / K_BUFFERS) & 1u);
@@ -273,60 +258,6 @@ GA_DEV void producer(args a, uint32_t sb) {
   }
 }
 
-/* ------------------------------------------------------------------ ordered: two writers, a thread each, for even and
- * for odd steps: one waits for its block's turn and for what it sent to arrive while the other's step is computed */
-GA_DEV void send_dq(args a, uint32_t sb, int block, const visits *v) {
-  if (!v->before)
-    bulk_store_4d(&a->acc_map, sb + OFF_DQ, 0, block * BLOCK_LINES, 0, 0);
-  else
-    bulk_add_f32(a->acc + (int64_t)block * (BM * D), sb + OFF_DQ, BM * D * 4);
-  bulk_commit();
-  bulk_wait_read();
-}
-/* The j-th step of this writer. */
-GA_DEV void step_dq(args a, uint32_t sb, uint32_t record, int block, int m, uint32_t odd, uint32_t j) {
-  const visits v = visits_of(a, record, m);
-  const int fetches = !v.after && v.before;
-  if (odd || j) mbar_wait(sb + OFF_EMPTY, odd ^ 1u);
-  if (!fetches) mbar_arrive(sb + OFF_READY);
-  if (v.before) {
-    turn_wait(a->turn + block, v.before);
-    fence_async_global();
-  }
-  if (fetches) {
-    mbar_arrive_expect(sb + OFF_READY, BM * D * 4);
-    bulk_load_4d(sb + OFF_DQ, &a->acc_map, sb + OFF_READY, 0, block * BLOCK_LINES, 0, 0, L2_EVICT_FIRST);
-  }
-  mbar_wait(sb + OFF_USED + 8 * odd, j & 1u);
-  if (v.after) send_dq(a, sb, block, &v);
-  mbar_arrive(sb + OFF_EMPTY);
-  if (!v.after) return;
-  bulk_wait();
-  turn_done(a->turn + block);
-}
-/* Every other step, whatever tile it belongs to; `at`: steps into the tile, or into what follows. */
-GA_DEV void writer(args a, uint32_t sb, uint32_t odd) {
-  uint32_t j = 0;
-  int at = (int)odd;
-  GA_ROLL for (uint32_t i = 0;; i++) {
-    const uint32_t record = record_of(sb, i);
-    mbar_wait(sb + OFF_KF, i & 1u);
-    if (lds_i4(record).x < 0) return;
-    GA_ROLL for (int head = 0; has_steps(record);) {
-      const ga_i4 t = lds_i4(record);
-      const int count = lds_i4(record + 16).x - t.w;
-      if (at >= count) {
-        at -= count;
-        if (++head == a->group) break;
-        continue;
-      }
-      step_dq(a, sb, record, (t.z * a->heads_q + t.y * a->group + head) * a->blocks_q + t.w + at, t.w + at, odd, j++);
-      at += 2;
-    }
-    mbar_arrive(sb + OFF_KE);
-  }
-}
-
 /* ------------------------------------------------------------------ consumers */
 typedef struct {
   args a;
@@ -334,7 +265,7 @@ typedef struct {
   int w, q2;                       /* warpgroup, 2 (lane % 4) */
   uint32_t tile;                   /* its number in this block */
   uint32_t step;                   /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;                      /* the block of dQ of the step before, or -1; whole: see tag_of */
+  int before;                      /* the block of dQ of the step before: see tag_of; or -1 */
 } warpgroup;
 
 /* Read anew where they are needed: registers are few. */
@@ -403,9 +334,6 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 GA_DEV int number_of(const warpgroup *c) {
   return BM == 128 ? c->w * 4 + warp_of() : warp_of() * 2 + c->w;
 }
-GA_DEV uint32_t piece_of(const warpgroup *c) { /* ordered: in shared memory */
-  return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
-}
 /* Where dS^T of this warp (16 rows of K) goes, as rows of Q. */
 GA_DEV uint32_t place_of_ds(const warpgroup *c) {
   const uint32_t panel = c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL;
@@ -438,39 +366,14 @@ GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int h
   o.in1 = row + 8 < t.rows_q;
   bwd_store(&o, x, DQ_COLS, a->scale, lane & 3);
 }
-/* Ordered, an even (k = 0) or odd step: to the buffer, from where a writer takes it; the last tile adds what the others have summed up. */
-GA_DEV void pass_dq(const warpgroup *c, float *x, int block, uint32_t k) {
-  args a = c->a;
-  const int m = block % a->blocks_q;
-  const visits v = visits_of(a, tile_record(c), m);
-  const uint32_t piece = piece_of(c) + lane_of() * 16;
-  uint32_t done = 0;
-  mbar_wait(c->sb + OFF_READY, k);
-  if (v.after) {
-    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) sts_f4(piece + j * 512, x + 4 * j);
-    fence_async_smem();
-  } else if (v.before) {
-    GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) {
-      float y[4];
-      lds_f4(y, piece + j * 512);
-      GA_UNROLL for (int e = 0; e < 4; e++) x[4 * j + e] += y[e];
-    }
-    done = loads_done_f32(x, DQ_COLS / 2, 4);
-  }
-  warp_sync();
-  if (lane_of() == 0) mbar_arrive(c->sb + OFF_USED + 8 * k + done);
-  if (!v.after) finish_dq(c, x, tile_record(c), block / a->blocks_q - tile_get(tile_record(c)).batch * a->heads_q, m);
-}
-/* What `before` will hold of block m of the query head `left` from the end of the group. Whole: 4 times its number in the KV
+/* What `before` will hold of block m of the query head `left` from the end of the group: 4 times its number in the KV
  * head, + 1 where this tile is the first to see it, + 2 where it is the last. */
 GA_DEV int tag_of(const warpgroup *c, int m, int left) {
   args a = c->a;
-  const ga_i4 t = lds_i4(tile_record(c));
-  if (!WHOLE) return ((t.z * a->heads_q + (t.y + 1) * a->group) - left) * a->blocks_q + m;
   const visits v = visits_of(a, tile_record(c), m);
   return ((a->group - left) * a->blocks_q + m) * 4 + !v.before + 2 * !v.after;
 }
-/* Whole: the workspace is this block's own, and each of its places a thread's own. The first tile stores, the last takes the sum and
+/* The workspace is this block's own, and each of its places a thread's own. The first tile stores, the last takes the sum and
  * writes dQ. */
 GA_DEV float *own_of(const warpgroup *c) {
   return acc_of(c, (int64_t)block_index() * (c->a->group * c->a->blocks_q) + (c->before >> 2));
@@ -487,6 +390,7 @@ GA_DEV void fetch_dq(const warpgroup *c, float *sum, int first) {
   }
 }
 GA_DEV int is_last(const warpgroup *c) { return c->before >= 0 && (c->before & 3) == 2; }
+/* dQ of the step before, which was one of the tile of `record`. */
 GA_DEV void keep_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
   float *to = own_of(c);
   if ((c->before & 3) == 1) {
@@ -505,15 +409,6 @@ GA_DEV void keep_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
       }
     finish_dq(c, x, record, lds_i4(record).y * a->group + head, block - head * a->blocks_q);
   }
-}
-/* dQ of the step before, which was one of the tile of `record`. */
-GA_DEV void put_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
-  if (ORDER)
-    pass_dq(c, x, c->before, ~c->step & 1u);
-  else if (WHOLE)
-    keep_dq(c, x, sum, record);
-  else
-    add_dq(x, acc_of(c, c->before));
 }
 /* Q and dO of the step before are free. */
 GA_DEV void release(const warpgroup *c) {
@@ -567,11 +462,10 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
   int m = lds_i4(tile_record(c)).w, first = 1, left = a->group; /* the tile's first step; query heads to go */
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   GA_ROLL for (;;) {
-    const int fresh = ORDER ? c->before < 0 : first;
     mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
     issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), 0);
     if (FEATURES) start_dp(c, dp);
-    if (fresh) mbar_wait(sb + OFF_VF, c->tile & 1u);
+    if (first) mbar_wait(sb + OFF_VF, c->tile & 1u);
     mbar_wait(sb + OFF_OF + 8 * stage_of(c), c->step / ST & 1u);
     if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
     issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), FEATURES);
@@ -584,7 +478,7 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + stage_of(c) * Q_BYTES, Q_PANEL));
     if (c->step) mbar_wait(sb + OFF_BAR_DS, ~c->step & 1u);
-    issue_dq(c, s, c->tile - (uint32_t)(fresh && c->before >= 0));
+    issue_dq(c, s, c->tile - (uint32_t)(first && c->before >= 0));
     float delta[EARLY ? 2 * EARLY : 1];
     read_delta(c, delta, 0, EARLY);
     const uint32_t to = place_of_ds(c);
@@ -599,12 +493,12 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     gradients(c, dp, p, m, left);
     put_ds(c, p, to);
     issue_kv(dk, p, desc_n_major(sb + OFF_Q + stage_of(c) * Q_BYTES, Q_PANEL));
-    if (WHOLE && is_last(c)) fetch_dq(c, dp, 0);
+    if (is_last(c)) fetch_dq(c, dp, 0);
     wgmma_wait(1);
     pin_f32(s, NQ);
     if (c->before >= 0) {
-      put_dq(c, s, dp, fresh ? record_of(sb, c->tile - 1) : tile_record(c));
-      if (fresh) leave(c->sb, c->tile - 1);
+      keep_dq(c, s, dp, first ? record_of(sb, c->tile - 1) : tile_record(c));
+      if (first) leave(c->sb, c->tile - 1);
     }
     c->before = tag_of(c, m, left);
     c->step = c->step == CYCLE ? 1 : c->step + 1;
@@ -620,10 +514,10 @@ GA_DEV void drain(warpgroup *c, uint32_t tile) {
   float x[NQ], sum[FETCHED];
   mbar_wait(c->sb + OFF_BAR_DS, ~c->step & 1u);
   issue_dq(c, x, tile);
-  if (WHOLE && is_last(c)) fetch_dq(c, sum, 0);
+  if (is_last(c)) fetch_dq(c, sum, 0);
   wgmma_wait(0);
   pin_f32(x, NQ);
-  put_dq(c, x, sum, record_of(c->sb, tile));
+  keep_dq(c, x, sum, record_of(c->sb, tile));
   leave(c->sb, tile);
   c->before = -1;
 }
@@ -644,13 +538,12 @@ GA_DEV void consumer(args a, uint32_t sb, int wg) {
     const uint32_t record = record_of(sb, c.tile);
     mbar_wait(sb + OFF_KF + c.tile % K_BUFFERS * 8, c.tile / K_BUFFERS & 1u);
     const int some = has_steps(record);
-    if (!ORDER && !some && c.before >= 0) drain(&c, c.tile - 1);
+    if (!some && c.before >= 0) drain(&c, c.tile - 1);
     if (lds_i4(record).x < 0) break;
     if (some) {
       steps(&c, dk, dv);
       wgmma_wait(0);
       pin_f32(dk, ND);
-      if (ORDER) drain(&c, c.tile); /* before its results, so that the next K may come */
     } else {
       pass(&c);
     }
@@ -664,7 +557,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg) {
 GA_DEV void init_barriers(uint32_t sb) {
   for (int i = 0; i < 2; i++) {
     mbar_init(sb + OFF_KF + 8 * i, 1);
-    mbar_init(sb + OFF_KE + 8 * i, GA_KBWD_WARPS + (ORDER ? 2 : 0)); /* and the writers */
+    mbar_init(sb + OFF_KE + 8 * i, GA_KBWD_WARPS);
   }
   mbar_init(sb + OFF_VF, 1);
   mbar_init(sb + OFF_VE, WGS);
@@ -674,12 +567,6 @@ GA_DEV void init_barriers(uint32_t sb) {
     mbar_init(sb + OFF_QE + 8 * i, WGS);
     mbar_init(sb + OFF_OF + 8 * i, 1);
     mbar_init(sb + OFF_OE + 8 * i, WGS);
-  }
-  if (ORDER) {
-    mbar_init(sb + OFF_READY, 1);
-    mbar_init(sb + OFF_USED, GA_KBWD_WARPS);
-    mbar_init(sb + OFF_USED + 8, GA_KBWD_WARPS);
-    mbar_init(sb + OFF_EMPTY, 1);
   }
   mbar_init_fence();
 }
@@ -694,10 +581,6 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
     consumer(&a, sb, wg);
   } else {
     setmaxnreg_dec(REGS_PRODUCER);
-    const int role = lane ? -1 : (thread_index_anew() >> 5) - 4 * WGS;
-    if (role == 0)
-      producer(&a, sb);
-    else if (ORDER && (role == 1 || role == 2))
-      writer(&a, sb, (uint32_t)role - 1);
+    if (lane == 0 && (thread_index_anew() >> 5) == 4 * WGS) producer(&a, sb);
   }
 }
