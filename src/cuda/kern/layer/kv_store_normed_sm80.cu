@@ -38,8 +38,8 @@ GA_DEV element element_of(const ga_kargs_kv_store *a, int64_t t, int kv_heads, i
   const int dim = x.is_q || x.is_k ? a->head_dim : v_dim;
   x.here = e < dim && h < a->q_heads + 2 * kv_heads;
   x.at = (x.is_q ? h : x.is_k ? h - a->q_heads : h - a->q_heads - kv_heads) * dim + e;
-  x.v = 0;
-  if (x.here) x.v = plain_get(a->x_dtype, x.is_q ? a->q : x.is_k ? a->k : a->v, t * (x.is_q ? a->q_stride : x.is_k ? a->k_stride : a->v_stride) + x.at);
+  const int64_t row = t * (x.is_q ? a->q_stride : x.is_k ? a->k_stride : a->v_stride);
+  x.v = x.here ? plain_get(a->x_dtype, x.is_q ? a->q : x.is_k ? a->k : a->v, row + x.at) : 0.0f;
   return x;
 }
 
@@ -77,7 +77,9 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
       const float z = turned(&a, &turn, y, shared.value[thread_index() + turn.partner]);
       if (!x.here) continue;
       if (x.is_q) plain_put(a.x_dtype, a.q, t * a.q_stride + x.at, z);
-      else if (slot >= 0 && slot < a.slots) store_element(&a, x.is_k ? a.k_cache : a.v_cache, slot, x.is_k ? a.k_width : a.v_width, x.at, x.is_k ? z : x.v);
+      else if (slot < 0 || slot >= a.slots) continue;
+      else if (x.is_k) store_element(&a, a.k_cache, slot, a.k_width, x.at, z);
+      else store_element(&a, a.v_cache, slot, a.v_width, x.at, x.v);
     }
   }
 }
