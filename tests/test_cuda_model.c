@@ -170,6 +170,32 @@ static void test_draws_cost_the_same(void **state) {
   release(&m);
 }
 
+/* --- launches --- */
+
+/* One token of a model of quantised weights: so many launches a layer, besides the embedding and the head. */
+static void launches(const char *arch, ga_dtype v, int a_layer) {
+  made m;
+  mockcu_reset();
+  mockcu.args_bytes = 8;
+  if (tiny_make_of(arch, TINY_VOCAB, GA_Q8_0, v) != GA_OK || run(&m, 1) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
+  const int layers = ga_model_get_info(m.model)->n_layers;
+  assert_true(mockcu.graph_launches > 0);
+  if (mockcu.nodes != 2 + layers * a_layer)
+    fail_msg("%s, v of %s: %d launches in %d layers, not %d each", arch, ga_dtype_name(v), mockcu.nodes - 2, layers, a_layer);
+  release(&m);
+}
+
+static void test_launches_a_layer(void **state) {
+  (void)state;
+  launches("llama", GA_Q8_0, 6); /* q, k and v; turn and store; attention; o; gate and up; down */
+  launches("llama", GA_Q4_0, 7);
+  launches("qwen2", GA_Q8_0, 6);
+  launches("qwen3", GA_Q8_0, 6); /* heads are normed where they turn */
+  launches("qwen3", GA_Q4_0, 7);
+  launches("gemma3", GA_Q8_0, 8); /* and two norms that add to the residual stream */
+  launches("gemma3", GA_Q4_0, 9);
+}
+
 /* --- the file --- */
 
 typedef struct watcher {
@@ -232,6 +258,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_inputs_stay, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_draws_cost_the_same, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_file_shrinks, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_cancel, with_driver, no_leaks),
   };

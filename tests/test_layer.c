@@ -89,6 +89,11 @@ static void by_hand(ga_ctx *ctx) {
   n.kind = GA_NORM_L2;
   assert_int_equal(ga_norm(ctx, &n, &ni, NULL), GA_OK);
   assert_float_equal(y[1], 0.8f, 1e-6);
+  ni.residual = y; /* onto y itself */
+  assert_int_equal(ga_norm(ctx, &n, &ni, NULL), GA_OK);
+  assert_float_equal(y[1], 1.6f, 1e-6);
+  n.y_stride = 8;
+  assert_int_equal(ga_norm(ctx, &n, &ni, NULL), GA_ERR_ARG);
 
   const float quarter = 1.57079633f; /* pi / 2 */
   const int32_t position = 1;
@@ -113,6 +118,31 @@ static void by_hand(ga_ctx *ctx) {
   assert_float_equal(y[2], 0, 0);
 }
 
+/* A head of (3, 4) is normed to (0.8485, 1.1314) and turned by pi / 2. The oracle does it; a CPU leaves it to ops of its own. */
+static void heads_by_hand(ga_ctx *ctx, bool oracle) {
+  const float quarter = 1.57079633f /* pi / 2 */, weight[2] = {1, 10}, k[2] = {3, 4}, v[2] = {5, 6};
+  const int32_t position = 1, slot = 0;
+  float q[2] = {3, 4}, k_cache[2], v_cache[2];
+  ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
+  ga_kv_store_io io = {.k = k, .v = v, .slot = &slot, .k_cache = k_cache, .v_cache = v_cache, .q = q, .positions = &position, .inv_freq = &quarter};
+  d.tokens = d.slots = d.heads = d.q_heads = d.head_norm = 1;
+  d.head_dim = 2;
+  d.kv_dtype = GA_F32;
+  assert_int_equal(ga_kv_store(ctx, &d, &io, NULL), GA_ERR_ARG); /* nothing turns */
+  d.rot_dim = 2;
+  if (!oracle) {
+    assert_int_equal(ga_kv_store(ctx, &d, &io, NULL), GA_ERR_UNSUPPORTED);
+    return;
+  }
+  assert_int_equal(ga_kv_store(ctx, &d, &io, NULL), GA_ERR_ARG); /* no weights */
+  io.q_norm = io.k_norm = weight;
+  assert_int_equal(ga_kv_store(ctx, &d, &io, NULL), GA_OK);
+  assert_float_equal(k_cache[0], -11.3137085f, 1e-5);
+  assert_float_equal(k_cache[1], 0.848528137f, 1e-6);
+  assert_float_equal(q[0], -11.3137085f, 1e-5);
+  assert_float_equal(v_cache[1], 6, 0);
+}
+
 static void test_by_hand(void **state) {
   (void)state;
   for (size_t i = 0; i < 2; i++) {
@@ -121,6 +151,7 @@ static void test_by_hand(void **state) {
     o.device = devices[i];
     assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
     by_hand(ctx);
+    heads_by_hand(ctx, i == 0);
     ga_ctx_destroy(ctx);
   }
 }

@@ -118,7 +118,7 @@ static void rows_of_layer(ga_dtype t) {
   const char *name = ga_dtype_name(t);
   ga_norm_desc norm = GA_NORM_DESC_INIT;
   norm.rows = 1;
-  norm.width = norm.x_stride = norm.y_stride = 4096;
+  norm.width = norm.x_stride = norm.y_stride = norm.residual_stride = 4096;
   norm.x_dtype = norm.y_dtype = (int32_t)t;
   put(GA_OP_norm, &norm, name);
   ga_rope_desc rope = GA_ROPE_DESC_INIT;
@@ -152,6 +152,9 @@ static void rows_of_layer(ga_dtype t) {
   store.q_stride = 4096;
   char turned[32];
   (void)snprintf(turned, sizeof turned, "turned %s", name);
+  put(GA_OP_kv_store, &store, turned);
+  store.head_norm = 1;
+  (void)snprintf(turned, sizeof turned, "normed %s", name);
   put(GA_OP_kv_store, &store, turned);
 }
 

@@ -64,10 +64,21 @@ static inline void tiny_put_heads(ga_gguf_writer *w, const char *arch, int64_t q
   }
 }
 
-/* Weights of norms over a head, made longer by repeating them. */
-static inline void tiny_put_tensor(ga_gguf_writer *w, const ga_model_tensor *t) {
+static inline ga_status tiny_zeros(void *user, uint64_t offset, void *to, size_t bytes) {
+  (void)user, (void)offset;
+  memset(to, 0, bytes);
+  return GA_OK;
+}
+
+/* Weights of norms over a head, made longer by repeating them. A matrix is zeros of type `zeros`, where that is one. */
+static inline void tiny_put_tensor(ga_gguf_writer *w, const ga_model_tensor *t, ga_dtype zeros) {
   static float longer[16][TINY_HEAD];
   static int used;
+  if (zeros && t->view.n_dims == 2) {
+    const ga_tensor view = ga_tensor_make(NULL, zeros, 2, t->view.dim);
+    ga_gguf_put_tensor_from(w, t->name, &view, tiny_zeros, NULL);
+    return;
+  }
   const bool is_head_norm = strstr(t->name, "attn_q_norm") || strstr(t->name, "attn_k_norm");
   if (!is_head_norm) {
     ga_gguf_put_tensor(w, t->name, &t->view);
@@ -79,8 +90,9 @@ static inline void tiny_put_tensor(ga_gguf_writer *w, const ga_model_tensor *t) 
   ga_gguf_put_tensor(w, t->name, &view);
 }
 
-/* Writes tests/data/arch/<arch> with a tokenizer of n_tokens to tiny_path. `arch` is also its name in the file. */
-static inline ga_status tiny_make(const char *arch, int n_tokens) {
+/* Writes tests/data/arch/<arch> with a tokenizer of n_tokens to tiny_path. `arch` is also its name in the file. With types, matrices are zeros
+ * of type `most`, and V's of type `v`: for tests that look at no values. */
+static inline ga_status tiny_make_of(const char *arch, int n_tokens, ga_dtype most, ga_dtype v) {
   char folder[512];
   ga_model_file *file;
   ga_gguf_writer *w;
@@ -97,12 +109,19 @@ static inline ga_status tiny_make(const char *arch, int n_tokens) {
                           *q = ga_model_file_find(file, "blk.0.attn_q.weight");
     tiny_put_heads(w, arch, q ? q->view.dim[0] : 64, k ? k->view.dim[0] : 64);
     tiny_put_tokenizer(w, n_tokens);
-    for (int64_t i = 0; i < ga_model_file_tensor_count(file); i++) tiny_put_tensor(w, ga_model_file_tensor_at(file, i));
+    for (int64_t i = 0; i < ga_model_file_tensor_count(file); i++) {
+      const ga_model_tensor *t = ga_model_file_tensor_at(file, i);
+      tiny_put_tensor(w, t, strstr(t->name, "attn_v.") ? v : most);
+    }
     status = ga_gguf_writer_finish(w, tiny_path);
     ga_gguf_writer_destroy(w);
   }
   ga_model_file_close(file);
   return status;
+}
+
+static inline ga_status tiny_make(const char *arch, int n_tokens) {
+  return tiny_make_of(arch, n_tokens, GA_DTYPE_NONE, GA_DTYPE_NONE);
 }
 
 static inline void tiny_remove(void) {

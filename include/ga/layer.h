@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* Y = norm(X) * weight + bias over rows of `width`. RMS: x / sqrt(mean x^2 + eps) (arXiv 1910.07467).
+/* Y = residual + norm(X) * weight + bias over rows of `width`, rounded once. RMS: x / sqrt(mean x^2 + eps) (arXiv 1910.07467).
  * LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
 typedef enum ga_norm_kind { GA_NORM_RMS = 0, GA_NORM_LAYER = 1, GA_NORM_L2 = 2 /* x / max(|x|, eps) */ } ga_norm_kind;
 
@@ -23,6 +23,7 @@ typedef struct ga_norm_desc {
   int32_t kind; /* ga_norm_kind */
   int32_t x_dtype, y_dtype;
   float eps;
+  int64_t residual_stride;
 } ga_norm_desc;
 #define GA_NORM_DESC_INIT {.struct_size = sizeof(ga_norm_desc), .x_dtype = GA_F32, .y_dtype = GA_F32, .eps = 1e-5f}
 
@@ -31,6 +32,7 @@ typedef struct ga_norm_io {
   void *y;             /* may be x */
   const float *weight; /* [width] or NULL */
   const float *bias;   /* [width] or NULL */
+  const void *residual; /* [rows, width] of y's type, or NULL; may be y */
 } ga_norm_io;
 
 /* Rotates pairs of X [tokens, heads, head_dim] in place by position * inv_freq (RoFormer, arXiv 2104.09864).
@@ -137,7 +139,8 @@ typedef struct ga_embed_io {
  * x / scale, rounded to nearest even, both quotients in f32. A NaN stays one and does not count; an infinity makes its row 0 and NaN. For
  * ga_attn: kv_scale_tokens 1, strides of a page page_size, of a head slots, of a token 1.
  * With rot_dim, K is turned on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what comes between the products and
- * attention in one launch. K itself stays as it is. */
+ * attention in one launch. K itself stays as it is. With head_norm each head of Q and K is first divided by sqrt(mean of its squares + norm_eps)
+ * and multiplied by weights of its own (Gemma 3, Qwen 3), all elements of it; results are rounded once, behind the turn. */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
@@ -149,6 +152,8 @@ typedef struct ga_kv_store_desc {
   int32_t q_heads;
   int32_t pairs;    /* ga_rope_pairs */
   float magnitude;
+  int32_t head_norm; /* not 0: needs rot_dim */
+  float norm_eps;
   int32_t reserved;
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT                                                                                          \
@@ -161,6 +166,7 @@ typedef struct ga_kv_store_io {
   const int32_t *positions; /* [tokens] */
   const float *inv_freq;    /* [rot_dim / 2] */
   float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
+  const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
 } ga_kv_store_io;
 
 /* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1 when that is 0. y is

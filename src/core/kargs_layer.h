@@ -31,7 +31,8 @@ typedef struct ga_kargs_norm {
   const void *x;
   void *y;
   const float *weight, *bias; /* null = none */
-  int64_t rows, width, x_stride, y_stride;
+  const void *residual;       /* null = none */
+  int64_t rows, width, x_stride, y_stride, residual_stride;
   float eps;
   int32_t kind; /* ga_norm_kind */
 } ga_kargs_norm;
@@ -79,6 +80,9 @@ typedef struct ga_kargs_kv_store {
   float magnitude;
   int32_t chunk; /* heads, or runs of V, that a warp takes, one after the other */
   float *k_scale, *v_scale; /* e4m3: [heads, slots] */
+  const float *q_norm, *k_norm; /* the normed kernel's alone, as what follows */
+  float norm_eps;
+  int32_t lanes; /* of a head: whole warps */
 } ga_kargs_kv_store;
 
 typedef struct ga_kargs_sample {
@@ -106,10 +110,10 @@ typedef struct ga_kargs_sample {
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 160);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 184);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 184);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 72);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 88);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_softmax) == 56);
 #endif

@@ -98,8 +98,10 @@ ga_status cuda_norm(const ga_kernel *k, const void *desc, const void *io, void *
   CHECK(y, k->dtype[1]);
   CHECK(weight, GA_F32);
   CHECK(bias, GA_F32);
-  const ga_kargs_norm args = {.x = a->x, .y = a->y, .weight = a->weight, .bias = a->bias, .rows = d->rows, .width = d->width,
-                              .x_stride = d->x_stride, .y_stride = d->y_stride, .eps = d->eps, .kind = d->kind};
+  CHECK(residual, k->dtype[1]);
+  const ga_kargs_norm args = {.x = a->x, .y = a->y, .weight = a->weight, .bias = a->bias, .residual = a->residual, .rows = d->rows,
+                              .width = d->width, .x_stride = d->x_stride, .y_stride = d->y_stride, .residual_stride = d->residual_stride,
+                              .eps = d->eps, .kind = d->kind};
   return enqueue(k, stream, d->rows, &args);
 }
 
@@ -179,13 +181,33 @@ ga_status cuda_rope(const ga_kernel *k, const void *desc, const void *io, void *
 #define MANY_TOKENS 32
 #define MAX_SCALED 256 /* elements of a head in e4m3: a warp has them all at once */
 
-const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k, (void)caps;
-  const ga_kv_store_desc *d = desc;
+static const char *cache_ok(const ga_kv_store_desc *d) {
   const bool known = d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 || d->kv_dtype == GA_E4M3 ||
                      d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0;
   if (!known) return "kv_dtype must be f32, f16, bf16, e4m3, q8_0 or q4_0";
   return d->kv_dtype == GA_E4M3 && (d->head_dim > MAX_SCALED || d->v_dim > MAX_SCALED) ? "head_dim or v_dim is above 256, in e4m3" : NULL;
+}
+
+const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)caps;
+  return ((const ga_kv_store_desc *)desc)->head_norm ? "it does not norm heads" : cache_ok(desc);
+}
+
+static int32_t threads_of(const ga_kernel *k) {
+  return (int32_t)((const cuda_variant *)k->impl)->threads;
+}
+
+/* Lanes that an element each of a head of Q, K or V take: whole warps. */
+static int32_t lanes_of_head(const ga_kv_store_desc *d) {
+  return (int32_t)ga_round_up((size_t)(d->v_dim > d->head_dim ? d->v_dim : d->head_dim), 32);
+}
+
+const char *cuda_kv_store_normed_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)caps;
+  const ga_kv_store_desc *d = desc;
+  if (!d->head_norm) return "it is for heads that are normed";
+  if (d->kv_dtype == GA_E4M3) return "it does not write e4m3 caches";
+  return lanes_of_head(d) <= threads_of(k) ? cache_ok(d) : "a block is smaller than head_dim or v_dim";
 }
 
 ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -210,12 +232,19 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
     CHECK(positions, GA_I32);
     CHECK(inv_freq, GA_F32);
   }
+  if (d->head_norm) {
+    CHECK(q_norm, GA_F32);
+    CHECK(k_norm, GA_F32);
+  }
   const ga_kargs_kv_store args = {.k = a->k, .v = a->v, .slot = a->slot, .k_cache = a->k_cache, .v_cache = a->v_cache, .tokens = d->tokens,
                                   .slots = d->slots, .k_stride = d->k_stride, .v_stride = d->v_stride, .k_width = (int32_t)k_width,
                                   .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype, .q = a->q,
                                   .positions = a->positions, .inv_freq = a->inv_freq, .q_stride = d->q_stride, .q_heads = d->q_heads,
                                   .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude, .chunk = chunk,
-                                  .k_scale = a->k_scale, .v_scale = a->v_scale};
+                                  .k_scale = a->k_scale, .v_scale = a->v_scale, .q_norm = a->q_norm, .k_norm = a->k_norm,
+                                  .norm_eps = d->norm_eps, .lanes = lanes_of_head(d)};
+  if (d->head_norm) /* a block takes as many heads as it has lanes for, `chunk` times */
+    return enqueue(k, stream, d->tokens * ga_div_up(d->q_heads + 2 * (int64_t)d->heads, threads_of(k) / args.lanes * chunk), &args);
   /* A warp takes 32 elements of K or V (in e4m3 a head of them), or 32 pairs of Q, in `chunk` heads. */
   const int64_t kv = scaled ? 2 * d->heads : ga_div_up(k_width, 32) + ga_div_up(v_width, 32);
   const int64_t warps = ga_div_up(kv + ga_div_up(d->rot_dim / 2, 32) * d->q_heads, chunk);

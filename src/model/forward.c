@@ -72,32 +72,42 @@ ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, f
   return ga_embed(f->ctx, &d, &(ga_embed_io){.ids = ids, .table = table->data, .y = y}, NULL);
 }
 
-static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, int64_t stride, const float *x,
-                      ga_vector weight, ga_vector bias, float *y) {
+/* y = norm of x; with onto, y += it. */
+static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, const float *x, ga_vector weight, ga_vector bias, bool onto,
+                      float *y) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   d.kind = kind;
   d.rows = rows;
   d.width = width;
-  d.x_stride = stride;
-  d.y_stride = stride;
   d.eps = f->model->hparams.norm_eps;
-  return ga_norm(f->ctx, &d, &(ga_norm_io){.x = x, .y = y, .weight = weight, .bias = bias}, NULL);
+  return ga_norm(f->ctx, &d, &(ga_norm_io){.x = x, .y = y, .weight = weight, .bias = bias, .residual = onto ? y : NULL}, NULL);
 }
 
 ga_status fwd_rms(ga_forward *f, const float *x, ga_vector weight, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, GA_NORM_RMS, f->step->n_tokens, width, width, x, weight, NULL, y);
+  return norm(f, GA_NORM_RMS, f->step->n_tokens, width, x, weight, NULL, false, y);
+}
+
+ga_status fwd_add_rms(ga_forward *f, float *x, const float *y, ga_vector weight) {
+  return norm(f, GA_NORM_RMS, f->step->n_tokens, f->model->hparams.width, y, weight, NULL, true, x);
 }
 
 ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector weight, ga_vector bias, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, GA_NORM_LAYER, f->step->n_tokens, width, width, x, weight, bias, y);
+  return norm(f, GA_NORM_LAYER, f->step->n_tokens, width, x, weight, bias, false, y);
 }
 
-ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int64_t stride, ga_vector weight) {
-  const int64_t dim = f->model->hparams.head_dim;
-  GA_REQUIRE(stride == heads * dim, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
-  return norm(f, GA_NORM_RMS, (int64_t)f->step->n_tokens * heads, dim, dim, x, weight, NULL, x);
+ga_status fwd_head_rms(ga_forward *f, ga_vector q_norm, ga_vector k_norm) {
+  const ga_hparams *p = &f->model->hparams;
+  const int64_t dim = p->head_dim, tokens = f->step->n_tokens;
+  if (f->kv && f->store_norms) {
+    f->q_norm = q_norm;
+    f->k_norm = k_norm;
+    return GA_OK;
+  }
+  GA_REQUIRE(f->q_stride == p->n_heads * dim && f->kv_stride == p->n_kv_heads * dim, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
+  GA_TRY(norm(f, GA_NORM_RMS, tokens * p->n_heads, dim, f->q, q_norm, NULL, false, f->q));
+  return norm(f, GA_NORM_RMS, tokens * p->n_kv_heads, dim, f->k, k_norm, NULL, false, f->k);
 }
 
 static ga_status linear(ga_forward *f, int64_t m, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y) {
@@ -128,7 +138,7 @@ ga_status fwd_linear_rows(ga_forward *f, int64_t rows, const float *x, const ga_
 
 ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, width, x, weight, bias, y);
+  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, x, weight, bias, false, y);
 }
 
 ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out) {
@@ -163,7 +173,7 @@ ga_status fwd_rope(ga_forward *f, bool local) {
   return ga_rope(f->ctx, &d, &io, NULL);
 }
 
-static ga_kv_store_desc store_desc(const ga_forward *f, ga_dtype dtype, bool turn, bool local) {
+static ga_kv_store_desc store_desc(const ga_forward *f, ga_dtype dtype, bool turn, bool local, bool norms) {
   const ga_hparams *p = &f->model->hparams;
   ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
   d.k_stride = f->kv_stride;
@@ -178,21 +188,28 @@ static ga_kv_store_desc store_desc(const ga_forward *f, ga_dtype dtype, bool tur
   d.q_heads = p->n_heads;
   d.q_stride = f->q_stride;
   d.magnitude = local ? f->model->rope_magnitude_local : f->model->rope_magnitude;
+  d.head_norm = norms;
+  d.norm_eps = p->norm_eps;
   return d;
 }
 
-/* Does a row turn q and k on k's way to the cache? Then fwd_rope and the store are one launch. */
-ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv) {
-  ga_kv_store_desc d = store_desc(f, kv->dtype, true, false);
+static ga_status is_taken(ga_forward *f, ga_kv_store_desc d, bool *taken) {
   ga_plan *plan;
-  f->kv = kv;
-  f->store_turns = false;
-  if (!d.rot_dim) return GA_OK;
   d.tokens = d.slots = 1;
   const ga_status status = ga_kv_store_plan(f->ctx, &d, &plan);
   ga_plan_destroy(plan);
-  f->store_turns = status == GA_OK;
+  *taken = status == GA_OK;
   return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
+}
+
+/* Does a row turn q and k on k's way to the cache, and norm their heads before that? Then all this and the store are one launch. */
+ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv) {
+  f->kv = kv;
+  f->store_turns = f->store_norms = false;
+  if (!f->model->hparams.rot_dim) return GA_OK;
+  GA_TRY(is_taken(f, store_desc(f, kv->dtype, true, false, false), &f->store_turns));
+  if (!f->store_turns) return GA_OK;
+  return is_taken(f, store_desc(f, kv->dtype, true, false, true), &f->store_norms);
 }
 
 /* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */
@@ -202,7 +219,7 @@ static float *scales_of(const ga_forward *f, void *codes, int32_t dim) {
 }
 
 static ga_status store_kv(ga_forward *f, int il) {
-  ga_kv_store_desc d = store_desc(f, f->kv->dtype, f->turn, f->turn_local);
+  ga_kv_store_desc d = store_desc(f, f->kv->dtype, f->turn, f->turn_local, f->q_norm);
   d.tokens = f->step->n_tokens;
   d.slots = f->kv->n_slots;
   ga_kv_store_io io = {.k = f->k, .v = f->v, .slot = f->step->slots, .k_cache = f->kv->k[il], .v_cache = f->kv->v[il]};
@@ -213,7 +230,10 @@ static ga_status store_kv(ga_forward *f, int il) {
     io.positions = f->step->positions;
     io.inv_freq = f->turn_local ? f->place->rope_freq_local : f->place->rope_freq;
   }
+  io.q_norm = f->q_norm;
+  io.k_norm = f->k_norm;
   f->turn = false;
+  f->q_norm = f->k_norm = NULL;
   return ga_kv_store(f->ctx, &d, &io, NULL);
 }
 

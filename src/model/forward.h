@@ -46,8 +46,9 @@ typedef struct ga_forward {
   float *gate, *up;            /* [T, F] */
   float *logits;               /* [max_out, V] */
   int64_t q_stride, kv_stride; /* elements between tokens of q, and of k and v */
-  bool store_turns;            /* the device turns q and k as it stores k: fwd_rope leaves it to that */
+  bool store_turns, store_norms; /* the device turns q and k, and norms their heads, as it stores k: fwd_rope and fwd_head_rms leave it to that */
   bool turn, turn_local;       /* what fwd_rope has left, and by which frequencies */
+  ga_vector q_norm, k_norm;    /* what fwd_head_rms has left, or NULL */
   uint8_t refused[GA_MODEL_MAX_LAYERS]; /* launches of several products that no row of the device takes: forward_fused.c */
 } ga_forward;
 
@@ -93,8 +94,8 @@ GA_NODISCARD ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const in
 /* y [rows, width] = RMS norm (bias NULL and rms) or layer norm of x. */
 GA_NODISCARD ga_status fwd_rms(ga_forward *f, const float *x, ga_vector weight, float *y);
 GA_NODISCARD ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector weight, ga_vector bias, float *y);
-/* RMS norm of each head by itself, in place. */
-GA_NODISCARD ga_status fwd_head_rms(ga_forward *f, float *x, int32_t heads, int64_t stride, ga_vector weight);
+/* RMS norm of each head of q and of k by itself, in place, at the latest in fwd_attention; fwd_rope follows. */
+GA_NODISCARD ga_status fwd_head_rms(ga_forward *f, ga_vector q_norm, ga_vector k_norm);
 /* y [T, rows of w] = W x, contiguous */
 GA_NODISCARD ga_status fwd_linear(ga_forward *f, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y);
 /* q, k, v = W h + b of layer il, h = RMS norm of f->x; h is left in f->h only where that takes a launch of its own. */
@@ -103,6 +104,8 @@ GA_NODISCARD ga_status fwd_qkv(ga_forward *f, int il);
 GA_NODISCARD ga_status fwd_gated(ga_forward *f, int il, int32_t act);
 /* out = x + y [T, d] */
 GA_NODISCARD ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out);
+/* x [T, d] += RMS norm of y */
+GA_NODISCARD ga_status fwd_add_rms(ga_forward *f, float *x, const float *y, ga_vector weight);
 /* Rotates q and k, at the latest in fwd_attention; local layers have their own frequencies. */
 GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);
 /* Stores k and v into the cache of layer il, then o = attention(q, cache). window 0 = none. */

@@ -8,6 +8,7 @@ static ga_status complete(ga_norm_desc *d) {
   GA_REQUIRE(d->kind >= GA_NORM_RMS && d->kind <= GA_NORM_L2, GA_ERR_ARG, "norm: kind is %d; allowed: 0 to 2", d->kind);
   GA_REQUIRE(d->eps >= 0, GA_ERR_ARG, "norm: eps is %g; must not be negative", (double)d->eps);
   GA_TRY(ga_complete_stride("norm", "x_stride", d->width, &d->x_stride));
+  GA_TRY(ga_complete_stride("norm", "residual_stride", d->width, &d->residual_stride));
   return ga_complete_stride("norm", "y_stride", d->width, &d->y_stride);
 }
 
@@ -17,6 +18,9 @@ static ga_status check_io(const ga_norm_desc *d, const ga_norm_io *io) {
   GA_CHECK_PTR("norm", io->y, "y");
   GA_REQUIRE(io->x != io->y || (d->x_stride == d->y_stride && d->x_dtype == d->y_dtype), GA_ERR_ARG,
              "norm: in place needs equal strides and dtypes");
+  GA_REQUIRE(io->residual != io->y || d->residual_stride == d->y_stride, GA_ERR_ARG,
+             "norm: onto the residual needs equal strides; residual_stride is %lld, y_stride %lld", (long long)d->residual_stride,
+             (long long)d->y_stride);
   return GA_OK;
 }
 

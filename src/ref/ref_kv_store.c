@@ -1,30 +1,44 @@
 /* Rows of K and V into their cache slots, rounded to the cache's type, in e4m3 with a scale a head. With rot_dim K turns on the way, and Q in
- * place. */
+ * place; with head_norm heads are normed before that, both in double, so that results are rounded once. */
 #include <math.h>
 
+#include "base/mem.h"
 #include "base/quant.h"
 #include "base/status.h"
 #include "core/convert_at.h"
 #include "ref/ref.h"
 
-/* A token's row of K or V. turns: elements of a head that are turned. */
+/* A token's row of K, Q or V. turns: elements of a head that are turned; norm: weights, or NULL. */
 typedef struct row {
   const ga_kv_store_desc *d;
   const ga_kv_store_io *a;
   const void *x;
   int64_t token, from;
   int turns;
+  const float *norm;
 } row;
 
-static double element(const row *r, int64_t i) {
+/* Element i, normed. */
+static double normed(const row *r, int64_t i) {
   const ga_kv_store_desc *d = r->d;
   const ga_dtype t = (ga_dtype)d->x_dtype;
   const double x = ga_ref_load(t, r->x, r->from + i);
+  if (!r->norm) return x;
+  const int64_t dim = d->head_dim, head = r->from + i / dim * dim;
+  double squares = 0;
+  for (int64_t e = 0; e < dim; e++) squares += ga_ref_load(t, r->x, head + e) * ga_ref_load(t, r->x, head + e);
+  return x / sqrt(squares / (double)dim + (double)d->norm_eps) * (double)r->norm[i % dim];
+}
+
+/* Element i, normed and turned. */
+static double element(const row *r, int64_t i) {
+  const ga_kv_store_desc *d = r->d;
+  const double x = normed(r, i);
   const int e = r->turns ? (int)(i % d->head_dim) : 0, half = r->turns / 2;
   if (e >= r->turns) return x;
   const bool neox = d->pairs == GA_ROPE_NEOX, first = neox ? e < half : e % 2 == 0;
   const int p = neox ? e % half : e / 2, step = neox ? half : 1;
-  const double other = ga_ref_load(t, r->x, r->from + i + (first ? step : -step));
+  const double other = normed(r, i + (first ? step : -step));
   const double angle = (double)r->a->positions[r->token] * (double)r->a->inv_freq[p];
   return (double)d->magnitude * (first ? x * cos(angle) - other * sin(angle) : other * sin(angle) + x * cos(angle));
 }
@@ -57,17 +71,20 @@ static void store_token(const row *r, void *cache, int64_t slot, int64_t dim, fl
     store_scaled(r, h * dim, cache, slot * width + h * dim, dim, scale + h * r->d->slots + slot);
 }
 
+/* Q in place, a head after the other. */
 static ga_status turn_q(const ga_kv_store_desc *d, const ga_kv_store_io *a) {
-  ga_rope_desc q = GA_ROPE_DESC_INIT;
-  q.tokens = d->tokens;
-  q.x_stride = d->q_stride;
-  q.heads = d->q_heads;
-  q.head_dim = d->head_dim;
-  q.rot_dim = d->rot_dim;
-  q.pairs = d->pairs;
-  q.x_dtype = d->x_dtype;
-  q.magnitude = d->magnitude;
-  return ga_ref_rope(NULL, &q, &(ga_rope_io){.x = a->q, .positions = a->positions, .inv_freq = a->inv_freq}, NULL, NULL);
+  const int64_t dim = d->head_dim;
+  void *p;
+  GA_TRY(ga_mem_alloc((size_t)dim * sizeof(double), "a head", &p));
+  double *head = p;
+  for (int64_t t = 0; t < d->tokens; t++)
+    for (int64_t h = 0; h < d->q_heads; h++) {
+      const row r = {d, a, a->q, t, t * d->q_stride + h * dim, d->rot_dim, d->head_norm ? a->q_norm : NULL};
+      for (int64_t e = 0; e < dim; e++) head[e] = element(&r, e);
+      for (int64_t e = 0; e < dim; e++) ga_ref_store((ga_dtype)d->x_dtype, a->q, r.from + e, head[e]);
+    }
+  ga_mem_free(p);
+  return GA_OK;
 }
 
 ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -79,8 +96,8 @@ ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void 
                (long long)t, a->slot[t], (long long)d->slots - 1);
   for (int64_t t = 0; t < d->tokens; t++) {
     if (a->slot[t] < 0) continue;
-    store_token(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim}, a->k_cache, a->slot[t], d->head_dim, a->k_scale);
-    store_token(&(row){d, a, a->v, t, t * d->v_stride, 0}, a->v_cache, a->slot[t], d->v_dim, a->v_scale);
+    store_token(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim, d->head_norm ? a->k_norm : NULL}, a->k_cache, a->slot[t], d->head_dim, a->k_scale);
+    store_token(&(row){d, a, a->v, t, t * d->v_stride, 0, NULL}, a->v_cache, a->slot[t], d->v_dim, a->v_scale);
   }
   return d->rot_dim ? turn_q(d, a) : GA_OK;
 }

@@ -30,6 +30,7 @@ ga_status ga_ref_norm(const ga_kernel *kernel, const void *desc, const void *io,
       double y = (ga_ref_load((ga_dtype)d->x_dtype, a->x, r * d->x_stride + c) - s.shift) * s.scale;
       if (a->weight) y *= (double)a->weight[c];
       if (a->bias) y += (double)a->bias[c];
+      if (a->residual) y += ga_ref_load((ga_dtype)d->y_dtype, a->residual, r * d->residual_stride + c);
       ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + c, y);
     }
   }

@@ -1,5 +1,5 @@
 /* KERNEL    norm, f32 rows
- * COMPUTES  y = (x - shift) * scale * weight + bias; shift = mean (LAYER) or 0; scale by the kind
+ * COMPUTES  y = residual + (x - shift) * scale * weight + bias; shift = mean (LAYER) or 0; scale by the kind
  * ACCURACY  sums over 4 vectors of lanes; rows whose squares leave the safe range of f32 are summed in double */
 #include <math.h>
 
@@ -43,36 +43,37 @@ static double scale_from(const ga_norm_desc *d, double squares) {
 }
 
 /* The rare row: in double, which also carries NaN and infinities to where they belong. */
-static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b) {
+static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b, const float *r) {
   double mean = 0, squares = 0;
   if (d->kind == GA_NORM_LAYER)
     for (int64_t i = 0; i < d->width; i++) mean += (double)x[i] / (double)d->width;
   for (int64_t i = 0; i < d->width; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
   double scale = scale_from(d, squares);
   for (int64_t i = 0; i < d->width; i++)
-    y[i] = (float)(((double)x[i] - mean) * scale * (w ? (double)w[i] : 1) + (b ? (double)b[i] : 0));
+    y[i] = (float)(((double)x[i] - mean) * scale * (w ? (double)w[i] : 1) + (b ? (double)b[i] : 0) + (r ? (double)r[i] : 0));
 }
 
-GA_INLINE vf norm_lanes(vf x, vf shift, vf scale, const float *w, const float *b, int n) {
+GA_INLINE vf norm_lanes(vf x, vf shift, vf scale, const float *w, const float *b, const float *r, int n) {
   vf y = vf_mul(vf_sub(x, shift), scale);
   if (w) y = vf_mul(y, n == VN ? vf_load(w) : vf_load_n(w, n));
   if (b) y = vf_add(y, n == VN ? vf_load(b) : vf_load_n(b, n));
+  if (r) y = vf_add(y, n == VN ? vf_load(r) : vf_load_n(r, n));
   return y;
 }
 
-static void norm_row(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b) {
+static void norm_row(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b, const float *r) {
   const int64_t n = d->width;
   const float shift = d->kind == GA_NORM_LAYER ? row_sum(x, n) / (float)n : 0.0f, squares = row_squares(x, n, shift);
   if (!(squares > SQUARES_MIN && squares < SQUARES_MAX)) {
-    norm_row_double(d, x, y, w, b);
+    norm_row_double(d, x, y, w, b, r);
     return;
   }
   vf sh = vf_set(shift), sc = vf_set((float)scale_from(d, (double)squares));
   int64_t i = 0;
   for (; i + VN <= n; i += VN)
-    vf_store(y + i, norm_lanes(vf_load(x + i), sh, sc, w ? w + i : NULL, b ? b + i : NULL, VN));
+    vf_store(y + i, norm_lanes(vf_load(x + i), sh, sc, w ? w + i : NULL, b ? b + i : NULL, r ? r + i : NULL, VN));
   int rest = (int)(n - i);
-  if (rest) vf_store_n(y + i, norm_lanes(vf_load_n(x + i, rest), sh, sc, w ? w + i : NULL, b ? b + i : NULL, rest), rest);
+  if (rest) vf_store_n(y + i, norm_lanes(vf_load_n(x + i, rest), sh, sc, w ? w + i : NULL, b ? b + i : NULL, r ? r + i : NULL, rest), rest);
 }
 
 typedef struct norm_job {
@@ -82,9 +83,9 @@ typedef struct norm_job {
 
 static void norm_rows(const void *job, int64_t begin, int64_t end) {
   const norm_job *j = job;
-  for (int64_t r = begin; r < end; r++)
-    norm_row(j->d, (const float *)j->a->x + r * j->d->x_stride, (float *)j->a->y + r * j->d->y_stride, j->a->weight,
-             j->a->bias);
+  for (int64_t i = begin; i < end; i++)
+    norm_row(j->d, (const float *)j->a->x + i * j->d->x_stride, (float *)j->a->y + i * j->d->y_stride, j->a->weight, j->a->bias,
+             j->a->residual ? (const float *)j->a->residual + i * j->d->residual_stride : NULL);
 }
 
 ga_status ISA(ga_cpu_norm)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {

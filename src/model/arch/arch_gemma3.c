@@ -14,17 +14,14 @@ ga_status ga_arch_gemma3(ga_forward *f) {
     const ga_layer *l = &m->layers[il];
     const bool local = p->is_local[il];
     GA_TRY(fwd_qkv(f, il));                                                                    /* h = norm(x); q [T, Hq D], k, v [T, Hkv D] = W h */
-    GA_TRY(fwd_head_rms(f, f->q, p->n_heads, f->q_stride, l->q_norm));                         /* each [D] of q */
-    GA_TRY(fwd_head_rms(f, f->k, p->n_kv_heads, f->kv_stride, l->k_norm));                     /* each [D] of k */
+    GA_TRY(fwd_head_rms(f, l->q_norm, l->k_norm));                                             /* each [D] of q and of k */
     GA_TRY(fwd_rope(f, local));                                                                /* q, k rotated in place */
     GA_TRY(fwd_attention(f, il, local ? p->window : 0));                                       /* o [T, Hq D] */
     GA_TRY(fwd_linear(f, f->o, &l->o, NULL, f->h));                                            /* h [T, d] = Wo o */
-    GA_TRY(fwd_rms(f, f->h, l->post_attn_norm, f->h));                                         /* h [T, d] */
-    GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                      /* x [T, d] += h */
+    GA_TRY(fwd_add_rms(f, f->x, f->h, l->post_attn_norm));                                     /* x [T, d] += norm(h) */
     GA_TRY(fwd_gated(f, il, GA_ACT_GELU_TANH));                                                /* h = norm(x); up [T, F] = gelu(Wg h) * (Wu h) */
     GA_TRY(fwd_linear(f, f->up, &l->down, NULL, f->h));                                        /* h [T, d] = Wd up */
-    GA_TRY(fwd_rms(f, f->h, l->post_ffn_norm, f->h));                                          /* h [T, d] */
-    GA_TRY(fwd_add(f, f->x, f->h, f->x));                                                      /* x [T, d] += h */
+    GA_TRY(fwd_add_rms(f, f->x, f->h, l->post_ffn_norm));                                      /* x [T, d] += norm(h) */
   }
   return fwd_logits(f);                                                                        /* logits [n_out, V] */
 }

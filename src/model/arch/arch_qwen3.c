@@ -12,8 +12,7 @@ ga_status ga_arch_qwen3(ga_forward *f) {
   for (int il = f->place->first; il < f->place->end; il++) {
     const ga_layer *l = &m->layers[il];
     GA_TRY(fwd_qkv(f, il));                                                                    /* h = norm(x); q [T, Hq D], k, v [T, Hkv D] = W h */
-    GA_TRY(fwd_head_rms(f, f->q, p->n_heads, f->q_stride, l->q_norm));                         /* each [D] of q */
-    GA_TRY(fwd_head_rms(f, f->k, p->n_kv_heads, f->kv_stride, l->k_norm));                     /* each [D] of k */
+    GA_TRY(fwd_head_rms(f, l->q_norm, l->k_norm));                                             /* each [D] of q and of k */
     GA_TRY(fwd_rope(f, false));                                                                /* q, k rotated in place */
     GA_TRY(fwd_attention(f, il, 0));                                                           /* o [T, Hq D] */
     GA_TRY(fwd_linear(f, f->o, &l->o, &(fwd_epilogue){.residual = f->x}, f->x));               /* x [T, d] += Wo o */

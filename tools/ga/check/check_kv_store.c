@@ -1,5 +1,5 @@
 /* Cache rows: equal to the oracle's bit by bit, NaN apart; slots that no token names keep what they held. What was turned on the way (every
- * other draw, where the row does that) may be off by a step of its type. */
+ * other draw, where the row does that), and normed before (half of these), may be off by a step of its type. */
 #include <math.h>
 #include <string.h>
 
@@ -27,6 +27,10 @@ static void draw(check_case *c) {
   d->pairs = check_pick(c, 2);
   d->magnitude = check_pick(c, 2) ? 1.0f : 1.1386294f /* 1 + 0.1 ln 4: YaRN's */;
   d->q_stride = check_stride(c, (int64_t)d->q_heads * d->head_dim, 1);
+  if (!d->rot_dim || check_pick(c, 2)) return;
+  d->head_norm = 1;
+  d->norm_eps = check_pick(c, 2) ? 1e-6f : 1e-2f;
+  c->specials &= ~(uint32_t)CHECK_HUGE; /* whose squares f32 does not hold */
 }
 
 static void args(const check_case *c, const void *desc, check_args *a) {
@@ -45,6 +49,9 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_inout(a, "q", offsetof(ga_kv_store_io, q), d->x_dtype, d->tokens, (int64_t)d->q_heads * d->head_dim, d->q_stride);
   check_index(a, "positions", offsetof(ga_kv_store_io, positions), d->tokens, 0, c->bits & 1 ? 1 << 20 : 4096);
   check_in(a, "inv_freq", offsetof(ga_kv_store_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill = CHECK_FILL_OP;
+  if (!d->head_norm) return;
+  check_in(a, "q_norm", offsetof(ga_kv_store_io, q_norm), GA_F32, 1, d->head_dim, d->head_dim);
+  check_in(a, "k_norm", offsetof(ga_kv_store_io, k_norm), GA_F32, 1, d->head_dim, d->head_dim);
 }
 
 /* Different slots in a random order, some tokens dropped; now and then one out of range, which must be refused. */
@@ -79,11 +86,12 @@ static double allowed(const check_arg *arg, double want, double most) {
 }
 
 /* Heads that hold an infinity, or that may have come to one, are check_rope's. */
-static const char *judge_turned(const ga_kv_store_desc *d, const check_arg *arg, const double *got, const double *want, int64_t n) {
-  const int64_t head = strcmp(arg->name, "k_scale") ? d->head_dim : 1;
+static const char *judge_turned(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
+  const int64_t head = strcmp(arg->name, "k_scale") ? ((const ga_kv_store_desc *)c->desc)->head_dim : 1;
   for (int64_t first = 0; first + head <= n; first += head) {
     double most = 0;
     for (int64_t i = first; i < first + head; i++) most = isfinite(want[i]) && isfinite(got[i]) ? fmax(most, fabs(want[i])) : HUGE_VAL;
+    if (c->mode != CHECK_HOSTILE && most == HUGE_VAL) return "a turned element is no number";
     for (int64_t i = first; i < first + head && most < 1e30; i++)
       if (fabs(got[i] - want[i]) > allowed(arg, want[i], most)) return "a turned element is off by more than a step of its type";
   }
@@ -92,7 +100,7 @@ static const char *judge_turned(const ga_kv_store_desc *d, const check_arg *arg,
 
 static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
   const ga_kv_store_desc *d = c->desc;
-  if (d->rot_dim && arg->name[0] != 'v') return judge_turned(d, arg, got, want, n);
+  if (d->rot_dim && arg->name[0] != 'v') return judge_turned(c, arg, got, want, n);
   for (int64_t i = 0; i < n; i++)
     if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i]))) return "an element differs from the oracle's";
   return NULL;

@@ -1,4 +1,4 @@
-/* Y = norm(X) * weight + bias. */
+/* Y = residual + norm(X) * weight + bias. */
 #include <math.h>
 
 #include "ref/ref.h"
@@ -7,6 +7,8 @@
 #define NO_WEIGHT 1u /* bits of c->bits */
 #define NO_BIAS 2u
 #define Y_IS_X 4u
+#define RESIDUAL 8u
+#define Y_IS_RESIDUAL 16u
 
 static void draw(check_case *c) {
   ga_norm_desc *d = c->desc;
@@ -19,6 +21,7 @@ static void draw(check_case *c) {
   d->eps = check_pick(c, 4) ? 1e-5f : check_pick(c, 2) ? 0.0f : 1e-12f;
   d->x_stride = check_stride(c, d->width, 1);
   d->y_stride = check_pick(c, 2) ? d->x_stride : check_stride(c, d->width, 1);
+  d->residual_stride = check_pick(c, 2) ? d->y_stride : check_stride(c, d->width, 1);
 }
 
 static void args(const check_case *c, const void *desc, check_args *a) {
@@ -28,6 +31,9 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (c->bits & Y_IS_X && d->y_stride == d->x_stride && d->y_dtype == d->x_dtype) y->alias = 0;
   if (!(c->bits & NO_WEIGHT)) check_in(a, "weight", offsetof(ga_norm_io, weight), GA_F32, 1, d->width, d->width);
   if (!(c->bits & NO_BIAS)) check_in(a, "bias", offsetof(ga_norm_io, bias), GA_F32, 1, d->width, d->width);
+  if (!(c->bits & RESIDUAL)) return;
+  if (c->bits & Y_IS_RESIDUAL && y->alias < 0 && d->residual_stride == d->y_stride) y->alias = a->n;
+  check_in(a, "residual", offsetof(ga_norm_io, residual), d->y_dtype, d->rows, d->width, d->residual_stride);
 }
 
 static void widen(void *desc) { ((ga_norm_desc *)desc)->y_dtype = GA_F64; }
@@ -55,6 +61,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
     for (int64_t i = 0; i < d->width; i++) {
       float y = (d->kind == GA_NORM_LAYER ? x[i] - mean : x[i]) * scale;
       y = y * (a->weight ? a->weight[i] : 1) + (a->bias ? a->bias[i] : 0);
+      if (a->residual) y += (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, r * d->residual_stride + i);
       ga_ref_store((ga_dtype)d->y_dtype, a->y, r * d->y_stride + i, (double)y);
     }
   }
@@ -74,7 +81,7 @@ static double mean_size(const ga_norm_desc *d, const ga_norm_io *a, int64_t row)
   return fabs(mean) / sqrt(squares / (double)d->width + (double)d->eps);
 }
 
-/* One spacing of the output at the largest sum of the row's terms: bias may cancel the rest. */
+/* One spacing of the output at the largest sum of the row's terms: bias and residual may cancel the rest. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_norm_desc *d = c->oracle_desc;
   const ga_norm_io *a = io;
@@ -83,7 +90,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
     double most = 0;
     for (int64_t k = 0; k < d->width; k++) {
       double y = ga_ref_load(GA_F64, a->y, i / d->width * d->y_stride + k), b = a->bias ? (double)a->bias[k] : 0;
-      double size = fabs(y - b) + fabs(b) + mean * (a->weight ? fabs((double)a->weight[k]) : 1);
+      const double r = a->residual ? ga_ref_load((ga_dtype)d->y_dtype, a->residual, i / d->width * d->residual_stride + k) : 0;
+      double size = fabs(y - b - r) + fabs(b) + fabs(r) + mean * (a->weight ? fabs((double)a->weight[k]) : 1);
       if (isfinite(size)) most = fmax(most, size);
     }
     for (int64_t k = 0; k < d->width; k++) unit[i + k] = check_ulp(arg->dtype, most);

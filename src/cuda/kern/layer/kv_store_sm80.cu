@@ -8,8 +8,7 @@
  * BUDGET    THREADS lanes; docs/perf/models.md has times
  */
 #include "cuda/dev/tile/e4m3.h"
-#include "cuda/dev/tile/rotary.h"
-#include "core/kargs_layer.h"
+#include "cuda/kern/layer/kv_element.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -19,63 +18,6 @@
 #endif
 
 enum { AHEAD = 4 /* loads of a lane under way */, RUNS = 8 /* of 32 elements, of a head in e4m3 */ };
-
-GA_DEV int round_within(float x, int low, int high) {
-  if (!(x > (float)low)) return low;
-  return x >= (float)high ? high : (int)rintf(x);
-}
-
-/* Blocks have no infinities: what is not finite counts as 0. */
-GA_DEV float finite(float x) { return (float_bits(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x; }
-
-/* The lanes' element of largest size, the first of equals. */
-GA_DEV float largest(float x) {
-  int at = thread_index() % 32;
-  GA_UNROLL for (int m = 1; m < 32; m *= 2) {
-    const float other = shfl_xor_f32(x, m);
-    const int other_at = (int)shfl_xor_u32((uint32_t)at, m);
-    const bool larger = fabsf(other) > fabsf(x) || (fabsf(other) == fabsf(x) && other_at < at);
-    x = larger ? other : x;
-    at = larger ? other_at : at;
-  }
-  return x;
-}
-
-/* The warp's 32 elements as block b. */
-GA_DEV void store_block(int type, float x, uint8_t *b) {
-  const int lane = thread_index() % 32;
-  const float v = finite(x), most = largest(v);
-  const uint16_t d = elem_f16_of_f32(type == T_Q8_0 ? fabsf(most) / 127 : most / -8);
-  const float scale = elem_f32_of_f16(d), id = scale != 0 ? 1 / scale : 0;
-  if (lane < 2) b[lane] = (uint8_t)(d >> 8 * lane);
-  if (type == T_Q8_0) {
-    b[2 + lane] = (uint8_t)round_within(elem_mul(v, id), -127, 127);
-    return;
-  }
-  const uint32_t code = (uint32_t)round_within(elem_mul(v, id) + 8, 0, 15), high = shfl_down_u32(code, 16);
-  if (lane < 16) b[2 + lane] = (uint8_t)(code | high << 4);
-}
-
-/* How one element of each head turns. */
-typedef struct {
-  float c, s;
-  int partner; /* from the element to the other of its pair; 0: it does not turn */
-} element_turn;
-
-GA_DEV element_turn turn_of_element(const ga_kargs_kv_store *a, int e, int position) {
-  const int half = a->rot_dim / 2;
-  const bool neox = a->pairs == PAIRS_NEOX, first = neox ? e < half : e % 2 == 0;
-  element_turn t = {1, 0, 0};
-  if (e >= a->rot_dim) return t;
-  t.partner = (first ? 1 : -1) * (neox ? half : 1);
-  turn_of(position, a->inv_freq[neox ? first ? e : e - half : e / 2], &t.c, &t.s);
-  return t;
-}
-
-GA_DEV float turned(const ga_kargs_kv_store *a, const element_turn *t, float v, float other) {
-  if (!t->partner) return v;
-  return a->magnitude * (t->partner > 0 ? v * t->c - other * t->s : other * t->s + v * t->c);
-}
 
 /* Runs of 32 elements of token t's row of K or V: `first`, first + step and so on, n of them; of K all are one place of their heads. */
 GA_DEV void store_runs(const ga_kargs_kv_store *a, int64_t t, int first, int step, int n, bool is_k) {
@@ -98,10 +40,7 @@ GA_DEV void store_runs(const ga_kargs_kv_store *a, int64_t t, int first, int ste
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = i0 + (j + b) * step * 32;
       if (j + b >= n) break;
-      const float y = turned(a, &turn, v[b], other[b]);
-      if (a->kv_dtype >= T_Q4_0) store_block(a->kv_dtype, y, (uint8_t *)cache + (slot * width + i - lane) / 32 * quant_block_bytes(a->kv_dtype));
-      else if (i >= width) break;
-      else plain_put(a->kv_dtype, cache, slot * width + i, y);
+      store_element(a, cache, slot, width, i, turned(a, &turn, v[b], other[b]));
     }
   }
 }

@@ -1,7 +1,8 @@
 /* KERNEL    norm, sm80
  * COMPUTES  per row: RMS x / sqrt(mean x^2 + eps); LAYER (x - mean) / sqrt(var + eps); L2 x / max(|x|, eps);
- *           then times weight, plus bias
- * CONTRACT  strides in elements; y may be x (same strides and types); weight and bias f32 or absent
+ *           then times weight, plus bias, plus residual
+ * CONTRACT  strides in elements; y may be x (same strides and types) or the residual (same strides); weight and bias f32 or absent,
+ *           residual of y's type or absent
  * DATA      a row is read two or three times: from gmem once, then from L1 or L2
  * BUDGET    THREADS lanes, one block a row, rows round-robin; 256 B of shared memory
  */
@@ -24,6 +25,7 @@
 #endif
 
 #define GET GA_CAT(elem_get_, GA_P_X)
+#define GET_Y GA_CAT(elem_get_, GA_P_Y)
 #define PUT GA_CAT(elem_put_, GA_P_Y)
 enum { AHEAD = 8 };
 enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
@@ -54,16 +56,21 @@ GA_DEV float factor_of(const ga_kargs_norm *a, row_shared *s, int64_t at, float 
   return 1.0f / sqrtf(sum / (float)a->width + a->eps);
 }
 
-/* y of element i from x less the shift. */
-GA_DEV void put_y(const ga_kargs_norm *a, int64_t row, int64_t i, float x, float weight) {
+GA_DEV float get_residual(const ga_kargs_norm *a, int64_t row, int64_t i) {
+  return a->residual && i < a->width ? GET_Y(a->residual, row * a->residual_stride + i) : 0.0f;
+}
+
+/* y of element i from x less the shift, times the factor. */
+GA_DEV void put_y(const ga_kargs_norm *a, int64_t row, int64_t i, float x, float weight, float residual) {
   float y = x * weight;
   if (a->bias) y += a->bias[i];
+  if (a->residual) y += residual;
   PUT(a->y, row * a->y_stride + i, y);
 }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   GA_SHARED row_shared shared;
-  float weight[AHEAD], x[AHEAD]; /* of this lane's first elements: weights do not depend on the kernel ahead */
+  float weight[AHEAD], x[AHEAD], residual[AHEAD]; /* of this lane's first elements: weights do not depend on the kernel ahead */
   GA_UNROLL for (int e = 0; e < AHEAD; e++) {
     const int64_t i = thread_index() + e * GA_P_THREADS;
     weight[e] = a.weight && i < a.width ? a.weight[i] : 1.0f;
@@ -72,15 +79,16 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   grid_dependency_wait();
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const int64_t at = row * a.x_stride;
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) residual[e] = get_residual(&a, row, thread_index() + e * GA_P_THREADS);
     const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;
     const float factor = factor_of(&a, &shared, at, shift);
     get_ahead(&a, at, thread_index(), shift, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
       const int64_t i = thread_index() + e * GA_P_THREADS;
-      if (i < a.width) put_y(&a, row, i, x[e] * factor, weight[e]);
+      if (i < a.width) put_y(&a, row, i, x[e] * factor, weight[e], residual[e]);
     }
     for (int64_t i = thread_index() + AHEAD * GA_P_THREADS; i < a.width; i += GA_P_THREADS)
-      put_y(&a, row, i, (GET(a.x, at + i) - shift) * factor, a.weight ? a.weight[i] : 1.0f);
+      put_y(&a, row, i, (GET(a.x, at + i) - shift) * factor, a.weight ? a.weight[i] : 1.0f, get_residual(&a, row, i));
     block_sync(); /* slots of this row are read before the next row's are written */
   }
 }
