@@ -54,22 +54,24 @@ GA_DEV void store_scaled(const ga_kargs_kv_store *a, int64_t t, int head, int n,
   float *scale = is_k ? a->k_scale : a->v_scale;
   element_turn turn[RUNS];
   if (slot < 0 || slot >= a->slots) return;
-  GA_UNROLL for (int r = 0; r < RUNS && 32 * r < dim; r++) {
+  GA_UNROLL for (int r = 0; r < RUNS; r++) {
     const element_turn none = {1, 0, 0};
     turn[r] = none;
     if (is_k && a->rot_dim && 32 * r + lane < dim) turn[r] = turn_of_element(a, 32 * r + lane, a->positions[t]);
   }
   for (int h = head; h < head + n; h++) {
-    const int64_t from = t * (is_k ? a->k_stride : a->v_stride) + (int64_t)h * dim, to = (slot * heads + h) * dim;
-    float y[RUNS], most = 0;
-    GA_UNROLL for (int r = 0; r < RUNS && 32 * r < dim; r++) {
-      const int64_t i = from + 32 * r + lane;
-      y[r] = 32 * r + lane < dim ? plain_get(a->x_dtype, x, i) : 0.0f;
-      if (turn[r].partner) y[r] = turned(a, &turn[r], y[r], plain_get(a->x_dtype, x, i + turn[r].partner));
+    const int64_t from = t * (is_k ? a->k_stride : a->v_stride) + (int64_t)h * dim + lane, to = (slot * heads + h) * dim + lane;
+    float y[RUNS], other[RUNS], most = 0;
+    GA_UNROLL for (int r = 0; r < RUNS; r++) { /* all loads under way at once */
+      y[r] = 32 * r + lane < dim ? plain_get(a->x_dtype, x, from + 32 * r) : 0.0f;
+      other[r] = turn[r].partner ? plain_get(a->x_dtype, x, from + 32 * r + turn[r].partner) : 0.0f;
+    }
+    GA_UNROLL for (int r = 0; r < RUNS; r++) {
+      y[r] = turned(a, &turn[r], y[r], other[r]);
       most = fmaxf(most, fabsf(y[r])); /* which is no NaN: bits in the order of numbers */
     }
     const float unit = e4m3_scale(__uint_as_float((uint32_t)redux_max_i32((int)float_bits(most))));
-    GA_UNROLL for (int r = 0; r < RUNS && 32 * r < dim; r++) if (32 * r + lane < dim) cache[to + 32 * r + lane] = e4m3_of(y[r] / unit);
+    GA_UNROLL for (int r = 0; r < RUNS; r++) if (32 * r + lane < dim) cache[to + 32 * r] = e4m3_of(y[r] / unit);
     if (lane == 0) scale[(int64_t)h * a->slots + slot] = unit;
   }
 }
