@@ -27,7 +27,7 @@
 #define GET GA_CAT(elem_get_, GA_P_X)
 #define GET_Y GA_CAT(elem_get_, GA_P_Y)
 #define PUT GA_CAT(elem_put_, GA_P_Y)
-enum { AHEAD = 8 };
+enum { AHEAD = 8, EARLY = 2 /* elements of the residual: more cost registers, and with them rows at a time */ };
 enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
 
 /* This lane's elements c, c + THREADS, ... of a row, less shift; zeros behind its end. The loads are under way together. */
@@ -68,9 +68,9 @@ GA_DEV void put_y(const ga_kargs_norm *a, int64_t row, int64_t i, float x, float
   PUT(a->y, row * a->y_stride + i, y);
 }
 
-GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
+GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   GA_SHARED row_shared shared;
-  float weight[AHEAD], x[AHEAD], residual[AHEAD]; /* of this lane's first elements: weights do not depend on the kernel ahead */
+  float weight[AHEAD], x[AHEAD], residual[EARLY]; /* of this lane's first elements: weights do not depend on the kernel ahead */
   GA_UNROLL for (int e = 0; e < AHEAD; e++) {
     const int64_t i = thread_index() + e * GA_P_THREADS;
     weight[e] = a.weight && i < a.width ? a.weight[i] : 1.0f;
@@ -79,13 +79,13 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   grid_dependency_wait();
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const int64_t at = row * a.x_stride;
-    GA_UNROLL for (int e = 0; e < AHEAD; e++) residual[e] = get_residual(&a, row, thread_index() + e * GA_P_THREADS);
+    GA_UNROLL for (int e = 0; e < EARLY; e++) residual[e] = get_residual(&a, row, thread_index() + e * GA_P_THREADS);
     const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;
     const float factor = factor_of(&a, &shared, at, shift);
     get_ahead(&a, at, thread_index(), shift, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
       const int64_t i = thread_index() + e * GA_P_THREADS;
-      if (i < a.width) put_y(&a, row, i, x[e] * factor, weight[e], residual[e]);
+      if (i < a.width) put_y(&a, row, i, x[e] * factor, weight[e], e < EARLY ? residual[e % EARLY] : get_residual(&a, row, i));
     }
     for (int64_t i = thread_index() + AHEAD * GA_P_THREADS; i < a.width; i += GA_P_THREADS)
       put_y(&a, row, i, (GET(a.x, at + i) - shift) * factor, a.weight ? a.weight[i] : 1.0f, get_residual(&a, row, i));
