@@ -54,7 +54,7 @@ def compile_row(nvcc, src, out, line):
     # 128 (loop is not reachable): a row's constants leave arms of the source dead, which is meant.
     targets = [f"-gencode=arch=compute_{virtual},code={code}" for virtual, code in ARCH[arch]]
     command = [nvcc, "-fatbin", "--compress-mode=size", *targets, "-std=c++17", "-O3", "-Xptxas", "-v", "-Werror", "all-warnings",
-               "-diag-suppress", "128", "-I", src, f"-DGA_KERNEL_ID={name}", *options, *defines, "-MD", "-MF", f"{out}.d", "-MT", out, "-o", out, f"{src}/../{source}"]
+               "-diag-suppress", "128", "-I", src, f"-DGA_KERNEL_ID={name}", *options, *defines, "-MD", "-MF", f"{out}.d", "-MT", out.replace(" ", "\\ "), "-o", out, f"{src}/../{source}"]
     done = subprocess.run(command, capture_output=True, text=True)
     log = done.stdout + done.stderr
     bad = list(complaints(log, dict(pairs))) if done.returncode == 0 else [f"nvcc failed: {' '.join(command)}\n{log}"]
