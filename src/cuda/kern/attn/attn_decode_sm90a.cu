@@ -17,7 +17,7 @@
  * MERGE     warps through shared memory, blocks through gmem: the last one adds the parts in order, so results do not depend on
  *           who is last
  * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no spills
- * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain: f16 8.4 us at 4096 keys and 20.0 at 16384, e4m3 7.8 and 15.8, q8_0 9.5 and 21.4
+ * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain: f16 8.4 us at 4096 keys and 20.0 at 16384, e4m3 8.1 and 16.7, q8_0 9.5 and 21.4
  *           (docs/perf/cuda-decode.md). Instructions of a step (D 128): f16 480, e4m3 520, q8_0 870
  */
 #include "cuda/dev/ptx/cp_async.h"

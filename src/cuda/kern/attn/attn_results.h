@@ -101,6 +101,7 @@ enum {
   AT_ONCE = DV == 128 ? 3 : 2, /* splits read together: a round trip to L2 is longer than all that is done with what it brings */
   GROUP = 8    /* of O's fours */
 };
+static_assert(!SPLITS || DV / 8 % GROUP == 0, "whole groups of O");
 /* This lane's part of its warp's split 0. */
 GA_DEV float *split_rows(const warpgroup *c, int tile) {
   const int64_t warp = ((int64_t)tile * WGS + c->w) * 4 + c->wl;
