@@ -363,7 +363,7 @@ def write_report(a, results, **more):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("library")
+    p.add_argument("libga")
     for flag in ("--short", "--long", "--rows", "--cold"):
         p.add_argument(flag, action="store_true")
     p.add_argument("--fa3")
@@ -379,7 +379,7 @@ def main():
         shapes += [Shape(d, s, 16384 // s, 2048 // d, causal, False) for d in (64, 128, 256) for causal in (False, True) for s in (512, 2048, 8192, 16384)]
     if a.short or not a.long:
         shapes += [Shape(64, s, b, 8, False, True) for s in (128, 256, 512) for b in (8, 16, 32)]
-    ga, nvml, results = Ga(a.library), Nvml(), []
+    ga, nvml, results = Ga(a.libga), Nvml(), []
     for s in shapes:
         if a.k and not any(k in s.name + " " for k in a.k):
             continue

@@ -108,7 +108,7 @@ def measure(a, ga, s):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("library")
+    p.add_argument("libga")
     p.add_argument("--rows", action="store_true")
     p.add_argument("--json")
     p.add_argument("--rounds", type=int, default=7)
@@ -118,7 +118,7 @@ def main():
     random.seed(1)
     shapes = [Shape(d, q, kv) for d in (128, 64) for kv in (4096, 16384) for q in (1, 4, 16, 64)]
     shapes += [Shape(128, q, 16384, b=1) for q in (16, 64, 128)]
-    ga = Ga(a.library)
+    ga = Ga(a.libga)
     results = [measure(a, ga, s) for s in shapes if not a.k or any(k in s.name + " " for k in a.k)]
     write_report(a, results)
 

@@ -151,7 +151,7 @@ def measure(a, ga, s, nvml):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("library")
+    p.add_argument("libga")
     p.add_argument("--rows", action="store_true")
     p.add_argument("--fa3")
     p.add_argument("--json")
@@ -160,7 +160,7 @@ def main():
     a = p.parse_args()
     torch.manual_seed(0)
     random.seed(1)
-    ga, nvml, results = Ga(a.library), Nvml(), []
+    ga, nvml, results = Ga(a.libga), Nvml(), []
     for d, causal, n in ((d, causal, n) for d in (64, 128, 256) for causal in (False, True) for n in (512, 2048, 8192, 16384)):
         s = Shape(d, n, 16384 // n, 2048 // d, causal, False)
         if a.k and not any(k in s.name + " " for k in a.k):

@@ -249,7 +249,7 @@ def show(r):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("library")
+    p.add_argument("libga")
     p.add_argument("--rows", action="store_true")
     p.add_argument("--f16", action="store_true")
     p.add_argument("--across", choices=list(ACROSS), default="")
@@ -262,7 +262,7 @@ def main():
     a = p.parse_args()
     torch.manual_seed(0)
     random.seed(1)
-    ga, nvml, results = Ga(a.library), Nvml(), []
+    ga, nvml, results = Ga(a.libga), Nvml(), []
     for s, quant in [(s, q) for q in a.quant for s in LLAMA] if a.quant else [(s, None) for s in SHAPES]:
         if a.k and not any("x".join(map(str, s)).startswith(k) for k in a.k):
             continue
