@@ -16,6 +16,7 @@ ARCH = {
     "sm80": [(80, "sm_80"), (90, "sm_90"), (80, "compute_80")],
     "sm90a": [("90a", "sm_90a")],
 }
+ONCE = re.compile(r"^#pragma once|^#ifndef GA_\w+_H$", re.M)
 INCLUDE = re.compile(r'[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]')
 # NVRTC has no <stdint.h>.
 PRELUDE = "#ifdef __CUDACC_RTC__\n" + "".join(
@@ -77,7 +78,8 @@ def flatten(src, path, seen):
         beside = path.parent / match[2]
         target = (beside if beside.exists() else src / match[2]).resolve()
         if target not in seen:
-            seen.add(target)
+            if ONCE.search(target.read_text()):  # others are meant to come more than once
+                seen.add(target)
             yield from flatten(src, target, seen)
 
 

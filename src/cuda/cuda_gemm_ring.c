@@ -4,6 +4,7 @@
 #include "base/status.h"
 #include "core/kargs_gemm_ring.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_chain.h"
 
 #define ROWS 8   /* of X that a launch takes */
 #define DIGITS 3 /* of an element of X: columns in shared memory */
@@ -45,13 +46,17 @@ static int64_t slots_of(const shape *s) {
   return (run + least - 2) / least + 1;
 }
 
+static int64_t stage_bytes(const shape *s) { return s->warps * GA_RING_ITEM(s->unit->k, s->unit->bytes) * s->unit->bytes; }
+static int64_t bars_bytes(const shape *s) { return s->warps * MOST_DEPTH * (int64_t)sizeof(uint64_t); }
+static int64_t ring_bytes(const shape *s) { return bars_bytes(s) + s->depth * stage_bytes(s); }
+
 /* X gets at most half of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
 static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t m = ga_min_i64(d->m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
   shape s = {.unit = cuda_unit_of(d->w_dtype), .splits = 1};
   s.mats = d->flags & GA_GEMM_GATED ? 2 : 1;
   s.warps = ((const cuda_variant *)k->impl)->threads / 32;
-  const int64_t stage = s.warps * GA_RING_ITEM(s.unit->k, s.unit->bytes) * s.unit->bytes, bars = s.warps * MOST_DEPTH * (int64_t)sizeof(uint64_t);
+  const int64_t stage = stage_bytes(&s), bars = bars_bytes(&s);
   s.rows = m <= 2 ? m : m <= 4 ? 4 : ROWS;
   s.tiles = tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
   s.units = ga_div_up(d->k, s.unit->k);
@@ -194,11 +199,14 @@ ga_status cuda_gemm_ring(const ga_kernel *k, const void *desc, const void *io, v
     ga_kargs_gemm_ring args = args_of(&s, &piece, a, row);
     args.gemm.partial = workspace;
     args.gemm.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
-    const cuda_launch l = {.grid = {(uint32_t)(s.groups * s.splits), 1, 1},
-                           .block = {v->threads, 1, 1},
-                           .shared_bytes = (uint32_t)s.shared_bytes,
-                           .dependent = true};
-    GA_TRY(cuda_enqueue(stream, k, &l, &args));
+    const cuda_ring_launch l = {.kernel = k,
+                                .launch = {.grid = {(uint32_t)(s.groups * s.splits), 1, 1},
+                                           .block = {v->threads, 1, 1},
+                                           .shared_bytes = (uint32_t)s.shared_bytes,
+                                           .dependent = true},
+                                .args = args,
+                                .x_bytes = s.shared_bytes - ring_bytes(&s)};
+    GA_TRY(cuda_gemm_join(stream, &l));
   }
   return GA_OK;
 }

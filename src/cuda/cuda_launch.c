@@ -83,9 +83,11 @@ static ga_status function_of(cuda_device *d, const ga_kernel *k, CUfunction *out
 
 /* --- launching --- */
 
-static unsigned fill_attributes(const cuda_launch *l, CUlaunchAttribute attributes[2]) {
+enum { ATTRIBUTES = 3 };
+
+static unsigned fill_attributes(const cuda_launch *l, CUlaunchAttribute attributes[ATTRIBUTES]) {
   unsigned n = 0;
-  memset(attributes, 0, 2 * sizeof attributes[0]);
+  memset(attributes, 0, ATTRIBUTES * sizeof attributes[0]);
   if (l->cluster[0]) {
     attributes[n].id = CU_LAUNCH_CLUSTER_DIMENSION;
     attributes[n].value.cluster.x = l->cluster[0];
@@ -96,12 +98,17 @@ static unsigned fill_attributes(const cuda_launch *l, CUlaunchAttribute attribut
     attributes[n].id = CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[n++].value.programmatic = 1;
   }
+  if (l->cooperative) {
+    attributes[n].id = CU_LAUNCH_COOPERATIVE;
+    attributes[n++].value.cooperative = 1;
+  }
   return n;
 }
 
 ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *l, const void *args) {
   cuda_device *d = cuda_device_of(stream);
-  CUlaunchAttribute attributes[2];
+  CUlaunchAttribute attributes[ATTRIBUTES];
+  GA_TRY(cuda_launch_held(stream));
   const CUlaunchConfig config = {.grid_x = l->grid[0],
                                  .grid_y = l->grid[1],
                                  .grid_z = l->grid[2],

@@ -45,6 +45,7 @@ void cuda_stream_destroy(ga_stream *stream) {
   (void)d->cu->StreamSynchronize(s->handle);
   (void)d->cu->MemFreeAsync(s->counters, d->memory_stream);
   (void)d->cu->StreamDestroy(s->handle);
+  ga_mem_free(s->held); /* never launched: the caller's join_end did not come */
   ga_mem_free(s);
 }
 

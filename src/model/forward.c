@@ -59,7 +59,12 @@ ga_status fwd_run(ga_forward *f) {
       GA_MODEL_ARCHS(X)
 #undef X
   };
-  return archs[f->model->hparams.arch](f);
+  const bool one = f->step->n_tokens == 1; /* products of one token are short: what follows one another goes out together */
+  if (one) GA_TRY(ga_join_begin(f->ctx, NULL));
+  const ga_status status = archs[f->model->hparams.arch](f);
+  if (!one) return status;
+  const ga_status ended = ga_join_end(f->ctx, NULL);
+  return status == GA_OK ? ended : status;
 }
 
 ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, float scale, float *y) {

@@ -1,0 +1,28 @@
+/* Arguments of several products by packed weights in one launch (gemm_chain_sm90a.cu). C11 and CUDA C. */
+#ifndef GA_CORE_KARGS_GEMM_CHAIN_H
+#define GA_CORE_KARGS_GEMM_CHAIN_H
+
+#include "core/kargs_gemm_ring.h"
+
+enum { GA_CHAIN_LINKS = 8 };
+
+/* A product of one row of X; k in one part. Blocks from ring.gemm.groups on have nothing of it. */
+typedef struct ga_kargs_gemm_link {
+  ga_kargs_gemm_ring ring; /* depth and early are the chain's */
+  int32_t second;     /* W is of the second of the kernel's types */
+  int32_t unit_bytes; /* of W */
+  int32_t per;        /* units of an item: but for one, the last of an odd number */
+  int32_t items;      /* of a tile */
+  int32_t wait;       /* for all blocks to have ended the links before: this one reads what they write, or writes what they read */
+  int32_t unused;
+} ga_kargs_gemm_link;
+
+typedef struct ga_kargs_gemm_chain {
+  ga_kargs_gemm_link link[GA_CHAIN_LINKS];
+  int32_t *counter;   /* GA_CHAIN_LINKS + 1 zeroed words, left zeroed */
+  int32_t n, waits;   /* links; of them, those that wait */
+  int32_t depth, early; /* items in the ring of a warp; of those, asked for before the kernel ahead has ended */
+} ga_kargs_gemm_chain;
+
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_chain) == GA_CHAIN_LINKS * (sizeof(ga_kargs_gemm_ring) + 24) + 24);
+#endif

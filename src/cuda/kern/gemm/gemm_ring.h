@@ -1,0 +1,216 @@
+/* What products by a ring of packed weights have in common, whatever the type of W (gemm_t16_sm90a.cu, gemm_chain_sm90a.cu): how a launch is
+ * cut among blocks and warps, X, sums and epilogues. */
+#pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/prefetch.h"
+#include "cuda/dev/tile/block_row.h"
+#include "cuda/dev/tile/epilogue.h"
+#include "cuda/dev/tile/packed_s8.h"
+#include "core/kargs_gemm_ring.h"
+
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+
+enum { WARPS = GA_P_THREADS / 32, DIGITS = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
+enum { BARS_BYTES = 64 /* a warp's, of up to 8 stages */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
+/* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns, filled up to an even
+ * number, and the products of 8 columns. */
+#define WIDTH(rows) ((DIGITS * (rows) + 1) / 2 * 2)
+#define PRODUCTS(rows) ((DIGITS * (rows) + COLS - 1) / COLS)
+
+/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c, the highest first. */
+typedef struct {
+  uint32_t x, scales, sums, parts, table; /* table: constants, then who sums a tile */
+  int part, group;      /* of k, of the tiles */
+  int rows, width;      /* of X, filled up; its columns */
+  int k0, nb;           /* units along k: first and number */
+  int ni;               /* the same in items */
+  int tile, tiles;      /* first and number; gated: of each matrix */
+  int n;                /* items: tiles * ni; gated: of both */
+} share;
+
+/* Where piece i of things cut in pieces begins: `longer` of them, the first, have one more than `each`. */
+GA_DEV int cut(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
+
+/* The block's items are cut among warps; which has a given one? */
+GA_DEV int first_item(const share *s, int warp) { return cut((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp); }
+GA_DEV int warp_of(const share *s, int item) {
+  const int each = (int)((uint32_t)s->n / WARPS), longer = (int)((uint32_t)s->n % WARPS), turn = longer * (each + 1);
+  return item < turn ? item / (each + 1) : longer + (item - turn) / each;
+}
+/* Who summed tile t: the first warp, the last one, and the first one's slot; the others begin with it. Worked out ahead, while weights are
+ * under way. */
+GA_DEV uint32_t sums_of_tile(const share *s, int t) {
+  const int begin = t * s->ni, first = warp_of(s, begin), last = warp_of(s, begin + s->ni - 1);
+  return (uint32_t)(first | last << 8 | (t - first_item(s, first) / s->ni) << 16);
+}
+GA_DEV packed_constants get_constants(uint32_t table) {
+  uint32_t w[3];
+  lds_free_u2(w, table);
+  lds_free_u1(w + 2, table + 8);
+  packed_constants k = {w[2], w[0], w[1]};
+  return k;
+}
+
+/* Where in the ring a warp is. */
+typedef struct {
+  int stage;
+  uint32_t turn; /* of the ring, even or odd: 0, 1 */
+} ring_place;
+
+/* --- X --- */
+
+/* Four elements of row `row` from k on; zeros outside. */
+GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
+  const float *from = (const float *)a->x + row * a->x_stride + k;
+  GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
+  if (row >= a->m || k >= a->k) return;
+  if (k + 4 <= a->k && (uint64_t)from % 16 == 0) elem_get16_f32(x, from, 0);
+  else GA_UNROLL for (int e = 0; e < 4; e++) if (k + e < a->k) x[e] = from[e];
+}
+
+/* Digits of x * scale, |x * scale| <= 2^21, which it rounds: word p has digit p of elements 0, 2, 1, 3. The number lies 1.5 * 2^23 and 128 for
+ * each lower digit higher, so that its bytes are digits; the highest one is 64 too large. */
+GA_DEV void digits_of(const float *x, float scale, uint32_t *words) {
+  uint32_t u[4];
+  GA_UNROLL for (int e = 0; e < 4; e++) u[e] = float_bits(fmaf(x[e], scale, 12582912.0f + 32896.0f));
+  const uint32_t low02 = prmt(u[0], u[2], 0x5410u), low13 = prmt(u[1], u[3], 0x5410u);
+  words[0] = (prmt(prmt(u[0], u[2], 0x0062u), prmt(u[1], u[3], 0x0062u), 0x5410u) + 0x40404040u) ^ 0x80808080u;
+  words[1] = prmt(low02, low13, 0x7531u) ^ 0x80808080u;
+  words[2] = prmt(low02, low13, 0x6420u) ^ 0x80808080u;
+}
+
+/* 2^e, e >= -149 */
+GA_DEV float pow2_any(int e) { return __uint_as_float(e >= -126 ? (uint32_t)(e + 127) << 23 : 1u << (e + 149)); }
+
+/* Weights of the norm from k on; zeros outside. */
+GA_DEV void get_norm(const bool whole, const ga_kargs_gemm_ring *ring, int64_t k, float *weight) {
+  if (whole) elem_get16_f32(weight, ring->norm + k, 0);
+  else GA_UNROLL for (int e = 0; e < 4; e++) weight[e] = k + e < ring->gemm.k ? ring->norm[k + e] : 0;
+}
+
+/* X times the weights; returns the sum of squares of what it was. */
+GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
+  float square = 0;
+  GA_UNROLL for (int v = 0; v < quads; v++)
+    GA_UNROLL for (int e = 0; e < 4; e++) {
+      square = fmaf(x[v][e], x[v][e], square);
+      x[v][e] *= weight[v][e];
+    }
+  return square;
+}
+
+/* Weights of the norm to L2: they do not depend on the kernel ahead. */
+GA_DEV void prefetch_norm(const ga_kargs_gemm_ring *ring) {
+  if (!ring->norm) return;
+  GA_ROLL for (int64_t k = 32 * thread_index(); k < ring->gemm.k; k += 32 * GA_P_THREADS) prefetch_l2(ring->norm + k);
+}
+
+/* --- products --- */
+
+/* A lane's addresses of what it takes of X: of the first 8 columns, and of the last 8, where lanes without a column take the last one
+ * (nobody looks at what they get). */
+typedef struct {
+  uint32_t x[2], scales[2], sums;
+  bool has_sum;
+} lane_view;
+
+GA_DEV lane_view view_of(const int rows, const share *s, int lane) {
+  lane_view v;
+  const int g = lane / 4, q = lane % 4, cols = DIGITS * rows, tail = COLS * (PRODUCTS(rows) - 1), last = tail + g, pair = tail + 2 * q;
+  v.x[0] = s->x + (uint32_t)(g * 64 + q * 16);
+  v.x[1] = s->x + (uint32_t)((last < cols ? last : cols - 1) * 64 + q * 16);
+  v.scales[0] = s->scales + (uint32_t)(8 * q);
+  v.scales[1] = s->scales + (uint32_t)(pair < cols ? pair : WIDTH(rows) - 2) * 4;
+  v.has_sum = g < rows;
+  v.sums = s->sums + (uint32_t)(q * rows + (v.has_sum ? g : 0)) * 4;
+  return v;
+}
+
+/* cm += mins (registers a) * sums of X, as two tf32 each: registers b0 and b1 of the product. */
+GA_DEV void add_sums(float *cm, const uint32_t *a, float sum0, float sum1) {
+  const uint32_t high0 = float_bits(sum0) & 0xffffe000u, high1 = float_bits(sum1) & 0xffffe000u;
+  mma_free_tf32(cm, a, high0, high1);
+  mma_free_tf32(cm, a, float_bits(sum0 - __uint_as_float(high0)), float_bits(sum1 - __uint_as_float(high1)));
+}
+
+/* Sums of a unit so far: integers, or floats where runs have scales of their own. */
+typedef union {
+  int i;
+  float f;
+} unit_sum;
+
+/* Number of the block's tile i; gated: tiles of W and of the gate in turn. */
+GA_DEV int tile_of(const ga_kargs_gemm_ring *ring, int tile, int i) {
+  return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
+}
+
+/* --- sums --- */
+
+/* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes out where those of
+ * the highest digit are. */
+GA_DEV float fold(const int rows, float (*acc)[4], int e) {
+  if (rows == 8) return acc[2][e] + acc[1][e] + acc[0][e];
+  if (rows == 4) return acc[1][e] + shfl_down_f32(acc[0][e], 2) + acc[0][e];
+  if (rows == 2) return shfl_down_f32(acc[0][e], 2) + shfl_down_f32(acc[0][e], 1) + acc[0][e];
+  return shfl_down_f32(acc[0][e], 1) + acc[0][e + 1] + acc[0][e]; /* even e alone */
+}
+
+/* A warp's sum of what it has of a tile goes to its slot, and starts anew. */
+GA_DEV void put_part(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane, float (*acc)[4]) {
+  const int col = lane % 4 * 2;
+  const uint32_t at = sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * rows + col) * 4;
+  GA_UNROLL for (int r = 0; r < 2; r++) { /* g, g+8 */
+    const uint32_t to = at + (uint32_t)(8 * r * rows) * 4;
+    const float x = fold(rows, acc, 2 * r), y = rows == 1 ? 0 : fold(rows, acc, 2 * r + 1);
+    if (rows == 1 && col == 0) sts_f1(to, x);
+    if (rows > 1 && col < rows) sts_f2(to, x, y);
+  }
+  GA_UNROLL for (int n = 0; n < PRODUCTS(rows); n++)
+    GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
+}
+
+/* Row `row` of the block's tile t, row col of X: the sum of the warps that had a part of it. */
+GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
+  const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255, last = who >> 8 & 255, slot = who >> 16;
+  const uint32_t step = (uint32_t)(a->slots * GA_PACKED_ROWS * sh->rows) * 4, at = sh->parts + (uint32_t)(row * sh->rows + col) * 4;
+  float sum = lds_f1(at + warp * step + slot * (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4);
+  for (uint32_t w = warp + 1; w <= last; w += 4) { /* four under way at once */
+    float more[4] = {0, 0, 0, 0};
+    GA_UNROLL for (uint32_t i = 0; i < 4; i++) if (w + i <= last) more[i] = lds_f1(at + (w + i) * step);
+    GA_UNROLL for (int i = 0; i < 4; i++) sum += more[i];
+  }
+  return sum;
+}
+
+/* By what the norm multiplies row col of X. */
+GA_DEV float factor_of(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int col) {
+  float sum = 0;
+  if (!ring->norm) return 1;
+  for (int w = col; w < WARPS; w += sh->rows) sum += squares[w];
+  return 1.0f / sqrtf(sum / (float)ring->gemm.k + ring->norm_eps);
+}
+
+/* Result `row` of the block's, of row col of X: all of k is here. */
+GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int row, int col) {
+  const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;
+  const float factor = factor_of(ring, sh, squares, col), sum = add_parts(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
+  ga_kargs_gemm a = ring->gemm;
+  int first = 0;
+  if (ring->gated) {
+    const float gate = a.scale * (add_parts(&ring->gemm, sh, 2 * i + 1, in, col) * factor);
+    const int64_t at = (int64_t)tile * GA_PACKED_ROWS + in;
+    if (at < a.n) plain_put(a.y_dtype, a.y, col * a.y_stride + at, act_of(a.act, gate) * (a.scale * sum));
+    return;
+  }
+  GA_UNROLL for (int j = 0; j < 2; j++)
+    if (tile >= ring->begin[j]) {
+      first = ring->begin[j];
+      a.y = ring->y_more[j], a.bias = ring->bias_more[j], a.n = ring->n_more[j], a.y_stride = ring->y_more_stride[j];
+    }
+  const int64_t at = (int64_t)(tile - first) * GA_PACKED_ROWS + in;
+  if (at < a.n) gemm_finish(&a, col, at, sum);
+}
