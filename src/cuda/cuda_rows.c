@@ -142,8 +142,8 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_variant){.params = GA_GEMM_CHAIN_PARAMS(A_, B_, threads_),                                     \
                                  .threads = threads_,                                                                  \
-                                 .shared_bytes = 229376,                                                               \
-                                 .static_bytes = 3072}},
+                                 .shared_bytes = 231424,                                                               \
+                                 .static_bytes = 1024}},
 #include "cuda/kern/gemm/gemm.def"
 #undef GA_CUDA_CHAIN
 #undef GA_CUDA_T16_RING

@@ -1,8 +1,9 @@
 /* A link of a chain (gemm_chain_sm90a.cu) whose W is of type T. Included behind gemm_ring_take.h, once for each type. */
 
-/* This block's share of a link, and where a warp begins. */
-GA_DEV share start_of(const ga_kargs_gemm_ring *ring, uint32_t x, int warp, start *own) {
+/* This block's share of a link, X from x on, and where a warp begins. */
+GA_DEV share start_of(const ga_kargs_gemm_ring *ring, uint32_t x, uint32_t table, int warp, start *own) {
   share sh = share_of(ring, x);
+  sh.table = table; /* of a link's own: filled ahead */
   if (block_index() >= ring->gemm.groups) sh.tiles = sh.n = 0;
   const int first = first_item(&sh, warp), tile = first / sh.ni;
   own->items = first_item(&sh, warp + 1) - first;
@@ -12,22 +13,18 @@ GA_DEV share start_of(const ga_kargs_gemm_ring *ring, uint32_t x, int warp, star
 }
 
 /* X, and all items of the link: what is left are the parts. */
-GA_DEV void take_link(const ga_kargs_gemm_ring *ring, const share *kept, const start *own, asker *next, ring_place *place, float *squares, int warp,
-                      int lane) {
+GA_DEV void take_link(const ga_kargs_gemm_ring *ring, share sh, start own, asker *next, ring_place *place, uint32_t squares, int warp, int lane) {
   const ga_kargs_gemm *a = &ring->gemm;
-  const share sh = *kept;
-  const int items = own->items, at = own->at;
   const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)ring->norm) % 16 == 0;
   if (sh.n == 0) { /* fewer tiles than blocks */
     ask_behind_x(next);
     return;
   }
-  fill_table(ring, &sh);
   const float square = whole ? convert_x(true, 1, ring, &sh, next, warp, lane) : convert_x(false, 1, ring, &sh, next, warp, lane);
   if (ring->norm) {
     const float all = row_sum_warp(square);
-    if (lane == 0) squares[warp] = all;
+    if (lane == 0) sts_f1(squares + 4 * (uint32_t)warp, all);
   }
   block_sync();
-  take_items(1, ring, &sh, next, place, warp, lane, items, at);
+  take_items(1, ring, &sh, next, place, warp, lane, own.items, own.at);
 }

@@ -6,7 +6,7 @@
  *           are there at once (cooperative launch), and a count that never comes traps. The last block zeroes the counts
  * WORK      a link's tiles go to blocks, and its items to warps, as there; a block without tiles waits with the others
  * BUDGET    THREADS lanes, one block a multiprocessor
- * SPEED     docs/perf/cuda-decode.md, "Several products in a launch"
+ * SPEED     docs/perf/cuda-decode.md, "Several products in a launch": 5 % of a token of Gemma 3 270M; products of more than 4 MB go one by one
  */
 #include "cuda/kern/gemm/gemm_ring.h"
 #include "core/kargs_gemm_chain.h"
@@ -42,26 +42,65 @@ typedef struct {
   int at, items;
 } start;
 
-/* A warp's way through the weights of all links. */
+/* A warp's way through the weights of all links. A run: items of one size that follow one another in memory, as most of a link do, so that what
+ * stands between two items is little. */
 typedef struct {
-  uint64_t w;    /* address of the item to ask for next */
-  int at;        /* its place along k */
-  int left;      /* items of its link, itself among them; 0: all have been asked for */
+  uint64_t w;     /* address of the item to ask for next */
+  uint32_t bytes; /* of it */
+  int run;        /* items of its run from it on; 0: all have been asked for */
+  int left;       /* items of its link behind the run */
+  int at;         /* place along k of the first of those */
   int link;
-  bool full;     /* as many as fit have been asked for */
-  uint32_t ring; /* stages; the barriers of up to 8 lie before them */
+  bool full;      /* as many as fit have been asked for */
+  uint32_t ring;  /* stages; the barriers of up to 8 lie before them */
   const ga_kargs_gemm_chain *args;
-  const start *starts; /* by link, in shared memory */
+  uint32_t starts; /* of this warp, by link */
 } asker;
+
+/* Shared memory: squares of X's elements by warp, starts by warp and link, shares by link; the rings; tables by link; X. */
+enum { START_BYTES = 16, STARTS_AT = 4 * WARPS, SHARES_AT = STARTS_AT + WARPS * GA_CHAIN_LINKS * START_BYTES };
+static_assert(sizeof(start) == START_BYTES && sizeof(share) <= GA_CHAIN_SHARE, "what the host counts with");
+static_assert(SHARES_AT + GA_CHAIN_LINKS * GA_CHAIN_SHARE == GA_CHAIN_CONTROL(WARPS), "what the host counts with");
+
+GA_DEV void put_words(uint32_t at, const uint32_t *w, int n) {
+  GA_UNROLL for (int i = 0; i < n; i++) sts_u1(at + 4 * (uint32_t)i, w[i]);
+}
+GA_DEV void get_words(uint32_t at, uint32_t *w, int n) {
+  GA_UNROLL for (int i = 0; i < n; i++) w[i] = float_bits(lds_f1(at + 4 * (uint32_t)i));
+}
+GA_DEV start get_start(uint32_t at) {
+  uint32_t w[START_BYTES / 4];
+  start s;
+  get_words(at, w, START_BYTES / 4);
+  memcpy(&s, w, sizeof s);
+  return s;
+}
+GA_DEV void put_start(uint32_t at, const start *s) {
+  uint32_t w[START_BYTES / 4];
+  memcpy(w, s, sizeof w);
+  put_words(at, w, START_BYTES / 4);
+}
+GA_DEV share get_share(uint32_t at) {
+  uint32_t w[sizeof(share) / 4];
+  share s;
+  get_words(at, w, sizeof w / 4);
+  memcpy(&s, w, sizeof s);
+  return s;
+}
+GA_DEV void put_share(uint32_t at, const share *s) {
+  uint32_t w[sizeof(share) / 4];
+  memcpy(w, s, sizeof w);
+  put_words(at, w, sizeof w / 4);
+}
 
 /* To the first link from `link` on of which the warp has something. */
 GA_DEV void to_link(asker *s, int link) {
-  s->left = 0;
   GA_ROLL for (; link < s->args->n && s->left == 0; link++) {
+    const start from = get_start(s->starts + (uint32_t)(link * START_BYTES));
     s->link = link;
-    s->w = s->starts[link].w;
-    s->at = s->starts[link].at;
-    s->left = s->starts[link].items;
+    s->w = from.w;
+    s->at = from.at;
+    s->left = from.items;
   }
 }
 
@@ -74,22 +113,34 @@ GA_DEV void turn(asker *s, const ga_kargs_gemm_ring *ring) {
   else if (s->w == (uint64_t)ring->end[1]) s->w = (uint64_t)ring->w_more[1];
 }
 
-GA_DEV void ask(asker *s, int stage) {
+/* The next run, to the end of a tile at most, unless all of the link is one. An item of fewer units is a run of its own. */
+GA_DEV void next_run(asker *s) {
+  if (s->left == 0) to_link(s, s->link + 1);
+  else if (s->at == s->args->link[s->link].items) turn(s, &s->args->link[s->link].ring);
+  s->run = 0;
+  if (s->left == 0) return;
   const ga_kargs_gemm_link *l = &s->args->link[s->link];
-  const bool is_short = l->per == 2 && 2 * s->at + 1 == l->ring.gemm.units;
-  const uint32_t bar = s->ring - BARS_BYTES + (uint32_t)(stage * 8), bytes = (uint32_t)(is_short ? l->unit_bytes : l->per * l->unit_bytes);
+  const bool odd = l->per == 2 && l->ring.gemm.units % 2, is_short = odd && s->at == l->items - 1;
+  const int to = l->items - s->at - (odd && !is_short), most = l->plain ? s->left : to;
+  s->run = most < s->left ? most : s->left;
+  s->bytes = (uint32_t)(is_short ? l->unit_bytes : l->per * l->unit_bytes);
+  s->left -= s->run;
+  s->at += s->run;
+}
+
+GA_DEV void ask(asker *s, int stage) {
+  const uint32_t bar = s->ring - BARS_BYTES + (uint32_t)(stage * 8);
   if (warp_elect()) {
-    mbar_arrive_expect(bar, bytes);
-    bulk_load_bytes(s->ring + (uint32_t)(stage * SLOT_BYTES), (const void *)s->w, bytes, bar, L2_EVICT_FIRST);
+    mbar_arrive_expect(bar, s->bytes);
+    bulk_load_bytes(s->ring + (uint32_t)(stage * SLOT_BYTES), (const void *)s->w, s->bytes, bar, L2_EVICT_FIRST);
   }
-  s->w += bytes;
-  if (++s->at == l->items) turn(s, &l->ring);
-  if (--s->left == 0) to_link(s, s->link + 1);
+  s->w += s->bytes;
+  if (--s->run == 0) next_run(s);
 }
 
 /* Stages [from, to), for as long as there are items. */
 GA_DEV void ask_first(asker *s, int from, int to) {
-  GA_ROLL for (int d = from; d < to && s->left; d++) ask(s, d);
+  GA_ROLL for (int d = from; d < to && s->run; d++) ask(s, d);
 }
 GA_DEV void ask_behind_x(asker *s) {
   if (!s->full) ask_first(s, s->args->early, s->args->depth);
@@ -97,7 +148,7 @@ GA_DEV void ask_behind_x(asker *s) {
 }
 GA_DEV void ask_again(asker *s, int stage, int left) {
   (void)left; /* of this link */
-  if (s->left) ask(s, stage);
+  if (s->run) ask(s, stage);
 }
 
 #define T GA_CAT(T_, GA_P_W)
@@ -121,38 +172,68 @@ GA_DEV void leave(const ga_kargs_gemm_chain *a) {
   (void)atomic_add_i32(a->counter + GA_CHAIN_LINKS, -block_count());
 }
 
+/* Constants of a launch come from memory when they are first read, a line of 64 bytes after the other, which is slow while weights keep memory
+ * busy: a warp reads one word of each while it has nothing else to do. */
+GA_DEV void touch(const void *args, int bytes, int lane) {
+  GA_ROLL for (int at = 64 * lane; at < bytes; at += 64 * 32) {
+    uint32_t word = ((const uint32_t *)args)[at / 4];
+    pin_u32(&word, 1);
+  }
+}
+
+/* By what the norm of X multiplies the link's sums. */
+GA_DEV float factor_of(const ga_kargs_gemm_ring *ring, uint32_t squares) {
+  float sum = 0;
+  if (!ring->norm) return 1;
+  for (int w = 0; w < WARPS; w++) sum += lds_f1(squares + 4 * (uint32_t)w);
+  return norm_factor(ring, sum);
+}
+
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_chain args) {
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
-  const uint32_t smem = smem_base(), ring = smem + (uint32_t)(warp * RING_BYTES(args.depth)) + BARS_BYTES;
+  const uint32_t squares = smem_base(), starts = squares + STARTS_AT + (uint32_t)(warp * GA_CHAIN_LINKS * START_BYTES), shares = squares + SHARES_AT;
+  const uint32_t rings = squares + GA_CHAIN_CONTROL(WARPS), ring = rings + (uint32_t)(warp * RING_BYTES(args.depth)) + BARS_BYTES;
   grid_launch_dependents();
-  GA_SHARED share shares[GA_CHAIN_LINKS];
-  GA_SHARED start starts[WARPS][GA_CHAIN_LINKS];
-  GA_SHARED float squares[WARPS]; /* of a warp's part of X */
   if (lane == 0) {
     GA_ROLL for (int d = 0; d < args.depth; d++) mbar_init(ring - BARS_BYTES + (uint32_t)(d * 8), 1);
     mbar_init_fence();
   }
   if (lane < args.n) { /* a lane has a link */
     const ga_kargs_gemm_link *l = &args.link[lane];
-    const uint32_t x = smem + (uint32_t)(WARPS * RING_BYTES(args.depth));
-    const share sh = l->second ? second::start_of(&l->ring, x, warp, &starts[warp][lane]) : first::start_of(&l->ring, x, warp, &starts[warp][lane]);
-    if (warp == 0) shares[lane] = sh;
+    const uint32_t tables = rings + (uint32_t)(WARPS * RING_BYTES(args.depth));
+    const uint32_t x = tables + (uint32_t)args.tables, table = tables + (uint32_t)l->table;
+    start own;
+    const share sh = l->second ? second::start_of(&l->ring, x, table, warp, &own) : first::start_of(&l->ring, x, table, warp, &own);
+    put_start(starts + (uint32_t)(lane * START_BYTES), &own);
+    if (warp == 0) put_share(shares + (uint32_t)(lane * GA_CHAIN_SHARE), &sh);
   }
   warp_sync();
-  asker next = {0, 0, 0, 0, false, ring, &args, starts[warp]};
+  asker next = {0, 0, 0, 0, 0, -1, false, ring, &args, starts};
   ring_place place = {0, 0};
-  to_link(&next, 0);
+  next_run(&next);
   ask_first(&next, 0, args.early);
+  if (warp == WARPS - 1) touch(&args, sizeof args, lane);
   prefetch_norm(&args.link[0].ring);
+  block_sync(); /* shares are there */
+  GA_ROLL for (int i = 0; i < args.n; i++) {
+    const share sh = get_share(shares + (uint32_t)(i * GA_CHAIN_SHARE));
+    if (sh.n == 0) continue;
+    if (args.link[i].second) second::fill_table(&args.link[i].ring, &sh);
+    else first::fill_table(&args.link[i].ring, &sh);
+  }
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
   GA_ROLL for (int i = 0; i < args.n; i++) {
     const ga_kargs_gemm_link *l = &args.link[i];
     if (l->wait) grid_sync(args.counter + i, block_count());
     else block_sync(); /* the sums of the link before have been read */
-    if (l->second) second::take_link(&l->ring, &shares[i], &starts[warp][i], &next, &place, squares, warp, lane);
-    else first::take_link(&l->ring, &shares[i], &starts[warp][i], &next, &place, squares, warp, lane);
+    const uint32_t kept = shares + (uint32_t)(i * GA_CHAIN_SHARE);
+    const start own = get_start(starts + (uint32_t)(i * START_BYTES));
+    if (l->second) second::take_link(&l->ring, get_share(kept), own, &next, &place, squares, warp, lane);
+    else first::take_link(&l->ring, get_share(kept), own, &next, &place, squares, warp, lane);
     block_sync();
-    GA_ROLL for (int row = thread_index(); row < shares[i].tiles * GA_PACKED_ROWS; row += GA_P_THREADS) finish(&l->ring, &shares[i], squares, row, 0);
+    const share sh = get_share(kept);
+    GA_ROLL for (int row = thread_index(); row < sh.tiles * GA_PACKED_ROWS; row += GA_P_THREADS)
+      finish(&l->ring, &sh, factor_of(&l->ring, squares), row, 0);
   }
   leave(&args);
 }

@@ -186,18 +186,13 @@ GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, 
   return sum;
 }
 
-/* By what the norm multiplies row col of X. */
-GA_DEV float factor_of(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int col) {
-  float sum = 0;
-  if (!ring->norm) return 1;
-  for (int w = col; w < WARPS; w += sh->rows) sum += squares[w];
-  return 1.0f / sqrtf(sum / (float)ring->gemm.k + ring->norm_eps);
-}
+/* By what the norm multiplies a row of X whose squares add up to `squares`. */
+GA_DEV float norm_factor(const ga_kargs_gemm_ring *ring, float squares) { return 1.0f / sqrtf(squares / (float)ring->gemm.k + ring->norm_eps); }
 
-/* Result `row` of the block's, of row col of X: all of k is here. */
-GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int row, int col) {
+/* Result `row` of the block's, of row col of X, by whose factor the norm multiplies it: all of k is here. */
+GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, float factor, int row, int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;
-  const float factor = factor_of(ring, sh, squares, col), sum = add_parts(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
+  const float sum = add_parts(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
   ga_kargs_gemm a = ring->gemm;
   int first = 0;
   if (ring->gated) {

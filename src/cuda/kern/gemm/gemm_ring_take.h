@@ -1,6 +1,6 @@
 /* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind gemm_ring_type.h, once for each
  * type, where these are known:
- *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them
+ *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them; args->depth: so many
  *   ask_behind_x(asker *)            called once, when X has been asked for
  *   ask_again(asker *, stage, left)  called when a stage has been read; left: items of this call, that of the stage among them
  *   SLOT_BYTES                       of a stage */
@@ -77,7 +77,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const sha
     }
     if (++at == sh->ni || items == 1) put_part(rows, a, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
     at = at == sh->ni ? 0 : at;
-    if (++stage == ring->depth) stage = 0, turns ^= 1;
+    if (++stage == next->args->depth) stage = 0, turns ^= 1;
   }  from->stage = stage;
   from->turn = turns & 1;
 }

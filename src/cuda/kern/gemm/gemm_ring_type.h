@@ -9,7 +9,7 @@ enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
 GA_PACKED_TYPES(X)
 #undef X
 
-/* x: where X and what follows it begin. */
+/* x: where X and what follows it begin. The table comes last. */
 GA_DEV share share_of(const ga_kargs_gemm_ring *ring, uint32_t x) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int block = block_index();

@@ -126,6 +126,14 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept, float *squar
   else take_items(8, ring, &sh, &next, &place, warp, lane, items, at);
 }
 
+/* By what the norm multiplies row col of X. */
+GA_DEV float factor_of(const ga_kargs_gemm_ring *ring, const share *sh, const float *squares, int col) {
+  float sum = 0;
+  if (!ring->norm) return 1;
+  for (int w = col; w < WARPS; w += sh->rows) sum += squares[w];
+  return norm_factor(ring, sum);
+}
+
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_ring args) {
   const ga_kargs_gemm *a = &args.gemm;
   grid_launch_dependents();
@@ -137,7 +145,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_ring args) {
   const int64_t padded = (int64_t)a->tiles * GA_PACKED_ROWS, row0 = (int64_t)sh.tile * GA_PACKED_ROWS;
   for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
     const int col = a->m == 1 ? 0 : i / rows, row = i - col * rows;
-    if (a->splits == 1) finish(&args, &sh, squares, row, col);
+    if (a->splits == 1) finish(&args, &sh, factor_of(&args, &sh, squares, col), row, col);
     else stg_f32(a->partial + ((int64_t)sh.part * MOST_ROWS + col) * padded + row0 + row,
                  add_parts(a, &sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col));
   }

@@ -1,0 +1,208 @@
+/* Products of one token that go out together (ga_join_begin): bit by bit what single launches give, for every pair of types, with links that wait
+ * for one another and links that do not, items of one unit and of two; and what a stream refuses meanwhile. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "core/ctx.h"
+#include "cuda/cuda.h"
+#include "tests/gemm_data.h"
+
+enum { X = 768, FF = 1280, KV = 128, FLOATS = 2 * X + FF + X + 2 * KV };
+
+typedef struct matrix {
+  int32_t dtype, layout;
+  int64_t n, k;
+  void *data;
+} matrix;
+
+/* What a layer has between two attentions. */
+typedef struct layer {
+  ga_ctx *ctx;
+  ga_dtype type, other; /* of o, gate, up, q, k; of down and v */
+  int64_t x_k;          /* width of the attention's result: with an odd number of units of 128 */
+  matrix o, gate, up, down, q, k, v;
+  float *norm;          /* [X] on the device */
+  float *all;           /* attention's result [X], x [X], up [FF], q [X], k [KV], v [KV] */
+  float start[FLOATS];
+} layer;
+
+static void ok(ga_status status) {
+  if (status != GA_OK) fail_msg("%s", ga_error_text());
+}
+
+static matrix make_matrix(ga_ctx *ctx, ga_rng *rng, ga_dtype t, int64_t n, int64_t k) {
+  matrix m = {.dtype = (int32_t)t, .n = n, .k = k};
+  ga_layout layout;
+  uint64_t bytes, native;
+  const ga_dtype_traits *traits = ga_dtype_info(t);
+  void *src;
+  ok(ga_pack_choose(ctx, t, n, k, &layout, &bytes));
+  ok(ga_dtype_bytes(t, n * k, &native));
+  assert_int_equal(layout, GA_LAYOUT_T16);
+  m.layout = (int32_t)layout;
+  uint8_t *host = malloc(native);
+  for (uint64_t i = 0; i < native; i += (uint64_t)traits->block_bytes) gemm_data_random(rng, t, host + i);
+  ok(ga_buffer_alloc(ctx, native, &src));
+  ok(ga_copy_to_device(ctx, src, host, native, NULL));
+  ok(ga_buffer_alloc(ctx, bytes, &m.data));
+  ga_pack_desc d = GA_PACK_DESC_INIT;
+  d.n = n;
+  d.k = k;
+  d.w_dtype = m.dtype;
+  d.w_layout = m.layout;
+  ok(ga_pack(ctx, &d, src, m.data, NULL));
+  ok(ga_stream_sync(ctx, NULL));
+  ga_buffer_free(ctx, src);
+  free(host);
+  return m;
+}
+
+static void make_layer(layer *l, ga_ctx *ctx, ga_dtype type, ga_dtype other) {
+  ga_rng rng;
+  void *p;
+  float norm[X];
+  ga_rng_seed(&rng, 7 + (uint64_t)type);
+  *l = (layer){.ctx = ctx, .type = type, .other = other, .x_k = ga_dtype_info(type)->block_elems == 256 ? 512 : 640};
+  l->o = make_matrix(ctx, &rng, type, X, l->x_k);
+  l->gate = make_matrix(ctx, &rng, type, FF, X);
+  l->up = make_matrix(ctx, &rng, type, FF, X);
+  l->down = make_matrix(ctx, &rng, other, X, FF);
+  l->q = make_matrix(ctx, &rng, type, X, X);
+  l->k = make_matrix(ctx, &rng, type, KV, X);
+  l->v = make_matrix(ctx, &rng, other, 24, X); /* fewer tiles than blocks, the last not full */
+  for (int i = 0; i < FLOATS; i++) l->start[i] = (float)ga_rng_normal(&rng);
+  for (int i = 0; i < X; i++) norm[i] = 1 + 0.1f * (float)ga_rng_normal(&rng);
+  ok(ga_buffer_alloc(ctx, sizeof norm, &p));
+  ok(ga_copy_to_device(ctx, p, norm, sizeof norm, NULL));
+  l->norm = p;
+  ok(ga_buffer_alloc(ctx, sizeof l->start, &p));
+  l->all = p;
+}
+
+static void drop_layer(layer *l) {
+  matrix *const all[] = {&l->o, &l->gate, &l->up, &l->down, &l->q, &l->k, &l->v};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(l->ctx, all[i]->data);
+  ga_buffer_free(l->ctx, l->norm);
+  ga_buffer_free(l->ctx, l->all);
+}
+
+static ga_gemm_desc desc_of(const matrix *m, uint32_t flags) {
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.m = 1;
+  d.n = m->n;
+  d.k = m->k;
+  d.w_dtype = m->dtype;
+  d.w_layout = m->layout;
+  d.flags = flags;
+  if (flags & GA_GEMM_NORM) d.norm_eps = 1e-5f;
+  return d;
+}
+
+static void run_layer(const layer *l) {
+  float *a = l->all, *x = a + X, *up = x + X, *q = up + FF, *k = q + X, *v = k + KV;
+  ga_gemm_desc d = desc_of(&l->o, GA_GEMM_RESIDUAL);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = a, .w = l->o.data, .y = x, .residual = x}, NULL));
+  d = desc_of(&l->up, GA_GEMM_NORM | GA_GEMM_GATED);
+  d.act = GA_ACT_SILU;
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->up.data, .y = up, .norm = l->norm, .w_more = {l->gate.data}}, NULL));
+  d = desc_of(&l->down, GA_GEMM_RESIDUAL);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = up, .w = l->down.data, .y = x, .residual = x}, NULL));
+  d = desc_of(&l->q, GA_GEMM_NORM);
+  d.n_more[0] = KV;
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->q.data, .y = q, .norm = l->norm, .w_more = {l->k.data}, .y_more = {k}}, NULL));
+  d = desc_of(&l->v, GA_GEMM_NORM); /* reads x, too, and waits for nobody */
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->v.data, .y = v, .norm = l->norm}, NULL));
+}
+
+static const char *last_id(ga_ctx *ctx) { return ((const cuda_device *)ctx->device)->last_id; }
+
+static void results(const layer *l, bool joined, float *out) {
+  ok(ga_copy_to_device(l->ctx, l->all, l->start, sizeof l->start, NULL));
+  if (joined) ok(ga_join_begin(l->ctx, NULL));
+  run_layer(l);
+  if (joined) ok(ga_join_end(l->ctx, NULL));
+  ok(ga_copy_to_host(l->ctx, out, l->all, sizeof l->start, NULL));
+}
+
+static ga_ctx *open_emu(void) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  ga_ctx *ctx;
+  o.device = "emu";
+  ok(ga_ctx_create(&o, &ctx));
+  return ctx;
+}
+
+static void pair(ga_dtype type, ga_dtype other, const char *id) {
+  static float single[FLOATS], joined[FLOATS];
+  ga_ctx *ctx = open_emu();
+  layer l;
+  make_layer(&l, ctx, type, other);
+  results(&l, false, single);
+  assert_null(strstr(last_id(ctx), "chain"));
+  for (int i = 0; i < 2; i++) { /* counts are zero again after the first */
+    results(&l, true, joined);
+    assert_string_equal(last_id(ctx), id);
+    assert_memory_equal(single, joined, sizeof single);
+  }
+  drop_layer(&l);
+  ga_ctx_destroy(ctx);
+}
+
+static void test_q4_k(void **state) {
+  (void)state;
+  pair(GA_Q4_K, GA_Q6_K, "gemm_q4_k_q6_k_chain_sm90a_16");
+}
+static void test_q5_k(void **state) {
+  (void)state;
+  pair(GA_Q6_K, GA_Q5_K, "gemm_q5_k_q6_k_chain_sm90a_16");
+}
+static void test_q8_0(void **state) {
+  (void)state;
+  pair(GA_Q5_0, GA_Q8_0, "gemm_q8_0_q5_0_chain_sm90a_16");
+}
+static void test_q4_0(void **state) {
+  (void)state;
+  pair(GA_Q4_0, GA_Q4_1, "gemm_q4_0_q4_1_chain_sm90a_16");
+}
+static void test_mxfp4(void **state) {
+  (void)state;
+  pair(GA_MXFP4, GA_Q8_0, "gemm_mxfp4_q8_0_chain_sm90a_16");
+}
+
+/* Types that no kernel takes together, another op between, and a stream that joins twice. */
+static void test_edges(void **state) {
+  static float single[FLOATS], joined[FLOATS];
+  (void)state;
+  ga_ctx *ctx = open_emu();
+  layer l;
+  make_layer(&l, ctx, GA_Q4_K, GA_Q3_K);
+  results(&l, false, single);
+  results(&l, true, joined);
+  assert_memory_equal(single, joined, sizeof single);
+  ok(ga_join_begin(ctx, NULL));
+  assert_int_equal(ga_join_begin(ctx, NULL), GA_ERR_STATE);
+  run_layer(&l);
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = 1;
+  d.width = X;
+  ok(ga_add(ctx, &d, &(ga_add_io){.x = l.all + X, .b = l.all + X, .y = l.all + X}, NULL)); /* sees all that was held back */
+  assert_string_equal(last_id(ctx), "add_f32_rows_sm80_256x4");
+  assert_int_equal(ga_copy_to_host(ctx, joined, l.all, sizeof joined, NULL), GA_ERR_STATE);
+  assert_int_equal(ga_stream_sync(ctx, NULL), GA_ERR_STATE);
+  ok(ga_join_end(ctx, NULL));
+  assert_int_equal(ga_join_end(ctx, NULL), GA_ERR_STATE);
+  drop_layer(&l);
+  ga_ctx_destroy(ctx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_q4_k),  cmocka_unit_test(test_q5_k),  cmocka_unit_test(test_q8_0),
+      cmocka_unit_test(test_q4_0),  cmocka_unit_test(test_mxfp4), cmocka_unit_test(test_edges),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
