@@ -61,8 +61,8 @@ static cut cut_of(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t l
 static cut cut_rows(const ga_attn_desc *d, const ga_caps *caps) {
   return cut_of(d, CUDA_ATTN_ROWS, (int64_t)caps->sms * BLOCKS_PER_SM, MIN_PART);
 }
-/* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: as many clusters as there are units must
- * be there at once, wherever the device lets them be. */
+/* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: clusters for all units are to be there
+ * at once, wherever the device lets them be. */
 static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
   const cuda_attn_decode_variant *v = k->impl;
   cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);

@@ -163,9 +163,9 @@ static const ga_kernel rows[] = {
    .score = 44,                                                                                                        \
    .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_decode_variant){.base = {.params = GA_ATTN_DECODE_PARAMS(TYPE_, d_, keys_, warps_, stages_),\
+   .impl = &(const cuda_attn_decode_variant){.base = {.params = GA_ATTN_DECODE_PARAMS(TYPE_, d_, keys_, warps_, stages_, meet_),\
                                                       .threads = 32 * (warps_),                                        \
-                                                      .shared_bytes = GA_ATTN_DECODE_SMEM(TYPE_, d_, keys_, warps_, stages_)},\
+                                                      .shared_bytes = GA_ATTN_DECODE_SMEM(TYPE_, d_, keys_, warps_, stages_, meet_)},\
                                              .d = d_, .keys = keys_,                                                   \
                                              .from = from_, .meet = meet_}},
 #include "cuda/kern/attn/attn_rows.def"

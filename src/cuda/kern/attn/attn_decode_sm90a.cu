@@ -45,9 +45,13 @@
 #error "GA_P_STAGES: steps of keys that a warp has under way"
 #endif
 
+#ifndef GA_P_MEET
+#error "GA_P_MEET: not 0: blocks of a cluster may add up their parts"
+#endif
+
 #define KV GA_CAT(T_, GA_P_KV)
 enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 /* packed, of a tile */ };
-enum { KEYS = GA_P_KEYS /* of a step */, TILES = KEYS / 8 /* of a product's width */, MAX_CLUSTER = 16 };
+enum { KEYS = GA_P_KEYS /* of a step */, TILES = KEYS / 8 /* of a product's width */, MEET = GA_P_MEET != 0, MAX_CLUSTER = 16 };
 enum { BLOCKS = KV == T_Q8_0 || KV == T_Q4_0, BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18, WIDE = KV == T_F16 || KV == T_BF16 };
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products in f16, else in tf32 */
 /* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and begin up to 8
@@ -62,7 +66,7 @@ enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
 /* What blocks of a cluster send each other: four columns of a row, its maximum and sum, in 32 bytes. Behind it what is the block's: the barrier that
  * counts them, a flag, how parts meet, what makes a row's products logits, where rows are written, and what is to be done with each quad: all
  * that needs divisions is worked out while the launch ahead still runs. */
-enum { SENT_BYTES = (ROWS * D / 4 + MAX_CLUSTER) * 32, OFF_FLAG = 8, OFF_RANK = 12, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
+enum { SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0, OFF_FLAG = 8, OFF_RANK = 12, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
 enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes a quad */ };
 /* Two blocks fit a multiprocessor, a launch's and the next one's; 1 KB of each is the driver's. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
@@ -646,13 +650,16 @@ GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
 GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
 GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 
+/* Splits that are a cluster. */
+GA_DEV int cluster_of(const ga_kargs_attn_rows *a) { return MEET ? a->cluster : 1; }
+
 GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, int split, uint32_t own) {
-  const int cluster = split / a->cluster, left = s->parts - cluster * a->cluster, columns = a->v_dim / 4;
-  const int of_cluster = left < 1 ? 1 : left < a->cluster ? left : a->cluster, quads = u->n * columns;
+  const int blocks = cluster_of(a), cluster = split / blocks, left = s->parts - cluster * blocks, columns = a->v_dim / 4;
+  const int of_cluster = left < 1 ? 1 : left < blocks ? left : blocks, quads = u->n * columns;
   const int per = (quads + of_cluster - 1) / of_cluster, r = thread_index();
   if (r == 0) {
-    sts_u1(own + OFF_RANK, (uint32_t)(split - cluster * a->cluster));
-    sts_i4(own + OFF_MERGE, quads, per, of_cluster, (s->parts + a->cluster - 1) / a->cluster);
+    sts_u1(own + OFF_RANK, (uint32_t)(split - cluster * blocks));
+    sts_i4(own + OFF_MERGE, quads, per, of_cluster, (s->parts + blocks - 1) / blocks);
   }
   if (r < u->n) {
     const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + query_of(a, u, r)) * a->o_token + head_of(a, u, r) * a->o_head;
@@ -743,7 +750,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const int tile = block_index() / a.splits, split = block_index() - tile * a.splits, b = tile / a.tiles / (a.q_heads / a.group);
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), way = way_of(&a);
   const uint32_t q = smem_base(), ring = q + Q_BYTES, sent = ring + RING_BYTES, mine = sent + SENT_BYTES, factors = mine + OFF_FACTORS;
-  if (a.cluster > 1) {
+  if (MEET && a.cluster > 1) {
     if (thread_index() == 0) {
       mbar_init(mine, 1);
       mbar_init_fence();
@@ -762,7 +769,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const unit u = unit_of(&a, tile, ROWS);
   const share sh = share_of(&a, &u, split, warp);
   if (u.n <= 0 || (split >= sh.parts && split > 0)) { /* no such rows in this sequence: the same for all splits; or no keys */
-    if (a.cluster > 1) cluster_wait();
+    if (MEET && a.cluster > 1) cluster_wait();
     if (!waited) grid_dependency_wait(); /* the end of a grid is that of those before it */
     return;
   }
@@ -778,6 +785,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);
   const int64_t q_at = q_place(&a, &u, warp);
+  put_no_q(&u, q, factors, warp, lane);
+  put_merge(&a, &u, &sh, split, mine);
   int stage = 0, turn = 0;
   GA_ROLL for (int step = sh.step - STAGES * sh.stride; step < sh.steps; step += sh.stride, turn++) {
     uint32_t at = own + (uint32_t)(stage * STAGE_BYTES);
@@ -797,17 +806,13 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
     }
     if (more < sh.steps) copy_step(&a, &u, key, page[0], u.kv_first + w.token, way, at, lane);
     cp_async_commit();
-    if (turn == 0) { /* the first keys are under way */
-      put_no_q(&u, q, factors, warp, lane);
-      put_merge(&a, &u, &sh, split, mine);
-    }
     GA_UNROLL for (int i = 0; i < STAGES - 1; i++) page[i] = page[i + 1];
     walk_on(&w);
     if (more + STAGES * sh.stride < sh.steps) page[STAGES - 1] = page_at(&table, ahead.index);
     walk_on(&ahead);
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     if (turn != STAGES - 1) continue;
-    if (a.cluster > 1) cluster_wait(); /* its blocks have begun, and their barriers are there */
+    if (MEET && a.cluster > 1) cluster_wait(); /* its blocks have begun, and their barriers are there */
     if (!waited) grid_dependency_wait();
     waited = true;
     grid_launch_dependents();
@@ -821,8 +826,9 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const merge how = merge_of(mine);
   const int rank = (int)float_bits(lds_f1(mine + OFF_RANK)), row_floats = a.v_dim + 4;
   const int owned = how.quads - rank * how.per < how.per ? how.quads - rank * how.per : how.per;
-  const bool meet = how.of_cluster > 1;
-  float *parts = a.partial + (int64_t)tile * (a.splits / a.cluster) * ROWS * row_floats, *part = parts + (int64_t)(split / a.cluster) * ROWS * row_floats;
+  const bool meet = MEET && how.of_cluster > 1;
+  float *parts = a.partial + (int64_t)tile * (a.splits / cluster_of(&a)) * ROWS * row_floats;
+  float *part = parts + (int64_t)(split / cluster_of(&a)) * ROWS * row_floats;
   if (meet && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.of_cluster * 32));
   block_sync();
   GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
