@@ -681,28 +681,40 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
   sts_async_i4(to, (int)float_bits(x->o[0]), (int)float_bits(x->o[1]), (int)float_bits(x->o[2]), (int)float_bits(x->o[3]), counted);
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
+/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without branches are under way together. */
+GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
+  GA_UNROLL for (int e = 1; e < n; e++) {
+    if (e < there) continue;
+    m[e] = NONE;
+    l[e] = 0;
+    GA_UNROLL for (int i = 0; i < 4; i++) o[e][i] = 0;
+  }
+  quad_add(r, n, m, l, o);
+}
+GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
+
 /* The quad at `at` of each block of the cluster, `step` bytes from one to the next. */
 GA_DEV quad add_sent(uint32_t at, int step, int parts) {
+  enum { MANY = 8 };
   quad sum = quad_none();
-  GA_ROLL for (int first = 0; first < parts; first += 8) {
-    float m[8], l[8], o[8][4];
-    GA_UNROLL for (int e = 0; e < 8; e++) {
-      float ml[2] = {NONE, 0};
-      GA_UNROLL for (int i = 0; i < 4; i++) o[e][i] = 0;
-      if (first + e < parts) {
-        lds_f4(o[e], at + (uint32_t)((first + e) * step));
-        lds_f2(ml, at + (uint32_t)((first + e) * step) + 16);
-      }
+  GA_ROLL for (int first = 0; first < parts; first += MANY) {
+    float m[MANY], l[MANY], o[MANY][4];
+    GA_UNROLL for (int e = 0; e < MANY; e++) {
+      const uint32_t from = at + (uint32_t)(at_most(first + e, parts - 1) * step);
+      float ml[2];
+      lds_f4(o[e], from);
+      lds_f2(ml, from + 16);
       m[e] = ml[0];
       l[e] = ml[1];
     }
-    quad_add(&sum, 8, m, l, o);
+    quad_add_some(&sum, MANY, parts - first, m, l, o);
   }
   return sum;
 }
 GA_DEV void put_part(float *row, int c, int v_dim, const quad *x) {
+  const float ml[4] = {x->m, x->l, 0, 0};
   stg_f4(row + c, x->o);
-  if (c == 0) stg_f2(row + v_dim, x->m, x->l);
+  if (c == 0) stg_f4(row + v_dim, ml);
 }
 
 /* The sum of parts in memory. at: of the first, from one to the next `step` floats. */
@@ -711,17 +723,14 @@ GA_DEV quad add_parts(const float *at, int step, int parts, int c, int v_dim) {
   GA_ROLL for (int first = 0; first < parts; first += AHEAD) {
     float m[AHEAD], l[AHEAD], o[AHEAD][4];
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
-      const float *p = at + (first + e) * step;
-      const bool there = first + e < parts;
-      m[e] = NONE;
-      l[e] = 0;
-      GA_UNROLL for (int i = 0; i < 4; i++) o[e][i] = 0;
-      if (!there) continue;
+      const float *p = at + at_most(first + e, parts - 1) * step;
+      float ml[4];
       ldg_f4(o[e], p + c);
-      m[e] = ldg_f32(p + v_dim);
-      l[e] = ldg_f32(p + v_dim + 1);
+      ldg_f4(ml, p + v_dim);
+      m[e] = ml[0];
+      l[e] = ml[1];
     }
-    quad_add(&sum, AHEAD, m, l, o);
+    quad_add_some(&sum, AHEAD, parts - first, m, l, o);
   }
   return sum;
 }
