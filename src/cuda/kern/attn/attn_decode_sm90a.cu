@@ -9,16 +9,20 @@
  *           operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type: f16, but tf32
  *           where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of Q are brought to 2^15, and
  *           weights to 2^15 at most. A scale of e4m3 is one of a logit, and of a weight: those are in units of the largest scale of V so far
- * WORK      steps of 16 keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
+ * WORK      steps of KEYS (16 or 32) keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
  *           length; only as many blocks as have steps take part
  * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop. Whole steps inside of a page
  *           go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked for before the grid ahead has ended, but for those with
  *           keys that it may write; everything it writes is read behind grid_dependency_wait
- * MERGE     warps through shared memory, blocks through gmem: the last one adds the parts in order, so results do not depend on
- *           who is last
+ * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with MEET): each owns a share of the columns and is sent that share of
+ *           all (st.async, counted by a barrier of its own; all have begun by then: cluster_wait). Clusters, or blocks without, through gmem: the
+ *           last block adds the parts. All sums are in the order of the parts, so results do not depend on who is last. What needs divisions (who
+ *           owns what, where rows are written) is worked out ahead of the wait for the grid ahead
+ * BARRIERS  of the cluster: one, begun at the start, ended before Q is read. Of the block: when Q is there; when all warps are through; when their
+ *           sums are in the ring; two more where parts meet in gmem. A block that is sent something waits for all of it before it ends
  * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no spills
- * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain: f16 8.4 us at 4096 keys and 20.0 at 16384, e4m3 8.1 and 16.7, q8_0 9.5 and 21.4
- *           (docs/perf/cuda-decode.md). Instructions of a step (D 128): f16 480, e4m3 520, q8_0 870
+ * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3 3.9, 7.2, 14.5; q8_0 4.2,
+ *           9.0, 20.0 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"
@@ -662,8 +666,9 @@ GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s
     sts_i4(own + OFF_MERGE, quads, per, of_cluster, (s->parts + blocks - 1) / blocks);
   }
   if (r < u->n) {
-    const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + query_of(a, u, r)) * a->o_token + head_of(a, u, r) * a->o_head;
-    sts_i4(own + (uint32_t)(OFF_LINES + 16 * r), (int)(uint32_t)at, (int)(at >> 32), head_of(a, u, r), query_of(a, u, r));
+    const int i = query_of(a, u, r), head = head_of(a, u, r);
+    const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head;
+    sts_i4(own + (uint32_t)(OFF_LINES + 16 * r), (int)(uint32_t)at, (int)(at >> 32), head, i);
   }
   GA_ROLL for (int i = r; i < quads; i += THREADS) {
     const int row = i / columns, owner = i / per;
@@ -681,7 +686,8 @@ GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const qu
   sts_async_i4(to, (int)float_bits(x->o[0]), (int)float_bits(x->o[1]), (int)float_bits(x->o[2]), (int)float_bits(x->o[3]), counted);
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
-/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without branches are under way together. */
+/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without branches are under way
+ * together. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;

@@ -5,8 +5,7 @@
  * DATA      gmem -> registers -> gmem: an element of K or V, or a pair of Q, a lane; 32 of K or V are a block of q8_0 and q4_0. In e4m3 a warp
  *           has a head at once: up to RUNS elements a lane
  * WORK      an angle is worked out once for `chunk` heads: a warp takes a run of 32 elements or pairs in so many heads of one token
- * BUDGET    THREADS lanes. Two rows: a head of e4m3 takes 16 registers more than what all other types need, and with them warps
- *           (docs/perf/cuda-decode.md)
+ * BUDGET    THREADS lanes. Two rows: a head of e4m3 in a warp takes 118 registers, all other types 80 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/tile/e4m3.h"
 #include "cuda/kern/layer/kv_element.h"
