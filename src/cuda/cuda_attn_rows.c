@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/attn_fp8.h"
-#include "core/kargs_attn.h"
+#include "core/kargs_attn_rows.h"
 #include "cuda/cuda.h"
 
 #define MAX_DIM 256
@@ -46,30 +46,38 @@ const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_c
 typedef struct cut {
   int64_t tiles, units; /* tiles of packed rows of one kv head; of all heads and sequences */
   int64_t splits;       /* parts of the keys */
+  int64_t cluster;      /* of them that are a cluster: divides them */
 } cut;
 
+static int64_t keys_of(const ga_attn_desc *d) { return d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv; }
+
 static cut cut_of(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
-  cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
+  cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1, .cluster = 1};
   c.units = d->batch * d->kv_heads * c.tiles;
-  const int64_t keys = d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
   /* As many as fill the machine, unless units do. */
-  if (c.units && c.units <= COUNTERS) c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys, least)));
+  if (c.units && c.units <= COUNTERS) c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
   return c;
 }
 static cut cut_rows(const ga_attn_desc *d, const ga_caps *caps) {
   return cut_of(d, CUDA_ATTN_ROWS, (int64_t)caps->sms * BLOCKS_PER_SM, MIN_PART);
 }
-/* A block's warps take a step of 16 keys each. */
+/* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: clusters for all units are to be there
+ * at once, wherever the device lets them be. */
 static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
-  return cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, ((const cuda_variant *)k->impl)->threads / 2);
+  const cuda_attn_decode_variant *v = k->impl;
+  cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
+  const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1), most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
+  if (most > 0 && keys_of(d) <= v->meet * most) c.splits = c.cluster = most;
+  return c;
 }
+static int64_t parts_of(const cut *c) { return c->splits / c->cluster; }
 
 int32_t cuda_attn_decode_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
-  const int32_t from = ((const cuda_attn_decode_variant *)k->impl)->from;
-  const int64_t keys = d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
+  const int64_t from = ((const cuda_attn_decode_variant *)k->impl)->from;
+  const cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, 1);
   if (from == 0) return 0;
-  return keys >= from * cut_decode(k, d, caps).splits ? 1 : -1;
+  return keys_of(d) >= from * c.splits ? 1 : -1;
 }
 
 uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -82,7 +90,7 @@ uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga
 uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const cut c = cut_decode(k, d, caps);
-  return c.splits == 1 ? 0 : (uint64_t)(c.units * c.splits * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
+  return parts_of(&c) == 1 ? 0 : (uint64_t)(c.units * parts_of(&c) * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
 }
 
 static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
@@ -154,10 +162,11 @@ static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_att
       .k_scale = a->k_scale.data, .k_scale_batch = (int32_t)a->k_scale.batch, .k_scale_token = by_token * (int32_t)a->k_scale.block,
       .k_scale_head = (int32_t)a->k_scale.head,
       .v_scale = a->v_scale.data, .v_scale_batch = (int32_t)a->v_scale.batch, .v_scale_token = by_token * (int32_t)a->v_scale.block,
-      .v_scale_head = (int32_t)a->v_scale.head};
+      .v_scale_head = (int32_t)a->v_scale.head, .cluster = (int32_t)c->cluster};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
-  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes, .dependent = true};
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes,
+                         .cluster = {c->cluster > 1 ? (uint32_t)c->cluster : 0, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }
 

@@ -190,7 +190,16 @@ static const char *cache_ok(const ga_kv_store_desc *d) {
 
 const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
-  return ((const ga_kv_store_desc *)desc)->head_norm ? "it does not norm heads" : cache_ok(desc);
+  const ga_kv_store_desc *d = desc;
+  if (d->head_norm) return "it does not norm heads";
+  return d->kv_dtype == GA_E4M3 ? "a row of its own writes e4m3" : cache_ok(d);
+}
+
+const char *cuda_kv_store_scaled_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)caps;
+  const ga_kv_store_desc *d = desc;
+  if (d->head_norm) return "it does not norm heads";
+  return d->kv_dtype != GA_E4M3 ? "it writes e4m3" : cache_ok(d);
 }
 
 static int32_t threads_of(const ga_kernel *k) {

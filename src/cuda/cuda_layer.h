@@ -14,6 +14,7 @@ GA_DECLARE_CUDA(softmax);
 GA_DECLARE_CUDA(embed);
 GA_DECLARE_CUDA(rope);
 GA_DECLARE_CUDA(kv_store);
+const char *cuda_kv_store_scaled_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_kv_store_normed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 GA_DECLARE_CUDA(sample);
 uint64_t cuda_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -96,6 +96,7 @@
 #define GA_CUDA_ATTN_ROWS(type_, TYPE_)                                                                                \
   @ROW "attn_" #type_ "_rows_sm80_4" @ sm80 @ "src/cuda/kern/attn/attn_rows_sm80.cu" @ "KV=" #TYPE_ ",ROWS=4,THREADS=128"
 #define GA_CUDA_ATTN_PROMPT(type_, TYPE_) @ROW "attn_" #type_ "_prompt_sm90a_256" @ sm90a @ "src/cuda/kern/attn/attn_prompt_sm90a.cu" @ "NONE=0"
-#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_, from_)                                                  \
-  @ROW GA_ATTN_DECODE_ID(type_, d_, warps_, stages_) @ sm90a @ GA_ATTN_DECODE_SOURCE @ GA_ATTN_DECODE_PARAMS(TYPE_, d_, warps_, stages_)
+#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, keys_, warps_, stages_, from_, meet_)                                                  \
+  @ROW GA_ATTN_DECODE_ID(type_, d_, keys_, warps_, stages_) @ sm90a @ GA_ATTN_DECODE_SOURCE                                     \
+  @ GA_ATTN_DECODE_PARAMS(TYPE_, d_, keys_, warps_, stages_, meet_)
 #include "cuda/kern/attn/attn_rows.def"

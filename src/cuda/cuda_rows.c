@@ -164,8 +164,8 @@ static const ga_kernel rows[] = {
          .dtype = {GA_F32, GA_##TYPE_, GA_F32}, .align = 16, .score = 60, .tolerance = 2,                              \
          .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR | GA_KERNEL_AS_KV,                                             \
          .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}),
-#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, warps_, stages_, from_)                                                  \
-  {.id = GA_ATTN_DECODE_ID(type_, d_, warps_, stages_),                                                                \
+#define GA_CUDA_ATTN_DECODE(type_, TYPE_, d_, keys_, warps_, stages_, from_, meet_)                                    \
+  {.id = GA_ATTN_DECODE_ID(type_, d_, keys_, warps_, stages_),                                                         \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_ATTN_DECODE_SOURCE,                                                                                    \
@@ -178,11 +178,11 @@ static const ga_kernel rows[] = {
    .score = 44,                                                                                                        \
    .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_decode_variant){.base = {.params = GA_ATTN_DECODE_PARAMS(TYPE_, d_, warps_, stages_),     \
+   .impl = &(const cuda_attn_decode_variant){.base = {.params = GA_ATTN_DECODE_PARAMS(TYPE_, d_, keys_, warps_, stages_, meet_),\
                                                       .threads = 32 * (warps_),                                        \
-                                                      .shared_bytes = GA_ATTN_DECODE_SMEM(TYPE_, d_, warps_, stages_)}, \
-                                             .d = d_,                                                                  \
-                                             .from = from_}},
+                                                      .shared_bytes = GA_ATTN_DECODE_SMEM(TYPE_, d_, keys_, warps_, stages_, meet_)},\
+                                             .d = d_, .keys = keys_,                                                   \
+                                             .from = from_, .meet = meet_}},
 #include "cuda/kern/attn/attn_rows.def"
 #define GA_KERNEL_ATTN(op_, dt, d_, dv_, mask_, arch_, bm_, bn_, st_, sched, turn, qreg, store, resident_, blocks_,    \
                        features_, from_, to_, crowd_)                                                                  \

@@ -343,25 +343,35 @@ void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
   count_store(t);
 }
 
-/* Destination and mbarrier of a copy to another block. */
-static void set_target(copy *o, emu_thread *t, uint32_t dst, uint32_t bar) {
-  uint32_t local;
-  emu_block *b = emu_cluster_block(dst, &o->to, t->at);
-  if (emu_cluster_block(bar, &local, t->at) != b) {
+/* Destination and mbarrier of a copy to another block. Known before the copy is enqueued, so that whoever sees its end sees this access, too. */
+typedef struct target {
+  uint32_t to, bar, mask;
+} target;
+
+static target target_of(emu_thread *t, uint32_t dst, uint32_t bar) {
+  target g;
+  emu_block *b = emu_cluster_block(dst, &g.to, t->at);
+  if (emu_cluster_block(bar, &g.bar, t->at) != b) {
     emu_report(EMU_RULE_BARRIER_ARGS, t->at, "the mbarrier is not in the block that is written");
     emu_stop();
   }
-  o->mask = 1u << b->rank;
-  bind_bars(o, t, local);
+  g.mask = 1u << b->rank;
+  return g;
+}
+static void set_target(copy *o, emu_thread *t, const target *g) {
+  o->to = g->to;
+  o->mask = g->mask;
+  bind_bars(o, t, g->bar);
 }
 
 void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE) {
   emu_thread *t = emu_begin("bulk copy to the cluster", file, line);
   check_bytes(t, src, dst, bytes);
+  const target g = target_of(t, dst, bar);
   copy *o = enqueue(t, SEND);
   o->smem = emu_own_address(t->block, src);
   o->bytes = bytes;
-  set_target(o, t, dst, bar);
+  set_target(o, t, &g);
   maybe_now();
   if (emu_opt.when == EMU_EARLY) step(n_queue - 1);
 }
@@ -369,13 +379,14 @@ void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU
 /* A store that comes later, like a copy of what is in registers; an ordinary access. */
 void emu_sts_async(uint32_t dst, const void *x, int bytes, uint32_t bar, EMU_SITE) {
   emu_thread *t = emu_begin("st.async", file, line);
+  const target g = target_of(t, dst, bar);
   copy *o = enqueue(t, SEND);
   o->bytes = (uint32_t)bytes;
   o->actor.async = false;
   o->data = malloc((size_t)bytes);
   if (!o->data) abort();
   memcpy(o->data, x, (size_t)bytes);
-  set_target(o, t, dst, bar);
+  set_target(o, t, &g);
   maybe_now();
 }
 

@@ -9,17 +9,22 @@
  *           operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type: f16, but tf32
  *           where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of Q are brought to 2^15, and
  *           weights to 2^15 at most. A scale of e4m3 is one of a logit, and of a weight: those are in units of the largest scale of V so far
- * WORK      steps of 16 keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
+ * WORK      steps of KEYS (16 or 32) keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
  *           length; only as many blocks as have steps take part
  * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop. Whole steps inside of a page
  *           go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked for before the grid ahead has ended, but for those with
  *           keys that it may write; everything it writes is read behind grid_dependency_wait
- * MERGE     warps through shared memory, blocks through gmem: the last one adds the parts in order, so results do not depend on
- *           who is last
+ * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with MEET): each owns a share of the columns and is sent that share of
+ *           all (st.async, counted by a barrier of its own; all have begun by then: cluster_wait). Clusters, or blocks without, through gmem: the
+ *           last block adds the parts. All sums are in the order of the parts, so results do not depend on who is last. What needs divisions (who
+ *           owns what, where rows are written) is worked out ahead of the wait for the grid ahead
+ * BARRIERS  of the cluster: one, begun at the start, ended before Q is read. Of the block: when Q is there; when all warps are through; when their
+ *           sums are in the ring; two more where parts meet in gmem. A block that is sent something waits for all of it before it ends
  * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no spills
- * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain: f16 8.4 us at 4096 keys and 20.0 at 16384, e4m3 8.1 and 16.7, q8_0 9.5 and 21.4
- *           (docs/perf/cuda-decode.md). Instructions of a step (D 128): f16 480, e4m3 520, q8_0 870
+ * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3 3.9, 7.2, 14.5; q8_0 4.2,
+ *           9.0, 20.0 (docs/perf/cuda-decode.md)
  */
+#include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
@@ -34,6 +39,9 @@
 #ifndef GA_P_D
 #error "GA_P_D: room for head_dim and v_dim: 64, 128 or 256"
 #endif
+#ifndef GA_P_KEYS
+#error "GA_P_KEYS: keys of a step, 16 or 32"
+#endif
 #ifndef GA_P_WARPS
 #error "GA_P_WARPS: warps of a block"
 #endif
@@ -41,8 +49,13 @@
 #error "GA_P_STAGES: steps of keys that a warp has under way"
 #endif
 
+#ifndef GA_P_MEET
+#error "GA_P_MEET: not 0: blocks of a cluster may add up their parts"
+#endif
+
 #define KV GA_CAT(T_, GA_P_KV)
-enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 /* packed, of a tile */, KEYS = 16 /* of a step */ };
+enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 /* packed, of a tile */ };
+enum { KEYS = GA_P_KEYS /* of a step */, TILES = KEYS / 8 /* of a product's width */, MEET = GA_P_MEET != 0, MAX_CLUSTER = 16 };
 enum { BLOCKS = KV == T_Q8_0 || KV == T_Q4_0, BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18, WIDE = KV == T_F16 || KV == T_BF16 };
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products in f16, else in tf32 */
 /* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and begin up to 8
@@ -54,8 +67,13 @@ enum { CHUNK_BYTES = WIDE ? 64 : 32 /* of 32 columns, not of blocks */ };
 enum { Q_STEPS = F16_K ? 2 : 4 /* of a product's depth, in 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
 enum { STAGE_BYTES = 2 * KEYS * PITCH + SCALE_BYTES, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
 enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
-/* Two blocks fit a multiprocessor, a launch's and the next one's; 2 KB of each are variables and the driver's. */
-enum { TWICE = 2 * (Q_BYTES + RING_BYTES + 2048) <= 228 * 1024 };
+/* What blocks of a cluster send each other: four columns of a row, its maximum and sum, in 32 bytes. Behind it what is the block's: the barrier that
+ * counts them, a flag, how parts meet, what makes a row's products logits, where rows are written, and what is to be done with each quad: all
+ * that needs divisions is worked out while the launch ahead still runs. */
+enum { SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0, OFF_FLAG = 8, OFF_RANK = 12, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
+enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes a quad */ };
+/* Two blocks fit a multiprocessor, a launch's and the next one's; 1 KB of each is the driver's. */
+enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
 enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* there is room for Q in registers */ };
 static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
 #define P_UNIT (F16_V ? 32768.0f : 1.0f) /* what a weight of 1 is in products */
@@ -142,18 +160,29 @@ GA_DEV void copy(uint32_t to, const uint8_t *src, int unit, bool has) {
   else cp_async_4(to, src, has ? 4 : 0);
 }
 
-/* All keys of a step, at equal distances of `step` bytes from src on, rows of ROW_BYTES, by 16 bytes. */
-GA_DEV void copy_run(const uint8_t *src, int64_t step, bool of_v, uint32_t dst, int lane) {
+/* All keys of a step, rows of blocks, at equal distances of `step` bytes from src on, by 16 bytes. */
+GA_DEV void copy_run_of_blocks(const uint8_t *src, int64_t step, uint32_t dst, int lane) {
   enum { UNITS = (ROW_BYTES + 15) / 16, EACH = 32 / UNITS /* rows at once */ };
   uint32_t mine = (uint32_t)lane;
   pin_u32(&mine, 1); /* what follows from it takes no registers from step to step */
   const int first = (int)mine / UNITS, c = (int)mine - first * UNITS;
   if (first >= EACH) return; /* UNITS does not divide 32 */
   const uint8_t *from = src + first * step + 16 * c;
-  const uint32_t to = dst + (uint32_t)(first * PITCH + 16 * (c ^ (of_v ? swizzle_v(first) : swizzle_k(first))));
-  GA_UNROLL for (int row = 0; row < KEYS; row += EACH, from += EACH * step) /* the bits of `first` and `row` do not meet where rows are swizzled */
-    if (row + EACH <= KEYS || row + first < KEYS)
-      cp_async_16((to ^ (uint32_t)(16 * (of_v ? swizzle_v(row) : swizzle_k(row)))) + (uint32_t)(row * PITCH), from, 16);
+  const uint32_t to = dst + (uint32_t)(first * PITCH + 16 * c);
+  GA_UNROLL for (int row = 0; row < KEYS; row += EACH, from += EACH * step)
+    if (row + EACH <= KEYS || row + first < KEYS) cp_async_16(to + (uint32_t)(row * PITCH), from, 16);
+}
+/* The same of other types: 128 bytes of a row by 8 lanes, so that of the swizzle all is in the lane's place, or in the row's. */
+GA_DEV void copy_run(const uint8_t *src, int64_t step, bool of_v, uint32_t dst, int lane) {
+  enum { SPAN = PITCH < 128 ? 64 : 128, EACH = 512 / SPAN /* rows at once */ };
+  uint32_t mine = (uint32_t)lane;
+  pin_u32(&mine, 1); /* what follows from it takes no registers from step to step */
+  const int row = (int)mine / (SPAN / 16), c = (int)mine % (SPAN / 16);
+  const uint32_t to = dst + (uint32_t)(row * PITCH + 16 * (c ^ (of_v ? swizzle_v(row) : swizzle_k(row))));
+  const uint8_t *from = src + row * step + 16 * c;
+  GA_UNROLL for (int r = 0; r < KEYS; r += EACH, from += EACH * step) /* the bits of `row` and `r` do not meet */
+    GA_UNROLL for (int at = 0; at < PITCH; at += SPAN)
+      cp_async_16((to ^ (uint32_t)(16 * (of_v ? swizzle_v(r) : swizzle_k(r)))) + (uint32_t)(r * PITCH + at), from + at, 16);
 }
 /* Keys anywhere, K and V by `unit` bytes. alike: own_k is own_v, in all lanes. */
 GA_DEV void copy_rows(const copies *y, int unit, bool alike, int lane) {
@@ -196,7 +225,8 @@ GA_DEV bool blocks_fit_runs(const ga_kargs_attn_rows *a) {
 }
 GA_DEV int way_of(const ga_kargs_attn_rows *a) {
   const bool whole = (!a->page_table || a->page_size % KEYS == 0) && a->head_dim == D && a->v_dim == D; /* steps lie in pages */
-  if (whole && (!BLOCKS || blocks_fit_runs(a))) return RUNS;
+  const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
+  if (whole && (BLOCKS ? blocks_fit_runs(a) : alike)) return RUNS;
   if (!BLOCKS) return BY_16;
   const int64_t elements = a->k_batch | a->k_token | a->k_head | a->v_batch | a->v_token | a->v_head | a->head_dim | a->v_dim;
   return (elements >> 5) % 2 || ((uint64_t)a->k | (uint64_t)a->v) % 4 ? BY_2 : BY_4;
@@ -204,13 +234,14 @@ GA_DEV int way_of(const ga_kargs_attn_rows *a) {
 /* Where rows of a head lie in their 16 bytes. */
 GA_DEV int shift_of(const void *base, int64_t at, int way) { return BLOCKS && way == RUNS ? (int)(((uint64_t)base + (uint64_t)at) & 15) : 0; }
 
-/* A lane's scale: of K, or in the upper half of V, of key lane % KEYS; 0 where the tile sees no such key. */
+/* Scales of key lane % KEYS: of 16 keys a lane has K's, or in the upper half V's, of 32 both. 0 where the tile sees no such key. */
 GA_DEV void copy_scales(const ga_kargs_attn_rows *a, const unit *u, int j, int page, int token, uint32_t stage, int lane) {
-  const bool of_v = lane >= KEYS, has = j + lane % KEYS >= u->from && j + lane % KEYS < u->to;
+  const bool has = j + lane % KEYS >= u->from && j + lane % KEYS < u->to;
   const int64_t k = (int64_t)page * a->k_scale_batch + (int64_t)token * a->k_scale_token + (int64_t)u->h * a->k_scale_head;
   const int64_t v = (int64_t)page * a->v_scale_batch + (int64_t)token * a->v_scale_token + (int64_t)u->h * a->v_scale_head;
-  const float *from = of_v ? a->v_scale + v : a->k_scale + k;
+  const float *from = KEYS == 16 && lane >= KEYS ? a->v_scale + v : a->k_scale + k;
   cp_async_4(stage + (uint32_t)(SCALE_OFF + 4 * lane), has ? from : a->k_scale, has ? 4 : 0);
+  if (KEYS == 32) cp_async_4(stage + (uint32_t)(SCALE_OFF + 4 * (KEYS + lane)), has ? a->v_scale + v : a->v_scale, has ? 4 : 0);
 }
 
 /* The step at key j, whose lanes are in `page` at `token` each. */
@@ -220,14 +251,19 @@ GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
   const int shift_k = shift_of(a->k, head_k, way), shift_v = shift_of(a->v, head_v, way);
   if (SCALES) copy_scales(a, u, j, (int)page, (int)token, stage, lane);
   if (way == RUNS && j >= u->from && j + KEYS <= u->to && (!BLOCKS || D > 64)) {
-    const int64_t first = token - lane % KEYS;
-    copy_run(k - shift_k + bytes_of(page * a->k_batch + first * a->k_token), bytes_of(a->k_token), false, stage, lane);
-    copy_run(v - shift_v + bytes_of(page * a->v_batch + first * a->v_token), bytes_of(a->v_token), true, stage + KEYS * PITCH, lane);
+    const int64_t first = token - lane % KEYS, at = bytes_of(page * a->k_batch + first * a->k_token);
+    if (BLOCKS) {
+      copy_run_of_blocks(k - shift_k + at, bytes_of(a->k_token), stage, lane);
+      copy_run_of_blocks(v - shift_v + bytes_of(page * a->v_batch + first * a->v_token), bytes_of(a->v_token), stage + KEYS * PITCH, lane);
+    } else {
+      copy_run(k + at, bytes_of(a->k_token), false, stage, lane);
+      copy_run(v + at, bytes_of(a->k_token), true, stage + KEYS * PITCH, lane);
+    }
     return;
   }
   const copies y = {
       k, v, bytes_of(page * a->k_batch + token * a->k_token), bytes_of(page * a->v_batch + token * a->v_token),
-      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffu,
+      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffffffu >> (32 - KEYS),
       stage + (uint32_t)shift_k, stage + (uint32_t)(KEYS * PITCH + shift_v),
       (int)bytes_of(a->head_dim), (int)bytes_of(a->v_dim)};
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
@@ -351,21 +387,24 @@ GA_DEV float in_unit(float x, float unit) {
 }
 /* Q as left operands: for each step s of a chunk of 32 columns, at which lane (g, q) has row g of the columns 8q + s * EACH and on. factors: what
  * makes a row's products logits. */
-GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, uint32_t q, float *factors, int warp, int lane) {
+GA_DEV int64_t q_place(const ga_kargs_attn_rows *a, const unit *u, int r) {
+  return (a->q_start ? 0 : u->b * a->q_batch) + (u->q_first + query_of(a, u, r)) * a->q_token + head_of(a, u, r) * a->q_head;
+}
+/* at: where the warp's first row is. */
+GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32_t q, uint32_t factors, int warp, int lane) {
   enum { EACH = 8 / Q_STEPS, ITEMS = D / EACH, TURNS = (ITEMS + 31) / 32 };
-  GA_ROLL for (int r = warp; r < ROWS; r += WARPS) {
-    const int64_t token = u->q_first + query_of(a, u, r), head = head_of(a, u, r);
-    const int64_t at = (a->q_start ? 0 : u->b * a->q_batch) + token * a->q_token + head * a->q_head;
+  GA_ROLL for (int r = warp; r < u->n; r += WARPS) {
+    if (r != warp) at = q_place(a, u, r);
     float x[TURNS][EACH], inverse = 1;
     int most = 0;
     GA_UNROLL for (int n = 0; n < TURNS; n++) GA_UNROLL for (int e = 0; e < EACH; e++) {
       const int i = 32 * n + lane, col = i * EACH + e;
-      x[n][e] = i < ITEMS && r < u->n && col < a->head_dim ? plain_get(a->q_dtype, a->q, at + col) : 0.0f;
+      x[n][e] = i < ITEMS && col < a->head_dim ? plain_get(a->q_dtype, a->q, at + col) : 0.0f;
       const int size = (int)(float_bits(x[n][e]) & 0x7fffffffu);
       if (size < 0x7f800000 && size > most) most = size;
     }
     const float unit = F16_K ? row_unit(redux_max_i32(most), &inverse) : 1.0f;
-    if (lane == 0) factors[r] = a->scale * inverse;
+    if (lane == 0) sts_f1(factors + (uint32_t)(4 * r), a->scale * inverse);
     GA_UNROLL for (int n = 0; n < TURNS; n++) {
       const int i = 32 * n + lane, col = i * EACH, step = col / 32 * Q_STEPS + col % 8 / EACH;
       uint32_t w[4];
@@ -381,31 +420,38 @@ GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, uint32_t q, float 
     }
   }
 }
+/* Rows that the tile does not have. */
+GA_DEV void put_no_q(const unit *u, uint32_t q, uint32_t factors, int warp, int lane) {
+  GA_ROLL for (int r = u->n + warp; r < ROWS; r += WARPS) {
+    if (lane == 0) sts_f1(factors + (uint32_t)(4 * r), 0);
+    GA_ROLL for (int i = lane; i < D / 32 * Q_STEPS * 4; i += 32) sts_i4(q + (uint32_t)((i / 4 * 32 + r * 4 + i % 4) * 16), 0, 0, 0, 0);
+  }
+}
 
 enum { CHUNKS = Q_REGS ? D / 32 : 2 /* of 32 columns at once: as many as there are registers for */ };
 /* x[2t + e]: the dot product of row g and key 8t + 2q + e. */
 GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane, float *x) {
-  float sum[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
+  float sum[TILES][4] = {{0}};
   if (!Q_REGS) pin_u32(&q, 1); /* to be read anew */
   GA_ROLL for (int first = 0; first < D / 32; first += CHUNKS) GA_UNROLL for (int c = 0; c < CHUNKS; c++) {
-    float part[2][4] = {{0, 0, 0, 0}, {0, 0, 0, 0}};
-    uint32_t y[2][8];
-    GA_UNROLL for (int t = 0; t < 2; t++) take_k(y[t], stage + (uint32_t)(8 * t * PITCH) + p->k, p->high_k, first, c);
+    float part[TILES][4] = {{0}};
+    uint32_t y[TILES][8];
+    GA_UNROLL for (int t = 0; t < TILES; t++) take_k(y[t], stage + (uint32_t)(8 * t * PITCH) + p->k, p->high_k, first, c);
     GA_UNROLL for (int s = 0; s < Q_STEPS; s++) {
       uint32_t w[4];
       if (!Q_REGS) lds_free_u4(w, q + (uint32_t)((((first + c) * Q_STEPS + s) * 32 + lane) * 16));
       const uint32_t *left = Q_REGS ? qs[(first + c) * Q_STEPS + s] : w;
-      GA_UNROLL for (int t = 0; t < 2; t++) {
+      GA_UNROLL for (int t = 0; t < TILES; t++) {
         if (F16_K) mma_free_f16(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
         else mma_free_tf32(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
       }
     }
-    GA_UNROLL for (int t = 0; t < 2; t++) GA_UNROLL for (int e = 0; e < 2; e++) {
+    GA_UNROLL for (int t = 0; t < TILES; t++) GA_UNROLL for (int e = 0; e < 2; e++) {
       const float scale = BLOCKS ? scale_of(stage + p->scale_k + (uint32_t)((8 * t + e) * PITCH), first, c) : 1.0f;
       GA_UNROLL for (int i = e; i < 4; i += 2) sum[t][i] = BLOCKS ? fmaf(scale, part[t][i], sum[t][i]) : sum[t][i] + part[t][i];
     }
   }
-  GA_UNROLL for (int i = 0; i < 4; i++) {
+  GA_UNROLL for (int i = 0; i < 2 * TILES; i++) {
     const float hi = sum[i / 2][i % 2], both = hi + sum[i / 2][2 + i % 2];
     x[i] = both != both && hi == hi ? hi : both; /* an infinity of K by a low part of 0 */
   }
@@ -430,7 +476,7 @@ GA_DEV float per_unit_of(float most) {
 }
 /* The scales of a lane's keys 8t + 2q + e: of K in logits, of V as [2t + e]. */
 GA_DEV void take_scales(uint32_t stage, int lane, float *x, float *v) {
-  GA_UNROLL for (int t = 0; t < 2; t++) {
+  GA_UNROLL for (int t = 0; t < TILES; t++) {
     const uint32_t at = stage + (uint32_t)(SCALE_OFF + 32 * t + lane % 4 * 8);
     float k[2];
     lds_free_f2(k, at);
@@ -447,26 +493,29 @@ GA_DEV uint32_t pair_of_keys(const uint32_t *one, const uint32_t *two, int i) {
 }
 /* o += p V, in f16: p[2t + e] of key 8t + 2q + e. */
 GA_DEV void add_values_f16(const float *p, uint32_t at, state *s) {
-  uint32_t w[4];
-  GA_UNROLL for (int t = 0; t < 2; t++) split_weights_f16(p[2 * t] * P_UNIT, p[2 * t + 1] * P_UNIT, &w[2 * t], &w[2 * t + 1]);
+  uint32_t w[TILES / 2][4]; /* of 16 keys */
+  GA_UNROLL for (int t = 0; t < TILES; t++)
+    split_weights_f16(p[2 * t] * P_UNIT, p[2 * t + 1] * P_UNIT, &w[t / 2][2 * (t % 2)], &w[t / 2][2 * (t % 2) + 1]);
   GA_UNROLL for (int b = 0; b < D / 32; b++) {
-    uint32_t y[4][2];
     if (D > 128) pin_u32(&at, 1);
-    GA_UNROLL for (int n = 0; n < 4; n++) {
-      const uint32_t from = (at ^ (uint32_t)(b * CHUNK_BYTES)) + (uint32_t)((8 * (n / 2) + n % 2) * PITCH);
-      if (WIDE) lds_free_u2(y[n], from);
-      else lds_free_u1(y[n], from);
+    GA_UNROLL for (int h = 0; h < TILES / 2; h++) {
+      uint32_t y[4][2];
+      GA_UNROLL for (int n = 0; n < 4; n++) {
+        const uint32_t from = (at ^ (uint32_t)(b * CHUNK_BYTES)) + (uint32_t)((16 * h + 8 * (n / 2) + n % 2) * PITCH);
+        if (WIDE) lds_free_u2(y[n], from);
+        else lds_free_u1(y[n], from);
+      }
+      GA_UNROLL for (int i = 0; i < 4; i++) mma_free_f16(s->o[4 * b + i], w[h], pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
     }
-    GA_UNROLL for (int i = 0; i < 4; i++) mma_free_f16(s->o[4 * b + i], w, pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
   }
 }
 /* The same in tf32. */
 GA_DEV void add_values_tf32(const float *p, uint32_t at, uint32_t at_scale, int high, state *s) {
-  uint32_t w[2][4];
-  GA_UNROLL for (int i = 0; i < 4 && !BLOCKS; i++) split_weight_tf32(p[i], &w[i / 2][2 * (i % 2)], &w[i / 2][2 * (i % 2) + 1]);
+  uint32_t w[TILES][4];
+  GA_UNROLL for (int i = 0; i < 2 * TILES && !BLOCKS; i++) split_weight_tf32(p[i], &w[i / 2][2 * (i % 2)], &w[i / 2][2 * (i % 2) + 1]);
   GA_UNROLL for (int b = 0; b < D / 32; b++) {
     if (D > 128) pin_u32(&at, 1);
-    GA_UNROLL for (int t = 0; t < 2; t++) {
+    GA_UNROLL for (int t = 0; t < TILES; t++) {
       uint32_t y[2][2];
       GA_UNROLL for (int e = 0; e < 2; e++) {
         const uint32_t row = (uint32_t)((8 * t + e) * PITCH);
@@ -498,24 +547,25 @@ GA_DEV float raise_unit(state *s, float largest) {
 /* A step's keys, from j on, in the stage at `stage`. */
 GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane,
                       state *s) {
-  float x[4], of_v[4] = {1, 1, 1, 1}, most = s->m, largest = 0;
+  enum { OWN = 2 * TILES /* logits of a lane */ };
+  float x[OWN], of_v[OWN], most = s->m, largest = 0;
   dots(q, qs, p, stage, lane, x);
-  GA_UNROLL for (int i = 0; i < 4; i++) x[i] *= s->factor;
+  GA_UNROLL for (int i = 0; i < OWN; i++) x[i] *= s->factor;
   if (SCALES) take_scales(stage, lane, x, of_v);
-  if (a->softcap > 0) GA_UNROLL for (int i = 0; i < 4; i++) x[i] = a->softcap * tanhf(x[i] * rcp(a->softcap));
+  if (a->softcap > 0) GA_UNROLL for (int i = 0; i < OWN; i++) x[i] = a->softcap * tanhf(x[i] * rcp(a->softcap));
   const int key = j + lane % 4 * 2; /* of x[2t + e] 8t + e on */
   if (a->alibi && s->keys) {
     const int row = thread_index_anew() % 32 / 4;
     const float slope = a->alibi[head_of(a, u, row)];
-    GA_UNROLL for (int i = 0; i < 4; i++) x[i] += slope * (float)(key + 8 * (i / 2) + i % 2 - place_of(a, u, row));
+    GA_UNROLL for (int i = 0; i < OWN; i++) x[i] += slope * (float)(key + 8 * (i / 2) + i % 2 - place_of(a, u, row));
   }
-  GA_UNROLL for (int i = 0; i < 4; i++) {
+  GA_UNROLL for (int i = 0; i < OWN; i++) {
     if ((uint32_t)(key - s->first + 8 * (i / 2) + i % 2) >= s->keys) x[i] = NONE;
     most = fmaxf(most, x[i]);
   }
   most = fmaxf(most, shfl_xor_f32(most, 1));
   most = fmaxf(most, shfl_xor_f32(most, 2));
-  if (SCALES) GA_UNROLL for (int i = 0; i < 4; i++) largest = fmaxf(largest, of_v[i]);
+  if (SCALES) GA_UNROLL for (int i = 0; i < OWN; i++) largest = fmaxf(largest, of_v[i]);
   if (warp_any(most > s->m || (SCALES && largest * s->per_unit > 1))) {
     float shrink = weight_of(s->m, reference(most));
     s->l *= shrink;
@@ -523,7 +573,7 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
     GA_UNROLL for (int n = 0; n < D / 8; n++) GA_UNROLL for (int e = 0; e < 4; e++) s->o[n][e] *= shrink;
     s->m = most;
   }
-  GA_UNROLL for (int i = 0; i < 4; i++) {
+  GA_UNROLL for (int i = 0; i < OWN; i++) {
     x[i] = weight_of(x[i], reference(most));
     s->l += x[i];
     if (SCALES) x[i] *= of_v[i] * s->per_unit;
@@ -538,9 +588,11 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
 GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }
 GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) { return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8); }
 
-GA_DEV void put_state(uint32_t ring, int warp, int lane, const state *s) {
+/* Of rows below n. */
+GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) {
   const float l = s->l + shfl_xor_f32(s->l, 1), sum = l + shfl_xor_f32(l, 2);
   const float unit = (SCALES ? __uint_as_float(0x7f000000u - float_bits(s->per_unit)) : 1.0f) / P_UNIT;
+  if (lane / 4 >= n) return;
   if (lane % 4 == 0) sts_f2(warp_ml(ring, warp, lane / 4), s->m, sum);
   GA_UNROLL for (int b = 0; b < D / 32; b++) GA_UNROLL for (int e = 0; e < 2; e++) {
     float x[4];
@@ -587,30 +639,113 @@ GA_DEV quad add_warps(uint32_t ring, int r, int c) {
   return sum;
 }
 
-/* The same of the blocks' parts. at: of the first, from one to the next `step` floats. */
-GA_DEV quad add_parts(const float *at, int64_t step, int parts, int c, int v_dim) {
+/* How the parts of a tile meet: those of a cluster in the shared memory of its blocks, each of which owns `per` quads of them, or fewer; then
+ * those of clusters in memory. */
+typedef struct {
+  int quads, per; /* of the tile; that a block owns */
+  int of_cluster; /* blocks of this one that have parts */
+  int clusters;   /* that have parts */
+} merge;
+
+/* Of a quad: its row, columns, the block that owns it, and which of that one's it is. */
+GA_DEV uint32_t plan_of(int row, int c, int owner, int slot) { return (uint32_t)(row | c << 3 | owner << 11 | slot << 16); }
+GA_DEV int plan_row(uint32_t p) { return (int)(p & 7); }
+GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
+GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
+GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
+
+/* Splits that are a cluster. */
+GA_DEV int cluster_of(const ga_kargs_attn_rows *a) { return MEET ? a->cluster : 1; }
+
+GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, int split, uint32_t own) {
+  const int blocks = cluster_of(a), cluster = split / blocks, left = s->parts - cluster * blocks, columns = a->v_dim / 4;
+  const int of_cluster = left < 1 ? 1 : left < blocks ? left : blocks, quads = u->n * columns;
+  const int per = (quads + of_cluster - 1) / of_cluster, r = thread_index();
+  if (r == 0) {
+    sts_u1(own + OFF_RANK, (uint32_t)(split - cluster * blocks));
+    sts_i4(own + OFF_MERGE, quads, per, of_cluster, (s->parts + blocks - 1) / blocks);
+  }
+  if (r < u->n) {
+    const int i = query_of(a, u, r), head = head_of(a, u, r);
+    const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head;
+    sts_i4(own + (uint32_t)(OFF_LINES + 16 * r), (int)(uint32_t)at, (int)(at >> 32), head, i);
+  }
+  GA_ROLL for (int i = r; i < quads; i += THREADS) {
+    const int row = i / columns, owner = i / per;
+    sts_u1(own + (uint32_t)(OFF_PLAN + 4 * i), plan_of(row, 4 * (i - row * columns), owner, i - owner * per));
+  }
+}
+GA_DEV merge merge_of(uint32_t own) {
+  const ga_i4 x = lds_i4(own + OFF_MERGE);
+  const merge m = {x.x, x.y, x.z, x.w};
+  return m;
+}
+GA_DEV uint32_t plan_at(uint32_t own, int i) { return float_bits(lds_f1(own + (uint32_t)(OFF_PLAN + 4 * i))); }
+GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const quad *x) {
+  const uint32_t to = cluster_address(sent + (uint32_t)(slot * 32), (uint32_t)owner), counted = cluster_address(bar, (uint32_t)owner);
+  sts_async_i4(to, (int)float_bits(x->o[0]), (int)float_bits(x->o[1]), (int)float_bits(x->o[2]), (int)float_bits(x->o[3]), counted);
+  sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
+}
+/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without branches are under way
+ * together. */
+GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
+  GA_UNROLL for (int e = 1; e < n; e++) {
+    if (e < there) continue;
+    m[e] = NONE;
+    l[e] = 0;
+    GA_UNROLL for (int i = 0; i < 4; i++) o[e][i] = 0;
+  }
+  quad_add(r, n, m, l, o);
+}
+GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
+
+/* The quad at `at` of each block of the cluster, `step` bytes from one to the next. */
+GA_DEV quad add_sent(uint32_t at, int step, int parts) {
+  enum { MANY = 8 };
+  quad sum = quad_none();
+  GA_ROLL for (int first = 0; first < parts; first += MANY) {
+    float m[MANY], l[MANY], o[MANY][4];
+    GA_UNROLL for (int e = 0; e < MANY; e++) {
+      const uint32_t from = at + (uint32_t)(at_most(first + e, parts - 1) * step);
+      float ml[2];
+      lds_f4(o[e], from);
+      lds_f2(ml, from + 16);
+      m[e] = ml[0];
+      l[e] = ml[1];
+    }
+    quad_add_some(&sum, MANY, parts - first, m, l, o);
+  }
+  return sum;
+}
+GA_DEV void put_part(float *row, int c, int v_dim, const quad *x) {
+  const float ml[4] = {x->m, x->l, 0, 0};
+  stg_f4(row + c, x->o);
+  if (c == 0) stg_f4(row + v_dim, ml);
+}
+
+/* The sum of parts in memory. at: of the first, from one to the next `step` floats. */
+GA_DEV quad add_parts(const float *at, int step, int parts, int c, int v_dim) {
   quad sum = quad_none();
   GA_ROLL for (int first = 0; first < parts; first += AHEAD) {
     float m[AHEAD], l[AHEAD], o[AHEAD][4];
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
-      const float *p = at + (first + e) * step;
-      const bool there = first + e < parts;
-      m[e] = NONE;
-      l[e] = 0;
-      GA_UNROLL for (int i = 0; i < 4; i++) o[e][i] = 0;
-      if (!there) continue;
+      const float *p = at + at_most(first + e, parts - 1) * step;
+      float ml[4];
       ldg_f4(o[e], p + c);
-      m[e] = ldg_f32(p + v_dim);
-      l[e] = ldg_f32(p + v_dim + 1);
+      ldg_f4(ml, p + v_dim);
+      m[e] = ml[0];
+      l[e] = ml[1];
     }
-    quad_add(&sum, AHEAD, m, l, o);
+    quad_add_some(&sum, AHEAD, parts - first, m, l, o);
   }
   return sum;
 }
 
 /* O and LSE of row r from the sum over all its keys: columns c to c + 3. */
-GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, int r, int c, const quad *x) {
-  const int head = head_of(a, u, r), i = query_of(a, u, r);
+GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
+  const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
+  const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;
+  const int head = line.z, i = line.w;
   const bool none = x->m == NONE && x->l == 0;
   float m = x->m, l = x->l, shrink = 1;
   if (a->sinks && !none) {
@@ -620,7 +755,6 @@ GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, int r, int c, con
     l = l * shrink + expf(sink - m);
   }
   const float factor = none ? 0.0f : shrink / l;
-  const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head + c;
   GA_UNROLL for (int e = 0; e < 4; e++) plain_put(a->o_dtype, a->o, at + e, none ? 0.0f : x->o[e] * factor);
   if (a->lse && c == 0) a->lse[((int64_t)u->b * a->q_heads + head) * a->rows_q + i] = none ? NONE : m + logf(l);
 }
@@ -628,11 +762,17 @@ GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, int r, int c, con
 /* ---- the kernel ---- */
 
 GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
-  GA_SHARED int is_last;
-  GA_SHARED float factors[ROWS];
-  const int tile = block_index() / a.splits, split = block_index() % a.splits, b = tile / a.tiles / (a.q_heads / a.group);
+  const int tile = block_index() / a.splits, split = block_index() - tile * a.splits, b = tile / a.tiles / (a.q_heads / a.group);
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), way = way_of(&a);
-  const uint32_t q = smem_base(), ring = q + Q_BYTES;
+  const uint32_t q = smem_base(), ring = q + Q_BYTES, sent = ring + RING_BYTES, mine = sent + SENT_BYTES, factors = mine + OFF_FACTORS;
+  if (MEET && a.cluster > 1) {
+    if (thread_index() == 0) {
+      mbar_init(mine, 1);
+      mbar_init_fence();
+    }
+    warp_sync();
+    cluster_arrive();
+  }
   uint32_t own = ring + (uint32_t)(warp * STAGES * STAGE_BYTES);
   int page[STAGES]; /* of the steps to come */
   walk w = walk_from(&a, (split * WARPS + warp) * KEYS + lane % KEYS, a.splits * WARPS * KEYS), ahead = w;
@@ -644,7 +784,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const unit u = unit_of(&a, tile, ROWS);
   const share sh = share_of(&a, &u, split, warp);
   if (u.n <= 0 || (split >= sh.parts && split > 0)) { /* no such rows in this sequence: the same for all splits; or no keys */
-    if (!waited) grid_dependency_wait();              /* the end of a grid is that of those before it */
+    if (MEET && a.cluster > 1) cluster_wait();
+    if (!waited) grid_dependency_wait(); /* the end of a grid is that of those before it */
     return;
   }
   if (a.window) {
@@ -658,6 +799,9 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const places of = places_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
   uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);
+  const int64_t q_at = q_place(&a, &u, warp);
+  put_no_q(&u, q, factors, warp, lane);
+  put_merge(&a, &u, &sh, split, mine);
   int stage = 0, turn = 0;
   GA_ROLL for (int step = sh.step - STAGES * sh.stride; step < sh.steps; step += sh.stride, turn++) {
     uint32_t at = own + (uint32_t)(stage * STAGE_BYTES);
@@ -667,10 +811,11 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
       pin_u32(&at, 1);
       take_step(&a, &u, sh.first + step * KEYS, q, qs, &of, at, lane, &s);
       GA_UNROLL for (int n = 0; n < D / 8; n++) pin_f32(s.o[n], 4); /* the stage has been read */
+      if (step + sh.stride >= sh.steps) break;
       warp_sync();
     }
     const int more = step + STAGES * sh.stride, key = sh.first + more * KEYS;
-    if (!waited && key + KEYS > u.n_kv - u.n_q) { /* the keys that the grid ahead may write */
+    if (!waited && more < sh.steps && key + KEYS > u.n_kv - u.n_q) { /* the keys that the grid ahead may write */
       grid_dependency_wait();
       waited = true;
     }
@@ -682,34 +827,50 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
     walk_on(&ahead);
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     if (turn != STAGES - 1) continue;
+    if (MEET && a.cluster > 1) cluster_wait(); /* its blocks have begun, and their barriers are there */
     if (!waited) grid_dependency_wait();
     waited = true;
     grid_launch_dependents();
-    put_q(&a, &u, q, factors, warp, lane); /* in every warp: the first STAGES turns are for all */
+    put_q(&a, &u, q_at, q, factors, warp, lane); /* in every warp: the first STAGES turns are for all */
     block_sync();
     GA_UNROLL for (int i = 0; i < D / 32 * Q_STEPS && Q_REGS; i++) lds_u4(qs[i], q + (uint32_t)((i * 32 + lane) * 16));
-    s.factor = factors[r];
+    s.factor = lds_f1(factors + (uint32_t)(4 * r));
   }
   block_sync();
-  put_state(ring, warp, lane, &s);
+  put_state(ring, warp, lane, u.n, &s);
+  const merge how = merge_of(mine);
+  const int rank = (int)float_bits(lds_f1(mine + OFF_RANK)), row_floats = a.v_dim + 4;
+  const int owned = how.quads - rank * how.per < how.per ? how.quads - rank * how.per : how.per;
+  const bool meet = MEET && how.of_cluster > 1;
+  float *parts = a.partial + (int64_t)tile * (a.splits / cluster_of(&a)) * ROWS * row_floats;
+  float *part = parts + (int64_t)(split / cluster_of(&a)) * ROWS * row_floats;
+  if (meet && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.of_cluster * 32));
   block_sync();
-  const int quads = a.v_dim / 4, row_floats = a.v_dim + 4;
-  float *part = a.partial + (int64_t)tile * a.splits * ROWS * row_floats;
-  for (int i = thread_index(); i < u.n * quads; i += THREADS) {
-    const int row = i / quads, c = i % quads * 4;
+  GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
+    const uint32_t p = plan_at(mine, i);
+    const int row = plan_row(p), c = plan_column(p);
     const quad x = add_warps(ring, row, c);
-    if (sh.parts <= 1) {
-      finish(&a, &u, row, c, &x);
-      continue;
-    }
-    float *mine = part + ((int64_t)split * ROWS + row) * row_floats;
-    stg_u4(mine + c, float_bits(x.o[0]), float_bits(x.o[1]), float_bits(x.o[2]), float_bits(x.o[3]));
-    if (c == 0) stg_f32(mine + a.v_dim, x.m), stg_f32(mine + a.v_dim + 1, x.l);
+    if (meet) send_quad(sent, mine, plan_owner(p), rank * how.per + plan_slot(p), &x);
+    else if (how.clusters <= 1) finish(&a, &u, mine, row, c, &x);
+    else put_part(part + row * row_floats, c, a.v_dim, &x);
   }
-  if (sh.parts <= 1 || !is_last_part(&a, &is_last, tile, sh.parts)) return;
-  for (int i = thread_index(); i < u.n * quads; i += THREADS) {
-    const int row = i / quads, c = i % quads * 4;
-    const quad x = add_parts(part + (int64_t)row * row_floats, (int64_t)ROWS * row_floats, sh.parts, c, a.v_dim);
-    finish(&a, &u, row, c, &x);
+  GA_ROLL for (int i = thread_index(); meet && i < owned; i += THREADS) {
+    const uint32_t p = plan_at(mine, rank * how.per + i);
+    const int row = plan_row(p), c = plan_column(p);
+    mbar_wait(mine, 0);
+    const quad x = add_sent(sent + (uint32_t)(i * 32), how.per * 32, how.of_cluster);
+    if (how.clusters <= 1) finish(&a, &u, mine, row, c, &x);
+    else put_part(part + row * row_floats, c, a.v_dim, &x);
+  }
+  if (how.clusters <= 1) return;
+  block_sync();
+  if (thread_index() == 0) sts_f1(mine + OFF_FLAG, count_part(&a, tile, sh.parts) ? 1.0f : 0.0f);
+  block_sync();
+  if (lds_f1(mine + OFF_FLAG) == 0) return; /* another block is last */
+  GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
+    const uint32_t p = plan_at(mine, i);
+    const int row = plan_row(p), c = plan_column(p);
+    const quad x = add_parts(parts + (int64_t)row * row_floats, ROWS * row_floats, how.clusters, c, a.v_dim);
+    finish(&a, &u, mine, row, c, &x);
   }
 }

@@ -4,7 +4,7 @@
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/dev/tile/quant.h"
-#include "core/kargs_attn.h"
+#include "core/kargs_attn_rows.h"
 
 #define NONE GA_NEG_INFINITY
 
@@ -39,15 +39,19 @@ GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int rows_of_tile) {
   return u;
 }
 
-/* True in the block that ends last of the `parts` of tile `block`: it sees what the others have written. flag: of the block. */
+/* True for the block that is last of the `parts` of tile `block`: it sees what the others have written. One thread, behind a barrier of the block
+ * that has brought it the block's writes; another one follows. */
+GA_DEV bool count_part(const ga_kargs_attn_rows *a, int block, int parts) {
+  fence_device();
+  const bool last = atomic_add_i32(a->counter + block, 1) == parts - 1;
+  if (last) stg_i32(a->counter + block, 0);
+  fence_device();
+  return last;
+}
+/* The same for all threads. flag: of the block. */
 GA_DEV bool is_last_part(const ga_kargs_attn_rows *a, int *flag, int block, int parts) {
   block_sync();
-  if (thread_index() == 0) {
-    fence_device(); /* the block's writes, which the barrier has brought here */
-    *flag = atomic_add_i32(a->counter + block, 1) == parts - 1;
-    if (*flag) stg_i32(a->counter + block, 0);
-    fence_device();
-  }
+  if (thread_index() == 0) *flag = count_part(a, block, parts);
   block_sync();
   return *flag != 0;
 }

@@ -5,7 +5,7 @@
  * DATA      gmem -> registers -> gmem: an element of K or V, or a pair of Q, a lane; 32 of K or V are a block of q8_0 and q4_0. In e4m3 a warp
  *           has a head at once: up to RUNS elements a lane
  * WORK      an angle is worked out once for `chunk` heads: a warp takes a run of 32 elements or pairs in so many heads of one token
- * BUDGET    THREADS lanes; docs/perf/models.md has times
+ * BUDGET    THREADS lanes. Two rows: a head of e4m3 in a warp takes 118 registers, all other types 80 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/tile/e4m3.h"
 #include "cuda/kern/layer/kv_element.h"
@@ -15,6 +15,9 @@
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
+#endif
+#ifndef GA_P_SCALED
+#error "GA_P_SCALED: 1: of e4m3, with scales; 0: of all other types"
 #endif
 
 enum { AHEAD = 4 /* loads of a lane under way */, RUNS = 8 /* of 32 elements, of a head in e4m3 */ };
@@ -104,7 +107,7 @@ GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   /* Units of a token: of K a run of 32 in `chunk` heads (where heads are whole runs; else of the row), of V `chunk` runs, of Q 32 pairs in
    * `chunk` heads. In e4m3 a head is one run. */
-  const bool scaled = a.kv_dtype == T_E4M3, whole = scaled || a.head_dim % 32 == 0;
+  const bool scaled = GA_P_SCALED, whole = scaled || a.head_dim % 32 == 0;
   const int k_heads = whole ? a.k_width / a.head_dim : 1, k_runs = scaled ? 1 : whole ? a.head_dim / 32 : a.k_width / 32 + 1;
   const int v_runs = scaled ? k_heads : (a.v_width + 31) / 32, q_runs = (a.rot_dim / 2 + 31) / 32;
   const int k_units = k_runs * ((k_heads + a.chunk - 1) / a.chunk), v_units = (v_runs + a.chunk - 1) / a.chunk;
