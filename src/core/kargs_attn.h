@@ -62,31 +62,6 @@ typedef struct {
     GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];
 } ga_kargs_attn_fwd;
 
-/* Attention by packed rows: the `group` query heads of a kv head and its queries are rows of one tile. Strides in elements. */
-typedef struct {
-    const void *q, *k, *v;
-    void *o;
-    float *lse;                                     /* null: not written */
-    const int32_t *q_start, *kv_start, *kv_len;     /* null: every sequence has rows_q and rows_k */
-    const int32_t *page_table;                      /* null: not paged */
-    const float *sinks, *alibi;                     /* null: none */
-    float *partial;                                 /* [unit][split][tile row][v_dim + 2] when splits > 1 */
-    int32_t *counter;                               /* zeroed words, one a unit, left zeroed; when splits > 1 */
-    int64_t q_batch, q_token, q_head, k_batch, k_token, k_head, v_batch, v_token, v_head, o_batch, o_token, o_head;
-    int64_t page_stride;
-    int32_t rows_q, rows_k;                         /* longest of a sequence */
-    int32_t q_heads, group, head_dim, v_dim;
-    int32_t q_dtype, o_dtype;                       /* ga_dtype */
-    int32_t causal, window, page_size;              /* window, page_size 0: none */
-    int32_t tiles, splits;                          /* tiles of packed rows a kv head; parts of the keys */
-    int32_t lanes;                                  /* that share a key: 8, 16 or 32, of 8 elements each */
-    float scale, softcap;
-    int32_t kv_ready;                               /* the launch ahead writes no keys but those of the queries */
-    const float *k_scale, *v_scale;                 /* e4m3: of a key, as k and v lie */
-    int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
-} ga_kargs_attn_rows;
-
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 320);
 GA_KARGS_ASSERT(sizeof(ga_kattn_chunk) == 320);
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fwd) == 768 + 960);
 #endif
