@@ -161,6 +161,59 @@ static void int8_keeps_logits(void **state) {
   transform_keeps_logits(GA_I8, 1, 0.035);
 }
 
+/* V with signs and without: its columns' means taken off and added again leave the same attention, which is closer where means are large. */
+static void values_lose_their_mean(void **state) {
+  (void)state;
+  static const char *const devices[] = {"ref", "cpu"};
+  static float q[TOKENS * DIM], k[TOKENS * DIM], want[TOKENS * DIM], got[2][TOKENS * DIM], one = 1;
+  static _Alignas(16) float mean[DIM];
+  static uint8_t q8[TOKENS * DIM], k8[TOKENS * DIM];
+  ga_ctx *ref = open_device("ref");
+  input *t = calloc(1, sizeof *t);
+  assert_non_null(t);
+  ga_rng rng;
+  ga_rng_seed(&rng, 9);
+  for (int i = 0; i < TOKENS * DIM; i++) {
+    q8[i] = ga_f32_to_e4m3((float)ga_rng_normal(&rng)), k8[i] = ga_f32_to_e4m3((float)ga_rng_normal(&rng));
+    q[i] = ga_e4m3_to_f32(q8[i]), k[i] = ga_e4m3_to_f32(k8[i]);
+    t->x[i] = (float)ga_rng_normal(&rng) + (float)(i % DIM);
+  }
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = TOKENS;
+  d.q_heads = d.kv_heads = 1;
+  d.head_dim = DIM;
+  assert_int_equal(ga_attn(ref, &d, &(ga_attn_io){.q = q, .k = k, .v = t->x, .o = want}, NULL), GA_OK);
+  d.flags = GA_ATTN_FAST_SUM; /* a permission */
+  d.q_dtype = d.kv_dtype = GA_E4M3;
+  for (int i = 0; i < 2; i++) {
+    ga_ctx *ctx = open_device(devices[i]);
+    for (int centre = 0; centre < 2; centre++) {
+      ga_attn_quant_desc to = GA_ATTN_QUANT_DESC_INIT;
+      to.tokens = TOKENS;
+      to.heads = 1;
+      to.dim = DIM;
+      to.x_dtype = GA_F32;
+      to.kind = GA_ATTN_QUANT_VALUES;
+      to.scale_tokens = 0;
+      to.centre = centre;
+      float scale = centre ? 0.01f : 0.2f;
+      const ga_attn_quant_io from = {.x = t->x, .y = t->values, .given = {.data = &scale}, .mean = centre ? mean : NULL};
+      assert_int_equal(ga_attn_quant(ctx, &to, &from, NULL), GA_OK);
+      ga_attn_io io = {.q = q8, .k = k8, .v = t->values, .o = got[centre], .q_scale = {.data = &one}, .k_scale = {.data = &one},
+                       .v_scale = {.data = &scale}, .v_mean = from.mean};
+      assert_int_equal(ga_attn(ref, &d, &io, NULL), GA_OK);
+    }
+    float exact = 0;
+    for (int j = 0; j < TOKENS; j++) exact += t->x[j * DIM + 40] / TOKENS;
+    assert_float_equal(mean[40], exact, 1e-3f);
+    assert_true(distance(got[1], want, TOKENS * DIM) < 0.002);
+    assert_true(distance(got[1], want, TOKENS * DIM) < 0.2 * distance(got[0], want, TOKENS * DIM));
+    ga_ctx_destroy(ctx);
+  }
+  free(t);
+  ga_ctx_destroy(ref);
+}
+
 /* --- a cache of e4m3 --- */
 
 enum { PAGE = 32, PAGES = 5, SLOTS = PAGES * PAGE, KV_HEADS = 2 };
@@ -299,11 +352,18 @@ static void errors(void **state) {
   q.kind = GA_ATTN_QUANT_VALUES;
   assert_int_equal(ga_attn_quant_plan(ctx, &q, &plan), GA_ERR_DTYPE);
   assert_non_null(strstr(ga_error_text(), "i8 with kind ROWS"));
+  q.y_dtype = GA_E4M3;
+  q.kind = GA_ATTN_QUANT_ROWS;
+  q.scale_tokens = 128;
+  q.centre = 1;
+  assert_int_equal(ga_attn_quant_plan(ctx, &q, &plan), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "centre is 1; must be 0, or 1 with kind VALUES"));
   ga_ctx_destroy(ctx);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(order_of_values), cmocka_unit_test(int8_by_tokens), cmocka_unit_test(e4m3_keeps_logits),
-                                     cmocka_unit_test(int8_keeps_logits), cmocka_unit_test(cache_has_scales), cmocka_unit_test(errors)};
+                                     cmocka_unit_test(int8_keeps_logits), cmocka_unit_test(values_lose_their_mean),
+                                     cmocka_unit_test(cache_has_scales), cmocka_unit_test(errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

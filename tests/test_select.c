@@ -316,6 +316,7 @@ static void hopper(void) {
     for (uint32_t causal = 0; causal <= 1; causal++) {
       hopper_scaled(dim, GA_E4M3, GA_BF16, causal, 128);
       hopper_scaled(dim, GA_I8, GA_BF16, causal, 1);
+      hopper_scaled(dim, GA_E4M3, GA_BF16, causal | GA_ATTN_FAST_SUM, 128);
     }
   hopper_scaled(96, GA_I8, GA_BF16, 0, 1); /* none: rows for 16-bit q do not read scales */
   hopper_scaled(96, GA_E4M3, GA_BF16, 0, 128);

@@ -5,7 +5,7 @@ import sys
 
 SHAPES = {16: [8, 16, 32, 48, 64, 80, 96, 112, 128, 160, 176, 192, 256], 8: [8, 16, 32, 64, 72, 96, 128, 160, 192, 224, 256]}
 ACROSS = [64, 128, 256]  # shapes of products of operands stored across
-FORWARD_8 = [64, 72, 128]  # shapes that attention forward in 8 bits begins anew
+FORWARD_8 = [64, 72, 128, 192]  # shapes that attention forward in 8 bits begins anew
 BACKWARD = [32, 64, 96, 128]  # shapes of the forms that attention backward needs
 TYPES = {16: ["bf16", "f16"], 8: ["e4m3", "e5m2", "s8"]}
 

@@ -56,7 +56,7 @@ class Io(ctypes.Structure):
                 + [(n, ctypes.c_void_p) for n in ("q_start", "kv_start", "kv_len", "page_table")] + [("page_table_stride", ctypes.c_int64)]
                 + [(n, ctypes.c_void_p) for n in ("sinks", "alibi")] + [(n, ctypes.c_int64) for n in ("q_tokens", "kv_tokens")]
                 + [(n, ctypes.c_void_p) for n in ("state_o", "state_m", "state_l")] + [("parts", Part * 4)]
-                + [(n, Scale) for n in ("q_scale", "k_scale", "v_scale")])
+                + [(n, Scale) for n in ("q_scale", "k_scale", "v_scale")] + [("v_mean", ctypes.c_void_p)])
 
 
 class Ga:

@@ -3,6 +3,8 @@
  *   ROWS    y [batch, tokens, heads, dim]: Q or K, after RoPE and the Hadamard transform where asked for
  *   VALUES  y [batch, heads, dim, tokens rounded up to 128]: V transposed, zeros behind the last token. Of 16 tokens,
  *           8 b + 2 q + e (q < 4; b, e < 2) stands at 4 q + 2 b + e: the order of the registers that attention multiplies it by
+ *           centre: what is left of V without the mean of each column over all tokens, which attention adds again (ga_attn_io.v_mean): the
+ *           least to round and to lose in sums. A NaN or an infinity makes its column NaN. x is then read twice
  *
  * A scale is the largest magnitude of its block / 448 (i8: / 127; 1 when that is 0), and x / scale is rounded to nearest even. e4m3: a NaN
  * stays one; an infinity makes its block 0 and NaN. i8, which has neither: a NaN or an infinity makes its block 0 and the scale a NaN
@@ -34,6 +36,8 @@ typedef struct ga_attn_quant_desc {
   int32_t rot_dim;       /* with ROWS: leading elements that RoPE turns first, even; 0 = none */
   int32_t pairs;         /* ga_rope_pairs */
   float magnitude;       /* of RoPE's cos and sin */
+  int32_t centre;        /* 1: with VALUES: take off the mean */
+  int32_t reserved;      /* 0 */
 } ga_attn_quant_desc;
 #define GA_ATTN_QUANT_DESC_INIT \
   {.struct_size = sizeof(ga_attn_quant_desc), .batch = 1, .x_dtype = GA_BF16, .y_dtype = GA_E4M3, .scale_tokens = 128, .magnitude = 1.0f}
@@ -46,6 +50,7 @@ typedef struct ga_attn_quant_io {
   ga_attn_strides x_stride, y_stride; /* all 0 = contiguous in the orders above; VALUES: y_stride.token is the distance of dims */
   const int32_t *positions; /* rot_dim: [batch, tokens] */
   const float *inv_freq;    /* rot_dim: [rot_dim / 2], see ga_rope_freqs */
+  float *mean;              /* centre: written: [batch, heads, dim] */
 } ga_attn_quant_io;
 
 /* The three forms of ga_attn. */

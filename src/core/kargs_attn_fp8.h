@@ -11,15 +11,17 @@ typedef struct {
 } ga_kattn_scales;
 
 /* Maps: (column, row, head, batch) of bytes, q and k as in ga_kargs_attn_fwd; v is (key, value dim, head, batch), its keys
- * in the order of ga/attn_quant.h. Boxes: q 64 rows, k 128, of 128 columns (64 when there are no more), swizzle as wide;
- * v 128 keys of all value dims, swizzle 128 B. o is stored from registers. */
+ * in the order of ga/attn_quant.h. Boxes: q 64 rows, k BN, of 128 columns (64 when there are no more), swizzle as wide;
+ * v 128 keys of all value dims, swizzle 128 B (64 and 64 B when BN is not a multiple of 128);
+ * o is stored from registers. */
 typedef struct {
     ga_kargs_attn_fwd fwd;
     ga_kattn_scales scale_q, scale_k, scale_v;
-    int64_t unused[1];
+    const float *v_mean;                            /* [batch][kv heads][dim], added to rows that see a key; null: nothing is */
 } ga_kargs_attn_fp8;
 
-/* The quantiser: tokens of a head in units of 128. Strides in elements; y_token of values: distance of dims. */
+/* The quantiser: tokens of a head in units of 128; the means of V: 16 columns of a head a unit, kind 2.
+ * Strides in elements; y_token of values: distance of dims. */
 typedef struct {
     const void *x;
     void *y;
@@ -33,10 +35,11 @@ typedef struct {
     int32_t kind, scale_tokens, hadamard, rot_dim, pairs;
     float magnitude;
     uint32_t sign[8];                               /* bit i % 32 of word i / 32: dim i is negated */
-    int32_t unused;
+    int32_t centre;                                 /* values without their mean */
+    float *mean;                                    /* [batch][heads][dim] */
 } ga_kargs_attn_quant;
 
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_quant) == 192);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_quant) == 200);
 GA_KARGS_ASSERT(sizeof(ga_kattn_scales) == 40);
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_fp8) == 1728 + 128);
 #endif

@@ -66,7 +66,7 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_V_FINITE = 32, /* attn: a non-finite element of V may spread over its column of O (attn.h) */
   GA_KERNEL_TENSOR = 64,  /* sums of products on tensor cores, which round toward zero: checked against that bound */
   GA_KERNEL_AS_KV = 256,  /* attn: rounds q and o to the type of K and V: checked against that bound */
-  GA_KERNEL_FAST_SUM = 512, /* gemm: sums e4m3 products of all of k in the tensor cores (GA_GEMM_FAST_SUM) */
+  GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM, GA_ATTN_FAST_SUM) */
   GA_KERNEL_STEP = 128    /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 

@@ -7,6 +7,8 @@
 #include "cuda/cuda_attn_fp8.h"
 
 #define ALIGN_BYTES 16
+#define MEANS 2         /* a kind of its own to the kernel */
+#define MEAN_COLUMNS 16 /* of a unit of it */
 #define MOST_UNITS ((int64_t)1 << 30) /* their index is 32-bit, with room for a grid */
 
 static int64_t units_of(const ga_attn_quant_desc *d) {
@@ -38,8 +40,22 @@ static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_q
   GA_TRY(cuda_check_pointer(stream, k, "given", a->given.data, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "positions", a->positions, sizeof(int32_t)));
   GA_TRY(cuda_check_pointer(stream, k, "inv_freq", a->inv_freq, sizeof(float)));
+  GA_TRY(cuda_check_pointer(stream, k, "mean", a->mean, sizeof(float)));
   GA_TRY(check_strides(k, "x", &a->x_stride, ALIGN_BYTES / 2));
   return check_strides(k, "y", &a->y_stride, ALIGN_BYTES);
+}
+
+/* The same kernel before, for the means of V's columns, which it then reads. */
+static ga_status means(ga_stream *stream, const ga_kernel *k, const cuda_launch *values, const ga_kargs_attn_quant *args) {
+  const int32_t units_per_head = ((const cuda_attn_variant *)k->impl)->d / MEAN_COLUMNS;
+  ga_kargs_attn_quant first = *args;
+  cuda_launch l = *values;
+  GA_REQUIRE(args->units / args->units_per_head <= INT32_MAX / units_per_head, GA_ERR_SHAPE, "%s: too many heads for their means", k->id);
+  first.kind = MEANS;
+  first.units = args->units / args->units_per_head * units_per_head;
+  first.units_per_head = units_per_head;
+  l.grid[0] = (uint32_t)ga_min_i64(first.units, (int64_t)stream->device->caps.sms * ((const cuda_attn_variant *)k->impl)->blocks);
+  return cuda_enqueue(stream, k, &l, &first);
 }
 
 ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -58,7 +74,8 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
                               .blocks = d->scale_tokens ? (int32_t)ga_div_up(d->tokens, d->scale_tokens) : 0,
                               .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), .units = (int32_t)units,
                               .kind = d->kind, .scale_tokens = d->scale_tokens, .hadamard = d->hadamard, .rot_dim = d->rot_dim,
-                              .pairs = d->pairs, .magnitude = d->magnitude};
+                              .pairs = d->pairs, .magnitude = d->magnitude,
+                              .centre = d->centre, .mean = a->mean};
   uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
   ga_attn_quant_signs(d->seed, sign);
   for (size_t i = 0; i < GA_COUNT_OF(args.sign); i++) args.sign[i] = (uint32_t)(sign[i / 2] >> i % 2 * 32);
@@ -66,5 +83,6 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
+  if (d->centre) GA_TRY(means(stream, k, &l, &args));
   return cuda_enqueue(stream, k, &l, &args);
 }

@@ -12,9 +12,9 @@
 #undef GA_KERNEL_ATTN
 
 #include "cuda/kern/attn8/attn8_rows.h"
-#define GA_KERNEL_ATTN_FP8(qk, dt, d, mask, arch, bm, st, sched, turn)                                                        \
-  @ROW GA_ATTN_FP8_ID(qk, dt, d, mask, arch, bm, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
-  @ GA_ATTN_FP8_PARAMS(qk, dt, d, mask, bm, st, sched, turn)
+#define GA_KERNEL_ATTN_FP8(qk, dt, d, mask, arch, bm, bn, st, sched, turn)                                                        \
+  @ROW GA_ATTN_FP8_ID(qk, dt, d, mask, arch, bm, bn, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
+  @ GA_ATTN_FP8_PARAMS(qk, dt, d, mask, bm, bn, st, sched, turn)
 #define GA_KERNEL_ATTN_QUANT(y, dtype, d, blocks)                                                                            \
   @ROW GA_ATTN_QUANT_ID(y, dtype, d) @ sm90a @ GA_ATTN_QUANT_SOURCE @ GA_ATTN_QUANT_PARAMS(y, dtype, d, blocks)
 #include "cuda/kern/attn8/attn8.def"

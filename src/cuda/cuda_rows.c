@@ -218,8 +218,8 @@ static const ga_kernel rows[] = {
                                       .crowd = crowd_}},
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
-#define GA_KERNEL_ATTN_FP8(qk, dt, d_, mask_, arch_, bm_, st_, sched, turn)                                                \
-  {.id = GA_ATTN_FP8_ID(qk, dt, d_, mask_, arch_, bm_, st_, sched, turn),                                                        \
+#define GA_KERNEL_ATTN_FP8(qk, dt, d_, mask_, arch_, bm_, bn_, st_, sched, turn)                                              \
+  {.id = GA_ATTN_FP8_ID(qk, dt, d_, mask_, arch_, bm_, bn_, st_, sched, turn),                                                        \
    .op = GA_OP_attn,                                                                                                   \
    .arch = GA_ARCH_##arch_,                                                                                            \
    .source = GA_ATTN_FP8_SOURCE(arch_),                                                                                \
@@ -227,16 +227,16 @@ static const ga_kernel rows[] = {
    .ok = cuda_attn_fp8_ok,                                                                                             \
    .dtype = {DTYPE_##qk, GA_E4M3, DTYPE_##dt},                                                                            \
    .align = 16,                                                                                                        \
-   .score = GA_ATTN_FP8_SCORE,                                                                                         \
-   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR,                                                                     \
+   .score = GA_ATTN_FP8_SCORE(sched),                                                                                        \
+   .flags = GA_KERNEL_V_FINITE | GA_KERNEL_TENSOR | GA_ATTN_FP8_FLAGS_##sched,                                                                     \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_FP8_PARAMS(qk, dt, d_, mask_, bm_, st_, sched, turn),     \
+   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_FP8_PARAMS(qk, dt, d_, mask_, bm_, bn_, st_, sched, turn),     \
                                                .threads = GA_ATTN_FP8_THREADS(bm_),                                    \
-                                               .shared_bytes = GA_ATTN_FP8_SMEM(d_, bm_, st_, sched)},                        \
+                                               .shared_bytes = GA_ATTN_FP8_SMEM(d_, bm_, bn_, st_, sched)},                        \
                                       .d = d_,                                                                         \
                                       .dv = d_,                                                                        \
                                       .bm = bm_,                                                                       \
-                                      .bn = 128,                                                                       \
+                                      .bn = bn_,                                                                       \
                                       .stages = st_,                                                                   \
                                       .blocks = 1,                                                                     \
                                       .mask = CUDA_ATTN_##mask_}},

@@ -5,7 +5,8 @@
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS \
-  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | GA_ATTN_KV_READY)
+  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | GA_ATTN_KV_READY | \
+   GA_ATTN_FAST_SUM)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
@@ -161,6 +162,9 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_TRY(check_kv(d, io));
   GA_TRY(check_outputs(d, io));
   if (d->kv_dtype == GA_E4M3) GA_TRY(check_scales(d, io));
+  GA_REQUIRE((uintptr_t)io->v_mean % 16 == 0, GA_ERR_ARG, "attn: v_mean is at %p; must be a multiple of 16 bytes", (const void *)io->v_mean);
+  GA_REQUIRE(!io->v_mean || ga_attn_is_scaled(d), GA_ERR_ARG, "attn: v_mean is %p; must be null with q_dtype %s", (const void *)io->v_mean,
+             ga_dtype_name((ga_dtype)d->q_dtype));
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");

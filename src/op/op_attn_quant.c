@@ -29,6 +29,9 @@ static ga_status complete(ga_attn_quant_desc *d) {
              ga_dtype_name((ga_dtype)d->y_dtype));
   GA_REQUIRE(d->scale_tokens == 0 || (d->scale_tokens == 1 && i8) || d->scale_tokens == 64 || d->scale_tokens == 128, GA_ERR_ARG,
              OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
+  GA_REQUIRE(d->centre == 0 || (d->centre == 1 && d->kind == GA_ATTN_QUANT_VALUES), GA_ERR_ARG, OP ": centre is %d; must be 0, or 1 with kind VALUES",
+             d->centre);
+  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, OP ": reserved is %d; must be 0", d->reserved);
   return check_turns(d);
 }
 
@@ -41,6 +44,7 @@ static ga_status check_io(const ga_attn_quant_desc *d, const ga_attn_quant_io *i
   GA_CHECK_PTR(OP, io->given.data || d->scale_tokens, "given.data");
   GA_CHECK_PTR(OP, io->positions || !d->rot_dim, "positions");
   GA_CHECK_PTR(OP, io->inv_freq || !d->rot_dim, "inv_freq");
+  GA_CHECK_PTR(OP, io->mean || !d->centre, "mean");
   return GA_OK;
 }
 

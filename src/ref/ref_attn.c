@@ -124,6 +124,11 @@ static row_sums row_weights(const ga_attn_desc *d, const ga_attn_io *a, const se
   return r;
 }
 
+static double mean_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int h, int c) {
+  const int64_t head = s->b * d->kv_heads + h / (d->q_heads / d->kv_heads);
+  return a->v_mean ? (double)a->v_mean[head * d->v_dim + c] : 0;
+}
+
 /* o[v_dim] = sum of weights times values; a row that sees nothing has 0. */
 static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const row_sums *r,
                        const double *p, double *o) {
@@ -131,7 +136,8 @@ static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
   for (int64_t j = 0; j < s->n_kv && r->top != -INFINITY; j++) {
     const key x = key_of(d, a, s, i, h, j);
     if (!visible(d, &x)) continue;
-    for (int c = 0; c < d->v_dim; c++) o[c] += p[j] * x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step);
+    for (int c = 0; c < d->v_dim; c++)
+      o[c] += p[j] * (x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step) + mean_of(d, a, s, h, c));
   }
 }
 

@@ -41,6 +41,17 @@ static void load_row(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int
   if (d->hadamard) hadamard(d, x);
 }
 
+/* Of each column of a head; 0 without centre. */
+static void means(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int h, double *mean) {
+  double x[GA_ATTN_FP8_DIM_MAX];
+  for (int i = 0; i < d->dim; i++) mean[i] = 0;
+  for (int64_t t = 0; t < d->tokens && d->centre; t++) {
+    load_row(d, a, b, t, h, x);
+    for (int i = 0; i < d->dim; i++) mean[i] += x[i];
+  }
+  for (int i = 0; i < d->dim && d->centre; i++) a->mean[(b * d->heads + h) * d->dim + i] = (float)(mean[i] /= (double)d->tokens);
+}
+
 static void store(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int64_t t, int h, int i, double x) {
   const int64_t base = b * a->y_stride.batch + h * a->y_stride.head;
   const int64_t at = d->kind == GA_ATTN_QUANT_ROWS ? t * a->y_stride.token + i : i * a->y_stride.token + ga_attn_fp8_slot(t);
@@ -53,12 +64,13 @@ static double larger(const ga_attn_quant_desc *d, double a, double b) {
 }
 
 /* A block of tokens [begin, end) of one head; behind the last token V is 0. */
-static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int h, int64_t begin, int64_t end, double *x) {
+static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int h, int64_t begin, int64_t end, const double *mean,
+                  double *x) {
   const int64_t last = ga_min_i64(end, d->tokens), blocks = ga_div_up(d->tokens, end - begin);
   double most = 0, scale;
   for (int64_t t = begin; t < last; t++) {
     load_row(d, a, b, t, h, x + (t - begin) * d->dim);
-    for (int i = 0; i < d->dim; i++) most = larger(d, most, fabs(x[(t - begin) * d->dim + i]));
+    for (int i = 0; i < d->dim; i++) most = larger(d, most, fabs(x[(t - begin) * d->dim + i] -= mean[i]));
   }
   if (d->scale_tokens) {
     scale = most > 0 || isnan(most) ? most / ga_attn_quant_largest(d->y_dtype) : 1;
@@ -79,13 +91,16 @@ ga_status ga_ref_attn_quant(const ga_kernel *kernel, const void *desc, const voi
   void *x;
   GA_TRY(ga_mem_alloc((size_t)step * (size_t)d->dim * sizeof(double), "a block of attention's input", &x));
   for (int64_t b = 0; b < d->batch; b++)
-    for (int h = 0; h < d->heads; h++)
+    for (int h = 0; h < d->heads; h++) {
+      double mean[GA_ATTN_FP8_DIM_MAX];
+      if (d->tokens) means(d, io, b, h, mean);
       for (int64_t t = 0; t < end; t += step) {
-        if (t < d->tokens) block(d, io, b, h, t, t + step, x);
+        if (t < d->tokens) block(d, io, b, h, t, t + step, mean, x);
         else
           for (int64_t i = t; i < end; i++)
             for (int c = 0; c < d->dim; c++) store(d, io, b, i, h, c, 0);
       }
+    }
   ga_mem_free(x);
   return GA_OK;
 }

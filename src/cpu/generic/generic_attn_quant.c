@@ -54,6 +54,28 @@ static void load_row(const quant_job *job, int64_t b, int64_t t, int64_t h, floa
   if (d->hadamard) hadamard(job, x);
 }
 
+/* Takes the mean off a row. */
+static void take_off(const quant_job *job, int64_t b, int64_t h, float *x) {
+  const int dim = job->d->dim;
+  const float *mean = job->a->mean + (b * job->d->heads + h) * dim;
+  for (int i = 0; i < dim; i++) x[i] -= mean[i];
+}
+
+/* Of each column of some heads. */
+static void means(const void *user, int64_t begin, int64_t end) {
+  const quant_job *job = user;
+  const ga_attn_quant_desc *d = job->d;
+  float x[GA_ATTN_FP8_DIM_MAX];
+  for (int64_t pair = begin; pair < end; pair++) {
+    double sum[GA_ATTN_FP8_DIM_MAX] = {0};
+    for (int64_t t = 0; t < d->tokens; t++) {
+      load_row(job, pair / d->heads, t, pair % d->heads, x);
+      for (int i = 0; i < d->dim; i++) sum[i] += (double)x[i];
+    }
+    for (int i = 0; i < d->dim; i++) job->a->mean[pair * d->dim + i] = (float)(sum[i] / (double)d->tokens);
+  }
+}
+
 static uint8_t i8_of(float x) { return (uint8_t)(int8_t)(isnan(x) ? 0 : fmaxf(-128, fminf(127, rintf(x)))); }
 
 static void store_row(const quant_job *job, int64_t b, int64_t t, int64_t h, const float *x, float inverse) {
@@ -68,6 +90,7 @@ static float block_most(const quant_job *job, int64_t b, int64_t h, int64_t begi
   float x[GA_ATTN_FP8_DIM_MAX], most = 0;
   for (int64_t t = begin; t < end; t++) {
     load_row(job, b, t, h, x);
+    if (job->d->centre) take_off(job, b, h, x);
     for (int i = 0; i < job->d->dim; i++) {
       if (isnan(x[i]) && job->d->y_dtype == GA_I8) return NAN; /* which i8 cannot hold */
       most = fmaxf(most, fabsf(x[i]));
@@ -90,6 +113,7 @@ static void one_block(const quant_job *job, int64_t b, int64_t h, int64_t begin)
   }
   for (int64_t t = begin; t < last; t++) {
     load_row(job, b, t, h, x);
+    if (job->d->centre) take_off(job, b, h, x);
     store_row(job, b, t, h, x, 1 / scale);
   }
   for (int64_t t = ga_max_i64(last, begin); t < begin + job->step && d->kind == GA_ATTN_QUANT_VALUES; t++) store_row(job, b, t, h, NULL, 0);
@@ -115,6 +139,7 @@ ga_status ga_cpu_attn_quant_generic(const ga_kernel *kernel, const void *desc, c
   const int64_t tokens = d->kind == GA_ATTN_QUANT_VALUES ? ga_attn_fp8_padded(d->tokens) : d->tokens;
   job.blocks = ga_div_up(tokens, job.step);
   ga_attn_quant_signs(d->seed, job.sign);
+  if (d->centre && d->tokens) cpu_rows_run(stream, d->batch * d->heads, d->tokens * d->dim, means, &job);
   if (job.blocks) cpu_rows_run(stream, d->batch * d->heads * job.blocks, job.step * d->dim, some_blocks, &job);
   return GA_OK;
 }

@@ -521,7 +521,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
   void *s;
-  if (ga_attn_is_scaled(d)) return check_attn_fp8_plain(d, a);
+  if (ga_attn_is_scaled(d)) return check_attn_fp8_plain(kernel, d, a);
   GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
     plain_row r = plain_sequence(d, a, b);
@@ -689,7 +689,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
   const double scale = ga_attn_is_scaled(d) ? mean_scale(c, "v_scale") : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale) : 1;
-  const double size = values ? fmax(scale * mean_of(c, "v"), d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
+  const double added = a->v_mean ? mean_scale(c, "means") : 0; /* to O */
+  const double size = values ? fmax(scale * mean_of(c, "v") + added, d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);

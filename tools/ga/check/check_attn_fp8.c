@@ -12,9 +12,13 @@
 #define BLOCK GA_ATTN_FP8_BLOCK
 #define STEP CHECK_E4M3_STEP
 #define WEIGHT 16.f /* of a row's largest logit */
+#define FAST_WEIGHT 32.f /* the largest of a row that is summed fast */
 #define I8_SIZE 32  /* of q and k of i8: root mean square */
 
 /* --- description and arguments --- */
+
+/* Long sums show what they lose. */
+static bool many_keys(const check_case *c) { return (c->bits >> 20 & 7) == 0; }
 
 void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
   static const int32_t tokens[] = {0, 64, 128, 1};
@@ -27,6 +31,12 @@ void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
   d->window = d->page_size = d->parts = 0;
   d->softcap = 0;
   if (d->q_heads > 6) d->q_heads = d->kv_heads * 2;
+  if (c->kernel->flags & GA_KERNEL_FAST_SUM || check_pick(c, 4) == 0) d->flags |= GA_ATTN_FAST_SUM;
+  if (c->kernel->flags & GA_KERNEL_FAST_SUM && many_keys(c)) {
+    d->batch = d->q_heads = d->kv_heads = 1;
+    d->max_q = ga_min_i64(d->max_q, 8);
+    d->max_kv = 1500 + check_pick(c, 1500);
+  }
 }
 
 static void scale_arg(const ga_attn_desc *d, check_args *a, const char *name, size_t at, int64_t heads, int64_t tokens, int32_t scale_tokens,
@@ -58,6 +68,7 @@ void check_attn_fp8_args(const check_case *c, const ga_attn_desc *d, check_args 
   scale_arg(d, a, "q_scale", offsetof(ga_attn_io, q_scale), d->q_heads, d->max_q, d->q_scale_tokens, whole & 1, &io->q_scale);
   scale_arg(d, a, "k_scale", offsetof(ga_attn_io, k_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 2, &io->k_scale);
   scale_arg(d, a, "v_scale", offsetof(ga_attn_io, v_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 4, &io->v_scale);
+  if (c->bits >> 17 & 1) check_in(a, "means", offsetof(ga_attn_io, v_mean), GA_F32, d->batch * d->kv_heads, d->v_dim, d->v_dim)->align = 16;
 }
 
 void check_attn_fp8_key(const check_case *c, check_arg *arg) {
@@ -79,6 +90,9 @@ static void fill_i8(check_case *c, const check_arg *arg, double *values, int64_t
   }
 }
 
+/* V without signs: what sums lose by being cut off shows in the size of O. */
+static bool same_sign(const check_case *c) { return (c->bits >> 18 & 3) == 0 || (c->bits >> 20 & 7) == 0; }
+
 /* Scales over four doublings, of V now and then next to nothing; V behind the last key is anything finite. */
 void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
@@ -93,7 +107,7 @@ void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, in
   if (size < 1 && arg->name[0] == 'q' && check_pick(c, 4) == 0) size *= exp2(check_pick(c, 9) - 4); /* logits of all sizes */
   for (int64_t i = 0; i < n; i++) {
     if (scale) values[i] = size * exp2(4 * ga_rng_unit(&c->rng) - 3);
-    else values[i] = ga_rng_normal(&c->rng);
+    else values[i] = same_sign(c) ? fabs(ga_rng_normal(&c->rng)) : ga_rng_normal(&c->rng);
     if (scale && value && check_pick(c, 12) == 0) values[i] *= 0x1p-50;
     if (!scale && padded - i % padded > BLOCK && c->mode == CHECK_HOSTILE && check_pick(c, 300) == 0) values[i] = (double)NAN;
   }
@@ -110,6 +124,7 @@ typedef struct row {
   float *s;                  /* logits, then weights: [max_kv rounded up] */
   check_e4m3 *p;             /* weights in e4m3, by steps */
   const check_e4m3_codes *t;
+  bool fast; /* GA_KERNEL_FAST_SUM */
 } row;
 
 static float logit(const row *r, const check_e4m3 *q, int64_t j) {
@@ -132,6 +147,18 @@ static float scale_v(const row *r, int64_t j) {
   return ga_attn_scale_at(&r->a->v_scale, r->b, r->kv_head, j, r->d->kv_scale_tokens);
 }
 
+/* Of a row that is summed fast: all of them, times V's scales; returns what they were multiplied by to have the largest at FAST_WEIGHT. */
+static float all_weights(const row *r) {
+  float most = 0;
+  for (int64_t j = 0; j < r->d->max_kv; j++) most = fmaxf(most, r->s[j] * scale_v(r, j));
+  for (int64_t j = 0; j < ga_attn_fp8_padded(r->d->max_kv); j += STEP) {
+    uint8_t codes[STEP] = {0};
+    for (int64_t i = j; i < ga_min_i64(j + STEP, r->d->max_kv); i++) codes[i - j] = ga_f32_to_e4m3(r->s[i] * scale_v(r, i) / most * FAST_WEIGHT);
+    check_e4m3_load(&r->p[j / STEP], r->t, codes);
+  }
+  return FAST_WEIGHT / most;
+}
+
 /* Weights of the block at j0 in e4m3, below what its larger scale makes of them; returns that scale. */
 static float block_weights(const row *r, int64_t j0) {
   const int64_t end = ga_min_i64(j0 + BLOCK, r->d->max_kv);
@@ -148,9 +175,8 @@ static float block_weights(const row *r, int64_t j0) {
 static float value(const row *r, int c, const float *scale) {
   const ga_attn_io *a = r->a;
   const uint8_t *v = (const uint8_t *)a->v + r->b * a->v_stride.batch + r->kv_head * a->v_stride.head + c * a->v_stride.token;
-  float o = 0;
+  float o = 0, sum = 0;
   for (int64_t j0 = 0; j0 < r->d->max_kv; j0 += BLOCK) {
-    float sum = 0;
     for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
       check_e4m3 x;
       uint8_t codes[STEP];
@@ -158,9 +184,11 @@ static float value(const row *r, int c, const float *scale) {
       check_e4m3_load(&x, r->t, codes);
       sum = check_e4m3_add(sum, &r->p[j / STEP], &x);
     }
+    if (r->fast) continue;
     o += sum * scale[j0 / BLOCK];
+    sum = 0;
   }
-  return o;
+  return r->fast ? sum / *scale : o;
 }
 
 static void one_row(row *r, float *scale) {
@@ -176,21 +204,23 @@ static void one_row(row *r, float *scale) {
     r->s[j] = r->s[j] == -INFINITY ? 0 : WEIGHT * expf(r->s[j] - most);
     sum += r->s[j];
   }
-  for (int64_t j = 0; j < d->max_kv; j += BLOCK) scale[j / BLOCK] = block_weights(r, j);
+  if (r->fast) *scale = all_weights(r);
+  for (int64_t j = 0; j < d->max_kv && !r->fast; j += BLOCK) scale[j / BLOCK] = block_weights(r, j);
+  const float *mean = a->v_mean ? a->v_mean + (r->b * d->kv_heads + r->kv_head) * d->v_dim : NULL;
   for (int c = 0; c < d->v_dim; c++)
     ga_ref_store((ga_dtype)d->o_dtype, a->o, r->b * a->o_stride.batch + r->i * a->o_stride.token + r->h * a->o_stride.head + c,
-                 most == -INFINITY && sum == 0 ? 0 : (double)(value(r, c, scale) / sum));
+                 most == -INFINITY && sum == 0 ? 0 : (double)(value(r, c, scale) / sum + (mean ? mean[c] : 0)));
   if (d->flags & GA_ATTN_LSE) a->lse[(r->b * d->q_heads + r->h) * d->max_q + r->i] = most + logf(sum / WEIGHT);
 }
 
-ga_status check_attn_fp8_plain(const ga_attn_desc *d, const ga_attn_io *a) {
+ga_status check_attn_fp8_plain(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a) {
   const size_t padded = (size_t)ga_attn_fp8_padded(d->max_kv) + 1, steps = padded / STEP + 1;
   check_e4m3_codes table;
   void *p;
   GA_REQUIRE(d->head_dim % STEP == 0 && d->head_dim <= 32 * STEP, GA_ERR_SHAPE, "check: head_dim is %d", d->head_dim);
   GA_TRY(ga_mem_zalloc(1, steps * sizeof(check_e4m3) + padded * 2 * sizeof(float), "a row of attention", &p));
   check_e4m3_tabulate(&table);
-  row r = {.d = d, .a = a, .p = p, .t = &table};
+  row r = {.d = d, .a = a, .p = p, .t = &table, .fast = kernel->flags & GA_KERNEL_FAST_SUM};
   r.s = (float *)(void *)(r.p + steps);
   for (r.b = 0; r.b < d->batch; r.b++)
     for (r.i = 0; r.i < d->max_q; r.i++)

@@ -23,6 +23,7 @@ static void draw(check_case *c) {
   d->kind = d->y_dtype == GA_I8 ? GA_ATTN_QUANT_ROWS : check_pick(c, 2);
   d->scale_tokens = tokens[check_pick(c, d->y_dtype == GA_I8 ? 4 : 3)];
   d->seed = (uint32_t)check_pick(c, 1000);
+  d->centre = d->kind == GA_ATTN_QUANT_VALUES && check_pick(c, 2);
   if (d->kind == GA_ATTN_QUANT_VALUES) return;
   d->hadamard = (d->dim & (d->dim - 1)) == 0 && check_pick(c, 2);
   if (check_pick(c, 2) == 0) d->rot_dim = (check_pick(c, 2) ? d->dim : check_pick(c, d->dim + 1)) / 2 * 2;
@@ -70,6 +71,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     check_arg *s = check_in(a, "given", offsetof(ga_attn_quant_io, given.data), GA_F32, 1, whole ? 1 : d->batch * d->heads, d->batch * d->heads);
     s->fill = CHECK_FILL_RANGE, s->lo = 0.002, s->hi = 0.1;
   }
+  if (d->centre && d->tokens) check_out(a, "mean", offsetof(ga_attn_quant_io, mean), GA_F32, d->batch * d->heads, d->dim, d->dim);
   if (!d->rot_dim) return;
   check_index(a, "positions", offsetof(ga_attn_quant_io, positions), d->batch * d->tokens, 0, c->bits & 4 ? 1 << 20 : 4096);
   check_in(a, "inv_freq", offsetof(ga_attn_quant_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill = CHECK_FILL_OP;
@@ -91,6 +93,7 @@ static void widen(void *desc) {
 static bool near(const check_case *c, const check_arg *arg, double got, double want) {
   if (isnan(want) && arg->dtype == GA_I8) return got == 0;
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
+  if (!strcmp(arg->name, "mean") && fabs(got - want) <= 4e-6) return true; /* of up to 128 normal numbers */
   if (arg->dtype == GA_F32) return got == want || fabs(got - want) <= 4e-6 * fabs(want);
   const double most = ga_attn_quant_largest((int32_t)arg->dtype), x = fmax(fmin(want, most), -most - (arg->dtype == GA_I8));
   (void)c;
@@ -109,8 +112,8 @@ static const char *judge(const check_case *c, const check_arg *arg, const double
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_quant_desc *d = desc;
-  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d", d->kind,
-                 ga_dtype_name((ga_dtype)d->y_dtype), d->scale_tokens, d->hadamard, d->seed, d->rot_dim, d->pairs);
+  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d centre=%d", d->kind,
+                 ga_dtype_name((ga_dtype)d->y_dtype), d->scale_tokens, d->hadamard, d->seed, d->rot_dim, d->pairs, d->centre);
 }
 
 const check_op check_attn_quant = {

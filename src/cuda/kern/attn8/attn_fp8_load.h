@@ -16,12 +16,18 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
   const ga_kargs_attn_fp8 *a = fp8_args(p->a);
   float scale[4]; /* on their way during the wait: K's and V's, by halves of 64 keys */
-  GA_UNROLL for (int h = 0; h < 2; h++) {
+  GA_UNROLL for (int h = 0; h < 2 && !FLOW; h++) {
     scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
     scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
   }
+  GA_ROLL for (int h = 0; h < SUBS && FLOW; h++) { /* the slot's block has given back its K, which a load of K ST blocks ago awaited */
+    const float v = lg2(scale_of(&a->scale_v, t->batch, t->head_k, SUBS * n + h));
+    sts_f1(slot + 4 * h, scale_of(&a->scale_k, t->batch, t->head_k, SUBS * n + h));
+    sts_f1(slot + 4 * (SUBS + h), v);
+    sts_f1(slot + 4 * (2 * SUBS + h), ex2(-v));
+  }
   mbar_wait(p->sb + OFF_KE + 8 * stage, ring_empty_parity(p->k, ST));
-  sts_f4(slot, scale);
+  if (!FLOW) sts_f4(slot, scale);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
@@ -32,9 +38,10 @@ GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block
   const uint32_t r = p->k - 1 - (n > t->n_lo), stage = ring_stage(r, ST), bar = p->sb + OFF_VF + 8 * stage;
   mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
   mbar_arrive_expect(bar, V_BYTES);
-  bulk_load_4d(p->sb + OFF_V + stage * V_STAGE, &p->a->v, bar, n * BN, 0, t->head_k, t->batch, L2_EVICT_LAST);
+  GA_UNROLL for (int i = 0; i < BN / V_KEYS; i++)
+      bulk_load_4d(p->sb + OFF_V + stage * V_STAGE + i * DV * V_KEYS, &p->a->v, bar, n * BN + i * V_KEYS, 0, t->head_k, t->batch, L2_EVICT_LAST);
 }
-/* The record of the next tile goes to slot tiles % 4 before the wait for its Q buffer: consumers are at most two edges behind. */
+/* The record of the next tile goes to its slot before the wait for its Q buffer: consumers are at most two edges behind. */
 GA_DEV uint32_t next_slot(const loader *p) {
   return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
 }
@@ -49,7 +56,12 @@ GA_DEV void load_q(loader *p, const work *t) {
     float scale[4] = {}; /* i8: a lane reads those of its own rows */
     GA_UNROLL for (int w = 0; w < WGS && !I8; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
     if (!I8) sts_f4(next_slot(p) + 48, scale);
-    mbar_arrive_expect(bar, WGS * Q_BYTES);
+    const float *mean = FLOW ? fp8_args(p->a)->v_mean : 0;
+    mbar_arrive_expect(bar, WGS * Q_BYTES + (mean ? 4 * DV : 0));
+    if (mean) {
+      const int64_t head = (t->batch * p->a->heads_q + x.y) / p->a->group; /* of all batches' */
+      bulk_load_bytes(p->sb + OFF_MEAN + (p->tiles % TILE_SLOTS) * 4 * DV, mean + head * DV, 4 * DV, bar, L2_EVICT_LAST);
+    }
     GA_ROLL for (int w = 0; w < WGS; w++) {
       const uint32_t dst = p->sb + OFF_Q + (buffer * WGS + (uint32_t)w) * Q_BYTES;
       GA_UNROLL for (int i = 0; i < PANELS_K; i++)
@@ -57,6 +69,13 @@ GA_DEV void load_q(loader *p, const work *t) {
     }
   }
   p->tiles++;
+}
+/* What was kept of the tile whose record was written `back` tiles ago: flow has 24 registers here, and tile_next needs them. */
+GA_DEV work work_again(const loader *p, int back) {
+  const uint32_t slot = p->sb + OFF_TILE + ((p->tiles - back) % TILE_SLOTS) * TILE_BYTES;
+  const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
+  const work t = {x.y / p->a->group, x.z, x.w, y.x, 0, 0, 0};
+  return t;
 }
 /* Loads in the order of need: K runs one block ahead of V, also into the next tile, and Q a tile ahead. */
 GA_DEV void producer(args a, uint32_t sb) {
@@ -70,12 +89,14 @@ GA_DEV void producer(args a, uint32_t sb) {
     int n = t.n_hi;
     if (n > t.n_lo) load_k(&p, &t, n - 1);
     load_v(&p, &t, n);
-    const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
+    work next = tile_next(a, &i, &sub, next_slot(&p), 0);
     load_q(&p, &next);
+    if (FLOW) t = work_again(&p, 2);
     GA_ROLL for (n--; n >= t.n_lo; n--) {
       if (n > t.n_lo) load_k(&p, &t, n - 1);
       load_v(&p, &t, n);
     }
+    if (FLOW) next = work_again(&p, 1);
     if (next.n_hi >= 0) load_k(&p, &next, next.n_hi);
     t = next;
   }

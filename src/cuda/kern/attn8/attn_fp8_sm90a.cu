@@ -3,7 +3,8 @@
  *           Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
  * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V transposed and permuted by
  *           attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; what lies behind the last key is
- *           finite.  Scales are positive and finite. i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
+ *           finite; v_mean, where it is given, is added to rows that see a key.  Scales are positive and finite.
+ *           i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
  *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
@@ -13,22 +14,24 @@
  *                   keys, each as soon as a part has been added; nothing is under way during the exponentials. One block after the
  *                   other where under does so, too.
  *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the registers of S
+ *           flow    the same, and P V goes on in the accumulators over all keys: attn_fp8_flow.h. BN may be 64 or 192 there
  * SOFTMAX   under, halves: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent goes beyond what too_large
  *           allows (one vote of a warp). O is divided by the sums of the rounded weights, which the tensor cores make of columns of
  *           ones behind V, so that roundings cancel; lse has those of unrounded ones.
  *           queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of unrounded weights.
+ *           flow: as under, with V's scale in the weights; sums are of unrounded weights, without it.
  * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half of an FMA's rate)
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is added
- *           to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
+ *           to O in f32, with the block's scale of V; where its halves have scales of their own, each half. flow: all keys, GA_ATTN_FAST_SUM.
  * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        consumers    TMA write of Q[b], and the tile record -> wgmma, ld.shared
+ *           q_full   1+tx        consumers    TMA write of Q[b] (flow: and of V's means), and the tile record -> wgmma, ld.shared
  *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next writes
  *           k_full   1+tx        consumers    TMA write of K[s], and the block's scales -> wgmma read, ld.shared
  *           k_empty  4/wg        producer     reads of K[s] and of the scales -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
- * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
+ * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; flow at D = 256: 24 + 240), 32 + 160 (3), 1 block per SM; smem: OFF_*
  * MEASURED  docs/perf/attention-fp8.md
  * REF       Shah et al. 2024 (fp8, block scales, incoherent processing); Micikevicius et al. 2022 (e4m3)
  */
@@ -40,6 +43,7 @@
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/ptx/wgmma8.h"
+#include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
@@ -63,6 +67,9 @@
 #ifndef GA_P_BM
 #error "GA_P_BM: rows of Q per tile: 64 per consumer warpgroup"
 #endif
+#ifndef GA_P_BN
+#error "GA_P_BN: keys of a block: 128; with flow 64 or 192, too"
+#endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the K ring and of the V ring"
 #endif
@@ -70,7 +77,7 @@
 #error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_SCHED
-#error "GA_P_SCHED: under, queue, parts or halves, see SCHEDULE"
+#error "GA_P_SCHED: under, queue, parts, halves or flow, see SCHEDULE"
 #endif
 
 #define GA_MASK_full   0
@@ -81,6 +88,7 @@
 #define GA_SCHED_queue 1
 #define GA_SCHED_parts 2
 #define GA_SCHED_halves 3
+#define GA_SCHED_flow 4
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_QK),
@@ -88,13 +96,16 @@ enum {
   D = GA_P_D,
   DV = GA_P_D,
   BM = GA_P_BM,
-  BN = 128,
+  BN = GA_P_BN,
   ST = GA_P_STAGES,
   TURN = GA_P_TURN,
   UNDER = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_under,
   QUEUE = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_queue,
   SHARED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_parts,
   HALVES = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_halves,
+  FLOW = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_flow,
+  SUBS = BN / 64, /* of 64 keys: these may have a scale of their own */
+  SUB = 32,       /* registers of S of those */
   STAYS = UNDER || HALVES, /* a row's reference does, until a vote moves it */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1),
@@ -113,7 +124,7 @@ enum {
   Q_PANEL = 64 * ROW_BYTES,
   PANELS_V = 1,
   O_PANEL = 0,
-  PART = SHARED ? 128 : 64, /* columns of a part of P V */
+  PART = FLOW ? DV : SHARED ? 128 : 64, /* columns of a part of P V */
   PARTS = DV / PART,
   LAST_REGS = PART / 2 + (STAYS ? 4 : 0), /* of the last one, with a column of ones for its row sums */
   NS = BN / 2,
@@ -129,6 +140,7 @@ enum { /* shared memory, bytes */
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
+       V_KEYS = BN % 128 ? 64 : 128, /* of a box, whose rows they are */
        V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* and eight rows of ones */
        OFF_O = OFF_V + ST * V_STAGE,
        OFF_QF = OFF_O,
@@ -138,36 +150,49 @@ enum { /* shared memory, bytes */
        OFF_VF = OFF_KE + 8 * ST,
        OFF_VE = OFF_VF + 8 * ST,
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       SCALE_BYTES = 16,
+       SCALES = FLOW ? (3 * SUBS + 3) / 4 : 1, /* of a block, by fours */
+       SCALE_BYTES = 16 * SCALES,
        OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* of the blocks under way, in K or in V */
        TILE_BYTES = 64, /* and Q's scales */
        TILE_SLOTS = 4,
-       SMEM_BYTES = OFF_TILE + TILE_SLOTS * TILE_BYTES
+       OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* flow: of V's columns, of the tiles that have a record */
+       SMEM_BYTES = OFF_MEAN + (FLOW ? TILE_SLOTS * 4 * DV : 0)
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
+static_assert(FLOW ? BN % 64 == 0 && BN <= 192 : BN == 128, "blocks of keys");
 static_assert(PARTS <= 2 && (!QUEUE || PARTS == 1), "P V is added before P is used up");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
+#define GA_FLOW_under 0
+#define GA_FLOW_queue 0
+#define GA_FLOW_parts 0
+#define GA_FLOW_halves 0
+#define GA_FLOW_flow 1
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
 #else
+#if GA_P_D == 256 && GA_CAT(GA_FLOW_, GA_P_SCHED)
+#define REGS_PRODUCER 24
+#define REGS_CONSUMER 240
+#else
 #define REGS_PRODUCER 40
 #define REGS_CONSUMER 232
 #endif
+#endif
 
 #if GA_CAT(GA_IS_, GA_P_QK) /* S is integers, in the registers of floats until numbers() */
-#define QK(d, a, b, acc)     wgmma_m64n128k32_s8_ss((int *)(d), a, b, acc)
-#define QK_NEW(d, a, b)      wgmma_m64n128k32_s8_ss0((int *)(d), a, b)
+#define QK(d, a, b, acc)     GA_CAT3(wgmma_m64n, GA_P_BN, k32_s8_ss)((int *)(d), a, b, acc)
+#define QK_NEW(d, a, b)      GA_CAT3(wgmma_m64n, GA_P_BN, k32_s8_ss0)((int *)(d), a, b)
 #define QK_HALF(d, a, b)     wgmma_m64n64k32_s8_ss((int *)(d), a, b, 1)
 #define QK_HALF_NEW(d, a, b) wgmma_m64n64k32_s8_ss0((int *)(d), a, b)
 #else
-#define QK                   wgmma_m64n128k32_e4m3_ss
-#define QK_NEW               wgmma_m64n128k32_e4m3_ss0
+#define QK                   GA_CAT3(wgmma_m64n, GA_P_BN, k32_e4m3_ss)
+#define QK_NEW               GA_CAT3(wgmma_m64n, GA_P_BN, k32_e4m3_ss0)
 #define QK_HALF(d, a, b)     wgmma_m64n64k32_e4m3_ss(d, a, b, 1)
 #define QK_HALF_NEW          wgmma_m64n64k32_e4m3_ss0
 #endif
@@ -175,7 +200,14 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define GA_SHARED_queue 1
 #define GA_SHARED_parts 1
 #define GA_SHARED_halves 1
-#if GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
+#define GA_SHARED_flow 0
+#if GA_CAT(GA_FLOW_, GA_P_SCHED) /* onto what earlier blocks have left */
+#define QK0              QK_NEW
+#define PV               GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
+#define PV0(d, a, b)     PV(d, a, b, 0)
+#define PV_ONES          PV
+#define PV_ONES0         PV0
+#elif GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
 #define QK0(d, a, b) QK(d, a, b, 0)
 #define PV           GA_CAT3(wgmma_m64n, GA_CAT(GA_PARTS_, GA_P_SCHED), k32_e4m3_rs)
 #define GA_PARTS_queue 64
@@ -194,7 +226,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK        GA_CAT(pack_, GA_P_DTYPE)
 
 /* Doublings from 1 to a row's largest weight when its reference is made, and at most; e4m3 ends at 448 = 2^8.8. */
-#define OFFSET (STAYS ? 5.f : 8.f)
+#define OFFSET (STAYS || FLOW ? 5.f : 8.f)
 #define LIMIT  8.75f
 #define LOG2E   1.442695041f /* log2 e */
 
@@ -205,9 +237,13 @@ typedef const ga_kargs_attn_fwd *args;
 GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) {
   return (const ga_kargs_attn_fp8 *)a; /* fwd is its first member */
 }
-/* wgmma descriptor of a tile of rows of ROW_BYTES: see desc of smem.h; 64-byte rows have the 64-byte swizzle, eight of them 512 bytes. */
+/* wgmma descriptors: see desc of smem.h; 64-byte rows have the 64-byte swizzle, eight of them 512 bytes. */
+GA_DEV uint64_t desc_64(uint32_t low) {
+  return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32;
+}
+/* Of a tile of rows of ROW_BYTES. */
 GA_DEV uint64_t desc_rows(uint32_t low) {
-  return ROW_BYTES == 128 ? desc(low) : (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32;
+  return ROW_BYTES == 128 ? desc(low) : desc_64(low);
 }
 
 #include "cuda/kern/attn8/attn_fp8_load.h"
@@ -373,10 +409,10 @@ GA_DEV int two_scales(const warpgroup *c) {
   value_scales(c, v);
   return warp_any(v[0] != v[1]);
 }
-/* Half h of S to the exponents of the weights, in place. */
+/* S of keys 64 h and up to the exponents of the weights, in place. */
 GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
-  s += h * (NS / 2);
-  GA_UNROLL for (int j = 0; j < NS / 8; j++) {
+  s += h * SUB;
+  GA_UNROLL for (int j = 0; j < SUB / 4; j++) {
     s[4 * j] = fmaf(s[4 * j], f[0], -ref[0]);
     s[4 * j + 1] = fmaf(s[4 * j + 1], f[0], -ref[0]);
     s[4 * j + 2] = fmaf(s[4 * j + 2], f[1], -ref[1]);
@@ -397,8 +433,16 @@ GA_DEV int too_large(const float *t, const float *limit) {
   }
   return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
+/* The rows' largest exponents of keys 64 h and up, and what `most` was. Bits of floats: see too_large. */
+GA_DEV void largest(const float *t, int h, int *most) {
+  t += h * SUB;
+  GA_UNROLL for (int i = 0; i < SUB; i += 4) {
+    most[0] = max3_i32(most[0], bits_of(t[i]), bits_of(t[i + 1]));
+    most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
+  }
+}
 /* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which what is still to be added
- * to O takes. */
+ * to O takes. flow: neither w nor O. */
 GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
   float most[2], by[2];
   tile_row_max(t, BN, most);
@@ -409,9 +453,9 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
     else m[i] = (seen ? m[i] : 0.f) + by[i];
     factor[i] = seen ? ex2(-by[i]) : 1.f;
     l[i] *= factor[i];
-    w[i] *= factor[i];
+    if (!FLOW) w[i] *= factor[i];
   }
-  tile_scale_rows(o, DV, factor);
+  if (!FLOW) tile_scale_rows(o, DV, factor);
   GA_UNROLL for (int j = 0; j < NS / 4; j++) {
     t[4 * j] -= by[0];
     t[4 * j + 1] -= by[0];
@@ -464,6 +508,22 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
 #include "cuda/kern/attn/attn_pairs.h"
 #include "cuda/kern/attn/attn_results.h"
 
+/* O v + the means of V's columns; v is then 1, or 0 for rows that have seen nothing, as it was. */
+GA_DEV void add_means(const warpgroup *c, float *o, float *v, const place *t, int back) {
+  args a = c->a;
+  const float *mean = fp8_args(a)->v_mean + (int64_t)((t->batch * a->heads_q + t->head) / a->group) * DV + c->q2;
+  const uint32_t here = c->sb + OFF_MEAN + ((c->tiles - back) % TILE_SLOTS) * 4 * DV + 4 * c->q2;
+  float first[DV / 8]; /* of each load */
+  GA_UNROLL for (int j = 0; j < DV / 8; j++) {
+    float x[2];
+    if (FLOW) lds_f2(x, here + 32 * j);
+    else x[0] = ldg_f32(mean + 8 * j), x[1] = ldg_f32(mean + 8 * j + 1);
+    GA_UNROLL for (int e = 0; e < 4; e++) o[4 * j + e] = fmaf(o[4 * j + e], v[e / 2], x[e % 2]);
+    first[j] = x[0];
+  }
+  const float one = FLOW ? 1.f + (float)loads_done_f32(first, DV / 8, 1) : 1.f; /* before the next Q is given back, and this record with it */
+  GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
+}
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
 GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->a;
@@ -481,6 +541,7 @@ GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, i
     if (row < t.rows_q) stg_f32(lse + row, log_sum(a, ref[0], l[0]));
     if (row + 8 < t.rows_q) stg_f32(lse + row + 8, log_sum(a, ref[1], l[1]));
   }
+  if (fp8_args(a)->v_mean) add_means(c, o, v, &t, back);
   store_direct(c, o, v, &t);
 }
 
@@ -519,6 +580,8 @@ GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float
   }
   release_v(c);
 }
+#include "cuda/kern/attn8/attn_fp8_flow.h"
+
 /* O += P V of the current V stage while S of the next block is made. */
 GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *w) {
   const float one[2] = {1.f, 1.f};
@@ -612,14 +675,6 @@ GA_DEV void consume(warpgroup *c) {
   }
   turn_end(c, 1);
 }
-/* The rows' largest exponents in half h, and what `most` was. Bits of floats: see too_large. */
-GA_DEV void largest(const float *t, int h, int *most) {
-  t += h * (NS / 2);
-  GA_UNROLL for (int i = 0; i < NS / 2; i += 4) {
-    most[0] = max3_i32(most[0], bits_of(t[i]), bits_of(t[i + 1]));
-    most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
-  }
-}
 /* O += P V of the current V stage, and S of the next block asked for, each half once a part has been added. */
 GA_DEV void products(const warpgroup *c, float *s, uint32_t *p, float *o, float *w, float v) {
   const float one[2] = {1.f, 1.f};
@@ -702,8 +757,8 @@ GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, f
 }
 /* consume of `halves`. What the next block needs is asked about under the exponentials. */
 GA_DEV void consume_halves(warpgroup *c) {
-  float s[NS + 4], o[NO], m[2], l[2], w[2], x[4] = {}, limit[2];
-  uint32_t p[NP];
+  float s[FLOW ? 68 : NS + 4], o[NO], m[2], l[2], w[2], x[4] = {}, limit[2]; /* flow: nobody calls this */
+  uint32_t p[FLOW ? 16 : NP];
   int fast = 0; /* the next block is, and its K and this one's V are there */
   GA_ROLL for (;; advance(c)) {
     if (fast) {
@@ -741,7 +796,8 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_k_major(sb + OFF_V);
   if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-  if (HALVES) consume_halves(&c);
+  if (FLOW) consume_flow(&c);
+  else if (HALVES) consume_halves(&c);
   else consume(&c);
 }
 

@@ -1,9 +1,11 @@
 /* KERNEL    attn_quant, sm90a
- * COMPUTES  8-bit Q, K (after RoPE, Hadamard transform) or V (transposed, in the order of P's registers) and scales: ga/attn_quant.h. Y fp8: e4m3;
+ * COMPUTES  8-bit Q, K (after RoPE, Hadamard transform) or V (transposed, in the order of P's registers; also without its columns' means) and
+ *           scales: ga/attn_quant.h. Y fp8: e4m3;
  *           Y i8: Q and K alone, also with a scale a token
  * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides multiples of 16
  * DATA      gmem -> registers (16 rows a warp, D / 32 columns a lane) -> 8 bits -> gmem (rows), or -> smem -> gmem (values)
- * BARRIERS  block_sync: maxima of the warps; the tile of values written, read
+ * MEANS     of V's columns: a launch of its own before, kind MEANS, 16 columns of a head a block
+ * BARRIERS  block_sync: maxima of the warps; the tile of values written, read; MEANS: the warps' sums
  * BUDGET    256 threads: 128 tokens of a head at a time, round-robin; smem: the tile of values, D x 128 bytes, maxima
  * MEASURED  docs/perf/attention-fp8.md
  * REF       Shah et al. 2024 (block scales, incoherent processing)
@@ -47,7 +49,11 @@ enum {
   OFF_MOST = D * KEYS,
   SMEM_BYTES = OFF_MOST + 4 * WARPS,
   NEOX = 1,  /* ga_rope_pairs */
-  VALUES = 1 /* ga_attn_quant_kind */
+  VALUES = 1, /* ga_attn_quant_kind */
+  MEANS = 2,  /* of cuda_attn_quant.c alone */
+  MEAN_COLUMNS = 16,
+  MEAN_ROWS = 128, /* tokens of a block at a time */
+  AT_ONCE = 8      /* of a thread: loads under way */
 };
 static_assert(D == 64 || D == 128 || D == 256, "2, 4 or 8 columns a lane");
 #ifdef GA_P_SMEM
@@ -83,6 +89,45 @@ GA_DEV void load_rows(args a, const place *p, float *x) {
     x[2 * i] = WIDEN((uint16_t)w[i]);
     x[2 * i + 1] = WIDEN((uint16_t)(w[i] >> 16));
   }
+}
+/* Takes the means off x. */
+GA_DEV void centre(args a, const place *p, float *x) {
+  const int rows = a->tokens - token_of(p, 0);
+  const float *mean = a->mean + (p->batch * a->heads + p->head) * D + p->lane * E;
+  GA_UNROLL for (int e = 0; e < E; e++) {
+    const float m = ldg_f32(mean + e);
+    GA_UNROLL for (int r = 0; r < ROWS; r++) x[r * E + e] -= r < rows ? m : 0.f;
+  }
+}
+/* Adds 8 columns of AT_ONCE tokens, from `row` on, 128 apart. */
+GA_DEV void add_tokens(args a, const uint16_t *row, int token, float *sum) {
+  uint32_t w[4 * AT_ONCE];
+  GA_UNROLL for (int i = 0; i < AT_ONCE; i++) {
+    GA_UNROLL for (int k = 0; k < 4; k++) w[4 * i + k] = 0;
+    if (token + i * MEAN_ROWS < a->tokens) ldg_stream_u4(w + 4 * i, row + i * MEAN_ROWS * a->x_token);
+  }
+  GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int k = 0; k < 4; k++) {
+    sum[2 * k] += WIDEN((uint16_t)w[4 * i + k]);
+    sum[2 * k + 1] += WIDEN((uint16_t)(w[4 * i + k] >> 16));
+  }
+}
+/* The means of 16 columns of a head, two threads a token; always in the same order. */
+GA_DEV void column_means(args a, uint32_t sb, int pair, int column) {
+  const int token = thread_index() >> 1, part = thread_index() & 1, lane = thread_index() & 31, warp = thread_index() >> 5;
+  const uint16_t *row = (const uint16_t *)a->x + pair / a->heads * a->x_batch + pair % a->heads * a->x_head + token * a->x_token + column + 8 * part;
+  float sum[8] = {};
+  GA_ROLL for (int t = token; t < a->tokens; t += AT_ONCE * MEAN_ROWS, row += AT_ONCE * MEAN_ROWS * a->x_token) add_tokens(a, row, t, sum);
+  GA_UNROLL for (int i = 0; i < 8; i++) {
+    GA_UNROLL for (int k = 2; k < 32; k *= 2) sum[i] += shfl_xor_f32(sum[i], k);
+    if (lane < 2) sts_f1(sb + 4 * (uint32_t)(warp * MEAN_COLUMNS + 8 * part + i), sum[i]);
+  }
+  block_sync();
+  if (thread_index() < MEAN_COLUMNS) {
+    float all = 0.f;
+    GA_UNROLL for (int w = 0; w < WARPS; w++) all += lds_f1(sb + 4 * (uint32_t)(w * MEAN_COLUMNS + thread_index()));
+    stg_f32(a->mean + (int64_t)pair * D + column + thread_index(), all / (float)a->tokens);
+  }
+  block_sync(); /* before the next unit writes to shared memory */
 }
 /* RoPE of one row, in shared memory: pairs are shared out among the lanes. The angle is reduced in double: far positions keep their
  * phase. */
@@ -206,9 +251,14 @@ GA_KERNEL(32 * WARPS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quan
   grid_launch_dependents();
   for (int u = block_index(); u < a->units; u += block_count()) {
     const int pair = u / a->units_per_head;
+    if (!I8 && a->kind == MEANS) {
+      column_means(a, sb, pair, (u - pair * a->units_per_head) * MEAN_COLUMNS);
+      continue;
+    }
     const place p = {pair / a->heads, pair % a->heads, (u - pair * a->units_per_head) * TOKENS, thread_index() & 31, thread_index() >> 5};
     float x[ROWS * E];
     load_rows(a, &p, x);
+    if (!I8 && a->centre) centre(a, &p, x);
     if (a->rot_dim) GA_UNROLL for (int r = 0; r < ROWS; r++) {
         if (token_of(&p, r) < a->tokens) turn_row(a, &p, sb + (uint32_t)p.warp * D * 4, p.batch * a->tokens + token_of(&p, r), x + r * E);
       }
