@@ -4,7 +4,8 @@
  *   VALUES  y [batch, heads, dim, tokens rounded up to 128]: V transposed, zeros behind the last token. Of 16 tokens,
  *           8 b + 2 q + e (q < 4; b, e < 2) stands at 4 q + 2 b + e: the order of the registers that attention multiplies it by
  *           centre: what is left of V without the mean of each column over all tokens, which attention adds again (ga_attn_io.v_mean): the
- *           least to round and to lose in sums. A NaN or an infinity makes its column NaN. x is then read twice
+ *           least to round and to lose in sums. A NaN makes its column NaN, an infinity all columns of its head. x is then read
+ *           twice
  *
  * A scale is the largest magnitude of its block / 448 (i8: / 127; 1 when that is 0), and x / scale is rounded to nearest even. e4m3: a NaN
  * stays one; an infinity makes its block 0 and NaN. i8, which has neither: a NaN or an infinity makes its block 0 and the scale a NaN

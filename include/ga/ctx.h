@@ -99,7 +99,8 @@ GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its la
 /* Launches that go out together: between begin and end, ops on the stream may be held back and enqueued as one launch, if a kernel of the device
  * does what several of them do; results are bitwise those of single launches. On Hopper: products of one token by packed weights, as they follow
  * one another in a layer. Errors of a held launch may come from a later op or from end. Copies, events, graphs and ga_stream_sync on the
- * stream give GA_ERR_STATE meanwhile; a graph may be recorded around it. Devices that hold nothing back: no difference. */
+ * stream give GA_ERR_STATE meanwhile; a graph may be recorded around it. $GA_JOIN=off holds nothing back
+ * (auto, the default; others are GA_ERR_ARG). Devices that hold nothing back: no difference. */
 GA_API GA_NODISCARD ga_status ga_join_begin(ga_ctx *ctx, ga_stream *stream);
 GA_API GA_NODISCARD ga_status ga_join_end(ga_ctx *ctx, ga_stream *stream);
 

@@ -49,10 +49,13 @@ static ga_status copy_through_host(ga_ctx *to, void *dst, ga_ctx *from, const vo
 ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes) {
   GA_REQUIRE(to && from && ((dst && src) || !bytes), GA_ERR_ARG, "copy between devices: an argument is null");
   const ga_device_ops *ops = from->device->ops;
+  ga_stream *streams[2];
   if (!bytes) return GA_OK;
+  GA_TRY(waitable(from, NULL, "copy between devices", &streams[0]));
+  GA_TRY(waitable(to, NULL, "copy between devices", &streams[1]));
   if (from->device->caps.host_memory) return ga_copy_to_device(to, dst, src, bytes, NULL);
   if (to->device->caps.host_memory) return ga_copy_to_host(from, dst, src, bytes, NULL);
-  const ga_status status = ops == to->device->ops && ops->copy_peer ? ops->copy_peer(to->stream, dst, from->stream, src, bytes)
+  const ga_status status = ops == to->device->ops && ops->copy_peer ? ops->copy_peer(streams[1], dst, streams[0], src, bytes)
                                                                     : GA_ERR_UNSUPPORTED;
   return status == GA_ERR_UNSUPPORTED ? copy_through_host(to, dst, from, src, bytes) : status;
 }

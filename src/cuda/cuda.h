@@ -107,6 +107,8 @@ GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, 
 
 /* Enqueues what the stream holds back; every other launch does so first. */
 GA_NODISCARD ga_status cuda_launch_held(ga_stream *stream);
+/* For what gives things back, which goes on whatever happens. */
+void cuda_launch_held_late(ga_stream *stream);
 GA_NODISCARD ga_status cuda_join_begin(ga_stream *stream);
 GA_NODISCARD ga_status cuda_join_end(ga_stream *stream);
 

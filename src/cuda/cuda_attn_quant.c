@@ -23,6 +23,8 @@ const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_ca
   if (d->x_dtype != (int32_t)k->dtype[0]) return "x_dtype is another";
   if (d->y_dtype != (int32_t)k->dtype[1]) return "y_dtype is another";
   if (d->dim != ((const cuda_attn_variant *)k->impl)->d) return "dim is another";
+  const int64_t heads = units_of(d) / ga_max_i64(1, ga_div_up(d->tokens, 128));
+  if (d->centre && heads > INT32_MAX / (d->dim / MEAN_COLUMNS)) return "too many heads for their means: at most 2^31 columns / 16";
   return units_of(d) <= MOST_UNITS && d->tokens <= MOST_UNITS ? NULL : "too many tokens: at most 2^30 blocks of 128, of all heads";
 }
 
@@ -50,7 +52,6 @@ static ga_status means(ga_stream *stream, const ga_kernel *k, const cuda_launch 
   const int32_t units_per_head = ((const cuda_attn_variant *)k->impl)->d / MEAN_COLUMNS;
   ga_kargs_attn_quant first = *args;
   cuda_launch l = *values;
-  GA_REQUIRE(args->units / args->units_per_head <= INT32_MAX / units_per_head, GA_ERR_SHAPE, "%s: too many heads for their means", k->id);
   first.kind = MEANS;
   first.units = args->units / args->units_per_head * units_per_head;
   first.units_per_head = units_per_head;

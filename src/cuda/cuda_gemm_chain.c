@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/kargs_gemm_chain.h"
@@ -22,7 +23,7 @@
 typedef struct span {
   uintptr_t from, to;
 } span;
-enum { SPANS = 4 }; /* of what a link reads, and of what it writes */
+enum { SPANS = 7 }; /* of what a link reads, and of what it writes */
 
 struct cuda_chain {
   int n;
@@ -85,12 +86,15 @@ static void reads_of(const ga_kargs_gemm_ring *a, span *s) {
   s[1] = span_of(a->gemm.gate, a->gemm.n);
   s[2] = span_of(a->gemm.residual, a->gemm.n);
   s[3] = span_of(a->norm, a->gemm.k);
+  s[4] = span_of(a->gemm.bias, a->gemm.n);
+  s[5] = span_of(a->bias_more[0], a->n_more[0]);
+  s[6] = span_of(a->bias_more[1], a->n_more[1]);
 }
 static void writes_of(const ga_kargs_gemm_ring *a, span *s) {
+  memset(s, 0, SPANS * sizeof *s);
   s[0] = span_of(a->gemm.y, a->gemm.n);
   s[1] = span_of(a->y_more[0], a->n_more[0]);
   s[2] = span_of(a->y_more[1], a->n_more[1]);
-  s[3] = span_of(NULL, 0);
 }
 static bool meet(const span *a, const span *b) {
   for (int i = 0; i < SPANS; i++)
@@ -191,6 +195,10 @@ ga_status cuda_launch_held(ga_stream *stream) {
   memset(c, 0, sizeof *c);
   s->held = c;
   return status;
+}
+
+void cuda_launch_held_late(ga_stream *stream) {
+  if (cuda_launch_held(stream) != GA_OK) ga_log(GA_LOG_ERROR, "%s: launches held back are dropped: %s", stream->device->name, ga_error_text());
 }
 
 /* Holds it as one more link; false: it does not go with those that are there. */

@@ -24,6 +24,10 @@ static void draw(check_case *c) {
   d->scale_tokens = tokens[check_pick(c, d->y_dtype == GA_I8 ? 4 : 3)];
   d->seed = (uint32_t)check_pick(c, 1000);
   d->centre = d->kind == GA_ATTN_QUANT_VALUES && check_pick(c, 2);
+  if (d->centre && check_pick(c, 8) == 0) { /* several rounds of a block over the tokens */
+    d->tokens = 1000 + check_pick(c, 1200);
+    d->batch = d->heads = 1;
+  }
   if (d->kind == GA_ATTN_QUANT_VALUES) return;
   d->hadamard = (d->dim & (d->dim - 1)) == 0 && check_pick(c, 2);
   if (check_pick(c, 2) == 0) d->rot_dim = (check_pick(c, 2) ? d->dim : check_pick(c, d->dim + 1)) / 2 * 2;

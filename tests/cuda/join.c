@@ -1,5 +1,6 @@
 /* Products of one token that go out together (ga_join_begin): bit by bit what single launches give, for every pair of types, with links that wait
- * for one another and links that do not, items of one unit and of two; and what a stream refuses meanwhile. */
+ * for one another and links that do not, items of one unit and of two; and what a stream refuses meanwhile. On a GPU, and as emu_join on the
+ * emulator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -8,8 +9,13 @@
 
 #include "base/mem.h"
 #include "core/ctx.h"
+#include "core/kargs_gemm_chain.h"
 #include "cuda/cuda.h"
 #include "tests/gemm_data.h"
+
+#ifndef GA_TEST_DEVICE
+#define GA_TEST_DEVICE "cuda:0"
+#endif
 
 enum { X = 768, FF = 1280, KV = 128, FLOATS = 2 * X + FF + X + 2 * KV };
 
@@ -128,17 +134,24 @@ static void results(const layer *l, bool joined, float *out) {
   ok(ga_copy_to_host(l->ctx, out, l->all, sizeof l->start, NULL));
 }
 
-static ga_ctx *open_emu(void) {
+/* The stream's counts, which each launch leaves zero. */
+static void counts_are_zero(ga_ctx *ctx) {
+  int32_t count[GA_CHAIN_LINKS + 1];
+  ok(ga_copy_to_host(ctx, count, (const void *)(uintptr_t)cuda_counters_of(ctx->stream), sizeof count, NULL));
+  for (size_t i = 0; i < GA_COUNT_OF(count); i++) assert_int_equal(count[i], 0);
+}
+
+static ga_ctx *open_device(void) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   ga_ctx *ctx;
-  o.device = "emu";
+  o.device = GA_TEST_DEVICE;
   ok(ga_ctx_create(&o, &ctx));
   return ctx;
 }
 
 static void pair(ga_dtype type, ga_dtype other, const char *id) {
   static float single[FLOATS], joined[FLOATS];
-  ga_ctx *ctx = open_emu();
+  ga_ctx *ctx = open_device();
   layer l;
   make_layer(&l, ctx, type, other);
   results(&l, false, single);
@@ -147,6 +160,7 @@ static void pair(ga_dtype type, ga_dtype other, const char *id) {
     results(&l, true, joined);
     assert_string_equal(last_id(ctx), id);
     assert_memory_equal(single, joined, sizeof single);
+    counts_are_zero(ctx);
   }
   drop_layer(&l);
   ga_ctx_destroy(ctx);
@@ -173,16 +187,63 @@ static void test_mxfp4(void **state) {
   pair(GA_MXFP4, GA_Q8_0, "gemm_mxfp4_q8_0_chain_sm90a_16");
 }
 
+/* A bias that the product before writes, in other blocks: x += o a; k = W a + x as far as it goes. */
+static void run_biased(const layer *l, bool joined, float *out) {
+  float *a = l->all, *x = a + X, *k = x + X + FF + X;
+  ok(ga_copy_to_device(l->ctx, l->all, l->start, sizeof l->start, NULL));
+  if (joined) ok(ga_join_begin(l->ctx, NULL));
+  ga_gemm_desc d = desc_of(&l->o, GA_GEMM_RESIDUAL);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = a, .w = l->o.data, .y = x, .residual = x}, NULL));
+  d = desc_of(&l->k, GA_GEMM_BIAS);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = a, .w = l->k.data, .y = k, .bias = x}, NULL));
+  if (joined) ok(ga_join_end(l->ctx, NULL));
+  ok(ga_copy_to_host(l->ctx, out, l->all, sizeof l->start, NULL));
+}
+
+static void test_bias(void **state) {
+  static float single[FLOATS], joined[FLOATS];
+  (void)state;
+  ga_ctx *ctx = open_device();
+  layer l;
+  make_layer(&l, ctx, GA_Q4_K, GA_Q6_K);
+  run_biased(&l, false, single);
+  run_biased(&l, true, joined);
+  assert_non_null(strstr(last_id(ctx), "chain"));
+  assert_memory_equal(single, joined, sizeof single);
+  drop_layer(&l);
+  ga_ctx_destroy(ctx);
+}
+
+/* A buffer given back, and a stream that goes, while products are held back: those come first. */
+static void test_given_back(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_device();
+  ga_stream *s;
+  layer l;
+  make_layer(&l, ctx, GA_Q4_K, GA_Q6_K);
+  ok(ga_copy_to_device(ctx, l.all, l.start, sizeof l.start, NULL));
+  ok(ga_join_begin(ctx, NULL));
+  run_layer(&l);
+  drop_layer(&l);
+  assert_string_equal(last_id(ctx), "gemm_q4_k_q6_k_chain_sm90a_16");
+  ok(ga_join_end(ctx, NULL));
+  ok(ga_stream_create(ctx, &s));
+  ok(ga_join_begin(ctx, s));
+  ga_stream_destroy(s);
+  ga_ctx_destroy(ctx);
+}
+
 /* Types that no kernel takes together, another op between, and a stream that joins twice. */
 static void test_edges(void **state) {
   static float single[FLOATS], joined[FLOATS];
   (void)state;
-  ga_ctx *ctx = open_emu();
+  ga_ctx *ctx = open_device();
   layer l;
   make_layer(&l, ctx, GA_Q4_K, GA_Q3_K);
   results(&l, false, single);
   results(&l, true, joined);
   assert_memory_equal(single, joined, sizeof single);
+  ok(ga_copy_to_device(ctx, l.all, l.start, sizeof l.start, NULL));
   ok(ga_join_begin(ctx, NULL));
   assert_int_equal(ga_join_begin(ctx, NULL), GA_ERR_STATE);
   run_layer(&l);
@@ -195,6 +256,9 @@ static void test_edges(void **state) {
   assert_int_equal(ga_stream_sync(ctx, NULL), GA_ERR_STATE);
   ok(ga_join_end(ctx, NULL));
   assert_int_equal(ga_join_end(ctx, NULL), GA_ERR_STATE);
+  assert_string_equal(last_id(ctx), "add_f32_rows_sm80_256x4"); /* nothing was left */
+  ok(ga_copy_to_host(ctx, joined, l.all, sizeof joined, NULL));
+  for (int i = X; i < 2 * X; i++) assert_true(joined[i] == 2 * single[i]);
   drop_layer(&l);
   ga_ctx_destroy(ctx);
 }
@@ -202,7 +266,8 @@ static void test_edges(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_q4_k),  cmocka_unit_test(test_q5_k),  cmocka_unit_test(test_q8_0),
-      cmocka_unit_test(test_q4_0),  cmocka_unit_test(test_mxfp4), cmocka_unit_test(test_edges),
+      cmocka_unit_test(test_q4_0),  cmocka_unit_test(test_mxfp4), cmocka_unit_test(test_bias),
+      cmocka_unit_test(test_edges), cmocka_unit_test(test_given_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
