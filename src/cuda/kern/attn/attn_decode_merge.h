@@ -1,0 +1,177 @@
+/* Attention of one token (attn_decode_sm90a.cu): how a tile's parts meet, of warps in shared memory, of blocks in a cluster's or in memory. */
+#pragma once
+
+/* Rows of O of each warp, then their maxima and sums, in the ring. */
+GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }
+GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) { return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8); }
+
+/* Of rows below n. */
+GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) {
+  const float l = s->l + shfl_xor_f32(s->l, 1), sum = l + shfl_xor_f32(l, 2);
+  const float unit = (SCALES ? __uint_as_float(0x7f000000u - float_bits(s->per_unit)) : 1.0f) / P_UNIT;
+  if (lane / 4 >= n) return;
+  if (lane % 4 == 0) sts_f2(warp_ml(ring, warp, lane / 4), s->m, sum);
+  GA_UNROLL for (int b = 0; b < D / 32; b++) GA_UNROLL for (int e = 0; e < 2; e++) {
+    float x[4];
+    GA_UNROLL for (int i = 0; i < 4; i++) x[i] = (s->o[4 * b + i][e] + s->o[4 * b + i][2 + e]) * unit;
+    sts_f4(warp_o(ring, warp, lane / 4) + (uint32_t)(32 * b + lane % 4 * 8 + 4 * e) * 4, x);
+  }
+}
+
+/* Four columns of a row: their sum, and the row's maximum and weight. */
+typedef struct {
+  float m, l, o[4];
+} quad;
+
+GA_DEV quad quad_none(void) {
+  const quad r = {NONE, 0, {0, 0, 0, 0}};
+  return r;
+}
+/* Takes up parts [0, n) of which it is given m, l and o. */
+GA_DEV void quad_add(quad *r, int n, const float *m, const float *l, float o[][4]) {
+  float most = r->m;
+  GA_UNROLL for (int e = 0; e < n; e++) most = fmaxf(most, m[e]);
+  const float ref = reference(most), shrink = weight_of(r->m, ref);
+  r->m = most;
+  r->l *= shrink;
+  GA_UNROLL for (int i = 0; i < 4; i++) r->o[i] *= shrink;
+  GA_UNROLL for (int e = 0; e < n; e++) {
+    const float weight = weight_of(m[e], ref);
+    r->l += weight * l[e];
+    GA_UNROLL for (int i = 0; i < 4; i++) r->o[i] += weight * o[e][i];
+  }
+}
+
+GA_DEV quad add_warps(uint32_t ring, int r, int c) {
+  quad sum = quad_none();
+  float m[WARPS], l[WARPS], o[WARPS][4];
+  GA_UNROLL for (int w = 0; w < WARPS; w++) {
+    float ml[2];
+    lds_f2(ml, warp_ml(ring, w, r));
+    m[w] = ml[0];
+    l[w] = ml[1];
+    lds_f4(o[w], warp_o(ring, w, r) + (uint32_t)c * 4);
+  }
+  quad_add(&sum, WARPS, m, l, o);
+  return sum;
+}
+
+/* How the parts of a tile meet: those of a cluster in the shared memory of its blocks, each of which owns `per` quads of them, or fewer; then
+ * those of clusters in memory. */
+typedef struct {
+  int quads, per; /* of the tile; that a block owns */
+  int of_cluster; /* blocks of this one that have parts */
+  int clusters;   /* that have parts */
+} merge;
+
+/* Of a quad: its row, columns, the block that owns it, and which of that one's it is. */
+GA_DEV uint32_t plan_of(int row, int c, int owner, int slot) { return (uint32_t)(row | c << 3 | owner << 11 | slot << 16); }
+GA_DEV int plan_row(uint32_t p) { return (int)(p & 7); }
+GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
+GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
+GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
+
+/* Splits that are a cluster. */
+GA_DEV int cluster_of(const ga_kargs_attn_rows *a) { return MEET ? a->cluster : 1; }
+
+GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, int split, uint32_t own) {
+  const int blocks = cluster_of(a), cluster = split / blocks, left = s->parts - cluster * blocks, columns = a->v_dim / 4;
+  const int of_cluster = left < 1 ? 1 : left < blocks ? left : blocks, quads = u->n * columns;
+  const int per = (quads + of_cluster - 1) / of_cluster, r = thread_index();
+  if (r == 0) {
+    sts_u1(own + OFF_RANK, (uint32_t)(split - cluster * blocks));
+    sts_i4(own + OFF_MERGE, quads, per, of_cluster, (s->parts + blocks - 1) / blocks);
+  }
+  if (r < u->n) {
+    const int i = query_of(a, u, r), head = head_of(a, u, r);
+    const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head;
+    sts_i4(own + (uint32_t)(OFF_LINES + 16 * r), (int)(uint32_t)at, (int)(at >> 32), head, i);
+  }
+  GA_ROLL for (int i = r; i < quads; i += THREADS) {
+    const int row = i / columns, owner = i / per;
+    sts_u1(own + (uint32_t)(OFF_PLAN + 4 * i), plan_of(row, 4 * (i - row * columns), owner, i - owner * per));
+  }
+}
+GA_DEV merge merge_of(uint32_t own) {
+  const ga_i4 x = lds_i4(own + OFF_MERGE);
+  const merge m = {x.x, x.y, x.z, x.w};
+  return m;
+}
+GA_DEV uint32_t plan_at(uint32_t own, int i) { return float_bits(lds_f1(own + (uint32_t)(OFF_PLAN + 4 * i))); }
+GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const quad *x) {
+  const uint32_t to = cluster_address(sent + (uint32_t)(slot * 32), (uint32_t)owner), counted = cluster_address(bar, (uint32_t)owner);
+  sts_async_i4(to, (int)float_bits(x->o[0]), (int)float_bits(x->o[1]), (int)float_bits(x->o[2]), (int)float_bits(x->o[3]), counted);
+  sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
+}
+/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without branches are under way
+ * together. */
+GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
+  GA_UNROLL for (int e = 1; e < n; e++) {
+    if (e < there) continue;
+    m[e] = NONE;
+    l[e] = 0;
+    GA_UNROLL for (int i = 0; i < 4; i++) o[e][i] = 0;
+  }
+  quad_add(r, n, m, l, o);
+}
+GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
+
+/* The quad at `at` of each block of the cluster, `step` bytes from one to the next. */
+GA_DEV quad add_sent(uint32_t at, int step, int parts) {
+  enum { MANY = 8 };
+  quad sum = quad_none();
+  GA_ROLL for (int first = 0; first < parts; first += MANY) {
+    float m[MANY], l[MANY], o[MANY][4];
+    GA_UNROLL for (int e = 0; e < MANY; e++) {
+      const uint32_t from = at + (uint32_t)(at_most(first + e, parts - 1) * step);
+      float ml[2];
+      lds_f4(o[e], from);
+      lds_f2(ml, from + 16);
+      m[e] = ml[0];
+      l[e] = ml[1];
+    }
+    quad_add_some(&sum, MANY, parts - first, m, l, o);
+  }
+  return sum;
+}
+GA_DEV void put_part(float *row, int c, int v_dim, const quad *x) {
+  const float ml[4] = {x->m, x->l, 0, 0};
+  stg_f4(row + c, x->o);
+  if (c == 0) stg_f4(row + v_dim, ml);
+}
+
+/* The sum of parts in memory. at: of the first, from one to the next `step` floats. */
+GA_DEV quad add_parts(const float *at, int step, int parts, int c, int v_dim) {
+  quad sum = quad_none();
+  GA_ROLL for (int first = 0; first < parts; first += AHEAD) {
+    float m[AHEAD], l[AHEAD], o[AHEAD][4];
+    GA_UNROLL for (int e = 0; e < AHEAD; e++) {
+      const float *p = at + at_most(first + e, parts - 1) * step;
+      float ml[4];
+      ldg_f4(o[e], p + c);
+      ldg_f4(ml, p + v_dim);
+      m[e] = ml[0];
+      l[e] = ml[1];
+    }
+    quad_add_some(&sum, AHEAD, parts - first, m, l, o);
+  }
+  return sum;
+}
+
+/* O and LSE of row r from the sum over all its keys: columns c to c + 3. */
+GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
+  const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
+  const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;
+  const int head = line.z, i = line.w;
+  const bool none = x->m == NONE && x->l == 0;
+  float m = x->m, l = x->l, shrink = 1;
+  if (a->sinks && !none) {
+    const float sink = a->sinks[head];
+    m = fmaxf(m, sink);
+    shrink = expf(x->m - m);
+    l = l * shrink + expf(sink - m);
+  }
+  const float factor = none ? 0.0f : shrink / l;
+  GA_UNROLL for (int e = 0; e < 4; e++) plain_put(a->o_dtype, a->o, at + e, none ? 0.0f : x->o[e] * factor);
+  if (a->lse && c == 0) a->lse[((int64_t)u->b * a->q_heads + head) * a->rows_q + i] = none ? NONE : m + logf(l);
+}
