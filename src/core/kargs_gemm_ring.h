@@ -7,6 +7,8 @@
 /* Units that a stage of a ring holds, the last of an odd number along k alone: small ones go by two. */
 #define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
 #define GA_RING_CONSTANTS 16 /* bytes of shared memory, of constants */
+#define GA_RING_DEPTH 8      /* most stages of a warp's ring */
+#define GA_RING_BARS (8 * GA_RING_DEPTH) /* bytes of its barriers */
 
 typedef struct ga_kargs_gemm_ring {
   ga_kargs_gemm gemm; /* copies: columns of X in shared memory, three digits of each row */

@@ -8,12 +8,10 @@
 #include "base/status.h"
 #include "core/kargs_gemm_chain.h"
 #include "cuda/cuda_gemm.h"
+#include "cuda/cuda_gemm_ring.h"
 #include "cuda/kern/gemm/gemm_chain_rows.h"
 
-#define BARS_BYTES 64 /* of a warp */
-#define MOST_DEPTH 8
 #define LEAST_DEPTH 2 /* with less, weights would not come while blocks wait */
-#define EARLY_BYTES (96 << 10) /* of X and weights a multiprocessor asks for before X is there: cuda_gemm_ring.c */
 
 /* Bytes of weights of a product that is held back: larger ones gain nothing. On an H200 a link ends some 1 us sooner than a launch does, but a
  * cooperative launch does not begin under the one ahead. Gemma 3 270M (products of up to 2 MB) gains 5 % of a token, Llama 3 8B (9 to 66 MB)
@@ -27,7 +25,7 @@ enum { SPANS = 7 }; /* of what a link reads, and of what it writes */
 
 struct cuda_chain {
   int n;
-  bool second[GA_CHAIN_LINKS], wait[GA_CHAIN_LINKS];
+  bool wait[GA_CHAIN_LINKS];
   int since; /* the link that waited last, or 0 */
   const struct chain_row *row;
   cuda_ring_launch link[GA_CHAIN_LINKS];
@@ -128,10 +126,10 @@ static int64_t item_bytes(int32_t dtype) {
 static budget budget_of(const ga_caps *caps, const cuda_variant *v, const struct chain_row *row, int64_t x_bytes, int64_t x_floats) {
   const int64_t warps = v->threads / 32, limit = (int64_t)caps->smem_bytes - v->static_bytes, control = GA_CHAIN_CONTROL(warps);
   const int64_t slot = warps * ga_max_i64(item_bytes(row->dtype[0]), item_bytes(row->dtype[1]));
-  const int64_t rest = limit - x_bytes - control - warps * BARS_BYTES;
-  budget b = {.depth = rest > 0 ? ga_min_i64(rest / slot, MOST_DEPTH) : 0};
-  b.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - x_floats * (int64_t)sizeof(float)) / slot, b.depth));
-  b.shared_bytes = x_bytes + control + warps * BARS_BYTES + b.depth * slot;
+  const int64_t rest = limit - x_bytes - control - warps * GA_RING_BARS;
+  budget b = {.depth = rest > 0 ? ga_min_i64(rest / slot, GA_RING_DEPTH) : 0};
+  b.early = ga_max_i64(1, ga_min_i64((CUDA_RING_EARLY_BYTES - x_floats * (int64_t)sizeof(float)) / slot, b.depth));
+  b.shared_bytes = x_bytes + control + warps * GA_RING_BARS + b.depth * slot;
   return b;
 }
 

@@ -9,11 +9,7 @@
 #define ROWS 8   /* of X that a launch takes */
 #define DIGITS 3 /* of an element of X: columns in shared memory */
 #define MOST ((int64_t)1 << 28) /* rows, and k */
-#define MOST_DEPTH 8
 #define STATIC_BYTES 1024 /* of shared memory, which the kernel declares */
-/* Bytes of X and of weights that a multiprocessor asks for before X is there: what is under way delays X. Measured on an H200: a
- * ring of one stage of 16 units before 57 KiB of X, of two before 16 KiB. */
-#define EARLY_BYTES (96 << 10)
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 
 /* How a launch is cut. */
@@ -47,7 +43,7 @@ static int64_t slots_of(const shape *s) {
 }
 
 static int64_t stage_bytes(const shape *s) { return s->warps * GA_RING_ITEM(s->unit->k, s->unit->bytes) * s->unit->bytes; }
-static int64_t bars_bytes(const shape *s) { return s->warps * MOST_DEPTH * (int64_t)sizeof(uint64_t); }
+static int64_t bars_bytes(const shape *s) { return s->warps * GA_RING_BARS; }
 static int64_t ring_bytes(const shape *s) { return bars_bytes(s) + s->depth * stage_bytes(s); }
 
 /* X gets at most half of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
@@ -67,9 +63,9 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
     s.slots = slots_of(&s);
     const int64_t table = GA_RING_CONSTANTS + ga_div_up(s.tiles, s.groups) * s.mats * (int64_t)sizeof(uint32_t);
     s.shared_bytes = x + bars + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float) + table;
-    s.depth = ga_max_i64(1, ga_min_i64((limit - s.shared_bytes) / stage, MOST_DEPTH));
+    s.depth = ga_max_i64(1, ga_min_i64((limit - s.shared_bytes) / stage, GA_RING_DEPTH));
     const int64_t loads = ga_div_up(s.units, s.splits) * s.unit->k * m * (int64_t)sizeof(float);
-    s.early = ga_max_i64(1, ga_min_i64((EARLY_BYTES - loads) / stage, s.depth));
+    s.early = ga_max_i64(1, ga_min_i64((CUDA_RING_EARLY_BYTES - loads) / stage, s.depth));
     s.shared_bytes += s.depth * stage;
     if (s.shared_bytes <= limit || s.groups >= s.tiles) return s;
   }

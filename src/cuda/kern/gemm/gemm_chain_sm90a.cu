@@ -62,35 +62,29 @@ enum { START_BYTES = 16, STARTS_AT = 4 * WARPS, SHARES_AT = STARTS_AT + WARPS * 
 static_assert(sizeof(start) == START_BYTES && sizeof(share) <= GA_CHAIN_SHARE, "what the host counts with");
 static_assert(SHARES_AT + GA_CHAIN_LINKS * GA_CHAIN_SHARE == GA_CHAIN_CONTROL(WARPS), "what the host counts with");
 
-GA_DEV void put_words(uint32_t at, const uint32_t *w, int n) {
-  GA_UNROLL for (int i = 0; i < n; i++) sts_u1(at + 4 * (uint32_t)i, w[i]);
+/* A start or a share to shared memory and back. */
+GA_DEV void put_words(uint32_t at, const void *from, int bytes) {
+  GA_UNROLL for (int i = 0; i < bytes; i += 4) {
+    uint32_t word;
+    memcpy(&word, (const char *)from + i, sizeof word);
+    sts_u1(at + (uint32_t)i, word);
+  }
 }
-GA_DEV void get_words(uint32_t at, uint32_t *w, int n) {
-  GA_UNROLL for (int i = 0; i < n; i++) w[i] = float_bits(lds_f1(at + 4 * (uint32_t)i));
+GA_DEV void get_words(uint32_t at, void *to, int bytes) {
+  GA_UNROLL for (int i = 0; i < bytes; i += 4) {
+    const uint32_t word = float_bits(lds_f1(at + (uint32_t)i));
+    memcpy((char *)to + i, &word, sizeof word);
+  }
 }
 GA_DEV start get_start(uint32_t at) {
-  uint32_t w[START_BYTES / 4];
   start s;
-  get_words(at, w, START_BYTES / 4);
-  memcpy(&s, w, sizeof s);
+  get_words(at, &s, sizeof s);
   return s;
-}
-GA_DEV void put_start(uint32_t at, const start *s) {
-  uint32_t w[START_BYTES / 4];
-  memcpy(w, s, sizeof w);
-  put_words(at, w, START_BYTES / 4);
 }
 GA_DEV share get_share(uint32_t at) {
-  uint32_t w[sizeof(share) / 4];
   share s;
-  get_words(at, w, sizeof w / 4);
-  memcpy(&s, w, sizeof s);
+  get_words(at, &s, sizeof s);
   return s;
-}
-GA_DEV void put_share(uint32_t at, const share *s) {
-  uint32_t w[sizeof(share) / 4];
-  memcpy(w, s, sizeof w);
-  put_words(at, w, sizeof w / 4);
 }
 
 /* To the first link from `link` on of which the warp has something. */
@@ -104,19 +98,10 @@ GA_DEV void to_link(asker *s, int link) {
   }
 }
 
-/* To the block's next tile; where the last one was is told by its address. */
-GA_DEV void turn(asker *s, const ga_kargs_gemm_ring *ring) {
-  const uint64_t more = (uint64_t)ring->w_more[0];
-  s->at = 0;
-  if (ring->gated) s->w += (uint64_t)(s->w > more && s->w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
-  else if (s->w == (uint64_t)ring->end[0]) s->w = more;
-  else if (s->w == (uint64_t)ring->end[1]) s->w = (uint64_t)ring->w_more[1];
-}
-
 /* The next run, to the end of a tile at most, unless all of the link is one. An item of fewer units is a run of its own. */
 GA_DEV void next_run(asker *s) {
   if (s->left == 0) to_link(s, s->link + 1);
-  else if (s->at == s->args->link[s->link].items) turn(s, &s->args->link[s->link].ring);
+  else if (s->at == s->args->link[s->link].items) s->w = next_tile(&s->args->link[s->link].ring, s->w), s->at = 0;
   s->run = 0;
   if (s->left == 0) return;
   const ga_kargs_gemm_link *l = &s->args->link[s->link];
@@ -204,8 +189,8 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_chain args) 
     const uint32_t x = tables + (uint32_t)args.tables, table = tables + (uint32_t)l->table;
     start own;
     const share sh = l->second ? second::start_of(&l->ring, x, table, warp, &own) : first::start_of(&l->ring, x, table, warp, &own);
-    put_start(starts + (uint32_t)(lane * START_BYTES), &own);
-    if (warp == 0) put_share(shares + (uint32_t)(lane * GA_CHAIN_SHARE), &sh);
+    put_words(starts + (uint32_t)(lane * START_BYTES), &own, sizeof own);
+    if (warp == 0) put_words(shares + (uint32_t)(lane * GA_CHAIN_SHARE), &sh, sizeof sh);
   }
   warp_sync();
   asker next = {0, 0, 0, 0, 0, -1, false, ring, &args, starts};

@@ -15,7 +15,7 @@
 #endif
 
 enum { WARPS = GA_P_THREADS / 32, DIGITS = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
-enum { BARS_BYTES = 64 /* a warp's, of up to 8 stages */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
+enum { BARS_BYTES = GA_RING_BARS /* a warp's */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
 /* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns, filled up to an even
  * number, and the products of 8 columns. */
 #define WIDTH(rows) ((DIGITS * (rows) + 1) / 2 * 2)
@@ -146,6 +146,15 @@ typedef union {
 /* Number of the block's tile i; gated: tiles of W and of the gate in turn. */
 GA_DEV int tile_of(const ga_kargs_gemm_ring *ring, int tile, int i) {
   return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
+}
+
+/* Where the block's next tile is, w being the end of the last one: mostly it follows in memory. Which matrix that was is told by its address,
+ * which spares registers, as constants of the launch do. */
+GA_DEV uint64_t next_tile(const ga_kargs_gemm_ring *ring, uint64_t w) {
+  const uint64_t more = (uint64_t)ring->w_more[0];
+  if (ring->gated) return w + (uint64_t)(w > more && w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
+  if (w == (uint64_t)ring->end[0]) return more;
+  return w == (uint64_t)ring->end[1] ? (uint64_t)ring->w_more[1] : w;
 }
 
 /* --- sums --- */

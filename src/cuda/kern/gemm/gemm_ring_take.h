@@ -78,6 +78,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const sha
     if (++at == sh->ni || items == 1) put_part(rows, a, sh, warp, (int)(turns >> 1), lane, acc), turns += 2;
     at = at == sh->ni ? 0 : at;
     if (++stage == next->args->depth) stage = 0, turns ^= 1;
-  }  from->stage = stage;
+  }
+  from->stage = stage;
   from->turn = turns & 1;
 }

@@ -36,16 +36,12 @@ typedef struct {
   int nb, ni, items; /* units and items of a tile; items of the warp */
 } asker;
 
-/* To the block's next tile: mostly it follows in memory. Where the last one was is told by its address, which spares registers, as constants
- * of the launch do. */
+/* To the block's next tile. */
 GA_DEV void turn(asker *s) {
   const ga_kargs_gemm_ring *ring = s->args;
-  const uint64_t more = (uint64_t)ring->w_more[0];
   s->at = 0;
   if (ring->gemm.splits > 1) s->w += (uint64_t)((int64_t)(ring->gemm.units - s->nb) * UNIT_BYTES);
-  else if (ring->gated) s->w += (uint64_t)(s->w > more && s->w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
-  else if (s->w == (uint64_t)ring->end[0]) s->w = more;
-  else if (s->w == (uint64_t)ring->end[1]) s->w = (uint64_t)ring->w_more[1];
+  else s->w = next_tile(ring, s->w);
 }
 
 GA_DEV void ask(asker *s, int stage) {
@@ -81,7 +77,6 @@ GA_DEV bool is_last_part(const ga_kargs_gemm *a, const share *sh) {
   block_sync();
   return lds_f1(sh->parts) != 0;
 }
-
 
 /* Barriers of stages, before any is asked for. */
 GA_DEV void init_stages(const asker *s, int from, int to) {
