@@ -46,13 +46,13 @@ const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_c
 typedef struct cut {
   int64_t tiles, units; /* tiles of packed rows of one kv head; of all heads and sequences */
   int64_t splits;       /* parts of the keys */
-  int64_t cluster;      /* of them that are a cluster: divides them */
+  bool cluster;         /* they are one */
 } cut;
 
 static int64_t keys_of(const ga_attn_desc *d) { return d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv; }
 
 static cut cut_of(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
-  cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1, .cluster = 1};
+  cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
   c.units = d->batch * d->kv_heads * c.tiles;
   /* As many as fill the machine, unless units do. */
   if (c.units && c.units <= COUNTERS) c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
@@ -67,10 +67,14 @@ static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *
   const cuda_attn_decode_variant *v = k->impl;
   cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
   const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1), most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
-  if (most > 0 && keys_of(d) <= v->meet * most) c.splits = c.cluster = most;
+  if (most > 0 && keys_of(d) <= v->meet * most) {
+    c.splits = most;
+    c.cluster = most > 1;
+  }
   return c;
 }
-static int64_t parts_of(const cut *c) { return c->splits / c->cluster; }
+/* That go to memory. */
+static int64_t parts_of(const cut *c) { return c->cluster ? 1 : c->splits; }
 
 int32_t cuda_attn_decode_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
@@ -162,11 +166,11 @@ static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_att
       .k_scale = a->k_scale.data, .k_scale_batch = (int32_t)a->k_scale.batch, .k_scale_token = by_token * (int32_t)a->k_scale.block,
       .k_scale_head = (int32_t)a->k_scale.head,
       .v_scale = a->v_scale.data, .v_scale_batch = (int32_t)a->v_scale.batch, .v_scale_token = by_token * (int32_t)a->v_scale.block,
-      .v_scale_head = (int32_t)a->v_scale.head, .cluster = (int32_t)c->cluster};
+      .v_scale_head = (int32_t)a->v_scale.head, .cluster = c->cluster};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes,
-                         .cluster = {c->cluster > 1 ? (uint32_t)c->cluster : 0, 1, 1}, .dependent = true};
+                         .cluster = {c->cluster ? (uint32_t)c->splits : 0, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }
 

@@ -56,12 +56,10 @@ GA_DEV quad add_warps(uint32_t ring, int r, int c) {
   return sum;
 }
 
-/* How the parts of a tile meet: those of a cluster in the shared memory of its blocks, each of which owns `per` quads of them, or fewer; then
- * those of clusters in memory. */
+/* How the parts of a tile meet: in the shared memory of a cluster's blocks, each of which owns `per` quads of them, or fewer; or in memory. */
 typedef struct {
   int quads, per; /* of the tile; that a block owns */
-  int of_cluster; /* blocks of this one that have parts */
-  int clusters;   /* that have parts */
+  int parts;      /* blocks that have one; at least this one */
 } merge;
 
 /* Of a quad: its row, columns, the block that owns it, and which of that one's it is. */
@@ -71,17 +69,13 @@ GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
 GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
 GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 
-/* Splits that are a cluster. */
-GA_DEV int cluster_of(const ga_kargs_attn_rows *a) { return MEET ? a->cluster : 1; }
+/* Are the blocks of a tile a cluster? */
+GA_DEV bool in_cluster(const ga_kargs_attn_rows *a) { return MEET && a->cluster; }
 
-GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, int split, uint32_t own) {
-  const int blocks = cluster_of(a), cluster = split / blocks, left = s->parts - cluster * blocks, columns = a->v_dim / 4;
-  const int of_cluster = left < 1 ? 1 : left < blocks ? left : blocks, quads = u->n * columns;
-  const int per = (quads + of_cluster - 1) / of_cluster, r = thread_index();
-  if (r == 0) {
-    sts_u1(own + OFF_RANK, (uint32_t)(split - cluster * blocks));
-    sts_i4(own + OFF_MERGE, quads, per, of_cluster, (s->parts + blocks - 1) / blocks);
-  }
+GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, uint32_t own) {
+  const int columns = a->v_dim / 4, quads = u->n * columns, parts = s->parts < 1 ? 1 : s->parts, owners = in_cluster(a) ? parts : 1;
+  const int per = (quads + owners - 1) / owners, r = thread_index();
+  if (r == 0) sts_i4(own + OFF_MERGE, quads, per, parts, 0);
   if (r < u->n) {
     const int i = query_of(a, u, r), head = head_of(a, u, r);
     const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head;
@@ -94,7 +88,7 @@ GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s
 }
 GA_DEV merge merge_of(uint32_t own) {
   const ga_i4 x = lds_i4(own + OFF_MERGE);
-  const merge m = {x.x, x.y, x.z, x.w};
+  const merge m = {x.x, x.y, x.z};
   return m;
 }
 GA_DEV uint32_t plan_at(uint32_t own, int i) { return float_bits(lds_f1(own + (uint32_t)(OFF_PLAN + 4 * i))); }

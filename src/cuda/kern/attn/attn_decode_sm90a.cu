@@ -15,7 +15,7 @@
  *           go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked for before the grid ahead has ended, but for those with
  *           keys that it may write; everything it writes is read behind grid_dependency_wait
  * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with MEET): each owns a share of the columns and is sent that share of
- *           all (st.async, counted by a barrier of its own; all have begun by then: cluster_wait). Clusters, or blocks without, through gmem: the
+ *           all (st.async, counted by a barrier of its own; all have begun by then: cluster_wait). Others through gmem: the
  *           last block adds the parts. All sums are in the order of the parts, so results do not depend on who is last. What needs divisions (who
  *           owns what, where rows are written) is worked out ahead of the wait for the grid ahead
  * BARRIERS  of the cluster: one, begun at the start, ended before Q is read. Of the block: when Q is there; when all warps are through; when their
@@ -70,7 +70,7 @@ enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
 /* What blocks of a cluster send each other: four columns of a row, its maximum and sum, in 32 bytes. Behind it what is the block's: the barrier that
  * counts them, a flag, how parts meet, what makes a row's products logits, where rows are written, and what is to be done with each quad: all
  * that needs divisions is worked out while the launch ahead still runs. */
-enum { SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0, OFF_FLAG = 8, OFF_RANK = 12, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
+enum { SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0, OFF_FLAG = 8, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
 enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes a quad */ };
 /* Two blocks fit a multiprocessor, a launch's and the next one's; 1 KB of each is the driver's. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
@@ -590,7 +590,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const int tile = block_index() / a.splits, split = block_index() - tile * a.splits, b = tile / a.tiles / (a.q_heads / a.group);
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), way = way_of(&a);
   const uint32_t q = smem_base(), ring = q + Q_BYTES, sent = ring + RING_BYTES, mine = sent + SENT_BYTES, factors = mine + OFF_FACTORS;
-  if (MEET && a.cluster > 1) {
+  if (in_cluster(&a)) {
     if (thread_index() == 0) {
       mbar_init(mine, 1);
       mbar_init_fence();
@@ -609,7 +609,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const unit u = unit_of(&a, tile, ROWS);
   const share sh = share_of(&a, &u, split, warp);
   if (u.n <= 0 || (split >= sh.parts && split > 0)) { /* no such rows in this sequence: the same for all splits; or no keys */
-    if (MEET && a.cluster > 1) cluster_wait();
+    if (in_cluster(&a)) cluster_wait();
     if (!waited) grid_dependency_wait(); /* the end of a grid is that of those before it */
     return;
   }
@@ -626,7 +626,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   pin_u32(&own, 1);
   const int64_t q_at = q_place(&a, &u, warp);
   put_no_q(&u, q, factors, warp, lane);
-  put_merge(&a, &u, &sh, split, mine);
+  put_merge(&a, &u, &sh, mine);
   int stage = 0, turn = 0;
   GA_ROLL for (int step = sh.step - STAGES * sh.stride; step < sh.steps; step += sh.stride, turn++) {
     uint32_t at = own + (uint32_t)(stage * STAGE_BYTES);
@@ -652,7 +652,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
     walk_on(&ahead);
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     if (turn != STAGES - 1) continue;
-    if (MEET && a.cluster > 1) cluster_wait(); /* its blocks have begun, and their barriers are there */
+    if (in_cluster(&a)) cluster_wait(); /* its blocks have begun, and their barriers are there */
     if (!waited) grid_dependency_wait();
     waited = true;
     grid_launch_dependents();
@@ -664,30 +664,26 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   block_sync();
   put_state(ring, warp, lane, u.n, &s);
   const merge how = merge_of(mine);
-  const int rank = (int)float_bits(lds_f1(mine + OFF_RANK)), row_floats = a.v_dim + 4;
-  const int owned = how.quads - rank * how.per < how.per ? how.quads - rank * how.per : how.per;
-  const bool meet = MEET && how.of_cluster > 1;
-  float *parts = a.partial + (int64_t)tile * (a.splits / cluster_of(&a)) * ROWS * row_floats;
-  float *part = parts + (int64_t)(split / cluster_of(&a)) * ROWS * row_floats;
-  if (meet && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.of_cluster * 32));
+  const int row_floats = a.v_dim + 4, left = how.quads - split * how.per, owned = left < how.per ? left : how.per; /* of a cluster's block */
+  const bool alone = how.parts == 1, meet = in_cluster(&a) && !alone;
+  float *parts = a.partial + (int64_t)tile * a.splits * ROWS * row_floats, *part = parts + (int64_t)split * ROWS * row_floats;
+  if (meet && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.parts * 32));
   block_sync();
   GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
     const uint32_t p = plan_at(mine, i);
     const int row = plan_row(p), c = plan_column(p);
     const quad x = add_warps(ring, row, c);
-    if (meet) send_quad(sent, mine, plan_owner(p), rank * how.per + plan_slot(p), &x);
-    else if (how.clusters <= 1) finish(&a, &u, mine, row, c, &x);
+    if (meet) send_quad(sent, mine, plan_owner(p), split * how.per + plan_slot(p), &x);
+    else if (alone) finish(&a, &u, mine, row, c, &x);
     else put_part(part + row * row_floats, c, a.v_dim, &x);
   }
   GA_ROLL for (int i = thread_index(); meet && i < owned; i += THREADS) {
-    const uint32_t p = plan_at(mine, rank * how.per + i);
-    const int row = plan_row(p), c = plan_column(p);
+    const uint32_t p = plan_at(mine, split * how.per + i);
     mbar_wait(mine, 0);
-    const quad x = add_sent(sent + (uint32_t)(i * 32), how.per * 32, how.of_cluster);
-    if (how.clusters <= 1) finish(&a, &u, mine, row, c, &x);
-    else put_part(part + row * row_floats, c, a.v_dim, &x);
+    const quad x = add_sent(sent + (uint32_t)(i * 32), how.per * 32, how.parts);
+    finish(&a, &u, mine, plan_row(p), plan_column(p), &x);
   }
-  if (how.clusters <= 1) return;
+  if (meet || alone) return;
   block_sync();
   if (thread_index() == 0) sts_f1(mine + OFF_FLAG, count_part(&a, tile, sh.parts) ? 1.0f : 0.0f);
   block_sync();
@@ -695,7 +691,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
     const uint32_t p = plan_at(mine, i);
     const int row = plan_row(p), c = plan_column(p);
-    const quad x = add_parts(parts + (int64_t)row * row_floats, ROWS * row_floats, how.clusters, c, a.v_dim);
+    const quad x = add_parts(parts + (int64_t)row * row_floats, ROWS * row_floats, how.parts, c, a.v_dim);
     finish(&a, &u, mine, row, c, &x);
   }
 }

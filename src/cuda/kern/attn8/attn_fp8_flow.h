@@ -19,6 +19,15 @@ GA_DEV void flow_values(const warpgroup *c, flow *f) {
       PV(f->o, f->p + 4 * k, V_KEYS == 128 ? desc(v + 2 * k) : desc_64(v + k / 2 * (DV * 64 >> 4) + 2 * (k % 2)), 1);
   wgmma_commit();
 }
+/* S of the next block, and P V of the current one behind it. */
+GA_DEV void flow_issue(warpgroup *c, flow *f) {
+  wait_k(c);
+  turn_begin(c, 1);
+  issue_qk(c, f->s);
+  wait_v(c);
+  flow_values(c, f);
+  turn_end(c, 1);
+}
 /* Nothing is under way then. */
 GA_DEV void flow_values_end(const warpgroup *c, flow *f) {
   wgmma_wait(0);
@@ -60,12 +69,7 @@ GA_DEV void flow_weights(const warpgroup *c, flow *f, const float *x) {
 GA_DEV void flow_fast(warpgroup *c, flow *f) {
   float x[4 * SCALES], limit[2], factor[2];
   int most[2] = {0, 0};
-  wait_k(c);
-  turn_begin(c, 1);
-  issue_qk(c, f->s);
-  wait_v(c);
-  flow_values(c, f);
-  turn_end(c, 1);
+  flow_issue(c, f);
   flow_scales(c, x);
   float least = x[SUBS];
   GA_UNROLL for (int h = 1; h < SUBS; h++) least = fminf(least, x[SUBS + h]);
@@ -100,12 +104,7 @@ GA_DEV void flow_softmax(const warpgroup *c, flow *f, int edge) {
 }
 /* Such a block, behind another one; at a tile's edge the results of the one before. */
 GA_DEV void flow_slow(warpgroup *c, flow *f, int edge) {
-  wait_k(c);
-  turn_begin(c, 1);
-  issue_qk(c, f->s);
-  wait_v(c);
-  flow_values(c, f);
-  turn_end(c, 1);
+  flow_issue(c, f);
   flow_values_end(c, f);
   if (edge) {
     finish(c, f->o, f->m, f->l, f->l, 2);
