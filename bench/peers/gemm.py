@@ -37,7 +37,7 @@ class Desc(ctypes.Structure):
 
 
 class Io(ctypes.Structure):
-    _fields_ = ([(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "norm")]
+    _fields_ = ([(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "norm", "add", "add_norm", "sum")]
                 + [(n, ctypes.c_void_p * 2) for n in ("w_more", "y_more", "bias_more")] + [(n, ctypes.c_void_p) for n in ("x_scale", "w_scale")])
 
 

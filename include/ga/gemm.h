@@ -6,8 +6,9 @@
  *
  *   t = scale * (X W^T) + bias;  t = act(t), or act(gate) * t when there is a gate;  Y = t + residual
  *
- * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): norm X first, work the gate out by a second
- * matrix, and multiply up to two further matrices, each with a Y of its own. What a layer does between two attentions is three launches so.
+ * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): add a norm of X to what a layer carries on, norm
+ * X first, work the gate out by a second matrix, and multiply up to two further matrices, each with a Y of its own. What a layer does between
+ * two attentions is three launches so.
  *
  * X and W may lie transposed in memory, so that a layer's three products need no copies. With Y = X W^T forward,
  *   dX = dY W     X := dY [tokens, out], W := W stored [out, in]: GA_GEMM_WT
@@ -39,11 +40,13 @@ typedef enum ga_gemm_flags {
   GA_GEMM_GLU = 2,      /* t = act(gate) * t instead of act(t); gate [m, n] of y's dtype and stride */
   GA_GEMM_RESIDUAL = 4, /* + residual [m, n] of y's dtype and stride; may be y itself */
   GA_GEMM_NORM = 8,     /* X is normed first: x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467) */
-  GA_GEMM_GATED = 16,   /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM alone */
+  GA_GEMM_GATED = 16,   /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM, ADD_NORM alone */
   GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
   GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
-  GA_GEMM_FAST_SUM = 128 /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that the
+  GA_GEMM_FAST_SUM = 128, /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that the
                             error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32 */
+  GA_GEMM_ADD_NORM = 256 /* with NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum (Gemma 3's
+                            norms behind its blocks, arXiv 2503.19786) */
 } ga_gemm_flags;
 
 #define GA_GEMM_MORE 2
@@ -67,7 +70,7 @@ typedef struct ga_gemm_desc {
   uint32_t flags;             /* ga_gemm_flags */
   float scale;
   float norm_eps; /* with NORM; else 0 */
-  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With n, BIAS and NORM alone */
+  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With n, BIAS, norms alone */
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
   int32_t scales;             /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
   int32_t reserved;
@@ -81,6 +84,8 @@ typedef struct ga_gemm_io {
   const float *bias;
   const void *gate, *residual;
   const float *norm;                   /* [k] */
+  const float *add, *add_norm;         /* with ADD_NORM: [m, k] of x's stride; [k] */
+  float *sum;                          /* likewise [m, k]; must overlap none of the others */
   const void *w_more[GA_GEMM_MORE];    /* [n_more, k]; GATED: the gate's [n, k] */
   void *y_more[GA_GEMM_MORE];          /* [m, n_more]; none may overlap another */
   const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */

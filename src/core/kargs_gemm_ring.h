@@ -7,6 +7,7 @@
 /* Units that a stage of a ring holds, the last of an odd number along k alone: small ones go by two. */
 #define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
 #define GA_RING_CONSTANTS 16 /* bytes of shared memory, of constants */
+#define GA_RING_SUM_K 4096   /* most of k where X is a sum: it stays in registers */
 #define GA_RING_DEPTH 8      /* most stages of a warp's ring */
 #define GA_RING_BARS (8 * GA_RING_DEPTH) /* bytes of its barriers */
 
@@ -28,7 +29,9 @@ typedef struct ga_kargs_gemm_ring {
   int64_t n_more[2], y_more_stride[2];
   const void *end[2]; /* of the first two, where another follows; gated: of both; else null */
   int64_t hop[2];     /* gated: from behind a tile of W to the gate's, from behind that to the next of W */
+  const float *add, *add_norm; /* null, or: X is add + norm(x) with these weights, one row of GA_RING_SUM_K elements at most */
+  float *sum;                  /* where that goes, too */
 } ga_kargs_gemm_ring;
 
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 160);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 184);
 #endif

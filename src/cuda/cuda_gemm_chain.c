@@ -21,7 +21,7 @@
 typedef struct span {
   uintptr_t from, to;
 } span;
-enum { SPANS = 7 }; /* of what a link reads, and of what it writes */
+enum { SPANS = 9 }; /* of what a link reads, and of what it writes */
 
 struct cuda_chain {
   int n;
@@ -87,12 +87,15 @@ static void reads_of(const ga_kargs_gemm_ring *a, span *s) {
   s[4] = span_of(a->gemm.bias, a->gemm.n);
   s[5] = span_of(a->bias_more[0], a->n_more[0]);
   s[6] = span_of(a->bias_more[1], a->n_more[1]);
+  s[7] = span_of(a->add, a->gemm.k);
+  s[8] = span_of(a->add_norm, a->gemm.k);
 }
 static void writes_of(const ga_kargs_gemm_ring *a, span *s) {
   memset(s, 0, SPANS * sizeof *s);
   s[0] = span_of(a->gemm.y, a->gemm.n);
   s[1] = span_of(a->y_more[0], a->n_more[0]);
   s[2] = span_of(a->y_more[1], a->n_more[1]);
+  s[3] = span_of(a->sum, a->gemm.k);
 }
 static bool meet(const span *a, const span *b) {
   for (int i = 0; i < SPANS; i++)

@@ -77,6 +77,7 @@ const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (refusal) return refusal;
   if (d->n > MOST || d->k > MOST) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
+  if (d->flags & GA_GEMM_ADD_NORM && (d->m != 1 || d->k > GA_RING_SUM_K)) return "it adds a norm to one row alone, of up to 4096";
   if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
   const shape s = shape_of(k, d, caps);
   if (s.splits > 1 && (s.mats > 1 || d->flags & GA_GEMM_NORM || d->n_more[0])) return "k is too long for one block: no norm, no further matrices";
@@ -162,6 +163,7 @@ static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const g
   out.begin[0] = out.begin[1] = INT32_MAX;
   out.norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
   out.norm_eps = d->norm_eps;
+  if (d->flags & GA_GEMM_ADD_NORM) out.add = a->add, out.add_norm = a->add_norm, out.sum = a->sum;
   if (d->flags & GA_GEMM_GATED) fill_gated(a, s, &out);
   else fill_more(d, a, row, s, &out);
   return out;
@@ -169,6 +171,11 @@ static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const g
 
 static ga_status check_more(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a) {
   if (d->flags & GA_GEMM_NORM) GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
+  if (d->flags & GA_GEMM_ADD_NORM) {
+    const void *const rows[] = {a->x, a->norm, a->add, a->add_norm, a->sum};
+    static const char *const names[] = {"x", "norm", "add", "add_norm", "sum"};
+    for (size_t i = 0; i < GA_COUNT_OF(rows); i++) GA_TRY(cuda_check_pointer(stream, k, names[i], rows[i], 16));
+  }
   if (d->flags & GA_GEMM_GATED) {
     GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[0], 16));
     GA_REQUIRE(a->w_more[0] != a->w, GA_ERR_ARG, "%s: w_more[0] is w; the gate must be another matrix", k->id);

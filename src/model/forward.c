@@ -16,7 +16,8 @@ static ga_status alloc_all(ga_forward *f) {
   const ga_hparams *p = &f->model->hparams;
   const int64_t t = f->max_tokens, q = (int64_t)p->n_heads * p->head_dim, k = (int64_t)p->n_kv_heads * p->head_dim;
   const int64_t v = (int64_t)p->n_kv_heads * p->v_dim;
-  GA_TRY(alloc_rows(f, t, p->width, &f->x));
+  GA_TRY(alloc_rows(f, t + 1, p->width, &f->stream));
+  f->x = f->stream;
   GA_TRY(alloc_rows(f, t, p->width, &f->h));
   GA_TRY(alloc_rows(f, t, p->arch == GA_MODEL_gpt2 ? q + k + v : q, &f->q));
   if (p->arch != GA_MODEL_gpt2) {
@@ -34,7 +35,7 @@ uint64_t fwd_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out) {
   const ga_hparams *p = &model->hparams;
   const uint64_t q = (uint64_t)p->n_heads * (uint64_t)(p->head_dim + p->v_dim), k = (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim);
   const uint64_t row = 2 * (uint64_t)p->width + q + k + 2 * (uint64_t)p->ff_width;
-  return ((uint64_t)max_tokens * row + (uint64_t)max_out * (uint64_t)p->vocab) * sizeof(float);
+  return ((uint64_t)max_tokens * row + (uint64_t)p->width + (uint64_t)max_out * (uint64_t)p->vocab) * sizeof(float);
 }
 
 ga_status fwd_create(ga_model *model, const ga_place *place, int32_t max_tokens, int32_t max_out, ga_forward *out) {
@@ -48,7 +49,7 @@ ga_status fwd_create(ga_model *model, const ga_place *place, int32_t max_tokens,
 void fwd_destroy(ga_forward *f) {
   if (!f->ctx) return;
   float *k = f->model->hparams.arch == GA_MODEL_gpt2 ? NULL : f->k, *v = k ? f->v : NULL;
-  float *all[] = {f->x, f->h, f->q, k, v, f->o, f->gate, f->up, f->logits};
+  float *all[] = {f->stream, f->h, f->q, k, v, f->o, f->gate, f->up, f->logits};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(f->ctx, all[i]);
   *f = (ga_forward){0};
 }
@@ -59,9 +60,12 @@ ga_status fwd_run(ga_forward *f) {
       GA_MODEL_ARCHS(X)
 #undef X
   };
+  f->x = f->stream;
+  f->add_norm = NULL;
   const bool one = f->step->n_tokens == 1; /* products of one token are short: what follows one another goes out together */
   if (one) GA_TRY(ga_join_begin(f->ctx, NULL));
-  const ga_status status = archs[f->model->hparams.arch](f);
+  ga_status status = archs[f->model->hparams.arch](f);
+  if (status == GA_OK && !fwd_ends(f)) status = fwd_add_now(f); /* the next place reads it */
   if (!one) return status;
   const ga_status ended = ga_join_end(f->ctx, NULL);
   return status == GA_OK ? ended : status;
@@ -77,29 +81,39 @@ ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, f
   return ga_embed(f->ctx, &d, &(ga_embed_io){.ids = ids, .table = table->data, .y = y}, NULL);
 }
 
-/* y = norm of x; with onto, y += it. */
-static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, const float *x, ga_vector weight, ga_vector bias, bool onto,
-                      float *y) {
+/* y = norm of x, + residual if there is one. */
+static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, const float *x, ga_vector weight, ga_vector bias,
+                      const float *residual, float *y) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   d.kind = kind;
   d.rows = rows;
   d.width = width;
   d.eps = f->model->hparams.norm_eps;
-  return ga_norm(f->ctx, &d, &(ga_norm_io){.x = x, .y = y, .weight = weight, .bias = bias, .residual = onto ? y : NULL}, NULL);
+  return ga_norm(f->ctx, &d, &(ga_norm_io){.x = x, .y = y, .weight = weight, .bias = bias, .residual = residual}, NULL);
 }
 
 ga_status fwd_rms(ga_forward *f, const float *x, ga_vector weight, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, GA_NORM_RMS, f->step->n_tokens, width, x, weight, NULL, false, y);
+  return norm(f, GA_NORM_RMS, f->step->n_tokens, width, x, weight, NULL, NULL, y);
 }
 
-ga_status fwd_add_rms(ga_forward *f, float *x, const float *y, ga_vector weight) {
-  return norm(f, GA_NORM_RMS, f->step->n_tokens, f->model->hparams.width, y, weight, NULL, true, x);
+ga_status fwd_add_rms(ga_forward *f, ga_vector weight) {
+  f->add_norm = weight;
+  return f->step->n_tokens == 1 ? GA_OK : fwd_add_now(f);
+}
+
+ga_status fwd_add_now(ga_forward *f) {
+  const ga_vector weight = f->add_norm;
+  const float *x = f->x;
+  if (!weight) return GA_OK;
+  f->add_norm = NULL;
+  f->x = f->stream;
+  return norm(f, GA_NORM_RMS, f->step->n_tokens, f->model->hparams.width, f->h, weight, NULL, x, f->x);
 }
 
 ga_status fwd_layer_norm(ga_forward *f, const float *x, ga_vector weight, ga_vector bias, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, GA_NORM_LAYER, f->step->n_tokens, width, x, weight, bias, false, y);
+  return norm(f, GA_NORM_LAYER, f->step->n_tokens, width, x, weight, bias, NULL, y);
 }
 
 ga_status fwd_head_rms(ga_forward *f, ga_vector q_norm, ga_vector k_norm) {
@@ -111,8 +125,8 @@ ga_status fwd_head_rms(ga_forward *f, ga_vector q_norm, ga_vector k_norm) {
     return GA_OK;
   }
   GA_REQUIRE(f->q_stride == p->n_heads * dim && f->kv_stride == p->n_kv_heads * dim, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
-  GA_TRY(norm(f, GA_NORM_RMS, tokens * p->n_heads, dim, f->q, q_norm, NULL, false, f->q));
-  return norm(f, GA_NORM_RMS, tokens * p->n_kv_heads, dim, f->k, k_norm, NULL, false, f->k);
+  GA_TRY(norm(f, GA_NORM_RMS, tokens * p->n_heads, dim, f->q, q_norm, NULL, NULL, f->q));
+  return norm(f, GA_NORM_RMS, tokens * p->n_kv_heads, dim, f->k, k_norm, NULL, NULL, f->k);
 }
 
 static ga_status linear(ga_forward *f, int64_t m, const float *x, const ga_matrix *w, const fwd_epilogue *e, float *y) {
@@ -143,7 +157,7 @@ ga_status fwd_linear_rows(ga_forward *f, int64_t rows, const float *x, const ga_
 
 ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, x, weight, bias, false, y);
+  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, x, weight, bias, NULL, y);
 }
 
 ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out) {
@@ -303,7 +317,7 @@ ga_status fwd_attention_bidirectional(ga_forward *f) {
 
 ga_status fwd_take_over(ga_forward *f, const ga_forward *before) {
   const size_t bytes = (size_t)f->step->n_tokens * (size_t)f->model->hparams.width * sizeof(float);
-  return ga_copy_between(f->ctx, f->x, before->ctx, before->x, bytes);
+  return ga_copy_between(f->ctx, f->stream, before->ctx, before->stream, bytes);
 }
 
 /* --- planning --- */

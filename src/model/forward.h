@@ -40,7 +40,9 @@ typedef struct ga_forward {
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
   int32_t max_tokens, max_out;
-  float *x, *h;                /* [T, d] residual stream and its normalised copy */
+  float *stream, *h;           /* [T + 1, d] residual stream, one token's in the first row and the last in turn; [T, d] its normalised copy */
+  float *x;                    /* where the stream is; at the end of a step at stream, but for the last place */
+  ga_vector add_norm;          /* what fwd_add_rms has left: x is x + RMS norm of h, by these weights; or NULL */
   float *q, *k, *v;            /* [T, Hq D] [T, Hkv D] [T, Hkv Dv], or one fused block at q */
   float *o;                    /* [T, Hq Dv] */
   float *gate, *up;            /* [T, F] */
@@ -104,8 +106,8 @@ GA_NODISCARD ga_status fwd_qkv(ga_forward *f, int il);
 GA_NODISCARD ga_status fwd_gated(ga_forward *f, int il, int32_t act);
 /* out = x + y [T, d] */
 GA_NODISCARD ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out);
-/* x [T, d] += RMS norm of y */
-GA_NODISCARD ga_status fwd_add_rms(ga_forward *f, float *x, const float *y, ga_vector weight);
+/* f->x [T, d] += RMS norm of f->h; of one token at the latest in the product that norms f->x next. */
+GA_NODISCARD ga_status fwd_add_rms(ga_forward *f, ga_vector weight);
 /* Rotates q and k, at the latest in fwd_attention; local layers have their own frequencies. */
 GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);
 /* Stores k and v into the cache of layer il, then o = attention(q, cache). window 0 = none. */
@@ -118,6 +120,8 @@ GA_NODISCARD ga_status fwd_logits(ga_forward *f);
 
 /* --- for forward_fused.c --- */
 
+/* Does what fwd_add_rms has left. */
+GA_NODISCARD ga_status fwd_add_now(ga_forward *f);
 /* logits [rows, V] = output * RMS norm of x [rows, d] */
 GA_NODISCARD ga_status fwd_head(ga_forward *f, int64_t rows, const float *x);
 /* y [rows, d] = norm of x: RMS, or layer norm in GPT-2. */

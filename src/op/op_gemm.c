@@ -27,15 +27,17 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   return ga_complete_stride("gemm", "x_stride", d->flags & GA_GEMM_XT ? d->m : d->k, &d->x_stride);
 }
 
+#define NORMS (GA_GEMM_NORM | GA_GEMM_ADD_NORM)
+
 /* A gate of its own, further matrices: each leaves few other parts of the epilogue. */
 static ga_status complete_more(ga_gemm_desc *d) {
   const bool gated = d->flags & GA_GEMM_GATED;
-  GA_REQUIRE(!gated || !(d->flags & ~(uint32_t)(GA_GEMM_GATED | GA_GEMM_NORM)), GA_ERR_ARG,
-             "gemm: flags 0x%x; with GATED only NORM is allowed", d->flags);
+  GA_REQUIRE(!gated || !(d->flags & ~(uint32_t)(GA_GEMM_GATED | NORMS)), GA_ERR_ARG,
+             "gemm: flags 0x%x; with GATED only NORM and ADD_NORM are allowed", d->flags);
   for (int i = 0; i < GA_GEMM_MORE; i++) {
     GA_CHECK_DIM("gemm", d->n_more[i]);
-    GA_REQUIRE(!d->n_more[i] || !(d->flags & ~(uint32_t)(GA_GEMM_BIAS | GA_GEMM_NORM)), GA_ERR_ARG,
-               "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS and NORM are allowed", i, (long long)d->n_more[i], d->flags);
+    GA_REQUIRE(!d->n_more[i] || !(d->flags & ~(uint32_t)(GA_GEMM_BIAS | NORMS)), GA_ERR_ARG,
+               "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS, NORM and ADD_NORM are allowed", i, (long long)d->n_more[i], d->flags);
     GA_REQUIRE(!d->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)d->n_more[i]);
     GA_REQUIRE(!d->n_more[i] || i == 0 || d->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0", i,
                (long long)d->n_more[i], i - 1);
@@ -43,6 +45,9 @@ static ga_status complete_more(ga_gemm_desc *d) {
   }
   GA_REQUIRE(d->flags & GA_GEMM_NORM ? d->norm_eps >= 0 : d->norm_eps == 0, GA_ERR_ARG, "gemm: norm_eps is %g; must be %s",
              (double)d->norm_eps, d->flags & GA_GEMM_NORM ? "0 or more" : "0 without NORM");
+  GA_REQUIRE(!(d->flags & GA_GEMM_ADD_NORM) || (d->flags & GA_GEMM_NORM && d->x_dtype == GA_F32 && d->n), GA_ERR_ARG,
+             "gemm: flags 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1", d->flags,
+             ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
   return GA_OK;
 }
 
@@ -58,7 +63,7 @@ static ga_status complete(ga_gemm_desc *d) {
              ga_dtype_name((ga_dtype)d->w_dtype), block);
   GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3",
              d->act);
-  GA_REQUIRE(d->flags < 2 * GA_GEMM_FAST_SUM, GA_ERR_ARG, "gemm: flags 0x%x are unknown", d->flags);
+  GA_REQUIRE(d->flags < 2 * GA_GEMM_ADD_NORM, GA_ERR_ARG, "gemm: flags 0x%x are unknown", d->flags);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "gemm: reserved is %d; must be 0", d->reserved);
   GA_TRY(complete_more(d));
   GA_TRY(complete_operands(d));
@@ -67,6 +72,13 @@ static ga_status complete(ga_gemm_desc *d) {
 
 static ga_status check_more(const ga_gemm_desc *d, const ga_gemm_io *io) {
   GA_CHECK_PTR("gemm", io->norm || !(d->flags & GA_GEMM_NORM) || d->k == 0, "norm");
+  if (d->flags & GA_GEMM_ADD_NORM && d->k) {
+    GA_CHECK_PTR("gemm", io->add, "add");
+    GA_CHECK_PTR("gemm", io->add_norm, "add_norm");
+    GA_CHECK_PTR("gemm", io->sum, "sum");
+    GA_REQUIRE(io->sum != io->add && io->sum != io->x && io->sum != io->y, GA_ERR_ARG, "gemm: sum overlaps %s",
+               io->sum == io->add ? "add" : io->sum == io->x ? "x" : "y");
+  }
   GA_CHECK_PTR("gemm", io->w_more[0] || !(d->flags & GA_GEMM_GATED) || d->k == 0, "w_more[0]");
   for (int i = 0; i < GA_GEMM_MORE; i++) {
     if (!d->n_more[i]) continue;

@@ -1,6 +1,6 @@
 /* Products of one token that go out together (ga_join_begin): bit by bit what single launches give, for every pair of types, with links that wait
- * for one another and links that do not, items of one unit and of two; and what a stream refuses meanwhile. On a GPU, and as emu_join on the
- * emulator. */
+ * for one another and links that do not, links that add to a stream first, items of one unit and of two; and what a stream refuses meanwhile. On
+ * a GPU, and as emu_join on the emulator. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@
 #define GA_TEST_DEVICE "cuda:0"
 #endif
 
-enum { X = 768, FF = 1280, KV = 128, FLOATS = 2 * X + FF + X + 2 * KV };
+enum { X = 768, FF = 1280, KV = 128, FLOATS = 2 * X + FF + X + 2 * KV + 2 * X };
 
 typedef struct matrix {
   int32_t dtype, layout;
@@ -32,7 +32,7 @@ typedef struct layer {
   int64_t x_k;          /* width of the attention's result: with an odd number of units of 128 */
   matrix o, gate, up, down, q, k, v;
   float *norm;          /* [X] on the device */
-  float *all;           /* attention's result [X], x [X], up [FF], q [X], k [KV], v [KV] */
+  float *all;           /* attention's result [X], x [X], up [FF], q [X], k [KV], v [KV]; two more [X] */
   float start[FLOATS];
 } layer;
 
@@ -187,6 +187,51 @@ static void test_mxfp4(void **state) {
   pair(GA_MXFP4, GA_Q8_0, "gemm_mxfp4_q8_0_chain_sm90a_16");
 }
 
+/* Norms behind each block, as in Gemma 3: what the stream is, every product adds up for itself. */
+static void run_summed(const layer *l, bool joined, float *out) {
+  float *a = l->all, *x = a + X, *up = x + X, *q = up + FF, *k = q + X, *v = k + KV, *h = v + KV, *other = h + X;
+  ok(ga_copy_to_device(l->ctx, l->all, l->start, sizeof l->start, NULL));
+  if (joined) ok(ga_join_begin(l->ctx, NULL));
+  ga_gemm_desc d = desc_of(&l->o, 0);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = a, .w = l->o.data, .y = h}, NULL));
+  d = desc_of(&l->up, GA_GEMM_NORM | GA_GEMM_GATED | GA_GEMM_ADD_NORM);
+  d.act = GA_ACT_GELU_TANH;
+  ga_gemm_io io = {.x = h, .w = l->up.data, .y = up, .norm = l->norm, .w_more = {l->gate.data}, .add = x, .add_norm = l->norm, .sum = other};
+  ok(ga_gemm(l->ctx, &d, &io, NULL));
+  d = desc_of(&l->down, 0);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = up, .w = l->down.data, .y = h}, NULL));
+  d = desc_of(&l->q, GA_GEMM_NORM | GA_GEMM_ADD_NORM);
+  d.n_more[0] = KV;
+  io = (ga_gemm_io){.x = h, .w = l->q.data, .y = q, .norm = l->norm, .w_more = {l->k.data}, .y_more = {k}};
+  io.add = other;
+  io.add_norm = l->norm;
+  io.sum = x;
+  ok(ga_gemm(l->ctx, &d, &io, NULL));
+  d = desc_of(&l->v, GA_GEMM_NORM); /* of the new stream */
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->v.data, .y = v, .norm = l->norm}, NULL));
+  if (joined) ok(ga_join_end(l->ctx, NULL));
+  ok(ga_copy_to_host(l->ctx, out, l->all, sizeof l->start, NULL));
+}
+
+static void test_sums(void **state) {
+  static float single[FLOATS], joined[FLOATS];
+  (void)state;
+  ga_ctx *ctx = open_device();
+  layer l;
+  make_layer(&l, ctx, GA_Q5_0, GA_Q8_0);
+  run_summed(&l, false, single);
+  assert_null(strstr(last_id(ctx), "chain"));
+  for (int i = 0; i < 2; i++) {
+    run_summed(&l, true, joined);
+    assert_non_null(strstr(last_id(ctx), "chain"));
+    assert_memory_equal(single, joined, sizeof single);
+    counts_are_zero(ctx);
+  }
+  for (int i = 0; i < X; i++) assert_true(single[X + i] != l.start[X + i]);
+  drop_layer(&l);
+  ga_ctx_destroy(ctx);
+}
+
 /* A bias that the product before writes, in other blocks: x += o a; k = W a + x as far as it goes. */
 static void run_biased(const layer *l, bool joined, float *out) {
   float *a = l->all, *x = a + X, *k = x + X + FF + X;
@@ -267,7 +312,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_q4_k),  cmocka_unit_test(test_q5_k),  cmocka_unit_test(test_q8_0),
       cmocka_unit_test(test_q4_0),  cmocka_unit_test(test_mxfp4), cmocka_unit_test(test_bias),
-      cmocka_unit_test(test_edges), cmocka_unit_test(test_given_back),
+      cmocka_unit_test(test_edges), cmocka_unit_test(test_given_back), cmocka_unit_test(test_sums),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,10 +18,10 @@ ga_status ga_arch_gemma3(ga_forward *f) {
     GA_TRY(fwd_rope(f, local));                                                                /* q, k rotated in place */
     GA_TRY(fwd_attention(f, il, local ? p->window : 0));                                       /* o [T, Hq D] */
     GA_TRY(fwd_linear(f, f->o, &l->o, NULL, f->h));                                            /* h [T, d] = Wo o */
-    GA_TRY(fwd_add_rms(f, f->x, f->h, l->post_attn_norm));                                     /* x [T, d] += norm(h) */
+    GA_TRY(fwd_add_rms(f, l->post_attn_norm));                                                 /* x [T, d] += norm(h) */
     GA_TRY(fwd_gated(f, il, GA_ACT_GELU_TANH));                                                /* h = norm(x); up [T, F] = gelu(Wg h) * (Wu h) */
     GA_TRY(fwd_linear(f, f->up, &l->down, NULL, f->h));                                        /* h [T, d] = Wd up */
-    GA_TRY(fwd_add_rms(f, f->x, f->h, l->post_ffn_norm));                                      /* x [T, d] += norm(h) */
+    GA_TRY(fwd_add_rms(f, l->post_ffn_norm));                                                  /* x [T, d] += norm(h) */
   }
   return fwd_logits(f);                                                                        /* logits [n_out, V] */
 }

@@ -1,6 +1,7 @@
 /* Y = epilogue(X W^T). Packed weights are made by the device's own pack row. */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
@@ -44,6 +45,10 @@ static void draw_more(check_case *c, ga_gemm_desc *d) {
   if (check_pick(c, 4) || d->n == 0) return;
   d->flags = c->mode == CHECK_EXACT ? 0 : GA_GEMM_NORM * (uint32_t)check_pick(c, 2);
   if (d->flags) d->norm_eps = 1e-5f;
+  if (d->flags && d->x_dtype == GA_F32 && check_pick(c, 2)) { /* rows take one row of X */
+    d->flags |= GA_GEMM_ADD_NORM;
+    if (check_pick(c, 8)) d->m = 1;
+  }
   if (check_pick(c, 2)) {
     d->flags |= GA_GEMM_GATED;
     return;
@@ -184,9 +189,17 @@ static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a,
   w->align = 256;
 }
 
+/* Rows that add a norm read 16 bytes at a time. */
+static size_t sum_align(const ga_gemm_desc *d) { return d->flags & GA_GEMM_ADD_NORM ? 16 : 0; }
+
 static void args_more(const check_case *c, const ga_gemm_desc *d, check_args *a) {
   static const char *const ws[] = {"w1", "w2"}, *const ys[] = {"y1", "y2"}, *const biases[] = {"bias1", "bias2"};
-  if (d->flags & GA_GEMM_NORM) check_in(a, "norm", offsetof(ga_gemm_io, norm), GA_F32, 1, d->k, d->k);
+  if (d->flags & GA_GEMM_NORM) check_in(a, "norm", offsetof(ga_gemm_io, norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
+  if (d->flags & GA_GEMM_ADD_NORM) {
+    check_in(a, "add", offsetof(ga_gemm_io, add), GA_F32, d->m, d->k, d->x_stride)->align = sum_align(d);
+    check_in(a, "add_norm", offsetof(ga_gemm_io, add_norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
+    check_out(a, "sum", offsetof(ga_gemm_io, sum), GA_F32, d->m, d->k, d->x_stride)->align = sum_align(d);
+  }
   if (d->flags & GA_GEMM_GATED) args_of_w(c, d, a, ws[0], offsetof(ga_gemm_io, w_more), 1);
   for (size_t i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
     const size_t at = i * sizeof(void *);
@@ -211,7 +224,8 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   y->align = align;
   args_of_w(c, d, a, "w", offsetof(ga_gemm_io, w), 0);
   const bool xt = d->flags & GA_GEMM_XT;
-  check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, xt ? d->k : d->m, xt ? d->m : d->k, d->x_stride)->align = align;
+  check_arg *x = check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, xt ? d->k : d->m, xt ? d->m : d->k, d->x_stride);
+  x->align = align > sum_align(d) ? align : sum_align(d);
   args_more(c, d, a);
   args_of_scales(d, a);
   if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
@@ -256,6 +270,10 @@ static void norm_row(const ga_gemm_desc *d, const float *weight, float *x) {
 /* A row of X, normed and rounded as the kernel rounds it. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, float *out) {
   load(kernel, d->x_dtype, a->x, ga_gemm_x_at(d, row, 0), ga_gemm_x_at(d, 0, 1), d->k, out);
+  if (d->flags & GA_GEMM_ADD_NORM) {
+    norm_row(d, a->add_norm, out);
+    for (int64_t i = 0; i < d->k; i++) a->sum[row * d->x_stride + i] = out[i] += a->add[row * d->x_stride + i];
+  }
   if (d->flags & GA_GEMM_NORM) norm_row(d, a->norm, out);
   const float steps = (float)steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
@@ -345,13 +363,22 @@ typedef struct sums {
   double squares; /* expected, of the error that rounding the factors makes */
 } sums;
 
+/* An element of X, before a norm; a sum as the oracle left it. */
+static double x_at(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
+  if (d->flags & GA_GEMM_ADD_NORM) return (double)a->sum[row * d->x_stride + i];
+  return ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
+}
+
+/* What it has errors in proportion to: of a sum, both of its parts. */
+static double x_size(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
+  const double x = fabs(x_at(d, a, row, i));
+  return d->flags & GA_GEMM_ADD_NORM ? x + 2 * fabs((double)a->add[row * d->x_stride + i]) : x;
+}
+
 static double norm_factor(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
   double sum = 0;
   if (!(d->flags & GA_GEMM_NORM)) return 1;
-  for (int64_t i = 0; i < d->k; i++) {
-    const double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i);
-    sum += x * x;
-  }
+  for (int64_t i = 0; i < d->k; i++) sum += pow(x_at(d, a, row, i), 2);
   return 1 / sqrt(sum / (double)d->k + (double)d->norm_eps);
 }
 
@@ -363,7 +390,7 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix,
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
-    double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
+    double x = x_size(d, a, row, i);
     double w = ga_ref_load((ga_dtype)d->w_dtype, matrix, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
     if (d->flags & GA_GEMM_NORM) x *= factor * (double)a->norm[i];
     s.terms += fabs(x * w);
@@ -381,7 +408,7 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix,
 static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t col, double factor, double *gate) {
   double t = 0, g = 0;
   for (int64_t i = 0; i < d->k; i++) {
-    const double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
+    const double x = x_at(d, a, row, i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
     t += x * ga_ref_load((ga_dtype)d->w_dtype, a->w, col * d->k + i);
     g += x * ga_ref_load((ga_dtype)d->w_dtype, a->w_more[0], col * d->k + i);
   }
@@ -393,6 +420,10 @@ static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t ro
 static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
   const ga_gemm_desc *d = c->oracle_desc;
   const ga_gemm_io *a = io;
+  if (!strcmp(y->name, "sum")) {
+    for (int64_t i = 0; i < n; i++) unit[i] = check_ulp(GA_F32, x_size(d, a, i / d->k, i % d->k));
+    return;
+  }
   const check_part p = part_of(d, a, part_number(y));
   const double scale = fabs((double)d->scale);
   for (int64_t i = 0; i < n; i++) {

@@ -14,8 +14,7 @@ GA_DEV share start_of(const ga_kargs_gemm_ring *ring, uint32_t x, uint32_t table
 
 /* X, and all items of the link: what is left are the parts. */
 GA_DEV void take_link(const ga_kargs_gemm_ring *ring, share sh, start own, asker *next, ring_place *place, uint32_t squares, int warp, int lane) {
-  const ga_kargs_gemm *a = &ring->gemm;
-  const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)ring->norm) % 16 == 0;
+  const bool whole = is_whole(ring);
   if (sh.n == 0) { /* fewer tiles than blocks */
     ask_behind_x(next);
     return;

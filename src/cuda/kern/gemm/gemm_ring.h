@@ -86,10 +86,10 @@ GA_DEV void digits_of(const float *x, float scale, uint32_t *words) {
 /* 2^e, e >= -149 */
 GA_DEV float pow2_any(int e) { return __uint_as_float(e >= -126 ? (uint32_t)(e + 127) << 23 : 1u << (e + 149)); }
 
-/* Weights of the norm from k on; zeros outside. */
-GA_DEV void get_norm(const bool whole, const ga_kargs_gemm_ring *ring, int64_t k, float *weight) {
-  if (whole) elem_get16_f32(weight, ring->norm + k, 0);
-  else GA_UNROLL for (int e = 0; e < 4; e++) weight[e] = k + e < ring->gemm.k ? ring->norm[k + e] : 0;
+/* Four elements of a row of n, from k on; zeros outside. whole: all of them are there, 16 bytes together. */
+GA_DEV void get_row(const bool whole, const float *row, int64_t n, int64_t k, float *x) {
+  if (whole) elem_get16_f32(x, row + k, 0);
+  else GA_UNROLL for (int e = 0; e < 4; e++) x[e] = k + e < n ? row[k + e] : 0;
 }
 
 /* X times the weights; returns the sum of squares of what it was. */
@@ -103,10 +103,20 @@ GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
   return square;
 }
 
-/* Weights of the norm to L2: they do not depend on the kernel ahead. */
+/* Weights of the norms to L2: they do not depend on the kernel ahead. */
 GA_DEV void prefetch_norm(const ga_kargs_gemm_ring *ring) {
   if (!ring->norm) return;
-  GA_ROLL for (int64_t k = 32 * thread_index(); k < ring->gemm.k; k += 32 * GA_P_THREADS) prefetch_l2(ring->norm + k);
+  GA_ROLL for (int64_t k = 32 * thread_index(); k < ring->gemm.k; k += 32 * GA_P_THREADS) {
+    prefetch_l2(ring->norm + k);
+    if (ring->add) prefetch_l2(ring->add_norm + k);
+  }
+}
+
+/* May X and the norm's weights be read by 16 bytes? */
+GA_DEV bool is_whole(const ga_kargs_gemm_ring *ring) {
+  const ga_kargs_gemm *a = &ring->gemm;
+  const uint64_t stride = a->m > 1 ? (uint64_t)a->x_stride * 4 : 0;
+  return a->k % 4 == 0 && ((uint64_t)a->x | stride | (uint64_t)ring->norm) % 16 == 0;
 }
 
 /* --- products --- */

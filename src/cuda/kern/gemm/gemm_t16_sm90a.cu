@@ -3,6 +3,7 @@
  *           X becomes, for each unit of k, a power of two times integers of 22 bits, cut into three signed digits of 8: three columns of 8-bit
  *           products, whose sums are exact. An infinity or a NaN in a row of X makes all of its row of Y NaN.
  *           Norm: digits are those of X times the norm's weights; sums get the row's factor at the end, so that products do not wait for it
+ *           Sum: X is add + norm(x), of one row; every block works it out
  * DATA      W: the copy engine brings items, of a unit or two, into a ring of shared memory, one ring a warp: an elected lane asks, the warp
  *           waits. `early` stages are asked for before the kernel ahead has ended (dependent launch), the others behind the loads of X, which
  *           would have to queue. X: digits, scales and sums in shared memory once a block
@@ -24,7 +25,7 @@
 #define T GA_CAT(T_, GA_P_W)
 #include "cuda/kern/gemm/gemm_ring_type.h"
 
-enum { SLOT_BYTES = ITEM_BYTES };
+enum { SLOT_BYTES = ITEM_BYTES, X_QUADS = 8 };
 #define RING_BYTES(depth) (BARS_BYTES + (depth) * SLOT_BYTES)
 
 /* A warp's items, in the order of memory but for the turns from tile to tile. */
@@ -86,7 +87,6 @@ GA_DEV void init_stages(const asker *s, int from, int to) {
 
 /* Fills the rings, makes X, takes all items: what is left are the parts. */
 GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept, float *squares) {
-  const ga_kargs_gemm *a = &ring->gemm;
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
   const uint32_t smem = smem_base();
   const share sh = share_of(ring, smem + (uint32_t)(WARPS * RING_BYTES(ring->depth)));
@@ -106,7 +106,7 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept, float *squar
   prefetch_norm(ring);
   fill_table(ring, &sh);
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
-  const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4 | (uint64_t)ring->norm) % 16 == 0;
+  const bool whole = is_whole(ring);
   const float square = !whole        ? convert_x(false, sh.rows, ring, &sh, &next, warp, lane)
                        : sh.rows > 1 ? convert_x(true, sh.rows, ring, &sh, &next, warp, lane)
                                      : convert_x(true, 1, ring, &sh, &next, warp, lane);
