@@ -45,8 +45,8 @@ typedef enum ga_gemm_flags {
   GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
   GA_GEMM_FAST_SUM = 128, /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that the
                             error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32 */
-  GA_GEMM_ADD_NORM = 256 /* with NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum (Gemma 3's
-                            norms behind its blocks, arXiv 2503.19786) */
+  GA_GEMM_ADD_NORM = 256 /* with NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum if that is not
+                            NULL (Gemma 3's norms behind its blocks, arXiv 2503.19786) */
 } ga_gemm_flags;
 
 #define GA_GEMM_MORE 2
@@ -85,7 +85,7 @@ typedef struct ga_gemm_io {
   const void *gate, *residual;
   const float *norm;                   /* [k] */
   const float *add, *add_norm;         /* with ADD_NORM: [m, k] of x's stride; [k] */
-  float *sum;                          /* likewise [m, k]; must overlap none of the others */
+  float *sum;                          /* likewise [m, k], or NULL; must overlap none of the others */
   const void *w_more[GA_GEMM_MORE];    /* [n_more, k]; GATED: the gate's [n, k] */
   void *y_more[GA_GEMM_MORE];          /* [m, n_more]; none may overlap another */
   const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */

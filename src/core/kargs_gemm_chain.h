@@ -8,7 +8,7 @@ enum { GA_CHAIN_LINKS = 8, GA_CHAIN_SHARE = 80 /* bytes of what a block keeps of
 /* Bytes of shared memory before the rings. */
 #define GA_CHAIN_CONTROL(warps) (4 * (warps) + (warps) * GA_CHAIN_LINKS * 16 + GA_CHAIN_LINKS * GA_CHAIN_SHARE)
 
-/* A product of one row of X; k in one part. Blocks from ring.gemm.groups on have nothing of it. */
+/* A product of one row of X; k in one part. Other blocks than its own have nothing of it. */
 typedef struct ga_kargs_gemm_link {
   ga_kargs_gemm_ring ring; /* depth and early are the chain's */
   int32_t second;     /* W is of the second of the kernel's types */
@@ -18,7 +18,7 @@ typedef struct ga_kargs_gemm_link {
   int32_t wait;       /* for all blocks to have ended the links before: this one reads what they write, or writes what they read */
   int32_t table;      /* bytes from the first link's table on to this one's */
   int32_t plain;      /* all tiles follow one another in memory, in items of one size */
-  int32_t unused;
+  int32_t block;      /* its first; it has ring.gemm.groups of them */
 } ga_kargs_gemm_link;
 
 typedef struct ga_kargs_gemm_chain {

@@ -23,14 +23,15 @@ typedef struct ga_kargs_gemm_ring {
   int32_t gated;
   float norm_eps;
   const float *norm; /* null: X is not normed */
+  const float *add;  /* null, or: X is add + norm(x), one row of GA_RING_SUM_K elements at most. Here, where it comes with what is read first */
+  const float *add_norm; /* the weights of that norm */
+  float *sum;            /* null, or where it goes, too */
   const void *w_more[2];
   void *y_more[2];
   const float *bias_more[2];
   int64_t n_more[2], y_more_stride[2];
   const void *end[2]; /* of the first two, where another follows; gated: of both; else null */
   int64_t hop[2];     /* gated: from behind a tile of W to the gate's, from behind that to the next of W */
-  const float *add, *add_norm; /* null, or: X is add + norm(x) with these weights, one row of GA_RING_SUM_K elements at most */
-  float *sum;                  /* where that goes, too */
 } ga_kargs_gemm_ring;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_ring) == sizeof(ga_kargs_gemm) + 184);

@@ -170,13 +170,17 @@ static ga_status launch_chain(ga_stream *stream, const struct cuda_chain *c) {
   const cuda_variant *v = k->impl;
   const budget b = budget_of(&stream->device->caps, v, c->row, widest(c) + all_tables(c), c->link[0].args.gemm.k);
   ga_kargs_gemm_chain args = {.n = c->n, .depth = (int32_t)b.depth, .early = (int32_t)b.early};
-  uint32_t blocks = 1;
+  uint32_t blocks = 1, next = 0;
   for (int i = 0; i < c->n; i++) {
+    const uint32_t own = c->link[i].launch.grid[0];
+    const bool beside = !c->wait[i] && next + own <= (uint32_t)stream->device->caps.sms;
     args.link[i] = link_of(&c->link[i], c->row, c->wait[i]);
+    args.link[i].block = beside ? (int32_t)next : 0;
+    next = (uint32_t)args.link[i].block + own;
     args.waits += c->wait[i];
     args.link[i].table = args.tables;
     args.tables += (int32_t)table_bytes(&c->link[i]);
-    if (c->link[i].launch.grid[0] > blocks) blocks = c->link[i].launch.grid[0];
+    if (next > blocks) blocks = next;
   }
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   const cuda_launch l = {.grid = {blocks, 1, 1},

@@ -30,9 +30,9 @@ static ga_gemm_desc normed(const ga_forward *f, int64_t m, const ga_matrix *w) {
   return d;
 }
 
-/* Such a product of the stream, which it adds to first what fwd_add_rms has left, where a row takes that: then the stream goes on in the other of
- * its rows, since x is read by all the while. */
-static ga_status run(ga_forward *f, int il, unsigned what, const ga_gemm_desc *d, const ga_gemm_io *io) {
+/* Such a product of the stream, to which it adds first what fwd_add_rms has left, where a row takes that. last: of those of one stream; it leaves
+ * the sum in the other of the stream's rows, since all read the one that was. */
+static ga_status run(ga_forward *f, int il, unsigned what, const ga_gemm_desc *d, const ga_gemm_io *io, bool last) {
   if (!f->add_norm) return ga_gemm(f->ctx, d, io, NULL);
   ga_gemm_desc sum = *d;
   ga_gemm_io also = *io;
@@ -40,10 +40,10 @@ static ga_status run(ga_forward *f, int il, unsigned what, const ga_gemm_desc *d
   also.x = f->h;
   also.add = f->x;
   also.add_norm = f->add_norm;
-  also.sum = f->x == f->stream ? f->stream + f->max_tokens * f->model->hparams.width : f->stream;
+  if (last) also.sum = f->x == f->stream ? f->stream + f->max_tokens * f->model->hparams.width : f->stream;
   if (!(f->refused[il] & ADD * what)) {
     const ga_status status = ga_gemm(f->ctx, &sum, &also, NULL);
-    if (status == GA_OK) {
+    if (status == GA_OK && last) {
       f->x = also.sum;
       f->add_norm = NULL;
     }
@@ -63,8 +63,8 @@ typedef struct product {
   int64_t stride;
 } product;
 
-/* The first n products, of weights alike, in one launch. */
-static ga_status together(ga_forward *f, int il, ga_vector norm, const product *p, int n) {
+/* The first n products, of weights alike, in one launch; last: no others follow. */
+static ga_status together(ga_forward *f, int il, ga_vector norm, const product *p, int n, bool last) {
   ga_gemm_desc d = normed(f, f->step->n_tokens, p->w);
   ga_gemm_io io = {.x = f->x, .w = p->w->data, .y = p->y, .bias = p->bias, .norm = norm};
   d.y_stride = p->stride;
@@ -76,13 +76,13 @@ static ga_status together(ga_forward *f, int il, ga_vector norm, const product *
     io.y_more[i - 1] = p[i].y;
     io.bias_more[i - 1] = p[i].bias;
   }
-  return run(f, il, REFUSED_QKV, &d, &io);
+  return run(f, il, REFUSED_QKV, &d, &io, last);
 }
 
 static ga_status few_qkv(ga_forward *f, int il, ga_vector norm, const product *p) {
   for (int first = 0, n; first < 3; first += n) {
     for (n = 1; first + n < 3 && alike(p[first].w, p[first + n].w) && !p[first].bias == !p[first + n].bias;) n++;
-    GA_TRY(together(f, il, norm, p + first, n));
+    GA_TRY(together(f, il, norm, p + first, n, first + n == 3));
   }
   return GA_OK;
 }
@@ -107,7 +107,7 @@ static ga_status few_gated(ga_forward *f, int il, int32_t act) {
   ga_gemm_desc d = normed(f, f->step->n_tokens, &l->up);
   d.flags |= GA_GEMM_GATED;
   d.act = act;
-  return run(f, il, REFUSED_GATED, &d, &(ga_gemm_io){.x = f->x, .w = l->up.data, .y = f->up, .norm = l->ffn_norm, .w_more = {l->gate.data}});
+  return run(f, il, REFUSED_GATED, &d, &(ga_gemm_io){.x = f->x, .w = l->up.data, .y = f->up, .norm = l->ffn_norm, .w_more = {l->gate.data}}, true);
 }
 
 ga_status fwd_gated(ga_forward *f, int il, int32_t act) {
@@ -128,7 +128,7 @@ ga_status fwd_head(ga_forward *f, int64_t rows, const float *x) {
   const ga_model *m = f->model;
   if (worth_trying(f, rows, 0, REFUSED_HEAD)) {
     const ga_gemm_desc d = normed(f, rows, &m->output);
-    const ga_status status = run(f, 0, REFUSED_HEAD, &d, &(ga_gemm_io){.x = x, .w = m->output.data, .y = f->logits, .norm = m->output_norm});
+    const ga_status status = run(f, 0, REFUSED_HEAD, &d, &(ga_gemm_io){.x = x, .w = m->output.data, .y = f->logits, .norm = m->output_norm}, true);
     if (taken(f, rows, 0, REFUSED_HEAD, status)) return status;
   }
   if (f->add_norm) { /* of one token */

@@ -75,8 +75,7 @@ static ga_status check_more(const ga_gemm_desc *d, const ga_gemm_io *io) {
   if (d->flags & GA_GEMM_ADD_NORM && d->k) {
     GA_CHECK_PTR("gemm", io->add, "add");
     GA_CHECK_PTR("gemm", io->add_norm, "add_norm");
-    GA_CHECK_PTR("gemm", io->sum, "sum");
-    GA_REQUIRE(io->sum != io->add && io->sum != io->x && io->sum != io->y, GA_ERR_ARG, "gemm: sum overlaps %s",
+    GA_REQUIRE(!io->sum || (io->sum != io->add && io->sum != io->x && io->sum != io->y), GA_ERR_ARG, "gemm: sum overlaps %s",
                io->sum == io->add ? "add" : io->sum == io->x ? "x" : "y");
   }
   GA_CHECK_PTR("gemm", io->w_more[0] || !(d->flags & GA_GEMM_GATED) || d->k == 0, "w_more[0]");

@@ -77,7 +77,7 @@ ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io,
   const ga_gemm_io *a = io;
   for (int64_t r = 0; r < d->m; r++) {
     const factors f = factors_of(d, a, r);
-    for (int64_t i = 0; d->flags & GA_GEMM_ADD_NORM && i < d->k; i++) a->sum[r * d->x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
+    for (int64_t i = 0; d->flags & GA_GEMM_ADD_NORM && a->sum && i < d->k; i++) a->sum[r * d->x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
     for (int i = 0; i <= GA_GEMM_MORE; i++) {
       const part p = part_of(d, a, i);
       for (int64_t c = 0; c < p.n; c++)

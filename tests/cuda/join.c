@@ -207,8 +207,9 @@ static void run_summed(const layer *l, bool joined, float *out) {
   io.add_norm = l->norm;
   io.sum = x;
   ok(ga_gemm(l->ctx, &d, &io, NULL));
-  d = desc_of(&l->v, GA_GEMM_NORM); /* of the new stream */
-  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->v.data, .y = v, .norm = l->norm}, NULL));
+  d = desc_of(&l->v, GA_GEMM_NORM | GA_GEMM_ADD_NORM); /* of the new stream, which it works out for itself and waits for nobody */
+  io = (ga_gemm_io){.x = h, .w = l->v.data, .y = v, .norm = l->norm, .add = other, .add_norm = l->norm};
+  ok(ga_gemm(l->ctx, &d, &io, NULL));
   if (joined) ok(ga_join_end(l->ctx, NULL));
   ok(ga_copy_to_host(l->ctx, out, l->all, sizeof l->start, NULL));
 }

@@ -1,10 +1,12 @@
 /* A link of a chain (gemm_chain_sm90a.cu) whose W is of type T. Included behind gemm_ring_take.h, once for each type. */
 
 /* This block's share of a link, X from x on, and where a warp begins. */
-GA_DEV share start_of(const ga_kargs_gemm_ring *ring, uint32_t x, uint32_t table, int warp, start *own) {
-  share sh = share_of(ring, x);
+GA_DEV share start_of(const ga_kargs_gemm_link *l, uint32_t x, uint32_t table, int warp, start *own) {
+  const ga_kargs_gemm_ring *ring = &l->ring;
+  const int block = block_index() - l->block;
+  share sh = share_of(ring, block, x);
   sh.table = table; /* of a link's own: filled ahead */
-  if (block_index() >= ring->gemm.groups) sh.tiles = sh.n = 0;
+  if (block < 0 || block >= ring->gemm.groups) sh.tiles = sh.n = 0;
   const int first = first_item(&sh, warp), tile = first / sh.ni;
   own->items = first_item(&sh, warp + 1) - first;
   own->at = first - tile * sh.ni;

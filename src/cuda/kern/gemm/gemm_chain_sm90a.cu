@@ -4,7 +4,8 @@
  *           another, a warp's ring fills with its first weights of the next link. Weights depend on nothing but the launch
  * BARRIERS  full[warp][stage], whose turns go on from link to link. grid_sync where a link reads what the links before have written: all blocks
  *           are there at once (cooperative launch), and a count that never comes traps. The last block zeroes the counts
- * WORK      a link's tiles go to blocks, and its items to warps, as there; a block without tiles waits with the others
+ * WORK      a link's tiles go to blocks, and its items to warps, as there; a block without tiles waits with the others. A link that waits for nobody
+ *           has blocks behind those of the link before, where there are enough
  * BUDGET    THREADS lanes, one block a multiprocessor
  * SPEED     docs/perf/cuda-decode.md, "Several products in a launch": 5 % of a token of Gemma 3 270M; products of more than 4 MB go one by one
  */
@@ -189,7 +190,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_chain args) 
     const uint32_t tables = rings + (uint32_t)(WARPS * RING_BYTES(args.depth));
     const uint32_t x = tables + (uint32_t)args.tables, table = tables + (uint32_t)l->table;
     start own;
-    const share sh = l->second ? second::start_of(&l->ring, x, table, warp, &own) : first::start_of(&l->ring, x, table, warp, &own);
+    const share sh = l->second ? second::start_of(l, x, table, warp, &own) : first::start_of(l, x, table, warp, &own);
     put_words(starts + (uint32_t)(lane * START_BYTES), &own, sizeof own);
     if (warp == 0) put_words(shares + (uint32_t)(lane * GA_CHAIN_SHARE), &sh, sizeof sh);
   }
@@ -199,7 +200,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_chain args) 
   next_run(&next);
   ask_first(&next, 0, args.early);
   if (warp == WARPS - 1) touch(&args, sizeof args, lane);
-  prefetch_norm(&args.link[0].ring);
+  GA_ROLL for (int i = 0; i < args.n; i++) prefetch_norm(&args.link[i].ring);
   block_sync(); /* shares are there */
   GA_ROLL for (int i = 0; i < args.n; i++) {
     const share sh = get_share(shares + (uint32_t)(i * GA_CHAIN_SHARE));

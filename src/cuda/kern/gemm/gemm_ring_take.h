@@ -7,36 +7,31 @@
  *   X_QUADS                          loads of X of a lane that are under way at once */
 enum { QUADS = UNIT_K / 128, X_AHEAD = X_QUADS / QUADS /* units */ };
 
-/* x = add + norm(x): the one row there is, all of it in the first half of x. All blocks work it out; block 0 writes it to memory, too. The warps'
- * squares meet where parts will be. Asks for what is behind X. */
+/* x = add + norm(x): the one row there is, all of it in the first half of x. All blocks work it out; the first one of a product writes it to
+ * memory, too. The warps' squares meet where parts will be. Asks for what is behind X. */
 GA_DEV void add_norm(const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane, float (*x)[QUADS][4]) {
   enum { MOST = GA_RING_SUM_K / UNIT_K / WARPS };
   static_assert((int)MOST <= (int)X_AHEAD, "one round of loads");
-  float add[MOST][QUADS][4], square = 0, squares = 0;
+  float add[MOST][QUADS][4], weight[MOST][QUADS][4], square = 0, squares = 0;
   GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
     const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
-    GA_UNROLL for (int e = 0; e < 4; e++) add[b][v][e] = 0;
-    if (k < ring->gemm.k) elem_get16_f32(add[b][v], ring->add + k, 0);
+    GA_UNROLL for (int e = 0; e < 4; e++) add[b][v][e] = weight[b][v][e] = 0;
+    if (k >= ring->gemm.k) continue;
+    elem_get16_f32(add[b][v], ring->add + k, 0);
+    elem_get16_f32(weight[b][v], ring->add_norm + k, 0);
   }
   ask_behind_x(next);
-  GA_UNROLL for (int b = 0; b < MOST; b++) {
-    float weight[QUADS][4];
-    GA_UNROLL for (int v = 0; v < QUADS; v++) {
-      const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
-      GA_UNROLL for (int e = 0; e < 4; e++) weight[v][e] = 0;
-      if (k < ring->gemm.k) elem_get16_f32(weight[v], ring->add_norm + k, 0);
-    }
-    square += apply_norm(QUADS, x[b], weight);
-  }
+  GA_UNROLL for (int b = 0; b < MOST; b++) square += apply_norm(QUADS, x[b], weight[b]);
   square = row_sum_warp(square);
   if (lane == 0) sts_f1(s->parts + 4 * (uint32_t)warp, square);
   block_sync();
   GA_UNROLL for (int w = 0; w < WARPS; w++) squares += lds_f1(s->parts + 4 * (uint32_t)w);
   const float factor = norm_factor(ring, squares);
+  const bool writes = ring->sum && s->group == 0;
   GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
     const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
     GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = fmaf(x[b][v][e], factor, add[b][v][e]);
-    if (block_index() == 0 && k < ring->gemm.k) stg_f4(ring->sum + k, x[b][v]);
+    if (writes && k < ring->gemm.k) stg_f4(ring->sum + k, x[b][v]);
   }
 }
 
@@ -54,7 +49,8 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_rin
       const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
       GA_UNROLL for (int v = 0; v < QUADS; v++) {
         if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
-        if (i >= all || (whole && (row >= a->m || k + 128 * v >= a->k))) continue;
+        const bool behind = QUADS == 1 && k >= a->k; /* blocks of 256 fill their units */
+        if (i >= all || (whole && (row >= a->m || behind))) continue;
         if (whole) elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
         else get_x(a, row, k + 128 * v, x[b][v]);
         if (ring->norm) get_row(whole, ring->norm, a->k, k + 128 * v, weight[b][v]);

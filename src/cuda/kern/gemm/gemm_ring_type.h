@@ -9,10 +9,9 @@ enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
 GA_PACKED_TYPES(X)
 #undef X
 
-/* x: where X and what follows it begin. The table comes last. */
-GA_DEV share share_of(const ga_kargs_gemm_ring *ring, uint32_t x) {
+/* x: where X and what follows it begin. The table comes last. block: of the product's. */
+GA_DEV share share_of(const ga_kargs_gemm_ring *ring, int block, uint32_t x) {
   const ga_kargs_gemm *a = &ring->gemm;
-  const int block = block_index();
   share s;
   s.group = a->splits == 1 ? block : block / a->splits;
   s.part = a->splits == 1 ? 0 : block - s.group * a->splits;

@@ -89,7 +89,7 @@ GA_DEV void init_stages(const asker *s, int from, int to) {
 GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept, float *squares) {
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
   const uint32_t smem = smem_base();
-  const share sh = share_of(ring, smem + (uint32_t)(WARPS * RING_BYTES(ring->depth)));
+  const share sh = share_of(ring, block_index(), smem + (uint32_t)(WARPS * RING_BYTES(ring->depth)));
   const int first = first_item(&sh, warp), items = first_item(&sh, warp + 1) - first, tile = first / sh.ni, at = first - tile * sh.ni;
   const int number = tile_of(ring, sh.tile, tile);
   ring_place place = {0, 0};
