@@ -20,7 +20,7 @@ typedef struct {
     const float *v_mean;                            /* [batch][kv heads][dim], added to rows that see a key; null: nothing is */
 } ga_kargs_attn_fp8;
 
-/* The quantiser: tokens of a head in units of 128; the means of V: 16 columns of a head a unit, kind 2.
+/* The quantiser: tokens of a head in units of 128; the means of V: 64 columns of a head a unit, of `parts` blocks.
  * Strides in elements; y_token of values: distance of dims. */
 typedef struct {
     const void *x;
@@ -32,9 +32,9 @@ typedef struct {
     int64_t x_batch, x_token, x_head, y_batch, y_token, y_head, given_batch, given_head;
     int32_t tokens, heads, blocks;                  /* blocks: of scale_tokens, of a head */
     int32_t units_per_head, units;
-    int32_t kind, scale_tokens, hadamard, rot_dim, pairs;
+    int32_t parts, scale_tokens, hadamard, rot_dim, pairs;
     float magnitude;
-    uint32_t sign[8];                               /* bit i % 32 of word i / 32: dim i is negated */
+    uint32_t sign[8];                               /* of a word's 32 dims 2 i is negated by bit 15 - i, 2 i + 1 by bit 31 - i */
     int32_t centre;                                 /* values without their mean */
     float *mean;                                    /* [batch][heads][dim] */
 } ga_kargs_attn_quant;

@@ -7,9 +7,11 @@
 #include "cuda/cuda_attn_fp8.h"
 
 #define ALIGN_BYTES 16
-#define MEANS 2         /* a kind of its own to the kernel */
-#define MEAN_COLUMNS 16 /* of a unit of it */
 #define MOST_UNITS ((int64_t)1 << 30) /* their index is 32-bit, with room for a grid */
+/* Of the means' step: columns of a unit; blocks of a unit at most, a cluster; tokens of a block that pay for its start. */
+#define MEANS_COLUMNS 64
+#define MEANS_PARTS 8
+#define MEANS_TOKENS 512
 
 static int64_t units_of(const ga_attn_quant_desc *d) {
   uint64_t pairs, units;
@@ -20,12 +22,15 @@ static int64_t units_of(const ga_attn_quant_desc *d) {
 const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_attn_quant_desc *d = desc;
+  const cuda_attn_quant_variant *v = k->impl;
   if (d->x_dtype != (int32_t)k->dtype[0]) return "x_dtype is another";
   if (d->y_dtype != (int32_t)k->dtype[1]) return "y_dtype is another";
-  if (d->dim != ((const cuda_attn_variant *)k->impl)->d) return "dim is another";
-  const int64_t heads = units_of(d) / ga_max_i64(1, ga_div_up(d->tokens, 128));
-  if (d->centre && heads > INT32_MAX / (d->dim / MEAN_COLUMNS)) return "too many heads for their means: at most 2^31 columns / 16";
-  return units_of(d) <= MOST_UNITS && d->tokens <= MOST_UNITS ? NULL : "too many tokens: at most 2^30 blocks of 128, of all heads";
+  if (d->kind != v->kind) return v->kind == GA_ATTN_QUANT_VALUES ? "values alone" : "rows alone";
+  if (d->dim != v->d) return "dim is another";
+  if (units_of(d) > MOST_UNITS || d->tokens > MOST_UNITS) return "too many tokens: at most 2^30 blocks of 128, of all heads";
+  if (d->centre && d->tokens && d->batch * d->heads > INT32_MAX / MEANS_PARTS / (d->dim / MEANS_COLUMNS))
+    return "too many heads for their means: at most 2^31 columns / 8";
+  return NULL;
 }
 
 static ga_status check_strides(const ga_kernel *k, const char *name, const ga_attn_strides *s, int64_t step) {
@@ -47,23 +52,36 @@ static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_q
   return check_strides(k, "y", &a->y_stride, ALIGN_BYTES);
 }
 
-/* The same kernel before, for the means of V's columns, which it then reads. */
-static ga_status means(ga_stream *stream, const ga_kernel *k, const cuda_launch *values, const ga_kargs_attn_quant *args) {
-  const int32_t units_per_head = ((const cuda_attn_variant *)k->impl)->d / MEAN_COLUMNS;
+/* Before the values, which read what it writes. */
+static ga_status means(ga_stream *stream, const char *id, const ga_attn_quant_desc *d, const ga_kargs_attn_quant *args) {
+  const ga_kernel *step = cuda_step_of(id);
+  GA_REQUIRE(step, GA_ERR_INTERNAL, "no step %s", id);
+  const cuda_variant *v = step->impl;
   ga_kargs_attn_quant first = *args;
-  cuda_launch l = *values;
-  first.kind = MEANS;
-  first.units = args->units / args->units_per_head * units_per_head;
-  first.units_per_head = units_per_head;
-  l.grid[0] = (uint32_t)ga_min_i64(first.units, (int64_t)stream->device->caps.sms * ((const cuda_attn_variant *)k->impl)->blocks);
-  return cuda_enqueue(stream, k, &l, &first);
+  first.parts = 1;
+  while (first.parts < MEANS_PARTS && d->tokens > (int64_t)first.parts * MEANS_TOKENS) first.parts *= 2;
+  first.units_per_head = d->dim / MEANS_COLUMNS;
+  first.units = (int32_t)(d->batch * d->heads * first.units_per_head);
+  const cuda_launch l = {.grid = {(uint32_t)(first.units * first.parts), 1, 1},
+                         .block = {v->threads, 1, 1},
+                         .cluster = {(uint32_t)first.parts, 1, 1},
+                         .shared_bytes = v->shared_bytes,
+                         .dependent = true};
+  return cuda_enqueue(stream, step, &l, &first);
+}
+
+/* As ga_kargs_attn_quant has them: of 32 dims the even ones in the lower half of a word, both halves backwards. */
+static void fill_signs(uint32_t seed, uint32_t *word, int32_t dim) {
+  uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
+  ga_attn_quant_signs(seed, sign);
+  for (int32_t i = 0; i < dim; i++) word[i / 32] |= (uint32_t)(sign[i / 64] >> i % 64 & 1) << (15 - i % 32 / 2 + i % 2 * 16);
 }
 
 ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)workspace;
   const ga_attn_quant_desc *d = desc;
   const ga_attn_quant_io *a = io;
-  const cuda_attn_variant *v = k->impl;
+  const cuda_attn_quant_variant *v = k->impl;
   if (d->batch == 0 || d->tokens == 0) return GA_OK;
   GA_TRY(check_io(stream, k, a));
   const int64_t units = units_of(d);
@@ -74,16 +92,14 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
                               .tokens = (int32_t)d->tokens, .heads = d->heads,
                               .blocks = d->scale_tokens ? (int32_t)ga_div_up(d->tokens, d->scale_tokens) : 0,
                               .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), .units = (int32_t)units,
-                              .kind = d->kind, .scale_tokens = d->scale_tokens, .hadamard = d->hadamard, .rot_dim = d->rot_dim,
+                              .scale_tokens = d->scale_tokens, .hadamard = d->hadamard, .rot_dim = d->rot_dim,
                               .pairs = d->pairs, .magnitude = d->magnitude,
                               .centre = d->centre, .mean = a->mean};
-  uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
-  ga_attn_quant_signs(d->seed, sign);
-  for (size_t i = 0; i < GA_COUNT_OF(args.sign); i++) args.sign[i] = (uint32_t)(sign[i / 2] >> i % 2 * 32);
+  fill_signs(d->seed, args.sign, d->dim);
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, (int64_t)stream->device->caps.sms * v->blocks), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
-  if (d->centre) GA_TRY(means(stream, k, &l, &args));
+  if (d->centre) GA_TRY(means(stream, v->means, d, &args));
   return cuda_enqueue(stream, k, &l, &args);
 }

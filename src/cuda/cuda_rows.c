@@ -240,8 +240,8 @@ static const ga_kernel rows[] = {
                                       .stages = st_,                                                                   \
                                       .blocks = 1,                                                                     \
                                       .mask = CUDA_ATTN_##mask_}},
-#define GA_KERNEL_ATTN_QUANT(y_, dt, d_, blocks_)                                                                          \
-  {.id = GA_ATTN_QUANT_ID(y_, dt, d_),                                                                                     \
+#define GA_KERNEL_ATTN_QUANT(y_, dt, d_)                                                                               \
+  {.id = GA_ATTN_QUANT_ID(y_, dt, d_),                                                                                 \
    .op = GA_OP_attn_quant,                                                                                             \
    .arch = GA_ARCH_sm90a,                                                                                              \
    .source = GA_ATTN_QUANT_SOURCE,                                                                                     \
@@ -251,12 +251,43 @@ static const ga_kernel rows[] = {
    .align = 16,                                                                                                        \
    .score = 50,                                                                                                        \
    .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_attn_variant){.base = {.params = GA_ATTN_QUANT_PARAMS(y_, dt, d_, blocks_),                        \
-                                               .threads = 256,                                                         \
-                                               .shared_bytes = GA_ATTN_QUANT_SMEM(d_)},                                \
-                                      .d = d_,                                                                         \
-                                      .blocks = blocks_}},
+   .impl = &(const cuda_attn_quant_variant){.base = {.params = GA_ATTN_QUANT_PARAMS(y_, dt, d_),                       \
+                                                     .threads = GA_ATTN_QUANT_THREADS(d_),                             \
+                                                     .shared_bytes = GA_ATTN_QUANT_SMEM(d_)},                          \
+                                            .d = d_,                                                                   \
+                                            .blocks = GA_ATTN_QUANT_BLOCKS(d_)}},
+#define GA_KERNEL_ATTN_VALUES(dt, d_)                                                                                  \
+  {.id = GA_ATTN_VALUES_ID(dt, d_),                                                                                    \
+   .op = GA_OP_attn_quant,                                                                                             \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_ATTN_VALUES_SOURCE,                                                                                    \
+   .launch = cuda_attn_quant,                                                                                          \
+   .ok = cuda_attn_quant_ok,                                                                                           \
+   .dtype = {DTYPE_##dt, GA_E4M3},                                                                                     \
+   .align = 16,                                                                                                        \
+   .score = 50,                                                                                                        \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_attn_quant_variant){.base = {.params = GA_ATTN_VALUES_PARAMS(dt, d_),                          \
+                                                     .threads = GA_ATTN_QUANT_THREADS(d_),                             \
+                                                     .shared_bytes = GA_ATTN_QUANT_SMEM(d_)},                          \
+                                            .d = d_,                                                                   \
+                                            .blocks = GA_ATTN_QUANT_BLOCKS(d_),                                        \
+                                            .kind = GA_ATTN_QUANT_VALUES,                                              \
+                                            .means = GA_ATTN_MEANS_ID(dt)}},
+#define GA_STEP_ATTN_MEANS(dt)                                                                                         \
+  {.id = GA_ATTN_MEANS_ID(dt),                                                                                         \
+   .op = GA_OP_attn_quant,                                                                                             \
+   .arch = GA_ARCH_sm90a,                                                                                              \
+   .source = GA_ATTN_MEANS_SOURCE,                                                                                     \
+   .launch = cuda_step,                                                                                                \
+   .ok = cuda_step_ok,                                                                                                 \
+   .dtype = {DTYPE_##dt},                                                                                              \
+   .flags = GA_KERNEL_STEP,                                                                                            \
+   .tolerance = 2,                                                                                                     \
+   .impl = &(const cuda_variant){.params = GA_ATTN_MEANS_PARAMS(dt), .threads = 256, .shared_bytes = GA_ATTN_MEANS_SMEM}},
 #include "cuda/kern/attn8/attn8.def"
+#undef GA_STEP_ATTN_MEANS
+#undef GA_KERNEL_ATTN_VALUES
 #undef GA_KERNEL_ATTN_QUANT
 #undef GA_KERNEL_ATTN_FP8
 #define GA_KERNEL_ATTN_BWD(op_, dt, d_, mask_, arch_, bm_, st_, sched, order_, features_)                              \

@@ -38,7 +38,17 @@
 
 #define GA_ATTN_QUANT_ID(y, dtype, d) "attn_quant_" #y "_" #dtype "_d" #d "_sm90a_128"
 #define GA_ATTN_QUANT_SOURCE "src/cuda/kern/attn8/attn_quant_sm90a.cu"
-#define GA_ATTN_QUANT_PARAMS(y, dtype, d, blocks) "Y=" #y ",DTYPE=" #dtype ",D=" #d ",BLOCKS=" #blocks
-#define GA_ATTN_QUANT_SMEM(d) ((d) * 128 + 32)
+#define GA_ATTN_QUANT_PARAMS(y, dtype, d) "Y=" #y ",DTYPE=" #dtype ",D=" #d
+#define GA_ATTN_VALUES_ID(dtype, d) "attn_quant_values_" #dtype "_d" #d "_sm90a_128"
+#define GA_ATTN_VALUES_SOURCE "src/cuda/kern/attn8/attn_quant_values_sm90a.cu"
+#define GA_ATTN_VALUES_PARAMS(dtype, d) "DTYPE=" #dtype ",D=" #d
+/* Both: 2048 values of 128 tokens a warp, 16 warps a multiprocessor; two stages of 128 tokens, two maxima of each warp. */
+#define GA_ATTN_QUANT_THREADS(d) (2 * (d))
+#define GA_ATTN_QUANT_BLOCKS(d) (256 / (d))
+#define GA_ATTN_QUANT_SMEM(d) (2 * 128 * 2 * (d) + (d) / 2)
+#define GA_ATTN_MEANS_ID(dtype) "attn_quant_means_" #dtype "_step_sm90a_256"
+#define GA_ATTN_MEANS_SOURCE "src/cuda/kern/attn8/attn_quant_means_sm90a.cu"
+#define GA_ATTN_MEANS_PARAMS(dtype) "DTYPE=" #dtype
+#define GA_ATTN_MEANS_SMEM (4 * 256 * 16 + 8 * 64 * 4)
 
 #endif
