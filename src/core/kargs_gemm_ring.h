@@ -8,6 +8,7 @@
 #define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
 #define GA_RING_CONSTANTS 16 /* bytes of shared memory, of constants */
 #define GA_RING_SUM_K 4096   /* most of k where X is a sum: it stays in registers */
+#define GA_RING_SUMS(type) ((type) != 31) /* IQ4_XS has no registers left for that */
 #define GA_RING_DEPTH 8      /* most stages of a warp's ring */
 #define GA_RING_BARS (8 * GA_RING_DEPTH) /* bytes of its barriers */
 

@@ -175,8 +175,10 @@ static float block_weights(const row *r, int64_t j0) {
 static float value(const row *r, int c, const float *scale) {
   const ga_attn_io *a = r->a;
   const uint8_t *v = (const uint8_t *)a->v + r->b * a->v_stride.batch + r->kv_head * a->v_stride.head + c * a->v_stride.token;
+  const int64_t blocks = ga_div_up(r->d->max_kv, BLOCK);
   float o = 0, sum = 0;
-  for (int64_t j0 = 0; j0 < r->d->max_kv; j0 += BLOCK) {
+  for (int64_t b = 0; b < blocks; b++) {
+    const int64_t j0 = BLOCK * (r->fast ? blocks - 1 - b : b); /* what a long sum loses depends on its order: the last keys come first */
     for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
       check_e4m3 x;
       uint8_t codes[STEP];

@@ -16,12 +16,15 @@ GA_DEV share start_of(const ga_kargs_gemm_link *l, uint32_t x, uint32_t table, i
 
 /* X, and all items of the link: what is left are the parts. */
 GA_DEV void take_link(const ga_kargs_gemm_ring *ring, share sh, start own, asker *next, ring_place *place, uint32_t squares, int warp, int lane) {
-  const bool whole = is_whole(ring);
+  const ga_kargs_gemm *a = &ring->gemm;
+  const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)ring->norm) % 16 == 0;
   if (sh.n == 0) { /* fewer tiles than blocks */
     ask_behind_x(next);
     return;
   }
-  const float square = whole ? convert_x(true, 1, ring, &sh, next, warp, lane) : convert_x(false, 1, ring, &sh, next, warp, lane);
+  const float square = ring->add ? convert_sum(ring, &sh, next, warp, lane)
+                       : whole   ? convert_x(true, 1, ring, &sh, next, warp, lane)
+                                 : convert_x(false, 1, ring, &sh, next, warp, lane);
   if (ring->norm) {
     const float all = row_sum_warp(square);
     if (lane == 0) sts_f1(squares + 4 * (uint32_t)warp, all);

@@ -35,7 +35,6 @@ namespace second {
 #undef T
 
 enum { SLOT_BYTES = (int)first::ITEM_BYTES > (int)second::ITEM_BYTES ? (int)first::ITEM_BYTES : (int)second::ITEM_BYTES };
-enum { X_QUADS = 4 /* rows are short */ };
 #define RING_BYTES(depth) (BARS_BYTES + (depth) * SLOT_BYTES)
 
 /* Where a warp begins in a link: address, place along k in items, and how many of those it has. */

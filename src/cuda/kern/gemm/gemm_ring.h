@@ -112,13 +112,6 @@ GA_DEV void prefetch_norm(const ga_kargs_gemm_ring *ring) {
   }
 }
 
-/* May X and the norm's weights be read by 16 bytes? */
-GA_DEV bool is_whole(const ga_kargs_gemm_ring *ring) {
-  const ga_kargs_gemm *a = &ring->gemm;
-  const uint64_t stride = a->m > 1 ? (uint64_t)a->x_stride * 4 : 0;
-  return a->k % 4 == 0 && ((uint64_t)a->x | stride | (uint64_t)ring->norm) % 16 == 0;
-}
-
 /* --- products --- */
 
 /* A lane's addresses of what it takes of X: of the first 8 columns, and of the last 8, where lanes without a column take the last one

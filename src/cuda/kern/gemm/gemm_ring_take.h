@@ -3,20 +3,50 @@
  *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them; args->depth: so many
  *   ask_behind_x(asker *)            called once, when X has been asked for
  *   ask_again(asker *, stage, left)  called when a stage has been read; left: items of this call, that of the stage among them
- *   SLOT_BYTES                       of a stage
- *   X_QUADS                          loads of X of a lane that are under way at once */
-enum { QUADS = UNIT_K / 128, X_AHEAD = X_QUADS / QUADS /* units */ };
+ *   SLOT_BYTES                       of a stage */
+/* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the ring is asked for,
+ * which X would have to wait for. whole: 16 bytes at a time, nothing outside. Returns the lane's sum of squares, when there is a norm: a warp's
+ * units are of one row. */
+GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane) {
+  enum { QUADS = UNIT_K / 128, MOST = QUADS == 2 ? 4 : 8 };
+  const ga_kargs_gemm *a = &ring->gemm;
+  const int AHEAD = whole ? MOST : 1, all = s->nb * rows, shift = rows == 1 ? 0 : rows == 2 ? 1 : rows == 4 ? 2 : 3;
+  float square = 0;
+  GA_ROLL for (int base = warp; base == warp || base < all; base += AHEAD * WARPS) {
+    float x[MOST][QUADS][4], weight[MOST][QUADS][4];
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int i = base + b * WARPS, unit = i >> shift, row = i - (unit << shift);
+      const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
+      GA_UNROLL for (int v = 0; v < QUADS; v++) {
+        if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
+        if (i >= all || (whole && row >= a->m)) continue;
+        if (whole) elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
+        else get_x(a, row, k + 128 * v, x[b][v]);
+        if (ring->norm) get_row(whole, ring->norm, a->k, k + 128 * v, weight[b][v]);
+      }
+    }
+    if (base == warp) ask_behind_x(next);
+    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
+      const int i = base + b * WARPS, unit = i >> shift;
+      if (ring->norm && i < all) square += apply_norm(QUADS, x[b], weight[b]);
+      if (i < all) put_x(rows, s, unit, i - (unit << shift), lane, x[b]);
+    }
+  }
+  return square;
+}
 
-/* x = add + norm(x): the one row there is, all of it in the first half of x. All blocks work it out; the first one of a product writes it to
- * memory, too. The warps' squares meet where parts will be. Asks for what is behind X. */
-GA_DEV void add_norm(const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane, float (*x)[QUADS][4]) {
-  enum { MOST = GA_RING_SUM_K / UNIT_K / WARPS };
-  static_assert((int)MOST <= (int)X_AHEAD, "one round of loads");
-  float add[MOST][QUADS][4], weight[MOST][QUADS][4], square = 0, squares = 0;
+/* The same where X is add + norm(x): one row, which all blocks work out and keep in registers; the first one of a product writes it to memory,
+ * too. The warps' squares of x meet where parts will be. */
+enum { SUMS = GA_RING_SUMS(T) };
+GA_DEV float convert_sum(const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane) {
+  enum { QUADS = UNIT_K / 128, MOST = GA_RING_SUM_K / UNIT_K / WARPS };
+  const int n = (int)ring->gemm.k;
+  float x[MOST][QUADS][4], add[MOST][QUADS][4], weight[MOST][QUADS][4], square = 0, squares = 0;
   GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
     const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
-    GA_UNROLL for (int e = 0; e < 4; e++) add[b][v][e] = weight[b][v][e] = 0;
-    if (k >= ring->gemm.k) continue;
+    GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = add[b][v][e] = weight[b][v][e] = 0;
+    if (k >= n) continue;
+    elem_get16_f32(x[b][v], (const float *)ring->gemm.x + k, 0);
     elem_get16_f32(add[b][v], ring->add + k, 0);
     elem_get16_f32(weight[b][v], ring->add_norm + k, 0);
   }
@@ -24,45 +54,24 @@ GA_DEV void add_norm(const ga_kargs_gemm_ring *ring, const share *s, asker *next
   GA_UNROLL for (int b = 0; b < MOST; b++) square += apply_norm(QUADS, x[b], weight[b]);
   square = row_sum_warp(square);
   if (lane == 0) sts_f1(s->parts + 4 * (uint32_t)warp, square);
+  GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
+    const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
+    if (k < n) elem_get16_f32(weight[b][v], ring->norm + k, 0);
+  }
   block_sync();
   GA_UNROLL for (int w = 0; w < WARPS; w++) squares += lds_f1(s->parts + 4 * (uint32_t)w);
   const float factor = norm_factor(ring, squares);
   const bool writes = ring->sum && s->group == 0;
-  GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
-    const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
-    GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = fmaf(x[b][v][e], factor, add[b][v][e]);
-    if (writes && k < ring->gemm.k) stg_f4(ring->sum + k, x[b][v]);
-  }
-}
-
-/* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the ring is asked for,
- * which X would have to wait for. whole: 16 bytes at a time. Returns the lane's sum of squares, when there is a norm: a warp's
- * units are of one row. */
-GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane) {
-  const ga_kargs_gemm *a = &ring->gemm;
-  const int AHEAD = whole ? X_AHEAD : 1, all = s->nb * rows, shift = rows == 1 ? 0 : rows == 2 ? 1 : rows == 4 ? 2 : 3;
-  float square = 0;
-  GA_ROLL for (int base = warp; base == warp || base < all; base += AHEAD * WARPS) {
-    float x[X_AHEAD][QUADS][4], weight[X_AHEAD][QUADS][4];
-    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
-      const int i = base + b * WARPS, unit = i >> shift, row = i - (unit << shift);
-      const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
-      GA_UNROLL for (int v = 0; v < QUADS; v++) {
-        if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
-        const bool behind = QUADS == 1 && k >= a->k; /* blocks of 256 fill their units */
-        if (i >= all || (whole && (row >= a->m || behind))) continue;
-        if (whole) elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
-        else get_x(a, row, k + 128 * v, x[b][v]);
-        if (ring->norm) get_row(whole, ring->norm, a->k, k + 128 * v, weight[b][v]);
-      }
+  square = 0;
+  GA_UNROLL for (int b = 0; b < MOST; b++) {
+    const int unit = warp + b * WARPS;
+    GA_UNROLL for (int v = 0; v < QUADS; v++) {
+      const int k = unit * UNIT_K + 4 * lane + 128 * v;
+      GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = fmaf(x[b][v][e], factor, add[b][v][e]);
+      if (writes && k < n) stg_f4(ring->sum + k, x[b][v]);
     }
-    if (whole && rows == 1 && ring->add) add_norm(ring, s, next, warp, lane, x);
-    else if (base == warp) ask_behind_x(next);
-    GA_UNROLL for (int b = 0; b < AHEAD; b++) {
-      const int i = base + b * WARPS, unit = i >> shift;
-      if (ring->norm && i < all) square += apply_norm(QUADS, x[b], weight[b]);
-      if (i < all) put_x(rows, s, unit, i - (unit << shift), lane, x[b]);
-    }
+    square += apply_norm(QUADS, x[b], weight[b]);
+    if (unit < s->nb) put_x(1, s, unit, 0, lane, x[b]);
   }
   return square;
 }

@@ -25,7 +25,7 @@
 #define T GA_CAT(T_, GA_P_W)
 #include "cuda/kern/gemm/gemm_ring_type.h"
 
-enum { SLOT_BYTES = ITEM_BYTES, X_QUADS = 8 };
+enum { SLOT_BYTES = ITEM_BYTES };
 #define RING_BYTES(depth) (BARS_BYTES + (depth) * SLOT_BYTES)
 
 /* A warp's items, in the order of memory but for the turns from tile to tile. */
@@ -106,10 +106,12 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring, share *kept, float *squar
   prefetch_norm(ring);
   fill_table(ring, &sh);
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
-  const bool whole = is_whole(ring);
-  const float square = !whole        ? convert_x(false, sh.rows, ring, &sh, &next, warp, lane)
-                       : sh.rows > 1 ? convert_x(true, sh.rows, ring, &sh, &next, warp, lane)
-                                     : convert_x(true, 1, ring, &sh, &next, warp, lane);
+  const ga_kargs_gemm *a = &ring->gemm;
+  const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4 | (uint64_t)ring->norm) % 16 == 0;
+  const float square = SUMS && ring->add ? convert_sum(ring, &sh, &next, warp, lane)
+                       : !whole          ? convert_x(false, sh.rows, ring, &sh, &next, warp, lane)
+                       : sh.rows > 1     ? convert_x(true, sh.rows, ring, &sh, &next, warp, lane)
+                                         : convert_x(true, 1, ring, &sh, &next, warp, lane);
   if (ring->norm) {
     const float all = row_sum_warp(square);
     if (lane == 0) squares[warp] = all;
