@@ -13,6 +13,7 @@
 #define Y_IS_RESIDUAL 1u /* bit of c->bits */
 #define MAX_WORK 100000  /* multiply-adds of a draw: the oracle is slow */
 #define TILED_WORK (64 * MAX_WORK) /* of one in four of a row of tiles: several of them, or several rounds of its ring */
+#define DEEP_WORK (30 * MAX_WORK) /* of one in eight of a row of packed weights: parts of k, which other blocks have */
 #define STRESS_WORK (1LL << 33) /* nothing multiplies it on a CPU */
 
 static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
@@ -32,10 +33,11 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
   const int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
   const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
-  const int64_t work = c->large ? STRESS_WORK : large ? TILED_WORK : MAX_WORK;
-  d->m = c->kernel->rows_max ? check_dim(c, least, most) : check_extent(c, least, large ? 600 : most);
-  d->n = check_extent(c, 0, large ? 900 : 130);
-  d->k = check_dim_step(c, 0, c->large ? 8192 : 1600, block);
+  const bool deep = !c->large && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 8) == 0;
+  const int64_t work = c->large ? STRESS_WORK : large ? TILED_WORK : deep ? DEEP_WORK : MAX_WORK;
+  d->m = c->kernel->rows_max ? check_dim(c, least, most) : check_extent(c, least, large ? 600 : deep ? 8 : most);
+  d->n = check_extent(c, 0, large ? 900 : deep ? 40 : 130);
+  d->k = check_dim_step(c, 0, c->large || deep ? 8192 : 1600, block);
   while (d->m * d->n * d->k > work && d->k > block) d->k = d->k / 2 / block * block;
   while (d->m * d->n * d->k > work && d->m > 1 && d->m / 2 >= least) d->m /= 2;
 }
