@@ -10,10 +10,12 @@
 #define GA_RING_SUM_K 4096   /* most of k where X is a sum: it stays in registers */
 #define GA_RING_SUMS(type) ((type) != 31) /* IQ4_XS has no registers left for that */
 #define GA_RING_DEPTH 8      /* most stages of a warp's ring */
-#define GA_RING_BARS (8 * GA_RING_DEPTH) /* bytes of its barriers */
+#define GA_RING_BARS 128     /* bytes of its barriers, 8 a stage; so many that stages begin at lines of shared memory */
+#define GA_RING_MEET 4       /* most blocks of a cluster, whose sums meet */
+#define GA_RING_CONTROL 384  /* bytes of shared memory before the rings: what a block keeps of its share, squares, a barrier */
 
 typedef struct ga_kargs_gemm_ring {
-  ga_kargs_gemm gemm; /* copies: columns of X in shared memory, three digits of each row */
+  ga_kargs_gemm gemm; /* copies: columns of X in shared memory, three digits of each row; partial: null when parts of k are blocks of a cluster */
   int32_t depth; /* items of W in the ring of a warp */
   int32_t early; /* of those, asked for before the kernel ahead has ended; the others behind the loads of X */
   int32_t units_each, units_longer; /* of a part of k: so many, and one more in the first parts */

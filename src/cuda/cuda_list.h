@@ -83,7 +83,8 @@
   @ROW GA_GEMM_WIDE_ID(type, bn) @ sm90a @ GA_GEMM_WIDE_SOURCE @ GA_GEMM_WIDE_PARAMS(TYPE, bn, kw, xs, ws)
 #define GA_CUDA_GEMM_STEP(name, arch, source) @ROW GA_GEMM_STEP_ID(#name, #arch) @ arch @ source @ "NONE=0"
 #define GA_CUDA_T16_RING(type_, TYPE_, threads_) \
-  @ROW "gemm_" #type_ "_t16_sm90a_16x8" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",THREADS=" #threads_
+  @ROW "gemm_" #type_ "_t16_sm90a_16x1" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",ROWS=1,THREADS=" #threads_ \
+  @ROW "gemm_" #type_ "_t16_sm90a_16x8" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",ROWS=8,THREADS=" #threads_
 #include "cuda/kern/gemm/gemm_chain_rows.h"
 #define GA_CUDA_CHAIN(a, A, b, B, threads) @ROW GA_GEMM_CHAIN_ID(a, b) @ sm90a @ GA_GEMM_CHAIN_SOURCE @ GA_GEMM_CHAIN_PARAMS(A, B, threads)
 #include "cuda/kern/gemm/gemm.def"

@@ -123,11 +123,14 @@ static const ga_kernel rows[] = {
    .tolerance = 2,                                                                                                     \
    .impl = &(const cuda_variant){.params = "NONE=0", .threads = 256}},
 #define GA_CUDA_T16_RING(type_, TYPE_, threads_)                                                                       \
-  GA_ROW(gemm, type_, t16, sm90a, 16x8, .source = "src/cuda/kern/gemm/gemm_t16_sm90a.cu", .launch = cuda_gemm_ring,    \
+  GA_CUDA_RING_ROW(type_, TYPE_, threads_, 1, 1, 1)                                                                    \
+  GA_CUDA_RING_ROW(type_, TYPE_, threads_, 8, 2, 0)
+#define GA_CUDA_RING_ROW(type_, TYPE_, threads_, rows_, min_, max_)                                                    \
+  GA_ROW(gemm, type_, t16, sm90a, 16x##rows_, .source = "src/cuda/kern/gemm/gemm_t16_sm90a.cu", .launch = cuda_gemm_ring,    \
          .ok = cuda_gemm_ring_ok, .dtype = {GA_##TYPE_, GA_F32, GA_F32}, .layout = GA_LAYOUT_T16, .score = 100,         \
-         .fit = cuda_gemm_ring_fit,                                                                                    \
+         .fit = cuda_gemm_ring_fit, .rows_min = min_, .rows_max = max_,                                                \
          .flags = GA_KERNEL_Q15_ACT, .tolerance = 2, .workspace = cuda_gemm_ring_workspace,                            \
-         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",THREADS=" #threads_,                                    \
+         .impl = &(const cuda_variant){.params = "W=" #TYPE_ ",ROWS=" #rows_ ",THREADS=" #threads_,                    \
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
@@ -146,6 +149,7 @@ static const ga_kernel rows[] = {
                                  .static_bytes = 1024}},
 #include "cuda/kern/gemm/gemm.def"
 #undef GA_CUDA_CHAIN
+#undef GA_CUDA_RING_ROW
 #undef GA_CUDA_T16_RING
 #undef GA_CUDA_GEMM_STEP
 #undef GA_CUDA_GEMM_WIDE

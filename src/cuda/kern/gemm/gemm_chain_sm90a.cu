@@ -63,27 +63,8 @@ enum { START_BYTES = 16, STARTS_AT = 4 * WARPS, SHARES_AT = STARTS_AT + WARPS * 
 static_assert(sizeof(start) == START_BYTES && sizeof(share) <= GA_CHAIN_SHARE, "what the host counts with");
 static_assert(SHARES_AT + GA_CHAIN_LINKS * GA_CHAIN_SHARE == GA_CHAIN_CONTROL(WARPS), "what the host counts with");
 
-/* A start or a share to shared memory and back. */
-GA_DEV void put_words(uint32_t at, const void *from, int bytes) {
-  GA_UNROLL for (int i = 0; i < bytes; i += 4) {
-    uint32_t word;
-    memcpy(&word, (const char *)from + i, sizeof word);
-    sts_u1(at + (uint32_t)i, word);
-  }
-}
-GA_DEV void get_words(uint32_t at, void *to, int bytes) {
-  GA_UNROLL for (int i = 0; i < bytes; i += 4) {
-    const uint32_t word = float_bits(lds_f1(at + (uint32_t)i));
-    memcpy((char *)to + i, &word, sizeof word);
-  }
-}
 GA_DEV start get_start(uint32_t at) {
   start s;
-  get_words(at, &s, sizeof s);
-  return s;
-}
-GA_DEV share get_share(uint32_t at) {
-  share s;
   get_words(at, &s, sizeof s);
   return s;
 }

@@ -16,6 +16,7 @@
 
 enum { WARPS = GA_P_THREADS / 32, DIGITS = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
 enum { BARS_BYTES = GA_RING_BARS /* a warp's */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
+enum { PART_ALIGN = 16 }; /* bytes: parts are read four sums at a time */
 /* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns, filled up to an even
  * number, and the products of 8 columns. */
 #define WIDTH(rows) ((DIGITS * (rows) + 1) / 2 * 2)
@@ -30,7 +31,29 @@ typedef struct {
   int ni;               /* the same in items */
   int tile, tiles;      /* first and number; gated: of each matrix */
   int n;                /* items: tiles * ni; gated: of both */
+  int unused;           /* fills 16 bytes up */
 } share;
+static_assert(sizeof(share) % 16 == 0, "put_words");
+
+/* A struct of whole 16 bytes to shared memory and back. */
+GA_DEV void put_words(uint32_t at, const void *from, int bytes) {
+  GA_UNROLL for (int i = 0; i < bytes; i += 16) {
+    int w[4];
+    memcpy(w, (const char *)from + i, sizeof w);
+    sts_i4(at + (uint32_t)i, w[0], w[1], w[2], w[3]);
+  }
+}
+GA_DEV void get_words(uint32_t at, void *to, int bytes) {
+  GA_UNROLL for (int i = 0; i < bytes; i += 16) {
+    const ga_i4 w = lds_i4(at + (uint32_t)i);
+    memcpy((char *)to + i, &w, sizeof w);
+  }
+}
+GA_DEV share get_share(uint32_t at) {
+  share s;
+  get_words(at, &s, sizeof s);
+  return s;
+}
 
 /* Where piece i of things cut in pieces begins: `longer` of them, the first, have one more than `each`. */
 GA_DEV int cut(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
@@ -185,14 +208,26 @@ GA_DEV void put_part(const int rows, const ga_kargs_gemm *a, const share *sh, in
     GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
 }
 
+/* Parts of the block's tile t: where the first one is, and those of further warps, `step` bytes apart. */
+typedef struct {
+  uint32_t first, next, step;
+  int more;
+} tile_parts;
+GA_DEV tile_parts parts_of(const ga_kargs_gemm *a, const share *sh, int t) {
+  const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255, last = who >> 8 & 255, slot = who >> 16;
+  const uint32_t tile = (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4, step = (uint32_t)a->slots * tile, at = sh->parts + warp * step;
+  const tile_parts p = {at + slot * tile, at + step, step, (int)(last - warp)};
+  return p;
+}
+
 /* Row `row` of the block's tile t, row col of X: the sum of the warps that had a part of it. */
 GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
-  const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255, last = who >> 8 & 255, slot = who >> 16;
-  const uint32_t step = (uint32_t)(a->slots * GA_PACKED_ROWS * sh->rows) * 4, at = sh->parts + (uint32_t)(row * sh->rows + col) * 4;
-  float sum = lds_f1(at + warp * step + slot * (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4);
-  for (uint32_t w = warp + 1; w <= last; w += 4) { /* four under way at once */
+  const tile_parts p = parts_of(a, sh, t);
+  const uint32_t at = (uint32_t)(row * sh->rows + col) * 4;
+  float sum = lds_f1(p.first + at);
+  for (int w = 0; w < p.more; w += 4) { /* four under way at once */
     float more[4] = {0, 0, 0, 0};
-    GA_UNROLL for (uint32_t i = 0; i < 4; i++) if (w + i <= last) more[i] = lds_f1(at + (w + i) * step);
+    GA_UNROLL for (int i = 0; i < 4; i++) if (w + i < p.more) more[i] = lds_f1(p.next + (uint32_t)(w + i) * p.step + at);
     GA_UNROLL for (int i = 0; i < 4; i++) sum += more[i];
   }
   return sum;
@@ -201,14 +236,26 @@ GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, 
 /* By what the norm multiplies a row of X whose squares add up to `squares`. */
 GA_DEV float norm_factor(const ga_kargs_gemm_ring *ring, float squares) { return 1.0f / sqrtf(squares / (float)ring->gemm.k + ring->norm_eps); }
 
-/* Result `row` of the block's, of row col of X, by whose factor the norm multiplies it: all of k is here. */
-GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, float factor, int row, int col) {
+/* gemm_finish. Most products take the short way: a launch's end waits for its instructions, which are fetched as it goes. */
+GA_DEV void ring_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float sum) {
+  if (a->y_dtype != T_F32 || a->act || a->gate) {
+    gemm_finish(a, row, col, sum);
+    return;
+  }
+  const int64_t at = row * a->y_stride + col;
+  float t = a->scale * sum;
+  if (a->bias) t += a->bias[col];
+  if (a->residual) t += ((const float *)a->residual)[at];
+  ((float *)a->y)[at] = t;
+}
+
+/* Result `row` of the block's, of row col of X: epilogues of its sum, and of the gate's. */
+GA_DEV void put_result(const ga_kargs_gemm_ring *ring, const share *sh, float sum, float gate_sum, int row, int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;
-  const float sum = add_parts(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
   ga_kargs_gemm a = ring->gemm;
   int first = 0;
   if (ring->gated) {
-    const float gate = a.scale * (add_parts(&ring->gemm, sh, 2 * i + 1, in, col) * factor);
+    const float gate = a.scale * gate_sum;
     const int64_t at = (int64_t)tile * GA_PACKED_ROWS + in;
     if (at < a.n) plain_put(a.y_dtype, a.y, col * a.y_stride + at, act_of(a.act, gate) * (a.scale * sum));
     return;
@@ -219,5 +266,12 @@ GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, float factor
       a.y = ring->y_more[j], a.bias = ring->bias_more[j], a.n = ring->n_more[j], a.y_stride = ring->y_more_stride[j];
     }
   const int64_t at = (int64_t)(tile - first) * GA_PACKED_ROWS + in;
-  if (at < a.n) gemm_finish(&a, col, at, sum);
+  if (at < a.n) ring_finish(&a, col, at, sum);
+}
+
+/* Result `row` of the block's, of row col of X, by whose factor the norm multiplies it: all of k is here. */
+GA_DEV void finish(const ga_kargs_gemm_ring *ring, const share *sh, float factor, int row, int col) {
+  const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS;
+  const float sum = add_parts(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
+  put_result(ring, sh, sum, ring->gated ? add_parts(&ring->gemm, sh, 2 * i + 1, in, col) * factor : 0, row, col);
 }

@@ -25,7 +25,7 @@ GA_DEV share share_of(const ga_kargs_gemm_ring *ring, int block, uint32_t x) {
   s.width = WIDTH(s.rows);
   s.x = x;
   s.scales = s.x + (uint32_t)(a->x_units * UNIT_K * a->copies);
-  s.sums = s.scales + (uint32_t)(a->x_units * s.width * 4);
+  s.sums = s.scales + (uint32_t)((a->x_units * s.width * 4 + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
   s.parts = s.sums + (PACKED_MIN(T) ? (uint32_t)(a->x_units * RUNS * s.rows * 4) : 0);
   s.table = s.parts + (uint32_t)(WARPS * a->slots * GA_PACKED_ROWS * s.rows * 4);
   return s;
