@@ -119,8 +119,8 @@ const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (d->n > MOST || d->k > MOST) return "n or k is too large";
   if (d->m < k->rows_min || (k->rows_max && d->m > k->rows_max)) return "m is outside of this row's range";
   if (d->m == 0 || d->n == 0) return NULL;
-  if (d->flags & GA_GEMM_ADD_NORM && (d->m != 1 || d->k > GA_RING_SUM_K || !GA_RING_SUMS(d->w_dtype)))
-    return "it adds a norm to one row alone, of up to 4096, not by IQ4_XS";
+  if (d->flags & GA_GEMM_ADD_NORM && (d->m != 1 || d->k > GA_RING_SUM_K))
+    return "it adds a norm to one row alone, of up to 4096";
   if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
   const shape s = shape_of(k, d, caps);
   const bool in_memory = s.splits > 1 && !s.meet;

@@ -37,7 +37,6 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_rin
 
 /* The same where X is add + norm(x): one row, which all blocks work out and keep in registers; the first one of a product writes it to memory,
  * too. The warps' squares of x meet where parts will be. */
-enum { SUMS = GA_RING_SUMS(T) };
 GA_DEV float convert_sum(const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane) {
   enum { QUADS = UNIT_K / 128, MOST = GA_RING_SUM_K / UNIT_K / WARPS };
   const int n = (int)ring->gemm.k;

@@ -121,15 +121,15 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring) {
   const ga_kargs_gemm *a = &ring->gemm;
   const bool whole = a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4 | (uint64_t)ring->norm) % 16 == 0;
   const int rows = GA_P_ROWS == 1 ? 1 : sh.rows;
-  const float square = GA_P_ROWS == 1 && SUMS && ring->add ? convert_sum(ring, &sh, &next, warp, lane)
-                       : whole                             ? convert_x(true, rows, ring, &sh, &next, warp, lane)
-                                                           : convert_x(false, rows, ring, &sh, &next, warp, lane);
+  const float square = GA_P_ROWS == 1 && ring->add ? convert_sum(ring, &sh, &next, warp, lane)
+                       : whole                     ? convert_x(true, rows, ring, &sh, &next, warp, lane)
+                                                   : convert_x(false, rows, ring, &sh, &next, warp, lane);
   if (ring->norm) {
     const float all = row_sum_warp(square);
     if (lane == 0) sts_f1(control + 4 * (uint32_t)warp, all);
   }
   block_sync();
-  if (GA_P_ROWS > 1 && meets(a)) meet_begin(ring, &sh, control + MET_AT, control + BAR_AT);
+  if (GA_P_ROWS > 1 && meets(&ring->gemm)) meet_begin(ring, &sh, control + MET_AT, control + BAR_AT);
   if (GA_P_ROWS == 1) take_items(1, ring, &sh, &next, &place, warp, lane, items, at);
   else if (sh.rows == 2) take_items(2, ring, &sh, &next, &place, warp, lane, items, at);
   else if (sh.rows == 4) take_items(4, ring, &sh, &next, &place, warp, lane, items, at);
