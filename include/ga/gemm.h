@@ -80,7 +80,7 @@ typedef struct ga_gemm_desc {
 
 typedef struct ga_gemm_io {
   const void *x, *w;
-  void *y; /* must not overlap x or w */
+  void *y; /* must not overlap x, add or w */
   const float *bias;
   const void *gate, *residual;
   const float *norm;                   /* [k] */

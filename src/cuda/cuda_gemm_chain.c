@@ -228,7 +228,8 @@ static int64_t weight_bytes(const ga_kargs_gemm_ring *a) {
 
 ga_status cuda_gemm_join(ga_stream *stream, const cuda_ring_launch *l) {
   struct cuda_chain *c = ((cuda_stream *)stream)->held;
-  const bool one = l->args.gemm.m == 1 && l->args.gemm.splits == 1 && l->launch.grid[0] <= (uint32_t)stream->device->caps.sms &&
+  /* What is left of several rows is one that lies as several do. */
+  const bool one = l->kernel->rows_max == 1 && l->args.gemm.splits == 1 && l->launch.grid[0] <= (uint32_t)stream->device->caps.sms &&
                    weight_bytes(&l->args) <= JOIN_BYTES;
   if (c && one && hold(stream, c, l)) return GA_OK;
   GA_TRY(cuda_launch_held(stream));

@@ -70,13 +70,24 @@ static ga_status complete(ga_gemm_desc *d) {
   return ga_complete_stride("gemm", "y_stride", d->n, &d->y_stride);
 }
 
+/* With ADD_NORM all of a launch reads x, add and the norms while some of it writes already. */
+static ga_status check_apart(const char *name, const void *written, const ga_gemm_io *io) {
+  const void *const read[] = {io->x, io->add, io->norm, io->add_norm};
+  static const char *const names[] = {"x", "add", "norm", "add_norm"};
+  for (size_t i = 0; i < GA_COUNT_OF(read); i++)
+    GA_REQUIRE(!written || written != read[i], GA_ERR_ARG, "gemm: %s overlaps %s", name, names[i]);
+  return GA_OK;
+}
+
 static ga_status check_more(const ga_gemm_desc *d, const ga_gemm_io *io) {
   GA_CHECK_PTR("gemm", io->norm || !(d->flags & GA_GEMM_NORM) || d->k == 0, "norm");
   if (d->flags & GA_GEMM_ADD_NORM && d->k) {
     GA_CHECK_PTR("gemm", io->add, "add");
     GA_CHECK_PTR("gemm", io->add_norm, "add_norm");
-    GA_REQUIRE(!io->sum || (io->sum != io->add && io->sum != io->x && io->sum != io->y), GA_ERR_ARG, "gemm: sum overlaps %s",
-               io->sum == io->add ? "add" : io->sum == io->x ? "x" : "y");
+    GA_TRY(check_apart("sum", io->sum, io));
+    GA_TRY(check_apart("y", io->y, io));
+    for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) GA_TRY(check_apart("y_more", io->y_more[i], io));
+    GA_REQUIRE(!io->sum || (io->sum != io->y && io->sum != io->residual), GA_ERR_ARG, "gemm: sum overlaps %s", io->sum == io->y ? "y" : "residual");
   }
   GA_CHECK_PTR("gemm", io->w_more[0] || !(d->flags & GA_GEMM_GATED) || d->k == 0, "w_more[0]");
   for (int i = 0; i < GA_GEMM_MORE; i++) {

@@ -233,6 +233,76 @@ static void test_sums(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+static void refused(const layer *l, const ga_gemm_desc *d, const ga_gemm_io *io, const char *why) {
+  assert_int_equal(ga_gemm(l->ctx, d, io, NULL), GA_ERR_ARG);
+  if (!strstr(ga_error_text(), why)) fail_msg("'%s' instead of '%s'", ga_error_text(), why);
+}
+
+static void test_sum_arguments(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_device();
+  layer l;
+  make_layer(&l, ctx, GA_Q5_0, GA_Q8_0);
+  float *x = l.all + X, *h = x + X + FF + X + 2 * KV, *other = h + X;
+  ga_gemm_desc d = desc_of(&l.q, GA_GEMM_NORM | GA_GEMM_ADD_NORM);
+  const ga_gemm_io good = {.x = h, .w = l.q.data, .y = x + X, .norm = l.norm, .add = x, .add_norm = l.norm, .sum = other};
+  ga_gemm_io io = good;
+  ok(ga_gemm(ctx, &d, &io, NULL));
+  io.sum = x;
+  refused(&l, &d, &io, "sum overlaps add");
+  io = good;
+  io.y = x;
+  refused(&l, &d, &io, "y overlaps add");
+  io = good;
+  io.sum = io.y;
+  refused(&l, &d, &io, "sum overlaps y");
+  io = good;
+  io.add = NULL;
+  assert_int_not_equal(ga_gemm(ctx, &d, &io, NULL), GA_OK);
+  d.flags = GA_GEMM_ADD_NORM;
+  d.norm_eps = 0;
+  refused(&l, &d, &good, "ADD_NORM goes with NORM");
+  d = desc_of(&l.q, GA_GEMM_NORM | GA_GEMM_ADD_NORM);
+  d.m = 2;
+  assert_int_equal(ga_gemm(ctx, &d, &good, NULL), GA_ERR_UNSUPPORTED);
+  drop_layer(&l);
+  ga_ctx_destroy(ctx);
+}
+
+/* Nine rows: eight, and one that lies in shared memory as several do, which no chain takes. Then a product of one row. */
+enum { NINE = 9, REST_FLOATS = NINE * KV + KV };
+static void run_rest(const layer *l, float *x, bool joined, float *out) {
+  float *y = x + NINE * X;
+  if (joined) ok(ga_join_begin(l->ctx, NULL));
+  ga_gemm_desc d = desc_of(&l->k, 0);
+  d.m = NINE;
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->k.data, .y = y}, NULL));
+  d = desc_of(&l->v, 0);
+  ok(ga_gemm(l->ctx, &d, &(ga_gemm_io){.x = x, .w = l->v.data, .y = y + NINE * KV}, NULL));
+  if (joined) ok(ga_join_end(l->ctx, NULL));
+  ok(ga_copy_to_host(l->ctx, out, y, REST_FLOATS * sizeof *out, NULL));
+}
+
+static void test_rest_of_rows(void **state) {
+  static float x[NINE * X + REST_FLOATS], single[REST_FLOATS], joined[REST_FLOATS];
+  (void)state;
+  ga_ctx *ctx = open_device();
+  ga_rng rng;
+  void *p;
+  layer l;
+  ga_rng_seed(&rng, 11);
+  for (int i = 0; i < NINE * X; i++) x[i] = (float)ga_rng_normal(&rng);
+  make_layer(&l, ctx, GA_Q4_K, GA_Q6_K);
+  ok(ga_buffer_alloc(ctx, sizeof x, &p));
+  ok(ga_copy_to_device(ctx, p, x, sizeof x, NULL));
+  run_rest(&l, p, false, single);
+  run_rest(&l, p, true, joined);
+  assert_memory_equal(single, joined, sizeof single);
+  ga_buffer_free(ctx, p);
+  drop_layer(&l);
+  ga_ctx_destroy(ctx);
+}
+
 /* A bias that the product before writes, in other blocks: x += o a; k = W a + x as far as it goes. */
 static void run_biased(const layer *l, bool joined, float *out) {
   float *a = l->all, *x = a + X, *k = x + X + FF + X;
@@ -314,6 +384,8 @@ int main(void) {
       cmocka_unit_test(test_q4_k),  cmocka_unit_test(test_q5_k),  cmocka_unit_test(test_q8_0),
       cmocka_unit_test(test_q4_0),  cmocka_unit_test(test_mxfp4), cmocka_unit_test(test_bias),
       cmocka_unit_test(test_edges), cmocka_unit_test(test_given_back), cmocka_unit_test(test_sums),
+      cmocka_unit_test(test_rest_of_rows),
+      cmocka_unit_test(test_sum_arguments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,9 +34,10 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
   const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
   const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
   const bool deep = !c->large && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 8) == 0;
-  const int64_t work = c->large ? STRESS_WORK : large ? TILED_WORK : deep ? DEEP_WORK : MAX_WORK;
-  d->m = c->kernel->rows_max ? check_dim(c, least, most) : check_extent(c, least, large ? 600 : deep ? 8 : most);
-  d->n = check_extent(c, 0, large ? 900 : deep ? 40 : 130);
+  const bool broad = !c->large && !deep && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 16) == 0; /* several tiles a block */
+  const int64_t work = c->large ? STRESS_WORK : large ? TILED_WORK : deep || broad ? DEEP_WORK : MAX_WORK;
+  d->m = c->kernel->rows_max ? check_dim(c, least, most) : check_extent(c, least, large ? 600 : deep || broad ? ga_max_i64(8, least) : most);
+  d->n = check_extent(c, 0, large || broad ? 900 : deep ? 40 : 130);
   d->k = check_dim_step(c, 0, c->large || deep ? 8192 : 1600, block);
   while (d->m * d->n * d->k > work && d->k > block) d->k = d->k / 2 / block * block;
   while (d->m * d->n * d->k > work && d->m > 1 && d->m / 2 >= least) d->m /= 2;
@@ -50,6 +51,7 @@ static void draw_more(check_case *c, ga_gemm_desc *d) {
   if (d->flags && d->x_dtype == GA_F32 && check_pick(c, 2)) { /* rows take one row of X */
     d->flags |= GA_GEMM_ADD_NORM;
     if (check_pick(c, 8)) d->m = 1;
+    if (d->m == 1 && check_pick(c, 4) == 0) d->k = check_dim_step(c, 2048, 4096, ga_dtype_info((ga_dtype)d->w_dtype)->block_elems);
   }
   if (check_pick(c, 2)) {
     d->flags |= GA_GEMM_GATED;
