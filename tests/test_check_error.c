@@ -79,6 +79,20 @@ static void test_bounds(void **state) {
   assert_true(used(1.0, 0.03) > 1.0);
 }
 
+/* A factor of the whole row that was rounded once, where the plain evaluation's needed no rounding. */
+static void test_shared(void **state) {
+  (void)state;
+  check_error row, plain;
+  draw(1.0, 0.0);
+  for (int i = 0; i < N; i++) unit[i] = check_ulp(GA_F32, want[i]), got[i] = want[i];
+  check_measure(got, want, unit, N, &plain);
+  for (int i = 0; i < N; i++) got[i] = want[i] * (1 + 0x1.8p-24);
+  check_measure(got, want, unit, N, &row);
+  assert_true(check_used(&row, &plain, 2.0, 2.0) > 1.0);
+  row.shared = 0x1p-23;
+  assert_true(check_used(&row, &plain, 2.0, 2.0) <= 1.0);
+}
+
 static void test_measure(void **state) {
   (void)state;
   const double w[] = {1, 2, NAN, 4, INFINITY}, g[] = {1.5, 2, 3, 3, INFINITY}, u[] = {0.5, 0.5, 0.5, 0.5, 0.5};
@@ -105,7 +119,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_ulp),     cmocka_unit_test(test_ulp_is_the_spacing),
       cmocka_unit_test(test_round),   cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_measure), cmocka_unit_test(test_exact_row_needs_nothing),
+      cmocka_unit_test(test_shared),  cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_exact_row_needs_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

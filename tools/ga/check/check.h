@@ -95,6 +95,8 @@ typedef struct check_op {
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
   /* The error unit of each element of output `arg` (of the row). io: the oracle's, after it has run. */
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
+  /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a row. */
+  double (*shared)(const check_case *c, const check_arg *arg);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
   /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and `plain`. */

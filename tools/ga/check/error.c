@@ -70,7 +70,8 @@ static double part(double error, double allowed) {
 double check_used(const check_error *row, const check_error *plain, double tolerance, double ulps) {
   double used = part(row->worst, tolerance * plain->worst + ulps);
   if (row->n < ENOUGH) return used;
-  used = fmax(used, part(row->rms, tolerance * plain->rms + 0.5 * ulps));
-  double gain = tolerance * fabs(plain->gain) + 6 * plain->gain_dev + 0.25 * ulps * row->ulp_gain;
+  const double units = row->ulp_gain > 0 ? row->shared / row->ulp_gain : 0; /* of what is shared */
+  used = fmax(used, part(row->rms, tolerance * plain->rms + 0.5 * ulps + units));
+  double gain = tolerance * fabs(plain->gain) + 6 * plain->gain_dev + 0.25 * ulps * row->ulp_gain + row->shared;
   return fmax(used, part(fabs(row->gain), gain));
 }

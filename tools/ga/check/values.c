@@ -77,6 +77,7 @@ static bool exact(const check_arg *arg, const verdict *v, char *text, size_t cap
 static bool bounded(const check_case *c, const check_arg *arg, const verdict *v, double *worst, char *text, size_t capacity) {
   check_error row, plain = {0};
   check_measure(v->got, v->want, v->unit, v->n, &row);
+  if (c->op->shared) row.shared = c->op->shared(c, arg);
   if (v->plain) check_measure(v->plain, v->want, v->unit, v->n, &plain);
   double used = check_used(&row, &plain, c->kernel->tolerance, c->op->ulps);
   if (used > *worst) *worst = used;
