@@ -187,32 +187,15 @@ static void launches(const char *arch, ga_dtype v, int a_layer) {
 
 static void test_launches_a_layer(void **state) {
   (void)state;
-  assert_int_equal(setenv("GA_JOIN", "off", 1), 0);
   launches("llama", GA_Q8_0, 6); /* q, k and v; turn and store; attention; o; gate and up; down */
-  launches("llama", GA_Q4_0, 7);
+  launches("llama", GA_Q5_1, 7);
+  launches("llama", GA_Q4_0, 6); /* small, and widened to q8_0 */
   launches("qwen2", GA_Q8_0, 6);
   launches("qwen3", GA_Q8_0, 6); /* heads are normed where they turn */
-  launches("qwen3", GA_Q4_0, 7);
+  launches("qwen3", GA_Q5_1, 7);
   launches("gemma3", GA_Q8_0, 6); /* products add norms to the residual stream */
-  launches("gemma3", GA_Q4_0, 7);
-  assert_int_equal(unsetenv("GA_JOIN"), 0);
-}
-
-/* o, gate and up, down, and the next layer's q, k and v (or the head) in one launch. */
-static void test_joined_launches_a_layer(void **state) {
-  (void)state;
-  launches("llama", GA_Q8_0, 3);
-  launches("llama", GA_Q5_0, 3); /* of another type that goes with q8_0 */
-  launches("llama", GA_Q4_0, 4); /* and of one that does not */
-  launches("qwen3", GA_Q8_0, 3);
-  launches("gemma3", GA_Q8_0, 3);
-  launches("gemma3", GA_Q5_0, 3);
-  assert_int_equal(setenv("GA_JOIN", "of", 1), 0);
-  made m;
-  assert_int_equal(run(&m, 1), GA_ERR_ARG);
-  assert_text("GA_JOIN is 'of'; allowed: auto, off");
-  assert_int_equal(unsetenv("GA_JOIN"), 0);
-  release(&m);
+  launches("gemma3", GA_Q5_0, 6);
+  launches("gemma3", GA_Q5_1, 7);
 }
 
 /* --- the file --- */
@@ -278,7 +261,6 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_draws_cost_the_same, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),
-      cmocka_unit_test_setup_teardown(test_joined_launches_a_layer, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_file_shrinks, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_cancel, with_driver, no_leaks),
   };

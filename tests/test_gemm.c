@@ -372,10 +372,51 @@ static void test_dispatch(void **state) {
   }
 }
 
+static void refused(ga_ctx *ctx, const ga_gemm_desc *d, const ga_gemm_io *io, const char *why) {
+  assert_int_equal(ga_gemm(ctx, d, io, NULL), GA_ERR_ARG);
+  if (!strstr(ga_error_text(), why)) fail_msg("'%s' instead of '%s'", ga_error_text(), why);
+}
+
+/* What goes with GA_GEMM_ADD_NORM, and what may not lie where it reads. */
+static void test_sum_arguments(void **state) {
+  enum { K = 32, N = 8 };
+  static float x[K], w[N * K], add[K], norm[K], sum[K], y[K];
+  (void)state;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  ga_ctx *ctx;
+  o.device = "ref";
+  assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.m = 1;
+  d.n = N;
+  d.k = K;
+  d.flags = GA_GEMM_NORM | GA_GEMM_ADD_NORM;
+  d.norm_eps = 1e-5f;
+  const ga_gemm_io good = {.x = x, .w = w, .y = y, .norm = norm, .add = add, .add_norm = norm, .sum = sum};
+  ga_gemm_io io = good;
+  assert_int_equal(ga_gemm(ctx, &d, &io, NULL), GA_OK);
+  io.sum = add;
+  refused(ctx, &d, &io, "sum overlaps add");
+  io = good;
+  io.y = add;
+  refused(ctx, &d, &io, "y overlaps add");
+  io = good;
+  io.sum = y;
+  refused(ctx, &d, &io, "sum overlaps y");
+  io = good;
+  io.add = NULL;
+  refused(ctx, &d, &io, "add is null");
+  d.flags = GA_GEMM_ADD_NORM;
+  d.norm_eps = 0;
+  refused(ctx, &d, &good, "ADD_NORM goes with NORM");
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_exact),      cmocka_unit_test(test_random),  cmocka_unit_test(test_epilogues),
       cmocka_unit_test(test_repeatable), cmocka_unit_test(test_hostile), cmocka_unit_test(test_dispatch),
+      cmocka_unit_test(test_sum_arguments),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -96,14 +96,6 @@ GA_API GA_NODISCARD ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_gr
 GA_API GA_NODISCARD ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream);
 GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its launches */
 
-/* Launches that go out together: between begin and end, ops on the stream may be held back and enqueued as one launch, if a kernel of the device
- * does what several of them do; results are bitwise those of single launches. On Hopper: products of one token by packed weights, as they follow
- * one another in a layer. Errors of a held launch may come from a later op or from end. Copies, events, graphs and ga_stream_sync on the
- * stream give GA_ERR_STATE meanwhile; a graph may be recorded around it. $GA_JOIN=off holds nothing back
- * (auto, the default; others are GA_ERR_ARG). Devices that hold nothing back: no difference. */
-GA_API GA_NODISCARD ga_status ga_join_begin(ga_ctx *ctx, ga_stream *stream);
-GA_API GA_NODISCARD ga_status ga_join_end(ga_ctx *ctx, ga_stream *stream);
-
 /* Plans: what an op's _plan function chose. Immutable; may be run from several streams at once with own workspaces. */
 GA_API size_t ga_plan_workspace_bytes(const ga_plan *plan);
 GA_API const char *ga_plan_kernel_id(const ga_plan *plan);

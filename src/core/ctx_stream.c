@@ -15,7 +15,6 @@ ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stre
 static ga_status waitable(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out) {
   GA_TRY(ga_stream_of(ctx, stream, what, out));
   GA_REQUIRE(!(*out)->capturing, GA_ERR_STATE, "%s: the stream records a graph; call ga_graph_end first", what);
-  GA_REQUIRE(!(*out)->joining, GA_ERR_STATE, "%s: the stream joins launches; call ga_join_end first", what);
   return GA_OK;
 }
 
@@ -92,7 +91,6 @@ static ga_status event_and_stream(ga_ctx *ctx, ga_event *event, ga_stream **stre
   GA_TRY(ga_stream_of(ctx, *stream, "event", stream));
   GA_REQUIRE(event->device == ctx->device, GA_ERR_ARG, "event: it is of another context, on %s; this one is on %s",
              event->device->name, ctx->device->name);
-  GA_REQUIRE(!(*stream)->joining, GA_ERR_STATE, "event: the stream joins launches; call ga_join_end first");
   return GA_OK;
 }
 
@@ -119,23 +117,6 @@ ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms) {
   return start->device->ops->event_elapsed(start, end, ms);
 }
 
-/* --- launches that go out together --- */
-
-ga_status ga_join_begin(ga_ctx *ctx, ga_stream *stream) {
-  GA_TRY(ga_stream_of(ctx, stream, "join", &stream));
-  GA_REQUIRE(!stream->joining, GA_ERR_STATE, "join: the stream joins launches already; call ga_join_end first");
-  if (ctx->device->ops->join_begin) GA_TRY(ctx->device->ops->join_begin(stream));
-  stream->joining = true;
-  return GA_OK;
-}
-
-ga_status ga_join_end(ga_ctx *ctx, ga_stream *stream) {
-  GA_TRY(ga_stream_of(ctx, stream, "join", &stream));
-  GA_REQUIRE(stream->joining, GA_ERR_STATE, "join: the stream joins no launches; call ga_join_begin first");
-  stream->joining = false;
-  return ctx->device->ops->join_end ? ctx->device->ops->join_end(stream) : GA_OK;
-}
-
 /* --- graphs --- */
 
 ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream) {
@@ -154,7 +135,6 @@ ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out) {
   *out = NULL;
   GA_TRY(ga_stream_of(ctx, stream, "graph", &stream));
   GA_REQUIRE(stream->capturing, GA_ERR_STATE, "graph: the stream records none; call ga_graph_begin first");
-  GA_REQUIRE(!stream->joining, GA_ERR_STATE, "graph: the stream joins launches; call ga_join_end first");
   stream->capturing = false;
   return stream->device->ops->graph_end(stream, out);
 }
@@ -165,7 +145,6 @@ ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream) {
   GA_REQUIRE(graph->device == ctx->device, GA_ERR_ARG, "graph: it is of another context, on %s; this one is on %s",
              graph->device->name, ctx->device->name);
   GA_REQUIRE(!stream->capturing, GA_ERR_STATE, "graph: the stream records a graph; call ga_graph_end first");
-  GA_REQUIRE(!stream->joining, GA_ERR_STATE, "graph: the stream joins launches; call ga_join_end first");
   return graph->device->ops->graph_launch(graph, stream);
 }
 

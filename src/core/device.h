@@ -41,8 +41,6 @@ typedef struct ga_device_ops {
   ga_status (*event_sync)(ga_event *event); /* the host waits */
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
   /* --- NULL when the device holds no launches back --- */
-  ga_status (*join_begin)(ga_stream *stream);
-  ga_status (*join_end)(ga_stream *stream); /* ends it whatever it returns */
   /* --- NULL when the device has no graphs --- */
   ga_status (*graph_begin)(ga_stream *stream);
   ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */
@@ -72,7 +70,6 @@ struct ga_device {
 struct ga_stream {
   ga_device *device;
   bool capturing; /* between graph_begin and graph_end */
-  bool joining;   /* between join_begin and join_end */
 };
 
 /* Likewise. */

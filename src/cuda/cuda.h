@@ -77,7 +77,6 @@ struct cuda_stream {
   CUstream handle;
   CUdeviceptr counters;
   CUdeviceptr graph_counters; /* while capturing: those of the graph */
-  struct cuda_chain *held;    /* between join_begin and join_end: products that go out together (cuda_gemm_chain.c) */
   cuda_stream *next;
 };
 
@@ -97,20 +96,12 @@ typedef struct cuda_launch {
   uint32_t grid[3], block[3], cluster[3]; /* cluster: zeros = none */
   uint32_t shared_bytes;                  /* dynamic */
   bool dependent;                         /* may start before the launch before it has ended (griddepcontrol) */
-  bool cooperative;                       /* all blocks at once: they may wait for one another */
 } cuda_launch;
 
 /* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
 GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch, const void *args);
 /* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch, const void *args);
-
-/* Enqueues what the stream holds back; every other launch does so first. */
-GA_NODISCARD ga_status cuda_launch_held(ga_stream *stream);
-/* For what gives things back, which goes on whatever happens. */
-void cuda_launch_held_late(ga_stream *stream);
-GA_NODISCARD ga_status cuda_join_begin(ga_stream *stream);
-GA_NODISCARD ga_status cuda_join_end(ga_stream *stream);
 
 /* Refuses pointers that a kernel cannot use: misaligned, of another device, not known to the driver. NULL is fine.
  * name: of the argument, for the text. */

@@ -4,11 +4,11 @@
 #include "base/status.h"
 #include "core/kargs_gemm_ring.h"
 #include "cuda/cuda_gemm.h"
-#include "cuda/cuda_gemm_chain.h"
 
 #define ROWS 8   /* of X that a launch takes, at most */
 #define DIGITS 3 /* of an element of X: columns in shared memory */
 #define MOST ((int64_t)1 << 28) /* rows, and k */
+#define SMALL_X (32 << 10) /* bytes of X ahead of which two stages may be asked for: what is under way delays X */
 #define STATIC_BYTES 1024 /* of shared memory, which rows keep free */
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 
@@ -87,7 +87,7 @@ static void split(shape *s, const ga_caps *caps, int64_t limit) {
 static void set_depth(shape *s, int64_t most, int64_t m) {
   const int64_t items = group_tiles(s) * s->mats * items_of(s, ga_div_up(s->units, s->splits)) / s->warps;
   s->depth = ga_max_i64(1, ga_min_i64(most, s->meet || s->rows == ROWS ? 2 : 3));
-  s->early = ga_min_i64(s->depth, items >= 6 && s->units * s->unit->k * m * (int64_t)sizeof(float) <= CUDA_RING_SMALL_X ? 2 : 1);
+  s->early = ga_min_i64(s->depth, items >= 6 && s->units * s->unit->k * m * (int64_t)sizeof(float) <= SMALL_X ? 2 : 1);
 }
 
 /* X gets at most half of shared memory. Rows are cut into groups, one a multiprocessor, or a cluster. */
@@ -246,15 +246,12 @@ ga_status cuda_gemm_ring(const ga_kernel *k, const void *desc, const void *io, v
     ga_kargs_gemm_ring args = args_of(&s, &piece, a, row);
     args.gemm.partial = s.meet ? NULL : workspace;
     args.gemm.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
-    const cuda_ring_launch l = {.kernel = k,
-                                .launch = {.grid = {(uint32_t)(s.groups * s.splits), 1, 1},
-                                           .block = {v->threads, 1, 1},
-                                           .cluster = {s.meet ? (uint32_t)s.splits : 0, 1, 1},
-                                           .shared_bytes = (uint32_t)s.shared_bytes,
-                                           .dependent = true},
-                                .args = args,
-                                .x_bytes = s.shared_bytes - ring_bytes(&s)};
-    GA_TRY(cuda_gemm_join(stream, &l));
+    const cuda_launch l = {.grid = {(uint32_t)(s.groups * s.splits), 1, 1},
+                           .block = {v->threads, 1, 1},
+                           .cluster = {s.meet ? (uint32_t)s.splits : 0, 1, 1},
+                           .shared_bytes = (uint32_t)s.shared_bytes,
+                           .dependent = true};
+    GA_TRY(cuda_enqueue(stream, k, &l, &args));
   }
   return GA_OK;
 }

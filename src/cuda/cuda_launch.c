@@ -83,7 +83,7 @@ static ga_status function_of(cuda_device *d, const ga_kernel *k, CUfunction *out
 
 /* --- launching --- */
 
-enum { ATTRIBUTES = 3 };
+enum { ATTRIBUTES = 2 };
 
 static unsigned fill_attributes(const cuda_launch *l, CUlaunchAttribute attributes[ATTRIBUTES]) {
   unsigned n = 0;
@@ -98,17 +98,12 @@ static unsigned fill_attributes(const cuda_launch *l, CUlaunchAttribute attribut
     attributes[n].id = CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION;
     attributes[n++].value.programmatic = 1;
   }
-  if (l->cooperative) {
-    attributes[n].id = CU_LAUNCH_COOPERATIVE;
-    attributes[n++].value.cooperative = 1;
-  }
   return n;
 }
 
 ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *l, const void *args) {
   cuda_device *d = cuda_device_of(stream);
   CUlaunchAttribute attributes[ATTRIBUTES];
-  GA_TRY(cuda_launch_held(stream));
   const CUlaunchConfig config = {.grid_x = l->grid[0],
                                  .grid_y = l->grid[1],
                                  .grid_z = l->grid[2],

@@ -85,10 +85,7 @@
 #define GA_CUDA_T16_RING(type_, TYPE_, threads_) \
   @ROW "gemm_" #type_ "_t16_sm90a_16x1" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",ROWS=1,THREADS=" #threads_ \
   @ROW "gemm_" #type_ "_t16_sm90a_16x8" @ sm90a @ "src/cuda/kern/gemm/gemm_t16_sm90a.cu" @ "W=" #TYPE_ ",ROWS=8,THREADS=" #threads_
-#include "cuda/kern/gemm/gemm_chain_rows.h"
-#define GA_CUDA_CHAIN(a, A, b, B, threads) @ROW GA_GEMM_CHAIN_ID(a, b) @ sm90a @ GA_GEMM_CHAIN_SOURCE @ GA_GEMM_CHAIN_PARAMS(A, B, threads)
 #include "cuda/kern/gemm/gemm.def"
-#undef GA_CUDA_CHAIN
 #undef GA_CUDA_T16_RING
 #undef GA_CUDA_GEMM_STEP
 #undef GA_CUDA_GEMM_WIDE

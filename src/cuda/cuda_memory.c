@@ -129,7 +129,6 @@ void cuda_free(ga_device *device, void *buffer) {
   if (!buffer) return;
   cuda_enter_late(d);
   for (cuda_stream *s = d->streams; s; s = s->next) {
-    cuda_launch_held_late(&s->base); /* it may use the buffer */
     if (s->base.capturing) continue;
     if (d->cu->EventRecord(d->fence, s->handle) != CUDA_SUCCESS ||
         d->cu->StreamWaitEvent(d->memory_stream, d->fence, 0) != CUDA_SUCCESS)

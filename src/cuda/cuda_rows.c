@@ -22,7 +22,6 @@
 #include "cuda/kern/attn8/attn8_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_any_rows.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
-#include "cuda/kern/gemm/gemm_chain_rows.h"
 #include "cuda/kern/gemm/gemm_tile_rows.h"
 #include "cuda/kern/gemm/gemm_wide_rows.h"
 #include "cuda/kern/ladder/ladder_rows.h"
@@ -134,21 +133,7 @@ static const ga_kernel rows[] = {
                                        .threads = threads_,                                                            \
                                        .shared_bytes = 231424,                                                         \
                                        .static_bytes = 1024}),
-#define GA_CUDA_CHAIN(a_, A_, b_, B_, threads_)                                                                        \
-  {.id = GA_GEMM_CHAIN_ID(a_, b_),                                                                                     \
-   .op = GA_OP_gemm,                                                                                                   \
-   .arch = GA_ARCH_sm90a,                                                                                              \
-   .source = GA_GEMM_CHAIN_SOURCE,                                                                                     \
-   .launch = cuda_step,                                                                                                \
-   .ok = cuda_step_ok,                                                                                                 \
-   .flags = GA_KERNEL_STEP,                                                                                            \
-   .tolerance = 2,                                                                                                     \
-   .impl = &(const cuda_variant){.params = GA_GEMM_CHAIN_PARAMS(A_, B_, threads_),                                     \
-                                 .threads = threads_,                                                                  \
-                                 .shared_bytes = 231424,                                                               \
-                                 .static_bytes = 1024}},
 #include "cuda/kern/gemm/gemm.def"
-#undef GA_CUDA_CHAIN
 #undef GA_CUDA_RING_ROW
 #undef GA_CUDA_T16_RING
 #undef GA_CUDA_GEMM_STEP
@@ -459,7 +444,6 @@ static const ga_kernel rows[] = {
 #define GA_CUDA_GEMM_MMA(...)
 #define GA_CUDA_T16_RING(...)
 #define GA_CUDA_GEMM_STEP(...)
-#define GA_CUDA_CHAIN(...)
 #define GA_CUDA_GEMM_TILE(mode, dt, bm, bn, st, pair, parts, xt, wt, sums) \
   _Static_assert(GA_GEMM_TILE_SMEM(bm, bn, st, sums) <= 232448, "shared memory of " GA_GEMM_TILE_ID(mode, dt, bm, bn));
 #define GA_CUDA_GEMM_WIDE(type, TYPE, bn, kw, xs, ws) \
@@ -467,7 +451,6 @@ static const ga_kernel rows[] = {
 #include "cuda/kern/gemm/gemm.def"
 #undef GA_CUDA_GEMM_WIDE
 #undef GA_CUDA_GEMM_TILE
-#undef GA_CUDA_CHAIN
 #undef GA_CUDA_GEMM_STEP
 #undef GA_CUDA_T16_RING
 #undef GA_CUDA_T16

@@ -39,14 +39,12 @@ void cuda_stream_destroy(ga_stream *stream) {
   cuda_device *d = cuda_device_of(stream);
   cuda_stream *s = (cuda_stream *)stream, **at = &d->streams;
   abandon_capture(stream);
-  cuda_launch_held_late(stream);
   while (*at != s) at = &(*at)->next;
   *at = s->next;
   cuda_enter_late(d);
   (void)d->cu->StreamSynchronize(s->handle);
   (void)d->cu->MemFreeAsync(s->counters, d->memory_stream);
   (void)d->cu->StreamDestroy(s->handle);
-  ga_mem_free(s->held);
   ga_mem_free(s);
 }
 

@@ -93,7 +93,7 @@ enum { CU_TMAP_L2_NONE = 0, CU_TMAP_L2_64B = 1, CU_TMAP_L2_128B = 2, CU_TMAP_L2_
 enum { CU_TMAP_OOB_ZERO = 0, CU_TMAP_OOB_NAN = 1 };
 
 /* CUlaunchAttribute: id, then a 64-byte union. */
-enum { CU_LAUNCH_COOPERATIVE = 2, CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
+enum { CU_LAUNCH_CLUSTER_DIMENSION = 4, CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION = 6 };
 typedef struct CUlaunchAttribute {
   int id;
   char pad[4];
@@ -103,7 +103,6 @@ typedef struct CUlaunchAttribute {
       unsigned x, y, z;
     } cluster;
     int programmatic;
-    int cooperative;
     uint64_t align;
   } value;
 } CUlaunchAttribute;

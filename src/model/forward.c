@@ -62,13 +62,8 @@ ga_status fwd_run(ga_forward *f) {
   };
   f->x = f->stream;
   f->add_norm = NULL;
-  const bool one = f->step->n_tokens == 1; /* products of one token are short: what follows one another goes out together */
-  if (one) GA_TRY(ga_join_begin(f->ctx, NULL));
-  ga_status status = archs[f->model->hparams.arch](f);
-  if (status == GA_OK && !fwd_ends(f)) status = fwd_add_now(f); /* the next place reads it */
-  if (!one) return status;
-  const ga_status ended = ga_join_end(f->ctx, NULL);
-  return status == GA_OK ? ended : status;
+  GA_TRY(archs[f->model->hparams.arch](f));
+  return fwd_ends(f) ? GA_OK : fwd_add_now(f); /* the next place reads it */
 }
 
 ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, float scale, float *y) {

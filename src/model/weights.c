@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "model/upload.h"
 #include "model/weight_spec.h"
+#include "model/widen.h"
 
 typedef struct loader {
   ga_model *model;
@@ -134,6 +135,11 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
 /* To a device: from the file, or from a copy of it, to where it stays or to where it is packed from. */
 static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m, void *dst) {
   ga_upload_source from = {.n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
+  if (m->dtype != t->view.dtype) { /* told in the file's bytes */
+    GA_TRY(ga_dtype_bytes(m->dtype, m->rows * m->cols, &from.n));
+    from.tell = NULL;
+    GA_TRY(tell(l, t->bytes));
+  }
   if (m->layout == GA_LAYOUT_NATIVE) return ga_upload(l->uploader, &from, dst);
   void *staged;
   ga_pack_desc desc = GA_PACK_DESC_INIT;
@@ -141,7 +147,7 @@ static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void
   desc.k = m->cols;
   desc.w_dtype = (int32_t)m->dtype;
   desc.w_layout = (int32_t)m->layout;
-  GA_TRY(ga_uploader_staging(l->uploader, t->bytes, &staged));
+  GA_TRY(ga_uploader_staging(l->uploader, from.n, &staged));
   GA_TRY(ga_upload(l->uploader, &from, staged));
   return ga_pack(l->place->ctx, &desc, staged, dst, NULL);
 }
@@ -164,7 +170,10 @@ static ga_status place_matrix(loader *l, const ga_model_tensor *t, const void *c
 
 static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transposed, ga_matrix *m) {
   void *copy = NULL;
-  if (is_transposed)
+  uint64_t bytes;
+  if (m->dtype != t->view.dtype)
+    GA_TRY(ga_widen(l->model->file, t, &copy, &bytes));
+  else if (is_transposed)
     GA_TRY(transpose(t, &copy));
   else if (!t->is_aligned && is_host(l)) {
     GA_TRY(ga_mem_alloc(t->bytes, t->name, &copy));
@@ -278,6 +287,7 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
     *m = (ga_matrix){.dtype = t->view.dtype,
                      .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
                      .cols = ga_weight_dim(p, spec->cols)};
+    if (spec->kind == KIND_MATRIX) m->dtype = ga_stored_dtype(l->model, l->place->ctx, t);
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
@@ -328,12 +338,15 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   if (!t) return GA_OK; /* loading says whether it may be missing */
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)cols * sizeof(float) : t->bytes;
   if (spec->kind != KIND_VECTOR) GA_TRY(check_dtype(spec, t));
-  if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, t->view.dtype, rows, cols, &layout, &bytes));
+  const ga_dtype stored = spec->kind == KIND_MATRIX ? ga_stored_dtype(model, ctx, t) : t->view.dtype;
+  if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, stored, rows, cols, &layout, &bytes));
+  uint64_t staged = t->bytes;
+  if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
   const bool mapped = host && layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && t->is_aligned;
   if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
   if (!mapped && SHARES(bytes)) need->small += ga_round_up(bytes, 256);
   else if (!mapped) need->taken += bytes;
-  if (layout != GA_LAYOUT_NATIVE && !host && t->bytes > need->staged) need->staged = t->bytes;
+  if (layout != GA_LAYOUT_NATIVE && !host && staged > need->staged) need->staged = staged;
   return GA_OK;
 }
 

@@ -398,9 +398,6 @@ static CUresult e_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, v
       l.cluster[2] = a->value.cluster.z;
     } else if (a->id == CU_LAUNCH_PROGRAMMATIC_STREAM_SERIALIZATION) {
       l.dependent = a->value.programmatic != 0;
-    } else if (a->id == CU_LAUNCH_COOPERATIVE && a->value.cooperative) {
-      l.cluster[0] = l.grid[0]; /* all blocks at once */
-      l.cluster[1] = l.cluster[2] = 1;
     }
   }
   if (sticky) return sticky;

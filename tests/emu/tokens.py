@@ -20,18 +20,25 @@ CHAINS = (("--temp", "1.3"), ("--temp", "0.9", "--top-k", "9", "--top-p", "0.8")
 SHORT, LONG = "ab", "abcd" * 20  # of a long prompt attention and products are other rows
 
 
-def q8_0(shape, seed):
-    """Blocks of 32: a scale of 2^-10, codes of all sizes."""
+# GGUF's number of a type: a scale (2^-10, 2^-7, 2^-6), bytes of a block of 32 behind it.
+BLOCKS = {8: (b"\x00\x14", 32), 6: (b"\x00\x20", 20), 2: (b"\x00\x24", 16)}
+NARROW = {"attn_k": 6, "ffn_up": 6, "attn_output": 2}  # q5_0 and q4_0, which become q8_0 on a GPU
+
+
+def blocks(shape, kind, seed):
+    """Codes of all sizes."""
+    scale, size = BLOCKS[kind]
     n = math.prod(shape) // 32
-    return b"".join(b"\x00\x14" + bytes((i * 32 + j + seed) * 2654435761 >> 11 & 0xFF for j in range(32)) for i in range(n))
+    return b"".join(scale + bytes((i * size + j + seed) * 2654435761 >> 11 & 0xFF for j in range(size)) for i in range(n))
 
 
 def quantised():
-    """The tiny model with matrices of q8_0, but for one v of f32: a layer whose q, k and v are not alike."""
+    """The tiny model with matrices of q8_0, but for some of fewer bits, and for one v of f32: a layer whose q, k and v are not alike."""
     out = {}
     for seed, (name, (shape, kind, raw)) in enumerate(tiny_gguf.tensors().items()):
         plain = len(shape) == 1 or name in ("token_embd.weight", "blk.1.attn_v.weight")
-        out[name] = (shape, kind, raw) if plain else (shape, 8, q8_0(shape, seed))
+        kind = kind if plain else NARROW.get(name.split(".")[-2], 8)
+        out[name] = (shape, kind, raw) if plain else (shape, kind, blocks(shape, kind, seed))
     return out
 
 
@@ -70,6 +77,8 @@ def main():
         for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prompt_", "gemm     gemm_q8_0_t16_sm90a_", "gemm     gemm_q8_0_wide_"):
             if f"\n{op}" not in "\n" + text:
                 sys.exit(f"--explain does not tell of {op}:\n{text}")
+        if "gemm_q5_0" in text or "gemm_q4_0" in text:
+            sys.exit(f"weights were not widened:\n{text}")
     print("tokens agree")
 
 

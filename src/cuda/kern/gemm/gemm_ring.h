@@ -1,4 +1,4 @@
-/* What products by a ring of packed weights have in common, whatever the type of W (gemm_t16_sm90a.cu, gemm_chain_sm90a.cu): how a launch is
+/* What products by a ring of packed weights have in common, whatever the type of W (gemm_t16_sm90a.cu): how a launch is
  * cut among blocks and warps, X, sums and epilogues. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"

@@ -1,5 +1,5 @@
-/* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind gemm_ring_type.h, once for each
- * type, where these are known:
+/* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind gemm_ring_type.h, where these are
+ * known:
  *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them; args->depth: so many
  *   ask_behind_x(asker *)            called once, when X has been asked for
  *   ask_again(asker *, stage, left)  called when a stage has been read; left: items of this call, that of the stage among them
