@@ -141,7 +141,7 @@ CUresult mock_FuncGetAttribute(int *value, int attribute, CUfunction function) {
 static bool legal(const CUlaunchConfig *c, const object *f) {
   uint64_t threads = (uint64_t)c->block_x * c->block_y * c->block_z;
   if (!c->grid_x || !c->grid_y || !c->grid_z || c->grid_x > 0x7fffffffu || c->grid_y > 65535 || c->grid_z > 65535) return false;
-  return threads && threads <= 1024 && c->block_z <= 64 && c->shared_bytes <= (unsigned)f->shared_most && c->n_attributes <= 3;
+  return threads && threads <= 1024 && c->block_z <= 64 && c->shared_bytes <= (unsigned)f->shared_most && c->n_attributes <= 2;
 }
 CUresult mock_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params, void **extra) {
   STEP_IN("cuLaunchKernelEx");

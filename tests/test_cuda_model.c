@@ -4,6 +4,7 @@
 
 #include "base/status.h"
 #include "llm/session.h"
+#include "model/widen.h"
 #include "tests/cuda_rig.h"
 #include "tests/tiny_model.h"
 
@@ -185,6 +186,67 @@ static void launches(const char *arch, ga_dtype v, int a_layer) {
   release(&m);
 }
 
+/* The type that k gets, of files of `most` and, for v, of `v`. */
+static ga_dtype k_type(ga_dtype most, ga_dtype v) {
+  made m;
+  mockcu.args_bytes = 8;
+  if (tiny_make_of("llama", TINY_VOCAB, most, v) != GA_OK || run(&m, 1) != GA_OK) fail_msg("%s", ga_error_text());
+  const ga_dtype type = m.model->layers[0].k.dtype;
+  assert_int_equal(m.model->token_embd.dtype, most);
+  assert_int_equal(m.model->output.dtype, most);
+  release(&m);
+  return type;
+}
+
+/* What becomes q8_0 on a GPU, and what stays. */
+static void test_widened(void **state) {
+  (void)state;
+  made m;
+  assert_int_equal(k_type(GA_Q5_0, GA_Q8_0), GA_Q8_0);
+  assert_int_equal(k_type(GA_Q4_0, GA_Q8_0), GA_Q8_0);
+  assert_int_equal(k_type(GA_Q5_0, GA_Q5_0), GA_Q5_0); /* no q8_0 in this file */
+  assert_int_equal(k_type(GA_Q5_0, GA_Q4_1), GA_Q5_0);
+  assert_int_equal(k_type(GA_Q5_1, GA_Q8_0), GA_Q5_1);
+  mockcu.major = 8;
+  assert_int_equal(k_type(GA_Q5_0, GA_Q8_0), GA_Q5_0); /* not a Hopper */
+  mockcu_reset();
+  mockcu.args_bytes = 8;
+  assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q5_0, GA_Q8_0), GA_OK);
+  assert_int_equal(run(&m, 1), GA_OK);
+  ga_model_tensor up = {.name = "blk.0.ffn_up.weight", .view = {.dtype = GA_Q5_0, .n_dims = 2, .dim = {2048, 2048}}};
+  assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q8_0);
+  up.view.dim[0] = 4096; /* above 6 MiB */
+  assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q5_0);
+  ga_weight_need wide, native;
+  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &wide), GA_OK);
+  release(&m);
+  assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q8_0, GA_Q8_0), GA_OK);
+  assert_int_equal(run(&m, 1), GA_OK);
+  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &native), GA_OK);
+  assert_memory_equal(&wide, &native, sizeof wide); /* the plan counts what is held */
+  release(&m);
+}
+
+/* Norms that products add are of one row. */
+static void test_sum_of_rows(void **state) {
+  (void)state;
+  mockcu_reset();
+  ga_ctx *ctx = open_cuda();
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  ga_plan *plan;
+  d.n = 64;
+  d.k = 256;
+  d.w_dtype = GA_Q8_0;
+  d.w_layout = GA_LAYOUT_T16;
+  d.flags = GA_GEMM_NORM | GA_GEMM_ADD_NORM;
+  d.norm_eps = 1e-5f;
+  for (d.m = 1; d.m < 3; d.m++) {
+    assert_int_equal(ga_gemm_plan(ctx, &d, &plan), d.m == 1 ? GA_OK : GA_ERR_UNSUPPORTED);
+    ga_plan_destroy(plan);
+  }
+  ga_ctx_destroy(ctx);
+}
+
 static void test_launches_a_layer(void **state) {
   (void)state;
   launches("llama", GA_Q8_0, 6); /* q, k and v; turn and store; attention; o; gate and up; down */
@@ -261,6 +323,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_draws_cost_the_same, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_widened, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_sum_of_rows, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_file_shrinks, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_cancel, with_driver, no_leaks),
   };

@@ -40,7 +40,6 @@ typedef struct ga_device_ops {
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
   ga_status (*event_sync)(ga_event *event); /* the host waits */
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
-  /* --- NULL when the device holds no launches back --- */
   /* --- NULL when the device has no graphs --- */
   ga_status (*graph_begin)(ga_stream *stream);
   ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */

@@ -8,7 +8,6 @@
 #define GA_RING_ITEM(unit_k, unit_bytes) ((unit_k) == 128 && (unit_bytes) < 2048 ? 2 : 1)
 #define GA_RING_CONSTANTS 16 /* bytes of shared memory, of constants */
 #define GA_RING_SUM_K 4096   /* most of k where X is a sum: it stays in registers */
-#define GA_RING_DEPTH 8      /* most stages of a warp's ring */
 #define GA_RING_BARS 128     /* bytes of its barriers, 8 a stage; so many that stages begin at lines of shared memory */
 #define GA_RING_MEET 4       /* most blocks of a cluster, whose sums meet */
 #define GA_RING_CONTROL 384  /* bytes of shared memory before the rings: what a block keeps of its share, squares, a barrier */

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/widen.h"
 
 static ga_status alloc_rows(ga_forward *f, int64_t rows, int64_t width, float **out) {
   void *p;
@@ -331,8 +332,9 @@ static ga_status product_workspace(const ga_model *model, ga_ctx *ctx, const ga_
   if (t->view.n_dims != 2 || !t->view.dim[0] || !t->view.dim[1]) return GA_OK;
   d.n = t->view.dim[0];
   d.k = t->view.dim[1];
-  GA_TRY(ga_pack_choose(ctx, t->view.dtype, d.n, d.k, &layout, &packed));
-  d.w_dtype = (int32_t)t->view.dtype;
+  const ga_dtype stored = ga_stored_dtype(model, ctx, t);
+  GA_TRY(ga_pack_choose(ctx, stored, d.n, d.k, &layout, &packed));
+  d.w_dtype = (int32_t)stored;
   d.w_layout = (int32_t)layout;
   for (d.m = 1; d.m <= batch; d.m = d.m < batch ? batch : batch + 1) {
     if (d.m > 1 && d.n == model->hparams.vocab) break; /* logits of few rows */

@@ -287,7 +287,7 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
     *m = (ga_matrix){.dtype = t->view.dtype,
                      .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
                      .cols = ga_weight_dim(p, spec->cols)};
-    if (spec->kind == KIND_MATRIX) m->dtype = ga_stored_dtype(l->model, l->place->ctx, t);
+    if (spec->kind == KIND_MATRIX && !is_transposed) m->dtype = ga_stored_dtype(l->model, l->place->ctx, t);
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */

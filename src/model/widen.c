@@ -1,5 +1,6 @@
 #include "model/widen.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/mem.h"
@@ -20,21 +21,39 @@ static bool layers_have_q8_0(const ga_model_file *file) {
   return false;
 }
 
-ga_dtype ga_stored_dtype(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t) {
-  const ga_dtype own = t->view.dtype;
-  if (ctx->device->caps.host_memory || (own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
-  const uint64_t wide = t->bytes / (own == GA_Q4_0 ? Q4_BYTES : Q5_BYTES) * Q8_BYTES;
-  return wide <= WIDEN_BYTES && layers_have_q8_0(model->file) ? GA_Q8_0 : own;
+/* Whose size decides: of q, k and v, which are to stay alike, q's. */
+static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga_model_tensor *t) {
+  char name[80];
+  const char *end = strstr(t->name, ".attn_k.");
+  if (!end) end = strstr(t->name, ".attn_v.");
+  if (!end) return t;
+  (void)snprintf(name, sizeof name, "%.*s.attn_q.weight", (int)(end - t->name), t->name);
+  const ga_model_tensor *q = ga_model_file_find(file, name);
+  return q ? q : t;
 }
 
-/* Codes of four bits less 8, or of five (the fifth bits lie before them) less 16; element e and e + 16 share a byte. */
-static void widen_block(const uint8_t *from, bool five, uint8_t *to) {
-  const uint8_t *low = from + (five ? Q5_BYTES : Q4_BYTES) - HALF, *high = from + SCALE_BYTES;
-  memcpy(to, from, SCALE_BYTES);
-  for (int e = 0; e < BLOCK; e++) {
-    const int code = low[e % HALF] >> (e < HALF ? 0 : 4) & 15, fifth = five ? high[e / 8] >> e % 8 & 1 : 0;
-    const int8_t value = (int8_t)(five ? (code | fifth << 4) - 16 : code - 8);
-    memcpy(to + SCALE_BYTES + e, &value, 1);
+ga_dtype ga_stored_dtype(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t) {
+  const ga_dtype own = t->view.dtype;
+  const bool hopper = ctx->device->caps.archs >> GA_ARCH_sm90a & 1; /* other rows take neither several matrices nor norms */
+  if (!hopper || (own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
+  const ga_tensor *size = &largest_beside(model->file, t)->view;
+  const int64_t most = (int64_t)WIDEN_BYTES / Q8_BYTES * BLOCK;
+  return size->dim[0] <= most / size->dim[1] && layers_have_q8_0(model->file) ? GA_Q8_0 : own;
+}
+
+/* Element e is less 8 in the low half of byte e of 16, element e + 16 in the high one. */
+static void widen_q4_0(const uint8_t *from, int8_t *to) {
+  for (int e = 0; e < HALF; e++) {
+    to[e] = (int8_t)((from[e] & 15) - 8);
+    to[e + HALF] = (int8_t)((from[e] >> 4) - 8);
+  }
+}
+/* The same less 16, with fifth bits in 4 bytes ahead. */
+static void widen_q5_0(const uint8_t *from, int8_t *to) {
+  const uint32_t high = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+  for (int e = 0; e < HALF; e++) {
+    to[e] = (int8_t)(((from[4 + e] & 15) | (high >> e & 1) << 4) - 16);
+    to[e + HALF] = (int8_t)(((from[4 + e] >> 4) | (high >> (e + HALF) & 1) << 4) - 16);
   }
 }
 
@@ -48,7 +67,10 @@ ga_status ga_widen(const ga_model_file *file, const ga_model_tensor *t, void **o
   uint8_t *to = p;
   const uint8_t *from = to + *bytes;
   const ga_status status = ga_model_file_read(file, t, 0, to + *bytes, t->bytes);
-  for (uint64_t i = 0; i < blocks && status == GA_OK; i++) widen_block(from + i * each, five, to + i * Q8_BYTES);
+  for (uint64_t i = 0; i < blocks && status == GA_OK; i++, from += each, to += Q8_BYTES) {
+    memcpy(to, from, SCALE_BYTES);
+    (five ? widen_q5_0 : widen_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
+  }
   if (status == GA_OK) *out = p;
   else ga_mem_free(p);
   return status;

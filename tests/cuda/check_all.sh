@@ -1,6 +1,6 @@
 #!/bin/sh
 # Every CUDA row on one GPU: `ga check` in several processes, each with a seed of its own, then launches of large draws compared with each other,
-# then compute-sanitizer on edge shapes. Joined launches have a program of their own beside them: tests/join, which takes the sanitizers too.
+# then compute-sanitizer on edge shapes.
 #   check_all.sh GA FOLDER [SECONDS] [SEED]     logs go to FOLDER; each process gets SECONDS (110); exit 1 when anything failed
 # Groups are of like cost: the oracles take the time, on the CPU (16 cores: 110 s give 26 000 draws).
 set -u

@@ -35,7 +35,7 @@ double check_round(ga_dtype dtype, double x) {
 }
 
 void check_measure(const double *got, const double *want, const double *unit, int64_t n, check_error *out) {
-  double squares = 0, dot = 0, norm = 0, cross = 0, units = 0;
+  double squares = 0, dot = 0, norm = 0, cross = 0, units = 0, sizes = 0;
   *out = (check_error){.worst_at = -1};
   for (int64_t i = 0; i < n; i++) {
     if (!isfinite(want[i]) || !isfinite(got[i])) continue;
@@ -50,9 +50,11 @@ void check_measure(const double *got, const double *want, const double *unit, in
     norm += want[i] * want[i];
     cross += e * want[i] * e * want[i];
     units += unit[i] * unit[i];
+    sizes += want[i] / unit[i] * (want[i] / unit[i]);
   }
   if (!out->n) return;
   out->rms = sqrt(squares / (double)out->n);
+  out->size = sqrt(sizes / (double)out->n);
   if (!(norm > DBL_MIN && norm < DBL_MAX)) return; /* no slope without size */
   out->gain = dot / norm;
   out->gain_dev = sqrt(cross) / norm;
@@ -70,8 +72,7 @@ static double part(double error, double allowed) {
 double check_used(const check_error *row, const check_error *plain, double tolerance, double ulps) {
   double used = part(row->worst, tolerance * plain->worst + ulps);
   if (row->n < ENOUGH) return used;
-  const double units = row->ulp_gain > 0 ? row->shared / row->ulp_gain : 0; /* of what is shared */
-  used = fmax(used, part(row->rms, tolerance * plain->rms + 0.5 * ulps + units));
+  used = fmax(used, part(row->rms, tolerance * plain->rms + 0.5 * ulps + row->shared * row->size));
   double gain = tolerance * fabs(plain->gain) + 6 * plain->gain_dev + 0.25 * ulps * row->ulp_gain + row->shared;
   return fmax(used, part(fabs(row->gain), gain));
 }

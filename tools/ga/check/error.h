@@ -13,6 +13,7 @@ typedef struct check_error {
   double gain;     /* slope of got - want over want: 0.01 for results that are 1.01 times too large */
   double gain_dev; /* standard deviation of that slope if the errors were independent */
   double ulp_gain; /* unit / |want|, rms: the slope that one unit everywhere would make */
+  double size;     /* |want| in units, rms */
   double shared;   /* of the slope, what elements may have in common (check_op.shared); check_measure leaves 0 */
 } check_error;
 
@@ -23,7 +24,8 @@ double check_round(ga_dtype dtype, double x);
 void check_measure(const double *got, const double *want, const double *unit, int64_t n, check_error *out);
 
 /* The part of the allowed error that `row` uses: at most 1 is good. Allowed is tolerance times plain's error, plus ulps
- * units; for the worst element, for the root mean square (half a unit per ulp), and for the gain (a quarter); for the last two what is shared, too. */
+ * units; for the worst element, for the root mean square (half a unit per ulp), and for the gain (a quarter); for the last
+ * two also what is shared. */
 double check_used(const check_error *row, const check_error *plain, double tolerance, double ulps);
 
 #endif

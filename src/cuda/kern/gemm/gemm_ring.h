@@ -78,12 +78,6 @@ GA_DEV packed_constants get_constants(uint32_t table) {
   return k;
 }
 
-/* Where in the ring a warp is. */
-typedef struct {
-  int stage;
-  uint32_t turn; /* of the ring, even or odd: 0, 1 */
-} ring_place;
-
 /* --- X --- */
 
 /* Four elements of row `row` from k on; zeros outside. */

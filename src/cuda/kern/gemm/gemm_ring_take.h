@@ -75,16 +75,15 @@ GA_DEV float convert_sum(const ga_kargs_gemm_ring *ring, const share *s, asker *
   return square;
 }
 
-/* The warp's items, the first at place `at` along k; as many as fit have been asked for. from: the stage of the first one. */
-GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const share *sh, asker *next, ring_place *from, int warp, int lane, int items,
-                       int at) {
+/* The warp's items, the first at place `at` along k; as many as fit have been asked for. */
+GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const share *sh, asker *next, int warp, int lane, int items, int at) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
   lane_view v = view_of(rows, sh, lane);
   uint32_t table = sh->table;
   float acc[DIGITS][4];
-  int stage = from->stage;
-  uint32_t turns = from->turn; /* bit 0: of the ring, even or odd; above: tiles begun, the slot */
+  int stage = 0;
+  uint32_t turns = 0; /* bit 0: of the ring, even or odd; above: tiles begun, the slot */
   GA_UNROLL for (int n = 0; n < nt; n++)
     GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
   pin_u32(v.x, 2); /* loads from here on are behind the barrier */
@@ -119,6 +118,4 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const sha
     at = at == sh->ni ? 0 : at;
     if (++stage == next->args->depth) stage = 0, turns ^= 1;
   }
-  from->stage = stage;
-  from->turn = turns & 1;
 }

@@ -104,7 +104,6 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring) {
   const share sh = share_of(ring, block_index(), smem + (uint32_t)(WARPS * RING_BYTES(ring->depth)));
   const int first = first_item(&sh, warp), items = first_item(&sh, warp + 1) - first, tile = first / sh.ni, at = first - tile * sh.ni;
   const int number = tile_of(ring, sh.tile, tile);
-  ring_place place = {0, 0};
   asker next = {unit_at(ring, number, sh.k0 + PER * at), at, smem + (uint32_t)(warp * RING_BYTES(ring->depth)) + BARS_BYTES,
                 ring, sh.nb, sh.ni, items};
   if (lane == 0) init_stages(&next, 0, ring->early);
@@ -130,10 +129,10 @@ GA_DEV void take_share(const ga_kargs_gemm_ring *ring) {
   }
   block_sync();
   if (GA_P_ROWS > 1 && meets(&ring->gemm)) meet_begin(ring, &sh, control + MET_AT, control + BAR_AT);
-  if (GA_P_ROWS == 1) take_items(1, ring, &sh, &next, &place, warp, lane, items, at);
-  else if (sh.rows == 2) take_items(2, ring, &sh, &next, &place, warp, lane, items, at);
-  else if (sh.rows == 4) take_items(4, ring, &sh, &next, &place, warp, lane, items, at);
-  else take_items(8, ring, &sh, &next, &place, warp, lane, items, at);
+  if (GA_P_ROWS == 1) take_items(1, ring, &sh, &next, warp, lane, items, at);
+  else if (sh.rows == 2) take_items(2, ring, &sh, &next, warp, lane, items, at);
+  else if (sh.rows == 4) take_items(4, ring, &sh, &next, warp, lane, items, at);
+  else take_items(8, ring, &sh, &next, warp, lane, items, at);
 }
 
 /* By what the norm multiplies row col of X. */
