@@ -213,9 +213,13 @@ static void test_widened(void **state) {
   mockcu.args_bytes = 8;
   assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q5_0, GA_Q8_0), GA_OK);
   assert_int_equal(run(&m, 1), GA_OK);
-  ga_model_tensor up = {.name = "blk.0.ffn_up.weight", .view = {.dtype = GA_Q5_0, .n_dims = 2, .dim = {2048, 2048}}};
+  ga_model_tensor up = {.name = "blk.0.ffn_up.weight", .view = {.dtype = GA_Q5_0, .n_dims = 2}};
+  assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q8_0); /* of no rows, which loading refuses */
+  up.view.dim[0] = up.view.dim[1] = 2048;
+  up.bytes = 2048 * 2048 / 32 * 22;
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q8_0);
   up.view.dim[0] = 4096; /* above 6 MiB */
+  up.bytes *= 2;
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q5_0);
   ga_weight_need wide, native;
   assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &wide), GA_OK);

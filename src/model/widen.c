@@ -21,6 +21,12 @@ static bool layers_have_q8_0(const ga_model_file *file) {
   return false;
 }
 
+/* Of t as q8_0. By its bytes: a plan is made before anyone has looked at its dimensions. */
+static uint64_t wide_bytes(const ga_model_tensor *t) {
+  const ga_dtype_traits *traits = ga_dtype_info(t->view.dtype);
+  return t->bytes / (uint64_t)traits->block_bytes * (uint64_t)traits->block_elems / BLOCK * Q8_BYTES;
+}
+
 /* Whose size decides: of q, k and v, which are to stay alike, q's. */
 static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga_model_tensor *t) {
   char name[80];
@@ -36,9 +42,7 @@ ga_dtype ga_stored_dtype(const ga_model *model, const ga_ctx *ctx, const ga_mode
   const ga_dtype own = t->view.dtype;
   const bool hopper = ctx->device->caps.archs >> GA_ARCH_sm90a & 1; /* other rows take neither several matrices nor norms */
   if (!hopper || (own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
-  const ga_tensor *size = &largest_beside(model->file, t)->view;
-  const int64_t most = (int64_t)WIDEN_BYTES / Q8_BYTES * BLOCK;
-  return size->dim[0] <= most / size->dim[1] && layers_have_q8_0(model->file) ? GA_Q8_0 : own;
+  return wide_bytes(largest_beside(model->file, t)) <= WIDEN_BYTES && layers_have_q8_0(model->file) ? GA_Q8_0 : own;
 }
 
 /* Element e is less 8 in the low half of byte e of 16, element e + 16 in the high one. */

@@ -1,4 +1,4 @@
-/* Types that weights have on a GPU, where the file mixes some that need not be mixed. */
+/* Types that weights have on Hopper, where the file mixes some that need not be mixed. */
 #ifndef GA_MODEL_WIDEN_H
 #define GA_MODEL_WIDEN_H
 
