@@ -2,9 +2,9 @@
 # its own build edge; their sources are embedded too, for compiling at run time.
 #   -DGA_CUDA=OFF     no images          -DGA_ONLY='attn*'   images, and emulated rows, of these alone (comma-separated patterns)
 set(GA_ONLY "" CACHE STRING "CUDA rows to compile: comma-separated patterns with * and ?; empty = all")
-file(GLOB GA_CUDA_HOST CONFIGURE_DEPENDS src/cuda/*.c)
+file(GLOB_RECURSE GA_CUDA_HOST CONFIGURE_DEPENDS src/cuda/*.c)
 file(GLOB GA_CUDA_DEFS CONFIGURE_DEPENDS src/cuda/kern/*/*.def)
-file(GLOB_RECURSE GA_CUDA_HEADERS CONFIGURE_DEPENDS src/cuda/dev/*.h src/cuda/kern/*.h src/core/kargs_*.h)
+file(GLOB_RECURSE GA_CUDA_HEADERS CONFIGURE_DEPENDS src/cuda/dev/*.h src/cuda/kern/*.h)
 list(APPEND GA_SOURCES ${GA_CUDA_HOST})
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
 enable_language(ASM)

@@ -12,7 +12,7 @@
 
 #include "base/mem.h"
 #include "core/ctx.h"
-#include "cuda/cuda.h"
+#include "cuda/rt/cuda.h"
 #include "tests/mockcu.h"
 
 #define ADD "add_f32_rows_sm80_256x4"

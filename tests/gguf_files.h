@@ -2,8 +2,8 @@
 #ifndef GA_TESTS_GGUF_FILES_H
 #define GA_TESTS_GGUF_FILES_H
 
-#include "model/file/gguf.h"
-#include "model/file/gguf_write.h"
+#include "file/gguf.h"
+#include "file/gguf_write.h"
 #include "tests/model_bytes.h"
 
 static inline ga_gguf_writer *new_writer(uint32_t version, uint32_t alignment) {

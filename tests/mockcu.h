@@ -1,9 +1,9 @@
-/* A CUDA driver without a GPU: the table of src/cuda/driver.h over host memory. It counts what lives, checks what the
+/* A CUDA driver without a GPU: the table of src/cuda/rt/driver.h over host memory. It counts what lives, checks what the
  * driver would refuse (and some that it would not), and fails the call it is told to. Kernels do not run. */
 #ifndef GA_TESTS_MOCKCU_H
 #define GA_TESTS_MOCKCU_H
 
-#include "cuda/driver.h"
+#include "cuda/rt/driver.h"
 
 #define MOCK_ARGS_BYTES 2048
 

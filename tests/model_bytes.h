@@ -13,8 +13,8 @@
 #include <cmocka.h>
 
 #include "ga/model_file.h"
-#include "model/file/byte_reader.h"
-#include "model/file/model_store.h"
+#include "file/byte_reader.h"
+#include "file/model_store.h"
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */
 

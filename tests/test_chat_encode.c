@@ -8,7 +8,7 @@
 
 #include "base/filemap.h"
 #include "ga/chat.h"
-#include "model/chat/jinja.h"
+#include "jinja/jinja.h"
 #include "tests/llm_models.h"
 #include "tests/tok_vocabs.h"
 

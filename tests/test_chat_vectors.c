@@ -12,7 +12,7 @@
 #include <jansson.h>
 
 #include "ga/chat.h"
-#include "model/chat/jinja.h"
+#include "jinja/jinja.h"
 
 typedef struct tally {
   long files, cases, wrong;

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "tools/ga/check/error.h"
+#include "verify/check/error.h"
 
 #define N 4096
 

@@ -8,8 +8,8 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
-#include "core/kargs_attn.h"
-#include "cuda/cuda_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
+#include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn/attn_rows.h"
 #include "tests/mockcu.h"
 

@@ -7,8 +7,8 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
-#include "core/kargs_ladder.h"
-#include "cuda/cuda_ladder.h"
+#include "cuda/kern/ladder/ladder_args.h"
+#include "cuda/kern/ladder/ladder_host.h"
 #include "tests/mockcu.h"
 
 #define ANY "attn_fwd_bf16_d128_any_sm80_64x64w4"

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
-#include "cuda/cuda_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
 #include "tests/mockcu.h"
 
 #define FREE "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"

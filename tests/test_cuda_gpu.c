@@ -10,9 +10,9 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
-#include "cuda/cuda.h"
-#include "cuda/jit.h"
-#include "cuda/nvrtc.h"
+#include "cuda/rt/cuda.h"
+#include "cuda/rt/jit.h"
+#include "cuda/rt/nvrtc.h"
 
 #define N 100000
 

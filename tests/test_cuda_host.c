@@ -1,10 +1,10 @@
 /* The host side of the CUDA backend over a driver that needs no GPU (mockcu.h): texts, order, memory, loading. */
 #include <math.h>
 
-#include "core/kargs_layer.h"
-#include "cuda/nvml.h"
+#include "cuda/kern/layer/layer_args.h"
+#include "cuda/rt/nvml.h"
 #include "tests/cuda_rig.h"
-#include "tools/ga/bench/energy.h"
+#include "verify/bench/energy.h"
 
 /* --- opening --- */
 

@@ -12,9 +12,9 @@
 
 #include "base/mem.h"
 #include "core/ctx.h"
-#include "cuda/cuda.h"
-#include "cuda/jit.h"
-#include "cuda/nvrtc.h"
+#include "cuda/rt/cuda.h"
+#include "cuda/rt/jit.h"
+#include "cuda/rt/nvrtc.h"
 #include "tests/mockcu.h"
 
 #define ADD "add_f32_rows_sm80_256x4"

@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
-#include "llm/session.h"
+#include "engine/session.h"
 #include "model/widen.h"
 #include "tests/cuda_rig.h"
 #include "tests/tiny_model.h"

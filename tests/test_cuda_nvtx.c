@@ -1,7 +1,7 @@
 /* Ranges of a profiler: one a launch, closed whatever the launch returns; and a tool's library that is loaded. */
 #include <dlfcn.h>
 
-#include "cuda/nvtx.h"
+#include "cuda/rt/nvtx.h"
 #include "tests/cuda_rig.h"
 
 static char seen[512];

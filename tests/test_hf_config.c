@@ -1,7 +1,7 @@
 /* config.json and tensor names of each architecture. */
 #include <math.h>
 
-#include "model/file/hf.h"
+#include "file/hf.h"
 #include "tests/model_folder.h"
 
 static void check_int(const ga_model_file *f, const char *key, int64_t want) {

@@ -3,7 +3,7 @@
  */
 #include <locale.h>
 
-#include "model/file/hf.h"
+#include "file/hf.h"
 #include "tests/model_folder.h"
 
 #include "ga/chat.h"

@@ -1,8 +1,8 @@
 /* GGUF files made to do harm: each rule broken in turn, every truncation, every flipped bit, memory that runs out. */
 #include "base/mem.h"
-#include "model/file/gguf.h"
-#include "model/file/gguf_write.h"
-#include "model/file/model_limits.h"
+#include "file/gguf.h"
+#include "file/gguf_write.h"
+#include "file/limits.h"
 #include "tests/fuzz/walk_model.h"
 #include "tests/model_bytes.h"
 

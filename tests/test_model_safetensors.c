@@ -2,7 +2,7 @@
 #include <jansson.h>
 
 #include "base/mem.h"
-#include "model/file/hf.h"
+#include "file/hf.h"
 #include "tests/fuzz/walk_model.h"
 #include "tests/model_folder.h"
 

@@ -1,7 +1,7 @@
 /* Tokenizers from files: the keys of GGUF and what tokenizer.json says, right and wrong. */
 #include "ga/tokenizer.h"
-#include "model/file/model_json.h"
-#include "model/token/tok_load.h"
+#include "base/json.h"
+#include "token/tok_load.h"
 #include "tests/model_bytes.h"
 
 /* --- tokenizer.json ---------------------------------------------------------------------------------------------- */

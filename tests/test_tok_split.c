@@ -9,8 +9,8 @@
 
 #include "base/compiler.h"
 #include "base/rng.h"
-#include "model/token/tok_split.h"
-#include "model/token/unicode.h"
+#include "token/tok_split.h"
+#include "token/unicode.h"
 
 /* PCRE2's \s also holds U+180E, which is no white space since Unicode 6.3. */
 #define WS "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"

@@ -7,7 +7,7 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "model/token/unicode.h"
+#include "token/unicode.h"
 #include "tests/tok_vocabs.h"
 
 static small_vocab vocab;

@@ -12,8 +12,8 @@
 #include "base/filemap.h"
 #include "base/hash.h"
 #include "ga/tokenizer.h"
-#include "model/token/tok_split.h"
-#include "model/token/unicode.h"
+#include "token/tok_split.h"
+#include "token/unicode.h"
 
 typedef struct model_row {
   const char *ids;   /* ids-<ids>.bin and ids-<ids>-special.bin */

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "ga/llm.h"
-#include "model/file/gguf_write.h"
+#include "file/gguf_write.h"
 
 enum { TINY_VOCAB = 96, TINY_HEAD = 32 };
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes src/model/token/unicode_tables.inc: the character classes that tokenizers ask for, as a two-stage table.
+"""Writes src/token/unicode_tables.inc: the character classes that tokenizers ask for, as a two-stage table.
 
 Usage: gen_unicode.py           rewrite the table
        gen_unicode.py --check   exit 1 when the committed table is not what this script writes
@@ -13,7 +13,7 @@ import unicodedata
 from pathlib import Path
 
 VERSION = "14.0.0"
-TABLE = Path(__file__).resolve().parent.parent / "src/model/token/unicode_tables.inc"
+TABLE = Path(__file__).resolve().parent.parent / "src/token/unicode_tables.inc"
 BLOCK_BITS = 7
 LETTER, NUMBER, MARK, SPACE, PUNCT, OTHER, NONSPACING = (1 << i for i in range(7))
 

@@ -3,13 +3,12 @@
 
   cuda/dev/X          -> ga/tile/X           (tile.h, ptx/, ptx/emu/, tile/, pipe/)
   core/emu_calls.h    -> ga/tile/emu_calls.h
-  core/kargs_tmap.h   -> ga/tile/tmap.h
 A header that includes anything else of the tree is inside of the house and stays there."""
 import re
 import sys
 from pathlib import Path
 
-ALONE = {"core/emu_calls.h": "ga/tile/emu_calls.h", "core/kargs_tmap.h": "ga/tile/tmap.h"}
+ALONE = {"core/emu_calls.h": "ga/tile/emu_calls.h"}
 INCLUDE = re.compile(r'(#[ \t]*include[ \t]*)"([^"]+)"')
 
 

@@ -4,7 +4,7 @@
  * shorten a file while it is open: reading a page that is gone kills a process (SIGBUS), as with any map.
  *
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
- * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/model/file/hf_tables.c; a tensor
+ * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor
  * that no table names keeps the name it has in the file. What the two formats do differently is told by keys of our
  * own, which a GGUF file does not have:
  *   ga.rope_layout      text   "neox": pairs (i, i + n/2), always so in safetensors. GGUF: "norm" for llama only

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define TEXT_BYTES 1024
+#define LABEL_BYTES 200 /* of a path: leaves room for the rest of an error text */
 
 static GA_THREAD_LOCAL char error_text[TEXT_BYTES];
 
@@ -67,4 +68,18 @@ ga_status ga_fail_in(ga_status status, const char *fmt, ...) {
 
 ga_status ga_fail_nomem(const char *what, size_t bytes) {
   return ga_fail(GA_ERR_NOMEM, "%s: out of memory, %zu bytes asked for", what, bytes);
+}
+
+const char *ga_path_label(const char *path) {
+  size_t n = strlen(path);
+  return path + (n > LABEL_BYTES ? n - LABEL_BYTES : 0);
+}
+
+ga_quoted ga_quote(const char *data, size_t bytes) {
+  ga_quoted q;
+  const size_t most = sizeof q.text - 4;
+  size_t n = bytes < most ? bytes : most;
+  for (size_t i = 0; i < n; i++) q.text[i] = (uint8_t)data[i] < 0x20 || data[i] == 0x7f ? '?' : data[i];
+  memcpy(q.text + n, bytes > most ? "..." : "", bytes > most ? 4 : 1);
+  return q;
 }

@@ -44,4 +44,13 @@ ga_status ga_fail_nomem(const char *what, size_t bytes);
     }                                         \
   } while (0)
 
+/* Parts of error texts. */
+/* The path, or its tail when it is so long that it would push the rest out of an error text. */
+const char *ga_path_label(const char *path);
+/* Copy of a text for an error message: at most 60 bytes, control characters as '?', "..." when cut. */
+typedef struct ga_quoted {
+  char text[64];
+} ga_quoted;
+ga_quoted ga_quote(const char *data, size_t bytes);
+
 #endif

@@ -11,14 +11,14 @@
 #include "cuda/kern/attn/attn.def"
 #undef GA_KERNEL_ATTN
 
-#include "cuda/kern/attn8/attn8_rows.h"
+#include "cuda/kern/attn_fp8/attn8_rows.h"
 #define GA_KERNEL_ATTN_FP8(qk, dt, d, mask, arch, bm, bn, st, sched, turn)                                                        \
   @ROW GA_ATTN_FP8_ID(qk, dt, d, mask, arch, bm, bn, st, sched, turn) @ arch @ GA_ATTN_FP8_SOURCE(arch)                                 \
   @ GA_ATTN_FP8_PARAMS(qk, dt, d, mask, bm, bn, st, sched, turn)
 #define GA_KERNEL_ATTN_QUANT(y, dtype, d) @ROW GA_ATTN_QUANT_ID(y, dtype, d) @ sm90a @ GA_ATTN_QUANT_SOURCE @ GA_ATTN_QUANT_PARAMS(y, dtype, d)
 #define GA_KERNEL_ATTN_VALUES(dtype, d) @ROW GA_ATTN_VALUES_ID(dtype, d) @ sm90a @ GA_ATTN_VALUES_SOURCE @ GA_ATTN_VALUES_PARAMS(dtype, d)
 #define GA_STEP_ATTN_MEANS(dtype) @ROW GA_ATTN_MEANS_ID(dtype) @ sm90a @ GA_ATTN_MEANS_SOURCE @ GA_ATTN_MEANS_PARAMS(dtype)
-#include "cuda/kern/attn8/attn8.def"
+#include "cuda/kern/attn_fp8/attn8.def"
 #undef GA_STEP_ATTN_MEANS
 #undef GA_KERNEL_ATTN_VALUES
 #undef GA_KERNEL_ATTN_QUANT

@@ -1,4 +1,4 @@
-#include "model/file/model_store.h"
+#include "file/model_store.h"
 #include "model/model.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Launches one attention kernel from a cubin, through the CUDA driver opened at run time. A shared library for
  * attn_check.py and attn_bench.py: the smallest host side that can drive the kernels on their own, with no library
  * behind it. */
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_rows.h"
 #include <cuda.h>
 #include <dlfcn.h>

@@ -3,7 +3,7 @@
 #ifndef GA_TESTS_EMU_BITS_H
 #define GA_TESTS_EMU_BITS_H
 
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* X(name): one word in, one out */
 #define BITS_NUM(X)                                                                                                   \

@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "core/emu_calls.h"
-#include "cuda/driver.h"
+#include "cuda/rt/driver.h"
 #include "emu/emu.h"
 #include "tests/emu/emu_driver.h"
 #include "tests/emu/bits.h"

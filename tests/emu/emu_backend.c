@@ -6,11 +6,11 @@
 #include "base/compiler.h"
 #include "base/status.h"
 #include "cpu/cpu.h"
-#include "cuda/cuda.h"
+#include "cuda/rt/cuda.h"
 #include "emu/emu.h"
 #include "ref/ref.h"
 #include "tests/emu/emu_driver.h"
-#include "tools/ga/check/internal.h"
+#include "verify/check/internal.h"
 
 /* Written by the build: EMU_ROW(id) for each compiled row. */
 #define EMU_ROW(id) extern const emu_kernel emu_kernel_##id;

@@ -1,4 +1,4 @@
-/* The driver table of src/cuda/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A stream does its work at
+/* The driver table of src/cuda/rt/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A stream does its work at
  * once, but for copies from page-locked memory, which it does as late as it may; the first synchronisation behind a launch with reports fails,
  * and its text is the first of them. GA_EMU="devices=2,memory=64,nopeers,lose=100": so many devices, MiB on each, none of which reaches another,
  * and from the 100th call on (of those that work or allocate) the device is lost. */

@@ -3,7 +3,7 @@
 #define GA_TESTS_EMU_EMU_DRIVER_H
 
 #include "core/device.h"
-#include "cuda/driver.h"
+#include "cuda/rt/driver.h"
 
 extern ga_cu emu_driver;
 

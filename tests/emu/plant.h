@@ -2,7 +2,7 @@
 #ifndef GA_TESTS_EMU_PLANT_H
 #define GA_TESTS_EMU_PLANT_H
 
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* X(name, rule that must report it); the first of each kernel is clean. */
 #define PLANT_GEMM(X)                                                                                                  \

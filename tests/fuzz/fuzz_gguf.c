@@ -1,5 +1,5 @@
 /* GGUF bytes as a whole file. */
-#include "model/file/model_store.h"
+#include "file/model_store.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/walk_model.h"
 

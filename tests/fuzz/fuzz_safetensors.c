@@ -1,7 +1,7 @@
 /* safetensors bytes as a whole file; without config.json, so names stay. A mutation nearly always breaks the header's
  * length, so a file that is refused is tried again with the length that its last brace gives. */
-#include "model/file/byte_reader.h"
-#include "model/file/model_store.h"
+#include "file/byte_reader.h"
+#include "file/model_store.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/walk_model.h"
 

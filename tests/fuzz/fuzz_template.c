@@ -5,7 +5,7 @@
 
 #include "base/mem.h"
 #include "ga/chat.h"
-#include "model/chat/jinja.h"
+#include "jinja/jinja.h"
 #include "tests/fuzz/fuzz.h"
 
 static void require(bool condition) {

@@ -1,5 +1,5 @@
 /* The tokenizer of a GGUF file, over the file itself as text. */
-#include "model/file/model_store.h"
+#include "file/model_store.h"
 #include "tests/fuzz/fuzz_encode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

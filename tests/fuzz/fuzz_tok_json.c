@@ -1,6 +1,6 @@
 /* A tokenizer.json; it is its own tokenizer_config.json too, and the tokenizer that comes of it reads it as text. */
-#include "model/file/model_json.h"
-#include "model/token/tok_load.h"
+#include "base/json.h"
+#include "token/tok_load.h"
 #include "tests/fuzz/fuzz_encode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

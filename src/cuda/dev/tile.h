@@ -4,7 +4,7 @@
  *   pipe/  how warpgroups of a block, and blocks of a grid, work together: rings of stages, the order of tiles
  * docs/TILE.md is the guide. Installed as ga/tile/. */
 #pragma once
-#include "core/kargs_tmap.h"
+#include "cuda/dev/tmap.h"
 #include "cuda/dev/pipe/grid.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/barrier.h"

@@ -15,7 +15,7 @@
  * MEASURED  docs/perf/attention-sm80.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
-#include "core/kargs_attn_any.h"
+#include "cuda/kern/attn/attn_fwd_sm80_args.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"

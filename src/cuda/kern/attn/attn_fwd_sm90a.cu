@@ -32,7 +32,7 @@
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"

@@ -1,7 +1,7 @@
 /* A row's last steps, the same for every attention kernel that sums exponentials of base 2: its log-sum-exp, and what of O
  * is kept. */
 #pragma once
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/dev/ptx/num.h"
 
 /* ln of a sum of exponentials: whole doublings apart from the rest, which is within [-1/2, 1/2]: 2 artanh((f - 1) / (f + 1))

@@ -4,7 +4,7 @@
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/dev/tile/quant.h"
-#include "core/kargs_attn_rows.h"
+#include "cuda/kern/attn/attn_decode_args.h"
 
 #define NONE GA_NEG_INFINITY
 

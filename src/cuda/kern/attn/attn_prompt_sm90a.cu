@@ -1,9 +1,9 @@
 /* KERNEL    attn_prompt, sm90a: what comes before and behind 16-bit attention when q and o are f32
  * COMPUTES  y = x in another type: q to that of K and V, later o from it. Values beyond the type's range become infinite
- * CONTRACT  see core/kargs_attn_cast.h. The attention between is another row's (cuda_attn_prompt.c)
+ * CONTRACT  see cuda/kern/attn/attn_prompt_args.h. The attention between is another row's (cuda_attn_prompt.c)
  * BUDGET    256 lanes; a lane takes 8 columns
  */
-#include "core/kargs_attn_cast.h"
+#include "cuda/kern/attn/attn_prompt_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/tile/quant.h"
 

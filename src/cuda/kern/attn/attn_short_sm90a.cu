@@ -25,7 +25,7 @@
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022; Shah et al. 2024
  */
-#include "core/kargs_attn.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"

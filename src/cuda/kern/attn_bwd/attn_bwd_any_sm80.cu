@@ -4,7 +4,7 @@
  *           round. S = X1 Y1^T, P = e^(logit - lse), dP = X2 Y2^T, dS = P (dP - delta) d logit; dK or dQ += dS Y1, dV += P Y2
  *           Seven products in place of five: no sums between blocks, so that the bits are the same in every run
  * CONTRACT  16-bit inputs; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any scale;
- *           attn_bwd_pre has run (core/kargs_attn_bwd.h). `wide`: 16-byte copies, else element by element
+ *           attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). `wide`: 16-byte copies, else element by element
  * DATA      gmem -cp.async-> smem -ldmatrix-> fragments -mma.sync-> S, dP -> P, dS -> smem as operand A's fragments -mma.sync-> gmem.
  *           A warp has 16 own rows, shared with one other warp: half of the other rows in S and dP, half of the columns behind
  * BARRIERS  per block of other rows: it has come; P and dS are written; both have been read
@@ -12,7 +12,7 @@
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/tile/chunk.h"
 #include "cuda/dev/tile/reg.h"

@@ -3,7 +3,7 @@
  *           dP, dS and dK; dQ = dS K is made by both, a part of the columns each. P goes to block 1 from registers to the same thread's
  *           registers there; dS comes back as a whole
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; head dim <= DK, value dim <= DV (zero padded
- *           by the tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (core/kargs_attn_bwd.h)
+ *           by the tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (cuda/kern/attn_bwd/attn_bwd_args.h)
  * SCHEDULE  each block: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V. Step i of a warpgroup, a line a wait:
  *           block 0   issue S(i), dQ(i-2); wait S                  block 1   issue dP(i), dQ(i-1); wait dP
  *                     in turn with the other: exponentials                   wait for P(i): dS(i), to registers and shared memory
@@ -29,7 +29,7 @@
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/wgmma.h"

@@ -1,7 +1,7 @@
 /* Gradients on their way to global memory: a register tile (tile/reg.h) of this warp's 16 rows, scaled, as 16-bit values or
  * floats, or added to the floats that are there. Included with GA_P_DTYPE set. */
 #pragma once
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"

@@ -1,7 +1,7 @@
 /* Part of the kernels for every shape (attn_bwd_any_sm80.cu, attn_bwd_plain_sm80.cu), which include it once OWN is known: which tile
  * of rows is a block's own, which rows of the other side it meets, and what a pair of a query and a key does. */
 #pragma once
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/mem.h"
 
 typedef const ga_kargs_attn_bwd_any *args;

@@ -2,12 +2,12 @@
  * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others), by the definition in
  *           ga/attn_bwd.h, in f32, other rows in ascending order: the same bits in every run
  * CONTRACT  f32, bf16 or f16; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any scale; attn_bwd_pre
- *           has run (core/kargs_attn_bwd.h). For types and head dims that no tensor-core row takes
+ *           has run (cuda/kern/attn_bwd/attn_bwd_args.h). For types and head dims that no tensor-core row takes
  * DATA      gmem -> registers -> gmem: rows of the other side are read once an own row, through L1 and L2
  * BUDGET    32 OWN threads, registers for BLOCKS blocks a multiprocessor
  * MEASURED  not timed: the row for what has no other
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"

@@ -1,10 +1,10 @@
 /* KERNEL    attn_bwd_pre, sm_80 and newer: a warp a query row of a pair
  * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O)
- * CONTRACT  f32 or 16-bit O and dO, any strides; see core/kargs_attn_bwd.h: what is for other kernels (acc, turn, dq) is not looked at
+ * CONTRACT  f32 or 16-bit O and dO, any strides; see cuda/kern/attn_bwd/attn_bwd_args.h: what is for other kernels (acc, turn, dq) is not looked at
  * DATA      O and dO are read once, an element a lane; memory-bound
  * BUDGET    256 threads
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"

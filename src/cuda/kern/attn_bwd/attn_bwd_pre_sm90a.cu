@@ -1,11 +1,11 @@
 /* KERNEL    attn_bwd_pre, sm90a: one block of threads per block of 64 query rows of a pair
  * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O). Zeroes the
  *           turns, the ticket, and dQ's accumulator or, for kernels that write dQ, dQ of blocks that no tile of keys will write
- * CONTRACT  16-bit O and dO, 16-byte aligned, strides multiples of 8; see core/kargs_attn_bwd.h
+ * CONTRACT  16-bit O and dO, 16-byte aligned, strides multiples of 8; see cuda/kern/attn_bwd/attn_bwd_args.h
  * DATA      O and dO are read once, 16 bytes a lane, 8 lanes a row; memory-bound
  * BUDGET    256 threads, 6 blocks per SM: with the 2 that 94 registers left, latency bound it to a third of the bandwidth
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"

@@ -1,9 +1,9 @@
 /* KERNEL    attn_bwd_sink, sm_80 and newer: one block of threads per query head
  * COMPUTES  dsink = - sum over batch and rows of e^(sink - lse) delta, from the stat that attn_bwd_pre wrote
- * CONTRACT  see core/kargs_attn_bwd.h. The order of the sum is fixed
+ * CONTRACT  see cuda/kern/attn_bwd/attn_bwd_args.h. The order of the sum is fixed
  * BUDGET    256 threads
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"

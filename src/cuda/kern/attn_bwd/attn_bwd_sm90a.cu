@@ -3,7 +3,7 @@
  *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
  * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
- *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (core/kargs_attn_bwd.h). Soft-cap: its derivative
+ *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its derivative
  *           is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
  *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
@@ -34,7 +34,7 @@
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "core/kargs_attn_bwd.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/wgmma.h"

@@ -11,7 +11,7 @@
 #include "cuda/dev/ptx/mma.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/pipe/grid.h"
-#include "cuda/dev/tile/gemm_plain.h"
+#include "cuda/kern/gemm/gemm_plain.h"
 #include "cuda/dev/tile/smem.h"
 
 #ifndef GA_KERNEL_ID

@@ -5,7 +5,7 @@
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/tile/block_row.h"
-#include "cuda/dev/tile/gemm_plain.h"
+#include "cuda/kern/gemm/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

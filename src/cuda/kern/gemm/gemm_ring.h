@@ -6,9 +6,9 @@
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/tile/block_row.h"
-#include "cuda/dev/tile/epilogue.h"
-#include "cuda/dev/tile/packed_s8.h"
-#include "core/kargs_gemm_ring.h"
+#include "cuda/kern/gemm/epilogue.h"
+#include "cuda/kern/gemm/packed_s8.h"
+#include "cuda/kern/gemm/gemm_t16_sm90a_args.h"
 
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"

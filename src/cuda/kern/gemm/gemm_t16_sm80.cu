@@ -8,8 +8,8 @@
  * BUDGET    THREADS lanes, one block a multiprocessor, DEPTH units of W in registers
  */
 #include "cuda/dev/ptx/mem.h"
-#include "cuda/dev/tile/epilogue.h"
-#include "cuda/dev/tile/packed.h"
+#include "cuda/kern/gemm/epilogue.h"
+#include "cuda/kern/gemm/packed.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

@@ -18,7 +18,7 @@
 #include "cuda/dev/ptx/wgmma_t.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
-#include "cuda/dev/tile/gemm_plain.h"
+#include "cuda/kern/gemm/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

@@ -11,8 +11,8 @@
  */
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
-#include "cuda/dev/tile/epilogue.h"
-#include "cuda/dev/tile/packed_bf16.h"
+#include "cuda/kern/gemm/epilogue.h"
+#include "cuda/kern/gemm/packed_bf16.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

@@ -10,7 +10,7 @@
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile/quant.h"
-#include "core/kargs_gemm.h"
+#include "cuda/kern/gemm/gemm_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

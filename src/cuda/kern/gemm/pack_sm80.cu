@@ -4,7 +4,7 @@
  * BUDGET    THREADS lanes; a warp makes units, round-robin: each lane the words that it will read
  */
 #include "cuda/dev/ptx/mem.h"
-#include "cuda/dev/tile/packed.h"
+#include "cuda/kern/gemm/packed.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

@@ -1,7 +1,7 @@
 /* What the steps of the ladder share: O = softmax(Q K^T scale) V for bf16 with 128 columns, every row sees every key.
  * One block works on BM rows of one head. docs/LADDER.md walks through the steps. */
 #pragma once
-#include "core/kargs_ladder.h"
+#include "cuda/kern/ladder/ladder_args.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"

@@ -7,7 +7,7 @@
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/e4m3.h"
 #include "cuda/dev/tile/quant.h"
-#include "core/kargs_convert.h"
+#include "cuda/kern/layer/convert_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

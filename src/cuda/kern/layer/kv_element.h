@@ -1,7 +1,7 @@
 /* One element of K or V on its way to the cache: how it turns, and how the cache's type holds it. */
 #pragma once
 #include "cuda/dev/tile/rotary.h"
-#include "core/kargs_layer.h"
+#include "cuda/kern/layer/layer_args.h"
 
 /* How one element of each head turns. */
 typedef struct {

@@ -9,7 +9,7 @@
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/tile/block_row.h"
-#include "core/kargs_layer.h"
+#include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

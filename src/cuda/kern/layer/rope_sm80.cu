@@ -5,7 +5,7 @@
  * BUDGET    THREADS lanes; units of THREADS pairs of one token, round-robin
  */
 #include "cuda/dev/tile/rotary.h"
-#include "core/kargs_layer.h"
+#include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

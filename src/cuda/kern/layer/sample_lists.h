@@ -3,7 +3,7 @@
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/bits.h"
-#include "core/kargs_layer.h"
+#include "cuda/kern/layer/layer_args.h"
 
 typedef struct {
   int32_t id;

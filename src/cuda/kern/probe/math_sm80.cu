@@ -3,7 +3,7 @@
  * CONTRACT  cycles one a block, from the clock of its multiprocessor. Operands are random: equal ones draw less power
  * BUDGET    512 threads, 1 block a multiprocessor
  */
-#include "core/kargs_probe.h"
+#include "cuda/kern/probe/probe_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/mma.h"

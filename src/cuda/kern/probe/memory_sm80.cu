@@ -5,7 +5,7 @@
  *           from. Reads pass L1 by (.cg), so that small n measures L2
  * BUDGET    512 threads, 2 blocks a multiprocessor; 16 KiB of shared memory
  */
-#include "core/kargs_probe.h"
+#include "cuda/kern/probe/probe_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"
 

@@ -4,7 +4,7 @@
  *           sign: equal ones draw less power and so run at higher clocks than work does
  * BUDGET    256 threads, 1 block a multiprocessor; smem: STAGES tiles of A for each warpgroup, of B (256 x 64) for both: 96 KiB
  */
-#include "core/kargs_probe.h"
+#include "cuda/kern/probe/probe_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"

@@ -1,0 +1,198 @@
+#include "cli/cmd.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <utf8proc.h>
+
+#include "base/status.h"
+
+static void print_option(const cmd_option *o) {
+  char left[64];
+  int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
+                    : snprintf(left, sizeof left, "      --%s", o->name);
+  if (o->kind != OPT_FLAG && n > 0 && (size_t)n < sizeof left)
+    (void)snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg ? o->arg : "VALUE");
+  printf("%-30s %s", left, o->help);
+  if (o->kind == OPT_INT && *(int64_t *)o->value) printf(" [%lld]", (long long)*(int64_t *)o->value);
+  if (o->kind == OPT_FLOAT) printf(" [%g]", *(double *)o->value);
+  if (o->kind == OPT_STRING && *(const char **)o->value) printf(" [%s]", *(const char **)o->value);
+  printf("\n");
+}
+
+static void print_help(const char *name, const char *usage, const cmd_option *options, size_t n) {
+  printf("usage: ga %s %s\n\n", name, usage);
+  for (size_t i = 0; i < n; i++) print_option(&options[i]);
+  printf("%-30s %s\n", "  -h, --help", "this text");
+}
+
+int cmd_usage_error(const char *name, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  (void)fprintf(stderr, "ga %s: ", name);
+  (void)vfprintf(stderr, fmt, args);
+  (void)fprintf(stderr, "\nsee: ga %s --help\n", name);
+  va_end(args);
+  return EXIT_USAGE;
+}
+
+void cmd_put_text(FILE *f, const char *text, size_t bytes) {
+  for (size_t i = 0; i < bytes; i++) {
+    const unsigned char c = (unsigned char)text[i];
+    if (c == '\n')
+      (void)fputs("\\n", f);
+    else if (c < 32 || c == 127)
+      (void)fprintf(f, "\\x%02x", c);
+    else
+      (void)putc(c, f);
+  }
+}
+
+int cmd_fail(const char *name) {
+  (void)fprintf(stderr, "ga %s: ", name);
+  cmd_put_text(stderr, ga_error_text(), strlen(ga_error_text()));
+  (void)putc('\n', stderr);
+  return EXIT_FAILED;
+}
+
+ga_status cmd_print_json(json_t *json, size_t flags) {
+  const int rc = json ? json_dumpf(json, stdout, flags) : -1;
+  json_decref(json);
+  if (rc && ferror(stdout)) return ga_fail(GA_ERR_IO, "stdout: cannot write");
+  return rc ? ga_fail_nomem("JSON", 0) : GA_OK;
+}
+
+json_t *cmd_json_text(const char *text, size_t bytes) {
+  utf8proc_uint8_t *clean = malloc(3 * bytes + 4); /* U+FFFD has 3 bytes */
+  size_t n = 0;
+  if (!clean) return NULL;
+  for (size_t at = 0; at < bytes;) {
+    utf8proc_int32_t code;
+    utf8proc_ssize_t len = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(bytes - at), &code);
+    if (len < 1) {
+      code = 0xfffd;
+      len = 1;
+    }
+    n += (size_t)utf8proc_encode_char(code, clean + n);
+    at += (size_t)len;
+  }
+  json_t *json = json_stringn((const char *)clean, n);
+  free(clean);
+  return json;
+}
+
+static bool in_range(const cmd_option *o, double v) {
+  return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+}
+
+/* Stores text into the option; false with a message when it does not fit. */
+static bool store(const char *name, const cmd_option *o, const char *text) {
+  char *end = NULL;
+  errno = 0;
+  switch (o->kind) {
+  case OPT_FLAG:
+    *(bool *)o->value = true;
+    return true;
+  case OPT_STRING:
+    *(const char **)o->value = text;
+    return true;
+  case OPT_INT: {
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || errno || !in_range(o, (double)v)) break;
+    *(int64_t *)o->value = v;
+    return true;
+  }
+  case OPT_FLOAT: {
+    double v = strtod(text, &end);
+    if (end == text || *end || errno || v != v || !in_range(o, v)) break;
+    *(double *)o->value = v;
+    return true;
+  }
+  }
+  if (o->min == 0 && o->max == 0)
+    (void)cmd_usage_error(name, "--%s '%s': must be a%s number", o->name, text, o->kind == OPT_INT ? " whole" : "");
+  else
+    (void)cmd_usage_error(name, "--%s '%s': must be a%s number from %g to %g", o->name, text,
+                          o->kind == OPT_INT ? " whole" : "", o->min, o->max);
+  return false;
+}
+
+/* Finds the option that arg names; *value is set for "--name=value" and "-xvalue". */
+static const cmd_option *find(const cmd_option *options, size_t n, const char *arg, const char **value) {
+  *value = NULL;
+  for (size_t i = 0; i < n; i++) {
+    const cmd_option *o = &options[i];
+    size_t len = strlen(o->name);
+    if (arg[1] == '-' && !strncmp(arg + 2, o->name, len) && (arg[2 + len] == 0 || arg[2 + len] == '=')) {
+      if (arg[2 + len] == '=') *value = arg + 3 + len;
+      return o;
+    }
+    if (arg[1] != '-' && o->letter && arg[1] == o->letter && (arg[2] == 0 || o->kind != OPT_FLAG)) {
+      if (arg[2]) *value = arg + 2;
+      return o;
+    }
+  }
+  return NULL;
+}
+
+int cmd_parse(const char *name, const char *usage, const cmd_option *options, size_t n_options, int argc, char **argv,
+              int *exit_code) {
+  int kept = 0;
+  *exit_code = EXIT_USAGE;
+  for (int i = 1; i < argc; i++) {
+    const char *arg = argv[i], *value;
+    if (!strcmp(arg, "--")) {
+      while (++i < argc) argv[++kept] = argv[i];
+      break;
+    }
+    if (arg[0] != '-' || !arg[1]) {
+      argv[++kept] = argv[i];
+      continue;
+    }
+    if (!strcmp(arg, "-h") || !strcmp(arg, "--help")) {
+      print_help(name, usage, options, n_options);
+      *exit_code = EXIT_OK;
+      return -1;
+    }
+    const cmd_option *o = find(options, n_options, arg, &value);
+    if (!o) {
+      (void)cmd_usage_error(name, "unknown option '%s'", arg);
+      return -1;
+    }
+    if (o->kind == OPT_FLAG && value) {
+      (void)cmd_usage_error(name, "--%s takes no value", o->name);
+      return -1;
+    }
+    if (o->kind != OPT_FLAG && !value) {
+      if (i + 1 >= argc) {
+        (void)cmd_usage_error(name, "--%s needs a value", o->name);
+        return -1;
+      }
+      value = argv[++i];
+    }
+    if (!store(name, o, value ? value : "")) return -1;
+  }
+  return kept;
+}
+
+bool cmd_is_interactive(void) {
+  return isatty(STDERR_FILENO);
+}
+
+void cmd_progress(const char *what, uint64_t done, uint64_t total) {
+  static int last_percent = -1;
+  if (!cmd_is_interactive()) return;
+  int percent = total ? (int)((double)done * 100.0 / (double)total) : 100;
+  if (percent == last_percent && done < total) return;
+  last_percent = percent;
+  char bar[31];
+  int filled = percent * 30 / 100;
+  for (int i = 0; i < 30; i++) bar[i] = i < filled ? '#' : '.';
+  bar[30] = 0;
+  (void)fprintf(stderr, "\r%-24s [%s] %3d%%%s", what, bar, percent, done >= total ? "\r\033[K" : "");
+  (void)fflush(stderr);
+  if (done >= total) last_percent = -1;
+}

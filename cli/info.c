@@ -1,0 +1,150 @@
+/* ga info: the devices of this machine, or what a model file holds. */
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+#include "base/status.h"
+#include "core/device.h"
+#include "cuda/rt/cuda.h"
+#include "cli/info.h"
+#include "cli/open.h"
+
+typedef struct info_args {
+  open_args open;
+  bool json, meta, tensors;
+} info_args;
+
+static void print_device(const char *name, bool json, bool *first) {
+  ga_ctx *ctx;
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  co.device = name;
+  bool ok = ga_ctx_create(&co, &ctx) == GA_OK;
+  if (json) {
+    json_t *o = json_pack("{s:s, s:b, s:s}", "name", ok ? ga_ctx_device_name(ctx) : name, "present", ok, "text",
+                          ok ? ga_ctx_device_text(ctx) : ga_error_text());
+    printf("%s", *first ? "" : ",\n");
+    if (cmd_print_json(o, 0) != GA_OK) printf("null");
+  } else {
+    printf("%-10s %s\n", ok ? ga_ctx_device_name(ctx) : name, ok ? ga_ctx_device_text(ctx) : ga_error_text());
+  }
+  *first = false;
+  if (ok) ga_ctx_destroy(ctx);
+}
+
+static int devices(bool json) {
+  bool first = true;
+  if (json)
+    printf("{\"version\": \"%s\", \"build\": \"%s\", \"devices\": [\n", ga_version(), ga_cuda_build_text());
+  else
+    printf("ga %s; %s\n", ga_version(), ga_cuda_build_text());
+  for (size_t i = 0; i < ga_n_backends; i++) print_device(ga_backends[i]->name, json, &first);
+  if (json) printf("\n]}\n");
+  return EXIT_OK;
+}
+
+static double mib(uint64_t bytes) {
+  return (double)bytes * 0x1p-20;
+}
+
+/* The longest context that the place with least room has, all else as planned. */
+static uint64_t context_of(const ga_model *model) {
+  uint64_t least = UINT64_MAX;
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    const uint64_t rest = p->weights + p->activations + p->workspace + p->spare;
+    const uint64_t tokens = !p->kv_token ? UINT64_MAX : p->available > rest ? (p->available - rest) / p->kv_token : 0;
+    least = tokens < least ? tokens : least;
+  }
+  return least;
+}
+
+/* What a session of this model would take from each device. */
+static void print_plan(const ga_model *model) {
+  const ga_model_info *i = ga_model_get_info(model);
+  const uint64_t fits = context_of(model);
+  print_places(stdout, model);
+  if (!i->is_encoder && fits < UINT64_MAX)
+    printf("fits          %llu tokens of KV cache%s\n", (unsigned long long)fits, fits >= (uint64_t)i->context ? ": the whole context" : "");
+}
+
+static json_t *json_places(const ga_model *model) {
+  json_t *list = json_array();
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    (void)json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", p->device, "first_layer",
+                                                p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
+                                                (json_int_t)p->kv, "activations", (json_int_t)p->activations, "workspace",
+                                                (json_int_t)p->workspace, "staging", (json_int_t)p->staging, "spare",
+                                                (json_int_t)p->spare, "kv_bytes_per_token", (json_int_t)p->kv_token, "available",
+                                                (json_int_t)p->available));
+  }
+  return list;
+}
+
+static ga_status print_model(const ga_model *model, bool json) {
+  const ga_model_info *i = ga_model_get_info(model);
+  if (json) {
+    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:o}", "architecture",
+                          i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
+                          "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary",
+                          i->vocab, "context", i->context, "window", i->window, "parameters", (json_int_t)i->n_params,
+                          "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
+                          "kv_bytes_per_token", (json_int_t)i->kv_token_bytes, "places", json_places(model));
+    GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
+    printf("\n");
+    return GA_OK;
+  }
+  printf("architecture  %s%s", i->arch, *i->name ? ", " : "");
+  cmd_put_text(stdout, i->name, strlen(i->name));
+  printf("\n");
+  printf("parameters    %.1f million\n", (double)i->n_params * 1e-6);
+  printf("layers        %d, width %d, feed-forward %d\n", i->n_layers, i->width, i->ff_width);
+  printf("heads         %d of %d, %d for keys and values\n", i->n_heads, i->head_dim, i->n_kv_heads);
+  printf("vocabulary    %d\n", i->vocab);
+  printf("context       %d tokens\n", i->context);
+  if (i->window) printf("window        %d tokens in local layers\n", i->window);
+  printf("weights       %.1f MiB in the file, %.1f MiB as held\n", mib(i->file_bytes), mib(i->weight_bytes));
+  printf("KV cache      %.1f KiB a token in f16\n", (double)i->kv_token_bytes / 1024);
+  const char *why = ga_model_template_error(model);
+  if (!*why) why = ga_model_template(model) ? "yes" : "none";
+  printf("chat template ");
+  cmd_put_text(stdout, why, strlen(why));
+  printf("\n");
+  return GA_OK;
+}
+
+static ga_status model(const info_args *a) {
+  if (a->meta || a->tensors) {
+    char path[4096];
+    ga_model_file *file;
+    GA_TRY(find_model(a->open.model, path, sizeof path));
+    GA_TRY(ga_model_file_open(path, &file));
+    ga_status status = info_file(file, a->meta, a->tensors, a->json);
+    ga_model_file_close(file);
+    return status;
+  }
+  opened o;
+  GA_TRY(plan_model(&a->open, &o));
+  ga_status status = print_model(o.model, a->json);
+  if (status == GA_OK && !a->json) print_plan(o.model);
+  close_model(&o);
+  return status;
+}
+
+int cmd_info(int argc, char **argv) {
+  info_args a = {.open = {OPEN_ARGS_INIT}};
+  const cmd_option options[] = {
+      OPEN_MODEL_OPTIONS(a.open),
+      {"meta", 0, OPT_FLAG, &a.meta, 0, 0, NULL, "with a model: its metadata"},
+      {"tensors", 0, OPT_FLAG, &a.tensors, 0, 0, NULL, "with a model: its tensors"},
+      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
+      OPEN_SESSION_OPTIONS(a.open),
+  };
+  int code, rest = cmd_parse("info", "[options] [MODEL]", options, GA_COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error("info", "one model is enough");
+  if (rest == 1) a.open.model = argv[1];
+  if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error("info", "which model?") : devices(a.json);
+  return model(&a) == GA_OK ? EXIT_OK : cmd_fail("info");
+}

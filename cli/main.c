@@ -1,0 +1,82 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/compiler.h"
+#include "cli/cmd.h"
+
+static const command commands[] = {
+#define COMMAND(name, summary) {#name, summary, cmd_##name},
+#include "cli/commands.def"
+#undef COMMAND
+};
+
+static int help(FILE *out) {
+  (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
+                ga_version());
+  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+    (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
+  (void)fprintf(out, "\nga COMMAND --help tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
+                     "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
+                     "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
+                     "$GA_PEER (auto, off): off has GPUs that share a model exchange through host memory [auto]\n"
+                     "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
+                     "130 interrupted\n");
+  return out == stdout ? EXIT_OK : EXIT_USAGE;
+}
+
+/* A standard stream that the caller closed must not become the number of a file that is opened later. What is put there
+ * fails when it is used, as a closed one does. */
+static void fill_standard_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
+/* A report that did not arrive is a failure, whatever the command thinks. */
+static int end(int code) {
+  const bool failed = ferror(stdout) != 0;
+  if ((!fflush(stdout) && !failed) || code != EXIT_OK) return code;
+  (void)fprintf(stderr, "ga: stdout: cannot write%s%s\n", failed ? "" : ": ", failed ? "" : strerror(errno));
+  return EXIT_FAILED;
+}
+
+static const char *const levels[] = {"debug", "info", "warn", "error", "off"};
+
+static void print_line(void *user, ga_log_level level, const char *text) {
+  (void)user;
+  (void)fprintf(stderr, "ga: %s: %s\n", levels[level], text);
+}
+
+/* $GA_LOG: the least that is said of what the library notices. */
+static bool show_log(void) {
+  const char *least = getenv("GA_LOG");
+  if (!least || !*least) least = "warn";
+  for (size_t i = 0; i < GA_COUNT_OF(levels); i++) {
+    if (strcmp(least, levels[i]) != 0) continue;
+    if (i <= GA_LOG_ERROR) ga_log_set(print_line, NULL, (ga_log_level)i);
+    return true;
+  }
+  (void)fprintf(stderr, "ga: GA_LOG is '%s'; allowed: debug, info, warn, error, off\n", least);
+  return false;
+}
+
+static int dispatch(int argc, char **argv) {
+  if (argc < 2) return help(stderr);
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return help(stdout);
+  if (!strcmp(argv[1], "--version")) {
+    printf("ga %s\n", ga_version());
+    return EXIT_OK;
+  }
+  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+    if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+  (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
+  return help(stderr);
+}
+
+int main(int argc, char **argv) {
+  fill_standard_streams();
+  if (!show_log()) return EXIT_USAGE;
+  return end(dispatch(argc, argv));
+}

@@ -1,0 +1,289 @@
+/* ga make: a model of random weights in the shape of a real one, for speed and memory work. Its text is noise. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "file/gguf_write.h"
+#include "model/weight_spec.h"
+#include "cli/make_weights.h"
+#include "cli/open.h"
+
+/* --- shapes --- */
+
+typedef struct make_shape {
+  const char *name;
+  ga_model_arch arch;
+  int64_t layers, width, ff, heads, kv_heads, head_dim, vocab, context;
+  double rope_base, eps;
+  int32_t window;
+  bool has_head; /* a matrix of its own for the logits, not the embedding's */
+} make_shape;
+
+/* As the models' own configurations have it. */
+static const make_shape shapes[] = {
+    {"llama-3-8b", GA_MODEL_llama, 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
+    {"llama-3-70b", GA_MODEL_llama, 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
+    {"llama-3.2-1b", GA_MODEL_llama, 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false},
+    {"smollm2-135m", GA_MODEL_llama, 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false},
+    {"qwen2.5-0.5b", GA_MODEL_qwen2, 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false},
+    {"qwen3-0.6b", GA_MODEL_qwen3, 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false},
+    {"qwen3-8b", GA_MODEL_qwen3, 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true},
+    {"gemma-3-270m", GA_MODEL_gemma3, 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
+    {"gemma-3-1b", GA_MODEL_gemma3, 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
+    {"tiny", GA_MODEL_llama, 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true},
+};
+
+static ga_status find_shape(const char *name, make_shape *out) {
+  char names[256] = "";
+  for (size_t i = 0; i < GA_COUNT_OF(shapes); i++) {
+    if (!strcmp(shapes[i].name, name)) {
+      *out = shapes[i];
+      return GA_OK;
+    }
+    (void)snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? ", " : "", shapes[i].name);
+  }
+  return ga_fail(GA_ERR_ARG, "--shape '%s' is not known; allowed: %s", name, names);
+}
+
+/* --- types --- */
+
+/* The file's types: of most matrices, and of those where errors cost most (values and down projections of some layers, the
+ * head), as the mixtures of llama.cpp have it. */
+typedef struct make_types {
+  const char *name;
+  ga_dtype most, better;
+} make_types;
+
+static const make_types mixtures[] = {{"q3_k_m", GA_Q3_K, GA_Q5_K}, {"q4_k_m", GA_Q4_K, GA_Q6_K}, {"q5_k_m", GA_Q5_K, GA_Q6_K}};
+
+static bool is_weight_type(ga_dtype d) {
+  return d && (d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant);
+}
+
+static ga_status find_types(const char *name, make_types *out) {
+  for (size_t i = 0; i < GA_COUNT_OF(mixtures); i++)
+    if (!strcmp(mixtures[i].name, name)) {
+      *out = mixtures[i];
+      return GA_OK;
+    }
+  const ga_dtype d = ga_dtype_from_name(name);
+  *out = (make_types){name, d, d};
+  if (is_weight_type(d)) return GA_OK;
+  char names[256] = "q3_k_m, q4_k_m, q5_k_m";
+  for (int i = 1; i < 64; i++)
+    if (ga_dtype_info((ga_dtype)i) && is_weight_type((ga_dtype)i))
+      (void)snprintf(names + strlen(names), sizeof names - strlen(names), ", %s", ga_dtype_name((ga_dtype)i));
+  return ga_fail(GA_ERR_ARG, "--type '%s' is not known; allowed: %s", name, names);
+}
+
+/* Rows that hold no whole number of blocks get the type that llama.cpp gives them: one of 32 values a block, else f16. */
+static ga_dtype type_for_row(ga_dtype d, int64_t cols) {
+  if (cols % ga_dtype_info(d)->block_elems == 0) return d;
+  if (cols % 32) return GA_F16;
+  switch (d) {
+  case GA_Q4_K: return GA_Q5_0;
+  case GA_Q5_K: return GA_Q5_1;
+  case GA_Q6_K: return GA_Q8_0;
+  default: return GA_IQ4_NL;
+  }
+}
+
+static bool is_better(const weight_spec *s, const make_shape *shape, int64_t il) {
+  const int64_t eighth = shape->layers / 8;
+  if (!strcmp(s->name, "output.weight")) return true;
+  if (strcmp(s->name, "attn_v.weight") && strcmp(s->name, "ffn_down.weight")) return false;
+  return il < eighth || il >= 7 * eighth || (il - eighth) % 3 == 2;
+}
+
+/* --- a file --- */
+
+typedef struct make_args {
+  const char *shape, *type, *path;
+  int64_t layers, width, ff, heads, kv_heads, head_dim, vocab, context, seed;
+} make_args;
+
+typedef struct maker {
+  make_shape shape;
+  make_types types;
+  ga_hparams hparams;
+  ga_gguf_writer *file;
+  make_weights weights;
+  make_tensor *tensors; /* of all weights of all layers */
+  size_t n;
+} maker;
+
+/* Deviations keep activations near 1: products of normalised rows by 1/sqrt(columns), those that join the residual stream less,
+ * so that it grows by 1 over all layers. Norms multiply by 1. */
+static float deviation_of(const maker *m, const weight_spec *s, int64_t cols) {
+  if (s->kind == KIND_VECTOR) return s->is_norm ? 0 : 0.1f;
+  const bool joins = !strcmp(s->name, "attn_output.weight") || !strcmp(s->name, "ffn_down.weight");
+  return 1 / sqrtf((float)cols * (joins ? 2 * (float)m->shape.layers : 1));
+}
+
+static ga_status put_weight(maker *m, const weight_spec *s, int64_t il) {
+  if (!(s->required >> m->shape.arch & 1) && !(m->shape.has_head && !strcmp(s->name, "output.weight"))) return GA_OK;
+  const int64_t dims[2] = {ga_weight_dim(&m->hparams, s->rows), ga_weight_dim(&m->hparams, s->cols)};
+  const bool is_vector = s->kind == KIND_VECTOR;
+  const ga_dtype wanted = is_vector ? GA_F32 : is_better(s, &m->shape, il) ? m->types.better : m->types.most;
+  const ga_dtype dtype = type_for_row(wanted, dims[1]);
+  char name[64];
+  if (il < 0) (void)snprintf(name, sizeof name, "%s", s->name);
+  else (void)snprintf(name, sizeof name, "blk.%lld.%s", (long long)il, s->name);
+  make_tensor *t = &m->tensors[m->n++];
+  GA_TRY(make_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, dims[1]), m->n, t));
+  ga_tensor view = ga_tensor_make(NULL, dtype, is_vector ? 1 : 2, is_vector ? dims + 1 : dims);
+  ga_gguf_put_tensor_from(m->file, name, &view, make_tensor_bytes, t);
+  return GA_OK;
+}
+
+static ga_status put_weights(maker *m) {
+  m->tensors = calloc(ga_n_model_weights + ga_n_layer_weights * (size_t)m->shape.layers, sizeof *m->tensors);
+  if (!m->tensors) return ga_fail_nomem("tensors", ga_n_layer_weights * (size_t)m->shape.layers * sizeof *m->tensors);
+  for (size_t i = 0; i < ga_n_model_weights; i++) GA_TRY(put_weight(m, &ga_model_weights[i], -1));
+  for (int64_t il = 0; il < m->shape.layers; il++)
+    for (size_t i = 0; i < ga_n_layer_weights; i++) GA_TRY(put_weight(m, &ga_layer_weights[i], il));
+  m->weights.total = ga_gguf_data_bytes(m->file);
+  return GA_OK;
+}
+
+static void put_key(maker *m, const char *key, int64_t value) {
+  char name[96];
+  (void)snprintf(name, sizeof name, "%s.%s", ga_model_arch_name(m->shape.arch), key);
+  ga_gguf_put_int(m->file, name, GA_META_U32, value);
+}
+static void put_float(maker *m, const char *key, double value) {
+  char name[96];
+  (void)snprintf(name, sizeof name, "%s.%s", ga_model_arch_name(m->shape.arch), key);
+  ga_gguf_put_f32(m->file, name, (float)value);
+}
+
+static void put_hparams(maker *m) {
+  const make_shape *s = &m->shape;
+  ga_gguf_put_text(m->file, "general.architecture", ga_model_arch_name(s->arch));
+  ga_gguf_put_text(m->file, "general.name", "random weights");
+  put_key(m, "block_count", s->layers);
+  put_key(m, "embedding_length", s->width);
+  put_key(m, "feed_forward_length", s->ff);
+  put_key(m, "context_length", s->context);
+  put_key(m, "attention.head_count", s->heads);
+  put_key(m, "attention.head_count_kv", s->kv_heads);
+  put_key(m, "attention.key_length", s->head_dim);
+  put_key(m, "attention.value_length", s->head_dim);
+  put_float(m, "attention.layer_norm_rms_epsilon", s->eps);
+  put_key(m, "rope.dimension_count", s->head_dim);
+  put_float(m, "rope.freq_base", s->rope_base);
+  if (s->window) put_key(m, "attention.sliding_window", s->window);
+}
+
+/* Bytes, so that any prompt has ids, then words "t0", "t1" ... */
+enum { FIRST_WORD = 3 + 256 };
+
+static ga_status put_tokens(maker *m) {
+  static const char *const control[3] = {"<unk>", "<s>", "</s>"};
+  const size_t n = (size_t)m->shape.vocab;
+  ga_text *texts = malloc(n * sizeof *texts);
+  float *scores = calloc(n, sizeof *scores);
+  int32_t *types = calloc(n, sizeof *types);
+  char(*words)[12] = malloc(n * sizeof *words);
+  for (size_t i = 0; texts && scores && types && words && i < n; i++) {
+    if (i < 3) (void)snprintf(words[i], sizeof words[i], "%s", control[i]);
+    else if (i < FIRST_WORD) (void)snprintf(words[i], sizeof words[i], "<0x%02X>", (unsigned)(i - 3) & 255u);
+    else (void)snprintf(words[i], sizeof words[i], "t%u", (unsigned)(i - FIRST_WORD));
+    texts[i] = (ga_text){words[i], strlen(words[i])};
+    scores[i] = i < FIRST_WORD ? 0 : -1 - (float)(i - FIRST_WORD);
+    types[i] = i == 0 ? 2 : i < 3 ? 3 : i < FIRST_WORD ? 6 : 1; /* unknown, control, byte, normal */
+  }
+  const bool ok = texts && scores && types && words;
+  if (ok) {
+    ga_gguf_put_text(m->file, "tokenizer.ggml.model", "llama");
+    ga_gguf_put_texts(m->file, "tokenizer.ggml.tokens", (int64_t)n, texts);
+    ga_gguf_put_array(m->file, "tokenizer.ggml.scores", GA_META_F32, (int64_t)n, scores);
+    ga_gguf_put_array(m->file, "tokenizer.ggml.token_type", GA_META_I32, (int64_t)n, types);
+    ga_gguf_put_int(m->file, "tokenizer.ggml.bos_token_id", GA_META_U32, 1);
+    ga_gguf_put_int(m->file, "tokenizer.ggml.eos_token_id", GA_META_U32, 2);
+  }
+  free(texts);
+  free(scores);
+  free(types);
+  free(words);
+  return ok ? GA_OK : ga_fail_nomem("tokens", n * 32);
+}
+
+static void own_size(int64_t given, int64_t *size) {
+  if (given) *size = given;
+}
+
+static ga_status settle_shape(const make_args *a, maker *m) {
+  make_shape *s = &m->shape;
+  GA_TRY(find_shape(a->shape, s));
+  GA_TRY(find_types(a->type, &m->types));
+  own_size(a->layers, &s->layers);
+  own_size(a->width, &s->width);
+  own_size(a->ff, &s->ff);
+  own_size(a->heads, &s->heads);
+  own_size(a->kv_heads, &s->kv_heads);
+  own_size(a->head_dim, &s->head_dim);
+  own_size(a->vocab, &s->vocab);
+  own_size(a->context, &s->context);
+  GA_REQUIRE(s->vocab > FIRST_WORD, GA_ERR_ARG, "--vocab %lld; must be at least %d: the bytes and a word", (long long)s->vocab,
+             FIRST_WORD + 1);
+  GA_REQUIRE(s->heads % s->kv_heads == 0, GA_ERR_ARG, "--heads %lld, --kv-heads %lld: the second must divide the first",
+             (long long)s->heads, (long long)s->kv_heads);
+  GA_REQUIRE(s->head_dim % 2 == 0, GA_ERR_ARG, "--head-dim %lld; must be even", (long long)s->head_dim);
+  m->hparams = (ga_hparams){.arch = s->arch, .n_layers = (int32_t)s->layers, .width = (int32_t)s->width, .ff_width = (int32_t)s->ff,
+                            .vocab = (int32_t)s->vocab, .context = (int32_t)s->context, .n_heads = (int32_t)s->heads,
+                            .n_kv_heads = (int32_t)s->kv_heads, .head_dim = (int32_t)s->head_dim, .v_dim = (int32_t)s->head_dim};
+  return GA_OK;
+}
+
+static ga_status write_model(const make_args *a, maker *m) {
+  GA_TRY(settle_shape(a, m));
+  m->weights.seed = (uint64_t)a->seed;
+  GA_TRY(ga_gguf_writer_create(3, 0, &m->file));
+  put_hparams(m);
+  GA_TRY(put_tokens(m));
+  GA_TRY(put_weights(m));
+  ga_status status = ga_gguf_writer_finish(m->file, a->path);
+  cmd_progress("writing", 1, 1);
+  return status;
+}
+
+static ga_status make(const make_args *a) {
+  maker m = {0};
+  ga_status status = write_model(a, &m);
+  if (status == GA_OK)
+    printf("%s: %s, %lld layers, %zu tensors, %llu bytes of weights\n", a->path, a->type, (long long)m.shape.layers, m.n,
+           (unsigned long long)m.weights.total);
+  ga_gguf_writer_destroy(m.file);
+  make_weights_free(&m.weights);
+  free(m.tensors);
+  return status;
+}
+
+int cmd_make(int argc, char **argv) {
+  make_args a = {.shape = "llama-3-8b", .type = "q4_k_m", .seed = 1};
+  const cmd_option options[] = {
+      {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME", "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
+       "qwen3-8b, gemma-3-270m, gemma-3-1b, tiny"},
+      {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE", "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
+       "q3_k_m, q4_k_m, q5_k_m"},
+      {"seed", 's', OPT_INT, &a.seed, 0, 4294967295.0, "N", "another seed, other weights"},
+      {"layers", 0, OPT_INT, &a.layers, 1, GA_MODEL_MAX_LAYERS, "N", "another size than the shape's, as those below"},
+      {"width", 0, OPT_INT, &a.width, 1, 1 << 20, "N", "of the residual stream"},
+      {"ff", 0, OPT_INT, &a.ff, 1, 1 << 20, "N", "width of the feed-forward part"},
+      {"heads", 0, OPT_INT, &a.heads, 1, 1024, "N", "query heads"},
+      {"kv-heads", 0, OPT_INT, &a.kv_heads, 1, 1024, "N", "heads of keys and values"},
+      {"head-dim", 0, OPT_INT, &a.head_dim, 2, 1024, "N", "elements of a head"},
+      {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 24, "N", "tokens"},
+      {"context", 0, OPT_INT, &a.context, 1, 1 << 28, "N", "tokens that the model says it was trained for"},
+  };
+  int code, rest = cmd_parse("make", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  if (rest != 1) return cmd_usage_error("make", rest ? "one file, not %d" : "which file? give a path", rest);
+  a.path = argv[1];
+  listen_for_interrupt();
+  if (make(&a) == GA_OK) return EXIT_OK;
+  (void)cmd_fail("make");
+  return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+}

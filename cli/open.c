@@ -1,0 +1,314 @@
+#include "cli/open.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "core/ctx.h"
+#include "cli/models.h"
+
+/* --- files --- */
+
+ga_status models_dir(char *path, size_t capacity) {
+  const char *own = getenv("GA_MODELS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  int n;
+  if (own && *own)
+    n = snprintf(path, capacity, "%s", own);
+  else if (cache && *cache)
+    n = snprintf(path, capacity, "%s/ga/models", cache);
+  else if (home && *home)
+    n = snprintf(path, capacity, "%s/.cache/ga/models", home);
+  else
+    return ga_fail(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
+  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
+  return GA_OK;
+}
+
+ga_status find_model(const char *model, char *path, size_t capacity) {
+  char dir[3072];
+  if (!model) model = known_models[0].name;
+  GA_REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
+  GA_REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
+             capacity - 1);
+  if (access(model, F_OK) == 0) { /* one that may not be read is an error of its own */
+    (void)snprintf(path, capacity, "%s", model);
+    return GA_OK;
+  }
+  GA_TRY(models_dir(dir, sizeof dir));
+  for (const known_model *k = known_models; k->name; k++) {
+    if (strcmp(k->name, model) && strcmp(k->file, model)) continue;
+    int n = snprintf(path, capacity, "%s/%s", dir, k->file);
+    GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
+    GA_REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name,
+               k->name);
+    return GA_OK;
+  }
+  int n = snprintf(path, capacity, "%s/%s", dir, model);
+  if (n > 0 && (size_t)n < capacity && access(path, R_OK) == 0) return GA_OK;
+  return ga_fail(GA_ERR_IO, "%s: no such file, and no model of that name (ga pull --list)", model);
+}
+
+ga_status read_text(const char *path, char **text, size_t *bytes) {
+  const bool is_stdin = !strcmp(path, "-");
+  FILE *f = is_stdin ? stdin : fopen(path, "rb");
+  *text = NULL;
+  if (is_stdin) path = "stdin";
+  if (is_stdin && isatty(STDIN_FILENO)) (void)fprintf(stderr, "(reading from the terminal; Ctrl-D ends)\n");
+  if (!f) return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
+  size_t n = 0, capacity = 1 << 16;
+  char *p = malloc(capacity);
+  ga_status status = p ? GA_OK : ga_fail_nomem(path, capacity);
+  while (status == GA_OK) {
+    size_t got = fread(p + n, 1, capacity - n - 1, f);
+    n += got;
+    if (n + 1 < capacity) {
+      if (ferror(f)) status = ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
+      break;
+    }
+    capacity *= 2;
+    char *bigger = realloc(p, capacity);
+    if (!bigger)
+      status = ga_fail_nomem(path, capacity);
+    else
+      p = bigger;
+  }
+  if (f != stdin) (void)fclose(f);
+  if (status != GA_OK) {
+    free(p);
+    return status;
+  }
+  p[n] = 0;
+  *text = p;
+  *bytes = n;
+  return GA_OK;
+}
+
+/* --- opening --- */
+
+static int show_loading(void *user, uint64_t done, uint64_t total) {
+  (void)user;
+  cmd_progress("loading", done, total);
+  return interrupted();
+}
+
+static ga_status session_options(const open_args *args, ga_session_options *so) {
+  *so = (ga_session_options)GA_SESSION_OPTIONS_INIT;
+  so->context = (int32_t)args->context;
+  so->batch = (int32_t)args->batch;
+  so->flags = args->deterministic ? GA_SESSION_DETERMINISTIC : 0u;
+  if (!args->kv_type) return GA_OK;
+  so->kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
+  GA_REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
+  return GA_OK;
+}
+
+static ga_status open_device(const open_args *args, const char *name, ga_ctx **out) {
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  co.device = name;
+  co.threads = (int32_t)args->threads;
+  co.hide = getenv("GA_HIDE");
+  return ga_ctx_create(&co, out);
+}
+
+static ga_status refuse_twice(const opened *o, const char *list) {
+  for (int32_t i = 0; i < o->n_more; i++)
+    GA_REQUIRE(strcmp(ga_ctx_device_name(o->more[i]), ga_ctx_device_name(o->ctx)), GA_ERR_ARG, "--device '%s': %s is there twice", list,
+               ga_ctx_device_name(o->ctx));
+  return GA_OK;
+}
+
+/* "cuda:0,cuda:1": the last one is o->ctx. */
+static ga_status open_devices(const open_args *args, opened *o) {
+  const char *list = args->device;
+  if (!list || !strchr(list, ',')) return open_device(args, list, &o->ctx);
+  for (const char *at = list;;) {
+    char name[32];
+    const size_t n = strcspn(at, ",");
+    GA_REQUIRE(n && n < sizeof name, GA_ERR_ARG, "--device '%s': names of 1 to %zu letters with commas between them", list, sizeof name - 1);
+    memcpy(name, at, n);
+    name[n] = 0;
+    GA_TRY(open_device(args, name, &o->ctx));
+    GA_TRY(refuse_twice(o, list));
+    if (!at[n]) return GA_OK;
+    GA_REQUIRE(o->n_more < OPEN_MAX_DEVICES - 1, GA_ERR_ARG, "--device '%s': at most %d", list, OPEN_MAX_DEVICES);
+    o->more[o->n_more++] = o->ctx;
+    o->ctx = NULL;
+    at += n + 1;
+  }
+}
+
+/* What the person who asked for a GPU would not guess from the speed alone. */
+static void tell_of_cpu(const ga_model *model) {
+  const ga_model_place *cpu = ga_model_place_at(model, 0), *gpu = ga_model_place_at(model, ga_model_place_count(model) - 1);
+  if (ga_model_place_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
+  (void)fprintf(stderr, "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a smaller --context or "
+                "--kv-type q8_0 helps)\n", cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
+}
+
+static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {
+  char path[4096];
+  ga_session_options so;
+  GA_TRY(find_model(args->model, path, sizeof path));
+  GA_TRY(session_options(args, &so));
+  GA_TRY(open_devices(args, o));
+  ga_model_options mo = GA_MODEL_OPTIONS_INIT;
+  mo.progress = show_loading;
+  mo.gpu_layers = (int32_t)args->gpu_layers;
+  mo.more = o->more;
+  mo.n_more = o->n_more;
+  mo.session = &so;
+  mo.plan_only = plan_only;
+  GA_TRY(ga_model_load(o->ctx, path, &mo, &o->model));
+  if (!plan_only) tell_of_cpu(o->model);
+  return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
+}
+
+ga_status open_model(const open_args *args, bool with_session, opened *out) {
+  *out = (opened){0};
+  const ga_status status = load_model(args, with_session, false, out);
+  out->explain = args->explain && status == GA_OK;
+  if (status != GA_OK) close_model(out);
+  return status;
+}
+
+ga_status plan_model(const open_args *args, opened *out) {
+  *out = (opened){0};
+  const ga_status status = load_model(args, false, true, out);
+  if (status != GA_OK) close_model(out);
+  return status;
+}
+
+void close_model(opened *o) {
+  if (o->explain && o->model) print_places(stderr, o->model);
+  for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
+  if (o->explain && o->ctx) explain(o->ctx);
+  ga_session_free(o->session);
+  ga_model_free(o->model);
+  ga_ctx_destroy(o->ctx);
+  for (int32_t i = 0; i < o->n_more; i++) ga_ctx_destroy(o->more[i]);
+  *o = (opened){0};
+}
+
+/* --- which layers, which kernels --- */
+
+static const char *size_text(uint64_t bytes, char text[24]) {
+  (void)snprintf(text, 24, bytes >> 30 ? "%.2f GiB" : "%.1f MiB", (double)bytes * (bytes >> 30 ? 0x1p-30 : 0x1p-20));
+  return text;
+}
+
+void print_places(FILE *f, const ga_model *model) {
+  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
+    const ga_model_place *p = ga_model_place_at(model, i);
+    char t[8][24];
+    if (p->n_layers) (void)fprintf(f, "layers %d to %d on %s", p->first_layer, p->first_layer + p->n_layers - 1, p->device);
+    else (void)fprintf(f, "no layers on %s", p->device);
+    (void)fprintf(f, "%s%s: weights %s, KV cache %s, activations %s, workspace %s; while loading %s, left alone %s; there are %s\n",
+                  i ? "" : ", behind the embedding", i == ga_model_place_count(model) - 1 ? ", before the head" : "",
+                  size_text(p->weights, t[0]), size_text(p->kv, t[1]), size_text(p->activations, t[2]), size_text(p->workspace, t[3]),
+                  size_text(p->staging, t[4]), size_text(p->spare, t[5]), size_text(p->available, t[6]));
+  }
+}
+
+/* What a plan is for, in the words of its description. */
+static void print_shape(const ga_plan *plan) {
+  const void *desc = plan->desc;
+  if (plan->op == GA_OP_gemm) {
+    const ga_gemm_desc *d = desc;
+    fprintf(stderr, "%lld x %lld x %lld %s", (long long)d->m, (long long)d->n, (long long)d->k, ga_dtype_name((ga_dtype)d->w_dtype));
+  } else if (plan->op == GA_OP_attn) {
+    const ga_attn_desc *d = desc;
+    fprintf(stderr, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q, (long long)d->max_kv,
+            ga_dtype_name((ga_dtype)d->kv_dtype), d->q_heads, d->head_dim, d->kv_heads);
+  } else if (plan->op == GA_OP_norm) {
+    fprintf(stderr, "%lld x %lld", (long long)((const ga_norm_desc *)desc)->rows, (long long)((const ga_norm_desc *)desc)->width);
+  } else if (plan->op == GA_OP_embed) {
+    const ga_embed_desc *d = desc;
+    fprintf(stderr, "%lld of %s", (long long)d->tokens, ga_dtype_name((ga_dtype)d->w_dtype));
+  }
+}
+
+/* The legal row with the next lower score, if there is one. */
+static const ga_kernel *runner_up(const ga_ctx *ctx, const ga_plan *plan) {
+  const ga_device *device = ctx->device;
+  const ga_kernel *best = NULL;
+  for (size_t i = 0; i < device->n_kernels; i++) {
+    const ga_kernel *k = &device->kernels[i];
+    if (k->op != plan->op || k == plan->kernel || ga_kernel_against(k, &device->caps, ctx->hide, plan->desc)) continue;
+    if (!best || k->score > best->score) best = k;
+  }
+  return best;
+}
+
+void explain(const ga_ctx *ctx) {
+  for (size_t op = 0; op < GA_OP_COUNT; op++)
+    for (size_t i = 0; i < ctx->cache.n_slots; i++) {
+      const ga_plan *plan = ctx->cache.slots[i];
+      if (!plan || plan->op != (ga_op)op) continue;
+      const ga_kernel *next = runner_up(ctx, plan);
+      fprintf(stderr, "%-8s %-36s ", ga_op_name(plan->op), plan->kernel->id);
+      print_shape(plan);
+      if (next) fprintf(stderr, " (score %d; next %s, %d)\n", plan->kernel->score, next->id, next->score);
+      else fprintf(stderr, " (the only legal row)\n");
+    }
+}
+
+/* --- text to ids --- */
+
+ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n) {
+  *ids = NULL;
+  GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  ga_status status = ga_tokenize(tok, text, bytes, flags, NULL, 0, n);
+  if (status != GA_OK && status != GA_ERR_SHAPE) return status;
+  int32_t *p = malloc((*n + 1) * sizeof *p);
+  if (!p) return ga_fail_nomem("token ids", (*n + 1) * sizeof *p);
+  status = ga_tokenize(tok, text, bytes, flags, p, *n, n);
+  if (status != GA_OK) {
+    free(p);
+    return status;
+  }
+  *ids = p;
+  return GA_OK;
+}
+
+ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids) {
+  const ga_template *tpl = ga_model_template(model);
+  const ga_tokenizer *tok = ga_model_tokenizer(model);
+  ga_chat_options o = GA_CHAT_OPTIONS_INIT;
+  int32_t *made;
+  *ids = NULL;
+  GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  GA_REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
+             *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
+             ga_model_template_error(model));
+  o.add_generation_prompt = true;
+  GA_TRY(ga_chat_encode(tpl, tok, messages, n, &o, &made, n_ids));
+  *ids = malloc((*n_ids + 1) * sizeof **ids);
+  if (*ids && *n_ids) memcpy(*ids, made, *n_ids * sizeof **ids);
+  ga_chat_ids_free(made);
+  return *ids ? GA_OK : ga_fail_nomem("token ids", *n_ids * sizeof **ids);
+}
+
+/* --- interrupt --- */
+
+static volatile sig_atomic_t interrupt_flag;
+
+static void on_interrupt(int signal) {
+  (void)signal;
+  interrupt_flag = 1;
+}
+
+void listen_for_interrupt(void) {
+  struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: a blocked read returns */
+  (void)sigaction(SIGINT, &action, NULL);
+}
+
+bool interrupted(void) {
+  return interrupt_flag;
+}
+void clear_interrupt(void) {
+  interrupt_flag = 0;
+}

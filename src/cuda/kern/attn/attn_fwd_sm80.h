@@ -1,0 +1,18 @@
+/* Launch side of the attention rows for every shape (src/cuda/kern/attn/attn_any.def) and of the ladder. */
+#ifndef GA_CUDA_CUDA_ATTN_ANY_H
+#define GA_CUDA_CUDA_ATTN_ANY_H
+
+#include "cuda/rt/cuda.h"
+
+/* A row's shape: see attn_any.def. */
+typedef struct cuda_attn_any_variant {
+  cuda_variant base;
+  int32_t d, bm;
+} cuda_attn_any_variant;
+
+/* Behind the row kernels where most of a tile would stay empty. */
+int32_t cuda_attn_any_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+const char *cuda_attn_any_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_any(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

@@ -1,0 +1,40 @@
+/* Launch side of the attention kernels (src/cuda/kern/attn). */
+#ifndef GA_CUDA_CUDA_ATTN_H
+#define GA_CUDA_CUDA_ATTN_H
+
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
+#include "cuda/rt/cuda.h"
+
+typedef enum cuda_attn_mask { CUDA_ATTN_full, CUDA_ATTN_causal, CUDA_ATTN_window } cuda_attn_mask;
+
+/* A row's shape: see attn_rows.h. */
+typedef struct cuda_attn_variant {
+  cuda_variant base;
+  int32_t d, dv, bm, bn, stages, resident, blocks, features;
+  cuda_attn_mask mask;
+  int32_t keys_from, keys_to; /* lengths of K that the row is best at; 0, 0 = any */
+  int32_t crowd;              /* and so many tiles of q a multiprocessor at most; 0 = any */
+} cuda_attn_variant;
+
+/* Row indices are 32-bit, with room for a tile and a window behind the last. */
+bool cuda_attn_small(const ga_attn_desc *desc);
+/* Everything of the arguments but the tensor maps and the counter. */
+void cuda_attn_fill(const cuda_attn_variant *variant, const ga_attn_desc *desc, const ga_attn_io *io, int32_t sms, ga_kargs_attn_fwd *out);
+
+/* --- K and V in parts, for every kernel that takes them --- */
+
+#define CUDA_ATTN_MOST_SHIFT ((int64_t)1 << 28) /* of a part; a larger one shows all keys to all queries */
+
+/* No query sees a key of the part: it has none, or all windows end before it. */
+bool cuda_attn_hides(const ga_attn_desc *desc, const ga_attn_part *part);
+/* Shift of a part as kernels take it. */
+int64_t cuda_attn_shift(const ga_attn_part *part);
+/* Error for a shift that they cannot tell from a smaller one: a large one, with a window that ends inside of the part. */
+ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);
+
+const char *cuda_attn_fwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_attn_fwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_attn_fwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_fwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

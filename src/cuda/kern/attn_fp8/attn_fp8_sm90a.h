@@ -1,0 +1,22 @@
+/* Launch side of FP8 attention and its quantiser (src/cuda/kern/attn8). */
+#ifndef GA_CUDA_CUDA_ATTN_FP8_H
+#define GA_CUDA_CUDA_ATTN_FP8_H
+
+#include "cuda/kern/attn/attn_fwd_sm90a.h"
+
+const char *cuda_attn_fp8_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* impl: a cuda_attn_variant. */
+ga_status cuda_attn_fp8(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+/* A quantiser's shape: attn8.def. */
+typedef struct cuda_attn_quant_variant {
+  cuda_variant base;
+  int32_t d, blocks; /* blocks: of a multiprocessor */
+  int32_t kind;      /* ga_attn_quant_kind */
+  const char *means; /* VALUES: the step for those of V's columns */
+} cuda_attn_quant_variant;
+
+const char *cuda_attn_quant_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

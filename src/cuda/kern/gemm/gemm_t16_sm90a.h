@@ -1,0 +1,12 @@
+/* Launch side of the products by packed quantised weights on Hopper (src/cuda/kern/gemm/gemm_t16_sm90a.cu). */
+#ifndef GA_CUDA_CUDA_GEMM_RING_H
+#define GA_CUDA_CUDA_GEMM_RING_H
+
+#include "cuda/rt/cuda.h"
+
+const char *cuda_gemm_ring_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_gemm_ring_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_gemm_ring_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_gemm_ring(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

@@ -1,0 +1,20 @@
+/* Launch side of many rows of X by packed weights on Hopper (src/cuda/kern/gemm/gemm_wide_sm90a.cu). */
+#ifndef GA_CUDA_CUDA_GEMM_WIDE_H
+#define GA_CUDA_CUDA_GEMM_WIDE_H
+
+#include "cuda/rt/cuda.h"
+
+#define CUDA_GEMM_WIDE_LEAST 9 /* rows of X: fewer are for the rows that read weights at the speed of memory */
+
+typedef struct cuda_gemm_wide_variant {
+  cuda_variant base;
+  int32_t bn; /* rows of X of a tile */
+  int32_t kw; /* pairs of warpgroups that take turns along k */
+} cuda_gemm_wide_variant;
+
+const char *cuda_gemm_wide_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_gemm_wide_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_gemm_wide_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_gemm_wide(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

@@ -1,0 +1,16 @@
+/* Launch side of the ladder (src/cuda/kern/ladder): attention kernels to learn from. */
+#ifndef GA_CUDA_CUDA_LADDER_H
+#define GA_CUDA_CUDA_LADDER_H
+
+#include "cuda/rt/cuda.h"
+
+/* A row's shape: see ladder.def. */
+typedef struct cuda_ladder_variant {
+  cuda_variant base;
+  int32_t bm, maps;
+} cuda_ladder_variant;
+
+const char *cuda_ladder_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_ladder(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+
+#endif

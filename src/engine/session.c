@@ -1,0 +1,391 @@
+#include "engine/session.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* What a step of n tokens writes: ids[n], positions[n], slots[n], kv_len, q_start[2]. Of one token, and how many move on by one from POSITION on: */
+enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
+
+/* --- making and freeing --- */
+
+static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
+  const ga_place *place = model->places;
+  while (il >= place->end) place++;
+  return place->ctx;
+}
+
+/* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
+static ga_status alloc_kv(ga_ctx *ctx, uint64_t bytes, void **out) {
+  return ctx->device->caps.host_memory ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out) : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
+}
+
+static ga_status create_kv(ga_session *s, ga_dtype dtype) {
+  const ga_hparams *p = &s->model->hparams;
+  void *list;
+  s->n_pages = (int32_t)ga_div_up(s->context, GA_KV_PAGE);
+  s->kv = (ga_kv_cache){.dtype = dtype, .page_size = GA_KV_PAGE, .n_slots = (int64_t)s->n_pages * GA_KV_PAGE};
+  uint64_t k_bytes, v_bytes;
+  GA_TRY(ga_kv_bytes(p, dtype, s->kv.n_slots, &k_bytes, &v_bytes));
+  GA_TRY(ga_mem_zalloc((size_t)p->n_layers * 2, sizeof(void *), "kv cache", &list));
+  s->kv.k = list;
+  s->kv.v = s->kv.k + p->n_layers;
+  for (int il = 0; il < p->n_layers; il++) {
+    ga_ctx *ctx = ctx_of_layer(s->model, il);
+    ga_status status = alloc_kv(ctx, k_bytes, &s->kv.k[il]);
+    if (status == GA_OK) status = alloc_kv(ctx, v_bytes, &s->kv.v[il]);
+    if (status != GA_OK)
+      return ga_fail_in(status, "kv cache of %d tokens (%llu bytes a layer, %d layers)", s->context,
+                        (unsigned long long)(k_bytes + v_bytes), p->n_layers);
+  }
+  return GA_OK;
+}
+
+static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
+  in->table = 0;
+  in->step = (size_t)s->n_pages;
+  in->sequence = in->step + 3 * (size_t)s->batch + 3;
+  void *p;
+  GA_TRY(ga_host_alloc(ctx, in->sequence * sizeof(int32_t), &p));
+  in->host = p;
+  for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
+  GA_TRY(ga_buffer_alloc(ctx, (in->sequence + (size_t)s->context + 1) * sizeof(int32_t), &p));
+  in->device = p;
+  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, (size_t)s->n_pages * sizeof(int32_t), NULL);
+}
+
+static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
+  GA_TRY(create_inputs(s, place->ctx, &part->inputs));
+  GA_TRY(fwd_create(s->model, place, sizes->batch, sizes->max_out, &part->forward));
+  return fwd_use_cache(&part->forward, &s->kv);
+}
+
+static ga_status create(ga_session *s, const ga_session_options *options) {
+  ga_session_sizes sizes;
+  void *p;
+  GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &sizes));
+  s->context = sizes.context;
+  s->batch = sizes.batch;
+  s->placed = -1;
+  GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
+  s->tokens = p;
+  GA_TRY(create_kv(s, sizes.kv_dtype));
+  for (int32_t i = 0; i < s->model->n_places; i++) {
+    const ga_place *place = &s->model->places[i];
+    const ga_status status = create_part(s, place, &sizes, &s->parts[i]);
+    if (status != GA_OK) return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch, place->plan.device);
+  }
+  return GA_OK;
+}
+
+ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out) {
+  GA_REQUIRE(model && out, GA_ERR_ARG, "session: model or out is null");
+  *out = NULL;
+  GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "session: the model was loaded without weights (plan_only)");
+  GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "session: %s is an encoder, it makes embeddings only",
+             model->info.arch);
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_session), "session", &p));
+  ga_session *s = p;
+  s->model = model;
+  ga_status status = create(s, options);
+  if (status != GA_OK) {
+    ga_session_free(s);
+    return status;
+  }
+  *out = s;
+  return GA_OK;
+}
+
+void ga_session_free(ga_session *s) {
+  if (!s) return;
+  for (int32_t i = 0; i < s->model->n_places; i++) {
+    session_part *part = &s->parts[i];
+    const ga_status read = part->inputs.unread ? ga_stream_sync(s->model->places[i].ctx, NULL) : GA_OK;
+    (void)read; /* a device that is lost reads no more */
+    ga_graph_destroy(part->graph.graph);
+    fwd_destroy(&part->forward);
+    ga_buffer_free(s->model->places[i].ctx, part->inputs.device);
+    ga_host_free(s->model->places[i].ctx, part->inputs.host);
+  }
+  for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
+    ga_buffer_free(ctx_of_layer(s->model, il), s->kv.k[il]);
+    ga_buffer_free(ctx_of_layer(s->model, il), s->kv.v[il]);
+  }
+  ga_mem_free(s->kv.k);
+  ga_mem_free(s->tokens);
+  ga_mem_free(s);
+}
+
+int32_t ga_session_length(const ga_session *s) {
+  return s->length;
+}
+int32_t ga_session_context(const ga_session *s) {
+  return s->context;
+}
+
+uint64_t ga_session_kv_bytes(const ga_session *s) {
+  uint64_t k = 0, v = 0;
+  const ga_status status = ga_kv_bytes(&s->model->hparams, s->kv.dtype, s->kv.n_slots, &k, &v);
+  (void)status; /* it was right when the session was made */
+  return (k + v) * (uint64_t)s->model->hparams.n_layers;
+}
+
+ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
+  GA_REQUIRE(n_tokens >= 0 && n_tokens <= s->length, GA_ERR_ARG, "rewind to %d; the session holds %d tokens", n_tokens,
+             s->length);
+  s->length = n_tokens;
+  return GA_OK;
+}
+
+/* --- steps --- */
+
+/* Nothing of the inputs is under way to a device any more. */
+static void all_read(ga_session *s) {
+  for (int32_t i = 0; i < s->model->n_places; i++) s->parts[i].inputs.unread = false;
+}
+
+/* Of one token the addresses are always the same: recorded steps read them. */
+static void point_at_inputs(const ga_session *s, session_part *part, int32_t at, int32_t n) {
+  const int32_t *step = part->inputs.device + part->inputs.step;
+  part->step = (ga_step){.n_tokens = n,
+                         .n_seqs = 1,
+                         .max_q = n,
+                         .max_kv = at + n,
+                         .ids = step,
+                         .positions = step + n,
+                         .slots = step + 2 * (size_t)n,
+                         .kv_len = step + 3 * (size_t)n,
+                         .q_start = step + 3 * (size_t)n + 1,
+                         .page_table = part->inputs.device + part->inputs.table,
+                         .page_stride = s->n_pages};
+  part->forward.step = &part->step;
+}
+
+static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
+  session_inputs *in = &part->inputs;
+  int32_t *step = in->host + in->step;
+  if (in->unread) GA_TRY(ga_stream_sync(part->forward.ctx, NULL));
+  for (int32_t i = 0; i < n; i++) {
+    step[i] = ids[i];
+    step[n + i] = step[2 * n + i] = at + i;
+  }
+  step[3 * n] = at + n;
+  step[3 * n + 1] = 0;
+  step[3 * n + 2] = n;
+  s->placed = -1;
+  in->unread = true;
+  point_at_inputs(s, part, at, n);
+  return ga_copy_to_device_later(part->forward.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step, NULL);
+}
+
+/* Rows of one chunk, some at a time; the first block is computed by fwd_run. base: the chunk's first row; wanted: the first row that out is
+ * to have; host: memory for a block, unless they go to out->into. */
+static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_t wanted, const session_out *out, float *host) {
+  const size_t vocab = (size_t)s->model->hparams.vocab;
+  ga_forward *f = &session_last(s)->forward;
+  ga_step *step = &session_last(s)->step;
+  for (int32_t at = first; at < step->n_tokens; at += step->n_out) {
+    if (at > first) {
+      step->out_begin = at;
+      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, f->max_out);
+      GA_TRY(fwd_logits(f));
+    }
+    float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
+    GA_TRY(ga_copy_to_host(f->ctx, block, f->logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
+    all_read(s);
+    for (int32_t i = 0; out->row && i < step->n_out; i++) GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
+  }
+  return GA_OK;
+}
+
+/* --- decoding --- */
+
+static const session_draw no_draw;
+
+static ga_status run_step(session_part *part, const session_draw *draw) {
+  GA_TRY(fwd_run(&part->forward));
+  return draw->desc.vocab ? ga_sample(part->forward.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+}
+
+static ga_status record(session_part *part, const session_draw *draw) {
+  ga_ctx *ctx = part->forward.ctx;
+  GA_TRY(ga_graph_begin(ctx, NULL));
+  ga_status status = run_step(part, draw);
+  ga_graph *graph = NULL;
+  ga_status ended = ga_graph_end(ctx, NULL, &graph);
+  if (status == GA_OK) status = ended;
+  if (status != GA_OK) {
+    ga_graph_destroy(graph);
+    return status;
+  }
+  part->graph.graph = graph;
+  return GA_OK;
+}
+
+/* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the second is
+ * recorded, and the others replay that. Devices without graphs run every step op by op. */
+static ga_status run_decode(session_part *part, const session_draw *draw) {
+  session_graph *g = &part->graph;
+  const int64_t max_kv = fwd_rounded(part->step.max_kv);
+  if (g->off) return run_step(part, draw);
+  if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
+    ga_graph_destroy(g->graph);
+    *g = (session_graph){.max_kv = max_kv};
+    memcpy(&g->draw, draw, sizeof *draw);
+    return run_step(part, draw);
+  }
+  if (!g->graph) {
+    ga_status status = record(part, draw);
+    g->off = status == GA_ERR_UNSUPPORTED;
+    if (g->off) return run_step(part, draw);
+    GA_TRY(status);
+  }
+  return ga_graph_launch(part->forward.ctx, g->graph, NULL);
+}
+
+/* A part's layers of the step, behind those of the part before it. */
+static ga_status run_part(ga_session *s, int32_t i) {
+  session_part *part = &s->parts[i];
+  const ga_step *step = &part->step;
+  if (i) GA_TRY(fwd_take_over(&part->forward, &s->parts[i - 1].forward));
+  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
+}
+
+/* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last step has left all that
+ * there. */
+static ga_status place(ga_session *s, int32_t id, int32_t window) {
+  session_part *part = &s->parts[0];
+  const session_inputs *in = &part->inputs;
+  if (s->placed == s->length && in->host[in->step + STEP_ID] == id && window <= s->window) {
+    point_at_inputs(s, part, s->length, 1);
+    return GA_OK;
+  }
+  const int32_t end = s->length + 1, first = (int32_t)ga_max_i64(0, end - window);
+  s->tokens[s->length] = id;
+  s->window = window;
+  if (window)
+    GA_TRY(ga_copy_to_device(part->forward.ctx, in->device + in->sequence + first, s->tokens + first, (size_t)(end - first) * sizeof id, NULL));
+  return upload_inputs(s, part, &id, s->length, 1);
+}
+
+ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
+  session_part *part = &s->parts[0];
+  int32_t *step = part->inputs.device + part->inputs.step;
+  session_draw own;
+  GA_REQUIRE(s->model->n_places == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_places);
+  GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
+  memcpy(&own, draw, sizeof own);
+  own.io.id = step + STEP_ID;
+  own.io.advance = step + STEP_POSITION;
+  own.io.n_advance = STEP_MOVING;
+  if (own.io.n_history) {
+    own.io.sequence = part->inputs.device + part->inputs.sequence;
+    own.io.n_sequence = step + STEP_KV_LEN;
+  }
+  GA_TRY(place(s, id, (int32_t)own.io.n_history));
+  part->step.n_out = 1;
+  s->placed = -1;
+  GA_TRY(run_decode(part, &own));
+  s->tokens[s->length++] = id;
+  s->placed = s->length;
+  return GA_OK;
+}
+
+ga_status session_drawn(ga_session *s, int32_t *id) {
+  session_inputs *in = &s->parts[0].inputs;
+  GA_TRY(ga_copy_to_host(s->parts[0].forward.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
+  all_read(s);
+  in->host[in->step + STEP_ID] = *id;
+  return GA_OK;
+}
+
+/* One chunk at position `at` of the session, row `base` of the call. */
+static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted, const session_out *out,
+                           float *host) {
+  const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
+  for (int32_t i = 0; i < s->model->n_places; i++) {
+    ga_step *step = &s->parts[i].step;
+    GA_TRY(upload_inputs(s, &s->parts[i], ids, at, n));
+    step->out_begin = first;
+    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->forward.max_out);
+    GA_TRY(run_part(s, i));
+  }
+  return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
+}
+
+static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
+  GA_REQUIRE(s && ids && n >= 1, GA_ERR_ARG, "eval: session or ids is null, or n is %d; must be at least 1", n);
+  GA_REQUIRE(n <= s->context - s->length, GA_ERR_SHAPE, "context is full: %d tokens held, %d more do not fit in %d",
+             s->length, n, s->context);
+  for (int32_t i = 0; i < n; i++)
+    GA_REQUIRE(ids[i] >= 0 && ids[i] < s->model->hparams.vocab, GA_ERR_ARG, "eval: id %d at %d; must be 0 to %d",
+               ids[i], i, s->model->hparams.vocab - 1);
+  return GA_OK;
+}
+
+static ga_status append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host, ga_progress_fn progress, void *user) {
+  for (int32_t done = 0; done < n;) {
+    const int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
+    GA_TRY(run_chunk(s, ids + done, s->length + done, chunk, done, n - out->n_rows, out, host));
+    done += chunk;
+    GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED, "stopped after %d of %d tokens", done, n);
+  }
+  memcpy(s->tokens + s->length, ids, (size_t)n * sizeof(int32_t));
+  s->length += n;
+  return GA_OK;
+}
+
+ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress, void *user) {
+  const session_out none = {0};
+  void *host = NULL;
+  GA_TRY(check_ids(s, ids, n));
+  if (!out) out = &none;
+  const session_part *last = session_last(s);
+  if (out->row) GA_TRY(ga_host_alloc(last->forward.ctx, (size_t)last->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), &host));
+  const ga_status status = append(s, ids, n, out, host, progress, user);
+  ga_host_free(last->forward.ctx, host);
+  return status;
+}
+
+/* --- public evaluation --- */
+
+ga_status ga_session_eval(ga_session *s, const int32_t *ids, int32_t n, float *logits, int32_t n_logits,
+                          ga_progress_fn progress, void *user) {
+  GA_REQUIRE(n_logits >= 0 && n_logits <= n && (logits || !n_logits), GA_ERR_ARG,
+             "eval: %d rows of logits for %d tokens%s", n_logits, n, logits ? "" : ", but logits is null");
+  GA_REQUIRE(s, GA_ERR_ARG, "eval: session is null");
+  return session_append(s, ids, n, &(session_out){.n_rows = n_logits, .into = n_logits ? logits : NULL}, progress, user);
+}
+
+typedef struct score_rows {
+  const int32_t *ids;
+  double *logprobs;
+  int32_t first, n;
+  size_t vocab;
+} score_rows;
+
+/* log softmax at one id: x[id] - log sum exp x, in double. */
+static double logprob_of(const float *x, size_t n, int32_t id) {
+  float most = x[0];
+  for (size_t i = 1; i < n; i++) most = x[i] > most ? x[i] : most;
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += (double)expf(x[i] - most);
+  return (double)x[id] - (double)most - log(sum);
+}
+
+static ga_status score_row(void *user, int32_t row, const float *logits) {
+  score_rows *c = user;
+  if (row + 1 < c->n) c->logprobs[row - c->first] = logprob_of(logits, c->vocab, c->ids[row + 1]);
+  return GA_OK;
+}
+
+ga_status ga_session_score(ga_session *s, const int32_t *ids, int32_t n, int32_t first, double *logprobs,
+                           ga_progress_fn progress, void *user) {
+  GA_REQUIRE(s && logprobs && first >= 0 && first < n, GA_ERR_ARG, "score: first is %d of %d ids, or a pointer is null",
+             first, n);
+  score_rows c = {.ids = ids, .logprobs = logprobs, .first = first, .n = n, .vocab = (size_t)s->model->hparams.vocab};
+  return session_append(s, ids, n, &(session_out){.n_rows = n - first, .row = score_row, .user = &c}, progress, user);
+}

@@ -1,0 +1,65 @@
+/* safetensors models as Hugging Face lays them out: config.json, shards and index, names of tensors. */
+#ifndef GA_MODEL_HF_H
+#define GA_MODEL_HF_H
+
+#include <jansson.h>
+
+#include "base/mem.h"
+#include "file/model_store.h"
+
+/* Room for what one table of hf_tables.c can add to the metadata. */
+#define GA_HF_MOST_KEYS 64
+
+typedef enum ga_hf_kind {
+  GA_HF_INT,
+  GA_HF_INTS,  /* an integer or an array of them: an array */
+  GA_HF_FIRST, /* an integer or an array of them: the first */
+  GA_HF_FLOAT, /* integers are taken too */
+  GA_HF_RSQRT, /* a number x > 0: 1 / sqrt(x) */
+  GA_HF_BOOL,
+  GA_HF_TEXT,
+  GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn" or "llama3" */
+  GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention": bools, true = sliding */
+  /* Fields that change the mathematics in ways that GA does not have. No key. */
+  GA_HF_REFUSED, /* must be absent, null or false */
+  GA_HF_ONLY     /* must be absent, null or what `fallback` says */
+} ga_hf_kind;
+
+/* One field of config.json. Rows with the same key are tried in turn; the first that is there wins. */
+typedef struct ga_hf_key {
+  const char *json; /* names separated by dots */
+  const char *key;  /* metadata key; one that begins with '.' gets the architecture before it */
+  ga_hf_kind kind;
+  const char *fallback; /* JSON for when no row of this key was there; GA_HF_REQUIRED; NULL: the key is left out */
+} ga_hf_key;
+#define GA_HF_REQUIRED "required"
+
+/* One name without its ".weight" or ".bias"; '%' stands for the layer number. */
+typedef struct ga_hf_name {
+  const char *hf, *gguf;
+} ga_hf_name;
+
+typedef struct ga_hf_arch {
+  const char *model_type;  /* in config.json */
+  const char *arch;        /* in GGUF */
+  const char *inside;      /* object of config.json that holds the fields, NULL for the top */
+  const ga_hf_key *keys;   /* end with a NULL row, as do the next two */
+  const ga_hf_key *keys_2; /* may be NULL */
+  const ga_hf_name *names;
+} ga_hf_arch;
+
+/* hf_tables.c: NULL for a model type that has no table. `at` runs from 0 until NULL. */
+const ga_hf_arch *ga_hf_arch_at(int at);
+
+/* hf_config.c: appends what `config` says to the list; *arch = the table that was used. */
+GA_NODISCARD ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
+                                          const ga_hf_arch **arch);
+/* hf_names.c: GGUF's name for a tensor; the name itself when the table has none. */
+GA_NODISCARD ga_status ga_hf_tensor_name(ga_arena *arena, const ga_hf_arch *arch, const char *name, const char **out);
+
+/* hf_open.c */
+GA_NODISCARD ga_status ga_hf_open_folder(ga_model_file *file, const char *path);
+GA_NODISCARD ga_status ga_hf_open_index(ga_model_file *file, const char *path);
+GA_NODISCARD ga_status ga_hf_open_mapped(ga_model_file *file); /* part 0 is mapped */
+
+#endif

@@ -1,0 +1,221 @@
+/* config.json to metadata, row by row of the architecture's table. */
+#include <math.h>
+#include <string.h>
+
+#include "base/locale.h"
+#include "base/status.h"
+#include "file/byte_reader.h"
+#include "file/hf.h"
+#include "base/json.h"
+#include "file/limits.h"
+
+typedef struct hf_sink {
+  ga_arena *arena;
+  ga_meta_list *list;
+  const ga_hf_arch *arch;
+} hf_sink;
+
+#define MUST_BE(cond, value, allowed)                                                                                  \
+  GA_REQUIRE(cond, GA_ERR_FORMAT, "is %s; must be %s", ga_json_type_name(value), allowed)
+
+static ga_status put_ints(const hf_sink *s, const char *key, const json_t *value) {
+  size_t n = json_is_array(value) ? json_array_size(value) : 1;
+  void *le;
+  GA_TRY(ga_arena_alloc(s->arena, n * 8, &le)); /* n is bounded by the bytes of the JSON */
+  for (size_t i = 0; i < n; i++) {
+    const json_t *element = json_is_array(value) ? json_array_get(value, i) : value;
+    MUST_BE(json_is_integer(element), element, "an integer or an array of integers");
+    ga_store_le((uint8_t *)le + 8 * i, 8, (uint64_t)json_integer_value(element));
+  }
+  return ga_meta_list_add_array(s->arena, s->list, key, GA_META_I64, (int64_t)n, le);
+}
+
+static ga_status put_first(const hf_sink *s, const char *key, const json_t *value) {
+  if (json_is_array(value)) value = json_array_get(value, 0);
+  MUST_BE(json_is_integer(value), value, "an integer or an array of integers");
+  return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
+}
+
+static ga_status put_rsqrt(const hf_sink *s, const char *key, const json_t *value) {
+  MUST_BE(json_is_number(value), value, "a number");
+  double x = json_number_value(value);
+  GA_REQUIRE(x > 0, GA_ERR_FORMAT, "is %g; must be above 0", x);
+  return ga_meta_list_add_float(s->arena, s->list, key, 1 / sqrt(x));
+}
+
+static ga_status put_text(const hf_sink *s, const char *key, const json_t *value) {
+  MUST_BE(json_is_string(value), value, "a text");
+  return ga_meta_list_add_text(s->arena, s->list, key, json_string_value(value), json_string_length(value));
+}
+
+static ga_status put_rope_type(const hf_sink *s, const char *key, const json_t *value) {
+  static const char *const known[] = {"none", "linear", "yarn", "llama3"};
+  MUST_BE(json_is_string(value), value, "a text");
+  const char *type = json_string_value(value);
+  if (!strcmp(type, "default")) type = "none";
+  for (size_t i = 0; i < GA_COUNT_OF(known); i++)
+    if (!strcmp(type, known[i])) return ga_meta_list_add_text(s->arena, s->list, key, type, strlen(type));
+  return ga_fail(GA_ERR_UNSUPPORTED, "is '%s'; must be default, none, linear, yarn or llama3",
+                 ga_quote(type, strlen(type)).text);
+}
+
+static ga_status put_layer_types(const hf_sink *s, const char *key, const json_t *value) {
+  void *bools;
+  size_t n = json_array_size(value);
+  MUST_BE(json_is_array(value), value, "an array of texts");
+  GA_TRY(ga_arena_alloc(s->arena, n, &bools));
+  for (size_t i = 0; i < n; i++) {
+    const char *type = json_string_value(json_array_get(value, i));
+    bool sliding = type && !strcmp(type, "sliding_attention");
+    GA_REQUIRE(sliding || (type && !strcmp(type, "full_attention")), GA_ERR_UNSUPPORTED,
+               "element %zu is '%s'; must be full_attention or sliding_attention", i,
+               type ? ga_quote(type, strlen(type)).text : "no text");
+    ((uint8_t *)bools)[i] = sliding;
+  }
+  return ga_meta_list_add_array(s->arena, s->list, key, GA_META_BOOL, (int64_t)n, bools);
+}
+
+static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
+  switch (kind) {
+  case GA_HF_INT:
+    MUST_BE(json_is_integer(value), value, "an integer");
+    return ga_meta_list_add_int(s->arena, s->list, key, json_integer_value(value));
+  case GA_HF_FLOAT:
+    MUST_BE(json_is_number(value), value, "a number");
+    return ga_meta_list_add_float(s->arena, s->list, key, json_number_value(value));
+  case GA_HF_BOOL:
+    MUST_BE(json_is_boolean(value), value, "true or false");
+    return ga_meta_list_add_bool(s->arena, s->list, key, json_is_true(value));
+  case GA_HF_INTS:
+    return put_ints(s, key, value);
+  case GA_HF_FIRST:
+    return put_first(s, key, value);
+  case GA_HF_RSQRT:
+    return put_rsqrt(s, key, value);
+  case GA_HF_TEXT:
+    return put_text(s, key, value);
+  case GA_HF_ROPE_TYPE:
+    return put_rope_type(s, key, value);
+  case GA_HF_LAYER_TYPES:
+    return put_layer_types(s, key, value);
+  case GA_HF_ONLY:
+  case GA_HF_REFUSED:
+    break;
+  }
+  return ga_fail(GA_ERR_UNSUPPORTED, "is %s; GA has only models where it is absent, null or false",
+                 ga_json_type_name(value));
+}
+
+/* Our own text: only memory can fail. */
+static ga_status parse_fallback(const ga_hf_key *row, json_t **out) {
+  json_error_t error;
+  ga_locale locale;
+  GA_TRY(ga_locale_begin(&locale));
+  *out = json_loads(row->fallback, JSON_DECODE_ANY, &error);
+  ga_locale_end(&locale);
+  GA_REQUIRE(*out, GA_ERR_NOMEM, "default '%s': %s", row->fallback, error.text);
+  return GA_OK;
+}
+
+static ga_status check_only(const ga_hf_key *row, const json_t *value) {
+  json_t *only = NULL;
+  GA_TRY(parse_fallback(row, &only));
+  /* 1 and 1.0 are the same here. */
+  bool same = json_is_number(only) ? json_is_number(value) && json_number_value(value) == json_number_value(only)
+                                   : json_equal(value, only) != 0;
+  json_decref(only);
+  GA_REQUIRE(same, GA_ERR_UNSUPPORTED, "is another value; GA has only models where it is absent, null or %s",
+             row->fallback);
+  return GA_OK;
+}
+
+static ga_status put_fallback(const hf_sink *s, const ga_hf_key *row, const char *key) {
+  json_t *value = NULL;
+  GA_REQUIRE(strcmp(row->fallback, GA_HF_REQUIRED) != 0, GA_ERR_FORMAT, "is missing; must be there");
+  GA_TRY(parse_fallback(row, &value));
+  ga_status status = put_value(s, row->kind, key, value);
+  json_decref(value);
+  return status;
+}
+
+static ga_status put_row(const hf_sink *s, const ga_hf_key *row, const json_t *config) {
+  const json_t *value = ga_json_at(config, row->json);
+  char *key = NULL;
+  if (row->kind == GA_HF_REFUSED) return !value || json_is_false(value) ? GA_OK : put_value(s, row->kind, NULL, value);
+  if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
+  GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
+  if (ga_meta_list_find(s->list, key)) return GA_OK;
+  if (value) return put_value(s, row->kind, key, value);
+  return row->fallback ? put_fallback(s, row, key) : GA_OK;
+}
+
+static ga_status put_rows(const hf_sink *s, const char *label, const ga_hf_key *rows, const json_t *config) {
+  for (const ga_hf_key *row = rows; row && row->json; row++) {
+    ga_status status = put_row(s, row, config);
+    if (status) return ga_fail_in(status, "%s: '%s'", label, row->json);
+  }
+  return GA_OK;
+}
+
+/* --- what does not depend on the architecture -------------------------------------------------------------------- */
+
+/* clang-format off */
+static const ga_hf_key common_keys[] = {
+    {"_name_or_path",       "general.name",                    GA_HF_TEXT,    NULL},
+    {"tie_word_embeddings", "ga.tied_embeddings",              GA_HF_BOOL,    NULL},
+    {"bos_token_id",        "tokenizer.ggml.bos_token_id",     GA_HF_FIRST,   NULL},
+    {"eos_token_id",        "tokenizer.ggml.eos_token_id",     GA_HF_FIRST,   NULL},
+    {"eos_token_id",        "ga.eos_token_ids",                GA_HF_INTS,    NULL},
+    {"pad_token_id",        "tokenizer.ggml.padding_token_id", GA_HF_FIRST,   NULL},
+    {"quantization_config", NULL,                              GA_HF_REFUSED, NULL},
+    {0}};
+/* clang-format on */
+
+/* Differences of layout between a checkpoint and a GGUF file of the same model: see ga/model_file.h. */
+static ga_status put_layout(const hf_sink *s) {
+  const char *arch = s->arch->arch;
+  if (!strcmp(arch, "bert")) return ga_meta_list_add_bool(s->arena, s->list, "bert.attention.causal", false);
+  if (!strcmp(arch, "gpt2")) return ga_meta_list_add_bool(s->arena, s->list, "ga.gpt2_transposed", true);
+  if (!strcmp(arch, "gemma3")) GA_TRY(ga_meta_list_add_bool(s->arena, s->list, "ga.norm_plus_one", true));
+  return ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4);
+}
+
+static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
+  const char *key = "gpt2.feed_forward_length";
+  if (strcmp(s->arch->arch, "gpt2") != 0 || ga_meta_list_find(s->list, key)) return GA_OK;
+  int64_t width = 0;
+  GA_TRY(ga_meta_int(ga_meta_list_find(s->list, "gpt2.embedding_length"), 0, &width));
+  GA_REQUIRE(width >= 1 && width <= INT32_MAX, GA_ERR_FORMAT, "%s: 'n_embd' is %lld; must be from 1 to %d", label,
+             (long long)width, INT32_MAX);
+  return ga_meta_list_add_int(s->arena, s->list, key, 4 * width);
+}
+
+static ga_status find_arch(const char *label, const json_t *config, const ga_hf_arch **out) {
+  const json_t *type = ga_json_at(config, "model_type");
+  GA_REQUIRE(json_is_string(type), GA_ERR_FORMAT, "%s: 'model_type' is %s; must be a text", label,
+             ga_json_type_name(type));
+  for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
+    if (!strcmp((*out)->model_type, json_string_value(type))) return GA_OK;
+  return ga_fail(GA_ERR_UNSUPPORTED,
+                 "%s: 'model_type' is '%s'; must be llama, qwen2, qwen3, gemma3, gemma3_text, gpt2 or bert", label,
+                 ga_quote(json_string_value(type), json_string_length(type)).text);
+}
+
+ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
+                             const ga_hf_arch **arch) {
+  const ga_hf_arch *a;
+  GA_TRY(find_arch(label, config, &a));
+  hf_sink s = {arena, list, a};
+  const json_t *inner = a->inside ? ga_json_at(config, a->inside) : config;
+  GA_REQUIRE(json_is_object(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label, a->inside,
+             ga_json_type_name(inner));
+  GA_TRY(ga_meta_list_add_text(arena, list, "general.architecture", a->arch, strlen(a->arch)));
+  GA_TRY(put_rows(&s, label, common_keys, config));
+  if (inner != config) GA_TRY(put_rows(&s, label, common_keys, inner));
+  GA_TRY(put_rows(&s, label, a->keys, inner));
+  GA_TRY(put_rows(&s, label, a->keys_2, inner));
+  GA_TRY(put_layout(&s));
+  GA_TRY(put_gpt2_inner(&s, label));
+  *arch = a;
+  return GA_OK;
+}

@@ -1,0 +1,188 @@
+/* A folder, an index or a single file of safetensors: which files, in which order, with which config.json. */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/status.h"
+#include "file/hf.h"
+#include "base/json.h"
+#include "file/limits.h"
+
+static const char *const side_names[] = {
+    "tokenizer.json",    "tokenizer_config.json",  "tokenizer.model", "special_tokens_map.json",
+    "added_tokens.json", "chat_template.jinja",    "vocab.txt",       "vocab.json",
+    "merges.txt",        "generation_config.json", "config.json"};
+
+static bool file_exists(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+/* Folder of a path with its '/', "" for a bare name. */
+static ga_status folder_of(ga_arena *arena, const char *path, char **out) {
+  const char *slash = strrchr(path, '/');
+  return ga_arena_strndup(arena, path, slash ? (size_t)(slash - path) + 1 : 0, out);
+}
+
+static ga_status find_side_files(ga_model_file *file, const char *folder) {
+  void *p;
+  GA_TRY(ga_arena_alloc(&file->arena, sizeof(ga_side_file) * GA_COUNT_OF(side_names), &p));
+  file->side_files = p;
+  for (size_t i = 0; i < GA_COUNT_OF(side_names); i++) {
+    char *path;
+    GA_TRY(ga_arena_printf(&file->arena, &path, "%s%s", folder, side_names[i]));
+    if (file_exists(path)) file->side_files[file->n_side_files++] = (ga_side_file){side_names[i], path};
+  }
+  return GA_OK;
+}
+
+/* How sentence-transformers says which pooling its model was trained with; numbers as in GGUF's pooling_type. */
+static ga_status add_pooling(ga_model_file *file, const char *folder) {
+  static const struct {
+    const char *name;
+    int type;
+  } modes[] = {{"pooling_mode_mean_tokens", 1}, {"pooling_mode_cls_token", 2}, {"pooling_mode_lasttoken", 3}};
+  char *path;
+  json_t *config;
+  ga_status status = GA_OK;
+  GA_TRY(ga_arena_printf(&file->arena, &path, "%s1_Pooling/config.json", folder));
+  if (!file_exists(path)) return GA_OK;
+  GA_TRY(ga_json_read_file(path, &config));
+  for (size_t i = 0; i < GA_COUNT_OF(modes); i++)
+    if (json_is_true(json_object_get(config, modes[i].name))) {
+      status = ga_meta_list_add_int(&file->arena, file->meta, "bert.pooling_type", modes[i].type);
+      break;
+    }
+  json_decref(config);
+  return status;
+}
+
+static ga_status apply_config(ga_model_file *file, const char *folder, const ga_hf_arch **arch) {
+  const char *path = ga_model_file_side_path(file, "config.json");
+  json_t *config;
+  *arch = NULL;
+  if (!path) return GA_OK;
+  GA_TRY(ga_json_read_file(path, &config));
+  ga_status status = ga_hf_config_apply(&file->arena, ga_path_label(path), config, file->meta, arch);
+  json_decref(config);
+  if (status == GA_OK && !strcmp((*arch)->arch, "bert")) status = add_pooling(file, folder);
+  return status;
+}
+
+/* All parts are parsed. */
+static ga_status finish(ga_model_file *file, const char *folder) {
+  const ga_hf_arch *arch;
+  GA_TRY(find_side_files(file, folder));
+  GA_TRY(apply_config(file, folder, &arch));
+  return ga_model_store_join(file, arch);
+}
+
+ga_status ga_hf_open_mapped(ga_model_file *file) {
+  char *folder;
+  GA_TRY(folder_of(&file->arena, file->parts[0].path, &folder));
+  GA_TRY(ga_safetensors_parse(&file->arena, &file->parts[0]));
+  return finish(file, folder);
+}
+
+/* --- index ------------------------------------------------------------------------------------------------------- */
+
+typedef struct shard_list {
+  const char **names;
+  int64_t count;
+  ga_name_table table;
+} shard_list;
+
+/* A file of this folder, no path that leads elsewhere. */
+static bool is_plain_name(const char *name) {
+  return ga_name_is_sound(name, strlen(name), GA_MODEL_MAX_NAME_BYTES) && name[0] != '.' && !strchr(name, '/');
+}
+
+static int compare_names(const void *a, const void *b) {
+  return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static ga_status collect_shards(ga_arena *arena, json_t *map, shard_list *out) {
+  const char *tensor;
+  json_t *value;
+  void *p;
+  GA_TRY(ga_arena_alloc(arena, GA_MODEL_MAX_PARTS * sizeof(char *), &p));
+  GA_TRY(ga_name_table_init(arena, GA_MODEL_MAX_PARTS, &out->table));
+  out->names = p;
+  json_object_foreach(map, tensor, value) {
+    const char *name = json_string_value(value);
+    GA_REQUIRE(name && is_plain_name(name), GA_ERR_FORMAT,
+               "weight_map '%s' is '%s'; must be the name of a file in the same folder",
+               ga_quote(tensor, strlen(tensor)).text,
+               name ? ga_quote(name, strlen(name)).text : ga_json_type_name(value));
+    if (ga_name_table_find(&out->table, name) >= 0) continue;
+    GA_REQUIRE(out->count < GA_MODEL_MAX_PARTS, GA_ERR_FORMAT, "weight_map names more than %d files",
+               GA_MODEL_MAX_PARTS);
+    GA_TRY(ga_name_table_add(&out->table, name, (uint32_t)out->count));
+    out->names[out->count++] = name;
+  }
+  GA_REQUIRE(out->count > 0, GA_ERR_FORMAT, "weight_map is empty; must name at least one file");
+  qsort(out->names, (size_t)out->count, sizeof *out->names, compare_names);
+  return GA_OK;
+}
+
+/* Every tensor of the shard is listed, and listed as being there. */
+static ga_status check_listed(const ga_model_part *part, const char *name, const json_t *map) {
+  for (int64_t i = 0; i < part->n_tensors; i++) {
+    const char *listed = json_string_value(json_object_get(map, part->tensors[i].source_name));
+    GA_REQUIRE(listed && !strcmp(listed, name), GA_ERR_FORMAT, "%s: tensor '%s': the index says it is %s%s",
+               part->label, part->tensors[i].source_name, listed ? "in " : "nowhere",
+               listed ? ga_quote(listed, strlen(listed)).text : "");
+  }
+  return GA_OK;
+}
+
+static ga_status open_shards(ga_model_file *file, const char *folder, json_t *map) {
+  shard_list shards = {0};
+  int64_t total = 0, listed = (int64_t)json_object_size(map);
+  GA_TRY(collect_shards(&file->arena, map, &shards));
+  GA_TRY(ga_model_store_parts(file, shards.count));
+  for (int32_t i = 0; i < file->n_parts; i++) {
+    char *path;
+    GA_TRY(ga_arena_printf(&file->arena, &path, "%s%s", folder, shards.names[i]));
+    GA_TRY(ga_model_store_map(file, i, path));
+    GA_TRY(ga_safetensors_parse(&file->arena, &file->parts[i]));
+    GA_TRY(check_listed(&file->parts[i], shards.names[i], map));
+    total += file->parts[i].n_tensors;
+  }
+  /* Each tensor found is listed once, so equal counts mean that none is missing. */
+  GA_REQUIRE(total == listed, GA_ERR_FORMAT, "weight_map names %lld tensors; the files hold %lld of them",
+             (long long)listed, (long long)total);
+  return GA_OK;
+}
+
+ga_status ga_hf_open_index(ga_model_file *file, const char *path) {
+  char *folder;
+  json_t *index;
+  GA_TRY(folder_of(&file->arena, path, &folder));
+  GA_TRY(ga_json_read_file(path, &index));
+  json_t *map = json_object_get(index, "weight_map");
+  ga_status status = json_is_object(map)
+                         ? open_shards(file, folder, map)
+                         : ga_fail(GA_ERR_FORMAT, "'weight_map' is %s; must be an object", ga_json_type_name(map));
+  if (status) status = ga_fail_in(status, "%s", ga_path_label(path));
+  json_decref(index);
+  return status ? status : finish(file, folder);
+}
+
+ga_status ga_hf_open_folder(ga_model_file *file, const char *path) {
+  char *config, *single, *index;
+  size_t n = strlen(path);
+  const char *slash = path[n - 1] == '/' ? "" : "/";
+  GA_TRY(ga_arena_printf(&file->arena, &config, "%s%sconfig.json", path, slash));
+  GA_TRY(ga_arena_printf(&file->arena, &single, "%s%smodel.safetensors", path, slash));
+  GA_TRY(ga_arena_printf(&file->arena, &index, "%s%smodel.safetensors.index.json", path, slash));
+  GA_REQUIRE(file_exists(config), GA_ERR_IO,
+             "%s: a folder without config.json; name a .gguf file, or a folder of safetensors", path);
+  if (file_exists(single)) {
+    GA_TRY(ga_model_store_parts(file, 1));
+    GA_TRY(ga_model_store_map(file, 0, single));
+    return ga_hf_open_mapped(file);
+  }
+  GA_REQUIRE(file_exists(index), GA_ERR_IO, "%s: neither model.safetensors nor model.safetensors.index.json", path);
+  return ga_hf_open_index(file, index);
+}

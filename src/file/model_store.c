@@ -1,0 +1,191 @@
+/* Life of a ga_model_file: parts, tensors, close. */
+#include "file/model_store.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "file/gguf.h"
+#include "file/hf.h"
+#include "file/limits.h"
+
+
+ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) {
+  va_list args, again;
+  void *p = NULL;
+  va_start(args, fmt);
+  va_copy(again, args);
+  int n = vsnprintf(NULL, 0, fmt, args);
+  ga_status status = n < 0 ? ga_fail(GA_ERR_ARG, "text cannot be formatted") : ga_arena_alloc(arena, (size_t)n + 1, &p);
+  if (status == GA_OK) (void)vsnprintf(p, (size_t)n + 1, fmt, again);
+  va_end(again);
+  va_end(args);
+  *out = p;
+  return status;
+}
+
+ga_status ga_model_store_create(ga_model_format format, ga_model_file **out) {
+  void *p;
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_model_file), "model file", &p));
+  ga_model_file *file = p;
+  ga_arena_init(&file->arena, GA_MODEL_MAX_ARENA_BYTES);
+  file->format = format;
+  *out = file;
+  return GA_OK;
+}
+
+/* Only ever grows, from 0 or 1: the parts there are keep their place. */
+ga_status ga_model_store_parts(ga_model_file *file, int64_t n) {
+  void *p;
+  GA_REQUIRE(n >= 1 && n <= GA_MODEL_MAX_PARTS && n >= file->n_parts, GA_ERR_FORMAT,
+             "a model of %lld files; must be 1 to %d", (long long)n, GA_MODEL_MAX_PARTS);
+  GA_TRY(ga_arena_alloc(&file->arena, (size_t)n * sizeof(ga_model_part), &p));
+  if (file->n_parts) memcpy(p, file->parts, (size_t)file->n_parts * sizeof(ga_model_part));
+  file->parts = p;
+  file->n_parts = (int32_t)n;
+  file->meta = &file->parts[0].meta;
+  return GA_OK;
+}
+
+static ga_status set_path(ga_model_file *file, ga_model_part *part, const char *path) {
+  GA_TRY(ga_arena_strndup(&file->arena, path, strlen(path), &part->path));
+  part->label = ga_path_label(part->path);
+  return GA_OK;
+}
+
+ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path) {
+  ga_model_part *p = &file->parts[part];
+  GA_TRY(set_path(file, p, path));
+  GA_TRY(ga_filemap_open(path, &p->map));
+  p->owns_map = true;
+  GA_REQUIRE(p->map.bytes > 0, GA_ERR_FORMAT, "%s: empty file", p->label);
+  return GA_OK;
+}
+
+ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes) {
+  GA_REQUIRE(data && bytes > 0, GA_ERR_FORMAT, "%s: empty file", label);
+  GA_TRY(ga_model_store_parts(file, 1));
+  file->parts[0].map = (ga_filemap){.data = data, .bytes = bytes, .fd = -1};
+  return set_path(file, &file->parts[0], label);
+}
+
+/* --- join -------------------------------------------------------------------------------------------------------- */
+
+static ga_status join_tensor(ga_model_file *file, int32_t part, const ga_model_tensor *from, const ga_hf_arch *arch) {
+  ga_model_tensor *to = &file->tensors[file->n_tensors];
+  const char *label = file->parts[part].label;
+  *to = *from;
+  to->part = part;
+  to->name = to->source_name;
+  if (arch) GA_TRY(ga_hf_tensor_name(&file->arena, arch, to->source_name, &to->name));
+  ga_status status = ga_name_table_add(&file->tensor_names, to->name, (uint32_t)file->n_tensors);
+  if (status) return ga_fail_in(status, "%s: tensor '%s'", label, to->source_name);
+  file->n_tensors++;
+  return GA_OK;
+}
+
+ga_status ga_model_store_join(ga_model_file *file, const ga_hf_arch *arch) {
+  int64_t total = 0; /* parts and tensors a part are bounded: no overflow */
+  void *p;
+  for (int32_t i = 0; i < file->n_parts; i++) total += file->parts[i].n_tensors;
+  GA_REQUIRE(total <= GA_MODEL_MAX_TENSORS, GA_ERR_FORMAT, "%s: %lld tensors in %d files; at most %d",
+             file->parts[0].label, (long long)total, file->n_parts, GA_MODEL_MAX_TENSORS);
+  GA_TRY(ga_arena_alloc(&file->arena, (size_t)total * sizeof(ga_model_tensor), &p));
+  GA_TRY(ga_name_table_init(&file->arena, (uint64_t)total, &file->tensor_names));
+  file->tensors = p;
+  for (int32_t i = 0; i < file->n_parts; i++)
+    for (int64_t j = 0; j < file->parts[i].n_tensors; j++)
+      GA_TRY(join_tensor(file, i, &file->parts[i].tensors[j], arch));
+  return GA_OK;
+}
+
+/* --- public ------------------------------------------------------------------------------------------------------ */
+
+void ga_model_file_close(ga_model_file *file) {
+  if (!file) return;
+  for (int32_t i = 0; i < file->n_parts; i++)
+    if (file->parts[i].owns_map) ga_filemap_close(&file->parts[i].map);
+  ga_arena_free(&file->arena);
+  ga_mem_free(file);
+}
+
+ga_model_format ga_model_file_format(const ga_model_file *file) {
+  return file->format;
+}
+int32_t ga_model_file_parts(const ga_model_file *file) {
+  return file->n_parts;
+}
+
+const char *ga_model_file_part_path(const ga_model_file *file, int32_t part) {
+  return part >= 0 && part < file->n_parts ? file->parts[part].path : NULL;
+}
+
+uint64_t ga_model_file_part_bytes(const ga_model_file *file, int32_t part) {
+  return part >= 0 && part < file->n_parts ? file->parts[part].map.bytes : 0;
+}
+
+const char *ga_model_file_side_path(const ga_model_file *file, const char *name) {
+  for (int32_t i = 0; i < file->n_side_files; i++)
+    if (!strcmp(file->side_files[i].name, name)) return file->side_files[i].path;
+  return NULL;
+}
+
+int64_t ga_model_file_tensor_count(const ga_model_file *file) {
+  return file->n_tensors;
+}
+
+const ga_model_tensor *ga_model_file_tensor_at(const ga_model_file *file, int64_t index) {
+  return index >= 0 && index < file->n_tensors ? &file->tensors[index] : NULL;
+}
+
+const ga_model_tensor *ga_model_file_find(const ga_model_file *file, const char *name) {
+  return ga_model_file_tensor_at(file, ga_name_table_find(&file->tensor_names, name));
+}
+
+static void print_dims(char *out, size_t bytes, int32_t n_dims, const int64_t *dims) {
+  size_t n = (size_t)snprintf(out, bytes, "[");
+  for (int32_t i = 0; i < n_dims && n < bytes; i++)
+    n += (size_t)snprintf(out + n, bytes - n, "%s%lld", i ? ", " : "", (long long)dims[i]);
+  if (n < bytes) (void)snprintf(out + n, bytes - n, "]");
+}
+
+ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int32_t n_dims, const int64_t *dims,
+                               const ga_model_tensor **out) {
+  const ga_model_tensor *t = ga_model_file_find(file, name);
+  char seen[100], allowed[100]; /* 4 dimensions of at most 20 characters */
+  *out = NULL;
+  GA_REQUIRE(n_dims >= 0 && n_dims <= GA_MAX_DIMS, GA_ERR_ARG, "tensor '%s': %d dimensions asked for; at most %d", name,
+             n_dims, GA_MAX_DIMS);
+  print_dims(allowed, sizeof allowed, n_dims, dims);
+  GA_REQUIRE(t, GA_ERR_FORMAT, "%s: tensor '%s' is missing; must be there with dimensions %s", file->parts[0].label,
+             name, allowed);
+  bool same = t->view.n_dims == n_dims;
+  for (int32_t i = 0; same && i < n_dims; i++) same = t->view.dim[i] == dims[i];
+  if (!same) {
+    print_dims(seen, sizeof seen, t->view.n_dims, t->view.dim);
+    return ga_fail(GA_ERR_SHAPE, "%s: tensor '%s' has dimensions %s; must be %s", file->parts[t->part].label, name,
+                   seen, allowed);
+  }
+  *out = t;
+  return GA_OK;
+}
+
+ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out, size_t bytes) {
+  const ga_model_part *part = &file->parts[tensor->part];
+  GA_REQUIRE(offset <= tensor->bytes && bytes <= tensor->bytes - offset, GA_ERR_ARG, "%s: bytes %llu to %llu of %llu", tensor->name,
+             (unsigned long long)offset, (unsigned long long)(offset + bytes), (unsigned long long)tensor->bytes);
+  ga_status status = ga_filemap_read(&part->map, tensor->offset + offset, out, bytes);
+  return status == GA_OK ? GA_OK : ga_fail_in(status, "%s: reading tensor '%s'", part->label, tensor->name);
+}
+
+void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
+                               uint64_t bytes) {
+  const ga_model_part *part = &file->parts[tensor->part];
+  if (part->owns_map && offset <= tensor->bytes && bytes <= tensor->bytes - offset)
+    ga_filemap_forget(&part->map, tensor->offset + offset, bytes);
+}
+
+void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor) {
+  ga_model_file_forget_part(file, tensor, 0, tensor->bytes);
+}

@@ -1,0 +1,102 @@
+/* What a ga_model_file is made of, and the steps that fill it:
+ *   map the parts -> parse each (gguf_read.c, safetensors.c) -> config.json (hf_config.c) -> join the tensors. */
+#ifndef GA_MODEL_MODEL_STORE_H
+#define GA_MODEL_MODEL_STORE_H
+
+#include "base/filemap.h"
+#include "base/mem.h"
+#include "ga/model_file.h"
+#include "file/name_table.h"
+
+/* A text of an array, relative to ga_meta.data. Kept beside the map, so that a file changed later cannot move it. */
+typedef struct ga_text_span {
+  uint32_t offset, bytes;
+} ga_text_span;
+
+struct ga_meta {
+  const char *key;
+  ga_meta_type type, elem;
+  int64_t count;
+  const uint8_t *data;       /* values one after the other, little-endian, unaligned */
+  const ga_text_span *spans; /* count of them when elem is GA_META_TEXT */
+};
+
+typedef struct ga_meta_list {
+  ga_meta *items;
+  int64_t count, capacity;
+  ga_name_table names;
+} ga_meta_list;
+
+typedef struct ga_model_part {
+  char *path;
+  const char *label; /* the path, or its tail: what error texts begin with */
+  ga_filemap map;
+  bool owns_map;
+  ga_meta_list meta;
+  ga_model_tensor *tensors; /* name is NULL until they are joined */
+  int64_t n_tensors;
+} ga_model_part;
+
+typedef struct ga_side_file {
+  const char *name;
+  char *path;
+} ga_side_file;
+
+struct ga_model_file {
+  ga_arena arena;
+  ga_model_format format;
+  ga_model_part *parts;
+  int32_t n_parts, n_side_files;
+  ga_meta_list *meta; /* that of the first part */
+  ga_model_tensor *tensors;
+  int64_t n_tensors;
+  ga_name_table tensor_names;
+  ga_side_file *side_files;
+};
+
+struct ga_hf_arch;
+
+/* model_store.c */
+GA_NODISCARD ga_status ga_model_store_create(ga_model_format format, ga_model_file **out);
+GA_NODISCARD ga_status ga_model_store_parts(ga_model_file *file, int64_t n);
+/* Maps `path` as the given part. */
+GA_NODISCARD ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path);
+/* Bytes of the caller's as part 0, for tests and fuzzing: they must outlive the file. */
+GA_NODISCARD ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes);
+/* Gathers the tensors of all parts under their canonical names (arch NULL: the names they have). */
+GA_NODISCARD ga_status ga_model_store_join(ga_model_file *file, const struct ga_hf_arch *arch);
+/* Opens GGUF or safetensors bytes (one file, no config.json) that the caller keeps. */
+GA_NODISCARD ga_status ga_model_file_parse(const char *label, const uint8_t *data, size_t bytes, ga_model_file **out);
+/* Arena copy of printf text. */
+GA_NODISCARD ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) GA_PRINTF(3, 4);
+
+/* tensor_view.c: fills view, bytes and is_aligned from dtype and dims (slowest first) once sizes are known to be sound.
+ * The caller sets data and calls ga_tensor_place when it knows the offset. */
+GA_NODISCARD ga_status ga_tensor_describe(ga_model_tensor *tensor, ga_dtype dtype, int32_t n_dims, const int64_t *dims);
+void ga_tensor_place(ga_model_tensor *tensor, const uint8_t *part_data, uint64_t offset);
+/* Name of 1 to `most` bytes without control characters. */
+bool ga_name_is_sound(const char *name, size_t bytes, size_t most);
+
+/* meta_list.c */
+GA_NODISCARD ga_status ga_meta_list_init(ga_arena *arena, int64_t capacity, ga_meta_list *list);
+/* Takes a finished entry; its key must live as long as the list. GA_ERR_FORMAT for a key that is there already. */
+GA_NODISCARD ga_status ga_meta_list_add(ga_meta_list *list, const ga_meta *meta);
+GA_NODISCARD ga_status ga_meta_list_add_int(ga_arena *arena, ga_meta_list *list, const char *key, int64_t value);
+GA_NODISCARD ga_status ga_meta_list_add_float(ga_arena *arena, ga_meta_list *list, const char *key, double value);
+GA_NODISCARD ga_status ga_meta_list_add_bool(ga_arena *arena, ga_meta_list *list, const char *key, bool value);
+GA_NODISCARD ga_status ga_meta_list_add_text(ga_arena *arena, ga_meta_list *list, const char *key, const char *text,
+                                             size_t bytes);
+/* An array of n elements of `elem` (not text), given as in a file: little-endian, one after the other. Copied. */
+GA_NODISCARD ga_status ga_meta_list_add_array(ga_arena *arena, ga_meta_list *list, const char *key, ga_meta_type elem,
+                                              int64_t n, const uint8_t *values);
+const ga_meta *ga_meta_list_find(const ga_meta_list *list, const char *key);
+/* Bytes of a value in a file; 0 for text, array and what is no type. */
+int ga_meta_type_bytes(ga_meta_type type);
+
+/* gguf_read.c, safetensors.c: fill part->meta and part->tensors from part->map. */
+GA_NODISCARD ga_status ga_gguf_parse(ga_arena *arena, ga_model_part *part);
+GA_NODISCARD ga_status ga_safetensors_parse(ga_arena *arena, ga_model_part *part);
+/* gguf_split.c: part 0 is mapped and parsed; maps and parses the others when it says that it is one of several. */
+GA_NODISCARD ga_status ga_gguf_open_rest(ga_model_file *file);
+
+#endif

@@ -1,0 +1,93 @@
+/* What the lexer and the two halves of the parser share. Only they include it. */
+#ifndef GA_MODEL_JINJA_PARSE_H
+#define GA_MODEL_JINJA_PARSE_H
+
+#include "jinja/jinja.h"
+
+typedef enum jj_tok_kind {
+  JT_EOF,
+  JT_DATA,      /* s */
+  JT_VAR_BEGIN, /* {{ */
+  JT_VAR_END,
+  JT_BLOCK_BEGIN, /* {% */
+  JT_BLOCK_END,
+  JT_NAME,  /* s, interned */
+  JT_STR,   /* s */
+  JT_INT,   /* i */
+  JT_FLOAT, /* f */
+  JT_OP     /* op: a jj_op or the character itself */
+} jj_tok_kind;
+
+typedef struct jj_tok {
+  jj_tok_kind kind;
+  char op;
+  uint32_t pos, end; /* bytes of the source */
+  union {
+    jj_str *s;
+    int64_t i;
+    double f;
+  } u;
+} jj_tok;
+
+typedef struct jj_parser {
+  ga_template *tpl;
+  ga_arena scratch; /* tokens and the table of names: gone after parsing */
+  jj_tok *tok;
+  size_t n_tok, cap_tok, at;
+  jj_str **names; /* open addressing, power of two */
+  size_t n_names, cap_names;
+  uint32_t nodes_left, nodes_limit, depth_left, depth_limit;
+  int loops;         /* enclosing loops that break may leave */
+  uint8_t *macro_op; /* flags of the enclosing macro, NULL outside */
+} jj_parser;
+
+GA_NODISCARD ga_status ga_jj_lex(jj_parser *parser);
+GA_NODISCARD ga_status ga_jj_intern(jj_parser *parser, const char *p, size_t n, jj_str **out);
+/* Sets the text "chat template, line L, column C: ..." and returns status. */
+ga_status ga_jj_fail_at(const jj_parser *parser, size_t pos, ga_status status, const char *fmt, ...) GA_PRINTF(4, 5);
+
+/* Token access; `at` never passes JT_EOF. */
+static inline const jj_tok *ga_jj_peek(const jj_parser *parser) {
+  return &parser->tok[parser->at];
+}
+static inline const jj_tok *ga_jj_peek2(const jj_parser *parser) {
+  return &parser->tok[parser->at + 1 < parser->n_tok ? parser->at + 1 : parser->n_tok - 1];
+}
+static inline void ga_jj_advance(jj_parser *parser) {
+  if (parser->at + 1 < parser->n_tok) parser->at++;
+}
+static inline bool ga_jj_at_op(const jj_parser *parser, char op) {
+  return ga_jj_peek(parser)->kind == JT_OP && ga_jj_peek(parser)->op == op;
+}
+static inline bool ga_jj_at_name(const jj_parser *parser, const char *name) {
+  return ga_jj_peek(parser)->kind == JT_NAME && ga_jj_str_is(ga_jj_peek(parser)->u.s, name);
+}
+static inline bool ga_jj_skip_op(jj_parser *parser, char op) {
+  bool yes = ga_jj_at_op(parser, op);
+  if (yes) ga_jj_advance(parser);
+  return yes;
+}
+static inline bool ga_jj_skip_name(jj_parser *parser, const char *name) {
+  bool yes = ga_jj_at_name(parser, name);
+  if (yes) ga_jj_advance(parser);
+  return yes;
+}
+
+/* Fails with "<construct>: expected <what>, found <token>". */
+ga_status ga_jj_unexpected(const jj_parser *parser, const char *construct, const char *expected);
+GA_NODISCARD ga_status ga_jj_expect_op(jj_parser *parser, char op, const char *construct);
+GA_NODISCARD ga_status ga_jj_expect_name(jj_parser *parser, const char *construct, jj_str **out);
+GA_NODISCARD ga_status ga_jj_node_new(jj_parser *parser, jj_node_kind kind, size_t pos, jj_node **out);
+
+/* jinja_expr.c. `no_cond`: without `a if b else c`, as after `in` of a for. Tuples may be written without parentheses;
+ * `stop` (may be NULL) is a name that ends one. */
+GA_NODISCARD ga_status ga_jj_parse_expr(jj_parser *parser, jj_node **out);
+GA_NODISCARD ga_status ga_jj_parse_tuple(jj_parser *parser, bool no_cond, const char *stop, bool parenthesised,
+                                         jj_node **out);
+GA_NODISCARD ga_status ga_jj_parse_filters(jj_parser *parser, jj_node *operand, bool first_has_no_pipe, jj_node **out);
+/* The target of for and set: a name, or names in parentheses or separated by commas. */
+GA_NODISCARD ga_status ga_jj_parse_target(jj_parser *parser, bool attr_ok, jj_node **out);
+/* "(" arguments ")". */
+GA_NODISCARD ga_status ga_jj_parse_call_args(jj_parser *parser, jj_node **kids);
+
+#endif

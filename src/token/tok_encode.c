@@ -1,0 +1,111 @@
+/* ga_tokenize: special tokens first, then each stretch of plain text by the tokenizer's kind. */
+#include "base/status.h"
+#include "token/tok_encode.h"
+#include "token/tok_run.h"
+#include "token/unicode.h"
+
+#define MAX_BYTES ((size_t)1 << 30) /* three times as many still count in 32 bits */
+
+static void encode_plain(tok_run *run, const char *text, size_t bytes) {
+  switch (run->tok->kind) {
+  case GA_TOK_SPM: tok_spm_encode(run, text, bytes); break;
+  case GA_TOK_BPE: tok_bpe_encode(run, text, bytes); break;
+  case GA_TOK_WPM: tok_wpm_encode(run, text, bytes); break;
+  }
+}
+
+static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse, const uint8_t *foreign) {
+  const tok_cuts *cuts = &run->tok->cuts;
+  const bool *may_start = parse ? cuts->any_first : cuts->user_first;
+  size_t plain = 0; /* start of the plain text before `at` */
+  for (size_t at = 0, len = 0; at < bytes && run->status == GA_OK;) {
+    int32_t id = GA_TOK_NONE;
+    if (may_start[(uint8_t)text[at]])
+      id = tok_cut_at(run->tok, (const uint8_t *)text + at, bytes - at, parse, foreign ? foreign + at : NULL, &len);
+    if (id < 0) {
+      at++;
+      continue;
+    }
+    if (plain < at) encode_plain(run, text + plain, at - plain);
+    tok_emit(run, id);
+    plain = at += len;
+  }
+  if (plain < bytes) encode_plain(run, text + plain, bytes - plain); /* text may be null when there is none */
+}
+
+static void encode_all(tok_run *run, const char *text, size_t bytes, uint32_t flags) {
+  const ga_tokenizer *tok = run->tok;
+  const int32_t *special = tok->special;
+  int32_t first = tok->add_bos ? special[GA_TOK_BOS] : GA_TOK_NONE;
+  int32_t last = tok->add_eos ? special[GA_TOK_EOS] : GA_TOK_NONE;
+  if (tok->kind == GA_TOK_WPM) {
+    first = special[GA_TOK_CLS] >= 0 ? special[GA_TOK_CLS] : special[GA_TOK_BOS];
+    last = special[GA_TOK_SEP] >= 0 ? special[GA_TOK_SEP] : special[GA_TOK_EOS];
+  }
+  if ((flags & GA_TOK_ADD_SPECIAL) && first >= 0) tok_emit(run, first);
+  encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
+  if ((flags & GA_TOK_ADD_SPECIAL) && last >= 0) tok_emit(run, last);
+}
+
+static ga_status give_ids(const tok_run *run, int32_t *ids, size_t capacity, size_t *n_ids) {
+  GA_TRY(run->status);
+  *n_ids = run->n_ids;
+  GA_REQUIRE(run->n_ids <= capacity, GA_ERR_SHAPE, "tokenize: %zu ids; there is room for %zu", run->n_ids, capacity);
+  if (run->n_ids) memcpy(ids, run->ids, run->n_ids * sizeof(int32_t));
+  return GA_OK;
+}
+
+static ga_status give_word_cache(tok_run *run, size_t bytes) {
+  void *cache;
+  if (bytes < TOK_CACHE_LEAST) return GA_OK;
+  GA_TRY(ga_mem_zalloc(TOK_CACHE_SLOTS, sizeof(tok_cache_slot), "word cache", &cache));
+  run->cache = cache;
+  return GA_OK;
+}
+
+static void free_run(tok_run *run) {
+  ga_mem_free(run->cache);
+  ga_mem_free(run->ids);
+  ga_mem_free(run->symbols_memory);
+  ga_mem_free(run->buffer);
+}
+
+ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t *ids,
+                      size_t capacity, size_t *n_ids) {
+  GA_REQUIRE(n_ids, GA_ERR_ARG, "tokenize: null n_ids");
+  *n_ids = 0;
+  GA_REQUIRE(tok && (text || bytes == 0) && (ids || capacity == 0), GA_ERR_ARG, "tokenize: null argument");
+  GA_REQUIRE(!(flags & ~(GA_TOK_ADD_SPECIAL | GA_TOK_PARSE_SPECIAL)), GA_ERR_ARG, "tokenize: flags 0x%x not known",
+             flags);
+  GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes,
+             MAX_BYTES);
+  tok_run run = {.tok = tok};
+  void *repaired = NULL;
+  if (ga_utf8_valid((const uint8_t *)text, bytes) < bytes) {
+    GA_TRY(ga_mem_alloc(3 * bytes, "repaired text", &repaired));
+    bytes = ga_utf8_repair((const uint8_t *)text, bytes, repaired);
+    text = repaired;
+  }
+  run.status = give_word_cache(&run, bytes);
+  if (run.status == GA_OK) encode_all(&run, text, bytes, flags);
+  ga_status status = give_ids(&run, ids, capacity, n_ids);
+  ga_mem_free(repaired);
+  free_run(&run);
+  return status;
+}
+
+ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t bytes, const uint8_t *foreign,
+                            int32_t **ids, size_t *n_ids) {
+  GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes, MAX_BYTES);
+  GA_REQUIRE(ga_utf8_valid((const uint8_t *)text, bytes) == bytes, GA_ERR_FORMAT, "tokenize: a rendered text is not UTF-8");
+  tok_run run = {.tok = tok};
+  run.status = give_word_cache(&run, bytes);
+  if (run.status == GA_OK) encode_text(&run, text, bytes, true, foreign);
+  if (run.status == GA_OK) {
+    *ids = run.ids;
+    *n_ids = run.n_ids;
+    run.ids = NULL;
+  }
+  free_run(&run);
+  return run.status;
+}

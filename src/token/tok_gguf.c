@@ -1,0 +1,172 @@
+/* ga_tokenizer_from_model: the tokenizer.ggml.* keys of a GGUF file. */
+#include "base/log.h"
+#include "base/status.h"
+#include "token/tok_load.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* What files that lack a key mean by that; the ids are those of the first models of each kind. */
+typedef struct kind_row {
+  const char *model; /* tokenizer.ggml.model */
+  ga_tok_kind kind;
+  bool add_bos, add_space_prefix;
+  int32_t bos, eos, unk, sep, pad, cls, mask;
+} kind_row;
+
+static const kind_row kind_rows[] = {
+    {"llama", GA_TOK_SPM, true, true, 1, 2, 0, -1, -1, -1, -1},
+    {"gpt2", GA_TOK_BPE, false, false, -1, -1, -1, -1, -1, -1, -1},
+    {"bert", GA_TOK_WPM, true, false, -1, -1, 100, 102, 0, 101, 103},
+};
+
+static ga_status find_kind(const ga_model_file *file, const kind_row **row) {
+  ga_text model;
+  GA_TRY(ga_model_file_text(file, KEY("model"), &model));
+  for (size_t i = 0; i < GA_COUNT_OF(kind_rows); i++) {
+    *row = &kind_rows[i];
+    if (tok_text_is(model, kind_rows[i].model)) return GA_OK;
+  }
+  return ga_fail(GA_ERR_UNSUPPORTED, "tokenizer: model '%.*s'; must be llama, gpt2 or bert",
+                 (int)(model.bytes < 64 ? model.bytes : 64), model.data);
+}
+
+/* An array of texts, NULL and 0 when it is absent. */
+static ga_status read_texts(const ga_model_file *file, const char *key, tok_load *load, const ga_text **out,
+                            size_t *count) {
+  const ga_meta *meta;
+  void *p;
+  *out = NULL;
+  *count = 0;
+  GA_TRY(ga_model_file_array_or_null(file, key, GA_META_TEXTS, &meta));
+  if (!meta) return GA_OK;
+  size_t n = (size_t)ga_meta_count(meta);
+  GA_TRY(ga_arena_alloc(&load->arena, n * sizeof(ga_text), &p));
+  ga_text *texts = p;
+  for (size_t i = 0; i < n; i++) GA_TRY(ga_meta_text(meta, (int64_t)i, &texts[i]));
+  *out = texts;
+  *count = n;
+  return GA_OK;
+}
+
+static ga_status require_count(const char *key, const ga_meta *meta, size_t n) {
+  GA_REQUIRE(ga_meta_count(meta) == (int64_t)n, GA_ERR_FORMAT, "tokenizer: %s has %lld elements for %zu tokens", key,
+             (long long)ga_meta_count(meta), n);
+  return GA_OK;
+}
+
+static ga_status read_types(const ga_model_file *file, tok_load *load) {
+  const ga_meta *meta;
+  void *p;
+  GA_TRY(ga_model_file_array_or_null(file, KEY("token_type"), GA_META_INTS, &meta));
+  if (!meta) return GA_OK;
+  GA_TRY(require_count(KEY("token_type"), meta, load->vocab.n_tokens));
+  GA_TRY(ga_arena_alloc(&load->arena, load->vocab.n_tokens * sizeof(int32_t), &p));
+  int32_t *types = p;
+  for (size_t i = 0; i < load->vocab.n_tokens; i++) {
+    int64_t type;
+    GA_TRY(ga_meta_int(meta, (int64_t)i, &type));
+    GA_REQUIRE(type >= 0 && type <= GA_TOK_BYTE, GA_ERR_FORMAT, "tokenizer: token %zu has type %lld; must be 0 to 6", i,
+               (long long)type);
+    types[i] = (int32_t)type;
+  }
+  load->vocab.types = types;
+  return GA_OK;
+}
+
+static ga_status read_scores(const ga_model_file *file, tok_load *load) {
+  const ga_meta *meta;
+  void *p;
+  GA_TRY(ga_model_file_array_or_null(file, KEY("scores"), GA_META_FLOATS, &meta));
+  if (!meta) return GA_OK;
+  GA_TRY(require_count(KEY("scores"), meta, load->vocab.n_tokens));
+  GA_TRY(ga_arena_alloc(&load->arena, load->vocab.n_tokens * sizeof(float), &p));
+  float *scores = p;
+  for (size_t i = 0; i < load->vocab.n_tokens; i++) {
+    double score;
+    GA_TRY(ga_meta_float(meta, (int64_t)i, &score));
+    scores[i] = (float)score;
+  }
+  load->vocab.scores = scores;
+  return GA_OK;
+}
+
+/* Files are about whose padding or mask id lies behind the vocabulary: no such token then. Not so bos and eos. */
+static ga_status read_id(const ga_model_file *file, const char *key, int32_t fallback, size_t n, bool strict,
+                         int32_t *out) {
+  int64_t id;
+  GA_TRY(ga_model_file_int_or(file, key, fallback < (int64_t)n ? fallback : GA_TOK_NONE, INT64_MIN, INT64_MAX, &id));
+  bool good = id >= 0 && id < (int64_t)n;
+  if (!good && ga_model_file_meta(file, key)) {
+    GA_REQUIRE(!strict, GA_ERR_FORMAT, "tokenizer: %s is %lld; must be 0 to %zu", key, (long long)id, n - 1);
+    ga_log(GA_LOG_WARN, "tokenizer: %s is %lld, which is no token: left out", key, (long long)id);
+  }
+  *out = good ? (int32_t)id : GA_TOK_NONE;
+  return GA_OK;
+}
+
+static ga_status read_ids(const ga_model_file *file, const kind_row *row, ga_vocab *v) {
+  size_t n = v->n_tokens;
+  GA_TRY(read_id(file, KEY("bos_token_id"), row->bos, n, true, &v->bos));
+  GA_TRY(read_id(file, KEY("eos_token_id"), row->eos, n, true, &v->eos));
+  GA_TRY(read_id(file, KEY("eot_token_id"), -1, n, false, &v->eot));
+  GA_TRY(read_id(file, KEY("eom_token_id"), -1, n, false, &v->eom));
+  GA_TRY(read_id(file, KEY("unknown_token_id"), row->unk, n, false, &v->unk));
+  GA_TRY(read_id(file, KEY("seperator_token_id"), row->sep, n, false, &v->sep)); /* spelled so in the format */
+  GA_TRY(read_id(file, KEY("padding_token_id"), row->pad, n, false, &v->pad));
+  GA_TRY(read_id(file, KEY("cls_token_id"), v->bos >= 0 ? v->bos : row->cls, n, false, &v->cls));
+  return read_id(file, KEY("mask_token_id"), row->mask, n, false, &v->mask);
+}
+
+/* Pre-splitters whose models take whole words and start texts with bos, whether or not the file says so. */
+static bool is_llama3_pre(ga_text pre) {
+  static const char *const names[] = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0",
+                                      "lfm2"};
+  for (size_t i = 0; i < GA_COUNT_OF(names); i++)
+    if (tok_text_is(pre, names[i])) return true;
+  return false;
+}
+
+static ga_status read_pre(const ga_model_file *file, tok_load *load, bool *llama3) {
+  ga_text pre;
+  char *name;
+  GA_TRY(ga_model_file_text_or(file, KEY("pre"), "default", &pre));
+  GA_TRY(ga_arena_strndup(&load->arena, pre.data, pre.bytes, &name));
+  load->vocab.pre = name;
+  load->vocab.ignore_merges = *llama3 = load->vocab.kind == GA_TOK_BPE && is_llama3_pre(pre);
+  return GA_OK;
+}
+
+ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
+  ga_vocab *v = &load->vocab;
+  const kind_row *row;
+  bool llama3;
+  GA_TRY(find_kind(file, &row));
+  v->kind = row->kind;
+  GA_TRY(read_texts(file, KEY("tokens"), load, &v->tokens, &v->n_tokens));
+  GA_REQUIRE(v->n_tokens > 0, GA_ERR_FORMAT, "tokenizer: no %s", KEY("tokens"));
+  if (v->kind == GA_TOK_BPE) GA_TRY(read_texts(file, KEY("merges"), load, &v->merges, &v->n_merges));
+  GA_TRY(read_types(file, load));
+  GA_TRY(read_scores(file, load));
+  GA_TRY(read_ids(file, row, v));
+  GA_TRY(read_pre(file, load, &llama3));
+  GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || llama3, &v->add_bos));
+  GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), false, &v->add_eos));
+  GA_TRY(ga_model_file_bool_or(file, KEY("add_space_prefix"), row->add_space_prefix, &v->add_space_prefix));
+  return ga_model_file_bool_or(file, KEY("remove_extra_whitespaces"), false, &v->remove_extra_whitespaces);
+}
+
+ga_status ga_tokenizer_from_model(const ga_model_file *file, ga_tokenizer **out) {
+  GA_REQUIRE(file && out, GA_ERR_ARG, "tokenizer: null argument");
+  *out = NULL;
+  if (!ga_model_file_meta(file, KEY("model"))) {
+    const char *path = ga_model_file_side_path(file, "tokenizer.json");
+    GA_REQUIRE(path, GA_ERR_FORMAT, "tokenizer: the model has neither %s nor a tokenizer.json", KEY("model"));
+    return tok_from_json(path, ga_model_file_side_path(file, "tokenizer_config.json"), file, out);
+  }
+  tok_load load;
+  tok_load_init(&load);
+  ga_status status = tok_load_gguf(&load, file);
+  if (status == GA_OK) status = ga_tokenizer_create(&load.vocab, out);
+  ga_arena_free(&load.arena);
+  return status;
+}

@@ -1,0 +1,90 @@
+/* The merging loop that SPM and BPE share: always the pair of lowest rank, the leftmost of equals, until none is left.
+ *
+ * `pair` fills rank[i] and made[i] for symbol i and its next; it is a constant at each call and inlined. Few symbols
+ * are searched through at each step; many go through a binary heap: n log n, whatever the text. */
+#ifndef GA_MODEL_TOK_MERGE_H
+#define GA_MODEL_TOK_MERGE_H
+
+#include "token/tok_run.h"
+
+#define TOK_SCAN_MOST 48 /* measured: the heap is the faster one from about here on */
+
+typedef void (*tok_pair_fn)(const void *ctx, const tok_symbols *sym, uint32_t i, uint32_t n);
+
+/* Merges i with its next and looks at the two pairs that are new. Returns the symbol before i, n when there is none. */
+GA_INLINE uint32_t tok_merge_at(tok_symbols *sym, uint32_t i, uint32_t n, tok_pair_fn pair, const void *ctx) {
+  uint32_t gone = sym->next[i], after = sym->next[gone], before = sym->prev[i];
+  sym->id[i] = sym->made[i];
+  sym->next[i] = after;
+  if (after < n) sym->prev[after] = i;
+  sym->rank[gone] = TOK_RANK_NONE;
+  pair(ctx, sym, i, n);
+  if (before < n) pair(ctx, sym, before, n);
+  return before;
+}
+
+GA_INLINE void tok_merge_scan(tok_symbols *sym, uint32_t n, tok_pair_fn pair, const void *ctx) {
+  for (;;) {
+    uint32_t best = TOK_RANK_NONE, where = 0;
+    for (uint32_t i = 0; i < n; i++) {
+      if (sym->rank[i] < best) {
+        best = sym->rank[i];
+        where = i;
+      }
+    }
+    if (best == TOK_RANK_NONE) return;
+    (void)tok_merge_at(sym, where, n, pair, ctx);
+  }
+}
+
+GA_INLINE void tok_heap_push(uint64_t *heap, size_t *count, uint64_t key) {
+  size_t at = (*count)++;
+  while (at > 0 && heap[(at - 1) / 2] > key) {
+    heap[at] = heap[(at - 1) / 2];
+    at = (at - 1) / 2;
+  }
+  heap[at] = key;
+}
+
+GA_INLINE uint64_t tok_heap_pop(uint64_t *heap, size_t *count) {
+  uint64_t top = heap[0], last = heap[--*count];
+  size_t at = 0, n = *count;
+  for (size_t child; (child = 2 * at + 1) < n; at = child) {
+    if (child + 1 < n && heap[child + 1] < heap[child]) child++;
+    if (heap[child] >= last) break;
+    heap[at] = heap[child];
+  }
+  heap[at] = last;
+  return top;
+}
+
+/* The heap holds at most 2 n keys: n - 1 at first, and each of at most n - 1 merges takes one and adds two. A key is
+ * good as long as the symbol still has that rank: then it names the merge that is due, whenever it was pushed. */
+GA_INLINE void tok_merge_heap(tok_symbols *sym, uint32_t n, tok_pair_fn pair, const void *ctx) {
+  size_t count = 0;
+  for (uint32_t i = 0; i < n; i++)
+    if (sym->rank[i] != TOK_RANK_NONE) tok_heap_push(sym->heap, &count, (uint64_t)sym->rank[i] << 32 | i);
+  while (count > 0) {
+    uint64_t key = tok_heap_pop(sym->heap, &count);
+    uint32_t i = (uint32_t)key;
+    if (sym->rank[i] != key >> 32) continue;
+    uint32_t before = tok_merge_at(sym, i, n, pair, ctx);
+    if (sym->rank[i] != TOK_RANK_NONE) tok_heap_push(sym->heap, &count, (uint64_t)sym->rank[i] << 32 | i);
+    if (before < n && sym->rank[before] != TOK_RANK_NONE)
+      tok_heap_push(sym->heap, &count, (uint64_t)sym->rank[before] << 32 | before);
+  }
+}
+
+/* sym->id[0, n) and start[0, n] are set; on return the symbols that are left are 0, next[0], ... below n. */
+GA_INLINE void tok_merge_all(tok_symbols *sym, uint32_t n, tok_pair_fn pair, const void *ctx) {
+  for (uint32_t i = 0; i < n; i++) {
+    sym->next[i] = i + 1;
+    sym->prev[i] = i > 0 ? i - 1 : n;
+    sym->made[i] = GA_TOK_NONE;
+  }
+  for (uint32_t i = 0; i < n; i++) pair(ctx, sym, i, n);
+  if (n <= TOK_SCAN_MOST) tok_merge_scan(sym, n, pair, ctx);
+  else tok_merge_heap(sym, n, pair, ctx);
+}
+
+#endif

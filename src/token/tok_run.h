@@ -1,0 +1,73 @@
+/* One call of ga_tokenize: the ids made so far, working memory, and a cache of words. tok_*.c only. */
+#ifndef GA_MODEL_TOK_RUN_H
+#define GA_MODEL_TOK_RUN_H
+
+#include "token/tok_vocab.h"
+
+/* Symbols of one word: a doubly linked list in arrays, and for each the merge with its right neighbour. */
+typedef struct tok_symbols {
+  uint32_t *start; /* [n + 1] offset in the word */
+  uint32_t *next, *prev;
+  uint32_t *rank;  /* of the merge with the next; TOK_RANK_NONE when there is none */
+  int32_t *made;   /* what it would make */
+  int32_t *id;
+  uint64_t *heap;  /* [2 n] rank << 32 | symbol; stale entries are skipped when they come up */
+  uint32_t capacity;
+} tok_symbols;
+
+/* Words up to 32 bytes and 7 ids, by hash; text repeats itself, so most words are found here. One cache line each. */
+#define TOK_CACHE_KEY 32
+#define TOK_CACHE_IDS 7
+#define TOK_CACHE_SLOTS 8192 /* 512 KiB */
+#define TOK_CACHE_LEAST 2048 /* bytes of text below which clearing the cache costs more than it saves */
+
+typedef struct tok_cache_slot {
+  uint8_t bytes, n_ids; /* bytes 0 is empty */
+  uint16_t reserved;
+  int32_t ids[TOK_CACHE_IDS];
+  char key[TOK_CACHE_KEY]; /* zeros behind the word */
+} tok_cache_slot;
+
+typedef struct tok_run {
+  const ga_tokenizer *tok;
+  ga_status status; /* the first failure sticks; what follows does nothing */
+  int32_t *ids;
+  size_t n_ids, capacity;
+  tok_symbols symbols;
+  void *symbols_memory;
+  tok_cache_slot *cache; /* NULL for short texts */
+  char *buffer;          /* normalised text */
+  size_t buffer_bytes;
+} tok_run;
+
+void tok_run_grow(tok_run *run);
+
+GA_INLINE void tok_emit(tok_run *run, int32_t id) {
+  if (GA_UNLIKELY(run->n_ids == run->capacity)) tok_run_grow(run);
+  if (GA_LIKELY(run->status == GA_OK)) run->ids[run->n_ids++] = id;
+}
+
+/* Room for n symbols; false and run->status when there is no memory. */
+bool tok_run_symbols(tok_run *run, size_t n);
+/* run->buffer of at least n bytes, old contents lost. */
+bool tok_run_buffer(tok_run *run, size_t n);
+
+/* A word and its place in the cache. */
+typedef struct tok_word {
+  const char *text;
+  size_t bytes;
+  tok_cache_slot *slot; /* NULL: not to be cached */
+  size_t first_id;
+  char key[TOK_CACHE_KEY];
+} tok_word;
+
+/* True when the cache knew the word and its ids are emitted; else encode it and call tok_word_keep. */
+bool tok_word_known(tok_run *run, const char *text, size_t bytes, tok_word *word);
+void tok_word_keep(tok_run *run, const tok_word *word);
+
+/* Encoders of a stretch of plain text; failures go to run->status. */
+void tok_bpe_encode(tok_run *run, const char *text, size_t bytes);
+void tok_spm_encode(tok_run *run, const char *text, size_t bytes);
+void tok_wpm_encode(tok_run *run, const char *text, size_t bytes);
+
+#endif

@@ -1,0 +1,187 @@
+/* ga check: every row of a device's kernel table is called directly and compared with the oracle of its op.
+ *
+ * How to add an op `foo`: write check_foo.c (copy check_add.c: 60 lines) with one `const check_op check_foo`, and add
+ * CHECK_OP(foo) to ops.def. Nothing else. What the op file supplies:
+ *
+ *   draw    a random description, complete as the plan functions leave it (no stride 0, defaults filled in). Sizes come
+ *           from check_dim, types from check_dtype, strides from check_stride, so that edge shapes and the row's own
+ *           dtypes come by themselves. Draws that row->ok refuses are drawn again. What is not in the description (a
+ *           pointer that may be NULL, two arguments in one buffer) is decided by bits of c->bits, never by the rng.
+ *   args    the buffers that a description needs, by check_in, check_out, check_inout, check_index. It runs twice: for
+ *           the row's description and for the oracle's. Scalars of the io struct are set in a->io.
+ *   widen   turns a copy of the description into the oracle's: plain output types (and inputs bound to them) become
+ *           GA_F64, packed weights native. NULL: the oracle gets the same description.
+ *   plain   the evaluation anyone would write in the same dtypes, in plain loops: float sums, double for nothing. The
+ *           row's error may be row->tolerance times the error of this, plus `ulps` units. NULL: `ulps` units alone.
+ *   ulps    see plain. A unit is the spacing of the output type at the largest value of the element's row (last
+ *           dimension); ops whose sums cancel say better by `unit`.
+ *   modes, specials   which kinds of values make sense; see check_mode and check_special.
+ *
+ * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding
+ * between strides, poisoned outputs, unchanged inputs, reads behind the end, offsets at the argument's alignment, a second run with another
+ * poison and another workspace, one thread against many, crashes, hangs, exactness, error bounds. See run.c.
+ *
+ * A failure is a line that reproduces it: ga check -k ID -s SEED --draw I
+ */
+#ifndef TOOL_CHECK_CHECK_H
+#define TOOL_CHECK_CHECK_H
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "core/ctx.h"
+#include "core/kernel.h"
+
+#define CHECK_MAX_ARGS 24
+#define CHECK_MAX_IO 512
+
+typedef enum check_mode {
+  CHECK_EXACT = 1,  /* small integers; results equal the oracle's, rounded once */
+  CHECK_NORMAL = 2, /* normal draws; bounded error */
+  CHECK_HOSTILE = 4 /* normal draws and `specials`; NaN and infinity must appear where the oracle or `plain` has them,
+                       all other elements keep the bound */
+} check_mode;
+
+typedef enum check_special { CHECK_INF = 1, CHECK_NAN = 2, CHECK_HUGE = 4, CHECK_TINY = 8 /* denormal */ } check_special;
+
+typedef enum check_role { CHECK_IN, CHECK_OUT, CHECK_INOUT } check_role;
+
+typedef enum check_fill {
+  CHECK_FILL_VALUES, /* as the mode says; blocks of quantised types get random bits and finite scales */
+  CHECK_FILL_INDEX,  /* integers of [lo, hi) */
+  CHECK_FILL_RANGE,  /* floats of [lo, hi) in every mode */
+  CHECK_FILL_OP      /* op->fill */
+} check_fill;
+
+/* One buffer. The last dimension is contiguous; strides count elements. */
+typedef struct check_arg {
+  const char *name;
+  size_t io_at; /* offset of the pointer in the io struct */
+  check_role role;
+  ga_dtype dtype;
+  int32_t n_dims;
+  int64_t dim[GA_MAX_DIMS], stride[GA_MAX_DIMS];
+  size_t align; /* bytes that the first element is a multiple of; 0 = of its element or block */
+  check_fill fill;
+  double lo, hi;
+  int alias;    /* >= 0: shares the buffer of that argument, which becomes INOUT; same shape. Not for the oracle, `plain`
+                   and `unit`: they always see the inputs intact */
+  bool derived; /* made by op->derive from the oracle's argument of the same number (packed weights) */
+  /* --- set by the framework --- */
+  uint8_t *before, *after, *scratch; /* guard, offset, payload, guard; host */
+  size_t bytes;            /* of each */
+  size_t repeat_bytes;     /* with c->timing: `before` has these; the rest of the argument repeats them */
+  size_t at;               /* of the first element */
+  void *device;
+} check_arg;
+
+typedef struct check_args {
+  check_arg arg[CHECK_MAX_ARGS];
+  int n;
+  GA_ALIGNED(8) unsigned char io[CHECK_MAX_IO];
+} check_args;
+
+typedef struct check_case check_case;
+
+typedef struct check_op {
+  uint32_t modes, specials; /* check_mode, check_special */
+  double ulps;
+  bool no_oracle; /* results are private to the device: everything is checked but values */
+  void (*draw)(check_case *c);
+  void (*args)(const check_case *c, const void *desc, check_args *a);
+  void (*widen)(void *desc);
+  ga_status (*plain)(const ga_kernel *kernel, const void *desc, const void *io);
+  /* --- optional --- */
+  /* Values of an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */
+  void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
+  /* The error unit of each element of output `arg` (of the row). io: the oracle's, after it has run. */
+  void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
+  /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a row. */
+  double (*shared)(const check_case *c, const check_arg *arg);
+  /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
+  ga_status (*derive)(check_case *c, int i);
+  /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and `plain`. */
+  void (*canonical)(const check_case *c, check_args *a, bool after);
+  /* Sets excused[i] for elements of output `arg` that the row may leave no number, whatever the oracle has. io: the oracle's. */
+  void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
+  /* The verdict on one output instead of the framework's: NULL or what is wrong (text that outlives the call). */
+  const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
+  /* What args do not tell of a description, for the report: "act=1 flags=3". */
+  void (*describe)(const void *desc, char *text, size_t capacity);
+  /* Why this row must refuse c->desc, apart from its declared dtypes; NULL if it may take it. */
+  const char *(*must_refuse)(const check_case *c);
+} check_op;
+
+/* One draw. */
+struct check_case {
+  const check_op *op;
+  const ga_kernel *kernel;
+  ga_ctx *ctx; /* of the device under test */
+  void *desc;        /* ga_<op>_desc of the row */
+  void *oracle_desc; /* the same, widened */
+  check_mode mode;
+  bool large;       /* for --stress: extents that fill a GPU several times */
+  bool timing;      /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
+  uint32_t bits;    /* random bits for the op's decisions */
+  uint32_t specials; /* of hostile mode: the op's; draw may take some off */
+  ga_status expect; /* status that launch must return: GA_OK unless the op sets it */
+  check_args row, oracle;
+  ga_rng rng;
+  ga_arena arena; /* everything of this draw */
+  int edge;       /* >= 0: number of the edge shape */
+  int n_dims;     /* check_dim calls so far */
+  int64_t number; /* of the draw */
+  void (*progress)(void *user, int64_t draw, const char *step);
+  void *progress_user;
+  ga_dtype drawn[3];
+  GA_ALIGNED(8) unsigned char desc_bytes[2][GA_DESC_MAX_BYTES];
+};
+
+/* --- for draw --- */
+
+/* A size in [lo, hi]. Edge shapes give values at and around powers of two, zero and one where lo allows. */
+int64_t check_dim(check_case *c, int64_t lo, int64_t hi);
+/* As check_dim, of what a GPU's blocks are counted by: tokens, sequences, rows. Under --stress two of three are hi / 2 to 8 hi. */
+int64_t check_extent(check_case *c, int64_t lo, int64_t hi);
+/* As check_dim in units of `step`: a multiple of step in [lo, hi]. */
+int64_t check_dim_step(check_case *c, int64_t lo, int64_t hi, int64_t step);
+/* A row stride: width, or more by up to 17 units of `step`. */
+int64_t check_stride(check_case *c, int64_t width, int64_t step);
+/* Slot of ga_kernel.dtype: what the row declares, now and then another (which it must refuse); any plain float type
+ * when it declares none. */
+int32_t check_dtype(check_case *c, int slot);
+/* As check_dtype, from a list. */
+int32_t check_dtype_of(check_case *c, int slot, const ga_dtype *list, int n);
+/* A factor: a small power of two in exact mode, else around 1. */
+float check_factor(check_case *c);
+/* Uniform in [0, n). */
+int32_t check_pick(check_case *c, int32_t n);
+
+/* --- for args --- */
+
+check_arg *check_in(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride);
+check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride);
+check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride);
+/* n int32 of [lo, hi). */
+check_arg *check_index(check_args *a, const char *name, size_t io_at, int64_t n, int64_t lo, int64_t hi);
+/* Any shape: set dim, stride and n_dims of what it returns. */
+check_arg *check_arg_add(check_args *a, const char *name, size_t io_at, check_role role, int32_t dtype);
+
+/* --- for all --- */
+
+int64_t check_count(const check_arg *arg);               /* elements of the view */
+int64_t check_at(const check_arg *arg, int64_t i);       /* element offset of the i-th */
+/* Argument of that name, NULL if the draw has none. */
+const check_arg *check_find(const check_args *a, const char *name);
+/* Spacing of numbers of `dtype` at |x|. */
+double check_ulp(ga_dtype dtype, double x);
+/* x as a number of that type. */
+double check_round(ga_dtype dtype, double x);
+
+#define CHECK_OP(name) extern const check_op check_##name;
+#include "verify/check/ops.def"
+#undef CHECK_OP
+
+/* The op's file, NULL when it has none. */
+const check_op *check_op_of(ga_op op);
+
+#endif

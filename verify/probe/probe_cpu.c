@@ -1,0 +1,75 @@
+/* A CPU: memory, multiply-adds, matrix units. */
+#include <math.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/status.h"
+#include "verify/bench/bench.h"
+#include "verify/bench/peak.h"
+#include "verify/probe/probe.h"
+
+#define COPY_BYTES ((size_t)1 << 20) /* claimed by whichever thread is free */
+
+typedef struct copy_job {
+  ga_pool *pool;
+  char *to;
+  const char *from;
+  int64_t blocks;
+} copy_job;
+
+static void copy_blocks(void *arg, int thread, int n_threads) {
+  (void)thread, (void)n_threads;
+  copy_job *job = arg;
+  for (int64_t i; (i = ga_pool_next(job->pool)) < job->blocks;)
+    memcpy(job->to + (size_t)i * COPY_BYTES, job->from + (size_t)i * COPY_BYTES, COPY_BYTES);
+}
+
+static double now(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* Read and written bytes of the best of several copies of more than the last cache. */
+static ga_status copy(probe *p) {
+  const int64_t blocks = p->brief ? 1 : (int64_t)(bench_rotation(p->ctx->device) / COPY_BYTES);
+  const size_t bytes = (size_t)blocks * COPY_BYTES;
+  void *from, *to;
+  double best = HUGE_VAL;
+  GA_TRY(ga_buffer_alloc(p->ctx, bytes, &from));
+  ga_status status = ga_buffer_alloc(p->ctx, bytes, &to);
+  if (status == GA_OK) {
+    memset(from, 1, bytes); /* host memory; untouched pages would all be one page of zeros */
+    memset(to, 2, bytes);
+    copy_job job = {p->ctx->device->pool, to, from, blocks};
+    const double start = now();
+    do {
+      const double t = now();
+      ga_pool_run(job.pool, copy_blocks, &job);
+      best = fmin(best, now() - t);
+    } while (now() - start < p->seconds);
+    ga_buffer_free(p->ctx, to);
+  }
+  ga_buffer_free(p->ctx, from);
+  if (status == GA_OK) probe_put(p, 2 * (double)bytes / best * 1e-9, "copy_gbs");
+  return status;
+}
+
+ga_status probe_cpu(probe *p) {
+  ga_pool *pool = p->ctx->device->pool;
+  bench_ceiling c;
+  GA_REQUIRE(pool, GA_ERR_UNSUPPORTED, "probe: %s is not made for speed; allowed: cpu, cuda:N", p->ctx->device->name);
+  p->total = 4;
+  GA_TRY(probe_step(p, "copy"));
+  GA_TRY(copy(p));
+  GA_TRY(probe_step(p, "read, multiply-adds"));
+  GA_TRY(bench_measure_ceiling(p->ctx, &c));
+  probe_put(p, c.read_gbs, "read_gbs");
+  if (c.gflops[BENCH_F32] > 0) probe_put(p, c.gflops[BENCH_F32], "f32_fma_gflops");
+  for (int int8 = 0; int8 < 2; int8++) {
+    GA_TRY(probe_step(p, "matrix units"));
+    const double rate = bench_peak_rate(pool, bench_amx_peak(p->ctx->device->caps.archs, int8));
+    if (rate > 0) probe_put(p, rate * 1e-9, int8 ? "amx_int8_gflops" : "amx_bf16_gflops");
+  }
+  return GA_OK;
+}
