@@ -14,6 +14,7 @@ help:
 	@echo "make test       build and run every test that needs no GPU"
 	@echo "make bench      time every kernel of this machine that passes its check"
 	@echo "make golden     write tests/select.golden and docs/KERNELS.md anew, to be reviewed as a diff"
+	@echo "make format     write C and CUDA code as clang-format 14 does"
 	@echo "make asan tsan  the tests under sanitizers"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
 	@echo "make install    install library, headers, ga (PREFIX=/usr/local)"
@@ -72,6 +73,9 @@ golden: build
 	@$(BUILD)/tests/test_select --write tests/select.golden
 	@$(BUILD)/ga kernels --markdown > docs/KERNELS.md
 	@git --no-pager diff --stat -- tests/select.golden docs/KERNELS.md
+
+format:
+	@git ls-files '*.c' '*.h' '*.cu' '*.cpp' | grep -vE '^src/cuda/dev/ptx/wgmma(8|_t)?\.h$$' | xargs clang-format -i
 
 install: build
 	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)

@@ -40,17 +40,13 @@ static ga_status push(chat *c, const char *role, const char *text) {
   return GA_OK;
 }
 
-static void pop(chat *c) {
-  free((void *)(uintptr_t)c->messages[--c->n_messages].content);
-}
+static void pop(chat *c) { free((void *)(uintptr_t)c->messages[--c->n_messages].content); }
 
 static void clear(chat *c, size_t keep) {
   while (c->n_messages > keep) pop(c);
 }
 
-static bool has_system(const chat *c) {
-  return c->n_messages && !strcmp(c->messages[0].role, "system");
-}
+static bool has_system(const chat *c) { return c->n_messages && !strcmp(c->messages[0].role, "system"); }
 
 static ga_status set_system(chat *c, const char *text) {
   clear(c, 0);

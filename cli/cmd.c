@@ -93,12 +93,8 @@ static bool store(const char *name, const cmd_option *o, const char *text) {
   char *end = NULL;
   errno = 0;
   switch (o->kind) {
-  case OPT_FLAG:
-    *(bool *)o->value = true;
-    return true;
-  case OPT_STRING:
-    *(const char **)o->value = text;
-    return true;
+  case OPT_FLAG: *(bool *)o->value = true; return true;
+  case OPT_STRING: *(const char **)o->value = text; return true;
   case OPT_INT: {
     long long v = strtoll(text, &end, 10);
     if (end == text || *end || errno || !in_range(o, (double)v)) break;
@@ -178,9 +174,7 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
   return kept;
 }
 
-bool cmd_is_interactive(void) {
-  return isatty(STDERR_FILENO);
-}
+bool cmd_is_interactive(void) { return isatty(STDERR_FILENO); }
 
 void cmd_progress(const char *what, uint64_t done, uint64_t total) {
   static int last_percent = -1;

@@ -11,13 +11,18 @@
 /* Exit codes, documented in `ga --help`. */
 enum {
   EXIT_OK = 0,
-  EXIT_FAILED = 1,  /* the work failed: text on stderr */
-  EXIT_USAGE = 2,   /* the command line is wrong */
-  EXIT_CHECK = 3,   /* ga check, ga bench: a kernel did not pass */
+  EXIT_FAILED = 1,   /* the work failed: text on stderr */
+  EXIT_USAGE = 2,    /* the command line is wrong */
+  EXIT_CHECK = 3,    /* ga check, ga bench: a kernel did not pass */
   EXIT_STOPPED = 130 /* interrupted */
 };
 
-typedef enum opt_kind { OPT_FLAG /* bool */, OPT_INT /* int64_t */, OPT_FLOAT /* double */, OPT_STRING /* const char * */ } opt_kind;
+typedef enum opt_kind {
+  OPT_FLAG /* bool */,
+  OPT_INT /* int64_t */,
+  OPT_FLOAT /* double */,
+  OPT_STRING /* const char * */
+} opt_kind;
 
 typedef struct cmd_option {
   const char *name; /* long name without dashes */
@@ -31,7 +36,7 @@ typedef struct cmd_option {
 
 typedef struct command {
   const char *name;
-  const char *summary; /* one line */
+  const char *summary;               /* one line */
   int (*run)(int argc, char **argv); /* argv[0] is the subcommand */
 } command;
 

@@ -5,10 +5,10 @@
 #include <jansson.h>
 
 #include "base/status.h"
-#include "core/device.h"
-#include "cuda/rt/cuda.h"
 #include "cli/info.h"
 #include "cli/open.h"
+#include "core/device.h"
+#include "cuda/rt/cuda.h"
 
 typedef struct info_args {
   open_args open;
@@ -43,9 +43,7 @@ static int devices(bool json) {
   return EXIT_OK;
 }
 
-static double mib(uint64_t bytes) {
-  return (double)bytes * 0x1p-20;
-}
+static double mib(uint64_t bytes) { return (double)bytes * 0x1p-20; }
 
 /* The longest context that the place with least room has, all else as planned. */
 static uint64_t context_of(const ga_model *model) {
@@ -65,19 +63,20 @@ static void print_plan(const ga_model *model) {
   const uint64_t fits = context_of(model);
   print_places(stdout, model);
   if (!i->is_encoder && fits < UINT64_MAX)
-    printf("fits          %llu tokens of KV cache%s\n", (unsigned long long)fits, fits >= (uint64_t)i->context ? ": the whole context" : "");
+    printf("fits          %llu tokens of KV cache%s\n", (unsigned long long)fits,
+           fits >= (uint64_t)i->context ? ": the whole context" : "");
 }
 
 static json_t *json_places(const ga_model *model) {
   json_t *list = json_array();
   for (int32_t i = 0; i < ga_model_place_count(model); i++) {
     const ga_model_place *p = ga_model_place_at(model, i);
-    (void)json_array_append_new(list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", p->device, "first_layer",
-                                                p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
-                                                (json_int_t)p->kv, "activations", (json_int_t)p->activations, "workspace",
-                                                (json_int_t)p->workspace, "staging", (json_int_t)p->staging, "spare",
-                                                (json_int_t)p->spare, "kv_bytes_per_token", (json_int_t)p->kv_token, "available",
-                                                (json_int_t)p->available));
+    (void)json_array_append_new(
+        list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", p->device, "first_layer",
+                        p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
+                        (json_int_t)p->kv, "activations", (json_int_t)p->activations, "workspace",
+                        (json_int_t)p->workspace, "staging", (json_int_t)p->staging, "spare", (json_int_t)p->spare,
+                        "kv_bytes_per_token", (json_int_t)p->kv_token, "available", (json_int_t)p->available));
   }
   return list;
 }
@@ -85,12 +84,13 @@ static json_t *json_places(const ga_model *model) {
 static ga_status print_model(const ga_model *model, bool json) {
   const ga_model_info *i = ga_model_get_info(model);
   if (json) {
-    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:o}", "architecture",
-                          i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers", i->n_layers, "width", i->width, "ff_width", i->ff_width,
-                          "heads", i->n_heads, "kv_heads", i->n_kv_heads, "head_dim", i->head_dim, "vocabulary",
-                          i->vocab, "context", i->context, "window", i->window, "parameters", (json_int_t)i->n_params,
-                          "file_bytes", (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes,
-                          "kv_bytes_per_token", (json_int_t)i->kv_token_bytes, "places", json_places(model));
+    json_t *o = json_pack("{s:s, s:o, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:I, s:I, s:I, s:o}",
+                          "architecture", i->arch, "name", cmd_json_text(i->name, strlen(i->name)), "layers",
+                          i->n_layers, "width", i->width, "ff_width", i->ff_width, "heads", i->n_heads, "kv_heads",
+                          i->n_kv_heads, "head_dim", i->head_dim, "vocabulary", i->vocab, "context", i->context,
+                          "window", i->window, "parameters", (json_int_t)i->n_params, "file_bytes",
+                          (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes, "kv_bytes_per_token",
+                          (json_int_t)i->kv_token_bytes, "places", json_places(model));
     GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
     return GA_OK;
@@ -138,7 +138,8 @@ int cmd_info(int argc, char **argv) {
       OPEN_MODEL_OPTIONS(a.open),
       {"meta", 0, OPT_FLAG, &a.meta, 0, 0, NULL, "with a model: its metadata"},
       {"tensors", 0, OPT_FLAG, &a.tensors, 0, 0, NULL, "with a model: its tensors"},
-      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
+      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL,
+       "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
       OPEN_SESSION_OPTIONS(a.open),
   };
   int code, rest = cmd_parse("info", "[options] [MODEL]", options, GA_COUNT_OF(options), argc, argv, &code);

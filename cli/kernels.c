@@ -1,8 +1,8 @@
 /* ga kernels: the table, and which of its rows this machine can run. */
 #include <string.h>
 
-#include "core/ctx.h"
 #include "cli/cmd.h"
+#include "core/ctx.h"
 
 typedef enum form { AS_TEXT, AS_JSON, AS_MARKDOWN } form;
 
@@ -16,14 +16,10 @@ static const char *flags_of(const ga_kernel *k) {
   static const struct {
     uint32_t bit;
     const char *text;
-  } names[] = {{GA_KERNEL_NONDET, " nondet"},
-               {GA_KERNEL_TEACHING, " teaching"},
-               {GA_KERNEL_STEP, " step"},
-               {GA_KERNEL_Q8_ACT, " q8-activations"},
-               {GA_KERNEL_Q15_ACT, " q15-activations"},
-               {GA_KERNEL_BF16, " bf16"},
-               {GA_KERNEL_V_FINITE, " v-finite"},
-               {GA_KERNEL_TENSOR, " tensor-core"}};
+  } names[] = {
+      {GA_KERNEL_NONDET, " nondet"},         {GA_KERNEL_TEACHING, " teaching"},       {GA_KERNEL_STEP, " step"},
+      {GA_KERNEL_Q8_ACT, " q8-activations"}, {GA_KERNEL_Q15_ACT, " q15-activations"}, {GA_KERNEL_BF16, " bf16"},
+      {GA_KERNEL_V_FINITE, " v-finite"},     {GA_KERNEL_TENSOR, " tensor-core"}};
   static char text[64];
   text[0] = 0;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
@@ -33,9 +29,7 @@ static const char *flags_of(const ga_kernel *k) {
 
 static void print_row(form as, const char *backend, const ga_kernel *k, bool here, bool first) {
   switch (as) {
-  case AS_TEXT:
-    printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source);
-    break;
+  case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source); break;
   case AS_JSON:
     printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"score\":%d,"
            "\"here\":%s}",
@@ -52,13 +46,14 @@ static void print_row(form as, const char *backend, const ga_kernel *k, bool her
 static void open_list(form as) {
   if (as == AS_JSON) printf("[");
   if (as != AS_MARKDOWN) return;
-  printf("# Kernels\n\n"
-         "Made by `ga kernels --markdown > docs/KERNELS.md` from the table of kernels; do not edit.\n\n"
-         "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, "
-         "as a\n"
-         "multiple of that of a plain evaluation in the same types (`ga check`).\n"
-         "*v-finite*: see ga/attn.h on infinities in V. *tensor-core*: sums of products round toward zero, in the plain "
-         "evaluation too.\n");
+  printf(
+      "# Kernels\n\n"
+      "Made by `ga kernels --markdown > docs/KERNELS.md` from the table of kernels; do not edit.\n\n"
+      "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, "
+      "as a\n"
+      "multiple of that of a plain evaluation in the same types (`ga check`).\n"
+      "*v-finite*: see ga/attn.h on infinities in V. *tensor-core*: sums of products round toward zero, in the plain "
+      "evaluation too.\n");
 }
 
 static size_t print_backend(form as, const ga_backend *backend, const char *pattern, size_t shown) {

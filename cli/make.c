@@ -4,10 +4,10 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "file/gguf_write.h"
-#include "model/weight_spec.h"
 #include "cli/make_weights.h"
 #include "cli/open.h"
+#include "file/gguf_write.h"
+#include "model/weight_spec.h"
 
 /* --- shapes --- */
 
@@ -48,14 +48,15 @@ static ga_status find_shape(const char *name, make_shape *out) {
 
 /* --- types --- */
 
-/* The file's types: of most matrices, and of those where errors cost most (values and down projections of some layers, the
- * head), as the mixtures of llama.cpp have it. */
+/* The file's types: of most matrices, and of those where errors cost most (values and down projections of some layers,
+ * the head), as the mixtures of llama.cpp have it. */
 typedef struct make_types {
   const char *name;
   ga_dtype most, better;
 } make_types;
 
-static const make_types mixtures[] = {{"q3_k_m", GA_Q3_K, GA_Q5_K}, {"q4_k_m", GA_Q4_K, GA_Q6_K}, {"q5_k_m", GA_Q5_K, GA_Q6_K}};
+static const make_types mixtures[] = {
+    {"q3_k_m", GA_Q3_K, GA_Q5_K}, {"q4_k_m", GA_Q4_K, GA_Q6_K}, {"q5_k_m", GA_Q5_K, GA_Q6_K}};
 
 static bool is_weight_type(ga_dtype d) {
   return d && (d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant);
@@ -77,7 +78,8 @@ static ga_status find_types(const char *name, make_types *out) {
   return ga_fail(GA_ERR_ARG, "--type '%s' is not known; allowed: %s", name, names);
 }
 
-/* Rows that hold no whole number of blocks get the type that llama.cpp gives them: one of 32 values a block, else f16. */
+/* Rows that hold no whole number of blocks get the type that llama.cpp gives them: one of 32 values a block, else f16.
+ * */
 static ga_dtype type_for_row(ga_dtype d, int64_t cols) {
   if (cols % ga_dtype_info(d)->block_elems == 0) return d;
   if (cols % 32) return GA_F16;
@@ -113,8 +115,8 @@ typedef struct maker {
   size_t n;
 } maker;
 
-/* Deviations keep activations near 1: products of normalised rows by 1/sqrt(columns), those that join the residual stream less,
- * so that it grows by 1 over all layers. Norms multiply by 1. */
+/* Deviations keep activations near 1: products of normalised rows by 1/sqrt(columns), those that join the residual
+ * stream less, so that it grows by 1 over all layers. Norms multiply by 1. */
 static float deviation_of(const maker *m, const weight_spec *s, int64_t cols) {
   if (s->kind == KIND_VECTOR) return s->is_norm ? 0 : 0.1f;
   const bool joins = !strcmp(s->name, "attn_output.weight") || !strcmp(s->name, "ffn_down.weight");
@@ -128,8 +130,10 @@ static ga_status put_weight(maker *m, const weight_spec *s, int64_t il) {
   const ga_dtype wanted = is_vector ? GA_F32 : is_better(s, &m->shape, il) ? m->types.better : m->types.most;
   const ga_dtype dtype = type_for_row(wanted, dims[1]);
   char name[64];
-  if (il < 0) (void)snprintf(name, sizeof name, "%s", s->name);
-  else (void)snprintf(name, sizeof name, "blk.%lld.%s", (long long)il, s->name);
+  if (il < 0)
+    (void)snprintf(name, sizeof name, "%s", s->name);
+  else
+    (void)snprintf(name, sizeof name, "blk.%lld.%s", (long long)il, s->name);
   make_tensor *t = &m->tensors[m->n++];
   GA_TRY(make_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, dims[1]), m->n, t));
   ga_tensor view = ga_tensor_make(NULL, dtype, is_vector ? 1 : 2, is_vector ? dims + 1 : dims);
@@ -187,9 +191,12 @@ static ga_status put_tokens(maker *m) {
   int32_t *types = calloc(n, sizeof *types);
   char(*words)[12] = malloc(n * sizeof *words);
   for (size_t i = 0; texts && scores && types && words && i < n; i++) {
-    if (i < 3) (void)snprintf(words[i], sizeof words[i], "%s", control[i]);
-    else if (i < FIRST_WORD) (void)snprintf(words[i], sizeof words[i], "<0x%02X>", (unsigned)(i - 3) & 255u);
-    else (void)snprintf(words[i], sizeof words[i], "t%u", (unsigned)(i - FIRST_WORD));
+    if (i < 3)
+      (void)snprintf(words[i], sizeof words[i], "%s", control[i]);
+    else if (i < FIRST_WORD)
+      (void)snprintf(words[i], sizeof words[i], "<0x%02X>", (unsigned)(i - 3) & 255u);
+    else
+      (void)snprintf(words[i], sizeof words[i], "t%u", (unsigned)(i - FIRST_WORD));
     texts[i] = (ga_text){words[i], strlen(words[i])};
     scores[i] = i < FIRST_WORD ? 0 : -1 - (float)(i - FIRST_WORD);
     types[i] = i == 0 ? 2 : i < 3 ? 3 : i < FIRST_WORD ? 6 : 1; /* unknown, control, byte, normal */
@@ -226,14 +233,21 @@ static ga_status settle_shape(const make_args *a, maker *m) {
   own_size(a->head_dim, &s->head_dim);
   own_size(a->vocab, &s->vocab);
   own_size(a->context, &s->context);
-  GA_REQUIRE(s->vocab > FIRST_WORD, GA_ERR_ARG, "--vocab %lld; must be at least %d: the bytes and a word", (long long)s->vocab,
-             FIRST_WORD + 1);
+  GA_REQUIRE(s->vocab > FIRST_WORD, GA_ERR_ARG, "--vocab %lld; must be at least %d: the bytes and a word",
+             (long long)s->vocab, FIRST_WORD + 1);
   GA_REQUIRE(s->heads % s->kv_heads == 0, GA_ERR_ARG, "--heads %lld, --kv-heads %lld: the second must divide the first",
              (long long)s->heads, (long long)s->kv_heads);
   GA_REQUIRE(s->head_dim % 2 == 0, GA_ERR_ARG, "--head-dim %lld; must be even", (long long)s->head_dim);
-  m->hparams = (ga_hparams){.arch = s->arch, .n_layers = (int32_t)s->layers, .width = (int32_t)s->width, .ff_width = (int32_t)s->ff,
-                            .vocab = (int32_t)s->vocab, .context = (int32_t)s->context, .n_heads = (int32_t)s->heads,
-                            .n_kv_heads = (int32_t)s->kv_heads, .head_dim = (int32_t)s->head_dim, .v_dim = (int32_t)s->head_dim};
+  m->hparams = (ga_hparams){.arch = s->arch,
+                            .n_layers = (int32_t)s->layers,
+                            .width = (int32_t)s->width,
+                            .ff_width = (int32_t)s->ff,
+                            .vocab = (int32_t)s->vocab,
+                            .context = (int32_t)s->context,
+                            .n_heads = (int32_t)s->heads,
+                            .n_kv_heads = (int32_t)s->kv_heads,
+                            .head_dim = (int32_t)s->head_dim,
+                            .v_dim = (int32_t)s->head_dim};
   return GA_OK;
 }
 
@@ -253,8 +267,8 @@ static ga_status make(const make_args *a) {
   maker m = {0};
   ga_status status = write_model(a, &m);
   if (status == GA_OK)
-    printf("%s: %s, %lld layers, %zu tensors, %llu bytes of weights\n", a->path, a->type, (long long)m.shape.layers, m.n,
-           (unsigned long long)m.weights.total);
+    printf("%s: %s, %lld layers, %zu tensors, %llu bytes of weights\n", a->path, a->type, (long long)m.shape.layers,
+           m.n, (unsigned long long)m.weights.total);
   ga_gguf_writer_destroy(m.file);
   make_weights_free(&m.weights);
   free(m.tensors);
@@ -264,9 +278,11 @@ static ga_status make(const make_args *a) {
 int cmd_make(int argc, char **argv) {
   make_args a = {.shape = "llama-3-8b", .type = "q4_k_m", .seed = 1};
   const cmd_option options[] = {
-      {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME", "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
+      {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME",
+       "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
        "qwen3-8b, gemma-3-270m, gemma-3-1b, tiny"},
-      {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE", "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
+      {"type", 0, OPT_STRING, &a.type, 0, 0, "TYPE",
+       "f32, f16, bf16, q8_0, q4_k and all other types of weights, or a mixture: "
        "q3_k_m, q4_k_m, q5_k_m"},
       {"seed", 's', OPT_INT, &a.seed, 0, 4294967295.0, "N", "another seed, other weights"},
       {"layers", 0, OPT_INT, &a.layers, 1, GA_MODEL_MAX_LAYERS, "N", "another size than the shape's, as those below"},

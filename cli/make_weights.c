@@ -9,16 +9,19 @@
 #include "base/status.h"
 #include "cli/open.h"
 
-#define STOCK_ELEMS  ((size_t)1 << 20)
-#define RUN_BLOCKS   1024u /* taken from one place of the stock */
+#define STOCK_ELEMS ((size_t)1 << 20)
+#define RUN_BLOCKS  1024u /* taken from one place of the stock */
 
 /* --- stocks --- */
 
 static void put_block(ga_dtype dtype, const float *x, unsigned char *block) {
   const uint16_t half = dtype == GA_F16 ? ga_f32_to_f16(x[0]) : ga_f32_to_bf16(x[0]);
-  if (dtype == GA_F32) memcpy(block, x, sizeof *x);
-  else if (dtype == GA_F16 || dtype == GA_BF16) memcpy(block, &half, sizeof half);
-  else ga_quantise_block(dtype, x, block);
+  if (dtype == GA_F32)
+    memcpy(block, x, sizeof *x);
+  else if (dtype == GA_F16 || dtype == GA_BF16)
+    memcpy(block, &half, sizeof half);
+  else
+    ga_quantise_block(dtype, x, block);
 }
 
 static ga_status fill_stock(make_stock *s, uint64_t seed) {
@@ -60,15 +63,19 @@ void make_weights_free(make_weights *w) {
 
 /* --- tensors --- */
 
-ga_status make_tensor_of(make_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index, make_tensor *out) {
+ga_status make_tensor_of(make_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
+                         make_tensor *out) {
   size_t i = 0;
-  while (i < w->n_stocks && (w->stocks[i].dtype != dtype || w->stocks[i].mean != mean || w->stocks[i].deviation != deviation)) i++;
+  while (i < w->n_stocks &&
+         (w->stocks[i].dtype != dtype || w->stocks[i].mean != mean || w->stocks[i].deviation != deviation))
+    i++;
   if (i == w->n_stocks) GA_TRY(add_stock(w, &(make_stock){.dtype = dtype, .mean = mean, .deviation = deviation}));
   *out = (make_tensor){.all = w, .stock = i, .seed = (w->seed << 32) + index};
   return GA_OK;
 }
 
-/* Run number `run` of a tensor begins at a block that follows from both numbers alone: bytes may be asked for from anywhere. */
+/* Run number `run` of a tensor begins at a block that follows from both numbers alone: bytes may be asked for from
+ * anywhere. */
 static size_t first_block(const make_tensor *t, const make_stock *s, uint64_t run) {
   uint64_t state = t->seed ^ run * 0x9e3779b97f4a7c15u;
   return (size_t)(ga_splitmix64(&state) % s->n_blocks);
@@ -77,7 +84,8 @@ static size_t first_block(const make_tensor *t, const make_stock *s, uint64_t ru
 ga_status make_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes) {
   const make_tensor *t = user;
   const make_stock *s = &t->all->stocks[t->stock];
-  const uint64_t run_bytes = (uint64_t)RUN_BLOCKS * s->block_bytes, stock_bytes = (uint64_t)s->n_blocks * s->block_bytes;
+  const uint64_t run_bytes = (uint64_t)RUN_BLOCKS * s->block_bytes,
+                 stock_bytes = (uint64_t)s->n_blocks * s->block_bytes;
   for (size_t done = 0; done < bytes;) {
     const uint64_t at = offset + done, run = at / run_bytes, inside = at % run_bytes;
     const uint64_t from = (first_block(t, s, run) * s->block_bytes + inside) % stock_bytes;

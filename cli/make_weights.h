@@ -4,8 +4,8 @@
 
 #include "ga/llm.h"
 
-/* Normally distributed values, quantised: a tensor is cut out of one of these again and again, at random places. Drawing each
- * of 8e9 values would take minutes, and speed does not depend on them. */
+/* Normally distributed values, quantised: a tensor is cut out of one of these again and again, at random places.
+ * Drawing each of 8e9 values would take minutes, and speed does not depend on them. */
 typedef struct make_stock {
   ga_dtype dtype;
   float mean, deviation;
@@ -29,7 +29,8 @@ typedef struct make_tensor {
 } make_tensor;
 
 /* A tensor of values with this mean and standard deviation; the index tells it from others. */
-GA_NODISCARD ga_status make_tensor_of(make_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index, make_tensor *out);
+GA_NODISCARD ga_status make_tensor_of(make_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
+                                      make_tensor *out);
 /* ga_gguf_source_fn; user is a make_tensor. GA_ERR_CANCELLED after an interrupt. */
 ga_status make_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes);
 void make_weights_free(make_weights *w);

@@ -8,8 +8,8 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/ctx.h"
 #include "cli/models.h"
+#include "core/ctx.h"
 
 /* --- files --- */
 
@@ -116,8 +116,8 @@ static ga_status open_device(const open_args *args, const char *name, ga_ctx **o
 
 static ga_status refuse_twice(const opened *o, const char *list) {
   for (int32_t i = 0; i < o->n_more; i++)
-    GA_REQUIRE(strcmp(ga_ctx_device_name(o->more[i]), ga_ctx_device_name(o->ctx)), GA_ERR_ARG, "--device '%s': %s is there twice", list,
-               ga_ctx_device_name(o->ctx));
+    GA_REQUIRE(strcmp(ga_ctx_device_name(o->more[i]), ga_ctx_device_name(o->ctx)), GA_ERR_ARG,
+               "--device '%s': %s is there twice", list, ga_ctx_device_name(o->ctx));
   return GA_OK;
 }
 
@@ -128,7 +128,8 @@ static ga_status open_devices(const open_args *args, opened *o) {
   for (const char *at = list;;) {
     char name[32];
     const size_t n = strcspn(at, ",");
-    GA_REQUIRE(n && n < sizeof name, GA_ERR_ARG, "--device '%s': names of 1 to %zu letters with commas between them", list, sizeof name - 1);
+    GA_REQUIRE(n && n < sizeof name, GA_ERR_ARG, "--device '%s': names of 1 to %zu letters with commas between them",
+               list, sizeof name - 1);
     memcpy(name, at, n);
     name[n] = 0;
     GA_TRY(open_device(args, name, &o->ctx));
@@ -143,10 +144,14 @@ static ga_status open_devices(const open_args *args, opened *o) {
 
 /* What the person who asked for a GPU would not guess from the speed alone. */
 static void tell_of_cpu(const ga_model *model) {
-  const ga_model_place *cpu = ga_model_place_at(model, 0), *gpu = ga_model_place_at(model, ga_model_place_count(model) - 1);
+  const ga_model_place *cpu = ga_model_place_at(model, 0),
+                       *gpu = ga_model_place_at(model, ga_model_place_count(model) - 1);
   if (ga_model_place_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
-  (void)fprintf(stderr, "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a smaller --context or "
-                "--kv-type q8_0 helps)\n", cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
+  (void)fprintf(stderr,
+                "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a "
+                "smaller --context or "
+                "--kv-type q8_0 helps)\n",
+                cpu->n_layers, ga_model_get_info(model)->n_layers, gpu->device, (double)gpu->available * 0x1p-30);
 }
 
 static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {
@@ -204,12 +209,17 @@ void print_places(FILE *f, const ga_model *model) {
   for (int32_t i = 0; i < ga_model_place_count(model); i++) {
     const ga_model_place *p = ga_model_place_at(model, i);
     char t[8][24];
-    if (p->n_layers) (void)fprintf(f, "layers %d to %d on %s", p->first_layer, p->first_layer + p->n_layers - 1, p->device);
-    else (void)fprintf(f, "no layers on %s", p->device);
-    (void)fprintf(f, "%s%s: weights %s, KV cache %s, activations %s, workspace %s; while loading %s, left alone %s; there are %s\n",
-                  i ? "" : ", behind the embedding", i == ga_model_place_count(model) - 1 ? ", before the head" : "",
-                  size_text(p->weights, t[0]), size_text(p->kv, t[1]), size_text(p->activations, t[2]), size_text(p->workspace, t[3]),
-                  size_text(p->staging, t[4]), size_text(p->spare, t[5]), size_text(p->available, t[6]));
+    if (p->n_layers)
+      (void)fprintf(f, "layers %d to %d on %s", p->first_layer, p->first_layer + p->n_layers - 1, p->device);
+    else
+      (void)fprintf(f, "no layers on %s", p->device);
+    (void)fprintf(
+        f,
+        "%s%s: weights %s, KV cache %s, activations %s, workspace %s; while loading %s, left alone %s; there are %s\n",
+        i ? "" : ", behind the embedding", i == ga_model_place_count(model) - 1 ? ", before the head" : "",
+        size_text(p->weights, t[0]), size_text(p->kv, t[1]), size_text(p->activations, t[2]),
+        size_text(p->workspace, t[3]), size_text(p->staging, t[4]), size_text(p->spare, t[5]),
+        size_text(p->available, t[6]));
   }
 }
 
@@ -218,13 +228,15 @@ static void print_shape(const ga_plan *plan) {
   const void *desc = plan->desc;
   if (plan->op == GA_OP_gemm) {
     const ga_gemm_desc *d = desc;
-    fprintf(stderr, "%lld x %lld x %lld %s", (long long)d->m, (long long)d->n, (long long)d->k, ga_dtype_name((ga_dtype)d->w_dtype));
+    fprintf(stderr, "%lld x %lld x %lld %s", (long long)d->m, (long long)d->n, (long long)d->k,
+            ga_dtype_name((ga_dtype)d->w_dtype));
   } else if (plan->op == GA_OP_attn) {
     const ga_attn_desc *d = desc;
-    fprintf(stderr, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q, (long long)d->max_kv,
-            ga_dtype_name((ga_dtype)d->kv_dtype), d->q_heads, d->head_dim, d->kv_heads);
+    fprintf(stderr, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q,
+            (long long)d->max_kv, ga_dtype_name((ga_dtype)d->kv_dtype), d->q_heads, d->head_dim, d->kv_heads);
   } else if (plan->op == GA_OP_norm) {
-    fprintf(stderr, "%lld x %lld", (long long)((const ga_norm_desc *)desc)->rows, (long long)((const ga_norm_desc *)desc)->width);
+    fprintf(stderr, "%lld x %lld", (long long)((const ga_norm_desc *)desc)->rows,
+            (long long)((const ga_norm_desc *)desc)->width);
   } else if (plan->op == GA_OP_embed) {
     const ga_embed_desc *d = desc;
     fprintf(stderr, "%lld of %s", (long long)d->tokens, ga_dtype_name((ga_dtype)d->w_dtype));
@@ -251,8 +263,10 @@ void explain(const ga_ctx *ctx) {
       const ga_kernel *next = runner_up(ctx, plan);
       fprintf(stderr, "%-8s %-36s ", ga_op_name(plan->op), plan->kernel->id);
       print_shape(plan);
-      if (next) fprintf(stderr, " (score %d; next %s, %d)\n", plan->kernel->score, next->id, next->score);
-      else fprintf(stderr, " (the only legal row)\n");
+      if (next)
+        fprintf(stderr, " (score %d; next %s, %d)\n", plan->kernel->score, next->id, next->score);
+      else
+        fprintf(stderr, " (the only legal row)\n");
     }
 }
 
@@ -306,9 +320,5 @@ void listen_for_interrupt(void) {
   (void)sigaction(SIGINT, &action, NULL);
 }
 
-bool interrupted(void) {
-  return interrupt_flag;
-}
-void clear_interrupt(void) {
-  interrupt_flag = 0;
-}
+bool interrupted(void) { return interrupt_flag; }
+void clear_interrupt(void) { interrupt_flag = 0; }

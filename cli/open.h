@@ -2,8 +2,8 @@
 #ifndef TOOL_OPEN_H
 #define TOOL_OPEN_H
 
-#include "ga/llm.h"
 #include "cli/cmd.h"
+#include "ga/llm.h"
 
 typedef struct open_args {
   const char *model;  /* path, or the name of a pulled model; NULL = the default one */
@@ -14,21 +14,37 @@ typedef struct open_args {
 } open_args;
 
 /* Rows for a command's option table; `a` is an open_args. */
-#define OPEN_DEVICE_OPTIONS(a)                                                                                   \
-  {"device", 'd', OPT_STRING, &(a).device, 0, 0, "DEVICE",                                                       \
-   "auto, cpu, ref (the oracles, slow) or cuda:N; for a model also cuda:0,cuda:1: they share its layers"},        \
-  {"threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"}
-#define OPEN_MODEL_OPTIONS(a)                                                                                    \
-  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},           \
-  OPEN_DEVICE_OPTIONS(a)
-#define OPEN_SESSION_OPTIONS(a)                                                                                  \
-  {"context", 'c', OPT_INT, &(a).context, 0, 1e9, "N", "tokens that fit; 0 = what the model was trained for, at most 4096"},      \
-  {"batch", 'b', OPT_INT, &(a).batch, 0, 4096, "N", "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                 \
-  {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},               \
-  {"gpu-layers", 0, OPT_INT, &(a).gpu_layers, -1, 512, "N", "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
-  {"deterministic", 0, OPT_FLAG, &(a).deterministic, 0, 0, NULL,                                                 \
-   "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \
-  {"explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL, "print on stderr which layers run where, which kernel was chosen for what, and why"}
+#define OPEN_DEVICE_OPTIONS(a)                                                                                         \
+  {"device",   'd',                                                                                                    \
+   OPT_STRING, &(a).device,                                                                                            \
+   0,          0,                                                                                                      \
+   "DEVICE",   "auto, cpu, ref (the oracles, slow) or cuda:N; for a model also cuda:0,cuda:1: they share its layers"}, \
+  {                                                                                                                    \
+    "threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"                                \
+  }
+#define OPEN_MODEL_OPTIONS(a)                                                                          \
+  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"}, \
+      OPEN_DEVICE_OPTIONS(a)
+#define OPEN_SESSION_OPTIONS(a)                                                                                      \
+  {"context", 'c', OPT_INT, &(a).context,                                                                            \
+   0,         1e9, "N",     "tokens that fit; 0 = what the model was trained for, at most 4096"},                    \
+      {"batch", 'b',  OPT_INT, &(a).batch,                                                                           \
+       0,       4096, "N",     "prompt tokens evaluated at once; 0 = 512 on a CPU, 2048 on a GPU"},                  \
+      {"kv-type", 0, OPT_STRING, &(a).kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},          \
+      {"gpu-layers", 0,   OPT_INT, &(a).gpu_layers,                                                                  \
+       -1,           512, "N",     "layers on the GPU, the last ones; the CPU has the others; -1 = as many as fit"}, \
+      {"deterministic",                                                                                              \
+       0,                                                                                                            \
+       OPT_FLAG,                                                                                                     \
+       &(a).deterministic,                                                                                           \
+       0,                                                                                                            \
+       0,                                                                                                            \
+       NULL,                                                                                                         \
+       "logits follow bit by bit from the tokens alone: prompts go one token at a time, which is slower"},           \
+  {                                                                                                                  \
+    "explain", 0, OPT_FLAG, &(a).explain, 0, 0, NULL,                                                                \
+        "print on stderr which layers run where, which kernel was chosen for what, and why"                          \
+  }
 #define OPEN_ARGS_INIT .gpu_layers = -1
 
 enum { OPEN_MAX_DEVICES = 8 };

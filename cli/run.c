@@ -68,10 +68,10 @@ static ga_status print_json(const run_args *a, const ga_generate_result *r, cons
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
   const char *model = a->open.model;
   json_t *o = json_pack("{s:o, s:s, s:s%, s:s, s:i, s:i, s:f, s:f, s:f, s:f}", "model",
-                        cmd_json_text(model, strlen(model)), "device", device, "text", s->text ? s->text : "",
-                        s->bytes, "finish", finishes[r->finish], "prompt_tokens", r->n_prompt, "generated_tokens",
-                        r->n_generated, "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds,
-                        "prefill_tok_s", r->prompt_seconds > 0 ? r->n_prompt / r->prompt_seconds : 0.0, "decode_tok_s",
+                        cmd_json_text(model, strlen(model)), "device", device, "text", s->text ? s->text : "", s->bytes,
+                        "finish", finishes[r->finish], "prompt_tokens", r->n_prompt, "generated_tokens", r->n_generated,
+                        "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds, "prefill_tok_s",
+                        r->prompt_seconds > 0 ? r->n_prompt / r->prompt_seconds : 0.0, "decode_tok_s",
                         r->generate_seconds > 0 ? decoded / r->generate_seconds : 0.0);
   GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
   printf("\n");

@@ -23,9 +23,7 @@ void sampling_apply(const sampling_args *a, ga_generate_options *o) {
   o->sample.frequency_penalty = penalties ? (float)a->frequency : 0;
 }
 
-static double rate(int32_t n, double seconds) {
-  return seconds > 0 ? n / seconds : 0;
-}
+static double rate(int32_t n, double seconds) { return seconds > 0 ? n / seconds : 0; }
 
 void print_speed(const ga_generate_result *r) {
   /* The first token comes out of the prompt's pass, so n - 1 were decoded one by one. */

@@ -1,14 +1,24 @@
 /* A bf16 matrix product for Hopper, written on GA's tile layer. docs/TILE.md goes through it line by line.
- * A block has a copying warpgroup and two that multiply: tiles of 128 x 256, a ring of four stages of 64 columns of A and B. */
+ * A block has a copying warpgroup and two that multiply: tiles of 128 x 256, a ring of four stages of 64 columns of A
+ * and B. */
 #include <ga/tile/tile.h>
 
 #include "tile_args.h"
 
 enum {
-  BM = 128, BN = 256, BK = 64, STAGES = 4, GROUP = 16, /* rows of tiles that share B in L2 */
-  A_BYTES = BM * 128, B_BYTES = BN * 128, STAGE = A_BYTES + B_BYTES,
-  C_PANEL = 16 * 128, C_BYTES = 2 * C_PANEL, /* of a warp: 16 rows, 128 columns at a time */
-  OFF_C = STAGES * STAGE, OFF_FULL = OFF_C + 8 * C_BYTES, OFF_EMPTY = OFF_FULL + 8 * STAGES
+  BM = 128,
+  BN = 256,
+  BK = 64,
+  STAGES = 4,
+  GROUP = 16, /* rows of tiles that share B in L2 */
+  A_BYTES = BM * 128,
+  B_BYTES = BN * 128,
+  STAGE = A_BYTES + B_BYTES,
+  C_PANEL = 16 * 128,
+  C_BYTES = 2 * C_PANEL, /* of a warp: 16 rows, 128 columns at a time */
+  OFF_C = STAGES * STAGE,
+  OFF_FULL = OFF_C + 8 * C_BYTES,
+  OFF_EMPTY = OFF_FULL + 8 * STAGES
 };
 
 GA_DEV int rows_of_tiles(const gemm_args *p) { return (p->m + BM - 1) / BM; }

@@ -26,6 +26,4 @@ void *example_image(const char *name) {
   return image;
 }
 
-void example_image_free(void *image) {
-  free(image);
-}
+void example_image_free(void *image) { free(image); }

@@ -9,9 +9,10 @@ enum { THREADS = 256, VECTORS = 4, MOST = 8 * THREADS * VECTORS };
 GA_DEV void load_row(float *x, const void *row, int width, float none) {
   GA_UNROLL for (int v = 0; v < VECTORS; v++) {
     const int at = 8 * (v * THREADS + thread_index());
-    if (at < width) elem_get16_bf16(x + 8 * v, row, at);
-    else
-      GA_UNROLL for (int e = 0; e < 8; e++) x[8 * v + e] = none;
+    if (at < width)
+      elem_get16_bf16(x + 8 * v, row, at);
+    else GA_UNROLL
+      for (int e = 0; e < 8; e++) x[8 * v + e] = none;
   }
 }
 GA_DEV void store_row(void *row, const float *x, int width) {

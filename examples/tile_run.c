@@ -13,13 +13,13 @@
 #include "tile_args.h"
 #include "tile_image.h"
 
-#define TRY(call)                                    \
-  do {                                               \
-    ga_status try_status = (call);                   \
-    if (try_status != GA_OK) return try_status;      \
+#define TRY(call)                               \
+  do {                                          \
+    ga_status try_status = (call);              \
+    if (try_status != GA_OK) return try_status; \
   } while (0)
 
-#define SMS 132 /* blocks that stay; more than there are multiprocessors is fine */
+#define SMS     132 /* blocks that stay; more than there are multiprocessors is fine */
 #define SECONDS 0.5 /* of launches back to back: a GPU under load is slower than one that has just woken up */
 
 static ga_ctx *ctx;
@@ -142,7 +142,8 @@ static double gemm_error(const gemm_args *p, const matrix *a, const matrix *b, c
     const int j = t < 4 ? t / 2 * (p->n - 1) : (int)((unsigned)t * 104729u % (unsigned)p->n);
     double sum = 0, size = 0;
     for (int k = 0; k < p->k; k++) {
-      const double x = (double)widen(a->host[(size_t)i * (size_t)p->k + (size_t)k]) * (double)widen(b->host[(size_t)j * (size_t)p->k + (size_t)k]);
+      const double x = (double)widen(a->host[(size_t)i * (size_t)p->k + (size_t)k]) *
+                       (double)widen(b->host[(size_t)j * (size_t)p->k + (size_t)k]);
       sum += x;
       size += fabs(x);
     }
@@ -207,7 +208,8 @@ static ga_status softmax(int rows, int width) {
   return judge("tile_softmax", off, ms, 4.0 * rows * width * 1e-9, "GB/s");
 }
 
-static double layer_norm_error(const layer_norm_args *p, const matrix *x, const matrix *gain, const matrix *bias, const matrix *y) {
+static double layer_norm_error(const layer_norm_args *p, const matrix *x, const matrix *gain, const matrix *bias,
+                               const matrix *y) {
   double off = 0;
   for (int i = 0; i < p->rows; i += 1 + p->rows / 50) {
     const size_t first = (size_t)i * (size_t)p->width;
@@ -215,9 +217,11 @@ static double layer_norm_error(const layer_norm_args *p, const matrix *x, const 
     for (int j = 0; j < p->width; j++) mean += (double)widen(x->host[first + (size_t)j]) / p->width;
     for (int j = 0; j < p->width; j++) square += pow((double)widen(x->host[first + (size_t)j]) - mean, 2) / p->width;
     for (int j = 0; j < p->width; j++) {
-      const double part = ((double)widen(x->host[first + (size_t)j]) - mean) / sqrt(square + (double)p->eps) * (double)widen(gain->host[j]);
+      const double part = ((double)widen(x->host[first + (size_t)j]) - mean) / sqrt(square + (double)p->eps) *
+                          (double)widen(gain->host[j]);
       const double want = part + (double)widen(bias->host[j]);
-      const double got = fabs((double)widen(y->host[first + (size_t)j]) - want) / (0x1p-8 * fabs(want) + 0x1p-18 * (fabs(part) + 1));
+      const double got =
+          fabs((double)widen(y->host[first + (size_t)j]) - want) / (0x1p-8 * fabs(want) + 0x1p-18 * (fabs(part) + 1));
       off = got <= off ? off : got;
     }
   }
@@ -232,7 +236,13 @@ static ga_status layer_norm(int rows, int width) {
   TRY(make(&gain, (size_t)width, 1));
   TRY(make(&bias, (size_t)width, 1));
   TRY(make(&y, (size_t)rows * (size_t)width, 0));
-  const layer_norm_args p = {.x = x.device, .gain = gain.device, .bias = bias.device, .y = y.device, .rows = rows, .width = width, .eps = 1e-5f};
+  const layer_norm_args p = {.x = x.device,
+                             .gain = gain.device,
+                             .bias = bias.device,
+                             .y = y.device,
+                             .rows = rows,
+                             .width = width,
+                             .eps = 1e-5f};
   l.grid[0] = 2 * SMS;
   l.block[0] = 256;
   TRY(run("tile_layer_norm", &l, &p, &y, &ms));

@@ -15,7 +15,7 @@
 #include "cuda/rt/cuda.h"
 #include "tests/mockcu.h"
 
-#define ADD "add_f32_rows_sm80_256x4"
+#define ADD     "add_f32_rows_sm80_256x4"
 #define SOFTMAX "softmax_f32_rows_sm80_256"
 
 static const unsigned char image[] = "an image";
@@ -54,8 +54,8 @@ static inline ga_ctx *open_cuda(void) {
   return ctx;
 }
 
-#define assert_text(part)                                                               \
-  do {                                                                                  \
+#define assert_text(part)                                                                       \
+  do {                                                                                          \
     if (!strstr(ga_error_text(), (part))) fail_msg("'%s' lacks '%s'", ga_error_text(), (part)); \
   } while (0)
 

@@ -12,9 +12,22 @@
 static inline void gemm_data_halves(ga_dtype t, int *first, int *second) {
   *first = *second = -1;
   switch (t) {
-  case GA_Q4_1: case GA_Q5_1: case GA_Q4_K: case GA_Q5_K: *second = 2; *first = 0; break;
-  case GA_Q4_0: case GA_Q5_0: case GA_Q8_0: case GA_IQ4_NL: case GA_IQ4_XS: *first = 0; break;
-  case GA_Q2_K: *first = 80; *second = 82; break;
+  case GA_Q4_1:
+  case GA_Q5_1:
+  case GA_Q4_K:
+  case GA_Q5_K:
+    *second = 2;
+    *first = 0;
+    break;
+  case GA_Q4_0:
+  case GA_Q5_0:
+  case GA_Q8_0:
+  case GA_IQ4_NL:
+  case GA_IQ4_XS: *first = 0; break;
+  case GA_Q2_K:
+    *first = 80;
+    *second = 82;
+    break;
   case GA_Q3_K: *first = 108; break;
   case GA_Q6_K: *first = 208; break;
   default: break;
@@ -32,10 +45,14 @@ static inline void gemm_data_random(ga_rng *rng, ga_dtype t, uint8_t *block) {
   float x = (float)ga_rng_normal(rng);
   ga_bf16 b = ga_f32_to_bf16(x);
   int first, second;
-  if (t == GA_F32) memcpy(block, &x, sizeof x);
-  else if (t == GA_F16) gemm_data_put_half(block, x);
-  else if (t == GA_BF16) memcpy(block, &b, sizeof b);
-  else if (t == GA_E4M3) *block = ga_f32_to_e4m3(x);
+  if (t == GA_F32)
+    memcpy(block, &x, sizeof x);
+  else if (t == GA_F16)
+    gemm_data_put_half(block, x);
+  else if (t == GA_BF16)
+    memcpy(block, &b, sizeof b);
+  else if (t == GA_E4M3)
+    *block = ga_f32_to_e4m3(x);
   if (!info->is_quant) return;
   for (int i = 0; i < info->block_bytes; i++) block[i] = (uint8_t)ga_rng_u64(rng);
   gemm_data_halves(t, &first, &second);
@@ -61,17 +78,22 @@ static inline void gemm_data_exact(ga_rng *rng, ga_dtype t, uint8_t *block) {
   float x = (float)ga_rng_below(rng, 17) - 8;
   ga_bf16 b = ga_f32_to_bf16(x);
   int first, second;
-  if (t == GA_F32) memcpy(block, &x, sizeof x);
-  else if (t == GA_F16) gemm_data_put_half(block, x);
-  else if (t == GA_BF16) memcpy(block, &b, sizeof b);
-  else if (t == GA_E4M3) *block = ga_f32_to_e4m3(x);
+  if (t == GA_F32)
+    memcpy(block, &x, sizeof x);
+  else if (t == GA_F16)
+    gemm_data_put_half(block, x);
+  else if (t == GA_BF16)
+    memcpy(block, &b, sizeof b);
+  else if (t == GA_E4M3)
+    *block = ga_f32_to_e4m3(x);
   if (!info->is_quant) return;
   for (int i = 0; i < info->block_bytes; i++) block[i] = (uint8_t)ga_rng_u64(rng);
   gemm_data_halves(t, &first, &second);
   if (first >= 0) gemm_data_put_half(block + first, 1);
   if (second >= 0) gemm_data_put_half(block + second, t == GA_Q4_1 || t == GA_Q5_1 ? x : 1);
   switch (t) {
-  case GA_Q4_K: case GA_Q5_K: gemm_data_six_bits(rng, block + 4); break;
+  case GA_Q4_K:
+  case GA_Q5_K: gemm_data_six_bits(rng, block + 4); break;
   case GA_Q6_K:
     for (int i = 0; i < 16; i++) block[192 + i] = (uint8_t)(ga_rng_below(rng, 5) - 2);
     break;

@@ -10,8 +10,10 @@
 static inline const char *model_path(const char *file) {
   static char path[4096];
   const char *own = getenv("GA_MODELS"), *home = getenv("HOME");
-  if (own && *own) (void)snprintf(path, sizeof path, "%s/%s", own, file);
-  else (void)snprintf(path, sizeof path, "%s/.cache/ga/models/%s", home ? home : "", file);
+  if (own && *own)
+    (void)snprintf(path, sizeof path, "%s/%s", own, file);
+  else
+    (void)snprintf(path, sizeof path, "%s/.cache/ga/models/%s", home ? home : "", file);
   return access(path, R_OK) == 0 ? path : NULL;
 }
 

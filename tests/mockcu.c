@@ -32,7 +32,8 @@ static size_t n_reads;
 static bool open_to[MAX_DEVICES][MAX_DEVICES]; /* [owner][reader]: memory of a pool */
 
 void mockcu_reset(void) {
-  mockcu = (mock_driver){.devices = 2, .version = 12040, .major = 9, .minor = 0, .memory_bytes = (size_t)1 << 30, .args_bytes = 72};
+  mockcu = (mock_driver){
+      .devices = 2, .version = 12040, .major = 9, .minor = 0, .memory_bytes = (size_t)1 << 30, .args_bytes = 72};
   current = NULL;
   n_reads = 0;
   memset(open_to, 0, sizeof open_to);
@@ -201,7 +202,8 @@ void mock_reads_done(const void *stream) {
   for (size_t i = 0; i < n_reads;) {
     const struct read r = reads[i++];
     if (r.stream != stream) continue;
-    if (ga_fnv64(GA_FNV64_START, r.src, r.bytes) != r.hash) mock_misuse("page-locked memory changed while a copy read it");
+    if (ga_fnv64(GA_FNV64_START, r.src, r.bytes) != r.hash)
+      mock_misuse("page-locked memory changed while a copy read it");
     drop_reads(r.src);
     i = 0;
   }
@@ -237,9 +239,7 @@ static CUresult drop_buffer(CUresult rc, const void *p, bool host) {
   mockcu.live--;
   return rc;
 }
-static void *at(CUdeviceptr p) {
-  return (void *)(uintptr_t)p;
-}
+static void *at(CUdeviceptr p) { return (void *)(uintptr_t)p; }
 
 CUresult mock_MemGetInfo(size_t *free_bytes, size_t *total) {
   STEP_IN("cuMemGetInfo");
@@ -255,9 +255,7 @@ CUresult mock_MemPoolCreate(CUmemoryPool *pool, const CUmemPoolProps *p) {
   *pool = (CUmemoryPool)o;
   return 0;
 }
-CUresult mock_MemPoolDestroy(CUmemoryPool pool) {
-  return mock_drop("cuMemPoolDestroy", pool, POOL);
-}
+CUresult mock_MemPoolDestroy(CUmemoryPool pool) { return mock_drop("cuMemPoolDestroy", pool, POOL); }
 CUresult mock_MemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value) {
   (void)attribute, (void)value;
   STEP("cuMemPoolSetAttribute");
@@ -265,8 +263,9 @@ CUresult mock_MemPoolSetAttribute(CUmemoryPool pool, int attribute, void *value)
 }
 CUresult mock_MemPoolGetAttribute(CUmemoryPool pool, int attribute, void *value) {
   STEP("cuMemPoolGetAttribute");
-  uint64_t v = attribute == CU_MEMPOOL_USED_CURRENT ? mockcu.used_bytes
-               : attribute == CU_MEMPOOL_RESERVED_CURRENT ? mockcu.used_bytes + 4096 : mockcu.used_peak + 4096;
+  uint64_t v = attribute == CU_MEMPOOL_USED_CURRENT       ? mockcu.used_bytes
+               : attribute == CU_MEMPOOL_RESERVED_CURRENT ? mockcu.used_bytes + 4096
+                                                          : mockcu.used_peak + 4096;
   memcpy(value, &v, sizeof v);
   return mock_is(pool, POOL) ? 0 : 1;
 }
@@ -294,9 +293,7 @@ CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
   *out = add_buffer(bytes, true, 0);
   return 0;
 }
-CUresult mock_MemFreeHost(void *p) {
-  return drop_buffer(mock_step("cuMemFreeHost"), p, true);
-}
+CUresult mock_MemFreeHost(void *p) { return drop_buffer(mock_step("cuMemFreeHost"), p, true); }
 static CUresult check_range(CUdeviceptr p, size_t bytes) {
   if (mockcu_extent(at(p)) >= bytes) return 0;
   mock_misuse("a range outside of every buffer");
@@ -330,14 +327,17 @@ CUresult mock_DeviceCanAccessPeer(int *can, CUdevice reader, CUdevice owner) {
 CUresult mock_MemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *access, size_t n) {
   STEP("cuMemPoolSetAccess");
   const object *owner = mock_is(pool, POOL);
-  if (!owner || n != 1 || access->location_type != 1 || access->flags != CU_MEMPOOL_READ_WRITE) return CUDA_ERROR_INVALID_VALUE;
+  if (!owner || n != 1 || access->location_type != 1 || access->flags != CU_MEMPOOL_READ_WRITE)
+    return CUDA_ERROR_INVALID_VALUE;
   open_to[owner->device][access->location_id] = true;
   return 0;
 }
-CUresult mock_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream) {
+CUresult mock_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
+                              CUstream stream) {
   STEP_IN("cuMemcpyPeerAsync");
   const object *a = mock_is(from, CONTEXT), *b = mock_is(to, CONTEXT);
-  if (!a || !b || mock_idle(stream) || check_range(dst, bytes) || check_range(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  if (!a || !b || mock_idle(stream) || check_range(dst, bytes) || check_range(src, bytes))
+    return CUDA_ERROR_INVALID_VALUE;
   if (find(at(src))->device != a->device || find(at(dst))->device != b->device) mock_misuse("memory of another device");
   if (a != b && !open_to[a->device][b->device]) mock_misuse("a pool that is not open to the reader");
   memcpy(at(dst), at(src), bytes);

@@ -1,5 +1,5 @@
-/* A CUDA driver without a GPU: the table of src/cuda/rt/driver.h over host memory. It counts what lives, checks what the
- * driver would refuse (and some that it would not), and fails the call it is told to. Kernels do not run. */
+/* A CUDA driver without a GPU: the table of src/cuda/rt/driver.h over host memory. It counts what lives, checks what
+ * the driver would refuse (and some that it would not), and fails the call it is told to. Kernels do not run. */
 #ifndef GA_TESTS_MOCKCU_H
 #define GA_TESTS_MOCKCU_H
 
@@ -17,23 +17,23 @@ typedef struct mock_launch {
 typedef struct mock_driver {
   /* --- set by a test after mockcu_reset --- */
   int devices, version, major, minor;
-  size_t memory_bytes;     /* of each device */
-  bool no_peers;           /* devices do not reach one another */
-  size_t args_bytes;       /* of the kernels launched */
-  int init_rc;             /* what cuInit returns */
-  long fail_call;          /* the n-th call from reset returns fail_rc; 0 = none */
-  bool fails_on;           /* and every call after it */
-  const char *fail_name;   /* every call of this name returns fail_rc; NULL = none */
+  size_t memory_bytes;   /* of each device */
+  bool no_peers;         /* devices do not reach one another */
+  size_t args_bytes;     /* of the kernels launched */
+  int init_rc;           /* what cuInit returns */
+  long fail_call;        /* the n-th call from reset returns fail_rc; 0 = none */
+  bool fails_on;         /* and every call after it */
+  const char *fail_name; /* every call of this name returns fail_rc; NULL = none */
   CUresult fail_rc;
   /* --- seen --- */
   long calls;
-  long live;               /* contexts, modules, streams, events, pools, buffers, host buffers, graphs */
+  long live;                    /* contexts, modules, streams, events, pools, buffers, host buffers, graphs */
   size_t used_bytes, used_peak; /* of all devices */
   int loads, launches, graph_launches, nodes; /* nodes: captured launches */
   int peer_copies;
   mock_launch last;
   const void *loaded_image;
-  char misuse[256];        /* the first breach of the driver's rules, "" if none */
+  char misuse[256]; /* the first breach of the driver's rules, "" if none */
   char last_call[48];
 } mock_driver;
 

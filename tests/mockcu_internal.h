@@ -37,22 +37,23 @@ void *mock_make(kind what);
 object *mock_is(void *handle, kind what);
 /* Gives back even when the call is told to fail: what a driver does then is unknown, and not GA's leak. */
 CUresult mock_drop(const char *name, void *handle, kind what);
-/* The host has waited for the stream: page-locked memory that its copies read must not have changed since they were enqueued. */
+/* The host has waited for the stream: page-locked memory that its copies read must not have changed since they were
+ * enqueued. */
 void mock_reads_done(const void *stream);
 /* What `before` has enqueued will be done when `after` is. */
 void mock_reads_follow(const void *after, const void *before);
 /* Not 0, and a misuse, when the stream captures. */
 CUresult mock_idle(CUstream stream);
 
-#define STEP(name)                        \
-  do {                                    \
-    CUresult step_rc_ = mock_step(name);       \
-    if (step_rc_) return step_rc_;        \
+#define STEP(name)                       \
+  do {                                   \
+    CUresult step_rc_ = mock_step(name); \
+    if (step_rc_) return step_rc_;       \
   } while (0)
-#define STEP_IN(name)                     \
-  do {                                    \
-    CUresult step_rc_ = mock_step_in(name);    \
-    if (step_rc_) return step_rc_;        \
+#define STEP_IN(name)                       \
+  do {                                      \
+    CUresult step_rc_ = mock_step_in(name); \
+    if (step_rc_) return step_rc_;          \
   } while (0)
 
 #endif

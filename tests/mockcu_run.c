@@ -20,9 +20,7 @@ CUresult mock_StreamCreate(CUstream *stream, unsigned flags) {
   *stream = mock_make(STREAM);
   return 0;
 }
-CUresult mock_StreamDestroy(CUstream stream) {
-  return mock_drop("cuStreamDestroy", stream, STREAM);
-}
+CUresult mock_StreamDestroy(CUstream stream) { return mock_drop("cuStreamDestroy", stream, STREAM); }
 CUresult mock_StreamSynchronize(CUstream stream) {
   STEP_IN("cuStreamSynchronize");
   mock_reads_done(stream);
@@ -68,21 +66,15 @@ CUresult mock_GraphLaunch(CUgraphExec exec, CUstream stream) {
   mockcu.graph_launches++;
   return mock_is(exec, EXEC) ? mock_idle(stream) : 1;
 }
-CUresult mock_GraphExecDestroy(CUgraphExec exec) {
-  return mock_drop("cuGraphExecDestroy", exec, EXEC);
-}
-CUresult mock_GraphDestroy(CUgraph graph) {
-  return mock_drop("cuGraphDestroy", graph, GRAPH);
-}
+CUresult mock_GraphExecDestroy(CUgraphExec exec) { return mock_drop("cuGraphExecDestroy", exec, EXEC); }
+CUresult mock_GraphDestroy(CUgraph graph) { return mock_drop("cuGraphDestroy", graph, GRAPH); }
 CUresult mock_EventCreate(CUevent *event, unsigned flags) {
   (void)flags;
   STEP_IN("cuEventCreate");
   *event = mock_make(EVENT);
   return 0;
 }
-CUresult mock_EventDestroy(CUevent event) {
-  return mock_drop("cuEventDestroy", event, EVENT);
-}
+CUresult mock_EventDestroy(CUevent event) { return mock_drop("cuEventDestroy", event, EVENT); }
 CUresult mock_EventRecord(CUevent event, CUstream stream) {
   STEP_IN("cuEventRecord");
   if (!mock_is(event, EVENT) || !mock_is(stream, STREAM)) return 1;
@@ -111,9 +103,7 @@ CUresult mock_ModuleLoadData(CUmodule *module, const void *image) {
   *module = mock_make(MODULE);
   return 0;
 }
-CUresult mock_ModuleUnload(CUmodule module) {
-  return mock_drop("cuModuleUnload", module, MODULE);
-}
+CUresult mock_ModuleUnload(CUmodule module) { return mock_drop("cuModuleUnload", module, MODULE); }
 CUresult mock_ModuleGetFunction(CUfunction *function, CUmodule module, const char *name) {
   STEP_IN("cuModuleGetFunction");
   object *m = mock_is(module, MODULE), *f = calloc(1, sizeof *f);
@@ -140,8 +130,10 @@ CUresult mock_FuncGetAttribute(int *value, int attribute, CUfunction function) {
 }
 static bool legal(const CUlaunchConfig *c, const object *f) {
   uint64_t threads = (uint64_t)c->block_x * c->block_y * c->block_z;
-  if (!c->grid_x || !c->grid_y || !c->grid_z || c->grid_x > 0x7fffffffu || c->grid_y > 65535 || c->grid_z > 65535) return false;
-  return threads && threads <= 1024 && c->block_z <= 64 && c->shared_bytes <= (unsigned)f->shared_most && c->n_attributes <= 2;
+  if (!c->grid_x || !c->grid_y || !c->grid_z || c->grid_x > 0x7fffffffu || c->grid_y > 65535 || c->grid_z > 65535)
+    return false;
+  return threads && threads <= 1024 && c->block_z <= 64 && c->shared_bytes <= (unsigned)f->shared_most &&
+         c->n_attributes <= 2;
 }
 CUresult mock_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params, void **extra) {
   STEP_IN("cuLaunchKernelEx");
@@ -155,8 +147,11 @@ CUresult mock_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void 
     return ERR_LAUNCH_RESOURCES;
   }
   mock_launch *l = &mockcu.last;
-  *l = (mock_launch){.grid = {c->grid_x, c->grid_y, c->grid_z}, .block = {c->block_x, c->block_y, c->block_z},
-                     .shared_bytes = c->shared_bytes, .n_attributes = c->n_attributes, .captured = s->capturing};
+  *l = (mock_launch){.grid = {c->grid_x, c->grid_y, c->grid_z},
+                     .block = {c->block_x, c->block_y, c->block_z},
+                     .shared_bytes = c->shared_bytes,
+                     .n_attributes = c->n_attributes,
+                     .captured = s->capturing};
   (void)snprintf(l->id, sizeof l->id, "%s", f->name);
   memcpy(l->args, params[0], mockcu.args_bytes);
   mockcu.launches++;
@@ -164,8 +159,8 @@ CUresult mock_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void 
   return 0;
 }
 CUresult mock_TensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *dims,
-                                          const uint64_t *strides_bytes, const uint32_t *box, const uint32_t *element_strides,
-                                          int interleave, int swizzle, int l2, int oob) {
+                                   const uint64_t *strides_bytes, const uint32_t *box, const uint32_t *element_strides,
+                                   int interleave, int swizzle, int l2, int oob) {
   (void)type, (void)interleave, (void)swizzle, (void)l2, (void)oob;
   STEP("cuTensorMapEncodeTiled");
   bool ok = (uintptr_t)map % 64 == 0 && (uintptr_t)base % 16 == 0 && rank >= 1 && rank <= 5;

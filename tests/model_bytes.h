@@ -12,9 +12,9 @@
 
 #include <cmocka.h>
 
-#include "ga/model_file.h"
 #include "file/byte_reader.h"
 #include "file/model_store.h"
+#include "ga/model_file.h"
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */
 
@@ -100,9 +100,7 @@ static inline void put_file_bytes(const char *name, const void *data, size_t byt
   assert_int_equal(fclose(f), 0);
 }
 
-static inline void put_file_text(const char *name, const char *text) {
-  put_file_bytes(name, text, strlen(text));
-}
+static inline void put_file_text(const char *name, const char *text) { put_file_bytes(name, text, strlen(text)); }
 
 /* --- outcomes ---------------------------------------------------------------------------------------------------- */
 

@@ -17,10 +17,10 @@ static inline void put_st(const char *name, const char *header, size_t data_byte
   put_file_bytes(name, raw.data, raw.n);
 }
 
-#define ENTRY(name, dtype, shape, begin, end)                                                                          \
+#define ENTRY(name, dtype, shape, begin, end) \
   "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":[" shape "],\"data_offsets\":[" #begin "," #end "]}"
 
-#define BASE                                                                                                           \
+#define BASE \
   "\"hidden_size\":8,\"num_hidden_layers\":2,\"intermediate_size\":16,\"num_attention_heads\":4,\"vocab_size\":32"
 
 /* Opens the folder with this config.json and tensors of one byte with these names. */

@@ -1,5 +1,6 @@
-/* Every architecture against Hugging Face transformers in f64: tiny random safetensors models of tests/data/arch, made by
- * tests/refs/make_arch.py. The whole prompt at once, in uneven chunks and token by token; by the oracles and on the CPU. */
+/* Every architecture against Hugging Face transformers in f64: tiny random safetensors models of tests/data/arch, made
+ * by tests/refs/make_arch.py. The whole prompt at once, in uneven chunks and token by token; by the oracles and on the
+ * CPU. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -23,7 +24,8 @@ static void read_expected(const char *folder, bool is_encoder, expected *e) {
   (void)snprintf(path, sizeof path, "%s/expected.txt", folder);
   FILE *f = fopen(path, "r");
   assert_non_null(f);
-  while (getc(f) != '\n') {}
+  while (getc(f) != '\n') {
+  }
   assert_int_equal(fscanf(f, "%15s %*d", word), 1);
   assert_string_equal(word, "ids");
   for (int i = 0; i < TOKENS; i++) assert_int_equal(fscanf(f, "%d", &e->ids[i]), 1);
@@ -54,7 +56,8 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
   assert_int_equal(ga_session_create(model, &so, &session), GA_OK);
   for (int at = 0; at < TOKENS; at += chunk) {
     int n = TOKENS - at < chunk ? TOKENS - at : chunk;
-    if (ga_session_eval(session, e->ids + at, n, logits + at * VOCAB, n, NULL, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+    if (ga_session_eval(session, e->ids + at, n, logits + at * VOCAB, n, NULL, NULL) != GA_OK)
+      fail_msg("%s", ga_error_text());
   }
   ga_session_free(session);
   return error_of(e, logits, TOKENS, VOCAB);
@@ -66,7 +69,8 @@ static void check(const char *name, const char *device, double bound) {
   static expected e;
   ga_ctx *ctx;
   ga_model *model;
-  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx), GA_OK);
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx),
+                   GA_OK);
   if (ga_model_load(ctx, folder, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   const bool is_encoder = ga_model_get_info(model)->is_encoder;
   read_expected(folder, is_encoder, &e);
@@ -80,7 +84,8 @@ static void check(const char *name, const char *device, double bound) {
     } else {
       error = run_chunks(model, &e, chunks[i]);
     }
-    if (!(error < bound)) fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, bound);
+    if (!(error < bound))
+      fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, bound);
   }
   ga_model_free(model);
   ga_ctx_destroy(ctx);
@@ -90,17 +95,18 @@ static void check(const char *name, const char *device, double bound) {
 
 /* f32 activations between ops: 24 bits, some layers deep. */
 #ifndef GA_ARCH_DEVICES
-#define GA_ARCH_DEVICES {"ref", 5e-5}, {"cpu", 5e-5}
+#define GA_ARCH_DEVICES \
+  {"ref", 5e-5}, { "cpu", 5e-5 }
 #endif
 static const struct {
   const char *device;
   double bound;
 } runs[] = {GA_ARCH_DEVICES};
 
-#define X(name)                                                                                                        \
-  static void test_##name(void **state) {                                                                              \
-    (void)state;                                                                                                       \
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) check(#name, runs[i].device, runs[i].bound);               \
+#define X(name)                                                                                          \
+  static void test_##name(void **state) {                                                                \
+    (void)state;                                                                                         \
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) check(#name, runs[i].device, runs[i].bound); \
   }
 ARCHS(X)
 #undef X

@@ -45,8 +45,10 @@ static void zero_init(zero_case *z, int64_t n_q, int64_t n_kv, uint32_t flags) {
 
 static void expect(const zero_case *z, int row, double o, double lse) {
   for (int c = 0; c < D; c++) assert_float_equal(z->o[row * D + c], (float)o, 1e-5);
-  if (isinf(lse)) assert_true(z->lse[row] == -INFINITY);
-  else assert_float_equal(z->lse[row], (float)lse, 1e-5);
+  if (isinf(lse))
+    assert_true(z->lse[row] == -INFINITY);
+  else
+    assert_float_equal(z->lse[row], (float)lse, 1e-5);
 }
 
 static void run(ga_ctx *ctx, zero_case *z) {
@@ -125,9 +127,9 @@ static void test_by_hand(void **state) {
 
 /* --- what must not matter --- */
 
-#define HEADS 6
+#define HEADS    6
 #define KV_HEADS 2
-#define DIM 40
+#define DIM      40
 
 static float *normals(size_t n, uint64_t seed) {
   ga_rng rng;
@@ -180,7 +182,8 @@ static void test_pages(void **state) {
   enum { KV = 333, PAGE = 16, PAGES = 32 };
   const size_t row = KV_HEADS * DIM;
   float *q = normals(HEADS * DIM, 1), *k = normals(KV * row, 2), *v = normals(KV * row, 3);
-  float *kp = normals(PAGES * PAGE * row, 4), *vp = normals(PAGES * PAGE * row, 5), dense[HEADS * DIM], paged[HEADS * DIM];
+  float *kp = normals(PAGES * PAGE * row, 4), *vp = normals(PAGES * PAGE * row, 5), dense[HEADS * DIM],
+        paged[HEADS * DIM];
   int32_t table[PAGES];
   const int32_t kv_len = KV;
   for (int p = 0; p < PAGES; p++) table[p] = (p * 7 + 3) % PAGES;
@@ -196,7 +199,8 @@ static void test_pages(void **state) {
   assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
   d.flags |= GA_ATTN_PAGED;
   d.page_size = PAGE;
-  io = (ga_attn_io){.q = q, .k = kp, .v = vp, .o = paged, .kv_len = &kv_len, .page_table = table, .page_table_stride = PAGES};
+  io = (ga_attn_io){
+      .q = q, .k = kp, .v = vp, .o = paged, .kv_len = &kv_len, .page_table = table, .page_table_stride = PAGES};
   assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
   assert_memory_equal(dense, paged, sizeof dense);
   ga_ctx_destroy(ctx);

@@ -1,5 +1,5 @@
-/* Gradients of attention: the oracle against finite differences of the forward oracle in double, for every argument and every
- * feature; errors; and what must not change a result. */
+/* Gradients of attention: the oracle against finite differences of the forward oracle in double, for every argument and
+ * every feature; errors; and what must not change a result. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,7 +29,8 @@ static ga_attn_strides contiguous(int64_t tokens, int64_t heads, int64_t dim) {
 /* sum(dO O), by the forward oracle. */
 static double loss(problem *p) {
   ga_attn_desc f = GA_ATTN_DESC_INIT;
-  f.batch = B, f.max_q = p->d.max_q, f.max_kv = p->d.max_kv, f.q_heads = HQ, f.kv_heads = HKV, f.head_dim = D, f.v_dim = DV;
+  f.batch = B, f.max_q = p->d.max_q, f.max_kv = p->d.max_kv, f.q_heads = HQ, f.kv_heads = HKV, f.head_dim = D,
+  f.v_dim = DV;
   f.q_dtype = f.kv_dtype = f.o_dtype = GA_F64;
   f.flags = (p->d.flags & 0xffff) | GA_ATTN_LSE, f.window = p->d.window, f.scale = p->d.scale, f.softcap = p->d.softcap;
   ga_attn_io io = {.q = p->q, .k = p->k, .v = p->v, .o = p->o, .lse = p->lse, .sinks = p->sinks, .alibi = p->alibi};
@@ -43,10 +44,21 @@ static double loss(problem *p) {
 
 static void gradients(problem *p) {
   const ga_attn_bwd_desc *d = &p->d;
-  ga_attn_bwd_io io = {.q = p->q, .k = p->k, .v = p->v, .o = p->o, .dout = p->dout, .lse = p->lse, .dq = p->dq, .dk = p->dk, .dv = p->dv,
-                       .sinks = p->sinks, .alibi = p->alibi, .dsinks = p->dsinks};
+  ga_attn_bwd_io io = {.q = p->q,
+                       .k = p->k,
+                       .v = p->v,
+                       .o = p->o,
+                       .dout = p->dout,
+                       .lse = p->lse,
+                       .dq = p->dq,
+                       .dk = p->dk,
+                       .dv = p->dv,
+                       .sinks = p->sinks,
+                       .alibi = p->alibi,
+                       .dsinks = p->dsinks};
   io.q_stride = io.dq_stride = contiguous(d->max_q, HQ, D), io.k_stride = io.dk_stride = contiguous(d->max_kv, HKV, D);
-  io.v_stride = io.dv_stride = contiguous(d->max_kv, HKV, DV), io.o_stride = io.dout_stride = contiguous(d->max_q, HQ, DV);
+  io.v_stride = io.dv_stride = contiguous(d->max_kv, HKV, DV),
+  io.o_stride = io.dout_stride = contiguous(d->max_q, HQ, DV);
   (void)loss(p); /* o and lse */
   assert_int_equal(ga_ref_attn_bwd(NULL, d, &io, NULL, NULL), GA_OK);
 }
@@ -60,7 +72,8 @@ static void start(problem *p, int64_t n_q, int64_t n_kv, uint32_t flags) {
   ga_rng_seed(&rng, 7);
   memset(p, 0, sizeof *p);
   p->d = (ga_attn_bwd_desc)GA_ATTN_BWD_DESC_INIT;
-  p->d.batch = B, p->d.max_q = n_q, p->d.max_kv = n_kv, p->d.q_heads = HQ, p->d.kv_heads = HKV, p->d.head_dim = D, p->d.v_dim = DV;
+  p->d.batch = B, p->d.max_q = n_q, p->d.max_kv = n_kv, p->d.q_heads = HQ, p->d.kv_heads = HKV, p->d.head_dim = D,
+  p->d.v_dim = DV;
   p->d.dtype = p->d.grad_dtype = GA_F64; /* of the oracle alone */
   p->d.flags = flags, p->d.scale = 0.7f;
   normals(p->q, SIZE_Q, &rng), normals(p->k, SIZE_K, &rng), normals(p->v, SIZE_V, &rng), normals(p->dout, SIZE_O, &rng);
@@ -103,7 +116,8 @@ static void compare_all(problem *p) {
 
 static void test_finite_differences(void **state) {
   (void)state;
-  static const uint32_t flags[] = {0, GA_ATTN_CAUSAL, GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_CAUSAL | GA_ATTN_SINKS | GA_ATTN_ALIBI};
+  static const uint32_t flags[] = {0, GA_ATTN_CAUSAL, GA_ATTN_SINKS, GA_ATTN_ALIBI,
+                                   GA_ATTN_CAUSAL | GA_ATTN_SINKS | GA_ATTN_ALIBI};
   static problem p;
   for (size_t f = 0; f < GA_COUNT_OF(flags); f++)
     for (int more = 0; more < 4; more++) { /* soft-cap, window */
@@ -150,16 +164,27 @@ static ga_ctx *open_cpu(int threads) {
 }
 
 typedef struct floats {
-  float q[3 * 100 * 2 * 8], k[3 * 100 * 2 * 8], v[3 * 100 * 2 * 8], o[3 * 100 * 2 * 8], dout[3 * 100 * 2 * 8], lse[3 * 2 * 100];
+  float q[3 * 100 * 2 * 8], k[3 * 100 * 2 * 8], v[3 * 100 * 2 * 8], o[3 * 100 * 2 * 8], dout[3 * 100 * 2 * 8],
+      lse[3 * 2 * 100];
   float dq[3 * 100 * 2 * 8], dk[3 * 100 * 2 * 8], dv[3 * 100 * 2 * 8];
 } floats;
 
 static void run_floats(ga_ctx *ctx, floats *x, const int32_t *start, int64_t batch, int64_t longest, float *lse) {
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
-  d.batch = batch, d.max_q = d.max_kv = longest, d.total_q = d.total_kv = start[batch] - start[0], d.q_heads = d.kv_heads = 2;
+  d.batch = batch, d.max_q = d.max_kv = longest, d.total_q = d.total_kv = start[batch] - start[0],
+  d.q_heads = d.kv_heads = 2;
   d.head_dim = 8, d.flags = GA_ATTN_VARLEN | GA_ATTN_CAUSAL;
-  ga_attn_bwd_io io = {.q = x->q, .k = x->k, .v = x->v, .o = x->o, .dout = x->dout, .lse = lse, .dq = x->dq, .dk = x->dk, .dv = x->dv,
-                       .q_start = start, .kv_start = start};
+  ga_attn_bwd_io io = {.q = x->q,
+                       .k = x->k,
+                       .v = x->v,
+                       .o = x->o,
+                       .dout = x->dout,
+                       .lse = lse,
+                       .dq = x->dq,
+                       .dk = x->dk,
+                       .dv = x->dv,
+                       .q_start = start,
+                       .kv_start = start};
   assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_OK);
 }
 
@@ -178,7 +203,8 @@ static void test_alone_and_together(void **state) {
     ga_ctx *ctx = open_cpu(threads);
     run_floats(ctx, &together, begin, 3, 100, together.lse);
     memcpy(&alone, &together, sizeof alone);
-    memset(alone.dq, 0xff, sizeof alone.dq), memset(alone.dk, 0xff, sizeof alone.dk), memset(alone.dv, 0xff, sizeof alone.dv);
+    memset(alone.dq, 0xff, sizeof alone.dq), memset(alone.dk, 0xff, sizeof alone.dk),
+        memset(alone.dv, 0xff, sizeof alone.dv);
     for (int b = 0; b < 3; b++) run_floats(ctx, &alone, begin + b, 1, 100, together.lse + b * 200);
     assert_memory_equal(alone.dq, together.dq, 170 * 16 * sizeof(float));
     assert_memory_equal(alone.dk, together.dk, 170 * 16 * sizeof(float));
@@ -193,7 +219,8 @@ static void test_errors(void **state) {
   ga_ctx *ctx = open_cpu(1);
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 1, d.head_dim = 8;
-  ga_attn_bwd_io io = {.q = x.q, .k = x.k, .v = x.v, .o = x.o, .dout = x.dout, .lse = x.lse, .dq = x.dq, .dk = x.dk, .dv = x.dv};
+  ga_attn_bwd_io io = {
+      .q = x.q, .k = x.k, .v = x.v, .o = x.o, .dout = x.dout, .lse = x.lse, .dq = x.dq, .dk = x.dk, .dv = x.dv};
   assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_OK);
   ga_attn_bwd_desc bad = d;
   bad.grad_dtype = GA_BF16;

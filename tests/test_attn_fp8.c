@@ -1,5 +1,5 @@
-/* Attention of 8-bit inputs and their quantiser where there is no GPU: the order of V, scales of tokens, the transform that must not
- * change logits, what is refused. */
+/* Attention of 8-bit inputs and their quantiser where there is no GPU: the order of V, scales of tokens, the transform
+ * that must not change logits, what is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -53,7 +53,8 @@ static void order_of_values(void **state) {
     assert_non_null(t);
     memset(t->values, 0x55, sizeof t->values);
     for (int j = 0; j < TOKENS; j++)
-      for (int c = 0; c < DIM; c++) t->x[j * DIM + c] = c == 3 ? 1 + (float)(j % 16) / 16 : 1; /* exact at scale 1 / 224 */
+      for (int c = 0; c < DIM; c++)
+        t->x[j * DIM + c] = c == 3 ? 1 + (float)(j % 16) / 16 : 1; /* exact at scale 1 / 224 */
     t->x[3] = 2;
     t->x[64 * DIM + 3] = 2;
     t->x[128 * DIM + 3] = 2;
@@ -161,7 +162,8 @@ static void int8_keeps_logits(void **state) {
   transform_keeps_logits(GA_I8, 1, 0.035);
 }
 
-/* V with signs and without: its columns' means taken off and added again leave the same attention, which is closer where means are large. */
+/* V with signs and without: its columns' means taken off and added again leave the same attention, which is closer
+ * where means are large. */
 static void values_lose_their_mean(void **state) {
   (void)state;
   static const char *const devices[] = {"ref", "cpu"};
@@ -197,10 +199,17 @@ static void values_lose_their_mean(void **state) {
       to.scale_tokens = 0;
       to.centre = centre;
       float scale = centre ? 0.01f : 0.2f;
-      const ga_attn_quant_io from = {.x = t->x, .y = t->values, .given = {.data = &scale}, .mean = centre ? mean : NULL};
+      const ga_attn_quant_io from = {
+          .x = t->x, .y = t->values, .given = {.data = &scale}, .mean = centre ? mean : NULL};
       assert_int_equal(ga_attn_quant(ctx, &to, &from, NULL), GA_OK);
-      ga_attn_io io = {.q = q8, .k = k8, .v = t->values, .o = got[centre], .q_scale = {.data = &one}, .k_scale = {.data = &one},
-                       .v_scale = {.data = &scale}, .v_mean = from.mean};
+      ga_attn_io io = {.q = q8,
+                       .k = k8,
+                       .v = t->values,
+                       .o = got[centre],
+                       .q_scale = {.data = &one},
+                       .k_scale = {.data = &one},
+                       .v_scale = {.data = &scale},
+                       .v_mean = from.mean};
       assert_int_equal(ga_attn(ref, &d, &io, NULL), GA_OK);
     }
     float exact = 0;
@@ -223,8 +232,8 @@ typedef struct cache {
   float k_scale[KV_HEADS * SLOTS], v_scale[KV_HEADS * SLOTS];
 } cache;
 
-/* Values of 1e-5 and of 1e4 in one cache, where e4m3 by itself ends at 2^-9 and 448; pages in another order. Without scales of its own each
- * token has that of the first. */
+/* Values of 1e-5 and of 1e4 in one cache, where e4m3 by itself ends at 2^-9 and 448; pages in another order. Without
+ * scales of its own each token has that of the first. */
 static void cache_on(const char *device) {
   static cache c;
   static float x[2][TOKENS * KV_HEADS * DIM], q[DIM * KV_HEADS], want[KV_HEADS * DIM], got[KV_HEADS * DIM];
@@ -261,7 +270,8 @@ static void cache_on(const char *device) {
   d.kv_dtype = GA_E4M3;
   d.flags = GA_ATTN_PAGED;
   d.page_size = PAGE;
-  ga_attn_io io = {.q = q, .k = c.k, .v = c.v, .o = got, .kv_len = &length, .page_table = pages, .page_table_stride = PAGES};
+  ga_attn_io io = {
+      .q = q, .k = c.k, .v = c.v, .o = got, .kv_len = &length, .page_table = pages, .page_table_stride = PAGES};
   assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "k_scale.data is null"));
   io.k_scale = (ga_attn_scale){.data = c.k_scale, .batch = PAGE, .head = SLOTS, .block = 1};
@@ -362,8 +372,12 @@ static void errors(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(order_of_values), cmocka_unit_test(int8_by_tokens), cmocka_unit_test(e4m3_keeps_logits),
-                                     cmocka_unit_test(int8_keeps_logits), cmocka_unit_test(values_lose_their_mean),
-                                     cmocka_unit_test(cache_has_scales), cmocka_unit_test(errors)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(order_of_values),
+                                     cmocka_unit_test(int8_by_tokens),
+                                     cmocka_unit_test(e4m3_keeps_logits),
+                                     cmocka_unit_test(int8_keeps_logits),
+                                     cmocka_unit_test(values_lose_their_mean),
+                                     cmocka_unit_test(cache_has_scales),
+                                     cmocka_unit_test(errors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,10 +54,14 @@ static void test_half_round_trip(void **state) {
   (void)state;
   for (uint32_t i = 0; i < 0x10000; i++) {
     float x = ga_f16_to_f32((ga_f16)i), y = ga_bf16_to_f32((ga_bf16)i);
-    if (!isnan(x)) assert_int_equal(ga_f32_to_f16(x), i);
-    else assert_true(isnan(ga_f16_to_f32(ga_f32_to_f16(x))));
-    if (!isnan(y)) assert_int_equal(ga_f32_to_bf16(y), i);
-    else assert_true(isnan(ga_bf16_to_f32(ga_f32_to_bf16(y))));
+    if (!isnan(x))
+      assert_int_equal(ga_f32_to_f16(x), i);
+    else
+      assert_true(isnan(ga_f16_to_f32(ga_f32_to_f16(x))));
+    if (!isnan(y))
+      assert_int_equal(ga_f32_to_bf16(y), i);
+    else
+      assert_true(isnan(ga_bf16_to_f32(ga_f32_to_bf16(y))));
   }
 }
 

@@ -1,6 +1,6 @@
 /* Templates against python3-jinja2: every file of tests/data/templates, and of the folder that GA_TEMPLATE_VECTORS
- * names. Made by tests/refs/make_templates.py, which says what the files hold. Tracing gives the same text, with marks on
- * what messages say and none on control tokens that only the template can have written. */
+ * names. Made by tests/refs/make_templates.py, which says what the files hold. Tracing gives the same text, with marks
+ * on what messages say and none on control tokens that only the template can have written. */
 #include <dirent.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,8 +65,9 @@ static bool marks_are(const char *text, size_t n, const uint8_t *marks, const ch
 }
 
 static bool traces(json_t *one, const char *source, const char *context, const json_t *context_json, int64_t now) {
-  static const char *const tokens[] = {"<|im_start|>", "<|im_end|>", "<|start_header_id|>", "<|eot_id|>", "<start_of_turn>",
-                                       "<end_of_turn>", "[INST]", "[/INST]", "<|end|>"};
+  static const char *const tokens[] = {"<|im_start|>", "<|im_end|>",      "<|start_header_id|>",
+                                       "<|eot_id|>",   "<start_of_turn>", "<end_of_turn>",
+                                       "[INST]",       "[/INST]",         "<|end|>"};
   const json_t *expect = json_object_get(one, "expect"), *message;
   ga_template_limits limits = {.struct_size = sizeof limits, .now = now};
   ga_template *tpl;
@@ -81,7 +82,8 @@ static bool traces(json_t *one, const char *source, const char *context, const j
     good = good && (strstr(context, tokens[i]) || marks_are(text, n, marks, tokens[i], false));
   json_array_foreach(json_object_get(context_json, "messages"), i, message) {
     const char *content = json_string_value(json_object_get(message, "content"));
-    if (content && strlen(content) >= 4 && !strstr(source, content)) good = good && marks_are(text, n, marks, content, true);
+    if (content && strlen(content) >= 4 && !strstr(source, content))
+      good = good && marks_are(text, n, marks, content, true);
   }
   ga_mem_free(text);
   ga_mem_free(marks);

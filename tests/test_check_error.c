@@ -117,9 +117,12 @@ static void test_exact_row_needs_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_ulp),     cmocka_unit_test(test_ulp_is_the_spacing),
-      cmocka_unit_test(test_round),   cmocka_unit_test(test_bounds),
-      cmocka_unit_test(test_shared),  cmocka_unit_test(test_measure),
+      cmocka_unit_test(test_ulp),
+      cmocka_unit_test(test_ulp_is_the_spacing),
+      cmocka_unit_test(test_round),
+      cmocka_unit_test(test_bounds),
+      cmocka_unit_test(test_shared),
+      cmocka_unit_test(test_measure),
       cmocka_unit_test(test_exact_row_needs_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* Launch side of the attention kernels over the mock driver: what a row refuses, what errors name, what a launch passes. */
+/* Launch side of the attention kernels over the mock driver: what a row refuses, what errors name, what a launch
+ * passes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,13 +9,13 @@
 #include <cmocka.h>
 
 #include "core/ctx.h"
-#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_rows.h"
 #include "tests/mockcu.h"
 
 #define ADD "add_f32_rows_sm80_256x4"
-#define ID "attn_fwd_bf16_d128v128_causal_sm90a_128x128x2_test"
+#define ID  "attn_fwd_bf16_d128v128_causal_sm90a_128x128x2_test"
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ADD, image, image + 8}, {ID, image, image + 8}, {0}};
@@ -35,11 +36,25 @@ static int setup(void **state) {
   mockcu.args_bytes = sizeof(ga_kargs_attn_fwd);
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
-  variant = (cuda_attn_variant){.base = {.params = "", .threads = GA_ATTN_THREADS(0, 128),
+  variant = (cuda_attn_variant){.base = {.params = "",
+                                         .threads = GA_ATTN_THREADS(0, 128),
                                          .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0, 0)},
-                                .d = 128, .dv = 128, .bm = 128, .bn = 128, .stages = 2, .blocks = 1, .mask = CUDA_ATTN_causal};
-  row = (ga_kernel){.id = ID, .source = "none", .op = GA_OP_attn, .arch = GA_ARCH_sm90a, .dtype = {GA_BF16, GA_BF16, GA_BF16},
-                    .align = 16, .launch = cuda_attn_fwd, .ok = cuda_attn_fwd_ok, .impl = &variant};
+                                .d = 128,
+                                .dv = 128,
+                                .bm = 128,
+                                .bn = 128,
+                                .stages = 2,
+                                .blocks = 1,
+                                .mask = CUDA_ATTN_causal};
+  row = (ga_kernel){.id = ID,
+                    .source = "none",
+                    .op = GA_OP_attn,
+                    .arch = GA_ARCH_sm90a,
+                    .dtype = {GA_BF16, GA_BF16, GA_BF16},
+                    .align = 16,
+                    .launch = cuda_attn_fwd,
+                    .ok = cuda_attn_fwd_ok,
+                    .impl = &variant};
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cuda:0";
   if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK) return 1;
@@ -56,7 +71,8 @@ static int setup(void **state) {
   desc.flags = GA_ATTN_CAUSAL | GA_ATTN_LSE;
   desc.scale = 0.125f;
   char *at = memory;
-  io = (ga_attn_io){.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .lse = (float *)(void *)(at + 4 * ELEMS)};
+  io = (ga_attn_io){
+      .q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .lse = (float *)(void *)(at + 4 * ELEMS)};
   io.q_stride = (ga_attn_strides){.batch = 300 * 576, .token = 576, .head = 96};
   io.k_stride = (ga_attn_strides){.batch = 500 * 288, .token = 288, .head = 96};
   io.v_stride = (ga_attn_strides){.batch = 500 * 192, .token = 192, .head = 64};
@@ -74,26 +90,26 @@ static int teardown(void **state) {
   return mockcu.live || mockcu.misuse[0];
 }
 
-static const char *why(void) {
-  return cuda_attn_fwd_ok(&row, &desc, &ctx->device->caps);
-}
+static const char *why(void) { return cuda_attn_fwd_ok(&row, &desc, &ctx->device->caps); }
 
 static void refuses(void **state) {
   (void)state;
   const ga_attn_desc good = desc;
   assert_null(why());
-#define REFUSED(change, reason)          \
-  do {                                   \
-    change;                              \
-    assert_string_equal(why(), reason);  \
-    desc = good;                         \
+#define REFUSED(change, reason)         \
+  do {                                  \
+    change;                             \
+    assert_string_equal(why(), reason); \
+    desc = good;                        \
   } while (0)
   REFUSED(desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
   REFUSED(desc.head_dim = 136, "head_dim or v_dim is larger than its own");
   REFUSED(desc.v_dim = 60, "head_dim and v_dim must be multiples of 8");
   REFUSED(desc.scale = -1, "scale must be positive");
-  REFUSED(desc.max_q = (int64_t)1 << 40, "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles");
-  REFUSED(desc.batch = (int64_t)1 << 40, "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles");
+  REFUSED(desc.max_q = (int64_t)1 << 40,
+          "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles");
+  REFUSED(desc.batch = (int64_t)1 << 40,
+          "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles");
   REFUSED(desc.flags = 0, "compiled for another mask");
   REFUSED(desc.window = 5, "compiled for another mask");
   REFUSED((desc.flags |= GA_ATTN_PAGED, desc.page_size = 12), "page_size must be a multiple of 8");
@@ -170,7 +186,8 @@ static void errors_name_the_argument(void **state) {
   expect_error(ID ": k of a part is at ");
   desc.window = (1 << 28) + 100;
   io.parts[0] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 3, .shift = (1 << 28) + 1};
-  expect_error(ID ": parts[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or hide the part");
+  expect_error(ID
+               ": parts[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or hide the part");
 }
 
 /* Through the public calls, which refuse before anything is enqueued. */
@@ -299,7 +316,10 @@ static void windows_and_features(void **state) {
 
 static void sections_by_length(void **state) {
   (void)state;
-  static const struct { int64_t kv; int32_t heads; } want[] = {{512, 60}, {2048, 60}, {65536, 240}};
+  static const struct {
+    int64_t kv;
+    int32_t heads;
+  } want[] = {{512, 60}, {2048, 60}, {65536, 240}};
   desc.batch = 40;
   for (size_t i = 0; i < GA_COUNT_OF(want); i++) {
     desc.max_kv = want[i].kv;
@@ -369,10 +389,18 @@ static void nothing_to_do(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(refuses), T(errors_name_the_argument), T(fits_where_it_was_measured), T(public_calls_name_what_is_wrong),
-      T(workspace_and_stream_are_checked), T(sections_by_length), T(pages_and_parts), T(passes_what_the_kernel_needs),
+      T(refuses),
+      T(errors_name_the_argument),
+      T(fits_where_it_was_measured),
+      T(public_calls_name_what_is_wrong),
+      T(workspace_and_stream_are_checked),
+      T(sections_by_length),
+      T(pages_and_parts),
+      T(passes_what_the_kernel_needs),
       T(one_element_dimensions_take_any_stride),
-      T(windows_and_features), T(graphs_have_their_own_counters), T(nothing_to_do),
+      T(windows_and_features),
+      T(graphs_have_their_own_counters),
+      T(nothing_to_do),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

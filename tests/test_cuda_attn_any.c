@@ -1,4 +1,5 @@
-/* Launch side of the attention rows for every shape and of the ladder over the mock driver: refusals, errors, what a launch passes. */
+/* Launch side of the attention rows for every shape and of the ladder over the mock driver: refusals, errors, what a
+ * launch passes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -11,9 +12,9 @@
 #include "cuda/kern/ladder/ladder_host.h"
 #include "tests/mockcu.h"
 
-#define ANY "attn_fwd_bf16_d128_any_sm80_64x64w4"
+#define ANY    "attn_fwd_bf16_d128_any_sm80_64x64w4"
 #define LADDER "attn_ladder_bf16_d128_full_sm90a_08_pingpong"
-#define ELEMS ((size_t)1 << 20)
+#define ELEMS  ((size_t)1 << 20)
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ANY, image, image + 8}, {LADDER, image, image + 8}, {0}};
@@ -42,7 +43,8 @@ static int setup(void **state) {
   desc.q_dtype = desc.kv_dtype = desc.o_dtype = GA_BF16;
   desc.scale = 0.125f;
   char *at = memory;
-  io = (ga_attn_io){.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .lse = (float *)(void *)(at + 4 * ELEMS)};
+  io = (ga_attn_io){
+      .q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .lse = (float *)(void *)(at + 4 * ELEMS)};
   io.q_stride = io.o_stride = (ga_attn_strides){.batch = 300 * 768, .token = 768, .head = 128};
   io.k_stride = io.v_stride = (ga_attn_strides){.batch = 500 * 384, .token = 384, .head = 128};
   return 0;
@@ -75,11 +77,11 @@ static void refuses(void **state) {
   const ga_attn_desc good = desc;
   assert_null(why(ANY));
   assert_null(why(LADDER));
-#define REFUSED(id, change, reason)        \
-  do {                                     \
-    change;                                \
-    assert_string_equal(why(id), reason);  \
-    desc = good;                           \
+#define REFUSED(id, change, reason)       \
+  do {                                    \
+    change;                               \
+    assert_string_equal(why(id), reason); \
+    desc = good;                          \
   } while (0)
   REFUSED(ANY, desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
   REFUSED(ANY, desc.head_dim = 129, "head_dim or v_dim is larger");
@@ -117,7 +119,7 @@ static void any_launch(void **state) {
   assert_int_equal(mockcu.last.block[0], 128);
   assert_int_equal(a.wide, 1);
   assert_int_equal(a.window, 800 + (1 << 28)); /* and of a part's shift */
-  assert_null(a.lse); /* not asked for */
+  assert_null(a.lse);                          /* not asked for */
   io.k_stride.token = 385;
   assert_int_equal(launched_any().wide, 0);
   io.k_stride.token = 384;
@@ -136,7 +138,8 @@ static void parts_and_state(void **state) {
   io.state_o = io.state_m = io.state_l = io.lse;
   io.parts[0] = (ga_attn_part){.kv = 0}; /* left out */
   io.parts[1] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 100, .shift = 7};
-  io.parts[2] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 100, .shift = 1199}; /* behind the window of the first of 300 queries */
+  io.parts[2] = (ga_attn_part){
+      .k = io.k, .v = io.v, .kv = 100, .shift = 1199}; /* behind the window of the first of 300 queries */
   io.parts[3] = (ga_attn_part){.k = io.v, .v = (const char *)io.k + 2, .kv = 500, .shift = 1198};
   const ga_kargs_attn_any a = launched_any();
   assert_int_equal(a.parts, 2);
@@ -185,9 +188,10 @@ static void stands_behind(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(refuses, setup, teardown), cmocka_unit_test_setup_teardown(any_launch, setup, teardown),
-      cmocka_unit_test_setup_teardown(parts_and_state, setup, teardown),
-      cmocka_unit_test_setup_teardown(ladder_launch, setup, teardown), cmocka_unit_test_setup_teardown(stands_behind, setup, teardown)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(refuses, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(any_launch, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(parts_and_state, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(ladder_launch, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(stands_behind, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

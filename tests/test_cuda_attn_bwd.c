@@ -1,4 +1,5 @@
-/* Launch side of the attention backward kernels over the mock driver: what a row refuses, what errors name, what is launched. */
+/* Launch side of the attention backward kernels over the mock driver: what a row refuses, what errors name, what is
+ * launched. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,22 +12,30 @@
 #include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
 #include "tests/mockcu.h"
 
-#define FREE "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"
-#define ORDER "attn_bwd_bf16_d128_causal_sm90a_64x128x2_order"
-#define WHOLE "attn_bwd_bf16_d64_causal_sm90a_128x128x2_whole"
-#define PRE "attn_bwd_pre_bf16_d0_step_sm90a_256"
-#define POST "attn_bwd_post_bf16_d128_step_sm90a_256"
-#define SINK "attn_bwd_sink_f32_d0_step_sm80_256"
-#define ANY "attn_bwd_bf16_d128_any_sm80_32x32w4"
-#define ANY_PRE "attn_bwd_pre_bf16_d0_step_sm80_256"
-#define DUET "attn_bwd_bf16_d256v256_causal_sm90a_64x128x2_duet"
+#define FREE     "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"
+#define ORDER    "attn_bwd_bf16_d128_causal_sm90a_64x128x2_order"
+#define WHOLE    "attn_bwd_bf16_d64_causal_sm90a_128x128x2_whole"
+#define PRE      "attn_bwd_pre_bf16_d0_step_sm90a_256"
+#define POST     "attn_bwd_post_bf16_d128_step_sm90a_256"
+#define SINK     "attn_bwd_sink_f32_d0_step_sm80_256"
+#define ANY      "attn_bwd_bf16_d128_any_sm80_32x32w4"
+#define ANY_PRE  "attn_bwd_pre_bf16_d0_step_sm80_256"
+#define DUET     "attn_bwd_bf16_d256v256_causal_sm90a_64x128x2_duet"
 #define POST_256 "attn_bwd_post_bf16_d256_step_sm90a_256"
-#define ELEMS ((size_t)1 << 20)
+#define ELEMS    ((size_t)1 << 20)
 
 static const unsigned char image[] = "an image";
-static const cuda_image images[] = {{FREE, image, image + 8}, {ORDER, image, image + 8}, {WHOLE, image, image + 8}, {PRE, image, image + 8},
-                                    {POST, image, image + 8}, {SINK, image, image + 8}, {ANY, image, image + 8},
-                                    {ANY_PRE, image, image + 8}, {DUET, image, image + 8}, {POST_256, image, image + 8}, {0}};
+static const cuda_image images[] = {{FREE, image, image + 8},
+                                    {ORDER, image, image + 8},
+                                    {WHOLE, image, image + 8},
+                                    {PRE, image, image + 8},
+                                    {POST, image, image + 8},
+                                    {SINK, image, image + 8},
+                                    {ANY, image, image + 8},
+                                    {ANY_PRE, image, image + 8},
+                                    {DUET, image, image + 8},
+                                    {POST_256, image, image + 8},
+                                    {0}};
 static const cuda_source no_sources[] = {{0}};
 
 static ga_ctx *ctx;
@@ -49,16 +58,25 @@ static int setup(void **state) {
   cuda_replace_tables(images, no_sources);
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cuda:0";
-  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &workspace) != GA_OK)
+  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK ||
+      ga_buffer_alloc(ctx, ELEMS * 8, &workspace) != GA_OK)
     return 1;
   desc = (ga_attn_bwd_desc)GA_ATTN_BWD_DESC_INIT;
-  desc.batch = 2, desc.max_q = 300, desc.max_kv = 700, desc.q_heads = 4, desc.kv_heads = 2, desc.head_dim = 96, desc.v_dim = 64;
+  desc.batch = 2, desc.max_q = 300, desc.max_kv = 700, desc.q_heads = 4, desc.kv_heads = 2, desc.head_dim = 96,
+  desc.v_dim = 64;
   desc.dtype = desc.grad_dtype = GA_BF16;
   desc.flags = GA_ATTN_CAUSAL;
   desc.scale = 0.125f;
   char *at = memory;
-  io = (ga_attn_bwd_io){.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS, .dout = at + 4 * ELEMS, .dq = at + 5 * ELEMS,
-                        .dk = at + 6 * ELEMS, .dv = at + 7 * ELEMS, .lse = (float *)(void *)at};
+  io = (ga_attn_bwd_io){.q = at,
+                        .k = at + ELEMS,
+                        .v = at + 2 * ELEMS,
+                        .o = at + 3 * ELEMS,
+                        .dout = at + 4 * ELEMS,
+                        .dq = at + 5 * ELEMS,
+                        .dk = at + 6 * ELEMS,
+                        .dv = at + 7 * ELEMS,
+                        .lse = (float *)(void *)at};
   io.q_stride = io.dq_stride = (ga_attn_strides){300 * 384, 384, 96};
   io.k_stride = io.dk_stride = (ga_attn_strides){700 * 192, 192, 96};
   io.v_stride = io.dv_stride = (ga_attn_strides){700 * 128, 128, 64};
@@ -82,11 +100,11 @@ static void refuses(void **state) {
   const ga_attn_bwd_desc good = desc;
   const ga_kernel *k = row_of(FREE);
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
-#define REFUSED(change, reason)                                   \
-  do {                                                            \
-    change;                                                       \
+#define REFUSED(change, reason)                                    \
+  do {                                                             \
+    change;                                                        \
     assert_string_equal(cuda_attn_bwd_ok(k, &desc, NULL), reason); \
-    desc = good;                                                  \
+    desc = good;                                                   \
   } while (0)
   REFUSED(desc.dtype = GA_F16, "dtype is another");
   REFUSED(desc.v_dim = 136, "head_dim or v_dim is larger");
@@ -109,12 +127,12 @@ static void errors_name_the_argument(void **state) {
   const ga_attn_bwd_io good = io;
   float host[4];
   const ga_kernel *k = row_of(FREE);
-#define EXPECT_ERROR(text)                                                                     \
-  do {                                                                                         \
-    assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);        \
-    if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text);    \
-    assert_int_equal(mockcu.launches, 0);                                                      \
-    io = good;                                                                                 \
+#define EXPECT_ERROR(text)                                                                  \
+  do {                                                                                      \
+    assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);     \
+    if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text); \
+    assert_int_equal(mockcu.launches, 0);                                                   \
+    io = good;                                                                              \
   } while (0)
   io.dout = (const char *)io.dout + 2;
   EXPECT_ERROR(FREE ": dout is at ");
@@ -127,7 +145,8 @@ static void errors_name_the_argument(void **state) {
 /* The last launch is post for the free form, the main kernel for the ordered one. */
 static void launches_its_steps(void **state) {
   (void)state;
-  const uint32_t pieces = 2 * 4 * 5, tiles = 2 * 2 * 6; /* (batch, query head) of 5 blocks; (batch, KV head) of 6 tiles */
+  const uint32_t pieces = 2 * 4 * 5,
+                 tiles = 2 * 2 * 6; /* (batch, query head) of 5 blocks; (batch, KV head) of 6 tiles */
   assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 3);
   assert_string_equal(mockcu.last.id, POST);
@@ -152,10 +171,11 @@ static void workspace_holds_dq(void **state) {
   const uint64_t rows = 2 * 4 * 320;
   const ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
   assert_int_equal(cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
-  assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, &caps) > cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps));
+  assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, &caps) >
+              cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps));
 }
-/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2 query heads
- * each and 384 rows, a ticket, and no step behind. */
+/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2
+ * query heads each and 384 rows, a ticket, and no step behind. */
 static void whole_takes_heads(void **state) {
   (void)state;
   ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
@@ -177,7 +197,8 @@ static void whole_takes_heads(void **state) {
   desc.max_q = desc.max_kv = 2048; /* one of them twice as long */
   assert_true(cuda_attn_bwd_fit(k, &desc, &caps) < 0);
 }
-/* Rows for every shape take what others refuse, but dtype and width; one launch has the tiles of keys and of queries. */
+/* Rows for every shape take what others refuse, but dtype and width; one launch has the tiles of keys and of queries.
+ * */
 static void any_takes_every_shape(void **state) {
   (void)state;
   const ga_kernel *k = row_of(ANY);

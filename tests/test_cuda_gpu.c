@@ -1,5 +1,5 @@
-/* What only a GPU can show: graphs, events, memory figures, faults, and that a row compiled at run time gives the results
- * of the one in the build. Skipped where no CUDA device opens; values are ga check's business. */
+/* What only a GPU can show: graphs, events, memory figures, faults, and that a row compiled at run time gives the
+ * results of the one in the build. Skipped where no CUDA device opens; values are ga check's business. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,9 +21,9 @@ static ga_stream *stream;
 static float *x, *y; /* on the device */
 static float host[N];
 
-#define OK(expr)                                                              \
-  do {                                                                        \
-    if ((expr) != GA_OK) fail_msg("%s: %s", #expr, ga_error_text());          \
+#define OK(expr)                                                     \
+  do {                                                               \
+    if ((expr) != GA_OK) fail_msg("%s: %s", #expr, ga_error_text()); \
   } while (0)
 
 static ga_status open_cuda(void) {
@@ -149,7 +149,8 @@ static void host_pointers_are_refused(void **state) {
   (void)clock_gettime(CLOCK_MONOTONIC, &a);
   for (int i = 0; i < 100000; i++) OK(cuda_check_pointer(stream, &ctx->device->kernels[0], "x", x, 4));
   (void)clock_gettime(CLOCK_MONOTONIC, &b);
-  print_message("checking a pointer takes %.0f ns\n", (double)(b.tv_sec - a.tv_sec) * 1e4 + (double)(b.tv_nsec - a.tv_nsec) * 1e-5);
+  print_message("checking a pointer takes %.0f ns\n",
+                (double)(b.tv_sec - a.tv_sec) * 1e4 + (double)(b.tv_nsec - a.tv_nsec) * 1e-5);
 }
 
 static void compiled_at_run_time(void **state) {
@@ -183,7 +184,7 @@ static void faults_are_named(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(graphs_replay), T(events_measure), T(memory_is_kept_and_given_back), T(host_pointers_are_refused),
+      T(graphs_replay),        T(events_measure),   T(memory_is_kept_and_given_back), T(host_pointers_are_refused),
       T(compiled_at_run_time), T(faults_are_named),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -150,7 +150,10 @@ static void nothing_leaks_without_host_memory(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
-      T(graphs), T(no_graphs_on_the_cpu), T(nothing_leaks_when_a_call_fails), T(nothing_leaks_without_host_memory),
+      T(graphs),
+      T(no_graphs_on_the_cpu),
+      T(nothing_leaks_when_a_call_fails),
+      T(nothing_leaks_without_host_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -146,8 +146,11 @@ static nvmlReturn_t nvml_temperature(nvmlDevice_t device, int sensor, unsigned *
   return 0;
 }
 
-static const ga_nvml nvml_mock = {.DeviceGetHandleByPciBusId = nvml_handle, .DeviceGetClockInfo = nvml_clock, .DeviceGetPowerUsage = nvml_power,
-                                  .DeviceGetTotalEnergyConsumption = nvml_energy, .DeviceGetTemperature = nvml_temperature};
+static const ga_nvml nvml_mock = {.DeviceGetHandleByPciBusId = nvml_handle,
+                                  .DeviceGetClockInfo = nvml_clock,
+                                  .DeviceGetPowerUsage = nvml_power,
+                                  .DeviceGetTotalEnergyConsumption = nvml_energy,
+                                  .DeviceGetTemperature = nvml_temperature};
 
 static void instruments(void **state) {
   (void)state;
@@ -169,7 +172,8 @@ static void instruments(void **state) {
   ga_ctx_destroy(ctx);
 }
 
-/* The counter is asked at the ends of a window alone; devices are added up; one without a counter, and one that stands still, are told. */
+/* The counter is asked at the ends of a window alone; devices are added up; one without a counter, and one that stands
+ * still, are told. */
 static void energy_of_a_window(void **state) {
   (void)state;
   ga_ctx *ctx = open_cuda(), *both[2] = {ctx, ctx};
@@ -344,8 +348,18 @@ static void memory_figures(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, no_leaks)
   const struct CMUnitTest tests[] = {
-      T(driver_missing_or_foreign), T(opening_texts), T(capabilities), T(taken_by_auto), T(instruments), T(energy_of_a_window), T(copies),
-      T(launches_and_loads_once), T(faults_name_the_kernel), T(bad_arguments), T(out_of_memory_says_who), T(memory_figures),
+      T(driver_missing_or_foreign),
+      T(opening_texts),
+      T(capabilities),
+      T(taken_by_auto),
+      T(instruments),
+      T(energy_of_a_window),
+      T(copies),
+      T(launches_and_loads_once),
+      T(faults_name_the_kernel),
+      T(bad_arguments),
+      T(out_of_memory_says_who),
+      T(memory_figures),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

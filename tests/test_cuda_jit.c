@@ -17,7 +17,7 @@
 #include "cuda/rt/nvrtc.h"
 #include "tests/mockcu.h"
 
-#define ADD "add_f32_rows_sm80_256x4"
+#define ADD    "add_f32_rows_sm80_256x4"
 #define SOURCE "src/cuda/kern/layer/add_sm80.cu"
 
 static const unsigned char image[] = "an image";
@@ -38,9 +38,7 @@ static int rtc_version(int *major, int *minor) {
   *minor = 0;
   return 0;
 }
-static const char *rtc_error(int rc) {
-  return rc == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR";
-}
+static const char *rtc_error(int rc) { return rc == 6 ? "NVRTC_ERROR_COMPILATION" : "NVRTC_ERROR"; }
 static int rtc_create(nvrtcProgram *program, const char *source, const char *name, int n, const char *const *headers,
                       const char *const *names) {
   (void)headers, (void)names;
@@ -87,8 +85,8 @@ static int rtc_cubin(nvrtcProgram program, char *cubin) {
   return 0;
 }
 
-static const ga_nvrtc compiler = {rtc_version, rtc_error, rtc_create, rtc_destroy, rtc_compile,
-                                  rtc_log_size, rtc_log, rtc_cubin_size, rtc_cubin};
+static const ga_nvrtc compiler = {rtc_version,  rtc_error, rtc_create,     rtc_destroy, rtc_compile,
+                                  rtc_log_size, rtc_log,   rtc_cubin_size, rtc_cubin};
 
 /* --- a cache folder of our own --- */
 
@@ -158,7 +156,8 @@ static void compiles_once_then_reads(void **state) {
   (void)state;
   assert_int_equal(run_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);
-  assert_string_equal(rtc.options, "-arch=sm_90 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_DTYPE=f32 -DGA_P_THREADS=256 ");
+  assert_string_equal(rtc.options,
+                      "-arch=sm_90 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_DTYPE=f32 -DGA_P_THREADS=256 ");
   assert_int_equal(n_files(NULL, 0), 1);
   assert_int_equal(run_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);
@@ -253,7 +252,8 @@ static void parameters_and_limits(void **state) {
   void *cubin;
   char many[1000] = "";
   assert_int_equal(cuda_jit(k, " A=1 ,allow_spills=why, B=2,fast_math=1", 120, &cubin, &n), GA_OK);
-  assert_string_equal(rtc.options, "-arch=sm_120 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_A=1 -DGA_P_B=2 --use_fast_math ");
+  assert_string_equal(rtc.options,
+                      "-arch=sm_120 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_A=1 -DGA_P_B=2 --use_fast_math ");
   assert_memory_equal(cubin, "cubin", n);
   ga_mem_free(cubin);
   for (int i = 0; i < 60; i++) strcat(many, "X=1,");
@@ -275,7 +275,8 @@ static void every_source_compiles(void **state) {
     void *cubin;
     if (!strcmp(last, rows[i].source)) continue;
     last = rows[i].source;
-    if (cuda_jit(&rows[i], ((const cuda_variant *)rows[i].impl)->params, 90, &cubin, &bytes) != GA_OK) fail_msg("%s", ga_error_text());
+    if (cuda_jit(&rows[i], ((const cuda_variant *)rows[i].impl)->params, 90, &cubin, &bytes) != GA_OK)
+      fail_msg("%s", ga_error_text());
     assert_memory_equal(cubin, "\177ELF", 4);
     ga_mem_free(cubin);
   }
@@ -297,9 +298,11 @@ static void no_host_memory(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, reset, clean)
   const struct CMUnitTest tests[] = {
-      T(compiles_once_then_reads), T(images_come_first_unless_forced), T(off_means_no_row),
-      T(damaged_files_are_made_anew), T(no_place_to_write), T(failing_compilation_says_why),
-      T(parameters_and_limits), T(every_source_compiles), T(no_host_memory),
+      T(compiles_once_then_reads), T(images_come_first_unless_forced),
+      T(off_means_no_row),         T(damaged_files_are_made_anew),
+      T(no_place_to_write),        T(failing_compilation_says_why),
+      T(parameters_and_limits),    T(every_source_compiles),
+      T(no_host_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

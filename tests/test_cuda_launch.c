@@ -90,15 +90,21 @@ static void tensor_maps(void **state) {
   (void)state;
   ga_ctx *ctx = open_cuda();
   GA_ALIGNED(64) unsigned char map[192];
-  const ga_tensor_map_desc good = {.struct_size = sizeof good, .data = map, .dtype = GA_BF16, .n_dims = 2, .dim = {100, 7}, .stride = {1, 104},
-                                   .box = {64, 128}, .swizzle = 128};
+  const ga_tensor_map_desc good = {.struct_size = sizeof good,
+                                   .data = map,
+                                   .dtype = GA_BF16,
+                                   .n_dims = 2,
+                                   .dim = {100, 7},
+                                   .stride = {1, 104},
+                                   .box = {64, 128},
+                                   .swizzle = 128};
   ga_tensor_map_desc d = good;
-#define REFUSE(change, text)                                         \
-  do {                                                               \
-    d = good;                                                        \
-    change;                                                          \
-    assert_int_equal(ga_tensor_map(ctx, &d, map), GA_ERR_ARG);       \
-    assert_text(text);                                               \
+#define REFUSE(change, text)                                   \
+  do {                                                         \
+    d = good;                                                  \
+    change;                                                    \
+    assert_int_equal(ga_tensor_map(ctx, &d, map), GA_ERR_ARG); \
+    assert_text(text);                                         \
   } while (0)
   assert_int_equal(ga_tensor_map(ctx, &d, map), GA_OK);
   assert_int_equal(map[0], 0x7a);

@@ -1,5 +1,5 @@
-/* Loading and running a model on a GPU that fails, over the mock driver: at every call, once or from then on (a GPU that is lost), a
- * clear error of one line, no hang, nothing left behind; and files that change while they are read. */
+/* Loading and running a model on a GPU that fails, over the mock driver: at every call, once or from then on (a GPU
+ * that is lost), a clear error of one line, no hang, nothing left behind; and files that change while they are read. */
 #include <sys/stat.h>
 
 #include "base/status.h"
@@ -71,12 +71,14 @@ static void sweep(int devices, bool lost, long stride) {
     (void)snprintf(text, sizeof text, "%s", ga_error_text());
     reached = mockcu.calls >= n;
     release(&m);
-    if (mockcu.live || mockcu.misuse[0]) fail_msg("call %ld, %s: alive %ld, misuse '%s'", n, mockcu.last_call, mockcu.live, mockcu.misuse);
+    if (mockcu.live || mockcu.misuse[0])
+      fail_msg("call %ld, %s: alive %ld, misuse '%s'", n, mockcu.last_call, mockcu.live, mockcu.misuse);
     if (!reached) assert_int_equal(status, GA_OK);
     if (lost && reached && status == GA_OK) fail_msg("call %ld: all went well on a lost device", n);
     failures += status != GA_OK;
     if (status != GA_OK && (!text[0] || strchr(text, '\n'))) fail_msg("call %ld: '%s'", n, text);
-    if (status != GA_OK && !strstr(text, "CUDA_ERROR_MOCK")) fail_msg("call %ld: '%s' does not say what the driver said", n, text);
+    if (status != GA_OK && !strstr(text, "CUDA_ERROR_MOCK"))
+      fail_msg("call %ld: '%s' does not say what the driver said", n, text);
   }
   assert_true(failures > 300 / stride); /* it did fail often */
 }
@@ -99,7 +101,8 @@ static void test_lost_of_two(void **state) {
   sweep(2, true, 7);
 }
 
-/* Ids of a step lie in page-locked memory until the device has read them, also when nothing is waited for between calls; the driver watches. */
+/* Ids of a step lie in page-locked memory until the device has read them, also when nothing is waited for between
+ * calls; the driver watches. */
 static void test_inputs_stay(void **state) {
   (void)state;
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
@@ -178,11 +181,13 @@ static void launches(const char *arch, ga_dtype v, int a_layer) {
   made m;
   mockcu_reset();
   mockcu.args_bytes = 8;
-  if (tiny_make_of(arch, TINY_VOCAB, GA_Q8_0, v) != GA_OK || run(&m, 1) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
+  if (tiny_make_of(arch, TINY_VOCAB, GA_Q8_0, v) != GA_OK || run(&m, 1) != GA_OK)
+    fail_msg("%s: %s", arch, ga_error_text());
   const int layers = ga_model_get_info(m.model)->n_layers;
   assert_true(mockcu.graph_launches > 0);
   if (mockcu.nodes != 2 + layers * a_layer)
-    fail_msg("%s, v of %s: %d launches in %d layers, not %d each", arch, ga_dtype_name(v), mockcu.nodes - 2, layers, a_layer);
+    fail_msg("%s, v of %s: %d launches in %d layers, not %d each", arch, ga_dtype_name(v), mockcu.nodes - 2, layers,
+             a_layer);
   release(&m);
 }
 

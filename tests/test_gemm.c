@@ -14,7 +14,7 @@
 #include "tests/gemm_data.h"
 
 #define ROUNDS_X (uint32_t)(GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT)
-#define GUARD 64 /* canary floats before and after y */
+#define GUARD    64 /* canary floats before and after y */
 static const float canary = 12345.5f;
 
 typedef struct fixture {
@@ -80,7 +80,8 @@ static const void *laid_out(const fixture *f, const ga_kernel *row, product *p) 
 }
 
 /* exact: integers; every 32 activations contain 127, so that rows that round them scale by a power of two. */
-static product make_product(const fixture *f, const ga_kernel *row, int64_t m, int64_t n, int64_t k, bool exact, uint64_t seed) {
+static product make_product(const fixture *f, const ga_kernel *row, int64_t m, int64_t n, int64_t k, bool exact,
+                            uint64_t seed) {
   product p = {.desc = GA_GEMM_DESC_INIT};
   const ga_dtype_traits *t = ga_dtype_info(row->dtype[0]);
   ga_rng rng;
@@ -103,11 +104,13 @@ static product make_product(const fixture *f, const ga_kernel *row, int64_t m, i
   p.x = need(xs * sizeof *p.x);
   for (size_t i = 0; i < xs; i++) p.x[i] = exact ? (float)ga_rng_below(&rng, 7) - 3 : (float)ga_rng_normal(&rng);
   for (int64_t r = 0; exact && r < m; r++)
-    for (int64_t b = 0; b < k; b += 32) p.x[r * p.desc.x_stride + b + (int64_t)ga_rng_below(&rng, (uint64_t)ga_min_i64(32, k - b))] = 127;
+    for (int64_t b = 0; b < k; b += 32)
+      p.x[r * p.desc.x_stride + b + (int64_t)ga_rng_below(&rng, (uint64_t)ga_min_i64(32, k - b))] = 127;
   p.y_all = need((ys + 2 * GUARD) * sizeof *p.y_all);
   for (size_t i = 0; i < ys + 2 * GUARD; i++) p.y_all[i] = canary;
   p.extra = need((2 * ys + (size_t)n + 1) * sizeof *p.extra);
-  for (size_t i = 0; i < 2 * ys + (size_t)n; i++) p.extra[i] = exact ? (float)ga_rng_below(&rng, 9) - 4 : (float)ga_rng_normal(&rng);
+  for (size_t i = 0; i < 2 * ys + (size_t)n; i++)
+    p.extra[i] = exact ? (float)ga_rng_below(&rng, 9) - 4 : (float)ga_rng_normal(&rng);
   p.io.x = p.x;
   p.io.y = p.y_all + GUARD;
   p.io.bias = p.extra;
@@ -150,8 +153,10 @@ static double finish(const product *p, double dot, int64_t r, int64_t c) {
   int64_t at = r * d->y_stride + c;
   double t = (double)d->scale * dot;
   if (d->flags & GA_GEMM_BIAS) t += (double)p->io.bias[c];
-  if (d->flags & GA_GEMM_GLU) t *= activate(d->act, (double)((const float *)p->io.gate)[at]);
-  else t = activate(d->act, t);
+  if (d->flags & GA_GEMM_GLU)
+    t *= activate(d->act, (double)((const float *)p->io.gate)[at]);
+  else
+    t = activate(d->act, t);
   return d->flags & GA_GEMM_RESIDUAL ? t + (double)((const float *)p->io.residual)[at] : t;
 }
 
@@ -163,8 +168,10 @@ static void round_x(uint32_t flags, const float *x, int64_t k, double *out) {
     for (int64_t i = b; i < b + n; i++) most = fmax(most, fabs((double)x[i]));
     for (int64_t i = b; i < b + n; i++) {
       double steps = flags & GA_KERNEL_Q8_ACT ? 127 : 16256;
-      if (flags & ROUNDS_X) out[i] = most > 0 ? nearbyint((double)x[i] * steps / most) * most / steps : 0;
-      else out[i] = flags & GA_KERNEL_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16(x[i])) : (double)x[i];
+      if (flags & ROUNDS_X)
+        out[i] = most > 0 ? nearbyint((double)x[i] * steps / most) * most / steps : 0;
+      else
+        out[i] = flags & GA_KERNEL_BF16 ? (double)ga_bf16_to_f32(ga_f32_to_bf16(x[i])) : (double)x[i];
     }
   }
 }
@@ -214,12 +221,13 @@ static void check_guards(const product *p) {
 }
 
 static void fail_row(const ga_kernel *row, const product *p, errors e) {
-  print_error("%s m %lld n %lld k %lld act %d flags %u: error %.3g, plain %.3g, values to %.3g\n", row->id, (long long)p->desc.m,
-              (long long)p->desc.n, (long long)p->desc.k, p->desc.act, p->desc.flags, e.row, e.plain, e.value);
+  print_error("%s m %lld n %lld k %lld act %d flags %u: error %.3g, plain %.3g, values to %.3g\n", row->id,
+              (long long)p->desc.m, (long long)p->desc.n, (long long)p->desc.k, p->desc.act, p->desc.flags, e.row,
+              e.plain, e.value);
   fail();
 }
 
-#define EACH_ROW(f, row)                                                        \
+#define EACH_ROW(f, row)                                                       \
   for (const ga_kernel *row = (f)->rows; row < (f)->rows + (f)->n_rows; row++) \
     if (row->op == GA_OP_gemm && row->dtype[0] && usable((f), row)) /* the others: ga check */
 
@@ -252,7 +260,8 @@ static void test_random(void **state) {
   const int64_t ms[] = {1, 2, 4, 8, 9, 17, 64};
   EACH_ROW(f, row) {
     for (size_t i = 0; i < GA_COUNT_OF(ms); i++) {
-      product p = make_product(f, row, ms[i], 83, a_k(row, ga_dtype_info(row->dtype[0])->block_elems == 256 ? 3 : 17), false, i);
+      product p = make_product(f, row, ms[i], 83, a_k(row, ga_dtype_info(row->dtype[0])->block_elems == 256 ? 3 : 17),
+                               false, i);
       p.desc.scale = 0.75f;
       if (!refusal(f, row, &p)) {
         run(f->two, row, &p);
@@ -306,8 +315,8 @@ static void test_repeatable(void **state) {
       part.io.x = p.x + (p.desc.m - fewer) * p.desc.x_stride;
       run(f->two, row, &part);
       for (int64_t r = 0; r < fewer; r++)
-        assert_memory_equal((const float *)p.io.y + r * p.desc.y_stride, first + (p.desc.m - fewer + r) * p.desc.y_stride,
-                            (size_t)n * sizeof(float));
+        assert_memory_equal((const float *)p.io.y + r * p.desc.y_stride,
+                            first + (p.desc.m - fewer + r) * p.desc.y_stride, (size_t)n * sizeof(float));
     }
     ga_mem_free(first);
     free_product(&p);
@@ -333,10 +342,12 @@ static void test_hostile(void **state) {
         run(f->one, row, &p);
         for (int64_t c = 0; c < n; c++)
           if (i < 3) assert_false(isfinite(y[c]) && p.w[c * p.desc.k + 1] != 0);
-        if (m > 1) assert_memory_equal(clean + p.desc.y_stride, y + p.desc.y_stride, bytes - (size_t)p.desc.y_stride * 4);
+        if (m > 1)
+          assert_memory_equal(clean + p.desc.y_stride, y + p.desc.y_stride, bytes - (size_t)p.desc.y_stride * 4);
         p.x[1] = keep;
       }
-      for (int64_t i = 0; i < p.desc.k; i++) p.x[i] = (i & 1 ? -1e-42f : 1e-42f); /* below any scale: nothing, not NaN */
+      for (int64_t i = 0; i < p.desc.k; i++)
+        p.x[i] = (i & 1 ? -1e-42f : 1e-42f); /* below any scale: nothing, not NaN */
       run(f->one, row, &p);
       for (int64_t c = 0; c < n; c++) assert_true(fabsf(y[c]) < 1e-30f);
     }
@@ -414,8 +425,8 @@ static void test_sum_arguments(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact),      cmocka_unit_test(test_random),  cmocka_unit_test(test_epilogues),
-      cmocka_unit_test(test_repeatable), cmocka_unit_test(test_hostile), cmocka_unit_test(test_dispatch),
+      cmocka_unit_test(test_exact),         cmocka_unit_test(test_random),  cmocka_unit_test(test_epilogues),
+      cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_hostile), cmocka_unit_test(test_dispatch),
       cmocka_unit_test(test_sum_arguments),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

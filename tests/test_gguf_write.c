@@ -88,21 +88,11 @@ static void writer_fails(void (*put)(ga_gguf_writer *), const char *part) {
   assert_int_equal(access(in_folder("never.gguf"), F_OK), -1);
 }
 
-static void put_wide(ga_gguf_writer *w) {
-  ga_gguf_put_int(w, "k", GA_META_U8, 256);
-}
-static void put_not_int(ga_gguf_writer *w) {
-  ga_gguf_put_int(w, "k", GA_META_F32, 1);
-}
-static void put_no_key(ga_gguf_writer *w) {
-  ga_gguf_put_bool(w, "", true);
-}
-static void put_control_key(ga_gguf_writer *w) {
-  ga_gguf_put_bool(w, "a\nb", true);
-}
-static void put_text_array(ga_gguf_writer *w) {
-  ga_gguf_put_array(w, "k", GA_META_TEXT, 1, "x");
-}
+static void put_wide(ga_gguf_writer *w) { ga_gguf_put_int(w, "k", GA_META_U8, 256); }
+static void put_not_int(ga_gguf_writer *w) { ga_gguf_put_int(w, "k", GA_META_F32, 1); }
+static void put_no_key(ga_gguf_writer *w) { ga_gguf_put_bool(w, "", true); }
+static void put_control_key(ga_gguf_writer *w) { ga_gguf_put_bool(w, "a\nb", true); }
+static void put_text_array(ga_gguf_writer *w) { ga_gguf_put_array(w, "k", GA_META_TEXT, 1, "x"); }
 static void put_twice(ga_gguf_writer *w) {
   ga_gguf_put_bool(w, "k", true);
   ga_gguf_put_bool(w, "k", true);

@@ -118,13 +118,21 @@ static void by_hand(ga_ctx *ctx) {
   assert_float_equal(y[2], 0, 0);
 }
 
-/* A head of (3, 4) is normed to (0.8485, 1.1314) and turned by pi / 2. The oracle does it; a CPU leaves it to ops of its own. */
+/* A head of (3, 4) is normed to (0.8485, 1.1314) and turned by pi / 2. The oracle does it; a CPU leaves it to ops of
+ * its own. */
 static void heads_by_hand(ga_ctx *ctx, bool oracle) {
   const float quarter = 1.57079633f /* pi / 2 */, weight[2] = {1, 10}, k[2] = {3, 4}, v[2] = {5, 6};
   const int32_t position = 1, slot = 0;
   float q[2] = {3, 4}, k_cache[2], v_cache[2];
   ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
-  ga_kv_store_io io = {.k = k, .v = v, .slot = &slot, .k_cache = k_cache, .v_cache = v_cache, .q = q, .positions = &position, .inv_freq = &quarter};
+  ga_kv_store_io io = {.k = k,
+                       .v = v,
+                       .slot = &slot,
+                       .k_cache = k_cache,
+                       .v_cache = v_cache,
+                       .q = q,
+                       .positions = &position,
+                       .inv_freq = &quarter};
   d.tokens = d.slots = d.heads = d.q_heads = d.head_norm = 1;
   d.head_dim = 2;
   d.kv_dtype = GA_F32;

@@ -1,5 +1,5 @@
-/* GA_SESSION_DETERMINISTIC: the same bits from the same tokens, whichever way they came. On the tiny models of tests/data/arch; on the
- * CPU here, by CUDA rows in tests/emu (GA_TEST_DEVICE). */
+/* GA_SESSION_DETERMINISTIC: the same bits from the same tokens, whichever way they came. On the tiny models of
+ * tests/data/arch; on the CPU here, by CUDA rows in tests/emu (GA_TEST_DEVICE). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,8 @@ static opened open_tiny(int32_t threads) {
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = GA_TEST_DEVICE;
   co.threads = threads;
-  if (ga_ctx_create(&co, &o.ctx) != GA_OK || ga_model_load(o.ctx, tiny_path, NULL, &o.model) != GA_OK) fail_msg("%s", ga_error_text());
+  if (ga_ctx_create(&co, &o.ctx) != GA_OK || ga_model_load(o.ctx, tiny_path, NULL, &o.model) != GA_OK)
+    fail_msg("%s", ga_error_text());
   return o;
 }
 
@@ -157,7 +158,8 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ways), cmocka_unit_test(test_threads), cmocka_unit_test(test_refused)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_ways), cmocka_unit_test(test_threads),
+                                     cmocka_unit_test(test_refused)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();
   return failed;

@@ -11,9 +11,10 @@
 #include "ga/llm.h"
 #include "tests/llm_models.h"
 
-static const char text[] = "The old lighthouse stood at the end of the pier, and every evening its keeper climbed the hundred and "
-                           "twelve steps to light the lamp. In 1893 he wrote: \"for (int i = 0; i < n; i++) sum += a[i];\" which nobody "
-                           "understood until much later, when a visitor from the university came by boat.";
+static const char text[] =
+    "The old lighthouse stood at the end of the pier, and every evening its keeper climbed the hundred and "
+    "twelve steps to light the lamp. In 1893 he wrote: \"for (int i = 0; i < n; i++) sum += a[i];\" which nobody "
+    "understood until much later, when a visitor from the university came by boat.";
 
 static float *logits_on(const char *device, const char *path, int32_t *ids, int n, int *vocab) {
   ga_ctx *ctx;
@@ -21,11 +22,12 @@ static float *logits_on(const char *device, const char *path, int32_t *ids, int 
   ga_session *session;
   size_t n_ids;
   static int32_t all[1024];
-  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx), GA_OK);
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = device}, &ctx),
+                   GA_OK);
   if (ga_model_load(ctx, path, NULL, &model) != GA_OK) fail_msg("%s", ga_error_text());
   assert_int_equal(ga_session_create(model, NULL, &session), GA_OK);
-  assert_int_equal(
-      ga_tokenize(ga_model_tokenizer(model), text, sizeof text - 1, GA_TOK_ADD_SPECIAL, all, 1024, &n_ids), GA_OK);
+  assert_int_equal(ga_tokenize(ga_model_tokenizer(model), text, sizeof text - 1, GA_TOK_ADD_SPECIAL, all, 1024, &n_ids),
+                   GA_OK);
   assert_true(n_ids >= (size_t)n);
   memcpy(ids, all, (size_t)n * sizeof *ids);
   *vocab = ga_model_get_info(model)->vocab;

@@ -1,5 +1,5 @@
-/* Models over several devices: the same numbers bit by bit wherever the layers are; what does not fit is refused with the plan. On
- * several CPU contexts, and on a GPU without one (mockcu.h) where kernels do not matter. */
+/* Models over several devices: the same numbers bit by bit wherever the layers are; what does not fit is refused with
+ * the plan. On several CPU contexts, and on a GPU without one (mockcu.h) where kernels do not matter. */
 #include "tests/cuda_rig.h"
 #include "tests/tiny_model.h"
 

@@ -6,7 +6,8 @@
  * of the 1536 steps, with margins up to 0.38 and 1.38 between its two best. We may differ from it as often, within as
  * much. Logits: ours must be nearer to the exact ones than llama.cpp's are.
  *
- * GA_TEST_PROMPTS=4 takes the first 4 of the 24 prompts (and of the 4 with exact logits): for builds under ThreadSanitizer. */
+ * GA_TEST_PROMPTS=4 takes the first 4 of the 24 prompts (and of the 4 with exact logits): for builds under
+ * ThreadSanitizer. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

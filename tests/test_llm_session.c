@@ -79,7 +79,8 @@ static void test_batches_agree(void **state) {
   }
 }
 
-/* Errors of the types: f16 2^-11, bf16 2^-8, e4m3 2^-4, q8_0 2^-8 and q4_0 2^-4 of the largest of 32, some layers deep. */
+/* Errors of the types: f16 2^-11, bf16 2^-8, e4m3 2^-4, q8_0 2^-8 and q4_0 2^-4 of the largest of 32, some layers deep.
+ * */
 static void test_kv_types_agree(void **state) {
   (void)state;
   static const struct {
@@ -233,7 +234,7 @@ static void test_padded_vocabulary(void **state) {
 static int stop_at_second(void *user, uint64_t done, uint64_t total) {
   int *calls = user;
   assert_int_equal(total, TOKENS);
-  assert_int_equal(done, 7 * (uint64_t)++*calls);
+  assert_int_equal(done, 7 * (uint64_t)++ * calls);
   return *calls == 2;
 }
 

@@ -255,9 +255,7 @@ static void test_st_memory_runs_out(void **state) {
   json_set_alloc_funcs(malloc, free);
 }
 
-static ga_status open_test_folder(ga_model_file *file) {
-  return ga_hf_open_folder(file, test_folder);
-}
+static ga_status open_test_folder(ga_model_file *file) { return ga_hf_open_folder(file, test_folder); }
 
 static void test_st_arena_runs_out(void **state) {
   static const char *const names[] = {"model.norm.weight", "lm_head.weight"};

@@ -50,7 +50,8 @@ static void check_dtype(ga_ctx *ctx, ga_dtype dtype) {
 static void test_slices(void **state) {
   (void)state;
   ga_ctx *ctx;
-  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx), GA_OK);
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx),
+                   GA_OK);
   for (int t = 0; t < 64; t++) {
     const ga_dtype_traits *traits = ga_dtype_info((ga_dtype)t);
     if (traits && (traits->is_quant || t == GA_F32 || t == GA_F16 || t == GA_BF16)) check_dtype(ctx, (ga_dtype)t);
@@ -58,12 +59,13 @@ static void test_slices(void **state) {
   ga_ctx_destroy(ctx);
 }
 
-/* The layout is that of the row that a plan for one token takes among all layouts: what choosing fills in by itself must be what
- * ga_gemm_plan fills in, or no packed row is legal and everything works, slowly. */
+/* The layout is that of the row that a plan for one token takes among all layouts: what choosing fills in by itself
+ * must be what ga_gemm_plan fills in, or no packed row is legal and everything works, slowly. */
 static void test_choice(void **state) {
   (void)state;
   ga_ctx *ctx;
-  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx), GA_OK);
+  assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx),
+                   GA_OK);
   for (int t = 0; t < 64; t++) {
     const ga_dtype_traits *traits = ga_dtype_info((ga_dtype)t);
     if (!traits || !traits->is_quant) continue;
@@ -85,7 +87,8 @@ static void test_choice(void **state) {
       }
       ga_plan_destroy(plan);
     }
-    if (best_layout != (int32_t)layout) fail_msg("%s: layout %d chosen, %d is best", traits->name, (int)layout, best_layout);
+    if (best_layout != (int32_t)layout)
+      fail_msg("%s: layout %d chosen, %d is best", traits->name, (int)layout, best_layout);
   }
   ga_ctx_destroy(ctx);
 }

@@ -1,4 +1,5 @@
-/* Block formulas against vectors of another implementation (tests/refs/make_quants.py); quantisers against the formulas. */
+/* Block formulas against vectors of another implementation (tests/refs/make_quants.py); quantisers against the
+ * formulas. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,7 +14,7 @@
 #include "base/rng.h"
 #include "ref/ref.h"
 
-static const ga_dtype types[] = {GA_Q4_0, GA_Q4_1, GA_Q5_0, GA_Q5_1, GA_Q8_0,   GA_Q2_K,   GA_Q3_K,
+static const ga_dtype types[] = {GA_Q4_0, GA_Q4_1, GA_Q5_0, GA_Q5_1,   GA_Q8_0,   GA_Q2_K,  GA_Q3_K,
                                  GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
 
 static void test_formulas_agree_with_vectors(void **state) {
@@ -51,7 +52,9 @@ static double rms_allowed(ga_dtype t) {
   switch (t) {
   case GA_Q8_0: return 0.006;
   case GA_Q6_K: return 0.025;
-  case GA_Q5_0: case GA_Q5_1: case GA_Q5_K: return 0.05;
+  case GA_Q5_0:
+  case GA_Q5_1:
+  case GA_Q5_K: return 0.05;
   case GA_Q3_K: return 0.21;
   case GA_Q2_K: return 0.36;
   case GA_MXFP4: return 0.14;
@@ -109,7 +112,8 @@ static void test_zero_and_hostile(void **state) {
     x[2] = 1e-30f;
     x[3] = 1;
     ga_quantise_block(types[i], x, block);
-    for (int e = 0; e < ga_dtype_info(types[i])->block_elems; e++) assert_true(isfinite(ga_ref_load(types[i], block, e)));
+    for (int e = 0; e < ga_dtype_info(types[i])->block_elems; e++)
+      assert_true(isfinite(ga_ref_load(types[i], block, e)));
   }
 }
 

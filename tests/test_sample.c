@@ -51,7 +51,8 @@ static void sequence(ga_ctx *ctx) {
   ga_sample_desc d = GA_SAMPLE_DESC_INIT;
   d.vocab = 4;
   d.presence_penalty = 4;
-  const ga_sample_io io = {.logits = x, .n_history = 2, .sequence = tokens, .n_sequence = &n, .advance = &n, .n_advance = 1};
+  const ga_sample_io io = {
+      .logits = x, .n_history = 2, .sequence = tokens, .n_sequence = &n, .advance = &n, .n_advance = 1};
   assert_int_equal(sample(ctx, &d, io), 0); /* sees 2, 1 */
   assert_int_equal(n, 4);
   assert_int_equal(tokens[3], 0);

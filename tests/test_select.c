@@ -13,9 +13,9 @@
 #include "core/ctx.h"
 
 #define GENERIC (1u << GA_ARCH_generic)
-#define AVX2 (GENERIC | 1u << GA_ARCH_avx2)
-#define AVX512 (AVX2 | 1u << GA_ARCH_avx512)
-#define AMX (AVX512 | 1u << GA_ARCH_amx)
+#define AVX2    (GENERIC | 1u << GA_ARCH_avx2)
+#define AVX512  (AVX2 | 1u << GA_ARCH_avx512)
+#define AMX     (AVX512 | 1u << GA_ARCH_amx)
 
 /* One machine: its rows and what it can do. */
 static ga_device machine;
@@ -55,14 +55,15 @@ static void gemm_square(int64_t m, int64_t n, ga_dtype type, uint32_t flags, ga_
   d.y_dtype = GA_BF16;
   d.flags = flags;
   d.scales = (int32_t)scales;
-  (void)snprintf(text, sizeof text, "m=%lld n=%lld k=4096 %s flags=%u scales=%d", (long long)m, (long long)n, ga_dtype_name(type), flags,
-                 (int)scales);
+  (void)snprintf(text, sizeof text, "m=%lld n=%lld k=4096 %s flags=%u scales=%d", (long long)m, (long long)n,
+                 ga_dtype_name(type), flags, (int)scales);
   put(GA_OP_gemm, &d, text);
 }
 
 static void gemms(void) {
-  static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
-                                     GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+  static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16,   GA_E4M3,   GA_Q4_0,  GA_Q4_1,
+                                     GA_Q5_0, GA_Q5_1, GA_Q8_0,   GA_Q2_K,   GA_Q3_K,  GA_Q4_K,
+                                     GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++)
     for (int layout = 0; layout <= 1; layout++) {
       gemm(1, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
@@ -98,8 +99,8 @@ static void attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dty
   d.flags = flags;
   d.page_size = flags & GA_ATTN_PAGED ? 32 : 0;
   d.scale = 1.0f / sqrtf((float)dim);
-  (void)snprintf(text, sizeof text, "q=%lld kv=%lld h=%d/%d d=%d %s %s flags=%u", (long long)q, (long long)kv, heads, kv_heads,
-                 dim, ga_dtype_name(xq), ga_dtype_name(xkv), flags);
+  (void)snprintf(text, sizeof text, "q=%lld kv=%lld h=%d/%d d=%d %s %s flags=%u", (long long)q, (long long)kv, heads,
+                 kv_heads, dim, ga_dtype_name(xq), ga_dtype_name(xkv), flags);
   put(GA_OP_attn, &d, text);
 }
 
@@ -214,8 +215,8 @@ static void hopper_attn(int64_t batch, int64_t length, int heads, int dim, ga_dt
   d.window = window;
   d.page_size = flags & GA_ATTN_PAGED ? 32 : 0;
   d.scale = 1.0f / sqrtf((float)dim);
-  (void)snprintf(text, sizeof text, "b=%lld s=%lld h=%d d=%d %s flags=%u w=%d", (long long)batch, (long long)length, heads, dim,
-                 ga_dtype_name(type), flags, window);
+  (void)snprintf(text, sizeof text, "b=%lld s=%lld h=%d d=%d %s flags=%u w=%d", (long long)batch, (long long)length,
+                 heads, dim, ga_dtype_name(type), flags, window);
   put(GA_OP_attn, &d, text);
 }
 
@@ -250,7 +251,8 @@ static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, ui
   d.q_dtype = d.kv_dtype = d.o_dtype = GA_BF16;
   d.flags = flags;
   d.scale = 1.0f / sqrtf((float)dim);
-  (void)snprintf(text, sizeof text, "b=%lld q=%lld kv=%lld h=32/8 d=%d flags=%u", (long long)batch, (long long)queries, (long long)keys, dim, flags);
+  (void)snprintf(text, sizeof text, "b=%lld q=%lld kv=%lld h=32/8 d=%d flags=%u", (long long)batch, (long long)queries,
+                 (long long)keys, dim, flags);
   put(GA_OP_attn, &d, text);
 }
 
@@ -266,8 +268,8 @@ static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype gra
   d.flags = flags;
   d.softcap = softcap;
   d.scale = 1.0f / sqrtf((float)dim);
-  (void)snprintf(text, sizeof text, "s=%lld d=%d %s %s flags=0x%x cap=%g", (long long)length, dim, ga_dtype_name(type), ga_dtype_name(grad),
-                 flags, (double)softcap);
+  (void)snprintf(text, sizeof text, "s=%lld d=%d %s %s flags=0x%x cap=%g", (long long)length, dim, ga_dtype_name(type),
+                 ga_dtype_name(grad), flags, (double)softcap);
   put(GA_OP_attn_bwd, &d, text);
 }
 
@@ -275,7 +277,8 @@ static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype gra
 static void hopper_backward(void) {
   for (int dim = 64; dim <= 256; dim *= 2)
     for (uint32_t causal = 0; causal <= 1; causal++)
-      for (int64_t length = 512; length <= 16384; length *= 4) hopper_attn_bwd(length, dim, GA_BF16, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
+      for (int64_t length = 512; length <= 16384; length *= 4)
+        hopper_attn_bwd(length, dim, GA_BF16, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
   hopper_attn_bwd(2048, 128, GA_F16, GA_F32, GA_ATTN_BWD_DETERMINISTIC, 0);
   hopper_attn_bwd(2048, 64, GA_F16, GA_F32, GA_ATTN_BWD_ADD | GA_ATTN_SINKS, 0);
   hopper_attn_bwd(2048, 128, GA_BF16, GA_BF16, GA_ATTN_CAUSAL | GA_ATTN_VARLEN, 0);
@@ -291,11 +294,13 @@ static void hopper_packed(void) {
   static const int64_t rows[] = {1, 8, 9, 16, 17, 24, 32, 64, 128, 192, 256, 512, 2048};
   static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};
   for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
-    for (size_t j = 0; j < GA_COUNT_OF(rows); j++) gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_T16);
+    for (size_t j = 0; j < GA_COUNT_OF(rows); j++)
+      gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_T16);
 }
 
 static void hopper(void) {
-  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132, .smem_bytes = 232448}, .name = "cuda"};
+  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132, .smem_bytes = 232448},
+                        .name = "cuda"};
   machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
   machine_name = "hopper";
   static const int64_t lengths[] = {512, 1024, 2048, 8192, 16384};
@@ -303,7 +308,8 @@ static void hopper(void) {
     for (uint32_t causal = 0; causal <= 1; causal++)
       for (size_t i = 0; i < GA_COUNT_OF(lengths); i++)
         hopper_attn(16384 / lengths[i], lengths[i], 2048 / dim, dim, GA_BF16, causal ? GA_ATTN_CAUSAL : 0, 0);
-  for (int64_t s = 576; s <= 960; s += 64) hopper_attn(16384 / s, s, 32, 64, GA_BF16, GA_ATTN_CAUSAL, 0); /* tiles of 192 rows or of 128 */
+  for (int64_t s = 576; s <= 960; s += 64)
+    hopper_attn(16384 / s, s, 32, 64, GA_BF16, GA_ATTN_CAUSAL, 0); /* tiles of 192 rows or of 128 */
   for (int64_t s = 128; s <= 512; s *= 2)
     for (int64_t b = 8; b <= 32; b *= 2) hopper_attn(b, s, 8, 64, GA_BF16, 0, 0);
   for (int dim = 40; dim <= 256; dim += 24) hopper_attn(1, 4096, 8, dim, GA_F16, GA_ATTN_CAUSAL, 0);
@@ -323,7 +329,8 @@ static void hopper(void) {
   hopper_scaled(128, GA_I8, GA_F16, GA_ATTN_SINKS, 1);
   for (int dim = 64; dim <= 256; dim *= 2)
     for (int64_t batch = 1; batch <= 8; batch *= 8)
-      for (int64_t queries = 1; queries <= 256; queries *= 4) hopper_few(batch, queries, 4096, dim, queries > 16 ? GA_ATTN_CAUSAL : 0);
+      for (int64_t queries = 1; queries <= 256; queries *= 4)
+        hopper_few(batch, queries, 4096, dim, queries > 16 ? GA_ATTN_CAUSAL : 0);
   hopper_few(8, 2, 16384, 128, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT);
   hopper_backward();
   hopper_packed();
@@ -360,8 +367,8 @@ static void test_choices_are_as_reviewed(void **state) {
     char *a = fgets(now, sizeof now, made), *b = fgets(then, sizeof then, kept);
     if (!a && !b) break;
     if (!a || !b || strcmp(now, then))
-      fail_msg("tests/select.golden:%d\n  was %s  is  %s  if that is meant: make golden",
-               line, b ? then : "(end)\n", a ? now : "(end)\n");
+      fail_msg("tests/select.golden:%d\n  was %s  is  %s  if that is meant: make golden", line, b ? then : "(end)\n",
+               a ? now : "(end)\n");
   }
   (void)fclose(kept);
   (void)fclose(made);

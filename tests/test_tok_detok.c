@@ -92,8 +92,10 @@ static void check_stream(const ga_tokenizer *tok, const int32_t *ids, size_t n, 
     at = 0;
     for (size_t i = 0; i <= n; i++) {
       ga_text text;
-      if (i < n) assert_int_equal(ga_detok_push(detok, ids[i], &text), GA_OK);
-      else text = ga_detok_flush(detok);
+      if (i < n)
+        assert_int_equal(ga_detok_push(detok, ids[i], &text), GA_OK);
+      else
+        text = ga_detok_flush(detok);
       assert_true(is_valid(text));
       memcpy(pushed + at, text.data, text.bytes);
       at += text.bytes;
@@ -110,8 +112,8 @@ static void check_stream(const ga_tokenizer *tok, const int32_t *ids, size_t n, 
 /* Ids of random tokens, half of them single bytes of the kind that make and break UTF-8. */
 static void test_random_streams(void **state) {
   (void)state;
-  static const uint8_t edges[] = {0x00, 0x20, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1, 0xC2, 0xDF,
-                                  0xE0, 0xE4, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
+  static const uint8_t edges[] = {0x00, 0x20, 0x7F, 0x80, 0x8F, 0x90, 0x9F, 0xA0, 0xBF, 0xC0, 0xC1,
+                                  0xC2, 0xDF, 0xE0, 0xE4, 0xED, 0xEF, 0xF0, 0xF3, 0xF4, 0xF5, 0xFF};
   void (*const make[])(small_vocab *) = {make_spm, make_bpe, make_wpm};
   ga_rng rng;
   ga_rng_seed(&rng, 7);
@@ -153,7 +155,9 @@ static void test_never_cuts(void **state) {
   push(detok, 3 + 0xB8, "");
   push(detok, 3 + 0xAD, "\xE4\xB8\xAD");
   push(detok, 3 + 0xE4, "");
-  push(detok, SPM_A, "\xEF\xBF\xBD" "a");
+  push(detok, SPM_A,
+       "\xEF\xBF\xBD"
+       "a");
   push(detok, 3 + 0xF0, "");
   ga_text text;
   assert_int_equal(ga_detok_push(detok, -1, &text), GA_ERR_ARG);

@@ -1,8 +1,8 @@
 /* Tokenizers from files: the keys of GGUF and what tokenizer.json says, right and wrong. */
-#include "ga/tokenizer.h"
 #include "base/json.h"
-#include "token/tok_load.h"
+#include "ga/tokenizer.h"
 #include "tests/model_bytes.h"
+#include "token/tok_load.h"
 
 /* --- tokenizer.json ---------------------------------------------------------------------------------------------- */
 
@@ -33,15 +33,17 @@ static void check_ids(const ga_tokenizer *tok, uint32_t flags, const char *text,
 #define CHECK(tok, flags, text, ...) check_ids((tok), (flags), (text), (const int32_t[]){__VA_ARGS__, -1})
 
 #define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"1\":3,\"\u0120\":4,\"11\":5}"
-#define BPE "\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[\"a b\",[\"1\",\"1\"]]}"
-#define ADDED "\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"special\":true},{\"id\":8,\"content\":\"bb\"}]"
-#define BYTE_LEVEL(regex) "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" regex "}"
+#define BPE   "\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[\"a b\",[\"1\",\"1\"]]}"
+#define ADDED                                                          \
+  "\"added_tokens\":[{\"id\":7,\"content\":\"<x>\",\"special\":true}," \
+  "{\"id\":8,\"content\":\"bb\"}]"
+#define BYTE_LEVEL(regex)      "{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":" regex "}"
 #define SEQUENCE(first, regex) "{\"type\":\"Sequence\",\"pretokenizers\":[" first "," BYTE_LEVEL(regex) "]}"
-#define DIGITS "{\"type\":\"Digits\",\"individual_digits\":true}"
+#define DIGITS                 "{\"type\":\"Digits\",\"individual_digits\":true}"
 #define SPLIT(regex) \
   "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"" regex "\"},\"behavior\":\"Isolated\",\"invert\":false}"
-#define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|"
-#define TAIL "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
+#define HEAD         "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\\\r\\\\n\\\\p{L}\\\\p{N}]?\\\\p{L}+|"
+#define TAIL         "| ?[^\\\\s\\\\p{L}\\\\p{N}]+[\\\\r\\\\n]*|\\\\s*[\\\\r\\\\n]+|\\\\s+(?!\\\\S)|\\\\s+"
 #define FILE_OF(pre) "{" BPE "," ADDED ",\"pre_tokenizer\":" pre "}"
 
 static void test_byte_level(void **state) {
@@ -105,8 +107,9 @@ static void test_broken_json(void **state) {
   }
 }
 
-#define SPM_VOCAB "{\"<0xC3>\":0,\"<0xA9>\":1,\"\u2581\":2,\"a\":3,\"b\":4,\"ab\":5,\"\u2581a\":6,\"\u2581ab\":7," \
-                  "\"c\":8,\"bc\":9}"
+#define SPM_VOCAB                                                                                  \
+  "{\"<0xC3>\":0,\"<0xA9>\":1,\"\u2581\":2,\"a\":3,\"b\":4,\"ab\":5,\"\u2581a\":6,\"\u2581ab\":7," \
+  "\"c\":8,\"bc\":9}"
 
 /* BPE with byte fallback is SentencePiece: the order of merges stands for the scores. */
 static void test_byte_fallback(void **state) {
@@ -129,10 +132,10 @@ static void test_byte_fallback(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
-#define WORDS                                                                                               \
+#define WORDS                                                                                                    \
   "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"C\":1,\"S\":2,\"un\":3,\"##a\":4," \
   "\"a\":5}}"
-#define TEMPLATE                                                                                        \
+#define TEMPLATE                                                                                       \
   "\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"C\"}}," \
   "{\"Sequence\":{\"id\":\"A\"}},{\"SpecialToken\":{\"id\":\"S\"}}]}"
 
@@ -269,10 +272,10 @@ static void test_bad_gguf(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_byte_level),    cmocka_unit_test(test_unknown_pre_tokenizers),
-      cmocka_unit_test(test_broken_json),   cmocka_unit_test(test_byte_fallback),
-      cmocka_unit_test(test_word_piece),    cmocka_unit_test(test_config),
-      cmocka_unit_test(test_gguf),          cmocka_unit_test(test_bad_gguf),
+      cmocka_unit_test(test_byte_level),  cmocka_unit_test(test_unknown_pre_tokenizers),
+      cmocka_unit_test(test_broken_json), cmocka_unit_test(test_byte_fallback),
+      cmocka_unit_test(test_word_piece),  cmocka_unit_test(test_config),
+      cmocka_unit_test(test_gguf),        cmocka_unit_test(test_bad_gguf),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,12 +13,14 @@
 #include "token/unicode.h"
 
 /* PCRE2's \s also holds U+180E, which is no white space since Unicode 6.3. */
-#define WS "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
-#define SP "[" WS "]"
+#define WS                                      \
+  "\\x{9}-\\x{d}\\x{20}\\x{85}\\x{a0}\\x{1680}" \
+  "\\x{2000}-\\x{200a}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{3000}"
+#define SP     "[" WS "]"
 #define SPACES "|" SP "+(?![^" WS "])|" SP "+"
-#define GPT2 "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WS "\\p{L}\\p{N}]+" SPACES
-#define HEAD "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?"
-#define TAIL "[\\r\\n]*|" SP "*[\\r\\n]+" SPACES
+#define GPT2   "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^" WS "\\p{L}\\p{N}]+" SPACES
+#define HEAD   "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?"
+#define TAIL   "[\\r\\n]*|" SP "*[\\r\\n]+" SPACES
 
 static const struct {
   const char *name, *first, *pattern; /* first: applied before, on its own */
@@ -58,12 +60,16 @@ static void split_by(const pcre2_code *code, const pcre2_code *then, const char 
     const PCRE2_SIZE *span = pcre2_get_ovector_pointer(match);
     size_t begin = rc > 0 ? span[0] : bytes, end = rc > 0 ? span[1] : bytes;
     if (begin > at) {
-      if (then) split_by(then, NULL, text + at, begin - at, base + at, out);
-      else out->end[out->count++] = base + begin;
+      if (then)
+        split_by(then, NULL, text + at, begin - at, base + at, out);
+      else
+        out->end[out->count++] = base + begin;
     }
     if (end > begin) {
-      if (then) split_by(then, NULL, text + begin, end - begin, base + begin, out);
-      else out->end[out->count++] = base + end;
+      if (then)
+        split_by(then, NULL, text + begin, end - begin, base + begin, out);
+      else
+        out->end[out->count++] = base + end;
     }
     at = end;
   }
@@ -83,11 +89,12 @@ static void split_by_hand(const char *name, const char *text, size_t bytes, word
 
 /* Each class, its look-alikes in others, and what the patterns name. */
 static const uint32_t alphabet[] = {
-    ' ', ' ', ' ', '\n', '\r', '\t', 0x0B, 0x0C, 0x1C, 0, 0x7F, 0x85, 0xA0, 0x180E, 0x200B, 0x2003, 0x2028, 0x3000,
-    '\'', '\'', '\'', 's', 'S', 't', 'T', 'r', 'e', 'R', 'E', 'v', 'V', 'm', 'M', 'l', 'L', 'd', 'D', 'a', 'z', 0x17F,
-    0x212A, 0x130, 0x131, '0', '1', '9', 0xB2, 0xBD, 0x661, 0x2167, 0x3007, 0x1D7D8, 0x301, 0x940, 0x903, 0x20DD,
-    0x4E2D, 0xAC00, 0x5D0, 0x2B0, 0x1D400, '!', '-', '_', '$', '+', '`', 0xAD, 0x2019, 0x20AC, 0x1F600, 0x1F3FD,
-    0x200D, 0xFE0F, 0xE000, 0xFFFD, 0x378, 0x10FFFF, 0xE0001,
+    ' ',     ' ',     ' ',    '\n',   '\r',    '\t',   0x0B,  0x0C,     0x1C,    0,       0x7F,  0x85,  0xA0,   0x180E,
+    0x200B,  0x2003,  0x2028, 0x3000, '\'',    '\'',   '\'',  's',      'S',     't',     'T',   'r',   'e',    'R',
+    'E',     'v',     'V',    'm',    'M',     'l',    'L',   'd',      'D',     'a',     'z',   0x17F, 0x212A, 0x130,
+    0x131,   '0',     '1',    '9',    0xB2,    0xBD,   0x661, 0x2167,   0x3007,  0x1D7D8, 0x301, 0x940, 0x903,  0x20DD,
+    0x4E2D,  0xAC00,  0x5D0,  0x2B0,  0x1D400, '!',    '-',   '_',      '$',     '+',     '`',   0xAD,  0x2019, 0x20AC,
+    0x1F600, 0x1F3FD, 0x200D, 0xFE0F, 0xE000,  0xFFFD, 0x378, 0x10FFFF, 0xE0001,
 };
 
 static size_t random_text(ga_rng *rng, char *out) {

@@ -7,8 +7,8 @@
 
 #include "base/mem.h"
 #include "base/rng.h"
-#include "token/unicode.h"
 #include "tests/tok_vocabs.h"
+#include "token/unicode.h"
 
 static small_vocab vocab;
 
@@ -35,10 +35,10 @@ static void test_spm_merges_by_score(void **state) {
   (void)state;
   make_spm(&vocab);
   ga_tokenizer *tok = make_tokenizer();
-  CHECK(tok, 0, "abcd", SPM_ABCD);               /* ab and cd tie: the left one first; then both */
-  CHECK(tok, 0, "bcd", SPM_B, SPM_CD);           /* cd (-1) before bc (-2) */
-  CHECK(tok, 0, "abc", SPM_AB, SPM_C);           /* ab before bc */
-  CHECK(tok, 0, " ab", SPM_MARK_AB);             /* the space and U+2581 are one */
+  CHECK(tok, 0, "abcd", SPM_ABCD);     /* ab and cd tie: the left one first; then both */
+  CHECK(tok, 0, "bcd", SPM_B, SPM_CD); /* cd (-1) before bc (-2) */
+  CHECK(tok, 0, "abc", SPM_AB, SPM_C); /* ab before bc */
+  CHECK(tok, 0, " ab", SPM_MARK_AB);   /* the space and U+2581 are one */
   CHECK(tok, 0, MARK "ab", SPM_MARK_AB);
   CHECK(tok, 0, "aaaaaaa", SPM_AAAA, SPM_AA, SPM_A);
   CHECK(tok, 0, "\xC3\xA9", 3 + 0xC3, 3 + 0xA9); /* no such character: bytes */
@@ -99,12 +99,12 @@ static void test_bpe_merges_by_rank(void **state) {
   make_bpe(&vocab);
   ga_tokenizer *tok = make_tokenizer();
   CHECK(tok, 0, "hello", BPE_HELLO);
-  CHECK(tok, 0, "llo", BPE_LL, 'o');      /* l l (1) before l o (5) */
-  CHECK(tok, 0, "lllo", BPE_LL, BPE_LO);  /* the left of two equal merges */
-  CHECK(tok, 0, "a w", 'a', BPE_W);       /* the space goes with the word behind it */
-  CHECK(tok, 0, "a   w", 'a', ' ', BPE_USER); /* the user-defined "  w" is cut out first */
+  CHECK(tok, 0, "llo", BPE_LL, 'o');                              /* l l (1) before l o (5) */
+  CHECK(tok, 0, "lllo", BPE_LL, BPE_LO);                          /* the left of two equal merges */
+  CHECK(tok, 0, "a w", 'a', BPE_W);                               /* the space goes with the word behind it */
+  CHECK(tok, 0, "a   w", 'a', ' ', BPE_USER);                     /* the user-defined "  w" is cut out first */
   assert_int_equal(ga_tokenizer_find(tok, "  w", 3), BPE_SPACES); /* normal before user-defined */
-  CHECK(tok, 0, "xyz", 'x', 'y', 'z');    /* a token that no merge makes */
+  CHECK(tok, 0, "xyz", 'x', 'y', 'z');                            /* a token that no merge makes */
   CHECK(tok, 0, "\xC3\xA9", 0xC3, 0xA9);
   CHECK(tok, 0, "\xE4\xB8", 0xEF, 0xBF, 0xBD); /* one broken part, one U+FFFD */
   CHECK(tok, GA_TOK_PARSE_SPECIAL, "he<|im_end|>", BPE_HE, BPE_CONTROL);
@@ -122,10 +122,10 @@ static void test_wpm_longest_match(void **state) {
   ga_tokenizer *tok = make_tokenizer();
   CHECK(tok, 0, "unaffable", WPM_UN, WPM_AFF, WPM_ABLE);
   CHECK(tok, 0, "UNaff,\tun", WPM_UN, WPM_AFF, WPM_COMMA, WPM_UN);
-  CHECK(tok, 0, "un\xE4\xB8\xADun", WPM_UN, WPM_HAN, WPM_UN);   /* ideographs stand alone */
-  CHECK(tok, 0, "\xC3\x89s e\xCC\x81", WPM_E, WPM_S, WPM_E);    /* accents go, whole or combining */
-  CHECK(tok, 0, "s", WPM_UNK); /* a continuation starts no word, not even behind a bare U+2581 */
-  CHECK(tok, 0, "unx un", WPM_UNK, WPM_UN);                     /* one part unknown: the word is */
+  CHECK(tok, 0, "un\xE4\xB8\xADun", WPM_UN, WPM_HAN, WPM_UN); /* ideographs stand alone */
+  CHECK(tok, 0, "\xC3\x89s e\xCC\x81", WPM_E, WPM_S, WPM_E);  /* accents go, whole or combining */
+  CHECK(tok, 0, "s", WPM_UNK);              /* a continuation starts no word, not even behind a bare U+2581 */
+  CHECK(tok, 0, "unx un", WPM_UNK, WPM_UN); /* one part unknown: the word is */
   CHECK(tok, 0, "u\xEF\xBF\xBDn\x07\xC2\xAD un\xFF", WPM_UN, WPM_UN); /* dropped: U+FFFD, controls, soft hyphen */
   CHECK(tok, GA_TOK_ADD_SPECIAL, "un", WPM_CLS, WPM_UN, WPM_SEP);
   CHECK(tok, GA_TOK_PARSE_SPECIAL, "un[SEP]un", WPM_UN, WPM_SEP, WPM_UN);
@@ -317,11 +317,16 @@ static void test_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_spm_merges_by_score), cmocka_unit_test(test_spm_options),
-      cmocka_unit_test(test_special_tokens),      cmocka_unit_test(test_bpe_merges_by_rank),
-      cmocka_unit_test(test_wpm_longest_match),   cmocka_unit_test(test_queries),
-      cmocka_unit_test(test_capacity),            cmocka_unit_test(test_bad_vocabularies),
-      cmocka_unit_test(test_word_cache),          cmocka_unit_test(test_long_word),
+      cmocka_unit_test(test_spm_merges_by_score),
+      cmocka_unit_test(test_spm_options),
+      cmocka_unit_test(test_special_tokens),
+      cmocka_unit_test(test_bpe_merges_by_rank),
+      cmocka_unit_test(test_wpm_longest_match),
+      cmocka_unit_test(test_queries),
+      cmocka_unit_test(test_capacity),
+      cmocka_unit_test(test_bad_vocabularies),
+      cmocka_unit_test(test_word_cache),
+      cmocka_unit_test(test_long_word),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,9 +21,12 @@ typedef struct model_row {
 } model_row;
 
 static model_row models[] = {
-    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"}, {"gemma3", "gemma-3-270m-q4_k_m.gguf"},
-    {"minilm", "all-MiniLM-L6-v2"},                 {"gpt2", "ggml-vocab-gpt-2.gguf"},
-    {"llama2", "ggml-vocab-llama-spm.gguf"},        {"llama3", "ggml-vocab-llama-bpe.gguf"},
+    {"smollm2", "SmolLM2-135M-Instruct.Q4_1.gguf"},
+    {"gemma3", "gemma-3-270m-q4_k_m.gguf"},
+    {"minilm", "all-MiniLM-L6-v2"},
+    {"gpt2", "ggml-vocab-gpt-2.gguf"},
+    {"llama2", "ggml-vocab-llama-spm.gguf"},
+    {"llama3", "ggml-vocab-llama-bpe.gguf"},
     {"qwen2", "ggml-vocab-qwen2.gguf"},
 };
 
@@ -62,8 +65,10 @@ static ga_filemap open_data(const char *name) {
 
 static void model_path(const char *name, char *path, size_t size) {
   const char *folder = getenv("GA_MODELS"), *home = getenv("HOME");
-  if (folder) (void)snprintf(path, size, "%s/%s", folder, name);
-  else (void)snprintf(path, size, "%s/.cache/ga/models/%s", home ? home : "", name);
+  if (folder)
+    (void)snprintf(path, size, "%s/%s", folder, name);
+  else
+    (void)snprintf(path, size, "%s/.cache/ga/models/%s", home ? home : "", name);
 }
 
 static ga_tokenizer *open_tokenizer(const char *name) {
@@ -100,8 +105,10 @@ static void show_line(uint32_t i, ga_text line, const int32_t *ids, size_t n) {
   print_message("line %u \"", i);
   for (size_t k = 0; k < line.bytes && k < 200; k++) {
     uint8_t c = (uint8_t)line.data[k];
-    if (c >= 0x20 && c < 0x7F) print_message("%c", c);
-    else print_message("\\x%02x", c);
+    if (c >= 0x20 && c < 0x7F)
+      print_message("%c", c);
+    else
+      print_message("\\x%02x", c);
   }
   print_message("\":");
   for (size_t k = 0; k < n && k < 50; k++) print_message(" %d", ids[k]);
@@ -181,8 +188,10 @@ static void test_splits(void **state) {
     size_t n = 0;
     for (size_t begin, end; ga_tok_split_next(&split, &begin, &end);) lengths[n++] = (int32_t)(end - begin);
     if (same_ids(&want, i, lengths, n)) continue;
-    if (has_unassigned(line)) younger++;
-    else if (bad++ < 10) show_line(i, line, lengths, n);
+    if (has_unassigned(line))
+      younger++;
+    else if (bad++ < 10)
+      show_line(i, line, lengths, n);
   }
   print_message("%s: %u of %u lines identical, %u differ by a character younger than our tables; %u more are broken\n",
                 row->file, lines - bad - broken - younger, lines - broken, younger, broken);
@@ -192,14 +201,14 @@ static void test_splits(void **state) {
   assert_true(younger <= 5);
 }
 
-#define IDS(i) cmocka_unit_test_prestate(test_ids, &models[i])
+#define IDS(i)         cmocka_unit_test_prestate(test_ids, &models[i])
 #define IDS_SPECIAL(i) cmocka_unit_test_prestate(test_ids_special, &models[i])
-#define SPLIT(i) cmocka_unit_test_prestate(test_splits, &splits[i])
+#define SPLIT(i)       cmocka_unit_test_prestate(test_splits, &splits[i])
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      SPLIT(0), SPLIT(1), SPLIT(2), SPLIT(3), IDS(0),         IDS(1),         IDS(2),         IDS(3),         IDS(4),
-      IDS(5),   IDS(6),   IDS_SPECIAL(0),     IDS_SPECIAL(1), IDS_SPECIAL(2), IDS_SPECIAL(4), IDS_SPECIAL(5),
+      SPLIT(0), SPLIT(1), SPLIT(2), SPLIT(3),       IDS(0),         IDS(1),         IDS(2),         IDS(3),
+      IDS(4),   IDS(5),   IDS(6),   IDS_SPECIAL(0), IDS_SPECIAL(1), IDS_SPECIAL(2), IDS_SPECIAL(4), IDS_SPECIAL(5),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ga/llm.h"
 #include "file/gguf_write.h"
+#include "ga/llm.h"
 
 enum { TINY_VOCAB = 96, TINY_HEAD = 32 };
 
@@ -90,8 +90,8 @@ static inline void tiny_put_tensor(ga_gguf_writer *w, const ga_model_tensor *t, 
   ga_gguf_put_tensor(w, t->name, &view);
 }
 
-/* Writes tests/data/arch/<arch> with a tokenizer of n_tokens to tiny_path. `arch` is also its name in the file. With types, matrices are zeros
- * of type `most`, and V's of type `v`: for tests that look at no values. */
+/* Writes tests/data/arch/<arch> with a tokenizer of n_tokens to tiny_path. `arch` is also its name in the file. With
+ * types, matrices are zeros of type `most`, and V's of type `v`: for tests that look at no values. */
 static inline ga_status tiny_make_of(const char *arch, int n_tokens, ga_dtype most, ga_dtype v) {
   char folder[512];
   ga_model_file *file;

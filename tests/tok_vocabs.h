@@ -7,7 +7,7 @@
 
 #include "ga/tokenizer.h"
 
-#define MARK "\xE2\x96\x81" /* U+2581, a space in SPM and WPM vocabularies */
+#define MARK        "\xE2\x96\x81" /* U+2581, a space in SPM and WPM vocabularies */
 #define MOST_TOKENS 400
 
 typedef struct small_vocab {
@@ -26,7 +26,9 @@ static inline int32_t add_token(small_vocab *s, const char *text, ga_tok_type ty
   return (int32_t)i;
 }
 
-static inline void add_merge(small_vocab *s, const char *text) { s->merges[s->v.n_merges++] = (ga_text){text, strlen(text)}; }
+static inline void add_merge(small_vocab *s, const char *text) {
+  s->merges[s->v.n_merges++] = (ga_text){text, strlen(text)};
+}
 
 static inline void start_vocab(small_vocab *s, ga_tok_kind kind) {
   ga_vocab empty = GA_VOCAB_INIT;
@@ -39,8 +41,23 @@ static inline void start_vocab(small_vocab *s, ga_tok_kind kind) {
 }
 
 /* 0 <unk>, 1 <s>, 2 </s>, 3 + b the byte b, then from SPM_MARK on the pieces below. */
-enum { SPM_MARK = 259, SPM_A, SPM_B, SPM_C, SPM_D, SPM_AB, SPM_BC, SPM_CD, SPM_ABCD, SPM_MARK_AB, SPM_AA, SPM_AAAA,
-       SPM_USER, SPM_TURN, SPM_LONG };
+enum {
+  SPM_MARK = 259,
+  SPM_A,
+  SPM_B,
+  SPM_C,
+  SPM_D,
+  SPM_AB,
+  SPM_BC,
+  SPM_CD,
+  SPM_ABCD,
+  SPM_MARK_AB,
+  SPM_AA,
+  SPM_AAAA,
+  SPM_USER,
+  SPM_TURN,
+  SPM_LONG
+};
 
 static inline void make_spm(small_vocab *s) {
   start_vocab(s, GA_TOK_SPM);
@@ -54,7 +71,7 @@ static inline void make_spm(small_vocab *s) {
   static const struct {
     const char *text;
     float score;
-  } pieces[] = {{MARK, -10}, {"a", -20}, {"b", -21}, {"c", -22},     {"d", -23}, {"ab", -1},
+  } pieces[] = {{MARK, -10}, {"a", -20}, {"b", -21},   {"c", -22},      {"d", -23}, {"ab", -1},
                 {"bc", -2},  {"cd", -1}, {"abcd", -3}, {MARK "ab", -4}, {"aa", -5}, {"aaaa", -6}};
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++)
     (void)add_token(s, pieces[i].text, GA_TOK_NORMAL, pieces[i].score);
@@ -72,13 +89,27 @@ static inline void byte_char(unsigned b, char out[8]) {
     if (i == b && !prints) cp = 256 + skipped;
     if (!prints) skipped++;
   }
-  if (cp < 0x80) (void)snprintf(out, 8, "%c", (int)cp);
-  else (void)snprintf(out, 8, "%c%c", (int)(0xC0 | cp >> 6), (int)(0x80 | (cp & 63)));
+  if (cp < 0x80)
+    (void)snprintf(out, 8, "%c", (int)cp);
+  else
+    (void)snprintf(out, 8, "%c%c", (int)(0xC0 | cp >> 6), (int)(0x80 | (cp & 63)));
 }
 
 /* b the byte b, then from BPE_HE on the pieces below. U+0120 is the space. */
-enum { BPE_HE = 256, BPE_LL, BPE_HELL, BPE_HELLO, BPE_W, BPE_LO, BPE_AA, BPE_AAAA, BPE_XYZ, BPE_CONTROL, BPE_USER,
-       BPE_SPACES };
+enum {
+  BPE_HE = 256,
+  BPE_LL,
+  BPE_HELL,
+  BPE_HELLO,
+  BPE_W,
+  BPE_LO,
+  BPE_AA,
+  BPE_AAAA,
+  BPE_XYZ,
+  BPE_CONTROL,
+  BPE_USER,
+  BPE_SPACES
+};
 
 static inline void make_bpe(small_vocab *s) {
   start_vocab(s, GA_TOK_BPE);
@@ -96,8 +127,22 @@ static inline void make_bpe(small_vocab *s) {
   for (size_t i = 0; i < sizeof merges / sizeof merges[0]; i++) add_merge(s, merges[i]);
 }
 
-enum { WPM_PAD, WPM_UNK, WPM_CLS, WPM_SEP, WPM_UN, WPM_AFF, WPM_ABLE, WPM_COMMA, WPM_HAN, WPM_E, WPM_S, WPM_A, WPM_AA,
-       WPM_MARK };
+enum {
+  WPM_PAD,
+  WPM_UNK,
+  WPM_CLS,
+  WPM_SEP,
+  WPM_UN,
+  WPM_AFF,
+  WPM_ABLE,
+  WPM_COMMA,
+  WPM_HAN,
+  WPM_E,
+  WPM_S,
+  WPM_A,
+  WPM_AA,
+  WPM_MARK
+};
 
 static inline void make_wpm(small_vocab *s) {
   start_vocab(s, GA_TOK_WPM);
@@ -105,8 +150,8 @@ static inline void make_wpm(small_vocab *s) {
   s->v.unk = add_token(s, "[UNK]", GA_TOK_UNKNOWN, 0);
   s->v.cls = add_token(s, "[CLS]", GA_TOK_CONTROL, 0);
   s->v.sep = add_token(s, "[SEP]", GA_TOK_CONTROL, 0);
-  static const char *const pieces[] = {MARK "un", "aff", "able", MARK ",", MARK "\xE4\xB8\xAD", MARK "e", "s",
-                                       MARK "a", "a", MARK};
+  static const char *const pieces[] = {MARK "un", "aff", "able",   MARK ",", MARK "\xE4\xB8\xAD",
+                                       MARK "e",  "s",   MARK "a", "a",      MARK};
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) (void)add_token(s, pieces[i], GA_TOK_NORMAL, 0);
 }
 

@@ -6,9 +6,9 @@
  *   P = e^(logit - LSE)    dV = P^T dO    dS = P (dO V^T - rowsum(dO O)) d logit / d (scale Q K^T)
  *   dQ = scale dS K    dK = scale dS^T Q    dSINK = - sum over rows of e^(sink - LSE) rowsum(dO O)
  *
- * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and O
- * the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed attention).
- * A row whose LSE is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q.
+ * With GQA dK and dV are sums over the query heads of a KV head. LSE may be that of more keys than are given here, and
+ * O the output over all of them: the results are then these keys' part of dQ, and their own dK, dV (distributed
+ * attention). A row whose LSE is -infinity has seen no key and gives nothing. LSE is contiguous with q = max_q.
  * Sources: FlashAttention-2 (arXiv 2307.08691), FlashAttention-3 (2407.08608).
  */
 #ifndef GA_ATTN_BWD_H
@@ -40,14 +40,16 @@ typedef struct ga_attn_bwd_desc {
   float scale;             /* 0 = 1 / sqrt(head_dim) */
   float softcap;           /* 0 = none */
 } ga_attn_bwd_desc;
-#define GA_ATTN_BWD_DESC_INIT {.struct_size = sizeof(ga_attn_bwd_desc), .batch = 1, .dtype = GA_F32, .grad_dtype = GA_F32}
+#define GA_ATTN_BWD_DESC_INIT \
+  { .struct_size = sizeof(ga_attn_bwd_desc), .batch = 1, .dtype = GA_F32, .grad_dtype = GA_F32 }
 
 typedef struct ga_attn_bwd_io {
   const void *q, *k, *v, *o, *dout;
   const float *lse;
   void *dq, *dk, *dv; /* overlap neither each other nor an input */
   float *dsinks;      /* SINKS: [q_heads] */
-  ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride, dv_stride; /* all 0 = contiguous */
+  ga_attn_strides q_stride, k_stride, v_stride, o_stride, dout_stride, dq_stride, dk_stride,
+      dv_stride;                     /* all 0 = contiguous */
   const int32_t *q_start, *kv_start; /* VARLEN: [batch + 1] first token of each sequence */
   const float *sinks;                /* SINKS: [q_heads] */
   const float *alibi;                /* ALIBI: [q_heads] slopes; they get no gradient */
@@ -56,9 +58,11 @@ typedef struct ga_attn_bwd_io {
 /* Host work only: validates, chooses a kernel, sizes the workspace. */
 GA_API GA_NODISCARD ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out);
 /* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
-GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace,
+                                              ga_stream *stream);
 /* Plans (remembered by the context) and runs with the context's own workspace. */
-GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io,
+                                          ga_stream *stream);
 
 #ifdef __cplusplus
 }

@@ -15,8 +15,8 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define GA_API __attribute__((visibility("default")))
-#define GA_NODISCARD __attribute__((warn_unused_result))
+#define GA_API               __attribute__((visibility("default")))
+#define GA_NODISCARD         __attribute__((warn_unused_result))
 #define GA_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 #else
 #define GA_API

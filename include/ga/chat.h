@@ -31,7 +31,7 @@ typedef struct ga_template_limits {
                             GA_TEMPLATE_NOW_LOCAL (the default) = the present in local time */
 } ga_template_limits;
 
-#define GA_TEMPLATE_LIMITS_INIT                                                                                        \
+#define GA_TEMPLATE_LIMITS_INIT \
   { sizeof(ga_template_limits), 0, 0, 0, 0, 0, GA_TEMPLATE_NOW_LOCAL }
 
 /* Parses `bytes` bytes of UTF-8. The result is immutable and may be used by several threads at once.
@@ -65,7 +65,7 @@ typedef struct ga_chat_options {
   const ga_template_limits *limits; /* NULL = defaults */
 } ga_chat_options;
 
-#define GA_CHAT_OPTIONS_INIT                                                                                           \
+#define GA_CHAT_OPTIONS_INIT \
   { sizeof(ga_chat_options), false, NULL, NULL, NULL, NULL }
 
 /* ga_template_render for plain messages; bos_token, eos_token, add_generation_prompt and the extra keys are variables
@@ -73,18 +73,20 @@ typedef struct ga_chat_options {
 GA_API GA_NODISCARD ga_status ga_chat_render(const ga_template *tpl, const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, char **text, size_t *n);
 
-/* The token ids of a conversation: ga_chat_render, then ga_tokenize with GA_TOK_PARSE_SPECIAL for the template's own text
- * and without it for what the messages say: a user who writes "<|im_end|>" ends no turn. A control token is made only of
- * bytes that the template wrote itself or took from the role of a message or from a top-level variable whose name ends in
- * "_token"; everything else counts as plain text, whatever the template did to it on the way. For texts that spell no
- * control token the ids are those of the two calls. The beginning token stands first once where the model wants one.
- * bos_token and eos_token NULL: those of the tokenizer. *ids: release with ga_chat_ids_free. Errors as of the two calls. */
+/* The token ids of a conversation: ga_chat_render, then ga_tokenize with GA_TOK_PARSE_SPECIAL for the template's own
+ * text and without it for what the messages say: a user who writes "<|im_end|>" ends no turn. A control token is made
+ * only of bytes that the template wrote itself or took from the role of a message or from a top-level variable whose
+ * name ends in "_token"; everything else counts as plain text, whatever the template did to it on the way. For texts
+ * that spell no control token the ids are those of the two calls. The beginning token stands first once where the model
+ * wants one. bos_token and eos_token NULL: those of the tokenizer. *ids: release with ga_chat_ids_free. Errors as of
+ * the two calls. */
 GA_API GA_NODISCARD ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok,
                                              const ga_chat_message *messages, size_t n_messages,
                                              const ga_chat_options *options, int32_t **ids, size_t *n_ids);
 /* The same for a JSON context, as ga_template_render takes it. */
-GA_API GA_NODISCARD ga_status ga_template_encode(const ga_template *tpl, const ga_tokenizer *tok, const char *json_context,
-                                                 size_t bytes, const ga_template_limits *limits_or_null, int32_t **ids,
+GA_API GA_NODISCARD ga_status ga_template_encode(const ga_template *tpl, const ga_tokenizer *tok,
+                                                 const char *json_context, size_t bytes,
+                                                 const ga_template_limits *limits_or_null, int32_t **ids,
                                                  size_t *n_ids);
 GA_API void ga_chat_ids_free(int32_t *ids); /* NULL is fine */
 

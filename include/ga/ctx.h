@@ -26,7 +26,8 @@ typedef struct ga_ctx_options {
   int32_t threads;    /* CPU threads, counting the caller; 0 = one per usable CPU */
   uint32_t flags;     /* 0 */
 } ga_ctx_options;
-#define GA_CTX_OPTIONS_INIT {.struct_size = sizeof(ga_ctx_options)}
+#define GA_CTX_OPTIONS_INIT \
+  { .struct_size = sizeof(ga_ctx_options) }
 
 /* Opens a device. options may be NULL. Release with ga_ctx_destroy, after its plans, streams and buffers. */
 GA_API GA_NODISCARD ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out);
@@ -59,7 +60,8 @@ typedef struct ga_memory_info {
   uint64_t buffers;
   double idle; /* (pooled - used) / pooled. What of it ga_ctx_memory_trim cannot give back is fragmentation. */
 } ga_memory_info;
-#define GA_MEMORY_INFO_INIT {.struct_size = sizeof(ga_memory_info)}
+#define GA_MEMORY_INFO_INIT \
+  { .struct_size = sizeof(ga_memory_info) }
 GA_API GA_NODISCARD ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info);
 /* Who holds how much: "weights 1073741824 (290), buffers 4096 (2)"; the largest first. Always NUL-terminated. */
 GA_API void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity);
@@ -67,9 +69,11 @@ GA_API void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity);
 GA_API GA_NODISCARD ga_status ga_ctx_memory_trim(ga_ctx *ctx);
 
 /* Copies in stream order; host memory may be reused when the call returns. stream NULL = the context's own. */
-GA_API GA_NODISCARD ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_copy_to_device(ga_ctx *ctx, void *device, const void *host, size_t bytes,
+                                                ga_stream *stream);
 /* Returns when the data has arrived. */
-GA_API GA_NODISCARD ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t bytes, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_copy_to_host(ga_ctx *ctx, void *host, const void *device, size_t bytes,
+                                              ga_stream *stream);
 
 /* Streams order work. On the CPU work is done when a call returns. */
 GA_API GA_NODISCARD ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out);
@@ -86,9 +90,9 @@ GA_API GA_NODISCARD ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *strea
 /* Milliseconds between two recorded events; waits for both. */
 GA_API GA_NODISCARD ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
-/* Graphs: between begin and end, work enqueued on the stream is recorded, not run; a launch then replays all of it at the
- * cost of one. Buffers, workspaces and arguments are those of the recording and must live on. Copies to and from host
- * memory, ga_stream_sync on the stream, and a nested begin give GA_ERR_STATE meanwhile; the recording goes on.
+/* Graphs: between begin and end, work enqueued on the stream is recorded, not run; a launch then replays all of it at
+ * the cost of one. Buffers, workspaces and arguments are those of the recording and must live on. Copies to and from
+ * host memory, ga_stream_sync on the stream, and a nested begin give GA_ERR_STATE meanwhile; the recording goes on.
  * CPU devices: GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream);
 GA_API GA_NODISCARD ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out);

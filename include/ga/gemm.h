@@ -6,17 +6,18 @@
  *
  *   t = scale * (X W^T) + bias;  t = act(t), or act(gate) * t when there is a gate;  Y = t + residual
  *
- * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): add a norm of X to what a layer carries on, norm
- * X first, work the gate out by a second matrix, and multiply up to two further matrices, each with a Y of its own. What a layer does between
- * two attentions is three launches so.
+ * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): add a norm of X to what a
+ * layer carries on, norm X first, work the gate out by a second matrix, and multiply up to two further matrices, each
+ * with a Y of its own. What a layer does between two attentions is three launches so.
  *
  * X and W may lie transposed in memory, so that a layer's three products need no copies. With Y = X W^T forward,
  *   dX = dY W     X := dY [tokens, out], W := W stored [out, in]: GA_GEMM_WT
- *   dW = dY^T X   X := dY stored [tokens, out], W := X stored [tokens, in]: GA_GEMM_XT | GA_GEMM_WT; GA_GEMM_RESIDUAL with residual = y
- *                 adds to a gradient (of f32, say)
+ *   dW = dY^T X   X := dY stored [tokens, out], W := X stored [tokens, in]: GA_GEMM_XT | GA_GEMM_WT; GA_GEMM_RESIDUAL
+ *                 with residual = y adds to a gradient (of f32, say)
  *
- * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may come with scales, factors of the dot products: one a tensor, or one for a row
- * of X and 128 of k and one for 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section 3.3). ga_convert makes them.
+ * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may come with scales, factors of the dot products: one a
+ * tensor, or one for a row of X and 128 of k and one for 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section
+ * 3.3). ga_convert makes them.
  */
 #ifndef GA_GEMM_H
 #define GA_GEMM_H
@@ -40,13 +41,16 @@ typedef enum ga_gemm_flags {
   GA_GEMM_GLU = 2,      /* t = act(gate) * t instead of act(t); gate [m, n] of y's dtype and stride */
   GA_GEMM_RESIDUAL = 4, /* + residual [m, n] of y's dtype and stride; may be y itself */
   GA_GEMM_NORM = 8,     /* X is normed first: x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467) */
-  GA_GEMM_GATED = 16,   /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM, ADD_NORM alone */
-  GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
-  GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
-  GA_GEMM_FAST_SUM = 128, /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that the
-                            error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32 */
-  GA_GEMM_ADD_NORM = 256 /* with NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum if that is not
-                            NULL (Gemma 3's norms behind its blocks, arXiv 2503.19786) */
+  GA_GEMM_GATED =
+      16, /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM, ADD_NORM alone */
+  GA_GEMM_XT = 32, /* x is stored [k, m]: x_stride is the distance of its k rows */
+  GA_GEMM_WT = 64, /* w is stored [k, n]: plain types in native layout */
+  /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that
+   * the error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32. */
+  GA_GEMM_FAST_SUM = 128,
+  /* With NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum if that is
+   * not NULL (Gemma 3's norms behind its blocks, arXiv 2503.19786). */
+  GA_GEMM_ADD_NORM = 256
 } ga_gemm_flags;
 
 #define GA_GEMM_MORE 2
@@ -62,40 +66,42 @@ typedef enum ga_gemm_scales {
 typedef struct ga_gemm_desc {
   size_t struct_size;
   int64_t m, n, k;
-  int64_t x_stride, y_stride; /* elements between rows as they are stored; 0 = contiguous */
-  int64_t w_stride;           /* the same; of quantised and packed weights 0 or k */
+  int64_t x_stride, y_stride;        /* elements between rows as they are stored; 0 = contiguous */
+  int64_t w_stride;                  /* the same; of quantised and packed weights 0 or k */
   int32_t w_dtype, x_dtype, y_dtype; /* ga_dtype; x: f32, f16, bf16, and e4m3 if w is; y: f32, f16, bf16 */
-  int32_t w_layout;           /* ga_layout of the weights */
-  int32_t act;                /* ga_act_kind */
-  uint32_t flags;             /* ga_gemm_flags */
+  int32_t w_layout;                  /* ga_layout of the weights */
+  int32_t act;                       /* ga_act_kind */
+  uint32_t flags;                    /* ga_gemm_flags */
   float scale;
-  float norm_eps; /* with NORM; else 0 */
-  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With n, BIAS, norms alone */
+  float norm_eps;               /* with NORM; else 0 */
+  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With
+                                   n, BIAS, norms alone */
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
-  int32_t scales;             /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
+  int32_t scales; /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
   int32_t reserved;
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
-  {.struct_size = sizeof(ga_gemm_desc), .w_dtype = GA_F32, .x_dtype = GA_F32, .y_dtype = GA_F32, .scale = 1.0f}
+  { .struct_size = sizeof(ga_gemm_desc), .w_dtype = GA_F32, .x_dtype = GA_F32, .y_dtype = GA_F32, .scale = 1.0f }
 
 typedef struct ga_gemm_io {
   const void *x, *w;
   void *y; /* must not overlap x, add or w */
   const float *bias;
   const void *gate, *residual;
-  const float *norm;                   /* [k] */
-  const float *add, *add_norm;         /* with ADD_NORM: [m, k] of x's stride; [k] */
-  float *sum;                          /* likewise [m, k], or NULL; must overlap none of the others */
-  const void *w_more[GA_GEMM_MORE];    /* [n_more, k]; GATED: the gate's [n, k] */
-  void *y_more[GA_GEMM_MORE];          /* [m, n_more]; none may overlap another */
+  const float *norm;                    /* [k] */
+  const float *add, *add_norm;          /* with ADD_NORM: [m, k] of x's stride; [k] */
+  float *sum;                           /* likewise [m, k], or NULL; must overlap none of the others */
+  const void *w_more[GA_GEMM_MORE];     /* [n_more, k]; GATED: the gate's [n, k] */
+  void *y_more[GA_GEMM_MORE];           /* [m, n_more]; none may overlap another */
   const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
-  const float *x_scale, *w_scale;      /* on the device, as `scales` says */
+  const float *x_scale, *w_scale;       /* on the device, as `scales` says */
 } ga_gemm_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. The plan outlives neither ctx nor library. */
 GA_API GA_NODISCARD ga_status ga_gemm_plan(ga_ctx *ctx, const ga_gemm_desc *desc, ga_plan **out);
 /* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
-GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io *io, void *workspace, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io *io, void *workspace,
+                                          ga_stream *stream);
 /* Plans (remembered by the context) and runs with the context's own workspace. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_gemm(ga_ctx *ctx, const ga_gemm_desc *desc, const ga_gemm_io *io, ga_stream *stream);
 
@@ -106,7 +112,8 @@ typedef struct ga_pack_desc {
   int32_t w_dtype;  /* ga_dtype */
   int32_t w_layout; /* ga_layout to make */
 } ga_pack_desc;
-#define GA_PACK_DESC_INIT {.struct_size = sizeof(ga_pack_desc)}
+#define GA_PACK_DESC_INIT \
+  { .struct_size = sizeof(ga_pack_desc) }
 
 /* The layout to pack W [n, k] of this type into, and its bytes. GA_LAYOUT_NATIVE (bytes = the plain size) when no
  * kernel gains from packing. Pure: no device call. */
@@ -118,7 +125,8 @@ GA_API GA_NODISCARD ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int6
 /* Bytes of W [n, k] in desc->w_layout. */
 GA_API GA_NODISCARD ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes);
 /* Packs src (native, on the device) into dst. Blocking on the CPU, in stream order elsewhere. */
-GA_API GA_NODISCARD ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *dst, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *dst,
+                                      ga_stream *stream);
 
 #ifdef __cplusplus
 }

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* Y = residual + norm(X) * weight + bias over rows of `width`, rounded once. RMS: x / sqrt(mean x^2 + eps) (arXiv 1910.07467).
- * LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
+/* Y = residual + norm(X) * weight + bias over rows of `width`, rounded once. RMS: x / sqrt(mean x^2 + eps) (arXiv
+ * 1910.07467). LAYER: (x - mean) / sqrt(var + eps) (arXiv 1607.06450). */
 typedef enum ga_norm_kind { GA_NORM_RMS = 0, GA_NORM_LAYER = 1, GA_NORM_L2 = 2 /* x / max(|x|, eps) */ } ga_norm_kind;
 
 typedef struct ga_norm_desc {
@@ -25,13 +25,14 @@ typedef struct ga_norm_desc {
   float eps;
   int64_t residual_stride;
 } ga_norm_desc;
-#define GA_NORM_DESC_INIT {.struct_size = sizeof(ga_norm_desc), .x_dtype = GA_F32, .y_dtype = GA_F32, .eps = 1e-5f}
+#define GA_NORM_DESC_INIT \
+  { .struct_size = sizeof(ga_norm_desc), .x_dtype = GA_F32, .y_dtype = GA_F32, .eps = 1e-5f }
 
 typedef struct ga_norm_io {
   const void *x;
-  void *y;             /* may be x */
-  const float *weight; /* [width] or NULL */
-  const float *bias;   /* [width] or NULL */
+  void *y;              /* may be x */
+  const float *weight;  /* [width] or NULL */
+  const float *bias;    /* [width] or NULL */
   const void *residual; /* [rows, width] of y's type, or NULL; may be y */
 } ga_norm_io;
 
@@ -44,12 +45,13 @@ typedef struct ga_rope_desc {
   int64_t tokens;
   int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
   int32_t heads, head_dim;
-  int32_t rot_dim;  /* leading elements of a head that are rotated, even */
-  int32_t pairs;    /* ga_rope_pairs */
+  int32_t rot_dim; /* leading elements of a head that are rotated, even */
+  int32_t pairs;   /* ga_rope_pairs */
   int32_t x_dtype;
-  float magnitude;  /* cos and sin are multiplied by it */
+  float magnitude; /* cos and sin are multiplied by it */
 } ga_rope_desc;
-#define GA_ROPE_DESC_INIT {.struct_size = sizeof(ga_rope_desc), .x_dtype = GA_F32, .magnitude = 1.0f}
+#define GA_ROPE_DESC_INIT \
+  { .struct_size = sizeof(ga_rope_desc), .x_dtype = GA_F32, .magnitude = 1.0f }
 
 typedef struct ga_rope_io {
   void *x;
@@ -57,18 +59,22 @@ typedef struct ga_rope_io {
   const float *inv_freq;    /* [rot_dim / 2] */
 } ga_rope_io;
 
-typedef enum ga_rope_scaling { GA_ROPE_SCALE_NONE = 0, GA_ROPE_SCALE_LINEAR = 1, GA_ROPE_SCALE_YARN = 2 } ga_rope_scaling;
+typedef enum ga_rope_scaling {
+  GA_ROPE_SCALE_NONE = 0,
+  GA_ROPE_SCALE_LINEAR = 1,
+  GA_ROPE_SCALE_YARN = 2
+} ga_rope_scaling;
 
 typedef struct ga_rope_params {
   size_t struct_size;
   int32_t rot_dim;
-  int32_t scaling;          /* ga_rope_scaling */
-  double base;              /* 10000, 500000, ... */
-  double factor;            /* LINEAR, YARN: context extension, >= 1 */
-  double original_context;  /* YARN */
+  int32_t scaling;             /* ga_rope_scaling */
+  double base;                 /* 10000, 500000, ... */
+  double factor;               /* LINEAR, YARN: context extension, >= 1 */
+  double original_context;     /* YARN */
   double beta_fast, beta_slow; /* YARN: 32 and 1 when 0 */
-  double attn_factor;       /* YARN: magnitude multiplier, 1 when 0 */
-  const float *freq_factors; /* [rot_dim / 2] divisors of the frequencies, or NULL (Llama 3.1) */
+  double attn_factor;          /* YARN: magnitude multiplier, 1 when 0 */
+  const float *freq_factors;   /* [rot_dim / 2] divisors of the frequencies, or NULL (Llama 3.1) */
 } ga_rope_params;
 
 /* Fills inv_freq[rot_dim / 2] and *magnitude on the host. */
@@ -82,7 +88,8 @@ typedef struct ga_act_desc {
   int32_t act; /* ga_act_kind */
   int32_t dtype;
 } ga_act_desc;
-#define GA_ACT_DESC_INIT {.struct_size = sizeof(ga_act_desc), .dtype = GA_F32}
+#define GA_ACT_DESC_INIT \
+  { .struct_size = sizeof(ga_act_desc), .dtype = GA_F32 }
 typedef struct ga_act_io {
   const void *x, *g; /* g NULL = none */
   void *y;           /* may be x or g */
@@ -95,9 +102,10 @@ typedef struct ga_add_desc {
   int64_t x_stride, b_stride, y_stride;
   int64_t b_rows; /* rows, or 1 */
   int32_t dtype;
-  float scale;    /* Y = scale * X + B */
+  float scale; /* Y = scale * X + B */
 } ga_add_desc;
-#define GA_ADD_DESC_INIT {.struct_size = sizeof(ga_add_desc), .dtype = GA_F32, .scale = 1.0f}
+#define GA_ADD_DESC_INIT \
+  { .struct_size = sizeof(ga_add_desc), .dtype = GA_F32, .scale = 1.0f }
 typedef struct ga_add_io {
   const void *x, *b; /* b NULL = nothing added */
   void *y;           /* may be x or b */
@@ -111,7 +119,8 @@ typedef struct ga_softmax_desc {
   float scale;
   int32_t log; /* not 0: log-softmax */
 } ga_softmax_desc;
-#define GA_SOFTMAX_DESC_INIT {.struct_size = sizeof(ga_softmax_desc), .scale = 1.0f}
+#define GA_SOFTMAX_DESC_INIT \
+  { .struct_size = sizeof(ga_softmax_desc), .scale = 1.0f }
 typedef struct ga_softmax_io {
   const float *x;
   float *y; /* may be x */
@@ -126,7 +135,8 @@ typedef struct ga_embed_desc {
   float scale;
   int32_t reserved;
 } ga_embed_desc;
-#define GA_EMBED_DESC_INIT {.struct_size = sizeof(ga_embed_desc), .y_dtype = GA_F32, .scale = 1.0f}
+#define GA_EMBED_DESC_INIT \
+  { .struct_size = sizeof(ga_embed_desc), .y_dtype = GA_F32, .scale = 1.0f }
 typedef struct ga_embed_io {
   const int32_t *ids; /* [tokens], each in [0, vocab): checked on the CPU, GA_ERR_ARG names the first bad one */
   const void *table;
@@ -135,12 +145,13 @@ typedef struct ga_embed_io {
 
 /* Stores K and V rows of `tokens` new tokens into cache slots: cache[slot[t]] = convert(x[t]).
  * Cache [slots, heads, dim]; a slot is page * page_size + offset.
- * An e4m3 cache has a scale for each token of a head, made as ga_attn_quant's: the largest magnitude / 448, 1 when that is 0; the cache has
- * x / scale, rounded to nearest even, both quotients in f32. A NaN stays one and does not count; an infinity makes its row 0 and NaN. For
- * ga_attn: kv_scale_tokens 1, strides of a page page_size, of a head slots, of a token 1.
- * With rot_dim, K is turned on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what comes between the products and
- * attention in one launch. K itself stays as it is. With head_norm each head of Q and K is first divided by sqrt(mean of its squares + norm_eps)
- * and multiplied by weights of its own (Gemma 3, Qwen 3), all elements of it; results are rounded once, behind the turn. */
+ * An e4m3 cache has a scale for each token of a head, made as ga_attn_quant's: the largest magnitude / 448, 1 when that
+ * is 0; the cache has x / scale, rounded to nearest even, both quotients in f32. A NaN stays one and does not count; an
+ * infinity makes its row 0 and NaN. For ga_attn: kv_scale_tokens 1, strides of a page page_size, of a head slots, of a
+ * token 1. With rot_dim, K is turned on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what
+ * comes between the products and attention in one launch. K itself stays as it is. With head_norm each head of Q and K
+ * is first divided by sqrt(mean of its squares + norm_eps) and multiplied by weights of its own (Gemma 3, Qwen 3), all
+ * elements of it; results are rounded once, behind the turn. */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
@@ -150,28 +161,30 @@ typedef struct ga_kv_store_desc {
   int32_t rot_dim;  /* leading elements of a head that are turned, even; 0 = none, and what follows is not looked at */
   int64_t q_stride; /* 0 = contiguous */
   int32_t q_heads;
-  int32_t pairs;    /* ga_rope_pairs */
+  int32_t pairs; /* ga_rope_pairs */
   float magnitude;
   int32_t head_norm; /* not 0: needs rot_dim */
   float norm_eps;
   int32_t reserved;
 } ga_kv_store_desc;
-#define GA_KV_STORE_DESC_INIT                                                                                          \
-  {.struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16, .magnitude = 1.0f}
+#define GA_KV_STORE_DESC_INIT \
+  { .struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16, .magnitude = 1.0f }
 typedef struct ga_kv_store_io {
   const void *k, *v;
-  const int32_t *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
+  const int32_t
+      *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
   void *k_cache, *v_cache;
-  void *q;                  /* with rot_dim */
-  const int32_t *positions; /* [tokens] */
-  const float *inv_freq;    /* [rot_dim / 2] */
-  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
+  void *q;                      /* with rot_dim */
+  const int32_t *positions;     /* [tokens] */
+  const float *inv_freq;        /* [rot_dim / 2] */
+  float *k_scale, *v_scale;     /* e4m3 caches: [heads, slots] */
   const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
 } ga_kv_store_io;
 
-/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1 when that is 0. y is
- * x / scale, rounded to nearest even; both quotients are taken in f32, so that every device has the same bits. A NaN stays one and does not count;
- * an infinity makes its block 0 and NaN. Numbers of blocks are rounded up. */
+/* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1
+ * when that is 0. y is x / scale, rounded to nearest even; both quotients are taken in f32, so that every device has
+ * the same bits. A NaN stays one and does not count; an infinity makes its block 0 and NaN. Numbers of blocks are
+ * rounded up. */
 typedef enum ga_convert_scales {
   GA_CONVERT_SCALES_NONE = 0,
   GA_CONVERT_SCALES_ROW = 1,  /* of 1 x 128: scale [width / 128, rows], ga_gemm's x_scale */
@@ -186,18 +199,19 @@ typedef struct ga_convert_desc {
   int32_t scales; /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
   int32_t reserved;
 } ga_convert_desc;
-#define GA_CONVERT_DESC_INIT {.struct_size = sizeof(ga_convert_desc)}
+#define GA_CONVERT_DESC_INIT \
+  { .struct_size = sizeof(ga_convert_desc) }
 typedef struct ga_convert_io {
   const void *x;
   void *y;
   float *scale; /* with scales */
 } ga_convert_io;
 
-#define GA_DECLARE_OP(op)                                                                                            \
-  GA_API GA_NODISCARD ga_status ga_##op##_plan(ga_ctx *ctx, const ga_##op##_desc *desc, ga_plan **out);              \
-  GA_API GA_NODISCARD ga_status ga_##op##_run(const ga_plan *plan, const ga_##op##_io *io, void *workspace,          \
-                                              ga_stream *stream);                                                    \
-  GA_API GA_NODISCARD ga_status ga_##op(ga_ctx *ctx, const ga_##op##_desc *desc, const ga_##op##_io *io,             \
+#define GA_DECLARE_OP(op)                                                                                   \
+  GA_API GA_NODISCARD ga_status ga_##op##_plan(ga_ctx *ctx, const ga_##op##_desc *desc, ga_plan **out);     \
+  GA_API GA_NODISCARD ga_status ga_##op##_run(const ga_plan *plan, const ga_##op##_io *io, void *workspace, \
+                                              ga_stream *stream);                                           \
+  GA_API GA_NODISCARD ga_status ga_##op(ga_ctx *ctx, const ga_##op##_desc *desc, const ga_##op##_io *io,    \
                                         ga_stream *stream);
 
 GA_DECLARE_OP(norm)

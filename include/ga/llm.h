@@ -24,11 +24,11 @@ typedef struct ga_session ga_session;
 /* Called during long work with done out of total; a result other than 0 stops it with GA_ERR_CANCELLED. */
 typedef int (*ga_progress_fn)(void *user, uint64_t done, uint64_t total);
 
-/* GA_SESSION_DETERMINISTIC: logits follow bit by bit from the ids so far, on one build, device and model: not from how they were cut into
- * calls, what was rewound, prompted or generated, the size of the context, the number of CPU threads, or other sessions. Each token is
- * evaluated by itself (batch 1), so that no row of a kernel table is chosen by how many there are: prompts go at the speed of
- * generation. No op of a model has rows that differ from run to run (GA_KERNEL_NONDET: gradients of attention alone). Another layout of
- * the layers over devices is another device. */
+/* GA_SESSION_DETERMINISTIC: logits follow bit by bit from the ids so far, on one build, device and model: not from how
+ * they were cut into calls, what was rewound, prompted or generated, the size of the context, the number of CPU
+ * threads, or other sessions. Each token is evaluated by itself (batch 1), so that no row of a kernel table is chosen
+ * by how many there are: prompts go at the speed of generation. No op of a model has rows that differ from run to run
+ * (GA_KERNEL_NONDET: gradients of attention alone). Another layout of the layers over devices is another device. */
 typedef enum ga_session_flags { GA_SESSION_DETERMINISTIC = 1 } ga_session_flags;
 
 typedef struct ga_session_options {
@@ -38,25 +38,28 @@ typedef struct ga_session_options {
   int32_t kv_dtype; /* ga_dtype: f16 (0 means this), f32, bf16, e4m3 (a scale for each token of a head), q8_0, q4_0 */
   uint32_t flags;   /* ga_session_flags */
 } ga_session_options;
-#define GA_SESSION_OPTIONS_INIT {.struct_size = sizeof(ga_session_options)}
+#define GA_SESSION_OPTIONS_INIT \
+  { .struct_size = sizeof(ga_session_options) }
 
-/* Where a model's layers are. Layers run in order over the places: those of the CPU, if any, then `more`, then the context that
- * the model is loaded to, which also has the head. What is handed from place to place is the hidden state, once a step. */
+/* Where a model's layers are. Layers run in order over the places: those of the CPU, if any, then `more`, then the
+ * context that the model is loaded to, which also has the head. What is handed from place to place is the hidden state,
+ * once a step. */
 typedef struct ga_model_options {
   size_t struct_size;
   ga_progress_fn progress; /* bytes of weights; may be NULL */
   void *user;
-  int32_t gpu_layers;      /* how many layers, the last ones, GPUs take; the others are the CPU's. -1 = as many as fit */
-  int32_t n_more;          /* further contexts, which share the layers with the first by what fits on each: at most 7 */
+  int32_t gpu_layers; /* how many layers, the last ones, GPUs take; the others are the CPU's. -1 = as many as fit */
+  int32_t n_more;     /* further contexts, which share the layers with the first by what fits on each: at most 7 */
   ga_ctx *const *more;
   const ga_session_options *session; /* room is kept for one such session; NULL = for one with the defaults */
-  bool plan_only;          /* read and plan, load no weights: for ga_model_get_info and ga_model_place_at */
+  bool plan_only;                    /* read and plan, load no weights: for ga_model_get_info and ga_model_place_at */
 } ga_model_options;
-#define GA_MODEL_OPTIONS_INIT {.struct_size = sizeof(ga_model_options), .gpu_layers = -1}
+#define GA_MODEL_OPTIONS_INIT \
+  { .struct_size = sizeof(ga_model_options), .gpu_layers = -1 }
 
 /* One device's part of a model, in bytes; the session is the one that room was kept for. */
 typedef struct ga_model_place {
-  const char *device;       /* "cpu", "cuda:0" */
+  const char *device; /* "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
   uint64_t weights;         /* as held */
   uint64_t kv, activations; /* of the session */
@@ -69,21 +72,22 @@ typedef struct ga_model_place {
 
 /* What a model is; see ga_model_file for the meaning of the fields' keys. */
 typedef struct ga_model_info {
-  const char *arch;         /* "llama", "qwen2", "qwen3", "gemma3", "gpt2", "bert" */
-  char name[96];            /* general.name of the file, "" if it has none */
+  const char *arch; /* "llama", "qwen2", "qwen3", "gemma3", "gpt2", "bert" */
+  char name[96];    /* general.name of the file, "" if it has none */
   int32_t n_layers, width, ff_width, n_heads, n_kv_heads, head_dim, vocab;
-  int32_t context;          /* tokens it was trained for */
-  int32_t window;           /* sliding window of its local layers, 0 = none */
-  bool is_encoder;          /* embeddings only: no generation */
+  int32_t context; /* tokens it was trained for */
+  int32_t window;  /* sliding window of its local layers, 0 = none */
+  bool is_encoder; /* embeddings only: no generation */
   uint64_t n_params;
-  uint64_t file_bytes;      /* weights in the file */
-  uint64_t weight_bytes;    /* weights as held; looked-up tables that stay in the mapped file are not counted */
-  uint64_t kv_token_bytes;  /* KV cache of one token in f16, all layers */
+  uint64_t file_bytes;     /* weights in the file */
+  uint64_t weight_bytes;   /* weights as held; looked-up tables that stay in the mapped file are not counted */
+  uint64_t kv_token_bytes; /* KV cache of one token in f16, all layers */
 } ga_model_info;
 
-/* path: whatever ga_model_file_open takes. The contexts must outlive the model. GA_ERR_NOMEM, before anything is loaded, when
- * the layers asked for do not fit: the text has the plan. */
-GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out);
+/* path: whatever ga_model_file_open takes. The contexts must outlive the model. GA_ERR_NOMEM, before anything is
+ * loaded, when the layers asked for do not fit: the text has the plan. */
+GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options,
+                                            ga_model **out);
 GA_API void ga_model_free(ga_model *model); /* after its sessions; NULL is fine */
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */
@@ -105,8 +109,8 @@ GA_API uint64_t ga_session_kv_bytes(const ga_session *session);
 /* Forgets all but the first n_tokens. */
 GA_API GA_NODISCARD ga_status ga_session_rewind(ga_session *session, int32_t n_tokens);
 
-/* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none. A GPU copies them
- * several times as fast to memory of ga_host_alloc (its context: the one that the model was loaded to).
+/* Appends n ids (n >= 1). logits, host memory: rows [n - n_logits, n), each `vocab` floats; n_logits 0 = none. A GPU
+ * copies them several times as fast to memory of ga_host_alloc (its context: the one that the model was loaded to).
  * GA_ERR_SHAPE when the context is too small: nothing is appended. progress may be NULL. After a failure other than
  * that the session is as before the call. */
 GA_API GA_NODISCARD ga_status ga_session_eval(ga_session *session, const int32_t *ids, int32_t n, float *logits,
@@ -121,13 +125,18 @@ GA_API GA_NODISCARD ga_status ga_session_score(ga_session *session, const int32_
 /* One piece of generated text: valid UTF-8, possibly empty; id is the token that completed it. Not 0 = stop. */
 typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes);
 
-typedef enum ga_finish { GA_FINISH_LENGTH = 0, GA_FINISH_EOG = 1, GA_FINISH_CONTEXT = 2, GA_FINISH_STOPPED = 3 } ga_finish;
+typedef enum ga_finish {
+  GA_FINISH_LENGTH = 0,
+  GA_FINISH_EOG = 1,
+  GA_FINISH_CONTEXT = 2,
+  GA_FINISH_STOPPED = 3
+} ga_finish;
 
 typedef struct ga_generate_options {
   size_t struct_size;
-  int32_t max_tokens;    /* at least 1 */
-  bool ignore_eog;       /* go on after an end-of-generation token */
-  bool show_special;     /* pass the text of control tokens too */
+  int32_t max_tokens; /* at least 1 */
+  bool ignore_eog;    /* go on after an end-of-generation token */
+  bool show_special;  /* pass the text of control tokens too */
   uint64_t seed;
   ga_sample_desc sample; /* vocab is filled in */
   int32_t penalty_last;  /* tokens that penalties look back on; 0 = 64, -1 = all */
@@ -137,7 +146,8 @@ typedef struct ga_generate_options {
   ga_text_fn text;
   void *user;
 } ga_generate_options;
-#define GA_GENERATE_OPTIONS_INIT {.struct_size = sizeof(ga_generate_options), .max_tokens = 256, .sample = GA_SAMPLE_DESC_INIT}
+#define GA_GENERATE_OPTIONS_INIT \
+  { .struct_size = sizeof(ga_generate_options), .max_tokens = 256, .sample = GA_SAMPLE_DESC_INIT }
 
 typedef struct ga_generate_result {
   int32_t n_prompt, n_generated;
@@ -149,8 +159,8 @@ typedef struct ga_generate_result {
  * joins the session, but for a last one that nothing follows (max_tokens, a full context, stopped by `text`). After a
  * failure in the prompt the session is as before; after a later one it holds the prompt and what was generated.
  * GA_ERR_STATE when every logit is NaN or -infinity, or the biases ban every token. */
-GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n, const ga_generate_options *options,
-                                          ga_generate_result *result);
+GA_API GA_NODISCARD ga_status ga_generate(ga_session *session, const int32_t *ids, int32_t n,
+                                          const ga_generate_options *options, ga_generate_result *result);
 
 /* Sentence embedding of n ids, L2-normalised, pooled as the model says: out holds `width` floats. */
 GA_API GA_NODISCARD ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *out);

@@ -70,10 +70,10 @@ GA_API const ga_model_tensor *ga_model_file_find(const ga_model_file *file, cons
 /* As find, with an error for what is missing (GA_ERR_FORMAT) or has other dimensions (GA_ERR_SHAPE). */
 GA_API GA_NODISCARD ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int32_t n_dims,
                                                    const int64_t *dims, const ga_model_tensor **out);
-/* Reads bytes [offset, offset + bytes) of a tensor from the file: where the map would end the process (the file has been
- * shortened, the disk fails) this gives GA_ERR_IO. */
-GA_API GA_NODISCARD ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out,
-                                                 size_t bytes);
+/* Reads bytes [offset, offset + bytes) of a tensor from the file: where the map would end the process (the file has
+ * been shortened, the disk fails) this gives GA_ERR_IO. */
+GA_API GA_NODISCARD ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor,
+                                                 uint64_t offset, void *out, size_t bytes);
 /* Frees the resident pages of a tensor that has been repacked or uploaded. It may still be read: from disk. */
 GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
 /* The same for bytes [offset, offset + bytes) of a tensor. */

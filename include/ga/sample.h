@@ -31,9 +31,11 @@ typedef struct ga_sample_desc {
   float frequency_penalty;  /* subtracted per occurrence */
   int32_t top_k;            /* 0 = off */
 } ga_sample_desc;
-#define GA_SAMPLE_DESC_INIT                                                                              \
-  {.struct_size = sizeof(ga_sample_desc), .temperature = 0.0f, .top_p = 1.0f, .min_p = 0.0f, .typical_p = 1.0f, \
-   .repetition_penalty = 1.0f}
+#define GA_SAMPLE_DESC_INIT                                                                                      \
+  {                                                                                                              \
+    .struct_size = sizeof(ga_sample_desc), .temperature = 0.0f, .top_p = 1.0f, .min_p = 0.0f, .typical_p = 1.0f, \
+    .repetition_penalty = 1.0f                                                                                   \
+  }
 
 typedef struct ga_logit_bias {
   int32_t id;
@@ -45,22 +47,26 @@ typedef struct ga_sample_io {
   const int32_t *history;    /* [n_history] tokens that the penalties see */
   const ga_logit_bias *bias; /* [n_bias] */
   int64_t n_history, n_bias;
-  uint64_t *rng;             /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
-  int32_t *id;               /* out: the token */
-  float *logprob;            /* out, may be NULL: its log-probability under the plain softmax of `logits` */
-  int32_t *advance;          /* [n_advance] numbers of which each becomes one more: the next step's position, slot, length */
+  uint64_t *rng;    /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
+  int32_t *id;      /* out: the token */
+  float *logprob;   /* out, may be NULL: its log-probability under the plain softmax of `logits` */
+  int32_t *advance; /* [n_advance] numbers of which each becomes one more: the next step's position, slot, length */
   int64_t n_advance;
-  int32_t *sequence;         /* may be NULL; else [*n_sequence + 1]: penalties see the last n_history of these tokens (fewer at the start)
-                              * instead of `history`, and the token is put behind them: steps that are recorded once and replayed */
-  const int32_t *n_sequence; /* on the device, 0 or more; may be one of `advance`, which then count after it has been read */
+  int32_t *sequence; /* may be NULL; else [*n_sequence + 1]: penalties see the last n_history of these tokens (fewer at
+                      * the start) instead of `history`, and the token is put behind them: steps that are recorded once
+                      * and replayed */
+  const int32_t
+      *n_sequence; /* on the device, 0 or more; may be one of `advance`, which then count after it has been read */
 } ga_sample_io;
 
 /* Fills the 4 words of generator state. */
 GA_API void ga_sample_seed(uint64_t *rng, uint64_t seed);
 
 GA_API GA_NODISCARD ga_status ga_sample_plan(ga_ctx *ctx, const ga_sample_desc *desc, ga_plan **out);
-GA_API GA_NODISCARD ga_status ga_sample_run(const ga_plan *plan, const ga_sample_io *io, void *workspace, ga_stream *stream);
-GA_API GA_NODISCARD ga_status ga_sample(ga_ctx *ctx, const ga_sample_desc *desc, const ga_sample_io *io, ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_sample_run(const ga_plan *plan, const ga_sample_io *io, void *workspace,
+                                            ga_stream *stream);
+GA_API GA_NODISCARD ga_status ga_sample(ga_ctx *ctx, const ga_sample_desc *desc, const ga_sample_io *io,
+                                        ga_stream *stream);
 
 #ifdef __cplusplus
 }

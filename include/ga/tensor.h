@@ -44,10 +44,10 @@ typedef enum ga_dtype {
 } ga_dtype;
 
 typedef struct ga_dtype_traits {
-  const char *name;     /* lower case, as in kernel ids: "f32", "q4_k" */
-  int32_t block_elems;  /* elements in a block; 1 for plain types */
-  int32_t block_bytes;  /* bytes of a block */
-  bool is_quant;        /* blocks with scales */
+  const char *name;    /* lower case, as in kernel ids: "f32", "q4_k" */
+  int32_t block_elems; /* elements in a block; 1 for plain types */
+  int32_t block_bytes; /* bytes of a block */
+  bool is_quant;       /* blocks with scales */
 } ga_dtype_traits;
 
 /* Traits of a type, NULL for a value that is no type. Static. */
@@ -56,7 +56,8 @@ GA_API const ga_dtype_traits *ga_dtype_info(ga_dtype dtype);
 GA_API const char *ga_dtype_name(ga_dtype dtype);
 /* The type of that name, GA_DTYPE_NONE when there is none. Upper case is taken too. */
 GA_API ga_dtype ga_dtype_from_name(const char *name);
-/* Bytes of `elems` contiguous elements. GA_ERR_SHAPE when elems is negative, overflows or is no multiple of the block. */
+/* Bytes of `elems` contiguous elements. GA_ERR_SHAPE when elems is negative, overflows or is no multiple of the block.
+ * */
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
 /* Order of a matrix's bytes. Native is row after row in the type's own blocks; the others are what the kernels of a
@@ -71,10 +72,10 @@ typedef enum ga_layout {
 
 /* A view: does not own `data`. */
 typedef struct ga_tensor {
-  void *data;                  /* address on the device that owns it */
+  void *data; /* address on the device that owns it */
   ga_dtype dtype;
   ga_layout layout;
-  int32_t n_dims;              /* 0 (scalar) to GA_MAX_DIMS */
+  int32_t n_dims; /* 0 (scalar) to GA_MAX_DIMS */
   int32_t reserved;
   int64_t dim[GA_MAX_DIMS];    /* slowest first */
   int64_t stride[GA_MAX_DIMS]; /* in elements */

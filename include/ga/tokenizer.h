@@ -55,10 +55,10 @@ typedef struct ga_vocab {
   const int32_t *eog;
 } ga_vocab;
 
-#define GA_VOCAB_INIT                                                                                                  \
-  {                                                                                                                    \
-    sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, false,       \
-        false, false, false, false, false, 0, NULL                                                                     \
+#define GA_VOCAB_INIT                                                                                            \
+  {                                                                                                              \
+    sizeof(ga_vocab), GA_TOK_BPE, NULL, 0, NULL, NULL, NULL, 0, NULL, -1, -1, -1, -1, -1, -1, -1, -1, -1, false, \
+        false, false, false, false, false, 0, NULL                                                               \
   }
 
 typedef struct ga_tokenizer ga_tokenizer;

@@ -2,16 +2,16 @@
 #ifndef GA_BASE_COMPILER_H
 #define GA_BASE_COMPILER_H
 
-#define GA_LIKELY(x) __builtin_expect(!!(x), 1)
-#define GA_UNLIKELY(x) __builtin_expect(!!(x), 0)
-#define GA_INLINE static inline __attribute__((always_inline))
-#define GA_UNUSED __attribute__((unused))
-#define GA_WEAK __attribute__((weak)) /* a declared function that need not be there: its address is then NULL */
-#define GA_NOINLINE __attribute__((noinline))
-#define GA_CTZ(x) __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
-#define GA_PREFETCH(p) __builtin_prefetch((p), 0, 3)
+#define GA_LIKELY(x)    __builtin_expect(!!(x), 1)
+#define GA_UNLIKELY(x)  __builtin_expect(!!(x), 0)
+#define GA_INLINE       static inline __attribute__((always_inline))
+#define GA_UNUSED       __attribute__((unused))
+#define GA_WEAK         __attribute__((weak)) /* a declared function that need not be there: its address is then NULL */
+#define GA_NOINLINE     __attribute__((noinline))
+#define GA_CTZ(x)       __builtin_ctz(x) /* number of zeros below the lowest one; x != 0 */
+#define GA_PREFETCH(p)  __builtin_prefetch((p), 0, 3)
 #define GA_THREAD_LOCAL _Thread_local
-#define GA_ALIGNED(n) __attribute__((aligned(n)))
+#define GA_ALIGNED(n)   __attribute__((aligned(n)))
 /* Before a loop of constant count: unroll it fully, so that arrays indexed in it live in registers. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define GA_UNROLL /* gcc warns that it cannot, and speed is no matter there */

@@ -28,15 +28,18 @@ ga_status ga_filemap_open(const char *path, ga_filemap *out) {
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
   ga_status status = map_fd(fd, path, out);
-  if (status == GA_OK && out->data) out->fd = fd;
-  else (void)close(fd);
+  if (status == GA_OK && out->data)
+    out->fd = fd;
+  else
+    (void)close(fd);
   return status;
 }
 
 static ga_status has_shrunk(const ga_filemap *map) {
   struct stat st = {0};
   (void)fstat(map->fd, &st);
-  return ga_fail(GA_ERR_IO, "the file has %lld bytes; when it was opened it had %zu", (long long)st.st_size, map->bytes);
+  return ga_fail(GA_ERR_IO, "the file has %lld bytes; when it was opened it had %zu", (long long)st.st_size,
+                 map->bytes);
 }
 
 ga_status ga_filemap_read(const ga_filemap *map, uint64_t offset, void *out, size_t bytes) {

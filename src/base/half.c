@@ -14,7 +14,8 @@ static const tiny_format e2m1 = {2, 1, 1, 6.0f};
 
 static float decode(tiny_format f, unsigned x) {
   int man = (int)(x & ((1u << f.mbits) - 1)), exp = (int)(x >> f.mbits & ((1u << f.ebits) - 1));
-  float v = exp ? ldexpf((float)(man + (1 << f.mbits)), exp - f.bias - f.mbits) : ldexpf((float)man, 1 - f.bias - f.mbits);
+  float v =
+      exp ? ldexpf((float)(man + (1 << f.mbits)), exp - f.bias - f.mbits) : ldexpf((float)man, 1 - f.bias - f.mbits);
   return x >> (f.ebits + f.mbits) & 1 ? -v : v;
 }
 
@@ -27,7 +28,8 @@ static unsigned encode(tiny_format f, float x) {
   (void)frexpf(a, &exp);
   exp -= 1;
   if (exp < 1 - f.bias || a == 0) exp = 1 - f.bias;
-  unsigned q = (unsigned)nearbyintf(ldexpf(a, f.mbits - exp)); /* may carry into the next binade: the addition below is right */
+  unsigned q =
+      (unsigned)nearbyintf(ldexpf(a, f.mbits - exp)); /* may carry into the next binade: the addition below is right */
   return sign | (q + ((unsigned)(exp + f.bias - 1) << f.mbits));
 }
 

@@ -43,22 +43,14 @@ ga_status ga_json_read_file(const char *path, json_t **out) {
 const char *ga_json_type_name(const json_t *value) {
   if (!value) return "missing";
   switch (json_typeof(value)) {
-  case JSON_OBJECT:
-    return "an object";
-  case JSON_ARRAY:
-    return "an array";
-  case JSON_STRING:
-    return "a text";
-  case JSON_INTEGER:
-    return "an integer";
-  case JSON_REAL:
-    return "a real number";
-  case JSON_TRUE:
-    return "true";
-  case JSON_FALSE:
-    return "false";
-  case JSON_NULL:
-    return "null";
+  case JSON_OBJECT: return "an object";
+  case JSON_ARRAY: return "an array";
+  case JSON_STRING: return "a text";
+  case JSON_INTEGER: return "an integer";
+  case JSON_REAL: return "a real number";
+  case JSON_TRUE: return "true";
+  case JSON_FALSE: return "false";
+  case JSON_NULL: return "null";
   }
   return "unknown";
 }

@@ -19,8 +19,9 @@ static bool must_fail(void) {
   return false;
 }
 
-/* Large memory is asked for in huge pages: reading weights with pages of 4 KiB waits for address translation (one thread,
- * q5_0 from memory: 77 % of the read bandwidth, 97 with huge pages). A system that has none ignores the advice. */
+/* Large memory is asked for in huge pages: reading weights with pages of 4 KiB waits for address translation (one
+ * thread, q5_0 from memory: 77 % of the read bandwidth, 97 with huge pages). A system that has none ignores the advice.
+ * */
 #define HUGE_PAGE ((size_t)2 << 20)
 
 static void *take(size_t size) {

@@ -140,7 +140,8 @@ static void nvfp4(const float *x, uint8_t *b) {
 /* --- blocks of 256 --- */
 
 /* Codes 0..levels of runs of `run` elements, with scales and minimums of 0..limit units of d and dmin. */
-static void k_minimum(const float *x, int run, int levels, int limit, uint8_t *d, uint8_t *dmin, int *sc, int *mn, int *q) {
+static void k_minimum(const float *x, int run, int levels, int limit, uint8_t *d, uint8_t *dmin, int *sc, int *mn,
+                      int *q) {
   float scale[16], low[16], most = 0, least = 0;
   int runs = 256 / run;
   for (int i = 0; i < runs; i++) {

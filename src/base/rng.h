@@ -35,9 +35,7 @@ GA_INLINE uint64_t ga_rng_u64(ga_rng *rng) {
 }
 
 /* Uniform in [0, n), n >= 1. The bias of the multiply-shift is below n / 2^64. */
-GA_INLINE uint64_t ga_rng_below(ga_rng *rng, uint64_t n) {
-  return (uint64_t)(((ga_u128)ga_rng_u64(rng) * n) >> 64);
-}
+GA_INLINE uint64_t ga_rng_below(ga_rng *rng, uint64_t n) { return (uint64_t)(((ga_u128)ga_rng_u64(rng) * n) >> 64); }
 
 /* Uniform in [0, 1) with 53 random bits. */
 GA_INLINE double ga_rng_unit(ga_rng *rng) { return (double)(ga_rng_u64(rng) >> 11) * 0x1p-53; }

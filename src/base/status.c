@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TEXT_BYTES 1024
+#define TEXT_BYTES  1024
 #define LABEL_BYTES 200 /* of a path: leaves room for the rest of an error text */
 
 static GA_THREAD_LOCAL char error_text[TEXT_BYTES];
@@ -34,7 +34,7 @@ const char *ga_status_name(ga_status status) {
 const char *ga_error_text(void) { return error_text; }
 
 #define STR_(x) #x
-#define STR(x) STR_(x)
+#define STR(x)  STR_(x)
 const char *ga_version(void) { return STR(GA_VERSION_MAJOR) "." STR(GA_VERSION_MINOR) "." STR(GA_VERSION_PATCH); }
 
 ga_status ga_fail(ga_status status, const char *fmt, ...) {

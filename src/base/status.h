@@ -18,30 +18,30 @@ ga_status ga_fail_in(ga_status status, const char *fmt, ...) GA_PRINTF(2, 3);
 /* GA_ERR_NOMEM with a text that says how much was asked for and for what. */
 ga_status ga_fail_nomem(const char *what, size_t bytes);
 
-#define GA_TRY(expr)                                  \
-  do {                                                \
-    ga_status ga_try_status_ = (expr);                \
+#define GA_TRY(expr)                                                 \
+  do {                                                               \
+    ga_status ga_try_status_ = (expr);                               \
     if (GA_UNLIKELY(ga_try_status_ != GA_OK)) return ga_try_status_; \
   } while (0)
 
 /* As GA_TRY, for functions with one `out:` label and a local `ga_status status`. */
-#define GA_TRY_OUT(expr)                   \
-  do {                                     \
-    status = (expr);                       \
+#define GA_TRY_OUT(expr)                        \
+  do {                                          \
+    status = (expr);                            \
     if (GA_UNLIKELY(status != GA_OK)) goto out; \
   } while (0)
 
-#define GA_REQUIRE(cond, code, ...)                            \
-  do {                                                         \
+#define GA_REQUIRE(cond, code, ...)                                \
+  do {                                                             \
     if (GA_UNLIKELY(!(cond))) return ga_fail((code), __VA_ARGS__); \
   } while (0)
 
-#define GA_REQUIRE_OUT(cond, code, ...)       \
-  do {                                        \
-    if (GA_UNLIKELY(!(cond))) {               \
-      status = ga_fail((code), __VA_ARGS__);  \
-      goto out;                               \
-    }                                         \
+#define GA_REQUIRE_OUT(cond, code, ...)      \
+  do {                                       \
+    if (GA_UNLIKELY(!(cond))) {              \
+      status = ga_fail((code), __VA_ARGS__); \
+      goto out;                              \
+    }                                        \
   } while (0)
 
 /* Parts of error texts. */

@@ -34,7 +34,7 @@ struct ga_pool {
   void *arg;
   pthread_mutex_t lock; /* guards sleeping only; region hand-over is by `epoch` */
   pthread_cond_t wake;
-  GA_ALIGNED(GA_CACHE_LINE) atomic_uint epoch; /* raised to start a region */
+  GA_ALIGNED(GA_CACHE_LINE) atomic_uint epoch;  /* raised to start a region */
   GA_ALIGNED(GA_CACHE_LINE) atomic_int running; /* workers still inside the region */
   GA_ALIGNED(GA_CACHE_LINE) atomic_int arrived; /* barrier */
   atomic_uint phase;
@@ -121,8 +121,10 @@ ga_status ga_pool_create(int n_threads, ga_pool **out) {
   for (int i = 1; i < n_threads && status == GA_OK; i++) {
     pool->workers[i] = (worker){.pool = pool, .index = i};
     int rc = start_worker(&pool->workers[i]);
-    if (rc) status = ga_fail(GA_ERR_DEVICE, "threads: cannot start thread %d of %d: %s", i, n_threads, strerror(rc));
-    else pool->n_started++;
+    if (rc)
+      status = ga_fail(GA_ERR_DEVICE, "threads: cannot start thread %d of %d: %s", i, n_threads, strerror(rc));
+    else
+      pool->n_started++;
   }
   if (status != GA_OK) {
     ga_pool_destroy(pool);
@@ -148,8 +150,10 @@ int ga_pool_threads(const ga_pool *pool) { return pool->n_threads; }
 /* Waits for `value` to become `target`; yields after a while, for machines with fewer CPUs than threads. */
 static void spin_until_zero(atomic_int *value) {
   for (int i = 0; atomic_load_explicit(value, memory_order_acquire) != 0; i++) {
-    if (i < SPIN_ROUNDS) PAUSE();
-    else (void)sched_yield();
+    if (i < SPIN_ROUNDS)
+      PAUSE();
+    else
+      (void)sched_yield();
   }
 }
 
@@ -176,8 +180,10 @@ void ga_pool_barrier(ga_pool *pool) {
     return;
   }
   for (int i = 0; atomic_load_explicit(&pool->phase, memory_order_acquire) == phase; i++) {
-    if (i < SPIN_ROUNDS) PAUSE();
-    else (void)sched_yield();
+    if (i < SPIN_ROUNDS)
+      PAUSE();
+    else
+      (void)sched_yield();
   }
 }
 

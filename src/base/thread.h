@@ -1,7 +1,7 @@
 /* Thread pool: fork-join over a fixed set of threads, built for many short parallel regions per token.
  *
- * The caller is thread 0. Workers spin for a short while after a region, then sleep, so that an idle pool costs nothing.
- * One region at a time; a pool belongs to one caller thread at a time.
+ * The caller is thread 0. Workers spin for a short while after a region, then sleep, so that an idle pool costs
+ * nothing. One region at a time; a pool belongs to one caller thread at a time.
  */
 #ifndef GA_BASE_THREAD_H
 #define GA_BASE_THREAD_H

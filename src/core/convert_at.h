@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "ga/layer.h"
 
-#define GA_CONVERT_BLOCK 128
+#define GA_CONVERT_BLOCK   128
 #define GA_CONVERT_LARGEST 448 /* of e4m3 */
 
 /* The scale of a block whose largest magnitude is `most`. */
@@ -14,7 +14,9 @@ static inline float ga_convert_scale(float most) {
   return scale > 0 ? scale : 1;
 }
 /* Rows of a block. */
-static inline int64_t ga_convert_block_rows(const ga_convert_desc *d) { return d->scales == GA_CONVERT_SCALES_ROW ? 1 : GA_CONVERT_BLOCK; }
+static inline int64_t ga_convert_block_rows(const ga_convert_desc *d) {
+  return d->scales == GA_CONVERT_SCALES_ROW ? 1 : GA_CONVERT_BLOCK;
+}
 /* Place of the scale of the block that begins at (row, col). */
 static inline int64_t ga_convert_scale_at(const ga_convert_desc *d, int64_t row, int64_t col) {
   const int64_t b = GA_CONVERT_BLOCK;

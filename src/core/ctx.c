@@ -100,15 +100,9 @@ void ga_ctx_destroy(ga_ctx *ctx) {
   ga_mem_free(ctx);
 }
 
-const char *ga_ctx_device_name(const ga_ctx *ctx) {
-  return ctx->device->name;
-}
-const char *ga_ctx_device_text(const ga_ctx *ctx) {
-  return ctx->device->text;
-}
-int32_t ga_ctx_threads(const ga_ctx *ctx) {
-  return ctx->device->caps.threads;
-}
+const char *ga_ctx_device_name(const ga_ctx *ctx) { return ctx->device->name; }
+const char *ga_ctx_device_text(const ga_ctx *ctx) { return ctx->device->text; }
+int32_t ga_ctx_threads(const ga_ctx *ctx) { return ctx->device->caps.threads; }
 
 bool ga_device_runs(const ga_device *device, const ga_kernel *kernel) {
   if (!(device->caps.archs >> kernel->arch & 1)) return false;

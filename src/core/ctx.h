@@ -7,7 +7,7 @@
 #include "core/ledger.h"
 
 #define GA_DESC_MAX_BYTES 128
-#define GA_OUTGROWN_MAX 64 /* each workspace is at least twice the one before */
+#define GA_OUTGROWN_MAX   64 /* each workspace is at least twice the one before */
 
 struct ga_plan {
   ga_ctx *ctx;
@@ -51,19 +51,18 @@ GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc,
 /* The stream to run on, which must be of ctx's device. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);
 
-/* As ga_copy_to_device, but returns once the copy is enqueued: host, of ga_host_alloc, must not change until an event recorded
- * behind it has been waited for. */
-GA_NODISCARD ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, size_t bytes, ga_stream *stream);
+/* As ga_copy_to_device, but returns once the copy is enqueued: host, of ga_host_alloc, must not change until an event
+ * recorded behind it has been waited for. */
+GA_NODISCARD ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, size_t bytes,
+                                               ga_stream *stream);
 /* Waits on the host for the event as last recorded. */
 GA_NODISCARD ga_status ga_event_sync(ga_event *event);
-/* From a buffer of one context to one of another, on their own streams: behind the work that both hold, ahead of what both get
- * from now on. Device to device where the devices reach one another, else through host memory. */
+/* From a buffer of one context to one of another, on their own streams: behind the work that both hold, ahead of what
+ * both get from now on. Device to device where the devices reach one another, else through host memory. */
 GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes);
 /* As ga_buffer_alloc_for, all bytes 0. */
 GA_NODISCARD ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out);
 
-static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) {
-  return stream ? stream : ctx->stream;
-}
+static inline ga_stream *ga_stream_or_default(ga_ctx *ctx, ga_stream *stream) { return stream ? stream : ctx->stream; }
 
 #endif

@@ -5,7 +5,7 @@
 #include "ga/launch.h"
 
 #define MOST_THREADS 1024
-#define MAP_ALIGN 64
+#define MAP_ALIGN    64
 
 ga_status ga_function_load(ga_ctx *ctx, const void *image, const char *name, ga_function **out) {
   GA_REQUIRE(out, GA_ERR_ARG, "function: out is null");
@@ -26,23 +26,30 @@ static ga_status check_launch(const ga_device *d, const ga_launch *l) {
   static const uint32_t most_grid[3] = {0x7fffffff, 65535, 65535};
   uint64_t threads = 1;
   for (int i = 0; i < 3; i++) {
-    GA_REQUIRE(l->grid[i] >= 1 && l->grid[i] <= most_grid[i], GA_ERR_ARG, "launch: grid[%d] is %u; must be 1 to %u", i, l->grid[i],
-               most_grid[i]);
+    GA_REQUIRE(l->grid[i] >= 1 && l->grid[i] <= most_grid[i], GA_ERR_ARG, "launch: grid[%d] is %u; must be 1 to %u", i,
+               l->grid[i], most_grid[i]);
     GA_REQUIRE(l->block[i] >= 1, GA_ERR_ARG, "launch: block[%d] is 0", i);
     threads *= l->block[i];
     const bool fits = !l->cluster[0] || (l->cluster[i] && l->grid[i] % l->cluster[i] == 0);
-    GA_REQUIRE(fits, GA_ERR_ARG, "launch: grid[%d] is %u; must be a multiple of cluster[%d], which is %u", i, l->grid[i], i, l->cluster[i]);
+    GA_REQUIRE(fits, GA_ERR_ARG, "launch: grid[%d] is %u; must be a multiple of cluster[%d], which is %u", i,
+               l->grid[i], i, l->cluster[i]);
   }
-  GA_REQUIRE(threads <= MOST_THREADS, GA_ERR_ARG, "launch: a block of %llu threads; at most %d", (unsigned long long)threads, MOST_THREADS);
-  GA_REQUIRE(l->shared_bytes <= d->caps.smem_bytes, GA_ERR_ARG, "launch: shared_bytes is %u; a block of %s has at most %u", l->shared_bytes,
-             d->name, d->caps.smem_bytes);
-  GA_REQUIRE((l->flags & ~(uint32_t)GA_LAUNCH_DEPENDENT) == 0, GA_ERR_ARG, "launch: flags is %u; allowed: GA_LAUNCH_DEPENDENT", l->flags);
+  GA_REQUIRE(threads <= MOST_THREADS, GA_ERR_ARG, "launch: a block of %llu threads; at most %d",
+             (unsigned long long)threads, MOST_THREADS);
+  GA_REQUIRE(l->shared_bytes <= d->caps.smem_bytes, GA_ERR_ARG,
+             "launch: shared_bytes is %u; a block of %s has at most %u", l->shared_bytes, d->name, d->caps.smem_bytes);
+  GA_REQUIRE((l->flags & ~(uint32_t)GA_LAUNCH_DEPENDENT) == 0, GA_ERR_ARG,
+             "launch: flags is %u; allowed: GA_LAUNCH_DEPENDENT", l->flags);
   return GA_OK;
 }
 
 ga_status ga_function_launch(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream) {
-  GA_REQUIRE(function && launch && args, GA_ERR_ARG, "launch: %s is null", !function ? "function" : !launch ? "launch" : "args");
-  GA_REQUIRE(launch->struct_size == sizeof *launch, GA_ERR_ARG, "launch: struct_size is %zu; set it with GA_LAUNCH_INIT", launch->struct_size);
+  GA_REQUIRE(function && launch && args, GA_ERR_ARG, "launch: %s is null",
+             !function ? "function"
+             : !launch ? "launch"
+                       : "args");
+  GA_REQUIRE(launch->struct_size == sizeof *launch, GA_ERR_ARG,
+             "launch: struct_size is %zu; set it with GA_LAUNCH_INIT", launch->struct_size);
   GA_TRY(check_launch(function->device, launch));
   GA_TRY(ga_stream_of(function->ctx, stream, "launch", &stream));
   return function->device->ops->function_launch(function, launch, args, stream);
@@ -52,10 +59,13 @@ ga_status ga_function_launch(ga_function *function, const ga_launch *launch, con
 
 static ga_status check_dims(const ga_tensor_map_desc *d, int64_t bytes) {
   for (int i = 0; i < d->n_dims; i++) {
-    GA_REQUIRE(d->dim[i] >= 1 && d->dim[i] <= (int64_t)1 << 32, GA_ERR_ARG, "tensor map: dim[%d] is %lld; must be 1 to 2^32", i,
-               (long long)d->dim[i]);
-    GA_REQUIRE(d->box[i] >= 1 && d->box[i] <= 256, GA_ERR_ARG, "tensor map: box[%d] is %d; must be 1 to 256", i, d->box[i]);
-    const bool good = i ? d->stride[i] >= 0 && d->stride[i] < ((int64_t)1 << 40) / bytes && d->stride[i] * bytes % 16 == 0 : d->stride[0] == 1;
+    GA_REQUIRE(d->dim[i] >= 1 && d->dim[i] <= (int64_t)1 << 32, GA_ERR_ARG,
+               "tensor map: dim[%d] is %lld; must be 1 to 2^32", i, (long long)d->dim[i]);
+    GA_REQUIRE(d->box[i] >= 1 && d->box[i] <= 256, GA_ERR_ARG, "tensor map: box[%d] is %d; must be 1 to 256", i,
+               d->box[i]);
+    const bool good =
+        i ? d->stride[i] >= 0 && d->stride[i] < ((int64_t)1 << 40) / bytes && d->stride[i] * bytes % 16 == 0
+          : d->stride[0] == 1;
     GA_REQUIRE(good, GA_ERR_ARG, "tensor map: stride[%d] is %lld elements; must be %s", i, (long long)d->stride[i],
                i ? "a multiple of 16 bytes below 2^40 bytes" : "1");
   }
@@ -64,20 +74,26 @@ static ga_status check_dims(const ga_tensor_map_desc *d, int64_t bytes) {
 
 ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *d, void *map) {
   GA_REQUIRE(ctx && d && map, GA_ERR_ARG, "tensor map: %s is null", !ctx ? "ctx" : !d ? "desc" : "map");
-  GA_REQUIRE(d->struct_size == sizeof *d, GA_ERR_ARG, "tensor map: struct_size is %zu; set it with GA_TENSOR_MAP_DESC_INIT", d->struct_size);
-  GA_REQUIRE(ctx->device->ops->tensor_map, GA_ERR_UNSUPPORTED, "tensor map: %s has none; CUDA devices of compute capability 9.0 have",
-             ctx->device->name);
-  GA_REQUIRE((uintptr_t)map % MAP_ALIGN == 0, GA_ERR_ARG, "tensor map: map is at %p; must be a multiple of %d bytes", map, MAP_ALIGN);
-  GA_REQUIRE((uintptr_t)d->data % 16 == 0, GA_ERR_ARG, "tensor map: data is at %p; must be a multiple of 16 bytes", d->data);
-  GA_REQUIRE(d->n_dims >= 1 && d->n_dims <= GA_TENSOR_MAP_DIMS, GA_ERR_ARG, "tensor map: n_dims is %d; must be 1 to 5", d->n_dims);
+  GA_REQUIRE(d->struct_size == sizeof *d, GA_ERR_ARG,
+             "tensor map: struct_size is %zu; set it with GA_TENSOR_MAP_DESC_INIT", d->struct_size);
+  GA_REQUIRE(ctx->device->ops->tensor_map, GA_ERR_UNSUPPORTED,
+             "tensor map: %s has none; CUDA devices of compute capability 9.0 have", ctx->device->name);
+  GA_REQUIRE((uintptr_t)map % MAP_ALIGN == 0, GA_ERR_ARG, "tensor map: map is at %p; must be a multiple of %d bytes",
+             map, MAP_ALIGN);
+  GA_REQUIRE((uintptr_t)d->data % 16 == 0, GA_ERR_ARG, "tensor map: data is at %p; must be a multiple of 16 bytes",
+             d->data);
+  GA_REQUIRE(d->n_dims >= 1 && d->n_dims <= GA_TENSOR_MAP_DIMS, GA_ERR_ARG, "tensor map: n_dims is %d; must be 1 to 5",
+             d->n_dims);
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->dtype);
   const bool wide = d->dtype == GA_F32 || d->dtype == GA_F16 || d->dtype == GA_BF16 || d->dtype == GA_I32;
   GA_REQUIRE(t && t->block_elems == 1 && (t->block_bytes == 1 || wide), GA_ERR_ARG,
-             "tensor map: dtype is %s; allowed: f32, f16, bf16, i32 and types of one byte", ga_dtype_name((ga_dtype)d->dtype));
+             "tensor map: dtype is %s; allowed: f32, f16, bf16, i32 and types of one byte",
+             ga_dtype_name((ga_dtype)d->dtype));
   GA_TRY(check_dims(d, t->block_bytes));
   const int32_t s = d->swizzle, row = d->box[0] * t->block_bytes;
-  GA_REQUIRE(s == 0 || s == 32 || s == 64 || s == 128, GA_ERR_ARG, "tensor map: swizzle is %d; allowed: 0, 32, 64, 128 bytes", s);
-  GA_REQUIRE(row % 16 == 0 && (!s || row <= s), GA_ERR_ARG, "tensor map: box[0] is %d bytes; must be a multiple of 16, at most the swizzle of %d",
-             row, s);
+  GA_REQUIRE(s == 0 || s == 32 || s == 64 || s == 128, GA_ERR_ARG,
+             "tensor map: swizzle is %d; allowed: 0, 32, 64, 128 bytes", s);
+  GA_REQUIRE(row % 16 == 0 && (!s || row <= s), GA_ERR_ARG,
+             "tensor map: box[0] is %d bytes; must be a multiple of 16, at most the swizzle of %d", row, s);
   return ctx->device->ops->tensor_map(ctx->device, d, map);
 }

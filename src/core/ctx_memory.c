@@ -30,9 +30,7 @@ ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, vo
   return alloc_by(ctx->device->ops->alloc_zeroed, ctx, bytes, what, out);
 }
 
-ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) {
-  return ga_buffer_alloc_for(ctx, bytes, NULL, out);
-}
+ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) { return ga_buffer_alloc_for(ctx, bytes, NULL, out); }
 
 void ga_buffer_free(ga_ctx *ctx, void *buffer) {
   if (!buffer) return;
@@ -51,8 +49,8 @@ void ga_host_free(ga_ctx *ctx, void *p) {
 
 ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info) {
   GA_REQUIRE(ctx && info, GA_ERR_ARG, "memory: %s is null", ctx ? "info" : "ctx");
-  GA_REQUIRE(info->struct_size == sizeof *info, GA_ERR_ARG, "memory: info.struct_size is %zu; use GA_MEMORY_INFO_INIT (%zu)",
-             info->struct_size, sizeof *info);
+  GA_REQUIRE(info->struct_size == sizeof *info, GA_ERR_ARG,
+             "memory: info.struct_size is %zu; use GA_MEMORY_INFO_INIT (%zu)", info->struct_size, sizeof *info);
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   GA_TRY(ctx->device->ops->memory(ctx->device, &m));
   m.used_bytes = ctx->ledger.used;

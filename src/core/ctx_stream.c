@@ -6,8 +6,9 @@
 ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out) {
   GA_REQUIRE(ctx, GA_ERR_ARG, "%s: ctx is null", what);
   *out = ga_stream_or_default(ctx, stream);
-  GA_REQUIRE((*out)->device == ctx->device, GA_ERR_ARG, "%s: the stream is of another context, on %s; this one is on %s", what,
-             (*out)->device->name, ctx->device->name);
+  GA_REQUIRE((*out)->device == ctx->device, GA_ERR_ARG,
+             "%s: the stream is of another context, on %s; this one is on %s", what, (*out)->device->name,
+             ctx->device->name);
   return GA_OK;
 }
 
@@ -54,8 +55,9 @@ ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, 
   GA_TRY(waitable(to, NULL, "copy between devices", &streams[1]));
   if (from->device->caps.host_memory) return ga_copy_to_device(to, dst, src, bytes, NULL);
   if (to->device->caps.host_memory) return ga_copy_to_host(from, dst, src, bytes, NULL);
-  const ga_status status = ops == to->device->ops && ops->copy_peer ? ops->copy_peer(streams[1], dst, streams[0], src, bytes)
-                                                                    : GA_ERR_UNSUPPORTED;
+  const ga_status status = ops == to->device->ops && ops->copy_peer
+                               ? ops->copy_peer(streams[1], dst, streams[0], src, bytes)
+                               : GA_ERR_UNSUPPORTED;
   return status == GA_ERR_UNSUPPORTED ? copy_through_host(to, dst, from, src, bytes) : status;
 }
 
@@ -122,8 +124,8 @@ ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms) {
 ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream) {
   GA_TRY(waitable(ctx, stream, "graph", &stream));
   const ga_device_ops *ops = ctx->device->ops;
-  GA_REQUIRE(ops->graph_begin, GA_ERR_UNSUPPORTED, "graph: %s runs work when it is called and has no graphs; CUDA devices have",
-             ctx->device->name);
+  GA_REQUIRE(ops->graph_begin, GA_ERR_UNSUPPORTED,
+             "graph: %s runs work when it is called and has no graphs; CUDA devices have", ctx->device->name);
   GA_TRY(ops->graph_begin(stream));
   stream->capturing = true;
   ctx->recorded = true;

@@ -1,6 +1,7 @@
-/* What the emulated body of the device headers (src/cuda/dev/ptx/emu) asks of the emulator (src/emu): one call an instruction, made by
- * the thread that executes it. C11 and C++17. `file`, `line`: where the kernel wrote the instruction; every report names it.
- * Shared addresses are bytes from the start of the block's window; the first KiB is the system's, as on sm_90. */
+/* What the emulated body of the device headers (src/cuda/dev/ptx/emu) asks of the emulator (src/emu): one call an
+ * instruction, made by the thread that executes it. C11 and C++17. `file`, `line`: where the kernel wrote the
+ * instruction; every report names it. Shared addresses are bytes from the start of the block's window; the first KiB is
+ * the system's, as on sm_90. */
 #ifndef GA_CORE_EMU_CALLS_H
 #define GA_CORE_EMU_CALLS_H
 #include <stdint.h>
@@ -31,13 +32,15 @@ void emu_warp_sync(EMU_SITE);
 /* n (1, 2 or 4) matrices of 8 x 8 halves */
 void emu_ldmatrix(uint32_t *r, uint32_t a, int n, int trans, EMU_SITE);
 void emu_stmatrix(uint32_t a, const uint32_t *r, int n, int trans, EMU_SITE);
-/* d (16x8) += a (16xk) b (kx8); type: EMU_WGMMA_*; registers of a: 4 or 2, of b: half as many. d: floats, or int32 for s8. */
+/* d (16x8) += a (16xk) b (kx8); type: EMU_WGMMA_*; registers of a: 4 or 2, of b: half as many. d: floats, or int32 for
+ * s8. */
 void emu_mma(int type, int k, void *d, const uint32_t *a, const uint32_t *b, EMU_SITE);
 
 /* ---- barriers ---- */
 void emu_mbar_init(uint32_t bar, uint32_t count, EMU_SITE);
 void emu_mbar_init_fence(EMU_SITE);
-/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. 1: it was the phase's last. */
+/* tx: bytes of bulk copies announced together with the arrival. rank: block of the cluster, -1 = this one. 1: it was
+ * the phase's last. */
 int emu_mbar_arrive(uint32_t bar, uint32_t tx, int rank, EMU_SITE);
 void emu_mbar_wait(uint32_t bar, uint32_t parity, EMU_SITE);
 uint32_t emu_mbar_try_wait(uint32_t bar, uint32_t parity, EMU_SITE);
@@ -55,16 +58,25 @@ void emu_tmap_set_address(void *map, const void *base, EMU_SITE);
 void emu_tmap_release(EMU_SITE);
 void emu_tmap_acquire(const void *map, EMU_SITE);
 /* mask: blocks of the cluster, 0 = this one */
-void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask, EMU_SITE);
+void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask,
+                          EMU_SITE);
 void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE);
 void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE);
 /* What becomes of global memory when something is stored there. */
 enum {
-  EMU_STORE, EMU_ADD_F32, EMU_ADD_F16, EMU_ADD_BF16, EMU_ADD_I32,
-  EMU_MAX_F16, EMU_MAX_BF16, EMU_MIN_F16, EMU_MIN_BF16
+  EMU_STORE,
+  EMU_ADD_F32,
+  EMU_ADD_F16,
+  EMU_ADD_BF16,
+  EMU_ADD_I32,
+  EMU_MAX_F16,
+  EMU_MAX_BF16,
+  EMU_MIN_F16,
+  EMU_MIN_BF16
 };
 void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE);
-void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE); /* dst, bar: emu_cluster_address */
+void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar,
+                   EMU_SITE); /* dst, bar: emu_cluster_address */
 void emu_bulk_commit(EMU_SITE);
 void emu_bulk_wait(int reads_only, EMU_SITE);
 void emu_fence_async(EMU_SITE);
@@ -79,7 +91,8 @@ void emu_cp_arrive(uint32_t bar, int inc, EMU_SITE);
 /* ---- warpgroup products ---- */
 enum { EMU_WGMMA_BF16, EMU_WGMMA_F16, EMU_WGMMA_E4M3, EMU_WGMMA_E5M2, EMU_WGMMA_S8, EMU_WGMMA_TF32 };
 /* d: n / 2 registers. a_regs NULL: a from the descriptor. trans_*: the outer dimension is contiguous. */
-void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE);
+void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b,
+               int acc, EMU_SITE);
 void emu_wgmma_fence(EMU_SITE);
 void emu_wgmma_commit(EMU_SITE);
 void emu_wgmma_wait(int n, EMU_SITE);
@@ -94,7 +107,8 @@ void emu_lds_cluster(void *r, uint32_t a, int bytes, EMU_SITE);
 void emu_sts_cluster(uint32_t a, const void *x, int bytes, EMU_SITE);
 void emu_sts_async(uint32_t a, const void *x, int bytes, uint32_t bar, EMU_SITE);
 int emu_atomic_add_i32(int32_t *p, int x, EMU_SITE);
-void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SITE); /* op: EMU_ADD_*; old may be NULL */
+void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old,
+                    EMU_SITE); /* op: EMU_ADD_*; old may be NULL */
 void emu_fence_device(EMU_SITE);
 
 /* ---- arithmetic that C has no operator for ---- */

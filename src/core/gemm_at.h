@@ -22,7 +22,9 @@ static inline float ga_gemm_x_scale(const ga_gemm_desc *d, const ga_gemm_io *a, 
 }
 static inline float ga_gemm_w_scale(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t col, int64_t i) {
   if (d->scales == GA_GEMM_SCALES_NONE) return 1;
-  return a->w_scale[d->scales == GA_GEMM_SCALES_TENSOR ? 0 : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
+  return a->w_scale[d->scales == GA_GEMM_SCALES_TENSOR
+                        ? 0
+                        : col / GA_GEMM_SCALE_BLOCK * ga_gemm_blocks(d->k) + i / GA_GEMM_SCALE_BLOCK];
 }
 
 #endif

@@ -50,9 +50,7 @@ static ga_status host_stream_create(ga_device *device, ga_stream **out) {
   return GA_OK;
 }
 
-static void host_stream_destroy(ga_stream *stream) {
-  ga_mem_free(stream);
-}
+static void host_stream_destroy(ga_stream *stream) { ga_mem_free(stream); }
 
 static ga_status host_stream_sync(ga_stream *stream) {
   (void)stream;
@@ -95,9 +93,7 @@ static ga_status host_event_create(ga_device *device, ga_event **out) {
   return GA_OK;
 }
 
-static void host_event_destroy(ga_event *event) {
-  ga_mem_free(event);
-}
+static void host_event_destroy(ga_event *event) { ga_mem_free(event); }
 
 static ga_status host_event_record(ga_event *event, ga_stream *stream) {
   (void)stream;

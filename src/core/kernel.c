@@ -13,12 +13,8 @@ static const char *const arch_names[] = {
     [GA_ARCH_amx] = "amx", [GA_ARCH_neon] = "neon",       [GA_ARCH_sm80] = "sm80", [GA_ARCH_sm90a] = "sm90a",
 };
 
-const char *ga_op_name(ga_op op) {
-  return (unsigned)op < GA_OP_COUNT ? op_names[op] : "none";
-}
-const char *ga_arch_name(ga_arch arch) {
-  return (unsigned)arch < GA_ARCH_COUNT ? arch_names[arch] : "none";
-}
+const char *ga_op_name(ga_op op) { return (unsigned)op < GA_OP_COUNT ? op_names[op] : "none"; }
+const char *ga_arch_name(ga_arch arch) { return (unsigned)arch < GA_ARCH_COUNT ? arch_names[arch] : "none"; }
 
 /* One pattern [p, end) against the whole of s. Iterative: backtracks to the last star only, so linear in practice. */
 static bool match_one(const char *p, const char *end, const char *s) {

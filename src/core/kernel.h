@@ -14,8 +14,11 @@
 #include "ga/sample.h"
 
 /* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
-#define GA_OPS(X)                                                                                                      \
-  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) X(attn_bwd) X(attn_quant)
+/* clang-format off */
+#define GA_OPS(X) \
+  X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \
+  X(attn_bwd) X(attn_quant)
+/* clang-format on */
 
 typedef enum ga_op {
 #define X(name) GA_OP_##name,
@@ -58,16 +61,17 @@ typedef struct ga_caps {
 } ga_caps;
 
 typedef enum ga_kernel_flags {
-  GA_KERNEL_NONDET = 1,   /* not bitwise equal from run to run */
-  GA_KERNEL_TEACHING = 2, /* never chosen; checked without hostile values */
-  GA_KERNEL_Q8_ACT = 4,   /* rounds activations to 8 bits a block of 32: checked against that bound */
-  GA_KERNEL_Q15_ACT = 16, /* the same, to 15 bits */
-  GA_KERNEL_BF16 = 8,     /* rounds weights and activations to bf16: checked against that bound */
-  GA_KERNEL_V_FINITE = 32, /* attn: a non-finite element of V may spread over its column of O (attn.h) */
-  GA_KERNEL_TENSOR = 64,  /* sums of products on tensor cores, which round toward zero: checked against that bound */
-  GA_KERNEL_AS_KV = 256,  /* attn: rounds q and o to the type of K and V: checked against that bound */
-  GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM, GA_ATTN_FAST_SUM) */
-  GA_KERNEL_STEP = 128    /* launched by other rows, and checked and timed with them; never chosen */
+  GA_KERNEL_NONDET = 1,     /* not bitwise equal from run to run */
+  GA_KERNEL_TEACHING = 2,   /* never chosen; checked without hostile values */
+  GA_KERNEL_Q8_ACT = 4,     /* rounds activations to 8 bits a block of 32: checked against that bound */
+  GA_KERNEL_Q15_ACT = 16,   /* the same, to 15 bits */
+  GA_KERNEL_BF16 = 8,       /* rounds weights and activations to bf16: checked against that bound */
+  GA_KERNEL_V_FINITE = 32,  /* attn: a non-finite element of V may spread over its column of O (attn.h) */
+  GA_KERNEL_TENSOR = 64,    /* sums of products on tensor cores, which round toward zero: checked against that bound */
+  GA_KERNEL_AS_KV = 256,    /* attn: rounds q and o to the type of K and V: checked against that bound */
+  GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM,
+                               GA_ATTN_FAST_SUM) */
+  GA_KERNEL_STEP = 128      /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 
 typedef struct ga_kernel ga_kernel;

@@ -61,7 +61,8 @@ static size_t next_holder(const ga_ledger *l, size_t last) {
   size_t best = l->n_holders;
   for (size_t i = 0; i < l->n_holders; i++) {
     uint64_t bytes = l->holders[i].bytes;
-    bool after = last == l->n_holders || bytes < l->holders[last].bytes || (bytes == l->holders[last].bytes && i > last);
+    bool after =
+        last == l->n_holders || bytes < l->holders[last].bytes || (bytes == l->holders[last].bytes && i > last);
     if (l->holders[i].buffers && after && (best == l->n_holders || bytes > l->holders[best].bytes)) best = i;
   }
   return best;
@@ -73,8 +74,8 @@ void ga_ledger_text(const ga_ledger *l, char *text, size_t capacity) {
   (void)snprintf(text, capacity, "nothing");
   for (size_t i = next_holder(l, l->n_holders); i < l->n_holders && at < capacity; i = next_holder(l, i)) {
     const ga_holder *h = &l->holders[i];
-    int n = snprintf(text + at, capacity - at, "%s%s %llu (%llu)", at ? ", " : "", h->name, (unsigned long long)h->bytes,
-                     (unsigned long long)h->buffers);
+    int n = snprintf(text + at, capacity - at, "%s%s %llu (%llu)", at ? ", " : "", h->name,
+                     (unsigned long long)h->bytes, (unsigned long long)h->buffers);
     if (n < 0) return;
     at += (size_t)n;
   }

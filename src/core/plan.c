@@ -124,8 +124,10 @@ static ga_status grow_workspace(ga_ctx *ctx, uint64_t bytes) {
   uint64_t twice = 2 * (uint64_t)ctx->workspace_bytes;
   if (ctx->recorded && bytes < twice) bytes = twice; /* few outgrown ones */
   GA_TRY(ga_buffer_alloc_for(ctx, bytes, "workspace", &bigger));
-  if (ctx->recorded && ctx->workspace && ctx->n_outgrown < GA_OUTGROWN_MAX) ctx->outgrown[ctx->n_outgrown++] = ctx->workspace;
-  else ga_buffer_free(ctx, ctx->workspace);
+  if (ctx->recorded && ctx->workspace && ctx->n_outgrown < GA_OUTGROWN_MAX)
+    ctx->outgrown[ctx->n_outgrown++] = ctx->workspace;
+  else
+    ga_buffer_free(ctx, ctx->workspace);
   ctx->workspace = bigger;
   ctx->workspace_bytes = bytes;
   return GA_OK;
@@ -151,30 +153,26 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
 
 /* --- public --- */
 
-size_t ga_plan_workspace_bytes(const ga_plan *plan) {
-  return plan->workspace_bytes;
-}
-const char *ga_plan_kernel_id(const ga_plan *plan) {
-  return plan->kernel->id;
-}
+size_t ga_plan_workspace_bytes(const ga_plan *plan) { return plan->workspace_bytes; }
+const char *ga_plan_kernel_id(const ga_plan *plan) { return plan->kernel->id; }
 
 void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   const ga_device *device = plan->ctx->device;
   if (!capacity) return;
   int n = snprintf(text, capacity, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id,
-                   score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source, (unsigned long long)plan->workspace_bytes);
+                   score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source,
+                   (unsigned long long)plan->workspace_bytes);
   size_t at = n < 0 ? 0 : (size_t)n;
   for (size_t i = 0; i < device->n_kernels && at < capacity; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != plan->op || k == plan->kernel) continue;
     const char *why = ga_kernel_against(k, &device->caps, plan->ctx->hide, plan->desc);
     n = why ? snprintf(text + at, capacity - at, "  not %s: %s\n", k->id, why)
-            : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id, score_for(k, &device->caps, plan->desc));
+            : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id,
+                       score_for(k, &device->caps, plan->desc));
     if (n < 0) return;
     at += (size_t)n;
   }
 }
 
-void ga_plan_destroy(ga_plan *plan) {
-  ga_mem_free(plan);
-}
+void ga_plan_destroy(ga_plan *plan) { ga_mem_free(plan); }

@@ -39,15 +39,18 @@ static attn_shape shape_of(const ga_attn_desc *d, int threads) {
   h.partial_splits = ga_min_i64(ga_div_up(d->max_kv, ATTN_SPLIT_MIN), ATTN_SPLITS);
   h.partial_floats = d->v_dim + 2; /* m, l, acc */
   h.unit_heads = h.n_chunks > 1 ? 1 : (int)ga_min_i64(d->kv_heads, ATTN_UNIT_HEADS);
-  const int64_t splits = ga_max_i64(1, h.partial_splits) * d->batch; /* at least so many units if all heads go together */
-  while (h.unit_heads > 1 && splits * ga_div_up(d->kv_heads, h.unit_heads) < 2 * threads) h.unit_heads = (h.unit_heads + 1) / 2;
+  const int64_t splits =
+      ga_max_i64(1, h.partial_splits) * d->batch; /* at least so many units if all heads go together */
+  while (h.unit_heads > 1 && splits * ga_div_up(d->kv_heads, h.unit_heads) < 2 * threads)
+    h.unit_heads = (h.unit_heads + 1) / 2;
   h.state_rows = (int)ga_max_i64(h.rows, h.unit_heads * h.chunk * h.partial_q);
   return h;
 }
 
 /* Per thread: q, acc, scores, m, l, and the key and value tiles (see body_attn.h). */
 static uint64_t scratch_floats(const attn_shape *h) {
-  uint64_t rows = (uint64_t)h->rows, state = (uint64_t)h->state_rows, head = (uint64_t)h->head_pad, v = (uint64_t)h->v_pad;
+  uint64_t rows = (uint64_t)h->rows, state = (uint64_t)h->state_rows, head = (uint64_t)h->head_pad,
+           v = (uint64_t)h->v_pad;
   return state * (head + v + 2) + rows * ATTN_KEYS + head * ATTN_KEYS + 16 * (head + 16 + v);
 }
 
@@ -75,7 +78,8 @@ void attn_visible(const ga_attn_desc *d, const attn_sequence *s, int64_t i, int6
 }
 
 /* Keys seen by any of the queries [q, q + n). */
-static void visible_range(const ga_attn_desc *d, const attn_sequence *s, int64_t q, int64_t n, int64_t *begin, int64_t *end) {
+static void visible_range(const ga_attn_desc *d, const attn_sequence *s, int64_t q, int64_t n, int64_t *begin,
+                          int64_t *end) {
   int64_t unused;
   attn_visible(d, s, q, begin, &unused);
   attn_visible(d, s, q + n - 1, &unused, end);
@@ -143,7 +147,8 @@ static attn_unit unit_at(const attn_job *job, int64_t b, int64_t index) {
 
 /* --- finishing and merging --- */
 
-void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l, const float *acc) {
+void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l,
+                     const float *acc) {
   const ga_attn_desc *d = job->d;
   const ga_attn_io *a = job->a;
   float keep = 1;
@@ -193,8 +198,10 @@ static int64_t sequence_at(const attn_job *job, int64_t index) {
   int64_t low = 0, high = job->d->batch - 1;
   while (low < high) {
     int64_t mid = (low + high + 1) / 2;
-    if (job->first_unit[mid] <= index) low = mid;
-    else high = mid - 1;
+    if (job->first_unit[mid] <= index)
+      low = mid;
+    else
+      high = mid - 1;
   }
   return low;
 }

@@ -9,38 +9,38 @@
 
 #include "cpu/cpu_layer.h"
 
-#define ATTN_KEYS 64       /* keys a tile */
-#define ATTN_SPLIT_QUERIES 8 /* at most this many queries: the keys are split */
-#define ATTN_SPLIT_MIN 256 /* keys a split, at least; a multiple of ATTN_KEYS */
-#define ATTN_SPLITS 32     /* at most */
-#define ATTN_UNIT_HEADS 8  /* KV heads a unit of few queries, at most */
+#define ATTN_KEYS          64  /* keys a tile */
+#define ATTN_SPLIT_QUERIES 8   /* at most this many queries: the keys are split */
+#define ATTN_SPLIT_MIN     256 /* keys a split, at least; a multiple of ATTN_KEYS */
+#define ATTN_SPLITS        32  /* at most */
+#define ATTN_UNIT_HEADS    8   /* KV heads a unit of few queries, at most */
 
 /* Fixed by the description. */
 typedef struct attn_shape {
-  int group;             /* query heads a KV head */
-  int chunk, n_chunks;   /* query heads that share a unit; chunks of a group */
-  int q_tile;            /* queries a unit */
-  int rows;              /* chunk * q_tile, at most 128 */
-  int unit_heads;        /* KV heads of a unit of few queries */
-  int state_rows;        /* rows that a unit keeps q, acc, m, l of */
-  int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
+  int group;                                         /* query heads a KV head */
+  int chunk, n_chunks;                               /* query heads that share a unit; chunks of a group */
+  int q_tile;                                        /* queries a unit */
+  int rows;                                          /* chunk * q_tile, at most 128 */
+  int unit_heads;                                    /* KV heads of a unit of few queries */
+  int state_rows;                                    /* rows that a unit keeps q, acc, m, l of */
+  int64_t head_pad, v_pad;                           /* dims rounded up to 16 floats */
   int64_t partial_q, partial_splits, partial_floats; /* partial results: [batch, q_heads, q, split, floats] */
 } attn_shape;
 
 typedef struct attn_sequence {
   int64_t b, n_q, n_kv;
-  int64_t q_first, kv_first; /* row of the packed arrays (VARLEN), else 0 */
+  int64_t q_first, kv_first;    /* row of the packed arrays (VARLEN), else 0 */
   int64_t split_keys, n_splits; /* n_splits 0: not split, cut into n_tiles tiles of queries */
   int64_t first_split, n_tiles;
 } attn_sequence;
 
 typedef struct attn_unit {
   attn_sequence s;
-  int kv_head, n_kv_heads;    /* more than one only when they are not cut into chunks */
-  int head, n_heads;          /* query heads [head, head + n_heads) of the first of them */
-  int64_t q, n_q;             /* queries [q, q + n_q) */
+  int kv_head, n_kv_heads; /* more than one only when they are not cut into chunks */
+  int head, n_heads;       /* query heads [head, head + n_heads) of the first of them */
+  int64_t q, n_q;          /* queries [q, q + n_q) */
   int64_t key_begin, key_end;
-  int64_t split;              /* its partial results; -1: the output is written */
+  int64_t split; /* its partial results; -1: the output is written */
 } attn_unit;
 
 typedef struct attn_job attn_job;
@@ -51,7 +51,7 @@ struct attn_job {
   const ga_attn_io *a;
   attn_shape shape;
   attn_unit_fn fn;
-  ga_pool *pool;     /* NULL: on the caller's thread */
+  ga_pool *pool; /* NULL: on the caller's thread */
   int64_t serial_next;
   int64_t *first_unit; /* [batch + 1] */
   float *partials;
@@ -70,7 +70,8 @@ static inline float *attn_partial(const attn_job *job, int64_t b, int64_t head, 
 }
 
 /* acc[v_dim] / l into the output row; adds the sink, writes LSE. m: largest logit, -infinity when none was seen. */
-void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l, const float *acc);
+void attn_finish_row(const attn_job *job, const attn_sequence *s, int head, int64_t q, float m, float l,
+                     const float *acc);
 
 /* Cuts, runs and merges. Launch functions are one call of this. */
 ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,

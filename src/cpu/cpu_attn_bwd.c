@@ -48,14 +48,16 @@ void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, in
   if (*begin > *end) *begin = *end;
 }
 
-void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin, int64_t *end) {
+void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin,
+                    int64_t *end) {
   const int64_t off = s->n_kv - s->n_q;
   *begin = d->flags & GA_ATTN_CAUSAL ? ga_min_i64(s->n_q, ga_max_i64(0, j - off)) : 0;
   *end = d->window ? ga_max_i64(0, ga_min_i64(s->n_q, j + n - 1 + d->window - off)) : s->n_q;
   if (*begin > *end) *begin = *end;
 }
 
-/* Unit `index`: sequences vary slowest; the tiles of most work come first. Tiles past a packed sequence's end are empty. */
+/* Unit `index`: sequences vary slowest; the tiles of most work come first. Tiles past a packed sequence's end are
+ * empty. */
 static bwd_unit unit_at(const bwd_job *job, int64_t index) {
   const ga_attn_bwd_desc *d = job->d;
   if (job->heads) return (bwd_unit){BWD_HEAD, sequence_of(job, index / d->kv_heads), (int)(index % d->kv_heads), 0};
@@ -63,8 +65,10 @@ static bwd_unit unit_at(const bwd_job *job, int64_t index) {
   const int64_t n_keys = d->batch * d->kv_heads * tiles_k;
   const bool keys = index < n_keys;
   if (!keys) index -= n_keys;
-  const int64_t tiles = keys ? tiles_k : tiles_q, lane = index / tiles, tile = index % tiles, heads = keys ? d->kv_heads : d->q_heads;
-  return (bwd_unit){keys ? BWD_KEYS : BWD_QUERIES, sequence_of(job, lane / heads), (int)(lane % heads), keys ? tile : tiles - 1 - tile};
+  const int64_t tiles = keys ? tiles_k : tiles_q, lane = index / tiles, tile = index % tiles,
+                heads = keys ? d->kv_heads : d->q_heads;
+  return (bwd_unit){keys ? BWD_KEYS : BWD_QUERIES, sequence_of(job, lane / heads), (int)(lane % heads),
+                    keys ? tile : tiles - 1 - tile};
 }
 
 /* --- sinks --- */
@@ -116,24 +120,27 @@ static ga_status check_lengths(const ga_kernel *kernel, const bwd_job *job, int6
   for (int64_t b = 0; b < d->batch; b++) {
     const bwd_sequence s = sequence_of(job, b);
     GA_REQUIRE(s.n_q >= 0 && s.n_q <= d->max_q && s.n_kv >= 0 && s.n_kv <= d->max_kv, GA_ERR_ARG,
-               "attn_bwd %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id, (long long)b, (long long)s.n_q,
-               (long long)s.n_kv, (long long)d->max_q, (long long)d->max_kv);
+               "attn_bwd %s: sequence %lld has %lld queries, %lld keys; at most %lld, %lld", kernel->id, (long long)b,
+               (long long)s.n_q, (long long)s.n_kv, (long long)d->max_q, (long long)d->max_kv);
     *work += s.n_q * s.n_kv * d->q_heads * (d->head_dim + d->v_dim);
   }
   return GA_OK;
 }
 
-ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace, ga_stream *stream,
-                           bwd_unit_fn fn) {
-  bwd_job job = {.d = d, .a = a, .fn = fn, .head_pad = pad16(d->head_dim), .v_pad = pad16(d->v_dim), .scratch = workspace};
+ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace,
+                           ga_stream *stream, bwd_unit_fn fn) {
+  bwd_job job = {
+      .d = d, .a = a, .fn = fn, .head_pad = pad16(d->head_dim), .v_pad = pad16(d->v_dim), .scratch = workspace};
   job.scratch_floats = scratch_floats(d);
   int64_t work;
   GA_TRY(check_lengths(kernel, &job, &work));
   const int threads = work < SERIAL_WORK ? 1 : ga_pool_threads(cpu_pool(stream));
   const int64_t n_heads = d->batch * d->kv_heads;
-  job.heads = !(d->flags & GA_ATTN_BWD_ADD) && (threads == 1 || n_heads >= 4 * threads); /* the output is the sum, from 0 */
-  job.n_units = job.heads ? n_heads
-                          : n_heads * ga_div_up(d->max_kv, BWD_TILE) + d->batch * d->q_heads * ga_div_up(d->max_q, BWD_TILE);
+  job.heads =
+      !(d->flags & GA_ATTN_BWD_ADD) && (threads == 1 || n_heads >= 4 * threads); /* the output is the sum, from 0 */
+  job.n_units = job.heads
+                    ? n_heads
+                    : n_heads * ga_div_up(d->max_kv, BWD_TILE) + d->batch * d->q_heads * ga_div_up(d->max_q, BWD_TILE);
   if (threads == 1) {
     bwd_region(&job, 0, 1);
     return GA_OK;

@@ -1,9 +1,9 @@
 /* Gradients of attention on the CPU: how the work is cut into units. The arithmetic is in body/body_attn_bwd.h.
  *
- * Where there are many KV heads a unit is one of them: its tiles of keys, and for each the tiles of queries, five products a
- * pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD, a unit is one tile of keys (dK, dV) or
- * one tile of queries (dQ), seven products in all. Both add in the same order: results are bitwise equal, and do not depend on
- * the number of threads nor on what else is in the batch. */
+ * Where there are many KV heads a unit is one of them: its tiles of keys, and for each the tiles of queries, five
+ * products a pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD, a unit is one tile of
+ * keys (dK, dV) or one tile of queries (dQ), seven products in all. Both add in the same order: results are bitwise
+ * equal, and do not depend on the number of threads nor on what else is in the batch. */
 #ifndef GA_CPU_CPU_ATTN_BWD_H
 #define GA_CPU_CPU_ATTN_BWD_H
 
@@ -36,8 +36,8 @@ struct bwd_job {
   const ga_attn_bwd_desc *d;
   const ga_attn_bwd_io *a;
   bwd_unit_fn fn;
-  ga_pool *pool; /* NULL: on the caller's thread */
-  bool heads;    /* units are BWD_HEAD */
+  ga_pool *pool;           /* NULL: on the caller's thread */
+  bool heads;              /* units are BWD_HEAD */
   int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
   int64_t n_units, serial_next;
   float *scratch;
@@ -45,16 +45,17 @@ struct bwd_job {
 };
 
 /* Element offset of token i of the sequence. */
-static inline int64_t bwd_at(const ga_attn_bwd_desc *d, const ga_attn_strides *stride, const bwd_sequence *s, int64_t first, int64_t i,
-                             int64_t head) {
+static inline int64_t bwd_at(const ga_attn_bwd_desc *d, const ga_attn_strides *stride, const bwd_sequence *s,
+                             int64_t first, int64_t i, int64_t head) {
   return (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch) + (first + i) * stride->token + head * stride->head;
 }
 /* [begin, end): keys that query i sees; queries that see any of keys [j, j + n). */
 void bwd_keys_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t i, int64_t *begin, int64_t *end);
-void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin, int64_t *end);
+void bwd_queries_of(const ga_attn_bwd_desc *d, const bwd_sequence *s, int64_t j, int64_t n, int64_t *begin,
+                    int64_t *end);
 
 /* Cuts and runs. Launch functions are one call of this. */
-ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace, ga_stream *stream,
-                           bwd_unit_fn fn);
+ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, void *workspace,
+                           ga_stream *stream, bwd_unit_fn fn);
 
 #endif

@@ -10,14 +10,14 @@
 #include "cpu/gemm_rows.h"
 
 static const ga_kernel rows[] = {
-#define GA_CPU(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, score_, tolerance_)                       \
+#define GA_CPU(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, score_, tolerance_)                  \
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_, .score = score_, \
          .tolerance = tolerance_),
-#define GA_CPU_SPACE(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, workspace_, score_, tolerance_)     \
+#define GA_CPU_SPACE(op_, dtypes_, mode_, arch_, tile_, file_, launch_, ok_, workspace_, score_, tolerance_)        \
   GA_ROW(op_, dtypes_, mode_, arch_, tile_, .source = file_, .launch = launch_, .ok = ok_, .workspace = workspace_, \
          .score = score_, .tolerance = tolerance_),
-#include "cpu/layer.def"
 #include "cpu/gemm.def"
+#include "cpu/layer.def"
 #undef GA_CPU_SPACE
 #undef GA_CPU
 };

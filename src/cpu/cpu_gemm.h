@@ -29,7 +29,8 @@ float ga_cpu_gemm_activate(int32_t act, float x);
 
 /* Applies the epilogue of gemm to n columns of row `row` from column `col` on: t[i] = (X W^T)[row, col + i] goes in,
  * y comes out. Kernels with their own vector epilogue call this for what it does not cover. */
-void ga_cpu_gemm_epilogue(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n, const float *t);
+void ga_cpu_gemm_epilogue(const ga_gemm_desc *desc, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n,
+                          const float *t);
 
 /* True when a matrix product is too small to be worth a parallel region (see cpu.h). */
 static inline bool cpu_gemm_is_small(const ga_gemm_desc *d) { return d->m * d->n * d->k < 64 * 1024; }

@@ -35,7 +35,12 @@ const char *ga_cpu_convert_ok(const ga_kernel *kernel, const void *desc, const g
   const ga_dtype_traits *y = ga_dtype_info((ga_dtype)d->y_dtype);
   if (y->is_quant) return NULL;
   switch (d->y_dtype) {
-  case GA_F32: case GA_F64: case GA_F16: case GA_BF16: case GA_E4M3: case GA_E5M2: return NULL;
+  case GA_F32:
+  case GA_F64:
+  case GA_F16:
+  case GA_BF16:
+  case GA_E4M3:
+  case GA_E5M2: return NULL;
   default: return "y is an integer type";
   }
 }

@@ -6,7 +6,8 @@
  * loses its CPU for a while leaves the rest to others. */
 #define CHUNK_BYTES (48 * 1024)
 
-/* Up to so many activations (about 1.5 us) are rounded by the caller alone: a barrier inside the region costs as much. */
+/* Up to so many activations (about 1.5 us) are rounded by the caller alone: a barrier inside the region costs as much.
+ * */
 #define SERIAL_ROUND 4096
 
 typedef struct x16_job {
@@ -50,8 +51,10 @@ static void multiply_panel(const x16_job *job, int64_t panel) {
   GA_ALIGNED(64) float out[GA_X16_MAX_COLS][GA_X16_ROWS];
   for (int64_t c = 0, cols; c < d->m; c += cols) {
     cols = group_cols(job, c);
-    if (job->acts) job->impl->micro[cols](w, job->acts + c * (d->k / 32), 0, d->k, out[0]);
-    else job->impl->micro[cols](w, (const float *)job->io->x + c * d->x_stride, d->x_stride, d->k, out[0]);
+    if (job->acts)
+      job->impl->micro[cols](w, job->acts + c * (d->k / 32), 0, d->k, out[0]);
+    else
+      job->impl->micro[cols](w, (const float *)job->io->x + c * d->x_stride, d->x_stride, d->k, out[0]);
     job->impl->epilogue(d, job->io, c, cols, col, n, out[0], GA_X16_ROWS);
   }
 }
@@ -61,7 +64,8 @@ static void x16_region(void *arg, int thread, int n_threads) {
   if (job->acts && !job->rounded) quantise_slice(job, thread, n_threads);
   if (job->pool && !job->rounded) ga_pool_barrier(job->pool);
   int64_t chunks = ga_div_up(job->panels, job->chunk);
-  for (int64_t i = job->pool ? ga_pool_next(job->pool) : 0; i < chunks; i = job->pool ? ga_pool_next(job->pool) : i + 1) {
+  for (int64_t i = job->pool ? ga_pool_next(job->pool) : 0; i < chunks;
+       i = job->pool ? ga_pool_next(job->pool) : i + 1) {
     int64_t end = ga_min_i64((i + 1) * job->chunk, job->panels);
     for (int64_t p = i * job->chunk; p < end; p++) multiply_panel(job, p);
   }
@@ -76,7 +80,8 @@ uint64_t ga_cpu_gemm_x16_workspace(const ga_kernel *kernel, const void *desc, co
   return ga_mul_ok((uint64_t)(d->k / 32) * sizeof(ga_x16_act), (uint64_t)d->m, &bytes) ? bytes : UINT64_MAX;
 }
 
-ga_status ga_cpu_gemm_x16(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_gemm_x16(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   x16_job job = {.desc = desc, .io = io, .impl = kernel->impl, .format = ga_x16_format_of(kernel->dtype[0])};
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return GA_OK;
@@ -84,7 +89,8 @@ ga_status ga_cpu_gemm_x16(const ga_kernel *kernel, const void *desc, const void 
   job.panels = ga_div_up(d->n, GA_X16_ROWS);
   job.panel_bytes = x16_panel_bytes(job.format, d->k);
   int threads = ga_pool_threads(cpu_pool(stream));
-  job.chunk = ga_max_i64(1, ga_min_i64(CHUNK_BYTES / ga_max_i64(1, job.panel_bytes), ga_div_up(job.panels, 4 * threads)));
+  job.chunk =
+      ga_max_i64(1, ga_min_i64(CHUNK_BYTES / ga_max_i64(1, job.panel_bytes), ga_div_up(job.panels, 4 * threads)));
   if (threads == 1 || cpu_gemm_is_small(d)) {
     x16_region(&job, 0, 1);
     return GA_OK;

@@ -23,7 +23,7 @@ uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const 
 uint64_t ga_cpu_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t ga_cpu_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 
-#define GA_DECLARE_CPU_LAYER(isa)      \
+#define GA_DECLARE_CPU_LAYER(isa)        \
   GA_DECLARE_CPU(ga_cpu_norm_##isa);     \
   GA_DECLARE_CPU(ga_cpu_rope_##isa);     \
   GA_DECLARE_CPU(ga_cpu_act_##isa);      \

@@ -34,9 +34,9 @@
  *   q3_k     f16 d, 16 x i8 scale                                       8 blocks  3 bits
  *   iq4_xs   f16 d, 8 x i8 scale                                        8 blocks  4 bits
  *
- * Sizes are those of the native types, but for 6-bit scales widened to 8 (q4_k + 2.8 %, q5_k 2.3, iq4_xs 1.5, q3_k 3.6).
- * Plain types have no head; a record is one element (f32, f16) or two (bf16, as dwords: what vdpbf16ps and AMX want) of
- * 16 rows. */
+ * Sizes are those of the native types, but for 6-bit scales widened to 8 (q4_k + 2.8 %, q5_k 2.3, iq4_xs 1.5, q3_k
+ * 3.6). Plain types have no head; a record is one element (f32, f16) or two (bf16, as dwords: what vdpbf16ps and AMX
+ * want) of 16 rows. */
 #ifndef GA_CPU_CPU_PACK_H
 #define GA_CPU_CPU_PACK_H
 

@@ -84,8 +84,10 @@ static int descending(const void *pa, const void *pb) {
 
 /* By logit, for keys in order of id or few. */
 static void sort_keys(sample_key *keys, sample_key *spare, int64_t n) {
-  if (n < 512) qsort(keys, (size_t)n, sizeof *keys, descending);
-  else radix_sort(keys, spare, n, 32);
+  if (n < 512)
+    qsort(keys, (size_t)n, sizeof *keys, descending);
+  else
+    radix_sort(keys, spare, n, 32);
 }
 
 /* Moves the k largest keys to the front, in any order; 1 <= k < n. Quickselect with the middle of three. */
@@ -103,9 +105,12 @@ static void select_keys(sample_key *keys, int64_t n, int64_t k) {
       keys[i++] = keys[j];
       keys[j--] = swap;
     }
-    if (k - 1 <= j) high = j;
-    else if (k - 1 >= i) low = i;
-    else return;
+    if (k - 1 <= j)
+      high = j;
+    else if (k - 1 >= i)
+      low = i;
+    else
+      return;
   }
 }
 
@@ -203,14 +208,16 @@ static int64_t gather_top_k(const ga_sample_desc *d, const work *w, const sample
   return n;
 }
 
-static int64_t gather_all(const ga_sample_desc *d, const work *w, const sample_scan *scan, const float *x, float least) {
+static int64_t gather_all(const ga_sample_desc *d, const work *w, const sample_scan *scan, const float *x,
+                          float least) {
   int64_t from = 0;
   return scan->above(x, d->vocab, least, &from, w->tokens, d->vocab + SAMPLE_SLACK);
 }
 
 /* Without top-k and typical: tokens that top-p and min-p may keep, sorted, and how many of them top-p keeps, or 0 when
  * that takes the exact sum over the vocabulary. An approximate sum is enough unless the border is within its error. */
-static int64_t gather_likely(const ga_sample_desc *d, const work *w, const sample_scan *scan, const float *x, float top) {
+static int64_t gather_likely(const ga_sample_desc *d, const work *w, const sample_scan *scan, const float *x,
+                             float top) {
   const double share = (double)d->top_p;
   if (share >= 1) { /* min-p alone; the margin is far above the rounding of the difference of two logits */
     const double reach = -log((double)d->min_p) * 1.001 + 1e-3 + fabs((double)top) * 1e-6;
@@ -238,17 +245,21 @@ static int64_t gather_sorted(const ga_sample_desc *d, const work *w, const sampl
 
 /* Tokens that the filters keep, in order of id. */
 static int64_t filter(const ga_sample_desc *d, const work *w, const sample_scan *scan, const float *x, float top) {
-  const bool typical = d->typical_p < 1, top_p = d->top_p < 1, min_p = d->min_p > 0;
+  const bool typical = d->typical_p < 1, top_p = d->top_p<1, min_p = d->min_p> 0;
   if (!d->top_k && !typical && !top_p && !min_p) return gather_all(d, w, scan, x, -INFINITY);
   int64_t n = 0, likely = 0;
-  if (d->top_k) n = gather_top_k(d, w, scan, x);
-  else if (!typical) n = likely = gather_likely(d, w, scan, x, top);
+  if (d->top_k)
+    n = gather_top_k(d, w, scan, x);
+  else if (!typical)
+    n = likely = gather_likely(d, w, scan, x, top);
   if (!n) n = gather_sorted(d, w, scan, x);
   if (typical) n = keep_typical(w->tokens, n, (double)d->typical_p, w->spare);
   if (top_p && !likely) n = keep_top_p(w->tokens, n, (double)d->top_p);
   if (min_p) n = keep_min_p(w->tokens, n, (double)d->min_p);
-  if (n < 512) qsort(w->tokens, (size_t)n, sizeof *w->tokens, by_id);
-  else radix_sort(w->tokens, (sample_key *)(void *)w->spare, n, 0);
+  if (n < 512)
+    qsort(w->tokens, (size_t)n, sizeof *w->tokens, by_id);
+  else
+    radix_sort(w->tokens, (sample_key *)(void *)w->spare, n, 0);
   return n;
 }
 
@@ -263,7 +274,8 @@ static void penalise(const ga_sample_desc *d, const work *w, double *x, int32_t 
  * and rounded once: `spare` holds their doubles. */
 static const float *adjusted(const ga_sample_desc *d, const ga_sample_io *a, const work *w) {
   const bool penalties = d->repetition_penalty != 1 || d->presence_penalty != 0 || d->frequency_penalty != 0;
-  const int64_t all = a->sequence ? ga_min_i64(a->n_history, *a->n_sequence) : a->n_history, n_history = penalties ? all : 0;
+  const int64_t all = a->sequence ? ga_min_i64(a->n_history, *a->n_sequence) : a->n_history,
+                n_history = penalties ? all : 0;
   const int32_t *history = a->sequence ? a->sequence + (*a->n_sequence - all) : a->history;
   if (!n_history && !a->n_bias) return a->logits;
   memcpy(w->x, a->logits, (size_t)d->vocab * sizeof *w->x);

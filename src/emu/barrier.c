@@ -23,7 +23,8 @@ emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at) {
     emu_stop();
   }
   if (addr < EMU_SMEM_BASE || addr + 8 > b->smem_end) {
-    emu_report(EMU_RULE_BOUNDS, at, "mbarrier at shared %#x; this block has %#x to %#x", addr, EMU_SMEM_BASE, b->smem_end);
+    emu_report(EMU_RULE_BOUNDS, at, "mbarrier at shared %#x; this block has %#x to %#x", addr, EMU_SMEM_BASE,
+               b->smem_end);
     emu_stop();
   }
   uint16_t i = b->bar_at[addr / 8];
@@ -38,10 +39,11 @@ emu_mbar *emu_mbar_of(emu_block *b, uint32_t addr, emu_site at) {
 void emu_mbar_check(const emu_mbar *bar, const emu_thread *t) {
   const emu_block *b = &emu_now.blocks[bar->init_agent / t->block->n_threads];
   if (b->n_done == b->n_threads)
-    emu_report(EMU_RULE_EXIT, t->at, "mbarrier %#x: block %d, whose shared memory holds it, has ended", bar->addr, b->index);
+    emu_report(EMU_RULE_EXIT, t->at, "mbarrier %#x: block %d, whose shared memory holds it, has ended", bar->addr,
+               b->index);
   if (emu_opt.checks && bar->init_agent != t->agent && t->seen->at[bar->init_agent] < bar->init_clock)
-    emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier at %#x: nothing orders its initialisation at %s before this use", bar->addr,
-               emu_site_text(bar->init_at));
+    emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier at %#x: nothing orders its initialisation at %s before this use",
+               bar->addr, emu_site_text(bar->init_at));
 }
 
 void emu_mbar_init(uint32_t addr, uint32_t count, EMU_SITE) {
@@ -50,7 +52,8 @@ void emu_mbar_init(uint32_t addr, uint32_t count, EMU_SITE) {
   addr = emu_own_address(b, addr);
   emu_actor a = emu_actor_of(t);
   if (!emu_touch_shared(b, &a, addr, 8, EMU_WRITE)) emu_stop();
-  if (count < 1 || count > (1 << 20) - 1) emu_report(EMU_RULE_BARRIER_ARGS, t->at, "mbarrier count %u; 1 to 2^20 - 1", count);
+  if (count < 1 || count > (1 << 20) - 1)
+    emu_report(EMU_RULE_BARRIER_ARGS, t->at, "mbarrier count %u; 1 to 2^20 - 1", count);
   uint16_t i = b->bar_at[addr / 8];
   if (!i && b->n_bars == EMU_SMEM_MAX / 512) {
     emu_report(EMU_RULE_BARRIER_ARGS, t->at, "more than %d mbarriers", EMU_SMEM_MAX / 512);
@@ -58,7 +61,8 @@ void emu_mbar_init(uint32_t addr, uint32_t count, EMU_SITE) {
   }
   if (!i) i = b->bar_at[addr / 8] = (uint16_t)++b->n_bars;
   emu_mbar *bar = &b->bars[i - 1];
-  *bar = (emu_mbar){.addr = addr, .count = count, .pending = count, .init_agent = t->agent, .init_clock = t->own, .init_at = t->at};
+  *bar = (emu_mbar){
+      .addr = addr, .count = count, .pending = count, .init_agent = t->agent, .init_clock = t->own, .init_at = t->at};
 }
 
 void emu_mbar_init_fence(EMU_SITE) {
@@ -78,7 +82,8 @@ int emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
   emu_mbar_check(bar, t);
   emu_remote_access(b, t);
   if (!bar->pending) {
-    emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "mbarrier %#x: all %u arrivals of phase %u are in, %lld bytes are still to come", addr, bar->count,
+    emu_report(EMU_RULE_OVER_ARRIVAL, t->at,
+               "mbarrier %#x: all %u arrivals of phase %u are in, %lld bytes are still to come", addr, bar->count,
                bar->phase, (long long)bar->tx);
     return 0;
   }
@@ -93,7 +98,8 @@ int emu_mbar_arrive(uint32_t addr, uint32_t tx, int rank, EMU_SITE) {
 /* An arrival that comes later than its thread, when its copies have landed. */
 void emu_mbar_arrived(emu_mbar *bar, const emu_clocks *clocks, emu_site at) {
   if (!bar->pending) {
-    emu_report(EMU_RULE_OVER_ARRIVAL, at, "mbarrier %#x: all %u arrivals of phase %u are in", bar->addr, bar->count, bar->phase);
+    emu_report(EMU_RULE_OVER_ARRIVAL, at, "mbarrier %#x: all %u arrivals of phase %u are in", bar->addr, bar->count,
+               bar->phase);
     return;
   }
   bar->pending--;
@@ -142,8 +148,9 @@ uint32_t emu_mbar_try_wait(uint32_t addr, uint32_t parity, EMU_SITE) {
 }
 
 static void dump_bar(const emu_block *b, const emu_mbar *bar) {
-  emu_report_more("\n    mbarrier %#x (block %d, set up at %s): phase %u, %u of %u arrivals to come, %lld bytes to come", bar->addr, b->index,
-                  emu_site_text(bar->init_at), bar->phase, bar->pending, bar->count, (long long)bar->tx);
+  emu_report_more(
+      "\n    mbarrier %#x (block %d, set up at %s): phase %u, %u of %u arrivals to come, %lld bytes to come", bar->addr,
+      b->index, emu_site_text(bar->init_at), bar->phase, bar->pending, bar->count, (long long)bar->tx);
 }
 
 void emu_dump_barriers(void) {
@@ -152,8 +159,8 @@ void emu_dump_barriers(void) {
     for (int i = 0; i < b->n_bars; i++) dump_bar(b, &b->bars[i]);
     for (int i = 0; i < EMU_NAMED; i++)
       if (b->named[i].count)
-        emu_report_more("\n    barrier %d (block %d): %d of %d threads, first at %s", i, b->index, b->named[i].count, b->named[i].n,
-                        emu_site_text(b->named[i].at));
+        emu_report_more("\n    barrier %d (block %d): %d of %d threads, first at %s", i, b->index, b->named[i].count,
+                        b->named[i].n, emu_site_text(b->named[i].at));
   }
   emu_bars_at_exit(NULL);
 }
@@ -165,7 +172,8 @@ void emu_bars_at_exit(emu_block *b) {
       const emu_mbar *bar = &emu_now.blocks[k].bars[i];
       if (bar->tx && !emu_bulk_pending())
         emu_report(EMU_RULE_TX_BYTES, bar->init_at, "mbarrier %#x, phase %u: %lld bytes %s", bar->addr, bar->phase,
-                   (long long)(bar->tx < 0 ? -bar->tx : bar->tx), bar->tx < 0 ? "more were copied than announced" : "announced were never copied");
+                   (long long)(bar->tx < 0 ? -bar->tx : bar->tx),
+                   bar->tx < 0 ? "more were copied than announced" : "announced were never copied");
     }
 }
 
@@ -182,7 +190,8 @@ static void arrive_named(emu_named *b, emu_thread *t, int n) {
   }
   uint32_t *lanes = &b->lanes[t->tid / EMU_LANES];
   if (*lanes >> t->lane & 1) /* the arrivals of one round stand in for those that never came */
-    emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "thread %d arrives twice in one round of barrier %d; %d of %d threads are in", t->tid, t->named,
+    emu_report(EMU_RULE_OVER_ARRIVAL, t->at,
+               "thread %d arrives twice in one round of barrier %d; %d of %d threads are in", t->tid, t->named,
                b->count, n);
   b->count++;
   *lanes |= 1u << t->lane;
@@ -204,7 +213,8 @@ void emu_bar(int id, int n, int wait, EMU_SITE) {
   emu_thread *t = emu_begin(wait ? "bar.sync" : "bar.arrive", file, line);
   if (!n) n = t->block->n_threads;
   if (id < 0 || id >= EMU_NAMED || n % EMU_LANES || n <= 0 || n > t->block->n_threads) {
-    emu_report(EMU_RULE_BARRIER_ARGS, t->at, "barrier %d, %d threads: ids 0 to 15, whole warps, at most the block's %d", id, n, t->block->n_threads);
+    emu_report(EMU_RULE_BARRIER_ARGS, t->at, "barrier %d, %d threads: ids 0 to 15, whole warps, at most the block's %d",
+               id, n, t->block->n_threads);
     emu_stop();
   }
   emu_named *b = &t->block->named[id];
@@ -225,8 +235,8 @@ void emu_named_check(void) {
       const emu_named *b = &emu_now.blocks[k].named[i];
       for (int w = 0; b->count && w < emu_now.blocks[k].n_warps; w++)
         if (b->lanes[w] && ~b->lanes[w])
-          emu_report(EMU_RULE_DIVERGENT, b->at, "barrier %d of block %d was reached by lanes %#x of warp %d only", i, emu_now.blocks[k].index,
-                     b->lanes[w], w);
+          emu_report(EMU_RULE_DIVERGENT, b->at, "barrier %d of block %d was reached by lanes %#x of warp %d only", i,
+                     emu_now.blocks[k].index, b->lanes[w], w);
     }
 }
 
@@ -243,7 +253,8 @@ void emu_setmaxnreg(int n, int inc, EMU_SITE) {
   t->resized++;
   emu_block *b = t->block;
   if (n % 8 || n < 24 || n > 256 || (inc ? n < t->registers : n > t->registers)) {
-    emu_report(EMU_RULE_REGISTER_BUDGET, t->at, "setmaxnreg.%s %d of a thread with %d: a multiple of 8 in 24 to 256, %s", inc ? "inc" : "dec", n,
+    emu_report(EMU_RULE_REGISTER_BUDGET, t->at,
+               "setmaxnreg.%s %d of a thread with %d: a multiple of 8 in 24 to 256, %s", inc ? "inc" : "dec", n,
                t->registers, inc ? "not less than it has" : "not more than it has");
     return;
   }
@@ -269,7 +280,9 @@ int emu_thread_index(void) { return emu_me->tid; }
 int emu_block_index(void) { return emu_me->block->index; }
 int emu_block_count(void) { return (int)emu_now.launch->grid[0]; }
 /* In a cluster with the rank above bit 24, as on a GPU: what takes fewer bits (descriptors) must mask it. */
-uint32_t emu_smem_base(void) { return emu_now.n_blocks > 1 ? emu_cluster_address(EMU_SMEM_BASE, (uint32_t)emu_me->block->rank) : EMU_SMEM_BASE; }
+uint32_t emu_smem_base(void) {
+  return emu_now.n_blocks > 1 ? emu_cluster_address(EMU_SMEM_BASE, (uint32_t)emu_me->block->rank) : EMU_SMEM_BASE;
+}
 int64_t emu_clock_cycles(void) {
   static int64_t calls;
   return ++calls;

@@ -1,12 +1,14 @@
-/* The copy engine (PTX ISA 9.7.9.25): every operation is an agent of its own, queued when issued and performed as late as is legal: when no
- * thread can go on without it. A store has two steps: it reads shared memory, and later writes global memory. */
+/* The copy engine (PTX ISA 9.7.9.25): every operation is an agent of its own, queued when issued and performed as late
+ * as is legal: when no thread can go on without it. A store has two steps: it reads shared memory, and later writes
+ * global memory. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "emu/shadow.h"
 #include "emu/tensor_map.h"
 
-/* LOAD: global to shared memory of the blocks in `mask`. STORE: shared to global memory. SEND: shared memory to that of one block. */
+/* LOAD: global to shared memory of the blocks in `mask`. STORE: shared to global memory. SEND: shared memory to that of
+ * one block. */
 typedef enum kind { LOAD, STORE, SEND } kind;
 
 typedef struct copy {
@@ -88,7 +90,8 @@ static void load_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first
   for (int i = 0; i < 8; i++) nan[i] = 0x7ff7; /* as an H200 does, for every type */
   memset(chunk, 0, 16);
   if (o->tensor && o->map.nan_fill) memcpy(chunk, nan, 16);
-  if (global && emu_touch_global(&o->actor, global + first, end - first, EMU_READ)) memcpy(chunk + first, global + first, end - first);
+  if (global && emu_touch_global(&o->actor, global + first, end - first, EMU_READ))
+    memcpy(chunk + first, global + first, end - first);
   for (int r = 0; r < emu_now.n_blocks; r++) {
     if (!(o->mask >> r & 1)) continue;
     emu_block *b = &emu_now.blocks[r];
@@ -100,10 +103,12 @@ static void load_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first
 static void gather_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
   uint32_t a = swizzled(&o->map, o->smem + offset);
   (void)first, (void)end;
-  if (global && emu_touch_shared(o->block, &o->actor, a, 16, EMU_READ)) memcpy(o->data + offset, o->block->smem + a, 16);
+  if (global && emu_touch_shared(o->block, &o->actor, a, 16, EMU_READ))
+    memcpy(o->data + offset, o->block->smem + a, 16);
 }
 
-/* Whole chunks are stored: what lies behind the tensor's last column in its chunk of 16 bytes is written too, as an H200 does. */
+/* Whole chunks are stored: what lies behind the tensor's last column in its chunk of 16 bytes is written too, as an
+ * H200 does. */
 static void store_chunk(copy *o, uint32_t offset, uint8_t *global, uint32_t first, uint32_t end) {
   end = 16;
   if (global && emu_touch_global(&o->actor, global + first, end - first, o->op ? EMU_ATOMIC : EMU_WRITE))
@@ -114,15 +119,18 @@ static void send_chunk(copy *o, uint32_t offset, uint8_t *unused, uint32_t first
   (void)unused, (void)first, (void)end;
   for (int r = 0; r < emu_now.n_blocks; r++) {
     emu_block *b = &emu_now.blocks[r];
-    if ((o->mask >> r & 1) && emu_touch_shared(b, &o->actor, o->to + offset, 16, EMU_WRITE)) memcpy(b->smem + o->to + offset, o->data + offset, 16);
+    if ((o->mask >> r & 1) && emu_touch_shared(b, &o->actor, o->to + offset, 16, EMU_WRITE))
+      memcpy(b->smem + o->to + offset, o->data + offset, 16);
   }
 }
 
 static void read_step(copy *o) {
   o->data = malloc(o->bytes);
   if (!o->data) abort();
-  if (o->tensor) for_chunks(o, gather_chunk);
-  else if (emu_touch_shared(o->block, &o->actor, o->smem, o->bytes, EMU_READ)) memcpy(o->data, o->block->smem + o->smem, o->bytes);
+  if (o->tensor)
+    for_chunks(o, gather_chunk);
+  else if (emu_touch_shared(o->block, &o->actor, o->smem, o->bytes, EMU_READ))
+    memcpy(o->data, o->block->smem + o->smem, o->bytes);
 }
 
 /* A waiting issuer looks again; its clocks know of the step that is done. */
@@ -143,7 +151,8 @@ static void remove_copy(size_t i) {
 static void check_alive(const copy *o) {
   for (int r = 0; r < emu_now.n_blocks; r++)
     if ((o->mask >> r & 1) && emu_now.blocks[r].n_done == emu_now.blocks[r].n_threads)
-      emu_report(EMU_RULE_EXIT, o->actor.at, "block %d has ended; this copy still writes its shared memory", emu_now.blocks[r].index);
+      emu_report(EMU_RULE_EXIT, o->actor.at, "block %d has ended; this copy still writes its shared memory",
+                 emu_now.blocks[r].index);
 }
 
 static void complete(copy *o) {
@@ -180,12 +189,13 @@ void emu_bulk_forget(void) {
   while (n_queue) remove_copy(0);
 }
 
-/* Shared memory is gone when the block ends: loads, and reads of stores, must be over. Writes may still be on their way. */
+/* Shared memory is gone when the block ends: loads, and reads of stores, must be over. Writes may still be on their
+ * way. */
 void emu_bulk_exit(void) {
   for (size_t i = 0; i < n_queue; i++)
     if (!queue[i].data)
-      emu_report(EMU_RULE_EXIT, queue[i].actor.at, "block %d has ended; this copy still %s its shared memory", queue[i].block->index,
-                 queue[i].kind == LOAD ? "writes" : "reads");
+      emu_report(EMU_RULE_EXIT, queue[i].actor.at, "block %d has ended; this copy still %s its shared memory",
+                 queue[i].block->index, queue[i].kind == LOAD ? "writes" : "reads");
     else if (queue[i].kind == SEND)
       emu_report(EMU_RULE_EXIT, queue[i].actor.at, "the blocks have ended; this copy still writes shared memory");
   while (n_queue) step(0);
@@ -225,13 +235,15 @@ static copy *enqueue(emu_thread *t, kind k) {
   o->block = t->block;
   o->issuer = t;
   o->clocks = emu_gather_take(&g);
-  o->actor = (emu_actor){.agent = (uint16_t)(emu_now.copy0 + slot), .async = true, .clock = clock, .seen = o->clocks, .at = t->at};
+  o->actor = (emu_actor){
+      .agent = (uint16_t)(emu_now.copy0 + slot), .async = true, .clock = clock, .seen = o->clocks, .at = t->at};
   return o;
 }
 
 static void check_smem(const emu_thread *t, const emu_tmap *m, uint32_t a) {
   uint32_t align = m->swizzle == 128 ? 1024 : m->swizzle == 64 ? 512 : m->swizzle == 32 ? 256 : 128;
-  if (a % align) emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x; a box with this swizzle starts at a multiple of %u", a, align);
+  if (a % align)
+    emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x; a box with this swizzle starts at a multiple of %u", a, align);
 }
 
 static void set_map(copy *o, emu_thread *t, const void *map, int rank, const int32_t *c) {
@@ -242,9 +254,12 @@ static void set_map(copy *o, emu_thread *t, const void *map, int rank, const int
   o->bytes = box_bytes(m);
   memcpy(o->c, c, sizeof o->c);
   if ((int64_t)c[0] * m->element % 16) /* an illegal instruction on an H200 */
-    emu_report(EMU_RULE_MISALIGNED, t->at, "coordinate 0 is %d elements of %d bytes: a box begins at a multiple of 16 bytes", c[0], m->element);
+    emu_report(EMU_RULE_MISALIGNED, t->at,
+               "coordinate 0 is %d elements of %d bytes: a box begins at a multiple of 16 bytes", c[0], m->element);
   for (int i = 0; i < rank && o->kind == STORE; i++)
-    if (c[i] < 0) emu_report(EMU_RULE_BOUNDS, t->at, "coordinate %d is %d: a store begins inside of the tensor", i, c[i]); /* likewise */
+    if (c[i] < 0)
+      emu_report(EMU_RULE_BOUNDS, t->at, "coordinate %d is %d: a store begins inside of the tensor", i,
+                 c[i]); /* likewise */
 }
 
 static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
@@ -257,7 +272,8 @@ static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
     o->bars[r] = emu_mbar_of(&emu_now.blocks[r], bar, t->at);
     emu_mbar_check(o->bars[r], t);
     if (!o->bars[r]->init_fenced)
-      emu_report(EMU_RULE_BARRIER_INIT, t->at, "mbarrier %#x: no fence.mbarrier_init after its initialisation: the copy engine need not see it", bar);
+      emu_report(EMU_RULE_BARRIER_INIT, t->at,
+                 "mbarrier %#x: no fence.mbarrier_init after its initialisation: the copy engine need not see it", bar);
   }
 }
 
@@ -265,7 +281,8 @@ static void maybe_now(void) {
   if (emu_opt.when == EMU_EARLY) step(n_queue - 1);
 }
 
-void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask, EMU_SITE) {
+void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask,
+                          EMU_SITE) {
   emu_thread *t = emu_begin("bulk load", file, line);
   (void)map_of(map, t);
   copy *o = enqueue(t, LOAD);
@@ -343,7 +360,8 @@ void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
   count_store(t);
 }
 
-/* Destination and mbarrier of a copy to another block. Known before the copy is enqueued, so that whoever sees its end sees this access, too. */
+/* Destination and mbarrier of a copy to another block. Known before the copy is enqueued, so that whoever sees its end
+ * sees this access, too. */
 typedef struct target {
   uint32_t to, bar, mask;
 } target;
@@ -394,7 +412,9 @@ void emu_bulk_commit(EMU_SITE) { emu_begin("bulk commit", file, line)->bulk_open
 
 void emu_bulk_wait(int reads_only, EMU_SITE) {
   emu_thread *t = emu_begin(reads_only ? "bulk wait read" : "bulk wait", file, line);
-  if (t->bulk_open) emu_report(EMU_RULE_EXIT, t->at, "%d bulk stores are in no committed group: this does not wait for them", t->bulk_open);
+  if (t->bulk_open)
+    emu_report(EMU_RULE_EXIT, t->at, "%d bulk stores are in no committed group: this does not wait for them",
+               t->bulk_open);
   while (reads_only ? t->bulk_reads : t->bulk_writes) emu_block_here(EMU_AT_BULK);
 }
 

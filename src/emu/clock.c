@@ -46,8 +46,10 @@ void emu_clocks_size(uint32_t entries, bool on) {
 
 static emu_clocks *fresh(void) {
   emu_clocks *c = all.unused;
-  if (c) memcpy(&all.unused, c->at, sizeof all.unused);
-  else c = must(malloc(sizeof *c + (all.entries + 16) * sizeof c->at[0]));
+  if (c)
+    memcpy(&all.unused, c->at, sizeof all.unused);
+  else
+    c = must(malloc(sizeof *c + (all.entries + 16) * sizeof c->at[0]));
   c->serial = ++all.serial;
   c->refs = 1;
   return c;

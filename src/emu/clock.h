@@ -1,6 +1,6 @@
-/* Vector clocks. Every agent (a thread, a warpgroup's products, a slot of the copy engine) counts its own steps; a clock set holds, for
- * each agent, the last step known to have happened before. Sets are immutable, counted and shared: threads that left the same barrier
- * hold the same set, so that joins are mostly pointer comparisons. */
+/* Vector clocks. Every agent (a thread, a warpgroup's products, a slot of the copy engine) counts its own steps; a
+ * clock set holds, for each agent, the last step known to have happened before. Sets are immutable, counted and shared:
+ * threads that left the same barrier hold the same set, so that joins are mostly pointer comparisons. */
 #ifndef GA_EMU_CLOCK_H
 #define GA_EMU_CLOCK_H
 
@@ -13,8 +13,8 @@ typedef struct emu_clocks {
   uint32_t at[];
 } emu_clocks;
 
-/* Entries of every set from now on; drops all memory of older sets. Call with no set alive. on false: nothing is kept, all sets are
- * zero. */
+/* Entries of every set from now on; drops all memory of older sets. Call with no set alive. on false: nothing is kept,
+ * all sets are zero. */
 void emu_clocks_size(uint32_t entries, bool on);
 emu_clocks *emu_clocks_zero(void);
 emu_clocks *emu_clocks_hold(emu_clocks *c);

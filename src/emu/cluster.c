@@ -1,4 +1,5 @@
-/* Clusters: the barrier (PTX ISA 9.7.13.4), shared memory of other blocks, and the rule that a block outlives all accesses to its own. */
+/* Clusters: the barrier (PTX ISA 9.7.13.4), shared memory of other blocks, and the rule that a block outlives all
+ * accesses to its own. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,7 +12,8 @@ struct emu_remote {
 
 void emu_remote_access(emu_block *b, emu_thread *t) {
   if (b == t->block) return;
-  if (b->n_done == b->n_threads) emu_report(EMU_RULE_EXIT, t->at, "block %d, whose shared memory this is, has ended", b->index);
+  if (b->n_done == b->n_threads)
+    emu_report(EMU_RULE_EXIT, t->at, "block %d, whose shared memory this is, has ended", b->index);
   if (!emu_opt.checks) return;
   if (!b->remote) b->remote = calloc((size_t)(emu_now.n_blocks * b->n_threads), sizeof *b->remote);
   if (!b->remote) abort();
@@ -35,7 +37,8 @@ void emu_cluster_arrive(EMU_SITE) {
   emu_thread *t = emu_begin("barrier.cluster.arrive", file, line);
   emu_named *b = &emu_now.cluster;
   if (t->cluster_arrived) {
-    emu_report(EMU_RULE_OVER_ARRIVAL, t->at, "thread %d arrives twice at the cluster's barrier; it has not waited in between", t->tid);
+    emu_report(EMU_RULE_OVER_ARRIVAL, t->at,
+               "thread %d arrives twice at the cluster's barrier; it has not waited in between", t->tid);
     emu_stop();
   }
   t->cluster_arrived = true;
@@ -92,8 +95,10 @@ void emu_lds_cluster(void *r, uint32_t address, int bytes, EMU_SITE) {
   uint32_t a;
   emu_block *b = emu_cluster_block(address, &a, t->at);
   emu_actor actor = emu_actor_of(t);
-  if (emu_touch_shared(b, &actor, a, (uint32_t)bytes, EMU_READ)) memcpy(r, b->smem + a, (size_t)bytes);
-  else memset(r, 0, (size_t)bytes);
+  if (emu_touch_shared(b, &actor, a, (uint32_t)bytes, EMU_READ))
+    memcpy(r, b->smem + a, (size_t)bytes);
+  else
+    memset(r, 0, (size_t)bytes);
   emu_maybe_yield();
 }
 

@@ -1,6 +1,7 @@
-/* cp.async (PTX ISA 9.7.9.25.3): a thread's own copies, carried out when it waits for them; those that an mbarrier tracks, when nobody can go
- * on without them. A copy is ordered behind what its thread had seen when it issued it, and is known to whoever knows of the wait. It is an
- * ordinary access (9.7.9.25.1.2 lists only the bulk copies as accesses of the async proxy). */
+/* cp.async (PTX ISA 9.7.9.25.3): a thread's own copies, carried out when it waits for them; those that an mbarrier
+ * tracks, when nobody can go on without them. A copy is ordered behind what its thread had seen when it issued it, and
+ * is known to whoever knows of the wait. It is an ordinary access (9.7.9.25.1.2 lists only the bulk copies as accesses
+ * of the async proxy). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,10 +52,13 @@ static void carry_out(emu_thread *t, int n) {
   for (int i = 0; i < n; i++) {
     emu_cp *c = &t->cp[i];
     if (!next_arrival || next_arrival <= c) /* copies that an arrival tracks are known with its step */
-      for (next_arrival = c; next_arrival < t->cp + n && next_arrival->size; next_arrival++) {}
+      for (next_arrival = c; next_arrival < t->cp + n && next_arrival->size; next_arrival++) {
+      }
     t->own = next_arrival < t->cp + n ? next_arrival->step : own;
-    if (c->size) move(t, c);
-    else arrive(t, c);
+    if (c->size)
+      move(t, c);
+    else
+      arrive(t, c);
     emu_clocks_drop(c->seen);
   }
   t->own = own;
@@ -90,7 +94,8 @@ void emu_cp_touched(const emu_thread *t, uint32_t addr, uint32_t bytes, bool wri
   for (int i = 0; i < t->n_cp; i++) {
     const emu_cp *c = &t->cp[i];
     if (!c->size || addr >= c->dst + (uint32_t)c->size || addr + bytes <= c->dst) continue;
-    emu_report(EMU_RULE_RACE_SHARED, at, "%s of shared %#x, which this thread's cp.async at %s will write: it has not waited for it",
+    emu_report(EMU_RULE_RACE_SHARED, at,
+               "%s of shared %#x, which this thread's cp.async at %s will write: it has not waited for it",
                write ? "write" : "read", addr, emu_site_text(c->at));
     return;
   }
@@ -104,7 +109,8 @@ void emu_cp_async(uint32_t dst, const void *src, int size, int bytes, EMU_SITE) 
     emu_stop();
   }
   if (dst % (uint32_t)size || (uintptr_t)src % (uintptr_t)size)
-    emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, global %p: both aligned to the %d bytes copied", dst, src, size);
+    emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, global %p: both aligned to the %d bytes copied", dst, src,
+               size);
   if (emu_opt.checks) emu_cp_touched(t, dst, (uint32_t)size, true, t->at);
   emu_cp *c = add(t);
   c->dst = dst;
@@ -113,7 +119,8 @@ void emu_cp_async(uint32_t dst, const void *src, int size, int bytes, EMU_SITE) 
   c->src = src;
   bool early = emu_opt.when == EMU_EARLY || (emu_opt.when == EMU_MIXED && emu_random(2));
   /* The values may be there early; that they are is known only after the wait. */
-  if (early && dst >= EMU_SMEM_BASE && dst + (uint32_t)size <= t->block->smem_end && (!bytes || emu_is_device(src, (size_t)bytes))) {
+  if (early && dst >= EMU_SMEM_BASE && dst + (uint32_t)size <= t->block->smem_end &&
+      (!bytes || emu_is_device(src, (size_t)bytes))) {
     memset(t->block->smem + dst, 0, (size_t)size);
     if (bytes) memcpy(t->block->smem + dst, src, (size_t)bytes);
   }
@@ -168,7 +175,8 @@ void emu_cp_arrive(uint32_t addr, int inc, EMU_SITE) {
 void emu_cp_exit(emu_block *b) {
   for (int i = 0; i < b->n_threads; i++)
     for (int k = 0; k < b->threads[i].n_cp; k++)
-      emu_report(EMU_RULE_EXIT, b->threads[i].cp[k].at, "block %d has ended; thread %d never waited for this copy", b->index, i);
+      emu_report(EMU_RULE_EXIT, b->threads[i].cp[k].at, "block %d has ended; thread %d never waited for this copy",
+                 b->index, i);
 }
 
 void emu_cp_forget(emu_block *b) {

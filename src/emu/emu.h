@@ -1,5 +1,5 @@
-/* The emulator, host side: a GPU acted out on a CPU, with its memory, tensor maps and launches. docs/EMULATOR.md says what is modelled.
- * One machine per process; calls come from one thread at a time. */
+/* The emulator, host side: a GPU acted out on a CPU, with its memory, tensor maps and launches. docs/EMULATOR.md says
+ * what is modelled. One machine per process; calls come from one thread at a time. */
 #ifndef GA_EMU_EMU_H
 #define GA_EMU_EMU_H
 
@@ -7,43 +7,50 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum emu_when { EMU_LATE, EMU_EARLY, EMU_MIXED } emu_when; /* when asynchronous operations happen, within what is legal */
+typedef enum emu_when {
+  EMU_LATE,
+  EMU_EARLY,
+  EMU_MIXED
+} emu_when; /* when asynchronous operations happen, within what is legal */
 
 typedef struct emu_options {
   uint64_t seed;
   emu_when when;
-  bool checks;  /* races, unwritten reads, registers in flight; the rest is always on */
-  int sms;      /* multiprocessors that the device claims to have */
-  bool dependent; /* every launch may overlap a grid that wrote all that the host wrote: kernels must wait before they touch it */
+  bool checks;    /* races, unwritten reads, registers in flight; the rest is always on */
+  int sms;        /* multiprocessors that the device claims to have */
+  bool dependent; /* every launch may overlap a grid that wrote all that the host wrote: kernels must wait before they
+                     touch it */
   double perturb; /* approximations give any value within this part of their documented error, by the seed */
-  bool verbose; /* reports also go to stderr as they come */
+  bool verbose;   /* reports also go to stderr as they come */
 } emu_options;
 
 /* Every rule that a report can name. X(id, name) */
-#define EMU_RULES(X)                                                                                                   \
-  X(DEADLOCK, "deadlock")                                                                                              \
-  X(TX_BYTES, "tx-bytes")               /* an mbarrier's announced bytes and the copied ones differ */                 \
-  X(OVER_ARRIVAL, "over-arrival")                                                                                      \
-  X(BARRIER_INIT, "barrier-init")       /* mbarrier used before its initialisation is visible */                       \
-  X(BARRIER_ARGS, "barrier-args")                                                                                      \
-  X(RACE_SHARED, "race-shared")                                                                                        \
-  X(RACE_GLOBAL, "race-global")                                                                                        \
-  X(PROXY_FENCE, "proxy-fence")         /* ordinary write seen by the copy engine or wgmma without fence.proxy.async */ \
-  X(LOAD, "load-in-flight")             /* the copy engine may write what an earlier load has yet to read: no loads_done */ \
-  X(UNWRITTEN, "unwritten-read")                                                                                       \
-  X(BOUNDS, "out-of-bounds")                                                                                           \
-  X(MISALIGNED, "misaligned")                                                                                          \
-  X(REGISTERS, "register-in-flight")    /* accumulator or operand register touched before its wait */                  \
-  X(WGMMA_FENCE, "wgmma-fence")                                                                                        \
-  X(WGMMA_ARGS, "wgmma-args")                                                                                          \
-  X(DIVERGENT, "divergent")             /* an aligned operation that not all threads execute alike */                  \
-  X(SMEM_BUDGET, "smem-budget")                                                                                        \
-  X(REGISTER_BUDGET, "register-budget")                                                                                \
-  X(EXIT, "in-flight-exit")                                                                                            \
-  X(COPY_ARGS, "copy-args")                                                                                           \
-  X(TENSOR_MAP, "tensor-map")                                                                                          \
-  X(LAUNCH, "launch")                                                                                                  \
+/* clang-format off */
+#define EMU_RULES(X) \
+  X(DEADLOCK, "deadlock") \
+  X(TX_BYTES, "tx-bytes")               /* an mbarrier's announced bytes and the copied ones differ */ \
+  X(OVER_ARRIVAL, "over-arrival") \
+  X(BARRIER_INIT, "barrier-init")       /* mbarrier used before its initialisation is visible */ \
+  X(BARRIER_ARGS, "barrier-args") \
+  X(RACE_SHARED, "race-shared") \
+  X(RACE_GLOBAL, "race-global") \
+  X(PROXY_FENCE, "proxy-fence")         /* ordinary write seen by TMA or wgmma without fence.proxy.async */ \
+  X(LOAD, "load-in-flight")             /* TMA may write what an earlier load has yet to read: no loads_done */ \
+  X(UNWRITTEN, "unwritten-read") \
+  X(BOUNDS, "out-of-bounds") \
+  X(MISALIGNED, "misaligned") \
+  X(REGISTERS, "register-in-flight")    /* accumulator or operand register touched before its wait */ \
+  X(WGMMA_FENCE, "wgmma-fence") \
+  X(WGMMA_ARGS, "wgmma-args") \
+  X(DIVERGENT, "divergent")             /* an aligned operation that not all threads execute alike */ \
+  X(SMEM_BUDGET, "smem-budget") \
+  X(REGISTER_BUDGET, "register-budget") \
+  X(EXIT, "in-flight-exit") \
+  X(COPY_ARGS, "copy-args") \
+  X(TENSOR_MAP, "tensor-map") \
+  X(LAUNCH, "launch") \
   X(STACK, "stack")                     /* of the emulator, not of the kernel */
+/* clang-format on */
 
 typedef enum emu_rule {
 #define X(id, name) EMU_RULE_##id,
@@ -91,8 +98,8 @@ void emu_clear_reports(void);
 
 /* What cuTensorMapEncodeTiled does, with its checks: 0, or a driver's error code and a report of rule tensor-map.
  * type, interleave, swizzle, l2, oob: the driver's numbers. */
-int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes, const uint32_t *box,
-                    const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob);
+int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,
+                    const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob);
 
 /* Floating-point operations of wgmma done so far in this process, for speed reports. */
 double emu_wgmma_flops(void);

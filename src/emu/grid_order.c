@@ -1,5 +1,6 @@
-/* Order between the blocks of a grid. A release is fence_device and then an atomic; an acquire an atomic on the same word and then
- * fence_device (PTX ISA 8.7 and 8.9: release and acquire patterns). What one thread acquires, its block has. */
+/* Order between the blocks of a grid. A release is fence_device and then an atomic; an acquire an atomic on the same
+ * word and then fence_device (PTX ISA 8.7 and 8.9: release and acquire patterns). What one thread acquires, its block
+ * has. */
 #include <stdlib.h>
 
 #include "emu/shadow.h"
@@ -51,8 +52,10 @@ void emu_order_begin_run(void) {
 
 static void learn(emu_clocks **k, emu_clocks *more) {
   if (!more) return;
-  if (*k) emu_clocks_join(k, more);
-  else *k = emu_clocks_hold(more);
+  if (*k)
+    emu_clocks_join(k, more);
+  else
+    *k = emu_clocks_hold(more);
 }
 
 static void add(known to, const known from) {

@@ -1,4 +1,5 @@
-/* Inside of the emulator: one set of blocks that are alive together (a cluster, or one block) and the threads in them. */
+/* Inside of the emulator: one set of blocks that are alive together (a cluster, or one block) and the threads in them.
+ * */
 #ifndef GA_EMU_MACHINE_H
 #define GA_EMU_MACHINE_H
 
@@ -8,15 +9,15 @@
 
 enum {
   EMU_LANES = 32,
-  EMU_MAX_THREADS = 1024,  /* of a block */
-  EMU_MAX_CLUSTER = 16,    /* blocks; 8 is portable */
-  EMU_SMEM_BASE = 1024,    /* the system's part of the window */
-  EMU_SMEM_MAX = 232448,   /* sm_90: dynamic shared memory of a block */
-  EMU_NAMED = 16,          /* barriers of a block */
-  EMU_COPIES = 64,         /* agents of the copy engine, used in turn */
-  EMU_STACK = 17 * 4096,   /* of a thread */
-  EMU_MAX_LIVE = 64,       /* register ranges in flight of a thread */
-  EMU_MAX_GROUPS = 64      /* uncompleted wgmma groups of a thread */
+  EMU_MAX_THREADS = 1024, /* of a block */
+  EMU_MAX_CLUSTER = 16,   /* blocks; 8 is portable */
+  EMU_SMEM_BASE = 1024,   /* the system's part of the window */
+  EMU_SMEM_MAX = 232448,  /* sm_90: dynamic shared memory of a block */
+  EMU_NAMED = 16,         /* barriers of a block */
+  EMU_COPIES = 64,        /* agents of the copy engine, used in turn */
+  EMU_STACK = 17 * 4096,  /* of a thread */
+  EMU_MAX_LIVE = 64,      /* register ranges in flight of a thread */
+  EMU_MAX_GROUPS = 64     /* uncompleted wgmma groups of a thread */
 };
 
 typedef struct emu_site {
@@ -36,7 +37,8 @@ typedef enum emu_state {
   EMU_DONE
 } emu_state;
 
-/* Of each thread: the steps of its last fence.proxy.async of shared and of global memory, and the step up to which its loads have returned. */
+/* Of each thread: the steps of its last fence.proxy.async of shared and of global memory, and the step up to which its
+ * loads have returned. */
 enum { EMU_FENCED_SHARED, EMU_FENCED_GLOBAL, EMU_LOADED, EMU_MARKS };
 
 typedef struct emu_block emu_block;
@@ -82,16 +84,16 @@ typedef struct emu_thread {
   int n_groups;
   emu_live live[EMU_MAX_LIVE];
   int n_live;
-  char *live_lo, *live_hi;             /* bounds of all live ranges */
-  uint64_t dirty[EMU_STACK / 4 / 64];  /* stack words written since the last wgmma.fence */
+  char *live_lo, *live_hi;            /* bounds of all live ranges */
+  uint64_t dirty[EMU_STACK / 4 / 64]; /* stack words written since the last wgmma.fence */
   bool ever_fenced;
   /* --- bulk stores --- */
   int bulk_open, bulk_reads, bulk_writes; /* not committed; reads, writes still to do */
   /* --- cp.async --- */
   emu_cp *cp; /* in flight, in order of issue */
   int n_cp, cp_capacity;
-  uint32_t cp_first;                  /* number of the first of them */
-  uint32_t cp_group[EMU_MAX_GROUPS];  /* ends of the groups not waited for */
+  uint32_t cp_first;                 /* number of the first of them */
+  uint32_t cp_group[EMU_MAX_GROUPS]; /* ends of the groups not waited for */
   int n_cp_groups;
   /* --- tensor maps edited by kernels --- */
   const void *map_acquired; /* the last one */
@@ -101,7 +103,7 @@ typedef struct emu_thread {
   uint32_t cluster_round;
   /* --- the rest --- */
   int registers;
-  uint32_t resized; /* setmaxnreg executed */
+  uint32_t resized;     /* setmaxnreg executed */
   emu_clocks *at_fence; /* what it had done and seen at its last fence_device */
 } emu_thread;
 
@@ -179,14 +181,15 @@ struct emu_block {
   int free_registers;
   emu_list register_waiters;
   uint16_t agent0; /* of thread 0 */
-  struct emu_remote *remote; /* last access of each of the cluster's threads to this block's shared memory, by agent; NULL: none */
-  emu_gather at_end;         /* what its threads had seen when they ended */
+  struct emu_remote
+      *remote; /* last access of each of the cluster's threads to this block's shared memory, by agent; NULL: none */
+  emu_gather at_end; /* what its threads had seen when they ended */
 };
 
 typedef struct emu_run {
   const emu_launch *launch;
   uint32_t n_agents, mark0[EMU_MARKS]; /* entry mark0[i] + thread agent: its mark i */
-  uint16_t copy0, prior;     /* first agent of the copy engine; agent that stands for the grid before */
+  uint16_t copy0, prior;               /* first agent of the copy engine; agent that stands for the grid before */
   emu_block *blocks;
   int n_blocks;
   emu_thread **ready;
@@ -214,7 +217,7 @@ void emu_maybe_yield(void);           /* now and then, so that schedules differ 
 void emu_wait_in(emu_list *list, emu_state state);
 void emu_wake(emu_thread *t);
 void emu_wake_all(emu_list *list);
-_Noreturn void emu_stop(void);        /* the run cannot go on: leaves the thread for good */
+_Noreturn void emu_stop(void); /* the run cannot go on: leaves the thread for good */
 static inline emu_thread *emu_begin(const char *what, const char *file, int line) {
   emu_me->what = what;
   emu_me->at.file = file;
@@ -232,8 +235,9 @@ void emu_tmap_forget(void);
 
 /* --- report.c --- */
 void emu_report(emu_rule rule, emu_site at, const char *format, ...) __attribute__((format(printf, 3, 4)));
-void emu_report_more(const char *format, ...) __attribute__((format(printf, 1, 2))); /* a line to the last one, unless it was a repeat */
-const char *emu_site_text(emu_site at);       /* "file:line"; two may be in use at a time */
+void emu_report_more(const char *format, ...)
+    __attribute__((format(printf, 1, 2))); /* a line to the last one, unless it was a repeat */
+const char *emu_site_text(emu_site at);    /* "file:line"; two may be in use at a time */
 const char *emu_agent_text(uint16_t agent);
 uint16_t emu_site_id(emu_site at);
 emu_site emu_site_of(uint16_t id);
@@ -244,9 +248,12 @@ void emu_acquire(emu_thread *t, emu_clocks *released);
 
 /* --- memory.c --- */
 void emu_static_reset(void);
-uint32_t emu_own_address(const emu_block *b, uint32_t address); /* in the block's window: the rank that addresses carry in a cluster taken off */
-emu_block *emu_cluster_block(uint32_t address, uint32_t *local, emu_site at); /* of an address from emu_cluster_address; stops when there is none */
-void emu_combine(int op, void *p, const void *x, size_t bytes);               /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
+uint32_t
+emu_own_address(const emu_block *b,
+                uint32_t address); /* in the block's window: the rank that addresses carry in a cluster taken off */
+emu_block *emu_cluster_block(uint32_t address, uint32_t *local,
+                             emu_site at); /* of an address from emu_cluster_address; stops when there is none */
+void emu_combine(int op, void *p, const void *x, size_t bytes); /* p = op(p, x): EMU_STORE, EMU_ADD_* and so on */
 
 /* --- grid_order.c --- */
 void emu_order_begin_grid(uint32_t runs);
@@ -289,10 +296,12 @@ static inline void emu_register_write(void *p, size_t n) { /* an instruction's r
 }
 
 /* --- wgmma_math.c --- */
-int emu_bytes_of(int type);                          /* of an element */
+int emu_bytes_of(int type);                                              /* of an element */
 static inline int emu_k_of(int type) { return 32 / emu_bytes_of(type); } /* of a product */
 void emu_decode(int type, float *out, const void *in, int n, int stride);
-void emu_multiply(int type, float *c, const float *a, const float *b, int n); /* c (64 x n) += a (64 x k) b (k x n); s8: c holds integers */
-void emu_multiply_mma(int type, int k, float *c, const float *a, const float *b);   /* c (16 x 8) += a (16 x k) b (k x 8) */
+void emu_multiply(int type, float *c, const float *a, const float *b,
+                  int n); /* c (64 x n) += a (64 x k) b (k x n); s8: c holds integers */
+void emu_multiply_mma(int type, int k, float *c, const float *a,
+                      const float *b); /* c (16 x 8) += a (16 x k) b (k x 8) */
 
 #endif

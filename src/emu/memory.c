@@ -1,4 +1,5 @@
-/* Device memory, ordinary loads and stores, atomics, and the options. Global memory is one reserved range with its shadow beside it. */
+/* Device memory, ordinary loads and stores, atomics, and the options. Global memory is one reserved range with its
+ * shadow beside it. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ emu_options *emu_settings(void) {
 /* --- the arena: addresses are handed out upwards and start again when nothing is alive --- */
 
 #define ARENA ((size_t)1 << 36)
-#define GAP 256 /* at least, between allocations */
+#define GAP   256 /* at least, between allocations */
 
 typedef struct range {
   char *lo, *hi;
@@ -80,8 +81,10 @@ static range *range_of(const void *p) {
   size_t lo = 0, hi = arena.n;
   while (hi - lo > 1) {
     size_t mid = (lo + hi) / 2;
-    if (arena.ranges[mid].lo <= c) lo = mid;
-    else hi = mid;
+    if (arena.ranges[mid].lo <= c)
+      lo = mid;
+    else
+      hi = mid;
   }
   if (!arena.n || c < arena.ranges[lo].lo || c >= arena.ranges[lo].hi) return NULL;
   hit = lo;
@@ -117,11 +120,14 @@ void emu_mark_written(void *p, size_t bytes) {
 
 /* --- accesses --- */
 
-static bool power_of_two_aligned(uintptr_t a, size_t bytes) { return bytes > 16 || bytes & (bytes - 1) || !(a & (bytes - 1)); }
+static bool power_of_two_aligned(uintptr_t a, size_t bytes) {
+  return bytes > 16 || bytes & (bytes - 1) || !(a & (bytes - 1));
+}
 
 bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t bytes, emu_access access) {
   if (addr < EMU_SMEM_BASE || addr + (uint64_t)bytes > b->smem_end) {
-    emu_report(EMU_RULE_BOUNDS, a->at, "%u bytes at shared %#x; block %d has %#x to %#x", bytes, addr, b->index, EMU_SMEM_BASE, b->smem_end);
+    emu_report(EMU_RULE_BOUNDS, a->at, "%u bytes at shared %#x; block %d has %#x to %#x", bytes, addr, b->index,
+               EMU_SMEM_BASE, b->smem_end);
     return false;
   }
   if (!power_of_two_aligned(addr, bytes)) emu_report(EMU_RULE_MISALIGNED, a->at, "%u bytes at shared %#x", bytes, addr);
@@ -137,7 +143,8 @@ bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_acces
     return false;
   }
   /* A box may begin at any element. */
-  if (!a->async && !power_of_two_aligned((uintptr_t)p, bytes)) emu_report(EMU_RULE_MISALIGNED, a->at, "%zu bytes at global %p", bytes, p);
+  if (!a->async && !power_of_two_aligned((uintptr_t)p, bytes))
+    emu_report(EMU_RULE_MISALIGNED, a->at, "%zu bytes at global %p", bytes, p);
   if (emu_opt.checks) emu_cells_access(arena.cells, (size_t)((const char *)p - arena.base), bytes, a, access, NULL);
   return true;
 }
@@ -151,8 +158,10 @@ bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_a
 void emu_lds(void *r, uint32_t addr, int bytes, EMU_SITE) {
   emu_thread *t = emu_begin("ld.shared", file, line);
   addr = emu_own_address(t->block, addr);
-  if (emu_thread_touch_shared(t, addr, (uint32_t)bytes, EMU_READ)) memcpy(r, t->block->smem + addr, (size_t)bytes);
-  else memset(r, 0, (size_t)bytes);
+  if (emu_thread_touch_shared(t, addr, (uint32_t)bytes, EMU_READ))
+    memcpy(r, t->block->smem + addr, (size_t)bytes);
+  else
+    memset(r, 0, (size_t)bytes);
 }
 
 void emu_sts(uint32_t addr, const void *x, int bytes, EMU_SITE) {
@@ -171,8 +180,10 @@ void emu_loads_done(EMU_SITE) {
 
 void emu_ldg(void *r, const void *p, int bytes, EMU_SITE) {
   emu_actor a = emu_actor_of(emu_begin("ld.global", file, line));
-  if (emu_touch_global(&a, p, (size_t)bytes, EMU_READ)) memcpy(r, p, (size_t)bytes);
-  else memset(r, 0, (size_t)bytes);
+  if (emu_touch_global(&a, p, (size_t)bytes, EMU_READ))
+    memcpy(r, p, (size_t)bytes);
+  else
+    memset(r, 0, (size_t)bytes);
 }
 
 void emu_stg(void *p, const void *x, int bytes, EMU_SITE) {
@@ -220,7 +231,8 @@ static void add_f32(char *p, const char *x, bool flush) {
 }
 
 void emu_combine(int op, void *p, const void *x, size_t bytes) {
-  if (op == EMU_STORE) memcpy(p, x, bytes);
+  if (op == EMU_STORE)
+    memcpy(p, x, bytes);
   else if (op == EMU_ADD_F32)
     for (size_t i = 0; i < bytes; i += 4) add_f32((char *)p + i, (const char *)x + i, false);
   else if (op == EMU_ADD_I32)
@@ -242,7 +254,8 @@ void emu_atomic_add(int op, void *p, const void *x, int bytes, void *old, EMU_SI
   if (old) memset(old, 0, (size_t)bytes);
   if (!emu_touch_global(&a, p, (size_t)bytes, EMU_ATOMIC)) return;
   if (old) memcpy(old, p, (size_t)bytes);
-  for (int i = 0; i < bytes && op == EMU_ADD_F32; i += 4) add_f32((char *)p + i, (const char *)x + i, true); /* atomics flush, bulk sums do not */
+  for (int i = 0; i < bytes && op == EMU_ADD_F32; i += 4)
+    add_f32((char *)p + i, (const char *)x + i, true); /* atomics flush, bulk sums do not */
   if (op != EMU_ADD_F32) emu_combine(op, p, x, (size_t)bytes);
   emu_maybe_yield();
 }

@@ -4,8 +4,9 @@
 
 #include "emu/machine.h"
 
-/* Approximations: the nearest float, or, perturbed, any number within the documented error (PTX ISA 9.7.3), the same for the same argument.
- * Infinities and zeros are documented to be exact. .ftz flushes subnormals of inputs and results; a NaN is the canonical one. */
+/* Approximations: the nearest float, or, perturbed, any number within the documented error (PTX ISA 9.7.3), the same
+ * for the same argument. Infinities and zeros are documented to be exact. .ftz flushes subnormals of inputs and
+ * results; a NaN is the canonical one. */
 
 static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
@@ -64,7 +65,8 @@ float emu_tanh(float x) {
   return canonical(isinf(x) ? (float)y : within(3, x, y, fabs(y) * 0x1p-11));
 }
 
-/* --- 8-bit floats: e4m3 has no infinity and one NaN, largest 448; e5m2 is the upper half of an f16, largest 57344 --- */
+/* --- 8-bit floats: e4m3 has no infinity and one NaN, largest 448; e5m2 is the upper half of an f16, largest 57344 ---
+ * */
 
 uint32_t emu_f8(int e5m2, float x) {
   const int fraction = e5m2 ? 2 : 3, least = e5m2 ? -14 : -6; /* bits; exponent of the smallest normal number */

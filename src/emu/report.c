@@ -57,7 +57,8 @@ uint16_t emu_site_id(emu_site at) {
 
 emu_site emu_site_of(uint16_t id) { return sites[id]; }
 
-/* What follows the last "src/cuda/" or "tests/emu/", with it: paths in debug information begin with the build's folder. */
+/* What follows the last "src/cuda/" or "tests/emu/", with it: paths in debug information begin with the build's folder.
+ * */
 static const char *from_root(const char *path) {
   static const char *const roots[] = {"src/cuda/", "tests/emu/"};
   const char *found = path;
@@ -73,7 +74,8 @@ static void site_of_pc(uintptr_t pc, char *text, size_t capacity) {
   void *p = (void *)pc;
   (void)snprintf(text, capacity, "pc %#zx", (size_t)pc);
   if (!dladdr(p, &info) || !info.dli_fname) return;
-  (void)snprintf(command, sizeof command, "addr2line -e '%s' %#zx 2>/dev/null", info.dli_fname, (size_t)(pc - 1 - (uintptr_t)info.dli_fbase));
+  (void)snprintf(command, sizeof command, "addr2line -e '%s' %#zx 2>/dev/null", info.dli_fname,
+                 (size_t)(pc - 1 - (uintptr_t)info.dli_fbase));
   FILE *f = popen(command, "r");
   if (!f) return;
   if (fgets(line, sizeof line, f) && line[0] != '?') {
@@ -87,9 +89,12 @@ const char *emu_site_text(emu_site at) {
   static char text[2][400];
   static int turn;
   char *t = text[turn ^= 1];
-  if (at.file) (void)snprintf(t, sizeof text[0], "%s:%ld", at.file, (long)at.line);
-  else if (at.line) site_of_pc((uintptr_t)at.line, t, sizeof text[0]);
-  else (void)snprintf(t, sizeof text[0], "the host");
+  if (at.file)
+    (void)snprintf(t, sizeof text[0], "%s:%ld", at.file, (long)at.line);
+  else if (at.line)
+    site_of_pc((uintptr_t)at.line, t, sizeof text[0]);
+  else
+    (void)snprintf(t, sizeof text[0], "the host");
   return t;
 }
 
@@ -103,11 +108,13 @@ const char *emu_agent_text(uint16_t agent) {
   for (int b = 0; b < emu_now.n_blocks; b++) {
     const emu_block *k = &emu_now.blocks[b];
     int i = agent - k->agent0;
-    if (i >= 0 && i < k->n_threads) (void)snprintf(t, sizeof text[0], "block %d thread %d (warp %d)", k->index, i, i / EMU_LANES);
+    if (i >= 0 && i < k->n_threads)
+      (void)snprintf(t, sizeof text[0], "block %d thread %d (warp %d)", k->index, i, i / EMU_LANES);
     for (int g = 0; g < k->n_groups; g++)
       if (k->groups[g].agent == agent) (void)snprintf(t, sizeof text[0], "wgmma of block %d warpgroup %d", k->index, g);
   }
-  if (agent >= emu_now.copy0 && agent < emu_now.copy0 + EMU_COPIES) (void)snprintf(t, sizeof text[0], "the copy engine");
+  if (agent >= emu_now.copy0 && agent < emu_now.copy0 + EMU_COPIES)
+    (void)snprintf(t, sizeof text[0], "the copy engine");
   return t;
 }
 
@@ -134,7 +141,9 @@ void emu_report(emu_rule rule, emu_site at, const char *format, ...) {
   const char *id = emu_now.launch ? emu_now.launch->kernel->id : "(no launch)";
   (void)snprintf(r->text, TEXT, "%s: %s at %s: %s", id, emu_rule_name(rule), emu_site_text(at), what);
   if (emu_opt.verbose) (void)fprintf(stderr, "\n%s", r->text);
-  if (emu_me) emu_report_more("\n  thread: block %d thread %d, seed %llu", emu_me->block->index, emu_me->tid, (unsigned long long)emu_opt.seed);
+  if (emu_me)
+    emu_report_more("\n  thread: block %d thread %d, seed %llu", emu_me->block->index, emu_me->tid,
+                    (unsigned long long)emu_opt.seed);
 }
 
 void emu_report_more(const char *format, ...) {

@@ -22,8 +22,9 @@ struct emu_kernel {
   uint32_t args_bytes, threads, blocks_per_sm;
 };
 #define GA_EMU_STRING_(x) #x
-#define GA_EMU_STRING(x) GA_EMU_STRING_(x)
+#define GA_EMU_STRING(x)  GA_EMU_STRING_(x)
 extern "C" {
 extern const emu_kernel GA_CAT(emu_kernel_, GA_KERNEL_ID);
-const emu_kernel GA_CAT(emu_kernel_, GA_KERNEL_ID) = {GA_EMU_STRING(GA_KERNEL_ID), run, bytes_of(GA_KERNEL_ID), EMU_LAUNCH_THREADS, EMU_LAUNCH_BLOCKS};
+const emu_kernel GA_CAT(emu_kernel_, GA_KERNEL_ID) = {GA_EMU_STRING(GA_KERNEL_ID), run, bytes_of(GA_KERNEL_ID),
+                                                      EMU_LAUNCH_THREADS, EMU_LAUNCH_BLOCKS};
 }

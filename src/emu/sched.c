@@ -1,5 +1,6 @@
-/* Threads are fibers; which ready one runs next is drawn from the seed. A thread that waits sits in the list of what it waits for, so that
- * waiting costs nothing; when nobody is ready and the copy engine has nothing left to do, the blocks are dead. */
+/* Threads are fibers; which ready one runs next is drawn from the seed. A thread that waits sits in the list of what it
+ * waits for, so that waiting costs nothing; when nobody is ready and the copy engine has nothing left to do, the blocks
+ * are dead. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,8 +115,10 @@ static void print_threads(const emu_block *b, const char *what, emu_site at, emu
       const emu_thread *u = &b->threads[j + 1];
       if (u->state != state || u->what != what || u->at.line != at.line || u->at.file != at.file) break;
     }
-    if (j > i) emu_report_more(" %d-%d", i, j);
-    else emu_report_more(" %d", i);
+    if (j > i)
+      emu_report_more(" %d-%d", i, j);
+    else
+      emu_report_more(" %d", i);
     i = j;
   }
 }
@@ -141,7 +144,8 @@ static void check_split_warps(const emu_block *b) {
   for (int w = 0; w < b->n_warps; w++) {
     const emu_warp *warp = &b->warps[w];
     if (warp->here) {
-      emu_report(EMU_RULE_DIVERGENT, warp->at, "%s of block %d warp %d was reached by lanes %#x only", warp->op, b->index, w, warp->here);
+      emu_report(EMU_RULE_DIVERGENT, warp->at, "%s of block %d warp %d was reached by lanes %#x only", warp->op,
+                 b->index, w, warp->here);
     }
   }
 }
@@ -191,8 +195,10 @@ static void run_threads(void) {
     bool stuck = !emu_now.n_ready || idle > 2 * emu_now.n_ready;
     size_t bulk = emu_bulk_pending(), cp = emu_cp_pending();
     if (bulk + cp && (stuck || (emu_opt.when == EMU_MIXED && !emu_random(16)))) {
-      if (emu_random((uint32_t)(bulk + cp)) < bulk) emu_bulk_step();
-      else emu_cp_step();
+      if (emu_random((uint32_t)(bulk + cp)) < bulk)
+        emu_bulk_step();
+      else
+        emu_cp_step();
       idle = 0;
     } else if (!emu_now.n_ready || idle > 64 * (emu_now.n_ready + 1)) {
       deadlock();
@@ -325,8 +331,10 @@ static void run_cluster(int first, int n) {
       emu_wgmma_uneven(&emu_now.blocks[i]);
       emu_cp_exit(&emu_now.blocks[i]);
     }
-  if (emu_now.abort) emu_bulk_forget();
-  else emu_bulk_exit();
+  if (emu_now.abort)
+    emu_bulk_forget();
+  else
+    emu_bulk_exit();
   for (int i = 0; i < n && !emu_now.abort; i++) emu_bars_at_exit(&emu_now.blocks[i]);
   for (int i = 0; i < n; i++) drop_block(&emu_now.blocks[i]);
   emu_named_drop(&emu_now.cluster);
@@ -342,14 +350,18 @@ static bool launch_ok(const emu_launch *l, uint32_t cluster) {
   const emu_kernel *k = l->kernel;
   uint32_t per_sm = k->blocks_per_sm * (l->shared_bytes + EMU_SMEM_BASE);
   if (l->shared_bytes > EMU_SMEM_MAX || per_sm > EMU_SMEM_MAX + EMU_SMEM_BASE) {
-    emu_report(EMU_RULE_SMEM_BUDGET, host, "%u bytes of shared memory, %u blocks per multiprocessor; a block may have %d, a multiprocessor has %d",
+    emu_report(EMU_RULE_SMEM_BUDGET, host,
+               "%u bytes of shared memory, %u blocks per multiprocessor; a block may have %d, a multiprocessor has %d",
                l->shared_bytes, k->blocks_per_sm, EMU_SMEM_MAX, EMU_SMEM_MAX + EMU_SMEM_BASE);
     return false;
   }
-  if (!l->grid[0] || l->grid[1] != 1 || l->grid[2] != 1 || l->block[1] != 1 || l->block[2] != 1 || l->block[0] % EMU_LANES || !l->block[0] ||
-      l->block[0] > k->threads || cluster > EMU_MAX_CLUSTER || l->grid[0] % cluster) {
-    emu_report(EMU_RULE_LAUNCH, host, "grid %u x %u x %u, block %u x %u x %u, cluster %u: one-dimensional grids of whole warps, at most %u threads",
-               l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], cluster, k->threads);
+  if (!l->grid[0] || l->grid[1] != 1 || l->grid[2] != 1 || l->block[1] != 1 || l->block[2] != 1 ||
+      l->block[0] % EMU_LANES || !l->block[0] || l->block[0] > k->threads || cluster > EMU_MAX_CLUSTER ||
+      l->grid[0] % cluster) {
+    emu_report(
+        EMU_RULE_LAUNCH, host,
+        "grid %u x %u x %u, block %u x %u x %u, cluster %u: one-dimensional grids of whole warps, at most %u threads",
+        l->grid[0], l->grid[1], l->grid[2], l->block[0], l->block[1], l->block[2], cluster, k->threads);
     return false;
   }
   return true;

@@ -1,9 +1,9 @@
-/* A step is ordered before an access when the accessing agent has seen it. The async proxy rule (PTX ISA 9.1, 8.x "proxies"): an
- * ordinary write is visible to the copy engine and to wgmma only if its thread executed fence.proxy.async after it, and that fence is
- * ordered before: so each thread has two more entries in the clock sets, the steps of its last such
- * fences of shared and of global memory. And an arrival does not wait for the loads before it (H200: docs/perf/attention.md, "Loads that an
- * arrival overtakes"): the copy engine may write what a thread has read only if that thread's loads are known to have returned, the third
- * such entry. */
+/* A step is ordered before an access when the accessing agent has seen it. The async proxy rule (PTX ISA 9.1, 8.x
+ * "proxies"): an ordinary write is visible to the copy engine and to wgmma only if its thread executed
+ * fence.proxy.async after it, and that fence is ordered before: so each thread has two more entries in the clock sets,
+ * the steps of its last such fences of shared and of global memory. And an arrival does not wait for the loads before
+ * it (H200: docs/perf/attention.md, "Loads that an arrival overtakes"): the copy engine may write what a thread has
+ * read only if that thread's loads are known to have returned, the third such entry. */
 #include "emu/shadow.h"
 
 #include <stdlib.h>
@@ -60,56 +60,69 @@ static void split(emu_cell *root, uint32_t i) {
 /* Threads come first, then the warpgroups' products, then the copy engine. */
 static bool is_thread(uint16_t agent) { return agent < emu_now.n_blocks * emu_now.blocks[0].n_threads; }
 
-static bool seen(const emu_actor *a, const emu_step *s) { return s->agent == a->agent || a->seen->at[s->agent] >= s->clock; }
+static bool seen(const emu_actor *a, const emu_step *s) {
+  return s->agent == a->agent || a->seen->at[s->agent] >= s->clock;
+}
 
-static bool mark_seen(const emu_actor *a, const emu_step *s, int mark) { return a->seen->at[emu_now.mark0[mark] + s->agent] >= s->clock; }
+static bool mark_seen(const emu_actor *a, const emu_step *s, int mark) {
+  return a->seen->at[emu_now.mark0[mark] + s->agent] >= s->clock;
+}
 
 static const char *kind(bool async, bool write) {
   return async ? (write ? "asynchronous write" : "asynchronous read") : (write ? "write" : "read");
 }
 
-static void report_race(const emu_actor *a, bool write, const emu_step *s, bool was_write, bool was_async, const void *block, size_t at,
-                        size_t size) {
+static void report_race(const emu_actor *a, bool write, const emu_step *s, bool was_write, bool was_async,
+                        const void *block, size_t at, size_t size) {
   emu_rule rule = block ? EMU_RULE_RACE_SHARED : EMU_RULE_RACE_GLOBAL;
-  emu_report(rule, a->at, "%s by %s races an earlier %s by %s at %s (%s %#zx, %zu bytes)", kind(a->async, write), emu_agent_text(a->agent),
-             kind(was_async, was_write), emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)), block ? "shared" : "global", at, size);
+  emu_report(rule, a->at, "%s by %s races an earlier %s by %s at %s (%s %#zx, %zu bytes)", kind(a->async, write),
+             emu_agent_text(a->agent), kind(was_async, was_write), emu_agent_text(s->agent),
+             emu_site_text(emu_site_of(s->site)), block ? "shared" : "global", at, size);
 }
 
-
-static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, const void *block, size_t at, size_t size) {
+static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, const void *block, size_t at,
+                             size_t size) {
   const emu_step *s = &c->write;
   if (s->agent == a->agent && !a->async) return;
   if (!seen(a, s))
     report_race(a, write, s, true, c->by_async, block, at, size);
-  else if (a->async && !c->by_async && is_thread(s->agent) && !mark_seen(a, s, block ? EMU_FENCED_SHARED : EMU_FENCED_GLOBAL))
-    emu_report(EMU_RULE_PROXY_FENCE, a->at, "%s at %s %#zx sees the write by %s at %s without a fence.proxy.async by its thread",
-               kind(true, write), block ? "shared" : "global", at, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
+  else if (a->async && !c->by_async && is_thread(s->agent) &&
+           !mark_seen(a, s, block ? EMU_FENCED_SHARED : EMU_FENCED_GLOBAL))
+    emu_report(EMU_RULE_PROXY_FENCE, a->at,
+               "%s at %s %#zx sees the write by %s at %s without a fence.proxy.async by its thread", kind(true, write),
+               block ? "shared" : "global", at, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
 }
 
-/* Before a write by a. Only what the copy engine writes into shared memory overtakes loads: other stores queue behind them. */
+/* Before a write by a. Only what the copy engine writes into shared memory overtakes loads: other stores queue behind
+ * them. */
 static void check_read_seen(const emu_step *s, const emu_actor *a, const void *block, size_t at, size_t size) {
   if (!seen(a, s))
     report_race(a, true, s, false, !is_thread(s->agent), block, at, size);
   else if (a->async && block && is_thread(s->agent) && !mark_seen(a, s, EMU_LOADED))
-    emu_report(EMU_RULE_LOAD, a->at, "%s at shared %#zx, %zu bytes, may overtake the read by %s at %s: no loads_done between that and its release",
-               kind(true, true), at, size, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
+    emu_report(
+        EMU_RULE_LOAD, a->at,
+        "%s at shared %#zx, %zu bytes, may overtake the read by %s at %s: no loads_done between that and its release",
+        kind(true, true), at, size, emu_agent_text(s->agent), emu_site_text(emu_site_of(s->site)));
 }
 
-/* Steps of earlier runs: the grid before counts as one agent while this launch may overlap it; other blocks of this launch have left
- * their mark, and only atomics may meet theirs. */
+/* Steps of earlier runs: the grid before counts as one agent while this launch may overlap it; other blocks of this
+ * launch have left their mark, and only atomics may meet theirs. */
 static void enter_era(emu_cell *c, const emu_actor *a, emu_access access, const void *block, size_t at, size_t size) {
   if (c->era == emu_now.era) return;
-  bool other_block = c->era >= emu_now.launch_era && c->era, prior = emu_now.prior_era && c->era >= emu_now.prior_era && !other_block;
+  bool other_block = c->era >= emu_now.launch_era && c->era,
+       prior = emu_now.prior_era && c->era >= emu_now.prior_era && !other_block;
   if (emu_opt.dependent && !block && !c->era && c->written) prior = true; /* the host stands for the grid before */
   bool was_write = c->write.clock != 0 || !c->era, was_read = c->read[0].clock != 0, write = access != EMU_READ;
   emu_step s = was_write ? c->write : c->read[0];
   if ((other_block || prior) && (was_write || (write && was_read)) && !(access == EMU_ATOMIC && c->atomic)) {
     if (prior && !a->seen->at[emu_now.prior])
-      emu_report(EMU_RULE_RACE_GLOBAL, a->at, "%s by %s of what the grid before used at %s: no grid_dependency_wait before it (global %#zx)",
+      emu_report(EMU_RULE_RACE_GLOBAL, a->at,
+                 "%s by %s of what the grid before used at %s: no grid_dependency_wait before it (global %#zx)",
                  kind(a->async, write), emu_agent_text(a->agent), emu_site_text(emu_site_of(s.site)), at);
     if (other_block && !c->atomic && !emu_order_seen(c->era, s.agent, s.clock))
-      emu_report(EMU_RULE_RACE_GLOBAL, a->at, "%s by %s races %s by another block of the grid at %s (global %#zx, %zu bytes)",
-                 kind(a->async, write), emu_agent_text(a->agent), kind(c->by_async, was_write), emu_site_text(emu_site_of(s.site)), at, size);
+      emu_report(EMU_RULE_RACE_GLOBAL, a->at,
+                 "%s by %s races %s by another block of the grid at %s (global %#zx, %zu bytes)", kind(a->async, write),
+                 emu_agent_text(a->agent), kind(c->by_async, was_write), emu_site_text(emu_site_of(s.site)), at, size);
   }
   (void)block;
   uint8_t written = c->written;
@@ -121,8 +134,10 @@ static void enter_era(emu_cell *c, const emu_actor *a, emu_access access, const 
 static void note_read(emu_cell *c, const emu_actor *a) {
   int place = -1, ordered = -1;
   for (int i = 0; i < EMU_READERS && place < 0; i++)
-    if (!c->read[i].clock || c->read[i].agent == a->agent) place = i;
-    else if (seen(a, &c->read[i])) ordered = i;
+    if (!c->read[i].clock || c->read[i].agent == a->agent)
+      place = i;
+    else if (seen(a, &c->read[i]))
+      ordered = i;
   if (place < 0) place = ordered >= 0 ? ordered : (int)emu_random(EMU_READERS);
   c->read[place] = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
 }
@@ -131,8 +146,8 @@ static void access_cell(emu_cell *c, const emu_actor *a, emu_access access, cons
   bool write = access != EMU_READ;
   enter_era(c, a, access, block, at, size);
   if (access != EMU_WRITE && !c->written) {
-    emu_report(EMU_RULE_UNWRITTEN, a->at, "%s by %s of %s %#zx, which nothing has written", kind(a->async, false), emu_agent_text(a->agent),
-               block ? "shared" : "global", at);
+    emu_report(EMU_RULE_UNWRITTEN, a->at, "%s by %s of %s %#zx, which nothing has written", kind(a->async, false),
+               emu_agent_text(a->agent), block ? "shared" : "global", at);
     c->written = 1; /* once is enough */
   }
   if (c->write.clock && !(access == EMU_ATOMIC && c->atomic)) check_write_seen(c, a, write, block, at, size);
@@ -150,12 +165,13 @@ static void access_cell(emu_cell *c, const emu_actor *a, emu_access access, cons
 }
 
 /* [at, at + bytes) of the cell at `base` of `size` bytes (16, 4 or 1). */
-static void visit(emu_cell *root, uint32_t i, size_t base, size_t size, size_t at, size_t bytes, const emu_actor *a, emu_access access,
-                  const void *block) {
+static void visit(emu_cell *root, uint32_t i, size_t base, size_t size, size_t at, size_t bytes, const emu_actor *a,
+                  emu_access access, const void *block) {
   bool whole = at <= base && at + bytes >= base + size;
   emu_cell *c = cell_at(root, i);
   if (whole && access == EMU_WRITE && c->child) {
-    for (uint32_t k = 0; k < 4; k++) visit(root, 4 * c->child + k, base + k * size / 4, size / 4, at, bytes, a, access, block), c = cell_at(root, i);
+    for (uint32_t k = 0; k < 4; k++)
+      visit(root, 4 * c->child + k, base + k * size / 4, size / 4, at, bytes, a, access, block), c = cell_at(root, i);
     emu_cell first = pool.cell[4 * c->child];
     merge(c);
     first.child = 0;
@@ -169,15 +185,19 @@ static void visit(emu_cell *root, uint32_t i, size_t base, size_t size, size_t a
   if (!c->child) split(root, i);
   for (uint32_t k = 0; k < 4; k++) {
     size_t b = base + k * size / 4;
-    if (b < at + bytes && b + size / 4 > at) visit(root, 4 * cell_at(root, i)->child + k, b, size / 4, at, bytes, a, access, block);
+    if (b < at + bytes && b + size / 4 > at)
+      visit(root, 4 * cell_at(root, i)->child + k, b, size / 4, at, bytes, a, access, block);
   }
 }
 
-void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor *a, emu_access access, const void *block) {
+void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor *a, emu_access access,
+                      const void *block) {
   for (size_t base = at & ~(size_t)15; base < at + bytes; base += 16) {
     emu_cell *c = &cells[base / 16];
-    if (!c->child && at <= base && at + bytes >= base + 16) access_cell(c, a, access, block, base, 16);
-    else visit(c, 0, base, 16, at, bytes, a, access, block);
+    if (!c->child && at <= base && at + bytes >= base + 16)
+      access_cell(c, a, access, block, base, 16);
+    else
+      visit(c, 0, base, 16, at, bytes, a, access, block);
   }
 }
 

@@ -1,4 +1,5 @@
-/* Shadow memory: for every 16 bytes, or every word or byte where neighbours differ, who wrote last, who has read since, and where. */
+/* Shadow memory: for every 16 bytes, or every word or byte where neighbours differ, who wrote last, who has read since,
+ * and where. */
 #ifndef GA_EMU_SHADOW_H
 #define GA_EMU_SHADOW_H
 
@@ -39,7 +40,8 @@ bool emu_thread_touch_shared(emu_thread *t, uint32_t addr, uint32_t bytes, emu_a
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access);
 
 /* shadow.c's part */
-void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor *a, emu_access access, const void *block);
+void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor *a, emu_access access,
+                      const void *block);
 void emu_cells_written(emu_cell *cells, size_t at, size_t bytes); /* by the host */
 void emu_cells_clear(emu_cell *cells, size_t n);
 

@@ -1,5 +1,6 @@
-/* Tensor maps that a kernel edits (PTX ISA 9.7.9.27 and the proxy of tensor maps, 8.x "proxies"): an edit is an ordinary write to global memory;
- * the copy engine sees it when the editor has released it and the thread that copies has acquired the map after it. */
+/* Tensor maps that a kernel edits (PTX ISA 9.7.9.27 and the proxy of tensor maps, 8.x "proxies"): an edit is an
+ * ordinary write to global memory; the copy engine sees it when the editor has released it and the thread that copies
+ * has acquired the map after it. */
 #include <string.h>
 
 #include "emu/shadow.h"

@@ -18,7 +18,8 @@ static int element_bytes(int type) {
   return type < 0 || type >= (int)sizeof bytes ? 0 : bytes[type];
 }
 
-static int check_dims(unsigned rank, const uint64_t *dims, const uint64_t *strides, const uint32_t *box, const uint32_t *element_strides) {
+static int check_dims(unsigned rank, const uint64_t *dims, const uint64_t *strides, const uint32_t *box,
+                      const uint32_t *element_strides) {
   for (unsigned i = 0; i < rank; i++) {
     if (!dims[i] || dims[i] > (uint64_t)1 << 32) return refuse("a dimension", dims[i], "1 to 2^32");
     if (!box[i] || box[i] > 256) return refuse("a box dimension", box[i], "1 to 256");
@@ -29,8 +30,9 @@ static int check_dims(unsigned rank, const uint64_t *dims, const uint64_t *strid
   return OK;
 }
 
-int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes, const uint32_t *box,
-                    const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob) {
+int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,
+                    const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2,
+                    int oob) {
   static const uint8_t spans[] = {0, 32, 64, 128};
   int element = element_bytes(type);
   uint64_t bytes = (uint64_t)element;
@@ -40,13 +42,16 @@ int emu_tmap_encode(void *map, int type, unsigned rank, void *base, const uint64
   if ((uintptr_t)base % 16) return refuse("global address", (uintptr_t)base, "aligned to 16");
   if (interleave) return refuse("interleave", (unsigned long long)interleave, "none (others are not modelled)");
   if (swizzle < 0 || swizzle > 3) return refuse("swizzle", (unsigned long long)swizzle, "0 to 3");
-  if (oob == 1 && !(type >= 6 && type <= 12)) return refuse("NaN fill with data type", (unsigned long long)type, "a floating type");
-  if (l2 < 0 || l2 > 3 || oob < 0 || oob > 1) return refuse("L2 promotion or fill", (unsigned long long)l2, "0 to 3, 0 or 1");
+  if (oob == 1 && !(type >= 6 && type <= 12))
+    return refuse("NaN fill with data type", (unsigned long long)type, "a floating type");
+  if (l2 < 0 || l2 > 3 || oob < 0 || oob > 1)
+    return refuse("L2 promotion or fill", (unsigned long long)l2, "0 to 3, 0 or 1");
   int bad = check_dims(rank, dims, strides_bytes, box, element_strides);
   if (bad) return bad;
   uint64_t inner = (uint64_t)box[0] * (uint64_t)element;
   if (inner % 16) return refuse("bytes of the box's first dimension", inner, "a multiple of 16");
-  if (spans[swizzle] && inner > spans[swizzle]) return refuse("bytes of the box's first dimension", inner, "at most the swizzle's span");
+  if (spans[swizzle] && inner > spans[swizzle])
+    return refuse("bytes of the box's first dimension", inner, "at most the swizzle's span");
   for (unsigned i = 0; i < rank; i++) bytes *= box[i];
   if (bytes > EMU_SMEM_MAX) return refuse("bytes of the box", bytes, "at most a block's shared memory");
   if (!emu_is_device(base, 1)) return refuse("global address", (uintptr_t)base, "device memory");

@@ -10,8 +10,8 @@ typedef struct emu_tmap {
   uint32_t magic;
   uint8_t rank, element, swizzle, nan_fill, type; /* element: bytes; swizzle: span in bytes, 0 none */
   uint8_t *base;
-  uint64_t stride[4];  /* bytes, of dimensions 1.. */
-  uint32_t last[5];    /* size - 1 */
+  uint64_t stride[4]; /* bytes, of dimensions 1.. */
+  uint32_t last[5];   /* size - 1 */
   uint16_t box[5];
   uint16_t spare;
 } emu_tmap;

@@ -1,4 +1,5 @@
-/* Operations of a warp: each lane leaves its operands and waits; the last one acts for all. Lanes run on their own otherwise, in no order. */
+/* Operations of a warp: each lane leaves its operands and waits; the last one acts for all. Lanes run on their own
+ * otherwise, in no order. */
 #include <string.h>
 
 #include "emu/shadow.h"
@@ -18,8 +19,8 @@ static emu_thread *collect(const char *op, bool aligned, act f, const char *file
     w->op = op;
     w->at = t->at;
   } else if (w->op != op || (aligned && (w->at.line != line || w->at.file != file))) {
-    emu_report(EMU_RULE_DIVERGENT, t->at, "%s by lane %d while lanes %#x of its warp are at %s %s", op, t->lane, w->here, w->op,
-               emu_site_text(w->at));
+    emu_report(EMU_RULE_DIVERGENT, t->at, "%s by lane %d while lanes %#x of its warp are at %s %s", op, t->lane,
+               w->here, w->op, emu_site_text(w->at));
     emu_stop();
   }
   w->here |= 1u << t->lane;
@@ -96,8 +97,8 @@ static void act_sync(emu_warp *w) {
 }
 void emu_warp_sync(EMU_SITE) { (void)collect("warp_sync", false, act_sync, file, line); }
 
-/* --- matrix moves (PTX ISA 9.7.14.5.15): lane 8 i + r names row r of matrix i; lane l holds columns 2 (l % 4) of row l / 4, or, transposed,
- * rows 2 (l % 4) of column l / 4 --- */
+/* --- matrix moves (PTX ISA 9.7.14.5.15): lane 8 i + r names row r of matrix i; lane l holds columns 2 (l % 4) of row l
+ * / 4, or, transposed, rows 2 (l % 4) of column l / 4 --- */
 
 static uint16_t *row_of(emu_warp *w, int lane, emu_access access) {
   emu_thread *t = &w->lane[lane];
@@ -105,7 +106,8 @@ static uint16_t *row_of(emu_warp *w, int lane, emu_access access) {
   return emu_thread_touch_shared(t, a, 16, access) ? (uint16_t *)(void *)(w->block->smem + a) : NULL;
 }
 
-/* Registers are moved as 8 x 8 halves between the lanes' and the shared rows; in[5]: matrices, out[0] of lane 0: transposed. */
+/* Registers are moved as 8 x 8 halves between the lanes' and the shared rows; in[5]: matrices, out[0] of lane 0:
+ * transposed. */
 static void act_ldmatrix(emu_warp *w) {
   int n = (int)w->lane[0].in[5] & 7, trans = (int)w->lane[0].in[5] >> 3;
   for (int i = 0; i < n; i++)
@@ -148,11 +150,13 @@ void emu_stmatrix(uint32_t a, const uint32_t *r, int n, int trans, EMU_SITE) {
 
 static void act_mma(emu_warp *w) {
   float a[16 * 32], b[32 * 8 + 8] = {0}, c[16 * 8 + 8] = {0}; /* the sums read 8 more */
-  int type = (int)w->lane[0].out[0], k = (int)w->lane[0].out[1], e = emu_k_of(type) / 8, halves = k / (4 * e); /* of k, 4 e each */
+  int type = (int)w->lane[0].out[0], k = (int)w->lane[0].out[1], e = emu_k_of(type) / 8,
+      halves = k / (4 * e); /* of k, 4 e each */
   for (int l = 0; l < EMU_LANES; l++) {
     const uint32_t *in = w->lane[l].in;
     int g = l / 4, q = l % 4;
-    for (int i = 0; i < 2 * halves; i++) emu_decode(type, &a[(g + 8 * (i & 1)) * k + e * q + 4 * e * (i >> 1)], &in[i], e, 1);
+    for (int i = 0; i < 2 * halves; i++)
+      emu_decode(type, &a[(g + 8 * (i & 1)) * k + e * q + 4 * e * (i >> 1)], &in[i], e, 1);
     for (int i = 0; i < halves; i++) emu_decode(type, &b[(e * q + 4 * e * i) * 8 + g], &in[4 + i], e, 8);
     for (int i = 0; i < 2; i++) memcpy(&c[(g + 8 * i) * 8 + 2 * q], (float *)w->lane[l].p + 2 * i, 8);
   }

@@ -1,6 +1,7 @@
-/* wgmma (PTX ISA 9.7.15). The 128 threads issue a product one by one; it is carried out when a wait needs it (late) or when the last thread
- * has issued it (early). Until then its accumulators hold NaN, and the hooks report whoever touches them or the registers of A. The
- * warpgroup's products are one agent: a wait by one warp stands for all, as kernels release stages by one arrival a warpgroup. */
+/* wgmma (PTX ISA 9.7.15). The 128 threads issue a product one by one; it is carried out when a wait needs it (late) or
+ * when the last thread has issued it (early). Until then its accumulators hold NaN, and the hooks report whoever
+ * touches them or the registers of A. The warpgroup's products are one agent: a wait by one warp stands for all, as
+ * kernels release stages by one arrival a warpgroup. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 
 enum { OPS = 128 }; /* products in flight of a warpgroup */
 
-/* Accumulators in flight: 64 x n. Every thread leaves its registers here with its first product and takes them back after the wait. */
+/* Accumulators in flight: 64 x n. Every thread leaves its registers here with its first product and takes them back
+ * after the wait. */
 struct emu_acc {
   int n, holders; /* threads whose registers are here */
   uint32_t last_op;
@@ -36,14 +38,16 @@ static size_t word_of(const emu_thread *t, const char *p) { return (size_t)(p - 
 void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at) {
   if (p < t->stack || p + n > t->stack + EMU_STACK) return;
   if (write)
-    for (size_t w = word_of(t, p), end = word_of(t, p + n - 1); w <= end; w++) t->dirty[w / 64] |= (uint64_t)1 << (w % 64);
+    for (size_t w = word_of(t, p), end = word_of(t, p + n - 1); w <= end; w++)
+      t->dirty[w / 64] |= (uint64_t)1 << (w % 64);
   if (p >= t->live_hi || p + n <= t->live_lo) return;
   for (int i = 0; i < t->n_live; i++) {
     const emu_live *l = &t->live[i];
     if (p >= l->hi || p + n <= l->lo || (!write && !l->acc)) continue; /* operands may be read */
     const emu_op *o = op_of(t->group, l->last_op);
-    emu_report(EMU_RULE_REGISTERS, at, "%s of %s register %d of a product in flight, issued at %s", write ? "write" : "read",
-               l->acc ? "accumulator" : "operand", p > l->lo ? (int)((p - l->lo) / 4) : 0, emu_site_text(o->at));
+    emu_report(EMU_RULE_REGISTERS, at, "%s of %s register %d of a product in flight, issued at %s",
+               write ? "write" : "read", l->acc ? "accumulator" : "operand", p > l->lo ? (int)((p - l->lo) / 4) : 0,
+               emu_site_text(o->at));
   }
 }
 
@@ -87,8 +91,10 @@ static void exchange(emu_thread *t, emu_acc *acc, void *regs, bool take) {
   int row = (t->tid % 128) / 32 * 16 + t->lane / 4, column = 2 * (t->lane % 4);
   for (int i = 0; i < acc->n / 2; i += 2) {
     float *x = &acc->x[(row + 8 * (i / 2 % 2)) * acc->n + 8 * (i / 4) + column];
-    if (take) memcpy(d + i, x, 8);
-    else memcpy(x, d + i, 8);
+    if (take)
+      memcpy(d + i, x, 8);
+    else
+      memcpy(x, d + i, 8);
   }
 }
 
@@ -103,8 +109,9 @@ static void close_acc(emu_thread *t, emu_live *l) {
 typedef struct tile_reader {
   emu_block *block;
   const emu_actor *actor;
-  uint32_t start, lead, stride, mask; /* lead: bytes between outer (or k) groups; stride: between groups of 8; mask: of the swizzle */
-  int span;                           /* bytes of a swizzled row, 16 without */
+  uint32_t start, lead, stride,
+      mask; /* lead: bytes between outer (or k) groups; stride: between groups of 8; mask: of the swizzle */
+  int span; /* bytes of a swizzled row, 16 without */
 } tile_reader;
 
 /* The matrix descriptor (PTX ISA 9.7.15.5.1). */
@@ -125,10 +132,14 @@ static tile_reader reader_of(emu_block *b, uint64_t desc, const emu_actor *actor
 /* Chunk of 16 bytes: `inner` chunks along the contiguous dimension, line `outer` of the other one. */
 static const uint8_t *chunk(const tile_reader *r, uint32_t inner, uint32_t outer, bool transposed) {
   uint32_t a, per = (uint32_t)r->span / 16;
-  if (!transposed && r->span == 16) a = r->start + inner * r->lead + outer / 8 * r->stride + outer % 8 * 16;
-  else if (!transposed) a = r->start + inner * 16 + outer / 8 * r->stride + outer % 8 * (uint32_t)r->span;
-  else if (r->span == 16) a = r->start + inner * r->stride + outer / 8 * r->lead + outer % 8 * 16;
-  else a = r->start + inner / per * r->lead + inner % per * 16 + outer / 8 * r->stride + outer % 8 * (uint32_t)r->span;
+  if (!transposed && r->span == 16)
+    a = r->start + inner * r->lead + outer / 8 * r->stride + outer % 8 * 16;
+  else if (!transposed)
+    a = r->start + inner * 16 + outer / 8 * r->stride + outer % 8 * (uint32_t)r->span;
+  else if (r->span == 16)
+    a = r->start + inner * r->stride + outer / 8 * r->lead + outer % 8 * 16;
+  else
+    a = r->start + inner / per * r->lead + inner % per * 16 + outer / 8 * r->stride + outer % 8 * (uint32_t)r->span;
   a ^= (a >> 7 & r->mask) << 4;
   if (!emu_touch_shared(r->block, r->actor, a, 16, EMU_READ)) return NULL;
   return r->block->smem + a;
@@ -137,7 +148,8 @@ static const uint8_t *chunk(const tile_reader *r, uint32_t inner, uint32_t outer
 /* out[line][k] of `lines` rows with k contiguous, or of k by lines when transposed. by_k: out is [k][lines] instead. */
 static void read_tile(const tile_reader *r, int type, int lines, bool transposed, bool by_k, float *out) {
   static const uint8_t zeros[16];
-  int per = 16 / emu_bytes_of(type), ks = emu_k_of(type), outer_n = transposed ? ks : lines, inner_n = (transposed ? lines : ks) / per;
+  int per = 16 / emu_bytes_of(type), ks = emu_k_of(type), outer_n = transposed ? ks : lines,
+      inner_n = (transposed ? lines : ks) / per;
   for (int o = 0; o < outer_n; o++)
     for (int i = 0; i < inner_n; i++) {
       const uint8_t *p = chunk(r, (uint32_t)i, (uint32_t)o, transposed);
@@ -178,14 +190,16 @@ static void carry_out(emu_group *g, emu_op *o) {
 
 /* --- issue --- */
 
-static void check_same(const emu_op *o, const emu_thread *t, int type, int n, bool regs, uint64_t a, uint64_t b, int acc) {
-  if (o->type == type && o->n == n && o->a_regs == regs && o->a == a && o->b == b && o->accumulate == (acc != 0) && o->at.line == t->at.line &&
-      o->at.file == t->at.file)
+static void check_same(const emu_op *o, const emu_thread *t, int type, int n, bool regs, uint64_t a, uint64_t b,
+                       int acc) {
+  if (o->type == type && o->n == n && o->a_regs == regs && o->a == a && o->b == b && o->accumulate == (acc != 0) &&
+      o->at.line == t->at.line && o->at.file == t->at.file)
     return;
   emu_report(EMU_RULE_DIVERGENT, t->at,
-             "the product differs within the warpgroup: n %d, a %#llx, b %#llx, accumulate %d here; n %d, a %#llx, b %#llx, %d at %s", n,
-             (unsigned long long)a, (unsigned long long)b, acc != 0, o->n, (unsigned long long)o->a, (unsigned long long)o->b, o->accumulate,
-             emu_site_text(o->at));
+             "the product differs within the warpgroup: n %d, a %#llx, b %#llx, accumulate %d here; n %d, a %#llx, b "
+             "%#llx, %d at %s",
+             n, (unsigned long long)a, (unsigned long long)b, acc != 0, o->n, (unsigned long long)o->a,
+             (unsigned long long)o->b, o->accumulate, emu_site_text(o->at));
   emu_stop();
 }
 
@@ -210,7 +224,8 @@ static emu_live *live_acc(emu_thread *t, const void *d, int n) {
   for (int i = 0; i < t->n_live; i++) {
     emu_live *l = &t->live[i];
     if (l->acc && l->lo == lo && l->hi == hi) return l;
-    if (lo < l->hi && hi > l->lo) emu_report(EMU_RULE_REGISTERS, t->at, "accumulators overlap other registers of a product in flight");
+    if (lo < l->hi && hi > l->lo)
+      emu_report(EMU_RULE_REGISTERS, t->at, "accumulators overlap other registers of a product in flight");
   }
   return NULL;
 }
@@ -257,7 +272,8 @@ static void carry_out_until(emu_group *g, uint32_t end) {
   for (; g->n_done < end; g->n_done++) carry_out(g, op_of(g, g->n_done));
 }
 
-void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b, int acc, EMU_SITE) {
+void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b,
+               int acc, EMU_SITE) {
   emu_thread *t = emu_begin("wgmma", file, line);
   emu_group *g = t->group;
   if (!g) {
@@ -355,7 +371,8 @@ void emu_wgmma_uneven(emu_block *b) {
                          : u->resized != first->resized ? "setmaxnreg"
                                                         : NULL;
       if (!what) continue;
-      emu_report(EMU_RULE_DIVERGENT, first->at, "%s: threads %d and %d of warpgroup %d of block %d have not executed them alike", what, first->tid,
+      emu_report(EMU_RULE_DIVERGENT, first->at,
+                 "%s: threads %d and %d of warpgroup %d of block %d have not executed them alike", what, first->tid,
                  u->tid, i, b->index);
       break;
     }

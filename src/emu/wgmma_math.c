@@ -1,6 +1,6 @@
-/* The arithmetic of products, as an H200 gave it bit by bit (docs/EMULATOR.md): the products of one instruction and the addend are exact, are
- * aligned to the largest of their exponents, cut below a fixed fraction bit, added without error, and the sum is cut to the fraction bits
- * of the accumulator. */
+/* The arithmetic of products, as an H200 gave it bit by bit (docs/EMULATOR.md): the products of one instruction and the
+ * addend are exact, are aligned to the largest of their exponents, cut below a fixed fraction bit, added without error,
+ * and the sum is cut to the fraction bits of the accumulator. */
 #include <math.h>
 #include <string.h>
 
@@ -82,8 +82,9 @@ typedef struct sum_rule {
   int fraction, keep, least; /* least: the exponent of subnormal inputs */
 } sum_rule;
 
-static const sum_rule rules[] = {[EMU_WGMMA_BF16] = {25, 24, -126}, [EMU_WGMMA_F16] = {25, 24, -14},   [EMU_WGMMA_E4M3] = {13, 14, -6},
-                                 [EMU_WGMMA_E5M2] = {13, 14, -14},  [EMU_WGMMA_TF32] = {25, 24, -126}, [EMU_WGMMA_S8] = {0}};
+static const sum_rule rules[] = {
+    [EMU_WGMMA_BF16] = {25, 24, -126}, [EMU_WGMMA_F16] = {25, 24, -14},   [EMU_WGMMA_E4M3] = {13, 14, -6},
+    [EMU_WGMMA_E5M2] = {13, 14, -14},  [EMU_WGMMA_TF32] = {25, 24, -126}, [EMU_WGMMA_S8] = {0}};
 
 enum { ZERO = -1000, SPECIAL = 3000, COLUMNS = 256, DEPTH = 32 };
 
@@ -99,7 +100,8 @@ static inline float float_of(uint32_t u) {
   return x;
 }
 
-/* Exponents as the adder takes them: of the format's fields, not of the values, so that subnormals have the least one. */
+/* Exponents as the adder takes them: of the format's fields, not of the values, so that subnormals have the least one.
+ * */
 static inline int exponent(float x, int least) {
   int e = (int)(bits_of(x) >> 23 & 255) - 127;
   return bits_of(x) << 1 == 0 ? ZERO : e == 128 ? SPECIAL : e < least ? least : e;
@@ -110,7 +112,8 @@ FAST static void exponents(int *restrict e, const float *restrict x, int n, int 
 }
 
 /* One sum, in any range: products are exact in double, and so are aligned sums of 33 terms. */
-static float sum_slowly(float c, const float *a, const int *ea, const float *b, const int *eb, int n, int k, const sum_rule *r) {
+static float sum_slowly(float c, const float *a, const int *ea, const float *b, const int *eb, int n, int k,
+                        const sum_rule *r) {
   int top = exponent(c, -126);
   double plain = c, sum = 0;
   for (int i = 0; i < k; i++) {
@@ -130,13 +133,16 @@ static float sum_slowly(float c, const float *a, const int *ea, const float *b, 
   return (float)ldexp(ldexp(trunc(ldexp(sum, -last)), last), top - r->fraction);
 }
 
-/* 16 columns of one row, of which the first `w` are wanted. Where a column's exponents leave the range in which 32-bit arithmetic is exact, all
- * of them are summed slowly. Vectors, as gcc has them: loops over 16 are turned into worse code. */
+/* 16 columns of one row, of which the first `w` are wanted. Where a column's exponents leave the range in which 32-bit
+ * arithmetic is exact, all of them are summed slowly. Vectors, as gcc has them: loops over 16 are turned into worse
+ * code. */
 typedef float floats16 __attribute__((vector_size(64)));
 typedef int32_t ints16 __attribute__((vector_size(64)));
 
-static inline __attribute__((always_inline)) void sum_row(float *restrict c, const float *restrict a, const int *restrict ea, const float *restrict b,
-                                                          const int *restrict eb, int n, int w, int k, const sum_rule *r) {
+static inline __attribute__((always_inline)) void sum_row(float *restrict c, const float *restrict a,
+                                                          const int *restrict ea, const float *restrict b,
+                                                          const int *restrict eb, int n, int w, int k,
+                                                          const sum_rule *r) {
   ints16 t, odd, e, f, bits, beyond, sum = {0};
   floats16 scale, v;
   memcpy(&bits, c, 64);
@@ -181,17 +187,21 @@ static inline __attribute__((always_inline)) void sum_row(float *restrict c, con
 }
 
 /* c (rows x n) += a (rows x k) b (k x n); n a multiple of 8; 8 floats behind c and b may be read. */
-FAST static void add_exact(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n, int k, const sum_rule *r) {
+FAST static void add_exact(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n, int k,
+                           const sum_rule *r) {
   static int ea[64 * DEPTH], eb[DEPTH * COLUMNS + 8];
   exponents(ea, a, rows * k, r->least);
   exponents(eb, b, k * n, r->least);
   for (int row = 0; row < rows; row++) {
-    for (int j = 0; j < n; j += 16) sum_row(c + row * n + j, a + row * k, ea + row * k, b + j, eb + j, n, n - j < 16 ? 8 : 16, k, r);
+    for (int j = 0; j < n; j += 16)
+      sum_row(c + row * n + j, a + row * k, ea + row * k, b + j, eb + j, n, n - j < 16 ? 8 : 16, k, r);
   }
 }
 
-/* The same for speed, in f32 and in order of k. Blocks of 4 rows by 16 columns of c stay in registers over the 16 steps of k. */
-FAST __attribute__((optimize("fp-contract=fast"))) static void add_fast(float *restrict c, const float *restrict a, const float *restrict b, int n) {
+/* The same for speed, in f32 and in order of k. Blocks of 4 rows by 16 columns of c stay in registers over the 16 steps
+ * of k. */
+FAST __attribute__((optimize("fp-contract=fast"))) static void add_fast(float *restrict c, const float *restrict a,
+                                                                        const float *restrict b, int n) {
   for (int j = 0; j + 16 <= n; j += 16)
     for (int r = 0; r < 64; r += 4) {
       float t[4][16];
@@ -209,7 +219,8 @@ FAST __attribute__((optimize("fp-contract=fast"))) static void add_fast(float *r
 }
 
 /* Sums of 32 products stay below 2^24. */
-FAST static void add_s8(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n, int depth) {
+FAST static void add_s8(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n,
+                        int depth) {
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < n; j++) {
       float s = 0;
@@ -219,13 +230,16 @@ FAST static void add_s8(float *restrict c, const float *restrict a, const float 
 }
 
 void emu_multiply(int type, float *c, const float *a, const float *b, int n) {
-  if (type == EMU_WGMMA_S8) add_s8(c, a, b, 64, n, 32);
-  else if (emu_bytes_of(type) == 2 && !emu_opt.checks) add_fast(c, a, b, n);
-  else add_exact(c, a, b, 64, n, emu_k_of(type), &rules[type]);
+  if (type == EMU_WGMMA_S8)
+    add_s8(c, a, b, 64, n, 32);
+  else if (emu_bytes_of(type) == 2 && !emu_opt.checks)
+    add_fast(c, a, b, n);
+  else
+    add_exact(c, a, b, 64, n, emu_k_of(type), &rules[type]);
 }
 
-/* mma.sync of 8-bit floats has no instruction of its own on an H200: two of f16, the first of the k whose k % 4 is 0 or 1, from zero; then
- * the addend is added with one rounding. */
+/* mma.sync of 8-bit floats has no instruction of its own on an H200: two of f16, the first of the k whose k % 4 is 0 or
+ * 1, from zero; then the addend is added with one rounding. */
 static void multiply_mma_f8(float *c, const float *a, const float *b) {
   float sum[16 * 8 + 8] = {0}, ha[16 * 16], hb[16 * 8 + 8] = {0};
   for (int half = 0; half < 2; half++) {
@@ -243,7 +257,10 @@ static void multiply_mma_f8(float *c, const float *a, const float *b) {
 }
 
 void emu_multiply_mma(int type, int k, float *c, const float *a, const float *b) {
-  if (type == EMU_WGMMA_S8) add_s8(c, a, b, 16, 8, k);
-  else if (emu_bytes_of(type) == 1) multiply_mma_f8(c, a, b);
-  else add_exact(c, a, b, 16, 8, k, &rules[type]);
+  if (type == EMU_WGMMA_S8)
+    add_s8(c, a, b, 16, 8, k);
+  else if (emu_bytes_of(type) == 1)
+    multiply_mma_f8(c, a, b);
+  else
+    add_exact(c, a, b, 16, 8, k, &rules[type]);
 }

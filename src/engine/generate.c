@@ -18,12 +18,12 @@ static double now(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Memory of the sampler: generator, result, history, biases. Where the model's device has no row for the chain that is asked
- * for, it works on the CPU, with a copy of the logits. */
+/* Memory of the sampler: generator, result, history, biases. Where the model's device has no row for the chain that is
+ * asked for, it works on the CPU, with a copy of the logits. */
 typedef struct sampler {
   ga_session *session;
-  ga_ctx *ctx;       /* that samples: the model's, or `host` */
-  ga_ctx *host;      /* owned; NULL: not needed */
+  ga_ctx *ctx;  /* that samples: the model's, or `host` */
+  ga_ctx *host; /* owned; NULL: not needed */
   float *host_logits;
   ga_sample_desc desc;
   ga_sample_io io;
@@ -114,12 +114,12 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
     return *id ? GA_OK : check_first(sm);
   }
   int32_t n = (int32_t)ga_min_i64(sm->window, s->length);
-  if (n)
-    GA_TRY(ga_copy_to_device(sm->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
+  if (n) GA_TRY(ga_copy_to_device(sm->ctx, sm->history, s->tokens + s->length - n, (size_t)n * sizeof(int32_t), NULL));
   sm->io.n_history = n;
   sm->io.logits = session_logits(s);
   if (sm->host) {
-    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, session_logits(s), (size_t)sm->desc.vocab * sizeof(float), NULL));
+    GA_TRY(ga_copy_to_host(s->model->ctx, sm->host_logits, session_logits(s), (size_t)sm->desc.vocab * sizeof(float),
+                           NULL));
     sm->io.logits = sm->host_logits;
   }
   GA_TRY(ga_sample(sm->ctx, &sm->desc, &sm->io, NULL));
@@ -162,7 +162,8 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
     ga_text text;
     GA_TRY(ga_detok_push(detok, id, &text));
     r->finish = GA_FINISH_STOPPED;
-    if (o->text && o->text(o->user, id, text.data, text.bytes)) return sm->drawn ? ga_session_rewind(s, s->length - 1) : GA_OK;
+    if (o->text && o->text(o->user, id, text.data, text.bytes))
+      return sm->drawn ? ga_session_rewind(s, s->length - 1) : GA_OK;
     r->finish = GA_FINISH_LENGTH;
     if (r->n_generated >= o->max_tokens) return GA_OK;
     r->finish = GA_FINISH_CONTEXT;

@@ -6,7 +6,8 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-/* What a step of n tokens writes: ids[n], positions[n], slots[n], kv_len, q_start[2]. Of one token, and how many move on by one from POSITION on: */
+/* What a step of n tokens writes: ids[n], positions[n], slots[n], kv_len, q_start[2]. Of one token, and how many move
+ * on by one from POSITION on: */
 enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
 
 /* --- making and freeing --- */
@@ -19,7 +20,8 @@ static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
 
 /* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
 static ga_status alloc_kv(ga_ctx *ctx, uint64_t bytes, void **out) {
-  return ctx->device->caps.host_memory ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out) : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
+  return ctx->device->caps.host_memory ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out)
+                                       : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
 }
 
 static ga_status create_kv(ga_session *s, ga_dtype dtype) {
@@ -53,7 +55,8 @@ static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs 
   for (int32_t i = 0; i < s->n_pages; i++) in->host[in->table + (size_t)i] = i; /* one sequence: page i is its i-th */
   GA_TRY(ga_buffer_alloc(ctx, (in->sequence + (size_t)s->context + 1) * sizeof(int32_t), &p));
   in->device = p;
-  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, (size_t)s->n_pages * sizeof(int32_t), NULL);
+  return ga_copy_to_device(ctx, in->device + in->table, in->host + in->table, (size_t)s->n_pages * sizeof(int32_t),
+                           NULL);
 }
 
 static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
@@ -75,7 +78,8 @@ static ga_status create(ga_session *s, const ga_session_options *options) {
   for (int32_t i = 0; i < s->model->n_places; i++) {
     const ga_place *place = &s->model->places[i];
     const ga_status status = create_part(s, place, &sizes, &s->parts[i]);
-    if (status != GA_OK) return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch, place->plan.device);
+    if (status != GA_OK)
+      return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch, place->plan.device);
   }
   return GA_OK;
 }
@@ -119,12 +123,8 @@ void ga_session_free(ga_session *s) {
   ga_mem_free(s);
 }
 
-int32_t ga_session_length(const ga_session *s) {
-  return s->length;
-}
-int32_t ga_session_context(const ga_session *s) {
-  return s->context;
-}
+int32_t ga_session_length(const ga_session *s) { return s->length; }
+int32_t ga_session_context(const ga_session *s) { return s->context; }
 
 uint64_t ga_session_kv_bytes(const ga_session *s) {
   uint64_t k = 0, v = 0;
@@ -178,12 +178,14 @@ static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t 
   s->placed = -1;
   in->unread = true;
   point_at_inputs(s, part, at, n);
-  return ga_copy_to_device_later(part->forward.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step, NULL);
+  return ga_copy_to_device_later(part->forward.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step,
+                                 NULL);
 }
 
-/* Rows of one chunk, some at a time; the first block is computed by fwd_run. base: the chunk's first row; wanted: the first row that out is
- * to have; host: memory for a block, unless they go to out->into. */
-static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_t wanted, const session_out *out, float *host) {
+/* Rows of one chunk, some at a time; the first block is computed by fwd_run. base: the chunk's first row; wanted: the
+ * first row that out is to have; host: memory for a block, unless they go to out->into. */
+static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_t wanted, const session_out *out,
+                              float *host) {
   const size_t vocab = (size_t)s->model->hparams.vocab;
   ga_forward *f = &session_last(s)->forward;
   ga_step *step = &session_last(s)->step;
@@ -196,7 +198,8 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_
     float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
     GA_TRY(ga_copy_to_host(f->ctx, block, f->logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
     all_read(s);
-    for (int32_t i = 0; out->row && i < step->n_out; i++) GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
+    for (int32_t i = 0; out->row && i < step->n_out; i++)
+      GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
   }
   return GA_OK;
 }
@@ -225,8 +228,8 @@ static ga_status record(session_part *part, const session_draw *draw) {
   return GA_OK;
 }
 
-/* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the second is
- * recorded, and the others replay that. Devices without graphs run every step op by op. */
+/* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the
+ * second is recorded, and the others replay that. Devices without graphs run every step op by op. */
 static ga_status run_decode(session_part *part, const session_draw *draw) {
   session_graph *g = &part->graph;
   const int64_t max_kv = fwd_rounded(part->step.max_kv);
@@ -254,8 +257,8 @@ static ga_status run_part(ga_session *s, int32_t i) {
   return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
 }
 
-/* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last step has left all that
- * there. */
+/* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
+ * step has left all that there. */
 static ga_status place(ga_session *s, int32_t id, int32_t window) {
   session_part *part = &s->parts[0];
   const session_inputs *in = &part->inputs;
@@ -267,7 +270,8 @@ static ga_status place(ga_session *s, int32_t id, int32_t window) {
   s->tokens[s->length] = id;
   s->window = window;
   if (window)
-    GA_TRY(ga_copy_to_device(part->forward.ctx, in->device + in->sequence + first, s->tokens + first, (size_t)(end - first) * sizeof id, NULL));
+    GA_TRY(ga_copy_to_device(part->forward.ctx, in->device + in->sequence + first, s->tokens + first,
+                             (size_t)(end - first) * sizeof id, NULL));
   return upload_inputs(s, part, &id, s->length, 1);
 }
 
@@ -303,8 +307,8 @@ ga_status session_drawn(ga_session *s, int32_t *id) {
 }
 
 /* One chunk at position `at` of the session, row `base` of the call. */
-static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted, const session_out *out,
-                           float *host) {
+static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted,
+                           const session_out *out, float *host) {
   const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
   for (int32_t i = 0; i < s->model->n_places; i++) {
     ga_step *step = &s->parts[i].step;
@@ -326,25 +330,30 @@ static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
   return GA_OK;
 }
 
-static ga_status append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host, ga_progress_fn progress, void *user) {
+static ga_status append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host,
+                        ga_progress_fn progress, void *user) {
   for (int32_t done = 0; done < n;) {
     const int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
     GA_TRY(run_chunk(s, ids + done, s->length + done, chunk, done, n - out->n_rows, out, host));
     done += chunk;
-    GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED, "stopped after %d of %d tokens", done, n);
+    GA_REQUIRE(!progress || !progress(user, (uint64_t)done, (uint64_t)n), GA_ERR_CANCELLED,
+               "stopped after %d of %d tokens", done, n);
   }
   memcpy(s->tokens + s->length, ids, (size_t)n * sizeof(int32_t));
   s->length += n;
   return GA_OK;
 }
 
-ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress, void *user) {
+ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress,
+                         void *user) {
   const session_out none = {0};
   void *host = NULL;
   GA_TRY(check_ids(s, ids, n));
   if (!out) out = &none;
   const session_part *last = session_last(s);
-  if (out->row) GA_TRY(ga_host_alloc(last->forward.ctx, (size_t)last->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), &host));
+  if (out->row)
+    GA_TRY(ga_host_alloc(last->forward.ctx,
+                         (size_t)last->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), &host));
   const ga_status status = append(s, ids, n, out, host, progress, user);
   ga_host_free(last->forward.ctx, host);
   return status;
@@ -357,7 +366,8 @@ ga_status ga_session_eval(ga_session *s, const int32_t *ids, int32_t n, float *l
   GA_REQUIRE(n_logits >= 0 && n_logits <= n && (logits || !n_logits), GA_ERR_ARG,
              "eval: %d rows of logits for %d tokens%s", n_logits, n, logits ? "" : ", but logits is null");
   GA_REQUIRE(s, GA_ERR_ARG, "eval: session is null");
-  return session_append(s, ids, n, &(session_out){.n_rows = n_logits, .into = n_logits ? logits : NULL}, progress, user);
+  return session_append(s, ids, n, &(session_out){.n_rows = n_logits, .into = n_logits ? logits : NULL}, progress,
+                        user);
 }
 
 typedef struct score_rows {

@@ -37,7 +37,7 @@ typedef struct session_part {
 struct ga_session {
   ga_model *model;
   session_part parts[GA_MODEL_MAX_PLACES]; /* model->n_places of them */
-  ga_kv_cache kv; /* each layer's on the device that has the layer */
+  ga_kv_cache kv;                          /* each layer's on the device that has the layer */
   int32_t context, batch, n_pages;
   int32_t length;  /* tokens in the cache */
   int32_t *tokens; /* [context] the ids of those, for penalties */
@@ -52,8 +52,8 @@ static inline const float *session_logits(ga_session *s) { return session_last(s
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);
 
-/* What becomes of the logits of the last n_rows ids: copied to `into`, else given to `row` in order, else left on the device, at
- * session_logits (n_rows at most 1). */
+/* What becomes of the logits of the last n_rows ids: copied to `into`, else given to `row` in order, else left on the
+ * device, at session_logits (n_rows at most 1). */
 typedef struct session_out {
   int32_t n_rows;
   float *into; /* [n_rows, vocab], host memory */
@@ -62,11 +62,11 @@ typedef struct session_out {
 } session_out;
 
 /* Appends ids in chunks of `batch`. out NULL: no logits. progress may be NULL. */
-GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, const session_out *out, ga_progress_fn progress,
-                                      void *user);
+GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, int32_t n, const session_out *out,
+                                      ga_progress_fn progress, void *user);
 
-/* Appends id, computes its logits and draws the next token, in one recorded launch: nothing crosses to the device when id is what the last
- * session_step has drawn. Enqueues; session_drawn waits. */
+/* Appends id, computes its logits and draws the next token, in one recorded launch: nothing crosses to the device when
+ * id is what the last session_step has drawn. Enqueues; session_drawn waits. */
 GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const session_draw *draw);
 GA_NODISCARD ga_status session_drawn(ga_session *session, int32_t *id);
 

@@ -10,9 +10,7 @@ typedef struct ga_byte_reader {
   uint64_t at, bytes;
 } ga_byte_reader;
 
-GA_INLINE uint64_t ga_bytes_left(const ga_byte_reader *r) {
-  return r->bytes - r->at;
-}
+GA_INLINE uint64_t ga_bytes_left(const ga_byte_reader *r) { return r->bytes - r->at; }
 
 /* *out = address of the next n bytes. */
 GA_NODISCARD ga_status ga_read_bytes(ga_byte_reader *r, uint64_t n, const char *what, const uint8_t **out);

@@ -96,24 +96,15 @@ static void put_scalar(ga_gguf_writer *w, const char *key, ga_meta_type type, ui
 
 static bool int_fits(ga_meta_type type, int64_t v) {
   switch (type) {
-  case GA_META_U8:
-    return v >= 0 && v <= UINT8_MAX;
-  case GA_META_I8:
-    return v >= INT8_MIN && v <= INT8_MAX;
-  case GA_META_U16:
-    return v >= 0 && v <= UINT16_MAX;
-  case GA_META_I16:
-    return v >= INT16_MIN && v <= INT16_MAX;
-  case GA_META_U32:
-    return v >= 0 && v <= UINT32_MAX;
-  case GA_META_I32:
-    return v >= INT32_MIN && v <= INT32_MAX;
-  case GA_META_U64:
-    return v >= 0;
-  case GA_META_I64:
-    return true;
-  default:
-    return false;
+  case GA_META_U8: return v >= 0 && v <= UINT8_MAX;
+  case GA_META_I8: return v >= INT8_MIN && v <= INT8_MAX;
+  case GA_META_U16: return v >= 0 && v <= UINT16_MAX;
+  case GA_META_I16: return v >= INT16_MIN && v <= INT16_MAX;
+  case GA_META_U32: return v >= 0 && v <= UINT32_MAX;
+  case GA_META_I32: return v >= INT32_MIN && v <= INT32_MAX;
+  case GA_META_U64: return v >= 0;
+  case GA_META_I64: return true;
+  default: return false;
   }
 }
 
@@ -124,9 +115,7 @@ void ga_gguf_put_int(ga_gguf_writer *w, const char *key, ga_meta_type type, int6
     put_scalar(w, key, type, (uint64_t)value);
 }
 
-void ga_gguf_put_u64(ga_gguf_writer *w, const char *key, uint64_t value) {
-  put_scalar(w, key, GA_META_U64, value);
-}
+void ga_gguf_put_u64(ga_gguf_writer *w, const char *key, uint64_t value) { put_scalar(w, key, GA_META_U64, value); }
 
 void ga_gguf_put_f32(ga_gguf_writer *w, const char *key, float value) {
   uint32_t bits;
@@ -140,9 +129,7 @@ void ga_gguf_put_f64(ga_gguf_writer *w, const char *key, double value) {
   put_scalar(w, key, GA_META_F64, bits);
 }
 
-void ga_gguf_put_bool(ga_gguf_writer *w, const char *key, bool value) {
-  put_scalar(w, key, GA_META_BOOL, value);
-}
+void ga_gguf_put_bool(ga_gguf_writer *w, const char *key, bool value) { put_scalar(w, key, GA_META_BOOL, value); }
 
 void ga_gguf_put_text(ga_gguf_writer *w, const char *key, const char *text) {
   if (failed(w, key, begin_key(w, key, GA_META_TEXT))) return;
@@ -225,13 +212,12 @@ void ga_gguf_put_tensor(ga_gguf_writer *w, const char *name, const ga_tensor *te
   put_pending(w, name, tensor, (pending_tensor){.data = tensor->data});
 }
 
-void ga_gguf_put_tensor_from(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, ga_gguf_source_fn source, void *user) {
+void ga_gguf_put_tensor_from(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, ga_gguf_source_fn source,
+                             void *user) {
   put_pending(w, name, tensor, (pending_tensor){.source = source, .user = user});
 }
 
-uint64_t ga_gguf_data_bytes(const ga_gguf_writer *w) {
-  return w->next_offset;
-}
+uint64_t ga_gguf_data_bytes(const ga_gguf_writer *w) { return w->next_offset; }
 
 /* --- file -------------------------------------------------------------------------------------------------------- */
 

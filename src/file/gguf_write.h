@@ -34,10 +34,12 @@ void ga_gguf_put_meta(ga_gguf_writer *w, const ga_meta *meta);
 /* Contiguous tensor in the native layout; its data must live until finish. */
 void ga_gguf_put_tensor(ga_gguf_writer *w, const char *name, const ga_tensor *tensor);
 
-/* Makes bytes [offset, offset + bytes) of a tensor's data; asked for in order, each byte once. A failure ends the writing. */
+/* Makes bytes [offset, offset + bytes) of a tensor's data; asked for in order, each byte once. A failure ends the
+ * writing. */
 typedef ga_status (*ga_gguf_source_fn)(void *user, uint64_t offset, void *data, size_t bytes);
 /* The same for data that is made as it is written: tensor->data is not looked at; `user` must live until finish. */
-void ga_gguf_put_tensor_from(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, ga_gguf_source_fn source, void *user);
+void ga_gguf_put_tensor_from(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, ga_gguf_source_fn source,
+                             void *user);
 /* Bytes that the tensors put so far will take in the file. */
 uint64_t ga_gguf_data_bytes(const ga_gguf_writer *w);
 

@@ -2,11 +2,11 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/locale.h"
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
-#include "base/json.h"
 #include "file/limits.h"
 
 typedef struct hf_sink {
@@ -15,7 +15,7 @@ typedef struct hf_sink {
   const ga_hf_arch *arch;
 } hf_sink;
 
-#define MUST_BE(cond, value, allowed)                                                                                  \
+#define MUST_BE(cond, value, allowed) \
   GA_REQUIRE(cond, GA_ERR_FORMAT, "is %s; must be %s", ga_json_type_name(value), allowed)
 
 static ga_status put_ints(const hf_sink *s, const char *key, const json_t *value) {
@@ -86,21 +86,14 @@ static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, c
   case GA_HF_BOOL:
     MUST_BE(json_is_boolean(value), value, "true or false");
     return ga_meta_list_add_bool(s->arena, s->list, key, json_is_true(value));
-  case GA_HF_INTS:
-    return put_ints(s, key, value);
-  case GA_HF_FIRST:
-    return put_first(s, key, value);
-  case GA_HF_RSQRT:
-    return put_rsqrt(s, key, value);
-  case GA_HF_TEXT:
-    return put_text(s, key, value);
-  case GA_HF_ROPE_TYPE:
-    return put_rope_type(s, key, value);
-  case GA_HF_LAYER_TYPES:
-    return put_layer_types(s, key, value);
+  case GA_HF_INTS: return put_ints(s, key, value);
+  case GA_HF_FIRST: return put_first(s, key, value);
+  case GA_HF_RSQRT: return put_rsqrt(s, key, value);
+  case GA_HF_TEXT: return put_text(s, key, value);
+  case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
+  case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
   case GA_HF_ONLY:
-  case GA_HF_REFUSED:
-    break;
+  case GA_HF_REFUSED: break;
   }
   return ga_fail(GA_ERR_UNSUPPORTED, "is %s; GA has only models where it is absent, null or false",
                  ga_json_type_name(value));

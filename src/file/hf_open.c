@@ -3,9 +3,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "file/hf.h"
-#include "base/json.h"
 #include "file/limits.h"
 
 static const char *const side_names[] = {

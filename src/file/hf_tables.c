@@ -5,7 +5,8 @@
 
 /* clang-format off */
 
-/* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters. */
+/* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters.
+ * */
 static const ga_hf_key rope_keys[] = {
     {"rope_theta",                                     ".rope.freq_base",                       GA_HF_FLOAT, NULL},
     {"rope_parameters.rope_theta",                     ".rope.freq_base",                       GA_HF_FLOAT, NULL},
@@ -209,6 +210,4 @@ static const ga_hf_arch archs[] = {
 };
 /* clang-format on */
 
-const ga_hf_arch *ga_hf_arch_at(int at) {
-  return at >= 0 && (size_t)at < GA_COUNT_OF(archs) ? &archs[at] : NULL;
-}
+const ga_hf_arch *ga_hf_arch_at(int at) { return at >= 0 && (size_t)at < GA_COUNT_OF(archs) ? &archs[at] : NULL; }

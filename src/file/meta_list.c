@@ -11,10 +11,13 @@ static const struct {
   const char *name;
   int bytes;
 } meta_types[] = {
-    [GA_META_NONE] = {"none", 0},   [GA_META_U8] = {"u8", 1},   [GA_META_I8] = {"i8", 1},     [GA_META_U16] = {"u16", 2},
-    [GA_META_I16] = {"i16", 2},     [GA_META_U32] = {"u32", 4}, [GA_META_I32] = {"i32", 4},   [GA_META_F32] = {"f32", 4},
-    [GA_META_BOOL] = {"bool", 1},   [GA_META_TEXT] = {"text", 0}, [GA_META_ARRAY] = {"array", 0}, [GA_META_U64] = {"u64", 8},
-    [GA_META_I64] = {"i64", 8},     [GA_META_F64] = {"f64", 8},
+    /* clang-format off */
+    [GA_META_NONE] = {"none", 0}, [GA_META_U8] = {"u8", 1}, [GA_META_I8] = {"i8", 1}, [GA_META_U16] = {"u16", 2},
+    [GA_META_I16] = {"i16", 2}, [GA_META_U32] = {"u32", 4}, [GA_META_I32] = {"i32", 4}, [GA_META_F32] = {"f32", 4},
+    [GA_META_BOOL] = {"bool", 1}, [GA_META_TEXT] = {"text", 0}, [GA_META_ARRAY] = {"array", 0},
+    [GA_META_U64] = {"u64", 8},
+    [GA_META_I64] = {"i64", 8}, [GA_META_F64] = {"f64", 8},
+    /* clang-format on */
 };
 /* clang-format on */
 

@@ -7,9 +7,7 @@
 #include "file/byte_reader.h"
 #include "file/model_store.h"
 
-int64_t ga_model_file_meta_count(const ga_model_file *file) {
-  return file->meta->count;
-}
+int64_t ga_model_file_meta_count(const ga_model_file *file) { return file->meta->count; }
 
 const ga_meta *ga_model_file_meta_at(const ga_model_file *file, int64_t index) {
   return index >= 0 && index < file->meta->count ? &file->meta->items[index] : NULL;
@@ -19,43 +17,27 @@ const ga_meta *ga_model_file_meta(const ga_model_file *file, const char *key) {
   return ga_meta_list_find(file->meta, key);
 }
 
-const char *ga_meta_key(const ga_meta *meta) {
-  return meta->key;
-}
-ga_meta_type ga_meta_type_of(const ga_meta *meta) {
-  return meta->type;
-}
-ga_meta_type ga_meta_elem_type(const ga_meta *meta) {
-  return meta->elem;
-}
-int64_t ga_meta_count(const ga_meta *meta) {
-  return meta->count;
-}
+const char *ga_meta_key(const ga_meta *meta) { return meta->key; }
+ga_meta_type ga_meta_type_of(const ga_meta *meta) { return meta->type; }
+ga_meta_type ga_meta_elem_type(const ga_meta *meta) { return meta->elem; }
+int64_t ga_meta_count(const ga_meta *meta) { return meta->count; }
 
 static const char *kind_types(ga_meta_kind kind) {
   switch (kind) {
-  case GA_META_INTS:
-    return "an integer (u8 to u64, i8 to i64)";
-  case GA_META_FLOATS:
-    return "a float (f32, f64)";
-  case GA_META_BOOLS:
-    return "a bool";
-  case GA_META_TEXTS:
-    return "a text";
+  case GA_META_INTS: return "an integer (u8 to u64, i8 to i64)";
+  case GA_META_FLOATS: return "a float (f32, f64)";
+  case GA_META_BOOLS: return "a bool";
+  case GA_META_TEXTS: return "a text";
   }
   return "nothing";
 }
 
 static bool is_kind(ga_meta_type type, ga_meta_kind kind) {
   switch (kind) {
-  case GA_META_FLOATS:
-    return type == GA_META_F32 || type == GA_META_F64;
-  case GA_META_BOOLS:
-    return type == GA_META_BOOL;
-  case GA_META_TEXTS:
-    return type == GA_META_TEXT;
-  case GA_META_INTS:
-    break;
+  case GA_META_FLOATS: return type == GA_META_F32 || type == GA_META_F64;
+  case GA_META_BOOLS: return type == GA_META_BOOL;
+  case GA_META_TEXTS: return type == GA_META_TEXT;
+  case GA_META_INTS: break;
   }
   return type != GA_META_BOOL && type != GA_META_F32 && type != GA_META_F64 && ga_meta_type_bytes(type) > 0;
 }
@@ -77,20 +59,11 @@ ga_status ga_meta_int(const ga_meta *meta, int64_t index, int64_t *out) {
   GA_TRY(require_element(meta, index, GA_META_INTS));
   uint64_t u = load_bits(meta, index);
   switch (meta->elem) {
-  case GA_META_I8:
-    *out = (int8_t)u;
-    return GA_OK;
-  case GA_META_I16:
-    *out = (int16_t)u;
-    return GA_OK;
-  case GA_META_I32:
-    *out = (int32_t)u;
-    return GA_OK;
-  case GA_META_I64:
-    *out = (int64_t)u;
-    return GA_OK;
-  default:
-    break;
+  case GA_META_I8: *out = (int8_t)u; return GA_OK;
+  case GA_META_I16: *out = (int16_t)u; return GA_OK;
+  case GA_META_I32: *out = (int32_t)u; return GA_OK;
+  case GA_META_I64: *out = (int64_t)u; return GA_OK;
+  default: break;
   }
   GA_REQUIRE(u <= INT64_MAX, GA_ERR_FORMAT, "metadata '%s' is %llu; must be at most %lld", meta->key,
              (unsigned long long)u, (long long)INT64_MAX);
@@ -123,9 +96,7 @@ ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out) {
 
 /* --- by key ------------------------------------------------------------------------------------------------------ */
 
-static const char *label(const ga_model_file *file) {
-  return file->parts[0].label;
-}
+static const char *label(const ga_model_file *file) { return file->parts[0].label; }
 
 static ga_status in_file(const ga_model_file *file, ga_status status) {
   return status == GA_OK ? GA_OK : ga_fail_in(status, "%s", label(file));

@@ -10,7 +10,6 @@
 #include "file/hf.h"
 #include "file/limits.h"
 
-
 ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) {
   va_list args, again;
   void *p = NULL;
@@ -110,12 +109,8 @@ void ga_model_file_close(ga_model_file *file) {
   ga_mem_free(file);
 }
 
-ga_model_format ga_model_file_format(const ga_model_file *file) {
-  return file->format;
-}
-int32_t ga_model_file_parts(const ga_model_file *file) {
-  return file->n_parts;
-}
+ga_model_format ga_model_file_format(const ga_model_file *file) { return file->format; }
+int32_t ga_model_file_parts(const ga_model_file *file) { return file->n_parts; }
 
 const char *ga_model_file_part_path(const ga_model_file *file, int32_t part) {
   return part >= 0 && part < file->n_parts ? file->parts[part].path : NULL;
@@ -131,9 +126,7 @@ const char *ga_model_file_side_path(const ga_model_file *file, const char *name)
   return NULL;
 }
 
-int64_t ga_model_file_tensor_count(const ga_model_file *file) {
-  return file->n_tensors;
-}
+int64_t ga_model_file_tensor_count(const ga_model_file *file) { return file->n_tensors; }
 
 const ga_model_tensor *ga_model_file_tensor_at(const ga_model_file *file, int64_t index) {
   return index >= 0 && index < file->n_tensors ? &file->tensors[index] : NULL;
@@ -171,10 +164,12 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
   return GA_OK;
 }
 
-ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out, size_t bytes) {
+ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out,
+                             size_t bytes) {
   const ga_model_part *part = &file->parts[tensor->part];
-  GA_REQUIRE(offset <= tensor->bytes && bytes <= tensor->bytes - offset, GA_ERR_ARG, "%s: bytes %llu to %llu of %llu", tensor->name,
-             (unsigned long long)offset, (unsigned long long)(offset + bytes), (unsigned long long)tensor->bytes);
+  GA_REQUIRE(offset <= tensor->bytes && bytes <= tensor->bytes - offset, GA_ERR_ARG, "%s: bytes %llu to %llu of %llu",
+             tensor->name, (unsigned long long)offset, (unsigned long long)(offset + bytes),
+             (unsigned long long)tensor->bytes);
   ga_status status = ga_filemap_read(&part->map, tensor->offset + offset, out, bytes);
   return status == GA_OK ? GA_OK : ga_fail_in(status, "%s: reading tensor '%s'", part->label, tensor->name);
 }

@@ -5,8 +5,8 @@
 
 #include "base/filemap.h"
 #include "base/mem.h"
-#include "ga/model_file.h"
 #include "file/name_table.h"
+#include "ga/model_file.h"
 
 /* A text of an array, relative to ga_meta.data. Kept beside the map, so that a file changed later cannot move it. */
 typedef struct ga_text_span {

@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/hf.h"
-#include "base/json.h"
 #include "file/limits.h"
 #include "file/model_store.h"
 
@@ -166,9 +166,9 @@ static ga_status parse_safetensors(ga_arena *arena, ga_model_part *part) {
   const uint8_t *text = NULL;
   json_t *header = NULL;
   GA_TRY(ga_read_u64(&r, "header length", &header_bytes));
-  GA_REQUIRE(header_bytes >= 2 && header_bytes <= GA_JSON_MAX_BYTES && header_bytes <= ga_bytes_left(&r),
-             GA_ERR_FORMAT, "header of %llu bytes; must be 2 to %d, and the file has %llu more",
-             (unsigned long long)header_bytes, GA_JSON_MAX_BYTES, (unsigned long long)ga_bytes_left(&r));
+  GA_REQUIRE(header_bytes >= 2 && header_bytes <= GA_JSON_MAX_BYTES && header_bytes <= ga_bytes_left(&r), GA_ERR_FORMAT,
+             "header of %llu bytes; must be 2 to %d, and the file has %llu more", (unsigned long long)header_bytes,
+             GA_JSON_MAX_BYTES, (unsigned long long)ga_bytes_left(&r));
   GA_TRY(ga_read_bytes(&r, header_bytes, "header", &text));
   GA_REQUIRE(text[0] == '{', GA_ERR_FORMAT, "header begins with byte 0x%02x; must be '{'", text[0]);
   GA_TRY(ga_json_parse("header", (const char *)text, header_bytes, &header));

@@ -45,7 +45,7 @@ typedef enum jj_kind {
 typedef struct jj_str {
   const char *p;
   size_t n;
-  size_t points; /* code points, or JJ_POINTS_UNKNOWN. Known in strings of the tree, which threads share */
+  size_t points;          /* code points, or JJ_POINTS_UNKNOWN. Known in strings of the tree, which threads share */
   const uint8_t *foreign; /* [n], not 0 where a byte came from a message; NULL: none did. See ga_jj_from_json */
 } jj_str;
 
@@ -304,27 +304,13 @@ const char *ga_jj_type(jj_val v); /* Python's name of the type */
 static inline jj_str ga_jj_part(const jj_str *s, size_t at, size_t n) {
   return (jj_str){s->p + at, n, JJ_POINTS_UNKNOWN, s->foreign ? s->foreign + at : NULL};
 }
-static inline jj_val ga_jj_none(void) {
-  return (jj_val){.kind = JJ_NONE};
-}
-static inline jj_val ga_jj_undef(jj_str *name) {
-  return (jj_val){.kind = JJ_UNDEF, .u.s = name};
-}
-static inline jj_val ga_jj_bool(bool b) {
-  return (jj_val){.kind = JJ_BOOL, .u.b = b};
-}
-static inline jj_val ga_jj_int(int64_t i) {
-  return (jj_val){.kind = JJ_INT, .u.i = i};
-}
-static inline jj_val ga_jj_float(double f) {
-  return (jj_val){.kind = JJ_FLOAT, .u.f = f};
-}
-static inline bool ga_jj_is_seq(jj_val v) {
-  return v.kind >= JJ_LIST && v.kind <= JJ_GEN;
-}
-static inline bool ga_jj_is_num(jj_val v) {
-  return v.kind >= JJ_BOOL && v.kind <= JJ_FLOAT;
-}
+static inline jj_val ga_jj_none(void) { return (jj_val){.kind = JJ_NONE}; }
+static inline jj_val ga_jj_undef(jj_str *name) { return (jj_val){.kind = JJ_UNDEF, .u.s = name}; }
+static inline jj_val ga_jj_bool(bool b) { return (jj_val){.kind = JJ_BOOL, .u.b = b}; }
+static inline jj_val ga_jj_int(int64_t i) { return (jj_val){.kind = JJ_INT, .u.i = i}; }
+static inline jj_val ga_jj_float(double f) { return (jj_val){.kind = JJ_FLOAT, .u.f = f}; }
+static inline bool ga_jj_is_seq(jj_val v) { return v.kind >= JJ_LIST && v.kind <= JJ_GEN; }
+static inline bool ga_jj_is_num(jj_val v) { return v.kind >= JJ_BOOL && v.kind <= JJ_FLOAT; }
 /* BOOL or INT as an integer. */
 static inline bool ga_jj_as_int(jj_val v, int64_t *i) {
   if (v.kind != JJ_INT && v.kind != JJ_BOOL) return false;

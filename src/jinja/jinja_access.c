@@ -62,9 +62,7 @@ static ga_status str_point(jj_run *run, jj_str *s, size_t point, jj_val *out) {
   return ga_jj_str_part(run, s, at, len, out);
 }
 
-static bool hashable(jj_val key) {
-  return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_VIEW;
-}
+static bool hashable(jj_val key) { return key.kind != JJ_LIST && key.kind != JJ_DICT && key.kind != JJ_VIEW; }
 
 /* Python's v[key]; undefined where Python raises LookupError or TypeError. */
 static ga_status own_item(jj_run *run, jj_val v, jj_val key, jj_val *out) {

@@ -36,21 +36,12 @@ static size_t method_tables(jj_val self, const jj_def *tables[2]) {
     tables[0] = ga_jj_methods_str;
     tables[1] = ga_jj_methods_str2;
     return 2;
-  case JJ_LIST:
-    tables[0] = ga_jj_methods_list;
-    return 1;
+  case JJ_LIST: tables[0] = ga_jj_methods_list; return 1;
   case JJ_TUPLE:
-  case JJ_RANGE:
-    tables[0] = ga_jj_methods_list + 2;
-    return 1; /* index and count */
-  case JJ_DICT:
-    tables[0] = ga_jj_methods_dict;
-    return 1;
-  case JJ_LOOP:
-    tables[0] = ga_jj_methods_loop;
-    return 1;
-  default:
-    return 0;
+  case JJ_RANGE: tables[0] = ga_jj_methods_list + 2; return 1; /* index and count */
+  case JJ_DICT: tables[0] = ga_jj_methods_dict; return 1;
+  case JJ_LOOP: tables[0] = ga_jj_methods_loop; return 1;
+  default: return 0;
   }
 }
 
@@ -101,9 +92,7 @@ ga_status ga_jj_param_str(const jj_call *call, int index, jj_str **out) {
   return GA_OK;
 }
 
-bool ga_jj_param_flag(const jj_call *call, int index) {
-  return ga_jj_truth(call->v[index]);
-}
+bool ga_jj_param_flag(const jj_call *call, int index) { return ga_jj_truth(call->v[index]); }
 
 ga_status ga_jj_self_str(jj_run *run, const jj_call *call, jj_str **out) {
   jj_val s;

@@ -6,18 +6,14 @@ static ga_status hash_value(jj_run *run, jj_val v, uint64_t *h) {
   double f;
   switch (v.kind) {
   case JJ_UNDEF:
-  case JJ_NONE:
-    *h = ga_fnv64(*h, &v.kind, sizeof v.kind);
-    return GA_OK;
+  case JJ_NONE: *h = ga_fnv64(*h, &v.kind, sizeof v.kind); return GA_OK;
   case JJ_BOOL:
   case JJ_INT:
   case JJ_FLOAT:
     f = ga_jj_as_double(v) + 0.0; /* -0.0 is 0.0 */
     *h = ga_fnv64(*h, &f, sizeof f);
     return GA_OK;
-  case JJ_STR:
-    *h = ga_fnv64(*h, v.u.s->p, v.u.s->n);
-    return ga_jj_step(run, v.u.s->n / 64);
+  case JJ_STR: *h = ga_fnv64(*h, v.u.s->p, v.u.s->n); return ga_jj_step(run, v.u.s->n / 64);
   case JJ_TUPLE:
   case JJ_RANGE:
     GA_TRY(ga_jj_enter(run));
@@ -27,9 +23,7 @@ static ga_status hash_value(jj_run *run, jj_val v, uint64_t *h) {
   case JJ_GEN:
   case JJ_NS:
   case JJ_FUNC:
-  case JJ_LOOP:
-    *h = ga_fnv64(*h, &v.u.d, sizeof v.u.d);
-    return GA_OK;
+  case JJ_LOOP: *h = ga_fnv64(*h, &v.u.d, sizeof v.u.d); return GA_OK;
   default:
     return ga_fail(GA_ERR_FORMAT, "unhashable type: '%s'; keys are strings, numbers, none or tuples", ga_jj_type(v));
   }
@@ -164,9 +158,7 @@ static int order_numbers(jj_val a, jj_val b) {
   return (x > y) - (x < y);
 }
 
-static bool is_nan(jj_val v) {
-  return v.kind == JJ_FLOAT && v.u.f != v.u.f;
-}
+static bool is_nan(jj_val v) { return v.kind == JJ_FLOAT && v.u.f != v.u.f; }
 
 static ga_status equal_here(jj_run *run, jj_val a, jj_val b, bool *out) {
   *out = false;
@@ -177,21 +169,13 @@ static ga_status equal_here(jj_run *run, jj_val a, jj_val b, bool *out) {
   if (a.kind != b.kind) return GA_OK;
   switch (a.kind) {
   case JJ_UNDEF:
-  case JJ_NONE:
-    *out = true;
-    return GA_OK;
-  case JJ_STR:
-    *out = ga_jj_str_eq(a.u.s, b.u.s);
-    return ga_jj_step(run, *out ? a.u.s->n / 64 : 0);
+  case JJ_NONE: *out = true; return GA_OK;
+  case JJ_STR: *out = ga_jj_str_eq(a.u.s, b.u.s); return ga_jj_step(run, *out ? a.u.s->n / 64 : 0);
   case JJ_LIST:
   case JJ_TUPLE:
-  case JJ_RANGE:
-    return equal_seq(run, a.u.q, b.u.q, out);
-  case JJ_DICT:
-    return equal_dict(run, a.u.d, b.u.d, out);
-  default:
-    *out = a.u.d == b.u.d;
-    return GA_OK; /* the same object */
+  case JJ_RANGE: return equal_seq(run, a.u.q, b.u.q, out);
+  case JJ_DICT: return equal_dict(run, a.u.d, b.u.d, out);
+  default: *out = a.u.d == b.u.d; return GA_OK; /* the same object */
   }
 }
 

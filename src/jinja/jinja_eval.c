@@ -272,48 +272,32 @@ ga_status ga_jj_eval_filters(jj_run *run, jj_scope *scope, const jj_node *node, 
 static ga_status eval_here(jj_run *run, jj_scope *scope, const jj_node *node, jj_val *out) {
   jj_val a;
   switch ((jj_node_kind)node->kind) {
-  case JN_CONST:
-    *out = node->value;
-    return GA_OK;
-  case JN_NAME:
-    return eval_name(run, scope, node, out);
+  case JN_CONST: *out = node->value; return GA_OK;
+  case JN_NAME: return eval_name(run, scope, node, out);
   case JN_LIST:
-  case JN_TUPLE:
-    return eval_seq(run, scope, node, out);
-  case JN_DICT:
-    return eval_dict(run, scope, node, out);
+  case JN_TUPLE: return eval_seq(run, scope, node, out);
+  case JN_DICT: return eval_dict(run, scope, node, out);
   case JN_NOT:
   case JN_NEG:
-  case JN_POS:
-    return eval_unary(run, scope, node, out);
-  case JN_BINARY:
-    return eval_binary(run, scope, node, out);
+  case JN_POS: return eval_unary(run, scope, node, out);
+  case JN_BINARY: return eval_binary(run, scope, node, out);
   case JN_AND:
   case JN_OR:
     GA_TRY(ga_jj_eval(run, scope, node->a, out));
     if (ga_jj_truth(*out) == (node->kind == JN_OR)) return GA_OK;
     return ga_jj_eval(run, scope, node->b, out);
-  case JN_COMPARE:
-    return eval_compare(run, scope, node, out);
-  case JN_CONCAT:
-    return eval_concat(run, scope, node, out);
-  case JN_COND:
-    return eval_cond(run, scope, node, out);
-  case JN_ATTR:
-    GA_TRY(ga_jj_eval(run, scope, node->a, &a));
-    return ga_jj_attr(run, a, node->name, out);
-  case JN_ITEM:
-    return eval_subscript(run, scope, node, out);
-  case JN_CALL:
-    return eval_call(run, scope, node, out);
+  case JN_COMPARE: return eval_compare(run, scope, node, out);
+  case JN_CONCAT: return eval_concat(run, scope, node, out);
+  case JN_COND: return eval_cond(run, scope, node, out);
+  case JN_ATTR: GA_TRY(ga_jj_eval(run, scope, node->a, &a)); return ga_jj_attr(run, a, node->name, out);
+  case JN_ITEM: return eval_subscript(run, scope, node, out);
+  case JN_CALL: return eval_call(run, scope, node, out);
   case JN_FILTER:
     if (!node->def) return ga_jj_unknown_filter(node->name);
     GA_TRY(ga_jj_eval(run, scope, node->a, &a));
     return apply_filter(run, scope, node, a, out);
-  case JN_TEST:
-    return eval_test(run, scope, node, out);
-  default:
-    return ga_fail(GA_ERR_UNSUPPORTED, "a slice stands alone in its brackets");
+  case JN_TEST: return eval_test(run, scope, node, out);
+  default: return ga_fail(GA_ERR_UNSUPPORTED, "a slice stands alone in its brackets");
   }
 }
 

@@ -162,9 +162,7 @@ static ga_status new_macro(jj_run *run, jj_scope *scope, const jj_node *node, jj
   return GA_OK;
 }
 
-static const char *macro_name(const jj_node *macro) {
-  return macro->name ? macro->name->p : "caller";
-}
+static const char *macro_name(const jj_node *macro) { return macro->name ? macro->name->p : "caller"; }
 
 static const jj_kw *find_kw(const jj_args *args, const jj_str *name) {
   for (size_t i = 0; i < args->n_kw; i++)
@@ -284,37 +282,20 @@ static ga_status exec_here(jj_run *run, jj_scope *scope, const jj_node *node) {
   jj_val value;
   jj_scope *inner;
   switch ((jj_node_kind)node->kind) {
-  case JN_TEXT:
-    return ga_jj_buf_put(run, run->out, node->value.u.s->p, node->value.u.s->n);
-  case JN_OUTPUT:
-    GA_TRY(ga_jj_eval(run, scope, node->a, &value));
-    return ga_jj_put_str(run, run->out, value);
-  case JN_IF:
-    return exec_if(run, scope, node);
-  case JN_FOR:
-    return exec_for(run, scope, node);
+  case JN_TEXT: return ga_jj_buf_put(run, run->out, node->value.u.s->p, node->value.u.s->n);
+  case JN_OUTPUT: GA_TRY(ga_jj_eval(run, scope, node->a, &value)); return ga_jj_put_str(run, run->out, value);
+  case JN_IF: return exec_if(run, scope, node);
+  case JN_FOR: return exec_for(run, scope, node);
   case JN_SET:
-  case JN_SET_BLOCK:
-    return exec_set(run, scope, node);
-  case JN_MACRO:
-    return exec_macro(run, scope, node);
-  case JN_CALL_BLOCK:
-    return exec_call(run, scope, node);
-  case JN_FILTER_BLOCK:
-    return exec_filter(run, scope, node);
-  case JN_WITH:
-    return exec_with(run, scope, node);
-  case JN_SCOPE:
-    GA_TRY(ga_jj_scope_new(run, scope, &inner));
-    return ga_jj_exec(run, inner, node->kids);
-  case JN_BREAK:
-    run->flow = JJ_FLOW_BREAK;
-    return GA_OK;
-  case JN_CONTINUE:
-    run->flow = JJ_FLOW_CONTINUE;
-    return GA_OK;
-  default:
-    return ga_fail(GA_ERR_INTERNAL, "template node of kind %d", node->kind);
+  case JN_SET_BLOCK: return exec_set(run, scope, node);
+  case JN_MACRO: return exec_macro(run, scope, node);
+  case JN_CALL_BLOCK: return exec_call(run, scope, node);
+  case JN_FILTER_BLOCK: return exec_filter(run, scope, node);
+  case JN_WITH: return exec_with(run, scope, node);
+  case JN_SCOPE: GA_TRY(ga_jj_scope_new(run, scope, &inner)); return ga_jj_exec(run, inner, node->kids);
+  case JN_BREAK: run->flow = JJ_FLOW_BREAK; return GA_OK;
+  case JN_CONTINUE: run->flow = JJ_FLOW_CONTINUE; return GA_OK;
+  default: return ga_fail(GA_ERR_INTERNAL, "template node of kind %d", node->kind);
   }
 }
 

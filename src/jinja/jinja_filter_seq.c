@@ -14,34 +14,21 @@ ga_status ga_jj_to_list(jj_run *run, jj_val v, jj_val *out) {
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_list) {
-  return ga_jj_to_list(run, call->self, out);
-}
+JJ_BUILTIN(filter_list) { return ga_jj_to_list(run, call->self, out); }
 
 JJ_BUILTIN(filter_length) {
   jj_val v = call->self;
   (void)run;
   switch (v.kind) {
-  case JJ_UNDEF:
-    *out = ga_jj_int(0);
-    return GA_OK;
-  case JJ_STR:
-    *out = ga_jj_int((int64_t)ga_jj_str_points(v.u.s));
-    return GA_OK;
+  case JJ_UNDEF: *out = ga_jj_int(0); return GA_OK;
+  case JJ_STR: *out = ga_jj_int((int64_t)ga_jj_str_points(v.u.s)); return GA_OK;
   case JJ_LIST:
   case JJ_TUPLE:
   case JJ_RANGE:
-  case JJ_VIEW:
-    *out = ga_jj_int((int64_t)v.u.q->n);
-    return GA_OK;
-  case JJ_DICT:
-    *out = ga_jj_int((int64_t)v.u.d->n);
-    return GA_OK;
-  case JJ_LOOP:
-    *out = ga_jj_int((int64_t)v.u.loop->n);
-    return GA_OK;
-  default:
-    return ga_fail(GA_ERR_FORMAT, "length: a '%s' has none; strings, lists and dicts have", ga_jj_type(v));
+  case JJ_VIEW: *out = ga_jj_int((int64_t)v.u.q->n); return GA_OK;
+  case JJ_DICT: *out = ga_jj_int((int64_t)v.u.d->n); return GA_OK;
+  case JJ_LOOP: *out = ga_jj_int((int64_t)v.u.loop->n); return GA_OK;
+  default: return ga_fail(GA_ERR_FORMAT, "length: a '%s' has none; strings, lists and dicts have", ga_jj_type(v));
   }
 }
 
@@ -179,18 +166,10 @@ static ga_status select_items(jj_run *run, const jj_call *call, bool by_attribut
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_select) {
-  return select_items(run, call, false, true, out);
-}
-JJ_BUILTIN(filter_reject) {
-  return select_items(run, call, false, false, out);
-}
-JJ_BUILTIN(filter_selectattr) {
-  return select_items(run, call, true, true, out);
-}
-JJ_BUILTIN(filter_rejectattr) {
-  return select_items(run, call, true, false, out);
-}
+JJ_BUILTIN(filter_select) { return select_items(run, call, false, true, out); }
+JJ_BUILTIN(filter_reject) { return select_items(run, call, false, false, out); }
+JJ_BUILTIN(filter_selectattr) { return select_items(run, call, true, true, out); }
+JJ_BUILTIN(filter_rejectattr) { return select_items(run, call, true, false, out); }
 
 JJ_BUILTIN(filter_sum) {
   const jj_val *items;
@@ -237,12 +216,8 @@ static ga_status extreme(jj_run *run, const jj_call *call, int sign, jj_val *out
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_max) {
-  return extreme(run, call, 1, out);
-}
-JJ_BUILTIN(filter_min) {
-  return extreme(run, call, -1, out);
-}
+JJ_BUILTIN(filter_max) { return extreme(run, call, 1, out); }
+JJ_BUILTIN(filter_min) { return extreme(run, call, -1, out); }
 
 /* "a,b" sorts by a, then by b. A list even of one, as in Jinja: lists of equal values are equal where the values alone
  * (two undefined ones) have no order. */

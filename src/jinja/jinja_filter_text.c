@@ -26,15 +26,9 @@ static ga_status recase_filter(jj_run *run, const jj_call *call, jj_case to, jj_
   return ga_jj_recase(run, s, to, out);
 }
 
-JJ_BUILTIN(filter_capitalize) {
-  return recase_filter(run, call, JJ_CAPITALIZE, out);
-}
-JJ_BUILTIN(filter_lower) {
-  return recase_filter(run, call, JJ_LOWER, out);
-}
-JJ_BUILTIN(filter_upper) {
-  return recase_filter(run, call, JJ_UPPER, out);
-}
+JJ_BUILTIN(filter_capitalize) { return recase_filter(run, call, JJ_CAPITALIZE, out); }
+JJ_BUILTIN(filter_lower) { return recase_filter(run, call, JJ_LOWER, out); }
+JJ_BUILTIN(filter_upper) { return recase_filter(run, call, JJ_UPPER, out); }
 
 /* Words start after white space, '-' and opening brackets, unlike str.title(). */
 JJ_BUILTIN(filter_title) {
@@ -276,9 +270,7 @@ JJ_BUILTIN(filter_round) {
   return GA_OK;
 }
 
-JJ_BUILTIN(filter_string) {
-  return ga_jj_to_str(run, call->self, out);
-}
+JJ_BUILTIN(filter_string) { return ga_jj_to_str(run, call->self, out); }
 
 JJ_BUILTIN(filter_trim) {
   jj_str *s, *chars;

@@ -31,9 +31,7 @@ static jj_str of_format(const formatter *f, const char *p, size_t n) {
   return ga_jj_part(f->format, (size_t)(p - f->format->p), n);
 }
 
-static ga_status put(formatter *f, const jj_str *s) {
-  return ga_jj_buf_part(f->run, &f->buf, s, 0, s->n);
-}
+static ga_status put(formatter *f, const jj_str *s) { return ga_jj_buf_part(f->run, &f->buf, s, 0, s->n); }
 
 static ga_status bad_spec(const char *what) {
   return ga_fail(GA_ERR_FORMAT,
@@ -161,15 +159,11 @@ static ga_status put_char(formatter *f, const field *spec, jj_val v) {
 static ga_status put_value(formatter *f, const field *spec, jj_val v, char align) {
   int64_t i;
   switch (spec->type) {
-  case 's':
-    return put_text(f, spec, v, false, align);
+  case 's': return put_text(f, spec, v, false, align);
   case 'r':
-  case 'a':
-    return put_text(f, spec, v, true, align);
-  case 'c':
-    return put_char(f, spec, v);
-  default:
-    break;
+  case 'a': return put_text(f, spec, v, true, align);
+  case 'c': return put_char(f, spec, v);
+  default: break;
   }
   GA_TRY(ga_jj_need_defined(v));
   if (!ga_jj_is_num(v))

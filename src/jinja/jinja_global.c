@@ -56,9 +56,7 @@ static ga_status new_dict(jj_run *run, const jj_call *call, jj_val *out) {
   return GA_OK;
 }
 
-JJ_BUILTIN(global_dict) {
-  return new_dict(run, call, out);
-}
+JJ_BUILTIN(global_dict) { return new_dict(run, call, out); }
 
 JJ_BUILTIN(global_namespace) {
   GA_TRY(new_dict(run, call, out));
@@ -103,6 +101,4 @@ static const jj_def globals[] = {
     {NULL, NULL, NULL},
 };
 
-const jj_def *ga_jj_global(const jj_str *name) {
-  return ga_jj_find_def(globals, name);
-}
+const jj_def *ga_jj_global(const jj_str *name) { return ga_jj_find_def(globals, name); }

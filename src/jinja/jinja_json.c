@@ -59,25 +59,13 @@ static ga_status from_node(jj_run *run, const json_t *json, place at, jj_val *ou
   case JSON_OBJECT:
     GA_TRY(from_object(run, (json_t *)(uintptr_t)json, at, out));
     break; /* iterators want it writable */
-  case JSON_ARRAY:
-    GA_TRY(from_array(run, json, at, out));
-    break;
-  case JSON_STRING:
-    GA_TRY(from_text(run, json_string_value(json), json_string_length(json), at, out));
-    break;
-  case JSON_INTEGER:
-    *out = ga_jj_int(json_integer_value(json));
-    break;
-  case JSON_REAL:
-    *out = ga_jj_float(json_real_value(json));
-    break;
+  case JSON_ARRAY: GA_TRY(from_array(run, json, at, out)); break;
+  case JSON_STRING: GA_TRY(from_text(run, json_string_value(json), json_string_length(json), at, out)); break;
+  case JSON_INTEGER: *out = ga_jj_int(json_integer_value(json)); break;
+  case JSON_REAL: *out = ga_jj_float(json_real_value(json)); break;
   case JSON_TRUE:
-  case JSON_FALSE:
-    *out = ga_jj_bool(json_is_true(json));
-    break;
-  case JSON_NULL:
-    *out = ga_jj_none();
-    break;
+  case JSON_FALSE: *out = ga_jj_bool(json_is_true(json)); break;
+  case JSON_NULL: *out = ga_jj_none(); break;
   }
   run->depth_left++;
   return GA_OK;
@@ -204,26 +192,14 @@ static ga_status put_json_dict(jj_run *run, jj_buf *buf, const jj_dict *d, const
 static ga_status put_json(jj_run *run, jj_buf *buf, jj_val v, const json_style *style, size_t level) {
   GA_TRY(ga_jj_enter(run));
   switch (v.kind) {
-  case JJ_NONE:
-    GA_TRY(ga_jj_buf_puts(run, buf, "null"));
-    break;
-  case JJ_BOOL:
-    GA_TRY(ga_jj_buf_puts(run, buf, v.u.b ? "true" : "false"));
-    break;
+  case JJ_NONE: GA_TRY(ga_jj_buf_puts(run, buf, "null")); break;
+  case JJ_BOOL: GA_TRY(ga_jj_buf_puts(run, buf, v.u.b ? "true" : "false")); break;
   case JJ_INT:
-  case JJ_FLOAT:
-    GA_TRY(put_number(run, buf, v));
-    break;
-  case JJ_STR:
-    GA_TRY(put_json_str(run, buf, v.u.s, style->ascii));
-    break;
+  case JJ_FLOAT: GA_TRY(put_number(run, buf, v)); break;
+  case JJ_STR: GA_TRY(put_json_str(run, buf, v.u.s, style->ascii)); break;
   case JJ_LIST:
-  case JJ_TUPLE:
-    GA_TRY(put_json_list(run, buf, v.u.q, style, level));
-    break;
-  case JJ_DICT:
-    GA_TRY(put_json_dict(run, buf, v.u.d, style, level));
-    break;
+  case JJ_TUPLE: GA_TRY(put_json_list(run, buf, v.u.q, style, level)); break;
+  case JJ_DICT: GA_TRY(put_json_dict(run, buf, v.u.d, style, level)); break;
   default:
     GA_TRY(ga_jj_need_defined(v));
     return ga_fail(GA_ERR_FORMAT, "tojson: a %s is not JSON; lists, dicts, strings, numbers, bools and none are",

@@ -4,21 +4,11 @@
 
 #include "jinja/jinja_builtin.h"
 
-JJ_BUILTIN(str_upper) {
-  return ga_jj_recase(run, call->self.u.s, JJ_UPPER, out);
-}
-JJ_BUILTIN(str_lower) {
-  return ga_jj_recase(run, call->self.u.s, JJ_LOWER, out);
-}
-JJ_BUILTIN(str_title) {
-  return ga_jj_recase(run, call->self.u.s, JJ_TITLE, out);
-}
-JJ_BUILTIN(str_capitalize) {
-  return ga_jj_recase(run, call->self.u.s, JJ_CAPITALIZE, out);
-}
-JJ_BUILTIN(str_swapcase) {
-  return ga_jj_recase(run, call->self.u.s, JJ_SWAP, out);
-}
+JJ_BUILTIN(str_upper) { return ga_jj_recase(run, call->self.u.s, JJ_UPPER, out); }
+JJ_BUILTIN(str_lower) { return ga_jj_recase(run, call->self.u.s, JJ_LOWER, out); }
+JJ_BUILTIN(str_title) { return ga_jj_recase(run, call->self.u.s, JJ_TITLE, out); }
+JJ_BUILTIN(str_capitalize) { return ga_jj_recase(run, call->self.u.s, JJ_CAPITALIZE, out); }
+JJ_BUILTIN(str_swapcase) { return ga_jj_recase(run, call->self.u.s, JJ_SWAP, out); }
 
 JJ_BUILTIN(str_join) {
   const jj_val *items;
@@ -43,15 +33,9 @@ static ga_status pad_method(jj_run *run, const jj_call *call, int side, jj_val *
   return ga_jj_pad(run, call->self.u.s, width, side, fill, out);
 }
 
-JJ_BUILTIN(str_ljust) {
-  return pad_method(run, call, -1, out);
-}
-JJ_BUILTIN(str_rjust) {
-  return pad_method(run, call, 1, out);
-}
-JJ_BUILTIN(str_center) {
-  return pad_method(run, call, 0, out);
-}
+JJ_BUILTIN(str_ljust) { return pad_method(run, call, -1, out); }
+JJ_BUILTIN(str_rjust) { return pad_method(run, call, 1, out); }
+JJ_BUILTIN(str_center) { return pad_method(run, call, 0, out); }
 
 JJ_BUILTIN(str_zfill) {
   static const jj_str zero = {"0", 1, 1, NULL};
@@ -70,16 +54,12 @@ static bool is_alpha(int32_t c) {
   utf8proc_category_t k = utf8proc_category(c);
   return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
 }
-static bool is_decimal(int32_t c) {
-  return utf8proc_category(c) == UTF8PROC_CATEGORY_ND;
-}
+static bool is_decimal(int32_t c) { return utf8proc_category(c) == UTF8PROC_CATEGORY_ND; }
 static bool is_numeric(int32_t c) {
   utf8proc_category_t k = utf8proc_category(c);
   return k == UTF8PROC_CATEGORY_ND || k == UTF8PROC_CATEGORY_NL || k == UTF8PROC_CATEGORY_NO;
 }
-static bool is_alnum(int32_t c) {
-  return is_alpha(c) || is_numeric(c);
-}
+static bool is_alnum(int32_t c) { return is_alpha(c) || is_numeric(c); }
 
 /* Non-empty, and `what` holds for every character. */
 static ga_status all_points(jj_run *run, const jj_call *call, bool (*what)(int32_t), jj_val *out) {
@@ -92,33 +72,19 @@ static ga_status all_points(jj_run *run, const jj_call *call, bool (*what)(int32
   return GA_OK;
 }
 
-JJ_BUILTIN(str_isalpha) {
-  return all_points(run, call, is_alpha, out);
-}
-JJ_BUILTIN(str_isalnum) {
-  return all_points(run, call, is_alnum, out);
-}
-JJ_BUILTIN(str_isdigit) {
-  return all_points(run, call, is_decimal, out);
-}
-JJ_BUILTIN(str_isnumeric) {
-  return all_points(run, call, is_numeric, out);
-}
-JJ_BUILTIN(str_isspace) {
-  return all_points(run, call, ga_jj_is_space, out);
-}
+JJ_BUILTIN(str_isalpha) { return all_points(run, call, is_alpha, out); }
+JJ_BUILTIN(str_isalnum) { return all_points(run, call, is_alnum, out); }
+JJ_BUILTIN(str_isdigit) { return all_points(run, call, is_decimal, out); }
+JJ_BUILTIN(str_isnumeric) { return all_points(run, call, is_numeric, out); }
+JJ_BUILTIN(str_isspace) { return all_points(run, call, ga_jj_is_space, out); }
 
 static ga_status test_method(jj_run *run, const jj_call *call, const char *name, jj_val *out) {
   const jj_str text = {name, strlen(name), JJ_POINTS_UNKNOWN, NULL};
   return ga_jj_test(&text)->fn(run, call, out);
 }
 
-JJ_BUILTIN(str_islower) {
-  return test_method(run, call, "lower", out);
-}
-JJ_BUILTIN(str_isupper) {
-  return test_method(run, call, "upper", out);
-}
+JJ_BUILTIN(str_islower) { return test_method(run, call, "lower", out); }
+JJ_BUILTIN(str_isupper) { return test_method(run, call, "upper", out); }
 
 const jj_def ga_jj_methods_str2[] = {
     {"capitalize", "/", str_capitalize},
@@ -209,15 +175,9 @@ static ga_status dict_view(jj_run *run, const jj_call *call, const char *view, j
   return GA_OK;
 }
 
-JJ_BUILTIN(dict_keys) {
-  return dict_view(run, call, "dict_keys", out);
-}
-JJ_BUILTIN(dict_values) {
-  return dict_view(run, call, "dict_values", out);
-}
-JJ_BUILTIN(dict_items) {
-  return dict_view(run, call, "dict_items", out);
-}
+JJ_BUILTIN(dict_keys) { return dict_view(run, call, "dict_keys", out); }
+JJ_BUILTIN(dict_values) { return dict_view(run, call, "dict_values", out); }
+JJ_BUILTIN(dict_items) { return dict_view(run, call, "dict_items", out); }
 
 JJ_BUILTIN(dict_get) {
   jj_val *found;

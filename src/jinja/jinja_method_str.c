@@ -7,15 +7,9 @@ static ga_status strip_method(jj_run *run, const jj_call *call, int sides, jj_va
   return ga_jj_strip_paid(run, call->self.u.s, chars, sides, out);
 }
 
-JJ_BUILTIN(str_strip) {
-  return strip_method(run, call, JJ_STRIP_LEFT | JJ_STRIP_RIGHT, out);
-}
-JJ_BUILTIN(str_lstrip) {
-  return strip_method(run, call, JJ_STRIP_LEFT, out);
-}
-JJ_BUILTIN(str_rstrip) {
-  return strip_method(run, call, JJ_STRIP_RIGHT, out);
-}
+JJ_BUILTIN(str_strip) { return strip_method(run, call, JJ_STRIP_LEFT | JJ_STRIP_RIGHT, out); }
+JJ_BUILTIN(str_lstrip) { return strip_method(run, call, JJ_STRIP_LEFT, out); }
+JJ_BUILTIN(str_rstrip) { return strip_method(run, call, JJ_STRIP_RIGHT, out); }
 
 static ga_status push_part(jj_run *run, const jj_str *s, size_t begin, size_t end, jj_val list) {
   jj_val part;
@@ -105,15 +99,9 @@ static ga_status split_method(jj_run *run, const jj_call *call, bool right, jj_v
   return right ? rsplit_at(run, s, sep, most, *out) : split_at(run, s, sep, most, *out);
 }
 
-JJ_BUILTIN(str_split) {
-  return split_method(run, call, false, out);
-}
-JJ_BUILTIN(str_rsplit) {
-  return split_method(run, call, true, out);
-}
-JJ_BUILTIN(str_splitlines) {
-  return ga_jj_splitlines(run, call->self.u.s, ga_jj_param_flag(call, 0), out);
-}
+JJ_BUILTIN(str_split) { return split_method(run, call, false, out); }
+JJ_BUILTIN(str_rsplit) { return split_method(run, call, true, out); }
+JJ_BUILTIN(str_splitlines) { return ga_jj_splitlines(run, call->self.u.s, ga_jj_param_flag(call, 0), out); }
 
 /* The part of self that start and end (v[first], v[first + 1]) leave; `base` = code points before it. false: start lies
  * behind the end of the string, where Python finds not even "". */
@@ -156,18 +144,10 @@ static ga_status find_method(jj_run *run, const jj_call *call, bool right, bool 
   return found_at(call, &in, base, hit, must, out);
 }
 
-JJ_BUILTIN(str_find) {
-  return find_method(run, call, false, false, out);
-}
-JJ_BUILTIN(str_rfind) {
-  return find_method(run, call, true, false, out);
-}
-JJ_BUILTIN(str_index) {
-  return find_method(run, call, false, true, out);
-}
-JJ_BUILTIN(str_rindex) {
-  return find_method(run, call, true, true, out);
-}
+JJ_BUILTIN(str_find) { return find_method(run, call, false, false, out); }
+JJ_BUILTIN(str_rfind) { return find_method(run, call, true, false, out); }
+JJ_BUILTIN(str_index) { return find_method(run, call, false, true, out); }
+JJ_BUILTIN(str_rindex) { return find_method(run, call, true, true, out); }
 
 JJ_BUILTIN(str_count) {
   jj_str in, *what;
@@ -210,12 +190,8 @@ static ga_status affix_method(jj_run *run, const jj_call *call, bool end, jj_val
   return ga_jj_step(run, n / 4);
 }
 
-JJ_BUILTIN(str_startswith) {
-  return affix_method(run, call, false, out);
-}
-JJ_BUILTIN(str_endswith) {
-  return affix_method(run, call, true, out);
-}
+JJ_BUILTIN(str_startswith) { return affix_method(run, call, false, out); }
+JJ_BUILTIN(str_endswith) { return affix_method(run, call, true, out); }
 
 static ga_status remove_affix(jj_run *run, const jj_call *call, bool end, jj_val *out) {
   const jj_str *s = call->self.u.s;
@@ -227,12 +203,8 @@ static ga_status remove_affix(jj_run *run, const jj_call *call, bool end, jj_val
   return ga_jj_str_part(run, s, end ? 0 : affix->n, s->n - affix->n, out);
 }
 
-JJ_BUILTIN(str_removeprefix) {
-  return remove_affix(run, call, false, out);
-}
-JJ_BUILTIN(str_removesuffix) {
-  return remove_affix(run, call, true, out);
-}
+JJ_BUILTIN(str_removeprefix) { return remove_affix(run, call, false, out); }
+JJ_BUILTIN(str_removesuffix) { return remove_affix(run, call, true, out); }
 
 JJ_BUILTIN(str_replace) {
   jj_str *old, *new_;
@@ -260,12 +232,8 @@ static ga_status partition(jj_run *run, const jj_call *call, bool right, jj_val 
   return push_part(run, s, b, s->n, *out);
 }
 
-JJ_BUILTIN(str_partition) {
-  return partition(run, call, false, out);
-}
-JJ_BUILTIN(str_rpartition) {
-  return partition(run, call, true, out);
-}
+JJ_BUILTIN(str_partition) { return partition(run, call, false, out); }
+JJ_BUILTIN(str_rpartition) { return partition(run, call, true, out); }
 
 const jj_def ga_jj_methods_str[] = {
     {"count", "/sub start? end?", str_count},

@@ -10,9 +10,7 @@ ga_status ga_jj_need_defined(jj_val v) {
                  name ? name->p : "value");
 }
 
-static ga_status overflow(void) {
-  return ga_fail(GA_ERR_UNSUPPORTED, "integer beyond 64 bits");
-}
+static ga_status overflow(void) { return ga_fail(GA_ERR_UNSUPPORTED, "integer beyond 64 bits"); }
 
 static ga_status bad_operands(char op, jj_val a, jj_val b) {
   const char *name = op == JO_FLOORDIV ? "//" : op == JO_POW ? "**" : NULL;
@@ -81,10 +79,8 @@ static ga_status int_binary(char op, int64_t a, int64_t b, jj_val *out) {
     if (!mul_fits(a, b, &product)) return overflow();
     *out = ga_jj_int(product);
     return GA_OK;
-  case JO_POW:
-    return int_power(a, b, out);
-  default:
-    return int_divide(op, a, b, out);
+  case JO_POW: return int_power(a, b, out);
+  default: return int_divide(op, a, b, out);
   }
 }
 
@@ -112,15 +108,9 @@ static ga_status float_binary(char op, double a, double b, jj_val *out) {
   bool zero = !(b < 0 || b > 0 || b != b);
   double div, mod, f;
   switch (op) {
-  case JO_ADD:
-    f = a + b;
-    break;
-  case JO_SUB:
-    f = a - b;
-    break;
-  case JO_MUL:
-    f = a * b;
-    break;
+  case JO_ADD: f = a + b; break;
+  case JO_SUB: f = a - b; break;
+  case JO_MUL: f = a * b; break;
   case JO_POW:
     f = pow(a, b);
     if (a <= 0 && a >= 0 && b < 0) return ga_fail(GA_ERR_FORMAT, "0 to a negative power");
@@ -186,9 +176,7 @@ static ga_status join_strs(jj_run *run, const jj_str *a, const jj_str *b, jj_val
   return ga_jj_buf_str(run, &buf, out);
 }
 
-static bool repeatable(jj_val v) {
-  return v.kind == JJ_STR || v.kind == JJ_LIST || v.kind == JJ_TUPLE;
-}
+static bool repeatable(jj_val v) { return v.kind == JJ_STR || v.kind == JJ_LIST || v.kind == JJ_TUPLE; }
 
 ga_status ga_jj_binary(jj_run *run, jj_op op, jj_val a, jj_val b, jj_val *out) {
   int64_t i, j;
@@ -242,20 +230,17 @@ ga_status ga_jj_compare(jj_run *run, jj_op op, jj_val a, jj_val b, bool *out) {
   int c;
   ga_status status;
   switch (op) {
-  case JO_EQ:
-    return ga_jj_equal(run, a, b, out);
+  case JO_EQ: return ga_jj_equal(run, a, b, out);
   case JO_NE:
     status = ga_jj_equal(run, a, b, out);
     *out = !*out;
     return status;
-  case JO_IN:
-    return contains(run, a, b, out);
+  case JO_IN: return contains(run, a, b, out);
   case JO_NOT_IN:
     status = contains(run, a, b, out);
     *out = !*out;
     return status;
-  default:
-    break;
+  default: break;
   }
   *out = false;
   GA_TRY(ga_jj_order(run, a, b, &c));

@@ -47,9 +47,7 @@ GA_NODISCARD ga_status ga_jj_intern(jj_parser *parser, const char *p, size_t n, 
 ga_status ga_jj_fail_at(const jj_parser *parser, size_t pos, ga_status status, const char *fmt, ...) GA_PRINTF(4, 5);
 
 /* Token access; `at` never passes JT_EOF. */
-static inline const jj_tok *ga_jj_peek(const jj_parser *parser) {
-  return &parser->tok[parser->at];
-}
+static inline const jj_tok *ga_jj_peek(const jj_parser *parser) { return &parser->tok[parser->at]; }
 static inline const jj_tok *ga_jj_peek2(const jj_parser *parser) {
   return &parser->tok[parser->at + 1 < parser->n_tok ? parser->at + 1 : parser->n_tok - 1];
 }

@@ -157,13 +157,9 @@ static ga_status put_wrapped(jj_run *run, jj_buf *buf, jj_val v) {
   char text[100];
   const jj_seq *q = v.u.q;
   switch (v.kind) {
-  case JJ_LIST:
-    return put_items(run, buf, q, "[", "]");
-  case JJ_TUPLE:
-    return put_items(run, buf, q, "(", q->n == 1 ? ",)" : ")");
-  case JJ_VIEW:
-    GA_TRY(ga_jj_buf_puts(run, buf, q->view));
-    return put_items(run, buf, q, "([", "])");
+  case JJ_LIST: return put_items(run, buf, q, "[", "]");
+  case JJ_TUPLE: return put_items(run, buf, q, "(", q->n == 1 ? ",)" : ")");
+  case JJ_VIEW: GA_TRY(ga_jj_buf_puts(run, buf, q->view)); return put_items(run, buf, q, "([", "])");
   case JJ_RANGE:
     if (q->step == 1)
       (void)snprintf(text, sizeof text, "range(%lld, %lld)", (long long)q->start, (long long)q->stop);
@@ -178,8 +174,7 @@ static ga_status put_wrapped(jj_run *run, jj_buf *buf, jj_val v) {
   case JJ_LOOP:
     (void)snprintf(text, sizeof text, "<LoopContext %zu/%zu>", v.u.loop->index + 1, v.u.loop->n);
     return ga_jj_buf_puts(run, buf, text);
-  default:
-    return ga_jj_buf_puts(run, buf, v.kind == JJ_GEN ? "<generator object>" : "<function>");
+  default: return ga_jj_buf_puts(run, buf, v.kind == JJ_GEN ? "<generator object>" : "<function>");
   }
 }
 
@@ -188,22 +183,14 @@ ga_status ga_jj_put_repr(jj_run *run, jj_buf *buf, jj_val v) {
   GA_TRY(ga_jj_step(run, 1));
   switch (v.kind) {
   case JJ_MISSING:
-  case JJ_UNDEF:
-    return ga_jj_buf_puts(run, buf, "Undefined");
-  case JJ_NONE:
-    return ga_jj_buf_puts(run, buf, "None");
-  case JJ_BOOL:
-    return ga_jj_buf_puts(run, buf, v.u.b ? "True" : "False");
-  case JJ_INT:
-    return ga_jj_buf_put(run, buf, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.u.i));
-  case JJ_FLOAT:
-    return ga_jj_buf_put(run, buf, text, ga_jj_format_float(v.u.f, text));
-  case JJ_STR:
-    return put_quoted(run, buf, v.u.s);
-  case JJ_DICT:
-    return put_dict(run, buf, v.u.d);
-  default:
-    return put_wrapped(run, buf, v);
+  case JJ_UNDEF: return ga_jj_buf_puts(run, buf, "Undefined");
+  case JJ_NONE: return ga_jj_buf_puts(run, buf, "None");
+  case JJ_BOOL: return ga_jj_buf_puts(run, buf, v.u.b ? "True" : "False");
+  case JJ_INT: return ga_jj_buf_put(run, buf, text, (size_t)snprintf(text, sizeof text, "%lld", (long long)v.u.i));
+  case JJ_FLOAT: return ga_jj_buf_put(run, buf, text, ga_jj_format_float(v.u.f, text));
+  case JJ_STR: return put_quoted(run, buf, v.u.s);
+  case JJ_DICT: return put_dict(run, buf, v.u.d);
+  default: return put_wrapped(run, buf, v);
   }
 }
 

@@ -5,11 +5,11 @@
 
 #include "jinja/jinja_builtin.h"
 
-#define JJ_TEST(name, condition)                                                                                       \
-  JJ_BUILTIN(name) {                                                                                                   \
-    (void)run;                                                                                                         \
-    *out = ga_jj_bool(condition);                                                                                      \
-    return GA_OK;                                                                                                      \
+#define JJ_TEST(name, condition)  \
+  JJ_BUILTIN(name) {              \
+    (void)run;                    \
+    *out = ga_jj_bool(condition); \
+    return GA_OK;                 \
   }
 
 JJ_TEST(test_boolean, call->self.kind == JJ_BOOL)
@@ -40,15 +40,9 @@ static ga_status modulo(jj_run *run, const jj_call *call, jj_val divisor, int64_
   return GA_OK;
 }
 
-JJ_BUILTIN(test_even) {
-  return modulo(run, call, ga_jj_int(2), 0, out);
-}
-JJ_BUILTIN(test_odd) {
-  return modulo(run, call, ga_jj_int(2), 1, out);
-}
-JJ_BUILTIN(test_divisibleby) {
-  return modulo(run, call, call->v[0], 0, out);
-}
+JJ_BUILTIN(test_even) { return modulo(run, call, ga_jj_int(2), 0, out); }
+JJ_BUILTIN(test_odd) { return modulo(run, call, ga_jj_int(2), 1, out); }
+JJ_BUILTIN(test_divisibleby) { return modulo(run, call, call->v[0], 0, out); }
 
 static ga_status comparison(jj_run *run, const jj_call *call, jj_op op, jj_val *out) {
   bool yes;
@@ -57,27 +51,13 @@ static ga_status comparison(jj_run *run, const jj_call *call, jj_op op, jj_val *
   return GA_OK;
 }
 
-JJ_BUILTIN(test_eq) {
-  return comparison(run, call, JO_EQ, out);
-}
-JJ_BUILTIN(test_ne) {
-  return comparison(run, call, JO_NE, out);
-}
-JJ_BUILTIN(test_lt) {
-  return comparison(run, call, JO_LT, out);
-}
-JJ_BUILTIN(test_le) {
-  return comparison(run, call, JO_LE, out);
-}
-JJ_BUILTIN(test_gt) {
-  return comparison(run, call, JO_GT, out);
-}
-JJ_BUILTIN(test_ge) {
-  return comparison(run, call, JO_GE, out);
-}
-JJ_BUILTIN(test_in) {
-  return comparison(run, call, JO_IN, out);
-}
+JJ_BUILTIN(test_eq) { return comparison(run, call, JO_EQ, out); }
+JJ_BUILTIN(test_ne) { return comparison(run, call, JO_NE, out); }
+JJ_BUILTIN(test_lt) { return comparison(run, call, JO_LT, out); }
+JJ_BUILTIN(test_le) { return comparison(run, call, JO_LE, out); }
+JJ_BUILTIN(test_gt) { return comparison(run, call, JO_GT, out); }
+JJ_BUILTIN(test_ge) { return comparison(run, call, JO_GE, out); }
+JJ_BUILTIN(test_in) { return comparison(run, call, JO_IN, out); }
 
 /* `is` of Python: the same object; for values without identity here, the same type and value. */
 JJ_BUILTIN(test_sameas) {
@@ -108,12 +88,8 @@ static ga_status one_case(jj_run *run, const jj_call *call, utf8proc_category_t 
   return GA_OK;
 }
 
-JJ_BUILTIN(test_lower) {
-  return one_case(run, call, UTF8PROC_CATEGORY_LL, out);
-}
-JJ_BUILTIN(test_upper) {
-  return one_case(run, call, UTF8PROC_CATEGORY_LU, out);
-}
+JJ_BUILTIN(test_lower) { return one_case(run, call, UTF8PROC_CATEGORY_LL, out); }
+JJ_BUILTIN(test_upper) { return one_case(run, call, UTF8PROC_CATEGORY_LU, out); }
 
 static const jj_def tests[] = {
     {"boolean", "", test_boolean},
@@ -157,9 +133,7 @@ static const jj_def tests[] = {
     {NULL, NULL, NULL},
 };
 
-const jj_def *ga_jj_test(const jj_str *name) {
-  return ga_jj_find_def(tests, name);
-}
+const jj_def *ga_jj_test(const jj_str *name) { return ga_jj_find_def(tests, name); }
 
 ga_status ga_jj_unknown_test(const jj_str *name) {
   const jj_def *const tables[] = {tests};

@@ -72,10 +72,8 @@ bool ga_jj_is_printable(int32_t c) {
   case UTF8PROC_CATEGORY_CO:
   case UTF8PROC_CATEGORY_ZL:
   case UTF8PROC_CATEGORY_ZP:
-  case UTF8PROC_CATEGORY_ZS:
-    return false;
-  default:
-    return true;
+  case UTF8PROC_CATEGORY_ZS: return false;
+  default: return true;
   }
 }
 

@@ -168,29 +168,20 @@ bool ga_jj_truth(jj_val v) {
   switch (v.kind) {
   case JJ_MISSING:
   case JJ_UNDEF:
-  case JJ_NONE:
-    return false;
-  case JJ_BOOL:
-    return v.u.b;
-  case JJ_INT:
-    return v.u.i != 0;
-  case JJ_FLOAT:
-    return v.u.f < 0 || v.u.f > 0 || v.u.f != v.u.f; /* NaN is true */
-  case JJ_STR:
-    return v.u.s->n != 0;
+  case JJ_NONE: return false;
+  case JJ_BOOL: return v.u.b;
+  case JJ_INT: return v.u.i != 0;
+  case JJ_FLOAT: return v.u.f < 0 || v.u.f > 0 || v.u.f != v.u.f; /* NaN is true */
+  case JJ_STR: return v.u.s->n != 0;
   case JJ_LIST:
   case JJ_TUPLE:
   case JJ_RANGE:
-  case JJ_VIEW:
-    return v.u.q->n != 0;
-  case JJ_DICT:
-    return v.u.d->n != 0;
-  case JJ_LOOP:
-    return v.u.loop->n != 0;
+  case JJ_VIEW: return v.u.q->n != 0;
+  case JJ_DICT: return v.u.d->n != 0;
+  case JJ_LOOP: return v.u.loop->n != 0;
   case JJ_GEN:
   case JJ_NS:
-  case JJ_FUNC:
-    return true;
+  case JJ_FUNC: return true;
   }
   return false;
 }
@@ -198,36 +189,21 @@ bool ga_jj_truth(jj_val v) {
 const char *ga_jj_type(jj_val v) {
   switch (v.kind) {
   case JJ_MISSING:
-  case JJ_UNDEF:
-    return "Undefined";
-  case JJ_NONE:
-    return "NoneType";
-  case JJ_BOOL:
-    return "bool";
-  case JJ_INT:
-    return "int";
-  case JJ_FLOAT:
-    return "float";
-  case JJ_STR:
-    return "str";
-  case JJ_LIST:
-    return "list";
-  case JJ_TUPLE:
-    return "tuple";
-  case JJ_RANGE:
-    return "range";
-  case JJ_VIEW:
-    return v.u.q->view;
-  case JJ_GEN:
-    return "generator";
-  case JJ_DICT:
-    return "dict";
-  case JJ_NS:
-    return "Namespace";
-  case JJ_FUNC:
-    return "function";
-  case JJ_LOOP:
-    return "LoopContext";
+  case JJ_UNDEF: return "Undefined";
+  case JJ_NONE: return "NoneType";
+  case JJ_BOOL: return "bool";
+  case JJ_INT: return "int";
+  case JJ_FLOAT: return "float";
+  case JJ_STR: return "str";
+  case JJ_LIST: return "list";
+  case JJ_TUPLE: return "tuple";
+  case JJ_RANGE: return "range";
+  case JJ_VIEW: return v.u.q->view;
+  case JJ_GEN: return "generator";
+  case JJ_DICT: return "dict";
+  case JJ_NS: return "Namespace";
+  case JJ_FUNC: return "function";
+  case JJ_LOOP: return "LoopContext";
   }
   return "value";
 }

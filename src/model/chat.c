@@ -143,9 +143,7 @@ ga_status ga_jj_render_traced(const ga_template *tpl, const char *json_context, 
   return render_in(tpl, json_context, bytes, limits_or_null, text, foreign, n);
 }
 
-void ga_template_text_free(char *text) {
-  ga_mem_free(text);
-}
+void ga_template_text_free(char *text) { ga_mem_free(text); }
 
 /* json_object_set_new with its failure as a status: out of memory, or text that is not UTF-8. */
 static ga_status set_json(json_t *object, const char *key, json_t *value) {

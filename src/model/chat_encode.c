@@ -39,9 +39,7 @@ ga_status ga_template_encode(const ga_template *tpl, const ga_tokenizer *tok, co
   return status;
 }
 
-void ga_chat_ids_free(int32_t *ids) {
-  ga_mem_free(ids);
-}
+void ga_chat_ids_free(int32_t *ids) { ga_mem_free(ids); }
 
 /* Name of a special token, malloc'd; "" when the model has none. */
 static ga_status token_name(const ga_tokenizer *tok, ga_tok_special which, char **out) {

@@ -34,7 +34,8 @@ static ga_status alloc_all(ga_forward *f) {
 
 uint64_t fwd_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out) {
   const ga_hparams *p = &model->hparams;
-  const uint64_t q = (uint64_t)p->n_heads * (uint64_t)(p->head_dim + p->v_dim), k = (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim);
+  const uint64_t q = (uint64_t)p->n_heads * (uint64_t)(p->head_dim + p->v_dim),
+                 k = (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim);
   const uint64_t row = 2 * (uint64_t)p->width + q + k + 2 * (uint64_t)p->ff_width;
   return ((uint64_t)max_tokens * row + (uint64_t)p->width + (uint64_t)max_out * (uint64_t)p->vocab) * sizeof(float);
 }
@@ -78,8 +79,8 @@ ga_status fwd_embed(ga_forward *f, const ga_matrix *table, const int32_t *ids, f
 }
 
 /* y = norm of x, + residual if there is one. */
-static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, const float *x, ga_vector weight, ga_vector bias,
-                      const float *residual, float *y) {
+static ga_status norm(ga_forward *f, int32_t kind, int64_t rows, int64_t width, const float *x, ga_vector weight,
+                      ga_vector bias, const float *residual, float *y) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   d.kind = kind;
   d.rows = rows;
@@ -120,7 +121,8 @@ ga_status fwd_head_rms(ga_forward *f, ga_vector q_norm, ga_vector k_norm) {
     f->k_norm = k_norm;
     return GA_OK;
   }
-  GA_REQUIRE(f->q_stride == p->n_heads * dim && f->kv_stride == p->n_kv_heads * dim, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
+  GA_REQUIRE(f->q_stride == p->n_heads * dim && f->kv_stride == p->n_kv_heads * dim, GA_ERR_INTERNAL,
+             "head norm: heads must be contiguous");
   GA_TRY(norm(f, GA_NORM_RMS, tokens * p->n_heads, dim, f->q, q_norm, NULL, NULL, f->q));
   return norm(f, GA_NORM_RMS, tokens * p->n_kv_heads, dim, f->k, k_norm, NULL, NULL, f->k);
 }
@@ -153,7 +155,8 @@ ga_status fwd_linear_rows(ga_forward *f, int64_t rows, const float *x, const ga_
 
 ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias, float *y) {
   const int64_t width = f->model->hparams.width;
-  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, x, weight, bias, NULL, y);
+  return norm(f, f->model->hparams.arch == GA_MODEL_gpt2 ? GA_NORM_LAYER : GA_NORM_RMS, rows, width, x, weight, bias,
+              NULL, y);
 }
 
 ga_status fwd_add(ga_forward *f, const float *x, const float *y, float *out) {
@@ -217,7 +220,8 @@ static ga_status is_taken(ga_forward *f, ga_kv_store_desc d, bool *taken) {
   return status == GA_ERR_UNSUPPORTED ? GA_OK : status;
 }
 
-/* Does a row turn q and k on k's way to the cache, and norm their heads before that? Then all this and the store are one launch. */
+/* Does a row turn q and k on k's way to the cache, and norm their heads before that? Then all this and the store are
+ * one launch. */
 ga_status fwd_use_cache(ga_forward *f, const ga_kv_cache *kv) {
   f->kv = kv;
   f->store_turns = f->store_norms = false;
@@ -252,11 +256,10 @@ static ga_status store_kv(ga_forward *f, int il) {
   return ga_kv_store(f->ctx, &d, &io, NULL);
 }
 
-int64_t fwd_rounded(int64_t n) {
-  return (int64_t)ga_round_up((size_t)n, 1024);
-}
+int64_t fwd_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
 
-static ga_attn_desc cached_attention(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv, int32_t window) {
+static ga_attn_desc cached_attention(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv,
+                                     int32_t window) {
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.batch = seqs;
   d.max_q = max_q;
@@ -324,7 +327,8 @@ static void raise_to(ga_status made, ga_plan *plan, uint64_t *bytes) {
   ga_plan_destroy(plan);
 }
 
-static ga_status product_workspace(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t, int32_t batch, uint64_t *bytes) {
+static ga_status product_workspace(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t, int32_t batch,
+                                   uint64_t *bytes) {
   ga_gemm_desc d = GA_GEMM_DESC_INIT;
   uint64_t packed;
   ga_layout layout;

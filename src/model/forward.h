@@ -40,26 +40,31 @@ typedef struct ga_forward {
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
   int32_t max_tokens, max_out;
-  float *stream, *h;           /* [T + 1, d] residual stream, one token's in the first row and the last in turn; [T, d] its normalised copy */
-  float *x;                    /* where the stream is; at the end of a step at stream, but for the last place */
-  ga_vector add_norm;          /* what fwd_add_rms has left: x is x + RMS norm of h, by these weights; or NULL */
-  float *q, *k, *v;            /* [T, Hq D] [T, Hkv D] [T, Hkv Dv], or one fused block at q */
-  float *o;                    /* [T, Hq Dv] */
-  float *gate, *up;            /* [T, F] */
-  float *logits;               /* [max_out, V] */
-  int64_t q_stride, kv_stride; /* elements between tokens of q, and of k and v */
-  bool store_turns, store_norms; /* the device turns q and k, and norms their heads, as it stores k: fwd_rope and fwd_head_rms leave it to that */
-  bool turn, turn_local;       /* what fwd_rope has left, and by which frequencies */
-  ga_vector q_norm, k_norm;    /* what fwd_head_rms has left, or NULL */
-  uint8_t refused[GA_MODEL_MAX_LAYERS]; /* launches of several products that no row of the device takes: forward_fused.c */
+  float *stream, *h;  /* [T + 1, d] residual stream, one token's in the first row and the last in turn; [T, d] its
+                         normalised copy */
+  float *x;           /* where the stream is; at the end of a step at stream, but for the last place */
+  ga_vector add_norm; /* what fwd_add_rms has left: x is x + RMS norm of h, by these weights; or NULL */
+  float *q, *k, *v;   /* [T, Hq D] [T, Hkv D] [T, Hkv Dv], or one fused block at q */
+  float *o;           /* [T, Hq Dv] */
+  float *gate, *up;   /* [T, F] */
+  float *logits;      /* [max_out, V] */
+  int64_t q_stride, kv_stride;   /* elements between tokens of q, and of k and v */
+  bool store_turns, store_norms; /* the device turns q and k, and norms their heads, as it stores k: fwd_rope and
+                                    fwd_head_rms leave it to that */
+  bool turn, turn_local;         /* what fwd_rope has left, and by which frequencies */
+  ga_vector q_norm, k_norm;      /* what fwd_head_rms has left, or NULL */
+  uint8_t
+      refused[GA_MODEL_MAX_LAYERS]; /* launches of several products that no row of the device takes: forward_fused.c */
 } ga_forward;
 
 /* Allocates the buffers for the layers of a place; release with fwd_destroy. Only the last place has logits. */
-GA_NODISCARD ga_status fwd_create(ga_model *model, const ga_place *place, int32_t max_tokens, int32_t max_out, ga_forward *out);
+GA_NODISCARD ga_status fwd_create(ga_model *model, const ga_place *place, int32_t max_tokens, int32_t max_out,
+                                  ga_forward *out);
 /* Bytes of those buffers. */
 uint64_t fwd_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out);
 /* The largest workspace that the products and the attention of such a session need on ctx. */
-GA_NODISCARD ga_status fwd_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, uint64_t *bytes);
+GA_NODISCARD ga_status fwd_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
+                                     uint64_t *bytes);
 void fwd_destroy(ga_forward *f);
 
 /* From now on keys and values go to `kv`, and attention reads them there. */
@@ -70,16 +75,16 @@ GA_NODISCARD ga_status fwd_take_over(ga_forward *f, const ga_forward *before);
 static inline bool fwd_begins(const ga_forward *f) { return f->place == f->model->places; }
 static inline bool fwd_ends(const ga_forward *f) { return f->place == f->model->places + f->model->n_places - 1; }
 
-/* The architectures, one file each: the layers of f->place, with the embedding before them at the first place and the head behind
- * them at the last. Encoders leave [T, d] in f->x; the others [n_out, V] in f->logits. */
+/* The architectures, one file each: the layers of f->place, with the embedding before them at the first place and the
+ * head behind them at the last. Encoders leave [T, d] in f->x; the others [n_out, V] in f->logits. */
 #define X(name) GA_NODISCARD ga_status ga_arch_##name(ga_forward *f);
 GA_MODEL_ARCHS(X)
 #undef X
 /* Runs the architecture of f->model on f->step. */
 GA_NODISCARD ga_status fwd_run(ga_forward *f);
 
-/* Lengths are rounded up so that the plans (and the recorded steps) of a growing sequence stay few; the exact ones are in
- * kv_len. */
+/* Lengths are rounded up so that the plans (and the recorded steps) of a growing sequence stay few; the exact ones are
+ * in kv_len. */
 int64_t fwd_rounded(int64_t n);
 
 /* --- words of the architecture files --- */
@@ -114,8 +119,8 @@ GA_NODISCARD ga_status fwd_rope(ga_forward *f, bool local);
 GA_NODISCARD ga_status fwd_attention(ga_forward *f, int il, int32_t window);
 /* o = attention(q, k, v) among the step's own tokens, both directions. */
 GA_NODISCARD ga_status fwd_attention_bidirectional(ga_forward *f);
-/* logits [n_out, V] = output * norm(x[out rows]); nothing where the head is elsewhere. May be called again for other rows of the
- * same step. */
+/* logits [n_out, V] = output * norm(x[out rows]); nothing where the head is elsewhere. May be called again for other
+ * rows of the same step. */
 GA_NODISCARD ga_status fwd_logits(ga_forward *f);
 
 /* --- for forward_fused.c --- */
@@ -125,7 +130,8 @@ GA_NODISCARD ga_status fwd_add_now(ga_forward *f);
 /* logits [rows, V] = output * RMS norm of x [rows, d] */
 GA_NODISCARD ga_status fwd_head(ga_forward *f, int64_t rows, const float *x);
 /* y [rows, d] = norm of x: RMS, or layer norm in GPT-2. */
-GA_NODISCARD ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias, float *y);
+GA_NODISCARD ga_status fwd_norm_rows(ga_forward *f, int64_t rows, const float *x, ga_vector weight, ga_vector bias,
+                                     float *y);
 GA_NODISCARD ga_status fwd_linear_rows(ga_forward *f, int64_t rows, const float *x, const ga_matrix *w, float *y);
 
 #endif

@@ -1,4 +1,5 @@
-/* Products with the norm of X in them, and several of one X in a launch, where a row of the device takes that; else one by one. */
+/* Products with the norm of X in them, and several of one X in a launch, where a row of the device takes that; else one
+ * by one. */
 #include "base/mem.h"
 #include "base/status.h"
 #include "model/forward.h"
@@ -7,7 +8,9 @@
 enum { REFUSED_QKV = 1, REFUSED_GATED = 2, REFUSED_HEAD = 4, ADD = 8 /* times these: with ADD_NORM */ };
 
 /* Refused for one token is refused for good, and not asked again. */
-static bool worth_trying(const ga_forward *f, int64_t m, int il, unsigned what) { return m <= FEW && !(f->refused[il] & what); }
+static bool worth_trying(const ga_forward *f, int64_t m, int il, unsigned what) {
+  return m <= FEW && !(f->refused[il] & what);
+}
 
 static bool taken(ga_forward *f, int64_t m, int il, unsigned what, ga_status status) {
   if (status != GA_ERR_UNSUPPORTED) return true;
@@ -30,8 +33,8 @@ static ga_gemm_desc normed(const ga_forward *f, int64_t m, const ga_matrix *w) {
   return d;
 }
 
-/* Such a product of the stream, to which it adds first what fwd_add_rms has left, where a row takes that. last: of those of one stream; it leaves
- * the sum in the other of the stream's rows, since all read the one that was. */
+/* Such a product of the stream, to which it adds first what fwd_add_rms has left, where a row takes that. last: of
+ * those of one stream; it leaves the sum in the other of the stream's rows, since all read the one that was. */
 static ga_status run(ga_forward *f, int il, unsigned what, const ga_gemm_desc *d, const ga_gemm_io *io, bool last) {
   if (!f->add_norm) return ga_gemm(f->ctx, d, io, NULL);
   ga_gemm_desc sum = *d;
@@ -89,7 +92,8 @@ static ga_status few_qkv(ga_forward *f, int il, ga_vector norm, const product *p
 
 ga_status fwd_qkv(ga_forward *f, int il) {
   const ga_layer *l = &f->model->layers[il];
-  const product p[3] = {{&l->q, l->q_b, f->q, f->q_stride}, {&l->k, l->k_b, f->k, f->kv_stride}, {&l->v, l->v_b, f->v, 0}};
+  const product p[3] = {
+      {&l->q, l->q_b, f->q, f->q_stride}, {&l->k, l->k_b, f->k, f->kv_stride}, {&l->v, l->v_b, f->v, 0}};
   if (worth_trying(f, f->step->n_tokens, il, REFUSED_QKV)) {
     const ga_status status = few_qkv(f, il, l->attn_norm, p);
     if (taken(f, f->step->n_tokens, il, REFUSED_QKV, status)) return status;
@@ -107,7 +111,9 @@ static ga_status few_gated(ga_forward *f, int il, int32_t act) {
   ga_gemm_desc d = normed(f, f->step->n_tokens, &l->up);
   d.flags |= GA_GEMM_GATED;
   d.act = act;
-  return run(f, il, REFUSED_GATED, &d, &(ga_gemm_io){.x = f->x, .w = l->up.data, .y = f->up, .norm = l->ffn_norm, .w_more = {l->gate.data}}, true);
+  return run(f, il, REFUSED_GATED, &d,
+             &(ga_gemm_io){.x = f->x, .w = l->up.data, .y = f->up, .norm = l->ffn_norm, .w_more = {l->gate.data}},
+             true);
 }
 
 ga_status fwd_gated(ga_forward *f, int il, int32_t act) {
@@ -128,7 +134,9 @@ ga_status fwd_head(ga_forward *f, int64_t rows, const float *x) {
   const ga_model *m = f->model;
   if (worth_trying(f, rows, 0, REFUSED_HEAD)) {
     const ga_gemm_desc d = normed(f, rows, &m->output);
-    const ga_status status = run(f, 0, REFUSED_HEAD, &d, &(ga_gemm_io){.x = x, .w = m->output.data, .y = f->logits, .norm = m->output_norm}, true);
+    const ga_status status =
+        run(f, 0, REFUSED_HEAD, &d, &(ga_gemm_io){.x = x, .w = m->output.data, .y = f->logits, .norm = m->output_norm},
+            true);
     if (taken(f, rows, 0, REFUSED_HEAD, status)) return status;
   }
   if (f->add_norm) { /* of one token */

@@ -14,9 +14,7 @@ static const char *const arch_names[] = {
 #undef X
 };
 
-const char *ga_model_arch_name(ga_model_arch arch) {
-  return arch_names[arch];
-}
+const char *ga_model_arch_name(ga_model_arch arch) { return arch_names[arch]; }
 
 static ga_status read_arch(const ga_model_file *file, ga_model_arch *out) {
   ga_text name;

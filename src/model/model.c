@@ -1,5 +1,5 @@
-#include "file/model_store.h"
 #include "model/model.h"
+#include "file/model_store.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -94,21 +94,9 @@ void ga_model_free(ga_model *model) {
   ga_mem_free(model);
 }
 
-const ga_model_info *ga_model_get_info(const ga_model *model) {
-  return &model->info;
-}
-int32_t ga_model_place_count(const ga_model *model) {
-  return model->n_places;
-}
-const ga_model_place *ga_model_place_at(const ga_model *model, int32_t index) {
-  return &model->places[index].plan;
-}
-const ga_tokenizer *ga_model_tokenizer(const ga_model *model) {
-  return model->tokenizer;
-}
-const ga_template *ga_model_template(const ga_model *model) {
-  return model->chat_template;
-}
-const char *ga_model_template_error(const ga_model *model) {
-  return model->template_error;
-}
+const ga_model_info *ga_model_get_info(const ga_model *model) { return &model->info; }
+int32_t ga_model_place_count(const ga_model *model) { return model->n_places; }
+const ga_model_place *ga_model_place_at(const ga_model *model, int32_t index) { return &model->places[index].plan; }
+const ga_tokenizer *ga_model_tokenizer(const ga_model *model) { return model->tokenizer; }
+const ga_template *ga_model_template(const ga_model *model) { return model->chat_template; }
+const char *ga_model_template_error(const ga_model *model) { return model->template_error; }

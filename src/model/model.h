@@ -21,10 +21,10 @@ typedef struct ga_hparams {
   ga_model_arch arch;
   int32_t n_layers, width, ff_width, vocab, context;
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
-  int32_t rot_dim, rope_pairs; /* ga_rope_pairs */
-  int32_t window;              /* 0 = none: sliding window of local layers */
+  int32_t rot_dim, rope_pairs;        /* ga_rope_pairs */
+  int32_t window;                     /* 0 = none: sliding window of local layers */
   bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
-  int32_t pooling;             /* 1 mean, 2 cls, 3 last (bert) */
+  int32_t pooling;                    /* 1 mean, 2 cls, 3 last (bert) */
   float norm_eps, embed_scale, attn_scale;
   double rope_base, rope_base_local;
 } ga_hparams;
@@ -49,8 +49,8 @@ typedef struct ga_layer {
 
 #define GA_MODEL_MAX_PLACES 9 /* the CPU and eight GPUs */
 
-/* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the first place,
- * the head at the last. */
+/* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the
+ * first place, the head at the last. */
 typedef struct ga_place {
   ga_ctx *ctx;
   int32_t first, end;
@@ -97,7 +97,8 @@ GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *ou
 GA_NODISCARD ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
                                        float *inv_freq, float *magnitude);
 /* Checks the options (NULL: defaults) and fills in what they leave open. ctx: that of the logits. */
-GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options, ga_session_sizes *out);
+GA_NODISCARD ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *options,
+                                           ga_session_sizes *out);
 /* Bytes of keys and values of one layer in `slots` slots, with the scales of an e4m3 cache. */
 GA_NODISCARD ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v);
 

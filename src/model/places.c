@@ -1,5 +1,5 @@
-/* Which layers are where. A device gets as many as its memory holds beside one session's KV cache and activations; what GPUs do not
- * hold is the CPU's, which comes first, so that hidden states cross once. */
+/* Which layers are where. A device gets as many as its memory holds beside one session's KV cache and activations; what
+ * GPUs do not hold is the CPU's, which comes first, so that hidden states cross once. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,7 +9,7 @@
 #include "model/forward.h"
 
 /* Left alone on a device: code that is loaded when first launched, and what other programs take meanwhile. */
-#define SPARE_BYTES ((uint64_t)256 << 20)
+#define SPARE_BYTES  ((uint64_t)256 << 20)
 #define LOGITS_BYTES ((size_t)16 << 20) /* rows of logits at once: a vocabulary of 262144 makes 1 MiB a row */
 
 /* --- a session's sizes --- */
@@ -19,24 +19,28 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
              "session: kv cache of %s; allowed: f16, f32, bf16, e4m3, q8_0, q4_0", ga_dtype_name(d));
   const int32_t block = ga_dtype_info(d)->block_elems;
   GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
-             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d), block,
-             p->head_dim, p->v_dim);
+             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
+             block, p->head_dim, p->v_dim);
   return GA_OK;
 }
 
-ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *o, ga_session_sizes *out) {
+ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *o,
+                              ga_session_sizes *out) {
   GA_REQUIRE(!o || o->struct_size == sizeof *o, GA_ERR_ARG, "session options: use GA_SESSION_OPTIONS_INIT");
-  GA_REQUIRE(!o || !(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG, "session: flags 0x%x; must be 0 or 1: deterministic",
-             o->flags);
+  GA_REQUIRE(!o || !(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG,
+             "session: flags 0x%x; must be 0 or 1: deterministic", o->flags);
   ga_session_sizes s = {.context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
-                        .batch = o && o->batch ? o->batch : ctx->device->caps.host_memory ? 512 : 2048,
+                        .batch = o && o->batch                   ? o->batch
+                                 : ctx->device->caps.host_memory ? 512
+                                                                 : 2048,
                         .kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16};
   if (o && o->flags & GA_SESSION_DETERMINISTIC) {
-    GA_REQUIRE(o->batch == 0 || o->batch == 1, GA_ERR_ARG, "session: batch %d, deterministic; must be 1, or 0 for that", o->batch);
+    GA_REQUIRE(o->batch == 0 || o->batch == 1, GA_ERR_ARG, "session: batch %d, deterministic; must be 1, or 0 for that",
+               o->batch);
     s.batch = 1;
   }
-  GA_REQUIRE(s.context >= 1 && s.context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d", s.context,
-             p->context);
+  GA_REQUIRE(s.context >= 1 && s.context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
+             s.context, p->context);
   GA_REQUIRE(s.batch >= 1 && s.batch <= 4096, GA_ERR_ARG, "session: batch %d; must be 1 to 4096", s.batch);
   GA_TRY(check_kv_dtype(p, s.kv_dtype));
   if (s.batch > s.context) s.batch = s.context;
@@ -82,7 +86,8 @@ static ga_status available_of(ga_ctx *ctx, uint64_t *available, uint64_t *spare)
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   GA_TRY(ga_ctx_memory(ctx, &m));
   const bool host = ctx->device->caps.host_memory;
-  *available = host ? m.total_bytes : m.free_bytes + (m.pooled_bytes > m.used_bytes ? m.pooled_bytes - m.used_bytes : 0);
+  *available =
+      host ? m.total_bytes : m.free_bytes + (m.pooled_bytes > m.used_bytes ? m.pooled_bytes - m.used_bytes : 0);
   *spare = host ? 0 : ga_min_u64(SPARE_BYTES, m.total_bytes / 16);
   return GA_OK;
 }
@@ -150,14 +155,17 @@ static bool fits(const planner *pl, const candidate *c, int32_t first, int32_t e
 /* --- texts --- */
 
 static const char *bytes_text(uint64_t bytes, char text[24]) {
-  if (bytes >= (uint64_t)1 << 30) (void)snprintf(text, 24, "%.2f GiB", (double)bytes * 0x1p-30);
-  else (void)snprintf(text, 24, "%.1f MiB", (double)bytes * 0x1p-20);
+  if (bytes >= (uint64_t)1 << 30)
+    (void)snprintf(text, 24, "%.2f GiB", (double)bytes * 0x1p-30);
+  else
+    (void)snprintf(text, 24, "%.1f MiB", (double)bytes * 0x1p-20);
   return text;
 }
 
 void ga_place_text(const ga_model_place *p, char *text, size_t capacity) {
   char b[6][24];
-  (void)snprintf(text, capacity, "weights %s, KV cache %s, activations %s, workspace %s, staging %s while loading, %s left alone",
+  (void)snprintf(text, capacity,
+                 "weights %s, KV cache %s, activations %s, workspace %s, staging %s while loading, %s left alone",
                  bytes_text(p->weights, b[0]), bytes_text(p->kv, b[1]), bytes_text(p->activations, b[2]),
                  bytes_text(p->workspace, b[3]), bytes_text(p->staging, b[4]), bytes_text(p->spare, b[5]));
 }
@@ -173,9 +181,9 @@ static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t fir
   if (p.kv_token && short_by < p.kv && p.kv + p.activations + p.workspace > p.staging)
     (void)snprintf(shorter, sizeof shorter, "; a context of %llu would fit",
                    (unsigned long long)((p.kv - short_by) / p.kv_token / GA_KV_PAGE * GA_KV_PAGE));
-  return ga_fail(GA_ERR_NOMEM, "%s: %d of %d layers with a context of %d do not fit: %s needed, %s %s (%s)%s%s", p.device, p.n_layers,
-                 pl->model->hparams.n_layers, pl->sizes.context, bytes_text(taken, needed), bytes_text(c->available, there),
-                 c->host ? "of memory" : "free", parts, fewer, shorter);
+  return ga_fail(GA_ERR_NOMEM, "%s: %d of %d layers with a context of %d do not fit: %s needed, %s %s (%s)%s%s",
+                 p.device, p.n_layers, pl->model->hparams.n_layers, pl->sizes.context, bytes_text(taken, needed),
+                 bytes_text(c->available, there), c->host ? "of memory" : "free", parts, fewer, shorter);
 }
 
 /* --- sharing out --- */
@@ -228,7 +236,9 @@ static void settle(planner *pl, const int32_t *counts) {
   ga_model *model = pl->model;
   for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++]) {
     uint64_t taken;
-    model->places[i] = (ga_place){.ctx = pl->list[i].ctx, .first = at, .end = at + counts[i],
+    model->places[i] = (ga_place){.ctx = pl->list[i].ctx,
+                                  .first = at,
+                                  .end = at + counts[i],
                                   .plan = plan_of(pl, &pl->list[i], at, at + counts[i], &taken)};
   }
   model->n_places = pl->n;
@@ -242,7 +252,8 @@ static ga_status choose_count(planner *pl, int32_t wanted, int32_t *n) {
   for (int32_t i = 0; i < pl->n; i++) fitting += pl->list[i].most;
   *n = wanted >= 0 ? wanted : (int32_t)ga_min_i64(fitting, layers);
   if (wanted >= 0 || *n == layers) return GA_OK;
-  GA_REQUIRE(pl->model->hparams.arch != GA_MODEL_bert, does_not_fit(pl, &pl->list[0], 0, layers), "%s", ga_error_text());
+  GA_REQUIRE(pl->model->hparams.arch != GA_MODEL_bert, does_not_fit(pl, &pl->list[0], 0, layers), "%s",
+             ga_error_text());
   return *n ? GA_OK : does_not_fit(pl, &pl->list[pl->n - 1], layers - 1, layers);
 }
 
@@ -252,7 +263,8 @@ static ga_status plan(planner *pl, int32_t gpu_layers) {
   pl->list[0].has_table = pl->list[pl->n - 1].has_head = true;
   for (int32_t i = 0; i < pl->n; i++) pl->list[i].most = count_fitting(pl, &pl->list[i]);
   const bool host = pl->list[0].host;
-  GA_REQUIRE(!host || gpu_layers < 0, GA_ERR_ARG, "gpu_layers is %d, but %s is no GPU", gpu_layers, ga_ctx_device_name(pl->list[0].ctx));
+  GA_REQUIRE(!host || gpu_layers < 0, GA_ERR_ARG, "gpu_layers is %d, but %s is no GPU", gpu_layers,
+             ga_ctx_device_name(pl->list[0].ctx));
   if (host) {
     for (int32_t i = 0; i < pl->n; i++) pl->list[i].most = layers;
     n = layers;
@@ -278,12 +290,13 @@ static ga_status plan(planner *pl, int32_t gpu_layers) {
 
 static ga_status check_options(const ga_model *model, const ga_model_options *o) {
   const int32_t layers = model->hparams.n_layers;
-  GA_REQUIRE(o->gpu_layers >= -1 && o->gpu_layers <= layers, GA_ERR_ARG, "gpu_layers is %d; must be 0 to %d, or -1: as many as fit",
-             o->gpu_layers, layers);
+  GA_REQUIRE(o->gpu_layers >= -1 && o->gpu_layers <= layers, GA_ERR_ARG,
+             "gpu_layers is %d; must be 0 to %d, or -1: as many as fit", o->gpu_layers, layers);
   GA_REQUIRE(o->n_more >= 0 && o->n_more <= GA_MODEL_MAX_PLACES - 2 && (o->more || !o->n_more), GA_ERR_ARG,
              "n_more is %d, more is %s; must be 0 to %d", o->n_more, o->more ? "set" : "null", GA_MODEL_MAX_PLACES - 2);
-  GA_REQUIRE(model->hparams.arch != GA_MODEL_bert || (!o->n_more && (o->gpu_layers < 0 || o->gpu_layers == layers)), GA_ERR_UNSUPPORTED,
-             "%s is an encoder: all its layers are on one device", ga_model_arch_name(model->hparams.arch));
+  GA_REQUIRE(model->hparams.arch != GA_MODEL_bert || (!o->n_more && (o->gpu_layers < 0 || o->gpu_layers == layers)),
+             GA_ERR_UNSUPPORTED, "%s is an encoder: all its layers are on one device",
+             ga_model_arch_name(model->hparams.arch));
   for (int32_t i = 0; i < o->n_more; i++) GA_REQUIRE(o->more[i], GA_ERR_ARG, "more[%d] is null", i);
   return GA_OK;
 }

@@ -1,5 +1,5 @@
-/* Weights to a device while the file is read: two page-locked buffers take turns, one being filled while the other one's copy is
- * under way. */
+/* Weights to a device while the file is read: two page-locked buffers take turns, one being filled while the other
+ * one's copy is under way. */
 #ifndef GA_MODEL_UPLOAD_H
 #define GA_MODEL_UPLOAD_H
 

@@ -55,30 +55,18 @@ const size_t ga_n_model_weights = GA_COUNT_OF(ga_model_weights), ga_n_layer_weig
 int64_t ga_weight_dim(const ga_hparams *p, weight_dim dim) {
   const int64_t heads = p->n_heads, kv = p->n_kv_heads, d = p->head_dim, dv = p->v_dim;
   switch (dim) {
-  case DIM_ONE:
-    return 1;
-  case DIM_WIDTH:
-    return p->width;
-  case DIM_FF:
-    return p->ff_width;
-  case DIM_Q:
-    return heads * d;
-  case DIM_K:
-    return kv * d;
-  case DIM_V:
-    return kv * dv;
-  case DIM_QKV:
-    return heads * d + kv * d + kv * dv;
-  case DIM_O:
-    return heads * dv;
-  case DIM_HEAD:
-    return d;
-  case DIM_VOCAB:
-    return p->vocab;
-  case DIM_CONTEXT:
-    return p->context;
-  case DIM_TYPES:
-    return 2;
+  case DIM_ONE: return 1;
+  case DIM_WIDTH: return p->width;
+  case DIM_FF: return p->ff_width;
+  case DIM_Q: return heads * d;
+  case DIM_K: return kv * d;
+  case DIM_V: return kv * dv;
+  case DIM_QKV: return heads * d + kv * d + kv * dv;
+  case DIM_O: return heads * dv;
+  case DIM_HEAD: return d;
+  case DIM_VOCAB: return p->vocab;
+  case DIM_CONTEXT: return p->context;
+  case DIM_TYPES: return 2;
   }
   return 0;
 }

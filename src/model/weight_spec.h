@@ -1,4 +1,5 @@
-/* Which tensors each architecture has, and what shape they must be: one table for what reads models and what makes them. */
+/* Which tensors each architecture has, and what shape they must be: one table for what reads models and what makes
+ * them. */
 #ifndef GA_MODEL_WEIGHT_SPEC_H
 #define GA_MODEL_WEIGHT_SPEC_H
 

@@ -25,7 +25,7 @@ typedef struct loader {
 } loader;
 
 /* Weights of small models are smaller than a huge page each (see ga_mem_alloc): they share buffers of this size. */
-#define SLAB_BYTES ((size_t)16 << 20)
+#define SLAB_BYTES    ((size_t)16 << 20)
 #define SHARES(bytes) ((bytes) <= SLAB_BYTES / 4)
 
 static ga_status own_buffer(ga_place *place, size_t bytes, void **out) {
@@ -72,9 +72,7 @@ uint64_t ga_weights_shared(uint64_t small) {
   return (small + SLAB_BYTES / 4 * 3 - 1) / (SLAB_BYTES / 4 * 3) * SLAB_BYTES;
 }
 
-static bool is_host(const loader *l) {
-  return l->place->ctx->device->caps.host_memory;
-}
+static bool is_host(const loader *l) { return l->place->ctx->device->caps.host_memory; }
 
 /* Bytes from host memory on the device in a new buffer of the place. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
@@ -90,9 +88,7 @@ static ga_status tell(loader *l, uint64_t more) {
     return ga_fail(GA_ERR_CANCELLED, "loading was stopped");
   return GA_OK;
 }
-static ga_status tell_piece(void *user, uint64_t bytes) {
-  return tell(user, bytes);
-}
+static ga_status tell_piece(void *user, uint64_t bytes) { return tell(user, bytes); }
 
 /* [in, out] as stored to [out, in]: plain types only (gpt2 in safetensors). *copy is released by the caller. */
 static ga_status transpose(const ga_model_tensor *t, void **copy) {
@@ -134,7 +130,8 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
 
 /* To a device: from the file, or from a copy of it, to where it stays or to where it is packed from. */
 static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m, void *dst) {
-  ga_upload_source from = {.n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
+  ga_upload_source from = {
+      .n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
   if (m->dtype != t->view.dtype) { /* told in the file's bytes */
     GA_TRY(ga_dtype_bytes(m->dtype, m->rows * m->cols, &from.n));
     from.tell = NULL;
@@ -152,7 +149,8 @@ static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void
   return ga_pack(l->place->ctx, &desc, staged, dst, NULL);
 }
 
-/* Packs native weights or leaves them native; copy: of the tensor, where it cannot be used as it lies in the file, else NULL. */
+/* Packs native weights or leaves them native; copy: of the tensor, where it cannot be used as it lies in the file, else
+ * NULL. */
 static ga_status place_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m) {
   uint64_t bytes;
   void *dst;
@@ -196,7 +194,9 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
   GA_TRY(ga_place_own(l->place, t->bytes, &dst));
   m->data = dst;
   if (!l->uploader) return ga_copy_to_device(l->place->ctx, dst, t->view.data, t->bytes, NULL);
-  return ga_upload(l->uploader, &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
+  return ga_upload(
+      l->uploader,
+      &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
 }
 
 /* src: the tensor's bytes, at any address. */
@@ -205,9 +205,7 @@ static ga_status to_f32(const ga_model_tensor *t, const unsigned char *src, floa
   for (int64_t i = 0; i < n; i++) {
     uint16_t h;
     switch (t->view.dtype) {
-    case GA_F32:
-      memcpy(&out[i], src + 4 * i, 4);
-      break;
+    case GA_F32: memcpy(&out[i], src + 4 * i, 4); break;
     case GA_F16:
       memcpy(&h, src + 2 * i, 2);
       out[i] = ga_f16_to_f32(h);
@@ -314,8 +312,8 @@ static ga_status load_rope(loader *l) {
                p->rot_dim / 2);
     GA_TRY(to_f32(t, t->view.data, 0, factors));
     for (int i = 0; i < p->rot_dim / 2; i++)
-      GA_REQUIRE(factors[i] > 0 && isfinite(factors[i]), GA_ERR_FORMAT, "%s: factor %d is %g; must be above 0 and finite",
-                 t->name, i, (double)factors[i]);
+      GA_REQUIRE(factors[i] > 0 && isfinite(factors[i]), GA_ERR_FORMAT,
+                 "%s: factor %d is %g; must be above 0 and finite", t->name, i, (double)factors[i]);
   }
   for (int local = 0; local < 2; local++) {
     float *magnitude = local ? &model->rope_magnitude_local : &model->rope_magnitude;
@@ -329,11 +327,13 @@ static ga_status load_rope(loader *l) {
 }
 
 /* What a spec's tensor takes at ctx. */
-static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name, ga_weight_need *need) {
+static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name,
+                         ga_weight_need *need) {
   if (!((spec->required | spec->optional) >> model->hparams.arch & 1)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
   const bool host = ctx->device->caps.host_memory;
-  const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows), cols = ga_weight_dim(&model->hparams, spec->cols);
+  const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows),
+                cols = ga_weight_dim(&model->hparams, spec->cols);
   ga_layout layout = GA_LAYOUT_NATIVE;
   if (!t) return GA_OK; /* loading says whether it may be missing */
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)cols * sizeof(float) : t->bytes;
@@ -344,15 +344,15 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
   const bool mapped = host && layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && t->is_aligned;
   if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
-  if (!mapped && SHARES(bytes)) need->small += ga_round_up(bytes, 256);
-  else if (!mapped) need->taken += bytes;
+  if (!mapped && SHARES(bytes))
+    need->small += ga_round_up(bytes, 256);
+  else if (!mapped)
+    need->taken += bytes;
   if (layout != GA_LAYOUT_NATIVE && !host && staged > need->staged) need->staged = staged;
   return GA_OK;
 }
 
-static bool is_head(const weight_spec *spec) {
-  return !strncmp(spec->name, "output", 6);
-}
+static bool is_head(const weight_spec *spec) { return !strncmp(spec->name, "output", 6); }
 
 ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out) {
   const ga_hparams *p = &model->hparams;
@@ -366,7 +366,8 @@ ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_wei
     return GA_OK;
   }
   for (size_t i = 0; i < ga_n_model_weights; i++)
-    if (is_head(&ga_model_weights[i]) == (il >= 0)) GA_TRY(need_of(model, ctx, &ga_model_weights[i], ga_model_weights[i].name, out));
+    if (is_head(&ga_model_weights[i]) == (il >= 0))
+      GA_TRY(need_of(model, ctx, &ga_model_weights[i], ga_model_weights[i].name, out));
   if (il < 0 || p->arch == GA_MODEL_bert || ga_model_file_find(model->file, "output.weight")) return GA_OK;
   /* Tied: the embedding again. */
   const weight_spec tied = {"token_embd.weight", KIND_MATRIX, 0, DIM_VOCAB, DIM_WIDTH, 1u << p->arch, 0, false};
@@ -397,7 +398,8 @@ static ga_status load_layer(loader *l, int32_t il) {
 /* Tensors of the whole model: of the head, or of what comes before the layers. */
 static ga_status load_ends(loader *l, bool head) {
   for (size_t i = 0; i < ga_n_model_weights; i++)
-    if (is_head(&ga_model_weights[i]) == head) GA_TRY(load_one(l, &ga_model_weights[i], ga_model_weights[i].name, l->model));
+    if (is_head(&ga_model_weights[i]) == head)
+      GA_TRY(load_one(l, &ga_model_weights[i], ga_model_weights[i].name, l->model));
   return head ? tie_output(l) : GA_OK;
 }
 
@@ -435,7 +437,8 @@ ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
     l.place = &model->places[i];
     const ga_status status = fill_place(&l);
     ga_place_text(&l.place->plan, plan, sizeof plan);
-    if (status == GA_ERR_NOMEM && !is_host(&l)) return ga_fail_in(status, "the plan for %s was %s", l.place->plan.device, plan);
+    if (status == GA_ERR_NOMEM && !is_host(&l))
+      return ga_fail_in(status, "the plan for %s was %s", l.place->plan.device, plan);
     GA_TRY(status);
   }
   if (l.progress && l.progress(l.user, l.total, l.total)) return ga_fail(GA_ERR_CANCELLED, "loading was stopped");

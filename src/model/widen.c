@@ -40,7 +40,8 @@ static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga
 
 ga_dtype ga_stored_dtype(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t) {
   const ga_dtype own = t->view.dtype;
-  const bool hopper = ctx->device->caps.archs >> GA_ARCH_sm90a & 1; /* other rows take neither several matrices nor norms */
+  const bool hopper =
+      ctx->device->caps.archs >> GA_ARCH_sm90a & 1; /* other rows take neither several matrices nor norms */
   if (!hopper || (own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
   return wide_bytes(largest_beside(model->file, t)) <= WIDEN_BYTES && layers_have_q8_0(model->file) ? GA_Q8_0 : own;
 }
@@ -75,7 +76,9 @@ ga_status ga_widen(const ga_model_file *file, const ga_model_tensor *t, void **o
     memcpy(to, from, SCALE_BYTES);
     (five ? widen_q5_0 : widen_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
   }
-  if (status == GA_OK) *out = p;
-  else ga_mem_free(p);
+  if (status == GA_OK)
+    *out = p;
+  else
+    ga_mem_free(p);
   return status;
 }

@@ -5,9 +5,10 @@
 #include "ga/model_file.h"
 #include "model/model.h"
 
-/* The type that matrix t gets at ctx. Its own but on Hopper, for small matrices of q4_0 and q5_0 of a layer, in files whose layers have q8_0, too:
- * those become q8_0, which has every value of the other two. Files that mix four to six bits fall back on these types where rows are no multiple
- * of 256, so that q, k and v differ. Alike they go out in one launch, and a kernel's code is there already when the next product runs it. */
+/* The type that matrix t gets at ctx. Its own but on Hopper, for small matrices of q4_0 and q5_0 of a layer, in files
+ * whose layers have q8_0, too: those become q8_0, which has every value of the other two. Files that mix four to six
+ * bits fall back on these types where rows are no multiple of 256, so that q, k and v differ. Alike they go out in one
+ * launch, and a kernel's code is there already when the next product runs it. */
 ga_dtype ga_stored_dtype(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t);
 
 /* t's blocks as q8_0 of the same values, in host memory that the caller releases with ga_mem_free. t: q4_0 or q5_0. */

@@ -7,49 +7,49 @@
 #include "core/ctx.h"
 
 /* Checks that a public description is one that this library knows. */
-#define GA_CHECK_DESC(op, ctx, desc, type)                                                                             \
-  do {                                                                                                                 \
-    GA_REQUIRE((ctx) && (desc), GA_ERR_ARG, "%s: %s is null", (op), (ctx) ? "desc" : "ctx");                           \
-    GA_REQUIRE((desc)->struct_size == sizeof(type), GA_ERR_ARG,                                                        \
-               "%s: desc.struct_size is %zu; use the INIT macro (%zu)", (op), (desc)->struct_size, sizeof(type));      \
+#define GA_CHECK_DESC(op, ctx, desc, type)                                                                        \
+  do {                                                                                                            \
+    GA_REQUIRE((ctx) && (desc), GA_ERR_ARG, "%s: %s is null", (op), (ctx) ? "desc" : "ctx");                      \
+    GA_REQUIRE((desc)->struct_size == sizeof(type), GA_ERR_ARG,                                                   \
+               "%s: desc.struct_size is %zu; use the INIT macro (%zu)", (op), (desc)->struct_size, sizeof(type)); \
   } while (0)
 
 /* The three public forms of op `name`. Needs, in the same file:
  *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call */
-#define GA_DEFINE_OP(name)                                                                                             \
-  ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                               \
-    GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                                \
-    *out = NULL;                                                                                                       \
-    GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                                 \
-    ga_##name##_desc full = *desc;                                                                                     \
-    GA_TRY(complete(&full));                                                                                           \
-    return ga_plan_make(ctx, GA_OP_##name, &full, sizeof full, out);                                                   \
-  }                                                                                                                    \
-  ga_status ga_##name##_run(const ga_plan *plan, const ga_##name##_io *io, void *workspace, ga_stream *stream) {       \
-    GA_REQUIRE(plan &&io, GA_ERR_ARG, #name ": %s is null", plan ? "io" : "plan");                                     \
-    GA_REQUIRE(plan->op == GA_OP_##name, GA_ERR_ARG, #name ": the plan is for %s", ga_op_name(plan->op));              \
-    GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, #name ": workspace is null; %llu bytes needed",        \
-               (unsigned long long)plan->workspace_bytes);                                                             \
-    const ga_##name##_desc *desc = (const void *)plan->desc;                                                           \
-    GA_TRY(check_io(desc, io));                                                                                        \
-    GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                           \
-    return plan->kernel->launch(plan->kernel, desc, io, workspace, stream);                                            \
-  }                                                                                                                    \
-  ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {        \
-    GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                                 \
-    ga_##name##_desc full = *desc;                                                                                     \
-    GA_TRY(complete(&full));                                                                                           \
-    const ga_plan *plan;                                                                                               \
-    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                            \
-    return ga_##name##_run(plan, io, ctx->workspace, stream);                                                          \
-  }                                                                                                                    \
+#define GA_DEFINE_OP(name)                                                                                       \
+  ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
+    GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                          \
+    *out = NULL;                                                                                                 \
+    GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                           \
+    ga_##name##_desc full = *desc;                                                                               \
+    GA_TRY(complete(&full));                                                                                     \
+    return ga_plan_make(ctx, GA_OP_##name, &full, sizeof full, out);                                             \
+  }                                                                                                              \
+  ga_status ga_##name##_run(const ga_plan *plan, const ga_##name##_io *io, void *workspace, ga_stream *stream) { \
+    GA_REQUIRE(plan &&io, GA_ERR_ARG, #name ": %s is null", plan ? "io" : "plan");                               \
+    GA_REQUIRE(plan->op == GA_OP_##name, GA_ERR_ARG, #name ": the plan is for %s", ga_op_name(plan->op));        \
+    GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, #name ": workspace is null; %llu bytes needed",  \
+               (unsigned long long)plan->workspace_bytes);                                                       \
+    const ga_##name##_desc *desc = (const void *)plan->desc;                                                     \
+    GA_TRY(check_io(desc, io));                                                                                  \
+    GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                     \
+    return plan->kernel->launch(plan->kernel, desc, io, workspace, stream);                                      \
+  }                                                                                                              \
+  ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {  \
+    GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                           \
+    ga_##name##_desc full = *desc;                                                                               \
+    GA_TRY(complete(&full));                                                                                     \
+    const ga_plan *plan;                                                                                         \
+    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                      \
+    return ga_##name##_run(plan, io, ctx->workspace, stream);                                                    \
+  }                                                                                                              \
   _Static_assert(sizeof(ga_##name##_desc) <= GA_DESC_MAX_BYTES, "grow GA_DESC_MAX_BYTES")
 
 /* Size of one dimension: 0 or more, and small enough that products with strides stay in 63 bits. */
 #define GA_DIM_MAX ((int64_t)1 << 40)
-#define GA_CHECK_DIM(op, value)                                                                                        \
-  GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: " #value " is %lld; must be 0 to 2^40", (op),   \
+#define GA_CHECK_DIM(op, value)                                                                                      \
+  GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: " #value " is %lld; must be 0 to 2^40", (op), \
              (long long)(value))
 
 /* A row stride: 0 means contiguous; smaller than the row is an error. */

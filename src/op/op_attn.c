@@ -4,9 +4,9 @@
 #include "op/op.h"
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
-#define ALL_FLAGS \
-  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | GA_ATTN_KV_READY | \
-   GA_ATTN_FAST_SUM)
+#define ALL_FLAGS                                                                                          \
+  (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | \
+   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
@@ -26,11 +26,11 @@ static ga_status check_scale_tokens(const ga_attn_desc *d) {
   const bool scaled = ga_attn_is_scaled(d), one = d->q_dtype == GA_I8, cache = is_fp8_cache(d);
   const int32_t q = d->q_scale_tokens, kv = d->kv_scale_tokens;
   const char *const more = scaled ? ", 64 or 128" : "", *const q_type = ga_dtype_name((ga_dtype)d->q_dtype);
-  GA_REQUIRE(q == 0 || (scaled && (q == 64 || q == 128)) || (one && q == 1), GA_ERR_ARG, "attn: q_scale_tokens is %d; must be 0%s%s with q_dtype %s",
-             q, one ? ", 1" : "", more, q_type);
+  GA_REQUIRE(q == 0 || (scaled && (q == 64 || q == 128)) || (one && q == 1), GA_ERR_ARG,
+             "attn: q_scale_tokens is %d; must be 0%s%s with q_dtype %s", q, one ? ", 1" : "", more, q_type);
   GA_REQUIRE(kv == 0 || (scaled && (kv == 64 || kv == 128)) || (cache && kv == 1), GA_ERR_ARG,
-             "attn: kv_scale_tokens is %d; must be 0%s%s with q_dtype %s, kv_dtype %s", kv, cache ? " or 1" : "", more, q_type,
-             ga_dtype_name((ga_dtype)d->kv_dtype));
+             "attn: kv_scale_tokens is %d; must be 0%s%s with q_dtype %s, kv_dtype %s", kv, cache ? " or 1" : "", more,
+             q_type, ga_dtype_name((ga_dtype)d->kv_dtype));
   return GA_OK;
 }
 
@@ -42,14 +42,15 @@ static ga_status check_scaled(const ga_attn_desc *d) {
   GA_REQUIRE(d->kv_dtype == GA_E4M3, GA_ERR_DTYPE, "attn: kv_dtype is %s; must be e4m3 with q_dtype %s",
              ga_dtype_name((ga_dtype)d->kv_dtype), ga_dtype_name((ga_dtype)d->q_dtype));
   GA_REQUIRE(!(d->flags & refused) && !d->parts, GA_ERR_ARG,
-             "attn: flags 0x%x, parts %d; with q_dtype %s neither VARLEN, PAGED, STATE_IN, STATE_OUT nor parts", d->flags, d->parts,
-             ga_dtype_name((ga_dtype)d->q_dtype));
+             "attn: flags 0x%x, parts %d; with q_dtype %s neither VARLEN, PAGED, STATE_IN, STATE_OUT nor parts",
+             d->flags, d->parts, ga_dtype_name((ga_dtype)d->q_dtype));
   return GA_OK;
 }
 
 static ga_status check_dtypes(const ga_attn_desc *d) {
-  if (!ga_attn_is_scaled(d)) GA_REQUIRE(d->q_dtype == GA_F32 || d->q_dtype == GA_F16 || d->q_dtype == GA_BF16, GA_ERR_DTYPE,
-                             "attn: q_dtype is %s; allowed: f32, f16, bf16, e4m3, i8", ga_dtype_name((ga_dtype)d->q_dtype));
+  if (!ga_attn_is_scaled(d))
+    GA_REQUIRE(d->q_dtype == GA_F32 || d->q_dtype == GA_F16 || d->q_dtype == GA_BF16, GA_ERR_DTYPE,
+               "attn: q_dtype is %s; allowed: f32, f16, bf16, e4m3, i8", ga_dtype_name((ga_dtype)d->q_dtype));
   GA_TRY(ga_check_plain("attn", "o_dtype", d->o_dtype));
   if (d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0 || d->kv_dtype == GA_E4M3) return GA_OK;
   GA_REQUIRE(d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16, GA_ERR_DTYPE,
@@ -58,7 +59,8 @@ static ga_status check_dtypes(const ga_attn_desc *d) {
 }
 
 static ga_status check_parts(const ga_attn_desc *d) {
-  GA_REQUIRE(d->parts >= 0 && d->parts <= GA_ATTN_PARTS, GA_ERR_ARG, "attn: parts is %d; must be 0 to %d", d->parts, GA_ATTN_PARTS);
+  GA_REQUIRE(d->parts >= 0 && d->parts <= GA_ATTN_PARTS, GA_ERR_ARG, "attn: parts is %d; must be 0 to %d", d->parts,
+             GA_ATTN_PARTS);
   GA_REQUIRE(!d->parts || !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)), GA_ERR_ARG,
              "attn: parts is %d; must be 0 with VARLEN or PAGED", d->parts);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "attn: reserved is %d; must be 0", d->reserved);
@@ -104,7 +106,9 @@ static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
 
 static ga_status check_outputs(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_PTR("attn", (io->state_o && io->state_m && io->state_l) || !(d->flags & STATE),
-               !io->state_o ? "state_o" : io->state_m ? "state_l" : "state_m");
+               !io->state_o  ? "state_o"
+               : io->state_m ? "state_l"
+                             : "state_m");
   if (d->flags & GA_ATTN_STATE_OUT) return GA_OK;
   GA_CHECK_PTR("attn", io->o, "o");
   GA_CHECK_PTR("attn", io->lse || !(d->flags & GA_ATTN_LSE), "lse");
@@ -115,7 +119,8 @@ static ga_status check_outputs(const ga_attn_desc *d, const ga_attn_io *io) {
 static uint64_t reach(ga_dtype t, const ga_attn_strides *s, int64_t batch, int64_t tokens, int64_t heads, int64_t dim) {
   const ga_dtype_traits *info = ga_dtype_info(t);
   if (!batch || !tokens) return 0;
-  const double last = (double)(batch - 1) * (double)s->batch + (double)(tokens - 1) * (double)s->token + (double)(heads - 1) * (double)s->head;
+  const double last = (double)(batch - 1) * (double)s->batch + (double)(tokens - 1) * (double)s->token +
+                      (double)(heads - 1) * (double)s->head;
   if (!(last >= 0 && last < 0x1p60)) return 0;
   return (uint64_t)(last + (double)dim) / (uint64_t)info->block_elems * (uint64_t)info->block_bytes;
 }
@@ -125,22 +130,27 @@ static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_b
   return a && b && x < y + b_bytes && y < x + a_bytes;
 }
 
-/* O may share no memory with what is read. Tensors that lie between each other's rows would: such are refused too. Packed
- * sequences and pages have sizes that only the device knows: their first elements are compared. */
+/* O may share no memory with what is read. Tensors that lie between each other's rows would: such are refused too.
+ * Packed sequences and pages have sizes that only the device knows: their first elements are compared. */
 static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
   if (d->flags & GA_ATTN_STATE_OUT) return GA_OK;
   const bool packed = d->flags & GA_ATTN_VARLEN, known = !packed && !(d->flags & GA_ATTN_PAGED);
   const uint64_t o = packed ? 1 : reach((ga_dtype)d->o_dtype, &io->o_stride, d->batch, d->max_q, d->q_heads, d->v_dim);
-  const uint64_t q = packed ? 1 : reach((ga_dtype)d->q_dtype, &io->q_stride, d->batch, d->max_q, d->q_heads, d->head_dim);
-  GA_REQUIRE(!overlap(io->o, o, io->q, q), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps q at %p", io->o, (unsigned long long)o, io->q);
+  const uint64_t q =
+      packed ? 1 : reach((ga_dtype)d->q_dtype, &io->q_stride, d->batch, d->max_q, d->q_heads, d->head_dim);
+  GA_REQUIRE(!overlap(io->o, o, io->q, q), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps q at %p", io->o,
+             (unsigned long long)o, io->q);
   for (int i = 0; i < (d->parts ? d->parts : 1); i++) {
     const void *k = d->parts ? io->parts[i].k : io->k, *v = d->parts ? io->parts[i].v : io->v;
     const int64_t kv = d->parts ? io->parts[i].kv : d->max_kv;
     const uint64_t kb = known ? reach(ga_attn_k_dtype(d), &io->k_stride, d->batch, kv, d->kv_heads, d->head_dim) : 1;
-    const int64_t v_rows = ga_attn_is_scaled(d) && kv ? d->v_dim : kv, v_cols = ga_attn_is_scaled(d) ? ga_attn_fp8_padded(kv) : d->v_dim;
+    const int64_t v_rows = ga_attn_is_scaled(d) && kv ? d->v_dim : kv,
+                  v_cols = ga_attn_is_scaled(d) ? ga_attn_fp8_padded(kv) : d->v_dim;
     const uint64_t vb = known ? reach((ga_dtype)d->kv_dtype, &io->v_stride, d->batch, v_rows, d->kv_heads, v_cols) : 1;
-    GA_REQUIRE(!overlap(io->o, o, k, kb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps k at %p", io->o, (unsigned long long)o, k);
-    GA_REQUIRE(!overlap(io->o, o, v, vb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps v at %p", io->o, (unsigned long long)o, v);
+    GA_REQUIRE(!overlap(io->o, o, k, kb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps k at %p", io->o,
+               (unsigned long long)o, k);
+    GA_REQUIRE(!overlap(io->o, o, v, vb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps v at %p", io->o,
+               (unsigned long long)o, v);
   }
   return GA_OK;
 }
@@ -151,8 +161,9 @@ static ga_status check_scales(const ga_attn_desc *d, const ga_attn_io *io) {
   for (int i = ga_attn_is_scaled(d) ? 0 : 1; i < 3; i++) {
     const ga_attn_scale *s = scale[i];
     GA_REQUIRE(s->data || (i > 0 && d->max_kv == 0), GA_ERR_ARG, "attn: %s.data is null", names[i]);
-    GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0, GA_ERR_ARG, "attn: %s has strides %lld, %lld, %lld; must be 0 or more", names[i],
-               (long long)s->batch, (long long)s->head, (long long)s->block);
+    GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0, GA_ERR_ARG,
+               "attn: %s has strides %lld, %lld, %lld; must be 0 or more", names[i], (long long)s->batch,
+               (long long)s->head, (long long)s->block);
   }
   return GA_OK;
 }
@@ -162,9 +173,10 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_TRY(check_kv(d, io));
   GA_TRY(check_outputs(d, io));
   if (d->kv_dtype == GA_E4M3) GA_TRY(check_scales(d, io));
-  GA_REQUIRE((uintptr_t)io->v_mean % 16 == 0, GA_ERR_ARG, "attn: v_mean is at %p; must be a multiple of 16 bytes", (const void *)io->v_mean);
-  GA_REQUIRE(!io->v_mean || ga_attn_is_scaled(d), GA_ERR_ARG, "attn: v_mean is %p; must be null with q_dtype %s", (const void *)io->v_mean,
-             ga_dtype_name((ga_dtype)d->q_dtype));
+  GA_REQUIRE((uintptr_t)io->v_mean % 16 == 0, GA_ERR_ARG, "attn: v_mean is at %p; must be a multiple of 16 bytes",
+             (const void *)io->v_mean);
+  GA_REQUIRE(!io->v_mean || ga_attn_is_scaled(d), GA_ERR_ARG, "attn: v_mean is %p; must be null with q_dtype %s",
+             (const void *)io->v_mean, ga_dtype_name((ga_dtype)d->q_dtype));
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
@@ -175,8 +187,8 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   return check_overlap(d, io);
 }
 
-/* All-zero strides mean contiguous [batch, token, head, dim]; PAGED K and V: [page, page_size, head, dim]; 8-bit V with such a Q:
- * [batch, head, dim, token]. */
+/* All-zero strides mean contiguous [batch, token, head, dim]; PAGED K and V: [page, page_size, head, dim]; 8-bit V with
+ * such a Q: [batch, head, dim, token]. */
 static void complete_strides(const ga_attn_desc *d, ga_attn_io *io) {
   ga_attn_strides *s[4] = {&io->q_stride, &io->k_stride, &io->v_stride, &io->o_stride};
   const bool paged = d->flags & GA_ATTN_PAGED;
@@ -185,7 +197,8 @@ static void complete_strides(const ga_attn_desc *d, ga_attn_io *io) {
   const int64_t tokens[4] = {d->max_q, paged ? d->page_size : d->max_kv, paged ? d->page_size : d->max_kv, d->max_q};
   const int64_t padded = ga_attn_fp8_padded(d->max_kv);
   if (ga_attn_is_scaled(d) && !io->v_stride.batch && !io->v_stride.token && !io->v_stride.head)
-    io->v_stride = (ga_attn_strides){.token = padded, .head = d->v_dim * padded, .batch = d->kv_heads * d->v_dim * padded};
+    io->v_stride =
+        (ga_attn_strides){.token = padded, .head = d->v_dim * padded, .batch = d->kv_heads * d->v_dim * padded};
   for (int i = 0; i < 4; i++)
     if (!s[i]->batch && !s[i]->token && !s[i]->head)
       *s[i] = (ga_attn_strides){.head = dims[i], .token = heads[i] * dims[i], .batch = tokens[i] * heads[i] * dims[i]};

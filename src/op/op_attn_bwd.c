@@ -3,36 +3,43 @@
 #include "op/op.h"
 
 #define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI)
-#define ALL_FLAGS (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
-#define OP "attn_bwd"
+#define ALL_FLAGS  (MASK_FLAGS | GA_ATTN_BWD_DETERMINISTIC | GA_ATTN_BWD_ADD)
+#define OP         "attn_bwd"
 
 static ga_status check_heads(const ga_attn_bwd_desc *d) {
   GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
-             OP ": q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads, d->kv_heads);
-  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, OP ": head_dim is %d; must be 1 to 1024", d->head_dim);
-  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, OP ": v_dim is %d; must be 1 to 1024, or 0 = head_dim", d->v_dim);
+             OP ": q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads,
+             d->kv_heads);
+  GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, OP ": head_dim is %d; must be 1 to 1024",
+             d->head_dim);
+  GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, OP ": v_dim is %d; must be 1 to 1024, or 0 = head_dim",
+             d->v_dim);
   return GA_OK;
 }
 
 static ga_status check_dtypes(const ga_attn_bwd_desc *d) {
   GA_TRY(ga_check_plain(OP, "dtype", d->dtype));
-  GA_REQUIRE(d->grad_dtype == GA_F32 || d->grad_dtype == d->dtype, GA_ERR_DTYPE, OP ": grad_dtype is %s; allowed: f32, or dtype = %s",
-             ga_dtype_name((ga_dtype)d->grad_dtype), ga_dtype_name((ga_dtype)d->dtype));
-  GA_REQUIRE(d->grad_dtype == GA_F32 || !(d->flags & GA_ATTN_BWD_ADD), GA_ERR_DTYPE, OP ": grad_dtype is %s; ADD needs f32",
-             ga_dtype_name((ga_dtype)d->grad_dtype));
+  GA_REQUIRE(d->grad_dtype == GA_F32 || d->grad_dtype == d->dtype, GA_ERR_DTYPE,
+             OP ": grad_dtype is %s; allowed: f32, or dtype = %s", ga_dtype_name((ga_dtype)d->grad_dtype),
+             ga_dtype_name((ga_dtype)d->dtype));
+  GA_REQUIRE(d->grad_dtype == GA_F32 || !(d->flags & GA_ATTN_BWD_ADD), GA_ERR_DTYPE,
+             OP ": grad_dtype is %s; ADD needs f32", ga_dtype_name((ga_dtype)d->grad_dtype));
   return GA_OK;
 }
 
 static ga_status check_totals(const ga_attn_bwd_desc *d) {
   if (!(d->flags & GA_ATTN_VARLEN)) {
-    GA_REQUIRE(d->total_q == 0 && d->total_kv == 0, GA_ERR_ARG, OP ": total_q %lld, total_kv %lld; must be 0 without VARLEN",
-               (long long)d->total_q, (long long)d->total_kv);
+    GA_REQUIRE(d->total_q == 0 && d->total_kv == 0, GA_ERR_ARG,
+               OP ": total_q %lld, total_kv %lld; must be 0 without VARLEN", (long long)d->total_q,
+               (long long)d->total_kv);
     return GA_OK;
   }
-  GA_REQUIRE(d->total_q >= 0 && d->total_q <= d->batch * d->max_q, GA_ERR_SHAPE, OP ": total_q is %lld; must be 0 to batch * max_q = %lld",
-             (long long)d->total_q, (long long)(d->batch * d->max_q));
+  GA_REQUIRE(d->total_q >= 0 && d->total_q <= d->batch * d->max_q, GA_ERR_SHAPE,
+             OP ": total_q is %lld; must be 0 to batch * max_q = %lld", (long long)d->total_q,
+             (long long)(d->batch * d->max_q));
   GA_REQUIRE(d->total_kv >= 0 && d->total_kv <= d->batch * d->max_kv, GA_ERR_SHAPE,
-             OP ": total_kv is %lld; must be 0 to batch * max_kv = %lld", (long long)d->total_kv, (long long)(d->batch * d->max_kv));
+             OP ": total_kv is %lld; must be 0 to batch * max_kv = %lld", (long long)d->total_kv,
+             (long long)(d->batch * d->max_kv));
   return GA_OK;
 }
 
@@ -41,8 +48,8 @@ static ga_status complete(ga_attn_bwd_desc *d) {
   GA_CHECK_DIM(OP, d->max_q);
   GA_CHECK_DIM(OP, d->max_kv);
   GA_REQUIRE(d->batch == 0 || (d->max_q <= GA_DIM_MAX / d->batch && d->max_kv <= GA_DIM_MAX / d->batch), GA_ERR_SHAPE,
-             OP ": batch %lld, max_q %lld, max_kv %lld; at most 2^40 tokens in all", (long long)d->batch, (long long)d->max_q,
-             (long long)d->max_kv);
+             OP ": batch %lld, max_q %lld, max_kv %lld; at most 2^40 tokens in all", (long long)d->batch,
+             (long long)d->max_q, (long long)d->max_kv);
   if (d->v_dim == 0) d->v_dim = d->head_dim;
   GA_TRY(check_heads(d));
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, OP ": flags 0x%x are unknown", d->flags);

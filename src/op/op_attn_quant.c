@@ -8,11 +8,14 @@
 
 static ga_status check_turns(const ga_attn_quant_desc *d) {
   const bool rows = d->kind == GA_ATTN_QUANT_ROWS;
-  GA_REQUIRE(d->hadamard == 0 || (d->hadamard == 1 && rows), GA_ERR_ARG, OP ": hadamard is %d; must be 0, or 1 with kind ROWS", d->hadamard);
-  GA_REQUIRE(!d->hadamard || (d->dim & (d->dim - 1)) == 0, GA_ERR_SHAPE, OP ": dim is %d; hadamard needs a power of two", d->dim);
+  GA_REQUIRE(d->hadamard == 0 || (d->hadamard == 1 && rows), GA_ERR_ARG,
+             OP ": hadamard is %d; must be 0, or 1 with kind ROWS", d->hadamard);
+  GA_REQUIRE(!d->hadamard || (d->dim & (d->dim - 1)) == 0, GA_ERR_SHAPE,
+             OP ": dim is %d; hadamard needs a power of two", d->dim);
   GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= (rows ? d->dim : 0) && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
              OP ": rot_dim is %d; must be even, 0 to dim (%d), 0 with kind VALUES", d->rot_dim, d->dim);
-  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, OP ": pairs is %d; allowed: 0, 1", d->pairs);
+  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, OP ": pairs is %d; allowed: 0, 1",
+             d->pairs);
   GA_REQUIRE(isfinite(d->magnitude), GA_ERR_ARG, OP ": magnitude is %g; must be finite", (double)d->magnitude);
   return GA_OK;
 }
@@ -21,16 +24,18 @@ static ga_status complete(ga_attn_quant_desc *d) {
   GA_CHECK_DIM(OP, d->batch);
   GA_CHECK_DIM(OP, d->tokens);
   GA_REQUIRE(d->heads >= 1, GA_ERR_SHAPE, OP ": heads is %d; must be at least 1", d->heads);
-  GA_REQUIRE(d->dim >= 1 && d->dim <= GA_ATTN_FP8_DIM_MAX, GA_ERR_SHAPE, OP ": dim is %d; must be 1 to %d", d->dim, GA_ATTN_FP8_DIM_MAX);
+  GA_REQUIRE(d->dim >= 1 && d->dim <= GA_ATTN_FP8_DIM_MAX, GA_ERR_SHAPE, OP ": dim is %d; must be 1 to %d", d->dim,
+             GA_ATTN_FP8_DIM_MAX);
   GA_TRY(ga_check_plain(OP, "x_dtype", d->x_dtype));
   const bool i8 = d->y_dtype == GA_I8;
-  GA_REQUIRE(d->kind == GA_ATTN_QUANT_ROWS || d->kind == GA_ATTN_QUANT_VALUES, GA_ERR_ARG, OP ": kind is %d; allowed: 0, 1", d->kind);
-  GA_REQUIRE(d->y_dtype == GA_E4M3 || (i8 && d->kind == GA_ATTN_QUANT_ROWS), GA_ERR_DTYPE, OP ": y_dtype is %s; allowed: e4m3, or i8 with kind ROWS",
-             ga_dtype_name((ga_dtype)d->y_dtype));
-  GA_REQUIRE(d->scale_tokens == 0 || (d->scale_tokens == 1 && i8) || d->scale_tokens == 64 || d->scale_tokens == 128, GA_ERR_ARG,
-             OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
-  GA_REQUIRE(d->centre == 0 || (d->centre == 1 && d->kind == GA_ATTN_QUANT_VALUES), GA_ERR_ARG, OP ": centre is %d; must be 0, or 1 with kind VALUES",
-             d->centre);
+  GA_REQUIRE(d->kind == GA_ATTN_QUANT_ROWS || d->kind == GA_ATTN_QUANT_VALUES, GA_ERR_ARG,
+             OP ": kind is %d; allowed: 0, 1", d->kind);
+  GA_REQUIRE(d->y_dtype == GA_E4M3 || (i8 && d->kind == GA_ATTN_QUANT_ROWS), GA_ERR_DTYPE,
+             OP ": y_dtype is %s; allowed: e4m3, or i8 with kind ROWS", ga_dtype_name((ga_dtype)d->y_dtype));
+  GA_REQUIRE(d->scale_tokens == 0 || (d->scale_tokens == 1 && i8) || d->scale_tokens == 64 || d->scale_tokens == 128,
+             GA_ERR_ARG, OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
+  GA_REQUIRE(d->centre == 0 || (d->centre == 1 && d->kind == GA_ATTN_QUANT_VALUES), GA_ERR_ARG,
+             OP ": centre is %d; must be 0, or 1 with kind VALUES", d->centre);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, OP ": reserved is %d; must be 0", d->reserved);
   return check_turns(d);
 }
@@ -49,7 +54,8 @@ static ga_status check_io(const ga_attn_quant_desc *d, const ga_attn_quant_io *i
 }
 
 static void complete_strides(const ga_attn_quant_desc *d, ga_attn_quant_io *io) {
-  const ga_attn_strides rows = {.head = d->dim, .token = (int64_t)d->heads * d->dim, .batch = d->tokens * d->heads * d->dim};
+  const ga_attn_strides rows = {
+      .head = d->dim, .token = (int64_t)d->heads * d->dim, .batch = d->tokens * d->heads * d->dim};
   const int64_t padded = ga_attn_fp8_padded(d->tokens);
   const ga_attn_strides values = {.token = padded, .head = d->dim * padded, .batch = d->heads * d->dim * padded};
   ga_attn_strides *x = &io->x_stride, *y = &io->y_stride;

@@ -13,7 +13,8 @@ static ga_status complete(ga_convert_desc *d) {
              "convert: scales is %d; allowed: 0 to 2", d->scales);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "convert: reserved is %d; must be 0", d->reserved);
   if (!d->scales) return GA_OK;
-  GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, "convert: scales is %d with y of %s; scales are for e4m3", d->scales, y->name);
+  GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, "convert: scales is %d with y of %s; scales are for e4m3", d->scales,
+             y->name);
   return ga_check_plain("convert", "x_dtype (with scales)", d->x_dtype);
 }
 

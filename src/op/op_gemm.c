@@ -11,17 +11,24 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   const ga_dtype_traits *w = ga_dtype_info((ga_dtype)d->w_dtype);
   const bool e4m3 = d->x_dtype == GA_E4M3 && d->w_dtype == GA_E4M3;
   if (!e4m3) GA_TRY(ga_check_plain("gemm", "x_dtype (e4m3 needs w_dtype e4m3)", d->x_dtype));
-  GA_REQUIRE(d->scales >= GA_GEMM_SCALES_NONE && d->scales <= GA_GEMM_SCALES_BLOCK, GA_ERR_ARG, "gemm: scales is %d; allowed: 0 to 2", d->scales);
-  GA_REQUIRE(!d->scales || e4m3, GA_ERR_DTYPE, "gemm: scales is %d with x of %s and w of %s; scales are for e4m3 by e4m3", d->scales,
+  GA_REQUIRE(d->scales >= GA_GEMM_SCALES_NONE && d->scales <= GA_GEMM_SCALES_BLOCK, GA_ERR_ARG,
+             "gemm: scales is %d; allowed: 0 to 2", d->scales);
+  GA_REQUIRE(!d->scales || e4m3, GA_ERR_DTYPE,
+             "gemm: scales is %d with x of %s and w of %s; scales are for e4m3 by e4m3", d->scales,
              ga_dtype_name((ga_dtype)d->x_dtype), w->name);
   const bool free = !w->is_quant && d->w_layout == GA_LAYOUT_NATIVE;
   GA_REQUIRE(free || !(d->flags & GA_GEMM_WT), GA_ERR_ARG,
-             "gemm: flags 0x%x: WT needs w of a plain type in native layout; it is %s, layout %d", d->flags, w->name, d->w_layout);
-  GA_REQUIRE(free || d->w_stride == 0 || d->w_stride == d->k, GA_ERR_SHAPE, "gemm: w_stride is %lld; of %s in layout %d it must be 0 or k (%lld)",
-             (long long)d->w_stride, w->name, d->w_layout, (long long)d->k);
+             "gemm: flags 0x%x: WT needs w of a plain type in native layout; it is %s, layout %d", d->flags, w->name,
+             d->w_layout);
+  GA_REQUIRE(free || d->w_stride == 0 || d->w_stride == d->k, GA_ERR_SHAPE,
+             "gemm: w_stride is %lld; of %s in layout %d it must be 0 or k (%lld)", (long long)d->w_stride, w->name,
+             d->w_layout, (long long)d->k);
   const bool one = !(d->flags & (GA_GEMM_NORM | GA_GEMM_GATED)) && !d->n_more[0];
-  GA_REQUIRE(one || (!(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && !d->scales && (d->w_stride == 0 || d->w_stride == d->k)), GA_ERR_ARG,
-             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither NORM, GATED nor n_more",
+  GA_REQUIRE(one ||
+                 (!(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && !d->scales && (d->w_stride == 0 || d->w_stride == d->k)),
+             GA_ERR_ARG,
+             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither "
+             "NORM, GATED nor n_more",
              d->flags, d->scales, (long long)d->w_stride, (long long)d->n_more[0]);
   GA_TRY(ga_complete_stride("gemm", "w_stride", d->flags & GA_GEMM_WT ? d->n : d->k, &d->w_stride));
   return ga_complete_stride("gemm", "x_stride", d->flags & GA_GEMM_XT ? d->m : d->k, &d->x_stride);
@@ -37,17 +44,19 @@ static ga_status complete_more(ga_gemm_desc *d) {
   for (int i = 0; i < GA_GEMM_MORE; i++) {
     GA_CHECK_DIM("gemm", d->n_more[i]);
     GA_REQUIRE(!d->n_more[i] || !(d->flags & ~(uint32_t)(GA_GEMM_BIAS | NORMS)), GA_ERR_ARG,
-               "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS, NORM and ADD_NORM are allowed", i, (long long)d->n_more[i], d->flags);
+               "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS, NORM and ADD_NORM are allowed", i,
+               (long long)d->n_more[i], d->flags);
     GA_REQUIRE(!d->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)d->n_more[i]);
-    GA_REQUIRE(!d->n_more[i] || i == 0 || d->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0", i,
-               (long long)d->n_more[i], i - 1);
+    GA_REQUIRE(!d->n_more[i] || i == 0 || d->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0",
+               i, (long long)d->n_more[i], i - 1);
     GA_TRY(ga_complete_stride("gemm", "y_more_stride", d->n_more[i], &d->y_more_stride[i]));
   }
-  GA_REQUIRE(d->flags & GA_GEMM_NORM ? d->norm_eps >= 0 : d->norm_eps == 0, GA_ERR_ARG, "gemm: norm_eps is %g; must be %s",
-             (double)d->norm_eps, d->flags & GA_GEMM_NORM ? "0 or more" : "0 without NORM");
+  GA_REQUIRE(d->flags & GA_GEMM_NORM ? d->norm_eps >= 0 : d->norm_eps == 0, GA_ERR_ARG,
+             "gemm: norm_eps is %g; must be %s", (double)d->norm_eps,
+             d->flags & GA_GEMM_NORM ? "0 or more" : "0 without NORM");
   GA_REQUIRE(!(d->flags & GA_GEMM_ADD_NORM) || (d->flags & GA_GEMM_NORM && d->x_dtype == GA_F32 && d->n), GA_ERR_ARG,
-             "gemm: flags 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1", d->flags,
-             ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
+             "gemm: flags 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1",
+             d->flags, ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
   return GA_OK;
 }
 
@@ -87,7 +96,8 @@ static ga_status check_more(const ga_gemm_desc *d, const ga_gemm_io *io) {
     GA_TRY(check_apart("sum", io->sum, io));
     GA_TRY(check_apart("y", io->y, io));
     for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) GA_TRY(check_apart("y_more", io->y_more[i], io));
-    GA_REQUIRE(!io->sum || (io->sum != io->y && io->sum != io->residual), GA_ERR_ARG, "gemm: sum overlaps %s", io->sum == io->y ? "y" : "residual");
+    GA_REQUIRE(!io->sum || (io->sum != io->y && io->sum != io->residual), GA_ERR_ARG, "gemm: sum overlaps %s",
+               io->sum == io->y ? "y" : "residual");
   }
   GA_CHECK_PTR("gemm", io->w_more[0] || !(d->flags & GA_GEMM_GATED) || d->k == 0, "w_more[0]");
   for (int i = 0; i < GA_GEMM_MORE; i++) {

@@ -3,11 +3,14 @@
 static ga_status complete_rotation(ga_kv_store_desc *d) {
   GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= d->head_dim && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
              "kv_store: rot_dim is %d; must be even, 0 to head_dim (%d)", d->rot_dim, d->head_dim);
-  GA_REQUIRE(d->rot_dim || !d->head_norm, GA_ERR_ARG, "kv_store: head_norm is %d with rot_dim 0; heads are normed where they turn", d->head_norm);
+  GA_REQUIRE(d->rot_dim || !d->head_norm, GA_ERR_ARG,
+             "kv_store: head_norm is %d with rot_dim 0; heads are normed where they turn", d->head_norm);
   if (!d->rot_dim) return GA_OK;
   GA_REQUIRE(d->q_heads >= 1, GA_ERR_SHAPE, "kv_store: q_heads is %d; must be at least 1", d->q_heads);
-  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "kv_store: pairs is %d; allowed: 0, 1", d->pairs);
-  GA_REQUIRE(!d->head_norm || d->norm_eps >= 0, GA_ERR_ARG, "kv_store: norm_eps is %g; must not be negative", (double)d->norm_eps);
+  GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "kv_store: pairs is %d; allowed: 0, 1",
+             d->pairs);
+  GA_REQUIRE(!d->head_norm || d->norm_eps >= 0, GA_ERR_ARG, "kv_store: norm_eps is %g; must not be negative",
+             (double)d->norm_eps);
   return ga_complete_stride("kv_store", "q_stride", (int64_t)d->q_heads * d->head_dim, &d->q_stride);
 }
 

@@ -19,8 +19,8 @@ static ga_status check_io(const ga_norm_desc *d, const ga_norm_io *io) {
   GA_REQUIRE(io->x != io->y || (d->x_stride == d->y_stride && d->x_dtype == d->y_dtype), GA_ERR_ARG,
              "norm: in place needs equal strides and dtypes");
   GA_REQUIRE(io->residual != io->y || d->residual_stride == d->y_stride, GA_ERR_ARG,
-             "norm: onto the residual needs equal strides; residual_stride is %lld, y_stride %lld", (long long)d->residual_stride,
-             (long long)d->y_stride);
+             "norm: onto the residual needs equal strides; residual_stride is %lld, y_stride %lld",
+             (long long)d->residual_stride, (long long)d->y_stride);
   return GA_OK;
 }
 

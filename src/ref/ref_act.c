@@ -1,4 +1,5 @@
-/* Activations and gated units. Written so that nothing cancels: 1 + tanh(u) = 2 / (1 + e^-2u), 1 + erf(z) = erfc(-z). */
+/* Activations and gated units. Written so that nothing cancels: 1 + tanh(u) = 2 / (1 + e^-2u), 1 + erf(z) = erfc(-z).
+ * */
 #include <math.h>
 
 #include "ref/ref.h"

@@ -44,8 +44,8 @@ static int64_t q_at(const ga_attn_desc *d, const ga_attn_strides *stride, const 
 }
 
 /* Element offset of a key (or value) row. */
-static int64_t kv_at(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_strides *stride, const sequence *s, int64_t j,
-                     int h) {
+static int64_t kv_at(const ga_attn_desc *d, const ga_attn_io *a, const ga_attn_strides *stride, const sequence *s,
+                     int64_t j, int h) {
   if (d->flags & GA_ATTN_PAGED) {
     int64_t page = a->page_table[s->b * a->page_table_stride + j / d->page_size];
     return page * stride->batch + j % d->page_size * stride->token + h * stride->head;
@@ -64,7 +64,8 @@ static void take_scales(const ga_attn_desc *d, const ga_attn_io *a, const sequen
   x->v_scale = (double)ga_attn_scale_at(&a->v_scale, b, kv_head, token, d->kv_scale_tokens);
 }
 
-/* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are shifted. */
+/* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are
+ * shifted. */
 static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
   key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q), .v_step = 1, .k_scale = 1, .v_scale = 1};
   for (int p = 0; p < d->parts; p++) {
@@ -108,7 +109,8 @@ typedef struct row_sums {
 } row_sums;
 
 /* Fills p[n_kv] with the weights of row (i, h), 0 where masked. */
-static row_sums row_weights(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p) {
+static row_sums row_weights(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h,
+                            double *p) {
   row_sums r = {.top = -INFINITY};
   for (int64_t j = 0; j < s->n_kv; j++) {
     const key x = key_of(d, a, s, i, h, j);
@@ -130,14 +132,15 @@ static double mean_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence
 }
 
 /* o[v_dim] = sum of weights times values; a row that sees nothing has 0. */
-static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, const row_sums *r,
-                       const double *p, double *o) {
+static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h,
+                       const row_sums *r, const double *p, double *o) {
   for (int c = 0; c < d->v_dim; c++) o[c] = 0;
   for (int64_t j = 0; j < s->n_kv && r->top != -INFINITY; j++) {
     const key x = key_of(d, a, s, i, h, j);
     if (!visible(d, &x)) continue;
     for (int c = 0; c < d->v_dim; c++)
-      o[c] += p[j] * (x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step) + mean_of(d, a, s, h, c));
+      o[c] +=
+          p[j] * (x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step) + mean_of(d, a, s, h, c));
   }
 }
 
@@ -181,7 +184,8 @@ static void add_sink(const ga_attn_desc *d, row_sums *r, double *o, double sink)
   r->sum += exp(sink - r->top);
 }
 
-static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p, double *o) {
+static void one_row(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, double *p,
+                    double *o) {
   const int64_t at = state_at(d, s, i, h);
   row_sums r = row_weights(d, a, s, i, h, p);
   row_values(d, a, s, i, h, &r, p, o);

@@ -26,7 +26,8 @@ static sequence sequence_of(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, 
 }
 
 /* Element offset of token i, whose sequence begins at token `first`. */
-static int64_t at(const ga_attn_bwd_desc *d, const ga_attn_strides *s, int64_t b, int64_t first, int64_t i, int64_t head) {
+static int64_t at(const ga_attn_bwd_desc *d, const ga_attn_strides *s, int64_t b, int64_t first, int64_t i,
+                  int64_t head) {
   return (d->flags & GA_ATTN_VARLEN ? 0 : b * s->batch) + (first + i) * s->token + head * s->head;
 }
 
@@ -48,7 +49,8 @@ static bool visible(const ga_attn_bwd_desc *d, int64_t p, int64_t j) {
 }
 
 /* The logit of scaled product x, and its derivative. */
-static double logit(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, int h, int64_t distance, double x, double *slope) {
+static double logit(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, int h, int64_t distance, double x,
+                    double *slope) {
   *slope = 1;
   if (d->softcap > 0) {
     const double t = tanh(x / (double)d->softcap);
@@ -58,8 +60,8 @@ static double logit(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, int h, i
   return d->flags & GA_ATTN_ALIBI ? x + (double)a->alibi[h] * (double)distance : x;
 }
 
-static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const sequence *s, int64_t i, int h, const sums *g,
-                    double *dsink) {
+static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const sequence *s, int64_t i, int h,
+                    const sums *g, double *dsink) {
   const int kv = h / (d->q_heads / d->kv_heads);
   const int64_t q = at(d, &a->q_stride, s->b, s->q_first, i, h), dout = at(d, &a->dout_stride, s->b, s->q_first, i, h);
   const double lse = (double)a->lse[(s->b * d->q_heads + h) * d->max_q + i];
@@ -80,8 +82,8 @@ static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const se
   }
 }
 
-static void store(const ga_attn_bwd_desc *d, const double *x, void *out, const ga_attn_strides *stride, int64_t b, int64_t first,
-                  int64_t n, int heads, int dim) {
+static void store(const ga_attn_bwd_desc *d, const double *x, void *out, const ga_attn_strides *stride, int64_t b,
+                  int64_t first, int64_t n, int heads, int dim) {
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
@@ -91,7 +93,8 @@ static void store(const ga_attn_bwd_desc *d, const double *x, void *out, const g
       }
 }
 
-static void one_sequence(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const sequence *s, double *memory, double *dsinks) {
+static void one_sequence(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const sequence *s, double *memory,
+                         double *dsinks) {
   const int64_t n_dq = s->n_q * d->q_heads * d->head_dim, n_dk = s->n_kv * d->kv_heads * d->head_dim;
   const int64_t n_dv = s->n_kv * d->kv_heads * d->v_dim;
   const sums g = {.dq = memory, .dk = memory + n_dq, .dv = memory + n_dq + n_dk};
@@ -103,7 +106,8 @@ static void one_sequence(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, con
   store(d, g.dv, a->dv, &a->dv_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->v_dim);
 }
 
-ga_status ga_ref_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_ref_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_attn_bwd_desc *d = desc;
   const ga_attn_bwd_io *a = io;

@@ -1,4 +1,5 @@
-/* Q, K or V in 8 bits (ga/attn_quant.h): a row is turned and transformed as its definitions say, a block's scale is its largest magnitude. */
+/* Q, K or V in 8 bits (ga/attn_quant.h): a row is turned and transformed as its definitions say, a block's scale is its
+ * largest magnitude. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -36,7 +37,8 @@ static void hadamard(const ga_attn_quant_desc *d, double *x) {
 
 static void load_row(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int64_t t, int h, double *x) {
   for (int i = 0; i < d->dim; i++)
-    x[i] = ga_ref_load((ga_dtype)d->x_dtype, a->x, b * a->x_stride.batch + t * a->x_stride.token + h * a->x_stride.head + i);
+    x[i] = ga_ref_load((ga_dtype)d->x_dtype, a->x,
+                       b * a->x_stride.batch + t * a->x_stride.token + h * a->x_stride.head + i);
   if (d->rot_dim) turn(d, a, b * d->tokens + t, x);
   if (d->hadamard) hadamard(d, x);
 }
@@ -49,12 +51,15 @@ static void means(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_
     load_row(d, a, b, t, h, x);
     for (int i = 0; i < d->dim; i++) mean[i] += x[i];
   }
-  for (int i = 0; i < d->dim && d->centre; i++) a->mean[(b * d->heads + h) * d->dim + i] = (float)(mean[i] /= (double)d->tokens);
+  for (int i = 0; i < d->dim && d->centre; i++)
+    a->mean[(b * d->heads + h) * d->dim + i] = (float)(mean[i] /= (double)d->tokens);
 }
 
-static void store(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int64_t t, int h, int i, double x) {
+static void store(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int64_t t, int h, int i,
+                  double x) {
   const int64_t base = b * a->y_stride.batch + h * a->y_stride.head;
-  const int64_t at = d->kind == GA_ATTN_QUANT_ROWS ? t * a->y_stride.token + i : i * a->y_stride.token + ga_attn_fp8_slot(t);
+  const int64_t at =
+      d->kind == GA_ATTN_QUANT_ROWS ? t * a->y_stride.token + i : i * a->y_stride.token + ga_attn_fp8_slot(t);
   ga_ref_store((ga_dtype)d->y_dtype, a->y, base + at, x);
 }
 
@@ -64,8 +69,8 @@ static double larger(const ga_attn_quant_desc *d, double a, double b) {
 }
 
 /* A block of tokens [begin, end) of one head; behind the last token V is 0. */
-static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int h, int64_t begin, int64_t end, const double *mean,
-                  double *x) {
+static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int h, int64_t begin, int64_t end,
+                  const double *mean, double *x) {
   const int64_t last = ga_min_i64(end, d->tokens), blocks = ga_div_up(d->tokens, end - begin);
   double most = 0, scale;
   for (int64_t t = begin; t < last; t++) {
@@ -83,7 +88,8 @@ static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_
       store(d, a, b, t, h, i, t < last ? x[(t - begin) * d->dim + i] / scale : 0);
 }
 
-ga_status ga_ref_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_ref_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                            ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_attn_quant_desc *d = desc;
   const int64_t step = d->scale_tokens ? d->scale_tokens : GA_ATTN_FP8_BLOCK;
@@ -95,7 +101,8 @@ ga_status ga_ref_attn_quant(const ga_kernel *kernel, const void *desc, const voi
       double mean[GA_ATTN_FP8_DIM_MAX];
       if (d->tokens) means(d, io, b, h, mean);
       for (int64_t t = 0; t < end; t += step) {
-        if (t < d->tokens) block(d, io, b, h, t, t + step, mean, x);
+        if (t < d->tokens)
+          block(d, io, b, h, t, t + step, mean, x);
         else
           for (int64_t i = t; i < end; i++)
             for (int c = 0; c < d->dim; c++) store(d, io, b, i, h, c, 0);

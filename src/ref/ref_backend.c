@@ -12,8 +12,9 @@ static const char *always(const ga_kernel *kernel, const void *desc, const ga_ca
 }
 
 static const ga_kernel rows[] = {
-#define GA_REF(op_) \
-  GA_ROW(op_, any, scalar, ref, 1, .source = "src/ref/ref_" #op_ ".c", .score = 1, .tolerance = 0, .ok = always, .launch = ga_ref_##op_),
+#define GA_REF(op_)                                                                                              \
+  GA_ROW(op_, any, scalar, ref, 1, .source = "src/ref/ref_" #op_ ".c", .score = 1, .tolerance = 0, .ok = always, \
+         .launch = ga_ref_##op_),
 #include "ref/ref.def"
 #undef GA_REF
 };

@@ -6,7 +6,8 @@
 static double activate(int32_t act, double x) {
   switch (act) {
   case GA_ACT_SILU: return x / (1 + exp(-x));
-  case GA_ACT_GELU_TANH: return 0.5 * x * (1 + tanh(0.79788456080286535588 /* sqrt(2/pi) */ * (x + 0.044715 * x * x * x)));
+  case GA_ACT_GELU_TANH:
+    return 0.5 * x * (1 + tanh(0.79788456080286535588 /* sqrt(2/pi) */ * (x + 0.044715 * x * x * x)));
   case GA_ACT_GELU_ERF: return 0.5 * x * (1 + erf(x * 0.70710678118654752440 /* sqrt(1/2) */));
   default: return x;
   }
@@ -32,12 +33,15 @@ typedef struct factors {
 
 /* An element of X, before a norm. */
 static double x_at(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i, double add_norm) {
-  const double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
+  const double x =
+      ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
   if (!(d->flags & GA_GEMM_ADD_NORM)) return x;
   return (double)a->add[row * d->x_stride + i] + x * add_norm * (double)a->add_norm[i];
 }
 
-static double factor_of(const ga_gemm_desc *d, double squares) { return 1 / sqrt(squares / (double)d->k + (double)d->norm_eps); }
+static double factor_of(const ga_gemm_desc *d, double squares) {
+  return 1 / sqrt(squares / (double)d->k + (double)d->norm_eps);
+}
 
 static factors factors_of(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
   double x2 = 0, sum2 = 0, add_norm = 0;
@@ -77,7 +81,8 @@ ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io,
   const ga_gemm_io *a = io;
   for (int64_t r = 0; r < d->m; r++) {
     const factors f = factors_of(d, a, r);
-    for (int64_t i = 0; d->flags & GA_GEMM_ADD_NORM && a->sum && i < d->k; i++) a->sum[r * d->x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
+    for (int64_t i = 0; d->flags & GA_GEMM_ADD_NORM && a->sum && i < d->k; i++)
+      a->sum[r * d->x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
     for (int i = 0; i <= GA_GEMM_MORE; i++) {
       const part p = part_of(d, a, i);
       for (int64_t c = 0; c < p.n; c++)

@@ -1,5 +1,6 @@
-/* Rows of K and V into their cache slots, rounded to the cache's type, in e4m3 with a scale a head. With rot_dim K turns on the way, and Q in
- * place; with head_norm heads are normed before that, both in double, so that results are rounded once. */
+/* Rows of K and V into their cache slots, rounded to the cache's type, in e4m3 with a scale a head. With rot_dim K
+ * turns on the way, and Q in place; with head_norm heads are normed before that, both in double, so that results are
+ * rounded once. */
 #include <math.h>
 
 #include "base/mem.h"
@@ -50,8 +51,10 @@ static void store_row(const row *r, void *cache, int64_t to, int64_t n) {
   for (int64_t i = 0; i < n; i += t->block_elems) {
     float block[GA_QUANT_MAX_BLOCK];
     for (int e = 0; e < t->block_elems; e++) block[e] = (float)element(r, i + e);
-    if (t->is_quant) ga_quantise_block(ct, block, (uint8_t *)cache + (to + i) / t->block_elems * t->block_bytes);
-    else ga_ref_store(ct, cache, to + i, element(r, i));
+    if (t->is_quant)
+      ga_quantise_block(ct, block, (uint8_t *)cache + (to + i) / t->block_elems * t->block_bytes);
+    else
+      ga_ref_store(ct, cache, to + i, element(r, i));
   }
 }
 
@@ -87,7 +90,8 @@ static ga_status turn_q(const ga_kv_store_desc *d, const ga_kv_store_io *a) {
   return GA_OK;
 }
 
-ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_kv_store_desc *d = desc;
   const ga_kv_store_io *a = io;
@@ -96,7 +100,8 @@ ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void 
                (long long)t, a->slot[t], (long long)d->slots - 1);
   for (int64_t t = 0; t < d->tokens; t++) {
     if (a->slot[t] < 0) continue;
-    store_token(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim, d->head_norm ? a->k_norm : NULL}, a->k_cache, a->slot[t], d->head_dim, a->k_scale);
+    store_token(&(row){d, a, a->k, t, t * d->k_stride, d->rot_dim, d->head_norm ? a->k_norm : NULL}, a->k_cache,
+                a->slot[t], d->head_dim, a->k_scale);
     store_token(&(row){d, a, a->v, t, t * d->v_stride, 0, NULL}, a->v_cache, a->slot[t], d->v_dim, a->v_scale);
   }
   return d->rot_dim ? turn_q(d, a) : GA_OK;

@@ -8,7 +8,8 @@
 double ga_ref_load(ga_dtype dtype, const void *data, int64_t i) {
   const ga_dtype_traits *t = ga_dtype_info(dtype);
   if (t && t->is_quant)
-    return ga_ref_load_block(dtype, (const uint8_t *)data + i / t->block_elems * t->block_bytes, (int)(i % t->block_elems));
+    return ga_ref_load_block(dtype, (const uint8_t *)data + i / t->block_elems * t->block_bytes,
+                             (int)(i % t->block_elems));
   switch (dtype) {
   case GA_F32: return (double)((const float *)data)[i];
   case GA_F64: return ((const double *)data)[i];

@@ -13,7 +13,8 @@ static double row_max(const float *x, int64_t n, double scale) {
   return m;
 }
 
-ga_status ga_ref_softmax(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_ref_softmax(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                         ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_softmax_desc *d = desc;
   const ga_softmax_io *a = io;

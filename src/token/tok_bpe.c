@@ -47,8 +47,10 @@ ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab) {
     const ga_text *m = &vocab->merges[i];
     size_t space = (size_t)((const char *)memchr(m->data + 1, ' ', m->bytes - 1) - m->data);
     int32_t id[3];
-    if (merge_ids(tok, m, space, raw, id)) add_pair(&tok->pairs, id, (uint32_t)i);
-    else lost++;
+    if (merge_ids(tok, m, space, raw, id))
+      add_pair(&tok->pairs, id, (uint32_t)i);
+    else
+      lost++;
   }
   ga_mem_free(raw);
   if (lost) ga_log(GA_LOG_WARN, "tokenizer: %zu of %zu merges name no token and are left out", lost, vocab->n_merges);

@@ -7,11 +7,31 @@
 /* Names under which published models end a turn or a text without saying so by an id. The list is that of other
  * engines on purpose: what one calls control and another does not would be tokenized differently. */
 static const char *const eog_names[] = {
-    "</s>",       "<eos>",         "<EOT>",         "_<EOT>",           "[EOT]",            "[EOS]",
-    "[e~[",       "<|end|>",       "<|eot_id|>",    "<|eom_id|>",       "<|im_end|>",       "<|return|>",
-    "<|call|>",   "<|calls|>",     "<|flush|>",     "<end_of_turn>",    "<turn|>",          "<|tool_response>",
-    "<|endoftext|>", "<|end_of_text|>", "<end_of_utterance>",
-    "<\xEF\xBD\x9C" "end\xE2\x96\x81" "of\xE2\x96\x81" "sentence\xEF\xBD\x9C>", /* DeepSeek */
+    "</s>",
+    "<eos>",
+    "<EOT>",
+    "_<EOT>",
+    "[EOT]",
+    "[EOS]",
+    "[e~[",
+    "<|end|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|im_end|>",
+    "<|return|>",
+    "<|call|>",
+    "<|calls|>",
+    "<|flush|>",
+    "<end_of_turn>",
+    "<turn|>",
+    "<|tool_response>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<end_of_utterance>",
+    "<\xEF\xBD\x9C"
+    "end\xE2\x96\x81"
+    "of\xE2\x96\x81"
+    "sentence\xEF\xBD\x9C>", /* DeepSeek */
 };
 
 static bool is_eog_name(const ga_text *p) {
@@ -87,8 +107,10 @@ ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab) {
 static int32_t first_at_least(const tok_cut *list, int32_t lo, int32_t hi, uint32_t depth, unsigned byte) {
   while (lo < hi) {
     int32_t mid = lo + (hi - lo) / 2;
-    if (list[mid].bytes <= depth || (uint8_t)list[mid].text[depth] < byte) lo = mid + 1;
-    else hi = mid;
+    if (list[mid].bytes <= depth || (uint8_t)list[mid].text[depth] < byte)
+      lo = mid + 1;
+    else
+      hi = mid;
   }
   return lo;
 }

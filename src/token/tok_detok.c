@@ -46,8 +46,8 @@ ga_status ga_detok_create(const ga_tokenizer *tok, uint32_t flags, ga_detok **ou
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_detok) + 4 * raw_bytes, "detokeniser", &p));
   ga_detok *detok = p;
   char *room = (char *)(detok + 1);
-  *detok = (ga_detok){.tok = tok, .flags = flags, .strip = strips_first(tok, flags), .raw = room,
-                      .text = room + raw_bytes};
+  *detok =
+      (ga_detok){.tok = tok, .flags = flags, .strip = strips_first(tok, flags), .raw = room, .text = room + raw_bytes};
   *out = detok;
   return GA_OK;
 }
@@ -130,7 +130,8 @@ ga_status ga_detokenize(const ga_tokenizer *tok, const int32_t *ids, size_t n, u
     *bytes = need;
     if (need > capacity)
       status = ga_fail(GA_ERR_SHAPE, "detokenize: %zu bytes; there is room for %zu", need, capacity);
-    else status = detokenize_pass(detok, ids, n, text, capacity, &need);
+    else
+      status = detokenize_pass(detok, ids, n, text, capacity, &need);
   }
   ga_detok_destroy(detok);
   return status;

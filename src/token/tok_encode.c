@@ -1,6 +1,6 @@
 /* ga_tokenize: special tokens first, then each stretch of plain text by the tokenizer's kind. */
-#include "base/status.h"
 #include "token/tok_encode.h"
+#include "base/status.h"
 #include "token/tok_run.h"
 #include "token/unicode.h"
 
@@ -77,8 +77,7 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
   GA_REQUIRE(tok && (text || bytes == 0) && (ids || capacity == 0), GA_ERR_ARG, "tokenize: null argument");
   GA_REQUIRE(!(flags & ~(GA_TOK_ADD_SPECIAL | GA_TOK_PARSE_SPECIAL)), GA_ERR_ARG, "tokenize: flags 0x%x not known",
              flags);
-  GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes,
-             MAX_BYTES);
+  GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes, MAX_BYTES);
   tok_run run = {.tok = tok};
   void *repaired = NULL;
   if (ga_utf8_valid((const uint8_t *)text, bytes) < bytes) {
@@ -97,7 +96,8 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
 ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t bytes, const uint8_t *foreign,
                             int32_t **ids, size_t *n_ids) {
   GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes, MAX_BYTES);
-  GA_REQUIRE(ga_utf8_valid((const uint8_t *)text, bytes) == bytes, GA_ERR_FORMAT, "tokenize: a rendered text is not UTF-8");
+  GA_REQUIRE(ga_utf8_valid((const uint8_t *)text, bytes) == bytes, GA_ERR_FORMAT,
+             "tokenize: a rendered text is not UTF-8");
   tok_run run = {.tok = tok};
   run.status = give_word_cache(&run, bytes);
   if (run.status == GA_OK) encode_text(&run, text, bytes, true, foreign);

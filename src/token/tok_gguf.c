@@ -119,8 +119,8 @@ static ga_status read_ids(const ga_model_file *file, const kind_row *row, ga_voc
 
 /* Pre-splitters whose models take whole words and start texts with bos, whether or not the file says so. */
 static bool is_llama3_pre(ga_text pre) {
-  static const char *const names[] = {"llama3", "llama-v3", "llama-bpe", "falcon3", "falcon-h1", "pixtral", "midm-2.0",
-                                      "lfm2"};
+  static const char *const names[] = {"llama3",    "llama-v3", "llama-bpe", "falcon3",
+                                      "falcon-h1", "pixtral",  "midm-2.0",  "lfm2"};
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)
     if (tok_text_is(pre, names[i])) return true;
   return false;

@@ -2,15 +2,15 @@
  *
  * What is not read: normalisation to NFC, which some byte-level files ask for; lstrip, rstrip and single_word of added
  * tokens. Unigram is refused. */
-#include "base/status.h"
 #include "base/json.h"
+#include "base/status.h"
 #include "token/tok_load.h"
 
 #define MAX_ID ((1 << 24) - 1)
 
 typedef struct json_src {
   const json_t *root, *config; /* config may be NULL */
-  json_t *vocab; /* only read; jansson's loop over an object does not take const */
+  json_t *vocab;               /* only read; jansson's loop over an object does not take const */
   const json_t *merges, *added;
   bool byte_fallback;
 } json_src;
@@ -184,8 +184,7 @@ static bool prepends_space(const json_t *step) {
   if (!strcmp(type, "Prepend")) return true;
   if (!strcmp(type, "Metaspace"))
     return scheme ? strcmp(scheme, "never") != 0 : !json_is_false(ga_json_at(step, "add_prefix_space"));
-  json_array_foreach(list, i, inner)
-    if (prepends_space(inner)) return true;
+  json_array_foreach(list, i, inner) if (prepends_space(inner)) return true;
   return false;
 }
 
@@ -199,8 +198,8 @@ static ga_status fill_bpe(tok_load *load, json_src *src) {
   v->kind = v->pre ? GA_TOK_BPE : GA_TOK_SPM;
   GA_TRY(fill_tokens(load, src));
   if (v->pre) return fill_merges(load, src);
-  v->add_space_prefix = prepends_space(ga_json_at(src->root, "normalizer")) ||
-                        prepends_space(ga_json_at(src->root, "pre_tokenizer"));
+  v->add_space_prefix =
+      prepends_space(ga_json_at(src->root, "normalizer")) || prepends_space(ga_json_at(src->root, "pre_tokenizer"));
   return fill_scores(load, src);
 }
 
@@ -223,8 +222,7 @@ static const json_t *post_step(const json_t *post, const char *field) {
   size_t i;
   const json_t *step;
   if (ga_json_at(post, field)) return post;
-  json_array_foreach(ga_json_at(post, "processors"), i, step)
-    if (ga_json_at(step, field)) return step;
+  json_array_foreach(ga_json_at(post, "processors"), i, step) if (ga_json_at(step, field)) return step;
   return NULL;
 }
 

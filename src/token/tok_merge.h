@@ -83,8 +83,10 @@ GA_INLINE void tok_merge_all(tok_symbols *sym, uint32_t n, tok_pair_fn pair, con
     sym->made[i] = GA_TOK_NONE;
   }
   for (uint32_t i = 0; i < n; i++) pair(ctx, sym, i, n);
-  if (n <= TOK_SCAN_MOST) tok_merge_scan(sym, n, pair, ctx);
-  else tok_merge_heap(sym, n, pair, ctx);
+  if (n <= TOK_SCAN_MOST)
+    tok_merge_scan(sym, n, pair, ctx);
+  else
+    tok_merge_heap(sym, n, pair, ctx);
 }
 
 #endif

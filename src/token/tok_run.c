@@ -27,8 +27,14 @@ bool tok_run_symbols(tok_run *run, size_t n) {
   uint64_t *heap = run->symbols_memory;
   uint32_t *words = (uint32_t *)(heap + 2 * stride);
   int32_t *ids = (int32_t *)(words + 4 * stride);
-  *sym = (tok_symbols){.heap = heap, .start = words, .next = words + stride, .prev = words + 2 * stride,
-                       .rank = words + 3 * stride, .made = ids, .id = ids + stride, .capacity = (uint32_t)capacity};
+  *sym = (tok_symbols){.heap = heap,
+                       .start = words,
+                       .next = words + stride,
+                       .prev = words + 2 * stride,
+                       .rank = words + 3 * stride,
+                       .made = ids,
+                       .id = ids + stride,
+                       .capacity = (uint32_t)capacity};
   return true;
 }
 

@@ -8,16 +8,16 @@
 typedef struct tok_symbols {
   uint32_t *start; /* [n + 1] offset in the word */
   uint32_t *next, *prev;
-  uint32_t *rank;  /* of the merge with the next; TOK_RANK_NONE when there is none */
-  int32_t *made;   /* what it would make */
+  uint32_t *rank; /* of the merge with the next; TOK_RANK_NONE when there is none */
+  int32_t *made;  /* what it would make */
   int32_t *id;
-  uint64_t *heap;  /* [2 n] rank << 32 | symbol; stale entries are skipped when they come up */
+  uint64_t *heap; /* [2 n] rank << 32 | symbol; stale entries are skipped when they come up */
   uint32_t capacity;
 } tok_symbols;
 
 /* Words up to 32 bytes and 7 ids, by hash; text repeats itself, so most words are found here. One cache line each. */
-#define TOK_CACHE_KEY 32
-#define TOK_CACHE_IDS 7
+#define TOK_CACHE_KEY   32
+#define TOK_CACHE_IDS   7
 #define TOK_CACHE_SLOTS 8192 /* 512 KiB */
 #define TOK_CACHE_LEAST 2048 /* bytes of text below which clearing the cache costs more than it saves */
 

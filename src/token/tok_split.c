@@ -16,11 +16,11 @@
 #include "token/unicode.h"
 
 struct tok_split_rule {
-  const char *names;  /* separated and ended by one space each */
-  bool llama;         /* the llama3 family, else gpt-2 */
-  bool lone_digits;   /* gpt-2: first isolate numbers (smollm) */
-  int max_digits;     /* llama3: \p{N}{1,max} */
-  uint32_t letters;   /* classes of a word: L, or L and M */
+  const char *names; /* separated and ended by one space each */
+  bool llama;        /* the llama3 family, else gpt-2 */
+  bool lone_digits;  /* gpt-2: first isolate numbers (smollm) */
+  int max_digits;    /* llama3: \p{N}{1,max} */
+  uint32_t letters;  /* classes of a word: L, or L and M */
 };
 
 static const tok_split_rule rules[] = {
@@ -46,7 +46,7 @@ const tok_split_rule *ga_tok_split_find(const char *name) {
   return NULL;
 }
 
-#define CLASS_END 0x80000000u /* the class of what lies behind the text: none of the others */
+#define CLASS_END           0x80000000u /* the class of what lies behind the text: none of the others */
 #define CLASS_WORD_OR_SPACE (GA_UC_LETTER | GA_UC_NUMBER | GA_UC_SPACE)
 
 /* Class of the character at `at` and its length, CLASS_END and 0 at `stop`. */
@@ -138,8 +138,8 @@ static size_t llama_end(const tok_split *sp) {
 }
 
 tok_split ga_tok_split_start(const tok_split_rule *rule, const char *text, size_t bytes) {
-  return (tok_split){.rule = rule, .text = (const uint8_t *)text, .bytes = bytes,
-                     .stop = rule->lone_digits ? 0 : bytes};
+  return (tok_split){
+      .rule = rule, .text = (const uint8_t *)text, .bytes = bytes, .stop = rule->lone_digits ? 0 : bytes};
 }
 
 bool ga_tok_split_next(tok_split *sp, size_t *begin, size_t *end) {
@@ -148,8 +148,10 @@ bool ga_tok_split_next(tok_split *sp, size_t *begin, size_t *end) {
   if (sp->at >= sp->stop) { /* only with lone_digits: a number, or the stretch up to the next one */
     sp->stop = sp->bytes;
     int len;
-    if (class_at(sp, sp->at, &len) & GA_UC_NUMBER) sp->stop = sp->at + (size_t)len;
-    else sp->stop = run_without(sp, sp->at, GA_UC_NUMBER);
+    if (class_at(sp, sp->at, &len) & GA_UC_NUMBER)
+      sp->stop = sp->at + (size_t)len;
+    else
+      sp->stop = run_without(sp, sp->at, GA_UC_NUMBER);
   }
   *end = sp->at = sp->rule->llama ? llama_end(sp) : gpt2_end(sp);
   return true;

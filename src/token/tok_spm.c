@@ -85,8 +85,10 @@ static void spm_word(tok_run *run, const char *text, size_t bytes) {
     const char *s = text + sym->start[i];
     size_t len = sym->start[sym->next[i]] - sym->start[i];
     int32_t id = sym->id[i] >= 0 ? sym->id[i] : tok_map_find(run->tok, s, len);
-    if (id >= 0) tok_emit(run, id);
-    else emit_bytes(run, s, len);
+    if (id >= 0)
+      tok_emit(run, id);
+    else
+      emit_bytes(run, s, len);
   }
 }
 

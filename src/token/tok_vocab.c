@@ -4,9 +4,9 @@
 #include "base/status.h"
 #include "token/unicode.h"
 
-#define MAX_TOKENS ((size_t)1 << 24)
+#define MAX_TOKENS     ((size_t)1 << 24)
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
-#define MAX_MERGES ((size_t)1 << 26)
+#define MAX_MERGES     ((size_t)1 << 26)
 
 static const char *const special_names[TOK_SPECIALS] = {"bos", "eos", "eot", "eom", "unk", "sep", "pad", "cls", "mask"};
 

@@ -9,10 +9,10 @@
 #include "ga/tokenizer.h"
 #include "token/tok_split.h"
 
-#define TOK_SPECIALS 9
-#define TOK_RANK_NONE UINT32_MAX
+#define TOK_SPECIALS   9
+#define TOK_RANK_NONE  UINT32_MAX
 #define TOK_MARK_PLAIN 1u /* plain text can become this token */
-#define TOK_MARK_EOG 2u   /* ends generation */
+#define TOK_MARK_EOG   2u /* ends generation */
 
 /* Open addressing with linear probing, at most half full. */
 typedef struct tok_slot {
@@ -59,17 +59,17 @@ struct ga_tokenizer {
   int32_t n_tokens;
   int32_t special[TOK_SPECIALS]; /* by ga_tok_special */
   bool add_bos, add_eos, add_space_prefix, remove_extra_whitespaces, ignore_merges, cased;
-  char *text;         /* what ids stand for, one after the other */
-  uint32_t *start;    /* [n_tokens + 1] into text */
-  uint8_t *type;      /* [n_tokens] */
-  uint8_t *mark;      /* [n_tokens] TOK_MARK_ bits */
-  uint32_t *rank;     /* SPM: [n_tokens], lower merges first */
-  uint32_t longest;   /* bytes of the longest piece in `map` */
+  char *text;       /* what ids stand for, one after the other */
+  uint32_t *start;  /* [n_tokens + 1] into text */
+  uint8_t *type;    /* [n_tokens] */
+  uint8_t *mark;    /* [n_tokens] TOK_MARK_ bits */
+  uint32_t *rank;   /* SPM: [n_tokens], lower merges first */
+  uint32_t longest; /* bytes of the longest piece in `map` */
   uint32_t longest_any;
-  tok_map map;        /* of the tokens that plain text can become */
+  tok_map map; /* of the tokens that plain text can become */
   int32_t byte_id[256];
-  tok_pairs pairs;    /* BPE */
-  uint64_t *joints;   /* SPM: bit set of the neighbouring characters found within tokens, by hash */
+  tok_pairs pairs;  /* BPE */
+  uint64_t *joints; /* SPM: bit set of the neighbouring characters found within tokens, by hash */
   uint32_t joint_mask;
   tok_cuts cuts;
 };
@@ -155,8 +155,8 @@ GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 
-/* The longest special token at the start of s, -1 for none; control tokens only when `parse`, and only of bytes that are
- * not marked in foreign[n], unless that is NULL. */
+/* The longest special token at the start of s, -1 for none; control tokens only when `parse`, and only of bytes that
+ * are not marked in foreign[n], unless that is NULL. */
 int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, const uint8_t *foreign,
                    size_t *bytes);
 

@@ -22,10 +22,10 @@ typedef struct wpm_word {
 /* The ranges of BertNormalizer. The last but two starts at U+2B820 in BERT itself; fast tokenizers, with which MiniLM
  * and its kin were trained, have U+2B920. */
 static bool is_cjk(uint32_t cp) {
-  return cp >= 0x3400 && ((cp >= 0x4E00 && cp <= 0x9FFF) || cp <= 0x4DBF || (cp >= 0x20000 && cp <= 0x2A6DF) ||
-                          (cp >= 0x2A700 && cp <= 0x2B73F) || (cp >= 0x2B740 && cp <= 0x2B81F) ||
-                          (cp >= 0x2B920 && cp <= 0x2CEAF) || (cp >= 0xF900 && cp <= 0xFAFF) ||
-                          (cp >= 0x2F800 && cp <= 0x2FA1F));
+  return cp >= 0x3400 &&
+         ((cp >= 0x4E00 && cp <= 0x9FFF) || cp <= 0x4DBF || (cp >= 0x20000 && cp <= 0x2A6DF) ||
+          (cp >= 0x2A700 && cp <= 0x2B73F) || (cp >= 0x2B740 && cp <= 0x2B81F) || (cp >= 0x2B920 && cp <= 0x2CEAF) ||
+          (cp >= 0xF900 && cp <= 0xFAFF) || (cp >= 0x2F800 && cp <= 0x2FA1F));
 }
 
 /* All of ASCII that is neither letter, digit nor blank counts, also symbols such as $ and ^. */
@@ -122,9 +122,12 @@ void tok_wpm_encode(tok_run *run, const char *text, size_t bytes) {
   for (size_t i = 0; i < bytes && run->status == GA_OK; i += (size_t)len) {
     uint32_t cp = ga_utf8_next(s + i, bytes - i, &len), class = ga_uc_class(cp);
     if (is_dropped(cp, class)) continue;
-    if (cp < 0x80 || (class & GA_UC_SPACE)) wpm_char(&w, cp, false);
-    else if (run->tok->cased) wpm_char(&w, cp, is_cjk(cp));
-    else wpm_decomposed(&w, cp);
+    if (cp < 0x80 || (class & GA_UC_SPACE))
+      wpm_char(&w, cp, false);
+    else if (run->tok->cased)
+      wpm_char(&w, cp, is_cjk(cp));
+    else
+      wpm_decomposed(&w, cp);
   }
   wpm_flush(&w);
 }

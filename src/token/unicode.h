@@ -5,13 +5,13 @@
 #include "base/compiler.h"
 #include "ga/base.h"
 
-#define GA_UC_LETTER 1u      /* \p{L} */
-#define GA_UC_NUMBER 2u      /* \p{N} */
-#define GA_UC_MARK 4u        /* \p{M} */
-#define GA_UC_SPACE 8u       /* the White_Space property: \s */
+#define GA_UC_LETTER 1u /* \p{L} */
+#define GA_UC_NUMBER 2u /* \p{N} */
+#define GA_UC_MARK   4u /* \p{M} */
+#define GA_UC_SPACE  8u /* the White_Space property: \s */
 /* As of Unicode 8.0, for BERT; see tools/gen_unicode.py. */
-#define GA_UC_PUNCT 16u      /* \p{P} */
-#define GA_UC_OTHER 32u      /* control, format, surrogate, private use; not: unassigned */
+#define GA_UC_PUNCT      16u /* \p{P} */
+#define GA_UC_OTHER      32u /* control, format, surrogate, private use; not: unassigned */
 #define GA_UC_NONSPACING 64u /* \p{Mn} */
 
 #define GA_UC_REPLACEMENT 0xFFFDu

@@ -1,4 +1,5 @@
-/* As much of cmocka as tests/test_gemm.c uses, for machines that the library is cross-compiled for (tools/check_neon.sh). */
+/* As much of cmocka as tests/test_gemm.c uses, for machines that the library is cross-compiled for
+ * (tools/check_neon.sh). */
 #ifndef GA_TESTS_CROSS_CMOCKA_H
 #define GA_TESTS_CROSS_CMOCKA_H
 
@@ -6,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define fail()                                                \
-  do {                                                        \
+#define fail()                                                    \
+  do {                                                            \
     (void)fprintf(stderr, "%s:%d: failed\n", __FILE__, __LINE__); \
-    exit(1);                                                  \
+    exit(1);                                                      \
   } while (0)
-#define assert_true(x)  \
-  do {                  \
-    if (!(x)) fail();   \
+#define assert_true(x) \
+  do {                 \
+    if (!(x)) fail();  \
   } while (0)
 #define assert_false(x)              assert_true(!(x))
 #define assert_non_null(x)           assert_true((x) != NULL)
@@ -25,7 +26,8 @@ struct CMUnitTest {
   const char *name;
   void (*run)(void **state);
 };
-#define cmocka_unit_test(f) {#f, f}
+#define cmocka_unit_test(f) \
+  { #f, f }
 
 static int run_group(const struct CMUnitTest *tests, size_t n, int (*setup_fn)(void **), int (*teardown_fn)(void **)) {
   void *state = NULL;
@@ -36,6 +38,7 @@ static int run_group(const struct CMUnitTest *tests, size_t n, int (*setup_fn)(v
   }
   return teardown_fn(&state);
 }
-#define cmocka_run_group_tests(tests, setup, teardown) run_group(tests, sizeof(tests) / sizeof *(tests), setup, teardown)
+#define cmocka_run_group_tests(tests, setup, teardown) \
+  run_group(tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 
 #endif

@@ -37,10 +37,12 @@ typedef struct {
   int grid, threads, smem, dependent;
 } plan;
 
-#define DRIVER(X)                                                                                                      \
-  X(cuInit)                                                                                                            \
-  X(cuModuleLoad) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuTensorMapEncodeTiled)           \
+/* clang-format off */
+#define DRIVER(X) \
+  X(cuInit) \
+  X(cuModuleLoad) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuLaunchKernelEx) X(cuTensorMapEncodeTiled) \
       X(cuCtxGetDevice) X(cuDeviceGetAttribute)
+/* clang-format on */
 #define X(n) static __typeof__(n) *p_##n;
 DRIVER(X)
 #undef X
@@ -48,7 +50,7 @@ DRIVER(X)
 static int open_driver(void) {
   void *h = dlopen("libcuda.so.1", RTLD_NOW);
   if (!h) return 1;
-#define X(n)                                                                                                           \
+#define X(n) \
   if (!(p_##n = (__typeof__(n) *)dlsym(h, #n))) return 1;
   DRIVER(X)
 #undef X
@@ -73,17 +75,16 @@ static int encode(ga_tmap *map, const config *c, void *base, int d, int rows, in
   const cuuint64_t dims[5] = {(cuuint64_t)d, 1, (cuuint64_t)rows, (cuuint64_t)heads, (cuuint64_t)batch};
   const cuuint64_t plain[4] = {(cuuint64_t)d, (cuuint64_t)rows, (cuuint64_t)heads, (cuuint64_t)batch};
   const cuuint64_t bytes[4] = {16, (cuuint64_t)s->row * 2, (cuuint64_t)s->head * 2, (cuuint64_t)s->batch * 2};
-  const cuuint32_t box[5] = {64, 1, (cuuint32_t)box_rows, 1, 1}, box4[4] = {64, (cuuint32_t)box_rows, 1, 1}, one[5] = {1, 1, 1, 1, 1};
+  const cuuint32_t box[5] = {64, 1, (cuuint32_t)box_rows, 1, 1}, box4[4] = {64, (cuuint32_t)box_rows, 1, 1},
+                   one[5] = {1, 1, 1, 1, 1};
   return p_cuTensorMapEncodeTiled(
-             (CUtensorMap *)map, c->f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, packs ? 5 : 4,
-             base, packs ? dims : plain, packs ? bytes : bytes + 1, packs ? box : box4, one,
-             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-             CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
+             (CUtensorMap *)map, c->f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+             packs ? 5 : 4, base, packs ? dims : plain, packs ? bytes : bytes + 1, packs ? box : box4, one,
+             CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+             CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS;
 }
 
-static int min_int(int a, int b) {
-  return a < b ? a : b;
-}
+static int min_int(int a, int b) { return a < b ? a : b; }
 
 plan *attn_plan(const kernel *k, const problem *p) {
   plan *r = aligned_alloc(64, (sizeof *r + 63) / 64 * 64);
@@ -174,6 +175,4 @@ int attn_run(plan *r, void *stream) {
   return (int)p_cuLaunchKernelEx(&cfg, r->f, args, NULL);
 }
 
-void attn_free(void *p) {
-  free(p);
-}
+void attn_free(void *p) { free(p); }

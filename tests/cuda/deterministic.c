@@ -1,10 +1,11 @@
 /* GA_SESSION_DETERMINISTIC on a real model, for machines with a GPU: usage: deterministic MODEL TEXT DEVICE [TOKENS]
  *
- * The first TOKENS (default 96) of TEXT are evaluated in several ways, each of which must give the logits of every token bit by bit as
- * the first: at once; in pieces, with other sessions' steps between; over rewound parts, in a cache that held something else; in a longer
- * context; twelve that were generated, greedily and by chance (steps recorded with their draw), given as a prompt. Steps are graphs from
- * the second token on. Then a session without the flag is given the same in two ways, where a difference is no fault: it shows that the
- * comparison sees one. Last the speed of a prompt of TOKENS, and of single tokens behind it, with and without the flag. Exit 1: a difference. */
+ * The first TOKENS (default 96) of TEXT are evaluated in several ways, each of which must give the logits of every
+ * token bit by bit as the first: at once; in pieces, with other sessions' steps between; over rewound parts, in a cache
+ * that held something else; in a longer context; twelve that were generated, greedily and by chance (steps recorded
+ * with their draw), given as a prompt. Steps are graphs from the second token on. Then a session without the flag is
+ * given the same in two ways, where a difference is no fault: it shows that the comparison sees one. Last the speed of
+ * a prompt of TOKENS, and of single tokens behind it, with and without the flag. Exit 1: a difference. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,7 +50,8 @@ static void open_bench(bench *b, char **argv, int32_t n) {
   b->want = malloc((size_t)n * b->vocab * sizeof(float));
   b->got = malloc((size_t)n * b->vocab * sizeof(float));
   if (!b->ids || !b->want || !b->got) fail("memory");
-  if (ga_tokenize(ga_model_tokenizer(b->model), text, bytes, GA_TOK_ADD_SPECIAL, b->ids, 1 << 20, &found)) fail("tokenize");
+  if (ga_tokenize(ga_model_tokenizer(b->model), text, bytes, GA_TOK_ADD_SPECIAL, b->ids, 1 << 20, &found))
+    fail("tokenize");
   if (found < (size_t)n) fail("the text is too short");
   free(text);
 }
@@ -65,7 +67,9 @@ static ga_session *session(const bench *b, int32_t context, uint32_t flags) {
 
 /* Tokens [from, to) behind what s holds; their logits to `rows`, unless that is null. */
 static void eval(const bench *b, ga_session *s, int32_t from, int32_t to, float *rows) {
-  if (ga_session_eval(s, b->ids + from, to - from, rows ? rows + (size_t)from * b->vocab : NULL, rows ? to - from : 0, NULL, NULL)) fail("eval");
+  if (ga_session_eval(s, b->ids + from, to - from, rows ? rows + (size_t)from * b->vocab : NULL, rows ? to - from : 0,
+                      NULL, NULL))
+    fail("eval");
 }
 
 static void rewind_to(ga_session *s, int32_t n) {
@@ -75,7 +79,8 @@ static void rewind_to(ga_session *s, int32_t n) {
 /* How many rows from `from` on differ. */
 static int32_t differing(const bench *b, int32_t from) {
   int32_t rows = 0;
-  for (int32_t t = from; t < b->n; t++) rows += !!memcmp(b->want + (size_t)t * b->vocab, b->got + (size_t)t * b->vocab, b->vocab * sizeof(float));
+  for (int32_t t = from; t < b->n; t++)
+    rows += !!memcmp(b->want + (size_t)t * b->vocab, b->got + (size_t)t * b->vocab, b->vocab * sizeof(float));
   return rows;
 }
 
@@ -130,7 +135,8 @@ static int keep_id(void *user, int32_t id, const char *text, size_t bytes) {
 /* What was generated behind half of the text, given as a prompt: the logits behind it. */
 static void generated(bench *b, float temperature) {
   const int32_t half = b->n / 2;
-  ga_session *s = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC), *given = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC);
+  ga_session *s = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC),
+             *given = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC);
   answer made = {.n = 0};
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
   ga_generate_result r;
@@ -146,7 +152,8 @@ static void generated(bench *b, float temperature) {
   if (ga_session_eval(given, made.ids, MADE, b->got, 1, NULL, NULL)) fail("eval");
   if (ga_session_eval(s, made.ids + MADE - 1, 1, b->want + ((size_t)b->n - 1) * b->vocab, 1, NULL, NULL)) fail("eval");
   const int differ = memcmp(b->got, b->want + ((size_t)b->n - 1) * b->vocab, b->vocab * sizeof(float));
-  printf("generated at temperature %.1f, then given                   %d of 1 rows differ\n", (double)temperature, differ != 0);
+  printf("generated at temperature %.1f, then given                   %d of 1 rows differ\n", (double)temperature,
+         differ != 0);
   b->failed |= differ != 0 || made.n != MADE;
   ga_session_free(given);
   ga_session_free(s);
@@ -157,7 +164,8 @@ static void without(bench *b) {
   eval(b, s, 0, b->n, b->want);
   rewind_to(s, 0);
   for (int32_t at = 0; at < b->n; at += 5) eval(b, s, at, at + 5 < b->n ? at + 5 : b->n, b->got);
-  printf("without the flag, by fives                                 %d of %d rows differ (no fault)\n", differing(b, 0), b->n);
+  printf("without the flag, by fives                                 %d of %d rows differ (no fault)\n",
+         differing(b, 0), b->n);
   ga_session_free(s);
 }
 

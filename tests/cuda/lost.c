@@ -1,8 +1,9 @@
 /* A GPU that faults in mid-run, for machines with one: usage: lost MODEL DEVICES [PLACE]
  *
- * Evaluates 40 tokens of MODEL on DEVICES ("cuda:0", or "cuda:0,cuda:1": they share the layers), then launches a kernel that traps on the
- * device number PLACE of the list (the last one), which ruins its context, and evaluates again: that must be refused with GA_ERR_DEVICE, twice,
- * and everything be closed without a hang. Nothing but this process is harmed. Exit 1: it went otherwise. */
+ * Evaluates 40 tokens of MODEL on DEVICES ("cuda:0", or "cuda:0,cuda:1": they share the layers), then launches a kernel
+ * that traps on the device number PLACE of the list (the last one), which ruins its context, and evaluates again: that
+ * must be refused with GA_ERR_DEVICE, twice, and everything be closed without a hang. Nothing but this process is
+ * harmed. Exit 1: it went otherwise. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,8 @@ int main(int argc, char **argv) {
   need(ga_session_eval(session, ids, TOKENS, logits, 1, NULL, NULL), "the first tokens");
   need(ga_function_load(ctx[place], trap, "lost", &function), "the kernel");
   need(ga_function_launch(function, &(ga_launch)GA_LAUNCH_INIT, &nothing, NULL), "its launch");
-  const bool once = refused(session, ids, TOKENS, logits, "a prompt"), twice = refused(session, ids, 1, logits, "a token");
+  const bool once = refused(session, ids, TOKENS, logits, "a prompt"),
+             twice = refused(session, ids, 1, logits, "a token");
   ga_function_destroy(function);
   ga_session_free(session);
   ga_model_free(model);

@@ -1,11 +1,12 @@
 /* A model's answers on two sides, for machines with a GPU: usage: tokens MODEL TEXT DEVICES [PROMPT [TOKENS [OPTIONS]]]
  *
- * The first PROMPT (default 700) tokens of TEXT are evaluated on the CPU and on DEVICES, then TOKENS (64) more, greedily: each side is
- * given what the CPU chose. DEVICES: "cuda:0", or "cuda:0,cuda:1" for layers shared among these. Printed: the places of the layers,
- * where the choices part, by how much the devices' logits prefer their own (a gap within the noise of rounding is no fault), and the
- * largest and mean difference of logits. Exit 1: a choice parts by more than 0.1, or a mean difference above 0.05.
- * OPTIONS, with commas between: "batch=64", "layers=10" (--gpu-layers) of the devices' session; "kv=q8_0" of both; "beside=cuda:0":
- * that device in the CPU's place; "equal": exit 1 unless all logits are equal (one GPU beside two of a kind: the same kernels). */
+ * The first PROMPT (default 700) tokens of TEXT are evaluated on the CPU and on DEVICES, then TOKENS (64) more,
+ * greedily: each side is given what the CPU chose. DEVICES: "cuda:0", or "cuda:0,cuda:1" for layers shared among these.
+ * Printed: the places of the layers, where the choices part, by how much the devices' logits prefer their own (a gap
+ * within the noise of rounding is no fault), and the largest and mean difference of logits. Exit 1: a choice parts by
+ * more than 0.1, or a mean difference above 0.05. OPTIONS, with commas between: "batch=64", "layers=10" (--gpu-layers)
+ * of the devices' session; "kv=q8_0" of both; "beside=cuda:0": that device in the CPU's place; "equal": exit 1 unless
+ * all logits are equal (one GPU beside two of a kind: the same kernels). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,8 @@ static void open_side(side *s, const char *devices, const char *path, int32_t co
   mo.more = s->ctx;
   mo.n_more = s->n - 1;
   mo.session = &so;
-  if (ga_model_load(s->ctx[s->n - 1], path, &mo, &s->model) || ga_session_create(s->model, &so, &s->session)) fail(devices);
+  if (ga_model_load(s->ctx[s->n - 1], path, &mo, &s->model) || ga_session_create(s->model, &so, &s->session))
+    fail(devices);
   s->logits = malloc((size_t)ga_model_get_info(s->model)->vocab * sizeof(float));
   if (!s->logits) fail("memory");
   print_places(s->model);
@@ -154,7 +156,8 @@ int main(int argc, char **argv) {
     eval(&gpu, &next, 1);
   }
   const double mean = t.sum / (double)t.n;
-  printf("%s on %s, prompt of %d: %d of %d tokens part, by %.5f at most; logits differ by %.5f at most, %.6f in the mean\n",
+  printf("%s on %s, prompt of %d: %d of %d tokens part, by %.5f at most; logits differ by %.5f at most, %.6f in the "
+         "mean\n",
          ga_model_get_info(cpu.model)->name, argv[3], prompt, t.parted, tokens, t.gap, t.most, mean);
   free(ids);
   close_side(&gpu);

@@ -1,4 +1,5 @@
-/* emu_bits run FOLDER OUT [NAME]   the probes, or one, on a GPU; FOLDER: their images (.cubin). Results to OUT, hashes to the standard output
+/* emu_bits run FOLDER OUT [NAME]   the probes, or one, on a GPU; FOLDER: their images (.cubin). Results to OUT, hashes
+ *                                  to the standard output
  * emu_bits emu [OUT]           the same on the emulator
  * emu_bits compare FILE        the emulator against the hashes in FILE: fails where they differ */
 #include <math.h>
@@ -11,8 +12,8 @@
 #include "core/emu_calls.h"
 #include "cuda/rt/driver.h"
 #include "emu/emu.h"
-#include "tests/emu/emu_driver.h"
 #include "tests/emu/bits.h"
+#include "tests/emu/emu_driver.h"
 
 extern const emu_kernel emu_kernel_bits_num, emu_kernel_bits_mma, emu_kernel_bits_warp, emu_kernel_bits_bulk;
 
@@ -47,7 +48,8 @@ static const struct {
   int in, out, blocks, threads;
 } families[] = {
     {"bits_num", &emu_kernel_bits_num, BITS_NUM_WORDS, BITS_NUM_WORDS, BITS_NUM_WORDS / 256, 256},
-    {"bits_mma", &emu_kernel_bits_mma, BITS_MMA_WORDS *BITS_INSTANCES, BITS_MMA_OUT *BITS_INSTANCES, BITS_INSTANCES, 128},
+    {"bits_mma", &emu_kernel_bits_mma, BITS_MMA_WORDS *BITS_INSTANCES, BITS_MMA_OUT *BITS_INSTANCES, BITS_INSTANCES,
+     128},
     {"bits_warp", &emu_kernel_bits_warp, BITS_WARP_WORDS, BITS_WARP_WORDS, 1, 32},
     {"bits_bulk", &emu_kernel_bits_bulk, BITS_BULK_WORDS, BITS_BULK_WORDS, 2, 128},
     {NULL, NULL, 1, 64, 0, 0},
@@ -63,7 +65,8 @@ static uint32_t word(uint64_t seed, uint64_t i) {
 /* Every sign, exponent and leading fraction; then exponents of -24 to 8. */
 static void fill_num(uint32_t *in) {
   for (uint32_t i = 0; i < BITS_NUM_WORDS / 2; i++) in[i] = i << 16 | word(1, i) >> 16;
-  for (uint32_t i = BITS_NUM_WORDS / 2; i < BITS_NUM_WORDS; i++) in[i] = (word(2, i) & 0x807fffffu) | (103 + word(3, i) % 32) << 23;
+  for (uint32_t i = BITS_NUM_WORDS / 2; i < BITS_NUM_WORDS; i++)
+    in[i] = (word(2, i) & 0x807fffffu) | (103 + word(3, i) % 32) << 23;
 }
 
 typedef struct format {
@@ -71,14 +74,18 @@ typedef struct format {
 } format;
 
 static const int bytes_of[] = {2, 2, 1, 1, 1, 4};
-static const format formats[] = {[EMU_WGMMA_BF16] = {8, 7}, [EMU_WGMMA_F16] = {5, 10},  [EMU_WGMMA_E4M3] = {4, 3},
-                                 [EMU_WGMMA_E5M2] = {5, 2}, [EMU_WGMMA_TF32] = {8, 23}};
+static const format formats[] = {[EMU_WGMMA_BF16] = {8, 7},
+                                 [EMU_WGMMA_F16] = {5, 10},
+                                 [EMU_WGMMA_E4M3] = {4, 3},
+                                 [EMU_WGMMA_E5M2] = {5, 2},
+                                 [EMU_WGMMA_TF32] = {8, 23}};
 
 /* Sign, then an exponent in [lo, lo + n) above the bias, then a random fraction. */
 static uint32_t value(format f, uint32_t r, int lo, int n) {
   int top = (1 << f.exponent) - 1, e = (1 << (f.exponent - 1)) - 1 + lo + (int)(r % (uint32_t)n);
   e = e < 0 ? 0 : e >= top ? top - 1 : e;
-  return (r >> 31) << (f.exponent + f.fraction) | (uint32_t)e << f.fraction | ((r * 2654435761u) >> 5 & ((1u << f.fraction) - 1));
+  return (r >> 31) << (f.exponent + f.fraction) | (uint32_t)e << f.fraction |
+         ((r * 2654435761u) >> 5 & ((1u << f.fraction) - 1));
 }
 
 /* What an instance has in a and b, and in c. */
@@ -124,10 +131,12 @@ static void fill_instance(uint32_t *in, int type, int instance) {
 }
 
 static void fill(const bits_case *p, uint32_t *in) {
-  if (p->family == NUM) fill_num(in);
+  if (p->family == NUM)
+    fill_num(in);
   else if (p->family == WARP || p->family == BULK)
     for (uint32_t i = 0; i < (uint32_t)families[p->family].in; i++) in[i] = word(7, i);
-  else if (p->family == ENCODE) return;
+  else if (p->family == ENCODE)
+    return;
   else
     for (int i = 0; i < BITS_INSTANCES; i++) fill_instance(in + i * BITS_MMA_WORDS, p->type, i);
 }
@@ -203,8 +212,9 @@ static void make_map(const machine *m, const bits_case *p, bits_args *args, CUde
   /* A multiple of 16 bytes, and not negative in stores, or the instruction is illegal. */
   const int32_t c0 = p->swizzle == 3 ? 16 : (p->what == BITS_BY_LOAD ? -16 : 32) / (int32_t)element;
   const int32_t c[5] = {c0, 4, p->rank > 3 ? 5 : p->what == BITS_BY_LOAD ? -2 : 3, 2, p->what == BITS_BY_LOAD ? -1 : 1};
-  must(m, m->cu->TensorMapEncodeTiled(&args->map, p->type, (unsigned)p->rank, (void *)(uintptr_t)base, dims, strides, box, one, 0,
-                                   p->swizzle, 0, p->nan_fill),
+  must(m,
+       m->cu->TensorMapEncodeTiled(&args->map, p->type, (unsigned)p->rank, (void *)(uintptr_t)base, dims, strides, box,
+                                   one, 0, p->swizzle, 0, p->nan_fill),
        "cuTensorMapEncodeTiled");
   args->rank = p->rank;
   args->box_bytes = element;
@@ -219,7 +229,16 @@ static uint32_t encode(const machine *m, int change, CUdeviceptr base) {
     unsigned rank;
     uint64_t dims[5], strides[4];
     uint32_t box[5], one[5];
-  } a = {BF16, 0, 3, 0, 0, 4, {256, 64, 8, 4, 2}, {512, 512 * 64, 512 * 64 * 8, 512 * 64 * 8 * 4}, {64, 16, 1, 1, 1}, {1, 1, 1, 1, 1}};
+  } a = {BF16,
+         0,
+         3,
+         0,
+         0,
+         4,
+         {256, 64, 8, 4, 2},
+         {512, 512 * 64, 512 * 64 * 8, 512 * 64 * 8 * 4},
+         {64, 16, 1, 1, 1},
+         {1, 1, 1, 1, 1}};
   switch (change) {
   case 1: a.rank = 0; break;
   case 2: a.rank = 6; break;
@@ -244,7 +263,7 @@ static uint32_t encode(const machine *m, int change, CUdeviceptr base) {
   case 21: a.box[0] = 72, a.swizzle = 0; break;
   case 22: a.box[0] = 4; break; /* 8 bytes */
   case 23: a.one[1] = 0; break;
-  case 24: a.box[0] = 256, a.box[1] = 256, a.swizzle = 0; break;              /* 128 KiB */
+  case 24: a.box[0] = 256, a.box[1] = 256, a.swizzle = 0; break;               /* 128 KiB */
   case 25: a.box[0] = 256, a.box[1] = 224, a.box[2] = 2, a.swizzle = 0; break; /* 224 KiB */
   case 26: a.one[1] = 9; break;
   case 27: a.oob = 1; break;
@@ -265,16 +284,15 @@ static uint32_t encode(const machine *m, int change, CUdeviceptr base) {
   case 42: a.strides[0] = 256; break;                           /* rows overlap */
   case 43: a.oob = 1, a.type = I32; break;
   case 44: a.box[0] = 256, a.box[1] = 256, a.box[2] = 8, a.swizzle = 0; break;
-  case 45: a.box[0] = 256, a.box[1] = 256, a.box[2] = 4, a.swizzle = 0; break;                /* 512 KiB */
-  case 46: a.box[0] = 256, a.box[1] = 232, a.box[2] = 2, a.swizzle = 0; break;                /* 232 KiB */
-  case 47: a.box[0] = 128, a.box[1] = 256, a.box[2] = 2, a.type = U8, a.swizzle = 0; break;   /* 2^16 elements */
-  case 48: a.box[0] = 256, a.box[1] = 256, a.box[2] = 3, a.type = U8, a.swizzle = 0; break;   /* 192 KiB of bytes */
+  case 45: a.box[0] = 256, a.box[1] = 256, a.box[2] = 4, a.swizzle = 0; break;              /* 512 KiB */
+  case 46: a.box[0] = 256, a.box[1] = 232, a.box[2] = 2, a.swizzle = 0; break;              /* 232 KiB */
+  case 47: a.box[0] = 128, a.box[1] = 256, a.box[2] = 2, a.type = U8, a.swizzle = 0; break; /* 2^16 elements */
+  case 48: a.box[0] = 256, a.box[1] = 256, a.box[2] = 3, a.type = U8, a.swizzle = 0; break; /* 192 KiB of bytes */
   default: break;
   }
   ga_tmap map;
-  return (uint32_t)m->cu->TensorMapEncodeTiled(&map, a.type, a.rank, (void *)(uintptr_t)base, a.dims, a.strides, a.box, a.one,
-                                               a.interleave, a.swizzle,
-                                               a.l2, a.oob);
+  return (uint32_t)m->cu->TensorMapEncodeTiled(&map, a.type, a.rank, (void *)(uintptr_t)base, a.dims, a.strides, a.box,
+                                               a.one, a.interleave, a.swizzle, a.l2, a.oob);
 }
 
 /* Results of one case; the caller's to free. */
@@ -289,13 +307,21 @@ static uint32_t *run(const machine *m, const bits_case *p, int steps) {
   must(m, m->cu->MemcpyHtoDAsync(dout, out, 4 * n_out, m->stream), "copy");
   for (int i = 0; p->family == ENCODE && i < (int)n_out; i++) out[i] = encode(m, i, din);
   if (p->family == ENCODE) return out;
-  bits_args args = {.in = (const uint32_t *)(uintptr_t)din, .out = (uint32_t *)(uintptr_t)dout, .what = p->what, .steps = steps};
+  bits_args args = {
+      .in = (const uint32_t *)(uintptr_t)din, .out = (uint32_t *)(uintptr_t)dout, .what = p->what, .steps = steps};
   if (p->family == BULK && p->what <= BITS_BY_MULTICAST)
     make_map(m, p, &args, p->what == BITS_BY_STORE || p->what == BITS_BY_ADD ? dout : din);
   CUlaunchAttribute cluster = {.id = CU_LAUNCH_CLUSTER_DIMENSION, .value.cluster = {2, 1, 1}};
   void *params[] = {&args};
-  CUlaunchConfig c = {.grid_x = (unsigned)families[p->family].blocks, .grid_y = 1, .grid_z = 1, .block_x = (unsigned)families[p->family].threads,
-                      .block_y = 1, .block_z = 1, .shared_bytes = BITS_SHARED, .stream = m->stream, .attributes = &cluster,
+  CUlaunchConfig c = {.grid_x = (unsigned)families[p->family].blocks,
+                      .grid_y = 1,
+                      .grid_z = 1,
+                      .block_x = (unsigned)families[p->family].threads,
+                      .block_y = 1,
+                      .block_z = 1,
+                      .shared_bytes = BITS_SHARED,
+                      .stream = m->stream,
+                      .attributes = &cluster,
                       .n_attributes = p->family == BULK};
   must(m, m->cu->LaunchKernelEx(&c, function_of(m, p->family), params, NULL), p->name);
   must(m, m->cu->MemcpyDtoHAsync(out, dout, 4 * n_out, m->stream), "copy back");
@@ -314,7 +340,8 @@ static uint64_t one(const machine *m, const bits_case *p, int steps) {
     char head[32] = {0};
     (void)snprintf(head, sizeof head, "%s %d", p->name, steps);
     uint32_t words = (uint32_t)n;
-    if (fwrite(head, 1, 32, m->out) != 32 || fwrite(&words, 4, 1, m->out) != 1 || fwrite(out, 4, n, m->out) != n) must(m, 1, "write");
+    if (fwrite(head, 1, 32, m->out) != 32 || fwrite(&words, 4, 1, m->out) != 1 || fwrite(out, 4, n, m->out) != n)
+      must(m, 1, "write");
   }
   free(out);
   return hash;
@@ -323,7 +350,8 @@ static uint64_t one(const machine *m, const bits_case *p, int steps) {
 static int all(machine *m, const char *out, const char *only) {
   m->out = out ? fopen(out, "wb") : NULL;
   for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++)
-    for (int steps = only && strcmp(only, probes[i].name) ? 9 : 1; steps <= (probes[i].family == MMA ? 4 : 1); steps += 3)
+    for (int steps = only && strcmp(only, probes[i].name) ? 9 : 1; steps <= (probes[i].family == MMA ? 4 : 1);
+         steps += 3)
       printf("%s %d %016llx\n", probes[i].name, steps, (unsigned long long)one(m, &probes[i], steps));
   return m->out ? fclose(m->out) : 0;
 }

@@ -1,4 +1,5 @@
-/* Backend "emu" = the CUDA backend over the emulated driver. Its images are the rows compiled for the host (src/emu/row.cpp). */
+/* Backend "emu" = the CUDA backend over the emulated driver. Its images are the rows compiled for the host
+ * (src/emu/row.cpp). */
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,8 +54,9 @@ static ga_status emu_open(const char *spec, int threads, ga_device **out) {
 
 const ga_backend ga_emu_backend = {.name = "emu", .kernels = cuda_rows, .open = emu_open, .rank = -1};
 
-/* Every draw has a schedule of its own. Of six draws one does its asynchronous operations at any time instead of late, and one of normal values
- * (draw % 3 = 1, see draw_desc.c) perturbs approximations by half of their documented error. GA_EMU says otherwise. */
+/* Every draw has a schedule of its own. Of six draws one does its asynchronous operations at any time instead of late,
+ * and one of normal values (draw % 3 = 1, see draw_desc.c) perturbs approximations by half of their documented error.
+ * GA_EMU says otherwise. */
 void check_draw_begins(uint64_t seed, int64_t draw) {
   emu_options *o = emu_settings();
   if (getenv("GA_EMU")) return;

@@ -1,7 +1,8 @@
-/* The driver table of src/cuda/rt/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A stream does its work at
- * once, but for copies from page-locked memory, which it does as late as it may; the first synchronisation behind a launch with reports fails,
- * and its text is the first of them. GA_EMU="devices=2,memory=64,nopeers,lose=100": so many devices, MiB on each, none of which reaches another,
- * and from the 100th call on (of those that work or allocate) the device is lost. */
+/* The driver table of src/cuda/rt/driver.h over the emulator: the CUDA backend's host code runs unchanged on top. A
+ * stream does its work at once, but for copies from page-locked memory, which it does as late as it may; the first
+ * synchronisation behind a launch with reports fails, and its text is the first of them.
+ * GA_EMU="devices=2,memory=64,nopeers,lose=100": so many devices, MiB on each, none of which reaches another, and from
+ * the 100th call on (of those that work or allocate) the device is lost. */
 #include "tests/emu/emu_driver.h"
 
 #include <stdio.h>
@@ -24,18 +25,14 @@ static emu_device *current = devices;
 static int handle; /* what handles without content point to */
 static int sticky; /* of a launch with reports, until the next synchronisation */
 
-static void *any(void) {
-  return &handle;
-}
+static void *any(void) { return &handle; }
 
 /* A number of GA_EMU; `otherwise` without it. */
 static size_t setting(const char *name, size_t otherwise) {
   const char *e = getenv("GA_EMU"), *p = e ? strstr(e, name) : NULL;
   return p ? (size_t)strtoull(p + strlen(name), NULL, 10) : otherwise;
 }
-static size_t memory_bytes(void) {
-  return setting("memory=", 4096) << 20;
-}
+static size_t memory_bytes(void) { return setting("memory=", 4096) << 20; }
 
 /* Counts a call that works or allocates; true when the device is gone by then. */
 static bool lost(void) {
@@ -43,9 +40,9 @@ static bool lost(void) {
   const size_t at = setting("lose=", 0);
   return ++calls >= at && at;
 }
-#define STEP()                     \
-  do {                             \
-    if (lost()) return ERR_LOST;   \
+#define STEP()                   \
+  do {                           \
+    if (lost()) return ERR_LOST; \
   } while (0)
 
 /* --- the device --- */
@@ -59,7 +56,9 @@ static CUresult e_DriverGetVersion(int *version) {
   return CUDA_SUCCESS;
 }
 static CUresult e_GetErrorName(CUresult rc, const char **name) {
-  *name = rc == ERR_LAUNCH_FAILED ? "EMULATOR_REPORT" : rc == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY" : "CUDA_ERROR";
+  *name = rc == ERR_LAUNCH_FAILED          ? "EMULATOR_REPORT"
+          : rc == CUDA_ERROR_OUT_OF_MEMORY ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                           : "CUDA_ERROR";
   return CUDA_SUCCESS;
 }
 static CUresult e_GetErrorString(CUresult rc, const char **text) {
@@ -116,9 +115,7 @@ static CUresult synchronise(void) {
   sticky = CUDA_SUCCESS;
   return rc;
 }
-static CUresult e_CtxSynchronize(void) {
-  return synchronise();
-}
+static CUresult e_CtxSynchronize(void) { return synchronise(); }
 
 /* --- memory --- */
 
@@ -251,13 +248,15 @@ static CUresult e_MemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc *acc
   (void)pool, (void)access, (void)n;
   return CUDA_SUCCESS;
 }
-static CUresult e_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream) {
+static CUresult e_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes,
+                                  CUstream stream) {
   void *d = (void *)(uintptr_t)dst, *s = (void *)(uintptr_t)src;
   (void)stream;
   STEP();
   do_later(enqueued);
   if (!emu_is_device(d, bytes) || !emu_is_device(s, bytes)) return ERR_INVALID_VALUE;
-  if ((void *)piece_of(d)->device != (void *)to || (void *)piece_of(s)->device != (void *)from) return ERR_INVALID_VALUE;
+  if ((void *)piece_of(d)->device != (void *)to || (void *)piece_of(s)->device != (void *)from)
+    return ERR_INVALID_VALUE;
   memcpy(d, s, bytes);
   emu_mark_written(d, bytes);
   return CUDA_SUCCESS;
@@ -353,7 +352,8 @@ static CUresult e_EventSynchronize(CUevent event) {
   return CUDA_SUCCESS;
 }
 static CUresult e_EventElapsedTime(float *ms, CUevent start, CUevent end) {
-  const struct timespec *a = &((const emu_event *)(const void *)start)->at, *b = &((const emu_event *)(const void *)end)->at;
+  const struct timespec *a = &((const emu_event *)(const void *)start)->at,
+                        *b = &((const emu_event *)(const void *)end)->at;
   *ms = (float)((double)(b->tv_sec - a->tv_sec) * 1e3 + (double)(b->tv_nsec - a->tv_nsec) * 1e-6);
   return CUDA_SUCCESS;
 }
@@ -385,8 +385,11 @@ static CUresult e_FuncGetAttribute(int *value, int attribute, CUfunction functio
 }
 
 static CUresult e_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, void **params, void **extra) {
-  emu_launch l = {.kernel = (const void *)function, .grid = {c->grid_x, c->grid_y, c->grid_z}, .block = {c->block_x, c->block_y, c->block_z},
-                  .shared_bytes = c->shared_bytes, .args = params[0]};
+  emu_launch l = {.kernel = (const void *)function,
+                  .grid = {c->grid_x, c->grid_y, c->grid_z},
+                  .block = {c->block_x, c->block_y, c->block_z},
+                  .shared_bytes = c->shared_bytes,
+                  .args = params[0]};
   (void)extra;
   STEP();
   do_later(enqueued);
@@ -408,14 +411,16 @@ static CUresult e_LaunchKernelEx(const CUlaunchConfig *c, CUfunction function, v
   return CUDA_SUCCESS;
 }
 
-static CUresult e_TensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,
-                                       const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob) {
+static CUresult e_TensorMapEncodeTiled(void *map, int type, unsigned rank, void *base, const uint64_t *dims,
+                                       const uint64_t *strides_bytes, const uint32_t *box,
+                                       const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob) {
   emu_clear_reports();
-  return emu_tmap_encode(map, type, rank, base, dims, strides_bytes, box, element_strides, interleave, swizzle, l2, oob);
+  return emu_tmap_encode(map, type, rank, base, dims, strides_bytes, box, element_strides, interleave, swizzle, l2,
+                         oob);
 }
 
 ga_cu emu_driver = {
 #define X(name, symbol, params) .name = e_##name,
     GA_CU_SYMBOLS(X)
 #undef X
-    .version = 12040};
+        .version = 12040};

@@ -15,6 +15,4 @@ void *example_image(const char *name) {
   return NULL;
 }
 
-void example_image_free(void *image) {
-  (void)image;
-}
+void example_image_free(void *image) { (void)image; }

@@ -24,13 +24,13 @@ static const plant plants[] = {
     PLANT_GEMM(X)
 #undef X
 #define X(name_, rule_) {#name_, &emu_kernel_plant_misc, PLANT_##name_, EMU_RULE_##rule_},
-    PLANT_MISC(X)
+        PLANT_MISC(X)
 #undef X
 #define X(name_, rule_) {#name_, &emu_kernel_plant_cluster, PLANT_##name_, EMU_RULE_##rule_},
-    PLANT_CLUSTER(X)
+            PLANT_CLUSTER(X)
 #undef X
 #define X(name_, rule_) {#name_, &emu_kernel_plant_copy, PLANT_##name_, EMU_RULE_##rule_},
-    PLANT_COPY(X)
+                PLANT_COPY(X)
 #undef X
 };
 
@@ -54,7 +54,8 @@ static void *device(size_t bytes, bool written) {
   return p;
 }
 
-static void map(ga_tmap *m, int type, void *base, uint64_t width, uint64_t rows, uint32_t box_width, uint32_t box_rows, int bytes, int swizzle) {
+static void map(ga_tmap *m, int type, void *base, uint64_t width, uint64_t rows, uint32_t box_width, uint32_t box_rows,
+                int bytes, int swizzle) {
   const uint64_t dims[4] = {width, rows, 1, 1}, strides[3] = {width * (uint64_t)bytes, 1 << 20, 1 << 20};
   const uint32_t box[4] = {box_width, box_rows, 1, 1}, one[4] = {1, 1, 1, 1};
   if (emu_tmap_encode(m, type, 4, base, dims, strides, box, one, 0, swizzle, 0, 0)) abort();
@@ -68,8 +69,8 @@ static uint16_t bf16_of(int i) {
 }
 
 static world build(plant_args *args) {
-  world w = {device(ROWS * K * 2, true), device(64 * K * 2, true), device(ROWS * 64 * 4, false), device(OUT * 4, true),
-             device(WORDS * 4, false), device(128, true)};
+  world w = {device(ROWS * K * 2, true), device(64 * K * 2, true), device(ROWS * 64 * 4, false),
+             device(OUT * 4, true),      device(WORDS * 4, false), device(128, true)};
   emu_mark_written(w.words, 64 * 4);
   for (size_t i = 0; i < ROWS * K; i++) w.a[i] = bf16_of((int)(i * 5 + i / 11));
   for (size_t i = 0; i < 64 * K; i++) w.b[i] = bf16_of((int)(i * 3 + i / 13));
@@ -117,7 +118,11 @@ static bool product_right(const world *w, size_t k_end) {
 
 static void run(const plant *p, plant_args *args) {
   bool cluster = p->kernel == &emu_kernel_plant_cluster;
-  emu_launch l = {.kernel = p->kernel, .grid = {2, 1, 1}, .block = {p->kernel->threads, 1, 1}, .shared_bytes = PLANT_SHARED, .args = args};
+  emu_launch l = {.kernel = p->kernel,
+                  .grid = {2, 1, 1},
+                  .block = {p->kernel->threads, 1, 1},
+                  .shared_bytes = PLANT_SHARED,
+                  .args = args};
   if (cluster) l.cluster[0] = 2;
   if (p->number == PLANT_TOO_MANY_THREADS) l.block[0] += 128;
   if (p->number == PLANT_TOO_MUCH_SHARED) l.shared_bytes = 240 * 1024;
@@ -128,7 +133,8 @@ static void run(const plant *p, plant_args *args) {
     before.out = args->out - 512;
     before.words += 32; /* its own counters */
     before.map = NULL;
-    (void)emu_run_launch(&(emu_launch){.kernel = p->kernel, .grid = {1, 1, 1}, .block = {128, 1, 1}, .shared_bytes = PLANT_SHARED, .args = &before});
+    (void)emu_run_launch(&(emu_launch){
+        .kernel = p->kernel, .grid = {1, 1, 1}, .block = {128, 1, 1}, .shared_bytes = PLANT_SHARED, .args = &before});
     l.dependent = true;
   }
   (void)emu_run_launch(&l);
@@ -158,14 +164,16 @@ static int try_plant(const plant *p, int seeds) {
     emu_clear_reports();
     if (p->kernel == &emu_kernel_plant_misc) args.out += 512;
     run(p, &args);
-    if (caught(p, &w)) good++;
+    if (caught(p, &w))
+      good++;
     else if (good == i) {
       printf("  seed %d: %zu reports\n", 1000 * i + 1, emu_n_reports());
       for (size_t r = 0; r < emu_n_reports(); r++) printf("  %s\n", emu_report_text(r));
     }
     drop(&w);
   }
-  printf("%-4s %-20s %3d of %3d seeds: %s\n", good == n ? "ok" : "FAIL", p->name, good, n, clean ? "silent" : emu_rule_name(p->rule));
+  printf("%-4s %-20s %3d of %3d seeds: %s\n", good == n ? "ok" : "FAIL", p->name, good, n,
+         clean ? "silent" : emu_rule_name(p->rule));
   (void)fflush(stdout);
   return good != n;
 }

@@ -15,8 +15,14 @@ extern const emu_kernel emu_kernel_tile_unit;
 enum { N = 16 * 64 };
 
 static void map_of(ga_ctx *ctx, void *data, int depth, ga_tmap *map) {
-  const ga_tensor_map_desc d = {.struct_size = sizeof d, .data = data, .dtype = GA_BF16, .n_dims = 3, .dim = {64, 16, depth}, .stride = {1, 64, N},
-                                .box = {64, 16, 1}, .swizzle = 128};
+  const ga_tensor_map_desc d = {.struct_size = sizeof d,
+                                .data = data,
+                                .dtype = GA_BF16,
+                                .n_dims = 3,
+                                .dim = {64, 16, depth},
+                                .stride = {1, 64, N},
+                                .box = {64, 16, 1},
+                                .swizzle = 128};
   assert_int_equal(ga_tensor_map(ctx, &d, map), GA_OK);
 }
 
@@ -55,7 +61,11 @@ static void tile_unit(void **state) {
   ga_function *f;
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   tile_unit_args a;
-  ga_launch l = {.struct_size = sizeof l, .grid = {2, 1, 1}, .block = {32, 1, 1}, .cluster = {2, 1, 1}, .shared_bytes = 4 * 2048 + 8};
+  ga_launch l = {.struct_size = sizeof l,
+                 .grid = {2, 1, 1},
+                 .block = {32, 1, 1},
+                 .cluster = {2, 1, 1},
+                 .shared_bytes = 4 * 2048 + 8};
   o.device = "emu";
   for (int i = 0; i < 2 * N; i++) x[i] = (uint16_t)(i * 7 + 1);
   assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);

@@ -1,5 +1,5 @@
-/* What of the tile layer no kernel of the tree uses yet: copies of three dimensions with multicast, the way through registers and back,
- * row operations. Two blocks of a cluster. */
+/* What of the tile layer no kernel of the tree uses yet: copies of three dimensions with multicast, the way through
+ * registers and back, row operations. Two blocks of a cluster. */
 #include <ga/tile/tile.h>
 
 #include "tests/emu/tile_unit.h"
@@ -34,12 +34,14 @@ GA_DEV void copies(const tile_unit_args *p, uint32_t sb, int rank) {
   cluster_sync(); /* nobody leaves while a copy into the other is under way */
 }
 
-/* x[row][col] = row - col / 4 of 16 x 16: maximum, sum of (x + maximum) * (row + 1), sum of 2^x; rows g and g + 8 of each lane. */
+/* x[row][col] = row - col / 4 of 16 x 16: maximum, sum of (x + maximum) * (row + 1), sum of 2^x; rows g and g + 8 of
+ * each lane. */
 GA_DEV void rows(const tile_unit_args *p) {
   const int lane = thread_index() % 32, g = lane / 4, q = lane % 4;
   const float by[2] = {(float)(g + 1), (float)(g + 9)}, zero[2] = {0, 0};
   float x[8], e[8], most[2], sum[2], part[2], ones[2];
-  GA_UNROLL for (int i = 0; i < 8; i++) x[i] = e[i] = (float)(g + 8 * (i / 2 % 2)) - 0.25f * (float)(8 * (i / 4) + 2 * q + i % 2);
+  GA_UNROLL for (int i = 0; i < 8; i++) x[i] = e[i] =
+      (float)(g + 8 * (i / 2 % 2)) - 0.25f * (float)(8 * (i / 4) + 2 * q + i % 2);
   tile_row_max(x, 16, most);
   tile_add_rows(x, 16, most);
   tile_scale_rows(x, 16, by);

@@ -21,8 +21,10 @@ static void fuzz_stream(const ga_tokenizer *tok, const int32_t *ids, size_t n, u
   FUZZ_REQUIRE(ga_detok_create(tok, flags, &detok) == GA_OK);
   for (size_t i = 0; i <= n; i++) {
     ga_text text;
-    if (i == n) text = ga_detok_flush(detok);
-    else FUZZ_REQUIRE(ga_detok_push(detok, ids[i], &text) == GA_OK);
+    if (i == n)
+      text = ga_detok_flush(detok);
+    else
+      FUZZ_REQUIRE(ga_detok_push(detok, ids[i], &text) == GA_OK);
     FUZZ_REQUIRE(text.bytes <= bytes - at && !memcmp(all + at, text.data, text.bytes));
     at += text.bytes;
   }

@@ -1,6 +1,6 @@
 /* config.json: the first line is a tensor name to translate, the rest the JSON. */
-#include "file/hf.h"
 #include "base/json.h"
+#include "file/hf.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/fuzz/walk_model.h"
 

@@ -1,7 +1,7 @@
 /* A tokenizer.json; it is its own tokenizer_config.json too, and the tokenizer that comes of it reads it as text. */
 #include "base/json.h"
-#include "token/tok_load.h"
 #include "tests/fuzz/fuzz_encode.h"
+#include "token/tok_load.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   json_t *root;

@@ -1,17 +1,25 @@
-/* ga bench --error: what e4m3 costs attention on the outlier test of FlashAttention-3 (arXiv 2407.08608, section 4.3): entries
- * N(0, 1) and, one in a thousand, N(0, 100) on top. Root-mean-square error against the oracle on the numbers before rounding. */
+/* ga bench --error: what e4m3 costs attention on the outlier test of FlashAttention-3 (arXiv 2407.08608, section 4.3):
+ * entries N(0, 1) and, one in a thousand, N(0, 100) on top. Root-mean-square error against the oracle on the numbers
+ * before rounding. */
 #include <math.h>
 #include <stdlib.h>
 
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "cli/cmd.h"
 #include "core/attn_fp8.h"
 #include "core/ctx.h"
 #include "verify/bench/bench.h"
-#include "cli/cmd.h"
 
-enum { TOKENS = 512, HEADS = 2, DIM = 128, ELEMS = TOKENS * HEADS * DIM, SCALES = HEADS * TOKENS, BLOCK = GA_ATTN_FP8_BLOCK };
+enum {
+  TOKENS = 512,
+  HEADS = 2,
+  DIM = 128,
+  ELEMS = TOKENS * HEADS * DIM,
+  SCALES = HEADS * TOKENS,
+  BLOCK = GA_ATTN_FP8_BLOCK
+};
 
 /* A way of scaling: the type of Q and K, and how many tokens of a head share a scale of Q, K and V; 0: the whole tensor
  * does. V is e4m3. */
@@ -22,9 +30,9 @@ typedef struct way {
 } way;
 
 typedef struct trial {
-  ga_ctx *ctx, *ref;     /* the device; the oracles */
-  ga_bf16 *bf16[3];      /* q, k, v, host */
-  float *f32[3], *want;  /* bf16's values; the oracle's O */
+  ga_ctx *ctx, *ref;    /* the device; the oracles */
+  ga_bf16 *bf16[3];     /* q, k, v, host */
+  float *f32[3], *want; /* bf16's values; the oracle's O */
   float *got;
   uint64_t seed;
 } trial;
@@ -55,7 +63,8 @@ static ga_attn_desc problem(int32_t q, int32_t kv, int32_t o) {
 
 static double rms_error(const trial *t) {
   double sum = 0;
-  for (int64_t i = 0; i < ELEMS; i++) sum += ((double)t->got[i] - (double)t->want[i]) * ((double)t->got[i] - (double)t->want[i]);
+  for (int64_t i = 0; i < ELEMS; i++)
+    sum += ((double)t->got[i] - (double)t->want[i]) * ((double)t->got[i] - (double)t->want[i]);
   return sqrt(sum / ELEMS);
 }
 
@@ -191,8 +200,8 @@ static ga_status report(trial *t) {
   const ga_attn_desc bf16 = problem(GA_BF16, GA_BF16, GA_BF16), int8 = scaled(&ways[GA_COUNT_OF(ways) - 1]);
   ga_ctx *const place = place_of(t, &int8);
   double first = 0;
-  (void)printf("%d tokens, %d heads of %d, outliers 1 in 1000; root-mean-square error of O; 8 bits on %s\n", TOKENS, HEADS, DIM,
-               place == t->ref ? "ref (weights and sums not rounded)" : place->device->name);
+  (void)printf("%d tokens, %d heads of %d, outliers 1 in 1000; root-mean-square error of O; 8 bits on %s\n", TOKENS,
+               HEADS, DIM, place == t->ref ? "ref (weights and sums not rounded)" : place->device->name);
   GA_TRY(in_f32(t, t->ref, t->want));
   if (place_of(t, &bf16) == t->ctx) {
     GA_TRY(in_bf16(t));

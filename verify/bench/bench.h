@@ -10,8 +10,8 @@
 
 #include "verify/check/internal.h"
 
-#define BENCH_NAME 48
-#define BENCH_MAX_ROWS 64 /* in a group */
+#define BENCH_NAME        48
+#define BENCH_MAX_ROWS    64 /* in a group */
 #define BENCH_MAX_SAMPLES 2000
 
 typedef struct bench_op {
@@ -38,7 +38,7 @@ typedef struct bench_options {
   double seconds; /* for each row and shape */
   uint64_t seed;
   int threads;
-  bool hot;  /* one set of buffers instead of rotating */
+  bool hot; /* one set of buffers instead of rotating */
 } bench_options;
 
 /* What arithmetic a row does at its fastest. */
@@ -53,12 +53,12 @@ typedef struct bench_ceiling {
 typedef struct bench_result {
   const ga_kernel *kernel;
   char shape[BENCH_NAME];
-  int64_t samples, calls; /* calls in one sample */
-  int n_sets;             /* buffer sets rotated through */
+  int64_t samples, calls;  /* calls in one sample */
+  int n_sets;              /* buffer sets rotated through */
   const char *timer;       /* "host", "events", "graph" */
   double median, p10, p90; /* seconds of one call */
   double flops, bytes;
-  double mhz, watts;       /* while it ran; 0 = not known */
+  double mhz, watts; /* while it ran; 0 = not known */
 } bench_result;
 
 /* Rows of a GPU have shapes of their own where a CPU's are too small, or a GPU's too large. */
@@ -66,7 +66,8 @@ static inline bool bench_on_gpu(const ga_kernel *kernel) {
   return kernel->arch == GA_ARCH_sm80 || kernel->arch == GA_ARCH_sm90a;
 }
 
-/* True when work is asynchronous and timed by the device's own events, recorded as a graph; else by the host's clock. */
+/* True when work is asynchronous and timed by the device's own events, recorded as a graph; else by the host's clock.
+ * */
 bool bench_has_clock(const ga_device *device);
 
 /* Bytes that buffers rotate through: three times the last cache, at most 1.5 GiB and a quarter of the memory. */
@@ -75,7 +76,8 @@ size_t bench_rotation(const ga_device *device);
 ga_status bench_measure_ceiling(ga_ctx *ctx, bench_ceiling *out);
 
 /* Times rows[0..n) on shape `i` of their op, taking turns in random order. All have the same shape name. */
-ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int i, const bench_options *o, bench_result *out);
+ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int i, const bench_options *o,
+                      bench_result *out);
 
 /* Median and 10th and 90th percentile; sorts x. */
 void bench_percentiles(double *x, int64_t n, bench_result *out);

@@ -11,7 +11,8 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->width = d->x_stride = d->g_stride = d->y_stride = 4096;
   d->act = GA_ACT_SILU + i / 3;
   d->dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
-  (void)snprintf(name, BENCH_NAME, "%s %lldx4096 %s", acts[i / 3], (long long)d->rows, ga_dtype_name((ga_dtype)d->dtype));
+  (void)snprintf(name, BENCH_NAME, "%s %lldx4096 %s", acts[i / 3], (long long)d->rows,
+                 ga_dtype_name((ga_dtype)d->dtype));
   return i % 3 < 2 || bench_on_gpu(kernel);
 }
 

@@ -9,7 +9,8 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->rows = d->b_rows = shapes[i][0];
   d->width = d->x_stride = d->b_stride = d->y_stride = shapes[i][1];
   d->dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
-  (void)snprintf(name, BENCH_NAME, "%lldx%lld %s", (long long)d->rows, (long long)d->width, ga_dtype_name((ga_dtype)d->dtype));
+  (void)snprintf(name, BENCH_NAME, "%lldx%lld %s", (long long)d->rows, (long long)d->width,
+                 ga_dtype_name((ga_dtype)d->dtype));
   return i < 2 || bench_on_gpu(kernel);
 }
 

@@ -18,7 +18,7 @@ static const attn_shape shapes[] = {
 };
 static const int32_t caches[] = {GA_F32, GA_F16, GA_Q8_0, GA_E4M3};
 #define N_SHAPES (int)GA_COUNT_OF(shapes)
-#define N_HOST (N_SHAPES * (int)GA_COUNT_OF(caches))
+#define N_HOST   (N_SHAPES * (int)GA_COUNT_OF(caches))
 
 static bool host_shape(int i, const ga_kernel *kernel, ga_attn_desc *d, char name[BENCH_NAME]) {
   const attn_shape *s = &shapes[i % N_SHAPES];
@@ -46,14 +46,16 @@ typedef struct gpu_shape {
 
 /* Beside the grids below: windows, grouped heads, a wider K, the ladder's. */
 static const gpu_shape others[] = {
-    {64, 64, 8192, 2, 32, 32, 1024, true},  {128, 128, 8192, 2, 16, 16, 1024, true},
-    {128, 128, 8192, 2, 32, 8, 0, true},    {96, 96, 8192, 2, 16, 16, 0, true},
-    {192, 128, 8192, 2, 16, 16, 0, true},   {192, 192, 8192, 2, 16, 16, 0, true},
+    {64, 64, 8192, 2, 32, 32, 1024, true}, {128, 128, 8192, 2, 16, 16, 1024, true},
+    {128, 128, 8192, 2, 32, 8, 0, true},   {96, 96, 8192, 2, 16, 16, 0, true},
+    {192, 128, 8192, 2, 16, 16, 0, true},  {192, 192, 8192, 2, 16, 16, 0, true},
     {128, 128, 4096, 4, 16, 16, 0, false}, /* docs/LADDER.md */
 };
-#define N_LONG 24  /* 3 head dims x 2 masks x 4 lengths, 16384 tokens in all, heads = 2048 / dim: those of FlashAttention-3's paper */
-#define N_SHORT 9  /* 3 lengths x 3 batches, 8 heads of 64: those of FlashCore */
-#define N_GPU (N_LONG + N_SHORT + (int)GA_COUNT_OF(others))
+#define N_LONG                                                                                                        \
+  24 /* 3 head dims x 2 masks x 4 lengths, 16384 tokens in all, heads = 2048 / dim: those of FlashAttention-3's paper \
+      */
+#define N_SHORT 9 /* 3 lengths x 3 batches, 8 heads of 64: those of FlashCore */
+#define N_GPU   (N_LONG + N_SHORT + (int)GA_COUNT_OF(others))
 
 static gpu_shape gpu_shape_at(int i) {
   static const int32_t lengths[] = {512, 2048, 8192, 16384};
@@ -95,7 +97,7 @@ static const attn_shape decodes[] = {
     {"decode", 1, 65536, 32, 8, 128}, {"decode", 1, 512, 9, 3, 64},    {"decode", 1, 512, 4, 1, 256},
 };
 #define N_DECODE (int)GA_COUNT_OF(decodes)
-#define BITS 20 /* check_attn.c: lengths are the longest, strides plain */
+#define BITS     20 /* check_attn.c: lengths are the longest, strides plain */
 
 static bool decode_shape(int i, const ga_kernel *kernel, ga_attn_desc *d, char name[BENCH_NAME]) {
   const attn_shape *s = &decodes[i];
@@ -121,15 +123,18 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   *d = (ga_attn_desc)GA_ATTN_DESC_INIT;
   const bool decode = gpu && !kernel->dtype[0];
   if (i >= (decode ? N_DECODE : gpu ? N_GPU : N_HOST)) return false;
-  const bool fits = decode ? decode_shape(i, kernel, d, name) : gpu ? gpu_shape_of(i, kernel, d, name) : host_shape(i, kernel, d, name);
+  const bool fits = decode ? decode_shape(i, kernel, d, name)
+                    : gpu  ? gpu_shape_of(i, kernel, d, name)
+                           : host_shape(i, kernel, d, name);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   return fits;
 }
 
-/* Pairs that the mask leaves, as everybody counts them: a causal square is halved, its diagonal not told apart. The query
- * at place p of `kv` sees min(p, window) keys. */
+/* Pairs that the mask leaves, as everybody counts them: a causal square is halved, its diagonal not told apart. The
+ * query at place p of `kv` sees min(p, window) keys. */
 static double pairs(const ga_attn_desc *d) {
-  const double kv = (double)d->max_kv, first = fmax(kv - (double)d->max_q, 0), window = d->window ? fmin(d->window, kv) : kv;
+  const double kv = (double)d->max_kv, first = fmax(kv - (double)d->max_q, 0),
+               window = d->window ? fmin(d->window, kv) : kv;
   if (!(d->flags & GA_ATTN_CAUSAL)) return (double)d->max_q * kv;
   if (window <= first || d->max_q == 1) return (double)d->max_q * window;
   return (window * window - first * first) / 2 + (kv - window) * window;
@@ -149,10 +154,12 @@ static double elements_bytes(int32_t dtype, double n) {
 /* Q, K, V and O once: pages that no sequence owns do not count. */
 static double bytes(const void *desc) {
   const ga_attn_desc *d = desc;
-  const double rows_q = (double)d->batch * (double)d->max_q * d->q_heads, rows_k = (double)d->batch * (double)d->max_kv * d->kv_heads;
+  const double rows_q = (double)d->batch * (double)d->max_q * d->q_heads,
+               rows_k = (double)d->batch * (double)d->max_kv * d->kv_heads;
   const double scales = d->kv_dtype == GA_E4M3 && d->kv_scale_tokens == 1 ? 2 * rows_k * sizeof(float) : 0;
   return scales + elements_bytes(d->q_dtype, rows_q * d->head_dim) + elements_bytes(d->o_dtype, rows_q * d->v_dim) +
          elements_bytes(d->kv_dtype, rows_k * (d->head_dim + d->v_dim));
 }
 
-const bench_op bench_attn = {.n_shapes = N_HOST > N_GPU ? N_HOST : N_GPU, .shape = shape, .flops = flops, .bytes = bytes, .bits = BITS};
+const bench_op bench_attn = {
+    .n_shapes = N_HOST > N_GPU ? N_HOST : N_GPU, .shape = shape, .flops = flops, .bytes = bytes, .bits = BITS};

@@ -10,9 +10,9 @@ typedef struct bwd_shape {
 /* A layer that trains on a CPU, and 16384 tokens of a width of 2048 for a GPU. */
 static const bwd_shape cpu_shapes[] = {{1024, 512, 576, 3, 64}, {2048, 2048, 1024, 1, 128}};
 static const bwd_shape gpu_shapes[] = {
-    {16384, 512, 2048, 1, 64},    {16384, 2048, 2048, 1, 64},  {16384, 8192, 2048, 1, 64},   {16384, 16384, 2048, 1, 64},
-    {16384, 512, 2048, 1, 128},   {16384, 2048, 2048, 1, 128}, {16384, 8192, 2048, 1, 128},  {16384, 16384, 2048, 1, 128},
-    {16384, 512, 2048, 1, 256},   {16384, 2048, 2048, 1, 256}, {16384, 8192, 2048, 1, 256},  {16384, 16384, 2048, 1, 256},
+    {16384, 512, 2048, 1, 64},  {16384, 2048, 2048, 1, 64},  {16384, 8192, 2048, 1, 64},  {16384, 16384, 2048, 1, 64},
+    {16384, 512, 2048, 1, 128}, {16384, 2048, 2048, 1, 128}, {16384, 8192, 2048, 1, 128}, {16384, 16384, 2048, 1, 128},
+    {16384, 512, 2048, 1, 256}, {16384, 2048, 2048, 1, 256}, {16384, 8192, 2048, 1, 256}, {16384, 16384, 2048, 1, 256},
 };
 
 /* Each shape twice: full, causal. */
@@ -30,8 +30,8 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->dtype = d->grad_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
   d->flags = causal ? GA_ATTN_CAUSAL : 0;
   d->scale = 1.0f / sqrtf((float)s->dim);
-  (void)snprintf(name, BENCH_NAME, "%lldx%lld h%d/%d d%d %s", (long long)d->batch, (long long)s->length, d->q_heads, d->kv_heads, s->dim,
-                 causal ? "causal" : "full");
+  (void)snprintf(name, BENCH_NAME, "%lldx%lld h%d/%d d%d %s", (long long)d->batch, (long long)s->length, d->q_heads,
+                 d->kv_heads, s->dim, causal ? "causal" : "full");
   return true;
 }
 

@@ -24,4 +24,5 @@ static double bytes(const void *desc) {
   return (double)d->tokens * (double)d->width * (4.0 + (double)t->block_bytes / t->block_elems);
 }
 
-const bench_op bench_embed = {.n_shapes = 2 * (int)GA_COUNT_OF(types), .shape = shape, .bytes = bytes, .bits = 1 /* good ids */};
+const bench_op bench_embed = {
+    .n_shapes = 2 * (int)GA_COUNT_OF(types), .shape = shape, .bytes = bytes, .bits = 1 /* good ids */};

@@ -25,7 +25,9 @@ static double bytes(const void *desc) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->kv_dtype);
   double x = ga_dtype_info((ga_dtype)d->x_dtype)->block_bytes;
   const double scales = d->kv_dtype == GA_E4M3 ? 2.0 * (double)d->tokens * d->heads * sizeof(float) : 0;
-  return (double)d->tokens * d->heads * (d->head_dim + d->v_dim) * (x + (double)t->block_bytes / t->block_elems) + scales;
+  return (double)d->tokens * d->heads * (d->head_dim + d->v_dim) * (x + (double)t->block_bytes / t->block_elems) +
+         scales;
 }
 
-const bench_op bench_kv_store = {.n_shapes = 2 * (int)GA_COUNT_OF(caches), .shape = shape, .bytes = bytes, .bits = 1 /* good slots */};
+const bench_op bench_kv_store = {
+    .n_shapes = 2 * (int)GA_COUNT_OF(caches), .shape = shape, .bytes = bytes, .bits = 1 /* good slots */};

@@ -63,8 +63,9 @@ static void report(const bench_model_args *a, const opened *o, double *prefill, 
     printf("{\"device\": \"%s\", \"threads\": %d, \"prompt\": %lld, \"depth\": %lld, \"rounds\": %lld, "
            "\"prefill_tok_s\": %.2f, \"prefill_min\": %.2f, \"prefill_max\": %.2f, "
            "\"decode_tok_s\": %.2f, \"decode_min\": %.2f, \"decode_max\": %.2f}\n",
-           devices_of(o->model, devices, sizeof devices), ga_ctx_threads(o->ctx), (long long)a->prompt, (long long)a->depth, (long long)n,
-           prefill[n / 2], prefill[0], prefill[n - 1], decode[n / 2], decode[0], decode[n - 1]);
+           devices_of(o->model, devices, sizeof devices), ga_ctx_threads(o->ctx), (long long)a->prompt,
+           (long long)a->depth, (long long)n, prefill[n / 2], prefill[0], prefill[n - 1], decode[n / 2], decode[0],
+           decode[n - 1]);
   else
     printf("prefill of %lld tokens  %8.1f tok/s  (%.1f to %.1f)\ndecode after %lld       %8.1f tok/s  (%.1f to %.1f)\n",
            (long long)a->prompt, prefill[n / 2], prefill[0], prefill[n - 1], (long long)a->depth, decode[n / 2],
@@ -93,7 +94,8 @@ static ga_status measure(const bench_model_args *a, opened *o) {
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
   int32_t *ids = malloc((size_t)longest * sizeof *ids);
   void *logits = NULL;
-  ga_status status = ids ? ga_host_alloc(o->ctx, (size_t)vocab * sizeof(float), &logits) : ga_fail_nomem("bench", (size_t)longest);
+  ga_status status =
+      ids ? ga_host_alloc(o->ctx, (size_t)vocab * sizeof(float), &logits) : ga_fail_nomem("bench", (size_t)longest);
   for (int32_t i = 0; status == GA_OK && i < longest; i++) ids[i] = token_at(i, vocab);
   if (status == GA_OK) status = a->energy > 0 ? bench_model_energy(a, o, ids, logits) : rounds(a, o, ids, logits);
   free(ids);

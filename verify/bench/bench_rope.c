@@ -11,8 +11,8 @@ static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NA
   d->x_stride = 32 * 128;
   d->pairs = i / 2;
   d->x_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
-  (void)snprintf(name, BENCH_NAME, "%s %lldx32x128 %s", d->pairs == GA_ROPE_NEOX ? "neox" : "norm", (long long)d->tokens,
-                 ga_dtype_name((ga_dtype)d->x_dtype));
+  (void)snprintf(name, BENCH_NAME, "%s %lldx32x128 %s", d->pairs == GA_ROPE_NEOX ? "neox" : "norm",
+                 (long long)d->tokens, ga_dtype_name((ga_dtype)d->x_dtype));
   return true;
 }
 

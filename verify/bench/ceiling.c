@@ -24,8 +24,8 @@ size_t bench_rotation(const ga_device *device) {
 
 /* --- reading --- */
 
-#define BLOCK_WORDS ((int64_t)1 << 17) /* 1 MiB, claimed by whichever thread is free */
-#define ROUND_BLOCKS 16                /* read in one round; rounds go through the whole buffer */
+#define BLOCK_WORDS  ((int64_t)1 << 17) /* 1 MiB, claimed by whichever thread is free */
+#define ROUND_BLOCKS 16                 /* read in one round; rounds go through the whole buffer */
 
 typedef struct read_job {
   ga_pool *pool;

@@ -3,10 +3,10 @@
 
 #include <jansson.h>
 
+#include "cli/cmd.h"
 #include "verify/bench/bench.h"
 #include "verify/bench/bench_model.h"
 #include "verify/check/walk.h"
-#include "cli/cmd.h"
 
 typedef struct session {
   const bench_options *o;
@@ -21,7 +21,8 @@ typedef struct session {
 const bench_op *bench_op_of(ga_op op) {
   switch (op) {
 #define BENCH_OP(name) \
-  case GA_OP_##name: return &bench_##name;
+  case GA_OP_##name:   \
+    return &bench_##name;
 #include "verify/bench/ops.def"
 #undef BENCH_OP
   default: return NULL;
@@ -41,9 +42,11 @@ static void admit(void *user, const ga_kernel *kernel, const check_result *r) {
   }
 }
 
-/* A check of the rows that can be timed, 8 draws of each and as many more as 3 s allow; s->rows are those that passed. */
+/* A check of the rows that can be timed, 8 draws of each and as many more as 3 s allow; s->rows are those that passed.
+ * */
 static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
-  check_options quick = {.device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .budget_s = 3, .threads = 3};
+  check_options quick = {
+      .device = s->o->device, .seed = s->o->seed, .n = 10, .draw = -1, .timeout_s = 60, .budget_s = 3, .threads = 3};
   size_t timed = 0;
   for (size_t i = 0; i < n; i++)
     if (bench_op_of(rows[i]->op)) rows[timed++] = rows[i];
@@ -56,8 +59,10 @@ static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
 
 static void report(session *s, const bench_result *results, int n) {
   for (int i = 0; i < n; i++) {
-    if (s->json) bench_report_json(s->json, &s->ceiling, &results[i]);
-    else bench_report_line(&s->ceiling, &results[i]);
+    if (s->json)
+      bench_report_json(s->json, &s->ceiling, &results[i]);
+    else
+      bench_report_line(&s->ceiling, &results[i]);
   }
 }
 
@@ -137,7 +142,8 @@ int cmd_bench(int argc, char **argv) {
       {"repeat", 'r', OPT_INT, &m.repeat, 1, 1000, "N", "with --model: rounds"},
       OPEN_SESSION_OPTIONS(m.open),
       {"energy", 0, OPT_FLOAT, &m.energy, 0, 3600, "SECONDS",
-       "with --model: joules a token instead of times, from windows of so many seconds (10 or more): prompts, then generated tokens"},
+       "with --model: joules a token instead of times, from windows of so many seconds (10 or more): prompts, then "
+       "generated tokens"},
       {"kernels", 'k', OPT_STRING, &patterns, 0, 0, "PATTERNS", "ids to time: comma-separated, with * and ?"},
       {"shape", 0, OPT_STRING, &o.shapes, 0, 0, "PATTERNS", "names of shapes"},
       {"device", 0, OPT_STRING, &o.device, 0, 0, "NAME", "cpu, ref, cuda:N; with --model also cuda:0,cuda:1"},
@@ -146,7 +152,8 @@ int cmd_bench(int argc, char **argv) {
       {"hot", 0, OPT_FLAG, &o.hot, 0, 0, NULL, "one set of buffers, in the cache, instead of rotating"},
       {"seed", 's', OPT_INT, &seed, 0, 9e18, "SEED", "of values and order"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
-      {"error", 0, OPT_FLAG, &error, 0, 0, NULL, "the error of FP8 attention with outliers, by ways of scaling, instead of times"},
+      {"error", 0, OPT_FLAG, &error, 0, 0, NULL,
+       "the error of FP8 attention with outliers, by ways of scaling, instead of times"},
       {"compare", 0, OPT_STRING, &before, 0, 0, "FILE", "with a second FILE: what changed between two JSON reports"},
   };
   int code, rest = cmd_parse("bench", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);

@@ -3,8 +3,8 @@
 
 #include <jansson.h>
 
-#include "verify/bench/bench.h"
 #include "cli/cmd.h"
+#include "verify/bench/bench.h"
 
 static json_t *load(const char *path) {
   json_error_t error;

@@ -16,7 +16,8 @@ static ga_status joules_of(const energy_meter *m, double *sum) {
     const ga_device *device = m->ctx[i]->device;
     ga_gauge g = {0};
     if (device->ops->gauge) device->ops->gauge(m->ctx[i]->device, &g);
-    GA_REQUIRE(g.joules > 0, GA_ERR_UNSUPPORTED, "energy: %s shows no energy counter (NVML: a data centre or RTX GPU from Volta on)",
+    GA_REQUIRE(g.joules > 0, GA_ERR_UNSUPPORTED,
+               "energy: %s shows no energy counter (NVML: a data centre or RTX GPU from Volta on)",
                ga_ctx_device_name(m->ctx[i]));
     *sum += g.joules;
   }
@@ -35,7 +36,8 @@ ga_status energy_end(const energy_meter *m, energy_window *out) {
   double joules;
   const double seconds = energy_seconds(m);
   GA_TRY(joules_of(m, &joules));
-  GA_REQUIRE(joules > m->start_joules, GA_ERR_STATE, "energy: the counter did not move in %.3f s; the window must be longer", seconds);
+  GA_REQUIRE(joules > m->start_joules, GA_ERR_STATE,
+             "energy: the counter did not move in %.3f s; the window must be longer", seconds);
   *out = (energy_window){.seconds = seconds, .joules = joules - m->start_joules};
   return GA_OK;
 }

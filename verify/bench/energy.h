@@ -1,4 +1,5 @@
-/* Joules by the devices' own counters, read at the two ends of a window and never in between: asking a GPU's management library idles it. */
+/* Joules by the devices' own counters, read at the two ends of a window and never in between: asking a GPU's management
+ * library idles it. */
 #ifndef TOOL_BENCH_ENERGY_H
 #define TOOL_BENCH_ENERGY_H
 

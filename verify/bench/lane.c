@@ -1,6 +1,6 @@
 #include "verify/bench/lane.h"
 
-#define MAX_SETS 16384
+#define MAX_SETS        16384
 #define MAX_DEVICE_SETS 1024 /* nodes of a graph */
 
 static size_t bytes_of_set(const check_args *a) {
@@ -86,8 +86,8 @@ static ga_status open_buffers(bench_lane *l, size_t budget) {
   return bytes ? ga_buffer_alloc(l->ctx, bytes, &l->workspace) : GA_OK;
 }
 
-ga_status lane_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o, bench_lane *l,
-                    char *name) {
+ga_status lane_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o,
+                    bench_lane *l, char *name) {
   l->ctx = ctx;
   GA_TRY(open_case(l, kernel, shape, o, name));
   l->set_bytes = bytes_of_set(&l->c.row);

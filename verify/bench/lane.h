@@ -26,12 +26,12 @@ typedef struct bench_lane {
 } bench_lane;
 
 /* budget: bytes to rotate through. name: of the shape. Even when it fails, lane_close gives back what there is. */
-ga_status lane_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o, bench_lane *l,
-                    char *name);
+ga_status lane_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o,
+                    bench_lane *l, char *name);
 void lane_close(bench_lane *l);
 
-/* Runs until code and threads are warm, and a device with its own clock for `warm` seconds, so that its clocks and power
- * settle. Decides how many calls a turn has. */
+/* Runs until code and threads are warm, and a device with its own clock for `warm` seconds, so that its clocks and
+ * power settle. Decides how many calls a turn has. */
 ga_status lane_warm_up(bench_lane *l, double warm);
 /* One turn: seconds of one call. */
 ga_status lane_turn(bench_lane *l, double *seconds);

@@ -3,7 +3,7 @@
 
 #include "verify/bench/lane.h"
 
-#define MIN_SAMPLES 11
+#define MIN_SAMPLES   11
 #define LEAST_SAMPLES 5 /* of rows so slow that MIN_SAMPLES take four times as long as they were given */
 
 static void shuffle(int *order, int n, ga_rng *rng) {
@@ -75,13 +75,15 @@ static void conclude(bench_lane *l, bench_result *out) {
   bench_percentiles(l->samples, l->n_samples, out);
 }
 
-ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int shape, const bench_options *o, bench_result *out) {
+ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int shape, const bench_options *o,
+                      bench_result *out) {
   void *p;
   GA_REQUIRE(n >= 1 && n <= BENCH_MAX_ROWS, GA_ERR_ARG, "bench: %d rows at once; at most %d", n, BENCH_MAX_ROWS);
   GA_TRY(ga_mem_zalloc((size_t)n, sizeof(bench_lane), "bench", &p));
   bench_lane *lanes = p;
   ga_status status = GA_OK;
-  /* On the host a turn is often one call, and the lanes rotate together; a device's turn goes through all of its sets. */
+  /* On the host a turn is often one call, and the lanes rotate together; a device's turn goes through all of its sets.
+   * */
   const size_t budget = bench_rotation(ctx->device) / (size_t)(bench_has_clock(ctx->device) ? 1 : n);
   for (int i = 0; i < n && status == GA_OK; i++)
     status = lane_open(ctx, rows[i], shape, budget, o, &lanes[i], out[i].shape);

@@ -1,4 +1,5 @@
-/* ga bench --model --energy: joules a prompt token and a generated token, and what the time of a generated token is at least. */
+/* ga bench --model --energy: joules a prompt token and a generated token, and what the time of a generated token is at
+ * least. */
 #include "base/status.h"
 #include "model/model.h"
 #include "verify/bench/bench.h"
@@ -11,7 +12,8 @@ typedef struct figure {
 } figure;
 
 /* Prompts, one after the other. */
-static ga_status prompts(const bench_model_args *a, opened *o, const int32_t *ids, float *logits, energy_meter *m, figure *f) {
+static ga_status prompts(const bench_model_args *a, opened *o, const int32_t *ids, float *logits, energy_meter *m,
+                         figure *f) {
   *f = (figure){0};
   GA_TRY(energy_begin(m));
   do {
@@ -58,18 +60,22 @@ static double token_bytes(const bench_model_args *a, const opened *o) {
 
 static void print_figure(const char *name, const figure *f) {
   const energy_window *w = &f->window;
-  printf("%-22s %8.1f tok/s  %8.4f J a token  %.0f W  (%.0f tokens, %.2f s)\n", name, f->tokens / w->seconds, w->joules / f->tokens,
-         w->joules / w->seconds, f->tokens, w->seconds);
+  printf("%-22s %8.1f tok/s  %8.4f J a token  %.0f W  (%.0f tokens, %.2f s)\n", name, f->tokens / w->seconds,
+         w->joules / f->tokens, w->joules / w->seconds, f->tokens, w->seconds);
 }
 
 static void report(const bench_model_args *a, const opened *o, const figure *prompt, const figure *answer, double gbs) {
-  const double bytes = token_bytes(a, o), floor = gbs > 0 ? bytes / gbs * 1e-9 : 0, watts = answer->window.joules / answer->window.seconds;
+  const double bytes = token_bytes(a, o), floor = gbs > 0 ? bytes / gbs * 1e-9 : 0,
+               watts = answer->window.joules / answer->window.seconds;
   if (a->json) {
-    printf("{\"device\": \"%s\", \"prompt\": %lld, \"depth\": %lld, \"prompt_tok_s\": %.2f, \"prompt_joules\": %.5f, \"prompt_seconds\": %.2f, "
-           "\"token_tok_s\": %.2f, \"token_joules\": %.5f, \"token_seconds\": %.2f, \"token_bytes\": %.0f, \"read_gbs\": %.1f}\n",
-           ga_ctx_device_name(o->ctx), (long long)a->prompt, (long long)a->depth, prompt->tokens / prompt->window.seconds,
-           prompt->window.joules / prompt->tokens, prompt->window.seconds, answer->tokens / answer->window.seconds,
-           answer->window.joules / answer->tokens, answer->window.seconds, bytes, gbs);
+    printf("{\"device\": \"%s\", \"prompt\": %lld, \"depth\": %lld, \"prompt_tok_s\": %.2f, \"prompt_joules\": %.5f, "
+           "\"prompt_seconds\": %.2f, "
+           "\"token_tok_s\": %.2f, \"token_joules\": %.5f, \"token_seconds\": %.2f, \"token_bytes\": %.0f, "
+           "\"read_gbs\": %.1f}\n",
+           ga_ctx_device_name(o->ctx), (long long)a->prompt, (long long)a->depth,
+           prompt->tokens / prompt->window.seconds, prompt->window.joules / prompt->tokens, prompt->window.seconds,
+           answer->tokens / answer->window.seconds, answer->window.joules / answer->tokens, answer->window.seconds,
+           bytes, gbs);
     return;
   }
   char name[40];
@@ -78,8 +84,10 @@ static void report(const bench_model_args *a, const opened *o, const figure *pro
   (void)snprintf(name, sizeof name, "generated after %lld", (long long)a->depth);
   print_figure(name, answer);
   printf("floor of a generated token: %.3f GB", bytes * 1e-9);
-  if (floor > 0) printf(" at %.0f GB/s: %.3f ms, %.4f J at these watts", gbs, floor * 1e3, floor * watts);
-  else printf(" (ga probe --device %s tells the bandwidth)", ga_ctx_device_name(o->ctx));
+  if (floor > 0)
+    printf(" at %.0f GB/s: %.3f ms, %.4f J at these watts", gbs, floor * 1e3, floor * watts);
+  else
+    printf(" (ga probe --device %s tells the bandwidth)", ga_ctx_device_name(o->ctx));
   printf("\n");
 }
 

@@ -21,8 +21,9 @@ void bench_report_head(const ga_ctx *ctx, const bench_ceiling *c) {
   printf("%s", ga_ctx_device_text(ctx));
   if (c->read_gbs > 0) printf("; ceilings: %.1f GB/s read", c->read_gbs);
   for (int i = 0; i < BENCH_N_UNITS; i++)
-    if (c->gflops[i] > 0) printf(", %.1f %s %s", c->gflops[i] * (c->gflops[i] < 1e5 ? 1 : 1e-3), c->gflops[i] < 1e5 ? "GFLOP/s" : "TFLOP/s",
-                                 unit_names[i]);
+    if (c->gflops[i] > 0)
+      printf(", %.1f %s %s", c->gflops[i] * (c->gflops[i] < 1e5 ? 1 : 1e-3), c->gflops[i] < 1e5 ? "GFLOP/s" : "TFLOP/s",
+             unit_names[i]);
   if (bench_has_clock(ctx->device) && !(c->read_gbs > 0)) printf("; ceilings: not known, ga probe measures them");
   printf("\n");
 }
@@ -30,7 +31,8 @@ void bench_report_head(const ga_ctx *ctx, const bench_ceiling *c) {
 void bench_report_line(const bench_ceiling *c, const bench_result *r) {
   const double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
   const bench_unit unit = bench_unit_of(r->kernel);
-  printf("%-40s %-32s %10.2f us [%.2f %.2f] %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6, r->p10 * 1e6, r->p90 * 1e6, gbs);
+  printf("%-40s %-32s %10.2f us [%.2f %.2f] %7.2f GB/s", r->kernel->id, r->shape, r->median * 1e6, r->p10 * 1e6,
+         r->p90 * 1e6, gbs);
   if (c->read_gbs > 0) printf(" %5.1f%% of read", 100 * gbs / c->read_gbs);
   if (r->flops > 0 && gflops < 1e5) printf(" %8.2f GFLOP/s", gflops);
   if (r->flops > 0 && gflops >= 1e5) printf(" %8.2f TFLOP/s", gflops * 1e-3);
@@ -49,9 +51,10 @@ static void put(json_t *row, const char *key, double x) {
 void bench_report_json(json_t *rows, const bench_ceiling *c, const bench_result *r) {
   const double gbs = r->bytes / r->median * 1e-9, gflops = r->flops / r->median * 1e-9;
   const bench_unit unit = bench_unit_of(r->kernel);
-  json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f}", "id", r->kernel->id, "op", ga_op_name(r->kernel->op),
-                          "shape", r->shape, "timer", r->timer, "samples", (json_int_t)r->samples, "calls", (json_int_t)r->calls, "sets",
-                          r->n_sets, "median_us", r->median * 1e6, "p10_us", r->p10 * 1e6, "p90_us", r->p90 * 1e6);
+  json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:i, s:f, s:f, s:f}", "id", r->kernel->id, "op",
+                          ga_op_name(r->kernel->op), "shape", r->shape, "timer", r->timer, "samples",
+                          (json_int_t)r->samples, "calls", (json_int_t)r->calls, "sets", r->n_sets, "median_us",
+                          r->median * 1e6, "p10_us", r->p10 * 1e6, "p90_us", r->p90 * 1e6);
   (void)json_object_set_new(row, "gflops", json_real(gflops));
   (void)json_object_set_new(row, "gbs", json_real(gbs));
   if (c->read_gbs > 0) put(row, "percent_of_read", 100 * gbs / c->read_gbs);
@@ -62,8 +65,9 @@ void bench_report_json(json_t *rows, const bench_ceiling *c, const bench_result 
 }
 
 json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceiling *c, json_t *rows) {
-  json_t *all = json_pack("{s:s, s:s, s:s, s:i, s:f, s:b}", "version", ga_version(), "device", o->device, "text",
-                          ga_ctx_device_text(ctx), "threads", ga_ctx_threads(ctx), "read_gbs", c->read_gbs, "hot", o->hot);
+  json_t *all =
+      json_pack("{s:s, s:s, s:s, s:i, s:f, s:b}", "version", ga_version(), "device", o->device, "text",
+                ga_ctx_device_text(ctx), "threads", ga_ctx_threads(ctx), "read_gbs", c->read_gbs, "hot", o->hot);
   ga_gauge g = {0};
   if (ctx->device->ops->gauge) ctx->device->ops->gauge(ctx->device, &g);
   for (int i = 0; i < BENCH_N_UNITS; i++) {

@@ -3,15 +3,13 @@
 
 #include "verify/bench/lane.h"
 
-#define HOST_TURN_SECONDS 50e-6  /* shorter calls are repeated within a turn: the clock has a grain of some 30 ns */
-#define DEVICE_TURN_SECONDS 1e-3 /* starting a graph and its events take some 10 us */
-#define MAX_CALLS 4096
-#define GAUGE_SECONDS 0.05
-#define GAUGE_SHARE 50.0 /* so many times as long as a reading takes pass without one */
+#define HOST_TURN_SECONDS   50e-6 /* shorter calls are repeated within a turn: the clock has a grain of some 30 ns */
+#define DEVICE_TURN_SECONDS 1e-3  /* starting a graph and its events take some 10 us */
+#define MAX_CALLS           4096
+#define GAUGE_SECONDS       0.05
+#define GAUGE_SHARE         50.0 /* so many times as long as a reading takes pass without one */
 
-bool bench_has_clock(const ga_device *device) {
-  return device->caps.sms > 0;
-}
+bool bench_has_clock(const ga_device *device) { return device->caps.sms > 0; }
 
 static ga_status launch(bench_lane *l) {
   const ga_kernel *k = l->c.kernel;
@@ -41,7 +39,8 @@ static ga_status host_turn(bench_lane *l, double *seconds) {
   return GA_OK;
 }
 
-/* Read while the turn's work runs, and seldom: it may take longer than the turn, and a GPU that waits for it cools down. */
+/* Read while the turn's work runs, and seldom: it may take longer than the turn, and a GPU that waits for it cools
+ * down. */
 static void gauge(bench_lane *l) {
   ga_device *device = l->ctx->device;
   ga_gauge g;

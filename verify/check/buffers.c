@@ -3,7 +3,6 @@
 
 #define WORKSPACE_GUARD 1024
 
-
 ga_status check_upload(ga_ctx *ctx, check_args *a) {
   for (int i = 0; i < a->n; i++) {
     check_arg *arg = &a->arg[i];

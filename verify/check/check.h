@@ -18,8 +18,9 @@
  *   modes, specials   which kinds of values make sense; see check_mode and check_special.
  *
  * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding
- * between strides, poisoned outputs, unchanged inputs, reads behind the end, offsets at the argument's alignment, a second run with another
- * poison and another workspace, one thread against many, crashes, hangs, exactness, error bounds. See run.c.
+ * between strides, poisoned outputs, unchanged inputs, reads behind the end, offsets at the argument's alignment, a
+ * second run with another poison and another workspace, one thread against many, crashes, hangs, exactness, error
+ * bounds. See run.c.
  *
  * A failure is a line that reproduces it: ga check -k ID -s SEED --draw I
  */
@@ -32,7 +33,7 @@
 #include "core/kernel.h"
 
 #define CHECK_MAX_ARGS 24
-#define CHECK_MAX_IO 512
+#define CHECK_MAX_IO   512
 
 typedef enum check_mode {
   CHECK_EXACT = 1,  /* small integers; results equal the oracle's, rounded once */
@@ -41,7 +42,12 @@ typedef enum check_mode {
                        all other elements keep the bound */
 } check_mode;
 
-typedef enum check_special { CHECK_INF = 1, CHECK_NAN = 2, CHECK_HUGE = 4, CHECK_TINY = 8 /* denormal */ } check_special;
+typedef enum check_special {
+  CHECK_INF = 1,
+  CHECK_NAN = 2,
+  CHECK_HUGE = 4,
+  CHECK_TINY = 8 /* denormal */
+} check_special;
 
 typedef enum check_role { CHECK_IN, CHECK_OUT, CHECK_INOUT } check_role;
 
@@ -63,14 +69,14 @@ typedef struct check_arg {
   size_t align; /* bytes that the first element is a multiple of; 0 = of its element or block */
   check_fill fill;
   double lo, hi;
-  int alias;    /* >= 0: shares the buffer of that argument, which becomes INOUT; same shape. Not for the oracle, `plain`
-                   and `unit`: they always see the inputs intact */
+  int alias; /* >= 0: shares the buffer of that argument, which becomes INOUT; same shape. Not for the oracle, `plain`
+                and `unit`: they always see the inputs intact */
   bool derived; /* made by op->derive from the oracle's argument of the same number (packed weights) */
   /* --- set by the framework --- */
   uint8_t *before, *after, *scratch; /* guard, offset, payload, guard; host */
-  size_t bytes;            /* of each */
-  size_t repeat_bytes;     /* with c->timing: `before` has these; the rest of the argument repeats them */
-  size_t at;               /* of the first element */
+  size_t bytes;                      /* of each */
+  size_t repeat_bytes;               /* with c->timing: `before` has these; the rest of the argument repeats them */
+  size_t at;                         /* of the first element */
   void *device;
 } check_arg;
 
@@ -95,13 +101,16 @@ typedef struct check_op {
   void (*fill)(check_case *c, const check_arg *arg, double *values, int64_t n);
   /* The error unit of each element of output `arg` (of the row). io: the oracle's, after it has run. */
   void (*unit)(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n);
-  /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a row. */
+  /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a
+   * row. */
   double (*shared)(const check_case *c, const check_arg *arg);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
-  /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and `plain`. */
+  /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and
+   * `plain`. */
   void (*canonical)(const check_case *c, check_args *a, bool after);
-  /* Sets excused[i] for elements of output `arg` that the row may leave no number, whatever the oracle has. io: the oracle's. */
+  /* Sets excused[i] for elements of output `arg` that the row may leave no number, whatever the oracle has. io: the
+   * oracle's. */
   void (*excuse)(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n);
   /* The verdict on one output instead of the framework's: NULL or what is wrong (text that outlives the call). */
   const char *(*judge)(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n);
@@ -115,15 +124,15 @@ typedef struct check_op {
 struct check_case {
   const check_op *op;
   const ga_kernel *kernel;
-  ga_ctx *ctx; /* of the device under test */
+  ga_ctx *ctx;       /* of the device under test */
   void *desc;        /* ga_<op>_desc of the row */
   void *oracle_desc; /* the same, widened */
   check_mode mode;
-  bool large;       /* for --stress: extents that fill a GPU several times */
-  bool timing;      /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
-  uint32_t bits;    /* random bits for the op's decisions */
+  bool large;        /* for --stress: extents that fill a GPU several times */
+  bool timing;       /* for ga bench: no guards, no canaries; `before` holds no more than an argument's first values */
+  uint32_t bits;     /* random bits for the op's decisions */
   uint32_t specials; /* of hostile mode: the op's; draw may take some off */
-  ga_status expect; /* status that launch must return: GA_OK unless the op sets it */
+  ga_status expect;  /* status that launch must return: GA_OK unless the op sets it */
   check_args row, oracle;
   ga_rng rng;
   ga_arena arena; /* everything of this draw */
@@ -140,7 +149,8 @@ struct check_case {
 
 /* A size in [lo, hi]. Edge shapes give values at and around powers of two, zero and one where lo allows. */
 int64_t check_dim(check_case *c, int64_t lo, int64_t hi);
-/* As check_dim, of what a GPU's blocks are counted by: tokens, sequences, rows. Under --stress two of three are hi / 2 to 8 hi. */
+/* As check_dim, of what a GPU's blocks are counted by: tokens, sequences, rows. Under --stress two of three are hi / 2
+ * to 8 hi. */
 int64_t check_extent(check_case *c, int64_t lo, int64_t hi);
 /* As check_dim in units of `step`: a multiple of step in [lo, hi]. */
 int64_t check_dim_step(check_case *c, int64_t lo, int64_t hi, int64_t step);
@@ -158,9 +168,12 @@ int32_t check_pick(check_case *c, int32_t n);
 
 /* --- for args --- */
 
-check_arg *check_in(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride);
-check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride);
-check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride);
+check_arg *check_in(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
+                    int64_t stride);
+check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
+                     int64_t stride);
+check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
+                       int64_t stride);
 /* n int32 of [lo, hi). */
 check_arg *check_index(check_args *a, const char *name, size_t io_at, int64_t n, int64_t lo, int64_t hi);
 /* Any shape: set dim, stride and n_dims of what it returns. */
@@ -168,8 +181,8 @@ check_arg *check_arg_add(check_args *a, const char *name, size_t io_at, check_ro
 
 /* --- for all --- */
 
-int64_t check_count(const check_arg *arg);               /* elements of the view */
-int64_t check_at(const check_arg *arg, int64_t i);       /* element offset of the i-th */
+int64_t check_count(const check_arg *arg);         /* elements of the view */
+int64_t check_at(const check_arg *arg, int64_t i); /* element offset of the i-th */
 /* Argument of that name, NULL if the draw has none. */
 const check_arg *check_find(const check_args *a, const char *name);
 /* Spacing of numbers of `dtype` at |x|. */

@@ -4,7 +4,7 @@
 #include "ref/ref.h"
 #include "verify/check/check.h"
 
-#define NO_G 1u /* bits of c->bits */
+#define NO_G   1u /* bits of c->bits */
 #define Y_IS_X 2u
 #define Y_IS_G 4u
 

@@ -1,5 +1,6 @@
-/* Attention: dense, packed (VARLEN) and PAGED, in parts, with carried state, any strides. Lengths of sequences and of parts and
- * the order of pages are functions of c->bits. Pages that no sequence owns, and the end of each last page, hold NaN. */
+/* Attention: dense, packed (VARLEN) and PAGED, in parts, with carried state, any strides. Lengths of sequences and of
+ * parts and the order of pages are functions of c->bits. Pages that no sequence owns, and the end of each last page,
+ * hold NaN. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,18 +13,21 @@
 
 #define PAD_STRIDES (c->bits & 1)
 #define RAMP        (c->mode == CHECK_NORMAL && (c->bits >> 12 & 3) == 0) /* logits that grow along the keys */
-#define SPIKES      (RAMP && !(c->bits >> 18 & 1)) /* a few keys tower over all others, each over the ones before or behind it */
+#define SPIKES \
+  (RAMP && !(c->bits >> 18 & 1)) /* a few keys tower over all others, each over the ones before or behind it */
 
 /* --- description --- */
 
 /* A cache in e4m3. */
 static bool is_scaled_cache(const ga_attn_desc *d) { return d->kv_dtype == GA_E4M3 && !ga_attn_is_scaled(d); }
 
-/* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take. */
+/* Half of the rows' refusals would come from these: fewer of them, and pages of all sizes beside those that GPUs take.
+ * */
 static void draw_state(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 6) == 0) d->flags |= GA_ATTN_STATE_IN;
   if (check_pick(c, 6) == 0) d->flags = (d->flags | GA_ATTN_STATE_OUT) & ~(uint32_t)(GA_ATTN_LSE | GA_ATTN_SINKS);
-  if (check_pick(c, 6) == 0 && !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED))) d->parts = 1 + check_pick(c, GA_ATTN_PARTS);
+  if (check_pick(c, 6) == 0 && !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)))
+    d->parts = 1 + check_pick(c, GA_ATTN_PARTS);
   /* Of edge shapes some always have windows wider than all queries and keys, before which a part may lie. */
   if (c->edge % 5 != 2 || check_pick(c, 2)) return;
   d->flags = (d->flags | GA_ATTN_CAUSAL) & ~(uint32_t)(GA_ATTN_VARLEN | GA_ATTN_PAGED);
@@ -33,7 +37,8 @@ static void draw_state(check_case *c, ga_attn_desc *d) {
 }
 
 static void draw_masks(check_case *c, ga_attn_desc *d) {
-  const uint32_t all[] = {GA_ATTN_CAUSAL, GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_PAGED, GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_LSE};
+  const uint32_t all[] = {GA_ATTN_CAUSAL, GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_PAGED,
+                          GA_ATTN_SINKS,  GA_ATTN_ALIBI,  GA_ATTN_LSE};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++)
     if (check_pick(c, 3) == 0 || (i == 0 && check_pick(c, 2))) d->flags |= all[i];
   if (check_pick(c, 3) == 0) d->window = 1 + check_pick(c, check_pick(c, 2) ? 20 : 400);
@@ -49,7 +54,8 @@ static void draw_spikes(ga_attn_desc *d) {
   d->softcap = 0;
 }
 
-/* The ladder takes one head dim and no feature: among all draws it would hardly find one. A few keep what it must refuse. */
+/* The ladder takes one head dim and no feature: among all draws it would hardly find one. A few keep what it must
+ * refuse. */
 static void draw_ladder(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 20) == 0) return;
   d->head_dim = d->v_dim = 128;
@@ -76,14 +82,17 @@ static void draw(check_case *c) {
   const bool cut = c->kernel->flags & GA_KERNEL_TENSOR && c->kernel->workspace && check_pick(c, 6) == 0;
   if (cut) d->batch = 1, d->max_q = 1 + check_pick(c, 12), d->max_kv = 500 + check_pick(c, 1500);
   d->kv_heads = 1 + check_pick(c, cut ? 2 : 3);
-  d->q_heads = d->kv_heads * (check_pick(c, 8) ? 1 + check_pick(c, 5) : 6 + check_pick(c, 14)); /* groups that fill 64 rows, and that do not */
+  d->q_heads = d->kv_heads * (check_pick(c, 8) ? 1 + check_pick(c, 5)
+                                               : 6 + check_pick(c, 14)); /* groups that fill 64 rows, and that do not */
   const int32_t step = check_pick(c, 8) ? (int32_t)ga_max_i64(block, c->kernel->align / 2) : block;
   d->head_dim = (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
   d->v_dim = check_pick(c, 2) ? d->head_dim : (int32_t)check_dim_step(c, step, large ? 64 : 160, step);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   draw_masks(c, d);
-  if (c->kernel->flags & GA_KERNEL_TEACHING) draw_ladder(c, d);
-  else draw_state(c, d);
+  if (c->kernel->flags & GA_KERNEL_TEACHING)
+    draw_ladder(c, d);
+  else
+    draw_state(c, d);
   if (SPIKES) draw_spikes(d);
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
   if (is_scaled_cache(d)) d->parts = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
@@ -145,8 +154,8 @@ typedef struct layout {
 } layout;
 
 /* [batch, tokens, heads, width] with room between heads, tokens and batches when the draw wants it. */
-static check_arg *tensor(const check_case *c, check_args *a, const char *name, size_t io_at, check_role role, int32_t dtype,
-                         layout l, int64_t heads, int64_t width, ga_attn_strides *stride) {
+static check_arg *tensor(const check_case *c, check_args *a, const char *name, size_t io_at, check_role role,
+                         int32_t dtype, layout l, int64_t heads, int64_t width, ga_attn_strides *stride) {
   const ga_dtype_traits *t_info = ga_dtype_info((ga_dtype)dtype);
   const int64_t block = ga_max_i64(t_info->block_elems, c->kernel->align / t_info->block_bytes);
   stride->head = width + (PAD_STRIDES ? block * (c->bits >> 4 & 3) : 0);
@@ -159,7 +168,8 @@ static check_arg *tensor(const check_case *c, check_args *a, const char *name, s
     stride->batch = l.tokens * stride->token + (PAD_STRIDES ? block * (c->bits >> 8 & 3) : 0);
   }
   check_arg *t = check_arg_add(a, name, io_at, role, dtype);
-  const int64_t dim[4] = {l.n_batch, l.tokens, heads, width}, steps[4] = {stride->batch, stride->token, stride->head, 1};
+  const int64_t dim[4] = {l.n_batch, l.tokens, heads, width},
+                steps[4] = {stride->batch, stride->token, stride->head, 1};
   t->n_dims = 4;
   t->align = (size_t)c->kernel->align;
   memcpy(t->dim, dim, sizeof dim);
@@ -171,11 +181,13 @@ static void index_args(const check_case *c, const ga_attn_desc *d, check_args *a
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   (void)c;
   if (varlen) check_index(a, "q_start", offsetof(ga_attn_io, q_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
-  if (varlen && !paged) check_index(a, "kv_start", offsetof(ga_attn_io, kv_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
+  if (varlen && !paged)
+    check_index(a, "kv_start", offsetof(ga_attn_io, kv_start), d->batch + 1, 0, 1)->fill = CHECK_FILL_OP;
   if (!paged) return;
   io->page_table_stride = pages_a_sequence(d) + 1;
   check_index(a, "kv_len", offsetof(ga_attn_io, kv_len), d->batch, 0, 1)->fill = CHECK_FILL_OP;
-  check_index(a, "page_table", offsetof(ga_attn_io, page_table), d->batch * io->page_table_stride, 0, 1)->fill = CHECK_FILL_OP;
+  check_index(a, "page_table", offsetof(ga_attn_io, page_table), d->batch * io->page_table_stride, 0, 1)->fill =
+      CHECK_FILL_OP;
 }
 
 static bool is_state(const check_arg *arg) { return !strncmp(arg->name, "state_", 6); }
@@ -208,15 +220,19 @@ static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a,
     const size_t at = offsetof(ga_attn_io, parts) + (size_t)i * sizeof *p;
     p->kv = part_kv(c, d, i);
     p->shift = part_shift(c, d, i);
-    check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->head_dim, &io->k_stride);
-    check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads, d->v_dim, &io->v_stride);
+    check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads,
+                          d->head_dim, &io->k_stride);
+    check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads,
+                          d->v_dim, &io->v_stride);
     k->dim[1] = v->dim[1] = p->kv;
     if (RAMP) k->fill = CHECK_FILL_OP;
   }
 }
 
-/* Of a cache: [batch or page, token, head], heads inside of tokens or the other way round; without scales of tokens now and then one for all. */
-static void scale_arg(const check_case *c, const ga_attn_desc *d, check_args *a, const char *name, size_t io_at, layout kv, ga_attn_scale *s) {
+/* Of a cache: [batch or page, token, head], heads inside of tokens or the other way round; without scales of tokens now
+ * and then one for all. */
+static void scale_arg(const check_case *c, const ga_attn_desc *d, check_args *a, const char *name, size_t io_at,
+                      layout kv, ga_attn_scale *s) {
   const bool whole = !d->kv_scale_tokens && c->bits >> 10 & 1, inside = PAD_STRIDES && c->bits >> 11 & 1;
   const int64_t tokens = d->kv_scale_tokens ? kv.tokens : 1, heads = whole ? 1 : d->kv_heads;
   check_arg *arg = check_arg_add(a, name, io_at + offsetof(ga_attn_scale, data), CHECK_IN, GA_F32);
@@ -237,19 +253,25 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (varlen) q = (layout){1, total_q(c, d, d->batch)};
   if (varlen) kv = (layout){1, total_kv(c, d, d->batch)};
   if (paged) kv = (layout){n_pages(d), d->page_size};
-  check_arg *t = tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
+  check_arg *t =
+      tensor(c, a, "q", offsetof(ga_attn_io, q), CHECK_IN, d->q_dtype, q, d->q_heads, d->head_dim, &io->q_stride);
   if (RAMP) t->fill = CHECK_FILL_OP;
   if (ga_attn_is_scaled(d)) check_attn_fp8_key(c, t);
   part_args(c, d, a, io);
   if (ga_attn_is_scaled(d)) {
-    t = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, (int32_t)ga_attn_k_dtype(d), kv, d->kv_heads, d->head_dim, &io->k_stride);
+    t = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, (int32_t)ga_attn_k_dtype(d), kv, d->kv_heads, d->head_dim,
+               &io->k_stride);
     check_attn_fp8_key(c, t);
     check_attn_fp8_args(c, d, a, io);
   } else if (!d->parts) {
-    check_arg *k = tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
-    check_arg *v = tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
-    if (paged) k->fill = v->fill = CHECK_FILL_OP;
-    else if (RAMP) k->fill = CHECK_FILL_OP;
+    check_arg *k =
+        tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
+    check_arg *v =
+        tensor(c, a, "v", offsetof(ga_attn_io, v), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->v_dim, &io->v_stride);
+    if (paged)
+      k->fill = v->fill = CHECK_FILL_OP;
+    else if (RAMP)
+      k->fill = CHECK_FILL_OP;
   }
   if (is_scaled_cache(d)) {
     scale_arg(c, d, a, "k_scale", offsetof(ga_attn_io, k_scale), kv, &io->k_scale);
@@ -264,9 +286,11 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     check_inout(a, "lse", offsetof(ga_attn_io, lse), GA_F32, d->batch * d->q_heads, d->max_q, d->max_q);
   index_args(c, d, a, io);
   check_arg *s = NULL;
-  if (d->flags & GA_ATTN_SINKS) s = check_in(a, "sinks", offsetof(ga_attn_io, sinks), GA_F32, 1, d->q_heads, d->q_heads);
+  if (d->flags & GA_ATTN_SINKS)
+    s = check_in(a, "sinks", offsetof(ga_attn_io, sinks), GA_F32, 1, d->q_heads, d->q_heads);
   if (s) s->fill = CHECK_FILL_RANGE, s->lo = -3, s->hi = 6;
-  if (d->flags & GA_ATTN_ALIBI) s = check_in(a, "alibi", offsetof(ga_attn_io, alibi), GA_F32, 1, d->q_heads, d->q_heads);
+  if (d->flags & GA_ATTN_ALIBI)
+    s = check_in(a, "alibi", offsetof(ga_attn_io, alibi), GA_F32, 1, d->q_heads, d->q_heads);
   if (d->flags & GA_ATTN_ALIBI) s->fill = CHECK_FILL_RANGE, s->lo = 0, s->hi = 0.5;
 }
 
@@ -287,8 +311,10 @@ static void fill_state(check_case *c, const check_arg *arg, double *values, int6
   const int64_t width = arg->dim[1];
   for (int64_t i = 0; i < n; i++) {
     const bool none = (i / width + c->bits) % 4 == 0;
-    if (!strcmp(arg->name, "state_m")) values[i] = none ? -INFINITY : (double)(check_pick(c, 21) - 10);
-    else values[i] = none ? 0 : arg->name[6] == 'l' ? 0.5 + 3 * ga_rng_unit(&c->rng) : ga_rng_normal(&c->rng);
+    if (!strcmp(arg->name, "state_m"))
+      values[i] = none ? -INFINITY : (double)(check_pick(c, 21) - 10);
+    else
+      values[i] = none ? 0 : arg->name[6] == 'l' ? 0.5 + 3 * ga_rng_unit(&c->rng) : ga_rng_normal(&c->rng);
   }
 }
 
@@ -298,8 +324,8 @@ static double spike(const check_case *c, int64_t j, int64_t keys) {
   return j % step ? 0 : 40 * (double)(at / step + 1);
 }
 
-/* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and overflow whatever a
- * kernel takes for them from a row's first keys. values: [batch, token, head, width]. */
+/* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and
+ * overflow whatever a kernel takes for them from a row's first keys. values: [batch, token, head, width]. */
 static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64_t n) {
   static const double rates[] = {0.1, 0.6, 1, 4, -0.1, -0.6, -1, -4};
   const ga_attn_desc *d = c->desc;
@@ -308,13 +334,15 @@ static void fill_ramp(check_case *c, const check_arg *arg, double *values, int64
   for (int64_t i = 0; i < n; i++) {
     const int64_t j = i / width / heads % tokens;
     const double x = SPIKES ? spike(c, j, tokens) : rate * (double)j;
-    if (i % width) values[i] = ga_rng_normal(&c->rng);
-    else values[i] = arg->name[0] == 'q' ? q0 : x / (q0 * (double)d->scale);
+    if (i % width)
+      values[i] = ga_rng_normal(&c->rng);
+    else
+      values[i] = arg->name[0] == 'q' ? q0 : x / (q0 * (double)d->scale);
   }
 }
 
-/* Over four doublings, of V now and then next to nothing; of K 1 where logits ramp; NaN where no sequence has a key. values: [batch or
- * page, token, head]. */
+/* Over four doublings, of V now and then next to nothing; of K 1 where logits ramp; NaN where no sequence has a key.
+ * values: [batch or page, token, head]. */
 static void fill_scales(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const ga_attn_desc *d = c->desc;
   const bool value = arg->name[0] == 'v', pages = d->flags & GA_ATTN_PAGED && arg->dim[0] > 1;
@@ -326,7 +354,8 @@ static void fill_scales(check_case *c, const check_arg *arg, double *values, int
     const int64_t page = i / arg->dim[2] / arg->dim[1], token = d->kv_scale_tokens ? i / arg->dim[2] % arg->dim[1] : 0;
     bool owned = false;
     for (int64_t b = 0; b < d->batch; b++)
-      for (int64_t j = token; j < length_kv(c, d, b) && !owned; j += d->page_size) owned = page_of(d, b, j / d->page_size) == page;
+      for (int64_t j = token; j < length_kv(c, d, b) && !owned; j += d->page_size)
+        owned = page_of(d, b, j / d->page_size) == page;
     if (!owned) values[i] = (double)NAN;
   }
 }
@@ -346,19 +375,24 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     return;
   }
   if (arg->n_dims == 4) {
-    if (d->flags & GA_ATTN_PAGED && arg->name[0] != 'q') fill_pages(c, arg, values, n);
-    else fill_ramp(c, arg, values, n);
+    if (d->flags & GA_ATTN_PAGED && arg->name[0] != 'q')
+      fill_pages(c, arg, values, n);
+    else
+      fill_ramp(c, arg, values, n);
     return;
   }
   const int64_t stride = (d->flags & GA_ATTN_PAGED) ? pages_a_sequence(d) + 1 : 1;
   for (int64_t i = 0; i < n; i++) {
-    if (!strcmp(arg->name, "q_start")) values[i] = (double)total_q(c, d, i);
-    else if (!strcmp(arg->name, "kv_start")) values[i] = (double)total_kv(c, d, i);
-    else if (!strcmp(arg->name, "kv_len")) values[i] = (double)length_kv(c, d, i);
-    else values[i] = i % stride < stride - 1 ? (double)page_of(d, i / stride, i % stride) : 1e9;
+    if (!strcmp(arg->name, "q_start"))
+      values[i] = (double)total_q(c, d, i);
+    else if (!strcmp(arg->name, "kv_start"))
+      values[i] = (double)total_kv(c, d, i);
+    else if (!strcmp(arg->name, "kv_len"))
+      values[i] = (double)length_kv(c, d, i);
+    else
+      values[i] = i % stride < stride - 1 ? (double)page_of(d, i / stride, i % stride) : 1e9;
   }
 }
-
 
 static void widen(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
 
@@ -396,7 +430,8 @@ static int64_t plain_kv(const plain_row *r, const ga_attn_strides *s, int64_t j)
   const ga_attn_desc *d = r->d;
   const int64_t head = r->h / (d->q_heads / d->kv_heads) * s->head;
   if (d->flags & GA_ATTN_PAGED)
-    return head + r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size] * s->batch + j % d->page_size * s->token;
+    return head + r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size] * s->batch +
+           j % d->page_size * s->token;
   return head + (d->flags & GA_ATTN_VARLEN ? 0 : r->b * s->batch) + (r->kv_first + j) * s->token;
 }
 
@@ -406,7 +441,8 @@ static float plain_scale(const plain_row *r, const ga_attn_scale *s, int64_t j) 
   const int64_t head = r->h / (d->q_heads / d->kv_heads);
   int64_t b = d->flags & GA_ATTN_VARLEN ? 0 : r->b, token = r->kv_first + j;
   if (!is_scaled_cache(d)) return 1;
-  if (d->flags & GA_ATTN_PAGED) b = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size], token = j % d->page_size;
+  if (d->flags & GA_ATTN_PAGED)
+    b = r->a->page_table[r->b * r->a->page_table_stride + j / d->page_size], token = j % d->page_size;
   return s->data[b * s->batch + head * s->head + (d->kv_scale_tokens ? token * s->block : 0)];
 }
 
@@ -425,7 +461,8 @@ static float plain_q_value(const plain_row *r, int64_t at) {
   return (float)(r->as_kv ? check_round((ga_dtype)r->d->kv_dtype, q) : q);
 }
 
-/* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
+/* Tensor cores add 16 products at once and cut what does not fit (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232).
+ * */
 static float plain_dot(const plain_row *r, const void *k, int64_t at_q, int64_t at_k) {
   const ga_attn_desc *d = r->d;
   float x = 0;
@@ -443,7 +480,8 @@ static float plain_logit(const plain_row *r, int64_t n) {
   const ga_attn_desc *d = r->d;
   const plain_key y = plain_key_of(r, n);
   if ((d->flags & GA_ATTN_CAUSAL && y.j > y.p) || (d->window && y.j <= y.p - d->window)) return -INFINITY;
-  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale * plain_scale(r, &r->a->k_scale, y.j);
+  float x = plain_dot(r, y.k, plain_q(r, &r->a->q_stride), plain_kv(r, &r->a->k_stride, y.j)) * d->scale *
+            plain_scale(r, &r->a->k_scale, y.j);
   if (d->softcap > 0) x = d->softcap * tanhf(x / d->softcap);
   if (d->flags & GA_ATTN_ALIBI) x += r->a->alibi[r->h] * (float)(y.j - y.p);
   return x;
@@ -455,8 +493,8 @@ static double significant_11(double x) {
   return ldexp(nearbyint(ldexp(m, 11)), e - 11);
 }
 
-/* Key n's weight in the sum of values. Tensor cores take that of an e4m3 cache, with the scale, as the sum of two f16: even a key that is alone
- * has 22 bits of it. */
+/* Key n's weight in the sum of values. Tensor cores take that of an e4m3 cache, with the scale, as the sum of two f16:
+ * even a key that is alone has 22 bits of it. */
 static float plain_weight(const plain_row *r, const plain_key *y, float weight) {
   const float w = weight * plain_scale(r, &r->a->v_scale, y->j);
   if (!r->tensor || !is_scaled_cache(r->d)) return w;
@@ -489,7 +527,8 @@ static void plain_one(const plain_row *r) {
     for (int64_t j = 0; j < r->n_kv && !none; j++) {
       if (r->s[j] == -INFINITY) continue;
       const plain_key y = plain_key_of(r, j);
-      r->o[c] += plain_weight(r, &y, expf(r->s[j] - most)) * (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
+      r->o[c] += plain_weight(r, &y, expf(r->s[j] - most)) *
+                 (float)ga_ref_load((ga_dtype)d->kv_dtype, y.v, plain_kv(r, &r->a->v_stride, y.j) + c);
     }
   }
   if (d->flags & GA_ATTN_STATE_IN) plain_join(r, at, &most, &sum), none = none && most == -INFINITY;
@@ -594,15 +633,19 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
   void *p;
   if (ga_mem_zalloc((size_t)(d->batch * d->kv_heads * d->v_dim) + 1, 1, "columns", &p) != GA_OK) return;
   x.bad = p;
-  if (ga_attn_is_scaled(d)) check_attn_fp8_mark(d, io, x.bad);
-  else mark_columns(&x, io);
+  if (ga_attn_is_scaled(d))
+    check_attn_fp8_mark(d, io, x.bad);
+  else
+    mark_columns(&x, io);
   const int32_t group = d->q_heads / d->kv_heads;
   int64_t b = 0;
   for (int64_t i = 0; i < n; i++) {
     const int64_t column = i % d->v_dim, row = i / d->v_dim; /* o: [batch, token, head], state: [batch, head, token] */
     const int64_t head = o ? row % d->q_heads : row / d->max_q % d->q_heads;
-    if (!o || !(d->flags & GA_ATTN_VARLEN)) b = row / (d->q_heads * d->max_q);
-    else while (row / d->q_heads >= total_q(c, d, b + 1)) b++;
+    if (!o || !(d->flags & GA_ATTN_VARLEN))
+      b = row / (d->q_heads * d->max_q);
+    else
+      while (row / d->q_heads >= total_q(c, d, b + 1)) b++;
     excused[i] = x.bad[(b * d->kv_heads + head / group) * d->v_dim + column];
   }
   ga_mem_free(p);
@@ -610,8 +653,9 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_desc *d = desc;
-  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d", d->flags,
-                 d->window, d->page_size, (double)d->softcap, (double)d->scale, d->parts, d->q_scale_tokens, d->kv_scale_tokens);
+  (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d",
+                 d->flags, d->window, d->page_size, (double)d->softcap, (double)d->scale, d->parts, d->q_scale_tokens,
+                 d->kv_scale_tokens);
 }
 
 /* --- error unit --- */
@@ -673,37 +717,47 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
   }
 }
 
-/* Rounding a logit of size L moves a weight by L spacings; a weighted mean of V is as exact as V's mean size. Carried sums are
- * f32 of weights and values that were not. L is that of the mean logit; but the log-sum-exp x of n weights says that its row has a
- * logit of at least |x| - ln n, which a soft-cap that an infinity runs into, or a bias, may put far from the mean: without that, a row
- * with one key, rounded correctly, could fail. Where o is f32 and logits ramp, L is the row's own: a window on a falling ramp leaves few
- * keys, all of them hundreds of nats from the mean, and how lucky the plain evaluation was with a dozen such rows is no bound. Where one
- * key has all of the weight, 16-bit results are V, whatever its logit was rounded to: an eighth of a spacing, with the tolerance a half. */
+/* Rounding a logit of size L moves a weight by L spacings; a weighted mean of V is as exact as V's mean size. Carried
+ * sums are f32 of weights and values that were not. L is that of the mean logit; but the log-sum-exp x of n weights
+ * says that its row has a logit of at least |x| - ln n, which a soft-cap that an infinity runs into, or a bias, may put
+ * far from the mean: without that, a row with one key, rounded correctly, could fail. Where o is f32 and logits ramp, L
+ * is the row's own: a window on a falling ramp leaves few keys, all of them hundreds of nats from the mean, and how
+ * lucky the plain evaluation was with a dozen such rows is no bound. Where one key has all of the weight, 16-bit
+ * results are V, whatever its logit was rounded to: an eighth of a spacing, with the tolerance a half. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
-  double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") * sqrt((double)d->head_dim) * (double)d->scale;
+  double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") *
+                 sqrt((double)d->head_dim) * (double)d->scale;
   const ga_attn_io *a = io;
   if (ga_attn_is_scaled(d)) logit *= mean_scale(c, "q_scale") * mean_scale(c, "k_scale");
   if (is_scaled_cache(d)) logit *= cache_scale(d, a, &a->k_scale);
   if (d->flags & GA_ATTN_ALIBI) logit += 0.1 * (double)d->max_kv;
   const bool sums = !strcmp(arg->name, "state_o"), values = sums || !strcmp(arg->name, "o");
   const bool rounded = sums || (values && c->kernel->flags & GA_KERNEL_AS_KV);
-  const double scale = ga_attn_is_scaled(d) ? mean_scale(c, "v_scale") : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale) : 1;
+  const double scale = ga_attn_is_scaled(d) ? mean_scale(c, "v_scale")
+                       : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale)
+                                            : 1;
   const double added = a->v_mean ? mean_scale(c, "means") : 0; /* to O */
   const double size = values ? fmax(scale * mean_of(c, "v") + added, d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
   void *most = NULL;
-  const bool saturated = is_scaled_cache(d) && c->mode == CHECK_HOSTILE, far = RAMP || saturated; /* an infinity is 448 in e4m3: in K and in V */
-  if (far && values && !rounded && arg->dtype == GA_F32 && ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
+  const bool saturated = is_scaled_cache(d) && c->mode == CHECK_HOSTILE,
+             far = RAMP || saturated; /* an infinity is 448 in e4m3: in K and in V */
+  if (far && values && !rounded && arg->dtype == GA_F32 &&
+      ga_mem_alloc((size_t)(n + 1) * sizeof(double), "logits", &most) == GA_OK)
     row_logits(d, io, most);
   const ga_dtype type = rounded ? (ga_dtype)d->kv_dtype : arg->dtype;
   const bool one = SPIKES && values && !ga_attn_is_scaled(d) && (type == GA_F16 || type == GA_BF16);
   for (int64_t i = 0; i < n; i++) {
-    const double x = most ? ((double *)most)[i / d->v_dim] : values ? 0 : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
+    const double x = most     ? ((double *)most)[i / d->v_dim]
+                     : values ? 0
+                              : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
     const double own = saturated && values ? fabs(ga_ref_load(out->dtype, want, check_at(out, i))) : 0;
-    unit[i] = check_ulp(type, isfinite(own) ? fmax(size, own) : size) * (one ? 0.125 : 1 + (isfinite(x) ? fmax(logit, x) : logit)) + 1e-44;
+    unit[i] = check_ulp(type, isfinite(own) ? fmax(size, own) : size) *
+                  (one ? 0.125 : 1 + (isfinite(x) ? fmax(logit, x) : logit)) +
+              1e-44;
   }
   ga_mem_free(most);
 }

@@ -1,6 +1,6 @@
-/* Gradients of attention: dense and packed (VARLEN), any strides. O and LSE are those of the oracle's forward pass; lengths
- * of sequences are functions of c->bits. `plain` keeps P and dS in matrices of the inputs' type, as an unfused evaluation
- * does. */
+/* Gradients of attention: dense and packed (VARLEN), any strides. O and LSE are those of the oracle's forward pass;
+ * lengths of sequences are functions of c->bits. `plain` keeps P and dS in matrices of the inputs' type, as an unfused
+ * evaluation does. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,8 @@ static int64_t first_kv(const check_case *c, const ga_attn_bwd_desc *d, int64_t 
 /* --- description --- */
 
 static void draw_flags(check_case *c, ga_attn_bwd_desc *d) {
-  const uint32_t all[] = {GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_BWD_DETERMINISTIC, GA_ATTN_BWD_ADD};
+  const uint32_t all[] = {GA_ATTN_CAUSAL, GA_ATTN_VARLEN, GA_ATTN_SINKS, GA_ATTN_ALIBI, GA_ATTN_BWD_DETERMINISTIC,
+                          GA_ATTN_BWD_ADD};
   for (size_t i = 0; i < GA_COUNT_OF(all); i++)
     if (check_pick(c, 3) == 0 || (i == 0 && check_pick(c, 2))) d->flags |= all[i];
   if (check_pick(c, 3) == 0) d->window = 1 + check_pick(c, check_pick(c, 2) ? 20 : 200);
@@ -67,11 +68,16 @@ static void draw(check_case *c) {
 
 /* --- hostile values: in one KV head, of one sequence when they are not packed --- */
 
-static int64_t bad_head(const check_case *c, const ga_attn_bwd_desc *d) { return (c->bits >> 12) % (uint32_t)d->kv_heads; }
-static int64_t bad_batch(const check_case *c, const ga_attn_bwd_desc *d) { return (c->bits >> 16) % (uint32_t)ga_max_i64(1, d->batch); }
+static int64_t bad_head(const check_case *c, const ga_attn_bwd_desc *d) {
+  return (c->bits >> 12) % (uint32_t)d->kv_heads;
+}
+static int64_t bad_batch(const check_case *c, const ga_attn_bwd_desc *d) {
+  return (c->bits >> 16) % (uint32_t)ga_max_i64(1, d->batch);
+}
 
-/* Element i of q, k, v, dout or a gradient, in order of its indices: of the head that holds them. An infinity times a weight of 0 is
- * no number, so that it may spread over that head: behind masks, and to its neighbours in a tile of packed sequences. */
+/* Element i of q, k, v, dout or a gradient, in order of its indices: of the head that holds them. An infinity times a
+ * weight of 0 is no number, so that it may spread over that head: behind masks, and to its neighbours in a tile of
+ * packed sequences. */
 static bool in_bad_head(const check_case *c, const check_arg *arg, int64_t i) {
   const ga_attn_bwd_desc *d = c->desc;
   if (arg->n_dims == 1) return i / (d->q_heads / d->kv_heads) == bad_head(c, d); /* dsinks */
@@ -82,7 +88,8 @@ static bool in_bad_head(const check_case *c, const check_arg *arg, int64_t i) {
 
 static double hostile(check_case *c) {
   const double all[] = {HUGE_VAL, -HUGE_VAL, (double)NAN};
-  return check_pick(c, 200) ? ga_rng_normal(&c->rng) : all[check_pick(c, GA_COUNT_OF(all))]; /* few: rows without any are to be there */
+  return check_pick(c, 200) ? ga_rng_normal(&c->rng)
+                            : all[check_pick(c, GA_COUNT_OF(all))]; /* few: rows without any are to be there */
 }
 
 static void excuse(const check_case *c, const check_arg *arg, const void *io, bool *excused, int64_t n) {
@@ -97,8 +104,8 @@ typedef struct layout {
 } layout;
 
 /* [batch, tokens, heads, width] with room between heads, tokens and batches when the draw wants it. */
-static void tensor(const check_case *c, check_args *a, const char *name, size_t io_at, check_role role, int32_t dtype, layout l,
-                   int64_t width, ga_attn_strides *stride) {
+static void tensor(const check_case *c, check_args *a, const char *name, size_t io_at, check_role role, int32_t dtype,
+                   layout l, int64_t width, ga_attn_strides *stride) {
   const int64_t block = ga_max_i64(1, c->kernel->align / 2); /* legal for f32 too */
   stride->head = width + (PAD_STRIDES ? block * (c->bits >> 4 & 3) : 0);
   stride->token = l.heads * stride->head + (PAD_STRIDES ? block * (c->bits >> 6 & 3) : 0);
@@ -110,7 +117,8 @@ static void tensor(const check_case *c, check_args *a, const char *name, size_t 
     stride->batch = l.tokens * stride->token + (PAD_STRIDES ? block * (c->bits >> 8 & 3) : 0);
   }
   check_arg *t = check_arg_add(a, name, io_at, role, dtype);
-  const int64_t dim[4] = {l.n_batch, l.tokens, l.heads, width}, steps[4] = {stride->batch, stride->token, stride->head, 1};
+  const int64_t dim[4] = {l.n_batch, l.tokens, l.heads, width},
+                steps[4] = {stride->batch, stride->token, stride->head, 1};
   t->n_dims = 4;
   t->align = (size_t)c->kernel->align;
   t->fill = strcmp(name, "o") && c->mode != CHECK_HOSTILE ? CHECK_FILL_VALUES : CHECK_FILL_OP;
@@ -119,7 +127,8 @@ static void tensor(const check_case *c, check_args *a, const char *name, size_t 
 }
 
 #define AT(name) offsetof(ga_attn_bwd_io, name)
-#define TENSOR(name, role, dtype, layout, width) tensor(c, a, #name, AT(name), role, dtype, layout, width, &io->name##_stride)
+#define TENSOR(name, role, dtype, layout, width) \
+  tensor(c, a, #name, AT(name), role, dtype, layout, width, &io->name##_stride)
 
 /* In this order: o and lse are made of those before them. */
 static void args(const check_case *c, const void *desc, check_args *a) {
@@ -173,18 +182,22 @@ static void forward(check_case *c, double *o, double *lse, int64_t n_lse) {
   ga_attn_io a = {.q = image(c, "q"), .k = image(c, "k"), .v = image(c, "v"), .o = o_all, .lse = lse_all};
   a.q_stride = io->q_stride, a.k_stride = io->k_stride, a.v_stride = io->v_stride;
   a.o_stride = (ga_attn_strides){d->max_q * d->q_heads * d->v_dim, (int64_t)d->q_heads * d->v_dim, d->v_dim};
-  a.q_start = image(c, "q_start"), a.kv_start = image(c, "kv_start"), a.sinks = image(c, "sinks"), a.alibi = image(c, "alibi");
-  for (int64_t i = 0; i < d->batch * d->q_heads * d->max_q; i++) ((float *)lse_all)[i] = NAN; /* of no sequence: not read */
+  a.q_start = image(c, "q_start"), a.kv_start = image(c, "kv_start"), a.sinks = image(c, "sinks"),
+  a.alibi = image(c, "alibi");
+  for (int64_t i = 0; i < d->batch * d->q_heads * d->max_q; i++)
+    ((float *)lse_all)[i] = NAN; /* of no sequence: not read */
   if (ga_ref_attn(NULL, &f, &a, NULL, NULL) != GA_OK) return;
   if (o) memcpy(o, o_all, (size_t)(tokens * d->q_heads * d->v_dim) * sizeof *o);
   for (int64_t i = 0; lse && i < n_lse; i++) lse[i] = (double)((float *)lse_all)[i];
 }
 
-/* Too large for the oracle: only timed. Normal Q and K have logits of variance 1, whose sum of e^x is about n e^(1/2). */
+/* Too large for the oracle: only timed. Normal Q and K have logits of variance 1, whose sum of e^x is about n e^(1/2).
+ * */
 static void forward_by_chance(check_case *c, bool o, double *values, int64_t n) {
   const ga_attn_bwd_desc *d = c->desc;
   for (int64_t i = 0; i < n; i++) {
-    const double seen = d->flags & GA_ATTN_CAUSAL ? (double)(i % d->max_q + 1 + d->max_kv - d->max_q) : (double)d->max_kv;
+    const double seen =
+        d->flags & GA_ATTN_CAUSAL ? (double)(i % d->max_q + 1 + d->max_kv - d->max_q) : (double)d->max_kv;
     values[i] = o ? ga_rng_normal(&c->rng) / sqrt((double)d->max_kv) : log(fmax(seen, 1)) + 0.5;
   }
 }
@@ -198,13 +211,17 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     return;
   }
   if (arg->n_dims == 4 && !o) { /* hostile mode; gradients that are added to stay numbers */
-    for (int64_t i = 0; i < n; i++) values[i] = arg->role == CHECK_IN && in_bad_head(c, arg, i) ? hostile(c) : ga_rng_normal(&c->rng);
+    for (int64_t i = 0; i < n; i++)
+      values[i] = arg->role == CHECK_IN && in_bad_head(c, arg, i) ? hostile(c) : ga_rng_normal(&c->rng);
     return;
   }
-  if (o) forward(c, values, NULL, 0);
-  else if (made) forward(c, NULL, values, n);
+  if (o)
+    forward(c, values, NULL, 0);
+  else if (made)
+    forward(c, NULL, values, n);
   else
-    for (int64_t i = 0; i < n; i++) values[i] = (double)(strcmp(arg->name, "q_start") ? first_kv(c, d, i) : first_q(c, d, i));
+    for (int64_t i = 0; i < n; i++)
+      values[i] = (double)(strcmp(arg->name, "q_start") ? first_kv(c, d, i) : first_q(c, d, i));
 }
 
 static void widen(void *desc) { ((ga_attn_bwd_desc *)desc)->grad_dtype = GA_F64; }
@@ -222,10 +239,12 @@ typedef struct plain_head {
 static int64_t at(const plain_head *x, const ga_attn_strides *s, int64_t first, int64_t i, int head) {
   return (x->d->flags & GA_ATTN_VARLEN ? 0 : x->b * s->batch) + (first + i) * s->token + head * s->head;
 }
-#define AT_Q(name, i) at(x, &x->a->name##_stride, x->q_first, i, x->h)
+#define AT_Q(name, i)  at(x, &x->a->name##_stride, x->q_first, i, x->h)
 #define AT_KV(name, j) at(x, &x->a->name##_stride, x->kv_first, j, x->kv)
 
-static float load(const plain_head *x, const void *p, int64_t i) { return (float)ga_ref_load((ga_dtype)x->d->dtype, p, i); }
+static float load(const plain_head *x, const void *p, int64_t i) {
+  return (float)ga_ref_load((ga_dtype)x->d->dtype, p, i);
+}
 static float round_to(const plain_head *x, float v) { return (float)check_round((ga_dtype)x->d->dtype, (double)v); }
 
 static void plain_pair(const plain_head *x, int64_t i, int64_t j, float lse, float delta) {
@@ -249,8 +268,8 @@ static void plain_pair(const plain_head *x, int64_t i, int64_t j, float lse, flo
 }
 
 /* out[c] += sum over k of m[k * col] y[k][c], in floats. */
-static void plain_product(const plain_head *x, const float *m, int64_t col, int64_t n, const void *y, int64_t y_at, int64_t y_step, int dim,
-                          float *out) {
+static void plain_product(const plain_head *x, const float *m, int64_t col, int64_t n, const void *y, int64_t y_at,
+                          int64_t y_step, int dim, float *out) {
   for (int c = 0; c < dim; c++) {
     float sum = 0;
     for (int64_t k = 0; k < n; k++) sum += m[k * col] * load(x, y, y_at + k * y_step + c);
@@ -278,8 +297,8 @@ static void plain_one(const plain_head *x, float *dq, float *dk, float *dv, floa
   }
 }
 
-static void plain_store(const plain_head *x, const float *sums, void *out, const ga_attn_strides *s, int64_t first, int64_t n, int heads,
-                        int dim) {
+static void plain_store(const plain_head *x, const float *sums, void *out, const ga_attn_strides *s, int64_t first,
+                        int64_t n, int heads, int dim) {
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
@@ -344,8 +363,8 @@ static double mean_size(const check_arg *arg, const void *data) {
   return counted ? sum / (double)counted : 0;
 }
 
-/* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the error of dP,
- * whose size is that of |dO| |V|. */
+/* The spacing at the largest value of the row. dP - delta cancels: where a row sees one key dQ and dK are 0, with the
+ * error of dP, whose size is that of |dO| |V|. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_bwd_desc *d = c->oracle_desc;
   const ga_attn_bwd_io *a = io;
@@ -355,9 +374,9 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const double bias = d->flags & GA_ATTN_ALIBI ? MEAN(alibi) * (double)ga_max_i64(d->max_q, d->max_kv) : 0;
   const double logit = 1.6 * MEAN(q) * MEAN(k) * sqrt((double)d->head_dim) * (double)d->scale + bias;
   const double size = !strcmp(arg->name, "dq")   ? (double)d->scale * dp * MEAN(k)
-                : !strcmp(arg->name, "dk") ? (double)d->scale * dp * MEAN(q)
-                : !strcmp(arg->name, "dv") ? MEAN(dout)
-                                           : dp;
+                      : !strcmp(arg->name, "dk") ? (double)d->scale * dp * MEAN(q)
+                      : !strcmp(arg->name, "dv") ? MEAN(dout)
+                                                 : dp;
   /* f32 gradients of 16-bit inputs: 4 units are one spacing, by which two roundings, of P and of dS, may err. */
   const double inner = d->dtype == GA_F32 ? 0 : 1.0 / 4;
   const check_arg *out = check_find(&c->oracle, arg->name);
@@ -376,7 +395,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_bwd_desc *d = desc;
-  (void)snprintf(text, capacity, "flags=0x%x window=%d softcap=%g scale=%g", d->flags, d->window, (double)d->softcap, (double)d->scale);
+  (void)snprintf(text, capacity, "flags=0x%x window=%d softcap=%g scale=%g", d->flags, d->window, (double)d->softcap,
+                 (double)d->scale);
 }
 
 const check_op check_attn_bwd = {

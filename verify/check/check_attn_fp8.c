@@ -9,11 +9,11 @@
 #include "ref/ref.h"
 #include "verify/check/tensor_sum.h"
 
-#define BLOCK GA_ATTN_FP8_BLOCK
-#define STEP CHECK_E4M3_STEP
-#define WEIGHT 16.f /* of a row's largest logit */
+#define BLOCK       GA_ATTN_FP8_BLOCK
+#define STEP        CHECK_E4M3_STEP
+#define WEIGHT      16.f /* of a row's largest logit */
 #define FAST_WEIGHT 32.f /* the largest of a row that is summed fast */
-#define I8_SIZE 32  /* of q and k of i8: root mean square */
+#define I8_SIZE     32   /* of q and k of i8: root mean square */
 
 /* --- description and arguments --- */
 
@@ -39,11 +39,12 @@ void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
   }
 }
 
-static void scale_arg(const ga_attn_desc *d, check_args *a, const char *name, size_t at, int64_t heads, int64_t tokens, int32_t scale_tokens,
-                      bool whole, ga_attn_scale *s) {
+static void scale_arg(const ga_attn_desc *d, check_args *a, const char *name, size_t at, int64_t heads, int64_t tokens,
+                      int32_t scale_tokens, bool whole, ga_attn_scale *s) {
   const int64_t blocks = scale_tokens ? ga_div_up(tokens, scale_tokens) : 1;
   check_arg *arg = check_arg_add(a, name, at + offsetof(ga_attn_scale, data), CHECK_IN, GA_F32);
-  const int64_t dim[3] = {whole ? 1 : d->batch, whole ? 1 : heads, whole ? 1 : blocks}, stride[3] = {dim[1] * dim[2], dim[2], 1};
+  const int64_t dim[3] = {whole ? 1 : d->batch, whole ? 1 : heads, whole ? 1 : blocks},
+                stride[3] = {dim[1] * dim[2], dim[2], 1};
   arg->n_dims = 3;
   memcpy(arg->dim, dim, sizeof dim);
   memcpy(arg->stride, stride, sizeof stride);
@@ -65,10 +66,14 @@ void check_attn_fp8_args(const check_case *c, const ga_attn_desc *d, check_args 
   memcpy(v->stride, stride, sizeof stride);
   if (!c->timing) v->fill = CHECK_FILL_OP;
   const uint32_t whole = d->q_scale_tokens || d->kv_scale_tokens ? 0 : c->bits >> 12;
-  scale_arg(d, a, "q_scale", offsetof(ga_attn_io, q_scale), d->q_heads, d->max_q, d->q_scale_tokens, whole & 1, &io->q_scale);
-  scale_arg(d, a, "k_scale", offsetof(ga_attn_io, k_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 2, &io->k_scale);
-  scale_arg(d, a, "v_scale", offsetof(ga_attn_io, v_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 4, &io->v_scale);
-  if (c->bits >> 17 & 1) check_in(a, "means", offsetof(ga_attn_io, v_mean), GA_F32, d->batch * d->kv_heads, d->v_dim, d->v_dim)->align = 16;
+  scale_arg(d, a, "q_scale", offsetof(ga_attn_io, q_scale), d->q_heads, d->max_q, d->q_scale_tokens, whole & 1,
+            &io->q_scale);
+  scale_arg(d, a, "k_scale", offsetof(ga_attn_io, k_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 2,
+            &io->k_scale);
+  scale_arg(d, a, "v_scale", offsetof(ga_attn_io, v_scale), d->kv_heads, d->max_kv, d->kv_scale_tokens, whole & 4,
+            &io->v_scale);
+  if (c->bits >> 17 & 1)
+    check_in(a, "means", offsetof(ga_attn_io, v_mean), GA_F32, d->batch * d->kv_heads, d->v_dim, d->v_dim)->align = 16;
 }
 
 void check_attn_fp8_key(const check_case *c, check_arg *arg) {
@@ -77,15 +82,16 @@ void check_attn_fp8_key(const check_case *c, check_arg *arg) {
   arg->lo = -1.73 * I8_SIZE, arg->hi = 1.73 * I8_SIZE;
 }
 
-/* q and k of i8: normal, with the ends of the type among hostile values; in every fourth draw the first column rises or falls along the
- * tokens of k, so that maxima come late. */
+/* q and k of i8: normal, with the ends of the type among hostile values; in every fourth draw the first column rises or
+ * falls along the tokens of k, so that maxima come late. */
 static void fill_i8(check_case *c, const check_arg *arg, double *values, int64_t n) {
   const int64_t width = arg->dim[3], row = arg->dim[2] * width, tokens = arg->dim[1];
   const bool ramp = (c->bits >> 12 & 3) == 0, falls = c->bits >> 14 & 1, query = arg->name[0] == 'q';
   for (int64_t i = 0; i < n; i++) {
     double x = I8_SIZE * ga_rng_normal(&c->rng);
     if (c->mode == CHECK_HOSTILE && check_pick(c, 23) == 0) x = check_pick(c, 2) ? 127 : -128;
-    if (ramp && i % width == 0) x = query ? 127 : (falls ? -1 : 1) * (127 - 254 * (double)(i / row % tokens) / (double)tokens);
+    if (ramp && i % width == 0)
+      x = query ? 127 : (falls ? -1 : 1) * (127 - 254 * (double)(i / row % tokens) / (double)tokens);
     values[i] = rint(fmax(-128, fmin(127, x)));
   }
 }
@@ -104,12 +110,16 @@ void check_attn_fp8_fill(check_case *c, const check_arg *arg, double *values, in
   }
   double size = 1;
   if (scale && !value && d->q_dtype == GA_I8) size /= I8_SIZE;
-  if (size < 1 && arg->name[0] == 'q' && check_pick(c, 4) == 0) size *= exp2(check_pick(c, 9) - 4); /* logits of all sizes */
+  if (size < 1 && arg->name[0] == 'q' && check_pick(c, 4) == 0)
+    size *= exp2(check_pick(c, 9) - 4); /* logits of all sizes */
   for (int64_t i = 0; i < n; i++) {
-    if (scale) values[i] = size * exp2(4 * ga_rng_unit(&c->rng) - 3);
-    else values[i] = same_sign(c) ? fabs(ga_rng_normal(&c->rng)) : ga_rng_normal(&c->rng);
+    if (scale)
+      values[i] = size * exp2(4 * ga_rng_unit(&c->rng) - 3);
+    else
+      values[i] = same_sign(c) ? fabs(ga_rng_normal(&c->rng)) : ga_rng_normal(&c->rng);
     if (scale && value && check_pick(c, 12) == 0) values[i] *= 0x1p-50;
-    if (!scale && padded - i % padded > BLOCK && c->mode == CHECK_HOSTILE && check_pick(c, 300) == 0) values[i] = (double)NAN;
+    if (!scale && padded - i % padded > BLOCK && c->mode == CHECK_HOSTILE && check_pick(c, 300) == 0)
+      values[i] = (double)NAN;
   }
 }
 
@@ -120,9 +130,9 @@ typedef struct row {
   const ga_attn_io *a;
   int64_t b, i;
   int h, kv_head;
-  const void *q;             /* its Q */
-  float *s;                  /* logits, then weights: [max_kv rounded up] */
-  check_e4m3 *p;             /* weights in e4m3, by steps */
+  const void *q; /* its Q */
+  float *s;      /* logits, then weights: [max_kv rounded up] */
+  check_e4m3 *p; /* weights in e4m3, by steps */
   const check_e4m3_codes *t;
   bool fast; /* GA_KERNEL_FAST_SUM */
 } row;
@@ -130,10 +140,12 @@ typedef struct row {
 static float logit(const row *r, const check_e4m3 *q, int64_t j) {
   const ga_attn_desc *d = r->d;
   const ga_attn_io *a = r->a;
-  const uint8_t *k = (const uint8_t *)a->k + r->b * a->k_stride.batch + j * a->k_stride.token + r->kv_head * a->k_stride.head;
+  const uint8_t *k =
+      (const uint8_t *)a->k + r->b * a->k_stride.batch + j * a->k_stride.token + r->kv_head * a->k_stride.head;
   float sum = 0;
   if (d->flags & GA_ATTN_CAUSAL && j > r->i + d->max_kv - d->max_q) return -INFINITY;
-  for (int at = 0; at < d->head_dim && d->q_dtype == GA_I8; at++) sum += (float)(((const int8_t *)r->q)[at] * ((const int8_t *)k)[at]); /* exact */
+  for (int at = 0; at < d->head_dim && d->q_dtype == GA_I8; at++)
+    sum += (float)(((const int8_t *)r->q)[at] * ((const int8_t *)k)[at]); /* exact */
   for (int at = 0; at < d->head_dim && d->q_dtype == GA_E4M3; at += STEP) {
     check_e4m3 x;
     check_e4m3_load(&x, r->t, k + at);
@@ -147,13 +159,15 @@ static float scale_v(const row *r, int64_t j) {
   return ga_attn_scale_at(&r->a->v_scale, r->b, r->kv_head, j, r->d->kv_scale_tokens);
 }
 
-/* Of a row that is summed fast: all of them, times V's scales; returns what they were multiplied by to have the largest at FAST_WEIGHT. */
+/* Of a row that is summed fast: all of them, times V's scales; returns what they were multiplied by to have the largest
+ * at FAST_WEIGHT. */
 static float all_weights(const row *r) {
   float most = 0;
   for (int64_t j = 0; j < r->d->max_kv; j++) most = fmaxf(most, r->s[j] * scale_v(r, j));
   for (int64_t j = 0; j < ga_attn_fp8_padded(r->d->max_kv); j += STEP) {
     uint8_t codes[STEP] = {0};
-    for (int64_t i = j; i < ga_min_i64(j + STEP, r->d->max_kv); i++) codes[i - j] = ga_f32_to_e4m3(r->s[i] * scale_v(r, i) / most * FAST_WEIGHT);
+    for (int64_t i = j; i < ga_min_i64(j + STEP, r->d->max_kv); i++)
+      codes[i - j] = ga_f32_to_e4m3(r->s[i] * scale_v(r, i) / most * FAST_WEIGHT);
     check_e4m3_load(&r->p[j / STEP], r->t, codes);
   }
   return FAST_WEIGHT / most;
@@ -166,7 +180,8 @@ static float block_weights(const row *r, int64_t j0) {
   for (int64_t j = j0; j < end; j++) most = fmaxf(most, scale_v(r, j));
   for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
     uint8_t codes[STEP] = {0};
-    for (int64_t i = j; i < ga_min_i64(j + STEP, end); i++) codes[i - j] = ga_f32_to_e4m3(r->s[i] * (scale_v(r, i) / most));
+    for (int64_t i = j; i < ga_min_i64(j + STEP, end); i++)
+      codes[i - j] = ga_f32_to_e4m3(r->s[i] * (scale_v(r, i) / most));
     check_e4m3_load(&r->p[j / STEP], r->t, codes);
   }
   return most;
@@ -174,11 +189,13 @@ static float block_weights(const row *r, int64_t j0) {
 
 static float value(const row *r, int c, const float *scale) {
   const ga_attn_io *a = r->a;
-  const uint8_t *v = (const uint8_t *)a->v + r->b * a->v_stride.batch + r->kv_head * a->v_stride.head + c * a->v_stride.token;
+  const uint8_t *v =
+      (const uint8_t *)a->v + r->b * a->v_stride.batch + r->kv_head * a->v_stride.head + c * a->v_stride.token;
   const int64_t blocks = ga_div_up(r->d->max_kv, BLOCK);
   float o = 0, sum = 0;
   for (int64_t b = 0; b < blocks; b++) {
-    const int64_t j0 = BLOCK * (r->fast ? blocks - 1 - b : b); /* what a long sum loses depends on its order: the last keys come first */
+    const int64_t j0 = BLOCK * (r->fast ? blocks - 1 - b
+                                        : b); /* what a long sum loses depends on its order: the last keys come first */
     for (int64_t j = j0; j < j0 + BLOCK; j += STEP) {
       check_e4m3 x;
       uint8_t codes[STEP];
@@ -198,7 +215,8 @@ static void one_row(row *r, float *scale) {
   const ga_attn_io *a = r->a;
   check_e4m3 q[32];
   float most = -INFINITY, sum = 0;
-  const uint8_t *at = (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
+  const uint8_t *at =
+      (const uint8_t *)a->q + r->b * a->q_stride.batch + r->i * a->q_stride.token + r->h * a->q_stride.head;
   r->q = at;
   for (int e = 0; e < d->head_dim; e += STEP) check_e4m3_load(&q[e / STEP], r->t, at + e);
   for (int64_t j = 0; j < d->max_kv; j++) most = fmaxf(most, r->s[j] = logit(r, q, j));
@@ -210,7 +228,8 @@ static void one_row(row *r, float *scale) {
   for (int64_t j = 0; j < d->max_kv && !r->fast; j += BLOCK) scale[j / BLOCK] = block_weights(r, j);
   const float *mean = a->v_mean ? a->v_mean + (r->b * d->kv_heads + r->kv_head) * d->v_dim : NULL;
   for (int c = 0; c < d->v_dim; c++)
-    ga_ref_store((ga_dtype)d->o_dtype, a->o, r->b * a->o_stride.batch + r->i * a->o_stride.token + r->h * a->o_stride.head + c,
+    ga_ref_store((ga_dtype)d->o_dtype, a->o,
+                 r->b * a->o_stride.batch + r->i * a->o_stride.token + r->h * a->o_stride.head + c,
                  most == -INFINITY && sum == 0 ? 0 : (double)(value(r, c, scale) / sum + (mean ? mean[c] : 0)));
   if (d->flags & GA_ATTN_LSE) a->lse[(r->b * d->q_heads + r->h) * d->max_q + r->i] = most + logf(sum / WEIGHT);
 }

@@ -1,5 +1,5 @@
-/* Quantiser of attention's inputs. The verdict is on each number: nearest e4m3 or i8 to x / scale, as far as f32 sums can tell; the
- * error bounds of other ops would hide small numbers behind large ones. */
+/* Quantiser of attention's inputs. The verdict is on each number: nearest e4m3 or i8 to x / scale, as far as f32 sums
+ * can tell; the error bounds of other ops would hide small numbers behind large ones. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,8 +35,8 @@ static void draw(check_case *c) {
   d->magnitude = check_pick(c, 2) ? 1.0f : 1.1386294f;
 }
 
-static check_arg *tensor(check_args *a, const char *name, size_t at, check_role role, int32_t dtype, const int64_t dim[4],
-                         const int64_t stride[4], size_t align) {
+static check_arg *tensor(check_args *a, const char *name, size_t at, check_role role, int32_t dtype,
+                         const int64_t dim[4], const int64_t stride[4], size_t align) {
   check_arg *t = check_arg_add(a, name, at, role, dtype);
   t->n_dims = 4;
   t->align = align;
@@ -72,13 +72,17 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   } else {
     const bool whole = c->bits & 2;
     io->given = (ga_attn_scale){.batch = whole ? 0 : d->heads, .head = !whole};
-    check_arg *s = check_in(a, "given", offsetof(ga_attn_quant_io, given.data), GA_F32, 1, whole ? 1 : d->batch * d->heads, d->batch * d->heads);
+    check_arg *s = check_in(a, "given", offsetof(ga_attn_quant_io, given.data), GA_F32, 1,
+                            whole ? 1 : d->batch * d->heads, d->batch * d->heads);
     s->fill = CHECK_FILL_RANGE, s->lo = 0.002, s->hi = 0.1;
   }
-  if (d->centre && d->tokens) check_out(a, "mean", offsetof(ga_attn_quant_io, mean), GA_F32, d->batch * d->heads, d->dim, d->dim);
+  if (d->centre && d->tokens)
+    check_out(a, "mean", offsetof(ga_attn_quant_io, mean), GA_F32, d->batch * d->heads, d->dim, d->dim);
   if (!d->rot_dim) return;
-  check_index(a, "positions", offsetof(ga_attn_quant_io, positions), d->batch * d->tokens, 0, c->bits & 4 ? 1 << 20 : 4096);
-  check_in(a, "inv_freq", offsetof(ga_attn_quant_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill = CHECK_FILL_OP;
+  check_index(a, "positions", offsetof(ga_attn_quant_io, positions), d->batch * d->tokens, 0,
+              c->bits & 4 ? 1 << 20 : 4096);
+  check_in(a, "inv_freq", offsetof(ga_attn_quant_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill =
+      CHECK_FILL_OP;
 }
 
 /* Frequencies of base 10000. */
@@ -92,14 +96,16 @@ static void widen(void *desc) {
   d->y_dtype = ga_attn_quant_is_i8(d->y_dtype) ? GA_F32 : GA_F64;
 }
 
-/* Half a spacing, and what f32 leaves open: sums of 10 steps, a scale, a product, of numbers up to 448. Results are compared with x / scale
- * in double: an i8 has no NaN, so 0 stands for it there. */
+/* Half a spacing, and what f32 leaves open: sums of 10 steps, a scale, a product, of numbers up to 448. Results are
+ * compared with x / scale in double: an i8 has no NaN, so 0 stands for it there. */
 static bool near(const check_case *c, const check_arg *arg, double got, double want) {
   if (isnan(want) && arg->dtype == GA_I8) return got == 0;
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
-  if (!strcmp(arg->name, "mean") && fabs(got - want) <= 4e-6) return true; /* of up to 2200 normal numbers, whose mean is near 0 */
+  if (!strcmp(arg->name, "mean") && fabs(got - want) <= 4e-6)
+    return true; /* of up to 2200 normal numbers, whose mean is near 0 */
   if (arg->dtype == GA_F32) return got == want || fabs(got - want) <= 4e-6 * fabs(want);
-  const double most = ga_attn_quant_largest((int32_t)arg->dtype), x = fmax(fmin(want, most), -most - (arg->dtype == GA_I8));
+  const double most = ga_attn_quant_largest((int32_t)arg->dtype),
+               x = fmax(fmin(want, most), -most - (arg->dtype == GA_I8));
   (void)c;
   return fabs(got - x) <= 0.5 * check_ulp(arg->dtype, x) + 1e-3;
 }
@@ -116,8 +122,9 @@ static const char *judge(const check_case *c, const check_arg *arg, const double
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_quant_desc *d = desc;
-  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d centre=%d", d->kind,
-                 ga_dtype_name((ga_dtype)d->y_dtype), d->scale_tokens, d->hadamard, d->seed, d->rot_dim, d->pairs, d->centre);
+  (void)snprintf(text, capacity, "kind=%d to %s scale_tokens=%d hadamard=%d seed=%u rot_dim=%d pairs=%d centre=%d",
+                 d->kind, ga_dtype_name((ga_dtype)d->y_dtype), d->scale_tokens, d->hadamard, d->seed, d->rot_dim,
+                 d->pairs, d->centre);
 }
 
 const check_op check_attn_quant = {

@@ -5,9 +5,10 @@
 #include "verify/check/check.h"
 
 /* Integers come last: they can be read, but results are floats and blocks. */
-static const ga_dtype types[] = {GA_F32,  GA_F16,  GA_BF16, GA_F64,    GA_E4M3,   GA_E5M2,  GA_Q4_0,  GA_Q4_1, GA_Q5_0, GA_Q5_1, GA_Q8_0,
-                                 GA_Q2_K, GA_Q3_K, GA_Q4_K, GA_Q5_K,   GA_Q6_K,   GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_I8,   GA_I32};
-#define N_FLOATS 4
+static const ga_dtype types[] = {GA_F32,    GA_F16,    GA_BF16,  GA_F64,   GA_E4M3, GA_E5M2, GA_Q4_0, GA_Q4_1,
+                                 GA_Q5_0,   GA_Q5_1,   GA_Q8_0,  GA_Q2_K,  GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K,
+                                 GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4, GA_I8,   GA_I32};
+#define N_FLOATS   4
 #define N_INTEGERS 2
 
 static void draw(check_case *c) {
@@ -31,9 +32,11 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_in(a, "x", offsetof(ga_convert_io, x), d->x_dtype, d->rows, d->width, d->width);
   check_out(a, "y", offsetof(ga_convert_io, y), d->y_dtype, d->rows, d->width, d->width);
   if (!d->scales) return;
-  const int64_t cols = ga_div_up(d->width, 128), rows = d->scales == GA_CONVERT_SCALES_ROW ? d->rows : ga_div_up(d->rows, 128);
+  const int64_t cols = ga_div_up(d->width, 128),
+                rows = d->scales == GA_CONVERT_SCALES_ROW ? d->rows : ga_div_up(d->rows, 128);
   const bool across = d->scales == GA_CONVERT_SCALES_ROW;
-  check_out(a, "scale", offsetof(ga_convert_io, scale), GA_F32, across ? cols : rows, across ? rows : cols, across ? rows : cols);
+  check_out(a, "scale", offsetof(ga_convert_io, scale), GA_F32, across ? cols : rows, across ? rows : cols,
+            across ? rows : cols);
 }
 
 static void widen(void *desc) {

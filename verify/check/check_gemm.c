@@ -10,22 +10,29 @@
 #include "verify/check/check.h"
 #include "verify/check/tensor_sum.h"
 
-#define Y_IS_RESIDUAL 1u /* bit of c->bits */
-#define MAX_WORK 100000  /* multiply-adds of a draw: the oracle is slow */
-#define TILED_WORK (64 * MAX_WORK) /* of one in four of a row of tiles: several of them, or several rounds of its ring */
-#define DEEP_WORK (30 * MAX_WORK) /* of one in eight of a row of packed weights: parts of k, which other blocks have */
+#define Y_IS_RESIDUAL 1u     /* bit of c->bits */
+#define MAX_WORK      100000 /* multiply-adds of a draw: the oracle is slow */
+#define TILED_WORK \
+  (64 * MAX_WORK) /* of one in four of a row of tiles: several of them, or several rounds of its ring */
+#define DEEP_WORK                                                                                                  \
+  (30 * MAX_WORK)               /* of one in eight of a row of packed weights: parts of k, which other blocks have \
+                                 */
 #define STRESS_WORK (1LL << 33) /* nothing multiplies it on a CPU */
 
-static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16, GA_E4M3, GA_Q4_0, GA_Q4_1,   GA_Q5_0,   GA_Q5_1,   GA_Q8_0, GA_Q2_K,
-                                   GA_Q3_K, GA_Q4_K, GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
+static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16,   GA_E4M3,   GA_Q4_0,  GA_Q4_1,
+                                   GA_Q5_0, GA_Q5_1, GA_Q8_0,   GA_Q2_K,   GA_Q3_K,  GA_Q4_K,
+                                   GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
 
 /* Steps each way to which a row rounds activations in blocks of 32; 0 = it does not. */
 static double steps_of(const ga_kernel *kernel) {
   return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
 }
 
-/* What strides of operands of at least so many bytes are multiples of: seldom something else, which the row must refuse. */
-static int64_t step_of(check_case *c, int32_t bytes) { return c->kernel->align && check_pick(c, 24) ? c->kernel->align / bytes : 1; }
+/* What strides of operands of at least so many bytes are multiples of: seldom something else, which the row must
+ * refuse. */
+static int64_t step_of(check_case *c, int32_t bytes) {
+  return c->kernel->align && check_pick(c, 24) ? c->kernel->align / bytes : 1;
+}
 static bool is_plain_type(int32_t dtype) { return !ga_dtype_info((ga_dtype)dtype)->is_quant; }
 static bool is_e4m3(const ga_gemm_desc *d) { return d->w_dtype == GA_E4M3 && d->x_dtype == GA_E4M3; }
 
@@ -34,9 +41,14 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
   const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
   const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
   const bool deep = !c->large && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 8) == 0;
-  const bool broad = !c->large && !deep && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 16) == 0; /* several tiles a block */
+  const bool broad =
+      !c->large && !deep && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 16) == 0; /* several tiles a block */
   const int64_t work = c->large ? STRESS_WORK : large ? TILED_WORK : deep || broad ? DEEP_WORK : MAX_WORK;
-  d->m = c->kernel->rows_max ? check_dim(c, least, most) : check_extent(c, least, large ? 600 : deep || broad ? ga_max_i64(8, least) : most);
+  d->m = c->kernel->rows_max ? check_dim(c, least, most)
+                             : check_extent(c, least,
+                                            large           ? 600
+                                            : deep || broad ? ga_max_i64(8, least)
+                                                            : most);
   d->n = check_extent(c, 0, large || broad ? 900 : deep ? 40 : 130);
   d->k = check_dim_step(c, 0, c->large || deep ? 8192 : 1600, block);
   while (d->m * d->n * d->k > work && d->k > block) d->k = d->k / 2 / block * block;
@@ -51,7 +63,8 @@ static void draw_more(check_case *c, ga_gemm_desc *d) {
   if (d->flags && d->x_dtype == GA_F32 && check_pick(c, 2)) { /* rows take one row of X */
     d->flags |= GA_GEMM_ADD_NORM;
     if (check_pick(c, 8)) d->m = 1;
-    if (d->m == 1 && check_pick(c, 4) == 0) d->k = check_dim_step(c, 2048, 4096, ga_dtype_info((ga_dtype)d->w_dtype)->block_elems);
+    if (d->m == 1 && check_pick(c, 4) == 0)
+      d->k = check_dim_step(c, 2048, 4096, ga_dtype_info((ga_dtype)d->w_dtype)->block_elems);
   }
   if (check_pick(c, 2)) {
     d->flags |= GA_GEMM_GATED;
@@ -66,9 +79,11 @@ static void draw_more(check_case *c, ga_gemm_desc *d) {
 
 static bool has_more(const ga_gemm_desc *d) { return d->flags & (GA_GEMM_NORM | GA_GEMM_GATED) || d->n_more[0]; }
 
-/* Which operands lie across, and the strides. Rows of tiles have one layout each, so that one draw in four or so suits them. */
+/* Which operands lie across, and the strides. Rows of tiles have one layout each, so that one draw in four or so suits
+ * them. */
 static void draw_layout(check_case *c, ga_gemm_desc *d) {
-  static const uint32_t across[] = {0, 0, 0, GA_GEMM_WT, GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT};
+  static const uint32_t across[] = {
+      0, 0, 0, GA_GEMM_WT, GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT};
   const bool free = is_plain_type(d->w_dtype) && d->w_layout == GA_LAYOUT_NATIVE;
   const int64_t step = step_of(c, is_e4m3(d) ? 1 : 2);
   d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
@@ -103,7 +118,7 @@ static void draw(check_case *c) {
   if (is_e4m3(d) && check_pick(c, 3) && !has_more(d)) d->flags |= GA_GEMM_FAST_SUM;
   /* A row's sum of squares spreads an infinity, and has no denormals. */
   if (d->flags & GA_GEMM_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
-  if (d->act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
+  if (d->act) c->specials &= ~(uint32_t)CHECK_INF;       /* at -infinity formulas give NaN, or 0, the limit */
   if (steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
@@ -111,13 +126,15 @@ static void draw(check_case *c) {
 /* Scales: powers of two where results are exact. */
 static void fill(check_case *c, const check_arg *arg, double *values, int64_t n) {
   (void)arg;
-  for (int64_t i = 0; i < n; i++) values[i] = c->mode == CHECK_EXACT ? exp2(check_pick(c, 3) - 1) : exp2(4 * ga_rng_unit(&c->rng) - 3);
+  for (int64_t i = 0; i < n; i++)
+    values[i] = c->mode == CHECK_EXACT ? exp2(check_pick(c, 3) - 1) : exp2(4 * ga_rng_unit(&c->rng) - 3);
 }
 
 static const char *must_refuse(const check_case *c) {
   const ga_gemm_desc *d = c->desc;
   if (d->w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
-  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM)) return "sums in the tensor cores were not asked for";
+  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM))
+    return "sums in the tensor cores were not asked for";
   if (d->m < c->kernel->rows_min || (c->kernel->rows_max && d->m > c->kernel->rows_max)) return "m out of its range";
   return NULL;
 }
@@ -134,13 +151,16 @@ typedef struct check_part {
 
 static check_part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
   if (i == 0) return (check_part){a->w, a->y, a->bias, d->n, d->y_stride};
-  return (check_part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
+  return (check_part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1],
+                      d->y_more_stride[i - 1]};
 }
 
 /* w, w1, w2; y, y1, y2: the number behind the letter */
 static int part_number(const check_arg *arg) { return arg->name[1] ? arg->name[1] - '0' : 0; }
 
-static int64_t rows_of(const ga_gemm_desc *d, int i) { return i == 0 || d->flags & GA_GEMM_GATED ? d->n : d->n_more[i - 1]; }
+static int64_t rows_of(const ga_gemm_desc *d, int i) {
+  return i == 0 || d->flags & GA_GEMM_GATED ? d->n : d->n_more[i - 1];
+}
 
 static const ga_kernel *pack_row(const check_case *c, int part, ga_pack_desc *p) {
   const ga_gemm_desc *d = c->desc;
@@ -180,9 +200,11 @@ out:
   return status;
 }
 
-static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a, const char *name, size_t io_at, int part) {
+static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a, const char *name, size_t io_at,
+                      int part) {
   const bool across = d->flags & GA_GEMM_WT;
-  check_arg *w = check_in(a, name, io_at, d->w_dtype, across ? d->k : rows_of(d, part), across ? d->n : d->k, d->w_stride);
+  check_arg *w =
+      check_in(a, name, io_at, d->w_dtype, across ? d->k : rows_of(d, part), across ? d->n : d->k, d->w_stride);
   w->align = (size_t)c->kernel->align;
   if (((const ga_gemm_desc *)c->desc)->w_layout == GA_LAYOUT_NATIVE) return;
   w->derived = true;
@@ -198,7 +220,8 @@ static size_t sum_align(const ga_gemm_desc *d) { return d->flags & GA_GEMM_ADD_N
 
 static void args_more(const check_case *c, const ga_gemm_desc *d, check_args *a) {
   static const char *const ws[] = {"w1", "w2"}, *const ys[] = {"y1", "y2"}, *const biases[] = {"bias1", "bias2"};
-  if (d->flags & GA_GEMM_NORM) check_in(a, "norm", offsetof(ga_gemm_io, norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
+  if (d->flags & GA_GEMM_NORM)
+    check_in(a, "norm", offsetof(ga_gemm_io, norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
   if (d->flags & GA_GEMM_ADD_NORM) {
     check_in(a, "add", offsetof(ga_gemm_io, add), GA_F32, d->m, d->k, d->x_stride)->align = sum_align(d);
     check_in(a, "add_norm", offsetof(ga_gemm_io, add_norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
@@ -209,13 +232,15 @@ static void args_more(const check_case *c, const ga_gemm_desc *d, check_args *a)
     const size_t at = i * sizeof(void *);
     args_of_w(c, d, a, ws[i], offsetof(ga_gemm_io, w_more) + at, (int)i + 1);
     check_out(a, ys[i], offsetof(ga_gemm_io, y_more) + at, d->y_dtype, d->m, d->n_more[i], d->y_more_stride[i]);
-    if (d->flags & GA_GEMM_BIAS) check_in(a, biases[i], offsetof(ga_gemm_io, bias_more) + at, GA_F32, 1, d->n_more[i], d->n_more[i]);
+    if (d->flags & GA_GEMM_BIAS)
+      check_in(a, biases[i], offsetof(ga_gemm_io, bias_more) + at, GA_F32, 1, d->n_more[i], d->n_more[i]);
   }
 }
 
 static void args_of_scales(const ga_gemm_desc *d, check_args *a) {
   const bool blocks = d->scales == GA_GEMM_SCALES_BLOCK;
-  const int64_t xs = blocks ? ga_gemm_blocks(d->k) * d->m : 1, ws = blocks ? ga_gemm_blocks(d->n) * ga_gemm_blocks(d->k) : 1;
+  const int64_t xs = blocks ? ga_gemm_blocks(d->k) * d->m : 1,
+                ws = blocks ? ga_gemm_blocks(d->n) * ga_gemm_blocks(d->k) : 1;
   if (!d->scales) return;
   check_in(a, "x_scale", offsetof(ga_gemm_io, x_scale), GA_F32, 1, xs, xs)->fill = CHECK_FILL_OP;
   check_in(a, "w_scale", offsetof(ga_gemm_io, w_scale), GA_F32, 1, ws, ws)->fill = CHECK_FILL_OP;
@@ -233,7 +258,8 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   args_more(c, d, a);
   args_of_scales(d, a);
   if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
-  if (d->flags & GA_GEMM_GLU) check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
+  if (d->flags & GA_GEMM_GLU)
+    check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (!(d->flags & GA_GEMM_RESIDUAL)) return;
   check_in(a, "residual", offsetof(ga_gemm_io, residual), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
   if (c->bits & Y_IS_RESIDUAL) y->alias = a->n - 1;
@@ -257,7 +283,8 @@ static float activate(int32_t act, float x) {
 }
 
 /* n elements from `at` on, `stride` apart, as the kernel multiplies them. */
-static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t stride, int64_t n, float *out) {
+static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t stride, int64_t n,
+                 float *out) {
   for (int64_t i = 0; i < n; i++) {
     double v = ga_ref_load((ga_dtype)dtype, data, at + i * stride);
     out[i] = (float)(kernel->flags & GA_KERNEL_BF16 ? check_round(GA_BF16, v) : v);
@@ -296,7 +323,8 @@ static float float_dot(const float *x, const float *w, int64_t k) {
 }
 
 /* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
-static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w, int64_t row, int64_t col) {
+static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x,
+                      const float *w, int64_t row, int64_t col) {
   const bool fast = kernel->flags & GA_KERNEL_FAST_SUM;
   float dot = 0, sum = 0;
   for (int64_t b = 0; b < d->k; b += GA_GEMM_SCALE_BLOCK) {
@@ -317,24 +345,28 @@ static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_g
   return dot;
 }
 
-static float dot_of(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w, int64_t row, int64_t col) {
+static float dot_of(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w,
+                    int64_t row, int64_t col) {
   if (is_e4m3(d)) return e4m3_dot(kernel, d, a, x, w, row, col);
   return (kernel->flags & GA_KERNEL_TENSOR ? check_tensor_dot : float_dot)(x, w, d->k);
 }
 
 /* Element col of a row: x, its row of X; w, its row of the matrix. */
-static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p, const float *x, const float *w,
-                    int64_t row, int64_t col) {
+static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p,
+                    const float *x, const float *w, int64_t row, int64_t col) {
   const int64_t at = row * p->stride + col;
   float t = d->scale * dot_of(kernel, d, a, x, w, row, col);
   if (d->flags & GA_GEMM_BIAS) t += p->bias[col];
-  if (d->flags & GA_GEMM_GLU) t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
-  else if (!(d->flags & GA_GEMM_GATED)) t = activate(d->act, t);
+  if (d->flags & GA_GEMM_GLU)
+    t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
+  else if (!(d->flags & GA_GEMM_GATED))
+    t = activate(d->act, t);
   return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
 }
 
 /* x: all rows of X; w: room for two rows of weights. */
-static void plain_part(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int i, const float *x, float *w) {
+static void plain_part(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int i, const float *x,
+                       float *w) {
   const check_part p = part_of(d, a, i);
   float *gate = w + d->k;
   for (int64_t c = 0; c < p.n; c++) {
@@ -394,7 +426,8 @@ static double norm_factor(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t ro
 }
 
 /* Of row `row` of X, which `factor` norms, by row col of w. */
-static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix, int64_t row, int64_t col, double factor) {
+static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix, int64_t row, int64_t col,
+                   double factor) {
   const ga_gemm_desc *d = c->oracle_desc;
   const uint32_t flags = c->kernel->flags;
   const double steps = steps_of(c->kernel);
@@ -402,7 +435,8 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix,
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->k; i++) {
     double x = x_size(d, a, row, i);
-    double w = ga_ref_load((ga_dtype)d->w_dtype, matrix, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
+    double w =
+        ga_ref_load((ga_dtype)d->w_dtype, matrix, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
     if (d->flags & GA_GEMM_NORM) x *= factor * (double)a->norm[i];
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
@@ -416,7 +450,8 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix,
 }
 
 /* Sizes of the product beside the gate, by which an error of the gate is multiplied, and of the activated gate. */
-static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t col, double factor, double *gate) {
+static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t col, double factor,
+                          double *gate) {
   double t = 0, g = 0;
   for (int64_t i = 0; i < d->k; i++) {
     const double x = x_at(d, a, row, i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
@@ -433,7 +468,8 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
   const ga_gemm_io *a = io;
   if (!strcmp(y->name, "sum")) {
     /* x times a weight may be denormal before the factor multiplies it. */
-    for (int64_t i = 0; i < n; i++) unit[i] = check_ulp(GA_F32, x_size(d, a, i / d->k, i % d->k)) + 0x1p-149 * factor_of(d, a, i / d->k);
+    for (int64_t i = 0; i < n; i++)
+      unit[i] = check_ulp(GA_F32, x_size(d, a, i / d->k, i % d->k)) + 0x1p-149 * factor_of(d, a, i / d->k);
     return;
   }
   const check_part p = part_of(d, a, part_number(y));
@@ -455,8 +491,8 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
   }
 }
 
-/* A sum's one row has one factor: the root halves what the quotient by k and the addition of eps round off, and rounds, as the inverse does. The
- * plain evaluation may be luckier. */
+/* A sum's one row has one factor: the root halves what the quotient by k and the addition of eps round off, and rounds,
+ * as the inverse does. The plain evaluation may be luckier. */
 static double shared(const check_case *c, const check_arg *arg) {
   (void)c;
   return strcmp(arg->name, "sum") ? 0 : 3 * 0x1p-24;
@@ -464,8 +500,8 @@ static double shared(const check_case *c, const check_arg *arg) {
 
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_gemm_desc *d = desc;
-  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g more=%lld+%lld scales=%d", d->act, d->flags, (double)d->scale, (long long)d->n_more[0],
-                 (long long)d->n_more[1], d->scales);
+  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g more=%lld+%lld scales=%d", d->act, d->flags,
+                 (double)d->scale, (long long)d->n_more[0], (long long)d->n_more[1], d->scales);
 }
 
 const check_op check_gemm = {

@@ -1,5 +1,6 @@
-/* Cache rows: equal to the oracle's bit by bit, NaN apart; slots that no token names keep what they held. What was turned on the way (every
- * other draw, where the row does that), and normed before (half of these), may be off by a step of its type. */
+/* Cache rows: equal to the oracle's bit by bit, NaN apart; slots that no token names keep what they held. What was
+ * turned on the way (every other draw, where the row does that), and normed before (half of these), may be off by a
+ * step of its type. */
 #include <math.h>
 #include <string.h>
 
@@ -46,9 +47,11 @@ static void args(const check_case *c, const void *desc, check_args *a) {
     check_inout(a, "v_scale", offsetof(ga_kv_store_io, v_scale), GA_F32, d->heads, d->slots, d->slots);
   }
   if (!d->rot_dim) return;
-  check_inout(a, "q", offsetof(ga_kv_store_io, q), d->x_dtype, d->tokens, (int64_t)d->q_heads * d->head_dim, d->q_stride);
+  check_inout(a, "q", offsetof(ga_kv_store_io, q), d->x_dtype, d->tokens, (int64_t)d->q_heads * d->head_dim,
+              d->q_stride);
   check_index(a, "positions", offsetof(ga_kv_store_io, positions), d->tokens, 0, c->bits & 1 ? 1 << 20 : 4096);
-  check_in(a, "inv_freq", offsetof(ga_kv_store_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill = CHECK_FILL_OP;
+  check_in(a, "inv_freq", offsetof(ga_kv_store_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill =
+      CHECK_FILL_OP;
   if (!d->head_norm) return;
   check_in(a, "q_norm", offsetof(ga_kv_store_io, q_norm), GA_F32, 1, d->head_dim, d->head_dim);
   check_in(a, "k_norm", offsetof(ga_kv_store_io, k_norm), GA_F32, 1, d->head_dim, d->head_dim);
@@ -71,29 +74,36 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
     order[j] = order[i];
     values[i] = c->timing || check_pick(c, 6) ? slot : -1;
   }
-  if (n == 0 || !BAD_SLOT || !c->ctx->device->caps.host_memory) return; /* a GPU's row cannot refuse what only it reads */
+  if (n == 0 || !BAD_SLOT || !c->ctx->device->caps.host_memory)
+    return; /* a GPU's row cannot refuse what only it reads */
   values[check_pick(c, (int32_t)n)] = check_pick(c, 2) ? arg->hi : -2;
   c->expect = GA_ERR_ARG;
 }
 
-/* What a turned element, or the scale of a turned head, may be off by, `most` being the largest of its head: some spacings of f32, and a step
- * of its type. */
+/* What a turned element, or the scale of a turned head, may be off by, `most` being the largest of its head: some
+ * spacings of f32, and a step of its type. */
 static double allowed(const check_arg *arg, double want, double most) {
   const double turned = ldexp(most, -20) + 0x1p-149;
   if (arg->dtype == GA_Q8_0) return turned + 1.1 * most / 127;
-  if (arg->dtype == GA_Q4_0) return turned + 1.7 * most / 8; /* the largest may be another's negative: 7 steps one way, 8 the other */
-  return turned + (arg->dtype == GA_F32 ? 0 : check_ulp(arg->dtype, fmax(fabs(want), ldexp(most, arg->name[0] == 'q' ? 0 : -20))));
+  if (arg->dtype == GA_Q4_0)
+    return turned + 1.7 * most / 8; /* the largest may be another's negative: 7 steps one way, 8 the other */
+  return turned + (arg->dtype == GA_F32
+                       ? 0
+                       : check_ulp(arg->dtype, fmax(fabs(want), ldexp(most, arg->name[0] == 'q' ? 0 : -20))));
 }
 
 /* Heads that hold an infinity, or that may have come to one, are check_rope's. */
-static const char *judge_turned(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
+static const char *judge_turned(const check_case *c, const check_arg *arg, const double *got, const double *want,
+                                int64_t n) {
   const int64_t head = strcmp(arg->name, "k_scale") ? ((const ga_kv_store_desc *)c->desc)->head_dim : 1;
   for (int64_t first = 0; first + head <= n; first += head) {
     double most = 0;
-    for (int64_t i = first; i < first + head; i++) most = isfinite(want[i]) && isfinite(got[i]) ? fmax(most, fabs(want[i])) : HUGE_VAL;
+    for (int64_t i = first; i < first + head; i++)
+      most = isfinite(want[i]) && isfinite(got[i]) ? fmax(most, fabs(want[i])) : HUGE_VAL;
     if (c->mode != CHECK_HOSTILE && most == HUGE_VAL) return "a turned element is no number";
     for (int64_t i = first; i < first + head && most < 1e30; i++)
-      if (fabs(got[i] - want[i]) > allowed(arg, want[i], most)) return "a turned element is off by more than a step of its type";
+      if (fabs(got[i] - want[i]) > allowed(arg, want[i], most))
+        return "a turned element is off by more than a step of its type";
   }
   return NULL;
 }

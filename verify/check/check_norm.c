@@ -4,10 +4,10 @@
 #include "ref/ref.h"
 #include "verify/check/check.h"
 
-#define NO_WEIGHT 1u /* bits of c->bits */
-#define NO_BIAS 2u
-#define Y_IS_X 4u
-#define RESIDUAL 8u
+#define NO_WEIGHT     1u /* bits of c->bits */
+#define NO_BIAS       2u
+#define Y_IS_X        4u
+#define RESIDUAL      8u
 #define Y_IS_RESIDUAL 16u
 
 static void draw(check_case *c) {
@@ -73,7 +73,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 static double mean_size(const ga_norm_desc *d, const ga_norm_io *a, int64_t row) {
   double mean = 0, squares = 0;
   if (d->kind != GA_NORM_LAYER) return 0;
-  for (int64_t k = 0; k < d->width; k++) mean += ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + k) / (double)d->width;
+  for (int64_t k = 0; k < d->width; k++)
+    mean += ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + k) / (double)d->width;
   for (int64_t k = 0; k < d->width; k++) {
     double x = ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + k) - mean;
     squares += x * x;
@@ -90,7 +91,8 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
     double most = 0;
     for (int64_t k = 0; k < d->width; k++) {
       double y = ga_ref_load(GA_F64, a->y, i / d->width * d->y_stride + k), b = a->bias ? (double)a->bias[k] : 0;
-      const double r = a->residual ? ga_ref_load((ga_dtype)d->y_dtype, a->residual, i / d->width * d->residual_stride + k) : 0;
+      const double r =
+          a->residual ? ga_ref_load((ga_dtype)d->y_dtype, a->residual, i / d->width * d->residual_stride + k) : 0;
       double size = fabs(y - b - r) + fabs(b) + fabs(r) + mean * (a->weight ? fabs((double)a->weight[k]) : 1);
       if (isfinite(size)) most = fmax(most, size);
     }

@@ -19,7 +19,8 @@ static void draw(check_case *c) {
 
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_rope_desc *d = desc;
-  check_arg *x = check_inout(a, "x", offsetof(ga_rope_io, x), d->x_dtype, d->tokens, (int64_t)d->heads * d->head_dim, d->x_stride);
+  check_arg *x =
+      check_inout(a, "x", offsetof(ga_rope_io, x), d->x_dtype, d->tokens, (int64_t)d->heads * d->head_dim, d->x_stride);
   x->n_dims = 3;
   x->dim[1] = d->heads;
   x->dim[2] = d->head_dim;

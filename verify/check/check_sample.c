@@ -4,12 +4,12 @@
 #include "base/half.h"
 #include "verify/check/check.h"
 
-#define N_BIAS (c->bits & 1 ? (int64_t)(c->bits >> 8 & 15) : 0)
-#define N_HISTORY (c->bits & 2 ? (int64_t)(c->bits >> 12 & 127) : 0)
-#define N_ADVANCE (c->bits & 8 ? 3 : 0)
-#define HAS_SEQUENCE (c->bits & 16)
+#define N_BIAS        (c->bits & 1 ? (int64_t)(c->bits >> 8 & 15) : 0)
+#define N_HISTORY     (c->bits & 2 ? (int64_t)(c->bits >> 12 & 127) : 0)
+#define N_ADVANCE     (c->bits & 8 ? 3 : 0)
+#define HAS_SEQUENCE  (c->bits & 16)
 #define SEQUENCE_ROOM 90 /* tokens that may be there */
-#define NO_LOGPROB 4u
+#define NO_LOGPROB    4u
 
 static float share(check_case *c) { return check_pick(c, 2) ? 1.0f : 0.05f + 0.95f * (float)ga_rng_unit(&c->rng); }
 
@@ -44,7 +44,8 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   advance->fill = CHECK_FILL_INDEX;
   advance->hi = 1 << 20;
   if (HAS_SEQUENCE) {
-    check_arg *sequence = check_inout(a, "sequence", offsetof(ga_sample_io, sequence), GA_I32, 1, SEQUENCE_ROOM + 1, SEQUENCE_ROOM + 1);
+    check_arg *sequence =
+        check_inout(a, "sequence", offsetof(ga_sample_io, sequence), GA_I32, 1, SEQUENCE_ROOM + 1, SEQUENCE_ROOM + 1);
     sequence->fill = CHECK_FILL_INDEX;
     sequence->lo = -2;
     sequence->hi = (int32_t)ga_min_i64(d->vocab + 2, INT32_MAX);

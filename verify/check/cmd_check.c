@@ -5,9 +5,9 @@
 
 #include <jansson.h>
 
+#include "cli/cmd.h"
 #include "verify/check/selftest.h"
 #include "verify/check/walk.h"
-#include "cli/cmd.h"
 
 typedef struct tally {
   const check_options *options;
@@ -19,7 +19,8 @@ static void print_text(const tally *t, const ga_kernel *k, const check_result *r
   if (r->detector == CHECK_BY_SKIP) {
     printf("skip  %-44s needs %s, or is not in this build\n", k->id, ga_arch_name(k->arch));
   } else if (!r->detector) {
-    printf("ok    %-44s %4lld draws  error %.2f of allowed  %.2f s\n", k->id, (long long)r->n_draws, r->worst, r->seconds);
+    printf("ok    %-44s %4lld draws  error %.2f of allowed  %.2f s\n", k->id, (long long)r->n_draws, r->worst,
+           r->seconds);
   } else {
     printf("FAIL  %-44s %s: %s\n", k->id, check_detector_name(r->detector), r->text);
     if (r->detector != CHECK_BY_TABLE) {
@@ -40,11 +41,12 @@ static void report(void *user, const ga_kernel *k, const check_result *r) {
   t->failed += failed;
   t->passed += !r->detector;
   if (t->json)
-    (void)json_array_append_new(t->json, json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:s}", "id", k->id, "result",
-                                                   failed ? "failed" : check_detector_name(r->detector), "detector",
-                                                   check_detector_name(r->detector), "draw", (json_int_t)r->draw, "draws",
-                                                   (json_int_t)r->n_draws, "error", isfinite(r->worst) ? r->worst : 1e300,
-                                                   "seconds", r->seconds, "text", r->text));
+    (void)json_array_append_new(t->json,
+                                json_pack("{s:s, s:s, s:s, s:I, s:I, s:f, s:f, s:s}", "id", k->id, "result",
+                                          failed ? "failed" : check_detector_name(r->detector), "detector",
+                                          check_detector_name(r->detector), "draw", (json_int_t)r->draw, "draws",
+                                          (json_int_t)r->n_draws, "error", isfinite(r->worst) ? r->worst : 1e300,
+                                          "seconds", r->seconds, "text", r->text));
   else
     print_text(t, k, r);
   cmd_progress("checking", ++t->done, t->n);
@@ -53,8 +55,9 @@ static void report(void *user, const ga_kernel *k, const check_result *r) {
 static int finish(tally *t) {
   const check_options *o = t->options;
   if (t->json) {
-    json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "device", o->device, "seed", (json_int_t)o->seed, "passed",
-                            (json_int_t)t->passed, "failed", (json_int_t)t->failed, "skipped", (json_int_t)t->skipped, "rows", t->json);
+    json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "device", o->device, "seed", (json_int_t)o->seed,
+                            "passed", (json_int_t)t->passed, "failed", (json_int_t)t->failed, "skipped",
+                            (json_int_t)t->skipped, "rows", t->json);
     (void)json_dumpf(all, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
     json_decref(all);
     printf("\n");
@@ -109,8 +112,10 @@ int cmd_check(int argc, char **argv) {
       {"threads", 0, OPT_INT, &threads, 0, 1024, "N", "of the run that one thread is compared with; 0 = automatic"},
       {"timeout", 0, OPT_FLOAT, &timeout, 0.1, 1e5, "SECONDS", "for one draw"},
       {"stress", 0, OPT_INT, &stress, 0, 1e9, "N",
-       "N launches of each draw on the same large inputs, compared with each other, without an oracle; 0 = the usual check"},
-      {"budget", 0, OPT_FLOAT, &budget, 0, 1e6, "SECONDS", "of processor time for a kernel: 8 draws, then as many more as fit; 0 = all"},
+       "N launches of each draw on the same large inputs, compared with each other, without an oracle; 0 = the usual "
+       "check"},
+      {"budget", 0, OPT_FLOAT, &budget, 0, 1e6, "SECONDS",
+       "of processor time for a kernel: 8 draws, then as many more as fit; 0 = all"},
       {"list", 0, OPT_FLAG, &only_list, 0, 0, NULL, "only list the ids and whether they can be checked"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
       {"selftest", 0, OPT_FLAG, &selftest, 0, 0, NULL, "check the checker with kernels built to fail"},
@@ -121,7 +126,13 @@ int cmd_check(int argc, char **argv) {
   if (draw >= 0 && seed < 0) return cmd_usage_error("check", "--draw needs --seed");
   if (stress == 1) return cmd_usage_error("check", "--stress 1 compares nothing: 2 launches or more, or 0");
   int cpus = ga_cpu_count(), automatic = cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
-  check_options o = {.device = device, .seed = seed < 0 ? clock_seed() : (uint64_t)seed, .n = n, .draw = draw,
-                     .timeout_s = timeout, .budget_s = budget, .launches = stress, .threads = threads ? (int)threads : automatic};
+  check_options o = {.device = device,
+                     .seed = seed < 0 ? clock_seed() : (uint64_t)seed,
+                     .n = n,
+                     .draw = draw,
+                     .timeout_s = timeout,
+                     .budget_s = budget,
+                     .launches = stress,
+                     .threads = threads ? (int)threads : automatic};
   return selftest ? check_selftest(&o) : check_rows(&o, patterns, only_list, json);
 }

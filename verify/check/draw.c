@@ -3,7 +3,8 @@
 #include "verify/check/internal.h"
 
 /* At and around the tile sizes that kernels have. */
-static const int64_t edges[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 47, 63, 64, 65, 96, 127, 128, 129, 256, 257};
+static const int64_t edges[] = {0,  1,  2,  3,  4,  5,  7,  8,   9,   15,  16,  17, 31,
+                                32, 33, 47, 63, 64, 65, 96, 127, 128, 129, 256, 257};
 _Static_assert(GA_COUNT_OF(edges) == CHECK_N_EDGES, "edge shapes are counted in internal.h");
 
 static int64_t clamp_to(int64_t v, int64_t lo, int64_t hi) {
@@ -88,15 +89,18 @@ static check_arg *add_rows(check_args *a, const char *name, size_t io_at, check_
   return arg;
 }
 
-check_arg *check_in(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride) {
+check_arg *check_in(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
+                    int64_t stride) {
   return add_rows(a, name, io_at, CHECK_IN, dtype, rows, width, stride);
 }
 
-check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride) {
+check_arg *check_out(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
+                     int64_t stride) {
   return add_rows(a, name, io_at, CHECK_OUT, dtype, rows, width, stride);
 }
 
-check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width, int64_t stride) {
+check_arg *check_inout(check_args *a, const char *name, size_t io_at, int32_t dtype, int64_t rows, int64_t width,
+                       int64_t stride) {
   return add_rows(a, name, io_at, CHECK_INOUT, dtype, rows, width, stride);
 }
 

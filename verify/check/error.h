@@ -7,7 +7,7 @@
 /* Errors of n elements in units (see check.h). Elements whose `want` is NaN or infinite are left out. */
 typedef struct check_error {
   int64_t n;
-  double worst;    /* largest |got - want| / unit */
+  double worst; /* largest |got - want| / unit */
   int64_t worst_at;
   double rms;
   double gain;     /* slope of got - want over want: 0.01 for results that are 1.01 times too large */
@@ -24,8 +24,8 @@ double check_round(ga_dtype dtype, double x);
 void check_measure(const double *got, const double *want, const double *unit, int64_t n, check_error *out);
 
 /* The part of the allowed error that `row` uses: at most 1 is good. Allowed is tolerance times plain's error, plus ulps
- * units; for the worst element, for the root mean square (half a unit per ulp), and for the gain (a quarter); for the last
- * two also what is shared. */
+ * units; for the worst element, for the root mean square (half a unit per ulp), and for the gain (a quarter); for the
+ * last two also what is shared. */
 double check_used(const check_error *row, const check_error *plain, double tolerance, double ulps);
 
 #endif

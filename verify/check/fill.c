@@ -50,9 +50,11 @@ static void store(const check_arg *arg, int64_t i, double x) {
 
 static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
   /* Rows of different size let an error in one row stand out. */
-  double scale = c->mode != CHECK_EXACT && !c->timing && check_pick(c, 4) == 0 ? exp2((double)check_pick(c, 9) - 4) : 1.0;
+  double scale =
+      c->mode != CHECK_EXACT && !c->timing && check_pick(c, 4) == 0 ? exp2((double)check_pick(c, 9) - 4) : 1.0;
   if (arg->fill != CHECK_FILL_OP) {
-    const int64_t some = c->timing ? ga_min_i64(n, (int64_t)arg->repeat_bytes / ga_dtype_info(arg->dtype)->block_bytes) : n;
+    const int64_t some =
+        c->timing ? ga_min_i64(n, (int64_t)arg->repeat_bytes / ga_dtype_info(arg->dtype)->block_bytes) : n;
     for (int64_t i = 0; i < some; i++) store(arg, i, fill_value(c, arg, scale));
     return GA_OK;
   }
@@ -75,11 +77,11 @@ typedef struct block_scales {
 } block_scales;
 
 static const block_scales scales[] = {
-    {GA_Q4_0, SCALE_F16, 0, 1, 0.2},     {GA_Q4_1, SCALE_F16, 0, 2, 0.1},    {GA_Q5_0, SCALE_F16, 0, 1, 0.1},
-    {GA_Q5_1, SCALE_F16, 0, 2, 0.05},    {GA_Q8_0, SCALE_F16, 0, 1, 0.01},   {GA_Q2_K, SCALE_F16, 80, 2, 0.05},
-    {GA_Q3_K, SCALE_F16, 108, 1, 0.02},  {GA_Q4_K, SCALE_F16, 0, 2, 0.003},  {GA_Q5_K, SCALE_F16, 0, 2, 0.0015},
+    {GA_Q4_0, SCALE_F16, 0, 1, 0.2},      {GA_Q4_1, SCALE_F16, 0, 2, 0.1},    {GA_Q5_0, SCALE_F16, 0, 1, 0.1},
+    {GA_Q5_1, SCALE_F16, 0, 2, 0.05},     {GA_Q8_0, SCALE_F16, 0, 1, 0.01},   {GA_Q2_K, SCALE_F16, 80, 2, 0.05},
+    {GA_Q3_K, SCALE_F16, 108, 1, 0.02},   {GA_Q4_K, SCALE_F16, 0, 2, 0.003},  {GA_Q5_K, SCALE_F16, 0, 2, 0.0015},
     {GA_Q6_K, SCALE_F16, 208, 1, 0.0006}, {GA_IQ4_NL, SCALE_F16, 0, 1, 0.01}, {GA_IQ4_XS, SCALE_F16, 0, 1, 0.0006},
-    {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},   {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},
+    {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},    {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},
 };
 
 static const block_scales *scales_of(ga_dtype t) {

@@ -45,12 +45,13 @@ static void each_row(const check_arg *arg, row_fn fn, void *user) {
 /* Elements that a large argument of ga bench repeats: a prime, so that rows and tiles differ. */
 #define TIMING_PERIOD 1048583
 
-/* Only the first values, so that timing large arguments needs neither their memory nor their time on the host. Blocks of
- * quantised types and what op->fill makes are there whole. */
+/* Only the first values, so that timing large arguments needs neither their memory nor their time on the host. Blocks
+ * of quantised types and what op->fill makes are there whole. */
 static ga_status allocate_some(check_case *c, check_arg *arg) {
   void *p;
   const int64_t n = check_count(arg), block = ga_dtype_info(arg->dtype)->block_elems;
-  const bool dense = n > 0 && check_at(arg, n - 1) == n - 1 && block == 1 && arg->fill != CHECK_FILL_OP && !arg->derived;
+  const bool dense =
+      n > 0 && check_at(arg, n - 1) == n - 1 && block == 1 && arg->fill != CHECK_FILL_OP && !arg->derived;
   arg->at = 0;
   arg->bytes = ga_round_up(check_payload(arg), 64);
   arg->repeat_bytes = dense && n > TIMING_PERIOD ? (size_t)in_bytes(arg, TIMING_PERIOD) : arg->bytes;
@@ -137,8 +138,8 @@ static ga_status build_row_arg(check_case *c, int i) {
 ga_status check_build_row(check_case *c) {
   c->op->args(c, c->desc, &c->row);
   c->op->args(c, c->oracle_desc, &c->oracle);
-  GA_REQUIRE(c->row.n == c->oracle.n && c->row.n < CHECK_MAX_ARGS, GA_ERR_INTERNAL, "check: %d arguments, %d of the oracle",
-             c->row.n, c->oracle.n);
+  GA_REQUIRE(c->row.n == c->oracle.n && c->row.n < CHECK_MAX_ARGS, GA_ERR_INTERNAL,
+             "check: %d arguments, %d of the oracle", c->row.n, c->oracle.n);
   for (int i = 0; i < c->row.n; i++) GA_TRY(build_row_arg(c, i));
   for (int i = 0; i < c->row.n; i++)
     if (c->row.arg[i].alias >= 0) join_alias(&c->row, &c->row.arg[i]);
@@ -150,8 +151,10 @@ static ga_status build_oracle_arg(check_case *c, int i) {
   check_arg *oracle = &c->oracle.arg[i];
   if (row->derived) return GA_OK;
   GA_TRY(allocate(c, oracle, 0));
-  if (oracle->role == CHECK_OUT) check_poison(oracle, 1);
-  else convert(row, oracle);
+  if (oracle->role == CHECK_OUT)
+    check_poison(oracle, 1);
+  else
+    convert(row, oracle);
   return GA_OK;
 }
 
@@ -173,8 +176,10 @@ ga_status check_build_plain(check_case *c, check_args *out) {
     }
     arg->alias = -1;
     GA_TRY(allocate(c, arg, 0));
-    if (from->role == CHECK_OUT) check_poison(arg, 1);
-    else convert(from, arg);
+    if (from->role == CHECK_OUT)
+      check_poison(arg, 1);
+    else
+      convert(from, arg);
   }
   check_bind_host(out);
   return GA_OK;
@@ -241,7 +246,8 @@ bool check_same(const check_arg *arg, const uint8_t *a, const uint8_t *b, int64_
     size_t o = arg->at + (size_t)in_bytes(arg, check_at(arg, i));
     if (!memcmp(a + o, b + o, (size_t)t->block_bytes)) continue;
     int64_t e = check_at(arg, i);
-    if (floats && isnan(ga_ref_load(arg->dtype, a + arg->at, e)) && isnan(ga_ref_load(arg->dtype, b + arg->at, e))) continue;
+    if (floats && isnan(ga_ref_load(arg->dtype, a + arg->at, e)) && isnan(ga_ref_load(arg->dtype, b + arg->at, e)))
+      continue;
     *at = i;
     return false;
   }

@@ -12,7 +12,7 @@
 #include "verify/check/check.h"
 #include "verify/check/error.h"
 
-#define CHECK_N_EDGES 25
+#define CHECK_N_EDGES     25
 #define CHECK_LEAST_DRAWS 8
 
 /* What found the failure. */
@@ -32,7 +32,7 @@ typedef enum check_detector {
   CHECK_BY_VALUE,     /* differs from the oracle by more than allowed */
   CHECK_BY_CRASH,
   CHECK_BY_HANG,
-  CHECK_BY_SKIP       /* not a failure: this device cannot run the row */
+  CHECK_BY_SKIP /* not a failure: this device cannot run the row */
 } check_detector;
 
 const char *check_detector_name(check_detector d);
@@ -50,13 +50,14 @@ typedef struct check_result {
 typedef struct check_options {
   const char *device;
   uint64_t seed;
-  int64_t n;         /* random draws after the edge shapes */
-  int64_t draw;      /* >= 0: this one only */
-  double timeout_s;  /* of one draw */
-  double budget_s;   /* processor time of one row, after which no draw begins, once it has had CHECK_LEAST_DRAWS; 0: none */
-  bool tame;         /* no hostile values (ga bench --tame) */
-  int64_t launches;  /* > 0: of each draw, on large inputs, compared with each other alone (check_stress) */
-  int threads;       /* of the first run; the other has one */
+  int64_t n;        /* random draws after the edge shapes */
+  int64_t draw;     /* >= 0: this one only */
+  double timeout_s; /* of one draw */
+  double
+      budget_s; /* processor time of one row, after which no draw begins, once it has had CHECK_LEAST_DRAWS; 0: none */
+  bool tame;    /* no hostile values (ga bench --tame) */
+  int64_t launches; /* > 0: of each draw, on large inputs, compared with each other alone (check_stress) */
+  int threads;      /* of the first run; the other has one */
 } check_options;
 
 /* The devices of a walk. */
@@ -72,12 +73,13 @@ void check_rig_close(check_rig *rig);
 /* Told before each step of a draw, so that a crash can be placed. */
 typedef void (*check_progress)(void *user, int64_t draw, const char *step);
 
-/* Told of each draw before it runs, in a program that has it: the CUDA emulator varies its schedule from draw to draw. */
+/* Told of each draw before it runs, in a program that has it: the CUDA emulator varies its schedule from draw to draw.
+ * */
 GA_WEAK void check_draw_begins(uint64_t seed, int64_t draw);
 
 /* One row, all draws. Crashes and hangs are the caller's. */
-void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress, void *user,
-               check_result *out);
+void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress,
+               void *user, check_result *out);
 
 /* Makes c->desc for draw `i`: GA_ERR_UNSUPPORTED when the row takes nothing of what was tried, GA_ERR_STATE with text
  * when it took what it must refuse. */
@@ -120,7 +122,8 @@ check_detector check_workspace_guards(ga_ctx *ctx, check_workspace *w, char *tex
 void check_release(ga_ctx *ctx, check_args *a, check_workspace *w);
 
 /* The case's row `launches` times on the same inputs, large ones: every launch must give what the first gave, a row
- * without a fixed order nearly that. No oracle, so that a GPU's time goes to launches: finds what goes wrong now and then. */
+ * without a fixed order nearly that. No oracle, so that a GPU's time goes to launches: finds what goes wrong now and
+ * then. */
 check_detector check_stress(check_case *c, ga_ctx *ctx, int64_t launches, char *text, size_t capacity);
 
 /* Launches on host memory that ends at a guard page; results go to `after`. */

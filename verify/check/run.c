@@ -43,8 +43,7 @@ static check_detector launch(check_case *c, ga_ctx *ctx, bool zero_workspace, ch
   ga_status status;
   GA_TRY_OUT(check_upload(ctx, &c->row));
   GA_TRY_OUT(check_open_workspace(c, ctx, zero_workspace, &w));
-  ga_status launched = c->kernel->launch(c->kernel, c->desc, c->row.io,
-                                         check_workspace_at(&w), ctx->stream);
+  ga_status launched = c->kernel->launch(c->kernel, c->desc, c->row.io, check_workspace_at(&w), ctx->stream);
   ga_status synced = ga_stream_sync(ctx, NULL);
   GA_TRY_OUT(check_download(ctx, &c->row));
   d = judge_status(c, launched != GA_OK ? launched : synced, text, capacity);
@@ -101,7 +100,8 @@ static check_detector unwritten(const check_case *c, uint8_t *const kept[CHECK_M
 }
 
 /* Two runs differ: because of the workspace, if each repeats with the workspace it had. */
-static check_detector blame(check_case *c, ga_ctx *ctx, uint8_t *const first[CHECK_MAX_ARGS], char *text, size_t capacity) {
+static check_detector blame(check_case *c, ga_ctx *ctx, uint8_t *const first[CHECK_MAX_ARGS], char *text,
+                            size_t capacity) {
   uint8_t *second[CHECK_MAX_ARGS];
   if (!c->kernel->workspace) return CHECK_BY_REPEAT;
   if (keep(c, second) != GA_OK) return CHECK_BY_STATUS;
@@ -115,7 +115,8 @@ static check_detector blame(check_case *c, ga_ctx *ctx, uint8_t *const first[CHE
   return CHECK_BY_WORKSPACE;
 }
 
-static check_detector second_run(check_case *c, ga_ctx *ctx, uint8_t *const first[CHECK_MAX_ARGS], char *text, size_t capacity) {
+static check_detector second_run(check_case *c, ga_ctx *ctx, uint8_t *const first[CHECK_MAX_ARGS], char *text,
+                                 size_t capacity) {
   uint8_t *poison[CHECK_MAX_ARGS];
   for (int i = 0; i < c->row.n; i++) {
     check_arg *arg = &c->row.arg[i];
@@ -176,7 +177,8 @@ static check_detector at_the_border(check_case *c, const check_rig *rig, char *t
   ga_status status = check_run_tight(c, rig->single ? rig->single : rig->ctx);
   if (status != GA_OK) return judge_status(c, status, text, capacity);
   bool exact = !(c->kernel->flags & GA_KERNEL_NONDET);
-  return exact && !equal_results(c, first, "with other neighbours in memory", text, capacity) ? CHECK_BY_REPEAT : CHECK_PASSED;
+  return exact && !equal_results(c, first, "with other neighbours in memory", text, capacity) ? CHECK_BY_REPEAT
+                                                                                              : CHECK_PASSED;
 }
 
 static check_detector run_case(check_case *c, const check_rig *rig, double *worst, char *text, size_t capacity) {
@@ -220,7 +222,8 @@ static void describe(const check_case *c, char *text, size_t capacity) {
   if (c->op->describe && at < capacity) c->op->describe(c->desc, text + at, capacity - at);
 }
 
-static check_detector one_draw(check_case *c, const check_rig *rig, const check_options *o, int64_t i, check_result *out) {
+static check_detector one_draw(check_case *c, const check_rig *rig, const check_options *o, int64_t i,
+                               check_result *out) {
   ga_status status = check_draw_desc(c, o, i);
   if (status == GA_ERR_UNSUPPORTED) return CHECK_PASSED;
   if (status != GA_OK) {
@@ -248,19 +251,24 @@ static double cpu_s(void) {
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* The k-th draw. Under a budget the edge shapes come in another order, so that the first of them already differ much. */
+/* The k-th draw. Under a budget the edge shapes come in another order, so that the first of them already differ much.
+ * */
 static int64_t draw_of(const check_options *o, int64_t k) {
   return o->budget_s > 0 && o->draw < 0 && k < CHECK_N_EDGES ? k * 7 % CHECK_N_EDGES : k;
 }
 
 static void no_progress(void *user, int64_t draw, const char *step) { (void)user, (void)draw, (void)step; }
 
-void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress, void *user,
-               check_result *out) {
-  check_case c = {.op = check_op_of(kernel->op), .kernel = kernel, .ctx = rig->ctx,
-                  .progress = progress ? progress : no_progress, .progress_user = user};
+void check_row(const check_rig *rig, const ga_kernel *kernel, const check_options *o, check_progress progress,
+               void *user, check_result *out) {
+  check_case c = {.op = check_op_of(kernel->op),
+                  .kernel = kernel,
+                  .ctx = rig->ctx,
+                  .progress = progress ? progress : no_progress,
+                  .progress_user = user};
   const int64_t edges = o->launches ? 0 : CHECK_N_EDGES;
-  int64_t first = o->draw >= 0 ? o->draw : CHECK_N_EDGES - edges, end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
+  int64_t first = o->draw >= 0 ? o->draw : CHECK_N_EDGES - edges,
+          end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
   double start = now_s(), cpu = cpu_s();
   *out = (check_result){.draw = first};
   if (!check_is_covered(kernel->op)) {

@@ -5,35 +5,35 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "verify/check/walk.h"
 #include "cli/cmd.h"
+#include "verify/check/walk.h"
 
 /* --- Y = scale X + B in f32, right or with one fault --- */
 
 typedef enum fault {
   CLEAN,
-  TAIL,         /* leaves out the last element of each row */
-  PAST_END,     /* writes one element behind the last */
-  BEFORE_START, /* writes one element before the first */
-  PADDING,      /* rounds the width of all but the last row up to 8 */
-  INPUT,        /* changes an element of x */
-  WORKSPACE,    /* takes for granted that the workspace is zero */
+  TAIL,          /* leaves out the last element of each row */
+  PAST_END,      /* writes one element behind the last */
+  BEFORE_START,  /* writes one element before the first */
+  PADDING,       /* rounds the width of all but the last row up to 8 */
+  INPUT,         /* changes an element of x */
+  WORKSPACE,     /* takes for granted that the workspace is zero */
   WORKSPACE_END, /* writes behind its workspace */
-  SCALED,       /* 1.01 times too large */
-  ROUGH,        /* rounds the product to bf16 */
-  TRUNCATED,    /* flushes small results to zero */
-  RANDOM,       /* last bit depends on the run */
-  SELDOM,       /* the same in one run of a hundred */
-  THREADS,      /* last bit depends on the number of threads */
+  SCALED,        /* 1.01 times too large */
+  ROUGH,         /* rounds the product to bf16 */
+  TRUNCATED,     /* flushes small results to zero */
+  RANDOM,        /* last bit depends on the run */
+  SELDOM,        /* the same in one run of a hundred */
+  THREADS,       /* last bit depends on the number of threads */
   CRASH,
-  ILLEGAL,      /* illegal instruction or trap */
+  ILLEGAL, /* illegal instruction or trap */
   HANG,
-  STRIDE,       /* takes y_stride for x_stride */
-  BROADCAST,    /* ignores b_rows = 1 (reads one row further, which stays within the guard) */
-  HALF,         /* error after half of the work */
-  SPURIOUS,     /* error without a reason */
-  NAN_LOST,     /* turns NaN into 0 */
-  READS_PAST    /* reads, and does not use, what lies behind x */
+  STRIDE,    /* takes y_stride for x_stride */
+  BROADCAST, /* ignores b_rows = 1 (reads one row further, which stays within the guard) */
+  HALF,      /* error after half of the work */
+  SPURIOUS,  /* error without a reason */
+  NAN_LOST,  /* turns NaN into 0 */
+  READS_PAST /* reads, and does not use, what lies behind x */
 } fault;
 
 static volatile float sink;
@@ -139,10 +139,20 @@ typedef struct trap {
   check_detector by, or_by; /* or_by: as good, on draws of another kind; CHECK_PASSED = none */
 } trap;
 
-#define TRAP(name_, fault_, ok_, ...)                                                                               \
-  {.row = {.id = name_, .source = "verify/check/selftest.c", .op = GA_OP_add, .arch = GA_ARCH_generic, .dtype = {GA_F32}, \
-           .tolerance = 2, .ok = ok_, .workspace = sixteen_floats, .launch = launch, .impl = &(const fault){fault_}},      \
-   .by = __VA_ARGS__}
+#define TRAP(name_, fault_, ok_, ...)            \
+  {                                              \
+    .row = {.id = name_,                         \
+            .source = "verify/check/selftest.c", \
+            .op = GA_OP_add,                     \
+            .arch = GA_ARCH_generic,             \
+            .dtype = {GA_F32},                   \
+            .tolerance = 2,                      \
+            .ok = ok_,                           \
+            .workspace = sixteen_floats,         \
+            .launch = launch,                    \
+            .impl = &(const fault){fault_}},     \
+    .by = __VA_ARGS__                            \
+  }
 
 static const trap traps[] = {
     TRAP("clean", CLEAN, f32_only, CHECK_PASSED),

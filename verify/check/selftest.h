@@ -7,8 +7,8 @@
 /* Prints one line for each row; EXIT_CHECK unless each was caught by the detector meant for it and the clean pass. */
 int check_selftest(const check_options *o);
 
-/* More self-tests of a program that is built with them: kernels with planted defects, in the program with the CUDA emulator.
- * Prints its lines; the number of failures. */
+/* More self-tests of a program that is built with them: kernels with planted defects, in the program with the CUDA
+ * emulator. Prints its lines; the number of failures. */
 GA_WEAK int check_selftest_plants(void);
 
 #endif

@@ -18,7 +18,8 @@ static ga_status launch_once(stress *s) {
   const check_case *c = s->c;
   for (int i = 0; i < c->row.n; i++) { /* what a launch adds to starts anew */
     const check_arg *arg = &c->row.arg[i];
-    if (is_result(arg) && arg->role == CHECK_INOUT) GA_TRY(ga_copy_to_device(s->ctx, arg->device, arg->before, arg->bytes, NULL));
+    if (is_result(arg) && arg->role == CHECK_INOUT)
+      GA_TRY(ga_copy_to_device(s->ctx, arg->device, arg->before, arg->bytes, NULL));
   }
   GA_TRY(c->kernel->launch(c->kernel, c->desc, c->row.io, check_workspace_at(&s->w), s->ctx->stream));
   GA_TRY(ga_stream_sync(s->ctx, NULL));
@@ -51,11 +52,13 @@ static ga_status find_difference(const stress *s, int i, int64_t *at, double val
   const check_arg *arg = &s->c->row.arg[i];
   double *a, *b;
   *at = -1;
-  if (!memcmp(s->first[i], arg->after, arg->bytes) || check_same(arg, s->first[i], arg->after, at)) return *at = -1, GA_OK;
+  if (!memcmp(s->first[i], arg->after, arg->bytes) || check_same(arg, s->first[i], arg->after, at))
+    return *at = -1, GA_OK;
   GA_TRY(check_load(s->c, arg, s->first[i], &a));
   GA_TRY(check_load(s->c, arg, arg->after, &b));
   for (int64_t e = 0, n = check_count(arg); e < n; e++) {
-    const bool same = memcmp(&a[e], &b[e], sizeof *a) == 0 || (isnan(a[e]) && isnan(b[e])) || fabs(a[e] - b[e]) <= s->bound[i];
+    const bool same =
+        memcmp(&a[e], &b[e], sizeof *a) == 0 || (isnan(a[e]) && isnan(b[e])) || fabs(a[e] - b[e]) <= s->bound[i];
     if (same) continue;
     *at = e;
     value[0] = a[e];

@@ -22,7 +22,8 @@ void check_e4m3_tabulate(check_e4m3_codes *t);
 void check_e4m3_load(check_e4m3 *o, const check_e4m3_codes *t, const uint8_t *codes);
 /* sum + a b, with 13 bits behind the largest exponent, cut to 13 fraction bits. */
 float check_e4m3_add(float sum, const check_e4m3 *a, const check_e4m3 *b);
-/* The dot product of 16-bit numbers: 16 products at once, and what does not fit is cut (Fasi et al. 2021; Li et al. 2024, arXiv 2403.00232). */
+/* The dot product of 16-bit numbers: 16 products at once, and what does not fit is cut (Fasi et al. 2021; Li et al.
+ * 2024, arXiv 2403.00232). */
 float check_tensor_dot(const float *x, const float *w, int64_t k);
 
 #endif

@@ -1,5 +1,5 @@
-/* A run on buffers that end where their last page ends: reading one byte further is a fault. Models are mapped files, so
- * what lies behind a tensor may be no memory at all. Host devices only. */
+/* A run on buffers that end where their last page ends: reading one byte further is a fault. Models are mapped files,
+ * so what lies behind a tensor may be no memory at all. Host devices only. */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -43,8 +43,8 @@ static bool same_class(double a, double b) {
 }
 
 /* Where the oracle, rounded to the output type, or the result is no number, they must agree, or the result must agree
- * with the plain evaluation (which may overflow where double does not). Then the element is settled: made equal. An excused
- * result may be no number, but no wrong one. */
+ * with the plain evaluation (which may overflow where double does not). Then the element is settled: made equal. An
+ * excused result may be no number, but no wrong one. */
 static bool settle_specials(const check_arg *arg, verdict *v, char *text, size_t capacity) {
   for (int64_t i = 0; i < v->n; i++) {
     double want = check_round(arg->dtype, v->want[i]);
@@ -68,13 +68,15 @@ static bool exact(const check_arg *arg, const verdict *v, char *text, size_t cap
   for (int64_t i = 0; i < v->n; i++) {
     double want = check_round(arg->dtype, v->want[i]);
     if (v->got[i] == want || same_class(v->got[i], want)) continue;
-    (void)snprintf(text, capacity, "%s[%lld] is %.9g instead of exactly %.9g", arg->name, (long long)i, v->got[i], want);
+    (void)snprintf(text, capacity, "%s[%lld] is %.9g instead of exactly %.9g", arg->name, (long long)i, v->got[i],
+                   want);
     return false;
   }
   return true;
 }
 
-static bool bounded(const check_case *c, const check_arg *arg, const verdict *v, double *worst, char *text, size_t capacity) {
+static bool bounded(const check_case *c, const check_arg *arg, const verdict *v, double *worst, char *text,
+                    size_t capacity) {
   check_error row, plain = {0};
   check_measure(v->got, v->want, v->unit, v->n, &row);
   if (c->op->shared) row.shared = c->op->shared(c, arg);
@@ -83,11 +85,12 @@ static bool bounded(const check_case *c, const check_arg *arg, const verdict *v,
   if (used > *worst) *worst = used;
   if (used <= 1) return true;
   int64_t i = row.worst_at;
-  (void)snprintf(text, capacity,
-                 "%s is off by %.3g times what is allowed: worst %.3g, rms %.3g, gain %.2g; plain %.3g, %.3g, %.2g (units); "
-                 "%s[%lld] = %.9g instead of %.9g",
-                 arg->name, used, row.worst, row.rms, row.gain, plain.worst, plain.rms, plain.gain, arg->name,
-                 (long long)i, v->got[i], v->want[i]);
+  (void)snprintf(
+      text, capacity,
+      "%s is off by %.3g times what is allowed: worst %.3g, rms %.3g, gain %.2g; plain %.3g, %.3g, %.2g (units); "
+      "%s[%lld] = %.9g instead of %.9g",
+      arg->name, used, row.worst, row.rms, row.gain, plain.worst, plain.rms, plain.gain, arg->name, (long long)i,
+      v->got[i], v->want[i]);
   return false;
 }
 
@@ -98,7 +101,8 @@ static bool good(check_case *c, const check_arg *arg, verdict *v, double *worst,
     return !wrong;
   }
   /* Rows that round their inputs are exact for no integers. */
-  if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT | GA_KERNEL_BF16))) return exact(arg, v, text, capacity);
+  if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT | GA_KERNEL_BF16)))
+    return exact(arg, v, text, capacity);
   return settle_specials(arg, v, text, capacity) && bounded(c, arg, v, worst, text, capacity);
 }
 
@@ -110,7 +114,8 @@ check_detector check_values(check_case *c, check_args *plain, double *worst, cha
   }
   for (int i = 0; i < c->row.n; i++) {
     verdict v;
-    if (c->row.arg[i].role == CHECK_IN || c->oracle.arg[i].role == CHECK_IN || check_count(&c->row.arg[i]) == 0) continue;
+    if (c->row.arg[i].role == CHECK_IN || c->oracle.arg[i].role == CHECK_IN || check_count(&c->row.arg[i]) == 0)
+      continue;
     if (gather(c, i, plain, &v) != GA_OK) return CHECK_BY_STATUS;
     if (!good(c, &c->row.arg[i], &v, worst, text, capacity)) return CHECK_BY_VALUE;
   }

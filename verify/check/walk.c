@@ -58,8 +58,10 @@ static void child_main(const ga_kernel *const *rows, size_t first, size_t n, con
   for (size_t i = first; i < n; i++) {
     child self = {.out = fd, .row = i};
     m = (message){.kind = DONE, .row = i};
-    if (can_run(rig.ctx->device, o->device, rows[i])) check_row(&rig, rows[i], o, at_draw, &self, &m.result);
-    else m.result.detector = CHECK_BY_SKIP;
+    if (can_run(rig.ctx->device, o->device, rows[i]))
+      check_row(&rig, rows[i], o, at_draw, &self, &m.result);
+    else
+      m.result.detector = CHECK_BY_SKIP;
     send_message(fd, &m);
     /* A fault on a GPU ends its context: the rows behind it get a new process. */
     if (ga_stream_sync(rig.ctx, NULL) == GA_OK) continue;
@@ -76,7 +78,8 @@ static void plain_signals(void) {
   for (size_t i = 0; i < GA_COUNT_OF(faults); i++) (void)signal(faults[i], SIG_DFL);
 }
 
-static ga_status start(const ga_kernel *const *rows, size_t first, size_t n, const check_options *o, pid_t *pid, int *in) {
+static ga_status start(const ga_kernel *const *rows, size_t first, size_t n, const check_options *o, pid_t *pid,
+                       int *in) {
   int fd[2];
   GA_REQUIRE(pipe(fd) == 0, GA_ERR_DEVICE, "check: no pipe: %s", strerror(errno));
   (void)fflush(NULL);
@@ -213,7 +216,8 @@ const ga_kernel *check_oracle_of(ga_op op) {
 const check_op *check_op_of(ga_op op) {
   switch (op) {
 #define CHECK_OP(name) \
-  case GA_OP_##name: return &check_##name;
+  case GA_OP_##name:   \
+    return &check_##name;
 #include "verify/check/ops.def"
 #undef CHECK_OP
   default: return NULL;
@@ -227,11 +231,11 @@ bool check_is_covered(ga_op op) {
 
 const char *check_detector_name(check_detector d) {
   static const char *const names[] = {
-      [CHECK_PASSED] = "passed",       [CHECK_BY_TABLE] = "table",     [CHECK_BY_LEGAL] = "legality",
-      [CHECK_BY_STATUS] = "status",    [CHECK_BY_HALF] = "half-written", [CHECK_BY_GUARD] = "guard",
-      [CHECK_BY_PADDING] = "padding",  [CHECK_BY_INPUT] = "input",     [CHECK_BY_UNWRITTEN] = "unwritten",
-      [CHECK_BY_WORKSPACE] = "workspace", [CHECK_BY_REPEAT] = "repeat", [CHECK_BY_THREADS] = "threads",
-      [CHECK_BY_VALUE] = "value",      [CHECK_BY_CRASH] = "crash",     [CHECK_BY_HANG] = "hang",
+      [CHECK_PASSED] = "passed",          [CHECK_BY_TABLE] = "table",       [CHECK_BY_LEGAL] = "legality",
+      [CHECK_BY_STATUS] = "status",       [CHECK_BY_HALF] = "half-written", [CHECK_BY_GUARD] = "guard",
+      [CHECK_BY_PADDING] = "padding",     [CHECK_BY_INPUT] = "input",       [CHECK_BY_UNWRITTEN] = "unwritten",
+      [CHECK_BY_WORKSPACE] = "workspace", [CHECK_BY_REPEAT] = "repeat",     [CHECK_BY_THREADS] = "threads",
+      [CHECK_BY_VALUE] = "value",         [CHECK_BY_CRASH] = "crash",       [CHECK_BY_HANG] = "hang",
       [CHECK_BY_SKIP] = "skipped",
   };
   return names[d];

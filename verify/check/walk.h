@@ -10,7 +10,8 @@ typedef void (*check_report)(void *user, const ga_kernel *kernel, const check_re
 /* The caller must have no other threads. GA_ERR_* when no child can be started or the device does not open. */
 ga_status check_walk(const ga_kernel *const *rows, size_t n, const check_options *o, check_report report, void *user);
 
-/* Rows of the named device's backend that match, in *out (release with free). GA_ERR_ARG when the device is not known. */
+/* Rows of the named device's backend that match, in *out (release with free). GA_ERR_ARG when the device is not known.
+ * */
 ga_status check_rows_of(const char *device, const char *patterns, const ga_kernel ***out, size_t *n);
 
 #endif

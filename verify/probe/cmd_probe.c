@@ -26,10 +26,18 @@ ga_status probe_step(probe *p, const char *what) {
 
 /* "read_gbs" -> "read", "GB/s". */
 static void print_figure(const char *name, double value) {
-  static const char *const units[][2] = {{"_gbs", "GB/s"},     {"_tflops", "TFLOP/s"}, {"_gflops", "GFLOP/s"}, {"_ns", "ns"},
-                                         {"_us", "us"},        {"_mhz", "MHz"},        {"_watts", "W"},        {"_cycles", "cycles"},
-                                         {"_flop_clk_sm", "FLOP a cycle and SM"},      {"_bytes_clk_sm", "bytes a cycle and SM"},
-                                         {"_ops_clk_sm", "a cycle and SM"},            {"_celsius", "C"}};
+  static const char *const units[][2] = {{"_gbs", "GB/s"},
+                                         {"_tflops", "TFLOP/s"},
+                                         {"_gflops", "GFLOP/s"},
+                                         {"_ns", "ns"},
+                                         {"_us", "us"},
+                                         {"_mhz", "MHz"},
+                                         {"_watts", "W"},
+                                         {"_cycles", "cycles"},
+                                         {"_flop_clk_sm", "FLOP a cycle and SM"},
+                                         {"_bytes_clk_sm", "bytes a cycle and SM"},
+                                         {"_ops_clk_sm", "a cycle and SM"},
+                                         {"_celsius", "C"}};
   size_t n = strlen(name);
   const char *unit = "";
   for (size_t i = 0; i < GA_COUNT_OF(units); i++) {

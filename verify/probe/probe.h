@@ -1,5 +1,5 @@
-/* ga probe: what a device can do at best. Figures have names that end in their unit, and live in one JSON file a device:
- * ga bench takes them as its 100 %. */
+/* ga probe: what a device can do at best. Figures have names that end in their unit, and live in one JSON file a
+ * device: ga bench takes them as its 100 %. */
 #ifndef TOOL_PROBE_PROBE_H
 #define TOOL_PROBE_PROBE_H
 
@@ -9,10 +9,10 @@
 
 typedef struct probe {
   ga_ctx *ctx;
-  double seconds;   /* for one figure */
-  bool brief;       /* the least work that runs everything: for tests */
-  json_t *figures;  /* name -> number, in the order measured */
-  int done, total;  /* steps, for the progress line */
+  double seconds;  /* for one figure */
+  bool brief;      /* the least work that runs everything: for tests */
+  json_t *figures; /* name -> number, in the order measured */
+  int done, total; /* steps, for the progress line */
 } probe;
 
 /* Keeps one figure. name: printf's. */

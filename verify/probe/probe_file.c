@@ -1,6 +1,6 @@
 /* The file of figures. */
-#include <errno.h>
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,8 @@
 static void chip_name(const ga_ctx *ctx, char *name, size_t capacity) {
   const char *text = ga_ctx_device_text(ctx);
   size_t n = 0;
-  for (; *text && *text != ',' && n + 1 < capacity; text++) name[n++] = isalnum((unsigned char)*text) ? (char)tolower((unsigned char)*text) : '-';
+  for (; *text && *text != ',' && n + 1 < capacity; text++)
+    name[n++] = isalnum((unsigned char)*text) ? (char)tolower((unsigned char)*text) : '-';
   name[n] = 0;
 }
 
@@ -23,8 +24,10 @@ bool probe_path(const ga_ctx *ctx, char *path, size_t capacity) {
   char chip[64];
   int n = -1;
   chip_name(ctx, chip, sizeof chip);
-  if (cache && *cache == '/') n = snprintf(path, capacity, "%s/ga/probe/%s.json", cache, chip);
-  else if (home && *home == '/') n = snprintf(path, capacity, "%s/.cache/ga/probe/%s.json", home, chip);
+  if (cache && *cache == '/')
+    n = snprintf(path, capacity, "%s/ga/probe/%s.json", cache, chip);
+  else if (home && *home == '/')
+    n = snprintf(path, capacity, "%s/.cache/ga/probe/%s.json", home, chip);
   return n > 0 && (size_t)n < capacity;
 }
 

@@ -11,11 +11,11 @@
 #include "cuda/rt/cuda.h"
 #include "verify/probe/probe.h"
 
-#define SPAN 4096          /* 16-byte units that a block of a streaming kernel takes at once */
-#define MAX_BLOCKS 4096
-#define MAX_SAMPLES 64
-#define LINE_BYTES 128
-#define WGMMA_SHARED (96 * 1024)
+#define SPAN          4096 /* 16-byte units that a block of a streaming kernel takes at once */
+#define MAX_BLOCKS    4096
+#define MAX_SAMPLES   64
+#define LINE_BYTES    128
+#define WGMMA_SHARED  (96 * 1024)
 #define SHARED_KERNEL 16384
 
 typedef struct rig {
@@ -65,8 +65,10 @@ static ga_status time_launch(rig *r, ga_function *f, const ga_launch *l, const g
   return read_cycles(r, l->grid[0]);
 }
 
-/* One kernel, loaded for the occasion. blocks, threads, shared memory, and what its arguments have besides the buffers. */
-static ga_status run(rig *r, const char *id, uint32_t blocks, uint32_t threads, uint32_t shared, ga_kargs_probe a, double *seconds) {
+/* One kernel, loaded for the occasion. blocks, threads, shared memory, and what its arguments have besides the buffers.
+ * */
+static ga_status run(rig *r, const char *id, uint32_t blocks, uint32_t threads, uint32_t shared, ga_kargs_probe a,
+                     double *seconds) {
   ga_function *f;
   ga_launch l = GA_LAUNCH_INIT;
   l.grid[0] = blocks;
@@ -87,18 +89,21 @@ static ga_status memory_bandwidth(rig *r) {
   static const struct {
     const char *id, *name;
     double moved; /* bytes for each byte of the buffer */
-  } what[] = {{"probe_copy_sm80", "copy_gbs", 2}, {"probe_read_sm80", "read_gbs", 1}, {"probe_write_sm80", "write_gbs", 1}};
+  } what[] = {
+      {"probe_copy_sm80", "copy_gbs", 2}, {"probe_read_sm80", "read_gbs", 1}, {"probe_write_sm80", "write_gbs", 1}};
   const int64_t all = (int64_t)(r->bytes / 16), l2 = (int64_t)(r->ctx->device->caps.l2_bytes / 4 / 16 / SPAN * SPAN);
   double s, one;
   for (size_t i = 0; i < GA_COUNT_OF(what); i++) {
     GA_TRY(probe_step(r->p, what[i].name));
     /* Blocks that stay and walk, or a block a span: the better of the two. */
     GA_TRY(run(r, what[i].id, (uint32_t)(2 * r->sms), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1}, &s));
-    GA_TRY(run(r, what[i].id, (uint32_t)(all / SPAN), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1}, &one));
+    GA_TRY(
+        run(r, what[i].id, (uint32_t)(all / SPAN), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1}, &one));
     probe_put(r->p, what[i].moved * (double)r->bytes / fmin(s, one) * 1e-9, "%s", what[i].name);
   }
   if (!l2 || l2 > all) return GA_OK;
-  GA_TRY(run(r, "probe_read_sm80", (uint32_t)(2 * r->sms), 512, SHARED_KERNEL, (ga_kargs_probe){.n = l2, .rounds = 50}, &s));
+  GA_TRY(run(r, "probe_read_sm80", (uint32_t)(2 * r->sms), 512, SHARED_KERNEL, (ga_kargs_probe){.n = l2, .rounds = 50},
+             &s));
   probe_put(r->p, 50 * (double)l2 * 16 / s * 1e-9, "l2_read_gbs"); /* a quarter of L2, again and again */
   return GA_OK;
 }
@@ -116,7 +121,8 @@ static ga_status latency(rig *r, const char *name, size_t bytes) {
   /* Launches go on where the one before ended: the first pass brings what fits into L2, what does not fit stays new. */
   const int64_t zeros[2] = {0};
   if (status == GA_OK) status = ga_copy_to_device(r->ctx, r->cycles, zeros, sizeof zeros, NULL);
-  if (status == GA_OK) status = run(r, "probe_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.n = lines, .rounds = rounds}, &s);
+  if (status == GA_OK)
+    status = run(r, "probe_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.n = lines, .rounds = rounds}, &s);
   r->src = src;
   if (status != GA_OK) return status;
   probe_put(r->p, r->clk / rounds, "%s_latency_cycles", name);
@@ -128,7 +134,8 @@ static ga_status shared_memory(rig *r) {
   const int32_t rounds = r->p->brief ? 4 : 20000;
   double s;
   GA_TRY(probe_step(r->p, "shared memory"));
-  GA_TRY(run(r, "probe_shared_read_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, (ga_kargs_probe){.rounds = rounds}, &s));
+  GA_TRY(
+      run(r, "probe_shared_read_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, (ga_kargs_probe){.rounds = rounds}, &s));
   probe_put(r->p, 512.0 * 8 * 16 * rounds / r->clk, "shared_read_bytes_clk_sm");
   GA_TRY(run(r, "probe_shared_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.rounds = rounds}, &s));
   probe_put(r->p, r->clk / rounds, "shared_latency_cycles");
@@ -162,7 +169,9 @@ typedef struct product {
   int cols[16]; /* N of those that are measured; 0 ends */
 } product;
 
-static double wgmma_flops(const product *t, int n, int rounds) { return 2.0 * 2 * 64 * n * t->k * 32 * rounds; } /* two warpgroups, 32 products */
+static double wgmma_flops(const product *t, int n, int rounds) {
+  return 2.0 * 2 * 64 * n * t->k * 32 * rounds;
+} /* two warpgroups, 32 products */
 
 /* Rates by N, in cycles: what clocks and power do is left out. */
 static ga_status wgmma_rates(rig *r, const product *t, const char *id) {
@@ -174,8 +183,10 @@ static ga_status wgmma_rates(rig *r, const product *t, const char *id) {
     for (int regs = 0; regs < 2; regs++) {
       const int32_t rounds = r->p->brief ? 1 : 128 * 256 / cols[i];
       GA_TRY(probe_step(r->p, id));
-      GA_TRY(run(r, id, (uint32_t)r->sms, 256, WGMMA_SHARED, (ga_kargs_probe){.rounds = rounds, .cols = cols[i], .from_registers = regs}, &s));
-      probe_put(r->p, wgmma_flops(t, cols[i], rounds) / r->clk, "wgmma_%s_n%d_%s_flop_clk_sm", t->type, cols[i], regs ? "rs" : "ss");
+      GA_TRY(run(r, id, (uint32_t)r->sms, 256, WGMMA_SHARED,
+                 (ga_kargs_probe){.rounds = rounds, .cols = cols[i], .from_registers = regs}, &s));
+      probe_put(r->p, wgmma_flops(t, cols[i], rounds) / r->clk, "wgmma_%s_n%d_%s_flop_clk_sm", t->type, cols[i],
+                regs ? "rs" : "ss");
     }
   r->p->seconds = seconds;
   return GA_OK;
@@ -183,7 +194,8 @@ static ga_status wgmma_rates(rig *r, const product *t, const char *id) {
 
 /* As fast as power allows: one second of products, of which the second half counts. */
 static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
-  const ga_kargs_probe a = {.src = r->src, .dst = r->dst, .cycles = r->cycles, .rounds = r->p->brief ? 1 : 2000, .cols = 256};
+  const ga_kargs_probe a = {
+      .src = r->src, .dst = r->dst, .cycles = r->cycles, .rounds = r->p->brief ? 1 : 2000, .cols = 256};
   const double seconds = r->p->brief ? 0 : fmax(1, 3 * r->p->seconds);
   ga_launch l = GA_LAUNCH_INIT;
   ga_gauge g = {0};
@@ -196,7 +208,8 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
     GA_TRY(ga_event_record(r->ctx, r->start, NULL));
     for (int i = 0; i < 4; i++) GA_TRY(ga_function_launch(f, &l, &a, NULL));
     GA_TRY(ga_event_record(r->ctx, r->stop, NULL));
-    if (r->ctx->device->ops->gauge && spent > 0.9 * seconds && g.sm_mhz == 0) r->ctx->device->ops->gauge(r->ctx->device, &g);
+    if (r->ctx->device->ops->gauge && spent > 0.9 * seconds && g.sm_mhz == 0)
+      r->ctx->device->ops->gauge(r->ctx->device, &g);
     GA_TRY(ga_event_elapsed(r->start, r->stop, &ms));
     const double rate = 4 * wgmma_flops(t, 256, a.rounds) * r->sms / (ms * 1e-3) * 1e-12;
     best = fmax(best, rate);

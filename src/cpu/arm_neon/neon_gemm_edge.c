@@ -13,7 +13,8 @@ GA_INLINE uint32_t digits(int32x4_t q0, int32x4_t q1, int8_t *high, int8_t *low)
   return (uint32_t)vaddlvq_s16(q);
 }
 
-void ga_x16_quantise_neon(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out, int64_t step) {
+void ga_x16_quantise_neon(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out,
+                          int64_t step) {
   for (int64_t b = 0; b < n_blocks; b++, x += 32, out += step) {
     uint32x4_t most_bits = vdupq_n_u32(0);
     for (int i = 0; i < 8; i++)
@@ -42,8 +43,8 @@ void ga_x16_quantise_neon(const ga_x16_format *format, const float *x, int64_t n
 }
 
 /* Plain elements go through registers; activation functions are left to the scalar epilogue. */
-void ga_x16_epilogue_neon(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col, int64_t n,
-                          const float *t, int64_t t_step) {
+void ga_x16_epilogue_neon(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
+                          int64_t n, const float *t, int64_t t_step) {
   for (int64_t r = 0; r < rows; r++, t += t_step) {
     if (d->act || n < GA_X16_ROWS || d->flags & ~(uint32_t)GA_GEMM_RESIDUAL) {
       ga_cpu_gemm_epilogue(d, io, row + r, col, n, t);

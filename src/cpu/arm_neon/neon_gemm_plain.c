@@ -17,7 +17,8 @@ GA_INLINE float32x4_t at_bf16(const uint8_t *panel, int64_t k, int part) {
   return vreinterpretq_f32_u32(k & 1 ? vandq_u32(pair, vdupq_n_u32(0xffff0000u)) : vshlq_n_u32(pair, 16));
 }
 
-GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, const float *x, int64_t x_stride, int64_t k, float *out) {
+GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, const float *x, int64_t x_stride,
+                         int64_t k, float *out) {
   float32x4_t sum[2][4][2]; /* column, part, parity of k */
   GA_UNROLL for (int i = 0; i < 16; i++) sum[i >> 3][i >> 1 & 3][i & 1] = vdupq_n_f32(0);
   int64_t i = 0;
@@ -25,7 +26,8 @@ GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, 
     GA_UNROLL for (int odd = 0; odd < 2; odd++) {
       GA_UNROLL for (int part = 0; part < 4; part++) {
         const float32x4_t w = at(panel, i + odd, part);
-        GA_UNROLL for (int c = 0; c < cols; c++) sum[c][part][odd] = vfmaq_n_f32(sum[c][part][odd], w, x[c * x_stride + i + odd]);
+        GA_UNROLL for (int c = 0; c < cols; c++) sum[c][part][odd] =
+            vfmaq_n_f32(sum[c][part][odd], w, x[c * x_stride + i + odd]);
       }
     }
   }
@@ -36,7 +38,8 @@ GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, 
     }
   }
   GA_UNROLL for (int c = 0; c < cols; c++) {
-    GA_UNROLL for (int part = 0; part < 4; part++) vst1q_f32(out + 16 * c + 4 * part, vaddq_f32(sum[c][part][0], sum[c][part][1]));
+    GA_UNROLL for (int part = 0; part < 4; part++)
+        vst1q_f32(out + 16 * c + 4 * part, vaddq_f32(sum[c][part][0], sum[c][part][1]));
   }
 }
 
@@ -44,9 +47,10 @@ GA_INLINE void dot_plain(plain_loader at, const int cols, const uint8_t *panel, 
   static void plain_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
     dot_plain(at_##name, cols, panel, x, x_stride, k, out);                                                         \
   }
-#define IMPL(name)                                                                                                  \
-  STAMP(name, 1) STAMP(name, 2)                                                                                     \
-  const ga_x16_impl ga_x16_##name##_neon = {.epilogue = ga_x16_epilogue_neon,                                       \
+#define IMPL(name)                                                            \
+  STAMP(name, 1)                                                              \
+  STAMP(name, 2)                                                              \
+  const ga_x16_impl ga_x16_##name##_neon = {.epilogue = ga_x16_epilogue_neon, \
                                             .micro = {[1] = plain_##name##_1, [2] = plain_##name##_2}};
 IMPL(f32)
 IMPL(f16)

@@ -2,7 +2,8 @@
  * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c],
  *           q = 128 high + low
  * CONTRACT  one panel of 16 rows, 1 to 4 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
- * DATA      16-byte loads of codes -> bytes -> sdot by element: a lane of x holds 4 activations, lane of the sum = row */
+ * DATA      16-byte loads of codes -> bytes -> sdot by element: a lane of x holds 4 activations, lane of the sum = row
+ *           */
 #include "cpu/arm_neon/x16_load_neon.h"
 #include "cpu/arm_neon/x16_neon.h"
 
@@ -20,9 +21,9 @@ GA_INLINE float32x4_t add_dot(float32x4_t sum, int32x4_t high, int32x4_t low, fl
 }
 
 /* Constant after inlining: everything from `load` to `cols`. `wide`: codes come without their offset. */
-GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
-                             const int wide, const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x,
-                             int64_t k, float *out) {
+GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_bytes, const int record_bytes,
+                             const int runs, const int wide, const int has_min, const int cols, const uint8_t *panel,
+                             const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
   float32x4_t sum[4][4]; /* column, part */
@@ -32,8 +33,10 @@ GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_byt
       n4_block w;
       load(panel + b / group * head_bytes, record, b % group, part, &w);
       GA_UNROLL for (int c = 0; c < cols; c++) {
-        const int8x16_t h0 = vld1q_s8(x[c].high), h1 = vld1q_s8(x[c].high + 16), l0 = vld1q_s8(x[c].low), l1 = vld1q_s8(x[c].low + 16);
-        int32x4_t high = dot_four(vdupq_n_s32(0), w.q, h0), low = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[0].i), w.q, l0);
+        const int8x16_t h0 = vld1q_s8(x[c].high), h1 = vld1q_s8(x[c].high + 16), l0 = vld1q_s8(x[c].low),
+                        l1 = vld1q_s8(x[c].low + 16);
+        int32x4_t high = dot_four(vdupq_n_s32(0), w.q, h0),
+                  low = dot_four(vdupq_n_s32(has_min || wide ? 0 : x[c].sum[0].i), w.q, l0);
         if (runs == 1) {
           high = dot_four(high, w.q + 4, h1);
           low = dot_four(low, w.q + 4, l1);
@@ -51,18 +54,19 @@ GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_byt
   GA_UNROLL for (int i = 0; i < 4 * cols; i++) vst1q_f32(out + 16 * (i / 4) + 4 * (i % 4), sum[i / 4][i % 4]);
 }
 
-#define STAMP(name, cols, group, head, record, runs, wide, has_min)                                                \
-  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) {  \
-    (void)x_stride;                                                                                                \
-    dot_quantised(n4_load_##name, group, head, record, runs, wide, has_min, cols, panel, x, k, out);               \
+#define STAMP(name, cols, group, head, record, runs, wide, has_min)                                               \
+  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
+    (void)x_stride;                                                                                               \
+    dot_quantised(n4_load_##name, group, head, record, runs, wide, has_min, cols, panel, x, k, out);              \
   }
-#define IMPL(name, group, head, record, runs, wide, has_min)                                                       \
-  STAMP(name, 1, group, head, record, runs, wide, has_min)                                                         \
-  STAMP(name, 2, group, head, record, runs, wide, has_min)                                                         \
-  STAMP(name, 4, group, head, record, runs, wide, has_min)                                                         \
-  const ga_x16_impl ga_x16_##name##_neon = {.quantise = ga_x16_quantise_neon,                                      \
-                                            .epilogue = ga_x16_epilogue_neon,                                      \
-                                            .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [4] = dot_##name##_4}};
+#define IMPL(name, group, head, record, runs, wide, has_min) \
+  STAMP(name, 1, group, head, record, runs, wide, has_min)   \
+  STAMP(name, 2, group, head, record, runs, wide, has_min)   \
+  STAMP(name, 4, group, head, record, runs, wide, has_min)   \
+  const ga_x16_impl ga_x16_##name##_neon = {                 \
+      .quantise = ga_x16_quantise_neon,                      \
+      .epilogue = ga_x16_epilogue_neon,                      \
+      .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [4] = dot_##name##_4}};
 /* name, group, head_bytes, record_bytes, runs as in the table of formats; codes of 8 bits; minimum or not */
 IMPL(q4_0, 1, 32, 256, 1, 0, 0)
 IMPL(q4_1, 1, 64, 256, 1, 0, 1)

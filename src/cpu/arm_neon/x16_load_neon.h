@@ -1,6 +1,6 @@
 /* Reading packed weights (cpu_pack.h) with NEON: one record of 4 of the 16 rows (part 0 to 3) x 32 elements as signed
- * codes, with the scales and minimums of its one or two runs. element = d * (code - offset) + m; the types with codes of
- * 8 bits (offset 128) come as code - 128. */
+ * codes, with the scales and minimums of its one or two runs. element = d * (code - offset) + m; the types with codes
+ * of 8 bits (offset 128) come as code - 128. */
 #ifndef GA_CPU_X16_LOAD_NEON_H
 #define GA_CPU_X16_LOAD_NEON_H
 
@@ -28,7 +28,9 @@ GA_INLINE uint8x8_t n4_bytes(const uint8_t *p, int part) {
   memcpy(&x, p + 4 * part, sizeof x);
   return vreinterpret_u8_u32(vdup_n_u32(x));
 }
-GA_INLINE uint32x4_t n4_wide(const uint8_t *p, int part) { return vmovl_u16(vget_low_u16(vmovl_u8(n4_bytes(p, part)))); }
+GA_INLINE uint32x4_t n4_wide(const uint8_t *p, int part) {
+  return vmovl_u16(vget_low_u16(vmovl_u8(n4_bytes(p, part))));
+}
 GA_INLINE float32x4_t n4_unsigned(const uint8_t *p, int part) { return vcvtq_f32_u32(n4_wide(p, part)); }
 GA_INLINE float32x4_t n4_signed(const uint8_t *p, int part) {
   return vcvtq_f32_s32(vmovl_s16(vget_low_s16(vmovl_s8(vreinterpret_s8_u8(n4_bytes(p, part))))));
@@ -127,7 +129,8 @@ N4_LOADER(q5_1) {
 N4_LOADER(q8_0) {
   (void)at;
   w->d[0] = n4_halves(head, part);
-  GA_UNROLL for (int t = 0; t < 8; t++) w->q[t] = vreinterpretq_s8_u8(veorq_u8(n4_vector(record, t, part), vdupq_n_u8(128)));
+  GA_UNROLL for (int t = 0; t < 8; t++) w->q[t] =
+      vreinterpretq_s8_u8(veorq_u8(n4_vector(record, t, part), vdupq_n_u8(128)));
 }
 
 N4_LOADER(iq4_nl) {

@@ -5,11 +5,13 @@ GA_INLINE vf act_lanes(int act, vf x) {
   const vf one = vf_set(1.0f), zero = vf_set(0.0f);
   if (act == GA_ACT_SILU) return vf_div(x, vf_add(one, vf_exp(vf_sub(zero, x))));
   if (act == GA_ACT_GELU_TANH) {
-    const vf cubic = vf_set(0.0713548162f /* 2 sqrt(2 / pi) 0.044715 */), linear = vf_set(1.59576912f /* 2 sqrt(2 / pi) */);
+    const vf cubic = vf_set(0.0713548162f /* 2 sqrt(2 / pi) 0.044715 */),
+             linear = vf_set(1.59576912f /* 2 sqrt(2 / pi) */);
     vf u = vf_mul(x, vf_fma(vf_mul(x, x), cubic, linear));
     return vf_div(x, vf_add(one, vf_exp(vf_sub(zero, u))));
   }
-  if (act == GA_ACT_GELU_ERF) return vf_mul(vf_mul(vf_set(0.5f), x), vf_erfc(vf_mul(x, vf_set(-0.707106781f /* -1 / sqrt(2) */))));
+  if (act == GA_ACT_GELU_ERF)
+    return vf_mul(vf_mul(vf_set(0.5f), x), vf_erfc(vf_mul(x, vf_set(-0.707106781f /* -1 / sqrt(2) */))));
   return x;
 }
 
@@ -47,7 +49,8 @@ static void act_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-ga_status ISA(ga_cpu_act)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_act)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   (void)kernel, (void)workspace;
   act_job job = {.d = desc, .a = io};
   cpu_rows_run(stream, job.d->rows, job.d->width, act_rows, &job);
@@ -81,7 +84,8 @@ static void add_rows(const void *job, int64_t begin, int64_t end) {
   }
 }
 
-ga_status ISA(ga_cpu_add)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_add)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   (void)kernel, (void)workspace;
   add_job job = {.d = desc, .a = io};
   cpu_rows_run(stream, job.d->rows, job.d->width, add_rows, &job);

@@ -2,7 +2,8 @@
  * COMPUTES  O = softmax(scale Q K^T + mask) V by the online softmax (arXiv 2205.14135), for one unit of cpu_attn.h
  * DATA      a tile of ATTN_KEYS keys is turned into floats in the first-level cache once and serves all rows of the
  *           unit: the query heads of the KV head, times the queries. The cache itself is read once, in its own type.
- * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0, NaN and infinities behind a mask too */
+ * ACCURACY  f32 products and sums; e^x of simd_math.h. Masked keys add exactly 0, NaN and infinities behind a mask too
+ *           */
 #include <math.h>
 
 #include "base/mem.h"
@@ -16,21 +17,21 @@
 typedef struct attn_tile {
   const attn_job *job;
   const attn_unit *u;
-  int rows;      /* of a KV head: queries times query heads */
-  int head;      /* first query head of the KV head at hand */
-  bool masked;   /* a row does not see all keys of the tile at hand */
+  int rows;                         /* of a KV head: queries times query heads */
+  int head;                         /* first query head of the KV head at hand */
+  bool masked;                      /* a row does not see all keys of the tile at hand */
   int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
   float *state;                     /* for each KV head of the unit: q, acc, m, l */
   float *q, *acc, *m, *l;           /* of the KV head at hand */
   float *scores;                    /* [rows, ATTN_KEYS] */
   float *keys, *columns, *values;   /* up to 16 keys; all keys, transposed: [head_pad, ATTN_KEYS]; up to 16 values */
-  int64_t k_bytes, v_bytes, k_step, v_step; /* of a row; from KV head to KV head */
-  int64_t k_at, v_at;                       /* of the KV head at hand, from the rows' addresses */
+  int64_t k_bytes, v_bytes, k_step, v_step;   /* of a row; from KV head to KV head */
+  int64_t k_at, v_at;                         /* of the KV head at hand, from the rows' addresses */
   const uint8_t **k, **v, **next_k, **next_v; /* rows of the tile at hand and of the one after it: [ATTN_KEYS] each */
-  int64_t n_next;                   /* keys of the next tile */
-  bool last_head;                   /* the KV head at hand is the unit's last */
-  int kv_head;                      /* at hand */
-  float *k_scale, *v_scale;         /* e4m3: of the tile's keys, ATTN_KEYS each */
+  int64_t n_next;                             /* keys of the next tile */
+  bool last_head;                             /* the KV head at hand is the unit's last */
+  int kv_head;                                /* at hand */
+  float *k_scale, *v_scale;                   /* e4m3: of the tile's keys, ATTN_KEYS each */
 } attn_tile;
 
 /* Bytes of `elems` elements, whole blocks for block types. */
@@ -134,8 +135,10 @@ static void find_rows(const attn_tile *t, const void *base, const ga_attn_stride
   int64_t page = paged ? begin / size : 0, slot = begin - page * (paged ? size : 0);
   for (int64_t k = 0; k < n; page++, slot = 0) {
     int64_t at = t->u->kv_head * stride->head + slot * stride->token;
-    if (paged) at += a->page_table[s->b * a->page_table_stride + page] * stride->batch;
-    else at += s->kv_first * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch);
+    if (paged)
+      at += a->page_table[s->b * a->page_table_stride + page] * stride->batch;
+    else
+      at += s->kv_first * stride->token + (d->flags & GA_ATTN_VARLEN ? 0 : s->b * stride->batch);
     const uint8_t *row = (const uint8_t *)base + kv_bytes(d->kv_dtype, at);
     for (; k < n && slot < size; k++, slot++, row += step) rows[k] = row;
   }
@@ -202,8 +205,8 @@ GA_INLINE void rows_product(int vecs, int rows, float *c, int64_t ldc, const flo
 }
 
 /* C [rows, width] += A [rows, n] B [n, width]; width is a multiple of 16. */
-static void product(int rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t lda, const float *b, int64_t ldb,
-                    int64_t n) {
+static void product(int rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t lda, const float *b,
+                    int64_t ldb, int64_t n) {
   int64_t i = 0;
   for (; i + BLOCK_VECS * VN <= width; i += BLOCK_VECS * VN)
     rows_product(BLOCK_VECS, rows, c + i, ldc, a, lda, b + i, ldb, n);
@@ -247,13 +250,14 @@ static bool all_finite(const float *x, int64_t n) {
   return true;
 }
 
-/* Where a mask has put a weight of 0 and a value is infinite or NaN, the product would be NaN: each row takes the values
- * it sees only. */
+/* Where a mask has put a weight of 0 and a value is infinite or NaN, the product would be NaN: each row takes the
+ * values it sees only. */
 static void many_values_masked(const attn_tile *t, int64_t begin, int64_t n, int64_t at) {
   for (int r = 0; r < t->rows; r++) {
     int64_t from, to;
     attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
-    const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)), last = ga_max_i64(first, ga_min_i64(n, to - begin));
+    const int64_t first = ga_max_i64(0, ga_min_i64(n, from - begin)),
+                  last = ga_max_i64(first, ga_min_i64(n, to - begin));
     product(1, t->v_pad, t->acc + r * t->v_pad, t->v_pad, t->scores + r * ATTN_KEYS + at + first, ATTN_KEYS,
             t->values + first * t->v_pad, t->v_pad, last - first);
   }
@@ -265,8 +269,10 @@ static void many_values(const attn_tile *t, int64_t begin, int64_t n) {
     const int64_t some = ga_min_i64(16, n - k);
     for (int64_t j = 0; j < some; j++)
       load_row((ga_dtype)d->kv_dtype, t->v[k + j] + t->v_at, t->values + j * t->v_pad, d->v_dim, t->v_pad);
-    if (t->masked && !all_finite(t->values, some * t->v_pad)) many_values_masked(t, begin + k, some, k);
-    else product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
+    if (t->masked && !all_finite(t->values, some * t->v_pad))
+      many_values_masked(t, begin + k, some, k);
+    else
+      product(t->rows, t->v_pad, t->acc, t->v_pad, t->scores + k, ATTN_KEYS, t->values, t->v_pad, some);
   }
 }
 
@@ -279,7 +285,8 @@ static void scale_keys(float *s, const float *scale) {
   for (int k = 0; k < ATTN_KEYS; k += VN) vf_store(s + k, vf_mul(vf_load(scale + k), vf_load(s + k)));
 }
 
-/* Scale, soft-cap and ALiBi on the scores of row r, whose first key is `begin`. Scaling q instead would lose subnormals. */
+/* Scale, soft-cap and ALiBi on the scores of row r, whose first key is `begin`. Scaling q instead would lose
+ * subnormals. */
 static void bend_scores(const attn_tile *t, int r, int64_t begin) {
   const ga_attn_desc *d = t->job->d;
   float *s = t->scores + r * ATTN_KEYS;
@@ -339,7 +346,8 @@ static void softmax_tile_row(const attn_tile *t, int r) {
   if (keep[0] != 1) scale_acc(t, r, keep[0]);
 }
 
-/* Puts -infinity where row r does not see the tile's keys [begin, begin + n), and beyond n. True when it misses a key. */
+/* Puts -infinity where row r does not see the tile's keys [begin, begin + n), and beyond n. True when it misses a key.
+ * */
 static bool mask_row(const attn_tile *t, int r, int64_t begin, int64_t n) {
   int64_t from, to;
   attn_visible(t->job->d, &t->u->s, t->u->q + r / t->u->n_heads, &from, &to);
@@ -400,8 +408,10 @@ static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
   const bool scales = t->job->d->kv_dtype == GA_E4M3;
   if (scales) take_scales(t, &t->job->a->k_scale, begin, n, t->k_scale);
   if (scales) take_scales(t, &t->job->a->v_scale, begin, n, t->v_scale);
-  if (t->rows < TRANSPOSE_ROWS) few_scores(t, n);
-  else many_scores(t, n);
+  if (t->rows < TRANSPOSE_ROWS)
+    few_scores(t, n);
+  else
+    many_scores(t, n);
   t->masked = false;
   for (int r = 0; r < t->rows; r++) {
     bend_scores(t, r, begin);
@@ -409,8 +419,10 @@ static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
     softmax_tile_row(t, r);
     if (scales) scale_keys(t->scores + r * ATTN_KEYS, t->v_scale);
   }
-  if (t->rows < TRANSPOSE_ROWS && !t->masked) few_values(t, n);
-  else many_values(t, begin, n);
+  if (t->rows < TRANSPOSE_ROWS && !t->masked)
+    few_values(t, n);
+  else
+    many_values(t, begin, n);
 }
 
 static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
@@ -440,6 +452,7 @@ static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
   }
 }
 
-ga_status ISA(ga_cpu_attn)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_attn)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream) {
   return cpu_attn_run(kernel, desc, io, workspace, stream, run_unit);
 }

@@ -1,9 +1,12 @@
 /* KERNEL    attn_bwd, f32
  * COMPUTES  dQ, dK, dV of attention (ga/attn_bwd.h) for one unit of cpu_attn_bwd.h, a pair of 64 x 64 tiles at a time:
- *           S = Q K^T, P = e^(logit - lse), dP = dO V^T, dS = P (dP - delta) scale; dV += P^T dO, dK += dS^T Q, dQ += dS K
- * DATA      tiles are copied to the thread's scratch, padded to 16 floats; K and V also transposed, so that S and dP need no
- *           sums across lanes. A transposed left operand is read element by element, which costs nothing: it is broadcast
- * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. Masked pairs add exactly 0 to dQ, dK and dV's factors */
+ *           S = Q K^T, P = e^(logit - lse), dP = dO V^T, dS = P (dP - delta) scale; dV += P^T dO, dK += dS^T Q, dQ +=
+ *           dS K
+ * DATA      tiles are copied to the thread's scratch, padded to 16 floats; K and V also transposed, so that S and dP
+ *           need no sums across lanes. A transposed left operand is read element by element, which costs nothing: it is
+ *           broadcast
+ * ACCURACY  f32 products and sums; e^x and tanh of simd_math.h. Masked pairs add exactly 0 to dQ, dK and dV's factors
+ *           */
 #include <math.h>
 
 #include "base/mem.h"
@@ -15,12 +18,13 @@ typedef struct bwd_tile {
   const bwd_job *job;
   const bwd_sequence *s;
   int head_q, head_kv;
-  int64_t q, n_q, k, n_k;                          /* queries [q, q + n_q), keys [k, k + n_k) */
-  float *q_rows, *dout, *k_rows, *k_columns, *v_columns; /* [64, head_pad] [64, v_pad] [64, head_pad] [head_pad, 64] [v_pad, 64] */
-  float *dq, *dk, *dv;                             /* [64, pad] */
-  float *p, *ds, *bend;                            /* [64, 64]; bend: derivative of the soft-cap */
-  float *some;                                     /* [16, pad] */
-  float *lse, *delta;                              /* [64] */
+  int64_t q, n_q, k, n_k; /* queries [q, q + n_q), keys [k, k + n_k) */
+  float *q_rows, *dout, *k_rows, *k_columns,
+      *v_columns;       /* [64, head_pad] [64, v_pad] [64, head_pad] [head_pad, 64] [v_pad, 64] */
+  float *dq, *dk, *dv;  /* [64, pad] */
+  float *p, *ds, *bend; /* [64, 64]; bend: derivative of the soft-cap */
+  float *some;          /* [16, pad] */
+  float *lse, *delta;   /* [64] */
 } bwd_tile;
 
 static bwd_tile tile_in(const bwd_job *job, const bwd_unit *u, float *scratch) {
@@ -49,10 +53,10 @@ static void clear(float *x, int64_t n) {
 /* --- products --- */
 
 /* C [rows, vecs] += A [rows, n] B [n, vecs], vectors of VN; rows and vecs are constants in each call. A[r][k] lies at
- * r * a_row + k * a_col. The sum of a tile is added to C as a whole: dV of a key that thousands of queries see would else
- * be rounded as often, at the size of its largest partial sum. */
-GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
-                             int64_t ldb, int64_t n) {
+ * r * a_row + k * a_col. The sum of a tile is added to C as a whole: dV of a key that thousands of queries see would
+ * else be rounded as often, at the size of its largest partial sum. */
+GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
+                             const float *b, int64_t ldb, int64_t n) {
   vf sum[4][4];
   for (int r = 0; r < rows; r++)
     for (int v = 0; v < vecs; v++) sum[r][v] = vf_set(0.0f);
@@ -68,15 +72,15 @@ GA_INLINE void block_product(int rows, int vecs, float *c, int64_t ldc, const fl
     for (int v = 0; v < vecs; v++) vf_store(c + r * ldc + v * VN, vf_add(vf_load(c + r * ldc + v * VN), sum[r][v]));
 }
 
-GA_INLINE void rows_product(int vecs, int64_t rows, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
-                            int64_t ldb, int64_t n) {
+GA_INLINE void rows_product(int vecs, int64_t rows, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
+                            const float *b, int64_t ldb, int64_t n) {
   for (; rows >= 4; rows -= 4, c += 4 * ldc, a += 4 * a_row) block_product(4, vecs, c, ldc, a, a_row, a_col, b, ldb, n);
   for (; rows > 0; rows--, c += ldc, a += a_row) block_product(1, vecs, c, ldc, a, a_row, a_col, b, ldb, n);
 }
 
 /* C [rows, width] += A [rows, n] B [n, width]; width is a multiple of 16. */
-static void product(int64_t rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col, const float *b,
-                    int64_t ldb, int64_t n) {
+static void product(int64_t rows, int64_t width, float *c, int64_t ldc, const float *a, int64_t a_row, int64_t a_col,
+                    const float *b, int64_t ldb, int64_t n) {
   int64_t i = 0;
   for (; i + BLOCK_VECS * VN <= width; i += BLOCK_VECS * VN)
     rows_product(BLOCK_VECS, rows, c + i, ldc, a, a_row, a_col, b + i, ldb, n);
@@ -93,7 +97,8 @@ static void load_rows(float *to, int64_t pad, const float *x, int64_t step, int6
 }
 
 /* n rows of a tile of 64 to columns [pad, 64]; missing rows are zeros. */
-static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float *x, int64_t step, int64_t n, int64_t width) {
+static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float *x, int64_t step, int64_t n,
+                         int64_t width) {
   for (int64_t k = 0; k < BWD_TILE; k += VN) {
     const int64_t here = ga_max_i64(0, ga_min_i64(VN, n - k));
     clear(t->some, VN * pad);
@@ -119,9 +124,10 @@ static void take_keys(bwd_tile *t, int64_t tile) {
   load_columns(t, t->v_columns, t->job->v_pad, v, a->v_stride.token, t->n_k, d->v_dim);
 }
 
-/* delta = rowsum(dO O), added up in the order in which the product adds up dP: a row that sees one key, whose O is V, gets
- * dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
-static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o_step, int64_t rows, int64_t n, float *delta) {
+/* delta = rowsum(dO O), added up in the order in which the product adds up dP: a row that sees one key, whose O is V,
+ * gets dP - delta = 0 exactly. Eight rows at a time hide the latency of the sums. */
+static void row_deltas(const float *g, int64_t g_step, const float *o, int64_t o_step, int64_t rows, int64_t n,
+                       float *delta) {
   for (int64_t r = 0; r < rows; r += 8) {
     const int64_t here = ga_min_i64(8, rows - r);
     float sum[8] = {0};
@@ -171,7 +177,8 @@ static void add_dq(const bwd_tile *t) {
   }
 }
 
-static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, const ga_attn_strides *stride, int64_t dim) {
+static void store_kv(const bwd_tile *t, const float *x, int64_t pad, void *out, const ga_attn_strides *stride,
+                     int64_t dim) {
   const ga_attn_bwd_desc *d = t->job->d;
   for (int64_t r = 0; r < t->n_k; r++) {
     float *to = (float *)out + bwd_at(d, stride, t->s, t->s->kv_first, t->k + r, t->head_kv);
@@ -215,7 +222,8 @@ static void gradient_row(const bwd_tile *t, int64_t r) {
   }
   bwd_keys_of(t->job->d, t->s, t->q + r, &from, &to);
   if (t->lse[r] == -INFINITY) to = from;
-  const int64_t first = ga_max_i64(0, ga_min_i64(t->n_k, from - t->k)), last = ga_max_i64(first, ga_min_i64(t->n_k, to - t->k));
+  const int64_t first = ga_max_i64(0, ga_min_i64(t->n_k, from - t->k)),
+                last = ga_max_i64(first, ga_min_i64(t->n_k, to - t->k));
   for (int64_t k = 0; k < BWD_TILE; k++)
     if (k < first || k >= last) p[k] = ds[k] = 0;
 }
@@ -305,6 +313,7 @@ static void run_unit(const bwd_job *job, const bwd_unit *u, float *scratch) {
   }
 }
 
-ga_status ISA(ga_cpu_attn_bwd)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_attn_bwd)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                               ga_stream *stream) {
   return cpu_attn_bwd_run(kernel, desc, io, workspace, stream, run_unit);
 }

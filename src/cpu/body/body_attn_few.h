@@ -7,8 +7,8 @@
 /* Element type and number of rows are constants in each call of the functions with suffix _of. */
 
 /* Sums of products of keys a and b with `rows` queries, not yet added up across lanes. */
-GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t head_pad, const uint8_t *a, const uint8_t *b,
-                           int64_t n, vf *sum_a, vf *sum_b) {
+GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t head_pad, const uint8_t *a,
+                           const uint8_t *b, int64_t n, vf *sum_a, vf *sum_b) {
   int64_t i = 0;
   for (int r = 0; r < rows; r++) sum_a[r] = sum_b[r] = vf_set(0.0f);
   for (; i + VN <= n; i += VN) {
@@ -39,18 +39,25 @@ GA_INLINE void prefetch_bytes(const uint8_t *p, int64_t from, int64_t to) {
 
 /* v_part: bytes of a value row that the first pass over the values reads. */
 GA_INLINE void prefetch_after_key(const attn_tile *t, int64_t k, int64_t n, int64_t v_part) {
-  if (k + AHEAD < n) prefetch_bytes(t->k[k + AHEAD] + t->k_at, 0, t->k_bytes);
-  else if (k + AHEAD < 2 * n) prefetch_bytes(t->v[k + AHEAD - n] + t->v_at, 0, v_part);
+  if (k + AHEAD < n)
+    prefetch_bytes(t->k[k + AHEAD] + t->k_at, 0, t->k_bytes);
+  else if (k + AHEAD < 2 * n)
+    prefetch_bytes(t->v[k + AHEAD - n] + t->v_at, 0, v_part);
 }
 
 /* Bytes [from, to) of value rows are read in this pass. */
 GA_INLINE void prefetch_after_value(const attn_tile *t, int64_t k, int64_t n, int64_t from, int64_t to) {
   const int64_t next = k + AHEAD - n;
-  if (next < 0) prefetch_bytes(t->v[k + AHEAD] + t->v_at, from, to);
-  else if (next >= n) return;
-  else if (to < t->v_bytes) prefetch_bytes(t->v[next] + t->v_at, to, ga_min_i64(2 * to - from, t->v_bytes));
-  else if (t->last_head) prefetch_bytes(t->next_k[next], 0, t->n_next ? t->k_bytes : 0);
-  else prefetch_bytes(t->k[next] + t->k_at + t->k_step, 0, t->k_bytes);
+  if (next < 0)
+    prefetch_bytes(t->v[k + AHEAD] + t->v_at, from, to);
+  else if (next >= n)
+    return;
+  else if (to < t->v_bytes)
+    prefetch_bytes(t->v[next] + t->v_at, to, ga_min_i64(2 * to - from, t->v_bytes));
+  else if (t->last_head)
+    prefetch_bytes(t->next_k[next], 0, t->n_next ? t->k_bytes : 0);
+  else
+    prefetch_bytes(t->k[next] + t->k_at + t->k_step, 0, t->k_bytes);
 }
 
 GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int first, int64_t n) {
@@ -77,7 +84,8 @@ GA_INLINE void few_scores_of(ga_dtype dtype, int rows, const attn_tile *t, int f
 }
 
 /* acc columns [i, i + vecs * VN) of `rows` rows. */
-GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_tile *t, int first, int64_t n, int64_t i) {
+GA_INLINE void few_values_block(ga_dtype dtype, int rows, int vecs, const attn_tile *t, int first, int64_t n,
+                                int64_t i) {
   float *acc = t->acc + first * t->v_pad + i;
   const float *weight = t->scores + first * ATTN_KEYS;
   const int64_t dim = t->job->d->v_dim, part = i * t->v_bytes / dim, part_end = (i + vecs * VN) * t->v_bytes / dim;
@@ -117,16 +125,20 @@ GA_INLINE void few_values_of(ga_dtype dtype, int rows, const attn_tile *t, int f
 }
 
 /* All rows of the tile, in blocks of constant size. */
-#define FEW_BLOCKS(name, dtype, t, n)                                                          \
-  for (int first = 0; first < (t)->rows; first += FEW) {                                       \
-    const int rows = (t)->rows - first;                                                        \
-    if (rows >= 4) name(dtype, 4, t, first, n);                                                \
-    else if (rows == 3) name(dtype, 3, t, first, n);                                           \
-    else if (rows == 2) name(dtype, 2, t, first, n);                                           \
-    else name(dtype, 1, t, first, n);                                                          \
+#define FEW_BLOCKS(name, dtype, t, n)                    \
+  for (int first = 0; first < (t)->rows; first += FEW) { \
+    const int rows = (t)->rows - first;                  \
+    if (rows >= 4)                                       \
+      name(dtype, 4, t, first, n);                       \
+    else if (rows == 3)                                  \
+      name(dtype, 3, t, first, n);                       \
+    else if (rows == 2)                                  \
+      name(dtype, 2, t, first, n);                       \
+    else                                                 \
+      name(dtype, 1, t, first, n);                       \
   }
 
-#define FEW_TYPE(type)                                                                     \
+#define FEW_TYPE(type)                                                                                   \
   static void few_scores_##type(const attn_tile *t, int64_t n) { FEW_BLOCKS(few_scores_of, type, t, n) } \
   static void few_values_##type(const attn_tile *t, int64_t n) { FEW_BLOCKS(few_values_of, type, t, n) }
 FEW_TYPE(GA_F32)

@@ -37,7 +37,8 @@ typedef struct kv_job {
 } kv_job;
 
 /* Row `slot` of all heads in e4m3. scale: of the first head. */
-static void store_scaled(const ga_kv_store_desc *d, const float *x, uint8_t *cache, int64_t slot, int64_t dim, float *scale) {
+static void store_scaled(const ga_kv_store_desc *d, const float *x, uint8_t *cache, int64_t slot, int64_t dim,
+                         float *scale) {
   for (int64_t h = 0; h < d->heads; h++, x += dim) {
     uint8_t *y = cache + (slot * d->heads + h) * dim;
     float most = 0;

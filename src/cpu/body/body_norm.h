@@ -43,14 +43,16 @@ static double scale_from(const ga_norm_desc *d, double squares) {
 }
 
 /* The rare row: in double, which also carries NaN and infinities to where they belong. */
-static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b, const float *r) {
+static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, const float *w, const float *b,
+                            const float *r) {
   double mean = 0, squares = 0;
   if (d->kind == GA_NORM_LAYER)
     for (int64_t i = 0; i < d->width; i++) mean += (double)x[i] / (double)d->width;
   for (int64_t i = 0; i < d->width; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
   double scale = scale_from(d, squares);
   for (int64_t i = 0; i < d->width; i++)
-    y[i] = (float)(((double)x[i] - mean) * scale * (w ? (double)w[i] : 1) + (b ? (double)b[i] : 0) + (r ? (double)r[i] : 0));
+    y[i] = (float)(((double)x[i] - mean) * scale * (w ? (double)w[i] : 1) + (b ? (double)b[i] : 0) +
+                   (r ? (double)r[i] : 0));
 }
 
 GA_INLINE vf norm_lanes(vf x, vf shift, vf scale, const float *w, const float *b, const float *r, int n) {
@@ -73,7 +75,10 @@ static void norm_row(const ga_norm_desc *d, const float *x, float *y, const floa
   for (; i + VN <= n; i += VN)
     vf_store(y + i, norm_lanes(vf_load(x + i), sh, sc, w ? w + i : NULL, b ? b + i : NULL, r ? r + i : NULL, VN));
   int rest = (int)(n - i);
-  if (rest) vf_store_n(y + i, norm_lanes(vf_load_n(x + i, rest), sh, sc, w ? w + i : NULL, b ? b + i : NULL, r ? r + i : NULL, rest), rest);
+  if (rest)
+    vf_store_n(y + i,
+               norm_lanes(vf_load_n(x + i, rest), sh, sc, w ? w + i : NULL, b ? b + i : NULL, r ? r + i : NULL, rest),
+               rest);
 }
 
 typedef struct norm_job {
@@ -84,11 +89,12 @@ typedef struct norm_job {
 static void norm_rows(const void *job, int64_t begin, int64_t end) {
   const norm_job *j = job;
   for (int64_t i = begin; i < end; i++)
-    norm_row(j->d, (const float *)j->a->x + i * j->d->x_stride, (float *)j->a->y + i * j->d->y_stride, j->a->weight, j->a->bias,
-             j->a->residual ? (const float *)j->a->residual + i * j->d->residual_stride : NULL);
+    norm_row(j->d, (const float *)j->a->x + i * j->d->x_stride, (float *)j->a->y + i * j->d->y_stride, j->a->weight,
+             j->a->bias, j->a->residual ? (const float *)j->a->residual + i * j->d->residual_stride : NULL);
 }
 
-ga_status ISA(ga_cpu_norm)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_norm)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream) {
   (void)kernel, (void)workspace;
   norm_job job = {.d = desc, .a = io};
   cpu_rows_run(stream, job.d->rows, job.d->width, norm_rows, &job);

@@ -79,8 +79,10 @@ static void rope_token(const ga_rope_desc *d, const ga_rope_io *a, int64_t token
     fill_table(d, a->positions[token], a->inv_freq + from, n, &t);
     for (int h = 0; h < d->heads; h++) {
       float *head = x + (int64_t)h * d->head_dim;
-      if (d->pairs == GA_ROPE_NEOX) turn_neox(head + from, head + half + from, n, &t);
-      else turn_norm(head + 2 * from, n, &t);
+      if (d->pairs == GA_ROPE_NEOX)
+        turn_neox(head + from, head + half + from, n, &t);
+      else
+        turn_norm(head + 2 * from, n, &t);
     }
   }
 }
@@ -95,7 +97,8 @@ static void rope_rows(const void *job, int64_t begin, int64_t end) {
   for (int64_t r = begin; r < end; r++) rope_token(j->d, j->a, r);
 }
 
-ga_status ISA(ga_cpu_rope)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_rope)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream) {
   (void)kernel, (void)workspace;
   rope_job job = {.d = desc, .a = io};
   cpu_rows_run(stream, job.d->tokens, (int64_t)job.d->heads * job.d->rot_dim, rope_rows, &job);

@@ -48,7 +48,8 @@ static double sum_exp(const float *x, int64_t n, float m) { return exp_row(x, NU
 
 static const sample_scan scan_logits = {.largest = largest_logit, .above = logits_above, .sum_exp = sum_exp};
 
-ga_status ISA(ga_cpu_sample)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ISA(ga_cpu_sample)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                             ga_stream *stream) {
   (void)kernel, (void)stream;
   return cpu_sample_run(desc, io, workspace, &scan_logits);
 }

@@ -83,7 +83,9 @@ static void store_row(const quant_job *job, int64_t b, int64_t t, int64_t h, con
   uint8_t *y = (uint8_t *)job->a->y + b * s->batch + h * s->head;
   const bool rows = job->d->kind == GA_ATTN_QUANT_ROWS, i8 = job->d->y_dtype == GA_I8;
   for (int i = 0; i < job->d->dim; i++)
-    y[rows ? t * s->token + i : i * s->token + ga_attn_fp8_slot(t)] = !x ? 0 : i8 ? i8_of(x[i] * inverse) : ga_f32_to_e4m3(x[i] * inverse);
+    y[rows ? t * s->token + i : i * s->token + ga_attn_fp8_slot(t)] = !x   ? 0
+                                                                      : i8 ? i8_of(x[i] * inverse)
+                                                                           : ga_f32_to_e4m3(x[i] * inverse);
 }
 
 static float block_most(const quant_job *job, int64_t b, int64_t h, int64_t begin, int64_t end) {
@@ -116,7 +118,8 @@ static void one_block(const quant_job *job, int64_t b, int64_t h, int64_t begin)
     if (job->d->centre) take_off(job, b, h, x);
     store_row(job, b, t, h, x, 1 / scale);
   }
-  for (int64_t t = ga_max_i64(last, begin); t < begin + job->step && d->kind == GA_ATTN_QUANT_VALUES; t++) store_row(job, b, t, h, NULL, 0);
+  for (int64_t t = ga_max_i64(last, begin); t < begin + job->step && d->kind == GA_ATTN_QUANT_VALUES; t++)
+    store_row(job, b, t, h, NULL, 0);
 }
 
 static void some_blocks(const void *user, int64_t begin, int64_t end) {
@@ -132,7 +135,8 @@ const char *ga_cpu_attn_quant_any(const ga_kernel *kernel, const void *desc, con
   return NULL;
 }
 
-ga_status ga_cpu_attn_quant_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_attn_quant_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                    ga_stream *stream) {
   (void)kernel, (void)workspace;
   const ga_attn_quant_desc *d = desc;
   quant_job job = {.d = d, .a = io, .step = d->scale_tokens ? d->scale_tokens : GA_ATTN_FP8_BLOCK};

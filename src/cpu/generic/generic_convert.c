@@ -12,12 +12,24 @@ typedef struct convert_job {
 
 static void store_plain(ga_dtype dtype, void *y, int64_t at, const float *x, int64_t n) {
   switch (dtype) {
-  case GA_F32: for (int64_t i = 0; i < n; i++) ((float *)y)[at + i] = x[i]; break;
-  case GA_F64: for (int64_t i = 0; i < n; i++) ((double *)y)[at + i] = (double)x[i]; break;
-  case GA_F16: for (int64_t i = 0; i < n; i++) ((ga_f16 *)y)[at + i] = ga_f32_to_f16(x[i]); break;
-  case GA_BF16: for (int64_t i = 0; i < n; i++) ((ga_bf16 *)y)[at + i] = ga_f32_to_bf16(x[i]); break;
-  case GA_E4M3: for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[at + i] = ga_f32_to_e4m3(x[i]); break;
-  case GA_E5M2: for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[at + i] = ga_f32_to_e5m2(x[i]); break;
+  case GA_F32:
+    for (int64_t i = 0; i < n; i++) ((float *)y)[at + i] = x[i];
+    break;
+  case GA_F64:
+    for (int64_t i = 0; i < n; i++) ((double *)y)[at + i] = (double)x[i];
+    break;
+  case GA_F16:
+    for (int64_t i = 0; i < n; i++) ((ga_f16 *)y)[at + i] = ga_f32_to_f16(x[i]);
+    break;
+  case GA_BF16:
+    for (int64_t i = 0; i < n; i++) ((ga_bf16 *)y)[at + i] = ga_f32_to_bf16(x[i]);
+    break;
+  case GA_E4M3:
+    for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[at + i] = ga_f32_to_e4m3(x[i]);
+    break;
+  case GA_E5M2:
+    for (int64_t i = 0; i < n; i++) ((uint8_t *)y)[at + i] = ga_f32_to_e5m2(x[i]);
+    break;
   default: break;
   }
 }
@@ -34,7 +46,8 @@ static void convert_slice(void *arg, int thread, int n_threads) {
     float piece[GA_QUANT_MAX_BLOCK];
     int64_t n = end - i < GA_QUANT_MAX_BLOCK ? end - i : GA_QUANT_MAX_BLOCK;
     ga_cpu_dequantise(from, (const uint8_t *)job->io->x + i / x->block_elems * x->block_bytes, n, piece);
-    if (!y->is_quant) store_plain(to, job->io->y, i, piece, n);
+    if (!y->is_quant)
+      store_plain(to, job->io->y, i, piece, n);
     else
       for (int64_t e = 0; e < n; e += y->block_elems)
         ga_quantise_block(to, piece + e, (uint8_t *)job->io->y + (i + e) / y->block_elems * y->block_bytes);
@@ -73,11 +86,14 @@ static void scale_slice(void *arg, int thread, int n_threads) {
     for (int64_t c = 0; c < d->width; c += GA_CONVERT_BLOCK) scale_block(d, job->io, r, ga_min_i64(r + rows, end), c);
 }
 
-ga_status ga_cpu_convert_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_convert_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                 ga_stream *stream) {
   (void)kernel, (void)workspace;
   convert_job job = {.desc = desc, .io = io};
   void (*slice)(void *, int, int) = job.desc->scales ? scale_slice : convert_slice;
-  if (job.desc->rows * job.desc->width < 8192) slice(&job, 0, 1);
-  else ga_pool_run(cpu_pool(stream), slice, &job);
+  if (job.desc->rows * job.desc->width < 8192)
+    slice(&job, 0, 1);
+  else
+    ga_pool_run(cpu_pool(stream), slice, &job);
   return GA_OK;
 }

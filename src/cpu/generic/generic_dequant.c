@@ -86,8 +86,7 @@ static void q3_k(const uint8_t *b, float *y) {
     int low = i < 8 ? s[i] & 15 : s[i - 8] >> 4, high = s[8 + (i & 3)] >> 2 * (i >> 2) & 3;
     float scale = d * (float)((low | high << 4) - 32);
     const uint8_t *q = b + 32 + 32 * (i / 8) + 16 * (i & 1), *mask = b + 16 * (i & 1);
-    for (int l = 0; l < 16; l++)
-      *y++ = scale * (float)((q[l] >> 2 * (i / 2 % 4) & 3) - (mask[l] >> i / 2 & 1 ? 0 : 4));
+    for (int l = 0; l < 16; l++) *y++ = scale * (float)((q[l] >> 2 * (i / 2 % 4) & 3) - (mask[l] >> i / 2 & 1 ? 0 : 4));
   }
 }
 
@@ -123,7 +122,8 @@ static void q6_k(const uint8_t *b, float *y) {
   float d = half_at(b + 208);
   for (int i = 0; i < 16; i++) { /* runs of 16: i = 8 half + 2 plane + which */
     int plane = i / 2 % 4;
-    const uint8_t *low = b + 64 * (i / 8) + 32 * (plane & 1) + 16 * (i & 1), *high = b + 128 + 32 * (i / 8) + 16 * (i & 1);
+    const uint8_t *low = b + 64 * (i / 8) + 32 * (plane & 1) + 16 * (i & 1),
+                  *high = b + 128 + 32 * (i / 8) + 16 * (i & 1);
     float scale = d * (float)(int8_t)b[192 + i];
     for (int l = 0; l < 16; l++)
       *y++ = scale * (float)(((low[l] >> 4 * (plane / 2) & 15) | (high[l] >> 2 * plane & 3) << 4) - 32);

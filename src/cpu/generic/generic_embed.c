@@ -37,13 +37,17 @@ static void embed_slice(void *arg, int thread, int n_threads) {
   for (int64_t t = begin; t < end; t++) embed_one(job->desc, job->io, t);
 }
 
-ga_status ga_cpu_embed_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_embed_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                               ga_stream *stream) {
   (void)workspace;
   embed_job job = {.desc = desc, .io = io};
   for (int64_t t = 0; t < job.desc->tokens; t++)
-    GA_REQUIRE(job.io->ids[t] >= 0 && job.io->ids[t] < job.desc->vocab, GA_ERR_ARG, "%s: ids[%lld] is %d; must be in [0, %lld)",
-               kernel->id, (long long)t, job.io->ids[t], (long long)job.desc->vocab);
-  if (job.desc->tokens * job.desc->width < 32 * 1024) embed_slice(&job, 0, 1);
-  else ga_pool_run(cpu_pool(stream), embed_slice, &job);
+    GA_REQUIRE(job.io->ids[t] >= 0 && job.io->ids[t] < job.desc->vocab, GA_ERR_ARG,
+               "%s: ids[%lld] is %d; must be in [0, %lld)", kernel->id, (long long)t, job.io->ids[t],
+               (long long)job.desc->vocab);
+  if (job.desc->tokens * job.desc->width < 32 * 1024)
+    embed_slice(&job, 0, 1);
+  else
+    ga_pool_run(cpu_pool(stream), embed_slice, &job);
   return GA_OK;
 }

@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "cpu/cpu_gemm.h"
 
-#define ROWS GA_CPU_GEMM_ROWS /* rows of W dequantised together: each x is loaded once for all of them */
+#define ROWS  GA_CPU_GEMM_ROWS /* rows of W dequantised together: each x is loaded once for all of them */
 #define LANES 8 /* partial sums of a dot product, so that the compiler can use vectors without changing the result */
 
 float ga_cpu_gemm_activate(int32_t act, float x) {
@@ -17,7 +17,8 @@ float ga_cpu_gemm_activate(int32_t act, float x) {
   }
 }
 
-void ga_cpu_gemm_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n, const float *t) {
+void ga_cpu_gemm_epilogue(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t col, int64_t n,
+                          const float *t) {
   int64_t at = row * d->y_stride + col;
   const float *gate = io->gate, *residual = io->residual;
   float *y = (float *)io->y + at;
@@ -58,8 +59,8 @@ static void generic_slice(void *arg, int thread, int n_threads) {
   for (int64_t c = begin; c < end; c += ROWS) {
     int64_t rows = end - c < ROWS ? end - c : ROWS;
     for (int64_t r = 0; r < ROWS; r++) /* a short group repeats its last row and drops the result */
-      ga_cpu_dequantise((ga_dtype)d->w_dtype, (const uint8_t *)job->io->w + (c + (r < rows ? r : rows - 1)) * row_bytes, d->k,
-                        w + r * d->k);
+      ga_cpu_dequantise((ga_dtype)d->w_dtype, (const uint8_t *)job->io->w + (c + (r < rows ? r : rows - 1)) * row_bytes,
+                        d->k, w + r * d->k);
     for (int64_t m = 0; m < d->m; m++) {
       ga_cpu_gemm_dot_rows((const float *)job->io->x + m * d->x_stride, w, d->k, dots);
       ga_cpu_gemm_epilogue(d, job->io, m, c, rows, dots);
@@ -74,10 +75,13 @@ uint64_t ga_cpu_gemm_generic_workspace(const ga_kernel *kernel, const void *desc
   return ga_mul_ok((uint64_t)d->k * ROWS * sizeof(float), threads, &bytes) ? bytes : UINT64_MAX;
 }
 
-ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                              ga_stream *stream) {
   (void)kernel;
   generic_job job = {.desc = desc, .io = io, .scratch = workspace};
-  if (cpu_gemm_is_small(job.desc)) generic_slice(&job, 0, 1);
-  else ga_pool_run(cpu_pool(stream), generic_slice, &job);
+  if (cpu_gemm_is_small(job.desc))
+    generic_slice(&job, 0, 1);
+  else
+    ga_pool_run(cpu_pool(stream), generic_slice, &job);
   return GA_OK;
 }

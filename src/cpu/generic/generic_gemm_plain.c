@@ -1,5 +1,6 @@
-/* Matrix product of plain types for any machine: operands stored either way, e4m3 with scales, results in f32, f16, bf16. A thread takes rows
- * of W; tiles of both operands are brought to f32 with k contiguous. Each y is one thread's work in one order, whatever the number of threads. */
+/* Matrix product of plain types for any machine: operands stored either way, e4m3 with scales, results in f32, f16,
+ * bf16. A thread takes rows of W; tiles of both operands are brought to f32 with k contiguous. Each y is one thread's
+ * work in one order, whatever the number of threads. */
 #include "base/half.h"
 #include "base/mem.h"
 #include "core/gemm_at.h"
@@ -19,7 +20,8 @@ static void load(int32_t dtype, const void *data, int64_t at, int64_t n, float *
 }
 
 /* `lines` vectors of k, as f32 [lines, k]; stored one after the other, or across. */
-static void gather(int32_t dtype, const void *data, bool across, int64_t stride, int64_t first, int64_t lines, int64_t k, float *out) {
+static void gather(int32_t dtype, const void *data, bool across, int64_t stride, int64_t first, int64_t lines,
+                   int64_t k, float *out) {
   float t[ROWS];
   if (!across) {
     for (int64_t r = 0; r < lines; r++) load(dtype, data, (first + r) * stride, k, out + r * k);
@@ -47,9 +49,12 @@ static void get_w(const plain_job *job, int64_t col, int64_t cols, float *w) {
 }
 
 static void store(int32_t dtype, void *y, int64_t at, float x) {
-  if (dtype == GA_F32) ((float *)y)[at] = x;
-  else if (dtype == GA_F16) ((ga_f16 *)y)[at] = ga_f32_to_f16(x);
-  else ((ga_bf16 *)y)[at] = ga_f32_to_bf16(x);
+  if (dtype == GA_F32)
+    ((float *)y)[at] = x;
+  else if (dtype == GA_F16)
+    ((ga_f16 *)y)[at] = ga_f32_to_f16(x);
+  else
+    ((ga_bf16 *)y)[at] = ga_f32_to_bf16(x);
 }
 
 static void finish(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t col, float dot) {
@@ -96,10 +101,13 @@ uint64_t ga_cpu_gemm_plain_workspace(const ga_kernel *kernel, const void *desc, 
   return ga_mul_ok((uint64_t)d->k * (COLS + ROWS) * sizeof(float), threads, &bytes) ? bytes : UINT64_MAX;
 }
 
-ga_status ga_cpu_gemm_plain(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_gemm_plain(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                            ga_stream *stream) {
   (void)kernel;
   plain_job job = {.desc = desc, .io = io, .scratch = workspace};
-  if (cpu_gemm_is_small(job.desc)) plain_slice(&job, 0, 1);
-  else ga_pool_run(cpu_pool(stream), plain_slice, &job);
+  if (cpu_gemm_is_small(job.desc))
+    plain_slice(&job, 0, 1);
+  else
+    ga_pool_run(cpu_pool(stream), plain_slice, &job);
   return GA_OK;
 }

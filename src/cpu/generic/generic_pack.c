@@ -7,14 +7,14 @@
 
 static const ga_x16_format formats[] = {
     /* dtype    step group head record runs offset min */
-    {GA_F32, 1, 1, 0, 64, 1, 0, false},        {GA_F16, 1, 1, 0, 32, 1, 0, false},
-    {GA_BF16, 2, 1, 0, 64, 1, 0, false},       {GA_Q4_0, 32, 1, 32, 256, 1, 8, false},
-    {GA_Q4_1, 32, 1, 64, 256, 1, 0, true},     {GA_Q5_0, 32, 1, 32, 320, 1, 16, false},
-    {GA_Q5_1, 32, 1, 64, 320, 1, 0, true},     {GA_Q8_0, 32, 1, 32, 512, 1, 128, false},
-    {GA_IQ4_NL, 32, 1, 32, 256, 1, 128, false}, {GA_MXFP4, 32, 1, 16, 256, 1, 12, false},
-    {GA_NVFP4, 32, 1, 32, 256, 2, 12, false},  {GA_Q4_K, 32, 8, 320, 256, 1, 0, true},
-    {GA_Q5_K, 32, 8, 320, 320, 1, 0, true},    {GA_Q6_K, 32, 8, 288, 384, 2, 32, false},
-    {GA_Q2_K, 32, 8, 320, 128, 2, 0, true},    {GA_Q3_K, 32, 8, 288, 192, 2, 4, false},
+    {GA_F32, 1, 1, 0, 64, 1, 0, false},          {GA_F16, 1, 1, 0, 32, 1, 0, false},
+    {GA_BF16, 2, 1, 0, 64, 1, 0, false},         {GA_Q4_0, 32, 1, 32, 256, 1, 8, false},
+    {GA_Q4_1, 32, 1, 64, 256, 1, 0, true},       {GA_Q5_0, 32, 1, 32, 320, 1, 16, false},
+    {GA_Q5_1, 32, 1, 64, 320, 1, 0, true},       {GA_Q8_0, 32, 1, 32, 512, 1, 128, false},
+    {GA_IQ4_NL, 32, 1, 32, 256, 1, 128, false},  {GA_MXFP4, 32, 1, 16, 256, 1, 12, false},
+    {GA_NVFP4, 32, 1, 32, 256, 2, 12, false},    {GA_Q4_K, 32, 8, 320, 256, 1, 0, true},
+    {GA_Q5_K, 32, 8, 320, 320, 1, 0, true},      {GA_Q6_K, 32, 8, 288, 384, 2, 32, false},
+    {GA_Q2_K, 32, 8, 320, 128, 2, 0, true},      {GA_Q3_K, 32, 8, 288, 192, 2, 4, false},
     {GA_IQ4_XS, 32, 8, 160, 256, 1, 128, false},
 };
 
@@ -196,7 +196,8 @@ typedef void (*pack_fn)(const uint8_t *block, int r, uint8_t *head, uint8_t *rec
 
 static pack_fn packer_of(ga_dtype dtype) {
   switch (dtype) {
-  case GA_Q4_0: case GA_IQ4_NL: return pack_4;
+  case GA_Q4_0:
+  case GA_IQ4_NL: return pack_4;
   case GA_Q4_1: return pack_q4_1;
   case GA_Q5_0: return pack_q5_0;
   case GA_Q5_1: return pack_q5_1;
@@ -219,7 +220,8 @@ static void pack_plain(const ga_x16_format *f, const uint8_t *rows, int n_rows, 
   for (int r = 0; r < n_rows; r++) {
     const uint8_t *row = rows + r * k * bytes;
     for (int64_t i = 0; i < k; i++)
-      memcpy(panel + i / f->step * f->record_bytes + (r * f->step + i % f->step) * bytes, row + i * bytes, (size_t)bytes);
+      memcpy(panel + i / f->step * f->record_bytes + (r * f->step + i % f->step) * bytes, row + i * bytes,
+             (size_t)bytes);
   }
 }
 
@@ -240,8 +242,10 @@ static void pack_panel(const pack_job *job, int64_t panel) {
   pack_fn pack = packer_of(f->dtype);
   /* No byte is left as it was: the same weights give the same bytes. */
   int64_t head = ga_div_up(x16_records(f, k), f->group) * f->head_bytes;
-  if (n_rows < GA_X16_ROWS || !pack) memset(to, 0, (size_t)x16_panel_bytes(f, k));
-  else memset(to + head, 0, (size_t)(x16_head_bytes(f, k) - head));
+  if (n_rows < GA_X16_ROWS || !pack)
+    memset(to, 0, (size_t)x16_panel_bytes(f, k));
+  else
+    memset(to + head, 0, (size_t)(x16_head_bytes(f, k) - head));
   if (!pack) {
     pack_plain(f, rows, n_rows, k, to);
     return;
@@ -259,13 +263,16 @@ static void pack_slice(void *arg, int thread, int n_threads) {
   for (int64_t p = begin; p < end; p++) pack_panel(job, p);
 }
 
-ga_status ga_cpu_pack_x16(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_pack_x16(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   (void)kernel, (void)workspace;
   pack_job job = {.desc = desc, .io = io};
   job.format = ga_x16_format_of((ga_dtype)job.desc->w_dtype);
   if (job.desc->n == 0 || job.desc->k == 0) return GA_OK;
-  if (job.desc->n * job.desc->k < 32 * 1024) pack_slice(&job, 0, 1);
-  else ga_pool_run(cpu_pool(stream), pack_slice, &job);
+  if (job.desc->n * job.desc->k < 32 * 1024)
+    pack_slice(&job, 0, 1);
+  else
+    ga_pool_run(cpu_pool(stream), pack_slice, &job);
   return GA_OK;
 }
 

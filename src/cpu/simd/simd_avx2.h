@@ -2,8 +2,8 @@
 #ifndef GA_CPU_SIMD_AVX2_H
 #define GA_CPU_SIMD_AVX2_H
 
-#include <math.h>
 #include <immintrin.h>
+#include <math.h>
 
 #include "base/half.h"
 
@@ -79,7 +79,8 @@ GA_INLINE vf vf_from_e4m3(const void *p) {
   return vf_pick(vf_lt(vf_set(448), vf_abs(x)), vf_set(NAN), x);
 }
 GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) {
-  __m128i q = _mm_and_si128(_mm_srl_epi16(_mm_loadl_epi64((const __m128i *)p), _mm_cvtsi32_si128(shift)), _mm_set1_epi8(15));
+  __m128i q =
+      _mm_and_si128(_mm_srl_epi16(_mm_loadl_epi64((const __m128i *)p), _mm_cvtsi32_si128(shift)), _mm_set1_epi8(15));
   return _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_cvtepu8_epi32(q), _mm256_set1_epi32(8)));
 }
 GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {

@@ -15,8 +15,8 @@ typedef struct vm {
   bool v[VN];
 } vm;
 
-#define GA_EACH(expr)                      \
-  vf r;                                    \
+#define GA_EACH(expr)                           \
+  vf r;                                         \
   for (int i = 0; i < VN; i++) r.v[i] = (expr); \
   return r
 
@@ -34,7 +34,7 @@ GA_INLINE vf vf_sub(vf a, vf b) { GA_EACH(a.v[i] - b.v[i]); }
 GA_INLINE vf vf_mul(vf a, vf b) { GA_EACH(a.v[i] * b.v[i]); }
 GA_INLINE vf vf_div(vf a, vf b) { GA_EACH(a.v[i] / b.v[i]); }
 GA_INLINE vf vf_fma(vf a, vf b, vf c) { GA_EACH(a.v[i] * b.v[i] + c.v[i]); }  /* a b + c, rounded once or twice */
-GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; } /* rounded as an element of vf_fma is */
+GA_INLINE float vf_fma_one(float a, float b, float c) { return a * b + c; }   /* rounded as an element of vf_fma is */
 GA_INLINE vf vf_fnma(vf a, vf b, vf c) { GA_EACH(c.v[i] - a.v[i] * b.v[i]); } /* c - a b */
 /* b where either is NaN: a NaN in b gets through. */
 GA_INLINE vf vf_max(vf a, vf b) { GA_EACH(a.v[i] > b.v[i] ? a.v[i] : b.v[i]); }
@@ -80,7 +80,9 @@ GA_INLINE vf vf_set_f16(const void *p) {
 }
 GA_INLINE vf vf_from_i8(const void *p) { GA_EACH((float)((const int8_t *)p)[i]); }
 GA_INLINE vf vf_from_e4m3(const void *p) { GA_EACH(ga_e4m3_to_f32(((const uint8_t *)p)[i])); }
-GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) { GA_EACH((float)((p[i] >> shift & 15) - 8)); } /* shift 0, 4 */
+GA_INLINE vf vf_from_nibbles(const uint8_t *p, int shift) {
+  GA_EACH((float)((p[i] >> shift & 15) - 8));
+} /* shift 0, 4 */
 GA_INLINE void vf_to_f16(ga_f16 *p, vf v) {
   for (int i = 0; i < VN; i++) p[i] = ga_f32_to_f16(v.v[i]);
 }

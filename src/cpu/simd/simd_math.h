@@ -32,8 +32,8 @@ GA_INLINE vf vf_tanh(vf x) {
   return vf_pick(vf_lt(a, vf_set(0.625f)), near, vf_sign_of(far, x));
 }
 
-/* erfc x: at most 6 ulp for |x| <= 9 (beyond it becomes 0 or 2), without fma x^2 more. For y = |x|: e^(-y^2) t P(t), t = 1 / (1 + 0.35 y);
- * the rounding of y^2 is put right to first order. */
+/* erfc x: at most 6 ulp for |x| <= 9 (beyond it becomes 0 or 2), without fma x^2 more. For y = |x|: e^(-y^2) t P(t), t
+ * = 1 / (1 + 0.35 y); the rounding of y^2 is put right to first order. */
 GA_INLINE vf vf_erfc(vf x) {
   vf y = vf_min(vf_set(11.0f), vf_abs(x)), t = vf_div(vf_set(1.0f), vf_fma(vf_set(0.35f), y, vf_set(1.0f)));
   vf p = vf_set(0.0384010483f);

@@ -2,8 +2,8 @@
 #ifndef GA_CPU_SIMD_NEON_H
 #define GA_CPU_SIMD_NEON_H
 
-#include <math.h>
 #include <arm_neon.h>
+#include <math.h>
 
 #include "base/half.h"
 
@@ -59,7 +59,9 @@ GA_INLINE float vf_hmax(vf v) { return vmaxvq_f32(v); }
 GA_INLINE vf vf_swap_pairs(vf v) { return vrev64q_f32(v); }
 
 GA_INLINE vf vf_from_f16(const void *p) { return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const uint16_t *)p))); }
-GA_INLINE vf vf_from_bf16(const void *p) { return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)p), 16)); }
+GA_INLINE vf vf_from_bf16(const void *p) {
+  return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16((const uint16_t *)p), 16));
+}
 GA_INLINE vf vf_set_f16(const void *p) {
   uint16_t h;
   memcpy(&h, p, sizeof h);

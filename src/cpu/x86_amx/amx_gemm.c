@@ -13,9 +13,9 @@
 #include "cpu/x86_amx/amx_gemm.h"
 #include "cpu/x86_avx512/x16_avx512.h"
 
-#define TILE GA_AMX_TILE_BYTES
+#define TILE       GA_AMX_TILE_BYTES
 #define NEAR_BYTES (1024 * 1024) /* half of a second-level cache of 2 MiB */
-#define BLOCK 32 /* rows of X and of W that are multiplied together */
+#define BLOCK      32            /* rows of X and of W that are multiplied together */
 
 typedef struct amx_job {
   const ga_gemm_desc *desc;
@@ -72,16 +72,21 @@ GA_INLINE void multiply(const int xt, const int wt, const uint8_t *x, const uint
 }
 
 static void multiply_block(int xt, int wt, const uint8_t *x, const uint8_t *w, int64_t k_tiles, float *out) {
-  if (xt == 2 && wt == 2) multiply(2, 2, x, w, k_tiles, out);
-  else if (xt == 2) multiply(2, 1, x, w, k_tiles, out);
-  else if (wt == 2) multiply(1, 2, x, w, k_tiles, out);
-  else multiply(1, 1, x, w, k_tiles, out);
+  if (xt == 2 && wt == 2)
+    multiply(2, 2, x, w, k_tiles, out);
+  else if (xt == 2)
+    multiply(2, 1, x, w, k_tiles, out);
+  else if (wt == 2)
+    multiply(1, 2, x, w, k_tiles, out);
+  else
+    multiply(1, 1, x, w, k_tiles, out);
 }
 
 /* 32 elements of one row as bf16; n of them are there. */
 GA_INLINE void convert_32(const float *x, int64_t n, uint8_t *to) {
   const __mmask32 mask = n >= 32 ? ~0u : (1u << n) - 1;
-  const __m512 x0 = _mm512_maskz_loadu_ps((__mmask16)mask, x), x1 = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), x + 16);
+  const __m512 x0 = _mm512_maskz_loadu_ps((__mmask16)mask, x),
+               x1 = _mm512_maskz_loadu_ps((__mmask16)(mask >> 16), x + 16);
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
 }
 
@@ -94,8 +99,10 @@ static void convert_slice(const amx_job *job, int thread, int n_threads) {
     uint8_t *to = job->x_tiles + r / 16 * job->k_tiles * TILE + r % 16 * 64;
     const float *x = (const float *)job->io->x + r * d->x_stride;
     for (int64_t t = 0; t < job->k_tiles; t++, to += TILE) {
-      if (r < d->m) convert_32(x + 32 * t, d->k - 32 * t, to);
-      else memset(to, 0, 64);
+      if (r < d->m)
+        convert_32(x + 32 * t, d->k - 32 * t, to);
+      else
+        memset(to, 0, 64);
     }
   }
 }
@@ -111,7 +118,8 @@ static void multiply_panels(const amx_job *job, int64_t first, int64_t count, ui
     int64_t rows = ga_min_i64(BLOCK, d->m - row);
     for (int64_t p = 0; p < count; p += 2) {
       int wt = p + 1 < count ? 2 : 1;
-      multiply_block(rows > 16 ? 2 : 1, wt, job->x_tiles + row / 16 * panel_tiles, tiles + p * panel_tiles, job->k_tiles, out);
+      multiply_block(rows > 16 ? 2 : 1, wt, job->x_tiles + row / 16 * panel_tiles, tiles + p * panel_tiles,
+                     job->k_tiles, out);
       for (int i = 0; i < wt; i++) {
         int64_t col = (first + p + i) * GA_X16_ROWS;
         ga_x16_epilogue_avx512(d, job->io, row, rows, col, ga_min_i64(GA_X16_ROWS, d->n - col), out + 16 * i, BLOCK);
@@ -156,7 +164,8 @@ uint64_t ga_cpu_gemm_amx_workspace(const ga_kernel *kernel, const void *desc, co
   return ga_add_ok(bytes, x_bytes(d), &bytes) ? bytes : UINT64_MAX;
 }
 
-ga_status ga_cpu_gemm_amx(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+ga_status ga_cpu_gemm_amx(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
   const ga_gemm_desc *d = desc;
   amx_job job = {.desc = desc, .io = io, .impl = kernel->impl, .format = ga_x16_format_of(kernel->dtype[0])};
   if (d->m == 0 || d->n == 0) return GA_OK;

@@ -12,8 +12,8 @@
 
 /* Word 2r of the result is word r of the low half, word 2r + 1 word r of the high half. */
 GA_INLINE __m512i interleave(__m512i halves) {
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21, 5, 20, 4,
-                                         19, 3, 18, 2, 17, 1, 16, 0);
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, halves);
 }
 
@@ -26,14 +26,18 @@ GA_INLINE void store_pair(uint8_t *to, __m512 even, __m512 odd) {
 /* Element j of each dword of codes as d * code + c; `wide`: codes of 8 bits. */
 GA_INLINE __m512 weight(__m512i codes, const int j, const bool wide, __m512 d, __m512 c) {
   const int to = wide ? 1 : 2; /* byte of the float that takes the code */
-  __m512i x = j > to ? _mm512_srli_epi32(codes, (uint8_t)(8 * (j - to))) : j < to ? _mm512_slli_epi32(codes, (uint8_t)(8 * (to - j))) : codes;
-  x = _mm512_ternarylogic_epi32(x, _mm512_set1_epi32(0xff << 8 * to), _mm512_set1_epi32(wide ? 0x47000000 : 0x43000000), AND_OR);
+  __m512i x = j > to   ? _mm512_srli_epi32(codes, (uint8_t)(8 * (j - to)))
+              : j < to ? _mm512_slli_epi32(codes, (uint8_t)(8 * (to - j)))
+                       : codes;
+  x = _mm512_ternarylogic_epi32(x, _mm512_set1_epi32(0xff << 8 * to), _mm512_set1_epi32(wide ? 0x47000000 : 0x43000000),
+                                AND_OR);
   return _mm512_fmadd_ps(_mm512_castsi512_ps(x), d, c);
 }
 
 /* Constant after inlining: everything from `load` to `has_min`. */
-GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
-                               const int offset, const int has_min, const uint8_t *panel, int64_t k, uint8_t *tiles) {
+GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes,
+                               const int runs, const int offset, const int has_min, const uint8_t *panel, int64_t k,
+                               uint8_t *tiles) {
   const int64_t blocks = k / 32;
   const int steps = 8 / runs; /* of a run */
   const bool wide = offset == 128;
@@ -43,7 +47,8 @@ GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_
     x16_block w;
     load(panel + b / group * head_bytes, record, b % group, &w);
     GA_UNROLL for (int run = 0; run < runs; run++) {
-      const __m512 d = w.d[run], c = has_min ? _mm512_fnmadd_ps(_mm512_set1_ps(base), d, w.m[run]) : _mm512_mul_ps(_mm512_set1_ps(-base), d);
+      const __m512 d = w.d[run], c = has_min ? _mm512_fnmadd_ps(_mm512_set1_ps(base), d, w.m[run])
+                                             : _mm512_mul_ps(_mm512_set1_ps(-base), d);
       GA_UNROLL for (int i = 0; i < steps; i++) {
         const int t = steps * run + i;
         store_pair(tiles + 128 * t, weight(w.q[t], 0, wide, d, c), weight(w.q[t], 1, wide, d, c));
@@ -53,10 +58,10 @@ GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_
   }
 }
 
-#define IMPL(name, group, head, record, runs, offset, has_min)                                 \
-  static void widen_##name(const uint8_t *panel, int64_t k, uint8_t *tiles) {                  \
+#define IMPL(name, group, head, record, runs, offset, has_min)                                     \
+  static void widen_##name(const uint8_t *panel, int64_t k, uint8_t *tiles) {                      \
     widen_quantised(x16_load_##name, group, head, record, runs, offset, has_min, panel, k, tiles); \
-  }                                                                                            \
+  }                                                                                                \
   const ga_amx_impl ga_amx_##name = {.widen = widen_##name};
 GA_X16_QUANTS(IMPL)
 

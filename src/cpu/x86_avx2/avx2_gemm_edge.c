@@ -15,13 +15,16 @@ GA_INLINE uint32_t total(__m256i a) {
   return (uint32_t)_mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xb1)));
 }
 
-/* 32 dwords saturated to bytes. The packs work in halves of 16 bytes: dwords 0 4 1 5 ... are put in order afterwards. */
+/* 32 dwords saturated to bytes. The packs work in halves of 16 bytes: dwords 0 4 1 5 ... are put in order afterwards.
+ * */
 GA_INLINE void store_bytes(const __m256i *x, int8_t *to) {
   const __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(x[0], x[1]), _mm256_packs_epi32(x[2], x[3]));
-  _mm256_storeu_si256((__m256i *)(void *)to, _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
+  _mm256_storeu_si256((__m256i *)(void *)to,
+                      _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7)));
 }
 
-void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out, int64_t step) {
+void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n_blocks, ga_x16_act *out,
+                          int64_t step) {
   const __m256i magnitude = _mm256_set1_epi32(0x7fffffff);
   for (int64_t b = 0; b < n_blocks; b++, x += 32, out += step) {
     __m256 v[4];
@@ -34,7 +37,8 @@ void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n
     const float most = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
     const bool tiny = bits < 0x0d800000u; /* 2^-100 */
     const __m256 inverse = _mm256_set1_ps(tiny ? 0.0f : GA_X16_STEPS / most);
-    for (int i = 0; i < 4; i++) { /* the conversion makes an infinity or NaN the smallest integer: kept within two digits */
+    for (int i = 0; i < 4;
+         i++) { /* the conversion makes an infinity or NaN the smallest integer: kept within two digits */
       q[i] = _mm256_max_epi32(_mm256_set1_epi32(-16256), _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse)));
       high[i] = _mm256_srai_epi32(_mm256_add_epi32(q[i], _mm256_set1_epi32(64)), 7);
       low[i] = _mm256_sub_epi32(q[i], _mm256_slli_epi32(high[i], 7));
@@ -57,7 +61,8 @@ void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n
 /* e^x, relative error below 3e-7; 0 and infinity beyond f32. NaN stays NaN. */
 GA_INLINE __m256 exp_ps(__m256 x) {
   x = _mm256_max_ps(_mm256_set1_ps(-105.0f), _mm256_min_ps(_mm256_set1_ps(90.0f), x)); /* in this order NaN passes */
-  const __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  const __m256 n =
+      _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
   __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693145752f), x);
   r = _mm256_fnmadd_ps(n, _mm256_set1_ps(1.42860677e-6f), r);
   __m256 p = _mm256_set1_ps(1.0f / 720);
@@ -79,13 +84,15 @@ GA_INLINE __m256 times_sigmoid(__m256 x, __m256 y) {
 }
 
 GA_INLINE __m256 gelu_tanh(__m256 x) {
-  const __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(1.5957691216f * 0.044715f), _mm256_set1_ps(1.5957691216f));
+  const __m256 cubic =
+      _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(1.5957691216f * 0.044715f), _mm256_set1_ps(1.5957691216f));
   return times_sigmoid(x, _mm256_mul_ps(x, cubic));
 }
 
 GA_INLINE __m256 gelu_erf(__m256 x) {
   const __m256 z = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_mul_ps(x, _mm256_set1_ps(0.707106781f)));
-  const __m256 t = _mm256_div_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(z, _mm256_set1_ps(0.3275911f), _mm256_set1_ps(1.0f)));
+  const __m256 t =
+      _mm256_div_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(z, _mm256_set1_ps(0.3275911f), _mm256_set1_ps(1.0f)));
   __m256 p = _mm256_set1_ps(1.061405429f);
   p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(-1.453152027f));
   p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(1.421413741f));
@@ -105,8 +112,8 @@ GA_INLINE __m256 activate(int32_t act, __m256 x) {
   }
 }
 
-void ga_x16_epilogue_avx2(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col, int64_t n,
-                          const float *t, int64_t t_step) {
+void ga_x16_epilogue_avx2(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
+                          int64_t n, const float *t, int64_t t_step) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const float *gate = io->gate, *residual = io->residual;
   for (int64_t part = 0; part < n; part += 8, col += 8, t += 8) {
@@ -115,8 +122,10 @@ void ga_x16_epilogue_avx2(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t r
       const int64_t at = (row + r) * d->y_stride + col;
       __m256 v = _mm256_mul_ps(_mm256_loadu_ps(t + r * t_step), _mm256_set1_ps(d->scale));
       if (d->flags & GA_GEMM_BIAS) v = _mm256_add_ps(v, _mm256_maskload_ps(io->bias + col, mask));
-      if (d->flags & GA_GEMM_GLU) v = _mm256_mul_ps(v, activate(d->act, _mm256_maskload_ps(gate + at, mask)));
-      else if (d->act) v = activate(d->act, v);
+      if (d->flags & GA_GEMM_GLU)
+        v = _mm256_mul_ps(v, activate(d->act, _mm256_maskload_ps(gate + at, mask)));
+      else if (d->act)
+        v = activate(d->act, v);
       if (d->flags & GA_GEMM_RESIDUAL) v = _mm256_add_ps(v, _mm256_maskload_ps(residual + at, mask));
       _mm256_maskstore_ps((float *)io->y + at, mask, v);
     }

@@ -2,9 +2,10 @@
  * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c],
  *           q = 128 high + low
  * CONTRACT  one panel of 16 rows, 1 to 4 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
- * DATA      32-byte loads of codes -> bytes -> vpmaddubsw with 4 broadcast activations; as many steps are added in 16 bits
- *           as cannot overflow, then vpmaddwd with ones: lane = row
- *           Codes of 8 bits would overflow in one step: they are made signed and their sign is moved to the activations */
+ * DATA      32-byte loads of codes -> bytes -> vpmaddubsw with 4 broadcast activations; as many steps are added in 16
+ *           bits as cannot overflow, then vpmaddwd with ones: lane = row
+ *           Codes of 8 bits would overflow in one step: they are made signed and their sign is moved to the activations
+ *           */
 #include "cpu/x86_avx2/x16_avx2.h"
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
@@ -24,17 +25,19 @@ GA_INLINE __m256i pairs_signed(__m256i code, __m256i x) {
 }
 
 /* Steps of codes up to `most` whose pairs of products, 2 * 127 * most each, fit in 16 bits together: 8, 4, 2 or 0. */
-#define STEPS(most) ((most) * 254 * 8 <= 32767 ? 8 : (most) * 254 * 4 <= 32767 ? 4 : (most) * 254 * 2 <= 32767 ? 2 : 0)
+#define STEPS(most) ((most)*254 * 8 <= 32767 ? 8 : (most)*254 * 4 <= 32767 ? 4 : (most)*254 * 2 <= 32767 ? 2 : 0)
 
 /* Adds the products of steps from .. from + n - 1 (4 or 8 of them) to sum. */
-GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_block *w, const int8_t *x, __m256i sum) {
+GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_block *w, const int8_t *x,
+                          __m256i sum) {
   const __m256i ones = _mm256_set1_epi16(1);
   const int fit = STEPS(most) ? STEPS(most) : 1, together = fit < n ? fit : n, parts = n / together;
   GA_UNROLL for (int p = 0; p < parts; p++) {
     __m256i part = _mm256_setzero_si256();
     GA_UNROLL for (int i = 0; i < together; i++) {
       const int t = from + p * together + i;
-      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[t], four(x, t)) : pairs_signed(w->q[t], four(x, t)));
+      part = _mm256_add_epi16(part, STEPS(most) ? _mm256_maddubs_epi16(w->q[t], four(x, t))
+                                                : pairs_signed(w->q[t], four(x, t)));
     }
     sum = _mm256_add_epi32(sum, _mm256_madd_epi16(part, ones));
   }
@@ -42,9 +45,9 @@ GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_
 }
 
 /* Constant after inlining: everything from `load` to `cols`. */
-GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
-                             const int most, const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x,
-                             int64_t k, float *out) {
+GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_bytes, const int record_bytes,
+                             const int runs, const int most, const int has_min, const int cols, const uint8_t *panel,
+                             const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
   __m256 sum[4][2];
@@ -56,11 +59,13 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
       load(panel + b / group * head_bytes, record, b % group, part, &w);
       GA_UNROLL for (int c = 0; c < cols; c++) {
         GA_UNROLL for (int run = 0; run < runs; run++) {
-          const __m256i zero = _mm256_setzero_si256(), start = has_min || !STEPS(most) ? zero : _mm256_set1_epi32(x[c].sum[run].i);
+          const __m256i zero = _mm256_setzero_si256(),
+                        start = has_min || !STEPS(most) ? zero : _mm256_set1_epi32(x[c].sum[run].i);
           const __m256i high = dot_run(most, 8 / runs * run, 8 / runs, &w, x[c].high, zero);
           const __m256i low = dot_run(most, 8 / runs * run, 8 / runs, &w, x[c].low, start);
           const __m256i dot = _mm256_add_epi32(_mm256_slli_epi32(high, 7), low);
-          sum[c][part] = _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(w.d[run], _mm256_set1_ps(x[c].d)), sum[c][part]);
+          sum[c][part] =
+              _mm256_fmadd_ps(_mm256_cvtepi32_ps(dot), _mm256_mul_ps(w.d[run], _mm256_set1_ps(x[c].d)), sum[c][part]);
           if (has_min) sum[c][part] = _mm256_fmadd_ps(w.m[run], _mm256_set1_ps(x[c].sum[run].f), sum[c][part]);
         }
       }
@@ -72,20 +77,20 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
   }
 }
 
-#define STAMP(name, cols, group, head, record, runs, most, has_min)                                                        \
-  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) {          \
-    (void)x_stride;                                                                                                        \
-    dot_quantised(y8_load_##name, group, head, record, runs, most, has_min, cols, panel, x, k, out);                       \
+#define STAMP(name, cols, group, head, record, runs, most, has_min)                                               \
+  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
+    (void)x_stride;                                                                                               \
+    dot_quantised(y8_load_##name, group, head, record, runs, most, has_min, cols, panel, x, k, out);              \
   }
-#define IMPL(name, group, head, record, runs, most, has_min)                                                               \
-  STAMP(name, 1, group, head, record, runs, most, has_min)                                                                 \
-  STAMP(name, 2, group, head, record, runs, most, has_min)                                                                 \
-  STAMP(name, 3, group, head, record, runs, most, has_min)                                                                 \
-  STAMP(name, 4, group, head, record, runs, most, has_min)                                                                 \
-  const ga_x16_impl ga_x16_##name##_avx2 = {.quantise = ga_x16_quantise_avx2,                                              \
-                                            .epilogue = ga_x16_epilogue_avx2,                                              \
-                                            .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [3] = dot_##name##_3,    \
-                                                      [4] = dot_##name##_4}};
+#define IMPL(name, group, head, record, runs, most, has_min) \
+  STAMP(name, 1, group, head, record, runs, most, has_min)   \
+  STAMP(name, 2, group, head, record, runs, most, has_min)   \
+  STAMP(name, 3, group, head, record, runs, most, has_min)   \
+  STAMP(name, 4, group, head, record, runs, most, has_min)   \
+  const ga_x16_impl ga_x16_##name##_avx2 = {                 \
+      .quantise = ga_x16_quantise_avx2,                      \
+      .epilogue = ga_x16_epilogue_avx2,                      \
+      .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [3] = dot_##name##_3, [4] = dot_##name##_4}};
 /* name, group, head_bytes, record_bytes, runs as in the table of formats; largest code; minimum or not */
 IMPL(q4_0, 1, 32, 256, 1, 15, 0)
 IMPL(q4_1, 1, 64, 256, 1, 15, 1)

@@ -24,9 +24,15 @@ GA_INLINE __m256i y8_vector(const uint8_t *p, int i, int part) {
 GA_INLINE __m256 y8_halves(const uint8_t *p, int part) {
   return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(p + 16 * part)));
 }
-GA_INLINE __m128i y8_bytes(const uint8_t *p, int part) { return _mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part)); }
-GA_INLINE __m256 y8_unsigned(const uint8_t *p, int part) { return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(y8_bytes(p, part))); }
-GA_INLINE __m256 y8_signed(const uint8_t *p, int part) { return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(y8_bytes(p, part))); }
+GA_INLINE __m128i y8_bytes(const uint8_t *p, int part) {
+  return _mm_loadl_epi64((const __m128i *)(const void *)(p + 8 * part));
+}
+GA_INLINE __m256 y8_unsigned(const uint8_t *p, int part) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepu8_epi32(y8_bytes(p, part)));
+}
+GA_INLINE __m256 y8_signed(const uint8_t *p, int part) {
+  return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(y8_bytes(p, part)));
+}
 GA_INLINE __m256 y8_negate(__m256 x) { return _mm256_xor_ps(x, _mm256_set1_ps(-0.0f)); }
 
 /* --- codes --- */
@@ -81,8 +87,8 @@ GA_INLINE void y8_codes_3(const uint8_t *v, int part, y8_block *w) {
 
 /* Values of the non-linear types + 128; e2m1 doubled + 12. */
 GA_INLINE __m256i y8_iq4_table(void) {
-  return _mm256_broadcastsi128_si256(_mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, (char)129, (char)141, (char)153, (char)166,
-                                                   (char)181, (char)197, (char)217, (char)241));
+  return _mm256_broadcastsi128_si256(_mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, (char)129, (char)141, (char)153,
+                                                   (char)166, (char)181, (char)197, (char)217, (char)241));
 }
 GA_INLINE __m256i y8_fp4_table(void) {
   return _mm256_broadcastsi128_si256(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -143,7 +149,8 @@ Y8_LOADER(mxfp4) {
 
 /* e4m3 without sign: its bits moved up by 7 are an f16 that is 2^8 times smaller; the halving of e2m1 makes it 2^7. */
 GA_INLINE __m256 y8_ue4m3(const uint8_t *p, int part) {
-  return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(y8_bytes(p, part)), 7)), _mm256_set1_ps(128.0f));
+  return _mm256_mul_ps(_mm256_cvtph_ps(_mm_slli_epi16(_mm_cvtepu8_epi16(y8_bytes(p, part)), 7)),
+                       _mm256_set1_ps(128.0f));
 }
 
 Y8_LOADER(nvfp4) {

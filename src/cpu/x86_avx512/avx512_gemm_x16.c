@@ -2,8 +2,8 @@
  * COMPUTES  out[c][r] = sum over blocks of 32: d_x[c] * (d_w[r] * (codes[r] - offset) . q[c]) + m_w[r] * sum_x[c],
  *           q = 128 high + low
  * CONTRACT  one panel of 16 rows, 1 to 8 columns, k a multiple of 32; integer part exact, f32 sums in order of blocks
- * DATA      64-byte loads of codes -> nibbles and bits to bytes -> vpdpbusd with 4 broadcast activations: lane = row, so
- *           that there is no horizontal sum; a record is unpacked once for all columns
+ * DATA      64-byte loads of codes -> nibbles and bits to bytes -> vpdpbusd with 4 broadcast activations: lane = row,
+ *           so that there is no horizontal sum; a record is unpacked once for all columns
  * BUDGET    8 codes, 2 i32 and 8 f32 sums of 32 registers; 16 vpdpbusd and 5 more operations a column and block: 512
  *           products in about 11 clocks with two vector units
  * REF       Intel 64 instruction set reference, VPDPBUSD; src/ref/ref_dequant.c */
@@ -26,8 +26,9 @@ GA_INLINE __m512i four(const int8_t *digits, int t) {
 }
 
 /* Constant after inlining: everything from `load` to `cols`. */
-GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes, const int runs,
-                             const int has_min, const int cols, const uint8_t *panel, const ga_x16_act *x, int64_t k, float *out) {
+GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes,
+                             const int runs, const int has_min, const int cols, const uint8_t *panel,
+                             const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
   const int steps = 8 / runs; /* of a run */
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
@@ -56,19 +57,22 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
   GA_UNROLL for (int c = 0; c < cols; c++) _mm512_storeu_ps(out + 16 * c, sum[c]);
 }
 
-#define STAMP(name, cols, group, head, record, runs, has_min)                                                              \
-  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) {          \
-    (void)x_stride;                                                                                                        \
-    dot_quantised(x16_load_##name, group, head, record, runs, has_min, cols, panel, x, k, out);                            \
+#define STAMP(name, cols, group, head, record, runs, has_min)                                                     \
+  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
+    (void)x_stride;                                                                                               \
+    dot_quantised(x16_load_##name, group, head, record, runs, has_min, cols, panel, x, k, out);                   \
   }
-#define IMPL(name, group, head, record, runs, offset, has_min)                                                             \
-  STAMP(name, 1, group, head, record, runs, has_min)                                                                       \
-  STAMP(name, 2, group, head, record, runs, has_min)                                                                       \
-  STAMP(name, 3, group, head, record, runs, has_min)                                                                       \
-  STAMP(name, 4, group, head, record, runs, has_min)                                                                       \
-  STAMP(name, 8, group, head, record, runs, has_min)                                                                       \
-  const ga_x16_impl ga_x16_##name##_avx512 = {.quantise = ga_x16_quantise_avx512,                                          \
-                                              .epilogue = ga_x16_epilogue_avx512,                                          \
-                                              .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [3] = dot_##name##_3,  \
-                                                        [4] = dot_##name##_4, [8] = dot_##name##_8}};
+#define IMPL(name, group, head, record, runs, offset, has_min)                    \
+  STAMP(name, 1, group, head, record, runs, has_min)                              \
+  STAMP(name, 2, group, head, record, runs, has_min)                              \
+  STAMP(name, 3, group, head, record, runs, has_min)                              \
+  STAMP(name, 4, group, head, record, runs, has_min)                              \
+  STAMP(name, 8, group, head, record, runs, has_min)                              \
+  const ga_x16_impl ga_x16_##name##_avx512 = {.quantise = ga_x16_quantise_avx512, \
+                                              .epilogue = ga_x16_epilogue_avx512, \
+                                              .micro = {[1] = dot_##name##_1,     \
+                                                        [2] = dot_##name##_2,     \
+                                                        [3] = dot_##name##_3,     \
+                                                        [4] = dot_##name##_4,     \
+                                                        [8] = dot_##name##_8}};
 GA_X16_QUANTS(IMPL)

@@ -9,7 +9,7 @@
 #include "cpu/cpu_gemm_x16.h"
 
 typedef struct x16_block {
-  __m512i q[8];    /* step t: dword r = elements 4t..4t+3 of row r */
+  __m512i q[8];      /* step t: dword r = elements 4t..4t+3 of row r */
   __m512 d[2], m[2]; /* of run 0 (steps 0-3, or all) and run 1 */
 } x16_block;
 
@@ -17,7 +17,9 @@ typedef struct x16_block {
 typedef void (*x16_loader)(const uint8_t *head, const uint8_t *record, int64_t at, x16_block *w);
 
 GA_INLINE __m512i x16_vector(const uint8_t *p, int i) { return _mm512_loadu_si512(p + 64 * i); }
-GA_INLINE __m512 x16_halves(const uint8_t *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p)); }
+GA_INLINE __m512 x16_halves(const uint8_t *p) {
+  return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)(const void *)p));
+}
 GA_INLINE __m128i x16_bytes(const uint8_t *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 GA_INLINE __m512 x16_unsigned(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(x16_bytes(p))); }
 GA_INLINE __m512 x16_signed(const uint8_t *p) { return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(x16_bytes(p))); }
@@ -50,8 +52,8 @@ GA_INLINE __m512i x16_shift(__m512i h, int from, int to) {
 GA_INLINE void x16_codes_5(const uint8_t *v, x16_block *w) {
   const __m512i mask = _mm512_set1_epi8(16), h = x16_vector(v, 0);
   x16_codes_4(v + 64, w);
-  GA_UNROLL for (int t = 0; t < 8; t++)
-    w->q[t] = _mm512_ternarylogic_epi32(w->q[t], x16_shift(h, t, 4), mask, X16_OR_AND);
+  GA_UNROLL for (int t = 0; t < 8; t++) w->q[t] =
+      _mm512_ternarylogic_epi32(w->q[t], x16_shift(h, t, 4), mask, X16_OR_AND);
 }
 
 GA_INLINE void x16_codes_6(const uint8_t *v, x16_block *w) {
@@ -74,14 +76,14 @@ GA_INLINE void x16_codes_2(const uint8_t *v, x16_block *w) {
 GA_INLINE void x16_codes_3(const uint8_t *v, x16_block *w) {
   const __m512i mask = _mm512_set1_epi8(4), h = x16_vector(v, 2);
   x16_codes_2(v, w);
-  GA_UNROLL for (int t = 0; t < 8; t++)
-    w->q[t] = _mm512_ternarylogic_epi32(w->q[t], x16_shift(h, t, 2), mask, X16_OR_AND);
+  GA_UNROLL for (int t = 0; t < 8; t++) w->q[t] =
+      _mm512_ternarylogic_epi32(w->q[t], x16_shift(h, t, 2), mask, X16_OR_AND);
 }
 
 /* Values of the non-linear types + 128; e2m1 doubled + 12. */
 GA_INLINE __m512i x16_iq4_table(void) {
-  return _mm512_broadcast_i32x4(_mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, (char)129, (char)141, (char)153, (char)166,
-                                              (char)181, (char)197, (char)217, (char)241));
+  return _mm512_broadcast_i32x4(_mm_setr_epi8(1, 24, 45, 63, 79, 93, 106, 118, (char)129, (char)141, (char)153,
+                                              (char)166, (char)181, (char)197, (char)217, (char)241));
 }
 GA_INLINE __m512i x16_fp4_table(void) {
   return _mm512_broadcast_i32x4(_mm_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0));
@@ -139,7 +141,8 @@ GA_INLINE void x16_load_mxfp4(const uint8_t *head, const uint8_t *record, int64_
 
 /* e4m3 without sign: its bits moved up by 7 are an f16 that is 2^8 times smaller; the halving of e2m1 makes it 2^7. */
 GA_INLINE __m512 x16_ue4m3(const uint8_t *p) {
-  return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(x16_bytes(p)), 7)), _mm512_set1_ps(128.0f));
+  return _mm512_mul_ps(_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(x16_bytes(p)), 7)),
+                       _mm512_set1_ps(128.0f));
 }
 
 GA_INLINE void x16_load_nvfp4(const uint8_t *head, const uint8_t *record, int64_t at, x16_block *w) {
@@ -194,11 +197,13 @@ GA_INLINE void x16_load_iq4_xs(const uint8_t *head, const uint8_t *record, int64
 }
 
 /* Every quantised type: X(name, group, head_bytes, record_bytes, runs, offset, has_min), as in the table of formats. */
-#define GA_X16_QUANTS(X)                                                                                     \
-  X(q4_0, 1, 32, 256, 1, 8, 0) X(q4_1, 1, 64, 256, 1, 0, 1) X(q5_0, 1, 32, 320, 1, 16, 0)                    \
-  X(q5_1, 1, 64, 320, 1, 0, 1) X(q8_0, 1, 32, 512, 1, 128, 0) X(iq4_nl, 1, 32, 256, 1, 128, 0)               \
-  X(mxfp4, 1, 16, 256, 1, 12, 0) X(nvfp4, 1, 32, 256, 2, 12, 0) X(q4_k, 8, 320, 256, 1, 0, 1)                \
-  X(q5_k, 8, 320, 320, 1, 0, 1) X(q6_k, 8, 288, 384, 2, 32, 0) X(q2_k, 8, 320, 128, 2, 0, 1)                 \
+/* clang-format off */
+#define GA_X16_QUANTS(X) \
+  X(q4_0, 1, 32, 256, 1, 8, 0) X(q4_1, 1, 64, 256, 1, 0, 1) X(q5_0, 1, 32, 320, 1, 16, 0) \
+  X(q5_1, 1, 64, 320, 1, 0, 1) X(q8_0, 1, 32, 512, 1, 128, 0) X(iq4_nl, 1, 32, 256, 1, 128, 0) \
+  X(mxfp4, 1, 16, 256, 1, 12, 0) X(nvfp4, 1, 32, 256, 2, 12, 0) X(q4_k, 8, 320, 256, 1, 0, 1) \
+  X(q5_k, 8, 320, 320, 1, 0, 1) X(q6_k, 8, 288, 384, 2, 32, 0) X(q2_k, 8, 320, 128, 2, 0, 1) \
   X(q3_k, 8, 288, 192, 2, 4, 0) X(iq4_xs, 8, 160, 256, 1, 128, 0)
+/* clang-format on */
 
 #endif

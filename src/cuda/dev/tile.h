@@ -4,7 +4,6 @@
  *   pipe/  how warpgroups of a block, and blocks of a grid, work together: rings of stages, the order of tiles
  * docs/TILE.md is the guide. Installed as ga/tile/. */
 #pragma once
-#include "cuda/dev/tmap.h"
 #include "cuda/dev/pipe/grid.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/barrier.h"
@@ -19,3 +18,4 @@
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/dev/tmap.h"

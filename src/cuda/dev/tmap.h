@@ -4,15 +4,17 @@
 #include <stdint.h>
 
 #ifdef __cplusplus
-#define GA_KARGS_ALIGN alignas(64)
+#define GA_KARGS_ALIGN     alignas(64)
 #define GA_KARGS_ASSERT(c) static_assert(c, #c)
 #else
-#define GA_KARGS_ALIGN _Alignas(64)
+#define GA_KARGS_ALIGN     _Alignas(64)
 #define GA_KARGS_ASSERT(c) _Static_assert(c, #c)
 #endif
 
 /* What the driver makes of a description (CUtensorMap, by ga_tensor_map), opaque here. */
-typedef struct { GA_KARGS_ALIGN uint64_t word[16]; } ga_tmap;
+typedef struct {
+  GA_KARGS_ALIGN uint64_t word[16];
+} ga_tmap;
 
 GA_KARGS_ASSERT(sizeof(ga_tmap) == 128);
 #endif

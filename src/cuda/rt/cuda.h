@@ -20,8 +20,8 @@ typedef struct cuda_image {
   const unsigned char *data, *end; /* a cubin, or a fat binary of several */
 } cuda_image;
 typedef struct cuda_source {
-  const char *path;        /* as in ga_kernel.source */
-  const char *text, *end;  /* without #include; NUL-terminated */
+  const char *path;       /* as in ga_kernel.source */
+  const char *text, *end; /* without #include; NUL-terminated */
 } cuda_source;
 extern const cuda_image ga_cuda_images[];
 extern const cuda_source ga_cuda_sources[];
@@ -58,10 +58,11 @@ typedef struct cuda_device {
   int ordinal, capability; /* 90 = 9.0 */
   bool host_pointers;      /* kernels may read any host memory */
   CUcontext context;
-  CUmemoryPool pool;       /* GA's own: other users of the process's default pool are left alone */
-  CUstream memory_stream;  /* allocations and frees */
-  CUevent fence;           /* orders frees and copies to other devices behind the streams */
-  uint64_t reaches, reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
+  CUmemoryPool pool;      /* GA's own: other users of the process's default pool are left alone */
+  CUstream memory_stream; /* allocations and frees */
+  CUevent fence;          /* orders frees and copies to other devices behind the streams */
+  uint64_t reaches,
+      reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
   cuda_stream *streams;
   ga_kernel *rows;          /* those that can run: base.kernels */
   cuda_function *functions; /* one for each of them, loaded when first needed */
@@ -99,9 +100,11 @@ typedef struct cuda_launch {
 } cuda_launch;
 
 /* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
-GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch, const void *args);
+GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch,
+                                  const void *args);
 /* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
-GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch, const void *args);
+GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch,
+                                    const void *args);
 
 /* Refuses pointers that a kernel cannot use: misaligned, of another device, not known to the driver. NULL is fine.
  * name: of the argument, for the text. */

@@ -31,9 +31,7 @@ static void device_destroy(ga_device *device) {
   ga_mem_free(d);
 }
 
-static void gauge(ga_device *device, ga_gauge *out) {
-  ga_nvml_gauge(((const cuda_device *)device)->bus, out);
-}
+static void gauge(ga_device *device, ga_gauge *out) { ga_nvml_gauge(((const cuda_device *)device)->bus, out); }
 
 static const ga_device_ops device_ops = {
     .destroy = device_destroy,
@@ -87,8 +85,8 @@ static ga_status read_caps(cuda_device *d) {
   GA_CU(d->cu, DeviceTotalMem, &memory, d->device);
   GA_CU(d->cu, DeviceGetPCIBusId, d->bus, (int)sizeof d->bus, d->device);
   GA_CU(d->cu, DeviceGetName, chip, (int)sizeof chip - 1, d->device);
-  GA_REQUIRE(major >= 8, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed", d->base.name, chip,
-             major, minor);
+  GA_REQUIRE(major >= 8, GA_ERR_UNSUPPORTED, "%s: %s has compute capability %d.%d; 8.0 or newer is needed",
+             d->base.name, chip, major, minor);
   GA_REQUIRE(pools, GA_ERR_UNSUPPORTED, "%s: %s has no stream-ordered memory pools here", d->base.name, chip);
   d->capability = 10 * major + minor;
   d->host_pointers = pageable != 0;
@@ -98,8 +96,8 @@ static ga_status read_caps(cuda_device *d) {
                            .smem_bytes = (uint32_t)smem,
                            .memory_bytes = memory,
                            .l2_bytes = (uint64_t)l2};
-  (void)snprintf(d->base.text, sizeof d->base.text, "%s, compute %d.%d, %d SMs, %.1f GiB, CUDA %d.%d", chip, major, minor, sms,
-                 (double)memory * 0x1p-30, d->cu->version / 1000, d->cu->version % 1000 / 10);
+  (void)snprintf(d->base.text, sizeof d->base.text, "%s, compute %d.%d, %d SMs, %.1f GiB, CUDA %d.%d", chip, major,
+                 minor, sms, (double)memory * 0x1p-30, d->cu->version / 1000, d->cu->version % 1000 / 10);
   return GA_OK;
 }
 
@@ -126,7 +124,8 @@ static ga_status open_device(cuda_device *d) {
   GA_TRY(read_caps(d));
   GA_TRY(pick_rows(d));
   const CUresult rc = d->cu->DevicePrimaryCtxRetain(&context, d->device); /* takes some 500 MiB of the GPU */
-  if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuDevicePrimaryCtxRetain"), "%s: no context", d->base.name);
+  if (rc != CUDA_SUCCESS)
+    return ga_fail_in(ga_cu_fail(d->cu, rc, "cuDevicePrimaryCtxRetain"), "%s: no context", d->base.name);
   d->context = context;
   GA_TRY(cuda_enter(d));
   return cuda_memory_open(d);

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "cuda/rt/symbol.h"
 
-#define LIBRARY "libcuda.so.1"
+#define LIBRARY        "libcuda.so.1"
 #define OLDEST_VERSION 12000 /* cuLaunchKernelEx and tensor maps */
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -15,9 +15,7 @@ static ga_status load_status;
 static char load_text[256];
 static ga_cu *replacement;
 
-void ga_cu_replace(ga_cu *mock) {
-  replacement = mock;
-}
+void ga_cu_replace(ga_cu *mock) { replacement = mock; }
 
 ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what) {
   const char *name = NULL, *text = NULL;
@@ -33,9 +31,9 @@ ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what) {
 ga_status ga_cu_open(const char *library, ga_cu *out) {
   void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
   GA_REQUIRE(handle, GA_ERR_UNSUPPORTED, "no CUDA driver on this machine: %s cannot be loaded", library);
-#define X(name, symbol, params)                                                                                        \
-  GA_REQUIRE(cuda_symbol(handle, #symbol, &out->name), GA_ERR_UNSUPPORTED, "the CUDA driver %s lacks %s; 12.0 or newer is needed", \
-             library, #symbol);
+#define X(name, symbol, params)                                            \
+  GA_REQUIRE(cuda_symbol(handle, #symbol, &out->name), GA_ERR_UNSUPPORTED, \
+             "the CUDA driver %s lacks %s; 12.0 or newer is needed", library, #symbol);
   GA_CU_SYMBOLS(X)
 #undef X
   return GA_OK;
@@ -44,10 +42,11 @@ ga_status ga_cu_open(const char *library, ga_cu *out) {
 static ga_status start(ga_cu *cu) {
   CUresult rc = cu->Init(0);
   if (rc == CUDA_ERROR_NO_DEVICE) return ga_fail(GA_ERR_UNSUPPORTED, "the CUDA driver finds no device");
-  if (rc != CUDA_SUCCESS && ga_cu_fail(cu, rc, "the CUDA driver does not start: cuInit") != GA_OK) return GA_ERR_UNSUPPORTED;
+  if (rc != CUDA_SUCCESS && ga_cu_fail(cu, rc, "the CUDA driver does not start: cuInit") != GA_OK)
+    return GA_ERR_UNSUPPORTED;
   GA_CU(cu, DriverGetVersion, &cu->version);
-  GA_REQUIRE(cu->version >= OLDEST_VERSION, GA_ERR_UNSUPPORTED, "the CUDA driver is for CUDA %d.%d; 12.0 or newer is needed",
-             cu->version / 1000, cu->version % 1000 / 10);
+  GA_REQUIRE(cu->version >= OLDEST_VERSION, GA_ERR_UNSUPPORTED,
+             "the CUDA driver is for CUDA %d.%d; 12.0 or newer is needed", cu->version / 1000, cu->version % 1000 / 10);
   return GA_OK;
 }
 

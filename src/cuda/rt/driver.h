@@ -38,11 +38,7 @@ enum {
 };
 
 /* CUfunction_attribute */
-enum {
-  CU_FUNC_LOCAL_SIZE_BYTES = 3,
-  CU_FUNC_NUM_REGS = 4,
-  CU_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8
-};
+enum { CU_FUNC_LOCAL_SIZE_BYTES = 3, CU_FUNC_NUM_REGS = 4, CU_FUNC_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8 };
 
 /* CUmemPool_attribute */
 enum {
@@ -117,63 +113,67 @@ typedef struct CUlaunchConfig {
 } CUlaunchConfig;
 
 /* X(name, symbol with its version suffix, parameters) */
-#define GA_CU_SYMBOLS(X)                                                                                               \
-  X(Init, cuInit, (unsigned flags))                                                                                    \
-  X(DriverGetVersion, cuDriverGetVersion, (int *version))                                                              \
-  X(GetErrorName, cuGetErrorName, (CUresult rc, const char **name))                                                    \
-  X(GetErrorString, cuGetErrorString, (CUresult rc, const char **text))                                                \
-  X(DeviceGetCount, cuDeviceGetCount, (int *n))                                                                        \
-  X(DeviceGet, cuDeviceGet, (CUdevice * device, int index))                                                            \
-  X(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *bus, int bytes, CUdevice device))                                   \
-  X(DeviceGetName, cuDeviceGetName, (char *name, int bytes, CUdevice device))                                          \
-  X(DeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device))                            \
-  X(DeviceTotalMem, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device))                                            \
-  X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice device))                              \
-  X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice device))                                          \
-  X(CtxSetCurrent, cuCtxSetCurrent, (CUcontext ctx))                                                                   \
-  X(CtxSynchronize, cuCtxSynchronize, (void))                                                                          \
-  X(MemGetInfo, cuMemGetInfo_v2, (size_t * free_bytes, size_t *total))                                                 \
-  X(MemPoolCreate, cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties))                           \
-  X(MemPoolDestroy, cuMemPoolDestroy, (CUmemoryPool pool))                                                             \
-  X(MemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value))                       \
-  X(MemPoolGetAttribute, cuMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *value))                       \
-  X(MemPoolTrimTo, cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep))                                                  \
-  X(MemPoolSetAccess, cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n))                \
-  X(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, CUdevice reader, CUdevice owner))                           \
-  X(MemcpyPeerAsync, cuMemcpyPeerAsync,                                                                                \
-    (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream))                   \
-  X(MemAllocFromPoolAsync, cuMemAllocFromPoolAsync, (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream)) \
-  X(MemFreeAsync, cuMemFreeAsync, (CUdeviceptr p, CUstream stream))                                                    \
-  X(MemHostAlloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                          \
-  X(MemFreeHost, cuMemFreeHost, (void *p))                                                                             \
-  X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream))          \
-  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream))                \
-  X(PointerGetAttribute, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr p))                           \
-  X(MemsetD8Async, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream))                 \
-  X(StreamCreate, cuStreamCreate, (CUstream * stream, unsigned flags))                                                 \
-  X(StreamDestroy, cuStreamDestroy_v2, (CUstream stream))                                                              \
-  X(StreamSynchronize, cuStreamSynchronize, (CUstream stream))                                                         \
-  X(StreamWaitEvent, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags))                              \
-  X(StreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream, int mode))                                          \
-  X(StreamEndCapture, cuStreamEndCapture, (CUstream stream, CUgraph *graph))                                           \
-  X(GraphInstantiate, cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags))      \
-  X(GraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream))                                                   \
-  X(GraphExecDestroy, cuGraphExecDestroy, (CUgraphExec exec))                                                          \
-  X(GraphDestroy, cuGraphDestroy, (CUgraph graph))                                                                     \
-  X(EventCreate, cuEventCreate, (CUevent * event, unsigned flags))                                                     \
-  X(EventDestroy, cuEventDestroy_v2, (CUevent event))                                                                  \
-  X(EventRecord, cuEventRecord, (CUevent event, CUstream stream))                                                      \
-  X(EventSynchronize, cuEventSynchronize, (CUevent event))                                                             \
-  X(EventElapsedTime, cuEventElapsedTime, (float *ms, CUevent start, CUevent end))                                     \
-  X(ModuleLoadData, cuModuleLoadData, (CUmodule * module, const void *image))                                          \
-  X(ModuleUnload, cuModuleUnload, (CUmodule module))                                                                   \
-  X(ModuleGetFunction, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name))                \
-  X(FuncSetAttribute, cuFuncSetAttribute, (CUfunction function, int attribute, int value))                             \
-  X(FuncGetAttribute, cuFuncGetAttribute, (int *value, int attribute, CUfunction function))                            \
-  X(LaunchKernelEx, cuLaunchKernelEx, (const CUlaunchConfig *config, CUfunction function, void **params, void **extra)) \
-  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled,                                                                      \
-    (void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes,              \
+/* clang-format off */
+#define GA_CU_SYMBOLS(X) \
+  X(Init, cuInit, (unsigned flags)) \
+  X(DriverGetVersion, cuDriverGetVersion, (int *version)) \
+  X(GetErrorName, cuGetErrorName, (CUresult rc, const char **name)) \
+  X(GetErrorString, cuGetErrorString, (CUresult rc, const char **text)) \
+  X(DeviceGetCount, cuDeviceGetCount, (int *n)) \
+  X(DeviceGet, cuDeviceGet, (CUdevice * device, int index)) \
+  X(DeviceGetPCIBusId, cuDeviceGetPCIBusId, (char *bus, int bytes, CUdevice device)) \
+  X(DeviceGetName, cuDeviceGetName, (char *name, int bytes, CUdevice device)) \
+  X(DeviceGetAttribute, cuDeviceGetAttribute, (int *value, int attribute, CUdevice device)) \
+  X(DeviceTotalMem, cuDeviceTotalMem_v2, (size_t * bytes, CUdevice device)) \
+  X(DevicePrimaryCtxRetain, cuDevicePrimaryCtxRetain, (CUcontext * ctx, CUdevice device)) \
+  X(DevicePrimaryCtxRelease, cuDevicePrimaryCtxRelease_v2, (CUdevice device)) \
+  X(CtxSetCurrent, cuCtxSetCurrent, (CUcontext ctx)) \
+  X(CtxSynchronize, cuCtxSynchronize, (void)) \
+  X(MemGetInfo, cuMemGetInfo_v2, (size_t * free_bytes, size_t *total)) \
+  X(MemPoolCreate, cuMemPoolCreate, (CUmemoryPool * pool, const CUmemPoolProps *properties)) \
+  X(MemPoolDestroy, cuMemPoolDestroy, (CUmemoryPool pool)) \
+  X(MemPoolSetAttribute, cuMemPoolSetAttribute, (CUmemoryPool pool, int attribute, void *value)) \
+  X(MemPoolGetAttribute, cuMemPoolGetAttribute, (CUmemoryPool pool, int attribute, void *value)) \
+  X(MemPoolTrimTo, cuMemPoolTrimTo, (CUmemoryPool pool, size_t keep)) \
+  X(MemPoolSetAccess, cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc *access, size_t n)) \
+  X(DeviceCanAccessPeer, cuDeviceCanAccessPeer, (int *can, CUdevice reader, CUdevice owner)) \
+  X(MemcpyPeerAsync, cuMemcpyPeerAsync, \
+    (CUdeviceptr dst, CUcontext to, CUdeviceptr src, CUcontext from, size_t bytes, CUstream stream)) \
+  X(MemAllocFromPoolAsync, cuMemAllocFromPoolAsync, \
+    (CUdeviceptr * out, size_t bytes, CUmemoryPool pool, CUstream stream)) \
+  X(MemFreeAsync, cuMemFreeAsync, (CUdeviceptr p, CUstream stream)) \
+  X(MemHostAlloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags)) \
+  X(MemFreeHost, cuMemFreeHost, (void *p)) \
+  X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)) \
+  X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
+  X(PointerGetAttribute, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr p)) \
+  X(MemsetD8Async, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)) \
+  X(StreamCreate, cuStreamCreate, (CUstream * stream, unsigned flags)) \
+  X(StreamDestroy, cuStreamDestroy_v2, (CUstream stream)) \
+  X(StreamSynchronize, cuStreamSynchronize, (CUstream stream)) \
+  X(StreamWaitEvent, cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags)) \
+  X(StreamBeginCapture, cuStreamBeginCapture_v2, (CUstream stream, int mode)) \
+  X(StreamEndCapture, cuStreamEndCapture, (CUstream stream, CUgraph *graph)) \
+  X(GraphInstantiate, cuGraphInstantiateWithFlags, (CUgraphExec * exec, CUgraph graph, unsigned long long flags)) \
+  X(GraphLaunch, cuGraphLaunch, (CUgraphExec exec, CUstream stream)) \
+  X(GraphExecDestroy, cuGraphExecDestroy, (CUgraphExec exec)) \
+  X(GraphDestroy, cuGraphDestroy, (CUgraph graph)) \
+  X(EventCreate, cuEventCreate, (CUevent * event, unsigned flags)) \
+  X(EventDestroy, cuEventDestroy_v2, (CUevent event)) \
+  X(EventRecord, cuEventRecord, (CUevent event, CUstream stream)) \
+  X(EventSynchronize, cuEventSynchronize, (CUevent event)) \
+  X(EventElapsedTime, cuEventElapsedTime, (float *ms, CUevent start, CUevent end)) \
+  X(ModuleLoadData, cuModuleLoadData, (CUmodule * module, const void *image)) \
+  X(ModuleUnload, cuModuleUnload, (CUmodule module)) \
+  X(ModuleGetFunction, cuModuleGetFunction, (CUfunction * function, CUmodule module, const char *name)) \
+  X(FuncSetAttribute, cuFuncSetAttribute, (CUfunction function, int attribute, int value)) \
+  X(FuncGetAttribute, cuFuncGetAttribute, (int *value, int attribute, CUfunction function)) \
+  X(LaunchKernelEx, cuLaunchKernelEx, \
+    (const CUlaunchConfig *config, CUfunction function, void **params, void **extra)) \
+  X(TensorMapEncodeTiled, cuTensorMapEncodeTiled, \
+    (void *map, int type, unsigned rank, void *base, const uint64_t *dims, const uint64_t *strides_bytes, \
      const uint32_t *box, const uint32_t *element_strides, int interleave, int swizzle, int l2, int oob))
+/* clang-format on */
 
 typedef struct ga_cu {
 #define X(name, symbol, params) CUresult(*name) params;
@@ -189,10 +189,10 @@ GA_NODISCARD ga_status ga_cu_load(const ga_cu **out);
 /* Fails with the driver's own name and text for rc. `what`: the call, or the kernel's id. */
 GA_NODISCARD ga_status ga_cu_fail(const ga_cu *cu, CUresult rc, const char *what);
 
-#define GA_CU(cu, name, ...)                                                                                           \
-  do {                                                                                                                 \
-    CUresult ga_cu_rc_ = (cu)->name(__VA_ARGS__);                                                                      \
-    if (ga_cu_rc_ != CUDA_SUCCESS) return ga_cu_fail((cu), ga_cu_rc_, "cu" #name);                                     \
+#define GA_CU(cu, name, ...)                                                       \
+  do {                                                                             \
+    CUresult ga_cu_rc_ = (cu)->name(__VA_ARGS__);                                  \
+    if (ga_cu_rc_ != CUDA_SUCCESS) return ga_cu_fail((cu), ga_cu_rc_, "cu" #name); \
   } while (0)
 
 /* Fills *out from a driver library, without starting it. */

@@ -84,7 +84,8 @@ static int map_type(int32_t dtype) {
 ga_status cuda_tensor_map(ga_device *device, const ga_tensor_map_desc *t, void *map) {
   const cuda_device *d = (const cuda_device *)device;
   const uint64_t bytes = (uint64_t)ga_dtype_info((ga_dtype)t->dtype)->block_bytes;
-  const int swizzles[] = {CU_TMAP_SWIZZLE_NONE, CU_TMAP_SWIZZLE_32B, CU_TMAP_SWIZZLE_64B, CU_TMAP_SWIZZLE_NONE, CU_TMAP_SWIZZLE_128B};
+  const int swizzles[] = {CU_TMAP_SWIZZLE_NONE, CU_TMAP_SWIZZLE_32B, CU_TMAP_SWIZZLE_64B, CU_TMAP_SWIZZLE_NONE,
+                          CU_TMAP_SWIZZLE_128B};
   uint64_t dims[GA_TENSOR_MAP_DIMS], strides[GA_TENSOR_MAP_DIMS];
   uint32_t box[GA_TENSOR_MAP_DIMS], ones[GA_TENSOR_MAP_DIMS];
   for (int i = 0; i < t->n_dims; i++) {
@@ -94,7 +95,7 @@ ga_status cuda_tensor_map(ga_device *device, const ga_tensor_map_desc *t, void *
     if (i) strides[i - 1] = t->dim[i] == 1 && !t->stride[i] ? 16 : (uint64_t)t->stride[i] * bytes;
   }
   GA_TRY(cuda_enter(d));
-  GA_CU(d->cu, TensorMapEncodeTiled, map, map_type(t->dtype), (unsigned)t->n_dims, t->data, dims, strides, box, ones, CU_TMAP_INTERLEAVE_NONE,
-        swizzles[t->swizzle / 32], CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
+  GA_CU(d->cu, TensorMapEncodeTiled, map, map_type(t->dtype), (unsigned)t->n_dims, t->data, dims, strides, box, ones,
+        CU_TMAP_INTERLEAVE_NONE, swizzles[t->swizzle / 32], CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   return GA_OK;
 }

@@ -6,7 +6,8 @@
 typedef struct cuda_graph {
   ga_graph base;
   CUgraphExec exec;
-  CUdeviceptr counters; /* the recorded launches': a replay may run beside other work of the stream it was recorded on */
+  CUdeviceptr
+      counters; /* the recorded launches': a replay may run beside other work of the stream it was recorded on */
 } cuda_graph;
 
 static void drop_counters(cuda_device *d, CUdeviceptr *counters) {

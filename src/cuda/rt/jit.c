@@ -11,7 +11,7 @@
 #include "cuda/rt/nvrtc.h"
 
 #define MAX_OPTIONS 48
-#define TEXT_BYTES 4096
+#define TEXT_BYTES  4096
 
 ga_status cuda_jit_mode_of(cuda_jit_mode *out) {
   const char *s = getenv("GA_JIT");
@@ -60,8 +60,10 @@ static ga_status add_params(options *o, const char *params) {
   for (const char *s = params; *s;) {
     s += strspn(s, " ,");
     size_t n = strcspn(s, " ,");
-    if (n == 11 && !strncmp(s, "fast_math=1", n)) GA_TRY(add(o, "--use_fast_math", "", 0));
-    else if (n && (*s < 'a' || *s > 'z')) GA_TRY(add(o, "-DGA_P_", s, n));
+    if (n == 11 && !strncmp(s, "fast_math=1", n))
+      GA_TRY(add(o, "--use_fast_math", "", 0));
+    else if (n && (*s < 'a' || *s > 'z'))
+      GA_TRY(add(o, "-DGA_P_", s, n));
     s += n;
   }
   return GA_OK;
@@ -115,7 +117,8 @@ static ga_status take_cubin(const ga_nvrtc *nvrtc, nvrtcProgram program, void **
   return ga_fail(GA_ERR_DEVICE, "nvrtcGetCUBIN: %s", nvrtc->GetErrorString(rc));
 }
 
-static ga_status compile(const ga_nvrtc *nvrtc, const cuda_source *source, const options *o, void **cubin, size_t *bytes) {
+static ga_status compile(const ga_nvrtc *nvrtc, const cuda_source *source, const options *o, void **cubin,
+                         size_t *bytes) {
   nvrtcProgram program;
   nvrtcResult rc = nvrtc->CreateProgram(&program, source->text, source->path, 0, NULL, NULL);
   GA_REQUIRE(rc == 0, GA_ERR_DEVICE, "nvrtcCreateProgram: %s", nvrtc->GetErrorString(rc));

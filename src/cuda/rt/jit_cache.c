@@ -15,7 +15,7 @@
 #include "base/status.h"
 #include "cuda/rt/jit.h"
 
-#define MAGIC "ga-jit 1\n"
+#define MAGIC      "ga-jit 1\n"
 #define MOST_BYTES ((off_t)64 << 20) /* no kernel comes near */
 #define PATH_BYTES 1024
 
@@ -40,8 +40,10 @@ static void fill_header(header *h, const char *key, const void *cubin, size_t by
 static bool folder(char path[PATH_BYTES]) {
   const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
   int n = -1;
-  if (cache && *cache == '/') n = snprintf(path, PATH_BYTES, "%s/ga/jit", cache);
-  else if (home && *home == '/') n = snprintf(path, PATH_BYTES, "%s/.cache/ga/jit", home);
+  if (cache && *cache == '/')
+    n = snprintf(path, PATH_BYTES, "%s/ga/jit", cache);
+  else if (home && *home == '/')
+    n = snprintf(path, PATH_BYTES, "%s/.cache/ga/jit", home);
   return n > 0 && n < PATH_BYTES - 128; /* room for a file's name */
 }
 
@@ -73,7 +75,8 @@ static bool read_file(const char *path, void **out, size_t *bytes) {
   void *p = NULL;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return false;
-  bool ok = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)sizeof(header) && st.st_size <= MOST_BYTES;
+  bool ok =
+      fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > (off_t)sizeof(header) && st.st_size <= MOST_BYTES;
   ok = ok && ga_mem_alloc((size_t)st.st_size, "cubin", &p) == GA_OK;
   if (ok && !read_all(fd, p, (size_t)st.st_size)) ok = false;
   (void)close(fd);

@@ -133,16 +133,19 @@ ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_la
   return cuda_start(stream, function, kernel->id, l, args);
 }
 
-ga_status cuda_check_pointer(ga_stream *stream, const ga_kernel *kernel, const char *name, const void *p, size_t align) {
+ga_status cuda_check_pointer(ga_stream *stream, const ga_kernel *kernel, const char *name, const void *p,
+                             size_t align) {
   const cuda_device *d = cuda_device_of(stream);
   int ordinal;
   if (!p) return GA_OK;
-  GA_REQUIRE((uintptr_t)p % align == 0, GA_ERR_ARG, "%s: %s is at %p; must be a multiple of %zu bytes", kernel->id, name, p, align);
+  GA_REQUIRE((uintptr_t)p % align == 0, GA_ERR_ARG, "%s: %s is at %p; must be a multiple of %zu bytes", kernel->id,
+             name, p, align);
   CUresult rc = d->cu->PointerGetAttribute(&ordinal, CU_POINTER_DEVICE_ORDINAL, (CUdeviceptr)(uintptr_t)p);
   if (rc == CUDA_ERROR_INVALID_VALUE && d->host_pointers) return GA_OK;
-  GA_REQUIRE(rc != CUDA_ERROR_INVALID_VALUE, GA_ERR_ARG, "%s: %s is at %p, which is no memory of %s", kernel->id, name, p, d->base.name);
+  GA_REQUIRE(rc != CUDA_ERROR_INVALID_VALUE, GA_ERR_ARG, "%s: %s is at %p, which is no memory of %s", kernel->id, name,
+             p, d->base.name);
   if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuPointerGetAttribute"), "%s: %s", kernel->id, name);
-  GA_REQUIRE(ordinal == d->ordinal, GA_ERR_ARG, "%s: %s is memory of cuda:%d; the stream is on %s", kernel->id, name, ordinal,
-             d->base.name);
+  GA_REQUIRE(ordinal == d->ordinal, GA_ERR_ARG, "%s: %s is memory of cuda:%d; the stream is on %s", kernel->id, name,
+             ordinal, d->base.name);
   return GA_OK;
 }

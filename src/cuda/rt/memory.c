@@ -5,9 +5,7 @@
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
 
-static cuda_device *of(ga_device *device) {
-  return (cuda_device *)device;
-}
+static cuda_device *of(ga_device *device) { return (cuda_device *)device; }
 
 ga_status cuda_memory_open(cuda_device *d) {
   const CUmemPoolProps props = {.allocation_type = 1, .location_type = 1, .location_id = d->ordinal};
@@ -52,11 +50,12 @@ ga_status cuda_memory(ga_device *device, ga_memory_info *info) {
 static ga_status out_of_memory(cuda_device *d, const char *what, size_t bytes) {
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   uint64_t used = 0;
-  if (cuda_memory(&d->base, &m) != GA_OK || d->cu->MemPoolGetAttribute(d->pool, CU_MEMPOOL_USED_CURRENT, &used) != CUDA_SUCCESS)
+  if (cuda_memory(&d->base, &m) != GA_OK ||
+      d->cu->MemPoolGetAttribute(d->pool, CU_MEMPOOL_USED_CURRENT, &used) != CUDA_SUCCESS)
     return ga_fail(GA_ERR_NOMEM, "%s: out of %s: %zu bytes asked for", d->base.name, what, bytes);
-  return ga_fail(GA_ERR_NOMEM, "%s: out of %s: %zu bytes asked for, %llu of %llu free; pool: %llu in use, %llu idle", d->base.name,
-                 what, bytes, (unsigned long long)m.free_bytes, (unsigned long long)m.total_bytes, (unsigned long long)used,
-                 (unsigned long long)(m.pooled_bytes - used));
+  return ga_fail(GA_ERR_NOMEM, "%s: out of %s: %zu bytes asked for, %llu of %llu free; pool: %llu in use, %llu idle",
+                 d->base.name, what, bytes, (unsigned long long)m.free_bytes, (unsigned long long)m.total_bytes,
+                 (unsigned long long)used, (unsigned long long)(m.pooled_bytes - used));
 }
 
 ga_status cuda_trim(ga_device *device) {

@@ -9,9 +9,7 @@ static ga_nvml loaded;
 static bool is_loaded;
 static const ga_nvml *replacement;
 
-void ga_nvml_replace(const ga_nvml *mock) {
-  replacement = mock;
-}
+void ga_nvml_replace(const ga_nvml *mock) { replacement = mock; }
 
 /* Without RTLD_GLOBAL, and never closed: the driver may use it too. */
 static void load(void) {

@@ -10,13 +10,16 @@ typedef struct nvmlDevice_st *nvmlDevice_t;
 enum { NVML_CLOCK_SM = 1, NVML_CLOCK_MEM = 2, NVML_TEMPERATURE_GPU = 0 };
 
 /* X(name, symbol, parameters) */
-#define GA_NVML_SYMBOLS(X)                                                                                             \
-  X(Init, nvmlInit_v2, (void))                                                                                         \
-  X(DeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *device))              \
-  X(DeviceGetClockInfo, nvmlDeviceGetClockInfo, (nvmlDevice_t device, int clock, unsigned *mhz))                       \
-  X(DeviceGetPowerUsage, nvmlDeviceGetPowerUsage, (nvmlDevice_t device, unsigned *milliwatts))                         \
-  X(DeviceGetTotalEnergyConsumption, nvmlDeviceGetTotalEnergyConsumption, (nvmlDevice_t device, unsigned long long *mj)) \
+/* clang-format off */
+#define GA_NVML_SYMBOLS(X) \
+  X(Init, nvmlInit_v2, (void)) \
+  X(DeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, (const char *bus, nvmlDevice_t *device)) \
+  X(DeviceGetClockInfo, nvmlDeviceGetClockInfo, (nvmlDevice_t device, int clock, unsigned *mhz)) \
+  X(DeviceGetPowerUsage, nvmlDeviceGetPowerUsage, (nvmlDevice_t device, unsigned *milliwatts)) \
+  X(DeviceGetTotalEnergyConsumption, nvmlDeviceGetTotalEnergyConsumption, \
+    (nvmlDevice_t device, unsigned long long *mj)) \
   X(DeviceGetTemperature, nvmlDeviceGetTemperature, (nvmlDevice_t device, int sensor, unsigned *celsius))
+/* clang-format on */
 
 typedef struct ga_nvml {
 #define X(name, symbol, params) nvmlReturn_t(*name) params;

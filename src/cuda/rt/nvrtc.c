@@ -10,9 +10,7 @@ static ga_nvrtc loaded;
 static bool is_loaded;
 static const ga_nvrtc *replacement;
 
-void ga_nvrtc_replace(const ga_nvrtc *mock) {
-  replacement = mock;
-}
+void ga_nvrtc_replace(const ga_nvrtc *mock) { replacement = mock; }
 
 static bool load_from(const char *name) {
   void *library = dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -1,4 +1,5 @@
-/* NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Facts from the NVRTC user guide, 12.0 and newer. */
+/* NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Facts from the NVRTC user guide, 12.0 and newer.
+ * */
 #ifndef GA_CUDA_NVRTC_H
 #define GA_CUDA_NVRTC_H
 
@@ -8,9 +9,11 @@ typedef int nvrtcResult; /* 0 = NVRTC_SUCCESS */
 typedef struct nvrtcProgram_st *nvrtcProgram;
 
 /* X(name): each is nvrtc<name> in the library. */
-#define GA_NVRTC_SYMBOLS(X)                                                                                            \
-  X(Version) X(GetErrorString) X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize)               \
+/* clang-format off */
+#define GA_NVRTC_SYMBOLS(X) \
+  X(Version) X(GetErrorString) X(CreateProgram) X(DestroyProgram) X(CompileProgram) X(GetProgramLogSize) \
   X(GetProgramLog) X(GetCUBINSize) X(GetCUBIN)
+/* clang-format on */
 
 typedef struct ga_nvrtc {
   nvrtcResult (*Version)(int *major, int *minor);

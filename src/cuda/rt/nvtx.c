@@ -1,5 +1,5 @@
-/* Facts from the NVTX 3 headers: a tool's library exports InitializeInjectionNvtx2, which is handed a function that returns
- * tables by number; table 1 tells where the pointers of each module of calls are, which the tool sets. */
+/* Facts from the NVTX 3 headers: a tool's library exports InitializeInjectionNvtx2, which is handed a function that
+ * returns tables by number; table 1 tells where the pointers of each module of calls are, which the tool sets. */
 #include "cuda/rt/nvtx.h"
 
 #include <pthread.h>
@@ -46,9 +46,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static cuda_nvtx loaded;
 static const cuda_nvtx *listener, *replacement;
 
-void cuda_nvtx_replace(const cuda_nvtx *mock) {
-  replacement = mock;
-}
+void cuda_nvtx_replace(const cuda_nvtx *mock) { replacement = mock; }
 
 static void load(void) {
   const char *tool = getenv("NVTX_INJECTION64_PATH");
@@ -58,7 +56,8 @@ static void load(void) {
     return;
   }
   old = dlopen("libnvToolsExt.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (old && cuda_symbol(old, "nvtxRangePushA", &loaded.push) && cuda_symbol(old, "nvtxRangePop", &loaded.pop)) listener = &loaded;
+  if (old && cuda_symbol(old, "nvtxRangePushA", &loaded.push) && cuda_symbol(old, "nvtxRangePop", &loaded.pop))
+    listener = &loaded;
 }
 
 const cuda_nvtx *cuda_nvtx_load(void) {

@@ -1,5 +1,6 @@
-/* Ranges on the timeline of a profiler (NVTX): each launch is one, named by the kernel's id. On when a tool put its library into
- * NVTX_INJECTION64_PATH, as Nsight Systems does, or where libnvToolsExt is present; else a call costs one test of a pointer. */
+/* Ranges on the timeline of a profiler (NVTX): each launch is one, named by the kernel's id. On when a tool put its
+ * library into NVTX_INJECTION64_PATH, as Nsight Systems does, or where libnvToolsExt is present; else a call costs one
+ * test of a pointer. */
 #ifndef GA_CUDA_NVTX_H
 #define GA_CUDA_NVTX_H
 

@@ -26,7 +26,8 @@ static ga_status open_pool(cuda_device *owner, const cuda_device *reader, bool *
     if (yes) GA_CU(owner->cu, MemPoolSetAccess, owner->pool, &access, 1);
     owner->reaches |= yes ? bit : 0;
     owner->reached |= bit;
-    ga_log(GA_LOG_INFO, "%s reads what is on %s %s", reader->base.name, owner->base.name, yes ? "directly" : "through host memory");
+    ga_log(GA_LOG_INFO, "%s reads what is on %s %s", reader->base.name, owner->base.name,
+           yes ? "directly" : "through host memory");
   }
   *can = owner->ordinal == reader->ordinal || (owner->reaches & bit);
   return GA_OK;

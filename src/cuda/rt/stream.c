@@ -99,12 +99,8 @@ typedef struct cuda_event {
   CUevent handle;
 } cuda_event;
 
-static CUevent event_handle(const ga_event *event) {
-  return ((const cuda_event *)event)->handle;
-}
-static const cuda_device *event_device(const ga_event *event) {
-  return (const cuda_device *)event->device;
-}
+static CUevent event_handle(const ga_event *event) { return ((const cuda_event *)event)->handle; }
+static const cuda_device *event_device(const ga_event *event) { return (const cuda_device *)event->device; }
 
 ga_status cuda_event_create(ga_device *device, ga_event **out) {
   cuda_device *d = (cuda_device *)device;

@@ -1,4 +1,5 @@
-/* The grid: which tile of the output a block takes next. Blocks that stay for the whole launch take tiles i, i + blocks, ... */
+/* The grid: which tile of the output a block takes next. Blocks that stay for the whole launch take tiles i, i +
+ * blocks, ... */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 

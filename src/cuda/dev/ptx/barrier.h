@@ -10,9 +10,7 @@ GA_DEV void mbar_init(uint32_t bar, uint32_t count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(bar), "r"(count) : "memory");
 }
 /* Makes initialised mbarriers visible to the bulk-copy engine and to the cluster; a block barrier must follow. */
-GA_DEV void mbar_init_fence(void) {
-  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-}
+GA_DEV void mbar_init_fence(void) { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 /* One arrival that also announces `bytes` of bulk copies into this phase; issue it before the copies. */
 GA_DEV void mbar_arrive_expect(uint32_t bar, uint32_t bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(bytes) : "memory");
@@ -25,15 +23,16 @@ GA_DEV void mbar_expect(uint32_t bar, uint32_t bytes) {
 GA_DEV void mbar_arrive(uint32_t bar) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(bar) : "memory");
 }
-/* The same; 1 for the phase's last arrival, which still has to wait for the phase (at no cost) to acquire what the others
- * released. */
+/* The same; 1 for the phase's last arrival, which still has to wait for the phase (at no cost) to acquire what the
+ * others released. */
 GA_DEV int mbar_arrive_last(uint32_t bar) {
   int last; /* the state is that before the arrival: one was pending */
-  asm volatile("{.reg .pred p; .reg .b32 n; .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%1]; mbarrier.pending_count.b64 "
-               "n, s; setp.eq.u32 p, n, 1; selp.s32 %0, 1, 0, p;}"
-               : "=r"(last)
-               : "r"(bar)
-               : "memory");
+  asm volatile(
+      "{.reg .pred p; .reg .b32 n; .reg .b64 s; mbarrier.arrive.shared::cta.b64 s, [%1]; mbarrier.pending_count.b64 "
+      "n, s; setp.eq.u32 p, n, 1; selp.s32 %0, 1, 0, p;}"
+      : "=r"(last)
+      : "r"(bar)
+      : "memory");
   return last;
 }
 /* One arrival at the same barrier of block `rank` of the cluster. No .release.cluster: measured at half speed, and not
@@ -62,24 +61,16 @@ GA_DEV void mbar_wait(uint32_t bar, uint32_t parity) {
 }
 
 /* ---- named barriers 1..15 (0 is block_sync); n = threads that arrive or wait, a multiple of 32 ---- */
-GA_DEV void bar_sync(int id, int n) {
-  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory");
-}
-GA_DEV void bar_arrive(int id, int n) {
-  asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory");
-}
+GA_DEV void bar_sync(int id, int n) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(n) : "memory"); }
+GA_DEV void bar_arrive(int id, int n) { asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(n) : "memory"); }
 
 /* ---- cluster: all threads of all its blocks ---- */
 GA_DEV void cluster_sync(void) {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 /* cluster_sync in two halves: what came before the arrival is seen behind the wait. Every thread does both, in turn. */
-GA_DEV void cluster_arrive(void) {
-  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
-}
-GA_DEV void cluster_wait(void) {
-  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-}
+GA_DEV void cluster_arrive(void) { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+GA_DEV void cluster_wait(void) { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
 /* Address of what lies at shared address a in block `rank`, for the functions that say cluster. */
 GA_DEV uint32_t cluster_address(uint32_t a, uint32_t rank) {
   uint32_t r;

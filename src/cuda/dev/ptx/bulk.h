@@ -12,17 +12,13 @@
 #define L2_EVICT_LAST  0x14F0000000000000ull
 
 /* ---- tensor maps: 128 bytes, 64-byte aligned, in kernel parameters ---- */
-GA_DEV void tmap_prefetch(const void *map) {
-  asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
-}
+GA_DEV void tmap_prefetch(const void *map) { asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory"); }
 /* A map in global memory may be pointed elsewhere: set, release; then, in each thread that copies by it, acquire. An
  * ordinary barrier carries the order from one to the other. */
 GA_DEV void tmap_set_address(void *map, const void *base) {
   asm volatile("tensormap.replace.tile.global_address.global.b1024.b64 [%0], %1;" ::"l"(map), "l"(base) : "memory");
 }
-GA_DEV void tmap_release(void) {
-  asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory");
-}
+GA_DEV void tmap_release(void) { asm volatile("fence.proxy.tensormap::generic.release.gpu;" ::: "memory"); }
 GA_DEV void tmap_acquire(const void *map) {
   asm volatile("fence.proxy.tensormap::generic.acquire.gpu [%0], 128;" ::"l"(map) : "memory");
 }
@@ -57,9 +53,10 @@ GA_DEV void bulk_store_4d(const void *map, uint32_t src, int c0, int c1, int c2,
 }
 /* The box is added to what the tensor holds (f32, f16, bf16, 32-bit integers: the map's type), element by element. */
 GA_DEV void bulk_add_4d(const void *map, uint32_t src, int c0, int c1, int c2, int c3) {
-  asm volatile("cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
-               "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
-               : "memory");
+  asm volatile(
+      "cp.reduce.async.bulk.tensor.4d.global.shared::cta.add.tile.bulk_group [%0, {%2, %3, %4, %5}], [%1];" ::"l"(map),
+      "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
+      : "memory");
 }
 
 /* ---- the same in other ranks ---- */
@@ -70,8 +67,8 @@ GA_DEV void bulk_load_1d(uint32_t dst, const void *map, uint32_t bar, int c0, ui
                : "memory");
 }
 GA_DEV void bulk_store_1d(const void *map, uint32_t src, int c0) {
-  asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%2}], [%1];" ::"l"(map),
-               "r"(src), "r"(c0)
+  asm volatile("cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [%0, {%2}], [%1];" ::"l"(map), "r"(src),
+               "r"(c0)
                : "memory");
 }
 GA_DEV void bulk_load_2d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, uint64_t policy) {
@@ -80,14 +77,16 @@ GA_DEV void bulk_load_2d(uint32_t dst, const void *map, uint32_t bar, int c0, in
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "l"(policy)
                : "memory");
 }
-GA_DEV void bulk_load_2d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, uint16_t mask, uint64_t policy) {
+GA_DEV void bulk_load_2d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, uint16_t mask,
+                                   uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
                ":cache_hint [%0], [%1, {%3, %4}], [%2], %5, %6;" ::"r"(dst),
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "h"(mask), "l"(policy)
                : "memory");
 }
 GA_DEV void bulk_store_2d(const void *map, uint32_t src, int c0, int c1) {
-  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(src), "r"(c0), "r"(c1)
+  asm volatile("cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%0, {%2, %3}], [%1];" ::"l"(map), "r"(src),
+               "r"(c0), "r"(c1)
                : "memory");
 }
 GA_DEV void bulk_load_3d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, uint64_t policy) {
@@ -96,55 +95,62 @@ GA_DEV void bulk_load_3d(uint32_t dst, const void *map, uint32_t bar, int c0, in
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "l"(policy)
                : "memory");
 }
-GA_DEV void bulk_load_3d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, uint16_t mask, uint64_t policy) {
+GA_DEV void bulk_load_3d_multicast(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, uint16_t mask,
+                                   uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster.L2:"
                ":cache_hint [%0], [%1, {%3, %4, %5}], [%2], %6, %7;" ::"r"(dst),
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "h"(mask), "l"(policy)
                : "memory");
 }
 GA_DEV void bulk_store_3d(const void *map, uint32_t src, int c0, int c1, int c2) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(src), "r"(c0), "r"(c1),
-               "r"(c2)
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(src), "r"(c0), "r"(c1), "r"(c2)
                : "memory");
 }
-GA_DEV void bulk_load_5d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3, int c4, uint64_t policy) {
+GA_DEV void bulk_load_5d(uint32_t dst, const void *map, uint32_t bar, int c0, int c1, int c2, int c3, int c4,
+                         uint64_t policy) {
   asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.L2::cache_hint [%0], "
                "[%1, {%3, %4, %5, %6, %7}], [%2], %8;" ::"r"(dst),
                "l"(map), "r"(bar), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4), "l"(policy)
                : "memory");
 }
 GA_DEV void bulk_prefetch_5d(const void *map, int c0, int c1, int c2, int c3, int c4) {
-  asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global.tile [%0, {%1, %2, %3, %4, %5}];" ::"l"(map), "r"(c0), "r"(c1),
-               "r"(c2), "r"(c3), "r"(c4)
+  asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global.tile [%0, {%1, %2, %3, %4, %5}];" ::"l"(map), "r"(c0),
+               "r"(c1), "r"(c2), "r"(c3), "r"(c4)
                : "memory");
 }
 GA_DEV void bulk_store_5d(const void *map, uint32_t src, int c0, int c1, int c2, int c3, int c4) {
-  asm volatile("cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
-               "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.tensor.5d.global.shared::cta.tile.bulk_group [%0, {%2, %3, %4, %5, %6}], [%1];" ::"l"(map),
+      "r"(src), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
+      : "memory");
 }
 
 /* ---- contiguous bytes: addresses and counts are multiples of 16 ---- */
 GA_DEV void bulk_load_bytes(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, uint64_t policy) {
-  asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::"r"(dst),
-               "l"(src), "r"(bytes), "r"(bar), "l"(policy)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%0], [%1], %2, [%3], %4;" ::
+          "r"(dst),
+      "l"(src), "r"(bytes), "r"(bar), "l"(policy)
+      : "memory");
 }
 GA_DEV void bulk_store_bytes(void *dst, uint32_t src, uint32_t bytes) {
-  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory");
+  asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(dst), "r"(src), "r"(bytes)
+               : "memory");
 }
 /* To a block of the cluster, whose mbarrier counts the bytes: dst and bar from cluster_address. */
 GA_DEV void bulk_copy_cluster(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar) {
-  asm volatile("cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst), "r"(src),
-               "r"(bytes), "r"(bar)
-               : "memory");
+  asm volatile(
+      "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(dst),
+      "r"(src), "r"(bytes), "r"(bar)
+      : "memory");
 }
 /* Shared memory is added to global memory, or the larger, or the smaller is kept; element by element, in no order. */
-#define GA_BULK_REDUCE(name, op)                                                                                       \
-  GA_DEV void name(void *dst, uint32_t src, uint32_t bytes) {                                                          \
-    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." op " [%0], [%1], %2;" ::"l"(dst), "r"(src),     \
-                 "r"(bytes)                                                                                            \
-                 : "memory");                                                                                          \
+#define GA_BULK_REDUCE(name, op)                                                                                   \
+  GA_DEV void name(void *dst, uint32_t src, uint32_t bytes) {                                                      \
+    asm volatile("cp.reduce.async.bulk.global.shared::cta.bulk_group." op " [%0], [%1], %2;" ::"l"(dst), "r"(src), \
+                 "r"(bytes)                                                                                        \
+                 : "memory");                                                                                      \
   }
 GA_BULK_REDUCE(bulk_add_f32, "add.f32")
 GA_BULK_REDUCE(bulk_add_f16, "add.noftz.f16")
@@ -154,25 +160,16 @@ GA_BULK_REDUCE(bulk_max_bf16, "max.bf16")
 GA_BULK_REDUCE(bulk_min_f16, "min.f16")
 GA_BULK_REDUCE(bulk_min_bf16, "min.bf16")
 
-GA_DEV void bulk_commit(void) {
-  asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-}
+GA_DEV void bulk_commit(void) { asm volatile("cp.async.bulk.commit_group;" ::: "memory"); }
 /* This thread's groups have read their shared memory: it may be overwritten. */
-GA_DEV void bulk_wait_read(void) {
-  asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-}
+GA_DEV void bulk_wait_read(void) { asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory"); }
 /* This thread's groups are complete: their writes are done. */
-GA_DEV void bulk_wait(void) {
-  asm volatile("cp.async.bulk.wait_group 0;" ::: "memory");
-}
+GA_DEV void bulk_wait(void) { asm volatile("cp.async.bulk.wait_group 0;" ::: "memory"); }
 
 /* Orders this thread's ordinary shared-memory writes before later accesses by the copy engine or wgmma (a barrier must
  * carry it to the issuer). */
-GA_DEV void fence_async_smem(void) {
-  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-}
-/* Orders this thread's ordinary writes to global memory, and what it has seen there, before later accesses by the copy engine. */
-GA_DEV void fence_async_global(void) {
-  asm volatile("fence.proxy.async.global;" ::: "memory");
-}
+GA_DEV void fence_async_smem(void) { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+/* Orders this thread's ordinary writes to global memory, and what it has seen there, before later accesses by the copy
+ * engine. */
+GA_DEV void fence_async_global(void) { asm volatile("fence.proxy.async.global;" ::: "memory"); }
 #endif

@@ -19,16 +19,13 @@ GA_DEV void cp_async_4(uint32_t dst, const void *src, int bytes) {
   asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(dst), "l"(src), "r"(bytes) : "memory");
 }
 /* This thread's copies since the last commit become a group; there may be none. */
-GA_DEV void cp_async_commit(void) {
-  asm volatile("cp.async.commit_group;" ::: "memory");
-}
+GA_DEV void cp_async_commit(void) { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /* At most the n most recent groups may still run (n a literal). */
 #define cp_async_wait(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 /* All this thread's copies, committed or not, have landed. */
-GA_DEV void cp_async_wait_all(void) {
-  asm volatile("cp.async.wait_all;" ::: "memory");
-}
-/* An arrival at mbarrier `bar` once all this thread's copies so far have landed: one of those that mbar_init counted. */
+GA_DEV void cp_async_wait_all(void) { asm volatile("cp.async.wait_all;" ::: "memory"); }
+/* An arrival at mbarrier `bar` once all this thread's copies so far have landed: one of those that mbar_init counted.
+ * */
 GA_DEV void cp_async_arrive_noinc(uint32_t bar) {
   asm volatile("cp.async.mbarrier.arrive.noinc.shared.b64 [%0];" ::"r"(bar) : "memory");
 }

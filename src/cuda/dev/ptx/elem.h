@@ -70,7 +70,7 @@ GA_DEV void elem_put16_f16(void *p, int64_t i, const float *x) {
   GA_UNROLL for (int e = 0; e < 8; e++) v.h[e] = elem_f16_of_f32(x[e]);
   *(uint4 *)((uint16_t *)p + i) = v.all;
 }
-#define ELEM_PER_16_f32 4
+#define ELEM_PER_16_f32  4
 #define ELEM_PER_16_bf16 8
-#define ELEM_PER_16_f16 8
+#define ELEM_PER_16_f16  8
 #endif

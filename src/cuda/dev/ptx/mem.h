@@ -30,10 +30,10 @@ GA_DEV void lds_f4(float *x, uint32_t a) {
                : "r"(a)
                : "memory");
 }
-/* 0, known once loads from shared memory have returned; x[0], x[step], ... are a register of each, or come of them. Added to
- * the address of the arrival that gives their buffer back to the copy engine: an arrival does not wait for the loads before
- * it, and while bulk copies fill shared memory it has overtaken ldmatrix by more than the next copy took (H200: rows of the
- * next tile in its registers, in up to 2 % of launches). */
+/* 0, known once loads from shared memory have returned; x[0], x[step], ... are a register of each, or come of them.
+ * Added to the address of the arrival that gives their buffer back to the copy engine: an arrival does not wait for the
+ * loads before it, and while bulk copies fill shared memory it has overtaken ldmatrix by more than the next copy took
+ * (H200: rows of the next tile in its registers, in up to 2 % of launches). */
 GA_DEV uint32_t loads_done(const uint32_t *x, int n, int step) {
   uint32_t any = 0, zero;
   GA_UNROLL for (int i = 0; i < n; i += step) any |= x[i];
@@ -65,9 +65,10 @@ GA_DEV void sts_cluster_i4(uint32_t a, int x, int y, int z, int w) {
 }
 /* Arrives some time later and then counts 16 bytes at mbarrier `bar` of the same block (both from cluster_address). */
 GA_DEV void sts_async_i4(uint32_t a, int x, int y, int z, int w, uint32_t bar) {
-  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(a),
-               "r"(x), "r"(y), "r"(z), "r"(w), "r"(bar)
-               : "memory");
+  asm volatile(
+      "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(a),
+      "r"(x), "r"(y), "r"(z), "r"(w), "r"(bar)
+      : "memory");
 }
 
 /* ---- global memory ---- */
@@ -84,7 +85,10 @@ GA_DEV int ldg_i32_cg(const int32_t *p) {
 }
 GA_DEV ga_i4 ldg_i4_cg(const void *p) {
   ga_i4 r;
-  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w) : "l"(p) : "memory");
+  asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r.x), "=r"(r.y), "=r"(r.z), "=r"(r.w)
+               : "l"(p)
+               : "memory");
   return r;
 }
 GA_DEV uint16_t ldg_u16(const uint16_t *p) {
@@ -103,22 +107,17 @@ GA_DEV void ldg_f4(float *x, const float *p) {
                : "l"(p)
                : "memory");
 }
-GA_DEV void stg_f32(float *p, float x) {
-  asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory");
-}
+GA_DEV void stg_f32(float *p, float x) { asm volatile("st.global.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
 /* 8 bytes, aligned to 8. */
 GA_DEV void stg_f2(float *p, float x, float y) {
   asm volatile("st.global.v2.f32 [%0], {%1, %2};" ::"l"(p), "f"(x), "f"(y) : "memory");
 }
-GA_DEV void stg_i32(int32_t *p, int x) {
-  asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory");
-}
-GA_DEV void stg_u16(uint16_t *p, uint16_t x) {
-  asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory");
-}
+GA_DEV void stg_i32(int32_t *p, int x) { asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(x) : "memory"); }
+GA_DEV void stg_u16(uint16_t *p, uint16_t x) { asm volatile("st.global.b16 [%0], %1;" ::"l"(p), "h"(x) : "memory"); }
 /* 16 bytes, aligned to 16. */
 GA_DEV void stg_f4(float *p, const float *x) {
-  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]) : "memory");
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3])
+               : "memory");
 }
 GA_DEV void stg_u4(void *p, uint32_t x, uint32_t y, uint32_t z, uint32_t w) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(x), "r"(y), "r"(z), "r"(w) : "memory");
@@ -135,9 +134,7 @@ GA_DEV float atomic_add_f32(float *p, float x) {
   return r;
 }
 /* The same without the old value. The order of sums is not defined, so neither are their last bits. */
-GA_DEV void red_add_f32(float *p, float x) {
-  asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory");
-}
+GA_DEV void red_add_f32(float *p, float x) { asm volatile("red.global.add.f32 [%0], %1;" ::"l"(p), "f"(x) : "memory"); }
 /* Four sums, each atomic by itself; 16-byte aligned (sm_90). */
 GA_DEV void red_add_f32x4(float *p, float x, float y, float z, float w) {
   asm volatile("red.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(x), "f"(y), "f"(z), "f"(w) : "memory");
@@ -150,11 +147,9 @@ GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
   asm volatile("red.global.add.noftz.bf16x2 [%0], %1;" ::"l"(p), "r"(x) : "memory");
 }
 /* Orders this thread's earlier writes before its later ones for the whole device. */
-GA_DEV void fence_device(void) {
-  asm volatile("fence.acq_rel.gpu;" ::: "memory");
-}
-/* Turns between blocks: one adds when it is done, what it has written before included; another waits until the count has
- * come to `least`. Bounded: a protocol error traps, it never hangs the card. */
+GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+/* Turns between blocks: one adds when it is done, what it has written before included; another waits until the count
+ * has come to `least`. Bounded: a protocol error traps, it never hangs the card. */
 GA_DEV void turn_done(int32_t *p) {
   asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(p) : "memory");
 }

@@ -22,10 +22,7 @@ GA_DEV void ldmatrix_x4_trans(uint32_t *r, uint32_t a) {
 }
 /* Two matrices: the addresses of lanes 16 to 31 are not looked at. */
 GA_DEV void ldmatrix_x2(uint32_t *r, uint32_t a) {
-  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];"
-               : "=r"(r[0]), "=r"(r[1])
-               : "r"(a)
-               : "memory");
+  asm volatile("ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(a) : "memory");
 }
 GA_DEV void ldmatrix_x2_trans(uint32_t *r, uint32_t a) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
@@ -49,20 +46,20 @@ GA_DEV void stmatrix_x2(uint32_t a, uint32_t r0, uint32_t r1) {
 }
 
 /* ---- products of a warp: d (16x8) += a (16xK) b (Kx8). A register holds e = 1 (tf32), 2 (16-bit) or 4 (8-bit)
- * neighbours in k. a: rows g, g+8 of k = eq..., then the same of k = 4e + eq...; b: column g of k = eq..., of 4e + eq...;
- * d: row g then g+8, columns 2q, 2q+1. ---- */
-#define GA_MMA_A4B2(name, shape, types, real, letter)                                                                  \
-  GA_DEV void name(real *d, const uint32_t *a, uint32_t b0, uint32_t b1) {                                             \
-    asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, "    \
-                 "%1, %2, %3};"                                                                                        \
-                 : "+" letter(d[0]), "+" letter(d[1]), "+" letter(d[2]), "+" letter(d[3])                              \
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                      \
+ * neighbours in k. a: rows g, g+8 of k = eq..., then the same of k = 4e + eq...; b: column g of k = eq..., of 4e +
+ * eq...; d: row g then g+8, columns 2q, 2q+1. ---- */
+#define GA_MMA_A4B2(name, shape, types, real, letter)                                                               \
+  GA_DEV void name(real *d, const uint32_t *a, uint32_t b0, uint32_t b1) {                                          \
+    asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, " \
+                 "%1, %2, %3};"                                                                                     \
+                 : "+" letter(d[0]), "+" letter(d[1]), "+" letter(d[2]), "+" letter(d[3])                           \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));                                   \
   }
-#define GA_MMA_A2B1(name, shape, types)                                                                                \
-  GA_DEV void name(float *d, const uint32_t *a, uint32_t b0) {                                                         \
-    asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"    \
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                      \
-                 : "r"(a[0]), "r"(a[1]), "r"(b0));                                                                     \
+#define GA_MMA_A2B1(name, shape, types)                                                                             \
+  GA_DEV void name(float *d, const uint32_t *a, uint32_t b0) {                                                      \
+    asm volatile("mma.sync.aligned." shape ".row.col." types " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};" \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])                                                   \
+                 : "r"(a[0]), "r"(a[1]), "r"(b0));                                                                  \
   }
 GA_MMA_A4B2(mma_m16n8k16_bf16, "m16n8k16", "f32.bf16.bf16.f32", float, "f")
 GA_MMA_A4B2(mma_m16n8k16_f16, "m16n8k16", "f32.f16.f16.f32", float, "f")
@@ -76,12 +73,8 @@ GA_MMA_A4B2(mma_m16n8k32_e5m2, "m16n8k32", "f32.e5m2.e5m2.f32", float, "f")
 /* ---- warpgroup level: the 128 threads together; the products themselves are in wgmma.h ---- */
 /* Orders register writes (accumulators, register A) before the products that follow; needed before the first and after
  * any such write. */
-GA_DEV void wgmma_fence(void) {
-  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
-}
-GA_DEV void wgmma_commit(void) {
-  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
-}
+GA_DEV void wgmma_fence(void) { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
+GA_DEV void wgmma_commit(void) { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
 /* At most the n most recent groups may still run (n a literal); only then may the others' registers and shared memory
  * be touched. */
 #define wgmma_wait(n) asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(n) : "memory")

@@ -26,9 +26,7 @@ GA_DEV float tanh_approx(float x) {
   return y;
 } /* 2^-11 relative */
 /* sin and cos of pi x, |x| <= 1. */
-GA_DEV void sincos_pi(float x, float *s, float *c) {
-  sincospif(x, s, c);
-}
+GA_DEV void sincos_pi(float x, float *s, float *c) { sincospif(x, s, c); }
 /* Two floats to one register, rounded to nearest even; lo in the low half. */
 GA_DEV uint32_t pack_bf16(float lo, float hi) {
   uint32_t r;

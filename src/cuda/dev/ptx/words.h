@@ -1,11 +1,13 @@
-/* 4, 8 and 16 bytes at a time, and arithmetic on pairs of 16-bit numbers: what kernels over packed weights are made of. */
+/* 4, 8 and 16 bytes at a time, and arithmetic on pairs of 16-bit numbers: what kernels over packed weights are made of.
+ * */
 #pragma once
 #ifdef GA_EMU
 #include "cuda/dev/ptx/emu/words.h"
 #else
 #include "cuda/dev/ptx/base.h"
 
-/* ---- global memory that is read once: kept out of L1. Volatile: loads stay where they are written, ahead of their use. ---- */
+/* ---- global memory that is read once: kept out of L1. Volatile: loads stay where they are written, ahead of their
+ * use. ---- */
 GA_DEV void ldg_stream_u4(uint32_t *r, const void *p) {
   asm volatile("ld.global.nc.L1::no_allocate.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
@@ -24,11 +26,12 @@ GA_DEV void stg_u2(void *p, uint32_t x, uint32_t y) {
 
 /* ---- shared memory; addresses aligned to the access ---- */
 GA_DEV void lds_u4(uint32_t *r, uint32_t a) {
-  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a) : "memory");
+  asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(a)
+               : "memory");
 }
-GA_DEV void sts_u1(uint32_t a, uint32_t x) {
-  asm volatile("st.shared.b32 [%0], %1;" ::"r"(a), "r"(x) : "memory");
-}
+GA_DEV void sts_u1(uint32_t a, uint32_t x) { asm volatile("st.shared.b32 [%0], %1;" ::"r"(a), "r"(x) : "memory"); }
 GA_DEV float lds_f1(uint32_t a) {
   float x;
   asm volatile("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a) : "memory");
@@ -37,30 +40,27 @@ GA_DEV float lds_f1(uint32_t a) {
 GA_DEV void sts_u2(uint32_t a, uint32_t x, uint32_t y) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(a), "r"(x), "r"(y) : "memory");
 }
-GA_DEV void sts_f1(uint32_t a, float x) {
-  asm volatile("st.shared.f32 [%0], %1;" ::"r"(a), "f"(x) : "memory");
-}
+GA_DEV void sts_f1(uint32_t a, float x) { asm volatile("st.shared.f32 [%0], %1;" ::"r"(a), "f"(x) : "memory"); }
 GA_DEV void sts_f2(uint32_t a, float x, float y) {
   asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(a), "f"(x), "f"(y) : "memory");
 }
 
-/* ---- free to be moved by the compiler, over each other and over what they do not depend on: the address of a load must have been
- * pinned (pin_u32) behind the barrier that makes the data visible ---- */
+/* ---- free to be moved by the compiler, over each other and over what they do not depend on: the address of a load
+ * must have been pinned (pin_u32) behind the barrier that makes the data visible ---- */
 GA_DEV void lds_free_u4(uint32_t *r, uint32_t a) {
   asm("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
 }
 GA_DEV void lds_free_u2(uint32_t *r, uint32_t a) {
   asm("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(a));
 }
-GA_DEV void lds_free_u1(uint32_t *r, uint32_t a) {
-  asm("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(a));
-}
+GA_DEV void lds_free_u1(uint32_t *r, uint32_t a) { asm("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(a)); }
 GA_DEV void lds_free_f2(float *r, uint32_t a) {
   asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a));
 }
 /* mma_m16n8k16_bf16 of mma.h */
 GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
@@ -76,25 +76,29 @@ GA_DEV uint16_t lds_free_u16(uint32_t a) {
 }
 /* mma_m16n8k16_f16 of mma.h */
 GA_DEV void mma_free_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /* mma_m16n8k8_tf32 of mma.h */
 GA_DEV void mma_free_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+      "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /* d = c + a b, 8-bit integers, the same c everywhere. k 16 takes a[0..1] and b0 alone. */
 GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
+      "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
 /* The same with unsigned a. */
 GA_DEV void mma_free_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
+      "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
@@ -136,9 +140,7 @@ GA_DEV uint32_t prmt(uint32_t a, uint32_t b, uint32_t sel) {
   return r;
 }
 /* The same; where bit 3 is 1, the top bit of the byte eight times. */
-GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) {
-  return prmt(a, b, sel);
-}
+GA_DEV uint32_t prmt_sign(uint32_t a, uint32_t b, uint32_t sel) { return prmt(a, b, sel); }
 /* bf16 pairs: x y + z, rounded once; subnormals are numbers (sm_80) */
 GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
   uint32_t r;
@@ -148,8 +150,10 @@ GA_DEV uint32_t fma_bf16x2(uint32_t x, uint32_t y, uint32_t z) {
 /* That half of a pair, twice: an operand's modifier rather than an instruction where it meets 16-bit arithmetic. */
 GA_DEV uint32_t twice_16(uint32_t x, int half) {
   uint32_t r;
-  if (half) asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {b, b};}" : "=r"(r) : "r"(x));
-  else asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {a, a};}" : "=r"(r) : "r"(x));
+  if (half)
+    asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {b, b};}" : "=r"(r) : "r"(x));
+  else
+    asm("{.reg .b16 a, b; mov.b32 {a, b}, %1; mov.b32 %0, {a, a};}" : "=r"(r) : "r"(x));
   return r;
 }
 /* f16 pairs: x + y, rounded once; subnormals are numbers */
@@ -159,7 +163,5 @@ GA_DEV uint32_t add_f16x2(uint32_t x, uint32_t y) {
   return r;
 }
 /* bf16 pairs: x + y, rounded once */
-GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y) {
-  return fma_bf16x2(x, 0x3f803f80u, y);
-}
+GA_DEV uint32_t add_bf16x2(uint32_t x, uint32_t y) { return fma_bf16x2(x, 0x3f803f80u, y); }
 #endif

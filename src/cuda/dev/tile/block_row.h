@@ -14,9 +14,7 @@ GA_DEV float row_sum_warp(float x) {
   return x;
 }
 /* NaN wins: softmax of a row with a NaN is NaN. */
-GA_DEV float row_larger(float a, float b) {
-  return a > b || a != a ? a : b;
-}
+GA_DEV float row_larger(float a, float b) { return a > b || a != a ? a : b; }
 GA_DEV float row_max_warp(float x) {
   GA_UNROLL for (int m = 16; m > 0; m /= 2) x = row_larger(x, shfl_xor_f32(x, m));
   return x;

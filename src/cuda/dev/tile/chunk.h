@@ -3,8 +3,9 @@
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/mem.h"
 
-/* 8 columns from column `col` of the row that starts at element `at`, those from `cols` on zero; nothing is read unless `in`. wide: the
- * source is 16-byte aligned and cols a multiple of 8; the copy lands when the thread waits for its group. */
+/* 8 columns from column `col` of the row that starts at element `at`, those from `cols` on zero; nothing is read unless
+ * `in`. wide: the source is 16-byte aligned and cols a multiple of 8; the copy lands when the thread waits for its
+ * group. */
 GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int cols, int in, int wide) {
   if (wide) {
     const int bytes = in && col < cols ? 16 : 0;
@@ -12,7 +13,7 @@ GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int 
     return;
   }
   uint32_t x[4] = {0, 0, 0, 0};
-  GA_UNROLL for (int e = 0; e < 8; e++)
-    if (in && col + e < cols) x[e / 2] |= (uint32_t)ldg_u16((const uint16_t *)base + at + col + e) << 16 * (e % 2);
+  GA_UNROLL for (int e = 0; e < 8; e++) if (in && col + e < cols) x[e / 2] |=
+      (uint32_t)ldg_u16((const uint16_t *)base + at + col + e) << 16 * (e % 2);
   sts_i4(dst, (int)x[0], (int)x[1], (int)x[2], (int)x[3]);
 }

@@ -1,12 +1,28 @@
-/* Element i of a tensor of any GGUF type as a float: formulas as in src/ref/ref_dequant.c, one element at a time. For kernels that
- * are to be right for every type; those that are to be fast read packed weights (packed.h). */
+/* Element i of a tensor of any GGUF type as a float: formulas as in src/ref/ref_dequant.c, one element at a time. For
+ * kernels that are to be right for every type; those that are to be fast read packed weights (packed.h). */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 
 /* ga_dtype (ga/tensor.h), which is pinned. */
 enum {
-  T_F32 = 1, T_F16 = 2, T_BF16 = 3, T_E4M3 = 10, T_Q4_0 = 20, T_Q4_1 = 21, T_Q5_0 = 22, T_Q5_1 = 23, T_Q8_0 = 24, T_Q2_K = 25,
-  T_Q3_K = 26, T_Q4_K = 27, T_Q5_K = 28, T_Q6_K = 29, T_IQ4_NL = 30, T_IQ4_XS = 31, T_MXFP4 = 32, T_NVFP4 = 33
+  T_F32 = 1,
+  T_F16 = 2,
+  T_BF16 = 3,
+  T_E4M3 = 10,
+  T_Q4_0 = 20,
+  T_Q4_1 = 21,
+  T_Q5_0 = 22,
+  T_Q5_1 = 23,
+  T_Q8_0 = 24,
+  T_Q2_K = 25,
+  T_Q3_K = 26,
+  T_Q4_K = 27,
+  T_Q5_K = 28,
+  T_Q6_K = 29,
+  T_IQ4_NL = 30,
+  T_IQ4_XS = 31,
+  T_MXFP4 = 32,
+  T_NVFP4 = 33
 };
 
 GA_DEV float quant_f16(const uint8_t *p) { return elem_f32_of_f16((uint16_t)(p[0] | p[1] << 8)); }
@@ -112,9 +128,11 @@ GA_DEV int quant_block_shift(int type) {
 GA_DEV int quant_block_bytes(int type) {
   switch (type) {
   case T_F32: return 4;
-  case T_F16: case T_BF16: return 2;
+  case T_F16:
+  case T_BF16: return 2;
   case T_E4M3: return 1;
-  case T_Q4_0: case T_IQ4_NL: return 18;
+  case T_Q4_0:
+  case T_IQ4_NL: return 18;
   case T_Q4_1: return 20;
   case T_Q5_0: return 22;
   case T_Q5_1: return 24;
@@ -150,7 +168,10 @@ GA_DEV float plain_get(int type, const void *base, int64_t i) {
   return type == T_F32 ? elem_get_f32(base, i) : type == T_F16 ? elem_get_f16(base, i) : elem_get_bf16(base, i);
 }
 GA_DEV void plain_put(int type, void *base, int64_t i, float x) {
-  if (type == T_F32) elem_put_f32(base, i, x);
-  else if (type == T_F16) elem_put_f16(base, i, x);
-  else elem_put_bf16(base, i, x);
+  if (type == T_F32)
+    elem_put_f32(base, i, x);
+  else if (type == T_F16)
+    elem_put_f16(base, i, x);
+  else
+    elem_put_bf16(base, i, x);
 }

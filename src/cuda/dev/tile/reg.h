@@ -67,9 +67,7 @@ GA_DEV void tile_mask_below(float *x, int n, int lo0, int lo1, int q2) {
 }
 
 /* x = v everywhere. */
-GA_DEV void tile_fill(float *x, int n, float v) {
-  GA_UNROLL for (int i = 0; i < n / 2; i++) x[i] = v;
-}
+GA_DEV void tile_fill(float *x, int n, float v) { GA_UNROLL for (int i = 0; i < n / 2; i++) x[i] = v; }
 /* Row sums over all n columns. */
 GA_DEV void tile_row_sum(const float *x, int n, float *v) {
   float a = 0, b = 0;
@@ -89,8 +87,8 @@ GA_DEV void tile_add_rows(float *x, int n, const float *v) {
     x[4 * j + 3] += v[1];
   }
 }
-/* The tile as operand A of the next product: 4 registers for every 16 columns, which are then its k. Also what tile_store
- * (smem.h) takes. */
+/* The tile as operand A of the next product: 4 registers for every 16 columns, which are then its k. Also what
+ * tile_store (smem.h) takes. */
 GA_DEV void tile_pack_bf16(const float *x, int n, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < n / 4; i++) a[i] = pack_bf16(x[2 * i], x[2 * i + 1]);
 }

@@ -12,7 +12,8 @@ GA_DEV void turn_of(int position, float freq, float *cosine, float *sine) {
 }
 
 /* Pair p of the head that begins at element `head` of x, in place. */
-GA_DEV void turn_pair(int type, void *x, int64_t head, int64_t p, int half, int pairs, int position, float freq, float magnitude) {
+GA_DEV void turn_pair(int type, void *x, int64_t head, int64_t p, int half, int pairs, int position, float freq,
+                      float magnitude) {
   const int64_t at0 = head + (pairs == PAIRS_NEOX ? p : 2 * p), at1 = pairs == PAIRS_NEOX ? at0 + half : at0 + 1;
   float c, s;
   turn_of(position, freq, &c, &s);

@@ -15,15 +15,9 @@ GA_DEV uint32_t panel_chunk(uint32_t panel, uint32_t row, uint32_t chunk) {
  * bytes may be added; high word: sbo / 16 and the swizzle mode, the same for every tile here (sbo = 1024: the next 8
  * rows). Contiguous k: lbo unused; the next 16 of k: +2. Contiguous n: lbo = distance of the 64-column panels; the next
  * 16 of k: +128 (2048 bytes). */
-GA_DEV uint64_t desc(uint32_t low) {
-  return (uint64_t)low | (uint64_t)(1u << 30 | 1024 >> 4) << 32;
-}
-GA_DEV uint32_t desc_k_major(uint32_t a) {
-  return a >> 4 | 1u << 16;
-}
-GA_DEV uint32_t desc_n_major(uint32_t a, uint32_t panel_bytes) {
-  return a >> 4 | (panel_bytes >> 4) << 16;
-}
+GA_DEV uint64_t desc(uint32_t low) { return (uint64_t)low | (uint64_t)(1u << 30 | 1024 >> 4) << 32; }
+GA_DEV uint32_t desc_k_major(uint32_t a) { return a >> 4 | 1u << 16; }
+GA_DEV uint32_t desc_n_major(uint32_t a, uint32_t panel_bytes) { return a >> 4 | (panel_bytes >> 4) << 16; }
 
 /* One warp's 16 rows (row0..) of a tile of `steps` x 16 columns -> A fragments, 4 registers per 16 columns. */
 GA_DEV void load_a(uint32_t *a, uint32_t tile, uint32_t panel_bytes, int row0, int steps, int lane) {
@@ -34,7 +28,7 @@ GA_DEV void load_a(uint32_t *a, uint32_t tile, uint32_t panel_bytes, int row0, i
 /* One warp's 16 rows of a packed register tile of n columns -> a tile of shared memory (the way back of load_a). */
 GA_DEV void tile_store(uint32_t tile, uint32_t panel_bytes, int row0, const uint32_t *a, int n, int lane) {
   const uint32_t row = (uint32_t)(row0 + (lane & 15));
-  GA_UNROLL for (int k = 0; k < n / 16; k++) stmatrix_x4(
-      panel_chunk(tile + (uint32_t)(k / 4) * panel_bytes, row, (uint32_t)((k % 4) * 2 + (lane >> 4))), a[4 * k], a[4 * k + 1],
-      a[4 * k + 2], a[4 * k + 3]);
+  GA_UNROLL for (int k = 0; k < n / 16; k++)
+      stmatrix_x4(panel_chunk(tile + (uint32_t)(k / 4) * panel_bytes, row, (uint32_t)((k % 4) * 2 + (lane >> 4))),
+                  a[4 * k], a[4 * k + 1], a[4 * k + 2], a[4 * k + 3]);
 }

@@ -1,33 +1,35 @@
-/* Arguments of the attention kernels that take packed rows (attn_rows, attn_decode): one struct by value, the same bytes on the host and on the
- * device. C11 and CUDA C. Apart from kargs_attn.h, so that a change here builds no other attention kernel anew. */
+/* Arguments of the attention kernels that take packed rows (attn_rows, attn_decode): one struct by value, the same
+ * bytes on the host and on the device. C11 and CUDA C. Apart from kargs_attn.h, so that a change here builds no other
+ * attention kernel anew. */
 #ifndef GA_CORE_KARGS_ATTN_ROWS_H
 #define GA_CORE_KARGS_ATTN_ROWS_H
 #include "cuda/dev/tmap.h"
 
-/* Attention by packed rows: the `group` query heads of a kv head and its queries are rows of one tile. Strides in elements. */
+/* Attention by packed rows: the `group` query heads of a kv head and its queries are rows of one tile. Strides in
+ * elements. */
 typedef struct {
-    const void *q, *k, *v;
-    void *o;
-    float *lse;                                     /* null: not written */
-    const int32_t *q_start, *kv_start, *kv_len;     /* null: every sequence has rows_q and rows_k */
-    const int32_t *page_table;                      /* null: not paged */
-    const float *sinks, *alibi;                     /* null: none */
-    float *partial;                                 /* [unit][part][tile row][v_dim + 2 or 4] when there are several parts */
-    int32_t *counter;                               /* zeroed words, one a unit, left zeroed; when there are several parts */
-    int64_t q_batch, q_token, q_head, k_batch, k_token, k_head, v_batch, v_token, v_head, o_batch, o_token, o_head;
-    int64_t page_stride;
-    int32_t rows_q, rows_k;                         /* longest of a sequence */
-    int32_t q_heads, group, head_dim, v_dim;
-    int32_t q_dtype, o_dtype;                       /* ga_dtype */
-    int32_t causal, window, page_size;              /* window, page_size 0: none */
-    int32_t tiles, splits;                          /* tiles of packed rows a kv head; parts of the keys */
-    int32_t lanes;                                  /* that share a key: 8, 16 or 32, of 8 elements each */
-    float scale, softcap;
-    int32_t kv_ready;                               /* the launch ahead writes no keys but those of the queries */
-    const float *k_scale, *v_scale;                 /* e4m3: of a key, as k and v lie */
-    int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
-    int32_t cluster;                                /* 1: the splits of a tile are a cluster, whose parts do not go to memory */
-    int32_t unused;
+  const void *q, *k, *v;
+  void *o;
+  float *lse;                                 /* null: not written */
+  const int32_t *q_start, *kv_start, *kv_len; /* null: every sequence has rows_q and rows_k */
+  const int32_t *page_table;                  /* null: not paged */
+  const float *sinks, *alibi;                 /* null: none */
+  float *partial;                             /* [unit][part][tile row][v_dim + 2 or 4] when there are several parts */
+  int32_t *counter;                           /* zeroed words, one a unit, left zeroed; when there are several parts */
+  int64_t q_batch, q_token, q_head, k_batch, k_token, k_head, v_batch, v_token, v_head, o_batch, o_token, o_head;
+  int64_t page_stride;
+  int32_t rows_q, rows_k; /* longest of a sequence */
+  int32_t q_heads, group, head_dim, v_dim;
+  int32_t q_dtype, o_dtype;          /* ga_dtype */
+  int32_t causal, window, page_size; /* window, page_size 0: none */
+  int32_t tiles, splits;             /* tiles of packed rows a kv head; parts of the keys */
+  int32_t lanes;                     /* that share a key: 8, 16 or 32, of 8 elements each */
+  float scale, softcap;
+  int32_t kv_ready;               /* the launch ahead writes no keys but those of the queries */
+  const float *k_scale, *v_scale; /* e4m3: of a key, as k and v lie */
+  int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
+  int32_t cluster; /* 1: the splits of a tile are a cluster, whose parts do not go to memory */
+  int32_t unused;
 } ga_kargs_attn_rows;
 
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 328);

@@ -1,9 +1,12 @@
-/* Attention of one token (attn_decode_sm90a.cu): how a tile's parts meet, of warps in shared memory, of blocks in a cluster's or in memory. */
+/* Attention of one token (attn_decode_sm90a.cu): how a tile's parts meet, of warps in shared memory, of blocks in a
+ * cluster's or in memory. */
 #pragma once
 
 /* Rows of O of each warp, then their maxima and sums, in the ring. */
 GA_DEV uint32_t warp_o(uint32_t ring, int warp, int r) { return ring + (uint32_t)((warp * ROWS + r) * O_PITCH * 4); }
-GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) { return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8); }
+GA_DEV uint32_t warp_ml(uint32_t ring, int warp, int r) {
+  return ring + (uint32_t)(WARPS * ROWS * O_PITCH * 4 + (warp * ROWS + r) * 8);
+}
 
 /* Of rows below n. */
 GA_DEV void put_state(uint32_t ring, int warp, int lane, int n, const state *s) {
@@ -56,14 +59,17 @@ GA_DEV quad add_warps(uint32_t ring, int r, int c) {
   return sum;
 }
 
-/* How the parts of a tile meet: in the shared memory of a cluster's blocks, each of which owns `per` quads of them, or fewer; or in memory. */
+/* How the parts of a tile meet: in the shared memory of a cluster's blocks, each of which owns `per` quads of them, or
+ * fewer; or in memory. */
 typedef struct {
   int quads, per; /* of the tile; that a block owns */
   int parts;      /* blocks that have one; at least this one */
 } merge;
 
 /* Of a quad: its row, columns, the block that owns it, and which of that one's it is. */
-GA_DEV uint32_t plan_of(int row, int c, int owner, int slot) { return (uint32_t)(row | c << 3 | owner << 11 | slot << 16); }
+GA_DEV uint32_t plan_of(int row, int c, int owner, int slot) {
+  return (uint32_t)(row | c << 3 | owner << 11 | slot << 16);
+}
 GA_DEV int plan_row(uint32_t p) { return (int)(p & 7); }
 GA_DEV int plan_column(uint32_t p) { return (int)(p >> 3 & 255); }
 GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
@@ -73,7 +79,8 @@ GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 GA_DEV bool in_cluster(const ga_kargs_attn_rows *a) { return MEET && a->cluster; }
 
 GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, uint32_t own) {
-  const int columns = a->v_dim / 4, quads = u->n * columns, parts = s->parts < 1 ? 1 : s->parts, owners = in_cluster(a) ? parts : 1;
+  const int columns = a->v_dim / 4, quads = u->n * columns, parts = s->parts < 1 ? 1 : s->parts,
+            owners = in_cluster(a) ? parts : 1;
   const int per = (quads + owners - 1) / owners, r = thread_index();
   if (r == 0) sts_i4(own + OFF_MERGE, quads, per, parts, 0);
   if (r < u->n) {
@@ -93,12 +100,14 @@ GA_DEV merge merge_of(uint32_t own) {
 }
 GA_DEV uint32_t plan_at(uint32_t own, int i) { return float_bits(lds_f1(own + (uint32_t)(OFF_PLAN + 4 * i))); }
 GA_DEV void send_quad(uint32_t sent, uint32_t bar, int owner, int slot, const quad *x) {
-  const uint32_t to = cluster_address(sent + (uint32_t)(slot * 32), (uint32_t)owner), counted = cluster_address(bar, (uint32_t)owner);
-  sts_async_i4(to, (int)float_bits(x->o[0]), (int)float_bits(x->o[1]), (int)float_bits(x->o[2]), (int)float_bits(x->o[3]), counted);
+  const uint32_t to = cluster_address(sent + (uint32_t)(slot * 32), (uint32_t)owner),
+                 counted = cluster_address(bar, (uint32_t)owner);
+  sts_async_i4(to, (int)float_bits(x->o[0]), (int)float_bits(x->o[1]), (int)float_bits(x->o[2]),
+               (int)float_bits(x->o[3]), counted);
   sts_async_i4(to + 16, (int)float_bits(x->m), (int)float_bits(x->l), 0, 0, counted);
 }
-/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without branches are under way
- * together. */
+/* Takes up n parts of which the first `there` are parts. Others were loaded in their place all the same: loads without
+ * branches are under way together. */
 GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o[][4]) {
   GA_UNROLL for (int e = 1; e < n; e++) {
     if (e < there) continue;

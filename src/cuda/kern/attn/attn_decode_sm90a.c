@@ -6,12 +6,12 @@
 #include "cuda/kern/attn/attn_decode_args.h"
 #include "cuda/rt/cuda.h"
 
-#define MAX_DIM 256
-#define CHUNK 8           /* elements a lane has of a key */
-#define ALIGN_BYTES 16    /* of K and V and their strides */
-#define MIN_PART 32       /* keys a split should have at least */
+#define MAX_DIM       256
+#define CHUNK         8  /* elements a lane has of a key */
+#define ALIGN_BYTES   16 /* of K and V and their strides */
+#define MIN_PART      32 /* keys a split should have at least */
 #define BLOCKS_PER_SM 2
-#define COUNTERS ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
+#define COUNTERS      ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
 
 /* What both kernels ask for. */
 static const char *refusal(const ga_kernel *k, const ga_attn_desc *d) {
@@ -33,12 +33,14 @@ const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_cap
 const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_attn_desc *d = desc;
-  const int32_t room = ((const cuda_attn_decode_variant *)k->impl)->d, dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
+  const int32_t room = ((const cuda_attn_decode_variant *)k->impl)->d,
+                dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
   const char *reason = refusal(k, d);
   if (reason) return reason;
   if (dim > room) return "head_dim or v_dim is above the row's";
   if (room > 64 && dim <= room / 2) return "a row for smaller heads fits";
-  if (k->dtype[1] == GA_E4M3 && (d->head_dim % 16 || d->v_dim % 16)) return "head_dim and v_dim must be multiples of 16";
+  if (k->dtype[1] == GA_E4M3 && (d->head_dim % 16 || d->v_dim % 16))
+    return "head_dim and v_dim must be multiples of 16";
   return NULL;
 }
 
@@ -49,24 +51,28 @@ typedef struct cut {
   bool cluster;         /* they are one */
 } cut;
 
-static int64_t keys_of(const ga_attn_desc *d) { return d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv; }
+static int64_t keys_of(const ga_attn_desc *d) {
+  return d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
+}
 
 static cut cut_of(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
   cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
   c.units = d->batch * d->kv_heads * c.tiles;
   /* As many as fill the machine, unless units do. */
-  if (c.units && c.units <= COUNTERS) c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
+  if (c.units && c.units <= COUNTERS)
+    c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
   return c;
 }
 static cut cut_rows(const ga_attn_desc *d, const ga_caps *caps) {
   return cut_of(d, CUDA_ATTN_ROWS, (int64_t)caps->sms * BLOCKS_PER_SM, MIN_PART);
 }
-/* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: clusters for all units are to be there
- * at once, wherever the device lets them be. */
+/* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: clusters
+ * for all units are to be there at once, wherever the device lets them be. */
 static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
   const cuda_attn_decode_variant *v = k->impl;
   cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
-  const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1), most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
+  const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1),
+                most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
   if (most > 0 && keys_of(d) <= v->meet * most) {
     c.splits = most;
     c.cluster = most > 1;
@@ -94,17 +100,20 @@ uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga
 uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const cut c = cut_decode(k, d, caps);
-  return parts_of(&c) == 1 ? 0 : (uint64_t)(c.units * parts_of(&c) * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
+  return parts_of(&c) == 1
+             ? 0
+             : (uint64_t)(c.units * parts_of(&c) * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
 }
 
-static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
+static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
+                          const ga_attn_strides *s) {
   const ga_dtype_traits *t = ga_dtype_info(k->dtype[1]);
   const bool bytes = t->is_quant || (k->dtype[1] == GA_E4M3 && k->arch == GA_ARCH_sm80); /* read byte by byte */
   const int64_t all[3] = {s->batch, s->token, s->head}, step = bytes ? 1 : ALIGN_BYTES / t->block_bytes;
   GA_TRY(cuda_check_pointer(stream, k, name, p, !bytes ? ALIGN_BYTES : t->is_quant ? 2 : 1));
   for (int i = 0; i < 3; i++)
-    GA_REQUIRE(all[i] % step == 0, GA_ERR_ARG, "%s: a stride of %s is %lld; must be a multiple of %lld", k->id, name, (long long)all[i],
-               (long long)step);
+    GA_REQUIRE(all[i] % step == 0, GA_ERR_ARG, "%s: a stride of %s is %lld; must be a multiple of %lld", k->id, name,
+               (long long)all[i], (long long)step);
   return GA_OK;
 }
 
@@ -112,7 +121,8 @@ static ga_status check_scale(ga_stream *stream, const ga_kernel *k, const char *
   const int64_t all[3] = {s->batch, s->head, s->block};
   GA_TRY(cuda_check_pointer(stream, k, name, s->data, sizeof(float)));
   for (int i = 0; i < 3; i++)
-    GA_REQUIRE(all[i] <= INT32_MAX, GA_ERR_ARG, "%s: a stride of %s is %lld; must be below 2^31", k->id, name, (long long)all[i]);
+    GA_REQUIRE(all[i] <= INT32_MAX, GA_ERR_ARG, "%s: a stride of %s is %lld; must be below 2^31", k->id, name,
+               (long long)all[i]);
   return GA_OK;
 }
 
@@ -137,40 +147,70 @@ static int32_t lanes_of(const ga_attn_desc *d) {
   return dim <= 8 * CHUNK ? 8 : dim <= 16 * CHUNK ? 16 : 32;
 }
 
-static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, const cut *c, void *workspace, ga_stream *stream) {
+static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, const cut *c, void *workspace,
+                         ga_stream *stream) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   const cuda_variant *v = k->impl;
   const int32_t by_token = d->kv_scale_tokens ? 1 : 0;
-  const ga_kargs_attn_rows args = {
-      .q = a->q, .k = a->k, .v = a->v, .o = a->o,
-      .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
-      .q_start = varlen ? a->q_start : NULL,
-      .kv_start = varlen && !paged ? a->kv_start : NULL,
-      .kv_len = paged ? a->kv_len : NULL,
-      .page_table = paged ? a->page_table : NULL,
-      .sinks = d->flags & GA_ATTN_SINKS ? a->sinks : NULL,
-      .alibi = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL,
-      .partial = workspace,
-      .counter = (int32_t *)(uintptr_t)cuda_counters_of(stream),
-      .q_batch = a->q_stride.batch, .q_token = a->q_stride.token, .q_head = a->q_stride.head,
-      .k_batch = a->k_stride.batch, .k_token = a->k_stride.token, .k_head = a->k_stride.head,
-      .v_batch = a->v_stride.batch, .v_token = a->v_stride.token, .v_head = a->v_stride.head,
-      .o_batch = a->o_stride.batch, .o_token = a->o_stride.token, .o_head = a->o_stride.head,
-      .page_stride = a->page_table_stride,
-      .rows_q = (int32_t)d->max_q, .rows_k = (int32_t)d->max_kv,
-      .q_heads = d->q_heads, .group = d->q_heads / d->kv_heads, .head_dim = d->head_dim, .v_dim = d->v_dim,
-      .q_dtype = d->q_dtype, .o_dtype = d->o_dtype,
-      .causal = (d->flags & GA_ATTN_CAUSAL) != 0, .window = d->window, .page_size = d->page_size,
-      .tiles = (int32_t)c->tiles, .splits = (int32_t)c->splits, .lanes = lanes_of(d),
-      .scale = d->scale, .softcap = d->softcap, .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,
-      .k_scale = a->k_scale.data, .k_scale_batch = (int32_t)a->k_scale.batch, .k_scale_token = by_token * (int32_t)a->k_scale.block,
-      .k_scale_head = (int32_t)a->k_scale.head,
-      .v_scale = a->v_scale.data, .v_scale_batch = (int32_t)a->v_scale.batch, .v_scale_token = by_token * (int32_t)a->v_scale.block,
-      .v_scale_head = (int32_t)a->v_scale.head, .cluster = c->cluster};
+  const ga_kargs_attn_rows args = {.q = a->q,
+                                   .k = a->k,
+                                   .v = a->v,
+                                   .o = a->o,
+                                   .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
+                                   .q_start = varlen ? a->q_start : NULL,
+                                   .kv_start = varlen && !paged ? a->kv_start : NULL,
+                                   .kv_len = paged ? a->kv_len : NULL,
+                                   .page_table = paged ? a->page_table : NULL,
+                                   .sinks = d->flags & GA_ATTN_SINKS ? a->sinks : NULL,
+                                   .alibi = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL,
+                                   .partial = workspace,
+                                   .counter = (int32_t *)(uintptr_t)cuda_counters_of(stream),
+                                   .q_batch = a->q_stride.batch,
+                                   .q_token = a->q_stride.token,
+                                   .q_head = a->q_stride.head,
+                                   .k_batch = a->k_stride.batch,
+                                   .k_token = a->k_stride.token,
+                                   .k_head = a->k_stride.head,
+                                   .v_batch = a->v_stride.batch,
+                                   .v_token = a->v_stride.token,
+                                   .v_head = a->v_stride.head,
+                                   .o_batch = a->o_stride.batch,
+                                   .o_token = a->o_stride.token,
+                                   .o_head = a->o_stride.head,
+                                   .page_stride = a->page_table_stride,
+                                   .rows_q = (int32_t)d->max_q,
+                                   .rows_k = (int32_t)d->max_kv,
+                                   .q_heads = d->q_heads,
+                                   .group = d->q_heads / d->kv_heads,
+                                   .head_dim = d->head_dim,
+                                   .v_dim = d->v_dim,
+                                   .q_dtype = d->q_dtype,
+                                   .o_dtype = d->o_dtype,
+                                   .causal = (d->flags & GA_ATTN_CAUSAL) != 0,
+                                   .window = d->window,
+                                   .page_size = d->page_size,
+                                   .tiles = (int32_t)c->tiles,
+                                   .splits = (int32_t)c->splits,
+                                   .lanes = lanes_of(d),
+                                   .scale = d->scale,
+                                   .softcap = d->softcap,
+                                   .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,
+                                   .k_scale = a->k_scale.data,
+                                   .k_scale_batch = (int32_t)a->k_scale.batch,
+                                   .k_scale_token = by_token * (int32_t)a->k_scale.block,
+                                   .k_scale_head = (int32_t)a->k_scale.head,
+                                   .v_scale = a->v_scale.data,
+                                   .v_scale_batch = (int32_t)a->v_scale.batch,
+                                   .v_scale_token = by_token * (int32_t)a->v_scale.block,
+                                   .v_scale_head = (int32_t)a->v_scale.head,
+                                   .cluster = c->cluster};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
-  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {v->threads, 1, 1}, .shared_bytes = v->shared_bytes,
-                         .cluster = {c->cluster ? (uint32_t)c->splits : 0, 1, 1}, .dependent = true};
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
+                         .block = {v->threads, 1, 1},
+                         .shared_bytes = v->shared_bytes,
+                         .cluster = {c->cluster ? (uint32_t)c->splits : 0, 1, 1},
+                         .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }
 

@@ -1,28 +1,34 @@
 /* KERNEL    attn_decode, sm90a: attention of few query rows over a long cache, at the speed of memory
  * COMPUTES  O = softmax(scale Q K^T + mask) V in f32: soft-cap, ALiBi, sinks, window, packed sequences, pages, GQA, LSE
- * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes; scales in arrays of their own),
- *           q8_0 and q4_0 (rows at even addresses, at multiples of 8 best).
+ * CONTRACT  head_dim and v_dim up to D; K and V of one type: f16, bf16, e4m3 (rows of multiples of 16 bytes; scales in
+ *           arrays of their own), q8_0 and q4_0 (rows at even addresses, at multiples of 8 best).
  *           Lengths are read on the device, so that a recorded graph serves every length up to rows_k.
- *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile sees are
- *           not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded to 2^-40 of the largest of its warp
- * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to 7 of an
- *           operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type: f16, but tf32
- *           where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of Q are brought to 2^15, and
- *           weights to 2^15 at most. A scale of e4m3 is one of a logit, and of a weight: those are in units of the largest scale of V so far
- * WORK      steps of KEYS (16 or 32) keys go round the warps of all blocks of a tile, so that what a warp looks up first does not depend on the
- *           length; only as many blocks as have steps take part
- * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop. Whole steps inside of a page
- *           go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked for before the grid ahead has ended, but for those with
- *           keys that it may write; everything it writes is read behind grid_dependency_wait
- * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with MEET): each owns a share of the columns and is sent that share of
- *           all (st.async, counted by a barrier of its own; all have begun by then: cluster_wait). Others through gmem: the
- *           last block adds the parts. All sums are in the order of the parts, so results do not depend on who is last. What needs divisions (who
- *           owns what, where rows are written) is worked out ahead of the wait for the grid ahead
- * BARRIERS  of the cluster: one, begun at the start, ended before Q is read. Of the block: when Q is there; when all warps are through; when their
- *           sums are in the ring; two more where parts meet in gmem. A block that is sent something waits for all of it before it ends
- * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no spills
- * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3 3.9, 7.2, 14.5; q8_0 4.2,
- *           9.0, 20.0 (docs/perf/cuda-decode.md)
+ *           A NaN or infinity in V may spread over its column of O (GA_KERNEL_V_FINITE); keys that no row of the tile
+ *           sees are not read, but up to 8 bytes of a block row's neighbours may be. f16 products: a weight is rounded
+ *           to 2^-40 of the largest of its warp
+ * PRODUCTS  f32 sums. Q and the weights are sums of two numbers (22 bits), the high parts of 8 packed rows in rows 0 to
+ *           7 of an operand, the low parts in rows 8 to 15; K and V (codes of blocks) are exact in the products' type:
+ *           f16, but tf32 where f16's range is too small (bf16; weights times the scales of V's blocks). In f16 rows of
+ *           Q are brought to 2^15, and weights to 2^15 at most. A scale of e4m3 is one of a logit, and of a weight:
+ *           those are in units of the largest scale of V so far
+ * WORK      steps of KEYS (16 or 32) keys go round the warps of all blocks of a tile, so that what a warp looks up
+ *           first does not depend on the length; only as many blocks as have steps take part
+ * DATA      K and V by cp.async to a ring of the warp's own, STAGES steps; no barrier of the block inside the loop.
+ *           Whole steps inside of a page go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked
+ *           for before the grid ahead has ended, but for those with keys that it may write; everything it writes is
+ *           read behind grid_dependency_wait
+ * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with MEET): each owns a share of the
+ *           columns and is sent that share of all (st.async, counted by a barrier of its own; all have begun by then:
+ *           cluster_wait). Others through gmem: the last block adds the parts. All sums are in the order of the parts,
+ *           so results do not depend on who is last. What needs divisions (who owns what, where rows are written) is
+ *           worked out ahead of the wait for the grid ahead
+ * BARRIERS  of the cluster: one, begun at the start, ended before Q is read. Of the block: when Q is there; when all
+ *           warps are through; when their sums are in the ring; two more where parts meet in gmem. A block that is sent
+ *           something waits for all of it before it ends
+ * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no
+ *           spills
+ * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3
+ *           3.9, 7.2, 14.5; q8_0 4.2, 9.0, 20.0 (docs/perf/cuda-decode.md)
  */
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"
@@ -55,22 +61,49 @@
 
 #define KV GA_CAT(T_, GA_P_KV)
 enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGES, ROWS = 8 /* packed, of a tile */ };
-enum { KEYS = GA_P_KEYS /* of a step */, TILES = KEYS / 8 /* of a product's width */, MEET = GA_P_MEET != 0, MAX_CLUSTER = 16 };
-enum { BLOCKS = KV == T_Q8_0 || KV == T_Q4_0, BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18, WIDE = KV == T_F16 || KV == T_BF16 };
+enum {
+  KEYS = GA_P_KEYS /* of a step */,
+  TILES = KEYS / 8 /* of a product's width */,
+  MEET = GA_P_MEET != 0,
+  MAX_CLUSTER = 16
+};
+enum {
+  BLOCKS = KV == T_Q8_0 || KV == T_Q4_0,
+  BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18,
+  WIDE = KV == T_F16 || KV == T_BF16
+};
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products in f16, else in tf32 */
-/* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks, and begin up to 8
- * bytes later. */
-enum { ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES : WIDE ? 2 * D : D, PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES };
+/* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks,
+ * and begin up to 8 bytes later. */
+enum {
+  ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES
+              : WIDE ? 2 * D
+                     : D,
+  PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES
+};
 /* Behind K and V of a step the scales of its keys, of K, then of V; steps begin at multiples of a row. */
-enum { SCALES = KV == T_E4M3, SCALE_BYTES = !SCALES ? 0 : PITCH < 2 * KEYS * 4 ? 2 * KEYS * 4 : PITCH, SCALE_OFF = 2 * KEYS * PITCH };
+enum {
+  SCALES = KV == T_E4M3,
+  SCALE_BYTES = !SCALES                ? 0
+                : PITCH < 2 * KEYS * 4 ? 2 * KEYS * 4
+                                       : PITCH,
+  SCALE_OFF = 2 * KEYS * PITCH
+};
 enum { CHUNK_BYTES = WIDE ? 64 : 32 /* of 32 columns, not of blocks */ };
 enum { Q_STEPS = F16_K ? 2 : 4 /* of a product's depth, in 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
 enum { STAGE_BYTES = 2 * KEYS * PITCH + SCALE_BYTES, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
 enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
-/* What blocks of a cluster send each other: four columns of a row, its maximum and sum, in 32 bytes. Behind it what is the block's: the barrier that
- * counts them, a flag, how parts meet, what makes a row's products logits, where rows are written, and what is to be done with each quad: all
- * that needs divisions is worked out while the launch ahead still runs. */
-enum { SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0, OFF_FLAG = 8, OFF_MERGE = 16, OFF_FACTORS = 32, OFF_LINES = 64 };
+/* What blocks of a cluster send each other: four columns of a row, its maximum and sum, in 32 bytes. Behind it what is
+ * the block's: the barrier that counts them, a flag, how parts meet, what makes a row's products logits, where rows are
+ * written, and what is to be done with each quad: all that needs divisions is worked out while the launch ahead still
+ * runs. */
+enum {
+  SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0,
+  OFF_FLAG = 8,
+  OFF_MERGE = 16,
+  OFF_FACTORS = 32,
+  OFF_LINES = 64
+};
 enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 bytes a quad */ };
 /* Two blocks fit a multiprocessor, a launch's and the next one's; 1 KB of each is the driver's. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
@@ -81,9 +114,9 @@ static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in
 /* ---- the steps of a warp ---- */
 
 typedef struct {
-  int first, steps;  /* key of step 0, a multiple of KEYS; steps of the whole tile */
-  int step, stride;  /* this warp's first; from one of its own to the next */
-  int parts;         /* blocks that have steps */
+  int first, steps; /* key of step 0, a multiple of KEYS; steps of the whole tile */
+  int step, stride; /* this warp's first; from one of its own to the next */
+  int parts;        /* blocks that have steps */
 } share;
 
 GA_DEV share share_of(const ga_kargs_attn_rows *a, const unit *u, int split, int warp) {
@@ -97,7 +130,8 @@ GA_DEV share share_of(const ga_kargs_attn_rows *a, const unit *u, int split, int
   return s;
 }
 
-/* Place of a lane's key, lane % KEYS of a step, in a sequence's pages, and what a step further adds. Without pages all is one. */
+/* Place of a lane's key, lane % KEYS of a step, in a sequence's pages, and what a step further adds. Without pages all
+ * is one. */
 typedef struct {
   int index, token, by_index, by_token, page_size;
 } walk;
@@ -123,22 +157,27 @@ typedef struct {
 } pages;
 
 GA_DEV pages pages_of(const ga_kargs_attn_rows *a, int b) {
-  pages p = {a->page_table ? a->page_table + b * a->page_stride : a->page_table, a->page_stride > 1 << 30 ? 1 << 30 : (int)a->page_stride - 1,
-             a->kv_start ? 0 : b};
+  pages p = {a->page_table ? a->page_table + b * a->page_stride : a->page_table,
+             a->page_stride > 1 << 30 ? 1 << 30 : (int)a->page_stride - 1, a->kv_start ? 0 : b};
   if (a->page_table && p.last < 0) p.table = 0, p.one = 0;
   return p;
 }
 /* Past the end of the table its last entry is read: it is not used. */
-GA_DEV int page_at(const pages *p, int index) { return p->table ? ldg_i32(p->table + (index < p->last ? index : p->last)) : p->one; }
+GA_DEV int page_at(const pages *p, int index) {
+  return p->table ? ldg_i32(p->table + (index < p->last ? index : p->last)) : p->one;
+}
 
 /* ---- K and V to shared memory ---- */
 
 GA_DEV int64_t bytes_of(int64_t elements) {
   return BLOCKS ? elements / 32 * BLOCK_BYTES : WIDE ? 2 * elements : elements;
 }
-/* Which 16-byte chunk of row r holds chunk c: lanes that read together meet different banks. K is read by rows 0 to 7 and 64-byte
- * (8-bit types: 32-byte) pieces, V by rows 0, 2, 4, 6 and 32-byte pieces. Rows of 64 bytes have two such pieces only. */
-GA_DEV int swizzle_k(int r) { return BLOCKS ? 0 : WIDE ? (r & 1) << 2 : PITCH < 128 ? (r >> 1 & 1) << 1 : (r & 3) << 1; }
+/* Which 16-byte chunk of row r holds chunk c: lanes that read together meet different banks. K is read by rows 0 to 7
+ * and 64-byte (8-bit types: 32-byte) pieces, V by rows 0, 2, 4, 6 and 32-byte pieces. Rows of 64 bytes have two such
+ * pieces only. */
+GA_DEV int swizzle_k(int r) {
+  return BLOCKS ? 0 : WIDE ? (r & 1) << 2 : PITCH < 128 ? (r >> 1 & 1) << 1 : (r & 3) << 1;
+}
 GA_DEV int swizzle_v(int r) { return BLOCKS ? 0 : PITCH < 128 ? (r >> 1 & 1) << 1 : (r >> 1 & 3) << 1; }
 
 /* Bytes from the start of K, or V, to a row, as lane `row` has them. */
@@ -147,7 +186,8 @@ GA_DEV int64_t offset_of(int64_t own, int row) {
   return (int64_t)((uint64_t)hi << 32 | lo);
 }
 
-/* K and V of a step and where they go. own: from the start of each to the lane's key; there: bit for each key of the step. */
+/* K and V of a step and where they go. own: from the start of each to the lane's key; there: bit for each key of the
+ * step. */
 typedef struct {
   const uint8_t *k, *v;
   int64_t own_k, own_v;
@@ -156,8 +196,10 @@ typedef struct {
 } copies;
 
 GA_DEV void copy(uint32_t to, const uint8_t *src, int unit, bool has) {
-  if (unit == 16) cp_async_16(to, src, has ? 16 : 0);
-  else cp_async_4(to, src, has ? 4 : 0);
+  if (unit == 16)
+    cp_async_16(to, src, has ? 16 : 0);
+  else
+    cp_async_4(to, src, has ? 4 : 0);
 }
 
 /* All keys of a step, rows of blocks, at equal distances of `step` bytes from src on, by 16 bytes. */
@@ -169,10 +211,12 @@ GA_DEV void copy_run_of_blocks(const uint8_t *src, int64_t step, uint32_t dst, i
   if (first >= EACH) return; /* UNITS does not divide 32 */
   const uint8_t *from = src + first * step + 16 * c;
   const uint32_t to = dst + (uint32_t)(first * PITCH + 16 * c);
-  GA_UNROLL for (int row = 0; row < KEYS; row += EACH, from += EACH * step)
-    if (row + EACH <= KEYS || row + first < KEYS) cp_async_16(to + (uint32_t)(row * PITCH), from, 16);
+  GA_UNROLL for (int row = 0; row < KEYS;
+                 row += EACH, from += EACH * step) if (row + EACH <= KEYS || row + first < KEYS)
+      cp_async_16(to + (uint32_t)(row * PITCH), from, 16);
 }
-/* The same of other types: 128 bytes of a row by 8 lanes, so that of the swizzle all is in the lane's place, or in the row's. */
+/* The same of other types: 128 bytes of a row by 8 lanes, so that of the swizzle all is in the lane's place, or in the
+ * row's. */
 GA_DEV void copy_run(const uint8_t *src, int64_t step, bool of_v, uint32_t dst, int lane) {
   enum { SPAN = PITCH < 128 ? 64 : 128, EACH = 512 / SPAN /* rows at once */ };
   uint32_t mine = (uint32_t)lane;
@@ -181,8 +225,8 @@ GA_DEV void copy_run(const uint8_t *src, int64_t step, bool of_v, uint32_t dst, 
   const uint32_t to = dst + (uint32_t)(row * PITCH + 16 * (c ^ (of_v ? swizzle_v(row) : swizzle_k(row))));
   const uint8_t *from = src + row * step + 16 * c;
   GA_UNROLL for (int r = 0; r < KEYS; r += EACH, from += EACH * step) /* the bits of `row` and `r` do not meet */
-    GA_UNROLL for (int at = 0; at < PITCH; at += SPAN)
-      cp_async_16((to ^ (uint32_t)(16 * (of_v ? swizzle_v(r) : swizzle_k(r)))) + (uint32_t)(r * PITCH + at), from + at, 16);
+      GA_UNROLL for (int at = 0; at < PITCH; at += SPAN) cp_async_16(
+          (to ^ (uint32_t)(16 * (of_v ? swizzle_v(r) : swizzle_k(r)))) + (uint32_t)(r * PITCH + at), from + at, 16);
 }
 /* Keys anywhere, K and V by `unit` bytes. alike: own_k is own_v, in all lanes. */
 GA_DEV void copy_rows(const copies *y, int unit, bool alike, int lane) {
@@ -194,8 +238,10 @@ GA_DEV void copy_rows(const copies *y, int unit, bool alike, int lane) {
     const int row = at / units, c = at - row * units;
     const int64_t off_k = offset_of(y->own_k, row), off_v = alike ? off_k : offset_of(y->own_v, row);
     const bool has = y->there >> row & 1, has_k = has && c * unit < y->k_bytes, has_v = has && c * unit < y->v_bytes;
-    copy(y->to_k + (uint32_t)(row * PITCH + (c ^ swizzle_k(row)) * unit), has_k ? y->k + off_k + c * unit : y->k, unit, has_k);
-    copy(y->to_v + (uint32_t)(row * PITCH + (c ^ swizzle_v(row)) * unit), has_v ? y->v + off_v + c * unit : y->v, unit, has_v);
+    copy(y->to_k + (uint32_t)(row * PITCH + (c ^ swizzle_k(row)) * unit), has_k ? y->k + off_k + c * unit : y->k, unit,
+         has_k);
+    copy(y->to_v + (uint32_t)(row * PITCH + (c ^ swizzle_v(row)) * unit), has_v ? y->v + off_v + c * unit : y->v, unit,
+         has_v);
   }
 }
 /* Rows that lie at multiples of 2 bytes only: right, not fast. */
@@ -214,38 +260,48 @@ GA_DEV void copy_rows_2(const uint8_t *base, int64_t own, uint32_t there, int wi
 
 /* How keys are copied: steps as runs by 16 bytes, or each key for itself by 16, 4 or 2. */
 enum { RUNS, BY_16, BY_4, BY_2 };
-/* Rows of blocks lie at any even address. For runs sequences and tokens must lie at multiples of 16 bytes, and heads, or every second head: then
- * the last one ends at such a multiple, and others may be read up to the next one. */
+/* Rows of blocks lie at any even address. For runs sequences and tokens must lie at multiples of 16 bytes, and heads,
+ * or every second head: then the last one ends at such a multiple, and others may be read up to the next one. */
 GA_DEV bool blocks_fit_runs(const ga_kargs_attn_rows *a) {
   const int64_t rows = a->k_batch | a->k_token | a->v_batch | a->v_token;
   const bool half = ROW_BYTES % 16, even = a->q_heads / a->group % 2 == 0; /* 34 and 18 are odd multiples of 2 */
   const int64_t part = half ? 4 : 0;
-  return D > 64 && (rows >> 5) % 8 == 0 && (a->k_head >> 5) % 8 == part && (a->v_head >> 5) % 8 == part && (!half || even) &&
-         ((uint64_t)a->k | (uint64_t)a->v) % 16 == 0;
+  return D > 64 && (rows >> 5) % 8 == 0 && (a->k_head >> 5) % 8 == part && (a->v_head >> 5) % 8 == part &&
+         (!half || even) && ((uint64_t)a->k | (uint64_t)a->v) % 16 == 0;
 }
 GA_DEV int way_of(const ga_kargs_attn_rows *a) {
-  const bool whole = (!a->page_table || a->page_size % KEYS == 0) && a->head_dim == D && a->v_dim == D; /* steps lie in pages */
+  const bool whole =
+      (!a->page_table || a->page_size % KEYS == 0) && a->head_dim == D && a->v_dim == D; /* steps lie in pages */
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
   if (whole && (BLOCKS ? blocks_fit_runs(a) : alike)) return RUNS;
   if (!BLOCKS) return BY_16;
-  const int64_t elements = a->k_batch | a->k_token | a->k_head | a->v_batch | a->v_token | a->v_head | a->head_dim | a->v_dim;
+  const int64_t elements =
+      a->k_batch | a->k_token | a->k_head | a->v_batch | a->v_token | a->v_head | a->head_dim | a->v_dim;
   return (elements >> 5) % 2 || ((uint64_t)a->k | (uint64_t)a->v) % 4 ? BY_2 : BY_4;
 }
 /* Where rows of a head lie in their 16 bytes. */
-GA_DEV int shift_of(const void *base, int64_t at, int way) { return BLOCKS && way == RUNS ? (int)(((uint64_t)base + (uint64_t)at) & 15) : 0; }
+GA_DEV int shift_of(const void *base, int64_t at, int way) {
+  return BLOCKS && way == RUNS ? (int)(((uint64_t)base + (uint64_t)at) & 15) : 0;
+}
 
-/* Scales of key lane % KEYS: of 16 keys a lane has K's, or in the upper half V's, of 32 both. 0 where the tile sees no such key. */
-GA_DEV void copy_scales(const ga_kargs_attn_rows *a, const unit *u, int j, int page, int token, uint32_t stage, int lane) {
+/* Scales of key lane % KEYS: of 16 keys a lane has K's, or in the upper half V's, of 32 both. 0 where the tile sees no
+ * such key. */
+GA_DEV void copy_scales(const ga_kargs_attn_rows *a, const unit *u, int j, int page, int token, uint32_t stage,
+                        int lane) {
   const bool has = j + lane % KEYS >= u->from && j + lane % KEYS < u->to;
-  const int64_t k = (int64_t)page * a->k_scale_batch + (int64_t)token * a->k_scale_token + (int64_t)u->h * a->k_scale_head;
-  const int64_t v = (int64_t)page * a->v_scale_batch + (int64_t)token * a->v_scale_token + (int64_t)u->h * a->v_scale_head;
+  const int64_t k =
+      (int64_t)page * a->k_scale_batch + (int64_t)token * a->k_scale_token + (int64_t)u->h * a->k_scale_head;
+  const int64_t v =
+      (int64_t)page * a->v_scale_batch + (int64_t)token * a->v_scale_token + (int64_t)u->h * a->v_scale_head;
   const float *from = KEYS == 16 && lane >= KEYS ? a->v_scale + v : a->k_scale + k;
   cp_async_4(stage + (uint32_t)(SCALE_OFF + 4 * lane), has ? from : a->k_scale, has ? 4 : 0);
-  if (KEYS == 32) cp_async_4(stage + (uint32_t)(SCALE_OFF + 4 * (KEYS + lane)), has ? a->v_scale + v : a->v_scale, has ? 4 : 0);
+  if (KEYS == 32)
+    cp_async_4(stage + (uint32_t)(SCALE_OFF + 4 * (KEYS + lane)), has ? a->v_scale + v : a->v_scale, has ? 4 : 0);
 }
 
 /* The step at key j, whose lanes are in `page` at `token` each. */
-GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int way, uint32_t stage, int lane) {
+GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int way,
+                      uint32_t stage, int lane) {
   const int64_t head_k = bytes_of(u->h * a->k_head), head_v = bytes_of(u->h * a->v_head);
   const uint8_t *k = (const uint8_t *)a->k + head_k, *v = (const uint8_t *)a->v + head_v;
   const int shift_k = shift_of(a->k, head_k, way), shift_v = shift_of(a->v, head_v, way);
@@ -254,18 +310,23 @@ GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
     const int64_t first = token - lane % KEYS, at = bytes_of(page * a->k_batch + first * a->k_token);
     if (BLOCKS) {
       copy_run_of_blocks(k - shift_k + at, bytes_of(a->k_token), stage, lane);
-      copy_run_of_blocks(v - shift_v + bytes_of(page * a->v_batch + first * a->v_token), bytes_of(a->v_token), stage + KEYS * PITCH, lane);
+      copy_run_of_blocks(v - shift_v + bytes_of(page * a->v_batch + first * a->v_token), bytes_of(a->v_token),
+                         stage + KEYS * PITCH, lane);
     } else {
       copy_run(k + at, bytes_of(a->k_token), false, stage, lane);
       copy_run(v + at, bytes_of(a->k_token), true, stage + KEYS * PITCH, lane);
     }
     return;
   }
-  const copies y = {
-      k, v, bytes_of(page * a->k_batch + token * a->k_token), bytes_of(page * a->v_batch + token * a->v_token),
-      warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffffffu >> (32 - KEYS),
-      stage + (uint32_t)shift_k, stage + (uint32_t)(KEYS * PITCH + shift_v),
-      (int)bytes_of(a->head_dim), (int)bytes_of(a->v_dim)};
+  const copies y = {k,
+                    v,
+                    bytes_of(page * a->k_batch + token * a->k_token),
+                    bytes_of(page * a->v_batch + token * a->v_token),
+                    warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffffffu >> (32 - KEYS),
+                    stage + (uint32_t)shift_k,
+                    stage + (uint32_t)(KEYS * PITCH + shift_v),
+                    (int)bytes_of(a->head_dim),
+                    (int)bytes_of(a->v_dim)};
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
   if (!BLOCKS) {
     copy_rows(&y, 16, alike, lane);
@@ -279,8 +340,8 @@ GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
 
 /* ---- elements from shared memory. Lane numbers: g = lane / 4, q = lane % 4 ---- */
 
-/* From a stage to what a lane reads of it. k: row g, columns 8q and on; v: row 2q, columns 4g and on; both of the first 32 columns. Other
- * columns of rows that are swizzled lie at an address with the bits of 32 of them flipped. */
+/* From a stage to what a lane reads of it. k: row g, columns 8q and on; v: row 2q, columns 4g and on; both of the first
+ * 32 columns. Other columns of rows that are swizzled lie at an address with the bits of 32 of them flipped. */
 typedef struct {
   uint32_t k, v, scale_k, scale_v; /* of scales: row 2q */
   int high_k, high_v;              /* of 4-bit codes: 4 where the lane's are the high ones */
@@ -291,8 +352,12 @@ GA_DEV places places_of(int lane, int shift_k, int shift_v) {
   const bool four = KV == T_Q4_0; /* low codes are elements 0 to 15, high ones 16 to 31 */
   const int k = BLOCKS ? shift_k + 8 * (four ? q % 2 : q) : 8 * q * size ^ swizzle_k(g) * 16;
   const int v = BLOCKS ? shift_v + 4 * (four ? g % 4 : g) : 4 * g * size ^ swizzle_v(2 * q) * 16;
-  const places p = {(uint32_t)(g * PITCH + k), (uint32_t)(row_v * PITCH + v),
-                    (uint32_t)(2 * q * PITCH + shift_k), (uint32_t)(row_v * PITCH + shift_v), q / 2 * 4, g / 4 * 4};
+  const places p = {(uint32_t)(g * PITCH + k),
+                    (uint32_t)(row_v * PITCH + v),
+                    (uint32_t)(2 * q * PITCH + shift_k),
+                    (uint32_t)(row_v * PITCH + shift_v),
+                    q / 2 * 4,
+                    g / 4 * 4};
   return p;
 }
 
@@ -323,7 +388,8 @@ GA_DEV uint32_t pair_of_codes(uint32_t w, int e) {
 }
 GA_DEV float half_bf16(uint32_t w, int e) { return __uint_as_float(e ? w & 0xffff0000u : w << 16); }
 
-/* The lane's 8 columns of a key, of chunk first + c of 32 columns, as right operands: four pairs of f16, or eight tf32. */
+/* The lane's 8 columns of a key, of chunk first + c of 32 columns, as right operands: four pairs of f16, or eight tf32.
+ * */
 GA_DEV void take_k(uint32_t *y, uint32_t at, int high, int first, int c) {
   uint32_t w[4];
   const uint32_t there = at ^ (uint32_t)((first + c) * CHUNK_BYTES);
@@ -385,13 +451,15 @@ GA_DEV float in_unit(float x, float unit) {
   const float least = 5.9604644775390625e-8f /* 2^-24 */, y = x * unit;
   return x != 0 && fabsf(y) < least ? copysignf(least, x) : y;
 }
-/* Q as left operands: for each step s of a chunk of 32 columns, at which lane (g, q) has row g of the columns 8q + s * EACH and on. factors: what
- * makes a row's products logits. */
+/* Q as left operands: for each step s of a chunk of 32 columns, at which lane (g, q) has row g of the columns 8q + s *
+ * EACH and on. factors: what makes a row's products logits. */
 GA_DEV int64_t q_place(const ga_kargs_attn_rows *a, const unit *u, int r) {
-  return (a->q_start ? 0 : u->b * a->q_batch) + (u->q_first + query_of(a, u, r)) * a->q_token + head_of(a, u, r) * a->q_head;
+  return (a->q_start ? 0 : u->b * a->q_batch) + (u->q_first + query_of(a, u, r)) * a->q_token +
+         head_of(a, u, r) * a->q_head;
 }
 /* at: where the warp's first row is. */
-GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32_t q, uint32_t factors, int warp, int lane) {
+GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32_t q, uint32_t factors, int warp,
+                  int lane) {
   enum { EACH = 8 / Q_STEPS, ITEMS = D / EACH, TURNS = (ITEMS + 31) / 32 };
   GA_ROLL for (int r = warp; r < u->n; r += WARPS) {
     if (r != warp) at = q_place(a, u, r);
@@ -410,8 +478,10 @@ GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32
       uint32_t w[4];
       GA_UNROLL for (int e = 0; e < 2; e++) {
         const float *y = x[n] + 2 * e % EACH;
-        if (F16_K) split_f16(in_unit(y[0], unit), in_unit(y[1], unit), w + 2 * e, w + 2 * e + 1);
-        else split_tf32(x[n][e], w + 2 * e, w + 2 * e + 1);
+        if (F16_K)
+          split_f16(in_unit(y[0], unit), in_unit(y[1], unit), w + 2 * e, w + 2 * e + 1);
+        else
+          split_tf32(x[n][e], w + 2 * e, w + 2 * e + 1);
       }
       if (i >= ITEMS) continue;
       const uint32_t to = q + (uint32_t)((step * 32 + r * 4 + col % 32 / 8) * 16);
@@ -424,7 +494,8 @@ GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32
 GA_DEV void put_no_q(const unit *u, uint32_t q, uint32_t factors, int warp, int lane) {
   GA_ROLL for (int r = u->n + warp; r < ROWS; r += WARPS) {
     if (lane == 0) sts_f1(factors + (uint32_t)(4 * r), 0);
-    GA_ROLL for (int i = lane; i < D / 32 * Q_STEPS * 4; i += 32) sts_i4(q + (uint32_t)((i / 4 * 32 + r * 4 + i % 4) * 16), 0, 0, 0, 0);
+    GA_ROLL for (int i = lane; i < D / 32 * Q_STEPS * 4; i += 32)
+        sts_i4(q + (uint32_t)((i / 4 * 32 + r * 4 + i % 4) * 16), 0, 0, 0, 0);
   }
 }
 
@@ -436,19 +507,23 @@ GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, 
   GA_ROLL for (int first = 0; first < D / 32; first += CHUNKS) GA_UNROLL for (int c = 0; c < CHUNKS; c++) {
     float part[TILES][4] = {{0}};
     uint32_t y[TILES][8];
-    GA_UNROLL for (int t = 0; t < TILES; t++) take_k(y[t], stage + (uint32_t)(8 * t * PITCH) + p->k, p->high_k, first, c);
+    GA_UNROLL for (int t = 0; t < TILES; t++)
+        take_k(y[t], stage + (uint32_t)(8 * t * PITCH) + p->k, p->high_k, first, c);
     GA_UNROLL for (int s = 0; s < Q_STEPS; s++) {
       uint32_t w[4];
       if (!Q_REGS) lds_free_u4(w, q + (uint32_t)((((first + c) * Q_STEPS + s) * 32 + lane) * 16));
       const uint32_t *left = Q_REGS ? qs[(first + c) * Q_STEPS + s] : w;
       GA_UNROLL for (int t = 0; t < TILES; t++) {
-        if (F16_K) mma_free_f16(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
-        else mma_free_tf32(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
+        if (F16_K)
+          mma_free_f16(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
+        else
+          mma_free_tf32(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
       }
     }
     GA_UNROLL for (int t = 0; t < TILES; t++) GA_UNROLL for (int e = 0; e < 2; e++) {
       const float scale = BLOCKS ? scale_of(stage + p->scale_k + (uint32_t)((8 * t + e) * PITCH), first, c) : 1.0f;
-      GA_UNROLL for (int i = e; i < 4; i += 2) sum[t][i] = BLOCKS ? fmaf(scale, part[t][i], sum[t][i]) : sum[t][i] + part[t][i];
+      GA_UNROLL for (int i = e; i < 4; i += 2) sum[t][i] =
+          BLOCKS ? fmaf(scale, part[t][i], sum[t][i]) : sum[t][i] + part[t][i];
     }
   }
   GA_UNROLL for (int i = 0; i < 2 * TILES; i++) {
@@ -457,12 +532,13 @@ GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, 
   }
 }
 
-/* e^(x - m), where m is a running maximum: what has seen nothing has 0 in its place, so that e^(-inf - 0) = 0. Off by 2^-23 of 1. */
+/* e^(x - m), where m is a running maximum: what has seen nothing has 0 in its place, so that e^(-inf - 0) = 0. Off by
+ * 2^-23 of 1. */
 GA_DEV float reference(float m) { return m == NONE ? 0.0f : m; }
 GA_DEV float weight_of(float x, float ref) { return ex2(elem_mul(x - ref, 1.44269504f /* log2 e */)); }
 
-/* What a row sees, `keys` from `first` on, and its running sums. o[4b + i]: columns 32b + 8q + i and + 4 of row g, high parts, then low parts,
- * in units of 1 / per_unit, a power of two above the scales of V that the warp has met. */
+/* What a row sees, `keys` from `first` on, and its running sums. o[4b + i]: columns 32b + 8q + i and + 4 of row g, high
+ * parts, then low parts, in units of 1 / per_unit, a power of two above the scales of V that the warp has met. */
 typedef struct {
   int first;
   uint32_t keys;
@@ -495,24 +571,28 @@ GA_DEV uint32_t pair_of_keys(const uint32_t *one, const uint32_t *two, int i) {
 GA_DEV void add_values_f16(const float *p, uint32_t at, state *s) {
   uint32_t w[TILES / 2][4]; /* of 16 keys */
   GA_UNROLL for (int t = 0; t < TILES; t++)
-    split_weights_f16(p[2 * t] * P_UNIT, p[2 * t + 1] * P_UNIT, &w[t / 2][2 * (t % 2)], &w[t / 2][2 * (t % 2) + 1]);
+      split_weights_f16(p[2 * t] * P_UNIT, p[2 * t + 1] * P_UNIT, &w[t / 2][2 * (t % 2)], &w[t / 2][2 * (t % 2) + 1]);
   GA_UNROLL for (int b = 0; b < D / 32; b++) {
     if (D > 128) pin_u32(&at, 1);
     GA_UNROLL for (int h = 0; h < TILES / 2; h++) {
       uint32_t y[4][2];
       GA_UNROLL for (int n = 0; n < 4; n++) {
         const uint32_t from = (at ^ (uint32_t)(b * CHUNK_BYTES)) + (uint32_t)((16 * h + 8 * (n / 2) + n % 2) * PITCH);
-        if (WIDE) lds_free_u2(y[n], from);
-        else lds_free_u1(y[n], from);
+        if (WIDE)
+          lds_free_u2(y[n], from);
+        else
+          lds_free_u1(y[n], from);
       }
-      GA_UNROLL for (int i = 0; i < 4; i++) mma_free_f16(s->o[4 * b + i], w[h], pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
+      GA_UNROLL for (int i = 0; i < 4; i++)
+          mma_free_f16(s->o[4 * b + i], w[h], pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
     }
   }
 }
 /* The same in tf32. */
 GA_DEV void add_values_tf32(const float *p, uint32_t at, uint32_t at_scale, int high, state *s) {
   uint32_t w[TILES][4];
-  GA_UNROLL for (int i = 0; i < 2 * TILES && !BLOCKS; i++) split_weight_tf32(p[i], &w[i / 2][2 * (i % 2)], &w[i / 2][2 * (i % 2) + 1]);
+  GA_UNROLL for (int i = 0; i < 2 * TILES && !BLOCKS; i++)
+      split_weight_tf32(p[i], &w[i / 2][2 * (i % 2)], &w[i / 2][2 * (i % 2) + 1]);
   GA_UNROLL for (int b = 0; b < D / 32; b++) {
     if (D > 128) pin_u32(&at, 1);
     GA_UNROLL for (int t = 0; t < TILES; t++) {
@@ -545,14 +625,15 @@ GA_DEV float raise_unit(state *s, float largest) {
 }
 
 /* A step's keys, from j on, in the stage at `stage`. */
-GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane,
-                      state *s) {
+GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], const places *p,
+                      uint32_t stage, int lane, state *s) {
   enum { OWN = 2 * TILES /* logits of a lane */ };
   float x[OWN], of_v[OWN], most = s->m, largest = 0;
   dots(q, qs, p, stage, lane, x);
   GA_UNROLL for (int i = 0; i < OWN; i++) x[i] *= s->factor;
   if (SCALES) take_scales(stage, lane, x, of_v);
-  if (a->softcap > 0) GA_UNROLL for (int i = 0; i < OWN; i++) x[i] = a->softcap * tanhf(x[i] * rcp(a->softcap));
+  if (a->softcap > 0) GA_UNROLL
+    for (int i = 0; i < OWN; i++) x[i] = a->softcap * tanhf(x[i] * rcp(a->softcap));
   const int key = j + lane % 4 * 2; /* of x[2t + e] 8t + e on */
   if (a->alibi && s->keys) {
     const int row = thread_index_anew() % 32 / 4;
@@ -565,7 +646,8 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
   }
   most = fmaxf(most, shfl_xor_f32(most, 1));
   most = fmaxf(most, shfl_xor_f32(most, 2));
-  if (SCALES) GA_UNROLL for (int i = 0; i < OWN; i++) largest = fmaxf(largest, of_v[i]);
+  if (SCALES) GA_UNROLL
+    for (int i = 0; i < OWN; i++) largest = fmaxf(largest, of_v[i]);
   if (warp_any(most > s->m || (SCALES && largest * s->per_unit > 1))) {
     float shrink = weight_of(s->m, reference(most));
     s->l *= shrink;
@@ -578,8 +660,10 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
     s->l += x[i];
     if (SCALES) x[i] *= of_v[i] * s->per_unit;
   }
-  if (F16_V) add_values_f16(x, stage + p->v, s);
-  else add_values_tf32(x, stage + p->v, stage + p->scale_v, p->high_v, s);
+  if (F16_V)
+    add_values_f16(x, stage + p->v, s);
+  else
+    add_values_tf32(x, stage + p->v, stage + p->scale_v, p->high_v, s);
 }
 
 #include "cuda/kern/attn/attn_decode_merge.h"
@@ -587,9 +671,11 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
 /* ---- the kernel ---- */
 
 GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
-  const int tile = block_index() / a.splits, split = block_index() - tile * a.splits, b = tile / a.tiles / (a.q_heads / a.group);
+  const int tile = block_index() / a.splits, split = block_index() - tile * a.splits,
+            b = tile / a.tiles / (a.q_heads / a.group);
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), way = way_of(&a);
-  const uint32_t q = smem_base(), ring = q + Q_BYTES, sent = ring + RING_BYTES, mine = sent + SENT_BYTES, factors = mine + OFF_FACTORS;
+  const uint32_t q = smem_base(), ring = q + Q_BYTES, sent = ring + RING_BYTES, mine = sent + SENT_BYTES,
+                 factors = mine + OFF_FACTORS;
   if (in_cluster(&a)) {
     if (thread_index() == 0) {
       mbar_init(mine, 1);
@@ -608,7 +694,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&ahead)) page[s] = a.window ? 0 : page_at(&table, ahead.index);
   const unit u = unit_of(&a, tile, ROWS);
   const share sh = share_of(&a, &u, split, warp);
-  if (u.n <= 0 || (split >= sh.parts && split > 0)) { /* no such rows in this sequence: the same for all splits; or no keys */
+  if (u.n <= 0 ||
+      (split >= sh.parts && split > 0)) { /* no such rows in this sequence: the same for all splits; or no keys */
     if (in_cluster(&a)) cluster_wait();
     if (!waited) grid_dependency_wait(); /* the end of a grid is that of those before it */
     return;
@@ -621,7 +708,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const int first = a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from;
   const int end = a.causal && p + 1 < u.to ? p + 1 : u.to;
   state s = {first, there && end > first ? (uint32_t)(end - first) : 0, 0, NONE, 0, per_unit_of(0), {{0}}};
-  const places of = places_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
+  const places of =
+      places_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
   uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);
   const int64_t q_at = q_place(&a, &u, warp);
@@ -664,18 +752,23 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   block_sync();
   put_state(ring, warp, lane, u.n, &s);
   const merge how = merge_of(mine);
-  const int row_floats = a.v_dim + 4, left = how.quads - split * how.per, owned = left < how.per ? left : how.per; /* of a cluster's block */
+  const int row_floats = a.v_dim + 4, left = how.quads - split * how.per,
+            owned = left < how.per ? left : how.per; /* of a cluster's block */
   const bool alone = how.parts == 1, meet = in_cluster(&a) && !alone;
-  float *parts = a.partial + (int64_t)tile * a.splits * ROWS * row_floats, *part = parts + (int64_t)split * ROWS * row_floats;
+  float *parts = a.partial + (int64_t)tile * a.splits * ROWS * row_floats,
+        *part = parts + (int64_t)split * ROWS * row_floats;
   if (meet && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.parts * 32));
   block_sync();
   GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
     const uint32_t p = plan_at(mine, i);
     const int row = plan_row(p), c = plan_column(p);
     const quad x = add_warps(ring, row, c);
-    if (meet) send_quad(sent, mine, plan_owner(p), split * how.per + plan_slot(p), &x);
-    else if (alone) finish(&a, &u, mine, row, c, &x);
-    else put_part(part + row * row_floats, c, a.v_dim, &x);
+    if (meet)
+      send_quad(sent, mine, plan_owner(p), split * how.per + plan_slot(p), &x);
+    else if (alone)
+      finish(&a, &u, mine, row, c, &x);
+    else
+      put_part(part + row * row_floats, c, a.v_dim, &x);
   }
   GA_ROLL for (int i = thread_index(); meet && i < owned; i += THREADS) {
     const uint32_t p = plan_at(mine, split * how.per + i);

@@ -5,7 +5,7 @@
 #include "core/kernel.h"
 #include "cuda/rt/cuda.h"
 
-#define CUDA_ATTN_ROWS 4      /* packed rows of a tile: GA_P_ROWS */
+#define CUDA_ATTN_ROWS    4   /* packed rows of a tile: GA_P_ROWS */
 #define CUDA_ATTN_THREADS 128 /* GA_P_THREADS */
 
 const char *cuda_attn_rows_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -13,20 +13,23 @@ uint64_t cuda_attn_rows_workspace(const ga_kernel *kernel, const void *desc, con
 ga_status cuda_attn_rows(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 /* attn_decode */
-#define CUDA_ATTN_DECODE_ROWS 8    /* packed rows of a tile: ROWS */
+#define CUDA_ATTN_DECODE_ROWS    8 /* packed rows of a tile: ROWS */
 #define CUDA_ATTN_DECODE_CLUSTER 8 /* blocks of a cluster at most */
 
 typedef struct cuda_attn_decode_variant {
   cuda_variant base;
   int32_t d;    /* room for head_dim and v_dim */
   int32_t keys; /* of a step: KEYS */
-  int32_t from; /* keys for each multiprocessor from which on it is better than the other row of its type and room; 0: it is that other one */
-  int32_t meet; /* keys of a block up to which one cluster a unit is better than as many blocks as there are multiprocessors */
+  int32_t from; /* keys for each multiprocessor from which on it is better than the other row of its type and room; 0:
+                   it is that other one */
+  int32_t meet; /* keys of a block up to which one cluster a unit is better than as many blocks as there are
+                   multiprocessors */
 } cuda_attn_decode_variant;
 
 const char *cuda_attn_decode_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 int32_t cuda_attn_decode_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_decode_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_decode(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+ga_status cuda_attn_decode(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream);
 
 #endif

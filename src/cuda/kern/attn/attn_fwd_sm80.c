@@ -5,10 +5,10 @@
 #include "base/status.h"
 #include "cuda/kern/attn/attn_fwd_sm80_args.h"
 
-#define LOG2E 1.44269504f /* log2 e */
-#define WIDE_BYTES 16     /* what a lane moves at once */
+#define LOG2E      1.44269504f /* log2 e */
+#define WIDE_BYTES 16          /* what a lane moves at once */
 #define WIDE_ELEMS 8
-#define FEW_ROWS 16 /* a warp's share of a tile: fewer leave three warps idle, and keys are not split among blocks */
+#define FEW_ROWS   16 /* a warp's share of a tile: fewer leave three warps idle, and keys are not split among blocks */
 #define MAX_BLOCKS (((int64_t)1 << 31) - 1) /* of a grid */
 
 /* --- what a row can do --- */
@@ -17,7 +17,8 @@
 static bool small(const ga_attn_desc *d, const cuda_attn_any_variant *v) {
   const int64_t most = (int64_t)1 << 29, group = d->q_heads / d->kv_heads;
   uint64_t pairs, blocks;
-  return d->max_q <= most / group && d->max_kv <= most && ga_mul_ok((uint64_t)d->batch, (uint64_t)d->kv_heads, &pairs) &&
+  return d->max_q <= most / group && d->max_kv <= most &&
+         ga_mul_ok((uint64_t)d->batch, (uint64_t)d->kv_heads, &pairs) &&
          ga_mul_ok(pairs, (uint64_t)ga_div_up(d->max_q * group, v->bm), &blocks) && blocks <= (uint64_t)MAX_BLOCKS;
 }
 
@@ -56,7 +57,8 @@ static ga_status check_pointers(const ga_kernel *k, const ga_attn_io *a, ga_stre
              {"state_o", a->state_o, sizeof(float)},
              {"state_m", a->state_m, sizeof(float)},
              {"state_l", a->state_l, sizeof(float)}};
-  for (size_t i = 0; i < GA_COUNT_OF(all); i++) GA_TRY(cuda_check_pointer(stream, k, all[i].name, all[i].p, all[i].align));
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++)
+    GA_TRY(cuda_check_pointer(stream, k, all[i].name, all[i].p, all[i].align));
   return GA_OK;
 }
 
@@ -74,7 +76,8 @@ static ga_status check_parts(const ga_kernel *k, const ga_attn_desc *d, const ga
 }
 
 static bool wide(const void *p, const ga_attn_strides *s) {
-  return (uintptr_t)p % WIDE_BYTES == 0 && s->batch % WIDE_ELEMS == 0 && s->token % WIDE_ELEMS == 0 && s->head % WIDE_ELEMS == 0;
+  return (uintptr_t)p % WIDE_BYTES == 0 && s->batch % WIDE_ELEMS == 0 && s->token % WIDE_ELEMS == 0 &&
+         s->head % WIDE_ELEMS == 0;
 }
 
 static ga_kstrides strides(const ga_attn_strides *s) {
@@ -89,7 +92,8 @@ static void fill_tensors(const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_at
   out->k_stride = strides(&a->k_stride);
   out->v_stride = strides(&a->v_stride);
   out->o_stride = strides(&a->o_stride);
-  out->wide = d->head_dim % WIDE_ELEMS == 0 && d->v_dim % WIDE_ELEMS == 0 && wide(a->q, &a->q_stride) && wide(a->o, &a->o_stride);
+  out->wide = d->head_dim % WIDE_ELEMS == 0 && d->v_dim % WIDE_ELEMS == 0 && wide(a->q, &a->q_stride) &&
+              wide(a->o, &a->o_stride);
 }
 
 static void add_part(const ga_attn_io *a, const ga_attn_part *part, ga_kargs_attn_any *out) {
@@ -115,7 +119,8 @@ static void fill_sequences(const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_
   out->page_size = paged ? d->page_size : 0;
 }
 
-static void fill_rest(const cuda_attn_any_variant *v, const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_attn_any *out) {
+static void fill_rest(const cuda_attn_any_variant *v, const ga_attn_desc *d, const ga_attn_io *a,
+                      ga_kargs_attn_any *out) {
   out->heads_k = d->kv_heads;
   out->group = d->q_heads / d->kv_heads;
   out->rows_q = (int32_t)d->max_q;

@@ -1,21 +1,22 @@
 /* KERNEL    attn_fwd, any legal shape, sm_80 and newer: warp-level products, copies by cp.async
  * COMPUTES  O = softmax(Q K^T scale (+ soft-cap, alibi, mask)) V, lse, as ga/attn.h says; one block per (sequence, KV
- *           head, BM packed rows). Packed row r is token r / group, query head r % group: heads that share K and V share
- *           their loads.
+ *           head, BM packed rows). Packed row r is token r / group, query head r % group: heads that share K and V
+ *           share their loads.
  * CONTRACT  bf16 or f16; head dim and value dim 1 to D; any strides and pages; every mask and feature by arguments.
  *           `wide`: 16-byte copies and stores, else element by element. Rows that see no key: o = 0, lse = -inf.
  *           K and V in several parts, and sums (O, m, l) that are carried from launch to launch.
  *           What a row does not see cannot reach it: rows of K and V outside of what the tile sees are never read, and
- *           a row of O that is not finite is worked out again by its definition (row_again), which skips masked columns.
- *           That costs rows_k * (cols + cols_v) operations of a warp, for such rows alone.
- * DATA      gmem -cp.async-> smem (Q; two blocks of K and V) -ldmatrix-> fragments -mma.sync-> S -> P -mma.sync-> O -> gmem
+ *           a row of O that is not finite is worked out again by its definition (row_again), which skips masked
+ *           columns. That costs rows_k * (cols + cols_v) operations of a warp, for such rows alone.
+ * DATA      gmem -cp.async-> smem (Q; two blocks of K and V) -ldmatrix-> fragments -mma.sync-> S -> P -mma.sync-> O ->
+ *           gmem
  * BARRIERS  one a block of K and V: it has come, and the other stage is free for the next, which is copied under its
  *           products
- * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor; smem (BM + 4 BN) D 2 bytes and a tile record a part
+ * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor; smem (BM + 4 BN) D 2 bytes and a tile
+ *           record a part
  * MEASURED  docs/perf/attention-sm80.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
-#include "cuda/kern/attn/attn_fwd_sm80_args.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
@@ -23,6 +24,7 @@
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_fwd_sm80_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -60,7 +62,7 @@ enum {
   KV_PANEL = BN * PANEL_ROW_BYTES,
   OFF_Q = 0,
   TILE = BN * D * 2,
-  OFF_KV = OFF_Q + BM * D * 2, /* two stages of K and V */
+  OFF_KV = OFF_Q + BM * D * 2,  /* two stages of K and V */
   OFF_TILE = OFF_KV + 4 * TILE, /* a record for each part of K and V */
   TILE_BYTES = 48,
   SMEM_BYTES = OFF_TILE + GA_KATTN_ANY_PARTS * TILE_BYTES
@@ -72,14 +74,14 @@ static_assert(SMEM_BYTES <= 99 * 1024, "shared memory of a block on sm_86 and sm
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
-#define MMA     GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
-#define PACK    GA_CAT(pack_, GA_P_DTYPE)
-#define GET     GA_CAT(elem_get_, GA_P_DTYPE)
-#define PUT     GA_CAT(elem_put_, GA_P_DTYPE)
-#define LN2     0.693147181f /* ln 2 */
-#define LOG2E   1.442695041f /* log2 e */
+#define MMA              GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
+#define PACK             GA_CAT(pack_, GA_P_DTYPE)
+#define GET              GA_CAT(elem_get_, GA_P_DTYPE)
+#define PUT              GA_CAT(elem_put_, GA_P_DTYPE)
+#define LN2              0.693147181f /* ln 2 */
+#define LOG2E            1.442695041f /* log2 e */
 #define FLOAT_MIN_NORMAL 1.17549435e-38f
-#define VANISHED -512.f /* log2 of a weight that is 0 in every type */
+#define VANISHED         -512.f /* log2 of a weight that is 0 in every type */
 
 typedef const ga_kargs_attn_any *args;
 
@@ -88,23 +90,21 @@ typedef struct {
   args a;
   uint32_t sb;
   int warp, lane, part;
-  int batch, head_k, row0, rows;         /* first packed row of the block, packed rows of the sequence */
-  int rows_k, shift, start_q, start_k;   /* of the part; token i stands at key i + shift; first tokens in packed tensors */
-  int lo, hi, all_lo, all_hi;            /* keys that some row of the tile sees: [lo, hi); that all see */
+  int batch, head_k, row0, rows; /* first packed row of the block, packed rows of the sequence */
+  int rows_k, shift, start_q,
+      start_k;                /* of the part; token i stands at key i + shift; first tokens in packed tensors */
+  int lo, hi, all_lo, all_hi; /* keys that some row of the tile sees: [lo, hi); that all see */
 } tile;
 
 GA_DEV int imin(int a, int b) { return a < b ? a : b; }
 GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
 /* Keys that token i sees: [key_lo, key_hi). */
-GA_DEV int key_lo(const tile *t, int i) {
-  return t->a->window ? imax(0, i + t->shift - t->a->window + 1) : 0;
-}
-GA_DEV int key_hi(const tile *t, int i) {
-  return t->a->causal ? imin(t->rows_k, i + t->shift + 1) : t->rows_k;
-}
+GA_DEV int key_lo(const tile *t, int i) { return t->a->window ? imax(0, i + t->shift - t->a->window + 1) : 0; }
+GA_DEV int key_hi(const tile *t, int i) { return t->a->causal ? imin(t->rows_k, i + t->shift + 1) : t->rows_k; }
 
-/* Block index -> tile, as one part of K and V has it; the tiles of a KV head are neighbours, the longest causal one first. */
+/* Block index -> tile, as one part of K and V has it; the tiles of a KV head are neighbours, the longest causal one
+ * first. */
 GA_DEV tile tile_of(args a, int block, int part) {
   tile t;
   t.a = a;
@@ -143,8 +143,9 @@ GA_DEV void tile_put(uint32_t at, const tile *t) {
 GA_DEV tile tile_get(args a, uint32_t sb, int part) {
   const uint32_t at = record(sb, part);
   const ga_i4 x = lds_i4(at), y = lds_i4(at + 16), z = lds_i4(at + 32);
-  const tile t = {a,   sb,  thread_index() >> 5, thread_index() & 31, part, x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w,
-                  z.x, z.y, z.z,                 z.w};
+  const tile t = {
+      a,   sb, thread_index() >> 5, thread_index() & 31, part, x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y,
+      z.z, z.w};
   return t;
 }
 
@@ -238,10 +239,11 @@ GA_DEV void scores(uint32_t sb, uint32_t k0, int warp, int lane, const uint32_t 
   GA_UNROLL for (int k = 0; k < D / 16; k++) {
     uint32_t x[4 * WM], b[4];
     GA_UNROLL for (int w = 0; w < WM && !QREG; w++)
-      ldmatrix_x4(x + 4 * w, panel_chunk(sb + OFF_Q + (uint32_t)(k / 4 * Q_PANEL),
-                                         (uint32_t)((warp * WM + w) * 16) + row, (uint32_t)(k % 4 * 2) + half));
+        ldmatrix_x4(x + 4 * w, panel_chunk(sb + OFF_Q + (uint32_t)(k / 4 * Q_PANEL),
+                                           (uint32_t)((warp * WM + w) * 16) + row, (uint32_t)(k % 4 * 2) + half));
     GA_UNROLL for (int j = 0; j < BN / 16; j++) { /* 16 keys: two 8-column groups of S */
-      ldmatrix_x4(b, panel_chunk(k0 + (uint32_t)(k / 4 * KV_PANEL), (uint32_t)(16 * j) + key, (uint32_t)(k % 4 * 2) + key_half));
+      ldmatrix_x4(b, panel_chunk(k0 + (uint32_t)(k / 4 * KV_PANEL), (uint32_t)(16 * j) + key,
+                                 (uint32_t)(k % 4 * 2) + key_half));
       GA_UNROLL for (int w = 0; w < WM; w++) {
         MMA(s + w * NS + 8 * j, QREG ? q + 4 * k : x + 4 * w, b[0], b[1]);
         MMA(s + w * NS + 8 * j + 4, QREG ? q + 4 * k : x + 4 * w, b[2], b[3]);
@@ -254,10 +256,11 @@ GA_DEV void weigh(uint32_t v0, int lane, float *o, const float *s) {
   const uint32_t row = (uint32_t)(lane & 15), half = (uint32_t)(lane >> 4);
   GA_UNROLL for (int k = 0; k < BN / 16; k++) {
     uint32_t p[4 * WM], b[4];
-    GA_UNROLL for (int w = 0; w < WM; w++) GA_UNROLL for (int i = 0; i < 4; i++)
-      p[4 * w + i] = PACK(s[w * NS + 8 * k + 2 * i], s[w * NS + 8 * k + 2 * i + 1]);
+    GA_UNROLL for (int w = 0; w < WM; w++) GA_UNROLL for (int i = 0; i < 4; i++) p[4 * w + i] =
+        PACK(s[w * NS + 8 * k + 2 * i], s[w * NS + 8 * k + 2 * i + 1]);
     GA_UNROLL for (int j = 0; j < D / 16; j++) {
-      ldmatrix_x4_trans(b, panel_chunk(v0 + (uint32_t)(j / 4 * KV_PANEL), (uint32_t)(16 * k) + row, (uint32_t)(j % 4 * 2) + half));
+      ldmatrix_x4_trans(
+          b, panel_chunk(v0 + (uint32_t)(j / 4 * KV_PANEL), (uint32_t)(16 * k) + row, (uint32_t)(j % 4 * 2) + half));
       GA_UNROLL for (int w = 0; w < WM; w++) {
         MMA(o + w * NO + 8 * j, p + 4 * w, b[0], b[1]);
         MMA(o + w * NO + 8 * j + 4, p + 4 * w, b[2], b[3]);
@@ -268,12 +271,10 @@ GA_DEV void weigh(uint32_t v0, int lane, float *o, const float *s) {
 
 /* ------------------------------------------------------------------ softmax */
 /* Packed row of the lane in 16-row tile w: of its upper half, h = 0, or its lower, h = 1. */
-GA_DEV int row_of(const tile *t, int w, int h) {
-  return t->row0 + (t->warp * WM + w) * 16 + 8 * h + (t->lane >> 2);
-}
+GA_DEV int row_of(const tile *t, int w, int h) { return t->row0 + (t->warp * WM + w) * 16 + 8 * h + (t->lane >> 2); }
 /* Plain rows leave the scale to the exponential; others bring scores to their natural size first. */
 GA_DEV int is_plain(args a) { return a->softcap == 0.f && !a->slope && a->scale > 0.f; }
-GA_DEV float unit(args a) { return is_plain(a) ? a->scale : 1.f; }            /* natural size of 1 */
+GA_DEV float unit(args a) { return is_plain(a) ? a->scale : 1.f; }             /* natural size of 1 */
 GA_DEV float unit_log2(args a) { return is_plain(a) ? a->scale_log2 : LOG2E; } /* the same times log2 e */
 GA_DEV float natural_score(args a, float x, float slope, int distance) {
   x = a->softcap != 0.f ? tanhf(x * a->softcap_in) * a->softcap : x * a->scale;
@@ -346,7 +347,8 @@ GA_DEV row_end end_row(args a, float m, float l) {
   e.v = 1.f;
   return e;
 }
-/* What earlier launches carried here joins the row; its O is multiplied with what is returned, and state_o with *old. */
+/* What earlier launches carried here joins the row; its O is multiplied with what is returned, and state_o with *old.
+ * */
 GA_DEV float join_sums(const tile *t, int row, row_end *e, float *old) {
   args a = t->a;
   const int64_t at = entry_of(t, row);
@@ -401,19 +403,18 @@ GA_DEV void store_row(const tile *t, const float *o, int row, float v) {
   uint16_t *out = (uint16_t *)a->o + (in ? q_at(t, &a->o_stride, row) : 0);
   GA_UNROLL for (int j = 0; j < D / 32; j++) {
     uint32_t r[4];
-    GA_UNROLL for (int i = 0; i < 4; i++)
-      r[i] = v == 0.f ? 0u : PACK(o[16 * j + 4 * i] * v, o[16 * j + 4 * i + 1] * v);
+    GA_UNROLL for (int i = 0; i < 4; i++) r[i] = v == 0.f ? 0u : PACK(o[16 * j + 4 * i] * v, o[16 * j + 4 * i + 1] * v);
     quad_transpose(r, q);
     const int col = 32 * j + 8 * q;
     if (a->wide && in && col < a->cols_v) stg_u4(out + col, r[0], r[1], r[2], r[3]);
     if (!a->wide && in) {
-      GA_UNROLL for (int e = 0; e < 8; e++)
-        if (col + e < a->cols_v) stg_u16(out + col + e, (uint16_t)(r[e / 2] >> 16 * (e % 2)));
+      GA_UNROLL for (int e = 0; e < 8; e++) if (col + e < a->cols_v)
+          stg_u16(out + col + e, (uint16_t)(r[e / 2] >> 16 * (e % 2)));
     }
   }
 }
-/* The weighted sum of a part's values, added to o: column lane + 32 e. A weight times an infinity is that infinity, however
- * small the weight is. */
+/* The weighted sum of a part's values, added to o: column lane + 32 e. A weight times an infinity is that infinity,
+ * however small the weight is. */
 GA_DEV void add_part(const tile *t, int row, float ref, float *o) {
   args a = t->a;
   const int i = row / a->group, end = key_hi(t, i);
@@ -434,7 +435,8 @@ GA_DEV void add_part(const tile *t, int row, float ref, float *o) {
     }
   }
 }
-/* One row again, by its definition, by the whole warp. What it carried is still in its place. seen: a logit is not -inf. */
+/* One row again, by its definition, by the whole warp. What it carried is still in its place. seen: a logit is not
+ * -inf. */
 GA_DEV void row_again(const tile *own, int row, const row_end *e, int seen) {
   args a = own->a;
   const int64_t at = entry_of(own, row), out = a->state_out ? at * a->cols_v : q_at(own, &a->o_stride, row);
@@ -465,7 +467,8 @@ GA_DEV int is_bad(const float *o, float l) {
   GA_UNROLL for (int j = 0; j < D / 8; j++) zero += 0.f * o[4 * j] + 0.f * o[4 * j + 1];
   return quad_sum(zero) != 0.f && l == l && l != 0.f;
 }
-/* The rows of the lane's 16-row tiles: all of the state is read before any of it is written, which may be in its place. */
+/* The rows of the lane's 16-row tiles: all of the state is read before any of it is written, which may be in its place.
+ * */
 GA_DEV void results(const tile *t, float *o, const float *m, const float *l) {
   args a = t->a;
   row_end e[2 * WM];

@@ -26,18 +26,19 @@ typedef struct ga_kargs_attn_any {
   const int32_t *q_start, *kv_start;  /* packed sequences: batch + 1 first tokens; null: dense */
   const int32_t *kv_len, *page_table; /* pages: lengths, and the pages of each sequence; null: dense or packed */
   int64_t page_table_stride;
-  const float *slope, *sink; /* one a query head, or null */
-  int32_t heads_k, group;    /* query head h reads KV head h / group */
-  int32_t rows_q;            /* of a sequence; packed: of the longest */
-  int32_t parts;             /* at least 1 */
-  int32_t tiles;             /* of packed rows (token, head of the group) for each sequence and KV head */
-  int32_t cols, cols_v;      /* head dim of q and k; of v and o */
-  int32_t page_size, window; /* 0: no pages, no window */
-  int32_t causal, wide;      /* wide: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
+  const float *slope, *sink;   /* one a query head, or null */
+  int32_t heads_k, group;      /* query head h reads KV head h / group */
+  int32_t rows_q;              /* of a sequence; packed: of the longest */
+  int32_t parts;               /* at least 1 */
+  int32_t tiles;               /* of packed rows (token, head of the group) for each sequence and KV head */
+  int32_t cols, cols_v;        /* head dim of q and k; of v and o */
+  int32_t page_size, window;   /* 0: no pages, no window */
+  int32_t causal, wide;        /* wide: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
   float scale, scale_log2;     /* scale * log2(e) */
   float softcap_in, softcap;   /* scale / cap, cap; 0: none */
   int32_t state_in, state_out; /* (O, m, l) of every row is joined; is written instead of o and lse */
-  float *state_o, *state_m, *state_l; /* O [batch][head][row][cols_v], m and l as lse. Weights are 2^(logit * log2 e - m) */
+  float *state_o, *state_m,
+      *state_l; /* O [batch][head][row][cols_v], m and l as lse. Weights are 2^(logit * log2 e - m) */
   ga_kattn_any_part part[GA_KATTN_ANY_PARTS];
 } ga_kargs_attn_any;
 

@@ -6,23 +6,23 @@
 #include "base/status.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
-#define LOG2E 1.4426950408889634
-#define PANEL_COLS 64  /* columns of a box: 128 bytes, the width of the swizzle */
-#define ALIGN_BYTES 16 /* of addresses and strides, for tensor maps and 16-byte stores */
-#define ALIGN_ELEMS 8
-#define WG_ROWS 64 /* of Q, of a warpgroup and of its box */
-#define O_BOX_ROWS 16
-#define PAGE_STEP 8                /* a box of a page starts on a swizzle period */
-#define MOST_ROWS ((int64_t)1 << 28)
-#define LEAST_BLOCKS 2             /* of K and V that an item of a tile's split has */
-#define MOST_SPLITS 64
-#define MOST_PAGES ((int64_t)1 << 31) /* their number is not known here; page numbers are int32 */
+#define LOG2E        1.4426950408889634
+#define PANEL_COLS   64 /* columns of a box: 128 bytes, the width of the swizzle */
+#define ALIGN_BYTES  16 /* of addresses and strides, for tensor maps and 16-byte stores */
+#define ALIGN_ELEMS  8
+#define WG_ROWS      64 /* of Q, of a warpgroup and of its box */
+#define O_BOX_ROWS   16
+#define PAGE_STEP    8 /* a box of a page starts on a swizzle period */
+#define MOST_ROWS    ((int64_t)1 << 28)
+#define LEAST_BLOCKS 2 /* of K and V that an item of a tile's split has */
+#define MOST_SPLITS  64
+#define MOST_PAGES   ((int64_t)1 << 31) /* their number is not known here; page numbers are int32 */
 
 /* --- what a row can do --- */
 
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 enum { CARRY = 2, PAGES = 4, PACKS = 8, SPLITS = PACKS | CARRY }; /* of GA_P_FEATURES */
-enum { UNITS = 1 }; /* of GA_P_RESIDENT */
+enum { UNITS = 1 };                                               /* of GA_P_RESIDENT */
 
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
@@ -40,7 +40,8 @@ static cuda_attn_mask mask_of(const ga_attn_desc *d) {
   return d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
 }
 
-/* Query heads that are rows of a tile beside its queries: all of a group, where the row can and it makes fewer tiles; else 1. */
+/* Query heads that are rows of a tile beside its queries: all of a group, where the row can and it makes fewer tiles;
+ * else 1. */
 static int32_t pack_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
   const int32_t group = d->q_heads / d->kv_heads;
   if (!(v->features & PACKS) || group == 1 || group > WG_ROWS) return 1;
@@ -58,10 +59,12 @@ static int64_t blocks_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
   return ga_max_i64(ga_div_up(keys, v->bn), 1);
 }
 
-/* Items that a tile's keys are cut into, so that few tiles fill the machine. Results that leave as a state are one item's. */
+/* Items that a tile's keys are cut into, so that few tiles fill the machine. Results that leave as a state are one
+ * item's. */
 static int32_t splits_of(const cuda_attn_variant *v, const ga_attn_desc *d, int32_t sms) {
   const int64_t tiles = tiles_of(v, d), words = (int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)) - 2;
-  if ((v->features & SPLITS) != SPLITS || d->parts || d->flags & STATE || tiles == 0 || tiles * (v->bm / 16) > words) return 1;
+  if ((v->features & SPLITS) != SPLITS || d->parts || d->flags & STATE || tiles == 0 || tiles * (v->bm / 16) > words)
+    return 1;
   return (int32_t)ga_max_i64(1, ga_min_i64(ga_min_i64(sms / tiles, MOST_SPLITS), blocks_of(v, d) / LEAST_BLOCKS));
 }
 
@@ -81,8 +84,9 @@ uint64_t cuda_attn_fwd_workspace(const ga_kernel *k, const void *desc, const ga_
 
 bool cuda_attn_small(const ga_attn_desc *d) {
   uint64_t heads, tiles;
-  return d->max_q <= MOST_ROWS && d->max_kv <= MOST_ROWS && ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) &&
-         ga_mul_ok(heads, (uint64_t)d->max_q, &tiles) && heads <= MOST_ROWS && tiles / 64 <= MOST_ROWS;
+  return d->max_q <= MOST_ROWS && d->max_kv <= MOST_ROWS &&
+         ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) && ga_mul_ok(heads, (uint64_t)d->max_q, &tiles) &&
+         heads <= MOST_ROWS && tiles / 64 <= MOST_ROWS;
 }
 
 const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -100,26 +104,29 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   return features_ok(d, v);
 }
 
-#define PACKED   30 /* more than a row with features lags behind one without */
-#define DECODES  8  /* rows of a tile of attn_*_decode_* */
-#define LONG     2048
+#define PACKED  30 /* more than a row with features lags behind one without */
+#define DECODES 8  /* rows of a tile of attn_*_decode_* */
+#define LONG    2048
 
-/* A tile costs the same however many of its rows there are: packed heads, and keys cut over blocks, win where they halve the rounds over
- * the machine. The rows that can do it are slower a tile, by a sixth where it was measured: a half leaves room. */
+/* A tile costs the same however many of its rows there are: packed heads, and keys cut over blocks, win where they
+ * halve the rounds over the machine. The rows that can do it are slower a tile, by a sixth where it was measured: a
+ * half leaves room. */
 static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, const ga_caps *caps) {
   const int64_t apart = ga_div_up(d->batch * d->q_heads * ga_div_up(d->max_q, v->bm), caps->sms) * blocks_of(v, d);
   return v->features & PACKS && 2 * rounds_of(v, d, caps->sms) <= apart;
 }
 
-/* The decode rows cut the keys of so few rows over the machine: 12.7 us at 4096 keys of 128, 8 kv heads (docs/perf/cuda-decode.md), of
- * which one tile of ours takes 33 at the tensor cores' full rate. They have neither parts nor carried state. */
+/* The decode rows cut the keys of so few rows over the machine: 12.7 us at 4096 keys of 128, 8 kv heads
+ * (docs/perf/cuda-decode.md), of which one tile of ours takes 33 at the tensor cores' full rate. They have neither
+ * parts nor carried state. */
 static bool is_decode(const ga_attn_desc *d, const ga_caps *caps) {
-  return d->max_q * (d->q_heads / d->kv_heads) <= DECODES && d->max_kv >= LONG && 2 * d->batch * d->kv_heads <= caps->sms && !d->parts &&
-         !(d->flags & STATE);
+  return d->max_q * (d->q_heads / d->kv_heads) <= DECODES && d->max_kv >= LONG &&
+         2 * d->batch * d->kv_heads <= caps->sms && !d->parts && !(d->flags & STATE);
 }
 
-/* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to win, and
- * of these one whose last tile does not waste more than a ninth of all rows (tiles of 192 at 1024: a row of 128 is faster). */
+/* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to
+ * win, and of these one whose last tile does not waste more than a ninth of all rows (tiles of 192 at 1024: a row of
+ * 128 is faster). */
 int32_t cuda_attn_fwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const cuda_attn_variant *v = k->impl;
@@ -138,11 +145,13 @@ static ga_status check_strides(const ga_kernel *k, const char *name, const ga_at
   static const char *const names[3] = {"batch", "token", "head"};
   for (int i = 0; i < 3; i++)
     GA_REQUIRE(all[i] >= 0 && all[i] % ALIGN_ELEMS == 0 && all[i] < (int64_t)1 << 38, GA_ERR_ARG,
-               "%s: %s_stride.%s is %lld; must be a multiple of %d, 0 to 2^38", k->id, name, names[i], (long long)all[i], ALIGN_ELEMS);
+               "%s: %s_stride.%s is %lld; must be a multiple of %d, 0 to 2^38", k->id, name, names[i],
+               (long long)all[i], ALIGN_ELEMS);
   return GA_OK;
 }
 
-static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
+static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
+                              const ga_attn_strides *s) {
   GA_TRY(cuda_check_pointer(stream, k, name, p, ALIGN_BYTES));
   return check_strides(k, name, s);
 }
@@ -192,8 +201,8 @@ static ga_status check_tokens(const ga_kernel *k, const ga_attn_desc *d, const g
   GA_REQUIRE(a->q_tokens >= 0 && a->q_tokens <= MOST_ROWS, GA_ERR_ARG, "%s: q_tokens is %lld; must be 0 to 2^28", k->id,
              (long long)a->q_tokens);
   if (d->flags & GA_ATTN_PAGED) return GA_OK;
-  GA_REQUIRE(a->kv_tokens >= 0 && a->kv_tokens <= MOST_ROWS, GA_ERR_ARG, "%s: kv_tokens is %lld; must be 0 to 2^28", k->id,
-             (long long)a->kv_tokens);
+  GA_REQUIRE(a->kv_tokens >= 0 && a->kv_tokens <= MOST_ROWS, GA_ERR_ARG, "%s: kv_tokens is %lld; must be 0 to 2^28",
+             k->id, (long long)a->kv_tokens);
   return GA_OK;
 }
 
@@ -201,10 +210,12 @@ static ga_status check_lists(ga_stream *stream, const ga_kernel *k, const ga_att
   const struct {
     const char *name;
     const void *p;
-  } lists[] = {{"lse", a->lse},         {"sinks", a->sinks},     {"alibi", a->alibi},
-               {"q_start", a->q_start}, {"kv_start", a->kv_start}, {"kv_len", a->kv_len},
-               {"page_table", a->page_table}, {"state_o", a->state_o}, {"state_m", a->state_m}, {"state_l", a->state_l}};
-  for (size_t i = 0; i < GA_COUNT_OF(lists); i++) GA_TRY(cuda_check_pointer(stream, k, lists[i].name, lists[i].p, sizeof(float)));
+  } lists[] = {
+      {"lse", a->lse},           {"sinks", a->sinks},    {"alibi", a->alibi},           {"q_start", a->q_start},
+      {"kv_start", a->kv_start}, {"kv_len", a->kv_len},  {"page_table", a->page_table}, {"state_o", a->state_o},
+      {"state_m", a->state_m},   {"state_l", a->state_l}};
+  for (size_t i = 0; i < GA_COUNT_OF(lists); i++)
+    GA_TRY(cuda_check_pointer(stream, k, lists[i].name, lists[i].p, sizeof(float)));
   return GA_OK;
 }
 
@@ -225,11 +236,12 @@ typedef struct view {
   int32_t pack; /* heads that are rows of a box, beside those of box_rows; 0: a map without them */
 } view;
 
-/* (column, row, head, batch), or (column, head in its group, row, group, batch). The stride of a dimension of one element is never
- * used; it must be legal all the same. */
+/* (column, row, head, batch), or (column, head in its group, row, group, batch). The stride of a dimension of one
+ * element is never used; it must be legal all the same. */
 static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
   const int64_t pack = t->pack ? t->pack : 1;
-  const uint64_t all[5] = {(uint64_t)t->cols, (uint64_t)pack, (uint64_t)t->rows, (uint64_t)(t->heads / pack), (uint64_t)t->batch};
+  const uint64_t all[5] = {(uint64_t)t->cols, (uint64_t)pack, (uint64_t)t->rows, (uint64_t)(t->heads / pack),
+                           (uint64_t)t->batch};
   const int64_t elems[5] = {1, t->stride->head, t->stride->token, pack * t->stride->head, t->stride->batch};
   const uint32_t boxes[5] = {PANEL_COLS, (uint32_t)pack, t->box_rows, 1, 1}, ones[5] = {1, 1, 1, 1, 1};
   const int type = k->dtype[0] == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16;
@@ -243,18 +255,25 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
   }
   void *base;
   memcpy(&base, &t->data, sizeof base); /* the driver's prototype lacks const */
-  CUresult rc = d->cu->TensorMapEncodeTiled(out, type, rank, base, dims, bytes + 1, box, ones, CU_TMAP_INTERLEAVE_NONE, CU_TMAP_SWIZZLE_128B,
-                                            CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
+  CUresult rc = d->cu->TensorMapEncodeTiled(out, type, rank, base, dims, bytes + 1, box, ones, CU_TMAP_INTERLEAVE_NONE,
+                                            CU_TMAP_SWIZZLE_128B, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   if (rc == CUDA_SUCCESS) return GA_OK;
   return ga_fail_in(ga_cu_fail(d->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, t->name);
 }
 
 /* K or V of `rows` rows; without rows the map is of 8 elements of q, which are masked. */
-static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a, const void *data,
-                           int64_t rows, bool value, ga_tmap *out) {
+static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
+                           const void *data, int64_t rows, bool value, ga_tmap *out) {
   const int32_t bn = ((const cuda_attn_variant *)k->impl)->bn;
-  view t = {value ? "v" : "k", data, value ? &a->v_stride : &a->k_stride, value ? p->v_dim : p->head_dim, rows, p->kv_heads, p->batch,
-            (uint32_t)bn, 0};
+  view t = {value ? "v" : "k",
+            data,
+            value ? &a->v_stride : &a->k_stride,
+            value ? p->v_dim : p->head_dim,
+            rows,
+            p->kv_heads,
+            p->batch,
+            (uint32_t)bn,
+            0};
   if (p->flags & GA_ATTN_PAGED) {
     t.rows = p->page_size;
     t.batch = MOST_PAGES;
@@ -304,7 +323,8 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   const bool packed = p->flags & GA_ATTN_VARLEN;
   const int64_t rows = packed ? ga_max_i64(a->q_tokens, 1) : p->max_q, batch = packed ? 1 : p->batch;
   const bool packs = ((const cuda_attn_variant *)k->impl)->features & PACKS;
-  const view q = {"q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, (uint32_t)out->wg_queries, packs ? out->pack : 0};
+  const view q = {
+      "q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, (uint32_t)out->wg_queries, packs ? out->pack : 0};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS, 0};
   GA_TRY(encode(d, k, &q, &out->q));
   GA_TRY(encode_parts(d, k, p, a, out));
@@ -316,14 +336,15 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
 /* Resident kernels: as many tiles of one head a unit as still fill three quarters of the machine. */
 static int32_t tiles_a_unit(int32_t tiles, int32_t heads, int32_t blocks) {
   int32_t unit = tiles;
-  while (unit > 1 && (int64_t)heads * (tiles / unit) < (int64_t)blocks * 3 / 4) do unit--;
+  while (unit > 1 && (int64_t)heads * (tiles / unit) < (int64_t)blocks * 3 / 4) do
+      unit--;
     while (tiles % unit);
   return unit;
 }
 
-/* Causal order takes the longest tiles first inside a section of heads whose K and V stay in L2 together. Wide heads have few
- * tiles, which the causal rows take late enough to end together. Other long sequences: all heads in one section, so that tiles
- * of a head run together and share K and V as they pass. */
+/* Causal order takes the longest tiles first inside a section of heads whose K and V stay in L2 together. Wide heads
+ * have few tiles, which the causal rows take late enough to end together. Other long sequences: all heads in one
+ * section, so that tiles of a head run together and share K and V as they pass. */
 static int32_t heads_a_section(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t group, int32_t heads) {
   const bool wide = p->head_dim > 128 && (v->mask == CUDA_ATTN_causal || p->max_kv <= 1024);
   const int64_t mib = wide ? 16 : p->max_kv > 8191 ? 1 << 20 : p->max_kv > 1024 ? 32 : 8;
@@ -387,7 +408,8 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
   out->slope = a->alibi;
   out->sink = a->sinks;
   out->cols_v = p->v_dim;
-  out->window_left = (int32_t)ga_min_i64(p->window ? p->window - 1 : all + CUDA_ATTN_MOST_SHIFT, all + CUDA_ATTN_MOST_SHIFT);
+  out->window_left =
+      (int32_t)ga_min_i64(p->window ? p->window - 1 : all + CUDA_ATTN_MOST_SHIFT, all + CUDA_ATTN_MOST_SHIFT);
   out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(all + CUDA_ATTN_MOST_SHIFT);
   out->features = (int32_t)features_of(p);
   out->kv_len = a->kv_len;
@@ -401,12 +423,14 @@ static void fill_rest(const cuda_attn_variant *v, const ga_attn_desc *p, const g
   fill_scale(p, out);
 }
 
-void cuda_attn_fill(const cuda_attn_variant *v, const ga_attn_desc *p, const ga_attn_io *a, int32_t sms, ga_kargs_attn_fwd *out) {
+void cuda_attn_fill(const cuda_attn_variant *v, const ga_attn_desc *p, const ga_attn_io *a, int32_t sms,
+                    ga_kargs_attn_fwd *out) {
   fill_work(v, p, sms, out);
   fill_rest(v, p, a, out);
 }
 
-static void split_keys(const cuda_attn_variant *v, const ga_attn_desc *p, void *workspace, int32_t sms, ga_kargs_attn_fwd *out) {
+static void split_keys(const cuda_attn_variant *v, const ga_attn_desc *p, void *workspace, int32_t sms,
+                       ga_kargs_attn_fwd *out) {
   out->splits = splits_of(v, p, sms);
   if (out->splits == 1) return;
   out->tiles *= out->splits;
@@ -426,7 +450,8 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   split_keys(v, p, workspace, sms, &args);
-  const int64_t most = v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
+  const int64_t most =
+      v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, most), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,

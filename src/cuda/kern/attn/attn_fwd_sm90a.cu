@@ -10,16 +10,19 @@
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
  * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running
- *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every partial row
- *           sum < 2^10" (f16: 2^15, so that no P overflows). If not, the block's largest weights give the new references, and
- *           the weights are brought to them. From 2^60 on (NaN and inf included) too much is lost: the warp computes its
- *           16 rows of S again from K, which is still held. Exact either way.
- * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack + head, so
- *           that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64 / pack queries.
- * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and l of its rows
- *           in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order of the items.
+ *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every
+ *           partial row sum < 2^10" (f16: 2^15, so that no P overflows). If not, the block's largest weights give the
+ *           new references, and the weights are brought to them. From 2^60 on (NaN and inf included) too much is lost:
+ *           the warp computes its 16 rows of S again from K, which is still held. Exact either way.
+ * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
+ *           head, so that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64
+ *           / pack queries.
+ * SPLITS    (features 8 and 2) Few tiles: their blocks of K and V are cut over several work items. Each leaves O, m and
+ *           l of its rows in the workspace; the warp that is last to its 16 rows of the tile adds them up, in the order
+ *           of the items.
  * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma, ld.shared
+ *           q_full   1+tx        warpgroup w  TMA write of its 64 rows of Q, and the tile record -> ldmatrix / wgmma,
+ *                                             ld.shared
  *           q_empty  4 (warps)   producer     reads of Q, returned (loads_done) -> next TMA write of Q
  *           k_full   1+tx        consumers    TMA write of K[s] -> wgmma read
  *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
@@ -32,7 +35,6 @@
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
-#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
@@ -40,6 +42,7 @@
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_lse.h"
 
 #ifndef GA_KERNEL_ID
@@ -70,7 +73,7 @@
 #error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_QREG
-#error                                                                                                                 \
+#error \
     "GA_P_QREG: how many 16-column steps of Q are held in registers: D / 16 is all; the rest is read from shared memory"
 #endif
 #ifndef GA_P_STORE
@@ -83,8 +86,7 @@
 #error "GA_P_BLOCKS: blocks per multiprocessor: 1 here"
 #endif
 #ifndef GA_P_FEATURES
-#error                                                                                                                 \
-    "GA_P_FEATURES: compiled in, chosen by kargs: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
+#error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
 #endif
 
 #define GA_MASK_full   0
@@ -114,8 +116,10 @@ enum {
   PAGES = GA_P_FEATURES / 4 % 2,
   PACKS = GA_P_FEATURES / 8,
   SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
-  SKIP = CAUSAL && !RESIDENT && !FEATURES && GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
-  LATE = CAUSAL && !RESIDENT && (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
+  SKIP = CAUSAL && !RESIDENT && !FEATURES &&
+         GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
+  LATE = CAUSAL && !RESIDENT &&
+         (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
@@ -164,7 +168,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
-#elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full ||                                                                   \
+#elif GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_full || \
     (GA_CAT(GA_MASK_, GA_P_MASK) == GA_MASK_causal && GA_P_FEATURES == 0 && GA_P_D <= 192)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
@@ -191,8 +195,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 #define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* of a lane's part of a row's sum: beyond it the reference moves */
 #define SUM_LOST  1.152921504606846976e18f /* 2^60: beyond it exponents have lost too much, or are infinite */
-#define GROWN     9.31322575e-10f           /* 2^-30 */
-#define LOG2E     1.442695041f              /* log2 e */
+#define GROWN     9.31322575e-10f          /* 2^-30 */
+#define LOG2E     1.442695041f             /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
 
@@ -214,8 +218,8 @@ GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint
   GA_ROLL for (int r = 0; r < BN; r += a->page_box) {
     const int row = n * BN + r, inside = row < t->start_k, page = row / a->page_size;
     const int at = inside ? row - page * a->page_size : a->page_size, id = inside ? ldg_i32(table + page) : 0;
-    GA_ROLL for (int i = 0; i < panels; i++)
-        bulk_load_4d(dst + i * BLOCK_PANEL + r * PANEL_ROW_BYTES, map, bar, i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
+    GA_ROLL for (int i = 0; i < panels; i++) bulk_load_4d(dst + i * BLOCK_PANEL + r * PANEL_ROW_BYTES, map, bar,
+                                                          i * PANEL_COLS, at, t->head_k, id, L2_EVICT_LAST);
   }
 }
 /* Block n of the tile's K or V into its stage. */
@@ -248,9 +252,7 @@ load_v(loader *p, const work *t,
 
 /* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
  * behind. */
-GA_DEV uint32_t next_slot(const loader *p) {
-  return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
-}
+GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
 /* Q's batch: packed sequences are one, whatever their pages are. */
 GA_DEV int batch_q(const loader *p, const work *t) {
   return PAGES && (p->a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
@@ -274,8 +276,8 @@ GA_DEV void load_q(loader *p, const work *t) {
     }
     mbar_arrive_expect(bar, wg_queries(p->a) * (PACKS ? p->a->pack : 1) * (PANELS_K * PANEL_ROW_BYTES));
     GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-        load_rows(p, p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, bar, i * PANEL_COLS, z.z + x.x + w * wg_queries(p->a), x.y,
-                  batch_q(p, t));
+        load_rows(p, p->sb + OFF_Q + w * Q_BYTES + i * Q_PANEL, bar, i * PANEL_COLS, z.z + x.x + w * wg_queries(p->a),
+                  x.y, batch_q(p, t));
   }
   p->tiles++;
 }
@@ -299,8 +301,9 @@ GA_DEV int load_blocks(loader *p, const work *t, int n, int to) {
   }
   return n;
 }
-/* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the longest
- * left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block. */
+/* K runs ahead of V also into the next tile. Where tiles differ in length the next one is taken late, so that the
+ * longest left goes to the block that is free first; its Q still arrives in time. Else after this tile's first block.
+ * */
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0, 0};
   int i = block_index() - block_count(), sub = 0;
@@ -395,8 +398,8 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   warp_sync();
   if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
 }
-/* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next sequence's, or
- * anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
+/* Zeros over the rows of V behind the sequence's end, in the block that PV comes to first: they are the next
+ * sequence's, or anything that is left in a page, and 0 times NaN is NaN. All consumers share the work, and meet. */
 GA_DEV void clean_v(const warpgroup *c) {
   if (!(c->a->features & (GA_KATTN_VARLEN | GA_KATTN_PAGED))) return;
   const int n_hi = lds_i4(tile_slot(c, 1)).w, rows_k = lds_i4(tile_slot(c, 1) + 32).y;
@@ -471,7 +474,8 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
   else
     tile_exp2(s, BN, f, ref, l);
 }
-/* A block with the running maximum: new m, l and O factors (1 for rows that had seen nothing), exponentials, partial sums. */
+/* A block with the running maximum: new m, l and O factors (1 for rows that had seen nothing), exponentials, partial
+ * sums. */
 GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, float *factor, float *sum) {
   const float f = log2_factor(c->a);
   float x[2], ref[2];
@@ -485,8 +489,8 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
-/* Weights that have grown, but lost nothing: their maximum becomes the reference, to which they are brought. New m, O factors,
- * partial sums. */
+/* Weights that have grown, but lost nothing: their maximum becomes the reference, to which they are brought. New m, O
+ * factors, partial sums. */
 GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *sum) {
   float x[2];
   tile_row_max(s, BN, x);
@@ -501,8 +505,8 @@ GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *s
 }
 /* After that, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: the next 100
  * doublings of growth are free. 40 whole ones, so that the largest weight is a power of two, which bf16 P holds without
- * rounding. Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows of
- * the warp keep a reference at their maximum, however often the warp comes here. */
+ * rounding. Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows
+ * of the warp keep a reference at their maximum, however often the warp comes here. */
 GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
   if (F16) return; /* no range to spare */
   float down[2];
@@ -542,9 +546,7 @@ GA_DEV void to_p(const float *s, uint32_t *p) {
 
 /* ------------------------------------------------------------------ one block of the stream */
 /* Tiles go on from a state in memory. */
-GA_DEV int resumes(const warpgroup *c) {
-  return CARRY && c->a->features & GA_KATTN_STATE_IN;
-}
+GA_DEV int resumes(const warpgroup *c) { return CARRY && c->a->features & GA_KATTN_STATE_IN; }
 /* A masked block: running maximum. turns: to a tile that goes on from a state; the old one's results leave. */
 GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l, int turns) {
   float factor[2], sum[2];
@@ -609,7 +611,8 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
 }
 
 /* A block of the tile that is not its first, or goes on from a state or a part before it: those count as masked. */
-GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l, int turns) {
+GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l,
+                       int turns) {
   if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo)))
     step_masked(c, s, o, p, m, l, turns);
   else

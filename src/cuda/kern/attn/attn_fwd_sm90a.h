@@ -19,7 +19,8 @@ typedef struct cuda_attn_variant {
 /* Row indices are 32-bit, with room for a tile and a window behind the last. */
 bool cuda_attn_small(const ga_attn_desc *desc);
 /* Everything of the arguments but the tensor maps and the counter. */
-void cuda_attn_fill(const cuda_attn_variant *variant, const ga_attn_desc *desc, const ga_attn_io *io, int32_t sms, ga_kargs_attn_fwd *out);
+void cuda_attn_fill(const cuda_attn_variant *variant, const ga_attn_desc *desc, const ga_attn_io *io, int32_t sms,
+                    ga_kargs_attn_fwd *out);
 
 /* --- K and V in parts, for every kernel that takes them --- */
 
@@ -29,7 +30,8 @@ void cuda_attn_fill(const cuda_attn_variant *variant, const ga_attn_desc *desc, 
 bool cuda_attn_hides(const ga_attn_desc *desc, const ga_attn_part *part);
 /* Shift of a part as kernels take it. */
 int64_t cuda_attn_shift(const ga_attn_part *part);
-/* Error for a shift that they cannot tell from a smaller one: a large one, with a window that ends inside of the part. */
+/* Error for a shift that they cannot tell from a smaller one: a large one, with a window that ends inside of the part.
+ * */
 ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);
 
 const char *cuda_attn_fwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

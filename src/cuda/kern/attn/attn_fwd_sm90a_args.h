@@ -1,10 +1,12 @@
-/* Arguments of the attention kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+/* Arguments of the attention kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA
+ * C. */
 #ifndef GA_CORE_KARGS_ATTN_H
 #define GA_CORE_KARGS_ATTN_H
 #include "cuda/dev/tmap.h"
 
 /* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_FEATURES ignore them.
- * VARLEN: q and o are packed; k and v too unless PAGED. STATE_*: (O, m, l) is read and joined, written instead of o and lse. */
+ * VARLEN: q and o are packed; k and v too unless PAGED. STATE_*: (O, m, l) is read and joined, written instead of o and
+ * lse. */
 enum {
   GA_KATTN_SOFTCAP = 1,
   GA_KATTN_ALIBI = 2,
@@ -18,48 +20,51 @@ enum { GA_KATTN_CHUNKS = 4 }; /* parts of K and V a launch may have */
 
 /* K and V of one part: maps as those of k and v. */
 typedef struct {
-    ga_tmap k, v;
-    int32_t rows, diagonal;                         /* columns row + diagonal - window_left .. row + diagonal + window_right */
-    int32_t unused[14];
+  ga_tmap k, v;
+  int32_t rows, diagonal; /* columns row + diagonal - window_left .. row + diagonal + window_right */
+  int32_t unused[14];
 } ga_kattn_chunk;
 
-/* Tensors are 4-d: (column, row, head, batch), packed sequences as one batch of all rows, pages as batches of page_size rows.
- * Strides in elements. Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN or page_box, o 16.
- * Where heads can be packed q is 5-d: (column, head of `pack`, row, head / pack, batch), boxes of pack heads and wg_queries rows. */
+/* Tensors are 4-d: (column, row, head, batch), packed sequences as one batch of all rows, pages as batches of page_size
+ * rows. Strides in elements. Tensor maps: boxes of 64 columns, swizzle 128 B; rows per box: q 64, k and v BN or
+ * page_box, o 16. Where heads can be packed q is 5-d: (column, head of `pack`, row, head / pack, batch), boxes of pack
+ * heads and wg_queries rows. */
 typedef struct {
-    ga_tmap q, k, v, o;
-    void *o_base;                                   /* for kernels that store from registers; 16-byte aligned, strides multiples of 8 */
-    int64_t o_stride_row, o_stride_head, o_stride_batch;
-    float *lse;                                     /* natural log; null: not written */
-    int64_t lse_stride_head, lse_stride_batch;      /* rows are contiguous; of m and l too */
-    const int32_t *cu_q, *cu_k;                     /* varlen: batch + 1 row offsets into the packed tensors */
-    const float *slope;                             /* alibi: one per q head */
-    const float *sink;                              /* one logit per q head */
-    int32_t *counter;                               /* two zeroed words; the kernel leaves them zeroed */
-    int32_t heads_q, group;                         /* q heads, or groups of `pack`; those per kv head */
-    int32_t rows_q, rows_k;                         /* sequence lengths (varlen, paged: the longest) */
-    int32_t heads_total;                            /* heads_q * batch */
-    int32_t tiles_per_head, tiles;                  /* tiles of BM rows per (head, batch); in all. Resident kernels: units per head, in all */
-    int32_t heads_per_section;                      /* causal order: longest tiles first inside a section of this many heads */
-    int32_t window_left, window_right;              /* mask window: columns row+rows_k-rows_q - left .. + right */
-    int32_t unit_tiles;                             /* resident kernels: consecutive tiles of one head that share its K and V in shared memory */
-    int32_t features;
-    float scale_log2;                               /* scale * log2(e) > 0 */
-    float softcap_in, softcap_out;                  /* scale / cap, cap * log2(e) */
-    float ln_hi, ln_lo;                             /* scale (or cap) over what scale_log2 (softcap_out) was rounded to: ln 2, near enough */
-    int32_t cols_v;                                 /* value dim in memory, a multiple of 8 */
-    const int32_t *kv_len;                          /* paged: rows of K and V of each batch */
-    const int32_t *page_table;                      /* paged: [batch][page_table_stride] */
-    int64_t page_table_stride;
-    int32_t page_size, page_box;                    /* rows of a page; of a box, which divides it and BN */
-    float *state_o, *state_m, *state_l;             /* O [batch][head][row][cols_v]; m and l as lse. Weights are 2^(logit * log2 e - m) */
-    int32_t shift;                                  /* of the diagonal: row i stands at column i + rows_k - rows_q + shift */
-    int32_t chunks;                                 /* parts of K and V: the first is k, v with rows_k, the others are in more */
-    int32_t pack, pack_inverse;                     /* rows of a tile are pairs of a query and one of `pack` heads; 2^16 / pack, rounded up */
-    int32_t wg_queries;                             /* queries of a warpgroup, 64 / pack */
-    int32_t splits;                                 /* work items a tile: each takes so many of its blocks of K and V */
-    float *partial;                                 /* splits > 1: their m, l and O [tile][warp][split][DV / 8 + 1][lane][4] */
-    GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];
+  ga_tmap q, k, v, o;
+  void *o_base; /* for kernels that store from registers; 16-byte aligned, strides multiples of 8 */
+  int64_t o_stride_row, o_stride_head, o_stride_batch;
+  float *lse;                                /* natural log; null: not written */
+  int64_t lse_stride_head, lse_stride_batch; /* rows are contiguous; of m and l too */
+  const int32_t *cu_q, *cu_k;                /* varlen: batch + 1 row offsets into the packed tensors */
+  const float *slope;                        /* alibi: one per q head */
+  const float *sink;                         /* one logit per q head */
+  int32_t *counter;                          /* two zeroed words; the kernel leaves them zeroed */
+  int32_t heads_q, group;                    /* q heads, or groups of `pack`; those per kv head */
+  int32_t rows_q, rows_k;                    /* sequence lengths (varlen, paged: the longest) */
+  int32_t heads_total;                       /* heads_q * batch */
+  int32_t tiles_per_head,
+      tiles;                 /* tiles of BM rows per (head, batch); in all. Resident kernels: units per head, in all */
+  int32_t heads_per_section; /* causal order: longest tiles first inside a section of this many heads */
+  int32_t window_left, window_right; /* mask window: columns row+rows_k-rows_q - left .. + right */
+  int32_t unit_tiles; /* resident kernels: consecutive tiles of one head that share its K and V in shared memory */
+  int32_t features;
+  float scale_log2;              /* scale * log2(e) > 0 */
+  float softcap_in, softcap_out; /* scale / cap, cap * log2(e) */
+  float ln_hi, ln_lo;        /* scale (or cap) over what scale_log2 (softcap_out) was rounded to: ln 2, near enough */
+  int32_t cols_v;            /* value dim in memory, a multiple of 8 */
+  const int32_t *kv_len;     /* paged: rows of K and V of each batch */
+  const int32_t *page_table; /* paged: [batch][page_table_stride] */
+  int64_t page_table_stride;
+  int32_t page_size, page_box; /* rows of a page; of a box, which divides it and BN */
+  float *state_o, *state_m,
+      *state_l;               /* O [batch][head][row][cols_v]; m and l as lse. Weights are 2^(logit * log2 e - m) */
+  int32_t shift;              /* of the diagonal: row i stands at column i + rows_k - rows_q + shift */
+  int32_t chunks;             /* parts of K and V: the first is k, v with rows_k, the others are in more */
+  int32_t pack, pack_inverse; /* rows of a tile are pairs of a query and one of `pack` heads; 2^16 / pack, rounded up */
+  int32_t wg_queries;         /* queries of a warpgroup, 64 / pack */
+  int32_t splits;             /* work items a tile: each takes so many of its blocks of K and V */
+  float *partial;             /* splits > 1: their m, l and O [tile][warp][split][DV / 8 + 1][lane][4] */
+  GA_KARGS_ALIGN ga_kattn_chunk more[GA_KATTN_CHUNKS - 1];
 } ga_kargs_attn_fwd;
 
 GA_KARGS_ASSERT(sizeof(ga_kattn_chunk) == 320);

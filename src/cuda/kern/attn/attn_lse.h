@@ -1,11 +1,11 @@
-/* A row's last steps, the same for every attention kernel that sums exponentials of base 2: its log-sum-exp, and what of O
- * is kept. */
+/* A row's last steps, the same for every attention kernel that sums exponentials of base 2: its log-sum-exp, and what
+ * of O is kept. */
 #pragma once
-#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/dev/ptx/num.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
-/* ln of a sum of exponentials: whole doublings apart from the rest, which is within [-1/2, 1/2]: 2 artanh((f - 1) / (f + 1))
- * to 2^-23. lg2.approx alone is off by 2^-22 of the logarithm of a long row, or of 1. */
+/* ln of a sum of exponentials: whole doublings apart from the rest, which is within [-1/2, 1/2]: 2 artanh((f - 1) / (f
+ * + 1)) to 2^-23. lg2.approx alone is off by 2^-22 of the logarithm of a long row, or of 1. */
 GA_DEV float ln_parts(float x, float *doublings) {
   const float e = rintf(lg2(x));
   *doublings = 0.f;
@@ -14,15 +14,13 @@ GA_DEV float ln_parts(float x, float *doublings) {
   *doublings = e;
   return z * fmaf(w, fmaf(w, fmaf(w, fmaf(w, 2.f / 9.f, 2.f / 7.f), 2.f / 5.f), 2.f / 3.f), 2.f);
 }
-/* ref + log2 l in natural units. The largest logit stands for the logits' size: it is what the rounding of their factor weighs
- * on. It is near the reference, but for a raised one: then l is that much below 1, and its doublings come off the reference
- * first, as whole numbers. Added up apart they would lose 2^-18 at 40 doublings. */
+/* ref + log2 l in natural units. The largest logit stands for the logits' size: it is what the rounding of their factor
+ * weighs on. It is near the reference, but for a raised one: then l is that much below 1, and its doublings come off
+ * the reference first, as whole numbers. Added up apart they would lose 2^-18 at 40 doublings. */
 GA_DEV float log_sum(const ga_kargs_attn_fwd *a, float ref, float l) {
   float e;
   const float rest = ln_parts(l, &e), raised = fminf(e, 0.f), most = ref + raised;
   return fmaf(most, a->ln_hi, fmaf(most, a->ln_lo, fmaf(e - raised, 0.693147181f, rest)));
 }
 /* Bits of a row's packed elements that stay: none where all weights were 0, whatever V holds. v: factor of O. */
-GA_DEV uint32_t keep_bits(float v) {
-  return v == 0.f ? 0u : ~0u;
-}
+GA_DEV uint32_t keep_bits(float v) { return v == 0.f ? 0u : ~0u; }

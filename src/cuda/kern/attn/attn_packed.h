@@ -1,5 +1,5 @@
-/* Attention by packed rows: the queries of a sequence and the heads of a group are the rows of one tile. What the kernels
- * attn_rows (any GPU) and attn_decode (Hopper) share. */
+/* Attention by packed rows: the queries of a sequence and the heads of a group are the rows of one tile. What the
+ * kernels attn_rows (any GPU) and attn_decode (Hopper) share. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"
@@ -14,7 +14,9 @@ typedef struct {
 } unit;
 
 GA_DEV int query_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return (u->row + r) / a->group; }
-GA_DEV int head_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return u->h * a->group + (u->row + r) % a->group; }
+GA_DEV int head_of(const ga_kargs_attn_rows *a, const unit *u, int r) {
+  return u->h * a->group + (u->row + r) % a->group;
+}
 /* The key at which a row stands: the last query stands at the last key. */
 GA_DEV int place_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return query_of(a, u, r) + u->n_kv - u->n_q; }
 
@@ -39,8 +41,8 @@ GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int rows_of_tile) {
   return u;
 }
 
-/* True for the block that is last of the `parts` of tile `block`: it sees what the others have written. One thread, behind a barrier of the block
- * that has brought it the block's writes; another one follows. */
+/* True for the block that is last of the `parts` of tile `block`: it sees what the others have written. One thread,
+ * behind a barrier of the block that has brought it the block's writes; another one follows. */
 GA_DEV bool count_part(const ga_kargs_attn_rows *a, int block, int parts) {
   fence_device();
   const bool last = atomic_add_i32(a->counter + block, 1) == parts - 1;

@@ -1,5 +1,5 @@
-/* Part of attn_fwd_sm90a.cu, which includes it once its warpgroups are known: where K and V of a block are, waiting for them,
- * giving them back. */
+/* Part of attn_fwd_sm90a.cu, which includes it once its warpgroups are known: where K and V of a block are, waiting for
+ * them, giving them back. */
 /* Resident: a block's stage is its number, and its parity counts the units that used it. */
 GA_DEV uint32_t stage_k(const warpgroup *c) {
   return RESIDENT ? (uint32_t)c->n : SKIP ? ring_stage(c->block_k, ST) : c->stage_k;
@@ -11,14 +11,12 @@ GA_DEV uint32_t stage_v(const warpgroup *c) {
   return RESIDENT ? (uint32_t)c->n_v : SKIP ? ring_stage(c->block_v, ST) : c->stage_k ? c->stage_k - 1 : ST - 1;
 }
 GA_DEV uint32_t parity_v(const warpgroup *c) {
-  return RESIDENT ? c->used_v >> c->n_v & 1u : SKIP ? ring_full_parity(c->block_v, ST) : c->parity_k ^ (c->stage_k == 0);
+  return RESIDENT ? c->used_v >> c->n_v & 1u
+         : SKIP   ? ring_full_parity(c->block_v, ST)
+                  : c->parity_k ^ (c->stage_k == 0);
 }
-GA_DEV void wait_k(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_KF + 8 * stage_k(c), parity_k(c));
-}
-GA_DEV void wait_v(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c));
-}
+GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->sb + OFF_KF + 8 * stage_k(c), parity_k(c)); }
+GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), parity_v(c)); }
 
 /* This warp no longer reads the K stage (and, with Q in shared memory, after the tile's last block, Q). */
 GA_DEV void release_k_after(const warpgroup *c, uint32_t loads) { /* loads_done, or 0 */
@@ -32,7 +30,8 @@ GA_DEV void release_k(const warpgroup *c) { /* products are complete */
 GA_DEV void release_v(const warpgroup *c) {
   if (c->lane == 0 && c->wl == 0 && (!RESIDENT || c->n_v > c->keep_v)) mbar_arrive(c->sb + OFF_VE + 8 * stage_v(c));
 }
-/* V of blocks passed over goes back unread, once all warps have seen it come: a late one could find the stage in its next use. */
+/* V of blocks passed over goes back unread, once all warps have seen it come: a late one could find the stage in its
+ * next use. */
 GA_DEV void pass_v(warpgroup *c) {
   GA_ROLL for (c->block_v++; c->block_v != c->block_k; c->block_v++) {
     wait_v(c);

@@ -2,13 +2,13 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "cuda/kern/attn/attn_prompt_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
+#include "cuda/kern/attn/attn_prompt_args.h"
 
-#define ALIGN 256 /* of the parts of the workspace */
-#define THREADS 256
+#define ALIGN         256 /* of the parts of the workspace */
+#define THREADS       256
 #define BLOCKS_PER_SM 8
-#define FEW 32 /* queries of a sequence, below which rows for few of them are chosen */
+#define FEW           32 /* queries of a sequence, below which rows for few of them are chosen */
 
 /* The same problem with q and o of the type of K and V, and the best row for it; NULL: there is none. */
 static const ga_kernel *inner_of(const ga_attn_desc *d, const ga_caps *caps, ga_attn_desc *inner) {
@@ -55,7 +55,8 @@ uint64_t cuda_attn_prompt_workspace(const ga_kernel *k, const void *desc, const 
   return bytes_of(d, d->head_dim) + bytes_of(d, d->v_dim) + (row ? cuda_attn_fwd_workspace(row, &inner, caps) : 0);
 }
 
-static ga_status cast(const ga_kernel *k, ga_kargs_attn_cast *args, const ga_attn_strides *x, const ga_attn_strides *y, ga_stream *stream) {
+static ga_status cast(const ga_kernel *k, ga_kargs_attn_cast *args, const ga_attn_strides *x, const ga_attn_strides *y,
+                      ga_stream *stream) {
   const ga_attn_strides *const strides[2] = {x, y};
   for (int i = 0; i < 2; i++) {
     int64_t *out = i ? args->y_stride : args->x_stride;
@@ -63,7 +64,8 @@ static ga_status cast(const ga_kernel *k, ga_kargs_attn_cast *args, const ga_att
   }
   const int64_t blocks = ga_div_up(args->batch * args->tokens * args->heads * (args->cols / 8), THREADS);
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(blocks, most), 1, 1}, .block = {THREADS, 1, 1}, .dependent = true};
+  const cuda_launch l = {
+      .grid = {(uint32_t)ga_min_i64(blocks, most), 1, 1}, .block = {THREADS, 1, 1}, .dependent = true};
   return blocks ? cuda_enqueue(stream, k, &l, args) : GA_OK;
 }
 
@@ -79,12 +81,16 @@ ga_status cuda_attn_prompt(const ga_kernel *k, const void *desc, const void *io,
   GA_TRY(cuda_check_pointer(stream, k, "q", a->q, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "o", a->o, sizeof(float)));
   GA_REQUIRE(!packed || (a->q_tokens >= 0 && a->q_tokens <= d->batch * d->max_q), GA_ERR_ARG,
-             "%s: q_tokens is %lld; must be 0 to %lld, batch * max_q", k->id, (long long)a->q_tokens, (long long)(d->batch * d->max_q));
+             "%s: q_tokens is %lld; must be 0 to %lld, batch * max_q", k->id, (long long)a->q_tokens,
+             (long long)(d->batch * d->max_q));
   own.q = workspace;
   own.o = (char *)workspace + bytes_of(d, d->head_dim);
-  own.q_stride = (ga_attn_strides){.head = d->head_dim, .token = d->q_heads * d->head_dim, .batch = d->max_q * d->q_heads * d->head_dim};
-  own.o_stride = (ga_attn_strides){.head = d->v_dim, .token = d->q_heads * d->v_dim, .batch = d->max_q * d->q_heads * d->v_dim};
-  ga_kargs_attn_cast args = {.batch = packed ? 1 : d->batch, .tokens = packed ? a->q_tokens : d->max_q, .heads = d->q_heads};
+  own.q_stride = (ga_attn_strides){
+      .head = d->head_dim, .token = d->q_heads * d->head_dim, .batch = d->max_q * d->q_heads * d->head_dim};
+  own.o_stride =
+      (ga_attn_strides){.head = d->v_dim, .token = d->q_heads * d->v_dim, .batch = d->max_q * d->q_heads * d->v_dim};
+  ga_kargs_attn_cast args = {
+      .batch = packed ? 1 : d->batch, .tokens = packed ? a->q_tokens : d->max_q, .heads = d->q_heads};
   args.x = a->q, args.y = workspace, args.cols = d->head_dim, args.x_dtype = GA_F32, args.y_dtype = d->kv_dtype;
   GA_TRY(cast(k, &args, &a->q_stride, &own.q_stride, stream));
   GA_TRY(row->launch(row, &inner, &own, (char *)own.o + bytes_of(d, d->v_dim), stream));

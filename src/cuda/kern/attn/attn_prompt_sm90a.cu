@@ -1,11 +1,12 @@
 /* KERNEL    attn_prompt, sm90a: what comes before and behind 16-bit attention when q and o are f32
- * COMPUTES  y = x in another type: q to that of K and V, later o from it. Values beyond the type's range become infinite
+ * COMPUTES  y = x in another type: q to that of K and V, later o from it. Values beyond the type's range become
+ *           infinite
  * CONTRACT  see cuda/kern/attn/attn_prompt_args.h. The attention between is another row's (cuda_attn_prompt.c)
  * BUDGET    256 lanes; a lane takes 8 columns
  */
-#include "cuda/kern/attn/attn_prompt_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/tile/quant.h"
+#include "cuda/kern/attn/attn_prompt_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -16,7 +17,8 @@ GA_KERNEL(256, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_cast a) {
   grid_launch_dependents();
   grid_dependency_wait();
   for (int64_t i = (int64_t)block_index() * 256 + thread_index(); i < n; i += (int64_t)block_count() * 256) {
-    const int64_t col = i % per * 8, row = i / per, head = row % a.heads, token = row / a.heads % a.tokens, batch = row / a.heads / a.tokens;
+    const int64_t col = i % per * 8, row = i / per, head = row % a.heads, token = row / a.heads % a.tokens,
+                  batch = row / a.heads / a.tokens;
     const int64_t from = batch * a.x_stride[0] + token * a.x_stride[1] + head * a.x_stride[2] + col;
     const int64_t to = batch * a.y_stride[0] + token * a.y_stride[1] + head * a.y_stride[2] + col;
     float x[8];

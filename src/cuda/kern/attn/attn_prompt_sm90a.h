@@ -1,4 +1,5 @@
-/* Launch side of attention of f32 queries over 16-bit K and V, many at once (src/cuda/kern/attn/attn_prompt_sm90a.cu). */
+/* Launch side of attention of f32 queries over 16-bit K and V, many at once (src/cuda/kern/attn/attn_prompt_sm90a.cu).
+ * */
 #ifndef GA_CUDA_CUDA_ATTN_PROMPT_H
 #define GA_CUDA_CUDA_ATTN_PROMPT_H
 
@@ -7,6 +8,7 @@
 const char *cuda_attn_prompt_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 int32_t cuda_attn_prompt_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_prompt_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_prompt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+ga_status cuda_attn_prompt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream);
 
 #endif

@@ -63,7 +63,8 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
     if (in && row_in(c, t, row, 1)) stg_u4(base + 2 * next + 64 * j, y[0], y[1], y[2], y[3]);
   }
 }
-/* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row has l. */
+/* The current tile goes on from what earlier launches carried here: its first block is not its first. One lane of a row
+ * has l. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->a;
   const place t = tile_place(tile_slot(c, 1));
@@ -74,8 +75,8 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
     const float *o0 = a->state_o + r * a->cols_v + c->q2;
     m[h] = in ? ldg_f32(a->state_m + r) : GA_NEG_INF;
     l[h] = in && (c->lane & 3) == 0 ? ldg_f32(a->state_l + r) : 0.f;
-    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
-        o[4 * j + 2 * h + e] = in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
+    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) o[4 * j + 2 * h + e] =
+        in && 8 * j < a->cols_v ? ldg_f32(o0 + 8 * j + e) : 0.f;
   }
 }
 /* The state of the tile's rows, for later launches. */
@@ -90,16 +91,18 @@ GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, cons
       stg_f32(a->state_m + r, m[h]);
       stg_f32(a->state_l + r, l[h]);
     }
-    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++)
-        if (8 * j < a->cols_v) stg_f32(o0 + 8 * j + e, l[h] == 0.f ? 0.f : o[4 * j + 2 * h + e]);
+    GA_UNROLL for (int j = 0; j < DV / 8; j++) GA_UNROLL for (int e = 0; e < 2; e++) if (8 * j < a->cols_v)
+        stg_f32(o0 + 8 * j + e, l[h] == 0.f ? 0.f : o[4 * j + 2 * h + e]);
   }
 }
 /* ---- a tile cut into splits ---- */
 enum {
-  LANE_FLOATS = 4, /* both rows' m, then l; then O, two columns of both rows at a time */
+  LANE_FLOATS = 4,                            /* both rows' m, then l; then O, two columns of both rows at a time */
   SPLIT_FLOATS = 32 * (LANE_FLOATS + DV / 2), /* of a warp */
-  AT_ONCE = DV == 128 ? 3 : 2, /* splits read together: a round trip to L2 is longer than all that is done with what it brings */
-  GROUP = 8    /* of O's fours */
+  AT_ONCE = DV == 128
+                ? 3
+                : 2, /* splits read together: a round trip to L2 is longer than all that is done with what it brings */
+  GROUP = 8          /* of O's fours */
 };
 static_assert(!SPLITS || DV / 8 % GROUP == 0, "whole groups of O");
 /* This lane's part of its warp's split 0. */
@@ -131,13 +134,13 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
     GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int h = 0; h < 2; h++) {
       const float m = sums[i][h], weight = m == GA_NEG_INF ? 0.f : ex2(m - top[h]);
       if (j == 0) l[h] += weight * sums[i][2 + h];
-      GA_UNROLL for (int g = 0; g < GROUP; g++) GA_UNROLL for (int e = 0; e < 2; e++)
-          o[4 * (j + g) + 2 * h + e] += weight * x[i][g][2 * h + e];
+      GA_UNROLL for (int g = 0; g < GROUP; g++) GA_UNROLL for (int e = 0; e < 2; e++) o[4 * (j + g) + 2 * h + e] +=
+          weight * x[i][g][2 * h + e];
     }
   }
 }
-/* Leaves a split's rows in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then, added up in the
- * order of the splits, whoever it is. Returns whether this is that warp. */
+/* Leaves a split's rows in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then,
+ * added up in the order of the splits, whoever it is. Returns whether this is that warp. */
 GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const place *t, int split, int pieces) {
   args a = c->a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
@@ -159,7 +162,8 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const p
   GA_ROLL for (int s = 0; s < pieces; s += AT_ONCE) {
     float sums[AT_ONCE][4];
     load_sums(at, sums, s, pieces);
-    GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int h = 0; h < 2; h++) top[h] = fmaxf(top[h], sums[i][h]);
+    GA_UNROLL for (int i = 0; i < AT_ONCE; i++) GA_UNROLL for (int h = 0; h < 2; h++) top[h] =
+        fmaxf(top[h], sums[i][h]);
   }
   m[0] = top[0];
   m[1] = top[1];
@@ -197,7 +201,8 @@ GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back)
   reference(m, ref);
   if (FEATURES && (a->features & GA_KATTN_SINK)) add_sink(c, &t, m, ref, l, v);
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = l[i] == 0.f ? 0.f : v[i] * rcp(l[i]);
-  if (a->lse && (c->lane & 3) == 0) GA_UNROLL for (int h = 0; h < 2; h++)
+  if (a->lse && (c->lane & 3) == 0) GA_UNROLL
+    for (int h = 0; h < 2; h++)
       if (row_in(c, &t, row, h)) stg_f32(a->lse + row_at(c, &t, row, h), log_sum(a, ref[h], l[h]));
   if (STORE_REG)
     store_direct(c, o, v, &t);

@@ -1,11 +1,11 @@
 /* KERNEL    attn_rows, sm80: decode, short prefills, and whatever the wgmma rows refuse
  * COMPUTES  O = softmax(scale Q K^T + mask) V in f32: soft-cap, ALiBi, sinks, window, packed sequences, pages, GQA, LSE
- * CONTRACT  head_dim and v_dim multiples of 8 up to 256; K and V of one type, rows of 16-byte multiples for plain types; lengths are
- *           read on the device, so that a recorded graph serves every length up to rows_k
- * DATA      K and V from gmem to registers once a tile of ROWS packed rows (queries x heads of a group): 16 bytes a lane, `lanes` lanes
- *           a key; nothing masked is read into a sum, so infinities behind a mask stay there
- * MERGE     lanes, then warps through shared memory, then splits of the keys: partial sums to gmem, the last block of a unit adds them
- *           in order, so results do not depend on who is last
+ * CONTRACT  head_dim and v_dim multiples of 8 up to 256; K and V of one type, rows of 16-byte multiples for plain
+ *           types; lengths are read on the device, so that a recorded graph serves every length up to rows_k
+ * DATA      K and V from gmem to registers once a tile of ROWS packed rows (queries x heads of a group): 16 bytes a
+ *           lane, `lanes` lanes a key; nothing masked is read into a sum, so infinities behind a mask stay there
+ * MERGE     lanes, then warps through shared memory, then splits of the keys: partial sums to gmem, the last block of a
+ *           unit adds them in order, so results do not depend on who is last
  * BUDGET    THREADS lanes, ROWS * (8 q + 8 o + 2) registers a lane
  */
 #include "cuda/kern/attn/attn_packed.h"
@@ -102,7 +102,8 @@ GA_DEV bool sees(const ga_kargs_attn_rows *a, const unit *u, int last, int r, in
 GA_DEV float weight_of(float x, float m) { return m == NONE && x == NONE ? 0.0f : expf(x - m); }
 
 /* KEYS keys of one group of lanes into its state. */
-GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int j0, int step, int col, float q[ROWS][8], state *s) {
+GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int j0, int step, int col, float q[ROWS][8],
+                      state *s) {
   float k[KEYS][8], v[KEYS][8], scale_k[KEYS], scale_v[KEYS];
   GA_UNROLL for (int i = 0; i < KEYS; i++) {
     const int j = j0 + i * step;
@@ -113,8 +114,10 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int 
     load8(v[i], a->v, at_v, there && col < a->v_dim);
     scale_k[i] = scale_v[i] = 1;
     if (KV != T_E4M3 || !there) continue;
-    scale_k[i] = ldg_f32(a->k_scale + key_at(a, u, j, a->k_scale_batch, a->k_scale_token) + (int64_t)u->h * a->k_scale_head);
-    scale_v[i] = ldg_f32(a->v_scale + key_at(a, u, j, a->v_scale_batch, a->v_scale_token) + (int64_t)u->h * a->v_scale_head);
+    scale_k[i] =
+        ldg_f32(a->k_scale + key_at(a, u, j, a->k_scale_batch, a->k_scale_token) + (int64_t)u->h * a->k_scale_head);
+    scale_v[i] =
+        ldg_f32(a->v_scale + key_at(a, u, j, a->v_scale_batch, a->v_scale_token) + (int64_t)u->h * a->v_scale_head);
   }
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     if (r >= u->n) continue;
@@ -144,12 +147,12 @@ GA_DEV void take_keys(const ga_kargs_attn_rows *a, const unit *u, int last, int 
 /* Adds the states of the lane groups of a warp: afterwards each group has the sum. */
 GA_DEV void merge_groups(const ga_kargs_attn_rows *a, state *s) {
   for (int d = a->lanes; d < 32; d *= 2) GA_UNROLL for (int r = 0; r < ROWS; r++) {
-    const float other = shfl_xor_f32(s->m[r], d), most = fmaxf(s->m[r], other);
-    const float mine = weight_of(s->m[r], most), theirs = weight_of(other, most);
-    s->l[r] = mine * s->l[r] + theirs * shfl_xor_f32(s->l[r], d);
-    GA_UNROLL for (int e = 0; e < 8; e++) s->o[r][e] = mine * s->o[r][e] + theirs * shfl_xor_f32(s->o[r][e], d);
-    s->m[r] = most;
-  }
+      const float other = shfl_xor_f32(s->m[r], d), most = fmaxf(s->m[r], other);
+      const float mine = weight_of(s->m[r], most), theirs = weight_of(other, most);
+      s->l[r] = mine * s->l[r] + theirs * shfl_xor_f32(s->l[r], d);
+      GA_UNROLL for (int e = 0; e < 8; e++) s->o[r][e] = mine * s->o[r][e] + theirs * shfl_xor_f32(s->o[r][e], d);
+      s->m[r] = most;
+    }
 }
 
 /* O and LSE of row r from the sum over all its keys: column c of o. */
@@ -162,7 +165,8 @@ GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, int r, int c, flo
     o *= shrink;
     m = most;
   }
-  const int64_t at = (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head + c;
+  const int64_t at =
+      (a->q_start ? 0 : u->b * a->o_batch) + (int64_t)(u->q_first + i) * a->o_token + head * a->o_head + c;
   plain_put(a->o_dtype, a->o, at, none ? 0.0f : o / l);
   if (a->lse && c == 0) a->lse[((int64_t)u->b * a->q_heads + head) * a->rows_q + i] = none ? NONE : m + logf(l);
 }
@@ -213,7 +217,8 @@ GA_DEV float add_splits(const ga_kargs_attn_rows *a, int parts, const float *par
 
 GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
   GA_SHARED merge_shared shared;
-  const int block = block_index() / a.splits, split = block_index() % a.splits, lane = thread_index() % 32, warp = thread_index() / 32;
+  const int block = block_index() / a.splits, split = block_index() % a.splits, lane = thread_index() % 32,
+            warp = thread_index() / 32;
   grid_dependency_wait();
   grid_launch_dependents();
   const unit u = unit_of(&a, block, ROWS);
@@ -228,11 +233,13 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
     s.l[r] = 0;
     GA_UNROLL for (int e = 0; e < 8; e++) s.o[r][e] = 0;
   }
-  for (int j = own.first; j < own.last; j += KEYS * step) take_keys(&a, &u, own.last, j + warp * groups + lane / a.lanes, step, col, q, &s);
+  for (int j = own.first; j < own.last; j += KEYS * step)
+    take_keys(&a, &u, own.last, j + warp * groups + lane / a.lanes, step, col, q, &s);
   merge_groups(&a, &s);
   GA_UNROLL for (int r = 0; r < ROWS; r++) {
     if (lane == 0) shared.m[warp][r] = s.m[r], shared.l[warp][r] = s.l[r];
-    if (lane < a.lanes) GA_UNROLL for (int e = 0; e < 8; e++) shared.o[warp][r][col + e] = s.o[r][e];
+    if (lane < a.lanes) GA_UNROLL
+      for (int e = 0; e < 8; e++) shared.o[warp][r][col + e] = s.o[r][e];
   }
   block_sync();
   const int64_t row_floats = a.v_dim + 2;

@@ -1,8 +1,6 @@
 /* Part of attn_fwd_sm90a.cu, which includes it before its softmax: what S becomes by soft-cap, alibi and mask. */
 /* Factor from S to log2 units; with features S is brought there first. */
-GA_DEV float log2_factor(args a) {
-  return FEATURES ? 1.f : a->scale_log2;
-}
+GA_DEV float log2_factor(args a) { return FEATURES ? 1.f : a->scale_log2; }
 /* tanh to 2^-22: the series where the difference of exponentials would cancel (tanh.approx is good to 2^-11 only). */
 GA_DEV float tanh_accurate(float x) {
   const float z = x * x, wide = 1.f - 2.f * rcp(ex2(fabsf(x) * (2.f * LOG2E)) + 1.f);
@@ -26,7 +24,8 @@ GA_DEV void apply_features(const warpgroup *c, float *s, int n) {
     GA_UNROLL for (int h = 0; h < 2; h++) {
       const float slope = ldg_f32(a->slope + row_head(c, head, h)) * LOG2E;
       const float x0 = (float)(n * BN + c->q2 - row_query(c, column, h));
-      GA_UNROLL for (int i = 0; i < NS / 2; i++) s[4 * (i / 2) + 2 * h + i % 2] += slope * (x0 + (float)(8 * (i / 2) + i % 2));
+      GA_UNROLL for (int i = 0; i < NS / 2; i++) s[4 * (i / 2) + 2 * h + i % 2] +=
+          slope * (x0 + (float)(8 * (i / 2) + i % 2));
     }
   }
   pin_f32(s, NS);

@@ -4,12 +4,13 @@
  *           Tensor maps: rows per box: q 64, k and v BN. O leaves by 16-byte stores.
  * DATA      gmem -TMA-> smem (Q, and all of K and V at once); Q smem x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs -> gmem
- * WORK      A warpgroup takes 64 rows. RESIDENT 1: a unit is unit_tiles passes of BM rows of one head; a block takes unit
- *           after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has one tile
- *           of BM rows.
+ * WORK      A warpgroup takes 64 rows. RESIDENT 1: a unit is unit_tiles passes of BM rows of one head; a block takes
+ *           unit after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has
+ *           one tile of BM rows.
  * SOFTMAX   Exponentials without a reference: bf16 P and f32 sums have the range. Only when a row is done is its sum
- *           looked at; where it is not in (2^-60, 2^60), NaN included, the warp does its 16 rows once more with a running
- *           maximum, by warp-level products. Exact either way: weights are floating-point numbers, whatever their scale.
+ *           looked at; where it is not in (2^-60, 2^60), NaN included, the warp does its 16 rows once more with a
+ *           running maximum, by warp-level products. Exact either way: weights are floating-point numbers, whatever
+ *           their scale.
  * BARRIERS  name     arrivals    waiter            orders
  *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; RESIDENT 1: two buffers
  *           k_full   1+tx        all               TMA write of K[n] -> wgmma read
@@ -25,7 +26,6 @@
  * MEASURED  docs/perf/attention.md
  * REF       Dao et al. 2022; Shah et al. 2024
  */
-#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
@@ -33,6 +33,7 @@
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_lse.h"
 
 #define GA_MASK_full   0
@@ -87,17 +88,13 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
-#define SUM_MOST  1.152921504606846976e18f   /* 2^60 */
+#define SUM_MOST  1.152921504606846976e18f  /* 2^60 */
 #define SUM_LEAST 8.673617379884035472e-19f /* 2^-60 */
 
 typedef const ga_kargs_attn_fwd *args;
 
-GA_DEV int imin(int a, int b) {
-  return a < b ? a : b;
-}
-GA_DEV int imax(int a, int b) {
-  return a > b ? a : b;
-}
+GA_DEV int imin(int a, int b) { return a < b ? a : b; }
+GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
 /* A unit's head and batch. */
 typedef struct {
@@ -113,49 +110,41 @@ typedef struct {
   args a;
   uint32_t sb;
   int warp, lane;
-  int unit, pass;  /* work item, pass of it */
-  int next;        /* the unit that comes after this pass, or -1 */
-  place at;        /* of unit */
-  uint32_t turns;  /* bit 0: units done, parity of the stages' barriers; above: passes done, buffer and parity of Q */
+  int unit, pass; /* work item, pass of it */
+  int next;       /* the unit that comes after this pass, or -1 */
+  place at;       /* of unit */
+  uint32_t turns; /* bit 0: units done, parity of the stages' barriers; above: passes done, buffer and parity of Q */
 } worker;
 
 /* ------------------------------------------------------------------ loads */
 GA_DEV void load_stage(const ga_tmap *map, uint32_t dst, uint32_t bar, int panels, int head, int batch, int n) {
   GA_UNROLL for (int i = 0; i < panels; i++)
-    bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, n * BN, head, batch, L2_EVICT_LAST);
+      bulk_load_4d(dst + i * BLOCK_PANEL, map, bar, i * PANEL_COLS, n * BN, head, batch, L2_EVICT_LAST);
 }
-GA_DEV void expect_k(const worker *c, int n) {
-  mbar_arrive_expect(c->sb + OFF_KF + 8 * n, K_BYTES);
-}
+GA_DEV void expect_k(const worker *c, int n) { mbar_arrive_expect(c->sb + OFF_KF + 8 * n, K_BYTES); }
 GA_DEV void load_k(const worker *c, int head, int batch, int n) {
   load_stage(&c->a->k, c->sb + OFF_K + n * K_BYTES, c->sb + OFF_KF + 8 * n, PANELS_K, head, batch, n);
 }
-GA_DEV void expect_v(const worker *c, int n) {
-  mbar_arrive_expect(c->sb + OFF_VF + 8 * n, V_BYTES);
-}
+GA_DEV void expect_v(const worker *c, int n) { mbar_arrive_expect(c->sb + OFF_VF + 8 * n, V_BYTES); }
 GA_DEV void load_v(const worker *c, int head, int batch, int n) {
   load_stage(&c->a->v, c->sb + OFF_V + n * V_BYTES, c->sb + OFF_VF + 8 * n, PANELS_V, head, batch, n);
 }
-/* Warpgroup w's first row in a pass of a unit. Odd passes run backwards, so that under a causal mask every warpgroup has
- * its share of long and short rows. */
+/* Warpgroup w's first row in a pass of a unit. Odd passes run backwards, so that under a causal mask every warpgroup
+ * has its share of long and short rows. */
 GA_DEV int row_of(args a, int unit, int pass, int w) {
   if (!UNITS) return unit % a->tiles_per_head * BM + 64 * w;
   const int first = unit % a->tiles_per_head * a->unit_tiles;
   return (first + pass) * BM + 64 * (pass & 1 ? WGS - 1 - w : w);
 }
-GA_DEV uint32_t q_full(const worker *c, int w, int buffer) {
-  return c->sb + OFF_QF + 8 * (QBUFS * w + buffer);
-}
-GA_DEV void expect_q(const worker *c, int w, int buffer) {
-  mbar_arrive_expect(q_full(c, w, buffer), Q_BYTES);
-}
+GA_DEV uint32_t q_full(const worker *c, int w, int buffer) { return c->sb + OFF_QF + 8 * (QBUFS * w + buffer); }
+GA_DEV void expect_q(const worker *c, int w, int buffer) { mbar_arrive_expect(q_full(c, w, buffer), Q_BYTES); }
 GA_DEV void load_q(const worker *c, const place *p, int w, int buffer, int row) {
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
-      bulk_load_4d(c->sb + OFF_Q + (QBUFS * w + buffer) * Q_BYTES + i * Q_PANEL, &c->a->q, q_full(c, w, buffer), i * PANEL_COLS,
-                   row, p->head, p->batch, L2_EVICT_FIRST);
+      bulk_load_4d(c->sb + OFF_Q + (QBUFS * w + buffer) * Q_BYTES + i * Q_PANEL, &c->a->q, q_full(c, w, buffer),
+                   i * PANEL_COLS, row, p->head, p->batch, L2_EVICT_FIRST);
 }
-/* Blocks that the unit's rows see; one without columns too, so that its rows are written. When units follow one another,
- * all, so that every stage turns with the units. */
+/* Blocks that the unit's rows see; one without columns too, so that its rows are written. When units follow one
+ * another, all, so that every stage turns with the units. */
 GA_DEV int unit_blocks(args a, int unit) {
   if (AHEAD) return ST;
   const int rows = (unit % a->tiles_per_head + 1) * (UNITS ? a->unit_tiles : 1) * BM + a->rows_k - a->rows_q;
@@ -164,14 +153,10 @@ GA_DEV int unit_blocks(args a, int unit) {
 }
 /* Which warp asks for K[n] and V[n] of the first unit. Many stages: one for all of K, one for all of V, so that they
  * arrive in the order of need; few: each its own. */
-GA_DEV int loader_of_k(int n) {
-  return ST > 2 || n == 0 ? 0 : (WGS + n) % WARPS;
-}
-GA_DEV int loader_of_v(int n) {
-  return (ST > 2 ? WGS + 1 : WGS + ST + n) % WARPS;
-}
-/* The first unit's loads, one lane a warp: warp 0 begins with K, the next ones with their warpgroup's Q. head: of K and V,
- * divided out before the wait. */
+GA_DEV int loader_of_k(int n) { return ST > 2 || n == 0 ? 0 : (WGS + n) % WARPS; }
+GA_DEV int loader_of_v(int n) { return (ST > 2 ? WGS + 1 : WGS + ST + n) % WARPS; }
+/* The first unit's loads, one lane a warp: warp 0 begins with K, the next ones with their warpgroup's Q. head: of K and
+ * V, divided out before the wait. */
 GA_DEV void load_first(const worker *c, int head) {
   const int blocks = unit_blocks(c->a, c->unit), w = c->warp - 1, row = row_of(c->a, c->unit, 0, w);
   const int is_q = w >= 0 && w < WGS;
@@ -218,15 +203,9 @@ GA_DEV void turn_begin(const worker *c) {
 GA_DEV void turn_end(const worker *c) {
   if (TURN && WGS > 1) bar_arrive(1 + ((c->warp >> 2) + 1) % WGS, 256);
 }
-GA_DEV uint32_t q_buffer(const worker *c) {
-  return QBUFS * (c->warp >> 2) + (UNITS ? c->turns >> 1 & 1 : 0);
-}
-GA_DEV void wait_k(const worker *c, int n) {
-  mbar_wait(c->sb + OFF_KF + 8 * n, c->turns & 1);
-}
-GA_DEV void wait_v(const worker *c, int n) {
-  mbar_wait(c->sb + OFF_VF + 8 * n, c->turns & 1);
-}
+GA_DEV uint32_t q_buffer(const worker *c) { return QBUFS * (c->warp >> 2) + (UNITS ? c->turns >> 1 & 1 : 0); }
+GA_DEV void wait_k(const worker *c, int n) { mbar_wait(c->sb + OFF_KF + 8 * n, c->turns & 1); }
+GA_DEV void wait_v(const worker *c, int n) { mbar_wait(c->sb + OFF_VF + 8 * n, c->turns & 1); }
 /* Descriptors of Q, K[n], V[n]: low words (the upper ones are constants), uniform, as wgmma wants them; from a vector
  * register each of its steps would be carried over by itself. */
 GA_DEV uint32_t desc_q(const worker *c) {
@@ -241,8 +220,8 @@ GA_DEV uint32_t desc_v(const worker *c, int n) {
 GA_DEV void issue_qk(float *s, uint32_t dq, uint32_t dk) {
   pin_f32(s, NS);
   wgmma_fence();
-  GA_UNROLL for (int k = 0; k < D / 16; k++)
-      QK_SS(s, desc(dq + (k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), desc(dk + (k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4)), k != 0);
+  GA_UNROLL for (int k = 0; k < D / 16; k++) QK_SS(s, desc(dq + (k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)),
+                                                   desc(dk + (k / 4) * (BLOCK_PANEL >> 4) + 2 * (k % 4)), k != 0);
   wgmma_commit();
 }
 /* O (+)= P V by columns [from, to) of the block. */
@@ -270,7 +249,8 @@ GA_DEV void apply_mask(const worker *c, float *s, int n, int free) {
     tile_mask_above(s, BN, last, last, (lane & 3) * 2);
     return;
   }
-  const int row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2) + a->rows_k - a->rows_q - n * BN;
+  const int row =
+      row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2) + a->rows_k - a->rows_q - n * BN;
   tile_mask_above(s, BN, imin(last, row), imin(last, row + 8), (lane & 3) * 2);
 }
 /* x = 2^(x f) in `cols` columns; sum: of this lane's even and odd columns, by rows. */
@@ -381,7 +361,8 @@ GA_DEV void recompute_s(const worker *c, float *s, int n) {
     ldmatrix_x4(q, panel_chunk(q0 + (uint32_t)(k / 4) * Q_PANEL, (uint32_t)((c->warp & 3) * 16 + (lane & 15)),
                                (uint32_t)((k % 4) * 2 + (lane >> 4))));
     GA_UNROLL for (int j = 0; j < BN / 16; j++) {
-      ldmatrix_x4(b, panel_chunk(k0 + (uint32_t)(k / 4) * BLOCK_PANEL, (uint32_t)(j * 16) + row, (uint32_t)(k % 4) * 2 + chunk));
+      ldmatrix_x4(b, panel_chunk(k0 + (uint32_t)(k / 4) * BLOCK_PANEL, (uint32_t)(j * 16) + row,
+                                 (uint32_t)(k % 4) * 2 + chunk));
       MMA_WARP(s + 8 * j, q, b[0], b[1]);
       MMA_WARP(s + 8 * j + 4, q, b[2], b[3]);
     }
@@ -437,7 +418,8 @@ GA_DEV void once_more(const worker *c, float *o, float *m, float *l, int blocks,
     multiply_v(c, o, p, n);
     done |= loads_done_f32(o, NO, 8);
   }
-  wait_k(c, (int)done); /* it is there, and nothing passes it before the loads have returned: what was read may be overwritten */
+  wait_k(c, (int)done); /* it is there, and nothing passes it before the loads have returned: what was read may be
+                           overwritten */
   warp_sync();          /* all lanes have read K and V, which lane 0 gives away */
   l[0] = quad_sum(l[0]);
   l[1] = quad_sum(l[1]);
@@ -448,14 +430,17 @@ typedef struct {
   char *o;    /* this lane's 16 bytes of the first of its two rows */
   float *lse; /* null: not this lane */
   int row;
-  int cols;   /* of V from this lane's first on */
+  int cols; /* of V from this lane's first on */
 } target;
 GA_DEV target target_of(const worker *c) {
   args a = c->a;
-  const int lane = thread_index_anew() & 31, row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2);
+  const int lane = thread_index_anew() & 31,
+            row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2);
   const target t = {(char *)a->o_base + 2 * (c->at.batch * a->o_stride_batch + c->at.head * a->o_stride_head +
                                              (int64_t)row * a->o_stride_row + 8 * (lane & 3)),
-                    a->lse && (lane & 3) == 0 ? a->lse + c->at.batch * a->lse_stride_batch + c->at.head * a->lse_stride_head + row : 0,
+                    a->lse && (lane & 3) == 0
+                        ? a->lse + c->at.batch * a->lse_stride_batch + c->at.head * a->lse_stride_head + row
+                        : 0,
                     row, a->cols_v - 8 * (lane & 3)};
   return t;
 }
@@ -491,7 +476,8 @@ GA_DEV void store_o(const worker *c, const target *t, const float *o, const floa
 GA_DEV void run_pass(worker *c) {
   float o[NO], sum[4] = {0.f, 0.f, 0.f, 0.f}, m[2] = {0.f, 0.f}, l[2], v[2];
   args a = c->a;
-  const int sees = CAUSAL ? row_of(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q : a->rows_k; /* columns that all rows see */
+  const int sees = CAUSAL ? row_of(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q
+                          : a->rows_k; /* columns that all rows see */
   const int blocks = AHEAD ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
   const int free = imin(sees, a->rows_k) / BN;
   target t;

@@ -1,9 +1,11 @@
 /* Part of attn_fwd_sm90a.cu, which includes it once its constants are known: which rows and blocks of K and V a tile
  * takes, and in what order tiles come. */
-/* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges. With K
- * and V in several parts, a tile is one record a part: `joins` = this record goes on with the tile of the one before. */
+/* One tile's work, written by the producer to a ring of TILE_SLOTS records and read by the consumers at tile edges.
+ * With K and V in several parts, a tile is one record a part: `joins` = this record goes on with the tile of the one
+ * before. */
 typedef struct {
-  int row0, head, batch, n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
+  int row0, head, batch,
+      n_hi; /* first query; head, or kv head of packed ones; blocks n_hi .. n_lo, downwards; n_hi < 0: no more tiles */
   int n_lo, mask_hi, mask_lo; /* blocks >= mask_hi or < mask_lo need the mask */
   int keep;                   /* resident: blocks <= keep are used by the next tile too */
   int split, pieces;          /* of the tile's blocks: which, of how many that have any; in the record with joins */
@@ -12,33 +14,26 @@ typedef struct {
 } tile;
 
 /* Queries of a warpgroup, and of a tile. Rows behind pack * wg_queries are dead: zeros in shared memory, not stored. */
-GA_DEV int wg_queries(args a) {
-  return PACKS ? a->wg_queries : 64;
-}
-GA_DEV int tile_queries(args a) {
-  return WGS * wg_queries(a);
-}
+GA_DEV int wg_queries(args a) { return PACKS ? a->wg_queries : 64; }
+GA_DEV int tile_queries(args a) { return WGS * wg_queries(a); }
 GA_DEV void tile_put(uint32_t a, const tile *t) {
   sts_i4(a, t->row0, t->head, t->batch, t->n_hi);
   sts_i4(a + 16, t->n_lo, t->mask_hi, t->mask_lo, CARRY ? t->joins | t->split << 1 | t->pieces << 16 : t->keep);
   sts_i4(a + 32, t->rows_q, t->rows_k, t->start_q, t->column);
 }
-GA_DEV int imin(int a, int b) {
-  return a < b ? a : b;
-}
-GA_DEV int imax(int a, int b) {
-  return a > b ? a : b;
-}
+GA_DEV int imin(int a, int b) { return a < b ? a : b; }
+GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 
-/* The block range of the tile of queries from row0 on; returns whether it has a column that is seen. At least one block,
- * so that a row that sees nothing is written too. The block of the first row's last column counts as masked even if it ends
- * there: before that one the row has no maximum, and blocks that all see start from one. */
+/* The block range of the tile of queries from row0 on; returns whether it has a column that is seen. At least one
+ * block, so that a row that sees nothing is written too. The block of the first row's last column counts as masked even
+ * if it ends there: before that one the row has no maximum, and blocks that all see start from one. */
 GA_DEV int tile_blocks(args a, tile *t) {
   const int rows = imin(tile_queries(a), t->rows_q - t->row0);
   const int right = WINDOW ? a->window_right : 0;
   const int end = MASKED ? imin(t->rows_k, t->column + rows + right) : t->rows_k;
   const int first = WINDOW ? imax(0, t->column - a->window_left) : 0;
-  const int begin = CARRY ? imin(first, imax(t->rows_k - 1, 0)) / BN : first / BN; /* a part may lie left of every window */
+  const int begin =
+      CARRY ? imin(first, imax(t->rows_k - 1, 0)) / BN : first / BN; /* a part may lie left of every window */
   t->n_hi = imax((end + BN - 1) / BN - 1, begin);
   t->n_lo = begin;
   t->mask_hi = MASKED ? imax(0, t->column + right) / BN : t->n_hi + 1;
@@ -59,10 +54,11 @@ GA_DEV void tile_sequence(args a, tile *t) {
     t->rows_k = ldg_i32(a->cu_k + t->batch + 1) - t->start_k;
   }
 }
-/* Blocks of the split alone, upper ones first; returns whether it has any. A split whose first block lies below those of the mask
- * starts from a maximum there, as a tile does. */
+/* Blocks of the split alone, upper ones first; returns whether it has any. A split whose first block lies below those
+ * of the mask starts from a maximum there, as a tile does. */
 GA_DEV int tile_cut(args a, tile *t) {
-  const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits, first = t->n_hi - t->split * per;
+  const int blocks = t->n_hi - t->n_lo + 1, per = (blocks + a->splits - 1) / a->splits,
+            first = t->n_hi - t->split * per;
   t->pieces = (blocks + per - 1) / per;
   t->n_hi = first;
   t->n_lo = imax(t->n_lo, first - per + 1);
@@ -97,7 +93,8 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   t->rows_q = a->rows_q;
   t->rows_k = a->rows_k;
   t->start_q = 0;
-  t->start_k = CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
+  t->start_k =
+      CARRY && a->rows_k == 0; /* a box outside of the map: no keys, and what it holds would be weighed by 0 in O */
   t->part = t->joins = 0;
   if (FEATURES) tile_sequence(a, t);
   t->column = t->row0 + t->rows_k - t->rows_q + (CARRY ? a->shift : 0);
@@ -144,7 +141,8 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
     if (*i < a->tiles) takes = tile_decode(a, *i, *sub, &t);
     if (takes) tile_put(slot, &t);
     const work k = {t.head / a->group,
-                    FEATURES && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0 : t.batch,
+                    FEATURES && (a->features & GA_KATTN_VARLEN) && !(PAGES && (a->features & GA_KATTN_PAGED)) ? 0
+                                                                                                              : t.batch,
                     t.n_hi,
                     t.n_lo,
                     PAGES && (a->features & GA_KATTN_PAGED) ? t.rows_k : t.start_k,

@@ -4,10 +4,10 @@
 #include "base/status.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 
-#define WIDE_BYTES 16 /* what a lane moves at once */
-#define WIDE_ELEMS 8
+#define WIDE_BYTES      16 /* what a lane moves at once */
+#define WIDE_ELEMS      8
 #define WORKSPACE_ALIGN 256
-#define MAX_BLOCKS (((int64_t)1 << 31) - 1) /* of a grid */
+#define MAX_BLOCKS      (((int64_t)1 << 31) - 1) /* of a grid */
 
 /* --- what a row can do --- */
 
@@ -20,7 +20,8 @@ static bool small(const ga_attn_bwd_desc *d, const cuda_attn_bwd_any_variant *v)
   uint64_t heads, blocks;
   return d->max_q <= most && d->max_kv <= most && d->total_q <= most && d->total_kv <= most && d->window <= most &&
          ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) && heads <= (uint64_t)most &&
-         ga_mul_ok(heads, (uint64_t)(stat_blocks(d) + ga_div_up(d->max_q, v->own) + ga_div_up(d->max_kv, v->own)), &blocks) &&
+         ga_mul_ok(heads, (uint64_t)(stat_blocks(d) + ga_div_up(d->max_q, v->own) + ga_div_up(d->max_kv, v->own)),
+                   &blocks) &&
          blocks <= (uint64_t)MAX_BLOCKS;
 }
 
@@ -36,12 +37,14 @@ const char *cuda_attn_bwd_any_ok(const ga_kernel *k, const void *desc, const ga_
 uint64_t cuda_attn_bwd_any_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_bwd_desc *d = desc;
   (void)k, (void)caps;
-  return ga_round_up((uint64_t)(d->batch * d->q_heads * stat_blocks(d)) * 2 * GA_KBWD_ROWS * sizeof(float), WORKSPACE_ALIGN);
+  return ga_round_up((uint64_t)(d->batch * d->q_heads * stat_blocks(d)) * 2 * GA_KBWD_ROWS * sizeof(float),
+                     WORKSPACE_ALIGN);
 }
 
 /* --- arguments --- */
 
-static ga_status check_pointers(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, ga_stream *stream) {
+static ga_status check_pointers(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a,
+                                ga_stream *stream) {
   const size_t in = (size_t)ga_dtype_info((ga_dtype)d->dtype)->block_bytes;
   const size_t out = (size_t)ga_dtype_info((ga_dtype)d->grad_dtype)->block_bytes;
   const struct {
@@ -62,12 +65,14 @@ static ga_status check_pointers(const ga_kernel *k, const ga_attn_bwd_desc *d, c
              {"dsinks", a->dsinks, sizeof(float)},
              {"q_start", a->q_start, sizeof(int32_t)},
              {"kv_start", a->kv_start, sizeof(int32_t)}};
-  for (size_t i = 0; i < GA_COUNT_OF(all); i++) GA_TRY(cuda_check_pointer(stream, k, all[i].name, all[i].p, all[i].align));
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++)
+    GA_TRY(cuda_check_pointer(stream, k, all[i].name, all[i].p, all[i].align));
   return GA_OK;
 }
 
 static bool wide(const void *p, const ga_attn_strides *s) {
-  return (uintptr_t)p % WIDE_BYTES == 0 && s->batch % WIDE_ELEMS == 0 && s->token % WIDE_ELEMS == 0 && s->head % WIDE_ELEMS == 0;
+  return (uintptr_t)p % WIDE_BYTES == 0 && s->batch % WIDE_ELEMS == 0 && s->token % WIDE_ELEMS == 0 &&
+         s->head % WIDE_ELEMS == 0;
 }
 
 static void fill_tensors(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, ga_kargs_attn_bwd_any *out) {
@@ -78,8 +83,8 @@ static void fill_tensors(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, ga_
   out->dq = cuda_attn_bwd_tensor(a->dq, &a->dq_stride);
   out->dk = cuda_attn_bwd_tensor(a->dk, &a->dk_stride);
   out->dv = cuda_attn_bwd_tensor(a->dv, &a->dv_stride);
-  out->wide = d->head_dim % WIDE_ELEMS == 0 && d->v_dim % WIDE_ELEMS == 0 && wide(a->q, &a->q_stride) && wide(a->k, &a->k_stride) &&
-              wide(a->v, &a->v_stride) && wide(a->dout, &a->dout_stride);
+  out->wide = d->head_dim % WIDE_ELEMS == 0 && d->v_dim % WIDE_ELEMS == 0 && wide(a->q, &a->q_stride) &&
+              wide(a->k, &a->k_stride) && wide(a->v, &a->v_stride) && wide(a->dout, &a->dout_stride);
   out->cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL;
   out->cu_k = d->flags & GA_ATTN_VARLEN ? a->kv_start : NULL;
   out->slope = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL;
@@ -108,7 +113,8 @@ static void fill_rest(const cuda_attn_bwd_any_variant *v, const ga_attn_bwd_desc
 
 /* --- launches --- */
 
-static ga_status run_pre(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, float *stat, ga_stream *stream) {
+static ga_status run_pre(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, float *stat,
+                         ga_stream *stream) {
   const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(a->o, &a->o_stride),
                                       .dout = cuda_attn_bwd_tensor(a->dout, &a->dout_stride),
                                       .lse = a->lse,
@@ -122,7 +128,8 @@ static ga_status run_pre(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga
   return cuda_attn_bwd_step(k, v->pre, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
 }
 
-static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const float *stat, ga_stream *stream) {
+static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const float *stat,
+                          ga_stream *stream) {
   const ga_kargs_attn_bwd_sink args = {.stat = stat,
                                        .cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL,
                                        .sink = a->sinks,
@@ -148,7 +155,9 @@ ga_status cuda_attn_bwd_any(const ga_kernel *k, const void *desc, const void *io
   if (d->flags & GA_ATTN_SINKS) GA_TRY(run_sink(k, d, a, workspace, stream));
   const int64_t blocks = args.blocks_k + (int64_t)args.tiles_q * d->q_heads * d->batch;
   if (blocks == 0) return GA_OK;
-  const cuda_launch l = {
-      .grid = {(uint32_t)blocks, 1, 1}, .block = {v->base.threads, 1, 1}, .shared_bytes = v->base.shared_bytes, .dependent = true};
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
+                         .block = {v->base.threads, 1, 1},
+                         .shared_bytes = v->base.shared_bytes,
+                         .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }

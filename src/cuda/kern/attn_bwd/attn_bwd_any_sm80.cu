@@ -1,22 +1,24 @@
 /* KERNEL    attn_bwd, any legal shape, sm_80 and newer: warp-level products, copies by cp.async
- * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others). Own rows X1, X2
- *           stay in shared memory, OTHER rows Y1, Y2 of the other side stream by: X1, X2 = K, V and Y1, Y2 = Q, dO, or the other way
- *           round. S = X1 Y1^T, P = e^(logit - lse), dP = X2 Y2^T, dS = P (dP - delta) d logit; dK or dQ += dS Y1, dV += P Y2
- *           Seven products in place of five: no sums between blocks, so that the bits are the same in every run
+ * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others).
+ *           Own rows X1, X2 stay in shared memory, OTHER rows Y1, Y2 of the other side stream by: X1, X2 = K, V and Y1,
+ *           Y2 = Q, dO, or the other way round. S = X1 Y1^T, P = e^(logit - lse), dP = X2 Y2^T, dS = P (dP - delta) d
+ *           logit; dK or dQ += dS Y1, dV += P Y2 Seven products in place of five: no sums between blocks, so that the
+ *           bits are the same in every run
  * CONTRACT  16-bit inputs; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any scale;
  *           attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). `wide`: 16-byte copies, else element by element
- * DATA      gmem -cp.async-> smem -ldmatrix-> fragments -mma.sync-> S, dP -> P, dS -> smem as operand A's fragments -mma.sync-> gmem.
- *           A warp has 16 own rows, shared with one other warp: half of the other rows in S and dP, half of the columns behind
+ * DATA      gmem -cp.async-> smem -ldmatrix-> fragments -mma.sync-> S, dP -> P, dS -> smem as operand A's fragments
+ *           -mma.sync-> gmem. A warp has 16 own rows, shared with one other warp: half of the other rows in S and dP,
+ *           half of the columns behind
  * BARRIERS  per block of other rows: it has come; P and dS are written; both have been read
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor, whose products cover each other's copies
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/tile/chunk.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -63,7 +65,8 @@ enum {
   SMEM_BYTES = OFF_DS + FRAGMENTS
 };
 static_assert(D % 64 == 0 && OTHER % 32 == 0 && GA_P_WARPS == 2 * BANDS, "panels of 64 columns, products of 16 rows");
-static_assert(THREADS % CHUNKS == 0 && OWN % (THREADS / CHUNKS) == 0 && OTHER % (THREADS / CHUNKS) == 0, "a thread copies one column of chunks");
+static_assert(THREADS % CHUNKS == 0 && OWN % (THREADS / CHUNKS) == 0 && OTHER % (THREADS / CHUNKS) == 0,
+              "a thread copies one column of chunks");
 static_assert(SMEM_BYTES <= 99 * 1024, "shared memory of a block on sm_86 and sm_89");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
@@ -78,7 +81,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* ------------------------------------------------------------------ global to shared memory */
 /* Rows row0 .. row0 + n - 1 of a head; those that do not exist become zero: a product with 0 must be 0. */
-GA_DEV void load_rows(const tile *t, uint32_t to, int n, const ga_kbwd_tensor *x, int head, int of_q, int row0, int cols) {
+GA_DEV void load_rows(const tile *t, uint32_t to, int n, const ga_kbwd_tensor *x, int head, int of_q, int row0,
+                      int cols) {
   enum { STEP = THREADS / CHUNKS };
   args a = t->a;
   const int chunk = thread_index() % CHUNKS, rows = of_q ? t->rows_q : t->rows_k;
@@ -104,13 +108,15 @@ GA_DEV int side(const tile *t) { return t->warp / BANDS; }
 /* s = X Y^T of the warp's 16 own rows and its half of the other rows. */
 GA_DEV void scores(const tile *t, uint32_t x, uint32_t y, float *s) {
   const uint32_t row = (uint32_t)(band(t) * 16 + (t->lane & 15)), half = (uint32_t)(t->lane >> 4);
-  const uint32_t other = (uint32_t)(side(t) * WIDTH + (t->lane & 7) + (t->lane >> 4 << 3)), other_half = (uint32_t)(t->lane >> 3 & 1);
+  const uint32_t other = (uint32_t)(side(t) * WIDTH + (t->lane & 7) + (t->lane >> 4 << 3)),
+                 other_half = (uint32_t)(t->lane >> 3 & 1);
   GA_UNROLL for (int i = 0; i < NS; i++) s[i] = 0.f;
   GA_UNROLL for (int k = 0; k < D / 16; k++) {
     uint32_t p[4], q[4];
     ldmatrix_x4(p, panel_chunk(x + (uint32_t)(k / 4 * OWN_PANEL), row, (uint32_t)(k % 4 * 2) + half));
     GA_UNROLL for (int j = 0; j < WIDTH / 16; j++) {
-      ldmatrix_x4(q, panel_chunk(y + (uint32_t)(k / 4 * OTHER_PANEL), (uint32_t)(16 * j) + other, (uint32_t)(k % 4 * 2) + other_half));
+      ldmatrix_x4(q, panel_chunk(y + (uint32_t)(k / 4 * OTHER_PANEL), (uint32_t)(16 * j) + other,
+                                 (uint32_t)(k % 4 * 2) + other_half));
       MMA(s + 8 * j, p, q[0], q[1]);
       MMA(s + 8 * j + 4, p, q[2], q[3]);
     }
@@ -123,13 +129,14 @@ GA_DEV uint32_t fragment(const tile *t, int off, int k) {
 GA_DEV void put_fragments(const tile *t, int off, const float *s) {
   GA_UNROLL for (int k = 0; k < WIDTH / 16; k++) {
     const float *x = s + 8 * k;
-    sts_i4(fragment(t, off, side(t) * (WIDTH / 16) + k), (int)PACK(x[0], x[1]), (int)PACK(x[2], x[3]), (int)PACK(x[4], x[5]),
-           (int)PACK(x[6], x[7]));
+    sts_i4(fragment(t, off, side(t) * (WIDTH / 16) + k), (int)PACK(x[0], x[1]), (int)PACK(x[2], x[3]),
+           (int)PACK(x[4], x[5]), (int)PACK(x[6], x[7]));
   }
 }
 /* x += (P or dS) Y, the warp's half of the columns. */
 GA_DEV void add_product(const tile *t, int off, uint32_t y, float *x) {
-  const uint32_t row = (uint32_t)(t->lane & 15), half = (uint32_t)(t->lane >> 4), first = (uint32_t)(side(t) * (HALF / 8));
+  const uint32_t row = (uint32_t)(t->lane & 15), half = (uint32_t)(t->lane >> 4),
+                 first = (uint32_t)(side(t) * (HALF / 8));
   GA_UNROLL for (int k = 0; k < OTHER / 16; k++) {
     const ga_i4 f = lds_i4(fragment(t, off, k));
     const uint32_t p[4] = {(uint32_t)f.x, (uint32_t)f.y, (uint32_t)f.z, (uint32_t)f.w};
@@ -149,7 +156,8 @@ GA_DEV void gradients(const tile *t, float *s, float *dp, int head, int row0) {
   const int own0 = t->row0 + band(t) * 16 + (t->lane >> 2), other0 = row0 + side(t) * WIDTH + 2 * (t->lane & 3);
   const stat_rows stat = stat_of(t, head);
   GA_UNROLL for (int e = 0; e < NS; e++) {
-    const int own = own0 + e / 2 % 2 * 8, other = other0 + e / 4 * 8 + e % 2, i = t->keys ? other : own, j = t->keys ? own : other;
+    const int own = own0 + e / 2 % 2 * 8, other = other0 + e / 4 * 8 + e % 2, i = t->keys ? other : own,
+              j = t->keys ? own : other;
     float p = 0.f, ds = 0.f, derivative;
     if (sees(t, i, j)) {
       p = ex2(logit(a, s[e], stat.slope, j - i - t->shift, &derivative) * LOG2E - ldg_f32(stat.lse + i));
@@ -186,7 +194,8 @@ GA_DEV void store(const tile *t, const ga_kbwd_tensor *to, const float *x, int c
   args a = t->a;
   const int rows = t->keys ? t->rows_k : t->rows_q;
   GA_UNROLL for (int e = 0; e < NO; e++) {
-    const int row = t->row0 + band(t) * 16 + (t->lane >> 2) + e / 2 % 2 * 8, col = side(t) * HALF + e / 4 * 8 + 2 * (t->lane & 3) + e % 2;
+    const int row = t->row0 + band(t) * 16 + (t->lane >> 2) + e / 2 % 2 * 8,
+              col = side(t) * HALF + e / 4 * 8 + 2 * (t->lane & 3) + e % 2;
     if (row >= rows || col >= cols) continue;
     const int64_t at = row_at(t, to, t->head, !t->keys, row) + col;
     if (a->out_f32)

@@ -1,10 +1,13 @@
-/* Arguments of the attention backward kernels: one struct by value each, the same bytes on the host and on the device. C11
- * and CUDA C.
+/* Arguments of the attention backward kernels: one struct by value each, the same bytes on the host and on the device.
+ * C11 and CUDA C.
  *
- * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace holds
+ * A pair is a (batch, query head), numbered batch * heads_q + head; a block is 64 query rows of a pair. The workspace
+ * holds
  *   stat  [pair][2][64 * blocks_q]  log-sum-exp in log2 units (+infinity where a row gives nothing), rowsum(dO O)
- *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of registers
- *         (kernels that take all keys of a KV head in one block: [block of threads][query head of the group][blocks_q]..., added up anew)
+ *   acc   [pair][blocks_q][4][D / 8][128]  dQ in f32, unscaled: by warp (16 rows) and 8 columns, in the order of
+ *                                          registers
+ *         (kernels that take all keys of a KV head in one block: [block of threads][query head of the
+ *         group][blocks_q]..., added up anew)
  *   turn  [pair][blocks_q][turns]   ordered kernels: tiles of keys that have added their part
  *   ticket                          tiles, or KV heads, that have been taken */
 #ifndef GA_CORE_KARGS_ATTN_BWD_H
@@ -12,84 +15,84 @@
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 }; /* rows of a block; consumer warps */
-enum { GA_KBWD_DUET_TURNS = 16 };               /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
+enum { GA_KBWD_DUET_TURNS = 16 }; /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
 
 /* 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides in elements. */
 typedef struct {
-    void *base;
-    int64_t row, head, batch;
+  void *base;
+  int64_t row, head, batch;
 } ga_kbwd_tensor;
 
 typedef struct {
-    ga_kbwd_tensor o, dout;
-    const float *lse;                       /* [pair][rows_q], natural log */
-    const int32_t *cu_q;                    /* varlen, else null */
-    const int32_t *cu_k;
-    float *stat, *acc;                      /* acc null: the kernel needs no zeros, as it writes dQ itself */
-    int32_t *turn, *ticket;                 /* null: has none */
-    int32_t turns;                          /* of a block */
-    ga_kbwd_tensor dq;                      /* acc null: blocks that see no key are written here */
-    int32_t rows_k, window_right, cols_k, out_f32, out_add;
-    int32_t heads_q, rows_q, blocks_q;
-    int32_t cols_v, acc_cols;               /* value dim in memory; D of the main kernel */
+  ga_kbwd_tensor o, dout;
+  const float *lse;    /* [pair][rows_q], natural log */
+  const int32_t *cu_q; /* varlen, else null */
+  const int32_t *cu_k;
+  float *stat, *acc;      /* acc null: the kernel needs no zeros, as it writes dQ itself */
+  int32_t *turn, *ticket; /* null: has none */
+  int32_t turns;          /* of a block */
+  ga_kbwd_tensor dq;      /* acc null: blocks that see no key are written here */
+  int32_t rows_k, window_right, cols_k, out_f32, out_add;
+  int32_t heads_q, rows_q, blocks_q;
+  int32_t cols_v, acc_cols; /* value dim in memory; D of the main kernel */
 } ga_kargs_attn_bwd_pre;
 
 typedef struct {
-    const float *stat;
-    const int32_t *cu_q;
-    const float *sink;                      /* one logit per query head */
-    float *dsink;
-    int32_t heads_q, rows_q, blocks_q, batch;
-    int32_t add;                            /* to what dsink holds */
+  const float *stat;
+  const int32_t *cu_q;
+  const float *sink; /* one logit per query head */
+  float *dsink;
+  int32_t heads_q, rows_q, blocks_q, batch;
+  int32_t add; /* to what dsink holds */
 } ga_kargs_attn_bwd_sink;
 
 typedef struct {
-    ga_tmap q, dout, k, v;                  /* boxes of 64 columns and 64 rows, swizzle 128 B */
-    ga_tmap stat;                           /* boxes of 64 columns and 2 rows, no swizzle */
-    ga_tmap acc_map;                        /* ordered: acc as rows of 256 floats, boxes of a block */
-    ga_kbwd_tensor dk, dv, dq;              /* dq: ordered kernels alone */
-    float *acc;
-    int32_t *turn, *ticket;
-    const int32_t *cu_q, *cu_k;             /* varlen: batch + 1 row offsets into the packed tensors */
-    const float *slope;                     /* alibi: one per query head */
-    int32_t heads_q, heads_k, group;        /* group: query heads a KV head */
-    int32_t rows_q, rows_k;                 /* sequence lengths (varlen: the longest) */
-    int32_t blocks_q, tiles_k;              /* blocks: of the rows of a step, 64 or 128; acc and turn are counted by them */
-    int32_t heads_total;                    /* heads_k * batch */
-    int32_t heads_per_section;              /* causal order: longest tiles first inside a section of this many KV heads, */
-    int32_t heads_last;                     /* the last of which has as many as these */
-    int32_t window_left, window_right;      /* row i sees columns i + rows_k - rows_q - left .. + right */
-    int32_t features;                       /* GA_KATTN_*, kernels built without GA_P_FEATURES ignore them */
-    int32_t cols_k, cols_v;                 /* dims in memory, multiples of 8 */
-    int32_t out_f32, out_add;               /* dk, dv are f32; are added to */
-    float scale, scale_log2;                /* scale * log2(e) > 0 */
-    float softcap_in, softcap_out;          /* 2 log2(e) scale / cap, cap * log2(e) */
+  ga_tmap q, dout, k, v;     /* boxes of 64 columns and 64 rows, swizzle 128 B */
+  ga_tmap stat;              /* boxes of 64 columns and 2 rows, no swizzle */
+  ga_tmap acc_map;           /* ordered: acc as rows of 256 floats, boxes of a block */
+  ga_kbwd_tensor dk, dv, dq; /* dq: ordered kernels alone */
+  float *acc;
+  int32_t *turn, *ticket;
+  const int32_t *cu_q, *cu_k;        /* varlen: batch + 1 row offsets into the packed tensors */
+  const float *slope;                /* alibi: one per query head */
+  int32_t heads_q, heads_k, group;   /* group: query heads a KV head */
+  int32_t rows_q, rows_k;            /* sequence lengths (varlen: the longest) */
+  int32_t blocks_q, tiles_k;         /* blocks: of the rows of a step, 64 or 128; acc and turn are counted by them */
+  int32_t heads_total;               /* heads_k * batch */
+  int32_t heads_per_section;         /* causal order: longest tiles first inside a section of this many KV heads, */
+  int32_t heads_last;                /* the last of which has as many as these */
+  int32_t window_left, window_right; /* row i sees columns i + rows_k - rows_q - left .. + right */
+  int32_t features;                  /* GA_KATTN_*, kernels built without GA_P_FEATURES ignore them */
+  int32_t cols_k, cols_v;            /* dims in memory, multiples of 8 */
+  int32_t out_f32, out_add;          /* dk, dv are f32; are added to */
+  float scale, scale_log2;           /* scale * log2(e) > 0 */
+  float softcap_in, softcap_out;     /* 2 log2(e) scale / cap, cap * log2(e) */
 } ga_kargs_attn_bwd;
 
 typedef struct {
-    const float *acc;
-    ga_kbwd_tensor dq;
-    const int32_t *cu_q;
-    int32_t heads_q, rows_q, blocks_q, cols_k;
-    int32_t out_f32, out_add;
-    float scale;
+  const float *acc;
+  ga_kbwd_tensor dq;
+  const int32_t *cu_q;
+  int32_t heads_q, rows_q, blocks_q, cols_k;
+  int32_t out_f32, out_add;
+  float scale;
 } ga_kargs_attn_bwd_post;
 
 /* Rows for every shape: stat alone is in the workspace. */
 typedef struct {
-    ga_kbwd_tensor q, dout, k, v, dq, dk, dv;
-    const float *stat;
-    const int32_t *cu_q, *cu_k;
-    const float *slope;                     /* alibi, else null */
-    int32_t heads_q, heads_k, group;
-    int32_t rows_q, rows_k;                 /* sequence lengths (varlen: the longest) */
-    int32_t blocks_q;                       /* of stat */
-    int32_t tiles_q, tiles_k;               /* tiles that stay, a sequence and head */
-    int32_t blocks_k;                       /* blocks of threads of tiles of keys: tiles_k * heads_k * batch; those of queries follow */
-    int32_t cols_k, cols_v;
-    int32_t causal, window;                 /* 0: none */
-    int32_t wide;                           /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
-    int32_t out_f32, out_add;
-    float scale, softcap_in, softcap;       /* softcap_in: scale / cap; softcap 0: none */
+  ga_kbwd_tensor q, dout, k, v, dq, dk, dv;
+  const float *stat;
+  const int32_t *cu_q, *cu_k;
+  const float *slope; /* alibi, else null */
+  int32_t heads_q, heads_k, group;
+  int32_t rows_q, rows_k;   /* sequence lengths (varlen: the longest) */
+  int32_t blocks_q;         /* of stat */
+  int32_t tiles_q, tiles_k; /* tiles that stay, a sequence and head */
+  int32_t blocks_k;         /* blocks of threads of tiles of keys: tiles_k * heads_k * batch; those of queries follow */
+  int32_t cols_k, cols_v;
+  int32_t causal, window; /* 0: none */
+  int32_t wide;           /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
+  int32_t out_f32, out_add;
+  float scale, softcap_in, softcap; /* softcap_in: scale / cap; softcap 0: none */
 } ga_kargs_attn_bwd_any;
 #endif

@@ -1,40 +1,49 @@
 /* KERNEL    attn_bwd, sm_90a, a cluster of two blocks for heads whose dK and dV do not fit into one block's registers
- * COMPUTES  as attn_bwd_sm90a.cu, per 128 rows of K and V: block 0 of the cluster has K and makes S, P and dV; block 1 has V and makes
- *           dP, dS and dK; dQ = dS K is made by both, a part of the columns each. P goes to block 1 from registers to the same thread's
- *           registers there; dS comes back as a whole
- * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; head dim <= DK, value dim <= DV (zero padded
- *           by the tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (cuda/kern/attn_bwd/attn_bwd_args.h)
- * SCHEDULE  each block: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V. Step i of a warpgroup, a line a wait:
+ * COMPUTES  as attn_bwd_sm90a.cu, per 128 rows of K and V: block 0 of the cluster has K and makes S, P and dV; block 1
+ *           has V and makes dP, dS and dK; dQ = dS K is made by both, a part of the columns each. P goes to block 1
+ *           from registers to the same thread's registers there; dS comes back as a whole
+ * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; head dim <= DK, value dim <= DV
+ *           (zero padded by the tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows
+ *           (cuda/kern/attn_bwd/attn_bwd_args.h)
+ * SCHEDULE  each block: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V. Step i of a warpgroup, a line
+ *           a wait:
  *           block 0   issue S(i), dQ(i-2); wait S                  block 1   issue dP(i), dQ(i-1); wait dP
- *                     in turn with the other: exponentials                   wait for P(i): dS(i), to registers and shared memory
+ *                     in turn with the other: exponentials                   wait for P(i): dS(i), to registers and
+ *                     shared memory
  *                     send P(i); issue dV += P dO; wait dQ                   issue dK += dS Q; wait dQ
- *                     add dQ(i-2) to the workspace                           add dQ(i-1); block 1's third thread sends dS(i)
- *           A block uses Q(i) once and dO(i) once a step: dO needs no second stage, Q has one so that block 0 may be a step ahead
+ *                     add dQ(i-2) to the workspace                           add dQ(i-1); block 1's third thread sends
+ *                     dS(i)
+ *           A block uses Q(i) once and dO(i) once a step: dO needs no second stage, Q has one so that block 0 may be a
+ *           step ahead
  * BARRIERS  name     arrivals       waiter       orders
  *           main     1+tx           consumers    TMA writes of K (V, the other part of K) -> wgmma reads
- *           q_full   1+tx           consumers    TMA write, half from each block, of Q[s], stat[s] -> wgmma reads, ld.shared
+ *           q_full   1+tx           consumers    TMA write, half from each block, of Q[s], stat[s] -> wgmma reads,
+ *                                                ld.shared
  *           q_empty  4 (both's wgs) producer     reads of Q[s] and stat[s] in both blocks -> next TMA write into both
  *           o_full, o_empty 1+tx, 2              the same of this block's dO
  *           p_full   1+tx, a wg     block 1      st.async of P(i) -> ld.shared
- *           p_empty  2 (1's wgs)    block 0      dQ(i-2) has read the buffer, as has its copy to block 0 (ds_full) -> P(i)
+ *           p_empty  2 (1's wgs)    block 0      dQ(i-2) has read the buffer, as has its copy to block 0 (ds_full) ->
+ *                                                P(i)
  *           ds_own   8 (warps)      block 1      stmatrix of dS(i) -> wgmma reads, copy to block 0
  *           ds_full  1+tx           block 0      copy of dS(i) -> wgmma reads
  *           ds_empty 2 (0's wgs)    copier       dQ(i-2) has read the buffer -> copy of dS(i)
  *           turn     named 2, 3     block 0      exponentials exclude each other
  *           cluster  at the start: barriers exist; at the end: no access to a block that has gone
- * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of tiles, by a turn of that warp
- *           alone, which it passes a step late: the fence behind what it added then finds it done. A cluster waits only for lower tickets
- * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128, S or dP 32,
- *           dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared memory read by them
+ * ORDER     1: clusters take their tile by ticket; a warp's part of a block of dQ is added to in descending order of
+ *           tiles, by a turn of that warp alone, which it passes a step late: the fence behind what it added then finds
+ *           it done. A cluster waits only for lower tickets
+ * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128,
+ *           S or dP 32, dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared
+ *           memory read by them
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -93,7 +102,7 @@ enum { /* shared memory, bytes */
        STAT_BYTES = 2 * BM * 4,
        OFF_Q = 0,
        OFF_O = OFF_Q + ST * Q_BYTES,
-       OFF_DS = OFF_O + O_BYTES, /* block 1: P(i), then dS(i) in its place */
+       OFF_DS = OFF_O + O_BYTES,          /* block 1: P(i), then dS(i) in its place */
        OFF_MAIN = OFF_DS + ST * DS_BYTES, /* block 0: K; block 1: V, and the last panels of K */
        OFF_K1 = OFF_MAIN + PANELS_V * K_PANEL,
        MAIN_BYTES_0 = PANELS_K * K_PANEL,
@@ -121,33 +130,31 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
 
-#define S_NEW  GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss0)
-#define S_ADD  GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss)
-#define DV_ADD GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
-#define DK_ADD GA_CAT5(wgmma_m64n, GA_P_DK, k16_, GA_P_DTYPE, _rst)
+#define S_NEW     GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss0)
+#define S_ADD     GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _ss)
+#define DV_ADD    GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)
+#define DK_ADD    GA_CAT5(wgmma_m64n, GA_P_DK, k16_, GA_P_DTYPE, _rst)
 #define DQ_NEW_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst0)
 #define DQ_ADD_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst)
 #define DQ_NEW_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst0)
 #define DQ_ADD_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst)
-#define PACK   GA_CAT(pack_, GA_P_DTYPE)
-#define WIDEN  GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LOG2E  1.442695041f
+#define PACK      GA_CAT(pack_, GA_P_DTYPE)
+#define WIDEN     GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define LOG2E     1.442695041f
 
 typedef const ga_kargs_attn_bwd *args;
 
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
-GA_DEV int is_packed(args a) {
-  return FEATURES && (a->features & GA_KATTN_VARLEN);
-}
+GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
 
 /* ------------------------------------------------------------------ producer: one thread a block */
 /* 128 rows, `panels` panels from `first` on. */
 GA_DEV void load_main(uint32_t sb, uint32_t dst, const ga_tmap *map, int first, int panels, int packed) {
   const tile t = tile_get(sb + OFF_TILE);
   GA_UNROLL for (int i = 0; i < 2 * panels; i++)
-      bulk_load_4d(dst + i * Q_PANEL, map, sb + OFF_BAR_MAIN, (first + i / 2) * PANEL_COLS, t.start_k + t.n * BN + i % 2 * BM, t.head,
-                   packed ? 0 : t.batch, L2_EVICT_FIRST);
+      bulk_load_4d(dst + i * Q_PANEL, map, sb + OFF_BAR_MAIN, (first + i / 2) * PANEL_COLS,
+                   t.start_k + t.n * BN + i % 2 * BM, t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
 /* This block's panels of Q, to both; stat comes from block 0. */
 GA_DEV void load_q(args a, uint32_t sb, uint32_t rank, int stage, int m, int row, int head, int batch) {
@@ -155,8 +162,8 @@ GA_DEV void load_q(args a, uint32_t sb, uint32_t rank, int stage, int m, int row
   mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
   GA_UNROLL for (int i = 0; i < PANELS_K; i++) {
     if ((uint32_t)i % 2 != rank) continue;
-    bulk_load_4d_multicast(sb + OFF_Q + stage * Q_BYTES + i * Q_PANEL, &a->q, qf, i * PANEL_COLS, row, head, is_packed(a) ? 0 : batch, 3,
-                           L2_EVICT_LAST);
+    bulk_load_4d_multicast(sb + OFF_Q + stage * Q_BYTES + i * Q_PANEL, &a->q, qf, i * PANEL_COLS, row, head,
+                           is_packed(a) ? 0 : batch, 3, L2_EVICT_LAST);
   }
   if (rank) return;
   bulk_load_4d_multicast(sb + OFF_STAT + stage * STAT_BYTES, &a->stat, qf, m * BM, 0, head, batch, 3, L2_EVICT_LAST);
@@ -180,7 +187,8 @@ GA_DEV void producer(args a, uint32_t sb, uint32_t rank) {
     mbar_wait(sb + OFF_OE, ~i & 1u);
     mbar_arrive_expect(sb + OFF_OF, O_BYTES);
     GA_UNROLL for (int p = 0; p < PANELS_V; p++)
-        bulk_load_4d(sb + OFF_O + p * Q_PANEL, &a->dout, sb + OFF_OF, p * PANEL_COLS, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
+        bulk_load_4d(sb + OFF_O + p * Q_PANEL, &a->dout, sb + OFF_OF, p * PANEL_COLS, row, head,
+                     is_packed(a) ? 0 : batch, L2_EVICT_LAST);
     if (++stage == ST) {
       stage = 0;
       parity ^= 1;
@@ -212,9 +220,7 @@ typedef struct {
   int added;           /* ordered: the block of dQ that was added to and not yet passed on, or -1 */
 } warpgroup;
 
-GA_DEV uint32_t stat_of(const warpgroup *c) {
-  return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
-}
+GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
 GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 /* Of the query head `left` from the end of the group, in log2 units. */
@@ -226,16 +232,14 @@ GA_DEV float slope_of(const warpgroup *c, int left) {
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 
 /* In a cluster shared addresses carry the block's rank from bit 24 on; in a descriptor it would end up in lbo. */
-GA_DEV uint32_t desc_window(uint32_t a) {
-  return a & 0x3ffffu;
-}
+GA_DEV uint32_t desc_window(uint32_t a) { return a & 0x3ffffu; }
 /* C = A[64 rows at `a`] B[64 rows at `b`]^T, k contiguous in both, of `cols` columns. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols) {
   const uint64_t da = desc(a), db = desc(b);
   wgmma_fence();
   S_NEW(s, da, db);
-  GA_UNROLL for (int k = 1; k < cols / 16; k++)
-      S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
+  GA_UNROLL for (int k = 1; k < cols / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
+                                                      db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
   wgmma_commit();
 }
 /* dV += P dO (block 0), dK += dS Q (block 1): P, dS in registers. */
@@ -253,14 +257,13 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b, int rank) {
   wgmma_commit();
 }
 /* Columns of dQ of a warpgroup. */
-GA_DEV int dq_cols(int rank) {
-  return rank && PANELS_1 == 1 ? 32 : 64;
-}
+GA_DEV int dq_cols(int rank) { return rank && PANELS_1 == 1 ? 32 : 64; }
 /* This warpgroup's columns of dS K, dS from buffer b. */
 GA_DEV void issue_dq(const warpgroup *c, float *x, int b, int rank) {
   const int wide = dq_cols(rank) == 64;
   const uint64_t da = desc(desc_k_major(c->window + OFF_DS + b * DS_BYTES));
-  const uint64_t db = desc(desc_n_major(c->window + (rank ? OFF_K1 : OFF_MAIN) + c->w * (wide ? K_PANEL : 64), K_PANEL));
+  const uint64_t db =
+      desc(desc_n_major(c->window + (rank ? OFF_K1 : OFF_MAIN) + c->w * (wide ? K_PANEL : 64), K_PANEL));
   wgmma_fence();
   if (wide) {
     DQ_NEW_64(x, da, db);
@@ -273,8 +276,8 @@ GA_DEV void issue_dq(const warpgroup *c, float *x, int b, int rank) {
   }
   wgmma_commit();
 }
-/* Ordered: a warp's part of a block of dQ is the same warp's in all tiles, so that each has a turn of its own. What it added is complete a
- * step later, when nobody waits for that. */
+/* Ordered: a warp's part of a block of dQ is the same warp's in all tiles, so that each has a turn of its own. What it
+ * added is complete a step later, when nobody waits for that. */
 GA_DEV int32_t *turn_of(const warpgroup *c, int block, int rank) {
   return c->a->turn + block * GA_KBWD_DUET_TURNS + rank * 8 + c->w * 4 + c->wl;
 }
@@ -297,7 +300,8 @@ GA_DEV void add_dq(warpgroup *c, const float *x, int block, int rank) {
   await_turn(c, block, rank);
   const int cols = dq_cols(rank), first = rank ? 128 + c->w * cols : c->w * cols;
   float *to = c->a->acc + ((int64_t)block * 4 + c->wl) * (16 * DK) + first * 16 + c->lane * 4;
-  GA_UNROLL for (int j = 0; j < cols / 8; j++) red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+  GA_UNROLL for (int j = 0; j < cols / 8; j++)
+      red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
 }
 GA_DEV int leads(const warpgroup *c) { return c->wl == 0 && c->lane == 0; }
 GA_DEV void arrive_both(uint32_t bar) {
@@ -305,15 +309,18 @@ GA_DEV void arrive_both(uint32_t bar) {
   mbar_arrive_cluster(bar, 1);
 }
 
-/* Where 16 bytes of a lane's P lie in a buffer: among the chunks that its warp overwrites with dS, 8 lanes in 8 banks. */
+/* Where 16 bytes of a lane's P lie in a buffer: among the chunks that its warp overwrites with dS, 8 lanes in 8 banks.
+ * */
 GA_DEV uint32_t p_chunk(const warpgroup *c, int b, int j) {
   const int row = j * 16 + (c->lane >> 4) * 8 + (c->lane >> 1 & 3) * 2 + (c->lane >> 3 & 1);
-  return panel_chunk(c->sb + OFF_DS + b * DS_BYTES + c->w * Q_PANEL, (uint32_t)row, (uint32_t)(c->wl * 2 + (c->lane & 1)));
+  return panel_chunk(c->sb + OFF_DS + b * DS_BYTES + c->w * Q_PANEL, (uint32_t)row,
+                     (uint32_t)(c->wl * 2 + (c->lane & 1)));
 }
 GA_DEV void send_p(const warpgroup *c, const uint32_t *p, int b) {
   const uint32_t bar = cluster_address(c->sb + OFF_PF + 8 * (b * WGS + c->w), 1);
   GA_UNROLL for (int j = 0; j < BM / 16; j++)
-      sts_async_i4(cluster_address(p_chunk(c, b, j), 1), (int)p[4 * j], (int)p[4 * j + 1], (int)p[4 * j + 2], (int)p[4 * j + 3], bar);
+      sts_async_i4(cluster_address(p_chunk(c, b, j), 1), (int)p[4 * j], (int)p[4 * j + 1], (int)p[4 * j + 2],
+                   (int)p[4 * j + 3], bar);
 }
 GA_DEV void get_p(const warpgroup *c, uint32_t *p, int b) {
   GA_UNROLL for (int j = 0; j < BM / 16; j++) {
@@ -332,7 +339,8 @@ GA_DEV void expect_p(const warpgroup *c, int i) {
 /* dS^T of this warp (16 rows of K) to buffer b, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p, int b) {
   const uint32_t panel = c->sb + OFF_DS + b * DS_BYTES + c->w * Q_PANEL;
-  const uint32_t row = (uint32_t)((c->lane >> 4) * 8 + (c->lane & 7)), chunk = (uint32_t)(c->wl * 2 + (c->lane >> 3 & 1));
+  const uint32_t row = (uint32_t)((c->lane >> 4) * 8 + (c->lane & 7)),
+                 chunk = (uint32_t)(c->wl * 2 + (c->lane >> 3 & 1));
   const uint32_t to = panel_chunk(panel, row, chunk);
   GA_UNROLL for (int k = 0; k < BM / 16; k++)
       stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
@@ -366,7 +374,8 @@ GA_DEV void walk_on(const warpgroup *c, walk *w) {
   w->left--;
 }
 
-/* Block 0, behind the last step: dQ of step i, which may be -1. No loop: it would serialise the products of the one before. */
+/* Block 0, behind the last step: dQ of step i, which may be -1. No loop: it would serialise the products of the one
+ * before. */
 GA_DEV void last_dq(warpgroup *c, float *dq, int i, int block) {
   if (i >= 0) mbar_wait(c->sb + OFF_DSF + 8 * (i & 1), (uint32_t)(i >> 1) & 1u);
   issue_dq(c, dq, i & 1, 0);
@@ -401,7 +410,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     bar_sync(2 + c->w, 256);
     probabilities(c, s, p, at.m, at.left, is_partial(c, at.m));
     bar_arrive(3 - c->w, 256);
-    const uint32_t done = loads_done(p, NP, 2); /* P comes of all of stat that was read */
+    const uint32_t done = loads_done(p, NP, 2);            /* P comes of all of stat that was read */
     if (leads(c)) arrive_both(sb + OFF_QE + 8 * b + done); /* Q and stat */
     if (i) mbar_wait(sb + OFF_PE + 8 * b, (uint32_t)((i - 1) >> 1) & 1u);
     send_p(c, p, b);
@@ -493,7 +502,17 @@ GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to,
 GA_DEV void consumer(args a, uint32_t sb, uint32_t rank, int wg, int warp, int lane) {
   const tile t = tile_get(sb + OFF_TILE);
   const int kv = t.n * BN + wg * 64 + (warp & 3) * 16 + (lane >> 2) - t.rows_k + t.rows_q;
-  warpgroup c = {a, sb, desc_window(sb), wg, warp & 3, lane, (lane & 3) * 2, kv, 0, t.m_lo < t.m_hi ? (t.m_hi - t.m_lo) * a->group : 0, -1};
+  warpgroup c = {a,
+                 sb,
+                 desc_window(sb),
+                 wg,
+                 warp & 3,
+                 lane,
+                 (lane & 3) * 2,
+                 kv,
+                 0,
+                 t.m_lo < t.m_hi ? (t.m_hi - t.m_lo) * a->group : 0,
+                 -1};
   float x[(DK > DV ? DK : DV) / 2];
   GA_UNROLL for (int i = 0; i < (DK > DV ? DK : DV) / 2; i++) x[i] = 0.f;
   if (rank) {
@@ -506,7 +525,8 @@ GA_DEV void consumer(args a, uint32_t sb, uint32_t rank, int wg, int warp, int l
 }
 
 /* ------------------------------------------------------------------ the kernel */
-/* Ordered: clusters may start in any order; a ticket for both blocks makes the order of tiles that in which they run. */
+/* Ordered: clusters may start in any order; a ticket for both blocks makes the order of tiles that in which they run.
+ * */
 GA_DEV void share_tile(args a, uint32_t sb, uint32_t rank) {
   cluster_sync(); /* the other block is there */
   if (rank || thread_index()) return;

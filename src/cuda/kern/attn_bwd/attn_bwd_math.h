@@ -1,9 +1,7 @@
 /* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
 
 /* Of rows 8 j .. of Q in stat: a box holds 64 rows of both figures. */
-GA_DEV uint32_t stat_row(int j) {
-  return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 * 32;
-}
+GA_DEV uint32_t stat_row(int j) { return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 * 32; }
 /* -inf where row kv of K is not seen by row q of Q, or does not exist. */
 GA_DEV void apply_mask(const warpgroup *c, float *s, int m, int rows_q) {
   const int kv = kv_of(c), rel = kv - m * BM - c->q2, right = right_of(c->a), left = WINDOW ? c->a->window_left : 0;
@@ -95,6 +93,6 @@ GA_DEV void less_rest(const warpgroup *c, float *dp, int first) {
 /* dS = P (dP - delta), over P; dp holds dP - delta. */
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
   if (FEATURES) bend(c, dp, p, m, left);
-  GA_UNROLL for (int i = 0; i < NP; i++)
-      p[i] = PACK(WIDEN((uint16_t)p[i]) * dp[2 * i], WIDEN((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
+  GA_UNROLL for (int i = 0; i < NP; i++) p[i] =
+      PACK(WIDEN((uint16_t)p[i]) * dp[2 * i], WIDEN((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
 }

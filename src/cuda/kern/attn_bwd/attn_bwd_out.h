@@ -1,10 +1,10 @@
-/* Gradients on their way to global memory: a register tile (tile/reg.h) of this warp's 16 rows, scaled, as 16-bit values or
- * floats, or added to the floats that are there. Included with GA_P_DTYPE set. */
+/* Gradients on their way to global memory: a register tile (tile/reg.h) of this warp's 16 rows, scaled, as 16-bit
+ * values or floats, or added to the floats that are there. Included with GA_P_DTYPE set. */
 #pragma once
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #define BWD_PACK GA_CAT(pack_, GA_P_DTYPE)
 
@@ -16,7 +16,8 @@ typedef struct {
   int f32, add;
 } bwd_out;
 
-GA_DEV bwd_out bwd_out_of(const ga_kbwd_tensor *t, int64_t row, int head, int batch, int col, int cols, int f32, int add) {
+GA_DEV bwd_out bwd_out_of(const ga_kbwd_tensor *t, int64_t row, int head, int batch, int col, int cols, int f32,
+                          int add) {
   const int each = f32 ? 4 : 2;
   const int64_t at = batch * t->batch + head * t->head + row * t->row;
   const bwd_out o = {(char *)t->base + each * at, each * t->row, 0, 0, col, cols, f32, add};

@@ -1,18 +1,19 @@
-/* Part of the kernels for every shape (attn_bwd_any_sm80.cu, attn_bwd_plain_sm80.cu), which include it once OWN is known: which tile
- * of rows is a block's own, which rows of the other side it meets, and what a pair of a query and a key does. */
+/* Part of the kernels for every shape (attn_bwd_any_sm80.cu, attn_bwd_plain_sm80.cu), which include it once OWN is
+ * known: which tile of rows is a block's own, which rows of the other side it meets, and what a pair of a query and a
+ * key does. */
 #pragma once
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 typedef const ga_kargs_attn_bwd_any *args;
 
 typedef struct {
   args a;
   int warp, lane;
-  int keys;                   /* own rows are keys, else queries */
-  int batch, head, row0;      /* KV head, or query head; first own row */
-  int rows_q, rows_k, shift;  /* query i stands at key i + shift */
-  int start_q, start_k;       /* first tokens in packed tensors */
+  int keys;                  /* own rows are keys, else queries */
+  int batch, head, row0;     /* KV head, or query head; first own row */
+  int rows_q, rows_k, shift; /* query i stands at key i + shift */
+  int start_q, start_k;      /* first tokens in packed tensors */
 } tile;
 
 GA_DEV int imin(int a, int b) { return a < b ? a : b; }
@@ -66,7 +67,8 @@ GA_DEV int sees(const tile *t, int i, int j) {
 }
 /* Element at which a row of a head starts. */
 GA_DEV int64_t row_at(const tile *t, const ga_kbwd_tensor *x, int head, int of_q, int row) {
-  return (t->a->cu_q ? 0 : t->batch) * x->batch + head * x->head + (int64_t)((of_q ? t->start_q : t->start_k) + row) * x->row;
+  return (t->a->cu_q ? 0 : t->batch) * x->batch + head * x->head +
+         (int64_t)((of_q ? t->start_q : t->start_k) + row) * x->row;
 }
 
 /* What attn_bwd_pre left of a query head, by rows; its alibi slope. */

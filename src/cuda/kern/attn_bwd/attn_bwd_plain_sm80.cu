@@ -1,17 +1,18 @@
 /* KERNEL    attn_bwd, plain, sm_80 and newer: a warp an own row, its columns over the lanes, nothing in shared memory
- * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others), by the definition in
- *           ga/attn_bwd.h, in f32, other rows in ascending order: the same bits in every run
- * CONTRACT  f32, bf16 or f16; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any scale; attn_bwd_pre
- *           has run (cuda/kern/attn_bwd/attn_bwd_args.h). For types and head dims that no tensor-core row takes
+ * COMPUTES  dK and dV of OWN rows of K and V (blocks of threads 0 .. blocks_k - 1), dQ of OWN rows of Q (the others),
+ *           by the definition in ga/attn_bwd.h, in f32, other rows in ascending order: the same bits in every run
+ * CONTRACT  f32, bf16 or f16; head dim and value dim 1 to D; any strides; every mask and feature by arguments; any
+ *           scale; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). For types and head dims that no
+ *           tensor-core row takes
  * DATA      gmem -> registers -> gmem: rows of the other side are read once an own row, through L1 and L2
  * BUDGET    32 OWN threads, registers for BLOCKS blocks a multiprocessor
  * MEASURED  not timed: the row for what has no other
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/tile/block_row.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -31,8 +32,8 @@
 
 enum { N = GA_P_D / 32, OWN = GA_P_OWN, THREADS = 32 * OWN };
 
-#define GET GA_CAT(elem_get_, GA_P_DTYPE)
-#define PUT GA_CAT(elem_put_, GA_P_DTYPE)
+#define GET   GA_CAT(elem_get_, GA_P_DTYPE)
+#define PUT   GA_CAT(elem_put_, GA_P_DTYPE)
 #define LOG2E 1.442695041f /* log2 e */
 
 #include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
@@ -73,14 +74,15 @@ GA_DEV void meet(const tile *t, int head, int own, int other, float *g1, float *
 
 GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_any a) {
   const tile t = tile_of(&a, block_index());
-  const int own = t.row0 + t.warp, first = t.keys ? t.head * a.group : t.head, last = t.keys ? first + a.group : first + 1;
+  const int own = t.row0 + t.warp, first = t.keys ? t.head * a.group : t.head,
+            last = t.keys ? first + a.group : first + 1;
   float g1[N], g2[N];
   if (own >= (t.keys ? t.rows_k : t.rows_q)) return;
   grid_dependency_wait();
   GA_UNROLL for (int e = 0; e < N; e++) g1[e] = g2[e] = 0.f;
   const range r = meets(&t);
-  GA_ROLL for (int head = first; head < last; head++)
-    GA_ROLL for (int other = r.lo; other < r.hi; other++) meet(&t, head, own, other, g1, g2);
+  GA_ROLL for (int head = first; head < last; head++) GA_ROLL for (int other = r.lo; other < r.hi; other++)
+      meet(&t, head, own, other, g1, g2);
   const ga_kbwd_tensor *to = t.keys ? &a.dk : &a.dq;
   put_row(&t, to, g1, row_at(&t, to, t.head, !t.keys, own), a.cols_k, a.scale);
   if (t.keys) put_row(&t, &a.dv, g2, row_at(&t, &a.dv, t.head, 0, own), a.cols_v, 1.f);

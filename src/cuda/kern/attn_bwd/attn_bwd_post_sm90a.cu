@@ -1,7 +1,8 @@
 /* KERNEL    attn_bwd_post, sm90a: one block of threads per block of 64 query rows of a pair
  * COMPUTES  dQ = scale * accumulator, from the order of registers to rows
  * CONTRACT  see cuda/kern/attn_bwd/attn_bwd_args.h; dq 16-byte aligned, strides multiples of 8
- * DATA      each warp reads half of the columns of a consumer warp's rows, 16 bytes a lane, and writes them; memory-bound
+ * DATA      each warp reads half of the columns of a consumer warp's rows, 16 bytes a lane, and writes them;
+ *           memory-bound
  * BUDGET    256 threads, 4 blocks per SM
  */
 #include "cuda/dev/ptx/base.h"
@@ -24,7 +25,8 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_post a) {
   const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;
   grid_dependency_wait();
-  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0, rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
+  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0,
+            rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   const int row = m * GA_KBWD_ROWS + warp % 4 * 16 + lane / 4;
   if (m * GA_KBWD_ROWS >= rows) return;
   const float *from = a.acc + ((int64_t)block * 4 + warp % 4) * (16 * D) + warp / 4 * (8 * D) + 4 * lane;

@@ -1,14 +1,16 @@
 /* KERNEL    attn_bwd_pre, sm90a: one block of threads per block of 64 query rows of a pair
  * COMPUTES  stat: lse log2(e), +inf where a row has seen no key or does not exist; delta = rowsum(dO O). Zeroes the
- *           turns, the ticket, and dQ's accumulator or, for kernels that write dQ, dQ of blocks that no tile of keys will write
+ *           turns, the ticket, and dQ's accumulator or, for kernels that write dQ, dQ of blocks that no tile of keys
+ *           will write
  * CONTRACT  16-bit O and dO, 16-byte aligned, strides multiples of 8; see cuda/kern/attn_bwd/attn_bwd_args.h
  * DATA      O and dO are read once, 16 bytes a lane, 8 lanes a row; memory-bound
- * BUDGET    256 threads, 6 blocks per SM: with the 2 that 94 registers left, latency bound it to a third of the bandwidth
+ * BUDGET    256 threads, 6 blocks per SM: with the 2 that 94 registers left, latency bound it to a third of the
+ *           bandwidth
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -54,7 +56,8 @@ GA_DEV void write_unseen(args a, int batch, int head, int start, int m, int rows
   const int64_t base = (a->cu_q ? 0 : batch) * a->dq.batch + head * a->dq.head;
   for (int i = thread_index(); i < ROWS * pieces; i += THREADS) {
     const int row = m * ROWS + i / pieces;
-    if (row < rows) stg_u4((char *)a->dq.base + each * (base + (start + row) * a->dq.row) + i % pieces * 16, 0, 0, 0, 0);
+    if (row < rows)
+      stg_u4((char *)a->dq.base + each * (base + (start + row) * a->dq.row) + i % pieces * 16, 0, 0, 0, 0);
   }
 }
 
@@ -62,7 +65,8 @@ GA_KERNEL(THREADS, 6) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_pre a) {
   const int thread = thread_index(), lane = thread % LANES;
   const int block = block_index(), pair = block / a.blocks_q, m = block - pair * a.blocks_q;
   const int batch = pair / a.heads_q, head = pair - batch * a.heads_q;
-  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0, rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
+  const int start = a.cu_q ? ldg_i32(a.cu_q + batch) : 0,
+            rows = a.cu_q ? ldg_i32(a.cu_q + batch + 1) - start : a.rows_q;
   float *stat = a.stat + (int64_t)pair * 2 * ROWS * a.blocks_q + m * ROWS;
   grid_launch_dependents();
   zero_block(&a, block, thread);

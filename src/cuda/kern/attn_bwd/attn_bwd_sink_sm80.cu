@@ -3,11 +3,11 @@
  * CONTRACT  see cuda/kern/attn_bwd/attn_bwd_args.h. The order of the sum is fixed
  * BUDGET    256 threads
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/tile/block_row.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -26,7 +26,8 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_sink a) {
   for (int b = 0; b < a.batch; b++) {
     const float *stat = a.stat + ((int64_t)b * a.heads_q + head) * 2 * padded;
     const int rows = a.cu_q ? ldg_i32(a.cu_q + b + 1) - ldg_i32(a.cu_q + b) : a.rows_q;
-    for (int i = thread_index(); i < rows; i += THREADS) sum -= ex2(sink - ldg_f32(stat + i)) * ldg_f32(stat + padded + i);
+    for (int i = thread_index(); i < rows; i += THREADS)
+      sum -= ex2(sink - ldg_f32(stat + i)) * ldg_f32(stat + padded + i);
   }
   sum = row_sum(&shared, 0, THREADS, sum);
   if (thread_index()) return;

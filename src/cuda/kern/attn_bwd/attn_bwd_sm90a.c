@@ -7,16 +7,16 @@
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 
-#define LOG2E 1.44269504f /* log2 e */
-#define FEW_KEYS 512      /* measured: docs/perf/attention-bwd.md */
-#define MOVED 150         /* keys: see whole_pays */
-#define ORDER_COSTS 8     /* a fixed order of blocks takes a part of this more */
-#define UNEVEN 4          /* KV heads a multiprocessor from which sequences of different lengths even out */
-#define TILE_ROWS 128     /* of K and V */
-#define PANEL_COLS 64     /* columns of a box: 128 bytes, the width of the swizzle */
-#define ACC_COLS 256      /* floats of a line of the accumulator's map */
-#define ALIGN_BYTES 16    /* of addresses and strides, for tensor maps and 16-byte accesses */
-#define ALIGN_ELEMS 8
+#define LOG2E           1.44269504f /* log2 e */
+#define FEW_KEYS        512         /* measured: docs/perf/attention-bwd.md */
+#define MOVED           150         /* keys: see whole_pays */
+#define ORDER_COSTS     8           /* a fixed order of blocks takes a part of this more */
+#define UNEVEN          4           /* KV heads a multiprocessor from which sequences of different lengths even out */
+#define TILE_ROWS       128         /* of K and V */
+#define PANEL_COLS      64          /* columns of a box: 128 bytes, the width of the swizzle */
+#define ACC_COLS        256         /* floats of a line of the accumulator's map */
+#define ALIGN_BYTES     16          /* of addresses and strides, for tensor maps and 16-byte accesses */
+#define ALIGN_ELEMS     8
 #define WORKSPACE_ALIGN 256
 
 /* --- what a row can do --- */
@@ -26,7 +26,9 @@ static const char *mask_ok(const ga_attn_bwd_desc *d, const cuda_attn_bwd_varian
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
   if (d->flags & GA_ATTN_ALIBI) return "compiled without ALiBi";
   if (d->softcap > 0) return "compiled without soft-cap";
-  const cuda_attn_mask mask = d->window ? CUDA_ATTN_window : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal : CUDA_ATTN_full;
+  const cuda_attn_mask mask = d->window                   ? CUDA_ATTN_window
+                              : d->flags & GA_ATTN_CAUSAL ? CUDA_ATTN_causal
+                                                          : CUDA_ATTN_full;
   return mask == v->mask ? NULL : "compiled for another mask";
 }
 
@@ -52,14 +54,16 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   return mask_ok(d, v);
 }
 
-/* KV heads one after the other on each multiprocessor take 1 / share of the time of even work; other forms move three times dQ in
- * f32 (zeros, the sum, its conversion), as much time as MOVED keys take (causal: twice; estimated by bytes), and a fixed order of
- * many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64, 512 keys: 1.23 x other forms), 34 did not (D = 128, 512:
- * 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
+/* KV heads one after the other on each multiprocessor take 1 / share of the time of even work; other forms move three
+ * times dQ in f32 (zeros, the sum, its conversion), as much time as MOVED keys take (causal: twice; estimated by
+ * bytes), and a fixed order of many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64, 512 keys: 1.23 x
+ * other forms), 34 did not (D = 128, 512: 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
 static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, const ga_caps *caps) {
   const int64_t sms = caps->sms, units = d->batch * d->kv_heads, keys = ga_max_i64(1, d->max_kv);
-  const int64_t more = (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED + (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / ORDER_COSTS : 0);
-  const int64_t sums = ga_min_i64(sms, units) * (d->q_heads / d->kv_heads) * d->max_q * v->d * 4; /* bytes of dQ at a time */
+  const int64_t more =
+      (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED + (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / ORDER_COSTS : 0);
+  const int64_t sums =
+      ga_min_i64(sms, units) * (d->q_heads / d->kv_heads) * d->max_q * v->d * 4; /* bytes of dQ at a time */
   if (sums > (int64_t)(caps->l2_bytes / 8 * 3) || (v->features && units < UNEVEN * sms)) return false;
   return (double)units * (double)(keys + more) >= (double)(ga_div_up(units, sms) * sms) * (double)keys;
 }
@@ -75,8 +79,8 @@ int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *c
 /* --- workspace --- */
 
 typedef struct bwd_space {
-  int64_t pairs, blocks; /* (batch, query head); blocks of 64 rows of one */
-  int64_t acc_blocks;    /* blocks of dQ in f32 */
+  int64_t pairs, blocks;                   /* (batch, query head); blocks of 64 rows of one */
+  int64_t acc_blocks;                      /* blocks of dQ in f32 */
   uint64_t stat, acc, turn, ticket, bytes; /* offsets, and all of it */
 } bwd_space;
 
@@ -97,9 +101,11 @@ static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant
   bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = steps * (v->rows / GA_KBWD_ROWS)};
   const uint64_t blocks = (uint64_t)(s.pairs * s.blocks), row = GA_KBWD_ROWS * sizeof(float);
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
-  s.acc_blocks = v->order == CUDA_ATTN_BWD_WHOLE ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks : (int64_t)blocks;
+  s.acc_blocks =
+      v->order == CUDA_ATTN_BWD_WHOLE ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks : (int64_t)blocks;
   s.turn = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
-  s.ticket = s.turn + (v->order == 1 ? ga_round_up(blocks * (uint64_t)turns_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
+  s.ticket =
+      s.turn + (v->order == 1 ? ga_round_up(blocks * (uint64_t)turns_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
   s.bytes = s.ticket + (v->order ? WORKSPACE_ALIGN : 0);
   return s;
 }
@@ -110,13 +116,15 @@ uint64_t cuda_attn_bwd_workspace(const ga_kernel *k, const void *desc, const ga_
 
 /* --- arguments --- */
 
-static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p, const ga_attn_strides *s) {
+static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
+                              const ga_attn_strides *s) {
   const int64_t all[3] = {s->batch, s->token, s->head};
   static const char *const names[3] = {"batch", "token", "head"};
   GA_TRY(cuda_check_pointer(stream, k, name, p, ALIGN_BYTES));
   for (int i = 0; i < 3; i++)
     GA_REQUIRE(all[i] >= 0 && all[i] % ALIGN_ELEMS == 0 && all[i] < (int64_t)1 << 38, GA_ERR_ARG,
-               "%s: %s_stride.%s is %lld; must be a multiple of %d, 0 to 2^38", k->id, name, names[i], (long long)all[i], ALIGN_ELEMS);
+               "%s: %s_stride.%s is %lld; must be a multiple of %d, 0 to 2^38", k->id, name, names[i],
+               (long long)all[i], ALIGN_ELEMS);
   return GA_OK;
 }
 
@@ -157,20 +165,21 @@ static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t,
   for (int i = 0; i < 3; i++) bytes[i] = t->dims[i + 1] == 1 ? ALIGN_BYTES : each * (uint64_t)t->strides[i];
   void *base;
   memcpy(&base, &t->data, sizeof base); /* the driver's prototype lacks const */
-  CUresult rc = d->cu->TensorMapEncodeTiled(out, t->type, 4, base, t->dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE, (int)t->swizzle,
-                                            CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
+  CUresult rc = d->cu->TensorMapEncodeTiled(out, t->type, 4, base, t->dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE,
+                                            (int)t->swizzle, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   if (rc == CUDA_SUCCESS) return GA_OK;
   return ga_fail_in(ga_cu_fail(d->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, t->name);
 }
 
-static ga_status encode_rows(const cuda_device *d, const ga_kernel *k, const ga_attn_bwd_desc *p, const char *name, const void *data,
-                             const ga_attn_strides *s, bool kv, int32_t cols, ga_tmap *out) {
+static ga_status encode_rows(const cuda_device *d, const ga_kernel *k, const ga_attn_bwd_desc *p, const char *name,
+                             const void *data, const ga_attn_strides *s, bool kv, int32_t cols, ga_tmap *out) {
   const bool varlen = p->flags & GA_ATTN_VARLEN;
   const int64_t rows = varlen ? kv ? p->total_kv : p->total_q : kv ? p->max_kv : p->max_q;
   const view t = {.name = name,
                   .data = data,
                   .type = p->dtype == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16,
-                  .dims = {(uint64_t)cols, (uint64_t)rows, (uint64_t)(kv ? p->kv_heads : p->q_heads), varlen ? 1 : (uint64_t)p->batch},
+                  .dims = {(uint64_t)cols, (uint64_t)rows, (uint64_t)(kv ? p->kv_heads : p->q_heads),
+                           varlen ? 1 : (uint64_t)p->batch},
                   .strides = {s->token, s->head, s->batch},
                   .box_cols = PANEL_COLS,
                   .box_rows = GA_KBWD_ROWS,
@@ -178,8 +187,9 @@ static ga_status encode_rows(const cuda_device *d, const ga_kernel *k, const ga_
   return encode(d, k, &t, out);
 }
 
-static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_bwd_desc *p, const ga_attn_bwd_io *a,
-                            const bwd_space *s, const char *workspace, ga_kargs_attn_bwd *out) {
+static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_bwd_desc *p,
+                            const ga_attn_bwd_io *a, const bwd_space *s, const char *workspace,
+                            ga_kargs_attn_bwd *out) {
   const int64_t padded = s->blocks * GA_KBWD_ROWS;
   const view stat = {.name = "stat",
                      .data = workspace + s->stat,
@@ -223,10 +233,12 @@ typedef struct call {
   ga_stream *stream;
 } call;
 
-ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args, ga_stream *stream) {
+ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args,
+                             ga_stream *stream) {
   const ga_kernel *step = cuda_step_of(id);
   GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", k->id, id);
-  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
+  const cuda_launch l = {
+      .grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
   return cuda_enqueue(stream, step, &l, args);
 }
 
@@ -234,7 +246,9 @@ static ga_status run_step(const call *c, const char *id, int64_t blocks, bool de
   return cuda_attn_bwd_step(c->k, id, blocks, dependent, args, c->stream);
 }
 
-static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) { return d->flags & GA_ATTN_VARLEN ? p : NULL; }
+static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) {
+  return d->flags & GA_ATTN_VARLEN ? p : NULL;
+}
 
 static int32_t *ticket_of(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
@@ -260,7 +274,8 @@ static ga_status run_pre(const call *c) {
                                       .acc_cols = v->d,
                                       .dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride),
                                       .rows_k = (int32_t)c->d->max_kv,
-                                      .window_right = c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
+                                      .window_right =
+                                          c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
                                       .cols_k = c->d->head_dim,
                                       .out_f32 = c->d->grad_dtype == GA_F32,
                                       .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
@@ -303,8 +318,8 @@ static int32_t heads_a_section(const ga_attn_bwd_desc *p) {
   return (int32_t)ga_min_i64(ga_max_i64(l2_share / head_bytes, 1), ga_max_i64(1, p->batch * p->kv_heads));
 }
 
-/* Of the last section: with fewer heads its longest tile, taken first, would end behind all others (in a fixed order the longest is taken last
- * in any case). Whole sections come before. */
+/* Of the last section: with fewer heads its longest tile, taken first, would end behind all others (in a fixed order
+ * the longest is taken last in any case). Whole sections come before. */
 static int32_t heads_of_last(const ga_kargs_attn_bwd *a, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t together = v->duet ? sms / 2 : sms, even = v->order == 1 ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
   const int64_t wanted = ga_min_i64(a->heads_total, even);
@@ -371,7 +386,12 @@ static bool empty(const ga_attn_bwd_desc *d, bool kv) {
 ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   const ga_attn_bwd_desc *d = desc;
   const ga_attn_bwd_io *a = io;
-  const call c = {.k = k, .d = d, .a = a, .s = space_of(d, k->impl, stream->device->caps.sms), .workspace = workspace, .stream = stream};
+  const call c = {.k = k,
+                  .d = d,
+                  .a = a,
+                  .s = space_of(d, k->impl, stream->device->caps.sms),
+                  .workspace = workspace,
+                  .stream = stream};
   const bool no_q = empty(d, false), no_kv = empty(d, true), sinks = d->flags & GA_ATTN_SINKS;
   if (d->batch == 0 && !sinks) return GA_OK;
   GA_TRY(check_io(stream, k, a));

@@ -1,25 +1,27 @@
 /* KERNEL    attn_bwd, sm90a, warp-specialised: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
- * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 or 128
- *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
+ * COMPUTES  per 128 rows of K and V of a (batch, KV head), over the query heads of its group and their blocks of 64 or
+ *           128 rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
- * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
- *           maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its derivative
- *           is taken from P, whose logarithm is the capped logit
+ * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the
+ *           tensor maps); scale > 0; attn_bwd_pre has run, attn_bwd_post follows (cuda/kern/attn_bwd/attn_bwd_args.h).
+ *           Soft-cap: its derivative is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
- *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
+ *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
+ *           dP is issued
  *             once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
- *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to the
+ *           5 issue dK += dS Q; wait dQ(i-1); its piece to shared memory and from there, added by the copy engine, to
+ *           the
  *             workspace; 128 rows: from registers [dK runs]
- *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
- *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
- *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in every run. A
- *           block waits only for blocks of lower tickets. The first tile stores, so that no zeros are needed; the last gets
- *           the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
+ *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run
+ *           half a step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that
+ *           distance. dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
+ * ORDER     1: blocks take their tile by ticket and add to a block of dQ in descending order of tiles: the same bits in
+ *           every run. A block waits only for blocks of lower tickets. The first tile stores, so that no zeros are
+ *           needed; the last gets the sum back, adds its part in registers and writes dQ itself: no attn_bwd_post
  * BARRIERS  name     arrivals    waiter       orders
  *           k, v     1+tx        consumers    TMA write of K (V) -> wgmma read
  *           q_full   1+tx        consumers    TMA write of Q[s] and stat[s] -> wgmma read, ld.shared
@@ -27,19 +29,20 @@
  *           o_full, o_empty      the same of dO[s]
  *           ds       8 (warps)   consumers    stmatrix of dS(i) -> wgmma reads of dQ(i)
  *           turn     named 2, 3  warpgroups   exponentials exclude each other
- *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) -> writer
- *           of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done with it
+ *           ordered: ready 1+tx (writer) -> consumers: the buffer of dQ is free, or holds the sum; used 8 (warps) ->
+ *           writer of even (odd) steps: it is written, or read; empty 1 (writer) -> the other writer: the step is done
+ *           with it
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
  *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -89,7 +92,7 @@ enum {
   WGS = 2,
   THREADS = 128 * (WGS + 1),
   PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
+  EARLY = BM == 128 ? 8 : 0,    /* of BM / 8 pairs of delta: read before dP is waited for */
   DIRECT = BM == 128 && !ORDER, /* dQ goes from registers to the workspace: shared memory has no room for it */
   BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
   Q_PANEL = BM * PANEL_ROW_BYTES,
@@ -100,11 +103,13 @@ enum {
   NP = BM / 4,
   BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
 };
-enum { DQ_COLS = BM == 128 ? D : D / 2 }; /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
+enum {
+  DQ_COLS = BM == 128 ? D : D / 2
+};     /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
 enum { /* shared memory, bytes */
        Q_BYTES = PANELS * Q_PANEL,
        K_BYTES = PANELS * K_PANEL,
-       DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
+       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: a panel a warpgroup */
        PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
        STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
        STAT_BYTES = BOXES * STAT_BOX_BYTES,
@@ -128,7 +133,8 @@ enum { /* shared memory, bytes */
        OFF_EMPTY = OFF_USED + 16,
        SMEM_BYTES = OFF_EMPTY + 8
 };
-static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64, "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
+static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
+              "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 #ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
@@ -163,19 +169,17 @@ typedef const ga_kargs_attn_bwd *args;
 
 /* ------------------------------------------------------------------ producer: one thread */
 GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row, int head, int batch, uint64_t policy) {
-  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++)
-      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS, row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
+  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
+                                                                  row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
 }
-GA_DEV int is_packed(args a) {
-  return FEATURES && (a->features & GA_KATTN_VARLEN);
-}
+GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
 /* 128 rows of K or V: two boxes a panel. */
 GA_DEV void load_kv(uint32_t sb, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
   const tile t = tile_get(sb + OFF_TILE);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
-      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS, t.head, packed ? 0 : t.batch,
-                   L2_EVICT_FIRST);
+      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
+                   t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
 /* The tile's record is read again in every round: registers are few here. */
 GA_DEV void producer(args a, uint32_t sb) {
@@ -195,8 +199,8 @@ GA_DEV void producer(args a, uint32_t sb) {
     mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
     load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
     GA_UNROLL for (int b = 0; b < BOXES; b++)
-        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS, 0, head, batch,
-                     L2_EVICT_LAST);
+        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS,
+                     0, head, batch, L2_EVICT_LAST);
     if (first) load_kv(sb, sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
     mbar_wait(sb + OFF_OE + 8 * stage, parity);
     mbar_arrive_expect(of, Q_BYTES);
@@ -255,10 +259,10 @@ GA_DEV void writer(args a, uint32_t sb, int odd) {
 typedef struct {
   args a;
   uint32_t sb;
-  int w, wl, lane, q2;             /* warpgroup, warp in it, lane, 2 (lane % 4) */
-  int kv;                          /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
-  int stage, parity;               /* of Q and dO */
-  int ds;                          /* buffer of dS */
+  int w, wl, lane, q2; /* warpgroup, warp in it, lane, 2 (lane % 4) */
+  int kv;              /* this lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q) */
+  int stage, parity;   /* of Q and dO */
+  int ds;              /* buffer of dS */
 } warpgroup;
 
 /* Kept in registers, or read anew where they leave no room. */
@@ -266,9 +270,7 @@ GA_DEV int lane_of(const warpgroup *c) { return ANEW ? thread_index_anew() & 31 
 GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 & 3 : c->wl; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
-GA_DEV uint32_t stat_of(const warpgroup *c) {
-  return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4;
-}
+GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
 /* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
   const uint64_t da = desc(a), db = desc(b);
@@ -278,8 +280,8 @@ GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
     S_ADD(s, da, db, 1);
   else
     S_NEW(s, da, db);
-  GA_UNROLL for (int k = 1; k < D / 16; k++)
-      S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
+  GA_UNROLL for (int k = 1; k < D / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
+                                                   db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
   wgmma_commit();
 }
 /* C += P B, P in registers, B [64 rows, D]. */
@@ -295,7 +297,8 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
 GA_DEV void issue_dq(const warpgroup *c, float *x) {
   const int before = c->ds ? c->ds - 1 : DS_BUFFERS - 1;
   const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
-  const uint64_t db = desc(desc_n_major(c->sb + OFF_K + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
+  const uint64_t db =
+      desc(desc_n_major(c->sb + OFF_K + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
   wgmma_fence();
   DQ_NEW(x, da, db);
   GA_UNROLL for (int k = 1; k < BN / 16; k++)
@@ -317,16 +320,13 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
   less_rest(c, dp, 0);
 }
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
-GA_DEV int number_of(const warpgroup *c) {
-  return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w;
-}
-GA_DEV uint32_t piece_of(const warpgroup *c) {
-  return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES;
-}
+GA_DEV int number_of(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w; }
+GA_DEV uint32_t piece_of(const warpgroup *c) { return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES; }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
-  const uint32_t row = (uint32_t)((lane_of(c) >> 4) * 8 + (lane_of(c) & 7)), chunk = (uint32_t)(warp_of(c) * 2 + (lane_of(c) >> 3 & 1));
+  const uint32_t row = (uint32_t)((lane_of(c) >> 4) * 8 + (lane_of(c) & 7)),
+                 chunk = (uint32_t)(warp_of(c) * 2 + (lane_of(c) >> 3 & 1));
   const uint32_t to = panel_chunk(panel, row, chunk);
   GA_UNROLL for (int k = 0; k < BM / 16; k++)
       stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
@@ -356,7 +356,8 @@ GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
 GA_DEV void finish_dq(const warpgroup *c, const float *x, int block, int m) {
   args a = c->a;
   const tile t = tile_get(tile_record(c));
-  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of(c) * 16 + lane_of(c) / 4, head = block / a->blocks_q - t.batch * a->heads_q;
+  const int row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of(c) * 16 + lane_of(c) / 4,
+            head = block / a->blocks_q - t.batch * a->heads_q;
   const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
@@ -430,7 +431,8 @@ GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk, int i) {
 }
 GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   args a = c->a;
-  const uint32_t sb = c->sb, k_rows = desc_k_major(sb + OFF_K + c->w * BOX_BYTES), v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
+  const uint32_t sb = c->sb, k_rows = desc_k_major(sb + OFF_K + c->w * BOX_BYTES),
+                 v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
   const ga_i4 first = lds_i4(sb + OFF_TILE);
   float s[NS], dp[NS];
   uint32_t p[NP];
@@ -449,8 +451,10 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
     issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES) settle(c, p, dk, i);
-    else wgmma_wait(1);
+    if (BM == 64 && !FEATURES)
+      settle(c, p, dk, i);
+    else
+      wgmma_wait(1);
     pin_f32(s, NS);
     bar_sync(2 + c->w, 256);
     probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));
@@ -493,7 +497,9 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
 }
 GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int lane) {
   const int g = lane >> 2;
-  warpgroup c = {a, sb, wg, warp & 3, lane, (lane & 3) * 2, t->n * BN + wg * 64 + (warp & 3) * 16 + g - t->rows_k + t->rows_q, 0, 0, 0};
+  warpgroup c = {
+      a, sb, wg, warp & 3, lane, (lane & 3) * 2, t->n * BN + wg * 64 + (warp & 3) * 16 + g - t->rows_k + t->rows_q,
+      0, 0,  0};
   float dk[ND], dv[ND];
   GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
   if (t->m_lo < t->m_hi) consume(&c, dk, dv);

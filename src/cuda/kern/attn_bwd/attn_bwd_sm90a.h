@@ -1,25 +1,27 @@
-/* Launch side of the attention backward kernels (src/cuda/kern/attn_bwd): a step before, the main kernel, steps behind. */
+/* Launch side of the attention backward kernels (src/cuda/kern/attn_bwd): a step before, the main kernel, steps behind.
+ * */
 #ifndef GA_CUDA_CUDA_ATTN_BWD_H
 #define GA_CUDA_CUDA_ATTN_BWD_H
 
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 enum { CUDA_ATTN_BWD_WHOLE = 2 }; /* a block takes all keys of a KV head */
 
 /* A row's shape: see attn_bwd_rows.h. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
-  int32_t d, dv; /* widest head of q and k, of v */
-  int32_t rows;  /* of Q in a step */
+  int32_t d, dv;           /* widest head of q and k, of v */
+  int32_t rows;            /* of Q in a step */
   int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_WHOLE */
-  int32_t duet; /* a tile of keys is for a cluster of two blocks */
+  int32_t duet;            /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const char *pre, *sink, *post; /* ids of its steps */
 } cuda_attn_bwd_variant;
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Forms that need neither zeros nor a conversion are faster where keys are few and multiprocessors still get even shares. */
+/* Forms that need neither zeros nor a conversion are faster where keys are few and multiprocessors still get even
+ * shares. */
 int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
@@ -33,11 +35,13 @@ typedef struct cuda_attn_bwd_any_variant {
 
 const char *cuda_attn_bwd_any_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_bwd_any_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_bwd_any(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+ga_status cuda_attn_bwd_any(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                            ga_stream *stream);
 
 /* What both share: a tensor as kernels see it; the launch of the step with that id for row k. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
-GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args, ga_stream *stream);
+GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent,
+                                          const void *args, ga_stream *stream);
 
 /* Of a step: never legal alone. */
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

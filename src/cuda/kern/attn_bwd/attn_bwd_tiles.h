@@ -1,7 +1,7 @@
-/* Part of attn_bwd_sm90a.cu, which includes it once its constants are known: which blocks of Q a tile of K and V meets, and
- * in what order tiles come. */
+/* Part of attn_bwd_sm90a.cu, which includes it once its constants are known: which blocks of Q a tile of K and V meets,
+ * and in what order tiles come. */
 typedef struct {
-  int n, head, batch, m_lo;      /* rows n BN .. of K and V; KV head; blocks m_lo .. m_hi - 1 of Q see them */
+  int n, head, batch, m_lo;       /* rows n BN .. of K and V; KV head; blocks m_lo .. m_hi - 1 of Q see them */
   int m_hi, above, below, rows_q; /* blocks m < above or >= below need the mask */
   int rows_k, start_q, start_k;
 } tile;
@@ -34,8 +34,8 @@ GA_DEV void tile_blocks(args a, tile *t) {
   t->below = WINDOW ? imax(0, first + a->window_left + 1) / BM : t->m_hi;
   if (t->n * BN + BN > t->rows_k) t->above = t->m_hi; /* rows of K that do not exist */
 }
-/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2, and as the last section so many
- * heads that their tiles end together; ordered: shortest first, so
+/* Work item i -> tile. Masked: longest first inside a section of heads whose Q and dO share L2, and as the last section
+ * so many heads that their tiles end together; ordered: shortest first, so
  * that the first tile to add to a block of dQ is that on its diagonal, and none waits. */
 GA_DEV tile tile_of(args a, int i) {
   tile t;
@@ -65,7 +65,8 @@ GA_DEV tile tile_of(args a, int i) {
   tile_blocks(a, &t);
   return t;
 }
-/* Ordered, whole: a block of dQ goes down through the tiles of keys that see it; how many come before and after this. */
+/* Ordered, whole: a block of dQ goes down through the tiles of keys that see it; how many come before and after this.
+ * */
 typedef struct {
   int before, after;
 } visits;

@@ -1,27 +1,30 @@
-/* KERNEL    attn_bwd, sm90a, blocks that take all keys of a KV head, tile after tile: 1 producer thread + 2 consumer warpgroups of 64 rows of K and V
- * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the query
- *           heads of its group and their blocks of 64 or 128
+/* KERNEL    attn_bwd, sm90a, blocks that take all keys of a KV head, tile after tile: 1 producer thread + 2 consumer
+ *           warpgroups of 64 rows of K and V
+ * COMPUTES  as attn_bwd_sm90a.cu, by whose schedule of a step: per 128 rows of K and V of a (batch, KV head), over the
+ *           query heads of its group and their blocks of 64 or 128
  *           rows of Q: S^T = K Q^T, P^T = e^(S^T scale - lse), dP^T = V dO^T, dS^T = P^T (dP^T - delta);
  *           dV += P^T dO, dK += dS^T Q in registers; dQ += dS K in f32 in the workspace. Masks as in attn_fwd
- * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the tensor
- *           maps); scale > 0; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its derivative
- *           is taken from P, whose logarithm is the capped logit
+ * CONTRACT  16-bit inputs, columns contiguous, 16-byte aligned, strides multiples of 8; dims <= D (zero padded by the
+ *           tensor maps); scale > 0; attn_bwd_pre has run (cuda/kern/attn_bwd/attn_bwd_args.h). Soft-cap: its
+ *           derivative is taken from P, whose logarithm is the capped logit
  * SCHEDULE  step i of a warpgroup; each line ends at the wait behind it:
- *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features: dP is issued
+ *           1 issue S(i), dP(i); wait S. All of step i-1 is then complete: release its Q and dO. 128 rows, or features:
+ *           dP is issued
  *             once step i-1 is complete, for want of registers
  *           2 in turn with the other warpgroup: exponentials, P to registers [dP runs]
  *           3 issue dV += P dO; both warpgroups have written dS(i-1): issue dQ(i-1) = dS K into the registers of S;
  *             wait dP, dV
  *           4 dS over P in registers, and to one of three buffers in shared memory [dQ(i-1) runs]
  *           5 issue dK += dS Q; wait dQ(i-1), which goes to the workspace from registers [dK runs]
- *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run half a
- *           step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that distance.
- *           dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
- * TILES     The producer draws a ticket for a head and takes its tiles from the last to the first, writes their records and loads K; V once the
- *           last dP of the tile before is made. dQ of a tile's last step is made in the first step of the next: hence two buffers of K.
- *           A warpgroup stores dK and dV between two tiles, while the other computes
- * ORDER     each thread adds up its part of dQ in a place of its own in the workspace (the first tile stores, the last takes the sum
- *           and writes dQ): the same bits in every run, and nobody waits
+ *           dQ lags a step, so that a warpgroup needs its partner's dS in the middle of a step only: the two may run
+ *           half a step apart, one in elementwise code while the other feeds the matrix units; the turn at 2 keeps that
+ *           distance. dQ(i-2) of the partner may still be reading when dS(i) is written: hence three buffers
+ * TILES     The producer draws a ticket for a head and takes its tiles from the last to the first, writes their records
+ *           and loads K; V once the last dP of the tile before is made. dQ of a tile's last step is made in the first
+ *           step of the next: hence two buffers of K. A warpgroup stores dK and dV between two tiles, while the other
+ *           computes
+ * ORDER     each thread adds up its part of dQ in a place of its own in the workspace (the first tile stores, the last
+ *           takes the sum and writes dQ): the same bits in every run, and nobody waits
  * BARRIERS  name     arrivals    waiter       orders
  *           k_full, v_full 1+tx  consumers    record, TMA write of K (V) -> ld.shared, wgmma read
  *           k_empty  8 (warps)   producer     reads of K and of the record -> next tile's
@@ -36,12 +39,12 @@
  * MEASURED  docs/perf/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
-#include "cuda/kern/attn_bwd/attn_bwd_args.h"
+#include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/wgmma.h"
-#include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -82,7 +85,7 @@ enum {
   ST = GA_P_STAGES,
   DS_BUFFERS = 3,
   CYCLE = 24, /* steps until stages, buffers and parities come again */
-  ORDER = 0, /* of tiles, for attn_bwd_tiles.h */
+  ORDER = 0,  /* of tiles, for attn_bwd_tiles.h */
   WHOLE = 1,
   K_BUFFERS = 2, /* of K: the last dQ of a tile is made in the first step of the next */
   RECORDS = 2,
@@ -99,13 +102,15 @@ enum {
   NQ = BM * D / 256,
   NP = BM / 4,
   FETCHED = D == 128 ? 32 : 16, /* values of the sum of dQ at a time */
-  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+  BLOCK_LINES = BM * D / 256    /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
 };
-enum { DQ_COLS = BM == 128 ? D : D / 2 }; /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
+enum {
+  DQ_COLS = BM == 128 ? D : D / 2
+};     /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
 enum { /* shared memory, bytes */
        Q_BYTES = PANELS * Q_PANEL,
        K_BYTES = PANELS * K_PANEL,
-       DS_BYTES = WGS * Q_PANEL, /* BM x BN: a panel a warpgroup */
+       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: a panel a warpgroup */
        PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ in the workspace, a warp's */
        RECORD_BYTES = 48,
        STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
@@ -128,7 +133,8 @@ enum { /* shared memory, bytes */
        OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
        SMEM_BYTES = OFF_TILE + RECORDS * RECORD_BYTES
 };
-static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64, "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
+static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
+              "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
 #ifdef GA_P_SMEM
@@ -164,29 +170,24 @@ typedef const ga_kargs_attn_bwd *args;
 
 /* ------------------------------------------------------------------ producer: one thread */
 GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row, int head, int batch, uint64_t policy) {
-  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++)
-      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS, row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
+  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
+                                                                  row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
 }
-GA_DEV int is_packed(args a) {
-  return FEATURES && (a->features & GA_KATTN_VARLEN);
-}
+GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
 /* 128 rows of K or V: two boxes a panel. */
 GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
   const tile t = tile_get(record);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
-      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS, t.head, packed ? 0 : t.batch,
-                   L2_EVICT_FIRST);
+      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
+                   t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
 }
 /* Of tile number i of this block. */
-GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) {
-  return sb + OFF_TILE + i % RECORDS * RECORD_BYTES;
-}
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
 /* Rows of Q see the tile. Without any there may be no tensor maps. */
-GA_DEV int has_steps(uint32_t record) {
-  return lds_i4(record).w < lds_i4(record + 16).x;
-}
-/* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round: registers are few here. */
+GA_DEV int has_steps(uint32_t record) { return lds_i4(record).w < lds_i4(record + 16).x; }
+/* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round:
+ * registers are few here. */
 typedef struct {
   int stage, parity;
 } stages;
@@ -201,8 +202,8 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
     mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
     load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
     GA_UNROLL for (int b = 0; b < BOXES; b++)
-        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS, 0, head, batch,
-                     L2_EVICT_LAST);
+        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS,
+                     0, head, batch, L2_EVICT_LAST);
     if (first) {
       mbar_wait(sb + OFF_VE, ~i & 1u);
       load_kv(record, sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
@@ -221,7 +222,8 @@ GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
   at->stage = stage;
   at->parity = parity;
 }
-/* Behind work item `item`, tile n of its head: the next one of its head (they go down), or the first of the next ticket's. */
+/* Behind work item `item`, tile n of its head: the next one of its head (they go down), or the first of the next
+ * ticket's. */
 GA_DEV int next_item(args a, int item, int n) {
   return n > 0 ? item + 1 : (block_count() + atomic_add_i32(a->ticket, 1)) * a->tiles_k;
 }
@@ -262,10 +264,10 @@ GA_DEV void producer(args a, uint32_t sb) {
 typedef struct {
   args a;
   uint32_t sb;
-  int w, q2;                       /* warpgroup, 2 (lane % 4) */
-  uint32_t tile;                   /* its number in this block */
-  uint32_t step;                   /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
-  int before;                      /* the block of dQ of the step before: see tag_of; or -1 */
+  int w, q2;     /* warpgroup, 2 (lane % 4) */
+  uint32_t tile; /* its number in this block */
+  uint32_t step; /* 0 at the start, then 1 .. CYCLE and 1 again: tells stages, buffers and parities */
+  int before;    /* the block of dQ of the step before: see tag_of; or -1 */
 } warpgroup;
 
 /* Read anew where they are needed: registers are few. */
@@ -279,9 +281,7 @@ GA_DEV int kv_of(const warpgroup *c) {
   return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of() * 16 + (lane_of() >> 2);
 }
 
-GA_DEV uint32_t stat_of(const warpgroup *c) {
-  return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4;
-}
+GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4; }
 /* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
 GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
   const uint64_t da = desc(a), db = desc(b);
@@ -291,8 +291,8 @@ GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
     S_ADD(s, da, db, 1);
   else
     S_NEW(s, da, db);
-  GA_UNROLL for (int k = 1; k < D / 16; k++)
-      S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
+  GA_UNROLL for (int k = 1; k < D / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
+                                                   db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
   wgmma_commit();
 }
 /* C += P B, P in registers, B [64 rows, D]. */
@@ -308,7 +308,8 @@ GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
 GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile) {
   const uint32_t before = (c->step + DS_BUFFERS - 1) % DS_BUFFERS;
   const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
-  const uint32_t k = c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2));
+  const uint32_t k =
+      c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2));
   const uint64_t db = desc(desc_n_major(k, K_PANEL));
   wgmma_fence();
   DQ_NEW(x, da, db);
@@ -331,9 +332,7 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
   less_rest(c, dp, 0);
 }
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
-GA_DEV int number_of(const warpgroup *c) {
-  return BM == 128 ? c->w * 4 + warp_of() : warp_of() * 2 + c->w;
-}
+GA_DEV int number_of(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of() : warp_of() * 2 + c->w; }
 /* Where dS^T of this warp (16 rows of K) goes, as rows of Q. */
 GA_DEV uint32_t place_of_ds(const warpgroup *c) {
   const uint32_t panel = c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL;
@@ -353,7 +352,8 @@ GA_DEV float *acc_of(const warpgroup *c, int64_t block) {
 }
 /* dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const float *x, float *to) {
-  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++) red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
+  GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++)
+      red_add_f32x4(to + 128 * j, x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
 }
 /* The whole sum, of block m of a query head: out. `record`: its tile's. */
 GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int head, int m) {
@@ -373,8 +373,8 @@ GA_DEV int tag_of(const warpgroup *c, int m, int left) {
   const visits v = visits_of(a, tile_record(c), m);
   return ((a->group - left) * a->blocks_q + m) * 4 + !v.before + 2 * !v.after;
 }
-/* The workspace is this block's own, and each of its places a thread's own. The first tile stores, the last takes the sum and
- * writes dQ. */
+/* The workspace is this block's own, and each of its places a thread's own. The first tile stores, the last takes the
+ * sum and writes dQ. */
 GA_DEV float *own_of(const warpgroup *c) {
   return acc_of(c, (int64_t)block_index() * (c->a->group * c->a->blocks_q) + (c->before >> 2));
 }
@@ -403,7 +403,8 @@ GA_DEV void keep_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
   } else {
     args a = c->a;
     const int block = c->before >> 2, head = block / a->blocks_q;
-    if (!(c->before & 1)) GA_UNROLL for (int first = 0; first < NQ; first += FETCHED) {
+    if (!(c->before & 1)) GA_UNROLL
+      for (int first = 0; first < NQ; first += FETCHED) {
         if (first) fetch_dq(c, sum, first);
         GA_UNROLL for (int i = 0; i < FETCHED; i++) x[first + i] += sum[i];
       }
@@ -470,8 +471,10 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
     issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), FEATURES);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
-    if (BM == 64 && !FEATURES) settle(c, p, dk);
-    else wgmma_wait(1);
+    if (BM == 64 && !FEATURES)
+      settle(c, p, dk);
+    else
+      wgmma_wait(1);
     pin_f32(s, NS);
     bar_sync(2 + c->w, 256);
     probabilities(c, s, p, m, left, BM == 128 ? early : is_partial(c, m));

@@ -5,38 +5,38 @@
 
 /* Scales of one tensor: data[batch * batch_stride + head * head_stride + min(i >> shift, last) * block_stride]. */
 typedef struct {
-    const float *data;
-    int64_t batch, head, block; /* strides */
-    int32_t shift, last;        /* a block is 2^shift of what i counts: 64 tokens, of a q of i8 one; the last block */
+  const float *data;
+  int64_t batch, head, block; /* strides */
+  int32_t shift, last;        /* a block is 2^shift of what i counts: 64 tokens, of a q of i8 one; the last block */
 } ga_kattn_scales;
 
-/* Maps: (column, row, head, batch) of bytes, q and k as in ga_kargs_attn_fwd; v is (key, value dim, head, batch), its keys
- * in the order of ga/attn_quant.h. Boxes: q 64 rows, k BN, of 128 columns (64 when there are no more), swizzle as wide;
- * v 128 keys of all value dims, swizzle 128 B (64 and 64 B when BN is not a multiple of 128);
+/* Maps: (column, row, head, batch) of bytes, q and k as in ga_kargs_attn_fwd; v is (key, value dim, head, batch), its
+ * keys in the order of ga/attn_quant.h. Boxes: q 64 rows, k BN, of 128 columns (64 when there are no more), swizzle as
+ * wide; v 128 keys of all value dims, swizzle 128 B (64 and 64 B when BN is not a multiple of 128);
  * o is stored from registers. */
 typedef struct {
-    ga_kargs_attn_fwd fwd;
-    ga_kattn_scales scale_q, scale_k, scale_v;
-    const float *v_mean;                            /* [batch][kv heads][dim], added to rows that see a key; null: nothing is */
+  ga_kargs_attn_fwd fwd;
+  ga_kattn_scales scale_q, scale_k, scale_v;
+  const float *v_mean; /* [batch][kv heads][dim], added to rows that see a key; null: nothing is */
 } ga_kargs_attn_fp8;
 
 /* The quantiser: tokens of a head in units of 128; the means of V: 64 columns of a head a unit, of `parts` blocks.
  * Strides in elements; y_token of values: distance of dims. */
 typedef struct {
-    const void *x;
-    void *y;
-    float *scale;                                   /* [batch][heads][blocks] */
-    const float *given;                             /* when scale_tokens is 0 */
-    const int32_t *positions;                       /* [batch][tokens] */
-    const float *inv_freq;
-    int64_t x_batch, x_token, x_head, y_batch, y_token, y_head, given_batch, given_head;
-    int32_t tokens, heads, blocks;                  /* blocks: of scale_tokens, of a head */
-    int32_t units_per_head, units;
-    int32_t parts, scale_tokens, hadamard, rot_dim, pairs;
-    float magnitude;
-    uint32_t sign[8];                               /* of a word's 32 dims 2 i is negated by bit 15 - i, 2 i + 1 by bit 31 - i */
-    int32_t centre;                                 /* values without their mean */
-    float *mean;                                    /* [batch][heads][dim] */
+  const void *x;
+  void *y;
+  float *scale;             /* [batch][heads][blocks] */
+  const float *given;       /* when scale_tokens is 0 */
+  const int32_t *positions; /* [batch][tokens] */
+  const float *inv_freq;
+  int64_t x_batch, x_token, x_head, y_batch, y_token, y_head, given_batch, given_head;
+  int32_t tokens, heads, blocks; /* blocks: of scale_tokens, of a head */
+  int32_t units_per_head, units;
+  int32_t parts, scale_tokens, hadamard, rot_dim, pairs;
+  float magnitude;
+  uint32_t sign[8]; /* of a word's 32 dims 2 i is negated by bit 15 - i, 2 i + 1 by bit 31 - i */
+  int32_t centre;   /* values without their mean */
+  float *mean;      /* [batch][heads][dim] */
 } ga_kargs_attn_quant;
 
 GA_KARGS_ASSERT(sizeof(ga_kargs_attn_quant) == 200);

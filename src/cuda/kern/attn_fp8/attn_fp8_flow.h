@@ -1,8 +1,9 @@
-/* Part of attn_fp8_sm90a.cu, which includes it: the consumers of `flow`. S of the next block and P V of the current one are asked for together; P V
- * goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits and are cut off (GA_ATTN_FAST_SUM).
- * V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum needs a factor; l takes it off again, by 64 keys. V's scales
- * are 2^-100 and more. A reference m stays until an exponent goes beyond what too_large of under allows, of sums with V's scale as in the block at
- * hand: a largest weight between two references is rounded as any other. */
+/* Part of attn_fp8_sm90a.cu, which includes it: the consumers of `flow`. S of the next block and P V of the current one
+ * are asked for together; P V goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits and
+ * are cut off (GA_ATTN_FAST_SUM). V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum needs
+ * a factor; l takes it off again, by 64 keys. V's scales are 2^-100 and more. A reference m stays until an exponent
+ * goes beyond what too_large of under allows, of sums with V's scale as in the block at hand: a largest weight between
+ * two references is rounded as any other. */
 typedef struct {
   float s[NS], o[NO];
   uint32_t p[NP];
@@ -64,8 +65,8 @@ GA_DEV void flow_weights(const warpgroup *c, flow *f, const float *x) {
     if (h == 0) turn_end_after(c, f->p + 4);
   }
 }
-/* A block that neither begins a tile nor is masked: every row has seen something. P V ends under the exponents, before the exponentials: weights then
- * need no registers of their own. */
+/* A block that neither begins a tile nor is masked: every row has seen something. P V ends under the exponents, before
+ * the exponentials: weights then need no registers of their own. */
 GA_DEV void flow_fast(warpgroup *c, flow *f) {
   float x[4 * SCALES], limit[2], factor[2];
   int most[2] = {0, 0};
@@ -126,11 +127,15 @@ GA_DEV void consume_flow(warpgroup *c) {
   GA_ROLL for (;;) {
     const int edge = c->n == 0;
     advance(c);
-    if (edge) next_tile(c);
-    else c->n--;
+    if (edge)
+      next_tile(c);
+    else
+      c->n--;
     if (c->n < 0) break;
-    if (!edge && (!MASKED || c->n < c->mask_hi)) flow_fast(c, &f);
-    else flow_slow(c, &f, edge);
+    if (!edge && (!MASKED || c->n < c->mask_hi))
+      flow_fast(c, &f);
+    else
+      flow_slow(c, &f, edge);
   }
   turn_begin(c, 1);
   wait_v(c);

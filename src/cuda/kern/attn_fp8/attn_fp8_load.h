@@ -2,13 +2,14 @@
 typedef struct {
   args a;
   uint32_t sb;
-  uint32_t k;    /* blocks of K loaded; V's follow from it */
-  int tiles;     /* records written */
+  uint32_t k; /* blocks of K loaded; V's follow from it */
+  int tiles;  /* records written */
 } loader;
 
 /* The scale of the 64 tokens (Q of i8: of the token) that are the i-th of their sequence. */
 GA_DEV float scale_of(const ga_kattn_scales *s, int batch, int head, int i) {
-  const int at = batch * (int)s->batch + head * (int)s->head + imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
+  const int at = batch * (int)s->batch + head * (int)s->head +
+                 imin(i >> s->shift, s->last) * (int)s->block; /* the host sees to 2^31 */
   return ldg_f32(s->data + at);
 }
 GA_DEV void load_k(loader *p, const work *t, int n) {
@@ -20,7 +21,8 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
     scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
     scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
   }
-  GA_ROLL for (int h = 0; h < SUBS && FLOW; h++) { /* the slot's block has given back its K, which a load of K ST blocks ago awaited */
+  GA_ROLL for (int h = 0; h < SUBS && FLOW;
+               h++) { /* the slot's block has given back its K, which a load of K ST blocks ago awaited */
     const float v = lg2(scale_of(&a->scale_v, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * h, scale_of(&a->scale_k, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * (SUBS + h), v);
@@ -39,13 +41,14 @@ GA_DEV void load_v(loader *p, const work *t, int n) /* after load_k of the block
   mbar_wait(p->sb + OFF_VE + 8 * stage, ring_empty_parity(r, ST));
   mbar_arrive_expect(bar, V_BYTES);
   GA_UNROLL for (int i = 0; i < BN / V_KEYS; i++)
-      bulk_load_4d(p->sb + OFF_V + stage * V_STAGE + i * DV * V_KEYS, &p->a->v, bar, n * BN + i * V_KEYS, 0, t->head_k, t->batch, L2_EVICT_LAST);
+      bulk_load_4d(p->sb + OFF_V + stage * V_STAGE + i * DV * V_KEYS, &p->a->v, bar, n * BN + i * V_KEYS, 0, t->head_k,
+                   t->batch, L2_EVICT_LAST);
 }
-/* The record of the next tile goes to its slot before the wait for its Q buffer: consumers are at most two edges behind. */
-GA_DEV uint32_t next_slot(const loader *p) {
-  return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES;
-}
-/* The tile's Q into the buffer that the tile before the last one had. Coordinates come from the record: they would cost registers. */
+/* The record of the next tile goes to its slot before the wait for its Q buffer: consumers are at most two edges
+ * behind. */
+GA_DEV uint32_t next_slot(const loader *p) { return p->sb + OFF_TILE + (p->tiles % TILE_SLOTS) * TILE_BYTES; }
+/* The tile's Q into the buffer that the tile before the last one had. Coordinates come from the record: they would cost
+ * registers. */
 GA_DEV void load_q(loader *p, const work *t) {
   const ga_i4 x = lds_i4(next_slot(p));
   const uint32_t buffer = (uint32_t)p->tiles & 1, bar = p->sb + OFF_QF + 8 * buffer;
@@ -54,13 +57,15 @@ GA_DEV void load_q(loader *p, const work *t) {
     mbar_arrive(bar);
   } else {
     float scale[4] = {}; /* i8: a lane reads those of its own rows */
-    GA_UNROLL for (int w = 0; w < WGS && !I8; w++) scale[w] = scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
+    GA_UNROLL for (int w = 0; w < WGS && !I8; w++) scale[w] =
+        scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
     if (!I8) sts_f4(next_slot(p) + 48, scale);
     const float *mean = FLOW ? fp8_args(p->a)->v_mean : 0;
     mbar_arrive_expect(bar, WGS * Q_BYTES + (mean ? 4 * DV : 0));
     if (mean) {
       const int64_t head = (t->batch * p->a->heads_q + x.y) / p->a->group; /* of all batches' */
-      bulk_load_bytes(p->sb + OFF_MEAN + (p->tiles % TILE_SLOTS) * 4 * DV, mean + head * DV, 4 * DV, bar, L2_EVICT_LAST);
+      bulk_load_bytes(p->sb + OFF_MEAN + (p->tiles % TILE_SLOTS) * 4 * DV, mean + head * DV, 4 * DV, bar,
+                      L2_EVICT_LAST);
     }
     GA_ROLL for (int w = 0; w < WGS; w++) {
       const uint32_t dst = p->sb + OFF_Q + (buffer * WGS + (uint32_t)w) * Q_BYTES;
@@ -70,7 +75,8 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* What was kept of the tile whose record was written `back` tiles ago: flow has 24 registers here, and tile_next needs them. */
+/* What was kept of the tile whose record was written `back` tiles ago: flow has 24 registers here, and tile_next needs
+ * them. */
 GA_DEV work work_again(const loader *p, int back) {
   const uint32_t slot = p->sb + OFF_TILE + ((p->tiles - back) % TILE_SLOTS) * TILE_BYTES;
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);
@@ -81,7 +87,8 @@ GA_DEV work work_again(const loader *p, int back) {
 GA_DEV void producer(args a, uint32_t sb) {
   loader p = {a, sb, 0, 0};
   int i = block_index() - block_count(), sub = 0;
-  grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from here */
+  grid_dependency_wait(); /* the inputs may be the previous kernel's outputs; everything the consumers do follows from
+                             here */
   work t = tile_next(a, &i, &sub, next_slot(&p), 1);
   load_q(&p, &t);
   if (t.n_hi >= 0) load_k(&p, &t, t.n_hi);

@@ -1,15 +1,16 @@
-/* Attention forward in 8 bits (attn_fp8_sm90a.cu): what follows from a row's parameters: sizes, shared memory, registers, forms of products. */
+/* Attention forward in 8 bits (attn_fp8_sm90a.cu): what follows from a row's parameters: sizes, shared memory,
+ * registers, forms of products. */
 #pragma once
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_IS_fp8 0
-#define GA_IS_i8 1
-#define GA_SCHED_under 0
-#define GA_SCHED_queue 1
-#define GA_SCHED_parts 2
+#define GA_MASK_full    0
+#define GA_MASK_causal  1
+#define GA_IS_fp8       0
+#define GA_IS_i8        1
+#define GA_SCHED_under  0
+#define GA_SCHED_queue  1
+#define GA_SCHED_parts  2
 #define GA_SCHED_halves 3
-#define GA_SCHED_flow 4
+#define GA_SCHED_flow   4
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_QK),
@@ -25,8 +26,8 @@ enum {
   SHARED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_parts,
   HALVES = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_halves,
   FLOW = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_flow,
-  SUBS = BN / 64, /* of 64 keys: these may have a scale of their own */
-  SUB = 32,       /* registers of S of those */
+  SUBS = BN / 64,          /* of 64 keys: these may have a scale of their own */
+  SUB = 32,                /* registers of S of those */
   STAYS = UNDER || HALVES, /* a row's reference does, until a vote moves it */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1),
@@ -45,7 +46,9 @@ enum {
   Q_PANEL = 64 * ROW_BYTES,
   PANELS_V = 1,
   O_PANEL = 0,
-  PART = FLOW ? DV : SHARED ? 128 : 64, /* columns of a part of P V */
+  PART = FLOW     ? DV
+         : SHARED ? 128
+                  : 64, /* columns of a part of P V */
   PARTS = DV / PART,
   LAST_REGS = PART / 2 + (STAYS ? 4 : 0), /* of the last one, with a column of ones for its row sums */
   NS = BN / 2,
@@ -53,7 +56,7 @@ enum {
   NPART = PART / 2,
   NP = BN / 8 /* registers of S, O, a part, P per lane */
 };
-enum { /* shared memory, bytes */
+enum {                               /* shared memory, bytes */
        Q_BYTES = PANELS_K * Q_PANEL, /* of a warpgroup */
        K_BYTES = PANELS_K * K_PANEL,
        V_BYTES = DV * BN,
@@ -61,7 +64,7 @@ enum { /* shared memory, bytes */
        OFF_Q = 0,
        OFF_K = OFF_Q + 2 * WGS * Q_BYTES,
        OFF_V = OFF_K + ST * K_BYTES,
-       V_KEYS = BN % 128 ? 64 : 128, /* of a box, whose rows they are */
+       V_KEYS = BN % 128 ? 64 : 128,             /* of a box, whose rows they are */
        V_STAGE = V_BYTES + (STAYS ? 8 * BN : 0), /* and eight rows of ones */
        OFF_O = OFF_V + ST * V_STAGE,
        OFF_QF = OFF_O,
@@ -74,7 +77,7 @@ enum { /* shared memory, bytes */
        SCALES = FLOW ? (3 * SUBS + 3) / 4 : 1, /* of a block, by fours */
        SCALE_BYTES = 16 * SCALES,
        OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* of the blocks under way, in K or in V */
-       TILE_BYTES = 64, /* and Q's scales */
+       TILE_BYTES = 64,                             /* and Q's scales */
        TILE_SLOTS = 4,
        OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* flow: of V's columns, of the tiles that have a record */
        SMEM_BYTES = OFF_MEAN + (FLOW ? TILE_SLOTS * 4 * DV : 0)
@@ -87,11 +90,11 @@ static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #endif
 
-#define GA_FLOW_under 0
-#define GA_FLOW_queue 0
-#define GA_FLOW_parts 0
+#define GA_FLOW_under  0
+#define GA_FLOW_queue  0
+#define GA_FLOW_parts  0
 #define GA_FLOW_halves 0
-#define GA_FLOW_flow 1
+#define GA_FLOW_flow   1
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
@@ -112,31 +115,31 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define QK_HALF(d, a, b)     wgmma_m64n64k32_s8_ss((int *)(d), a, b, 1)
 #define QK_HALF_NEW(d, a, b) wgmma_m64n64k32_s8_ss0((int *)(d), a, b)
 #else
-#define QK                   GA_CAT3(wgmma_m64n, GA_P_BN, k32_e4m3_ss)
-#define QK_NEW               GA_CAT3(wgmma_m64n, GA_P_BN, k32_e4m3_ss0)
-#define QK_HALF(d, a, b)     wgmma_m64n64k32_e4m3_ss(d, a, b, 1)
-#define QK_HALF_NEW          wgmma_m64n64k32_e4m3_ss0
+#define QK               GA_CAT3(wgmma_m64n, GA_P_BN, k32_e4m3_ss)
+#define QK_NEW           GA_CAT3(wgmma_m64n, GA_P_BN, k32_e4m3_ss0)
+#define QK_HALF(d, a, b) wgmma_m64n64k32_e4m3_ss(d, a, b, 1)
+#define QK_HALF_NEW      wgmma_m64n64k32_e4m3_ss0
 #endif
-#define GA_SHARED_under 0
-#define GA_SHARED_queue 1
-#define GA_SHARED_parts 1
+#define GA_SHARED_under  0
+#define GA_SHARED_queue  1
+#define GA_SHARED_parts  1
 #define GA_SHARED_halves 1
-#define GA_SHARED_flow 0
+#define GA_SHARED_flow   0
 #if GA_CAT(GA_FLOW_, GA_P_SCHED) /* onto what earlier blocks have left */
-#define QK0              QK_NEW
-#define PV               GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
-#define PV0(d, a, b)     PV(d, a, b, 0)
-#define PV_ONES          PV
-#define PV_ONES0         PV0
-#elif GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
-#define QK0(d, a, b) QK(d, a, b, 0)
-#define PV           GA_CAT3(wgmma_m64n, GA_CAT(GA_PARTS_, GA_P_SCHED), k32_e4m3_rs)
-#define GA_PARTS_queue 64
-#define GA_PARTS_parts 128
-#define GA_PARTS_halves 64
+#define QK0          QK_NEW
+#define PV           GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
 #define PV0(d, a, b) PV(d, a, b, 0)
-#define PV_ONES            wgmma_m64n72k32_e4m3_rs
-#define PV_ONES0(d, a, b)  PV_ONES(d, a, b, 0)
+#define PV_ONES      PV
+#define PV_ONES0     PV0
+#elif GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
+#define QK0(d, a, b)      QK(d, a, b, 0)
+#define PV                GA_CAT3(wgmma_m64n, GA_CAT(GA_PARTS_, GA_P_SCHED), k32_e4m3_rs)
+#define GA_PARTS_queue    64
+#define GA_PARTS_parts    128
+#define GA_PARTS_halves   64
+#define PV0(d, a, b)      PV(d, a, b, 0)
+#define PV_ONES           wgmma_m64n72k32_e4m3_rs
+#define PV_ONES0(d, a, b) PV_ONES(d, a, b, 0)
 #else
 #define QK0      QK_NEW
 #define PV       wgmma_m64n64k32_e4m3_rs
@@ -144,9 +147,9 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PV_ONES  wgmma_m64n72k32_e4m3_rs
 #define PV_ONES0 wgmma_m64n72k32_e4m3_rs0
 #endif
-#define PACK        GA_CAT(pack_, GA_P_DTYPE)
+#define PACK GA_CAT(pack_, GA_P_DTYPE)
 
 /* Doublings from 1 to a row's largest weight when its reference is made, and at most; e4m3 ends at 448 = 2^8.8. */
 #define OFFSET (STAYS || FLOW ? 5.f : 8.f)
 #define LIMIT  8.75f
-#define LOG2E   1.442695041f /* log2 e */
+#define LOG2E  1.442695041f /* log2 e */

@@ -1,41 +1,52 @@
 /* KERNEL    attn_fp8 and attn_i8, sm90a, warp-specialised: 1 producer warp + BM/64 consumer warpgroups of 64 rows
- * COMPUTES  per (batch, head, BM rows of Q):  S = sq Q (sk K)^T * scale, masked;  O = softmax(S) (sv V);  lse = log sum exp S.
+ * COMPUTES  per (batch, head, BM rows of Q):  S = sq Q (sk K)^T * scale, masked;  O = softmax(S) (sv V);  lse = log sum
+ *                                             exp S.
  *           Q head h reads kv head h / group. The causal mask is aligned to the bottom right.
- * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V transposed and permuted by
- *           attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; what lies behind the last key is
+ * CONTRACT  e4m3 Q, K (QK fp8) or int8 ones (QK i8), columns contiguous, strides multiples of 16 bytes; head dim = D. V
+ *           transposed and permuted by attn_quant (ga/attn_quant.h): rows of keys, padded to whole blocks of 128; what
+ *           lies behind the last key is
  *           finite; v_mean, where it is given, is added to rows that see a key.  Scales are positive and finite.
  *           i8: Q may have one a row. o aliases nothing; scale > 0. Writes o, lse; leaves counter zeroed.
- *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column (GA_KERNEL_V_FINITE).
+ *           A row that sees no column: o = 0, lse = -inf. An e4m3 NaN in V makes NaN of its column
+ *           (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SCHEDULE  under   S of the next block is asked for before P V of the current one, which runs, in parts of 64 columns, under the softmax of
- *                   the next. One block after the other at a tile's edges, where a mask reaches, and where a V has two scales.
- *           halves  P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of the next by halves of 64
- *                   keys, each as soon as a part has been added; nothing is under way during the exponentials. One block after the
- *                   other where under does so, too.
- *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the registers of S
- *           flow    the same, and P V goes on in the accumulators over all keys: attn_fp8_flow.h. BN may be 64 or 192 there
- * SOFTMAX   under, halves: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent goes beyond what too_large
- *           allows (one vote of a warp). O is divided by the sums of the rounded weights, which the tensor cores make of columns of
- *           ones behind V, so that roundings cancel; lse has those of unrounded ones.
- *           queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of unrounded weights.
- *           flow: as under, with V's scale in the weights; sums are of unrounded weights, without it.
- * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half of an FMA's rate)
- * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is added
- *           to O in f32, with the block's scale of V; where its halves have scales of their own, each half. flow: all keys, GA_ATTN_FAST_SUM.
+ * SCHEDULE  under   S of the next block is asked for before P V of the current one, which runs, in parts of 64 columns,
+ *                   under the softmax of the next. One block after the other at a tile's edges, where a mask reaches,
+ *                   and where a V has two scales.
+ *           halves  P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of the
+ *                   next by halves of 64 keys, each as soon as a part has been added; nothing is under way during the
+ *                   exponentials. One block after the other where under does so, too.
+ *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the
+ *                   registers of S
+ *           flow    the same, and P V goes on in the accumulators over all keys: attn_fp8_flow.h. BN may be 64 or 192
+ *                   there
+ * SOFTMAX   under, halves: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent
+ *           goes beyond what too_large allows (one vote of a warp). O is divided by the sums of the rounded weights,
+ *           which the tensor cores make of columns of ones behind V, so that roundings cancel; lse has those of
+ *           unrounded ones. queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums
+ *           are of unrounded weights. flow: as under, with V's scale in the weights; sums are of unrounded weights,
+ *           without it.
+ * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half
+ *           of an FMA's rate)
+ * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is
+ *           added to O in f32, with the block's scale of V; where its halves have scales of their own, each half. flow:
+ *           all keys, GA_ATTN_FAST_SUM.
  * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        consumers    TMA write of Q[b] (flow: and of V's means), and the tile record -> wgmma, ld.shared
- *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next writes
+ *           q_full   1+tx        consumers    TMA write of Q[b] (flow: and of V's means), and the tile record -> wgmma,
+ *                                             ld.shared
+ *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next
+ *                                             writes
  *           k_full   1+tx        consumers    TMA write of K[s], and the block's scales -> wgmma read, ld.shared
  *           k_empty  4/wg        producer     reads of K[s] and of the scales -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
- * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; flow at D = 256: 24 + 240), 32 + 160 (3), 1 block per SM; smem: OFF_*
+ * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; flow at D = 256: 24 + 240), 32 + 160 (3), 1 block per
+ *           SM; smem: OFF_*
  * MEASURED  docs/perf/attention-fp8.md
  * REF       Shah et al. 2024 (fp8, block scales, incoherent processing); Micikevicius et al. 2022 (e4m3)
  */
-#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
 #include "cuda/dev/ptx/mem.h"
@@ -48,6 +59,7 @@
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn/attn_lse.h"
+#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -86,17 +98,11 @@ typedef const ga_kargs_attn_fwd *args;
 
 #include "cuda/kern/attn/attn_tiles.h"
 
-GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) {
-  return (const ga_kargs_attn_fp8 *)a; /* fwd is its first member */
-}
+GA_DEV const ga_kargs_attn_fp8 *fp8_args(args a) { return (const ga_kargs_attn_fp8 *)a; /* fwd is its first member */ }
 /* wgmma descriptors: see desc of smem.h; 64-byte rows have the 64-byte swizzle, eight of them 512 bytes. */
-GA_DEV uint64_t desc_64(uint32_t low) {
-  return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32;
-}
+GA_DEV uint64_t desc_64(uint32_t low) { return (uint64_t)low | (uint64_t)(2u << 30 | 512 >> 4) << 32; }
 /* Of a tile of rows of ROW_BYTES. */
-GA_DEV uint64_t desc_rows(uint32_t low) {
-  return ROW_BYTES == 128 ? desc(low) : desc_64(low);
-}
+GA_DEV uint64_t desc_rows(uint32_t low) { return ROW_BYTES == 128 ? desc(low) : desc_64(low); }
 
 #include "cuda/kern/attn_fp8/attn_fp8_load.h"
 
@@ -110,7 +116,7 @@ typedef struct {
   int tiles;                       /* records read */
   int n, mask_hi;                  /* block whose S is next, and the current tile's limit */
   int two;                         /* the block whose P is made has two scales of V */
-  float factor[2];                 /* of this lane's rows, from Q K to log2 units, but for K's scale; e4m3: of all rows, in [0] */
+  float factor[2]; /* of this lane's rows, from Q K to log2 units, but for K's scale; e4m3: of all rows, in [0] */
 } warpgroup;
 
 GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
@@ -129,22 +135,17 @@ GA_DEV void next_tile(warpgroup *c) {
   if (c->n < 0) return;
   if (I8) {
     const int row = x.x + c->w * 64 + c->wl * 16 + c->g;
-    GA_UNROLL for (int i = 0; i < 2; i++) c->factor[i] = c->a->scale_log2 * scale_of(&fp8_args(c->a)->scale_q, x.z, x.y, row + 8 * i);
+    GA_UNROLL for (int i = 0; i < 2; i++) c->factor[i] =
+        c->a->scale_log2 * scale_of(&fp8_args(c->a)->scale_q, x.z, x.y, row + 8 * i);
     return;
   }
   float scale[4];
   lds_f4(scale, slot + 48);
   c->factor[0] = c->a->scale_log2 * (c->w == 0 ? scale[0] : c->w == 1 ? scale[1] : scale[2]);
 }
-GA_DEV uint32_t stage_v(const warpgroup *c) {
-  return c->stage_k ? c->stage_k - 1 : ST - 1;
-}
-GA_DEV void wait_k(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k);
-}
-GA_DEV void wait_v(const warpgroup *c) {
-  mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0));
-}
+GA_DEV uint32_t stage_v(const warpgroup *c) { return c->stage_k ? c->stage_k - 1 : ST - 1; }
+GA_DEV void wait_k(const warpgroup *c) { mbar_wait(c->sb + OFF_KF + 8 * c->stage_k, c->parity_k); }
+GA_DEV void wait_v(const warpgroup *c) { mbar_wait(c->sb + OFF_VF + 8 * stage_v(c), c->parity_k ^ (c->stage_k == 0)); }
 /* S is complete and the scales are read: K may go, and after the tile's last block its Q. */
 GA_DEV void release_k(const warpgroup *c) {
   warp_sync();
@@ -180,25 +181,25 @@ GA_DEV void issue_qk(const warpgroup *c, float *s) {
   if (!UNDER) pin_f32(s, NS);
   wgmma_fence();
   QK0(s, dq, dk);
-  GA_UNROLL for (int k = 1; k < D / 32; k++)
-      QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
+  GA_UNROLL for (int k = 1; k < D / 32; k++) QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)),
+                                                dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)), 1);
   wgmma_commit();
 }
 /* S of keys 64 h and up of the current K stage, in that half of s. */
 GA_DEV void issue_half(const warpgroup *c, float *s, int h) {
-  const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4) + (uint32_t)h * (64 * ROW_BYTES >> 4)), dq = desc_rows(c->desc_q);
+  const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4) + (uint32_t)h * (64 * ROW_BYTES >> 4)),
+                 dq = desc_rows(c->desc_q);
   enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
   float *d = s + h * (NS / 2);
   wgmma_fence();
   QK_HALF_NEW(d, dq, dk);
-  GA_UNROLL for (int k = 1; k < D / 32; k++)
-      QK_HALF(d, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)), dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)));
+  GA_UNROLL for (int k = 1; k < D / 32; k++) QK_HALF(d, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)),
+                                                     dk + (uint64_t)((k / STEPS) * (K_PANEL >> 4) + 2 * (k % STEPS)));
   wgmma_commit();
 }
-GA_DEV int part_regs(int i) {
-  return i == PARTS - 1 ? LAST_REGS : NPART;
-}
-/* Part i of P V of steps from .. to (of 32 keys) of the current V stage, from zero; the last part goes on over the rows of ones. */
+GA_DEV int part_regs(int i) { return i == PARTS - 1 ? LAST_REGS : NPART; }
+/* Part i of P V of steps from .. to (of 32 keys) of the current V stage, from zero; the last part goes on over the rows
+ * of ones. */
 GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int from, int to) {
   const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_STAGE >> 4) + (uint32_t)(i * PART) * (BN >> 4));
   pin_u32(p, NP);
@@ -207,11 +208,15 @@ GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int fr
   GA_UNROLL for (int k = from; k < to; k++) {
     const uint64_t d = dv + (uint64_t)(2 * k);
     if (STAYS && i == PARTS - 1) {
-      if (k == from) PV_ONES0(part, p + 4 * k, d);
-      else PV_ONES(part, p + 4 * k, d, 1);
+      if (k == from)
+        PV_ONES0(part, p + 4 * k, d);
+      else
+        PV_ONES(part, p + 4 * k, d, 1);
     } else {
-      if (k == from) PV0(part, p + 4 * k, d);
-      else PV(part, p + 4 * k, d, 1);
+      if (k == from)
+        PV0(part, p + 4 * k, d);
+      else
+        PV(part, p + 4 * k, d, 1);
     }
   }
   wgmma_commit();
@@ -233,9 +238,7 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
 /* S as floats, exactly: |s| <= 2^22. */
-GA_DEV void numbers(float *s, int n) {
-  GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]);
-}
+GA_DEV void numbers(float *s, int n) { GA_UNROLL for (int i = 0; I8 && i < n; i++) s[i] = (float)bits_of(s[i]); }
 /* Of the current K block and its V, by halves. */
 GA_DEV void block_scales(const warpgroup *c, float *x) {
   lds_f4(x, c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES);
@@ -271,12 +274,13 @@ GA_DEV void exponents(float *s, int h, const float *f, const float *ref) {
     s[4 * j + 3] = fmaf(s[4 * j + 3], f[1], -ref[1]);
   }
 }
-/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row whose sum
- * (this lane's part of it) is four of them, and much to one that has no other. */
+/* The largest exponents that the references may stay for: weights above 2^OFFSET are rounded, which is nothing to a row
+ * whose sum (this lane's part of it) is four of them, and much to one that has no other. */
 GA_DEV void limits(const float *l, float *limit) {
   GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(l[i]) - 2.f, OFFSET), LIMIT);
 }
-/* Is an exponent of this warp beyond its row's limit? Bits of floats are in the order of integers, but for two negative ones, which are below it. */
+/* Is an exponent of this warp beyond its row's limit? Bits of floats are in the order of integers, but for two negative
+ * ones, which are below it. */
 GA_DEV int too_large(const float *t, const float *limit) {
   int a = max3_i32(bits_of(t[0]), bits_of(t[1]), 0), b = max3_i32(bits_of(t[2]), bits_of(t[3]), 0);
   GA_UNROLL for (int i = 4; i < NS; i += 4) {
@@ -293,16 +297,18 @@ GA_DEV void largest(const float *t, int h, int *most) {
     most[1] = max3_i32(most[1], bits_of(t[i + 2]), bits_of(t[i + 3]));
   }
 }
-/* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which what is still to be added
- * to O takes. flow: neither w nor O. */
+/* References that put the largest weight so far at 2^OFFSET, where it is above; t, l, w and O follow, and factor, which
+ * what is still to be added to O takes. flow: neither w nor O. */
 GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, float *factor) {
   float most[2], by[2];
   tile_row_max(t, BN, most);
   GA_UNROLL for (int i = 0; i < 2; i++) {
     const int seen = m[i] != GA_NEG_INF;
     by[i] = seen ? fmaxf(most[i] - OFFSET, 0.f) : most[i] - OFFSET;
-    if (by[i] == GA_NEG_INF) by[i] = 0.f; /* still nothing seen */
-    else m[i] = (seen ? m[i] : 0.f) + by[i];
+    if (by[i] == GA_NEG_INF)
+      by[i] = 0.f; /* still nothing seen */
+    else
+      m[i] = (seen ? m[i] : 0.f) + by[i];
     factor[i] = seen ? ex2(-by[i]) : 1.f;
     l[i] *= factor[i];
     if (!FLOW) w[i] *= factor[i];
@@ -327,8 +333,9 @@ GA_DEV void running_maximum(const float *s, const float *f, float *m, float *l, 
   }
   tile_scale_rows(o, DV, factor);
 }
-/* Weights of 32 keys from their exponents, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is the weight of key
- * 16 h + 8 b + 2 q + e, as V has them. l: this lane's part of the row sums, of weights that are not rounded. */
+/* Weights of 32 keys from their exponents, in the order of operand A: byte 4 q + 2 b + e of 16-byte group h of a row is
+ * the weight of key 16 h + 8 b + 2 q + e, as V has them. l: this lane's part of the row sums, of weights that are not
+ * rounded. */
 GA_DEV void weights(const float *t, uint32_t *p, float *l) {
   GA_UNROLL for (int j = 0; j < 2; j++) {
     float e[8];
@@ -339,7 +346,8 @@ GA_DEV void weights(const float *t, uint32_t *p, float *l) {
     l[1] += (e[2] + e[3]) + (e[6] + e[7]);
   }
 }
-/* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a row sees. */
+/* S to P, m, l, w and O; nothing of another block is under way. fresh: the block may be masked, or be the first that a
+ * row sees. */
 GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, float *w, float *o, int first, int fresh) {
   float f[4], ref[2], limit[2], factor[2];
   block_factors(c, f);
@@ -368,12 +376,15 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const place *t, in
   float first[DV / 8]; /* of each load */
   GA_UNROLL for (int j = 0; j < DV / 8; j++) {
     float x[2];
-    if (FLOW) lds_f2(x, here + 32 * j);
-    else x[0] = ldg_f32(mean + 8 * j), x[1] = ldg_f32(mean + 8 * j + 1);
+    if (FLOW)
+      lds_f2(x, here + 32 * j);
+    else
+      x[0] = ldg_f32(mean + 8 * j), x[1] = ldg_f32(mean + 8 * j + 1);
     GA_UNROLL for (int e = 0; e < 4; e++) o[4 * j + e] = fmaf(o[4 * j + e], v[e / 2], x[e % 2]);
     first[j] = x[0];
   }
-  const float one = FLOW ? 1.f + (float)loads_done_f32(first, DV / 8, 1) : 1.f; /* before the next Q is given back, and this record with it */
+  const float one = FLOW ? 1.f + (float)loads_done_f32(first, DV / 8, 1)
+                         : 1.f; /* before the next Q is given back, and this record with it */
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
@@ -398,9 +409,7 @@ GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, i
 }
 
 /* Registers of part i of P V. halves: the last one has those of the upper half of S, and four more. */
-GA_DEV float *part_place(float *part, int i) {
-  return HALVES && (PARTS - 1 - i) % 2 == 0 ? part + NPART : part;
-}
+GA_DEV float *part_place(float *part, int i) { return HALVES && (PARTS - 1 - i) % 2 == 0 ? part + NPART : part; }
 /* O += part of part i, by rows; w += its column of ones. */
 GA_DEV void add_part(float *o, float *part, float *w, int i, float scale, const float *factor) {
   const float f0 = scale * factor[0], f1 = scale * factor[1];
@@ -479,8 +488,8 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   GA_UNROLL for (int i = PARTS; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
   turn_end_after(c, p + NP - 4);
 }
-/* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the next block may be masked, or
- * the current one has two scales of V: there one thing is done after the other. */
+/* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the
+ * next block may be masked, or the current one has two scales of V: there one thing is done after the other. */
 GA_DEV void consume(warpgroup *c) {
   float s[NS], other[LAST_REGS], o[NO], m[2], l[2], w[2];
   float *part = SHARED ? s : other;
@@ -507,8 +516,10 @@ GA_DEV void consume(warpgroup *c) {
     } else {
       if (have) {
         wait_v(c);
-        if (!SHARED || two_scales(c)) values(c, o, part, p, w, 2);
-        else values(c, o, part, p, w, 1);
+        if (!SHARED || two_scales(c))
+          values(c, o, part, p, w, 2);
+        else
+          values(c, o, part, p, w, 1);
         if (edge) finish(c, o, m, l, w, 2);
       }
       if (c->n < 0) break;
@@ -536,8 +547,10 @@ GA_DEV void products(const warpgroup *c, float *s, uint32_t *p, float *o, float 
     wgmma_wait(1);
     if (i == PARTS - 1) pin_u32(p, NP);
     add_part(o, part_place(s, i), w, i, v, one);
-    if (i + 2 < PARTS) issue_pv(c, part_place(s, i + 2), p, i + 2, 0, BN / 32);
-    else issue_half(c, s, PARTS == 1 ? 1 : i + 2 - PARTS);
+    if (i + 2 < PARTS)
+      issue_pv(c, part_place(s, i + 2), p, i + 2, 0, BN / 32);
+    else
+      issue_half(c, s, PARTS == 1 ? 1 : i + 2 - PARTS);
   }
   release_v(c);
 }
@@ -546,9 +559,10 @@ GA_DEV void first_weights(const float *s, uint32_t *p, float *l) {
   weights(s, p, l);
   weights(s + 16, p + 4, l);
 }
-/* P V of the block before, S, references that are large enough, and the first half of the weights; the block has neither a mask nor two scales of V.
- * x: the scales of the block before, then of this one. */
-GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, const float *limit) {
+/* P V of the block before, S, references that are large enough, and the first half of the weights; the block has
+ * neither a mask nor two scales of V. x: the scales of the block before, then of this one. */
+GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x,
+                       const float *limit) {
   float f[4], factor[2];
   int most[2] = {0, 0};
   turn_begin(c, 1);
@@ -572,8 +586,10 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
   if (warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]))) raise_reference(s, m, l, w, o, factor);
   first_weights(s, p, l);
 }
-/* The same, one thing after the other; at a tile's edge the results of the one before. Returns 0 when there is no block left. */
-GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, int edge, int have) {
+/* The same, one thing after the other; at a tile's edge the results of the one before. Returns 0 when there is no block
+ * left. */
+GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, int edge,
+                      int have) {
   float f[4], ref[2], factor[2];
   turn_begin(c, 1);
   if (have) {
@@ -618,8 +634,10 @@ GA_DEV void consume_halves(warpgroup *c) {
       block_fast(c, s, p, o, m, l, w, x, limit);
     } else {
       const int edge = c->n == 0, have = !edge || c->tiles > 0; /* P of a block */
-      if (edge) next_tile(c);
-      else c->n--;
+      if (edge)
+        next_tile(c);
+      else
+        c->n--;
       if (!block_slow(c, s, p, o, m, l, w, x, edge, have)) break;
     }
     fast = c->n > 0 && c->n - 1 < c->mask_hi && !warp_any(x[2] != x[3]);
@@ -648,9 +666,12 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_k_major(sb + OFF_V);
   if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-  if (FLOW) consume_flow(&c);
-  else if (HALVES) consume_halves(&c);
-  else consume(&c);
+  if (FLOW)
+    consume_flow(&c);
+  else if (HALVES)
+    consume_halves(&c);
+  else
+    consume(&c);
 }
 
 /* ------------------------------------------------------------------ the kernel */

@@ -17,6 +17,7 @@ typedef struct cuda_attn_quant_variant {
 } cuda_attn_quant_variant;
 
 const char *cuda_attn_quant_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+ga_status cuda_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream);
 
 #endif

@@ -1,21 +1,22 @@
 /* KERNEL    attn_quant_means, sm90a: a step of attn_quant_values
  * COMPUTES  means of V's columns over all tokens (ga/attn_quant.h, centre), in the same order whatever runs first
  * CONTRACT  as attn_quant_values
- * DATA      gmem -> smem (cp.async, a ring of AT_ONCE times 16 bytes a thread, which alone reads them) -> sums in f32. COLUMNS of a
- *           head for the `parts` blocks of a cluster, which take turns at ROWS tokens, so that all blocks of the launch are in the same few MB:
- *           twice as many loads under way take a quarter longer
+ * DATA      gmem -> smem (cp.async, a ring of AT_ONCE times 16 bytes a thread, which alone reads them) -> sums in f32.
+ *           COLUMNS of a head for the `parts` blocks of a cluster, which take turns at ROWS tokens, so that all blocks
+ *           of the launch are in the same few MB: twice as many loads under way take a quarter longer
  * BARRIERS  block_sync: the warps' sums; cluster_sync: the blocks' sums, and that they have been read
  * BUDGET    256 threads; smem: the ring, sums of the columns of 8 warps
- * MEASURED  H200, 16384 tokens of 2048 columns: 20 us; with 8 loads a thread under way instead of 4: 26 (docs/perf/attention-fp8.md)
+ * MEASURED  H200, 16384 tokens of 2048 columns: 20 us; with 8 loads a thread under way instead of 4: 26
+ *           (docs/perf/attention-fp8.md)
  * REF       Zhang et al. 2024 (SageAttention2: V without its mean)
  */
-#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/order.h"
 #include "cuda/dev/ptx/words.h"
+#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -57,7 +58,8 @@ GA_DEV void add_tokens(args a, const uint16_t *x, uint32_t ring, float *sum) {
   const int step = ROWS * a->parts;
   int ahead = ROWS * (int)cluster_rank() + thread_index() / LANES;
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++, ahead += step) fetch(a, x, ahead, ring + (uint32_t)(i * STAGE_BYTES));
-  GA_ROLL for (int token = 0; token < a->tokens; token += AT_ONCE * step) GA_UNROLL for (int i = 0; i < AT_ONCE; i++, ahead += step) {
+  GA_ROLL for (int token = 0; token < a->tokens; token += AT_ONCE * step)
+      GA_UNROLL for (int i = 0; i < AT_ONCE; i++, ahead += step) {
     cp_async_wait(AT_ONCE - 1);
     add(ring + (uint32_t)(i * STAGE_BYTES), sum);
     fetch(a, x, ahead, ring + (uint32_t)(i * STAGE_BYTES));
@@ -68,7 +70,8 @@ GA_DEV void add_tokens(args a, const uint16_t *x, uint32_t ring, float *sum) {
 GA_DEV void add_warps(uint32_t sums, float *sum) {
   const int lane = thread_index() & 31, warp = thread_index() >> 5;
   GA_UNROLL for (int i = 0; i < 8; i++) GA_UNROLL for (int k = LANES; k < 32; k *= 2) sum[i] += shfl_xor_f32(sum[i], k);
-  if (lane < LANES) GA_UNROLL for (int i = 0; i < 8; i += 4) sts_f4(sums + 4 * (uint32_t)(warp * COLUMNS + 8 * lane + i), sum + i);
+  if (lane < LANES) GA_UNROLL
+    for (int i = 0; i < 8; i += 4) sts_f4(sums + 4 * (uint32_t)(warp * COLUMNS + 8 * lane + i), sum + i);
   block_sync();
   const uint32_t at = sums + 4 * (uint32_t)thread_index();
   if (thread_index() >= COLUMNS) return;
@@ -89,8 +92,10 @@ GA_DEV void add_blocks(args a, uint32_t at, float *mean) {
 GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   args a = &k;
   const uint32_t ring = smem_base() + 16 * (uint32_t)thread_index(), sums = smem_base() + OFF_SUMS;
-  const int unit = block_index() / a->parts, pair = unit / a->units_per_head, column = (unit - pair * a->units_per_head) * COLUMNS;
-  const uint16_t *x = (const uint16_t *)a->x + pair / a->heads * a->x_batch + pair % a->heads * a->x_head + column + 8 * (thread_index() % LANES);
+  const int unit = block_index() / a->parts, pair = unit / a->units_per_head,
+            column = (unit - pair * a->units_per_head) * COLUMNS;
+  const uint16_t *x = (const uint16_t *)a->x + pair / a->heads * a->x_batch + pair % a->heads * a->x_head + column +
+                      8 * (thread_index() % LANES);
   float sum[8] = {};
   grid_dependency_wait();
   grid_launch_dependents();
@@ -98,6 +103,7 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   add_warps(sums, sum);
   cluster_sync();
   if (cluster_rank() == 0 && thread_index() < COLUMNS / 4)
-    add_blocks(a, sums + 16 * (uint32_t)thread_index(), a->mean + (int64_t)pair * (a->units_per_head * COLUMNS) + column + 4 * thread_index());
+    add_blocks(a, sums + 16 * (uint32_t)thread_index(),
+               a->mean + (int64_t)pair * (a->units_per_head * COLUMNS) + column + 4 * thread_index());
   cluster_sync();
 }

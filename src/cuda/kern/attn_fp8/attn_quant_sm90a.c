@@ -7,16 +7,19 @@
 #include "cuda/kern/attn_fp8/attn_fp8_sm90a.h"
 
 #define ALIGN_BYTES 16
-#define MOST_UNITS ((int64_t)1 << 30) /* their index is 32-bit, with room for a grid */
-/* Of the means' step: columns of a unit; blocks of a unit at most, a cluster; tokens of a block that pay for its start. */
+#define MOST_UNITS  ((int64_t)1 << 30) /* their index is 32-bit, with room for a grid */
+/* Of the means' step: columns of a unit; blocks of a unit at most, a cluster; tokens of a block that pay for its start.
+ * */
 #define MEANS_COLUMNS 64
-#define MEANS_PARTS 8
-#define MEANS_TOKENS 512
+#define MEANS_PARTS   8
+#define MEANS_TOKENS  512
 
 static int64_t units_of(const ga_attn_quant_desc *d) {
   uint64_t pairs, units;
   if (!ga_mul_ok((uint64_t)d->batch, (uint64_t)d->heads, &pairs)) return INT64_MAX;
-  return ga_mul_ok(pairs, (uint64_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), &units) && units < INT64_MAX ? (int64_t)units : INT64_MAX;
+  return ga_mul_ok(pairs, (uint64_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), &units) && units < INT64_MAX
+             ? (int64_t)units
+             : INT64_MAX;
 }
 
 const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -27,16 +30,18 @@ const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_ca
   if (d->y_dtype != (int32_t)k->dtype[1]) return "y_dtype is another";
   if (d->kind != v->kind) return v->kind == GA_ATTN_QUANT_VALUES ? "values alone" : "rows alone";
   if (d->dim != v->d) return "dim is another";
-  if (units_of(d) > MOST_UNITS || d->tokens > MOST_UNITS) return "too many tokens: at most 2^30 blocks of 128, of all heads";
+  if (units_of(d) > MOST_UNITS || d->tokens > MOST_UNITS)
+    return "too many tokens: at most 2^30 blocks of 128, of all heads";
   if (d->centre && d->tokens && d->batch * d->heads > INT32_MAX / MEANS_PARTS / (d->dim / MEANS_COLUMNS))
     return "too many heads for their means: at most 2^31 columns / 8";
   return NULL;
 }
 
 static ga_status check_strides(const ga_kernel *k, const char *name, const ga_attn_strides *s, int64_t step) {
-  GA_REQUIRE(s->batch >= 0 && s->token >= 0 && s->head >= 0 && s->batch % step == 0 && s->token % step == 0 && s->head % step == 0, GA_ERR_ARG,
-             "%s: %s has strides %lld, %lld, %lld; must be multiples of %lld", k->id, name, (long long)s->batch, (long long)s->token,
-             (long long)s->head, (long long)step);
+  GA_REQUIRE(s->batch >= 0 && s->token >= 0 && s->head >= 0 && s->batch % step == 0 && s->token % step == 0 &&
+                 s->head % step == 0,
+             GA_ERR_ARG, "%s: %s has strides %lld, %lld, %lld; must be multiples of %lld", k->id, name,
+             (long long)s->batch, (long long)s->token, (long long)s->head, (long long)step);
   return GA_OK;
 }
 
@@ -53,7 +58,8 @@ static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_q
 }
 
 /* Before the values, which read what it writes. */
-static ga_status means(ga_stream *stream, const char *id, const ga_attn_quant_desc *d, const ga_kargs_attn_quant *args) {
+static ga_status means(ga_stream *stream, const char *id, const ga_attn_quant_desc *d,
+                       const ga_kargs_attn_quant *args) {
   const ga_kernel *step = cuda_step_of(id);
   GA_REQUIRE(step, GA_ERR_INTERNAL, "no step %s", id);
   const cuda_variant *v = step->impl;
@@ -74,7 +80,8 @@ static ga_status means(ga_stream *stream, const char *id, const ga_attn_quant_de
 static void fill_signs(uint32_t seed, uint32_t *word, int32_t dim) {
   uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
   ga_attn_quant_signs(seed, sign);
-  for (int32_t i = 0; i < dim; i++) word[i / 32] |= (uint32_t)(sign[i / 64] >> i % 64 & 1) << (15 - i % 32 / 2 + i % 2 * 16);
+  for (int32_t i = 0; i < dim; i++)
+    word[i / 32] |= (uint32_t)(sign[i / 64] >> i % 64 & 1) << (15 - i % 32 / 2 + i % 2 * 16);
 }
 
 ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -85,16 +92,32 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
   if (d->batch == 0 || d->tokens == 0) return GA_OK;
   GA_TRY(check_io(stream, k, a));
   const int64_t units = units_of(d);
-  ga_kargs_attn_quant args = {.x = a->x, .y = a->y, .scale = a->scale, .given = a->given.data, .positions = a->positions,
-                              .inv_freq = a->inv_freq, .x_batch = a->x_stride.batch, .x_token = a->x_stride.token,
-                              .x_head = a->x_stride.head, .y_batch = a->y_stride.batch, .y_token = a->y_stride.token,
-                              .y_head = a->y_stride.head, .given_batch = a->given.batch, .given_head = a->given.head,
-                              .tokens = (int32_t)d->tokens, .heads = d->heads,
+  ga_kargs_attn_quant args = {.x = a->x,
+                              .y = a->y,
+                              .scale = a->scale,
+                              .given = a->given.data,
+                              .positions = a->positions,
+                              .inv_freq = a->inv_freq,
+                              .x_batch = a->x_stride.batch,
+                              .x_token = a->x_stride.token,
+                              .x_head = a->x_stride.head,
+                              .y_batch = a->y_stride.batch,
+                              .y_token = a->y_stride.token,
+                              .y_head = a->y_stride.head,
+                              .given_batch = a->given.batch,
+                              .given_head = a->given.head,
+                              .tokens = (int32_t)d->tokens,
+                              .heads = d->heads,
                               .blocks = d->scale_tokens ? (int32_t)ga_div_up(d->tokens, d->scale_tokens) : 0,
-                              .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), .units = (int32_t)units,
-                              .scale_tokens = d->scale_tokens, .hadamard = d->hadamard, .rot_dim = d->rot_dim,
-                              .pairs = d->pairs, .magnitude = d->magnitude,
-                              .centre = d->centre, .mean = a->mean};
+                              .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK),
+                              .units = (int32_t)units,
+                              .scale_tokens = d->scale_tokens,
+                              .hadamard = d->hadamard,
+                              .rot_dim = d->rot_dim,
+                              .pairs = d->pairs,
+                              .magnitude = d->magnitude,
+                              .centre = d->centre,
+                              .mean = a->mean};
   fill_signs(d->seed, args.sign, d->dim);
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, (int64_t)stream->device->caps.sms * v->blocks), 1, 1},
                          .block = {v->base.threads, 1, 1},

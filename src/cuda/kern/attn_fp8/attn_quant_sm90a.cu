@@ -1,21 +1,23 @@
 /* KERNEL    attn_quant, sm90a
- * COMPUTES  8-bit Q or K (after RoPE and Hadamard transform) and scales: ga/attn_quant.h, ROWS. Y fp8: e4m3; Y i8: also with a scale a token
- * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides multiples of 16
- * DATA      gmem -> smem (cp.async; each lane fetches what it will read, a unit ahead) -> registers -> 8 bits -> gmem. The four lanes of a row have 8
- *           of every 32 columns each, 64 values a lane: loads are 64 bytes a row and stores 32, whole sectors. At least 64 KB of a
- *           multiprocessor are under way; twice that is no faster, three times is slower. The first unit is brought to L2 while the launch
- *           ahead still runs
- * HADAMARD  as the Kronecker product that it is: four bits of the column (half of a register, register, lane of a row) by mma with the
- *           16 x 16 matrix of +-1 times a power of two, which is exact; the others number registers of a lane. After RoPE, whose results are no
- *           16-bit numbers, two shuffles a value stand for the products
- * BARRIERS  block_sync: maxima of the warps that share a scale, in two slots by turns; none where scales are given or a token's own
- * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; 16 warps of 128 registers a multiprocessor; smem: 4 KB a warp and stage, in
- *           which RoPE also turns rows, and maxima
+ * COMPUTES  8-bit Q or K (after RoPE and Hadamard transform) and scales: ga/attn_quant.h, ROWS. Y fp8: e4m3; Y i8: also
+ *           with a scale a token
+ * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides
+ *           multiples of 16
+ * DATA      gmem -> smem (cp.async; each lane fetches what it will read, a unit ahead) -> registers -> 8 bits -> gmem.
+ *           The four lanes of a row have 8 of every 32 columns each, 64 values a lane: loads are 64 bytes a row and
+ *           stores 32, whole sectors. At least 64 KB of a multiprocessor are under way; twice that is no faster, three
+ *           times is slower. The first unit is brought to L2 while the launch ahead still runs
+ * HADAMARD  as the Kronecker product that it is: four bits of the column (half of a register, register, lane of a row)
+ *           by mma with the 16 x 16 matrix of +-1 times a power of two, which is exact; the others number registers of
+ *           a lane. After RoPE, whose results are no 16-bit numbers, two shuffles a value stand for the products
+ * BARRIERS  block_sync: maxima of the warps that share a scale, in two slots by turns; none where scales are given or a
+ *           token's own
+ * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; 16 warps of 128 registers a multiprocessor; smem:
+ *           4 KB a warp and stage, in which RoPE also turns rows, and maxima
  * MEASURED  H200, 16384 tokens of 2048 columns to e4m3, Hadamard: 27.5 us at D = 64 and 128, 29.2 at 256
  *           (docs/perf/attention-fp8.md)
  * REF       Shah et al. 2024 (block scales, incoherent processing)
  */
-#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 #include "cuda/dev/ptx/bits.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/elem.h"
@@ -25,6 +27,7 @@
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/ptx/words.h"
+#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -40,7 +43,7 @@
 #endif
 
 #define GA_IS_fp8 0
-#define GA_IS_i8 1
+#define GA_IS_i8  1
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_Y),
@@ -100,9 +103,7 @@ GA_DEV float *scale_at(args a, place p, int i) {
   return a->scale + ((int64_t)p.batch * a->heads + p.head) * a->blocks + i;
 }
 /* Where this lane's first 16 bytes of a stage lie; those of other chunks follow 512 bytes apart. */
-GA_DEV uint32_t chunks_at(uint32_t stage) {
-  return stage + 16 * (uint32_t)(thread_index() & 31);
-}
+GA_DEV uint32_t chunks_at(uint32_t stage) { return stage + 16 * (uint32_t)(thread_index() & 31); }
 GA_DEV const uint16_t *head_of(args a, place p) {
   return (const uint16_t *)a->x + p.batch * a->x_batch + p.head * a->x_head + 8 * (thread_index() & 3);
 }
@@ -122,7 +123,8 @@ GA_DEV void fetch_rows(args a, place p, uint32_t stage) {
   const uint16_t *head = head_of(a, p);
   GA_UNROLL for (int r = 0; r < R; r++) {
     const uint16_t *row = row_of(a, p, head, r);
-    GA_UNROLL for (int j = 0; j < ROW_CHUNKS; j++) cp_async_16(chunks_at(stage) + 512 * (uint32_t)(r * ROW_CHUNKS + j), row + 32 * j, 16);
+    GA_UNROLL for (int j = 0; j < ROW_CHUNKS; j++)
+        cp_async_16(chunks_at(stage) + 512 * (uint32_t)(r * ROW_CHUNKS + j), row + 32 * j, 16);
   }
 }
 GA_DEV void widen(uint32_t stage, float *x) {
@@ -132,15 +134,16 @@ GA_DEV void widen(uint32_t stage, float *x) {
     GA_UNROLL for (int i = 0; i < 8; i++) x[8 * c + i] = WIDEN((uint16_t)(w[i / 2] >> 16 * (i & 1)));
   }
 }
-/* RoPE of the rows of half of the lanes, in shared memory: 4 of every 8, a row after the other, its pairs shared out among all lanes. The angle
- * is reduced in double: far positions keep their phase. */
+/* RoPE of the rows of half of the lanes, in shared memory: 4 of every 8, a row after the other, its pairs shared out
+ * among all lanes. The angle is reduced in double: far positions keep their phase. */
 GA_DEV void turn_rows(args a, place p, uint32_t rows, int side) {
   const int half = a->rot_dim / 2, last = a->tokens - 1, first = token_of(p, 0) - (thread_index() >> 2 & 7) + 4 * side;
   GA_ROLL for (int row = 0; row < 4 * R; row++, rows += 4 * D) {
     const int token = first + row / 4 * 8 + row % 4;
     const int position = ldg_i32(a->positions + (int64_t)p.batch * a->tokens + (token < last ? token : last));
     GA_ROLL for (int i = thread_index() & 31; i < half; i += 32) {
-      const uint32_t at0 = rows + 4 * (uint32_t)(a->pairs == NEOX ? i : 2 * i), at1 = at0 + 4 * (uint32_t)(a->pairs == NEOX ? half : 1);
+      const uint32_t at0 = rows + 4 * (uint32_t)(a->pairs == NEOX ? i : 2 * i),
+                     at1 = at0 + 4 * (uint32_t)(a->pairs == NEOX ? half : 1);
       const double turns = (double)position * (double)ldg_f32(a->inv_freq + i) * 0.15915494309189535 /* 1 / 2 pi */;
       const float x0 = lds_f1(at0), x1 = lds_f1(at1);
       float sine, cosine;
@@ -156,18 +159,18 @@ GA_DEV void turn(args a, place p, uint32_t stage, float *x) {
   const uint32_t mine = stage + 4 * (uint32_t)((lane >> 2 & 3) * D + 8 * (lane & 3));
   GA_ROLL for (int side = 0; side < 2; side++) {
     warp_sync();
-    if (lane >> 4 == side) GA_UNROLL for (int i = 0; i < EACH; i += 4) sts_f4(mine + 4 * (uint32_t)(i / E * 4 * D + i % E / 8 * 32 + i % 8), x + i);
+    if (lane >> 4 == side) GA_UNROLL
+      for (int i = 0; i < EACH; i += 4) sts_f4(mine + 4 * (uint32_t)(i / E * 4 * D + i % E / 8 * 32 + i % 8), x + i);
     warp_sync();
     turn_rows(a, p, stage, side);
     warp_sync();
-    if (lane >> 4 == side) GA_UNROLL for (int i = 0; i < EACH; i += 4) lds_f4(x + i, mine + 4 * (uint32_t)(i / E * 4 * D + i % E / 8 * 32 + i % 8));
+    if (lane >> 4 == side) GA_UNROLL
+      for (int i = 0; i < EACH; i += 4) lds_f4(x + i, mine + 4 * (uint32_t)(i / E * 4 * D + i % E / 8 * 32 + i % 8));
   }
   warp_sync();
 }
 /* Signs of chunk j of a row: of columns 2 i and 2 i + 1 in bits 15 - i and 31 - i. */
-GA_DEV uint32_t signs_of(args a, int j) {
-  return a->sign[j] << 4 * (thread_index() & 3);
-}
+GA_DEV uint32_t signs_of(args a, int j) { return a->sign[j] << 4 * (thread_index() & 3); }
 /* A butterfly of the values whose column differs in that bit, in a lane. */
 GA_DEV void butterfly(float *x, int step) {
   GA_UNROLL for (int i = 0; i < EACH; i++) {
@@ -177,9 +180,10 @@ GA_DEV void butterfly(float *x, int step) {
     x[i + step] = u - v;
   }
 }
-/* x = H16 S w times POWER, over four bits of a column: 0 (half of a register), 2 (one register of two), 3 and 4 (the lane of a row). The 16 bytes of
- * a chunk are an operand as they are: registers 0 and 2 are its row g, 1 and 3 its row g + 8. Products with columns 0 to 7 of H16 give outputs
- * without bit 2, the others are the same but for the sign of k 8 to 15: all of H16 is a register and its negative. */
+/* x = H16 S w times POWER, over four bits of a column: 0 (half of a register), 2 (one register of two), 3 and 4 (the
+ * lane of a row). The 16 bytes of a chunk are an operand as they are: registers 0 and 2 are its row g, 1 and 3 its row
+ * g + 8. Products with columns 0 to 7 of H16 give outputs without bit 2, the others are the same but for the sign of k
+ * 8 to 15: all of H16 is a register and its negative. */
 GA_DEV void products(args a, uint32_t stage, float *x) {
   const int lane = thread_index() & 31, q = lane & 3, g = lane >> 2;
   const uint32_t low = (uint32_t)bit_count((uint32_t)(2 * q & g)), high = low + (uint32_t)g; /* H16's signs, in bit 0 */
@@ -212,18 +216,14 @@ GA_DEV void butterflies(float *x) {
   GA_UNROLL for (int step = 8; step < E; step *= 2) butterfly(x, step);
 }
 /* The larger of |a| and |x|; i8 cannot hold a NaN, which is the largest of all there, in the order of bits too. */
-GA_DEV float larger(float a, float x) {
-  return I8 ? max_size(a, x) : fmaxf(a, fabsf(x));
-}
+GA_DEV float larger(float a, float x) { return I8 ? max_size(a, x) : fmaxf(a, fabsf(x)); }
 /* Of n values: four chains rather than one. */
 GA_DEV float most_of(const float *x, int n) {
   float most[4] = {};
   GA_UNROLL for (int i = 0; i < n; i++) most[i % 4] = larger(most[i % 4], x[i]);
   return larger(larger(most[0], most[1]), larger(most[2], most[3]));
 }
-GA_DEV float warp_most(float most) {
-  return float_of(redux_max_i32(bits_of(most)));
-}
+GA_DEV float warp_most(float most) { return float_of(redux_max_i32(bits_of(most))); }
 /* 1 where that is 0, or so little that its scale is. */
 GA_DEV float scale_from(float most) {
   const float scale = most * (I8 ? 1.f / 127.f : 1.f / 448.f);
@@ -242,7 +242,8 @@ GA_DEV void row_scales(args a, place p, const float *x, float rest, float *f) {
 }
 /* The scale of this warp's rows, written where it is made. */
 GA_DEV float block_scale(args a, place p, uint32_t slots, const float *x, float rest) {
-  const int lane = thread_index() & 31, warp = thread_index() >> 5, sharing = a->scale_tokens / ROWS, first = warp & -sharing;
+  const int lane = thread_index() & 31, warp = thread_index() >> 5, sharing = a->scale_tokens / ROWS,
+            first = warp & -sharing;
   const float own = warp_most(rest * most_of(x, EACH));
   if (lane == 0) sts_f1(slots + 4 * (uint32_t)warp, own);
   block_sync();
@@ -253,7 +254,8 @@ GA_DEV float block_scale(args a, place p, uint32_t slots, const float *x, float 
 }
 GA_DEV void scales(args a, place p, uint32_t slots, const float *x, float rest, float *f) {
   if (I8 && a->scale_tokens == 1) return row_scales(a, p, x, rest, f);
-  const float scale = a->scale_tokens ? block_scale(a, p, slots, x, rest) : ldg_f32(a->given + p.batch * a->given_batch + p.head * a->given_head);
+  const float scale = a->scale_tokens ? block_scale(a, p, slots, x, rest)
+                                      : ldg_f32(a->given + p.batch * a->given_batch + p.head * a->given_head);
   GA_UNROLL for (int r = 0; r < R; r++) f[r] = rcp(scale);
 }
 GA_DEV uint32_t pack4(const float *x, float f) {

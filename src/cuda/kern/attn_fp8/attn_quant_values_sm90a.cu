@@ -1,18 +1,19 @@
 /* KERNEL    attn_quant_values, sm90a
- * COMPUTES  V in e4m3, transposed, in the order of P's registers, and scales: ga/attn_quant.h, VALUES; without its columns' means where asked for
- *           (attn_quant_means_sm90a.cu, the launch before)
- * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides multiples of 16
- * DATA      gmem -> smem (cp.async, a ring of STAGES tiles of 128 tokens; the first are brought to L2 while the launch ahead still runs) ->
- *           registers (ldmatrix, transposed) -> 8 bits -> gmem. Rows of an ldmatrix may lie anywhere: they are the tokens whose numbers are
- *           neighbours in y, so that a lane gets 16 bytes of a row of y as they stand there, a quad 64.
- *           Chunks of 16 bytes of token t lie at chunk ^ (bits 5, 4 and 0 of t): neither side has bank conflicts
+ * COMPUTES  V in e4m3, transposed, in the order of P's registers, and scales: ga/attn_quant.h, VALUES; without its
+ *           columns' means where asked for (attn_quant_means_sm90a.cu, the launch before)
+ * CONTRACT  16-bit x of head dim D, contiguous, 16-byte aligned, strides multiples of 8; y 16-byte aligned, strides
+ *           multiples of 16
+ * DATA      gmem -> smem (cp.async, a ring of STAGES tiles of 128 tokens; the first are brought to L2 while the launch
+ *           ahead still runs) -> registers (ldmatrix, transposed) -> 8 bits -> gmem. Rows of an ldmatrix may lie
+ *           anywhere: they are the tokens whose numbers are neighbours in y, so that a lane gets 16 bytes of a row of y
+ *           as they stand there, a quad 64. Chunks of 16 bytes of token t lie at chunk ^ (bits 5, 4 and 0 of t):
+ *           neither side has bank conflicts
  * BARRIERS  block_sync: the tile is there; maxima are there, and all have the tile in registers
- * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; a warp has 16 columns, 64 values a lane; 16 warps of 128 registers a
- *           multiprocessor; smem: tiles, maxima
+ * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; a warp has 16 columns, 64 values a lane; 16 warps
+ *           of 128 registers a multiprocessor; smem: tiles, maxima
  * MEASURED  H200, 16384 tokens of 2048 columns: 26 to 27 us (docs/perf/attention-fp8.md)
  * REF       Shah et al. 2024 (block scales)
  */
-#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
@@ -22,6 +23,7 @@
 #include "cuda/dev/ptx/pack8.h"
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/ptx/words.h"
+#include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -57,8 +59,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 typedef const ga_kargs_attn_quant *args;
 
-/* 128 tokens of a head. Heads go first: those of a token lie side by side. The last tokens go before the first: where the means were made, or V
- * itself, just before, they are still in L2. */
+/* 128 tokens of a head. Heads go first: those of a token lie side by side. The last tokens go before the first: where
+ * the means were made, or V itself, just before, they are still in L2. */
 typedef struct {
   int batch, block, head;
 } place;
@@ -76,14 +78,11 @@ GA_DEV place go_back(args a, place p, place step) {
   return p;
 }
 /* The first of this thread's rows of a tile, 16 apart, and its 16 bytes of it. */
-GA_DEV int first_row(void) {
-  return thread_index() / (D / 8);
-}
-GA_DEV int own_chunk(void) {
-  return thread_index() % (D / 8);
-}
+GA_DEV int first_row(void) { return thread_index() / (D / 8); }
+GA_DEV int own_chunk(void) { return thread_index() % (D / 8); }
 GA_DEV const uint16_t *chunk_of(args a, place p) {
-  return (const uint16_t *)a->x + p.batch * a->x_batch + p.head * a->x_head + (p.block * TOKENS + first_row()) * a->x_token + 8 * own_chunk();
+  return (const uint16_t *)a->x + p.batch * a->x_batch + p.head * a->x_head +
+         (p.block * TOKENS + first_row()) * a->x_token + 8 * own_chunk();
 }
 GA_DEV void prefetch_tile(args a, place p) {
   GA_UNROLL for (int i = 0; i < 8; i++) if (own_chunk() % 8 == 0) prefetch_l2(chunk_of(a, p) + 16 * i * a->x_token);
@@ -93,25 +92,25 @@ GA_DEV void fetch_tile(args a, place p, uint32_t tile) {
   const int row = first_row(), left = a->tokens - p.block * TOKENS - row;
   GA_UNROLL for (int i = 0; i < 8; i++) {
     const int swizzle = (row & 1) | (i << 1 & 6);
-    cp_async_16(tile + (uint32_t)((row + 16 * i) * ROW_BYTES + ((own_chunk() ^ swizzle) << 4)), chunk_of(a, p) + 16 * i * a->x_token,
-                16 * i < left ? 16 : 0);
+    cp_async_16(tile + (uint32_t)((row + 16 * i) * ROW_BYTES + ((own_chunk() ^ swizzle) << 4)),
+                chunk_of(a, p) + 16 * i * a->x_token, 16 * i < left ? 16 : 0);
   }
 }
-/* Of 16 tokens of y matrix i of an ldmatrix has those whose numbers are 2 i and 2 i + 1, or 8 more (the other ldmatrix); its rows 2 q, 2 q + 1 are of
- * the q-th 16. */
+/* Of 16 tokens of y matrix i of an ldmatrix has those whose numbers are 2 i and 2 i + 1, or 8 more (the other
+ * ldmatrix); its rows 2 q, 2 q + 1 are of the q-th 16. */
 GA_DEV void take_tile(uint32_t tile, float *x) {
-  const int lane = thread_index() & 31, matrix = lane >> 3, row = lane & 7, chunk = (thread_index() >> 5) * (COLUMNS / 8);
+  const int lane = thread_index() & 31, matrix = lane >> 3, row = lane & 7,
+            chunk = (thread_index() >> 5) * (COLUMNS / 8);
   const uint32_t at = tile + (uint32_t)((16 * (row >> 1) + (row & 1) + 2 * matrix) * ROW_BYTES);
   GA_UNROLL for (int h = 0; h < 2; h++) GA_UNROLL for (int b = 0; b < 2; b++) GA_UNROLL for (int e = 0; e < 2; e++) {
     uint32_t w[4];
     ldmatrix_x4_trans(w, at + (uint32_t)((HALF * h + 8 * e) * ROW_BYTES + (((chunk + b) ^ row) << 4)));
-    GA_UNROLL for (int i = 0; i < 8; i++) x[32 * h + 16 * b + i / 2 * 4 + 2 * e + i % 2] = WIDEN((uint16_t)(w[i / 2] >> 16 * (i & 1)));
+    GA_UNROLL for (int i = 0; i < 8; i++) x[32 * h + 16 * b + i / 2 * 4 + 2 * e + i % 2] =
+        WIDEN((uint16_t)(w[i / 2] >> 16 * (i & 1)));
   }
 }
 /* Column b of this lane. */
-GA_DEV int column_of(int b) {
-  return (thread_index() >> 5) * COLUMNS + 8 * b + (thread_index() >> 2 & 7);
-}
+GA_DEV int column_of(int b) { return (thread_index() >> 5) * COLUMNS + 8 * b + (thread_index() >> 2 & 7); }
 /* Takes the means off; what is behind the last token stays 0. */
 GA_DEV void centre(args a, place p, const float *mean, float *x) {
   const int rows = a->tokens - p.block * TOKENS - 16 * (thread_index() & 3);
@@ -126,9 +125,7 @@ GA_DEV float most_of(const float *x) {
   GA_UNROLL for (int i = 0; i < EACH / 2; i++) most[i % 4] = fmaxf(most[i % 4], fabsf(x[i]));
   return fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
 }
-GA_DEV float warp_most(float most) {
-  return float_of(redux_max_i32(bits_of(most)));
-}
+GA_DEV float warp_most(float most) { return float_of(redux_max_i32(bits_of(most))); }
 /* 1 where that is 0, or so little that its scale is. */
 GA_DEV float scale_from(float most) {
   const float scale = most * (1.f / 448.f);
@@ -154,14 +151,14 @@ GA_DEV void scales(args a, place p, uint32_t slots, const float *x, float *f) {
   const int each = a->scale_tokens == TOKENS ? 1 : 2, block = p.block * each + thread_index();
   if (thread_index() < each && block < a->blocks) stg_f32(to + block, thread_index() ? scale[1] : scale[0]);
 }
-GA_DEV uint32_t pack4(const float *x, float f) {
-  return pack4_e4m3(x[0] * f, x[1] * f, x[2] * f, x[3] * f);
-}
+GA_DEV uint32_t pack4(const float *x, float f) { return pack4_e4m3(x[0] * f, x[1] * f, x[2] * f, x[3] * f); }
 GA_DEV void store_values(args a, place p, const float *x, const float *f) {
-  uint8_t *base = (uint8_t *)a->y + p.batch * a->y_batch + p.head * a->y_head + p.block * TOKENS + 16 * (thread_index() & 3);
+  uint8_t *base =
+      (uint8_t *)a->y + p.batch * a->y_batch + p.head * a->y_head + p.block * TOKENS + 16 * (thread_index() & 3);
   GA_UNROLL for (int b = 0; b < 2; b++) GA_UNROLL for (int h = 0; h < 2; h++) {
     const float *v = x + 32 * h + 16 * b;
-    stg_u4(base + column_of(b) * a->y_token + HALF * h, pack4(v, f[h]), pack4(v + 4, f[h]), pack4(v + 8, f[h]), pack4(v + 12, f[h]));
+    stg_u4(base + column_of(b) * a->y_token + HALF * h, pack4(v, f[h]), pack4(v + 4, f[h]), pack4(v + 8, f[h]),
+           pack4(v + 12, f[h]));
   }
 }
 
@@ -171,7 +168,8 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   const uint32_t slots = tile + OFF_MOST;
   const place step = place_of(a, block_count());
   place p = place_of(a, a->units - 1 - block_index()), ahead = p;
-  GA_UNROLL for (int s = 0; s < STAGES; s++) { /* reads nothing: what is in L2 is as new as what is written until then */
+  GA_UNROLL for (int s = 0; s < STAGES;
+                 s++) { /* reads nothing: what is in L2 is as new as what is written until then */
     if (block_index() + s * block_count() < a->units) prefetch_tile(a, ahead);
     ahead = go_back(a, ahead, step);
   }
@@ -185,7 +183,9 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   }
   for (int u = block_index(); u < a->units; u += block_count()) {
     float x[EACH], f[2], mean[2];
-    if (a->centre) GA_UNROLL for (int b = 0; b < 2; b++) mean[b] = ldg_f32(a->mean + ((int64_t)p.batch * a->heads + p.head) * D + column_of(b));
+    if (a->centre) GA_UNROLL
+      for (int b = 0; b < 2; b++)
+        mean[b] = ldg_f32(a->mean + ((int64_t)p.batch * a->heads + p.head) * D + column_of(b));
     cp_async_wait(STAGES - 1);
     block_sync();
     take_tile(tile, x);

@@ -9,8 +9,10 @@ GA_DEV void gemm_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float 
   const int64_t at = row * a->y_stride + col;
   float t = a->scale * sum;
   if (a->bias) t += a->bias[col];
-  if (a->gate) t *= act_of(a->act, plain_get(a->y_dtype, a->gate, at));
-  else t = act_of(a->act, t);
+  if (a->gate)
+    t *= act_of(a->act, plain_get(a->y_dtype, a->gate, at));
+  else
+    t = act_of(a->act, t);
   if (a->residual) t += plain_get(a->y_dtype, a->residual, at);
   plain_put(a->y_dtype, a->y, at, t);
 }
@@ -52,10 +54,14 @@ GA_DEV void gemm_finish_8(const ga_kargs_gemm *a, bool plain, int64_t row, int64
   if (row >= a->m || n <= 0) return;
   GA_UNROLL for (int e = 0; e < 8; e++) x[e] *= a->scale;
   if (!plain) {
-    if (a->bias) GA_UNROLL for (int e = 0; e < 8; e++) if (e < n) x[e] += a->bias[col + e];
+    if (a->bias) GA_UNROLL
+      for (int e = 0; e < 8; e++)
+        if (e < n) x[e] += a->bias[col + e];
     if (a->gate || a->act) { /* one copy of the activations' code for both */
-      if (a->gate) gemm_get_8(a->y_dtype, a->gate, at, n, t);
-      else GA_UNROLL for (int e = 0; e < 8; e++) t[e] = x[e];
+      if (a->gate)
+        gemm_get_8(a->y_dtype, a->gate, at, n, t);
+      else GA_UNROLL
+        for (int e = 0; e < 8; e++) t[e] = x[e];
       GA_UNROLL for (int e = 0; e < 8; e++) {
         const float u = act_of(a->act, t[e]);
         x[e] = a->gate ? x[e] * u : u;

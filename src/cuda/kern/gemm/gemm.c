@@ -15,13 +15,15 @@ static size_t bytes_of(int32_t dtype) {
 /* Of the activations: what the row asks for. */
 static size_t align_of(const ga_kernel *k, int32_t dtype) { return k->align ? (size_t)k->align : bytes_of(dtype); }
 
-ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align) {
+ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a,
+                             size_t w_align) {
   GA_TRY(cuda_check_pointer(stream, k, "x", a->x, align_of(k, d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "w", a->w, w_align));
   GA_TRY(cuda_check_pointer(stream, k, "y", a->y, align_of(k, d->y_dtype)));
   if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias", a->bias, sizeof(float)));
   if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, align_of(k, d->y_dtype)));
-  if (d->flags & GA_GEMM_RESIDUAL) GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, align_of(k, d->y_dtype)));
+  if (d->flags & GA_GEMM_RESIDUAL)
+    GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, align_of(k, d->y_dtype)));
   if (d->scales) GA_TRY(cuda_check_pointer(stream, k, "x_scale", a->x_scale, sizeof(float)));
   if (d->scales) GA_TRY(cuda_check_pointer(stream, k, "w_scale", a->w_scale, sizeof(float)));
   return GA_OK;
@@ -73,7 +75,8 @@ ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io,
   const ga_kargs_gemm_plain args = cuda_gemm_plain_kargs(d, io);
   const int64_t units = ga_div_up(d->n, v->threads / 32) * ga_div_up(d->m, 8);
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
+  const cuda_launch l = {
+      .grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }
 
@@ -88,7 +91,8 @@ const char *cuda_gemm_mma_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->w_layout != GA_LAYOUT_NATIVE) return "the weights are packed";
   if (d->w_dtype != (int32_t)k->dtype[0] || d->x_dtype != (int32_t)k->dtype[1]) return "x and w must be of its dtype";
   if (d->x_stride % 8 || d->w_stride % 8 || d->y_stride % 8) return "strides must be multiples of 8";
-  if (d->m > INT32_MAX / 2 || d->n > INT32_MAX / 2 || d->k > INT32_MAX / 2) return "too large: at most 2^30 rows, columns, k";
+  if (d->m > INT32_MAX / 2 || d->n > INT32_MAX / 2 || d->k > INT32_MAX / 2)
+    return "too large: at most 2^30 rows, columns, k";
   if (ga_div_up(d->m, MMA_SIDE) * ga_div_up(d->n, MMA_SIDE) > INT32_MAX) return "too many tiles";
   return v->shared_bytes > caps->smem_bytes ? "shared memory is too small" : NULL;
 }
@@ -146,19 +150,28 @@ ga_status cuda_pack(const ga_kernel *k, const void *desc, const void *io, void *
   if (d->n == 0 || d->k == 0) return GA_OK;
   GA_TRY(cuda_check_pointer(stream, k, "src", a->src, bytes_of(d->w_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "dst", a->dst, 16));
-  const ga_kargs_pack args = {.src = a->src, .dst = a->dst, .n = d->n, .k = d->k, .units = ga_div_up(d->k, u->k), .w_dtype = d->w_dtype,
-                              .unit_k = u->k, .unit_bytes = u->bytes};
-  const int64_t warps = ga_div_up(d->n, GA_PACKED_ROWS) * args.units, most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(ga_div_up(warps, v->threads / 32), most), 1, 1}, .block = {v->threads, 1, 1}};
+  const ga_kargs_pack args = {.src = a->src,
+                              .dst = a->dst,
+                              .n = d->n,
+                              .k = d->k,
+                              .units = ga_div_up(d->k, u->k),
+                              .w_dtype = d->w_dtype,
+                              .unit_k = u->k,
+                              .unit_bytes = u->bytes};
+  const int64_t warps = ga_div_up(d->n, GA_PACKED_ROWS) * args.units,
+                most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(ga_div_up(warps, v->threads / 32), most), 1, 1},
+                         .block = {v->threads, 1, 1}};
   return cuda_enqueue(stream, k, &l, &args);
 }
 
 int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks) {
   enum { RATE = 2048, MILLION = 1000000 }; /* multiply-adds a clock and multiprocessor */
-  return (int32_t)(MILLION * ((double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * (double)clocks)));
+  return (int32_t)(MILLION *
+                   ((double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * (double)clocks)));
 }
 
-#define T16_COLS 8   /* rows of X a launch takes */
+#define T16_COLS 8 /* rows of X a launch takes */
 #define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 
 /* How a launch is cut. */
@@ -184,7 +197,8 @@ static int64_t slots_of(const t16_shape *s, int64_t warps) {
   return (run + least - 2) / least + 1;
 }
 
-/* X gets at most two thirds of shared memory: k is cut into parts until it fits. Then rows into groups, one a multiprocessor. */
+/* X gets at most two thirds of shared memory: k is cut into parts until it fits. Then rows into groups, one a
+ * multiprocessor. */
 static t16_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const int64_t warps = ((const cuda_variant *)k->impl)->threads / 32;
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
@@ -196,7 +210,8 @@ static t16_shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_ca
   s.groups = ga_max_i64(1, ga_min_i64(s.tiles, caps->sms / s.splits));
   for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
     s.slots = slots_of(&s, warps);
-    s.shared_bytes = x_bytes(u, s.x_units, s.copies) + warps * s.slots * GA_PACKED_ROWS * T16_COLS * (int64_t)sizeof(float);
+    s.shared_bytes =
+        x_bytes(u, s.x_units, s.copies) + warps * s.slots * GA_PACKED_ROWS * T16_COLS * (int64_t)sizeof(float);
     if (s.shared_bytes <= limit || s.groups >= s.tiles) return s;
   }
 }

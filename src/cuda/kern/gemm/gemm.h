@@ -6,7 +6,8 @@
 #include "cuda/rt/cuda.h"
 
 /* What the families share. align of w in bytes; of activations: the row's, else of their elements. */
-GA_NODISCARD ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, size_t w_align);
+GA_NODISCARD ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d,
+                                          const ga_gemm_io *a, size_t w_align);
 ga_kargs_gemm cuda_gemm_kargs(const ga_gemm_desc *d, const ga_gemm_io *a);
 ga_kargs_gemm_plain cuda_gemm_plain_kargs(const ga_gemm_desc *d, const ga_gemm_io *a);
 
@@ -16,18 +17,21 @@ typedef struct cuda_unit {
 } cuda_unit;
 const cuda_unit *cuda_unit_of(int32_t dtype);
 
-/* Multiply-adds in millionths of the tensor cores' rate when a launch takes so many clocks: what rows over packed weights are compared by. */
+/* Multiply-adds in millionths of the tensor cores' rate when a launch takes so many clocks: what rows over packed
+ * weights are compared by. */
 int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks);
 
 /* Weights as in the file. */
 const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream);
 
 /* 16-bit operands on tensor cores, stored either way. */
 const char *cuda_gemm_mma_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_mma(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
-/* Packed weights, GA_LAYOUT_T16. Why no row over them takes the description, whatever its shape; NULL: nothing against it. */
+/* Packed weights, GA_LAYOUT_T16. Why no row over them takes the description, whatever its shape; NULL: nothing against
+ * it. */
 const char *cuda_gemm_packed_refusal(const ga_kernel *kernel, const ga_gemm_desc *desc);
 const char *cuda_gemm_t16_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_t16_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -1,4 +1,5 @@
-/* Arguments of the GEMM and pack kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
+/* Arguments of the GEMM and pack kernels: one struct by value, the same bytes on the host and on the device. C11 and
+ * CUDA C. */
 #ifndef GA_CORE_KARGS_GEMM_H
 #define GA_CORE_KARGS_GEMM_H
 
@@ -16,40 +17,43 @@
 typedef struct ga_kargs_gemm {
   const void *x, *w;
   void *y;
-  const float *bias;          /* [n] or null */
+  const float *bias;           /* [n] or null */
   const void *gate, *residual; /* rows as y, or null */
-  float *partial;             /* sums of the parts of k, when splits > 1 */
-  int32_t *counter;           /* zeroed words, one a group of rows, left zeroed; when splits > 1 */
+  float *partial;              /* sums of the parts of k, when splits > 1 */
+  int32_t *counter;            /* zeroed words, one a group of rows, left zeroed; when splits > 1 */
   int64_t m, n, k, x_stride, y_stride;
   int32_t w_dtype, x_dtype, y_dtype;
   int32_t act; /* ga_act_kind */
   float scale;
   /* --- packed weights alone --- */
-  int32_t splits; /* parts of k among blocks */
-  int32_t groups; /* of rows among blocks: block = group * splits + part */
+  int32_t splits;       /* parts of k among blocks */
+  int32_t groups;       /* of rows among blocks: block = group * splits + part */
   int32_t tiles, units; /* of 16 rows; along k */
-  int32_t copies;  /* columns of X in shared memory: 2, 4, 8 (high parts, then low parts), or 16 */
-  int32_t slots;   /* tiles that a warp may touch */
-  int32_t x_units; /* units that shared memory has room for */
+  int32_t copies;       /* columns of X in shared memory: 2, 4, 8 (high parts, then low parts), or 16 */
+  int32_t slots;        /* tiles that a warp may touch */
+  int32_t x_units;      /* units that shared memory has room for */
 } ga_kargs_gemm;
 
-/* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/kern/gemm/packed.h says what is where).
- * X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
-#define GA_PACKED_TYPES(X)                                                                                              \
-  X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048)                                                                              \
-  X(Q4_0, 20, 128, 1152) X(Q4_1, 21, 128, 1280) X(Q5_0, 22, 128, 1408) X(Q5_1, 23, 128, 1536) X(Q8_0, 24, 128, 2176)    \
-  X(Q2_K, 25, 256, 1344) X(Q3_K, 26, 256, 1760) X(Q4_K, 27, 256, 2304) X(Q5_K, 28, 256, 2816) X(Q6_K, 29, 256, 3360)    \
+/* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/kern/gemm/packed.h says what is
+ * where). X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
+/* clang-format off */
+#define GA_PACKED_TYPES(X) \
+  X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048) \
+  X(Q4_0, 20, 128, 1152) X(Q4_1, 21, 128, 1280) X(Q5_0, 22, 128, 1408) X(Q5_1, 23, 128, 1536) X(Q8_0, 24, 128, 2176) \
+  X(Q2_K, 25, 256, 1344) X(Q3_K, 26, 256, 1760) X(Q4_K, 27, 256, 2304) X(Q5_K, 28, 256, 2816) X(Q6_K, 29, 256, 3360) \
   X(IQ4_NL, 30, 128, 1152) X(IQ4_XS, 31, 256, 2176) X(MXFP4, 32, 128, 1088) X(NVFP4, 33, 128, 1152)
+/* clang-format on */
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as ga_kargs_gemm_x made it; boxes of
- * 64 columns and a tile's rows, swizzle 128 B. */
+/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as
+ * ga_kargs_gemm_x made it; boxes of 64 columns and a tile's rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_wide {
   ga_tmap x;
   ga_kargs_gemm g;
-  int32_t w_tiles, x_tiles; /* of the output: along n and m */
-  int32_t cluster_log, parts_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums meet in g.partial */
+  int32_t w_tiles, x_tiles;       /* of the output: along n and m */
+  int32_t cluster_log, parts_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums
+                                     meet in g.partial */
   int32_t unused[6];
 } ga_kargs_gemm_wide;
 

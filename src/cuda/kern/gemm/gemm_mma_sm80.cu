@@ -1,18 +1,18 @@
 /* KERNEL    gemm_mma, sm80: matrix products of 16-bit operands, stored either way, for any NVIDIA GPU from Ampere on
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
- * DATA      X and W: cp.async into a ring of STAGES steps of 64 of k, swizzled: rows of 64 of k, or, stored across, panels of 64 columns by
- *           64 rows of k, which ldmatrix turns; Y: registers, shared memory, 8 columns a lane
+ * DATA      X and W: cp.async into a ring of STAGES steps of 64 of k, swizzled: rows of 64 of k, or, stored across,
+ *           panels of 64 columns by 64 rows of k, which ldmatrix turns; Y: registers, shared memory, 8 columns a lane
  * WORK      a block takes a tile of 128 x 128, a warp 64 x 32 of it
  * BARRIERS  a step: after the wait for its copies, which is also when the stage of the step before is free
  * BUDGET    256 lanes, 96 KiB: one block a multiprocessor on sm_86 and sm_89, too
  */
+#include "cuda/dev/pipe/grid.h"
 #include "cuda/dev/ptx/cp_async.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/mma.h"
 #include "cuda/dev/ptx/words.h"
-#include "cuda/dev/pipe/grid.h"
-#include "cuda/kern/gemm/gemm_plain.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/gemm/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
@@ -25,9 +25,17 @@
 #endif
 
 enum {
-  SIDE = 128, BK = 64, STAGES = GA_P_STAGES, THREADS = 256, BAND = 8,
-  PANEL = 64 * 128, OPERAND = 2 * PANEL, STAGE = 2 * OPERAND,
-  WARP_M = 64, WARP_N = 32, WARPS_N = SIDE / WARP_N
+  SIDE = 128,
+  BK = 64,
+  STAGES = GA_P_STAGES,
+  THREADS = 256,
+  BAND = 8,
+  PANEL = 64 * 128,
+  OPERAND = 2 * PANEL,
+  STAGE = 2 * OPERAND,
+  WARP_M = 64,
+  WARP_N = 32,
+  WARPS_N = SIDE / WARP_N
 };
 static_assert(THREADS / 32 * WARP_M * WARP_N * 4 <= STAGES * STAGE, "a warp's results fit the ring");
 #define MMA GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
@@ -36,8 +44,8 @@ typedef const ga_kargs_gemm_plain *args;
 
 /* --- copies: a lane has four pieces of 8 elements of each operand --- */
 
-/* Piece i lies at data + i % 2 * near + i / 2 * far, 4 KiB behind piece 0 times i. Along k: rows r + 32 i of 64 of k; across: rows of k
- * r + 32 (i % 2), the second panel's columns from i = 2 on. */
+/* Piece i lies at data + i % 2 * near + i / 2 * far, 4 KiB behind piece 0 times i. Along k: rows r + 32 i of 64 of k;
+ * across: rows of k r + 32 (i % 2), the second panel's columns from i = 2 on. */
 typedef struct {
   const uint16_t *data; /* of this step */
   int64_t near, far, step;
@@ -64,7 +72,9 @@ GA_DEV void copy_operand(uint32_t to, operand *o) {
   to = panel_chunk(to, (uint32_t)(thread_index() / 8), (uint32_t)(thread_index() % 8));
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const int inside = o->across ? o->k + i % 2 * 32 < o->ks : o->line + 32 * i < o->lines; /* the row */
-    const int left = inside ? (o->across ? o->lines - o->line - i / 2 * 64 : o->ks - o->k) : 0, n = left <= 0 ? 0 : left < 8 ? left : 8;
+    const int left = inside ? (o->across ? o->lines - o->line - i / 2 * 64 : o->ks - o->k) : 0, n = left <= 0  ? 0
+                                                                                                    : left < 8 ? left
+                                                                                                               : 8;
     cp_async_16(to + (uint32_t)(i * 4096), o->data + i % 2 * o->near + i / 2 * o->far, 2 * n);
   }
   o->data += o->step;
@@ -76,15 +86,19 @@ GA_DEV void copy_operand(uint32_t to, operand *o) {
 GA_DEV void load_x(uint32_t *f, uint32_t at, int across, int first, int j, int lane) {
   const int r = lane % 8, i = lane / 8; /* of matrix i: vectors 8 (i % 2), k 8 (i / 2) */
   const uint32_t panel = at + (uint32_t)(first / 64 * PANEL);
-  if (across) ldmatrix_x4_trans(f, panel_chunk(panel, (uint32_t)(16 * j + i / 2 * 8 + r), (uint32_t)(first % 64 / 8 + i % 2)));
-  else ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i % 2 * 8 + r), (uint32_t)(2 * j + i / 2)));
+  if (across)
+    ldmatrix_x4_trans(f, panel_chunk(panel, (uint32_t)(16 * j + i / 2 * 8 + r), (uint32_t)(first % 64 / 8 + i % 2)));
+  else
+    ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i % 2 * 8 + r), (uint32_t)(2 * j + i / 2)));
 }
 /* Registers 0, 1: of the first 8 vectors. */
 GA_DEV void load_w(uint32_t *f, uint32_t at, int across, int first, int j, int lane) {
   const int r = lane % 8, i = lane / 8; /* of matrix i: vectors 8 (i / 2), k 8 (i % 2) */
   const uint32_t panel = at + (uint32_t)(first / 64 * PANEL);
-  if (across) ldmatrix_x4_trans(f, panel_chunk(panel, (uint32_t)(16 * j + i % 2 * 8 + r), (uint32_t)(first % 64 / 8 + i / 2)));
-  else ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i / 2 * 8 + r), (uint32_t)(2 * j + i % 2)));
+  if (across)
+    ldmatrix_x4_trans(f, panel_chunk(panel, (uint32_t)(16 * j + i % 2 * 8 + r), (uint32_t)(first % 64 / 8 + i / 2)));
+  else
+    ldmatrix_x4(f, panel_chunk(at, (uint32_t)(first + i / 2 * 8 + r), (uint32_t)(2 * j + i % 2)));
 }
 
 /* Fragments of a step of 16 of k. */
@@ -104,8 +118,8 @@ GA_DEV void multiply(uint32_t at, int xt, int wt, int row, int col, int lane, fl
   GA_UNROLL for (int j = 0; j < BK / 16; j++) {
     const fragments *now = &f[j % 2];
     if (j + 1 < BK / 16) load(&f[(j + 1) % 2], at, xt, wt, row, col, j + 1, lane);
-    GA_UNROLL for (int m = 0; m < WARP_M / 16; m++)
-      GA_UNROLL for (int n = 0; n < WARP_N / 8; n++) MMA(c[m][n], now->x[m], now->w[n / 2][n % 2 * 2], now->w[n / 2][n % 2 * 2 + 1]);
+    GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) GA_UNROLL for (int n = 0; n < WARP_N / 8; n++)
+        MMA(c[m][n], now->x[m], now->w[n / 2][n % 2 * 2], now->w[n / 2][n % 2 * 2 + 1]);
   }
 }
 
@@ -116,10 +130,10 @@ GA_DEV uint32_t result_at(uint32_t at, int r, int quad) { return at + (uint32_t)
 
 GA_DEV void put(args a, uint32_t at, int64_t row, int64_t col, int lane, float (*c)[WARP_N / 8][4]) {
   const bool plain = gemm_is_plain(&a->g);
-  GA_UNROLL for (int m = 0; m < WARP_M / 16; m++)
-    GA_UNROLL for (int n = 0; n < WARP_N / 8; n++)
+  GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) GA_UNROLL for (int n = 0; n < WARP_N / 8; n++)
       GA_UNROLL for (int h = 0; h < 2; h++)
-        sts_f2(result_at(at, 16 * m + 8 * h + lane / 4, 2 * n + lane % 4 / 2) + (uint32_t)(lane % 2 * 8), c[m][n][2 * h], c[m][n][2 * h + 1]);
+          sts_f2(result_at(at, 16 * m + 8 * h + lane / 4, 2 * n + lane % 4 / 2) + (uint32_t)(lane % 2 * 8),
+                 c[m][n][2 * h], c[m][n][2 * h + 1]);
   warp_sync();
   GA_ROLL for (int i = lane; i < WARP_M * WARP_N / 8; i += 32) {
     float x[8];
@@ -131,15 +145,18 @@ GA_DEV void put(args a, uint32_t at, int64_t row, int64_t col, int lane, float (
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
   const uint32_t sb = smem_base();
-  const int warp = thread_index() / 32, lane = thread_index() % 32, row = warp / WARPS_N * WARP_M, col = warp % WARPS_N * WARP_N;
+  const int warp = thread_index() / 32, lane = thread_index() % 32, row = warp / WARPS_N * WARP_M,
+            col = warp % WARPS_N * WARP_N;
   const int steps = (int)((a.g.k + BK - 1) / BK), xt = a.layout & GEMM_XT, wt = a.layout & GEMM_WT;
   int row_tile, col_tile;
   float c[WARP_M / 16][WARP_N / 8][4] = {{{0}}};
-  grid_tile(block_index(), (int)((a.g.m + SIDE - 1) / SIDE), (int)((a.g.n + SIDE - 1) / SIDE), BAND, &row_tile, &col_tile);
-  operand x = operand_at(a.g.x, a.g.m, a.g.k, a.g.x_stride, xt, row_tile), w = operand_at(a.g.w, a.g.n, a.g.k, a.w_stride, wt, col_tile);
+  grid_tile(block_index(), (int)((a.g.m + SIDE - 1) / SIDE), (int)((a.g.n + SIDE - 1) / SIDE), BAND, &row_tile,
+            &col_tile);
+  operand x = operand_at(a.g.x, a.g.m, a.g.k, a.g.x_stride, xt, row_tile),
+          w = operand_at(a.g.w, a.g.n, a.g.k, a.w_stride, wt, col_tile);
   grid_launch_dependents();
   grid_dependency_wait();
-  uint32_t to = sb, at = sb; /* stages that are filled and read */
+  uint32_t to = sb, at = sb;                         /* stages that are filled and read */
   GA_ROLL for (int k = 1 - STAGES; k < steps; k++) { /* STAGES - 1 steps ahead; so many rounds only copy */
     if (k >= 0) {
       cp_async_wait(STAGES - 2);
@@ -157,5 +174,6 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
   }
   cp_async_wait_all();
   block_sync(); /* the ring is dead */
-  put(&a, sb + (uint32_t)(warp * WARP_M * WARP_N * 4), (int64_t)row_tile * SIDE + row, (int64_t)col_tile * SIDE + col, lane, c);
+  put(&a, sb + (uint32_t)(warp * WARP_M * WARP_N * 4), (int64_t)row_tile * SIDE + row, (int64_t)col_tile * SIDE + col,
+      lane, c);
 }

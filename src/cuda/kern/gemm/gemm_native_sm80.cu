@@ -1,4 +1,5 @@
-/* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape, any layout, scales; right, not fast
+/* KERNEL    gemm_native, sm80: every weight type in the file's own blocks, any shape, any layout, scales; right, not
+ *           fast
  * COMPUTES  Y = epilogue(X W^T) in f32
  * DATA      a warp takes one row of W and TOKENS rows of X, element by element: lanes along k
  * BUDGET    THREADS lanes; units of THREADS / 32 rows of W by TOKENS rows of X, round-robin
@@ -40,8 +41,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
     float sum[TOKENS] = {0};
     for (int64_t i = lane; i < g->k; i += 32) {
       const float w = w_at(&a, col, i);
-      GA_UNROLL for (int t = 0; t < TOKENS; t++)
-        if (row + t < g->m) sum[t] = fmaf(w, x_at(&a, row + t, i), sum[t]);
+      GA_UNROLL for (int t = 0; t < TOKENS; t++) if (row + t < g->m) sum[t] = fmaf(w, x_at(&a, row + t, i), sum[t]);
     }
     GA_UNROLL for (int t = 0; t < TOKENS; t++) {
       const float all = row_sum_warp(sum[t]) * gemm_tensor_scale(&a);

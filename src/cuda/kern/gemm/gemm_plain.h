@@ -7,9 +7,13 @@
 enum { GEMM_XT = 32, GEMM_WT = 64, GEMM_SCALES_TENSOR = 1, GEMM_SCALES_BLOCK = 2, GEMM_SCALE_BLOCK = 128 };
 
 /* The factor of every sum where operands have one scale each. */
-GA_DEV float gemm_tensor_scale(const ga_kargs_gemm_plain *p) { return p->scales == GEMM_SCALES_TENSOR ? *p->x_scale * *p->w_scale : 1; }
+GA_DEV float gemm_tensor_scale(const ga_kargs_gemm_plain *p) {
+  return p->scales == GEMM_SCALES_TENSOR ? *p->x_scale * *p->w_scale : 1;
+}
 /* Scales of row `row` of X and of row `col` of W in block b of k. */
-GA_DEV const float *gemm_x_scale(const ga_kargs_gemm_plain *p, int64_t row, int64_t b) { return p->x_scale + b * p->g.m + row; }
+GA_DEV const float *gemm_x_scale(const ga_kargs_gemm_plain *p, int64_t row, int64_t b) {
+  return p->x_scale + b * p->g.m + row;
+}
 GA_DEV const float *gemm_w_scale(const ga_kargs_gemm_plain *p, int64_t col, int64_t b) {
   return p->w_scale + col / GEMM_SCALE_BLOCK * ((p->g.k + GEMM_SCALE_BLOCK - 1) / GEMM_SCALE_BLOCK) + b;
 }

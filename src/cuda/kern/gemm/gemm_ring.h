@@ -7,8 +7,8 @@
 #include "cuda/dev/ptx/prefetch.h"
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/kern/gemm/epilogue.h"
-#include "cuda/kern/gemm/packed_s8.h"
 #include "cuda/kern/gemm/gemm_t16_sm90a_args.h"
+#include "cuda/kern/gemm/packed_s8.h"
 
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
@@ -17,21 +17,22 @@
 enum { WARPS = GA_P_THREADS / 32, DIGITS = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
 enum { BARS_BYTES = GA_RING_BARS /* a warp's */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
 enum { PART_ALIGN = 16 }; /* bytes: parts are read four sums at a time */
-/* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns, filled up to an even
- * number, and the products of 8 columns. */
-#define WIDTH(rows) ((DIGITS * (rows) + 1) / 2 * 2)
+/* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns,
+ * filled up to an even number, and the products of 8 columns. */
+#define WIDTH(rows)    ((DIGITS * (rows) + 1) / 2 * 2)
 #define PRODUCTS(rows) ((DIGITS * (rows) + COLS - 1) / COLS)
 
-/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c, the highest first. */
+/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c,
+ * the highest first. */
 typedef struct {
   uint32_t x, scales, sums, parts, table; /* table: constants, then who sums a tile */
-  int part, group;      /* of k, of the tiles */
-  int rows, width;      /* of X, filled up; its columns */
-  int k0, nb;           /* units along k: first and number */
-  int ni;               /* the same in items */
-  int tile, tiles;      /* first and number; gated: of each matrix */
-  int n;                /* items: tiles * ni; gated: of both */
-  int unused;           /* fills 16 bytes up */
+  int part, group;                        /* of k, of the tiles */
+  int rows, width;                        /* of X, filled up; its columns */
+  int k0, nb;                             /* units along k: first and number */
+  int ni;                                 /* the same in items */
+  int tile, tiles;                        /* first and number; gated: of each matrix */
+  int n;                                  /* items: tiles * ni; gated: of both */
+  int unused;                             /* fills 16 bytes up */
 } share;
 static_assert(sizeof(share) % 16 == 0, "put_words");
 
@@ -59,13 +60,15 @@ GA_DEV share get_share(uint32_t at) {
 GA_DEV int cut(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
 
 /* The block's items are cut among warps; which has a given one? */
-GA_DEV int first_item(const share *s, int warp) { return cut((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp); }
+GA_DEV int first_item(const share *s, int warp) {
+  return cut((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp);
+}
 GA_DEV int warp_of(const share *s, int item) {
   const int each = (int)((uint32_t)s->n / WARPS), longer = (int)((uint32_t)s->n % WARPS), turn = longer * (each + 1);
   return item < turn ? item / (each + 1) : longer + (item - turn) / each;
 }
-/* Who summed tile t: the first warp, the last one, and the first one's slot; the others begin with it. Worked out ahead, while weights are
- * under way. */
+/* Who summed tile t: the first warp, the last one, and the first one's slot; the others begin with it. Worked out
+ * ahead, while weights are under way. */
 GA_DEV uint32_t sums_of_tile(const share *s, int t) {
   const int begin = t * s->ni, first = warp_of(s, begin), last = warp_of(s, begin + s->ni - 1);
   return (uint32_t)(first | last << 8 | (t - first_item(s, first) / s->ni) << 16);
@@ -85,12 +88,15 @@ GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
   const float *from = (const float *)a->x + row * a->x_stride + k;
   GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
   if (row >= a->m || k >= a->k) return;
-  if (k + 4 <= a->k && (uint64_t)from % 16 == 0) elem_get16_f32(x, from, 0);
-  else GA_UNROLL for (int e = 0; e < 4; e++) if (k + e < a->k) x[e] = from[e];
+  if (k + 4 <= a->k && (uint64_t)from % 16 == 0)
+    elem_get16_f32(x, from, 0);
+  else GA_UNROLL
+    for (int e = 0; e < 4; e++)
+      if (k + e < a->k) x[e] = from[e];
 }
 
-/* Digits of x * scale, |x * scale| <= 2^21, which it rounds: word p has digit p of elements 0, 2, 1, 3. The number lies 1.5 * 2^23 and 128 for
- * each lower digit higher, so that its bytes are digits; the highest one is 64 too large. */
+/* Digits of x * scale, |x * scale| <= 2^21, which it rounds: word p has digit p of elements 0, 2, 1, 3. The number lies
+ * 1.5 * 2^23 and 128 for each lower digit higher, so that its bytes are digits; the highest one is 64 too large. */
 GA_DEV void digits_of(const float *x, float scale, uint32_t *words) {
   uint32_t u[4];
   GA_UNROLL for (int e = 0; e < 4; e++) u[e] = float_bits(fmaf(x[e], scale, 12582912.0f + 32896.0f));
@@ -105,18 +111,19 @@ GA_DEV float pow2_any(int e) { return __uint_as_float(e >= -126 ? (uint32_t)(e +
 
 /* Four elements of a row of n, from k on; zeros outside. whole: all of them are there, 16 bytes together. */
 GA_DEV void get_row(const bool whole, const float *row, int64_t n, int64_t k, float *x) {
-  if (whole) elem_get16_f32(x, row + k, 0);
-  else GA_UNROLL for (int e = 0; e < 4; e++) x[e] = k + e < n ? row[k + e] : 0;
+  if (whole)
+    elem_get16_f32(x, row + k, 0);
+  else GA_UNROLL
+    for (int e = 0; e < 4; e++) x[e] = k + e < n ? row[k + e] : 0;
 }
 
 /* X times the weights; returns the sum of squares of what it was. */
 GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
   float square = 0;
-  GA_UNROLL for (int v = 0; v < quads; v++)
-    GA_UNROLL for (int e = 0; e < 4; e++) {
-      square = fmaf(x[v][e], x[v][e], square);
-      x[v][e] *= weight[v][e];
-    }
+  GA_UNROLL for (int v = 0; v < quads; v++) GA_UNROLL for (int e = 0; e < 4; e++) {
+    square = fmaf(x[v][e], x[v][e], square);
+    x[v][e] *= weight[v][e];
+  }
   return square;
 }
 
@@ -131,8 +138,8 @@ GA_DEV void prefetch_norm(const ga_kargs_gemm_ring *ring) {
 
 /* --- products --- */
 
-/* A lane's addresses of what it takes of X: of the first 8 columns, and of the last 8, where lanes without a column take the last one
- * (nobody looks at what they get). */
+/* A lane's addresses of what it takes of X: of the first 8 columns, and of the last 8, where lanes without a column
+ * take the last one (nobody looks at what they get). */
 typedef struct {
   uint32_t x[2], scales[2], sums;
   bool has_sum;
@@ -140,7 +147,8 @@ typedef struct {
 
 GA_DEV lane_view view_of(const int rows, const share *s, int lane) {
   lane_view v;
-  const int g = lane / 4, q = lane % 4, cols = DIGITS * rows, tail = COLS * (PRODUCTS(rows) - 1), last = tail + g, pair = tail + 2 * q;
+  const int g = lane / 4, q = lane % 4, cols = DIGITS * rows, tail = COLS * (PRODUCTS(rows) - 1), last = tail + g,
+            pair = tail + 2 * q;
   v.x[0] = s->x + (uint32_t)(g * 64 + q * 16);
   v.x[1] = s->x + (uint32_t)((last < cols ? last : cols - 1) * 64 + q * 16);
   v.scales[0] = s->scales + (uint32_t)(8 * q);
@@ -168,8 +176,8 @@ GA_DEV int tile_of(const ga_kargs_gemm_ring *ring, int tile, int i) {
   return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
 }
 
-/* Where the block's next tile is, w being the end of the last one: mostly it follows in memory. Which matrix that was is told by its address,
- * which spares registers, as constants of the launch do. */
+/* Where the block's next tile is, w being the end of the last one: mostly it follows in memory. Which matrix that was
+ * is told by its address, which spares registers, as constants of the launch do. */
 GA_DEV uint64_t next_tile(const ga_kargs_gemm_ring *ring, uint64_t w) {
   const uint64_t more = (uint64_t)ring->w_more[0];
   if (ring->gated) return w + (uint64_t)(w > more && w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
@@ -179,8 +187,8 @@ GA_DEV uint64_t next_tile(const ga_kargs_gemm_ring *ring, uint64_t w) {
 
 /* --- sums --- */
 
-/* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes out where those of
- * the highest digit are. */
+/* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes
+ * out where those of the highest digit are. */
 GA_DEV float fold(const int rows, float (*acc)[4], int e) {
   if (rows == 8) return acc[2][e] + acc[1][e] + acc[0][e];
   if (rows == 4) return acc[1][e] + shfl_down_f32(acc[0][e], 2) + acc[0][e];
@@ -189,7 +197,8 @@ GA_DEV float fold(const int rows, float (*acc)[4], int e) {
 }
 
 /* A warp's sum of what it has of a tile goes to its slot, and starts anew. */
-GA_DEV void put_part(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane, float (*acc)[4]) {
+GA_DEV void put_part(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane,
+                     float (*acc)[4]) {
   const int col = lane % 4 * 2;
   const uint32_t at = sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * rows + col) * 4;
   GA_UNROLL for (int r = 0; r < 2; r++) { /* g, g+8 */
@@ -198,8 +207,7 @@ GA_DEV void put_part(const int rows, const ga_kargs_gemm *a, const share *sh, in
     if (rows == 1 && col == 0) sts_f1(to, x);
     if (rows > 1 && col < rows) sts_f2(to, x, y);
   }
-  GA_UNROLL for (int n = 0; n < PRODUCTS(rows); n++)
-    GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
+  GA_UNROLL for (int n = 0; n < PRODUCTS(rows); n++) GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
 }
 
 /* Parts of the block's tile t: where the first one is, and those of further warps, `step` bytes apart. */
@@ -208,8 +216,10 @@ typedef struct {
   int more;
 } tile_parts;
 GA_DEV tile_parts parts_of(const ga_kargs_gemm *a, const share *sh, int t) {
-  const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255, last = who >> 8 & 255, slot = who >> 16;
-  const uint32_t tile = (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4, step = (uint32_t)a->slots * tile, at = sh->parts + warp * step;
+  const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255,
+                 last = who >> 8 & 255, slot = who >> 16;
+  const uint32_t tile = (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4, step = (uint32_t)a->slots * tile,
+                 at = sh->parts + warp * step;
   const tile_parts p = {at + slot * tile, at + step, step, (int)(last - warp)};
   return p;
 }
@@ -221,16 +231,20 @@ GA_DEV float add_parts(const ga_kargs_gemm *a, const share *sh, int t, int row, 
   float sum = lds_f1(p.first + at);
   for (int w = 0; w < p.more; w += 4) { /* four under way at once */
     float more[4] = {0, 0, 0, 0};
-    GA_UNROLL for (int i = 0; i < 4; i++) if (w + i < p.more) more[i] = lds_f1(p.next + (uint32_t)(w + i) * p.step + at);
+    GA_UNROLL for (int i = 0; i < 4; i++) if (w + i < p.more) more[i] =
+        lds_f1(p.next + (uint32_t)(w + i) * p.step + at);
     GA_UNROLL for (int i = 0; i < 4; i++) sum += more[i];
   }
   return sum;
 }
 
 /* By what the norm multiplies a row of X whose squares add up to `squares`. */
-GA_DEV float norm_factor(const ga_kargs_gemm_ring *ring, float squares) { return 1.0f / sqrtf(squares / (float)ring->gemm.k + ring->norm_eps); }
+GA_DEV float norm_factor(const ga_kargs_gemm_ring *ring, float squares) {
+  return 1.0f / sqrtf(squares / (float)ring->gemm.k + ring->norm_eps);
+}
 
-/* gemm_finish. Most products take the short way: a launch's end waits for its instructions, which are fetched as it goes. */
+/* gemm_finish. Most products take the short way: a launch's end waits for its instructions, which are fetched as it
+ * goes. */
 GA_DEV void ring_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float sum) {
   if (a->y_dtype != T_F32 || a->act || a->gate) {
     gemm_finish(a, row, col, sum);
@@ -254,11 +268,10 @@ GA_DEV void put_result(const ga_kargs_gemm_ring *ring, const share *sh, float su
     if (at < a.n) plain_put(a.y_dtype, a.y, col * a.y_stride + at, act_of(a.act, gate) * (a.scale * sum));
     return;
   }
-  GA_UNROLL for (int j = 0; j < 2; j++)
-    if (tile >= ring->begin[j]) {
-      first = ring->begin[j];
-      a.y = ring->y_more[j], a.bias = ring->bias_more[j], a.n = ring->n_more[j], a.y_stride = ring->y_more_stride[j];
-    }
+  GA_UNROLL for (int j = 0; j < 2; j++) if (tile >= ring->begin[j]) {
+    first = ring->begin[j];
+    a.y = ring->y_more[j], a.bias = ring->bias_more[j], a.n = ring->n_more[j], a.y_stride = ring->y_more_stride[j];
+  }
   const int64_t at = (int64_t)(tile - first) * GA_PACKED_ROWS + in;
   if (at < a.n) ring_finish(&a, col, at, sum);
 }

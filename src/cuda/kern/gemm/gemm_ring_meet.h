@@ -1,5 +1,6 @@
-/* Several rows of X: parts of k are blocks of a cluster (gemm_t16_sm90a.cu). Each has summed the same tiles, and owns a run of them, of which the
- * others send it their sums (st.async, counted by a barrier), together with squares of X where there is a norm. */
+/* Several rows of X: parts of k are blocks of a cluster (gemm_t16_sm90a.cu). Each has summed the same tiles, and owns a
+ * run of them, of which the others send it their sums (st.async, counted by a barrier), together with squares of X
+ * where there is a norm. */
 #pragma once
 #include "cuda/kern/gemm/gemm_ring.h"
 
@@ -36,7 +37,8 @@ GA_DEV void meet_begin(const ga_kargs_gemm_ring *ring, const share *s, uint32_t 
     const meeting m = meeting_of(ring, s, squares, bar);
     mbar_init(bar, 1);
     mbar_init_fence();
-    mbar_arrive_expect(bar, (uint32_t)ring->gemm.splits * ((uint32_t)(m.own * m.mats) * tile_bytes(s) + (ring->norm ? 4 * MOST_ROWS : 0)));
+    mbar_arrive_expect(bar, (uint32_t)ring->gemm.splits *
+                                ((uint32_t)(m.own * m.mats) * tile_bytes(s) + (ring->norm ? 4 * MOST_ROWS : 0)));
   }
   warp_sync();
   cluster_arrive();
@@ -55,8 +57,8 @@ GA_DEV void add_parts4(const ga_kargs_gemm *a, const share *s, int t, uint32_t a
 
 /* Four numbers to a block of the cluster. */
 GA_DEV void send4(const meeting *m, uint32_t to, const float *x, int rank) {
-  sts_async_i4(cluster_address(to, (uint32_t)rank), (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]),
-               cluster_address(m->bar, (uint32_t)rank));
+  sts_async_i4(cluster_address(to, (uint32_t)rank), (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]),
+               (int)float_bits(x[3]), cluster_address(m->bar, (uint32_t)rank));
 }
 
 /* The block's sums to their owners. */
@@ -67,7 +69,8 @@ GA_DEV void send_sums(const ga_kargs_gemm_ring *ring, const share *s, const meet
     const int t = (int)((uint32_t)i / (uint32_t)quads), rank = (int)((uint32_t)t / (uint32_t)(m->each * m->mats));
     const uint32_t at = (uint32_t)(i - t * quads) * 16;
     add_parts4(&ring->gemm, s, t, at, sum);
-    send4(m, m->sums + (uint32_t)s->part * m->part + (uint32_t)(t - rank * m->each * m->mats) * tile_bytes(s) + at, sum, rank);
+    send4(m, m->sums + (uint32_t)s->part * m->part + (uint32_t)(t - rank * m->each * m->mats) * tile_bytes(s) + at, sum,
+          rank);
   }
 }
 
@@ -76,8 +79,8 @@ GA_DEV void send_squares(const ga_kargs_gemm_ring *ring, const share *s, const m
   const int i = GA_P_THREADS - 1 - thread_index(), quad = i % (MOST_ROWS / 4), rank = i / (MOST_ROWS / 4);
   if (!ring->norm || rank >= ring->gemm.splits) return;
   float sum[4] = {0, 0, 0, 0};
-  GA_UNROLL for (int e = 0; e < 4; e++)
-    GA_ROLL for (int w = 4 * quad + e; 4 * quad + e < s->rows && w < WARPS; w += s->rows) sum[e] += lds_f1(squares + 4 * (uint32_t)w);
+  GA_UNROLL for (int e = 0; e < 4; e++) GA_ROLL for (int w = 4 * quad + e; 4 * quad + e < s->rows && w < WARPS;
+                                                     w += s->rows) sum[e] += lds_f1(squares + 4 * (uint32_t)w);
   send4(m, m->squares + (uint32_t)(s->part * MOST_ROWS + 4 * quad) * 4, sum, rank);
 }
 
@@ -93,17 +96,20 @@ GA_DEV float meet_factor(const ga_kargs_gemm_ring *ring, const meeting *m, int c
   return ring->norm ? norm_factor(ring, add_sent(m->squares + 4 * (uint32_t)col, 4 * MOST_ROWS, ring->gemm.splits)) : 1;
 }
 
-/* Results of the block's own tiles. Lanes have up to four rows of X each: banks of shared memory and sectors of memory suit that. */
+/* Results of the block's own tiles. Lanes have up to four rows of X each: banks of shared memory and sectors of memory
+ * suit that. */
 GA_DEV void finish_own(const ga_kargs_gemm_ring *ring, const share *s, const meeting *m) {
   const int splits = ring->gemm.splits, near = s->rows < 4 ? s->rows : 4, own = m->own * GA_PACKED_ROWS;
   GA_ROLL for (int i = thread_index(); i < own * s->rows; i += GA_P_THREADS) {
-    const int rest = (int)((uint32_t)i / (uint32_t)near), far = rest >= own, row = far ? rest - own : rest, col = i - rest * near + far * near;
+    const int rest = (int)((uint32_t)i / (uint32_t)near), far = rest >= own, row = far ? rest - own : rest,
+              col = i - rest * near + far * near;
     if (col >= ring->gemm.m) continue;
     const float factor = meet_factor(ring, m, col);
     const uint32_t in = (uint32_t)(row % GA_PACKED_ROWS * s->rows + col) * 4;
     const uint32_t at = m->sums + (uint32_t)(row / GA_PACKED_ROWS * m->mats) * tile_bytes(s) + in;
     const float sum = add_sent(at, m->part, splits) * factor;
-    put_result(ring, s, sum, ring->gated ? add_sent(at + tile_bytes(s), m->part, splits) * factor : 0, m->first * GA_PACKED_ROWS + row, col);
+    put_result(ring, s, sum, ring->gated ? add_sent(at + tile_bytes(s), m->part, splits) * factor : 0,
+               m->first * GA_PACKED_ROWS + row, col);
   }
 }
 

@@ -1,13 +1,16 @@
-/* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind gemm_ring_type.h, where these are
- * known:
- *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them; args->depth: so many
+/* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind
+ * gemm_ring_type.h, where these are known:
+ *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them;
+ *                                    args->depth: so many
  *   ask_behind_x(asker *)            called once, when X has been asked for
- *   ask_again(asker *, stage, left)  called when a stage has been read; left: items of this call, that of the stage among them
+ *   ask_again(asker *, stage, left)  called when a stage has been read; left: items of this call, that of the stage
+ *                                    among them
  *   SLOT_BYTES                       of a stage */
-/* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the ring is asked for,
- * which X would have to wait for. whole: 16 bytes at a time, nothing outside. Returns the lane's sum of squares, when there is a norm: a warp's
- * units are of one row. */
-GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane) {
+/* Warps take units of rows of X in turn; AHEAD loads of a lane are under way at once, and only then the rest of the
+ * ring is asked for, which X would have to wait for. whole: 16 bytes at a time, nothing outside. Returns the lane's sum
+ * of squares, when there is a norm: a warp's units are of one row. */
+GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_ring *ring, const share *s, asker *next,
+                       int warp, int lane) {
   enum { QUADS = UNIT_K / 128, MOST = QUADS == 2 ? 4 : 8 };
   const ga_kargs_gemm *a = &ring->gemm;
   const int AHEAD = whole ? MOST : 1, all = s->nb * rows, shift = rows == 1 ? 0 : rows == 2 ? 1 : rows == 4 ? 2 : 3;
@@ -18,10 +21,13 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_rin
       const int i = base + b * WARPS, unit = i >> shift, row = i - (unit << shift);
       const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
       GA_UNROLL for (int v = 0; v < QUADS; v++) {
-        if (whole) GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
+        if (whole) GA_UNROLL
+          for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
         if (i >= all || (whole && row >= a->m)) continue;
-        if (whole) elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
-        else get_x(a, row, k + 128 * v, x[b][v]);
+        if (whole)
+          elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
+        else
+          get_x(a, row, k + 128 * v, x[b][v]);
         if (ring->norm) get_row(whole, ring->norm, a->k, k + 128 * v, weight[b][v]);
       }
     }
@@ -35,8 +41,8 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_rin
   return square;
 }
 
-/* The same where X is add + norm(x): one row, which all blocks work out and keep in registers; the first one of a product writes it to memory,
- * too. The warps' squares of x meet where parts will be. */
+/* The same where X is add + norm(x): one row, which all blocks work out and keep in registers; the first one of a
+ * product writes it to memory, too. The warps' squares of x meet where parts will be. */
 GA_DEV float convert_sum(const ga_kargs_gemm_ring *ring, const share *s, asker *next, int warp, int lane) {
   enum { QUADS = UNIT_K / 128, MOST = GA_RING_SUM_K / UNIT_K / WARPS };
   const int n = (int)ring->gemm.k;
@@ -76,7 +82,8 @@ GA_DEV float convert_sum(const ga_kargs_gemm_ring *ring, const share *s, asker *
 }
 
 /* The warp's items, the first at place `at` along k; as many as fit have been asked for. */
-GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const share *sh, asker *next, int warp, int lane, int items, int at) {
+GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const share *sh, asker *next, int warp, int lane,
+                       int items, int at) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
   lane_view v = view_of(rows, sh, lane);
@@ -84,8 +91,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_ring *ring, const sha
   float acc[DIGITS][4];
   int stage = 0;
   uint32_t turns = 0; /* bit 0: of the ring, even or odd; above: tiles begun, the slot */
-  GA_UNROLL for (int n = 0; n < nt; n++)
-    GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
+  GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
   pin_u32(v.x, 2); /* loads from here on are behind the barrier */
   pin_u32(v.scales, 2);
   pin_u32(&v.sums, 1);

@@ -37,8 +37,9 @@ GA_DEV void fill_table(const ga_kargs_gemm_ring *ring, const share *s) {
     sts_u2(s->table, k.low, k.high);
     sts_u1(s->table + 8, k.top);
   }
-  GA_ROLL for (int t = GA_P_THREADS - 1 - thread_index(); t < tiles; t += GA_P_THREADS) /* warps at the end have less of X */
-    sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
+  GA_ROLL for (int t = GA_P_THREADS - 1 - thread_index(); t < tiles;
+               t += GA_P_THREADS) /* warps at the end have less of X */
+      sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
 }
 
 /* A unit of one of `rows` rows of X, whose elements 128v + 4 lane... are x[v]. */
@@ -46,17 +47,19 @@ GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, f
   const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + lane / 16) * DIGITS * rows * 64);
   const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2 * 4);
   float most = 0;
-  GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++)
-    GA_UNROLL for (int e = 0; e < 4; e++) most = max_size(most, x[v][e]);
-  const int exponent = redux_max_i32((int)(float_bits(most) & 0x7fffffffu)) >> 23; /* of the largest, which is below 2^(exponent - 126) */
-  if (PACKED_MIN(T)) GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) {
-    const int group = 4 * v + lane / 8, run = HALVES == 2 ? 2 * group + lane / 4 % 2 : group;
-    float sum = x[v][0] + x[v][1] + x[v][2] + x[v][3];
-    GA_UNROLL for (int b = 1; b < 8 / HALVES; b *= 2) sum += shfl_xor_f32(sum, b);
-    if (lane % (8 / HALVES) == 0) sts_f1(s->sums + (uint32_t)((unit * RUNS + run) * rows + row) * 4, sum);
-  }
-  if (exponent < 21) GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++)
-    GA_UNROLL for (int e = 0; e < 4; e++) x[v][e] *= 18446744073709551616.0f; /* 2^64 */
+  GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) GA_UNROLL for (int e = 0; e < 4; e++) most = max_size(most, x[v][e]);
+  const int exponent = redux_max_i32((int)(float_bits(most) & 0x7fffffffu)) >>
+                       23; /* of the largest, which is below 2^(exponent - 126) */
+  if (PACKED_MIN(T)) GA_UNROLL
+    for (int v = 0; v < UNIT_K / 128; v++) {
+      const int group = 4 * v + lane / 8, run = HALVES == 2 ? 2 * group + lane / 4 % 2 : group;
+      float sum = x[v][0] + x[v][1] + x[v][2] + x[v][3];
+      GA_UNROLL for (int b = 1; b < 8 / HALVES; b *= 2) sum += shfl_xor_f32(sum, b);
+      if (lane % (8 / HALVES) == 0) sts_f1(s->sums + (uint32_t)((unit * RUNS + run) * rows + row) * 4, sum);
+    }
+  if (exponent < 21) GA_UNROLL
+    for (int v = 0; v < UNIT_K / 128; v++)
+      GA_UNROLL for (int e = 0; e < 4; e++) x[v][e] *= 18446744073709551616.0f; /* 2^64 */
   const float up = __uint_as_float((uint32_t)((exponent < 21 ? 210 : 274) - exponent) << 23);
   GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) {
     uint32_t words[DIGITS];
@@ -65,7 +68,8 @@ GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, f
   }
   const int width = WIDTH(rows);
   const uint32_t scales = s->scales + (uint32_t)(unit * width) * 4;
-  const float scale = exponent == 255 ? __uint_as_float(0x7fc00000u) : pow2_any(exponent - 131 - 8 * (lane < DIGITS ? lane : 0));
+  const float scale =
+      exponent == 255 ? __uint_as_float(0x7fc00000u) : pow2_any(exponent - 131 - 8 * (lane < DIGITS ? lane : 0));
   if (lane < DIGITS) sts_f1(scales + (uint32_t)(lane * rows + row) * 4, scale);
   if (lane == DIGITS && row == rows - 1 && width > DIGITS * rows) sts_f1(scales + (uint32_t)(DIGITS * rows) * 4, 0);
 }
@@ -84,33 +88,37 @@ GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales
   GA_UNROLL for (int j = 0; j < RUNS / 8; j++) {
     const uint32_t low = sums + (uint32_t)(8 * j * rows) * 4;
     packed_mins(T, scales, j, q, mins);
-    add_sums(cm, mins, v->has_sum ? lds_free_f1(low) : 0.0f, v->has_sum ? lds_free_f1(low + (uint32_t)(4 * rows) * 4) : 0.0f);
+    add_sums(cm, mins, v->has_sum ? lds_free_f1(low) : 0.0f,
+             v->has_sum ? lds_free_f1(low + (uint32_t)(4 * rows) * 4) : 0.0f);
   }
   GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = fmaf(packed_shared_min(T, scales, e / 2), cm[e], acc[e]);
 }
 
-/* sum += scale * products of one run; products of float scales start at 1.5 * 2^23, which makes floats of them. ready: MXFP4's scales. */
+/* sum += scale * products of one run; products of float scales start at 1.5 * 2^23, which makes floats of them. ready:
+ * MXFP4's scales. */
 enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
 GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
   GA_UNROLL for (int e = 0; e < 4; e++) {
     if (PACKED_INT_SCALE(T)) {
       sum[e].i += packed_pick_scale(T, scales, group, half, e / 2) * c[e];
     } else {
-      const float down = packed_pow2(-PACKED_LIFT(T, e / 2)), f = fmaf(__uint_as_float((uint32_t)c[e]), down, -12582912.0f * down);
-      sum[e].f = fmaf(T == T_MXFP4 ? ready[group][e / 2] : packed_float_scale(T, scales, group, half, e / 2), f, sum[e].f);
+      const float down = packed_pow2(-PACKED_LIFT(T, e / 2)),
+                  f = fmaf(__uint_as_float((uint32_t)c[e]), down, -12582912.0f * down);
+      sum[e].f =
+          fmaf(T == T_MXFP4 ? ready[group][e / 2] : packed_float_scale(T, scales, group, half, e / 2), f, sum[e].f);
     }
   }
 }
 
 /* One unit, its words in w, by the X of position `at` (units of this block's part of k). */
-GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *k, const uint32_t *w, int at, int lane, float (*acc)[4]) {
+GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *k, const uint32_t *w, int at,
+                      int lane, float (*acc)[4]) {
   const int nt = PRODUCTS(rows), step = DIGITS * rows * 64; /* bytes of X for two groups */
   const uint32_t *scales = w + PACKED_CODES(T);
   unit_sum sum[DIGITS][4];
   float ready[GROUPS][2];
   if (T == T_MXFP4) packed_e8m0_scales(scales, ready);
-  GA_UNROLL for (int n = 0; n < nt; n++)
-    GA_UNROLL for (int e = 0; e < 4; e++) sum[n][e].i = 0;
+  GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) sum[n][e].i = 0;
   GA_UNROLL for (int pair = 0; pair < GROUPS / 2; pair++) {
     uint32_t b[DIGITS][4];
     GA_UNROLL for (int n = 0; n < nt; n++) {
@@ -120,21 +128,26 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants
     GA_UNROLL for (int i = 0; i < 2; i++) {
       const int group = 2 * pair + i;
       uint32_t a[4], more[4];
-      if (PACKED_LOOKED_UP(T)) packed_fragments(T, k, w, group, a, more);
-      else packed_fragment(T, k, w, group, a);
+      if (PACKED_LOOKED_UP(T))
+        packed_fragments(T, k, w, group, a, more);
+      else
+        packed_fragment(T, k, w, group, a);
       GA_UNROLL for (int n = 0; n < nt; n++) {
         int c[4];
         if (HALVES == 1) {
-          if (PACKED_NIBBLES(T)) mma_free_u8_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
-          else mma_free_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
+          if (PACKED_NIBBLES(T))
+            mma_free_u8_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
+          else
+            mma_free_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
           if (PACKED_LOOKED_UP(T)) mma_free_add_s8(c, more, b[n][2 * i], b[n][2 * i + 1]);
           add_run(scales, ready, group, 0, c, sum[n]);
         }
-        if (HALVES == 2) GA_UNROLL for (int s = 0; s < 2; s++) {
-          mma_free_s8_k16(c, a + 2 * s, b[n][2 * i + s], START);
-          if (PACKED_LOOKED_UP(T)) mma_free_add_s8_k16(c, more + 2 * s, b[n][2 * i + s]);
-          add_run(scales, ready, group, s, c, sum[n]);
-        }
+        if (HALVES == 2) GA_UNROLL
+          for (int s = 0; s < 2; s++) {
+            mma_free_s8_k16(c, a + 2 * s, b[n][2 * i + s], START);
+            if (PACKED_LOOKED_UP(T)) mma_free_add_s8_k16(c, more + 2 * s, b[n][2 * i + s]);
+            add_run(scales, ready, group, s, c, sum[n]);
+          }
       }
     }
   }
@@ -153,8 +166,7 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants
 GA_DEV uint64_t unit_at(const ga_kargs_gemm_ring *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
   int first = 0;
-  GA_UNROLL for (int j = 0; j < 2; j++)
-    if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];
+  GA_UNROLL for (int j = 0; j < 2; j++) if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];
   return (uint64_t)w + (uint64_t)(((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES);
 }
 

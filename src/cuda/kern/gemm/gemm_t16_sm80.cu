@@ -1,10 +1,11 @@
 /* KERNEL    gemm_t16, sm80: up to 8 rows of X by packed weights (GA_LAYOUT_T16), at the speed of memory
- * COMPUTES  Y = epilogue(X W^T). Weights as exact integers in bf16, X as the sum of two bf16 (17 bits), products on tensor cores into
- *           f32; scales and mins are applied to the sums of 16 or 32 products in f32
- * DATA      W: gmem -> registers, 16 bytes a lane, read once, the next unit under way while one is worked on, the first before the
- *           kernel ahead has ended (dependent launch). X: converted to bf16 in shared memory once a block
- * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the warps, each
- *           of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in gmem, always in one order
+ * COMPUTES  Y = epilogue(X W^T). Weights as exact integers in bf16, X as the sum of two bf16 (17 bits), products on
+ *           tensor cores into f32; scales and mins are applied to the sums of 16 or 32 products in f32
+ * DATA      W: gmem -> registers, 16 bytes a lane, read once, the next unit under way while one is worked on, the first
+ *           before the kernel ahead has ended (dependent launch). X: converted to bf16 in shared memory once a block
+ * WORK      a block has a run of tiles of 16 rows and a part of k; its units, tile after tile, are cut evenly among the
+ *           warps, each of which sums what it has of a tile; the parts meet in shared memory, those of other blocks in
+ *           gmem, always in one order
  * BUDGET    THREADS lanes, one block a multiprocessor, DEPTH units of W in registers
  */
 #include "cuda/dev/ptx/mem.h"
@@ -25,7 +26,13 @@
 #endif
 
 #define T GA_CAT(T_, GA_P_W)
-enum { WARPS = GA_P_THREADS / 32, WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
+enum {
+  WARPS = GA_P_THREADS / 32,
+  WORDS = PACKED_WORDS(T),
+  GROUPS = PACKED_GROUPS(T),
+  UNIT_K = PACKED_K(T),
+  UNIT_BYTES = PACKED_BYTES(T)
+};
 /* Units of W in registers: one that is worked on, the others under way. */
 enum { DEPTH = GA_P_DEPTH };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, COLS = 8 /* of an accumulator */ };
@@ -37,9 +44,9 @@ GA_PACKED_TYPES(X)
 /* Where things are in shared memory, and this block's share of the work. */
 typedef struct {
   uint32_t x, sums, parts;
-  int k0, nb;     /* units along k: first and number */
+  int k0, nb;      /* units along k: first and number */
   int tile, tiles; /* first and number */
-  int n;          /* units: tiles * nb */
+  int n;           /* units: tiles * nb */
 } share;
 
 /* Tiles of the block that a warp has units of: none when last < first. */
@@ -70,8 +77,11 @@ GA_DEV void get_x(const ga_kargs_gemm *a, int col, int64_t k, float *x) {
   const float *row = (const float *)a->x + col * a->x_stride + k;
   GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
   if (col >= a->m || k >= a->k) return;
-  if (k + 4 <= a->k && (uint64_t)row % 16 == 0) elem_get16_f32(x, row, 0);
-  else GA_UNROLL for (int e = 0; e < 4; e++) if (k + e < a->k) x[e] = row[e];
+  if (k + 4 <= a->k && (uint64_t)row % 16 == 0)
+    elem_get16_f32(x, row, 0);
+  else GA_UNROLL
+    for (int e = 0; e < 4; e++)
+      if (k + e < a->k) x[e] = row[e];
 }
 
 /* x as the sum of two bf16, in pairs; returns the sum of x. An infinity has no low part. */
@@ -84,7 +94,8 @@ GA_DEV float split_x(const float *x, uint32_t *hi, uint32_t *lo) {
   return x[0] + x[1] + x[2] + x[3];
 }
 
-/* The high parts of columns [0, h) come first, then the low parts: h = copies / 2. AHEAD loads of a lane are under way at once. */
+/* The high parts of columns [0, h) come first, then the low parts: h = copies / 2. AHEAD loads of a lane are under way
+ * at once. */
 GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
   enum { AHEAD = 5 };
   const int h = a->copies / 2, per = s->nb * UNIT_K / 4, cols = sum_cols(a);
@@ -95,10 +106,12 @@ GA_DEV void convert_x(const ga_kargs_gemm *a, const share *s) {
       get_x(a, i < h * per ? col : (int)a->m, (int64_t)s->k0 * UNIT_K + 4 * v, x[b]);
     }
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
-      const int i = base + b * GA_P_THREADS + thread_index(), col = h == 1 ? 0 : i / per, v = i - col * per, group = v / 8, e = v % 8 * 4;
+      const int i = base + b * GA_P_THREADS + thread_index(), col = h == 1 ? 0 : i / per, v = i - col * per,
+                group = v / 8, e = v % 8 * 4;
       uint32_t hi[2], lo[2];
       float sum = split_x(x[b], hi, lo);
-      if (PACKED_MIN(T)) GA_UNROLL for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
+      if (PACKED_MIN(T)) GA_UNROLL
+        for (int m = 1; m < (HALVES == 2 ? 4 : 8); m *= 2) sum += shfl_xor_f32(sum, m);
       if (i >= h * per) continue;
       const uint32_t at = s->x + (uint32_t)(group * a->copies * 64 + packed_x_at(e) * 2);
       sts_u2(at + (uint32_t)col * 64, hi[0], hi[1]);
@@ -135,7 +148,8 @@ GA_DEV void min_add(const uint32_t *scales, int group, int half, uint32_t sums, 
 GA_DEV void take_unit(const ga_kargs_gemm *a, const share *sh, const uint32_t *w, int at, int lane, float *acc) {
   const int g = lane / 4, q = lane % 4, cols = sum_cols(a);
   const bool two = a->copies > COLS;
-  const uint32_t step = (uint32_t)a->copies * 64, x = sh->x + (uint32_t)at * GROUPS * step + (uint32_t)((g & (a->copies - 1)) * 64 + q * 16);
+  const uint32_t step = (uint32_t)a->copies * 64,
+                 x = sh->x + (uint32_t)at * GROUPS * step + (uint32_t)((g & (a->copies - 1)) * 64 + q * 16);
   const uint32_t sums = sh->sums + (uint32_t)((at * GROUPS * HALVES) * cols + (2 * q & (cols - 1))) * 4;
   GA_UNROLL for (int i = 0; i < GROUPS; i++) {
     uint32_t b[4], b2[4] = {0, 0, 0, 0};
@@ -164,7 +178,8 @@ GA_DEV void take_unit(const ga_kargs_gemm *a, const share *sh, const uint32_t *w
 
 /* A warp's sum of what it has of a tile goes to its slot, and starts anew. */
 GA_DEV void put_part(const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane, float *acc) {
-  const uint32_t at = sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * COLS + lane % 4 * 2) * 4;
+  const uint32_t at =
+      sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * COLS + lane % 4 * 2) * 4;
   sts_f2(at, acc[0], acc[1]);
   sts_f2(at + 8 * COLS * 4, acc[2], acc[3]);
   GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = 0;
@@ -204,22 +219,24 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm a) {
   const int part = block_index() % a.splits, group = block_index() / a.splits;
   share sh = share_of(&a, part, group);
   const int first = first_unit(&sh, warp), end = first_unit(&sh, warp + 1), tile = first / sh.nb;
-  const int64_t turn = (int64_t)(a.units - sh.nb + 1) * UNIT_BYTES; /* from a tile's last unit here to the next one's first */
+  const int64_t turn =
+      (int64_t)(a.units - sh.nb + 1) * UNIT_BYTES;    /* from a tile's last unit here to the next one's first */
   int ahead = first, ahead_at = first - tile * sh.nb; /* the unit to load next, and its place along k */
   int at = ahead_at, slot = 0;
   const uint8_t *w = (const uint8_t *)a.w + ((int64_t)(sh.tile + tile) * a.units + sh.k0 + at) * UNIT_BYTES;
   uint32_t words[DEPTH][WORDS];
   float acc[4] = {0, 0, 0, 0};
-#define GA_LOAD(d)                                                                                                     \
-  if (ahead < end) {                                                                                                   \
-    packed_load(T, words[d], w, lane);                                                                                 \
-    const bool turns = ++ahead_at == sh.nb;                                                                            \
-    w += turns ? turn : (int64_t)UNIT_BYTES;                                                                           \
-    ahead_at = turns ? 0 : ahead_at;                                                                                   \
-    ahead++;                                                                                                           \
+#define GA_LOAD(d)                           \
+  if (ahead < end) {                         \
+    packed_load(T, words[d], w, lane);       \
+    const bool turns = ++ahead_at == sh.nb;  \
+    w += turns ? turn : (int64_t)UNIT_BYTES; \
+    ahead_at = turns ? 0 : ahead_at;         \
+    ahead++;                                 \
   }
-  GA_UNROLL for (int d = 0; d < DEPTH - 1; d++) GA_LOAD(d)
-  if (lane == 0) warps[warp].first = tile, warps[warp].last = first < end ? (end - 1) / sh.nb : -1;
+  GA_UNROLL for (int d = 0; d < DEPTH - 1; d++) GA_LOAD(d) if (lane == 0) warps[warp].first = tile,
+                                                                          warps[warp].last =
+                                                                              first < end ? (end - 1) / sh.nb : -1;
   grid_launch_dependents();
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
   convert_x(&a, &sh);
@@ -242,8 +259,10 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm a) {
   for (int i = thread_index(); i < rows * (int)a.m; i += GA_P_THREADS) {
     const int col = i / rows, row = i % rows;
     const float sum = add_parts(&a, &sh, warps, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col);
-    if (a.splits > 1) stg_f32(a.partial + ((int64_t)part * COLS + col) * padded + row0 + row, sum);
-    else if (row0 + row < a.n) gemm_finish(&a, col, row0 + row, sum);
+    if (a.splits > 1)
+      stg_f32(a.partial + ((int64_t)part * COLS + col) * padded + row0 + row, sum);
+    else if (row0 + row < a.n)
+      gemm_finish(&a, col, row0 + row, sum);
   }
   if (a.splits == 1 || !is_last_part(&a, &sh, group)) return;
   for (int i = thread_index(); i < rows * (int)a.m; i += GA_P_THREADS) {

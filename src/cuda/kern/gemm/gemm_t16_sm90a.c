@@ -2,21 +2,21 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "cuda/kern/gemm/gemm_t16_sm90a_args.h"
 #include "cuda/kern/gemm/gemm.h"
+#include "cuda/kern/gemm/gemm_t16_sm90a_args.h"
 
-#define ROWS 8   /* of X that a launch takes, at most */
-#define DIGITS 3 /* of an element of X: columns in shared memory */
-#define MOST ((int64_t)1 << 28) /* rows, and k */
-#define SMALL_X (32 << 10) /* bytes of X ahead of which two stages may be asked for: what is under way delays X */
-#define STATIC_BYTES 1024 /* of shared memory, which rows keep free */
-#define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
+#define ROWS         8                  /* of X that a launch takes, at most */
+#define DIGITS       3                  /* of an element of X: columns in shared memory */
+#define MOST         ((int64_t)1 << 28) /* rows, and k */
+#define SMALL_X      (32 << 10) /* bytes of X ahead of which two stages may be asked for: what is under way delays X */
+#define STATIC_BYTES 1024       /* of shared memory, which rows keep free */
+#define COUNTERS     (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 
 /* How a launch is cut. */
 typedef struct shape {
   const cuda_unit *unit;
-  int64_t mats;  /* whose tiles of the same number a group has: 2 when gated */
-  bool meet;     /* parts of k are blocks of a cluster */
+  int64_t mats; /* whose tiles of the same number a group has: 2 when gated */
+  bool meet;    /* parts of k are blocks of a cluster */
   int64_t warps, rows /* of X, filled up */, tiles, units, splits, groups, slots, depth, early, shared_bytes;
 } shape;
 
@@ -29,13 +29,17 @@ static bool has_min(int32_t dtype) {
 
 /* Digits, scales and sums of so many units of X. */
 static int64_t x_bytes(const shape *s, int64_t units) {
-  const int64_t cols = DIGITS * s->rows, width = (cols + 1) / 2 * 2, runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
+  const int64_t cols = DIGITS * s->rows, width = (cols + 1) / 2 * 2,
+                runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
   const int64_t scales = (int64_t)ga_round_up((size_t)(units * width) * sizeof(float), 16);
-  return units * s->unit->k * cols + scales + (has_min(s->unit->dtype) ? units * runs * s->rows * (int64_t)sizeof(float) : 0);
+  return units * s->unit->k * cols + scales +
+         (has_min(s->unit->dtype) ? units * runs * s->rows * (int64_t)sizeof(float) : 0);
 }
 
 /* Items that so many units of a tile make. */
-static int64_t items_of(const shape *s, int64_t units) { return ga_div_up(units, GA_RING_ITEM(s->unit->k, s->unit->bytes)); }
+static int64_t items_of(const shape *s, int64_t units) {
+  return ga_div_up(units, GA_RING_ITEM(s->unit->k, s->unit->bytes));
+}
 
 /* Tiles that a run of items which one warp sums may touch. */
 static int64_t slots_of(const shape *s) {
@@ -44,10 +48,14 @@ static int64_t slots_of(const shape *s) {
   return (run + least - 2) / least + 1;
 }
 
-static int64_t stage_bytes(const shape *s) { return s->warps * GA_RING_ITEM(s->unit->k, s->unit->bytes) * s->unit->bytes; }
+static int64_t stage_bytes(const shape *s) {
+  return s->warps * GA_RING_ITEM(s->unit->k, s->unit->bytes) * s->unit->bytes;
+}
 static int64_t bars_bytes(const shape *s) { return s->warps * GA_RING_BARS; }
 static int64_t ring_bytes(const shape *s) { return GA_RING_CONTROL + bars_bytes(s) + s->depth * stage_bytes(s); }
-static int64_t groups_of(const shape *s, int64_t blocks) { return ga_max_i64(1, ga_min_i64(s->tiles, blocks / s->splits)); }
+static int64_t groups_of(const shape *s, int64_t blocks) {
+  return ga_max_i64(1, ga_min_i64(s->tiles, blocks / s->splits));
+}
 
 /* Tiles of a group, and what a block of a cluster is sent of them. */
 static int64_t group_tiles(const shape *s) { return ga_div_up(s->tiles, s->groups); }
@@ -59,17 +67,23 @@ static int64_t table_bytes(const shape *s) {
   return (int64_t)ga_round_up((size_t)(GA_RING_CONSTANTS + group_tiles(s) * s->mats * (int64_t)sizeof(uint32_t)), 16);
 }
 
-/* Blocks that are there at once: clusters of four leave some of a processing cluster's multiprocessors out (120 of an H200's 132 are used). */
-static int64_t blocks_at_once(int64_t cluster, const ga_caps *caps) { return cluster > 2 ? (int64_t)caps->sms * 10 / 11 : caps->sms; }
+/* Blocks that are there at once: clusters of four leave some of a processing cluster's multiprocessors out (120 of an
+ * H200's 132 are used). */
+static int64_t blocks_at_once(int64_t cluster, const ga_caps *caps) {
+  return cluster > 2 ? (int64_t)caps->sms * 10 / 11 : caps->sms;
+}
 
-/* Clocks that tell clusters of so many blocks apart, roughly: a block's part of X, its weights, and sums that meet. docs/perf/cuda-decode.md. */
+/* Clocks that tell clusters of so many blocks apart, roughly: a block's part of X, its weights, and sums that meet.
+ * docs/perf/cuda-decode.md. */
 static int64_t cost_of(const shape *s, int64_t cluster, const ga_caps *caps) {
   enum { X = 28, WEIGHTS = 20 /* bytes a clock */, MEETING = 1250 };
-  const int64_t x = s->units * s->unit->k * s->rows * (int64_t)sizeof(float), weights = s->tiles * s->mats * s->units * s->unit->bytes;
+  const int64_t x = s->units * s->unit->k * s->rows * (int64_t)sizeof(float),
+                weights = s->tiles * s->mats * s->units * s->unit->bytes;
   return x / cluster / X + weights / blocks_at_once(cluster, caps) / WEIGHTS + (cluster > 1 ? MEETING : 0);
 }
 
-/* Parts of k: 1, or the blocks of a cluster, while X gets at most half of shared memory; else as many as it takes, whose sums meet in memory. */
+/* Parts of k: 1, or the blocks of a cluster, while X gets at most half of shared memory; else as many as it takes,
+ * whose sums meet in memory. */
 static void split(shape *s, const ga_caps *caps, int64_t limit) {
   int64_t best = INT64_MAX;
   for (int64_t c = 1; c <= GA_RING_MEET; c *= 2) {
@@ -79,11 +93,12 @@ static void split(shape *s, const ga_caps *caps, int64_t limit) {
     s->splits = c;
   }
   s->meet = s->splits > 1;
-  while (best == INT64_MAX && s->splits < s->units && x_bytes(s, ga_div_up(s->units, s->splits)) > limit / 2) s->splits++;
+  while (best == INT64_MAX && s->splits < s->units && x_bytes(s, ga_div_up(s->units, s->splits)) > limit / 2)
+    s->splits++;
 }
 
-/* Stages of a ring, of which `most` fit: what is under way makes the next launch's X wait, and several rows take longer than an item's way. Two of
- * many are asked for ahead of a small X. */
+/* Stages of a ring, of which `most` fit: what is under way makes the next launch's X wait, and several rows take longer
+ * than an item's way. Two of many are asked for ahead of a small X. */
 static void set_depth(shape *s, int64_t most, int64_t m) {
   const int64_t items = group_tiles(s) * s->mats * items_of(s, ga_div_up(s->units, s->splits)) / s->warps;
   s->depth = ga_max_i64(1, ga_min_i64(most, s->meet || s->rows == ROWS ? 2 : 3));
@@ -105,7 +120,8 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
     const int64_t x = x_bytes(&s, ga_div_up(s.units, s.splits));
     s.slots = slots_of(&s);
     s.depth = 0;
-    s.shared_bytes = x + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float) + table_bytes(&s) + met_bytes(&s);
+    s.shared_bytes =
+        x + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float) + table_bytes(&s) + met_bytes(&s);
     set_depth(&s, (limit - s.shared_bytes - ring_bytes(&s)) / stage_bytes(&s), m);
     s.shared_bytes += ring_bytes(&s);
     if (s.shared_bytes <= limit || s.groups >= s.tiles) return s;
@@ -124,13 +140,14 @@ const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
   const shape s = shape_of(k, d, caps);
   const bool in_memory = s.splits > 1 && !s.meet;
-  if (in_memory && (s.mats > 1 || d->flags & GA_GEMM_NORM || d->n_more[0])) return "k is too long for one block: no norm, no further matrices";
+  if (in_memory && (s.mats > 1 || d->flags & GA_GEMM_NORM || d->n_more[0]))
+    return "k is too long for one block: no norm, no further matrices";
   if (s.shared_bytes > (int64_t)caps->smem_bytes - STATIC_BYTES) return "shared memory is too small";
   return in_memory && s.groups > COUNTERS ? "too many parts" : NULL;
 }
 
-/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/perf/cuda-decode.md. Weights come at 2700 bytes a
- * clock to one row or two; more are bound by their products. */
+/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/perf/cuda-decode.md.
+ * Weights come at 2700 bytes a clock to one row or two; more are bound by their products. */
 static int64_t clocks_of(int64_t rows, int64_t bytes) {
   enum { LAUNCH = 6000, SEVERAL = 3000, BYTES = 2700 };
   const int64_t tenths = rows <= 2 ? 10 : rows <= 4 ? 12 : 15;
@@ -142,7 +159,8 @@ int32_t cuda_gemm_ring_fit(const ga_kernel *k, const void *desc, const ga_caps *
   const ga_gemm_desc *d = desc;
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
   if (d->m == 0 || d->n == 0) return 0;
-  const int64_t tiles = (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
+  const int64_t tiles =
+      (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
   const int64_t bytes = tiles * ga_div_up(d->k, u->k) * u->bytes, rest = d->m % ROWS;
   return cuda_gemm_fit(d, caps, d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
 }
@@ -168,7 +186,8 @@ static void fill_gated(const ga_gemm_io *a, const shape *s, ga_kargs_gemm_ring *
 }
 
 /* Matrices after the first. */
-static void fill_more(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, const shape *s, ga_kargs_gemm_ring *out) {
+static void fill_more(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, const shape *s,
+                      ga_kargs_gemm_ring *out) {
   const char *before = a->w;
   int64_t begin = 0, tiles = tiles_of(d->n); /* of the matrix before */
   for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
@@ -198,18 +217,20 @@ static ga_kargs_gemm_ring args_of(const shape *s, const ga_gemm_desc *d, const g
   g.slots = (int32_t)s->slots;
   g.x_units = (int32_t)ga_div_up(s->units, s->splits);
   ga_kargs_gemm_ring out = {.gemm = g,
-                              .depth = (int32_t)s->depth,
-                              .early = (int32_t)s->early,
-                              .units_each = (int32_t)(s->units / s->splits),
-                              .units_longer = (int32_t)(s->units % s->splits),
-                              .tiles_each = (int32_t)(s->tiles / s->groups),
-                              .tiles_longer = (int32_t)(s->tiles % s->groups)};
+                            .depth = (int32_t)s->depth,
+                            .early = (int32_t)s->early,
+                            .units_each = (int32_t)(s->units / s->splits),
+                            .units_longer = (int32_t)(s->units % s->splits),
+                            .tiles_each = (int32_t)(s->tiles / s->groups),
+                            .tiles_longer = (int32_t)(s->tiles % s->groups)};
   out.begin[0] = out.begin[1] = INT32_MAX;
   out.norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
   out.norm_eps = d->norm_eps;
   if (d->flags & GA_GEMM_ADD_NORM) out.add = a->add, out.add_norm = a->add_norm, out.sum = a->sum;
-  if (d->flags & GA_GEMM_GATED) fill_gated(a, s, &out);
-  else fill_more(d, a, row, s, &out);
+  if (d->flags & GA_GEMM_GATED)
+    fill_gated(a, s, &out);
+  else
+    fill_more(d, a, row, s, &out);
   return out;
 }
 

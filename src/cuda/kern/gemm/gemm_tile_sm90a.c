@@ -6,16 +6,16 @@
 #include "base/status.h"
 #include "cuda/kern/gemm/gemm.h"
 
-#define STEP_BYTES 128 /* along k */
-#define BAND 8         /* rows of clusters' tiles that share columns in L2: 66 clusters are then about a square */
-#define ALIGN_BYTES 16 /* of strides: for tensor maps and stores */
-#define EPILOGUE (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL)
+#define STEP_BYTES  128 /* along k */
+#define BAND        8   /* rows of clusters' tiles that share columns in L2: 66 clusters are then about a square */
+#define ALIGN_BYTES 16  /* of strides: for tensor maps and stores */
+#define EPILOGUE    (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL)
 /* As in dev/ptx/bulk.h: W is read once, or stays for other rows of tiles. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
-#define MOST_PARTS 16
-#define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
-#define MOST ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
+#define MOST_PARTS     16
+#define COUNTERS       (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
+#define MOST           ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
 
 static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->pair ? 2 : 1; }
 static int64_t elem_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
@@ -25,7 +25,9 @@ static int64_t steps_of(const ga_gemm_desc *d) { return ga_div_up(d->k, step_k(d
 static bool is_aligned(int64_t stride, int32_t dtype) { return stride * elem_bytes(dtype) % ALIGN_BYTES == 0; }
 
 /* Tiles of clusters: rows, columns. */
-static int64_t row_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) { return ga_div_up(d->m, v->pair ? 2 * v->bm : v->bm); }
+static int64_t row_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) {
+  return ga_div_up(d->m, v->pair ? 2 * v->bm : v->bm);
+}
 static int64_t col_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) { return ga_div_up(d->n, v->bn); }
 
 const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -35,20 +37,24 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (d->w_layout != GA_LAYOUT_NATIVE) return "the weights are packed";
   if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
   if (d->w_dtype != (int32_t)k->dtype[0] || d->x_dtype != (int32_t)k->dtype[1]) return "x and w must be of its dtype";
-  if (d->w_dtype != GA_E4M3 && d->y_dtype != GA_F32 && d->y_dtype != (int32_t)k->dtype[0]) return "y must be f32 or of its dtype";
+  if (d->w_dtype != GA_E4M3 && d->y_dtype != GA_F32 && d->y_dtype != (int32_t)k->dtype[0])
+    return "y must be f32 or of its dtype";
   if ((d->flags & (GA_GEMM_XT | GA_GEMM_WT)) != v->across) return "x and w must lie as it takes them";
-  if (k->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM)) return "it sums all of k in the tensor cores, which was not asked for";
+  if (k->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM))
+    return "it sums all of k in the tensor cores, which was not asked for";
   if (k->flags & GA_KERNEL_FAST_SUM && d->scales == GA_GEMM_SCALES_BLOCK) return "blocks of k have scales";
-  if (!is_aligned(d->x_stride, d->x_dtype) || !is_aligned(d->w_stride, d->w_dtype)) return "strides must be multiples of 16 bytes";
+  if (!is_aligned(d->x_stride, d->x_dtype) || !is_aligned(d->w_stride, d->w_dtype))
+    return "strides must be multiples of 16 bytes";
   if (d->y_stride % 8) return "y_stride must be a multiple of 8";
   if (d->k == 0) return "k is 0";
-  if (d->m > MOST || d->n > MOST || d->k > MOST || d->x_stride > MOST || d->w_stride > MOST || row_tiles(v, d) * col_tiles(v, d) > MOST)
+  if (d->m > MOST || d->n > MOST || d->k > MOST || d->x_stride > MOST || d->w_stride > MOST ||
+      row_tiles(v, d) * col_tiles(v, d) > MOST)
     return "too large: at most 2^28 rows, columns, tiles";
   return NULL;
 }
 
-/* Clocks of a step: of wide tiles bound by the products (short sums: and by adding them up), of small ones by what comes from L2; measured:
- * docs/perf/gemm.md. */
+/* Clocks of a step: of wide tiles bound by the products (short sums: and by adding them up), of small ones by what
+ * comes from L2; measured: docs/perf/gemm.md. */
 static int64_t step_clocks(const ga_kernel *k) {
   const cuda_gemm_tile_variant *v = k->impl;
   const int64_t products = 4 * v->bn;
@@ -60,8 +66,10 @@ static int64_t step_clocks(const ga_kernel *k) {
 static int64_t clocks_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps, int64_t parts) {
   enum { TILE = 2000, JOIN = 3000, JOIN_PART = 700, LAUNCH = 6000 };
   const cuda_gemm_tile_variant *v = k->impl;
-  const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)), waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * parts, clusters);
-  return LAUNCH + waves * (ga_div_up(steps_of(d), parts) * step_clocks(k) + TILE + (parts > 1 ? JOIN + parts * JOIN_PART : 0));
+  const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)),
+                waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * parts, clusters);
+  return LAUNCH +
+         waves * (ga_div_up(steps_of(d), parts) * step_clocks(k) + TILE + (parts > 1 ? JOIN + parts * JOIN_PART : 0));
 }
 
 /* Parts of k: the fastest, as long as there are counters for them. */
@@ -93,23 +101,24 @@ uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga
 }
 
 /* rows of cols contiguous elements, in boxes of 128 bytes by box_rows. */
-static ga_status encode(const cuda_device *dev, const ga_kernel *k, const char *name, int32_t dtype, const void *data, int64_t rows, int64_t cols,
-                        int64_t stride, int64_t box_rows, ga_tmap *out) {
+static ga_status encode(const cuda_device *dev, const ga_kernel *k, const char *name, int32_t dtype, const void *data,
+                        int64_t rows, int64_t cols, int64_t stride, int64_t box_rows, ga_tmap *out) {
   const int64_t bytes_each = elem_bytes(dtype);
   const int type = dtype == GA_F16 ? CU_TMAP_FLOAT16 : dtype == GA_BF16 ? CU_TMAP_BFLOAT16 : CU_TMAP_UINT8;
   const uint64_t dims[2] = {(uint64_t)cols, (uint64_t)rows}, bytes[1] = {(uint64_t)(bytes_each * stride)};
   const uint32_t box[2] = {(uint32_t)(STEP_BYTES / bytes_each), (uint32_t)box_rows}, ones[2] = {1, 1};
   void *base;
   memcpy(&base, &data, sizeof base); /* the driver's prototype lacks const */
-  CUresult rc = dev->cu->TensorMapEncodeTiled(out, type, 2, base, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE, CU_TMAP_SWIZZLE_128B,
-                                              CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
+  CUresult rc = dev->cu->TensorMapEncodeTiled(out, type, 2, base, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE,
+                                              CU_TMAP_SWIZZLE_128B, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   if (rc == CUDA_SUCCESS) return GA_OK;
   return ga_fail_in(ga_cu_fail(dev->cu, rc, "cuTensorMapEncodeTiled"), "%s: %s", k->id, name);
 }
 
 /* X or W: `lines` vectors of k, stored one after the other or across. */
-static ga_status encode_operand(const cuda_device *dev, const ga_kernel *k, const ga_gemm_desc *d, const char *name, const void *data, bool across,
-                                int64_t lines, int64_t stride, int64_t box_lines, ga_tmap *out) {
+static ga_status encode_operand(const cuda_device *dev, const ga_kernel *k, const ga_gemm_desc *d, const char *name,
+                                const void *data, bool across, int64_t lines, int64_t stride, int64_t box_lines,
+                                ga_tmap *out) {
   if (across) return encode(dev, k, name, d->w_dtype, data, d->k, lines, stride, step_k(d), out);
   return encode(dev, k, name, d->w_dtype, data, lines, d->k, stride, box_lines, out);
 }
@@ -131,7 +140,8 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
   args.p.g.partial = workspace;
   args.p.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   GA_TRY(encode_operand(dev, k, d, "x", a->x, v->across & GA_GEMM_XT, d->m, d->x_stride, v->bm, &args.x));
-  GA_TRY(encode_operand(dev, k, d, "w", a->w, v->across & GA_GEMM_WT, d->n, d->w_stride, v->pair ? v->bn / 2 : v->bn, &args.w));
+  GA_TRY(encode_operand(dev, k, d, "w", a->w, v->across & GA_GEMM_WT, d->n, d->w_stride, v->pair ? v->bn / 2 : v->bn,
+                        &args.w));
   args.y_bulk = d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
   if (args.y_bulk) GA_TRY(encode(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
   const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.parts, cluster = cluster_of(v);

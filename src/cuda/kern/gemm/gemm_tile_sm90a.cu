@@ -1,16 +1,17 @@
 /* KERNEL    gemm_tile, sm90a: matrix products of 16-bit and of e4m3 operands on wgmma
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
- * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as panels of 64 rows of k;
- *           Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
- * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times their scales in f32, while
- *           the other warpgroup multiplies; else all of k that way, which the caller has asked for. Scales of blocks come with their
- *           stage, by a warp's cp.async
- * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles one above the
- *           other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a tile's k may be cut into parts, one
- *           a block; sums meet in memory, warp by warp, and the last part's warp adds them up in one order and finishes
- * BARRIERS  full[s]: one arrival and the bytes of both operands, with scales of blocks those of a warp, too. empty[s]: one arrival a
- *           warpgroup that reads the stage, in every block it is copied to. turn[w], named 1+w: warpgroup w may issue short sums. Pair:
- *           blocks end together, as they arrive at each other's barriers
+ * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as
+ *           panels of 64 rows of k; Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
+ * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times
+ *           their scales in f32, while the other warpgroup multiplies; else all of k that way, which the caller has
+ *           asked for. Scales of blocks come with their stage, by a warp's cp.async
+ * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles
+ *           one above the other and copy half of W's rows each, for both; blocks stay for the whole launch. PARTS: a
+ *           tile's k may be cut into parts, one a block; sums meet in memory, warp by warp, and the last part's warp
+ *           adds them up in one order and finishes
+ * BARRIERS  full[s]: one arrival and the bytes of both operands, with scales of blocks those of a warp, too. empty[s]:
+ *           one arrival a warpgroup that reads the stage, in every block it is copied to. turn[w], named 1+w: warpgroup
+ *           w may issue short sums. Pair: blocks end together, as they arrive at each other's barriers
  * BUDGET    128 lanes that copy and 128 for 64 rows, 1 block a multiprocessor; BM 128: 40 and 232 registers
  */
 #include "cuda/dev/ptx/cp_async.h"
@@ -52,16 +53,16 @@
 #error "GA_P_SHORT: 1: sums of 128 of k at a time (e4m3)"
 #endif
 
-#define K_bf16 k16_bf16_
-#define K_f16 k16_f16_
-#define K_e4m3 k32_e4m3_
+#define K_bf16            k16_bf16_
+#define K_f16             k16_f16_
+#define K_e4m3            k32_e4m3_
 #define Y_IS_BF16_bf16(g) 1 /* 16-bit Y is of the operands' type, and of either with e4m3 */
-#define Y_IS_BF16_f16(g) 0
+#define Y_IS_BF16_f16(g)  0
 #define Y_IS_BF16_e4m3(g) ((g)->y_dtype == T_BF16)
-#define Y_IS_BF16 GA_CAT(Y_IS_BF16_, GA_P_DTYPE)
-#define BK_bf16 64
-#define BK_f16 64
-#define BK_e4m3 128
+#define Y_IS_BF16         GA_CAT(Y_IS_BF16_, GA_P_DTYPE)
+#define BK_bf16           64
+#define BK_f16            64
+#define BK_e4m3           128
 #if GA_P_XT
 #define FORM sstt
 #elif GA_P_WT
@@ -77,17 +78,32 @@
 #define WGMMA GA_CAT5(wgmma_m64n, PART_BN, GA_CAT(K_, GA_P_DTYPE), FORM, )
 
 enum {
-  BM = GA_P_BM, BN = GA_P_BN, BK = GA_CAT(BK_, GA_P_DTYPE), XT = GA_P_XT, WT = GA_P_WT, SHORT = GA_P_SHORT, STAGES = GA_P_STAGES, PARTS = GA_P_PARTS,
-  PAIR = GA_P_PAIR, BLOCKS = PAIR ? 2 : 1, COLS = PART_BN, /* that are multiplied at once */
-  WGS = BM / 64, LANES = 128 * WGS, /* that multiply */
-  X_BYTES = BM * 128, W_BYTES = BN * 128, STAGE = X_BYTES + W_BYTES,
-  PANEL = 64 * 128,      /* 64 rows or columns by a step of 64 of k, stored across */
-  X_NEXT = XT ? 128 : 2, W_NEXT = WT ? 128 : 2, /* the next 16 (32) of k, in units of 16 bytes */
-  NC = BN / 2,           /* sums of a lane */
-  STAGE_BYTES = 16 * 256, /* of a warp's results */
+  BM = GA_P_BM,
+  BN = GA_P_BN,
+  BK = GA_CAT(BK_, GA_P_DTYPE),
+  XT = GA_P_XT,
+  WT = GA_P_WT,
+  SHORT = GA_P_SHORT,
+  STAGES = GA_P_STAGES,
+  PARTS = GA_P_PARTS,
+  PAIR = GA_P_PAIR,
+  BLOCKS = PAIR ? 2 : 1,
+  COLS = PART_BN, /* that are multiplied at once */
+  WGS = BM / 64,
+  LANES = 128 * WGS, /* that multiply */
+  X_BYTES = BM * 128,
+  W_BYTES = BN * 128,
+  STAGE = X_BYTES + W_BYTES,
+  PANEL = 64 * 128, /* 64 rows or columns by a step of 64 of k, stored across */
+  X_NEXT = XT ? 128 : 2,
+  W_NEXT = WT ? 128 : 2,      /* the next 16 (32) of k, in units of 16 bytes */
+  NC = BN / 2,                /* sums of a lane */
+  STAGE_BYTES = 16 * 256,     /* of a warp's results */
   WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
-  SCALES = 4 * (BM + 4), /* bytes of a stage's scales: rows of X, then W's */
-  OFF_STAGE = STAGES * STAGE, OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES, OFF_EMPTY = OFF_FULL + 8 * STAGES,
+  SCALES = 4 * (BM + 4),      /* bytes of a stage's scales: rows of X, then W's */
+  OFF_STAGE = STAGES * STAGE,
+  OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES,
+  OFF_EMPTY = OFF_FULL + 8 * STAGES,
   OFF_SCALES = OFF_EMPTY + 8 * STAGES
 };
 static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
@@ -119,8 +135,10 @@ GA_DEV piece piece_at(args a, int t) {
 /* --- copies: one thread --- */
 
 GA_DEV void copy_x(args a, uint32_t at, uint32_t full, int k, int row) {
-  if (XT) GA_UNROLL for (int p = 0; p < BM / 64; p++) bulk_load_2d(at + p * PANEL, &a->x, full, row + 64 * p, k, L2_EVICT_LAST);
-  else bulk_load_2d(at, &a->x, full, k, row, L2_EVICT_LAST);
+  if (XT) GA_UNROLL
+    for (int p = 0; p < BM / 64; p++) bulk_load_2d(at + p * PANEL, &a->x, full, row + 64 * p, k, L2_EVICT_LAST);
+  else
+    bulk_load_2d(at, &a->x, full, k, row, L2_EVICT_LAST);
 }
 
 /* A pair's blocks copy half of the columns each, for both. */
@@ -129,8 +147,10 @@ GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank)
   if (PAIR) at += (uint32_t)rank * (W_BYTES / 2), col += rank * OWN;
   GA_UNROLL for (int p = 0; p < (WT ? OWN / 64 : 1); p++) {
     const int first = WT ? col + 64 * p : k, second = WT ? k : col;
-    if (PAIR) bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, a->w_policy);
-    else bulk_load_2d(at + p * PANEL, &a->w, full, first, second, a->w_policy);
+    if (PAIR)
+      bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, a->w_policy);
+    else
+      bulk_load_2d(at + p * PANEL, &a->w, full, first, second, a->w_policy);
   }
 }
 
@@ -164,7 +184,8 @@ GA_DEV void copy_scales(args a, uint32_t sb) {
         cp_async_4(at + 4 * (uint32_t)r, gemm_x_scale(g, inside ? p.row + r : 0, k), inside ? 4 : 0);
       }
       const int col = p.col + lane * COLS, inside = col < g->g.n;
-      if (lane < BN / COLS) cp_async_4(at + 4 * (uint32_t)(BM + lane), gemm_w_scale(g, inside ? col : 0, k), inside ? 4 : 0);
+      if (lane < BN / COLS)
+        cp_async_4(at + 4 * (uint32_t)(BM + lane), gemm_w_scale(g, inside ? col : 0, k), inside ? 4 : 0);
       cp_async_arrive_noinc(sb + OFF_FULL + 8 * s);
     }
   }
@@ -180,7 +201,8 @@ GA_DEV void release(uint32_t sb, uint32_t i, int leader) {
   if (PAIR) mbar_arrive_cluster(empty, (uint32_t)(block_index() % 2 ^ 1));
 }
 
-/* A cluster's addresses carry the block's rank above these bits, where an operand stored across has the distance of its panels. */
+/* A cluster's addresses carry the block's rank above these bits, where an operand stored across has the distance of its
+ * panels. */
 GA_DEV uint32_t panels_desc(uint32_t at) { return desc_n_major(at & 0x3ffff, PANEL); }
 /* A warpgroup's 64 rows of X, which are a panel if they are stored across, and W, of the stage at `at`. */
 GA_DEV uint32_t x_desc(uint32_t at, int wg) {
@@ -245,7 +267,8 @@ GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int steps, f
       turn_end(wg);
       wgmma_wait(0);
       if (h == BN / COLS - 1) release(sb, i, leader);
-      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] = fmaf(sum[e], f[h][e / 2 % 2], c[h * (COLS / 2) + e]);
+      GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] =
+          fmaf(sum[e], f[h][e / 2 % 2], c[h * (COLS / 2) + e]);
     }
   }
 }
@@ -262,7 +285,8 @@ GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c)
   GA_UNROLL for (int e = 0; e < NC; e++) c[e] *= whole;
 }
 
-/* --- results: sums pass through shared memory, so that a lane gets 8 neighbouring columns and little code does it --- */
+/* --- results: sums pass through shared memory, so that a lane gets 8 neighbouring columns and little code does it ---
+ * */
 
 /* A warp's 16 rows of 64 columns in f32: group j of 8 columns of row r lies at group j ^ (r % 8). */
 GA_DEV uint32_t stage_at(uint32_t stage, int r, int j) { return stage + (uint32_t)(r * 256 + (j ^ r % 8) * 32); }
@@ -270,8 +294,8 @@ GA_DEV uint32_t stage_at(uint32_t stage, int r, int j) { return stage + (uint32_
 /* x[4j + 2h + e]: row g + 8h, column 8j + 2q + e. */
 GA_DEV void stage_put(uint32_t stage, int lane, const float *x) {
   const uint32_t at = (uint32_t)(lane % 4 * 8);
-  GA_UNROLL for (int j = 0; j < 8; j++)
-    GA_UNROLL for (int h = 0; h < 2; h++) sts_f2(stage_at(stage, lane / 4 + 8 * h, j) + at, x[4 * j + 2 * h], x[4 * j + 2 * h + 1]);
+  GA_UNROLL for (int j = 0; j < 8; j++) GA_UNROLL for (int h = 0; h < 2; h++)
+      sts_f2(stage_at(stage, lane / 4 + 8 * h, j) + at, x[4 * j + 2 * h], x[4 * j + 2 * h + 1]);
 }
 
 GA_DEV void stage_finish(const ga_kargs_gemm *g, bool plain, uint32_t stage, int lane, int pass, int row, int col) {
@@ -290,8 +314,10 @@ GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
   GA_UNROLL for (int h = 0; h < BN; h += WIDE) {
     uint32_t x[WIDE / 4];
     const float *from = c + h / 2;
-    if (Y_IS_BF16(&a->p.g)) GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(from[2 * i] * scale, from[2 * i + 1] * scale);
-    else GA_UNROLL for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(from[2 * i] * scale, from[2 * i + 1] * scale);
+    if (Y_IS_BF16(&a->p.g)) GA_UNROLL
+      for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(from[2 * i] * scale, from[2 * i + 1] * scale);
+    else GA_UNROLL
+      for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(from[2 * i] * scale, from[2 * i + 1] * scale);
     if (lane == 0) bulk_wait_read(); /* what was stored before has left this memory */
     warp_sync();
     tile_store(stage, 16 * 128, 0, x, WIDE, lane);
@@ -300,7 +326,8 @@ GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
     if (lane) continue;
     GA_UNROLL for (int i = 0; i < WIDE; i += 64) {
       const int first = col + h + i;
-      if (first < a->p.g.n && row + warp * 16 < a->p.g.m) bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), first, row + warp * 16);
+      if (first < a->p.g.n && row + warp * 16 < a->p.g.m)
+        bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), first, row + warp * 16);
     }
     bulk_commit();
   }
@@ -315,8 +342,10 @@ GA_DEV void put_tile(const ga_kargs_gemm *g, uint32_t sb, int row, int col, cons
   GA_ROLL for (int h = 0; h < BN / 64; h++, col += 64) {
     GA_UNROLL for (int i = 0; i < BN / 64; i++) if (i == h) stage_put(stage, lane, c + 32 * i);
     warp_sync();
-    if (plain) GA_UNROLL for (int p = 0; p < 4; p++) stage_finish(g, true, stage, lane, p, row, col);
-    else GA_ROLL for (int p = 0; p < 4; p++) stage_finish(g, false, stage, lane, p, row, col);
+    if (plain) GA_UNROLL
+      for (int p = 0; p < 4; p++) stage_finish(g, true, stage, lane, p, row, col);
+    else
+      GA_ROLL for (int p = 0; p < 4; p++) stage_finish(g, false, stage, lane, p, row, col);
     warp_sync();
   }
 }
@@ -329,7 +358,8 @@ GA_DEV float *partial_at(args a, int tile, int part) {
   return a->p.g.partial + (((int64_t)tile * a->parts + part) * warps + warp) * (32 * NC) + 4 * lane;
 }
 
-/* Leaves a warp's sums there. True in the last part's warp to come: it gets all of them, added up in the order of parts. */
+/* Leaves a warp's sums there. True in the last part's warp to come: it gets all of them, added up in the order of
+ * parts. */
 GA_DEV bool join_parts(args a, piece p, float *c) {
   int32_t *counter = a->p.g.counter + p.tile * (LANES / 32) + thread_index() / 32;
   int last = 0;
@@ -360,11 +390,14 @@ GA_DEV void start(args a, uint32_t sb) {
     tmap_prefetch(&a->x);
     tmap_prefetch(&a->w);
     const uint32_t full = SHORT && a->p.scales == GEMM_SCALES_BLOCK ? 33 : 1;
-    for (int s = 0; s < STAGES; s++) mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
+    for (int s = 0; s < STAGES; s++)
+      mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
     mbar_init_fence();
   }
-  if (BLOCKS > 1) cluster_sync();
-  else block_sync();
+  if (BLOCKS > 1)
+    cluster_sync();
+  else
+    block_sync();
   grid_launch_dependents();
 }
 
@@ -378,8 +411,10 @@ GA_DEV void consume(args a, uint32_t sb, int wg) {
     multiply(a, sb, wg, i, p, c);
     i += (uint32_t)p.steps;
     if (PARTS && a->parts > 1 && !join_parts(a, p, c)) continue;
-    if (a->y_bulk) put_bulk(a, sb, p.row, p.col, c);
-    else put_tile(&a->p.g, sb, p.row, p.col, c);
+    if (a->y_bulk)
+      put_bulk(a, sb, p.row, p.col, c);
+    else
+      put_tile(&a->p.g, sb, p.row, p.col, c);
   }
   if (SHORT && wg == 0) turn_begin(wg);
   if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */

@@ -7,31 +7,43 @@
 #include "cuda/kern/gemm/gemm.h"
 #include "cuda/kern/gemm/gemm_wide_rows.h"
 
-#define BM 128 /* rows of W of a tile */
-#define BK 64
-#define MOST ((int64_t)1 << 28)
+#define BM        128 /* rows of W of a tile */
+#define BK        64
+#define MOST      ((int64_t)1 << 28)
 #define X_THREADS 256
 #define X_SEGMENT 4096 /* columns of a row that a block converts */
 
-#define COUNTERS (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
+#define COUNTERS   (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST_PARTS 8
-#define SHARES 16 /* of a tile, at most: what a warp adds up */
+#define SHARES     16 /* of a tile, at most: what a warp adds up */
 
-/* How a product is cut: tiles, and each tile's k among `parts` (a power of two) clusters of `cluster` (1 or 2) blocks. */
+/* How a product is cut: tiles, and each tile's k among `parts` (a power of two) clusters of `cluster` (1 or 2) blocks.
+ * */
 typedef struct shape {
   int64_t w_tiles, x_tiles, units, width /* k, in whole units */, bn, m;
   int64_t cluster, parts;
 } shape;
 
-/* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/perf/gemm.md. A step of 64 columns is bound by the products of 256 rows, and
- * by power, or by working weights out; before it X is converted, 6 bytes an element; sums of parts go to gmem and back. */
+/* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/perf/gemm.md. A step of 64 columns is bound by the
+ * products of 256 rows, and by power, or by working weights out; before it X is converted, 6 bytes an element; sums of
+ * parts go to gmem and back. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {
-  enum { STEP_256 = 1350, STEP_64 = 440, TILE = 6000, EXCHANGE = 2000, PARTS_256 = 10000, PARTS_64 = 2000, LAUNCH = 16000 };
+  enum {
+    STEP_256 = 1350,
+    STEP_64 = 440,
+    TILE = 6000,
+    EXCHANGE = 2000,
+    PARTS_256 = 10000,
+    PARTS_64 = 2000,
+    LAUNCH = 16000
+  };
   enum { BYTES = 2100 /* a clock */ };
   const bool large = s->bn == 256;
-  const int64_t items = s->w_tiles * s->x_tiles * s->parts, waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
+  const int64_t items = s->w_tiles * s->x_tiles * s->parts,
+                waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
   const int64_t steps = ga_div_up(s->units, s->cluster * s->parts) * (s->width / s->units / BK);
-  const int64_t ends = TILE + (s->cluster > 1 ? EXCHANGE : 0) + (s->parts > 1 ? (large ? PARTS_256 : PARTS_64) / s->cluster : 0);
+  const int64_t ends =
+      TILE + (s->cluster > 1 ? EXCHANGE : 0) + (s->parts > 1 ? (large ? PARTS_256 : PARTS_64) / s->cluster : 0);
   return LAUNCH + s->m * s->width * 6 / BYTES + waves * (steps * (large ? STEP_256 : STEP_64) + ends);
 }
 
@@ -42,7 +54,11 @@ static bool fits(const shape *s) {
 static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
   const cuda_gemm_wide_variant *v = k->impl;
-  shape s = {.w_tiles = ga_div_up(d->n, BM), .x_tiles = ga_div_up(d->m, v->bn), .units = ga_div_up(d->k, u->k), .bn = v->bn, .m = d->m};
+  shape s = {.w_tiles = ga_div_up(d->n, BM),
+             .x_tiles = ga_div_up(d->m, v->bn),
+             .units = ga_div_up(d->k, u->k),
+             .bn = v->bn,
+             .m = d->m};
   s.width = s.units * u->k;
   s.cluster = s.parts = 1;
   shape best = s;
@@ -61,7 +77,8 @@ const char *cuda_gemm_wide_ok(const ga_kernel *k, const void *desc, const ga_cap
   if (d->m < k->rows_min) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
   const int64_t tiles = ga_div_up(d->n, BM) * ga_div_up(d->m, ((const cuda_gemm_wide_variant *)k->impl)->bn);
-  return d->m > MOST || d->n > MOST || d->k > MOST || tiles > MOST ? "too large: at most 2^28 rows, columns, tiles" : NULL;
+  return d->m > MOST || d->n > MOST || d->k > MOST || tiles > MOST ? "too large: at most 2^28 rows, columns, tiles"
+                                                                   : NULL;
 }
 
 int32_t cuda_gemm_wide_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -81,19 +98,23 @@ uint64_t cuda_gemm_wide_workspace(const ga_kernel *k, const void *desc, const ga
   return x_bytes(&s) + (s.parts > 1 ? (uint64_t)(s.parts * s.x_tiles * s.bn * s.w_tiles * BM) * sizeof(float) : 0);
 }
 
-static ga_status convert_x(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t width, void *out, ga_stream *stream) {
+static ga_status convert_x(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t width, void *out,
+                           ga_stream *stream) {
   const ga_kernel *step = cuda_step_of(GA_GEMM_STEP_ID("x", "sm80"));
   GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step to convert x", k->id);
-  const ga_kargs_gemm_x args = {.x = a->x, .out = out, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};
-  const cuda_launch l = {.grid = {(uint32_t)(d->m * ga_div_up(width, X_SEGMENT)), 1, 1}, .block = {X_THREADS, 1, 1}, .dependent = true};
+  const ga_kargs_gemm_x args = {
+      .x = a->x, .out = out, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};
+  const cuda_launch l = {
+      .grid = {(uint32_t)(d->m * ga_div_up(width, X_SEGMENT)), 1, 1}, .block = {X_THREADS, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, step, &l, &args);
 }
 
 static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m, int64_t width, void *x, ga_tmap *out) {
   const uint64_t dims[2] = {(uint64_t)width, (uint64_t)m}, bytes[1] = {2 * (uint64_t)width};
   const uint32_t box[2] = {BK, (uint32_t)((const cuda_gemm_wide_variant *)k->impl)->bn}, ones[2] = {1, 1};
-  CUresult rc = dev->cu->TensorMapEncodeTiled(out, CU_TMAP_BFLOAT16, 2, x, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE, CU_TMAP_SWIZZLE_128B,
-                                              CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
+  CUresult rc =
+      dev->cu->TensorMapEncodeTiled(out, CU_TMAP_BFLOAT16, 2, x, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE,
+                                    CU_TMAP_SWIZZLE_128B, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   return rc == CUDA_SUCCESS ? GA_OK : ga_fail_in(ga_cu_fail(dev->cu, rc, "cuTensorMapEncodeTiled"), "%s: x", k->id);
 }
 

@@ -1,13 +1,17 @@
 /* KERNEL    gemm_wide, sm90a: many rows of X by quantised packed weights (GA_LAYOUT_T16), on wgmma
- * COMPUTES  Y = epilogue(X W^T). Elements of W are bf16 (dev/tile/packed_bf16.h), X was made so (gemm_x_sm80.cu); sums in f32
- * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie. X: boxes of 64 columns and
- *           BN rows into another ring, operand B. Y, transposed: registers, shared memory, gmem, 8 columns a lane
- * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at units of k (KW = 2) and
- *           add up in shared memory; the last warpgroup copies. While products of 64 columns run, the next 64 are worked out, by the same
- *           warps (KW = 1) or by others. A tile's k may be cut among the two blocks of a cluster, each of which ends up with half of the rows
- *           of X, and into parts, whose sums meet in gmem: the warp that comes last adds its share of them, in their order
+ * COMPUTES  Y = epilogue(X W^T). Elements of W are bf16 (dev/tile/packed_bf16.h), X was made so (gemm_x_sm80.cu); sums
+ *           in f32
+ * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
+ *           X: boxes of 64 columns and BN rows into another ring, operand B. Y, transposed: registers, shared memory,
+ *           gmem, 8 columns a lane
+ * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at
+ *           units of k (KW = 2) and add up in shared memory; the last warpgroup copies. While products of 64 columns
+ *           run, the next 64 are worked out, by the same warps (KW = 1) or by others. A tile's k may be cut among the
+ *           two blocks of a cluster, each of which ends up with half of the rows of X, and into parts, whose sums meet
+ *           in gmem: the warp that comes last adds its share of them, in their order
  * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup. w_empty: one a warp
- * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2: 640 lanes, 32 and 112
+ * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2:
+ *           640 lanes, 32 and 112
  */
 #include "cuda/dev/ptx/words.h"
 #include "cuda/dev/tile.h"
@@ -35,18 +39,36 @@
 
 #define T GA_CAT(T_, GA_P_W)
 enum {
-  BN = GA_P_BN, KW = GA_P_KW, BK = 64, X_STAGES = GA_P_X_STAGES, W_STAGES = GA_P_W_STAGES, LANES = 256 * KW, NC = BN / 2 /* sums a lane */,
-  UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T), CHUNKS = UNIT_K / BK, WORDS = PACKED_OWN_WORDS(T), TILES = 8, /* of 16 rows */
+  BN = GA_P_BN,
+  KW = GA_P_KW,
+  BK = 64,
+  X_STAGES = GA_P_X_STAGES,
+  W_STAGES = GA_P_W_STAGES,
+  LANES = 256 * KW,
+  NC = BN / 2 /* sums a lane */,
+  UNIT_K = PACKED_K(T),
+  UNIT_BYTES = PACKED_BYTES(T),
+  CHUNKS = UNIT_K / BK,
+  WORDS = PACKED_OWN_WORDS(T),
+  TILES = 8,              /* of 16 rows */
   SETS = KW == 1 ? 2 : 1, /* of fragments */
-  X_BYTES = BN * 128, W_BYTES = TILES * UNIT_BYTES,
-  OUT_ROW = 80, OUT_BYTES = 32 * OUT_ROW, /* 32 rows of Y, a warp's 16 columns each, and room against conflicts of banks */
-  X_RING = KW * X_STAGES, W_RING = KW * W_STAGES, /* each pair has rings of its own: a phase that it waits for follows one that it has seen */
-  OFF_W = X_RING * X_BYTES, OFF_OUT = OFF_W + W_RING * W_BYTES, OFF_XF = OFF_OUT + 8 * KW * OUT_BYTES, OFF_XE = OFF_XF + 8 * X_RING,
-  OFF_WF = OFF_XE + 8 * X_RING, OFF_WE = OFF_WF + 8 * W_RING
+  X_BYTES = BN * 128,
+  W_BYTES = TILES * UNIT_BYTES,
+  OUT_ROW = 80,
+  OUT_BYTES = 32 * OUT_ROW, /* 32 rows of Y, a warp's 16 columns each, and room against conflicts of banks */
+  X_RING = KW * X_STAGES,
+  W_RING = KW * W_STAGES, /* each pair has rings of its own: a phase that it waits for follows one that it has seen */
+  OFF_W = X_RING * X_BYTES,
+  OFF_OUT = OFF_W + W_RING * W_BYTES,
+  OFF_XF = OFF_OUT + 8 * KW * OUT_BYTES,
+  OFF_XE = OFF_XF + 8 * X_RING,
+  OFF_WF = OFF_XE + 8 * X_RING,
+  OFF_WE = OFF_WF + 8 * W_RING
 };
 static_assert(KW == 1 || KW == 2, "registers");
 static_assert(CHUNKS % 2 == 0, "two sets of fragments take turns");
-static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES), "halves of sums fit the ring of X, or the place of results");
+static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),
+              "halves of sums fit the ring of X, or the place of results");
 #define WGMMA GA_CAT3(wgmma_m64n, GA_P_BN, k16_bf16_rs)
 
 typedef const ga_kargs_gemm_wide *args;
@@ -67,7 +89,8 @@ GA_DEV void tile_at(args a, int item, int *w_row, int *x_row) {
   *w_row = t / a->x_tiles * TILES * GA_PACKED_ROWS;
   *x_row = t % a->x_tiles * BN;
 }
-#define OWN_ITEMS(a, t) GA_ROLL for (int t = block_index() >> (a)->cluster_log; t < n_items(a); t += block_count() >> (a)->cluster_log)
+#define OWN_ITEMS(a, t) \
+  GA_ROLL for (int t = block_index() >> (a)->cluster_log; t < n_items(a); t += block_count() >> (a)->cluster_log)
 
 /* --- copies: of each pair, one warp for W and one for X. Block i of a ring is in its stage i % stages --- */
 
@@ -128,8 +151,10 @@ GA_DEV void work_out(const uint32_t *w, const packed_run *own, int chunk, uint32
   packed_run run;
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const int group = 2 * chunk + i / 2, step = i % 2;
-    if (PACKED_HALVES(T)) packed_get_run(T, own, 2 * group + step, &run);
-    else if (step == 0) packed_get_run(T, own, group, &run);
+    if (PACKED_HALVES(T))
+      packed_get_run(T, own, 2 * group + step, &run);
+    else if (step == 0)
+      packed_get_run(T, own, group, &run);
     packed_weights(T, w, &run, group, step, f + 4 * i);
   }
 }
@@ -140,7 +165,8 @@ GA_DEV int pair_of_warpgroups(void) { return KW == 1 ? 0 : warp_uniform(thread_i
 
 /* This pair's units of a tile: every KW-th of `units`; *i of its units are done. */
 GA_DEV void multiply(uint32_t sb, uint32_t *i, int units, float *c) {
-  const int lane = thread_index() % 32, warp = thread_index() / 32 % 8, leader = thread_index() % 128 == 0, pair = pair_of_warpgroups();
+  const int lane = thread_index() % 32, warp = thread_index() / 32 % 8, leader = thread_index() % 128 == 0,
+            pair = pair_of_warpgroups();
   const uint32_t x_full = sb + OFF_XF + 8 * x_stage(pair, 0), x_empty = sb + OFF_XE + 8 * x_stage(pair, 0);
   const uint32_t x = desc_k_major(sb + x_stage(pair, 0) * X_BYTES), codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES);
   uint32_t f[SETS][16], w[WORDS];
@@ -172,8 +198,8 @@ GA_DEV void multiply(uint32_t sb, uint32_t *i, int units, float *c) {
   if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
 }
 
-/* --- two that have the same tile, pairs of warpgroups or blocks of a cluster: each gets the other's sums of half of the rows of X, and keeps in
- * c, from 0 on, those of its own half --- */
+/* --- two that have the same tile, pairs of warpgroups or blocks of a cluster: each gets the other's sums of half of
+ * the rows of X, and keeps in c, from 0 on, those of its own half --- */
 
 /* Leaves half `which` of c at `to`, a thread's 16 bytes beside the next one's. */
 GA_DEV void send_half(uint32_t to, int which, bool cluster, const float *c) {
@@ -181,8 +207,10 @@ GA_DEV void send_half(uint32_t to, int which, bool cluster, const float *c) {
     float x[4];
     const uint32_t at = to + (uint32_t)((j * 256 + thread_index() % 256) * 16);
     GA_UNROLL for (int e = 0; e < 4; e++) x[e] = which ? c[NC / 2 + 4 * j + e] : c[4 * j + e];
-    if (cluster) sts_cluster_i4(at, (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]));
-    else sts_f4(at, x);
+    if (cluster)
+      sts_cluster_i4(at, (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]));
+    else
+      sts_f4(at, x);
   }
 }
 GA_DEV void add_half(uint32_t from, int which, float *c) {
@@ -213,7 +241,8 @@ GA_DEV void join_cluster(uint32_t sb, int rank, float *c) {
 
 /* --- parts of a tile meet in gmem: [share of a tile][part][16 bytes of a warp][lane] --- */
 
-/* Adds up n sums a thread, share `share` of all, in the order of parts. False: other parts are still to come, and the last will do it. */
+/* Adds up n sums a thread, share `share` of all, in the order of parts. False: other parts are still to come, and the
+ * last will do it. */
 GA_DEV bool add_parts(args a, int share, int part, int n, float *c) {
   const int lane = thread_index() % 32;
   const uint32_t size = (uint32_t)n * 32;
@@ -245,8 +274,8 @@ GA_DEV bool add_parts(args a, int share, int part, int n, float *c) {
 
 GA_DEV void out_put(uint32_t out, int lane, const float *x) {
   const int g = lane / 4, q = lane % 4;
-  GA_UNROLL for (int j = 0; j < 4; j++)
-    GA_UNROLL for (int i = 0; i < 4; i++) sts_f1(out + (uint32_t)((8 * j + 2 * q + i % 2) * OUT_ROW + (g + i / 2 * 8) * 4), x[4 * j + i]);
+  GA_UNROLL for (int j = 0; j < 4; j++) GA_UNROLL for (int i = 0; i < 4; i++)
+      sts_f1(out + (uint32_t)((8 * j + 2 * q + i % 2) * OUT_ROW + (g + i / 2 * 8) * 4), x[4 * j + i]);
 }
 
 /* `rows` rows of X, the first x_row, of this warp's 16 rows of W. */
@@ -289,8 +318,10 @@ GA_DEV void consume(args a, uint32_t sb) {
   OWN_ITEMS(a, t) {
     int w_row, x_row;
     multiply(sb, &i, first_unit(a, t, rank + 1) - first_unit(a, t, rank), c);
-    if (KW == 2) join_pairs(sb, c);
-    else if (half) join_cluster(sb, rank, c);
+    if (KW == 2)
+      join_pairs(sb, c);
+    else if (half)
+      join_cluster(sb, rank, c);
     const int share = (t >> a->parts_log) * warps + which * 8 + thread_index() / 32 % 8;
     if (a->parts_log && !add_parts(a, share, part_of(a, t), rows / 2, c)) continue;
     tile_at(a, t, &w_row, &x_row);
@@ -303,17 +334,23 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_wide a) {
   const int wg = warp_uniform(thread_index() / 128);
   start(&a, sb);
   if (wg < 2 * KW) {
-    if (KW == 1) setmaxnreg_inc(232);
-    else setmaxnreg_inc(112);
+    if (KW == 1)
+      setmaxnreg_inc(232);
+    else
+      setmaxnreg_inc(112);
     grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
     consume(&a, sb);
     return;
   }
-  if (KW == 1) setmaxnreg_dec(40);
-  else setmaxnreg_dec(32);
+  if (KW == 1)
+    setmaxnreg_dec(40);
+  else
+    setmaxnreg_dec(32);
   const int copier = warp_uniform(thread_index() / 32) - LANES / 32;
-  if (copier < KW) copy_w(&a, sb, copier);
-  else if (copier < 2 * KW) copy_x(&a, sb, copier - KW);
+  if (copier < KW)
+    copy_w(&a, sb, copier);
+  else if (copier < 2 * KW)
+    copy_x(&a, sb, copier - KW);
   if (KW == 2 || a.cluster_log == 0) return;
   cluster_sync();
   cluster_sync();

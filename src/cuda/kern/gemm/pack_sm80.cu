@@ -26,7 +26,12 @@ GA_DEV uint32_t code_of(const ga_kargs_pack *a, int64_t row, int64_t k) {
   if (t == T_MXFP4) return (uint32_t)quant_nibble(b + 1, e);
   if (t == T_NVFP4) return (uint32_t)(b[4 + e / 16 * 8 + (e & 7)] >> (e & 8 ? 4 : 0) & 15);
   const int q = quant_parts_at(t, a->src, i).q;
-  return (uint32_t)(q + (t == T_Q4_0 ? 8 : t == T_Q5_0 ? 16 : t == T_Q6_K ? 32 : t == T_Q3_K ? 4 : 0)) & (t == T_Q8_0 ? 255u : 63u);
+  return (uint32_t)(q + (t == T_Q4_0   ? 8
+                         : t == T_Q5_0 ? 16
+                         : t == T_Q6_K ? 32
+                         : t == T_Q3_K ? 4
+                                       : 0)) &
+         (t == T_Q8_0 ? 255u : 63u);
 }
 
 /* The part of a code that part `bits` (4, 2 or 1) of the unit holds. */
@@ -41,10 +46,12 @@ GA_DEV uint32_t code_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int 
   const int t = a->w_dtype, g = lane / 4, q = lane % 4, w4 = PACKED_W4(t), w2 = PACKED_W2(t);
   uint32_t word = 0;
   if (PACKED_PLAIN(t) || (i < w4 && PACKED_HAS8(t))) {
-    const int group = PACKED_PLAIN(t) ? i / 8 : i / 4, s = PACKED_PLAIN(t) ? i / 4 % 2 : i / 2 % 2, r = i % 2, h = i / 2 % 2;
+    const int group = PACKED_PLAIN(t) ? i / 8 : i / 4, s = PACKED_PLAIN(t) ? i / 4 % 2 : i / 2 % 2, r = i % 2,
+              h = i / 2 % 2;
     for (int e = 0; e < (PACKED_PLAIN(t) ? 2 : 4); e++) {
       const int at = PACKED_PLAIN(t) ? 2 * h + e : e == 1 ? 2 : e == 2 ? 1 : e; /* bytes i = 0, 2, 1, 3 */
-      word |= code_of(a, row0 + g + 8 * r, k0 + 32 * group + packed_element(q, s, at)) << e * (PACKED_PLAIN(t) ? 16 : 8);
+      word |= code_of(a, row0 + g + 8 * r, k0 + 32 * group + packed_element(q, s, at))
+              << e * (PACKED_PLAIN(t) ? 16 : 8);
     }
     return word;
   }
@@ -56,9 +63,12 @@ GA_DEV uint32_t code_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int 
     for (int e = 0; e < 2; e++) {
       const int64_t k = k0 + 32 * (step / 2) + packed_element(q, step % 2, 2 * (j / 2) + e);
       const uint32_t code = code_of(a, row0 + g + 8 * (j % 2), k);
-      if (PACKED_FP4(t) || PACKED_IQ4(t)) word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
-      else if (bits == 4) word |= part_of(t, code, bits) << (4 * reg + 16 * e);
-      else word |= part_of(t, code, bits) << (8 * (j / 2) + in_byte + bits * (j % 2) + 16 * e);
+      if (PACKED_FP4(t) || PACKED_IQ4(t))
+        word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
+      else if (bits == 4)
+        word |= part_of(t, code, bits) << (4 * reg + 16 * e);
+      else
+        word |= part_of(t, code, bits) << (8 * (j / 2) + in_byte + bits * (j % 2) + 16 * e);
     }
   }
   return word;
@@ -86,7 +96,8 @@ GA_DEV uint32_t scale_e4m3(const uint8_t *b, int i) {
 GA_DEV uint32_t scale_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int g, int i) {
   const int t = a->w_dtype;
   const uint8_t *low = block_of(a, row0 + g, k0), *high = block_of(a, row0 + g + 8, k0);
-  if (t == T_Q4_K || t == T_Q5_K) return i % 4 < 3 ? bytes_at(i < 4 ? low : high, 4 + i % 4 * 4, 4) : bytes_at(i < 4 ? low : high, 0, 4);
+  if (t == T_Q4_K || t == T_Q5_K)
+    return i % 4 < 3 ? bytes_at(i < 4 ? low : high, 4 + i % 4 * 4, 4) : bytes_at(i < 4 ? low : high, 0, 4);
   if (t == T_Q6_K && i < 8) return bytes_at(i < 4 ? low : high, 192 + i % 4 * 4, 4);
   if (t == T_Q6_K) return bytes_at(low, 208, 2) | bytes_at(high, 208, 2) << 16;
   if (t == T_Q2_K) return i < 8 ? bytes_at(i < 4 ? low : high, i % 4 * 4, 4) : bytes_at(i == 8 ? low : high, 80, 4);
@@ -95,7 +106,8 @@ GA_DEV uint32_t scale_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int
   if (t == T_IQ4_XS) return bytes_at(i < 2 ? low : high, i % 2 * 4, 4);
   if (t == T_MXFP4) {
     uint32_t x = 0;
-    for (int e = 0; e < 4; e++) x |= bytes_at(block_of(a, row0 + g + 8 * (e % 2), k0 + 32 * (2 * i + e / 2)), 0, 1) << 8 * e;
+    for (int e = 0; e < 4; e++)
+      x |= bytes_at(block_of(a, row0 + g + 8 * (e % 2), k0 + 32 * (2 * i + e / 2)), 0, 1) << 8 * e;
     return x;
   }
   if (t == T_NVFP4) {

@@ -1,8 +1,9 @@
 /* GA_LAYOUT_T16: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
  *
- * A tile is 16 rows; along k it is cut into units of PACKED_K elements, and those into groups of 32. Lane 4g+q of a warp holds rows g
- * and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16 product takes a step:
- * register j = 2h + r holds elements i = 2h, 2h+1 of row r; so x must lie as [q][s][i] within a group (packed_x_at).
+ * A tile is 16 rows; along k it is cut into units of PACKED_K elements, and those into groups of 32. Lane 4g+q of a
+ * warp holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16
+ * product takes a step: register j = 2h + r holds elements i = 2h, 2h+1 of row r; so x must lie as [q][s][i] within a
+ * group (packed_x_at).
  *
  * A unit is, in this order, each part coalesced (v-th 16 bytes of all lanes, then the next):
  *   4-bit codes   8 words a unit of 128: word 2 * group + s, register j at bits 4j (element 2h) and 16 + 4j (2h + 1)
@@ -11,8 +12,9 @@
  *   1-bit codes   word group / 2: step s, row r at bit 4 * (group % 2) + 2s + r of each byte, bytes i = 0, 2, 1, 3
  *   f16, bf16     word 8 * group + 4s + j: the register
  *   then scales by g, for rows g and g+8 side by side.
- * So the bytes of a word, masked, are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product (packed_s8.h).
- * Codes that are looked up (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: a look-up makes 8-bit codes of four. */
+ * So the bytes of a word, masked, are one row's four elements i = 0, 2, 1, 3: a register of an 8-bit product
+ * (packed_s8.h). Codes that are looked up (iq4, e2m1) have row r in half r of a word, nibbles i = 0, 2, 1, 3: a look-up
+ * makes 8-bit codes of four. */
 #pragma once
 #include "cuda/dev/ptx/num.h"
 #include "cuda/dev/ptx/words.h"
@@ -24,32 +26,39 @@ GA_DEV int packed_x_at(int e) { return (e >> 2 & 3) * 8 + (e >> 4) * 4 + (e & 3)
 /* Element i of step s of lane quarter q. */
 GA_DEV int packed_element(int q, int s, int i) { return 16 * s + 4 * q + i; }
 
-#define PACKED_HAS4(t) ((t) == T_Q4_0 || (t) == T_Q4_1 || (t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q6_K || \
-                        (t) == T_IQ4_NL || (t) == T_IQ4_XS || (t) == T_MXFP4 || (t) == T_NVFP4)
-#define PACKED_HAS8(t) ((t) == T_Q8_0)
-#define PACKED_HAS2(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
-#define PACKED_HAS1(t) ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
+#define PACKED_HAS4(t)                                                                                   \
+  ((t) == T_Q4_0 || (t) == T_Q4_1 || (t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || \
+   (t) == T_Q6_K || (t) == T_IQ4_NL || (t) == T_IQ4_XS || (t) == T_MXFP4 || (t) == T_NVFP4)
+#define PACKED_HAS8(t)  ((t) == T_Q8_0)
+#define PACKED_HAS2(t)  ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K)
+#define PACKED_HAS1(t)  ((t) == T_Q5_0 || (t) == T_Q5_1 || (t) == T_Q5_K || (t) == T_Q3_K)
 #define PACKED_PLAIN(t) ((t) == T_F16 || (t) == T_BF16)
-#define PACKED_MIN(t) ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
+#define PACKED_MIN(t)   ((t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K || (t) == T_Q2_K)
 /* A scale for 16 elements rather than 32. */
 #define PACKED_HALVES(t) ((t) == T_Q6_K || (t) == T_Q2_K || (t) == T_Q3_K || (t) == T_NVFP4)
-#define PACKED_256(t) (((t) >= T_Q2_K && (t) <= T_Q6_K) || (t) == T_IQ4_XS)
-#define PACKED_K(t) (PACKED_PLAIN(t) ? 64 : PACKED_256(t) ? 256 : 128)
+#define PACKED_256(t)    (((t) >= T_Q2_K && (t) <= T_Q6_K) || (t) == T_IQ4_XS)
+#define PACKED_K(t)      (PACKED_PLAIN(t) ? 64 : PACKED_256(t) ? 256 : 128)
 #define PACKED_GROUPS(t) (PACKED_K(t) / 32)
 
 /* Words that a lane holds of each part of a unit. */
-#define PACKED_W4(t) (PACKED_HAS4(t) ? 2 * PACKED_GROUPS(t) : PACKED_HAS8(t) ? 4 * PACKED_GROUPS(t) : PACKED_PLAIN(t) ? 16 : 0)
-#define PACKED_W2(t) (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
-#define PACKED_W1(t) (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
+#define PACKED_W4(t) \
+  (PACKED_HAS4(t) ? 2 * PACKED_GROUPS(t) : PACKED_HAS8(t) ? 4 * PACKED_GROUPS(t) : PACKED_PLAIN(t) ? 16 : 0)
+#define PACKED_W2(t)    (PACKED_HAS2(t) ? PACKED_GROUPS(t) : 0)
+#define PACKED_W1(t)    (PACKED_HAS1(t) ? PACKED_GROUPS(t) / 2 : 0)
 #define PACKED_CODES(t) (PACKED_W4(t) + PACKED_W2(t) + PACKED_W1(t))
 /* Scales: words a g. */
-#define PACKED_WS(t)                                                                                                                \
-  (PACKED_PLAIN(t) ? 0 : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8 : (t) == T_Q6_K ? 9 : (t) == T_Q2_K ? 10 : \
-   (t) == T_Q3_K ? 7 : (t) == T_MXFP4 ? 2 : 4)
+#define PACKED_WS(t)                                                       \
+  (PACKED_PLAIN(t)                                                    ? 0  \
+   : (t) == T_Q4_1 || (t) == T_Q5_1 || (t) == T_Q4_K || (t) == T_Q5_K ? 8  \
+   : (t) == T_Q6_K                                                    ? 9  \
+   : (t) == T_Q2_K                                                    ? 10 \
+   : (t) == T_Q3_K                                                    ? 7  \
+   : (t) == T_MXFP4                                                   ? 2  \
+                                                                      : 4)
 #define PACKED_WORDS(t) (PACKED_CODES(t) + PACKED_WS(t))
 #define PACKED_BYTES(t) (128 * PACKED_CODES(t) + 32 * PACKED_WS(t))
-#define PACKED_IQ4(t) ((t) == T_IQ4_NL || (t) == T_IQ4_XS)
-#define PACKED_FP4(t) ((t) == T_MXFP4 || (t) == T_NVFP4)
+#define PACKED_IQ4(t)   ((t) == T_IQ4_NL || (t) == T_IQ4_XS)
+#define PACKED_FP4(t)   ((t) == T_MXFP4 || (t) == T_NVFP4)
 
 /* Byte of a lane's code word i in its unit. */
 GA_DEV int packed_code_at(int t, int i, int lane) {
@@ -81,8 +90,11 @@ GA_DEV void packed_load(int t, uint32_t *w, const uint8_t *unit, int lane) {
   }
 }
 
-/* Two bf16 from two's complement bytes 0 and 2 of x: 128 + the low seven bits, less 128, or less 256 for a negative one. */
-GA_DEV uint32_t packed_signed(uint32_t x) { return add_bf16x2(and_or(x, 0x007f007fu, 0x43004300u), and_or(x, 0x00800080u, 0xc300c300u)); }
+/* Two bf16 from two's complement bytes 0 and 2 of x: 128 + the low seven bits, less 128, or less 256 for a negative
+ * one. */
+GA_DEV uint32_t packed_signed(uint32_t x) {
+  return add_bf16x2(and_or(x, 0x007f007fu, 0x43004300u), and_or(x, 0x00800080u, 0xc300c300u));
+}
 
 /* Registers 0, 2 (bytes i = 0..1 and 2..3 of a row) of an 8-bit code word. */
 GA_DEV void packed_row8(uint32_t x, uint32_t *first, uint32_t *second) {
@@ -161,18 +173,21 @@ GA_DEV void packed_rest(const uint32_t *w, int group, int s, const uint32_t *a, 
 GA_DEV float packed_f16(uint32_t w, int high) { return elem_f32_of_f16((uint16_t)(high ? w >> 16 : w)); }
 GA_DEV int packed_byte(uint32_t w, int i) { return (int)(w >> 8 * i & 255); }
 
-/* The integer of a scale of row r (g or g+8) in a half of a group; s: the scale words. Types whose units share a float. */
+/* The integer of a scale of row r (g or g+8) in a half of a group; s: the scale words. Types whose units share a float.
+ * */
 GA_DEV int packed_int_scale(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {
-    const uint32_t *p = s + 4 * r, all = group < 4 ? p[0] & 0x3f3f3f3fu : (p[2] & 0x0f0f0f0fu) | (p[0] >> 2 & 0x30303030u);
+    const uint32_t *p = s + 4 * r,
+                   all = group < 4 ? p[0] & 0x3f3f3f3fu : (p[2] & 0x0f0f0f0fu) | (p[0] >> 2 & 0x30303030u);
     return packed_byte(all, group % 4);
   }
   if (t == T_Q6_K) return (int8_t)packed_byte(s[4 * r + run / 4], run % 4);
   if (t == T_Q2_K) return packed_byte(s[4 * r + run / 4], run % 4) & 15;
   if (t == T_Q3_K) {
     const uint32_t *p = s + 3 * r;
-    const int low = packed_byte(p[run % 8 / 4], run % 4) >> (run < 8 ? 0 : 4) & 15, high = packed_byte(p[2], run % 4) >> 2 * (run / 4) & 3;
+    const int low = packed_byte(p[run % 8 / 4], run % 4) >> (run < 8 ? 0 : 4) & 15,
+              high = packed_byte(p[2], run % 4) >> 2 * (run / 4) & 3;
     return (low | high << 4) - 32;
   }
   const int low = (int)(s[2 * r + 1] >> 4 * group & 15), high = (int)(s[2 * r] >> (16 + 2 * group) & 3); /* T_IQ4_XS */
@@ -185,7 +200,11 @@ GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) 
   if (t == T_NVFP4) return quant_ue4m3_half(packed_byte(s[group], 2 * half + r));
   if (!PACKED_256(t)) return packed_f16(s[group], r);
   const int i = packed_int_scale(t, s, group, half, r);
-  const uint32_t d = t == T_Q4_K || t == T_Q5_K ? s[4 * r + 3] : t == T_Q6_K ? s[8] : t == T_Q2_K ? s[8 + r] : t == T_Q3_K ? s[6] : s[2 * r];
+  const uint32_t d = t == T_Q4_K || t == T_Q5_K ? s[4 * r + 3]
+                     : t == T_Q6_K              ? s[8]
+                     : t == T_Q2_K              ? s[8 + r]
+                     : t == T_Q3_K              ? s[6]
+                                                : s[2 * r];
   return packed_f16(d, t == T_Q6_K || t == T_Q3_K ? r : 0) * (float)i;
 }
 
@@ -193,7 +212,8 @@ GA_DEV float packed_scale(int t, const uint32_t *s, int group, int half, int r) 
 GA_DEV float packed_min(int t, const uint32_t *s, int group, int half, int r) {
   const int run = 2 * group + half;
   if (t == T_Q4_K || t == T_Q5_K) {
-    const uint32_t *p = s + 4 * r, all = group < 4 ? p[1] & 0x3f3f3f3fu : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
+    const uint32_t *p = s + 4 * r,
+                   all = group < 4 ? p[1] & 0x3f3f3f3fu : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
     return -packed_f16(p[3], 1) * (float)packed_byte(all, group % 4);
   }
   if (t == T_Q2_K) return -packed_f16(s[8 + r], 1) * (float)(packed_byte(s[4 * r + run / 4], run % 4) >> 4);

@@ -1,20 +1,21 @@
 /* GA_LAYOUT_T16 (packed.h) as weights in bf16, two at once. A run is what shares a scale, 16 or 32 elements of a row.
  *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale
- * all in bf16: scale as the sum of two, and a centre for each run near -min / scale, which makes the offset as small as it can be. So the weight
- * is rounded once, but for 2^-9 of the smaller terms. Runs without a min have neither centre nor offset.
- * Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its four. t and every index but q are
- * constants once unrolled. */
+ * all in bf16: scale as the sum of two, and a centre for each run near -min / scale, which makes the offset as small as
+ * it can be. So the weight is rounded once, but for 2^-9 of the smaller terms. Runs without a min have neither centre
+ * nor offset. Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its
+ * four. t and every index but q are constants once unrolled. */
 #pragma once
 #include "cuda/kern/gemm/packed.h"
 
-#define PACKED_RUNS(t) (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))
-#define PACKED_OWN(t) (PACKED_RUNS(t) / 4)                            /* of which a lane works out so many, */
-#define PACKED_OWNER(t, run) ((t) == T_NVFP4 ? (run) / 2 : (run) % 4) /* lane q of four these, */
+#define PACKED_RUNS(t)        (PACKED_GROUPS(t) * (PACKED_HALVES(t) ? 2 : 1))
+#define PACKED_OWN(t)         (PACKED_RUNS(t) / 4)                     /* of which a lane works out so many, */
+#define PACKED_OWNER(t, run)  ((t) == T_NVFP4 ? (run) / 2 : (run) % 4) /* lane q of four these, */
 #define PACKED_OWN_AT(t, run) ((t) == T_NVFP4 ? (run) % 2 : (run) / 4) /* as its run j */
 #define PACKED_EXACT_SCALE(t) PACKED_FP4(t)                            /* scales of 4 bits: no low part */
-#define PACKED_TOP(t) ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f) /* the largest code of types with mins */
+#define PACKED_TOP(t) \
+  ((t) == T_Q2_K ? 3.0f : (t) == T_Q5_1 || (t) == T_Q5_K ? 31.0f : 15.0f) /* the largest code of types with mins */
 /* Words of scales that a lane fetches, and all its words. */
-#define PACKED_OWN_WS(t) (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) ? 2 : 1)
+#define PACKED_OWN_WS(t)    (PACKED_256(t) ? PACKED_WS(t) : PACKED_MIN(t) ? 2 : 1)
 #define PACKED_OWN_WORDS(t) (PACKED_CODES(t) + PACKED_OWN_WS(t))
 
 /* Pairs of bf16: row g, row g+8. */
@@ -26,7 +27,8 @@ typedef struct {
 GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, q = lane % 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
   GA_UNROLL for (int i = 0; i < wide; i += 4) lds_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
-  GA_UNROLL for (int i = wide; i < PACKED_CODES(t); i++) w[i] = float_bits(lds_f1(unit + (uint32_t)packed_code_at(t, i, lane)));
+  GA_UNROLL for (int i = wide; i < PACKED_CODES(t); i++) w[i] =
+      float_bits(lds_f1(unit + (uint32_t)packed_code_at(t, i, lane)));
   uint32_t *s = w + PACKED_CODES(t);
   if (!PACKED_256(t)) {
     s[0] = float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, t == T_MXFP4 ? q / 2 : q, g)));
@@ -35,7 +37,8 @@ GA_DEV void packed_fetch_own(int t, uint32_t *w, uint32_t unit, int lane) {
   }
   const int fours = PACKED_WS(t) / 4 * 4 == PACKED_WS(t) || PACKED_WS(t) > 8 ? PACKED_WS(t) / 4 * 4 : 0;
   GA_UNROLL for (int i = 0; i < fours; i += 4) lds_u4(s + i, unit + (uint32_t)packed_scale_at(t, i, g));
-  GA_UNROLL for (int i = fours; i < PACKED_WS(t); i++) s[i] = float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, i, g)));
+  GA_UNROLL for (int i = fours; i < PACKED_WS(t); i++) s[i] =
+      float_bits(lds_f1(unit + (uint32_t)packed_scale_at(t, i, g)));
 }
 
 /* Their loads_done. */
@@ -45,7 +48,9 @@ GA_DEV uint32_t packed_own_done(int t, const uint32_t *w) {
 }
 
 /* 2^23 + byte q of w; |i| < 2^22 as a float: without the slow conversion of integers. */
-GA_DEV float packed_lift_byte(uint32_t w, int q) { return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q)); }
+GA_DEV float packed_lift_byte(uint32_t w, int q) {
+  return __uint_as_float(prmt(w, 0x4b000000u, 0x7440u | (uint32_t)q));
+}
 GA_DEV float packed_float_int(int i) { return __uint_as_float(0x4b400000u + (uint32_t)i) - 12582912.0f; }
 
 /* Scale of run j of lane q's, of row r. */
@@ -54,7 +59,8 @@ GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
   if (t == T_NVFP4) return 0.5f * packed_f16(f16x2_of_e4m3(s[0] >> 16 * j & 0x7f7fu), r); /* no NaN: pack_sm80.cu */
   if (!PACKED_256(t)) return packed_f16(s[0], r);
   if (t == T_Q4_K || t == T_Q5_K) {
-    const uint32_t *p = s + 4 * r, all = j == 0 ? p[0] & 0x3f3f3f3fu : and_or(p[0] >> 2, 0x30303030u, p[2] & 0x0f0f0f0fu);
+    const uint32_t *p = s + 4 * r,
+                   all = j == 0 ? p[0] & 0x3f3f3f3fu : and_or(p[0] >> 2, 0x30303030u, p[2] & 0x0f0f0f0fu);
     return packed_f16(p[3], 0) * (packed_lift_byte(all, q) - 8388608.0f);
   }
   if (t == T_Q6_K) return packed_f16(s[8], r) * (packed_lift_byte(s[4 * r + j] ^ 0x80808080u, q) - 8388736.0f);
@@ -63,33 +69,39 @@ GA_DEV float packed_own_scale(int t, const uint32_t *s, int j, int q, int r) {
     const uint32_t low = s[3 * r + j % 2] >> 8 * q >> (j < 2 ? 0 : 4) & 15, high = s[3 * r + 2] >> 8 * q >> 2 * j & 3;
     return packed_f16(s[6], r) * packed_float_int((int)(low | high << 4) - 32);
   }
-  const uint32_t low = s[2 * r + 1] >> 4 * (4 * j + q) & 15, high = s[2 * r] >> (16 + 2 * (4 * j + q)) & 3; /* T_IQ4_XS */
+  const uint32_t low = s[2 * r + 1] >> 4 * (4 * j + q) & 15,
+                 high = s[2 * r] >> (16 + 2 * (4 * j + q)) & 3; /* T_IQ4_XS */
   return packed_f16(s[2 * r], 0) * packed_float_int((int)(low | high << 4) - 32);
 }
 
 /* Its min. */
 GA_DEV float packed_own_min(int t, const uint32_t *s, int j, int q, int r) {
   if (!PACKED_256(t)) return packed_f16(s[1], r);
-  if (t == T_Q2_K) return -packed_f16(s[8 + r], 1) * (packed_lift_byte(s[4 * r + j] >> 4 & 0x0f0f0f0fu, q) - 8388608.0f);
-  const uint32_t *p = s + 4 * r, all = j == 0 ? p[1] & 0x3f3f3f3fu : and_or(p[1] >> 2, 0x30303030u, p[2] >> 4 & 0x0f0f0f0fu);
+  if (t == T_Q2_K)
+    return -packed_f16(s[8 + r], 1) * (packed_lift_byte(s[4 * r + j] >> 4 & 0x0f0f0f0fu, q) - 8388608.0f);
+  const uint32_t *p = s + 4 * r,
+                 all = j == 0 ? p[1] & 0x3f3f3f3fu : and_or(p[1] >> 2, 0x30303030u, p[2] >> 4 & 0x0f0f0f0fu);
   return -packed_f16(p[3], 1) * (packed_lift_byte(all, q) - 8388608.0f);
 }
 
-/* The run's parts, from a unit's words of scales. An infinite scale keeps its sign: low is then finite, the centre 0. */
+/* The run's parts, from a unit's words of scales. An infinite scale keeps its sign: low is then finite, the centre 0.
+ * */
 GA_DEV void packed_own_run(int t, const uint32_t *s, int j, int q, packed_run *run) {
   float scale[2], low[2], offset[2];
   uint32_t centre[2];
   GA_UNROLL for (int r = 0; r < 2; r++) scale[r] = packed_own_scale(t, s, j, q, r);
   run->high = pack_bf16(scale[0], scale[1]);
   if (!PACKED_EXACT_SCALE(t)) {
-    GA_UNROLL for (int r = 0; r < 2; r++) /* below 2^14; infinity less infinity is NaN, and the larger of that and a number the number */
-      low[r] = fmaxf(scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16), -16384.0f);
+    GA_UNROLL for (int r = 0; r < 2;
+                   r++) /* below 2^14; infinity less infinity is NaN, and the larger of that and a number the number */
+        low[r] = fmaxf(scale[r] - __uint_as_float(r ? run->high & 0xffff0000u : run->high << 16), -16384.0f);
     run->low = pack_bf16(low[0], low[1]);
   }
   if (!PACKED_MIN(t)) return;
   GA_UNROLL for (int r = 0; r < 2; r++) {
     const float min = packed_own_min(t, s, j, q, r);
-    const float lifted = fminf(fmaxf(-min * rcp(scale[r]), 0.0f), PACKED_TOP(t)) + 12582912.0f /* 1.5 * 2^23 */, c = lifted - 12582912.0f;
+    const float lifted = fminf(fmaxf(-min * rcp(scale[r]), 0.0f), PACKED_TOP(t)) + 12582912.0f /* 1.5 * 2^23 */,
+                c = lifted - 12582912.0f;
     centre[r] = float_bits(lifted);
     offset[r] = c > 0.0f ? fmaf(c, scale[r], min) : min;
   }

@@ -1,17 +1,24 @@
-/* GA_LAYOUT_T16 (packed.h) as fragments of 8-bit products: codes as small signed integers, times a power of two where that spares
- * an instruction, and scales taken apart into integers and the floats that they share. t and every index are constants once unrolled. */
+/* GA_LAYOUT_T16 (packed.h) as fragments of 8-bit products: codes as small signed integers, times a power of two where
+ * that spares an instruction, and scales taken apart into integers and the floats that they share. t and every index
+ * are constants once unrolled. */
 #pragma once
 #include "cuda/kern/gemm/packed.h"
 
 /* Scales that are an integer times what their whole unit shares. */
 #define PACKED_INT_SCALE(t) (PACKED_256(t))
-/* Unsigned nibbles stay where they are: row g in the low ones, row g+8 in the high ones, 16 times too large, of unsigned bytes. */
+/* Unsigned nibbles stay where they are: row g in the low ones, row g+8 in the high ones, 16 times too large, of
+ * unsigned bytes. */
 #define PACKED_NIBBLES(t) ((t) == T_Q4_K || (t) == T_Q4_1)
-/* A fragment of row r (g or g+8) is 2^PACKED_LIFT times the elements: signed codes stand at the top of their bytes, where the sign needs no
- * extension. */
-#define PACKED_LIFT(t, r)                                                                                                           \
-  ((t) == T_Q4_0 ? 4 : (t) == T_Q5_0 ? 3 : (t) == T_Q6_K ? 2 : (t) == T_Q3_K ? 5 : (t) == T_NVFP4 ? 1 /* of the scale */ :            \
-   PACKED_NIBBLES(t) ? 4 * (r) : 0)
+/* A fragment of row r (g or g+8) is 2^PACKED_LIFT times the elements: signed codes stand at the top of their bytes,
+ * where the sign needs no extension. */
+#define PACKED_LIFT(t, r)                     \
+  ((t) == T_Q4_0       ? 4                    \
+   : (t) == T_Q5_0     ? 3                    \
+   : (t) == T_Q6_K     ? 2                    \
+   : (t) == T_Q3_K     ? 5                    \
+   : (t) == T_NVFP4    ? 1 /* of the scale */ \
+   : PACKED_NIBBLES(t) ? 4 * (r)              \
+                       : 0)
 /* Codes that are looked up come as two fragments whose products are added: half a table each. */
 #define PACKED_LOOKED_UP(t) (PACKED_IQ4(t) || PACKED_FP4(t))
 /* Mins with a scale of their own for each run, rather than integers times what the unit shares. */
@@ -31,8 +38,10 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   if (wide < PACKED_CODES(t)) lds_free_u2(w + wide, unit + (uint32_t)packed_code_at(t, wide, lane));
   uint32_t *s = w + PACKED_CODES(t);
   if (PACKED_WS(t) == 4 || PACKED_WS(t) >= 8) lds_free_u4(s, unit + (uint32_t)packed_scale_at(t, 0, g));
-  if (PACKED_FLOAT_MIN(t)) lds_free_u1(s + 4, unit + (uint32_t)packed_scale_at(t, 4 + lane % 4, g));
-  else if (PACKED_WS(t) >= 8) lds_free_u4(s + 4, unit + (uint32_t)packed_scale_at(t, 4, g));
+  if (PACKED_FLOAT_MIN(t))
+    lds_free_u1(s + 4, unit + (uint32_t)packed_scale_at(t, 4 + lane % 4, g));
+  else if (PACKED_WS(t) >= 8)
+    lds_free_u4(s + 4, unit + (uint32_t)packed_scale_at(t, 4, g));
   if (t == T_MXFP4) lds_free_u2(s, unit + (uint32_t)packed_scale_at(t, 0, g));
   if (t == T_Q6_K) lds_free_u1(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
   if (t == T_Q2_K) lds_free_u2(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
@@ -42,14 +51,15 @@ GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   }
 }
 
-/* Constants that come from registers: an instruction holds one constant itself, and the compiler would load others anew before each. So they must
- * come to a kernel by way of memory. */
+/* Constants that come from registers: an instruction holds one constant itself, and the compiler would load others anew
+ * before each. So they must come to a kernel by way of memory. */
 typedef struct {
   uint32_t top;       /* bit of each byte */
   uint32_t low, high; /* the first four entries of half a table of codes that are looked up */
 } packed_constants;
 GA_DEV packed_constants packed_constants_of(int t) {
-  packed_constants k = {0x80808080u, PACKED_IQ4(t) ? 0xbfad9881u : 0x04030200u, PACKED_IQ4(t) ? 0x271a0e02u : 0xfdfeff00u};
+  packed_constants k = {0x80808080u, PACKED_IQ4(t) ? 0xbfad9881u : 0x04030200u,
+                        PACKED_IQ4(t) ? 0x271a0e02u : 0xfdfeff00u};
   return k;
 }
 
@@ -62,10 +72,12 @@ GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, 
   const uint32_t nibbles = PACKED_HAS4(t) ? w[2 * group + s] : 0;
   if (PACKED_NIBBLES(t)) return nibbles & (r ? 0xf0f0f0f0u : 0x0f0f0f0fu);
   if (t == T_Q4_0) return packed_flip(packed_move(nibbles, 4 * r, 4), 0xf0f0f0f0u, top);
-  const uint32_t two = PACKED_HAS2(t) ? w[PACKED_W4(t) + group] : 0, one = PACKED_HAS1(t) ? w[PACKED_W4(t) + PACKED_W2(t) + group / 2] : 0;
+  const uint32_t two = PACKED_HAS2(t) ? w[PACKED_W4(t) + group] : 0,
+                 one = PACKED_HAS1(t) ? w[PACKED_W4(t) + PACKED_W2(t) + group / 2] : 0;
   const int at2 = 4 * s + 2 * r, at1 = 4 * (group % 2) + 2 * s + r;
   if (t == T_Q5_0) return and_or(packed_move(nibbles, 4 * r, 3), 0x78787878u, ~packed_move(one, at1, 7) & 0x80808080u);
-  if (t == T_Q6_K) return and_or(packed_move(nibbles, 4 * r, 2), 0x3c3c3c3cu, packed_flip(packed_move(two, at2, 6), 0xc0c0c0c0u, top));
+  if (t == T_Q6_K)
+    return and_or(packed_move(nibbles, 4 * r, 2), 0x3c3c3c3cu, packed_flip(packed_move(two, at2, 6), 0xc0c0c0c0u, top));
   if (t == T_Q3_K) return and_or(packed_move(two, at2, 5), 0x60606060u, ~packed_move(one, at1, 7) & 0x80808080u);
   if (t == T_Q2_K) return packed_move(two, at2, 0) & 0x03030303u;
   const uint32_t low = packed_move(nibbles, 4 * r, 0);
@@ -73,9 +85,11 @@ GA_DEV uint32_t packed_bytes(int t, uint32_t top, const uint32_t *w, int group, 
   return low & 0x0f0f0f0fu;
 }
 
-/* The two parts of codes that are looked up, four by the low nibbles of x. A selector whose top bit is set gives the sign of its byte eight times
- * over: 0 where the other half of a table has no sign, -1 where it has one, which the entries of the other half make up for. */
-GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *low, uint32_t *high) {
+/* The two parts of codes that are looked up, four by the low nibbles of x. A selector whose top bit is set gives the
+ * sign of its byte eight times over: 0 where the other half of a table has no sign, -1 where it has one, which the
+ * entries of the other half make up for. */
+GA_DEV void packed_fragments(int t, const packed_constants *k, const uint32_t *w, int group, uint32_t *low,
+                             uint32_t *high) {
   GA_UNROLL for (int s = 0; s < 2; s++) {
     const uint32_t x = w[2 * group + s], other = x ^ 0x88888888u;
     GA_UNROLL for (int r = 0; r < 2; r++) {
@@ -96,43 +110,55 @@ GA_DEV float packed_pow2(int e) { return __uint_as_float((uint32_t)(127 + e) << 
 GA_DEV int packed_pick_scale(int t, const uint32_t *s, int group, int half, int r) {
   if (t == T_Q4_K || t == T_Q5_K) {
     const uint32_t *p = s + 4 * r;
-    return (int)prmt(group < 4 ? p[0] & 0x3f3f3f3fu : and_or(p[0] >> 2, 0x30303030u, p[2] & 0x0f0f0f0fu), 0, 0x4440u | (uint32_t)(group % 4));
+    return (int)prmt(group < 4 ? p[0] & 0x3f3f3f3fu : and_or(p[0] >> 2, 0x30303030u, p[2] & 0x0f0f0f0fu), 0,
+                     0x4440u | (uint32_t)(group % 4));
   }
   return packed_int_scale(t, s, group, half, r);
 }
 
-/* A scale of a run's own, times 2^PACKED_LIFT where that spares an instruction: e4m3 without sign and NaN (pack_sm80.cu) to f16. */
+/* A scale of a run's own, times 2^PACKED_LIFT where that spares an instruction: e4m3 without sign and NaN
+ * (pack_sm80.cu) to f16. */
 GA_DEV float packed_float_scale(int t, const uint32_t *s, int group, int half, int r) {
-  return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r) : packed_scale(t, s, group, half, r);
+  return t == T_NVFP4 ? packed_f16(f16x2_of_e4m3(s[group] >> 16 * half & 0x7f7fu), r)
+                      : packed_scale(t, s, group, half, r);
 }
 
-/* The same of a whole unit of MXFP4, [group][r]: exponents of all of a word less one, but for the two smallest, which are subnormal. */
+/* The same of a whole unit of MXFP4, [group][r]: exponents of all of a word less one, but for the two smallest, which
+ * are subnormal. */
 GA_DEV void packed_e8m0_scales(const uint32_t *s, float (*scale)[2]) {
   uint32_t small = 0;
   GA_UNROLL for (int i = 0; i < 2; i++) {
     const uint32_t less = s[i] - 0x01010101u, rest = s[i] & 0xfefefefeu;
     small |= (rest - 0x01010101u) & ~rest & 0x80808080u; /* a byte of rest is 0 */
-    GA_UNROLL for (int j = 0; j < 4; j++) scale[2 * i + j / 2][j % 2] = __uint_as_float(prmt(less, 0, 0x0444u | (uint32_t)j << 12) >> 1);
+    GA_UNROLL for (int j = 0; j < 4; j++) scale[2 * i + j / 2][j % 2] =
+        __uint_as_float(prmt(less, 0, 0x0444u | (uint32_t)j << 12) >> 1);
   }
-  if (small) GA_UNROLL for (int j = 0; j < 8; j++) scale[j / 2][j % 2] = quant_e8m0(packed_byte(s[j / 4], j % 4));
+  if (small) GA_UNROLL
+    for (int j = 0; j < 8; j++) scale[j / 2][j % 2] = quant_e8m0(packed_byte(s[j / 4], j % 4));
 }
 
 /* What every scale of a unit's row r shares: PACKED_INT_SCALE types. */
 GA_DEV float packed_shared_scale(int t, const uint32_t *s, int r) {
-  const float d = t == T_Q4_K || t == T_Q5_K ? packed_f16(s[4 * r + 3], 0) : t == T_Q6_K ? packed_f16(s[8], r)
-                  : t == T_Q2_K ? packed_f16(s[8 + r], 0) : t == T_Q3_K ? packed_f16(s[6], r) : packed_f16(s[2 * r], 0);
+  const float d = t == T_Q4_K || t == T_Q5_K ? packed_f16(s[4 * r + 3], 0)
+                  : t == T_Q6_K              ? packed_f16(s[8], r)
+                  : t == T_Q2_K              ? packed_f16(s[8 + r], 0)
+                  : t == T_Q3_K              ? packed_f16(s[6], r)
+                                             : packed_f16(s[2 * r], 0);
   return d * packed_pow2(-PACKED_LIFT(t, r));
 }
 /* The same of mins, negative. */
-GA_DEV float packed_shared_min(int t, const uint32_t *s, int r) { return -packed_f16(t == T_Q2_K ? s[8 + r] : s[4 * r + 3], 1); }
+GA_DEV float packed_shared_min(int t, const uint32_t *s, int r) {
+  return -packed_f16(t == T_Q2_K ? s[8 + r] : s[4 * r + 3], 1);
+}
 
-/* Integer mins as the A fragment of a product over runs, as tf32: registers of rows g, g+8 of run lane % 4 + 8j, then of the run
- * 4 later. */
+/* Integer mins as the A fragment of a product over runs, as tf32: registers of rows g, g+8 of run lane % 4 + 8j, then
+ * of the run 4 later. */
 GA_DEV void packed_mins(int t, const uint32_t *s, int j, int q, uint32_t *a) {
   GA_UNROLL for (int i = 0; i < 4; i++) {
     const uint32_t *p = s + 4 * (i % 2);
     const int word = 2 * j + i / 2;
-    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu : word == 0 ? p[1] & 0x3f3f3f3fu
+    const uint32_t four = t == T_Q2_K ? p[word] >> 4 & 0x0f0f0f0fu
+                          : word == 0 ? p[1] & 0x3f3f3f3fu
                                       : (p[2] >> 4 & 0x0f0f0f0fu) | (p[1] >> 2 & 0x30303030u);
     const uint32_t biased = prmt(four, 0x4b000000u, 0x7650u | (uint32_t)q); /* 2^23 + the byte */
     a[i] = float_bits(__uint_as_float(biased) - 8388608.0f);

@@ -1,13 +1,22 @@
 /* LADDER 04  tensor cores: mma.sync
  * CHANGES    both products run on the tensor cores, 16 x 8 x 16 at a time; a warp owns 16 rows, and what it computes as
- *            S lies in its registers just as P must lie for the second product. Shared memory holds bf16 again, swizzled
- *            so that ldmatrix meets no bank twice
+ *            S lies in its registers just as P must lie for the second product. Shared memory holds bf16 again,
+ *            swizzled so that ldmatrix meets no bank twice
  * WHY        one instruction does 4096 operations, where a fused multiply-add of a warp does 64
  * LIMITED BY waiting: the tensor cores idle while tiles arrive
  */
 #include "cuda/kern/ladder/warp_mma.h"
 
-enum { WARPS = 4, THREADS = 32 * WARPS, BM = 16 * WARPS, BN = 64, TILE = BN * D * 2, OFF_Q = 0, OFF_K = BM * D * 2, OFF_V = OFF_K + TILE };
+enum {
+  WARPS = 4,
+  THREADS = 32 * WARPS,
+  BM = 16 * WARPS,
+  BN = 64,
+  TILE = BN * D * 2,
+  OFF_Q = 0,
+  OFF_K = BM * D * 2,
+  OFF_V = OFF_K + TILE
+};
 static_assert(GA_P_SMEM == OFF_V + TILE, "the row's shared memory");
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {

@@ -1,6 +1,6 @@
 /* LADDER 06  wgmma
- * CHANGES    four warps multiply together, 64 x 128 x 16 a go, asynchronously; K, V and Q are read from shared memory by
- *            the tensor cores themselves. Two warpgroups a block, 128 rows, blocks of 128 keys
+ * CHANGES    four warps multiply together, 64 x 128 x 16 a go, asynchronously; K, V and Q are read from shared memory
+ *            by the tensor cores themselves. Two warpgroups a block, 128 rows, blocks of 128 keys
  * WHY        no ldmatrix, no fragments: the full rate of Hopper's tensor cores is open only to these instructions
  * LIMITED BY order: products, then softmax, then products; and every thread spends instructions on addresses of copies
  * NOTE       cp.async writes as ordinary stores do, wgmma reads through another path: fence_async_smem lies between
@@ -17,7 +17,8 @@ GA_DEV void load_tile(uint32_t to, const uint16_t *from, int64_t stride, int row
   const uint32_t panel = to + (uint32_t)(chunk / 8 * n * PANEL_ROW_BYTES);
   GA_UNROLL for (int i = 0; i < n * (D / 8) / THREADS; i++) {
     const int r = thread_index() / (D / 8) + i * (THREADS / (D / 8)), in = row + r < rows;
-    cp_async_16(panel_chunk(panel, (uint32_t)r, (uint32_t)(chunk % 8)), from + (in ? (row + r) * stride : 0) + 8 * chunk, in ? 16 : 0);
+    cp_async_16(panel_chunk(panel, (uint32_t)r, (uint32_t)(chunk % 8)),
+                from + (in ? (row + r) * stride : 0) + 8 * chunk, in ? 16 : 0);
   }
 }
 GA_DEV void load_block(args a, const place *p, uint32_t sb, int n) {

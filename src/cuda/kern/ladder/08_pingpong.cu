@@ -1,10 +1,12 @@
 /* LADDER 08  ping-pong of two warpgroups
- * CHANGES    products of block n + 1's scores are issued together with block n's O, and run under block n + 1's softmax;
- *            the warpgroups take turns at issuing, by two named barriers, so that one takes exponentials while the tensor
- *            cores have the other's products. The producer gives its registers to the others, which hold S, P and O
- * WHY        exponentials cost half as many cycles as the products (16 a cycle against 4096 operations): under them, not
- *            between them
- * LIMITED BY the running maximum between S and the exponentials, and a tile's first and last products; attn_fwd_sm90a.cu
+ * CHANGES    products of block n + 1's scores are issued together with block n's O, and run under block n + 1's
+ *            softmax; the warpgroups take turns at issuing, by two named barriers, so that one takes exponentials while
+ *            the tensor cores have the other's products. The producer gives its registers to the others, which hold S,
+ *            P and O
+ * WHY        exponentials cost half as many cycles as the products (16 a cycle against 4096 operations): under them,
+ *            not between them
+ * LIMITED BY the running maximum between S and the exponentials, and a tile's first and last products;
+ * attn_fwd_sm90a.cu
  *            goes on from here
  * REF        Shah et al. 2024 (arXiv 2407.08608)
  */

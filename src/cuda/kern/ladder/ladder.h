@@ -1,12 +1,12 @@
 /* What the steps of the ladder share: O = softmax(Q K^T scale) V for bf16 with 128 columns, every row sees every key.
  * One block works on BM rows of one head. docs/LADDER.md walks through the steps. */
 #pragma once
-#include "cuda/kern/ladder/ladder_args.h"
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
 #include "cuda/dev/tile/smem.h"
+#include "cuda/kern/ladder/ladder_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from its table row"

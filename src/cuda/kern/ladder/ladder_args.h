@@ -3,8 +3,8 @@
 #ifndef GA_CORE_KARGS_LADDER_H
 #define GA_CORE_KARGS_LADDER_H
 
-#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_fwd_sm80_args.h"
+#include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* Columns: 128, contiguous; addresses and strides multiples of 16 bytes. Tensor maps as in kargs_attn.h. */
 typedef struct ga_kargs_ladder {

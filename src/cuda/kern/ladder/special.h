@@ -33,19 +33,21 @@ GA_DEV void init_barriers(uint32_t sb) {
   block_sync();
 }
 /* Block n of K or V to its stage of the ring, once both warpgroups have used what lies there. */
-GA_DEV void load_block(uint32_t sb, const place *p, const ga_tmap *map, uint32_t off, uint32_t full, uint32_t empty, int n) {
+GA_DEV void load_block(uint32_t sb, const place *p, const ga_tmap *map, uint32_t off, uint32_t full, uint32_t empty,
+                       int n) {
   const uint32_t stage = ring_stage((uint32_t)n, STAGES), bar = sb + full + 8 * stage;
   mbar_wait(sb + empty + 8 * stage, ring_empty_parity((uint32_t)n, STAGES));
   mbar_arrive_expect(bar, TILE);
   for (int i = 0; i < 2; i++)
-    bulk_load_4d(sb + off + stage * TILE + (uint32_t)(i * KV_PANEL), map, bar, i * PANEL_COLS, n * BN, p->head_k, p->batch, L2_EVICT_LAST);
+    bulk_load_4d(sb + off + stage * TILE + (uint32_t)(i * KV_PANEL), map, bar, i * PANEL_COLS, n * BN, p->head_k,
+                 p->batch, L2_EVICT_LAST);
 }
 /* The producer: everything that the block will need, in the order of need. */
 GA_DEV void produce(args a, const place *p, uint32_t sb) {
   mbar_arrive_expect(sb + OFF_Q_FULL, BM * D * 2);
   for (int i = 0; i < 4; i++) /* two warpgroups of two panels */
-    bulk_load_4d(sb + OFF_Q + (uint32_t)(i * Q_PANEL), &a->q_map, sb + OFF_Q_FULL, i % 2 * PANEL_COLS, p->row0 + i / 2 * 64, p->head,
-                 p->batch, L2_EVICT_FIRST);
+    bulk_load_4d(sb + OFF_Q + (uint32_t)(i * Q_PANEL), &a->q_map, sb + OFF_Q_FULL, i % 2 * PANEL_COLS,
+                 p->row0 + i / 2 * 64, p->head, p->batch, L2_EVICT_FIRST);
   GA_ROLL for (int n = 0; n * BN < a->rows_k; n++) {
     load_block(sb, p, &a->k_map, OFF_K, OFF_K_FULL, OFF_K_EMPTY, n);
     load_block(sb, p, &a->v_map, OFF_V, OFF_V_FULL, OFF_V_EMPTY, n);

@@ -9,7 +9,8 @@ GA_DEV void load_tile(uint32_t to, const uint16_t *from, int64_t stride, int row
   const uint32_t panel = to + (uint32_t)(chunk / 8 * n * PANEL_ROW_BYTES);
   GA_UNROLL for (int i = 0; i < n * (D / 8) / threads; i++) {
     const int r = thread_index() / (D / 8) + i * (threads / (D / 8)), in = row + r < rows;
-    cp_async_16(panel_chunk(panel, (uint32_t)r, (uint32_t)(chunk % 8)), from + (in ? (row + r) * stride : 0) + 8 * chunk, in ? 16 : 0);
+    cp_async_16(panel_chunk(panel, (uint32_t)r, (uint32_t)(chunk % 8)),
+                from + (in ? (row + r) * stride : 0) + 8 * chunk, in ? 16 : 0);
   }
 }
 /* s (16 x n) = q (16 x 128, fragments) k^T (n x 128). */
@@ -17,7 +18,8 @@ GA_DEV void warp_qk(float *s, const uint32_t *q, uint32_t k_tile, int n, int lan
   GA_UNROLL for (int i = 0; i < n / 2; i++) s[i] = 0.f;
   GA_UNROLL for (int k = 0; k < D / 16; k++) GA_UNROLL for (int j = 0; j < n / 16; j++) {
     uint32_t b[4]; /* 16 keys: two 8-column groups of S */
-    ldmatrix_x4(b, panel_chunk(k_tile + (uint32_t)(k / 4 * n * PANEL_ROW_BYTES), (uint32_t)(16 * j + (lane & 7) + (lane >> 4 << 3)),
+    ldmatrix_x4(b, panel_chunk(k_tile + (uint32_t)(k / 4 * n * PANEL_ROW_BYTES),
+                               (uint32_t)(16 * j + (lane & 7) + (lane >> 4 << 3)),
                                (uint32_t)(k % 4 * 2 + (lane >> 3 & 1))));
     mma_m16n8k16_bf16(s + 8 * j, q + 4 * k, b[0], b[1]);
     mma_m16n8k16_bf16(s + 8 * j + 4, q + 4 * k, b[2], b[3]);

@@ -13,8 +13,8 @@ GA_DEV void issue_qk(float *s, uint32_t q_tile, uint32_t k_tile) {
   pin_f32(s, BN / 2);
   wgmma_fence();
   GA_UNROLL for (int i = 0; i < D / 16; i++) /* 16 columns: 32 bytes of a panel's rows */
-    wgmma_m64n128k16_bf16_ss(s, q + (uint64_t)(i / 4 * (Q_PANEL >> 4) + 2 * (i % 4)),
-                             k + (uint64_t)(i / 4 * (KV_PANEL >> 4) + 2 * (i % 4)), i != 0);
+      wgmma_m64n128k16_bf16_ss(s, q + (uint64_t)(i / 4 * (Q_PANEL >> 4) + 2 * (i % 4)),
+                               k + (uint64_t)(i / 4 * (KV_PANEL >> 4) + 2 * (i % 4)), i != 0);
   wgmma_commit();
 }
 /* o (64 x 128) += p (64 x 128, registers) v. */
@@ -24,6 +24,6 @@ GA_DEV void issue_pv(float *o, uint32_t *p, uint32_t v_tile) {
   pin_f32(o, D / 2);
   wgmma_fence();
   GA_UNROLL for (int i = 0; i < BN / 16; i++) /* 16 keys: 2048 bytes of a panel */
-    wgmma_m64n128k16_bf16_rst(o, p + 4 * i, v + (uint64_t)(i * 128), 1);
+      wgmma_m64n128k16_bf16_rst(o, p + 4 * i, v + (uint64_t)(i * 128), 1);
   wgmma_commit();
 }

@@ -18,8 +18,8 @@
 #error "GA_P_THREADS: lanes of a block"
 #endif
 
-#define GET GA_CAT(elem_get_, GA_P_DTYPE)
-#define PUT GA_CAT(elem_put_, GA_P_DTYPE)
+#define GET   GA_CAT(elem_get_, GA_P_DTYPE)
+#define PUT   GA_CAT(elem_put_, GA_P_DTYPE)
 #define GET16 GA_CAT(elem_get16_, GA_P_DTYPE)
 #define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
 enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };

@@ -43,14 +43,15 @@ GA_DEV void put(args a, int64_t row, int64_t col, const float *x, float scale) {
   uint32_t q[E];
   GA_UNROLL for (int e = 0; e < E; e++) q[e] = e4m3_of(x[e] / scale);
   if (a->wide && a->width - col >= E) {
-    GA_UNROLL for (int e = 0; e < E; e += 4) stg_i32((int32_t *)(y + e), (int)(q[e] | q[e + 1] << 8 | q[e + 2] << 16 | q[e + 3] << 24));
+    GA_UNROLL for (int e = 0; e < E; e += 4)
+        stg_i32((int32_t *)(y + e), (int)(q[e] | q[e + 1] << 8 | q[e + 2] << 16 | q[e + 3] << 24));
   } else {
     GA_UNROLL for (int e = 0; e < E; e++) if (col + e < a->width) y[e] = (uint8_t)q[e];
   }
 }
 
-/* A lane's rows from `row` on, DOWN apart, of columns [col, col + 8): 16 lanes of one row, or with a.blocks 8 rows of all of the block, share a
- * scale. */
+/* A lane's rows from `row` on, DOWN apart, of columns [col, col + 8): 16 lanes of one row, or with a.blocks 8 rows of
+ * all of the block, share a scale. */
 GA_DEV void convert(args a, float *slots, int64_t row, int64_t col) {
   const int64_t end = row + (a->blocks ? SIDE : 1), bottom = col < a->width ? (end < a->rows ? end : a->rows) : row;
   float x[E], most = 0;
@@ -71,8 +72,10 @@ GA_DEV void convert(args a, float *slots, int64_t row, int64_t col) {
     put(a, r, col, x, scale);
   }
   if (thread_index() % ACROSS || row >= a->rows) return;
-  if (!a->blocks) a->scale[col / SIDE * a->rows + row] = scale;
-  else if (thread_index() == 0) a->scale[row / SIDE * ((a->width + SIDE - 1) / SIDE) + col / SIDE] = scale;
+  if (!a->blocks)
+    a->scale[col / SIDE * a->rows + row] = scale;
+  else if (thread_index() == 0)
+    a->scale[row / SIDE * ((a->width + SIDE - 1) / SIDE) + col / SIDE] = scale;
 }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_convert a) {

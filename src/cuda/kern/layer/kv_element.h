@@ -60,10 +60,14 @@ GA_DEV void store_block(int type, float x, uint8_t *b) {
   if (lane < 16) b[2 + lane] = (uint8_t)(code | high << 4);
 }
 
-/* Element i of row `slot` of a cache that is not e4m3. Of block types the warp's lanes call together and have 32 neighbours, i being this lane's. */
+/* Element i of row `slot` of a cache that is not e4m3. Of block types the warp's lanes call together and have 32
+ * neighbours, i being this lane's. */
 GA_DEV void store_element(const ga_kargs_kv_store *a, void *cache, int64_t slot, int width, int i, float y) {
   const int lane = thread_index() % 32;
-  if (a->kv_dtype >= T_Q4_0) store_block(a->kv_dtype, y, (uint8_t *)cache + (slot * width + i - lane) / 32 * quant_block_bytes(a->kv_dtype));
-  else if (i >= width) return;
-  else plain_put(a->kv_dtype, cache, slot * width + i, y);
+  if (a->kv_dtype >= T_Q4_0)
+    store_block(a->kv_dtype, y, (uint8_t *)cache + (slot * width + i - lane) / 32 * quant_block_bytes(a->kv_dtype));
+  else if (i >= width)
+    return;
+  else
+    plain_put(a->kv_dtype, cache, slot * width + i, y);
 }

@@ -1,13 +1,15 @@
 /* KERNEL    kv_store, normed, sm80
- * COMPUTES  each head of Q and K divided by sqrt(mean of its squares + eps), times weights, then turned as the rope kernel has it: Q in place, K
- *           into cache[slot[t]], and V with it, rounded to the cache's type as the kernel beside this one does
+ * COMPUTES  each head of Q and K divided by sqrt(mean of its squares + eps), times weights, then turned as the rope
+ *           kernel has it: Q in place, K into cache[slot[t]], and V with it, rounded to the cache's type as the kernel
+ *           beside this one does
  * CONTRACT  slots below 0 or beyond the cache store nothing; no slot twice; heads of at most THREADS elements
- * DATA      an element a lane: gmem -> register -> gmem. Partners of a turn meet in shared memory, so that Q may be in place
- * WORK      a block has as many heads of a token at a time as fit, whole warps each, `chunk` times in a row: Q's heads, K's, V's. What depends on
- *           the place in a head alone is loaded before the kernel ahead has ended
+ * DATA      an element a lane: gmem -> register -> gmem. Partners of a turn meet in shared memory, so that Q may be in
+ *           place
+ * WORK      a block has as many heads of a token at a time as fit, whole warps each, `chunk` times in a row: Q's heads,
+ *           K's, V's. What depends on the place in a head alone is loaded before the kernel ahead has ended
  * BARRIERS  two a turn of the loop: sums of squares, normed elements
- * BUDGET    THREADS lanes; little code, for one token waits for its instructions, too: a warp a head, eight elements a lane unrolled (147
- *           registers), lost more at heads of 256 than the launches it saved (docs/perf/models.md)
+ * BUDGET    THREADS lanes; little code, for one token waits for its instructions, too: a warp a head, eight elements a
+ *           lane unrolled (147 registers), lost more at heads of 256 than the launches it saved (docs/perf/models.md)
  */
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/kern/layer/kv_element.h"
@@ -56,7 +58,8 @@ GA_DEV float normed(const ga_kargs_kv_store *a, head_shared *s, int first, int l
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   GA_SHARED head_shared shared;
   const int kv_heads = a.k_width / a.head_dim, v_dim = a.v_width / kv_heads, heads = a.q_heads + 2 * kv_heads;
-  const int at_once = GA_P_THREADS / a.lanes, a_unit = at_once * a.chunk, units = (heads + a_unit - 1) / a_unit; /* of a token */
+  const int at_once = GA_P_THREADS / a.lanes, a_unit = at_once * a.chunk,
+            units = (heads + a_unit - 1) / a_unit; /* of a token */
   const int mine = thread_index() / a.lanes, first = mine * a.lanes;
   const bool here = mine < at_once; /* the others come to barriers only */
   const int e = here ? thread_index() - first : GA_P_THREADS;
@@ -76,10 +79,14 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
       block_sync(); /* also: sums are read before those of the next heads are written */
       const float z = turned(&a, &turn, y, shared.value[thread_index() + turn.partner]);
       if (!x.here) continue;
-      if (x.is_q) plain_put(a.x_dtype, a.q, t * a.q_stride + x.at, z);
-      else if (slot < 0 || slot >= a.slots) continue;
-      else if (x.is_k) store_element(&a, a.k_cache, slot, a.k_width, x.at, z);
-      else store_element(&a, a.v_cache, slot, a.v_width, x.at, x.v);
+      if (x.is_q)
+        plain_put(a.x_dtype, a.q, t * a.q_stride + x.at, z);
+      else if (slot < 0 || slot >= a.slots)
+        continue;
+      else if (x.is_k)
+        store_element(&a, a.k_cache, slot, a.k_width, x.at, z);
+      else
+        store_element(&a, a.v_cache, slot, a.v_width, x.at, x.v);
     }
   }
 }

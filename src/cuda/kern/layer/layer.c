@@ -5,12 +5,10 @@
 #include "cuda/kern/layer/layer_args.h"
 #include "cuda/rt/cuda.h"
 
-#define WIDE_BYTES 16 /* what a lane moves at once */
-#define BLOCKS_PER_SM 8 /* of 256 threads: a full multiprocessor */
+#define WIDE_BYTES    16 /* what a lane moves at once */
+#define BLOCKS_PER_SM 8  /* of 256 threads: a full multiprocessor */
 
-static size_t bytes_of(ga_dtype dtype) {
-  return (size_t)ga_dtype_info(dtype)->block_bytes;
-}
+static size_t bytes_of(ga_dtype dtype) { return (size_t)ga_dtype_info(dtype)->block_bytes; }
 
 static bool wide(const void *p, int64_t stride, int64_t rows, size_t each) {
   return (uintptr_t)p % WIDE_BYTES == 0 && (rows <= 1 || (uint64_t)stride * each % WIDE_BYTES == 0);
@@ -20,7 +18,8 @@ static bool wide(const void *p, int64_t stride, int64_t rows, size_t each) {
 static ga_status enqueue(const ga_kernel *k, ga_stream *stream, int64_t units, const void *args) {
   const cuda_variant *v = k->impl;
   int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
+  const cuda_launch l = {
+      .grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, k, &l, args);
 }
 
@@ -48,11 +47,18 @@ ga_status cuda_add(const ga_kernel *k, const void *desc, const void *io, void *w
   CHECK(b, k->dtype[0]);
   CHECK(y, k->dtype[0]);
   size_t each = bytes_of(k->dtype[0]);
-  const ga_kargs_add args = {
-      .x = a->x, .b = a->b, .y = a->y, .rows = d->rows, .width = d->width, .x_stride = d->x_stride,
-      .b_stride = d->b_rows == 1 ? 0 : d->b_stride, .y_stride = d->y_stride, .scale = d->scale,
-      .wide = wide(a->x, d->x_stride, d->rows, each) && wide(a->b, d->b_stride, d->b_rows, each) &&
-              wide(a->y, d->y_stride, d->rows, each)};
+  const ga_kargs_add args = {.x = a->x,
+                             .b = a->b,
+                             .y = a->y,
+                             .rows = d->rows,
+                             .width = d->width,
+                             .x_stride = d->x_stride,
+                             .b_stride = d->b_rows == 1 ? 0 : d->b_stride,
+                             .y_stride = d->y_stride,
+                             .scale = d->scale,
+                             .wide = wide(a->x, d->x_stride, d->rows, each) &&
+                                     wide(a->b, d->b_stride, d->b_rows, each) &&
+                                     wide(a->y, d->y_stride, d->rows, each)};
   return enqueue(k, stream, pieces(k, d->rows, d->width), &args);
 }
 
@@ -72,11 +78,17 @@ ga_status cuda_act(const ga_kernel *k, const void *desc, const void *io, void *w
   CHECK(g, k->dtype[0]);
   CHECK(y, k->dtype[0]);
   size_t each = bytes_of(k->dtype[0]);
-  const ga_kargs_act args = {
-      .x = a->x, .g = a->g, .y = a->y, .rows = d->rows, .width = d->width, .x_stride = d->x_stride, .g_stride = d->g_stride,
-      .y_stride = d->y_stride, .act = d->act,
-      .wide = wide(a->x, d->x_stride, d->rows, each) && wide(a->g, d->g_stride, d->rows, each) &&
-              wide(a->y, d->y_stride, d->rows, each)};
+  const ga_kargs_act args = {.x = a->x,
+                             .g = a->g,
+                             .y = a->y,
+                             .rows = d->rows,
+                             .width = d->width,
+                             .x_stride = d->x_stride,
+                             .g_stride = d->g_stride,
+                             .y_stride = d->y_stride,
+                             .act = d->act,
+                             .wide = wide(a->x, d->x_stride, d->rows, each) && wide(a->g, d->g_stride, d->rows, each) &&
+                                     wide(a->y, d->y_stride, d->rows, each)};
   return enqueue(k, stream, pieces(k, d->rows, d->width), &args);
 }
 
@@ -99,9 +111,18 @@ ga_status cuda_norm(const ga_kernel *k, const void *desc, const void *io, void *
   CHECK(weight, GA_F32);
   CHECK(bias, GA_F32);
   CHECK(residual, k->dtype[1]);
-  const ga_kargs_norm args = {.x = a->x, .y = a->y, .weight = a->weight, .bias = a->bias, .residual = a->residual, .rows = d->rows,
-                              .width = d->width, .x_stride = d->x_stride, .y_stride = d->y_stride, .residual_stride = d->residual_stride,
-                              .eps = d->eps, .kind = d->kind};
+  const ga_kargs_norm args = {.x = a->x,
+                              .y = a->y,
+                              .weight = a->weight,
+                              .bias = a->bias,
+                              .residual = a->residual,
+                              .rows = d->rows,
+                              .width = d->width,
+                              .x_stride = d->x_stride,
+                              .y_stride = d->y_stride,
+                              .residual_stride = d->residual_stride,
+                              .eps = d->eps,
+                              .kind = d->kind};
   return enqueue(k, stream, d->rows, &args);
 }
 
@@ -119,8 +140,14 @@ ga_status cuda_softmax(const ga_kernel *k, const void *desc, const void *io, voi
   if (d->rows == 0 || d->width == 0) return GA_OK;
   CHECK(x, GA_F32);
   CHECK(y, GA_F32);
-  const ga_kargs_softmax args = {.x = a->x, .y = a->y, .rows = d->rows, .width = d->width, .x_stride = d->x_stride,
-                                 .y_stride = d->y_stride, .scale = d->scale, .log = d->log};
+  const ga_kargs_softmax args = {.x = a->x,
+                                 .y = a->y,
+                                 .rows = d->rows,
+                                 .width = d->width,
+                                 .x_stride = d->x_stride,
+                                 .y_stride = d->y_stride,
+                                 .scale = d->scale,
+                                 .log = d->log};
   return enqueue(k, stream, d->rows, &args);
 }
 
@@ -150,8 +177,16 @@ ga_status cuda_embed(const ga_kernel *k, const void *desc, const void *io, void 
   CHECK(ids, GA_I32);
   GA_TRY(cuda_check_pointer(stream, k, "table", a->table, align_of(d->w_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "y", a->y, align_of(d->y_dtype)));
-  const ga_kargs_embed args = {.ids = a->ids, .table = a->table, .y = a->y, .tokens = d->tokens, .vocab = d->vocab, .width = d->width,
-                               .y_stride = d->y_stride, .w_dtype = d->w_dtype, .y_dtype = d->y_dtype, .scale = d->scale};
+  const ga_kargs_embed args = {.ids = a->ids,
+                               .table = a->table,
+                               .y = a->y,
+                               .tokens = d->tokens,
+                               .vocab = d->vocab,
+                               .width = d->width,
+                               .y_stride = d->y_stride,
+                               .w_dtype = d->w_dtype,
+                               .y_dtype = d->y_dtype,
+                               .scale = d->scale};
   return enqueue_rows(k, stream, d->tokens, d->width, &args);
 }
 
@@ -170,22 +205,32 @@ ga_status cuda_rope(const ga_kernel *k, const void *desc, const void *io, void *
   GA_TRY(cuda_check_pointer(stream, k, "x", a->x, align_of(d->x_dtype)));
   CHECK(positions, GA_I32);
   CHECK(inv_freq, GA_F32);
-  const ga_kargs_rope args = {.x = a->x, .positions = a->positions, .inv_freq = a->inv_freq, .tokens = d->tokens, .x_stride = d->x_stride,
-                              .heads = d->heads, .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs,
-                              .x_dtype = d->x_dtype, .magnitude = d->magnitude};
+  const ga_kargs_rope args = {.x = a->x,
+                              .positions = a->positions,
+                              .inv_freq = a->inv_freq,
+                              .tokens = d->tokens,
+                              .x_stride = d->x_stride,
+                              .heads = d->heads,
+                              .head_dim = d->head_dim,
+                              .rot_dim = d->rot_dim,
+                              .pairs = d->pairs,
+                              .x_dtype = d->x_dtype,
+                              .magnitude = d->magnitude};
   return enqueue_rows(k, stream, d->tokens, (int64_t)d->heads * (d->rot_dim / 2), &args);
 }
 
 /* --- kv_store --- */
 
 #define MANY_TOKENS 32
-#define MAX_SCALED 256 /* elements of a head in e4m3: a warp has them all at once */
+#define MAX_SCALED  256 /* elements of a head in e4m3: a warp has them all at once */
 
 static const char *cache_ok(const ga_kv_store_desc *d) {
-  const bool known = d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 || d->kv_dtype == GA_E4M3 ||
-                     d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0;
+  const bool known = d->kv_dtype == GA_F32 || d->kv_dtype == GA_F16 || d->kv_dtype == GA_BF16 ||
+                     d->kv_dtype == GA_E4M3 || d->kv_dtype == GA_Q8_0 || d->kv_dtype == GA_Q4_0;
   if (!known) return "kv_dtype must be f32, f16, bf16, e4m3, q8_0 or q4_0";
-  return d->kv_dtype == GA_E4M3 && (d->head_dim > MAX_SCALED || d->v_dim > MAX_SCALED) ? "head_dim or v_dim is above 256, in e4m3" : NULL;
+  return d->kv_dtype == GA_E4M3 && (d->head_dim > MAX_SCALED || d->v_dim > MAX_SCALED)
+             ? "head_dim or v_dim is above 256, in e4m3"
+             : NULL;
 }
 
 const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -202,9 +247,7 @@ const char *cuda_kv_store_scaled_ok(const ga_kernel *k, const void *desc, const 
   return d->kv_dtype != GA_E4M3 ? "it writes e4m3" : cache_ok(d);
 }
 
-static int32_t threads_of(const ga_kernel *k) {
-  return (int32_t)((const cuda_variant *)k->impl)->threads;
-}
+static int32_t threads_of(const ga_kernel *k) { return (int32_t)((const cuda_variant *)k->impl)->threads; }
 
 /* Lanes that an element each of a head of Q, K or V take: whole warps. */
 static int32_t lanes_of_head(const ga_kv_store_desc *d) {
@@ -245,15 +288,39 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
     CHECK(q_norm, GA_F32);
     CHECK(k_norm, GA_F32);
   }
-  const ga_kargs_kv_store args = {.k = a->k, .v = a->v, .slot = a->slot, .k_cache = a->k_cache, .v_cache = a->v_cache, .tokens = d->tokens,
-                                  .slots = d->slots, .k_stride = d->k_stride, .v_stride = d->v_stride, .k_width = (int32_t)k_width,
-                                  .v_width = (int32_t)v_width, .x_dtype = d->x_dtype, .kv_dtype = d->kv_dtype, .q = a->q,
-                                  .positions = a->positions, .inv_freq = a->inv_freq, .q_stride = d->q_stride, .q_heads = d->q_heads,
-                                  .head_dim = d->head_dim, .rot_dim = d->rot_dim, .pairs = d->pairs, .magnitude = d->magnitude, .chunk = chunk,
-                                  .k_scale = a->k_scale, .v_scale = a->v_scale, .q_norm = a->q_norm, .k_norm = a->k_norm,
-                                  .norm_eps = d->norm_eps, .lanes = lanes_of_head(d)};
+  const ga_kargs_kv_store args = {.k = a->k,
+                                  .v = a->v,
+                                  .slot = a->slot,
+                                  .k_cache = a->k_cache,
+                                  .v_cache = a->v_cache,
+                                  .tokens = d->tokens,
+                                  .slots = d->slots,
+                                  .k_stride = d->k_stride,
+                                  .v_stride = d->v_stride,
+                                  .k_width = (int32_t)k_width,
+                                  .v_width = (int32_t)v_width,
+                                  .x_dtype = d->x_dtype,
+                                  .kv_dtype = d->kv_dtype,
+                                  .q = a->q,
+                                  .positions = a->positions,
+                                  .inv_freq = a->inv_freq,
+                                  .q_stride = d->q_stride,
+                                  .q_heads = d->q_heads,
+                                  .head_dim = d->head_dim,
+                                  .rot_dim = d->rot_dim,
+                                  .pairs = d->pairs,
+                                  .magnitude = d->magnitude,
+                                  .chunk = chunk,
+                                  .k_scale = a->k_scale,
+                                  .v_scale = a->v_scale,
+                                  .q_norm = a->q_norm,
+                                  .k_norm = a->k_norm,
+                                  .norm_eps = d->norm_eps,
+                                  .lanes = lanes_of_head(d)};
   if (d->head_norm) /* a block takes as many heads as it has lanes for, `chunk` times */
-    return enqueue(k, stream, d->tokens * ga_div_up(d->q_heads + 2 * (int64_t)d->heads, threads_of(k) / args.lanes * chunk), &args);
+    return enqueue(k, stream,
+                   d->tokens * ga_div_up(d->q_heads + 2 * (int64_t)d->heads, threads_of(k) / args.lanes * chunk),
+                   &args);
   /* A warp takes 32 elements of K or V (in e4m3 a head of them), or 32 pairs of Q, in `chunk` heads. */
   const int64_t kv = scaled ? 2 * d->heads : ga_div_up(k_width, 32) + ga_div_up(v_width, 32);
   const int64_t warps = ga_div_up(kv + ga_div_up(d->rot_dim / 2, 32) * d->q_heads, chunk);

@@ -4,8 +4,8 @@
 
 #include "core/kernel.h"
 
-#define GA_DECLARE_CUDA(op)                                                                                            \
-  const char *cuda_##op##_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);                          \
+#define GA_DECLARE_CUDA(op)                                                                   \
+  const char *cuda_##op##_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps); \
   ga_status cuda_##op(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
 GA_DECLARE_CUDA(add);
 GA_DECLARE_CUDA(act);

@@ -78,8 +78,8 @@ typedef struct ga_kargs_kv_store {
   int64_t q_stride;
   int32_t q_heads, head_dim, rot_dim, pairs; /* rot_dim 0: nothing is turned */
   float magnitude;
-  int32_t chunk; /* heads, or runs of V, that a warp takes, one after the other */
-  float *k_scale, *v_scale; /* e4m3: [heads, slots] */
+  int32_t chunk;                /* heads, or runs of V, that a warp takes, one after the other */
+  float *k_scale, *v_scale;     /* e4m3: [heads, slots] */
   const float *q_norm, *k_norm; /* the normed kernel's alone, as what follows */
   float norm_eps;
   int32_t lanes; /* of a head: whole warps */
@@ -90,8 +90,8 @@ typedef struct ga_kargs_sample {
   const int32_t *history;
   const void *bias; /* ga_logit_bias */
   int32_t *id;
-  float *logprob; /* null = not wanted */
-  int32_t *advance; /* n_advance of them: each one more */
+  float *logprob;    /* null = not wanted */
+  int32_t *advance;  /* n_advance of them: each one more */
   int32_t *sequence; /* null, or *n_sequence tokens in history's place, which id joins */
   const int32_t *n_sequence;
   uint64_t *rng;     /* 4 words; above temperature 0 */
@@ -103,9 +103,9 @@ typedef struct ga_kargs_sample {
   int32_t groups, group_log; /* 2^group_log neighbouring tokens each */
   int32_t top_k, filters;    /* top_k 0 = off; filters: any of top_p, min_p and, without typical, top_k */
   float temperature, top_p, min_p;
-  float sum_temperature;     /* at which groups' weights are summed; 0 = they are not asked for */
+  float sum_temperature; /* at which groups' weights are summed; 0 = they are not asked for */
   float repetition_penalty, presence_penalty, frequency_penalty;
-  float typical_p;           /* 1 = off */
+  float typical_p; /* 1 = off */
 } ga_kargs_sample;
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);

@@ -1,8 +1,8 @@
 /* KERNEL    norm, sm80
  * COMPUTES  per row: RMS x / sqrt(mean x^2 + eps); LAYER (x - mean) / sqrt(var + eps); L2 x / max(|x|, eps);
  *           then times weight, plus bias, plus residual
- * CONTRACT  strides in elements; y may be x (same strides and types) or the residual (same strides); weight and bias f32 or absent,
- *           residual of y's type or absent
+ * CONTRACT  strides in elements; y may be x (same strides and types) or the residual (same strides); weight and bias
+ *           f32 or absent, residual of y's type or absent
  * DATA      a row is read two or three times: from gmem once, then from L1 or L2
  * BUDGET    THREADS lanes, one block a row, rows round-robin; 256 B of shared memory
  */
@@ -24,15 +24,17 @@
 #error "GA_P_THREADS: lanes of a block"
 #endif
 
-#define GET GA_CAT(elem_get_, GA_P_X)
+#define GET   GA_CAT(elem_get_, GA_P_X)
 #define GET_Y GA_CAT(elem_get_, GA_P_Y)
-#define PUT GA_CAT(elem_put_, GA_P_Y)
+#define PUT   GA_CAT(elem_put_, GA_P_Y)
 enum { AHEAD = 8, EARLY = 2 /* elements of the residual: more cost registers, and with them rows at a time */ };
 enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
 
-/* This lane's elements c, c + THREADS, ... of a row, less shift; zeros behind its end. The loads are under way together. */
+/* This lane's elements c, c + THREADS, ... of a row, less shift; zeros behind its end. The loads are under way
+ * together. */
 GA_DEV void get_ahead(const ga_kargs_norm *a, int64_t at, int64_t c, float shift, float *x) {
-  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = c + e * GA_P_THREADS < a->width ? GET(a->x, at + c + e * GA_P_THREADS) - shift : 0.0f;
+  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] =
+      c + e * GA_P_THREADS < a->width ? GET(a->x, at + c + e * GA_P_THREADS) - shift : 0.0f;
 }
 
 GA_DEV float mean_of(const ga_kargs_norm *a, row_shared *s, int64_t at) {
@@ -70,7 +72,8 @@ GA_DEV void put_y(const ga_kargs_norm *a, int64_t row, int64_t i, float x, float
 
 GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   GA_SHARED row_shared shared;
-  float weight[AHEAD], x[AHEAD], residual[EARLY]; /* of this lane's first elements: weights do not depend on the kernel ahead */
+  float weight[AHEAD], x[AHEAD],
+      residual[EARLY]; /* of this lane's first elements: weights do not depend on the kernel ahead */
   GA_UNROLL for (int e = 0; e < AHEAD; e++) {
     const int64_t i = thread_index() + e * GA_P_THREADS;
     weight[e] = a.weight && i < a.width ? a.weight[i] : 1.0f;
@@ -85,7 +88,8 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
     get_ahead(&a, at, thread_index(), shift, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
       const int64_t i = thread_index() + e * GA_P_THREADS;
-      if (i < a.width) put_y(&a, row, i, x[e] * factor, weight[e], e < EARLY ? residual[e % EARLY] : get_residual(&a, row, i));
+      if (i < a.width)
+        put_y(&a, row, i, x[e] * factor, weight[e], e < EARLY ? residual[e % EARLY] : get_residual(&a, row, i));
     }
     for (int64_t i = thread_index() + AHEAD * GA_P_THREADS; i < a.width; i += GA_P_THREADS)
       put_y(&a, row, i, (GET(a.x, at + i) - shift) * factor, a.weight ? a.weight[i] : 1.0f, get_residual(&a, row, i));

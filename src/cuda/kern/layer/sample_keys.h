@@ -11,7 +11,9 @@ GA_DEV uint32_t ordered_bits(float x) {
   const uint32_t u = float_bits(x + 0.0f); /* -0 is 0 */
   return u >> 31 ? ~u : u | 0x80000000u;
 }
-GA_DEV token_key key_of(float logit, int32_t id) { return (uint64_t)ordered_bits(logit) << 32 | (0xffffffffu - (uint32_t)id); }
+GA_DEV token_key key_of(float logit, int32_t id) {
+  return (uint64_t)ordered_bits(logit) << 32 | (0xffffffffu - (uint32_t)id);
+}
 GA_DEV float logit_of(token_key k) {
   const uint32_t ordered = (uint32_t)(k >> 32);
   return __uint_as_float(ordered >> 31 ? ordered & 0x7fffffffu : ~ordered);
@@ -112,16 +114,15 @@ GA_DEV double block_scan_f64(key_shared *s, int threads, double x, double *total
 /* Sorts n keys of shared memory, a power of two, downwards (bitonic). */
 GA_DEV void sort_keys(token_key *keys, int n, int threads) {
   block_sync();
-  GA_ROLL for (int size = 2; size <= n; size *= 2)
-    GA_ROLL for (int step = size / 2; step > 0; step /= 2) {
-      for (int p = thread_index(); p < n / 2; p += threads) {
-        const int i = 2 * p - (p & (step - 1)), j = i + step;
-        const token_key a = keys[i], b = keys[j];
-        if ((a < b) == !(i & size) && a != b) {
-          keys[i] = b;
-          keys[j] = a;
-        }
+  GA_ROLL for (int size = 2; size <= n; size *= 2) GA_ROLL for (int step = size / 2; step > 0; step /= 2) {
+    for (int p = thread_index(); p < n / 2; p += threads) {
+      const int i = 2 * p - (p & (step - 1)), j = i + step;
+      const token_key a = keys[i], b = keys[j];
+      if ((a < b) == !(i & size) && a != b) {
+        keys[i] = b;
+        keys[j] = a;
       }
-      block_sync();
     }
+    block_sync();
+  }
 }

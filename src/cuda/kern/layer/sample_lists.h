@@ -1,5 +1,6 @@
-/* Logits with biases and penalties: made in double from the start and rounded once, as ga_ref_sample has them. Lists are short beside a
- * vocabulary: a block marks the tokens of its own that they name, and adjusts those alone, a warp one token at a time. */
+/* Logits with biases and penalties: made in double from the start and rounded once, as ga_ref_sample has them. Lists
+ * are short beside a vocabulary: a block marks the tokens of its own that they name, and adjusts those alone, a warp
+ * one token at a time. */
 #pragma once
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/bits.h"

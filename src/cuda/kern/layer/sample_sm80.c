@@ -1,8 +1,8 @@
 #include "base/mem.h"
 #include "base/status.h"
+#include "cuda/kern/layer/layer.h"
 #include "cuda/kern/layer/layer_args.h"
 #include "cuda/rt/cuda.h"
-#include "cuda/kern/layer/layer.h"
 
 #define GROUP_LOG_LEAST 7 /* a run of loads of a warp */
 
@@ -28,7 +28,8 @@ const char *cuda_sample_ok(const ga_kernel *k, const void *desc, const ga_caps *
 /* Sums and largest logits of the groups, then adjusted logits. */
 uint64_t cuda_sample_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
-  return (uint64_t)threads_of(k) * (sizeof(double) + sizeof(float)) + (uint64_t)((const ga_sample_desc *)desc)->vocab * sizeof(float);
+  return (uint64_t)threads_of(k) * (sizeof(double) + sizeof(float)) +
+         (uint64_t)((const ga_sample_desc *)desc)->vocab * sizeof(float);
 }
 
 static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, const ga_sample_io *a, void *workspace) {
@@ -61,7 +62,9 @@ static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, con
                            .temperature = d->temperature,
                            .top_p = d->top_p,
                            .min_p = d->min_p,
-                           .sum_temperature = !filters ? d->temperature : d->temperature > 0 && d->top_p < 1 && !first_k ? 1 : 0,
+                           .sum_temperature = !filters                                         ? d->temperature
+                                              : d->temperature > 0 && d->top_p < 1 && !first_k ? 1
+                                                                                               : 0,
                            .repetition_penalty = d->repetition_penalty,
                            .presence_penalty = d->presence_penalty,
                            .frequency_penalty = d->frequency_penalty,

@@ -1,16 +1,19 @@
 /* KERNEL    sample, sm80
- * COMPUTES  the chain of ga/sample.h: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double, in another order
- *           than the oracle's, and exp of another library, so that the token is the same unless a sum lies within 1e-12 of a border.
- *           logprob: log-probability of the token under the plain softmax of the logits, in f32
- * CONTRACT  each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which the
- *           same graph replays. The same bits every time
- * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter, the sum of their
- *           weights. The block that ends last draws. Filters keep the first so many tokens in the order of keys: what is kept is one
- *           number, the least key. To find it, tokens no smaller than the r-th largest of the groups' largest come to shared memory (at
- *           least r, seldom twice as many) and are sorted; only where filters keep more than fit, the key is searched for over the
- *           vocabulary, 4 bits a pass. Then weights of the groups with kept tokens are added up in the order of ids, and the draw finds
- *           its group and its token. typical keeps no such number of tokens: it searches for the largest distance of a token's surprise from
- *           the entropy, makes the logits of all others -infinity and the groups anew, and the rest of the chain goes on from there
+ * COMPUTES  the chain of ga/sample.h: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double,
+ *           in another order than the oracle's, and exp of another library, so that the token is the same unless a sum
+ *           lies within 1e-12 of a border. logprob: log-probability of the token under the plain softmax of the logits,
+ *           in f32
+ * CONTRACT  each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which
+ *           the same graph replays. The same bits every time
+ * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter,
+ *           the sum of their weights. The block that ends last draws. Filters keep the first so many tokens in the
+ *           order of keys: what is kept is one number, the least key. To find it, tokens no smaller than the r-th
+ *           largest of the groups' largest come to shared memory (at least r, seldom twice as many) and are sorted;
+ *           only where filters keep more than fit, the key is searched for over the vocabulary, 4 bits a pass. Then
+ *           weights of the groups with kept tokens are added up in the order of ids, and the draw finds its group and
+ *           its token. typical keeps no such number of tokens: it searches for the largest distance of a token's
+ *           surprise from the entropy, makes the logits of all others -infinity and the groups anew, and the rest of
+ *           the chain goes on from there
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
  * BARRIERS  one counter between blocks; block barriers in the last one
  * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/perf/models.md has times
@@ -31,9 +34,9 @@ enum { WARPS = GA_P_THREADS / 32, AHEAD = 4 /* loads of a lane under way */ };
 enum { EACH = 4, ROOM = EACH * GA_P_THREADS /* candidates, of a lane and in all */ };
 
 typedef struct {
-  token_key keys[ROOM];            /* candidates */
-  token_key order[GA_P_THREADS];   /* largest logits of the groups, sorted when there are filters; id: the group */
-  double weight[GA_P_THREADS];     /* of the groups */
+  token_key keys[ROOM];          /* candidates */
+  token_key order[GA_P_THREADS]; /* largest logits of the groups, sorted when there are filters; id: the group */
+  double weight[GA_P_THREADS];   /* of the groups */
   key_shared scratch;
   row_shared row;
   int last, id;
@@ -54,7 +57,9 @@ GA_DEV float logit_at(const ga_kargs_sample *a, int64_t i) {
   return has_own(a) ? __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->adjusted + i)) : drawable(a->logits[i]);
 }
 
-GA_DEV float group_most(const ga_kargs_sample *a, int g) { return __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->group_max + g)); }
+GA_DEV float group_most(const ga_kargs_sample *a, int g) {
+  return __uint_as_float((uint32_t)ldg_i32_cg((const int32_t *)a->group_max + g));
+}
 
 GA_DEV double weight_of(float x, float top, double temperature) { return exp(((double)x - (double)top) / temperature); }
 
@@ -71,9 +76,9 @@ GA_DEV double group_weight(const ga_kargs_sample *a, int g, float top) {
 /* The warp's AHEAD x 32 tokens from `first` on, with biases and penalties where `listed` says so. */
 GA_DEV void load_run(const ga_kargs_sample *a, seen_tokens seen, uint32_t listed, int64_t first, float *x) {
   const int lane = thread_index() % 32;
-  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = first + 32 * e + lane < a->vocab ? a->logits[first + 32 * e + lane] : GA_NEG_INFINITY;
-  if (has_own(a))
-    GA_ROLL for (int e = 0; e < AHEAD; e++) {
+  GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] =
+      first + 32 * e + lane < a->vocab ? a->logits[first + 32 * e + lane] : GA_NEG_INFINITY;
+  if (has_own(a)) GA_ROLL for (int e = 0; e < AHEAD; e++) {
       const int64_t i = first + 32 * e + lane;
       float v = x[0]; /* no index into registers */
       GA_UNROLL for (int j = 1; j < AHEAD; j++) v = e == j ? x[j] : v;
@@ -101,7 +106,8 @@ GA_DEV void make_group(const ga_kargs_sample *a, seen_tokens seen, int64_t group
   most = row_max_warp(most);
   if (a->sum_temperature > 0 && most > GA_NEG_INFINITY) {
     for (int64_t at = first; at < end; at += AHEAD * 32) {
-      if (end - first > AHEAD * 32) GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = logit_at(a, at + 32 * e + thread_index() % 32);
+      if (end - first > AHEAD * 32) GA_UNROLL
+        for (int e = 0; e < AHEAD; e++) x[e] = logit_at(a, at + 32 * e + thread_index() % 32);
       GA_UNROLL for (int e = 0; e < AHEAD; e++) sum += weight_of(x[e], most, (double)a->sum_temperature);
     }
     sum = warp_sum_f64(sum);
@@ -113,7 +119,8 @@ GA_DEV void make_group(const ga_kargs_sample *a, seen_tokens seen, int64_t group
 
 GA_DEV void make_groups(const ga_kargs_sample *a) {
   const seen_tokens seen = seen_by(a);
-  for (int64_t g = (int64_t)block_index() * WARPS + thread_index() / 32; g < a->groups; g += (int64_t)block_count() * WARPS)
+  for (int64_t g = (int64_t)block_index() * WARPS + thread_index() / 32; g < a->groups;
+       g += (int64_t)block_count() * WARPS)
     make_group(a, seen, g);
 }
 
@@ -143,8 +150,10 @@ GA_DEV int groups_from(const ga_kargs_sample *a, const shared *s, token_key leas
   int low = 0, high = a->groups;
   while (low < high) {
     const int middle = (low + high) / 2;
-    if (s->order[middle] >> 32 >= least >> 32) low = middle + 1;
-    else high = middle;
+    if (s->order[middle] >> 32 >= least >> 32)
+      low = middle + 1;
+    else
+      high = middle;
   }
   return low;
 }
@@ -160,8 +169,10 @@ GA_DEV int gather(const ga_kargs_sample *a, shared *s, token_key least) {
         const token_key key = key_of(logit_at(a, at + lane), (int32_t)(at + lane));
         const uint32_t these = warp_ballot(key >= least);
         if (pass && key >= least) s->keys[before + bit_count(these & ((1u << lane) - 1))] = key;
-        if (pass) before += bit_count(these);
-        else mine += bit_count(these);
+        if (pass)
+          before += bit_count(these);
+        else
+          mine += bit_count(these);
       }
     }
     if (pass) break;
@@ -189,13 +200,15 @@ GA_DEV double whole_weight(const ga_kargs_sample *a, shared *s, float top) {
   return z;
 }
 
-/* How many of the n first sorted keys top-p and min-p keep; 0 when top-p keeps more than these. z: of the tokens that top-p is over, 0: these. */
+/* How many of the n first sorted keys top-p and min-p keep; 0 when top-p keeps more than these. z: of the tokens that
+ * top-p is over, 0: these. */
 GA_DEV int keep_sorted(const filters *f, shared *s, float top, int n, double z) {
   const int i = EACH * thread_index();
   double w[EACH], own = 0, sum;
   GA_UNROLL for (int e = 0; e < EACH; e++) own += w[e] = i + e < n ? weight_of(logit_of(s->keys[i + e]), top, 1) : 0;
   if (f->top_p < 1) {
-    double held = block_scan_f64(&s->scratch, GA_P_THREADS, own, &sum) - own; /* of the tokens before: within rounding */
+    double held =
+        block_scan_f64(&s->scratch, GA_P_THREADS, own, &sum) - own; /* of the tokens before: within rounding */
     const double share = (double)f->top_p * (z > 0 ? z : sum);
     int kept = 0;
     if (sum < share && z > 0) return 0;
@@ -223,7 +236,8 @@ GA_DEV token_key least_of_few(const ga_kargs_sample *a, const filters *f, shared
   for (int rank = f->top_k ? f->top_k : 48;; rank *= 8) {
     const bool enough = f->top_k || f->top_p >= 1; /* one try */
     token_key bar = all || rank > a->groups ? KEY_LEAST : s->order[rank - 1] & 0xffffffff00000000ull;
-    if (!f->top_k && f->top_p >= 1) { /* min-p alone; the margin is far above the rounding of the difference of two logits */
+    if (!f->top_k &&
+        f->top_p >= 1) { /* min-p alone; the margin is far above the rounding of the difference of two logits */
       const double reach = -log((double)f->min_p) * 1.001 + 1e-3 + fabs((double)top) * 1e-6;
       bar = key_of((float)((double)top - reach), 0) & 0xffffffff00000000ull;
     }
@@ -263,10 +277,10 @@ GA_DEV token_key rank_of(const ranking *r, float x, int32_t id, float top) {
   return distance == r->same ? (token_key)(0xffffffffu - (uint32_t)id) + 1 : 0;
 }
 
-/* sums[j] = `above`, and the number, or weight at temperature 1, of the tokens with ranks from base + (j + 1 << shift) on, and below base + (16 <<
- * shift): those that are above have been counted. */
-GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, token_key base, int shift, bool weigh, float top, double above,
-                      double *sums) {
+/* sums[j] = `above`, and the number, or weight at temperature 1, of the tokens with ranks from base + (j + 1 << shift)
+ * on, and below base + (16 << shift): those that are above have been counted. */
+GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, token_key base, int shift, bool weigh,
+                      float top, double above, double *sums) {
   double *slots = (double *)s->keys; /* [WARPS][EDGES] */
   GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] = 0;
   for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
@@ -288,8 +302,10 @@ GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, tok
   }
 }
 
-/* The largest rank of which the tokens from there on are `target` of; 0 when all of them are not. *beyond: of those with higher ranks. */
-GA_DEV token_key search(const ga_kargs_sample *a, shared *s, const ranking *r, int bits, double target, bool weigh, float top, double *beyond) {
+/* The largest rank of which the tokens from there on are `target` of; 0 when all of them are not. *beyond: of those
+ * with higher ranks. */
+GA_DEV token_key search(const ga_kargs_sample *a, shared *s, const ranking *r, int bits, double target, bool weigh,
+                        float top, double *beyond) {
   double sums[EDGES], above = 0;
   token_key base = 0;
   GA_ROLL for (int shift = bits - DIGIT; shift >= 0; shift -= DIGIT) {
@@ -350,8 +366,8 @@ GA_DEV token_key least_of(const ga_kargs_sample *a, const filters *f, shared *s,
 
 /* ---- typical ---- */
 
-/* Tokens with ranks from `nearest` on, and of those at the next distance the ones from `tied` on by id, stay; all others become -infinity.
- * Groups of a warp each, as make_group's. */
+/* Tokens with ranks from `nearest` on, and of those at the next distance the ones from `tied` on by id, stay; all
+ * others become -infinity. Groups of a warp each, as make_group's. */
 GA_DEV void remake_groups(const ga_kargs_sample *a, const ranking *near, token_key nearest, token_key tied, float top) {
   const int lane = thread_index() % 32;
   const ranking by_id = {BY_ID, near->least, near->mean, ~nearest};
@@ -375,8 +391,8 @@ GA_DEV void remake_groups(const ga_kargs_sample *a, const ranking *near, token_k
   block_sync();
 }
 
-/* Of the tokens from `least` on those whose surprise is nearest to the entropy, until they hold typical_p (arXiv 2202.00666). Surprise less
- * entropy is the mean of the logits, by weight, less the token's. */
+/* Of the tokens from `least` on those whose surprise is nearest to the entropy, until they hold typical_p (arXiv
+ * 2202.00666). Surprise less entropy is the mean of the logits, by weight, less the token's. */
 GA_DEV void keep_typical(const ga_kargs_sample *a, shared *s, token_key least, float top) {
   double moment, nearer, unused;
   const double z = weigh_all(a, s, least, top, &moment), target = (double)a->typical_p * z;
@@ -411,8 +427,8 @@ GA_DEV void weigh_groups(const ga_kargs_sample *a, shared *s, token_key least, f
   block_sync();
 }
 
-/* The first kept token of the group at which the sum of weights, `before` at the group's start, passes `target`; else its last kept one.
- * One warp. */
+/* The first kept token of the group at which the sum of weights, `before` at the group's start, passes `target`; else
+ * its last kept one. One warp. */
 GA_DEV int token_in(const ga_kargs_sample *a, int group, token_key least, float top, double before, double target) {
   const int lane = thread_index() % 32;
   const int64_t first = (int64_t)group << a->group_log, end = first + ((int64_t)1 << a->group_log);
@@ -436,7 +452,8 @@ GA_DEV int draw(const ga_kargs_sample *a, shared *s, token_key least, float top,
   const double mine = s->weight[g], sum = block_scan_f64(&s->scratch, GA_P_THREADS, mine, &total);
   const double target = u * total;
   /* The first group that passes; should none for rounding, the last one with a weight. */
-  const uint64_t passed = block_largest_u64(&s->scratch, GA_P_THREADS, sum > target && mine > 0 ? (uint64_t)(GA_P_THREADS - g) : 0);
+  const uint64_t passed =
+      block_largest_u64(&s->scratch, GA_P_THREADS, sum > target && mine > 0 ? (uint64_t)(GA_P_THREADS - g) : 0);
   const uint64_t weighed = block_largest_u64(&s->scratch, GA_P_THREADS, mine > 0 ? (uint64_t)(g + 1) : 0);
   const int group = passed ? GA_P_THREADS - (int)passed : (int)weighed - 1;
   if (g == group) s->u = sum - mine; /* within rounding of the sum before */

@@ -1,13 +1,15 @@
-/* KERNEL    probe of arithmetic, sm80: f32 multiply-adds, ex2, mma.sync m16n8k16 of bf16 in registers; and a kernel that does nothing
- * COMPUTES  nothing. A round: REPEATS x CHAINS multiply-adds, CHAINS exponentials or products a thread or warp, each chain waiting for itself only
+/* KERNEL    probe of arithmetic, sm80: f32 multiply-adds, ex2, mma.sync m16n8k16 of bf16 in registers; and a kernel
+ *           that does nothing
+ * COMPUTES  nothing. A round: REPEATS x CHAINS multiply-adds, CHAINS exponentials or products a thread or warp, each
+ *           chain waiting for itself only
  * CONTRACT  cycles one a block, from the clock of its multiprocessor. Operands are random: equal ones draw less power
  * BUDGET    512 threads, 1 block a multiprocessor
  */
-#include "cuda/kern/probe/probe_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/ptx/mma.h"
 #include "cuda/dev/ptx/num.h"
+#include "cuda/kern/probe/probe_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from probe.def"
@@ -19,14 +21,19 @@
 #define WHAT_fma     1
 #define WHAT_exp2    2
 #define WHAT_mma     3
-enum { WHAT = GA_CAT(WHAT_, GA_P_WHAT), THREADS = 512, CHAINS = 8, REPEATS = 16 /* the loop itself takes three instructions */ };
+enum {
+  WHAT = GA_CAT(WHAT_, GA_P_WHAT),
+  THREADS = 512,
+  CHAINS = 8,
+  REPEATS = 16 /* the loop itself takes three instructions */
+};
 #define NEVER 123456789.0f /* a result that would be stored, so that the loop stays */
 
 GA_DEV float fma_chains(int rounds, float seed) {
   float x[CHAINS], sum = 0;
   GA_UNROLL for (int i = 0; i < CHAINS; i++) x[i] = seed + (float)i;
-  GA_ROLL for (int r = 0; r < rounds; r++)
-    GA_UNROLL for (int i = 0; i < CHAINS * REPEATS; i++) x[i % CHAINS] = fmaf(x[i % CHAINS], 0.999f, seed);
+  GA_ROLL for (int r = 0; r < rounds; r++) GA_UNROLL for (int i = 0; i < CHAINS * REPEATS; i++) x[i % CHAINS] =
+      fmaf(x[i % CHAINS], 0.999f, seed);
   GA_UNROLL for (int i = 0; i < CHAINS; i++) sum += x[i];
   return sum;
 }
@@ -39,16 +46,19 @@ GA_DEV float exp2_chains(int rounds, float seed) {
 }
 
 /* Two bf16 of random sign in [0.5, 1). */
-GA_DEV uint32_t random_pair(uint32_t i) { return (((i + 1u) * 2654435761u ^ (i * 40503u) >> 7) & 0x807f807fu) | 0x3f003f00u; }
+GA_DEV uint32_t random_pair(uint32_t i) {
+  return (((i + 1u) * 2654435761u ^ (i * 40503u) >> 7) & 0x807f807fu) | 0x3f003f00u;
+}
 GA_DEV float mma_chains(int rounds) {
   float d[CHAINS][4], sum = 0;
   uint32_t a[CHAINS][4], b[CHAINS];
   GA_UNROLL for (int i = 0; i < CHAINS; i++) {
-    GA_UNROLL for (int e = 0; e < 4; e++) d[i][e] = 0, a[i][e] = random_pair((uint32_t)(thread_index() * 64 + i * 8 + e));
+    GA_UNROLL for (int e = 0; e < 4; e++) d[i][e] = 0,
+                                          a[i][e] = random_pair((uint32_t)(thread_index() * 64 + i * 8 + e));
     b[i] = random_pair((uint32_t)(thread_index() * 64 + i * 8 + 4));
   }
-  GA_ROLL for (int r = 0; r < rounds; r++)
-    GA_UNROLL for (int i = 0; i < CHAINS; i++) mma_m16n8k16_bf16(d[i], a[(i + 3) % CHAINS], b[i], b[(i + 1) % CHAINS]);
+  GA_ROLL for (int r = 0; r < rounds; r++) GA_UNROLL for (int i = 0; i < CHAINS; i++)
+      mma_m16n8k16_bf16(d[i], a[(i + 3) % CHAINS], b[i], b[(i + 1) % CHAINS]);
   GA_UNROLL for (int i = 0; i < CHAINS; i++) GA_UNROLL for (int e = 0; e < 4; e++) sum += d[i][e];
   return sum;
 }

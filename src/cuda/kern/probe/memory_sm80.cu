@@ -1,13 +1,15 @@
-/* KERNEL    probe of memory, sm80: copy, read, write of global memory; latency of global and shared memory; bandwidth of shared memory
- * COMPUTES  nothing. WHAT: copy dst = src; read src; write dst; lines: dst becomes a chain of 128-byte lines for chase; chase: follow it
- * CONTRACT  n a multiple of UNROLL * 512 (copy, read, write), a power of two of at most 2^27 (lines, chase); src, dst 16-byte aligned;
- *           cycles one a block, from the clock of its multiprocessor; chase: in cycles[1] the line it starts
- *           from. Reads pass L1 by (.cg), so that small n measures L2
+/* KERNEL    probe of memory, sm80: copy, read, write of global memory; latency of global and shared memory; bandwidth
+ *           of shared memory
+ * COMPUTES  nothing. WHAT: copy dst = src; read src; write dst; lines: dst becomes a chain of 128-byte lines for chase;
+ *           chase: follow it
+ * CONTRACT  n a multiple of UNROLL * 512 (copy, read, write), a power of two of at most 2^27 (lines, chase); src, dst
+ *           16-byte aligned; cycles one a block, from the clock of its multiprocessor; chase: in cycles[1] the line it
+ *           starts from. Reads pass L1 by (.cg), so that small n measures L2
  * BUDGET    512 threads, 2 blocks a multiprocessor; 16 KiB of shared memory
  */
-#include "cuda/kern/probe/probe_args.h"
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/ptx/mem.h"
+#include "cuda/kern/probe/probe_args.h"
 
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, pasted from probe.def"
@@ -22,7 +24,7 @@
 #define WHAT_chase        4
 #define WHAT_shared_read  5
 #define WHAT_shared_chase 6
-#define CYCLES 4096 /* entries of cycles */
+#define CYCLES            4096 /* entries of cycles */
 enum { WHAT = GA_CAT(WHAT_, GA_P_WHAT), THREADS = 512, UNROLL = 8, LINE_WORDS = 32, SHARED_WORDS = 4096 };
 #define NEVER 0x5eed0bad /* a result that would be stored, so that the loop stays */
 
@@ -35,12 +37,16 @@ GA_DEV int stream(const ga_kargs_probe *a, int64_t first) {
     ga_i4 x[UNROLL];
     const int64_t i = at + thread_index();
     GA_UNROLL for (int u = 0; u < UNROLL; u++) {
-      if (WHAT != WHAT_write) x[u] = ldg_i4_cg(src + i + u * THREADS);
-      else x[u].x = x[u].y = x[u].z = x[u].w = u;
+      if (WHAT != WHAT_write)
+        x[u] = ldg_i4_cg(src + i + u * THREADS);
+      else
+        x[u].x = x[u].y = x[u].z = x[u].w = u;
     }
     GA_UNROLL for (int u = 0; u < UNROLL; u++) {
-      if (WHAT == WHAT_read) sum ^= x[u].x ^ x[u].y ^ x[u].z ^ x[u].w;
-      else stg_u4(dst + i + u * THREADS, (uint32_t)x[u].x, (uint32_t)x[u].y, (uint32_t)x[u].z, (uint32_t)x[u].w);
+      if (WHAT == WHAT_read)
+        sum ^= x[u].x ^ x[u].y ^ x[u].z ^ x[u].w;
+      else
+        stg_u4(dst + i + u * THREADS, (uint32_t)x[u].x, (uint32_t)x[u].y, (uint32_t)x[u].z, (uint32_t)x[u].w);
     }
   }
   return sum;
@@ -70,11 +76,10 @@ GA_DEV int chase(const ga_kargs_probe *a) {
 /* Shared memory: every lane's 16 bytes, without bank conflicts; and a chain of words. */
 GA_DEV int shared_read(const ga_kargs_probe *a, uint32_t sb) {
   int sum = 0;
-  GA_ROLL for (int r = 0; r < a->rounds; r++)
-    GA_UNROLL for (int u = 0; u < UNROLL; u++) {
-      const ga_i4 x = lds_i4(sb + (uint32_t)(16 * ((thread_index() + 32 * u + r) % (SHARED_WORDS / 4))));
-      sum ^= x.x ^ x.y ^ x.z ^ x.w;
-    }
+  GA_ROLL for (int r = 0; r < a->rounds; r++) GA_UNROLL for (int u = 0; u < UNROLL; u++) {
+    const ga_i4 x = lds_i4(sb + (uint32_t)(16 * ((thread_index() + 32 * u + r) % (SHARED_WORDS / 4))));
+    sum ^= x.x ^ x.y ^ x.z ^ x.w;
+  }
   return sum;
 }
 GA_DEV int shared_chase(const ga_kargs_probe *a, uint32_t sb) {

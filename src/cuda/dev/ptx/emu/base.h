@@ -1,23 +1,24 @@
 /* dev/ptx acted out on a CPU: the second body of ../base.h. Included by it when GA_EMU is defined. */
 #pragma once
+#include "core/emu_calls.h"
 #include <math.h>
 #include <string.h>
-#include "core/emu_calls.h"
 
-#define GA_DEV static inline __attribute__((always_inline, unused))
+#define GA_DEV        static inline __attribute__((always_inline, unused))
 #define GA_GRID_CONST const
 /* The launch bounds are kept for the emulator's register budget. */
-#define EMU_FIRST(t, ...) t
+#define EMU_FIRST(t, ...)     t
 #define EMU_SECOND(t, b, ...) b
-#define GA_KERNEL(...) \
-    enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; extern "C" void
+#define GA_KERNEL(...)                                                                                        \
+  enum { EMU_LAUNCH_THREADS = EMU_FIRST(__VA_ARGS__, 1), EMU_LAUNCH_BLOCKS = EMU_SECOND(__VA_ARGS__, 1, 1) }; \
+  extern "C" void
 /* One block is alive at a time where there is no cluster: a static object of a section that the emulator watches. */
 #define GA_SHARED static __attribute__((section("emu_shared")))
 #define GA_UNROLL
 #define GA_ROLL
-#define GA_CAT_(a, b) a##b
-#define GA_CAT(a, b) GA_CAT_(a, b)
-#define GA_CAT3(a, b, c) GA_CAT(GA_CAT(a, b), c)
+#define GA_CAT_(a, b)          a##b
+#define GA_CAT(a, b)           GA_CAT_(a, b)
+#define GA_CAT3(a, b, c)       GA_CAT(GA_CAT(a, b), c)
 #define GA_CAT5(a, b, c, d, e) GA_CAT(GA_CAT3(a, b, c), GA_CAT(d, e))
 /* Last parameter of every instruction: where it was written. */
 #define EMU_AT const char *file = __builtin_FILE(), int line = __builtin_LINE()
@@ -31,15 +32,27 @@ GA_DEV int64_t clock_cycles(void) { return emu_clock_cycles(); }
 GA_DEV uint32_t smem_base(void) { return emu_smem_base(); }
 
 /* ---- within a warp ---- */
-GA_DEV uint32_t emu_bits(float x) { uint32_t u; memcpy(&u, &x, 4); return u; }
-GA_DEV float emu_float(uint32_t u) { float x; memcpy(&x, &u, 4); return x; }
+GA_DEV uint32_t emu_bits(float x) {
+  uint32_t u;
+  memcpy(&u, &x, 4);
+  return u;
+}
+GA_DEV float emu_float(uint32_t u) {
+  float x;
+  memcpy(&x, &u, 4);
+  return x;
+}
 #define __uint_as_float(u) emu_float(u)
 GA_DEV int warp_uniform(int x, EMU_AT) { return (int)emu_shfl((uint32_t)x, 0, 1, file, line); }
 GA_DEV uint32_t shfl_idx_u32(uint32_t x, int lane, EMU_AT) { return emu_shfl(x, lane, 1, file, line); }
 GA_DEV float shfl_idx_f32(float x, int lane, EMU_AT) { return emu_float(emu_shfl(emu_bits(x), lane, 1, file, line)); }
-GA_DEV uint32_t shfl_up_u32(uint32_t x, int d, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 - d, 0, file, line); }
+GA_DEV uint32_t shfl_up_u32(uint32_t x, int d, EMU_AT) {
+  return emu_shfl(x, emu_thread_index() % 32 - d, 0, file, line);
+}
 GA_DEV float shfl_up_f32(float x, int d, EMU_AT) { return emu_float(shfl_up_u32(emu_bits(x), d, file, line)); }
-GA_DEV uint32_t shfl_down_u32(uint32_t x, int d, EMU_AT) { return emu_shfl(x, emu_thread_index() % 32 + d, 0, file, line); }
+GA_DEV uint32_t shfl_down_u32(uint32_t x, int d, EMU_AT) {
+  return emu_shfl(x, emu_thread_index() % 32 + d, 0, file, line);
+}
 GA_DEV float shfl_down_f32(float x, int d, EMU_AT) { return emu_float(shfl_down_u32(emu_bits(x), d, file, line)); }
 GA_DEV uint32_t shfl_xor_u32(uint32_t x, int mask, EMU_AT) { return emu_shfl_xor(x, mask, file, line); }
 GA_DEV float shfl_xor_f32(float x, int mask, EMU_AT) { return emu_float(emu_shfl_xor(emu_bits(x), mask, file, line)); }
@@ -66,4 +79,5 @@ GA_DEV void pin_u32(uint32_t *, int) {}
 
 /* ---- dependent launch ---- */
 GA_DEV void grid_dependency_wait(EMU_AT) { emu_grid_wait(file, line); }
-GA_DEV void grid_launch_dependents(void) {} /* launches run one after the other here; the rule is checked on the waiting side */
+GA_DEV void grid_launch_dependents(void) {
+} /* launches run one after the other here; the rule is checked on the waiting side */
