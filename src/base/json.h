@@ -1,6 +1,6 @@
 /* JSON text by jansson, with GA's errors and bounds. Duplicate keys are refused. */
-#ifndef GA_MODEL_MODEL_JSON_H
-#define GA_MODEL_MODEL_JSON_H
+#ifndef GA_BASE_JSON_H
+#define GA_BASE_JSON_H
 
 #include <jansson.h>
 

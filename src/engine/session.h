@@ -1,6 +1,6 @@
 /* Inside of a session: one sequence, its pages, and the buffers of its steps. */
-#ifndef GA_LLM_SESSION_H
-#define GA_LLM_SESSION_H
+#ifndef GA_ENGINE_SESSION_H
+#define GA_ENGINE_SESSION_H
 
 #include "model/forward.h"
 

@@ -1,6 +1,6 @@
 /* Bounded little-endian reading of a file in memory. A read past the end is an error that says where and of what. */
-#ifndef GA_MODEL_BYTE_READER_H
-#define GA_MODEL_BYTE_READER_H
+#ifndef GA_FILE_BYTE_READER_H
+#define GA_FILE_BYTE_READER_H
 
 #include "base/compiler.h"
 #include "ga/base.h"

@@ -6,8 +6,8 @@
  *   zeros to a multiple of the alignment, then the data: each tensor at its offset, padded to the alignment
  *
  * All little-endian; nothing before the data is aligned. */
-#ifndef GA_MODEL_GGUF_H
-#define GA_MODEL_GGUF_H
+#ifndef GA_FILE_GGUF_H
+#define GA_FILE_GGUF_H
 
 #include "ga/model_file.h"
 

@@ -8,8 +8,8 @@
  *   ga_gguf_writer_destroy(w);
  *
  * The put functions keep the first failure; finish returns it with its text. */
-#ifndef GA_MODEL_GGUF_WRITE_H
-#define GA_MODEL_GGUF_WRITE_H
+#ifndef GA_FILE_GGUF_WRITE_H
+#define GA_FILE_GGUF_WRITE_H
 
 #include "ga/model_file.h"
 

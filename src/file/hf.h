@@ -1,6 +1,6 @@
 /* safetensors models as Hugging Face lays them out: config.json, shards and index, names of tensors. */
-#ifndef GA_MODEL_HF_H
-#define GA_MODEL_HF_H
+#ifndef GA_FILE_HF_H
+#define GA_FILE_HF_H
 
 #include <jansson.h>
 

@@ -1,6 +1,6 @@
 /* What a model file may hold. Each bound is far above any real file and far below what would hurt. */
-#ifndef GA_MODEL_LIMITS_H
-#define GA_MODEL_LIMITS_H
+#ifndef GA_FILE_LIMITS_H
+#define GA_FILE_LIMITS_H
 
 /* The largest mixture-of-experts checkpoints, unfused, have about 10^5 tensors. */
 #define GA_MODEL_MAX_TENSORS (1 << 20)

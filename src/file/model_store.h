@@ -1,7 +1,7 @@
 /* What a ga_model_file is made of, and the steps that fill it:
  *   map the parts -> parse each (gguf_read.c, safetensors.c) -> config.json (hf_config.c) -> join the tensors. */
-#ifndef GA_MODEL_MODEL_STORE_H
-#define GA_MODEL_MODEL_STORE_H
+#ifndef GA_FILE_MODEL_STORE_H
+#define GA_FILE_MODEL_STORE_H
 
 #include "base/filemap.h"
 #include "base/mem.h"

@@ -1,6 +1,6 @@
 /* Names to indices: an open-addressing hash table in an arena, filled once, then read only. */
-#ifndef GA_MODEL_NAME_TABLE_H
-#define GA_MODEL_NAME_TABLE_H
+#ifndef GA_FILE_NAME_TABLE_H
+#define GA_FILE_NAME_TABLE_H
 
 #include "base/mem.h"
 

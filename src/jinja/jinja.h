@@ -8,8 +8,8 @@
  * author is bounded by jj_run: every node visited and every element copied is a step, every byte comes from a limited
  * arena.
  */
-#ifndef GA_MODEL_JINJA_H
-#define GA_MODEL_JINJA_H
+#ifndef GA_JINJA_JINJA_H
+#define GA_JINJA_JINJA_H
 
 #include <string.h>
 

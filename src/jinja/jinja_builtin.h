@@ -1,6 +1,6 @@
 /* What the files of filters, tests, methods and functions share. */
-#ifndef GA_MODEL_JINJA_BUILTIN_H
-#define GA_MODEL_JINJA_BUILTIN_H
+#ifndef GA_JINJA_JINJA_BUILTIN_H
+#define GA_JINJA_JINJA_BUILTIN_H
 
 #include "jinja/jinja.h"
 

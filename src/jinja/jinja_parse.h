@@ -1,6 +1,6 @@
 /* What the lexer and the two halves of the parser share. Only they include it. */
-#ifndef GA_MODEL_JINJA_PARSE_H
-#define GA_MODEL_JINJA_PARSE_H
+#ifndef GA_JINJA_JINJA_PARSE_H
+#define GA_JINJA_JINJA_PARSE_H
 
 #include "jinja/jinja.h"
 

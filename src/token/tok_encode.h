@@ -1,6 +1,6 @@
 /* ga_tokenize with a memory of where each byte of the text came from. */
-#ifndef GA_MODEL_TOK_ENCODE_H
-#define GA_MODEL_TOK_ENCODE_H
+#ifndef GA_TOKEN_TOK_ENCODE_H
+#define GA_TOKEN_TOK_ENCODE_H
 
 #include "ga/tokenizer.h"
 

@@ -1,6 +1,6 @@
 /* Vocabularies from files: a ga_vocab and the memory its arrays live in until the tokenizer is made. */
-#ifndef GA_MODEL_TOK_LOAD_H
-#define GA_MODEL_TOK_LOAD_H
+#ifndef GA_TOKEN_TOK_LOAD_H
+#define GA_TOKEN_TOK_LOAD_H
 
 #include <jansson.h>
 #include <string.h>

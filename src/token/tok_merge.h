@@ -2,8 +2,8 @@
  *
  * `pair` fills rank[i] and made[i] for symbol i and its next; it is a constant at each call and inlined. Few symbols
  * are searched through at each step; many go through a binary heap: n log n, whatever the text. */
-#ifndef GA_MODEL_TOK_MERGE_H
-#define GA_MODEL_TOK_MERGE_H
+#ifndef GA_TOKEN_TOK_MERGE_H
+#define GA_TOKEN_TOK_MERGE_H
 
 #include "token/tok_run.h"
 

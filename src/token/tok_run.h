@@ -1,6 +1,6 @@
 /* One call of ga_tokenize: the ids made so far, working memory, and a cache of words. tok_*.c only. */
-#ifndef GA_MODEL_TOK_RUN_H
-#define GA_MODEL_TOK_RUN_H
+#ifndef GA_TOKEN_TOK_RUN_H
+#define GA_TOKEN_TOK_RUN_H
 
 #include "token/tok_vocab.h"
 

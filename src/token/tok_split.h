@@ -2,8 +2,8 @@
  *
  * Each is a hand-written matcher of one published regular expression (tok_split.c quotes them), linear in the text.
  * Text is valid UTF-8; other bytes would count as U+FFFD, one each, and stay in the word as they are. */
-#ifndef GA_MODEL_TOK_SPLIT_H
-#define GA_MODEL_TOK_SPLIT_H
+#ifndef GA_TOKEN_TOK_SPLIT_H
+#define GA_TOKEN_TOK_SPLIT_H
 
 #include "ga/base.h"
 

@@ -1,6 +1,6 @@
 /* What a tokenizer holds, and look-up of pieces. Shared by the files src/model/tok_*.c only. */
-#ifndef GA_MODEL_TOK_VOCAB_H
-#define GA_MODEL_TOK_VOCAB_H
+#ifndef GA_TOKEN_TOK_VOCAB_H
+#define GA_TOKEN_TOK_VOCAB_H
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* UTF-8 decoding and character classes for tokenizers. */
-#ifndef GA_MODEL_UNICODE_H
-#define GA_MODEL_UNICODE_H
+#ifndef GA_TOKEN_UNICODE_H
+#define GA_TOKEN_UNICODE_H
 
 #include "base/compiler.h"
 #include "ga/base.h"

@@ -1,8 +1,8 @@
 /* Reading packed weights (cpu_pack.h) with NEON: one record of 4 of the 16 rows (part 0 to 3) x 32 elements as signed
  * codes, with the scales and minimums of its one or two runs. element = d * (code - offset) + m; the types with codes
  * of 8 bits (offset 128) come as code - 128. */
-#ifndef GA_CPU_X16_LOAD_NEON_H
-#define GA_CPU_X16_LOAD_NEON_H
+#ifndef GA_CPU_ARM_NEON_X16_LOAD_NEON_H
+#define GA_CPU_ARM_NEON_X16_LOAD_NEON_H
 
 #include <arm_neon.h>
 #include <string.h>

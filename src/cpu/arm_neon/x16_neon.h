@@ -1,6 +1,6 @@
 /* NEON pieces of the packed matrix products that more than one file uses. */
-#ifndef GA_CPU_X16_NEON_H
-#define GA_CPU_X16_NEON_H
+#ifndef GA_CPU_ARM_NEON_X16_NEON_H
+#define GA_CPU_ARM_NEON_X16_NEON_H
 
 #include "cpu/cpu_gemm_x16.h"
 

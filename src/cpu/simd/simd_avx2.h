@@ -1,6 +1,6 @@
 /* Vectors of VN floats for AVX2 with FMA and F16C. What each function means is in simd_generic.h. */
-#ifndef GA_CPU_SIMD_AVX2_H
-#define GA_CPU_SIMD_AVX2_H
+#ifndef GA_CPU_SIMD_SIMD_AVX2_H
+#define GA_CPU_SIMD_SIMD_AVX2_H
 
 #include <immintrin.h>
 #include <math.h>

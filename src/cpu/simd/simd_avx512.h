@@ -1,6 +1,6 @@
 /* Vectors of VN floats for AVX-512. What each function means is in simd_generic.h. */
-#ifndef GA_CPU_SIMD_AVX512_H
-#define GA_CPU_SIMD_AVX512_H
+#ifndef GA_CPU_SIMD_SIMD_AVX512_H
+#define GA_CPU_SIMD_SIMD_AVX512_H
 
 #include <immintrin.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* Vectors of VN floats in plain C, for any CPU. The bodies under src/cpu/body are written on these names once and
  * compiled for each instruction set; this file says what they mean. */
-#ifndef GA_CPU_SIMD_GENERIC_H
-#define GA_CPU_SIMD_GENERIC_H
+#ifndef GA_CPU_SIMD_SIMD_GENERIC_H
+#define GA_CPU_SIMD_SIMD_GENERIC_H
 
 #include <math.h>
 

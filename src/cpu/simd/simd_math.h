@@ -1,7 +1,7 @@
 /* Elementary functions on vectors of floats. Include one simd_<isa>.h first. Polynomials: minimax fits (Remez) made for
  * these intervals; the error given is that of the whole function as computed in f32, found by tests/test_layer.c. */
-#ifndef GA_CPU_SIMD_MATH_H
-#define GA_CPU_SIMD_MATH_H
+#ifndef GA_CPU_SIMD_SIMD_MATH_H
+#define GA_CPU_SIMD_SIMD_MATH_H
 
 /* e^x: at most 1.5 ulp for results of 2^-126 and more; smaller ones may be 0. Infinite above 88.72. NaN gets through.
  * x = n ln 2 + r, |r| <= ln 2 / 2; ln 2 in two parts, the first short enough that n times it is exact. */

@@ -1,6 +1,6 @@
 /* Vectors of VN floats for Armv8 NEON. What each function means is in simd_generic.h. */
-#ifndef GA_CPU_SIMD_NEON_H
-#define GA_CPU_SIMD_NEON_H
+#ifndef GA_CPU_SIMD_SIMD_NEON_H
+#define GA_CPU_SIMD_SIMD_NEON_H
 
 #include <arm_neon.h>
 #include <math.h>

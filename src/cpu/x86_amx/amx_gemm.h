@@ -1,6 +1,6 @@
 /* Prefill with AMX: what the weight types plug into its scheduling. */
-#ifndef GA_CPU_AMX_GEMM_H
-#define GA_CPU_AMX_GEMM_H
+#ifndef GA_CPU_X86_AMX_AMX_GEMM_H
+#define GA_CPU_X86_AMX_AMX_GEMM_H
 
 #include "cpu/cpu_gemm_x16.h"
 

@@ -1,6 +1,6 @@
 /* AVX2 pieces of the packed matrix products that more than one file uses. */
-#ifndef GA_CPU_X16_AVX2_H
-#define GA_CPU_X16_AVX2_H
+#ifndef GA_CPU_X86_AVX2_X16_AVX2_H
+#define GA_CPU_X86_AVX2_X16_AVX2_H
 
 #include "cpu/cpu_gemm_x16.h"
 

@@ -1,7 +1,7 @@
 /* Reading packed weights (cpu_pack.h) with AVX2: one record of 8 of the 16 rows (part 0 or 1) x 32 elements as unsigned
  * codes, with the scales and minimums of its one or two runs. element = d * (code - offset) + m. */
-#ifndef GA_CPU_X16_LOAD_AVX2_H
-#define GA_CPU_X16_LOAD_AVX2_H
+#ifndef GA_CPU_X86_AVX2_X16_LOAD_AVX2_H
+#define GA_CPU_X86_AVX2_X16_LOAD_AVX2_H
 
 #include <immintrin.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* AVX-512 pieces of the packed matrix products that more than one file uses. */
-#ifndef GA_CPU_X16_AVX512_H
-#define GA_CPU_X16_AVX512_H
+#ifndef GA_CPU_X86_AVX512_X16_AVX512_H
+#define GA_CPU_X86_AVX512_X16_AVX512_H
 
 #include "cpu/cpu_gemm_x16.h"
 

@@ -1,7 +1,7 @@
 /* Reading packed weights (cpu_pack.h) with AVX-512: one record of 16 rows x 32 elements as unsigned codes, with the
  * scales and minimums of its one or two runs. element = d * (code - offset) + m. */
-#ifndef GA_CPU_X16_LOAD_H
-#define GA_CPU_X16_LOAD_H
+#ifndef GA_CPU_X86_AVX512_X16_LOAD_H
+#define GA_CPU_X86_AVX512_X16_LOAD_H
 
 #include <immintrin.h>
 

@@ -1,6 +1,6 @@
 /* A tensor map in a kernel's arguments: the same bytes on the host and on the device. C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_TMAP_H
-#define GA_CORE_KARGS_TMAP_H
+#ifndef GA_CUDA_DEV_TMAP_H
+#define GA_CUDA_DEV_TMAP_H
 #include <stdint.h>
 
 #ifdef __cplusplus

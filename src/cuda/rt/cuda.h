@@ -2,8 +2,8 @@
  *
  * Rows: src/cuda/kern/<family>/<family>.def. Each is compiled to one image, embedded, and loaded when first launched;
  * a row whose image is not in the build is compiled at run time when NVRTC is present (jit.h). */
-#ifndef GA_CUDA_CUDA_H
-#define GA_CUDA_CUDA_H
+#ifndef GA_CUDA_RT_CUDA_H
+#define GA_CUDA_RT_CUDA_H
 
 #include "core/device.h"
 #include "cuda/rt/driver.h"

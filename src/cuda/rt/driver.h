@@ -1,7 +1,7 @@
 /* The CUDA driver, loaded at run time: types, constants and entry points that GA uses, declared here so that a machine
  * without the toolkit builds this file too. Facts from the CUDA Driver API reference, version 12.0 and newer. */
-#ifndef GA_CUDA_DRIVER_H
-#define GA_CUDA_DRIVER_H
+#ifndef GA_CUDA_RT_DRIVER_H
+#define GA_CUDA_RT_DRIVER_H
 
 #include "ga/base.h"
 

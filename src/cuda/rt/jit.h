@@ -3,8 +3,8 @@
  * GA_JIT=off never; auto (the default) when there is no image; force always. Results are kept on disk under
  * $XDG_CACHE_HOME/ga/jit (or ~/.cache/ga/jit), named by the SHA-256 of text, options, architecture and NVRTC version.
  * */
-#ifndef GA_CUDA_JIT_H
-#define GA_CUDA_JIT_H
+#ifndef GA_CUDA_RT_JIT_H
+#define GA_CUDA_RT_JIT_H
 
 #include "core/kernel.h"
 

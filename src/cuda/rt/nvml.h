@@ -1,6 +1,6 @@
 /* NVIDIA's management library, loaded at run time: clocks, power, temperature. Facts from the NVML API reference. */
-#ifndef GA_CUDA_NVML_H
-#define GA_CUDA_NVML_H
+#ifndef GA_CUDA_RT_NVML_H
+#define GA_CUDA_RT_NVML_H
 
 #include "core/device.h"
 

@@ -1,7 +1,7 @@
 /* NVIDIA's run-time compiler, loaded when a kernel has to be compiled. Facts from the NVRTC user guide, 12.0 and newer.
  * */
-#ifndef GA_CUDA_NVRTC_H
-#define GA_CUDA_NVRTC_H
+#ifndef GA_CUDA_RT_NVRTC_H
+#define GA_CUDA_RT_NVRTC_H
 
 #include "ga/base.h"
 

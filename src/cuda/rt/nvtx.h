@@ -1,8 +1,8 @@
 /* Ranges on the timeline of a profiler (NVTX): each launch is one, named by the kernel's id. On when a tool put its
  * library into NVTX_INJECTION64_PATH, as Nsight Systems does, or where libnvToolsExt is present; else a call costs one
  * test of a pointer. */
-#ifndef GA_CUDA_NVTX_H
-#define GA_CUDA_NVTX_H
+#ifndef GA_CUDA_RT_NVTX_H
+#define GA_CUDA_RT_NVTX_H
 
 typedef struct cuda_nvtx {
   int (*push)(const char *name);

@@ -1,6 +1,6 @@
 /* Entry points of libraries that are loaded at run time. */
-#ifndef GA_CUDA_SYMBOL_H
-#define GA_CUDA_SYMBOL_H
+#ifndef GA_CUDA_RT_SYMBOL_H
+#define GA_CUDA_RT_SYMBOL_H
 
 #include <dlfcn.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Arguments of the attention kernels that take packed rows (attn_rows, attn_decode): one struct by value, the same
  * bytes on the host and on the device. C11 and CUDA C. Apart from kargs_attn.h, so that a change here builds no other
  * attention kernel anew. */
-#ifndef GA_CORE_KARGS_ATTN_ROWS_H
-#define GA_CORE_KARGS_ATTN_ROWS_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_DECODE_ARGS_H
+#define GA_CUDA_KERN_ATTN_ATTN_DECODE_ARGS_H
 #include "cuda/dev/tmap.h"
 
 /* Attention by packed rows: the `group` query heads of a kv head and its queries are rows of one tile. Strides in

@@ -1,6 +1,6 @@
 /* Launch side of attn_rows_sm80.cu and attn_decode_sm90a.cu in src/cuda/kern/attn/. */
-#ifndef GA_CUDA_CUDA_ATTN_ROWS_H
-#define GA_CUDA_CUDA_ATTN_ROWS_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_DECODE_SM90A_H
+#define GA_CUDA_KERN_ATTN_ATTN_DECODE_SM90A_H
 
 #include "core/kernel.h"
 #include "cuda/rt/cuda.h"

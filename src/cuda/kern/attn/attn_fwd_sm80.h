@@ -1,6 +1,6 @@
 /* Launch side of the attention rows for every shape (src/cuda/kern/attn/attn_any.def) and of the ladder. */
-#ifndef GA_CUDA_CUDA_ATTN_ANY_H
-#define GA_CUDA_CUDA_ATTN_ANY_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_H
+#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_H
 
 #include "cuda/rt/cuda.h"
 

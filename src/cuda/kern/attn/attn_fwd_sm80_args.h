@@ -1,7 +1,7 @@
 /* Arguments of the attention rows that take every shape (src/cuda/kern/attn/attn_fwd_sm80.cu) and of the ladder: one
  * struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_ATTN_ANY_H
-#define GA_CORE_KARGS_ATTN_ANY_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_ARGS_H
+#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_ARGS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Launch side of the attention kernels (src/cuda/kern/attn). */
-#ifndef GA_CUDA_CUDA_ATTN_H
-#define GA_CUDA_CUDA_ATTN_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_H
+#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_H
 
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/rt/cuda.h"

@@ -1,7 +1,7 @@
 /* Arguments of the attention kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA
  * C. */
-#ifndef GA_CORE_KARGS_ATTN_H
-#define GA_CORE_KARGS_ATTN_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
+#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM90A_ARGS_H
 #include "cuda/dev/tmap.h"
 
 /* Bits of ga_kargs_attn_fwd.features; kernels built without GA_P_FEATURES ignore them.

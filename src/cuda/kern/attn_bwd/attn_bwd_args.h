@@ -10,8 +10,8 @@
  *         group][blocks_q]..., added up anew)
  *   turn  [pair][blocks_q][turns]   ordered kernels: tiles of keys that have added their part
  *   ticket                          tiles, or KV heads, that have been taken */
-#ifndef GA_CORE_KARGS_ATTN_BWD_H
-#define GA_CORE_KARGS_ATTN_BWD_H
+#ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
+#define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_ARGS_H
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 }; /* rows of a block; consumer warps */

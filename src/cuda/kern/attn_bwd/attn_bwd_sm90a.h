@@ -1,7 +1,7 @@
 /* Launch side of the attention backward kernels (src/cuda/kern/attn_bwd): a step before, the main kernel, steps behind.
  * */
-#ifndef GA_CUDA_CUDA_ATTN_BWD_H
-#define GA_CUDA_CUDA_ATTN_BWD_H
+#ifndef GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_SM90A_H
+#define GA_CUDA_KERN_ATTN_BWD_ATTN_BWD_SM90A_H
 
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"

@@ -1,6 +1,6 @@
 /* What follows from a row of attn8.def: type of q and k, dtype of o, D, mask, arch, BM, BN, stages, sched, turn */
-#ifndef GA_CUDA_KERN_ATTN8_ATTN8_ROWS_H
-#define GA_CUDA_KERN_ATTN8_ATTN8_ROWS_H
+#ifndef GA_CUDA_KERN_ATTN_FP8_ATTN8_ROWS_H
+#define GA_CUDA_KERN_ATTN_FP8_ATTN8_ROWS_H
 
 #define GA_ATTN_FP8_ID(qk, dtype, d, mask, arch, bm, bn, st, sched, turn) \
   "attn_" #qk "_" #dtype "_d" #d "_" #mask "_" #arch "_" #bm "x" #bn "x" #st "_" #sched #turn

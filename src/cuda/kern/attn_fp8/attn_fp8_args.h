@@ -1,6 +1,6 @@
 /* Arguments of the 8-bit attention kernel and of its quantiser. C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_ATTN_FP8_H
-#define GA_CORE_KARGS_ATTN_FP8_H
+#ifndef GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_ARGS_H
+#define GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_ARGS_H
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* Scales of one tensor: data[batch * batch_stride + head * head_stride + min(i >> shift, last) * block_stride]. */

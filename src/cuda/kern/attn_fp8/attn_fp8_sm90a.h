@@ -1,6 +1,6 @@
 /* Launch side of FP8 attention and its quantiser (src/cuda/kern/attn8). */
-#ifndef GA_CUDA_CUDA_ATTN_FP8_H
-#define GA_CUDA_CUDA_ATTN_FP8_H
+#ifndef GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_SM90A_H
+#define GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_SM90A_H
 
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 

@@ -1,6 +1,6 @@
 /* Launch side of the matrix products (src/cuda/kern/gemm). */
-#ifndef GA_CUDA_CUDA_GEMM_H
-#define GA_CUDA_CUDA_GEMM_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_H
+#define GA_CUDA_KERN_GEMM_GEMM_H
 
 #include "cuda/kern/gemm/gemm_plain_args.h"
 #include "cuda/rt/cuda.h"

@@ -1,7 +1,7 @@
 /* Arguments of the GEMM and pack kernels: one struct by value, the same bytes on the host and on the device. C11 and
  * CUDA C. */
-#ifndef GA_CORE_KARGS_GEMM_H
-#define GA_CORE_KARGS_GEMM_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_ARGS_H
+#define GA_CUDA_KERN_GEMM_GEMM_ARGS_H
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* Arguments of the products of plain operands: one struct by value, the same bytes on the host and on the device. C11
  * and CUDA C. */
-#ifndef GA_CORE_KARGS_GEMM_PLAIN_H
-#define GA_CORE_KARGS_GEMM_PLAIN_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_PLAIN_ARGS_H
+#define GA_CUDA_KERN_GEMM_GEMM_PLAIN_ARGS_H
 
 #include "cuda/kern/gemm/gemm_args.h"
 

@@ -1,6 +1,6 @@
 /* Launch side of the products by packed quantised weights on Hopper (src/cuda/kern/gemm/gemm_t16_sm90a.cu). */
-#ifndef GA_CUDA_CUDA_GEMM_RING_H
-#define GA_CUDA_CUDA_GEMM_RING_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_T16_SM90A_H
+#define GA_CUDA_KERN_GEMM_GEMM_T16_SM90A_H
 
 #include "cuda/rt/cuda.h"
 

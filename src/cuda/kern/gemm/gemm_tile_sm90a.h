@@ -1,6 +1,6 @@
 /* Launch side of the matrix products of plain operands on Hopper (src/cuda/kern/gemm/gemm_tile_sm90a.cu). */
-#ifndef GA_CUDA_CUDA_GEMM_TILE_H
-#define GA_CUDA_CUDA_GEMM_TILE_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_TILE_SM90A_H
+#define GA_CUDA_KERN_GEMM_GEMM_TILE_SM90A_H
 
 #include "cuda/rt/cuda.h"
 

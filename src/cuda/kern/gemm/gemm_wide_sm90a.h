@@ -1,6 +1,6 @@
 /* Launch side of many rows of X by packed weights on Hopper (src/cuda/kern/gemm/gemm_wide_sm90a.cu). */
-#ifndef GA_CUDA_CUDA_GEMM_WIDE_H
-#define GA_CUDA_CUDA_GEMM_WIDE_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_WIDE_SM90A_H
+#define GA_CUDA_KERN_GEMM_GEMM_WIDE_SM90A_H
 
 #include "cuda/rt/cuda.h"
 

@@ -1,7 +1,7 @@
 /* Arguments of the ladder's kernels (src/cuda/kern/ladder): one struct by value, the same bytes on the host and on the
  * device. C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_LADDER_H
-#define GA_CORE_KARGS_LADDER_H
+#ifndef GA_CUDA_KERN_LADDER_LADDER_ARGS_H
+#define GA_CUDA_KERN_LADDER_LADDER_ARGS_H
 
 #include "cuda/kern/attn/attn_fwd_sm80_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"

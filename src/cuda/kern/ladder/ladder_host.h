@@ -1,6 +1,6 @@
 /* Launch side of the ladder (src/cuda/kern/ladder): attention kernels to learn from. */
-#ifndef GA_CUDA_CUDA_LADDER_H
-#define GA_CUDA_CUDA_LADDER_H
+#ifndef GA_CUDA_KERN_LADDER_LADDER_HOST_H
+#define GA_CUDA_KERN_LADDER_LADDER_HOST_H
 
 #include "cuda/rt/cuda.h"
 

@@ -1,7 +1,7 @@
 /* Arguments of the conversion to e4m3 with scales: one struct by value, the same bytes on the host and on the device.
  * C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_CONVERT_H
-#define GA_CORE_KARGS_CONVERT_H
+#ifndef GA_CUDA_KERN_LAYER_CONVERT_ARGS_H
+#define GA_CUDA_KERN_LAYER_CONVERT_ARGS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Launch side of the layer kernels (src/cuda/kern/layer). */
-#ifndef GA_CUDA_CUDA_LAYER_H
-#define GA_CUDA_CUDA_LAYER_H
+#ifndef GA_CUDA_KERN_LAYER_LAYER_H
+#define GA_CUDA_KERN_LAYER_LAYER_H
 
 #include "core/kernel.h"
 

@@ -1,6 +1,6 @@
 /* Arguments of the layer kernels: one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_LAYER_H
-#define GA_CORE_KARGS_LAYER_H
+#ifndef GA_CUDA_KERN_LAYER_LAYER_ARGS_H
+#define GA_CUDA_KERN_LAYER_LAYER_ARGS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Arguments of the probe kernels (ga probe): the same bytes on the host and on the device. C11 and CUDA C. */
-#ifndef GA_CORE_KARGS_PROBE_H
-#define GA_CORE_KARGS_PROBE_H
+#ifndef GA_CUDA_KERN_PROBE_PROBE_ARGS_H
+#define GA_CUDA_KERN_PROBE_PROBE_ARGS_H
 #include <stdint.h>
 
 typedef struct ga_kargs_probe {
