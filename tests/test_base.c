@@ -1,12 +1,17 @@
-/* Status text, checked sizes, arena, small floats, hash, thread pool. */
+/* Status text, checked sizes, arena, small floats, hash, thread pool, CPU quotas. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include "base/cgroup.h"
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/mem.h"
@@ -116,37 +121,141 @@ static void test_sha256(void **state) {
   assert_string_equal(hex, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 
+/* --- thread pool --- */
+
+#define PIECES 100
+
 typedef struct count_job {
-  ga_pool *pool;
+  atomic_int runs[PIECES];
   atomic_llong sum;
-  atomic_int before;
   atomic_int bad;
+  int n_threads;
 } count_job;
 
-static void count_region(void *arg, int thread, int n_threads) {
-  (void)thread;
+static void count_piece(void *arg, int64_t piece, int thread) {
   count_job *job = arg;
-  atomic_fetch_add(&job->before, 1);
-  ga_pool_barrier(job->pool);
-  if (atomic_load(&job->before) % n_threads) atomic_fetch_add(&job->bad, 1);
-  ga_pool_barrier(job->pool);
-  for (int64_t i; (i = ga_pool_next(job->pool)) < 100;) atomic_fetch_add(&job->sum, i);
+  if (thread < 0 || thread >= job->n_threads || piece < 0 || piece >= PIECES) atomic_fetch_add(&job->bad, 1);
+  atomic_fetch_add(&job->runs[piece], 1);
+  atomic_fetch_add(&job->sum, piece);
 }
 
+static void count_range(void *arg, int64_t begin, int64_t end, int thread) {
+  count_job *job = arg;
+  if (begin >= end || begin % 8) atomic_fetch_add(&job->bad, 1);
+  for (int64_t i = begin; i < end; i++) count_piece(arg, i, thread);
+}
+
+/* Every piece once, in each of many short regions, with more threads than this machine may have CPUs. */
 static void test_pool(void **state) {
   (void)state;
+  const int rounds = 200;
   for (int n = 1; n <= 5; n++) {
     ga_pool *pool;
     assert_int_equal(ga_pool_create(n, &pool), GA_OK);
-    count_job job = {.pool = pool};
-    for (int round = 0; round < 200; round++) ga_pool_run(pool, count_region, &job);
-    assert_int_equal(atomic_load(&job.sum), 200 * 4950);
+    count_job job = {.n_threads = n};
+    for (int round = 0; round < rounds; round++) {
+      ga_pool_run(pool, PIECES, count_piece, &job);
+      ga_pool_run(pool, 0, count_piece, &job);
+      ga_pool_run_ranges(pool, PIECES, 8, count_range, &job);
+    }
+    for (int i = 0; i < PIECES; i++) assert_int_equal(atomic_load(&job.runs[i]), 2 * rounds);
+    assert_int_equal(atomic_load(&job.sum), 2 * rounds * 4950);
     assert_int_equal(atomic_load(&job.bad), 0);
     ga_pool_destroy(pool);
   }
   ga_pool *pool;
   assert_int_equal(ga_pool_create(0, &pool), GA_ERR_ARG);
   assert_null(pool);
+}
+
+static void pause_ms(long ms) { (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
+
+static double seconds_now(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+/* A worker that loses its CPU, as seen by the pool: it sleeps in its piece. */
+static void slow_worker_piece(void *arg, int64_t piece, int thread) {
+  (void)piece;
+  if (!thread) {
+    pause_ms(1);
+    return;
+  }
+  atomic_fetch_add((atomic_int *)arg, 1);
+  pause_ms(20);
+}
+
+/* The first region waits 20 ms for the worker. It then stays out for nine times that, so that the regions of the next
+ * 100 ms are the caller's alone; a pool that waits for all of its workers takes 20 ms for each of them. */
+static void test_pool_goes_on_without_a_slow_worker(void **state) {
+  (void)state;
+  ga_pool *pool;
+  atomic_int late = 0;
+  assert_int_equal(ga_pool_create(2, &pool), GA_OK);
+  for (int i = 0; i < 100 && !atomic_load(&late); i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
+  assert_int_equal(atomic_load(&late), 1);
+  const double start = seconds_now();
+  for (int i = 0; i < 20; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
+  assert_true(seconds_now() - start < 20 * 4 * 0.004);
+  assert_int_equal(atomic_load(&late), 1);
+  pause_ms(300);
+  for (int i = 0; i < 100 && atomic_load(&late) == 1; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
+  assert_int_equal(atomic_load(&late), 2); /* it is back */
+  ga_pool_destroy(pool);
+}
+
+/* --- quotas of control groups --- */
+
+static char cgroup_root[64];
+
+static void write_file(const char *name, const char *text) {
+  char path[256];
+  (void)snprintf(path, sizeof path, "%s/%s", cgroup_root, name);
+  for (char *p = path + strlen(cgroup_root) + 1; (p = strchr(p, '/')); p++) {
+    *p = 0;
+    (void)mkdir(path, 0700);
+    *p = '/';
+  }
+  FILE *out = fopen(path, "w");
+  assert_non_null(out);
+  assert_true(fputs(text, out) >= 0);
+  assert_int_equal(fclose(out), 0);
+}
+
+static int cgroup_cpus(const char *list) {
+  char path[256];
+  write_file("list", list);
+  (void)snprintf(path, sizeof path, "%s/list", cgroup_root);
+  return ga_cgroup_cpus(path, cgroup_root);
+}
+
+static void test_cgroup(void **state) {
+  (void)state;
+  char command[128];
+  (void)strcpy(cgroup_root, "/tmp/ga_cgroup_XXXXXX");
+  assert_non_null(mkdtemp(cgroup_root));
+  assert_int_equal(ga_cgroup_cpus("/nonexistent", "/nonexistent"), 0);
+  assert_int_equal(cgroup_cpus("0::/a/b\n"), 0); /* no files: no quota */
+  write_file("a/b/cpu.max", "max 100000\n");
+  assert_int_equal(cgroup_cpus("0::/a/b\n"), 0);
+  write_file("a/cpu.max", "350000 100000\n"); /* of the group above */
+  assert_int_equal(cgroup_cpus("0::/a/b\n"), 3);
+  write_file("a/b/cpu.max", "50000 100000\n");
+  assert_int_equal(cgroup_cpus("0::/a/b\n"), 1); /* half a CPU is one thread */
+  assert_int_equal(cgroup_cpus("0::/\n"), 0);
+  write_file("cpu.max", "200000 100000\n"); /* the root of a container */
+  assert_int_equal(cgroup_cpus("0::/\n"), 2);
+  assert_int_equal(cgroup_cpus("0::/gone\n"), 2);
+  write_file("cpu,cpuacct/x/cpu.cfs_quota_us", "400000\n");
+  write_file("cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+  assert_int_equal(cgroup_cpus("5:cpuset:/x\n4:cpu,cpuacct:/x/y\n"), 4);
+  write_file("cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+  assert_int_equal(cgroup_cpus("4:cpu,cpuacct:/x\n"), 0);
+  assert_int_equal(cgroup_cpus("not a list\n::\n"), 2); /* "::" is version 2 at the root */
+  (void)snprintf(command, sizeof command, "rm -r %s", cgroup_root);
+  assert_int_equal(system(command), 0);
 }
 
 int main(void) {
@@ -159,6 +268,8 @@ int main(void) {
       cmocka_unit_test(test_tiny_floats),
       cmocka_unit_test(test_sha256),
       cmocka_unit_test(test_pool),
+      cmocka_unit_test(test_pool_goes_on_without_a_slow_worker),
+      cmocka_unit_test(test_cgroup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

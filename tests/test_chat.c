@@ -318,13 +318,13 @@ static void test_memory_failures(void **state) {
   assert_true(n > 4);
 }
 
-static void render_region(void *arg, int thread, int n_threads) {
-  (void)n_threads;
+static void render_piece(void *arg, int64_t piece, int thread) {
+  (void)thread;
   for (int i = 0; i < 200; i++) {
     char context[64], *text, expected[64];
     size_t n;
-    int length = snprintf(context, sizeof context, "{\"x\": %d}", thread * 1000 + i);
-    (void)snprintf(expected, sizeof expected, "\xc3\xa9:%d:1", thread * 1000 + i);
+    int length = snprintf(context, sizeof context, "{\"x\": %d}", (int)piece * 1000 + i);
+    (void)snprintf(expected, sizeof expected, "\xc3\xa9:%d:1", (int)piece * 1000 + i);
     assert_int_equal(ga_template_render(arg, context, (size_t)length, NULL, &text, &n), GA_OK);
     assert_string_equal(text, expected);
     ga_template_text_free(text);
@@ -338,7 +338,7 @@ static void test_one_template_many_threads(void **state) {
   ga_pool *pool;
   assert_int_equal(ga_template_compile(source, strlen(source), &tpl), GA_OK);
   assert_int_equal(ga_pool_create(4, &pool), GA_OK);
-  ga_pool_run(pool, render_region, tpl);
+  ga_pool_run(pool, 8, render_piece, tpl);
   ga_pool_destroy(pool);
   ga_template_destroy(tpl);
 }

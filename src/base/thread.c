@@ -1,12 +1,16 @@
 #include "base/thread.h"
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "base/cgroup.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -19,59 +23,116 @@
 
 /* Spinning costs the CPU to others, so it is bounded: about 50 us, longer than the gap between two ops of a layer. */
 #define SPIN_ROUNDS 2000
+/* A worker that kept a region waiting for t stays out for so many t: then waiting takes a tenth of the time at most. */
+#define STAY_OUT        9
+#define MOST_OUT_NS     ((int64_t)1000000000)
+#define MOST_PIECES     ((int64_t)1 << 30) /* of one region: they are counted in 32 bits */
+#define RANGES_A_THREAD 4
 
 typedef struct worker {
   ga_pool *pool;
   int index;
   pthread_t thread;
+  bool late;                                   /* the caller's: holds a piece that it waits for */
+  GA_ALIGNED(GA_CACHE_LINE) atomic_bool holds; /* a piece */
+  atomic_llong out_until;                      /* monotonic ns; 0: takes part */
 } worker;
 
 struct ga_pool {
   int n_threads;
   int n_started; /* worker threads really running */
   worker *workers;
-  ga_pool_fn fn;
+  ga_piece_fn fn; /* of the region; read behind a claim of it alone */
   void *arg;
-  pthread_mutex_t lock; /* guards sleeping only; region hand-over is by `epoch` */
-  pthread_cond_t wake;
-  GA_ALIGNED(GA_CACHE_LINE) atomic_uint epoch;  /* raised to start a region */
-  GA_ALIGNED(GA_CACHE_LINE) atomic_int running; /* workers still inside the region */
-  GA_ALIGNED(GA_CACHE_LINE) atomic_int arrived; /* barrier */
-  atomic_uint phase;
-  GA_ALIGNED(GA_CACHE_LINE) atomic_llong next;
+  int64_t base; /* piece 0 of the region */
+  atomic_uint n;
+  GA_ALIGNED(GA_CACHE_LINE) atomic_ullong claim; /* region's number << 32 | next piece */
+  GA_ALIGNED(GA_CACHE_LINE) atomic_uint epoch;   /* the region's number, which sleepers wait on */
   atomic_int sleepers;
   atomic_bool quit;
+  GA_ALIGNED(GA_CACHE_LINE) atomic_uint done; /* pieces; the caller waits on it */
+  atomic_bool caller_sleeps;
 };
 
-int ga_cpu_count(void) {
+static int affinity_count(void) {
   cpu_set_t set;
   if (sched_getaffinity(0, sizeof set, &set)) return 1;
   int n = CPU_COUNT(&set);
   return n > 0 ? n : 1;
 }
 
+int ga_cpu_count(void) {
+  const int cpus = affinity_count(), quota = ga_cgroup_cpus("/proc/self/cgroup", "/sys/fs/cgroup");
+  return quota > 0 && quota < cpus ? quota : cpus;
+}
+
+static int64_t now_ns(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* --- sleeping --- */
+
+/* Returns at once unless *word is still `value`; it may return early, too. */
+static void futex_wait(atomic_uint *word, unsigned value) {
+  (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, NULL, NULL, 0);
+}
+
+static void futex_wake_all(atomic_uint *word) {
+  (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1 << 30, NULL, NULL, 0);
+}
+
 static unsigned wait_for_epoch(ga_pool *pool, unsigned seen) {
+  unsigned now;
   for (int i = 0; i < SPIN_ROUNDS; i++) {
-    unsigned now = atomic_load_explicit(&pool->epoch, memory_order_acquire);
-    if (now != seen) return now;
+    if ((now = atomic_load_explicit(&pool->epoch, memory_order_acquire)) != seen) return now;
     PAUSE();
   }
-  (void)pthread_mutex_lock(&pool->lock);
   atomic_fetch_add(&pool->sleepers, 1);
-  unsigned now;
-  while ((now = atomic_load(&pool->epoch)) == seen) (void)pthread_cond_wait(&pool->wake, &pool->lock);
+  while ((now = atomic_load(&pool->epoch)) == seen) futex_wait(&pool->epoch, seen);
   atomic_fetch_sub(&pool->sleepers, 1);
-  (void)pthread_mutex_unlock(&pool->lock);
   return now;
 }
 
-static void start_epoch(ga_pool *pool) {
+static void raise_epoch(ga_pool *pool) {
   atomic_fetch_add(&pool->epoch, 1); /* seq_cst: a sleeper either sees it or is seen in `sleepers` */
-  if (atomic_load(&pool->sleepers) > 0) {
-    (void)pthread_mutex_lock(&pool->lock);
-    (void)pthread_cond_broadcast(&pool->wake);
-    (void)pthread_mutex_unlock(&pool->lock);
+  if (atomic_load(&pool->sleepers) > 0) futex_wake_all(&pool->epoch);
+}
+
+/* --- pieces --- */
+
+/* The next piece of region `epoch`, or -1 when it has none left or is over. A claim that succeeds keeps the region open
+ * until finish_piece: so fn, arg and base, read after it, are this region's. */
+static int64_t claim_piece(ga_pool *pool, unsigned epoch) {
+  unsigned long long word = atomic_load_explicit(&pool->claim, memory_order_acquire);
+  do {
+    const unsigned next = (unsigned)word;
+    if ((unsigned)(word >> 32) != epoch || next >= atomic_load_explicit(&pool->n, memory_order_relaxed)) return -1;
+  } while (!atomic_compare_exchange_weak_explicit(&pool->claim, &word, word + 1, memory_order_acquire,
+                                                  memory_order_acquire));
+  return (int64_t)(unsigned)word;
+}
+
+static void run_pieces(ga_pool *pool, unsigned epoch, int thread) {
+  atomic_bool *holds = &pool->workers[thread].holds;
+  for (int64_t i; (i = claim_piece(pool, epoch)) >= 0;) {
+    atomic_store_explicit(holds, true, memory_order_relaxed);
+    pool->fn(pool->arg, pool->base + i, thread);
+    atomic_store_explicit(holds, false, memory_order_relaxed);
+    const unsigned n = atomic_load_explicit(&pool->n, memory_order_relaxed);
+    const unsigned done = atomic_fetch_add(&pool->done, 1) + 1; /* seq_cst: the caller sees it or is seen to sleep */
+    if (done == n && atomic_load(&pool->caller_sleeps)) futex_wake_all(&pool->done);
   }
+}
+
+/* --- workers --- */
+
+static bool takes_part(worker *w) {
+  const int64_t until = atomic_load_explicit(&w->out_until, memory_order_relaxed);
+  if (until && now_ns() < until) return false;
+  if (until) atomic_store_explicit(&w->out_until, 0, memory_order_relaxed);
+  return true;
 }
 
 static void *worker_main(void *arg) {
@@ -81,22 +142,20 @@ static void *worker_main(void *arg) {
   for (;;) {
     seen = wait_for_epoch(pool, seen);
     if (atomic_load(&pool->quit)) return NULL;
-    pool->fn(pool->arg, self->index, pool->n_threads);
-    atomic_fetch_sub_explicit(&pool->running, 1, memory_order_release);
+    if (!takes_part(self)) continue;
+    run_pieces(pool, seen, self->index);
   }
 }
 
 static void init_fields(ga_pool *pool, int n_threads) {
   pool->n_threads = n_threads;
+  atomic_init(&pool->n, 0);
+  atomic_init(&pool->claim, 0);
   atomic_init(&pool->epoch, 0);
-  atomic_init(&pool->running, 0);
-  atomic_init(&pool->arrived, 0);
-  atomic_init(&pool->phase, 0);
-  atomic_init(&pool->next, 0);
   atomic_init(&pool->sleepers, 0);
   atomic_init(&pool->quit, false);
-  (void)pthread_mutex_init(&pool->lock, NULL);
-  (void)pthread_cond_init(&pool->wake, NULL);
+  atomic_init(&pool->done, 0);
+  atomic_init(&pool->caller_sleeps, false);
 }
 
 /* Signals are the application's: one that a worker took would not wake the thread that waits for it in a read. */
@@ -119,7 +178,8 @@ ga_status ga_pool_create(int n_threads, ga_pool **out) {
   ga_status status = ga_mem_zalloc((size_t)n_threads, sizeof(worker), "thread pool", &p);
   pool->workers = p;
   for (int i = 1; i < n_threads && status == GA_OK; i++) {
-    pool->workers[i] = (worker){.pool = pool, .index = i};
+    pool->workers[i].pool = pool;
+    pool->workers[i].index = i;
     int rc = start_worker(&pool->workers[i]);
     if (rc)
       status = ga_fail(GA_ERR_DEVICE, "threads: cannot start thread %d of %d: %s", i, n_threads, strerror(rc));
@@ -137,54 +197,84 @@ ga_status ga_pool_create(int n_threads, ga_pool **out) {
 void ga_pool_destroy(ga_pool *pool) {
   if (!pool) return;
   atomic_store(&pool->quit, true);
-  start_epoch(pool);
+  raise_epoch(pool);
   for (int i = 1; i <= pool->n_started; i++) (void)pthread_join(pool->workers[i].thread, NULL);
-  (void)pthread_cond_destroy(&pool->wake);
-  (void)pthread_mutex_destroy(&pool->lock);
   ga_mem_free(pool->workers);
   ga_mem_free(pool);
 }
 
 int ga_pool_threads(const ga_pool *pool) { return pool->n_threads; }
 
-/* Waits for `value` to become `target`; yields after a while, for machines with fewer CPUs than threads. */
-static void spin_until_zero(atomic_int *value) {
-  for (int i = 0; atomic_load_explicit(value, memory_order_acquire) != 0; i++) {
-    if (i < SPIN_ROUNDS)
-      PAUSE();
-    else
-      (void)sched_yield();
-  }
+/* --- regions --- */
+
+static void mark_late(ga_pool *pool) {
+  for (int i = 1; i < pool->n_threads; i++)
+    pool->workers[i].late = atomic_load_explicit(&pool->workers[i].holds, memory_order_relaxed);
 }
 
-void ga_pool_run(ga_pool *pool, ga_pool_fn fn, void *arg) {
-  atomic_store_explicit(&pool->next, 0, memory_order_relaxed);
-  if (pool->n_threads == 1) {
-    fn(arg, 0, 1);
-    return;
+/* Those that have kept the caller waiting for `ns`, until now. */
+static void send_out(ga_pool *pool, int64_t now, int64_t ns) {
+  const int64_t until = now + ga_min_i64(STAY_OUT * ns, MOST_OUT_NS);
+  for (int i = 1; i < pool->n_threads; i++)
+    if (pool->workers[i].late) atomic_store_explicit(&pool->workers[i].out_until, until, memory_order_relaxed);
+}
+
+static void wait_for_pieces(ga_pool *pool, unsigned n) {
+  for (int i = 0; i < SPIN_ROUNDS; i++) {
+    if (atomic_load_explicit(&pool->done, memory_order_acquire) == n) return;
+    PAUSE();
   }
+  const int64_t start = now_ns();
+  mark_late(pool);
+  atomic_store(&pool->caller_sleeps, true);
+  for (unsigned done; (done = atomic_load(&pool->done)) != n;) futex_wait(&pool->done, done);
+  atomic_store(&pool->caller_sleeps, false);
+  const int64_t end = now_ns();
+  send_out(pool, end, end - start);
+}
+
+static void run_region(ga_pool *pool, int64_t base, unsigned n, ga_piece_fn fn, void *arg) {
+  const unsigned epoch = atomic_load_explicit(&pool->epoch, memory_order_relaxed) + 1;
   pool->fn = fn;
   pool->arg = arg;
-  atomic_store_explicit(&pool->running, pool->n_threads - 1, memory_order_relaxed);
-  start_epoch(pool);
-  fn(arg, 0, pool->n_threads);
-  spin_until_zero(&pool->running);
+  pool->base = base;
+  atomic_store_explicit(&pool->n, n, memory_order_relaxed);
+  atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
+  atomic_store_explicit(&pool->claim, (unsigned long long)epoch << 32, memory_order_release);
+  raise_epoch(pool);
+  run_pieces(pool, epoch, 0);
+  wait_for_pieces(pool, n);
 }
 
-void ga_pool_barrier(ga_pool *pool) {
-  if (pool->n_threads == 1) return;
-  unsigned phase = atomic_load_explicit(&pool->phase, memory_order_acquire);
-  if (atomic_fetch_add(&pool->arrived, 1) == pool->n_threads - 1) {
-    atomic_store_explicit(&pool->arrived, 0, memory_order_relaxed);
-    atomic_store_explicit(&pool->phase, phase + 1, memory_order_release);
+void ga_pool_run(ga_pool *pool, int64_t n, ga_piece_fn fn, void *arg) {
+  if (!pool || pool->n_threads == 1 || n < 2) {
+    for (int64_t i = 0; i < n; i++) fn(arg, i, 0);
     return;
   }
-  for (int i = 0; atomic_load_explicit(&pool->phase, memory_order_acquire) == phase; i++) {
-    if (i < SPIN_ROUNDS)
-      PAUSE();
-    else
-      (void)sched_yield();
-  }
+  for (int64_t base = 0; base < n; base += MOST_PIECES)
+    run_region(pool, base, (unsigned)ga_min_i64(n - base, MOST_PIECES), fn, arg);
 }
 
-int64_t ga_pool_next(ga_pool *pool) { return atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed); }
+typedef struct ranges {
+  ga_range_fn fn;
+  void *arg;
+  int64_t n, grain, pieces;
+} ranges;
+
+static void run_range(void *arg, int64_t piece, int thread) {
+  const ranges *r = arg;
+  const int64_t units = (r->n + r->grain - 1) / r->grain;
+  const int64_t begin = units * piece / r->pieces * r->grain, end = units * (piece + 1) / r->pieces * r->grain;
+  if (begin < end) r->fn(r->arg, begin, ga_min_i64(end, r->n), thread);
+}
+
+void ga_pool_run_ranges(ga_pool *pool, int64_t n, int64_t grain, ga_range_fn fn, void *arg) {
+  if (n <= 0) return;
+  if (!pool || pool->n_threads == 1) {
+    fn(arg, 0, n, 0);
+    return;
+  }
+  ranges r = {.fn = fn, .arg = arg, .n = n, .grain = grain};
+  r.pieces = ga_min_i64((n + grain - 1) / grain, (int64_t)RANGES_A_THREAD * pool->n_threads);
+  ga_pool_run(pool, r.pieces, run_range, &r);
+}

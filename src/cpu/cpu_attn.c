@@ -183,15 +183,15 @@ static void merge_row(const attn_job *job, const attn_sequence *s, int head, int
   attn_finish_row(job, s, head, q, m, l, acc);
 }
 
-static void merge_sequence_head(const attn_job *job, int64_t index) {
+static void merge_sequence_head(void *arg, int64_t index, int thread) {
+  (void)thread;
+  const attn_job *job = arg;
   attn_sequence s = sequence_of(job, index / job->d->q_heads);
   if (s.n_splits < 2) return;
   for (int64_t q = 0; q < s.n_q; q++) merge_row(job, &s, (int)(index % job->d->q_heads), q);
 }
 
 /* --- running --- */
-
-static int64_t next_of(attn_job *job) { return job->pool ? ga_pool_next(job->pool) : job->serial_next++; }
 
 /* Sequence that unit `index` belongs to: the last one that starts at or before it and is not empty. */
 static int64_t sequence_at(const attn_job *job, int64_t index) {
@@ -206,20 +206,11 @@ static int64_t sequence_at(const attn_job *job, int64_t index) {
   return low;
 }
 
-static void attn_region(void *arg, int thread, int n_threads) {
+static void run_unit(void *arg, int64_t i, int thread) {
   attn_job *job = arg;
-  const int64_t n_units = job->first_unit[job->d->batch];
-  float *scratch = job->scratch + (uint64_t)thread * job->scratch_floats;
-  for (int64_t i; (i = next_of(job)) < n_units;) {
-    int64_t b = sequence_at(job, i);
-    attn_unit u = unit_at(job, b, i - job->first_unit[b]);
-    job->fn(job, &u, scratch);
-  }
-  if (!job->shape.partial_q || job->shape.partial_splits < 2) return;
-  if (job->pool) ga_pool_barrier(job->pool);
-  /* Each thread has drawn one index beyond the units: the merges are numbered after those. */
-  const int64_t base = n_units + n_threads, n_merges = job->d->batch * job->d->q_heads;
-  for (int64_t i; (i = next_of(job) - base) < n_merges;) merge_sequence_head(job, i);
+  const int64_t b = sequence_at(job, i);
+  const attn_unit u = unit_at(job, b, i - job->first_unit[b]);
+  job->fn(job, &u, job->scratch + (uint64_t)thread * job->scratch_floats);
 }
 
 static ga_status number_units(const ga_kernel *kernel, attn_job *job, int64_t *work) {
@@ -249,11 +240,9 @@ ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_
   job.scratch_floats = round64(scratch_floats(&job.shape) * sizeof(float)) / sizeof(float);
   int64_t work;
   GA_TRY(number_units(kernel, &job, &work));
-  if (work < SERIAL_WORK || ga_pool_threads(cpu_pool(stream)) == 1) {
-    attn_region(&job, 0, 1);
-    return GA_OK;
-  }
-  job.pool = cpu_pool(stream);
-  ga_pool_run(job.pool, attn_region, &job);
+  ga_pool *pool = work < SERIAL_WORK ? NULL : cpu_pool(stream);
+  ga_pool_run(pool, job.first_unit[d->batch], run_unit, &job);
+  if (job.shape.partial_q && job.shape.partial_splits >= 2)
+    ga_pool_run(pool, d->batch * d->q_heads, merge_sequence_head, &job);
   return GA_OK;
 }

@@ -51,8 +51,6 @@ struct attn_job {
   const ga_attn_io *a;
   attn_shape shape;
   attn_unit_fn fn;
-  ga_pool *pool; /* NULL: on the caller's thread */
-  int64_t serial_next;
   int64_t *first_unit; /* [batch + 1] */
   float *partials;
   float *scratch;

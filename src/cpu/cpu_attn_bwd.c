@@ -97,21 +97,14 @@ static void sink_gradient(const bwd_job *job, int h) {
 
 /* --- running --- */
 
-static int64_t next_of(bwd_job *job) { return job->pool ? ga_pool_next(job->pool) : job->serial_next++; }
-
-static void bwd_region(void *arg, int thread, int n_threads) {
-  (void)n_threads;
-  bwd_job *job = arg;
-  float *scratch = job->scratch + (uint64_t)thread * job->scratch_floats;
-  const int64_t n_sinks = job->d->flags & GA_ATTN_SINKS ? job->d->q_heads : 0;
-  for (int64_t i; (i = next_of(job)) < job->n_units + n_sinks;) {
-    if (i >= job->n_units) {
-      sink_gradient(job, (int)(i - job->n_units));
-      continue;
-    }
-    const bwd_unit u = unit_at(job, i);
-    job->fn(job, &u, scratch);
+static void run_unit(void *arg, int64_t i, int thread) {
+  const bwd_job *job = arg;
+  if (i >= job->n_units) {
+    sink_gradient(job, (int)(i - job->n_units));
+    return;
   }
+  const bwd_unit u = unit_at(job, i);
+  job->fn(job, &u, job->scratch + (uint64_t)thread * job->scratch_floats);
 }
 
 static ga_status check_lengths(const ga_kernel *kernel, const bwd_job *job, int64_t *work) {
@@ -141,11 +134,7 @@ ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, c
   job.n_units = job.heads
                     ? n_heads
                     : n_heads * ga_div_up(d->max_kv, BWD_TILE) + d->batch * d->q_heads * ga_div_up(d->max_q, BWD_TILE);
-  if (threads == 1) {
-    bwd_region(&job, 0, 1);
-    return GA_OK;
-  }
-  job.pool = cpu_pool(stream);
-  ga_pool_run(job.pool, bwd_region, &job);
+  const int64_t n_sinks = d->flags & GA_ATTN_SINKS ? d->q_heads : 0;
+  ga_pool_run(threads == 1 ? NULL : cpu_pool(stream), job.n_units + n_sinks, run_unit, &job);
   return GA_OK;
 }

@@ -36,10 +36,9 @@ struct bwd_job {
   const ga_attn_bwd_desc *d;
   const ga_attn_bwd_io *a;
   bwd_unit_fn fn;
-  ga_pool *pool;           /* NULL: on the caller's thread */
   bool heads;              /* units are BWD_HEAD */
   int64_t head_pad, v_pad; /* dims rounded up to 16 floats */
-  int64_t n_units, serial_next;
+  int64_t n_units;
   float *scratch;
   uint64_t scratch_floats; /* a thread */
 };

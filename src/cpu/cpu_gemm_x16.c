@@ -6,8 +6,7 @@
  * loses its CPU for a while leaves the rest to others. */
 #define CHUNK_BYTES (48 * 1024)
 
-/* Up to so many activations (about 1.5 us) are rounded by the caller alone: a barrier inside the region costs as much.
- * */
+/* Up to so many activations (about 1.5 us) are rounded by the caller alone: a region costs as much. */
 #define SERIAL_ROUND 4096
 
 typedef struct x16_job {
@@ -16,8 +15,6 @@ typedef struct x16_job {
   const ga_x16_impl *impl;
   const ga_x16_format *format;
   ga_x16_act *acts; /* [groups of columns][k / 32][columns of the group] */
-  ga_pool *pool;    /* NULL: this thread does everything */
-  bool rounded;     /* the activations are ready before the region starts */
   int64_t panels, panel_bytes, chunk;
 } x16_job;
 
@@ -28,11 +25,12 @@ static int64_t group_cols(const x16_job *job, int64_t c) {
   return cols;
 }
 
-/* Rounds this thread's part of the activations: blocks [begin, end) of all columns in a row. */
-static void quantise_slice(const x16_job *job, int thread, int n_threads) {
+/* Rounds blocks [begin, end) of the activations, all columns in a row. */
+static void quantise_range(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const x16_job *job = arg;
   const ga_gemm_desc *d = job->desc;
-  int64_t blocks = d->k / 32, begin, end;
-  ga_pool_slice(d->m * blocks, 1, thread, n_threads, &begin, &end);
+  const int64_t blocks = d->k / 32;
   for (int64_t c = 0, cols; c < d->m; c += cols) {
     cols = group_cols(job, c);
     for (int64_t i = c; i < c + cols; i++) {
@@ -59,16 +57,11 @@ static void multiply_panel(const x16_job *job, int64_t panel) {
   }
 }
 
-static void x16_region(void *arg, int thread, int n_threads) {
+static void multiply_chunk(void *arg, int64_t i, int thread) {
+  (void)thread;
   const x16_job *job = arg;
-  if (job->acts && !job->rounded) quantise_slice(job, thread, n_threads);
-  if (job->pool && !job->rounded) ga_pool_barrier(job->pool);
-  int64_t chunks = ga_div_up(job->panels, job->chunk);
-  for (int64_t i = job->pool ? ga_pool_next(job->pool) : 0; i < chunks;
-       i = job->pool ? ga_pool_next(job->pool) : i + 1) {
-    int64_t end = ga_min_i64((i + 1) * job->chunk, job->panels);
-    for (int64_t p = i * job->chunk; p < end; p++) multiply_panel(job, p);
-  }
+  const int64_t end = ga_min_i64((i + 1) * job->chunk, job->panels);
+  for (int64_t p = i * job->chunk; p < end; p++) multiply_panel(job, p);
 }
 
 uint64_t ga_cpu_gemm_x16_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
@@ -88,18 +81,12 @@ ga_status ga_cpu_gemm_x16(const ga_kernel *kernel, const void *desc, const void 
   job.acts = job.impl->quantise ? workspace : NULL;
   job.panels = ga_div_up(d->n, GA_X16_ROWS);
   job.panel_bytes = x16_panel_bytes(job.format, d->k);
-  int threads = ga_pool_threads(cpu_pool(stream));
+  ga_pool *pool = cpu_gemm_is_small(d) ? NULL : cpu_pool(stream);
+  const int threads = pool ? ga_pool_threads(pool) : 1;
   job.chunk =
       ga_max_i64(1, ga_min_i64(CHUNK_BYTES / ga_max_i64(1, job.panel_bytes), ga_div_up(job.panels, 4 * threads)));
-  if (threads == 1 || cpu_gemm_is_small(d)) {
-    x16_region(&job, 0, 1);
-    return GA_OK;
-  }
-  if (!job.acts || d->m * d->k <= SERIAL_ROUND) {
-    if (job.acts) quantise_slice(&job, 0, 1);
-    job.rounded = true;
-  }
-  job.pool = cpu_pool(stream);
-  ga_pool_run(job.pool, x16_region, &job);
+  if (job.acts)
+    ga_pool_run_ranges(d->m * d->k <= SERIAL_ROUND ? NULL : pool, d->m * (d->k / 32), 1, quantise_range, &job);
+  ga_pool_run(pool, ga_div_up(job.panels, job.chunk), multiply_chunk, &job);
   return GA_OK;
 }

@@ -45,21 +45,15 @@ const char *ga_cpu_kv_store_f32(const ga_kernel *kernel, const void *desc, const
 typedef struct rows_job {
   cpu_rows_fn fn;
   const void *job;
-  int64_t rows;
 } rows_job;
 
-static void rows_region(void *arg, int thread, int n_threads) {
+static void run_rows(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
   const rows_job *r = arg;
-  int64_t begin, end;
-  ga_pool_slice(r->rows, 1, thread, n_threads, &begin, &end);
-  if (begin < end) r->fn(r->job, begin, end);
+  r->fn(r->job, begin, end);
 }
 
 void cpu_rows_run(const ga_stream *stream, int64_t rows, int64_t row_elems, cpu_rows_fn fn, const void *job) {
-  if (rows < 2 || rows * row_elems < ROWS_WORTH) {
-    if (rows > 0) fn(job, 0, rows);
-    return;
-  }
-  rows_job r = {.fn = fn, .job = job, .rows = rows};
-  ga_pool_run(cpu_pool(stream), rows_region, &r);
+  rows_job r = {.fn = fn, .job = job};
+  ga_pool_run_ranges(rows * row_elems < ROWS_WORTH ? NULL : cpu_pool(stream), rows, 1, run_rows, &r);
 }

@@ -28,20 +28,17 @@ size_t bench_rotation(const ga_device *device) {
 #define ROUND_BLOCKS 16                 /* read in one round; rounds go through the whole buffer */
 
 typedef struct read_job {
-  ga_pool *pool;
   const uint64_t *data;
   _Atomic uint64_t sink;
 } read_job;
 
-static void read_region(void *arg, int thread, int n_threads) {
-  (void)thread, (void)n_threads;
+static void read_block(void *arg, int64_t block, int thread) {
+  (void)thread;
   read_job *job = arg;
   uint64_t sum[8] = {0};
-  for (int64_t block; (block = ga_pool_next(job->pool)) < ROUND_BLOCKS;) {
-    const uint64_t *p = job->data + block * BLOCK_WORDS;
-    for (int64_t i = 0; i < BLOCK_WORDS; i += 8)
-      for (int j = 0; j < 8; j++) sum[j] += p[i + j];
-  }
+  const uint64_t *p = job->data + block * BLOCK_WORDS;
+  for (int64_t i = 0; i < BLOCK_WORDS; i += 8)
+    for (int j = 0; j < 8; j++) sum[j] += p[i + j];
   for (int j = 1; j < 8; j++) sum[0] += sum[j];
   atomic_fetch_add_explicit(&job->sink, sum[0], memory_order_relaxed); /* keeps the loop */
 }
@@ -52,10 +49,10 @@ static double seconds_since(const struct timespec *then) {
   return (double)(now.tv_sec - then->tv_sec) + (double)(now.tv_nsec - then->tv_nsec) * 1e-9;
 }
 
-static double time_of(ga_pool *pool, ga_pool_fn fn, void *arg) {
+static double time_of(ga_pool *pool, int64_t pieces, ga_piece_fn fn, void *arg) {
   struct timespec start;
   (void)clock_gettime(CLOCK_MONOTONIC, &start);
-  ga_pool_run(pool, fn, arg);
+  ga_pool_run(pool, pieces, fn, arg);
   return seconds_since(&start);
 }
 
@@ -68,8 +65,8 @@ static ga_status measure_read(ga_ctx *ctx, double *gbs) {
   GA_TRY(ga_buffer_alloc(ctx, rounds * round_bytes, &data));
   memset(data, 1, rounds * round_bytes); /* host memory; untouched pages would all be one page of zeros */
   for (size_t i = 0; i < 2 * rounds; i++) {
-    read_job job = {.pool = ctx->device->pool, .data = (void *)((char *)data + i % rounds * round_bytes)};
-    best = fmin(best, time_of(ctx->device->pool, read_region, &job));
+    read_job job = {.data = (void *)((char *)data + i % rounds * round_bytes)};
+    best = fmin(best, time_of(ctx->device->pool, ROUND_BLOCKS, read_block, &job));
   }
   ga_buffer_free(ctx, data);
   *gbs = (double)round_bytes / best * 1e-9;
@@ -79,7 +76,7 @@ static ga_status measure_read(ga_ctx *ctx, double *gbs) {
 double bench_peak_rate(ga_pool *pool, bench_peak peak) {
   double best = HUGE_VAL;
   if (!peak.run) return 0;
-  for (int i = 0; i < 50; i++) best = fmin(best, time_of(pool, peak.run, NULL));
+  for (int i = 0; i < 50; i++) best = fmin(best, time_of(pool, ga_pool_threads(pool), peak.run, NULL));
   return peak.flops * ga_pool_threads(pool) / best;
 }
 

@@ -9,16 +9,16 @@
 #define CHAINS 12 /* > latency 4 x two units */
 
 /* Whole functions for one instruction set, chosen at run time like the kernels. */
-#define PEAK(name, isa, vec, set1, fma, add, first)                                 \
-  __attribute__((target(isa))) static void name(void *arg, int thread, int n) {     \
-    (void)arg, (void)n;                                                             \
-    vec a[CHAINS], x = set1(1.0f - 1e-7f), y = set1((float)thread * 1e-9f + 1e-9f); \
-    for (int j = 0; j < CHAINS; j++) a[j] = set1((float)j);                         \
-    for (int i = 0; i < ROUNDS; i++)                                                \
-      for (int j = 0; j < CHAINS; j++) a[j] = fma(a[j], x, y);                      \
-    for (int j = 1; j < CHAINS; j++) a[0] = add(a[0], a[j]);                        \
-    volatile float sink = first(a[0]);                                              \
-    (void)sink;                                                                     \
+#define PEAK(name, isa, vec, set1, fma, add, first)                                     \
+  __attribute__((target(isa))) static void name(void *arg, int64_t piece, int thread) { \
+    (void)arg, (void)piece;                                                             \
+    vec a[CHAINS], x = set1(1.0f - 1e-7f), y = set1((float)thread * 1e-9f + 1e-9f);     \
+    for (int j = 0; j < CHAINS; j++) a[j] = set1((float)j);                             \
+    for (int i = 0; i < ROUNDS; i++)                                                    \
+      for (int j = 0; j < CHAINS; j++) a[j] = fma(a[j], x, y);                          \
+    for (int j = 1; j < CHAINS; j++) a[0] = add(a[0], a[j]);                            \
+    volatile float sink = first(a[0]);                                                  \
+    (void)sink;                                                                         \
   }
 
 PEAK(peak_avx2, "avx2,fma", __m256, _mm256_set1_ps, _mm256_fmadd_ps, _mm256_add_ps, _mm256_cvtss_f32)
@@ -27,8 +27,8 @@ PEAK(peak_avx512, "avx512f", __m512, _mm512_set1_ps, _mm512_fmadd_ps, _mm512_add
 /* Four 16 x 16 sums, each waiting for itself only; 16 rows of 64 bytes everywhere. */
 #define TILE_ROUNDS 50000
 #define TILE_PEAK(name, isa, dp)                                                            \
-  __attribute__((target(isa))) static void name(void *arg, int thread, int n) {             \
-    (void)arg, (void)thread, (void)n;                                                       \
+  __attribute__((target(isa))) static void name(void *arg, int64_t piece, int thread) {     \
+    (void)arg, (void)thread, (void)piece;                                                   \
     static const tile_config config = {                                                     \
         .palette = 1, .bytes = {64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16}}; \
     _tile_loadconfig(&config);                                                              \

@@ -5,8 +5,8 @@
 #include "base/thread.h"
 
 typedef struct bench_peak {
-  ga_pool_fn run; /* NULL: none for this machine */
-  double flops;   /* of one thread in one run */
+  ga_piece_fn run; /* NULL: none for this machine */
+  double flops;    /* of one thread in one run */
 } bench_peak;
 
 /* archs: bits of ga_caps. f32. */

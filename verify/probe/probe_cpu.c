@@ -11,17 +11,14 @@
 #define COPY_BYTES ((size_t)1 << 20) /* claimed by whichever thread is free */
 
 typedef struct copy_job {
-  ga_pool *pool;
   char *to;
   const char *from;
-  int64_t blocks;
 } copy_job;
 
-static void copy_blocks(void *arg, int thread, int n_threads) {
-  (void)thread, (void)n_threads;
+static void copy_block(void *arg, int64_t i, int thread) {
+  (void)thread;
   copy_job *job = arg;
-  for (int64_t i; (i = ga_pool_next(job->pool)) < job->blocks;)
-    memcpy(job->to + (size_t)i * COPY_BYTES, job->from + (size_t)i * COPY_BYTES, COPY_BYTES);
+  memcpy(job->to + (size_t)i * COPY_BYTES, job->from + (size_t)i * COPY_BYTES, COPY_BYTES);
 }
 
 static double now(void) {
@@ -41,11 +38,11 @@ static ga_status copy(probe *p) {
   if (status == GA_OK) {
     memset(from, 1, bytes); /* host memory; untouched pages would all be one page of zeros */
     memset(to, 2, bytes);
-    copy_job job = {p->ctx->device->pool, to, from, blocks};
+    copy_job job = {to, from};
     const double start = now();
     do {
       const double t = now();
-      ga_pool_run(job.pool, copy_blocks, &job);
+      ga_pool_run(p->ctx->device->pool, blocks, copy_block, &job);
       best = fmin(best, now() - t);
     } while (now() - start < p->seconds);
     ga_buffer_free(p->ctx, to);

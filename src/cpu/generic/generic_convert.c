@@ -35,13 +35,12 @@ static void store_plain(ga_dtype dtype, void *y, int64_t at, const float *x, int
 }
 
 /* Pieces of 256 elements: a multiple of every block; the last one may be shorter. */
-static void convert_slice(void *arg, int thread, int n_threads) {
+static void convert_range(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
   const convert_job *job = arg;
   const ga_convert_desc *d = job->desc;
   ga_dtype from = (ga_dtype)d->x_dtype, to = (ga_dtype)d->y_dtype;
   const ga_dtype_traits *x = ga_dtype_info(from), *y = ga_dtype_info(to);
-  int64_t total = d->rows * d->width, begin, end;
-  ga_pool_slice(total, GA_QUANT_MAX_BLOCK, thread, n_threads, &begin, &end);
   for (int64_t i = begin; i < end; i += GA_QUANT_MAX_BLOCK) {
     float piece[GA_QUANT_MAX_BLOCK];
     int64_t n = end - i < GA_QUANT_MAX_BLOCK ? end - i : GA_QUANT_MAX_BLOCK;
@@ -76,12 +75,11 @@ static void scale_block(const ga_convert_desc *d, const ga_convert_io *a, int64_
 }
 
 /* With scales: rows of blocks. */
-static void scale_slice(void *arg, int thread, int n_threads) {
+static void scale_range(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
   const convert_job *job = arg;
   const ga_convert_desc *d = job->desc;
   const int64_t rows = ga_convert_block_rows(d);
-  int64_t begin, end;
-  ga_pool_slice(d->rows, rows, thread, n_threads, &begin, &end);
   for (int64_t r = begin; r < end; r += rows)
     for (int64_t c = 0; c < d->width; c += GA_CONVERT_BLOCK) scale_block(d, job->io, r, ga_min_i64(r + rows, end), c);
 }
@@ -90,10 +88,11 @@ ga_status ga_cpu_convert_generic(const ga_kernel *kernel, const void *desc, cons
                                  ga_stream *stream) {
   (void)kernel, (void)workspace;
   convert_job job = {.desc = desc, .io = io};
-  void (*slice)(void *, int, int) = job.desc->scales ? scale_slice : convert_slice;
-  if (job.desc->rows * job.desc->width < 8192)
-    slice(&job, 0, 1);
+  const ga_convert_desc *d = job.desc;
+  ga_pool *pool = d->rows * d->width < 8192 ? NULL : cpu_pool(stream);
+  if (d->scales)
+    ga_pool_run_ranges(pool, d->rows, ga_convert_block_rows(d), scale_range, &job);
   else
-    ga_pool_run(cpu_pool(stream), slice, &job);
+    ga_pool_run_ranges(pool, d->rows * d->width, GA_QUANT_MAX_BLOCK, convert_range, &job);
   return GA_OK;
 }

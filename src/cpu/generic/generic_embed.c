@@ -30,10 +30,9 @@ typedef struct embed_job {
   const ga_embed_io *io;
 } embed_job;
 
-static void embed_slice(void *arg, int thread, int n_threads) {
+static void embed_range(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
   const embed_job *job = arg;
-  int64_t begin, end;
-  ga_pool_slice(job->desc->tokens, 1, thread, n_threads, &begin, &end);
   for (int64_t t = begin; t < end; t++) embed_one(job->desc, job->io, t);
 }
 
@@ -45,9 +44,7 @@ ga_status ga_cpu_embed_generic(const ga_kernel *kernel, const void *desc, const 
     GA_REQUIRE(job.io->ids[t] >= 0 && job.io->ids[t] < job.desc->vocab, GA_ERR_ARG,
                "%s: ids[%lld] is %d; must be in [0, %lld)", kernel->id, (long long)t, job.io->ids[t],
                (long long)job.desc->vocab);
-  if (job.desc->tokens * job.desc->width < 32 * 1024)
-    embed_slice(&job, 0, 1);
-  else
-    ga_pool_run(cpu_pool(stream), embed_slice, &job);
+  const bool small = job.desc->tokens * job.desc->width < 32 * 1024;
+  ga_pool_run_ranges(small ? NULL : cpu_pool(stream), job.desc->tokens, 1, embed_range, &job);
   return GA_OK;
 }

@@ -49,13 +49,12 @@ void ga_cpu_gemm_dot_rows(const float *x, const float *w, int64_t k, float t[ROW
     t[r] = ((sum[r][0] + sum[r][4]) + (sum[r][2] + sum[r][6])) + ((sum[r][1] + sum[r][5]) + (sum[r][3] + sum[r][7]));
 }
 
-static void generic_slice(void *arg, int thread, int n_threads) {
+static void generic_range(void *arg, int64_t begin, int64_t end, int thread) {
   const generic_job *job = arg;
   const ga_gemm_desc *d = job->desc;
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
-  int64_t row_bytes = d->k / t->block_elems * t->block_bytes, begin, end;
+  int64_t row_bytes = d->k / t->block_elems * t->block_bytes;
   float *w = job->scratch + thread * ROWS * d->k, dots[ROWS];
-  ga_pool_slice(d->n, ROWS, thread, n_threads, &begin, &end);
   for (int64_t c = begin; c < end; c += ROWS) {
     int64_t rows = end - c < ROWS ? end - c : ROWS;
     for (int64_t r = 0; r < ROWS; r++) /* a short group repeats its last row and drops the result */
@@ -79,9 +78,6 @@ ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const v
                               ga_stream *stream) {
   (void)kernel;
   generic_job job = {.desc = desc, .io = io, .scratch = workspace};
-  if (cpu_gemm_is_small(job.desc))
-    generic_slice(&job, 0, 1);
-  else
-    ga_pool_run(cpu_pool(stream), generic_slice, &job);
+  ga_pool_run_ranges(cpu_gemm_is_small(job.desc) ? NULL : cpu_pool(stream), job.desc->n, ROWS, generic_range, &job);
   return GA_OK;
 }

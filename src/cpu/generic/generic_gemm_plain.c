@@ -74,15 +74,13 @@ static void finish(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int6
   store(d->y_dtype, a->y, at, t);
 }
 
-static void plain_slice(void *arg, int thread, int n_threads) {
+static void plain_range(void *arg, int64_t begin, int64_t end, int thread) {
   const plain_job *job = arg;
   const ga_gemm_desc *d = job->desc;
   float *w = job->scratch + thread * (COLS + ROWS) * d->k, *x = w + COLS * d->k, dots[COLS];
-  int64_t begin, end;
-  ga_pool_slice(d->n, COLS, thread, n_threads, &begin, &end);
   for (int64_t row = 0; row < d->m; row += ROWS) {
     const int64_t rows = ga_min_i64(ROWS, d->m - row);
-    if (begin < end) get_x(job, row, rows, x);
+    get_x(job, row, rows, x);
     for (int64_t col = begin; col < end; col += COLS) {
       const int64_t cols = ga_min_i64(COLS, end - col);
       get_w(job, col, cols, w);
@@ -105,9 +103,6 @@ ga_status ga_cpu_gemm_plain(const ga_kernel *kernel, const void *desc, const voi
                             ga_stream *stream) {
   (void)kernel;
   plain_job job = {.desc = desc, .io = io, .scratch = workspace};
-  if (cpu_gemm_is_small(job.desc))
-    plain_slice(&job, 0, 1);
-  else
-    ga_pool_run(cpu_pool(stream), plain_slice, &job);
+  ga_pool_run_ranges(cpu_gemm_is_small(job.desc) ? NULL : cpu_pool(stream), job.desc->n, COLS, plain_range, &job);
   return GA_OK;
 }

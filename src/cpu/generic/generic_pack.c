@@ -256,10 +256,9 @@ static void pack_panel(const pack_job *job, int64_t panel) {
            recs + b * records * f->record_bytes);
 }
 
-static void pack_slice(void *arg, int thread, int n_threads) {
+static void pack_range(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
   const pack_job *job = arg;
-  int64_t begin, end;
-  ga_pool_slice(ga_div_up(job->desc->n, GA_X16_ROWS), 1, thread, n_threads, &begin, &end);
   for (int64_t p = begin; p < end; p++) pack_panel(job, p);
 }
 
@@ -269,10 +268,8 @@ ga_status ga_cpu_pack_x16(const ga_kernel *kernel, const void *desc, const void 
   pack_job job = {.desc = desc, .io = io};
   job.format = ga_x16_format_of((ga_dtype)job.desc->w_dtype);
   if (job.desc->n == 0 || job.desc->k == 0) return GA_OK;
-  if (job.desc->n * job.desc->k < 32 * 1024)
-    pack_slice(&job, 0, 1);
-  else
-    ga_pool_run(cpu_pool(stream), pack_slice, &job);
+  ga_pool *pool = job.desc->n * job.desc->k < 32 * 1024 ? NULL : cpu_pool(stream);
+  ga_pool_run_ranges(pool, ga_div_up(job.desc->n, GA_X16_ROWS), 1, pack_range, &job);
   return GA_OK;
 }
 

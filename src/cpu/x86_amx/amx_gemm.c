@@ -24,7 +24,6 @@ typedef struct amx_job {
   const ga_x16_format *format;
   uint8_t *x_tiles; /* [m / 16 rounded up to 2][k tiles] */
   uint8_t *w_tiles; /* [threads][chunk][k tiles] */
-  ga_pool *pool;    /* NULL: this thread does everything */
   int64_t k_tiles, panels, panel_bytes, chunk;
 } amx_job;
 
@@ -90,11 +89,11 @@ GA_INLINE void convert_32(const float *x, int64_t n, uint8_t *to) {
   _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(x1, x0));
 }
 
-/* This thread's part of the rows of X; rows that pad the last tile are zeros. */
-static void convert_slice(const amx_job *job, int thread, int n_threads) {
+/* Rows [begin, end) of X; rows that pad the last tile are zeros. */
+static void convert_rows(void *arg, int64_t begin, int64_t end, int thread) {
+  (void)thread;
+  const amx_job *job = arg;
   const ga_gemm_desc *d = job->desc;
-  int64_t begin, end;
-  ga_pool_slice(ga_div_up(d->m, 16) * 16, 4, thread, n_threads, &begin, &end);
   for (int64_t r = begin; r < end; r++) {
     uint8_t *to = job->x_tiles + r / 16 * job->k_tiles * TILE + r % 16 * 64;
     const float *x = (const float *)job->io->x + r * d->x_stride;
@@ -128,15 +127,11 @@ static void multiply_panels(const amx_job *job, int64_t first, int64_t count, ui
   }
 }
 
-static void amx_region(void *arg, int thread, int n_threads) {
+static void multiply_chunk(void *arg, int64_t i, int thread) {
   const amx_job *job = arg;
-  uint8_t *tiles = job->w_tiles + thread * job->chunk * job->k_tiles * TILE;
-  convert_slice(job, thread, n_threads);
-  if (job->pool) ga_pool_barrier(job->pool);
   configure();
-  int64_t tasks = ga_div_up(job->panels, job->chunk);
-  for (int64_t i = job->pool ? ga_pool_next(job->pool) : 0; i < tasks; i = job->pool ? ga_pool_next(job->pool) : i + 1)
-    multiply_panels(job, i * job->chunk, ga_min_i64(job->chunk, job->panels - i * job->chunk), tiles);
+  multiply_panels(job, i * job->chunk, ga_min_i64(job->chunk, job->panels - i * job->chunk),
+                  job->w_tiles + thread * job->chunk * job->k_tiles * TILE);
   _tile_release();
 }
 
@@ -175,11 +170,8 @@ ga_status ga_cpu_gemm_amx(const ga_kernel *kernel, const void *desc, const void 
   job.panels = ga_div_up(d->n, GA_X16_ROWS);
   job.panel_bytes = x16_panel_bytes(job.format, d->k);
   job.chunk = chunk_panels(d, ga_pool_threads(cpu_pool(stream)));
-  if (ga_pool_threads(cpu_pool(stream)) == 1 || d->m * d->n * d->k < 512 * 1024) {
-    amx_region(&job, 0, 1);
-    return GA_OK;
-  }
-  job.pool = cpu_pool(stream);
-  ga_pool_run(job.pool, amx_region, &job);
+  ga_pool *pool = d->m * d->n * d->k < 512 * 1024 ? NULL : cpu_pool(stream);
+  ga_pool_run_ranges(pool, ga_div_up(d->m, 16) * 16, 4, convert_rows, &job);
+  ga_pool_run(pool, ga_div_up(job.panels, job.chunk), multiply_chunk, &job);
   return GA_OK;
 }
