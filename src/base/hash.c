@@ -1,5 +1,10 @@
 #include "base/hash.h"
 
+#include <sys/random.h>
+#include <time.h>
+
+#include "base/rng.h"
+
 #include <string.h>
 
 /* First 32 bits of the fractional parts of the cube roots of the first 64 primes (FIPS 180-4, 4.2.2). */
@@ -72,4 +77,14 @@ void ga_sha256_hex(ga_sha256 *sha, char out[65]) {
   static const char hex[] = "0123456789abcdef";
   for (int i = 0; i < 64; i++) out[i] = hex[(sha->state[i / 8] >> (28 - 4 * (i % 8))) & 15];
   out[64] = 0;
+}
+
+void ga_secret_keys(uint64_t *keys, size_t n) {
+  const size_t bytes = n * sizeof *keys;
+  if (getrandom(keys, bytes, 0) == (ssize_t)bytes) return;
+  /* A system without: the clock and where things lie, which an author of files cannot know either. */
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  uint64_t seed = (uint64_t)t.tv_nsec << 32 ^ (uint64_t)t.tv_sec ^ (uint64_t)(uintptr_t)keys;
+  for (size_t i = 0; i < n; i++) keys[i] = ga_splitmix64(&seed);
 }

@@ -1,4 +1,4 @@
-/* FNV-1a for tables in memory, SHA-256 (FIPS 180-4) for files and cache keys. */
+/* FNV-1a for tables in memory whose keys are our own, SHA-256 (FIPS 180-4) for files and cache keys. */
 #ifndef GA_BASE_HASH_H
 #define GA_BASE_HASH_H
 
@@ -12,6 +12,9 @@ GA_INLINE uint64_t ga_fnv64(uint64_t h, const void *data, size_t n) {
   for (size_t i = 0; i < n; i++) h = (h ^ p[i]) * 0x100000001b3u;
   return h;
 }
+
+/* Numbers that nobody outside of this process knows: keys of tables whose contents come from files or requests. */
+void ga_secret_keys(uint64_t *keys, size_t n);
 
 typedef struct ga_sha256 {
   uint32_t state[8];

@@ -16,8 +16,9 @@ static bool merge_ids(const ga_tokenizer *tok, const ga_text *merge, size_t spac
 }
 
 /* The first of two merges of the same pair counts. */
-static void add_pair(tok_pairs *pairs, const int32_t id[3], uint32_t rank) {
-  uint32_t at = tok_pair_hash(id[0], id[1]) & pairs->mask;
+static void add_pair(ga_tokenizer *tok, const int32_t id[3], uint32_t rank) {
+  tok_pairs *pairs = &tok->pairs;
+  uint32_t at = tok_pair_hash(tok->key, id[0], id[1]) & pairs->mask;
   for (; pairs->slots[at].left >= 0; at = (at + 1) & pairs->mask)
     if (pairs->slots[at].left == id[0] && pairs->slots[at].right == id[1]) return;
   pairs->slots[at] = (tok_pair){id[0], id[1], rank, id[2]};
@@ -48,7 +49,7 @@ ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab) {
     size_t space = (size_t)((const char *)memchr(m->data + 1, ' ', m->bytes - 1) - m->data);
     int32_t id[3];
     if (merge_ids(tok, m, space, raw, id))
-      add_pair(&tok->pairs, id, (uint32_t)i);
+      add_pair(tok, id, (uint32_t)i);
     else
       lost++;
   }
@@ -62,7 +63,7 @@ GA_INLINE void bpe_pair(const void *ctx, const tok_symbols *sym, uint32_t i, uin
   uint32_t j = sym->next[i];
   sym->rank[i] = TOK_RANK_NONE;
   if (j >= n || sym->id[i] < 0) return;
-  const tok_pair *pair = tok_pairs_find(&tok->pairs, sym->id[i], sym->id[j]);
+  const tok_pair *pair = tok_pairs_find(tok, sym->id[i], sym->id[j]);
   if (!pair) return;
   sym->rank[i] = pair->rank;
   sym->made[i] = pair->made;

@@ -73,6 +73,18 @@ static int32_t drop_doubles(tok_cut *list, int32_t n) {
   return kept;
 }
 
+static ga_status build_matcher(ga_tokenizer *tok, bool user_alone, tok_matcher *out) {
+  const tok_cuts *cuts = &tok->cuts;
+  size_t bytes = 0;
+  for (int32_t i = 0; i < cuts->count; i++)
+    if (!user_alone || tok->type[cuts->list[i].id] == GA_TOK_USER) bytes += cuts->list[i].bytes;
+  GA_TRY(tok_matcher_init(out, &tok->arena, bytes));
+  for (int32_t i = 0; i < cuts->count; i++)
+    if (!user_alone || tok->type[cuts->list[i].id] == GA_TOK_USER)
+      tok_matcher_add(out, cuts->list[i].text, cuts->list[i].bytes, i);
+  return tok_matcher_finish(out);
+}
+
 ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab) {
   tok_cuts *cuts = &tok->cuts;
   mark_eog(tok, vocab);
@@ -90,45 +102,44 @@ ga_status tok_build_cuts(ga_tokenizer *tok, const ga_vocab *vocab) {
     cuts->list[n++] = (tok_cut){text, (uint32_t)p->bytes, id};
   }
   if (n) qsort(cuts->list, (size_t)n, sizeof(tok_cut), compare_cuts);
-  cuts->count = n = drop_doubles(cuts->list, n);
-  for (int32_t i = 0; i < n; i++) {
-    uint8_t first = (uint8_t)cuts->list[i].text[0];
-    cuts->any_first[first] = true;
-    if (tok->type[cuts->list[i].id] == GA_TOK_USER) cuts->user_first[first] = true;
-    cuts->from[first + 1] = i + 1;
-  }
-  for (int b = 1; b <= 256; b++)
-    if (cuts->from[b] < cuts->from[b - 1]) cuts->from[b] = cuts->from[b - 1];
-  return GA_OK;
+  cuts->count = drop_doubles(cuts->list, n);
+  GA_TRY(build_matcher(tok, false, &cuts->all));
+  return build_matcher(tok, true, &cuts->user);
 }
 
-/* First of list[lo, hi), which agree in their first `depth` bytes, whose next byte is at least `byte`. Those that end
- * at `depth` sort before all others. */
-static int32_t first_at_least(const tok_cut *list, int32_t lo, int32_t hi, uint32_t depth, unsigned byte) {
+/* --- looking for them --- */
+
+int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes) {
+  int32_t lo = 0, hi = tok->cuts.count;
   while (lo < hi) {
-    int32_t mid = lo + (hi - lo) / 2;
-    if (list[mid].bytes <= depth || (uint8_t)list[mid].text[depth] < byte)
+    const int32_t mid = lo + (hi - lo) / 2;
+    const tok_cut *c = &tok->cuts.list[mid];
+    const int order = memcmp(c->text, text, c->bytes < bytes ? c->bytes : bytes);
+    if (!order && c->bytes == bytes) return c->id;
+    if (order < 0 || (!order && c->bytes < bytes))
       lo = mid + 1;
     else
       hi = mid;
   }
-  return lo;
+  return GA_TOK_NONE;
 }
 
-int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, const uint8_t *foreign,
-                   size_t *bytes) {
-  const tok_cuts *cuts = &tok->cuts;
-  int32_t found = GA_TOK_NONE, lo = cuts->from[s[0]], hi = cuts->from[s[0] + 1];
-  for (uint32_t depth = 1; lo < hi; depth++) {
-    const tok_cut *cut = &cuts->list[lo];
-    parse = parse && !(foreign && foreign[depth - 1]);
-    if (cut->bytes == depth && (parse || tok->type[cut->id] == GA_TOK_USER)) {
-      found = cut->id;
-      *bytes = depth;
-    }
-    if (depth >= n) break;
-    lo = first_at_least(cuts->list, lo, hi, depth, s[depth]);
-    hi = first_at_least(cuts->list, lo, hi, depth, s[depth] + 1u);
-  }
-  return found;
+typedef struct search {
+  const ga_tokenizer *tok;
+  const uint8_t *foreign;  /* NULL: nothing is */
+  size_t at, next_foreign; /* the first foreign byte from `at` on */
+} search;
+
+static bool allows(void *arg, int32_t token, size_t at, uint32_t bytes) {
+  search *s = arg;
+  if (!s->foreign || s->tok->type[s->tok->cuts.list[token].id] == GA_TOK_USER) return true;
+  while (s->at > at)
+    if (s->foreign[--s->at]) s->next_foreign = s->at;
+  return at + bytes <= s->next_foreign;
+}
+
+ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse, const uint8_t *foreign,
+                        tok_matches *out) {
+  search s = {.tok = tok, .foreign = foreign, .at = n, .next_foreign = n};
+  return tok_matcher_run(parse ? &tok->cuts.all : &tok->cuts.user, (const uint8_t *)text, n, allows, &s, out);
 }

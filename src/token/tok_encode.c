@@ -15,22 +15,19 @@ static void encode_plain(tok_run *run, const char *text, size_t bytes) {
 }
 
 static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse, const uint8_t *foreign) {
-  const tok_cuts *cuts = &run->tok->cuts;
-  const bool *may_start = parse ? cuts->any_first : cuts->user_first;
-  size_t plain = 0; /* start of the plain text before `at` */
-  for (size_t at = 0, len = 0; at < bytes && run->status == GA_OK;) {
-    int32_t id = GA_TOK_NONE;
-    if (may_start[(uint8_t)text[at]])
-      id = tok_cut_at(run->tok, (const uint8_t *)text + at, bytes - at, parse, foreign ? foreign + at : NULL, &len);
-    if (id < 0) {
-      at++;
-      continue;
-    }
-    if (plain < at) encode_plain(run, text + plain, at - plain);
-    tok_emit(run, id);
-    plain = at += len;
+  tok_matches cuts;
+  size_t plain = 0; /* end of the last cut */
+  run->status = tok_find_cuts(run->tok, text, bytes, parse, foreign, &cuts);
+  for (size_t i = cuts.count; i-- > 0 && run->status == GA_OK;) {
+    const tok_match *m = &cuts.list[i];
+    const tok_cut *cut = &run->tok->cuts.list[m->token];
+    if (m->at < plain) continue; /* begins inside of the one before */
+    if (plain < m->at) encode_plain(run, text + plain, m->at - plain);
+    tok_emit(run, cut->id);
+    plain = (size_t)m->at + cut->bytes;
   }
-  if (plain < bytes) encode_plain(run, text + plain, bytes - plain); /* text may be null when there is none */
+  ga_mem_free(cuts.list);
+  if (plain < bytes && run->status == GA_OK) encode_plain(run, text + plain, bytes - plain);
 }
 
 static void encode_all(tok_run *run, const char *text, size_t bytes, uint32_t flags) {
@@ -43,7 +40,7 @@ static void encode_all(tok_run *run, const char *text, size_t bytes, uint32_t fl
     last = special[GA_TOK_SEP] >= 0 ? special[GA_TOK_SEP] : special[GA_TOK_EOS];
   }
   if ((flags & GA_TOK_ADD_SPECIAL) && first >= 0) tok_emit(run, first);
-  encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
+  if (bytes) encode_text(run, text, bytes, (flags & GA_TOK_PARSE_SPECIAL) != 0, NULL);
   if ((flags & GA_TOK_ADD_SPECIAL) && last >= 0) tok_emit(run, last);
 }
 
@@ -100,7 +97,7 @@ ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t by
              "tokenize: a rendered text is not UTF-8");
   tok_run run = {.tok = tok};
   run.status = give_word_cache(&run, bytes);
-  if (run.status == GA_OK) encode_text(&run, text, bytes, true, foreign);
+  if (run.status == GA_OK && bytes) encode_text(&run, text, bytes, true, foreign);
   if (run.status == GA_OK) {
     *ids = run.ids;
     *n_ids = run.n_ids;

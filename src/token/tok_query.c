@@ -22,9 +22,8 @@ int32_t ga_tokenizer_find(const ga_tokenizer *tok, const char *piece, size_t byt
   if (!tok || !piece || bytes == 0) return GA_TOK_NONE;
   int32_t id = tok_map_find(tok, piece, bytes);
   if (id >= 0) return id;
-  size_t whole;
-  id = tok_cut_at(tok, (const uint8_t *)piece, bytes, true, NULL, &whole);
-  if (id >= 0 && whole == bytes) return id;
+  id = tok_cut_find(tok, piece, bytes);
+  if (id >= 0) return id;
   return bytes == 1 ? tok->byte_id[(uint8_t)*piece] : GA_TOK_NONE;
 }
 

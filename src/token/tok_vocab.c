@@ -1,6 +1,7 @@
 /* ga_tokenizer_create: checks a vocabulary and copies what it needs. */
 #include "token/tok_vocab.h"
 
+#include "base/hash.h"
 #include "base/status.h"
 #include "token/unicode.h"
 
@@ -130,7 +131,7 @@ static void map_insert(ga_tokenizer *tok, int32_t id) {
   uint32_t bytes, other;
   const char *s = tok_piece_text(tok, id, &bytes);
   if (bytes > tok->longest) tok->longest = bytes;
-  uint32_t hash = (uint32_t)tok_hash(s, bytes), at = hash & tok->map.mask;
+  uint32_t hash = tok_hash(tok->key, s, bytes), at = hash & tok->map.mask;
   for (; tok->map.slots[at].id >= 0; at = (at + 1) & tok->map.mask) {
     if (tok->map.slots[at].hash != hash) continue;
     const char *t = tok_piece_text(tok, tok->map.slots[at].id, &other);
@@ -222,6 +223,7 @@ ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out) {
   ga_tokenizer *tok = p;
   ga_arena_init(&tok->arena, 0);
   tok->rule = rule;
+  ga_secret_keys(tok->key, TOK_HASH_KEYS);
   ga_status status = build(tok, vocab);
   if (status != GA_OK) {
     ga_tokenizer_destroy(tok);

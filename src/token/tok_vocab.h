@@ -1,4 +1,4 @@
-/* What a tokenizer holds, and look-up of pieces. Shared by the files src/model/tok_*.c only. */
+/* What a tokenizer holds, and look-up of pieces. Shared by the files src/token/tok_*.c only. */
 #ifndef GA_TOKEN_TOK_VOCAB_H
 #define GA_TOKEN_TOK_VOCAB_H
 
@@ -7,12 +7,17 @@
 #include "base/compiler.h"
 #include "base/mem.h"
 #include "ga/tokenizer.h"
+#include "token/tok_match.h"
 #include "token/tok_split.h"
 
 #define TOK_SPECIALS   9
 #define TOK_RANK_NONE  UINT32_MAX
 #define TOK_MARK_PLAIN 1u /* plain text can become this token */
 #define TOK_MARK_EOG   2u /* ends generation */
+
+#define TOK_HASH_BLOCK 32
+#define TOK_HASH_WORDS (TOK_HASH_BLOCK / 4 + 1)
+#define TOK_HASH_KEYS  (TOK_HASH_WORDS + 4)
 
 /* Open addressing with linear probing, at most half full. */
 typedef struct tok_slot {
@@ -47,9 +52,7 @@ typedef struct tok_cut {
 typedef struct tok_cuts {
   tok_cut *list;
   int32_t count;
-  int32_t from[257];    /* from[b] to from[b + 1]: those whose first byte is b */
-  bool any_first[256];  /* some token begins with this byte */
-  bool user_first[256]; /* a user-defined one does */
+  tok_matcher all, user; /* user: of user-defined tokens alone. Tokens by their index in the list */
 } tok_cuts;
 
 struct ga_tokenizer {
@@ -66,7 +69,8 @@ struct ga_tokenizer {
   uint32_t *rank;   /* SPM: [n_tokens], lower merges first */
   uint32_t longest; /* bytes of the longest piece in `map` */
   uint32_t longest_any;
-  tok_map map; /* of the tokens that plain text can become */
+  uint64_t key[TOK_HASH_KEYS]; /* of its hash tables: secret, so that files cannot be made to collide */
+  tok_map map;                 /* of the tokens that plain text can become */
   int32_t byte_id[256];
   tok_pairs pairs;  /* BPE */
   uint64_t *joints; /* SPM: bit set of the neighbouring characters found within tokens, by hash */
@@ -84,29 +88,36 @@ GA_INLINE uint64_t tok_mix(uint64_t h) {
   return h ^ h >> 29;
 }
 
-/* Good spread for short strings; made for speed, not against an author of hostile vocabularies. */
-GA_INLINE uint64_t tok_hash(const char *s, size_t n) {
-  uint64_t h = n, word = 0;
-  for (; n > 8; s += 8, n -= 8) {
-    memcpy(&word, s, 8);
-    h = tok_mix(h ^ word);
+/* Hashes by sums of 32-bit words times secret 64-bit keys, of which the high half is taken: universal (Dietzfelbinger
+ * 1996), so that an author of vocabularies who does not know the keys cannot make tokens collide more than by chance.
+ */
+GA_INLINE uint64_t tok_hash_words(const uint64_t *key, const char *s, size_t n) {
+  uint64_t h = 0;
+  uint32_t word;
+  size_t i = 0;
+  for (; n >= 4; s += 4, n -= 4) {
+    memcpy(&word, s, 4);
+    h += key[i++] * word;
   }
-  if (n >= 4) { /* both ends, overlapping: any length from 4 to 8 without a loop */
-    uint32_t a, b;
-    memcpy(&a, s, 4);
-    memcpy(&b, s + n - 4, 4);
-    word = (uint64_t)a << 32 | b;
-  } else if (n > 0) {
-    word = (uint64_t)(uint8_t)s[0] << 16 | (uint64_t)(uint8_t)s[n / 2] << 8 | (uint8_t)s[n - 1];
+  word = 0;
+  memcpy(&word, s, n);
+  return h + key[i] * word;
+}
+
+/* Blocks of TOK_HASH_BLOCK bytes: the sum so far takes part in the next one as two words. */
+GA_INLINE uint32_t tok_hash(const uint64_t *key, const char *s, size_t n) {
+  uint64_t h = key[TOK_HASH_WORDS + 2] * (uint32_t)n + key[TOK_HASH_WORDS + 3];
+  for (; n > TOK_HASH_BLOCK; s += TOK_HASH_BLOCK, n -= TOK_HASH_BLOCK) {
+    h += tok_hash_words(key, s, TOK_HASH_BLOCK);
+    h = key[TOK_HASH_WORDS] * (uint32_t)(h >> 32) + key[TOK_HASH_WORDS + 1] * (uint32_t)h;
   }
-  h = tok_mix(h ^ word);
-  return h ^ h >> 32;
+  return (uint32_t)((h + tok_hash_words(key, s, n)) >> 32);
 }
 
 /* Id of the token of plain text with these bytes, -1 when there is none. */
 GA_INLINE int32_t tok_map_find(const ga_tokenizer *tok, const char *s, size_t n) {
   if (n > tok->longest) return GA_TOK_NONE;
-  uint32_t hash = (uint32_t)tok_hash(s, n);
+  uint32_t hash = tok_hash(tok->key, s, n);
   for (uint32_t at = hash & tok->map.mask;; at = (at + 1) & tok->map.mask) {
     tok_slot slot = tok->map.slots[at];
     if (slot.id < 0) return GA_TOK_NONE;
@@ -115,14 +126,14 @@ GA_INLINE int32_t tok_map_find(const ga_tokenizer *tok, const char *s, size_t n)
   }
 }
 
-GA_INLINE uint32_t tok_pair_hash(int32_t left, int32_t right) {
-  uint64_t h = tok_mix((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-  return (uint32_t)(h >> 32);
+GA_INLINE uint32_t tok_pair_hash(const uint64_t *key, int32_t left, int32_t right) {
+  return (uint32_t)((key[0] * (uint32_t)left + key[1] * (uint32_t)right + key[2]) >> 32);
 }
 
 /* NULL when the two do not merge. */
-GA_INLINE const tok_pair *tok_pairs_find(const tok_pairs *pairs, int32_t left, int32_t right) {
-  for (uint32_t at = tok_pair_hash(left, right) & pairs->mask;; at = (at + 1) & pairs->mask) {
+GA_INLINE const tok_pair *tok_pairs_find(const ga_tokenizer *tok, int32_t left, int32_t right) {
+  const tok_pairs *pairs = &tok->pairs;
+  for (uint32_t at = tok_pair_hash(tok->key, left, right) & pairs->mask;; at = (at + 1) & pairs->mask) {
     const tok_pair *slot = &pairs->slots[at];
     if (slot->left < 0) return NULL;
     if (slot->left == left && slot->right == right) return slot;
@@ -155,10 +166,12 @@ GA_NODISCARD ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_bpe(ga_tokenizer *tok, const ga_vocab *vocab);
 GA_NODISCARD ga_status tok_build_spm(ga_tokenizer *tok, const ga_vocab *vocab);
 
-/* The longest special token at the start of s, -1 for none; control tokens only when `parse`, and only of bytes that
- * are not marked in foreign[n], unless that is NULL. */
-int32_t tok_cut_at(const ga_tokenizer *tok, const uint8_t *s, size_t n, bool parse, const uint8_t *foreign,
-                   size_t *bytes);
+/* The special tokens of a text by falling offset, for each offset the longest that begins there: user-defined ones,
+ * and, when `parse`, control tokens of bytes that are not marked in foreign[n], unless that is NULL. */
+GA_NODISCARD ga_status tok_find_cuts(const ga_tokenizer *tok, const char *text, size_t n, bool parse,
+                                     const uint8_t *foreign, tok_matches *out);
+/* The special token of just these bytes, -1 for none. */
+int32_t tok_cut_find(const ga_tokenizer *tok, const char *text, size_t bytes);
 
 /* GPT-2's table backwards: bytes of the token text s into out (room for n), *n_out of them. False when a character
  * stands for no byte. */
