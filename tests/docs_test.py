@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs every shell block of README.md, docs/guide and docs/howto. A document's blocks run in order, in one temporary
+"""Runs every shell block of README.md, CONTRIBUTING.md, docs/guide and docs/howto. A document's blocks run in order, in one temporary
 folder, with the `ga` of this build first in the path and tiny models under the names of real ones. A block behind
 <!-- run: network -->, <!-- run: gpu --> or <!-- run: build --> is counted, not run. A block of another language behind
 <!-- file: NAME --> is written to that file. Usage: docs_test.py GA SOURCE BUILD"""
@@ -67,7 +67,7 @@ def run_document(path, env):
 
 
 def main():
-    documents = [SOURCE / "README.md", *sorted((SOURCE / "docs/guide").glob("*.md")), *sorted((SOURCE / "docs/howto").glob("*.md"))]
+    documents = [SOURCE / "README.md", SOURCE / "CONTRIBUTING.md", *sorted((SOURCE / "docs/guide").glob("*.md")), *sorted((SOURCE / "docs/howto").glob("*.md"))]
     run, left, bad = 0, [], 0
     with tempfile.TemporaryDirectory(prefix="ga-docs-") as name:
         env = environment(Path(name))

@@ -11,7 +11,7 @@ from pathlib import Path
 MOST_WORDS = 25
 EXEMPT = ("docs/log/", "docs/adr/", "CHANGELOG.md", "tests/")
 GENERATED = ("docs/reference/kernels.md", "docs/reference/cli.md")  # by programs that are checked elsewhere
-RUN = ("README.md", "docs/guide/", "docs/howto/")  # files whose shell blocks tests/docs_test.py runs
+RUN = ("README.md", "CONTRIBUTING.md", "docs/guide/", "docs/howto/")  # files whose shell blocks tests/docs_test.py runs
 MARKS = ("network", "gpu", "build")  # what a shell block may need that the test does not have
 TOP = ("src", "include", "docs", "tests", "tools", "cli", "verify", "bench", "examples", "cmake", ".ci")
 FENCE = re.compile(r"^\s*(```+)\s*(\w*)")
@@ -150,7 +150,7 @@ class Checker:
             if language in ("bash", "shell", "console"):
                 self.say(name, number, f"a block of {language}: write sh, so that a test runs it")
             elif language == "sh" and not name.startswith(RUN):
-                self.say(name, number, "a shell block that no test runs: only those in README.md, docs/guide and docs/howto are")
+                self.say(name, number, "a shell block that no test runs: only those in README.md, CONTRIBUTING.md, docs/guide and docs/howto are")
             elif mark and (language != "sh" or mark not in MARKS):
                 self.say(name, number, f"'run: {mark}': allowed before a shell block are {', '.join(MARKS)}")
 
