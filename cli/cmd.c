@@ -8,6 +8,7 @@
 
 #include <utf8proc.h>
 
+#include "base/compiler.h"
 #include "base/status.h"
 
 static void print_option(const cmd_option *o) {
@@ -116,6 +117,18 @@ static bool store(const char *name, const cmd_option *o, const char *text) {
   return false;
 }
 
+/* Options under their former names, which go on working. */
+static const struct { const char *old, *name; } renamed[] = {{"tokens", "max-tokens"}, {"raw", "no-template"}};
+
+/* The present name of an option that `arg` ("--old" or "--old=value") gives by a former one, else NULL. */
+static const char *renamed_to(const char *arg) {
+  for (size_t i = 0; i < GA_COUNT_OF(renamed); i++) {
+    const size_t len = strlen(renamed[i].old);
+    if (!strncmp(arg + 2, renamed[i].old, len) && (arg[2 + len] == 0 || arg[2 + len] == '=')) return renamed[i].name;
+  }
+  return NULL;
+}
+
 /* Finds the option that arg names; *value is set for "--name=value" and "-xvalue". */
 static const cmd_option *find(const cmd_option *options, size_t n, const char *arg, const char **value) {
   *value = NULL;
@@ -130,6 +143,19 @@ static const cmd_option *find(const cmd_option *options, size_t n, const char *a
       if (arg[2]) *value = arg + 2;
       return o;
     }
+  }
+  return NULL;
+}
+
+/* The same for former names, with a line that tells the present one. */
+static const cmd_option *find_renamed(const char *in, const cmd_option *options, size_t n, const char *arg,
+                                      const char **value) {
+  const char *name = arg[1] == '-' ? renamed_to(arg) : NULL, *equals = strchr(arg, '=');
+  for (size_t i = 0; name && i < n; i++) {
+    if (strcmp(options[i].name, name)) continue;
+    (void)fprintf(stderr, "ga %s: --%.*s is now --%s\n", in, (int)strcspn(arg + 2, "="), arg + 2, name);
+    *value = equals ? equals + 1 : NULL;
+    return &options[i];
   }
   return NULL;
 }
@@ -154,6 +180,7 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
       return -1;
     }
     const cmd_option *o = find(options, n_options, arg, &value);
+    if (!o) o = find_renamed(name, options, n_options, arg, &value);
     if (!o) {
       (void)cmd_usage_error(name, "unknown option '%s'", arg);
       return -1;

@@ -74,6 +74,6 @@ int cmd_embed(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
-int cmd_make(int argc, char **argv);
+int cmd_synth(int argc, char **argv);
 
 #endif

@@ -37,7 +37,7 @@ static void print_row(form as, const char *backend, const ga_kernel *k, bool her
            here ? "true" : "false");
     break;
   case AS_MARKDOWN:
-    printf("| `%s` | %s | %d | %g | %s | [%s](../%s) |\n", k->id, ga_arch_name(k->arch), k->score, k->tolerance,
+    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_arch_name(k->arch), k->score, k->tolerance,
            flags_of(k), strrchr(k->source, '/') + 1, k->source);
     break;
   }
@@ -48,7 +48,7 @@ static void open_list(form as) {
   if (as != AS_MARKDOWN) return;
   printf(
       "# Kernels\n\n"
-      "Made by `ga kernels --markdown > docs/KERNELS.md` from the table of kernels; do not edit.\n\n"
+      "Made by `ga kernels --markdown > docs/reference/kernels.md` from the table of kernels; do not edit.\n\n"
       "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, "
       "as a\n"
       "multiple of that of a plain evaluation in the same types (`ga check`).\n"
@@ -75,7 +75,7 @@ int cmd_kernels(int argc, char **argv) {
   const cmd_option options[] = {
       {"kernels", 'k', OPT_STRING, &pattern, 0, 0, "PATTERNS", "ids to list: comma-separated, with * and ?"},
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
-      {"markdown", 0, OPT_FLAG, &markdown, 0, 0, NULL, "the text of docs/KERNELS.md"},
+      {"markdown", 0, OPT_FLAG, &markdown, 0, 0, NULL, "the text of docs/reference/kernels.md"},
   };
   int code, rest = cmd_parse("kernels", "[options]", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;

@@ -13,6 +13,9 @@ static const command commands[] = {
 #undef COMMAND
 };
 
+/* Commands under their former names, which go on working. */
+static const struct { const char *old, *name; } renamed[] = {{"make", "synth"}};
+
 static int help(FILE *out) {
   (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
                 ga_version());
@@ -22,6 +25,7 @@ static int help(FILE *out) {
                 "\nga COMMAND --help tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
                 "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
                 "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
+                "$GA_DISABLE_KERNELS are kernels that are left out: ids with * and ?, commas between them [none]\n"
                 "$GA_PEER (auto, off): off has GPUs that share a model exchange through host memory [auto]\n"
                 "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
                 "130 interrupted\n");
@@ -63,6 +67,16 @@ static bool show_log(void) {
   return false;
 }
 
+/* The present name of a command, with a line that tells it where `name` is a former one. */
+static const char *present_name(const char *name) {
+  for (size_t i = 0; i < GA_COUNT_OF(renamed); i++) {
+    if (strcmp(name, renamed[i].old)) continue;
+    (void)fprintf(stderr, "ga: %s is now %s\n", renamed[i].old, renamed[i].name);
+    return renamed[i].name;
+  }
+  return name;
+}
+
 static int dispatch(int argc, char **argv) {
   if (argc < 2) return help(stderr);
   if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return help(stdout);
@@ -70,8 +84,9 @@ static int dispatch(int argc, char **argv) {
     printf("ga %s\n", ga_version());
     return EXIT_OK;
   }
+  const char *name = present_name(argv[1]);
   for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
-    if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
   (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
   return help(stderr);
 }

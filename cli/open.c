@@ -106,11 +106,21 @@ static ga_status session_options(const open_args *args, ga_session_options *so) 
   return GA_OK;
 }
 
+/* $GA_DISABLE_KERNELS, or its former name, with a line that tells the present one. */
+static const char *disabled_kernels(void) {
+  const char *now = getenv("GA_DISABLE_KERNELS"), *old = getenv("GA_HIDE");
+  static bool told;
+  if (now || !old) return now;
+  if (!told) (void)fprintf(stderr, "ga: GA_HIDE is now GA_DISABLE_KERNELS\n");
+  told = true;
+  return old;
+}
+
 static ga_status open_device(const open_args *args, const char *name, ga_ctx **out) {
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = name;
   co.threads = (int32_t)args->threads;
-  co.hide = getenv("GA_HIDE");
+  co.hide = disabled_kernels();
   return ga_ctx_create(&co, out);
 }
 

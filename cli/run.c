@@ -10,7 +10,7 @@ typedef struct run_args {
   open_args open;
   sampling_args sampling;
   const char *prompt, *file, *system;
-  bool raw, json, special, quiet, ignore_eog;
+  bool no_template, json, special, quiet, ignore_eog;
 } run_args;
 
 /* Text as it comes: straight out, or gathered for --json. */
@@ -48,17 +48,17 @@ static int on_prompt(void *user, uint64_t done, uint64_t total) {
   return interrupted();
 }
 
-/* The prompt's ids: through the chat template where the model has one, unless --raw. */
+/* The prompt's ids: through the chat template where the model has one, unless --no-template. */
 static ga_status prompt_ids(const run_args *a, const ga_model *model, const char *prompt, size_t bytes, int32_t **ids,
                             size_t *n) {
   const ga_tokenizer *tok = ga_model_tokenizer(model);
   const bool has_template = ga_model_template(model) || *ga_model_template_error(model);
-  if (a->raw || !has_template) {
-    GA_REQUIRE(!a->system, GA_ERR_ARG, "--system needs a model with a chat template, and not --raw");
+  if (a->no_template || !has_template) {
+    GA_REQUIRE(!a->system, GA_ERR_ARG, "--system needs a model with a chat template, and not --no-template");
     return encode(tok, prompt, bytes, GA_TOK_ADD_SPECIAL | (a->special ? GA_TOK_PARSE_SPECIAL : 0u), ids, n);
   }
-  GA_REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --raw starts from nothing");
-  GA_REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --raw");
+  GA_REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --no-template starts from nothing");
+  GA_REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --no-template");
   ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
   return chat_ids(model, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
 }
@@ -115,8 +115,9 @@ int cmd_run(int argc, char **argv) {
        "the prompt; else --file, else words after the options, else stdin"},
       {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "read the prompt from a file; - is stdin"},
       {"system", 0, OPT_STRING, &a.system, 0, 0, "TEXT", "system message, for models with a chat template"},
-      {"raw", 0, OPT_FLAG, &a.raw, 0, 0, NULL, "do not use the model's chat template"},
-      {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL, "show control tokens; with --raw also read them in the prompt"},
+      {"no-template", 0, OPT_FLAG, &a.no_template, 0, 0, NULL, "do not use the model's chat template"},
+      {"special", 0, OPT_FLAG, &a.special, 0, 0, NULL,
+       "show control tokens; with --no-template also read them in the prompt"},
       {"ignore-eos", 0, OPT_FLAG, &a.ignore_eog, 0, 0, NULL, "go on after the end of the answer"},
       {"quiet", 'q', OPT_FLAG, &a.quiet, 0, 0, NULL, "no speed on stderr"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout instead of a stream"},

@@ -13,7 +13,7 @@ typedef struct sampling_args {
   { .top_p = 1, .typical = 1, .repeat = 1, .max_tokens = 256, .repeat_last = 64, .seed = -1 }
 
 #define SAMPLING_OPTIONS(a)                                                                                           \
-  {"tokens", 'n', OPT_INT, &(a).max_tokens, 1, 1e9, "N", "most tokens to generate"},                                  \
+  {"max-tokens", 'n', OPT_INT, &(a).max_tokens, 1, 1e9, "N", "most tokens to generate"},                              \
       {"temp", 0, OPT_FLOAT, &(a).temperature, 0, 100, "T", "temperature; 0 = the likeliest token always"},           \
       {"top-k", 0, OPT_INT, &(a).top_k, 0, 1e9, "K", "keep the K likeliest; 0 = all"},                                \
       {"top-p", 0, OPT_FLOAT, &(a).top_p, 1e-6, 1, "P", "keep the likeliest that add up to P; 1 = all"},              \

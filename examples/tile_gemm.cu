@@ -1,4 +1,4 @@
-/* A bf16 matrix product for Hopper, written on GA's tile layer. docs/TILE.md goes through it line by line.
+/* A bf16 matrix product for Hopper, written on GA's tile layer. docs/guide goes through it line by line.
  * A block has a copying warpgroup and two that multiply: tiles of 128 x 256, a ring of four stages of 64 columns of A
  * and B. */
 #include <ga/tile/tile.h>

@@ -92,7 +92,7 @@ class Bench(unittest.TestCase):
     def test_model(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "tiny.gguf"
-            self.assertEqual(ga("make", "--shape", "tiny", path).returncode, 0)
+            self.assertEqual(ga("synth", "--shape", "tiny", path).returncode, 0)
             r = ga("bench", "-m", path, "--prompt", "8", "--decode", "2", "--depth", "3", "-r", "2", "--json")
             self.assertEqual(r.returncode, 0, r.stderr)
             report = json.loads(r.stdout)

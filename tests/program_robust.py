@@ -266,7 +266,7 @@ class Robust(unittest.TestCase):
         self.refuse("run", "-m", self.good, "-p", "x" * 500, says="128")
         for prompt, says in ((b"a\0b", "NUL"), (b"\xff\xfe", "UTF-8")):
             self.refuse("run", "-m", self.good, stdin=None, input=prompt, says=says)
-            self.assertEqual(self.ga("run", "-m", self.good, "--raw", "-n", "2", stdin=None, input=prompt)[0], 0)
+            self.assertEqual(self.ga("run", "-m", self.good, "--no-template", "-n", "2", stdin=None, input=prompt)[0], 0)
         rc, _, said = self.ga("chat", "-m", self.good, stdin=None, input=b"a\0b\n")
         self.assertEqual((rc, "NUL" in said), (1, True))
 
@@ -324,7 +324,7 @@ class Robust(unittest.TestCase):
 
     def test_head(self):
         """`ga run | head -1`: the first line whole, the program gone."""
-        script = f'"{GA}" run -m "$0" --raw -p x -n 100 -q 2>/dev/null | head -c 1 | wc -c; exit ${{PIPESTATUS[0]}}'
+        script = f'"{GA}" run -m "$0" --no-template -p x -n 100 -q 2>/dev/null | head -c 1 | wc -c; exit ${{PIPESTATUS[0]}}'
         r = subprocess.run(["bash", "-c", script, self.good], capture_output=True, timeout=60,
                            preexec_fn=lambda: signal.signal(signal.SIGPIPE, signal.SIG_DFL))
         self.assertIn(r.returncode, (0, 1, 128 + signal.SIGPIPE))

@@ -273,7 +273,7 @@ static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype gra
   put(GA_OP_attn_bwd, &d, text);
 }
 
-/* The shapes of docs/perf/attention-bwd.md, and what needs features, a fixed order or padding. */
+/* The shapes of docs/log/attention-bwd.md, and what needs features, a fixed order or padding. */
 static void hopper_backward(void) {
   for (int dim = 64; dim <= 256; dim *= 2)
     for (uint32_t causal = 0; causal <= 1; causal++)
@@ -288,8 +288,8 @@ static void hopper_backward(void) {
   hopper_attn_bwd(2048, 64, GA_F32, GA_F32, 0, 0);
 }
 
-/* The shapes of docs/perf/attention.md, and what needs features or padding. */
-/* A few rows of X, then many, by packed weights: docs/perf/gemm.md has what each takes. */
+/* The shapes of docs/log/attention.md, and what needs features or padding. */
+/* A few rows of X, then many, by packed weights: docs/log/gemm.md has what each takes. */
 static void hopper_packed(void) {
   static const int64_t rows[] = {1, 8, 9, 16, 17, 24, 32, 64, 128, 192, 256, 512, 2048};
   static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};

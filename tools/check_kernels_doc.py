@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Fails when docs/KERNELS.md is not what the table of kernels gives. Usage: check_kernels_doc.py GA KERNELS.md"""
+"""Fails when docs/reference/kernels.md is not what the table of kernels gives. Usage: check_kernels_doc.py GA KERNELS.md"""
 import difflib
 import subprocess
 import sys

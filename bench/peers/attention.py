@@ -11,7 +11,7 @@ flashcore  --flashcore: the file with its Triton kernel, attention() and auto_tu
 
 --long (bf16, 16384 tokens, heads = 2048 / D): TFLOP/s of 4 B H S S D, halved for causal; back-to-back launches, two sets of buffers in turn.
 --short (bf16, H = 8, D = 64, full): microseconds a sequence, graphs of 50 calls. All calls of a graph use one set of buffers, as in
-docs/perf/attention.md, so that inputs are in L2 where they fit; with --cold the calls take turns over sets of more than 3 x L2 in all.
+docs/log/attention.md, so that inputs are in L2 where they fit; with --cold the calls take turns over sets of more than 3 x L2 in all.
 Every contender's result is compared with a reference first. Medians, 10th and 90th percentiles over rounds; per shape the clock of the
 multiprocessors and the power (NVML), read while the GPU works. Random normal data."""
 import argparse, ctypes, importlib.util, json, math, random, statistics, sys

@@ -1,7 +1,7 @@
 /* GA, chat templates: from a list of messages to the text a model was trained on.
  *
  * Model files carry a template in the Jinja language. GA runs a bounded subset of it, with the settings Transformers
- * uses (trim_blocks, lstrip_blocks, loop controls, its `tojson`, `raise_exception` and `strftime_now`): docs/CHAT.md
+ * uses (trim_blocks, lstrip_blocks, loop controls, its `tojson`, `raise_exception` and `strftime_now`): docs/guide
  * lists what is in and what is not. Templates are hostile input: steps, output, memory and nesting are bounded, nothing
  * is read but the context, and every failure says where in the template it happened.
  */

@@ -1,4 +1,4 @@
-/* GA, kernels of your own: compiled with nvcc or NVRTC, for example on the tile layer (ga/tile/, docs/TILE.md), and run
+/* GA, kernels of your own: compiled with nvcc or NVRTC, for example on the tile layer (ga/tile/, docs/guide), and run
  * on a context's streams beside GA's. No CUDA runtime is linked. CUDA devices; others: GA_ERR_UNSUPPORTED.
  */
 #ifndef GA_LAUNCH_H

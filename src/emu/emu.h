@@ -1,4 +1,4 @@
-/* The emulator, host side: a GPU acted out on a CPU, with its memory, tensor maps and launches. docs/EMULATOR.md says
+/* The emulator, host side: a GPU acted out on a CPU, with its memory, tensor maps and launches. docs/guide says
  * what is modelled. One machine per process; calls come from one thread at a time. */
 #ifndef GA_EMU_EMU_H
 #define GA_EMU_EMU_H

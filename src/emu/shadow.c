@@ -2,7 +2,7 @@
  * "proxies"): an ordinary write is visible to the copy engine and to wgmma only if its thread executed
  * fence.proxy.async after it, and that fence is ordered before: so each thread has two more entries in the clock sets,
  * the steps of its last such fences of shared and of global memory. And an arrival does not wait for the loads before
- * it (H200: docs/perf/attention.md, "Loads that an arrival overtakes"): the copy engine may write what a thread has
+ * it (H200: docs/log/attention.md, "Loads that an arrival overtakes"): the copy engine may write what a thread has
  * read only if that thread's loads are known to have returned, the third such entry. */
 #include "emu/shadow.h"
 

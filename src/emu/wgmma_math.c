@@ -1,4 +1,4 @@
-/* The arithmetic of products, as an H200 gave it bit by bit (docs/EMULATOR.md): the products of one instruction and the
+/* The arithmetic of products, as an H200 gave it bit by bit (docs/log/sums.md): the products of one instruction and the
  * addend are exact, are aligned to the largest of their exponents, cut below a fixed fraction bit, added without error,
  * and the sum is cut to the fraction bits of the accumulator. */
 #include <math.h>

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-/* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/perf/models.md. */
+/* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/log/models.md. */
 #define WIDEN_BYTES ((uint64_t)6 << 20)
 
 enum { BLOCK = 32, HALF = BLOCK / 2, Q4_BYTES = 18, Q5_BYTES = 22, Q8_BYTES = 34, SCALE_BYTES = 2 };

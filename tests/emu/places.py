@@ -24,7 +24,7 @@ class Places(unittest.TestCase):
     def setUpClass(cls):
         cls.folder = tempfile.TemporaryDirectory(prefix="ga places \u00e9 ")
         cls.model = os.path.join(cls.folder.name, "a model.gguf")
-        subprocess.run([GA, "make", "--shape", "tiny", "--layers", "4", cls.model], check=True, capture_output=True)
+        subprocess.run([GA, "synth", "--shape", "tiny", "--layers", "4", cls.model], check=True, capture_output=True)
         cls.want = cls.run_(cls, "cpu")[1]
 
     @classmethod
@@ -37,7 +37,7 @@ class Places(unittest.TestCase):
         return r.returncode, r.stdout, r.stderr.decode("utf-8", "replace")
 
     def run_(self, device, *options, emu="memory=64", n="6"):
-        return Places.ga(self, "run", "-m", self.model, "-d", device, "--raw", "--temp", "0", "-n", n, "-c", "64", "-q", "--ignore-eos",
+        return Places.ga(self, "run", "-m", self.model, "-d", device, "--no-template", "--temp", "0", "-n", n, "-c", "64", "-q", "--ignore-eos",
                          *options, PROMPT, emu=emu)
 
     def plan(self, device, *options, emu):
@@ -89,7 +89,7 @@ class Places(unittest.TestCase):
         _, out, _ = self.ga("info", "-m", self.model, "-d", "emu", "-b", "16", "--gpu-layers", "4", "-c", "64", emu="memory=24")
         fits = int(out.decode().split("fits")[1].split()[0]) // 64 * 64
         self.assertTrue(64 < fits < 8192, out)
-        options = "-m", self.model, "-d", "emu", "-b", "16", "--gpu-layers", "4", "--raw", "--temp", "0", "-n", "2", "-q", "-c"
+        options = "-m", self.model, "-d", "emu", "-b", "16", "--gpu-layers", "4", "--no-template", "--temp", "0", "-n", "2", "-q", "-c"
         rc, _, said = self.ga("run", *options, str(fits), PROMPT, emu="memory=24")
         self.assertEqual(rc, 0, said)
         rc, _, said = self.ga("run", *options, str(fits + 1024), PROMPT, emu="memory=24")
@@ -150,13 +150,13 @@ class Places(unittest.TestCase):
         path = os.path.join(self.folder.name, "large.gguf")
         self.write_hole(path, width=8192, ff=65536, layers=500)  # 3.5 TB in q8_0
         for device, says in (("emu", "cpu: 500 of 500 layers"), ("cpu", "cpu: 500 of 500 layers")):
-            rc, _, said = self.ga("run", "-m", path, "-d", device, "--gpu-layers", "-1" if device == "cpu" else "0", "--raw", "x", emu="memory=64")
+            rc, _, said = self.ga("run", "-m", path, "-d", device, "--gpu-layers", "-1" if device == "cpu" else "0", "--no-template", "x", emu="memory=64")
             self.assertEqual(rc, 1, said)
             self.assertIn(says, said)
             self.assertRegex(said, r"do not fit: \d+\.\d+ GiB needed, \d+\.\d+ GiB of memory \(weights \d+")
-        rc, _, said = self.ga("run", "-m", path, "-d", "emu", "--raw", "x", emu="memory=64")
+        rc, _, said = self.ga("run", "-m", path, "-d", "emu", "--no-template", "x", emu="memory=64")
         self.assertIn("emu: 1 of 500 layers", said)
-        rc, _, said = self.ga("run", "-m", self.model, "-d", "emu", "-c", "8192", "-b", "4096", "--raw", "x", emu="memory=8")
+        rc, _, said = self.ga("run", "-m", self.model, "-d", "emu", "-c", "8192", "-b", "4096", "--no-template", "x", emu="memory=8")
         self.assertEqual(rc, 1)
         self.assertIn("1 of 4 layers with a context of 8192 do not fit", said)
 

@@ -44,7 +44,7 @@ def quantised():
 
 def answer(program, model, device, prompt, *options):
     env = {**os.environ, "GA_EMU": "seed=5"}
-    command = [program, "run", "-m", model, "-d", device, "--raw", "--temp", "0", "-n", "6", "-q", "--ignore-eos", *options, prompt]
+    command = [program, "run", "-m", model, "-d", device, "--no-template", "--temp", "0", "-n", "6", "-q", "--ignore-eos", *options, prompt]
     done = subprocess.run(command, capture_output=True, env=env, timeout=600)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {done.returncode}\n{done.stderr.decode()}")

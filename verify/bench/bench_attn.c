@@ -49,7 +49,7 @@ static const gpu_shape others[] = {
     {64, 64, 8192, 2, 32, 32, 1024, true}, {128, 128, 8192, 2, 16, 16, 1024, true},
     {128, 128, 8192, 2, 32, 8, 0, true},   {96, 96, 8192, 2, 16, 16, 0, true},
     {192, 128, 8192, 2, 16, 16, 0, true},  {192, 192, 8192, 2, 16, 16, 0, true},
-    {128, 128, 4096, 4, 16, 16, 0, false}, /* docs/LADDER.md */
+    {128, 128, 4096, 4, 16, 16, 0, false}, /* docs/guide/ladder.md */
 };
 #define N_LONG                                                                                                        \
   24 /* 3 head dims x 2 masks x 4 lengths, 16384 tokens in all, heads = 2048 / dim: those of FlashAttention-3's paper \

@@ -1,4 +1,4 @@
-/* Sums as a GPU's tensor cores make them, for plain evaluations (docs/EMULATOR.md). */
+/* Sums as a GPU's tensor cores make them, for plain evaluations (docs/log/sums.md). */
 #ifndef TOOL_CHECK_TENSOR_SUM_H
 #define TOOL_CHECK_TENSOR_SUM_H
 

@@ -30,7 +30,7 @@ GA_INLINE void dot_pair_of(ga_dtype dtype, int rows, const float *q, int64_t hea
 
 /* Keys ahead of the one at hand whose row is prefetched into the first-level cache, in the order of use: keys of this
  * tile, its values, the next KV head or tile. A line so occupies a fill buffer once; far prefetches into the second
- * level do so twice, and those buffers are what bounds a core's reads (docs/perf/cpu-attention.md). */
+ * level do so twice, and those buffers are what bounds a core's reads (docs/log/cpu-attention.md). */
 #define AHEAD 48
 
 GA_INLINE void prefetch_bytes(const uint8_t *p, int64_t from, int64_t to) {

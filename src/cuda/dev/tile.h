@@ -2,7 +2,7 @@
  *   ptx/   what a thread or a warp does: one instruction a function, for a GPU and, with GA_EMU, for the emulator
  *   tile/  what a warp or a warpgroup holds: tiles of registers and of shared memory
  *   pipe/  how warpgroups of a block, and blocks of a grid, work together: rings of stages, the order of tiles
- * docs/TILE.md is the guide. Installed as ga/tile/. */
+ * docs/guide/kernels-and-tiles.md is the guide. Installed as ga/tile/. */
 #pragma once
 #include "cuda/dev/pipe/grid.h"
 #include "cuda/dev/pipe/ring.h"

@@ -2,7 +2,7 @@
  * d (64 x N) = a (64 x 32) b (32 x N) + (acc ? d : 0), asynchronously, by a warpgroup; 8-bit values, k contiguous. Wrap as those of wgmma.h.
  *   _rs   a in registers, b in shared memory      _ss   a and b in shared memory
  *   _rs0, _ss0   d = a b: what d held is dead, so that its registers are free until here
- * e4m3, e5m2: d is f32, but a product adds with 13 fraction bits and cuts d to 13 after each step of 32: docs/EMULATOR.md. Kernels keep short
+ * e4m3, e5m2: d is f32, but a product adds with 13 fraction bits and cuts d to 13 after each step of 32: docs/log/sums.md. Kernels keep short
  * sums there and add them up in f32. s8: d is int32, exact. d[], a[0..3]: the layouts of wgmma.h and of mma_m16n8k32. */
 #pragma once
 #ifdef GA_EMU

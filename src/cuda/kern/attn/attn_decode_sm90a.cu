@@ -28,7 +28,7 @@
  * BUDGET    WARPS warps; one block of a launch a multiprocessor, two if the ring leaves room for the next launch's; no
  *           spills
  * MEASURED  H200, one sequence, 32/8 heads of 128, in a chain, at 512, 4096, 16384 keys: f16 3.7, 8.5, 19.5 us; e4m3
- *           3.9, 7.2, 14.5; q8_0 4.2, 9.0, 20.0 (docs/perf/cuda-decode.md)
+ *           3.9, 7.2, 14.5; q8_0 4.2, 9.0, 20.0 (docs/log/cuda-decode.md)
  */
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/cp_async.h"

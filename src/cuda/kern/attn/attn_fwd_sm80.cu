@@ -14,7 +14,7 @@
  *           products
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor; smem (BM + 4 BN) D 2 bytes and a tile
  *           record a part
- * MEASURED  docs/perf/attention-sm80.md
+ * MEASURED  docs/log/attention-sm80.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
 #include "cuda/dev/ptx/cp_async.h"

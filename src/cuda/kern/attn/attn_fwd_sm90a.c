@@ -117,7 +117,7 @@ static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, cons
 }
 
 /* The decode rows cut the keys of so few rows over the machine: 12.7 us at 4096 keys of 128, 8 kv heads
- * (docs/perf/cuda-decode.md), of which one tile of ours takes 33 at the tensor cores' full rate. They have neither
+ * (docs/log/cuda-decode.md), of which one tile of ours takes 33 at the tensor cores' full rate. They have neither
  * parts nor carried state. */
 static bool is_decode(const ga_attn_desc *d, const ga_caps *caps) {
   return d->max_q * (d->q_heads / d->kv_heads) <= DECODES && d->max_kv >= LONG &&

@@ -32,7 +32,7 @@
  *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
  *           pass w   named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back
  * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
- * MEASURED  docs/perf/attention.md
+ * MEASURED  docs/log/attention.md
  * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
  */
 #include "cuda/dev/pipe/ring.h"

@@ -23,7 +23,7 @@
  *           does not touch the inputs comes before grid_dependency_wait, under the end of the grid before; dependents
  *           are let go once this grid's loads are on their way (before, their blocks would take the place of blocks
  *           that can work); addresses of the results are worked out under the loads or the last product.
- * MEASURED  docs/perf/attention.md
+ * MEASURED  docs/log/attention.md
  * REF       Dao et al. 2022; Shah et al. 2024
  */
 #include "cuda/dev/ptx/barrier.h"

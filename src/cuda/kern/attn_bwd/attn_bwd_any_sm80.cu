@@ -11,7 +11,7 @@
  *           half of the columns behind
  * BARRIERS  per block of other rows: it has come; P and dS are written; both have been read
  * BUDGET    32 WARPS threads, registers for BLOCKS blocks a multiprocessor, whose products cover each other's copies
- * MEASURED  docs/perf/attention-bwd.md
+ * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691)
  */
 #include "cuda/dev/ptx/elem.h"

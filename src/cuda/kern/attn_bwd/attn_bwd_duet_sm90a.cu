@@ -35,7 +35,7 @@
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 256: dK or dV 128,
  *           S or dP 32, dQ 32, P or dS 16. Per step and block at D = 256: 2560 cycles of products, 256 KiB of shared
  *           memory read by them
- * MEASURED  docs/perf/attention-bwd.md
+ * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
 #include "cuda/dev/pipe/ring.h"

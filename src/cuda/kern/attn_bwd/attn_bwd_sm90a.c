@@ -8,7 +8,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 
 #define LOG2E           1.44269504f /* log2 e */
-#define FEW_KEYS        512         /* measured: docs/perf/attention-bwd.md */
+#define FEW_KEYS        512         /* measured: docs/log/attention-bwd.md */
 #define MOVED           150         /* keys: see whole_pays */
 #define ORDER_COSTS     8           /* a fixed order of blocks takes a part of this more */
 #define UNEVEN          4           /* KV heads a multiprocessor from which sequences of different lengths even out */

@@ -36,7 +36,7 @@
  *           turn     named 2, 3  warpgroups   exponentials exclude each other
  * BUDGET    384 threads, registers 24 + 240, 1 block per SM; smem: OFF_*; per consumer thread at D = 128: dK 64, dV 64,
  *           S or dQ 32, dP 32, P or dS 16; at D = 64 with 128 rows: dK 32, dV 32, S or dQ 64, dP 64, P or dS 32
- * MEASURED  docs/perf/attention-bwd.md
+ * MEASURED  docs/log/attention-bwd.md
  * REF       Dao 2023 (arXiv 2307.08691); Shah et al. 2024 (2407.08608)
  */
 #include "cuda/dev/pipe/ring.h"

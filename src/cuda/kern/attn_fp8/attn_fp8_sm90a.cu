@@ -29,7 +29,7 @@
  *           without it.
  * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half
  *           of an FMA's rate)
- * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/EMULATOR.md): a block's P V starts from zero and is
+ * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/log/sums.md): a block's P V starts from zero and is
  *           added to O in f32, with the block's scale of V; where its halves have scales of their own, each half. flow:
  *           all keys, GA_ATTN_FAST_SUM.
  * BARRIERS  name     arrivals    waiter       orders
@@ -44,7 +44,7 @@
  *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
  * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; flow at D = 256: 24 + 240), 32 + 160 (3), 1 block per
  *           SM; smem: OFF_*
- * MEASURED  docs/perf/attention-fp8.md
+ * MEASURED  docs/log/attention-fp8.md
  * REF       Shah et al. 2024 (fp8, block scales, incoherent processing); Micikevicius et al. 2022 (e4m3)
  */
 #include "cuda/dev/pipe/ring.h"

@@ -7,7 +7,7 @@
  * BARRIERS  block_sync: the warps' sums; cluster_sync: the blocks' sums, and that they have been read
  * BUDGET    256 threads; smem: the ring, sums of the columns of 8 warps
  * MEASURED  H200, 16384 tokens of 2048 columns: 20 us; with 8 loads a thread under way instead of 4: 26
- *           (docs/perf/attention-fp8.md)
+ *           (docs/log/attention-fp8.md)
  * REF       Zhang et al. 2024 (SageAttention2: V without its mean)
  */
 #include "cuda/dev/ptx/barrier.h"

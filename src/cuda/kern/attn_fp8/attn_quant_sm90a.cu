@@ -15,7 +15,7 @@
  * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; 16 warps of 128 registers a multiprocessor; smem:
  *           4 KB a warp and stage, in which RoPE also turns rows, and maxima
  * MEASURED  H200, 16384 tokens of 2048 columns to e4m3, Hadamard: 27.5 us at D = 64 and 128, 29.2 at 256
- *           (docs/perf/attention-fp8.md)
+ *           (docs/log/attention-fp8.md)
  * REF       Shah et al. 2024 (block scales, incoherent processing)
  */
 #include "cuda/dev/ptx/bits.h"

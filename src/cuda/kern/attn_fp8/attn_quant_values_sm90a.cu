@@ -11,7 +11,7 @@
  * BARRIERS  block_sync: the tile is there; maxima are there, and all have the tile in registers
  * BUDGET    2 D threads, 128 tokens of a head at a time, round-robin; a warp has 16 columns, 64 values a lane; 16 warps
  *           of 128 registers a multiprocessor; smem: tiles, maxima
- * MEASURED  H200, 16384 tokens of 2048 columns: 26 to 27 us (docs/perf/attention-fp8.md)
+ * MEASURED  H200, 16384 tokens of 2048 columns: 26 to 27 us (docs/log/attention-fp8.md)
  * REF       Shah et al. 2024 (block scales)
  */
 #include "cuda/dev/ptx/cp_async.h"

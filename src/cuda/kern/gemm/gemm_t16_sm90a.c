@@ -74,7 +74,7 @@ static int64_t blocks_at_once(int64_t cluster, const ga_caps *caps) {
 }
 
 /* Clocks that tell clusters of so many blocks apart, roughly: a block's part of X, its weights, and sums that meet.
- * docs/perf/cuda-decode.md. */
+ * docs/log/cuda-decode.md. */
 static int64_t cost_of(const shape *s, int64_t cluster, const ga_caps *caps) {
   enum { X = 28, WEIGHTS = 20 /* bytes a clock */, MEETING = 1250 };
   const int64_t x = s->units * s->unit->k * s->rows * (int64_t)sizeof(float),
@@ -146,7 +146,7 @@ const char *cuda_gemm_ring_ok(const ga_kernel *k, const void *desc, const ga_cap
   return in_memory && s.groups > COUNTERS ? "too many parts" : NULL;
 }
 
-/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/perf/cuda-decode.md.
+/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/log/cuda-decode.md.
  * Weights come at 2700 bytes a clock to one row or two; more are bound by their products. */
 static int64_t clocks_of(int64_t rows, int64_t bytes) {
   enum { LAUNCH = 6000, SEVERAL = 3000, BYTES = 2700 };

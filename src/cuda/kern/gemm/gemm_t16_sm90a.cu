@@ -17,7 +17,7 @@
  *           Parts of k: several rows of X are shared out to the blocks of a cluster (gemm_ring_meet.h); where X is too
  *           long for that, parts meet in gmem
  * BUDGET    THREADS lanes, one block a multiprocessor
- * SPEED     docs/perf/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7
+ * SPEED     docs/log/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7
  *           and 19.9, q6_k 13.0 and 18.5
  */
 #include "cuda/kern/gemm/gemm_ring_meet.h"

@@ -54,7 +54,7 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
 }
 
 /* Clocks of a step: of wide tiles bound by the products (short sums: and by adding them up), of small ones by what
- * comes from L2; measured: docs/perf/gemm.md. */
+ * comes from L2; measured: docs/log/gemm.md. */
 static int64_t step_clocks(const ga_kernel *k) {
   const cuda_gemm_tile_variant *v = k->impl;
   const int64_t products = 4 * v->bn;

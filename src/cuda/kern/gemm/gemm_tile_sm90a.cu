@@ -2,7 +2,7 @@
  * COMPUTES  Y = epilogue(X W^T), sums in f32 (ga/gemm.h); Y in f32, f16 or bf16
  * DATA      X and W: bulk copies into a ring of STAGES steps of 128 bytes of k, swizzled; XT, WT: stored across, as
  *           panels of 64 rows of k; Y: registers, shared memory, gmem, by bulk stores or 8 columns a lane
- * SUMS      e4m3 products add with 13 fraction bits (docs/EMULATOR.md). SHORT: 128 of k that way, those sums times
+ * SUMS      e4m3 products add with 13 fraction bits (docs/log/sums.md). SHORT: 128 of k that way, those sums times
  *           their scales in f32, while the other warpgroup multiplies; else all of k that way, which the caller has
  *           asked for. Scales of blocks come with their stage, by a warp's cp.async
  * WORK      a tile is BM x BN, a warpgroup takes 64 rows, another one copies. PAIR: clusters of two blocks have tiles

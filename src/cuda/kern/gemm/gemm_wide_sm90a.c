@@ -24,7 +24,7 @@ typedef struct shape {
   int64_t cluster, parts;
 } shape;
 
-/* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/perf/gemm.md. A step of 64 columns is bound by the
+/* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/log/gemm.md. A step of 64 columns is bound by the
  * products of 256 rows, and by power, or by working weights out; before it X is converted, 6 bytes an element; sums of
  * parts go to gmem and back. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {

@@ -1,5 +1,5 @@
 /* What the steps of the ladder share: O = softmax(Q K^T scale) V for bf16 with 128 columns, every row sees every key.
- * One block works on BM rows of one head. docs/LADDER.md walks through the steps. */
+ * One block works on BM rows of one head. docs/guide/ladder.md walks through the steps. */
 #pragma once
 #include "cuda/dev/ptx/elem.h"
 #include "cuda/dev/ptx/mem.h"

@@ -9,7 +9,7 @@
  *           K's, V's. What depends on the place in a head alone is loaded before the kernel ahead has ended
  * BARRIERS  two a turn of the loop: sums of squares, normed elements
  * BUDGET    THREADS lanes; little code, for one token waits for its instructions, too: a warp a head, eight elements a
- *           lane unrolled (147 registers), lost more at heads of 256 than the launches it saved (docs/perf/models.md)
+ *           lane unrolled (147 registers), lost more at heads of 256 than the launches it saved (docs/log/models.md)
  */
 #include "cuda/dev/tile/block_row.h"
 #include "cuda/kern/layer/kv_element.h"

@@ -8,7 +8,7 @@
  * WORK      an angle is worked out once for `chunk` heads: a warp takes a run of 32 elements or pairs in so many heads
  *           of one token
  * BUDGET    THREADS lanes. Two rows: a head of e4m3 in a warp takes 118 registers, all other types 80
- *           (docs/perf/cuda-decode.md)
+ *           (docs/log/cuda-decode.md)
  */
 #include "cuda/dev/tile/e4m3.h"
 #include "cuda/kern/layer/kv_element.h"

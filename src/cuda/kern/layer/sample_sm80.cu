@@ -16,7 +16,7 @@
  *           the chain goes on from there
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
  * BARRIERS  one counter between blocks; block barriers in the last one
- * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/perf/models.md has times
+ * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/log/models.md has times
  */
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"

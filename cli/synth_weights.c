@@ -1,4 +1,4 @@
-#include "cli/make_weights.h"
+#include "cli/synth_weights.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static void put_block(ga_dtype dtype, const float *x, unsigned char *block) {
     ga_quantise_block(dtype, x, block);
 }
 
-static ga_status fill_stock(make_stock *s, uint64_t seed) {
+static ga_status fill_stock(synth_stock *s, uint64_t seed) {
   const ga_dtype_traits *t = ga_dtype_info(s->dtype);
   float x[GA_QUANT_MAX_BLOCK];
   ga_rng rng;
@@ -40,50 +40,50 @@ static ga_status fill_stock(make_stock *s, uint64_t seed) {
   return GA_OK;
 }
 
-static ga_status add_stock(make_weights *w, const make_stock *wanted) {
+static ga_status add_stock(synth_weights *w, const synth_stock *wanted) {
   if (w->n_stocks == w->capacity) {
     const size_t capacity = 2 * w->capacity + 8;
-    make_stock *more = realloc(w->stocks, capacity * sizeof *more);
+    synth_stock *more = realloc(w->stocks, capacity * sizeof *more);
     if (!more) return ga_fail_nomem("random weights", capacity * sizeof *more);
     w->stocks = more;
     w->capacity = capacity;
   }
-  make_stock *s = &w->stocks[w->n_stocks];
+  synth_stock *s = &w->stocks[w->n_stocks];
   *s = *wanted;
   GA_TRY(fill_stock(s, w->seed * 1000003 + w->n_stocks));
   w->n_stocks++;
   return GA_OK;
 }
 
-void make_weights_free(make_weights *w) {
+void synth_weights_free(synth_weights *w) {
   for (size_t i = 0; i < w->n_stocks; i++) free(w->stocks[i].blocks);
   free(w->stocks);
-  *w = (make_weights){0};
+  *w = (synth_weights){0};
 }
 
 /* --- tensors --- */
 
-ga_status make_tensor_of(make_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
-                         make_tensor *out) {
+ga_status synth_tensor_of(synth_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
+                          synth_tensor *out) {
   size_t i = 0;
   while (i < w->n_stocks &&
          (w->stocks[i].dtype != dtype || w->stocks[i].mean != mean || w->stocks[i].deviation != deviation))
     i++;
-  if (i == w->n_stocks) GA_TRY(add_stock(w, &(make_stock){.dtype = dtype, .mean = mean, .deviation = deviation}));
-  *out = (make_tensor){.all = w, .stock = i, .seed = (w->seed << 32) + index};
+  if (i == w->n_stocks) GA_TRY(add_stock(w, &(synth_stock){.dtype = dtype, .mean = mean, .deviation = deviation}));
+  *out = (synth_tensor){.all = w, .stock = i, .seed = (w->seed << 32) + index};
   return GA_OK;
 }
 
 /* Run number `run` of a tensor begins at a block that follows from both numbers alone: bytes may be asked for from
  * anywhere. */
-static size_t first_block(const make_tensor *t, const make_stock *s, uint64_t run) {
+static size_t first_block(const synth_tensor *t, const synth_stock *s, uint64_t run) {
   uint64_t state = t->seed ^ run * 0x9e3779b97f4a7c15u;
   return (size_t)(ga_splitmix64(&state) % s->n_blocks);
 }
 
-ga_status make_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes) {
-  const make_tensor *t = user;
-  const make_stock *s = &t->all->stocks[t->stock];
+ga_status synth_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes) {
+  const synth_tensor *t = user;
+  const synth_stock *s = &t->all->stocks[t->stock];
   const uint64_t run_bytes = (uint64_t)RUN_BLOCKS * s->block_bytes,
                  stock_bytes = (uint64_t)s->n_blocks * s->block_bytes;
   for (size_t done = 0; done < bytes;) {

@@ -1,38 +1,38 @@
 /* Random weights of any type, made as they are written. */
-#ifndef TOOL_MAKE_WEIGHTS_H
-#define TOOL_MAKE_WEIGHTS_H
+#ifndef TOOL_SYNTH_WEIGHTS_H
+#define TOOL_SYNTH_WEIGHTS_H
 
 #include "ga/llm.h"
 
 /* Normally distributed values, quantised: a tensor is cut out of one of these again and again, at random places.
  * Drawing each of 8e9 values would take minutes, and speed does not depend on them. */
-typedef struct make_stock {
+typedef struct synth_stock {
   ga_dtype dtype;
   float mean, deviation;
   size_t block_bytes, n_blocks;
   unsigned char *blocks;
-} make_stock;
+} synth_stock;
 
 /* What the tensors of a file share. */
-typedef struct make_weights {
+typedef struct synth_weights {
   uint64_t seed;
-  make_stock *stocks;
+  synth_stock *stocks;
   size_t n_stocks, capacity;
   uint64_t done, total; /* bytes, for the progress line */
-} make_weights;
+} synth_weights;
 
 /* One tensor: the source for ga_gguf_put_tensor_from. */
-typedef struct make_tensor {
-  make_weights *all;
+typedef struct synth_tensor {
+  synth_weights *all;
   size_t stock;
   uint64_t seed;
-} make_tensor;
+} synth_tensor;
 
 /* A tensor of values with this mean and standard deviation; the index tells it from others. */
-GA_NODISCARD ga_status make_tensor_of(make_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
-                                      make_tensor *out);
-/* ga_gguf_source_fn; user is a make_tensor. GA_ERR_CANCELLED after an interrupt. */
-ga_status make_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes);
-void make_weights_free(make_weights *w);
+GA_NODISCARD ga_status synth_tensor_of(synth_weights *w, ga_dtype dtype, float mean, float deviation, uint64_t index,
+                                       synth_tensor *out);
+/* ga_gguf_source_fn; user is a synth_tensor. GA_ERR_CANCELLED after an interrupt. */
+ga_status synth_tensor_bytes(void *user, uint64_t offset, void *data, size_t bytes);
+void synth_weights_free(synth_weights *w);
 
 #endif

@@ -1,27 +1,27 @@
-/* ga make: a model of random weights in the shape of a real one, for speed and memory work. Its text is noise. */
+/* ga synth: a model of random weights in the shape of a real one, for speed and memory work. Its text is noise. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/status.h"
-#include "cli/make_weights.h"
 #include "cli/open.h"
+#include "cli/synth_weights.h"
 #include "file/gguf_write.h"
 #include "model/weight_spec.h"
 
 /* --- shapes --- */
 
-typedef struct make_shape {
+typedef struct synth_shape {
   const char *name;
   ga_model_arch arch;
   int64_t layers, width, ff, heads, kv_heads, head_dim, vocab, context;
   double rope_base, eps;
   int32_t window;
   bool has_head; /* a matrix of its own for the logits, not the embedding's */
-} make_shape;
+} synth_shape;
 
 /* As the models' own configurations have it. */
-static const make_shape shapes[] = {
+static const synth_shape shapes[] = {
     {"llama-3-8b", GA_MODEL_llama, 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
     {"llama-3-70b", GA_MODEL_llama, 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
     {"llama-3.2-1b", GA_MODEL_llama, 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false},
@@ -34,7 +34,7 @@ static const make_shape shapes[] = {
     {"tiny", GA_MODEL_llama, 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true},
 };
 
-static ga_status find_shape(const char *name, make_shape *out) {
+static ga_status find_shape(const char *name, synth_shape *out) {
   char names[256] = "";
   for (size_t i = 0; i < GA_COUNT_OF(shapes); i++) {
     if (!strcmp(shapes[i].name, name)) {
@@ -50,26 +50,26 @@ static ga_status find_shape(const char *name, make_shape *out) {
 
 /* The file's types: of most matrices, and of those where errors cost most (values and down projections of some layers,
  * the head), as the mixtures of llama.cpp have it. */
-typedef struct make_types {
+typedef struct synth_types {
   const char *name;
   ga_dtype most, better;
-} make_types;
+} synth_types;
 
-static const make_types mixtures[] = {
+static const synth_types mixtures[] = {
     {"q3_k_m", GA_Q3_K, GA_Q5_K}, {"q4_k_m", GA_Q4_K, GA_Q6_K}, {"q5_k_m", GA_Q5_K, GA_Q6_K}};
 
 static bool is_weight_type(ga_dtype d) {
   return d && (d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant);
 }
 
-static ga_status find_types(const char *name, make_types *out) {
+static ga_status find_types(const char *name, synth_types *out) {
   for (size_t i = 0; i < GA_COUNT_OF(mixtures); i++)
     if (!strcmp(mixtures[i].name, name)) {
       *out = mixtures[i];
       return GA_OK;
     }
   const ga_dtype d = ga_dtype_from_name(name);
-  *out = (make_types){name, d, d};
+  *out = (synth_types){name, d, d};
   if (is_weight_type(d)) return GA_OK;
   char names[256] = "q3_k_m, q4_k_m, q5_k_m";
   for (int i = 1; i < 64; i++)
@@ -91,7 +91,7 @@ static ga_dtype type_for_row(ga_dtype d, int64_t cols) {
   }
 }
 
-static bool is_better(const weight_spec *s, const make_shape *shape, int64_t il) {
+static bool is_better(const weight_spec *s, const synth_shape *shape, int64_t il) {
   const int64_t eighth = shape->layers / 8;
   if (!strcmp(s->name, "output.weight")) return true;
   if (strcmp(s->name, "attn_v.weight") && strcmp(s->name, "ffn_down.weight")) return false;
@@ -100,30 +100,30 @@ static bool is_better(const weight_spec *s, const make_shape *shape, int64_t il)
 
 /* --- a file --- */
 
-typedef struct make_args {
+typedef struct synth_args {
   const char *shape, *type, *path;
   int64_t layers, width, ff, heads, kv_heads, head_dim, vocab, context, seed;
-} make_args;
+} synth_args;
 
-typedef struct maker {
-  make_shape shape;
-  make_types types;
+typedef struct synth {
+  synth_shape shape;
+  synth_types types;
   ga_hparams hparams;
   ga_gguf_writer *file;
-  make_weights weights;
-  make_tensor *tensors; /* of all weights of all layers */
+  synth_weights weights;
+  synth_tensor *tensors; /* of all weights of all layers */
   size_t n;
-} maker;
+} synth;
 
 /* Deviations keep activations near 1: products of normalised rows by 1/sqrt(columns), those that join the residual
  * stream less, so that it grows by 1 over all layers. Norms multiply by 1. */
-static float deviation_of(const maker *m, const weight_spec *s, int64_t cols) {
+static float deviation_of(const synth *m, const weight_spec *s, int64_t cols) {
   if (s->kind == KIND_VECTOR) return s->is_norm ? 0 : 0.1f;
   const bool joins = !strcmp(s->name, "attn_output.weight") || !strcmp(s->name, "ffn_down.weight");
   return 1 / sqrtf((float)cols * (joins ? 2 * (float)m->shape.layers : 1));
 }
 
-static ga_status put_weight(maker *m, const weight_spec *s, int64_t il) {
+static ga_status put_weight(synth *m, const weight_spec *s, int64_t il) {
   if (!(s->required >> m->shape.arch & 1) && !(m->shape.has_head && !strcmp(s->name, "output.weight"))) return GA_OK;
   const int64_t dims[2] = {ga_weight_dim(&m->hparams, s->rows), ga_weight_dim(&m->hparams, s->cols)};
   const bool is_vector = s->kind == KIND_VECTOR;
@@ -134,14 +134,14 @@ static ga_status put_weight(maker *m, const weight_spec *s, int64_t il) {
     (void)snprintf(name, sizeof name, "%s", s->name);
   else
     (void)snprintf(name, sizeof name, "blk.%lld.%s", (long long)il, s->name);
-  make_tensor *t = &m->tensors[m->n++];
-  GA_TRY(make_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, dims[1]), m->n, t));
+  synth_tensor *t = &m->tensors[m->n++];
+  GA_TRY(synth_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, dims[1]), m->n, t));
   ga_tensor view = ga_tensor_make(NULL, dtype, is_vector ? 1 : 2, is_vector ? dims + 1 : dims);
-  ga_gguf_put_tensor_from(m->file, name, &view, make_tensor_bytes, t);
+  ga_gguf_put_tensor_from(m->file, name, &view, synth_tensor_bytes, t);
   return GA_OK;
 }
 
-static ga_status put_weights(maker *m) {
+static ga_status put_weights(synth *m) {
   m->tensors = calloc(ga_n_model_weights + ga_n_layer_weights * (size_t)m->shape.layers, sizeof *m->tensors);
   if (!m->tensors) return ga_fail_nomem("tensors", ga_n_layer_weights * (size_t)m->shape.layers * sizeof *m->tensors);
   for (size_t i = 0; i < ga_n_model_weights; i++) GA_TRY(put_weight(m, &ga_model_weights[i], -1));
@@ -151,19 +151,19 @@ static ga_status put_weights(maker *m) {
   return GA_OK;
 }
 
-static void put_key(maker *m, const char *key, int64_t value) {
+static void put_key(synth *m, const char *key, int64_t value) {
   char name[96];
   (void)snprintf(name, sizeof name, "%s.%s", ga_model_arch_name(m->shape.arch), key);
   ga_gguf_put_int(m->file, name, GA_META_U32, value);
 }
-static void put_float(maker *m, const char *key, double value) {
+static void put_float(synth *m, const char *key, double value) {
   char name[96];
   (void)snprintf(name, sizeof name, "%s.%s", ga_model_arch_name(m->shape.arch), key);
   ga_gguf_put_f32(m->file, name, (float)value);
 }
 
-static void put_hparams(maker *m) {
-  const make_shape *s = &m->shape;
+static void put_hparams(synth *m) {
+  const synth_shape *s = &m->shape;
   ga_gguf_put_text(m->file, "general.architecture", ga_model_arch_name(s->arch));
   ga_gguf_put_text(m->file, "general.name", "random weights");
   put_key(m, "block_count", s->layers);
@@ -183,7 +183,7 @@ static void put_hparams(maker *m) {
 /* Bytes, so that any prompt has ids, then words "t0", "t1" ... */
 enum { FIRST_WORD = 3 + 256 };
 
-static ga_status put_tokens(maker *m) {
+static ga_status put_tokens(synth *m) {
   static const char *const control[3] = {"<unk>", "<s>", "</s>"};
   const size_t n = (size_t)m->shape.vocab;
   ga_text *texts = malloc(n * sizeof *texts);
@@ -221,8 +221,8 @@ static void own_size(int64_t given, int64_t *size) {
   if (given) *size = given;
 }
 
-static ga_status settle_shape(const make_args *a, maker *m) {
-  make_shape *s = &m->shape;
+static ga_status settle_shape(const synth_args *a, synth *m) {
+  synth_shape *s = &m->shape;
   GA_TRY(find_shape(a->shape, s));
   GA_TRY(find_types(a->type, &m->types));
   own_size(a->layers, &s->layers);
@@ -251,7 +251,7 @@ static ga_status settle_shape(const make_args *a, maker *m) {
   return GA_OK;
 }
 
-static ga_status write_model(const make_args *a, maker *m) {
+static ga_status write_model(const synth_args *a, synth *m) {
   GA_TRY(settle_shape(a, m));
   m->weights.seed = (uint64_t)a->seed;
   GA_TRY(ga_gguf_writer_create(3, 0, &m->file));
@@ -263,20 +263,20 @@ static ga_status write_model(const make_args *a, maker *m) {
   return status;
 }
 
-static ga_status make(const make_args *a) {
-  maker m = {0};
+static ga_status write_and_tell(const synth_args *a) {
+  synth m = {0};
   ga_status status = write_model(a, &m);
   if (status == GA_OK)
     printf("%s: %s, %lld layers, %zu tensors, %llu bytes of weights\n", a->path, a->type, (long long)m.shape.layers,
            m.n, (unsigned long long)m.weights.total);
   ga_gguf_writer_destroy(m.file);
-  make_weights_free(&m.weights);
+  synth_weights_free(&m.weights);
   free(m.tensors);
   return status;
 }
 
-int cmd_make(int argc, char **argv) {
-  make_args a = {.shape = "llama-3-8b", .type = "q4_k_m", .seed = 1};
+int cmd_synth(int argc, char **argv) {
+  synth_args a = {.shape = "llama-3-8b", .type = "q4_k_m", .seed = 1};
   const cmd_option options[] = {
       {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME",
        "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
@@ -294,12 +294,12 @@ int cmd_make(int argc, char **argv) {
       {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 24, "N", "tokens"},
       {"context", 0, OPT_INT, &a.context, 1, 1 << 28, "N", "tokens that the model says it was trained for"},
   };
-  int code, rest = cmd_parse("make", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("synth", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  if (rest != 1) return cmd_usage_error("make", rest ? "one file, not %d" : "which file? give a path", rest);
+  if (rest != 1) return cmd_usage_error("synth", rest ? "one file, not %d" : "which file? give a path", rest);
   a.path = argv[1];
   listen_for_interrupt();
-  if (make(&a) == GA_OK) return EXIT_OK;
-  (void)cmd_fail("make");
+  if (write_and_tell(&a) == GA_OK) return EXIT_OK;
+  (void)cmd_fail("synth");
   return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
 }

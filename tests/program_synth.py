@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""ga make: files that load and compute in every type and architecture, the same for the same seed, and nothing left behind
-when writing fails. Usage: program_make.py GA"""
+"""ga synth: files that load and compute in every type and architecture, the same for the same seed, and nothing left behind
+when writing fails. Usage: program_synth.py GA"""
 import hashlib
 import json
 import os
@@ -17,9 +17,9 @@ TYPES = ("f32 f16 bf16 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl 
 SMALL = ["--layers", "2", "--vocab", "300", "--ff", "320"]
 
 
-class Make(unittest.TestCase):
+class Synth(unittest.TestCase):
     def setUp(self):
-        self.folder = tempfile.TemporaryDirectory(prefix="ga make \u00e9 ")
+        self.folder = tempfile.TemporaryDirectory(prefix="ga synth \u00e9 ")
         self.addCleanup(self.folder.cleanup)
         self.path = os.path.join(self.folder.name, "a model.gguf")
 
@@ -29,12 +29,12 @@ class Make(unittest.TestCase):
         return r.returncode, r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
 
     def make(self, *args, path=None, **kw):
-        rc, out, said = self.ga("make", *args, path or self.path, **kw)
+        rc, out, said = self.ga("synth", *args, path or self.path, **kw)
         self.assertEqual(rc, 0, (args, said))
         return out
 
     def refuse(self, *args, says, code=1, **kw):
-        rc, _, said = self.ga("make", *args, **kw)
+        rc, _, said = self.ga("synth", *args, **kw)
         self.assertEqual(rc, code, (args, said))
         self.assertIn(says, said, args)
         self.assertEqual(os.listdir(self.folder.name), [], args)
@@ -119,11 +119,11 @@ class Make(unittest.TestCase):
     def test_old_file_stays(self):
         self.make("--shape", "tiny")
         first = self.hash()
-        rc, _, _ = self.ga("make", "--type", "nothing", self.path)
+        rc, _, _ = self.ga("synth", "--type", "nothing", self.path)
         self.assertEqual((rc, self.hash()), (1, first))
 
     def test_interrupt(self):
-        p = subprocess.Popen([GA, "make", "--shape", "llama-3-8b", self.path], stderr=subprocess.PIPE)
+        p = subprocess.Popen([GA, "synth", "--shape", "llama-3-8b", self.path], stderr=subprocess.PIPE)
         for _ in range(1000):
             temps = [n for n in os.listdir(self.folder.name) if n.endswith(".tmp")]
             if temps and os.path.getsize(os.path.join(self.folder.name, temps[0])) > 1 << 24:
