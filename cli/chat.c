@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "cli/models.h"
 #include "cli/sampling.h"
+#include "cli/terminal.h"
 
 typedef struct chat {
   opened o;
@@ -59,8 +60,7 @@ static int on_text(void *user, int32_t id, const char *text, size_t bytes) {
   chat *c = user;
   if (interrupted()) return 1;
   if (id != GA_TOK_NONE) c->ids[c->n_ids++] = id;
-  (void)fwrite(text, 1, bytes, stdout);
-  if (fflush(stdout)) return 1; /* the end of the program tells */
+  if (!terminal_write(stdout, text, bytes)) return 1; /* the end of the program tells */
   if (c->answer_bytes + bytes + 1 > c->answer_capacity) {
     size_t capacity = (c->answer_bytes + bytes + 1) * 2;
     char *p = realloc(c->answer, capacity);

@@ -40,15 +40,28 @@ int cmd_usage_error(const char *name, const char *fmt, ...) {
   return EXIT_USAGE;
 }
 
+/* Controls, and what turns the direction of writing or ends a line. */
+static bool is_shown(utf8proc_int32_t code) {
+  const utf8proc_category_t c = utf8proc_category(code);
+  return c != UTF8PROC_CATEGORY_CC && c != UTF8PROC_CATEGORY_CF && c != UTF8PROC_CATEGORY_ZL &&
+         c != UTF8PROC_CATEGORY_ZP;
+}
+
 void cmd_put_text(FILE *f, const char *text, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) {
-    const unsigned char c = (unsigned char)text[i];
-    if (c == '\n')
+  for (size_t at = 0; at < bytes;) {
+    utf8proc_int32_t code;
+    const unsigned char byte = (unsigned char)text[at];
+    const utf8proc_ssize_t n =
+        utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(bytes - at), &code);
+    if (byte == '\n')
       (void)fputs("\\n", f);
-    else if (c < 32 || c == 127)
-      (void)fprintf(f, "\\x%02x", c);
+    else if (n > 0 && is_shown(code))
+      (void)fwrite(text + at, 1, (size_t)n, f);
+    else if (n > 1)
+      (void)fprintf(f, "\\u%04x", (unsigned)code);
     else
-      (void)putc(c, f);
+      (void)fprintf(f, "\\x%02x", byte);
+    at += n > 0 ? (size_t)n : 1;
   }
 }
 

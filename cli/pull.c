@@ -74,8 +74,9 @@ static void sync_dir(const char *dir) {
 static ga_status open_locked(const char *path, bool is_folder, int *fd) {
   struct stat mine, there;
   if (is_folder) GA_REQUIRE(!mkdir(path, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", path, strerror(errno));
-  *fd = open(path, O_CLOEXEC | (is_folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK), 0666);
-  GA_REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  *fd = open(path, O_CLOEXEC | (is_folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW), 0666);
+  GA_REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path,
+             errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
   /* A file system without locks is used without; a path that has gone meanwhile was another's that has just ended. */
   if ((!flock(*fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(*fd, &mine) && !stat(path, &there) &&
       mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
@@ -104,6 +105,22 @@ static ga_status accept(const char *part, const char *hashed, const char *sha256
 static ga_status join(char *out, size_t capacity, const char *a, const char *b, const char *c) {
   int n = snprintf(out, capacity, "%s%s%s", a, b, c);
   GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s%s: path too long", a, b);
+  return GA_OK;
+}
+
+/* What is in a file by its name's ending: an error page, or nothing at all, is no model. */
+static ga_status check_content(const char *path, const char *goal) {
+  unsigned char head[9] = {0};
+  FILE *f = fopen(path, "rb");
+  GA_REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  const size_t n = fread(head, 1, sizeof head, f);
+  (void)fclose(f);
+  const char *dot = strrchr(goal, '.');
+  GA_REQUIRE(n > 0, GA_ERR_FORMAT, "%s: the server sent an empty file", goal);
+  GA_REQUIRE(!dot || strcasecmp(dot, ".gguf") || (n >= 4 && !memcmp(head, "GGUF", 4)), GA_ERR_FORMAT,
+             "%s: what came does not begin with GGUF, as such files do", goal);
+  GA_REQUIRE(!dot || strcasecmp(dot, ".safetensors") || (n == sizeof head && head[8] == '{'), GA_ERR_FORMAT,
+             "%s: what came has no safetensors header", goal);
   return GA_OK;
 }
 
@@ -150,14 +167,53 @@ static ga_status expand(const char *source, char *url, size_t capacity) {
   return GA_OK;
 }
 
-static ga_status pull_address(const char *source, const char *dir, const pull_args *a) {
+/* A file of that name is here: is it the one that is asked for? *done when nothing is left to do. */
+static ga_status judge_here(const char *goal, const pull_address *from, const pull_args *a, bool *done) {
+  char hex[65], label[2048] = "";
+  uint64_t bytes;
+  *done = false;
+  if (a->force || access(goal, R_OK)) return GA_OK;
+  if (a->sha256) {
+    GA_TRY(pull_hash(goal, hex, &bytes));
+    GA_REQUIRE(!strcasecmp(hex, a->sha256), GA_ERR_STATE,
+               "%s is here with SHA-256 %s; asked for is %s. --force fetches it anew, --output takes another name",
+               goal, hex, a->sha256);
+  } else {
+    const int same = pull_origin_compare(goal, from, label);
+    GA_REQUIRE(same, GA_ERR_STATE, "%s is here, but it came from %s; --force replaces it, --output takes another name",
+               goal, label);
+    GA_REQUIRE(same > 0, GA_ERR_STATE,
+               "%s is here, and nothing tells where it came from; --sha256 compares it, --force replaces it, --output "
+               "takes another name",
+               goal);
+  }
+  *done = is_here(goal, a);
+  return GA_OK;
+}
+
+static ga_status download(const pull_address *from, const char *part, const char *dir, const char *goal,
+                          const char *sha256) {
+  GA_TRY(pull_url(from, part));
+  const ga_status status = check_content(part, goal);
+  if (status != GA_OK) {
+    (void)unlink(part);
+    return status;
+  }
+  GA_TRY(accept(part, part, sha256, dir, goal));
+  return pull_origin_write(goal, from);
+}
+
+static ga_status pull_from(const char *source, const char *dir, const pull_args *a) {
   char url[4096], goal[4096], part[4096];
+  pull_address from;
   GA_TRY(expand(source, url, sizeof url));
-  const char *slash = strrchr(url, '/');
-  size_t n = slash ? strcspn(slash + 1, "?#") : 0;
+  GA_TRY(pull_address_parse(url, &from));
+  const size_t path_bytes = strcspn(url, "?#");
+  const char *slash = memrchr(url, '/', path_bytes);
+  const size_t n = slash ? path_bytes - (size_t)(slash + 1 - url) : 0;
   char name[256];
   const bool is_name = n > 0 && n < sizeof name && slash[1] != '.';
-  GA_REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", source);
+  GA_REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", from.label);
   (void)snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), slash ? slash + 1 : "");
   if (a->output)
     GA_TRY(join(goal, sizeof goal, a->output, "", ""));
@@ -167,11 +223,12 @@ static ga_status pull_address(const char *source, const char *dir, const pull_ar
   struct stat st;
   GA_REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
              "%s: is there and is no regular file; --output takes another", goal);
-  if (is_here(goal, a)) return GA_OK;
+  bool done;
+  GA_TRY(judge_here(goal, &from, a, &done));
+  if (done) return GA_OK;
   int fd;
   GA_TRY(open_locked(part, false, &fd));
-  ga_status status = pull_url(url, part);
-  if (status == GA_OK) status = accept(part, part, a->sha256, dir, goal);
+  ga_status status = download(&from, part, dir, goal, a->sha256);
   if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
   if (access(part, F_OK)) pull_record_remove(part);
   (void)close(fd);
@@ -191,7 +248,7 @@ static ga_status pull(const char *source, const pull_args *a) {
   GA_TRY(make_dirs(dir));
   for (const known_model *k = known_models; k->name; k++)
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
-  if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_address(source, dir, a);
+  if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_from(source, dir, a);
   return ga_fail(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository/file",
                  source);
 }
@@ -200,7 +257,7 @@ int cmd_pull(int argc, char **argv) {
   pull_args a = {0};
   const cmd_option options[] = {
       {"list", 'l', OPT_FLAG, &a.list, 0, 0, NULL, "the models known by name, with size, licence and SHA-256"},
-      {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "what an address must deliver"},
+      {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "what an address must deliver, or what is here must be"},
       {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put what an address delivers"},
       {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
   };

@@ -1,5 +1,8 @@
-/* What a partial download is part of, in a small JSON file beside it: a resumed download must be of the same bytes. */
+/* Where files come from, in small JSON files beside them. Of a partial download: a resumed one must be of the same
+ * bytes. Of a whole file: another address with the same last part is another file. Addresses may hold secrets: files
+ * keep their hashes, and what may be shown; they are for their owner alone, and symbolic links are not followed. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -31,24 +34,61 @@ bool pull_record_read(const char *part, pull_record *r) {
   *r = (pull_record){0};
   json_t *o = path_of(part, path) ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
   bool good =
-      o && !json_unpack(o, "{s:s, s:s, s:I}", "url", &url, "validator", &validator, "size", &size) && size >= -1;
-  good = good && copy(r->url, sizeof r->url, url) && copy(r->validator, sizeof r->validator, validator);
+      o && !json_unpack(o, "{s:s, s:s, s:I}", "url_sha256", &url, "validator", &validator, "size", &size) && size >= -1;
+  good = good && copy(r->url_sha256, sizeof r->url_sha256, url) && copy(r->validator, sizeof r->validator, validator);
   if (good) r->size = size;
   json_decref(o);
   return good;
 }
 
+/* Takes `o`. A file that cannot be written whole is removed. */
+static ga_status write_json(const char *path, json_t *o) {
+  GA_REQUIRE(o, GA_ERR_ARG, "%s: what the server tells of itself is not UTF-8", path);
+  const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+  const bool failed = !f || json_dumpf(o, f, JSON_COMPACT) || fflush(f) || fsync(fd);
+  const int why = errno;
+  json_decref(o);
+  if (f)
+    (void)fclose(f);
+  else if (fd >= 0)
+    (void)close(fd);
+  if (!failed) return GA_OK;
+  if (fd >= 0) (void)unlink(path);
+  return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(why));
+}
+
 ga_status pull_record_write(const char *part, const pull_record *r) {
   char path[4096];
   GA_REQUIRE(path_of(part, path), GA_ERR_IO, "%s: path too long", part);
-  json_t *o = json_pack("{s:s, s:s, s:I}", "url", r->url, "validator", r->validator, "size", (json_int_t)r->size);
-  GA_REQUIRE(o, GA_ERR_ARG, "%s: the address or the server's ETag is not UTF-8", r->url);
-  FILE *f = fopen(path, "w");
-  const bool failed = !f || json_dumpf(o, f, JSON_COMPACT) || fflush(f) || fsync(fileno(f));
-  const int why = errno;
+  return write_json(path, json_pack("{s:s, s:s, s:I}", "url_sha256", r->url_sha256, "validator", r->validator, "size",
+                                    (json_int_t)r->size));
+}
+
+/* --- whole files --- */
+
+static bool origin_path(const char *goal, char path[4096]) {
+  const char *slash = strrchr(goal, '/'), *name = slash ? slash + 1 : goal;
+  const int n = snprintf(path, 4096, "%.*s.%s.origin", (int)(name - goal), goal, name);
+  return n > 0 && n < 4096;
+}
+
+ga_status pull_origin_write(const char *goal, const pull_address *address) {
+  char path[4096];
+  GA_REQUIRE(origin_path(goal, path), GA_ERR_IO, "%s: path too long", goal);
+  (void)unlink(path);
+  return write_json(path, json_pack("{s:s, s:s}", "address", address->label, "url_sha256", address->sha256));
+}
+
+int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]) {
+  char path[4096];
+  const char *from, *sha256;
+  json_t *o = origin_path(goal, path) ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
+  int same = -1;
+  if (o && !json_unpack(o, "{s:s, s:s}", "address", &from, "url_sha256", &sha256)) {
+    (void)snprintf(label, 2048, "%s", from);
+    same = !strcmp(sha256, address->sha256);
+  }
   json_decref(o);
-  if (f) (void)fclose(f);
-  if (!failed) return GA_OK;
-  pull_record_remove(part);
-  return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(why));
+  return same;
 }

@@ -1,5 +1,6 @@
 /* Downloads by libcurl: https, and plain http from this machine only (tests). Resumes by byte range. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,7 +14,8 @@
 #include "cli/pull.h"
 
 typedef struct download {
-  const char *url, *part;
+  const pull_address *from;
+  const char *part;
   FILE *file;
   CURL *curl;
   uint64_t start;     /* bytes of an earlier try that this request goes on from */
@@ -62,10 +64,10 @@ static ga_status begin(download *d) {
   d->start_over = code == 206;
   GA_TRY(forget(d, code == 206 ? "the server sends a part that does not follow"
                                : "it has changed on the server, or this server does not resume"));
-  if (d->start_over) return ga_fail(GA_ERR_STATE, "%s: the server sends a part that was not asked for", d->url);
+  if (d->start_over) return ga_fail(GA_ERR_STATE, "%s: the server sends a part that was not asked for", d->from->label);
   (void)curl_easy_getinfo(d->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
   d->record = (pull_record){.size = size};
-  (void)snprintf(d->record.url, sizeof d->record.url, "%s", d->url); /* the caller's buffer is not longer */
+  (void)snprintf(d->record.url_sha256, sizeof d->record.url_sha256, "%s", d->from->sha256);
   const char *v = validator(d);
   if (strlen(v) < sizeof d->record.validator) (void)snprintf(d->record.validator, sizeof d->record.validator, "%s", v);
   return pull_record_write(d->part, &d->record);
@@ -87,19 +89,14 @@ static int on_progress(void *user, curl_off_t total, curl_off_t now, curl_off_t 
   return interrupted();
 }
 
-static bool is_loopback(const char *url) {
-  static const char *const hosts[] = {"http://127.0.0.1:", "http://localhost:", "http://[::1]:"};
-  for (size_t i = 0; i < GA_COUNT_OF(hosts); i++)
-    if (!strncmp(url, hosts[i], strlen(hosts[i]))) return true;
-  return false;
-}
-
 static ga_status set_options(download *d) {
   CURL *c = d->curl;
-  const char *protocols = is_loopback(d->url) ? "http" : "https";
-  bool set = !curl_easy_setopt(c, CURLOPT_URL, d->url) && !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, protocols) &&
+  const char *protocols = d->from->loopback ? "http" : "https";
+  const long follow = !d->from->loopback; /* http may lead nowhere else */
+  bool set = !curl_easy_setopt(c, CURLOPT_URL, d->from->url) &&
+             !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, protocols) &&
              !curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, protocols) &&
-             !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, 1L) && !curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L) &&
+             !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, follow) && !curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L) &&
              !curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L) && !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes) &&
              !curl_easy_setopt(c, CURLOPT_WRITEDATA, d) && !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
              !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) &&
@@ -135,7 +132,9 @@ static ga_status request(download *d) {
     d->start_over = true;
     return forget(d, "the server has no more of it");
   }
-  if (rc) return ga_fail(GA_ERR_IO, "%s: %s", d->url, *detail ? detail : curl_easy_strerror(rc));
+  if (rc) return ga_fail(GA_ERR_IO, "%s: %s", d->from->label, *detail ? detail : curl_easy_strerror(rc));
+  GA_REQUIRE(code < 300, GA_ERR_IO, "%s: the server answers %ld, a redirection; http is fetched from where it is",
+             d->from->label, code);
   return d->begun ? GA_OK : begin(d); /* an empty file */
 }
 
@@ -145,7 +144,7 @@ static ga_status resume(download *d, uint64_t here) {
   d->start = here;
   if (!here) return forget(d, "");
   if (!pull_record_read(d->part, r)) return forget(d, "nothing tells where this part came from");
-  if (strcmp(r->url, d->url)) return forget(d, "this part came from another address");
+  if (strcmp(r->url_sha256, d->from->sha256)) return forget(d, "this part came from another address");
   if (!*r->validator) return forget(d, "the server tells no version (ETag or Last-Modified)");
   if (r->size >= 0 && here > (uint64_t)r->size) return forget(d, "it is longer than what the server told");
   return GA_OK;
@@ -166,10 +165,18 @@ static ga_status flush(download *d, const char *part) {
   return GA_OK;
 }
 
-ga_status pull_url(const char *url, const char *part) {
-  GA_REQUIRE(!strncmp(url, "https://", 8) || is_loopback(url), GA_ERR_ARG, "%s: only https addresses are fetched", url);
-  download d = {.url = url, .part = part, .file = fopen(part, "ab")};
-  GA_REQUIRE(d.file, GA_ERR_IO, "%s: %s", part, strerror(errno));
+/* Neither a symbolic link nor anything else that another user may have put there. */
+static FILE *open_part(const char *part) {
+  const int fd = open(part, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+  FILE *f = fd < 0 ? NULL : fdopen(fd, "ab");
+  if (!f && fd >= 0) (void)close(fd);
+  return f;
+}
+
+ga_status pull_url(const pull_address *address, const char *part) {
+  download d = {.from = address, .part = part, .file = open_part(part)};
+  GA_REQUIRE(d.file, GA_ERR_IO, "%s: %s", part,
+             errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
   ga_status status = GA_OK;
   struct stat st;
   if (fstat(fileno(d.file), &st))

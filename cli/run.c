@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include "cli/models.h"
 #include "cli/sampling.h"
+#include "cli/terminal.h"
 
 typedef struct run_args {
   open_args open;
@@ -26,7 +27,7 @@ static int on_text(void *user, int32_t id, const char *text, size_t bytes) {
   sink *s = user;
   if (interrupted()) return 1;
   if (!s->json) {
-    s->failed = fwrite(text, 1, bytes, stdout) != bytes || fflush(stdout);
+    s->failed = !terminal_write(stdout, text, bytes);
     return s->failed;
   }
   if (s->bytes + bytes + 1 > s->capacity) {

@@ -19,6 +19,10 @@ BODY = bytes((i * 2654435761 >> 7) & 255 for i in range(300_000))
 SHA = hashlib.sha256(BODY).hexdigest()
 
 
+def sha_of(url):
+    return hashlib.sha256(url.encode()).hexdigest()
+
+
 class Handler(http.server.BaseHTTPRequestHandler):
     """Words in the path choose a behaviour: /cut ends early unless it is asked for a range, /slow stops in the middle until
     `go` is set, /norange and /stubborn ignore Range and If-Range, /nothing tells no version, /dated tells a date alone."""
@@ -36,6 +40,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         if self.path.startswith("/missing"):
             return self.send_error(404)
+        if self.path.startswith("/elsewhere"):
+            self.send_response(302)
+            self.send_header("Location", f"http://127.0.0.2:{self.server.server_port}/m.bin")
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         start, version, body = 0, self.version(), Handler.body
         header = self.headers.get("Range")
         Handler.ranges.append(header)
@@ -87,7 +96,11 @@ class Pull(unittest.TestCase):
     def check_goal(self):
         with open(self.goal, "rb") as f:
             self.assertEqual(f.read(), Handler.body)
-        self.assertEqual(os.listdir(self.dir.name), ["m.bin"])
+        self.assertEqual(sorted(os.listdir(self.dir.name)), [".m.bin.origin", "m.bin"])
+
+    def drop_goal(self):
+        os.remove(self.goal)
+        os.remove(os.path.join(self.dir.name, ".m.bin.origin"))
 
     def cut_off(self, path):
         """Leaves the first 100 000 bytes of an address."""
@@ -126,7 +139,7 @@ class Pull(unittest.TestCase):
                 self.assertNotIn("starting over", r.stderr)
                 self.assertEqual(Handler.ranges[-1], "bytes=100000-")
                 self.check_goal()
-                os.remove(self.goal)
+                self.drop_goal()
 
     def test_another_address_is_not_continued(self):
         self.cut_off("/cut/m.bin")
@@ -135,7 +148,7 @@ class Pull(unittest.TestCase):
         self.assertEqual(Handler.ranges, [None, None])
 
     def test_changed_file_is_not_continued(self):
-        for body in (BODY[::-1], BODY[::-1] + b"longer", BODY[:100_000][::-1], BODY[:50_000], b"", BODY[1:100_001]):
+        for body in (BODY[::-1], BODY[::-1] + b"longer", BODY[:100_000][::-1], BODY[:50_000], BODY[1:100_001]):
             for path in ("/cut/m.bin", "/cut/stubborn/m.bin"):
                 with self.subTest(bytes=len(body), path=path):
                     Handler.etag, Handler.body = '"one"', BODY
@@ -146,7 +159,7 @@ class Pull(unittest.TestCase):
                         r = self.pull(self.base + path)
                     self.assertEqual(r.returncode, 0, r.stderr)
                     self.check_goal()
-                    os.remove(self.goal)
+                    self.drop_goal()
 
     def test_changed_size_is_not_continued(self):
         self.cut_off("/cut/stubborn/m.bin")
@@ -157,7 +170,7 @@ class Pull(unittest.TestCase):
         self.assertEqual(Handler.ranges, ["bytes=100000-", None])
 
     def test_unknown_part_is_not_continued(self):
-        for record in (None, "", "garbage", "{}", '{"url":1,"validator":"","size":0}', '{"url":"%s","validator":"%s","size":-2}' % (self.base, "x" * 9999)):
+        for record in (None, "", "garbage", "{}", '{"url_sha256":1,"validator":"","size":0}', '{"url_sha256":"%s","validator":"%s","size":-2}' % (self.base, "x" * 9999)):
             with self.subTest(record=record):
                 with open(self.goal + ".part", "wb") as f:
                     f.write(b"x" * 5000)
@@ -165,7 +178,7 @@ class Pull(unittest.TestCase):
                     with open(self.goal + ".part.from", "w") as f:
                         f.write(record)
                 self.starts_over("/m.bin", "nothing tells where this part came from")
-                os.remove(self.goal)
+                self.drop_goal()
 
     def test_server_without_versions_starts_over(self):
         self.cut_off("/cut/nothing/m.bin")
@@ -178,7 +191,7 @@ class Pull(unittest.TestCase):
         with open(self.goal + ".part", "wb") as f:
             f.write(b"x" * 5000)
         with open(self.goal + ".part.from", "w") as f:
-            json.dump({"url": self.base + "/norange/m.bin", "validator": Handler.etag, "size": len(BODY)}, f)
+            json.dump({"url_sha256": sha_of(self.base + "/norange/m.bin"), "validator": Handler.etag, "size": len(BODY)}, f)
         self.starts_over("/norange/m.bin", "does not resume")
         self.assertEqual(Handler.ranges, ["bytes=5000-"])
 
@@ -186,7 +199,7 @@ class Pull(unittest.TestCase):
         with open(self.goal + ".part", "wb") as f:
             f.write(BODY)
         with open(self.goal + ".part.from", "w") as f:
-            json.dump({"url": self.base + "/m.bin", "validator": Handler.etag, "size": len(BODY)}, f)
+            json.dump({"url_sha256": sha_of(self.base + "/m.bin"), "validator": Handler.etag, "size": len(BODY)}, f)
         r = self.pull(self.base + "/m.bin", "--sha256", SHA)
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertEqual(Handler.ranges, [])
@@ -258,7 +271,7 @@ class Pull(unittest.TestCase):
             r = self.pull(self.base + "/m.bin", "-o", goal, "--sha256", SHA)
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertRegex(Handler.ranges[-1], "bytes=1[0-9]{5}-")
-            self.assertEqual(os.listdir(disk), ["m.bin"])
+            self.assertEqual(sorted(os.listdir(disk)), [".m.bin.origin", "m.bin"])
         finally:
             subprocess.run(["umount", disk], check=True)
 
@@ -270,8 +283,10 @@ class Pull(unittest.TestCase):
                                    env={**os.environ, "LC_ALL": locale, "GA_MODELS": self.dir.name})
                 self.assertEqual(r.returncode, 0, r.stderr)
                 self.assertEqual(r.stdout, goal + b"\n")
-                self.assertEqual(os.listdir(os.fsencode(self.dir.name)), [name])
-                os.remove(goal)
+                left = [name, b"." + name + b".origin"]
+                self.assertEqual(sorted(os.listdir(os.fsencode(self.dir.name))), sorted(left))
+                for one in left:
+                    os.remove(os.path.join(os.fsencode(self.dir.name), one))
 
     def test_closed_stdout(self):
         r = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', GA, "pull", self.base + "/m.bin"], capture_output=True, timeout=60,
@@ -312,6 +327,71 @@ class Pull(unittest.TestCase):
             self.assertEqual(r.returncode, code, args)
             self.assertIn(text, r.stderr, args)
         self.assertFalse(os.path.exists(self.goal))
+
+    def test_a_file_of_that_name_from_elsewhere(self):
+        self.assertEqual(self.pull(self.base + "/m.bin").returncode, 0)
+        r = self.pull(self.base + "/other/m.bin?token=secret")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn(f"it came from {self.base}/m.bin; --force", r.stderr)
+        os.remove(os.path.join(self.dir.name, ".m.bin.origin"))
+        r = self.pull(self.base + "/m.bin")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("nothing tells where it came from", r.stderr)
+        self.assertEqual(self.pull(self.base + "/m.bin", "--sha256", SHA).returncode, 0)
+        self.assertEqual(self.pull(self.base + "/m.bin", "--force").returncode, 0)
+        self.check_goal()
+
+    def test_hash_of_what_is_here(self):
+        self.assertEqual(self.pull(self.base + "/m.bin").returncode, 0)
+        r = self.pull(self.base + "/m.bin", "--sha256", "0" * 64)
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn(SHA, r.stderr)
+        self.check_goal()
+
+    def test_secrets_are_not_shown_or_kept(self):
+        for path in ("/missing/m.bin?token=secret", "/cut/m.bin?token=secret#secret"):
+            r = self.pull(self.base + path)
+            self.assertEqual(r.returncode, 1)
+            self.assertNotIn("secret", r.stderr)
+            self.assertIn("m.bin?...", r.stderr)
+        record = self.goal + ".part.from"
+        self.assertNotIn("secret", open(record).read())
+        self.assertEqual(os.stat(record).st_mode & 0o777, 0o600)
+        self.assertEqual(self.pull(self.base + "/m.bin?token=secret").returncode, 0)
+        self.assertNotIn("secret", open(os.path.join(self.dir.name, ".m.bin.origin")).read())
+
+    def test_loopback_is_a_host_not_a_prefix(self):
+        port = self.server.server_port
+        for url, text in [(f"http://127.0.0.1:x@127.0.0.2:{port}/m.bin", "only https"), (f"http://127.0.0.1.example.org:{port}/m.bin", "only https"),
+                          (f"http://user:secret@127.0.0.1:{port}/m.bin", "name or password"), (self.base + "/elsewhere/m.bin", "redirection"),
+                          ("https://[", "no address")]:
+            r = self.pull(url)
+            self.assertEqual(r.returncode, 1, url)
+            self.assertIn(text, r.stderr, url)
+            self.assertNotIn("secret", r.stderr)
+        self.assertEqual(os.listdir(self.dir.name), [])
+
+    def test_symbolic_links_are_not_followed(self):
+        with tempfile.TemporaryDirectory() as outside:
+            for name in ("m.bin.part", "m.bin.part.from"):
+                victim, link = os.path.join(outside, "victim"), os.path.join(self.dir.name, name)
+                with open(victim, "w") as f:
+                    f.write("precious")
+                os.symlink(victim, link)
+                r = self.pull(self.base + "/m.bin")
+                with open(victim) as f:
+                    self.assertEqual(f.read(), "precious", name)
+                self.assertEqual(r.returncode, 1 if name == "m.bin.part" else 0, r.stderr)
+                with contextlib.suppress(OSError):
+                    os.remove(link)
+
+    def test_what_came_is_no_model(self):
+        for body, name, text in [(b"", "m.bin", "empty"), (b"<html>", "m.gguf", "GGUF"), (b"<html>" * 9, "m.safetensors", "safetensors")]:
+            Handler.body = body
+            r = self.pull(self.base + "/" + name)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn(text, r.stderr)
+            self.assertEqual(os.listdir(self.dir.name), [])
 
     def test_unwritable_folder(self):
         blocker = os.path.join(self.dir.name, "file")

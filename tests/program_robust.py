@@ -195,15 +195,15 @@ class Robust(unittest.TestCase):
 
     def test_escapes_in_files(self):
         """Names and texts of a file do not steer the terminal."""
-        evil = "\x1b]0;title\x07\x1b[31m"
+        evil = "\x1b]0;title\x07\x1b[31m\x9b31m\u202e"
         self.put("bad.gguf", tiny_gguf.build({**tiny_gguf.metadata(), "general.name": ("text", evil), "x.text": ("text", evil),
                                               "tokenizer.chat_template": ("text", "{% " + evil)}))
         for code, args in ((0, ["info", self.bad]), (0, ["info", self.bad, "--meta", "--tensors"]), (1, ["run", "-m", self.bad, "-p", "x"]),
                            (0, ["tokenize", "-m", self.bad, "--pieces", evil])):
             rc, out, said = self.ga(*args)
             self.assertEqual(rc, code, (args, said))
-            for c in (0x1b, 7):
-                self.assertNotIn(c, out + said.encode(), args)
+            for c in ("\x1b", "\x07", "\x9b", "\u202e"):
+                self.assertNotIn(c.encode(), out + said.encode(), args)
 
     def test_metadata_in_json(self):
         odd = {"x.nan": ("f32", NAN), "x.bytes": ("text", b"a\0b\xff"), "x.long": ("text", "\u00e9" * 20000),
@@ -409,6 +409,30 @@ class Robust(unittest.TestCase):
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
             os.close(fd)
+
+    def test_model_that_steers_the_terminal(self):
+        """Every token of this model is a sequence that sets the clipboard, then a letter."""
+        meta = tiny_gguf.metadata()
+        tokens, types = meta["tokenizer.ggml.tokens"][1][1], meta["tokenizer.ggml.token_type"][1][1]
+        meta["tokenizer.ggml.tokens"] = ("array", ("text", tokens[:3] + [f"\x1b]52;c;{i}\x07\x9b5mx\x7f" for i in range(len(tokens) - 3)]))
+        meta["tokenizer.ggml.token_type"] = ("array", ("i32", types[:3] + [1] * (len(types) - 3)))
+        evil = self.put("evil.gguf", tiny_gguf.build(meta))
+        args = ["run", "-m", evil, "-q", "--no-template", "-p", "x", "-n", "20", "-t", "1"]
+        _, piped, _ = self.ga(*args)
+        self.assertIn(b"\x1b]52;c;", piped)  # all bytes, where no terminal is
+        pid, fd = pty.fork()
+        if pid == 0:
+            os.execv(GA, [GA, *args])
+        seen = b""
+        with contextlib.suppress(OSError):
+            while part := os.read(fd, 4096):
+                seen += part
+        os.close(fd)
+        os.waitpid(pid, 0)
+        seen = seen.replace(b"\x1b[K", b"")  # the program's own progress
+        self.assertIn(b"]52;c;", seen)
+        for control in (b"\x1b", b"\x07", b"\x7f", b"\xc2\x9b"):
+            self.assertNotIn(control, seen)
 
     def wait_for(self, fd, word, again=None):
         seen, deadline, retry = b"", time.time() + 20, time.time() + 2

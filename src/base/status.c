@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/text.h"
+
 #define TEXT_BYTES  1024
 #define LABEL_BYTES 200 /* of a path: leaves room for the rest of an error text */
 
@@ -78,8 +80,12 @@ const char *ga_path_label(const char *path) {
 ga_quoted ga_quote(const char *data, size_t bytes) {
   ga_quoted q;
   const size_t most = sizeof q.text - 4;
-  size_t n = bytes < most ? bytes : most;
-  for (size_t i = 0; i < n; i++) q.text[i] = (uint8_t)data[i] < 0x20 || data[i] == 0x7f ? '?' : data[i];
-  memcpy(q.text + n, bytes > most ? "..." : "", bytes > most ? 4 : 1);
+  size_t out = 0, at = 0;
+  while (at < bytes && out < most) {
+    const size_t control = ga_text_control(data + at, bytes - at);
+    q.text[out++] = control ? '?' : data[at];
+    at += control ? control : 1;
+  }
+  memcpy(q.text + out, at < bytes ? "..." : "", at < bytes ? 4 : 1);
   return q;
 }

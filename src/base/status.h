@@ -47,7 +47,7 @@ ga_status ga_fail_nomem(const char *what, size_t bytes);
 /* Parts of error texts. */
 /* The path, or its tail when it is so long that it would push the rest out of an error text. */
 const char *ga_path_label(const char *path);
-/* Copy of a text for an error message: at most 60 bytes, control characters as '?', "..." when cut. */
+/* Copy of a text for an error message: at most 60 bytes, control characters (base/text.h) as '?', "..." when cut. */
 typedef struct ga_quoted {
   char text[64];
 } ga_quoted;

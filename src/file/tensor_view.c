@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "file/model_store.h"
 
 /* ga_tensor_make multiplies strides unchecked, and a dimension of 0 must not hide an overflow of the others. */
@@ -35,6 +36,6 @@ void ga_tensor_place(ga_model_tensor *tensor, const uint8_t *part_data, uint64_t
 bool ga_name_is_sound(const char *name, size_t bytes, size_t most) {
   if (bytes < 1 || bytes > most) return false;
   for (size_t i = 0; i < bytes; i++)
-    if ((uint8_t)name[i] < 0x20 || name[i] == 0x7f) return false;
+    if (ga_text_control(name + i, bytes - i)) return false;
   return true;
 }

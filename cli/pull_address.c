@@ -1,0 +1,69 @@
+/* An address as `ga pull` takes it: parsed by libcurl, which fetches it, so that both read it alike. */
+#include <stdio.h>
+#include <string.h>
+
+#include <curl/curl.h>
+
+#include "base/hash.h"
+#include "base/status.h"
+#include "cli/pull.h"
+
+static bool is_loopback_host(const char *host) {
+  return !strcmp(host, "127.0.0.1") || !strcmp(host, "localhost") || !strcmp(host, "[::1]");
+}
+
+/* A part of the address, or "" when it has none. Freed with curl_free. */
+static char *part_of(CURLU *u, CURLUPart part) {
+  char *text;
+  return curl_url_get(u, part, &text, 0) ? NULL : text;
+}
+
+/* What may be shown: no user, password, query or fragment. */
+static bool fill_label(CURLU *u, pull_address *out) {
+  const bool query = !curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0);
+  char *had = part_of(u, CURLUPART_QUERY), *text = NULL;
+  const bool cut = had != NULL;
+  curl_free(had);
+  bool good = query && !curl_url_set(u, CURLUPART_QUERY, NULL, 0) && !curl_url_set(u, CURLUPART_USER, NULL, 0) &&
+              !curl_url_set(u, CURLUPART_PASSWORD, NULL, 0) && !curl_url_get(u, CURLUPART_URL, &text, 0);
+  if (good) good = (size_t)snprintf(out->label, sizeof out->label, "%s%s", text, cut ? "?..." : "") < sizeof out->label;
+  curl_free(text);
+  return good;
+}
+
+static void hash_of(const char *url, char hex[65]) {
+  ga_sha256 sha;
+  ga_sha256_init(&sha);
+  ga_sha256_update(&sha, url, strlen(url));
+  ga_sha256_hex(&sha, hex);
+}
+
+static ga_status check(CURLU *u, pull_address *out) {
+  char *scheme = part_of(u, CURLUPART_SCHEME), *host = part_of(u, CURLUPART_HOST), *user = part_of(u, CURLUPART_USER),
+       *password = part_of(u, CURLUPART_PASSWORD);
+  const bool http = scheme && !strcmp(scheme, "http"), secret = user || password;
+  const bool good = scheme && host && (!strcmp(scheme, "https") || (http && is_loopback_host(host)));
+  out->loopback = good && http;
+  curl_free(scheme);
+  curl_free(host);
+  curl_free(user);
+  curl_free(password);
+  const bool shown = fill_label(u, out);
+  GA_REQUIRE(shown, GA_ERR_ARG, "this address is too long, at most %zu bytes, or cannot be written out",
+             sizeof out->label - 1);
+  GA_REQUIRE(good, GA_ERR_ARG, "%s: only https addresses are fetched", out->label);
+  GA_REQUIRE(!http || !secret, GA_ERR_ARG, "%s: a name or password over http would go unprotected; leave it out",
+             out->label);
+  return GA_OK;
+}
+
+ga_status pull_address_parse(const char *url, pull_address *out) {
+  *out = (pull_address){.url = url};
+  CURLU *u = curl_url();
+  GA_REQUIRE(u, GA_ERR_NOMEM, "libcurl cannot start");
+  const CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
+  ga_status status = rc ? ga_fail(GA_ERR_ARG, "this is no address: %s", curl_url_strerror(rc)) : check(u, out);
+  curl_url_cleanup(u);
+  hash_of(url, out->sha256);
+  return status;
+}
