@@ -45,8 +45,8 @@ int main(int argc, char **argv) {{
     return 1;
   printf("%d tokens\\n", result.n_generated);
   ga_chat_ids_free(ids);
-  ga_session_free(session);
-  ga_model_free(model);
+  ga_session_destroy(session);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   return 0;
 }}

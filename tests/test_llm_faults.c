@@ -50,8 +50,8 @@ static ga_status all_of_it(ga_ctx *ctx, const char *path, made *m) {
 /* An error leaves outputs null, and a model without answers leaves the session's length at the tokens it holds. */
 static void release(made *m) {
   if (!m->model) assert_null(m->session);
-  ga_session_free(m->session);
-  ga_model_free(m->model);
+  ga_session_destroy(m->session);
+  ga_model_destroy(m->model);
 }
 
 static void sweep(const char *path, const char *device) {
@@ -118,9 +118,9 @@ static void test_session_survives(void **state) {
   assert_int_equal(ga_session_eval(fresh, ids, 3, NULL, 0, NULL, NULL), GA_OK);
   assert_int_equal(ga_session_eval(fresh, ids + 3, 4, want, 1, NULL, NULL), GA_OK);
   assert_memory_equal(after, want, sizeof want);
-  ga_session_free(fresh);
-  ga_session_free(s);
-  ga_model_free(model);
+  ga_session_destroy(fresh);
+  ga_session_destroy(s);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
 
@@ -130,7 +130,7 @@ static ga_status embed(ga_ctx *ctx, const char *path) {
   ga_model *model;
   ga_status status = ga_model_load(ctx, path, NULL, &model);
   if (status == GA_OK) status = ga_embed_ids(model, ids, 4, v);
-  ga_model_free(model);
+  ga_model_destroy(model);
   return status;
 }
 

@@ -2,6 +2,10 @@
  *
  * Every function that can fail returns a ga_status. On failure a text that names the operation, the argument, the
  * value seen and the values allowed is kept per thread: ga_error_text(). On failure outputs are unchanged or zeroed.
+ *
+ * Releasing. A handle (an opaque struct, whoever made it) is released by the _destroy of its type; no other word is
+ * used. Plain memory (buffers, texts, arrays of ids) is released by the _free beside the function that gave it. Both
+ * take NULL. A function that says "owned by" gives something that is not to be released.
  */
 #ifndef GA_BASE_H
 #define GA_BASE_H

@@ -88,7 +88,7 @@ typedef struct ga_model_info {
  * loaded, when the layers asked for do not fit: the text has the plan. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options,
                                             ga_model **out);
-GA_API void ga_model_free(ga_model *model); /* after its sessions; NULL is fine */
+GA_API void ga_model_destroy(ga_model *model); /* after its sessions; NULL is fine */
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */
 GA_API int32_t ga_model_place_count(const ga_model *model);
@@ -100,7 +100,7 @@ GA_API const ga_template *ga_model_template(const ga_model *model);
 GA_API const char *ga_model_template_error(const ga_model *model);
 
 GA_API GA_NODISCARD ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out);
-GA_API void ga_session_free(ga_session *session); /* NULL is fine */
+GA_API void ga_session_destroy(ga_session *session); /* NULL is fine */
 /* Tokens in the cache, and how many fit. */
 GA_API int32_t ga_session_length(const ga_session *session);
 GA_API int32_t ga_session_context(const ga_session *session);

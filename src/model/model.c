@@ -75,7 +75,7 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
   model->ctx = ctx;
   ga_status status = load(model, ctx, path, options);
   if (status != GA_OK) {
-    ga_model_free(model);
+    ga_model_destroy(model);
     const char *label = ga_path_label(path); /* what errors of the file begin with */
     return strncmp(ga_error_text(), label, strlen(label)) ? ga_fail_in(status, "%s", path) : status;
   }
@@ -83,14 +83,14 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
   return GA_OK;
 }
 
-void ga_model_free(ga_model *model) {
+void ga_model_destroy(ga_model *model) {
   if (!model) return;
   for (int32_t i = 0; i < model->n_places; i++) ga_place_free(&model->places[i]);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->layers);
   ga_template_destroy(model->chat_template);
   ga_tokenizer_destroy(model->tokenizer);
-  ga_model_file_close(model->file);
+  ga_model_file_destroy(model->file);
   ga_mem_free(model);
 }
 
