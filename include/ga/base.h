@@ -56,6 +56,11 @@ GA_API const char *ga_status_name(ga_status status);
 /* Text of the last failure in this thread, "" if there was none. Valid until the next failing call in this thread. */
 GA_API const char *ga_error_text(void);
 
+/* For programs and bindings that report their own failures on the same path: sets this thread's text from a printf
+ * format, cut at 1023 bytes, and returns `status`, so that `return ga_error_set(GA_ERR_IO, ...)` is one step. An
+ * argument may be ga_error_text() itself: "%s: %s" puts a context before it. */
+GA_API ga_status ga_error_set(ga_status status, const char *format, ...) GA_PRINTF(2, 3);
+
 /* "MAJOR.MINOR.PATCH" of the library that is running. Static string. */
 GA_API const char *ga_version(void);
 
