@@ -34,7 +34,7 @@ int main(int argc, char **argv) {{
 {body}
   ga_chat_message message = {{"user", "hello"}};
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result result;
+  ga_generate_result result = GA_GENERATE_RESULT_INIT;
   int32_t *ids;
   size_t n;
   go.max_tokens = 5;

@@ -96,7 +96,7 @@ static void check_generated(const opened *o, const char *arch) {
   ga_session *a = session_of(o, 64, GA_F16), *b = session_of(o, 64, GA_F16);
   answer made = {.n = 0};
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   float after[2][TINY_VOCAB];
   go.max_tokens = ANSWER;
   go.ignore_eog = true;

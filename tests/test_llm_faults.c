@@ -26,10 +26,12 @@ static ga_status generate(ga_session *s, ga_generate_result *r) {
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
   o.max_tokens = 6;
   o.ignore_eog = true;
-  o.sample.temperature = 0.8f;
-  o.sample.top_k = 20;
-  o.sample.top_p = 0.9f;
-  o.sample.repetition_penalty = 1.1f;
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.temperature = 0.8f;
+  sample.top_k = 20;
+  sample.top_p = 0.9f;
+  sample.repetition_penalty = 1.1f;
+  o.sample = &sample;
   o.bias = bias;
   o.n_bias = 1;
   o.text = ignore_text;
@@ -38,7 +40,7 @@ static ga_status generate(ga_session *s, ga_generate_result *r) {
 
 /* As a program does it. What was made is released by the caller, failed or not. */
 static ga_status all_of_it(ga_ctx *ctx, const char *path, made *m) {
-  *m = (made){0};
+  *m = (made){.result = GA_GENERATE_RESULT_INIT};
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
   so.context = 64;
   so.batch = 4;
@@ -67,7 +69,7 @@ static void sweep(const char *path, const char *device) {
     if (status == GA_OK)
       status = all_of_it(ctx, path, &m);
     else
-      m = (made){0};
+      m = (made){.result = GA_GENERATE_RESULT_INIT};
     ga_mem_fail_after(0);
     if (status != GA_OK && status != GA_ERR_NOMEM) fail_msg("allocation %ld: %s", n, ga_error_text());
     if (status != GA_OK && !strstr(ga_error_text(), "out of memory"))

@@ -156,7 +156,7 @@ static void test_ways_to_end(void **state) {
   (void)state;
   opened o = open_tiny("llama", TINY_VOCAB);
   ga_session *s = open_session(&o, GA_F16, 512);
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   sink k;
   ga_generate_options g = options_for(&k);
   g.max_tokens = 5;
@@ -197,7 +197,7 @@ static void test_greedy_goes_on(void **state) {
   for (int a = 0; a < ARCHS; a++) {
     opened o = open_tiny(archs[a], TINY_VOCAB);
     ga_session *s = open_session(&o, GA_F16, 512);
-    ga_generate_result r;
+    ga_generate_result r = GA_GENERATE_RESULT_INIT;
     sink whole, part;
     ga_generate_options g = options_for(&whole);
     g.max_tokens = 20;
@@ -217,11 +217,13 @@ static void test_padded_vocabulary(void **state) {
   (void)state;
   opened o = open_tiny("llama", 40);
   ga_session *s = open_session(&o, GA_F16, 512);
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   sink k;
   ga_generate_options g = options_for(&k);
   g.max_tokens = 100;
-  g.sample.temperature = 5;
+  ga_sample_desc hot = GA_SAMPLE_DESC_INIT;
+  hot.temperature = 5;
+  g.sample = &hot;
   static const ga_logit_bias high[] = {{41, 1e6f}, {95, 1e6f}};
   g.bias = high;
   g.n_bias = 2;
@@ -265,7 +267,7 @@ static void test_no_number_left(void **state) {
   (void)state;
   opened o = open_tiny("llama", TINY_VOCAB);
   ga_session *s = open_session(&o, GA_F16, 512);
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   sink k;
   ga_generate_options g = options_for(&k);
   static ga_logit_bias ban[TINY_VOCAB];
@@ -275,14 +277,16 @@ static void test_no_number_left(void **state) {
   g.max_tokens = 3;
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[2], TINY_VOCAB - 1);
-  g.sample.temperature = 1;
-  g.sample.top_k = 1 << 30; /* more than there are */
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.temperature = 1;
+  sample.top_k = 1 << 30; /* more than there are */
+  g.sample = &sample;
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[5], TINY_VOCAB - 1);
   g.n_bias = TINY_VOCAB; /* none is left: token 0 is no answer */
   k.n = 0;
   for (int greedy = 0; greedy < 2; greedy++) {
-    g.sample.temperature = greedy ? 0 : 1;
+    sample.temperature = greedy ? 0 : 1;
     assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_ERR_STATE);
     assert_non_null(strstr(ga_error_text(), "ban every"));
     assert_int_equal(k.n, 0);

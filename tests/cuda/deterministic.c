@@ -139,12 +139,14 @@ static void generated(bench *b, float temperature) {
              *given = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC);
   answer made = {.n = 0};
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   o.max_tokens = MADE;
   o.ignore_eog = o.show_special = true;
   o.seed = 7;
-  o.sample.temperature = temperature;
-  o.sample.top_k = temperature > 0 ? 40 : 0;
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.temperature = temperature;
+  sample.top_k = temperature > 0 ? 40 : 0;
+  o.sample = &sample;
   o.text = keep_id;
   o.user = &made;
   if (ga_generate(s, b->ids, half, &o, &r)) fail("generate");
