@@ -13,7 +13,7 @@ help:
 	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run every test that needs no GPU"
 	@echo "make bench      time every kernel of this machine that passes its check"
-	@echo "make golden     write tests/select.golden and docs/KERNELS.md anew, to be reviewed as a diff"
+	@echo "make golden     write tests/select.golden, tests/abi/layout.golden and docs/KERNELS.md anew, to be reviewed"
 	@echo "make format     write C and CUDA code as clang-format 14 does"
 	@echo "make asan tsan  the tests under sanitizers"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
@@ -72,7 +72,8 @@ bench: build
 golden: build
 	@$(BUILD)/tests/test_select --write tests/select.golden
 	@$(BUILD)/ga kernels --markdown > docs/KERNELS.md
-	@git --no-pager diff --stat -- tests/select.golden docs/KERNELS.md
+	@python3 tests/abi/layout.py --write
+	@git --no-pager diff --stat -- tests/select.golden docs/KERNELS.md tests/abi/layout.golden
 
 format:
 	@git ls-files '*.c' '*.h' '*.cu' '*.cpp' | grep -vE '^src/cuda/dev/ptx/wgmma(8|_t)?\.h$$' | xargs clang-format -i

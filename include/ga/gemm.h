@@ -77,8 +77,8 @@ typedef struct ga_gemm_desc {
   int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With
                                    n, BIAS, norms alone */
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
-  int32_t scales; /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
-  int32_t reserved;
+  int32_t scales;   /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
+  int32_t reserved; /* 0 */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
   { sizeof(ga_gemm_desc), 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0.0f, {0, 0}, {0, 0}, 0, 0 }

@@ -135,7 +135,7 @@ typedef struct ga_embed_desc {
   int64_t y_stride;
   int32_t w_dtype, y_dtype;
   float scale;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
 } ga_embed_desc;
 #define GA_EMBED_DESC_INIT \
   { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
@@ -167,7 +167,7 @@ typedef struct ga_kv_store_desc {
   float magnitude;
   int32_t head_norm; /* not 0: needs rot_dim */
   float norm_eps;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT \
   { sizeof(ga_kv_store_desc), 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F16, 0, 0, 0, 0, 1.0f, 0, 0.0f, 0 }
@@ -198,8 +198,8 @@ typedef struct ga_convert_desc {
   size_t struct_size;
   int64_t rows, width;
   int32_t x_dtype, y_dtype;
-  int32_t scales; /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
-  int32_t reserved;
+  int32_t scales;   /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
+  int32_t reserved; /* 0 */
 } ga_convert_desc;
 #define GA_CONVERT_DESC_INIT \
   { sizeof(ga_convert_desc), 0, 0, 0, 0, 0, 0 }

@@ -36,7 +36,8 @@ static ga_status complete(ga_attn_quant_desc *d) {
              GA_ERR_ARG, OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
   GA_REQUIRE(d->centre == 0 || (d->centre == 1 && d->kind == GA_ATTN_QUANT_VALUES), GA_ERR_ARG,
              OP ": centre is %d; must be 0, or 1 with kind VALUES", d->centre);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, OP ": reserved is %d; must be 0", d->reserved);
+  for (size_t i = 0; i < GA_COUNT_OF(d->reserved); i++)
+    GA_REQUIRE(d->reserved[i] == 0, GA_ERR_ARG, OP ": reserved[%zu] is %d; must be 0", i, d->reserved[i]);
   return check_turns(d);
 }
 
