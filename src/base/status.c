@@ -37,6 +37,7 @@ const char *ga_error_text(void) { return error_text; }
 #define STR(x)  STR_(x)
 const char *ga_version(void) { return STR(GA_VERSION_MAJOR) "." STR(GA_VERSION_MINOR) "." STR(GA_VERSION_PATCH); }
 
+static void set_text(const char *fmt, va_list args) GA_PRINTF(1, 0);
 static void set_text(const char *fmt, va_list args) {
   /* Formatted aside first: an argument may point into error_text itself. */
   char text[TEXT_BYTES];
