@@ -13,7 +13,7 @@ help:
 	@echo "make models     fetch the models that the tests use (440 MB)"
 	@echo "make test       build and run every test that needs no GPU"
 	@echo "make bench      time every kernel of this machine that passes its check"
-	@echo "make golden     write tests/select.golden and docs/reference anew, to be reviewed as a diff"
+	@echo "make golden     write goldens of tests and docs/reference anew, to be reviewed as a diff"
 	@echo "make format     write C and CUDA code as clang-format 14 does"
 	@echo "make asan tsan  the tests under sanitizers"
 	@echo "make fuzz       each fuzz target for FUZZ_SECONDS (60), needs clang"
@@ -73,7 +73,8 @@ golden: build
 	@$(BUILD)/tests/test_select --write tests/select.golden
 	@$(BUILD)/ga kernels --markdown > docs/reference/kernels.md
 	@python3 tools/gen_cli_doc.py $(BUILD)/ga docs/reference/cli.md
-	@git --no-pager diff --stat -- tests/select.golden docs/reference
+	@python3 tests/abi/layout.py --write
+	@git --no-pager diff --stat -- tests/select.golden tests/abi/layout.golden docs/reference
 
 format:
 	@git ls-files '*.c' '*.h' '*.cu' '*.cpp' | grep -vE '^src/cuda/dev/ptx/wgmma(8|_t)?\.h$$' | xargs clang-format -i

@@ -16,6 +16,7 @@
 typedef struct chat {
   opened o;
   ga_generate_options options;
+  ga_sample_desc sample;
   ga_chat_message *messages; /* texts are malloc'd */
   size_t n_messages, capacity;
   int32_t *ids; /* what the session holds */
@@ -91,7 +92,7 @@ static ga_status reuse_prefix(chat *c, const int32_t *ids, size_t n, size_t *sam
 
 static ga_status answer(chat *c, const int32_t *ids, size_t n) {
   size_t same;
-  ga_generate_result r = {0};
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   GA_REQUIRE(n > 0 && n < (size_t)ga_session_context(c->o.session), GA_ERR_SHAPE,
              "the conversation has %zu tokens, the context holds %d; /reset starts anew", n,
              ga_session_context(c->o.session));
@@ -176,7 +177,7 @@ static ga_status set_temperature(chat *c, const char *text) {
   double t = strtod(text, &end);
   GA_REQUIRE(end != text && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100",
              text);
-  c->options.sample.temperature = (float)t;
+  c->sample.temperature = (float)t;
   return GA_OK;
 }
 
@@ -291,7 +292,8 @@ int cmd_chat(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("chat", "unexpected '%s'", argv[1]);
   c.options = (ga_generate_options)GA_GENERATE_OPTIONS_INIT;
-  sampling_apply(&sampling, &c.options);
+  c.sample = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
+  sampling_apply(&sampling, &c.options, &c.sample);
   listen_for_interrupt();
   ga_status status = open_model(&open, true, &c.o);
   if (status == GA_OK) {

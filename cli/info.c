@@ -121,7 +121,7 @@ static ga_status model(const info_args *a) {
     GA_TRY(find_model(a->open.model, path, sizeof path));
     GA_TRY(ga_model_file_open(path, &file));
     ga_status status = info_file(file, a->meta, a->tensors, a->json);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
     return status;
   }
   opened o;

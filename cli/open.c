@@ -201,8 +201,8 @@ void close_model(opened *o) {
   if (o->explain && o->model) print_places(stderr, o->model);
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
-  ga_session_free(o->session);
-  ga_model_free(o->model);
+  ga_session_destroy(o->session);
+  ga_model_destroy(o->model);
   ga_ctx_destroy(o->ctx);
   for (int32_t i = 0; i < o->n_more; i++) ga_ctx_destroy(o->more[i]);
   *o = (opened){0};

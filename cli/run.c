@@ -86,8 +86,9 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   GA_TRY(open_model(&a->open, true, &o));
   sink s = {.json = a->json};
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result r = {0};
-  sampling_apply(&a->sampling, &go);
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sampling_apply(&a->sampling, &go, &sample);
   go.show_special = a->special;
   go.ignore_eog = a->ignore_eog;
   go.text = on_text;

@@ -8,19 +8,20 @@ static uint64_t clock_seed(void) {
   return (uint64_t)t.tv_sec * 1000000007u + (uint64_t)t.tv_nsec;
 }
 
-void sampling_apply(const sampling_args *a, ga_generate_options *o) {
+void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample) {
+  o->sample = sample;
   o->max_tokens = (int32_t)(a->max_tokens < INT32_MAX ? a->max_tokens : INT32_MAX);
   o->seed = a->seed < 0 ? clock_seed() : (uint64_t)a->seed;
   const bool penalties = a->repeat_last != 0; /* the library takes 0 for its default */
   o->penalty_last = (int32_t)(a->repeat_last < INT32_MAX ? a->repeat_last : INT32_MAX);
-  o->sample.temperature = (float)a->temperature;
-  o->sample.top_k = (int32_t)(a->top_k < INT32_MAX ? a->top_k : INT32_MAX);
-  o->sample.top_p = (float)a->top_p;
-  o->sample.min_p = (float)a->min_p;
-  o->sample.typical_p = (float)a->typical;
-  o->sample.repetition_penalty = penalties ? (float)a->repeat : 1;
-  o->sample.presence_penalty = penalties ? (float)a->presence : 0;
-  o->sample.frequency_penalty = penalties ? (float)a->frequency : 0;
+  sample->temperature = (float)a->temperature;
+  sample->top_k = (int32_t)(a->top_k < INT32_MAX ? a->top_k : INT32_MAX);
+  sample->top_p = (float)a->top_p;
+  sample->min_p = (float)a->min_p;
+  sample->typical_p = (float)a->typical;
+  sample->repetition_penalty = penalties ? (float)a->repeat : 1;
+  sample->presence_penalty = penalties ? (float)a->presence : 0;
+  sample->frequency_penalty = penalties ? (float)a->frequency : 0;
 }
 
 static double rate(int32_t n, double seconds) { return seconds > 0 ? n / seconds : 0; }

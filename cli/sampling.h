@@ -34,7 +34,8 @@ typedef struct sampling_args {
     "seed", 's', OPT_INT, &(a).seed, -1, 9e18, "N", "random seed; -1 = from the clock"                                \
   }
 
-void sampling_apply(const sampling_args *a, ga_generate_options *o);
+/* *sample must live as long as *o. */
+void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample);
 
 /* Prints "prompt 12 tokens, 34.5 tok/s; ..." on stderr. */
 void print_speed(const ga_generate_result *r);

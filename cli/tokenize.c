@@ -65,7 +65,7 @@ static ga_status run(const tokenize_args *a, const char *text, size_t bytes) {
   ga_status status = ga_tokenizer_from_model(file, &tok);
   if (status == GA_OK) status = all(tok, a, text, bytes);
   ga_tokenizer_destroy(tok);
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return status;
 }
 

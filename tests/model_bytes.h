@@ -122,7 +122,7 @@ static inline void assert_every_arena_failure(ga_status (*open)(ga_model_file *)
     assert_ok(ga_model_store_create(GA_MODEL_GGUF, &file));
     file->arena.limit_bytes = n;
     ga_status status = open(file);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
     if (status == GA_OK) break;
     assert_error(status, GA_ERR_NOMEM, "arena: ");
   }

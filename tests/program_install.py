@@ -34,7 +34,7 @@ int main(int argc, char **argv) {{
 {body}
   ga_chat_message message = {{"user", "hello"}};
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result result;
+  ga_generate_result result = GA_GENERATE_RESULT_INIT;
   int32_t *ids;
   size_t n;
   go.max_tokens = 5;
@@ -45,8 +45,8 @@ int main(int argc, char **argv) {{
     return 1;
   printf("%d tokens\\n", result.n_generated);
   ga_chat_ids_free(ids);
-  ga_session_free(session);
-  ga_model_free(model);
+  ga_session_destroy(session);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   return 0;
 }}

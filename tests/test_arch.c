@@ -59,7 +59,7 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
     if (ga_session_eval(session, e->ids + at, n, logits + at * VOCAB, n, NULL, NULL) != GA_OK)
       fail_msg("%s", ga_error_text());
   }
-  ga_session_free(session);
+  ga_session_destroy(session);
   return error_of(e, logits, TOKENS, VOCAB);
 }
 
@@ -87,7 +87,7 @@ static void check(const char *name, const char *device, double bound) {
     if (!(error < bound))
       fail_msg("%s on %s, chunks of %d: error %g, allowed %g", name, device, chunks[i], error, bound);
   }
-  ga_model_free(model);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
 

@@ -28,6 +28,30 @@ static void test_error_text_names_context(void **state) {
   assert_string_equal(ga_status_name((ga_status)99), "unknown ga_status");
 }
 
+static void test_error_set(void **state) {
+  (void)state;
+  char longest[1024];
+  assert_int_equal(ga_error_set(GA_ERR_IO, "%s: line %d", "settings", 3), GA_ERR_IO);
+  assert_string_equal(ga_error_text(), "settings: line 3");
+  assert_int_equal(ga_error_set(GA_ERR_FORMAT, "program: %s", ga_error_text()), GA_ERR_FORMAT);
+  assert_string_equal(ga_error_text(), "program: settings: line 3");
+  memset(longest, 'x', sizeof longest - 1);
+  longest[sizeof longest - 1] = 0;
+  assert_int_equal(ga_error_set(GA_ERR_ARG, "%sy", longest), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), longest);
+}
+
+/* Each code has its own name; the numbers themselves are pinned by tests/abi/layout.golden. */
+static void test_status_names(void **state) {
+  (void)state;
+  for (int i = 0; i <= GA_ERR_CANCELLED; i++) {
+    const char *name = ga_status_name((ga_status)i);
+    assert_memory_equal(name, i ? "GA_ERR_" : "GA_OK", i ? 7 : 6);
+    for (int k = 0; k < i; k++) assert_string_not_equal(name, ga_status_name((ga_status)k));
+  }
+  assert_string_equal(ga_status_name((ga_status)(GA_ERR_CANCELLED + 1)), "unknown ga_status");
+}
+
 static void test_sizes(void **state) {
   (void)state;
   uint64_t out = 5;
@@ -261,6 +285,8 @@ static void test_cgroup(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_error_text_names_context),
+      cmocka_unit_test(test_error_set),
+      cmocka_unit_test(test_status_names),
       cmocka_unit_test(test_sizes),
       cmocka_unit_test(test_arena),
       cmocka_unit_test(test_half_round_trip),

@@ -314,7 +314,7 @@ static void check_lines(const char *model, const char *source) {
   ga_filemap_close(&map);
   ga_template_destroy(tpl);
   ga_tokenizer_destroy(tok);
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
 }
 
 static void test_ordinary_text(void **state) {

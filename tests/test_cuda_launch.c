@@ -80,7 +80,9 @@ static void bad_launches(void **state) {
   l = good, l.flags = 2;
   refuse_launch(f, &l, "flags is 2");
   l = good, l.struct_size = 0;
-  refuse_launch(f, &l, "GA_LAUNCH_INIT");
+  refuse_launch(f, &l, "launch.struct_size is 0; must be 56 to 56");
+  l = good, l.reserved = 1;
+  refuse_launch(f, &l, "reserved is 1; must be 0");
   refuse_launch(NULL, &good, "function is null");
   ga_function_destroy(f);
   ga_ctx_destroy(ctx);

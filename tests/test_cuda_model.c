@@ -51,8 +51,8 @@ static ga_status run(made *m, int n) {
 }
 
 static void release(made *m) {
-  ga_session_free(m->session);
-  ga_model_free(m->model);
+  ga_session_destroy(m->session);
+  ga_model_destroy(m->model);
   for (int i = 0; i < 2; i++) ga_ctx_destroy(m->ctx[i]);
 }
 
@@ -292,7 +292,7 @@ static ga_status load_watched(watcher *w) {
   o.progress = on_progress;
   o.user = w;
   const ga_status status = ga_model_load(ctx, tiny_path, &o, &model);
-  ga_model_free(model);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   return status;
 }

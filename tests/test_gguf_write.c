@@ -43,7 +43,7 @@ static void test_split(void **state) {
   assert_string_equal(ga_model_file_part_path(f, 2), in_folder("s-00003-of-00003.gguf"));
   assert_non_null(ga_model_file_meta(f, "general.architecture"));
   walk_model(f);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_split_refused(void **state) {

@@ -83,7 +83,7 @@ static void test_llama(void **state) {
   check_name(f, names[5], "blk.0.attn_output.bias");
   check_name(f, names[6], names[6]); /* a number with a leading zero is no layer */
   check_name(f, names[7], names[7]);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_qwen(void **state) {
@@ -102,7 +102,7 @@ static void test_qwen(void **state) {
   assert_null(ga_model_file_meta(f, "qwen2.attention.sliding_window"));
   check_name(f, names[0], "blk.3.attn_k.bias");
   check_name(f, names[1], names[1]);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
   assert_ok(open_model("{\"model_type\":\"qwen3\"," BASE ",\"head_dim\":128,\"partial_rotary_factor\":1.0,"
                        "\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}}",
                        2, names, &f));
@@ -111,7 +111,7 @@ static void test_qwen(void **state) {
   check_float(f, "qwen3.rope.freq_base", 1e6);
   check_text(f, "qwen3.rope.scaling.type", "none");
   check_name(f, names[1], "blk.3.attn_q_norm.weight");
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_gemma3(void **state) {
@@ -140,7 +140,7 @@ static void test_gemma3(void **state) {
   check_name(f, names[0], "blk.5.post_attention_norm.weight");
   check_name(f, names[1], "blk.5.ffn_norm.weight");
   check_name(f, names[2], "blk.5.post_ffw_norm.weight");
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
   assert_ok(open_model("{\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],\"text_config\":{\"hidden_size\":2560,"
                        "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}",
                        2, deep_names, &f));
@@ -153,7 +153,7 @@ static void test_gemma3(void **state) {
   check_int(f, "tokenizer.ggml.eos_token_id", 1);
   check_name(f, deep_names[0], "blk.5.ffn_gate.weight");
   check_name(f, deep_names[1], deep_names[1]);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_gpt2_and_bert(void **state) {
@@ -177,7 +177,7 @@ static void test_gpt2_and_bert(void **state) {
   check_name(f, gpt2[1], "blk.0.attn_qkv.bias");
   check_name(f, gpt2[2], gpt2[2]); /* the causal mask, not a bias of ours */
   check_name(f, gpt2[3], "blk.11.ffn_down.weight");
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
   assert_int_equal(mkdir(in_folder("1_Pooling"), 0777), 0);
   put_file_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}");
   assert_ok(open_model("{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"absolute\"}", 4, bert, &f));
@@ -189,7 +189,7 @@ static void test_gpt2_and_bert(void **state) {
   check_name(f, bert[1], "blk.0.attn_q.weight");
   check_name(f, bert[2], "blk.0.layer_output_norm.bias");
   check_name(f, bert[3], bert[3]);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void refuse_config(const char *config, ga_status want, const char *part) {

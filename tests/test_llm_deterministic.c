@@ -36,7 +36,7 @@ static opened open_tiny(int32_t threads) {
 }
 
 static void close_tiny(opened *o) {
-  ga_model_free(o->model);
+  ga_model_destroy(o->model);
   ga_ctx_destroy(o->ctx);
 }
 
@@ -74,9 +74,9 @@ static void check_ways(const opened *o, const char *arch, ga_dtype kv) {
   memset(got, 0, sizeof got);
   eval(b, 5, TOKENS, got);
   assert_same(arch, "a rewound part", 5);
-  ga_session_free(other);
-  ga_session_free(b);
-  ga_session_free(a);
+  ga_session_destroy(other);
+  ga_session_destroy(b);
+  ga_session_destroy(a);
 }
 
 typedef struct answer {
@@ -96,7 +96,7 @@ static void check_generated(const opened *o, const char *arch) {
   ga_session *a = session_of(o, 64, GA_F16), *b = session_of(o, 64, GA_F16);
   answer made = {.n = 0};
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   float after[2][TINY_VOCAB];
   go.max_tokens = ANSWER;
   go.ignore_eog = true;
@@ -110,8 +110,8 @@ static void check_generated(const opened *o, const char *arch) {
   assert_int_equal(ga_session_eval(a, made.ids + ANSWER - 1, 1, after[0], 1, NULL, NULL), GA_OK);
   assert_int_equal(ga_session_eval(b, made.ids + ANSWER - 1, 1, after[1], 1, NULL, NULL), GA_OK);
   if (memcmp(after[0], after[1], sizeof after[0])) fail_msg("%s: generated and given differ", arch);
-  ga_session_free(b);
-  ga_session_free(a);
+  ga_session_destroy(b);
+  ga_session_destroy(a);
 }
 
 static void test_ways(void **state) {
@@ -135,7 +135,7 @@ static void test_threads(void **state) {
     ga_session *s = session_of(&o, 64, GA_F16);
     eval(s, 0, TOKENS, threads == 1 ? want : got);
     if (threads > 1) assert_same("llama", "threads", 0);
-    ga_session_free(s);
+    ga_session_destroy(s);
     close_tiny(&o);
   }
 }

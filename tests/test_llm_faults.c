@@ -26,10 +26,12 @@ static ga_status generate(ga_session *s, ga_generate_result *r) {
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
   o.max_tokens = 6;
   o.ignore_eog = true;
-  o.sample.temperature = 0.8f;
-  o.sample.top_k = 20;
-  o.sample.top_p = 0.9f;
-  o.sample.repetition_penalty = 1.1f;
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.temperature = 0.8f;
+  sample.top_k = 20;
+  sample.top_p = 0.9f;
+  sample.repetition_penalty = 1.1f;
+  o.sample = &sample;
   o.bias = bias;
   o.n_bias = 1;
   o.text = ignore_text;
@@ -38,7 +40,7 @@ static ga_status generate(ga_session *s, ga_generate_result *r) {
 
 /* As a program does it. What was made is released by the caller, failed or not. */
 static ga_status all_of_it(ga_ctx *ctx, const char *path, made *m) {
-  *m = (made){0};
+  *m = (made){.result = GA_GENERATE_RESULT_INIT};
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
   so.context = 64;
   so.batch = 4;
@@ -50,8 +52,8 @@ static ga_status all_of_it(ga_ctx *ctx, const char *path, made *m) {
 /* An error leaves outputs null, and a model without answers leaves the session's length at the tokens it holds. */
 static void release(made *m) {
   if (!m->model) assert_null(m->session);
-  ga_session_free(m->session);
-  ga_model_free(m->model);
+  ga_session_destroy(m->session);
+  ga_model_destroy(m->model);
 }
 
 static void sweep(const char *path, const char *device) {
@@ -67,7 +69,7 @@ static void sweep(const char *path, const char *device) {
     if (status == GA_OK)
       status = all_of_it(ctx, path, &m);
     else
-      m = (made){0};
+      m = (made){.result = GA_GENERATE_RESULT_INIT};
     ga_mem_fail_after(0);
     if (status != GA_OK && status != GA_ERR_NOMEM) fail_msg("allocation %ld: %s", n, ga_error_text());
     if (status != GA_OK && !strstr(ga_error_text(), "out of memory"))
@@ -118,9 +120,9 @@ static void test_session_survives(void **state) {
   assert_int_equal(ga_session_eval(fresh, ids, 3, NULL, 0, NULL, NULL), GA_OK);
   assert_int_equal(ga_session_eval(fresh, ids + 3, 4, want, 1, NULL, NULL), GA_OK);
   assert_memory_equal(after, want, sizeof want);
-  ga_session_free(fresh);
-  ga_session_free(s);
-  ga_model_free(model);
+  ga_session_destroy(fresh);
+  ga_session_destroy(s);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
 
@@ -130,7 +132,7 @@ static ga_status embed(ga_ctx *ctx, const char *path) {
   ga_model *model;
   ga_status status = ga_model_load(ctx, path, NULL, &model);
   if (status == GA_OK) status = ga_embed_ids(model, ids, 4, v);
-  ga_model_free(model);
+  ga_model_destroy(model);
   return status;
 }
 

@@ -34,8 +34,8 @@ static float *logits_on(const char *device, const char *path, int32_t *ids, int 
   float *logits = malloc((size_t)n * (size_t)*vocab * sizeof(float));
   assert_non_null(logits);
   if (ga_session_eval(session, ids, n, logits, n, NULL, NULL) != GA_OK) fail_msg("%s", ga_error_text());
-  ga_session_free(session);
-  ga_model_free(model);
+  ga_session_destroy(session);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   return logits;
 }

@@ -44,8 +44,8 @@ static void logits_over(int32_t n_more, float *last) {
   assert_int_equal(ga_session_create(model, &so, &s), GA_OK);
   if (ga_session_eval(s, ids, 35, last, 35, NULL, NULL) != GA_OK) fail_msg("%s", ga_error_text());
   for (int i = 35; i < TOKENS; i++) assert_int_equal(ga_session_eval(s, ids + i, 1, last, 1, NULL, NULL), GA_OK);
-  ga_session_free(s);
-  ga_model_free(model);
+  ga_session_destroy(s);
+  ga_model_destroy(model);
   for (int i = 0; i < n_more; i++) ga_ctx_destroy(more[i]);
   ga_ctx_destroy(ctx);
 }
@@ -67,7 +67,7 @@ static void test_same_bits(void **state) {
 static ga_status load(ga_ctx *ctx, const ga_model_options *o) {
   ga_model *model;
   const ga_status status = ga_model_load(ctx, tiny_path, o, &model);
-  ga_model_free(model);
+  ga_model_destroy(model);
   return status;
 }
 
@@ -117,7 +117,7 @@ static void test_plan_only(void **state) {
   assert_int_equal(ga_ctx_memory(ctx, &m), GA_OK);
   assert_int_equal(m.buffers, 0);
   assert_int_equal(ga_session_create(model, NULL, &s), GA_ERR_STATE);
-  ga_model_free(model);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
 
@@ -156,7 +156,7 @@ static void test_fits_by_memory(void **state) {
     assert_int_equal(gpu->first_layer + gpu->n_layers, ga_model_get_info(model)->n_layers);
     some |= gpu->first_layer > 0;
     before = gpu->n_layers;
-    ga_model_free(model);
+    ga_model_destroy(model);
   }
   assert_true(none);
   (void)some; /* the tiny model's layers share one buffer: tests/emu/places.py has larger ones */
@@ -167,7 +167,7 @@ static void test_fits_by_memory(void **state) {
   assert_int_equal(plan_with((size_t)1 << 30, 0, ctx, &model), GA_OK);
   assert_int_equal(ga_model_place_count(model), 1);
   assert_string_equal(ga_model_place_at(model, 0)->device, "cpu");
-  ga_model_free(model);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
 

@@ -157,8 +157,8 @@ static tally run_model(const char *model_file, const char *reference_file) {
                 reference_file, t.equal, t.steps, t.widest_margin, t.sum_error / t.steps, t.worst_error);
   free(logits);
   (void)fclose(r.f);
-  ga_session_free(session);
-  ga_model_free(model);
+  ga_session_destroy(session);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   return t;
 }
@@ -269,8 +269,8 @@ static void check_exact(const char *model_file, const char *name, ga_dtype kv, d
   free(logits);
   (void)fclose(exact_file);
   (void)fclose(theirs_file);
-  ga_session_free(session);
-  ga_model_free(model);
+  ga_session_destroy(session);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
 }
 
@@ -310,7 +310,7 @@ static void test_minilm(void **state) {
   }
   print_message("minilm: worst error %.2e\n", worst);
   assert_true(worst < 2e-6);
-  ga_model_free(model);
+  ga_model_destroy(model);
   ga_ctx_destroy(ctx);
   (void)fclose(f);
 }

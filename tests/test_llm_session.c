@@ -32,7 +32,7 @@ static opened open_tiny(const char *arch, int n_tokens) {
 }
 
 static void close_tiny(opened *o) {
-  ga_model_free(o->model);
+  ga_model_destroy(o->model);
   ga_ctx_destroy(o->ctx);
 }
 
@@ -71,7 +71,7 @@ static void test_batches_agree(void **state) {
     for (int i = 0; i < 3; i++) {
       ga_session *s = open_session(&o, GA_F32, batches[i]);
       eval(s, 0, TOKENS, i ? got : want);
-      ga_session_free(s);
+      ga_session_destroy(s);
       if (i && !(distance(got, want, TOKENS) < 2e-5))
         fail_msg("%s, batch %d: %g", archs[a], batches[i], distance(got, want, TOKENS));
     }
@@ -91,14 +91,14 @@ static void test_kv_types_agree(void **state) {
     opened o = open_tiny(archs[a], TINY_VOCAB);
     ga_session *s = open_session(&o, GA_F32, 512);
     eval(s, 0, TOKENS, want);
-    ga_session_free(s);
+    ga_session_destroy(s);
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
       s = open_session(&o, types[i].dtype, 7);
       eval(s, 0, TOKENS, got);
       const double d = distance(got, want, TOKENS);
       if (!(d < types[i].bound && d > 0))
         fail_msg("%s, kv %s: %g, allowed %g", archs[a], ga_dtype_name(types[i].dtype), d, types[i].bound);
-      ga_session_free(s);
+      ga_session_destroy(s);
     }
     close_tiny(&o);
   }
@@ -123,8 +123,8 @@ static void test_rewind_forgets(void **state) {
     assert_memory_equal(got, want, (TOKENS - 10) * TINY_VOCAB * sizeof(float));
     assert_int_equal(ga_session_rewind(s, TOKENS + 1), GA_ERR_ARG);
     assert_int_equal(ga_session_rewind(s, -1), GA_ERR_ARG);
-    ga_session_free(fresh);
-    ga_session_free(s);
+    ga_session_destroy(fresh);
+    ga_session_destroy(s);
     close_tiny(&o);
   }
 }
@@ -156,7 +156,7 @@ static void test_ways_to_end(void **state) {
   (void)state;
   opened o = open_tiny("llama", TINY_VOCAB);
   ga_session *s = open_session(&o, GA_F16, 512);
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   sink k;
   ga_generate_options g = options_for(&k);
   g.max_tokens = 5;
@@ -187,7 +187,7 @@ static void test_ways_to_end(void **state) {
   assert_int_equal(r.finish, GA_FINISH_EOG);
   assert_int_equal(k.n, 0);
   assert_int_equal(ga_session_length(s), 5); /* the end of a turn belongs to it */
-  ga_session_free(s);
+  ga_session_destroy(s);
   close_tiny(&o);
 }
 
@@ -197,7 +197,7 @@ static void test_greedy_goes_on(void **state) {
   for (int a = 0; a < ARCHS; a++) {
     opened o = open_tiny(archs[a], TINY_VOCAB);
     ga_session *s = open_session(&o, GA_F16, 512);
-    ga_generate_result r;
+    ga_generate_result r = GA_GENERATE_RESULT_INIT;
     sink whole, part;
     ga_generate_options g = options_for(&whole);
     g.max_tokens = 20;
@@ -207,7 +207,7 @@ static void test_greedy_goes_on(void **state) {
     g.max_tokens = 10;
     assert_int_equal(ga_generate(s, &whole.ids[9], 1, &g, &r), GA_OK);
     assert_memory_equal(part.ids, whole.ids + 10, 10 * sizeof(int32_t));
-    ga_session_free(s);
+    ga_session_destroy(s);
     close_tiny(&o);
   }
 }
@@ -217,17 +217,19 @@ static void test_padded_vocabulary(void **state) {
   (void)state;
   opened o = open_tiny("llama", 40);
   ga_session *s = open_session(&o, GA_F16, 512);
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   sink k;
   ga_generate_options g = options_for(&k);
   g.max_tokens = 100;
-  g.sample.temperature = 5;
+  ga_sample_desc hot = GA_SAMPLE_DESC_INIT;
+  hot.temperature = 5;
+  g.sample = &hot;
   static const ga_logit_bias high[] = {{41, 1e6f}, {95, 1e6f}};
   g.bias = high;
   g.n_bias = 2;
   if (ga_generate(s, ids, 4, &g, &r) != GA_OK) fail_msg("%s", ga_error_text());
   for (int i = 0; i < k.n; i++) assert_in_range(k.ids[i], 0, 39);
-  ga_session_free(s);
+  ga_session_destroy(s);
   close_tiny(&o);
 }
 
@@ -257,7 +259,7 @@ static void test_score(void **state) {
     const double exact = (double)want[t * TINY_VOCAB + ids[t + 1]] - log(sum);
     assert_true(fabs(logprobs[t - 10] - exact) < 1e-5);
   }
-  ga_session_free(s);
+  ga_session_destroy(s);
   close_tiny(&o);
 }
 
@@ -265,7 +267,7 @@ static void test_no_number_left(void **state) {
   (void)state;
   opened o = open_tiny("llama", TINY_VOCAB);
   ga_session *s = open_session(&o, GA_F16, 512);
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   sink k;
   ga_generate_options g = options_for(&k);
   static ga_logit_bias ban[TINY_VOCAB];
@@ -275,14 +277,16 @@ static void test_no_number_left(void **state) {
   g.max_tokens = 3;
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[2], TINY_VOCAB - 1);
-  g.sample.temperature = 1;
-  g.sample.top_k = 1 << 30; /* more than there are */
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.temperature = 1;
+  sample.top_k = 1 << 30; /* more than there are */
+  g.sample = &sample;
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[5], TINY_VOCAB - 1);
   g.n_bias = TINY_VOCAB; /* none is left: token 0 is no answer */
   k.n = 0;
   for (int greedy = 0; greedy < 2; greedy++) {
-    g.sample.temperature = greedy ? 0 : 1;
+    sample.temperature = greedy ? 0 : 1;
     assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_ERR_STATE);
     assert_non_null(strstr(ga_error_text(), "ban every"));
     assert_int_equal(k.n, 0);
@@ -291,7 +295,7 @@ static void test_no_number_left(void **state) {
   for (int i = 0; i < TINY_VOCAB - 1; i++) ban[i].id = i + 1;
   assert_int_equal(ga_generate(s, ids, 4, &g, &r), GA_OK);
   assert_int_equal(k.ids[0], 0);
-  ga_session_free(s);
+  ga_session_destroy(s);
   close_tiny(&o);
 }
 

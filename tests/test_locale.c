@@ -59,11 +59,11 @@ static void check_model(void) {
   assert_ok(open_model("{\"model_type\":\"llama\"," BASE ",\"rms_norm_eps\":1.5e-05}", 0, NULL, &f));
   assert_ok(ga_model_file_float(f, "llama.attention.layer_norm_rms_epsilon", &x));
   assert_true(x > 1.4999e-5 && x < 1.5001e-5);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
   assert_ok(open_model("{\"model_type\":\"llama\"," BASE "}", 0, NULL, &f));
   assert_ok(ga_model_file_float(f, "llama.attention.layer_norm_rms_epsilon", &x));
   assert_true(x > 0.9999e-6 && x < 1.0001e-6);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_locales(void **state) {

@@ -73,7 +73,7 @@ static void test_scalars(void **state) {
     assert_null(ga_model_file_meta_at(file, 16));
     assert_null(ga_model_file_meta_at(file, -1));
     check_scalars(file);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   }
 }
 
@@ -90,7 +90,7 @@ static void test_copy(void **state) {
   w = new_writer(3, 0);
   for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) ga_gguf_put_meta(w, ga_model_file_meta_at(file, i));
   finish(w, "to.gguf");
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   for (int i = 0; i < 2; i++) {
     FILE *f = fopen(in_folder(i ? "to.gguf" : "from.gguf"), "rb");
     assert_non_null(f);
@@ -135,7 +135,7 @@ static void test_getters_name_what_is_wrong(void **state) {
   assert_ok(ga_model_file_bool_or(f, "gone", false, &b));
   assert_ok(ga_model_file_text_or(f, "gone", "none", &text));
   assert_true(n == -7 && x == 0.5 && !b && text.bytes == 4 && !memcmp(text.data, "none", 4));
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 /* --- arrays ------------------------------------------------------------------------------------------------------ */
@@ -181,7 +181,7 @@ static void test_number_arrays(void **state) {
   assert_error(ga_model_file_array(f, "gone", GA_META_TEXTS, &a), GA_ERR_FORMAT, "'gone' is missing; must be an array");
   assert_ok(ga_model_file_array_or_null(f, "gone", GA_META_TEXTS, &a));
   assert_null(a);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_text_arrays(void **state) {
@@ -208,8 +208,8 @@ static void test_text_arrays(void **state) {
   assert_ok(ga_model_file_array(again, "tokens", GA_META_TEXTS, &a));
   assert_ok(ga_meta_text(a, 2, &text));
   assert_memory_equal(text.data, "a\0b", 3);
-  ga_model_file_close(again);
-  ga_model_file_close(f);
+  ga_model_file_destroy(again);
+  ga_model_file_destroy(f);
 }
 
 static void test_ints_per_layer(void **state) {
@@ -234,7 +234,7 @@ static void test_ints_per_layer(void **state) {
   assert_true(n[0] == 1 && n[1] == 0 && n[2] == 1);
   assert_ok(ga_model_file_ints(f, "all", 3, 1, 9, n));
   assert_true(n[0] == 5 && n[2] == 5);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
@@ -271,7 +271,7 @@ static void test_every_dtype(void **state) {
     for (ga_dtype d = GA_F32; d <= GA_NVFP4; d++)
       if (ga_gguf_type_of(d) >= 0) check_tensor(file, d, (int64_t[]){2, 3, ga_dtype_info(d)->block_elems});
     walk_model(file);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   }
 }
 
@@ -300,7 +300,7 @@ static void test_tensor_lookup(void **state) {
   assert_null(ga_model_file_part_path(f, 1));
   assert_int_equal(ga_model_file_part_bytes(f, -1), 0);
   assert_null(ga_model_file_side_path(f, "tokenizer.json"));
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 /* --- paths ------------------------------------------------------------------------------------------------------- */
@@ -322,7 +322,7 @@ static void test_paths(void **state) {
   memset(long_path, 'x', sizeof long_path);
   long_path[sizeof long_path - 1] = 0;
   assert_open_fails(long_path, GA_ERR_IO, "xxx");
-  ga_model_file_close(NULL);
+  ga_model_file_destroy(NULL);
 }
 
 typedef struct real_model {
@@ -345,7 +345,7 @@ static void check_real_model(const char *path, const real_model *want) {
   assert_int_equal(width, want->width);
   assert_non_null(ga_model_file_find(file, "token_embd.weight"));
   assert_non_null(ga_model_file_find(file, want->last));
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
 }
 
 /* The models that the demo and other tests use, where they have been fetched. */

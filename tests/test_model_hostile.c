@@ -204,7 +204,7 @@ static void test_tensor_names_and_places(void **state) {
   ga_model_file *file;
   assert_ok(ga_model_file_parse("m", raw.data, raw.n, &file));
   assert_non_null(ga_model_file_find(file, name));
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
 }
 
 /* --- every truncation, every bit --------------------------------------------------------------------------------- */
@@ -241,7 +241,7 @@ static bool survives(const uint8_t *data, size_t n) {
   ga_status status = parse_copy(data, n, &file, &copy);
   if (status == GA_OK) {
     walk_model(file);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   } else {
     assert_null(file);
     assert_true(strlen(ga_error_text()) > 3 && ga_error_text()[0] == 'm');
@@ -289,7 +289,7 @@ static void test_memory_runs_out(void **state) {
     assert_error(status, GA_ERR_NOMEM, "out of memory");
     assert_null(file);
   }
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
 }
 
 static ga_status open_small(ga_model_file *file) {

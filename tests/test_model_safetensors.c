@@ -40,7 +40,7 @@ static void test_one_file(void **state) {
   assert_ok(ga_model_file_text(f, "safetensors.format", &text));
   assert_memory_equal(text.data, "pt", 2);
   walk_model(f);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_every_st_dtype(void **state) {
@@ -60,7 +60,7 @@ static void test_every_st_dtype(void **state) {
     make_st(&raw, header, (size_t)(2 * each));
     assert_ok(ga_model_file_parse("m", raw.data, raw.n, &f));
     assert_int_equal(ga_model_file_find(f, "t")->view.dtype, all[i].dtype);
-    ga_model_file_close(f);
+    ga_model_file_destroy(f);
   }
 }
 
@@ -140,7 +140,7 @@ static bool survives_st(const uint8_t *data, size_t n) {
   ga_status status = parse_copy(data, n, &file, &copy);
   if (status == GA_OK) {
     walk_model(file);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   } else {
     assert_null(file);
   }
@@ -190,7 +190,7 @@ static void test_index(void **state) {
     assert_null(ga_model_file_side_path(f, "tokenizer_config.json"));
     assert_null(ga_model_file_side_path(f, "/etc/passwd"));
     walk_model(f);
-    ga_model_file_close(f);
+    ga_model_file_destroy(f);
   }
   write_index("\"lm_head.weight\":\"m-2.safetensors\",\"x\":\"m-1.safetensors\"");
   assert_open_fails(test_folder, GA_ERR_FORMAT,
@@ -233,7 +233,7 @@ static void test_st_memory_runs_out(void **state) {
   ga_model_file *f;
   (void)state;
   assert_ok(open_model("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[1,2]}", 2, names, &f));
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
   json_set_alloc_funcs(json_alloc, free);
   for (int own = 0; own < 2; own++) {
     for (long n = 1;; n++) {
@@ -250,7 +250,7 @@ static void test_st_memory_runs_out(void **state) {
       /* jansson takes a token that it had no memory for as a token that is wrong. */
       assert_true(status == GA_ERR_NOMEM || (!own && status == GA_ERR_FORMAT));
     }
-    ga_model_file_close(f);
+    ga_model_file_destroy(f);
   }
   json_set_alloc_funcs(malloc, free);
 }
@@ -263,7 +263,7 @@ static void test_st_arena_runs_out(void **state) {
   (void)state;
   assert_ok(open_model("{\"model_type\":\"gemma3_text\",\"eos_token_id\":[1,2],\"layer_types\":[\"full_attention\"]}",
                        2, names, &f));
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
   assert_every_arena_failure(open_test_folder);
   assert_int_equal(unlink(in_folder("model.safetensors")), 0);
   put_st("m-1.safetensors", "{\"__metadata__\":{\"a\":\"b\"}," ENTRY("x", "U8", "1", 0, 1) "}", 1);

@@ -209,7 +209,7 @@ static ga_status from_gguf(raw_bytes *b, ga_tokenizer **out) {
   raw_pad(b, 32);
   assert_int_equal(ga_model_file_parse("test", b->data, b->n, &file), GA_OK);
   ga_status status = ga_tokenizer_from_model(file, out);
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return status;
 }
 

@@ -83,7 +83,7 @@ static ga_tokenizer *open_tokenizer(const char *name) {
   }
   if (status == GA_OK) status = ga_tokenizer_from_model(file, &tok);
   if (status != GA_OK) fail_msg("%s", ga_error_text());
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return tok;
 }
 

@@ -36,7 +36,7 @@ static void same_values(ga_dtype type) {
     assert_true(ga_ref_load_block(GA_Q8_0, (const uint8_t *)wide + i / 32 * 34, i % 32) == want);
   }
   ga_mem_free(wide);
-  ga_model_file_close(f);
+  ga_model_file_destroy(f);
 }
 
 static void test_q4_0(void **state) {

@@ -116,7 +116,7 @@ static inline ga_status tiny_make_of(const char *arch, int n_tokens, ga_dtype mo
     status = ga_gguf_writer_finish(w, tiny_path);
     ga_gguf_writer_destroy(w);
   }
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return status;
 }
 

@@ -28,7 +28,7 @@ ROWS, VALUES = 0, 1
 class QuantDesc(ctypes.Structure):
     _fields_ = ([("struct_size", ctypes.c_size_t), ("batch", ctypes.c_int64), ("tokens", ctypes.c_int64)]
                 + [(n, ctypes.c_int32) for n in ("heads", "dim", "x_dtype", "y_dtype", "kind", "scale_tokens", "hadamard")]
-                + [("seed", ctypes.c_uint32), ("rot_dim", ctypes.c_int32), ("pairs", ctypes.c_int32), ("magnitude", ctypes.c_float), ("centre", ctypes.c_int32), ("reserved", ctypes.c_int32)])
+                + [("seed", ctypes.c_uint32), ("rot_dim", ctypes.c_int32), ("pairs", ctypes.c_int32), ("magnitude", ctypes.c_float), ("centre", ctypes.c_int32), ("reserved", ctypes.c_int32 * 2)])
 
 
 class QuantIo(ctypes.Structure):

@@ -77,7 +77,7 @@ typedef struct ga_attn_desc {
 } ga_attn_desc;
 #define GA_ATTN_PARTS 4
 #define GA_ATTN_DESC_INIT \
-  { .struct_size = sizeof(ga_attn_desc), .batch = 1, .q_dtype = GA_F32, .kv_dtype = GA_F32, .o_dtype = GA_F32 }
+  { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0 }
 
 typedef struct ga_attn_strides {
   /* Elements; the last dimension is contiguous. PAGED K, V: batch = page. Block types: multiples of the block. */

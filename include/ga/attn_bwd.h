@@ -41,7 +41,7 @@ typedef struct ga_attn_bwd_desc {
   float softcap;           /* 0 = none */
 } ga_attn_bwd_desc;
 #define GA_ATTN_BWD_DESC_INIT \
-  { .struct_size = sizeof(ga_attn_bwd_desc), .batch = 1, .dtype = GA_F32, .grad_dtype = GA_F32 }
+  { sizeof(ga_attn_bwd_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, 0, 0, 0.0f, 0.0f }
 
 typedef struct ga_attn_bwd_io {
   const void *q, *k, *v, *o, *dout;

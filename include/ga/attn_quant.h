@@ -40,12 +40,11 @@ typedef struct ga_attn_quant_desc {
   int32_t pairs;        /* ga_rope_pairs */
   float magnitude;      /* of RoPE's cos and sin */
   int32_t centre;       /* 1: with VALUES: take off the mean */
-  int32_t reserved;     /* 0 */
+  int32_t reserved[2];  /* 0 */
 } ga_attn_quant_desc;
-#define GA_ATTN_QUANT_DESC_INIT                                                                    \
-  {                                                                                                \
-    .struct_size = sizeof(ga_attn_quant_desc), .batch = 1, .x_dtype = GA_BF16, .y_dtype = GA_E4M3, \
-    .scale_tokens = 128, .magnitude = 1.0f                                                         \
+#define GA_ATTN_QUANT_DESC_INIT                                                                     \
+  {                                                                                                 \
+    sizeof(ga_attn_quant_desc), 1, 0, 0, 0, GA_BF16, GA_E4M3, 0, 128, 0, 0, 0, 0, 1.0f, 0, { 0, 0 } \
   }
 
 typedef struct ga_attn_quant_io {

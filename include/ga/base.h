@@ -2,6 +2,10 @@
  *
  * Every function that can fail returns a ga_status. On failure a text that names the operation, the argument, the
  * value seen and the values allowed is kept per thread: ga_error_text(). On failure outputs are unchanged or zeroed.
+ *
+ * Releasing. A handle (an opaque struct, whoever made it) is released by the _destroy of its type; no other word is
+ * used. Plain memory (buffers, texts, arrays of ids) is released by the _free beside the function that gave it. Both
+ * take NULL. A function that says "owned by" gives something that is not to be released.
  */
 #ifndef GA_BASE_H
 #define GA_BASE_H
@@ -51,6 +55,11 @@ GA_API const char *ga_status_name(ga_status status);
 
 /* Text of the last failure in this thread, "" if there was none. Valid until the next failing call in this thread. */
 GA_API const char *ga_error_text(void);
+
+/* For programs and bindings that report their own failures on the same path: sets this thread's text from a printf
+ * format, cut at 1023 bytes, and returns `status`, so that `return ga_error_set(GA_ERR_IO, ...)` is one step. An
+ * argument may be ga_error_text() itself: "%s: %s" puts a context before it. */
+GA_API ga_status ga_error_set(ga_status status, const char *format, ...) GA_PRINTF(2, 3);
 
 /* "MAJOR.MINOR.PATCH" of the library that is running. Static string. */
 GA_API const char *ga_version(void);

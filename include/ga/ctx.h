@@ -27,7 +27,7 @@ typedef struct ga_ctx_options {
   uint32_t flags;     /* 0 */
 } ga_ctx_options;
 #define GA_CTX_OPTIONS_INIT \
-  { .struct_size = sizeof(ga_ctx_options) }
+  { sizeof(ga_ctx_options), NULL, NULL, 0, 0 }
 
 /* Opens a device. options may be NULL. Release with ga_ctx_destroy, after its plans, streams and buffers. */
 GA_API GA_NODISCARD ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out);
@@ -61,7 +61,7 @@ typedef struct ga_memory_info {
   double idle; /* (pooled - used) / pooled. What of it ga_ctx_memory_trim cannot give back is fragmentation. */
 } ga_memory_info;
 #define GA_MEMORY_INFO_INIT \
-  { .struct_size = sizeof(ga_memory_info) }
+  { sizeof(ga_memory_info), 0, 0, 0, 0, 0, 0, 0, 0.0 }
 GA_API GA_NODISCARD ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info);
 /* Who holds how much: "weights 1073741824 (290), buffers 4096 (2)"; the largest first. Always NUL-terminated. */
 GA_API void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity);

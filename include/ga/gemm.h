@@ -77,11 +77,11 @@ typedef struct ga_gemm_desc {
   int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With
                                    n, BIAS, norms alone */
   int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
-  int32_t scales; /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
-  int32_t reserved;
+  int32_t scales;   /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
+  int32_t reserved; /* 0 */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
-  { .struct_size = sizeof(ga_gemm_desc), .w_dtype = GA_F32, .x_dtype = GA_F32, .y_dtype = GA_F32, .scale = 1.0f }
+  { sizeof(ga_gemm_desc), 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0.0f, {0, 0}, {0, 0}, 0, 0 }
 
 typedef struct ga_gemm_io {
   const void *x, *w;
@@ -113,7 +113,7 @@ typedef struct ga_pack_desc {
   int32_t w_layout; /* ga_layout to make */
 } ga_pack_desc;
 #define GA_PACK_DESC_INIT \
-  { .struct_size = sizeof(ga_pack_desc) }
+  { sizeof(ga_pack_desc), 0, 0, 0, 0 }
 
 /* The layout to pack W [n, k] of this type into, and its bytes. GA_LAYOUT_NATIVE (bytes = the plain size) when no
  * kernel gains from packing. Pure: no device call. */

@@ -26,11 +26,10 @@ typedef struct ga_launch {
   uint32_t cluster[3];        /* blocks of a cluster; zeros = none. grid must be a multiple */
   uint32_t shared_bytes;      /* dynamic shared memory, at most what the device lets a block have */
   uint32_t flags;
+  uint32_t reserved; /* 0 */
 } ga_launch;
-#define GA_LAUNCH_INIT                                                        \
-  {                                                                           \
-    .struct_size = sizeof(ga_launch), .grid = {1, 1, 1}, .block = { 1, 1, 1 } \
-  }
+#define GA_LAUNCH_INIT \
+  { sizeof(ga_launch), {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 0, 0, 0 }
 
 /* Enqueues; may be recorded in a graph. args: the kernel's parameter, copied. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_function_launch(ga_function *function, const ga_launch *launch, const void *args,
@@ -51,7 +50,7 @@ typedef struct ga_tensor_map_desc {
   int32_t swizzle;                    /* bytes: 0, 32, 64, 128; box[0] no wider */
 } ga_tensor_map_desc;
 #define GA_TENSOR_MAP_DESC_INIT \
-  { .struct_size = sizeof(ga_tensor_map_desc), .swizzle = 128 }
+  { sizeof(ga_tensor_map_desc), NULL, 0, 0, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, {0, 0, 0, 0, 0}, 128 }
 
 /* Writes the 128 bytes of a CUtensorMap to map, which lies at a multiple of 64 bytes (ga_tmap). Elements outside read
  * as 0. */

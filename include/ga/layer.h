@@ -26,7 +26,7 @@ typedef struct ga_norm_desc {
   int64_t residual_stride;
 } ga_norm_desc;
 #define GA_NORM_DESC_INIT \
-  { .struct_size = sizeof(ga_norm_desc), .x_dtype = GA_F32, .y_dtype = GA_F32, .eps = 1e-5f }
+  { sizeof(ga_norm_desc), 0, 0, 0, 0, 0, GA_F32, GA_F32, 1e-5f, 0 }
 
 typedef struct ga_norm_io {
   const void *x;
@@ -51,7 +51,7 @@ typedef struct ga_rope_desc {
   float magnitude; /* cos and sin are multiplied by it */
 } ga_rope_desc;
 #define GA_ROPE_DESC_INIT \
-  { .struct_size = sizeof(ga_rope_desc), .x_dtype = GA_F32, .magnitude = 1.0f }
+  { sizeof(ga_rope_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
 
 typedef struct ga_rope_io {
   void *x;
@@ -76,6 +76,8 @@ typedef struct ga_rope_params {
   double attn_factor;          /* YARN: magnitude multiplier, 1 when 0 */
   const float *freq_factors;   /* [rot_dim / 2] divisors of the frequencies, or NULL (Llama 3.1) */
 } ga_rope_params;
+#define GA_ROPE_PARAMS_INIT \
+  { sizeof(ga_rope_params), 0, 0, 10000.0, 1.0, 0.0, 0.0, 0.0, 0.0, NULL }
 
 /* Fills inv_freq[rot_dim / 2] and *magnitude on the host. */
 GA_API GA_NODISCARD ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude);
@@ -89,7 +91,7 @@ typedef struct ga_act_desc {
   int32_t dtype;
 } ga_act_desc;
 #define GA_ACT_DESC_INIT \
-  { .struct_size = sizeof(ga_act_desc), .dtype = GA_F32 }
+  { sizeof(ga_act_desc), 0, 0, 0, 0, 0, 0, GA_F32 }
 typedef struct ga_act_io {
   const void *x, *g; /* g NULL = none */
   void *y;           /* may be x or g */
@@ -105,7 +107,7 @@ typedef struct ga_add_desc {
   float scale; /* Y = scale * X + B */
 } ga_add_desc;
 #define GA_ADD_DESC_INIT \
-  { .struct_size = sizeof(ga_add_desc), .dtype = GA_F32, .scale = 1.0f }
+  { sizeof(ga_add_desc), 0, 0, 0, 0, 0, 0, GA_F32, 1.0f }
 typedef struct ga_add_io {
   const void *x, *b; /* b NULL = nothing added */
   void *y;           /* may be x or b */
@@ -120,7 +122,7 @@ typedef struct ga_softmax_desc {
   int32_t log; /* not 0: log-softmax */
 } ga_softmax_desc;
 #define GA_SOFTMAX_DESC_INIT \
-  { .struct_size = sizeof(ga_softmax_desc), .scale = 1.0f }
+  { sizeof(ga_softmax_desc), 0, 0, 0, 0, 1.0f, 0 }
 typedef struct ga_softmax_io {
   const float *x;
   float *y; /* may be x */
@@ -133,10 +135,10 @@ typedef struct ga_embed_desc {
   int64_t y_stride;
   int32_t w_dtype, y_dtype;
   float scale;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
 } ga_embed_desc;
 #define GA_EMBED_DESC_INIT \
-  { .struct_size = sizeof(ga_embed_desc), .y_dtype = GA_F32, .scale = 1.0f }
+  { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
 typedef struct ga_embed_io {
   const int32_t *ids; /* [tokens], each in [0, vocab): checked on the CPU, GA_ERR_ARG names the first bad one */
   const void *table;
@@ -165,10 +167,10 @@ typedef struct ga_kv_store_desc {
   float magnitude;
   int32_t head_norm; /* not 0: needs rot_dim */
   float norm_eps;
-  int32_t reserved;
+  int32_t reserved; /* 0 */
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT \
-  { .struct_size = sizeof(ga_kv_store_desc), .x_dtype = GA_F32, .kv_dtype = GA_F16, .magnitude = 1.0f }
+  { sizeof(ga_kv_store_desc), 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F16, 0, 0, 0, 0, 1.0f, 0, 0.0f, 0 }
 typedef struct ga_kv_store_io {
   const void *k, *v;
   const int32_t
@@ -196,11 +198,11 @@ typedef struct ga_convert_desc {
   size_t struct_size;
   int64_t rows, width;
   int32_t x_dtype, y_dtype;
-  int32_t scales; /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
-  int32_t reserved;
+  int32_t scales;   /* ga_convert_scales; then x is f32, f16 or bf16 and y e4m3 */
+  int32_t reserved; /* 0 */
 } ga_convert_desc;
 #define GA_CONVERT_DESC_INIT \
-  { .struct_size = sizeof(ga_convert_desc) }
+  { sizeof(ga_convert_desc), 0, 0, 0, 0, 0, 0 }
 typedef struct ga_convert_io {
   const void *x;
   void *y;

@@ -39,7 +39,7 @@ typedef struct ga_session_options {
   uint32_t flags;   /* ga_session_flags */
 } ga_session_options;
 #define GA_SESSION_OPTIONS_INIT \
-  { .struct_size = sizeof(ga_session_options) }
+  { sizeof(ga_session_options), 0, 0, 0, 0 }
 
 /* Where a model's layers are. Layers run in order over the places: those of the CPU, if any, then `more`, then the
  * context that the model is loaded to, which also has the head. What is handed from place to place is the hidden state,
@@ -53,9 +53,12 @@ typedef struct ga_model_options {
   ga_ctx *const *more;
   const ga_session_options *session; /* room is kept for one such session; NULL = for one with the defaults */
   bool plan_only;                    /* read and plan, load no weights: for ga_model_get_info and ga_model_place_at */
+  uint8_t reserved[7];               /* 0 */
 } ga_model_options;
-#define GA_MODEL_OPTIONS_INIT \
-  { .struct_size = sizeof(ga_model_options), .gpu_layers = -1 }
+#define GA_MODEL_OPTIONS_INIT                                             \
+  {                                                                       \
+    sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, { 0 } \
+  }
 
 /* One device's part of a model, in bytes; the session is the one that room was kept for. */
 typedef struct ga_model_place {
@@ -88,7 +91,7 @@ typedef struct ga_model_info {
  * loaded, when the layers asked for do not fit: the text has the plan. */
 GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options,
                                             ga_model **out);
-GA_API void ga_model_free(ga_model *model); /* after its sessions; NULL is fine */
+GA_API void ga_model_destroy(ga_model *model); /* after its sessions; NULL is fine */
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */
 GA_API int32_t ga_model_place_count(const ga_model *model);
@@ -100,7 +103,7 @@ GA_API const ga_template *ga_model_template(const ga_model *model);
 GA_API const char *ga_model_template_error(const ga_model *model);
 
 GA_API GA_NODISCARD ga_status ga_session_create(ga_model *model, const ga_session_options *options, ga_session **out);
-GA_API void ga_session_free(ga_session *session); /* NULL is fine */
+GA_API void ga_session_destroy(ga_session *session); /* NULL is fine */
 /* Tokens in the cache, and how many fit. */
 GA_API int32_t ga_session_length(const ga_session *session);
 GA_API int32_t ga_session_context(const ga_session *session);
@@ -138,8 +141,8 @@ typedef struct ga_generate_options {
   bool ignore_eog;    /* go on after an end-of-generation token */
   bool show_special;  /* pass the text of control tokens too */
   uint64_t seed;
-  ga_sample_desc sample; /* vocab is filled in */
-  int32_t penalty_last;  /* tokens that penalties look back on; 0 = 64, -1 = all */
+  const ga_sample_desc *sample; /* NULL = greedy; vocab is not looked at */
+  int32_t penalty_last;         /* tokens that penalties look back on; 0 = 64, -1 = all */
   int32_t n_bias;
   const ga_logit_bias *bias;
   ga_progress_fn progress; /* of the prompt, in tokens; may be NULL */
@@ -147,13 +150,17 @@ typedef struct ga_generate_options {
   void *user;
 } ga_generate_options;
 #define GA_GENERATE_OPTIONS_INIT \
-  { .struct_size = sizeof(ga_generate_options), .max_tokens = 256, .sample = GA_SAMPLE_DESC_INIT }
+  { sizeof(ga_generate_options), 256, false, false, 0, NULL, 0, 0, NULL, NULL, NULL, NULL }
 
 typedef struct ga_generate_result {
+  size_t struct_size;
   int32_t n_prompt, n_generated;
   double prompt_seconds, generate_seconds; /* the first token counts to the prompt */
   ga_finish finish;
+  int32_t reserved; /* 0 */
 } ga_generate_result;
+#define GA_GENERATE_RESULT_INIT \
+  { sizeof(ga_generate_result), 0, 0, 0.0, 0.0, GA_FINISH_LENGTH, 0 }
 
 /* Evaluates the prompt ids after what the session holds, then samples from the tokenizer's tokens. Each generated token
  * joins the session, but for a last one that nothing follows (max_tokens, a full context, stopped by `text`). After a

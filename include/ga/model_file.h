@@ -37,9 +37,9 @@ typedef enum ga_model_format { GA_MODEL_GGUF = 1, GA_MODEL_SAFETENSORS = 2 } ga_
  * model.safetensors.index.json, or a directory with config.json and one of the last two. A config.json beside
  * safetensors is read where there is one.
  * GA_ERR_IO: cannot be read. GA_ERR_FORMAT: breaks its format. GA_ERR_UNSUPPORTED: a legal file with a type or an
- * architecture that GA does not have. GA_ERR_NOMEM. *out is NULL on failure. Release: ga_model_file_close. */
+ * architecture that GA does not have. GA_ERR_NOMEM. *out is NULL on failure. Release: ga_model_file_destroy. */
 GA_API GA_NODISCARD ga_status ga_model_file_open(const char *path, ga_model_file **out);
-GA_API void ga_model_file_close(ga_model_file *file); /* NULL is fine */
+GA_API void ga_model_file_destroy(ga_model_file *file); /* NULL is fine */
 
 GA_API ga_model_format ga_model_file_format(const ga_model_file *file);
 /* Files mapped (shards), at least 1, and their paths and sizes; NULL and 0 outside the range. */

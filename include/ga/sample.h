@@ -31,11 +31,8 @@ typedef struct ga_sample_desc {
   float frequency_penalty;  /* subtracted per occurrence */
   int32_t top_k;            /* 0 = off */
 } ga_sample_desc;
-#define GA_SAMPLE_DESC_INIT                                                                                      \
-  {                                                                                                              \
-    .struct_size = sizeof(ga_sample_desc), .temperature = 0.0f, .top_p = 1.0f, .min_p = 0.0f, .typical_p = 1.0f, \
-    .repetition_penalty = 1.0f                                                                                   \
-  }
+#define GA_SAMPLE_DESC_INIT \
+  { sizeof(ga_sample_desc), 0, 0.0f, 1.0f, 0.0f, 1.0f, 1.0f, 0.0f, 0.0f, 0 }
 
 typedef struct ga_logit_bias {
   int32_t id;

@@ -39,14 +39,27 @@ const char *ga_error_text(void) { return error_text; }
 #define STR(x)  STR_(x)
 const char *ga_version(void) { return STR(GA_VERSION_MAJOR) "." STR(GA_VERSION_MINOR) "." STR(GA_VERSION_PATCH); }
 
-ga_status ga_fail(ga_status status, const char *fmt, ...) {
+static void set_text(const char *fmt, va_list args) GA_PRINTF(1, 0);
+static void set_text(const char *fmt, va_list args) {
   /* Formatted aside first: an argument may point into error_text itself. */
   char text[TEXT_BYTES];
+  (void)vsnprintf(text, sizeof text, fmt, args);
+  memcpy(error_text, text, sizeof text);
+}
+
+ga_status ga_fail(ga_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
-  (void)vsnprintf(text, sizeof text, fmt, args);
+  set_text(fmt, args);
   va_end(args);
-  memcpy(error_text, text, sizeof text);
+  return status;
+}
+
+ga_status ga_error_set(ga_status status, const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  set_text(format, args);
+  va_end(args);
   return status;
 }
 

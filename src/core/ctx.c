@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/status.h"
 
 /* Opens "name" or "name:spec" with the backend of that name. */
@@ -54,10 +55,10 @@ static ga_status open_best(int threads, ga_device **out) {
 }
 
 static ga_status fill_ctx(ga_ctx *ctx, const ga_ctx_options *options) {
-  const char *device = options && options->device ? options->device : "auto";
-  int threads = options ? options->threads : 0;
+  const char *device = options->device ? options->device : "auto";
+  int threads = options->threads;
   GA_REQUIRE(threads >= 0 && threads <= 1024, GA_ERR_ARG, "threads: %d; must be 0 (automatic) to 1024", threads);
-  if (options && options->hide) {
+  if (options->hide) {
     void *p;
     size_t n = strlen(options->hide) + 1;
     GA_TRY(ga_mem_alloc(n, "context", &p));
@@ -70,13 +71,12 @@ static ga_status fill_ctx(ga_ctx *ctx, const ga_ctx_options *options) {
 ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out) {
   GA_REQUIRE(out, GA_ERR_ARG, "ctx: out is null");
   *out = NULL;
-  GA_REQUIRE(!options || options->struct_size == sizeof(ga_ctx_options), GA_ERR_ARG,
-             "ctx options: struct_size %zu; use GA_CTX_OPTIONS_INIT (%zu)", options->struct_size,
-             sizeof(ga_ctx_options));
-  GA_REQUIRE(!options || options->flags == 0, GA_ERR_ARG, "ctx options: flags 0x%x; must be 0", options->flags);
+  ga_ctx_options full = GA_CTX_OPTIONS_INIT;
+  if (options) GA_TRY(GA_SIZED_TAKE("ctx: options", ga_ctx_options, options, &full));
+  GA_REQUIRE(full.flags == 0, GA_ERR_ARG, "ctx: options.flags is 0x%x; must be 0", full.flags);
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_ctx), "context", &p));
-  ga_status status = fill_ctx(p, options);
+  ga_status status = fill_ctx(p, &full);
   if (status != GA_OK) {
     ga_ctx_destroy(p);
     return status;

@@ -6,8 +6,10 @@
 #include "core/device.h"
 #include "core/ledger.h"
 
-#define GA_DESC_MAX_BYTES 128
-#define GA_OUTGROWN_MAX   64 /* each workspace is at least twice the one before */
+#define GA_DESC_MAX_BYTES 256
+/* Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit than this. */
+#define GA_DESC_ROOM_BYTES 64
+#define GA_OUTGROWN_MAX    64 /* each workspace is at least twice the one before */
 
 struct ga_plan {
   ga_ctx *ctx;

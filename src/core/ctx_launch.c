@@ -1,5 +1,6 @@
 /* Kernels of the caller's own: arguments are checked here, once for all devices. */
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
 #include "ga/launch.h"
@@ -40,6 +41,7 @@ static ga_status check_launch(const ga_device *d, const ga_launch *l) {
              "launch: shared_bytes is %u; a block of %s has at most %u", l->shared_bytes, d->name, d->caps.smem_bytes);
   GA_REQUIRE((l->flags & ~(uint32_t)GA_LAUNCH_DEPENDENT) == 0, GA_ERR_ARG,
              "launch: flags is %u; allowed: GA_LAUNCH_DEPENDENT", l->flags);
+  GA_REQUIRE(l->reserved == 0, GA_ERR_ARG, "launch: reserved is %u; must be 0", l->reserved);
   return GA_OK;
 }
 
@@ -48,11 +50,11 @@ ga_status ga_function_launch(ga_function *function, const ga_launch *launch, con
              !function ? "function"
              : !launch ? "launch"
                        : "args");
-  GA_REQUIRE(launch->struct_size == sizeof *launch, GA_ERR_ARG,
-             "launch: struct_size is %zu; set it with GA_LAUNCH_INIT", launch->struct_size);
-  GA_TRY(check_launch(function->device, launch));
+  ga_launch full;
+  GA_TRY(GA_SIZED_TAKE("launch", ga_launch, launch, &full));
+  GA_TRY(check_launch(function->device, &full));
   GA_TRY(ga_stream_of(function->ctx, stream, "launch", &stream));
-  return function->device->ops->function_launch(function, launch, args, stream);
+  return function->device->ops->function_launch(function, &full, args, stream);
 }
 
 /* --- tensor maps --- */
@@ -72,10 +74,11 @@ static ga_status check_dims(const ga_tensor_map_desc *d, int64_t bytes) {
   return GA_OK;
 }
 
-ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *d, void *map) {
-  GA_REQUIRE(ctx && d && map, GA_ERR_ARG, "tensor map: %s is null", !ctx ? "ctx" : !d ? "desc" : "map");
-  GA_REQUIRE(d->struct_size == sizeof *d, GA_ERR_ARG,
-             "tensor map: struct_size is %zu; set it with GA_TENSOR_MAP_DESC_INIT", d->struct_size);
+ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *desc, void *map) {
+  GA_REQUIRE(ctx && desc && map, GA_ERR_ARG, "tensor map: %s is null", !ctx ? "ctx" : !desc ? "desc" : "map");
+  ga_tensor_map_desc full;
+  const ga_tensor_map_desc *d = &full;
+  GA_TRY(GA_SIZED_TAKE("tensor map: desc", ga_tensor_map_desc, desc, &full));
   GA_REQUIRE(ctx->device->ops->tensor_map, GA_ERR_UNSUPPORTED,
              "tensor map: %s has none; CUDA devices of compute capability 9.0 have", ctx->device->name);
   GA_REQUIRE((uintptr_t)map % MAP_ALIGN == 0, GA_ERR_ARG, "tensor map: map is at %p; must be a multiple of %d bytes",

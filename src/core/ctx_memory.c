@@ -1,4 +1,5 @@
 /* Buffers of a context, and what it knows of its memory. */
+#include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
 
@@ -49,8 +50,7 @@ void ga_host_free(ga_ctx *ctx, void *p) {
 
 ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info) {
   GA_REQUIRE(ctx && info, GA_ERR_ARG, "memory: %s is null", ctx ? "info" : "ctx");
-  GA_REQUIRE(info->struct_size == sizeof *info, GA_ERR_ARG,
-             "memory: info.struct_size is %zu; use GA_MEMORY_INFO_INIT (%zu)", info->struct_size, sizeof *info);
+  GA_TRY(ga_sized_check_out("memory: info", info, ga_memory_info_first));
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   GA_TRY(ctx->device->ops->memory(ctx->device, &m));
   m.used_bytes = ctx->ledger.used;
@@ -60,7 +60,7 @@ ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info) {
   if (m.pooled_bytes < m.used_bytes) m.pooled_bytes = m.used_bytes;
   if (m.pooled_peak_bytes < m.used_peak_bytes) m.pooled_peak_bytes = m.used_peak_bytes;
   m.idle = m.pooled_bytes ? (double)(m.pooled_bytes - m.used_bytes) / (double)m.pooled_bytes : 0;
-  *info = m;
+  ga_sized_give(&m, sizeof m, info);
   return GA_OK;
 }
 

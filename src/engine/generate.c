@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "engine/session.h"
 
@@ -61,15 +62,16 @@ static ga_status choose_ctx(sampler *sm) {
 }
 
 static ga_status sampler_create(sampler *sm, ga_session *s, const ga_generate_options *o) {
-  const bool penalties =
-      o->sample.repetition_penalty != 1 || o->sample.presence_penalty != 0 || o->sample.frequency_penalty != 0;
+  ga_sample_desc desc = GA_SAMPLE_DESC_INIT;
+  if (o->sample) GA_TRY(GA_SIZED_TAKE("generate: options.sample", ga_sample_desc, o->sample, &desc));
+  const bool penalties = desc.repetition_penalty != 1 || desc.presence_penalty != 0 || desc.frequency_penalty != 0;
   int32_t window = !penalties            ? 0
                    : o->penalty_last < 0 ? s->context
                    : o->penalty_last     ? o->penalty_last
                                          : PENALTY_DEFAULT;
   window = (int32_t)ga_min_i64(window, s->context);
   const size_t state = 64, bias = (size_t)o->n_bias * sizeof(ga_logit_bias);
-  *sm = (sampler){.session = s, .desc = o->sample, .window = window, .bias = o->bias, .n_bias = o->n_bias};
+  *sm = (sampler){.session = s, .desc = desc, .window = window, .bias = o->bias, .n_bias = o->n_bias};
   /* Rows of the head beyond the tokenizer are padding: they have logits but no meaning. */
   sm->desc.vocab = (int64_t)ga_tokenizer_size(s->model->tokenizer);
   GA_TRY(choose_ctx(sm));
@@ -174,9 +176,7 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
   }
 }
 
-static ga_status check_options(const ga_session *s, const ga_generate_options *o, const ga_generate_result *r) {
-  GA_REQUIRE(s && o && r, GA_ERR_ARG, "generate: session, options or result is null");
-  GA_REQUIRE(o->struct_size == sizeof *o, GA_ERR_ARG, "generate options: use GA_GENERATE_OPTIONS_INIT");
+static ga_status check_options(const ga_session *s, const ga_generate_options *o) {
   GA_REQUIRE(o->max_tokens >= 1, GA_ERR_ARG, "generate: max_tokens is %d; must be at least 1", o->max_tokens);
   GA_REQUIRE(o->penalty_last >= -1, GA_ERR_ARG, "generate: penalty_last is %d; must be -1 (all) or more",
              o->penalty_last);
@@ -186,10 +186,9 @@ static ga_status check_options(const ga_session *s, const ga_generate_options *o
   return GA_OK;
 }
 
-ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o,
-                      ga_generate_result *r) {
-  GA_TRY(check_options(s, o, r));
-  *r = (ga_generate_result){.n_prompt = n};
+static ga_status generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o,
+                          ga_generate_result *r) {
+  r->n_prompt = n;
   double start = now();
   GA_TRY(session_append(s, ids, n, &kept, o->progress, o->user));
   sampler sm = {0};
@@ -205,5 +204,18 @@ ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_gen
   }
   ga_detok_destroy(detok);
   sampler_destroy(&sm);
+  return status;
+}
+
+ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *options,
+                      ga_generate_result *result) {
+  GA_REQUIRE(s && options && result, GA_ERR_ARG, "generate: session, options or result is null");
+  ga_generate_options full;
+  GA_TRY(GA_SIZED_TAKE("generate: options", ga_generate_options, options, &full));
+  GA_TRY(ga_sized_check_out("generate: result", result, ga_generate_result_first));
+  GA_TRY(check_options(s, &full));
+  ga_generate_result made = GA_GENERATE_RESULT_INIT;
+  const ga_status status = generate(s, ids, n, &full, &made);
+  ga_sized_give(&made, sizeof made, result);
   return status;
 }

@@ -96,14 +96,14 @@ ga_status ga_session_create(ga_model *model, const ga_session_options *options, 
   s->model = model;
   ga_status status = create(s, options);
   if (status != GA_OK) {
-    ga_session_free(s);
+    ga_session_destroy(s);
     return status;
   }
   *out = s;
   return GA_OK;
 }
 
-void ga_session_free(ga_session *s) {
+void ga_session_destroy(ga_session *s) {
   if (!s) return;
   for (int32_t i = 0; i < s->model->n_places; i++) {
     session_part *part = &s->parts[i];

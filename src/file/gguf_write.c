@@ -334,7 +334,7 @@ static ga_status verify_temp(const char *temp) {
   ga_model_file *file = NULL;
   GA_TRY(ga_model_store_create(GA_MODEL_GGUF, &file));
   ga_status status = parse_temp(file, temp);
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return status;
 }
 

@@ -52,7 +52,7 @@ ga_status ga_model_file_open(const char *path, ga_model_file **out) {
   GA_TRY(ga_model_store_create(GA_MODEL_SAFETENSORS, &file));
   ga_status status = open_any(file, path);
   if (status)
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   else
     *out = file;
   return status;
@@ -75,7 +75,7 @@ ga_status ga_model_file_parse(const char *label, const uint8_t *data, size_t byt
   GA_TRY(ga_model_store_create(GA_MODEL_SAFETENSORS, &file));
   ga_status status = parse_borrowed(file, label, data, bytes);
   if (status)
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   else
     *out = file;
   return status;

@@ -101,7 +101,7 @@ ga_status ga_model_store_join(ga_model_file *file, const ga_hf_arch *arch) {
 
 /* --- public ------------------------------------------------------------------------------------------------------ */
 
-void ga_model_file_close(ga_model_file *file) {
+void ga_model_file_destroy(ga_model_file *file) {
   if (!file) return;
   for (int32_t i = 0; i < file->n_parts; i++)
     if (file->parts[i].owns_map) ga_filemap_close(&file->parts[i].map);

@@ -7,17 +7,14 @@
 
 #include "base/locale.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "jinja/jinja.h"
 
 #define MAX_SOURCE_BYTES ((size_t)4 << 20) /* the largest template in use is below 100 KiB */
 
 static ga_status with_defaults(const ga_template_limits *given, ga_template_limits *out) {
   ga_template_limits limits = GA_TEMPLATE_LIMITS_INIT;
-  if (given) {
-    GA_REQUIRE(given->struct_size == sizeof limits, GA_ERR_ARG, "chat template: limits.struct_size = %zu; expected %zu",
-               given->struct_size, sizeof limits);
-    limits = *given;
-  }
+  if (given) GA_TRY(GA_SIZED_TAKE("chat template: limits", ga_template_limits, given, &limits));
   if (!limits.steps) limits.steps = 4000000;
   if (!limits.output_bytes) limits.output_bytes = (uint64_t)32 << 20;
   if (!limits.memory_bytes) limits.memory_bytes = (uint64_t)256 << 20;
@@ -186,18 +183,16 @@ static ga_status build_context(json_t *context, const ga_chat_message *messages,
 }
 
 ga_status ga_jj_chat_context(const ga_chat_message *messages, size_t n, const ga_chat_options *options, char **json) {
-  const ga_chat_options defaults = GA_CHAT_OPTIONS_INIT;
+  ga_chat_options full = GA_CHAT_OPTIONS_INIT;
   *json = NULL;
   GA_REQUIRE(messages || !n, GA_ERR_ARG, "chat: messages is NULL");
-  if (!options) options = &defaults;
-  GA_REQUIRE(options->struct_size == sizeof defaults, GA_ERR_ARG, "chat: options.struct_size = %zu; expected %zu",
-             options->struct_size, sizeof defaults);
+  if (options) GA_TRY(GA_SIZED_TAKE("chat: options", ga_chat_options, options, &full));
   json_t *context = json_object();
   ga_locale locale = {0};
   ga_status status = GA_OK;
   GA_REQUIRE(context, GA_ERR_NOMEM, "chat: out of memory");
   GA_TRY_OUT(ga_locale_begin(&locale));
-  GA_TRY_OUT(build_context(context, messages, n, options));
+  GA_TRY_OUT(build_context(context, messages, n, &full));
   *json = json_dumps(context, JSON_COMPACT);
   GA_REQUIRE_OUT(*json, GA_ERR_NOMEM, "chat: out of memory");
 out:

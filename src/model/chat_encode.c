@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/mem.h"
+#include "base/sized.h"
 #include "jinja/jinja.h"
 #include "token/tok_encode.h"
 
@@ -59,9 +60,7 @@ ga_status ga_chat_encode(const ga_template *tpl, const ga_tokenizer *tok, const 
   GA_REQUIRE(tpl && tok && ids && n_ids, GA_ERR_ARG, "chat: an argument is NULL");
   *ids = NULL;
   *n_ids = 0;
-  GA_REQUIRE(!options || options->struct_size == sizeof o, GA_ERR_ARG, "chat: options.struct_size = %zu; expected %zu",
-             options->struct_size, sizeof o);
-  if (options) o = *options;
+  if (options) GA_TRY(GA_SIZED_TAKE("chat: options", ga_chat_options, options, &o));
   ga_status status = GA_OK;
   if (!o.bos_token) GA_TRY_OUT(token_name(tok, GA_TOK_BOS, &bos));
   if (!o.eos_token) GA_TRY_OUT(token_name(tok, GA_TOK_EOS, &eos));

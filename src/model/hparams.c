@@ -180,7 +180,9 @@ static ga_status llama3_factors(const ga_model_file *file, const ga_hparams *p, 
 
 ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool local, const float *factors,
                           float *inv_freq, float *magnitude) {
-  ga_rope_params r = {.struct_size = sizeof r, .rot_dim = p->rot_dim, .freq_factors = factors};
+  ga_rope_params r = GA_ROPE_PARAMS_INIT;
+  r.rot_dim = p->rot_dim;
+  r.freq_factors = factors;
   float own_factors[512];
   char text[96];
   ga_text type = {"none", 4};

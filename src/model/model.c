@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/status.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
@@ -64,18 +65,26 @@ static ga_status load(ga_model *model, ga_ctx *ctx, const char *path, const ga_m
   return ga_weights_load(model, options);
 }
 
+static ga_status take_options(const ga_model_options *given, ga_model_options *full) {
+  GA_TRY(GA_SIZED_TAKE("model: options", ga_model_options, given, full));
+  for (size_t i = 0; i < sizeof full->reserved; i++)
+    GA_REQUIRE(full->reserved[i] == 0, GA_ERR_ARG, "model: options.reserved[%zu] is %u; must be 0", i,
+               (unsigned)full->reserved[i]);
+  return GA_OK;
+}
+
 ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *options, ga_model **out) {
   GA_REQUIRE(ctx && path && out, GA_ERR_ARG, "model: ctx, path or out is null");
   *out = NULL;
-  GA_REQUIRE(!options || options->struct_size == sizeof *options, GA_ERR_ARG,
-             "model options: use GA_MODEL_OPTIONS_INIT");
+  ga_model_options full = GA_MODEL_OPTIONS_INIT;
+  if (options) GA_TRY(take_options(options, &full));
   void *p;
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
   ga_model *model = p;
   model->ctx = ctx;
-  ga_status status = load(model, ctx, path, options);
+  ga_status status = load(model, ctx, path, &full);
   if (status != GA_OK) {
-    ga_model_free(model);
+    ga_model_destroy(model);
     const char *label = ga_path_label(path); /* what errors of the file begin with */
     return strncmp(ga_error_text(), label, strlen(label)) ? ga_fail_in(status, "%s", path) : status;
   }
@@ -83,14 +92,14 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
   return GA_OK;
 }
 
-void ga_model_free(ga_model *model) {
+void ga_model_destroy(ga_model *model) {
   if (!model) return;
   for (int32_t i = 0; i < model->n_places; i++) ga_place_free(&model->places[i]);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->layers);
   ga_template_destroy(model->chat_template);
   ga_tokenizer_destroy(model->tokenizer);
-  ga_model_file_close(model->file);
+  ga_model_file_destroy(model->file);
   ga_mem_free(model);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "model/forward.h"
 
@@ -26,15 +27,17 @@ static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
 
 ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *o,
                               ga_session_sizes *out) {
-  GA_REQUIRE(!o || o->struct_size == sizeof *o, GA_ERR_ARG, "session options: use GA_SESSION_OPTIONS_INIT");
-  GA_REQUIRE(!o || !(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG,
+  ga_session_options full = GA_SESSION_OPTIONS_INIT;
+  if (o) GA_TRY(GA_SIZED_TAKE("session: options", ga_session_options, o, &full));
+  o = &full;
+  GA_REQUIRE(!(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG,
              "session: flags 0x%x; must be 0 or 1: deterministic", o->flags);
-  ga_session_sizes s = {.context = o && o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
-                        .batch = o && o->batch                   ? o->batch
+  ga_session_sizes s = {.context = o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
+                        .batch = o->batch                        ? o->batch
                                  : ctx->device->caps.host_memory ? 512
                                                                  : 2048,
-                        .kv_dtype = o && o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16};
-  if (o && o->flags & GA_SESSION_DETERMINISTIC) {
+                        .kv_dtype = o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16};
+  if (o->flags & GA_SESSION_DETERMINISTIC) {
     GA_REQUIRE(o->batch == 0 || o->batch == 1, GA_ERR_ARG, "session: batch %d, deterministic; must be 1, or 0 for that",
                o->batch);
     s.batch = 1;

@@ -3,16 +3,31 @@
 #define GA_OP_OP_H
 
 #include "base/mem.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
+#include "op/op_io.h"
 
-/* Checks that a public description is one that this library knows. */
-#define GA_CHECK_DESC(op, ctx, desc, type)                                                                        \
-  do {                                                                                                            \
-    GA_REQUIRE((ctx) && (desc), GA_ERR_ARG, "%s: %s is null", (op), (ctx) ? "desc" : "ctx");                      \
-    GA_REQUIRE((desc)->struct_size == sizeof(type), GA_ERR_ARG,                                                   \
-               "%s: desc.struct_size is %zu; use the INIT macro (%zu)", (op), (desc)->struct_size, sizeof(type)); \
+/* *full = the caller's description, of any version that this library takes. */
+#define GA_TAKE_DESC(op, ctx, desc, type, full)                                              \
+  do {                                                                                       \
+    GA_REQUIRE((ctx) && (desc), GA_ERR_ARG, "%s: %s is null", (op), (ctx) ? "desc" : "ctx"); \
+    GA_TRY(GA_SIZED_TAKE(op ": desc", type, (desc), (full)));                                \
   } while (0)
+
+/* io = the caller's, or a copy of it in *full where the plan was made for an older io. */
+#define GA_TAKE_IO(name, desc, io, full)                                                               \
+  do {                                                                                                 \
+    if (GA_UNLIKELY((desc)->struct_size < sizeof(ga_##name##_desc))) {                                 \
+      GA_TRY(ga_io_take(&ga_io_all, GA_OP_##name, (desc)->struct_size, (io), (full), sizeof *(full))); \
+      (io) = (full);                                                                                   \
+    }                                                                                                  \
+  } while (0)
+
+#define GA_CHECK_DESC_ROOM(name)                                                       \
+  _Static_assert(sizeof(ga_##name##_desc) + GA_DESC_ROOM_BYTES <= GA_DESC_MAX_BYTES && \
+                     sizeof(ga_##name##_desc) % sizeof(uint64_t) == 0,                 \
+                 "plans keep and hash a copy: whole words, and room to grow")
 
 /* The three public forms of op `name`. Needs, in the same file:
  *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
@@ -21,8 +36,8 @@
   ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
     GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                          \
     *out = NULL;                                                                                                 \
-    GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                           \
-    ga_##name##_desc full = *desc;                                                                               \
+    ga_##name##_desc full;                                                                                       \
+    GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
     GA_TRY(complete(&full));                                                                                     \
     return ga_plan_make(ctx, GA_OP_##name, &full, sizeof full, out);                                             \
   }                                                                                                              \
@@ -32,19 +47,21 @@
     GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, #name ": workspace is null; %llu bytes needed",  \
                (unsigned long long)plan->workspace_bytes);                                                       \
     const ga_##name##_desc *desc = (const void *)plan->desc;                                                     \
+    ga_##name##_io full;                                                                                         \
+    GA_TAKE_IO(name, desc, io, &full);                                                                           \
     GA_TRY(check_io(desc, io));                                                                                  \
     GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                     \
     return plan->kernel->launch(plan->kernel, desc, io, workspace, stream);                                      \
   }                                                                                                              \
   ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {  \
-    GA_CHECK_DESC(#name, ctx, desc, ga_##name##_desc);                                                           \
-    ga_##name##_desc full = *desc;                                                                               \
+    ga_##name##_desc full;                                                                                       \
+    GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
     GA_TRY(complete(&full));                                                                                     \
     const ga_plan *plan;                                                                                         \
     GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                      \
     return ga_##name##_run(plan, io, ctx->workspace, stream);                                                    \
   }                                                                                                              \
-  _Static_assert(sizeof(ga_##name##_desc) <= GA_DESC_MAX_BYTES, "grow GA_DESC_MAX_BYTES")
+  GA_CHECK_DESC_ROOM(name)
 
 /* Size of one dimension: 0 or more, and small enough that products with strides stay in 63 bits. */
 #define GA_DIM_MAX ((int64_t)1 << 40)

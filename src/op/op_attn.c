@@ -207,8 +207,8 @@ static void complete_strides(const ga_attn_desc *d, ga_attn_io *io) {
 ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out) {
   GA_REQUIRE(out, GA_ERR_ARG, "attn: out is null");
   *out = NULL;
-  GA_CHECK_DESC("attn", ctx, desc, ga_attn_desc);
-  ga_attn_desc full = *desc;
+  ga_attn_desc full;
+  GA_TAKE_DESC("attn", ctx, desc, ga_attn_desc, &full);
   GA_TRY(complete(&full));
   return ga_plan_make(ctx, GA_OP_attn, &full, sizeof full, out);
 }
@@ -220,7 +220,9 @@ ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace
              (unsigned long long)plan->workspace_bytes);
   const ga_attn_desc *desc = (const void *)plan->desc;
   if (desc->batch == 0 || desc->max_q == 0) return GA_OK;
-  ga_attn_io full = *io;
+  ga_attn_io full;
+  GA_TAKE_IO(attn, desc, io, &full);
+  if (io != &full) full = *io;
   complete_strides(desc, &full);
   GA_TRY(check_io(desc, &full));
   GA_TRY(ga_stream_of(plan->ctx, stream, "attn", &stream));
@@ -228,10 +230,12 @@ ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace
 }
 
 ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream) {
-  GA_CHECK_DESC("attn", ctx, desc, ga_attn_desc);
-  ga_attn_desc full = *desc;
+  ga_attn_desc full;
+  GA_TAKE_DESC("attn", ctx, desc, ga_attn_desc, &full);
   GA_TRY(complete(&full));
   const ga_plan *plan;
   GA_TRY(ga_plan_remember(ctx, GA_OP_attn, &full, sizeof full, &plan));
   return ga_attn_run(plan, io, ctx->workspace, stream);
 }
+
+GA_CHECK_DESC_ROOM(attn);

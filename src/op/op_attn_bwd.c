@@ -113,8 +113,8 @@ static void complete_strides(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io) {
 ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out) {
   GA_REQUIRE(out, GA_ERR_ARG, OP ": out is null");
   *out = NULL;
-  GA_CHECK_DESC(OP, ctx, desc, ga_attn_bwd_desc);
-  ga_attn_bwd_desc full = *desc;
+  ga_attn_bwd_desc full;
+  GA_TAKE_DESC(OP, ctx, desc, ga_attn_bwd_desc, &full);
   GA_TRY(complete(&full));
   return ga_plan_make(ctx, GA_OP_attn_bwd, &full, sizeof full, out);
 }
@@ -125,20 +125,22 @@ ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *w
   GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, OP ": workspace is null; %llu bytes needed",
              (unsigned long long)plan->workspace_bytes);
   const ga_attn_bwd_desc *desc = (const void *)plan->desc;
+  ga_attn_bwd_io full;
+  GA_TAKE_IO(attn_bwd, desc, io, &full);
   GA_TRY(check_io(desc, io));
-  ga_attn_bwd_io full = *io;
+  if (io != &full) full = *io;
   complete_strides(desc, &full);
   GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
   return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
 }
 
 ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io, ga_stream *stream) {
-  GA_CHECK_DESC(OP, ctx, desc, ga_attn_bwd_desc);
-  ga_attn_bwd_desc full = *desc;
+  ga_attn_bwd_desc full;
+  GA_TAKE_DESC(OP, ctx, desc, ga_attn_bwd_desc, &full);
   GA_TRY(complete(&full));
   const ga_plan *plan;
   GA_TRY(ga_plan_remember(ctx, GA_OP_attn_bwd, &full, sizeof full, &plan));
   return ga_attn_bwd_run(plan, io, ctx->workspace, stream);
 }
 
-_Static_assert(sizeof(ga_attn_bwd_desc) <= GA_DESC_MAX_BYTES, "grow GA_DESC_MAX_BYTES");
+GA_CHECK_DESC_ROOM(attn_bwd);

@@ -36,7 +36,8 @@ static ga_status complete(ga_attn_quant_desc *d) {
              GA_ERR_ARG, OP ": scale_tokens is %d; allowed: 0, 64, 128, and 1 with y_dtype i8", d->scale_tokens);
   GA_REQUIRE(d->centre == 0 || (d->centre == 1 && d->kind == GA_ATTN_QUANT_VALUES), GA_ERR_ARG,
              OP ": centre is %d; must be 0, or 1 with kind VALUES", d->centre);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, OP ": reserved is %d; must be 0", d->reserved);
+  for (size_t i = 0; i < GA_COUNT_OF(d->reserved); i++)
+    GA_REQUIRE(d->reserved[i] == 0, GA_ERR_ARG, OP ": reserved[%zu] is %d; must be 0", i, d->reserved[i]);
   return check_turns(d);
 }
 
@@ -66,8 +67,8 @@ static void complete_strides(const ga_attn_quant_desc *d, ga_attn_quant_io *io) 
 ga_status ga_attn_quant_plan(ga_ctx *ctx, const ga_attn_quant_desc *desc, ga_plan **out) {
   GA_REQUIRE(out, GA_ERR_ARG, OP ": out is null");
   *out = NULL;
-  GA_CHECK_DESC(OP, ctx, desc, ga_attn_quant_desc);
-  ga_attn_quant_desc full = *desc;
+  ga_attn_quant_desc full;
+  GA_TAKE_DESC(OP, ctx, desc, ga_attn_quant_desc, &full);
   GA_TRY(complete(&full));
   return ga_plan_make(ctx, GA_OP_attn_quant, &full, sizeof full, out);
 }
@@ -76,20 +77,22 @@ ga_status ga_attn_quant_run(const ga_plan *plan, const ga_attn_quant_io *io, voi
   GA_REQUIRE(plan && io, GA_ERR_ARG, OP ": %s is null", plan ? "io" : "plan");
   GA_REQUIRE(plan->op == GA_OP_attn_quant, GA_ERR_ARG, OP ": the plan is for %s", ga_op_name(plan->op));
   const ga_attn_quant_desc *desc = (const void *)plan->desc;
+  ga_attn_quant_io full;
+  GA_TAKE_IO(attn_quant, desc, io, &full);
   GA_TRY(check_io(desc, io));
-  ga_attn_quant_io full = *io;
+  if (io != &full) full = *io;
   complete_strides(desc, &full);
   GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
   return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
 }
 
 ga_status ga_attn_quant(ga_ctx *ctx, const ga_attn_quant_desc *desc, const ga_attn_quant_io *io, ga_stream *stream) {
-  GA_CHECK_DESC(OP, ctx, desc, ga_attn_quant_desc);
-  ga_attn_quant_desc full = *desc;
+  ga_attn_quant_desc full;
+  GA_TAKE_DESC(OP, ctx, desc, ga_attn_quant_desc, &full);
   GA_TRY(complete(&full));
   const ga_plan *plan;
   GA_TRY(ga_plan_remember(ctx, GA_OP_attn_quant, &full, sizeof full, &plan));
   return ga_attn_quant_run(plan, io, ctx->workspace, stream);
 }
 
-_Static_assert(sizeof(ga_attn_quant_desc) <= GA_DESC_MAX_BYTES, "grow GA_DESC_MAX_BYTES");
+GA_CHECK_DESC_ROOM(attn_quant);

@@ -10,6 +10,7 @@ static ga_status complete(ga_embed_desc *d) {
              "embed: w_dtype %s is no weight type", ga_dtype_name((ga_dtype)d->w_dtype));
   GA_REQUIRE(d->width % t->block_elems == 0, GA_ERR_SHAPE, "embed: width is %lld; %s needs a multiple of %d",
              (long long)d->width, t->name, t->block_elems);
+  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "embed: reserved is %d; must be 0", d->reserved);
   return ga_complete_stride("embed", "y_stride", d->width, &d->y_stride);
 }
 

@@ -19,6 +19,7 @@ static ga_status complete(ga_kv_store_desc *d) {
   GA_CHECK_DIM("kv_store", d->slots);
   GA_REQUIRE(d->heads >= 1 && d->head_dim >= 1, GA_ERR_SHAPE, "kv_store: heads %d, head_dim %d; must be at least 1",
              d->heads, d->head_dim);
+  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "kv_store: reserved is %d; must be 0", d->reserved);
   if (d->v_dim == 0) d->v_dim = d->head_dim;
   GA_TRY(ga_check_plain("kv_store", "x_dtype", d->x_dtype));
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->kv_dtype);

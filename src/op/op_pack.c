@@ -58,8 +58,10 @@ ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga
 }
 
 ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes) {
-  GA_CHECK_DESC("pack", ctx, desc, ga_pack_desc);
   GA_REQUIRE(bytes, GA_ERR_ARG, "pack: bytes is null");
+  ga_pack_desc full;
+  GA_TAKE_DESC("pack", ctx, desc, ga_pack_desc, &full);
+  desc = &full;
   GA_TRY(complete(desc));
   const ga_kernel *row = pack_row(ctx, desc);
   GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
@@ -69,7 +71,9 @@ ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes) 
 }
 
 ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *dst, ga_stream *stream) {
-  GA_CHECK_DESC("pack", ctx, desc, ga_pack_desc);
+  ga_pack_desc full;
+  GA_TAKE_DESC("pack", ctx, desc, ga_pack_desc, &full);
+  desc = &full;
   GA_TRY(complete(desc));
   GA_REQUIRE(src && dst && src != dst, GA_ERR_ARG, "pack: src and dst must be two buffers");
   const ga_kernel *row = pack_row(ctx, desc);

@@ -36,7 +36,6 @@ static double yarn_ramp(double low, double high, int i) {
 }
 
 static ga_status check_params(const ga_rope_params *p) {
-  GA_REQUIRE(p && p->struct_size == sizeof *p, GA_ERR_ARG, "rope: params is null or of another version");
   GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope: rot_dim is %d; must be even", p->rot_dim);
   GA_REQUIRE(p->base > 1 && isfinite(p->base), GA_ERR_ARG, "rope: base is %g; must be above 1", p->base);
   GA_REQUIRE(p->scaling >= GA_ROPE_SCALE_NONE && p->scaling <= GA_ROPE_SCALE_YARN, GA_ERR_ARG,
@@ -48,8 +47,11 @@ static ga_status check_params(const ga_rope_params *p) {
   return GA_OK;
 }
 
-ga_status ga_rope_freqs(const ga_rope_params *p, float *inv_freq, float *magnitude) {
-  GA_REQUIRE(inv_freq && magnitude, GA_ERR_ARG, "rope: inv_freq or magnitude is null");
+ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude) {
+  GA_REQUIRE(params && inv_freq && magnitude, GA_ERR_ARG, "rope: params, inv_freq or magnitude is null");
+  ga_rope_params full;
+  const ga_rope_params *p = &full;
+  GA_TRY(GA_SIZED_TAKE("rope: params", ga_rope_params, params, &full));
   GA_TRY(check_params(p));
   const bool yarn = p->scaling == GA_ROPE_SCALE_YARN;
   double low = 0, high = 0;

@@ -2,6 +2,7 @@
 #include "token/tok_vocab.h"
 
 #include "base/hash.h"
+#include "base/sized.h"
 #include "base/status.h"
 #include "token/unicode.h"
 
@@ -182,8 +183,6 @@ static ga_status check_specials(ga_tokenizer *tok, const ga_vocab *v) {
 }
 
 static ga_status check_vocab(const ga_vocab *v) {
-  GA_REQUIRE(v->struct_size == sizeof *v, GA_ERR_ARG, "tokenizer: ga_vocab of %zu bytes; this library knows %zu",
-             v->struct_size, sizeof *v);
   GA_REQUIRE(v->kind == GA_TOK_SPM || v->kind == GA_TOK_BPE || v->kind == GA_TOK_WPM, GA_ERR_UNSUPPORTED,
              "tokenizer: kind %d; must be SPM (1), BPE (2) or WPM (3)", (int)v->kind);
   GA_REQUIRE(v->n_tokens >= 1 && v->n_tokens <= MAX_TOKENS, GA_ERR_SHAPE, "tokenizer: %zu tokens; must be 1 to %zu",
@@ -214,6 +213,9 @@ static ga_status build(ga_tokenizer *tok, const ga_vocab *vocab) {
 ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out) {
   GA_REQUIRE(vocab && out, GA_ERR_ARG, "tokenizer: null argument");
   *out = NULL;
+  ga_vocab full;
+  GA_TRY(GA_SIZED_TAKE("tokenizer: vocab", ga_vocab, vocab, &full));
+  vocab = &full;
   GA_TRY(check_vocab(vocab));
   const tok_split_rule *rule = ga_tok_split_find(vocab->pre);
   GA_REQUIRE(rule || vocab->kind != GA_TOK_BPE, GA_ERR_UNSUPPORTED, "tokenizer: pre-splitter \"%s\" is not known",

@@ -102,8 +102,8 @@ static void in_pieces(bench *b) {
     eval(b, other, i % 7, i % 7 + 9, NULL);
   }
   judge(b, "pieces, and other sessions' steps between", 0);
-  ga_session_free(other);
-  ga_session_free(s);
+  ga_session_destroy(other);
+  ga_session_destroy(s);
 }
 
 static void rewound(bench *b) {
@@ -114,11 +114,11 @@ static void rewound(bench *b) {
   rewind_to(s, b->n / 3);
   eval(b, s, b->n / 3, b->n, b->got);
   judge(b, "over a rewound part", b->n / 3);
-  ga_session_free(s);
+  ga_session_destroy(s);
   s = session(b, 4 * b->n + 1000, GA_SESSION_DETERMINISTIC);
   eval(b, s, 0, b->n, b->got);
   judge(b, "in a longer context", 0);
-  ga_session_free(s);
+  ga_session_destroy(s);
 }
 
 typedef struct answer {
@@ -139,12 +139,14 @@ static void generated(bench *b, float temperature) {
              *given = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC);
   answer made = {.n = 0};
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   o.max_tokens = MADE;
   o.ignore_eog = o.show_special = true;
   o.seed = 7;
-  o.sample.temperature = temperature;
-  o.sample.top_k = temperature > 0 ? 40 : 0;
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  sample.temperature = temperature;
+  sample.top_k = temperature > 0 ? 40 : 0;
+  o.sample = &sample;
   o.text = keep_id;
   o.user = &made;
   if (ga_generate(s, b->ids, half, &o, &r)) fail("generate");
@@ -155,8 +157,8 @@ static void generated(bench *b, float temperature) {
   printf("generated at temperature %.1f, then given                   %d of 1 rows differ\n", (double)temperature,
          differ != 0);
   b->failed |= differ != 0 || made.n != MADE;
-  ga_session_free(given);
-  ga_session_free(s);
+  ga_session_destroy(given);
+  ga_session_destroy(s);
 }
 
 static void without(bench *b) {
@@ -166,7 +168,7 @@ static void without(bench *b) {
   for (int32_t at = 0; at < b->n; at += 5) eval(b, s, at, at + 5 < b->n ? at + 5 : b->n, b->got);
   printf("without the flag, by fives                                 %d of %d rows differ (no fault)\n",
          differing(b, 0), b->n);
-  ga_session_free(s);
+  ga_session_destroy(s);
 }
 
 static void speed(const bench *b, uint32_t flags) {
@@ -184,7 +186,7 @@ static void speed(const bench *b, uint32_t flags) {
     single = b->n / (now() - t);
   }
   printf("%-58s prompt %.0f tokens/s, single tokens %.0f\n", flags ? "deterministic" : "otherwise", prompt, single);
-  ga_session_free(s);
+  ga_session_destroy(s);
 }
 
 int main(int argc, char **argv) {
@@ -196,7 +198,7 @@ int main(int argc, char **argv) {
   open_bench(&b, argv, argc > 4 ? atoi(argv[4]) : 96);
   ga_session *s = session(&b, b.n + 8, GA_SESSION_DETERMINISTIC);
   eval(&b, s, 0, b.n, b.want);
-  ga_session_free(s);
+  ga_session_destroy(s);
   in_pieces(&b);
   rewound(&b);
   generated(&b, 0);
@@ -204,7 +206,7 @@ int main(int argc, char **argv) {
   without(&b);
   speed(&b, GA_SESSION_DETERMINISTIC);
   speed(&b, 0);
-  ga_model_free(b.model);
+  ga_model_destroy(b.model);
   ga_ctx_destroy(b.ctx);
   free(b.ids);
   free(b.want);

@@ -67,8 +67,8 @@ int main(int argc, char **argv) {
   const bool once = refused(session, ids, TOKENS, logits, "a prompt"),
              twice = refused(session, ids, 1, logits, "a token");
   ga_function_destroy(function);
-  ga_session_free(session);
-  ga_model_free(model);
+  ga_session_destroy(session);
+  ga_model_destroy(model);
   for (int i = 0; i < n; i++) ga_ctx_destroy(ctx[i]);
   free(logits);
   printf("closed\n");

@@ -79,8 +79,8 @@ static void open_side(side *s, const char *devices, const char *path, int32_t co
 }
 
 static void close_side(side *s) {
-  ga_session_free(s->session);
-  ga_model_free(s->model);
+  ga_session_destroy(s->session);
+  ga_model_destroy(s->model);
   for (int32_t i = 0; i < s->n; i++) ga_ctx_destroy(s->ctx[i]);
   free(s->logits);
 }

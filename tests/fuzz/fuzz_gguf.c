@@ -7,6 +7,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   ga_model_file *file;
   if (ga_model_file_parse("fuzz", data, size, &file) != GA_OK) return 0;
   walk_model(file);
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return 0;
 }

@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (ga_json_parse("fuzz", (const char *)line, size - (size_t)(line - data), &config) != GA_OK) return 0;
   if (ga_model_store_create(GA_MODEL_SAFETENSORS, &file) == GA_OK) {
     if (ga_model_store_borrow(file, "fuzz", data, size) == GA_OK) apply_and_walk(file, config, tensor);
-    ga_model_file_close(file);
+    ga_model_file_destroy(file);
   }
   json_decref(config);
   return 0;

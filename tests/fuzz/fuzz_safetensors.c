@@ -9,7 +9,7 @@ static bool parse_and_walk(const uint8_t *data, size_t size) {
   ga_model_file *file;
   if (ga_model_file_parse("fuzz", data, size, &file) != GA_OK) return false;
   walk_model(file);
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return true;
 }
 

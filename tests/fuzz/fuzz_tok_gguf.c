@@ -10,6 +10,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_encode(tok, (const char *)data, size, 3);
     ga_tokenizer_destroy(tok);
   }
-  ga_model_file_close(file);
+  ga_model_file_destroy(file);
   return 0;
 }

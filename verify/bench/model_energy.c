@@ -28,7 +28,7 @@ static ga_status prompts(const bench_model_args *a, opened *o, const int32_t *id
 /* Greedy answers of a->decode tokens behind a->depth tokens. */
 static ga_status answers(const bench_model_args *a, opened *o, const int32_t *ids, energy_meter *m, figure *f) {
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
-  ga_generate_result r;
+  ga_generate_result r = GA_GENERATE_RESULT_INIT;
   go.max_tokens = (int32_t)a->decode;
   go.ignore_eog = true;
   go.seed = 1;

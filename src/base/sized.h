@@ -1,0 +1,61 @@
+/* Structs that start with their size, so that they can grow: docs/adr/0003-growing-structs.md.
+ *
+ *   ga_attn_desc full;
+ *   GA_TRY(GA_SIZED_TAKE("attn: desc", ga_attn_desc, desc, &full));
+ */
+#ifndef GA_BASE_SIZED_H
+#define GA_BASE_SIZED_H
+
+#include "base/status.h"
+
+/* Bytes of each such struct in its first version: the least that is accepted. Pinned: no number here ever changes. */
+#define GA_SIZED_STRUCTS(X)  \
+  X(ga_ctx_options, 32)      \
+  X(ga_memory_info, 72)      \
+  X(ga_launch, 56)           \
+  X(ga_tensor_map_desc, 128) \
+  X(ga_gemm_desc, 128)       \
+  X(ga_pack_desc, 32)        \
+  X(ga_attn_desc, 96)        \
+  X(ga_attn_bwd_desc, 88)    \
+  X(ga_attn_quant_desc, 80)  \
+  X(ga_norm_desc, 64)        \
+  X(ga_rope_desc, 48)        \
+  X(ga_rope_params, 72)      \
+  X(ga_act_desc, 56)         \
+  X(ga_add_desc, 64)         \
+  X(ga_softmax_desc, 48)     \
+  X(ga_embed_desc, 56)       \
+  X(ga_kv_store_desc, 96)    \
+  X(ga_convert_desc, 40)     \
+  X(ga_sample_desc, 48)      \
+  X(ga_vocab, 136)           \
+  X(ga_template_limits, 48)  \
+  X(ga_chat_options, 48)     \
+  X(ga_session_options, 24)  \
+  X(ga_model_options, 56)    \
+  X(ga_generate_options, 72) \
+  X(ga_generate_result, 40)
+
+/* <struct>_first: its bytes in that table. */
+enum {
+#define X(type, bytes) type##_first = (bytes),
+  GA_SIZED_STRUCTS(X)
+#undef X
+};
+
+/* No struct will be larger. A size above this is not one: reading so far could fault. */
+#define GA_SIZED_MAX_BYTES 1024
+
+/* Copies *given, of a version of at least `first` bytes, into *full, which is this library's version of `bytes` bytes.
+ * An older one is shorter: the rest of *full is 0. A newer one is longer: what this library does not know must be 0.
+ * full->struct_size becomes what both know. `what` begins the error text: "attn: desc". */
+GA_NODISCARD ga_status ga_sized_take(const char *what, const void *given, size_t first, void *full, size_t bytes);
+#define GA_SIZED_TAKE(what, type, given, full) ga_sized_take((what), (given), type##_first, (full), sizeof(type))
+
+/* The same for a struct that the library fills: check it before the work, give it its values behind. What a newer
+ * caller's struct has more becomes 0; its struct_size stays. */
+GA_NODISCARD ga_status ga_sized_check_out(const char *what, const void *out, size_t first);
+void ga_sized_give(const void *full, size_t bytes, void *out);
+
+#endif
