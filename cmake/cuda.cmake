@@ -3,20 +3,15 @@
 #   -DGA_CUDA=OFF     no images          -DGA_ONLY='attn*'   images, and emulated rows, of these alone (comma-separated patterns)
 set(GA_ONLY "" CACHE STRING "CUDA rows to compile: comma-separated patterns with * and ?; empty = all")
 file(GLOB_RECURSE GA_CUDA_HOST CONFIGURE_DEPENDS src/cuda/*.c)
-file(GLOB GA_CUDA_DEFS CONFIGURE_DEPENDS src/cuda/kern/*/*.def)
 file(GLOB_RECURSE GA_CUDA_HEADERS CONFIGURE_DEPENDS src/cuda/dev/*.h src/cuda/kern/*.h)
 list(APPEND GA_SOURCES ${GA_CUDA_HOST})
-find_package(Python3 REQUIRED COMPONENTS Interpreter)
 enable_language(ASM)
 
 set(cuda_dir ${CMAKE_BINARY_DIR}/cuda)
 set(cuda_tool ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/cuda_build.py)
 set(cuda_src ${CMAKE_SOURCE_DIR}/src)
 file(MAKE_DIRECTORY ${cuda_dir})
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${GA_CUDA_DEFS} src/cuda/cuda_list.h tools/cuda_build.py)
-execute_process(COMMAND ${cuda_tool} list ${cuda_src} ${CMAKE_C_COMPILER} OUTPUT_VARIABLE cuda_rows
-                OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
-string(REPLACE "\n" ";" cuda_rows "${cuda_rows}")
+file(STRINGS ${GA_KERNELS_DIR}/images.txt cuda_rows)
 set(GA_CUDA_ROWS ${cuda_rows})
 
 if(GA_CUDA)

@@ -11,7 +11,6 @@
 #include "core/ctx.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
-#include "cuda/kern/attn/attn_rows.h"
 #include "tests/mockcu.h"
 
 #define ADD "add_f32_rows_sm80_256x4"
@@ -36,9 +35,7 @@ static int setup(void **state) {
   mockcu.args_bytes = sizeof(ga_kargs_attn_fwd);
   ga_cu_replace(&mockcu_table);
   cuda_replace_tables(images, no_sources);
-  variant = (cuda_attn_variant){.base = {.params = "",
-                                         .threads = GA_ATTN_THREADS(0, 128),
-                                         .shared_bytes = GA_ATTN_SMEM(0, 128, 128, 128, 128, 2, 0, 0)},
+  variant = (cuda_attn_variant){.base = {.params = "", .threads = 384, .shared_bytes = 196896},
                                 .d = 128,
                                 .dv = 128,
                                 .bm = 128,

@@ -156,8 +156,8 @@ static void compiles_once_then_reads(void **state) {
   (void)state;
   assert_int_equal(run_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);
-  assert_string_equal(rtc.options,
-                      "-arch=sm_90 -DGA_KERNEL_ID=" ADD " --std=c++17 -DGA_P_DTYPE=f32 -DGA_P_THREADS=256 ");
+  assert_string_equal(rtc.options, "-arch=sm_90 -DGA_KERNEL_ID=" ADD
+                                   " --std=c++17 -DGA_P_DTYPE=f32 -DGA_P_THREADS=256 -DGA_P_SMEM=0 ");
   assert_int_equal(n_files(NULL, 0), 1);
   assert_int_equal(run_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The CUDA part of the build, one step a call; cmake/cuda.cmake runs them.
 
-  list  SRC CC             rows of src/cuda/kern: "id arch source parameters" a line
   row   NVCC SRC OUT LINE  compiles one row to OUT; fails on spills, local memory, serialised wgmma
   flat  SRC SOURCE OUT     a kernel source with its includes, for compiling at run time
   table OUT ITEM...        assembler: the embedded tables. ITEM: image=ID=FILE or source=PATH=FILE
@@ -23,18 +22,6 @@ PRELUDE = "#ifdef __CUDACC_RTC__\n" + "".join(
     f"typedef {'signed' if s else 'unsigned'} {c} {'int' if s else 'uint'}{n}_t;\n"
     for n, c in [(8, "char"), (16, "short"), (32, "int"), (64, "long long")] for s in (True, False)) + \
     "typedef unsigned long long uintptr_t;\n#else\n#include <stdint.h>\n#endif\n"
-
-
-def strings(text):
-    return "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', text))
-
-
-def list_rows(src, cc):
-    text = subprocess.run([cc, "-E", "-P", "-x", "c", "-I", src, f"{src}/cuda/cuda_list.h"], check=True, capture_output=True,
-                          text=True).stdout
-    for row in text.split("@ROW")[1:]:
-        name, arch, source, params = (f.strip() for f in row.split("@"))
-        print(strings(name), arch, strings(source), strings(params).replace(" ", ""))
 
 
 def complaints(log, allowed):
@@ -114,8 +101,6 @@ def write_table(out, items):
 
 def main():
     step, *args = sys.argv[1:]
-    if step == "list":
-        return list_rows(*args)
     if step == "row":
         return compile_row(*args)
     if step == "flat":

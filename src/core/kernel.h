@@ -1,4 +1,5 @@
-/* The kernel table. One row declares a kernel; everything else is derived from the rows of src/<backend>/<family>.def.
+/* The kernel table. One row declares a kernel, in a .toml file beside its code; tools/gen_kernels.py makes the table of
+ * them.
  *
  * A row's id is pasted from its fields: <op>_<dtypes>_<mode>_<arch>_<tile>, and is the one name of the kernel: in
  * reports, tests, benchmarks, logs and error texts.

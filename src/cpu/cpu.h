@@ -9,6 +9,9 @@
 
 extern const ga_backend ga_cpu_backend;
 
+/* The rows of all instruction sets of this processor: generated from src/cpu's .toml files. */
+const ga_kernel *ga_cpu_rows(size_t *n);
+
 /* Instruction sets that this chip has and this system has switched on; bits 1 << ga_arch. */
 uint32_t ga_cpu_archs(void);
 

@@ -1,4 +1,4 @@
-/* Which descriptions the rows of gemm.def take. */
+/* Which descriptions the rows of gemm_*.toml take. */
 #include "cpu/cpu_gemm.h"
 
 const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {

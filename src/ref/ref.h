@@ -6,6 +6,10 @@
 
 extern const ga_backend ga_ref_backend;
 
+/* Generated from ref.toml. */
+const ga_kernel *ga_ref_rows(size_t *n);
+const char *ga_ref_always(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+
 #define GA_DECLARE_REF(op) \
   ga_status ga_ref_##op(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream)
 GA_DECLARE_REF(add);

@@ -1,6 +1,6 @@
 /* The CUDA backend, host side. The only place for CUDA types.
  *
- * Rows: src/cuda/kern/<family>/<family>.def. Each is compiled to one image, embedded, and loaded when first launched;
+ * Rows: src/cuda/kern/<family>/<kernel>.toml. Each is compiled to one image, embedded, and loaded when first launched;
  * a row whose image is not in the build is compiled at run time when NVRTC is present (jit.h). */
 #ifndef GA_CUDA_RT_CUDA_H
 #define GA_CUDA_RT_CUDA_H
@@ -41,6 +41,9 @@ typedef struct cuda_variant {
 const ga_kernel *cuda_rows(size_t *n);
 /* The row of that id: for those that launch others. NULL: none. */
 const ga_kernel *cuda_step_of(const char *id);
+/* Of a step, which other rows launch: never legal alone. */
+const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 /* --- devices and streams --- */
 

@@ -6,15 +6,12 @@
 #include "cuda/kern/attn/attn_decode_args.h"
 #include "cuda/rt/cuda.h"
 
-#define MAX_DIM       256
-#define CHUNK         8  /* elements a lane has of a key */
-#define ALIGN_BYTES   16 /* of K and V and their strides */
-#define MIN_PART      32 /* keys a split should have at least */
-#define BLOCKS_PER_SM 2
-#define COUNTERS      ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
+#define MAX_DIM     256
+#define CHUNK       8  /* elements a lane has of a key */
+#define ALIGN_BYTES 16 /* of K and V and their strides */
+#define COUNTERS    ((int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)))
 
-/* What both kernels ask for. */
-static const char *refusal(const ga_kernel *k, const ga_attn_desc *d) {
+const char *cuda_attn_packed_refusal(const ga_kernel *k, const ga_attn_desc *d) {
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
   if (ga_attn_is_scaled(d)) return "q is 8-bit, with V across and scales";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
@@ -25,17 +22,12 @@ static const char *refusal(const ga_kernel *k, const ga_attn_desc *d) {
   return NULL;
 }
 
-const char *cuda_attn_rows_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)caps;
-  return refusal(k, desc);
-}
-
 const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
   const ga_attn_desc *d = desc;
   const int32_t room = ((const cuda_attn_decode_variant *)k->impl)->d,
                 dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
-  const char *reason = refusal(k, d);
+  const char *reason = cuda_attn_packed_refusal(k, d);
   if (reason) return reason;
   if (dim > room) return "head_dim or v_dim is above the row's";
   if (room > 64 && dim <= room / 2) return "a row for smaller heads fits";
@@ -44,33 +36,23 @@ const char *cuda_attn_decode_ok(const ga_kernel *k, const void *desc, const ga_c
   return NULL;
 }
 
-/* How a kernel cuts the work. */
-typedef struct cut {
-  int64_t tiles, units; /* tiles of packed rows of one kv head; of all heads and sequences */
-  int64_t splits;       /* parts of the keys */
-  bool cluster;         /* they are one */
-} cut;
-
 static int64_t keys_of(const ga_attn_desc *d) {
   return d->window ? ga_min_i64(d->max_kv, d->window + d->max_q) : d->max_kv;
 }
 
-static cut cut_of(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
-  cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
+cuda_attn_cut cuda_attn_packed_cut(const ga_attn_desc *d, int64_t rows, int64_t blocks, int64_t least) {
+  cuda_attn_cut c = {.tiles = ga_div_up(d->max_q * (d->q_heads / d->kv_heads), rows), .splits = 1};
   c.units = d->batch * d->kv_heads * c.tiles;
   /* As many as fill the machine, unless units do. */
   if (c.units && c.units <= COUNTERS)
     c.splits = ga_max_i64(1, ga_min_i64(blocks / c.units, ga_div_up(keys_of(d), least)));
   return c;
 }
-static cut cut_rows(const ga_attn_desc *d, const ga_caps *caps) {
-  return cut_of(d, CUDA_ATTN_ROWS, (int64_t)caps->sms * BLOCKS_PER_SM, MIN_PART);
-}
 /* A block's warps take a step each. Few keys go to one cluster a unit, which adds up its parts without memory: clusters
  * for all units are to be there at once, wherever the device lets them be. */
-static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
+static cuda_attn_cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *caps) {
   const cuda_attn_decode_variant *v = k->impl;
-  cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
+  cuda_attn_cut c = cuda_attn_packed_cut(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
   const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1),
                 most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
   if (most > 0 && keys_of(d) <= v->meet * most) {
@@ -80,26 +62,19 @@ static cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const ga_caps *
   return c;
 }
 /* That go to memory. */
-static int64_t parts_of(const cut *c) { return c->cluster ? 1 : c->splits; }
+static int64_t parts_of(const cuda_attn_cut *c) { return c->cluster ? 1 : c->splits; }
 
 int32_t cuda_attn_decode_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const int64_t from = ((const cuda_attn_decode_variant *)k->impl)->from;
-  const cut c = cut_of(d, CUDA_ATTN_DECODE_ROWS, caps->sms, 1);
+  const cuda_attn_cut c = cuda_attn_packed_cut(d, CUDA_ATTN_DECODE_ROWS, caps->sms, 1);
   if (from == 0) return 0;
   return keys_of(d) >= from * c.splits ? 1 : -1;
 }
 
-uint64_t cuda_attn_rows_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k;
-  const ga_attn_desc *d = desc;
-  const cut c = cut_rows(d, caps);
-  return c.splits == 1 ? 0 : (uint64_t)(c.units * c.splits * CUDA_ATTN_ROWS * (d->v_dim + 2)) * sizeof(float);
-}
-
 uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
-  const cut c = cut_decode(k, d, caps);
+  const cuda_attn_cut c = cut_decode(k, d, caps);
   return parts_of(&c) == 1
              ? 0
              : (uint64_t)(c.units * parts_of(&c) * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
@@ -126,7 +101,7 @@ static ga_status check_scale(ga_stream *stream, const ga_kernel *k, const char *
   return GA_OK;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
+ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(cuda_check_pointer(stream, k, "q", a->q, (size_t)ga_dtype_info((ga_dtype)d->q_dtype)->block_bytes));
   GA_TRY(cuda_check_pointer(stream, k, "o", a->o, (size_t)ga_dtype_info((ga_dtype)d->o_dtype)->block_bytes));
   GA_TRY(check_kv(stream, k, "k", a->k, &a->k_stride));
@@ -147,8 +122,8 @@ static int32_t lanes_of(const ga_attn_desc *d) {
   return dim <= 8 * CHUNK ? 8 : dim <= 16 * CHUNK ? 16 : 32;
 }
 
-static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, const cut *c, void *workspace,
-                         ga_stream *stream) {
+ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a,
+                                   const cuda_attn_cut *c, void *workspace, ga_stream *stream) {
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   const cuda_variant *v = k->impl;
   const int32_t by_token = d->kv_scale_tokens ? 1 : 0;
@@ -214,18 +189,10 @@ static ga_status enqueue(const ga_kernel *k, const ga_attn_desc *d, const ga_att
   return cuda_enqueue(stream, k, &l, &args);
 }
 
-ga_status cuda_attn_rows(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  const ga_attn_desc *d = desc;
-  const cut c = cut_rows(d, &stream->device->caps);
-  if (d->batch == 0 || d->max_q == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, io));
-  return enqueue(k, d, io, &c, workspace, stream);
-}
-
 ga_status cuda_attn_decode(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   const ga_attn_desc *d = desc;
-  const cut c = cut_decode(k, d, &stream->device->caps);
+  const cuda_attn_cut c = cut_decode(k, d, &stream->device->caps);
   if (d->batch == 0 || d->max_q == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, d, io));
-  return enqueue(k, d, io, &c, workspace, stream);
+  GA_TRY(cuda_attn_packed_check_io(stream, k, d, io));
+  return cuda_attn_packed_enqueue(k, d, io, &c, workspace, stream);
 }

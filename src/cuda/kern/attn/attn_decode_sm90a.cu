@@ -37,7 +37,7 @@
 #include "cuda/kern/attn/attn_packed.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_KV
 #error "GA_P_KV: type of K and V: F16, BF16, E4M3, Q8_0 or Q4_0"
@@ -57,6 +57,9 @@
 
 #ifndef GA_P_MEET
 #error "GA_P_MEET: not 0: blocks of a cluster may add up their parts"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #define KV GA_CAT(T_, GA_P_KV)
@@ -108,6 +111,7 @@ enum { OFF_PLAN = OFF_LINES + ROWS * 16, OWN_BYTES = OFF_PLAN + ROWS * D /* 4 by
 /* Two blocks fit a multiprocessor, a launch's and the next one's; 1 KB of each is the driver's. */
 enum { TWICE = 2 * (Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES + 1024) <= 228 * 1024 };
 enum { Q_REGS = D <= 128 && WARPS * (1 + TWICE) <= 8 /* there is room for Q in registers */ };
+static_assert(Q_BYTES + RING_BYTES + SENT_BYTES + OWN_BYTES == GA_P_SMEM, "the row's shared memory");
 static_assert(RING_BYTES >= WARPS * ROWS * (O_PITCH + 2) * 4, "the merge lies in the ring");
 #define P_UNIT (F16_V ? 32768.0f : 1.0f) /* what a weight of 1 is in products */
 

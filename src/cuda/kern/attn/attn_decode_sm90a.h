@@ -12,6 +12,24 @@ const char *cuda_attn_rows_ok(const ga_kernel *kernel, const void *desc, const g
 uint64_t cuda_attn_rows_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_rows(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
+/* --- packed rows of a tile: what both kernels share, in attn_decode_sm90a.c --- */
+
+/* How a kernel cuts the work. */
+typedef struct cuda_attn_cut {
+  int64_t tiles, units; /* tiles of packed rows of one kv head; of all heads and sequences */
+  int64_t splits;       /* parts of the keys */
+  bool cluster;         /* they are one */
+} cuda_attn_cut;
+
+/* Why neither kernel takes the description; NULL: nothing against it. */
+const char *cuda_attn_packed_refusal(const ga_kernel *kernel, const ga_attn_desc *desc);
+/* Tiles of `rows`, keys cut so that about `blocks` blocks have work, each at least `least` keys. */
+cuda_attn_cut cuda_attn_packed_cut(const ga_attn_desc *desc, int64_t rows, int64_t blocks, int64_t least);
+GA_NODISCARD ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_kernel *kernel, const ga_attn_desc *desc,
+                                                 const ga_attn_io *io);
+GA_NODISCARD ga_status cuda_attn_packed_enqueue(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io,
+                                                const cuda_attn_cut *cut, void *workspace, ga_stream *stream);
+
 /* attn_decode */
 #define CUDA_ATTN_DECODE_ROWS    8 /* packed rows of a tile: ROWS */
 #define CUDA_ATTN_DECODE_CLUSTER 8 /* blocks of a cluster at most */

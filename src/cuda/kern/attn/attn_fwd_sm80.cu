@@ -27,7 +27,7 @@
 #include "cuda/kern/attn/attn_fwd_sm80_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16 or f16"
@@ -46,6 +46,9 @@
 #endif
 #ifndef GA_P_BLOCKS
 #error "GA_P_BLOCKS: blocks per multiprocessor that registers must suffice for"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 enum {
@@ -70,9 +73,7 @@ enum {
 static_assert(D % 64 == 0 && BN % 16 == 0 && BM == 16 * WM * GA_P_WARPS, "panels of 64 columns, products of 16 rows");
 static_assert(THREADS % CHUNKS == 0 && BN % (THREADS / CHUNKS) == 0, "a thread copies one column of chunks");
 static_assert(SMEM_BYTES <= 99 * 1024, "shared memory of a block on sm_86 and sm_89");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define MMA              GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK             GA_CAT(pack_, GA_P_DTYPE)

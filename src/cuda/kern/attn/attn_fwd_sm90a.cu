@@ -46,7 +46,7 @@
 #include "cuda/kern/attn/attn_lse.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16 or f16"
@@ -87,6 +87,9 @@
 #endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: compiled in: 1 soft-cap, alibi, sinks, packed sequences; 2 state, parts; 4 pages; 8 packed heads"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #define GA_MASK_full   0
@@ -159,9 +162,7 @@ static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(!PACKS || (STORE_REG && !RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
 static_assert(!SKIP || TURN != 2, "turns at exponentials: every warpgroup takes every block");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
  * a tile's block range takes to work out. */

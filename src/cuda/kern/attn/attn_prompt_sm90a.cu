@@ -9,8 +9,12 @@
 #include "cuda/kern/attn/attn_prompt_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 GA_KERNEL(256, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_cast a) {
   const int64_t per = a.cols / 8, n = a.batch * a.tokens * a.heads * per;

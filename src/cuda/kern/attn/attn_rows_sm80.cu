@@ -11,7 +11,7 @@
 #include "cuda/kern/attn/attn_packed.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_KV
 #error "GA_P_KV: type of K and V: F32, F16, BF16, E4M3, Q8_0 or Q4_0"
@@ -22,6 +22,10 @@
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 #define KV GA_CAT(T_, GA_P_KV)
 enum { ROWS = GA_P_ROWS, WARPS = GA_P_THREADS / 32, MAX_DIM = 256, KEYS = 2 /* a lane group's at a time */ };

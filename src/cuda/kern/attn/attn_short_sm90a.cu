@@ -36,6 +36,43 @@
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_lse.h"
 
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, of its row"
+#endif
+#ifndef GA_P_DTYPE
+#error "GA_P_DTYPE: bf16 or f16"
+#endif
+#ifndef GA_P_D
+#error "GA_P_D: head dim of q and k, padded: 64"
+#endif
+#ifndef GA_P_DV
+#error "GA_P_DV: head dim of v and o, padded: 64"
+#endif
+#ifndef GA_P_MASK
+#error "GA_P_MASK: full or causal"
+#endif
+#ifndef GA_P_BM
+#error "GA_P_BM: rows of Q per tile: 64 per warpgroup"
+#endif
+#ifndef GA_P_BN
+#error "GA_P_BN: rows of K and V per block"
+#endif
+#ifndef GA_P_STAGES
+#error "GA_P_STAGES: blocks of K and V of a head"
+#endif
+#ifndef GA_P_TURN
+#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products; 4: S a block ahead, all blocks written out"
+#endif
+#ifndef GA_P_RESIDENT
+#error "GA_P_RESIDENT: K and V of a head stay for several tiles (1), or are for one (2)"
+#endif
+#ifndef GA_P_BLOCKS
+#error "GA_P_BLOCKS: blocks per multiprocessor"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+
 #define GA_MASK_full   0
 #define GA_MASK_causal 1
 #define GA_DT_bf16     0
@@ -79,9 +116,7 @@ static_assert(BF16, "weights without a reference need the range of bf16");
 static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 4, "one warpgroup per 64 rows");
 static_assert(BN % 32 == 0 && D % 16 == 0 && DV % 32 == 0 && BLOCK_PANEL % 1024 == 0, "tiles");
 static_assert(!AHEAD || (ST >= 2 && !CAUSAL && !UNITS), "ahead: every block for every row, of one tile");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define QK_SS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
 #define PV_RST   GA_CAT5(wgmma_m64n, GA_P_DV, k16_, GA_P_DTYPE, _rst)

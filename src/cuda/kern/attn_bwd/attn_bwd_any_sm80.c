@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 
 #define WIDE_BYTES      16 /* what a lane moves at once */
 #define WIDE_ELEMS      8

@@ -21,7 +21,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16 or f16"
@@ -40,6 +40,9 @@
 #endif
 #ifndef GA_P_BLOCKS
 #error "GA_P_BLOCKS: blocks per multiprocessor that registers must suffice for"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 enum {
@@ -68,9 +71,7 @@ static_assert(D % 64 == 0 && OTHER % 32 == 0 && GA_P_WARPS == 2 * BANDS, "panels
 static_assert(THREADS % CHUNKS == 0 && OWN % (THREADS / CHUNKS) == 0 && OTHER % (THREADS / CHUNKS) == 0,
               "a thread copies one column of chunks");
 static_assert(SMEM_BYTES <= 99 * 1024, "shared memory of a block on sm_86 and sm_89");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define MMA   GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK  GA_CAT(pack_, GA_P_DTYPE)

@@ -46,7 +46,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16 or f16"
@@ -65,6 +65,9 @@
 #endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
@@ -123,9 +126,7 @@ enum { /* shared memory, bytes */
 };
 static_assert((DK == 256 && DV == 256) || (DK == 192 && DV == 128), "panels of dQ that four warpgroups share");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240

@@ -15,7 +15,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: f32, bf16 or f16"
@@ -29,6 +29,10 @@
 #ifndef GA_P_BLOCKS
 #error "GA_P_BLOCKS: blocks per multiprocessor that registers must suffice for"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { N = GA_P_D / 32, OWN = GA_P_OWN, THREADS = 32 * OWN };
 

@@ -9,7 +9,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16 or f16"
@@ -17,6 +17,10 @@
 #ifndef GA_P_D
 #error "GA_P_D: head dim of the main kernel"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { THREADS = 256, D = GA_P_D, HALF = D / 2, PART = 32 /* columns at a time: registers */ };
 

@@ -12,11 +12,15 @@
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: f32, bf16 or f16"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { THREADS = 256, ROWS = GA_KBWD_ROWS };
 #define GET   GA_CAT(elem_get_, GA_P_DTYPE)

@@ -5,17 +5,20 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
-#include "cuda/kern/attn_bwd/attn_bwd_rows.h"
 
-#define LOG2E           1.44269504f /* log2 e */
-#define FEW_KEYS        512         /* measured: docs/log/attention-bwd.md */
-#define MOVED           150         /* keys: see whole_pays */
-#define ORDER_COSTS     8           /* a fixed order of blocks takes a part of this more */
-#define UNEVEN          4           /* KV heads a multiprocessor from which sequences of different lengths even out */
-#define TILE_ROWS       128         /* of K and V */
-#define PANEL_COLS      64          /* columns of a box: 128 bytes, the width of the swizzle */
-#define ACC_COLS        256         /* floats of a line of the accumulator's map */
-#define ALIGN_BYTES     16          /* of addresses and strides, for tensor maps and 16-byte accesses */
+#define LOG2E        1.44269504f /* log2 e */
+#define FEW_KEYS     512         /* measured: docs/log/attention-bwd.md */
+#define FEW_KEYS_FIT 4
+/* Rows of whole heads: chosen before others where they pay. */
+#define WHOLE_FIT       6
+#define WHOLE_MISFIT    (-30)
+#define MOVED           150 /* keys: see whole_pays */
+#define ORDER_COSTS     8   /* a fixed order of blocks takes a part of this more */
+#define UNEVEN          4   /* KV heads a multiprocessor from which sequences of different lengths even out */
+#define TILE_ROWS       128 /* of K and V */
+#define PANEL_COLS      64  /* columns of a box: 128 bytes, the width of the swizzle */
+#define ACC_COLS        256 /* floats of a line of the accumulator's map */
+#define ALIGN_BYTES     16  /* of addresses and strides, for tensor maps and 16-byte accesses */
 #define ALIGN_ELEMS     8
 #define WORKSPACE_ALIGN 256
 
@@ -71,9 +74,9 @@ static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v
 int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
-  if (v->order == CUDA_ATTN_BWD_WHOLE) return whole_pays(d, v, caps) ? GA_ATTN_BWD_WHOLE_FIT : GA_ATTN_BWD_WHOLE_MISFIT;
+  if (v->order == CUDA_ATTN_BWD_WHOLE) return whole_pays(d, v, caps) ? WHOLE_FIT : WHOLE_MISFIT;
   const bool few = d->max_kv <= FEW_KEYS && (v->d > 64 || d->flags & GA_ATTN_CAUSAL);
-  return v->order && few ? GA_ATTN_BWD_FEW_KEYS_FIT : 0;
+  return v->order && few ? FEW_KEYS_FIT : 0;
 }
 
 /* --- workspace --- */
@@ -237,8 +240,9 @@ ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks,
                              ga_stream *stream) {
   const ga_kernel *step = cuda_step_of(id);
   GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", k->id, id);
-  const cuda_launch l = {
-      .grid = {(uint32_t)blocks, 1, 1}, .block = {GA_ATTN_BWD_STEP_THREADS, 1, 1}, .dependent = dependent};
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
+                         .block = {((const cuda_variant *)step->impl)->threads, 1, 1},
+                         .dependent = dependent};
   return cuda_enqueue(stream, step, &l, args);
 }
 
@@ -405,14 +409,4 @@ ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, vo
   if (sinks) GA_TRY(run_sink(&c));
   if (d->batch > 0 && !no_kv) GA_TRY(run_main(&c, &args)); /* without queries it writes zeros */
   return d->batch > 0 && !writes_dq(k->impl) ? run_post(&c) : GA_OK;
-}
-
-const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
-  (void)kernel, (void)desc, (void)caps;
-  return "a step of other rows";
-}
-
-ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  (void)desc, (void)io, (void)workspace, (void)stream;
-  return ga_fail(GA_ERR_INTERNAL, "%s: a step of other rows, not launched alone", kernel->id);
 }

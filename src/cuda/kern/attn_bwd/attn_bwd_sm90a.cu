@@ -45,7 +45,7 @@
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16 or f16"
@@ -67,6 +67,9 @@
 #endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
@@ -136,9 +139,7 @@ enum { /* shared memory, bytes */
 static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
               "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 /* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
 #if GA_P_FEATURES && GA_P_D < 128

@@ -26,7 +26,7 @@ int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_ca
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
-/* Rows for every shape (attn_bwd_any.def): cuda_attn_bwd_any.c. */
+/* Rows for every shape: attn_bwd_any_sm80.c. */
 typedef struct cuda_attn_bwd_any_variant {
   cuda_variant base;
   int32_t d, own;         /* widest head; rows of a tile that stays */
@@ -42,9 +42,5 @@ ga_status cuda_attn_bwd_any(const ga_kernel *kernel, const void *desc, const voi
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
 GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent,
                                           const void *args, ga_stream *stream);
-
-/* Of a step: never legal alone. */
-const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 #endif

@@ -86,9 +86,7 @@ static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; 
 static_assert(FLOW ? BN % 64 == 0 && BN <= 192 : BN == 128, "blocks of keys");
 static_assert(PARTS <= 2 && (!QUEUE || PARTS == 1), "P V is added before P is used up");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define GA_FLOW_under  0
 #define GA_FLOW_queue  0

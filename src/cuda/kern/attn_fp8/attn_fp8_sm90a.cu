@@ -62,7 +62,7 @@
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_QK
 #error "GA_P_QK: of q and k: fp8 (e4m3) or i8"
@@ -90,6 +90,9 @@
 #endif
 #ifndef GA_P_SCHED
 #error "GA_P_SCHED: under, queue, parts, halves or flow, see SCHEDULE"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #include "cuda/kern/attn_fp8/attn_fp8_shape.h"

@@ -8,7 +8,7 @@ const char *cuda_attn_fp8_ok(const ga_kernel *kernel, const void *desc, const ga
 /* impl: a cuda_attn_variant. */
 ga_status cuda_attn_fp8(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
-/* A quantiser's shape: attn8.def. */
+/* A quantiser's shape: attn_quant_sm90a.toml. */
 typedef struct cuda_attn_quant_variant {
   cuda_variant base;
   int32_t d, blocks; /* blocks: of a multiprocessor */

@@ -19,10 +19,13 @@
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of x: bf16 or f16"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 enum {
@@ -36,9 +39,7 @@ enum {
   OFF_SUMS = AT_ONCE * STAGE_BYTES,
   SMEM_BYTES = OFF_SUMS + WARPS * COLUMNS * 4
 };
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
 

@@ -30,7 +30,7 @@
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_Y
 #error "GA_P_Y: type of y: fp8 (e4m3) or i8"
@@ -40,6 +40,9 @@
 #endif
 #ifndef GA_P_D
 #error "GA_P_D: head dim: 64, 128, 256"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #define GA_IS_fp8 0
@@ -64,9 +67,7 @@ enum {
   NEOX = 1 /* ga_rope_pairs */
 };
 static_assert(D == 64 || D == 128 || D == 256, "4, 2 or 1 rows a lane");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define WIDEN   GA_CAT(elem_f32_of_, GA_P_DTYPE)
 #define PRODUCT GA_CAT(mma_free_, GA_P_DTYPE)

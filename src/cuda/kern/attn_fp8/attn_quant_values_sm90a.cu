@@ -26,13 +26,16 @@
 #include "cuda/kern/attn_fp8/attn_fp8_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of x: bf16 or f16"
 #endif
 #ifndef GA_P_D
 #error "GA_P_D: head dim: 64, 128, 256"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 enum {
@@ -51,9 +54,7 @@ enum {
   SMEM_BYTES = OFF_MOST + 2 * 4 * WARPS /* maxima of the warps: of half 0, of half 1 */
 };
 static_assert(D == 64 || D == 128 || D == 256, "the ring's size is a power of two");
-#ifdef GA_P_SMEM
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-#endif
 
 #define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
 

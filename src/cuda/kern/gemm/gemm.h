@@ -5,6 +5,8 @@
 #include "cuda/kern/gemm/gemm_plain_args.h"
 #include "cuda/rt/cuda.h"
 
+/* Bytes that an element, or a byte of a block, must lie at. */
+size_t cuda_gemm_align(int32_t dtype);
 /* What the families share. align of w in bytes; of activations: the row's, else of their elements. */
 GA_NODISCARD ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d,
                                           const ga_gemm_io *a, size_t w_align);

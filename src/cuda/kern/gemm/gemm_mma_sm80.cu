@@ -15,13 +15,16 @@
 #include "cuda/kern/gemm/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of X and W: bf16 or f16"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: of the ring"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 enum {
@@ -37,6 +40,7 @@ enum {
   WARP_N = 32,
   WARPS_N = SIDE / WARP_N
 };
+static_assert(STAGES * STAGE == GA_P_SMEM, "the row's shared memory");
 static_assert(THREADS / 32 * WARP_M * WARP_N * 4 <= STAGES * STAGE, "a warp's results fit the ring");
 #define MMA GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 

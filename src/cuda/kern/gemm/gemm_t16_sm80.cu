@@ -13,7 +13,7 @@
 #include "cuda/kern/gemm/packed.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_W
 #error "GA_P_W: type of W: Q4_0, Q4_K, F16, ..."
@@ -24,6 +24,10 @@
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less what the kernel declares");
 
 #define T GA_CAT(T_, GA_P_W)
 enum {

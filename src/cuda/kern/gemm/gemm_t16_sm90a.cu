@@ -23,7 +23,7 @@
 #include "cuda/kern/gemm/gemm_ring_meet.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_W
 #error "GA_P_W: type of W: Q4_0, Q4_K, MXFP4, ..."
@@ -32,6 +32,13 @@
 #ifndef GA_P_ROWS
 #error "GA_P_ROWS: of X, 1; or 8: 2 to 8 of them"
 #endif
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
 
 #define T GA_CAT(T_, GA_P_W)
 #include "cuda/kern/gemm/gemm_ring_type.h"

@@ -22,7 +22,7 @@
 #include "cuda/kern/gemm/gemm_plain.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: of X and W: bf16, f16 or e4m3"
@@ -51,6 +51,9 @@
 #endif
 #ifndef GA_P_SHORT
 #error "GA_P_SHORT: 1: sums of 128 of k at a time (e4m3)"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #define K_bf16            k16_bf16_
@@ -106,6 +109,7 @@ enum {
   OFF_EMPTY = OFF_FULL + 8 * STAGES,
   OFF_SCALES = OFF_EMPTY + 8 * STAGES
 };
+static_assert(OFF_SCALES + (GA_P_SHORT ? STAGES * (SCALES) : 0) == GA_P_SMEM, "the row's shared memory");
 static_assert(!(XT || WT) || BK == 64, "only 16-bit operands may lie across");
 
 typedef const ga_kargs_gemm_tile *args;

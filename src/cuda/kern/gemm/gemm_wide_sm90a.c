@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/gemm/gemm.h"
-#include "cuda/kern/gemm/gemm_wide_rows.h"
 
 #define BM        128 /* rows of W of a tile */
 #define BK        64
@@ -100,7 +99,7 @@ uint64_t cuda_gemm_wide_workspace(const ga_kernel *k, const void *desc, const ga
 
 static ga_status convert_x(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t width, void *out,
                            ga_stream *stream) {
-  const ga_kernel *step = cuda_step_of(GA_GEMM_STEP_ID("x", "sm80"));
+  const ga_kernel *step = cuda_step_of(((const cuda_gemm_wide_variant *)k->impl)->convert_x);
   GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step to convert x", k->id);
   const ga_kargs_gemm_x args = {
       .x = a->x, .out = out, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};

@@ -19,7 +19,7 @@
 #include "cuda/kern/gemm/packed_bf16.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_W
 #error "GA_P_W: type of W: Q4_0, Q4_K, ..."
@@ -35,6 +35,9 @@
 #endif
 #ifndef GA_P_W_STAGES
 #error "GA_P_W_STAGES: of a ring of W"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
 #define T GA_CAT(T_, GA_P_W)
@@ -65,6 +68,7 @@ enum {
   OFF_WF = OFF_XE + 8 * X_RING,
   OFF_WE = OFF_WF + 8 * W_RING
 };
+static_assert(OFF_WE + 8 * W_RING + 16 == GA_P_SMEM, "the row's shared memory");
 static_assert(KW == 1 || KW == 2, "registers");
 static_assert(CHUNKS % 2 == 0, "two sets of fragments take turns");
 static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),

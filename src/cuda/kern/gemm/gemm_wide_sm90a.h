@@ -4,12 +4,11 @@
 
 #include "cuda/rt/cuda.h"
 
-#define CUDA_GEMM_WIDE_LEAST 9 /* rows of X: fewer are for the rows that read weights at the speed of memory */
-
 typedef struct cuda_gemm_wide_variant {
   cuda_variant base;
-  int32_t bn; /* rows of X of a tile */
-  int32_t kw; /* pairs of warpgroups that take turns along k */
+  int32_t bn;            /* rows of X of a tile */
+  int32_t kw;            /* pairs of warpgroups that take turns along k */
+  const char *convert_x; /* id of its step */
 } cuda_gemm_wide_variant;
 
 const char *cuda_gemm_wide_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

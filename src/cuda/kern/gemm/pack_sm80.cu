@@ -7,11 +7,15 @@
 #include "cuda/kern/gemm/packed.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 /* The stored code of element (row, k), 0 outside of the matrix. */
 GA_DEV uint32_t code_of(const ga_kargs_pack *a, int64_t row, int64_t k) {

@@ -4,7 +4,7 @@
 
 #include "cuda/rt/cuda.h"
 
-/* A row's shape: see ladder.def. */
+/* A row's shape: see the .toml files. */
 typedef struct cuda_ladder_variant {
   cuda_variant base;
   int32_t bm, maps;

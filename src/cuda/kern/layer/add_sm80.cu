@@ -9,7 +9,7 @@
 #include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: f32, f16 or bf16"
@@ -17,6 +17,10 @@
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 #define GET   GA_CAT(elem_get_, GA_P_DTYPE)
 #define PUT   GA_CAT(elem_put_, GA_P_DTYPE)

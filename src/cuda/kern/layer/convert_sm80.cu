@@ -10,11 +10,15 @@
 #include "cuda/kern/layer/convert_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block: 256"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { SIDE = 128, E = 8, ACROSS = SIDE / E, DOWN = GA_P_THREADS / ACROSS };
 static_assert(SIDE % DOWN == 0, "a lane has whole rows");

@@ -9,11 +9,15 @@
 #include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_embed a) {
   const int64_t per_row = (a.width + GA_P_THREADS - 1) / GA_P_THREADS, units = per_row * a.tokens;

@@ -14,7 +14,7 @@
 #include "cuda/kern/layer/kv_element.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
@@ -22,6 +22,10 @@
 #ifndef GA_P_SCALED
 #error "GA_P_SCALED: 1: of e4m3, with scales; 0: of all other types"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { AHEAD = 4 /* loads of a lane under way */, RUNS = 8 /* of 32 elements, of a head in e4m3 */ };
 

@@ -2,7 +2,9 @@
 #ifndef GA_CUDA_KERN_LAYER_LAYER_H
 #define GA_CUDA_KERN_LAYER_LAYER_H
 
-#include "core/kernel.h"
+#include "base/mem.h"
+#include "base/status.h"
+#include "cuda/rt/cuda.h"
 
 #define GA_DECLARE_CUDA(op)                                                                   \
   const char *cuda_##op##_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps); \
@@ -19,5 +21,47 @@ const char *cuda_kv_store_normed_ok(const ga_kernel *kernel, const void *desc, c
 GA_DECLARE_CUDA(sample);
 uint64_t cuda_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 GA_DECLARE_CUDA(convert);
+
+/* --- what the launchers share --- */
+
+#define CUDA_LAYER_WIDE_BYTES    16 /* what a lane moves at once */
+#define CUDA_LAYER_BLOCKS_PER_SM 8  /* of 256 threads: a full multiprocessor */
+
+static inline size_t cuda_layer_bytes(ga_dtype dtype) { return (size_t)ga_dtype_info(dtype)->block_bytes; }
+
+static inline bool cuda_layer_wide(const void *p, int64_t stride, int64_t rows, size_t each) {
+  return (uintptr_t)p % CUDA_LAYER_WIDE_BYTES == 0 &&
+         (rows <= 1 || (uint64_t)stride * each % CUDA_LAYER_WIDE_BYTES == 0);
+}
+
+/* One-dimensional: blocks take units of work round-robin. */
+static inline ga_status cuda_layer_enqueue(const ga_kernel *k, ga_stream *stream, int64_t units, const void *args) {
+  const cuda_variant *v = k->impl;
+  int64_t most = (int64_t)stream->device->caps.sms * CUDA_LAYER_BLOCKS_PER_SM;
+  const cuda_launch l = {
+      .grid = {(uint32_t)ga_min_i64(units, most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
+  return cuda_enqueue(stream, k, &l, args);
+}
+
+/* Units of an elementwise kernel: a row is cut into pieces of 16 bytes a thread. */
+static inline int64_t cuda_layer_pieces(const ga_kernel *k, int64_t rows, int64_t width) {
+  const cuda_variant *v = k->impl;
+  return rows * ga_div_up(width, (int64_t)(CUDA_LAYER_WIDE_BYTES / cuda_layer_bytes(k->dtype[0]) * v->threads));
+}
+
+/* Bytes that an element, or a byte of a block, must lie at. */
+static inline size_t cuda_layer_align(int32_t dtype) {
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
+  return t->is_quant ? 1 : (size_t)t->block_bytes;
+}
+
+/* Rows of pieces of `each` elements a thread. */
+static inline ga_status cuda_layer_enqueue_rows(const ga_kernel *k, ga_stream *stream, int64_t rows, int64_t pieces,
+                                                const void *args) {
+  return cuda_layer_enqueue(k, stream, rows * ga_div_up(pieces, ((const cuda_variant *)k->impl)->threads), args);
+}
+
+/* In a launcher: the argument a->name must be at a multiple of an element of dtype. */
+#define LAYER_CHECK(name, dtype) GA_TRY(cuda_check_pointer(stream, k, #name, a->name, cuda_layer_bytes(dtype)))
 
 #endif

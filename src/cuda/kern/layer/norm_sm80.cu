@@ -12,7 +12,7 @@
 #include "cuda/kern/layer/layer_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_X
 #error "GA_P_X: type of x: f32, f16 or bf16"
@@ -23,6 +23,10 @@
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 #define GET   GA_CAT(elem_get_, GA_P_X)
 #define GET_Y GA_CAT(elem_get_, GA_P_Y)

@@ -24,11 +24,15 @@
 #include "cuda/kern/layer/sample_lists.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from its table row"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block, and the most groups"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { WARPS = GA_P_THREADS / 32, AHEAD = 4 /* loads of a lane under way */ };
 enum { EACH = 4, ROOM = EACH * GA_P_THREADS /* candidates, of a lane and in all */ };

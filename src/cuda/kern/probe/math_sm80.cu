@@ -12,11 +12,15 @@
 #include "cuda/kern/probe/probe_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from probe.def"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_WHAT
 #error "GA_P_WHAT: nothing, fma, exp2, mma"
 #endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 #define WHAT_nothing 0
 #define WHAT_fma     1
 #define WHAT_exp2    2

@@ -12,10 +12,13 @@
 #include "cuda/kern/probe/probe_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from probe.def"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_WHAT
 #error "GA_P_WHAT: copy, read, write, lines, chase, shared_read, shared_chase"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 #define WHAT_copy         0
 #define WHAT_read         1
@@ -87,6 +90,7 @@ GA_DEV int shared_chase(const ga_kargs_probe *a, uint32_t sb) {
   GA_ROLL for (int r = 0; r < a->rounds; r++) at = lds_i4(sb + (uint32_t)at).x;
   return at;
 }
+static_assert(4 * SHARED_WORDS == GA_P_SMEM, "the row's shared memory");
 GA_DEV void fill_shared(uint32_t sb) {
   for (int i = thread_index(); i < SHARED_WORDS / 4; i += THREADS) {
     const int next = 16 * ((5 * i + 1) % (SHARED_WORDS / 4));

@@ -15,10 +15,13 @@
 #include "cuda/kern/probe/probe_args.h"
 
 #ifndef GA_KERNEL_ID
-#error "GA_KERNEL_ID: the kernel's name, pasted from probe.def"
+#error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
 #ifndef GA_P_DTYPE
 #error "GA_P_DTYPE: bf16, f16, e4m3"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 #define K_bf16 k16_
 #define K_f16  k16_
@@ -42,6 +45,7 @@ enum {
   B_BYTES = 256 * 128,
   WORDS = (2 * STAGES * A_BYTES + STAGES * B_BYTES) / 16
 };
+static_assert(16 * WORDS == GA_P_SMEM, "the row's shared memory");
 #define NEVER            123456789.0f /* a result that would be stored, so that the loop stays */
 #define PRODUCT(n, form) GA_CAT5(wgmma_m64n, n, GA_CAT(K_, GA_P_DTYPE), GA_CAT(GA_P_DTYPE, _), form)
 

@@ -1,0 +1,136 @@
+#!/usr/bin/env python3
+"""The generator of kernel tables refuses declarations that are wrong, with a text that names file, row, field and value.
+Usage: gen_kernels_test.py ROOT"""
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+ROOT = Path(sys.argv.pop(1)).resolve()
+ADD = "src/cuda/kern/layer/add_sm80.toml"
+ROW = 'id = "add_f32_rows_sm80_256x4"'
+
+
+class Refusals(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory(prefix="ga kernels ")
+        cls.root = Path(cls.folder.name) / "tree"
+        shutil.copytree(ROOT / "src", cls.root / "src", ignore=shutil.ignore_patterns("jinja", "token", "file", "*.inc"))
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def tearDown(self):
+        """What a test has changed is as it was."""
+        for path in (p for p in (ROOT / "src").rglob("*") if p.suffix in {".toml", ".cu", ".c"}):
+            copy = self.root / path.relative_to(ROOT)
+            if copy.parent.is_dir() and (not copy.exists() or copy.stat().st_size != path.stat().st_size or copy.suffix == ".toml"):
+                shutil.copy(path, copy)
+        shutil.rmtree(self.root / "out", ignore_errors=True)
+
+    def generate(self):
+        return subprocess.run([sys.executable, ROOT / "tools/gen_kernels.py", self.root, self.root / "out"], capture_output=True, text=True)
+
+    def refuses(self, *says):
+        done = self.generate()
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        for text in says:
+            self.assertIn(text, done.stderr)
+        self.assertFalse((self.root / "out/cuda_rows.c").exists())
+
+    def edit(self, file, old, new, count=1):
+        text = (self.root / file).read_text()
+        self.assertIn(old, text)
+        (self.root / file).write_text(text.replace(old, new, count))
+
+    def test_good_tree(self):
+        done = self.generate()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        for name in ("cuda_rows.c", "cpu_rows.c", "ref_rows.c", "images.txt"):
+            self.assertTrue((self.root / "out" / name).stat().st_size > 500, name)
+
+    def test_unknown_field(self):
+        self.edit(ADD, ROW, ROW + ", colour = 3")
+        self.refuses(ADD, "add_f32_rows_sm80_256x4", "colour", "allowed")
+
+    def test_unknown_top_field(self):
+        self.edit(ADD, "position =", "colour = 3\nposition =")
+        self.refuses(ADD, "colour")
+
+    def test_unknown_host_field(self):
+        self.edit(ADD, "[host]", "[host]\ncolour = 3")
+        self.refuses(ADD, "[host]", "colour")
+
+    def test_missing_field(self):
+        self.edit(ADD, "threads = 256\n", "")
+        self.refuses(ADD, "threads", "missing")
+
+    def test_missing_smem(self):
+        self.edit(ADD, "smem = 0\n", "")
+        self.refuses(ADD, "smem", "missing")
+
+    def test_doubled_id(self):
+        self.edit(ADD, 'rows = [', 'rows = [\n  {id = "add_f32_rows_sm80_256x4", dtype = "f32", vector = 4},')
+        self.refuses("add_f32_rows_sm80_256x4", "doubled")
+
+    def test_id_that_contradicts_its_fields(self):
+        self.edit(ADD, 'dtype = "f16"', 'dtype = "bf16"')
+        self.refuses(ADD, "add_f16_rows_sm80_256x8", "contradicts", "add_bf16_rows_sm80_256x8")
+
+    def test_value_of_another_kind(self):
+        self.edit(ADD, "threads = 256", 'threads = "many"')
+        self.refuses(ADD, "threads", "many")
+
+    def test_value_out_of_range(self):
+        self.edit(ADD, "smem = 0", "smem = 240000")
+        self.refuses(ADD, "240000", "232448")
+
+    def test_unknown_arch_and_dtype(self):
+        self.edit(ADD, 'arch = "sm80"', 'arch = "sm42"')
+        self.refuses(ADD, "sm42", "sm90a")
+        self.edit(ADD, 'arch = "sm42"', 'arch = "sm80"')
+        self.edit(ADD, 'dtype = "f16"', 'dtype = "f17"')
+        self.refuses(ADD, "f17", "bf16")
+
+    def test_more_shared_memory_than_there_is(self):
+        file = "src/cuda/kern/attn/attn_fwd_sm80.toml"
+        self.edit(file, "blocks = 3", "blocks = 16")
+        self.refuses(file, "blocks 16")
+
+    def test_source_without_declaration(self):
+        (self.root / ADD).unlink()
+        self.refuses("add_sm80.cu", "add_sm80.toml")
+
+    def test_declaration_without_source(self):
+        (self.root / ADD).with_suffix(".cu").unlink()
+        self.refuses(ADD, "add_sm80.cu")
+
+    def test_declaration_without_host_half(self):
+        (self.root / ADD).with_suffix(".c").unlink()
+        self.refuses(ADD, "add_sm80.c")
+
+    def test_parameter_that_the_device_half_does_not_name(self):
+        self.edit(ADD, "[device]", '[device]\nCOLOUR = "3"')
+        self.refuses(ADD, "GA_P_COLOUR", "add_sm80.cu")
+
+    def test_parameter_that_the_declaration_does_not_give(self):
+        self.edit(ADD, 'DTYPE = "{dtype}"\n', "")
+        self.refuses(ADD, "GA_P_DTYPE")
+
+    def test_step_that_is_missing(self):
+        file = "src/cuda/kern/attn_bwd/attn_bwd_sm90a.toml"
+        self.edit(file, '"attn_bwd_sink_sm80"', '"attn_bwd_drain_sm80"')
+        self.refuses(file, "sink", "attn_bwd_drain_sm80")
+
+    def test_broken_text(self):
+        self.edit(ADD, "[device]", "[device")
+        self.refuses(ADD)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""Writes what follows from the declarations of kernels (src/**/*.toml; tools/kernel_decl.py says what they look like).
+
+  gen_kernels.py ROOT OUT             into folder OUT: cuda_rows.c, cpu_rows.c, ref_rows.c, the kernel tables;
+                                      images.txt, a CUDA row a line: id arch source parameters
+  gen_kernels.py ROOT --fields STEM   prints the rows of src/**/STEM.toml: id field=value ..."""
+import sys
+from pathlib import Path
+
+import kernel_decl
+
+DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
+ARCH_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
+FUNCTIONS = ["ok", "fit", "workspace", "out_bytes", "launch"]
+
+
+def dtype(name):
+    return DTYPE_OF.get(name, f"GA_{name.upper()}")
+
+
+def params(row):
+    """The device half's GA_P_*; in lower case, how it is compiled."""
+    pairs = [f"{macro}={row.fill(template, 'GA_P_' + macro)}" for macro, template in row.file.device.items()]
+    pairs.append(f"SMEM={row['smem']}")
+    if row.get("fast_math"):
+        pairs.append("fast_math=1")
+    return ",".join(pairs + [f"allow_{what}={why.replace(' ', '_')}" for what, why in row.get("allow", {}).items()])
+
+
+def base_variant(row):
+    more = f", .static_bytes = {row['static_smem']}" if "static_smem" in row.fields else ""
+    return f'{{.params = "{params(row)}", .threads = {row["threads"]}, .shared_bytes = {row["smem"]}{more}}}'
+
+
+def impl(files, row):
+    """The initialiser of .impl, or None."""
+    host = row.file.host
+    if "impl" in host:
+        return "&" + row.fill(host["impl"], "impl")
+    if row.file.backend != "cuda":
+        return None
+    members = [f".{name} = {row.fill(template, 'member ' + name)}" for name, template in host.get("members", {}).items()]
+    members += [f'.{name} = "{kernel_decl.step_of(files, row, name, step).id}"' for name, step in host.get("steps", {}).items()]
+    if not members and "variant" not in host:
+        return f"&(const cuda_variant){base_variant(row)}"
+    return f"&(const {host['variant']}){{.base = {base_variant(row)}, {', '.join(members)}}}"
+
+
+def table_row(files, row):
+    host = row.file.host
+    lines = [f'.id = "{row.id}"', f'.source = "{row["source"]}"', f".op = GA_OP_{row['op']}", f".arch = GA_ARCH_{row['arch']}"]
+    if "dtypes" in host:
+        lines.append(".dtype = {" + ", ".join(dtype(row.fill(t, "dtypes")) for t in host["dtypes"]) + "}")
+    if "layout" in row.fields:
+        lines.append(f".layout = GA_LAYOUT_{row['layout'].upper()}")
+    for name, member in [("m_min", "rows_min"), ("m_max", "rows_max"), ("score", "score"), ("align", "align"), ("max_error", "tolerance")]:
+        if name in row.fields:
+            lines.append(f".{member} = {row[name]}")
+    if row.get("flags"):
+        lines.append(".flags = " + " | ".join(f"GA_KERNEL_{flag.upper()}" for flag in row["flags"]))
+    for name in FUNCTIONS:
+        text = row.fill(host.get(name, ""), name)
+        if text:
+            lines.append(f".{name} = {text}")
+    value = impl(files, row)
+    if value:
+        lines.append(f".impl = {value}")
+    return "    {" + ",\n     ".join(lines) + "},\n"
+
+
+def guarded(rows, text_of):
+    """Rows of instruction sets behind #if of their processor."""
+    text, now = "", None
+    for row in rows:
+        condition = ARCH_IF.get(row["arch"])
+        if condition != now:
+            text += ("#endif\n" if now else "") + (f"#if defined({condition})\n" if condition else "")
+        now = condition
+        text += text_of(row)
+    return text + ("#endif\n" if now else "")
+
+
+def externs(row):
+    host = row.file.host
+    return f"extern const {host['impl_type']} {row.fill(host['impl'], 'impl')};\n" if "impl" in host else ""
+
+
+def table(files, backend, function):
+    rows = [row for row in kernel_decl.rows_of(files, backend) if row["op"] != "probe"]
+    includes = {i for row in rows for i in (row.file.host.get("include", []))}
+    text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n' + \
+        "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
+    text += "\nstatic const ga_kernel rows[] = {\n" + guarded(rows, lambda row: table_row(files, row)) + "};\n"
+    return text + f"\nconst ga_kernel *{function}(size_t *n) {{\n  *n = GA_COUNT_OF(rows);\n  return rows;\n}}\n"
+
+
+def images(files):
+    return "".join(f"{row.id} {row['arch']} {row['source']} {params(row)}\n" for row in kernel_decl.rows_of(files, "cuda"))
+
+
+def fields(files, stem):
+    for row in (row for f in files if f.path.stem == stem for row in f.rows):
+        print(row.id, *(f"{name}={kernel_decl.word(value)}" for name, value in sorted(row.fields.items()) if not isinstance(value, (dict, list)) and name != "id"))
+
+
+def write(path, text):
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def main():
+    root, out = Path(sys.argv[1]), sys.argv[2]
+    try:
+        files = kernel_decl.read(root)
+        if out == "--fields":
+            return fields(files, sys.argv[3])
+        out = Path(out)
+        out.mkdir(parents=True, exist_ok=True)
+        write(out / "cuda_rows.c", table(files, "cuda", "cuda_rows"))
+        write(out / "cpu_rows.c", table(files, "cpu", "ga_cpu_rows"))
+        write(out / "ref_rows.c", table(files, "ref", "ga_ref_rows"))
+        write(out / "images.txt", images(files))
+    except kernel_decl.Refusal as refusal:
+        print(refusal, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
