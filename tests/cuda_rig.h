@@ -2,31 +2,20 @@
 #ifndef GA_TESTS_CUDA_RIG_H
 #define GA_TESTS_CUDA_RIG_H
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
 
 #include "base/mem.h"
-#include "core/ctx.h"
-#include "cuda/rt/cuda.h"
-#include "tests/mockcu.h"
+#include "tests/mock_device.h"
 
 #define ADD     "add_f32_rows_sm80_256x4"
 #define SOFTMAX "softmax_f32_rows_sm80_256"
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ADD, image, image + 8}, {SOFTMAX, image, image + 8}, {0}};
-static const cuda_source no_sources[] = {{0}};
 
 static inline int reset(void **state) {
   (void)state;
-  mockcu_reset();
-  ga_cu_replace(&mockcu_table);
-  cuda_replace_tables(images, no_sources);
+  mock_begin(images);
   unsetenv("GA_JIT");
   unsetenv("GA_PEER");
   return 0;
@@ -36,16 +25,7 @@ static inline int reset(void **state) {
 static inline int no_leaks(void **state) {
   (void)state;
   ga_mem_fail_after(0);
-  ga_cu_replace(NULL);
-  cuda_replace_tables(NULL, NULL);
-  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
-  return mockcu.live || mockcu.misuse[0];
-}
-
-static inline ga_status open_as(const char *name, ga_ctx **ctx) {
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = name;
-  return ga_ctx_create(&o, ctx);
+  return mock_end();
 }
 
 static inline ga_ctx *open_cuda(void) {

@@ -39,12 +39,10 @@ static inline void gemm_data_put_half(uint8_t *p, float x) {
   memcpy(p, &h, sizeof h);
 }
 
-/* One block of random codes and scales (a plain type: one normal number). */
-static inline void gemm_data_random(ga_rng *rng, ga_dtype t, uint8_t *block) {
+/* x as an element of a plain type, or random bytes as a block of a quantised one, which is when it returns true. */
+static inline bool gemm_data_codes(ga_rng *rng, ga_dtype t, uint8_t *block, float x) {
   const ga_dtype_traits *info = ga_dtype_info(t);
-  float x = (float)ga_rng_normal(rng);
-  ga_bf16 b = ga_f32_to_bf16(x);
-  int first, second;
+  const ga_bf16 b = ga_f32_to_bf16(x);
   if (t == GA_F32)
     memcpy(block, &x, sizeof x);
   else if (t == GA_F16)
@@ -53,8 +51,15 @@ static inline void gemm_data_random(ga_rng *rng, ga_dtype t, uint8_t *block) {
     memcpy(block, &b, sizeof b);
   else if (t == GA_E4M3)
     *block = ga_f32_to_e4m3(x);
-  if (!info->is_quant) return;
-  for (int i = 0; i < info->block_bytes; i++) block[i] = (uint8_t)ga_rng_u64(rng);
+  for (int i = 0; info->is_quant && i < info->block_bytes; i++) block[i] = (uint8_t)ga_rng_u64(rng);
+  return info->is_quant;
+}
+
+/* One block of random codes and scales (a plain type: one normal number). */
+static inline void gemm_data_random(ga_rng *rng, ga_dtype t, uint8_t *block) {
+  const float x = (float)ga_rng_normal(rng);
+  int first, second;
+  if (!gemm_data_codes(rng, t, block, x)) return;
   gemm_data_halves(t, &first, &second);
   if (first >= 0) gemm_data_put_half(block + first, 0.02f * (float)ga_rng_normal(rng));
   if (second >= 0) gemm_data_put_half(block + second, 0.02f * (float)ga_rng_normal(rng));
@@ -74,20 +79,9 @@ static inline void gemm_data_six_bits(ga_rng *rng, uint8_t *s) {
 
 /* One block whose elements are integers of at most 8 significant bits. */
 static inline void gemm_data_exact(ga_rng *rng, ga_dtype t, uint8_t *block) {
-  const ga_dtype_traits *info = ga_dtype_info(t);
-  float x = (float)ga_rng_below(rng, 17) - 8;
-  ga_bf16 b = ga_f32_to_bf16(x);
+  const float x = (float)ga_rng_below(rng, 17) - 8;
   int first, second;
-  if (t == GA_F32)
-    memcpy(block, &x, sizeof x);
-  else if (t == GA_F16)
-    gemm_data_put_half(block, x);
-  else if (t == GA_BF16)
-    memcpy(block, &b, sizeof b);
-  else if (t == GA_E4M3)
-    *block = ga_f32_to_e4m3(x);
-  if (!info->is_quant) return;
-  for (int i = 0; i < info->block_bytes; i++) block[i] = (uint8_t)ga_rng_u64(rng);
+  if (!gemm_data_codes(rng, t, block, x)) return;
   gemm_data_halves(t, &first, &second);
   if (first >= 0) gemm_data_put_half(block + first, 1);
   if (second >= 0) gemm_data_put_half(block + second, t == GA_Q4_1 || t == GA_Q5_1 ? x : 1);

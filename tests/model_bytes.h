@@ -15,6 +15,7 @@
 #include "file/byte_reader.h"
 #include "file/model_store.h"
 #include "ga/model_file.h"
+#include "tests/fuzz/walk_model.h"
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */
 
@@ -134,6 +135,22 @@ static inline ga_status parse_copy(const void *data, size_t n, ga_model_file **o
   assert_non_null(*copy);
   memcpy(*copy, data, n);
   return ga_model_file_parse("m", *copy, n, out);
+}
+
+/* Either refused with a text and no handle, or sound from end to end. */
+static inline bool survives(const uint8_t *data, size_t n) {
+  ga_model_file *file;
+  void *copy;
+  const ga_status status = parse_copy(data, n, &file, &copy);
+  if (status == GA_OK) {
+    walk_model(file);
+    ga_model_file_destroy(file);
+  } else {
+    assert_null(file);
+    assert_true(strlen(ga_error_text()) > 3 && ga_error_text()[0] == 'm');
+  }
+  free(copy);
+  return status == GA_OK;
 }
 
 static inline void assert_refused(const raw_bytes *b, ga_status want, const char *part) {

@@ -1,24 +1,16 @@
 /* Launch side of the attention kernels over the mock driver: what a row refuses, what errors name, what a launch
  * passes. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "core/ctx.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
-#include "tests/mockcu.h"
+#include "tests/mock_device.h"
 
 #define ADD "add_f32_rows_sm80_256x4"
 #define ID  "attn_fwd_bf16_d128v128_causal_sm90a_128x128x2_test"
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ADD, image, image + 8}, {ID, image, image + 8}, {0}};
-static const cuda_source no_sources[] = {{0}};
 
 static cuda_attn_variant variant;
 static ga_kernel row;
@@ -31,10 +23,8 @@ static void *memory;
 
 static int setup(void **state) {
   (void)state;
-  mockcu_reset();
+  mock_begin(images);
   mockcu.args_bytes = sizeof(ga_kargs_attn_fwd);
-  ga_cu_replace(&mockcu_table);
-  cuda_replace_tables(images, no_sources);
   variant = (cuda_attn_variant){.base = {.params = "", .threads = 384, .shared_bytes = 196896},
                                 .d = 128,
                                 .dv = 128,
@@ -52,9 +42,7 @@ static int setup(void **state) {
                     .launch = cuda_attn_fwd,
                     .ok = cuda_attn_fwd_ok,
                     .impl = &variant};
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = "cuda:0";
-  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK) return 1;
+  if (open_as("cuda:0", &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK) return 1;
   ((cuda_device *)ctx->device)->rows[0] = row; /* in place of add */
   desc = (ga_attn_desc)GA_ATTN_DESC_INIT;
   desc.batch = 2;
@@ -81,10 +69,7 @@ static int teardown(void **state) {
   (void)state;
   ga_buffer_free(ctx, memory);
   ga_ctx_destroy(ctx);
-  ga_cu_replace(NULL);
-  cuda_replace_tables(NULL, NULL);
-  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
-  return mockcu.live || mockcu.misuse[0];
+  return mock_end();
 }
 
 static const char *why(void) { return cuda_attn_fwd_ok(&row, &desc, &ctx->device->caps); }

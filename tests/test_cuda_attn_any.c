@@ -1,16 +1,9 @@
 /* Launch side of the attention rows for every shape and of the ladder over the mock driver: refusals, errors, what a
  * launch passes. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "core/ctx.h"
 #include "cuda/kern/ladder/ladder_args.h"
 #include "cuda/kern/ladder/ladder_host.h"
-#include "tests/mockcu.h"
+#include "tests/mock_device.h"
 
 #define ANY    "attn_fwd_bf16_d128_any_sm80_64x64w4"
 #define LADDER "attn_ladder_bf16_d128_full_sm90a_08_pingpong"
@@ -18,7 +11,6 @@
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{ANY, image, image + 8}, {LADDER, image, image + 8}, {0}};
-static const cuda_source no_sources[] = {{0}};
 
 static ga_ctx *ctx;
 static ga_attn_desc desc;
@@ -27,12 +19,8 @@ static void *memory;
 
 static int setup(void **state) {
   (void)state;
-  mockcu_reset();
-  ga_cu_replace(&mockcu_table);
-  cuda_replace_tables(images, no_sources);
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = "cuda:0";
-  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK) return 1;
+  mock_begin(images);
+  if (open_as("cuda:0", &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK) return 1;
   desc = (ga_attn_desc)GA_ATTN_DESC_INIT;
   desc.batch = 2;
   desc.max_q = 300;
@@ -54,21 +42,11 @@ static int teardown(void **state) {
   (void)state;
   ga_buffer_free(ctx, memory);
   ga_ctx_destroy(ctx);
-  ga_cu_replace(NULL);
-  cuda_replace_tables(NULL, NULL);
-  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
-  return mockcu.live || mockcu.misuse[0];
-}
-
-static const ga_kernel *row(const char *id) {
-  for (size_t i = 0; i < ctx->device->n_kernels; i++)
-    if (!strcmp(ctx->device->kernels[i].id, id)) return &ctx->device->kernels[i];
-  fail_msg("no row %s", id);
-  return NULL;
+  return mock_end();
 }
 
 static const char *why(const char *id) {
-  const ga_kernel *k = row(id);
+  const ga_kernel *k = row_of(ctx, id);
   return k->ok(k, &desc, &ctx->device->caps);
 }
 
@@ -98,7 +76,7 @@ static void refuses(void **state) {
 }
 
 static ga_status launch(const char *id, size_t args_bytes) {
-  const ga_kernel *k = row(id);
+  const ga_kernel *k = row_of(ctx, id);
   mockcu.args_bytes = args_bytes;
   return k->launch(k, &desc, &io, NULL, ctx->stream);
 }
@@ -175,7 +153,7 @@ static void ladder_launch(void **state) {
 }
 
 static int32_t score(const char *id) {
-  const ga_kernel *k = row(id);
+  const ga_kernel *k = row_of(ctx, id);
   return k->score + (k->fit ? k->fit(k, &desc, &ctx->device->caps) : 0);
 }
 
@@ -184,7 +162,7 @@ static void stands_behind(void **state) {
   const int32_t many = score(ANY);
   desc.max_q = 1;
   assert_true(score(ANY) < many); /* decode: left to the row kernels */
-  assert_true(row(LADDER)->flags & GA_KERNEL_TEACHING);
+  assert_true(row_of(ctx, LADDER)->flags & GA_KERNEL_TEACHING);
 }
 
 int main(void) {

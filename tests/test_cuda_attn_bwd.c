@@ -1,16 +1,9 @@
 /* Launch side of the attention backward kernels over the mock driver: what a row refuses, what errors name, what is
  * launched. */
 #include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include "core/ctx.h"
 #include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
-#include "tests/mockcu.h"
+#include "tests/mock_device.h"
 
 #define FREE     "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"
 #define ORDER    "attn_bwd_bf16_d128_causal_sm90a_64x128x2_order"
@@ -36,29 +29,17 @@ static const cuda_image images[] = {{FREE, image, image + 8},
                                     {DUET, image, image + 8},
                                     {POST_256, image, image + 8},
                                     {0}};
-static const cuda_source no_sources[] = {{0}};
 
 static ga_ctx *ctx;
 static ga_attn_bwd_desc desc;
 static ga_attn_bwd_io io;
 static void *memory, *workspace;
 
-static const ga_kernel *row_of(const char *id) {
-  for (size_t i = 0; i < ctx->device->n_kernels; i++)
-    if (!strcmp(ctx->device->kernels[i].id, id)) return &ctx->device->kernels[i];
-  fail_msg("no row %s", id);
-  return NULL;
-}
-
 static int setup(void **state) {
   (void)state;
-  mockcu_reset();
+  mock_begin(images);
   mockcu.args_bytes = sizeof(void *);
-  ga_cu_replace(&mockcu_table);
-  cuda_replace_tables(images, no_sources);
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  o.device = "cuda:0";
-  if (ga_ctx_create(&o, &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK ||
+  if (open_as("cuda:0", &ctx) != GA_OK || ga_buffer_alloc(ctx, ELEMS * 8, &memory) != GA_OK ||
       ga_buffer_alloc(ctx, ELEMS * 8, &workspace) != GA_OK)
     return 1;
   desc = (ga_attn_bwd_desc)GA_ATTN_BWD_DESC_INIT;
@@ -89,16 +70,13 @@ static int teardown(void **state) {
   ga_buffer_free(ctx, memory);
   ga_buffer_free(ctx, workspace);
   ga_ctx_destroy(ctx);
-  ga_cu_replace(NULL);
-  cuda_replace_tables(NULL, NULL);
-  if (mockcu.live || mockcu.misuse[0]) print_error("alive: %ld; misuse: %s\n", mockcu.live, mockcu.misuse);
-  return mockcu.live || mockcu.misuse[0];
+  return mock_end();
 }
 
 static void refuses(void **state) {
   (void)state;
   const ga_attn_bwd_desc good = desc;
-  const ga_kernel *k = row_of(FREE);
+  const ga_kernel *k = row_of(ctx, FREE);
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
 #define REFUSED(change, reason)                                    \
   do {                                                             \
@@ -118,15 +96,15 @@ static void refuses(void **state) {
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
   REFUSED(desc.flags |= GA_ATTN_BWD_DETERMINISTIC, "adds dQ in no fixed order");
   desc.flags |= GA_ATTN_BWD_DETERMINISTIC;
-  assert_null(cuda_attn_bwd_ok(row_of(ORDER), &desc, NULL));
-  assert_string_equal(cuda_step_ok(row_of(PRE), &desc, NULL), "a step of other rows");
+  assert_null(cuda_attn_bwd_ok(row_of(ctx, ORDER), &desc, NULL));
+  assert_string_equal(cuda_step_ok(row_of(ctx, PRE), &desc, NULL), "a step of other rows");
 }
 
 static void errors_name_the_argument(void **state) {
   (void)state;
   const ga_attn_bwd_io good = io;
   float host[4];
-  const ga_kernel *k = row_of(FREE);
+  const ga_kernel *k = row_of(ctx, FREE);
 #define EXPECT_ERROR(text)                                                                  \
   do {                                                                                      \
     assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);     \
@@ -147,21 +125,21 @@ static void launches_its_steps(void **state) {
   (void)state;
   const uint32_t pieces = 2 * 4 * 5,
                  tiles = 2 * 2 * 6; /* (batch, query head) of 5 blocks; (batch, KV head) of 6 tiles */
-  assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_bwd(row_of(ctx, FREE), &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 3);
   assert_string_equal(mockcu.last.id, POST);
   assert_int_equal(mockcu.last.grid[0], pieces);
-  assert_int_equal(cuda_attn_bwd(row_of(ORDER), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_bwd(row_of(ctx, ORDER), &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 5);
   assert_string_equal(mockcu.last.id, ORDER);
   assert_int_equal(mockcu.last.grid[0], tiles);
   io.sinks = io.lse;
   io.dsinks = memory;
   desc.flags |= GA_ATTN_SINKS;
-  assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_bwd(row_of(ctx, FREE), &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 9);
   desc.batch = 0; /* only the sinks' zeros */
-  assert_int_equal(cuda_attn_bwd(row_of(FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_bwd(row_of(ctx, FREE), &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 10);
 }
 
@@ -170,16 +148,16 @@ static void workspace_holds_dq(void **state) {
   (void)state;
   const uint64_t rows = 2 * 4 * 320;
   const ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
-  assert_int_equal(cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
-  assert_true(cuda_attn_bwd_workspace(row_of(ORDER), &desc, &caps) >
-              cuda_attn_bwd_workspace(row_of(FREE), &desc, &caps));
+  assert_int_equal(cuda_attn_bwd_workspace(row_of(ctx, FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
+  assert_true(cuda_attn_bwd_workspace(row_of(ctx, ORDER), &desc, &caps) >
+              cuda_attn_bwd_workspace(row_of(ctx, FREE), &desc, &caps));
 }
 /* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2
  * query heads each and 384 rows, a ticket, and no step behind. */
 static void whole_takes_heads(void **state) {
   (void)state;
   ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
-  const ga_kernel *k = row_of(WHOLE);
+  const ga_kernel *k = row_of(ctx, WHOLE);
   desc.head_dim = 64;
   const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 3 * 2 * 384 * 64 * 4;
   assert_int_equal(cuda_attn_bwd_workspace(k, &desc, &caps), stat + sums + 256);
@@ -201,7 +179,7 @@ static void whole_takes_heads(void **state) {
  * */
 static void any_takes_every_shape(void **state) {
   (void)state;
-  const ga_kernel *k = row_of(ANY);
+  const ga_kernel *k = row_of(ctx, ANY);
   const ga_caps caps = {.smem_bytes = 99 << 10};
   desc.flags |= GA_ATTN_VARLEN | GA_ATTN_ALIBI | GA_ATTN_BWD_DETERMINISTIC;
   desc.window = 5, desc.softcap = 30, desc.scale = -1, desc.head_dim = 61;
@@ -227,7 +205,7 @@ static void any_takes_every_shape(void **state) {
 /* Two blocks a tile of keys. */
 static void duet_takes_wide_heads(void **state) {
   (void)state;
-  const ga_kernel *k = row_of(DUET);
+  const ga_kernel *k = row_of(ctx, DUET);
   desc.head_dim = desc.v_dim = 256;
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
   assert_int_equal(cuda_attn_bwd_workspace(k, &desc, NULL), 2 * 4 * 320 * (2 + 256) * 4);

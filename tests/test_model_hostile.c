@@ -3,7 +3,6 @@
 #include "file/gguf.h"
 #include "file/gguf_write.h"
 #include "file/limits.h"
-#include "tests/fuzz/walk_model.h"
 #include "tests/model_bytes.h"
 
 static raw_bytes raw; /* the file being made */
@@ -232,22 +231,6 @@ static void make_small(raw_bytes *b, size_t *header_bytes) {
   raw_pad(b, 32);
   *header_bytes = b->n;
   for (int i = 0; i < 76; i++) raw_le(b, 1, (uint64_t)i);
-}
-
-/* Either refused with a text and no handle, or sound from end to end. */
-static bool survives(const uint8_t *data, size_t n) {
-  ga_model_file *file;
-  void *copy;
-  ga_status status = parse_copy(data, n, &file, &copy);
-  if (status == GA_OK) {
-    walk_model(file);
-    ga_model_file_destroy(file);
-  } else {
-    assert_null(file);
-    assert_true(strlen(ga_error_text()) > 3 && ga_error_text()[0] == 'm');
-  }
-  free(copy);
-  return status == GA_OK;
 }
 
 static void test_every_truncation(void **state) {

@@ -7,6 +7,7 @@
 
 /* What every decoder with rotary embedding has. transformers 5 moved rope_theta and rope_scaling into rope_parameters.
  * */
+#define IN_BOTH(field, key, kind) {"rope_scaling." field, key, kind, NULL}, {"rope_parameters." field, key, kind, NULL}
 static const ga_hf_key rope_keys[] = {
     {"rope_theta",                                     ".rope.freq_base",                       GA_HF_FLOAT, NULL},
     {"rope_parameters.rope_theta",                     ".rope.freq_base",                       GA_HF_FLOAT, NULL},
@@ -18,84 +19,66 @@ static const ga_hf_key rope_keys[] = {
     {"rope_scaling.factor",                            ".rope.scaling.factor",                  GA_HF_FLOAT, NULL},
     {"rope_parameters.factor",                         ".rope.scaling.factor",                  GA_HF_FLOAT, NULL},
     {"rope_parameters.full_attention.factor",          ".rope.scaling.factor",                  GA_HF_FLOAT, NULL},
-    {"rope_scaling.original_max_position_embeddings",  ".rope.scaling.original_context_length", GA_HF_INT,   NULL},
-    {"rope_parameters.original_max_position_embeddings", ".rope.scaling.original_context_length", GA_HF_INT, NULL},
-    {"rope_scaling.low_freq_factor",                   ".rope.scaling.low_freq_factor",         GA_HF_FLOAT, NULL},
-    {"rope_parameters.low_freq_factor",                ".rope.scaling.low_freq_factor",         GA_HF_FLOAT, NULL},
-    {"rope_scaling.high_freq_factor",                  ".rope.scaling.high_freq_factor",        GA_HF_FLOAT, NULL},
-    {"rope_parameters.high_freq_factor",               ".rope.scaling.high_freq_factor",        GA_HF_FLOAT, NULL},
-    {"rope_scaling.attention_factor",                  ".rope.scaling.attn_factor",             GA_HF_FLOAT, NULL},
-    {"rope_parameters.attention_factor",               ".rope.scaling.attn_factor",             GA_HF_FLOAT, NULL},
-    {"rope_scaling.beta_fast",                         ".rope.scaling.yarn_beta_fast",          GA_HF_FLOAT, NULL},
-    {"rope_parameters.beta_fast",                      ".rope.scaling.yarn_beta_fast",          GA_HF_FLOAT, NULL},
-    {"rope_scaling.beta_slow",                         ".rope.scaling.yarn_beta_slow",          GA_HF_FLOAT, NULL},
-    {"rope_parameters.beta_slow",                      ".rope.scaling.yarn_beta_slow",          GA_HF_FLOAT, NULL},
+    IN_BOTH("original_max_position_embeddings",  ".rope.scaling.original_context_length",   GA_HF_INT),
+    IN_BOTH("low_freq_factor",                   ".rope.scaling.low_freq_factor",           GA_HF_FLOAT),
+    IN_BOTH("high_freq_factor",                  ".rope.scaling.high_freq_factor",          GA_HF_FLOAT),
+    IN_BOTH("attention_factor",                  ".rope.scaling.attn_factor",               GA_HF_FLOAT),
+    IN_BOTH("beta_fast",                         ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT),
+    IN_BOTH("beta_slow",                         ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT),
     {"rope_scaling.mscale",                            NULL,                                    GA_HF_REFUSED, NULL},
     {"partial_rotary_factor",                          NULL,                                    GA_HF_ONLY,  "1"},
     {"rope_parameters.partial_rotary_factor",          NULL,                                    GA_HF_ONLY,  "1"},
     {0}};
 
+/* What several architectures have in common. */
+#define SIZES \
+    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"intermediate_size",       ".feed_forward_length",              GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   GA_HF_REQUIRED}
+#define DECODER(context) \
+    SIZES, \
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL}, \
+    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL}, \
+    {"head_dim",                ".attention.value_length",           GA_HF_INT,   NULL}, \
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"}, \
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   context}, \
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   GA_HF_REQUIRED}, \
+    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"silu\""}
+#define DECODER_NAMES \
+    {"embed_tokens",                      "token_embd"}, \
+    {"norm",                              "output_norm"}, \
+    {"lm_head",                           "output"}, \
+    {"layers.%.input_layernorm",          "blk.%.attn_norm"}, \
+    {"layers.%.self_attn.q_proj",         "blk.%.attn_q"}, \
+    {"layers.%.self_attn.k_proj",         "blk.%.attn_k"}, \
+    {"layers.%.self_attn.v_proj",         "blk.%.attn_v"}, \
+    {"layers.%.self_attn.o_proj",         "blk.%.attn_output"}, \
+    {"layers.%.mlp.gate_proj",            "blk.%.ffn_gate"}, \
+    {"layers.%.mlp.up_proj",              "blk.%.ffn_up"}, \
+    {"layers.%.mlp.down_proj",            "blk.%.ffn_down"}
+#define QK_NORM_NAMES \
+    {"layers.%.self_attn.q_norm",         "blk.%.attn_q_norm"}, \
+    {"layers.%.self_attn.k_norm",         "blk.%.attn_k_norm"}
+
 /* --- llama 2 and 3 --- */
-static const ga_hf_key llama_keys[] = {
-    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   GA_HF_REQUIRED},
-    {"intermediate_size",       ".feed_forward_length",              GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
-    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL},
-    {"head_dim",                ".attention.value_length",           GA_HF_INT,   NULL},
-    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"},
-    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "2048"},
-    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   GA_HF_REQUIRED},
-    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"silu\""},
-    {0}};
+static const ga_hf_key llama_keys[] = {DECODER("2048"), {0}};
 static const ga_hf_name llama_names[] = {
-    {"embed_tokens",                      "token_embd"},
-    {"norm",                              "output_norm"},
-    {"lm_head",                           "output"},
-    {"layers.%.input_layernorm",          "blk.%.attn_norm"},
-    {"layers.%.self_attn.q_proj",         "blk.%.attn_q"},
-    {"layers.%.self_attn.k_proj",         "blk.%.attn_k"},
-    {"layers.%.self_attn.v_proj",         "blk.%.attn_v"},
-    {"layers.%.self_attn.o_proj",         "blk.%.attn_output"},
+    DECODER_NAMES,
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
-    {"layers.%.mlp.gate_proj",            "blk.%.ffn_gate"},
-    {"layers.%.mlp.up_proj",              "blk.%.ffn_up"},
-    {"layers.%.mlp.down_proj",            "blk.%.ffn_down"},
     {0}};
 
 /* --- qwen2, 2.5: names as llama, with biases on q, k, v --- */
 static const ga_hf_key qwen_keys[] = {
-    {"hidden_size",             ".embedding_length",                 GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_hidden_layers",       ".block_count",                      GA_HF_INT,   GA_HF_REQUIRED},
-    {"intermediate_size",       ".feed_forward_length",              GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_attention_heads",     ".attention.head_count",             GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   NULL},
-    {"head_dim",                ".attention.key_length",             GA_HF_INT,   NULL},
-    {"head_dim",                ".attention.value_length",           GA_HF_INT,   NULL},
-    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"},
-    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "32768"},
-    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   GA_HF_REQUIRED},
-    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"silu\""},
+    DECODER("32768"),
     {"use_sliding_window",      NULL,                                GA_HF_REFUSED, NULL},
     {0}};
 
 /* --- qwen3: qwen2 with norms of q and k in place of the biases --- */
 static const ga_hf_name qwen3_names[] = {
-    {"embed_tokens",                      "token_embd"},
-    {"norm",                              "output_norm"},
-    {"lm_head",                           "output"},
-    {"layers.%.input_layernorm",          "blk.%.attn_norm"},
-    {"layers.%.self_attn.q_proj",         "blk.%.attn_q"},
-    {"layers.%.self_attn.k_proj",         "blk.%.attn_k"},
-    {"layers.%.self_attn.v_proj",         "blk.%.attn_v"},
-    {"layers.%.self_attn.q_norm",         "blk.%.attn_q_norm"},
-    {"layers.%.self_attn.k_norm",         "blk.%.attn_k_norm"},
-    {"layers.%.self_attn.o_proj",         "blk.%.attn_output"},
+    DECODER_NAMES,
+    QK_NORM_NAMES,
     {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
-    {"layers.%.mlp.gate_proj",            "blk.%.ffn_gate"},
-    {"layers.%.mlp.up_proj",              "blk.%.ffn_up"},
-    {"layers.%.mlp.down_proj",            "blk.%.ffn_down"},
     {0}};
 
 /* --- gemma3, text. The files of the larger models leave out what equals the class's default. --- */
@@ -125,21 +108,10 @@ static const ga_hf_key gemma3_keys[] = {
     {"use_bidirectional_attention", NULL,                               GA_HF_REFUSED, NULL},
     {0}};
 static const ga_hf_name gemma3_names[] = {
-    {"embed_tokens",                         "token_embd"},
-    {"norm",                                 "output_norm"},
-    {"lm_head",                              "output"},
-    {"layers.%.input_layernorm",             "blk.%.attn_norm"},
-    {"layers.%.self_attn.q_proj",            "blk.%.attn_q"},
-    {"layers.%.self_attn.k_proj",            "blk.%.attn_k"},
-    {"layers.%.self_attn.v_proj",            "blk.%.attn_v"},
-    {"layers.%.self_attn.q_norm",            "blk.%.attn_q_norm"},
-    {"layers.%.self_attn.k_norm",            "blk.%.attn_k_norm"},
-    {"layers.%.self_attn.o_proj",            "blk.%.attn_output"},
+    DECODER_NAMES,
+    QK_NORM_NAMES,
     {"layers.%.post_attention_layernorm",    "blk.%.post_attention_norm"},
     {"layers.%.pre_feedforward_layernorm",   "blk.%.ffn_norm"},
-    {"layers.%.mlp.gate_proj",               "blk.%.ffn_gate"},
-    {"layers.%.mlp.up_proj",                 "blk.%.ffn_up"},
-    {"layers.%.mlp.down_proj",               "blk.%.ffn_down"},
     {"layers.%.post_feedforward_layernorm",  "blk.%.post_ffw_norm"},
     {0}};
 
@@ -172,10 +144,7 @@ static const ga_hf_name gpt2_names[] = {
 
 /* --- bert and MiniLM. The pooler and the heads keep their names: sentence embeddings do not use them. --- */
 static const ga_hf_key bert_keys[] = {
-    {"hidden_size",             ".embedding_length",                GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_hidden_layers",       ".block_count",                     GA_HF_INT,   GA_HF_REQUIRED},
-    {"intermediate_size",       ".feed_forward_length",             GA_HF_INT,   GA_HF_REQUIRED},
-    {"num_attention_heads",     ".attention.head_count",            GA_HF_INT,   GA_HF_REQUIRED},
+    SIZES,
     {"layer_norm_eps",          ".attention.layer_norm_epsilon",    GA_HF_FLOAT, "1e-12"},
     {"max_position_embeddings", ".context_length",                  GA_HF_INT,   "512"},
     {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},

@@ -12,6 +12,11 @@
     (void)fprintf(stderr, "%s:%d: failed\n", __FILE__, __LINE__); \
     exit(1);                                                      \
   } while (0)
+#define fail_msg(...)                   \
+  do {                                  \
+    (void)fprintf(stderr, __VA_ARGS__); \
+    fail();                             \
+  } while (0)
 #define assert_true(x) \
   do {                 \
     if (!(x)) fail();  \

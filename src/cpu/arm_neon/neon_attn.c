@@ -2,8 +2,9 @@
 #include <string.h>
 
 #include "cpu/cpu_attn.h"
-#include "cpu/simd/simd_math.h"
 #include "cpu/simd/simd_neon.h"
+
+#include "cpu/simd/simd_math.h" /* on its vectors */
 
 #define ISA(name) name##_neon
 

@@ -20,17 +20,18 @@ GA_INLINE float32x4_t add_dot(float32x4_t sum, int32x4_t high, int32x4_t low, fl
   return vfmaq_f32(sum, vcvtq_f32_s32(vaddq_s32(vshlq_n_s32(high, 7), low)), d);
 }
 
-/* Constant after inlining: everything from `load` to `cols`. `wide`: codes come without their offset. */
-GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_bytes, const int record_bytes,
-                             const int runs, const int wide, const int has_min, const int cols, const uint8_t *panel,
+/* Constant after inlining: everything from `load` to `cols`. */
+GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes,
+                             const int runs, const int has_min, const int most, const int cols, const uint8_t *panel,
                              const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
+  const int wide = most == 255; /* codes come without their offset */
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
   float32x4_t sum[4][4]; /* column, part */
   GA_UNROLL for (int i = 0; i < 4 * cols; i++) sum[i / 4][i % 4] = vdupq_n_f32(0);
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
     GA_UNROLL for (int part = 0; part < 4; part++) {
-      n4_block w;
+      x16_block w;
       load(panel + b / group * head_bytes, record, b % group, part, &w);
       GA_UNROLL for (int c = 0; c < cols; c++) {
         const int8x16_t h0 = vld1q_s8(x[c].high), h1 = vld1q_s8(x[c].high + 16), l0 = vld1q_s8(x[c].low),
@@ -54,31 +55,12 @@ GA_INLINE void dot_quantised(n4_loader load, const int group, const int head_byt
   GA_UNROLL for (int i = 0; i < 4 * cols; i++) vst1q_f32(out + 16 * (i / 4) + 4 * (i % 4), sum[i / 4][i % 4]);
 }
 
-#define STAMP(name, cols, group, head, record, runs, wide, has_min)                                               \
-  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
-    (void)x_stride;                                                                                               \
-    dot_quantised(n4_load_##name, group, head, record, runs, wide, has_min, cols, panel, x, k, out);              \
-  }
-#define IMPL(name, group, head, record, runs, wide, has_min) \
-  STAMP(name, 1, group, head, record, runs, wide, has_min)   \
-  STAMP(name, 2, group, head, record, runs, wide, has_min)   \
-  STAMP(name, 4, group, head, record, runs, wide, has_min)   \
-  const ga_x16_impl ga_x16_##name##_neon = {                 \
-      .quantise = ga_x16_quantise_neon,                      \
-      .epilogue = ga_x16_epilogue_neon,                      \
+#define IMPL(name, group, head, record, runs, offset, has_min, most) \
+  X16_MICRO(name, 1, group, head, record, runs, has_min, most)       \
+  X16_MICRO(name, 2, group, head, record, runs, has_min, most)       \
+  X16_MICRO(name, 4, group, head, record, runs, has_min, most)       \
+  const ga_x16_impl ga_x16_##name##_neon = {                         \
+      .quantise = ga_x16_quantise_neon,                              \
+      .epilogue = ga_x16_epilogue_neon,                              \
       .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [4] = dot_##name##_4}};
-/* name, group, head_bytes, record_bytes, runs as in the table of formats; codes of 8 bits; minimum or not */
-IMPL(q4_0, 1, 32, 256, 1, 0, 0)
-IMPL(q4_1, 1, 64, 256, 1, 0, 1)
-IMPL(q5_0, 1, 32, 320, 1, 0, 0)
-IMPL(q5_1, 1, 64, 320, 1, 0, 1)
-IMPL(q8_0, 1, 32, 512, 1, 1, 0)
-IMPL(iq4_nl, 1, 32, 256, 1, 1, 0)
-IMPL(mxfp4, 1, 16, 256, 1, 0, 0)
-IMPL(nvfp4, 1, 32, 256, 2, 0, 0)
-IMPL(q4_k, 8, 320, 256, 1, 0, 1)
-IMPL(q5_k, 8, 320, 320, 1, 0, 1)
-IMPL(q6_k, 8, 288, 384, 2, 0, 0)
-IMPL(q2_k, 8, 320, 128, 2, 0, 1)
-IMPL(q3_k, 8, 288, 192, 2, 0, 0)
-IMPL(iq4_xs, 8, 160, 256, 1, 1, 0)
+GA_X16_QUANTS(IMPL)

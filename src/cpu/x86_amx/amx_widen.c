@@ -45,7 +45,7 @@ GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, tiles += GA_AMX_TILE_BYTES) {
     x16_block w;
-    load(panel + b / group * head_bytes, record, b % group, &w);
+    load(panel + b / group * head_bytes, record, b % group, 0, &w);
     GA_UNROLL for (int run = 0; run < runs; run++) {
       const __m512 d = w.d[run], c = has_min ? _mm512_fnmadd_ps(_mm512_set1_ps(base), d, w.m[run])
                                              : _mm512_mul_ps(_mm512_set1_ps(-base), d);
@@ -58,7 +58,7 @@ GA_INLINE void widen_quantised(x16_loader load, const int group, const int head_
   }
 }
 
-#define IMPL(name, group, head, record, runs, offset, has_min)                                     \
+#define IMPL(name, group, head, record, runs, offset, has_min, most)                               \
   static void widen_##name(const uint8_t *panel, int64_t k, uint8_t *tiles) {                      \
     widen_quantised(x16_load_##name, group, head, record, runs, offset, has_min, panel, k, tiles); \
   }                                                                                                \
@@ -67,8 +67,8 @@ GA_X16_QUANTS(IMPL)
 
 static void widen_f16(const uint8_t *panel, int64_t k, uint8_t *tiles) {
   for (int64_t i = 0; i < ga_div_up(k, 32) * 32; i += 2, tiles += 64)
-    store_pair(tiles, i < k ? x16_halves(panel + 32 * i) : _mm512_setzero_ps(),
-               i + 1 < k ? x16_halves(panel + 32 * (i + 1)) : _mm512_setzero_ps());
+    store_pair(tiles, i < k ? x16_halves(panel + 32 * i, 0) : _mm512_setzero_ps(),
+               i + 1 < k ? x16_halves(panel + 32 * (i + 1), 0) : _mm512_setzero_ps());
 }
 
 /* Pairs already; only the end along k is padded. */

@@ -1,7 +1,8 @@
-/* What comes before and after the products: rounding activations to 15 bits, and the epilogue. The formulas and their
- * errors are those of avx512_gemm_edge.c. */
+/* What comes before and after the products: rounding activations to 15 bits, and the epilogue. */
 #include "cpu/x86_avx2/x16_avx2.h"
 #include "cpu/x86_avx2/x16_load_avx2.h"
+
+#include "cpu/body/body_x16_epilogue.h"
 
 GA_INLINE uint32_t largest(__m256i a) {
   __m128i m = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
@@ -58,76 +59,7 @@ void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n
   }
 }
 
-/* e^x, relative error below 3e-7; 0 and infinity beyond f32. NaN stays NaN. */
-GA_INLINE __m256 exp_ps(__m256 x) {
-  x = _mm256_max_ps(_mm256_set1_ps(-105.0f), _mm256_min_ps(_mm256_set1_ps(90.0f), x)); /* in this order NaN passes */
-  const __m256 n =
-      _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504f)), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-  __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693145752f), x);
-  r = _mm256_fnmadd_ps(n, _mm256_set1_ps(1.42860677e-6f), r);
-  __m256 p = _mm256_set1_ps(1.0f / 720);
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 120));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 24));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 6));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
-  p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f));
-  /* 2^n in two factors, so that each is a normal number. */
-  const __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), rest = _mm256_sub_epi32(whole, half);
-  const __m256i bias = _mm256_set1_epi32(127);
-  p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23)));
-  return _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23)));
-}
-
-GA_INLINE __m256 times_sigmoid(__m256 x, __m256 y) {
-  return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1.0f), exp_ps(y8_negate(y))));
-}
-
-GA_INLINE __m256 gelu_tanh(__m256 x) {
-  const __m256 cubic =
-      _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(1.5957691216f * 0.044715f), _mm256_set1_ps(1.5957691216f));
-  return times_sigmoid(x, _mm256_mul_ps(x, cubic));
-}
-
-GA_INLINE __m256 gelu_erf(__m256 x) {
-  const __m256 z = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), _mm256_mul_ps(x, _mm256_set1_ps(0.707106781f)));
-  const __m256 t =
-      _mm256_div_ps(_mm256_set1_ps(1.0f), _mm256_fmadd_ps(z, _mm256_set1_ps(0.3275911f), _mm256_set1_ps(1.0f)));
-  __m256 p = _mm256_set1_ps(1.061405429f);
-  p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(-1.453152027f));
-  p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(1.421413741f));
-  p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(-0.284496736f));
-  p = _mm256_fmadd_ps(p, t, _mm256_set1_ps(0.254829592f));
-  const __m256 tail = _mm256_mul_ps(_mm256_mul_ps(p, t), exp_ps(y8_negate(_mm256_mul_ps(z, z)))); /* erfc(z) */
-  const __m256 half = _mm256_mul_ps(x, _mm256_set1_ps(0.5f)), small = _mm256_mul_ps(half, tail);
-  return _mm256_blendv_ps(small, _mm256_sub_ps(x, small), _mm256_cmp_ps(x, _mm256_setzero_ps(), _CMP_GT_OQ));
-}
-
-GA_INLINE __m256 activate(int32_t act, __m256 x) {
-  switch (act) {
-  case GA_ACT_SILU: return times_sigmoid(x, x);
-  case GA_ACT_GELU_TANH: return gelu_tanh(x);
-  case GA_ACT_GELU_ERF: return gelu_erf(x);
-  default: return x;
-  }
-}
-
 void ga_x16_epilogue_avx2(const ga_gemm_desc *d, const ga_gemm_io *io, int64_t row, int64_t rows, int64_t col,
                           int64_t n, const float *t, int64_t t_step) {
-  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
-  const float *gate = io->gate, *residual = io->residual;
-  for (int64_t part = 0; part < n; part += 8, col += 8, t += 8) {
-    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32((int)(n - part)), lane);
-    for (int64_t r = 0; r < rows; r++) {
-      const int64_t at = (row + r) * d->y_stride + col;
-      __m256 v = _mm256_mul_ps(_mm256_loadu_ps(t + r * t_step), _mm256_set1_ps(d->scale));
-      if (d->flags & GA_GEMM_BIAS) v = _mm256_add_ps(v, _mm256_maskload_ps(io->bias + col, mask));
-      if (d->flags & GA_GEMM_GLU)
-        v = _mm256_mul_ps(v, activate(d->act, _mm256_maskload_ps(gate + at, mask)));
-      else if (d->act)
-        v = activate(d->act, v);
-      if (d->flags & GA_GEMM_RESIDUAL) v = _mm256_add_ps(v, _mm256_maskload_ps(residual + at, mask));
-      _mm256_maskstore_ps((float *)io->y + at, mask, v);
-    }
-  }
+  x16_epilogue(d, io, row, rows, col, n, t, t_step);
 }

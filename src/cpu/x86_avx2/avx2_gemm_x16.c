@@ -28,7 +28,7 @@ GA_INLINE __m256i pairs_signed(__m256i code, __m256i x) {
 #define STEPS(most) ((most)*254 * 8 <= 32767 ? 8 : (most)*254 * 4 <= 32767 ? 4 : (most)*254 * 2 <= 32767 ? 2 : 0)
 
 /* Adds the products of steps from .. from + n - 1 (4 or 8 of them) to sum. */
-GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_block *w, const int8_t *x,
+GA_INLINE __m256i dot_run(const int most, const int from, const int n, const x16_block *w, const int8_t *x,
                           __m256i sum) {
   const __m256i ones = _mm256_set1_epi16(1);
   const int fit = STEPS(most) ? STEPS(most) : 1, together = fit < n ? fit : n, parts = n / together;
@@ -45,8 +45,8 @@ GA_INLINE __m256i dot_run(const int most, const int from, const int n, const y8_
 }
 
 /* Constant after inlining: everything from `load` to `cols`. */
-GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_bytes, const int record_bytes,
-                             const int runs, const int most, const int has_min, const int cols, const uint8_t *panel,
+GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes,
+                             const int runs, const int has_min, const int most, const int cols, const uint8_t *panel,
                              const ga_x16_act *x, int64_t k, float *out) {
   const int64_t blocks = k / 32;
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
@@ -55,7 +55,7 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
     GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
     GA_UNROLL for (int part = 0; part < 2; part++) {
-      y8_block w;
+      x16_block w;
       load(panel + b / group * head_bytes, record, b % group, part, &w);
       GA_UNROLL for (int c = 0; c < cols; c++) {
         GA_UNROLL for (int run = 0; run < runs; run++) {
@@ -77,32 +77,13 @@ GA_INLINE void dot_quantised(y8_loader load, const int group, const int head_byt
   }
 }
 
-#define STAMP(name, cols, group, head, record, runs, most, has_min)                                               \
-  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
-    (void)x_stride;                                                                                               \
-    dot_quantised(y8_load_##name, group, head, record, runs, most, has_min, cols, panel, x, k, out);              \
-  }
-#define IMPL(name, group, head, record, runs, most, has_min) \
-  STAMP(name, 1, group, head, record, runs, most, has_min)   \
-  STAMP(name, 2, group, head, record, runs, most, has_min)   \
-  STAMP(name, 3, group, head, record, runs, most, has_min)   \
-  STAMP(name, 4, group, head, record, runs, most, has_min)   \
-  const ga_x16_impl ga_x16_##name##_avx2 = {                 \
-      .quantise = ga_x16_quantise_avx2,                      \
-      .epilogue = ga_x16_epilogue_avx2,                      \
+#define IMPL(name, group, head, record, runs, offset, has_min, most) \
+  X16_MICRO(name, 1, group, head, record, runs, has_min, most)       \
+  X16_MICRO(name, 2, group, head, record, runs, has_min, most)       \
+  X16_MICRO(name, 3, group, head, record, runs, has_min, most)       \
+  X16_MICRO(name, 4, group, head, record, runs, has_min, most)       \
+  const ga_x16_impl ga_x16_##name##_avx2 = {                         \
+      .quantise = ga_x16_quantise_avx2,                              \
+      .epilogue = ga_x16_epilogue_avx2,                              \
       .micro = {[1] = dot_##name##_1, [2] = dot_##name##_2, [3] = dot_##name##_3, [4] = dot_##name##_4}};
-/* name, group, head_bytes, record_bytes, runs as in the table of formats; largest code; minimum or not */
-IMPL(q4_0, 1, 32, 256, 1, 15, 0)
-IMPL(q4_1, 1, 64, 256, 1, 15, 1)
-IMPL(q5_0, 1, 32, 320, 1, 31, 0)
-IMPL(q5_1, 1, 64, 320, 1, 31, 1)
-IMPL(q8_0, 1, 32, 512, 1, 255, 0)
-IMPL(iq4_nl, 1, 32, 256, 1, 255, 0)
-IMPL(mxfp4, 1, 16, 256, 1, 24, 0)
-IMPL(nvfp4, 1, 32, 256, 2, 24, 0)
-IMPL(q4_k, 8, 320, 256, 1, 15, 1)
-IMPL(q5_k, 8, 320, 320, 1, 31, 1)
-IMPL(q6_k, 8, 288, 384, 2, 63, 0)
-IMPL(q2_k, 8, 320, 128, 2, 3, 1)
-IMPL(q3_k, 8, 288, 192, 2, 7, 0)
-IMPL(iq4_xs, 8, 160, 256, 1, 255, 0)
+GA_X16_QUANTS(IMPL)

@@ -27,8 +27,9 @@ GA_INLINE __m512i four(const int8_t *digits, int t) {
 
 /* Constant after inlining: everything from `load` to `cols`. */
 GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_bytes, const int record_bytes,
-                             const int runs, const int has_min, const int cols, const uint8_t *panel,
+                             const int runs, const int has_min, const int most, const int cols, const uint8_t *panel,
                              const ga_x16_act *x, int64_t k, float *out) {
+  (void)most;
   const int64_t blocks = k / 32;
   const int steps = 8 / runs; /* of a run */
   const uint8_t *record = panel + ((((blocks + group - 1) / group * head_bytes) + 63) & ~(int64_t)63);
@@ -39,7 +40,7 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
     if (cols <= 4) {
       GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
     }
-    load(panel + b / group * head_bytes, record, b % group, &w);
+    load(panel + b / group * head_bytes, record, b % group, 0, &w);
     GA_UNROLL for (int c = 0; c < cols; c++) {
       GA_UNROLL for (int run = 0; run < runs; run++) {
         __m512i high = _mm512_setzero_si512(), low = has_min ? high : _mm512_set1_epi32(x[c].sum[run].i);
@@ -57,17 +58,12 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
   GA_UNROLL for (int c = 0; c < cols; c++) _mm512_storeu_ps(out + 16 * c, sum[c]);
 }
 
-#define STAMP(name, cols, group, head, record, runs, has_min)                                                     \
-  static void dot_##name##_##cols(const uint8_t *panel, const void *x, int64_t x_stride, int64_t k, float *out) { \
-    (void)x_stride;                                                                                               \
-    dot_quantised(x16_load_##name, group, head, record, runs, has_min, cols, panel, x, k, out);                   \
-  }
-#define IMPL(name, group, head, record, runs, offset, has_min)                    \
-  STAMP(name, 1, group, head, record, runs, has_min)                              \
-  STAMP(name, 2, group, head, record, runs, has_min)                              \
-  STAMP(name, 3, group, head, record, runs, has_min)                              \
-  STAMP(name, 4, group, head, record, runs, has_min)                              \
-  STAMP(name, 8, group, head, record, runs, has_min)                              \
+#define IMPL(name, group, head, record, runs, offset, has_min, most)              \
+  X16_MICRO(name, 1, group, head, record, runs, has_min, most)                    \
+  X16_MICRO(name, 2, group, head, record, runs, has_min, most)                    \
+  X16_MICRO(name, 3, group, head, record, runs, has_min, most)                    \
+  X16_MICRO(name, 4, group, head, record, runs, has_min, most)                    \
+  X16_MICRO(name, 8, group, head, record, runs, has_min, most)                    \
   const ga_x16_impl ga_x16_##name##_avx512 = {.quantise = ga_x16_quantise_avx512, \
                                               .epilogue = ga_x16_epilogue_avx512, \
                                               .micro = {[1] = dot_##name##_1,     \

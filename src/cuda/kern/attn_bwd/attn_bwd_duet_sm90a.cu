@@ -71,30 +71,19 @@
 #endif
 
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
-
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
+#include "cuda/kern/attn_bwd/attn_bwd_shape.h"
 
 enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
-  WINDOW = MASK == GA_MASK_window,
-  MASKED = MASK != GA_MASK_full,
   DK = GA_P_DK,
   DV = GA_P_DV,
   BM = GA_KBWD_ROWS,
-  BN = 128,
   ST = 2, /* stages of Q; of P and dS */
   ORDER = GA_P_ORDER,
   WHOLE = 0,
-  FEATURES = GA_P_FEATURES,
-  WGS = 2,
-  THREADS = 128 * (WGS + 1),
   PANELS_K = DK / 64,
   PANELS_V = DV / 64,
   PANELS_1 = PANELS_K - 2, /* of dQ that block 1 makes; block 0 makes 2 */
   Q_PANEL = BM * PANEL_ROW_BYTES,
-  K_PANEL = BN * PANEL_ROW_BYTES,
   NS = BM / 2,
   NP = BM / 4 /* registers per lane: S, dP NS; P, dS NP */
 };
@@ -139,15 +128,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define DQ_ADD_64 GA_CAT5(wgmma_m64n, 64, k16_, GA_P_DTYPE, _sst)
 #define DQ_NEW_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst0)
 #define DQ_ADD_32 GA_CAT5(wgmma_m64n, 32, k16_, GA_P_DTYPE, _sst)
-#define PACK      GA_CAT(pack_, GA_P_DTYPE)
-#define WIDEN     GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LOG2E     1.442695041f
-
-typedef const ga_kargs_attn_bwd *args;
 
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
-
-GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
 
 /* ------------------------------------------------------------------ producer: one thread a block */
 /* 128 rows, `panels` panels from `first` on. */
@@ -224,25 +206,11 @@ typedef struct {
 GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
 GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
-/* Of the query head `left` from the end of the group, in log2 units. */
-GA_DEV float slope_of(const warpgroup *c, int left) {
-  args a = c->a;
-  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
-}
-
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_products.h"
 
 /* In a cluster shared addresses carry the block's rank from bit 24 on; in a descriptor it would end up in lbo. */
 GA_DEV uint32_t desc_window(uint32_t a) { return a & 0x3ffffu; }
-/* C = A[64 rows at `a`] B[64 rows at `b`]^T, k contiguous in both, of `cols` columns. */
-GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols) {
-  const uint64_t da = desc(a), db = desc(b);
-  wgmma_fence();
-  S_NEW(s, da, db);
-  GA_UNROLL for (int k = 1; k < cols / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
-                                                      db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
-  wgmma_commit();
-}
 /* dV += P dO (block 0), dK += dS Q (block 1): P, dS in registers. */
 GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b, int rank) {
   const uint64_t db = desc(desc_n_major(b, Q_PANEL));
@@ -339,14 +307,7 @@ GA_DEV void expect_p(const warpgroup *c, int i) {
 }
 /* dS^T of this warp (16 rows of K) to buffer b, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p, int b) {
-  const uint32_t panel = c->sb + OFF_DS + b * DS_BYTES + c->w * Q_PANEL;
-  const uint32_t row = (uint32_t)((c->lane >> 4) * 8 + (c->lane & 7)),
-                 chunk = (uint32_t)(c->wl * 2 + (c->lane >> 3 & 1));
-  const uint32_t to = panel_chunk(panel, row, chunk);
-  GA_UNROLL for (int k = 0; k < BM / 16; k++)
-      stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
-  fence_async_smem();
-  warp_sync();
+  store_ds(ds_chunk(c->sb + OFF_DS + b * DS_BYTES + c->w * Q_PANEL, c->wl, c->lane), p);
   if (c->lane == 0) mbar_arrive(c->sb + OFF_DSO + 8 * b);
 }
 /* Buffers that the first steps multiply for nothing hold zeros: a branch round a product would serialise them all. */
@@ -399,7 +360,7 @@ GA_DEV void consume_p(warpgroup *c, float *dv) {
     const int b = i & 1;
     mbar_wait(sb + OFF_QF + 8 * b, (uint32_t)(i >> 1) & 1u);
     c->stage = b;
-    issue_s(s, k_rows, desc_k_major(c->window + OFF_Q + b * Q_BYTES), DK);
+    issue_s(s, k_rows, desc_k_major(c->window + OFF_Q + b * Q_BYTES), DK, 0);
     if (i > 1) mbar_wait(sb + OFF_DSF + 8 * b, (uint32_t)((i >> 1) - 1) & 1u);
     issue_dq(c, dq, b, 0);
     wgmma_wait(2);
@@ -452,7 +413,7 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
   GA_ROLL for (int i = 0; i < c->steps; i++) {
     const int b = i & 1;
     mbar_wait(sb + OFF_OF, (uint32_t)i & 1u);
-    issue_s(dp, v_rows, desc_k_major(c->window + OFF_O), DV);
+    issue_s(dp, v_rows, desc_k_major(c->window + OFF_O), DV, 0);
     if (i) mbar_wait(sb + OFF_DSO + 8 * (b ^ 1), (uint32_t)((i - 1) >> 1) & 1u);
     issue_dq(c, dq, b ^ 1, 1);
     wgmma_wait(1);
@@ -490,7 +451,7 @@ GA_DEV void consume_ds(warpgroup *c, float *dk) {
   add_dq(c, dq, before, 1);
   give_turn(c, 1);
 }
-/* dV (block 0) or dK of this warp's rows; zeros where nothing was seen. */
+/* dV (block 0) or dK of this warp's rows, n columns times f; zeros where nothing was seen. */
 GA_DEV void result(const warpgroup *c, const float *x, const ga_kbwd_tensor *to, int cols, int n, float f) {
   args a = c->a;
   const tile t = tile_get(tile_record(c));

@@ -1,5 +1,10 @@
 /* Part of attn_bwd_sm90a.cu: S to P, and dP to dS. Tiles are transposed: rows of K down, rows of Q across. */
 
+/* Of the query head `left` from the end of the group, in log2 units. */
+GA_DEV float slope_of(const warpgroup *c, int left) {
+  args a = c->a;
+  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
+}
 /* Of rows 8 j .. of Q in stat: a box holds 64 rows of both figures. */
 GA_DEV uint32_t stat_row(int j) { return j / 8 * (2 * GA_KBWD_ROWS * 4) + j % 8 * 32; }
 /* -inf where row kv of K is not seen by row q of Q, or does not exist. */
@@ -89,6 +94,11 @@ GA_DEV void less_rest(const warpgroup *c, float *dp, int first) {
     read_delta(c, delta, j, 1);
     less_delta(dp + 4 * j, delta, 1);
   }
+}
+/* - delta, to which the product adds dP: takes fewer registers than a subtraction behind it. */
+GA_DEV void start_dp(const warpgroup *c, float *dp) {
+  GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
+  less_rest(c, dp, 0);
 }
 /* dS = P (dP - delta), over P; dp holds dP - delta. */
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {

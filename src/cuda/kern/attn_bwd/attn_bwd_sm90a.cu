@@ -72,50 +72,16 @@
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
+#include "cuda/kern/attn_bwd/attn_bwd_block.h"
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
-
 enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
-  WINDOW = MASK == GA_MASK_window,
-  MASKED = MASK != GA_MASK_full,
-  D = GA_P_D,
-  BM = GA_P_ROWS,
-  BOXES = BM / GA_KBWD_ROWS, /* of Q, dO and stat in a step */
-  BN = 128,
-  ST = GA_P_STAGES,
-  DS_BUFFERS = 3,
   ORDER = GA_P_ORDER,
   WHOLE = 0,
-  FEATURES = GA_P_FEATURES,
   ANEW = FEATURES && GA_P_D == 128,
-  WGS = 2,
-  THREADS = 128 * (WGS + 1),
-  PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0,    /* of BM / 8 pairs of delta: read before dP is waited for */
-  DIRECT = BM == 128 && !ORDER, /* dQ goes from registers to the workspace: shared memory has no room for it */
-  BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
-  Q_PANEL = BM * PANEL_ROW_BYTES,
-  K_PANEL = BN * PANEL_ROW_BYTES,
-  NS = BM / 2,
-  ND = D / 2,
-  NQ = BM * D / 256,
-  NP = BM / 4,
-  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+  DIRECT = BM == 128 && !ORDER /* dQ goes from registers to the workspace: shared memory has no room for it */
 };
-enum {
-  DQ_COLS = BM == 128 ? D : D / 2
-};     /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
 enum { /* shared memory, bytes */
-       Q_BYTES = PANELS * Q_PANEL,
-       K_BYTES = PANELS * K_PANEL,
-       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: a panel a warpgroup */
-       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
-       STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
-       STAT_BYTES = BOXES * STAT_BOX_BYTES,
        OFF_K = 0,
        OFF_V = OFF_K + K_BYTES,
        OFF_Q = OFF_V + K_BYTES,
@@ -136,53 +102,22 @@ enum { /* shared memory, bytes */
        OFF_EMPTY = OFF_USED + 16,
        SMEM_BYTES = OFF_EMPTY + 8
 };
-static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
-              "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
-
-/* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
-#if GA_P_FEATURES && GA_P_D < 128
-#define REGS_PRODUCER 56
-#define REGS_CONSUMER 224
-#else
-#define REGS_PRODUCER 24
-#define REGS_CONSUMER 240
-#endif
-
-#if GA_P_D == 128 || GA_P_ROWS == 128
-#define WIDTH_DQ 64
-#else
-#define WIDTH_DQ 32
-#endif
-#define S_NEW  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss0)
-#define S_ADD  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss)
-#define KV_ADD GA_CAT5(wgmma_m64n, GA_P_D, k16_, GA_P_DTYPE, _rst)
-#define DQ_NEW GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst0)
-#define DQ_ADD GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst)
-#define PACK   GA_CAT(pack_, GA_P_DTYPE)
-#define WIDEN  GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LOG2E  1.442695041f
-
-typedef const ga_kargs_attn_bwd *args;
 
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
 /* ------------------------------------------------------------------ producer: one thread */
-GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row, int head, int batch, uint64_t policy) {
-  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
-                                                                  row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
+GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { /* a block has one tile */
+  (void)i;
+  return sb + OFF_TILE;
 }
-GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
-/* 128 rows of K or V: two boxes a panel. */
-GA_DEV void load_kv(uint32_t sb, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
-  const tile t = tile_get(sb + OFF_TILE);
-  mbar_arrive_expect(bar, K_BYTES);
-  GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
-      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
-                   t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
+
+#include "cuda/kern/attn_bwd/attn_bwd_load.h"
+
+GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
+  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
 }
-/* The tile's record is read again in every round: registers are few here. */
 GA_DEV void producer(args a, uint32_t sb) {
   tmap_prefetch(&a->k); /* without rows of Q there are no maps, and no producer */
   tmap_prefetch(&a->q);
@@ -190,30 +125,9 @@ GA_DEV void producer(args a, uint32_t sb) {
   tmap_prefetch(&a->v);
   tmap_prefetch(&a->dout);
   grid_dependency_wait(); /* what the consumers read and write follows from here */
-  load_kv(sb, sb + OFF_K, &a->k, sb + OFF_BAR_K, is_packed(a));
-  const ga_i4 start = lds_i4(sb + OFF_TILE);
-  int head = start.y * a->group, m = start.w, stage = 0, parity = 1;
-  GA_ROLL for (int first = 1;; first = 0) {
-    const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
-    mbar_wait(sb + OFF_QE + 8 * stage, parity);
-    const int batch = lds_i4(sb + OFF_TILE).z, row = FEATURES ? lds_i4(sb + OFF_TILE + 32).y + m * BM : m * BM;
-    mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
-    load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
-    GA_UNROLL for (int b = 0; b < BOXES; b++)
-        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS,
-                     0, head, batch, L2_EVICT_LAST);
-    if (first) load_kv(sb, sb + OFF_V, &a->v, sb + OFF_BAR_V, is_packed(a));
-    mbar_wait(sb + OFF_OE + 8 * stage, parity);
-    mbar_arrive_expect(of, Q_BYTES);
-    load_panels(sb + OFF_O + stage * Q_BYTES, &a->dout, of, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
-    if (++stage == ST) {
-      stage = 0;
-      parity ^= 1;
-    }
-    if (++m < lds_i4(sb + OFF_TILE + 16).x) continue;
-    m = lds_i4(sb + OFF_TILE).w;
-    if (++head == (lds_i4(sb + OFF_TILE).y + 1) * a->group) break;
-  }
+  load_kv(sb + OFF_TILE, sb + OFF_K, &a->k, sb + OFF_BAR_K, is_packed(a));
+  stages at = {0, 1};
+  feed(a, sb, 0, &at);
 }
 
 /* ------------------------------------------------------------------ ordered: two writers, a thread each, for even and
@@ -272,67 +186,17 @@ GA_DEV int warp_of(const warpgroup *c) { return ANEW ? thread_index_anew() >> 5 
 GA_DEV uint32_t tile_record(const warpgroup *c) { return c->sb + OFF_TILE; }
 GA_DEV int kv_of(const warpgroup *c) { return c->kv; }
 GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage * STAT_BYTES + c->q2 * 4; }
-/* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
-GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
-  const uint64_t da = desc(a), db = desc(b);
-  if (add) pin_f32(s, NS);
-  wgmma_fence();
-  if (add)
-    S_ADD(s, da, db, 1);
-  else
-    S_NEW(s, da, db);
-  GA_UNROLL for (int k = 1; k < D / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
-                                                   db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
-  wgmma_commit();
-}
-/* C += P B, P in registers, B [64 rows, D]. */
-GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
-  const uint64_t db = desc(b);
-  pin_u32(p, NP);
-  pin_f32(x, ND);
-  wgmma_fence();
-  GA_UNROLL for (int k = 0; k < BM / 16; k++) KV_ADD(x, p + 4 * k, db + (uint64_t)(k * 128), 1);
-  wgmma_commit();
-}
-/* This warpgroup's part of dS K, from the buffer written a step ago. */
-GA_DEV void issue_dq(const warpgroup *c, float *x) {
-  const int before = c->ds ? c->ds - 1 : DS_BUFFERS - 1;
-  const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
-  const uint64_t db =
-      desc(desc_n_major(c->sb + OFF_K + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2)), K_PANEL));
-  wgmma_fence();
-  DQ_NEW(x, da, db);
-  GA_UNROLL for (int k = 1; k < BN / 16; k++)
-      DQ_ADD(x, da + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)(k * 128), 1);
-  wgmma_commit();
-}
-
-/* Of the query head `left` from the end of the group, in log2 units. */
-GA_DEV float slope_of(const warpgroup *c, int left) {
-  args a = c->a;
-  return ldg_f32(a->slope + (lds_i4(c->sb + OFF_TILE).y + 1) * a->group - left) * LOG2E;
-}
 
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_step.h"
 
-/* - delta, to which the product adds dP: takes fewer registers than a subtraction behind it. */
-GA_DEV void start_dp(const warpgroup *c, float *dp) {
-  GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
-  less_rest(c, dp, 0);
-}
-/* Of this warp's piece in a block of dQ: by rows, then by columns. */
-GA_DEV int number_of(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w; }
 GA_DEV uint32_t piece_of(const warpgroup *c) { return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES; }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
   const uint32_t row = (uint32_t)((lane_of(c) >> 4) * 8 + (lane_of(c) & 7)),
                  chunk = (uint32_t)(warp_of(c) * 2 + (lane_of(c) >> 3 & 1));
-  const uint32_t to = panel_chunk(panel, row, chunk);
-  GA_UNROLL for (int k = 0; k < BM / 16; k++)
-      stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
-  fence_async_smem();
-  warp_sync();
+  store_ds(panel_chunk(panel, row, chunk), p);
   if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_BAR_DS);
 }
 /* This warp's piece of dQ of `block` to the workspace, added as it comes. */
@@ -393,13 +257,8 @@ GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
   else
     add_dq(c, x, block);
 }
-/* Q and dO of the step before are free. */
-GA_DEV void release(const warpgroup *c) {
-  const int before = c->stage ? c->stage - 1 : ST - 1;
-  if (warp_of(c) || lane_of(c)) return;
-  mbar_arrive(c->sb + OFF_QE + 8 * before);
-  mbar_arrive(c->sb + OFF_OE + 8 * before);
-}
+/* The buffer written a step ago. */
+GA_DEV uint32_t ds_before(const warpgroup *c) { return (uint32_t)(c->ds ? c->ds - 1 : DS_BUFFERS - 1); }
 /* dK and dV of this warp's rows; zeros where nothing was seen. */
 GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   args a = c->a;
@@ -415,14 +274,13 @@ GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   k.in1 = o.in1;
   bwd_store(&k, dk, D, a->scale, lane_of(c) & 3);
 }
-/* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
-GA_DEV void clear_ds(const warpgroup *c) {
-  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of(c) * 32 + lane_of(c)) * 16;
-  GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);
-  fence_async_smem();
-  bar_sync(1, 256);
+/* Q and dO of the step before are free. */
+GA_DEV void release(const warpgroup *c) {
+  const int before = c->stage ? c->stage - 1 : ST - 1;
+  if (warp_of(c) || lane_of(c)) return;
+  mbar_arrive(c->sb + OFF_QE + 8 * before);
+  mbar_arrive(c->sb + OFF_OE + 8 * before);
 }
-
 /* Behind a product that was issued since: the step before is complete. */
 GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk, int i) {
   wgmma_wait(1);
@@ -445,12 +303,12 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
   if (c->w == 1) bar_arrive(2, 256); /* warpgroup 0 starts */
   GA_ROLL for (;; i++) {
     mbar_wait(sb + OFF_QF + 8 * c->stage, (uint32_t)c->parity);
-    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), 0);
+    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + c->stage * Q_BYTES), D, 0);
     if (FEATURES) start_dp(c, dp);
     if (i == 0) mbar_wait(sb + OFF_BAR_V, 0);
     mbar_wait(sb + OFF_OF + 8 * c->stage, (uint32_t)c->parity);
     if (BM == 128 || FEATURES) settle(c, p, dk, i); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), FEATURES);
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + c->stage * Q_BYTES), D, FEATURES);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
     if (BM == 64 && !FEATURES)
       settle(c, p, dk, i);
@@ -462,7 +320,7 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + c->stage * Q_BYTES, Q_PANEL));
     if (i) mbar_wait(sb + OFF_BAR_DS, (uint32_t)(i - 1) & 1u);
-    issue_dq(c, s);
+    issue_dq(c, s, 0, ds_before(c));
     float delta[EARLY ? 2 * EARLY : 1];
     read_delta(c, delta, 0, EARLY);
     wgmma_wait(1);
@@ -488,7 +346,7 @@ GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
     mbar_wait(sb + OFF_BAR_DS, (uint32_t)i & 1u);
     break;
   }
-  issue_dq(c, s);
+  issue_dq(c, s, 0, ds_before(c));
   wgmma_wait(0);
   pin_f32(s, NQ);
   pin_f32(dk, ND);
@@ -521,12 +379,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
     mbar_init(sb + OFF_BAR_K, 1);
     mbar_init(sb + OFF_BAR_V, 1);
     mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
-    for (int i = 0; i < ST; i++) {
-      mbar_init(sb + OFF_QF + 8 * i, 1);
-      mbar_init(sb + OFF_QE + 8 * i, WGS);
-      mbar_init(sb + OFF_OF + 8 * i, 1);
-      mbar_init(sb + OFF_OE + 8 * i, WGS);
-    }
+    init_ring(sb);
     if (ORDER) {
       mbar_init(sb + OFF_READY, 1);
       mbar_init(sb + OFF_USED, GA_KBWD_WARPS);

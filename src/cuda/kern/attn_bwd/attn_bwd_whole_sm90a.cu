@@ -71,53 +71,19 @@
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 
+#include "cuda/kern/attn_bwd/attn_bwd_block.h"
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
 
-#define GA_MASK_full   0
-#define GA_MASK_causal 1
-#define GA_MASK_window 2
-
 enum {
-  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
-  WINDOW = MASK == GA_MASK_window,
-  MASKED = MASK != GA_MASK_full,
-  D = GA_P_D,
-  BM = GA_P_ROWS,
-  BOXES = BM / GA_KBWD_ROWS, /* of Q, dO and stat in a step */
-  BN = 128,
-  ST = GA_P_STAGES,
-  DS_BUFFERS = 3,
   CYCLE = 24, /* steps until stages, buffers and parities come again */
   ORDER = 0,  /* of tiles, for attn_bwd_tiles.h */
   WHOLE = 1,
   K_BUFFERS = 2, /* of K: the last dQ of a tile is made in the first step of the next */
   RECORDS = 2,
-  FEATURES = GA_P_FEATURES,
-  WGS = 2,
-  THREADS = 128 * (WGS + 1),
-  PANELS = D / 64,
-  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
-  BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
-  Q_PANEL = BM * PANEL_ROW_BYTES,
-  K_PANEL = BN * PANEL_ROW_BYTES,
-  NS = BM / 2,
-  ND = D / 2,
-  NQ = BM * D / 256,
-  NP = BM / 4,
-  FETCHED = D == 128 ? 32 : 16, /* values of the sum of dQ at a time */
-  BLOCK_LINES = BM * D / 256    /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+  FETCHED = D == 128 ? 32 : 16 /* values of the sum of dQ at a time */
 };
-enum {
-  DQ_COLS = BM == 128 ? D : D / 2
-};     /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
 enum { /* shared memory, bytes */
-       Q_BYTES = PANELS * Q_PANEL,
-       K_BYTES = PANELS * K_PANEL,
-       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: a panel a warpgroup */
-       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ in the workspace, a warp's */
        RECORD_BYTES = 48,
-       STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
-       STAT_BYTES = BOXES * STAT_BOX_BYTES,
        OFF_K = 0,
        OFF_V = OFF_K + K_BUFFERS * K_BYTES,
        OFF_Q = OFF_V + K_BYTES,
@@ -136,93 +102,24 @@ enum { /* shared memory, bytes */
        OFF_TILE = (OFF_OE + 8 * ST + 15) / 16 * 16,
        SMEM_BYTES = OFF_TILE + RECORDS * RECORD_BYTES
 };
-static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
-              "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(CYCLE % (2 * ST) == 0 && CYCLE % DS_BUFFERS == 0, "steps come again");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-/* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
-#if GA_P_FEATURES && GA_P_D < 128
-#define REGS_PRODUCER 56
-#define REGS_CONSUMER 224
-#else
-#define REGS_PRODUCER 24
-#define REGS_CONSUMER 240
-#endif
-
-#if GA_P_D == 128 || GA_P_ROWS == 128
-#define WIDTH_DQ 64
-#else
-#define WIDTH_DQ 32
-#endif
-#define S_NEW  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss0)
-#define S_ADD  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss)
-#define KV_ADD GA_CAT5(wgmma_m64n, GA_P_D, k16_, GA_P_DTYPE, _rst)
-#define DQ_NEW GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst0)
-#define DQ_ADD GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst)
-#define PACK   GA_CAT(pack_, GA_P_DTYPE)
-#define WIDEN  GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LOG2E  1.442695041f
-
-typedef const ga_kargs_attn_bwd *args;
-
 #include "cuda/kern/attn_bwd/attn_bwd_tiles.h"
 
 /* ------------------------------------------------------------------ producer: one thread */
-GA_DEV void load_panels(uint32_t dst, const ga_tmap *map, uint32_t bar, int row, int head, int batch, uint64_t policy) {
-  GA_UNROLL for (int i = 0; i < PANELS * BOXES; i++) bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / BOXES * PANEL_COLS,
-                                                                  row + i % BOXES * GA_KBWD_ROWS, head, batch, policy);
-}
-GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }
-/* 128 rows of K or V: two boxes a panel. */
-GA_DEV void load_kv(uint32_t record, uint32_t dst, const ga_tmap *map, uint32_t bar, int packed) {
-  const tile t = tile_get(record);
-  mbar_arrive_expect(bar, K_BYTES);
-  GA_UNROLL for (int i = 0; i < 2 * PANELS; i++)
-      bulk_load_4d(dst + i * BOX_BYTES, map, bar, i / 2 * PANEL_COLS, t.start_k + t.n * BN + i % 2 * GA_KBWD_ROWS,
-                   t.head, packed ? 0 : t.batch, L2_EVICT_FIRST);
-}
 /* Of tile number i of this block. */
 GA_DEV uint32_t record_of(uint32_t sb, uint32_t i) { return sb + OFF_TILE + i % RECORDS * RECORD_BYTES; }
+
+#include "cuda/kern/attn_bwd/attn_bwd_load.h"
+
+GA_DEV void load_v(args a, uint32_t sb, uint32_t i) {
+  mbar_wait(sb + OFF_VE, ~i & 1u);
+  load_kv(record_of(sb, i), sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
+}
 /* Rows of Q see the tile. Without any there may be no tensor maps. */
 GA_DEV int has_steps(uint32_t record) { return lds_i4(record).w < lds_i4(record + 16).x; }
-/* Q and dO of a tile, block by block, head by head; V behind the first Q. The record is read again in every round:
- * registers are few here. */
-typedef struct {
-  int stage, parity;
-} stages;
-GA_DEV void feed(args a, uint32_t sb, uint32_t i, stages *at) {
-  const uint32_t record = record_of(sb, i);
-  const ga_i4 start = lds_i4(record);
-  int head = start.y * a->group, m = start.w, stage = at->stage, parity = at->parity;
-  GA_ROLL for (int first = 1;; first = 0) {
-    const uint32_t qf = sb + OFF_QF + 8 * stage, of = sb + OFF_OF + 8 * stage;
-    mbar_wait(sb + OFF_QE + 8 * stage, parity);
-    const int batch = lds_i4(record).z, row = FEATURES ? lds_i4(record + 32).y + m * BM : m * BM;
-    mbar_arrive_expect(qf, Q_BYTES + STAT_BYTES);
-    load_panels(sb + OFF_Q + stage * Q_BYTES, &a->q, qf, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
-    GA_UNROLL for (int b = 0; b < BOXES; b++)
-        bulk_load_4d(sb + OFF_STAT + stage * STAT_BYTES + b * STAT_BOX_BYTES, &a->stat, qf, m * BM + b * GA_KBWD_ROWS,
-                     0, head, batch, L2_EVICT_LAST);
-    if (first) {
-      mbar_wait(sb + OFF_VE, ~i & 1u);
-      load_kv(record, sb + OFF_V, &a->v, sb + OFF_VF, is_packed(a));
-    }
-    mbar_wait(sb + OFF_OE + 8 * stage, parity);
-    mbar_arrive_expect(of, Q_BYTES);
-    load_panels(sb + OFF_O + stage * Q_BYTES, &a->dout, of, row, head, is_packed(a) ? 0 : batch, L2_EVICT_LAST);
-    if (++stage == ST) {
-      stage = 0;
-      parity ^= 1;
-    }
-    if (++m < lds_i4(record + 16).x) continue;
-    m = lds_i4(record).w;
-    if (++head == (lds_i4(record).y + 1) * a->group) break;
-  }
-  at->stage = stage;
-  at->parity = parity;
-}
 /* Behind work item `item`, tile n of its head: the next one of its head (they go down), or the first of the next
  * ticket's. */
 GA_DEV int next_item(args a, int item, int n) {
@@ -272,84 +169,37 @@ typedef struct {
 } warpgroup;
 
 /* Read anew where they are needed: registers are few. */
-GA_DEV int lane_of(void) { return thread_index_anew() & 31; }
-GA_DEV int warp_of(void) { return thread_index_anew() >> 5 & 3; } /* in its warpgroup */
+GA_DEV int lane_of(const warpgroup *c) {
+  (void)c;
+  return thread_index_anew() & 31;
+}
+GA_DEV int warp_of(const warpgroup *c) { /* in its warpgroup */
+  (void)c;
+  return thread_index_anew() >> 5 & 3;
+}
 GA_DEV int leads(void) { return (thread_index_anew() & 127) == 0; }
 GA_DEV uint32_t tile_record(const warpgroup *c) { return record_of(c->sb, c->tile); }
 GA_DEV uint32_t stage_of(const warpgroup *c) { return c->step % ST; }
 /* This lane's first row of K, relative to the diagonal of row 0: - (rows_k - rows_q). */
 GA_DEV int kv_of(const warpgroup *c) {
-  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of() * 16 + (lane_of() >> 2);
+  return lds_i4(tile_record(c) + 32).w + c->w * 64 + warp_of(c) * 16 + (lane_of(c) >> 2);
 }
 
 GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + stage_of(c) * STAT_BYTES + c->q2 * 4; }
-/* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both; or added to what C holds. */
-GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int add) {
-  const uint64_t da = desc(a), db = desc(b);
-  if (add) pin_f32(s, NS);
-  wgmma_fence();
-  if (add)
-    S_ADD(s, da, db, 1);
-  else
-    S_NEW(s, da, db);
-  GA_UNROLL for (int k = 1; k < D / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
-                                                   db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
-  wgmma_commit();
-}
-/* C += P B, P in registers, B [64 rows, D]. */
-GA_DEV void issue_kv(float *x, uint32_t *p, uint32_t b) {
-  const uint64_t db = desc(b);
-  pin_u32(p, NP);
-  pin_f32(x, ND);
-  wgmma_fence();
-  GA_UNROLL for (int k = 0; k < BM / 16; k++) KV_ADD(x, p + 4 * k, db + (uint64_t)(k * 128), 1);
-  wgmma_commit();
-}
-/* This warpgroup's part of dS K, from the buffer written a step ago and tile number `tile`. */
-GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile) {
-  const uint32_t before = (c->step + DS_BUFFERS - 1) % DS_BUFFERS;
-  const uint64_t da = desc(desc_k_major(c->sb + OFF_DS + before * DS_BYTES + (BM == 128 ? c->w * BOX_BYTES : 0)));
-  const uint32_t k =
-      c->sb + OFF_K + tile % K_BUFFERS * K_BYTES + (BM == 128 ? 0 : c->w * (D == 128 ? K_PANEL : DQ_COLS * 2));
-  const uint64_t db = desc(desc_n_major(k, K_PANEL));
-  wgmma_fence();
-  DQ_NEW(x, da, db);
-  GA_UNROLL for (int k = 1; k < BN / 16; k++)
-      DQ_ADD(x, da + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), db + (uint64_t)(k * 128), 1);
-  wgmma_commit();
-}
-
-/* Of the query head `left` from the end of the group, in log2 units. */
-GA_DEV float slope_of(const warpgroup *c, int left) {
-  args a = c->a;
-  return ldg_f32(a->slope + (lds_i4(tile_record(c)).y + 1) * a->group - left) * LOG2E;
-}
-
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
+#include "cuda/kern/attn_bwd/attn_bwd_step.h"
 
-/* - delta, to which the product adds dP: takes fewer registers than a subtraction behind it. */
-GA_DEV void start_dp(const warpgroup *c, float *dp) {
-  GA_UNROLL for (int i = 0; i < NS; i++) dp[i] = 0;
-  less_rest(c, dp, 0);
-}
-/* Of this warp's piece in a block of dQ: by rows, then by columns. */
-GA_DEV int number_of(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of() : warp_of() * 2 + c->w; }
-/* Where dS^T of this warp (16 rows of K) goes, as rows of Q. */
+/* Where dS^T of this warp goes. */
 GA_DEV uint32_t place_of_ds(const warpgroup *c) {
-  const uint32_t panel = c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL;
-  const int lane = lane_of();
-  return panel_chunk(panel, (uint32_t)((lane >> 4) * 8 + (lane & 7)), (uint32_t)(warp_of() * 2 + (lane >> 3 & 1)));
+  return ds_chunk(c->sb + OFF_DS + c->step % DS_BUFFERS * DS_BYTES + c->w * Q_PANEL, warp_of(c), lane_of(c));
 }
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p, uint32_t to) {
-  GA_UNROLL for (int k = 0; k < BM / 16; k++)
-      stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
-  fence_async_smem();
-  warp_sync();
-  if (lane_of() == 0) mbar_arrive(c->sb + OFF_BAR_DS);
+  store_ds(to, p);
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_BAR_DS);
 }
 /* Where this lane's part of a block of dQ lies in the workspace. */
 GA_DEV float *acc_of(const warpgroup *c, int64_t block) {
-  return c->a->acc + (block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4) + 4 * lane_of();
+  return c->a->acc + (block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4) + 4 * lane_of(c);
 }
 /* dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const float *x, float *to) {
@@ -360,7 +210,7 @@ GA_DEV void add_dq(const float *x, float *to) {
 GA_DEV void finish_dq(const warpgroup *c, const float *x, uint32_t record, int head, int m) {
   args a = c->a;
   const tile t = tile_get(record);
-  const int lane = lane_of(), row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of() * 16 + lane / 4;
+  const int lane = lane_of(c), row = m * BM + (BM == 128 ? c->w * 64 : 0) + warp_of(c) * 16 + lane / 4;
   const int batch = is_packed(a) ? 0 : t.batch, col = BM == 128 ? 0 : c->w * DQ_COLS;
   bwd_out o = bwd_out_of(&a->dq, t.start_q + row, head, batch, col, a->cols_k, a->out_f32, a->out_add);
   o.in0 = row < t.rows_q;
@@ -412,18 +262,13 @@ GA_DEV void keep_dq(const warpgroup *c, float *x, float *sum, uint32_t record) {
     finish_dq(c, x, record, lds_i4(record).y * a->group + head, block - head * a->blocks_q);
   }
 }
-/* Q and dO of the step before are free. */
-GA_DEV void release(const warpgroup *c) {
-  const uint32_t before = (c->step - 1) % ST;
-  if (!leads()) return;
-  mbar_arrive(c->sb + OFF_QE + 8 * before);
-  mbar_arrive(c->sb + OFF_OE + 8 * before);
-}
+/* The buffer written a step ago. */
+GA_DEV uint32_t ds_before(const warpgroup *c) { return (c->step + DS_BUFFERS - 1) % DS_BUFFERS; }
 /* dK and dV of this warp's rows; zeros where nothing was seen. */
 GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   args a = c->a;
   const tile record = tile_get(tile_record(c)), *t = &record;
-  const int lane = lane_of(), q = lane & 3, row = t->n * BN + c->w * 64 + warp_of() * 16 + lane / 4;
+  const int lane = lane_of(c), q = lane & 3, row = t->n * BN + c->w * 64 + warp_of(c) * 16 + lane / 4;
   const int batch = is_packed(a) ? 0 : t->batch;
   bwd_out o = bwd_out_of(&a->dv, t->start_k + row, t->head, batch, 0, a->cols_v, a->out_f32, a->out_add);
   o.in0 = row < t->rows_k;
@@ -434,14 +279,13 @@ GA_DEV void results(const warpgroup *c, const float *dk, const float *dv) {
   k.in1 = o.in1;
   bwd_store(&k, dk, D, a->scale, q);
 }
-/* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
-GA_DEV void clear_ds(const warpgroup *c) {
-  const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of() * 32 + lane_of()) * 16;
-  GA_UNROLL for (int i = 0; i < DS_BYTES / 4096; i++) sts_i4(to + i * 4096, 0, 0, 0, 0);
-  fence_async_smem();
-  bar_sync(1, 256);
+/* Q and dO of the step before are free. */
+GA_DEV void release(const warpgroup *c) {
+  const uint32_t before = (c->step - 1) % ST;
+  if (!leads()) return;
+  mbar_arrive(c->sb + OFF_QE + 8 * before);
+  mbar_arrive(c->sb + OFF_OE + 8 * before);
 }
-
 /* Behind a product that was issued since: the step before is complete. */
 GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk) {
   wgmma_wait(1);
@@ -450,9 +294,9 @@ GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk) {
   if (c->step) release(c);
 }
 /* This warp needs K and the record of that tile no more. */
-GA_DEV void leave(uint32_t sb, uint32_t tile) {
+GA_DEV void leave(const warpgroup *c, uint32_t tile) {
   warp_sync();
-  if (lane_of() == 0) mbar_arrive(sb + OFF_KE + tile % K_BUFFERS * 8);
+  if (lane_of(c) == 0) mbar_arrive(c->sb + OFF_KE + tile % K_BUFFERS * 8);
 }
 /* All blocks of Q of a tile. */
 GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
@@ -465,12 +309,12 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
   GA_UNROLL for (int r = 0; r < NP; r++) p[r] = 0;
   GA_ROLL for (;;) {
     mbar_wait(sb + OFF_QF + 8 * stage_of(c), c->step / ST & 1u);
-    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), 0);
+    issue_s(s, k_rows, desc_k_major(sb + OFF_Q + stage_of(c) * Q_BYTES), D, 0);
     if (FEATURES) start_dp(c, dp);
     if (first) mbar_wait(sb + OFF_VF, c->tile & 1u);
     mbar_wait(sb + OFF_OF + 8 * stage_of(c), c->step / ST & 1u);
     if (BM == 128 || FEATURES) settle(c, p, dk); /* S, dP and dS of the step before do not fit */
-    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), FEATURES);
+    issue_s(dp, v_rows, desc_k_major(sb + OFF_O + stage_of(c) * Q_BYTES), D, FEATURES);
     const int early = BM == 128 && is_partial(c, m); /* at 64 rows nothing was gained */
     if (BM == 64 && !FEATURES)
       settle(c, p, dk);
@@ -482,7 +326,7 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     bar_arrive(3 - c->w, 256);
     issue_kv(dv, p, desc_n_major(sb + OFF_O + stage_of(c) * Q_BYTES, Q_PANEL));
     if (c->step) mbar_wait(sb + OFF_BAR_DS, ~c->step & 1u);
-    issue_dq(c, s, c->tile - (uint32_t)(first && c->before >= 0));
+    issue_dq(c, s, (c->tile - (uint32_t)(first && c->before >= 0)) % K_BUFFERS, ds_before(c));
     float delta[EARLY ? 2 * EARLY : 1];
     read_delta(c, delta, 0, EARLY);
     const uint32_t to = place_of_ds(c);
@@ -502,7 +346,7 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
     pin_f32(s, NQ);
     if (c->before >= 0) {
       keep_dq(c, s, dp, first ? record_of(sb, c->tile - 1) : tile_record(c));
-      if (first) leave(c->sb, c->tile - 1);
+      if (first) leave(c, c->tile - 1);
     }
     c->before = tag_of(c, m, left);
     c->step = c->step == CYCLE ? 1 : c->step + 1;
@@ -517,12 +361,12 @@ GA_DEV void steps(warpgroup *c, float *dk, float *dv) {
 GA_DEV void drain(warpgroup *c, uint32_t tile) {
   float x[NQ], sum[FETCHED];
   mbar_wait(c->sb + OFF_BAR_DS, ~c->step & 1u);
-  issue_dq(c, x, tile);
+  issue_dq(c, x, tile % K_BUFFERS, ds_before(c));
   if (is_last(c)) fetch_dq(c, sum, 0);
   wgmma_wait(0);
   pin_f32(x, NQ);
   keep_dq(c, x, sum, record_of(c->sb, tile));
-  leave(c->sb, tile);
+  leave(c, tile);
   c->before = -1;
 }
 /* A tile that no row of Q sees: its turn of V is over once all have seen it come. */
@@ -552,7 +396,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg) {
       pass(&c);
     }
     results(&c, dk, dv);
-    if (!some) leave(c.sb, c.tile);
+    if (!some) leave(&c, c.tile);
   }
   if (c.w == 0) bar_sync(2, 256); /* the other one's last arrival */
 }
@@ -566,12 +410,7 @@ GA_DEV void init_barriers(uint32_t sb) {
   mbar_init(sb + OFF_VF, 1);
   mbar_init(sb + OFF_VE, WGS);
   mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
-  for (int i = 0; i < ST; i++) {
-    mbar_init(sb + OFF_QF + 8 * i, 1);
-    mbar_init(sb + OFF_QE + 8 * i, WGS);
-    mbar_init(sb + OFF_OF + 8 * i, 1);
-    mbar_init(sb + OFF_OE + 8 * i, WGS);
-  }
+  init_ring(sb);
   mbar_init_fence();
 }
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {

@@ -77,18 +77,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define POWER_bf16 (D == 64 ? 0x3e00u : 0x3d80u)
 #define POWER_f16  (D == 64 ? 0x3000u : 0x2c00u)
 
-typedef const ga_kargs_attn_quant *args;
+#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
-/* 128 tokens of a head. Heads go first: those of a token lie side by side. */
-typedef struct {
-  int batch, block, head;
-} place;
-
-GA_DEV place place_of(args a, int unit) {
-  const int blocks = unit / a->heads;
-  const place p = {blocks / a->units_per_head, blocks % a->units_per_head, unit % a->heads};
-  return p;
-}
 /* p + step, digit by digit: divisions are for the first unit alone. */
 GA_DEV place advance(args a, place p, place step) {
   p.head += step.head, p.block += step.block, p.batch += step.batch;
@@ -224,7 +214,6 @@ GA_DEV float most_of(const float *x, int n) {
   GA_UNROLL for (int i = 0; i < n; i++) most[i % 4] = larger(most[i % 4], x[i]);
   return larger(larger(most[0], most[1]), larger(most[2], most[3]));
 }
-GA_DEV float warp_most(float most) { return float_of(redux_max_i32(bits_of(most))); }
 /* 1 where that is 0, or so little that its scale is. */
 GA_DEV float scale_from(float most) {
   const float scale = most * (I8 ? 1.f / 127.f : 1.f / 448.f);

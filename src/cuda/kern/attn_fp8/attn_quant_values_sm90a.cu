@@ -58,20 +58,10 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 #define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
 
-typedef const ga_kargs_attn_quant *args;
+#include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
-/* 128 tokens of a head. Heads go first: those of a token lie side by side. The last tokens go before the first: where
- * the means were made, or V itself, just before, they are still in L2. */
-typedef struct {
-  int batch, block, head;
-} place;
-
-GA_DEV place place_of(args a, int unit) {
-  const int blocks = unit / a->heads;
-  const place p = {blocks / a->units_per_head, blocks % a->units_per_head, unit % a->heads};
-  return p;
-}
-/* p - step, digit by digit: divisions are for the first unit alone. */
+/* p - step, digit by digit: divisions are for the first unit alone. The last tokens go before the first: where the
+ * means were made, or V itself, just before, they are still in L2. */
 GA_DEV place go_back(args a, place p, place step) {
   p.head -= step.head, p.block -= step.block, p.batch -= step.batch;
   if (p.head < 0) p.head += a->heads, p.block--;
@@ -126,7 +116,6 @@ GA_DEV float most_of(const float *x) {
   GA_UNROLL for (int i = 0; i < EACH / 2; i++) most[i % 4] = fmaxf(most[i % 4], fabsf(x[i]));
   return fmaxf(fmaxf(most[0], most[1]), fmaxf(most[2], most[3]));
 }
-GA_DEV float warp_most(float most) { return float_of(redux_max_i32(bits_of(most))); }
 /* 1 where that is 0, or so little that its scale is. */
 GA_DEV float scale_from(float most) {
   const float scale = most * (1.f / 448.f);

@@ -27,9 +27,11 @@ static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 #define PUT   GA_CAT(elem_put_, GA_P_DTYPE)
 #define GET16 GA_CAT(elem_get16_, GA_P_DTYPE)
 #define PUT16 GA_CAT(elem_put16_, GA_P_DTYPE)
+typedef ga_kargs_act kargs;
+
 enum { N = GA_CAT(ELEM_PER_16_, GA_P_DTYPE), UNIT = N * GA_P_THREADS };
 
-GA_DEV void act_wide(const ga_kargs_act *a, int64_t row, int64_t col) {
+GA_DEV void elements_wide(const kargs *a, int64_t row, int64_t col) {
   float x[N], g[N];
   GET16(x, a->x, row * a->x_stride + col);
   if (a->g) GET16(g, a->g, row * a->g_stride + col);
@@ -37,22 +39,10 @@ GA_DEV void act_wide(const ga_kargs_act *a, int64_t row, int64_t col) {
   PUT16(a->y, row * a->y_stride + col, x);
 }
 
-GA_DEV void act_one(const ga_kargs_act *a, int64_t row, int64_t col) {
+GA_DEV void element_one(const kargs *a, int64_t row, int64_t col) {
   float x = act_of(a->act, GET(a->x, row * a->x_stride + col));
   if (a->g) x *= GET(a->g, row * a->g_stride + col);
   PUT(a->y, row * a->y_stride + col, x);
 }
 
-GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_act a) {
-  const int64_t per_row = (a.width + UNIT - 1) / UNIT, units = per_row * a.rows;
-  grid_dependency_wait();
-  grid_launch_dependents();
-  for (int64_t u = block_index(); u < units; u += block_count()) {
-    const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
-    if (a.wide && col + N <= a.width) {
-      act_wide(&a, row, col);
-    } else {
-      for (int64_t c = col; c < a.width && c < col + N; c++) act_one(&a, row, c);
-    }
-  }
-}
+#include "cuda/kern/layer/elementwise.h"

@@ -1,0 +1,54 @@
+/* Part of attn_bwd_sm90a.cu and attn_bwd_whole_sm90a.cu, where one block makes dK, dV and dQ of a tile: sizes,
+ * registers and forms of products that follow from a row's parameters. */
+#pragma once
+#include "cuda/kern/attn_bwd/attn_bwd_shape.h"
+
+enum {
+  D = GA_P_D,
+  BM = GA_P_ROWS,
+  BOXES = BM / GA_KBWD_ROWS, /* of Q, dO and stat in a step */
+  ST = GA_P_STAGES,
+  DS_BUFFERS = 3,
+  PANELS = D / 64,
+  EARLY = BM == 128 ? 8 : 0, /* of BM / 8 pairs of delta: read before dP is waited for */
+  BOX_BYTES = GA_KBWD_ROWS * PANEL_ROW_BYTES,
+  Q_PANEL = BM * PANEL_ROW_BYTES,
+  NS = BM / 2,
+  ND = D / 2,
+  NQ = BM * D / 256,
+  NP = BM / 4,
+  BLOCK_LINES = BM * D / 256 /* of acc_map; registers per lane: S, dP NS; dK, dV ND; P, dS NP; dQ NQ */
+};
+enum {
+  DQ_COLS = BM == 128 ? D : D / 2
+};     /* of a warpgroup's 64 rows of dQ: the other has the other rows or the other columns */
+enum { /* bytes */
+       Q_BYTES = PANELS * Q_PANEL,
+       K_BYTES = PANELS * K_PANEL,
+       DS_BYTES = WGS * Q_PANEL,       /* BM x BN: a panel a warpgroup */
+       PIECE_BYTES = 16 * DQ_COLS * 4, /* of dQ, a warp's */
+       STAT_BOX_BYTES = 2 * GA_KBWD_ROWS * 4,
+       STAT_BYTES = BOXES * STAT_BOX_BYTES
+};
+static_assert(BM == 64 ? D == 64 || D == 128 : BM == 128 && D == 64,
+              "a warpgroup's part of dQ is one wgmma wide and lies in one panel");
+
+/* Registers per thread after launch: 504 to share. The producer's grow with what features cost. */
+#if GA_P_FEATURES && GA_P_D < 128
+#define REGS_PRODUCER 56
+#define REGS_CONSUMER 224
+#else
+#define REGS_PRODUCER 24
+#define REGS_CONSUMER 240
+#endif
+
+#if GA_P_D == 128 || GA_P_ROWS == 128
+#define WIDTH_DQ 64
+#else
+#define WIDTH_DQ 32
+#endif
+#define S_NEW  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss0)
+#define S_ADD  GA_CAT5(wgmma_m64n, GA_P_ROWS, k16_, GA_P_DTYPE, _ss)
+#define KV_ADD GA_CAT5(wgmma_m64n, GA_P_D, k16_, GA_P_DTYPE, _rst)
+#define DQ_NEW GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst0)
+#define DQ_ADD GA_CAT5(wgmma_m64n, WIDTH_DQ, k16_, GA_P_DTYPE, _sst)

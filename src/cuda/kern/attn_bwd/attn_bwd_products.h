@@ -1,0 +1,26 @@
+/* Part of the attention backward kernels of sm_90a, included once a kernel's constants are known: S or dP, and dS to
+ * shared memory. */
+
+/* C = A[64 rows at `a`] B[BM rows at `b`]^T, k contiguous in both, of `cols` columns; or added to what C holds. */
+GA_DEV void issue_s(float *s, uint32_t a, uint32_t b, int cols, int add) {
+  const uint64_t da = desc(a), db = desc(b);
+  if (add) pin_f32(s, NS);
+  wgmma_fence();
+  if (add)
+    S_ADD(s, da, db, 1);
+  else
+    S_NEW(s, da, db);
+  GA_UNROLL for (int k = 1; k < cols / 16; k++) S_ADD(s, da + (uint64_t)((k / 4) * (K_PANEL >> 4) + 2 * (k % 4)),
+                                                      db + (uint64_t)((k / 4) * (Q_PANEL >> 4) + 2 * (k % 4)), 1);
+  wgmma_commit();
+}
+/* Where a lane puts dS^T of its warp (16 rows of K), as rows of Q. */
+GA_DEV uint32_t ds_chunk(uint32_t panel, int warp, int lane) {
+  return panel_chunk(panel, (uint32_t)((lane >> 4) * 8 + (lane & 7)), (uint32_t)(warp * 2 + (lane >> 3 & 1)));
+}
+GA_DEV void store_ds(uint32_t to, const uint32_t *p) {
+  GA_UNROLL for (int k = 0; k < BM / 16; k++)
+      stmatrix_x4_trans(to + k * (16 * PANEL_ROW_BYTES), p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]);
+  fence_async_smem();
+  warp_sync();
+}

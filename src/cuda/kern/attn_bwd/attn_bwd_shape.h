@@ -1,0 +1,26 @@
+/* Part of the attention backward kernels of sm_90a (attn_bwd_sm90a.cu, attn_bwd_whole_sm90a.cu,
+ * attn_bwd_duet_sm90a.cu): what follows from the parameters of a row in all of them. */
+#pragma once
+
+#define GA_MASK_full   0
+#define GA_MASK_causal 1
+#define GA_MASK_window 2
+
+enum {
+  MASK = GA_CAT(GA_MASK_, GA_P_MASK),
+  WINDOW = MASK == GA_MASK_window,
+  MASKED = MASK != GA_MASK_full,
+  FEATURES = GA_P_FEATURES,
+  BN = 128, /* rows of K and V of a tile */
+  WGS = 2,  /* consumer warpgroups, of 64 rows each */
+  THREADS = 128 * (WGS + 1),
+  K_PANEL = BN * PANEL_ROW_BYTES
+};
+
+#define PACK  GA_CAT(pack_, GA_P_DTYPE)
+#define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define LOG2E 1.442695041f
+
+typedef const ga_kargs_attn_bwd *args;
+
+GA_DEV int is_packed(args a) { return FEATURES && (a->features & GA_KATTN_VARLEN); }

@@ -1,0 +1,18 @@
+/* Part of attn_quant_sm90a.cu and attn_quant_values_sm90a.cu: units of work. */
+#pragma once
+#include "cuda/kern/attn_fp8/attn_fp8_args.h"
+
+typedef const ga_kargs_attn_quant *args;
+
+/* 128 tokens of a head. Heads go first: those of a token lie side by side. */
+typedef struct {
+  int batch, block, head;
+} place;
+
+GA_DEV place place_of(args a, int unit) {
+  const int blocks = unit / a->heads;
+  const place p = {blocks / a->units_per_head, blocks % a->units_per_head, unit % a->heads};
+  return p;
+}
+/* The largest of a warp's values, none of which is below 0. */
+GA_DEV float warp_most(float most) { return float_of(redux_max_i32(bits_of(most))); }
