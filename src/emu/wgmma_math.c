@@ -108,6 +108,7 @@ EMU_VECTOR static void exponents(int *restrict e, const float *restrict x, int n
 /* One sum, in any range: products are exact in double, and so are aligned sums of 33 terms. */
 static float sum_slowly(float c, const float *a, const int *ea, const float *b, const int *eb, int n, int k,
                         const sum_rule *r) {
+  if (c != c) return float_of(0x7fffffff);
   int top = exponent(c, -126);
   double plain = c, sum = 0;
   for (int i = 0; i < k; i++) {
@@ -153,6 +154,7 @@ static inline __attribute__((always_inline)) void sum_row(float *restrict c, con
   }
   e = t - odd;
   t -= e & e >> 31;
+  t &= ~(t < -500);             /* nothing but zeros (masked keys): their sum is 0 at any scale */
   beyond = (t + 80) | (90 - t); /* the sign tells */
   int32_t any = 0, top[16];
   memcpy(top, &beyond, 64);
