@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from xml.etree import ElementTree
 
-# Processor seconds on the 2-core machine of docs/log/test-time.md; more is said, not failed, since machines differ.
-BUDGET = {"quick": 240, "full": 2700}
+# Processor seconds of a tier's tests on the machine of docs/log/test-time.md; more is said, not failed, since machines differ.
+BUDGET = {"quick": 120, "full": 1500}
 TARGET = {"quick": "quick_tests", "full": "all"}
 SLOWEST = 10
 
@@ -66,8 +66,8 @@ def run(build, tier, jobs):
     slowest = sorted(tests, key=lambda t: -t[1])[:SLOWEST]
     print("slowest: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds, *_ in slowest))
     print(f"{tier} tier: build {built}; {len(tests)} tests {tested}")
-    if built.cpu + tested.cpu > BUDGET[tier]:
-        print(f"{tier} tier: over its budget of {BUDGET[tier]} s of processor time (docs/log/test-time.md)")
+    if tested.cpu > BUDGET[tier]:
+        print(f"{tier} tier: its tests are over their budget of {BUDGET[tier]} s of processor time (docs/log/test-time.md)")
     return tested.rc
 
 
