@@ -3,7 +3,7 @@ BUILD := build
 JOBS  := $(shell nproc)
 QUESTION := What is the capital of France, and what is it famous for?
 
-.PHONY: all help deps test-deps build models lean test asan tsan fuzz demo bench golden format clean install
+.PHONY: all help deps test-deps configure build models lean test test-all asan tsan fuzz demo bench golden format clean install
 
 all: build
 
@@ -11,7 +11,8 @@ help:
 	@echo "make            build libga and ga into build/ (ONLY='attn*,add*': these CUDA kernels alone)"
 	@echo "make demo       install what is missing, build, fetch the default model, answer a question"
 	@echo "make models     fetch the models that the tests use (440 MB)"
-	@echo "make test       build and run every test that needs no GPU"
+	@echo "make test       build and run the quick tests; none needs a GPU, a model or nvcc (minutes)"
+	@echo "make test-all   build everything, run all other tests, fuzz each parser for FUZZ_SECONDS (half an hour)"
 	@echo "make bench      time every kernel of this machine that passes its check"
 	@echo "make golden     write goldens of tests and docs/reference anew, to be reviewed as a diff"
 	@echo "make format     write C and CUDA code as clang-format 14 does"
@@ -26,9 +27,11 @@ deps:
 test-deps:
 	@GA_WITH_TESTS=1 tools/install_deps.sh
 
-build: test-deps
+configure: test-deps
 	@cmake --preset release -DGA_ONLY='$(ONLY)' >/dev/null
-	@cmake --build $(BUILD) -j $(JOBS)
+
+build: configure
+	@cmake --build $(BUILD) -j $(JOBS) --target product
 
 demo: deps
 	@GA_WITH_PIP=1 tools/install_deps.sh
@@ -45,11 +48,14 @@ lean: deps
 	@cmake --preset lean >/dev/null
 	@cmake --build build-lean -j $(JOBS)
 
-test: build
-	@python3 tools/check_layers.py
-	@if command -v clang >/dev/null; then mkdir -p build-fuzz; $(MAKE) -s fuzz FUZZ_SECONDS=6 >build-fuzz/log 2>&1 || { tail -30 build-fuzz/log; exit 1; }; \
-	  echo "fuzzed each parser for 6 s (build-fuzz/log)"; else echo "no clang here: corpora are replayed, nothing is fuzzed"; fi
-	@ctest --test-dir $(BUILD) -j2 --output-on-failure
+test: configure
+	@tools/run_tests.py $(BUILD) quick -j $(JOBS)
+
+test-all: FUZZ_SECONDS := 6
+test-all: configure
+	@tools/run_tests.py $(BUILD) full -j $(JOBS)
+	@if command -v clang >/dev/null; then mkdir -p build-fuzz; $(MAKE) -s fuzz FUZZ_SECONDS=$(FUZZ_SECONDS) >build-fuzz/log 2>&1 || { tail -30 build-fuzz/log; exit 1; }; \
+	  echo "fuzzed each parser for $(FUZZ_SECONDS) s (build-fuzz/log)"; else echo "left out: fuzzing (no clang here); the quick tests replay the corpora"; fi
 
 asan tsan: test-deps
 	@cmake --preset $@ >/dev/null
@@ -70,6 +76,7 @@ bench: build
 	@$(BUILD)/ga bench
 
 golden: build
+	@cmake --build $(BUILD) -j $(JOBS) --target test_select
 	@$(BUILD)/tests/test_select --write tests/select.golden
 	@$(BUILD)/ga kernels --markdown > docs/reference/kernels.md
 	@python3 tools/gen_cli_doc.py $(BUILD)/ga docs/reference/cli.md

@@ -1,6 +1,6 @@
 /* Every architecture against Hugging Face transformers in f64: tiny random safetensors models of tests/data/arch, made
  * by tests/refs/make_arch.py. The whole prompt at once, in uneven chunks and token by token; by the oracles and on the
- * CPU. */
+ * CPU. `test_arch NAME` runs one architecture. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,11 +111,17 @@ static const struct {
 ARCHS(X)
 #undef X
 
-int main(void) {
+int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
 #define X(name) cmocka_unit_test(test_##name),
       ARCHS(X)
 #undef X
   };
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  bool known = argc < 2;
+  for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
+    if (argc > 1 && !strcmp(tests[i].name + strlen("test_"), argv[1])) {
+      cmocka_set_test_filter(tests[i].name);
+      known = true;
+    }
+  return known ? cmocka_run_group_tests(tests, NULL, NULL) : 2;
 }

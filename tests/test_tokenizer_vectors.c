@@ -12,6 +12,7 @@
 #include "base/filemap.h"
 #include "base/hash.h"
 #include "ga/tokenizer.h"
+#include "tests/llm_models.h"
 #include "token/tok_split.h"
 #include "token/unicode.h"
 
@@ -51,36 +52,23 @@ static uint64_t u64_at(const uint8_t *p) {
   return x;
 }
 
-/* Skips the test when the file is not there: the vectors are data, not code. */
 static ga_filemap open_data(const char *name) {
   char path[1024];
   ga_filemap map;
   (void)snprintf(path, sizeof path, "%s/%s", GA_TEST_DATA, name);
-  if (ga_filemap_open(path, &map) != GA_OK) {
-    print_message("skipped: %s is not there\n", path);
-    skip();
-  }
+  if (ga_filemap_open(path, &map) != GA_OK) fail_msg("%s", ga_error_text());
   return map;
 }
 
-static void model_path(const char *name, char *path, size_t size) {
-  const char *folder = getenv("GA_MODELS"), *home = getenv("HOME");
-  if (folder)
-    (void)snprintf(path, size, "%s/%s", folder, name);
-  else
-    (void)snprintf(path, size, "%s/.cache/ga/models/%s", home ? home : "", name);
-}
-
 static ga_tokenizer *open_tokenizer(const char *name) {
-  char path[1024];
+  const char *path = model_path(name);
   ga_model_file *file;
   ga_tokenizer *tok = NULL;
-  model_path(name, path, sizeof path);
-  ga_status status = ga_model_file_open(path, &file);
-  if (status == GA_ERR_IO) {
-    print_message("skipped: %s is not there\n", path);
+  if (!path) {
+    print_message("%s is not here (make models)\n", name);
     skip();
   }
+  ga_status status = ga_model_file_open(path, &file);
   if (status == GA_OK) status = ga_tokenizer_from_model(file, &tok);
   if (status != GA_OK) fail_msg("%s", ga_error_text());
   ga_model_file_destroy(file);

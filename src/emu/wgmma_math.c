@@ -6,12 +6,6 @@
 
 #include "emu/machine.h"
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define FAST __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define FAST
-#endif
-
 static inline float from_f16(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, rest = h & 0x7fffu;
   uint32_t u = rest << 13;
@@ -107,13 +101,14 @@ static inline int exponent(float x, int least) {
   return bits_of(x) << 1 == 0 ? ZERO : e == 128 ? SPECIAL : e < least ? least : e;
 }
 
-FAST static void exponents(int *restrict e, const float *restrict x, int n, int least) {
+EMU_VECTOR static void exponents(int *restrict e, const float *restrict x, int n, int least) {
   for (int i = 0; i < n; i++) e[i] = exponent(x[i], least);
 }
 
 /* One sum, in any range: products are exact in double, and so are aligned sums of 33 terms. */
 static float sum_slowly(float c, const float *a, const int *ea, const float *b, const int *eb, int n, int k,
                         const sum_rule *r) {
+  if (c != c) return float_of(0x7fffffff);
   int top = exponent(c, -126);
   double plain = c, sum = 0;
   for (int i = 0; i < k; i++) {
@@ -159,6 +154,7 @@ static inline __attribute__((always_inline)) void sum_row(float *restrict c, con
   }
   e = t - odd;
   t -= e & e >> 31;
+  t &= ~(t < -500);             /* nothing but zeros (masked keys): their sum is 0 at any scale */
   beyond = (t + 80) | (90 - t); /* the sign tells */
   int32_t any = 0, top[16];
   memcpy(top, &beyond, 64);
@@ -187,8 +183,8 @@ static inline __attribute__((always_inline)) void sum_row(float *restrict c, con
 }
 
 /* c (rows x n) += a (rows x k) b (k x n); n a multiple of 8; 8 floats behind c and b may be read. */
-FAST static void add_exact(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n, int k,
-                           const sum_rule *r) {
+EMU_VECTOR static void add_exact(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n,
+                                 int k, const sum_rule *r) {
   static int ea[64 * DEPTH], eb[DEPTH * COLUMNS + 8];
   exponents(ea, a, rows * k, r->least);
   exponents(eb, b, k * n, r->least);
@@ -200,8 +196,8 @@ FAST static void add_exact(float *restrict c, const float *restrict a, const flo
 
 /* The same for speed, in f32 and in order of k. Blocks of 4 rows by 16 columns of c stay in registers over the 16 steps
  * of k. */
-FAST __attribute__((optimize("fp-contract=fast"))) static void add_fast(float *restrict c, const float *restrict a,
-                                                                        const float *restrict b, int n) {
+EMU_VECTOR __attribute__((optimize("fp-contract=fast"))) static void
+add_fast(float *restrict c, const float *restrict a, const float *restrict b, int n) {
   for (int j = 0; j + 16 <= n; j += 16)
     for (int r = 0; r < 64; r += 4) {
       float t[4][16];
@@ -219,8 +215,8 @@ FAST __attribute__((optimize("fp-contract=fast"))) static void add_fast(float *r
 }
 
 /* Sums of 32 products stay below 2^24. */
-FAST static void add_s8(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n,
-                        int depth) {
+EMU_VECTOR static void add_s8(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n,
+                              int depth) {
   for (int r = 0; r < rows; r++)
     for (int j = 0; j < n; j++) {
       float s = 0;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Whole models on the CUDA emulator, Llama- and Gemma-shaped, in f32 and quantised, with short and long prompts: the same tokens as on the
 CPU, greedy and by chance with every filter and penalty, with caches of several types; --explain names every op.
-usage: tokens.py GA_EMU"""
+usage: tokens.py PART GA_EMU; parts are tiny, gemma, packed (models), chains (of sampling), and quick: a little of the first and last"""
 import math
 import os
 import subprocess
@@ -51,34 +51,64 @@ def answer(program, model, device, prompt, *options):
     return done.stdout, done.stderr.decode()
 
 
+def build(folder, name):
+    path = Path(folder) / f"{name}.gguf"
+    path.write_bytes({"tiny": tiny_gguf.build, "gemma": lambda: tiny_gguf.build(*tiny_gguf.gemma()),
+                      "packed": lambda: tiny_gguf.build(None, quantised())}[name]())
+    return path
+
+
+# A prompt and options each, with which both devices must say the same.
+CASES = {"tiny": ((SHORT,), (LONG,), (SHORT, "--kv-type", "f32")),
+         "gemma": ((SHORT,), (LONG,), (SHORT, "--kv-type", "q8_0"), (LONG, "--kv-type", "e4m3")),
+         "packed": ((SHORT,), (LONG,), (LONG, "-b", "40"))}
+
+
+def compare(program, model, prompt, *options):
+    want, _ = answer(program, model, "cpu", prompt, *options)
+    got, text = answer(program, model, "emu", prompt, *options)
+    if got != want:
+        sys.exit(f"{model.name} {prompt} {options}: emulator {got!r}, CPU {want!r}\n{text}")
+    return want, text
+
+
+def draw(program, model, chains):
+    drawn = set()
+    for chain in chains:
+        want, text = compare(program, model, SHORT, "-s", "11", "-n", "8", "--explain", *chain)
+        if "sample_f32_chain_" not in text:
+            sys.exit(f"{chain}: no chain of CUDA\n{text}")
+        drawn.add(want)
+    if len(drawn) < len(chains) - 1:
+        sys.exit(f"chains differ too little to tell: {drawn}")
+
+
+def explain_packed(program, model):
+    _, text = answer(program, model, "emu", LONG, "--explain")
+    for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prompt_", "gemm     gemm_q8_0_t16_sm90a_", "gemm     gemm_q8_0_wide_"):
+        if f"\n{op}" not in "\n" + text:
+            sys.exit(f"--explain does not tell of {op}:\n{text}")
+    if "gemm_q5_0" in text or "gemm_q4_0" in text:
+        sys.exit(f"weights were not widened:\n{text}")
+
+
 def main():
-    program = sys.argv[1]
+    part, program = sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        path, gemma, packed = (Path(folder) / f"{name}.gguf" for name in ("tiny", "gemma", "packed"))
-        path.write_bytes(tiny_gguf.build())
-        gemma.write_bytes(tiny_gguf.build(*tiny_gguf.gemma()))
-        packed.write_bytes(tiny_gguf.build(None, quantised()))
-        for model, prompt, *options in ((path, SHORT), (path, LONG), (path, SHORT, "--kv-type", "f32"), (gemma, SHORT), (gemma, LONG),
-                                        (gemma, SHORT, "--kv-type", "q8_0"), (gemma, LONG, "--kv-type", "e4m3"), (packed, SHORT), (packed, LONG), (packed, LONG, "-b", "40")):
-            want, _ = answer(program, model, "cpu", prompt, *options)
-            got, _ = answer(program, model, "emu", prompt, *options)
-            if got != want:
-                sys.exit(f"{model.name} {prompt} {options}: emulator {got!r}, CPU {want!r}")
-        drawn = set()
-        for chain in CHAINS:
-            want, _ = answer(program, path, "cpu", SHORT, "-s", "11", "-n", "8", *chain)
-            got, text = answer(program, path, "emu", SHORT, "-s", "11", "-n", "8", "--explain", *chain)
-            if got != want or "sample_f32_chain_" not in text:
-                sys.exit(f"{chain}: emulator {got!r}, CPU {want!r}\n{text}")
-            drawn.add(want)
-        if len(drawn) < len(CHAINS) - 1:
-            sys.exit(f"chains differ too little to tell: {drawn}")
-        _, text = answer(program, packed, "emu", LONG, "--explain")
-        for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prompt_", "gemm     gemm_q8_0_t16_sm90a_", "gemm     gemm_q8_0_wide_"):
-            if f"\n{op}" not in "\n" + text:
-                sys.exit(f"--explain does not tell of {op}:\n{text}")
-        if "gemm_q5_0" in text or "gemm_q4_0" in text:
-            sys.exit(f"weights were not widened:\n{text}")
+        if part in CASES:
+            model = build(folder, part)
+            for case in CASES[part]:
+                compare(program, model, *case)
+            if part == "packed":
+                explain_packed(program, model)
+        elif part == "chains":
+            draw(program, build(folder, "tiny"), CHAINS)
+        elif part == "quick":
+            model = build(folder, "tiny")
+            compare(program, model, SHORT)
+            draw(program, model, CHAINS[:2])
+        else:
+            sys.exit(f"no part {part}")
     print("tokens agree")
 
 

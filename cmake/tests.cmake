@@ -1,0 +1,32 @@
+# Tests have two tiers. `make test` builds and runs the quick one; `make test-all` builds everything and runs the full one.
+# Each test is in exactly one of them: tools/check_tiers.py fails otherwise.
+#   ga_test(quick|full NAME COMMAND ARGUMENT... [NEEDS TARGET...])
+# Programs that the command names are built for the tier by themselves; NEEDS are targets that it uses unnamed.
+
+# Seconds until a test counts as hung. The longest quick test takes 7 s of processor time, the longest full one 30.
+set(GA_TIMEOUT_quick 600)
+set(GA_TIMEOUT_full 3600)
+
+# Everything that the quick tier runs, and nothing else.
+add_custom_target(quick_tests)
+
+function(ga_test tier name)
+  if(NOT DEFINED GA_TIMEOUT_${tier})
+    message(FATAL_ERROR "test ${name}: tier ${tier}; must be quick or full")
+  endif()
+  cmake_parse_arguments(PARSE_ARGV 2 test "" "" "COMMAND;NEEDS")
+  add_test(NAME ${name} COMMAND ${test_COMMAND})
+  set_tests_properties(${name} PROPERTIES LABELS ${tier} TIMEOUT ${GA_TIMEOUT_${tier}})
+  if(NOT tier STREQUAL quick)
+    return()
+  endif()
+  foreach(word ${test_COMMAND})
+    string(REGEX REPLACE "^\\$<TARGET_FILE:(.*)>$" "\\1" word "${word}")
+    if(TARGET "${word}")
+      list(APPEND test_NEEDS ${word})
+    endif()
+  endforeach()
+  if(test_NEEDS)
+    add_dependencies(quick_tests ${test_NEEDS})
+  endif()
+endfunction()
