@@ -7,13 +7,13 @@
 #include "cli/open.h"
 #include "cli/synth_weights.h"
 #include "file/gguf_write.h"
-#include "model/weight_spec.h"
+#include "model/arch/arch.h"
 
 /* --- shapes --- */
 
 typedef struct synth_shape {
   const char *name;
-  ga_model_arch arch;
+  const char *arch;
   int64_t layers, width, ff, heads, kv_heads, head_dim, vocab, context;
   double rope_base, eps;
   int32_t window;
@@ -22,16 +22,16 @@ typedef struct synth_shape {
 
 /* As the models' own configurations have it. */
 static const synth_shape shapes[] = {
-    {"llama-3-8b", GA_MODEL_llama, 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
-    {"llama-3-70b", GA_MODEL_llama, 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
-    {"llama-3.2-1b", GA_MODEL_llama, 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false},
-    {"smollm2-135m", GA_MODEL_llama, 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false},
-    {"qwen2.5-0.5b", GA_MODEL_qwen2, 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false},
-    {"qwen3-0.6b", GA_MODEL_qwen3, 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false},
-    {"qwen3-8b", GA_MODEL_qwen3, 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true},
-    {"gemma-3-270m", GA_MODEL_gemma3, 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
-    {"gemma-3-1b", GA_MODEL_gemma3, 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
-    {"tiny", GA_MODEL_llama, 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true},
+    {"llama-3-8b", "llama", 32, 4096, 14336, 32, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
+    {"llama-3-70b", "llama", 80, 8192, 28672, 64, 8, 128, 128256, 8192, 5e5, 1e-5, 0, true},
+    {"llama-3.2-1b", "llama", 16, 2048, 8192, 32, 8, 64, 128256, 131072, 5e5, 1e-5, 0, false},
+    {"smollm2-135m", "llama", 30, 576, 1536, 9, 3, 64, 49152, 8192, 1e5, 1e-5, 0, false},
+    {"qwen2.5-0.5b", "qwen2", 24, 896, 4864, 14, 2, 64, 151936, 32768, 1e6, 1e-6, 0, false},
+    {"qwen3-0.6b", "qwen3", 28, 1024, 3072, 16, 8, 128, 151936, 40960, 1e6, 1e-6, 0, false},
+    {"qwen3-8b", "qwen3", 36, 4096, 12288, 32, 8, 128, 151936, 40960, 1e6, 1e-6, 0, true},
+    {"gemma-3-270m", "gemma3", 18, 640, 2048, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
+    {"gemma-3-1b", "gemma3", 26, 1152, 6912, 4, 1, 256, 262144, 32768, 1e6, 1e-6, 512, false},
+    {"tiny", "llama", 2, 256, 512, 4, 2, 64, 300, 8192, 1e4, 1e-5, 0, true},
 };
 
 static ga_status find_shape(const char *name, synth_shape *out) {
@@ -123,48 +123,53 @@ static float deviation_of(const synth *m, const weight_spec *s, int64_t cols) {
   return 1 / sqrtf((float)cols * (joins ? 2 * (float)m->shape.layers : 1));
 }
 
-static ga_status put_weight(synth *m, const weight_spec *s, int64_t il) {
-  if (!(s->required >> m->shape.arch & 1) && !(m->shape.has_head && !strcmp(s->name, "output.weight"))) return GA_OK;
+static ga_status put_weight(synth *m, weight_id id, int64_t il) {
+  const weight_spec *s = &ga_weight_specs[id];
+  const weight_use *use = ga_arch_weight(m->hparams.arch, id);
+  if (!use || (use->optional && !(id == W_OUTPUT && m->shape.has_head))) return GA_OK;
   const int64_t dims[2] = {ga_weight_dim(&m->hparams, s->rows), ga_weight_dim(&m->hparams, s->cols)};
   const bool is_vector = s->kind == KIND_VECTOR;
   const ga_dtype wanted = is_vector ? GA_F32 : is_better(s, &m->shape, il) ? m->types.better : m->types.most;
   const ga_dtype dtype = type_for_row(wanted, dims[1]);
-  char name[64];
-  if (il < 0)
-    (void)snprintf(name, sizeof name, "%s", s->name);
-  else
-    (void)snprintf(name, sizeof name, "blk.%lld.%s", (long long)il, s->name);
+  char name[GA_WEIGHT_NAME_BYTES];
   synth_tensor *t = &m->tensors[m->n++];
   GA_TRY(synth_tensor_of(&m->weights, dtype, is_vector && s->is_norm ? 1 : 0, deviation_of(m, s, dims[1]), m->n, t));
   ga_tensor view = ga_tensor_make(NULL, dtype, is_vector ? 1 : 2, is_vector ? dims + 1 : dims);
-  ga_gguf_put_tensor_from(m->file, name, &view, synth_tensor_bytes, t);
+  ga_gguf_put_tensor_from(m->file, ga_weight_name(id, (int32_t)il, name), &view, synth_tensor_bytes, t);
+  return GA_OK;
+}
+
+/* Those of each layer, or those of the whole model. */
+static ga_status put_all(synth *m, bool of_layer, int64_t il) {
+  for (int id = 0; id < W_COUNT; id++)
+    if (ga_weight_specs[id].of_layer == of_layer) GA_TRY(put_weight(m, (weight_id)id, il));
   return GA_OK;
 }
 
 static ga_status put_weights(synth *m) {
-  m->tensors = calloc(ga_n_model_weights + ga_n_layer_weights * (size_t)m->shape.layers, sizeof *m->tensors);
-  if (!m->tensors) return ga_fail_nomem("tensors", ga_n_layer_weights * (size_t)m->shape.layers * sizeof *m->tensors);
-  for (size_t i = 0; i < ga_n_model_weights; i++) GA_TRY(put_weight(m, &ga_model_weights[i], -1));
-  for (int64_t il = 0; il < m->shape.layers; il++)
-    for (size_t i = 0; i < ga_n_layer_weights; i++) GA_TRY(put_weight(m, &ga_layer_weights[i], il));
+  const size_t most = W_COUNT * (size_t)m->shape.layers;
+  m->tensors = calloc(most, sizeof *m->tensors);
+  if (!m->tensors) return ga_fail_nomem("tensors", most * sizeof *m->tensors);
+  GA_TRY(put_all(m, false, -1));
+  for (int64_t il = 0; il < m->shape.layers; il++) GA_TRY(put_all(m, true, il));
   m->weights.total = ga_gguf_data_bytes(m->file);
   return GA_OK;
 }
 
 static void put_key(synth *m, const char *key, int64_t value) {
   char name[96];
-  (void)snprintf(name, sizeof name, "%s.%s", ga_model_arch_name(m->shape.arch), key);
+  (void)snprintf(name, sizeof name, "%s.%s", m->shape.arch, key);
   ga_gguf_put_int(m->file, name, GA_META_U32, value);
 }
 static void put_float(synth *m, const char *key, double value) {
   char name[96];
-  (void)snprintf(name, sizeof name, "%s.%s", ga_model_arch_name(m->shape.arch), key);
+  (void)snprintf(name, sizeof name, "%s.%s", m->shape.arch, key);
   ga_gguf_put_f32(m->file, name, (float)value);
 }
 
 static void put_hparams(synth *m) {
   const synth_shape *s = &m->shape;
-  ga_gguf_put_text(m->file, "general.architecture", ga_model_arch_name(s->arch));
+  ga_gguf_put_text(m->file, "general.architecture", s->arch);
   ga_gguf_put_text(m->file, "general.name", "random weights");
   put_key(m, "block_count", s->layers);
   put_key(m, "embedding_length", s->width);
@@ -238,7 +243,7 @@ static ga_status settle_shape(const synth_args *a, synth *m) {
   GA_REQUIRE(s->heads % s->kv_heads == 0, GA_ERR_ARG, "--heads %lld, --kv-heads %lld: the second must divide the first",
              (long long)s->heads, (long long)s->kv_heads);
   GA_REQUIRE(s->head_dim % 2 == 0, GA_ERR_ARG, "--head-dim %lld; must be even", (long long)s->head_dim);
-  m->hparams = (ga_hparams){.arch = s->arch,
+  m->hparams = (ga_hparams){.arch = ga_arch_find(s->arch, strlen(s->arch)),
                             .n_layers = (int32_t)s->layers,
                             .width = (int32_t)s->width,
                             .ff_width = (int32_t)s->ff,

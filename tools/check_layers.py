@@ -1,9 +1,14 @@
 #!/usr/bin/env python3
-"""Fails on an #include that goes up the layers of src/LAYERS. Usage: check_layers.py [ROOT]"""
+"""Fails on an #include that goes up the layers of src/LAYERS, and on code outside of src/model/arch/ that asks which
+architecture a model is. Usage: check_layers.py [ROOT]"""
 import re
 import sys
 from pathlib import Path
 
+ARCH_HOME = "src/model/arch/"
+# What runs models. File formats and tokenizers have names of their own, which they compare.
+ARCH_BLIND = ("include/", "src/base/", "src/core/", "src/cpu/", "src/cuda/", "src/op/", "src/model/", "src/engine/",
+              "src/serve/", "cli/", "verify/")
 INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
 
 
@@ -21,10 +26,26 @@ def layer_of(path, layers):
     return max((d for d in layers if path.startswith(d + "/")), key=len, default=None)
 
 
+def read_archs(root):
+    """What asking for an architecture looks like: its descriptor, its name compared, a model told by its size, or the
+    instruction set of a device where models are."""
+    listed = re.search(r"#define GA_ARCHS\(X\)(.*)", (root / ARCH_HOME / "arch.h").read_text())[1]
+    names = "|".join(re.findall(r"X\((\w+)\)", listed))
+    return re.compile(rf'\b(GA_MODEL|ga_arch)_({names})\b|cmp\([^;]*"({names})"|n_layers\s*[!=]=\s*[0-9]')
+
+
+def asks_for_arch(rel, line, archs):
+    if rel.startswith(ARCH_HOME) or not rel.startswith(ARCH_BLIND):
+        return False
+    in_models = rel.startswith(("src/model/", "src/engine/"))
+    return archs.search(line) or (in_models and "GA_ARCH_sm" in line)
+
+
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     layers = read_layers(root)
-    bad = 0
+    archs = read_archs(root)
+    bad = asked = 0
     for path in sorted(root.glob("*/**/*")):
         rel = str(path.relative_to(root))
         layer = layer_of(rel, layers)
@@ -32,6 +53,9 @@ def main():
             continue
         own = Path(layer).name
         for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
+            if asks_for_arch(rel, line, archs):
+                print(f"{rel}:{number}: asks which architecture this is; {ARCH_HOME} alone may")
+                asked += 1
             match = INCLUDE.match(line)
             if not match:
                 continue
@@ -45,8 +69,8 @@ def main():
             elif folder != own and folder not in layers[layer]:
                 print(f"{rel}:{number}: {layer} may not include {folder}/")
                 bad += 1
-    print(f"layers: {bad} forbidden includes")
-    return bad > 0
+    print(f"layers: {bad} forbidden includes, {asked} questions for an architecture")
+    return bad + asked > 0
 
 
 if __name__ == "__main__":

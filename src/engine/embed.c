@@ -4,17 +4,15 @@
 
 #include "base/mem.h"
 #include "base/status.h"
-#include "model/forward.h"
+#include "model/exec.h"
 
-enum { POOL_MEAN = 1, POOL_CLS = 2, POOL_LAST = 3 }; /* GGUF key <arch>.pooling_type */
-
-static void pool(const ga_hparams *p, const float *x, int32_t n, float *out) {
+static void pool(const ga_hparams *p, ga_pooling pooling, const float *x, int32_t n, float *out) {
   double norm = 0;
   for (int32_t c = 0; c < p->width; c++) {
     double v = 0;
-    if (p->pooling == POOL_CLS)
+    if (pooling == POOL_CLS)
       v = (double)x[c];
-    else if (p->pooling == POOL_LAST)
+    else if (pooling == POOL_LAST)
       v = (double)x[(int64_t)(n - 1) * p->width + c];
     else
       for (int32_t t = 0; t < n; t++) v += (double)x[(int64_t)t * p->width + c] / n;
@@ -26,7 +24,7 @@ static void pool(const ga_hparams *p, const float *x, int32_t n, float *out) {
 }
 
 /* ids, positions, zeros (types), q_start[2] in one device buffer. */
-static ga_status run(ga_model *model, ga_forward *f, const int32_t *ids, int32_t n, int32_t *host, int32_t *device) {
+static ga_status run(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, int32_t *host, int32_t *device) {
   int32_t *positions = host + n, *types = positions + n, *q_start = types + n;
   for (int32_t i = 0; i < n; i++) {
     host[i] = ids[i];
@@ -44,11 +42,11 @@ static ga_status run(ga_model *model, ga_forward *f, const int32_t *ids, int32_t
                   .positions = device + n,
                   .types = device + (types - host),
                   .q_start = device + (q_start - host)};
-  f->step = &step;
-  return fwd_run(f);
+  e->step = &step;
+  return exec_run(e);
 }
 
-static ga_status embed(ga_model *model, ga_forward *f, const int32_t *ids, int32_t n, float *out) {
+static ga_status embed(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, float *out) {
   const size_t inputs = ((size_t)n * 3 + 2) * sizeof(int32_t),
                rows = (size_t)n * (size_t)model->hparams.width * sizeof(float);
   void *host = NULL, *device = NULL;
@@ -56,9 +54,10 @@ static ga_status embed(ga_model *model, ga_forward *f, const int32_t *ids, int32
   if (status == GA_OK) status = ga_buffer_alloc(model->ctx, inputs, &device);
   float *x = (float *)host;
   int32_t *ints = host ? (int32_t *)(x + rows / sizeof(float)) : NULL;
-  if (status == GA_OK) status = run(model, f, ids, n, ints, device);
-  if (status == GA_OK) status = ga_copy_to_host(model->ctx, x, f->x, rows, NULL);
-  if (status == GA_OK) pool(&model->hparams, x, n, out);
+  if (status == GA_OK) status = run(model, e, ids, n, ints, device);
+  if (status == GA_OK)
+    status = ga_copy_to_host(model->ctx, x, e->buffer[model->graph->values[model->graph->result].buffer], rows, NULL);
+  if (status == GA_OK) pool(&model->hparams, model->graph->pooling, x, n, out);
   ga_buffer_free(model->ctx, device);
   ga_mem_free(host);
   return status;
@@ -74,9 +73,9 @@ ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *ou
   for (int32_t i = 0; i < n; i++)
     GA_REQUIRE(ids[i] >= 0 && ids[i] < model->hparams.vocab, GA_ERR_ARG, "embed: id %d at %d; must be 0 to %d", ids[i],
                i, model->hparams.vocab - 1);
-  ga_forward f;
-  GA_TRY(fwd_create(model, model->places, n, 0, &f));
-  ga_status status = embed(model, &f, ids, n, out);
-  fwd_destroy(&f);
+  ga_exec e;
+  GA_TRY(exec_create(model, model->places, NULL, n, 0, &e));
+  ga_status status = embed(model, &e, ids, n, out);
+  exec_destroy(&e);
   return status;
 }

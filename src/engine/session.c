@@ -61,8 +61,7 @@ static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs 
 
 static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
   GA_TRY(create_inputs(s, place->ctx, &part->inputs));
-  GA_TRY(fwd_create(s->model, place, sizes->batch, sizes->max_out, &part->forward));
-  return fwd_use_cache(&part->forward, &s->kv);
+  return exec_create(s->model, place, &s->kv, sizes->batch, sizes->max_out, &part->exec);
 }
 
 static ga_status create(ga_session *s, const ga_session_options *options) {
@@ -110,7 +109,7 @@ void ga_session_destroy(ga_session *s) {
     const ga_status read = part->inputs.unread ? ga_stream_sync(s->model->places[i].ctx, NULL) : GA_OK;
     (void)read; /* a device that is lost reads no more */
     ga_graph_destroy(part->graph.graph);
-    fwd_destroy(&part->forward);
+    exec_destroy(&part->exec);
     ga_buffer_free(s->model->places[i].ctx, part->inputs.device);
     ga_host_free(s->model->places[i].ctx, part->inputs.host);
   }
@@ -161,13 +160,13 @@ static void point_at_inputs(const ga_session *s, session_part *part, int32_t at,
                          .q_start = step + 3 * (size_t)n + 1,
                          .page_table = part->inputs.device + part->inputs.table,
                          .page_stride = s->n_pages};
-  part->forward.step = &part->step;
+  part->exec.step = &part->step;
 }
 
 static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
   session_inputs *in = &part->inputs;
   int32_t *step = in->host + in->step;
-  if (in->unread) GA_TRY(ga_stream_sync(part->forward.ctx, NULL));
+  if (in->unread) GA_TRY(ga_stream_sync(part->exec.ctx, NULL));
   for (int32_t i = 0; i < n; i++) {
     step[i] = ids[i];
     step[n + i] = step[2 * n + i] = at + i;
@@ -178,25 +177,24 @@ static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t 
   s->placed = -1;
   in->unread = true;
   point_at_inputs(s, part, at, n);
-  return ga_copy_to_device_later(part->forward.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step,
-                                 NULL);
+  return ga_copy_to_device_later(part->exec.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step, NULL);
 }
 
-/* Rows of one chunk, some at a time; the first block is computed by fwd_run. base: the chunk's first row; wanted: the
+/* Rows of one chunk, some at a time; the first block is computed by exec_run. base: the chunk's first row; wanted: the
  * first row that out is to have; host: memory for a block, unless they go to out->into. */
 static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_t wanted, const session_out *out,
                               float *host) {
   const size_t vocab = (size_t)s->model->hparams.vocab;
-  ga_forward *f = &session_last(s)->forward;
+  ga_exec *e = &session_last(s)->exec;
   ga_step *step = &session_last(s)->step;
   for (int32_t at = first; at < step->n_tokens; at += step->n_out) {
     if (at > first) {
       step->out_begin = at;
-      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, f->max_out);
-      GA_TRY(fwd_logits(f));
+      step->n_out = (int32_t)ga_min_i64(step->n_tokens - at, e->max_out);
+      GA_TRY(exec_head(e));
     }
     float *block = out->into ? out->into + (size_t)(base + at - wanted) * vocab : host;
-    GA_TRY(ga_copy_to_host(f->ctx, block, f->logits, (size_t)step->n_out * vocab * sizeof(float), NULL));
+    GA_TRY(ga_copy_to_host(e->ctx, block, e->buffer[BUF_LOGITS], (size_t)step->n_out * vocab * sizeof(float), NULL));
     all_read(s);
     for (int32_t i = 0; out->row && i < step->n_out; i++)
       GA_TRY(out->row(out->user, base + at + i, block + (size_t)i * vocab));
@@ -209,12 +207,12 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_
 static const session_draw no_draw;
 
 static ga_status run_step(session_part *part, const session_draw *draw) {
-  GA_TRY(fwd_run(&part->forward));
-  return draw->desc.vocab ? ga_sample(part->forward.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+  GA_TRY(exec_run(&part->exec));
+  return draw->desc.vocab ? ga_sample(part->exec.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
 }
 
 static ga_status record(session_part *part, const session_draw *draw) {
-  ga_ctx *ctx = part->forward.ctx;
+  ga_ctx *ctx = part->exec.ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
   ga_status status = run_step(part, draw);
   ga_graph *graph = NULL;
@@ -232,7 +230,7 @@ static ga_status record(session_part *part, const session_draw *draw) {
  * second is recorded, and the others replay that. Devices without graphs run every step op by op. */
 static ga_status run_decode(session_part *part, const session_draw *draw) {
   session_graph *g = &part->graph;
-  const int64_t max_kv = fwd_rounded(part->step.max_kv);
+  const int64_t max_kv = exec_rounded(part->step.max_kv);
   if (g->off) return run_step(part, draw);
   if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
     ga_graph_destroy(g->graph);
@@ -246,15 +244,15 @@ static ga_status run_decode(session_part *part, const session_draw *draw) {
     if (g->off) return run_step(part, draw);
     GA_TRY(status);
   }
-  return ga_graph_launch(part->forward.ctx, g->graph, NULL);
+  return ga_graph_launch(part->exec.ctx, g->graph, NULL);
 }
 
 /* A part's layers of the step, behind those of the part before it. */
 static ga_status run_part(ga_session *s, int32_t i) {
   session_part *part = &s->parts[i];
   const ga_step *step = &part->step;
-  if (i) GA_TRY(fwd_take_over(&part->forward, &s->parts[i - 1].forward));
-  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : fwd_run(&part->forward);
+  if (i) GA_TRY(exec_take_over(&part->exec, &s->parts[i - 1].exec));
+  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : exec_run(&part->exec);
 }
 
 /* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
@@ -270,7 +268,7 @@ static ga_status place(ga_session *s, int32_t id, int32_t window) {
   s->tokens[s->length] = id;
   s->window = window;
   if (window)
-    GA_TRY(ga_copy_to_device(part->forward.ctx, in->device + in->sequence + first, s->tokens + first,
+    GA_TRY(ga_copy_to_device(part->exec.ctx, in->device + in->sequence + first, s->tokens + first,
                              (size_t)(end - first) * sizeof id, NULL));
   return upload_inputs(s, part, &id, s->length, 1);
 }
@@ -300,7 +298,7 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
 
 ga_status session_drawn(ga_session *s, int32_t *id) {
   session_inputs *in = &s->parts[0].inputs;
-  GA_TRY(ga_copy_to_host(s->parts[0].forward.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
+  GA_TRY(ga_copy_to_host(s->parts[0].exec.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
   all_read(s);
   in->host[in->step + STEP_ID] = *id;
   return GA_OK;
@@ -314,7 +312,7 @@ static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_
     ga_step *step = &s->parts[i].step;
     GA_TRY(upload_inputs(s, &s->parts[i], ids, at, n));
     step->out_begin = first;
-    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->forward.max_out);
+    step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->exec.max_out);
     GA_TRY(run_part(s, i));
   }
   return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
@@ -352,10 +350,10 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const ses
   if (!out) out = &none;
   const session_part *last = session_last(s);
   if (out->row)
-    GA_TRY(ga_host_alloc(last->forward.ctx,
-                         (size_t)last->forward.max_out * (size_t)s->model->hparams.vocab * sizeof(float), &host));
+    GA_TRY(ga_host_alloc(last->exec.ctx, (size_t)last->exec.max_out * (size_t)s->model->hparams.vocab * sizeof(float),
+                         &host));
   const ga_status status = append(s, ids, n, out, host, progress, user);
-  ga_host_free(last->forward.ctx, host);
+  ga_host_free(last->exec.ctx, host);
   return status;
 }
 

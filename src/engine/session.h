@@ -2,7 +2,7 @@
 #ifndef GA_ENGINE_SESSION_H
 #define GA_ENGINE_SESSION_H
 
-#include "model/forward.h"
+#include "model/exec.h"
 
 /* Integer inputs of a step, in one device buffer: the page table, written once, then what each step writes. */
 typedef struct session_inputs {
@@ -28,7 +28,7 @@ typedef struct session_graph {
 
 /* What a session has at each place of the model. */
 typedef struct session_part {
-  ga_forward forward;
+  ga_exec exec;
   session_inputs inputs;
   session_graph graph;
   ga_step step;
@@ -47,7 +47,7 @@ struct ga_session {
 
 /* The part with the head. */
 static inline session_part *session_last(ga_session *s) { return &s->parts[s->model->n_places - 1]; }
-static inline const float *session_logits(ga_session *s) { return session_last(s)->forward.logits; }
+static inline const float *session_logits(ga_session *s) { return session_last(s)->exec.buffer[BUF_LOGITS]; }
 
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */
 typedef ga_status (*session_row_fn)(void *user, int32_t row, const float *logits);

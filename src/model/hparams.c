@@ -6,64 +6,51 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "ga/layer.h"
-#include "model/model.h"
+#include "model/arch/arch.h"
 
-static const char *const arch_names[] = {
-#define X(name) #name,
-    GA_MODEL_ARCHS(X)
-#undef X
-};
-
-const char *ga_model_arch_name(ga_model_arch arch) { return arch_names[arch]; }
-
-static ga_status read_arch(const ga_model_file *file, ga_model_arch *out) {
+static ga_status find_arch(const ga_model_file *file, const ga_arch_desc **out) {
   ga_text name;
   GA_TRY(ga_model_file_text(file, "general.architecture", &name));
-  for (size_t i = 0; i < GA_COUNT_OF(arch_names); i++) {
-    if (strlen(arch_names[i]) == name.bytes && !memcmp(arch_names[i], name.data, name.bytes)) {
-      *out = (ga_model_arch)i;
-      return GA_OK;
-    }
-  }
-  return ga_fail(GA_ERR_UNSUPPORTED, "architecture '%.*s'; GA has llama, qwen2, qwen3, gemma3, gpt2, bert",
-                 name.bytes < 64 ? (int)name.bytes : 64, name.data);
+  *out = ga_arch_find(name.data, name.bytes);
+  return *out ? GA_OK
+              : ga_fail(GA_ERR_UNSUPPORTED, "architecture '%.*s'; GA has %s", name.bytes < 64 ? (int)name.bytes : 64,
+                        name.data, ga_arch_names());
 }
 
-/* "<arch>.<key>" in a caller's buffer. */
-static const char *key_of(const ga_hparams *p, const char *key, char text[96]) {
-  (void)snprintf(text, 96, "%s.%s", arch_names[p->arch], key);
+const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]) {
+  (void)snprintf(text, GA_HPARAM_KEY_BYTES, "%s.%s", p->arch->name, key);
   return text;
 }
 
 static ga_status read_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t least, int64_t most,
                           int32_t *out) {
-  char text[96];
+  char text[GA_HPARAM_KEY_BYTES];
   int64_t v;
-  GA_TRY(ga_model_file_int(file, key_of(p, key, text), least, most, &v));
+  GA_TRY(ga_model_file_int(file, hparams_key(p, key, text), least, most, &v));
   *out = (int32_t)v;
   return GA_OK;
 }
 
-static ga_status read_int_or(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
-                             int64_t least, int64_t most, int32_t *out) {
-  char text[96];
+ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback, int64_t least,
+                      int64_t most, int32_t *out) {
+  char text[GA_HPARAM_KEY_BYTES];
   int64_t v;
-  GA_TRY(ga_model_file_int_or(file, key_of(p, key, text), fallback, least, most, &v));
+  GA_TRY(ga_model_file_int_or(file, hparams_key(p, key, text), fallback, least, most, &v));
   *out = (int32_t)v;
   return GA_OK;
 }
 
 static ga_status read_float_or(const ga_model_file *file, const ga_hparams *p, const char *key, double fallback,
                                double *out) {
-  char text[96];
-  return ga_model_file_float_or(file, key_of(p, key, text), fallback, out);
+  char text[GA_HPARAM_KEY_BYTES];
+  return ga_model_file_float_or(file, hparams_key(p, key, text), fallback, out);
 }
 
 /* Head counts may be one number per layer; GA has architectures with one for all. */
 static ga_status read_uniform(const ga_model_file *file, const ga_hparams *p, const char *key, int32_t *out) {
-  char text[96];
+  char text[GA_HPARAM_KEY_BYTES];
   int64_t each[GA_MODEL_MAX_LAYERS];
-  GA_TRY(ga_model_file_ints(file, key_of(p, key, text), p->n_layers, 1, 1024, each));
+  GA_TRY(ga_model_file_ints(file, hparams_key(p, key, text), p->n_layers, 1, 1024, each));
   for (int i = 1; i < p->n_layers; i++)
     GA_REQUIRE(each[i] == each[0], GA_ERR_UNSUPPORTED, "%s: layer %d has %lld, layer 0 has %lld; GA needs one for all",
                text, i, (long long)each[i], (long long)each[0]);
@@ -72,7 +59,7 @@ static ga_status read_uniform(const ga_model_file *file, const ga_hparams *p, co
 }
 
 /* The vocabulary is as large as the embedding says; the file's own count is not always written. */
-static ga_status read_vocab(const ga_model_file *file, ga_hparams *p) {
+ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p) {
   const ga_model_tensor *t = ga_model_file_find(file, "token_embd.weight");
   GA_REQUIRE(t && t->view.n_dims == 2, GA_ERR_FORMAT, "token_embd.weight is %s", t ? "no matrix" : "missing");
   GA_REQUIRE(t->view.dim[1] == p->width && t->view.dim[0] >= 1 && t->view.dim[0] <= 1 << 24, GA_ERR_SHAPE,
@@ -84,80 +71,53 @@ static ga_status read_vocab(const ga_model_file *file, ga_hparams *p) {
 
 static ga_status read_heads(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_uniform(file, p, "attention.head_count", &p->n_heads));
-  char text[96];
-  if (ga_model_file_meta(file, key_of(p, "attention.head_count_kv", text)))
+  char text[GA_HPARAM_KEY_BYTES];
+  if (ga_model_file_meta(file, hparams_key(p, "attention.head_count_kv", text)))
     GA_TRY(read_uniform(file, p, "attention.head_count_kv", &p->n_kv_heads));
   else
     p->n_kv_heads = p->n_heads;
   GA_REQUIRE(p->n_heads % p->n_kv_heads == 0, GA_ERR_SHAPE, "%d heads over %d kv heads; must divide", p->n_heads,
              p->n_kv_heads);
-  GA_REQUIRE(p->n_heads <= p->width || ga_model_file_meta(file, key_of(p, "attention.key_length", text)), GA_ERR_SHAPE,
-             "%d heads share a width of %d; at most one each", p->n_heads, p->width);
-  GA_TRY(read_int_or(file, p, "attention.key_length", p->width / p->n_heads, 1, 1024, &p->head_dim));
-  return read_int_or(file, p, "attention.value_length", p->head_dim, 1, 1024, &p->v_dim);
+  GA_REQUIRE(p->n_heads <= p->width || ga_model_file_meta(file, hparams_key(p, "attention.key_length", text)),
+             GA_ERR_SHAPE, "%d heads share a width of %d; at most one each", p->n_heads, p->width);
+  GA_TRY(hparams_int(file, p, "attention.key_length", p->width / p->n_heads, 1, 1024, &p->head_dim));
+  return hparams_int(file, p, "attention.value_length", p->head_dim, 1, 1024, &p->v_dim);
 }
 
-static ga_status read_rope(const ga_model_file *file, ga_hparams *p) {
-  if (p->arch == GA_MODEL_gpt2 || p->arch == GA_MODEL_bert) return GA_OK;
-  GA_TRY(read_int_or(file, p, "rope.dimension_count", p->head_dim, 0, p->head_dim, &p->rot_dim));
-  GA_REQUIRE(p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope.dimension_count is %d; must be even", p->rot_dim);
-  GA_TRY(read_float_or(file, p, "rope.freq_base", 10000, &p->rope_base));
-  GA_TRY(read_float_or(file, p, "rope.freq_base_swa", 10000, &p->rope_base_local));
-  ga_text layout;
-  GA_TRY(ga_model_file_text_or(file, "ga.rope_layout", p->arch == GA_MODEL_llama ? "norm" : "neox", &layout));
-  p->rope_pairs = layout.bytes == 4 && !memcmp(layout.data, "norm", 4) ? GA_ROPE_NORM : GA_ROPE_NEOX;
-  return GA_OK;
-}
-
-/* Which layers are local: a flag for each layer, or a number n that makes every n-th layer global (Gemma 3: 6). */
-static ga_status read_pattern(const ga_model_file *file, ga_hparams *p) {
-  char text[96];
-  const ga_meta *meta = ga_model_file_meta(file, key_of(p, "attention.sliding_window_pattern", text));
-  int32_t every = 6;
-  if (meta && ga_meta_type_of(meta) == GA_META_ARRAY) {
-    int64_t each[GA_MODEL_MAX_LAYERS];
-    GA_TRY(ga_model_file_ints(file, text, p->n_layers, 0, 1, each));
-    for (int il = 0; il < p->n_layers; il++) p->is_local[il] = each[il] != 0;
-    return GA_OK;
-  }
-  GA_TRY(read_int_or(file, p, "attention.sliding_window_pattern", every, 1, GA_MODEL_MAX_LAYERS, &every));
-  for (int il = 0; il < p->n_layers; il++) p->is_local[il] = (il + 1) % every != 0;
-  return GA_OK;
-}
-
-static ga_status read_arch_own(const ga_model_file *file, ga_hparams *p) {
-  p->embed_scale = 1;
-  p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
-  p->pooling = 1;
-  if (p->arch == GA_MODEL_gemma3) {
-    p->embed_scale = sqrtf((float)p->width);
-    /* Gemma 3 27B (62 layers) scales queries by width / heads instead of head_dim. */
-    if (p->n_layers == 62) p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
-    GA_TRY(read_int_or(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
-    return p->window ? read_pattern(file, p) : GA_OK;
-  }
-  if (p->arch == GA_MODEL_bert) return read_int_or(file, p, "pooling_type", 1, 0, 3, &p->pooling);
-  return GA_OK;
-}
-
-ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *p) {
-  *p = (ga_hparams){0};
-  GA_TRY(read_arch(file, &p->arch));
+ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(read_int(file, p, "block_count", 1, GA_MODEL_MAX_LAYERS, &p->n_layers));
   GA_TRY(read_int(file, p, "embedding_length", 1, 1 << 20, &p->width));
   GA_TRY(read_int(file, p, "feed_forward_length", 1, 1 << 22, &p->ff_width));
   GA_TRY(read_int(file, p, "context_length", 1, 1 << 30, &p->context));
   GA_TRY(read_heads(file, p));
-  GA_TRY(read_rope(file, p));
-  GA_TRY(read_vocab(file, p));
-  GA_TRY(read_arch_own(file, p));
-  const bool layer_norm = p->arch == GA_MODEL_gpt2 || p->arch == GA_MODEL_bert;
+  p->embed_scale = 1;
+  p->attn_scale = 1.0f / sqrtf((float)p->head_dim);
+  return GA_OK;
+}
+
+ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p) {
+  GA_TRY(hparams_int(file, p, "rope.dimension_count", p->head_dim, 0, p->head_dim, &p->rot_dim));
+  GA_REQUIRE(p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope.dimension_count is %d; must be even", p->rot_dim);
+  GA_TRY(read_float_or(file, p, "rope.freq_base", 10000, &p->rope_base));
+  GA_TRY(read_float_or(file, p, "rope.freq_base_swa", 10000, &p->rope_base_local));
+  ga_text layout;
+  GA_TRY(ga_model_file_text_or(file, "ga.rope_layout", pairs, &layout));
+  p->rope_pairs = layout.bytes == 4 && !memcmp(layout.data, "norm", 4) ? GA_ROPE_NORM : GA_ROPE_NEOX;
+  return GA_OK;
+}
+
+ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p) {
   double eps;
-  GA_TRY(read_float_or(file, p, layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon", 1e-5,
-                       &eps));
+  GA_TRY(read_float_or(file, p, key, 1e-5, &eps));
   GA_REQUIRE(eps > 0 && eps < 1, GA_ERR_FORMAT, "norm epsilon is %g; must be in (0, 1)", eps);
   p->norm_eps = (float)eps;
   return GA_OK;
+}
+
+ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *p) {
+  *p = (ga_hparams){0};
+  GA_TRY(find_arch(file, &p->arch));
+  return p->arch->read(file, p);
 }
 
 /* Llama 3.1's division of low frequencies, as config.json states it (GGUF bakes it into rope_freqs.weight). */
@@ -184,15 +144,15 @@ ga_status ga_hparams_rope(const ga_model_file *file, const ga_hparams *p, bool l
   r.rot_dim = p->rot_dim;
   r.freq_factors = factors;
   float own_factors[512];
-  char text[96];
+  char text[GA_HPARAM_KEY_BYTES];
   ga_text type = {"none", 4};
   r.base = local ? p->rope_base_local : p->rope_base;
   if (!local) {
-    GA_TRY(ga_model_file_text_or(file, key_of(p, "rope.scaling.type", text), "none", &type));
+    GA_TRY(ga_model_file_text_or(file, hparams_key(p, "rope.scaling.type", text), "none", &type));
     GA_TRY(read_float_or(file, p, "rope.scaling.factor", 1, &r.factor));
     GA_TRY(read_float_or(file, p, "rope.scaling.attn_factor", 1, &r.attn_factor));
     int32_t original;
-    GA_TRY(read_int_or(file, p, "rope.scaling.original_context_length", p->context, 1, 1 << 30, &original));
+    GA_TRY(hparams_int(file, p, "rope.scaling.original_context_length", p->context, 1, 1 << 30, &original));
     r.original_context = original;
     GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_fast", 32, &r.beta_fast));
     GA_TRY(read_float_or(file, p, "rope.scaling.yarn_beta_slow", 1, &r.beta_slow));

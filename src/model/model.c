@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "model/arch/arch.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
 static ga_status load_template(ga_model *model) {
@@ -35,7 +36,7 @@ static ga_status fill_info(ga_model *model) {
   ga_model_info *info = &model->info;
   ga_text name;
   GA_TRY(ga_model_file_text_or(model->file, "general.name", "", &name));
-  info->arch = ga_model_arch_name(p->arch);
+  info->arch = p->arch->name;
   size_t kept = name.bytes < sizeof info->name ? name.bytes : sizeof info->name - 1;
   while (kept < name.bytes && kept && ((unsigned char)name.data[kept] & 0xc0) == 0x80) kept--; /* no half character */
   (void)snprintf(info->name, sizeof info->name, "%.*s", (int)kept, name.data);
@@ -48,7 +49,7 @@ static ga_status fill_info(ga_model *model) {
   info->vocab = p->vocab;
   info->context = p->context;
   info->window = p->window;
-  info->is_encoder = p->arch == GA_MODEL_bert;
+  info->is_encoder = p->arch->is_encoder;
   info->kv_token_bytes =
       info->is_encoder ? 0 : (uint64_t)p->n_layers * (uint64_t)p->n_kv_heads * (uint64_t)(p->head_dim + p->v_dim) * 2;
   return GA_OK;
@@ -57,6 +58,7 @@ static ga_status fill_info(ga_model *model) {
 static ga_status load(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->hparams));
+  GA_TRY(graph_create(model, &model->graph));
   GA_TRY(fill_info(model));
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_template(model));
@@ -97,6 +99,7 @@ void ga_model_destroy(ga_model *model) {
   for (int32_t i = 0; i < model->n_places; i++) ga_place_free(&model->places[i]);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->layers);
+  graph_destroy(model->graph);
   ga_template_destroy(model->chat_template);
   ga_tokenizer_destroy(model->tokenizer);
   ga_model_file_destroy(model->file);

@@ -7,24 +7,17 @@
 
 #define GA_MODEL_MAX_LAYERS 512
 
-/* Architectures: name in the file, forward function in src/model/arch_<name>.c. */
-#define GA_MODEL_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(gpt2) X(bert)
-
-typedef enum ga_model_arch {
-#define X(name) GA_MODEL_##name,
-  GA_MODEL_ARCHS(X)
-#undef X
-      GA_MODEL_ARCH_COUNT
-} ga_model_arch;
+typedef struct ga_arch_desc ga_arch_desc;     /* arch/arch.h */
+typedef struct ga_model_graph ga_model_graph; /* graph.h */
 
 typedef struct ga_hparams {
-  ga_model_arch arch;
+  const ga_arch_desc *arch;
   int32_t n_layers, width, ff_width, vocab, context;
   int32_t n_heads, n_kv_heads, head_dim, v_dim;
   int32_t rot_dim, rope_pairs;        /* ga_rope_pairs */
   int32_t window;                     /* 0 = none: sliding window of local layers */
   bool is_local[GA_MODEL_MAX_LAYERS]; /* layers that see only the window */
-  int32_t pooling;                    /* 1 mean, 2 cls, 3 last (bert) */
+  int32_t pooling;                    /* ga_pooling */
   float norm_eps, embed_scale, attn_scale;
   double rope_base, rope_base_local;
 } ga_hparams;
@@ -76,6 +69,7 @@ struct ga_model {
   bool is_plan; /* without weights */
   ga_model_file *file;
   ga_hparams hparams;
+  ga_model_graph *graph;
   ga_model_info info;
   ga_tokenizer *tokenizer;
   ga_template *chat_template;
@@ -90,6 +84,10 @@ struct ga_model {
 
   float rope_magnitude, rope_magnitude_local;
 };
+
+/* The place with the embedding, and the one with the head. */
+static inline bool place_begins(const ga_model *m, const ga_place *p) { return p == m->places; }
+static inline bool place_ends(const ga_model *m, const ga_place *p) { return p == m->places + m->n_places - 1; }
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
@@ -123,6 +121,4 @@ void ga_place_free(ga_place *place);
 GA_NODISCARD ga_status ga_places_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options);
 /* The parts of a place's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of f16), ..." */
 void ga_place_text(const ga_model_place *plan, char *text, size_t capacity);
-const char *ga_model_arch_name(ga_model_arch arch);
-
 #endif

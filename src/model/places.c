@@ -7,7 +7,8 @@
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
-#include "model/forward.h"
+#include "model/arch/arch.h"
+#include "model/exec.h"
 
 /* Left alone on a device: code that is loaded when first launched, and what other programs take meanwhile. */
 #define SPARE_BYTES  ((uint64_t)256 << 20)
@@ -99,7 +100,7 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   const ga_model *model = pl->model;
   const ga_hparams *p = &model->hparams;
   const int64_t slots = ga_div_up(pl->sizes.context, GA_KV_PAGE) * GA_KV_PAGE;
-  const bool cache = p->arch != GA_MODEL_bert;
+  const bool cache = !p->arch->is_encoder;
   uint64_t k = 0, v = 0;
   void *layers;
   *c = (candidate){.ctx = ctx, .host = ctx->device->caps.host_memory};
@@ -112,8 +113,8 @@ static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
   if (cache) GA_TRY(ga_kv_bytes(p, pl->sizes.kv_dtype, slots, &k, &v));
   c->kv_layer = k + v;
   c->kv_token = c->kv_layer / (uint64_t)slots;
-  c->activations = fwd_bytes(model, pl->sizes.batch, 0);
-  if (!c->host) GA_TRY(fwd_workspace(model, ctx, &pl->sizes, &c->workspace));
+  c->activations = exec_bytes(model, pl->sizes.batch, 0);
+  if (!c->host) GA_TRY(exec_workspace(model, ctx, &pl->sizes, &c->workspace));
   return GA_OK;
 }
 
@@ -131,7 +132,7 @@ static ga_model_place plan_of(const planner *pl, const candidate *c, int32_t fir
   for (int32_t il = first; il < end; il++) add_need(&w, &c->layers[il]);
   if (c->has_table) add_need(&w, &c->table);
   if (c->has_head) add_need(&w, &c->head);
-  const uint64_t logits = c->has_head ? fwd_bytes(pl->model, 0, pl->sizes.max_out) : 0;
+  const uint64_t logits = c->has_head ? exec_bytes(pl->model, 0, pl->sizes.max_out) : 0;
   ga_model_place plan = {.device = ga_ctx_device_name(c->ctx),
                          .first_layer = first,
                          .n_layers = end - first,
@@ -255,8 +256,7 @@ static ga_status choose_count(planner *pl, int32_t wanted, int32_t *n) {
   for (int32_t i = 0; i < pl->n; i++) fitting += pl->list[i].most;
   *n = wanted >= 0 ? wanted : (int32_t)ga_min_i64(fitting, layers);
   if (wanted >= 0 || *n == layers) return GA_OK;
-  GA_REQUIRE(pl->model->hparams.arch != GA_MODEL_bert, does_not_fit(pl, &pl->list[0], 0, layers), "%s",
-             ga_error_text());
+  GA_REQUIRE(!pl->model->hparams.arch->is_encoder, does_not_fit(pl, &pl->list[0], 0, layers), "%s", ga_error_text());
   return *n ? GA_OK : does_not_fit(pl, &pl->list[pl->n - 1], layers - 1, layers);
 }
 
@@ -297,9 +297,8 @@ static ga_status check_options(const ga_model *model, const ga_model_options *o)
              "gpu_layers is %d; must be 0 to %d, or -1: as many as fit", o->gpu_layers, layers);
   GA_REQUIRE(o->n_more >= 0 && o->n_more <= GA_MODEL_MAX_PLACES - 2 && (o->more || !o->n_more), GA_ERR_ARG,
              "n_more is %d, more is %s; must be 0 to %d", o->n_more, o->more ? "set" : "null", GA_MODEL_MAX_PLACES - 2);
-  GA_REQUIRE(model->hparams.arch != GA_MODEL_bert || (!o->n_more && (o->gpu_layers < 0 || o->gpu_layers == layers)),
-             GA_ERR_UNSUPPORTED, "%s is an encoder: all its layers are on one device",
-             ga_model_arch_name(model->hparams.arch));
+  GA_REQUIRE(!model->hparams.arch->is_encoder || (!o->n_more && (o->gpu_layers < 0 || o->gpu_layers == layers)),
+             GA_ERR_UNSUPPORTED, "%s is an encoder: all its layers are on one device", model->hparams.arch->name);
   for (int32_t i = 0; i < o->n_more; i++) GA_REQUIRE(o->more[i], GA_ERR_ARG, "more[%d] is null", i);
   return GA_OK;
 }

@@ -1,4 +1,4 @@
-/* Weights: from the file to the device (weight_spec.h says which tensors an architecture has).
+/* Weights: from the file to the device (weight_spec.h has the tensors, arch/ says who has which).
  *
  * Matrices are packed for the device and the file's pages are given back; vectors become f32; the embedding table stays
  * as the file has it, and where device memory is host memory it stays in the map, of which only looked-up rows cost
@@ -10,8 +10,8 @@
 #include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "model/arch/arch.h"
 #include "model/upload.h"
-#include "model/weight_spec.h"
 #include "model/widen.h"
 
 typedef struct loader {
@@ -264,20 +264,19 @@ static ga_status check_dtype(const weight_spec *spec, const ga_model_tensor *t) 
   return GA_OK;
 }
 
-static ga_status load_one(loader *l, const weight_spec *spec, const char *name, void *base) {
+static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const ga_hparams *p = &l->model->hparams;
-  const uint32_t arch = 1u << p->arch;
-  if (!((spec->required | spec->optional) & arch)) return GA_OK;
-  const ga_model_tensor *t = ga_model_file_find(l->model->file, name);
+  const weight_spec *spec = &ga_weight_specs[use->id];
+  char name[GA_WEIGHT_NAME_BYTES];
+  const ga_model_tensor *t = ga_model_file_find(l->model->file, ga_weight_name(use->id, il, name));
   if (!t) {
-    GA_REQUIRE(!(spec->required & arch), GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name,
-               ga_model_arch_name(p->arch));
+    GA_REQUIRE(use->optional, GA_ERR_FORMAT, "tensor %s is missing; %s needs it", name, p->arch->name);
     return GA_OK;
   }
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
   GA_TRY(check_shape(p, spec, t, is_transposed));
   GA_TRY(check_dtype(spec, t));
-  void *field = (char *)base + spec->offset;
+  void *field = ga_weight_field(l->model, use->id, il);
   if (spec->kind == KIND_VECTOR)
     GA_TRY(load_vector(l, t, spec->is_norm, field));
   else {
@@ -294,7 +293,7 @@ static ga_status load_one(loader *l, const weight_spec *spec, const char *name, 
 /* Tied head: the embedding again, packed. Its native pages are then needed for looked-up rows alone. */
 static ga_status tie_output(loader *l) {
   ga_model *model = l->model;
-  if (model->output.data || model->hparams.arch == GA_MODEL_bert) return GA_OK;
+  if (model->output.data || !ga_arch_weight(model->hparams.arch, W_OUTPUT)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, "token_embd.weight");
   model->output = (ga_matrix){.dtype = t->view.dtype, .rows = model->hparams.vocab, .cols = model->hparams.width};
   return load_matrix(l, t, false, &model->output);
@@ -329,7 +328,6 @@ static ga_status load_rope(loader *l) {
 /* What a spec's tensor takes at ctx. */
 static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name,
                          ga_weight_need *need) {
-  if (!((spec->required | spec->optional) >> model->hparams.arch & 1)) return GA_OK;
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
   const bool host = ctx->device->caps.host_memory;
   const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows),
@@ -352,26 +350,24 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   return GA_OK;
 }
 
-static bool is_head(const weight_spec *spec) { return !strncmp(spec->name, "output", 6); }
+/* Are tensors of that id among those of layer il; -1: what comes before the layers, n_layers: the head? */
+static bool stands_at(const ga_hparams *p, weight_id id, int32_t il) {
+  if (il >= 0 && il < p->n_layers) return ga_weight_specs[id].of_layer;
+  const bool is_head = id == W_OUTPUT_NORM || id == W_OUTPUT_NORM_B || id == W_OUTPUT;
+  return !ga_weight_specs[id].of_layer && is_head == (il >= 0);
+}
 
 ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out) {
   const ga_hparams *p = &model->hparams;
-  char name[64];
+  char name[GA_WEIGHT_NAME_BYTES];
   *out = (ga_weight_need){0};
-  if (il >= 0 && il < p->n_layers) {
-    for (size_t i = 0; i < ga_n_layer_weights; i++) {
-      (void)snprintf(name, sizeof name, "blk.%d.%s", il, ga_layer_weights[i].name);
-      GA_TRY(need_of(model, ctx, &ga_layer_weights[i], name, out));
-    }
-    return GA_OK;
+  for (size_t i = 0; i < p->arch->n_weights; i++) {
+    const weight_id id = p->arch->weights[i].id;
+    if (stands_at(p, id, il)) GA_TRY(need_of(model, ctx, &ga_weight_specs[id], ga_weight_name(id, il, name), out));
   }
-  for (size_t i = 0; i < ga_n_model_weights; i++)
-    if (is_head(&ga_model_weights[i]) == (il >= 0))
-      GA_TRY(need_of(model, ctx, &ga_model_weights[i], ga_model_weights[i].name, out));
-  if (il < 0 || p->arch == GA_MODEL_bert || ga_model_file_find(model->file, "output.weight")) return GA_OK;
-  /* Tied: the embedding again. */
-  const weight_spec tied = {"token_embd.weight", KIND_MATRIX, 0, DIM_VOCAB, DIM_WIDTH, 1u << p->arch, 0, false};
-  return need_of(model, ctx, &tied, tied.name, out);
+  const bool tied = ga_arch_weight(p->arch, W_OUTPUT) && !ga_model_file_find(model->file, "output.weight");
+  if (il < p->n_layers || !tied) return GA_OK;
+  return need_of(model, ctx, &ga_weight_specs[W_OUTPUT], "token_embd.weight", out);
 }
 
 static void count_totals(ga_model *model, loader *l) {
@@ -386,28 +382,19 @@ static void count_totals(ga_model *model, loader *l) {
   for (int32_t i = 0; i < model->n_places; i++) model->info.weight_bytes += model->places[i].plan.weights;
 }
 
+/* il: as ga_weights_need has it. */
 static ga_status load_layer(loader *l, int32_t il) {
-  for (size_t i = 0; i < ga_n_layer_weights; i++) {
-    char name[64];
-    (void)snprintf(name, sizeof name, "blk.%d.%s", il, ga_layer_weights[i].name);
-    GA_TRY(load_one(l, &ga_layer_weights[i], name, &l->model->layers[il]));
-  }
-  return GA_OK;
-}
-
-/* Tensors of the whole model: of the head, or of what comes before the layers. */
-static ga_status load_ends(loader *l, bool head) {
-  for (size_t i = 0; i < ga_n_model_weights; i++)
-    if (is_head(&ga_model_weights[i]) == head)
-      GA_TRY(load_one(l, &ga_model_weights[i], ga_model_weights[i].name, l->model));
-  return head ? tie_output(l) : GA_OK;
+  const ga_hparams *p = &l->model->hparams;
+  for (size_t i = 0; i < p->arch->n_weights; i++)
+    if (stands_at(p, p->arch->weights[i].id, il)) GA_TRY(load_one(l, &p->arch->weights[i], il));
+  return il == p->n_layers ? tie_output(l) : GA_OK;
 }
 
 static ga_status load_place(loader *l) {
   const ga_model *model = l->model;
-  if (l->place == model->places) GA_TRY(load_ends(l, false));
+  if (place_begins(model, l->place)) GA_TRY(load_layer(l, -1));
   for (int32_t il = l->place->first; il < l->place->end; il++) GA_TRY(load_layer(l, il));
-  if (l->place == model->places + model->n_places - 1) GA_TRY(load_ends(l, true));
+  if (place_ends(model, l->place)) GA_TRY(load_layer(l, model->hparams.n_layers));
   return load_rope(l);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "ga/gemm.h"
 
 /* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/log/models.md. */
 #define WIDEN_BYTES ((uint64_t)6 << 20)
@@ -38,12 +39,29 @@ static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga
   return q ? q : t;
 }
 
-ga_dtype ga_stored_dtype(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t) {
+/* Is there a row for several matrices of q8_0 by one normed X? Else there is nothing to gain. */
+static bool joins_products(ga_ctx *ctx) {
+  enum { ROWS = 1024 };
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  uint64_t packed;
+  ga_layout layout;
+  ga_plan *plan = NULL;
+  d.m = 1;
+  d.n = d.k = d.n_more[0] = ROWS;
+  d.w_dtype = GA_Q8_0;
+  d.flags = GA_GEMM_NORM;
+  if (ga_pack_choose(ctx, GA_Q8_0, ROWS, ROWS, &layout, &packed) != GA_OK) return false;
+  d.w_layout = (int32_t)layout;
+  const bool found = ga_gemm_plan(ctx, &d, &plan) == GA_OK;
+  ga_plan_destroy(plan);
+  return found;
+}
+
+ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t) {
   const ga_dtype own = t->view.dtype;
-  const bool hopper =
-      ctx->device->caps.archs >> GA_ARCH_sm90a & 1; /* other rows take neither several matrices nor norms */
-  if (!hopper || (own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
-  return wide_bytes(largest_beside(model->file, t)) <= WIDEN_BYTES && layers_have_q8_0(model->file) ? GA_Q8_0 : own;
+  if ((own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
+  const bool is_small = wide_bytes(largest_beside(model->file, t)) <= WIDEN_BYTES;
+  return is_small && layers_have_q8_0(model->file) && joins_products(ctx) ? GA_Q8_0 : own;
 }
 
 /* Element e is less 8 in the low half of byte e of 16, element e + 16 in the high one. */

@@ -1,28 +1,99 @@
 /* Gemma 3, text (arXiv 2503.19786): embeddings scaled by sqrt(d), norms before and after each block, normalised heads,
  * one global layer after every five that see a sliding window and rotate with a base of their own. */
+#include <math.h>
+
 #include "base/status.h"
 #include "ga/gemm.h"
-#include "model/forward.h"
+#include "model/arch/arch.h"
 
-ga_status ga_arch_gemma3(ga_forward *f) {
-  const ga_model *m = f->model;
-  const ga_hparams *p = &m->hparams;
-  f->q_stride = (int64_t)p->n_heads * p->head_dim;
-  f->kv_stride = (int64_t)p->n_kv_heads * p->head_dim;
-  if (fwd_begins(f))
-    GA_TRY(fwd_embed(f, &m->token_embd, f->step->ids, p->embed_scale, f->x)); /* x [T, d] = sqrt(d) E[ids] */
-  for (int il = f->place->first; il < f->place->end; il++) {
-    const ga_layer *l = &m->layers[il];
-    const bool local = p->is_local[il];
-    GA_TRY(fwd_qkv(f, il));                              /* h = norm(x); q [T, Hq D], k, v [T, Hkv D] = W h */
-    GA_TRY(fwd_head_rms(f, l->q_norm, l->k_norm));       /* each [D] of q and of k */
-    GA_TRY(fwd_rope(f, local));                          /* q, k rotated in place */
-    GA_TRY(fwd_attention(f, il, local ? p->window : 0)); /* o [T, Hq D] */
-    GA_TRY(fwd_linear(f, f->o, &l->o, NULL, f->h));      /* h [T, d] = Wo o */
-    GA_TRY(fwd_add_rms(f, l->post_attn_norm));           /* x [T, d] += norm(h) */
-    GA_TRY(fwd_gated(f, il, GA_ACT_GELU_TANH));          /* h = norm(x); up [T, F] = gelu(Wg h) * (Wu h) */
-    GA_TRY(fwd_linear(f, f->up, &l->down, NULL, f->h));  /* h [T, d] = Wd up */
-    GA_TRY(fwd_add_rms(f, l->post_ffn_norm));            /* x [T, d] += norm(h) */
+enum { GLOBAL_EVERY = 6 };
+
+/* Sizes that scale queries by d / Hq instead of D (query_pre_attn_scalar; GGUF has no key for it): the 27B. */
+static const struct { int32_t layers, width, heads; } scaled_by_width[] = {{62, 5376, 32}};
+
+/* Which layers are local: a flag for each layer, or a number n that makes every n-th layer global. */
+static ga_status read_pattern(const ga_model_file *file, ga_hparams *p) {
+  static const char key[] = "attention.sliding_window_pattern";
+  char text[GA_HPARAM_KEY_BYTES];
+  const ga_meta *meta = ga_model_file_meta(file, hparams_key(p, key, text));
+  int32_t every;
+  if (meta && ga_meta_type_of(meta) == GA_META_ARRAY) {
+    int64_t each[GA_MODEL_MAX_LAYERS];
+    GA_TRY(ga_model_file_ints(file, text, p->n_layers, 0, 1, each));
+    for (int il = 0; il < p->n_layers; il++) p->is_local[il] = each[il] != 0;
+    return GA_OK;
   }
-  return fwd_logits(f); /* logits [n_out, V] */
+  GA_TRY(hparams_int(file, p, key, GLOBAL_EVERY, 1, GA_MODEL_MAX_LAYERS, &every));
+  for (int il = 0; il < p->n_layers; il++) p->is_local[il] = (il + 1) % every != 0;
+  return GA_OK;
 }
+
+static ga_status read(const ga_model_file *file, ga_hparams *p) {
+  GA_TRY(hparams_sizes(file, p));
+  GA_TRY(hparams_rope(file, "neox", p));
+  GA_TRY(hparams_vocab(file, p));
+  p->embed_scale = sqrtf((float)p->width);
+  for (size_t i = 0; i < GA_COUNT_OF(scaled_by_width); i++)
+    if (scaled_by_width[i].layers == p->n_layers && scaled_by_width[i].width == p->width &&
+        scaled_by_width[i].heads == p->n_heads)
+      p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
+  GA_TRY(hparams_int(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
+  if (p->window) GA_TRY(read_pattern(file, p));
+  return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
+}
+
+static void build_layer(graph_builder *b, ga_value_id *x) {
+  const ga_hparams *p = &b->model->hparams;
+  const bool local = p->is_local[b->layer];
+  ga_value_id h = build_rms_norm(b, *x, W_ATTN_NORM, BUF_H);    /* h [T, d] */
+  ga_value_id q = build_linear(b, h, W_Q, W_NONE, BUF_Q);       /* q [T, Hq D] */
+  ga_value_id k = build_linear(b, h, W_K, W_NONE, BUF_K);       /* k [T, Hkv D] */
+  const ga_value_id v = build_linear(b, h, W_V, W_NONE, BUF_V); /* v [T, Hkv Dv] */
+  q = build_head_norm(b, q, W_Q_NORM);                          /* each [D] */
+  k = build_head_norm(b, k, W_K_NORM);                          /* each [D] */
+  q = build_rope(b, q, local);
+  k = build_rope(b, k, local);
+  build_kv_store(b, k, v);
+  const ga_value_id o = build_attention(b, q, local ? p->window : 0);    /* o [T, Hq Dv] */
+  h = build_linear(b, o, W_O, W_NONE, BUF_H);                            /* h [T, d] */
+  h = build_rms_norm(b, h, W_POST_ATTN_NORM, BUF_H);                     /* h [T, d] */
+  *x = build_add(b, *x, h);                                              /* x [T, d] */
+  h = build_rms_norm(b, *x, W_FFN_NORM, BUF_H);                          /* h [T, d] */
+  const ga_value_id gate = build_linear(b, h, W_GATE, W_NONE, BUF_GATE); /* gate [T, F] */
+  ga_value_id up = build_linear(b, h, W_UP, W_NONE, BUF_UP);             /* up [T, F] */
+  up = build_gated_act(b, GA_ACT_GELU_TANH, gate, up);                   /* up [T, F] = gelu(gate) * up */
+  h = build_linear(b, up, W_DOWN, W_NONE, BUF_H);                        /* h [T, d] */
+  h = build_rms_norm(b, h, W_POST_FFN_NORM, BUF_H);                      /* h [T, d] */
+  *x = build_add(b, *x, h);                                              /* x [T, d] */
+}
+
+static void build(graph_builder *b) {
+  const ga_hparams *p = &b->model->hparams;
+  b->layer = -1;
+  ga_value_id x = build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, p->embed_scale, BUF_X); /* x [T, d] = sqrt(d) E[ids] */
+  for (b->layer = 0; b->layer < p->n_layers; b->layer++) build_layer(b, &x);
+  const ga_value_id last = build_out_rows(b, x);                                /* [n_out, d] */
+  const ga_value_id h = build_rms_norm(b, last, W_OUTPUT_NORM, BUF_H);          /* h [n_out, d] */
+  build_result(b, build_linear(b, h, W_OUTPUT, W_NONE, BUF_LOGITS), POOL_NONE); /* logits [n_out, V] */
+}
+
+static const weight_use weights[] = {
+    {W_TOKEN_EMBD, REQUIRED},
+    {W_OUTPUT_NORM, REQUIRED},
+    {W_OUTPUT, OPTIONAL},
+    {W_ATTN_NORM, REQUIRED},
+    {W_Q, REQUIRED},
+    {W_K, REQUIRED},
+    {W_V, REQUIRED},
+    {W_Q_NORM, REQUIRED},
+    {W_K_NORM, REQUIRED},
+    {W_O, REQUIRED},
+    {W_POST_ATTN_NORM, REQUIRED},
+    {W_FFN_NORM, REQUIRED},
+    {W_GATE, REQUIRED},
+    {W_UP, REQUIRED},
+    {W_DOWN, REQUIRED},
+    {W_POST_FFN_NORM, REQUIRED},
+};
+const ga_arch_desc ga_arch_gemma3 = {
+    .name = "gemma3", .weights = weights, .n_weights = GA_COUNT_OF(weights), .read = read, .build = build};

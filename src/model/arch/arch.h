@@ -1,0 +1,56 @@
+/* The architectures that GA runs: one descriptor each, in a file of its own. No other file asks which one a model is.
+ * To add one: its file, and its line in GA_ARCHS. */
+#ifndef GA_MODEL_ARCH_ARCH_H
+#define GA_MODEL_ARCH_ARCH_H
+
+#include "model/graph.h"
+
+/* The list. X(name): the descriptor is ga_arch_<name>. */
+#define GA_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(gpt2) X(bert)
+
+enum { REQUIRED = false, OPTIONAL = true };
+
+typedef struct weight_use {
+  weight_id id;
+  bool optional; /* the file may lack it */
+} weight_use;
+
+struct ga_arch_desc {
+  const char *name; /* general.architecture in the file */
+  bool is_encoder;  /* makes embeddings: no cache, no head, all layers on one device */
+  const weight_use *weights;
+  size_t n_weights;
+  /* Reads the hyper-parameters; those of p are 0 but for arch. */
+  ga_status (*read)(const ga_model_file *file, ga_hparams *p);
+  /* Appends all layers; failures stay in the builder. */
+  void (*build)(graph_builder *b);
+};
+
+#define X(name) extern const ga_arch_desc ga_arch_##name;
+GA_ARCHS(X)
+#undef X
+
+/* NULL: GA does not have it. */
+const ga_arch_desc *ga_arch_find(const char *name, size_t bytes);
+/* Their names, separated by commas. */
+const char *ga_arch_names(void);
+/* NULL: not of this architecture. */
+const weight_use *ga_arch_weight(const ga_arch_desc *arch, weight_id id);
+
+/* --- for the readers: keys of the file, with the limits that make everything after safe to compute --- */
+
+/* Layers, widths, heads, and the defaults of what scales. */
+GA_NODISCARD ga_status hparams_sizes(const ga_model_file *file, ga_hparams *p);
+/* pairs: "norm" or "neox", which elements turn together where the file does not say. */
+GA_NODISCARD ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams *p);
+/* From the shape of the embedding, once the width is known. */
+GA_NODISCARD ga_status hparams_vocab(const ga_model_file *file, ga_hparams *p);
+/* key: behind "<arch>.". */
+GA_NODISCARD ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p);
+GA_NODISCARD ga_status hparams_int(const ga_model_file *file, const ga_hparams *p, const char *key, int64_t fallback,
+                                   int64_t least, int64_t most, int32_t *out);
+/* "<arch>.<key>" in a caller's buffer. */
+#define GA_HPARAM_KEY_BYTES 96
+const char *hparams_key(const ga_hparams *p, const char *key, char text[GA_HPARAM_KEY_BYTES]);
+
+#endif

@@ -1,0 +1,300 @@
+#include "model/exec.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+
+/* --- buffers and programs --- */
+
+/* Rows that a buffer has: one more of the stream, for sums of one token. */
+static int64_t rows_in(const ga_exec *e, ga_buffer_name buffer) {
+  if (buffer == BUF_LOGITS) return e->max_out;
+  return buffer == BUF_X_SPARE ? 1 : e->max_tokens;
+}
+
+static ga_status alloc_all(ga_exec *e) {
+  const ga_model_graph *graph = e->model->graph;
+  for (int i = 0; i < BUF_COUNT; i++) {
+    const int64_t n = rows_in(e, (ga_buffer_name)i) * graph->cols[i];
+    void *p;
+    if (!n) continue;
+    GA_TRY(ga_buffer_alloc_for(e->ctx, (size_t)n * sizeof(float), "activations", &p));
+    e->buffer[i] = p;
+  }
+  return GA_OK;
+}
+
+uint64_t exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out) {
+  const ga_exec sizes = {.max_tokens = max_tokens, .max_out = max_out};
+  uint64_t n = 0;
+  for (int i = 0; i < BUF_COUNT; i++) n += (uint64_t)(rows_in(&sizes, (ga_buffer_name)i) * model->graph->cols[i]);
+  return n * sizeof(float);
+}
+
+ga_status exec_create(const ga_model *model, const ga_place *place, const ga_kv_cache *kv, int32_t max_tokens,
+                      int32_t max_out, ga_exec *out) {
+  *out = (ga_exec){.model = model, .place = place, .ctx = place->ctx, .kv = kv, .max_tokens = max_tokens};
+  if (place_ends(model, place)) out->max_out = max_out;
+  const ga_status status = alloc_all(out);
+  if (status != GA_OK) exec_destroy(out);
+  return status;
+}
+
+void exec_destroy(ga_exec *e) {
+  if (!e->ctx) return;
+  for (int i = 0; i < BUF_COUNT; i++) ga_buffer_free(e->ctx, e->buffer[i]);
+  for (int t = 0; t <= FUSED_FEW; t++)
+    for (int o = 0; o <= FUSED_FEW; o++) fused_destroy(e->programs[t][o]);
+  *e = (ga_exec){0};
+}
+
+/* Made when first asked for. No rows of logits wanted: as with one, of which the head is left out. */
+static ga_status program_of(ga_exec *e, const fused_program **out) {
+  const int32_t tokens = fused_class(e->step->n_tokens), wanted = e->step->n_out, rows = fused_class(wanted + !wanted);
+  fused_program **slot = &e->programs[tokens][rows];
+  const fuse_target target = {
+      .model = e->model, .place = e->place, .kv = e->kv ? &e->kv->dtype : NULL, .tokens = tokens, .out = rows};
+  if (!*slot) GA_TRY(fuse(&target, slot));
+  *out = *slot;
+  return GA_OK;
+}
+
+/* --- what launches read and write --- */
+
+static float *at(const ga_exec *e, const fused_rows *r) {
+  if (!r->is_set) return NULL;
+  return e->buffer[r->buffer] + r->offset + (r->from_out ? e->step->out_begin * r->stride : 0);
+}
+
+static int64_t rows_of(const ga_exec *e, const fused_op *op) {
+  return op->rows == ROWS_TOKENS ? e->step->n_tokens : e->step->n_out;
+}
+
+static const ga_matrix *matrix_of(const ga_exec *e, const fused_op *op, int i) {
+  return ga_weight_at(e->model, op->matrix[i].weight, op->layer);
+}
+
+static ga_vector vector_of(const ga_exec *e, weight_id id, int32_t layer) {
+  return id == W_NONE ? NULL : *(const ga_vector *)ga_weight_at(e->model, id, layer);
+}
+
+static const float *rope_freq(const ga_exec *e, bool local) {
+  return local ? e->place->rope_freq_local : e->place->rope_freq;
+}
+
+/* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */
+static float *scales_of(const ga_exec *e, void *codes, int32_t dim) {
+  if (e->kv->dtype != GA_E4M3) return NULL;
+  return (float *)(void *)((uint8_t *)codes + e->kv->n_slots * e->model->hparams.n_kv_heads * dim);
+}
+
+/* --- launches --- */
+
+static ga_status run_embed(const ga_exec *e, const fused_op *op) {
+  const ga_matrix *table = matrix_of(e, op, 0);
+  const int32_t *const ids[] = {e->step->ids, e->step->positions, e->step->types};
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = rows_of(e, op);
+  d.vocab = table->rows;
+  d.width = table->cols;
+  d.w_dtype = (int32_t)table->dtype;
+  d.scale = op->scale;
+  return ga_embed(e->ctx, &d, &(ga_embed_io){.ids = ids[op->ids], .table = table->data, .y = at(e, &op->y)}, NULL);
+}
+
+static ga_status run_add(const ga_exec *e, const fused_op *op) {
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = rows_of(e, op);
+  d.width = op->x.cols;
+  return ga_add(e->ctx, &d, &(ga_add_io){.x = at(e, &op->x), .b = at(e, &op->residual), .y = at(e, &op->y)}, NULL);
+}
+
+static ga_status run_norm(const ga_exec *e, const fused_op *op) {
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  GA_REQUIRE(op->heads == 1 || op->x.stride == op->x.cols, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
+  d.kind = op->norm_kind;
+  d.rows = rows_of(e, op) * op->heads;
+  d.width = op->x.cols / op->heads;
+  d.eps = op->eps;
+  const ga_norm_io io = {.x = at(e, &op->x),
+                         .y = at(e, &op->y),
+                         .weight = vector_of(e, op->norm, op->layer),
+                         .bias = vector_of(e, op->norm_b, op->layer),
+                         .residual = at(e, &op->residual)};
+  return ga_norm(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_product(const ga_exec *e, const fused_op *op) {
+  const ga_gemm_desc d = fused_gemm_desc(e->model, op, rows_of(e, op));
+  ga_gemm_io io = {.x = at(e, &op->x),
+                   .w = matrix_of(e, op, 0)->data,
+                   .y = at(e, &op->matrix[0].y),
+                   .bias = vector_of(e, op->matrix[0].bias, op->layer),
+                   .gate = at(e, &op->gate),
+                   .norm = vector_of(e, op->norm, op->layer),
+                   .add_norm = vector_of(e, op->add_norm, op->add_layer),
+                   .sum = at(e, &op->sum)};
+  if (op->add_norm != W_NONE)
+    io.add = at(e, &op->residual);
+  else
+    io.residual = at(e, &op->residual);
+  for (int i = 1; i < op->n_matrices; i++) {
+    io.w_more[i - 1] = matrix_of(e, op, i)->data;
+    if (op->is_gated) continue;
+    io.y_more[i - 1] = at(e, &op->matrix[i].y);
+    io.bias_more[i - 1] = vector_of(e, op->matrix[i].bias, op->layer);
+  }
+  return ga_gemm(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_act(const ga_exec *e, const fused_op *op) {
+  ga_act_desc d = GA_ACT_DESC_INIT;
+  d.rows = rows_of(e, op);
+  d.width = op->x.cols;
+  d.act = op->act;
+  ga_act_io io = {.x = at(e, &op->x), .y = at(e, &op->y)};
+  if (op->gate.is_set) io.g = io.x, io.x = at(e, &op->gate);
+  return ga_act(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_rope(const ga_exec *e, const fused_op *op) {
+  const ga_hparams *p = &e->model->hparams;
+  ga_rope_desc d = GA_ROPE_DESC_INIT;
+  d.tokens = rows_of(e, op);
+  d.x_stride = op->x.stride;
+  d.heads = op->heads;
+  d.head_dim = p->head_dim;
+  d.rot_dim = p->rot_dim;
+  d.pairs = p->rope_pairs;
+  d.magnitude = op->local ? e->model->rope_magnitude_local : e->model->rope_magnitude;
+  const ga_rope_io io = {.x = at(e, &op->x), .positions = e->step->positions, .inv_freq = rope_freq(e, op->local)};
+  return ga_rope(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_kv_store(const ga_exec *e, const fused_op *op) {
+  const ga_kv_cache *kv = e->kv;
+  const ga_kv_store_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
+  ga_kv_store_io io = {.k = at(e, &op->k),
+                       .v = at(e, &op->v),
+                       .slot = e->step->slots,
+                       .k_cache = kv->k[op->layer],
+                       .v_cache = kv->v[op->layer],
+                       .q_norm = vector_of(e, op->q_norm, op->layer),
+                       .k_norm = vector_of(e, op->k_norm, op->layer)};
+  io.k_scale = scales_of(e, io.k_cache, d.head_dim);
+  io.v_scale = scales_of(e, io.v_cache, d.v_dim);
+  if (op->rotates) {
+    io.q = at(e, &op->x);
+    io.positions = e->step->positions;
+    io.inv_freq = rope_freq(e, op->local);
+  }
+  return ga_kv_store(e->ctx, &d, &io, NULL);
+}
+
+static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *op) {
+  const ga_hparams *p = &e->model->hparams;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = e->step->n_seqs;
+  d.max_q = e->step->max_q;
+  d.max_kv = e->step->max_q;
+  d.q_heads = p->n_heads;
+  d.kv_heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.flags = GA_ATTN_VARLEN;
+  d.scale = op->scale;
+  ga_attn_io io = {.q = at(e, &op->x),
+                   .k = at(e, &op->k),
+                   .v = at(e, &op->v),
+                   .o = at(e, &op->y),
+                   .q_start = e->step->q_start,
+                   .kv_start = e->step->q_start};
+  return ga_attn(e->ctx, &d, &io, NULL);
+}
+
+int64_t exec_rounded(int64_t n) { return (int64_t)ga_round_up((size_t)n, 1024); }
+
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv) {
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = seqs;
+  d.max_q = max_q;
+  d.max_kv = exec_rounded(max_kv);
+  d.q_heads = p->n_heads;
+  d.kv_heads = p->n_kv_heads;
+  d.head_dim = p->head_dim;
+  d.v_dim = p->v_dim;
+  d.kv_dtype = (int32_t)kv;
+  d.kv_scale_tokens = kv == GA_E4M3 ? 1 : 0;
+  d.flags = GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_KV_READY; /* only the store is still under way */
+  d.page_size = GA_KV_PAGE;
+  d.scale = p->attn_scale;
+  return d;
+}
+
+static ga_status run_attention(const ga_exec *e, const fused_op *op) {
+  const ga_hparams *p = &e->model->hparams;
+  const ga_step *step = e->step;
+  if (op->k.is_set) return run_attention_bidirectional(e, op);
+  ga_attn_desc d = exec_attn_desc(p, step->n_seqs, step->max_q, step->max_kv, e->kv->dtype);
+  d.window = op->window;
+  d.scale = op->scale;
+  ga_attn_io io = {.q = at(e, &op->x),
+                   .k = e->kv->k[op->layer],
+                   .v = e->kv->v[op->layer],
+                   .o = at(e, &op->y),
+                   .q_start = step->q_start,
+                   .kv_len = step->kv_len,
+                   .page_table = step->page_table,
+                   .q_tokens = step->n_tokens,
+                   .page_table_stride = step->page_stride};
+  io.q_stride = (ga_attn_strides){.token = op->x.stride, .head = p->head_dim};
+  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = e->kv->n_slots, .block = 1};
+  io.k_scale.data = scales_of(e, e->kv->k[op->layer], p->head_dim);
+  io.v_scale.data = scales_of(e, e->kv->v[op->layer], p->v_dim);
+  return ga_attn(e->ctx, &d, &io, NULL);
+}
+
+/* --- steps --- */
+
+static ga_status run_op(const ga_exec *e, const fused_op *op) {
+  switch (op->kind) {
+  case FUSED_EMBED: return run_embed(e, op);
+  case FUSED_ADD: return run_add(e, op);
+  case FUSED_NORM: return run_norm(e, op);
+  case FUSED_PRODUCT: return run_product(e, op);
+  case FUSED_ACT: return run_act(e, op);
+  case FUSED_ROPE: return run_rope(e, op);
+  case FUSED_KV_STORE: return run_kv_store(e, op);
+  case FUSED_ATTENTION: return run_attention(e, op);
+  }
+  return ga_fail(GA_ERR_INTERNAL, "no launch of kind %d", (int)op->kind);
+}
+
+static ga_status run_ops(const ga_exec *e, const fused_program *program, int32_t first, int32_t end) {
+  for (int32_t i = first; i < end; i++) GA_TRY(run_op(e, &program->ops[i]));
+  return GA_OK;
+}
+
+static ga_status run_head(const ga_exec *e, const fused_program *program) {
+  if (!e->step->n_out || program->n_body == program->n_ops) return GA_OK;
+  GA_REQUIRE(e->step->n_out <= e->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", e->step->n_out,
+             e->max_out);
+  return run_ops(e, program, program->n_body, program->n_ops);
+}
+
+ga_status exec_run(ga_exec *e) {
+  const fused_program *program;
+  GA_TRY(program_of(e, &program));
+  GA_TRY(run_ops(e, program, 0, program->n_body));
+  return run_head(e, program);
+}
+
+ga_status exec_head(ga_exec *e) {
+  const fused_program *program;
+  GA_TRY(program_of(e, &program));
+  return run_head(e, program);
+}
+
+ga_status exec_take_over(ga_exec *e, const ga_exec *before) {
+  const size_t bytes = (size_t)e->step->n_tokens * (size_t)e->model->hparams.width * sizeof(float);
+  return ga_copy_between(e->ctx, e->buffer[BUF_X], before->ctx, before->buffer[BUF_X], bytes);
+}

@@ -1,0 +1,71 @@
+/* Running a model's programs (fuse.h) on the layers of a place: a loop over launches.
+ *
+ * Activations are f32 rows on the device. Everything is enqueued on the context's stream. */
+#ifndef GA_MODEL_EXEC_H
+#define GA_MODEL_EXEC_H
+
+#include "model/fuse.h"
+
+#define GA_KV_PAGE 64 /* tokens */
+
+/* Tokens of one step, possibly of several sequences, packed one after the other. Arrays are on the device. */
+typedef struct ga_step {
+  int32_t n_tokens, n_seqs;
+  int32_t max_q, max_kv;     /* longest new part and longest total of a sequence */
+  const int32_t *ids;        /* [T] */
+  const int32_t *positions;  /* [T] */
+  const int32_t *types;      /* [T] all 0: token types of encoders; else NULL */
+  const int32_t *slots;      /* [T] where K and V go */
+  const int32_t *q_start;    /* [n_seqs + 1] */
+  const int32_t *kv_len;     /* [n_seqs] after this step */
+  const int32_t *page_table; /* [n_seqs, page_stride] */
+  int64_t page_stride;
+  int32_t out_begin, n_out; /* rows whose logits are wanted: [out_begin, out_begin + n_out) */
+} ga_step;
+
+/* KV cache of all layers: [pages, page_size, Hkv, D] each; in e4m3 with scales [Hkv, n_slots] behind. */
+typedef struct ga_kv_cache {
+  void **k, **v; /* [n_layers] device memory */
+  ga_dtype dtype;
+  int32_t page_size;
+  int64_t n_slots; /* pages * page_size */
+} ga_kv_cache;
+
+/* Buffers for up to max_tokens tokens a step, and the programs of the steps that there have been. */
+typedef struct ga_exec {
+  const ga_model *model;
+  const ga_place *place; /* whose layers it runs */
+  ga_ctx *ctx;
+  const ga_step *step;
+  const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
+  int32_t max_tokens, max_out;
+  float *buffer[BUF_COUNT];                              /* NULL: not used here */
+  fused_program *programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
+} ga_exec;
+
+/* Allocates the buffers for the layers of a place; release with exec_destroy. Only the last place has logits. kv may be
+ * NULL and must live as long. */
+GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_place *place, const ga_kv_cache *kv,
+                                   int32_t max_tokens, int32_t max_out, ga_exec *out);
+void exec_destroy(ga_exec *e);
+/* Runs the place's layers on e->step, with the embedding before them at the first place and the head behind them at the
+ * last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */
+GA_NODISCARD ga_status exec_run(ga_exec *e);
+/* The head again, for other rows of the same step. */
+GA_NODISCARD ga_status exec_head(ga_exec *e);
+/* The layers before these leave their result where these begin. */
+GA_NODISCARD ga_status exec_take_over(ga_exec *e, const ga_exec *before);
+
+/* Bytes of the buffers. */
+uint64_t exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out);
+/* The largest workspace that the products and the attention of such a session need on ctx. */
+GA_NODISCARD ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes,
+                                      uint64_t *bytes);
+
+/* Lengths are rounded up so that the plans (and the recorded steps) of a growing sequence stay few; the exact ones are
+ * in kv_len. */
+int64_t exec_rounded(int64_t n);
+/* Attention over a cache. */
+ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, int64_t max_kv, ga_dtype kv);
+
+#endif

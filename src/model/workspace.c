@@ -1,0 +1,59 @@
+/* What a session's launches need of workspace, before there is one. */
+#include <stdio.h>
+
+#include "base/status.h"
+#include "model/arch/arch.h"
+#include "model/exec.h"
+#include "model/widen.h"
+
+/* What a plan for d on ctx asks for, if it is more than *bytes; nothing where no row takes it: running tells. */
+static void raise_to(ga_status made, ga_plan *plan, uint64_t *bytes) {
+  if (made == GA_OK && ga_plan_workspace_bytes(plan) > *bytes) *bytes = ga_plan_workspace_bytes(plan);
+  ga_plan_destroy(plan);
+}
+
+static ga_status product_workspace(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t, int32_t batch,
+                                   uint64_t *bytes) {
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  uint64_t packed;
+  ga_layout layout;
+  ga_plan *plan;
+  if (t->view.n_dims != 2 || !t->view.dim[0] || !t->view.dim[1]) return GA_OK;
+  d.n = t->view.dim[0];
+  d.k = t->view.dim[1];
+  const ga_dtype stored = ga_stored_dtype(model, ctx, t);
+  GA_TRY(ga_pack_choose(ctx, stored, d.n, d.k, &layout, &packed));
+  d.w_dtype = (int32_t)stored;
+  d.w_layout = (int32_t)layout;
+  for (d.m = 1; d.m <= batch; d.m = d.m < batch ? batch : batch + 1) {
+    if (d.m > 1 && d.n == model->hparams.vocab) break; /* logits of few rows */
+    const ga_status status = ga_gemm_plan(ctx, &d, &plan);
+    GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
+    raise_to(status, plan, bytes);
+  }
+  return GA_OK;
+}
+
+/* Layers are like the first one or, where a file mixes types, the last. */
+static bool is_sampled(const ga_hparams *p, const char *name) {
+  int il;
+  return sscanf(name, "blk.%d.", &il) != 1 || il == 0 || il == p->n_layers / 2 || il == p->n_layers - 1;
+}
+
+ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_sizes *sizes, uint64_t *bytes) {
+  const ga_hparams *p = &model->hparams;
+  const int32_t batches[2] = {1, sizes->batch};
+  *bytes = 0;
+  for (int64_t i = 0; i < ga_model_file_tensor_count(model->file); i++) {
+    const ga_model_tensor *t = ga_model_file_tensor_at(model->file, i);
+    if (is_sampled(p, t->name)) GA_TRY(product_workspace(model, ctx, t, sizes->batch, bytes));
+  }
+  for (int i = 0; i < 2 && !p->arch->is_encoder; i++) {
+    const ga_attn_desc d = exec_attn_desc(p, 1, batches[i], sizes->context, sizes->kv_dtype);
+    ga_plan *plan;
+    const ga_status status = ga_attn_plan(ctx, &d, &plan);
+    GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
+    raise_to(status, plan, bytes);
+  }
+  return GA_OK;
+}
