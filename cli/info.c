@@ -48,8 +48,8 @@ static double mib(uint64_t bytes) { return (double)bytes * 0x1p-20; }
 /* The longest context that the place with least room has, all else as planned. */
 static uint64_t context_of(const ga_model *model) {
   uint64_t least = UINT64_MAX;
-  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
-    const ga_model_place *p = ga_model_place_at(model, i);
+  for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
+    const ga_model_placement *p = ga_model_placement_at(model, i);
     const uint64_t rest = p->weights + p->activations + p->workspace + p->spare;
     const uint64_t tokens = !p->kv_token ? UINT64_MAX : p->available > rest ? (p->available - rest) / p->kv_token : 0;
     least = tokens < least ? tokens : least;
@@ -61,16 +61,16 @@ static uint64_t context_of(const ga_model *model) {
 static void print_plan(const ga_model *model) {
   const ga_model_info *i = ga_model_get_info(model);
   const uint64_t fits = context_of(model);
-  print_places(stdout, model);
+  print_placements(stdout, model);
   if (!i->is_encoder && fits < UINT64_MAX)
     printf("fits          %llu tokens of KV cache%s\n", (unsigned long long)fits,
            fits >= (uint64_t)i->context ? ": the whole context" : "");
 }
 
-static json_t *json_places(const ga_model *model) {
+static json_t *json_placements(const ga_model *model) {
   json_t *list = json_array();
-  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
-    const ga_model_place *p = ga_model_place_at(model, i);
+  for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
+    const ga_model_placement *p = ga_model_placement_at(model, i);
     (void)json_array_append_new(
         list, json_pack("{s:s, s:i, s:i, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "device", p->device, "first_layer",
                         p->first_layer, "layers", p->n_layers, "weights", (json_int_t)p->weights, "kv",
@@ -90,7 +90,7 @@ static ga_status print_model(const ga_model *model, bool json) {
                           i->n_kv_heads, "head_dim", i->head_dim, "vocabulary", i->vocab, "context", i->context,
                           "window", i->window, "parameters", (json_int_t)i->n_params, "file_bytes",
                           (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes, "kv_bytes_per_token",
-                          (json_int_t)i->kv_token_bytes, "places", json_places(model));
+                          (json_int_t)i->kv_token_bytes, "places", json_placements(model));
     GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
     return GA_OK;

@@ -120,7 +120,7 @@ static ga_status open_device(const open_args *args, const char *name, ga_ctx **o
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = name;
   co.threads = (int32_t)args->threads;
-  co.hide = disabled_kernels();
+  co.disable_kernels = disabled_kernels();
   return ga_ctx_create(&co, out);
 }
 
@@ -153,10 +153,10 @@ static ga_status open_devices(const open_args *args, opened *o) {
 }
 
 /* What the person who asked for a GPU would not guess from the speed alone. */
-static void tell_of_cpu(const ga_model *model) {
-  const ga_model_place *cpu = ga_model_place_at(model, 0),
-                       *gpu = ga_model_place_at(model, ga_model_place_count(model) - 1);
-  if (ga_model_place_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
+static void warn_of_cpu(const ga_model *model) {
+  const ga_model_placement *cpu = ga_model_placement_at(model, 0),
+                           *gpu = ga_model_placement_at(model, ga_model_placement_count(model) - 1);
+  if (ga_model_placement_count(model) < 2 || strcmp(cpu->device, "cpu") || !cpu->n_layers) return;
   (void)fprintf(stderr,
                 "%d of %d layers run on the CPU, which is slower; %s has %.2f GiB free (--explain tells more, a "
                 "smaller --context or "
@@ -178,7 +178,7 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.session = &so;
   mo.plan_only = plan_only;
   GA_TRY(ga_model_load(o->ctx, path, &mo, &o->model));
-  if (!plan_only) tell_of_cpu(o->model);
+  if (!plan_only) warn_of_cpu(o->model);
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }
 
@@ -198,7 +198,7 @@ ga_status plan_model(const open_args *args, opened *out) {
 }
 
 void close_model(opened *o) {
-  if (o->explain && o->model) print_places(stderr, o->model);
+  if (o->explain && o->model) print_placements(stderr, o->model);
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
   ga_session_destroy(o->session);
@@ -215,9 +215,9 @@ static const char *size_text(uint64_t bytes, char text[24]) {
   return text;
 }
 
-void print_places(FILE *f, const ga_model *model) {
-  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
-    const ga_model_place *p = ga_model_place_at(model, i);
+void print_placements(FILE *f, const ga_model *model) {
+  for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
+    const ga_model_placement *p = ga_model_placement_at(model, i);
     char t[8][24];
     if (p->n_layers)
       (void)fprintf(f, "layers %d to %d on %s", p->first_layer, p->first_layer + p->n_layers - 1, p->device);
@@ -226,7 +226,7 @@ void print_places(FILE *f, const ga_model *model) {
     (void)fprintf(
         f,
         "%s%s: weights %s, KV cache %s, activations %s, workspace %s; while loading %s, left alone %s; there are %s\n",
-        i ? "" : ", behind the embedding", i == ga_model_place_count(model) - 1 ? ", before the head" : "",
+        i ? "" : ", behind the embedding", i == ga_model_placement_count(model) - 1 ? ", before the head" : "",
         size_text(p->weights, t[0]), size_text(p->kv, t[1]), size_text(p->activations, t[2]),
         size_text(p->workspace, t[3]), size_text(p->staging, t[4]), size_text(p->spare, t[5]),
         size_text(p->available, t[6]));
@@ -254,12 +254,14 @@ static void print_shape(const ga_plan *plan) {
 }
 
 /* The legal row with the next lower score, if there is one. */
-static const ga_kernel *runner_up(const ga_ctx *ctx, const ga_plan *plan) {
+static const ga_kernel *next_best(const ga_ctx *ctx, const ga_plan *plan) {
   const ga_device *device = ctx->device;
   const ga_kernel *best = NULL;
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != plan->op || k == plan->kernel || ga_kernel_against(k, &device->caps, ctx->hide, plan->desc)) continue;
+    if (k->op != plan->op || k == plan->kernel ||
+        ga_kernel_reject_reason(k, &device->caps, ctx->disable_kernels, plan->desc))
+      continue;
     if (!best || k->score > best->score) best = k;
   }
   return best;
@@ -270,7 +272,7 @@ void explain(const ga_ctx *ctx) {
     for (size_t i = 0; i < ctx->cache.n_slots; i++) {
       const ga_plan *plan = ctx->cache.slots[i];
       if (!plan || plan->op != (ga_op)op) continue;
-      const ga_kernel *next = runner_up(ctx, plan);
+      const ga_kernel *next = next_best(ctx, plan);
       fprintf(stderr, "%-8s %-36s ", ga_op_name(plan->op), plan->kernel->id);
       print_shape(plan);
       if (next)

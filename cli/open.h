@@ -60,11 +60,11 @@ typedef struct opened {
 
 /* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
-/* The same without weights, for what ga_model_place_at tells. */
+/* The same without weights, for what ga_model_placement_at tells. */
 ga_status plan_model(const open_args *args, opened *out);
 void close_model(opened *o);
 /* A line for each device: its layers and what they take. */
-void print_places(FILE *f, const ga_model *model);
+void print_placements(FILE *f, const ga_model *model);
 
 /* The kernels that this context has chosen so far, one line each with the shape, and why; on stderr. */
 void explain(const ga_ctx *ctx);

@@ -5,7 +5,7 @@
 
 # The first row of each source stands for its family and architecture; of the ladder, whose rungs are slow, one for each architecture.
 # Not here: probes, which are no rows of the table, and rows that launch rows of any other source.
-set(GA_EMU_NOT_QUICK "^probe_|_prompt_")
+set(GA_EMU_NOT_QUICK "^probe_|_prefill_f32_")
 function(ga_emu_quick_ids out)
   set(ids)
   set(seen)

@@ -98,7 +98,7 @@ class Refusals(unittest.TestCase):
         self.refuses(ADD, "f17", "bf16")
 
     def test_more_shared_memory_than_there_is(self):
-        file = "src/cuda/kern/attn/attn_fwd_sm80.toml"
+        file = "src/cuda/kern/attn/attn_fallback_sm80.toml"
         self.edit(file, "blocks = 3", "blocks = 16")
         self.refuses(file, "blocks 16")
 

@@ -317,9 +317,9 @@ static void errors(void **state) {
   d.q_scale_tokens = 0;
   refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32; must be 0 or 1 with q_dtype f32, kv_dtype e4m3");
   d.kv_scale_tokens = 1;
-  d.parts = 2;
+  d.kv_segments = 2;
   refused(ctx, &d, GA_ERR_ARG, "parts is 2; must be 0 with kv_dtype e4m3");
-  d.parts = 0;
+  d.kv_segments = 0;
   d.kv_dtype = GA_F16;
   refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
   d.q_dtype = d.kv_dtype = GA_E4M3;

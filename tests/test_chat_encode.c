@@ -9,7 +9,7 @@
 #include "base/filemap.h"
 #include "ga/chat.h"
 #include "jinja/jinja.h"
-#include "tests/llm_models.h"
+#include "tests/engine_models.h"
 #include "tests/tok_vocabs.h"
 
 /* --- marks --- */

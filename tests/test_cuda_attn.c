@@ -101,7 +101,7 @@ static void refuses(void **state) {
   REFUSED(desc.flags |= GA_ATTN_ALIBI, "compiled without ALiBi");
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
   REFUSED(desc.flags |= GA_ATTN_STATE_OUT, "compiled without carried state");
-  REFUSED(desc.parts = 2, "compiled without K and V in parts");
+  REFUSED(desc.kv_segments = 2, "compiled without K and V in parts");
   desc.max_kv = 0;
   assert_null(why());
   desc = good;
@@ -109,7 +109,7 @@ static void refuses(void **state) {
   assert_string_equal(why(), "max_kv is too long to stay in shared memory");
 }
 
-static int32_t fit_of(int64_t keys, int64_t heads) {
+static int32_t row_cost_of(int64_t keys, int64_t heads) {
   desc.max_kv = keys;
   desc.q_heads = (int32_t)heads;
   return cuda_attn_fwd_fit(&row, &desc, &(ga_caps){.sms = 132});
@@ -121,14 +121,14 @@ static void fits_where_it_was_measured(void **state) {
   desc.max_q = 256;
   variant.keys_from = 100;
   variant.keys_to = 200;
-  variant.crowd = 1;
-  assert_int_equal(fit_of(100, 4), 0);
-  assert_int_equal(fit_of(200, 66), 0); /* two tiles a head */
-  assert_int_equal(fit_of(200, 67), -3);
-  assert_int_equal(fit_of(99, 4), -3);
-  assert_int_equal(fit_of(201, 4), -3);
+  variant.max_waves = 1;
+  assert_int_equal(row_cost_of(100, 4), 0);
+  assert_int_equal(row_cost_of(200, 66), 0); /* two tiles a head */
+  assert_int_equal(row_cost_of(200, 67), -3);
+  assert_int_equal(row_cost_of(99, 4), -3);
+  assert_int_equal(row_cost_of(201, 4), -3);
   variant.mask = CUDA_ATTN_window;
-  assert_int_equal(fit_of(150, 4), -2);
+  assert_int_equal(row_cost_of(150, 4), -2);
 }
 
 static void expect_error(const char *text) {
@@ -163,11 +163,11 @@ static void errors_name_the_argument(void **state) {
   expect_error(ID ": kv_tokens is 1099511627776; must be 0 to 2^28");
   io = good;
   desc.flags &= ~(uint32_t)GA_ATTN_VARLEN;
-  desc.parts = 1;
-  io.parts[0] = (ga_attn_part){.k = (const char *)io.k + 4, .v = io.v, .kv = 3};
+  desc.kv_segments = 1;
+  io.kv_segments[0] = (ga_attn_kv_segment){.k = (const char *)io.k + 4, .v = io.v, .kv = 3};
   expect_error(ID ": k of a part is at ");
   desc.window = (1 << 28) + 100;
-  io.parts[0] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 3, .shift = (1 << 28) + 1};
+  io.kv_segments[0] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 3, .shift = (1 << 28) + 1};
   expect_error(ID
                ": parts[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or hide the part");
 }
@@ -186,9 +186,9 @@ static void public_calls_name_what_is_wrong(void **state) {
   desc.head_dim = 136;
   public_call(GA_ERR_UNSUPPORTED, ID ": head_dim or v_dim is larger than its own");
   desc = whole;
-  desc.parts = 5;
+  desc.kv_segments = 5;
   public_call(GA_ERR_ARG, "attn: parts is 5; must be 0 to 4");
-  desc.parts = 1;
+  desc.kv_segments = 1;
   desc.flags |= GA_ATTN_PAGED;
   desc.page_size = 16;
   public_call(GA_ERR_ARG, "attn: parts is 1; must be 0 with VARLEN or PAGED");
@@ -325,11 +325,11 @@ static void pages_and_parts(void **state) {
   assert_int_equal(launched()->features, GA_KATTN_VARLEN | GA_KATTN_PAGED);
   desc.flags = GA_ATTN_CAUSAL | GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT;
   desc.page_size = 0;
-  desc.parts = 3;
+  desc.kv_segments = 3;
   io.state_o = io.state_m = io.state_l = io.lse;
-  io.parts[0] = (ga_attn_part){.kv = 0}; /* left out */
-  io.parts[1] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 100, .shift = 7};
-  io.parts[2] = (ga_attn_part){.k = io.k, .v = io.v, .kv = 500, .shift = (int64_t)1 << 50};
+  io.kv_segments[0] = (ga_attn_kv_segment){.kv = 0}; /* left out */
+  io.kv_segments[1] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 100, .shift = 7};
+  io.kv_segments[2] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 500, .shift = (int64_t)1 << 50};
   assert_null(why());
   const ga_kargs_attn_fwd *a = launched();
   assert_int_equal(a->chunks, 2);
@@ -338,13 +338,13 @@ static void pages_and_parts(void **state) {
   assert_int_equal(a->more[0].rows, 500);
   assert_int_equal(a->more[0].diagonal, 200 + (1 << 28));
   desc.window = 5000; /* more than max_q + max_kv, but less than a shift may be */
-  io.parts[2].shift = 5298;
+  io.kv_segments[2].shift = 5298;
   assert_int_equal(launched()->chunks, 2);
   assert_int_equal(launched()->window_left, 4999);
-  io.parts[2].shift = 5299; /* the first query, at column 5499, does not see column 499 */
+  io.kv_segments[2].shift = 5299; /* the first query, at column 5499, does not see column 499 */
   assert_int_equal(launched()->chunks, 1);
   desc.window = 0;
-  io.parts[1].kv = io.parts[2].kv = 0;
+  io.kv_segments[1].kv = io.kv_segments[2].kv = 0;
   assert_int_equal(launched()->chunks, 1);
   assert_int_equal(launched()->rows_k, 0);
 }

@@ -5,28 +5,28 @@
 #include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
 #include "tests/mock_device.h"
 
-#define FREE     "attn_bwd_bf16_d128_causal_sm90a_64x128x2_free"
-#define ORDER    "attn_bwd_bf16_d128_causal_sm90a_64x128x2_order"
-#define WHOLE    "attn_bwd_bf16_d64_causal_sm90a_128x128x2_whole"
-#define PRE      "attn_bwd_pre_bf16_d0_step_sm90a_256"
-#define POST     "attn_bwd_post_bf16_d128_step_sm90a_256"
-#define SINK     "attn_bwd_sink_f32_d0_step_sm80_256"
-#define ANY      "attn_bwd_bf16_d128_any_sm80_32x32w4"
-#define ANY_PRE  "attn_bwd_pre_bf16_d0_step_sm80_256"
-#define DUET     "attn_bwd_bf16_d256v256_causal_sm90a_64x128x2_duet"
-#define POST_256 "attn_bwd_post_bf16_d256_step_sm90a_256"
-#define ELEMS    ((size_t)1 << 20)
+#define FREE          "attn_bwd_bf16_d128_causal_sm90a_64x128x2_atomic"
+#define DETERMINISTIC "attn_bwd_bf16_d128_causal_sm90a_64x128x2_det"
+#define KV_RESIDENT   "attn_bwd_bf16_d64_causal_sm90a_128x128x2_kv_resident"
+#define PRE           "attn_bwd_pre_bf16_d0_step_sm90a_256"
+#define POST          "attn_bwd_post_bf16_d128_step_sm90a_256"
+#define SINK          "attn_bwd_sink_f32_d0_step_sm80_256"
+#define ANY           "attn_bwd_bf16_d128_fallback_sm80_32x32w4"
+#define ANY_PRE       "attn_bwd_pre_bf16_d0_step_sm80_256"
+#define CLUSTER2      "attn_bwd_bf16_d256v256_causal_sm90a_64x128x2_cluster2"
+#define POST_256      "attn_bwd_post_bf16_d256_step_sm90a_256"
+#define ELEMS         ((size_t)1 << 20)
 
 static const unsigned char image[] = "an image";
 static const cuda_image images[] = {{FREE, image, image + 8},
-                                    {ORDER, image, image + 8},
-                                    {WHOLE, image, image + 8},
+                                    {DETERMINISTIC, image, image + 8},
+                                    {KV_RESIDENT, image, image + 8},
                                     {PRE, image, image + 8},
                                     {POST, image, image + 8},
                                     {SINK, image, image + 8},
                                     {ANY, image, image + 8},
                                     {ANY_PRE, image, image + 8},
-                                    {DUET, image, image + 8},
+                                    {CLUSTER2, image, image + 8},
                                     {POST_256, image, image + 8},
                                     {0}};
 
@@ -96,7 +96,7 @@ static void refuses(void **state) {
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
   REFUSED(desc.flags |= GA_ATTN_BWD_DETERMINISTIC, "adds dQ in no fixed order");
   desc.flags |= GA_ATTN_BWD_DETERMINISTIC;
-  assert_null(cuda_attn_bwd_ok(row_of(ctx, ORDER), &desc, NULL));
+  assert_null(cuda_attn_bwd_ok(row_of(ctx, DETERMINISTIC), &desc, NULL));
   assert_string_equal(cuda_step_ok(row_of(ctx, PRE), &desc, NULL), "a step of other rows");
 }
 
@@ -129,9 +129,9 @@ static void launches_its_steps(void **state) {
   assert_int_equal(mockcu.launches, 3);
   assert_string_equal(mockcu.last.id, POST);
   assert_int_equal(mockcu.last.grid[0], pieces);
-  assert_int_equal(cuda_attn_bwd(row_of(ctx, ORDER), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_bwd(row_of(ctx, DETERMINISTIC), &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 5);
-  assert_string_equal(mockcu.last.id, ORDER);
+  assert_string_equal(mockcu.last.id, DETERMINISTIC);
   assert_int_equal(mockcu.last.grid[0], tiles);
   io.sinks = io.lse;
   io.dsinks = memory;
@@ -149,15 +149,15 @@ static void workspace_holds_dq(void **state) {
   const uint64_t rows = 2 * 4 * 320;
   const ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
   assert_int_equal(cuda_attn_bwd_workspace(row_of(ctx, FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
-  assert_true(cuda_attn_bwd_workspace(row_of(ctx, ORDER), &desc, &caps) >
+  assert_true(cuda_attn_bwd_workspace(row_of(ctx, DETERMINISTIC), &desc, &caps) >
               cuda_attn_bwd_workspace(row_of(ctx, FREE), &desc, &caps));
 }
 /* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2
  * query heads each and 384 rows, a ticket, and no step behind. */
-static void whole_takes_heads(void **state) {
+static void kv_resident_takes_heads(void **state) {
   (void)state;
   ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
-  const ga_kernel *k = row_of(ctx, WHOLE);
+  const ga_kernel *k = row_of(ctx, KV_RESIDENT);
   desc.head_dim = 64;
   const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 3 * 2 * 384 * 64 * 4;
   assert_int_equal(cuda_attn_bwd_workspace(k, &desc, &caps), stat + sums + 256);
@@ -165,7 +165,7 @@ static void whole_takes_heads(void **state) {
   io.k_stride = io.dk_stride = (ga_attn_strides){700 * 128, 128, 64};
   assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 2);
-  assert_string_equal(mockcu.last.id, WHOLE);
+  assert_string_equal(mockcu.last.id, KV_RESIDENT);
   assert_int_equal(mockcu.last.grid[0], 4); /* of 4 multiprocessors; 4 KV heads */
   desc.batch = 66;
   assert_true(cuda_attn_bwd_fit(k, &desc, &caps) > 0); /* 132 KV heads for 3 */
@@ -177,35 +177,35 @@ static void whole_takes_heads(void **state) {
 }
 /* Rows for every shape take what others refuse, but dtype and width; one launch has the tiles of keys and of queries.
  * */
-static void any_takes_every_shape(void **state) {
+static void fallback_takes_every_shape(void **state) {
   (void)state;
   const ga_kernel *k = row_of(ctx, ANY);
   const ga_caps caps = {.smem_bytes = 99 << 10};
   desc.flags |= GA_ATTN_VARLEN | GA_ATTN_ALIBI | GA_ATTN_BWD_DETERMINISTIC;
   desc.window = 5, desc.softcap = 30, desc.scale = -1, desc.head_dim = 61;
-  assert_null(cuda_attn_bwd_any_ok(k, &desc, &caps));
+  assert_null(cuda_attn_bwd_fallback_ok(k, &desc, &caps));
   desc.dtype = GA_F16;
-  assert_string_equal(cuda_attn_bwd_any_ok(k, &desc, &caps), "dtype is another");
+  assert_string_equal(cuda_attn_bwd_fallback_ok(k, &desc, &caps), "dtype is another");
   desc.dtype = GA_BF16, desc.v_dim = 129;
-  assert_string_equal(cuda_attn_bwd_any_ok(k, &desc, &caps), "head_dim or v_dim is larger");
+  assert_string_equal(cuda_attn_bwd_fallback_ok(k, &desc, &caps), "head_dim or v_dim is larger");
   desc.v_dim = 64, desc.max_q = (int64_t)1 << 29;
-  assert_string_equal(cuda_attn_bwd_any_ok(k, &desc, &caps), "too many rows");
+  assert_string_equal(cuda_attn_bwd_fallback_ok(k, &desc, &caps), "too many rows");
   desc.max_q = 300, desc.flags = GA_ATTN_CAUSAL;
   const uint32_t keys = 2 * 2 * 22, queries = 2 * 4 * 10; /* tiles of 32 rows */
-  assert_int_equal(cuda_attn_bwd_any_workspace(k, &desc, &caps), 2 * 4 * 320 * 2 * 4);
-  assert_int_equal(cuda_attn_bwd_any(k, &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_bwd_fallback_workspace(k, &desc, &caps), 2 * 4 * 320 * 2 * 4);
+  assert_int_equal(cuda_attn_bwd_fallback(k, &desc, &io, workspace, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 2);
   assert_string_equal(mockcu.last.id, ANY);
   assert_int_equal(mockcu.last.grid[0], keys + queries);
   io.q = (const char *)io.q + 1;
-  assert_int_equal(cuda_attn_bwd_any(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);
+  assert_int_equal(cuda_attn_bwd_fallback(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);
   if (!strstr(ga_error_text(), ANY ": q is at ")) fail_msg("%s", ga_error_text());
   assert_int_equal(mockcu.launches, 2);
 }
 /* Two blocks a tile of keys. */
-static void duet_takes_wide_heads(void **state) {
+static void cluster2_takes_large_heads(void **state) {
   (void)state;
-  const ga_kernel *k = row_of(ctx, DUET);
+  const ga_kernel *k = row_of(ctx, CLUSTER2);
   desc.head_dim = desc.v_dim = 256;
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
   assert_int_equal(cuda_attn_bwd_workspace(k, &desc, NULL), 2 * 4 * 320 * (2 + 256) * 4);
@@ -225,9 +225,9 @@ int main(void) {
       cmocka_unit_test_setup_teardown(errors_name_the_argument, setup, teardown),
       cmocka_unit_test_setup_teardown(launches_its_steps, setup, teardown),
       cmocka_unit_test_setup_teardown(workspace_holds_dq, setup, teardown),
-      cmocka_unit_test_setup_teardown(whole_takes_heads, setup, teardown),
-      cmocka_unit_test_setup_teardown(any_takes_every_shape, setup, teardown),
-      cmocka_unit_test_setup_teardown(duet_takes_wide_heads, setup, teardown),
+      cmocka_unit_test_setup_teardown(kv_resident_takes_heads, setup, teardown),
+      cmocka_unit_test_setup_teardown(fallback_takes_every_shape, setup, teardown),
+      cmocka_unit_test_setup_teardown(cluster2_takes_large_heads, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

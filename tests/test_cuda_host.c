@@ -155,17 +155,17 @@ static const ga_nvml nvml_mock = {.DeviceGetHandleByPciBusId = nvml_handle,
 static void instruments(void **state) {
   (void)state;
   ga_ctx *ctx = open_cuda();
-  ga_gauge g;
+  ga_telemetry g;
   energy_mj = 7000000000;
   ga_nvml_replace(&nvml_mock);
-  ctx->device->ops->gauge(ctx->device, &g);
+  ctx->device->ops->telemetry(ctx->device, &g);
   assert_true(g.sm_mhz == 1980 && g.memory_mhz == 3201 && g.celsius == 44);
   assert_true(fabs(g.watts - 612.5) < 1e-9 && fabs(g.joules - 7e6) < 1e-3);
   nvml_broken = 2; /* one instrument less */
-  ctx->device->ops->gauge(ctx->device, &g);
+  ctx->device->ops->telemetry(ctx->device, &g);
   assert_true(g.sm_mhz == 0 && g.memory_mhz == 0 && g.celsius == 44);
   nvml_broken = 1; /* another device's library */
-  ctx->device->ops->gauge(ctx->device, &g);
+  ctx->device->ops->telemetry(ctx->device, &g);
   assert_true(g.celsius == 0 && g.watts == 0 && g.joules == 0);
   nvml_broken = 0;
   ga_nvml_replace(NULL);
@@ -237,7 +237,7 @@ static void launches_and_loads_once(void **state) {
   ga_kargs_add a;
   memcpy(&a, mockcu.last.args, sizeof a);
   assert_true(a.x == v.x && a.b == v.b && a.y == v.y && a.rows == 3 && a.width == 100);
-  assert_int_equal(a.wide, 1);
+  assert_int_equal(a.vec16, 1);
   assert_int_equal(ga_stream_sync(ctx, NULL), GA_OK);
   free_data(ctx, &v);
   ga_ctx_destroy(ctx);

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 #include "engine/session.h"
-#include "model/widen.h"
+#include "model/promote.h"
 #include "tests/cuda_rig.h"
 #include "tests/tiny_model.h"
 
@@ -204,7 +204,7 @@ static ga_dtype k_type(ga_dtype most, ga_dtype v) {
 }
 
 /* What becomes q8_0 on a GPU, and what stays. */
-static void test_widened(void **state) {
+static void test_promoted(void **state) {
   (void)state;
   made m;
   assert_int_equal(k_type(GA_Q5_0, GA_Q8_0), GA_Q8_0);
@@ -226,13 +226,13 @@ static void test_widened(void **state) {
   up.view.dim[0] = 4096; /* above 6 MiB */
   up.bytes *= 2;
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q5_0);
-  ga_weight_need wide, native;
-  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &wide), GA_OK);
+  ga_weight_need vec16, native;
+  assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &vec16), GA_OK);
   release(&m);
   assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q8_0, GA_Q8_0), GA_OK);
   assert_int_equal(run(&m, 1), GA_OK);
   assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &native), GA_OK);
-  assert_memory_equal(&wide, &native, sizeof wide); /* the plan counts what is held */
+  assert_memory_equal(&vec16, &native, sizeof vec16); /* the plan counts what is held */
   release(&m);
 }
 
@@ -246,7 +246,7 @@ static void test_sum_of_rows(void **state) {
   d.n = 64;
   d.k = 256;
   d.w_dtype = GA_Q8_0;
-  d.w_layout = GA_LAYOUT_T16;
+  d.w_layout = GA_LAYOUT_MMA_PACKED;
   d.flags = GA_GEMM_NORM | GA_GEMM_ADD_NORM;
   d.norm_eps = 1e-5f;
   for (d.m = 1; d.m < 3; d.m++) {
@@ -332,7 +332,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_draws_cost_the_same, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),
-      cmocka_unit_test_setup_teardown(test_widened, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_promoted, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_sum_of_rows, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_file_shrinks, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_cancel, with_driver, no_leaks),

@@ -35,12 +35,12 @@ static void test_split(void **state) {
   fill_weights();
   write_split();
   ga_model_file *f = open_file("s-00001-of-00003.gguf");
-  assert_int_equal(ga_model_file_parts(f), 3);
+  assert_int_equal(ga_model_file_shards(f), 3);
   assert_int_equal(ga_model_file_tensor_count(f), 3);
   const ga_model_tensor *c = ga_model_file_find(f, "c");
   assert_int_equal(c->part, 2);
   assert_memory_equal(c->view.data, weights + 2, 20);
-  assert_string_equal(ga_model_file_part_path(f, 2), in_folder("s-00003-of-00003.gguf"));
+  assert_string_equal(ga_model_file_shard_path(f, 2), in_folder("s-00003-of-00003.gguf"));
   assert_non_null(ga_model_file_meta(f, "general.architecture"));
   walk_model(f);
   ga_model_file_destroy(f);

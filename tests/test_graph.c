@@ -127,7 +127,7 @@ static void has_launches(const char *name, int32_t tokens, const char *want) {
   const ga_dtype kv = GA_F16;
   ga_model *model = load(name);
   const fuse_target target = {.model = model,
-                              .place = model->places,
+                              .placement = model->placements,
                               .kv = model->info.is_encoder ? NULL : &kv,
                               .tokens = fused_class(tokens),
                               .out = 1};

@@ -294,11 +294,11 @@ static void test_tensor_lookup(void **state) {
   assert_null(t);
   assert_error(ga_model_file_tensor(f, "output.weight", 1, (int64_t[]){4}, &t), GA_ERR_FORMAT,
                "tensor 'output.weight' is missing; must be there with dimensions [4]");
-  assert_int_equal(ga_model_file_parts(f), 1);
-  assert_string_equal(ga_model_file_part_path(f, 0), in_folder("one.gguf"));
-  assert_true(ga_model_file_part_bytes(f, 0) >= 48);
-  assert_null(ga_model_file_part_path(f, 1));
-  assert_int_equal(ga_model_file_part_bytes(f, -1), 0);
+  assert_int_equal(ga_model_file_shards(f), 1);
+  assert_string_equal(ga_model_file_shard_path(f, 0), in_folder("one.gguf"));
+  assert_true(ga_model_file_shard_bytes(f, 0) >= 48);
+  assert_null(ga_model_file_shard_path(f, 1));
+  assert_int_equal(ga_model_file_shard_bytes(f, -1), 0);
   assert_null(ga_model_file_side_path(f, "tokenizer.json"));
   ga_model_file_destroy(f);
 }

@@ -183,7 +183,7 @@ static void two_tensors(const char *first, const char *second, uint64_t second_o
   for (int i = 0; i < 8; i++) raw_le(&raw, 8, 0);
 }
 
-static void test_tensor_names_and_places(void **state) {
+static void test_tensor_names_and_offsets(void **state) {
   char name[70];
   (void)state;
   two_tensors("a", "a", 32);
@@ -277,14 +277,14 @@ static void test_memory_runs_out(void **state) {
 
 static ga_status open_small(ga_model_file *file) {
   ga_status status = ga_model_store_borrow(file, "m", raw.data, raw.n);
-  if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->parts[0]);
+  if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->shards[0]);
   return status == GA_OK ? ga_model_store_join(file, NULL) : status;
 }
 
 static ga_status open_pair(ga_model_file *file) {
-  ga_status status = ga_model_store_parts(file, 1);
+  ga_status status = ga_model_store_shards(file, 1);
   if (status == GA_OK) status = ga_model_store_map(file, 0, in_folder("pair-00001-of-00002.gguf"));
-  if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->parts[0]);
+  if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->shards[0]);
   if (status == GA_OK) status = ga_gguf_open_rest(file);
   return status == GA_OK ? ga_model_store_join(file, NULL) : status;
 }
@@ -368,7 +368,7 @@ int main(void) {
       cmocka_unit_test(test_alignment),
       cmocka_unit_test(test_tensor_shapes),
       cmocka_unit_test(test_tensor_product_overflow),
-      cmocka_unit_test(test_tensor_names_and_places),
+      cmocka_unit_test(test_tensor_names_and_offsets),
       cmocka_unit_test(test_every_truncation),
       cmocka_unit_test(test_every_bit),
       cmocka_unit_test(test_memory_runs_out),

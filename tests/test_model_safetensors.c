@@ -169,7 +169,7 @@ static void test_index(void **state) {
   const char *paths[] = {test_folder, in_folder(index)};
   for (int i = 0; i < 2; i++) {
     assert_ok(ga_model_file_open(paths[i], &f));
-    assert_int_equal(ga_model_file_parts(f), 2);
+    assert_int_equal(ga_model_file_shards(f), 2);
     assert_int_equal(ga_model_file_tensor_count(f), 3);
     assert_int_equal(ga_model_file_find(f, "output.weight")->part, 1);
     assert_string_equal(ga_model_file_side_path(f, "tokenizer.json"), in_folder("tokenizer.json"));

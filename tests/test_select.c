@@ -151,12 +151,12 @@ static void rows_of_layer(ga_dtype t) {
   store.rot_dim = 128;
   store.q_heads = 32;
   store.q_stride = 4096;
-  char turned[32];
-  (void)snprintf(turned, sizeof turned, "turned %s", name);
-  put(GA_OP_kv_store, &store, turned);
+  char rotated[32];
+  (void)snprintf(rotated, sizeof rotated, "turned %s", name);
+  put(GA_OP_kv_store, &store, rotated);
   store.head_norm = 1;
-  (void)snprintf(turned, sizeof turned, "normed %s", name);
-  put(GA_OP_kv_store, &store, turned);
+  (void)snprintf(rotated, sizeof rotated, "normed %s", name);
+  put(GA_OP_kv_store, &store, rotated);
 }
 
 static void others(void) {
@@ -295,7 +295,7 @@ static void hopper_packed(void) {
   static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};
   for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
     for (size_t j = 0; j < GA_COUNT_OF(rows); j++)
-      gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_T16);
+      gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_MMA_PACKED);
 }
 
 static void hopper(void) {

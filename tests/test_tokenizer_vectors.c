@@ -12,7 +12,7 @@
 #include "base/filemap.h"
 #include "base/hash.h"
 #include "ga/tokenizer.h"
-#include "tests/llm_models.h"
+#include "tests/engine_models.h"
 #include "token/tok_split.h"
 #include "token/unicode.h"
 

@@ -312,10 +312,10 @@ def measure(a, ga, s, nvml):
     if s.short:
         for c in everyone:
             c.record(calls)
-    return take_turns(a, s, everyone, ours, calls, nvml)
+    return interleave(a, s, everyone, ours, calls, nvml)
 
 
-def take_turns(a, s, everyone, ours, calls, nvml):
+def interleave(a, s, everyone, ours, calls, nvml):
     """Rounds of all of them, each in another order."""
     times, states = {c.kernel: [] for c in everyone}, []
     for _ in range(a.rounds):

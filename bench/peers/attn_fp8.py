@@ -18,7 +18,7 @@ import argparse, ctypes, math, random, sys
 
 import torch
 
-from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Ours as Plain, Planned, Scale, Shape, Strides, Theirs, reference, show, take_turns, write_report
+from attention import BF16, CAUSAL, Desc, Ga, Io, Nvml, Ours as Plain, Planned, Scale, Shape, Strides, Theirs, reference, show, interleave, write_report
 
 I8, E4M3, BLOCK, FAST_SUM = 5, 10, 128, 512  # GA_I8, GA_E4M3; tokens of a scale; GA_ATTN_FAST_SUM
 WRONG = 8e-2  # Frobenius error of e4m3 attention on normal data is 5 to 6e-2
@@ -165,7 +165,7 @@ def measure(a, ga, s, nvml):
     ours = right(s, sets[0], mine + [whole(ga, ga.context(""), s, sets) for _, whole in kinds])
     rivals = [Plain(ga, ga.context(""), s, sets)] + ([fa3(a.fa3, s, sets)] if a.fa3 else [])
     everyone = ours + right(s, sets[0], rivals)
-    return take_turns(a, s, everyone, ours, max(10, min(60, int(8e-3 / (s.flop / 8e14)))), nvml)
+    return interleave(a, s, everyone, ours, max(10, min(60, int(8e-3 / (s.flop / 8e14)))), nvml)
 
 
 def main():

@@ -20,7 +20,7 @@ import torch
 
 from attention import Ga, L2_BYTES, Nvml, Planned, Theirs, write_report
 
-F32, F16, BF16, E4M3, T16 = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_T16
+F32, F16, BF16, E4M3, T16 = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_MMA_PACKED
 ACROSS = {"": 0, "wt": 64, "xtwt": 96}  # GA_GEMM_XT, GA_GEMM_WT
 FAST_SUM = 128
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]

@@ -64,18 +64,18 @@ typedef struct ga_attn_desc {
   int32_t head_dim, v_dim;            /* v_dim 0 = head_dim */
   int32_t q_dtype, kv_dtype, o_dtype; /* ga_dtype */
   uint32_t flags;                     /* ga_attn_flags */
-  int32_t window;    /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window (causal side only) */
-  int32_t page_size; /* tokens per page, with PAGED */
-  float scale;       /* 0 = 1 / sqrt(head_dim) */
-  float softcap;     /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
-  int32_t parts;     /* 0 = K and V are io.k, io.v; else that many of io.parts, of up to max_kv keys each */
+  int32_t window;      /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window (causal side only) */
+  int32_t page_size;   /* tokens per page, with PAGED */
+  float scale;         /* 0 = 1 / sqrt(head_dim) */
+  float softcap;       /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
+  int32_t kv_segments; /* 0 = K and V are io.k, io.v; else that many of io.kv_segments, of up to max_kv keys each */
   int32_t
       q_scale_tokens; /* e4m3 q: tokens that share a scale: 64 or 128; i8 q: or 1; 0 = all tokens of a head. Else 0 */
   int32_t kv_scale_tokens; /* the same of k and v: 64, 128 or 0; e4m3 k and v with another q: 1, or 0 = all tokens of a
                               head */
   int32_t reserved;        /* 0 */
 } ga_attn_desc;
-#define GA_ATTN_PARTS 4
+#define GA_ATTN_MAX_KV_SEGMENTS 4
 #define GA_ATTN_DESC_INIT \
   { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0 }
 
@@ -94,11 +94,11 @@ typedef struct ga_attn_scale {
 
 /* A stretch of keys at consecutive positions: query i sees its keys j <= i + kv - n_q + shift when CAUSAL, and the
  * window counts from there. Strides are k_stride and v_stride. */
-typedef struct ga_attn_part {
+typedef struct ga_attn_kv_segment {
   const void *k, *v;
   int64_t kv;    /* keys, 0 to max_kv */
   int64_t shift; /* 0: the last query stands at the last key; n_q or more: all queries see all keys */
-} ga_attn_part;
+} ga_attn_kv_segment;
 
 typedef struct ga_attn_io {
   const void *q, *k, *v;
@@ -118,7 +118,7 @@ typedef struct ga_attn_io {
    * q_heads, max_q, v_dim], l = sum w and m [batch, q_heads, max_q]. m may be any number near the largest logit * log2
    * e; a row that has seen nothing: m = -infinity, l = 0, O = 0. Updated in place with both flags. */
   float *state_o, *state_m, *state_l;
-  ga_attn_part parts[GA_ATTN_PARTS];
+  ga_attn_kv_segment kv_segments[GA_ATTN_MAX_KV_SEGMENTS];
   ga_attn_scale q_scale, k_scale, v_scale; /* of those that are e4m3 or i8 */
   const float *v_mean; /* 8-bit q: NULL, or [batch, kv_heads, v_dim], contiguous, 16-byte aligned: see FP8 */
 } ga_attn_io;

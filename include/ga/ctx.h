@@ -21,10 +21,10 @@ typedef struct ga_graph ga_graph;
 
 typedef struct ga_ctx_options {
   size_t struct_size;
-  const char *device; /* NULL = "auto" */
-  const char *hide;   /* kernel ids to leave out: comma-separated patterns with * and ?; NULL = none */
-  int32_t threads;    /* CPU threads, counting the caller; 0 = one per usable CPU */
-  uint32_t flags;     /* 0 */
+  const char *device;          /* NULL = "auto" */
+  const char *disable_kernels; /* kernel ids to leave out: comma-separated patterns with * and ?; NULL = none */
+  int32_t threads;             /* CPU threads, counting the caller; 0 = one per usable CPU */
+  uint32_t flags;              /* 0 */
 } ga_ctx_options;
 #define GA_CTX_OPTIONS_INIT \
   { sizeof(ga_ctx_options), NULL, NULL, 0, 0 }

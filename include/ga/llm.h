@@ -52,8 +52,8 @@ typedef struct ga_model_options {
   int32_t n_more;     /* further contexts, which share the layers with the first by what fits on each: at most 7 */
   ga_ctx *const *more;
   const ga_session_options *session; /* room is kept for one such session; NULL = for one with the defaults */
-  bool plan_only;                    /* read and plan, load no weights: for ga_model_get_info and ga_model_place_at */
-  uint8_t reserved[7];               /* 0 */
+  bool plan_only;      /* read and plan, load no weights: for ga_model_get_info and ga_model_placement_at */
+  uint8_t reserved[7]; /* 0 */
 } ga_model_options;
 #define GA_MODEL_OPTIONS_INIT                                             \
   {                                                                       \
@@ -61,7 +61,7 @@ typedef struct ga_model_options {
   }
 
 /* One device's part of a model, in bytes; the session is the one that room was kept for. */
-typedef struct ga_model_place {
+typedef struct ga_model_placement {
   const char *device; /* "cpu", "cuda:0" */
   int32_t first_layer, n_layers;
   uint64_t weights;         /* as held */
@@ -71,7 +71,7 @@ typedef struct ga_model_place {
   uint64_t spare;           /* left alone: code, what other programs may take, ends of shared buffers */
   uint64_t kv_token;        /* one token's part of kv */
   uint64_t available;       /* what was there before loading */
-} ga_model_place;
+} ga_model_placement;
 
 /* What a model is; see ga_model_file for the meaning of the fields' keys. */
 typedef struct ga_model_info {
@@ -94,8 +94,8 @@ GA_API GA_NODISCARD ga_status ga_model_load(ga_ctx *ctx, const char *path, const
 GA_API void ga_model_destroy(ga_model *model); /* after its sessions; NULL is fine */
 GA_API const ga_model_info *ga_model_get_info(const ga_model *model);
 /* Places in the order of their layers; 0 <= index < count. Owned by the model. */
-GA_API int32_t ga_model_place_count(const ga_model *model);
-GA_API const ga_model_place *ga_model_place_at(const ga_model *model, int32_t index);
+GA_API int32_t ga_model_placement_count(const ga_model *model);
+GA_API const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index);
 /* Owned by the model. The tokenizer is NULL when the file has none, the template when it has none or GA cannot compile
  * it; ga_model_template_error then tells why ("" if there is none). */
 GA_API const ga_tokenizer *ga_model_tokenizer(const ga_model *model);

@@ -43,9 +43,9 @@ GA_API void ga_model_file_destroy(ga_model_file *file); /* NULL is fine */
 
 GA_API ga_model_format ga_model_file_format(const ga_model_file *file);
 /* Files mapped (shards), at least 1, and their paths and sizes; NULL and 0 outside the range. */
-GA_API int32_t ga_model_file_parts(const ga_model_file *file);
-GA_API const char *ga_model_file_part_path(const ga_model_file *file, int32_t part);
-GA_API uint64_t ga_model_file_part_bytes(const ga_model_file *file, int32_t part);
+GA_API int32_t ga_model_file_shards(const ga_model_file *file);
+GA_API const char *ga_model_file_shard_path(const ga_model_file *file, int32_t shard);
+GA_API uint64_t ga_model_file_shard_bytes(const ga_model_file *file, int32_t shard);
 /* Path of a file that lies beside safetensors weights, NULL when it is not there. Known names: tokenizer.json,
  * tokenizer_config.json, tokenizer.model, special_tokens_map.json, added_tokens.json, chat_template.jinja, vocab.txt,
  * vocab.json, merges.txt, generation_config.json, config.json. Always NULL for GGUF, which holds all of these. */
@@ -77,8 +77,8 @@ GA_API GA_NODISCARD ga_status ga_model_file_read(const ga_model_file *file, cons
 /* Frees the resident pages of a tensor that has been repacked or uploaded. It may still be read: from disk. */
 GA_API void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor);
 /* The same for bytes [offset, offset + bytes) of a tensor. */
-GA_API void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
-                                      uint64_t bytes);
+GA_API void ga_model_file_forget_shard(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
+                                       uint64_t bytes);
 
 /* --- metadata -------------------------------------------------------------------------------------------------- */
 

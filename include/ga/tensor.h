@@ -64,8 +64,8 @@ GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint
  * device want and are made by ga_gemm_pack. Only GEMM takes packed weights. */
 typedef enum ga_layout {
   GA_LAYOUT_NATIVE = 0,
-  GA_LAYOUT_X16 = 1, /* CPU: 16 rows interleaved by blocks, see src/cpu/cpu_pack.h */
-  GA_LAYOUT_T16 = 2  /* CUDA: fragments of 16 rows for tensor cores, see src/cuda/kern/gemm/packed.h */
+  GA_LAYOUT_X16 = 1,       /* CPU: 16 rows interleaved by blocks, see src/cpu/cpu_pack.h */
+  GA_LAYOUT_MMA_PACKED = 2 /* CUDA: fragments of 16 rows for tensor cores, see src/cuda/kern/gemm/packed.h */
 } ga_layout;
 
 #define GA_MAX_DIMS 4

@@ -58,11 +58,11 @@ static ga_status fill_ctx(ga_ctx *ctx, const ga_ctx_options *options) {
   const char *device = options->device ? options->device : "auto";
   int threads = options->threads;
   GA_REQUIRE(threads >= 0 && threads <= 1024, GA_ERR_ARG, "threads: %d; must be 0 (automatic) to 1024", threads);
-  if (options->hide) {
+  if (options->disable_kernels) {
     void *p;
-    size_t n = strlen(options->hide) + 1;
+    size_t n = strlen(options->disable_kernels) + 1;
     GA_TRY(ga_mem_alloc(n, "context", &p));
-    ctx->hide = memcpy(p, options->hide, n);
+    ctx->disable_kernels = memcpy(p, options->disable_kernels, n);
   }
   GA_TRY(strcmp(device, "auto") ? open_named(device, threads, &ctx->device) : open_best(threads, &ctx->device));
   return ctx->device->ops->stream_create(ctx->device, &ctx->stream);
@@ -95,8 +95,8 @@ void ga_ctx_destroy(ga_ctx *ctx) {
     if (ctx->stream) ctx->device->ops->stream_destroy(ctx->stream);
     ctx->device->ops->destroy(ctx->device);
   }
-  ga_ledger_free(&ctx->ledger);
-  ga_mem_free(ctx->hide);
+  ga_memstats_free(&ctx->memstats);
+  ga_mem_free(ctx->disable_kernels);
   ga_mem_free(ctx);
 }
 

@@ -4,7 +4,7 @@
 
 #include "base/compiler.h"
 #include "core/device.h"
-#include "core/ledger.h"
+#include "core/memstats.h"
 
 #define GA_DESC_MAX_BYTES 256
 /* Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit than this. */
@@ -29,20 +29,21 @@ typedef struct ga_plan_cache {
 struct ga_ctx {
   ga_device *device;
   ga_stream *stream;
-  char *hide;
+  char *disable_kernels;
   ga_plan_cache cache;
   void *workspace; /* grows to the largest need of a remembered plan */
   size_t workspace_bytes;
-  ga_ledger ledger; /* of device memory */
-  bool recorded;    /* a graph has been begun: it may hold the workspace, so that outgrown ones live on */
+  ga_memstats memstats; /* of device memory */
+  bool recorded;        /* a graph has been begun: it may hold the workspace, so that outgrown ones live on */
   void *outgrown[GA_OUTGROWN_MAX];
   size_t n_outgrown;
 };
 
 /* The pure choice: best legal row for desc among the device's, or NULL. Teaching and hidden rows are passed over. */
-const ga_kernel *ga_kernel_choose(const ga_device *device, const char *hide, ga_op op, const void *desc);
+const ga_kernel *ga_kernel_choose(const ga_device *device, const char *disable_kernels, ga_op op, const void *desc);
 /* Why a row would not be chosen for desc; NULL if nothing is against it. */
-const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, const char *hide, const void *desc);
+const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_caps *caps, const char *disable_kernels,
+                                    const void *desc);
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);

@@ -5,17 +5,17 @@
 
 static ga_status out_of_memory(const ga_ctx *ctx) {
   char held[400];
-  ga_ledger_text(&ctx->ledger, held, sizeof held);
+  ga_memstats_text(&ctx->memstats, held, sizeof held);
   return ga_fail(GA_ERR_NOMEM, "%s; held here: %s", ga_error_text(), held);
 }
 
 typedef ga_status (*alloc_fn)(ga_device *device, size_t bytes, void **out);
 
 static ga_status alloc_by(alloc_fn alloc, ga_ctx *ctx, size_t bytes, const char *what, void **out) {
-  GA_TRY(ga_ledger_reserve(&ctx->ledger));
+  GA_TRY(ga_memstats_reserve(&ctx->memstats));
   ga_status status = alloc(ctx->device, bytes, out);
   if (status == GA_ERR_NOMEM) return out_of_memory(ctx);
-  if (status == GA_OK) ga_ledger_add(&ctx->ledger, *out, bytes, what);
+  if (status == GA_OK) ga_memstats_add(&ctx->memstats, *out, bytes, what);
   return status;
 }
 
@@ -35,7 +35,7 @@ ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out) { return ga_buf
 
 void ga_buffer_free(ga_ctx *ctx, void *buffer) {
   if (!buffer) return;
-  if (ga_ledger_remove(&ctx->ledger, buffer)) ctx->device->ops->free(ctx->device, buffer);
+  if (ga_memstats_remove(&ctx->memstats, buffer)) ctx->device->ops->free(ctx->device, buffer);
 }
 
 ga_status ga_host_alloc(ga_ctx *ctx, size_t bytes, void **out) {
@@ -53,9 +53,9 @@ ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info) {
   GA_TRY(ga_sized_check_out("memory: info", info, ga_memory_info_first));
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   GA_TRY(ctx->device->ops->memory(ctx->device, &m));
-  m.used_bytes = ctx->ledger.used;
-  m.used_peak_bytes = ctx->ledger.peak;
-  m.buffers = ctx->ledger.n;
+  m.used_bytes = ctx->memstats.used;
+  m.used_peak_bytes = ctx->memstats.peak;
+  m.buffers = ctx->memstats.n;
   /* A device without a pool hands out what it takes. */
   if (m.pooled_bytes < m.used_bytes) m.pooled_bytes = m.used_bytes;
   if (m.pooled_peak_bytes < m.used_peak_bytes) m.pooled_peak_bytes = m.used_peak_bytes;
@@ -65,7 +65,7 @@ ga_status ga_ctx_memory(ga_ctx *ctx, ga_memory_info *info) {
 }
 
 void ga_ctx_memory_text(const ga_ctx *ctx, char *text, size_t capacity) {
-  ga_ledger_text(&ctx->ledger, text, capacity);
+  ga_memstats_text(&ctx->memstats, text, capacity);
 }
 
 ga_status ga_ctx_memory_trim(ga_ctx *ctx) {

@@ -9,10 +9,10 @@
 typedef struct ga_device ga_device;
 
 /* What a device's instruments show. 0: not shown. */
-typedef struct ga_gauge {
+typedef struct ga_telemetry {
   double sm_mhz, memory_mhz, watts, celsius;
   double joules; /* since some moment in the past */
-} ga_gauge;
+} ga_telemetry;
 
 typedef struct ga_device_ops {
   void (*destroy)(ga_device *device);
@@ -51,7 +51,7 @@ typedef struct ga_device_ops {
   ga_status (*function_launch)(ga_function *function, const ga_launch *launch, const void *args, ga_stream *stream);
   ga_status (*tensor_map)(ga_device *device, const ga_tensor_map_desc *desc, void *map);
   /* --- NULL when the device has no instruments --- */
-  void (*gauge)(ga_device *device, ga_gauge *out); /* does not wait for work */
+  void (*telemetry)(ga_device *device, ga_telemetry *out); /* does not wait for work */
 } ga_device_ops;
 
 /* Backends put this first in their own device struct. */

@@ -7,11 +7,12 @@
 #include "base/status.h"
 #include "core/ctx.h"
 
-const char *ga_kernel_against(const ga_kernel *kernel, const ga_caps *caps, const char *hide, const void *desc) {
+const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_caps *caps, const char *disable_kernels,
+                                    const void *desc) {
   if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
   if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
   if (!(caps->archs >> kernel->arch & 1)) return "this device lacks its instruction set";
-  if (hide && ga_pattern_match(hide, kernel->id)) return "hidden by option";
+  if (disable_kernels && ga_pattern_match(disable_kernels, kernel->id)) return "hidden by option";
   return kernel->ok(kernel, desc, caps);
 }
 
@@ -20,12 +21,12 @@ static int32_t score_for(const ga_kernel *kernel, const ga_caps *caps, const voi
   return kernel->score + (kernel->fit ? kernel->fit(kernel, desc, caps) : 0);
 }
 
-const ga_kernel *ga_kernel_choose(const ga_device *device, const char *hide, ga_op op, const void *desc) {
+const ga_kernel *ga_kernel_choose(const ga_device *device, const char *disable_kernels, ga_op op, const void *desc) {
   const ga_kernel *best = NULL;
   int32_t best_score = 0;
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || ga_kernel_against(k, &device->caps, hide, desc)) continue;
+    if (k->op != op || ga_kernel_reject_reason(k, &device->caps, disable_kernels, desc)) continue;
     const int32_t score = score_for(k, &device->caps, desc);
     if (best && score <= best_score) continue;
     best = k;
@@ -42,7 +43,7 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
   for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != op || !(device->caps.archs >> k->arch & 1) || k->flags & GA_KERNEL_STEP) continue;
-    const char *why = ga_kernel_against(k, &device->caps, ctx->hide, desc);
+    const char *why = ga_kernel_reject_reason(k, &device->caps, ctx->disable_kernels, desc);
     if (why && strstr(text, why)) continue;
     int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");
     if (n < 0 || (size_t)n >= capacity - at) return;
@@ -52,7 +53,7 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
 }
 
 static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes) {
-  const ga_kernel *kernel = ga_kernel_choose(ctx->device, ctx->hide, op, desc);
+  const ga_kernel *kernel = ga_kernel_choose(ctx->device, ctx->disable_kernels, op, desc);
   if (!kernel) {
     char reasons[512];
     list_reasons(ctx, op, desc, reasons, sizeof reasons);
@@ -166,7 +167,7 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   for (size_t i = 0; i < device->n_kernels && at < capacity; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != plan->op || k == plan->kernel) continue;
-    const char *why = ga_kernel_against(k, &device->caps, plan->ctx->hide, plan->desc);
+    const char *why = ga_kernel_reject_reason(k, &device->caps, plan->ctx->disable_kernels, plan->desc);
     n = why ? snprintf(text + at, capacity - at, "  not %s: %s\n", k->id, why)
             : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id,
                        score_for(k, &device->caps, plan->desc));

@@ -12,7 +12,7 @@ const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_
   (void)kernel, (void)caps;
   const ga_attn_desc *d = desc;
   if (d->q_dtype != GA_F32 || d->o_dtype != GA_F32) return "q or o is not f32";
-  if (d->parts) return "K and V in parts are not supported";
+  if (d->kv_segments) return "K and V in parts are not supported";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
   switch (d->kv_dtype) {
   case GA_F32:

@@ -132,14 +132,14 @@ static void enter_era(emu_cell *c, const emu_actor *a, emu_access access, const 
 }
 
 static void note_read(emu_cell *c, const emu_actor *a) {
-  int place = -1, ordered = -1;
-  for (int i = 0; i < EMU_READERS && place < 0; i++)
+  int slot = -1, ordered = -1;
+  for (int i = 0; i < EMU_READERS && slot < 0; i++)
     if (!c->read[i].clock || c->read[i].agent == a->agent)
-      place = i;
+      slot = i;
     else if (seen(a, &c->read[i]))
       ordered = i;
-  if (place < 0) place = ordered >= 0 ? ordered : (int)emu_random(EMU_READERS);
-  c->read[place] = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
+  if (slot < 0) slot = ordered >= 0 ? ordered : (int)emu_random(EMU_READERS);
+  c->read[slot] = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
 }
 
 static void access_cell(emu_cell *c, const emu_actor *a, emu_access access, const void *block, size_t at, size_t size) {

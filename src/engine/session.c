@@ -13,9 +13,9 @@ enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
 /* --- making and freeing --- */
 
 static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
-  const ga_place *place = model->places;
-  while (il >= place->end) place++;
-  return place->ctx;
+  const ga_placement *placement = model->placements;
+  while (il >= placement->end) placement++;
+  return placement->ctx;
 }
 
 /* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
@@ -59,9 +59,10 @@ static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs 
                            NULL);
 }
 
-static ga_status create_part(ga_session *s, const ga_place *place, const ga_session_sizes *sizes, session_part *part) {
-  GA_TRY(create_inputs(s, place->ctx, &part->inputs));
-  return exec_create(s->model, place, &s->kv, sizes->batch, sizes->max_out, &part->exec);
+static ga_status create_stage(ga_session *s, const ga_placement *placement, const ga_session_sizes *sizes,
+                              session_stage *stage) {
+  GA_TRY(create_inputs(s, placement->ctx, &stage->inputs));
+  return exec_create(s->model, placement, &s->kv, sizes->batch, sizes->max_out, &stage->exec);
 }
 
 static ga_status create(ga_session *s, const ga_session_options *options) {
@@ -70,15 +71,16 @@ static ga_status create(ga_session *s, const ga_session_options *options) {
   GA_TRY(ga_session_sizes_of(&s->model->hparams, s->model->ctx, options, &sizes));
   s->context = sizes.context;
   s->batch = sizes.batch;
-  s->placed = -1;
+  s->device_length = -1;
   GA_TRY(ga_mem_zalloc((size_t)s->context, sizeof(int32_t), "session", &p));
   s->tokens = p;
   GA_TRY(create_kv(s, sizes.kv_dtype));
-  for (int32_t i = 0; i < s->model->n_places; i++) {
-    const ga_place *place = &s->model->places[i];
-    const ga_status status = create_part(s, place, &sizes, &s->parts[i]);
+  for (int32_t i = 0; i < s->model->n_placements; i++) {
+    const ga_placement *placement = &s->model->placements[i];
+    const ga_status status = create_stage(s, placement, &sizes, &s->stages[i]);
     if (status != GA_OK)
-      return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch, place->plan.device);
+      return ga_fail_in(status, "session of %d tokens, %d at once, on %s", s->context, s->batch,
+                        placement->plan.device);
   }
   return GA_OK;
 }
@@ -104,14 +106,14 @@ ga_status ga_session_create(ga_model *model, const ga_session_options *options, 
 
 void ga_session_destroy(ga_session *s) {
   if (!s) return;
-  for (int32_t i = 0; i < s->model->n_places; i++) {
-    session_part *part = &s->parts[i];
-    const ga_status read = part->inputs.unread ? ga_stream_sync(s->model->places[i].ctx, NULL) : GA_OK;
+  for (int32_t i = 0; i < s->model->n_placements; i++) {
+    session_stage *stage = &s->stages[i];
+    const ga_status read = stage->inputs.unread ? ga_stream_sync(s->model->placements[i].ctx, NULL) : GA_OK;
     (void)read; /* a device that is lost reads no more */
-    ga_graph_destroy(part->graph.graph);
-    exec_destroy(&part->exec);
-    ga_buffer_free(s->model->places[i].ctx, part->inputs.device);
-    ga_host_free(s->model->places[i].ctx, part->inputs.host);
+    ga_graph_destroy(stage->graph.graph);
+    exec_destroy(&stage->exec);
+    ga_buffer_free(s->model->placements[i].ctx, stage->inputs.device);
+    ga_host_free(s->model->placements[i].ctx, stage->inputs.host);
   }
   for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
     ga_buffer_free(ctx_of_layer(s->model, il), s->kv.k[il]);
@@ -143,30 +145,30 @@ ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
 
 /* Nothing of the inputs is under way to a device any more. */
 static void all_read(ga_session *s) {
-  for (int32_t i = 0; i < s->model->n_places; i++) s->parts[i].inputs.unread = false;
+  for (int32_t i = 0; i < s->model->n_placements; i++) s->stages[i].inputs.unread = false;
 }
 
 /* Of one token the addresses are always the same: recorded steps read them. */
-static void point_at_inputs(const ga_session *s, session_part *part, int32_t at, int32_t n) {
-  const int32_t *step = part->inputs.device + part->inputs.step;
-  part->step = (ga_step){.n_tokens = n,
-                         .n_seqs = 1,
-                         .max_q = n,
-                         .max_kv = at + n,
-                         .ids = step,
-                         .positions = step + n,
-                         .slots = step + 2 * (size_t)n,
-                         .kv_len = step + 3 * (size_t)n,
-                         .q_start = step + 3 * (size_t)n + 1,
-                         .page_table = part->inputs.device + part->inputs.table,
-                         .page_stride = s->n_pages};
-  part->exec.step = &part->step;
+static void point_at_inputs(const ga_session *s, session_stage *stage, int32_t at, int32_t n) {
+  const int32_t *step = stage->inputs.device + stage->inputs.step;
+  stage->step = (ga_step){.n_tokens = n,
+                          .n_seqs = 1,
+                          .max_q = n,
+                          .max_kv = at + n,
+                          .ids = step,
+                          .positions = step + n,
+                          .slots = step + 2 * (size_t)n,
+                          .kv_len = step + 3 * (size_t)n,
+                          .q_start = step + 3 * (size_t)n + 1,
+                          .page_table = stage->inputs.device + stage->inputs.table,
+                          .page_stride = s->n_pages};
+  stage->exec.step = &stage->step;
 }
 
-static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t *ids, int32_t at, int32_t n) {
-  session_inputs *in = &part->inputs;
+static ga_status upload_inputs(ga_session *s, session_stage *stage, const int32_t *ids, int32_t at, int32_t n) {
+  session_inputs *in = &stage->inputs;
   int32_t *step = in->host + in->step;
-  if (in->unread) GA_TRY(ga_stream_sync(part->exec.ctx, NULL));
+  if (in->unread) GA_TRY(ga_stream_sync(stage->exec.ctx, NULL));
   for (int32_t i = 0; i < n; i++) {
     step[i] = ids[i];
     step[n + i] = step[2 * n + i] = at + i;
@@ -174,10 +176,11 @@ static ga_status upload_inputs(ga_session *s, session_part *part, const int32_t 
   step[3 * n] = at + n;
   step[3 * n + 1] = 0;
   step[3 * n + 2] = n;
-  s->placed = -1;
+  s->device_length = -1;
   in->unread = true;
-  point_at_inputs(s, part, at, n);
-  return ga_copy_to_device_later(part->exec.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step, NULL);
+  point_at_inputs(s, stage, at, n);
+  return ga_copy_to_device_later(stage->exec.ctx, in->device + in->step, step, (3 * (size_t)n + 3) * sizeof *step,
+                                 NULL);
 }
 
 /* Rows of one chunk, some at a time; the first block is computed by exec_run. base: the chunk's first row; wanted: the
@@ -206,15 +209,15 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_
 
 static const session_draw no_draw;
 
-static ga_status run_step(session_part *part, const session_draw *draw) {
-  GA_TRY(exec_run(&part->exec));
-  return draw->desc.vocab ? ga_sample(part->exec.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+static ga_status run_step(session_stage *stage, const session_draw *draw) {
+  GA_TRY(exec_run(&stage->exec));
+  return draw->desc.vocab ? ga_sample(stage->exec.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
 }
 
-static ga_status record(session_part *part, const session_draw *draw) {
-  ga_ctx *ctx = part->exec.ctx;
+static ga_status record(session_stage *stage, const session_draw *draw) {
+  ga_ctx *ctx = stage->exec.ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
-  ga_status status = run_step(part, draw);
+  ga_status status = run_step(stage, draw);
   ga_graph *graph = NULL;
   ga_status ended = ga_graph_end(ctx, NULL, &graph);
   if (status == GA_OK) status = ended;
@@ -222,83 +225,83 @@ static ga_status record(session_part *part, const session_draw *draw) {
     ga_graph_destroy(graph);
     return status;
   }
-  part->graph.graph = graph;
+  stage->graph.graph = graph;
   return GA_OK;
 }
 
 /* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the
  * second is recorded, and the others replay that. Devices without graphs run every step op by op. */
-static ga_status run_decode(session_part *part, const session_draw *draw) {
-  session_graph *g = &part->graph;
-  const int64_t max_kv = exec_rounded(part->step.max_kv);
-  if (g->off) return run_step(part, draw);
+static ga_status run_decode(session_stage *stage, const session_draw *draw) {
+  session_graph *g = &stage->graph;
+  const int64_t max_kv = exec_rounded(stage->step.max_kv);
+  if (g->off) return run_step(stage, draw);
   if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
     ga_graph_destroy(g->graph);
     *g = (session_graph){.max_kv = max_kv};
     memcpy(&g->draw, draw, sizeof *draw);
-    return run_step(part, draw);
+    return run_step(stage, draw);
   }
   if (!g->graph) {
-    ga_status status = record(part, draw);
+    ga_status status = record(stage, draw);
     g->off = status == GA_ERR_UNSUPPORTED;
-    if (g->off) return run_step(part, draw);
+    if (g->off) return run_step(stage, draw);
     GA_TRY(status);
   }
-  return ga_graph_launch(part->exec.ctx, g->graph, NULL);
+  return ga_graph_launch(stage->exec.ctx, g->graph, NULL);
 }
 
 /* A part's layers of the step, behind those of the part before it. */
-static ga_status run_part(ga_session *s, int32_t i) {
-  session_part *part = &s->parts[i];
-  const ga_step *step = &part->step;
-  if (i) GA_TRY(exec_take_over(&part->exec, &s->parts[i - 1].exec));
-  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(part, &no_draw) : exec_run(&part->exec);
+static ga_status run_stage(ga_session *s, int32_t i) {
+  session_stage *stage = &s->stages[i];
+  const ga_step *step = &stage->step;
+  if (i) GA_TRY(exec_take_over(&stage->exec, &s->stages[i - 1].exec));
+  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(stage, &no_draw) : exec_run(&stage->exec);
 }
 
 /* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
  * step has left all that there. */
-static ga_status place(ga_session *s, int32_t id, int32_t window) {
-  session_part *part = &s->parts[0];
-  const session_inputs *in = &part->inputs;
-  if (s->placed == s->length && in->host[in->step + STEP_ID] == id && window <= s->window) {
-    point_at_inputs(s, part, s->length, 1);
+static ga_status placement(ga_session *s, int32_t id, int32_t window) {
+  session_stage *stage = &s->stages[0];
+  const session_inputs *in = &stage->inputs;
+  if (s->device_length == s->length && in->host[in->step + STEP_ID] == id && window <= s->window) {
+    point_at_inputs(s, stage, s->length, 1);
     return GA_OK;
   }
   const int32_t end = s->length + 1, first = (int32_t)ga_max_i64(0, end - window);
   s->tokens[s->length] = id;
   s->window = window;
   if (window)
-    GA_TRY(ga_copy_to_device(part->exec.ctx, in->device + in->sequence + first, s->tokens + first,
+    GA_TRY(ga_copy_to_device(stage->exec.ctx, in->device + in->sequence + first, s->tokens + first,
                              (size_t)(end - first) * sizeof id, NULL));
-  return upload_inputs(s, part, &id, s->length, 1);
+  return upload_inputs(s, stage, &id, s->length, 1);
 }
 
 ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
-  session_part *part = &s->parts[0];
-  int32_t *step = part->inputs.device + part->inputs.step;
+  session_stage *stage = &s->stages[0];
+  int32_t *step = stage->inputs.device + stage->inputs.step;
   session_draw own;
-  GA_REQUIRE(s->model->n_places == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_places);
+  GA_REQUIRE(s->model->n_placements == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_placements);
   GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
   memcpy(&own, draw, sizeof own);
   own.io.id = step + STEP_ID;
   own.io.advance = step + STEP_POSITION;
   own.io.n_advance = STEP_MOVING;
   if (own.io.n_history) {
-    own.io.sequence = part->inputs.device + part->inputs.sequence;
+    own.io.sequence = stage->inputs.device + stage->inputs.sequence;
     own.io.n_sequence = step + STEP_KV_LEN;
   }
-  GA_TRY(place(s, id, (int32_t)own.io.n_history));
-  part->step.n_out = 1;
-  s->placed = -1;
-  GA_TRY(run_decode(part, &own));
+  GA_TRY(placement(s, id, (int32_t)own.io.n_history));
+  stage->step.n_out = 1;
+  s->device_length = -1;
+  GA_TRY(run_decode(stage, &own));
   s->tokens[s->length++] = id;
-  s->placed = s->length;
+  s->device_length = s->length;
   return GA_OK;
 }
 
 ga_status session_drawn(ga_session *s, int32_t *id) {
-  session_inputs *in = &s->parts[0].inputs;
-  GA_TRY(ga_copy_to_host(s->parts[0].exec.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
+  session_inputs *in = &s->stages[0].inputs;
+  GA_TRY(ga_copy_to_host(s->stages[0].exec.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
   all_read(s);
   in->host[in->step + STEP_ID] = *id;
   return GA_OK;
@@ -308,12 +311,12 @@ ga_status session_drawn(ga_session *s, int32_t *id) {
 static ga_status run_chunk(ga_session *s, const int32_t *ids, int32_t at, int32_t n, int32_t base, int32_t wanted,
                            const session_out *out, float *host) {
   const int32_t first = (int32_t)ga_min_i64(n, ga_max_i64(0, wanted - base));
-  for (int32_t i = 0; i < s->model->n_places; i++) {
-    ga_step *step = &s->parts[i].step;
-    GA_TRY(upload_inputs(s, &s->parts[i], ids, at, n));
+  for (int32_t i = 0; i < s->model->n_placements; i++) {
+    ga_step *step = &s->stages[i].step;
+    GA_TRY(upload_inputs(s, &s->stages[i], ids, at, n));
     step->out_begin = first;
     step->n_out = (int32_t)ga_min_i64(n - first, session_last(s)->exec.max_out);
-    GA_TRY(run_part(s, i));
+    GA_TRY(run_stage(s, i));
   }
   return out->into || out->row ? deliver_rows(s, first, base, wanted, out, host) : GA_OK;
 }
@@ -348,7 +351,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const ses
   void *host = NULL;
   GA_TRY(check_ids(s, ids, n));
   if (!out) out = &none;
-  const session_part *last = session_last(s);
+  const session_stage *last = session_last(s);
   if (out->row)
     GA_TRY(ga_host_alloc(last->exec.ctx, (size_t)last->exec.max_out * (size_t)s->model->hparams.vocab * sizeof(float),
                          &host));

@@ -27,26 +27,26 @@ typedef struct session_graph {
 } session_graph;
 
 /* What a session has at each place of the model. */
-typedef struct session_part {
+typedef struct session_stage {
   ga_exec exec;
   session_inputs inputs;
   session_graph graph;
   ga_step step;
-} session_part;
+} session_stage;
 
 struct ga_session {
   ga_model *model;
-  session_part parts[GA_MODEL_MAX_PLACES]; /* model->n_places of them */
-  ga_kv_cache kv;                          /* each layer's on the device that has the layer */
+  session_stage stages[GA_MODEL_MAX_PLACEMENTS]; /* model->n_placements of them */
+  ga_kv_cache kv;                                /* each layer's on the device that has the layer */
   int32_t context, batch, n_pages;
-  int32_t length;  /* tokens in the cache */
-  int32_t *tokens; /* [context] the ids of those, for penalties */
-  int32_t window;  /* tokens of the sequence on the device that are right, up to that place */
-  int32_t placed;  /* length that the device's place is of, -1: none; then it holds the token that was drawn */
+  int32_t length;        /* tokens in the cache */
+  int32_t *tokens;       /* [context] the ids of those, for penalties */
+  int32_t window;        /* tokens of the sequence on the device that are right, up to that place */
+  int32_t device_length; /* length that the device's place is of, -1: none; then it holds the token that was drawn */
 };
 
 /* The part with the head. */
-static inline session_part *session_last(ga_session *s) { return &s->parts[s->model->n_places - 1]; }
+static inline session_stage *session_last(ga_session *s) { return &s->stages[s->model->n_placements - 1]; }
 static inline const float *session_logits(ga_session *s) { return session_last(s)->exec.buffer[BUF_LOGITS]; }
 
 /* Logits of one row, in host memory, valid during the call. row counts from the first id of the eval call. */

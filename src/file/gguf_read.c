@@ -154,7 +154,7 @@ static ga_status read_tensor(ga_byte_reader *r, ga_model_tensor *tensor) {
   return ga_read_u64(r, "offset", &tensor->offset);
 }
 
-static ga_status read_tensors(ga_arena *arena, ga_byte_reader *r, ga_model_part *part) {
+static ga_status read_tensors(ga_arena *arena, ga_byte_reader *r, ga_model_shard *part) {
   for (int64_t i = 0; i < part->n_tensors; i++) {
     char *name = NULL;
     ga_status status = read_name(arena, r, GA_GGUF_MOST_NAME_BYTES, "name", &name);
@@ -168,7 +168,7 @@ static ga_status read_tensors(ga_arena *arena, ga_byte_reader *r, ga_model_part 
 
 /* Tensors follow each other in the order of the directory, each padded to the alignment: nothing overlaps, nothing is
  * hidden between them. The padding of the last may be missing. */
-static ga_status place_tensors(ga_model_part *part, uint64_t start, uint64_t alignment) {
+static ga_status bind_tensors(ga_model_shard *part, uint64_t start, uint64_t alignment) {
   uint64_t next = 0;
   for (int64_t i = 0; i < part->n_tensors; i++) {
     ga_model_tensor *t = &part->tensors[i];
@@ -178,7 +178,7 @@ static ga_status place_tensors(ga_model_part *part, uint64_t start, uint64_t ali
     GA_REQUIRE(ga_add_ok(start, next, &begin) && ga_add_ok(begin, t->bytes, &end) && end <= part->map.bytes,
                GA_ERR_FORMAT, "tensor '%s': %llu bytes from byte %llu; the file has %zu", t->source_name,
                (unsigned long long)t->bytes, (unsigned long long)start + next, part->map.bytes);
-    ga_tensor_place(t, part->map.data, begin);
+    ga_tensor_bind(t, part->map.data, begin);
     next = ga_round_up(next + t->bytes, alignment); /* below the file's size + 2^16: cannot overflow */
   }
   return GA_OK;
@@ -204,7 +204,7 @@ static ga_status read_count(ga_byte_reader *r, const char *what, uint64_t most, 
   return GA_OK;
 }
 
-static ga_status parse_gguf(ga_arena *arena, ga_model_part *part) {
+static ga_status parse_gguf(ga_arena *arena, ga_model_shard *part) {
   ga_byte_reader r = {.data = part->map.data, .bytes = part->map.bytes};
   const uint8_t *magic = NULL;
   uint32_t version = 0;
@@ -222,10 +222,10 @@ static ga_status parse_gguf(ga_arena *arena, ga_model_part *part) {
   GA_TRY(ga_arena_alloc(arena, (size_t)part->n_tensors * sizeof(ga_model_tensor), &tensors));
   part->tensors = tensors;
   GA_TRY(read_tensors(arena, &r, part));
-  return place_tensors(part, ga_round_up(r.at, alignment), alignment);
+  return bind_tensors(part, ga_round_up(r.at, alignment), alignment);
 }
 
-ga_status ga_gguf_parse(ga_arena *arena, ga_model_part *part) {
+ga_status ga_gguf_parse(ga_arena *arena, ga_model_shard *part) {
   ga_status status = parse_gguf(arena, part);
   return status ? ga_fail_in(status, "%s", part->label) : GA_OK;
 }

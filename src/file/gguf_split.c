@@ -14,14 +14,14 @@ static void shard_suffix(char out[SUFFIX_BYTES + 1], int64_t number, int64_t cou
   (void)snprintf(out, SUFFIX_BYTES + 1, "-%05u-of-%05u.gguf", (unsigned)number % 100000u, (unsigned)count % 100000u);
 }
 
-static ga_status split_int(const ga_model_part *part, const char *key, int64_t *out) {
+static ga_status split_int(const ga_model_shard *part, const char *key, int64_t *out) {
   const ga_meta *meta = ga_meta_list_find(&part->meta, key);
   GA_REQUIRE(meta && meta->type != GA_META_ARRAY, GA_ERR_FORMAT, "metadata '%s' is %s; must be an integer", key,
              meta ? "an array" : "missing");
   return ga_meta_int(meta, 0, out);
 }
 
-static ga_status require_split(const ga_model_part *part, const char *key, int64_t want) {
+static ga_status require_split(const ga_model_shard *part, const char *key, int64_t want) {
   int64_t value = 0;
   ga_status status = split_int(part, key, &value);
   if (status) return ga_fail_in(status, "%s", part->label);
@@ -31,7 +31,7 @@ static ga_status require_split(const ga_model_part *part, const char *key, int64
 }
 
 /* The first shard by name and by content; *stem_bytes = length of its path before the suffix. */
-static ga_status require_first(const ga_model_part *part, int64_t count, size_t *stem_bytes) {
+static ga_status require_first(const ga_model_shard *part, int64_t count, size_t *stem_bytes) {
   char suffix[SUFFIX_BYTES + 1];
   int64_t number = 0;
   size_t n = strlen(part->path);
@@ -48,23 +48,23 @@ static ga_status require_first(const ga_model_part *part, int64_t count, size_t 
 
 static ga_status open_shard(ga_model_file *file, int32_t i, size_t stem_bytes) {
   char suffix[SUFFIX_BYTES + 1], *path;
-  shard_suffix(suffix, i + 1, file->n_parts);
-  GA_TRY(ga_arena_printf(&file->arena, &path, "%.*s%s", (int)stem_bytes, file->parts[0].path, suffix));
+  shard_suffix(suffix, i + 1, file->n_shards);
+  GA_TRY(ga_arena_printf(&file->arena, &path, "%.*s%s", (int)stem_bytes, file->shards[0].path, suffix));
   ga_status status = ga_model_store_map(file, i, path);
-  if (status) return ga_fail_in(status, "file %d of %d", i + 1, file->n_parts);
-  GA_TRY(ga_gguf_parse(&file->arena, &file->parts[i]));
-  GA_TRY(require_split(&file->parts[i], "split.no", i));
-  return require_split(&file->parts[i], "split.count", file->n_parts);
+  if (status) return ga_fail_in(status, "file %d of %d", i + 1, file->n_shards);
+  GA_TRY(ga_gguf_parse(&file->arena, &file->shards[i]));
+  GA_TRY(require_split(&file->shards[i], "split.no", i));
+  return require_split(&file->shards[i], "split.count", file->n_shards);
 }
 
 ga_status ga_gguf_open_rest(ga_model_file *file) {
   int64_t count = 0, total = 0;
   size_t stem_bytes = 0;
-  GA_TRY(ga_model_file_int_or(file, "split.count", 0, 0, GA_MODEL_MAX_PARTS, &count));
+  GA_TRY(ga_model_file_int_or(file, "split.count", 0, 0, GA_MODEL_MAX_SHARDS, &count));
   if (count <= 1) return GA_OK;
-  GA_TRY(require_first(&file->parts[0], count, &stem_bytes));
-  GA_TRY(ga_model_store_parts(file, count));
-  for (int32_t i = 1; i < file->n_parts; i++) GA_TRY(open_shard(file, i, stem_bytes));
-  for (int32_t i = 0; i < file->n_parts; i++) total += file->parts[i].n_tensors;
-  return require_split(&file->parts[0], "split.tensors.count", total);
+  GA_TRY(require_first(&file->shards[0], count, &stem_bytes));
+  GA_TRY(ga_model_store_shards(file, count));
+  for (int32_t i = 1; i < file->n_shards; i++) GA_TRY(open_shard(file, i, stem_bytes));
+  for (int32_t i = 0; i < file->n_shards; i++) total += file->shards[i].n_tensors;
+  return require_split(&file->shards[0], "split.tensors.count", total);
 }

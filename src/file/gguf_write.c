@@ -324,9 +324,9 @@ static ga_status write_temp(const ga_gguf_writer *w, const char *temp) {
 
 /* Reads the finished file as a reader would: what it refuses (names that are there twice) was not known before. */
 static ga_status parse_temp(ga_model_file *file, const char *temp) {
-  GA_TRY(ga_model_store_parts(file, 1));
+  GA_TRY(ga_model_store_shards(file, 1));
   GA_TRY(ga_model_store_map(file, 0, temp));
-  GA_TRY(ga_gguf_parse(&file->arena, &file->parts[0]));
+  GA_TRY(ga_gguf_parse(&file->arena, &file->shards[0]));
   return ga_model_store_join(file, NULL);
 }
 

@@ -79,8 +79,8 @@ static ga_status finish(ga_model_file *file, const char *folder) {
 
 ga_status ga_hf_open_mapped(ga_model_file *file) {
   char *folder;
-  GA_TRY(folder_of(&file->arena, file->parts[0].path, &folder));
-  GA_TRY(ga_safetensors_parse(&file->arena, &file->parts[0]));
+  GA_TRY(folder_of(&file->arena, file->shards[0].path, &folder));
+  GA_TRY(ga_safetensors_parse(&file->arena, &file->shards[0]));
   return finish(file, folder);
 }
 
@@ -105,8 +105,8 @@ static ga_status collect_shards(ga_arena *arena, json_t *map, shard_list *out) {
   const char *tensor;
   json_t *value;
   void *p;
-  GA_TRY(ga_arena_alloc(arena, GA_MODEL_MAX_PARTS * sizeof(char *), &p));
-  GA_TRY(ga_name_table_init(arena, GA_MODEL_MAX_PARTS, &out->table));
+  GA_TRY(ga_arena_alloc(arena, GA_MODEL_MAX_SHARDS * sizeof(char *), &p));
+  GA_TRY(ga_name_table_init(arena, GA_MODEL_MAX_SHARDS, &out->table));
   out->names = p;
   json_object_foreach(map, tensor, value) {
     const char *name = json_string_value(value);
@@ -115,8 +115,8 @@ static ga_status collect_shards(ga_arena *arena, json_t *map, shard_list *out) {
                ga_quote(tensor, strlen(tensor)).text,
                name ? ga_quote(name, strlen(name)).text : ga_json_type_name(value));
     if (ga_name_table_find(&out->table, name) >= 0) continue;
-    GA_REQUIRE(out->count < GA_MODEL_MAX_PARTS, GA_ERR_FORMAT, "weight_map names more than %d files",
-               GA_MODEL_MAX_PARTS);
+    GA_REQUIRE(out->count < GA_MODEL_MAX_SHARDS, GA_ERR_FORMAT, "weight_map names more than %d files",
+               GA_MODEL_MAX_SHARDS);
     GA_TRY(ga_name_table_add(&out->table, name, (uint32_t)out->count));
     out->names[out->count++] = name;
   }
@@ -126,7 +126,7 @@ static ga_status collect_shards(ga_arena *arena, json_t *map, shard_list *out) {
 }
 
 /* Every tensor of the shard is listed, and listed as being there. */
-static ga_status check_listed(const ga_model_part *part, const char *name, const json_t *map) {
+static ga_status check_listed(const ga_model_shard *part, const char *name, const json_t *map) {
   for (int64_t i = 0; i < part->n_tensors; i++) {
     const char *listed = json_string_value(json_object_get(map, part->tensors[i].source_name));
     GA_REQUIRE(listed && !strcmp(listed, name), GA_ERR_FORMAT, "%s: tensor '%s': the index says it is %s%s",
@@ -140,14 +140,14 @@ static ga_status open_shards(ga_model_file *file, const char *folder, json_t *ma
   shard_list shards = {0};
   int64_t total = 0, listed = (int64_t)json_object_size(map);
   GA_TRY(collect_shards(&file->arena, map, &shards));
-  GA_TRY(ga_model_store_parts(file, shards.count));
-  for (int32_t i = 0; i < file->n_parts; i++) {
+  GA_TRY(ga_model_store_shards(file, shards.count));
+  for (int32_t i = 0; i < file->n_shards; i++) {
     char *path;
     GA_TRY(ga_arena_printf(&file->arena, &path, "%s%s", folder, shards.names[i]));
     GA_TRY(ga_model_store_map(file, i, path));
-    GA_TRY(ga_safetensors_parse(&file->arena, &file->parts[i]));
-    GA_TRY(check_listed(&file->parts[i], shards.names[i], map));
-    total += file->parts[i].n_tensors;
+    GA_TRY(ga_safetensors_parse(&file->arena, &file->shards[i]));
+    GA_TRY(check_listed(&file->shards[i], shards.names[i], map));
+    total += file->shards[i].n_tensors;
   }
   /* Each tensor found is listed once, so equal counts mean that none is missing. */
   GA_REQUIRE(total == listed, GA_ERR_FORMAT, "weight_map names %lld tensors; the files hold %lld of them",
@@ -179,7 +179,7 @@ ga_status ga_hf_open_folder(ga_model_file *file, const char *path) {
   GA_REQUIRE(file_exists(config), GA_ERR_IO,
              "%s: a folder without config.json; name a .gguf file, or a folder of safetensors", path);
   if (file_exists(single)) {
-    GA_TRY(ga_model_store_parts(file, 1));
+    GA_TRY(ga_model_store_shards(file, 1));
     GA_TRY(ga_model_store_map(file, 0, single));
     return ga_hf_open_mapped(file);
   }

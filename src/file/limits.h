@@ -15,7 +15,7 @@
 /* All bytes of an array of texts: element positions are kept in 32 bits. */
 #define GA_MODEL_MAX_ARRAY_BYTES UINT32_MAX
 /* Files of one model. Each takes a map; the kernel's default is 65 530 a process. */
-#define GA_MODEL_MAX_PARTS 1024
+#define GA_MODEL_MAX_SHARDS 1024
 /* Our own records about a file: 8 bytes a text, about 200 a tensor. A second fence behind the ones above. */
 #define GA_MODEL_MAX_ARENA_BYTES ((size_t)1 << 30)
 /* Layers in a tensor name ("layers.N."): five digits. */

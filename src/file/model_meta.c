@@ -96,7 +96,7 @@ ga_status ga_meta_text(const ga_meta *meta, int64_t index, ga_text *out) {
 
 /* --- by key ------------------------------------------------------------------------------------------------------ */
 
-static const char *label(const ga_model_file *file) { return file->parts[0].label; }
+static const char *label(const ga_model_file *file) { return file->shards[0].label; }
 
 static ga_status in_file(const ga_model_file *file, ga_status status) {
   return status == GA_OK ? GA_OK : ga_fail_in(status, "%s", label(file));

@@ -19,7 +19,7 @@ static bool is_folder(const char *path) {
 
 /* safetensors: 8 bytes of header length, then JSON. */
 static ga_status detect_format(ga_model_file *file) {
-  const ga_model_part *part = &file->parts[0];
+  const ga_model_shard *part = &file->shards[0];
   const uint8_t *d = part->map.data;
   if (part->map.bytes >= 4 && !memcmp(d, GA_GGUF_MAGIC, 4))
     file->format = GA_MODEL_GGUF;
@@ -34,11 +34,11 @@ static ga_status detect_format(ga_model_file *file) {
 static ga_status open_any(ga_model_file *file, const char *path) {
   if (is_folder(path)) return ga_hf_open_folder(file, path);
   if (ends_with(path, ".json")) return ga_hf_open_index(file, path);
-  GA_TRY(ga_model_store_parts(file, 1));
+  GA_TRY(ga_model_store_shards(file, 1));
   GA_TRY(ga_model_store_map(file, 0, path));
   GA_TRY(detect_format(file));
   if (file->format == GA_MODEL_SAFETENSORS) return ga_hf_open_mapped(file);
-  GA_TRY(ga_gguf_parse(&file->arena, &file->parts[0]));
+  GA_TRY(ga_gguf_parse(&file->arena, &file->shards[0]));
   GA_TRY(ga_gguf_open_rest(file));
   return ga_model_store_join(file, NULL);
 }
@@ -61,7 +61,7 @@ ga_status ga_model_file_open(const char *path, ga_model_file **out) {
 static ga_status parse_borrowed(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes) {
   GA_TRY(ga_model_store_borrow(file, label, data, bytes));
   GA_TRY(detect_format(file));
-  ga_model_part *part = &file->parts[0];
+  ga_model_shard *part = &file->shards[0];
   if (file->format == GA_MODEL_GGUF)
     GA_TRY(ga_gguf_parse(&file->arena, part));
   else

@@ -35,26 +35,26 @@ ga_status ga_model_store_create(ga_model_format format, ga_model_file **out) {
 }
 
 /* Only ever grows, from 0 or 1: the parts there are keep their place. */
-ga_status ga_model_store_parts(ga_model_file *file, int64_t n) {
+ga_status ga_model_store_shards(ga_model_file *file, int64_t n) {
   void *p;
-  GA_REQUIRE(n >= 1 && n <= GA_MODEL_MAX_PARTS && n >= file->n_parts, GA_ERR_FORMAT,
-             "a model of %lld files; must be 1 to %d", (long long)n, GA_MODEL_MAX_PARTS);
-  GA_TRY(ga_arena_alloc(&file->arena, (size_t)n * sizeof(ga_model_part), &p));
-  if (file->n_parts) memcpy(p, file->parts, (size_t)file->n_parts * sizeof(ga_model_part));
-  file->parts = p;
-  file->n_parts = (int32_t)n;
-  file->meta = &file->parts[0].meta;
+  GA_REQUIRE(n >= 1 && n <= GA_MODEL_MAX_SHARDS && n >= file->n_shards, GA_ERR_FORMAT,
+             "a model of %lld files; must be 1 to %d", (long long)n, GA_MODEL_MAX_SHARDS);
+  GA_TRY(ga_arena_alloc(&file->arena, (size_t)n * sizeof(ga_model_shard), &p));
+  if (file->n_shards) memcpy(p, file->shards, (size_t)file->n_shards * sizeof(ga_model_shard));
+  file->shards = p;
+  file->n_shards = (int32_t)n;
+  file->meta = &file->shards[0].meta;
   return GA_OK;
 }
 
-static ga_status set_path(ga_model_file *file, ga_model_part *part, const char *path) {
+static ga_status set_path(ga_model_file *file, ga_model_shard *part, const char *path) {
   GA_TRY(ga_arena_strndup(&file->arena, path, strlen(path), &part->path));
   part->label = ga_path_label(part->path);
   return GA_OK;
 }
 
 ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path) {
-  ga_model_part *p = &file->parts[part];
+  ga_model_shard *p = &file->shards[part];
   GA_TRY(set_path(file, p, path));
   GA_TRY(ga_filemap_open(path, &p->map));
   p->owns_map = true;
@@ -64,16 +64,16 @@ ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path
 
 ga_status ga_model_store_borrow(ga_model_file *file, const char *label, const uint8_t *data, size_t bytes) {
   GA_REQUIRE(data && bytes > 0, GA_ERR_FORMAT, "%s: empty file", label);
-  GA_TRY(ga_model_store_parts(file, 1));
-  file->parts[0].map = (ga_filemap){.data = data, .bytes = bytes, .fd = -1};
-  return set_path(file, &file->parts[0], label);
+  GA_TRY(ga_model_store_shards(file, 1));
+  file->shards[0].map = (ga_filemap){.data = data, .bytes = bytes, .fd = -1};
+  return set_path(file, &file->shards[0], label);
 }
 
 /* --- join -------------------------------------------------------------------------------------------------------- */
 
 static ga_status join_tensor(ga_model_file *file, int32_t part, const ga_model_tensor *from, const ga_hf_arch *arch) {
   ga_model_tensor *to = &file->tensors[file->n_tensors];
-  const char *label = file->parts[part].label;
+  const char *label = file->shards[part].label;
   *to = *from;
   to->part = part;
   to->name = to->source_name;
@@ -87,15 +87,15 @@ static ga_status join_tensor(ga_model_file *file, int32_t part, const ga_model_t
 ga_status ga_model_store_join(ga_model_file *file, const ga_hf_arch *arch) {
   int64_t total = 0; /* parts and tensors a part are bounded: no overflow */
   void *p;
-  for (int32_t i = 0; i < file->n_parts; i++) total += file->parts[i].n_tensors;
+  for (int32_t i = 0; i < file->n_shards; i++) total += file->shards[i].n_tensors;
   GA_REQUIRE(total <= GA_MODEL_MAX_TENSORS, GA_ERR_FORMAT, "%s: %lld tensors in %d files; at most %d",
-             file->parts[0].label, (long long)total, file->n_parts, GA_MODEL_MAX_TENSORS);
+             file->shards[0].label, (long long)total, file->n_shards, GA_MODEL_MAX_TENSORS);
   GA_TRY(ga_arena_alloc(&file->arena, (size_t)total * sizeof(ga_model_tensor), &p));
   GA_TRY(ga_name_table_init(&file->arena, (uint64_t)total, &file->tensor_names));
   file->tensors = p;
-  for (int32_t i = 0; i < file->n_parts; i++)
-    for (int64_t j = 0; j < file->parts[i].n_tensors; j++)
-      GA_TRY(join_tensor(file, i, &file->parts[i].tensors[j], arch));
+  for (int32_t i = 0; i < file->n_shards; i++)
+    for (int64_t j = 0; j < file->shards[i].n_tensors; j++)
+      GA_TRY(join_tensor(file, i, &file->shards[i].tensors[j], arch));
   return GA_OK;
 }
 
@@ -103,21 +103,21 @@ ga_status ga_model_store_join(ga_model_file *file, const ga_hf_arch *arch) {
 
 void ga_model_file_destroy(ga_model_file *file) {
   if (!file) return;
-  for (int32_t i = 0; i < file->n_parts; i++)
-    if (file->parts[i].owns_map) ga_filemap_close(&file->parts[i].map);
+  for (int32_t i = 0; i < file->n_shards; i++)
+    if (file->shards[i].owns_map) ga_filemap_close(&file->shards[i].map);
   ga_arena_free(&file->arena);
   ga_mem_free(file);
 }
 
 ga_model_format ga_model_file_format(const ga_model_file *file) { return file->format; }
-int32_t ga_model_file_parts(const ga_model_file *file) { return file->n_parts; }
+int32_t ga_model_file_shards(const ga_model_file *file) { return file->n_shards; }
 
-const char *ga_model_file_part_path(const ga_model_file *file, int32_t part) {
-  return part >= 0 && part < file->n_parts ? file->parts[part].path : NULL;
+const char *ga_model_file_shard_path(const ga_model_file *file, int32_t part) {
+  return part >= 0 && part < file->n_shards ? file->shards[part].path : NULL;
 }
 
-uint64_t ga_model_file_part_bytes(const ga_model_file *file, int32_t part) {
-  return part >= 0 && part < file->n_parts ? file->parts[part].map.bytes : 0;
+uint64_t ga_model_file_shard_bytes(const ga_model_file *file, int32_t part) {
+  return part >= 0 && part < file->n_shards ? file->shards[part].map.bytes : 0;
 }
 
 const char *ga_model_file_side_path(const ga_model_file *file, const char *name) {
@@ -151,13 +151,13 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
   GA_REQUIRE(n_dims >= 0 && n_dims <= GA_MAX_DIMS, GA_ERR_ARG, "tensor '%s': %d dimensions asked for; at most %d", name,
              n_dims, GA_MAX_DIMS);
   print_dims(allowed, sizeof allowed, n_dims, dims);
-  GA_REQUIRE(t, GA_ERR_FORMAT, "%s: tensor '%s' is missing; must be there with dimensions %s", file->parts[0].label,
+  GA_REQUIRE(t, GA_ERR_FORMAT, "%s: tensor '%s' is missing; must be there with dimensions %s", file->shards[0].label,
              name, allowed);
   bool same = t->view.n_dims == n_dims;
   for (int32_t i = 0; same && i < n_dims; i++) same = t->view.dim[i] == dims[i];
   if (!same) {
     print_dims(seen, sizeof seen, t->view.n_dims, t->view.dim);
-    return ga_fail(GA_ERR_SHAPE, "%s: tensor '%s' has dimensions %s; must be %s", file->parts[t->part].label, name,
+    return ga_fail(GA_ERR_SHAPE, "%s: tensor '%s' has dimensions %s; must be %s", file->shards[t->part].label, name,
                    seen, allowed);
   }
   *out = t;
@@ -166,7 +166,7 @@ ga_status ga_model_file_tensor(const ga_model_file *file, const char *name, int3
 
 ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset, void *out,
                              size_t bytes) {
-  const ga_model_part *part = &file->parts[tensor->part];
+  const ga_model_shard *part = &file->shards[tensor->part];
   GA_REQUIRE(offset <= tensor->bytes && bytes <= tensor->bytes - offset, GA_ERR_ARG, "%s: bytes %llu to %llu of %llu",
              tensor->name, (unsigned long long)offset, (unsigned long long)(offset + bytes),
              (unsigned long long)tensor->bytes);
@@ -174,13 +174,13 @@ ga_status ga_model_file_read(const ga_model_file *file, const ga_model_tensor *t
   return status == GA_OK ? GA_OK : ga_fail_in(status, "%s: reading tensor '%s'", part->label, tensor->name);
 }
 
-void ga_model_file_forget_part(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
-                               uint64_t bytes) {
-  const ga_model_part *part = &file->parts[tensor->part];
+void ga_model_file_forget_shard(const ga_model_file *file, const ga_model_tensor *tensor, uint64_t offset,
+                                uint64_t bytes) {
+  const ga_model_shard *part = &file->shards[tensor->part];
   if (part->owns_map && offset <= tensor->bytes && bytes <= tensor->bytes - offset)
     ga_filemap_forget(&part->map, tensor->offset + offset, bytes);
 }
 
 void ga_model_file_forget(const ga_model_file *file, const ga_model_tensor *tensor) {
-  ga_model_file_forget_part(file, tensor, 0, tensor->bytes);
+  ga_model_file_forget_shard(file, tensor, 0, tensor->bytes);
 }

@@ -27,7 +27,7 @@ typedef struct ga_meta_list {
   ga_name_table names;
 } ga_meta_list;
 
-typedef struct ga_model_part {
+typedef struct ga_model_shard {
   char *path;
   const char *label; /* the path, or its tail: what error texts begin with */
   ga_filemap map;
@@ -35,7 +35,7 @@ typedef struct ga_model_part {
   ga_meta_list meta;
   ga_model_tensor *tensors; /* name is NULL until they are joined */
   int64_t n_tensors;
-} ga_model_part;
+} ga_model_shard;
 
 typedef struct ga_side_file {
   const char *name;
@@ -45,8 +45,8 @@ typedef struct ga_side_file {
 struct ga_model_file {
   ga_arena arena;
   ga_model_format format;
-  ga_model_part *parts;
-  int32_t n_parts, n_side_files;
+  ga_model_shard *shards;
+  int32_t n_shards, n_side_files;
   ga_meta_list *meta; /* that of the first part */
   ga_model_tensor *tensors;
   int64_t n_tensors;
@@ -58,7 +58,7 @@ struct ga_hf_arch;
 
 /* model_store.c */
 GA_NODISCARD ga_status ga_model_store_create(ga_model_format format, ga_model_file **out);
-GA_NODISCARD ga_status ga_model_store_parts(ga_model_file *file, int64_t n);
+GA_NODISCARD ga_status ga_model_store_shards(ga_model_file *file, int64_t n);
 /* Maps `path` as the given part. */
 GA_NODISCARD ga_status ga_model_store_map(ga_model_file *file, int32_t part, const char *path);
 /* Bytes of the caller's as part 0, for tests and fuzzing: they must outlive the file. */
@@ -71,9 +71,9 @@ GA_NODISCARD ga_status ga_model_file_parse(const char *label, const uint8_t *dat
 GA_NODISCARD ga_status ga_arena_printf(ga_arena *arena, char **out, const char *fmt, ...) GA_PRINTF(3, 4);
 
 /* tensor_view.c: fills view, bytes and is_aligned from dtype and dims (slowest first) once sizes are known to be sound.
- * The caller sets data and calls ga_tensor_place when it knows the offset. */
+ * The caller sets data and calls ga_tensor_bind when it knows the offset. */
 GA_NODISCARD ga_status ga_tensor_describe(ga_model_tensor *tensor, ga_dtype dtype, int32_t n_dims, const int64_t *dims);
-void ga_tensor_place(ga_model_tensor *tensor, const uint8_t *part_data, uint64_t offset);
+void ga_tensor_bind(ga_model_tensor *tensor, const uint8_t *shard_data, uint64_t offset);
 /* Name of 1 to `most` bytes without control characters. */
 bool ga_name_is_sound(const char *name, size_t bytes, size_t most);
 
@@ -94,8 +94,8 @@ const ga_meta *ga_meta_list_find(const ga_meta_list *list, const char *key);
 int ga_meta_type_bytes(ga_meta_type type);
 
 /* gguf_read.c, safetensors.c: fill part->meta and part->tensors from part->map. */
-GA_NODISCARD ga_status ga_gguf_parse(ga_arena *arena, ga_model_part *part);
-GA_NODISCARD ga_status ga_safetensors_parse(ga_arena *arena, ga_model_part *part);
+GA_NODISCARD ga_status ga_gguf_parse(ga_arena *arena, ga_model_shard *part);
+GA_NODISCARD ga_status ga_safetensors_parse(ga_arena *arena, ga_model_shard *part);
 /* gguf_split.c: part 0 is mapped and parsed; maps and parses the others when it says that it is one of several. */
 GA_NODISCARD ga_status ga_gguf_open_rest(ga_model_file *file);
 

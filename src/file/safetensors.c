@@ -101,7 +101,7 @@ static ga_status read_metadata_texts(ga_arena *arena, json_t *object, ga_meta_li
   return GA_OK;
 }
 
-static ga_status read_entries(ga_arena *arena, json_t *header, ga_model_part *part) {
+static ga_status read_entries(ga_arena *arena, json_t *header, ga_model_shard *part) {
   const char *key;
   json_t *entry;
   json_object_foreach(header, key, entry) {
@@ -123,16 +123,16 @@ static ga_status read_entries(ga_arena *arena, json_t *header, ga_model_part *pa
 }
 
 /* By place in the file; an empty tensor comes before the one that begins where it lies. */
-static int compare_places(const void *a, const void *b) {
+static int compare_offsets(const void *a, const void *b) {
   const ga_model_tensor *x = a, *y = b;
   if (x->offset != y->offset) return x->offset < y->offset ? -1 : 1;
   if (x->bytes != y->bytes) return x->bytes < y->bytes ? -1 : 1;
   return strcmp(x->source_name, y->source_name);
 }
 
-static ga_status place_entries(ga_model_part *part, uint64_t start) {
+static ga_status bind_entries(ga_model_shard *part, uint64_t start) {
   uint64_t next = 0, data_bytes = part->map.bytes - start;
-  qsort(part->tensors, (size_t)part->n_tensors, sizeof *part->tensors, compare_places);
+  qsort(part->tensors, (size_t)part->n_tensors, sizeof *part->tensors, compare_offsets);
   for (int64_t i = 0; i < part->n_tensors; i++) {
     ga_model_tensor *t = &part->tensors[i];
     GA_REQUIRE(t->offset == next, GA_ERR_FORMAT,
@@ -142,14 +142,14 @@ static ga_status place_entries(ga_model_part *part, uint64_t start) {
                "tensor '%s' ends at %llu; the file has %llu bytes of data", t->source_name,
                (unsigned long long)(next + t->bytes), (unsigned long long)data_bytes);
     next += t->bytes;
-    ga_tensor_place(t, part->map.data, start + t->offset);
+    ga_tensor_bind(t, part->map.data, start + t->offset);
   }
   GA_REQUIRE(next == data_bytes, GA_ERR_FORMAT, "%llu bytes of data; the tensors end at %llu",
              (unsigned long long)data_bytes, (unsigned long long)next);
   return GA_OK;
 }
 
-static ga_status read_header(ga_arena *arena, json_t *header, uint64_t start, ga_model_part *part) {
+static ga_status read_header(ga_arena *arena, json_t *header, uint64_t start, ga_model_shard *part) {
   void *p;
   size_t n = json_object_size(header);
   GA_REQUIRE(n <= GA_MODEL_MAX_TENSORS, GA_ERR_FORMAT, "%zu tensors; at most %d", n, GA_MODEL_MAX_TENSORS);
@@ -157,10 +157,10 @@ static ga_status read_header(ga_arena *arena, json_t *header, uint64_t start, ga
   GA_TRY(ga_arena_alloc(arena, n * sizeof(ga_model_tensor), &p));
   part->tensors = p;
   GA_TRY(read_entries(arena, header, part));
-  return place_entries(part, start);
+  return bind_entries(part, start);
 }
 
-static ga_status parse_safetensors(ga_arena *arena, ga_model_part *part) {
+static ga_status parse_safetensors(ga_arena *arena, ga_model_shard *part) {
   ga_byte_reader r = {.data = part->map.data, .bytes = part->map.bytes};
   uint64_t header_bytes = 0;
   const uint8_t *text = NULL;
@@ -177,7 +177,7 @@ static ga_status parse_safetensors(ga_arena *arena, ga_model_part *part) {
   return status;
 }
 
-ga_status ga_safetensors_parse(ga_arena *arena, ga_model_part *part) {
+ga_status ga_safetensors_parse(ga_arena *arena, ga_model_shard *part) {
   ga_status status = parse_safetensors(arena, part);
   return status ? ga_fail_in(status, "%s", part->label) : GA_OK;
 }

@@ -24,12 +24,12 @@ ga_status ga_tensor_describe(ga_model_tensor *tensor, ga_dtype dtype, int32_t n_
   return status == GA_ERR_SHAPE ? GA_ERR_FORMAT : status; /* a shape in a file that breaks a rule is the file's fault */
 }
 
-void ga_tensor_place(ga_model_tensor *tensor, const uint8_t *part_data, uint64_t offset) {
+void ga_tensor_bind(ga_model_tensor *tensor, const uint8_t *shard_data, uint64_t offset) {
   const ga_dtype_traits *traits = ga_dtype_info(tensor->view.dtype);
   /* A block's widest field is the f16 scale, except for types whose first field is a byte. */
   uintptr_t align = traits->is_quant ? 2 : (uintptr_t)traits->block_bytes;
   tensor->offset = offset;
-  tensor->view.data = (void *)(uintptr_t)(part_data + offset);
+  tensor->view.data = (void *)(uintptr_t)(shard_data + offset);
   tensor->is_aligned = (uintptr_t)tensor->view.data % align == 0;
 }
 

@@ -30,10 +30,10 @@ uint64_t exec_bytes(const ga_model *model, int32_t max_tokens, int32_t max_out) 
   return n * sizeof(float);
 }
 
-ga_status exec_create(const ga_model *model, const ga_place *place, const ga_kv_cache *kv, int32_t max_tokens,
+ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv, int32_t max_tokens,
                       int32_t max_out, ga_exec *out) {
-  *out = (ga_exec){.model = model, .place = place, .ctx = place->ctx, .kv = kv, .max_tokens = max_tokens};
-  if (place_ends(model, place)) out->max_out = max_out;
+  *out = (ga_exec){.model = model, .placement = placement, .ctx = placement->ctx, .kv = kv, .max_tokens = max_tokens};
+  if (place_ends(model, placement)) out->max_out = max_out;
   const ga_status status = alloc_all(out);
   if (status != GA_OK) exec_destroy(out);
   return status;
@@ -52,7 +52,7 @@ static ga_status program_of(ga_exec *e, const fused_program **out) {
   const int32_t tokens = fused_class(e->step->n_tokens), wanted = e->step->n_out, rows = fused_class(wanted + !wanted);
   fused_program **slot = &e->programs[tokens][rows];
   const fuse_target target = {
-      .model = e->model, .place = e->place, .kv = e->kv ? &e->kv->dtype : NULL, .tokens = tokens, .out = rows};
+      .model = e->model, .placement = e->placement, .kv = e->kv ? &e->kv->dtype : NULL, .tokens = tokens, .out = rows};
   if (!*slot) GA_TRY(fuse(&target, slot));
   *out = *slot;
   return GA_OK;
@@ -78,7 +78,7 @@ static ga_vector vector_of(const ga_exec *e, weight_id id, int32_t layer) {
 }
 
 static const float *rope_freq(const ga_exec *e, bool local) {
-  return local ? e->place->rope_freq_local : e->place->rope_freq;
+  return local ? e->placement->rope_freq_local : e->placement->rope_freq;
 }
 
 /* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */

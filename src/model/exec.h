@@ -34,7 +34,7 @@ typedef struct ga_kv_cache {
 /* Buffers for up to max_tokens tokens a step, and the programs of the steps that there have been. */
 typedef struct ga_exec {
   const ga_model *model;
-  const ga_place *place; /* whose layers it runs */
+  const ga_placement *placement; /* whose layers it runs */
   ga_ctx *ctx;
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
@@ -45,7 +45,7 @@ typedef struct ga_exec {
 
 /* Allocates the buffers for the layers of a place; release with exec_destroy. Only the last place has logits. kv may be
  * NULL and must live as long. */
-GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_place *place, const ga_kv_cache *kv,
+GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
                                    int32_t max_tokens, int32_t max_out, ga_exec *out);
 void exec_destroy(ga_exec *e);
 /* Runs the place's layers on e->step, with the embedding before them at the first place and the head behind them at the

@@ -122,7 +122,7 @@ static ga_status ask_product(fuser *f, const fused_op *op, int32_t rows, bool *t
       return GA_OK;
     }
   ga_plan *plan;
-  const ga_status status = ga_gemm_plan(f->target->place->ctx, &d, &plan);
+  const ga_status status = ga_gemm_plan(f->target->placement->ctx, &d, &plan);
   GA_TRY(is_planned(status, plan, taken));
   const int32_t at = f->n_asked++ % kept;
   memcpy(&f->asked[at], &d, sizeof d);
@@ -133,7 +133,7 @@ static ga_status ask_product(fuser *f, const fused_op *op, int32_t rows, bool *t
 static ga_status ask_store(const fuser *f, const fused_op *op, bool *taken) {
   const ga_kv_store_desc d = fused_store_desc(f->target->model, op, *f->target->kv, 1, 1);
   ga_plan *plan;
-  const ga_status status = ga_kv_store_plan(f->target->place->ctx, &d, &plan);
+  const ga_status status = ga_kv_store_plan(f->target->placement->ctx, &d, &plan);
   return is_planned(status, plan, taken);
 }
 
@@ -398,10 +398,10 @@ static ga_status fuse_node(fuser *f, int32_t i, int32_t *next) {
 static ga_status fuse_range(fuser *f) {
   const fuse_target *t = f->target;
   const int32_t layers = t->model->hparams.n_layers;
-  const bool ends = place_ends(t->model, t->place);
+  const bool ends = place_ends(t->model, t->placement);
   int32_t first, next;
-  graph_range(f->graph, place_begins(t->model, t->place) ? -1 : t->place->first, ends ? layers + 1 : t->place->end,
-              &first, &f->end);
+  graph_range(f->graph, place_begins(t->model, t->placement) ? -1 : t->placement->first,
+              ends ? layers + 1 : t->placement->end, &first, &f->end);
   f->program->n_body = -1;
   for (int32_t i = first; i < f->end; i = next) {
     if (f->program->n_body < 0 && f->graph->nodes[i].layer == layers) f->program->n_body = f->program->n_ops;
@@ -410,7 +410,7 @@ static ga_status fuse_range(fuser *f) {
   if (!ends) GA_TRY(flush(f)); /* the next place reads it */
   if (f->program->n_body < 0) f->program->n_body = f->program->n_ops;
   GA_REQUIRE(ends || f->x_at == BUF_X, GA_ERR_INTERNAL, "%s leaves a place with its stream in the spare row",
-             ga_ctx_device_name(t->place->ctx));
+             ga_ctx_device_name(t->placement->ctx));
   return GA_OK;
 }
 

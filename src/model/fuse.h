@@ -73,9 +73,9 @@ typedef struct fused_program {
 /* What a program is made for. */
 typedef struct fuse_target {
   const ga_model *model;
-  const ga_place *place; /* its layers; embedding and head where it has them */
-  const ga_dtype *kv;    /* NULL: no cache */
-  int32_t tokens, out;   /* fused_class of the step's tokens and of the rows whose logits are wanted */
+  const ga_placement *placement; /* its layers; embedding and head where it has them */
+  const ga_dtype *kv;            /* NULL: no cache */
+  int32_t tokens, out;           /* fused_class of the step's tokens and of the rows whose logits are wanted */
 } fuse_target;
 
 /* Asks the planner of the place's context; runs nothing. Release with fused_destroy. */

@@ -63,7 +63,7 @@ static ga_status load(ga_model *model, ga_ctx *ctx, const char *path, const ga_m
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_template(model));
   model->is_plan = options && options->plan_only;
-  GA_TRY(ga_places_plan(model, ctx, options));
+  GA_TRY(ga_placement_plan(model, ctx, options));
   return ga_weights_load(model, options);
 }
 
@@ -96,7 +96,7 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
 
 void ga_model_destroy(ga_model *model) {
   if (!model) return;
-  for (int32_t i = 0; i < model->n_places; i++) ga_place_free(&model->places[i]);
+  for (int32_t i = 0; i < model->n_placements; i++) ga_placement_free(&model->placements[i]);
   ga_ctx_destroy(model->cpu);
   ga_mem_free(model->layers);
   graph_destroy(model->graph);
@@ -107,8 +107,10 @@ void ga_model_destroy(ga_model *model) {
 }
 
 const ga_model_info *ga_model_get_info(const ga_model *model) { return &model->info; }
-int32_t ga_model_place_count(const ga_model *model) { return model->n_places; }
-const ga_model_place *ga_model_place_at(const ga_model *model, int32_t index) { return &model->places[index].plan; }
+int32_t ga_model_placement_count(const ga_model *model) { return model->n_placements; }
+const ga_model_placement *ga_model_placement_at(const ga_model *model, int32_t index) {
+  return &model->placements[index].plan;
+}
 const ga_tokenizer *ga_model_tokenizer(const ga_model *model) { return model->tokenizer; }
 const ga_template *ga_model_template(const ga_model *model) { return model->chat_template; }
 const char *ga_model_template_error(const ga_model *model) { return model->template_error; }

@@ -40,11 +40,11 @@ typedef struct ga_layer {
   ga_matrix q, k, v, qkv, o, gate, up, down;
 } ga_layer;
 
-#define GA_MODEL_MAX_PLACES 9 /* the CPU and eight GPUs */
+#define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
 /* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the
  * first place, the head at the last. */
-typedef struct ga_place {
+typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
   const float *rope_freq, *rope_freq_local; /* [rot_dim / 2] */
@@ -52,8 +52,8 @@ typedef struct ga_place {
   size_t n_buffers, buffers_capacity;
   uint8_t *slab; /* rest of the newest shared buffer */
   size_t slab_bytes;
-  ga_model_place plan;
-} ga_place;
+  ga_model_placement plan;
+} ga_placement;
 
 /* A session's sizes, with the defaults filled in. */
 typedef struct ga_session_sizes {
@@ -64,8 +64,8 @@ typedef struct ga_session_sizes {
 struct ga_model {
   ga_ctx *ctx; /* of the last place: logits are there */
   ga_ctx *cpu; /* owned: when the CPU helps out; else NULL */
-  ga_place places[GA_MODEL_MAX_PLACES];
-  int32_t n_places;
+  ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
+  int32_t n_placements;
   bool is_plan; /* without weights */
   ga_model_file *file;
   ga_hparams hparams;
@@ -86,8 +86,10 @@ struct ga_model {
 };
 
 /* The place with the embedding, and the one with the head. */
-static inline bool place_begins(const ga_model *m, const ga_place *p) { return p == m->places; }
-static inline bool place_ends(const ga_model *m, const ga_place *p) { return p == m->places + m->n_places - 1; }
+static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
+static inline bool place_ends(const ga_model *m, const ga_placement *p) {
+  return p == m->placements + m->n_placements - 1;
+}
 
 /* Reads and checks the hyper-parameters of an open file. */
 GA_NODISCARD ga_status ga_hparams_read(const ga_model_file *file, ga_hparams *out);
@@ -102,7 +104,7 @@ GA_NODISCARD ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t 
 
 /* What weights take at a place, in bytes. */
 typedef struct ga_weight_need {
-  uint64_t held;   /* as ga_model_place.weights */
+  uint64_t held;   /* as ga_model_placement.weights */
   uint64_t taken;  /* of the device's memory, with what sharing of buffers wastes: the sum over `small` is rounded up */
   uint64_t small;  /* of tensors that share buffers */
   uint64_t staged; /* the largest tensor that is packed there */
@@ -114,11 +116,11 @@ uint64_t ga_weights_shared(uint64_t small);
 /* Loads every weight that the architecture has onto the devices of the places. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
 /* Device memory that the place owns from now on. */
-GA_NODISCARD ga_status ga_place_own(ga_place *place, size_t bytes, void **out);
-void ga_place_free(ga_place *place);
+GA_NODISCARD ga_status ga_placement_alloc(ga_placement *placement, size_t bytes, void **out);
+void ga_placement_free(ga_placement *placement);
 
 /* Decides which layers are where: fills model->places but for the weights. */
-GA_NODISCARD ga_status ga_places_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options);
+GA_NODISCARD ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options);
 /* The parts of a place's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of f16), ..." */
-void ga_place_text(const ga_model_place *plan, char *text, size_t capacity);
+void ga_placement_text(const ga_model_placement *plan, char *text, size_t capacity);
 #endif

@@ -24,13 +24,13 @@ static ga_status fill(const ga_upload_source *from, uint64_t at, void *buffer, s
 ga_status ga_upload(ga_uploader *u, const ga_upload_source *from, void *device) {
   for (uint64_t at = 0; at < from->n;) {
     const size_t n = (size_t)ga_min_u64(from->n - at, GA_UPLOAD_PIECE);
-    const int i = u->turn;
+    const int i = u->current;
     if (u->used[i]) GA_TRY(ga_event_sync(u->event[i]));
     GA_TRY(fill(from, at, u->buffer[i], n));
     GA_TRY(ga_copy_to_device_later(u->ctx, (char *)device + at, u->buffer[i], n, NULL));
     GA_TRY(ga_event_record(u->ctx, u->event[i], NULL));
     u->used[i] = true;
-    u->turn = !i;
+    u->current = !i;
     at += n;
     if (from->tell) GA_TRY(from->tell(from->user, n));
   }

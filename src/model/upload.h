@@ -13,7 +13,7 @@ typedef struct ga_uploader {
   void *buffer[2];    /* page-locked, GA_UPLOAD_PIECE each */
   ga_event *event[2]; /* behind the copy out of it */
   bool used[2];
-  int turn;
+  int current;
   void *staging; /* device memory that weights are packed from, one tensor after the other */
   size_t staging_bytes;
 } ga_uploader;

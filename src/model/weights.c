@@ -11,13 +11,13 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
+#include "model/promote.h"
 #include "model/upload.h"
-#include "model/widen.h"
 
 typedef struct loader {
   ga_model *model;
-  ga_place *place;       /* that weights go to at the moment */
-  ga_uploader *uploader; /* of that place; NULL: its memory is host memory */
+  ga_placement *placement; /* that weights go to at the moment */
+  ga_uploader *uploader;   /* of that place; NULL: its memory is host memory */
   ga_progress_fn progress;
   void *user;
   uint64_t done, total;
@@ -28,43 +28,43 @@ typedef struct loader {
 #define SLAB_BYTES    ((size_t)16 << 20)
 #define SHARES(bytes) ((bytes) <= SLAB_BYTES / 4)
 
-static ga_status own_buffer(ga_place *place, size_t bytes, void **out) {
+static ga_status own_buffer(ga_placement *placement, size_t bytes, void **out) {
   *out = NULL;
-  if (place->n_buffers == place->buffers_capacity) {
-    size_t capacity = place->buffers_capacity ? place->buffers_capacity * 2 : 256;
+  if (placement->n_buffers == placement->buffers_capacity) {
+    size_t capacity = placement->buffers_capacity ? placement->buffers_capacity * 2 : 256;
     void *p;
     GA_TRY(ga_mem_zalloc(capacity, sizeof(void *), "model", &p));
-    if (place->n_buffers) memcpy(p, place->buffers, place->n_buffers * sizeof(void *));
-    ga_mem_free(place->buffers);
-    place->buffers = p;
-    place->buffers_capacity = capacity;
+    if (placement->n_buffers) memcpy(p, placement->buffers, placement->n_buffers * sizeof(void *));
+    ga_mem_free(placement->buffers);
+    placement->buffers = p;
+    placement->buffers_capacity = capacity;
   }
-  GA_TRY(ga_buffer_alloc_for(place->ctx, bytes, "weights", out));
-  place->buffers[place->n_buffers++] = *out;
+  GA_TRY(ga_buffer_alloc_for(placement->ctx, bytes, "weights", out));
+  placement->buffers[placement->n_buffers++] = *out;
   return GA_OK;
 }
 
-ga_status ga_place_own(ga_place *place, size_t bytes, void **out) {
+ga_status ga_placement_alloc(ga_placement *placement, size_t bytes, void **out) {
   *out = NULL;
-  if (!SHARES(bytes)) return own_buffer(place, bytes, out);
+  if (!SHARES(bytes)) return own_buffer(placement, bytes, out);
   size_t need = ga_round_up(bytes ? bytes : 1, 256);
-  if (need > place->slab_bytes) {
+  if (need > placement->slab_bytes) {
     void *p;
-    GA_TRY(own_buffer(place, SLAB_BYTES, &p));
-    place->slab = p;
-    place->slab_bytes = SLAB_BYTES;
+    GA_TRY(own_buffer(placement, SLAB_BYTES, &p));
+    placement->slab = p;
+    placement->slab_bytes = SLAB_BYTES;
   }
-  *out = place->slab;
-  place->slab += need;
-  place->slab_bytes -= need;
+  *out = placement->slab;
+  placement->slab += need;
+  placement->slab_bytes -= need;
   return GA_OK;
 }
 
-void ga_place_free(ga_place *place) {
-  for (size_t i = 0; i < place->n_buffers; i++) ga_buffer_free(place->ctx, place->buffers[i]);
-  ga_mem_free(place->buffers);
-  place->buffers = NULL;
-  place->n_buffers = place->buffers_capacity = place->slab_bytes = 0;
+void ga_placement_free(ga_placement *placement) {
+  for (size_t i = 0; i < placement->n_buffers; i++) ga_buffer_free(placement->ctx, placement->buffers[i]);
+  ga_mem_free(placement->buffers);
+  placement->buffers = NULL;
+  placement->n_buffers = placement->buffers_capacity = placement->slab_bytes = 0;
 }
 
 /* A shared buffer that is left has less free than its next tensor takes: less than a quarter. */
@@ -72,12 +72,12 @@ uint64_t ga_weights_shared(uint64_t small) {
   return (small + SLAB_BYTES / 4 * 3 - 1) / (SLAB_BYTES / 4 * 3) * SLAB_BYTES;
 }
 
-static bool is_host(const loader *l) { return l->place->ctx->device->caps.host_memory; }
+static bool is_host(const loader *l) { return l->placement->ctx->device->caps.host_memory; }
 
 /* Bytes from host memory on the device in a new buffer of the place. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
-  GA_TRY(ga_place_own(l->place, n, out));
-  if (!l->uploader) return ga_copy_to_device(l->place->ctx, *out, bytes, n, NULL);
+  GA_TRY(ga_placement_alloc(l->placement, n, out));
+  if (!l->uploader) return ga_copy_to_device(l->placement->ctx, *out, bytes, n, NULL);
   return ga_upload(l->uploader, &(ga_upload_source){.bytes = bytes, .n = n}, *out);
 }
 
@@ -110,7 +110,7 @@ static ga_status transpose(const ga_model_tensor *t, void **copy) {
 
 /* t: the tensor whose pages to give back, NULL when src is a copy of it. */
 static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *src, const ga_matrix *m, char *dst) {
-  ga_ctx *ctx = l->place->ctx;
+  ga_ctx *ctx = l->placement->ctx;
   ga_pack_desc desc = GA_PACK_DESC_INIT;
   desc.k = m->cols;
   desc.w_dtype = (int32_t)m->dtype;
@@ -121,7 +121,7 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
     GA_TRY(ga_dtype_bytes(m->dtype, desc.n * m->cols, &native));
     GA_TRY(ga_pack_bytes(ctx, &desc, &packed));
     GA_TRY(ga_pack(ctx, &desc, src, dst, NULL));
-    if (t) ga_model_file_forget_part(l->model->file, t, (uint64_t)(src - (const char *)t->view.data), native);
+    if (t) ga_model_file_forget_shard(l->model->file, t, (uint64_t)(src - (const char *)t->view.data), native);
     src += native;
     dst += packed;
   }
@@ -129,7 +129,7 @@ static ga_status pack_on_host(loader *l, const ga_model_tensor *t, const char *s
 }
 
 /* To a device: from the file, or from a copy of it, to where it stays or to where it is packed from. */
-static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m, void *dst) {
+static ga_status upload_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m, void *dst) {
   ga_upload_source from = {
       .n = t->bytes, .bytes = copy, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l};
   if (m->dtype != t->view.dtype) { /* told in the file's bytes */
@@ -146,23 +146,23 @@ static ga_status place_on_device(loader *l, const ga_model_tensor *t, const void
   desc.w_layout = (int32_t)m->layout;
   GA_TRY(ga_uploader_staging(l->uploader, from.n, &staged));
   GA_TRY(ga_upload(l->uploader, &from, staged));
-  return ga_pack(l->place->ctx, &desc, staged, dst, NULL);
+  return ga_pack(l->placement->ctx, &desc, staged, dst, NULL);
 }
 
 /* Packs native weights or leaves them native; copy: of the tensor, where it cannot be used as it lies in the file, else
  * NULL. */
-static ga_status place_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m) {
+static ga_status store_matrix(loader *l, const ga_model_tensor *t, const void *copy, ga_matrix *m) {
   uint64_t bytes;
   void *dst;
-  GA_TRY(ga_pack_choose(l->place->ctx, m->dtype, m->rows, m->cols, &m->layout, &bytes));
+  GA_TRY(ga_pack_choose(l->placement->ctx, m->dtype, m->rows, m->cols, &m->layout, &bytes));
   if (m->layout == GA_LAYOUT_NATIVE && !copy && is_host(l)) {
     m->data = t->view.data;
     return GA_OK;
   }
-  GA_TRY(ga_place_own(l->place, bytes, &dst));
+  GA_TRY(ga_placement_alloc(l->placement, bytes, &dst));
   m->data = dst;
-  if (!is_host(l)) return place_on_device(l, t, copy, m, dst);
-  if (m->layout == GA_LAYOUT_NATIVE) return ga_copy_to_device(l->place->ctx, dst, copy, bytes, NULL);
+  if (!is_host(l)) return upload_matrix(l, t, copy, m, dst);
+  if (m->layout == GA_LAYOUT_NATIVE) return ga_copy_to_device(l->placement->ctx, dst, copy, bytes, NULL);
   return pack_on_host(l, copy ? NULL : t, copy ? copy : t->view.data, m, dst);
 }
 
@@ -170,14 +170,14 @@ static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transp
   void *copy = NULL;
   uint64_t bytes;
   if (m->dtype != t->view.dtype)
-    GA_TRY(ga_widen(l->model->file, t, &copy, &bytes));
+    GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
   else if (is_transposed)
     GA_TRY(transpose(t, &copy));
   else if (!t->is_aligned && is_host(l)) {
     GA_TRY(ga_mem_alloc(t->bytes, t->name, &copy));
     memcpy(copy, t->view.data, t->bytes);
   }
-  ga_status status = place_matrix(l, t, copy, m);
+  ga_status status = store_matrix(l, t, copy, m);
   ga_mem_free(copy);
   if (status == GA_OK && is_host(l) && m->data != t->view.data) ga_model_file_forget(l->model->file, t);
   return status;
@@ -191,9 +191,9 @@ static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
     return GA_OK;
   }
   void *dst;
-  GA_TRY(ga_place_own(l->place, t->bytes, &dst));
+  GA_TRY(ga_placement_alloc(l->placement, t->bytes, &dst));
   m->data = dst;
-  if (!l->uploader) return ga_copy_to_device(l->place->ctx, dst, t->view.data, t->bytes, NULL);
+  if (!l->uploader) return ga_copy_to_device(l->placement->ctx, dst, t->view.data, t->bytes, NULL);
   return ga_upload(
       l->uploader,
       &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
@@ -284,7 +284,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
     *m = (ga_matrix){.dtype = t->view.dtype,
                      .rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(p, spec->rows),
                      .cols = ga_weight_dim(p, spec->cols)};
-    if (spec->kind == KIND_MATRIX && !is_transposed) m->dtype = ga_stored_dtype(l->model, l->place->ctx, t);
+    if (spec->kind == KIND_MATRIX && !is_transposed) m->dtype = ga_stored_dtype(l->model, l->placement->ctx, t);
     GA_TRY(spec->kind == KIND_MATRIX ? load_matrix(l, t, is_transposed, m) : load_table(l, t, m));
   }
   return l->uploader && spec->kind != KIND_VECTOR ? GA_OK : tell(l, t->bytes); /* uploads tell of each piece */
@@ -316,7 +316,7 @@ static ga_status load_rope(loader *l) {
   }
   for (int local = 0; local < 2; local++) {
     float *magnitude = local ? &model->rope_magnitude_local : &model->rope_magnitude;
-    const float **out = local ? &l->place->rope_freq_local : &l->place->rope_freq;
+    const float **out = local ? &l->placement->rope_freq_local : &l->placement->rope_freq;
     void *device;
     GA_TRY(ga_hparams_rope(model->file, p, local, t ? factors : NULL, freq, magnitude));
     GA_TRY(upload(l, freq, sizeof(float) * (size_t)p->rot_dim / 2, &device));
@@ -379,7 +379,7 @@ static void count_totals(ga_model *model, loader *l) {
     model->info.n_params += elems;
     model->info.file_bytes += t->bytes;
   }
-  for (int32_t i = 0; i < model->n_places; i++) model->info.weight_bytes += model->places[i].plan.weights;
+  for (int32_t i = 0; i < model->n_placements; i++) model->info.weight_bytes += model->placements[i].plan.weights;
 }
 
 /* il: as ga_weights_need has it. */
@@ -390,22 +390,22 @@ static ga_status load_layer(loader *l, int32_t il) {
   return il == p->n_layers ? tie_output(l) : GA_OK;
 }
 
-static ga_status load_place(loader *l) {
+static ga_status load_placement(loader *l) {
   const ga_model *model = l->model;
-  if (place_begins(model, l->place)) GA_TRY(load_layer(l, -1));
-  for (int32_t il = l->place->first; il < l->place->end; il++) GA_TRY(load_layer(l, il));
-  if (place_ends(model, l->place)) GA_TRY(load_layer(l, model->hparams.n_layers));
+  if (place_begins(model, l->placement)) GA_TRY(load_layer(l, -1));
+  for (int32_t il = l->placement->first; il < l->placement->end; il++) GA_TRY(load_layer(l, il));
+  if (place_ends(model, l->placement)) GA_TRY(load_layer(l, model->hparams.n_layers));
   return load_rope(l);
 }
 
 /* The uploader is closed whatever happened: its buffers are in use until then. */
-static ga_status fill_place(loader *l) {
+static ga_status fill_placement(loader *l) {
   ga_uploader uploader = {0};
   l->uploader = NULL;
-  if (is_host(l)) return load_place(l);
-  ga_status status = ga_uploader_open(l->place->ctx, &uploader);
+  if (is_host(l)) return load_placement(l);
+  ga_status status = ga_uploader_open(l->placement->ctx, &uploader);
   l->uploader = &uploader;
-  if (status == GA_OK) status = load_place(l);
+  if (status == GA_OK) status = load_placement(l);
   const ga_status closed = ga_uploader_close(&uploader, status == GA_OK);
   return status == GA_OK ? closed : status;
 }
@@ -419,13 +419,13 @@ ga_status ga_weights_load(ga_model *model, const ga_model_options *options) {
   GA_TRY(ga_model_file_bool_or(model->file, "ga.gpt2_transposed", false, &l.is_transposed));
   GA_TRY(ga_mem_zalloc((size_t)model->hparams.n_layers, sizeof(ga_layer), "model", &p));
   model->layers = p;
-  for (int32_t i = 0; i < model->n_places; i++) {
+  for (int32_t i = 0; i < model->n_placements; i++) {
     char plan[256];
-    l.place = &model->places[i];
-    const ga_status status = fill_place(&l);
-    ga_place_text(&l.place->plan, plan, sizeof plan);
+    l.placement = &model->placements[i];
+    const ga_status status = fill_placement(&l);
+    ga_placement_text(&l.placement->plan, plan, sizeof plan);
     if (status == GA_ERR_NOMEM && !is_host(&l))
-      return ga_fail_in(status, "the plan for %s was %s", l.place->plan.device, plan);
+      return ga_fail_in(status, "the plan for %s was %s", l.placement->plan.device, plan);
     GA_TRY(status);
   }
   if (l.progress && l.progress(l.user, l.total, l.total)) return ga_fail(GA_ERR_CANCELLED, "loading was stopped");

@@ -4,7 +4,7 @@
 #include "base/status.h"
 #include "model/arch/arch.h"
 #include "model/exec.h"
-#include "model/widen.h"
+#include "model/promote.h"
 
 /* What a plan for d on ctx asks for, if it is more than *bytes; nothing where no row takes it: running tells. */
 static void raise_to(ga_status made, ga_plan *plan, uint64_t *bytes) {

@@ -37,13 +37,14 @@ static ga_status check_scale_tokens(const ga_attn_desc *d) {
 static ga_status check_scaled(const ga_attn_desc *d) {
   const uint32_t refused = GA_ATTN_VARLEN | GA_ATTN_PAGED | STATE;
   GA_TRY(check_scale_tokens(d));
-  GA_REQUIRE(!is_fp8_cache(d) || !d->parts, GA_ERR_ARG, "attn: parts is %d; must be 0 with kv_dtype e4m3", d->parts);
+  GA_REQUIRE(!is_fp8_cache(d) || !d->kv_segments, GA_ERR_ARG, "attn: parts is %d; must be 0 with kv_dtype e4m3",
+             d->kv_segments);
   if (!ga_attn_is_scaled(d)) return GA_OK;
   GA_REQUIRE(d->kv_dtype == GA_E4M3, GA_ERR_DTYPE, "attn: kv_dtype is %s; must be e4m3 with q_dtype %s",
              ga_dtype_name((ga_dtype)d->kv_dtype), ga_dtype_name((ga_dtype)d->q_dtype));
-  GA_REQUIRE(!(d->flags & refused) && !d->parts, GA_ERR_ARG,
+  GA_REQUIRE(!(d->flags & refused) && !d->kv_segments, GA_ERR_ARG,
              "attn: flags 0x%x, parts %d; with q_dtype %s neither VARLEN, PAGED, STATE_IN, STATE_OUT nor parts",
-             d->flags, d->parts, ga_dtype_name((ga_dtype)d->q_dtype));
+             d->flags, d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype));
   return GA_OK;
 }
 
@@ -58,11 +59,11 @@ static ga_status check_dtypes(const ga_attn_desc *d) {
   return GA_OK;
 }
 
-static ga_status check_parts(const ga_attn_desc *d) {
-  GA_REQUIRE(d->parts >= 0 && d->parts <= GA_ATTN_PARTS, GA_ERR_ARG, "attn: parts is %d; must be 0 to %d", d->parts,
-             GA_ATTN_PARTS);
-  GA_REQUIRE(!d->parts || !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)), GA_ERR_ARG,
-             "attn: parts is %d; must be 0 with VARLEN or PAGED", d->parts);
+static ga_status check_segments(const ga_attn_desc *d) {
+  GA_REQUIRE(d->kv_segments >= 0 && d->kv_segments <= GA_ATTN_MAX_KV_SEGMENTS, GA_ERR_ARG,
+             "attn: parts is %d; must be 0 to %d", d->kv_segments, GA_ATTN_MAX_KV_SEGMENTS);
+  GA_REQUIRE(!d->kv_segments || !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)), GA_ERR_ARG,
+             "attn: parts is %d; must be 0 with VARLEN or PAGED", d->kv_segments);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "attn: reserved is %d; must be 0", d->reserved);
   return GA_OK;
 }
@@ -75,7 +76,7 @@ static ga_status complete(ga_attn_desc *d) {
   GA_TRY(check_heads(d));
   GA_TRY(check_dtypes(d));
   GA_REQUIRE(!(d->flags & ~(uint32_t)ALL_FLAGS), GA_ERR_ARG, "attn: flags 0x%x are unknown", d->flags);
-  GA_TRY(check_parts(d));
+  GA_TRY(check_segments(d));
   GA_TRY(check_scaled(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
   GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0, GA_ERR_ARG,
@@ -91,12 +92,12 @@ static ga_status complete(ga_attn_desc *d) {
 }
 
 static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
-  if (!d->parts) {
+  if (!d->kv_segments) {
     GA_CHECK_PTR("attn", (io->k && io->v) || d->max_kv == 0, io->k ? "v" : "k");
     return GA_OK;
   }
-  for (int i = 0; i < d->parts; i++) {
-    const ga_attn_part *p = &io->parts[i];
+  for (int i = 0; i < d->kv_segments; i++) {
+    const ga_attn_kv_segment *p = &io->kv_segments[i];
     GA_REQUIRE(p->kv >= 0 && p->kv <= d->max_kv, GA_ERR_ARG, "attn: parts[%d].kv is %lld; must be 0 to max_kv, %lld", i,
                (long long)p->kv, (long long)d->max_kv);
     GA_REQUIRE((p->k && p->v) || p->kv == 0, GA_ERR_ARG, "attn: parts[%d].%s is null", i, p->k ? "v" : "k");
@@ -140,9 +141,9 @@ static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
       packed ? 1 : reach((ga_dtype)d->q_dtype, &io->q_stride, d->batch, d->max_q, d->q_heads, d->head_dim);
   GA_REQUIRE(!overlap(io->o, o, io->q, q), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps q at %p", io->o,
              (unsigned long long)o, io->q);
-  for (int i = 0; i < (d->parts ? d->parts : 1); i++) {
-    const void *k = d->parts ? io->parts[i].k : io->k, *v = d->parts ? io->parts[i].v : io->v;
-    const int64_t kv = d->parts ? io->parts[i].kv : d->max_kv;
+  for (int i = 0; i < (d->kv_segments ? d->kv_segments : 1); i++) {
+    const void *k = d->kv_segments ? io->kv_segments[i].k : io->k, *v = d->kv_segments ? io->kv_segments[i].v : io->v;
+    const int64_t kv = d->kv_segments ? io->kv_segments[i].kv : d->max_kv;
     const uint64_t kb = known ? reach(ga_attn_k_dtype(d), &io->k_stride, d->batch, kv, d->kv_heads, d->head_dim) : 1;
     const int64_t v_rows = ga_attn_is_scaled(d) && kv ? d->v_dim : kv,
                   v_cols = ga_attn_is_scaled(d) ? ga_attn_fp8_padded(kv) : d->v_dim;

@@ -6,7 +6,7 @@
 
 #define OP "attn_quant"
 
-static ga_status check_turns(const ga_attn_quant_desc *d) {
+static ga_status check_rope_dim(const ga_attn_quant_desc *d) {
   const bool rows = d->kind == GA_ATTN_QUANT_ROWS;
   GA_REQUIRE(d->hadamard == 0 || (d->hadamard == 1 && rows), GA_ERR_ARG,
              OP ": hadamard is %d; must be 0, or 1 with kind ROWS", d->hadamard);
@@ -38,7 +38,7 @@ static ga_status complete(ga_attn_quant_desc *d) {
              OP ": centre is %d; must be 0, or 1 with kind VALUES", d->centre);
   for (size_t i = 0; i < GA_COUNT_OF(d->reserved); i++)
     GA_REQUIRE(d->reserved[i] == 0, GA_ERR_ARG, OP ": reserved[%zu] is %d; must be 0", i, d->reserved[i]);
-  return check_turns(d);
+  return check_rope_dim(d);
 }
 
 static ga_status check_io(const ga_attn_quant_desc *d, const ga_attn_quant_io *io) {

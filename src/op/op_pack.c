@@ -25,7 +25,7 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
     desc.y_stride = n;
     desc.w_dtype = (int32_t)w_dtype;
     desc.w_layout = (int32_t)row->layout;
-    if (ga_kernel_against(row, &ctx->device->caps, ctx->hide, &desc)) continue;
+    if (ga_kernel_reject_reason(row, &ctx->device->caps, ctx->disable_kernels, &desc)) continue;
     layout = row->layout;
     score = row->score;
   }
@@ -33,7 +33,7 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
 }
 
 static const ga_kernel *pack_row(const ga_ctx *ctx, const ga_pack_desc *desc) {
-  return ga_kernel_choose(ctx->device, ctx->hide, GA_OP_pack, desc);
+  return ga_kernel_choose(ctx->device, ctx->disable_kernels, GA_OP_pack, desc);
 }
 
 ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga_layout *layout, uint64_t *bytes) {

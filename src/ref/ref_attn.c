@@ -32,8 +32,8 @@ static sequence sequence_of(const ga_attn_desc *d, const ga_attn_io *a, int64_t 
     s.n_kv = a->kv_start[b + 1] - a->kv_start[b];
   }
   if (paged) s.n_kv = a->kv_len[b];
-  if (d->parts) s.n_kv = 0;
-  for (int i = 0; i < d->parts; i++) s.n_kv += a->parts[i].kv;
+  if (d->kv_segments) s.n_kv = 0;
+  for (int i = 0; i < d->kv_segments; i++) s.n_kv += a->kv_segments[i].kv;
   return s;
 }
 
@@ -68,8 +68,8 @@ static void take_scales(const ga_attn_desc *d, const ga_attn_io *a, const sequen
  * shifted. */
 static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
   key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q), .v_step = 1, .k_scale = 1, .v_scale = 1};
-  for (int p = 0; p < d->parts; p++) {
-    const ga_attn_part *part = &a->parts[p];
+  for (int p = 0; p < d->kv_segments; p++) {
+    const ga_attn_kv_segment *part = &a->kv_segments[p];
     x.k = part->k;
     x.v = part->v;
     x.distance = j - (i + part->kv - s->n_q + part->shift);

@@ -8,7 +8,7 @@
 #include "ga/layer.h"
 #include "ref/ref.h"
 
-static void turn(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t token, double *x) {
+static void rope(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t token, double *x) {
   const int half = d->rot_dim / 2;
   for (int p = 0; p < half; p++) {
     const double angle = (double)a->positions[token] * (double)a->inv_freq[p], m = (double)d->magnitude;
@@ -39,7 +39,7 @@ static void load_row(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int
   for (int i = 0; i < d->dim; i++)
     x[i] = ga_ref_load((ga_dtype)d->x_dtype, a->x,
                        b * a->x_stride.batch + t * a->x_stride.token + h * a->x_stride.head + i);
-  if (d->rot_dim) turn(d, a, b * d->tokens + t, x);
+  if (d->rot_dim) rope(d, a, b * d->tokens + t, x);
   if (d->hadamard) hadamard(d, x);
 }
 

@@ -15,7 +15,7 @@ typedef struct row {
   const ga_kv_store_io *a;
   const void *x;
   int64_t token, from;
-  int turns;
+  int rope_dims;
   const float *norm;
 } row;
 
@@ -35,8 +35,8 @@ static double normed(const row *r, int64_t i) {
 static double element(const row *r, int64_t i) {
   const ga_kv_store_desc *d = r->d;
   const double x = normed(r, i);
-  const int e = r->turns ? (int)(i % d->head_dim) : 0, half = r->turns / 2;
-  if (e >= r->turns) return x;
+  const int e = r->rope_dims ? (int)(i % d->head_dim) : 0, half = r->rope_dims / 2;
+  if (e >= r->rope_dims) return x;
   const bool neox = d->pairs == GA_ROPE_NEOX, first = neox ? e < half : e % 2 == 0;
   const int p = neox ? e % half : e / 2, step = neox ? half : 1;
   const double other = normed(r, i + (first ? step : -step));
@@ -75,7 +75,7 @@ static void store_token(const row *r, void *cache, int64_t slot, int64_t dim, fl
 }
 
 /* Q in place, a head after the other. */
-static ga_status turn_q(const ga_kv_store_desc *d, const ga_kv_store_io *a) {
+static ga_status rope_q(const ga_kv_store_desc *d, const ga_kv_store_io *a) {
   const int64_t dim = d->head_dim;
   void *p;
   GA_TRY(ga_mem_alloc((size_t)dim * sizeof(double), "a head", &p));
@@ -104,5 +104,5 @@ ga_status ga_ref_kv_store(const ga_kernel *kernel, const void *desc, const void 
                 a->slot[t], d->head_dim, a->k_scale);
     store_token(&(row){d, a, a->v, t, t * d->v_stride, 0, NULL}, a->v_cache, a->slot[t], d->v_dim, a->v_scale);
   }
-  return d->rot_dim ? turn_q(d, a) : GA_OK;
+  return d->rot_dim ? rope_q(d, a) : GA_OK;
 }

@@ -9,7 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-OWNED = {"ga_model_info", "ga_model_place", "ga_model_tensor", "ga_dtype_traits"}  # read by pointer, owned by the library
+OWNED = {"ga_model_info", "ga_model_placement", "ga_model_tensor", "ga_dtype_traits"}  # read by pointer, owned by the library
 HEAD = """# Written by `make golden`; what stands here never changes. S struct, bytes. F field, offset, bytes. N number, value.
 # V struct, bytes of its first version. I op, bytes of the description from which on the io has that many bytes.
 """

@@ -22,7 +22,7 @@ typedef int (*ga_text_fn)(void *user, int32_t id, const char *text, size_t bytes
 typedef struct ga_ctx_options {
   size_t struct_size;
   const char *device;
-  const char *hide;
+  const char *disable_kernels;
   int32_t threads;
   uint32_t flags;
 } ga_ctx_options;
@@ -79,7 +79,7 @@ typedef struct ga_attn_desc {
   int32_t page_size;
   float scale;
   float softcap;
-  int32_t parts;
+  int32_t kv_segments;
   int32_t q_scale_tokens;
   int32_t kv_scale_tokens;
   int32_t reserved;
@@ -94,11 +94,11 @@ typedef struct ga_attn_scale {
   int64_t batch, head, block;
 } ga_attn_scale;
 
-typedef struct ga_attn_part {
+typedef struct ga_attn_kv_segment {
   const void *k, *v;
   int64_t kv;
   int64_t shift;
-} ga_attn_part;
+} ga_attn_kv_segment;
 
 typedef struct ga_attn_io {
   const void *q, *k, *v;
@@ -114,7 +114,7 @@ typedef struct ga_attn_io {
   const float *alibi;
   int64_t q_tokens, kv_tokens;
   float *state_o, *state_m, *state_l;
-  ga_attn_part parts[4];
+  ga_attn_kv_segment kv_segments[4];
   ga_attn_scale q_scale, k_scale, v_scale;
   const float *v_mean;
 } ga_attn_io;

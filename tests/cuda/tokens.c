@@ -51,9 +51,9 @@ static void open_contexts(side *s, const char *devices) {
   if (!s->n) fail("no device");
 }
 
-static void print_places(const ga_model *model) {
-  for (int32_t i = 0; i < ga_model_place_count(model); i++) {
-    const ga_model_place *p = ga_model_place_at(model, i);
+static void print_placements(const ga_model *model) {
+  for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
+    const ga_model_placement *p = ga_model_placement_at(model, i);
     printf("%s%s: %d layers from %d on", i ? "; " : "", p->device, p->n_layers, p->first_layer);
   }
   printf("\n");
@@ -75,7 +75,7 @@ static void open_side(side *s, const char *devices, const char *path, int32_t co
     fail(devices);
   s->logits = malloc((size_t)ga_model_get_info(s->model)->vocab * sizeof(float));
   if (!s->logits) fail("memory");
-  print_places(s->model);
+  print_placements(s->model);
 }
 
 static void close_side(side *s) {

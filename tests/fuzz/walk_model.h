@@ -45,8 +45,8 @@ static inline void walk_tensor(const ga_model_file *file, const ga_model_tensor 
   uint64_t bytes;
   if (ga_model_file_find(file, t->name) != t) abort();
   if (ga_tensor_bytes(&t->view, &bytes) != GA_OK || bytes != t->bytes) abort();
-  if (t->bytes > ga_model_file_part_bytes(file, t->part) ||
-      t->offset > ga_model_file_part_bytes(file, t->part) - t->bytes)
+  if (t->bytes > ga_model_file_shard_bytes(file, t->part) ||
+      t->offset > ga_model_file_shard_bytes(file, t->part) - t->bytes)
     abort();
   walk_bytes(t->view.data, t->bytes);
   ga_model_file_forget(file, t);

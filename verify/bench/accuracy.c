@@ -198,17 +198,17 @@ static ga_status report(trial *t) {
                              {"e4m3, Hadamard, per block", GA_E4M3, {BLOCK, BLOCK, BLOCK}, true},
                              {"int8, Hadamard, Q per token", GA_I8, {1, BLOCK, BLOCK}, true}};
   const ga_attn_desc bf16 = problem(GA_BF16, GA_BF16, GA_BF16), int8 = scaled(&ways[GA_COUNT_OF(ways) - 1]);
-  ga_ctx *const place = place_of(t, &int8);
+  ga_ctx *const placement = place_of(t, &int8);
   double first = 0;
   (void)printf("%d tokens, %d heads of %d, outliers 1 in 1000; root-mean-square error of O; 8 bits on %s\n", TOKENS,
-               HEADS, DIM, place == t->ref ? "ref (weights and sums not rounded)" : place->device->name);
+               HEADS, DIM, placement == t->ref ? "ref (weights and sums not rounded)" : placement->device->name);
   GA_TRY(in_f32(t, t->ref, t->want));
   if (place_of(t, &bf16) == t->ctx) {
     GA_TRY(in_bf16(t));
     (void)printf("%-28s %.3e\n", "bf16", rms_error(t));
   }
   for (size_t i = 0; i < GA_COUNT_OF(ways); i++) {
-    GA_TRY(in_8_bits(t, place, &ways[i]));
+    GA_TRY(in_8_bits(t, placement, &ways[i]));
     const double error = rms_error(t);
     if (i == 0) first = error;
     (void)printf("%-28s %.3e  %.2f x lower\n", ways[i].name, error, first / error);

@@ -47,8 +47,8 @@ static int by_value(const void *a, const void *b) {
 static const char *devices_of(const ga_model *model, char *text, size_t capacity) {
   size_t at = 0;
   *text = 0;
-  for (int32_t i = 0; i < ga_model_place_count(model) && at < capacity; i++) {
-    const ga_model_place *p = ga_model_place_at(model, i);
+  for (int32_t i = 0; i < ga_model_placement_count(model) && at < capacity; i++) {
+    const ga_model_placement *p = ga_model_placement_at(model, i);
     if (p->n_layers) at += (size_t)snprintf(text + at, capacity - at, "%s%s", at ? "," : "", p->device);
   }
   return text;

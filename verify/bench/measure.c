@@ -1,7 +1,7 @@
 /* Timing a group of rows that do the same work. */
 #include <stdlib.h>
 
-#include "verify/bench/lane.h"
+#include "verify/bench/entry.h"
 
 #define MIN_SAMPLES   11
 #define LEAST_SAMPLES 5 /* of rows so slow that MIN_SAMPLES take four times as long as they were given */
@@ -15,7 +15,7 @@ static void shuffle(int *order, int n, ga_rng *rng) {
 }
 
 /* Rounds: every lane once, in a new order. */
-static ga_status take_turns(bench_lane *lanes, int n, const bench_options *o) {
+static ga_status interleave(bench_entry *entries, int n, const bench_options *o) {
   ga_rng rng;
   int order[BENCH_MAX_ROWS];
   double spent = 0;
@@ -26,9 +26,9 @@ static ga_status take_turns(bench_lane *lanes, int n, const bench_options *o) {
     if ((round >= MIN_SAMPLES && share > 1) || (round >= LEAST_SAMPLES && share > 4)) break;
     shuffle(order, n, &rng);
     for (int i = 0; i < n; i++) {
-      bench_lane *l = &lanes[order[i]];
+      bench_entry *l = &entries[order[i]];
       double seconds;
-      GA_TRY(lane_turn(l, &seconds));
+      GA_TRY(entry_round(l, &seconds));
       l->samples[l->n_samples++] = seconds;
       spent += seconds * (double)l->calls;
     }
@@ -59,7 +59,7 @@ static double bytes_of(const check_args *a) {
   return bytes;
 }
 
-static void conclude(bench_lane *l, bench_result *out) {
+static void conclude(bench_entry *l, bench_result *out) {
   const bench_op *bench = bench_op_of(l->c.kernel->op);
   out->kernel = l->c.kernel;
   out->samples = l->n_samples;
@@ -68,9 +68,9 @@ static void conclude(bench_lane *l, bench_result *out) {
   out->timer = l->graph ? "graph" : l->start ? "events" : "host";
   out->flops = bench->flops ? bench->flops(l->c.desc) : 0;
   out->bytes = bench->bytes ? bench->bytes(l->c.desc) : bytes_of(&l->c.row);
-  if (l->n_gauged) {
-    out->mhz = l->mhz / (double)l->n_gauged;
-    out->watts = l->watts / (double)l->n_gauged;
+  if (l->n_telemetry) {
+    out->mhz = l->mhz / (double)l->n_telemetry;
+    out->watts = l->watts / (double)l->n_telemetry;
   }
   bench_percentiles(l->samples, l->n_samples, out);
 }
@@ -79,20 +79,20 @@ ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int shap
                       bench_result *out) {
   void *p;
   GA_REQUIRE(n >= 1 && n <= BENCH_MAX_ROWS, GA_ERR_ARG, "bench: %d rows at once; at most %d", n, BENCH_MAX_ROWS);
-  GA_TRY(ga_mem_zalloc((size_t)n, sizeof(bench_lane), "bench", &p));
-  bench_lane *lanes = p;
+  GA_TRY(ga_mem_zalloc((size_t)n, sizeof(bench_entry), "bench", &p));
+  bench_entry *entries = p;
   ga_status status = GA_OK;
   /* On the host a turn is often one call, and the lanes rotate together; a device's turn goes through all of its sets.
    * */
   const size_t budget = bench_rotation(ctx->device) / (size_t)(bench_has_clock(ctx->device) ? 1 : n);
   for (int i = 0; i < n && status == GA_OK; i++)
-    status = lane_open(ctx, rows[i], shape, budget, o, &lanes[i], out[i].shape);
-  for (int i = 0; i < n && status == GA_OK; i++) status = lane_warm_up(&lanes[i], o->seconds / 2);
-  if (status == GA_OK) status = take_turns(lanes, n, o);
+    status = entry_open(ctx, rows[i], shape, budget, o, &entries[i], out[i].shape);
+  for (int i = 0; i < n && status == GA_OK; i++) status = entry_warm_up(&entries[i], o->seconds / 2);
+  if (status == GA_OK) status = interleave(entries, n, o);
   for (int i = 0; i < n; i++) {
-    if (status == GA_OK) conclude(&lanes[i], &out[i]);
-    lane_close(&lanes[i]);
+    if (status == GA_OK) conclude(&entries[i], &out[i]);
+    entry_close(&entries[i]);
   }
-  ga_mem_free(lanes);
+  ga_mem_free(entries);
   return status;
 }

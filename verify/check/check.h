@@ -94,7 +94,7 @@ typedef struct check_op {
   bool no_oracle; /* results are private to the device: everything is checked but values */
   void (*draw)(check_case *c);
   void (*args)(const check_case *c, const void *desc, check_args *a);
-  void (*widen)(void *desc);
+  void (*oracle_types)(void *desc);
   ga_status (*plain)(const ga_kernel *kernel, const void *desc, const void *io);
   /* --- optional --- */
   /* Values of an argument with CHECK_FILL_OP, in order of its indices. May set c->expect. */

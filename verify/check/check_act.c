@@ -30,7 +30,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (c->bits & Y_IS_G && y->alias < 0 && d->y_stride == d->g_stride) y->alias = 2;
 }
 
-static void widen(void *desc) { ((ga_act_desc *)desc)->dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_act_desc *)desc)->dtype = GA_F64; }
 
 static float textbook(int act, float x) {
   switch (act) {
@@ -61,6 +61,6 @@ const check_op check_act = {
     .ulps = 6,
     .draw = draw,
     .args = args,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
 };

@@ -31,7 +31,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (c->bits & Y_IS_B && y->alias < 0 && d->y_stride == d->b_stride && d->b_rows == d->rows) y->alias = 2;
 }
 
-static void widen(void *desc) { ((ga_add_desc *)desc)->dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_add_desc *)desc)->dtype = GA_F64; }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
   (void)kernel;
@@ -65,7 +65,7 @@ const check_op check_add = {
     .ulps = 1,
     .draw = draw,
     .args = args,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,
 };

@@ -27,12 +27,12 @@ static void draw_state(check_case *c, ga_attn_desc *d) {
   if (check_pick(c, 6) == 0) d->flags |= GA_ATTN_STATE_IN;
   if (check_pick(c, 6) == 0) d->flags = (d->flags | GA_ATTN_STATE_OUT) & ~(uint32_t)(GA_ATTN_LSE | GA_ATTN_SINKS);
   if (check_pick(c, 6) == 0 && !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)))
-    d->parts = 1 + check_pick(c, GA_ATTN_PARTS);
+    d->kv_segments = 1 + check_pick(c, GA_ATTN_MAX_KV_SEGMENTS);
   /* Of edge shapes some always have windows wider than all queries and keys, before which a part may lie. */
   if (c->edge % 5 != 2 || check_pick(c, 2)) return;
   d->flags = (d->flags | GA_ATTN_CAUSAL) & ~(uint32_t)(GA_ATTN_VARLEN | GA_ATTN_PAGED);
   d->page_size = 0;
-  d->parts = 2;
+  d->kv_segments = 2;
   d->window = (int32_t)(d->max_q + d->max_kv) + 1 + check_pick(c, 9);
 }
 
@@ -50,7 +50,7 @@ static void draw_masks(check_case *c, ga_attn_desc *d) {
 /* Every row is to see the first key, and nothing to bring another near the largest. */
 static void draw_spikes(ga_attn_desc *d) {
   d->flags &= GA_ATTN_CAUSAL | GA_ATTN_SINKS | GA_ATTN_LSE;
-  d->window = d->page_size = d->parts = 0;
+  d->window = d->page_size = d->kv_segments = 0;
   d->softcap = 0;
 }
 
@@ -95,7 +95,7 @@ static void draw(check_case *c) {
     draw_state(c, d);
   if (SPIKES) draw_spikes(d);
   if (ga_attn_is_scaled(d)) check_attn_fp8_draw(c, d);
-  if (is_scaled_cache(d)) d->parts = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
+  if (is_scaled_cache(d)) d->kv_segments = 0, d->kv_scale_tokens = check_pick(c, 4) ? 1 : 0;
 }
 
 /* --- lengths and pages --- */
@@ -213,17 +213,17 @@ static void state_args(const ga_attn_desc *d, check_args *a) {
 
 /* All parts share the strides of the first. */
 static void part_args(const check_case *c, const ga_attn_desc *d, check_args *a, ga_attn_io *io) {
-  static const char *const names[GA_ATTN_PARTS][2] = {{"k", "v"}, {"k1", "v1"}, {"k2", "v2"}, {"k3", "v3"}};
+  static const char *const names[GA_ATTN_MAX_KV_SEGMENTS][2] = {{"k", "v"}, {"k1", "v1"}, {"k2", "v2"}, {"k3", "v3"}};
   const layout most = {d->batch, d->max_kv};
-  for (int i = 0; i < d->parts; i++) {
-    ga_attn_part *p = &io->parts[i];
-    const size_t at = offsetof(ga_attn_io, parts) + (size_t)i * sizeof *p;
+  for (int i = 0; i < d->kv_segments; i++) {
+    ga_attn_kv_segment *p = &io->kv_segments[i];
+    const size_t at = offsetof(ga_attn_io, kv_segments) + (size_t)i * sizeof *p;
     p->kv = part_kv(c, d, i);
     p->shift = part_shift(c, d, i);
-    check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_part, k), CHECK_IN, d->kv_dtype, most, d->kv_heads,
-                          d->head_dim, &io->k_stride);
-    check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_part, v), CHECK_IN, d->kv_dtype, most, d->kv_heads,
-                          d->v_dim, &io->v_stride);
+    check_arg *k = tensor(c, a, names[i][0], at + offsetof(ga_attn_kv_segment, k), CHECK_IN, d->kv_dtype, most,
+                          d->kv_heads, d->head_dim, &io->k_stride);
+    check_arg *v = tensor(c, a, names[i][1], at + offsetof(ga_attn_kv_segment, v), CHECK_IN, d->kv_dtype, most,
+                          d->kv_heads, d->v_dim, &io->v_stride);
     k->dim[1] = v->dim[1] = p->kv;
     if (RAMP) k->fill = CHECK_FILL_OP;
   }
@@ -263,7 +263,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
                &io->k_stride);
     check_attn_fp8_key(c, t);
     check_attn_fp8_args(c, d, a, io);
-  } else if (!d->parts) {
+  } else if (!d->kv_segments) {
     check_arg *k =
         tensor(c, a, "k", offsetof(ga_attn_io, k), CHECK_IN, d->kv_dtype, kv, d->kv_heads, d->head_dim, &io->k_stride);
     check_arg *v =
@@ -394,7 +394,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   }
 }
 
-static void widen(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_attn_desc *)desc)->o_dtype = GA_F64; }
 
 /* --- the plain evaluation --- */
 
@@ -417,8 +417,8 @@ typedef struct plain_key {
 /* The key that comes j-th when all parts are counted through. */
 static plain_key plain_key_of(const plain_row *r, int64_t j) {
   plain_key x = {r->a->k, r->a->v, j, r->i + r->n_kv - r->n_q};
-  for (int i = 0; i < r->d->parts; i++) {
-    const ga_attn_part *part = &r->a->parts[i];
+  for (int i = 0; i < r->d->kv_segments; i++) {
+    const ga_attn_kv_segment *part = &r->a->kv_segments[i];
     x = (plain_key){part->k, part->v, j, r->i + part->kv - r->n_q + part->shift};
     if (j < part->kv) break;
     j -= part->kv;
@@ -551,8 +551,8 @@ static plain_row plain_sequence(const ga_attn_desc *d, const ga_attn_io *a, int6
   if (varlen) r.q_first = a->q_start[b], r.n_q = a->q_start[b + 1] - a->q_start[b];
   if (varlen && !paged) r.kv_first = a->kv_start[b], r.n_kv = a->kv_start[b + 1] - a->kv_start[b];
   if (paged) r.n_kv = a->kv_len[b];
-  if (d->parts) r.n_kv = 0;
-  for (int i = 0; i < d->parts; i++) r.n_kv += a->parts[i].kv;
+  if (d->kv_segments) r.n_kv = 0;
+  for (int i = 0; i < d->kv_segments; i++) r.n_kv += a->kv_segments[i].kv;
   return r;
 }
 
@@ -561,7 +561,8 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
   const ga_attn_io *a = io;
   void *s;
   if (ga_attn_is_scaled(d)) return check_attn_fp8_plain(kernel, d, a);
-  GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->parts ? d->parts : 1) + d->v_dim) * sizeof(float), "logits", &s));
+  GA_TRY(ga_mem_alloc((size_t)((d->max_kv + 1) * (d->kv_segments ? d->kv_segments : 1) + d->v_dim) * sizeof(float),
+                      "logits", &s));
   for (int64_t b = 0; b < d->batch; b++) {
     plain_row r = plain_sequence(d, a, b);
     r.tensor = kernel->flags & GA_KERNEL_TENSOR;
@@ -612,8 +613,8 @@ static void mark_columns(const columns *x, const ga_attn_io *a) {
   for (int64_t b = 0; b < d->batch; b++) {
     plain_row r = {.d = d, .a = a, .b = b, .n_kv = length_kv(x->c, d, b)};
     if (d->flags & GA_ATTN_VARLEN && !(d->flags & GA_ATTN_PAGED)) r.kv_first = a->kv_start[b];
-    if (d->parts) r.n_kv = 0;
-    for (int i = 0; i < d->parts; i++) r.n_kv += a->parts[i].kv;
+    if (d->kv_segments) r.n_kv = 0;
+    for (int i = 0; i < d->kv_segments; i++) r.n_kv += a->kv_segments[i].kv;
     for (int head = 0; head < d->kv_heads; head++)
       for (int64_t j = 0; j < r.n_kv; j++) {
         r.h = head * (d->q_heads / d->kv_heads);
@@ -654,8 +655,8 @@ static void excuse(const check_case *c, const check_arg *arg, const void *io, bo
 static void describe(const void *desc, char *text, size_t capacity) {
   const ga_attn_desc *d = desc;
   (void)snprintf(text, capacity, "flags=0x%x window=%d page_size=%d softcap=%g scale=%g parts=%d scale_tokens=%d,%d",
-                 d->flags, d->window, d->page_size, (double)d->softcap, (double)d->scale, d->parts, d->q_scale_tokens,
-                 d->kv_scale_tokens);
+                 d->flags, d->window, d->page_size, (double)d->softcap, (double)d->scale, d->kv_segments,
+                 d->q_scale_tokens, d->kv_scale_tokens);
 }
 
 /* --- error unit --- */
@@ -739,7 +740,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
                                             : 1;
   const double added = a->v_mean ? mean_scale(c, "means") : 0; /* to O */
   const double size = values ? fmax(scale * mean_of(c, "v") + added, d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
-  const double weights = log((double)d->max_kv * (d->parts ? d->parts : 1) + 2); /* a sink, a state */
+  const double weights = log((double)d->max_kv * (d->kv_segments ? d->kv_segments : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);
   void *most = NULL;
@@ -769,7 +770,7 @@ const check_op check_attn = {
     .draw = draw,
     .args = args,
     .fill = fill,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,
     .canonical = canonical,

@@ -224,7 +224,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
       values[i] = (double)(strcmp(arg->name, "q_start") ? first_kv(c, d, i) : first_q(c, d, i));
 }
 
-static void widen(void *desc) { ((ga_attn_bwd_desc *)desc)->grad_dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_attn_bwd_desc *)desc)->grad_dtype = GA_F64; }
 
 /* --- the plain evaluation: one head of one sequence after the other, whole matrices --- */
 
@@ -405,7 +405,7 @@ const check_op check_attn_bwd = {
     .draw = draw,
     .args = args,
     .fill = fill,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,
     .excuse = excuse,

@@ -28,7 +28,7 @@ void check_attn_fp8_draw(check_case *c, ga_attn_desc *d) {
   d->head_dim = d->v_dim = 64 << check_pick(c, 3);
   d->scale = 1.0f / sqrtf((float)d->head_dim);
   d->flags &= GA_ATTN_CAUSAL | GA_ATTN_LSE;
-  d->window = d->page_size = d->parts = 0;
+  d->window = d->page_size = d->kv_segments = 0;
   d->softcap = 0;
   if (d->q_heads > 6) d->q_heads = d->kv_heads * 2;
   if (c->kernel->flags & GA_KERNEL_FAST_SUM || check_pick(c, 4) == 0) d->flags |= GA_ATTN_FAST_SUM;

@@ -91,7 +91,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   for (int64_t i = 0; i < n; i++) values[i] = pow(10000, -(double)i / (double)n);
 }
 
-static void widen(void *desc) {
+static void oracle_types(void *desc) {
   ga_attn_quant_desc *d = desc;
   d->y_dtype = ga_attn_quant_is_i8(d->y_dtype) ? GA_F32 : GA_F64;
 }
@@ -134,7 +134,7 @@ const check_op check_attn_quant = {
     .draw = draw,
     .args = args,
     .fill = fill,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .judge = judge,
     .describe = describe,
 };

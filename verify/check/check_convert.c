@@ -39,7 +39,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
             across ? rows : cols);
 }
 
-static void widen(void *desc) {
+static void oracle_types(void *desc) {
   ga_convert_desc *d = desc;
   if (!ga_dtype_info((ga_dtype)d->y_dtype)->is_quant) d->y_dtype = GA_F64;
 }
@@ -73,7 +73,7 @@ const check_op check_convert = {
     .ulps = 1,
     .draw = draw,
     .args = args,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,
 };

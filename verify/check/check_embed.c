@@ -35,7 +35,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   c->expect = GA_ERR_ARG;
 }
 
-static void widen(void *desc) { ((ga_embed_desc *)desc)->y_dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_embed_desc *)desc)->y_dtype = GA_F64; }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
   (void)kernel;
@@ -56,6 +56,6 @@ const check_op check_embed = {
     .draw = draw,
     .args = args,
     .fill = fill,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
 };

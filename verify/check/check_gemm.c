@@ -40,9 +40,9 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
   const int64_t block = ga_dtype_info((ga_dtype)d->w_dtype)->block_elems;
   const int64_t least = c->kernel->rows_min, most = c->kernel->rows_max ? c->kernel->rows_max : 70;
   const bool large = c->kernel->flags & GA_KERNEL_TENSOR && check_pick(c, 4) == 0;
-  const bool deep = !c->large && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 8) == 0;
-  const bool broad =
-      !c->large && !deep && c->kernel->layout == GA_LAYOUT_T16 && check_pick(c, 16) == 0; /* several tiles a block */
+  const bool deep = !c->large && c->kernel->layout == GA_LAYOUT_MMA_PACKED && check_pick(c, 8) == 0;
+  const bool broad = !c->large && !deep && c->kernel->layout == GA_LAYOUT_MMA_PACKED &&
+                     check_pick(c, 16) == 0; /* several tiles a block */
   const int64_t work = c->large ? STRESS_WORK : large ? TILED_WORK : deep || broad ? DEEP_WORK : MAX_WORK;
   d->m = c->kernel->rows_max ? check_dim(c, least, most)
                              : check_extent(c, least,
@@ -265,7 +265,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   if (c->bits & Y_IS_RESIDUAL) y->alias = a->n - 1;
 }
 
-static void widen(void *desc) {
+static void oracle_types(void *desc) {
   ga_gemm_desc *d = desc;
   d->y_dtype = GA_F64;
   d->w_layout = GA_LAYOUT_NATIVE;
@@ -510,7 +510,7 @@ const check_op check_gemm = {
     .ulps = 2,
     .draw = draw,
     .args = args,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,
     .shared = shared,

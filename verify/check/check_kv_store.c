@@ -83,18 +83,18 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
 /* What a turned element, or the scale of a turned head, may be off by, `most` being the largest of its head: some
  * spacings of f32, and a step of its type. */
 static double allowed(const check_arg *arg, double want, double most) {
-  const double turned = ldexp(most, -20) + 0x1p-149;
-  if (arg->dtype == GA_Q8_0) return turned + 1.1 * most / 127;
+  const double rotated = ldexp(most, -20) + 0x1p-149;
+  if (arg->dtype == GA_Q8_0) return rotated + 1.1 * most / 127;
   if (arg->dtype == GA_Q4_0)
-    return turned + 1.7 * most / 8; /* the largest may be another's negative: 7 steps one way, 8 the other */
-  return turned + (arg->dtype == GA_F32
-                       ? 0
-                       : check_ulp(arg->dtype, fmax(fabs(want), ldexp(most, arg->name[0] == 'q' ? 0 : -20))));
+    return rotated + 1.7 * most / 8; /* the largest may be another's negative: 7 steps one way, 8 the other */
+  return rotated + (arg->dtype == GA_F32
+                        ? 0
+                        : check_ulp(arg->dtype, fmax(fabs(want), ldexp(most, arg->name[0] == 'q' ? 0 : -20))));
 }
 
 /* Heads that hold an infinity, or that may have come to one, are check_rope's. */
-static const char *judge_turned(const check_case *c, const check_arg *arg, const double *got, const double *want,
-                                int64_t n) {
+static const char *judge_rotated(const check_case *c, const check_arg *arg, const double *got, const double *want,
+                                 int64_t n) {
   const int64_t head = strcmp(arg->name, "k_scale") ? ((const ga_kv_store_desc *)c->desc)->head_dim : 1;
   for (int64_t first = 0; first + head <= n; first += head) {
     double most = 0;
@@ -110,7 +110,7 @@ static const char *judge_turned(const check_case *c, const check_arg *arg, const
 
 static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
   const ga_kv_store_desc *d = c->desc;
-  if (d->rot_dim && arg->name[0] != 'v') return judge_turned(c, arg, got, want, n);
+  if (d->rot_dim && arg->name[0] != 'v') return judge_rotated(c, arg, got, want, n);
   for (int64_t i = 0; i < n; i++)
     if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i]))) return "an element differs from the oracle's";
   return NULL;

@@ -36,7 +36,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
   check_in(a, "residual", offsetof(ga_norm_io, residual), d->y_dtype, d->rows, d->width, d->residual_stride);
 }
 
-static void widen(void *desc) { ((ga_norm_desc *)desc)->y_dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_norm_desc *)desc)->y_dtype = GA_F64; }
 
 static float plain_scale(const ga_norm_desc *d, const float *x, float mean) {
   float squares = 0;
@@ -106,7 +106,7 @@ const check_op check_norm = {
     .ulps = 2,
     .draw = draw,
     .args = args,
-    .widen = widen,
+    .oracle_types = oracle_types,
     .plain = plain,
     .unit = unit,
 };

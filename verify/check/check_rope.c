@@ -37,7 +37,7 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
   for (int64_t i = 0; i < n; i++) values[i] = pow(10000, -(double)i / (double)n);
 }
 
-static void widen(void *desc) { ((ga_rope_desc *)desc)->x_dtype = GA_F64; }
+static void oracle_types(void *desc) { ((ga_rope_desc *)desc)->x_dtype = GA_F64; }
 
 const check_op check_rope = {
     .modes = CHECK_NORMAL | CHECK_HOSTILE,
@@ -46,5 +46,5 @@ const check_op check_rope = {
     .draw = draw,
     .args = args,
     .fill = fill,
-    .widen = widen,
+    .oracle_types = oracle_types,
 };

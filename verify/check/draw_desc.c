@@ -53,7 +53,7 @@ ga_status check_draw_desc(check_case *c, const check_options *o, int64_t i) {
     GA_REQUIRE(refused || !not_legal, GA_ERR_STATE, "takes what it must refuse: %s", not_legal);
     if (refused) continue;
     memcpy(c->oracle_desc, c->desc, GA_DESC_MAX_BYTES);
-    if (c->op->widen) c->op->widen(c->oracle_desc);
+    if (c->op->oracle_types) c->op->oracle_types(c->oracle_desc);
     if (c->large && too_large(c)) continue;
     return GA_OK;
   }

@@ -198,7 +198,7 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
       .src = r->src, .dst = r->dst, .cycles = r->cycles, .rounds = r->p->brief ? 1 : 2000, .cols = 256};
   const double seconds = r->p->brief ? 0 : fmax(1, 3 * r->p->seconds);
   ga_launch l = GA_LAUNCH_INIT;
-  ga_gauge g = {0};
+  ga_telemetry g = {0};
   double ms, spent = 0, counted = 0, best = 0;
   int n = 0;
   l.grid[0] = (uint32_t)r->sms;
@@ -208,8 +208,8 @@ static ga_status wgmma_sustained(rig *r, const product *t, ga_function *f) {
     GA_TRY(ga_event_record(r->ctx, r->start, NULL));
     for (int i = 0; i < 4; i++) GA_TRY(ga_function_launch(f, &l, &a, NULL));
     GA_TRY(ga_event_record(r->ctx, r->stop, NULL));
-    if (r->ctx->device->ops->gauge && spent > 0.9 * seconds && g.sm_mhz == 0)
-      r->ctx->device->ops->gauge(r->ctx->device, &g);
+    if (r->ctx->device->ops->telemetry && spent > 0.9 * seconds && g.sm_mhz == 0)
+      r->ctx->device->ops->telemetry(r->ctx->device, &g);
     GA_TRY(ga_event_elapsed(r->start, r->stop, &ms));
     const double rate = 4 * wgmma_flops(t, 256, a.rounds) * r->sms / (ms * 1e-3) * 1e-12;
     best = fmax(best, rate);

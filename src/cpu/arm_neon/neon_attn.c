@@ -8,4 +8,4 @@
 
 #define ISA(name) name##_neon
 
-#include "cpu/body/body_attn.h"
+#include "cpu/body/attn_tmpl.h"

@@ -8,4 +8,4 @@
 
 #define ISA(name) name##_neon
 
-#include "cpu/body/body_attn_bwd.h"
+#include "cpu/body/attn_bwd_tmpl.h"

@@ -4,7 +4,7 @@
 
 /* Stores the two digits of 8 numbers and returns the sum of 128 * high + low. What an infinity has been converted to is
  * kept within two digits. */
-GA_INLINE uint32_t digits(int32x4_t q0, int32x4_t q1, int8_t *high, int8_t *low) {
+GA_INLINE uint32_t split_15bit(int32x4_t q0, int32x4_t q1, int8_t *high, int8_t *low) {
   const int16x8_t most = vdupq_n_s16(16256);
   const int16x8_t q = vmaxq_s16(vnegq_s16(most), vminq_s16(most, vcombine_s16(vqmovn_s32(q0), vqmovn_s32(q1))));
   const int16x8_t h = vshrq_n_s16(vaddq_s16(q, vdupq_n_s16(64)), 7);
@@ -28,7 +28,7 @@ void ga_x16_quantise_neon(const ga_x16_format *format, const float *x, int64_t n
     for (int i = 0; i < 4; i++) {
       const int32x4_t q0 = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i), inverse));
       const int32x4_t q1 = vcvtnq_s32_f32(vmulq_n_f32(vld1q_f32(x + 8 * i + 4), inverse));
-      sum[i / 2] += digits(q0, q1, out->high + 8 * i, out->low + 8 * i);
+      sum[i / 2] += split_15bit(q0, q1, out->high + 8 * i, out->low + 8 * i);
     }
     out->d = tiny ? 0.0f : most / GA_X16_STEPS;
     const uint32_t first = format->runs == 2 ? sum[0] : sum[0] + sum[1]; /* of a block with an infinity it may wrap */

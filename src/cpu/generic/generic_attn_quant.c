@@ -18,7 +18,7 @@ typedef struct quant_job {
   uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
 } quant_job;
 
-static void turn(const quant_job *job, int64_t token, float *x) {
+static void rope(const quant_job *job, int64_t token, float *x) {
   const ga_attn_quant_desc *d = job->d;
   const int half = d->rot_dim / 2;
   for (int p = 0; p < half; p++) {
@@ -50,7 +50,7 @@ static void load_row(const quant_job *job, int64_t b, int64_t t, int64_t h, floa
   const ga_dtype type = (ga_dtype)d->x_dtype;
   const int64_t at = b * s->batch + t * s->token + h * s->head;
   ga_cpu_dequantise(type, (const uint8_t *)job->a->x + at * ga_dtype_info(type)->block_bytes, d->dim, x);
-  if (d->rot_dim) turn(job, b * d->tokens + t, x);
+  if (d->rot_dim) rope(job, b * d->tokens + t, x);
   if (d->hadamard) hadamard(job, x);
 }
 

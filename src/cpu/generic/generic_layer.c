@@ -7,10 +7,10 @@
 
 #define ISA(name) name##_generic
 
-#include "cpu/body/body_act.h"
-#include "cpu/body/body_kv_store.h"
-#include "cpu/body/body_norm.h"
-#include "cpu/body/body_rope.h"
-#include "cpu/body/body_softmax.h"
+#include "cpu/body/act_tmpl.h"
+#include "cpu/body/kv_store_tmpl.h"
+#include "cpu/body/norm_tmpl.h"
+#include "cpu/body/rope_tmpl.h"
+#include "cpu/body/softmax_tmpl.h"
 
-#include "cpu/body/body_sample.h"
+#include "cpu/body/sample_tmpl.h"

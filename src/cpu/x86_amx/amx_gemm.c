@@ -112,7 +112,7 @@ static void multiply_panels(const amx_job *job, int64_t first, int64_t count, ui
   const int64_t panel_tiles = job->k_tiles * TILE;
   GA_ALIGNED(64) float out[BLOCK * BLOCK];
   for (int64_t p = 0; p < count; p++)
-    job->impl->widen((const uint8_t *)job->io->w + (first + p) * job->panel_bytes, d->k, tiles + p * panel_tiles);
+    job->impl->dequant((const uint8_t *)job->io->w + (first + p) * job->panel_bytes, d->k, tiles + p * panel_tiles);
   for (int64_t row = 0; row < d->m; row += BLOCK) {
     int64_t rows = ga_min_i64(BLOCK, d->m - row);
     for (int64_t p = 0; p < count; p += 2) {

@@ -8,10 +8,10 @@
 #define GA_AMX_TILE_BYTES 1024
 
 /* Widens a panel of 16 rows to bf16 tiles; k is padded with zeros to a multiple of 32. */
-typedef void (*ga_amx_widen)(const uint8_t *panel, int64_t k, uint8_t *tiles);
+typedef void (*ga_amx_dequant)(const uint8_t *panel, int64_t k, uint8_t *tiles);
 
 typedef struct ga_amx_impl {
-  ga_amx_widen widen;
+  ga_amx_dequant dequant;
 } ga_amx_impl;
 
 GA_DECLARE_CPU(ga_cpu_gemm_amx);

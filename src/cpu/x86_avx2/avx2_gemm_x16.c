@@ -10,7 +10,7 @@
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
 /* Bytes ahead of the record that are asked for, as in avx512_gemm_x16.c. */
-#define AHEAD 3072
+#define PREFETCH 3072
 
 GA_INLINE __m256i four(const int8_t *digits, int t) {
   int32_t q;
@@ -53,7 +53,7 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
   __m256 sum[4][2];
   GA_UNROLL for (int c = 0; c < cols; c++) sum[c][0] = sum[c][1] = _mm256_setzero_ps();
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
-    GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
+    GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + PREFETCH + i, _MM_HINT_T0);
     GA_UNROLL for (int part = 0; part < 2; part++) {
       x16_block w;
       load(panel + b / group * head_bytes, record, b % group, part, &w);

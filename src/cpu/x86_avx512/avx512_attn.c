@@ -7,4 +7,4 @@
 
 #define ISA(name) name##_avx512
 
-#include "cpu/body/body_attn.h"
+#include "cpu/body/attn_tmpl.h"

@@ -7,4 +7,4 @@
 
 #define ISA(name) name##_avx512
 
-#include "cpu/body/body_attn_bwd.h"
+#include "cpu/body/attn_bwd_tmpl.h"

@@ -6,7 +6,7 @@
 
 /* Stores the two digits of q and returns the sum of 128 * high + low. Within +-16256, but for a block with an infinity
  * or NaN: the conversion makes that the smallest integer, which is kept within two digits. */
-GA_INLINE int32_t digits(__m512i q, int8_t *high, int8_t *low) {
+GA_INLINE int32_t split_15bit(__m512i q, int8_t *high, int8_t *low) {
   q = _mm512_max_epi32(_mm512_set1_epi32(-16256), q);
   const __m512i h = _mm512_srai_epi32(_mm512_add_epi32(q, _mm512_set1_epi32(64)), 7),
                 l = _mm512_sub_epi32(q, _mm512_slli_epi32(h, 7));
@@ -29,7 +29,7 @@ void ga_x16_quantise_avx512(const ga_x16_format *format, const float *x, int64_t
     const __m512 inverse = _mm512_set1_ps(tiny ? 0.0f : GA_X16_STEPS / most);
     const __m512i q0 = _mm512_cvtps_epi32(_mm512_mul_ps(x0, inverse)),
                   q1 = _mm512_cvtps_epi32(_mm512_mul_ps(x1, inverse));
-    const int32_t s0 = digits(q0, out->high, out->low), s1 = digits(q1, out->high + 16, out->low + 16);
+    const int32_t s0 = split_15bit(q0, out->high, out->low), s1 = split_15bit(q1, out->high + 16, out->low + 16);
     out->d = tiny ? 0.0f : most / GA_X16_STEPS;
     const int32_t first = format->runs == 2 ? s0 : s0 + s1;
     if (format->has_min) {

@@ -16,7 +16,7 @@
  * thread, share of the read bandwidth from memory without and with: q4_k 77 and 92 %, q5_0 73 and 89, q6_k 64 and 88.
  * 2 KiB are too few from the third-level cache (q8_0 77 % instead of 96), 6 KiB too many. May point past the end of the
  * weights: a prefetch never faults. */
-#define AHEAD 3072
+#define PREFETCH 3072
 
 /* Four digits in every lane. */
 GA_INLINE __m512i four(const int8_t *digits, int t) {
@@ -38,7 +38,8 @@ GA_INLINE void dot_quantised(x16_loader load, const int group, const int head_by
   for (int64_t b = 0; b < blocks; b++, record += record_bytes, x += cols) {
     x16_block w;
     if (cols <= 4) {
-      GA_UNROLL for (int i = 0; i < record_bytes; i += 64) _mm_prefetch((const char *)record + AHEAD + i, _MM_HINT_T0);
+      GA_UNROLL for (int i = 0; i < record_bytes; i += 64)
+          _mm_prefetch((const char *)record + PREFETCH + i, _MM_HINT_T0);
     }
     load(panel + b / group * head_bytes, record, b % group, 0, &w);
     GA_UNROLL for (int c = 0; c < cols; c++) {

@@ -31,7 +31,9 @@ static void device_destroy(ga_device *device) {
   ga_mem_free(d);
 }
 
-static void gauge(ga_device *device, ga_gauge *out) { ga_nvml_gauge(((const cuda_device *)device)->bus, out); }
+static void telemetry(ga_device *device, ga_telemetry *out) {
+  ga_nvml_telemetry(((const cuda_device *)device)->bus, out);
+}
 
 static const ga_device_ops device_ops = {
     .destroy = device_destroy,
@@ -63,7 +65,7 @@ static const ga_device_ops device_ops = {
     .function_destroy = cuda_function_destroy,
     .function_launch = cuda_function_launch,
     .tensor_map = cuda_tensor_map,
-    .gauge = gauge,
+    .telemetry = telemetry,
 };
 
 static ga_status attribute(const cuda_device *d, int which, int *value) {

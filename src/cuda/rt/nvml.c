@@ -28,12 +28,12 @@ const ga_nvml *ga_nvml_load(void) {
   return is_loaded ? &loaded : NULL;
 }
 
-void ga_nvml_gauge(const char *bus, ga_gauge *out) {
+void ga_nvml_telemetry(const char *bus, ga_telemetry *out) {
   const ga_nvml *nvml = ga_nvml_load();
   nvmlDevice_t device;
   unsigned x;
   unsigned long long energy;
-  *out = (ga_gauge){0};
+  *out = (ga_telemetry){0};
   if (!nvml || nvml->DeviceGetHandleByPciBusId(bus, &device)) return;
   if (!nvml->DeviceGetClockInfo(device, NVML_CLOCK_SM, &x)) out->sm_mhz = x;
   if (!nvml->DeviceGetClockInfo(device, NVML_CLOCK_MEM, &x)) out->memory_mhz = x;

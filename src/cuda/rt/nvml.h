@@ -31,7 +31,7 @@ typedef struct ga_nvml {
 const ga_nvml *ga_nvml_load(void);
 
 /* What the device at that PCI address ("0000:1b:00.0") shows now; fields that it does not show are 0. */
-void ga_nvml_gauge(const char *bus, ga_gauge *out);
+void ga_nvml_telemetry(const char *bus, ga_telemetry *out);
 
 /* For tests: replaces the library (NULL: back to the real one). Not thread-safe. */
 void ga_nvml_replace(const ga_nvml *mock);

@@ -150,10 +150,10 @@ GA_DEV void red_add_bf16x2(void *p, uint32_t x) {
 GA_DEV void fence_device(void) { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
 /* Turns between blocks: one adds when it is done, what it has written before included; another waits until the count
  * has come to `least`. Bounded: a protocol error traps, it never hangs the card. */
-GA_DEV void turn_done(int32_t *p) {
+GA_DEV void semaphore_signal(int32_t *p) {
   asm volatile("fence.acq_rel.gpu; red.relaxed.gpu.global.add.s32 [%0], 1;" ::"l"(p) : "memory");
 }
-GA_DEV void turn_wait(const int32_t *p, int least) {
+GA_DEV void semaphore_wait(const int32_t *p, int least) {
   int r;
   GA_ROLL for (uint32_t i = 0; i < (1u << 26); i++) {
     asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(r) : "l"(p) : "memory");

@@ -47,73 +47,73 @@ GA_DEV void sts_f2(uint32_t a, float x, float y) {
 
 /* ---- free to be moved by the compiler, over each other and over what they do not depend on: the address of a load
  * must have been pinned (pin_u32) behind the barrier that makes the data visible ---- */
-GA_DEV void lds_free_u4(uint32_t *r, uint32_t a) {
+GA_DEV void lds_nv_u4(uint32_t *r, uint32_t a) {
   asm("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(a));
 }
-GA_DEV void lds_free_u2(uint32_t *r, uint32_t a) {
+GA_DEV void lds_nv_u2(uint32_t *r, uint32_t a) {
   asm("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(r[0]), "=r"(r[1]) : "r"(a));
 }
-GA_DEV void lds_free_u1(uint32_t *r, uint32_t a) { asm("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(a)); }
-GA_DEV void lds_free_f2(float *r, uint32_t a) {
+GA_DEV void lds_nv_u1(uint32_t *r, uint32_t a) { asm("ld.shared.b32 %0, [%1];" : "=r"(r[0]) : "r"(a)); }
+GA_DEV void lds_nv_f2(float *r, uint32_t a) {
   asm("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(r[0]), "=f"(r[1]) : "r"(a));
 }
 /* mma_m16n8k16_bf16 of mma.h */
-GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+GA_DEV void mma_nv_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-GA_DEV float lds_free_f1(uint32_t a) {
+GA_DEV float lds_nv_f1(uint32_t a) {
   float x;
   asm("ld.shared.f32 %0, [%1];" : "=f"(x) : "r"(a));
   return x;
 }
-GA_DEV uint16_t lds_free_u16(uint32_t a) {
+GA_DEV uint16_t lds_nv_u16(uint32_t a) {
   uint16_t x;
   asm("ld.shared.u16 %0, [%1];" : "=h"(x) : "r"(a));
   return x;
 }
 /* mma_m16n8k16_f16 of mma.h */
-GA_DEV void mma_free_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+GA_DEV void mma_nv_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /* mma_m16n8k8_tf32 of mma.h */
-GA_DEV void mma_free_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+GA_DEV void mma_nv_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
       "%3};"
       : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 /* d = c + a b, 8-bit integers, the same c everywhere. k 16 takes a[0..1] and b0 alone. */
-GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
+GA_DEV void mma_nv_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
       "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
 /* The same with unsigned a. */
-GA_DEV void mma_free_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
+GA_DEV void mma_nv_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, "
       "%10};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "r"(c));
 }
 /* d += a b */
-GA_DEV void mma_free_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
+GA_DEV void mma_nv_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1) {
   asm("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-GA_DEV void mma_free_add_s8_k16(int *d, const uint32_t *a, uint32_t b0) {
+GA_DEV void mma_nv_add_s8_k16(int *d, const uint32_t *a, uint32_t b0) {
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"
       : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(b0));
 }
-GA_DEV void mma_free_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c) {
+GA_DEV void mma_nv_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c) {
   asm("mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, {%4, %5}, {%6}, {%7, %7, %7, %7};"
       : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
       : "r"(a[0]), "r"(a[1]), "r"(b0), "r"(c));

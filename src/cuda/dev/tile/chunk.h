@@ -6,8 +6,8 @@
 /* 8 columns from column `col` of the row that starts at element `at`, those from `cols` on zero; nothing is read unless
  * `in`. wide: the source is 16-byte aligned and cols a multiple of 8; the copy lands when the thread waits for its
  * group. */
-GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int cols, int in, int wide) {
-  if (wide) {
+GA_DEV void chunk_copy(uint32_t dst, const void *base, int64_t at, int col, int cols, int in, int vec16) {
+  if (vec16) {
     const int bytes = in && col < cols ? 16 : 0;
     cp_async_16(dst, (const uint16_t *)base + (bytes ? at + col : 0), bytes);
     return;

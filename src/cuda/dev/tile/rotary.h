@@ -6,17 +6,17 @@
 enum { PAIRS_NEOX = 1 }; /* ga_rope_pairs */
 
 /* The angle is reduced in double: far positions keep their phase. */
-GA_DEV void turn_of(int position, float freq, float *cosine, float *sine) {
+GA_DEV void rope_cos_sin(int position, float freq, float *cosine, float *sine) {
   const double turns = (double)position * (double)freq * 0.15915494309189535 /* 1 / 2 pi */;
   sincos_pi((float)(2.0 * (turns - rint(turns))), sine, cosine);
 }
 
 /* Pair p of the head that begins at element `head` of x, in place. */
-GA_DEV void turn_pair(int type, void *x, int64_t head, int64_t p, int half, int pairs, int position, float freq,
+GA_DEV void rope_pair(int type, void *x, int64_t head, int64_t p, int half, int pairs, int position, float freq,
                       float magnitude) {
   const int64_t at0 = head + (pairs == PAIRS_NEOX ? p : 2 * p), at1 = pairs == PAIRS_NEOX ? at0 + half : at0 + 1;
   float c, s;
-  turn_of(position, freq, &c, &s);
+  rope_cos_sin(position, freq, &c, &s);
   const float x0 = plain_get(type, x, at0), x1 = plain_get(type, x, at1);
   plain_put(type, x, at0, magnitude * (x0 * c - x1 * s));
   plain_put(type, x, at1, magnitude * (x0 * s + x1 * c));

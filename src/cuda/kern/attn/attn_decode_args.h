@@ -30,7 +30,7 @@ typedef struct {
   int32_t k_scale_batch, k_scale_token, k_scale_head, v_scale_batch, v_scale_token, v_scale_head;
   int32_t cluster; /* 1: the splits of a tile are a cluster, whose parts do not go to memory */
   int32_t unused;
-} ga_kargs_attn_rows;
+} ga_kargs_attn_decode;
 
-GA_KARGS_ASSERT(sizeof(ga_kargs_attn_rows) == 328);
+GA_KARGS_ASSERT(sizeof(ga_kargs_attn_decode) == 328);
 #endif

@@ -76,9 +76,9 @@ GA_DEV int plan_owner(uint32_t p) { return (int)(p >> 11 & 31); }
 GA_DEV int plan_slot(uint32_t p) { return (int)(p >> 16); }
 
 /* Are the blocks of a tile a cluster? */
-GA_DEV bool in_cluster(const ga_kargs_attn_rows *a) { return MEET && a->cluster; }
+GA_DEV bool in_cluster(const ga_kargs_attn_decode *a) { return CLUSTER_REDUCE && a->cluster; }
 
-GA_DEV void put_merge(const ga_kargs_attn_rows *a, const unit *u, const share *s, uint32_t own) {
+GA_DEV void put_merge(const ga_kargs_attn_decode *a, const unit *u, const share *s, uint32_t own) {
   const int columns = a->v_dim / 4, quads = u->n * columns, parts = s->parts < 1 ? 1 : s->parts,
             owners = in_cluster(a) ? parts : 1;
   const int per = (quads + owners - 1) / owners, r = thread_index();
@@ -137,18 +137,18 @@ GA_DEV quad add_sent(uint32_t at, int step, int parts) {
   }
   return sum;
 }
-GA_DEV void put_part(float *row, int c, int v_dim, const quad *x) {
+GA_DEV void put_split(float *row, int c, int v_dim, const quad *x) {
   const float ml[4] = {x->m, x->l, 0, 0};
   stg_f4(row + c, x->o);
   if (c == 0) stg_f4(row + v_dim, ml);
 }
 
 /* The sum of parts in memory. at: of the first, from one to the next `step` floats. */
-GA_DEV quad add_parts(const float *at, int step, int parts, int c, int v_dim) {
+GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim) {
   quad sum = quad_none();
-  GA_ROLL for (int first = 0; first < parts; first += AHEAD) {
-    float m[AHEAD], l[AHEAD], o[AHEAD][4];
-    GA_UNROLL for (int e = 0; e < AHEAD; e++) {
+  GA_ROLL for (int first = 0; first < parts; first += IN_FLIGHT) {
+    float m[IN_FLIGHT], l[IN_FLIGHT], o[IN_FLIGHT][4];
+    GA_UNROLL for (int e = 0; e < IN_FLIGHT; e++) {
       const float *p = at + at_most(first + e, parts - 1) * step;
       float ml[4];
       ldg_f4(o[e], p + c);
@@ -156,13 +156,13 @@ GA_DEV quad add_parts(const float *at, int step, int parts, int c, int v_dim) {
       m[e] = ml[0];
       l[e] = ml[1];
     }
-    quad_add_some(&sum, AHEAD, parts - first, m, l, o);
+    quad_add_some(&sum, IN_FLIGHT, parts - first, m, l, o);
   }
   return sum;
 }
 
 /* O and LSE of row r from the sum over all its keys: columns c to c + 3. */
-GA_DEV void finish(const ga_kargs_attn_rows *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
+GA_DEV void finish(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;
   const int head = line.z, i = line.w;

@@ -15,7 +15,7 @@ const char *cuda_attn_packed_refusal(const ga_kernel *k, const ga_attn_desc *d) 
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
   if (ga_attn_is_scaled(d)) return "q is 8-bit, with V across and scales";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
-  if (d->parts) return "K and V in parts are not supported";
+  if (d->kv_segments) return "K and V in parts are not supported";
   if (d->head_dim > MAX_DIM || d->v_dim > MAX_DIM) return "head_dim or v_dim is above 256";
   if (d->head_dim % CHUNK || d->v_dim % CHUNK) return "head_dim and v_dim must be multiples of 8";
   if (d->max_q > 1 << 24 || d->max_kv > 1 << 30 || d->batch > 1 << 20) return "too many rows";
@@ -55,7 +55,7 @@ static cuda_attn_cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const
   cuda_attn_cut c = cuda_attn_packed_cut(d, CUDA_ATTN_DECODE_ROWS, caps->sms, (int64_t)v->base.threads / 32 * v->keys);
   const int64_t at_once = caps->sms * 3 / 4 / ga_max_i64(c.units, 1),
                 most = ga_min_i64(c.splits, ga_min_i64(CUDA_ATTN_DECODE_CLUSTER, at_once));
-  if (most > 0 && keys_of(d) <= v->meet * most) {
+  if (most > 0 && keys_of(d) <= v->cluster_reduce * most) {
     c.splits = most;
     c.cluster = most > 1;
   }
@@ -127,58 +127,58 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
   const bool varlen = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
   const cuda_variant *v = k->impl;
   const int32_t by_token = d->kv_scale_tokens ? 1 : 0;
-  const ga_kargs_attn_rows args = {.q = a->q,
-                                   .k = a->k,
-                                   .v = a->v,
-                                   .o = a->o,
-                                   .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
-                                   .q_start = varlen ? a->q_start : NULL,
-                                   .kv_start = varlen && !paged ? a->kv_start : NULL,
-                                   .kv_len = paged ? a->kv_len : NULL,
-                                   .page_table = paged ? a->page_table : NULL,
-                                   .sinks = d->flags & GA_ATTN_SINKS ? a->sinks : NULL,
-                                   .alibi = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL,
-                                   .partial = workspace,
-                                   .counter = (int32_t *)(uintptr_t)cuda_counters_of(stream),
-                                   .q_batch = a->q_stride.batch,
-                                   .q_token = a->q_stride.token,
-                                   .q_head = a->q_stride.head,
-                                   .k_batch = a->k_stride.batch,
-                                   .k_token = a->k_stride.token,
-                                   .k_head = a->k_stride.head,
-                                   .v_batch = a->v_stride.batch,
-                                   .v_token = a->v_stride.token,
-                                   .v_head = a->v_stride.head,
-                                   .o_batch = a->o_stride.batch,
-                                   .o_token = a->o_stride.token,
-                                   .o_head = a->o_stride.head,
-                                   .page_stride = a->page_table_stride,
-                                   .rows_q = (int32_t)d->max_q,
-                                   .rows_k = (int32_t)d->max_kv,
-                                   .q_heads = d->q_heads,
-                                   .group = d->q_heads / d->kv_heads,
-                                   .head_dim = d->head_dim,
-                                   .v_dim = d->v_dim,
-                                   .q_dtype = d->q_dtype,
-                                   .o_dtype = d->o_dtype,
-                                   .causal = (d->flags & GA_ATTN_CAUSAL) != 0,
-                                   .window = d->window,
-                                   .page_size = d->page_size,
-                                   .tiles = (int32_t)c->tiles,
-                                   .splits = (int32_t)c->splits,
-                                   .lanes = lanes_of(d),
-                                   .scale = d->scale,
-                                   .softcap = d->softcap,
-                                   .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,
-                                   .k_scale = a->k_scale.data,
-                                   .k_scale_batch = (int32_t)a->k_scale.batch,
-                                   .k_scale_token = by_token * (int32_t)a->k_scale.block,
-                                   .k_scale_head = (int32_t)a->k_scale.head,
-                                   .v_scale = a->v_scale.data,
-                                   .v_scale_batch = (int32_t)a->v_scale.batch,
-                                   .v_scale_token = by_token * (int32_t)a->v_scale.block,
-                                   .v_scale_head = (int32_t)a->v_scale.head,
-                                   .cluster = c->cluster};
+  const ga_kargs_attn_decode args = {.q = a->q,
+                                     .k = a->k,
+                                     .v = a->v,
+                                     .o = a->o,
+                                     .lse = d->flags & GA_ATTN_LSE ? a->lse : NULL,
+                                     .q_start = varlen ? a->q_start : NULL,
+                                     .kv_start = varlen && !paged ? a->kv_start : NULL,
+                                     .kv_len = paged ? a->kv_len : NULL,
+                                     .page_table = paged ? a->page_table : NULL,
+                                     .sinks = d->flags & GA_ATTN_SINKS ? a->sinks : NULL,
+                                     .alibi = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL,
+                                     .partial = workspace,
+                                     .counter = (int32_t *)(uintptr_t)cuda_counters_of(stream),
+                                     .q_batch = a->q_stride.batch,
+                                     .q_token = a->q_stride.token,
+                                     .q_head = a->q_stride.head,
+                                     .k_batch = a->k_stride.batch,
+                                     .k_token = a->k_stride.token,
+                                     .k_head = a->k_stride.head,
+                                     .v_batch = a->v_stride.batch,
+                                     .v_token = a->v_stride.token,
+                                     .v_head = a->v_stride.head,
+                                     .o_batch = a->o_stride.batch,
+                                     .o_token = a->o_stride.token,
+                                     .o_head = a->o_stride.head,
+                                     .page_stride = a->page_table_stride,
+                                     .rows_q = (int32_t)d->max_q,
+                                     .rows_k = (int32_t)d->max_kv,
+                                     .q_heads = d->q_heads,
+                                     .group = d->q_heads / d->kv_heads,
+                                     .head_dim = d->head_dim,
+                                     .v_dim = d->v_dim,
+                                     .q_dtype = d->q_dtype,
+                                     .o_dtype = d->o_dtype,
+                                     .causal = (d->flags & GA_ATTN_CAUSAL) != 0,
+                                     .window = d->window,
+                                     .page_size = d->page_size,
+                                     .tiles = (int32_t)c->tiles,
+                                     .splits = (int32_t)c->splits,
+                                     .lanes = lanes_of(d),
+                                     .scale = d->scale,
+                                     .softcap = d->softcap,
+                                     .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,
+                                     .k_scale = a->k_scale.data,
+                                     .k_scale_batch = (int32_t)a->k_scale.batch,
+                                     .k_scale_token = by_token * (int32_t)a->k_scale.block,
+                                     .k_scale_head = (int32_t)a->k_scale.head,
+                                     .v_scale = a->v_scale.data,
+                                     .v_scale_batch = (int32_t)a->v_scale.batch,
+                                     .v_scale_token = by_token * (int32_t)a->v_scale.block,
+                                     .v_scale_head = (int32_t)a->v_scale.head,
+                                     .cluster = c->cluster};
   const int64_t blocks = c->units * c->splits;
   GA_REQUIRE(blocks <= INT32_MAX, GA_ERR_SHAPE, "%s: %lld blocks of work", k->id, (long long)blocks);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},

@@ -55,8 +55,8 @@
 #error "GA_P_STAGES: steps of keys that a warp has under way"
 #endif
 
-#ifndef GA_P_MEET
-#error "GA_P_MEET: not 0: blocks of a cluster may add up their parts"
+#ifndef GA_P_CLUSTER_REDUCE
+#error "GA_P_CLUSTER_REDUCE: not 0: blocks of a cluster may add up their parts"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -67,21 +67,21 @@ enum { D = GA_P_D, WARPS = GA_P_WARPS, THREADS = 32 * WARPS, STAGES = GA_P_STAGE
 enum {
   KEYS = GA_P_KEYS /* of a step */,
   TILES = KEYS / 8 /* of a product's width */,
-  MEET = GA_P_MEET != 0,
+  CLUSTER_REDUCE = GA_P_CLUSTER_REDUCE != 0,
   MAX_CLUSTER = 16
 };
 enum {
   BLOCKS = KV == T_Q8_0 || KV == T_Q4_0,
   BLOCK_BYTES = KV == T_Q8_0 ? 34 : 18,
-  WIDE = KV == T_F16 || KV == T_BF16
+  IS_16BIT = KV == T_F16 || KV == T_BF16
 };
 enum { F16_K = KV != T_BF16, F16_V = KV == T_F16 || KV == T_E4M3 }; /* products in f16, else in tf32 */
 /* Bytes of a row of K or V, and from row to row in shared memory: rows of blocks do not lie on swizzled 16-byte chunks,
  * and begin up to 8 bytes later. */
 enum {
-  ROW_BYTES = BLOCKS ? D / 32 * BLOCK_BYTES
-              : WIDE ? 2 * D
-                     : D,
+  ROW_BYTES = BLOCKS     ? D / 32 * BLOCK_BYTES
+              : IS_16BIT ? 2 * D
+                         : D,
   PITCH = BLOCKS ? (ROW_BYTES + 16) / 16 * 16 : ROW_BYTES
 };
 /* Behind K and V of a step the scales of its keys, of K, then of V; steps begin at multiples of a row. */
@@ -92,16 +92,16 @@ enum {
                                        : PITCH,
   SCALE_OFF = 2 * KEYS * PITCH
 };
-enum { CHUNK_BYTES = WIDE ? 64 : 32 /* of 32 columns, not of blocks */ };
+enum { CHUNK_BYTES = IS_16BIT ? 64 : 32 /* of 32 columns, not of blocks */ };
 enum { Q_STEPS = F16_K ? 2 : 4 /* of a product's depth, in 32 columns */, Q_BYTES = D / 32 * Q_STEPS * 512 };
 enum { STAGE_BYTES = 2 * KEYS * PITCH + SCALE_BYTES, RING_BYTES = WARPS * STAGES * STAGE_BYTES, O_PITCH = D + 4 };
-enum { AHEAD = D > 128 ? 8 : 16 /* parts that are read at once */ };
+enum { IN_FLIGHT = D > 128 ? 8 : 16 /* parts that are read at once */ };
 /* What blocks of a cluster send each other: four columns of a row, its maximum and sum, in 32 bytes. Behind it what is
  * the block's: the barrier that counts them, a flag, how parts meet, what makes a row's products logits, where rows are
  * written, and what is to be done with each quad: all that needs divisions is worked out while the launch ahead still
  * runs. */
 enum {
-  SENT_BYTES = MEET ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0,
+  SENT_BYTES = CLUSTER_REDUCE ? (ROWS * D / 4 + MAX_CLUSTER) * 32 : 0,
   OFF_FLAG = 8,
   OFF_MERGE = 16,
   OFF_FACTORS = 32,
@@ -123,7 +123,7 @@ typedef struct {
   int parts;        /* blocks that have steps */
 } share;
 
-GA_DEV share share_of(const ga_kargs_attn_rows *a, const unit *u, int split, int warp) {
+GA_DEV share share_of(const ga_kargs_attn_decode *a, const unit *u, int split, int warp) {
   share s;
   s.first = u->from / KEYS * KEYS;
   s.steps = u->to > u->from ? (u->to - s.first + KEYS - 1) / KEYS : 0;
@@ -140,7 +140,7 @@ typedef struct {
   int index, token, by_index, by_token, page_size;
 } walk;
 
-GA_DEV walk walk_from(const ga_kargs_attn_rows *a, int key, int keys_a_stride) {
+GA_DEV walk walk_from(const ga_kargs_attn_decode *a, int key, int keys_a_stride) {
   walk w;
   w.page_size = a->page_table ? a->page_size : 0x7fffffff;
   w.index = key / w.page_size;
@@ -160,7 +160,7 @@ typedef struct {
   int last, one;
 } pages;
 
-GA_DEV pages pages_of(const ga_kargs_attn_rows *a, int b) {
+GA_DEV pages pages_of(const ga_kargs_attn_decode *a, int b) {
   pages p = {a->page_table ? a->page_table + b * a->page_stride : a->page_table,
              a->page_stride > 1 << 30 ? 1 << 30 : (int)a->page_stride - 1, a->kv_start ? 0 : b};
   if (a->page_table && p.last < 0) p.table = 0, p.one = 0;
@@ -174,13 +174,13 @@ GA_DEV int page_at(const pages *p, int index) {
 /* ---- K and V to shared memory ---- */
 
 GA_DEV int64_t bytes_of(int64_t elements) {
-  return BLOCKS ? elements / 32 * BLOCK_BYTES : WIDE ? 2 * elements : elements;
+  return BLOCKS ? elements / 32 * BLOCK_BYTES : IS_16BIT ? 2 * elements : elements;
 }
 /* Which 16-byte chunk of row r holds chunk c: lanes that read together meet different banks. K is read by rows 0 to 7
  * and 64-byte (8-bit types: 32-byte) pieces, V by rows 0, 2, 4, 6 and 32-byte pieces. Rows of 64 bytes have two such
  * pieces only. */
 GA_DEV int swizzle_k(int r) {
-  return BLOCKS ? 0 : WIDE ? (r & 1) << 2 : PITCH < 128 ? (r >> 1 & 1) << 1 : (r & 3) << 1;
+  return BLOCKS ? 0 : IS_16BIT ? (r & 1) << 2 : PITCH < 128 ? (r >> 1 & 1) << 1 : (r & 3) << 1;
 }
 GA_DEV int swizzle_v(int r) { return BLOCKS ? 0 : PITCH < 128 ? (r >> 1 & 1) << 1 : (r >> 1 & 3) << 1; }
 
@@ -266,14 +266,14 @@ GA_DEV void copy_rows_2(const uint8_t *base, int64_t own, uint32_t there, int wi
 enum { RUNS, BY_16, BY_4, BY_2 };
 /* Rows of blocks lie at any even address. For runs sequences and tokens must lie at multiples of 16 bytes, and heads,
  * or every second head: then the last one ends at such a multiple, and others may be read up to the next one. */
-GA_DEV bool blocks_fit_runs(const ga_kargs_attn_rows *a) {
+GA_DEV bool blocks_fit_runs(const ga_kargs_attn_decode *a) {
   const int64_t rows = a->k_batch | a->k_token | a->v_batch | a->v_token;
   const bool half = ROW_BYTES % 16, even = a->q_heads / a->group % 2 == 0; /* 34 and 18 are odd multiples of 2 */
   const int64_t part = half ? 4 : 0;
   return D > 64 && (rows >> 5) % 8 == 0 && (a->k_head >> 5) % 8 == part && (a->v_head >> 5) % 8 == part &&
          (!half || even) && ((uint64_t)a->k | (uint64_t)a->v) % 16 == 0;
 }
-GA_DEV int way_of(const ga_kargs_attn_rows *a) {
+GA_DEV int way_of(const ga_kargs_attn_decode *a) {
   const bool whole =
       (!a->page_table || a->page_size % KEYS == 0) && a->head_dim == D && a->v_dim == D; /* steps lie in pages */
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
@@ -290,7 +290,7 @@ GA_DEV int shift_of(const void *base, int64_t at, int way) {
 
 /* Scales of key lane % KEYS: of 16 keys a lane has K's, or in the upper half V's, of 32 both. 0 where the tile sees no
  * such key. */
-GA_DEV void copy_scales(const ga_kargs_attn_rows *a, const unit *u, int j, int page, int token, uint32_t stage,
+GA_DEV void copy_scales(const ga_kargs_attn_decode *a, const unit *u, int j, int page, int token, uint32_t stage,
                         int lane) {
   const bool has = j + lane % KEYS >= u->from && j + lane % KEYS < u->to;
   const int64_t k =
@@ -304,7 +304,7 @@ GA_DEV void copy_scales(const ga_kargs_attn_rows *a, const unit *u, int j, int p
 }
 
 /* The step at key j, whose lanes are in `page` at `token` each. */
-GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t page, int64_t token, int way,
+GA_DEV void copy_step(const ga_kargs_attn_decode *a, const unit *u, int j, int64_t page, int64_t token, int way,
                       uint32_t stage, int lane) {
   const int64_t head_k = bytes_of(u->h * a->k_head), head_v = bytes_of(u->h * a->v_head);
   const uint8_t *k = (const uint8_t *)a->k + head_k, *v = (const uint8_t *)a->v + head_v;
@@ -349,19 +349,19 @@ GA_DEV void copy_step(const ga_kargs_attn_rows *a, const unit *u, int j, int64_t
 typedef struct {
   uint32_t k, v, scale_k, scale_v; /* of scales: row 2q */
   int high_k, high_v;              /* of 4-bit codes: 4 where the lane's are the high ones */
-} places;
+} lane_offsets;
 
-GA_DEV places places_of(int lane, int shift_k, int shift_v) {
-  const int g = lane / 4, q = lane % 4, row_v = KEYS + 2 * q, size = WIDE ? 2 : 1;
+GA_DEV lane_offsets lane_offsets_of(int lane, int shift_k, int shift_v) {
+  const int g = lane / 4, q = lane % 4, row_v = KEYS + 2 * q, size = IS_16BIT ? 2 : 1;
   const bool four = KV == T_Q4_0; /* low codes are elements 0 to 15, high ones 16 to 31 */
   const int k = BLOCKS ? shift_k + 8 * (four ? q % 2 : q) : 8 * q * size ^ swizzle_k(g) * 16;
   const int v = BLOCKS ? shift_v + 4 * (four ? g % 4 : g) : 4 * g * size ^ swizzle_v(2 * q) * 16;
-  const places p = {(uint32_t)(g * PITCH + k),
-                    (uint32_t)(row_v * PITCH + v),
-                    (uint32_t)(2 * q * PITCH + shift_k),
-                    (uint32_t)(row_v * PITCH + shift_v),
-                    q / 2 * 4,
-                    g / 4 * 4};
+  const lane_offsets p = {(uint32_t)(g * PITCH + k),
+                          (uint32_t)(row_v * PITCH + v),
+                          (uint32_t)(2 * q * PITCH + shift_k),
+                          (uint32_t)(row_v * PITCH + shift_v),
+                          q / 2 * 4,
+                          g / 4 * 4};
   return p;
 }
 
@@ -369,7 +369,7 @@ GA_DEV places places_of(int lane, int shift_k, int shift_v) {
 GA_DEV void take_words(uint32_t *w, uint32_t at, int off, int n) {
   uint32_t x[3];
   const int even = off / 4 * 4;
-  GA_UNROLL for (int i = 0; i < n + (off % 4 != 0); i++) lds_free_u1(&x[i], at + (uint32_t)(even + 4 * i));
+  GA_UNROLL for (int i = 0; i < n + (off % 4 != 0); i++) lds_nv_u1(&x[i], at + (uint32_t)(even + 4 * i));
   GA_UNROLL for (int i = 0; i < n; i++) w[i] = off % 4 ? prmt(x[i], x[i + 1], 0x5432) : x[i];
 }
 /* n words of codes of the lane's in block `first` + c: unsigned, over CODE_BIAS. */
@@ -379,7 +379,7 @@ GA_DEV void take_codes(uint32_t *w, uint32_t at, int first, int c, int high, int
   GA_UNROLL for (int i = 0; i < n; i++) w[i] = KV == T_Q8_0 ? w[i] ^ 0x80808080u : w[i] >> high & 0x0f0f0f0fu;
 }
 GA_DEV float scale_of(uint32_t at, int first, int c) {
-  return elem_f32_of_f16(lds_free_u16(at + (uint32_t)((first + c) * BLOCK_BYTES)));
+  return elem_f32_of_f16(lds_nv_u16(at + (uint32_t)((first + c) * BLOCK_BYTES)));
 }
 
 /* Code e of four as a number. */
@@ -398,12 +398,12 @@ GA_DEV void take_k(uint32_t *y, uint32_t at, int high, int first, int c) {
   uint32_t w[4];
   const uint32_t there = at ^ (uint32_t)((first + c) * CHUNK_BYTES);
   if (KV == T_F16) {
-    lds_free_u4(y, there);
+    lds_nv_u4(y, there);
   } else if (KV == T_BF16) {
-    lds_free_u4(w, there);
+    lds_nv_u4(w, there);
     GA_UNROLL for (int e = 0; e < 8; e++) y[e] = float_bits(half_bf16(w[e / 2], e % 2));
   } else if (!BLOCKS) {
-    lds_free_u2(w, there);
+    lds_nv_u2(w, there);
     GA_UNROLL for (int e = 0; e < 4; e++) y[e] = f16x2_of_e4m3(e % 2 ? w[e / 2] >> 16 : w[e / 2] & 0xffffu);
   } else {
     take_codes(w, at, first, c, high, 2);
@@ -457,19 +457,19 @@ GA_DEV float in_unit(float x, float unit) {
 }
 /* Q as left operands: for each step s of a chunk of 32 columns, at which lane (g, q) has row g of the columns 8q + s *
  * EACH and on. factors: what makes a row's products logits. */
-GA_DEV int64_t q_place(const ga_kargs_attn_rows *a, const unit *u, int r) {
+GA_DEV int64_t q_offset(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return (a->q_start ? 0 : u->b * a->q_batch) + (u->q_first + query_of(a, u, r)) * a->q_token +
          head_of(a, u, r) * a->q_head;
 }
 /* at: where the warp's first row is. */
-GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32_t q, uint32_t factors, int warp,
+GA_DEV void put_q(const ga_kargs_attn_decode *a, const unit *u, int64_t at, uint32_t q, uint32_t factors, int warp,
                   int lane) {
-  enum { EACH = 8 / Q_STEPS, ITEMS = D / EACH, TURNS = (ITEMS + 31) / 32 };
+  enum { EACH = 8 / Q_STEPS, ITEMS = D / EACH, STEPS_PER_LANE = (ITEMS + 31) / 32 };
   GA_ROLL for (int r = warp; r < u->n; r += WARPS) {
-    if (r != warp) at = q_place(a, u, r);
-    float x[TURNS][EACH], inverse = 1;
+    if (r != warp) at = q_offset(a, u, r);
+    float x[STEPS_PER_LANE][EACH], inverse = 1;
     int most = 0;
-    GA_UNROLL for (int n = 0; n < TURNS; n++) GA_UNROLL for (int e = 0; e < EACH; e++) {
+    GA_UNROLL for (int n = 0; n < STEPS_PER_LANE; n++) GA_UNROLL for (int e = 0; e < EACH; e++) {
       const int i = 32 * n + lane, col = i * EACH + e;
       x[n][e] = i < ITEMS && col < a->head_dim ? plain_get(a->q_dtype, a->q, at + col) : 0.0f;
       const int size = (int)(float_bits(x[n][e]) & 0x7fffffffu);
@@ -477,7 +477,7 @@ GA_DEV void put_q(const ga_kargs_attn_rows *a, const unit *u, int64_t at, uint32
     }
     const float unit = F16_K ? row_unit(redux_max_i32(most), &inverse) : 1.0f;
     if (lane == 0) sts_f1(factors + (uint32_t)(4 * r), a->scale * inverse);
-    GA_UNROLL for (int n = 0; n < TURNS; n++) {
+    GA_UNROLL for (int n = 0; n < STEPS_PER_LANE; n++) {
       const int i = 32 * n + lane, col = i * EACH, step = col / 32 * Q_STEPS + col % 8 / EACH;
       uint32_t w[4];
       GA_UNROLL for (int e = 0; e < 2; e++) {
@@ -505,7 +505,7 @@ GA_DEV void put_no_q(const unit *u, uint32_t q, uint32_t factors, int warp, int 
 
 enum { CHUNKS = Q_REGS ? D / 32 : 2 /* of 32 columns at once: as many as there are registers for */ };
 /* x[2t + e]: the dot product of row g and key 8t + 2q + e. */
-GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, int lane, float *x) {
+GA_DEV void dots(uint32_t q, uint32_t qs[][4], const lane_offsets *p, uint32_t stage, int lane, float *x) {
   float sum[TILES][4] = {{0}};
   if (!Q_REGS) pin_u32(&q, 1); /* to be read anew */
   GA_ROLL for (int first = 0; first < D / 32; first += CHUNKS) GA_UNROLL for (int c = 0; c < CHUNKS; c++) {
@@ -515,13 +515,13 @@ GA_DEV void dots(uint32_t q, uint32_t qs[][4], const places *p, uint32_t stage, 
         take_k(y[t], stage + (uint32_t)(8 * t * PITCH) + p->k, p->high_k, first, c);
     GA_UNROLL for (int s = 0; s < Q_STEPS; s++) {
       uint32_t w[4];
-      if (!Q_REGS) lds_free_u4(w, q + (uint32_t)((((first + c) * Q_STEPS + s) * 32 + lane) * 16));
+      if (!Q_REGS) lds_nv_u4(w, q + (uint32_t)((((first + c) * Q_STEPS + s) * 32 + lane) * 16));
       const uint32_t *left = Q_REGS ? qs[(first + c) * Q_STEPS + s] : w;
       GA_UNROLL for (int t = 0; t < TILES; t++) {
         if (F16_K)
-          mma_free_f16(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
+          mma_nv_f16(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
         else
-          mma_free_tf32(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
+          mma_nv_tf32(part[t], left, y[t][2 * s], y[t][2 * s + 1]);
       }
     }
     GA_UNROLL for (int t = 0; t < TILES; t++) GA_UNROLL for (int e = 0; e < 2; e++) {
@@ -559,15 +559,15 @@ GA_DEV void take_scales(uint32_t stage, int lane, float *x, float *v) {
   GA_UNROLL for (int t = 0; t < TILES; t++) {
     const uint32_t at = stage + (uint32_t)(SCALE_OFF + 32 * t + lane % 4 * 8);
     float k[2];
-    lds_free_f2(k, at);
-    lds_free_f2(v + 2 * t, at + 4 * KEYS);
+    lds_nv_f2(k, at);
+    lds_nv_f2(v + 2 * t, at + 4 * KEYS);
     GA_UNROLL for (int e = 0; e < 2; e++) x[2 * t + e] *= k[e];
   }
 }
 
 /* Columns 0 to 3 of two keys' words as right operands. */
 GA_DEV uint32_t pair_of_keys(const uint32_t *one, const uint32_t *two, int i) {
-  if (WIDE) return prmt(one[i / 2], two[i / 2], i % 2 ? 0x7632 : 0x5410);
+  if (IS_16BIT) return prmt(one[i / 2], two[i / 2], i % 2 ? 0x7632 : 0x5410);
   const uint32_t pairs = prmt(one[0], two[0], i < 2 ? 0x5140 : 0x7362);
   return f16x2_of_e4m3(i % 2 ? pairs >> 16 : pairs & 0xffffu);
 }
@@ -582,13 +582,13 @@ GA_DEV void add_values_f16(const float *p, uint32_t at, state *s) {
       uint32_t y[4][2];
       GA_UNROLL for (int n = 0; n < 4; n++) {
         const uint32_t from = (at ^ (uint32_t)(b * CHUNK_BYTES)) + (uint32_t)((16 * h + 8 * (n / 2) + n % 2) * PITCH);
-        if (WIDE)
-          lds_free_u2(y[n], from);
+        if (IS_16BIT)
+          lds_nv_u2(y[n], from);
         else
-          lds_free_u1(y[n], from);
+          lds_nv_u1(y[n], from);
       }
       GA_UNROLL for (int i = 0; i < 4; i++)
-          mma_free_f16(s->o[4 * b + i], w[h], pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
+          mma_nv_f16(s->o[4 * b + i], w[h], pair_of_keys(y[0], y[1], i), pair_of_keys(y[2], y[3], i));
     }
   }
 }
@@ -607,13 +607,13 @@ GA_DEV void add_values_tf32(const float *p, uint32_t at, uint32_t at_scale, int 
           take_codes(y[e], at + row, 0, b, high, 1);
           split_weight_tf32(p[2 * t + e] * scale_of(at_scale + row, 0, b), &w[t][2 * e], &w[t][2 * e + 1]);
         } else {
-          lds_free_u2(y[e], (at ^ (uint32_t)(b * CHUNK_BYTES)) + row);
+          lds_nv_u2(y[e], (at ^ (uint32_t)(b * CHUNK_BYTES)) + row);
         }
       }
       GA_UNROLL for (int i = 0; i < 4; i++) {
         float v[2];
         GA_UNROLL for (int e = 0; e < 2; e++) v[e] = BLOCKS ? number_of(y[e][0], i) : half_bf16(y[e][i / 2], i % 2);
-        mma_free_tf32(s->o[4 * b + i], w[t], float_bits(v[0]), float_bits(v[1]));
+        mma_nv_tf32(s->o[4 * b + i], w[t], float_bits(v[0]), float_bits(v[1]));
       }
     }
   }
@@ -629,8 +629,8 @@ GA_DEV float raise_unit(state *s, float largest) {
 }
 
 /* A step's keys, from j on, in the stage at `stage`. */
-GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_t q, uint32_t qs[][4], const places *p,
-                      uint32_t stage, int lane, state *s) {
+GA_DEV void take_step(const ga_kargs_attn_decode *a, const unit *u, int j, uint32_t q, uint32_t qs[][4],
+                      const lane_offsets *p, uint32_t stage, int lane, state *s) {
   enum { OWN = 2 * TILES /* logits of a lane */ };
   float x[OWN], of_v[OWN], most = s->m, largest = 0;
   dots(q, qs, p, stage, lane, x);
@@ -674,7 +674,7 @@ GA_DEV void take_step(const ga_kargs_attn_rows *a, const unit *u, int j, uint32_
 
 /* ---- the kernel ---- */
 
-GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_rows a) {
+GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_decode a) {
   const int tile = block_index() / a.splits, split = block_index() - tile * a.splits,
             b = tile / a.tiles / (a.q_heads / a.group);
   const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32), way = way_of(&a);
@@ -690,12 +690,13 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   }
   uint32_t own = ring + (uint32_t)(warp * STAGES * STAGE_BYTES);
   int page[STAGES]; /* of the steps to come */
-  walk w = walk_from(&a, (split * WARPS + warp) * KEYS + lane % KEYS, a.splits * WARPS * KEYS), ahead = w;
+  walk w = walk_from(&a, (split * WARPS + warp) * KEYS + lane % KEYS, a.splits * WARPS * KEYS), load_pos = w;
   const pages table = pages_of(&a, b);
   bool waited = !a.kv_ready;
   if (waited) grid_dependency_wait();
   /* Without a window the pages are known before the lengths. */
-  GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&ahead)) page[s] = a.window ? 0 : page_at(&table, ahead.index);
+  GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&load_pos)) page[s] =
+      a.window ? 0 : page_at(&table, load_pos.index);
   const unit u = unit_of(&a, tile, ROWS);
   const share sh = share_of(&a, &u, split, warp);
   if (u.n <= 0 ||
@@ -705,18 +706,18 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
     return;
   }
   if (a.window) {
-    ahead = w = walk_from(&a, sh.first + sh.step * KEYS + lane % KEYS, sh.stride * KEYS);
-    GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&ahead)) page[s] = page_at(&table, ahead.index);
+    load_pos = w = walk_from(&a, sh.first + sh.step * KEYS + lane % KEYS, sh.stride * KEYS);
+    GA_UNROLL for (int s = 0; s < STAGES; s++, walk_on(&load_pos)) page[s] = page_at(&table, load_pos.index);
   }
   const int r = lane / 4, there = r < u.n, p = place_of(&a, &u, r);
   const int first = a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from;
   const int end = a.causal && p + 1 < u.to ? p + 1 : u.to;
   state s = {first, there && end > first ? (uint32_t)(end - first) : 0, 0, NONE, 0, per_unit_of(0), {{0}}};
-  const places of =
-      places_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
+  const lane_offsets of =
+      lane_offsets_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
   uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);
-  const int64_t q_at = q_place(&a, &u, warp);
+  const int64_t q_at = q_offset(&a, &u, warp);
   put_no_q(&u, q, factors, warp, lane);
   put_merge(&a, &u, &sh, mine);
   int stage = 0, turn = 0;
@@ -740,8 +741,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
     cp_async_commit();
     GA_UNROLL for (int i = 0; i < STAGES - 1; i++) page[i] = page[i + 1];
     walk_on(&w);
-    if (more + STAGES * sh.stride < sh.steps) page[STAGES - 1] = page_at(&table, ahead.index);
-    walk_on(&ahead);
+    if (more + STAGES * sh.stride < sh.steps) page[STAGES - 1] = page_at(&table, load_pos.index);
+    walk_on(&load_pos);
     stage = stage + 1 == STAGES ? 0 : stage + 1;
     if (turn != STAGES - 1) continue;
     if (in_cluster(&a)) cluster_wait(); /* its blocks have begun, and their barriers are there */
@@ -758,37 +759,37 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_r
   const merge how = merge_of(mine);
   const int row_floats = a.v_dim + 4, left = how.quads - split * how.per,
             owned = left < how.per ? left : how.per; /* of a cluster's block */
-  const bool alone = how.parts == 1, meet = in_cluster(&a) && !alone;
+  const bool alone = how.parts == 1, cluster_reduce = in_cluster(&a) && !alone;
   float *parts = a.partial + (int64_t)tile * a.splits * ROWS * row_floats,
         *part = parts + (int64_t)split * ROWS * row_floats;
-  if (meet && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.parts * 32));
+  if (cluster_reduce && thread_index() == 0 && owned > 0) mbar_arrive_expect(mine, (uint32_t)(owned * how.parts * 32));
   block_sync();
   GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
     const uint32_t p = plan_at(mine, i);
     const int row = plan_row(p), c = plan_column(p);
     const quad x = add_warps(ring, row, c);
-    if (meet)
+    if (cluster_reduce)
       send_quad(sent, mine, plan_owner(p), split * how.per + plan_slot(p), &x);
     else if (alone)
       finish(&a, &u, mine, row, c, &x);
     else
-      put_part(part + row * row_floats, c, a.v_dim, &x);
+      put_split(part + row * row_floats, c, a.v_dim, &x);
   }
-  GA_ROLL for (int i = thread_index(); meet && i < owned; i += THREADS) {
+  GA_ROLL for (int i = thread_index(); cluster_reduce && i < owned; i += THREADS) {
     const uint32_t p = plan_at(mine, split * how.per + i);
     mbar_wait(mine, 0);
     const quad x = add_sent(sent + (uint32_t)(i * 32), how.per * 32, how.parts);
     finish(&a, &u, mine, plan_row(p), plan_column(p), &x);
   }
-  if (meet || alone) return;
+  if (cluster_reduce || alone) return;
   block_sync();
-  if (thread_index() == 0) sts_f1(mine + OFF_FLAG, count_part(&a, tile, sh.parts) ? 1.0f : 0.0f);
+  if (thread_index() == 0) sts_f1(mine + OFF_FLAG, count_split(&a, tile, sh.parts) ? 1.0f : 0.0f);
   block_sync();
   if (lds_f1(mine + OFF_FLAG) == 0) return; /* another block is last */
   GA_ROLL for (int i = thread_index(); i < how.quads; i += THREADS) {
     const uint32_t p = plan_at(mine, i);
     const int row = plan_row(p), c = plan_column(p);
-    const quad x = add_parts(parts + (int64_t)row * row_floats, ROWS * row_floats, how.parts, c, a.v_dim);
+    const quad x = add_splits_of(parts + (int64_t)row * row_floats, ROWS * row_floats, how.parts, c, a.v_dim);
     finish(&a, &u, mine, row, c, &x);
   }
 }

@@ -5,12 +5,13 @@
 #include "core/kernel.h"
 #include "cuda/rt/cuda.h"
 
-#define CUDA_ATTN_ROWS    4   /* packed rows of a tile: GA_P_ROWS */
-#define CUDA_ATTN_THREADS 128 /* GA_P_THREADS */
+#define CUDA_ATTN_DECODE_SIMT_ROWS 4   /* packed rows of a tile: GA_P_ROWS */
+#define CUDA_ATTN_THREADS          128 /* GA_P_THREADS */
 
-const char *cuda_attn_rows_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t cuda_attn_rows_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_rows(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+const char *cuda_attn_decode_simt_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_attn_decode_simt_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_decode_simt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                ga_stream *stream);
 
 /* --- packed rows of a tile: what both kernels share, in attn_decode_sm90a.c --- */
 
@@ -40,7 +41,7 @@ typedef struct cuda_attn_decode_variant {
   int32_t keys; /* of a step: KEYS */
   int32_t from; /* keys for each multiprocessor from which on it is better than the other row of its type and room; 0:
                    it is that other one */
-  int32_t meet; /* keys of a block up to which one cluster a unit is better than as many blocks as there are
+  int32_t cluster_reduce; /* keys of a block up to which one cluster a unit is better than as many blocks as there are
                    multiprocessors */
 } cuda_attn_decode_variant;
 

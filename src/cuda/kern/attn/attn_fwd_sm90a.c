@@ -27,7 +27,7 @@ enum { UNITS = 1 };                                               /* of GA_P_RES
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
   if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
-  if (d->parts && !(v->features & CARRY)) return "compiled without K and V in parts";
+  if (d->kv_segments && !(v->features & CARRY)) return "compiled without K and V in parts";
   if (d->flags & GA_ATTN_PAGED && !(v->features & PAGES)) return "compiled without pages";
   if (v->features) return NULL;
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
@@ -63,7 +63,8 @@ static int64_t blocks_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
  * item's. */
 static int32_t splits_of(const cuda_attn_variant *v, const ga_attn_desc *d, int32_t sms) {
   const int64_t tiles = tiles_of(v, d), words = (int64_t)(CUDA_COUNTER_BYTES / sizeof(int32_t)) - 2;
-  if ((v->features & SPLITS) != SPLITS || d->parts || d->flags & STATE || tiles == 0 || tiles * (v->bm / 16) > words)
+  if ((v->features & SPLITS) != SPLITS || d->kv_segments || d->flags & STATE || tiles == 0 ||
+      tiles * (v->bm / 16) > words)
     return 1;
   return (int32_t)ga_max_i64(1, ga_min_i64(ga_min_i64(sms / tiles, MOST_SPLITS), blocks_of(v, d) / LEAST_BLOCKS));
 }
@@ -121,7 +122,7 @@ static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, cons
  * parts nor carried state. */
 static bool is_decode(const ga_attn_desc *d, const ga_caps *caps) {
   return d->max_q * (d->q_heads / d->kv_heads) <= DECODES && d->max_kv >= LONG &&
-         2 * d->batch * d->kv_heads <= caps->sms && !d->parts && !(d->flags & STATE);
+         2 * d->batch * d->kv_heads <= caps->sms && !d->kv_segments && !(d->flags & STATE);
 }
 
 /* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to
@@ -132,8 +133,8 @@ int32_t cuda_attn_fwd_fit(const ga_kernel *k, const void *desc, const ga_caps *c
   const cuda_attn_variant *v = k->impl;
   const bool length = d->max_kv >= v->keys_from && (!v->keys_to || d->max_kv <= v->keys_to);
   const int64_t tiles = tiles_of(v, d);
-  const bool few = !v->crowd || tiles <= (int64_t)v->crowd * caps->sms;
-  const bool wasteful = !v->crowd && (ga_div_up(d->max_q, v->bm) * v->bm - d->max_q) * 9 > d->max_q;
+  const bool few = !v->max_waves || tiles <= (int64_t)v->max_waves * caps->sms;
+  const bool wasteful = !v->max_waves && (ga_div_up(d->max_q, v->bm) * v->bm - d->max_q) * 9 > d->max_q;
   const int32_t own = (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2) - (wasteful ? 1 : 0);
   return own + (packing_wins(v, d, caps) ? PACKED : 0) - (is_decode(d, caps) ? 200 : 0);
 }
@@ -164,17 +165,17 @@ static int32_t page_box(const ga_attn_desc *d, int32_t bn) {
 }
 
 /* The first query's window, the leftmost, ends before the part. */
-bool cuda_attn_hides(const ga_attn_desc *d, const ga_attn_part *part) {
+bool cuda_attn_segment_is_masked(const ga_attn_desc *d, const ga_attn_kv_segment *part) {
   return part->kv == 0 || (d->window && part->shift >= d->window + d->max_q - 1);
 }
 
-int64_t cuda_attn_shift(const ga_attn_part *part) {
+int64_t cuda_attn_shift(const ga_attn_kv_segment *part) {
   return ga_max_i64(-CUDA_ATTN_MOST_SHIFT, ga_min_i64(part->shift, CUDA_ATTN_MOST_SHIFT));
 }
 
 ga_status cuda_attn_check_shift(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, int i) {
-  const ga_attn_part *part = &a->parts[i];
-  GA_REQUIRE(!d->window || part->shift <= CUDA_ATTN_MOST_SHIFT || cuda_attn_hides(d, part), GA_ERR_ARG,
+  const ga_attn_kv_segment *part = &a->kv_segments[i];
+  GA_REQUIRE(!d->window || part->shift <= CUDA_ATTN_MOST_SHIFT || cuda_attn_segment_is_masked(d, part), GA_ERR_ARG,
              "%s: parts[%d].shift is %lld; with a window of %d it must be at most 2^28, or hide the part", k->id, i,
              (long long)part->shift, d->window);
   return GA_OK;
@@ -183,13 +184,13 @@ ga_status cuda_attn_check_shift(const ga_kernel *k, const ga_attn_desc *d, const
 static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(check_strides(k, "k", &a->k_stride));
   GA_TRY(check_strides(k, "v", &a->v_stride));
-  if (!d->parts) {
+  if (!d->kv_segments) {
     GA_TRY(cuda_check_pointer(stream, k, "k", a->k, ALIGN_BYTES));
     return cuda_check_pointer(stream, k, "v", a->v, ALIGN_BYTES);
   }
-  for (int i = 0; i < d->parts; i++) {
-    GA_TRY(cuda_check_pointer(stream, k, "k of a part", a->parts[i].k, ALIGN_BYTES));
-    GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->parts[i].v, ALIGN_BYTES));
+  for (int i = 0; i < d->kv_segments; i++) {
+    GA_TRY(cuda_check_pointer(stream, k, "k of a part", a->kv_segments[i].k, ALIGN_BYTES));
+    GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->kv_segments[i].v, ALIGN_BYTES));
     GA_TRY(cuda_attn_check_shift(k, d, a, i));
   }
   return GA_OK;
@@ -290,14 +291,14 @@ static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_at
 }
 
 /* Parts of which something is seen, the first in the place of k and v. */
-static ga_status encode_parts(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
-                              ga_kargs_attn_fwd *out) {
-  const ga_attn_part whole = {.k = a->k, .v = a->v, .kv = p->max_kv}, none = {.kv = 0};
+static ga_status encode_segments(const cuda_device *d, const ga_kernel *k, const ga_attn_desc *p, const ga_attn_io *a,
+                                 ga_kargs_attn_fwd *out) {
+  const ga_attn_kv_segment whole = {.k = a->k, .v = a->v, .kv = p->max_kv}, none = {.kv = 0};
   out->chunks = 0;
-  for (int i = 0; i < p->parts; i++) {
-    const ga_attn_part *part = &a->parts[i];
+  for (int i = 0; i < p->kv_segments; i++) {
+    const ga_attn_kv_segment *part = &a->kv_segments[i];
     const int64_t shift = cuda_attn_shift(part);
-    if (cuda_attn_hides(p, part)) continue;
+    if (cuda_attn_segment_is_masked(p, part)) continue;
     ga_kattn_chunk *c = out->chunks ? &out->more[out->chunks - 1] : NULL;
     GA_TRY(encode_kv(d, k, p, a, part->k, part->kv, false, c ? &c->k : &out->k));
     GA_TRY(encode_kv(d, k, p, a, part->v, part->kv, true, c ? &c->v : &out->v));
@@ -311,7 +312,7 @@ static ga_status encode_parts(const cuda_device *d, const ga_kernel *k, const ga
     out->chunks++;
   }
   if (out->chunks) return GA_OK;
-  const ga_attn_part *only = p->parts ? &none : &whole;
+  const ga_attn_kv_segment *only = p->kv_segments ? &none : &whole;
   out->chunks = 1;
   out->rows_k = (int32_t)only->kv;
   GA_TRY(encode_kv(d, k, p, a, only->k, only->kv, false, &out->k));
@@ -327,7 +328,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
       "q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, (uint32_t)out->wg_queries, packs ? out->pack : 0};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS, 0};
   GA_TRY(encode(d, k, &q, &out->q));
-  GA_TRY(encode_parts(d, k, p, a, out));
+  GA_TRY(encode_segments(d, k, p, a, out));
   return p->flags & GA_ATTN_STATE_OUT ? GA_OK : encode(d, k, &o, &out->o);
 }
 

@@ -69,8 +69,8 @@
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the K ring and of the V ring"
 #endif
-#ifndef GA_P_TURN
-#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
+#ifndef GA_P_PINGPONG
+#error "GA_P_PINGPONG: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_QREG
 #error \
@@ -109,20 +109,20 @@ enum {
   BM = GA_P_BM,
   BN = GA_P_BN,
   ST = GA_P_STAGES,
-  TURN = GA_P_TURN,
+  PINGPONG = GA_P_PINGPONG,
   QREG = GA_P_QREG,
-  QSMEM = QREG * 16 < D,
+  Q_SMEM = QREG * 16 < D,
   STORE_REG = GA_P_STORE,
-  RESIDENT = GA_P_RESIDENT,
+  KV_RESIDENT = GA_P_RESIDENT,
   FEATURES = GA_P_FEATURES != 0,
   CARRY = GA_P_FEATURES / 2 % 2,
   PAGES = GA_P_FEATURES / 4 % 2,
   PACKS = GA_P_FEATURES / 8,
   SPLITS = PACKS && CARRY, /* a tile's keys may be cut over several blocks */
-  SKIP = CAUSAL && !RESIDENT && !FEATURES &&
+  SKIP = CAUSAL && !KV_RESIDENT && !FEATURES &&
          GA_P_BN < GA_P_BM, /* a warpgroup passes over blocks that none of its rows sees */
-  LATE = CAUSAL && !RESIDENT &&
-         (QSMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
+  LATE = CAUSAL && !KV_RESIDENT &&
+         (Q_SMEM || ST > 2), /* the next tile is taken late: with two short stages it would hold K and V up */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1), /* registers move between warpgroups, so the producer is one */
   PANELS_K = (D + 63) / 64,
@@ -159,9 +159,9 @@ static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; 
 static_assert(BN % 16 == 0 && D % 16 == 0 && DV % 16 == 0, "wgmma takes k in steps of 16");
 static_assert(BLOCK_PANEL % 1024 == 0, "panels start on a swizzle period");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
-static_assert(!PACKS || (STORE_REG && !RESIDENT), "packed heads leave row by row");
+static_assert(!PACKS || (STORE_REG && !KV_RESIDENT), "packed heads leave row by row");
 static_assert(GA_P_BLOCKS == 1, "a second block on the multiprocessor would leave too few registers");
-static_assert(!SKIP || TURN != 2, "turns at exponentials: every warpgroup takes every block");
+static_assert(!SKIP || PINGPONG != 2, "turns at exponentials: every warpgroup takes every block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. The producer's share grows with what
@@ -226,9 +226,9 @@ GA_DEV void load_pages(loader *p, const ga_tmap *map, const work *t, int n, uint
 /* Block n of the tile's K or V into its stage. */
 GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t, int n, uint32_t off, uint32_t full,
                        uint32_t empty, int panels) {
-  const uint32_t stage = RESIDENT ? (uint32_t)n : ring_stage(r, ST);
+  const uint32_t stage = KV_RESIDENT ? (uint32_t)n : ring_stage(r, ST);
   const uint32_t bar = p->sb + full + 8 * stage, dst = p->sb + off + stage * (panels * BLOCK_PANEL);
-  mbar_wait(p->sb + empty + 8 * stage, RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
+  mbar_wait(p->sb + empty + 8 * stage, KV_RESIDENT ? ~(r >> n) & 1u : ring_empty_parity(r, ST));
   mbar_arrive_expect(bar, panels * BLOCK_PANEL);
   if (PAGES && (p->a->features & GA_KATTN_PAGED)) {
     load_pages(p, map, t, n, dst, bar, panels);
@@ -240,15 +240,15 @@ GA_DEV void load_block(loader *p, uint32_t r, const ga_tmap *map, const work *t,
 GA_DEV void load_k(loader *p, const work *t, int n) {
   const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].k : &p->a->k;
   load_block(p, p->k, map, t, n, OFF_K, OFF_KF, OFF_KE, PANELS_K);
-  p->k = RESIDENT ? p->k ^ 1u << n : p->k + 1;
+  p->k = KV_RESIDENT ? p->k ^ 1u << n : p->k + 1;
 }
 GA_DEV void
 load_v(loader *p, const work *t,
        int n) /* after load_k of the block before it, if there is one: so V's place in the ring follows from K's */
 {
   const ga_tmap *map = CARRY && t->part > 0 ? &p->a->more[t->part - 1].v : &p->a->v;
-  load_block(p, RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
-  if (RESIDENT) p->v ^= 1u << n;
+  load_block(p, KV_RESIDENT ? p->v : p->k - 1 - (n > t->n_lo), map, t, n, OFF_V, OFF_VF, OFF_VE, PANELS_V);
+  if (KV_RESIDENT) p->v ^= 1u << n;
 }
 
 /* The record of the next tile goes to slot tiles % 4 before the wait for Q's buffer: consumers are at most two edges
@@ -317,16 +317,16 @@ GA_DEV void producer(args a, uint32_t sb) {
     int n = t.n_hi;
     if (t.loads) n = load_blocks(&p, &t, n, LATE ? t.n_lo + 2 : n);
     const work next = tile_next(a, &i, &sub, next_slot(&p), 0);
-    if (QSMEM)
+    if (Q_SMEM)
       prefetch_q(&p, &next);
     else
       load_q(&p, &next);
     if (t.loads) load_blocks(&p, &t, n, t.n_lo);
     if (next.n_hi >= 0 && next.loads) load_k(&p, &next, next.n_hi);
-    if (QSMEM) load_q(&p, &next);
+    if (Q_SMEM) load_q(&p, &next);
     t = next;
   }
-  if (MASKED && !RESIDENT &&
+  if (MASKED && !KV_RESIDENT &&
       atomic_add_i32(a->counter + 1, 1) == block_count() - 1) { /* the last block out resets the order */
     stg_i32(a->counter, 0); /* the grid's end brings these to the next one's grid_dependency_wait */
     stg_i32(a->counter + 1, 0);
@@ -353,15 +353,15 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
   return c->sb + OFF_TILE + ((c->tiles - back) % TILE_SLOTS) * TILE_BYTES;
 }
 
-#include "cuda/kern/attn/attn_places.h"
+#include "cuda/kern/attn/attn_kv_stages.h"
 
 /* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never
  * two. */
 GA_DEV void issue_begin(const warpgroup *c) {
-  if (TURN == 1) bar_sync(1 + c->w, 256);
+  if (PINGPONG == 1) bar_sync(1 + c->w, 256);
 }
 GA_DEV void issue_end(const warpgroup *c) {
-  if (TURN == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
+  if (PINGPONG == 1) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
 /* Blocks to the right of all this warpgroup's rows: their turns pass, K goes back unread, V when PV gets there. */
@@ -388,14 +388,14 @@ GA_DEV void next_tile(warpgroup *c, uint32_t *q) {
   c->n_lo = WINDOW ? warp_uniform(y.x) : 0;
   c->mask_hi = SKIP ? 0 : MASKED ? warp_uniform(y.y) : 0;
   c->mask_lo = WINDOW ? warp_uniform(y.z) : 0;
-  if (RESIDENT) c->keep_k = warp_uniform(y.w);
+  if (KV_RESIDENT) c->keep_k = warp_uniform(y.w);
   if (CARRY) c->joins = warp_uniform(y.w) & 1;
   skip_blocks(c);
   if (!FEATURES || c->n >= 0) /* else there is nothing, perhaps not even an old Q */
     load_a(q, c->sb + OFF_Q + c->w * Q_BYTES, Q_PANEL, c->wl * 16, QREG, c->lane);
   if (!QREG) return;
   const uint32_t done = loads_done(q, NQ, 4);
-  if (QSMEM) return; /* the buffer goes back behind products that take these registers */
+  if (Q_SMEM) return; /* the buffer goes back behind products that take these registers */
   warp_sync();
   if (c->lane == 0) mbar_arrive(c->sb + OFF_QE + 8 * c->w + done);
 }
@@ -454,14 +454,14 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
 /* Every warpgroup's exponentials follow the previous one's (TURN 2). */
-GA_DEV void turn_begin(const warpgroup *c) {
-  if (TURN == 2) bar_sync(1 + c->w, 256);
+GA_DEV void pingpong_wait(const warpgroup *c) {
+  if (PINGPONG == 2) bar_sync(1 + c->w, 256);
 }
-GA_DEV void turn_end(const warpgroup *c) {
-  if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS, 256);
+GA_DEV void pingpong_signal(const warpgroup *c) {
+  if (PINGPONG == 2) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 /* A tile's first block: mask, row maxima m in log2 units, exponentials, partial sums l. */
-GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int in_turn) {
+GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int n, int pingpong) {
   const float f = log2_factor(c->a);
   float ref[2];
   apply_features(c, s, n);
@@ -470,7 +470,7 @@ GA_DEV void softmax_first(const warpgroup *c, float *s, float *m, float *l, int 
   m[0] *= f;
   m[1] *= f;
   reference(m, ref);
-  if (in_turn)
+  if (pingpong)
     tile_exp2(s, BN, f, ref, l);
   else
     tile_exp2(s, BN, f, ref, l);
@@ -552,15 +552,15 @@ GA_DEV int resumes(const warpgroup *c) { return CARRY && c->a->features & GA_KAT
 GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m, float *l, int turns) {
   float factor[2], sum[2];
   release_k(c);
-  if (!QSMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
-  if (CARRY && !QSMEM && turns) {
+  if (!Q_SMEM) finish_pv(c, o, p); /* early: P's registers are needed here, and such blocks are few */
+  if (CARRY && !Q_SMEM && turns) {
     epilogue(c, o, m, l, 2);
     load_state(c, o, m, l);
   }
   apply_features(c, s, c->n);
   apply_mask(c, s, c->n);
   softmax_running(c, s, m, l, factor, sum);
-  turn_end(c);
+  pingpong_signal(c);
   tile_scale_rows(o, DV, factor);
   l[0] += sum[0];
   l[1] += sum[1];
@@ -574,8 +574,8 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
   tile_exp2(s, BN, f, m, sum);
   const int grown = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
   if (!grown) release_k(c);
-  turn_end(c);
-  if (!QSMEM) finish_pv(c, o, p);
+  pingpong_signal(c);
+  if (!Q_SMEM) finish_pv(c, o, p);
   if (grown) {
     float factor[2];
     if (warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LOST))) {
@@ -601,7 +601,7 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
   release_k(c);
   softmax_first(c, s, m2, l2, c->n, 1);
   pin_f32(s, NS);
-  turn_end(c);
+  pingpong_signal(c);
   finish_pv(c, o, p);
   epilogue(c, o, m, l, 2);
   to_p(s, p);
@@ -621,7 +621,7 @@ GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint
   to_p(s, p);
 }
 /* The first block of the stream: S, softmax, P. */
-GA_DEV void start_stream(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+GA_DEV void start_pipeline(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
   float factor[2], sum[2];
   if (resumes(c)) load_state(c, o, m, l);
   wait_k(c);
@@ -651,7 +651,7 @@ GA_DEV void consume_flat(warpgroup *c) {
   int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
-  start_stream(c, s, o, p, q, m, l);
+  start_pipeline(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
@@ -668,7 +668,7 @@ GA_DEV void consume_flat(warpgroup *c) {
     issue_end(c);
     wgmma_wait(1);
     pin_f32(s, NS);
-    turn_begin(c);
+    pingpong_wait(c);
     const int turns = edge && !(CARRY && c->joins), fresh = turns && !resumes(c);
     if (fresh)
       step_edge(c, s, o, p, m, l);
@@ -691,7 +691,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
   int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
   if (c->n < 0) return;
-  start_stream(c, s, o, p, q, m, l);
+  start_pipeline(c, s, o, p, q, m, l);
   GA_ROLL for (;;) {
     const int edge = c->n == c->n_lo;
     if (FEATURES && (CARRY ? first : !accumulate)) clean_v(c);
@@ -719,12 +719,12 @@ GA_DEV void consume_qsmem(warpgroup *c) {
     pin_f32(o, NO);
     pin_u32(p, NP);
     if (!edge) release_v(c);
-    turn_begin(c);
+    pingpong_wait(c);
     const int fresh = edge && !(CARRY && c->joins) && !resumes(c);
     if (fresh) {
       release_k(c);
       softmax_first(c, s, m, l, c->n, 1);
-      turn_end(c);
+      pingpong_signal(c);
       to_p(s, p);
     } else {
       step_block(c, s, o, p, q, m, l, 0);
@@ -742,8 +742,8 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   c.desc_v = desc_n_major(sb + OFF_V, BLOCK_PANEL);
   c.keep_k = c.keep_v = -1;
   c.block_v = ~0u;
-  if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-  if (QSMEM)
+  if (PINGPONG && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
+  if (Q_SMEM)
     consume_qsmem(&c);
   else
     consume_flat(&c);

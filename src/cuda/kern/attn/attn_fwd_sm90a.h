@@ -13,7 +13,7 @@ typedef struct cuda_attn_variant {
   int32_t d, dv, bm, bn, stages, resident, blocks, features;
   cuda_attn_mask mask;
   int32_t keys_from, keys_to; /* lengths of K that the row is best at; 0, 0 = any */
-  int32_t crowd;              /* and so many tiles of q a multiprocessor at most; 0 = any */
+  int32_t max_waves;          /* and so many tiles of q a multiprocessor at most; 0 = any */
 } cuda_attn_variant;
 
 /* Row indices are 32-bit, with room for a tile and a window behind the last. */
@@ -27,9 +27,9 @@ void cuda_attn_fill(const cuda_attn_variant *variant, const ga_attn_desc *desc, 
 #define CUDA_ATTN_MOST_SHIFT ((int64_t)1 << 28) /* of a part; a larger one shows all keys to all queries */
 
 /* No query sees a key of the part: it has none, or all windows end before it. */
-bool cuda_attn_hides(const ga_attn_desc *desc, const ga_attn_part *part);
+bool cuda_attn_segment_is_masked(const ga_attn_desc *desc, const ga_attn_kv_segment *part);
 /* Shift of a part as kernels take it. */
-int64_t cuda_attn_shift(const ga_attn_part *part);
+int64_t cuda_attn_shift(const ga_attn_kv_segment *part);
 /* Error for a shift that they cannot tell from a smaller one: a large one, with a window that ends inside of the part.
  * */
 ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);

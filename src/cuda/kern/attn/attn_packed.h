@@ -13,14 +13,16 @@ typedef struct {
   int b, h, row, n, n_q, n_kv, q_first, kv_first, from, to;
 } unit;
 
-GA_DEV int query_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return (u->row + r) / a->group; }
-GA_DEV int head_of(const ga_kargs_attn_rows *a, const unit *u, int r) {
+GA_DEV int query_of(const ga_kargs_attn_decode *a, const unit *u, int r) { return (u->row + r) / a->group; }
+GA_DEV int head_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
   return u->h * a->group + (u->row + r) % a->group;
 }
 /* The key at which a row stands: the last query stands at the last key. */
-GA_DEV int place_of(const ga_kargs_attn_rows *a, const unit *u, int r) { return query_of(a, u, r) + u->n_kv - u->n_q; }
+GA_DEV int place_of(const ga_kargs_attn_decode *a, const unit *u, int r) {
+  return query_of(a, u, r) + u->n_kv - u->n_q;
+}
 
-GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int rows_of_tile) {
+GA_DEV unit unit_of(const ga_kargs_attn_decode *a, int block, int rows_of_tile) {
   unit u;
   const int kv_heads = a->q_heads / a->group, tile = block % a->tiles;
   u.h = block / a->tiles % kv_heads;
@@ -43,7 +45,7 @@ GA_DEV unit unit_of(const ga_kargs_attn_rows *a, int block, int rows_of_tile) {
 
 /* True for the block that is last of the `parts` of tile `block`: it sees what the others have written. One thread,
  * behind a barrier of the block that has brought it the block's writes; another one follows. */
-GA_DEV bool count_part(const ga_kargs_attn_rows *a, int block, int parts) {
+GA_DEV bool count_split(const ga_kargs_attn_decode *a, int block, int parts) {
   fence_device();
   const bool last = atomic_add_i32(a->counter + block, 1) == parts - 1;
   if (last) stg_i32(a->counter + block, 0);
@@ -51,9 +53,9 @@ GA_DEV bool count_part(const ga_kargs_attn_rows *a, int block, int parts) {
   return last;
 }
 /* The same for all threads. flag: of the block. */
-GA_DEV bool is_last_part(const ga_kargs_attn_rows *a, int *flag, int block, int parts) {
+GA_DEV bool is_last_split(const ga_kargs_attn_decode *a, int *flag, int block, int parts) {
   block_sync();
-  if (thread_index() == 0) *flag = count_part(a, block, parts);
+  if (thread_index() == 0) *flag = count_split(a, block, parts);
   block_sync();
   return *flag != 0;
 }

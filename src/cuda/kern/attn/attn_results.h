@@ -3,27 +3,27 @@
 /* What of a tile's record its results need. */
 typedef struct {
   int row0, head, batch, rows_q, start_q;
-} place;
-GA_DEV place tile_place(uint32_t a) {
+} tile_coord;
+GA_DEV tile_coord tile_coord_of(uint32_t a) {
   const ga_i4 x = lds_i4(a), z = lds_i4(a + 32);
-  const place t = {x.x, x.y, x.z, z.x, z.z};
+  const tile_coord t = {x.x, x.y, x.z, z.x, z.z};
   return t;
 }
 /* The query of this lane's row h, given that of its first one. */
-GA_DEV int query_of(const warpgroup *c, const place *t, int first, int h) {
+GA_DEV int query_of(const warpgroup *c, const tile_coord *t, int first, int h) {
   return PACKS ? row_query(c, t->row0, h) : first + 8 * h;
 }
 /* The row is one of a query that there is. */
-GA_DEV int row_in(const warpgroup *c, const place *t, int first, int h) {
+GA_DEV int row_in(const warpgroup *c, const tile_coord *t, int first, int h) {
   return (!PACKS || wg_query(c, h) < c->a->wg_queries) && query_of(c, t, first, h) < t->rows_q;
 }
 /* Its place in lse, m and l. */
-GA_DEV int64_t row_at(const warpgroup *c, const place *t, int first, int h) {
+GA_DEV int64_t row_at(const warpgroup *c, const tile_coord *t, int first, int h) {
   return t->batch * c->a->lse_stride_batch + row_head(c, t->head, h) * c->a->lse_stride_head + query_of(c, t, first, h);
 }
 /* 16 rows of O of this warp to shared memory, then one bulk store per panel. The previous tile's store
  * has had a whole tile to finish. */
-GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const place *t) {
+GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   const uint32_t so = c->sb + OFF_O + c->w * O_BYTES + c->wl * PANELS_V * O_PANEL;
   const uint32_t k0 = keep_bits(v[0]), k1 = keep_bits(v[1]);
   if (c->lane == 0) bulk_wait_read();
@@ -41,7 +41,7 @@ GA_DEV void store_bulk(const warpgroup *c, const float *o, const float *v, const
   }
 }
 /* O straight from registers, 16 bytes per lane; only rows of this sequence and columns that exist are written. */
-GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const place *t) {
+GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, const tile_coord *t) {
   args a = c->a;
   const int row = row_query(c, t->row0, 0), q = c->lane & 3;
   const int batch = FEATURES && (a->features & GA_KATTN_VARLEN) ? 0 : t->batch;
@@ -67,7 +67,7 @@ GA_DEV void store_direct(const warpgroup *c, const float *o, const float *v, con
  * has l. */
 GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   args a = c->a;
-  const place t = tile_place(tile_slot(c, 1));
+  const tile_coord t = tile_coord_of(tile_slot(c, 1));
   const int row = row_query(c, t.row0, 0);
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const int in = row_in(c, &t, row, h);
@@ -80,7 +80,8 @@ GA_DEV void load_state(const warpgroup *c, float *o, float *m, float *l) {
   }
 }
 /* The state of the tile's rows, for later launches. */
-GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const place *t, int row) {
+GA_DEV void store_state(const warpgroup *c, const float *o, const float *m, const float *l, const tile_coord *t,
+                        int row) {
   args a = c->a;
   warp_sync(); /* the four lanes of a row have read m */
   GA_UNROLL for (int h = 0; h < 2; h++) {
@@ -141,7 +142,7 @@ GA_DEV void add_group(const float *at, float *o, float *l, const float *top, int
 }
 /* Leaves a split's rows in memory; the warp that comes last to its 16 rows of the tile has all of them in o, m, l then,
  * added up in the order of the splits, whoever it is. Returns whether this is that warp. */
-GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const place *t, int split, int pieces) {
+GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const tile_coord *t, int split, int pieces) {
   args a = c->a;
   const int tile = (t->batch * a->heads_q + t->head) * a->tiles_per_head + t->row0 / tile_queries(a);
   int32_t *count = a->counter + 2 + (tile * WGS + c->w) * 4 + c->wl;
@@ -173,7 +174,7 @@ GA_DEV int join_splits(const warpgroup *c, float *o, float *m, float *l, const p
   return 1;
 }
 /* One more column of score `sink`, without a value; rows that see nothing stay so. v: factor of O. */
-GA_DEV void add_sink(const warpgroup *c, const place *t, const float *m, float *ref, float *l, float *v) {
+GA_DEV void add_sink(const warpgroup *c, const tile_coord *t, const float *m, float *ref, float *l, float *v) {
   GA_UNROLL for (int i = 0; i < 2; i++) {
     if (m[i] == GA_NEG_INF) continue;
     const float sink = ldg_f32(c->a->sink + row_head(c, t->head, i)) * LOG2E;
@@ -186,7 +187,7 @@ GA_DEV void add_sink(const warpgroup *c, const place *t, const float *m, float *
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
 GA_DEV void epilogue(const warpgroup *c, float *o, float *m, float *l, int back) {
   args a = c->a;
-  const place t = tile_place(tile_slot(c, back));
+  const tile_coord t = tile_coord_of(tile_slot(c, back));
   const int row = row_query(c, t.row0, 0);
   float v[2] = {1.f, 1.f}, ref[2];
   l[0] = quad_sum(l[0]);

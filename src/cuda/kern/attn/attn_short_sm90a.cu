@@ -60,8 +60,9 @@
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: blocks of K and V of a head"
 #endif
-#ifndef GA_P_TURN
-#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products; 4: S a block ahead, all blocks written out"
+#ifndef GA_P_PINGPONG
+#error \
+    "GA_P_PINGPONG: warpgroups take turns at: 0 nothing, 1 issuing products; 4: S a block ahead, all blocks written out"
 #endif
 #ifndef GA_P_RESIDENT
 #error "GA_P_RESIDENT: K and V of a head stay for several tiles (1), or are for one (2)"
@@ -85,8 +86,9 @@ enum {
   BM = GA_P_BM,
   BN = GA_P_BN,
   ST = GA_P_STAGES,
-  AHEAD = GA_P_TURN == 4,           /* all blocks written out, S of the next under the exponentials of this one */
-  TURN = GA_P_TURN == 1 && !CAUSAL, /* warpgroups issue products in turn; under a causal mask their counts differ */
+  PIPELINED = GA_P_PINGPONG == 4, /* all blocks written out, S of the next under the exponentials of this one */
+  PINGPONG =
+      GA_P_PINGPONG == 1 && !CAUSAL, /* warpgroups issue products in turn; under a causal mask their counts differ */
   UNITS = GA_P_RESIDENT == 1,
   WGS = BM / 64,
   WARPS = 4 * WGS,
@@ -115,7 +117,7 @@ enum { /* shared memory, bytes */
 static_assert(BF16, "weights without a reference need the range of bf16");
 static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 4, "one warpgroup per 64 rows");
 static_assert(BN % 32 == 0 && D % 16 == 0 && DV % 32 == 0 && BLOCK_PANEL % 1024 == 0, "tiles");
-static_assert(!AHEAD || (ST >= 2 && !CAUSAL && !UNITS), "ahead: every block for every row, of one tile");
+static_assert(!PIPELINED || (ST >= 2 && !CAUSAL && !UNITS), "ahead: every block for every row, of one tile");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 #define QK_SS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
@@ -134,10 +136,10 @@ GA_DEV int imax(int a, int b) { return a > b ? a : b; }
 /* A unit's head and batch. */
 typedef struct {
   int head, batch;
-} place;
-GA_DEV place place_of(args a, int unit) {
+} head_coord;
+GA_DEV head_coord head_coord_of(args a, int unit) {
   const int pair = unit / a->tiles_per_head, batch = pair / a->heads_q, head = pair - batch * a->heads_q;
-  const place p = {head, batch};
+  const head_coord p = {head, batch};
   return p;
 }
 /* A warp and what it works on. */
@@ -147,7 +149,7 @@ typedef struct {
   int warp, lane;
   int unit, pass; /* work item, pass of it */
   int next;       /* the unit that comes after this pass, or -1 */
-  place at;       /* of unit */
+  head_coord at;  /* of unit */
   uint32_t turns; /* bit 0: units done, parity of the stages' barriers; above: passes done, buffer and parity of Q */
 } worker;
 
@@ -173,7 +175,7 @@ GA_DEV int row_of(args a, int unit, int pass, int w) {
 }
 GA_DEV uint32_t q_full(const worker *c, int w, int buffer) { return c->sb + OFF_QF + 8 * (QBUFS * w + buffer); }
 GA_DEV void expect_q(const worker *c, int w, int buffer) { mbar_arrive_expect(q_full(c, w, buffer), Q_BYTES); }
-GA_DEV void load_q(const worker *c, const place *p, int w, int buffer, int row) {
+GA_DEV void load_q(const worker *c, const head_coord *p, int w, int buffer, int row) {
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
       bulk_load_4d(c->sb + OFF_Q + (QBUFS * w + buffer) * Q_BYTES + i * Q_PANEL, &c->a->q, q_full(c, w, buffer),
                    i * PANEL_COLS, row, p->head, p->batch, L2_EVICT_FIRST);
@@ -181,7 +183,7 @@ GA_DEV void load_q(const worker *c, const place *p, int w, int buffer, int row) 
 /* Blocks that the unit's rows see; one without columns too, so that its rows are written. When units follow one
  * another, all, so that every stage turns with the units. */
 GA_DEV int unit_blocks(args a, int unit) {
-  if (AHEAD) return ST;
+  if (PIPELINED) return ST;
   const int rows = (unit % a->tiles_per_head + 1) * (UNITS ? a->unit_tiles : 1) * BM + a->rows_k - a->rows_q;
   const int end = CAUSAL && block_count() == a->tiles ? imin(a->rows_k, imax(rows, 1)) : a->rows_k;
   return (imax(end, 1) + BN - 1) / BN;
@@ -211,7 +213,7 @@ GA_DEV void prefetch_q(const worker *c) {
   const int w = c->warp >> 2, buffer = (c->turns >> 1 & 1) ^ 1, more = c->pass + 1 < c->a->unit_tiles;
   if (thread_index_anew() & 31 || c->warp & 3 || (!more && c->next < 0)) return;
   expect_q(c, w, buffer);
-  const place then = more ? c->at : place_of(c->a, c->next);
+  const head_coord then = more ? c->at : head_coord_of(c->a, c->next);
   load_q(c, &then, w, buffer, more ? row_of(c->a, c->unit, c->pass + 1, w) : row_of(c->a, c->next, 0, w));
 }
 /* This warp has done with the unit; the last one asks for the next unit's K and V. */
@@ -219,7 +221,7 @@ GA_DEV void hand_over(const worker *c) {
   const uint32_t bar = c->sb + OFF_DONE;
   if (c->lane || !mbar_arrive_last(bar)) return;
   mbar_wait(bar, c->turns & 1);
-  const place then = place_of(c->a, c->next);
+  const head_coord then = head_coord_of(c->a, c->next);
   const int head = then.head / c->a->group;
   GA_ROLL for (int n = 0; n < unit_blocks(c->a, c->next); n++) {
     expect_k(c, n);
@@ -232,11 +234,11 @@ GA_DEV void hand_over(const worker *c) {
 /* ------------------------------------------------------------------ products */
 /* Warpgroups issue their products in turn: left alone they fall into step, and the tensor cores idle while all take
  * exponentials. */
-GA_DEV void turn_begin(const worker *c) {
-  if (TURN && WGS > 1) bar_sync(1 + (c->warp >> 2), 256);
+GA_DEV void pingpong_wait(const worker *c) {
+  if (PINGPONG && WGS > 1) bar_sync(1 + (c->warp >> 2), 256);
 }
-GA_DEV void turn_end(const worker *c) {
-  if (TURN && WGS > 1) bar_arrive(1 + ((c->warp >> 2) + 1) % WGS, 256);
+GA_DEV void pingpong_signal(const worker *c) {
+  if (PINGPONG && WGS > 1) bar_arrive(1 + ((c->warp >> 2) + 1) % WGS, 256);
 }
 GA_DEV uint32_t q_buffer(const worker *c) { return QBUFS * (c->warp >> 2) + (UNITS ? c->turns >> 1 & 1 : 0); }
 GA_DEV void wait_k(const worker *c, int n) { mbar_wait(c->sb + OFF_KF + 8 * n, c->turns & 1); }
@@ -301,14 +303,14 @@ GA_DEV void to_p(const float *s, int cols, uint32_t *p) {
 
 /* Every block in turn. P is packed at the head of the loop: ptxas puts a wait for products as early in its basic block
  * as it can, and would have the exponentials wait for the last PV. */
-GA_DEV void blocks_in_turn(const worker *c, float *o, float *sum, int blocks, int free) {
+GA_DEV void blocks_pingpong(const worker *c, float *o, float *sum, int blocks, int free) {
   const float f = c->a->scale_log2;
   float s[NS];
   uint32_t p[NP], q = desc_q(c), k = desc_k(c, 0);
   wait_k(c, 0);
-  turn_begin(c);
+  pingpong_wait(c);
   issue_qk(s, q, k);
-  turn_end(c);
+  pingpong_signal(c);
   wgmma_wait(0);
   pin_f32(s, NS);
   if (UNITS) prefetch_q(c);
@@ -326,10 +328,10 @@ GA_DEV void blocks_in_turn(const worker *c, float *o, float *sum, int blocks, in
       wait_k(c, n);
       wait_v(c, n - 1);
     }
-    turn_begin(c);
+    pingpong_wait(c);
     issue_qk(s, q, k);
     issue_pv(o, p, v, 0, BN, n > 1);
-    turn_end(c);
+    pingpong_signal(c);
     wgmma_wait(1);
     pin_f32(s, NS);
     apply_mask(c, s, n, free);
@@ -341,13 +343,13 @@ GA_DEV void blocks_in_turn(const worker *c, float *o, float *sum, int blocks, in
   pin_u32(p, NP);
   to_p(s, BN, p);
   wait_v(c, blocks - 1);
-  turn_begin(c);
+  pingpong_wait(c);
   issue_pv(o, p, v, 0, BN, blocks > 1);
-  turn_end(c);
+  pingpong_signal(c);
 }
 /* The same with S one block ahead, and the last PV in two halves: while one or two warpgroups have a multiprocessor for
  * themselves, nothing else hides the products. */
-GA_DEV void blocks_ahead(const worker *c, float *o, float *sum, int free) {
+GA_DEV void blocks_pipelined(const worker *c, float *o, float *sum, int free) {
   float s[2][NS];
   uint32_t p[2][NP];
   const float f = c->a->scale_log2;
@@ -513,16 +515,16 @@ GA_DEV void run_pass(worker *c) {
   args a = c->a;
   const int sees = CAUSAL ? row_of(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q
                           : a->rows_k; /* columns that all rows see */
-  const int blocks = AHEAD ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
+  const int blocks = PIPELINED ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
   const int free = imin(sees, a->rows_k) / BN;
   target t;
-  if (AHEAD) t = target_of(c); /* registers are left: under the loads */
+  if (PIPELINED) t = target_of(c); /* registers are left: under the loads */
   mbar_wait(q_full(c, c->warp >> 2, UNITS ? c->turns >> 1 & 1 : 0), c->turns >> 2 & 1);
-  if (AHEAD)
-    blocks_ahead(c, o, sum, free);
+  if (PIPELINED)
+    blocks_pipelined(c, o, sum, free);
   else
-    blocks_in_turn(c, o, sum, blocks, free);
-  if (!AHEAD) t = target_of(c);
+    blocks_pingpong(c, o, sum, blocks, free);
+  if (!PIPELINED) t = target_of(c);
   l[0] = quad_sum(sum[0] + sum[1]);
   l[1] = quad_sum(sum[2] + sum[3]);
   const int sound = warp_all(fmaxf(l[0], l[1]) < SUM_MOST && fminf(l[0], l[1]) > SUM_LEAST);
@@ -548,7 +550,7 @@ GA_DEV void work(worker *c) {
     }
     if (after < 0) return;
     c->unit = after;
-    c->at = place_of(a, after);
+    c->at = head_coord_of(a, after);
     c->turns ^= 1;
   }
 }
@@ -568,10 +570,10 @@ GA_KERNEL(2 * GA_P_BM, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fwd
     if (warp == 0) mbar_init(sb + OFF_DONE, WARPS);
     mbar_init_fence();
   }
-  worker c = {&a, sb, warp, lane, block_index(), 0, -1, place_of(&a, block_index()), 0};
+  worker c = {&a, sb, warp, lane, block_index(), 0, -1, head_coord_of(&a, block_index()), 0};
   const int head = warp_uniform(c.at.head / a.group); /* now, not after the wait */
   block_sync();
-  if (TURN && WGS > 1 && warp >= WARPS - 4) bar_arrive(1, 256); /* warpgroup 0 starts */
+  if (PINGPONG && WGS > 1 && warp >= WARPS - 4) bar_arrive(1, 256); /* warpgroup 0 starts */
   if (lane == 0) load_first(&c, head);
   if (UNITS)
     work(&c);

@@ -75,7 +75,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
     t->split = i - whole * a->splits;
     i = whole;
   }
-  if (RESIDENT) {
+  if (KV_RESIDENT) {
     pair = i / a->tiles_per_head;
     m = (i - pair * a->tiles_per_head) * a->unit_tiles + a->unit_tiles - 1 - sub;
   } else if (MASKED) {
@@ -106,7 +106,7 @@ GA_DEV int tile_decode(args a, int i, int sub, tile *t) {
   }
   const int seen = tile_blocks(a, t);
   t->keep = -1;
-  if (RESIDENT && sub + 1 < a->unit_tiles) {
+  if (KV_RESIDENT && sub + 1 < a->unit_tiles) {
     tile u = *t;
     u.row0 -= BM;
     u.column -= BM;
@@ -126,15 +126,15 @@ typedef struct {
  * first, then step by the grid, or (causal, window) take whatever is next in the common order. *i: the item; *sub: tile
  * of the unit, or part. */
 GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
-  const int subs = RESIDENT ? a->unit_tiles : CARRY ? a->chunks : 1;
+  const int subs = KV_RESIDENT ? a->unit_tiles : CARRY ? a->chunks : 1;
   GA_ROLL for (;; first = 0) {
     tile t;
     t.n_hi = -1;
     t.joins = t.part = 0;
     int takes = 1;
-    if ((RESIDENT || CARRY) && *sub > 0)
+    if ((KV_RESIDENT || CARRY) && *sub > 0)
       ; /* goes on with the item */
-    else if (MASKED && !RESIDENT)
+    else if (MASKED && !KV_RESIDENT)
       *i = first ? block_index() : block_count() + atomic_add_i32(a->counter, 1);
     else
       *i += block_count();
@@ -146,9 +146,9 @@ GA_DEV work tile_next(args a, int *i, int *sub, uint32_t slot, int first) {
                     t.n_hi,
                     t.n_lo,
                     PAGES && (a->features & GA_KATTN_PAGED) ? t.rows_k : t.start_k,
-                    !RESIDENT || *sub == 0,
+                    !KV_RESIDENT || *sub == 0,
                     t.part};
-    if (RESIDENT || CARRY) *sub = *sub + 1 < subs ? *sub + 1 : 0;
+    if (KV_RESIDENT || CARRY) *sub = *sub + 1 < subs ? *sub + 1 : 0;
     if (takes && (!FEATURES || t.n_hi < 0 || t.row0 < t.rows_q)) return k;
   }
 }

@@ -15,7 +15,9 @@
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 enum { GA_KBWD_ROWS = 64, GA_KBWD_WARPS = 8 }; /* rows of a block; consumer warps */
-enum { GA_KBWD_DUET_TURNS = 16 }; /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
+enum {
+  GA_KBWD_CLUSTER2_SEMAPHORES = 16
+}; /* consumer warps of a cluster of two blocks: each has a turn of a block of dQ */
 
 /* 4-d: (column, row, head, batch), packed sequences as one batch of all rows. Strides in elements. */
 typedef struct {
@@ -28,10 +30,10 @@ typedef struct {
   const float *lse;    /* [pair][rows_q], natural log */
   const int32_t *cu_q; /* varlen, else null */
   const int32_t *cu_k;
-  float *stat, *acc;      /* acc null: the kernel needs no zeros, as it writes dQ itself */
-  int32_t *turn, *ticket; /* null: has none */
-  int32_t turns;          /* of a block */
-  ga_kbwd_tensor dq;      /* acc null: blocks that see no key are written here */
+  float *stat, *acc;              /* acc null: the kernel needs no zeros, as it writes dQ itself */
+  int32_t *dq_semaphore, *ticket; /* null: has none */
+  int32_t dq_semaphores;          /* of a block */
+  ga_kbwd_tensor dq;              /* acc null: blocks that see no key are written here */
   int32_t rows_k, window_right, cols_k, out_f32, out_add;
   int32_t heads_q, rows_q, blocks_q;
   int32_t cols_v, acc_cols; /* value dim in memory; D of the main kernel */
@@ -52,7 +54,7 @@ typedef struct {
   ga_tmap acc_map;           /* ordered: acc as rows of 256 floats, boxes of a block */
   ga_kbwd_tensor dk, dv, dq; /* dq: ordered kernels alone */
   float *acc;
-  int32_t *turn, *ticket;
+  int32_t *dq_semaphore, *ticket;
   const int32_t *cu_q, *cu_k;        /* varlen: batch + 1 row offsets into the packed tensors */
   const float *slope;                /* alibi: one per query head */
   int32_t heads_q, heads_k, group;   /* group: query heads a KV head */
@@ -91,8 +93,8 @@ typedef struct {
   int32_t blocks_k;         /* blocks of threads of tiles of keys: tiles_k * heads_k * batch; those of queries follow */
   int32_t cols_k, cols_v;
   int32_t causal, window; /* 0: none */
-  int32_t wide;           /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
+  int32_t vec16;          /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
   int32_t out_f32, out_add;
   float scale, softcap_in, softcap; /* softcap_in: scale / cap; softcap 0: none */
-} ga_kargs_attn_bwd_any;
+} ga_kargs_attn_bwd_fallback;
 #endif

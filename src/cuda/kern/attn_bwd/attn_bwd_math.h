@@ -73,7 +73,7 @@ GA_DEV void bend(const warpgroup *c, float *dp, const uint32_t *p, int m, int le
     GA_UNROLL for (int e = 0; e < 4; e++) {
       const uint32_t two = p[2 * j + e / 2];
       const float bias = alibi * (x0 + (float)(e / 2 * 8 - 8 * j - e % 2));
-      dp[4 * j + e] *= cap_slope(WIDEN((uint16_t)(e % 2 ? two >> 16 : two)), lse[e % 2], bias, inverse);
+      dp[4 * j + e] *= cap_slope(TO_F32((uint16_t)(e % 2 ? two >> 16 : two)), lse[e % 2], bias, inverse);
     }
     pin_f32(dp + 4 * j, 4); /* one group after the other: together they spill */
   }
@@ -104,5 +104,5 @@ GA_DEV void start_dp(const warpgroup *c, float *dp) {
 GA_DEV void gradients(const warpgroup *c, float *dp, uint32_t *p, int m, int left) {
   if (FEATURES) bend(c, dp, p, m, left);
   GA_UNROLL for (int i = 0; i < NP; i++) p[i] =
-      PACK(WIDEN((uint16_t)p[i]) * dp[2 * i], WIDEN((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
+      PACK(TO_F32((uint16_t)p[i]) * dp[2 * i], TO_F32((uint16_t)(p[i] >> 16)) * dp[2 * i + 1]);
 }

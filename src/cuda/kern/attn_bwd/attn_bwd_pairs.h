@@ -5,7 +5,7 @@
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
-typedef const ga_kargs_attn_bwd_any *args;
+typedef const ga_kargs_attn_bwd_fallback *args;
 
 typedef struct {
   args a;

@@ -45,7 +45,7 @@ GA_DEV float part_of_delta(args a, int batch, int head, int64_t row, int lane) {
 }
 
 GA_DEV void zero_block(args a, int64_t block, int thread) {
-  if (a->turn && thread < a->turns) stg_i32(a->turn + block * a->turns + thread, 0);
+  if (a->dq_semaphore && thread < a->dq_semaphores) stg_i32(a->dq_semaphore + block * a->dq_semaphores + thread, 0);
   if (a->ticket && block == 0 && thread == 0) stg_i32(a->ticket, 0);
   if (!a->acc) return;
   float *to = a->acc + block * (ROWS * a->acc_cols);

@@ -17,9 +17,9 @@ enum {
   K_PANEL = BN * PANEL_ROW_BYTES
 };
 
-#define PACK  GA_CAT(pack_, GA_P_DTYPE)
-#define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define LOG2E 1.442695041f
+#define PACK   GA_CAT(pack_, GA_P_DTYPE)
+#define TO_F32 GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define LOG2E  1.442695041f
 
 typedef const ga_kargs_attn_bwd *args;
 

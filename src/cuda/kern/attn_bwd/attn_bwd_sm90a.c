@@ -10,17 +10,17 @@
 #define FEW_KEYS     512         /* measured: docs/log/attention-bwd.md */
 #define FEW_KEYS_FIT 4
 /* Rows of whole heads: chosen before others where they pay. */
-#define WHOLE_FIT       6
-#define WHOLE_MISFIT    (-30)
-#define MOVED           150 /* keys: see whole_pays */
-#define ORDER_COSTS     8   /* a fixed order of blocks takes a part of this more */
-#define UNEVEN          4   /* KV heads a multiprocessor from which sequences of different lengths even out */
-#define TILE_ROWS       128 /* of K and V */
-#define PANEL_COLS      64  /* columns of a box: 128 bytes, the width of the swizzle */
-#define ACC_COLS        256 /* floats of a line of the accumulator's map */
-#define ALIGN_BYTES     16  /* of addresses and strides, for tensor maps and 16-byte accesses */
-#define ALIGN_ELEMS     8
-#define WORKSPACE_ALIGN 256
+#define WHOLE_FIT           6
+#define WHOLE_MISFIT        (-30)
+#define MOVED               150 /* keys: see kv_resident_pays */
+#define DETERMINISTIC_COSTS 8   /* a fixed order of blocks takes a part of this more */
+#define UNEVEN              4   /* KV heads a multiprocessor from which sequences of different lengths even out */
+#define TILE_ROWS           128 /* of K and V */
+#define PANEL_COLS          64  /* columns of a box: 128 bytes, the width of the swizzle */
+#define ACC_COLS            256 /* floats of a line of the accumulator's map */
+#define ALIGN_BYTES         16  /* of addresses and strides, for tensor maps and 16-byte accesses */
+#define ALIGN_ELEMS         8
+#define WORKSPACE_ALIGN     256
 
 /* --- what a row can do --- */
 
@@ -61,10 +61,10 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
  * times dQ in f32 (zeros, the sum, its conversion), as much time as MOVED keys take (causal: twice; estimated by
  * bytes), and a fixed order of many blocks waits. The sums must stay in L2: of 50 MB, 17 did (D = 64, 512 keys: 1.23 x
  * other forms), 34 did not (D = 128, 512: 0.90 x), nor did 69 (D = 64, 2048: 0.70 x). */
-static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, const ga_caps *caps) {
+static bool kv_resident_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, const ga_caps *caps) {
   const int64_t sms = caps->sms, units = d->batch * d->kv_heads, keys = ga_max_i64(1, d->max_kv);
-  const int64_t more =
-      (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED + (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / ORDER_COSTS : 0);
+  const int64_t more = (d->flags & GA_ATTN_CAUSAL ? 2 : 1) * MOVED +
+                       (d->flags & GA_ATTN_BWD_DETERMINISTIC ? keys / DETERMINISTIC_COSTS : 0);
   const int64_t sums =
       ga_min_i64(sms, units) * (d->q_heads / d->kv_heads) * d->max_q * v->d * 4; /* bytes of dQ at a time */
   if (sums > (int64_t)(caps->l2_bytes / 8 * 3) || (v->features && units < UNEVEN * sms)) return false;
@@ -74,7 +74,7 @@ static bool whole_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v
 int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
-  if (v->order == CUDA_ATTN_BWD_WHOLE) return whole_pays(d, v, caps) ? WHOLE_FIT : WHOLE_MISFIT;
+  if (v->order == CUDA_ATTN_BWD_KV_RESIDENT) return kv_resident_pays(d, v, caps) ? WHOLE_FIT : WHOLE_MISFIT;
   const bool few = d->max_kv <= FEW_KEYS && (v->d > 64 || d->flags & GA_ATTN_CAUSAL);
   return v->order && few ? FEW_KEYS_FIT : 0;
 }
@@ -82,33 +82,36 @@ int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *c
 /* --- workspace --- */
 
 typedef struct bwd_space {
-  int64_t pairs, blocks;                   /* (batch, query head); blocks of 64 rows of one */
-  int64_t acc_blocks;                      /* blocks of dQ in f32 */
-  uint64_t stat, acc, turn, ticket, bytes; /* offsets, and all of it */
+  int64_t pairs, blocks;                           /* (batch, query head); blocks of 64 rows of one */
+  int64_t acc_blocks;                              /* blocks of dQ in f32 */
+  uint64_t stat, acc, dq_semaphore, ticket, bytes; /* offsets, and all of it */
 } bwd_space;
 
 /* Blocks of threads of the main kernel. */
 static int64_t blocks_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t heads = d->batch * d->kv_heads, tiles = heads * ga_div_up(d->max_kv, TILE_ROWS);
-  if (v->duet) return 2 * tiles;
-  return v->order == CUDA_ATTN_BWD_WHOLE ? ga_min_i64(heads, sms) : tiles;
+  if (v->cluster2) return 2 * tiles;
+  return v->order == CUDA_ATTN_BWD_KV_RESIDENT ? ga_min_i64(heads, sms) : tiles;
 }
 
-static int32_t turns_of(const cuda_attn_bwd_variant *v) { return v->duet ? GA_KBWD_DUET_TURNS : 1; }
+static int32_t dq_semaphores_of(const cuda_attn_bwd_variant *v) {
+  return v->cluster2 ? GA_KBWD_CLUSTER2_SEMAPHORES : 1;
+}
 
 /* The main kernel itself: needs neither zeros nor attn_bwd_post. */
-static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->order && !v->duet; }
+static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->order && !v->cluster2; }
 
 static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t steps = ga_max_i64(1, ga_div_up(d->max_q, v->rows)); /* whole ones: stat says which rows exist */
   bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = steps * (v->rows / GA_KBWD_ROWS)};
   const uint64_t blocks = (uint64_t)(s.pairs * s.blocks), row = GA_KBWD_ROWS * sizeof(float);
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
-  s.acc_blocks =
-      v->order == CUDA_ATTN_BWD_WHOLE ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks : (int64_t)blocks;
-  s.turn = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
+  s.acc_blocks = v->order == CUDA_ATTN_BWD_KV_RESIDENT ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks
+                                                       : (int64_t)blocks;
+  s.dq_semaphore = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
   s.ticket =
-      s.turn + (v->order == 1 ? ga_round_up(blocks * (uint64_t)turns_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
+      s.dq_semaphore +
+      (v->order == 1 ? ga_round_up(blocks * (uint64_t)dq_semaphores_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
   s.bytes = s.ticket + (v->order ? WORKSPACE_ALIGN : 0);
   return s;
 }
@@ -261,28 +264,28 @@ static int32_t *ticket_of(const call *c) {
 
 static ga_status run_pre(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
-                                      .dout = cuda_attn_bwd_tensor(c->a->dout, &c->a->dout_stride),
-                                      .lse = c->a->lse,
-                                      .cu_q = starts(c->d, c->a->q_start),
-                                      .stat = (float *)(void *)(c->workspace + c->s.stat),
-                                      .cu_k = starts(c->d, c->a->kv_start),
-                                      .acc = writes_dq(v) ? NULL : (float *)(void *)(c->workspace + c->s.acc),
-                                      .turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL,
-                                      .ticket = ticket_of(c),
-                                      .turns = turns_of(v),
-                                      .heads_q = c->d->q_heads,
-                                      .rows_q = (int32_t)c->d->max_q,
-                                      .blocks_q = (int32_t)c->s.blocks,
-                                      .cols_v = c->d->v_dim,
-                                      .acc_cols = v->d,
-                                      .dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride),
-                                      .rows_k = (int32_t)c->d->max_kv,
-                                      .window_right =
-                                          c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
-                                      .cols_k = c->d->head_dim,
-                                      .out_f32 = c->d->grad_dtype == GA_F32,
-                                      .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
+  const ga_kargs_attn_bwd_pre args = {
+      .o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
+      .dout = cuda_attn_bwd_tensor(c->a->dout, &c->a->dout_stride),
+      .lse = c->a->lse,
+      .cu_q = starts(c->d, c->a->q_start),
+      .stat = (float *)(void *)(c->workspace + c->s.stat),
+      .cu_k = starts(c->d, c->a->kv_start),
+      .acc = writes_dq(v) ? NULL : (float *)(void *)(c->workspace + c->s.acc),
+      .dq_semaphore = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.dq_semaphore) : NULL,
+      .ticket = ticket_of(c),
+      .dq_semaphores = dq_semaphores_of(v),
+      .heads_q = c->d->q_heads,
+      .rows_q = (int32_t)c->d->max_q,
+      .blocks_q = (int32_t)c->s.blocks,
+      .cols_v = c->d->v_dim,
+      .acc_cols = v->d,
+      .dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride),
+      .rows_k = (int32_t)c->d->max_kv,
+      .window_right = c->d->flags & GA_ATTN_CAUSAL ? 0 : (int32_t)(c->d->max_q + c->d->max_kv),
+      .cols_k = c->d->head_dim,
+      .out_f32 = c->d->grad_dtype == GA_F32,
+      .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
   return run_step(c, v->pre, c->s.pairs * c->s.blocks, false, &args);
 }
 
@@ -325,7 +328,8 @@ static int32_t heads_a_section(const ga_attn_bwd_desc *p) {
 /* Of the last section: with fewer heads its longest tile, taken first, would end behind all others (in a fixed order
  * the longest is taken last in any case). Whole sections come before. */
 static int32_t heads_of_last(const ga_kargs_attn_bwd *a, const cuda_attn_bwd_variant *v, int32_t sms) {
-  const int64_t together = v->duet ? sms / 2 : sms, even = v->order == 1 ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
+  const int64_t together = v->cluster2 ? sms / 2 : sms,
+                even = v->order == 1 ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
   const int64_t wanted = ga_min_i64(a->heads_total, even);
   return (int32_t)(a->heads_total - (a->heads_total - wanted) / a->heads_per_section * a->heads_per_section);
 }
@@ -350,7 +354,7 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->dv = cuda_attn_bwd_tensor(c->a->dv, &c->a->dv_stride);
   out->dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride);
   out->acc = (float *)(void *)(c->workspace + c->s.acc);
-  out->turn = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.turn) : NULL;
+  out->dq_semaphore = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.dq_semaphore) : NULL;
   out->ticket = ticket_of(c);
   out->cu_q = starts(p, c->a->q_start);
   out->cu_k = starts(p, c->a->kv_start);
@@ -375,7 +379,7 @@ static ga_status run_main(const call *c, const ga_kargs_attn_bwd *args) {
   const cuda_attn_bwd_variant *v = c->k->impl;
   const cuda_launch l = {.grid = {(uint32_t)blocks_of(c->d, v, c->stream->device->caps.sms), 1, 1},
                          .block = {v->base.threads, 1, 1},
-                         .cluster = {v->duet ? 2 : 0, v->duet ? 1 : 0, v->duet ? 1 : 0},
+                         .cluster = {v->cluster2 ? 2 : 0, v->cluster2 ? 1 : 0, v->cluster2 ? 1 : 0},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
   return cuda_enqueue(c->stream, c->k, &l, args);

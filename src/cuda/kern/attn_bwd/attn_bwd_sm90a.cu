@@ -62,8 +62,8 @@
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the ring of Q and of dO"
 #endif
-#ifndef GA_P_ORDER
-#error "GA_P_ORDER: dQ is added up in a fixed order (1) or as it comes (0)"
+#ifndef GA_P_DETERMINISTIC
+#error "GA_P_DETERMINISTIC: dQ is added up in a fixed order (1) or as it comes (0)"
 #endif
 #ifndef GA_P_FEATURES
 #error "GA_P_FEATURES: soft-cap, alibi and varlen are compiled in (chosen by kargs.features)"
@@ -76,10 +76,10 @@
 #include "cuda/kern/attn_bwd/attn_bwd_out.h"
 
 enum {
-  ORDER = GA_P_ORDER,
-  WHOLE = 0,
+  DETERMINISTIC = GA_P_DETERMINISTIC,
+  KV_RESIDENT = 0,
   ANEW = FEATURES && GA_P_D == 128,
-  DIRECT = BM == 128 && !ORDER /* dQ goes from registers to the workspace: shared memory has no room for it */
+  DIRECT = BM == 128 && !DETERMINISTIC /* dQ goes from registers to the workspace: shared memory has no room for it */
 };
 enum { /* shared memory, bytes */
        OFF_K = 0,
@@ -146,7 +146,7 @@ GA_DEV void step_dq(args a, uint32_t sb, int block, int k) {
   if (k) mbar_wait(sb + OFF_EMPTY, (uint32_t)(k - 1) & 1u);
   if (!fetches) mbar_arrive(sb + OFF_READY);
   if (v.before) {
-    turn_wait(a->turn + block, v.before);
+    semaphore_wait(a->dq_semaphore + block, v.before);
     fence_async_global();
   }
   if (fetches) {
@@ -158,7 +158,7 @@ GA_DEV void step_dq(args a, uint32_t sb, int block, int k) {
   mbar_arrive(sb + OFF_EMPTY);
   if (!v.after) return;
   bulk_wait();
-  turn_done(a->turn + block);
+  semaphore_signal(a->dq_semaphore + block);
 }
 GA_DEV void writer(args a, uint32_t sb, int odd) {
   const tile t = tile_get(sb + OFF_TILE);
@@ -252,7 +252,7 @@ GA_DEV void pass_dq(const warpgroup *c, float *x, int block, int k) {
   if (!v.after) finish_dq(c, x, block, m);
 }
 GA_DEV void put_dq(const warpgroup *c, float *x, int block, int k) {
-  if (ORDER)
+  if (DETERMINISTIC)
     pass_dq(c, x, block, k);
   else
     add_dq(c, x, block);
@@ -363,7 +363,7 @@ GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int l
   GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
   if (t->m_lo < t->m_hi) consume(&c, dk, dv);
   results(&c, dk, dv);
-  if (!ORDER && !DIRECT && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
+  if (!DETERMINISTIC && !DIRECT && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
 }
 
 /* ------------------------------------------------------------------ the kernel */
@@ -380,14 +380,14 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
     mbar_init(sb + OFF_BAR_V, 1);
     mbar_init(sb + OFF_BAR_DS, GA_KBWD_WARPS);
     init_ring(sb);
-    if (ORDER) {
+    if (DETERMINISTIC) {
       mbar_init(sb + OFF_READY, 1);
       mbar_init(sb + OFF_USED, GA_KBWD_WARPS);
       mbar_init(sb + OFF_USED + 8, GA_KBWD_WARPS);
       mbar_init(sb + OFF_EMPTY, 1);
     }
     mbar_init_fence();
-    const tile t = tile_of(&a, ORDER ? take_ticket(&a) : block_index());
+    const tile t = tile_of(&a, DETERMINISTIC ? take_ticket(&a) : block_index());
     tile_put(sb + OFF_TILE, &t);
   }
   block_sync();
@@ -400,6 +400,6 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd a) {
     setmaxnreg_dec(REGS_PRODUCER);
     const int works = lane == 0 && t.n * BN < t.rows_k && t.m_lo < t.m_hi;
     if (warp == 4 * WGS && works) producer(&a, sb);
-    if (ORDER && warp > 4 * WGS && warp < 4 * WGS + 3 && works) writer(&a, sb, warp - 4 * WGS - 1);
+    if (DETERMINISTIC && warp > 4 * WGS && warp < 4 * WGS + 3 && works) writer(&a, sb, warp - 4 * WGS - 1);
   }
 }

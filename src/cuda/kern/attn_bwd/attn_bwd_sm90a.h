@@ -6,15 +6,15 @@
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
-enum { CUDA_ATTN_BWD_WHOLE = 2 }; /* a block takes all keys of a KV head */
+enum { CUDA_ATTN_BWD_KV_RESIDENT = 2 }; /* a block takes all keys of a KV head */
 
 /* A row's shape: see attn_bwd_rows.h. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
   int32_t d, dv;           /* widest head of q and k, of v */
   int32_t rows;            /* of Q in a step */
-  int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_WHOLE */
-  int32_t duet;            /* a tile of keys is for a cluster of two blocks */
+  int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_KV_RESIDENT */
+  int32_t cluster2;        /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const char *pre, *sink, *post; /* ids of its steps */
 } cuda_attn_bwd_variant;
@@ -27,16 +27,16 @@ uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, cons
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 /* Rows for every shape: attn_bwd_any_sm80.c. */
-typedef struct cuda_attn_bwd_any_variant {
+typedef struct cuda_attn_bwd_fallback_variant {
   cuda_variant base;
   int32_t d, own;         /* widest head; rows of a tile that stays */
   const char *pre, *sink; /* ids of its steps */
-} cuda_attn_bwd_any_variant;
+} cuda_attn_bwd_fallback_variant;
 
-const char *cuda_attn_bwd_any_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t cuda_attn_bwd_any_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_bwd_any(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
-                            ga_stream *stream);
+const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_attn_bwd_fallback_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                 ga_stream *stream);
 
 /* What both share: a tensor as kernels see it; the launch of the step with that id for row k. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);

@@ -40,7 +40,7 @@ GA_DEV void tile_blocks(args a, tile *t) {
 GA_DEV tile tile_of(args a, int i) {
   tile t;
   int pair;
-  if (MASKED && !WHOLE) {
+  if (MASKED && !KV_RESIDENT) {
     const int before_last = a->heads_total - a->heads_last, last = i >= before_last * a->tiles_k;
     const int heads = last ? a->heads_last : a->heads_per_section;
     const int head0 = last ? before_last : i / (heads * a->tiles_k) * heads, r = i - head0 * a->tiles_k;
@@ -50,7 +50,7 @@ GA_DEV tile tile_of(args a, int i) {
     pair = i / a->tiles_k;
     t.n = i - pair * a->tiles_k;
   }
-  if (ORDER || WHOLE) t.n = a->tiles_k - 1 - t.n;
+  if (DETERMINISTIC || KV_RESIDENT) t.n = a->tiles_k - 1 - t.n;
   t.batch = pair / a->heads_k;
   t.head = pair - t.batch * a->heads_k;
   t.rows_q = a->rows_q;

@@ -17,11 +17,11 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
   const uint32_t slot = p->sb + OFF_SCALE + p->k % (2 * ST) * SCALE_BYTES;
   const ga_kargs_attn_fp8 *a = fp8_args(p->a);
   float scale[4]; /* on their way during the wait: K's and V's, by halves of 64 keys */
-  GA_UNROLL for (int h = 0; h < 2 && !FLOW; h++) {
+  GA_UNROLL for (int h = 0; h < 2 && !FAST_SUM; h++) {
     scale[h] = scale_of(&a->scale_k, t->batch, t->head_k, 2 * n + h);
     scale[2 + h] = scale_of(&a->scale_v, t->batch, t->head_k, 2 * n + h);
   }
-  GA_ROLL for (int h = 0; h < SUBS && FLOW;
+  GA_ROLL for (int h = 0; h < SUBS && FAST_SUM;
                h++) { /* the slot's block has given back its K, which a load of K ST blocks ago awaited */
     const float v = lg2(scale_of(&a->scale_v, t->batch, t->head_k, SUBS * n + h));
     sts_f1(slot + 4 * h, scale_of(&a->scale_k, t->batch, t->head_k, SUBS * n + h));
@@ -29,7 +29,7 @@ GA_DEV void load_k(loader *p, const work *t, int n) {
     sts_f1(slot + 4 * (2 * SUBS + h), ex2(-v));
   }
   mbar_wait(p->sb + OFF_KE + 8 * stage, ring_empty_parity(p->k, ST));
-  if (!FLOW) sts_f4(slot, scale);
+  if (!FAST_SUM) sts_f4(slot, scale);
   mbar_arrive_expect(bar, K_BYTES);
   GA_UNROLL for (int i = 0; i < PANELS_K; i++)
       bulk_load_4d(dst + i * K_PANEL, &p->a->k, bar, i * ROW_BYTES, n * BN, t->head_k, t->batch, L2_EVICT_LAST);
@@ -60,7 +60,7 @@ GA_DEV void load_q(loader *p, const work *t) {
     GA_UNROLL for (int w = 0; w < WGS && !I8; w++) scale[w] =
         scale_of(&fp8_args(p->a)->scale_q, t->batch, x.y, x.x / 64 + w);
     if (!I8) sts_f4(next_slot(p) + 48, scale);
-    const float *mean = FLOW ? fp8_args(p->a)->v_mean : 0;
+    const float *mean = FAST_SUM ? fp8_args(p->a)->v_mean : 0;
     mbar_arrive_expect(bar, WGS * Q_BYTES + (mean ? 4 * DV : 0));
     if (mean) {
       const int64_t head = (t->batch * p->a->heads_q + x.y) / p->a->group; /* of all batches' */
@@ -98,12 +98,12 @@ GA_DEV void producer(args a, uint32_t sb) {
     load_v(&p, &t, n);
     work next = tile_next(a, &i, &sub, next_slot(&p), 0);
     load_q(&p, &next);
-    if (FLOW) t = work_again(&p, 2);
+    if (FAST_SUM) t = work_again(&p, 2);
     GA_ROLL for (n--; n >= t.n_lo; n--) {
       if (n > t.n_lo) load_k(&p, &t, n - 1);
       load_v(&p, &t, n);
     }
-    if (FLOW) next = work_again(&p, 1);
+    if (FAST_SUM) next = work_again(&p, 1);
     if (next.n_hi >= 0) load_k(&p, &next, next.n_hi);
     t = next;
   }

@@ -2,15 +2,15 @@
  * registers, forms of products. */
 #pragma once
 
-#define GA_MASK_full    0
-#define GA_MASK_causal  1
-#define GA_IS_fp8       0
-#define GA_IS_i8        1
-#define GA_SCHED_under  0
-#define GA_SCHED_queue  1
-#define GA_SCHED_parts  2
-#define GA_SCHED_halves 3
-#define GA_SCHED_flow   4
+#define GA_MASK_full       0
+#define GA_MASK_causal     1
+#define GA_IS_fp8          0
+#define GA_IS_i8           1
+#define GA_SCHED_pipelined 0
+#define GA_SCHED_overlap   1
+#define GA_SCHED_dv128     2
+#define GA_SCHED_dv64      3
+#define GA_SCHED_fast_sum  4
 
 enum {
   I8 = GA_CAT(GA_IS_, GA_P_QK),
@@ -20,15 +20,15 @@ enum {
   BM = GA_P_BM,
   BN = GA_P_BN,
   ST = GA_P_STAGES,
-  TURN = GA_P_TURN,
-  UNDER = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_under,
-  QUEUE = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_queue,
-  SHARED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_parts,
-  HALVES = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_halves,
-  FLOW = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_flow,
-  SUBS = BN / 64,          /* of 64 keys: these may have a scale of their own */
-  SUB = 32,                /* registers of S of those */
-  STAYS = UNDER || HALVES, /* a row's reference does, until a vote moves it */
+  PINGPONG = GA_P_PINGPONG,
+  PIPELINED = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_pipelined,
+  OVERLAP = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_overlap,
+  DV128 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv128,
+  DV64 = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_dv64,
+  FAST_SUM = GA_CAT(GA_SCHED_, GA_P_SCHED) == GA_SCHED_fast_sum,
+  SUBS = BN / 64,            /* of 64 keys: these may have a scale of their own */
+  SUB = 32,                  /* registers of S of those */
+  STAYS = PIPELINED || DV64, /* a row's reference does, until a vote moves it */
   WGS = BM / 64,
   THREADS = 128 * (WGS + 1),
   /* of attn_tiles.h and attn_results.h, which know more */
@@ -38,7 +38,7 @@ enum {
   PAGES = 0,
   PACKS = 0,
   SPLITS = 0,
-  RESIDENT = 0,
+  KV_RESIDENT = 0,
   STORE_REG = 1,
   ROW_BYTES = D < 128 ? D : 128, /* of a panel of Q or K */
   PANELS_K = D / ROW_BYTES,
@@ -46,8 +46,8 @@ enum {
   Q_PANEL = 64 * ROW_BYTES,
   PANELS_V = 1,
   O_PANEL = 0,
-  PART = FLOW     ? DV
-         : SHARED ? 128
+  PART = FAST_SUM ? DV
+         : DV128  ? 128
                   : 64, /* columns of a part of P V */
   PARTS = DV / PART,
   LAST_REGS = PART / 2 + (STAYS ? 4 : 0), /* of the last one, with a column of ones for its row sums */
@@ -74,17 +74,17 @@ enum {                               /* shared memory, bytes */
        OFF_VF = OFF_KE + 8 * ST,
        OFF_VE = OFF_VF + 8 * ST,
        OFF_SCALE = (OFF_VE + 8 * ST + 15) / 16 * 16,
-       SCALES = FLOW ? (3 * SUBS + 3) / 4 : 1, /* of a block, by fours */
+       SCALES = FAST_SUM ? (3 * SUBS + 3) / 4 : 1, /* of a block, by fours */
        SCALE_BYTES = 16 * SCALES,
        OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* of the blocks under way, in K or in V */
        TILE_BYTES = 64,                             /* and Q's scales */
        TILE_SLOTS = 4,
        OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* flow: of V's columns, of the tiles that have a record */
-       SMEM_BYTES = OFF_MEAN + (FLOW ? TILE_SLOTS * 4 * DV : 0)
+       SMEM_BYTES = OFF_MEAN + (FAST_SUM ? TILE_SLOTS * 4 * DV : 0)
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
-static_assert(FLOW ? BN % 64 == 0 && BN <= 192 : BN == 128, "blocks of keys");
-static_assert(PARTS <= 2 && (!QUEUE || PARTS == 1), "P V is added before P is used up");
+static_assert(FAST_SUM ? BN % 64 == 0 && BN <= 192 : BN == 128, "blocks of keys");
+static_assert(PARTS <= 2 && (!OVERLAP || PARTS == 1), "P V is added before P is used up");
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
@@ -148,6 +148,6 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK GA_CAT(pack_, GA_P_DTYPE)
 
 /* Doublings from 1 to a row's largest weight when its reference is made, and at most; e4m3 ends at 448 = 2^8.8. */
-#define OFFSET (STAYS || FLOW ? 5.f : 8.f)
+#define OFFSET (STAYS || FAST_SUM ? 5.f : 8.f)
 #define LIMIT  8.75f
 #define LOG2E  1.442695041f /* log2 e */

@@ -85,8 +85,8 @@
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the K ring and of the V ring"
 #endif
-#ifndef GA_P_TURN
-#error "GA_P_TURN: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
+#ifndef GA_P_PINGPONG
+#error "GA_P_PINGPONG: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_SCHED
 #error "GA_P_SCHED: under, queue, parts, halves or flow, see SCHEDULE"
@@ -165,23 +165,23 @@ GA_DEV void advance(warpgroup *c) {
   c->parity_k ^= c->stage_k == 0;
 }
 /* Every begin is matched by one end of the previous warpgroup, never two. */
-GA_DEV void turn_begin(const warpgroup *c, int what) {
-  if (TURN == what) bar_sync(1 + c->w, 256);
+GA_DEV void pingpong_wait(const warpgroup *c, int what) {
+  if (PINGPONG == what) bar_sync(1 + c->w, 256);
 }
-GA_DEV void turn_end(const warpgroup *c, int what) {
-  if (TURN == what) bar_arrive(1 + (c->w + 1) % WGS, 256);
+GA_DEV void pingpong_signal(const warpgroup *c, int what) {
+  if (PINGPONG == what) bar_arrive(1 + (c->w + 1) % WGS, 256);
 }
 
 /* When the weights of p[0..3] are made: no weight is negative, which the compiler does not know. */
-GA_DEV void turn_end_after(const warpgroup *c, const uint32_t *p) {
-  if (TURN == 2) bar_arrive(1 + (c->w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
+GA_DEV void pingpong_signal_after(const warpgroup *c, const uint32_t *p) {
+  if (PINGPONG == 2) bar_arrive(1 + (c->w + 1) % WGS + (int)((p[0] | p[1] | p[2] | p[3]) >> 31), 256);
 }
 
 /* S = Q K^T of the current K stage. */
 GA_DEV void issue_qk(const warpgroup *c, float *s) {
   const uint64_t dk = desc_rows(c->desc_k + c->stage_k * (K_BYTES >> 4)), dq = desc_rows(c->desc_q);
   enum { STEPS = ROW_BYTES / 32 }; /* of k in a panel */
-  if (!UNDER) pin_f32(s, NS);
+  if (!PIPELINED) pin_f32(s, NS);
   wgmma_fence();
   QK0(s, dq, dk);
   GA_UNROLL for (int k = 1; k < D / 32; k++) QK(s, dq + (uint64_t)((k / STEPS) * (Q_PANEL >> 4) + 2 * (k % STEPS)),
@@ -206,7 +206,7 @@ GA_DEV int part_regs(int i) { return i == PARTS - 1 ? LAST_REGS : NPART; }
 GA_DEV void issue_pv(const warpgroup *c, float *part, uint32_t *p, int i, int from, int to) {
   const uint64_t dv = desc(c->desc_v + stage_v(c) * (V_STAGE >> 4) + (uint32_t)(i * PART) * (BN >> 4));
   pin_u32(p, NP);
-  if (!UNDER) pin_f32(part, part_regs(i));
+  if (!PIPELINED) pin_f32(part, part_regs(i));
   wgmma_fence();
   GA_UNROLL for (int k = from; k < to; k++) {
     const uint64_t d = dv + (uint64_t)(2 * k);
@@ -256,7 +256,7 @@ GA_DEV void block_factors(warpgroup *c, float *f) {
   block_scales(c, x);
   row_factors(c, x[0], f);
   row_factors(c, x[1], f + 2);
-  if (UNDER) c->two = warp_any(x[2] != x[3]);
+  if (PIPELINED) c->two = warp_any(x[2] != x[3]);
 }
 /* Of the halves of the current V block. */
 GA_DEV void value_scales(const warpgroup *c, float *v) {
@@ -314,9 +314,9 @@ GA_DEV void raise_reference(float *t, float *m, float *l, float *w, float *o, fl
       m[i] = (seen ? m[i] : 0.f) + by[i];
     factor[i] = seen ? ex2(-by[i]) : 1.f;
     l[i] *= factor[i];
-    if (!FLOW) w[i] *= factor[i];
+    if (!FAST_SUM) w[i] *= factor[i];
   }
-  if (!FLOW) tile_scale_rows(o, DV, factor);
+  if (!FAST_SUM) tile_scale_rows(o, DV, factor);
   GA_UNROLL for (int j = 0; j < NS / 4; j++) {
     t[4 * j] -= by[0];
     t[4 * j + 1] -= by[0];
@@ -359,12 +359,12 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
     l[0] = l[1] = w[0] = w[1] = 0.f;
   }
   if (MASKED ? fresh : first) apply_mask(c, s);
-  if (!UNDER) running_maximum(s, f, m, l, o);
+  if (!PIPELINED) running_maximum(s, f, m, l, o);
   reference(m, ref);
   exponents(s, 0, f, ref);
   exponents(s, 1, f + 2, ref);
   limits(l, limit);
-  if (UNDER && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
+  if (PIPELINED && (fresh || warp_any(too_large(s, limit)))) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
 }
 
@@ -372,28 +372,28 @@ GA_DEV void softmax(warpgroup *c, float *s, uint32_t *p, float *m, float *l, flo
 #include "cuda/kern/attn/attn_results.h"
 
 /* O v + the means of V's columns; v is then 1, or 0 for rows that have seen nothing, as it was. */
-GA_DEV void add_means(const warpgroup *c, float *o, float *v, const place *t, int back) {
+GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *t, int back) {
   args a = c->a;
   const float *mean = fp8_args(a)->v_mean + (int64_t)((t->batch * a->heads_q + t->head) / a->group) * DV + c->q2;
   const uint32_t here = c->sb + OFF_MEAN + ((c->tiles - back) % TILE_SLOTS) * 4 * DV + 4 * c->q2;
   float first[DV / 8]; /* of each load */
   GA_UNROLL for (int j = 0; j < DV / 8; j++) {
     float x[2];
-    if (FLOW)
+    if (FAST_SUM)
       lds_f2(x, here + 32 * j);
     else
       x[0] = ldg_f32(mean + 8 * j), x[1] = ldg_f32(mean + 8 * j + 1);
     GA_UNROLL for (int e = 0; e < 4; e++) o[4 * j + e] = fmaf(o[4 * j + e], v[e / 2], x[e % 2]);
     first[j] = x[0];
   }
-  const float one = FLOW ? 1.f + (float)loads_done_f32(first, DV / 8, 1)
-                         : 1.f; /* before the next Q is given back, and this record with it */
+  const float one = FAST_SUM ? 1.f + (float)loads_done_f32(first, DV / 8, 1)
+                             : 1.f; /* before the next Q is given back, and this record with it */
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
 GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->a;
-  const place t = tile_place(tile_slot(c, back));
+  const tile_coord t = tile_coord_of(tile_slot(c, back));
   const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
   float v[2], ref[2];
   GA_UNROLL for (int i = 0; i < 2; i++) {
@@ -412,7 +412,7 @@ GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, i
 }
 
 /* Registers of part i of P V. halves: the last one has those of the upper half of S, and four more. */
-GA_DEV float *part_place(float *part, int i) { return HALVES && (PARTS - 1 - i) % 2 == 0 ? part + NPART : part; }
+GA_DEV float *part_regs_at(float *part, int i) { return DV64 && (PARTS - 1 - i) % 2 == 0 ? part + NPART : part; }
 /* O += part of part i, by rows; w += its column of ones. */
 GA_DEV void add_part(float *o, float *part, float *w, int i, float scale, const float *factor) {
   const float f0 = scale * factor[0], f1 = scale * factor[1];
@@ -436,7 +436,7 @@ GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float
   float v[2];
   value_scales(c, v);
   GA_UNROLL for (int r = 0; r < runs; r++) GA_UNROLL for (int i = 0; i < PARTS; i++) {
-    float *d = part_place(part, i);
+    float *d = part_regs_at(part, i);
     issue_pv(c, d, p, i, r * (BN / 32) / runs, (r + 1) * (BN / 32) / runs);
     wgmma_wait(0);
     pin_u32(p, NP);
@@ -444,7 +444,7 @@ GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float
   }
   release_v(c);
 }
-#include "cuda/kern/attn_fp8/attn_fp8_flow.h"
+#include "cuda/kern/attn_fp8/attn_fp8_fast_sum.h"
 
 /* O += P V of the current V stage while S of the next block is made. */
 GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *w) {
@@ -466,7 +466,7 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   uint32_t q[4 * PARTS];
   wait_v(c);
   issue_pv(c, part, p, 0, 0, BN / 32);
-  turn_end(c, 1);
+  pingpong_signal(c, 1);
   limits(l, limit);
   wgmma_wait(1);
   pin_f32(s, NS);
@@ -476,7 +476,7 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   exponents(s, 0, f, m); /* every row has seen something: tile_blocks */
   exponents(s, 1, f + 2, m);
   const int raise = too_large(s, limit);
-  turn_begin(c, 2);
+  pingpong_wait(c, 2);
   if (warp_any(raise)) raise_reference(s, m, l, w, o, factor);
   GA_UNROLL for (int i = 0; i < PARTS; i++) {
     weights(s + 16 * i, q + 4 * i, l);
@@ -489,13 +489,13 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
   }
   GA_UNROLL for (int i = 0; i < 4 * PARTS; i++) p[i] = q[i];
   GA_UNROLL for (int i = PARTS; i < 4; i++) weights(s + 16 * i, p + 4 * i, l);
-  turn_end_after(c, p + NP - 4);
+  pingpong_signal_after(c, p + NP - 4);
 }
 /* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the
  * next block may be masked, or the current one has two scales of V: there one thing is done after the other. */
 GA_DEV void consume(warpgroup *c) {
   float s[NS], other[LAST_REGS], o[NO], m[2], l[2], w[2];
-  float *part = SHARED ? s : other;
+  float *part = DV128 ? s : other;
   uint32_t p[NP];
   GA_ROLL for (;; advance(c)) {
     const int edge = c->n == 0;
@@ -503,23 +503,23 @@ GA_DEV void consume(warpgroup *c) {
       next_tile(c);
     else
       c->n--;
-    const int fresh = edge || ((UNDER || MASKED) && c->n >= c->mask_hi);
-    if (UNDER && !fresh && !c->two) {
+    const int fresh = edge || ((PIPELINED || MASKED) && c->n >= c->mask_hi);
+    if (PIPELINED && !fresh && !c->two) {
       wait_k(c);
-      turn_begin(c, 1);
+      pingpong_wait(c, 1);
       issue_qk(c, s);
       overlap(c, s, part, p, o, m, l, w);
       continue;
     }
     const int have = !edge || c->tiles > 1; /* P of a block */
-    turn_begin(c, 1);
-    if (QUEUE && have && c->n >= 0 && !two_scales(c)) {
+    pingpong_wait(c, 1);
+    if (OVERLAP && have && c->n >= 0 && !two_scales(c)) {
       together(c, s, part, p, o, w);
       if (edge) finish(c, o, m, l, w, 2);
     } else {
       if (have) {
         wait_v(c);
-        if (!SHARED || two_scales(c))
+        if (!DV128 || two_scales(c))
           values(c, o, part, p, w, 2);
         else
           values(c, o, part, p, w, 1);
@@ -530,28 +530,28 @@ GA_DEV void consume(warpgroup *c) {
       issue_qk(c, s);
     }
     if (edge) tile_fill(o, DV, 0.f);
-    turn_end(c, 1);
+    pingpong_signal(c, 1);
     wgmma_wait(0);
     pin_f32(s, NS);
     numbers(s, NS);
     release_k(c);
-    turn_begin(c, 2);
+    pingpong_wait(c, 2);
     softmax(c, s, p, m, l, w, o, edge, fresh);
-    turn_end_after(c, p + NP - 4);
+    pingpong_signal_after(c, p + NP - 4);
   }
-  turn_end(c, 1);
+  pingpong_signal(c, 1);
 }
 /* O += P V of the current V stage, and S of the next block asked for, each half once a part has been added. */
 GA_DEV void products(const warpgroup *c, float *s, uint32_t *p, float *o, float *w, float v) {
   const float one[2] = {1.f, 1.f};
-  GA_UNROLL for (int i = 0; i < PARTS && i < 2; i++) issue_pv(c, part_place(s, i), p, i, 0, BN / 32);
+  GA_UNROLL for (int i = 0; i < PARTS && i < 2; i++) issue_pv(c, part_regs_at(s, i), p, i, 0, BN / 32);
   if (PARTS == 1) issue_half(c, s, 0);
   GA_UNROLL for (int i = 0; i < PARTS; i++) {
     wgmma_wait(1);
     if (i == PARTS - 1) pin_u32(p, NP);
-    add_part(o, part_place(s, i), w, i, v, one);
+    add_part(o, part_regs_at(s, i), w, i, v, one);
     if (i + 2 < PARTS)
-      issue_pv(c, part_place(s, i + 2), p, i + 2, 0, BN / 32);
+      issue_pv(c, part_regs_at(s, i + 2), p, i + 2, 0, BN / 32);
     else
       issue_half(c, s, PARTS == 1 ? 1 : i + 2 - PARTS);
   }
@@ -568,9 +568,9 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
                        const float *limit) {
   float f[4], factor[2];
   int most[2] = {0, 0};
-  turn_begin(c, 1);
+  pingpong_wait(c, 1);
   products(c, s, p, o, w, x[2]);
-  turn_end(c, 1);
+  pingpong_signal(c, 1);
   block_scales(c, x);
   row_factors(c, x[0], f);
   row_factors(c, x[1], f + 2);
@@ -585,7 +585,7 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
   release_k(c);
   exponents(s, 1, f + 2, m);
   largest(s, 1, most);
-  turn_begin(c, 2);
+  pingpong_wait(c, 2);
   if (warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]))) raise_reference(s, m, l, w, o, factor);
   first_weights(s, p, l);
 }
@@ -594,7 +594,7 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
 GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, float *l, float *w, float *x, int edge,
                       int have) {
   float f[4], ref[2], factor[2];
-  turn_begin(c, 1);
+  pingpong_wait(c, 1);
   if (have) {
     wait_v(c);
     values(c, o, s, p, w, 2);
@@ -611,7 +611,7 @@ GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, f
   reference(m, ref);
   issue_half(c, s, 0);
   issue_half(c, s, 1);
-  turn_end(c, 1);
+  pingpong_signal(c, 1);
   wgmma_wait(0);
   pin_f32(s, NS);
   numbers(s, NS);
@@ -621,15 +621,15 @@ GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, f
   exponents(s, 0, f, ref);
   exponents(s, 1, f + 2, ref);
   release_k(c);
-  turn_begin(c, 2);
+  pingpong_wait(c, 2);
   raise_reference(s, m, l, w, o, factor);
   first_weights(s, p, l);
   return 1;
 }
 /* consume of `halves`. What the next block needs is asked about under the exponentials. */
-GA_DEV void consume_halves(warpgroup *c) {
-  float s[FLOW ? 68 : NS + 4], o[NO], m[2], l[2], w[2], x[4] = {}, limit[2]; /* flow: nobody calls this */
-  uint32_t p[FLOW ? 16 : NP];
+GA_DEV void consume_dv64(warpgroup *c) {
+  float s[FAST_SUM ? 68 : NS + 4], o[NO], m[2], l[2], w[2], x[4] = {}, limit[2]; /* flow: nobody calls this */
+  uint32_t p[FAST_SUM ? 16 : NP];
   int fast = 0; /* the next block is, and its K and this one's V are there */
   GA_ROLL for (;; advance(c)) {
     if (fast) {
@@ -650,29 +650,29 @@ GA_DEV void consume_halves(warpgroup *c) {
       k_there = mbar_try_wait(c->sb + OFF_KF + 8 * next, parity);
       v_there = mbar_try_wait(c->sb + OFF_VF + 8 * c->stage_k, c->parity_k);
     }
-    turn_end_after(c, p + 4);
+    pingpong_signal_after(c, p + 4);
     weights(s + 32, p + 8, l);
     limits(l, limit);
     weights(s + 48, p + 12, l);
     if (!k_there) mbar_wait(c->sb + OFF_KF + 8 * next, parity);
     if (!v_there) mbar_wait(c->sb + OFF_VF + 8 * c->stage_k, c->parity_k);
   }
-  turn_end(c, 1);
+  pingpong_signal(c, 1);
 }
 GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   warpgroup c = {};
-  if (HALVES) { /* through shuffles: else they are worked out again wherever they are needed */
+  if (DV64) { /* through shuffles: else they are worked out again wherever they are needed */
     sb = (uint32_t)warp_uniform((int)sb);
     lane = (int)shfl_idx_u32((uint32_t)lane, lane);
   }
   c.a = a, c.sb = sb, c.w = wg, c.wl = warp & 3, c.lane = lane, c.g = lane >> 2, c.q2 = (lane & 3) * 2;
   c.desc_k = desc_k_major(sb + OFF_K);
   c.desc_v = desc_k_major(sb + OFF_V);
-  if (TURN && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
-  if (FLOW)
-    consume_flow(&c);
-  else if (HALVES)
-    consume_halves(&c);
+  if (PINGPONG && c.w == WGS - 1) bar_arrive(1, 256); /* warpgroup 0 starts */
+  if (FAST_SUM)
+    consume_fast_sum(&c);
+  else if (DV64)
+    consume_dv64(&c);
   else
     consume(&c);
 }

@@ -41,7 +41,7 @@ enum {
 };
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-#define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define TO_F32 GA_CAT(elem_f32_of_, GA_P_DTYPE)
 
 typedef const ga_kargs_attn_quant *args;
 
@@ -53,17 +53,18 @@ GA_DEV void fetch(args a, const uint16_t *x, int token, uint32_t stage) {
 GA_DEV void add(uint32_t stage, float *sum) {
   uint32_t w[4];
   lds_u4(w, stage);
-  GA_UNROLL for (int i = 0; i < 8; i++) sum[i] += WIDEN((uint16_t)(w[i / 2] >> 16 * (i & 1)));
+  GA_UNROLL for (int i = 0; i < 8; i++) sum[i] += TO_F32((uint16_t)(w[i / 2] >> 16 * (i & 1)));
 }
 GA_DEV void add_tokens(args a, const uint16_t *x, uint32_t ring, float *sum) {
   const int step = ROWS * a->parts;
-  int ahead = ROWS * (int)cluster_rank() + thread_index() / LANES;
-  GA_UNROLL for (int i = 0; i < AT_ONCE; i++, ahead += step) fetch(a, x, ahead, ring + (uint32_t)(i * STAGE_BYTES));
+  int load_pos = ROWS * (int)cluster_rank() + thread_index() / LANES;
+  GA_UNROLL for (int i = 0; i < AT_ONCE; i++, load_pos += step)
+      fetch(a, x, load_pos, ring + (uint32_t)(i * STAGE_BYTES));
   GA_ROLL for (int token = 0; token < a->tokens; token += AT_ONCE * step)
-      GA_UNROLL for (int i = 0; i < AT_ONCE; i++, ahead += step) {
+      GA_UNROLL for (int i = 0; i < AT_ONCE; i++, load_pos += step) {
     cp_async_wait(AT_ONCE - 1);
     add(ring + (uint32_t)(i * STAGE_BYTES), sum);
-    fetch(a, x, ahead, ring + (uint32_t)(i * STAGE_BYTES));
+    fetch(a, x, load_pos, ring + (uint32_t)(i * STAGE_BYTES));
   }
   cp_async_wait_all();
 }

@@ -69,8 +69,8 @@ enum {
 static_assert(D == 64 || D == 128 || D == 256, "4, 2 or 1 rows a lane");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-#define WIDEN   GA_CAT(elem_f32_of_, GA_P_DTYPE)
-#define PRODUCT GA_CAT(mma_free_, GA_P_DTYPE)
+#define TO_F32  GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define PRODUCT GA_CAT(mma_nv_, GA_P_DTYPE)
 /* 1 / sqrt(D) is a power of two, so that matrices of it are exact and sums cannot overflow, times the rest. */
 #define POWER      (D == 64 ? 0.125f : 0.0625f)
 #define REST       (D == 128 ? 1.41421356f : 1.0f)
@@ -80,37 +80,37 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p + step, digit by digit: divisions are for the first unit alone. */
-GA_DEV place advance(args a, place p, place step) {
+GA_DEV block_coord advance(args a, block_coord p, block_coord step) {
   p.head += step.head, p.block += step.block, p.batch += step.batch;
   if (p.head >= a->heads) p.head -= a->heads, p.block++;
   if (p.block >= a->units_per_head) p.block -= a->units_per_head, p.batch++;
   return p;
 }
 /* Row r of this lane. */
-GA_DEV int token_of(place p, int r) {
+GA_DEV int token_of(block_coord p, int r) {
   return p.block * TOKENS + (thread_index() >> 5) * ROWS + 8 * r + (thread_index() >> 2 & 7);
 }
-GA_DEV float *scale_at(args a, place p, int i) {
+GA_DEV float *scale_at(args a, block_coord p, int i) {
   return a->scale + ((int64_t)p.batch * a->heads + p.head) * a->blocks + i;
 }
 /* Where this lane's first 16 bytes of a stage lie; those of other chunks follow 512 bytes apart. */
 GA_DEV uint32_t chunks_at(uint32_t stage) { return stage + 16 * (uint32_t)(thread_index() & 31); }
-GA_DEV const uint16_t *head_of(args a, place p) {
+GA_DEV const uint16_t *head_of(args a, block_coord p) {
   return (const uint16_t *)a->x + p.batch * a->x_batch + p.head * a->x_head + 8 * (thread_index() & 3);
 }
 /* Behind the last token comes that again, which no maximum minds. */
-GA_DEV const uint16_t *row_of(args a, place p, const uint16_t *head, int r) {
+GA_DEV const uint16_t *row_of(args a, block_coord p, const uint16_t *head, int r) {
   const int token = token_of(p, r), last = a->tokens - 1;
   return head + (token < last ? token : last) * a->x_token;
 }
-GA_DEV void prefetch_rows(args a, place p) {
+GA_DEV void prefetch_rows(args a, block_coord p) {
   const uint16_t *head = head_of(a, p);
   GA_UNROLL for (int r = 0; r < R; r++) {
     const uint16_t *row = row_of(a, p, head, r);
     GA_UNROLL for (int j = 0; j < ROW_CHUNKS; j += 2) prefetch_l2(row + 32 * j);
   }
 }
-GA_DEV void fetch_rows(args a, place p, uint32_t stage) {
+GA_DEV void fetch_rows(args a, block_coord p, uint32_t stage) {
   const uint16_t *head = head_of(a, p);
   GA_UNROLL for (int r = 0; r < R; r++) {
     const uint16_t *row = row_of(a, p, head, r);
@@ -118,16 +118,16 @@ GA_DEV void fetch_rows(args a, place p, uint32_t stage) {
         cp_async_16(chunks_at(stage) + 512 * (uint32_t)(r * ROW_CHUNKS + j), row + 32 * j, 16);
   }
 }
-GA_DEV void widen(uint32_t stage, float *x) {
+GA_DEV void load_f32(uint32_t stage, float *x) {
   GA_UNROLL for (int c = 0; c < CHUNKS; c++) {
     uint32_t w[4];
     lds_u4(w, chunks_at(stage) + 512 * (uint32_t)c);
-    GA_UNROLL for (int i = 0; i < 8; i++) x[8 * c + i] = WIDEN((uint16_t)(w[i / 2] >> 16 * (i & 1)));
+    GA_UNROLL for (int i = 0; i < 8; i++) x[8 * c + i] = TO_F32((uint16_t)(w[i / 2] >> 16 * (i & 1)));
   }
 }
 /* RoPE of the rows of half of the lanes, in shared memory: 4 of every 8, a row after the other, its pairs shared out
  * among all lanes. The angle is reduced in double: far positions keep their phase. */
-GA_DEV void turn_rows(args a, place p, uint32_t rows, int side) {
+GA_DEV void rope_rows_smem(args a, block_coord p, uint32_t rows, int side) {
   const int half = a->rot_dim / 2, last = a->tokens - 1, first = token_of(p, 0) - (thread_index() >> 2 & 7) + 4 * side;
   GA_ROLL for (int row = 0; row < 4 * R; row++, rows += 4 * D) {
     const int token = first + row / 4 * 8 + row % 4;
@@ -145,7 +145,7 @@ GA_DEV void turn_rows(args a, place p, uint32_t rows, int side) {
   }
 }
 /* The stage that x came from is room for half of it in f32. */
-GA_DEV void turn(args a, place p, uint32_t stage, float *x) {
+GA_DEV void rope(args a, block_coord p, uint32_t stage, float *x) {
   const int lane = thread_index() & 31;
   const uint32_t mine = stage + 4 * (uint32_t)((lane >> 2 & 3) * D + 8 * (lane & 3));
   GA_ROLL for (int side = 0; side < 2; side++) {
@@ -153,7 +153,7 @@ GA_DEV void turn(args a, place p, uint32_t stage, float *x) {
     if (lane >> 4 == side) GA_UNROLL
       for (int i = 0; i < EACH; i += 4) sts_f4(mine + 4 * (uint32_t)(i / E * 4 * D + i % E / 8 * 32 + i % 8), x + i);
     warp_sync();
-    turn_rows(a, p, stage, side);
+    rope_rows_smem(a, p, stage, side);
     warp_sync();
     if (lane >> 4 == side) GA_UNROLL
       for (int i = 0; i < EACH; i += 4) lds_f4(x + i, mine + 4 * (uint32_t)(i / E * 4 * D + i % E / 8 * 32 + i % 8));
@@ -220,7 +220,7 @@ GA_DEV float scale_from(float most) {
   return scale == 0.f ? 1.f : scale;
 }
 /* 1 / scale of each row, which has its own; x is `rest` times too small. */
-GA_DEV void row_scales(args a, place p, const float *x, float rest, float *f) {
+GA_DEV void row_scales(args a, block_coord p, const float *x, float rest, float *f) {
   GA_UNROLL for (int r = 0; r < R; r++) {
     float most = rest * most_of(x + r * E, E);
     GA_UNROLL for (int k = 1; k < 4; k *= 2) most = larger(most, shfl_xor_f32(most, k));
@@ -231,7 +231,7 @@ GA_DEV void row_scales(args a, place p, const float *x, float rest, float *f) {
   }
 }
 /* The scale of this warp's rows, written where it is made. */
-GA_DEV float block_scale(args a, place p, uint32_t slots, const float *x, float rest) {
+GA_DEV float block_scale(args a, block_coord p, uint32_t slots, const float *x, float rest) {
   const int lane = thread_index() & 31, warp = thread_index() >> 5, sharing = a->scale_tokens / ROWS,
             first = warp & -sharing;
   const float own = warp_most(rest * most_of(x, EACH));
@@ -242,7 +242,7 @@ GA_DEV float block_scale(args a, place p, uint32_t slots, const float *x, float 
   if (warp == first && lane == 0 && block < a->blocks) stg_f32(scale_at(a, p, block), scale);
   return scale;
 }
-GA_DEV void scales(args a, place p, uint32_t slots, const float *x, float rest, float *f) {
+GA_DEV void scales(args a, block_coord p, uint32_t slots, const float *x, float rest, float *f) {
   if (I8 && a->scale_tokens == 1) return row_scales(a, p, x, rest, f);
   const float scale = a->scale_tokens ? block_scale(a, p, slots, x, rest)
                                       : ldg_f32(a->given + p.batch * a->given_batch + p.head * a->given_head);
@@ -251,7 +251,7 @@ GA_DEV void scales(args a, place p, uint32_t slots, const float *x, float rest, 
 GA_DEV uint32_t pack4(const float *x, float f) {
   return I8 ? pack4_s8(x[0] * f, x[1] * f, x[2] * f, x[3] * f) : pack4_e4m3(x[0] * f, x[1] * f, x[2] * f, x[3] * f);
 }
-GA_DEV void store_rows(args a, place p, const float *x, const float *f) {
+GA_DEV void store_rows(args a, block_coord p, const float *x, const float *f) {
   uint8_t *base = (uint8_t *)a->y + p.batch * a->y_batch + p.head * a->y_head + 8 * (thread_index() & 3);
   GA_UNROLL for (int r = 0; r < R; r++) {
     const int token = token_of(p, r);
@@ -265,25 +265,25 @@ GA_DEV void store_rows(args a, place p, const float *x, const float *f) {
 }
 
 /* x of a unit, but for what is left of the transform. */
-GA_DEV void take_rows(args a, place p, uint32_t stage, float *x) {
+GA_DEV void take_rows(args a, block_coord p, uint32_t stage, float *x) {
   if (a->hadamard && !a->rot_dim) return products(a, stage, x);
-  widen(stage, x);
-  if (a->rot_dim) turn(a, p, stage, x);
+  load_f32(stage, x);
+  if (a->rot_dim) rope(a, p, stage, x);
 }
 
 GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   args a = &k;
   const float rest = a->hadamard ? REST : 1.f;
   uint32_t slots = smem_base() + OFF_MOST, stage = smem_base() + (uint32_t)((thread_index() >> 5) * 2 * STAGE_BYTES);
-  const place step = place_of(a, block_count());
-  place p = place_of(a, block_index());
+  const block_coord step = block_coord_of(a, block_count());
+  block_coord p = block_coord_of(a, block_index());
   prefetch_rows(a, p); /* reads nothing: what is in L2 is as new as what is written until then */
   grid_dependency_wait();
   grid_launch_dependents();
   fetch_rows(a, p, stage);
   cp_async_commit();
   for (int u = block_index(); u < a->units; u += block_count()) {
-    const place next = advance(a, p, step);
+    const block_coord next = advance(a, p, step);
     float x[EACH], f[R];
     if (u + block_count() < a->units) fetch_rows(a, next, stage ^ STAGE_BYTES);
     cp_async_commit();

@@ -7,11 +7,11 @@ typedef const ga_kargs_attn_quant *args;
 /* 128 tokens of a head. Heads go first: those of a token lie side by side. */
 typedef struct {
   int batch, block, head;
-} place;
+} block_coord;
 
-GA_DEV place place_of(args a, int unit) {
+GA_DEV block_coord block_coord_of(args a, int unit) {
   const int blocks = unit / a->heads;
-  const place p = {blocks / a->units_per_head, blocks % a->units_per_head, unit % a->heads};
+  const block_coord p = {blocks / a->units_per_head, blocks % a->units_per_head, unit % a->heads};
   return p;
 }
 /* The largest of a warp's values, none of which is below 0. */

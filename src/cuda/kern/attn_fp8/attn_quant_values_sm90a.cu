@@ -56,13 +56,13 @@ enum {
 static_assert(D == 64 || D == 128 || D == 256, "the ring's size is a power of two");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-#define WIDEN GA_CAT(elem_f32_of_, GA_P_DTYPE)
+#define TO_F32 GA_CAT(elem_f32_of_, GA_P_DTYPE)
 
 #include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p - step, digit by digit: divisions are for the first unit alone. The last tokens go before the first: where the
  * means were made, or V itself, just before, they are still in L2. */
-GA_DEV place go_back(args a, place p, place step) {
+GA_DEV block_coord go_back(args a, block_coord p, block_coord step) {
   p.head -= step.head, p.block -= step.block, p.batch -= step.batch;
   if (p.head < 0) p.head += a->heads, p.block--;
   if (p.block < 0) p.block += a->units_per_head, p.batch--;
@@ -71,15 +71,15 @@ GA_DEV place go_back(args a, place p, place step) {
 /* The first of this thread's rows of a tile, 16 apart, and its 16 bytes of it. */
 GA_DEV int first_row(void) { return thread_index() / (D / 8); }
 GA_DEV int own_chunk(void) { return thread_index() % (D / 8); }
-GA_DEV const uint16_t *chunk_of(args a, place p) {
+GA_DEV const uint16_t *chunk_of(args a, block_coord p) {
   return (const uint16_t *)a->x + p.batch * a->x_batch + p.head * a->x_head +
          (p.block * TOKENS + first_row()) * a->x_token + 8 * own_chunk();
 }
-GA_DEV void prefetch_tile(args a, place p) {
+GA_DEV void prefetch_tile(args a, block_coord p) {
   GA_UNROLL for (int i = 0; i < 8; i++) if (own_chunk() % 8 == 0) prefetch_l2(chunk_of(a, p) + 16 * i * a->x_token);
 }
 /* Behind the last token come zeros. */
-GA_DEV void fetch_tile(args a, place p, uint32_t tile) {
+GA_DEV void fetch_tile(args a, block_coord p, uint32_t tile) {
   const int row = first_row(), left = a->tokens - p.block * TOKENS - row;
   GA_UNROLL for (int i = 0; i < 8; i++) {
     const int swizzle = (row & 1) | (i << 1 & 6);
@@ -97,13 +97,13 @@ GA_DEV void take_tile(uint32_t tile, float *x) {
     uint32_t w[4];
     ldmatrix_x4_trans(w, at + (uint32_t)((HALF * h + 8 * e) * ROW_BYTES + (((chunk + b) ^ row) << 4)));
     GA_UNROLL for (int i = 0; i < 8; i++) x[32 * h + 16 * b + i / 2 * 4 + 2 * e + i % 2] =
-        WIDEN((uint16_t)(w[i / 2] >> 16 * (i & 1)));
+        TO_F32((uint16_t)(w[i / 2] >> 16 * (i & 1)));
   }
 }
 /* Column b of this lane. */
 GA_DEV int column_of(int b) { return (thread_index() >> 5) * COLUMNS + 8 * b + (thread_index() >> 2 & 7); }
 /* Takes the means off; what is behind the last token stays 0. */
-GA_DEV void centre(args a, place p, const float *mean, float *x) {
+GA_DEV void centre(args a, block_coord p, const float *mean, float *x) {
   const int rows = a->tokens - p.block * TOKENS - 16 * (thread_index() & 3);
   GA_UNROLL for (int h = 0; h < 2; h++) GA_UNROLL for (int b = 0; b < 2; b++) GA_UNROLL for (int i = 0; i < 16; i++) {
     const int token = HALF * h + i / 4 * 2 + i % 4 / 2 * 8 + i % 2;
@@ -122,7 +122,7 @@ GA_DEV float scale_from(float most) {
   return scale == 0.f ? 1.f : scale;
 }
 /* 1 / scale of each half, and behind it all have read the tile. */
-GA_DEV void scales(args a, place p, uint32_t slots, const float *x, float *f) {
+GA_DEV void scales(args a, block_coord p, uint32_t slots, const float *x, float *f) {
   const int lane = thread_index() & 31, warp = thread_index() >> 5;
   GA_UNROLL for (int h = 0; h < 2; h++) {
     const float most = warp_most(most_of(x + 32 * h));
@@ -142,7 +142,7 @@ GA_DEV void scales(args a, place p, uint32_t slots, const float *x, float *f) {
   if (thread_index() < each && block < a->blocks) stg_f32(to + block, thread_index() ? scale[1] : scale[0]);
 }
 GA_DEV uint32_t pack4(const float *x, float f) { return pack4_e4m3(x[0] * f, x[1] * f, x[2] * f, x[3] * f); }
-GA_DEV void store_values(args a, place p, const float *x, const float *f) {
+GA_DEV void store_values(args a, block_coord p, const float *x, const float *f) {
   uint8_t *base =
       (uint8_t *)a->y + p.batch * a->y_batch + p.head * a->y_head + p.block * TOKENS + 16 * (thread_index() & 3);
   GA_UNROLL for (int b = 0; b < 2; b++) GA_UNROLL for (int h = 0; h < 2; h++) {
@@ -156,20 +156,20 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   args a = &k;
   uint32_t tile = smem_base();
   const uint32_t slots = tile + OFF_MOST;
-  const place step = place_of(a, block_count());
-  place p = place_of(a, a->units - 1 - block_index()), ahead = p;
+  const block_coord step = block_coord_of(a, block_count());
+  block_coord p = block_coord_of(a, a->units - 1 - block_index()), load_pos = p;
   GA_UNROLL for (int s = 0; s < STAGES;
                  s++) { /* reads nothing: what is in L2 is as new as what is written until then */
-    if (block_index() + s * block_count() < a->units) prefetch_tile(a, ahead);
-    ahead = go_back(a, ahead, step);
+    if (block_index() + s * block_count() < a->units) prefetch_tile(a, load_pos);
+    load_pos = go_back(a, load_pos, step);
   }
-  ahead = p;
+  load_pos = p;
   grid_dependency_wait();
   grid_launch_dependents();
   GA_UNROLL for (int s = 0; s < STAGES; s++) {
-    if (block_index() + s * block_count() < a->units) fetch_tile(a, ahead, tile + (uint32_t)(s * STAGE_BYTES));
+    if (block_index() + s * block_count() < a->units) fetch_tile(a, load_pos, tile + (uint32_t)(s * STAGE_BYTES));
     cp_async_commit();
-    ahead = go_back(a, ahead, step);
+    load_pos = go_back(a, load_pos, step);
   }
   for (int u = block_index(); u < a->units; u += block_count()) {
     float x[EACH], f[2], mean[2];
@@ -181,11 +181,11 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
     take_tile(tile, x);
     if (a->centre) centre(a, p, mean, x);
     scales(a, p, slots, x, f);
-    if (u < a->units - STAGES * block_count()) fetch_tile(a, ahead, tile);
+    if (u < a->units - STAGES * block_count()) fetch_tile(a, load_pos, tile);
     cp_async_commit();
     store_values(a, p, x, f);
     p = go_back(a, p, step);
-    ahead = go_back(a, ahead, step);
+    load_pos = go_back(a, load_pos, step);
     tile ^= STAGE_BYTES;
   }
 }

@@ -32,12 +32,13 @@ ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void
 const char *cuda_gemm_mma_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_mma(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
-/* Packed weights, GA_LAYOUT_T16. Why no row over them takes the description, whatever its shape; NULL: nothing against
- * it. */
+/* Packed weights, GA_LAYOUT_MMA_PACKED. Why no row over them takes the description, whatever its shape; NULL: nothing
+ * against it. */
 const char *cuda_gemm_packed_refusal(const ga_kernel *kernel, const ga_gemm_desc *desc);
-const char *cuda_gemm_t16_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t cuda_gemm_t16_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_gemm_t16(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
+const char *cuda_gemm_mma_packed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_gemm_mma_packed_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_gemm_mma_packed(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                               ga_stream *stream);
 const char *cuda_pack_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_pack_bytes(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_pack(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);

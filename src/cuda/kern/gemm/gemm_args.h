@@ -34,8 +34,8 @@ typedef struct ga_kargs_gemm {
   int32_t x_units;      /* units that shared memory has room for */
 } ga_kargs_gemm;
 
-/* GA_LAYOUT_T16, packed weights: tiles of 16 rows, cut along k into units (src/cuda/kern/gemm/packed.h says what is
- * where). X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
+/* GA_LAYOUT_MMA_PACKED, packed weights: tiles of 16 rows, cut along k into units (src/cuda/kern/gemm/packed.h says what
+ * is where). X(type, ga_dtype, k of a unit, bytes of a unit). Bytes are those of the file's blocks. */
 /* clang-format off */
 #define GA_PACKED_TYPES(X) \
   X(F16, 2, 64, 2048) X(BF16, 3, 64, 2048) \
@@ -48,14 +48,14 @@ enum { GA_PACKED_ROWS = 16 };
 
 /* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as
  * ga_kargs_gemm_x made it; boxes of 64 columns and a tile's rows, swizzle 128 B. */
-typedef struct ga_kargs_gemm_wide {
+typedef struct ga_kargs_gemm_prefill {
   ga_tmap x;
   ga_kargs_gemm g;
-  int32_t w_tiles, x_tiles;       /* of the output: along n and m */
-  int32_t cluster_log, parts_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums
+  int32_t w_tiles, x_tiles;          /* of the output: along n and m */
+  int32_t cluster_log, k_splits_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums
                                      meet in g.partial */
   int32_t unused[6];
-} ga_kargs_gemm_wide;
+} ga_kargs_gemm_prefill;
 
 /* X [m, k] of any plain type to bf16 [m, width], width a multiple of 16, in the order of gemm_x_sm80.cu. */
 typedef struct ga_kargs_gemm_x {
@@ -82,7 +82,7 @@ typedef struct ga_kargs_pack {
 } ga_kargs_pack;
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_wide) == 320);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_prefill) == 320);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 56);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);
 #endif

@@ -24,7 +24,7 @@ typedef struct ga_kargs_gemm_tile {
   int32_t steps;                /* of 128 bytes along k */
   int32_t y_bulk; /* y is of 16 bits, n a multiple of 8, and there is nothing in the epilogue but scale: y leaves by its
                      map */
-  int32_t parts;  /* of k, which meet in p.g.partial, counted by p.g.counter (one a warp and tile) */
+  int32_t k_splits;  /* of k, which meet in p.g.partial, counted by p.g.counter (one a warp and tile) */
   uint64_t w_policy; /* of L2 */
   int32_t unused[10];
 } ga_kargs_gemm_tile;

@@ -13,7 +13,7 @@
 /* As in dev/ptx/bulk.h: W is read once, or stays for other rows of tiles. */
 #define L2_EVICT_FIRST 0x12F0000000000000ull
 #define L2_EVICT_LAST  0x14F0000000000000ull
-#define MOST_PARTS     16
+#define MAX_K_SPLITS   16
 #define COUNTERS       (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST           ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
 
@@ -63,21 +63,21 @@ static int64_t step_clocks(const ga_kernel *k) {
 }
 
 /* Clocks of the whole, k in so many parts. */
-static int64_t clocks_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps, int64_t parts) {
-  enum { TILE = 2000, JOIN = 3000, JOIN_PART = 700, LAUNCH = 6000 };
+static int64_t clocks_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps, int64_t k_splits) {
+  enum { TILE = 2000, JOIN = 3000, ADD_SPLIT_CLOCKS = 700, LAUNCH = 6000 };
   const cuda_gemm_tile_variant *v = k->impl;
   const int64_t clusters = ga_max_i64(1, caps->sms / cluster_of(v)),
-                waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * parts, clusters);
-  return LAUNCH +
-         waves * (ga_div_up(steps_of(d), parts) * step_clocks(k) + TILE + (parts > 1 ? JOIN + parts * JOIN_PART : 0));
+                waves = ga_div_up(row_tiles(v, d) * col_tiles(v, d) * k_splits, clusters);
+  return LAUNCH + waves * (ga_div_up(steps_of(d), k_splits) * step_clocks(k) + TILE +
+                           (k_splits > 1 ? JOIN + k_splits * ADD_SPLIT_CLOCKS : 0));
 }
 
 /* Parts of k: the fastest, as long as there are counters for them. */
-static int64_t parts_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
+static int64_t k_splits_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
   const cuda_gemm_tile_variant *v = k->impl;
-  const int64_t tiles = row_tiles(v, d) * col_tiles(v, d), most = ga_min_i64(MOST_PARTS, steps_of(d));
+  const int64_t tiles = row_tiles(v, d) * col_tiles(v, d), most = ga_min_i64(MAX_K_SPLITS, steps_of(d));
   int64_t best = 1;
-  if (!v->parts || tiles * (v->bm / 16) > COUNTERS) return 1;
+  if (!v->k_splits || tiles * (v->bm / 16) > COUNTERS) return 1;
   for (int64_t p = 2; p <= most; p++)
     if (clocks_of(k, d, caps, p) < clocks_of(k, d, caps, best)) best = p;
   return best;
@@ -88,7 +88,7 @@ int32_t cuda_gemm_tile_fit(const ga_kernel *k, const void *desc, const ga_caps *
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return 0;
   const double rate = 4096.0 / (double)elem_bytes(d->w_dtype); /* multiply-adds a clock */
-  const double clocks = (double)clocks_of(k, d, caps, parts_of(k, d, caps));
+  const double clocks = (double)clocks_of(k, d, caps, k_splits_of(k, d, caps));
   return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * clocks));
 }
 
@@ -96,8 +96,8 @@ uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga
   const ga_gemm_desc *d = desc;
   const cuda_gemm_tile_variant *v = k->impl;
   if (d->m == 0 || d->n == 0) return 0;
-  const int64_t parts = parts_of(k, d, caps);
-  return parts == 1 ? 0 : (uint64_t)(row_tiles(v, d) * col_tiles(v, d) * parts * v->bm * v->bn) * sizeof(float);
+  const int64_t k_splits = k_splits_of(k, d, caps);
+  return k_splits == 1 ? 0 : (uint64_t)(row_tiles(v, d) * col_tiles(v, d) * k_splits * v->bm * v->bn) * sizeof(float);
 }
 
 /* rows of cols contiguous elements, in boxes of 128 bytes by box_rows. */
@@ -136,7 +136,7 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
                              .band = BAND,
                              .steps = (int32_t)steps_of(d),
                              .w_policy = row_tiles(v, d) == 1 ? L2_EVICT_FIRST : L2_EVICT_LAST,
-                             .parts = (int32_t)parts_of(k, d, &dev->base.caps)};
+                             .k_splits = (int32_t)k_splits_of(k, d, &dev->base.caps)};
   args.p.g.partial = workspace;
   args.p.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   GA_TRY(encode_operand(dev, k, d, "x", a->x, v->across & GA_GEMM_XT, d->m, d->x_stride, v->bm, &args.x));
@@ -144,7 +144,7 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
                         &args.w));
   args.y_bulk = d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
   if (args.y_bulk) GA_TRY(encode(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
-  const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.parts, cluster = cluster_of(v);
+  const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.k_splits, cluster = cluster_of(v);
   const int64_t clusters = ga_min_i64(pieces, dev->base.caps.sms / cluster);
   const cuda_launch l = {.grid = {(uint32_t)(clusters * cluster), 1, 1},
                          .block = {v->base.threads, 1, 1},

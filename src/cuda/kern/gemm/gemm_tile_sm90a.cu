@@ -36,11 +36,11 @@
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: of the ring"
 #endif
-#ifndef GA_P_PAIR
-#error "GA_P_PAIR: 1: blocks work in pairs that share W"
+#ifndef GA_P_COOPERATIVE
+#error "GA_P_COOPERATIVE: 1: blocks work in pairs that share W"
 #endif
-#ifndef GA_P_PARTS
-#error "GA_P_PARTS: 1: k may be cut into parts"
+#ifndef GA_P_SPLIT_K
+#error "GA_P_SPLIT_K: 1: k may be cut into parts"
 #endif
 
 #ifndef GA_P_XT
@@ -88,9 +88,9 @@ enum {
   WT = GA_P_WT,
   SHORT = GA_P_SHORT,
   STAGES = GA_P_STAGES,
-  PARTS = GA_P_PARTS,
-  PAIR = GA_P_PAIR,
-  BLOCKS = PAIR ? 2 : 1,
+  SPLIT_K = GA_P_SPLIT_K,
+  COOPERATIVE = GA_P_COOPERATIVE,
+  BLOCKS = COOPERATIVE ? 2 : 1,
   COLS = PART_BN, /* that are multiplied at once */
   WGS = BM / 64,
   LANES = 128 * WGS, /* that multiply */
@@ -99,11 +99,11 @@ enum {
   STAGE = X_BYTES + W_BYTES,
   PANEL = 64 * 128, /* 64 rows or columns by a step of 64 of k, stored across */
   X_NEXT = XT ? 128 : 2,
-  W_NEXT = WT ? 128 : 2,      /* the next 16 (32) of k, in units of 16 bytes */
-  NC = BN / 2,                /* sums of a lane */
-  STAGE_BYTES = 16 * 256,     /* of a warp's results */
-  WIDE = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
-  SCALES = 4 * (BM + 4),      /* bytes of a stage's scales: rows of X, then W's */
+  W_NEXT = WT ? 128 : 2,          /* the next 16 (32) of k, in units of 16 bytes */
+  NC = BN / 2,                    /* sums of a lane */
+  STAGE_BYTES = 16 * 256,         /* of a warp's results */
+  OUT_COLS = BN < 128 ? BN : 128, /* columns of 16 bits that have room there */
+  SCALES = 4 * (BM + 4),          /* bytes of a stage's scales: rows of X, then W's */
   OFF_STAGE = STAGES * STAGE,
   OFF_FULL = OFF_STAGE + 4 * WGS * STAGE_BYTES,
   OFF_EMPTY = OFF_FULL + 8 * STAGES,
@@ -121,16 +121,16 @@ typedef struct {
   int part, first, steps; /* along k */
 } piece;
 
-GA_DEV int n_pieces(args a) { return a->row_tiles * a->col_tiles * (PARTS ? a->parts : 1); }
-GA_DEV int k_first(args a, int part) { return PARTS ? a->steps * part / a->parts : part * a->steps; }
+GA_DEV int n_pieces(args a) { return a->row_tiles * a->col_tiles * (SPLIT_K ? a->k_splits : 1); }
+GA_DEV int k_first(args a, int part) { return SPLIT_K ? a->steps * part / a->k_splits : part * a->steps; }
 GA_DEV piece piece_at(args a, int t) {
   piece p;
-  p.tile = PARTS ? t / a->parts : t;
-  p.part = PARTS ? t % a->parts : 0;
+  p.tile = SPLIT_K ? t / a->k_splits : t;
+  p.part = SPLIT_K ? t % a->k_splits : 0;
   p.first = k_first(a, p.part);
   p.steps = k_first(a, p.part + 1) - p.first;
   grid_tile(p.tile, a->row_tiles, a->col_tiles, a->band, &p.row, &p.col);
-  p.row = (PAIR ? 2 * p.row + block_index() % 2 : p.row) * BM;
+  p.row = (COOPERATIVE ? 2 * p.row + block_index() % 2 : p.row) * BM;
   p.col *= BN;
   return p;
 }
@@ -147,11 +147,11 @@ GA_DEV void copy_x(args a, uint32_t at, uint32_t full, int k, int row) {
 
 /* A pair's blocks copy half of the columns each, for both. */
 GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank) {
-  enum { OWN = PAIR ? BN / 2 : BN };
-  if (PAIR) at += (uint32_t)rank * (W_BYTES / 2), col += rank * OWN;
+  enum { OWN = COOPERATIVE ? BN / 2 : BN };
+  if (COOPERATIVE) at += (uint32_t)rank * (W_BYTES / 2), col += rank * OWN;
   GA_UNROLL for (int p = 0; p < (WT ? OWN / 64 : 1); p++) {
     const int first = WT ? col + 64 * p : k, second = WT ? k : col;
-    if (PAIR)
+    if (COOPERATIVE)
       bulk_load_2d_multicast(at + p * PANEL, &a->w, full, first, second, 3, a->w_policy);
     else
       bulk_load_2d(at + p * PANEL, &a->w, full, first, second, a->w_policy);
@@ -159,7 +159,7 @@ GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank)
 }
 
 GA_DEV void copy(args a, uint32_t sb) {
-  const uint32_t rank = PAIR ? (uint32_t)(block_index() % 2) : 0;
+  const uint32_t rank = COOPERATIVE ? (uint32_t)(block_index() % 2) : 0;
   uint32_t i = 0;
   PIECES(t, a) {
     const piece p = piece_at(a, t);
@@ -202,7 +202,7 @@ GA_DEV void release(uint32_t sb, uint32_t i, int leader) {
   if (!leader) return;
   const uint32_t empty = sb + OFF_EMPTY + 8 * ring_stage(i, STAGES);
   mbar_arrive(empty);
-  if (PAIR) mbar_arrive_cluster(empty, (uint32_t)(block_index() % 2 ^ 1));
+  if (COOPERATIVE) mbar_arrive_cluster(empty, (uint32_t)(block_index() % 2 ^ 1));
 }
 
 /* A cluster's addresses carry the block's rank above these bits, where an operand stored across has the distance of its
@@ -233,10 +233,10 @@ GA_DEV void multiply_all(uint32_t sb, int wg, uint32_t i, int steps, float *c) {
 }
 
 /* Warpgroups issue products in turn, so that one adds up while the other multiplies. */
-GA_DEV void turn_begin(int wg) {
+GA_DEV void pingpong_wait(int wg) {
   if (WGS > 1) bar_sync(1 + wg, LANES);
 }
-GA_DEV void turn_end(int wg) {
+GA_DEV void pingpong_signal(int wg) {
   if (WGS > 1) bar_arrive(1 + (wg ^ 1), LANES);
 }
 
@@ -264,11 +264,11 @@ GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int steps, f
     GA_UNROLL for (int h = 0; h < BN / COLS; h++) {
       const uint32_t w = w_desc(at) + (uint32_t)(h * COLS * 128 / 16);
       float sum[COLS / 2];
-      turn_begin(wg);
+      pingpong_wait(wg);
       wgmma_fence();
       GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(sum, desc(x_desc(at, wg) + 2 * j), desc(w + 2 * j), j > 0);
       wgmma_commit();
-      turn_end(wg);
+      pingpong_signal(wg);
       wgmma_wait(0);
       if (h == BN / COLS - 1) release(sb, i, leader);
       GA_UNROLL for (int e = 0; e < COLS / 2; e++) c[h * (COLS / 2) + e] =
@@ -315,20 +315,20 @@ GA_DEV void put_bulk(args a, uint32_t sb, int row, int col, const float *c) {
   const int lane = thread_index() % 32, warp = thread_index() / 32;
   const uint32_t stage = sb + OFF_STAGE + (uint32_t)warp * STAGE_BYTES;
   const float scale = a->p.g.scale;
-  GA_UNROLL for (int h = 0; h < BN; h += WIDE) {
-    uint32_t x[WIDE / 4];
+  GA_UNROLL for (int h = 0; h < BN; h += OUT_COLS) {
+    uint32_t x[OUT_COLS / 4];
     const float *from = c + h / 2;
     if (Y_IS_BF16(&a->p.g)) GA_UNROLL
-      for (int i = 0; i < WIDE / 4; i++) x[i] = pack_bf16(from[2 * i] * scale, from[2 * i + 1] * scale);
+      for (int i = 0; i < OUT_COLS / 4; i++) x[i] = pack_bf16(from[2 * i] * scale, from[2 * i + 1] * scale);
     else GA_UNROLL
-      for (int i = 0; i < WIDE / 4; i++) x[i] = pack_f16(from[2 * i] * scale, from[2 * i + 1] * scale);
+      for (int i = 0; i < OUT_COLS / 4; i++) x[i] = pack_f16(from[2 * i] * scale, from[2 * i + 1] * scale);
     if (lane == 0) bulk_wait_read(); /* what was stored before has left this memory */
     warp_sync();
-    tile_store(stage, 16 * 128, 0, x, WIDE, lane);
+    tile_store(stage, 16 * 128, 0, x, OUT_COLS, lane);
     fence_async_smem();
     warp_sync();
     if (lane) continue;
-    GA_UNROLL for (int i = 0; i < WIDE; i += 64) {
+    GA_UNROLL for (int i = 0; i < OUT_COLS; i += 64) {
       const int first = col + h + i;
       if (first < a->p.g.n && row + warp * 16 < a->p.g.m)
         bulk_store_2d(&a->y, stage + (uint32_t)(i / 64 * 16 * 128), first, row + warp * 16);
@@ -359,12 +359,12 @@ GA_DEV void put_tile(const ga_kargs_gemm *g, uint32_t sb, int row, int col, cons
 /* Where a part's warp leaves its sums: four to a lane, then the next four. */
 GA_DEV float *partial_at(args a, int tile, int part) {
   const int warps = LANES / 32, warp = thread_index() / 32, lane = thread_index() % 32;
-  return a->p.g.partial + (((int64_t)tile * a->parts + part) * warps + warp) * (32 * NC) + 4 * lane;
+  return a->p.g.partial + (((int64_t)tile * a->k_splits + part) * warps + warp) * (32 * NC) + 4 * lane;
 }
 
 /* Leaves a warp's sums there. True in the last part's warp to come: it gets all of them, added up in the order of
  * parts. */
-GA_DEV bool join_parts(args a, piece p, float *c) {
+GA_DEV bool add_splits(args a, piece p, float *c) {
   int32_t *counter = a->p.g.counter + p.tile * (LANES / 32) + thread_index() / 32;
   int last = 0;
   float *own = partial_at(a, p.tile, p.part);
@@ -372,13 +372,13 @@ GA_DEV bool join_parts(args a, piece p, float *c) {
   warp_sync();
   if (thread_index() % 32 == 0) {
     fence_device(); /* the warp's writes, which the barrier has brought here */
-    last = atomic_add_i32(counter, 1) == a->parts - 1;
+    last = atomic_add_i32(counter, 1) == a->k_splits - 1;
     if (last) stg_i32(counter, 0);
     fence_device();
   }
   if (!warp_uniform(last)) return false;
   tile_fill(c, BN, 0);
-  GA_ROLL for (int q = 0; q < a->parts; q++) {
+  GA_ROLL for (int q = 0; q < a->k_splits; q++) {
     const float *at = partial_at(a, p.tile, q);
     float x[NC];
     GA_UNROLL for (int j = 0; j < NC; j += 4) ldg_f4(x + j, at + 32 * j);
@@ -395,7 +395,7 @@ GA_DEV void start(args a, uint32_t sb) {
     tmap_prefetch(&a->w);
     const uint32_t full = SHORT && a->p.scales == GEMM_SCALES_BLOCK ? 33 : 1;
     for (int s = 0; s < STAGES; s++)
-      mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, PAIR ? 2 * WGS : WGS);
+      mbar_init(sb + OFF_FULL + 8 * s, full), mbar_init(sb + OFF_EMPTY + 8 * s, COOPERATIVE ? 2 * WGS : WGS);
     mbar_init_fence();
   }
   if (BLOCKS > 1)
@@ -408,19 +408,19 @@ GA_DEV void start(args a, uint32_t sb) {
 /* Blocks end together: those of a pair arrive at each other's barriers. */
 GA_DEV void consume(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
-  if (SHORT && wg == 1) turn_end(wg);
+  if (SHORT && wg == 1) pingpong_signal(wg);
   PIECES(t, a) {
     const piece p = piece_at(a, t);
     float c[NC];
     multiply(a, sb, wg, i, p, c);
     i += (uint32_t)p.steps;
-    if (PARTS && a->parts > 1 && !join_parts(a, p, c)) continue;
+    if (SPLIT_K && a->k_splits > 1 && !add_splits(a, p, c)) continue;
     if (a->y_bulk)
       put_bulk(a, sb, p.row, p.col, c);
     else
       put_tile(&a->p.g, sb, p.row, p.col, c);
   }
-  if (SHORT && wg == 0) turn_begin(wg);
+  if (SHORT && wg == 0) pingpong_wait(wg);
   if (a->y_bulk && thread_index() % 32 == 0) bulk_wait_read(); /* shared memory must outlive the last store's reads */
   if (BLOCKS > 1) cluster_sync();
 }

@@ -1,4 +1,4 @@
-/* GA_LAYOUT_T16: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
+/* GA_LAYOUT_MMA_PACKED: weights in the order of mma.sync's A fragments, with no byte more than the file's blocks have.
  *
  * A tile is 16 rows; along k it is cut into units of PACKED_K elements, and those into groups of 32. Lane 4g+q of a
  * warp holds rows g and g+8 (r = 0, 1) and, of each group, elements 16s + 4q + i (step s = 0, 1; i = 0..3). One k16

@@ -1,8 +1,8 @@
-/* GA_LAYOUT_T16 (packed.h) as weights in bf16, two at once. A run is what shares a scale, 16 or 32 elements of a row.
- *   weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale
- * all in bf16: scale as the sum of two, and a centre for each run near -min / scale, which makes the offset as small as
- * it can be. So the weight is rounded once, but for 2^-9 of the smaller terms. Runs without a min have neither centre
- * nor offset. Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its
+/* GA_LAYOUT_MMA_PACKED (packed.h) as weights in bf16, two at once. A run is what shares a scale, 16 or 32 elements of a
+ * row. weight = (code - centre) * (high + low) + offset,   high + low = scale,   offset = min + centre * scale all in
+ * bf16: scale as the sum of two, and a centre for each run near -min / scale, which makes the offset as small as it can
+ * be. So the weight is rounded once, but for 2^-9 of the smaller terms. Runs without a min have neither centre nor
+ * offset. Each lane works out the scales of a quarter of its rows' runs, and gets the others from the lanes of its
  * four. t and every index but q are constants once unrolled. */
 #pragma once
 #include "cuda/kern/gemm/packed.h"

@@ -1,6 +1,6 @@
-/* GA_LAYOUT_T16 (packed.h) as fragments of 8-bit products: codes as small signed integers, times a power of two where
- * that spares an instruction, and scales taken apart into integers and the floats that they share. t and every index
- * are constants once unrolled. */
+/* GA_LAYOUT_MMA_PACKED (packed.h) as fragments of 8-bit products: codes as small signed integers, times a power of two
+ * where that spares an instruction, and scales taken apart into integers and the floats that they share. t and every
+ * index are constants once unrolled. */
 #pragma once
 #include "cuda/kern/gemm/packed.h"
 
@@ -34,20 +34,20 @@ GA_DEV uint32_t packed_fetched(int t, const uint32_t *w, int n) {
  * PACKED_CODES + 4 is the min of group lane % 4. The address must have been pinned behind the wait for its bytes. */
 GA_DEV void packed_fetch(int t, uint32_t *w, uint32_t unit, int lane) {
   const int g = lane / 4, wide = PACKED_W1(t) == 2 ? PACKED_CODES(t) - 2 : PACKED_CODES(t);
-  GA_UNROLL for (int i = 0; i < wide; i += 4) lds_free_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
-  if (wide < PACKED_CODES(t)) lds_free_u2(w + wide, unit + (uint32_t)packed_code_at(t, wide, lane));
+  GA_UNROLL for (int i = 0; i < wide; i += 4) lds_nv_u4(w + i, unit + (uint32_t)packed_code_at(t, i, lane));
+  if (wide < PACKED_CODES(t)) lds_nv_u2(w + wide, unit + (uint32_t)packed_code_at(t, wide, lane));
   uint32_t *s = w + PACKED_CODES(t);
-  if (PACKED_WS(t) == 4 || PACKED_WS(t) >= 8) lds_free_u4(s, unit + (uint32_t)packed_scale_at(t, 0, g));
+  if (PACKED_WS(t) == 4 || PACKED_WS(t) >= 8) lds_nv_u4(s, unit + (uint32_t)packed_scale_at(t, 0, g));
   if (PACKED_FLOAT_MIN(t))
-    lds_free_u1(s + 4, unit + (uint32_t)packed_scale_at(t, 4 + lane % 4, g));
+    lds_nv_u1(s + 4, unit + (uint32_t)packed_scale_at(t, 4 + lane % 4, g));
   else if (PACKED_WS(t) >= 8)
-    lds_free_u4(s + 4, unit + (uint32_t)packed_scale_at(t, 4, g));
-  if (t == T_MXFP4) lds_free_u2(s, unit + (uint32_t)packed_scale_at(t, 0, g));
-  if (t == T_Q6_K) lds_free_u1(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
-  if (t == T_Q2_K) lds_free_u2(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
+    lds_nv_u4(s + 4, unit + (uint32_t)packed_scale_at(t, 4, g));
+  if (t == T_MXFP4) lds_nv_u2(s, unit + (uint32_t)packed_scale_at(t, 0, g));
+  if (t == T_Q6_K) lds_nv_u1(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
+  if (t == T_Q2_K) lds_nv_u2(s + 8, unit + (uint32_t)packed_scale_at(t, 8, g));
   if (t == T_Q3_K) {
-    GA_UNROLL for (int i = 0; i < 6; i += 2) lds_free_u2(s + i, unit + (uint32_t)packed_scale_at(t, i, g));
-    lds_free_u1(s + 6, unit + (uint32_t)packed_scale_at(t, 6, g));
+    GA_UNROLL for (int i = 0; i < 6; i += 2) lds_nv_u2(s + i, unit + (uint32_t)packed_scale_at(t, i, g));
+    lds_nv_u1(s + 6, unit + (uint32_t)packed_scale_at(t, 6, g));
   }
 }
 

@@ -17,7 +17,7 @@ GA_DEV float dot(const uint16_t *q, const uint16_t *k) {
 }
 
 GA_KERNEL(BM, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
-  const place p = place_of(&a, BM);
+  const tile_coord p = tile_coord_of(&a, BM);
   const int row = p.row0 + thread_index();
   if (row >= a.rows_q) return;
   const uint16_t *q = p.q + row * a.q_stride.token;

@@ -9,7 +9,7 @@
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   GA_SHARED smem_rows k, v;
-  const place p = place_of(&a, BM);
+  const tile_coord p = tile_coord_of(&a, BM);
   const int row = p.row0 + thread_index() / 2, first = thread_index() % 2 * HALF;
   float q[HALF], o[HALF], most = GA_NEG_INF, sum = 0.f;
   load_half(&a, &p, row, first, q);

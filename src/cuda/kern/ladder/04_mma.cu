@@ -21,7 +21,7 @@ static_assert(GA_P_SMEM == OFF_V + TILE, "the row's shared memory");
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   const uint32_t sb = smem_base();
-  const place p = place_of(&a, BM);
+  const tile_coord p = tile_coord_of(&a, BM);
   const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32;
   float s[BN / 2], o[D / 2], m[2], l[2], factor[2];
   uint32_t q[D / 4], w[BN / 4];

@@ -10,7 +10,7 @@ enum { WARPS = 4, THREADS = 32 * WARPS, BM = 16 * WARPS, BN = 64, TILE = BN * D 
 static_assert(GA_P_SMEM == OFF_KV + 4 * TILE, "the row's shared memory");
 
 /* K and V of block n to its stage: one group of copies, an empty one behind the last block. */
-GA_DEV void load_block(args a, const place *p, uint32_t sb, int n) {
+GA_DEV void load_block(args a, const tile_coord *p, uint32_t sb, int n) {
   const uint32_t stage = sb + OFF_KV + (uint32_t)(n % 2 * 2 * TILE);
   if (n * BN < a->rows_k) {
     load_tile(stage, p->k, a->k_stride.token, n * BN, a->rows_k, BN, THREADS);
@@ -21,7 +21,7 @@ GA_DEV void load_block(args a, const place *p, uint32_t sb, int n) {
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   const uint32_t sb = smem_base();
-  const place p = place_of(&a, BM);
+  const tile_coord p = tile_coord_of(&a, BM);
   const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32;
   float s[BN / 2], o[D / 2], m[2], l[2], factor[2];
   uint32_t q[D / 4], w[BN / 4];

@@ -21,7 +21,7 @@ GA_DEV void load_tile(uint32_t to, const uint16_t *from, int64_t stride, int row
                 from + (in ? (row + r) * stride : 0) + 8 * chunk, in ? 16 : 0);
   }
 }
-GA_DEV void load_block(args a, const place *p, uint32_t sb, int n) {
+GA_DEV void load_block(args a, const tile_coord *p, uint32_t sb, int n) {
   const uint32_t stage = sb + OFF_KV + (uint32_t)(n % 2 * 2 * TILE);
   if (n * BN < a->rows_k) {
     load_tile(stage, p->k, a->k_stride.token, n * BN, a->rows_k, BN);
@@ -32,7 +32,7 @@ GA_DEV void load_block(args a, const place *p, uint32_t sb, int n) {
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   const uint32_t sb = smem_base();
-  const place p = place_of(&a, BM);
+  const tile_coord p = tile_coord_of(&a, BM);
   const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32, group = warp / 4;
   const uint32_t q_tile = sb + OFF_Q + (uint32_t)(group * 2 * Q_PANEL);
   float s[BN / 2], o[D / 2], m[2], l[2], factor[2];

@@ -16,21 +16,21 @@
 #define REGS_CONSUMER 240
 
 /* Every turn begins with one end of the other warpgroup's, never two. */
-GA_DEV void turn_begin(int group) { bar_sync(1 + group, 256); }
-GA_DEV void turn_end(int group) { bar_arrive(1 + (group ^ 1), 256); }
+GA_DEV void pingpong_wait(int group) { bar_sync(1 + group, 256); }
+GA_DEV void pingpong_signal(int group) { bar_arrive(1 + (group ^ 1), 256); }
 
-GA_DEV void consume(args a, const place *p, uint32_t sb, int group) {
+GA_DEV void consume(args a, const tile_coord *p, uint32_t sb, int group) {
   const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32;
   const uint32_t q_tile = sb + OFF_Q + (uint32_t)(group * 2 * Q_PANEL);
   float s[BN / 2], o[D / 2], m[2], l[2], factor[2];
   uint32_t w[BN / 4];
   int n = 0;
   start_rows(o, m, l);
-  if (group == 1) turn_end(1); /* warpgroup 0 has the first turn */
+  if (group == 1) pingpong_signal(1); /* warpgroup 0 has the first turn */
   mbar_wait(sb + OFF_Q_FULL, 0);
-  turn_begin(group);
+  pingpong_wait(group);
   issue_qk(s, q_tile, wait_k(sb, 0));
-  turn_end(group);
+  pingpong_signal(group);
   wgmma_wait(0);
   pin_f32(s, BN / 2);
   used_k(sb, 0);
@@ -40,10 +40,10 @@ GA_DEV void consume(args a, const place *p, uint32_t sb, int group) {
 
   GA_ROLL for (; (n + 1) * BN < a->rows_k; n++) {
     const uint32_t k_tile = wait_k(sb, n + 1);
-    turn_begin(group);
+    pingpong_wait(group);
     issue_qk(s, q_tile, k_tile);
     issue_pv(o, w, wait_v(sb, n));
-    turn_end(group);
+    pingpong_signal(group);
     wgmma_wait(1); /* the scores */
     pin_f32(s, BN / 2);
     used_k(sb, n + 1);
@@ -61,12 +61,12 @@ GA_DEV void consume(args a, const place *p, uint32_t sb, int group) {
   wgmma_wait(0);
   pin_f32(o, D / 2);
   store_rows(a, p, o, m, l, p->row0 + warp * 16 + lane / 4, lane);
-  if (group == 0) turn_begin(0); /* takes the last turn's end, which nobody else waits for */
+  if (group == 0) pingpong_wait(0); /* takes the last turn's end, which nobody else waits for */
 }
 
 GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   const uint32_t sb = smem_base();
-  const place p = place_of(&a, BM);
+  const tile_coord p = tile_coord_of(&a, BM);
   const int group = warp_uniform(thread_index() / 128);
   init_barriers(sb);
   if (group < 2) {

@@ -25,21 +25,21 @@ typedef struct {
   const uint16_t *q, *k, *v;
   uint16_t *o;
   float *lse;
-} place;
+} tile_coord;
 
 /* Block index -> place; neighbours work on the same head, so that they find its K and V in L2. */
-GA_DEV place place_of(args a, int bm) {
+GA_DEV tile_coord tile_coord_of(args a, int bm) {
   const int pair = block_index() / a->tiles, batch = pair / a->heads_q, head = pair - batch * a->heads_q;
   const int head_k = head / a->group;
-  const place p = {(block_index() - pair * a->tiles) * bm,
-                   head,
-                   head_k,
-                   batch,
-                   a->q + batch * a->q_stride.batch + head * a->q_stride.head,
-                   a->k + batch * a->k_stride.batch + head_k * a->k_stride.head,
-                   a->v + batch * a->v_stride.batch + head_k * a->v_stride.head,
-                   a->o + batch * a->o_stride.batch + head * a->o_stride.head,
-                   a->lse ? a->lse + (int64_t)pair * a->rows_q : (float *)0};
+  const tile_coord p = {(block_index() - pair * a->tiles) * bm,
+                        head,
+                        head_k,
+                        batch,
+                        a->q + batch * a->q_stride.batch + head * a->q_stride.head,
+                        a->k + batch * a->k_stride.batch + head_k * a->k_stride.head,
+                        a->v + batch * a->v_stride.batch + head_k * a->v_stride.head,
+                        a->o + batch * a->o_stride.batch + head * a->o_stride.head,
+                        a->lse ? a->lse + (int64_t)pair * a->rows_q : (float *)0};
   return p;
 }
 
@@ -71,7 +71,7 @@ GA_DEV void start_rows(float *o, float *m, float *l) {
   }
 }
 /* The lane's rows `row` and row + 8, 16 bytes a lane. */
-GA_DEV void store_rows(args a, const place *p, const float *o, const float *m, const float *l, int row, int lane) {
+GA_DEV void store_rows(args a, const tile_coord *p, const float *o, const float *m, const float *l, int row, int lane) {
   GA_UNROLL for (int h = 0; h < 2; h++, row += 8) {
     const float sum = quad_sum(l[h]), v = 1.f / sum;
     const int in = row < a->rows_q;

@@ -3,7 +3,7 @@
 #ifndef GA_CUDA_KERN_LADDER_LADDER_ARGS_H
 #define GA_CUDA_KERN_LADDER_LADDER_ARGS_H
 
-#include "cuda/kern/attn/attn_fwd_sm80_args.h"
+#include "cuda/kern/attn/attn_fallback_sm80_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 /* Columns: 128, contiguous; addresses and strides multiples of 16 bytes. Tensor maps as in kargs_attn.h. */

@@ -26,12 +26,12 @@ GA_DEV float half_dot(const float *q, const float *k) {
 GA_DEV float pair_sum(float x) { return x + shfl_xor_f32(x, 1); }
 
 /* This thread's half of row `row` of Q; a row behind the last is zero. */
-GA_DEV void load_half(args a, const place *p, int row, int first, float *q) {
+GA_DEV void load_half(args a, const tile_coord *p, int row, int first, float *q) {
   GA_UNROLL for (int c = 0; c < HALF; c++) q[c] = 0.f;
   if (row >= a->rows_q) return;
   GA_UNROLL for (int c = 0; c < HALF; c += 8) elem_get16_bf16(q + c, p->q + row * a->q_stride.token, first + c);
 }
-GA_DEV void store_half(args a, const place *p, int row, int first, float *o, float most, float sum) {
+GA_DEV void store_half(args a, const tile_coord *p, int row, int first, float *o, float most, float sum) {
   if (row >= a->rows_q) return;
   GA_UNROLL for (int c = 0; c < HALF; c++) o[c] /= sum;
   GA_UNROLL for (int c = 0; c < HALF; c += 8) elem_put16_bf16(p->o + row * a->o_stride.token, first + c, o + c);

@@ -33,8 +33,8 @@ GA_DEV void init_barriers(uint32_t sb) {
   block_sync();
 }
 /* Block n of K or V to its stage of the ring, once both warpgroups have used what lies there. */
-GA_DEV void load_block(uint32_t sb, const place *p, const ga_tmap *map, uint32_t off, uint32_t full, uint32_t empty,
-                       int n) {
+GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uint32_t off, uint32_t full,
+                       uint32_t empty, int n) {
   const uint32_t stage = ring_stage((uint32_t)n, STAGES), bar = sb + full + 8 * stage;
   mbar_wait(sb + empty + 8 * stage, ring_empty_parity((uint32_t)n, STAGES));
   mbar_arrive_expect(bar, TILE);
@@ -43,7 +43,7 @@ GA_DEV void load_block(uint32_t sb, const place *p, const ga_tmap *map, uint32_t
                  p->batch, L2_EVICT_LAST);
 }
 /* The producer: everything that the block will need, in the order of need. */
-GA_DEV void produce(args a, const place *p, uint32_t sb) {
+GA_DEV void produce(args a, const tile_coord *p, uint32_t sb) {
   mbar_arrive_expect(sb + OFF_Q_FULL, BM * D * 2);
   for (int i = 0; i < 4; i++) /* two warpgroups of two panels */
     bulk_load_4d(sb + OFF_Q + (uint32_t)(i * Q_PANEL), &a->q_map, sb + OFF_Q_FULL, i % 2 * PANEL_COLS,

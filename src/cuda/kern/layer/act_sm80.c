@@ -24,8 +24,8 @@ ga_status cuda_act(const ga_kernel *k, const void *desc, const void *io, void *w
                              .g_stride = d->g_stride,
                              .y_stride = d->y_stride,
                              .act = d->act,
-                             .wide = cuda_layer_wide(a->x, d->x_stride, d->rows, each) &&
-                                     cuda_layer_wide(a->g, d->g_stride, d->rows, each) &&
-                                     cuda_layer_wide(a->y, d->y_stride, d->rows, each)};
+                             .vec16 = cuda_layer_wide(a->x, d->x_stride, d->rows, each) &&
+                                      cuda_layer_wide(a->g, d->g_stride, d->rows, each) &&
+                                      cuda_layer_wide(a->y, d->y_stride, d->rows, each)};
   return cuda_layer_enqueue(k, stream, cuda_layer_pieces(k, d->rows, d->width), &args);
 }

@@ -24,8 +24,8 @@ ga_status cuda_add(const ga_kernel *k, const void *desc, const void *io, void *w
                              .b_stride = d->b_rows == 1 ? 0 : d->b_stride,
                              .y_stride = d->y_stride,
                              .scale = d->scale,
-                             .wide = cuda_layer_wide(a->x, d->x_stride, d->rows, each) &&
-                                     cuda_layer_wide(a->b, d->b_stride, d->b_rows, each) &&
-                                     cuda_layer_wide(a->y, d->y_stride, d->rows, each)};
+                             .vec16 = cuda_layer_wide(a->x, d->x_stride, d->rows, each) &&
+                                      cuda_layer_wide(a->b, d->b_stride, d->b_rows, each) &&
+                                      cuda_layer_wide(a->y, d->y_stride, d->rows, each)};
   return cuda_layer_enqueue(k, stream, cuda_layer_pieces(k, d->rows, d->width), &args);
 }

@@ -12,7 +12,7 @@ typedef struct ga_kargs_convert {
   int64_t rows, width;
   int32_t x_dtype;
   int32_t blocks; /* 1: scales of 128 x 128, 0: of 1 x 128 */
-  int32_t wide;   /* rows begin at multiples of 16 bytes of x and of 4 of y */
+  int32_t vec16;  /* rows begin at multiples of 16 bytes of x and of 4 of y */
   int32_t reserved;
 } ga_kargs_convert;
 

@@ -39,7 +39,7 @@ ga_status cuda_convert(const ga_kernel *k, const void *desc, const void *io, voi
                                  .width = d->width,
                                  .x_dtype = d->x_dtype,
                                  .blocks = d->scales == GA_CONVERT_SCALES_BLOCK,
-                                 .wide = (uintptr_t)a->x % 16 == 0 && (uintptr_t)a->y % 4 == 0 && d->width % 8 == 0};
+                                 .vec16 = (uintptr_t)a->x % 16 == 0 && (uintptr_t)a->y % 4 == 0 && d->width % 8 == 0};
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
   const cuda_variant *v = k->impl;
   const cuda_launch l = {

@@ -29,7 +29,7 @@ typedef const ga_kargs_convert *args;
 GA_DEV void get(args a, int64_t row, int64_t col, float *x) {
   const int64_t at = row * a->width + col;
   const int n = a->width - col < E ? (int)(a->width - col) : E;
-  if (!a->wide || n < E) {
+  if (!a->vec16 || n < E) {
     GA_UNROLL for (int e = 0; e < E; e++) x[e] = e < n ? plain_get(a->x_dtype, a->x, at + e) : 0;
   } else if (a->x_dtype == T_F32) {
     elem_get16_f32(x, a->x, at);
@@ -46,7 +46,7 @@ GA_DEV void put(args a, int64_t row, int64_t col, const float *x, float scale) {
   uint8_t *y = (uint8_t *)a->y + at;
   uint32_t q[E];
   GA_UNROLL for (int e = 0; e < E; e++) q[e] = e4m3_of(x[e] / scale);
-  if (a->wide && a->width - col >= E) {
+  if (a->vec16 && a->width - col >= E) {
     GA_UNROLL for (int e = 0; e < E; e += 4)
         stg_i32((int32_t *)(y + e), (int)(q[e] | q[e + 1] << 8 | q[e + 2] << 16 | q[e + 3] << 24));
   } else {

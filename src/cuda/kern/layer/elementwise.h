@@ -8,7 +8,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST kargs a) {
   grid_launch_dependents();
   for (int64_t u = block_index(); u < units; u += block_count()) {
     const int64_t row = u / per_row, first = (u - row * per_row) * UNIT, col = first + (int64_t)thread_index() * N;
-    if (a.wide && col + N <= a.width) {
+    if (a.vec16 && col + N <= a.width) {
       elements_wide(&a, row, col);
     } else {
       for (int64_t c = col; c < a.width && c < col + N; c++) element_one(&a, row, c);

@@ -7,19 +7,19 @@
 typedef struct {
   float c, s;
   int partner; /* from the element to the other of its pair; 0: it does not turn */
-} element_turn;
+} element_rotation;
 
-GA_DEV element_turn turn_of_element(const ga_kargs_kv_store *a, int e, int position) {
+GA_DEV element_rotation rotation_of_element(const ga_kargs_kv_store *a, int e, int position) {
   const int half = a->rot_dim / 2;
   const bool neox = a->pairs == PAIRS_NEOX, first = neox ? e < half : e % 2 == 0;
-  element_turn t = {1, 0, 0};
+  element_rotation t = {1, 0, 0};
   if (e >= a->rot_dim) return t;
   t.partner = (first ? 1 : -1) * (neox ? half : 1);
-  turn_of(position, a->inv_freq[neox ? first ? e : e - half : e / 2], &t.c, &t.s);
+  rope_cos_sin(position, a->inv_freq[neox ? first ? e : e - half : e / 2], &t.c, &t.s);
   return t;
 }
 
-GA_DEV float turned(const ga_kargs_kv_store *a, const element_turn *t, float v, float other) {
+GA_DEV float rotated(const ga_kargs_kv_store *a, const element_rotation *t, float v, float other) {
   if (!t->partner) return v;
   return a->magnitude * (t->partner > 0 ? v * t->c - other * t->s : other * t->s + v * t->c);
 }

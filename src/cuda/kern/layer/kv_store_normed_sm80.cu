@@ -68,7 +68,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   const bool here = mine < at_once; /* the others come to barriers only */
   const int e = here ? thread_index() - first : GA_P_THREADS;
   const float q_weight = e < a.head_dim ? a.q_norm[e] : 0, k_weight = e < a.head_dim ? a.k_norm[e] : 0;
-  element_turn turn = {1, 0, 0};
+  element_rotation rotation = {1, 0, 0};
   grid_dependency_wait();
   grid_launch_dependents();
   for (int64_t u = block_index(); u < a.tokens * units; u += block_count()) {
@@ -76,12 +76,12 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
     const int h0 = (int)(u - t * units) * a_unit, end = h0 + a_unit < heads ? h0 + a_unit : heads;
     for (int h = h0; h < end; h += at_once) {
       const element x = element_of(&a, t, kv_heads, v_dim, h + mine, e);
-      if (h == h0 && e < a.head_dim) turn = turn_of_element(&a, e, a.positions[t]); /* x is under way */
+      if (h == h0 && e < a.head_dim) rotation = rotation_of_element(&a, e, a.positions[t]); /* x is under way */
       const int64_t slot = a.slot[t];
       const float y = normed(&a, &shared, first, here ? a.lanes : 0, x.v, x.is_q ? q_weight : k_weight);
       shared.value[thread_index()] = y;
       block_sync(); /* also: sums are read before those of the next heads are written */
-      const float z = turned(&a, &turn, y, shared.value[thread_index() + turn.partner]);
+      const float z = rotated(&a, &rotation, y, shared.value[thread_index() + rotation.partner]);
       if (!x.here) continue;
       if (x.is_q)
         plain_put(a.x_dtype, a.q, t * a.q_stride + x.at, z);

@@ -36,9 +36,9 @@ GA_DEV void store_runs(const ga_kargs_kv_store *a, int64_t t, int first, int ste
   const int64_t slot = a->slot[t], from = t * (is_k ? a->k_stride : a->v_stride);
   const void *x = is_k ? a->k : a->v;
   void *cache = is_k ? a->k_cache : a->v_cache;
-  element_turn turn = {1, 0, 0};
+  element_rotation rotation = {1, 0, 0};
   if (slot < 0 || slot >= a->slots) return;
-  if (is_k && a->rot_dim && i0 < width) turn = turn_of_element(a, i0 % a->head_dim, a->positions[t]);
+  if (is_k && a->rot_dim && i0 < width) rotation = rotation_of_element(a, i0 % a->head_dim, a->positions[t]);
   for (int j = 0; j < n; j += AHEAD) {
     float v[AHEAD], other[AHEAD];
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
@@ -46,12 +46,12 @@ GA_DEV void store_runs(const ga_kargs_kv_store *a, int64_t t, int first, int ste
       v[b] = other[b] = 0;
       if (j + b >= n || i >= width) continue;
       v[b] = plain_get(a->x_dtype, x, from + i);
-      if (turn.partner) other[b] = plain_get(a->x_dtype, x, from + i + turn.partner);
+      if (rotation.partner) other[b] = plain_get(a->x_dtype, x, from + i + rotation.partner);
     }
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = i0 + (j + b) * step * 32;
       if (j + b >= n) break;
-      store_element(a, cache, slot, width, i, turned(a, &turn, v[b], other[b]));
+      store_element(a, cache, slot, width, i, rotated(a, &rotation, v[b], other[b]));
     }
   }
 }
@@ -63,12 +63,12 @@ GA_DEV void store_scaled(const ga_kargs_kv_store *a, int64_t t, int head, int n,
   const void *x = is_k ? a->k : a->v;
   uint8_t *cache = (uint8_t *)(is_k ? a->k_cache : a->v_cache);
   float *scale = is_k ? a->k_scale : a->v_scale;
-  element_turn turn[RUNS];
+  element_rotation rotation[RUNS];
   if (slot < 0 || slot >= a->slots) return;
   GA_UNROLL for (int r = 0; r < RUNS; r++) {
-    const element_turn none = {1, 0, 0};
-    turn[r] = none;
-    if (is_k && a->rot_dim && 32 * r + lane < dim) turn[r] = turn_of_element(a, 32 * r + lane, a->positions[t]);
+    const element_rotation none = {1, 0, 0};
+    rotation[r] = none;
+    if (is_k && a->rot_dim && 32 * r + lane < dim) rotation[r] = rotation_of_element(a, 32 * r + lane, a->positions[t]);
   }
   for (int h = head; h < head + n; h++) {
     const int64_t from = t * (is_k ? a->k_stride : a->v_stride) + (int64_t)h * dim + lane,
@@ -76,10 +76,10 @@ GA_DEV void store_scaled(const ga_kargs_kv_store *a, int64_t t, int head, int n,
     float y[RUNS], other[RUNS], most = 0;
     GA_UNROLL for (int r = 0; r < RUNS; r++) { /* all loads under way at once */
       y[r] = 32 * r + lane < dim ? plain_get(a->x_dtype, x, from + 32 * r) : 0.0f;
-      other[r] = turn[r].partner ? plain_get(a->x_dtype, x, from + 32 * r + turn[r].partner) : 0.0f;
+      other[r] = rotation[r].partner ? plain_get(a->x_dtype, x, from + 32 * r + rotation[r].partner) : 0.0f;
     }
     GA_UNROLL for (int r = 0; r < RUNS; r++) {
-      y[r] = turned(a, &turn[r], y[r], other[r]);
+      y[r] = rotated(a, &rotation[r], y[r], other[r]);
       most = fmaxf(most, fabsf(y[r])); /* which is no NaN: bits in the order of numbers */
     }
     const float unit = e4m3_scale(__uint_as_float((uint32_t)redux_max_i32((int)float_bits(most))));
@@ -89,13 +89,13 @@ GA_DEV void store_scaled(const ga_kargs_kv_store *a, int64_t t, int head, int n,
 }
 
 /* Pair `pair` of n heads of token t's row of Q, in place. */
-GA_DEV void turn_heads(const ga_kargs_kv_store *a, int64_t t, int pair, int head, int n) {
+GA_DEV void rope_heads(const ga_kargs_kv_store *a, int64_t t, int pair, int head, int n) {
   const int half = a->rot_dim / 2, first = a->pairs == PAIRS_NEOX ? pair : 2 * pair,
             partner = a->pairs == PAIRS_NEOX ? half : 1;
   const int64_t at0 = t * a->q_stride + (int64_t)head * a->head_dim + first;
   float c, s;
   if (pair >= half) return;
-  turn_of(a->positions[t], a->inv_freq[pair], &c, &s);
+  rope_cos_sin(a->positions[t], a->inv_freq[pair], &c, &s);
   for (int j = 0; j < n; j += AHEAD) {
     float x[AHEAD], y[AHEAD];
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
@@ -141,7 +141,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
     else if (q < 0)
       store_runs(&a, t, v, 1, at_most(a.chunk, v_runs - v), false);
     else
-      turn_heads(&a, t, q % q_runs * 32 + thread_index() % 32, q / q_runs * a.chunk,
+      rope_heads(&a, t, q % q_runs * 32 + thread_index() % 32, q / q_runs * a.chunk,
                  at_most(a.chunk, a.q_heads - q / q_runs * a.chunk));
   }
 }

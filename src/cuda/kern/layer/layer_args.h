@@ -16,7 +16,7 @@ typedef struct ga_kargs_add {
   void *y;
   int64_t rows, width, x_stride, b_stride, y_stride; /* b_stride 0: one row for all */
   float scale;
-  int32_t wide;
+  int32_t vec16;
 } ga_kargs_add;
 
 typedef struct ga_kargs_act {
@@ -24,7 +24,7 @@ typedef struct ga_kargs_act {
   void *y;
   int64_t rows, width, x_stride, g_stride, y_stride;
   int32_t act; /* ga_act_kind */
-  int32_t wide;
+  int32_t vec16;
 } ga_kargs_act;
 
 typedef struct ga_kargs_norm {

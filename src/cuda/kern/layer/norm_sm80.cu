@@ -36,7 +36,7 @@ enum { NORM_LAYER = 1, NORM_L2 = 2 }; /* ga_norm_kind */
 
 /* This lane's elements c, c + THREADS, ... of a row, less shift; zeros behind its end. The loads are under way
  * together. */
-GA_DEV void get_ahead(const ga_kargs_norm *a, int64_t at, int64_t c, float shift, float *x) {
+GA_DEV void prefetch_row(const ga_kargs_norm *a, int64_t at, int64_t c, float shift, float *x) {
   GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] =
       c + e * GA_P_THREADS < a->width ? GET(a->x, at + c + e * GA_P_THREADS) - shift : 0.0f;
 }
@@ -44,7 +44,7 @@ GA_DEV void get_ahead(const ga_kargs_norm *a, int64_t at, int64_t c, float shift
 GA_DEV float mean_of(const ga_kargs_norm *a, row_shared *s, int64_t at) {
   float sum = 0, x[AHEAD];
   for (int64_t c = thread_index(); c < a->width; c += AHEAD * GA_P_THREADS) {
-    get_ahead(a, at, c, 0, x);
+    prefetch_row(a, at, c, 0, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) sum += x[e];
   }
   return row_sum(s, 0, GA_P_THREADS, sum) / (float)a->width;
@@ -54,7 +54,7 @@ GA_DEV float mean_of(const ga_kargs_norm *a, row_shared *s, int64_t at) {
 GA_DEV float factor_of(const ga_kargs_norm *a, row_shared *s, int64_t at, float shift) {
   float sum = 0, x[AHEAD];
   for (int64_t c = thread_index(); c < a->width; c += AHEAD * GA_P_THREADS) {
-    get_ahead(a, at, c, shift, x);
+    prefetch_row(a, at, c, shift, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) sum += x[e] * x[e];
   }
   sum = row_sum(s, 1, GA_P_THREADS, sum);
@@ -89,7 +89,7 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
     GA_UNROLL for (int e = 0; e < EARLY; e++) residual[e] = get_residual(&a, row, thread_index() + e * GA_P_THREADS);
     const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;
     const float factor = factor_of(&a, &shared, at, shift);
-    get_ahead(&a, at, thread_index(), shift, x);
+    prefetch_row(&a, at, thread_index(), shift, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {
       const int64_t i = thread_index() + e * GA_P_THREADS;
       if (i < a.width)

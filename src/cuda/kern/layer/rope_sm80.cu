@@ -27,7 +27,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_rope a) {
     const int64_t t = u / per_token, i = (u - t * per_token) * GA_P_THREADS + thread_index();
     if (i >= pairs) continue;
     const int64_t h = i / half, p = i - h * half;
-    turn_pair(a.x_dtype, a.x, t * a.x_stride + h * a.head_dim, p, half, a.pairs, a.positions[t], a.inv_freq[p],
+    rope_pair(a.x_dtype, a.x, t * a.x_stride + h * a.head_dim, p, half, a.pairs, a.positions[t], a.inv_freq[p],
               a.magnitude);
   }
 }

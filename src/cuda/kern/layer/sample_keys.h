@@ -25,28 +25,28 @@ typedef union {
   double f;
   uint64_t u;
   uint32_t word[2];
-} wide_word;
+} word64;
 
 GA_DEV uint64_t shfl_xor_u64(uint64_t x, int mask) {
-  wide_word w;
+  word64 w;
   w.u = x;
   GA_UNROLL for (int i = 0; i < 2; i++) w.word[i] = shfl_xor_u32(w.word[i], mask);
   return w.u;
 }
 GA_DEV double shfl_xor_f64(double x, int mask) {
-  wide_word w;
+  word64 w;
   w.f = x;
   w.u = shfl_xor_u64(w.u, mask);
   return w.f;
 }
 GA_DEV double shfl_up_f64(double x, int d) {
-  wide_word w;
+  word64 w;
   w.f = x;
   GA_UNROLL for (int i = 0; i < 2; i++) w.word[i] = shfl_up_u32(w.word[i], d);
   return w.f;
 }
 GA_DEV double shfl_idx_f64(double x, int lane) {
-  wide_word w;
+  word64 w;
   w.f = x;
   GA_UNROLL for (int i = 0; i < 2; i++) w.word[i] = shfl_idx_u32(w.word[i], lane);
   return w.f;

@@ -70,7 +70,7 @@ GA_DEV double weight_of(float x, float top, double temperature) { return exp(((d
 /* What group g weighs beside a token of logit `top`, at a->sum_temperature. */
 GA_DEV double group_weight(const ga_kargs_sample *a, int g, float top) {
   const float most = group_most(a, g);
-  wide_word w;
+  word64 w;
   GA_UNROLL for (int i = 0; i < 2; i++) w.word[i] = (uint32_t)ldg_i32_cg((const int32_t *)(a->group_sum + g) + i);
   return most > GA_NEG_INFINITY ? w.f * weight_of(most, top, (double)a->sum_temperature) : 0;
 }
@@ -255,7 +255,7 @@ GA_DEV token_key least_of_few(const ga_kargs_sample *a, const filters *f, shared
   }
 }
 
-enum { DIGIT = 4, EDGES = (1 << DIGIT) - 1, KEY_BITS = 64, ID_BITS = 36 /* of id + 1, in whole digits */ };
+enum { RADIX_BITS = 4, EDGES = (1 << RADIX_BITS) - 1, KEY_BITS = 64, ID_BITS = 36 /* of id + 1, in whole digits */ };
 
 /* An order of the tokens, as numbers that fall; 0: not one of them. */
 typedef enum { BY_LOGIT, BY_DISTANCE, BY_ID } order_by;
@@ -268,7 +268,7 @@ typedef struct {
 
 /* Bits of a positive number are in the order of the number. */
 GA_DEV uint64_t distance_of(const ranking *r, float x, float top) {
-  wide_word w;
+  word64 w;
   w.f = fabs((double)x - (double)top - r->mean);
   return w.u;
 }
@@ -289,10 +289,10 @@ GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, tok
   GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] = 0;
   for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
     const float x = logit_at(a, i);
-    const token_key rank = rank_of(r, x, (int32_t)i, top), digit = (rank - base) >> shift;
-    if (!rank || rank < base || digit > EDGES) continue;
+    const token_key rank = rank_of(r, x, (int32_t)i, top), radix = (rank - base) >> shift;
+    if (!rank || rank < base || radix > EDGES) continue;
     const double w = weigh ? weight_of(x, top, 1) : 1;
-    GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] += digit > (token_key)j ? w : 0;
+    GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] += radix > (token_key)j ? w : 0;
   }
   block_sync();
   GA_UNROLL for (int j = 0; j < EDGES; j++) {
@@ -312,12 +312,12 @@ GA_DEV token_key search(const ga_kargs_sample *a, shared *s, const ranking *r, i
                         float top, double *beyond) {
   double sums[EDGES], above = 0;
   token_key base = 0;
-  GA_ROLL for (int shift = bits - DIGIT; shift >= 0; shift -= DIGIT) {
+  GA_ROLL for (int shift = bits - RADIX_BITS; shift >= 0; shift -= RADIX_BITS) {
     sums_from(a, s, r, base, shift, weigh, top, above, sums);
-    int digit = 0;
-    GA_UNROLL for (int j = 0; j < EDGES; j++) digit = sums[j] >= target ? j + 1 : digit;
-    GA_UNROLL for (int j = 0; j < EDGES; j++) above = digit == j ? sums[j] : above;
-    base += (token_key)digit << shift;
+    int radix = 0;
+    GA_UNROLL for (int j = 0; j < EDGES; j++) radix = sums[j] >= target ? j + 1 : radix;
+    GA_UNROLL for (int j = 0; j < EDGES; j++) above = radix == j ? sums[j] : above;
+    base += (token_key)radix << shift;
   }
   *beyond = above;
   return base;

@@ -87,11 +87,11 @@ GA_DEV void lds_f4(float *x, uint32_t a, EMU_AT) { emu_lds(x, a, 16, file, line)
 GA_DEV void sts_f4(uint32_t a, const float *x, EMU_AT) { emu_sts(a, x, 16, file, line); }
 GA_DEV void ldg_f4(float *x, const float *p, EMU_AT) { emu_ldg(x, p, 16, file, line); }
 GA_DEV void stg_f4(float *p, const float *x, EMU_AT) { emu_stg(p, x, 16, file, line); }
-GA_DEV void turn_done(int32_t *p, EMU_AT) {
+GA_DEV void semaphore_signal(int32_t *p, EMU_AT) {
   emu_fence_device(file, line);
   (void)emu_atomic_add_i32(p, 1, file, line);
 }
 /* Blocks run one after the other: what has not been done by now never will be. The result is then wrong, and seen. */
-GA_DEV void turn_wait(int32_t *p, int least, EMU_AT) {
+GA_DEV void semaphore_wait(int32_t *p, int least, EMU_AT) {
   if (emu_atomic_add_i32(p, 0, file, line) >= least) emu_fence_device(file, line);
 }

@@ -14,8 +14,8 @@ GA_DEV uint32_t shfl_quad_u32(uint32_t x, int lane, EMU_AT) {
   return emu_shfl(x, emu_thread_index() % 32 / 4 * 4 + lane, 1, file, line);
 }
 GA_DEV void lds_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
-GA_DEV void lds_free_u2(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
-GA_DEV void lds_free_u1(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 4, file, line); }
+GA_DEV void lds_nv_u2(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
+GA_DEV void lds_nv_u1(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 4, file, line); }
 GA_DEV void sts_u1(uint32_t a, uint32_t x, EMU_AT) { emu_sts(a, &x, 4, file, line); }
 GA_DEV float lds_f1(uint32_t a, EMU_AT) {
   float x;
@@ -32,29 +32,29 @@ GA_DEV void sts_f2(uint32_t a, float x, float y, EMU_AT) {
   emu_sts(a, v, 8, file, line);
 }
 
-GA_DEV void lds_free_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
-GA_DEV void lds_free_f2(float *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
-GA_DEV void mma_free_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
+GA_DEV void lds_nv_u4(uint32_t *r, uint32_t a, EMU_AT) { emu_lds(r, a, 16, file, line); }
+GA_DEV void lds_nv_f2(float *r, uint32_t a, EMU_AT) { emu_lds(r, a, 8, file, line); }
+GA_DEV void mma_nv_bf16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
   mma_m16n8k16_bf16(d, a, b0, b1, file, line);
 }
-GA_DEV uint16_t lds_free_u16(uint32_t a, EMU_AT) {
+GA_DEV uint16_t lds_nv_u16(uint32_t a, EMU_AT) {
   uint16_t x;
   emu_lds(&x, a, 2, file, line);
   return x;
 }
-GA_DEV void mma_free_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
+GA_DEV void mma_nv_f16(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
   mma_m16n8k16_f16(d, a, b0, b1, file, line);
 }
-GA_DEV float lds_free_f1(uint32_t a, EMU_AT) { return lds_f1(a, file, line); }
-GA_DEV void mma_free_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
+GA_DEV float lds_nv_f1(uint32_t a, EMU_AT) { return lds_f1(a, file, line); }
+GA_DEV void mma_nv_tf32(float *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
   mma_m16n8k8_tf32(d, a, b0, b1, file, line);
 }
-GA_DEV void mma_free_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT) {
+GA_DEV void mma_nv_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT) {
   d[0] = d[1] = d[2] = d[3] = c;
   mma_m16n8k32_s8(d, a, b0, b1, file, line);
 }
 /* 128 is 2 x 64: products of signed bytes alone. */
-GA_DEV void mma_free_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT) {
+GA_DEV void mma_nv_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, int c, EMU_AT) {
   uint32_t low[4], top[4];
   for (int i = 0; i < 4; i++) low[i] = a[i] & 0x7f7f7f7fu, top[i] = a[i] >> 1 & 0x40404040u;
   d[0] = d[1] = d[2] = d[3] = c;
@@ -62,13 +62,13 @@ GA_DEV void mma_free_u8_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, 
   mma_m16n8k32_s8(d, top, b0, b1, file, line);
   mma_m16n8k32_s8(d, top, b0, b1, file, line);
 }
-GA_DEV void mma_free_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
+GA_DEV void mma_nv_add_s8(int *d, const uint32_t *a, uint32_t b0, uint32_t b1, EMU_AT) {
   mma_m16n8k32_s8(d, a, b0, b1, file, line);
 }
-GA_DEV void mma_free_add_s8_k16(int *d, const uint32_t *a, uint32_t b0, EMU_AT) {
+GA_DEV void mma_nv_add_s8_k16(int *d, const uint32_t *a, uint32_t b0, EMU_AT) {
   emu_mma(EMU_WGMMA_S8, 16, d, a, &b0, file, line);
 }
-GA_DEV void mma_free_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c, EMU_AT) {
+GA_DEV void mma_nv_s8_k16(int *d, const uint32_t *a, uint32_t b0, int c, EMU_AT) {
   d[0] = d[1] = d[2] = d[3] = c;
   emu_mma(EMU_WGMMA_S8, 16, d, a, &b0, file, line);
 }

@@ -1,0 +1,35 @@
+/* Who holds how much device memory: one record a buffer, totals by name. Not thread-safe: a context has one thread. */
+#ifndef GA_CORE_LEDGER_H
+#define GA_CORE_LEDGER_H
+
+#include "ga/base.h"
+
+#define GA_HOLDERS_MAX 16 /* more names are counted under the first */
+#define GA_HOLDER_NAME 24
+
+typedef struct ga_holder {
+  char name[GA_HOLDER_NAME];
+  uint64_t bytes, buffers;
+} ga_holder;
+
+typedef struct ga_memstats_record ga_memstats_record;
+
+typedef struct ga_memstats {
+  ga_memstats_record *records;
+  size_t n, capacity;
+  ga_holder holders[GA_HOLDERS_MAX];
+  size_t n_holders;
+  uint64_t used, peak;
+} ga_memstats;
+
+/* Room for one more record, so that ga_memstats_add cannot fail. */
+GA_NODISCARD ga_status ga_memstats_reserve(ga_memstats *memstats);
+/* what: NULL = "buffers". */
+void ga_memstats_add(ga_memstats *memstats, const void *buffer, uint64_t bytes, const char *what);
+/* False when there is no such buffer. */
+bool ga_memstats_remove(ga_memstats *memstats, const void *buffer);
+/* "weights 1073741824 (290), buffers 4096 (2)", the largest first; "nothing". */
+void ga_memstats_text(const ga_memstats *memstats, char *text, size_t capacity);
+void ga_memstats_free(ga_memstats *memstats);
+
+#endif

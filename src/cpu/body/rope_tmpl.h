@@ -1,0 +1,106 @@
+/* KERNEL    rope, f32 rows in place
+ * COMPUTES  pairs (a, b) -> (a cos - b sin, a sin + b cos), angle = position * inv_freq
+ * ACCURACY  angles are made and reduced in double: 2 ulp of the larger of |a|, |b| while |angle| < 2^20, where plain
+ *           f32 angles would be off by 2^-5; beyond, 2^-22 more
+ * ORDER     one table of sines for ROPE_CHUNK pairs of a token serves all heads */
+#include <math.h>
+
+#define ROPE_CHUNK 64
+
+typedef struct rope_table {
+  float cosine[2 * ROPE_CHUNK], sine[2 * ROPE_CHUNK]; /* per pair; NORM layout: per element, sine as (-s, s) */
+} rope_table;
+
+/* Reduced angles in [-pi/4, pi/4] and their quadrants. Adding 1.5 * 2^52 rounds to an integer and leaves it in the low
+ * bits. pi/2 in two parts, the first of 33 bits: exact times 20-bit integers. */
+static void reduce_angles(int32_t position, const float *freq, int n, float *r, uint32_t *quadrant) {
+  for (int i = 0; i < n; i++) {
+    double angle = (double)position * (double)freq[i], shifted = angle * 0x1.45f306dc9c883p-1 /* 2 / pi */ + 0x1.8p52;
+    double k = shifted - 0x1.8p52;
+    uint64_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    quadrant[i] = (uint32_t)bits & 3;
+    r[i] = (float)((angle - k * 0x1.921fb544p0) - k * 0x1.0b4611a626331p-34);
+  }
+}
+
+static void fill_table(const ga_rope_desc *d, int32_t position, const float *freq, int n, rope_table *t) {
+  float r[ROPE_CHUNK], s[ROPE_CHUNK], c[ROPE_CHUNK];
+  uint32_t quadrant[ROPE_CHUNK];
+  reduce_angles(position, freq, n, r, quadrant);
+  for (int i = n; i < ROPE_CHUNK; i++) r[i] = 0;
+  for (int i = 0; i < n; i += VN) {
+    vf sine, cosine;
+    vf_sincos_quarter(vf_load(r + i), &sine, &cosine);
+    vf_store(s + i, sine);
+    vf_store(c + i, cosine);
+  }
+  for (int i = 0; i < n; i++) {
+    float sine = quadrant[i] & 1 ? c[i] : s[i], cosine = quadrant[i] & 1 ? s[i] : c[i];
+    sine = d->magnitude * (quadrant[i] & 2 ? -sine : sine);
+    cosine = d->magnitude * ((quadrant[i] + 1) & 2 ? -cosine : cosine);
+    if (d->pairs == GA_ROPE_NEOX) {
+      t->sine[i] = sine;
+      t->cosine[i] = cosine;
+    } else {
+      t->sine[2 * i] = -sine;
+      t->sine[2 * i + 1] = sine;
+      t->cosine[2 * i] = t->cosine[2 * i + 1] = cosine;
+    }
+  }
+}
+
+/* Halves a and b of n pairs. */
+static void rope_neox(float *a, float *b, int n, const rope_table *t) {
+  for (int i = 0; i < n; i += VN) {
+    const int m = n - i < VN ? n - i : VN;
+    vf c = vf_load(t->cosine + i), s = vf_load(t->sine + i);
+    vf x = vf_load_n(a + i, m), y = vf_load_n(b + i, m);
+    vf_store_n(a + i, vf_fnma(y, s, vf_mul(x, c)), m);
+    vf_store_n(b + i, vf_fma(y, c, vf_mul(x, s)), m);
+  }
+}
+
+/* n pairs side by side. */
+static void rope_interleaved(float *x, int n, const rope_table *t) {
+  for (int i = 0; i < 2 * n; i += VN) {
+    const int m = 2 * n - i < VN ? 2 * n - i : VN;
+    vf v = vf_load_n(x + i, m);
+    vf_store_n(x + i, vf_fma(vf_swap_pairs(v), vf_load(t->sine + i), vf_mul(v, vf_load(t->cosine + i))), m);
+  }
+}
+
+static void rope_token(const ga_rope_desc *d, const ga_rope_io *a, int64_t token) {
+  float *x = (float *)a->x + token * d->x_stride;
+  const int half = d->rot_dim / 2;
+  rope_table t;
+  for (int from = 0; from < half; from += ROPE_CHUNK) {
+    const int n = half - from < ROPE_CHUNK ? half - from : ROPE_CHUNK;
+    fill_table(d, a->positions[token], a->inv_freq + from, n, &t);
+    for (int h = 0; h < d->heads; h++) {
+      float *head = x + (int64_t)h * d->head_dim;
+      if (d->pairs == GA_ROPE_NEOX)
+        rope_neox(head + from, head + half + from, n, &t);
+      else
+        rope_interleaved(head + 2 * from, n, &t);
+    }
+  }
+}
+
+typedef struct rope_job {
+  const ga_rope_desc *d;
+  const ga_rope_io *a;
+} rope_job;
+
+static void rope_rows(const void *job, int64_t begin, int64_t end) {
+  const rope_job *j = job;
+  for (int64_t r = begin; r < end; r++) rope_token(j->d, j->a, r);
+}
+
+ga_status ISA(ga_cpu_rope)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                           ga_stream *stream) {
+  (void)kernel, (void)workspace;
+  rope_job job = {.d = desc, .a = io};
+  cpu_rows_run(stream, job.d->tokens, (int64_t)job.d->heads * job.d->rot_dim, rope_rows, &job);
+  return GA_OK;
+}

@@ -1,0 +1,19 @@
+/* Launch side of the attention rows for every shape (attn_fwd_sm80.toml) and of the ladder. */
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_H
+#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_H
+
+#include "cuda/rt/cuda.h"
+
+/* A row's shape: see attn_fwd_sm80.toml. */
+typedef struct cuda_attn_fallback_variant {
+  cuda_variant base;
+  int32_t d, bm;
+} cuda_attn_fallback_variant;
+
+/* Behind the row kernels where most of a tile would stay empty. */
+int32_t cuda_attn_fallback_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+const char *cuda_attn_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                             ga_stream *stream);
+
+#endif

@@ -1,0 +1,15 @@
+/* Launch side of attention of f32 queries over 16-bit K and V, many at once
+ * (src/cuda/kern/attn/attn_prefill_f32_sm90a.cu).
+ * */
+#ifndef GA_CUDA_KERN_ATTN_ATTN_PROMPT_SM90A_H
+#define GA_CUDA_KERN_ATTN_ATTN_PROMPT_SM90A_H
+
+#include "cuda/rt/cuda.h"
+
+const char *cuda_attn_prefill_f32_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+int32_t cuda_attn_prefill_f32_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+uint64_t cuda_attn_prefill_f32_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+ga_status cuda_attn_prefill_f32(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                                ga_stream *stream);
+
+#endif

@@ -1,0 +1,165 @@
+#include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+
+#define VEC_BYTES       16 /* what a lane moves at once */
+#define VEC_ELEMS       8
+#define WORKSPACE_ALIGN 256
+#define MAX_BLOCKS      (((int64_t)1 << 31) - 1) /* of a grid */
+
+/* --- what a row can do --- */
+
+/* Blocks of 64 query rows of a (batch, query head), as stat has them. */
+static int64_t stat_blocks(const ga_attn_bwd_desc *d) { return ga_max_i64(1, ga_div_up(d->max_q, GA_KBWD_ROWS)); }
+
+/* Row and tile indices are 32-bit, with room for a tile and a window behind the last. */
+static bool small(const ga_attn_bwd_desc *d, const cuda_attn_bwd_fallback_variant *v) {
+  const int64_t most = (int64_t)1 << 28;
+  uint64_t heads, blocks;
+  return d->max_q <= most && d->max_kv <= most && d->total_q <= most && d->total_kv <= most && d->window <= most &&
+         ga_mul_ok((uint64_t)d->batch, (uint64_t)d->q_heads, &heads) && heads <= (uint64_t)most &&
+         ga_mul_ok(heads, (uint64_t)(stat_blocks(d) + ga_div_up(d->max_q, v->own) + ga_div_up(d->max_kv, v->own)),
+                   &blocks) &&
+         blocks <= (uint64_t)MAX_BLOCKS;
+}
+
+const char *cuda_attn_bwd_fallback_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_bwd_desc *d = desc;
+  const cuda_attn_bwd_fallback_variant *v = k->impl;
+  if (d->dtype != (int32_t)k->dtype[0]) return "dtype is another";
+  if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
+  if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
+  return small(d, v) ? NULL : "too many rows";
+}
+
+uint64_t cuda_attn_bwd_fallback_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_bwd_desc *d = desc;
+  (void)k, (void)caps;
+  return ga_round_up((uint64_t)(d->batch * d->q_heads * stat_blocks(d)) * 2 * GA_KBWD_ROWS * sizeof(float),
+                     WORKSPACE_ALIGN);
+}
+
+/* --- arguments --- */
+
+static ga_status check_pointers(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a,
+                                ga_stream *stream) {
+  const size_t in = (size_t)ga_dtype_info((ga_dtype)d->dtype)->block_bytes;
+  const size_t out = (size_t)ga_dtype_info((ga_dtype)d->grad_dtype)->block_bytes;
+  const struct {
+    const char *name;
+    const void *p;
+    size_t align;
+  } all[] = {{"q", a->q, in},
+             {"k", a->k, in},
+             {"v", a->v, in},
+             {"o", a->o, in},
+             {"dout", a->dout, in},
+             {"dq", a->dq, out},
+             {"dk", a->dk, out},
+             {"dv", a->dv, out},
+             {"lse", a->lse, sizeof(float)},
+             {"sinks", a->sinks, sizeof(float)},
+             {"alibi", a->alibi, sizeof(float)},
+             {"dsinks", a->dsinks, sizeof(float)},
+             {"q_start", a->q_start, sizeof(int32_t)},
+             {"kv_start", a->kv_start, sizeof(int32_t)}};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++)
+    GA_TRY(cuda_check_pointer(stream, k, all[i].name, all[i].p, all[i].align));
+  return GA_OK;
+}
+
+static bool vec16(const void *p, const ga_attn_strides *s) {
+  return (uintptr_t)p % VEC_BYTES == 0 && s->batch % VEC_ELEMS == 0 && s->token % VEC_ELEMS == 0 &&
+         s->head % VEC_ELEMS == 0;
+}
+
+static void fill_tensors(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, ga_kargs_attn_bwd_fallback *out) {
+  out->q = cuda_attn_bwd_tensor(a->q, &a->q_stride);
+  out->k = cuda_attn_bwd_tensor(a->k, &a->k_stride);
+  out->v = cuda_attn_bwd_tensor(a->v, &a->v_stride);
+  out->dout = cuda_attn_bwd_tensor(a->dout, &a->dout_stride);
+  out->dq = cuda_attn_bwd_tensor(a->dq, &a->dq_stride);
+  out->dk = cuda_attn_bwd_tensor(a->dk, &a->dk_stride);
+  out->dv = cuda_attn_bwd_tensor(a->dv, &a->dv_stride);
+  out->vec16 = d->head_dim % VEC_ELEMS == 0 && d->v_dim % VEC_ELEMS == 0 && vec16(a->q, &a->q_stride) &&
+               vec16(a->k, &a->k_stride) && vec16(a->v, &a->v_stride) && vec16(a->dout, &a->dout_stride);
+  out->cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL;
+  out->cu_k = d->flags & GA_ATTN_VARLEN ? a->kv_start : NULL;
+  out->slope = d->flags & GA_ATTN_ALIBI ? a->alibi : NULL;
+}
+
+static void fill_rest(const cuda_attn_bwd_fallback_variant *v, const ga_attn_bwd_desc *d,
+                      ga_kargs_attn_bwd_fallback *out) {
+  out->heads_q = d->q_heads;
+  out->heads_k = d->kv_heads;
+  out->group = d->q_heads / d->kv_heads;
+  out->rows_q = (int32_t)d->max_q;
+  out->rows_k = (int32_t)d->max_kv;
+  out->blocks_q = (int32_t)stat_blocks(d);
+  out->tiles_q = (int32_t)ga_div_up(d->max_q, v->own);
+  out->tiles_k = (int32_t)ga_div_up(d->max_kv, v->own);
+  out->blocks_k = (int32_t)(out->tiles_k * d->kv_heads * d->batch);
+  out->cols_k = d->head_dim;
+  out->cols_v = d->v_dim;
+  out->causal = (d->flags & GA_ATTN_CAUSAL) != 0;
+  out->window = (int32_t)ga_min_i64(d->window, d->max_q + d->max_kv); /* more is no limit */
+  out->out_f32 = d->grad_dtype == GA_F32;
+  out->out_add = (d->flags & GA_ATTN_BWD_ADD) != 0;
+  out->scale = d->scale;
+  out->softcap_in = d->softcap > 0 ? d->scale / d->softcap : 0;
+  out->softcap = d->softcap;
+}
+
+/* --- launches --- */
+
+static ga_status run_pre(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, float *stat,
+                         ga_stream *stream) {
+  const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(a->o, &a->o_stride),
+                                      .dout = cuda_attn_bwd_tensor(a->dout, &a->dout_stride),
+                                      .lse = a->lse,
+                                      .cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL,
+                                      .stat = stat,
+                                      .heads_q = d->q_heads,
+                                      .rows_q = (int32_t)d->max_q,
+                                      .blocks_q = (int32_t)stat_blocks(d),
+                                      .cols_v = d->v_dim};
+  const cuda_attn_bwd_fallback_variant *v = k->impl;
+  return cuda_attn_bwd_step(k, v->pre, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
+}
+
+static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const float *stat,
+                          ga_stream *stream) {
+  const ga_kargs_attn_bwd_sink args = {.stat = stat,
+                                       .cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL,
+                                       .sink = a->sinks,
+                                       .dsink = a->dsinks,
+                                       .heads_q = d->q_heads,
+                                       .rows_q = (int32_t)d->max_q,
+                                       .blocks_q = (int32_t)stat_blocks(d),
+                                       .batch = (int32_t)d->batch,
+                                       .add = (d->flags & GA_ATTN_BWD_ADD) != 0};
+  return cuda_attn_bwd_step(k, ((const cuda_attn_bwd_fallback_variant *)k->impl)->sink, d->q_heads, true, &args,
+                            stream);
+}
+
+ga_status cuda_attn_bwd_fallback(const ga_kernel *k, const void *desc, const void *io, void *workspace,
+                                 ga_stream *stream) {
+  const ga_attn_bwd_desc *d = desc;
+  const ga_attn_bwd_io *a = io;
+  const cuda_attn_bwd_fallback_variant *v = k->impl;
+  if (d->batch == 0 && !(d->flags & GA_ATTN_SINKS)) return GA_OK;
+  GA_TRY(check_pointers(k, d, a, stream));
+  ga_kargs_attn_bwd_fallback args = {.stat = workspace};
+  fill_tensors(d, a, &args);
+  fill_rest(v, d, &args);
+  if (d->batch > 0) GA_TRY(run_pre(k, d, a, workspace, stream));
+  if (d->flags & GA_ATTN_SINKS) GA_TRY(run_sink(k, d, a, workspace, stream));
+  const int64_t blocks = args.blocks_k + (int64_t)args.tiles_q * d->q_heads * d->batch;
+  if (blocks == 0) return GA_OK;
+  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
+                         .block = {v->base.threads, 1, 1},
+                         .shared_bytes = v->base.shared_bytes,
+                         .dependent = true};
+  return cuda_enqueue(stream, k, &l, &args);
+}

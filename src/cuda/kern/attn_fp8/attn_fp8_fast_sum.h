@@ -1,0 +1,146 @@
+/* Part of attn_fp8_sm90a.cu, which includes it: the consumers of `flow`. S of the next block and P V of the current one
+ * are asked for together; P V goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits and
+ * are cut off (GA_ATTN_FAST_SUM). V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum needs
+ * a factor; l takes it off again, by 64 keys. V's scales are 2^-100 and more. A reference m stays until an exponent
+ * goes beyond what too_large of under allows, of sums with V's scale as in the block at hand: a largest weight between
+ * two references is rounded as any other. */
+typedef struct {
+  float s[NS], o[NO];
+  uint32_t p[NP];
+  float m[2], l[2];
+} flow;
+
+/* O += P V of the current V stage. */
+GA_DEV void fast_sum_values(const warpgroup *c, flow *f) {
+  const uint32_t v = c->desc_v + stage_v(c) * (V_STAGE >> 4);
+  pin_u32(f->p, NP);
+  pin_f32(f->o, NO);
+  wgmma_fence();
+  GA_UNROLL for (int k = 0; k < BN / 32; k++)
+      PV(f->o, f->p + 4 * k, V_KEYS == 128 ? desc(v + 2 * k) : desc_64(v + k / 2 * (DV * 64 >> 4) + 2 * (k % 2)), 1);
+  wgmma_commit();
+}
+/* S of the next block, and P V of the current one behind it. */
+GA_DEV void fast_sum_issue(warpgroup *c, flow *f) {
+  wait_k(c);
+  pingpong_wait(c, 1);
+  issue_qk(c, f->s);
+  wait_v(c);
+  fast_sum_values(c, f);
+  pingpong_signal(c, 1);
+}
+/* Nothing is under way then. */
+GA_DEV void fast_sum_values_end(const warpgroup *c, flow *f) {
+  wgmma_wait(0);
+  pin_u32(f->p, NP);
+  pin_f32(f->o, NO);
+  release_v(c);
+}
+GA_DEV void fast_sum_begin(flow *f) {
+  tile_fill(f->o, DV, 0.f);
+  f->m[0] = f->m[1] = GA_NEG_INF;
+  f->l[0] = f->l[1] = 0.f;
+}
+/* Of the current K block: K's scales, then V's in doublings and inverse, by 64 keys. */
+GA_DEV void fast_sum_scales(const warpgroup *c, float *x) {
+  const uint32_t slot = c->sb + OFF_SCALE + (c->parity_k * ST + c->stage_k) * SCALE_BYTES;
+  GA_UNROLL for (int i = 0; i < 3 * SUBS / 4; i++) lds_f4(x + 4 * i, slot + 16 * i);
+  GA_UNROLL for (int i = 3 * SUBS / 4 * 4; i < 3 * SUBS; i++) x[i] = lds_f1(slot + 4 * i);
+}
+GA_DEV void fast_sum_exponents(const warpgroup *c, float *s, const float *x, const float *m) {
+  GA_UNROLL for (int h = 0; h < SUBS; h++) {
+    float f[2];
+    const float ref[2] = {m[0] - x[SUBS + h], m[1] - x[SUBS + h]};
+    row_factors(c, x[h], f);
+    exponents(s, h, f, ref);
+  }
+}
+/* All weights, and l. The turn ends behind those of the first 64 keys. */
+GA_DEV void fast_sum_weights(const warpgroup *c, flow *f, const float *x) {
+  GA_UNROLL for (int h = 0; h < SUBS; h++) {
+    float sum[2] = {0.f, 0.f};
+    weights(f->s + SUB * h, f->p + 8 * h, sum);
+    weights(f->s + SUB * h + 16, f->p + 8 * h + 4, sum);
+    GA_UNROLL for (int i = 0; i < 2; i++) f->l[i] = fmaf(sum[i], x[2 * SUBS + h], f->l[i]);
+    if (h == 0) pingpong_signal_after(c, f->p + 4);
+  }
+}
+/* A block that neither begins a tile nor is masked: every row has seen something. P V ends under the exponents, before
+ * the exponentials: weights then need no registers of their own. */
+GA_DEV void fast_sum_fast(warpgroup *c, flow *f) {
+  float x[4 * SCALES], limit[2], factor[2];
+  int most[2] = {0, 0};
+  fast_sum_issue(c, f);
+  fast_sum_scales(c, x);
+  float least = x[SUBS];
+  GA_UNROLL for (int h = 1; h < SUBS; h++) least = fminf(least, x[SUBS + h]);
+  GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fminf(fmaxf(lg2(f->l[i]) + least - 2.f, OFFSET), LIMIT);
+  wgmma_wait(1);
+  pin_f32(f->s, NS);
+  numbers(f->s, NS);
+  release_k(c);
+  fast_sum_exponents(c, f->s, x, f->m);
+  GA_UNROLL for (int h = 0; h < SUBS; h++) largest(f->s, h, most);
+  pingpong_wait(c, 2);
+  const int raise = warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]));
+  if (raise) raise_reference(f->s, f->m, f->l, 0, 0, factor);
+  fast_sum_values_end(c, f);
+  if (raise) tile_scale_rows(f->o, DV, factor);
+  fast_sum_weights(c, f, x);
+}
+/* S of a block that begins a tile or that the mask reaches, to weights. */
+GA_DEV void fast_sum_softmax(const warpgroup *c, flow *f, int edge) {
+  float x[4 * SCALES], ref[2], factor[2];
+  pin_f32(f->s, NS);
+  numbers(f->s, NS);
+  apply_mask(c, f->s);
+  fast_sum_scales(c, x);
+  reference(f->m, ref);
+  fast_sum_exponents(c, f->s, x, ref);
+  release_k(c);
+  pingpong_wait(c, 2);
+  raise_reference(f->s, f->m, f->l, 0, 0, factor);
+  if (!edge) tile_scale_rows(f->o, DV, factor);
+  fast_sum_weights(c, f, x);
+}
+/* Such a block, behind another one; at a tile's edge the results of the one before. */
+GA_DEV void fast_sum_slow(warpgroup *c, flow *f, int edge) {
+  fast_sum_issue(c, f);
+  fast_sum_values_end(c, f);
+  if (edge) {
+    finish(c, f->o, f->m, f->l, f->l, 2);
+    fast_sum_begin(f);
+  }
+  fast_sum_softmax(c, f, edge);
+}
+GA_DEV void consume_fast_sum(warpgroup *c) {
+  flow f;
+  next_tile(c);
+  if (c->n < 0) return;
+  wait_k(c);
+  pingpong_wait(c, 1);
+  issue_qk(c, f.s);
+  pingpong_signal(c, 1);
+  wgmma_wait(0);
+  fast_sum_begin(&f);
+  fast_sum_softmax(c, &f, 1);
+  GA_ROLL for (;;) {
+    const int edge = c->n == 0;
+    advance(c);
+    if (edge)
+      next_tile(c);
+    else
+      c->n--;
+    if (c->n < 0) break;
+    if (!edge && (!MASKED || c->n < c->mask_hi))
+      fast_sum_fast(c, &f);
+    else
+      fast_sum_slow(c, &f, edge);
+  }
+  pingpong_wait(c, 1);
+  wait_v(c);
+  fast_sum_values(c, &f);
+  fast_sum_values_end(c, &f);
+  finish(c, f.o, f.m, f.l, f.l, 2);
+  pingpong_signal(c, 1);
+}

@@ -1,0 +1,362 @@
+/* KERNEL    gemm_wide, sm90a: many rows of X by quantised packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
+ * COMPUTES  Y = epilogue(X W^T). Elements of W are bf16 (dev/tile/packed_bf16.h), X was made so (gemm_x_sm80.cu); sums
+ *           in f32
+ * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
+ *           X: boxes of 64 columns and BN rows into another ring, operand B. Y, transposed: registers, shared memory,
+ *           gmem, 8 columns a lane
+ * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at
+ *           units of k (KW = 2) and add up in shared memory; the last warpgroup copies. While products of 64 columns
+ *           run, the next 64 are worked out, by the same warps (KW = 1) or by others. A tile's k may be cut among the
+ *           two blocks of a cluster, each of which ends up with half of the rows of X, and into parts, whose sums meet
+ *           in gmem: the warp that comes last adds its share of them, in their order
+ * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup. w_empty: one a warp
+ * BUDGET    384 lanes, 1 block a multiprocessor: 40 registers where copies are issued, 232 where sums are kept; KW = 2:
+ *           640 lanes, 32 and 112
+ */
+#include "cuda/dev/ptx/words.h"
+#include "cuda/dev/tile.h"
+#include "cuda/kern/gemm/epilogue.h"
+#include "cuda/kern/gemm/packed_bf16.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, of its row"
+#endif
+#ifndef GA_P_W
+#error "GA_P_W: type of W: Q4_0, Q4_K, ..."
+#endif
+#ifndef GA_P_BN
+#error "GA_P_BN: rows of X of a tile: 64 or 256"
+#endif
+#ifndef GA_P_KW
+#error "GA_P_KW: pairs of warpgroups that take turns along k: 1 or 2"
+#endif
+#ifndef GA_P_X_STAGES
+#error "GA_P_X_STAGES: of a ring of X"
+#endif
+#ifndef GA_P_W_STAGES
+#error "GA_P_W_STAGES: of a ring of W"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+
+#define T GA_CAT(T_, GA_P_W)
+enum {
+  BN = GA_P_BN,
+  KW = GA_P_KW,
+  BK = 64,
+  X_STAGES = GA_P_X_STAGES,
+  W_STAGES = GA_P_W_STAGES,
+  LANES = 256 * KW,
+  NC = BN / 2 /* sums a lane */,
+  UNIT_K = PACKED_K(T),
+  UNIT_BYTES = PACKED_BYTES(T),
+  CHUNKS = UNIT_K / BK,
+  WORDS = PACKED_OWN_WORDS(T),
+  TILES = 8,              /* of 16 rows */
+  SETS = KW == 1 ? 2 : 1, /* of fragments */
+  X_BYTES = BN * 128,
+  W_BYTES = TILES * UNIT_BYTES,
+  OUT_ROW = 80,
+  OUT_BYTES = 32 * OUT_ROW, /* 32 rows of Y, a warp's 16 columns each, and room against conflicts of banks */
+  X_RING = KW * X_STAGES,
+  W_RING = KW * W_STAGES, /* each pair has rings of its own: a phase that it waits for follows one that it has seen */
+  OFF_W = X_RING * X_BYTES,
+  OFF_OUT = OFF_W + W_RING * W_BYTES,
+  OFF_XF = OFF_OUT + 8 * KW * OUT_BYTES,
+  OFF_XE = OFF_XF + 8 * X_RING,
+  OFF_WF = OFF_XE + 8 * X_RING,
+  OFF_WE = OFF_WF + 8 * W_RING
+};
+static_assert(OFF_WE + 8 * W_RING + 16 == GA_P_SMEM, "the row's shared memory");
+static_assert(KW == 1 || KW == 2, "registers");
+static_assert(CHUNKS % 2 == 0, "two sets of fragments take turns");
+static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),
+              "halves of sums fit the ring of X, or the place of results");
+#define WGMMA GA_CAT3(wgmma_m64n, GA_P_BN, k16_bf16_rs)
+
+typedef const ga_kargs_gemm_prefill *args;
+
+/* --- the work of a block --- */
+
+/* A tile's k is cut among `parts` clusters of one or two blocks. Item: a part of a tile, for a cluster. */
+GA_DEV int parts(args a) { return 1 << a->k_splits_log; }
+GA_DEV int part_of(args a, int item) { return item & (parts(a) - 1); }
+GA_DEV int rank_of(args a) { return block_index() & ((1 << a->cluster_log) - 1); }
+GA_DEV int first_unit(args a, int item, int rank) {
+  return (int)((int64_t)a->g.units * ((part_of(a, item) << a->cluster_log) + rank) >>
+               (a->k_splits_log + a->cluster_log));
+}
+GA_DEV int n_items(args a) { return a->w_tiles * a->x_tiles << a->k_splits_log; }
+/* Tiles that share rows of W run together. */
+GA_DEV void tile_at(args a, int item, int *w_row, int *x_row) {
+  const int t = item >> a->k_splits_log;
+  *w_row = t / a->x_tiles * TILES * GA_PACKED_ROWS;
+  *x_row = t % a->x_tiles * BN;
+}
+#define OWN_ITEMS(a, t) \
+  GA_ROLL for (int t = block_index() >> (a)->cluster_log; t < n_items(a); t += block_count() >> (a)->cluster_log)
+
+/* --- copies: of each pair, one warp for W and one for X. Block i of a ring is in its stage i % stages --- */
+
+GA_DEV uint32_t x_stage(int pair, uint32_t i) { return (uint32_t)(pair * X_STAGES) + ring_stage(i, X_STAGES); }
+GA_DEV uint32_t w_stage(int pair, uint32_t i) { return (uint32_t)(pair * W_STAGES) + ring_stage(i, W_STAGES); }
+
+/* Unit `unit` of tiles tile .. tile + 7 of W; rows behind the last are multiplied in vain. */
+GA_DEV void copy_unit(args a, uint32_t to, uint32_t full, int tile, int unit) {
+  const int64_t row = (int64_t)a->g.units * UNIT_BYTES;
+  const uint8_t *from = (const uint8_t *)a->g.w + tile * row + (int64_t)unit * UNIT_BYTES;
+  mbar_arrive_expect(full, W_BYTES);
+  GA_UNROLL for (int r = 0; r < TILES; r++) {
+    bulk_load_bytes(to + (uint32_t)(r * UNIT_BYTES), from, UNIT_BYTES, full, L2_EVICT_FIRST);
+    if (tile + r + 1 < a->g.tiles) from += row;
+  }
+}
+
+GA_DEV void copy_w(args a, uint32_t sb, int pair) {
+  uint32_t i = 0;
+  OWN_ITEMS(a, t) {
+    const int end = first_unit(a, t, rank_of(a) + 1);
+    int w_row, x_row;
+    tile_at(a, t, &w_row, &x_row);
+    GA_ROLL for (int u = first_unit(a, t, rank_of(a)) + pair; u < end; u += KW, i++) {
+      const uint32_t s = w_stage(pair, i);
+      mbar_wait(sb + OFF_WE + 8 * s, ring_empty_parity(i, W_STAGES));
+      if (warp_elect()) copy_unit(a, sb + OFF_W + s * W_BYTES, sb + OFF_WF + 8 * s, w_row / GA_PACKED_ROWS, u);
+      warp_sync();
+    }
+  }
+}
+
+GA_DEV void copy_x(args a, uint32_t sb, int pair) {
+  uint32_t i = 0;
+  grid_dependency_wait(); /* weights do not depend on the kernel ahead; X does */
+  OWN_ITEMS(a, t) {
+    const int end = first_unit(a, t, rank_of(a) + 1);
+    int w_row, x_row;
+    tile_at(a, t, &w_row, &x_row);
+    GA_ROLL for (int u = first_unit(a, t, rank_of(a)) + pair; u < end; u += KW) {
+      GA_ROLL for (int c = 0; c < CHUNKS; c++, i++) {
+        const uint32_t s = x_stage(pair, i), full = sb + OFF_XF + 8 * s;
+        mbar_wait(sb + OFF_XE + 8 * s, ring_empty_parity(i, X_STAGES));
+        if (warp_elect()) {
+          mbar_arrive_expect(full, X_BYTES);
+          bulk_load_2d(sb + s * X_BYTES, &a->x, full, u * UNIT_K + c * BK, x_row, L2_EVICT_LAST);
+        }
+        warp_sync();
+      }
+    }
+  }
+}
+
+/* --- weights --- */
+
+/* Fragments of 64 columns: 4 registers for every 16. */
+GA_DEV void work_out(const uint32_t *w, const packed_run *own, int chunk, uint32_t *f) {
+  packed_run run;
+  GA_UNROLL for (int i = 0; i < 4; i++) {
+    const int group = 2 * chunk + i / 2, step = i % 2;
+    if (PACKED_HALVES(T))
+      packed_get_run(T, own, 2 * group + step, &run);
+    else if (step == 0)
+      packed_get_run(T, own, group, &run);
+    packed_weights(T, w, &run, group, step, f + 4 * i);
+  }
+}
+
+/* --- products --- */
+
+GA_DEV int pair_of_warpgroups(void) { return KW == 1 ? 0 : warp_uniform(thread_index() / 256); }
+
+/* This pair's units of a tile: every KW-th of `units`; *i of its units are done. */
+GA_DEV void multiply(uint32_t sb, uint32_t *i, int units, float *c) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32 % 8, leader = thread_index() % 128 == 0,
+            pair = pair_of_warpgroups();
+  const uint32_t x_full = sb + OFF_XF + 8 * x_stage(pair, 0), x_empty = sb + OFF_XE + 8 * x_stage(pair, 0);
+  const uint32_t x = desc_k_major(sb + x_stage(pair, 0) * X_BYTES), codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES);
+  uint32_t f[SETS][16], w[WORDS];
+  packed_run own[PACKED_OWN(T)];
+  GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
+  GA_ROLL for (int u = pair; u < units; u += KW, ++*i) {
+    const uint32_t ws = w_stage(pair, *i);
+    mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(*i, W_STAGES));
+    packed_fetch_own(T, w, codes + ws * W_BYTES, lane);
+    const uint32_t done = packed_own_done(T, w);
+    warp_sync();
+    if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
+    GA_UNROLL for (int j = 0; j < PACKED_OWN(T); j++) packed_own_run(T, w + PACKED_CODES(T), j, lane % 4, &own[j]);
+    GA_UNROLL for (int chunk = 0; chunk < CHUNKS; chunk++) {
+      const uint32_t block = *i * CHUNKS + (uint32_t)chunk, xs = ring_stage(block, X_STAGES);
+      uint32_t *a = f[chunk % SETS];
+      work_out(w, own, chunk, a);
+      mbar_wait(x_full + 8 * xs, ring_full_parity(block, X_STAGES));
+      wgmma_fence();
+      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(c, a + 4 * j, desc(x + xs * (X_BYTES / 16) + 2 * j), 1);
+      wgmma_commit();
+      wgmma_wait(SETS - 1); /* products that are done: their fragments and their stage are free */
+      if (SETS == 1 && leader) mbar_arrive(x_empty + 8 * xs);
+      if (SETS == 2 && leader && u + chunk > 0) mbar_arrive(x_empty + 8 * ring_stage(block - 1, X_STAGES));
+    }
+  }
+  if (SETS == 1) return;
+  wgmma_wait(0);
+  if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
+}
+
+/* --- two that have the same tile, pairs of warpgroups or blocks of a cluster: each gets the other's sums of half of
+ * the rows of X, and keeps in c, from 0 on, those of its own half --- */
+
+/* Leaves half `which` of c at `to`, a thread's 16 bytes beside the next one's. */
+GA_DEV void send_half(uint32_t to, int which, bool cluster, const float *c) {
+  GA_UNROLL for (int j = 0; j < NC / 8; j++) {
+    float x[4];
+    const uint32_t at = to + (uint32_t)((j * 256 + thread_index() % 256) * 16);
+    GA_UNROLL for (int e = 0; e < 4; e++) x[e] = which ? c[NC / 2 + 4 * j + e] : c[4 * j + e];
+    if (cluster)
+      sts_cluster_i4(at, (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]), (int)float_bits(x[3]));
+    else
+      sts_f4(at, x);
+  }
+}
+GA_DEV void add_half(uint32_t from, int which, float *c) {
+  GA_UNROLL for (int j = 0; j < NC / 8; j++) {
+    float x[4];
+    lds_f4(x, from + (uint32_t)((j * 256 + thread_index() % 256) * 16));
+    GA_UNROLL for (int e = 0; e < 4; e++) c[4 * j + e] = x[e] + (which ? c[NC / 2 + 4 * j + e] : c[4 * j + e]);
+  }
+}
+
+GA_DEV void join_pairs(uint32_t sb, float *c) {
+  enum { HALF = NC / 2 * 4 * 256 };
+  const int pair = pair_of_warpgroups();
+  bar_sync(1, LANES); /* the results of the tile before have been read */
+  send_half(sb + OFF_OUT + (uint32_t)(pair * HALF), 1 - pair, false, c);
+  bar_sync(1, LANES);
+  add_half(sb + OFF_OUT + (uint32_t)((1 - pair) * HALF), pair, c);
+  bar_sync(1, LANES);
+}
+
+/* The cluster has one item: its rings have been used. */
+GA_DEV void join_cluster(uint32_t sb, int rank, float *c) {
+  cluster_sync();
+  send_half(cluster_address(sb, (uint32_t)(1 - rank)), 1 - rank, true, c);
+  cluster_sync();
+  add_half(sb, rank, c);
+}
+
+/* --- parts of a tile meet in gmem: [share of a tile][part][16 bytes of a warp][lane] --- */
+
+/* Adds up n sums a thread, share `share` of all, in the order of parts. False: other parts are still to come, and the
+ * last will do it. */
+GA_DEV bool add_splits_of(args a, int share, int part, int n, float *c) {
+  const int lane = thread_index() % 32;
+  const uint32_t size = (uint32_t)n * 32;
+  float *at = a->g.partial + ((int64_t)share << a->k_splits_log) * size + lane * 4;
+  GA_UNROLL for (int j = 0; j < NC / 4; j++) if (4 * j < n) stg_f4(at + (int64_t)part * size + 128 * j, c + 4 * j);
+  warp_sync();
+  int last = 0;
+  if (lane == 0) {
+    fence_device(); /* the warp's writes, which the barrier has brought here */
+    last = atomic_add_i32(a->g.counter + share, 1) == parts(a) - 1;
+    if (last) stg_i32(a->g.counter + share, 0);
+    fence_device();
+  }
+  if (!warp_uniform(last)) return false;
+  warp_sync();
+  GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
+  GA_ROLL for (int p = 0; p < parts(a); p++, at += size) {
+    GA_UNROLL for (int j = 0; j < NC / 4; j++) {
+      float x[4];
+      if (4 * j >= n) break;
+      ldg_f4(x, at + 128 * j);
+      GA_UNROLL for (int e = 0; e < 4; e++) c[4 * j + e] += x[e];
+    }
+  }
+  return true;
+}
+
+/* --- results: c[4j + 2h + e] is row 8j + 2q + e of X, row g + 8h of the warp's 16 of W --- */
+
+GA_DEV void out_put(uint32_t out, int lane, const float *x) {
+  const int g = lane / 4, q = lane % 4;
+  GA_UNROLL for (int j = 0; j < 4; j++) GA_UNROLL for (int i = 0; i < 4; i++)
+      sts_f1(out + (uint32_t)((8 * j + 2 * q + i % 2) * OUT_ROW + (g + i / 2 * 8) * 4), x[4 * j + i]);
+}
+
+/* `rows` rows of X, the first x_row, of this warp's 16 rows of W. */
+GA_DEV void put_tile(args a, uint32_t sb, int w_row, int x_row, int rows, const float *c) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32;
+  const uint32_t out = sb + OFF_OUT + (uint32_t)(warp * OUT_BYTES);
+  const bool plain = gemm_is_plain(&a->g);
+  GA_ROLL for (int h = 0; h < rows / 32; h++) {
+    GA_UNROLL for (int i = 0; i < BN / 32; i++) if (i == h) out_put(out, lane, c + 16 * i);
+    warp_sync();
+    GA_ROLL for (int p = 0; p < 2; p++) {
+      const int r = 16 * p + lane / 2;
+      float x[8];
+      lds_f4(x, out + (uint32_t)(r * OUT_ROW + lane % 2 * 32));
+      lds_f4(x + 4, out + (uint32_t)(r * OUT_ROW + lane % 2 * 32 + 16));
+      gemm_finish_8(&a->g, plain, x_row + 32 * h + r, w_row + warp % 8 * 16 + lane % 2 * 8, x);
+    }
+    warp_sync();
+  }
+}
+
+/* --- the kernel --- */
+
+GA_DEV void start(args a, uint32_t sb) {
+  if (thread_index() == 0) {
+    tmap_prefetch(&a->x);
+    for (int s = 0; s < X_RING; s++) mbar_init(sb + OFF_XF + 8 * s, 1), mbar_init(sb + OFF_XE + 8 * s, 2);
+    for (int s = 0; s < W_RING; s++) mbar_init(sb + OFF_WF + 8 * s, 1), mbar_init(sb + OFF_WE + 8 * s, 8);
+    mbar_init_fence();
+  }
+  block_sync();
+  grid_launch_dependents();
+}
+
+GA_DEV void consume(args a, uint32_t sb) {
+  const int rank = rank_of(a), half = KW == 2 || a->cluster_log, which = KW == 2 ? pair_of_warpgroups() : rank;
+  const int rows = half ? BN / 2 : BN, warps = 8 << half; /* of a tile: they share its results */
+  uint32_t i = 0;
+  float c[NC];
+  OWN_ITEMS(a, t) {
+    int w_row, x_row;
+    multiply(sb, &i, first_unit(a, t, rank + 1) - first_unit(a, t, rank), c);
+    if (KW == 2)
+      join_pairs(sb, c);
+    else if (half)
+      join_cluster(sb, rank, c);
+    const int share = (t >> a->k_splits_log) * warps + which * 8 + thread_index() / 32 % 8;
+    if (a->k_splits_log && !add_splits_of(a, share, part_of(a, t), rows / 2, c)) continue;
+    tile_at(a, t, &w_row, &x_row);
+    put_tile(a, sb, w_row, x_row + which * rows, rows, c);
+  }
+}
+
+GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_prefill a) {
+  const uint32_t sb = smem_base();
+  const int wg = warp_uniform(thread_index() / 128);
+  start(&a, sb);
+  if (wg < 2 * KW) {
+    if (KW == 1)
+      setmaxnreg_inc(232);
+    else
+      setmaxnreg_inc(112);
+    grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
+    consume(&a, sb);
+    return;
+  }
+  if (KW == 1)
+    setmaxnreg_dec(40);
+  else
+    setmaxnreg_dec(32);
+  const int copier = warp_uniform(thread_index() / 32) - LANES / 32;
+  if (copier < KW)
+    copy_w(&a, sb, copier);
+  else if (copier < 2 * KW)
+    copy_x(&a, sb, copier - KW);
+  if (KW == 2 || a.cluster_log == 0) return;
+  cluster_sync();
+  cluster_sync();
+}

@@ -1,0 +1,280 @@
+#include "cuda/kern/gemm/gemm_split_int8_sm90a.h"
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "cuda/kern/gemm/gemm.h"
+#include "cuda/kern/gemm/gemm_split_int8_sm90a_args.h"
+
+#define ROWS         8                  /* of X that a launch takes, at most */
+#define SPLITS_X     3                  /* of an element of X: columns in shared memory */
+#define MOST         ((int64_t)1 << 28) /* rows, and k */
+#define SMALL_X      (32 << 10) /* bytes of X ahead of which two stages may be asked for: what is under way delays X */
+#define STATIC_BYTES 1024       /* of shared memory, which rows keep free */
+#define COUNTERS     (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
+
+/* How a launch is cut. */
+typedef struct shape {
+  const cuda_unit *unit;
+  int64_t mats;        /* whose tiles of the same number a group has: 2 when gated */
+  bool cluster_reduce; /* parts of k are blocks of a cluster */
+  int64_t warps, rows /* of X, filled up */, tiles, units, splits, groups, slots, depth, early, shared_bytes;
+} shape;
+
+static int64_t tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
+
+/* PACKED_MIN of dev/tile/packed.h */
+static bool has_min(int32_t dtype) {
+  return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
+}
+
+/* Digits, scales and sums of so many units of X. */
+static int64_t x_bytes(const shape *s, int64_t units) {
+  const int64_t cols = SPLITS_X * s->rows, width = (cols + 1) / 2 * 2,
+                runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
+  const int64_t scales = (int64_t)ga_round_up((size_t)(units * width) * sizeof(float), 16);
+  return units * s->unit->k * cols + scales +
+         (has_min(s->unit->dtype) ? units * runs * s->rows * (int64_t)sizeof(float) : 0);
+}
+
+/* Items that so many units of a tile make. */
+static int64_t items_of(const shape *s, int64_t units) {
+  return ga_div_up(units, GA_RING_ITEM(s->unit->k, s->unit->bytes));
+}
+
+/* Tiles that a run of items which one warp sums may touch. */
+static int64_t slots_of(const shape *s) {
+  const int64_t most = items_of(s, ga_div_up(s->units, s->splits)), least = items_of(s, s->units / s->splits);
+  const int64_t run = ga_div_up(ga_div_up(s->tiles, s->groups) * s->mats * most, s->warps);
+  return (run + least - 2) / least + 1;
+}
+
+static int64_t stage_bytes(const shape *s) {
+  return s->warps * GA_RING_ITEM(s->unit->k, s->unit->bytes) * s->unit->bytes;
+}
+static int64_t bars_bytes(const shape *s) { return s->warps * GA_RING_BARS; }
+static int64_t ring_bytes(const shape *s) { return GA_RING_CONTROL + bars_bytes(s) + s->depth * stage_bytes(s); }
+static int64_t groups_of(const shape *s, int64_t blocks) {
+  return ga_max_i64(1, ga_min_i64(s->tiles, blocks / s->splits));
+}
+
+/* Tiles of a group, and what a block of a cluster is sent of them. */
+static int64_t group_tiles(const shape *s) { return ga_div_up(s->tiles, s->groups); }
+static int64_t met_bytes(const shape *s) {
+  const int64_t own = ga_div_up(group_tiles(s), s->splits) * s->mats;
+  return s->cluster_reduce ? s->splits * own * GA_PACKED_ROWS * s->rows * (int64_t)sizeof(float) : 0;
+}
+static int64_t table_bytes(const shape *s) {
+  return (int64_t)ga_round_up((size_t)(GA_RING_CONSTANTS + group_tiles(s) * s->mats * (int64_t)sizeof(uint32_t)), 16);
+}
+
+/* Blocks that are there at once: clusters of four leave some of a processing cluster's multiprocessors out (120 of an
+ * H200's 132 are used). */
+static int64_t blocks_at_once(int64_t cluster, const ga_caps *caps) {
+  return cluster > 2 ? (int64_t)caps->sms * 10 / 11 : caps->sms;
+}
+
+/* Clocks that tell clusters of so many blocks apart, roughly: a block's part of X, its weights, and sums that meet.
+ * docs/log/cuda-decode.md. */
+static int64_t cost_of(const shape *s, int64_t cluster, const ga_caps *caps) {
+  enum { X = 28, WEIGHTS = 20 /* bytes a clock */, CLUSTER_REDUCE_CLOCKS = 1250 };
+  const int64_t x = s->units * s->unit->k * s->rows * (int64_t)sizeof(float),
+                weights = s->tiles * s->mats * s->units * s->unit->bytes;
+  return x / cluster / X + weights / blocks_at_once(cluster, caps) / WEIGHTS +
+         (cluster > 1 ? CLUSTER_REDUCE_CLOCKS : 0);
+}
+
+/* Parts of k: 1, or the blocks of a cluster, while X gets at most half of shared memory; else as many as it takes,
+ * whose sums meet in memory. */
+static void split(shape *s, const ga_caps *caps, int64_t limit) {
+  int64_t best = INT64_MAX;
+  for (int64_t c = 1; c <= GA_SPLIT_INT8_MAX_CLUSTER; c *= 2) {
+    const bool fits = x_bytes(s, ga_div_up(s->units, c)) <= limit / 2 && (c == 1 || (s->rows > 1 && s->units >= 2 * c));
+    if (!fits || cost_of(s, c, caps) >= best) continue;
+    best = cost_of(s, c, caps);
+    s->splits = c;
+  }
+  s->cluster_reduce = s->splits > 1;
+  while (best == INT64_MAX && s->splits < s->units && x_bytes(s, ga_div_up(s->units, s->splits)) > limit / 2)
+    s->splits++;
+}
+
+/* Stages of a ring, of which `most` fit: what is under way makes the next launch's X wait, and several rows take longer
+ * than an item's way. Two of many are asked for ahead of a small X. */
+static void set_depth(shape *s, int64_t most, int64_t m) {
+  const int64_t items = group_tiles(s) * s->mats * items_of(s, ga_div_up(s->units, s->splits)) / s->warps;
+  s->depth = ga_max_i64(1, ga_min_i64(most, s->cluster_reduce || s->rows == ROWS ? 2 : 3));
+  s->early = ga_min_i64(s->depth, items >= 6 && s->units * s->unit->k * m * (int64_t)sizeof(float) <= SMALL_X ? 2 : 1);
+}
+
+/* X gets at most half of shared memory. Rows are cut into groups, one a multiprocessor, or a cluster. */
+static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
+  const int64_t m = ga_min_i64(d->m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
+  shape s = {.unit = cuda_unit_of(d->w_dtype), .splits = 1};
+  s.mats = d->flags & GA_GEMM_GATED ? 2 : 1;
+  s.warps = ((const cuda_variant *)k->impl)->threads / 32;
+  s.rows = k->rows_max == 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : ROWS;
+  s.tiles = tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
+  s.units = ga_div_up(d->k, s.unit->k);
+  split(&s, caps, limit);
+  s.groups = groups_of(&s, s.cluster_reduce ? blocks_at_once(s.splits, caps) : caps->sms);
+  for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
+    const int64_t x = x_bytes(&s, ga_div_up(s.units, s.splits));
+    s.slots = slots_of(&s);
+    s.depth = 0;
+    s.shared_bytes =
+        x + s.warps * s.slots * GA_PACKED_ROWS * s.rows * (int64_t)sizeof(float) + table_bytes(&s) + met_bytes(&s);
+    set_depth(&s, (limit - s.shared_bytes - ring_bytes(&s)) / stage_bytes(&s), m);
+    s.shared_bytes += ring_bytes(&s);
+    if (s.shared_bytes <= limit || s.groups >= s.tiles) return s;
+  }
+}
+
+const char *cuda_gemm_split_int8_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  const char *refusal = cuda_gemm_packed_refusal(k, d);
+  if (refusal) return refusal;
+  if (d->n > MOST || d->k > MOST) return "n or k is too large";
+  if (d->m < k->rows_min || (k->rows_max && d->m > k->rows_max)) return "m is outside of this row's range";
+  if (d->m == 0 || d->n == 0) return NULL;
+  if (d->flags & GA_GEMM_ADD_NORM && (d->m != 1 || d->k > GA_RING_SUM_K))
+    return "it adds a norm to one row alone, of up to 4096";
+  if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
+  const shape s = shape_of(k, d, caps);
+  const bool in_memory = s.splits > 1 && !s.cluster_reduce;
+  if (in_memory && (s.mats > 1 || d->flags & GA_GEMM_NORM || d->n_more[0]))
+    return "k is too long for one block: no norm, no further matrices";
+  if (s.shared_bytes > (int64_t)caps->smem_bytes - STATIC_BYTES) return "shared memory is too small";
+  return in_memory && s.groups > COUNTERS ? "too many parts" : NULL;
+}
+
+/* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/log/cuda-decode.md.
+ * Weights come at 2700 bytes a clock to one row or two; more are bound by their products. */
+static int64_t clocks_of(int64_t rows, int64_t bytes) {
+  enum { LAUNCH = 6000, SEVERAL = 3000, BYTES = 2700 };
+  const int64_t tenths = rows <= 2 ? 10 : rows <= 4 ? 12 : 15;
+  return LAUNCH + (rows <= 2 ? 0 : SEVERAL) + bytes / BYTES * tenths / 10;
+}
+
+int32_t cuda_gemm_split_int8_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k;
+  const ga_gemm_desc *d = desc;
+  const cuda_unit *u = cuda_unit_of(d->w_dtype);
+  if (d->m == 0 || d->n == 0) return 0;
+  const int64_t tiles =
+      (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
+  const int64_t bytes = tiles * ga_div_up(d->k, u->k) * u->bytes, rest = d->m % ROWS;
+  return cuda_gemm_fit(d, caps, d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
+}
+
+uint64_t cuda_gemm_split_int8_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  if (d->m == 0 || d->n == 0) return 0;
+  const shape s = shape_of(k, d, caps);
+  return s.splits == 1 || s.cluster_reduce ? 0 : (uint64_t)(s.splits * ROWS * s.tiles * GA_PACKED_ROWS) * sizeof(float);
+}
+
+/* Two matrices whose tiles a block takes in turn. */
+static void fill_gated(const ga_gemm_io *a, const shape *s, ga_kargs_gemm_split_int8 *out) {
+  const int64_t tile = s->units * s->unit->bytes;
+  const char *w = a->w, *gate = a->w_more[0];
+  out->gated = 1;
+  out->begin[0] = (int32_t)s->tiles;
+  out->w_more[0] = gate;
+  out->end[0] = w + s->tiles * tile;
+  out->end[1] = gate + s->tiles * tile;
+  out->hop[1] = (int64_t)((intptr_t)w - (intptr_t)gate);
+  out->hop[0] = -out->hop[1] - tile;
+}
+
+/* Matrices after the first. */
+static void fill_more(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, const shape *s,
+                      ga_kargs_gemm_split_int8 *out) {
+  const char *before = a->w;
+  int64_t begin = 0, tiles = tiles_of(d->n); /* of the matrix before */
+  for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
+    begin += tiles;
+    out->begin[i] = (int32_t)begin;
+    out->end[i] = before + tiles * s->units * s->unit->bytes;
+    out->w_more[i] = before = a->w_more[i];
+    out->y_more[i] = (float *)a->y_more[i] + row * d->y_more_stride[i];
+    out->bias_more[i] = d->flags & GA_GEMM_BIAS ? a->bias_more[i] : NULL;
+    out->n_more[i] = d->n_more[i];
+    out->y_more_stride[i] = d->y_more_stride[i];
+    tiles = tiles_of(d->n_more[i]);
+  }
+}
+
+static ga_kargs_gemm_split_int8 args_of(const shape *s, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
+  ga_kargs_gemm g = cuda_gemm_kargs(d, a);
+  g.x = (const float *)a->x + row * d->x_stride;
+  g.y = (float *)a->y + row * d->y_stride;
+  if (g.gate) g.gate = (const float *)a->gate + row * d->y_stride;
+  if (g.residual) g.residual = (const float *)a->residual + row * d->y_stride;
+  g.splits = (int32_t)s->splits;
+  g.groups = (int32_t)s->groups;
+  g.tiles = (int32_t)s->tiles;
+  g.units = (int32_t)s->units;
+  g.copies = (int32_t)(SPLITS_X * s->rows);
+  g.slots = (int32_t)s->slots;
+  g.x_units = (int32_t)ga_div_up(s->units, s->splits);
+  ga_kargs_gemm_split_int8 out = {.gemm = g,
+                                  .depth = (int32_t)s->depth,
+                                  .early = (int32_t)s->early,
+                                  .units_each = (int32_t)(s->units / s->splits),
+                                  .units_longer = (int32_t)(s->units % s->splits),
+                                  .tiles_each = (int32_t)(s->tiles / s->groups),
+                                  .tiles_longer = (int32_t)(s->tiles % s->groups)};
+  out.begin[0] = out.begin[1] = INT32_MAX;
+  out.norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
+  out.norm_eps = d->norm_eps;
+  if (d->flags & GA_GEMM_ADD_NORM) out.add = a->add, out.add_norm = a->add_norm, out.sum = a->sum;
+  if (d->flags & GA_GEMM_GATED)
+    fill_gated(a, s, &out);
+  else
+    fill_more(d, a, row, s, &out);
+  return out;
+}
+
+static ga_status check_more(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a) {
+  if (d->flags & GA_GEMM_NORM) GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
+  if (d->flags & GA_GEMM_ADD_NORM) {
+    const void *const rows[] = {a->x, a->norm, a->add, a->add_norm, a->sum};
+    static const char *const names[] = {"x", "norm", "add", "add_norm", "sum"};
+    for (size_t i = 0; i < GA_COUNT_OF(rows); i++) GA_TRY(cuda_check_pointer(stream, k, names[i], rows[i], 16));
+  }
+  if (d->flags & GA_GEMM_GATED) {
+    GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[0], 16));
+    GA_REQUIRE(a->w_more[0] != a->w, GA_ERR_ARG, "%s: w_more[0] is w; the gate must be another matrix", k->id);
+  }
+  for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
+    GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[i], 16));
+    GA_TRY(cuda_check_pointer(stream, k, "y_more", a->y_more[i], sizeof(float)));
+    if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias_more", a->bias_more[i], sizeof(float)));
+  }
+  return GA_OK;
+}
+
+ga_status cuda_gemm_split_int8(const ga_kernel *k, const void *desc, const void *io, void *workspace,
+                               ga_stream *stream) {
+  const ga_gemm_desc *d = desc;
+  const ga_gemm_io *a = io;
+  const cuda_variant *v = k->impl;
+  if (d->m == 0 || d->n == 0) return GA_OK;
+  GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
+  GA_TRY(check_more(stream, k, d, a));
+  for (int64_t row = 0; row < d->m; row += ROWS) { /* W is read once for each 8 rows of X */
+    ga_gemm_desc piece = *d;
+    piece.m = ga_min_i64(ROWS, d->m - row);
+    const shape s = shape_of(k, &piece, &stream->device->caps);
+    ga_kargs_gemm_split_int8 args = args_of(&s, &piece, a, row);
+    args.gemm.partial = s.cluster_reduce ? NULL : workspace;
+    args.gemm.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
+    const cuda_launch l = {.grid = {(uint32_t)(s.groups * s.splits), 1, 1},
+                           .block = {v->threads, 1, 1},
+                           .cluster = {s.cluster_reduce ? (uint32_t)s.splits : 0, 1, 1},
+                           .shared_bytes = (uint32_t)s.shared_bytes,
+                           .dependent = true};
+    GA_TRY(cuda_enqueue(stream, k, &l, &args));
+  }
+  return GA_OK;
+}

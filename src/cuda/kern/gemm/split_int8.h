@@ -1,0 +1,285 @@
+/* What products by a ring of packed weights have in common, whatever the type of W (gemm_t16_sm90a.cu): how a launch is
+ * cut among blocks and warps, X, sums and epilogues. */
+#pragma once
+#include "cuda/dev/ptx/barrier.h"
+#include "cuda/dev/ptx/bulk.h"
+#include "cuda/dev/ptx/mem.h"
+#include "cuda/dev/ptx/prefetch.h"
+#include "cuda/dev/tile/block_row.h"
+#include "cuda/kern/gemm/epilogue.h"
+#include "cuda/kern/gemm/gemm_split_int8_sm90a_args.h"
+#include "cuda/kern/gemm/packed_s8.h"
+
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+
+enum { WARPS = GA_P_THREADS / 32, SPLITS_X = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
+enum { BARS_BYTES = GA_RING_BARS /* a warp's */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
+enum { PART_ALIGN = 16 }; /* bytes: parts are read four sums at a time */
+/* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns,
+ * filled up to an even number, and the products of 8 columns. */
+#define WIDTH(rows)    ((SPLITS_X * (rows) + 1) / 2 * 2)
+#define PRODUCTS(rows) ((SPLITS_X * (rows) + COLS - 1) / COLS)
+
+/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c,
+ * the highest first. */
+typedef struct {
+  uint32_t x, scales, sums, parts, table; /* table: constants, then who sums a tile */
+  int part, group;                        /* of k, of the tiles */
+  int rows, width;                        /* of X, filled up; its columns */
+  int k0, nb;                             /* units along k: first and number */
+  int ni;                                 /* the same in items */
+  int tile, tiles;                        /* first and number; gated: of each matrix */
+  int n;                                  /* items: tiles * ni; gated: of both */
+  int unused;                             /* fills 16 bytes up */
+} share;
+static_assert(sizeof(share) % 16 == 0, "put_words");
+
+/* A struct of whole 16 bytes to shared memory and back. */
+GA_DEV void put_words(uint32_t at, const void *from, int bytes) {
+  GA_UNROLL for (int i = 0; i < bytes; i += 16) {
+    int w[4];
+    memcpy(w, (const char *)from + i, sizeof w);
+    sts_i4(at + (uint32_t)i, w[0], w[1], w[2], w[3]);
+  }
+}
+GA_DEV void get_words(uint32_t at, void *to, int bytes) {
+  GA_UNROLL for (int i = 0; i < bytes; i += 16) {
+    const ga_i4 w = lds_i4(at + (uint32_t)i);
+    memcpy((char *)to + i, &w, sizeof w);
+  }
+}
+GA_DEV share get_share(uint32_t at) {
+  share s;
+  get_words(at, &s, sizeof s);
+  return s;
+}
+
+/* Where piece i of things cut in pieces begins: `longer` of them, the first, have one more than `each`. */
+GA_DEV int cut(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
+
+/* The block's items are cut among warps; which has a given one? */
+GA_DEV int first_item(const share *s, int warp) {
+  return cut((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp);
+}
+GA_DEV int warp_of(const share *s, int item) {
+  const int each = (int)((uint32_t)s->n / WARPS), longer = (int)((uint32_t)s->n % WARPS), turn = longer * (each + 1);
+  return item < turn ? item / (each + 1) : longer + (item - turn) / each;
+}
+/* Who summed tile t: the first warp, the last one, and the first one's slot; the others begin with it. Worked out
+ * ahead, while weights are under way. */
+GA_DEV uint32_t sums_of_tile(const share *s, int t) {
+  const int begin = t * s->ni, first = warp_of(s, begin), last = warp_of(s, begin + s->ni - 1);
+  return (uint32_t)(first | last << 8 | (t - first_item(s, first) / s->ni) << 16);
+}
+GA_DEV packed_constants get_constants(uint32_t table) {
+  uint32_t w[3];
+  lds_nv_u2(w, table);
+  lds_nv_u1(w + 2, table + 8);
+  packed_constants k = {w[2], w[0], w[1]};
+  return k;
+}
+
+/* --- X --- */
+
+/* Four elements of row `row` from k on; zeros outside. */
+GA_DEV void get_x(const ga_kargs_gemm *a, int row, int64_t k, float *x) {
+  const float *from = (const float *)a->x + row * a->x_stride + k;
+  GA_UNROLL for (int e = 0; e < 4; e++) x[e] = 0;
+  if (row >= a->m || k >= a->k) return;
+  if (k + 4 <= a->k && (uint64_t)from % 16 == 0)
+    elem_get16_f32(x, from, 0);
+  else GA_UNROLL
+    for (int e = 0; e < 4; e++)
+      if (k + e < a->k) x[e] = from[e];
+}
+
+/* Digits of x * scale, |x * scale| <= 2^21, which it rounds: word p has digit p of elements 0, 2, 1, 3. The number lies
+ * 1.5 * 2^23 and 128 for each lower digit higher, so that its bytes are digits; the highest one is 64 too large. */
+GA_DEV void split_int8(const float *x, float scale, uint32_t *words) {
+  uint32_t u[4];
+  GA_UNROLL for (int e = 0; e < 4; e++) u[e] = float_bits(fmaf(x[e], scale, 12582912.0f + 32896.0f));
+  const uint32_t low02 = prmt(u[0], u[2], 0x5410u), low13 = prmt(u[1], u[3], 0x5410u);
+  words[0] = (prmt(prmt(u[0], u[2], 0x0062u), prmt(u[1], u[3], 0x0062u), 0x5410u) + 0x40404040u) ^ 0x80808080u;
+  words[1] = prmt(low02, low13, 0x7531u) ^ 0x80808080u;
+  words[2] = prmt(low02, low13, 0x6420u) ^ 0x80808080u;
+}
+
+/* 2^e, e >= -149 */
+GA_DEV float pow2_any(int e) { return __uint_as_float(e >= -126 ? (uint32_t)(e + 127) << 23 : 1u << (e + 149)); }
+
+/* Four elements of a row of n, from k on; zeros outside. whole: all of them are there, 16 bytes together. */
+GA_DEV void get_row(const bool whole, const float *row, int64_t n, int64_t k, float *x) {
+  if (whole)
+    elem_get16_f32(x, row + k, 0);
+  else GA_UNROLL
+    for (int e = 0; e < 4; e++) x[e] = k + e < n ? row[k + e] : 0;
+}
+
+/* X times the weights; returns the sum of squares of what it was. */
+GA_DEV float apply_norm(const int quads, float (*x)[4], float (*weight)[4]) {
+  float square = 0;
+  GA_UNROLL for (int v = 0; v < quads; v++) GA_UNROLL for (int e = 0; e < 4; e++) {
+    square = fmaf(x[v][e], x[v][e], square);
+    x[v][e] *= weight[v][e];
+  }
+  return square;
+}
+
+/* Weights of the norms to L2: they do not depend on the kernel ahead. */
+GA_DEV void prefetch_norm(const ga_kargs_gemm_split_int8 *ring) {
+  if (!ring->norm) return;
+  GA_ROLL for (int64_t k = 32 * thread_index(); k < ring->gemm.k; k += 32 * GA_P_THREADS) {
+    prefetch_l2(ring->norm + k);
+    if (ring->add) prefetch_l2(ring->add_norm + k);
+  }
+}
+
+/* --- products --- */
+
+/* A lane's addresses of what it takes of X: of the first 8 columns, and of the last 8, where lanes without a column
+ * take the last one (nobody looks at what they get). */
+typedef struct {
+  uint32_t x[2], scales[2], sums;
+  bool has_sum;
+} lane_view;
+
+GA_DEV lane_view view_of(const int rows, const share *s, int lane) {
+  lane_view v;
+  const int g = lane / 4, q = lane % 4, cols = SPLITS_X * rows, tail = COLS * (PRODUCTS(rows) - 1), last = tail + g,
+            pair = tail + 2 * q;
+  v.x[0] = s->x + (uint32_t)(g * 64 + q * 16);
+  v.x[1] = s->x + (uint32_t)((last < cols ? last : cols - 1) * 64 + q * 16);
+  v.scales[0] = s->scales + (uint32_t)(8 * q);
+  v.scales[1] = s->scales + (uint32_t)(pair < cols ? pair : WIDTH(rows) - 2) * 4;
+  v.has_sum = g < rows;
+  v.sums = s->sums + (uint32_t)(q * rows + (v.has_sum ? g : 0)) * 4;
+  return v;
+}
+
+/* cm += mins (registers a) * sums of X, as two tf32 each: registers b0 and b1 of the product. */
+GA_DEV void add_sums(float *cm, const uint32_t *a, float sum0, float sum1) {
+  const uint32_t high0 = float_bits(sum0) & 0xffffe000u, high1 = float_bits(sum1) & 0xffffe000u;
+  mma_nv_tf32(cm, a, high0, high1);
+  mma_nv_tf32(cm, a, float_bits(sum0 - __uint_as_float(high0)), float_bits(sum1 - __uint_as_float(high1)));
+}
+
+/* Sums of a unit so far: integers, or floats where runs have scales of their own. */
+typedef union {
+  int i;
+  float f;
+} unit_sum;
+
+/* Number of the block's tile i; gated: tiles of W and of the gate in turn. */
+GA_DEV int tile_of(const ga_kargs_gemm_split_int8 *ring, int tile, int i) {
+  return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
+}
+
+/* Where the block's next tile is, w being the end of the last one: mostly it follows in memory. Which matrix that was
+ * is told by its address, which spares registers, as constants of the launch do. */
+GA_DEV uint64_t next_tile(const ga_kargs_gemm_split_int8 *ring, uint64_t w) {
+  const uint64_t more = (uint64_t)ring->w_more[0];
+  if (ring->gated) return w + (uint64_t)(w > more && w <= (uint64_t)ring->end[1] ? ring->hop[1] : ring->hop[0]);
+  if (w == (uint64_t)ring->end[0]) return more;
+  return w == (uint64_t)ring->end[1] ? (uint64_t)ring->w_more[1] : w;
+}
+
+/* --- sums --- */
+
+/* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes
+ * out where those of the highest digit are. */
+GA_DEV float fold(const int rows, float (*acc)[4], int e) {
+  if (rows == 8) return acc[2][e] + acc[1][e] + acc[0][e];
+  if (rows == 4) return acc[1][e] + shfl_down_f32(acc[0][e], 2) + acc[0][e];
+  if (rows == 2) return shfl_down_f32(acc[0][e], 2) + shfl_down_f32(acc[0][e], 1) + acc[0][e];
+  return shfl_down_f32(acc[0][e], 1) + acc[0][e + 1] + acc[0][e]; /* even e alone */
+}
+
+/* A warp's sum of what it has of a tile goes to its slot, and starts anew. */
+GA_DEV void put_split(const int rows, const ga_kargs_gemm *a, const share *sh, int warp, int slot, int lane,
+                      float (*acc)[4]) {
+  const int col = lane % 4 * 2;
+  const uint32_t at = sh->parts + (uint32_t)(((warp * a->slots + slot) * GA_PACKED_ROWS + lane / 4) * rows + col) * 4;
+  GA_UNROLL for (int r = 0; r < 2; r++) { /* g, g+8 */
+    const uint32_t to = at + (uint32_t)(8 * r * rows) * 4;
+    const float x = fold(rows, acc, 2 * r), y = rows == 1 ? 0 : fold(rows, acc, 2 * r + 1);
+    if (rows == 1 && col == 0) sts_f1(to, x);
+    if (rows > 1 && col < rows) sts_f2(to, x, y);
+  }
+  GA_UNROLL for (int n = 0; n < PRODUCTS(rows); n++) GA_UNROLL for (int e = 0; e < 4; e++) acc[n][e] = 0;
+}
+
+/* Parts of the block's tile t: where the first one is, and those of further warps, `step` bytes apart. */
+typedef struct {
+  uint32_t first, next, step;
+  int more;
+} tile_parts;
+GA_DEV tile_parts parts_of(const ga_kargs_gemm *a, const share *sh, int t) {
+  const uint32_t who = float_bits(lds_f1(sh->table + (uint32_t)(CONSTANTS_BYTES + 4 * t))), warp = who & 255,
+                 last = who >> 8 & 255, slot = who >> 16;
+  const uint32_t tile = (uint32_t)(GA_PACKED_ROWS * sh->rows) * 4, step = (uint32_t)a->slots * tile,
+                 at = sh->parts + warp * step;
+  const tile_parts p = {at + slot * tile, at + step, step, (int)(last - warp)};
+  return p;
+}
+
+/* Row `row` of the block's tile t, row col of X: the sum of the warps that had a part of it. */
+GA_DEV float add_splits_of(const ga_kargs_gemm *a, const share *sh, int t, int row, int col) {
+  const tile_parts p = parts_of(a, sh, t);
+  const uint32_t at = (uint32_t)(row * sh->rows + col) * 4;
+  float sum = lds_f1(p.first + at);
+  for (int w = 0; w < p.more; w += 4) { /* four under way at once */
+    float more[4] = {0, 0, 0, 0};
+    GA_UNROLL for (int i = 0; i < 4; i++) if (w + i < p.more) more[i] =
+        lds_f1(p.next + (uint32_t)(w + i) * p.step + at);
+    GA_UNROLL for (int i = 0; i < 4; i++) sum += more[i];
+  }
+  return sum;
+}
+
+/* By what the norm multiplies a row of X whose squares add up to `squares`. */
+GA_DEV float norm_factor(const ga_kargs_gemm_split_int8 *ring, float squares) {
+  return 1.0f / sqrtf(squares / (float)ring->gemm.k + ring->norm_eps);
+}
+
+/* gemm_finish. Most products take the short way: a launch's end waits for its instructions, which are fetched as it
+ * goes. */
+GA_DEV void ring_finish(const ga_kargs_gemm *a, int64_t row, int64_t col, float sum) {
+  if (a->y_dtype != T_F32 || a->act || a->gate) {
+    gemm_finish(a, row, col, sum);
+    return;
+  }
+  const int64_t at = row * a->y_stride + col;
+  float t = a->scale * sum;
+  if (a->bias) t += a->bias[col];
+  if (a->residual) t += ((const float *)a->residual)[at];
+  ((float *)a->y)[at] = t;
+}
+
+/* Result `row` of the block's, of row col of X: epilogues of its sum, and of the gate's. */
+GA_DEV void put_result(const ga_kargs_gemm_split_int8 *ring, const share *sh, float sum, float gate_sum, int row,
+                       int col) {
+  const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS, tile = sh->tile + i;
+  ga_kargs_gemm a = ring->gemm;
+  int first = 0;
+  if (ring->gated) {
+    const float gate = a.scale * gate_sum;
+    const int64_t at = (int64_t)tile * GA_PACKED_ROWS + in;
+    if (at < a.n) plain_put(a.y_dtype, a.y, col * a.y_stride + at, act_of(a.act, gate) * (a.scale * sum));
+    return;
+  }
+  GA_UNROLL for (int j = 0; j < 2; j++) if (tile >= ring->begin[j]) {
+    first = ring->begin[j];
+    a.y = ring->y_more[j], a.bias = ring->bias_more[j], a.n = ring->n_more[j], a.y_stride = ring->y_more_stride[j];
+  }
+  const int64_t at = (int64_t)(tile - first) * GA_PACKED_ROWS + in;
+  if (at < a.n) ring_finish(&a, col, at, sum);
+}
+
+/* Result `row` of the block's, of row col of X, by whose factor the norm multiplies it: all of k is here. */
+GA_DEV void finish(const ga_kargs_gemm_split_int8 *ring, const share *sh, float factor, int row, int col) {
+  const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS;
+  const float sum = add_splits_of(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
+  put_result(ring, sh, sum, ring->gated ? add_splits_of(&ring->gemm, sh, 2 * i + 1, in, col) * factor : 0, row, col);
+}

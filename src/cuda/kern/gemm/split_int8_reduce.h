@@ -1,0 +1,127 @@
+/* Several rows of X: parts of k are blocks of a cluster (gemm_t16_sm90a.cu). Each has summed the same tiles, and owns a
+ * run of them, of which the others send it their sums (st.async, counted by a barrier), together with squares of X
+ * where there is a norm. */
+#pragma once
+#include "cuda/kern/gemm/split_int8.h"
+
+GA_DEV bool meets(const ga_kargs_gemm *a) { return a->splits > 1 && !a->partial; }
+
+/* Where a block keeps what it is sent: sums of its tiles by rank, squares of rows of X by rank. */
+typedef struct {
+  uint32_t sums, squares, bar;
+  int mats, each; /* tiles of a number: 2 when gated; numbers that a block owns, at most */
+  int first, own; /* of this block's */
+  uint32_t part;  /* bytes of sums of a rank */
+} cluster_reduction;
+
+GA_DEV uint32_t tile_bytes(const share *s) { return (uint32_t)(GA_PACKED_ROWS * s->rows) * 4; }
+
+GA_DEV cluster_reduction cluster_reduction_of(const ga_kargs_gemm_split_int8 *ring, const share *s, uint32_t squares,
+                                              uint32_t bar) {
+  const int most = ring->tiles_each + (ring->tiles_longer > 0), splits = ring->gemm.splits;
+  cluster_reduction m;
+  m.mats = ring->gated ? 2 : 1;
+  m.sums = s->table + (uint32_t)((CONSTANTS_BYTES + 4 * m.mats * most + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
+  m.squares = squares;
+  m.bar = bar;
+  m.each = (int)((uint32_t)(most + splits - 1) / (uint32_t)splits);
+  m.first = s->part * m.each;
+  m.own = s->tiles - m.first < m.each ? s->tiles - m.first : m.each;
+  m.own = m.own > 0 ? m.own : 0;
+  m.part = (uint32_t)(m.each * m.mats) * tile_bytes(s);
+  return m;
+}
+
+/* Ahead of the products, so that no one waits for it behind them. */
+GA_DEV void cluster_reduce_begin(const ga_kargs_gemm_split_int8 *ring, const share *s, uint32_t squares, uint32_t bar) {
+  if (thread_index() == 0) {
+    const cluster_reduction m = cluster_reduction_of(ring, s, squares, bar);
+    mbar_init(bar, 1);
+    mbar_init_fence();
+    mbar_arrive_expect(bar, (uint32_t)ring->gemm.splits *
+                                ((uint32_t)(m.own * m.mats) * tile_bytes(s) + (ring->norm ? 4 * MOST_ROWS : 0)));
+  }
+  warp_sync();
+  cluster_arrive();
+}
+
+/* Four sums of the block's tile t, of all its warps. */
+GA_DEV void add_parts4(const ga_kargs_gemm *a, const share *s, int t, uint32_t at, float *sum) {
+  const tile_parts p = parts_of(a, s, t);
+  lds_f4(sum, p.first + at);
+  GA_ROLL for (int w = 0; w < p.more; w++) {
+    float more[4];
+    lds_f4(more, p.next + (uint32_t)w * p.step + at);
+    GA_UNROLL for (int e = 0; e < 4; e++) sum[e] += more[e];
+  }
+}
+
+/* Four numbers to a block of the cluster. */
+GA_DEV void send4(const cluster_reduction *m, uint32_t to, const float *x, int rank) {
+  sts_async_i4(cluster_address(to, (uint32_t)rank), (int)float_bits(x[0]), (int)float_bits(x[1]), (int)float_bits(x[2]),
+               (int)float_bits(x[3]), cluster_address(m->bar, (uint32_t)rank));
+}
+
+/* The block's sums to their owners. */
+GA_DEV void send_sums(const ga_kargs_gemm_split_int8 *ring, const share *s, const cluster_reduction *m) {
+  const int quads = GA_PACKED_ROWS / 4 * s->rows;
+  GA_ROLL for (int i = thread_index(); i < s->tiles * m->mats * quads; i += GA_P_THREADS) {
+    float sum[4];
+    const int t = (int)((uint32_t)i / (uint32_t)quads), rank = (int)((uint32_t)t / (uint32_t)(m->each * m->mats));
+    const uint32_t at = (uint32_t)(i - t * quads) * 16;
+    add_parts4(&ring->gemm, s, t, at, sum);
+    send4(m, m->sums + (uint32_t)s->part * m->part + (uint32_t)(t - rank * m->each * m->mats) * tile_bytes(s) + at, sum,
+          rank);
+  }
+}
+
+/* The block's sums of squares of rows of X to all; squares: by warp, whose units are of one row. */
+GA_DEV void send_squares(const ga_kargs_gemm_split_int8 *ring, const share *s, const cluster_reduction *m,
+                         uint32_t squares) {
+  const int i = GA_P_THREADS - 1 - thread_index(), quad = i % (MOST_ROWS / 4), rank = i / (MOST_ROWS / 4);
+  if (!ring->norm || rank >= ring->gemm.splits) return;
+  float sum[4] = {0, 0, 0, 0};
+  GA_UNROLL for (int e = 0; e < 4; e++) GA_ROLL for (int w = 4 * quad + e; 4 * quad + e < s->rows && w < WARPS;
+                                                     w += s->rows) sum[e] += lds_f1(squares + 4 * (uint32_t)w);
+  send4(m, m->squares + (uint32_t)(s->part * MOST_ROWS + 4 * quad) * 4, sum, rank);
+}
+
+/* What the blocks sent, from `at` on, added up in the order of k; step: bytes from one to the next. */
+GA_DEV float add_sent(uint32_t at, uint32_t step, int splits) {
+  float sum = lds_f1(at);
+  GA_ROLL for (int r = 1; r < splits; r++) sum += lds_f1(at + (uint32_t)r * step);
+  return sum;
+}
+
+/* By what the norm multiplies row col of X. */
+GA_DEV float cluster_reduce_factor(const ga_kargs_gemm_split_int8 *ring, const cluster_reduction *m, int col) {
+  return ring->norm ? norm_factor(ring, add_sent(m->squares + 4 * (uint32_t)col, 4 * MOST_ROWS, ring->gemm.splits)) : 1;
+}
+
+/* Results of the block's own tiles. Lanes have up to four rows of X each: banks of shared memory and sectors of memory
+ * suit that. */
+GA_DEV void finish_own(const ga_kargs_gemm_split_int8 *ring, const share *s, const cluster_reduction *m) {
+  const int splits = ring->gemm.splits, near = s->rows < 4 ? s->rows : 4, own = m->own * GA_PACKED_ROWS;
+  GA_ROLL for (int i = thread_index(); i < own * s->rows; i += GA_P_THREADS) {
+    const int rest = (int)((uint32_t)i / (uint32_t)near), far = rest >= own, row = far ? rest - own : rest,
+              col = i - rest * near + far * near;
+    if (col >= ring->gemm.m) continue;
+    const float factor = cluster_reduce_factor(ring, m, col);
+    const uint32_t in = (uint32_t)(row % GA_PACKED_ROWS * s->rows + col) * 4;
+    const uint32_t at = m->sums + (uint32_t)(row / GA_PACKED_ROWS * m->mats) * tile_bytes(s) + in;
+    const float sum = add_sent(at, m->part, splits) * factor;
+    put_result(ring, s, sum, ring->gated ? add_sent(at + tile_bytes(s), m->part, splits) * factor : 0,
+               m->first * GA_PACKED_ROWS + row, col);
+  }
+}
+
+/* Once the block's parts are in shared memory; own: squares by warp. */
+GA_DEV void cluster_reduce_end(const ga_kargs_gemm_split_int8 *ring, const share *s, uint32_t own, uint32_t squares,
+                               uint32_t bar) {
+  const cluster_reduction m = cluster_reduction_of(ring, s, squares, bar);
+  cluster_wait(); /* all blocks have begun, and their barriers are there */
+  send_squares(ring, s, &m, own);
+  send_sums(ring, s, &m);
+  mbar_wait(bar, 0);
+  finish_own(ring, s, &m);
+}

@@ -1,0 +1,175 @@
+/* Products by a ring of packed weights: what depends on T, the type of W. Included behind gemm_ring.h. */
+enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
+enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
+/* A stage is an item: a unit of 256, or two of 128, the last of an odd number alone. */
+enum { PER = GA_RING_ITEM(UNIT_K, UNIT_BYTES), ITEM_BYTES = PER * UNIT_BYTES };
+
+#define X(name, number, k, bytes) static_assert(number != T || (k == UNIT_K && bytes == UNIT_BYTES), "unit of " #name);
+GA_PACKED_TYPES(X)
+#undef X
+
+/* x: where X and what follows it begin. The table comes last. block: of the product's. */
+GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t x) {
+  const ga_kargs_gemm *a = &ring->gemm;
+  share s;
+  s.group = a->splits == 1 ? block : block / a->splits;
+  s.part = a->splits == 1 ? 0 : block - s.group * a->splits;
+  s.k0 = cut(ring->units_each, ring->units_longer, s.part);
+  s.nb = ring->units_each + (s.part < ring->units_longer);
+  s.tile = cut(ring->tiles_each, ring->tiles_longer, s.group);
+  s.tiles = ring->tiles_each + (s.group < ring->tiles_longer);
+  s.ni = (s.nb + PER - 1) / PER;
+  s.n = (ring->gated ? 2 * s.tiles : s.tiles) * s.ni;
+  s.rows = a->copies / SPLITS_X;
+  s.width = WIDTH(s.rows);
+  s.x = x;
+  s.scales = s.x + (uint32_t)(a->x_units * UNIT_K * a->copies);
+  s.sums = s.scales + (uint32_t)((a->x_units * s.width * 4 + PART_ALIGN - 1) / PART_ALIGN * PART_ALIGN);
+  s.parts = s.sums + (PACKED_MIN(T) ? (uint32_t)(a->x_units * RUNS * s.rows * 4) : 0);
+  s.table = s.parts + (uint32_t)(WARPS * a->slots * GA_PACKED_ROWS * s.rows * 4);
+  return s;
+}
+
+GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
+  const int tiles = ring->gated ? 2 * s->tiles : s->tiles;
+  const packed_constants k = packed_constants_of(T);
+  if (thread_index() == 0) {
+    sts_u2(s->table, k.low, k.high);
+    sts_u1(s->table + 8, k.top);
+  }
+  GA_ROLL for (int t = GA_P_THREADS - 1 - thread_index(); t < tiles;
+               t += GA_P_THREADS) /* warps at the end have less of X */
+      sts_u1(s->table + (uint32_t)(CONSTANTS_BYTES + 4 * t), sums_of_tile(s, t));
+}
+
+/* A unit of one of `rows` rows of X, whose elements 128v + 4 lane... are x[v]. */
+GA_DEV void put_x(const int rows, const share *s, int unit, int row, int lane, float (*x)[4]) {
+  const uint32_t pair = s->x + (uint32_t)((unit * (GROUPS / 2) + lane / 16) * SPLITS_X * rows * 64);
+  const uint32_t at = pair + (uint32_t)(row * 64 + lane % 4 * 16 + lane / 8 % 2 * 8 + lane / 4 % 2 * 4);
+  float most = 0;
+  GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) GA_UNROLL for (int e = 0; e < 4; e++) most = max_size(most, x[v][e]);
+  const int exponent = redux_max_i32((int)(float_bits(most) & 0x7fffffffu)) >>
+                       23; /* of the largest, which is below 2^(exponent - 126) */
+  if (PACKED_MIN(T)) GA_UNROLL
+    for (int v = 0; v < UNIT_K / 128; v++) {
+      const int group = 4 * v + lane / 8, run = HALVES == 2 ? 2 * group + lane / 4 % 2 : group;
+      float sum = x[v][0] + x[v][1] + x[v][2] + x[v][3];
+      GA_UNROLL for (int b = 1; b < 8 / HALVES; b *= 2) sum += shfl_xor_f32(sum, b);
+      if (lane % (8 / HALVES) == 0) sts_f1(s->sums + (uint32_t)((unit * RUNS + run) * rows + row) * 4, sum);
+    }
+  if (exponent < 21) GA_UNROLL
+    for (int v = 0; v < UNIT_K / 128; v++)
+      GA_UNROLL for (int e = 0; e < 4; e++) x[v][e] *= 18446744073709551616.0f; /* 2^64 */
+  const float up = __uint_as_float((uint32_t)((exponent < 21 ? 210 : 274) - exponent) << 23);
+  GA_UNROLL for (int v = 0; v < UNIT_K / 128; v++) {
+    uint32_t words[SPLITS_X];
+    split_int8(x[v], up, words);
+    GA_UNROLL for (int p = 0; p < SPLITS_X; p++) sts_u1(at + (uint32_t)((2 * v * SPLITS_X + p) * rows * 64), words[p]);
+  }
+  const int width = WIDTH(rows);
+  const uint32_t scales = s->scales + (uint32_t)(unit * width) * 4;
+  const float scale =
+      exponent == 255 ? __uint_as_float(0x7fc00000u) : pow2_any(exponent - 131 - 8 * (lane < SPLITS_X ? lane : 0));
+  if (lane < SPLITS_X) sts_f1(scales + (uint32_t)(lane * rows + row) * 4, scale);
+  if (lane == SPLITS_X && row == rows - 1 && width > SPLITS_X * rows)
+    sts_f1(scales + (uint32_t)(SPLITS_X * rows) * 4, 0);
+}
+
+GA_DEV void take_mins(const int rows, const lane_view *v, const uint32_t *scales, int at, int q, float *acc) {
+  const uint32_t sums = v->sums + (uint32_t)(at * RUNS * rows) * 4;
+  uint32_t mins[4];
+  if (PACKED_FLOAT_MIN(T)) { /* the second half of k takes the low parts of the same sums */
+    const float sum = v->has_sum ? lds_nv_f1(sums) : 0.0f;
+    const uint32_t high = float_bits(sum) & 0xffffe000u;
+    GA_UNROLL for (int i = 0; i < 4; i++) mins[i] = float_bits(packed_f16(scales[4], i % 2));
+    mma_nv_tf32(acc, mins, high, float_bits(sum - __uint_as_float(high)));
+    return;
+  }
+  float cm[4] = {0, 0, 0, 0};
+  GA_UNROLL for (int j = 0; j < RUNS / 8; j++) {
+    const uint32_t low = sums + (uint32_t)(8 * j * rows) * 4;
+    packed_mins(T, scales, j, q, mins);
+    add_sums(cm, mins, v->has_sum ? lds_nv_f1(low) : 0.0f,
+             v->has_sum ? lds_nv_f1(low + (uint32_t)(4 * rows) * 4) : 0.0f);
+  }
+  GA_UNROLL for (int e = 0; e < 4; e++) acc[e] = fmaf(packed_shared_min(T, scales, e / 2), cm[e], acc[e]);
+}
+
+/* sum += scale * products of one run; products of float scales start at 1.5 * 2^23, which makes floats of them. ready:
+ * MXFP4's scales. */
+enum { START = PACKED_INT_SCALE(T) ? 0 : 0x4b400000 };
+GA_DEV void add_run(const uint32_t *scales, float (*ready)[2], int group, int half, const int *c, unit_sum *sum) {
+  GA_UNROLL for (int e = 0; e < 4; e++) {
+    if (PACKED_INT_SCALE(T)) {
+      sum[e].i += packed_pick_scale(T, scales, group, half, e / 2) * c[e];
+    } else {
+      const float down = packed_pow2(-PACKED_LIFT(T, e / 2)),
+                  f = fmaf(__uint_as_float((uint32_t)c[e]), down, -12582912.0f * down);
+      sum[e].f =
+          fmaf(T == T_MXFP4 ? ready[group][e / 2] : packed_float_scale(T, scales, group, half, e / 2), f, sum[e].f);
+    }
+  }
+}
+
+/* One unit, its words in w, by the X of position `at` (units of this block's part of k). */
+GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants *k, const uint32_t *w, int at,
+                      int lane, float (*acc)[4]) {
+  const int nt = PRODUCTS(rows), step = SPLITS_X * rows * 64; /* bytes of X for two groups */
+  const uint32_t *scales = w + PACKED_CODES(T);
+  unit_sum sum[SPLITS_X][4];
+  float ready[GROUPS][2];
+  if (T == T_MXFP4) packed_e8m0_scales(scales, ready);
+  GA_UNROLL for (int n = 0; n < nt; n++) GA_UNROLL for (int e = 0; e < 4; e++) sum[n][e].i = 0;
+  GA_UNROLL for (int pair = 0; pair < GROUPS / 2; pair++) {
+    uint32_t b[SPLITS_X][4];
+    GA_UNROLL for (int n = 0; n < nt; n++) {
+      const int last = n == nt - 1;
+      lds_nv_u4(b[n], v->x[last] + (uint32_t)((last ? 0 : 64 * COLS * n) + (at * (GROUPS / 2) + pair) * step));
+    }
+    GA_UNROLL for (int i = 0; i < 2; i++) {
+      const int group = 2 * pair + i;
+      uint32_t a[4], more[4];
+      if (PACKED_LOOKED_UP(T))
+        packed_fragments(T, k, w, group, a, more);
+      else
+        packed_fragment(T, k, w, group, a);
+      GA_UNROLL for (int n = 0; n < nt; n++) {
+        int c[4];
+        if (HALVES == 1) {
+          if (PACKED_NIBBLES(T))
+            mma_nv_u8_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
+          else
+            mma_nv_s8(c, a, b[n][2 * i], b[n][2 * i + 1], START);
+          if (PACKED_LOOKED_UP(T)) mma_nv_add_s8(c, more, b[n][2 * i], b[n][2 * i + 1]);
+          add_run(scales, ready, group, 0, c, sum[n]);
+        }
+        if (HALVES == 2) GA_UNROLL
+          for (int s = 0; s < 2; s++) {
+            mma_nv_s8_k16(c, a + 2 * s, b[n][2 * i + s], START);
+            if (PACKED_LOOKED_UP(T)) mma_nv_add_s8_k16(c, more + 2 * s, b[n][2 * i + s]);
+            add_run(scales, ready, group, s, c, sum[n]);
+          }
+      }
+    }
+  }
+  if (PACKED_MIN(T)) take_mins(rows, v, scales, at, lane % 4, acc[0]);
+  GA_UNROLL for (int n = 0; n < nt; n++) {
+    float scale[2];
+    lds_nv_f2(scale, v->scales[n == nt - 1] + (uint32_t)((n == nt - 1 ? 0 : COLS * n) + at * WIDTH(rows)) * 4);
+    GA_UNROLL for (int e = 0; e < 4; e++) {
+      const float f = PACKED_INT_SCALE(T) ? (float)sum[n][e].i * packed_shared_scale(T, scales, e / 2) : sum[n][e].f;
+      acc[n][e] = fmaf(f, scale[e % 2], acc[n][e]);
+    }
+  }
+}
+
+/* Unit k0 of a tile. Tiles of further matrices are numbered behind those of the first. */
+GA_DEV uint64_t unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
+  const void *w = ring->gemm.w;
+  int first = 0;
+  GA_UNROLL for (int j = 0; j < 2; j++) if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];
+  return (uint64_t)w + (uint64_t)(((int64_t)(tile - first) * ring->gemm.units + k0) * UNIT_BYTES);
+}
+
+/* An item of fewer units than others? */
+GA_DEV bool is_short(int nb, int at) { return PER == 2 && 2 * at + 1 == nb; }

@@ -1,0 +1,320 @@
+/* Which layers are where. A device gets as many as its memory holds beside one session's KV cache and activations; what
+ * GPUs do not hold is the CPU's, which comes first, so that hidden states cross once. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sized.h"
+#include "base/status.h"
+#include "model/arch/arch.h"
+#include "model/exec.h"
+
+/* Left alone on a device: code that is loaded when first launched, and what other programs take meanwhile. */
+#define SPARE_BYTES  ((uint64_t)256 << 20)
+#define LOGITS_BYTES ((size_t)16 << 20) /* rows of logits at once: a vocabulary of 262144 makes 1 MiB a row */
+
+/* --- a session's sizes --- */
+
+static ga_status check_kv_dtype(const ga_hparams *p, ga_dtype d) {
+  GA_REQUIRE(d == GA_F16 || d == GA_F32 || d == GA_BF16 || d == GA_E4M3 || d == GA_Q8_0 || d == GA_Q4_0, GA_ERR_DTYPE,
+             "session: kv cache of %s; allowed: f16, f32, bf16, e4m3, q8_0, q4_0", ga_dtype_name(d));
+  const int32_t block = ga_dtype_info(d)->block_elems;
+  GA_REQUIRE(p->head_dim % block == 0 && p->v_dim % block == 0, GA_ERR_DTYPE,
+             "session: kv cache of %s needs heads in multiples of %d; this model's have %d and %d", ga_dtype_name(d),
+             block, p->head_dim, p->v_dim);
+  return GA_OK;
+}
+
+ga_status ga_session_sizes_of(const ga_hparams *p, const ga_ctx *ctx, const ga_session_options *o,
+                              ga_session_sizes *out) {
+  ga_session_options full = GA_SESSION_OPTIONS_INIT;
+  if (o) GA_TRY(GA_SIZED_TAKE("session: options", ga_session_options, o, &full));
+  o = &full;
+  GA_REQUIRE(!(o->flags & ~(uint32_t)GA_SESSION_DETERMINISTIC), GA_ERR_ARG,
+             "session: flags 0x%x; must be 0 or 1: deterministic", o->flags);
+  ga_session_sizes s = {.context = o->context ? o->context : (int32_t)ga_min_i64(p->context, 4096),
+                        .batch = o->batch                        ? o->batch
+                                 : ctx->device->caps.host_memory ? 512
+                                                                 : 2048,
+                        .kv_dtype = o->kv_dtype ? (ga_dtype)o->kv_dtype : GA_F16};
+  if (o->flags & GA_SESSION_DETERMINISTIC) {
+    GA_REQUIRE(o->batch == 0 || o->batch == 1, GA_ERR_ARG, "session: batch %d, deterministic; must be 1, or 0 for that",
+               o->batch);
+    s.batch = 1;
+  }
+  GA_REQUIRE(s.context >= 1 && s.context <= p->context, GA_ERR_ARG, "session: context %d; this model takes 1 to %d",
+             s.context, p->context);
+  GA_REQUIRE(s.batch >= 1 && s.batch <= 4096, GA_ERR_ARG, "session: batch %d; must be 1 to 4096", s.batch);
+  GA_TRY(check_kv_dtype(p, s.kv_dtype));
+  if (s.batch > s.context) s.batch = s.context;
+  s.max_out = (int32_t)ga_max_i64(1, ga_min_i64((int64_t)(LOGITS_BYTES / sizeof(float)) / p->vocab, s.batch));
+  *out = s;
+  return GA_OK;
+}
+
+ga_status ga_kv_bytes(const ga_hparams *p, ga_dtype dtype, int64_t slots, uint64_t *k, uint64_t *v) {
+  const uint64_t scales = dtype == GA_E4M3 ? (uint64_t)(slots * p->n_kv_heads) * sizeof(float) : 0;
+  GA_TRY(ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->head_dim, k));
+  GA_TRY(ga_dtype_bytes(dtype, slots * p->n_kv_heads * p->v_dim, v));
+  *k += scales;
+  *v += scales;
+  return GA_OK;
+}
+
+/* --- what a place needs --- */
+
+/* A context, with what each layer would take there. */
+typedef struct candidate {
+  ga_ctx *ctx;
+  bool host, has_table, has_head;
+  ga_weight_need *layers, table, head;
+  uint64_t available, kv_layer, kv_token, activations, workspace, spare;
+  int32_t most; /* layers that fit */
+} candidate;
+
+typedef struct planner {
+  ga_model *model;
+  ga_session_sizes sizes;
+  candidate list[GA_MODEL_MAX_PLACEMENTS];
+  int32_t n;
+} planner;
+
+static void candidate_free(candidate *c) {
+  ga_mem_free(c->layers);
+  c->layers = NULL;
+}
+
+/* Free memory and what the pool keeps idle; of host memory all there is, since pages of files make way. */
+static ga_status available_of(ga_ctx *ctx, uint64_t *available, uint64_t *spare) {
+  ga_memory_info m = GA_MEMORY_INFO_INIT;
+  GA_TRY(ga_ctx_memory(ctx, &m));
+  const bool host = ctx->device->caps.host_memory;
+  *available =
+      host ? m.total_bytes : m.free_bytes + (m.pooled_bytes > m.used_bytes ? m.pooled_bytes - m.used_bytes : 0);
+  *spare = host ? 0 : ga_min_u64(SPARE_BYTES, m.total_bytes / 16);
+  return GA_OK;
+}
+
+static ga_status candidate_of(const planner *pl, ga_ctx *ctx, candidate *c) {
+  const ga_model *model = pl->model;
+  const ga_hparams *p = &model->hparams;
+  const int64_t slots = ga_div_up(pl->sizes.context, GA_KV_PAGE) * GA_KV_PAGE;
+  const bool cache = !p->arch->is_encoder;
+  uint64_t k = 0, v = 0;
+  void *layers;
+  *c = (candidate){.ctx = ctx, .host = ctx->device->caps.host_memory};
+  GA_TRY(ga_mem_zalloc((size_t)p->n_layers, sizeof *c->layers, "plan", &layers));
+  c->layers = layers;
+  GA_TRY(available_of(ctx, &c->available, &c->spare));
+  for (int32_t il = 0; il < p->n_layers; il++) GA_TRY(ga_weights_need(model, ctx, il, &c->layers[il]));
+  GA_TRY(ga_weights_need(model, ctx, -1, &c->table));
+  GA_TRY(ga_weights_need(model, ctx, p->n_layers, &c->head));
+  if (cache) GA_TRY(ga_kv_bytes(p, pl->sizes.kv_dtype, slots, &k, &v));
+  c->kv_layer = k + v;
+  c->kv_token = c->kv_layer / (uint64_t)slots;
+  c->activations = exec_bytes(model, pl->sizes.batch, 0);
+  if (!c->host) GA_TRY(exec_workspace(model, ctx, &pl->sizes, &c->workspace));
+  return GA_OK;
+}
+
+static void add_need(ga_weight_need *sum, const ga_weight_need *n) {
+  sum->held += n->held;
+  sum->taken += n->taken;
+  sum->small += n->small;
+  if (n->staged > sum->staged) sum->staged = n->staged;
+}
+
+/* The plan of layers [first, end) on c. */
+static ga_model_placement plan_of(const planner *pl, const candidate *c, int32_t first, int32_t end, uint64_t *taken) {
+  ga_weight_need w = {0};
+  const uint64_t layers = (uint64_t)(end - first);
+  for (int32_t il = first; il < end; il++) add_need(&w, &c->layers[il]);
+  if (c->has_table) add_need(&w, &c->table);
+  if (c->has_head) add_need(&w, &c->head);
+  const uint64_t logits = c->has_head ? exec_bytes(pl->model, 0, pl->sizes.max_out) : 0;
+  ga_model_placement plan = {.device = ga_ctx_device_name(c->ctx),
+                             .first_layer = first,
+                             .n_layers = end - first,
+                             .weights = w.held,
+                             .kv = layers * c->kv_layer,
+                             .activations = c->activations + logits,
+                             .workspace = 2 * c->workspace, /* an outgrown one lives on */
+                             .staging = w.staged,
+                             .spare = c->spare + (c->host ? 0 : w.taken + ga_weights_shared(w.small) - w.held),
+                             .kv_token = layers * c->kv_token,
+                             .available = c->available};
+  const uint64_t run = plan.kv + plan.activations + plan.workspace;
+  const uint64_t weights = c->host ? w.taken + ga_weights_shared(w.small) : plan.weights;
+  *taken = weights + plan.spare + (run > plan.staging ? run : plan.staging);
+  return plan;
+}
+
+static bool fits(const planner *pl, const candidate *c, int32_t first, int32_t end) {
+  uint64_t taken;
+  (void)plan_of(pl, c, first, end, &taken);
+  return taken <= c->available;
+}
+
+/* --- texts --- */
+
+static const char *bytes_text(uint64_t bytes, char text[24]) {
+  if (bytes >= (uint64_t)1 << 30)
+    (void)snprintf(text, 24, "%.2f GiB", (double)bytes * 0x1p-30);
+  else
+    (void)snprintf(text, 24, "%.1f MiB", (double)bytes * 0x1p-20);
+  return text;
+}
+
+void ga_placement_text(const ga_model_placement *p, char *text, size_t capacity) {
+  char b[6][24];
+  (void)snprintf(text, capacity,
+                 "weights %s, KV cache %s, activations %s, workspace %s, staging %s while loading, %s left alone",
+                 bytes_text(p->weights, b[0]), bytes_text(p->kv, b[1]), bytes_text(p->activations, b[2]),
+                 bytes_text(p->workspace, b[3]), bytes_text(p->staging, b[4]), bytes_text(p->spare, b[5]));
+}
+
+/* Says what was asked of c, why it does not fit, and what would. */
+static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
+  char parts[256], needed[24], there[24], fewer[64] = "", shorter[64] = "";
+  uint64_t taken;
+  const ga_model_placement p = plan_of(pl, c, first, end, &taken);
+  const uint64_t short_by = taken - c->available;
+  ga_placement_text(&p, parts, sizeof parts);
+  if (!c->host && c->most > 0) (void)snprintf(fewer, sizeof fewer, "; %d layers would fit", c->most);
+  if (p.kv_token && short_by < p.kv && p.kv + p.activations + p.workspace > p.staging)
+    (void)snprintf(shorter, sizeof shorter, "; a context of %llu would fit",
+                   (unsigned long long)((p.kv - short_by) / p.kv_token / GA_KV_PAGE * GA_KV_PAGE));
+  return ga_fail(GA_ERR_NOMEM, "%s: %d of %d layers with a context of %d do not fit: %s needed, %s %s (%s)%s%s",
+                 p.device, p.n_layers, pl->model->hparams.n_layers, pl->sizes.context, bytes_text(taken, needed),
+                 bytes_text(c->available, there), c->host ? "of memory" : "free", parts, fewer, shorter);
+}
+
+/* --- sharing out --- */
+
+static int32_t count_fitting(const planner *pl, const candidate *c) {
+  const int32_t layers = pl->model->hparams.n_layers;
+  int32_t n = layers;
+  while (n > 0 && !fits(pl, c, layers - n, layers)) n--;
+  return n;
+}
+
+/* Splits n layers over candidates [from, pl->n) by what fits on each. */
+static void share_out(const planner *pl, int32_t from, int32_t n, int32_t *counts) {
+  int64_t all = 0, given = 0;
+  for (int32_t i = from; i < pl->n; i++) all += pl->list[i].most;
+  for (int32_t i = from; i < pl->n; i++) {
+    counts[i] = all ? (int32_t)(n * (int64_t)pl->list[i].most / all) : 0;
+    given += counts[i];
+  }
+  for (int32_t i = pl->n - 1; i >= from && given < n; i--) {
+    const int64_t more = ga_min_i64(n - given, all > n ? pl->list[i].most - counts[i] : n - given);
+    counts[i] += (int32_t)more;
+    given += more;
+  }
+}
+
+/* Puts a CPU before the others. */
+static ga_status add_cpu(planner *pl) {
+  ga_model *model = pl->model;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu";
+  if (!model->cpu) GA_TRY(ga_ctx_create(&o, &model->cpu));
+  memmove(pl->list + 1, pl->list, (size_t)pl->n * sizeof pl->list[0]);
+  pl->list[0] = (candidate){0};
+  pl->n++;
+  GA_TRY(candidate_of(pl, model->cpu, &pl->list[0]));
+  pl->list[0].most = model->hparams.n_layers;
+  pl->list[0].has_table = true;
+  pl->list[1].has_table = false;
+  return GA_OK;
+}
+
+static ga_status check_all_fit(const planner *pl, const int32_t *counts) {
+  for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++])
+    if (!fits(pl, &pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
+  return GA_OK;
+}
+
+static void settle(planner *pl, const int32_t *counts) {
+  ga_model *model = pl->model;
+  for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++]) {
+    uint64_t taken;
+    model->placements[i] = (ga_placement){.ctx = pl->list[i].ctx,
+                                          .first = at,
+                                          .end = at + counts[i],
+                                          .plan = plan_of(pl, &pl->list[i], at, at + counts[i], &taken)};
+  }
+  model->n_placements = pl->n;
+  model->ctx = pl->list[pl->n - 1].ctx;
+}
+
+/* Layers for the GPUs: what was asked for, else what fits. What one must have in any case is the head, or the table. */
+static ga_status choose_count(planner *pl, int32_t wanted, int32_t *n) {
+  const int32_t layers = pl->model->hparams.n_layers;
+  int64_t fitting = 0;
+  for (int32_t i = 0; i < pl->n; i++) fitting += pl->list[i].most;
+  *n = wanted >= 0 ? wanted : (int32_t)ga_min_i64(fitting, layers);
+  if (wanted >= 0 || *n == layers) return GA_OK;
+  GA_REQUIRE(!pl->model->hparams.arch->is_encoder, does_not_fit(pl, &pl->list[0], 0, layers), "%s", ga_error_text());
+  return *n ? GA_OK : does_not_fit(pl, &pl->list[pl->n - 1], layers - 1, layers);
+}
+
+static ga_status plan(planner *pl, int32_t gpu_layers) {
+  const int32_t layers = pl->model->hparams.n_layers;
+  int32_t counts[GA_MODEL_MAX_PLACEMENTS] = {0}, n;
+  pl->list[0].has_table = pl->list[pl->n - 1].has_head = true;
+  for (int32_t i = 0; i < pl->n; i++) pl->list[i].most = count_fitting(pl, &pl->list[i]);
+  const bool host = pl->list[0].host;
+  GA_REQUIRE(!host || gpu_layers < 0, GA_ERR_ARG, "gpu_layers is %d, but %s is no GPU", gpu_layers,
+             ga_ctx_device_name(pl->list[0].ctx));
+  if (host) {
+    for (int32_t i = 0; i < pl->n; i++) pl->list[i].most = layers;
+    n = layers;
+  } else {
+    GA_TRY(choose_count(pl, gpu_layers, &n));
+  }
+  if (n < layers) {
+    GA_TRY(add_cpu(pl));
+    if (!n) { /* nothing for the GPUs: they do not take part */
+      for (int32_t i = 1; i < pl->n; i++) candidate_free(&pl->list[i]);
+      pl->n = 1;
+      pl->list[0].has_head = true;
+    }
+    counts[0] = layers - n;
+    share_out(pl, 1, n, counts);
+  } else {
+    share_out(pl, 0, n, counts);
+  }
+  GA_TRY(check_all_fit(pl, counts));
+  settle(pl, counts);
+  return GA_OK;
+}
+
+static ga_status check_options(const ga_model *model, const ga_model_options *o) {
+  const int32_t layers = model->hparams.n_layers;
+  GA_REQUIRE(o->gpu_layers >= -1 && o->gpu_layers <= layers, GA_ERR_ARG,
+             "gpu_layers is %d; must be 0 to %d, or -1: as many as fit", o->gpu_layers, layers);
+  GA_REQUIRE(o->n_more >= 0 && o->n_more <= GA_MODEL_MAX_PLACEMENTS - 2 && (o->more || !o->n_more), GA_ERR_ARG,
+             "n_more is %d, more is %s; must be 0 to %d", o->n_more, o->more ? "set" : "null",
+             GA_MODEL_MAX_PLACEMENTS - 2);
+  GA_REQUIRE(!model->hparams.arch->is_encoder || (!o->n_more && (o->gpu_layers < 0 || o->gpu_layers == layers)),
+             GA_ERR_UNSUPPORTED, "%s is an encoder: all its layers are on one device", model->hparams.arch->name);
+  for (int32_t i = 0; i < o->n_more; i++) GA_REQUIRE(o->more[i], GA_ERR_ARG, "more[%d] is null", i);
+  return GA_OK;
+}
+
+ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options) {
+  const ga_model_options o = options ? *options : (ga_model_options)GA_MODEL_OPTIONS_INIT;
+  planner pl = {.model = model};
+  GA_TRY(check_options(model, &o));
+  GA_TRY(ga_session_sizes_of(&model->hparams, ctx, o.session, &pl.sizes));
+  ga_status status = GA_OK;
+  for (int32_t i = 0; i <= o.n_more && status == GA_OK; i++) {
+    status = candidate_of(&pl, i < o.n_more ? o.more[i] : ctx, &pl.list[i]);
+    pl.n = i + 1;
+  }
+  if (status == GA_OK) status = plan(&pl, o.gpu_layers);
+  for (int32_t i = 0; i < pl.n; i++) candidate_free(&pl.list[i]);
+  return status;
+}

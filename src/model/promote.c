@@ -1,0 +1,102 @@
+#include "model/promote.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "ga/gemm.h"
+
+/* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/log/models.md. */
+#define PROMOTE_BYTES ((uint64_t)6 << 20)
+
+enum { BLOCK = 32, HALF = BLOCK / 2, Q4_BYTES = 18, Q5_BYTES = 22, Q8_BYTES = 34, SCALE_BYTES = 2 };
+
+static bool of_layer(const ga_model_tensor *t) { return !strncmp(t->name, "blk.", 4) && t->view.n_dims == 2; }
+
+static bool layers_have_q8_0(const ga_model_file *file) {
+  for (int64_t i = 0; i < ga_model_file_tensor_count(file); i++) {
+    const ga_model_tensor *t = ga_model_file_tensor_at(file, i);
+    if (of_layer(t) && t->view.dtype == GA_Q8_0) return true;
+  }
+  return false;
+}
+
+/* Of t as q8_0. By its bytes: a plan is made before anyone has looked at its dimensions. */
+static uint64_t promoted_bytes(const ga_model_tensor *t) {
+  const ga_dtype_traits *traits = ga_dtype_info(t->view.dtype);
+  return t->bytes / (uint64_t)traits->block_bytes * (uint64_t)traits->block_elems / BLOCK * Q8_BYTES;
+}
+
+/* Whose size decides: of q, k and v, which are to stay alike, q's. */
+static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga_model_tensor *t) {
+  char name[80];
+  const char *end = strstr(t->name, ".attn_k.");
+  if (!end) end = strstr(t->name, ".attn_v.");
+  if (!end) return t;
+  (void)snprintf(name, sizeof name, "%.*s.attn_q.weight", (int)(end - t->name), t->name);
+  const ga_model_tensor *q = ga_model_file_find(file, name);
+  return q ? q : t;
+}
+
+/* Is there a row for several matrices of q8_0 by one normed X? Else there is nothing to gain. */
+static bool joins_products(ga_ctx *ctx) {
+  enum { ROWS = 1024 };
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  uint64_t packed;
+  ga_layout layout;
+  ga_plan *plan = NULL;
+  d.m = 1;
+  d.n = d.k = d.n_more[0] = ROWS;
+  d.w_dtype = GA_Q8_0;
+  d.flags = GA_GEMM_NORM;
+  if (ga_pack_choose(ctx, GA_Q8_0, ROWS, ROWS, &layout, &packed) != GA_OK) return false;
+  d.w_layout = (int32_t)layout;
+  const bool found = ga_gemm_plan(ctx, &d, &plan) == GA_OK;
+  ga_plan_destroy(plan);
+  return found;
+}
+
+ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t) {
+  const ga_dtype own = t->view.dtype;
+  if ((own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
+  const bool is_small = promoted_bytes(largest_beside(model->file, t)) <= PROMOTE_BYTES;
+  return is_small && layers_have_q8_0(model->file) && joins_products(ctx) ? GA_Q8_0 : own;
+}
+
+/* Element e is less 8 in the low half of byte e of 16, element e + 16 in the high one. */
+static void promote_q4_0(const uint8_t *from, int8_t *to) {
+  for (int e = 0; e < HALF; e++) {
+    to[e] = (int8_t)((from[e] & 15) - 8);
+    to[e + HALF] = (int8_t)((from[e] >> 4) - 8);
+  }
+}
+/* The same less 16, with fifth bits in 4 bytes ahead. */
+static void promote_q5_0(const uint8_t *from, int8_t *to) {
+  const uint32_t high = from[0] | (uint32_t)from[1] << 8 | (uint32_t)from[2] << 16 | (uint32_t)from[3] << 24;
+  for (int e = 0; e < HALF; e++) {
+    to[e] = (int8_t)(((from[4 + e] & 15) | (high >> e & 1) << 4) - 16);
+    to[e + HALF] = (int8_t)(((from[4 + e] >> 4) | (high >> (e + HALF) & 1) << 4) - 16);
+  }
+}
+
+ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, void **out, uint64_t *bytes) {
+  const bool five = t->view.dtype == GA_Q5_0;
+  const uint64_t each = five ? Q5_BYTES : Q4_BYTES, blocks = t->bytes / each;
+  void *p;
+  *out = NULL;
+  *bytes = blocks * Q8_BYTES;
+  GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind the wide ones */
+  uint8_t *to = p;
+  const uint8_t *from = to + *bytes;
+  const ga_status status = ga_model_file_read(file, t, 0, to + *bytes, t->bytes);
+  for (uint64_t i = 0; i < blocks && status == GA_OK; i++, from += each, to += Q8_BYTES) {
+    memcpy(to, from, SCALE_BYTES);
+    (five ? promote_q5_0 : promote_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
+  }
+  if (status == GA_OK)
+    *out = p;
+  else
+    ga_mem_free(p);
+  return status;
+}

@@ -1,0 +1,39 @@
+/* One row in a group that is timed: its buffers, and how one turn of it is taken. */
+#ifndef TOOL_BENCH_LANE_H
+#define TOOL_BENCH_LANE_H
+
+#include "verify/bench/bench.h"
+
+typedef struct bench_entry {
+  check_case c;
+  ga_ctx *ctx;
+  /* --- n_sets copies of all arguments behind each other, and one workspace --- */
+  uint8_t *memory;
+  size_t set_bytes;
+  int n_sets, at;
+  unsigned char (*io)[CHECK_MAX_IO]; /* of each set */
+  void *workspace;
+  /* --- a turn: `calls` calls, each on the next set --- */
+  int64_t calls;
+  ga_event *start, *stop; /* of a device with a clock of its own */
+  ga_graph *graph;        /* the calls of a turn, recorded; NULL: they are launched one by one */
+  /* --- seen --- */
+  double *samples; /* seconds of a call, by turn */
+  int64_t n_samples;
+  double mhz, watts; /* sums over n_telemetry readings, taken while a turn ran */
+  int64_t n_telemetry;
+  double next_telemetry; /* not before: seconds of the host's clock */
+} bench_entry;
+
+/* budget: bytes to rotate through. name: of the shape. Even when it fails, entry_close gives back what there is. */
+ga_status entry_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t budget, const bench_options *o,
+                     bench_entry *l, char *name);
+void entry_close(bench_entry *l);
+
+/* Runs until code and threads are warm, and a device with its own clock for `warm` seconds, so that its clocks and
+ * power settle. Decides how many calls a turn has. */
+ga_status entry_warm_up(bench_entry *l, double warm);
+/* One turn: seconds of one call. */
+ga_status entry_round(bench_entry *l, double *seconds);
+
+#endif
