@@ -1,6 +1,6 @@
 /* The ga program: one table of subcommands (main.c), one table of options in each. --help is made from the tables. */
-#ifndef TOOL_CMD_H
-#define TOOL_CMD_H
+#ifndef GA_CLI_CMD_H
+#define GA_CLI_CMD_H
 
 #include <stdio.h>
 

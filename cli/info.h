@@ -1,6 +1,6 @@
 /* Parts of `ga info`. */
-#ifndef TOOL_INFO_H
-#define TOOL_INFO_H
+#ifndef GA_CLI_INFO_H
+#define GA_CLI_INFO_H
 
 #include "ga/model_file.h"
 

@@ -1,6 +1,6 @@
 /* Models that `ga pull` knows by name. */
-#ifndef TOOL_MODELS_H
-#define TOOL_MODELS_H
+#ifndef GA_CLI_MODELS_H
+#define GA_CLI_MODELS_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* What the commands that use a model share: finding the file, opening the device, loading with a progress bar. */
-#ifndef TOOL_OPEN_H
-#define TOOL_OPEN_H
+#ifndef GA_CLI_OPEN_H
+#define GA_CLI_OPEN_H
 
 #include "cli/cmd.h"
 #include "ga/llm.h"

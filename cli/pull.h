@@ -1,6 +1,6 @@
 /* Parts of `ga pull`. Each writes beside the goal; only a verified whole is renamed into place. */
-#ifndef TOOL_PULL_H
-#define TOOL_PULL_H
+#ifndef GA_CLI_PULL_H
+#define GA_CLI_PULL_H
 
 #include "cli/models.h"
 #include "ga/base.h"

@@ -1,6 +1,6 @@
 /* Sampling options that `ga run` and `ga chat` share. */
-#ifndef TOOL_SAMPLING_H
-#define TOOL_SAMPLING_H
+#ifndef GA_CLI_SAMPLING_H
+#define GA_CLI_SAMPLING_H
 
 #include "cli/open.h"
 

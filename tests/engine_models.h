@@ -1,6 +1,6 @@
 /* Where the tests find the real models: $GA_MODELS, else ~/.cache/ga/models. `make models` fetches them. */
-#ifndef TESTS_LLM_MODELS_H
-#define TESTS_LLM_MODELS_H
+#ifndef GA_TESTS_ENGINE_MODELS_H
+#define GA_TESTS_ENGINE_MODELS_H
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -21,6 +21,9 @@ static void *memory;
 
 #define ELEMS ((size_t)1 << 20)
 
+/* The row as the device has it: only such ones, and rows of the build, are launched. */
+static const ga_kernel *own_row(void) { return &((const cuda_device *)ctx->device)->rows[0]; }
+
 static int setup(void **state) {
   (void)state;
   mock_begin(images);
@@ -101,7 +104,7 @@ static void refuses(void **state) {
   REFUSED(desc.flags |= GA_ATTN_ALIBI, "compiled without ALiBi");
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
   REFUSED(desc.flags |= GA_ATTN_STATE_OUT, "compiled without carried state");
-  REFUSED(desc.kv_segments = 2, "compiled without K and V in parts");
+  REFUSED(desc.kv_segments = 2, "compiled without KV segments");
   desc.max_kv = 0;
   assert_null(why());
   desc = good;
@@ -132,7 +135,7 @@ static void fits_where_it_was_measured(void **state) {
 }
 
 static void expect_error(const char *text) {
-  assert_int_equal(cuda_attn_fwd(&row, &desc, &io, NULL, ctx->stream), GA_ERR_ARG);
+  assert_int_equal(cuda_attn_fwd(own_row(), &desc, &io, NULL, ctx->stream), GA_ERR_ARG);
   if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text);
   assert_int_equal(mockcu.launches, 0);
 }
@@ -165,11 +168,11 @@ static void errors_name_the_argument(void **state) {
   desc.flags &= ~(uint32_t)GA_ATTN_VARLEN;
   desc.kv_segments = 1;
   io.kv_segments[0] = (ga_attn_kv_segment){.k = (const char *)io.k + 4, .v = io.v, .kv = 3};
-  expect_error(ID ": k of a part is at ");
+  expect_error(ID ": k of a KV segment is at ");
   desc.window = (1 << 28) + 100;
   io.kv_segments[0] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 3, .shift = (1 << 28) + 1};
-  expect_error(ID
-               ": parts[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or hide the part");
+  expect_error(ID ": kv_segments[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or mask "
+                  "the whole segment");
 }
 
 /* Through the public calls, which refuse before anything is enqueued. */
@@ -237,7 +240,7 @@ static void workspace_and_stream_are_checked(void **state) {
 
 static const ga_kargs_attn_fwd *launched(void) {
   static ga_kargs_attn_fwd a;
-  if (cuda_attn_fwd(&row, &desc, &io, NULL, ctx->stream) != GA_OK) fail_msg("%s", ga_error_text());
+  if (cuda_attn_fwd(own_row(), &desc, &io, NULL, ctx->stream) != GA_OK) fail_msg("%s", ga_error_text());
   memcpy(&a, mockcu.last.args, sizeof a);
   return &a;
 }
@@ -364,7 +367,7 @@ static void graphs_have_their_own_counters(void **state) {
 static void nothing_to_do(void **state) {
   (void)state;
   desc.max_q = 0;
-  assert_int_equal(cuda_attn_fwd(&row, &desc, &io, NULL, ctx->stream), GA_OK);
+  assert_int_equal(cuda_attn_fwd(own_row(), &desc, &io, NULL, ctx->stream), GA_OK);
   assert_int_equal(mockcu.launches, 0);
 }
 

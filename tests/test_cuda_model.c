@@ -260,7 +260,7 @@ static void test_launches_a_layer(void **state) {
   (void)state;
   launches("llama", GA_Q8_0, 6); /* q, k and v; turn and store; attention; o; gate and up; down */
   launches("llama", GA_Q5_1, 7);
-  launches("llama", GA_Q4_0, 6); /* small, and widened to q8_0 */
+  launches("llama", GA_Q4_0, 6); /* small, and promoted to q8_0 */
   launches("qwen2", GA_Q8_0, 6);
   launches("qwen3", GA_Q8_0, 6); /* heads are normed where they turn */
   launches("qwen3", GA_Q5_1, 7);

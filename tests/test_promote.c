@@ -27,8 +27,8 @@ static void same_values(ga_dtype type) {
   const ga_tensor t = ga_tensor_make(blocks, type, 2, (int64_t[]){ROWS, COLS});
   ga_gguf_put_text(w, "general.architecture", "llama");
   ga_gguf_put_tensor(w, "w", &t);
-  finish(w, "widen.gguf");
-  ga_model_file *f = open_file("widen.gguf");
+  finish(w, "promote.gguf");
+  ga_model_file *f = open_file("promote.gguf");
   assert_int_equal(ga_promote_q8_0(f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
   assert_int_equal(bytes, BLOCKS * 34);
   for (int i = 0; i < BLOCKS * 32; i++) {

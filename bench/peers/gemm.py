@@ -20,7 +20,7 @@ import torch
 
 from attention import Ga, L2_BYTES, Nvml, Planned, Theirs, write_report
 
-F32, F16, BF16, E4M3, T16 = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_MMA_PACKED
+F32, F16, BF16, E4M3, MMA_PACKED = 1, 2, 3, 10, 2  # GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_LAYOUT_MMA_PACKED
 ACROSS = {"": 0, "wt": 64, "xtwt": 96}  # GA_GEMM_XT, GA_GEMM_WT
 FAST_SUM = 128
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
@@ -190,7 +190,7 @@ def quantised(a, ga, s, quant):
     m, n, k = s
     number, block, size = QUANT[quant]
     count = max(2, -(-3 * L2_BYTES // (n * k * size // block)))
-    desc = PackDesc(ctypes.sizeof(PackDesc), n, k, number, T16)
+    desc = PackDesc(ctypes.sizeof(PackDesc), n, k, number, MMA_PACKED)
     ctx, bytes_ = ga.context(""), ctypes.c_uint64()
     ga.check(ga.lib.ga_pack_bytes(ctx, ctypes.byref(desc), ctypes.byref(bytes_)))
     sets = []
@@ -200,8 +200,8 @@ def quantised(a, ga, s, quant):
         ga.check(ga.lib.ga_pack(ctx, ctypes.byref(desc), ctypes.c_void_p(blocks.data_ptr()), ctypes.c_void_p(packed.data_ptr()), None))
         ga.check(ga.lib.ga_stream_sync(ctx, None))
         sets.append((torch.randn(m, k, device="cuda"), packed))
-    ours = contenders(ga, s, (number, F32, F32, T16), sets, a.rows, False)
-    exact = [c for c in contenders(ga, s, (number, F32, F32, T16), sets, True, False) if "_t16_sm80_" in c.kernel]
+    ours = contenders(ga, s, (number, F32, F32, MMA_PACKED), sets, a.rows, False)
+    exact = [c for c in contenders(ga, s, (number, F32, F32, MMA_PACKED), sets, True, False) if "_mma_packed_sm80_" in c.kernel]
     ours = good(s, ours, exact[0].result(), WRONG[None])
     dense = plain_sets(s, torch.bfloat16)
     return ours, [Theirs("cublas bf16", lambda i: torch.mm(dense[i % len(dense)][0], dense[i % len(dense)][1].t()))], count

@@ -18,7 +18,7 @@
  * INT8: with q_dtype = GA_I8, kv_dtype = GA_E4M3 Q and K are i8, which after a Hadamard transform are more exact in the
  * same bytes, and V is e4m3; of Q a scale may be for one token. In both V is transposed and permuted, as
  * ga_attn_quant (ga/attn_quant.h) writes it: [batch, kv_heads, v_dim, kv rounded up to 128]; v_stride.token is the
- * distance of value dims; what lies behind the last key must not be NaN. Not with VARLEN, PAGED, STATE_*, parts.
+ * distance of value dims; what lies behind the last key must not be NaN. Not with VARLEN, PAGED, STATE_*, kv_segments.
  * In both V may be what is left of it when v_mean is taken off each column, as ga_attn_quant does with `centre`: the
  * formula is that of v_scale * V + v_mean, where weights that add up to 1 add all of v_mean. Sums of numbers around 0
  * are small, and so is what sums with GA_ATTN_FAST_SUM lose.

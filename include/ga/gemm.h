@@ -17,7 +17,7 @@
  *
  * X and W of e4m3 (Micikevicius et al. 2022, arXiv 2209.05433) may come with scales, factors of the dot products: one a
  * tensor, or one for a row of X and 128 of k and one for 128 x 128 of W (DeepSeek-AI 2024, arXiv 2412.19437, section
- * 3.3). ga_convert makes them.
+ * 3.3). ga_convert (ga/layer.h) makes them.
  */
 #ifndef GA_GEMM_H
 #define GA_GEMM_H

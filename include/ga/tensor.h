@@ -61,7 +61,7 @@ GA_API ga_dtype ga_dtype_from_name(const char *name);
 GA_API GA_NODISCARD ga_status ga_dtype_bytes(ga_dtype dtype, int64_t elems, uint64_t *bytes);
 
 /* Order of a matrix's bytes. Native is row after row in the type's own blocks; the others are what the kernels of a
- * device want and are made by ga_gemm_pack. Only GEMM takes packed weights. */
+ * device want and are made by ga_pack. Only GEMM takes packed weights. */
 typedef enum ga_layout {
   GA_LAYOUT_NATIVE = 0,
   GA_LAYOUT_X16 = 1,       /* CPU: 16 rows interleaved by blocks, see src/cpu/cpu_pack.h */

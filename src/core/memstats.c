@@ -16,7 +16,7 @@ ga_status ga_memstats_reserve(ga_memstats *l) {
   if (l->n < l->capacity) return GA_OK;
   size_t bigger = l->capacity ? l->capacity * 2 : 64;
   void *p;
-  GA_TRY(ga_mem_zalloc(bigger, sizeof(ga_memstats_record), "memory ledger", &p));
+  GA_TRY(ga_mem_zalloc(bigger, sizeof(ga_memstats_record), "memory stats", &p));
   if (l->n) memcpy(p, l->records, l->n * sizeof(ga_memstats_record));
   ga_mem_free(l->records);
   l->records = p;

@@ -1,6 +1,6 @@
 /* Who holds how much device memory: one record a buffer, totals by name. Not thread-safe: a context has one thread. */
-#ifndef GA_CORE_LEDGER_H
-#define GA_CORE_LEDGER_H
+#ifndef GA_CORE_MEMSTATS_H
+#define GA_CORE_MEMSTATS_H
 
 #include "ga/base.h"
 

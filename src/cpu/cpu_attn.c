@@ -47,7 +47,7 @@ static attn_shape shape_of(const ga_attn_desc *d, int threads) {
   return h;
 }
 
-/* Per thread: q, acc, scores, m, l, and the key and value tiles (see body_attn.h). */
+/* Per thread: q, acc, scores, m, l, and the key and value tiles (see attn_tmpl.h). */
 static uint64_t scratch_floats(const attn_shape *h) {
   uint64_t rows = (uint64_t)h->rows, state = (uint64_t)h->state_rows, head = (uint64_t)h->head_pad,
            v = (uint64_t)h->v_pad;

@@ -1,4 +1,4 @@
-/* Attention on the CPU: how the work is cut into units and who does which. The arithmetic is in body/body_attn.h.
+/* Attention on the CPU: how the work is cut into units and who does which. The arithmetic is in body/attn_tmpl.h.
  *
  * A unit is either a tile of queries of one KV head (or of a chunk of its query heads) over all their keys, or, for
  * sequences with few queries, all of them for several KV heads over one split of the keys, merged afterwards: memory is

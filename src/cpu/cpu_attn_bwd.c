@@ -18,7 +18,7 @@ const char *ga_cpu_attn_bwd_f32(const ga_kernel *kernel, const void *desc, const
 
 static int64_t pad16(int32_t n) { return (n + 15) / 16 * 16; }
 
-/* Per thread: q, dout, k, dk, dv, dq; k and v transposed; p, ds, bend; v rows; lse and delta (see body_attn_bwd.h). */
+/* Per thread: q, dout, k, dk, dv, dq; k and v transposed; p, ds, bend; v rows; lse and delta (see attn_bwd_tmpl.h). */
 static uint64_t scratch_floats(const ga_attn_bwd_desc *d) {
   const uint64_t head = (uint64_t)pad16(d->head_dim), v = (uint64_t)pad16(d->v_dim);
   return BWD_TILE * (5 * head + 3 * v + 3 * BWD_TILE + 2) + 16 * (head > v ? head : v);

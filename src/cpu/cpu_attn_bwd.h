@@ -1,4 +1,4 @@
-/* Gradients of attention on the CPU: how the work is cut into units. The arithmetic is in body/body_attn_bwd.h.
+/* Gradients of attention on the CPU: how the work is cut into units. The arithmetic is in body/attn_bwd_tmpl.h.
  *
  * Where there are many KV heads a unit is one of them: its tiles of keys, and for each the tiles of queries, five
  * products a pair of tiles; dQ is added up in the output itself. Else, and with GA_ATTN_BWD_ADD, a unit is one tile of

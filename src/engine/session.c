@@ -260,7 +260,7 @@ static ga_status run_stage(ga_session *s, int32_t i) {
 
 /* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
  * step has left all that there. */
-static ga_status placement(ga_session *s, int32_t id, int32_t window) {
+static ga_status set_next_token(ga_session *s, int32_t id, int32_t window) {
   session_stage *stage = &s->stages[0];
   const session_inputs *in = &stage->inputs;
   if (s->device_length == s->length && in->host[in->step + STEP_ID] == id && window <= s->window) {
@@ -280,7 +280,8 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
   session_stage *stage = &s->stages[0];
   int32_t *step = stage->inputs.device + stage->inputs.step;
   session_draw own;
-  GA_REQUIRE(s->model->n_placements == 1, GA_ERR_INTERNAL, "a step of %d places in one launch", s->model->n_placements);
+  GA_REQUIRE(s->model->n_placements == 1, GA_ERR_INTERNAL, "a step of %d placements in one launch",
+             s->model->n_placements);
   GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
   memcpy(&own, draw, sizeof own);
   own.io.id = step + STEP_ID;
@@ -290,7 +291,7 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
     own.io.sequence = stage->inputs.device + stage->inputs.sequence;
     own.io.n_sequence = step + STEP_KV_LEN;
   }
-  GA_TRY(placement(s, id, (int32_t)own.io.n_history));
+  GA_TRY(set_next_token(s, id, (int32_t)own.io.n_history));
   stage->step.n_out = 1;
   s->device_length = -1;
   GA_TRY(run_decode(stage, &own));

@@ -26,7 +26,7 @@ typedef struct session_graph {
   bool off;          /* the device has none */
 } session_graph;
 
-/* What a session has at each place of the model. */
+/* What a session has at each placement of the model. */
 typedef struct session_stage {
   ga_exec exec;
   session_inputs inputs;

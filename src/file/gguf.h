@@ -1,4 +1,4 @@
-/* GGUF v2 and v3, as the reader and the writer share it. Specification: ggml, docs/gguf.md.
+/* GGUF v2 and v3, as the reader and the writer share it. Specification: ggml, gguf.md of its documents.
  *
  *   "GGUF" u32 version, i64 tensors, i64 keys
  *   keys    x { text key; u32 type; value }                 text = u64 bytes, then the bytes without NUL

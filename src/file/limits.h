@@ -6,7 +6,7 @@
 #define GA_MODEL_MAX_TENSORS (1 << 20)
 /* Real GGUF files have 20 to 60 keys. */
 #define GA_MODEL_MAX_KEYS (1 << 16)
-/* Metadata keys and safetensors names. GGUF tensor names have their own bound in model/gguf.h. */
+/* Metadata keys and safetensors names. GGUF tensor names have their own bound in file/gguf.h. */
 #define GA_MODEL_MAX_NAME_BYTES 255
 /* A text value: the longest are chat templates, below 100 kB, and sets of calibration files. */
 #define GA_MODEL_MAX_TEXT_BYTES (16 << 20)

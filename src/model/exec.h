@@ -1,4 +1,4 @@
-/* Running a model's programs (fuse.h) on the layers of a place: a loop over launches.
+/* Running a model's programs (fuse.h) on the layers of a placement: a loop over launches.
  *
  * Activations are f32 rows on the device. Everything is enqueued on the context's stream. */
 #ifndef GA_MODEL_EXEC_H
@@ -43,13 +43,13 @@ typedef struct ga_exec {
   fused_program *programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
 } ga_exec;
 
-/* Allocates the buffers for the layers of a place; release with exec_destroy. Only the last place has logits. kv may be
- * NULL and must live as long. */
+/* Allocates the buffers for the layers of a placement; release with exec_destroy. Only the last placement has logits.
+ * kv may be NULL and must live as long. */
 GA_NODISCARD ga_status exec_create(const ga_model *model, const ga_placement *placement, const ga_kv_cache *kv,
                                    int32_t max_tokens, int32_t max_out, ga_exec *out);
 void exec_destroy(ga_exec *e);
-/* Runs the place's layers on e->step, with the embedding before them at the first place and the head behind them at the
- * last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */
+/* Runs the placement's layers on e->step, with the embedding before them at the first placement and the head behind
+ * them at the last. Encoders leave [T, d] in BUF_X; the others [n_out, V] in BUF_LOGITS. */
 GA_NODISCARD ga_status exec_run(ga_exec *e);
 /* The head again, for other rows of the same step. */
 GA_NODISCARD ga_status exec_head(ga_exec *e);

@@ -9,7 +9,7 @@ typedef struct fuser {
   const fuse_target *target;
   const ga_model_graph *graph;
   fused_program *program;
-  int32_t room, end;   /* end: of the nodes that are the place's */
+  int32_t room, end;   /* end: of the nodes that are the placement's */
   ga_buffer_name x_at; /* where the residual stream is: a sum is left in the other of its two rows */
   fused_op pending;    /* the norm and residual that the next product may do; of one token */
   bool is_pending;
@@ -80,7 +80,7 @@ static fused_op op_of(const ga_node *node, fused_kind kind) {
 
 /* --- the graph around a node --- */
 
-/* Node i, if it is the place's, of that kind and of that layer; else NULL. */
+/* Node i, if it is the placement's, of that kind and of that layer; else NULL. */
 static const ga_node *node_if(const fuser *f, int32_t i, ga_node_kind kind, int32_t layer) {
   if (i >= f->end) return NULL;
   const ga_node *node = &f->graph->nodes[i];
@@ -407,9 +407,9 @@ static ga_status fuse_range(fuser *f) {
     if (f->program->n_body < 0 && f->graph->nodes[i].layer == layers) f->program->n_body = f->program->n_ops;
     GA_TRY(fuse_node(f, i, &next));
   }
-  if (!ends) GA_TRY(flush(f)); /* the next place reads it */
+  if (!ends) GA_TRY(flush(f)); /* the next placement reads it */
   if (f->program->n_body < 0) f->program->n_body = f->program->n_ops;
-  GA_REQUIRE(ends || f->x_at == BUF_X, GA_ERR_INTERNAL, "%s leaves a place with its stream in the spare row",
+  GA_REQUIRE(ends || f->x_at == BUF_X, GA_ERR_INTERNAL, "%s leaves a placement with its residual in the spare row",
              ga_ctx_device_name(t->placement->ctx));
   return GA_OK;
 }

@@ -78,7 +78,7 @@ typedef struct fuse_target {
   int32_t tokens, out;           /* fused_class of the step's tokens and of the rows whose logits are wanted */
 } fuse_target;
 
-/* Asks the planner of the place's context; runs nothing. Release with fused_destroy. */
+/* Asks the planner of the placement's context; runs nothing. Release with fused_destroy. */
 GA_NODISCARD ga_status fuse(const fuse_target *target, fused_program **out);
 void fused_destroy(fused_program *program);
 

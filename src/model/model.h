@@ -43,7 +43,7 @@ typedef struct ga_layer {
 #define GA_MODEL_MAX_PLACEMENTS 9 /* the CPU and eight GPUs */
 
 /* A device with the layers [first, end), and with the device memory that it owns for them. The embedding is at the
- * first place, the head at the last. */
+ * first placement, the head at the last. */
 typedef struct ga_placement {
   ga_ctx *ctx;
   int32_t first, end;
@@ -62,7 +62,7 @@ typedef struct ga_session_sizes {
 } ga_session_sizes;
 
 struct ga_model {
-  ga_ctx *ctx; /* of the last place: logits are there */
+  ga_ctx *ctx; /* of the last placement: logits are there */
   ga_ctx *cpu; /* owned: when the CPU helps out; else NULL */
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
@@ -85,7 +85,7 @@ struct ga_model {
   float rope_magnitude, rope_magnitude_local;
 };
 
-/* The place with the embedding, and the one with the head. */
+/* The placement with the embedding, and the one with the head. */
 static inline bool place_begins(const ga_model *m, const ga_placement *p) { return p == m->placements; }
 static inline bool place_ends(const ga_model *m, const ga_placement *p) {
   return p == m->placements + m->n_placements - 1;
@@ -109,18 +109,18 @@ typedef struct ga_weight_need {
   uint64_t small;  /* of tensors that share buffers */
   uint64_t staged; /* the largest tensor that is packed there */
 } ga_weight_need;
-/* Of layer il; -1: what the first place has besides, n_layers: what the last one has. */
+/* Of layer il; -1: what the first placement has besides, n_layers: what the last one has. */
 GA_NODISCARD ga_status ga_weights_need(const ga_model *model, ga_ctx *ctx, int32_t il, ga_weight_need *out);
 /* Bytes of device memory that `small` bytes of tensors in shared buffers come to, at most. */
 uint64_t ga_weights_shared(uint64_t small);
-/* Loads every weight that the architecture has onto the devices of the places. */
+/* Loads every weight that the architecture has onto the devices of the placements. */
 GA_NODISCARD ga_status ga_weights_load(ga_model *model, const ga_model_options *options);
-/* Device memory that the place owns from now on. */
+/* Device memory that the placement owns from now on. */
 GA_NODISCARD ga_status ga_placement_alloc(ga_placement *placement, size_t bytes, void **out);
 void ga_placement_free(ga_placement *placement);
 
-/* Decides which layers are where: fills model->places but for the weights. */
+/* Decides which layers are where: fills model->placements but for the weights. */
 GA_NODISCARD ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options);
-/* The parts of a place's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of f16), ..." */
+/* The parts of a placement's plan for an error text: "weights 4.6 GiB, KV cache 512.0 MiB (4096 tokens of f16), ..." */
 void ga_placement_text(const ga_model_placement *plan, char *text, size_t capacity);
 #endif

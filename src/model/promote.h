@@ -1,6 +1,6 @@
 /* Types that weights have where the file mixes some that need not be mixed, on devices that gain by that. */
-#ifndef GA_MODEL_WIDEN_H
-#define GA_MODEL_WIDEN_H
+#ifndef GA_MODEL_PROMOTE_H
+#define GA_MODEL_PROMOTE_H
 
 #include "ga/model_file.h"
 #include "model/model.h"

@@ -17,11 +17,11 @@
 typedef struct loader {
   ga_model *model;
   ga_placement *placement; /* that weights go to at the moment */
-  ga_uploader *uploader;   /* of that place; NULL: its memory is host memory */
+  ga_uploader *uploader;   /* of that placement; NULL: its memory is host memory */
   ga_progress_fn progress;
   void *user;
   uint64_t done, total;
-  bool norm_plus_one, is_transposed; /* see ga_model_file.h */
+  bool norm_plus_one, is_transposed; /* see ga/model_file.h */
 } loader;
 
 /* Weights of small models are smaller than a huge page each (see ga_mem_alloc): they share buffers of this size. */
@@ -74,7 +74,7 @@ uint64_t ga_weights_shared(uint64_t small) {
 
 static bool is_host(const loader *l) { return l->placement->ctx->device->caps.host_memory; }
 
-/* Bytes from host memory on the device in a new buffer of the place. */
+/* Bytes from host memory on the device in a new buffer of the placement. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
   GA_TRY(ga_placement_alloc(l->placement, n, out));
   if (!l->uploader) return ga_copy_to_device(l->placement->ctx, *out, bytes, n, NULL);
@@ -299,7 +299,7 @@ static ga_status tie_output(loader *l) {
   return load_matrix(l, t, false, &model->output);
 }
 
-/* Frequencies of rotary embedding, at each place. */
+/* Frequencies of rotary embedding, at each placement. */
 static ga_status load_rope(loader *l) {
   ga_model *model = l->model;
   const ga_hparams *p = &model->hparams;

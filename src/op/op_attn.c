@@ -98,9 +98,10 @@ static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
   }
   for (int i = 0; i < d->kv_segments; i++) {
     const ga_attn_kv_segment *p = &io->kv_segments[i];
-    GA_REQUIRE(p->kv >= 0 && p->kv <= d->max_kv, GA_ERR_ARG, "attn: parts[%d].kv is %lld; must be 0 to max_kv, %lld", i,
-               (long long)p->kv, (long long)d->max_kv);
-    GA_REQUIRE((p->k && p->v) || p->kv == 0, GA_ERR_ARG, "attn: parts[%d].%s is null", i, p->k ? "v" : "k");
+    GA_REQUIRE(p->kv >= 0 && p->kv <= d->max_kv, GA_ERR_ARG,
+               "attn: kv_segments[%d].kv is %lld; must be 0 to max_kv, %lld", i, (long long)p->kv,
+               (long long)d->max_kv);
+    GA_REQUIRE((p->k && p->v) || p->kv == 0, GA_ERR_ARG, "attn: kv_segments[%d].%s is null", i, p->k ? "v" : "k");
   }
   return GA_OK;
 }

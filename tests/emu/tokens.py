@@ -85,11 +85,11 @@ def draw(program, model, chains):
 
 def explain_packed(program, model):
     _, text = answer(program, model, "emu", LONG, "--explain")
-    for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prompt_", "gemm     gemm_q8_0_t16_sm90a_", "gemm     gemm_q8_0_wide_"):
+    for op in ("gemm", "attn", "kv_store", "sample", "attn     attn_f16_prefill_f32_", "gemm     gemm_q8_0_split_int8_sm90a_", "gemm     gemm_q8_0_prefill_"):
         if f"\n{op}" not in "\n" + text:
             sys.exit(f"--explain does not tell of {op}:\n{text}")
     if "gemm_q5_0" in text or "gemm_q4_0" in text:
-        sys.exit(f"weights were not widened:\n{text}")
+        sys.exit(f"weights were not promoted:\n{text}")
 
 
 def main():

@@ -3,8 +3,8 @@
  * How to add an op `foo` that ga check knows: write bench_foo.c (copy bench_add.c) with one `const bench_op bench_foo`,
  * and add BENCH_OP(foo) to ops.def. The buffers are those that check_foo.c declares for the description.
  */
-#ifndef TOOL_BENCH_BENCH_H
-#define TOOL_BENCH_BENCH_H
+#ifndef GA_VERIFY_BENCH_BENCH_H
+#define GA_VERIFY_BENCH_BENCH_H
 
 #include <jansson.h>
 

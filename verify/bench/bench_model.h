@@ -1,6 +1,6 @@
 /* ga bench --model: prefill and decode of a whole model. */
-#ifndef TOOL_BENCH_MODEL_H
-#define TOOL_BENCH_MODEL_H
+#ifndef GA_VERIFY_BENCH_BENCH_MODEL_H
+#define GA_VERIFY_BENCH_BENCH_MODEL_H
 
 #include "cli/open.h"
 

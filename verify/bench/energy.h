@@ -1,7 +1,7 @@
 /* Joules by the devices' own counters, read at the two ends of a window and never in between: asking a GPU's management
  * library idles it. */
-#ifndef TOOL_BENCH_ENERGY_H
-#define TOOL_BENCH_ENERGY_H
+#ifndef GA_VERIFY_BENCH_ENERGY_H
+#define GA_VERIFY_BENCH_ENERGY_H
 
 #include "core/ctx.h"
 

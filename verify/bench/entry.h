@@ -1,6 +1,6 @@
 /* One row in a group that is timed: its buffers, and how one turn of it is taken. */
-#ifndef TOOL_BENCH_LANE_H
-#define TOOL_BENCH_LANE_H
+#ifndef GA_VERIFY_BENCH_ENTRY_H
+#define GA_VERIFY_BENCH_ENTRY_H
 
 #include "verify/bench/bench.h"
 

@@ -1,6 +1,6 @@
 /* Multiply-adds in registers, as fast as the chip does them: the compute ceiling. */
-#ifndef TOOL_BENCH_PEAK_H
-#define TOOL_BENCH_PEAK_H
+#ifndef GA_VERIFY_BENCH_PEAK_H
+#define GA_VERIFY_BENCH_PEAK_H
 
 #include "base/thread.h"
 

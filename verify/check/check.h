@@ -9,12 +9,11 @@
  *           pointer that may be NULL, two arguments in one buffer) is decided by bits of c->bits, never by the rng.
  *   args    the buffers that a description needs, by check_in, check_out, check_inout, check_index. It runs twice: for
  *           the row's description and for the oracle's. Scalars of the io struct are set in a->io.
- *   widen   turns a copy of the description into the oracle's: plain output types (and inputs bound to them) become
- *           GA_F64, packed weights native. NULL: the oracle gets the same description.
- *   plain   the evaluation anyone would write in the same dtypes, in plain loops: float sums, double for nothing. The
- *           row's error may be row->tolerance times the error of this, plus `ulps` units. NULL: `ulps` units alone.
- *   ulps    see plain. A unit is the spacing of the output type at the largest value of the element's row (last
- *           dimension); ops whose sums cancel say better by `unit`.
+ *   oracle_types  turns a copy of the description into the oracle's: plain output types (and inputs bound to them)
+ * become GA_F64, packed weights native. NULL: the oracle gets the same description. plain   the evaluation anyone would
+ * write in the same dtypes, in plain loops: float sums, double for nothing. The row's error may be row->tolerance times
+ * the error of this, plus `ulps` units. NULL: `ulps` units alone. ulps    see plain. A unit is the spacing of the
+ * output type at the largest value of the element's row (last dimension); ops whose sums cancel say better by `unit`.
  *   modes, specials   which kinds of values make sense; see check_mode and check_special.
  *
  * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding
@@ -24,8 +23,8 @@
  *
  * A failure is a line that reproduces it: ga check -k ID -s SEED --draw I
  */
-#ifndef TOOL_CHECK_CHECK_H
-#define TOOL_CHECK_CHECK_H
+#ifndef GA_VERIFY_CHECK_CHECK_H
+#define GA_VERIFY_CHECK_CHECK_H
 
 #include "base/mem.h"
 #include "base/rng.h"

@@ -1,6 +1,6 @@
 /* What check_attn.c does otherwise when Q, K and V are 8-bit with scales. */
-#ifndef TOOL_CHECK_CHECK_ATTN_FP8_H
-#define TOOL_CHECK_CHECK_ATTN_FP8_H
+#ifndef GA_VERIFY_CHECK_CHECK_ATTN_FP8_H
+#define GA_VERIFY_CHECK_CHECK_ATTN_FP8_H
 
 #include "verify/check/check.h"
 

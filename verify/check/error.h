@@ -1,6 +1,6 @@
 /* The arithmetic of error bounds. */
-#ifndef TOOL_CHECK_ERROR_H
-#define TOOL_CHECK_ERROR_H
+#ifndef GA_VERIFY_CHECK_ERROR_H
+#define GA_VERIFY_CHECK_ERROR_H
 
 #include "ga/tensor.h"
 

@@ -1,6 +1,6 @@
 /* What the files of ga check share; op files need check.h only. */
-#ifndef TOOL_CHECK_INTERNAL_H
-#define TOOL_CHECK_INTERNAL_H
+#ifndef GA_VERIFY_CHECK_INTERNAL_H
+#define GA_VERIFY_CHECK_INTERNAL_H
 
 #include <math.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* ga check --selftest: rows built to fail. A checker that nobody has seen fail is no evidence. */
-#ifndef TOOL_CHECK_SELFTEST_H
-#define TOOL_CHECK_SELFTEST_H
+#ifndef GA_VERIFY_CHECK_SELFTEST_H
+#define GA_VERIFY_CHECK_SELFTEST_H
 
 #include "verify/check/internal.h"
 

@@ -1,6 +1,6 @@
 /* Sums as a GPU's tensor cores make them, for plain evaluations (docs/log/sums.md). */
-#ifndef TOOL_CHECK_TENSOR_SUM_H
-#define TOOL_CHECK_TENSOR_SUM_H
+#ifndef GA_VERIFY_CHECK_TENSOR_SUM_H
+#define GA_VERIFY_CHECK_TENSOR_SUM_H
 
 #include <stdint.h>
 

@@ -1,6 +1,6 @@
 /* Walks rows in child processes: a kernel that crashes or hangs fails alone. */
-#ifndef TOOL_CHECK_WALK_H
-#define TOOL_CHECK_WALK_H
+#ifndef GA_VERIFY_CHECK_WALK_H
+#define GA_VERIFY_CHECK_WALK_H
 
 #include "verify/check/internal.h"
 

@@ -1,7 +1,7 @@
 /* ga probe: what a device can do at best. Figures have names that end in their unit, and live in one JSON file a
  * device: ga bench takes them as its 100 %. */
-#ifndef TOOL_PROBE_PROBE_H
-#define TOOL_PROBE_PROBE_H
+#ifndef GA_VERIFY_PROBE_PROBE_H
+#define GA_VERIFY_PROBE_PROBE_H
 
 #include <jansson.h>
 

@@ -5,7 +5,7 @@
 #include "cpu/arm_neon/x16_neon.h"
 
 #define CHAINS 2
-#include "cpu/body/body_gemm_plain.h"
+#include "cpu/body/gemm_plain_tmpl.h"
 
 #define IMPL(name)                                                            \
   PLAIN_MICRO(name, 1)                                                        \

@@ -1,4 +1,4 @@
-/* What reading packed weights (body_x16_load.h) needs of NEON: a part is 4 of the 16 rows. Codes are signed here: the
+/* What reading packed weights (x16_load_tmpl.h) needs of NEON: a part is 4 of the 16 rows. Codes are signed here: the
  * types with codes of 8 bits (offset 128) come as code - 128. */
 #ifndef GA_CPU_ARM_NEON_X16_LOAD_NEON_H
 #define GA_CPU_ARM_NEON_X16_LOAD_NEON_H
@@ -71,6 +71,6 @@ GA_INLINE vf x16_ue4m3(const uint8_t *p, int part) {
   return vmulq_n_f32(vcvt_f32_f16(vreinterpret_f16_u16(bits)), 128.0f);
 }
 
-#include "cpu/body/body_x16_load.h"
+#include "cpu/body/x16_load_tmpl.h"
 
 #endif

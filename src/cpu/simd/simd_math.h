@@ -53,7 +53,7 @@ GA_INLINE vf vf_erfc(vf x) {
 }
 
 /* sin and cos of r + quadrant * pi / 2, |r| <= pi / 4; at most 1.5 ulp. `odd`, `sin_sign`, `cos_sign`: what the
- * quadrant swaps and negates, see body_rope.h. */
+ * quadrant swaps and negates, see rope_tmpl.h. */
 GA_INLINE void vf_sincos_quarter(vf r, vf *sine, vf *cosine) {
   vf s = vf_mul(r, r);
   vf p = vf_fma(vf_set(-0.00019517299f), s, vf_set(0.00833217815f));

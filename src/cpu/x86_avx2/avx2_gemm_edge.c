@@ -2,7 +2,7 @@
 #include "cpu/x86_avx2/x16_avx2.h"
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
-#include "cpu/body/body_x16_epilogue.h"
+#include "cpu/body/x16_epilogue_tmpl.h"
 
 GA_INLINE uint32_t largest(__m256i a) {
   __m128i m = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));

@@ -5,7 +5,7 @@
 #include "cpu/x86_avx2/x16_load_avx2.h"
 
 #define CHAINS 2
-#include "cpu/body/body_gemm_plain.h"
+#include "cpu/body/gemm_plain_tmpl.h"
 
 #define IMPL(name)                                                            \
   PLAIN_MICRO(name, 1)                                                        \

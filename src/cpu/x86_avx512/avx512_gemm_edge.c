@@ -2,7 +2,7 @@
 #include "cpu/x86_avx512/x16_avx512.h"
 #include "cpu/x86_avx512/x16_load.h"
 
-#include "cpu/body/body_x16_epilogue.h"
+#include "cpu/body/x16_epilogue_tmpl.h"
 
 /* Stores the two digits of q and returns the sum of 128 * high + low. Within +-16256, but for a block with an infinity
  * or NaN: the conversion makes that the smallest integer, which is kept within two digits. */

@@ -6,7 +6,7 @@
 #include "cpu/x86_avx512/x16_load.h"
 
 #define CHAINS 4
-#include "cpu/body/body_gemm_plain.h"
+#include "cpu/body/gemm_plain_tmpl.h"
 
 #define IMPL(name)                             \
   PLAIN_MICRO(name, 1)                         \

@@ -1,4 +1,4 @@
-/* What reading packed weights (body_x16_load.h) needs of AVX-512: a part is all 16 rows. */
+/* What reading packed weights (x16_load_tmpl.h) needs of AVX-512: a part is all 16 rows. */
 #ifndef GA_CPU_X86_AVX512_X16_LOAD_H
 #define GA_CPU_X86_AVX512_X16_LOAD_H
 
@@ -87,6 +87,6 @@ GA_INLINE vf x16_ue4m3(const uint8_t *p, int part) {
                        _mm512_set1_ps(128.0f));
 }
 
-#include "cpu/body/body_x16_load.h"
+#include "cpu/body/x16_load_tmpl.h"
 
 #endif

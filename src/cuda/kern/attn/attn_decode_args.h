@@ -1,6 +1,6 @@
-/* Arguments of the attention kernels that take packed rows (attn_rows, attn_decode): one struct by value, the same
- * bytes on the host and on the device. C11 and CUDA C. Apart from kargs_attn.h, so that a change here builds no other
- * attention kernel anew. */
+/* Arguments of the attention kernels that take packed rows (attn_decode_simt, attn_decode): one struct by value, the
+ * same bytes on the host and on the device. C11 and CUDA C. Apart from attn_fallback_sm80_args.h, so that a change here
+ * builds no other attention kernel anew. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_DECODE_ARGS_H
 #define GA_CUDA_KERN_ATTN_ATTN_DECODE_ARGS_H
 #include "cuda/dev/tmap.h"

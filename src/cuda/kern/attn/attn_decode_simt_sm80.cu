@@ -1,4 +1,4 @@
-/* KERNEL    attn_rows, sm80: decode, short prefills, and whatever the wgmma rows refuse
+/* KERNEL    attn_decode_simt, sm80: decode, short prefills, and whatever the wgmma rows refuse
  * COMPUTES  O = softmax(scale Q K^T + mask) V in f32: soft-cap, ALiBi, sinks, window, packed sequences, pages, GQA, LSE
  * CONTRACT  head_dim and v_dim multiples of 8 up to 256; K and V of one type, rows of 16-byte multiples for plain
  *           types; lengths are read on the device, so that a recorded graph serves every length up to rows_k

@@ -17,8 +17,8 @@
  *           Whole steps inside of a page go as runs of 16-byte copies. With GA_ATTN_KV_READY the first steps are asked
  *           for before the grid ahead has ended, but for those with keys that it may write; everything it writes is
  *           read behind grid_dependency_wait
- * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with MEET): each owns a share of the
- *           columns and is sent that share of all (st.async, counted by a barrier of its own; all have begun by then:
+ * MERGE     warps through shared memory. Blocks of a cluster (`cluster`; rows with CLUSTER_REDUCE): each owns a share
+ * of the columns and is sent that share of all (st.async, counted by a barrier of its own; all have begun by then:
  *           cluster_wait). Others through gmem: the last block adds the parts. All sums are in the order of the parts,
  *           so results do not depend on who is last. What needs divisions (who owns what, where rows are written) is
  *           worked out ahead of the wait for the grid ahead

@@ -1,4 +1,4 @@
-/* Launch side of attn_rows_sm80.cu and attn_decode_sm90a.cu in src/cuda/kern/attn/. */
+/* Launch side of attn_decode_simt_sm80.cu and attn_decode_sm90a.cu in src/cuda/kern/attn/. */
 #ifndef GA_CUDA_KERN_ATTN_ATTN_DECODE_SM90A_H
 #define GA_CUDA_KERN_ATTN_ATTN_DECODE_SM90A_H
 

@@ -1,4 +1,4 @@
-/* KERNEL    attn_fwd, any legal shape, sm_80 and newer: warp-level products, copies by cp.async
+/* KERNEL    attn_fallback, any legal shape, sm_80 and newer: warp-level products, copies by cp.async
  * COMPUTES  O = softmax(Q K^T scale (+ soft-cap, alibi, mask)) V, lse, as ga/attn.h says; one block per (sequence, KV
  *           head, BM packed rows). Packed row r is token r / group, query head r % group: heads that share K and V
  *           share their loads.

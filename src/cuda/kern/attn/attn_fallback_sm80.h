@@ -1,10 +1,10 @@
-/* Launch side of the attention rows for every shape (attn_fwd_sm80.toml) and of the ladder. */
-#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_H
-#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_H
+/* Launch side of the attention rows for every shape (attn_fallback_sm80.toml) and of the ladder. */
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_H
+#define GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_H
 
 #include "cuda/rt/cuda.h"
 
-/* A row's shape: see attn_fwd_sm80.toml. */
+/* A row's shape: see attn_fallback_sm80.toml. */
 typedef struct cuda_attn_fallback_variant {
   cuda_variant base;
   int32_t d, bm;

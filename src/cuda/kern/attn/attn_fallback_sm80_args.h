@@ -1,7 +1,7 @@
 /* Arguments of the attention rows that take every shape (src/cuda/kern/attn/attn_fallback_sm80.cu) and of the ladder:
  * one struct by value, the same bytes on the host and on the device. C11 and CUDA C. */
-#ifndef GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_ARGS_H
-#define GA_CUDA_KERN_ATTN_ATTN_FWD_SM80_ARGS_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_ARGS_H
+#define GA_CUDA_KERN_ATTN_ATTN_FALLBACK_SM80_ARGS_H
 
 #include <stdint.h>
 
@@ -33,7 +33,7 @@ typedef struct ga_kargs_attn_fallback {
   int32_t tiles;               /* of packed rows (token, head of the group) for each sequence and KV head */
   int32_t cols, cols_v;        /* head dim of q and k; of v and o */
   int32_t page_size, window;   /* 0: no pages, no window */
-  int32_t causal, vec16;       /* wide: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
+  int32_t causal, vec16;       /* vec16: addresses and strides of q, k, v, o are multiples of 16 bytes, dims of 8 */
   float scale, scale_log2;     /* scale * log2(e) */
   float softcap_in, softcap;   /* scale / cap, cap; 0: none */
   int32_t state_in, state_out; /* (O, m, l) of every row is joined; is written instead of o and lse */

@@ -27,7 +27,7 @@ enum { UNITS = 1 };                                               /* of GA_P_RES
 static const char *features_ok(const ga_attn_desc *d, const cuda_attn_variant *v) {
   if (d->flags & GA_ATTN_PAGED && d->page_size % PAGE_STEP) return "page_size must be a multiple of 8";
   if (d->flags & STATE && !(v->features & CARRY)) return "compiled without carried state";
-  if (d->kv_segments && !(v->features & CARRY)) return "compiled without K and V in parts";
+  if (d->kv_segments && !(v->features & CARRY)) return "compiled without KV segments";
   if (d->flags & GA_ATTN_PAGED && !(v->features & PAGES)) return "compiled without pages";
   if (v->features) return NULL;
   if (d->flags & GA_ATTN_VARLEN) return "compiled without packed sequences";
@@ -175,9 +175,10 @@ int64_t cuda_attn_shift(const ga_attn_kv_segment *part) {
 
 ga_status cuda_attn_check_shift(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, int i) {
   const ga_attn_kv_segment *part = &a->kv_segments[i];
-  GA_REQUIRE(!d->window || part->shift <= CUDA_ATTN_MOST_SHIFT || cuda_attn_segment_is_masked(d, part), GA_ERR_ARG,
-             "%s: parts[%d].shift is %lld; with a window of %d it must be at most 2^28, or hide the part", k->id, i,
-             (long long)part->shift, d->window);
+  GA_REQUIRE(
+      !d->window || part->shift <= CUDA_ATTN_MOST_SHIFT || cuda_attn_segment_is_masked(d, part), GA_ERR_ARG,
+      "%s: kv_segments[%d].shift is %lld; with a window of %d it must be at most 2^28, or mask the whole segment",
+      k->id, i, (long long)part->shift, d->window);
   return GA_OK;
 }
 
@@ -189,7 +190,7 @@ static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const ga_attn_d
     return cuda_check_pointer(stream, k, "v", a->v, ALIGN_BYTES);
   }
   for (int i = 0; i < d->kv_segments; i++) {
-    GA_TRY(cuda_check_pointer(stream, k, "k of a part", a->kv_segments[i].k, ALIGN_BYTES));
+    GA_TRY(cuda_check_pointer(stream, k, "k of a KV segment", a->kv_segments[i].k, ALIGN_BYTES));
     GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->kv_segments[i].v, ALIGN_BYTES));
     GA_TRY(cuda_attn_check_shift(k, d, a, i));
   }

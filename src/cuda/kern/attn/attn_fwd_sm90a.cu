@@ -28,12 +28,12 @@
  *           k_empty  4/wg        producer     wgmma (and recomputing) reads of K[s] -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
- *           clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read
- *           pass w   named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back
- * BUDGET    threads 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_*
- * MEASURED  docs/log/attention.md
- * REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and products)
+ *           turn w   named 1+w   warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials (PINGPONG
+ * 2) clean    named 5     consumers    zeros over rows of V[s] behind the sequence -> everyone's wgmma read pass w
+ * named 6+w   warpgroup w  its warps' waits for a V[s] passed over -> the arrival that gives it back BUDGET    threads
+ * 128 + 2 BM, registers 24 + 240 (2 warpgroups), 32 + 160 (3), 1 block per SM; smem: OFF_* MEASURED
+ * docs/log/attention.md REF       Dao et al. 2022, 2023; Shah et al. 2024 (warp specialisation, overlap of softmax and
+ * products)
  */
 #include "cuda/dev/pipe/ring.h"
 #include "cuda/dev/ptx/bulk.h"
@@ -355,8 +355,8 @@ GA_DEV uint32_t tile_slot(const warpgroup *c, int back) {
 
 #include "cuda/kern/attn/attn_kv_stages.h"
 
-/* Warpgroups issue their products in turn (TURN 1): every begin is matched by one end of the previous warpgroup, never
- * two. */
+/* Warpgroups issue their products in turn (PINGPONG 1): every begin is matched by one end of the previous warpgroup,
+ * never two. */
 GA_DEV void issue_begin(const warpgroup *c) {
   if (PINGPONG == 1) bar_sync(1 + c->w, 256);
 }
@@ -453,7 +453,7 @@ GA_DEV void reference(const float *m, float *ref) {
   ref[0] = m[0] == GA_NEG_INF ? 0.f : m[0];
   ref[1] = m[1] == GA_NEG_INF ? 0.f : m[1];
 }
-/* Every warpgroup's exponentials follow the previous one's (TURN 2). */
+/* Every warpgroup's exponentials follow the previous one's (PINGPONG 2). */
 GA_DEV void pingpong_wait(const warpgroup *c) {
   if (PINGPONG == 2) bar_sync(1 + c->w, 256);
 }

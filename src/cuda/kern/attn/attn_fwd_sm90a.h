@@ -7,7 +7,7 @@
 
 typedef enum cuda_attn_mask { CUDA_ATTN_full, CUDA_ATTN_causal, CUDA_ATTN_window } cuda_attn_mask;
 
-/* A row's shape: see attn_rows.h. */
+/* A row's shape: see attn_fwd_sm90a.toml. */
 typedef struct cuda_attn_variant {
   cuda_variant base;
   int32_t d, dv, bm, bn, stages, resident, blocks, features;

@@ -1,5 +1,5 @@
 /* Attention by packed rows: the queries of a sequence and the heads of a group are the rows of one tile. What the
- * kernels attn_rows (any GPU) and attn_decode (Hopper) share. */
+ * kernels attn_decode_simt (any GPU) and attn_decode (Hopper) share. */
 #pragma once
 #include "cuda/dev/ptx/mem.h"
 #include "cuda/dev/tile/block_row.h"

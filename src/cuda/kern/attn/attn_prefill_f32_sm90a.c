@@ -33,7 +33,7 @@ const char *cuda_attn_prefill_f32_ok(const ga_kernel *k, const void *desc, const
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
   if (d->q_dtype != GA_F32 || d->o_dtype != GA_F32) return "q and o must be f32";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
-  if (d->kv_segments) return "K and V in parts are not supported";
+  if (d->kv_segments) return "KV segments are not supported";
   if (d->flags & GA_ATTN_LSE) return "a log-sum-exp of rounded queries is not given";
   return inner_of(d, caps, &inner) ? NULL : "no row takes 16-bit q and o of this shape";
 }

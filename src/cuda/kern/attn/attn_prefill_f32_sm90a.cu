@@ -1,8 +1,8 @@
-/* KERNEL    attn_prompt, sm90a: what comes before and behind 16-bit attention when q and o are f32
+/* KERNEL    attn_prefill_f32, sm90a: what comes before and behind 16-bit attention when q and o are f32
  * COMPUTES  y = x in another type: q to that of K and V, later o from it. Values beyond the type's range become
  *           infinite
- * CONTRACT  see cuda/kern/attn/attn_prefill_f32_args.h. The attention between is another row's
- * (cuda_attn_prefill_f32.c) BUDGET    256 lanes; a lane takes 8 columns
+ * CONTRACT  see attn_prefill_f32_args.h. The attention between is another row's (attn_prefill_f32_sm90a.c)
+ * BUDGET    256 lanes; a lane takes 8 columns
  */
 #include "cuda/dev/ptx/base.h"
 #include "cuda/dev/tile/quant.h"

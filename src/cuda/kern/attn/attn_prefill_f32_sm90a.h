@@ -1,8 +1,8 @@
 /* Launch side of attention of f32 queries over 16-bit K and V, many at once
  * (src/cuda/kern/attn/attn_prefill_f32_sm90a.cu).
  * */
-#ifndef GA_CUDA_KERN_ATTN_ATTN_PROMPT_SM90A_H
-#define GA_CUDA_KERN_ATTN_ATTN_PROMPT_SM90A_H
+#ifndef GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_SM90A_H
+#define GA_CUDA_KERN_ATTN_ATTN_PREFILL_F32_SM90A_H
 
 #include "cuda/rt/cuda.h"
 

@@ -16,7 +16,7 @@
  *           k_full   1+tx        all               TMA write of K[n] -> wgmma read
  *           v_full   1+tx        all               TMA write of V[n] -> wgmma read
  *           done     warps       the last arrival  reads of K and V -> the next unit's TMA writes (RESIDENT 1)
- *           turn w   named 1+w   warpgroup w       its turn to issue products (TURN 1)
+ *           turn w   named 1+w   warpgroup w       its turn to issue products (PINGPONG 1)
  *           Q's buffer is taken again once the next pass's first product, which needs all four warps, is complete.
  * BUDGET    2 BM threads, 65536 / (2 BM BLOCKS) registers; smem: OFF_*
  * LATENCY   A grid of one wave lasts two to five microseconds, so what stands between launches counts: everything that

@@ -1,6 +1,6 @@
-/* Part of attn_bwd_sm90a.cu and attn_bwd_whole_sm90a.cu: the producer's loads, and the ring of Q and dO. The kernel has
- * defined OFF_*, record_of (the record of tile number i of the block) and load_v (V of tile number i, when its room is
- * free). */
+/* Part of attn_bwd_sm90a.cu and attn_bwd_kv_resident_sm90a.cu: the producer's loads, and the ring of Q and dO. The
+ * kernel has defined OFF_*, record_of (the record of tile number i of the block) and load_v (V of tile number i, when
+ * its room is free). */
 
 /* Barriers of the ring. */
 GA_DEV void init_ring(uint32_t sb) {

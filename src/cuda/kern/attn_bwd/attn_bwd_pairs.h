@@ -1,4 +1,4 @@
-/* Part of the kernels for every shape (attn_bwd_any_sm80.cu, attn_bwd_plain_sm80.cu), which include it once OWN is
+/* Part of the kernels for every shape (attn_bwd_fallback_sm80.cu, attn_bwd_simt_sm80.cu), which include it once OWN is
  * known: which tile of rows is a block's own, which rows of the other side it meets, and what a pair of a query and a
  * key does. */
 #pragma once

@@ -1,5 +1,5 @@
-/* Part of the attention backward kernels of sm_90a (attn_bwd_sm90a.cu, attn_bwd_whole_sm90a.cu,
- * attn_bwd_duet_sm90a.cu): what follows from the parameters of a row in all of them. */
+/* Part of the attention backward kernels of sm_90a (attn_bwd_sm90a.cu, attn_bwd_kv_resident_sm90a.cu,
+ * attn_bwd_cluster2_sm90a.cu): what follows from the parameters of a row in all of them. */
 #pragma once
 
 #define GA_MASK_full   0

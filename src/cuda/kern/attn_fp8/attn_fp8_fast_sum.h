@@ -1,17 +1,17 @@
-/* Part of attn_fp8_sm90a.cu, which includes it: the consumers of `flow`. S of the next block and P V of the current one
- * are asked for together; P V goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits and
- * are cut off (GA_ATTN_FAST_SUM). V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum needs
- * a factor; l takes it off again, by 64 keys. V's scales are 2^-100 and more. A reference m stays until an exponent
- * goes beyond what too_large of under allows, of sums with V's scale as in the block at hand: a largest weight between
- * two references is rounded as any other. */
+/* Part of attn_fp8_sm90a.cu, which includes it: the consumers of `fast_sum`. S of the next block and P V of the current
+ * one are asked for together; P V goes on in the accumulators over all keys of a row, whose sums have 13 fraction bits
+ * and are cut off (GA_ATTN_FAST_SUM). V's scale is part of the weights: 2^(x + lg2 scale - m), so that no block's sum
+ * needs a factor; l takes it off again, by 64 keys. V's scales are 2^-100 and more. A reference m stays until an
+ * exponent goes beyond what too_large of pipelined allows, of sums with V's scale as in the block at hand: a largest
+ * weight between two references is rounded as any other. */
 typedef struct {
   float s[NS], o[NO];
   uint32_t p[NP];
   float m[2], l[2];
-} flow;
+} fast_sum_state;
 
 /* O += P V of the current V stage. */
-GA_DEV void fast_sum_values(const warpgroup *c, flow *f) {
+GA_DEV void fast_sum_values(const warpgroup *c, fast_sum_state *f) {
   const uint32_t v = c->desc_v + stage_v(c) * (V_STAGE >> 4);
   pin_u32(f->p, NP);
   pin_f32(f->o, NO);
@@ -21,7 +21,7 @@ GA_DEV void fast_sum_values(const warpgroup *c, flow *f) {
   wgmma_commit();
 }
 /* S of the next block, and P V of the current one behind it. */
-GA_DEV void fast_sum_issue(warpgroup *c, flow *f) {
+GA_DEV void fast_sum_issue(warpgroup *c, fast_sum_state *f) {
   wait_k(c);
   pingpong_wait(c, 1);
   issue_qk(c, f->s);
@@ -30,13 +30,13 @@ GA_DEV void fast_sum_issue(warpgroup *c, flow *f) {
   pingpong_signal(c, 1);
 }
 /* Nothing is under way then. */
-GA_DEV void fast_sum_values_end(const warpgroup *c, flow *f) {
+GA_DEV void fast_sum_values_end(const warpgroup *c, fast_sum_state *f) {
   wgmma_wait(0);
   pin_u32(f->p, NP);
   pin_f32(f->o, NO);
   release_v(c);
 }
-GA_DEV void fast_sum_begin(flow *f) {
+GA_DEV void fast_sum_begin(fast_sum_state *f) {
   tile_fill(f->o, DV, 0.f);
   f->m[0] = f->m[1] = GA_NEG_INF;
   f->l[0] = f->l[1] = 0.f;
@@ -56,7 +56,7 @@ GA_DEV void fast_sum_exponents(const warpgroup *c, float *s, const float *x, con
   }
 }
 /* All weights, and l. The turn ends behind those of the first 64 keys. */
-GA_DEV void fast_sum_weights(const warpgroup *c, flow *f, const float *x) {
+GA_DEV void fast_sum_weights(const warpgroup *c, fast_sum_state *f, const float *x) {
   GA_UNROLL for (int h = 0; h < SUBS; h++) {
     float sum[2] = {0.f, 0.f};
     weights(f->s + SUB * h, f->p + 8 * h, sum);
@@ -67,7 +67,7 @@ GA_DEV void fast_sum_weights(const warpgroup *c, flow *f, const float *x) {
 }
 /* A block that neither begins a tile nor is masked: every row has seen something. P V ends under the exponents, before
  * the exponentials: weights then need no registers of their own. */
-GA_DEV void fast_sum_fast(warpgroup *c, flow *f) {
+GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   float x[4 * SCALES], limit[2], factor[2];
   int most[2] = {0, 0};
   fast_sum_issue(c, f);
@@ -89,7 +89,7 @@ GA_DEV void fast_sum_fast(warpgroup *c, flow *f) {
   fast_sum_weights(c, f, x);
 }
 /* S of a block that begins a tile or that the mask reaches, to weights. */
-GA_DEV void fast_sum_softmax(const warpgroup *c, flow *f, int edge) {
+GA_DEV void fast_sum_softmax(const warpgroup *c, fast_sum_state *f, int edge) {
   float x[4 * SCALES], ref[2], factor[2];
   pin_f32(f->s, NS);
   numbers(f->s, NS);
@@ -104,7 +104,7 @@ GA_DEV void fast_sum_softmax(const warpgroup *c, flow *f, int edge) {
   fast_sum_weights(c, f, x);
 }
 /* Such a block, behind another one; at a tile's edge the results of the one before. */
-GA_DEV void fast_sum_slow(warpgroup *c, flow *f, int edge) {
+GA_DEV void fast_sum_slow(warpgroup *c, fast_sum_state *f, int edge) {
   fast_sum_issue(c, f);
   fast_sum_values_end(c, f);
   if (edge) {
@@ -114,7 +114,7 @@ GA_DEV void fast_sum_slow(warpgroup *c, flow *f, int edge) {
   fast_sum_softmax(c, f, edge);
 }
 GA_DEV void consume_fast_sum(warpgroup *c) {
-  flow f;
+  fast_sum_state f;
   next_tile(c);
   if (c->n < 0) return;
   wait_k(c);

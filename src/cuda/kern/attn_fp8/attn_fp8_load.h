@@ -75,8 +75,8 @@ GA_DEV void load_q(loader *p, const work *t) {
   }
   p->tiles++;
 }
-/* What was kept of the tile whose record was written `back` tiles ago: flow has 24 registers here, and tile_next needs
- * them. */
+/* What was kept of the tile whose record was written `back` tiles ago: fast_sum has 24 registers here, and tile_next
+ * needs them. */
 GA_DEV work work_again(const loader *p, int back) {
   const uint32_t slot = p->sb + OFF_TILE + ((p->tiles - back) % TILE_SLOTS) * TILE_BYTES;
   const ga_i4 x = lds_i4(slot), y = lds_i4(slot + 16);

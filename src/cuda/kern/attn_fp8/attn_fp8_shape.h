@@ -79,7 +79,7 @@ enum {                               /* shared memory, bytes */
        OFF_TILE = OFF_SCALE + 2 * ST * SCALE_BYTES, /* of the blocks under way, in K or in V */
        TILE_BYTES = 64,                             /* and Q's scales */
        TILE_SLOTS = 4,
-       OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* flow: of V's columns, of the tiles that have a record */
+       OFF_MEAN = OFF_TILE + TILE_SLOTS * TILE_BYTES, /* fast_sum: of V's columns, of the tiles that have a record */
        SMEM_BYTES = OFF_MEAN + (FAST_SUM ? TILE_SLOTS * 4 * DV : 0)
 };
 static_assert(BM % 64 == 0 && WGS >= 2 && WGS <= 3, "one warpgroup per 64 rows; registers end at three");
@@ -88,17 +88,17 @@ static_assert(PARTS <= 2 && (!OVERLAP || PARTS == 1), "P V is added before P is 
 static_assert(SMEM_BYTES <= 232448, "shared memory of an sm_90 block");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
-#define GA_FLOW_under  0
-#define GA_FLOW_queue  0
-#define GA_FLOW_parts  0
-#define GA_FLOW_halves 0
-#define GA_FLOW_flow   1
+#define GA_FAST_SUM_pipelined 0
+#define GA_FAST_SUM_overlap   0
+#define GA_FAST_SUM_dv128     0
+#define GA_FAST_SUM_dv64      0
+#define GA_FAST_SUM_fast_sum  1
 /* Registers per thread after launch: 504 (two consumers) or 512 (three) to share. */
 #if GA_P_BM == 192
 #define REGS_PRODUCER 32
 #define REGS_CONSUMER 160
 #else
-#if GA_P_D == 256 && GA_CAT(GA_FLOW_, GA_P_SCHED)
+#if GA_P_D == 256 && GA_CAT(GA_FAST_SUM_, GA_P_SCHED)
 #define REGS_PRODUCER 24
 #define REGS_CONSUMER 240
 #else
@@ -118,26 +118,26 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define QK_HALF(d, a, b) wgmma_m64n64k32_e4m3_ss(d, a, b, 1)
 #define QK_HALF_NEW      wgmma_m64n64k32_e4m3_ss0
 #endif
-#define GA_SHARED_under  0
-#define GA_SHARED_queue  1
-#define GA_SHARED_parts  1
-#define GA_SHARED_halves 1
-#define GA_SHARED_flow   0
-#if GA_CAT(GA_FLOW_, GA_P_SCHED) /* onto what earlier blocks have left */
+#define GA_IN_S_pipelined 0
+#define GA_IN_S_overlap   1
+#define GA_IN_S_dv128     1
+#define GA_IN_S_dv64      1
+#define GA_IN_S_fast_sum  0
+#if GA_CAT(GA_FAST_SUM_, GA_P_SCHED) /* onto what earlier blocks have left */
 #define QK0          QK_NEW
 #define PV           GA_CAT3(wgmma_m64n, GA_P_D, k32_e4m3_rs)
 #define PV0(d, a, b) PV(d, a, b, 0)
 #define PV_ONES      PV
 #define PV_ONES0     PV0
-#elif GA_CAT(GA_SHARED_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
-#define QK0(d, a, b)      QK(d, a, b, 0)
-#define PV                GA_CAT3(wgmma_m64n, GA_CAT(GA_PARTS_, GA_P_SCHED), k32_e4m3_rs)
-#define GA_PARTS_queue    64
-#define GA_PARTS_parts    128
-#define GA_PARTS_halves   64
-#define PV0(d, a, b)      PV(d, a, b, 0)
-#define PV_ONES           wgmma_m64n72k32_e4m3_rs
-#define PV_ONES0(d, a, b) PV_ONES(d, a, b, 0)
+#elif GA_CAT(GA_IN_S_, GA_P_SCHED) /* in registers that S has too: a form that knows what they held */
+#define QK0(d, a, b)       QK(d, a, b, 0)
+#define PV                 GA_CAT3(wgmma_m64n, GA_CAT(GA_PV_COLS_, GA_P_SCHED), k32_e4m3_rs)
+#define GA_PV_COLS_overlap 64
+#define GA_PV_COLS_dv128   128
+#define GA_PV_COLS_dv64    64
+#define PV0(d, a, b)       PV(d, a, b, 0)
+#define PV_ONES            wgmma_m64n72k32_e4m3_rs
+#define PV_ONES0(d, a, b)  PV_ONES(d, a, b, 0)
 #else
 #define QK0      QK_NEW
 #define PV       wgmma_m64n64k32_e4m3_rs

@@ -11,39 +11,40 @@
  *           (GA_KERNEL_V_FINITE).
  * DATA      gmem -TMA-> smem (2 x Q; K, V rings); Q x K smem -wgmma-> S regs -exp2, e4m3-> P regs;
  *           P regs x V smem -wgmma-> part regs -f32-> O regs -> gmem
- * SCHEDULE  under   S of the next block is asked for before P V of the current one, which runs, in parts of 64 columns,
- *                   under the softmax of the next. One block after the other at a tile's edges, where a mask reaches,
- *                   and where a V has two scales.
- *           halves  P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of the
- *                   next by halves of 64 keys, each as soon as a part has been added; nothing is under way during the
- *                   exponentials. One block after the other where under does so, too.
- *           queue   P V of the current block and S of the next are asked for together      parts   P V first, in the
- *                   registers of S
- *           flow    the same, and P V goes on in the accumulators over all keys: attn_fp8_flow.h. BN may be 64 or 192
- *                   there
- * SOFTMAX   under, halves: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent
+ * SCHEDULE  pipelined  S of the next block is asked for before P V of the current one, which runs, in parts of 64
+ *                      columns, under the softmax of the next. One block after the other at a tile's edges, where a
+ *                      mask reaches, and where a V has two scales.
+ *           dv64       P V of the current block in parts of 64 columns, two at a time in the registers of S, and S of
+ *                      the next by halves of 64 keys, each as soon as a part has been added; nothing is under way
+ *                      during the exponentials. One block after the other where pipelined does so, too.
+ *           overlap    P V of the current block and S of the next are asked for together
+ *           dv128      P V first, in the registers of S, 128 columns at a time
+ *           fast_sum   the same, and P V goes on in the accumulators over all keys: attn_fp8_fast_sum.h. BN may be 64
+ *                      or 192 there
+ * SOFTMAX   pipelined, dv64: a row's reference puts its largest weight so far at 2^OFFSET, and stays until an exponent
  *           goes beyond what too_large allows (one vote of a warp). O is divided by the sums of the rounded weights,
  *           which the tensor cores make of columns of ones behind V, so that roundings cancel; lse has those of
- *           unrounded ones. queue, parts: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums
- *           are of unrounded weights. flow: as under, with V's scale in the weights; sums are of unrounded weights,
- *           without it.
+ *           unrounded ones.
+ *           overlap, dv128: running maximum: the largest weight is 2^OFFSET, which e4m3 has exactly. Sums are of
+ *           unrounded weights.
+ *           fast_sum: as pipelined, with V's scale in the weights; sums are of unrounded weights, without it.
  * S         e4m3: f32 of the tensor cores; i8: exact integers, made floats in place by one conversion each (I2FP, half
  *           of an FMA's rate)
  * SUMS      wgmma adds e4m3 products with 13 fraction bits (docs/log/sums.md): a block's P V starts from zero and is
- *           added to O in f32, with the block's scale of V; where its halves have scales of their own, each half. flow:
- *           all keys, GA_ATTN_FAST_SUM.
+ *           added to O in f32, with the block's scale of V; where its halves have scales of their own, each half.
+ *           fast_sum: all keys, GA_ATTN_FAST_SUM.
  * BARRIERS  name     arrivals    waiter       orders
- *           q_full   1+tx        consumers    TMA write of Q[b] (flow: and of V's means), and the tile record -> wgmma,
- *                                             ld.shared
+ *           q_full   1+tx        consumers    TMA write of Q[b] (fast_sum: and of V's means), and the tile record ->
+ *                                             wgmma, ld.shared
  *           q_empty  4/wg        producer     wgmma reads of Q[b], reads of the records before its own -> their next
  *                                             writes
  *           k_full   1+tx        consumers    TMA write of K[s], and the block's scales -> wgmma read, ld.shared
  *           k_empty  4/wg        producer     reads of K[s] and of the scales -> next TMA write
  *           v_full   1+tx        consumers    TMA write of V[s] -> wgmma read
  *           v_empty  1/wg        producer     wgmma reads of V[s] -> next TMA write
- *           turn w   named 1+w   warpgroup w  its turn to issue products (TURN 1) or to take exponentials (TURN 2)
- * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; flow at D = 256: 24 + 240), 32 + 160 (3), 1 block per
- *           SM; smem: OFF_*
+ *           turn w   named 1+w   warpgroup w  its turn to issue products (PINGPONG 1) or to take exponentials (2)
+ * BUDGET    threads 128 + 2 BM, registers 40 + 232 (2 warpgroups; fast_sum at D = 256: 24 + 240), 32 + 160 (3), 1
+ *           block per SM; smem: OFF_*
  * MEASURED  docs/log/attention-fp8.md
  * REF       Shah et al. 2024 (fp8, block scales, incoherent processing); Micikevicius et al. 2022 (e4m3)
  */
@@ -80,7 +81,7 @@
 #error "GA_P_BM: rows of Q per tile: 64 per consumer warpgroup"
 #endif
 #ifndef GA_P_BN
-#error "GA_P_BN: keys of a block: 128; with flow 64 or 192, too"
+#error "GA_P_BN: keys of a block: 128; with fast_sum 64 or 192, too"
 #endif
 #ifndef GA_P_STAGES
 #error "GA_P_STAGES: stages of the K ring and of the V ring"
@@ -89,7 +90,7 @@
 #error "GA_P_PINGPONG: warpgroups take turns at: 0 nothing, 1 issuing products, 2 exponentials"
 #endif
 #ifndef GA_P_SCHED
-#error "GA_P_SCHED: under, queue, parts, halves or flow, see SCHEDULE"
+#error "GA_P_SCHED: pipelined, overlap, dv128, dv64 or fast_sum, see SCHEDULE"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"

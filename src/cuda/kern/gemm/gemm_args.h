@@ -46,7 +46,7 @@ typedef struct ga_kargs_gemm {
 
 enum { GA_PACKED_ROWS = 16 };
 
-/* Many rows of X by packed weights (gemm_wide_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as
+/* Many rows of X by packed weights (gemm_prefill_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as
  * ga_kargs_gemm_x made it; boxes of 64 columns and a tile's rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_prefill {
   ga_tmap x;

@@ -10,7 +10,7 @@ typedef struct mma_packed_shape {
   int64_t tiles, units, splits, groups, copies, slots, x_units, shared_bytes;
 } mma_packed_shape;
 
-/* PACKED_MIN of dev/tile/packed.h */
+/* PACKED_MIN of cuda/kern/gemm/packed.h */
 static bool has_min(int32_t dtype) {
   return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
 }

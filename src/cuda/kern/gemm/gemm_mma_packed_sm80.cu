@@ -1,4 +1,4 @@
-/* KERNEL    gemm_t16, sm80: up to 8 rows of X by packed weights (GA_LAYOUT_MMA_PACKED), at the speed of memory
+/* KERNEL    gemm_mma_packed, sm80: up to 8 rows of X by packed weights (GA_LAYOUT_MMA_PACKED), at the speed of memory
  * COMPUTES  Y = epilogue(X W^T). Weights as exact integers in bf16, X as the sum of two bf16 (17 bits), products on
  *           tensor cores into f32; scales and mins are applied to the sums of 16 or 32 products in f32
  * DATA      W: gmem -> registers, 16 bytes a lane, read once, the next unit under way while one is worked on, the first

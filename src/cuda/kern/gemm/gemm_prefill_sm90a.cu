@@ -1,8 +1,7 @@
-/* KERNEL    gemm_wide, sm90a: many rows of X by quantised packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
- * COMPUTES  Y = epilogue(X W^T). Elements of W are bf16 (dev/tile/packed_bf16.h), X was made so (gemm_x_sm80.cu); sums
- *           in f32
- * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
- *           X: boxes of 64 columns and BN rows into another ring, operand B. Y, transposed: registers, shared memory,
+/* KERNEL    gemm_prefill, sm90a: many rows of X by quantised packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
+ * COMPUTES  Y = epilogue(X W^T). Elements of W are bf16 (cuda/kern/gemm/packed_bf16.h), X was made so (gemm_x_sm80.cu);
+ * sums in f32 DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as
+ * they lie. X: boxes of 64 columns and BN rows into another ring, operand B. Y, transposed: registers, shared memory,
  *           gmem, 8 columns a lane
  * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at
  *           units of k (KW = 2) and add up in shared memory; the last warpgroup copies. While products of 64 columns

@@ -22,7 +22,7 @@ typedef struct shape {
 
 static int64_t tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
 
-/* PACKED_MIN of dev/tile/packed.h */
+/* PACKED_MIN of cuda/kern/gemm/packed.h */
 static bool has_min(int32_t dtype) {
   return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
 }

@@ -1,10 +1,12 @@
-/* KERNEL    gemm_t16, sm90a: one row of X (ROWS 1), or 2 to 8 (ROWS 8), by packed quantised weights
- * (GA_LAYOUT_MMA_PACKED) COMPUTES  Y = epilogue(X W^T), of up to three W in turn, or with the gate worked out by a
- * second one. Codes of W are 8-bit integers. X becomes, for each unit of k, a power of two times integers of 22 bits,
- * cut into three signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a
- * row of X makes all of its row of Y NaN. Norm: digits are those of X times the norm's weights; sums get the row's
- *           factor at the end, so that products do not wait for it Sum: X is add + norm(x), of one row; every block
- *           works it out
+/* KERNEL    gemm_split_int8, sm90a: one row of X (ROWS 1), or 2 to 8 (ROWS 8), by packed quantised weights
+ *           (GA_LAYOUT_MMA_PACKED)
+ * COMPUTES  Y = epilogue(X W^T), of up to three W in turn, or with the gate worked out by a second one. Codes of W are
+ *           8-bit integers. X becomes, for each unit of k, a power of two times integers of 22 bits, cut into three
+ *           signed digits of 8: three columns of 8-bit products, whose sums are exact. An infinity or a NaN in a row of
+ *           X makes all of its row of Y NaN.
+ * NORM      digits are those of X times the norm's weights; sums get the row's factor at the end, so that products do
+ *           not wait for it
+ * ADD_NORM  X is add + norm(x), of one row; every block works it out
  * DATA      W: the copy engine brings items, of a unit or two, into a ring of shared memory, one ring a warp: an
  *           elected lane asks, the warp waits. `early` stages are asked for before the kernel ahead has ended
  *           (dependent launch), the others behind the loads of X, which would have to queue. X: digits, scales and sums
@@ -14,11 +16,10 @@
  *           ahead of the products
  * WORK      a block has a run of tiles of 16 rows and a part of k; its items, tile after tile, are cut evenly among the
  *           warps, each of which sums what it has of a tile; the parts meet in shared memory, always in one order.
- *           Parts of k: several rows of X are shared out to the blocks of a cluster (gemm_ring_meet.h); where X is too
- *           long for that, parts meet in gmem
- * BUDGET    THREADS lanes, one block a multiprocessor
- * SPEED     docs/log/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7
- *           and 19.9, q6_k 13.0 and 18.5
+ *           Parts of k: several rows of X are shared out to the blocks of a cluster (split_int8_reduce.h); where X is
+ * too long for that, parts meet in gmem BUDGET    THREADS lanes, one block a multiprocessor SPEED
+ * docs/log/cuda-decode.md. H200, 4096 x 14336, chained, one row and eight: q4_k 9.3 and 14.4 us, q8_0 15.7 and 19.9,
+ * q6_k 13.0 and 18.5
  */
 #include "cuda/kern/gemm/split_int8_reduce.h"
 

@@ -1,6 +1,6 @@
-/* Arguments of the products by a ring of packed weights (gemm_t16_sm90a.cu). C11 and CUDA C. */
-#ifndef GA_CUDA_KERN_GEMM_GEMM_T16_SM90A_ARGS_H
-#define GA_CUDA_KERN_GEMM_GEMM_T16_SM90A_ARGS_H
+/* Arguments of the products by a ring of packed weights (gemm_split_int8_sm90a.cu). C11 and CUDA C. */
+#ifndef GA_CUDA_KERN_GEMM_GEMM_SPLIT_INT8_SM90A_ARGS_H
+#define GA_CUDA_KERN_GEMM_GEMM_SPLIT_INT8_SM90A_ARGS_H
 
 #include "cuda/kern/gemm/gemm_args.h"
 

@@ -4,7 +4,7 @@
 
 #include "cuda/rt/cuda.h"
 
-/* A row's shape: see gemm_tile_rows.h. */
+/* A row's shape: see gemm_tile_sm90a.toml. */
 typedef struct cuda_gemm_tile_variant {
   cuda_variant base;
   int32_t bm, bn;   /* rows and columns of a tile */

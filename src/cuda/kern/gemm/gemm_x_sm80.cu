@@ -1,6 +1,6 @@
 /* KERNEL    gemm_x, sm80: X for gemm_wide
  * COMPUTES  X in bf16, zeros from k to width; each 16 columns in the order in which packed weights meet them on tensor
- *           cores: place 8h + 2q + e has column 4q + 2h + e (dev/tile/packed.h)
+ *           cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h)
  * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are under way before the first store.
  *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones
  * BUDGET    256 lanes

@@ -1,4 +1,4 @@
-/* KERNEL    pack, sm80: native weights to GA_LAYOUT_MMA_PACKED (dev/tile/packed.h)
+/* KERNEL    pack, sm80: native weights to GA_LAYOUT_MMA_PACKED (cuda/kern/gemm/packed.h)
  * CONTRACT  rows are filled up to 16 and k to whole units with zeros (scale 0)
  * DATA      byte by byte from the file's blocks: done once, when a model is loaded
  * BUDGET    THREADS lanes; a warp makes units, round-robin: each lane the words that it will read

@@ -1,5 +1,5 @@
-/* What products by a ring of packed weights have in common, whatever the type of W (gemm_t16_sm90a.cu): how a launch is
- * cut among blocks and warps, X, sums and epilogues. */
+/* What products by a ring of packed weights have in common, whatever the type of W (gemm_split_int8_sm90a.cu): how a
+ * launch is cut among blocks and warps, X, sums and epilogues. */
 #pragma once
 #include "cuda/dev/ptx/barrier.h"
 #include "cuda/dev/ptx/bulk.h"

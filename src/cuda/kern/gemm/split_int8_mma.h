@@ -1,5 +1,5 @@
 /* Products by a ring of packed weights of type T: X to shared memory, and the items of a warp. Included behind
- * gemm_ring_type.h, where these are known:
+ * split_int8_type.h, where these are known:
  *   asker                            a warp's way through its weights; ring: its stages, the barriers lie before them;
  *                                    args->depth: so many
  *   ask_behind_x(asker *)            called once, when X has been asked for

@@ -1,6 +1,6 @@
-/* Several rows of X: parts of k are blocks of a cluster (gemm_t16_sm90a.cu). Each has summed the same tiles, and owns a
- * run of them, of which the others send it their sums (st.async, counted by a barrier), together with squares of X
- * where there is a norm. */
+/* Several rows of X: parts of k are blocks of a cluster (gemm_split_int8_sm90a.cu). Each has summed the same tiles, and
+ * owns a run of them, of which the others send it their sums (st.async, counted by a barrier), together with squares of
+ * X where there is a norm. */
 #pragma once
 #include "cuda/kern/gemm/split_int8.h"
 

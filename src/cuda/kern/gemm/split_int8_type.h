@@ -1,4 +1,4 @@
-/* Products by a ring of packed weights: what depends on T, the type of W. Included behind gemm_ring.h. */
+/* Products by a ring of packed weights: what depends on T, the type of W. Included behind split_int8.h. */
 enum { WORDS = PACKED_WORDS(T), GROUPS = PACKED_GROUPS(T), UNIT_K = PACKED_K(T), UNIT_BYTES = PACKED_BYTES(T) };
 enum { HALVES = PACKED_HALVES(T) ? 2 : 1, RUNS = GROUPS * HALVES };
 /* A stage is an item: a unit of 256, or two of 128, the last of an odd number alone. */

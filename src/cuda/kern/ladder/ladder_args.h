@@ -6,7 +6,7 @@
 #include "cuda/kern/attn/attn_fallback_sm80_args.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
-/* Columns: 128, contiguous; addresses and strides multiples of 16 bytes. Tensor maps as in kargs_attn.h. */
+/* Columns: 128, contiguous; addresses and strides multiples of 16 bytes. Tensor maps as in attn_fwd_sm90a_args.h. */
 typedef struct ga_kargs_ladder {
   ga_tmap q_map, k_map, v_map; /* steps that load by the copy engine */
   const uint16_t *q, *k, *v;   /* bf16 */
