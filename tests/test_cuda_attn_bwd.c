@@ -219,6 +219,48 @@ static void cluster2_takes_large_heads(void **state) {
   assert_int_equal(mockcu.last.grid[0], blocks);
 }
 
+/* Steps are named when a plan is made: what the caller disables, or the build lacks, is refused there. */
+static void plans_know_their_steps(void **state) {
+  (void)state;
+  ga_plan *plan;
+  char text[4096];
+  assert_int_equal(ga_attn_bwd_plan(ctx, &desc, &plan), GA_OK);
+  assert_string_equal(ga_plan_kernel_id(plan), FREE);
+  ga_plan_describe(plan, text, sizeof text);
+  assert_non_null(strstr(text, "with " PRE " (a step, src/cuda/kern/attn_bwd/attn_bwd_pre_sm90a.cu)"));
+  assert_non_null(strstr(text, "with " POST));
+  ga_plan_destroy(plan);
+  ga_ctx *less;
+  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  options.device = "cuda:0";
+  options.disable_kernels = "attn_bwd_pre_bf16_d0_step_sm90a*";
+  assert_int_equal(ga_ctx_create(&options, &less), GA_OK);
+  assert_int_equal(ga_attn_bwd_plan(less, &desc, &plan), GA_OK);
+  assert_string_equal(ga_plan_kernel_id(plan), ANY);
+  ga_plan_destroy(plan);
+  ga_ctx_destroy(less);
+  options.disable_kernels = "attn_bwd_pre*";
+  assert_int_equal(ga_ctx_create(&options, &less), GA_OK);
+  assert_int_equal(ga_attn_bwd_plan(less, &desc, &plan), GA_ERR_UNSUPPORTED);
+  assert_non_null(strstr(ga_error_text(), "a step of it is disabled"));
+  ga_ctx_destroy(less);
+}
+
+static void rows_without_their_steps_cannot_run(void **state) {
+  (void)state;
+  static const cuda_image some[] = {{FREE, image, image + 8}, {PRE, image, image + 8},     {SINK, image, image + 8},
+                                    {ANY, image, image + 8},  {ANY_PRE, image, image + 8}, {0}};
+  ga_ctx *less;
+  ga_plan *plan;
+  cuda_replace_tables(some, no_sources);
+  assert_int_equal(open_as("cuda:0", &less), GA_OK);
+  assert_int_equal(less->device->n_kernels, 4); /* all but FREE, which needs POST */
+  assert_int_equal(ga_attn_bwd_plan(less, &desc, &plan), GA_OK);
+  assert_string_equal(ga_plan_kernel_id(plan), ANY);
+  ga_plan_destroy(plan);
+  ga_ctx_destroy(less);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(refuses, setup, teardown),
@@ -228,6 +270,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(kv_resident_takes_heads, setup, teardown),
       cmocka_unit_test_setup_teardown(fallback_takes_every_shape, setup, teardown),
       cmocka_unit_test_setup_teardown(cluster2_takes_large_heads, setup, teardown),
-  };
+      cmocka_unit_test_setup_teardown(plans_know_their_steps, setup, teardown),
+      cmocka_unit_test_setup_teardown(rows_without_their_steps_cannot_run, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -32,21 +32,26 @@ def base_variant(row):
     return f'{{.params = "{params(row)}", .threads = {row["threads"]}, .shared_bytes = {row["smem"]}{more}}}'
 
 
-def impl(files, row):
-    """The initialiser of .impl, or None."""
+def steps_of(files, row):
+    """[(member of the variant, the row that it names)]."""
+    return [(name, kernel_decl.step_of(files, row, name, step)) for name, step in row.file.host.get("steps", {}).items()]
+
+
+def impl(files, row, at):
+    """The initialiser of .impl, or None; at: {id: index in the table}."""
     host = row.file.host
     if "impl" in host:
         return "&" + row.fill(host["impl"], "impl")
     if row.file.backend != "cuda":
         return None
     members = [f".{name} = {row.fill(template, 'member ' + name)}" for name, template in host.get("members", {}).items()]
-    members += [f'.{name} = "{kernel_decl.step_of(files, row, name, step).id}"' for name, step in host.get("steps", {}).items()]
+    members += [f".{name} = &rows[{at[step.id]}]" for name, step in steps_of(files, row)]
     if not members and "variant" not in host:
         return f"&(const cuda_variant){base_variant(row)}"
     return f"&(const {host['variant']}){{.base = {base_variant(row)}, {', '.join(members)}}}"
 
 
-def table_row(files, row):
+def table_row(files, row, at):
     host = row.file.host
     lines = [f'.id = "{row.id}"', f'.source = "{row["source"]}"', f".op = GA_OP_{row['op']}", f".arch = GA_ARCH_{row['arch']}"]
     if "dtypes" in host:
@@ -62,7 +67,9 @@ def table_row(files, row):
         text = row.fill(host.get(name, ""), name)
         if text:
             lines.append(f".{name} = {text}")
-    value = impl(files, row)
+    if steps_of(files, row):
+        lines.append(".steps = (const ga_kernel *const[]){" + ", ".join(f"&rows[{at[step.id]}]" for _, step in steps_of(files, row)) + ", NULL}")
+    value = impl(files, row, at)
     if value:
         lines.append(f".impl = {value}")
     return "    {" + ",\n     ".join(lines) + "},\n"
@@ -90,7 +97,10 @@ def table(files, backend, function):
     includes = {i for row in rows for i in (row.file.host.get("include", []))}
     text = "/* Made by tools/gen_kernels.py from the .toml files under src; do not edit. */\n" + '#include "base/compiler.h"\n#include "core/kernel.h"\n' + \
         "".join(f'#include "{i}"\n' for i in sorted(includes)) + "\n" + guarded(rows, externs)
-    text += "\nstatic const ga_kernel rows[] = {\n" + guarded(rows, lambda row: table_row(files, row)) + "};\n"
+    at = {row.id: i for i, row in enumerate(rows)}
+    if any(steps_of(files, row) for row in rows):  # rows name others of the table
+        text += f"\nstatic const ga_kernel rows[{len(rows)}];\n"
+    text += "\nstatic const ga_kernel rows[] = {\n" + guarded(rows, lambda row: table_row(files, row, at)) + "};\n"
     return text + f"\nconst ga_kernel *{function}(size_t *n) {{\n  *n = GA_COUNT_OF(rows);\n  return rows;\n}}\n"
 
 

@@ -104,7 +104,8 @@ struct ga_kernel {
   ga_kernel_bytes workspace; /* NULL = 0 */
   ga_kernel_bytes out_bytes; /* pack only */
   ga_kernel_launch launch;
-  const void *impl; /* micro-kernel or variant data of the family, may be NULL */
+  const ga_kernel *const *steps; /* rows that `launch` may launch besides its own, up to a NULL; NULL = none */
+  const void *impl;              /* micro-kernel or variant data of the family, may be NULL */
 };
 
 /* For rows of gemm that do nothing but a product with its epilogue: why they cannot take `desc`, or NULL. */

@@ -7,12 +7,19 @@
 #include "base/status.h"
 #include "core/ctx.h"
 
+static bool steps_enabled(const ga_kernel *kernel, const char *disable_kernels) {
+  for (const ga_kernel *const *step = kernel->steps; step && *step; step++)
+    if (ga_pattern_match(disable_kernels, (*step)->id)) return false;
+  return true;
+}
+
 const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_caps *caps, const char *disable_kernels,
                                     const void *desc) {
   if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
   if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
   if (!(caps->archs >> kernel->arch & 1)) return "this device lacks its instruction set";
-  if (disable_kernels && ga_pattern_match(disable_kernels, kernel->id)) return "hidden by option";
+  if (disable_kernels && ga_pattern_match(disable_kernels, kernel->id)) return "disabled by option";
+  if (disable_kernels && !steps_enabled(kernel, disable_kernels)) return "a step of it is disabled by option";
   return kernel->ok(kernel, desc, caps);
 }
 
@@ -164,6 +171,11 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
                    score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source,
                    (unsigned long long)plan->workspace_bytes);
   size_t at = n < 0 ? 0 : (size_t)n;
+  for (const ga_kernel *const *step = plan->kernel->steps; step && *step && at < capacity; step++) {
+    n = snprintf(text + at, capacity - at, "  with %s (a step, %s)\n", (*step)->id, (*step)->source);
+    if (n < 0) return;
+    at += (size_t)n;
+  }
   for (size_t i = 0; i < device->n_kernels && at < capacity; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != plan->op || k == plan->kernel) continue;

@@ -39,8 +39,6 @@ typedef struct cuda_variant {
 } cuda_variant;
 
 const ga_kernel *cuda_rows(size_t *n);
-/* The row of that id: for those that launch others. NULL: none. */
-const ga_kernel *cuda_step_of(const char *id);
 /* Of a step, which other rows launch: never legal alone. */
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_step(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
@@ -68,6 +66,7 @@ typedef struct cuda_device {
       reached; /* bits 1 << ordinal: devices that may read this one's pool, and those that have been asked */
   cuda_stream *streams;
   ga_kernel *rows;          /* those that can run: base.kernels */
+  int32_t *row_at;          /* of each of cuda_rows: its index in rows; -1 = it cannot run */
   cuda_function *functions; /* one for each of them, loaded when first needed */
   char bus[32];             /* PCI address, by which NVML knows it */
   const char *last_id;      /* kernel launched last: named when a fault comes up */

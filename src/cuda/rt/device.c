@@ -28,6 +28,7 @@ static void device_destroy(ga_device *device) {
   }
   ga_mem_free(d->functions);
   ga_mem_free(d->rows);
+  ga_mem_free(d->row_at);
   ga_mem_free(d);
 }
 
@@ -103,7 +104,15 @@ static ga_status read_caps(cuda_device *d) {
   return GA_OK;
 }
 
-/* Copies the rows that have an image in this build, or that NVRTC can make one for. */
+/* There is an image in this build, or NVRTC can make one, of the row and of its steps. */
+static bool can_run(const ga_kernel *k) {
+  if (!cuda_image_of(k->id) && !cuda_jit_can(k)) return false;
+  for (const ga_kernel *const *step = k->steps; step && *step; step++)
+    if (!can_run(*step)) return false;
+  return true;
+}
+
+/* Copies the rows that can run. */
 static ga_status pick_rows(cuda_device *d) {
   size_t n;
   void *p;
@@ -112,8 +121,12 @@ static ga_status pick_rows(cuda_device *d) {
   GA_TRY(cuda_jit_mode_of(&mode));
   GA_TRY(ga_mem_zalloc(n + 1, sizeof(ga_kernel), "kernel table", &p));
   d->rows = p;
-  for (size_t i = 0; i < n; i++)
-    if (cuda_image_of(all[i].id) || cuda_jit_can(&all[i])) d->rows[d->base.n_kernels++] = all[i];
+  GA_TRY(ga_mem_zalloc(n + 1, sizeof(int32_t), "kernel table", &p));
+  d->row_at = p;
+  for (size_t i = 0; i < n; i++) {
+    d->row_at[i] = can_run(&all[i]) ? (int32_t)d->base.n_kernels : -1;
+    if (d->row_at[i] >= 0) d->rows[d->base.n_kernels++] = all[i];
+  }
   d->base.kernels = d->rows;
   GA_TRY(ga_mem_zalloc(n + 1, sizeof(cuda_function), "kernel table", &p));
   d->functions = p;

@@ -63,13 +63,23 @@ static ga_status load(cuda_device *d, const ga_kernel *k, cuda_function *f) {
   return status;
 }
 
-/* Plans hold rows of the device's own table; others are found by id. */
+/* Where k stands in a table of n rows; n: it does not. */
+static size_t place_in(const ga_kernel *rows, size_t n, const ga_kernel *k) {
+  const uintptr_t first = (uintptr_t)rows, at = (uintptr_t)k;
+  return at < first || at - first >= n * sizeof *k ? n : (size_t)(at - first) / sizeof *k;
+}
+
+/* Plans hold rows of the device's own table; steps are rows of the build's. */
 static ga_status index_of(const cuda_device *d, const ga_kernel *k, size_t *index) {
-  uintptr_t first = (uintptr_t)d->rows, at = (uintptr_t)k;
-  *index = (size_t)(at - first) / sizeof *k;
-  if (at >= first && *index < d->base.n_kernels) return GA_OK;
-  for (*index = 0; *index < d->base.n_kernels; ++*index)
-    if (!strcmp(d->rows[*index].id, k->id)) return GA_OK;
+  size_t n;
+  const ga_kernel *all = cuda_rows(&n);
+  *index = place_in(d->rows, d->base.n_kernels, k);
+  if (*index < d->base.n_kernels) return GA_OK;
+  const size_t at = place_in(all, n, k);
+  if (at < n && d->row_at[at] >= 0) {
+    *index = (size_t)d->row_at[at];
+    return GA_OK;
+  }
   return ga_fail(GA_ERR_UNSUPPORTED, "%s: this build has no code of it (%s)", k->id, ga_cuda_build_text());
 }
 

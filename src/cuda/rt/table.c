@@ -6,14 +6,6 @@
 #include "base/status.h"
 #include "cuda/rt/cuda.h"
 
-const ga_kernel *cuda_step_of(const char *id) {
-  size_t n;
-  const ga_kernel *rows = cuda_rows(&n);
-  for (size_t i = 0; i < n; i++)
-    if (!strcmp(rows[i].id, id)) return &rows[i];
-  return NULL;
-}
-
 const char *cuda_step_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel, (void)desc, (void)caps;
   return "a step of other rows";

@@ -125,7 +125,7 @@ static ga_status run_pre(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga
                                       .blocks_q = (int32_t)stat_blocks(d),
                                       .cols_v = d->v_dim};
   const cuda_attn_bwd_fallback_variant *v = k->impl;
-  return cuda_attn_bwd_step(k, v->pre, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
+  return cuda_attn_bwd_step(v->pre, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
 }
 
 static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const float *stat,
@@ -139,8 +139,7 @@ static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const g
                                        .blocks_q = (int32_t)stat_blocks(d),
                                        .batch = (int32_t)d->batch,
                                        .add = (d->flags & GA_ATTN_BWD_ADD) != 0};
-  return cuda_attn_bwd_step(k, ((const cuda_attn_bwd_fallback_variant *)k->impl)->sink, d->q_heads, true, &args,
-                            stream);
+  return cuda_attn_bwd_step(((const cuda_attn_bwd_fallback_variant *)k->impl)->sink, d->q_heads, true, &args, stream);
 }
 
 ga_status cuda_attn_bwd_fallback(const ga_kernel *k, const void *desc, const void *io, void *workspace,

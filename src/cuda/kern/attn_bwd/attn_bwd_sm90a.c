@@ -239,18 +239,16 @@ typedef struct call {
   ga_stream *stream;
 } call;
 
-ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent, const void *args,
+ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,
                              ga_stream *stream) {
-  const ga_kernel *step = cuda_step_of(id);
-  GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step %s", k->id, id);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
                          .block = {((const cuda_variant *)step->impl)->threads, 1, 1},
                          .dependent = dependent};
   return cuda_enqueue(stream, step, &l, args);
 }
 
-static ga_status run_step(const call *c, const char *id, int64_t blocks, bool dependent, const void *args) {
-  return cuda_attn_bwd_step(c->k, id, blocks, dependent, args, c->stream);
+static ga_status run_step(const call *c, const ga_kernel *step, int64_t blocks, bool dependent, const void *args) {
+  return cuda_attn_bwd_step(step, blocks, dependent, args, c->stream);
 }
 
 static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) {

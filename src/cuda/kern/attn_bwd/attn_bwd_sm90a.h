@@ -8,7 +8,7 @@
 
 enum { CUDA_ATTN_BWD_KV_RESIDENT = 2 }; /* a block takes all keys of a KV head */
 
-/* A row's shape: see attn_bwd_rows.h. */
+/* A row's shape: see attn_bwd_sm90a.toml. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
   int32_t d, dv;           /* widest head of q and k, of v */
@@ -16,7 +16,7 @@ typedef struct cuda_attn_bwd_variant {
   int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_KV_RESIDENT */
   int32_t cluster2;        /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
-  const char *pre, *sink, *post; /* ids of its steps */
+  const ga_kernel *pre, *sink, *post; /* its steps */
 } cuda_attn_bwd_variant;
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -26,11 +26,11 @@ int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_ca
 uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
-/* Rows for every shape: attn_bwd_any_sm80.c. */
+/* Rows for every shape: attn_bwd_fallback_sm80.c. */
 typedef struct cuda_attn_bwd_fallback_variant {
   cuda_variant base;
-  int32_t d, own;         /* widest head; rows of a tile that stays */
-  const char *pre, *sink; /* ids of its steps */
+  int32_t d, own;              /* widest head; rows of a tile that stays */
+  const ga_kernel *pre, *sink; /* its steps */
 } cuda_attn_bwd_fallback_variant;
 
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -38,9 +38,9 @@ uint64_t cuda_attn_bwd_fallback_workspace(const ga_kernel *kernel, const void *d
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                  ga_stream *stream);
 
-/* What both share: a tensor as kernels see it; the launch of the step with that id for row k. */
+/* What both share: a tensor as kernels see it; the launch of a step. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
-GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *k, const char *id, int64_t blocks, bool dependent,
-                                          const void *args, ga_stream *stream);
+GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,
+                                          ga_stream *stream);
 
 #endif

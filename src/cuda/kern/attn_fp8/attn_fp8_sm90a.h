@@ -1,4 +1,4 @@
-/* Launch side of FP8 attention and its quantiser (src/cuda/kern/attn8). */
+/* Launch side of FP8 attention and its quantiser (src/cuda/kern/attn_fp8). */
 #ifndef GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_SM90A_H
 #define GA_CUDA_KERN_ATTN_FP8_ATTN_FP8_SM90A_H
 
@@ -11,9 +11,9 @@ ga_status cuda_attn_fp8(const ga_kernel *kernel, const void *desc, const void *i
 /* A quantiser's shape: attn_quant_sm90a.toml. */
 typedef struct cuda_attn_quant_variant {
   cuda_variant base;
-  int32_t d, blocks; /* blocks: of a multiprocessor */
-  int32_t kind;      /* ga_attn_quant_kind */
-  const char *means; /* VALUES: the step for those of V's columns */
+  int32_t d, blocks;      /* blocks: of a multiprocessor */
+  int32_t kind;           /* ga_attn_quant_kind */
+  const ga_kernel *means; /* VALUES: the step for those of V's columns */
 } cuda_attn_quant_variant;
 
 const char *cuda_attn_quant_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -58,10 +58,8 @@ static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_q
 }
 
 /* Before the values, which read what it writes. */
-static ga_status means(ga_stream *stream, const char *id, const ga_attn_quant_desc *d,
+static ga_status means(ga_stream *stream, const ga_kernel *step, const ga_attn_quant_desc *d,
                        const ga_kargs_attn_quant *args) {
-  const ga_kernel *step = cuda_step_of(id);
-  GA_REQUIRE(step, GA_ERR_INTERNAL, "no step %s", id);
   const cuda_variant *v = step->impl;
   ga_kargs_attn_quant first = *args;
   first.parts = 1;

@@ -100,8 +100,7 @@ uint64_t cuda_gemm_prefill_workspace(const ga_kernel *k, const void *desc, const
 
 static ga_status convert_x(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t width, void *out,
                            ga_stream *stream) {
-  const ga_kernel *step = cuda_step_of(((const cuda_gemm_prefill_variant *)k->impl)->convert_x);
-  GA_REQUIRE(step, GA_ERR_INTERNAL, "%s: no step to convert x", k->id);
+  const ga_kernel *step = ((const cuda_gemm_prefill_variant *)k->impl)->convert_x;
   const ga_kargs_gemm_x args = {
       .x = a->x, .out = out, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};
   const cuda_launch l = {

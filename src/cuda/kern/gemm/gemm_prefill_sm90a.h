@@ -1,14 +1,14 @@
 /* Launch side of many rows of X by packed weights on Hopper (src/cuda/kern/gemm/gemm_prefill_sm90a.cu). */
-#ifndef GA_CUDA_KERN_GEMM_GEMM_WIDE_SM90A_H
-#define GA_CUDA_KERN_GEMM_GEMM_WIDE_SM90A_H
+#ifndef GA_CUDA_KERN_GEMM_GEMM_PREFILL_SM90A_H
+#define GA_CUDA_KERN_GEMM_GEMM_PREFILL_SM90A_H
 
 #include "cuda/rt/cuda.h"
 
 typedef struct cuda_gemm_prefill_variant {
   cuda_variant base;
-  int32_t bn;            /* rows of X of a tile */
-  int32_t kw;            /* pairs of warpgroups that take turns along k */
-  const char *convert_x; /* id of its step */
+  int32_t bn;                 /* rows of X of a tile */
+  int32_t kw;                 /* pairs of warpgroups that take turns along k */
+  const ga_kernel *convert_x; /* its step */
 } cuda_gemm_prefill_variant;
 
 const char *cuda_gemm_prefill_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
