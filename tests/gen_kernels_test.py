@@ -75,6 +75,10 @@ class Refusals(unittest.TestCase):
                 self.edit(ADD, f"{field} = {bad}", f"{field} = {good}")
         self.edit(ADD, 'launch = "cuda_add"', 'launch = ["cuda_add"]')
         self.refuses(ADD, "launch is ['cuda_add']", "allowed: a text")
+        file = "src/cuda/kern/attn_bwd/attn_bwd_sm90a.toml"
+        self.edit(ADD, 'launch = ["cuda_add"]', 'launch = "cuda_add"')
+        self.edit(file, 'same = ["dtype"]', 'same = "dtype"')
+        self.refuses(file, "steps.pre.same is 'dtype'", "allowed: a list of texts")
 
     def test_missing_field(self):
         self.edit(ADD, "threads = 256\n", "")

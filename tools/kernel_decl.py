@@ -114,10 +114,15 @@ class File:
     def check_host(self):
         for name in set(self.host) - set(HOST):
             raise Refusal(f"{self.name}: [host]: unknown field {name}; allowed: {', '.join(sorted(HOST))}")
-        same = [(f"steps.{name}.same", step["same"], list) for name, step in self.host.get("steps", {}).items() if "same" in step]
-        for name, value, kind in [(name, value, HOST[name]) for name, value in self.host.items()] + same:
-            if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
-                raise Refusal(f"{self.name}: [host]: {name} is {value!r}; allowed: {KINDS[kind]}")
+        for name, value in self.host.items():
+            self.check_host_field(name, value, HOST[name])
+        for name, step in self.host.get("steps", {}).items():
+            self.check_host_field(f"steps.{name}", step, dict)
+            self.check_host_field(f"steps.{name}.same", step.get("same", []), list)
+
+    def check_host_field(self, name, value, kind):
+        if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
+            raise Refusal(f"{self.name}: [host]: {name} is {value!r}; allowed: {KINDS[kind]}")
 
     def templates(self):
         yield self.id_is
