@@ -66,6 +66,20 @@ class Refusals(unittest.TestCase):
         self.edit(ADD, "[host]", "[host]\ncolour = 3")
         self.refuses(ADD, "[host]", "colour")
 
+    def test_host_field_of_another_kind(self):
+        for field, good, bad in (("include", '["cuda/kern/layer/layer.h"]', '"cuda/kern/layer/layer.h"'), ("dtypes", '["{dtype}", "{dtype}"]', '"{dtype}"'),
+                                 ("include", '["cuda/kern/layer/layer.h"]', "[3]")):
+            with self.subTest(bad):
+                self.edit(ADD, f"{field} = {good}", f"{field} = {bad}")
+                self.refuses(ADD, "[host]", f"{field} is {bad.replace(chr(34), chr(39))}", "allowed: a list of texts")
+                self.edit(ADD, f"{field} = {bad}", f"{field} = {good}")
+        self.edit(ADD, 'launch = "cuda_add"', 'launch = ["cuda_add"]')
+        self.refuses(ADD, "launch is ['cuda_add']", "allowed: a text")
+        file = "src/cuda/kern/attn_bwd/attn_bwd_sm90a.toml"
+        self.edit(ADD, 'launch = ["cuda_add"]', 'launch = "cuda_add"')
+        self.edit(file, 'same = ["dtype"]', 'same = "dtype"')
+        self.refuses(file, "steps.pre.same is 'dtype'", "allowed: a list of texts")
+
     def test_missing_field(self):
         self.edit(ADD, "threads = 256\n", "")
         self.refuses(ADD, "threads", "missing")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fails on documents that are hard to read or not true: sentences of more than 25 words, links to nothing, paths in
-backticks that are not in the tree, words that docs/glossary.md says not to use, shell blocks that no test runs.
+backticks and in text blocks that are not in the tree, words that docs/glossary.md says not to use, shell blocks that no test runs.
 Diaries (docs/log), decisions (docs/adr) and the change log are exempt. Usage: check_prose.py [ROOT [FILE...]]"""
 import fnmatch
 import re
@@ -21,19 +21,21 @@ class Doc:
     """A document, cut into fenced blocks, tables, headings and units of prose (a paragraph or an item of a list)."""
 
     def __init__(self, name, text):
-        self.name, self.units, self.blocks, self.headings, self.rows = name, [], [], [], []
-        fence, unit, mark = None, [], None
+        self.name, self.units, self.blocks, self.headings, self.rows, self.texts = name, [], [], [], [], []
+        fence, unit, mark, language = None, [], None, ""
         lines = text.split("\n")
         for number, line in enumerate(lines, 1):
             found = FENCE.match(line)
             if fence:
                 if found and found.group(1) == fence:
                     fence = None
+                elif language == "text":
+                    self.texts.append((number, line))
                 continue
             if found:
                 self.end(unit)
-                fence = found.group(1)
-                self.blocks.append((number, found.group(2), mark))
+                fence, language = found.groups()
+                self.blocks.append((number, language, mark))
                 mark = None
                 continue
             comment = re.match(r"^\s*<!--\s*run:\s*(.*?)\s*-->", line)
@@ -113,6 +115,10 @@ class Checker:
             return any(fnmatch.fnmatch(f, path) for f in (*self.files, *self.folders))
         return path in self.folders or path in self.files
 
+    def check_path(self, doc, number, path):
+        if "/" in path and path.split("/")[0] in TOP and re.match(r"^[\w./*?<>{},+-]+$", path) and not self.is_there(path):
+            self.say(doc.name, number, f"`{path}` is not in the tree")
+
     def check_link(self, doc, number, target, anchors):
         if re.match(r"^[a-z]+:", target):
             return
@@ -127,8 +133,7 @@ class Checker:
         for target in re.findall(r"\]\(([^)\s]+)\)", text):
             self.check_link(doc, number, target, anchors)
         for code in re.findall(r"`([^`]+)`", text):
-            if "/" in code and code.split("/")[0] in TOP and re.match(r"^[\w./*?<>{},+-]+$", code) and not self.is_there(code):
-                self.say(doc.name, number, f"`{code}` is not in the tree")
+            self.check_path(doc, number, code)
         plain = without_code(text)
         for word, instead in self.unused.items():
             if doc.name != "docs/glossary.md" and re.search(rf"\b{re.escape(word)}\b", plain, re.I):
@@ -146,6 +151,9 @@ class Checker:
                     self.say(name, number, f"a sentence of {n} words: {' '.join(sentence.split()[:8])} ...")
         for number, row in doc.rows:
             self.check_text(doc, number, row, anchors)
+        for number, line in doc.texts:
+            for word in line.split():
+                self.check_path(doc, number, word.strip("()[]\"':;,."))
         for number, language, mark in doc.blocks:
             if language in ("bash", "shell", "console"):
                 self.say(name, number, f"a block of {language}: write sh, so that a test runs it")

@@ -23,7 +23,9 @@ import tomllib
 from pathlib import Path
 
 TOP = {"id_is", "device", "host", "defaults", "when", "kernel", "kernels"}
-HOST = {"file", "include", "variant", "ok", "fit", "workspace", "out_bytes", "launch", "dtypes", "impl", "impl_type", "members", "steps"}
+HOST = {"file": str, "include": list, "variant": str, "ok": str, "fit": str, "workspace": str, "out_bytes": str, "launch": str, "dtypes": list, "impl": str,
+        "impl_type": str, "members": dict, "steps": dict}
+KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
 NEEDED = ["id", "op", "arch"]
 NEEDED_IN_TABLE = ["max_error"]
 NEEDED_BY_CUDA = ["threads", "smem"]
@@ -103,12 +105,24 @@ class File:
         self.source = path.with_suffix(".cu") if self.backend == "cuda" else None
         for name in set(self.data) - TOP - set(vocabulary):
             raise Refusal(f"{self.name}: unknown field {name}; allowed: {', '.join(sorted(TOP))}, and fields of rows")
-        for name in set(self.host) - HOST:
-            raise Refusal(f"{self.name}: [host]: unknown field {name}; allowed: {', '.join(sorted(HOST))}")
+        self.check_host()
         self.used = self.fields_of_templates()
         self.rows = [self.row(given, more) for given, more in self.given_rows()]
         if not self.rows:
             raise Refusal(f"{self.name}: it has no [[kernel]]")
+
+    def check_host(self):
+        for name in set(self.host) - set(HOST):
+            raise Refusal(f"{self.name}: [host]: unknown field {name}; allowed: {', '.join(sorted(HOST))}")
+        for name, value in self.host.items():
+            self.check_host_field(name, value, HOST[name])
+        for name, step in self.host.get("steps", {}).items():
+            self.check_host_field(f"steps.{name}", step, dict)
+            self.check_host_field(f"steps.{name}.same", step.get("same", []), list)
+
+    def check_host_field(self, name, value, kind):
+        if not isinstance(value, kind) or (kind is list and not all(isinstance(one, str) for one in value)):
+            raise Refusal(f"{self.name}: [host]: {name} is {value!r}; allowed: {KINDS[kind]}")
 
     def templates(self):
         yield self.id_is

@@ -1,5 +1,6 @@
-/* The architectures that GA runs: one descriptor each, in a file of its own. No other file asks which one a model is.
- * To add one: its file, and its line in GA_ARCHS. */
+/* The architectures that GA runs, one descriptor each. Once a model is loaded, no code outside of this folder asks
+ * which one it is; loading safetensors does (file/hf_tables.c, hf_config.c, hf_open.c). To add one: a descriptor, and
+ * its name in GA_ARCHS; docs/howto/add-an-architecture.md has the steps. */
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
 
