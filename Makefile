@@ -28,7 +28,7 @@ test-deps:
 	@GA_WITH_TESTS=1 tools/install_deps.sh
 
 configure: test-deps
-	@cmake --preset release -DGA_ONLY='$(ONLY)' >/dev/null
+	@cmake --preset release -B $(BUILD) -DGA_ONLY='$(ONLY)' >/dev/null
 
 build: configure
 	@cmake --build $(BUILD) -j $(JOBS) --target product

@@ -334,6 +334,7 @@ static void hopper(void) {
   hopper_few(8, 2, 16384, 128, GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT);
   hopper_backward();
   hopper_packed();
+  others();
 }
 
 static void write_all(FILE *file) {

@@ -24,7 +24,7 @@ def formatter():
 
 
 def files(root):
-    names = subprocess.run(["git", "-C", root, "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
+    names = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True, text=True).stdout.splitlines()
     return [n for n in names if Path(n).suffix in SUFFIXES and n not in GENERATED and (root / n).exists()]
 
 

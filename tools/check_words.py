@@ -21,7 +21,7 @@ TEXT = CODE | {".py", ".md", ".txt", ".cmake", ".sh", ".def", ".json", ".yml"}
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-    names = subprocess.run(["git", "-C", root, "ls-files"], check=True, capture_output=True, text=True).stdout.splitlines()
+    names = subprocess.run(["git", "-C", root, "ls-files", "--cached", "--others", "--exclude-standard"], check=True, capture_output=True, text=True).stdout.splitlines()
     bad = 0
     for name in names:
         path = root / name

@@ -1,8 +1,8 @@
 /* The kernel table. One row declares a kernel, in a .toml file beside its code; tools/gen_kernels.py makes the table of
  * them.
  *
- * A row's id is pasted from its fields: <op>_<dtypes>_<mode>_<arch>_<tile>, and is the one name of the kernel: in
- * reports, tests, benchmarks, logs and error texts.
+ * A row's id, <op>_<dtypes>_<mode>_<arch>_<tile>, stands literally in its declaration, and is the one name of the
+ * kernel: in reports, tests, benchmarks, logs and error texts.
  */
 #ifndef GA_CORE_KERNEL_H
 #define GA_CORE_KERNEL_H

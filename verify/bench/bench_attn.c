@@ -51,9 +51,8 @@ static const gpu_shape others[] = {
     {192, 128, 8192, 2, 16, 16, 0, true},  {192, 192, 8192, 2, 16, 16, 0, true},
     {128, 128, 4096, 4, 16, 16, 0, false}, /* docs/guide/ladder.md */
 };
-#define N_LONG                                                                                                        \
-  24 /* 3 head dims x 2 masks x 4 lengths, 16384 tokens in all, heads = 2048 / dim: those of FlashAttention-3's paper \
-      */
+/* 3 head dims x 2 masks x 4 lengths, 16384 tokens in all, heads = 2048 / dim: those of FlashAttention-3's paper. */
+#define N_LONG  24
 #define N_SHORT 9 /* 3 lengths x 3 batches, 8 heads of 64: those of FlashCore */
 #define N_GPU   (N_LONG + N_SHORT + (int)GA_COUNT_OF(others))
 

@@ -1,7 +1,7 @@
 /* ga check: every row of a device's kernel table is called directly and compared with the oracle of its op.
  *
  * How to add an op `foo`: write check_foo.c (copy check_add.c: 60 lines) with one `const check_op check_foo`, and add
- * CHECK_OP(foo) to ops.def. Nothing else. What the op file supplies:
+ * CHECK_OP(foo) to ops.def. What the op file supplies:
  *
  *   draw    a random description, complete as the plan functions leave it (no stride 0, defaults filled in). Sizes come
  *           from check_dim, types from check_dtype, strides from check_stride, so that edge shapes and the row's own
@@ -10,10 +10,11 @@
  *   args    the buffers that a description needs, by check_in, check_out, check_inout, check_index. It runs twice: for
  *           the row's description and for the oracle's. Scalars of the io struct are set in a->io.
  *   oracle_types  turns a copy of the description into the oracle's: plain output types (and inputs bound to them)
- * become GA_F64, packed weights native. NULL: the oracle gets the same description. plain   the evaluation anyone would
- * write in the same dtypes, in plain loops: float sums, double for nothing. The row's error may be row->tolerance times
- * the error of this, plus `ulps` units. NULL: `ulps` units alone. ulps    see plain. A unit is the spacing of the
- * output type at the largest value of the element's row (last dimension); ops whose sums cancel say better by `unit`.
+ *           become GA_F64, packed weights native. NULL: the oracle gets the same description.
+ *   plain   the evaluation anyone would write in the same dtypes, in plain loops: float sums, double for nothing. The
+ *           row's error may be row->tolerance times the error of this, plus `ulps` units. NULL: `ulps` units alone.
+ *   ulps    see plain. A unit is the spacing of the output type at the largest value of the element's row (last
+ *           dimension); ops whose sums cancel say better by `unit`.
  *   modes, specials   which kinds of values make sense; see check_mode and check_special.
  *
  * The framework does the rest: guard bands with canaries round every buffer and the workspace, NaN in the padding

@@ -14,7 +14,7 @@
 #define MAX_WORK      100000 /* multiply-adds of a draw: the oracle is slow */
 #define TILED_WORK \
   (64 * MAX_WORK) /* of one in four of a row of tiles: several of them, or several rounds of its ring */
-#define DEEP_WORK                                                                                                  \
+#define DEEP_WORK \
   (30 * MAX_WORK)               /* of one in eight of a row of packed weights: parts of k, which other blocks have \
                                  */
 #define STRESS_WORK (1LL << 33) /* nothing multiplies it on a CPU */

@@ -1,6 +1,6 @@
 /* KERNEL    act, sm80
  * COMPUTES  Y = act(X), or act(X) * G
- * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.wide); y may be x or g
+ * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.vec16); y may be x or g
  * DATA      gmem -> registers (16 bytes a lane) -> gmem
  * BUDGET    THREADS lanes; a block takes units of THREADS * 16 bytes of one row, round-robin
  */

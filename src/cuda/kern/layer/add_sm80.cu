@@ -1,6 +1,6 @@
 /* KERNEL    add, sm80
  * COMPUTES  Y = scale * X + B, rows of `width`; B may be one row for all, or absent
- * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.wide); y may be x or b
+ * CONTRACT  strides in elements, any alignment of the element (16 bytes at a time when a.vec16); y may be x or b
  * DATA      gmem -> registers (16 bytes a lane) -> gmem
  * BUDGET    THREADS lanes; a block takes units of THREADS * 16 bytes of one row, round-robin
  */

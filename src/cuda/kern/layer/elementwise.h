@@ -1,5 +1,5 @@
-/* Part of act_sm80.cu and add_sm80.cu, behind what they do with elements: the kernel over the rows. They have defined
- * kargs, elements_wide (N elements from a column on) and element_one. */
+/* Part of elementwise kernels (act_sm80.cu, add_sm80.cu), included last, behind what they do with elements: the kernel
+ * over the rows. They have defined kargs, elements_wide (N elements from a column on) and element_one. */
 #pragma once
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST kargs a) {

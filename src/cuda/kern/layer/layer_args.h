@@ -10,7 +10,7 @@
 #define GA_KARGS_LAYER_ASSERT(c) _Static_assert(c, #c)
 #endif
 
-/* Strides in elements. `wide`: every pointer and row starts at a multiple of 16 bytes. */
+/* Strides in elements. `vec16`: every pointer and row starts at a multiple of 16 bytes. */
 typedef struct ga_kargs_add {
   const void *x, *b; /* b null = nothing added */
   void *y;
