@@ -26,7 +26,7 @@ L2_BYTES = 60 << 20
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("struct_size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("hide", ctypes.c_char_p), ("threads", ctypes.c_int32),
+    _fields_ = [("struct_size", ctypes.c_size_t), ("device", ctypes.c_char_p), ("disable_kernels", ctypes.c_char_p), ("threads", ctypes.c_int32),
                 ("flags", ctypes.c_uint32)]
 
 
@@ -77,13 +77,13 @@ class Ga:
             self.check(status)
         return status != 0
 
-    def context(self, hide):
-        if hide not in self.contexts:
+    def context(self, disable_kernels):
+        if disable_kernels not in self.contexts:
             ctx = ctypes.c_void_p()
-            options = Options(ctypes.sizeof(Options), b"cuda:0", hide.encode() or None, 0, 0)
+            options = Options(ctypes.sizeof(Options), b"cuda:0", disable_kernels.encode() or None, 0, 0)
             self.check(self.lib.ga_ctx_create(ctypes.byref(options), ctypes.byref(ctx)))
-            self.contexts[hide] = ctx
-        return self.contexts[hide]
+            self.contexts[disable_kernels] = ctx
+        return self.contexts[disable_kernels]
 
     def contenders(self, kind, shape, sets, every):
         """Our kernels for the shape, each a kind(ga, context, shape, sets): the planner's choice first."""

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Attention backward beside cuDNN and FlashAttention-2 (through PyTorch) and FlashAttention-3, interleaved in one process on one GPU.
 
-  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128,192x128,256] [--shapes 512,2048,8192,16384] [--hide PATTERN]
+  attn_bwd.py LIBGA.SO [--out FILE.json] [--rounds N] [--dims 64,128,192x128,256] [--shapes 512,2048,8192,16384] [--disable-kernels PATTERN]
               [--runs ga,cudnn] [--fa3 LIB] [--also NAME=LIBGA.SO ...]
 
 16384 tokens of a width of 2048 in all (of V), bf16, random normal data; TFLOP/s of five products (causal: half). Each figure is
-the median over rounds of `calls` back-to-back calls between events; the order within a round is shuffled. --hide: libga once
+the median over rounds of `calls` back-to-back calls between events; the order within a round is shuffled. --disable-kernels: libga once
 more, without the rows that match, so that the next choice is timed beside the first. --also: another build of libga. --fa3: a library
 with FlashAttention-3's three kernels behind one call:
   int64_t fa3_bwd_workspace(b, s, h, d, causal); int fa3_bwd(q, k, v, o, dout, lse, dq, dk, dv, workspace, b, s, h, d, batch stride, row
@@ -25,7 +25,7 @@ CAUSAL, DETERMINISTIC = 1, 1 << 16
 
 
 class Options(c.Structure):
-    _fields_ = [("size", c.c_size_t), ("device", c.c_char_p), ("hide", c.c_char_p), ("threads", c.c_int32), ("flags", c.c_uint32)]
+    _fields_ = [("size", c.c_size_t), ("device", c.c_char_p), ("disable_kernels", c.c_char_p), ("threads", c.c_int32), ("flags", c.c_uint32)]
 
 
 class Desc(c.Structure):
@@ -40,12 +40,12 @@ class Io(c.Structure):
 
 
 class Ga:
-    def __init__(self, path, bf16, hide=None):
+    def __init__(self, path, bf16, disable_kernels=None):
         self.lib = c.CDLL(path)
         self.lib.ga_error_text.restype = c.c_char_p
         self.lib.ga_plan_kernel_id.restype = c.c_char_p
         self.bf16 = bf16
-        options = Options(c.sizeof(Options), b"cuda:0", hide and hide.encode(), 0, 0)
+        options = Options(c.sizeof(Options), b"cuda:0", disable_kernels and disable_kernels.encode(), 0, 0)
         self.ctx = c.c_void_p()
         self.must(self.lib.ga_ctx_create(c.byref(options), c.byref(self.ctx)))
         self.start, self.end = c.c_void_p(), c.c_void_p()
@@ -167,14 +167,14 @@ def main():
     p.add_argument("--rounds", type=int, default=7)
     p.add_argument("--dims", default="64,128")
     p.add_argument("--shapes", default="512,2048,8192,16384")
-    p.add_argument("--hide")
+    p.add_argument("--disable-kernels")
     p.add_argument("--runs", default="ga,ga ordered,ga hidden,ga hidden ordered,cudnn,fa2,fa3,fa3 ordered")
     p.add_argument("--fa3")
     p.add_argument("--also", action="append", default=[])
     p.add_argument("--bf16", type=int, default=3, help="value of GA_BF16")
     a = p.parse_args()
     ga, rows = Ga(a.libga, a.bf16), []
-    hidden = Ga(a.libga, a.bf16, a.hide) if a.hide else None
+    hidden = Ga(a.libga, a.bf16, a.disable_kernels) if a.disable_kernels else None
     also = [(name, Ga(path, a.bf16)) for name, path in (n.split("=") for n in a.also)]
     peer = c.CDLL(a.fa3) if a.fa3 else None
     for dim, v_dim in ((int(d.split("x")[0]), int(d.split("x")[-1])) for d in a.dims.split(",")):

@@ -46,8 +46,8 @@ class PackDesc(ctypes.Structure):
 
 
 class Ours(Planned):
-    def __init__(self, ga, hide, s, types, sets, flags=0, scales=0):
-        super().__init__(ga, ga.context(hide))
+    def __init__(self, ga, disable_kernels, s, types, sets, flags=0, scales=0):
+        super().__init__(ga, ga.context(disable_kernels))
         self.sets = sets
         desc = Desc(ctypes.sizeof(Desc), s[0], s[1], s[2], 0, 0, 0, *types, 0, flags, 1.0, scales=scales)
         if ga.none(ga.lib.ga_gemm_plan(self.ctx, ctypes.byref(desc), ctypes.byref(self.plan))):

@@ -1,4 +1,4 @@
-/* One row in a group that is timed: its buffers, and how one turn of it is taken. */
+/* One row in a group that is timed: its buffers, and how one round of it is taken. */
 #ifndef GA_VERIFY_BENCH_ENTRY_H
 #define GA_VERIFY_BENCH_ENTRY_H
 
@@ -13,14 +13,14 @@ typedef struct bench_entry {
   int n_sets, at;
   unsigned char (*io)[CHECK_MAX_IO]; /* of each set */
   void *workspace;
-  /* --- a turn: `calls` calls, each on the next set --- */
+  /* --- a round: `calls` calls, each on the next set --- */
   int64_t calls;
   ga_event *start, *stop; /* of a device with a clock of its own */
-  ga_graph *graph;        /* the calls of a turn, recorded; NULL: they are launched one by one */
+  ga_graph *graph;        /* the calls of a round, recorded; NULL: they are launched one by one */
   /* --- seen --- */
-  double *samples; /* seconds of a call, by turn */
+  double *samples; /* seconds of a call, by round */
   int64_t n_samples;
-  double mhz, watts; /* sums over n_telemetry readings, taken while a turn ran */
+  double mhz, watts; /* sums over n_telemetry readings, taken while a round ran */
   int64_t n_telemetry;
   double next_telemetry; /* not before: seconds of the host's clock */
 } bench_entry;
@@ -31,9 +31,9 @@ ga_status entry_open(ga_ctx *ctx, const ga_kernel *kernel, int shape, size_t bud
 void entry_close(bench_entry *l);
 
 /* Runs until code and threads are warm, and a device with its own clock for `warm` seconds, so that its clocks and
- * power settle. Decides how many calls a turn has. */
+ * power settle. Decides how many calls a round has. */
 ga_status entry_warm_up(bench_entry *l, double warm);
-/* One turn: seconds of one call. */
+/* One round: seconds of one call. */
 ga_status entry_round(bench_entry *l, double *seconds);
 
 #endif

@@ -14,7 +14,7 @@ static void shuffle(int *order, int n, ga_rng *rng) {
   }
 }
 
-/* Rounds: every lane once, in a new order. */
+/* Rounds: every entry once, in a new order. */
 static ga_status interleave(bench_entry *entries, int n, const bench_options *o) {
   ga_rng rng;
   int order[BENCH_MAX_ROWS];
@@ -82,7 +82,7 @@ ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int shap
   GA_TRY(ga_mem_zalloc((size_t)n, sizeof(bench_entry), "bench", &p));
   bench_entry *entries = p;
   ga_status status = GA_OK;
-  /* On the host a turn is often one call, and the lanes rotate together; a device's turn goes through all of its sets.
+  /* On the host a round is often one call, and the entries rotate together; a device's round goes through all of its sets.
    * */
   const size_t budget = bench_rotation(ctx->device) / (size_t)(bench_has_clock(ctx->device) ? 1 : n);
   for (int i = 0; i < n && status == GA_OK; i++)

@@ -1,9 +1,9 @@
-/* Taking the time of a turn: by the host's clock, or by a device's events round a recorded graph. */
+/* Taking the time of a round: by the host's clock, or by a device's events round a recorded graph. */
 #include <time.h>
 
 #include "verify/bench/entry.h"
 
-#define HOST_ROUND_SECONDS   50e-6 /* shorter calls are repeated within a turn: the clock has a grain of some 30 ns */
+#define HOST_ROUND_SECONDS   50e-6 /* shorter calls are repeated within a round: the clock has a grain of some 30 ns */
 #define DEVICE_ROUND_SECONDS 1e-3  /* starting a graph and its events take some 10 us */
 #define MAX_CALLS            4096
 #define TELEMETRY_SECONDS    0.05
@@ -39,7 +39,7 @@ static ga_status host_round(bench_entry *l, double *seconds) {
   return GA_OK;
 }
 
-/* Read while the turn's work runs, and seldom: it may take longer than the turn, and a GPU that waits for it cools
+/* Read while the round's work runs, and seldom: it may take longer than the round, and a GPU that waits for it cools
  * down. */
 static void telemetry(bench_entry *l) {
   ga_device *device = l->ctx->device;
@@ -69,7 +69,7 @@ ga_status entry_round(bench_entry *l, double *seconds) {
   return bench_has_clock(l->ctx->device) ? device_round(l, seconds) : host_round(l, seconds);
 }
 
-/* The calls of a turn as one graph, so that the host's part of a launch is not timed. A device that records none (the
+/* The calls of a round as one graph, so that the host's part of a launch is not timed. A device that records none (the
  * emulator) launches one by one, and the report says so. */
 static ga_status record(bench_entry *l) {
   if (ga_graph_begin(l->ctx, NULL) != GA_OK) return GA_OK;
@@ -83,7 +83,7 @@ static ga_status record(bench_entry *l) {
   return GA_OK;
 }
 
-/* Whole rounds of the sets, so that every turn does the same. */
+/* Whole rounds of the sets, so that every round does the same. */
 static ga_status settle_device(bench_entry *l, double seconds, double warm) {
   const double rounds = DEVICE_ROUND_SECONDS / (fmax(seconds, 1e-7) * l->n_sets);
   const int64_t most = ga_max_i64(MAX_CALLS / l->n_sets, 1);
