@@ -82,8 +82,8 @@ ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int shap
   GA_TRY(ga_mem_zalloc((size_t)n, sizeof(bench_entry), "bench", &p));
   bench_entry *entries = p;
   ga_status status = GA_OK;
-  /* On the host a round is often one call, and the entries rotate together; a device's round goes through all of its sets.
-   * */
+  /* On the host a round is often one call, and the entries rotate together; a device's round goes through all of
+   * its sets. */
   const size_t budget = bench_rotation(ctx->device) / (size_t)(bench_has_clock(ctx->device) ? 1 : n);
   for (int i = 0; i < n && status == GA_OK; i++)
     status = entry_open(ctx, rows[i], shape, budget, o, &entries[i], out[i].shape);
