@@ -259,8 +259,7 @@ static const ga_kernel *next_best(const ga_ctx *ctx, const ga_plan *plan) {
   const ga_kernel *best = NULL;
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
-    if (k->op != plan->op || k == plan->kernel ||
-        ga_kernel_reject_reason(k, &device->caps, ctx->disable_kernels, plan->desc))
+    if (k->op != plan->op || k == plan->kernel || ga_kernel_reject_reason(k, device, ctx->disable_kernels, plan->desc))
       continue;
     if (!best || k->score > best->score) best = k;
   }

@@ -100,6 +100,22 @@ static void refuses(void **state) {
   assert_string_equal(cuda_step_ok(row_of(ctx, PRE), &desc, NULL), "a step of other rows");
 }
 
+static int plans(const ga_kernel *k, ga_plan_steps *steps) {
+  return ga_plan_steps_fill(steps, ctx->device, NULL, k, &desc) == NULL;
+}
+
+static ga_status run(const ga_kernel *k) {
+  ga_plan_steps steps;
+  assert_true(plans(k, &steps));
+  return ga_plan_steps_launch(&steps, &desc, &io, workspace, ctx->stream);
+}
+
+static uint64_t bytes_of(const ga_kernel *k) {
+  ga_plan_steps steps;
+  assert_true(plans(k, &steps));
+  return steps.workspace_bytes;
+}
+
 static void errors_name_the_argument(void **state) {
   (void)state;
   const ga_attn_bwd_io good = io;
@@ -107,7 +123,7 @@ static void errors_name_the_argument(void **state) {
   const ga_kernel *k = row_of(ctx, FREE);
 #define EXPECT_ERROR(text)                                                                  \
   do {                                                                                      \
-    assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);     \
+    assert_int_equal(run(k), GA_ERR_ARG);                                                   \
     if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text); \
     assert_int_equal(mockcu.launches, 0);                                                   \
     io = good;                                                                              \
@@ -125,21 +141,21 @@ static void launches_its_steps(void **state) {
   (void)state;
   const uint32_t pieces = 2 * 4 * 5,
                  tiles = 2 * 2 * 6; /* (batch, query head) of 5 blocks; (batch, KV head) of 6 tiles */
-  assert_int_equal(cuda_attn_bwd(row_of(ctx, FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(run(row_of(ctx, FREE)), GA_OK);
   assert_int_equal(mockcu.launches, 3);
   assert_string_equal(mockcu.last.id, POST);
   assert_int_equal(mockcu.last.grid[0], pieces);
-  assert_int_equal(cuda_attn_bwd(row_of(ctx, DETERMINISTIC), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(run(row_of(ctx, DETERMINISTIC)), GA_OK);
   assert_int_equal(mockcu.launches, 5);
   assert_string_equal(mockcu.last.id, DETERMINISTIC);
   assert_int_equal(mockcu.last.grid[0], tiles);
   io.sinks = io.lse;
   io.dsinks = memory;
   desc.flags |= GA_ATTN_SINKS;
-  assert_int_equal(cuda_attn_bwd(row_of(ctx, FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(run(row_of(ctx, FREE)), GA_OK);
   assert_int_equal(mockcu.launches, 9);
   desc.batch = 0; /* only the sinks' zeros */
-  assert_int_equal(cuda_attn_bwd(row_of(ctx, FREE), &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(run(row_of(ctx, FREE)), GA_OK);
   assert_int_equal(mockcu.launches, 10);
 }
 
@@ -147,23 +163,21 @@ static void launches_its_steps(void **state) {
 static void workspace_holds_dq(void **state) {
   (void)state;
   const uint64_t rows = 2 * 4 * 320;
-  const ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
-  assert_int_equal(cuda_attn_bwd_workspace(row_of(ctx, FREE), &desc, &caps), rows * 2 * 4 + rows * 128 * 4);
-  assert_true(cuda_attn_bwd_workspace(row_of(ctx, DETERMINISTIC), &desc, &caps) >
-              cuda_attn_bwd_workspace(row_of(ctx, FREE), &desc, &caps));
+  assert_int_equal(bytes_of(row_of(ctx, FREE)), rows * 2 * 4 + rows * 128 * 4);
+  assert_true(bytes_of(row_of(ctx, DETERMINISTIC)) > bytes_of(row_of(ctx, FREE)));
 }
-/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 3 KV heads at a time, of 2
+/* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 4 KV heads at a time, of 2
  * query heads each and 384 rows, a ticket, and no step behind. */
 static void kv_resident_takes_heads(void **state) {
   (void)state;
   ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
   const ga_kernel *k = row_of(ctx, KV_RESIDENT);
   desc.head_dim = 64;
-  const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 3 * 2 * 384 * 64 * 4;
-  assert_int_equal(cuda_attn_bwd_workspace(k, &desc, &caps), stat + sums + 256);
+  const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 4 * 2 * 384 * 64 * 4;
+  assert_int_equal(bytes_of(k), stat + sums + 256);
   io.q_stride = io.dq_stride = (ga_attn_strides){300 * 256, 256, 64};
   io.k_stride = io.dk_stride = (ga_attn_strides){700 * 128, 128, 64};
-  assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(run(k), GA_OK);
   assert_int_equal(mockcu.launches, 2);
   assert_string_equal(mockcu.last.id, KV_RESIDENT);
   assert_int_equal(mockcu.last.grid[0], 4); /* of 4 multiprocessors; 4 KV heads */
@@ -192,13 +206,13 @@ static void fallback_takes_every_shape(void **state) {
   assert_string_equal(cuda_attn_bwd_fallback_ok(k, &desc, &caps), "too many rows");
   desc.max_q = 300, desc.flags = GA_ATTN_CAUSAL;
   const uint32_t keys = 2 * 2 * 22, queries = 2 * 4 * 10; /* tiles of 32 rows */
-  assert_int_equal(cuda_attn_bwd_fallback_workspace(k, &desc, &caps), 2 * 4 * 320 * 2 * 4);
-  assert_int_equal(cuda_attn_bwd_fallback(k, &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(bytes_of(k), 2 * 4 * 320 * 2 * 4);
+  assert_int_equal(run(k), GA_OK);
   assert_int_equal(mockcu.launches, 2);
   assert_string_equal(mockcu.last.id, ANY);
   assert_int_equal(mockcu.last.grid[0], keys + queries);
   io.q = (const char *)io.q + 1;
-  assert_int_equal(cuda_attn_bwd_fallback(k, &desc, &io, workspace, ctx->stream), GA_ERR_ARG);
+  assert_int_equal(run(k), GA_ERR_ARG);
   if (!strstr(ga_error_text(), ANY ": q is at ")) fail_msg("%s", ga_error_text());
   assert_int_equal(mockcu.launches, 2);
 }
@@ -208,12 +222,12 @@ static void cluster2_takes_large_heads(void **state) {
   const ga_kernel *k = row_of(ctx, CLUSTER2);
   desc.head_dim = desc.v_dim = 256;
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
-  assert_int_equal(cuda_attn_bwd_workspace(k, &desc, NULL), 2 * 4 * 320 * (2 + 256) * 4);
+  assert_int_equal(bytes_of(k), 2 * 4 * 320 * (2 + 256) * 4);
   desc.v_dim = 264;
   assert_string_equal(cuda_attn_bwd_ok(k, &desc, NULL), "head_dim or v_dim is larger");
   desc.v_dim = 64, desc.head_dim = 96; /* those of the strides */
   const uint32_t blocks = 2 * 4 * 5;
-  assert_int_equal(cuda_attn_bwd(k, &desc, &io, workspace, ctx->stream), GA_OK);
+  assert_int_equal(run(k), GA_OK);
   assert_int_equal(mockcu.launches, 3);
   assert_string_equal(mockcu.last.id, POST_256);
   assert_int_equal(mockcu.last.grid[0], blocks);
@@ -227,8 +241,8 @@ static void plans_know_their_steps(void **state) {
   assert_int_equal(ga_attn_bwd_plan(ctx, &desc, &plan), GA_OK);
   assert_string_equal(ga_plan_kernel_id(plan), FREE);
   ga_plan_describe(plan, text, sizeof text);
-  assert_non_null(strstr(text, "with " PRE " (a step, src/cuda/kern/attn_bwd/attn_bwd_pre_sm90a.cu)"));
-  assert_non_null(strstr(text, "with " POST));
+  assert_non_null(strstr(text, "step 0: " PRE " (src/cuda/kern/attn_bwd/attn_bwd_pre_sm90a.cu, "));
+  assert_non_null(strstr(text, "step 2: " POST));
   ga_plan_destroy(plan);
   ga_ctx *less;
   ga_ctx_options options = GA_CTX_OPTIONS_INIT;

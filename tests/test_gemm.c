@@ -130,10 +130,12 @@ static void free_product(product *p) {
 }
 
 static void run(ga_ctx *ctx, const ga_kernel *row, const product *p) {
-  uint64_t bytes = row->workspace ? row->workspace(row, &p->desc, &ctx->device->caps) : 0;
+  ga_plan_steps steps;
+  assert_null(ga_plan_steps_fill(&steps, ctx->device, NULL, row, &p->desc));
+  const uint64_t bytes = steps.workspace_bytes;
   uint8_t *workspace = need(bytes + 256 + 64), *at = (uint8_t *)(((uintptr_t)workspace + 255) & ~(uintptr_t)255);
   memset(workspace, 0xff, bytes + 256 + 64); /* NaN, if it is ever read before it is written */
-  assert_int_equal(row->launch(row, &p->desc, &p->io, at, ctx->stream), GA_OK);
+  assert_int_equal(ga_plan_steps_launch(&steps, &p->desc, &p->io, at, ctx->stream), GA_OK);
   for (int i = 0; i < 64; i++) assert_int_equal(at[bytes + (uint64_t)i], 0xff);
   ga_mem_free(workspace);
 }

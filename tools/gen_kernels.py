@@ -11,7 +11,7 @@ import kernel_decl
 
 DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
 ARCH_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
-FUNCTIONS = ["ok", "fit", "workspace", "out_bytes", "launch"]
+FUNCTIONS = ["ok", "fit", "workspace", "out_bytes", "plan", "launch"]
 
 
 def dtype(name):
@@ -68,7 +68,7 @@ def table_row(files, row, at):
         if text:
             lines.append(f".{name} = {text}")
     if steps_of(files, row):
-        lines.append(".steps = (const ga_kernel *const[]){" + ", ".join(f"&rows[{at[step.id]}]" for _, step in steps_of(files, row)) + ", NULL}")
+        lines.append(".helpers = (const ga_kernel *const[]){" + ", ".join(f"&rows[{at[step.id]}]" for _, step in steps_of(files, row)) + ", NULL}")
     value = impl(files, row, at)
     if value:
         lines.append(f".impl = {value}")

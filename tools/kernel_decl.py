@@ -6,7 +6,7 @@ A file declares the rows of one kernel:
   id_is = "attn_{dtype}_d{head_dim}_{arch}"
                                      what an id must be, a template
   [device]   D = "{head_dim}"        GA_P_D of the device half, a template
-  [host]     launch = "cuda_attn"    the host half: include, variant, ok, fit, workspace, out_bytes, launch, dtypes, impl, impl_type; templates;
+  [host]     launch = "cuda_attn"    the host half: include, variant, ok, fit, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
                                      file: where it is, if not beside the device half under the same name
   [host.members] d = "{head_dim}"    members of the variant struct
   [host.steps]   pre = {kernel = "attn_bwd_pre_sm80", same = ["dtype"]}
@@ -23,7 +23,7 @@ import tomllib
 from pathlib import Path
 
 TOP = {"id_is", "device", "host", "defaults", "when", "kernel", "kernels"}
-HOST = {"file": str, "include": list, "variant": str, "ok": str, "fit": str, "workspace": str, "out_bytes": str, "launch": str, "dtypes": list, "impl": str,
+HOST = {"file": str, "include": list, "variant": str, "ok": str, "fit": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
         "impl_type": str, "members": dict, "steps": dict}
 KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
 NEEDED = ["id", "op", "arch"]

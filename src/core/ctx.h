@@ -5,6 +5,7 @@
 #include "base/compiler.h"
 #include "core/device.h"
 #include "core/memstats.h"
+#include "core/steps.h"
 
 #define GA_DESC_MAX_BYTES 256
 /* Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit than this. */
@@ -13,8 +14,8 @@
 
 struct ga_plan {
   ga_ctx *ctx;
-  const ga_kernel *kernel;
-  uint64_t workspace_bytes;
+  const ga_kernel *kernel; /* the row that was chosen */
+  ga_plan_steps steps;     /* the launches that it takes */
   ga_op op;
   uint32_t desc_bytes;
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES]; /* validated copy with defaults filled in */
@@ -39,17 +40,14 @@ struct ga_ctx {
   size_t n_outgrown;
 };
 
-/* The pure choice: best legal row for desc among the device's, or NULL. Teaching and hidden rows are passed over. */
-const ga_kernel *ga_kernel_choose(const ga_device *device, const char *disable_kernels, ga_op op, const void *desc);
-/* Why a row would not be chosen for desc; NULL if nothing is against it. */
-const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_caps *caps, const char *disable_kernels,
-                                    const void *desc);
-
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
 /* As ga_plan_make, remembered by ctx, which owns it and a workspace large enough for it. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes,
                                         const ga_plan **out);
+
+/* Enqueues the steps of a plan; io and workspace have been checked. */
+GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
 
 /* The stream to run on, which must be of ctx's device. */
 GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *what, ga_stream **out);

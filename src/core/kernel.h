@@ -76,6 +76,7 @@ typedef enum ga_kernel_flags {
 } ga_kernel_flags;
 
 typedef struct ga_kernel ga_kernel;
+typedef struct ga_plan_steps ga_plan_steps;
 
 /* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -83,7 +84,10 @@ typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, c
 typedef int32_t (*ga_kernel_fit)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Enqueues the work. Arguments are validated; nothing is touched on failure. */
+/* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). NULL, or why
+ * there are none (static text). Pure. */
+typedef const char *(*ga_kernel_plan)(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
+/* Enqueues the row's own launch. Arguments are validated; nothing is touched on failure. */
 typedef ga_status (*ga_kernel_launch)(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                       ga_stream *stream);
 
@@ -103,9 +107,10 @@ struct ga_kernel {
   ga_kernel_fit fit;         /* NULL = 0 */
   ga_kernel_bytes workspace; /* NULL = 0 */
   ga_kernel_bytes out_bytes; /* pack only */
+  ga_kernel_plan plan;       /* NULL = one launch of the row, with `workspace` bytes */
   ga_kernel_launch launch;
-  const ga_kernel *const *steps; /* rows that `launch` may launch besides its own, up to a NULL; NULL = none */
-  const void *impl;              /* micro-kernel or variant data of the family, may be NULL */
+  const ga_kernel *const *helpers; /* rows of other files that `plan` may add, up to a NULL; NULL = none */
+  const void *impl;                /* micro-kernel or variant data of the family, may be NULL */
 };
 
 /* For rows of gemm that do nothing but a product with its epilogue: why they cannot take `desc`, or NULL. */

@@ -1,4 +1,5 @@
 /* Choosing a kernel, and remembering the choice. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,39 +8,8 @@
 #include "base/status.h"
 #include "core/ctx.h"
 
-static bool steps_enabled(const ga_kernel *kernel, const char *disable_kernels) {
-  for (const ga_kernel *const *step = kernel->steps; step && *step; step++)
-    if (ga_pattern_match(disable_kernels, (*step)->id)) return false;
-  return true;
-}
-
-const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_caps *caps, const char *disable_kernels,
-                                    const void *desc) {
-  if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
-  if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
-  if (!(caps->archs >> kernel->arch & 1)) return "this device lacks its instruction set";
-  if (disable_kernels && ga_pattern_match(disable_kernels, kernel->id)) return "disabled by option";
-  if (disable_kernels && !steps_enabled(kernel, disable_kernels)) return "a step of it is disabled by option";
-  return kernel->ok(kernel, desc, caps);
-}
-
-/* What the legal rows are compared by. */
 static int32_t score_for(const ga_kernel *kernel, const ga_caps *caps, const void *desc) {
   return kernel->score + (kernel->fit ? kernel->fit(kernel, desc, caps) : 0);
-}
-
-const ga_kernel *ga_kernel_choose(const ga_device *device, const char *disable_kernels, ga_op op, const void *desc) {
-  const ga_kernel *best = NULL;
-  int32_t best_score = 0;
-  for (size_t i = 0; i < device->n_kernels; i++) {
-    const ga_kernel *k = &device->kernels[i];
-    if (k->op != op || ga_kernel_reject_reason(k, &device->caps, disable_kernels, desc)) continue;
-    const int32_t score = score_for(k, &device->caps, desc);
-    if (best && score <= best_score) continue;
-    best = k;
-    best_score = score;
-  }
-  return best;
 }
 
 /* Each reason once, with the first row of this op that has it, for the error text. */
@@ -50,7 +20,7 @@ static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *te
   for (size_t i = 0; i < device->n_kernels && rows < 6; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != op || !(device->caps.archs >> k->arch & 1) || k->flags & GA_KERNEL_STEP) continue;
-    const char *why = ga_kernel_reject_reason(k, &device->caps, ctx->disable_kernels, desc);
+    const char *why = ga_kernel_reject_reason(k, device, ctx->disable_kernels, desc);
     if (why && strstr(text, why)) continue;
     int n = snprintf(text + at, capacity - at, "%s%s: %s", rows++ ? "; " : "", k->id, why ? why : "legal");
     if (n < 0 || (size_t)n >= capacity - at) return;
@@ -71,7 +41,8 @@ static ga_status fill_plan(ga_plan *plan, ga_ctx *ctx, ga_op op, const void *des
   plan->op = op;
   plan->desc_bytes = (uint32_t)desc_bytes;
   memcpy(plan->desc, desc, desc_bytes);
-  plan->workspace_bytes = kernel->workspace ? kernel->workspace(kernel, desc, &ctx->device->caps) : 0;
+  const char *why = ga_plan_steps_fill(&plan->steps, ctx->device, ctx->disable_kernels, kernel, desc);
+  GA_REQUIRE(!why, GA_ERR_INTERNAL, "%s: %s", kernel->id, why);
   return GA_OK;
 }
 
@@ -147,7 +118,7 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
   if (!ctx->cache.slots[i]) {
     ga_plan *plan;
     GA_TRY(ga_plan_make(ctx, op, desc, desc_bytes, &plan));
-    ga_status status = grow_workspace(ctx, plan->workspace_bytes);
+    ga_status status = grow_workspace(ctx, plan->steps.workspace_bytes);
     if (status != GA_OK) {
       ga_plan_destroy(plan);
       return status;
@@ -159,32 +130,53 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
   return GA_OK;
 }
 
+ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream) {
+  return ga_plan_steps_launch(&plan->steps, plan->desc, io, workspace, stream);
+}
+
 /* --- public --- */
 
-size_t ga_plan_workspace_bytes(const ga_plan *plan) { return plan->workspace_bytes; }
+size_t ga_plan_workspace_bytes(const ga_plan *plan) { return plan->steps.workspace_bytes; }
 const char *ga_plan_kernel_id(const ga_plan *plan) { return plan->kernel->id; }
+
+/* Text that is cut off at the capacity. */
+typedef struct cut_text {
+  char *text;
+  size_t at, capacity;
+} cut_text;
+
+GA_PRINTF(2, 3) static void add_text(cut_text *t, const char *format, ...) {
+  va_list args;
+  if (t->at >= t->capacity) return;
+  va_start(args, format);
+  const int n = vsnprintf(t->text + t->at, t->capacity - t->at, format, args);
+  va_end(args);
+  t->at += n < 0 ? 0 : (size_t)n;
+}
+
+static void describe_steps(const ga_plan *plan, cut_text *t) {
+  const ga_plan_steps *s = &plan->steps;
+  for (int32_t i = 0; i < s->n && (s->n > 1 || s->step[0].row != plan->kernel); i++)
+    add_text(t, "  step %d: %s (%s, workspace from byte %llu)\n", i, s->step[i].row->id, s->step[i].row->source,
+             (unsigned long long)s->step[i].workspace_offset);
+}
 
 void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   const ga_device *device = plan->ctx->device;
+  cut_text t = {.text = text, .capacity = capacity};
   if (!capacity) return;
-  int n = snprintf(text, capacity, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id,
-                   score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source,
-                   (unsigned long long)plan->workspace_bytes);
-  size_t at = n < 0 ? 0 : (size_t)n;
-  for (const ga_kernel *const *step = plan->kernel->steps; step && *step && at < capacity; step++) {
-    n = snprintf(text + at, capacity - at, "  with %s (a step, %s)\n", (*step)->id, (*step)->source);
-    if (n < 0) return;
-    at += (size_t)n;
-  }
-  for (size_t i = 0; i < device->n_kernels && at < capacity; i++) {
+  add_text(&t, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id,
+           score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source,
+           (unsigned long long)plan->steps.workspace_bytes);
+  describe_steps(plan, &t);
+  for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != plan->op || k == plan->kernel) continue;
-    const char *why = ga_kernel_reject_reason(k, &device->caps, plan->ctx->disable_kernels, plan->desc);
-    n = why ? snprintf(text + at, capacity - at, "  not %s: %s\n", k->id, why)
-            : snprintf(text + at, capacity - at, "  not %s: legal, score %d\n", k->id,
-                       score_for(k, &device->caps, plan->desc));
-    if (n < 0) return;
-    at += (size_t)n;
+    const char *why = ga_kernel_reject_reason(k, device, plan->ctx->disable_kernels, plan->desc);
+    if (why)
+      add_text(&t, "  not %s: %s\n", k->id, why);
+    else
+      add_text(&t, "  not %s: legal, score %d\n", k->id, score_for(k, &device->caps, plan->desc));
   }
 }
 

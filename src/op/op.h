@@ -32,35 +32,35 @@
 /* The three public forms of op `name`. Needs, in the same file:
  *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call */
-#define GA_DEFINE_OP(name)                                                                                       \
-  ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
-    GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                          \
-    *out = NULL;                                                                                                 \
-    ga_##name##_desc full;                                                                                       \
-    GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
-    GA_TRY(complete(&full));                                                                                     \
-    return ga_plan_make(ctx, GA_OP_##name, &full, sizeof full, out);                                             \
-  }                                                                                                              \
-  ga_status ga_##name##_run(const ga_plan *plan, const ga_##name##_io *io, void *workspace, ga_stream *stream) { \
-    GA_REQUIRE(plan &&io, GA_ERR_ARG, #name ": %s is null", plan ? "io" : "plan");                               \
-    GA_REQUIRE(plan->op == GA_OP_##name, GA_ERR_ARG, #name ": the plan is for %s", ga_op_name(plan->op));        \
-    GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, #name ": workspace is null; %llu bytes needed",  \
-               (unsigned long long)plan->workspace_bytes);                                                       \
-    const ga_##name##_desc *desc = (const void *)plan->desc;                                                     \
-    ga_##name##_io full;                                                                                         \
-    GA_TAKE_IO(name, desc, io, &full);                                                                           \
-    GA_TRY(check_io(desc, io));                                                                                  \
-    GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                     \
-    return plan->kernel->launch(plan->kernel, desc, io, workspace, stream);                                      \
-  }                                                                                                              \
-  ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {  \
-    ga_##name##_desc full;                                                                                       \
-    GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
-    GA_TRY(complete(&full));                                                                                     \
-    const ga_plan *plan;                                                                                         \
-    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                      \
-    return ga_##name##_run(plan, io, ctx->workspace, stream);                                                    \
-  }                                                                                                              \
+#define GA_DEFINE_OP(name)                                                                                            \
+  ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                              \
+    GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                               \
+    *out = NULL;                                                                                                      \
+    ga_##name##_desc full;                                                                                            \
+    GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                          \
+    GA_TRY(complete(&full));                                                                                          \
+    return ga_plan_make(ctx, GA_OP_##name, &full, sizeof full, out);                                                  \
+  }                                                                                                                   \
+  ga_status ga_##name##_run(const ga_plan *plan, const ga_##name##_io *io, void *workspace, ga_stream *stream) {      \
+    GA_REQUIRE(plan &&io, GA_ERR_ARG, #name ": %s is null", plan ? "io" : "plan");                                    \
+    GA_REQUIRE(plan->op == GA_OP_##name, GA_ERR_ARG, #name ": the plan is for %s", ga_op_name(plan->op));             \
+    GA_REQUIRE(workspace || !plan->steps.workspace_bytes, GA_ERR_ARG, #name ": workspace is null; %llu bytes needed", \
+               (unsigned long long)plan->steps.workspace_bytes);                                                      \
+    const ga_##name##_desc *desc = (const void *)plan->desc;                                                          \
+    ga_##name##_io full;                                                                                              \
+    GA_TAKE_IO(name, desc, io, &full);                                                                                \
+    GA_TRY(check_io(desc, io));                                                                                       \
+    GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                          \
+    return ga_plan_launch(plan, io, workspace, stream);                                                               \
+  }                                                                                                                   \
+  ga_status ga_##name(ga_ctx *ctx, const ga_##name##_desc *desc, const ga_##name##_io *io, ga_stream *stream) {       \
+    ga_##name##_desc full;                                                                                            \
+    GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                          \
+    GA_TRY(complete(&full));                                                                                          \
+    const ga_plan *plan;                                                                                              \
+    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                           \
+    return ga_##name##_run(plan, io, ctx->workspace, stream);                                                         \
+  }                                                                                                                   \
   GA_CHECK_DESC_ROOM(name)
 
 /* Size of one dimension: 0 or more, and small enough that products with strides stay in 63 bits. */

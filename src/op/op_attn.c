@@ -218,8 +218,8 @@ ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out) {
 ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace, ga_stream *stream) {
   GA_REQUIRE(plan && io, GA_ERR_ARG, "attn: %s is null", plan ? "io" : "plan");
   GA_REQUIRE(plan->op == GA_OP_attn, GA_ERR_ARG, "attn: the plan is for %s", ga_op_name(plan->op));
-  GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, "attn: workspace is null; %llu bytes needed",
-             (unsigned long long)plan->workspace_bytes);
+  GA_REQUIRE(workspace || !plan->steps.workspace_bytes, GA_ERR_ARG, "attn: workspace is null; %llu bytes needed",
+             (unsigned long long)plan->steps.workspace_bytes);
   const ga_attn_desc *desc = (const void *)plan->desc;
   if (desc->batch == 0 || desc->max_q == 0) return GA_OK;
   ga_attn_io full;
@@ -228,7 +228,7 @@ ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace
   complete_strides(desc, &full);
   GA_TRY(check_io(desc, &full));
   GA_TRY(ga_stream_of(plan->ctx, stream, "attn", &stream));
-  return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
+  return ga_plan_launch(plan, &full, workspace, stream);
 }
 
 ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream) {

@@ -122,8 +122,8 @@ ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **
 ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace, ga_stream *stream) {
   GA_REQUIRE(plan && io, GA_ERR_ARG, OP ": %s is null", plan ? "io" : "plan");
   GA_REQUIRE(plan->op == GA_OP_attn_bwd, GA_ERR_ARG, OP ": the plan is for %s", ga_op_name(plan->op));
-  GA_REQUIRE(workspace || !plan->workspace_bytes, GA_ERR_ARG, OP ": workspace is null; %llu bytes needed",
-             (unsigned long long)plan->workspace_bytes);
+  GA_REQUIRE(workspace || !plan->steps.workspace_bytes, GA_ERR_ARG, OP ": workspace is null; %llu bytes needed",
+             (unsigned long long)plan->steps.workspace_bytes);
   const ga_attn_bwd_desc *desc = (const void *)plan->desc;
   ga_attn_bwd_io full;
   GA_TAKE_IO(attn_bwd, desc, io, &full);
@@ -131,7 +131,7 @@ ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *w
   if (io != &full) full = *io;
   complete_strides(desc, &full);
   GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
-  return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
+  return ga_plan_launch(plan, &full, workspace, stream);
 }
 
 ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io, ga_stream *stream) {

@@ -83,7 +83,7 @@ ga_status ga_attn_quant_run(const ga_plan *plan, const ga_attn_quant_io *io, voi
   if (io != &full) full = *io;
   complete_strides(desc, &full);
   GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
-  return plan->kernel->launch(plan->kernel, desc, &full, workspace, stream);
+  return ga_plan_launch(plan, &full, workspace, stream);
 }
 
 ga_status ga_attn_quant(ga_ctx *ctx, const ga_attn_quant_desc *desc, const ga_attn_quant_io *io, ga_stream *stream) {

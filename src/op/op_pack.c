@@ -25,7 +25,7 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
     desc.y_stride = n;
     desc.w_dtype = (int32_t)w_dtype;
     desc.w_layout = (int32_t)row->layout;
-    if (ga_kernel_reject_reason(row, &ctx->device->caps, ctx->disable_kernels, &desc)) continue;
+    if (ga_kernel_reject_reason(row, ctx->device, ctx->disable_kernels, &desc)) continue;
     layout = row->layout;
     score = row->score;
   }

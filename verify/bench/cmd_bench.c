@@ -73,8 +73,9 @@ static bool wants(const session *s, size_t i, int shape, char name[BENCH_NAME]) 
   const ga_kernel *k = s->rows[i];
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES] = {0};
   const bench_op *op = bench_op_of(k->op);
+  ga_plan_steps steps;
   return shape < op->n_shapes && op->shape(shape, k, desc, name) && ga_pattern_match(s->o->shapes, name) &&
-         !k->ok(k, desc, &s->ctx->device->caps);
+         !ga_plan_steps_fill(&steps, s->ctx->device, NULL, k, desc);
 }
 
 static ga_status run_group(session *s, size_t first, int shape) {

@@ -72,7 +72,6 @@ static ga_status open_case(bench_entry *l, const ga_kernel *kernel, int shape, c
 
 static ga_status open_buffers(bench_entry *l, size_t budget) {
   void *p;
-  const ga_kernel *kernel = l->c.kernel;
   const size_t sets = budget / l->set_bytes + 1, most = bench_has_clock(l->ctx->device) ? MAX_DEVICE_SETS : MAX_SETS;
   l->n_sets = (int)(sets > most ? most : sets);
   GA_TRY(ga_mem_zalloc((size_t)l->n_sets, CHECK_MAX_IO, "bench", &p));
@@ -82,7 +81,8 @@ static ga_status open_buffers(bench_entry *l, size_t budget) {
   GA_TRY(ga_buffer_alloc(l->ctx, l->set_bytes * (size_t)l->n_sets, &p));
   l->memory = p;
   GA_TRY(fill_sets(l));
-  uint64_t bytes = kernel->workspace ? kernel->workspace(kernel, l->c.desc, &l->ctx->device->caps) : 0;
+  GA_TRY(check_steps_of(&l->c, l->ctx, &l->steps));
+  const uint64_t bytes = l->steps.workspace_bytes;
   return bytes ? ga_buffer_alloc(l->ctx, bytes, &l->workspace) : GA_OK;
 }
 

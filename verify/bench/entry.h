@@ -12,6 +12,7 @@ typedef struct bench_entry {
   size_t set_bytes;
   int n_sets, at;
   unsigned char (*io)[CHECK_MAX_IO]; /* of each set */
+  ga_plan_steps steps;               /* the launches of a call */
   void *workspace;
   /* --- a round: `calls` calls, each on the next set --- */
   int64_t calls;

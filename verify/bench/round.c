@@ -12,8 +12,7 @@
 bool bench_has_clock(const ga_device *device) { return device->caps.sms > 0; }
 
 static ga_status launch(bench_entry *l) {
-  const ga_kernel *k = l->c.kernel;
-  GA_TRY(k->launch(k, l->c.desc, l->io[l->at], l->workspace, l->ctx->stream));
+  GA_TRY(ga_plan_steps_launch(&l->steps, l->c.desc, l->io[l->at], l->workspace, l->ctx->stream));
   l->at = l->at + 1 == l->n_sets ? 0 : l->at + 1;
   return GA_OK;
 }

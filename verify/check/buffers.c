@@ -34,10 +34,24 @@ void check_release(ga_ctx *ctx, check_args *a, check_workspace *w) {
   w->device = NULL;
 }
 
+ga_status check_steps_of(const check_case *c, ga_ctx *ctx, ga_plan_steps *steps) {
+  const char *why = ga_plan_steps_fill(steps, ctx->device, NULL, c->kernel, c->desc);
+  GA_REQUIRE(!why, GA_ERR_UNSUPPORTED, "%s: %s", c->kernel->id, why);
+  return GA_OK;
+}
+
+ga_status check_launch(const check_case *c, ga_ctx *ctx, const void *io, void *workspace) {
+  ga_plan_steps steps;
+  GA_TRY(check_steps_of(c, ctx, &steps));
+  return ga_plan_steps_launch(&steps, c->desc, io, workspace, ctx->stream);
+}
+
 ga_status check_open_workspace(check_case *c, ga_ctx *ctx, bool zero, check_workspace *w) {
-  const ga_kernel *k = c->kernel;
   void *p;
-  *w = (check_workspace){.bytes = k->workspace ? (size_t)k->workspace(k, c->desc, &ctx->device->caps) : 0};
+  ga_plan_steps steps;
+  *w = (check_workspace){0};
+  GA_TRY(check_steps_of(c, ctx, &steps));
+  w->bytes = (size_t)steps.workspace_bytes;
   if (!w->bytes) return GA_OK;
   size_t all = w->bytes + 2 * WORKSPACE_GUARD;
   GA_TRY(ga_arena_alloc(&c->arena, all, &p));

@@ -49,7 +49,9 @@ ga_status check_draw_desc(check_case *c, const check_options *o, int64_t i) {
   for (int attempt = 0; attempt < TRIES; attempt++) {
     start_case(c, o, i, attempt);
     c->op->draw(c);
-    const char *not_legal = must_refuse(c), *refused = c->kernel->ok(c->kernel, c->desc, &c->ctx->device->caps);
+    ga_plan_steps steps;
+    const char *not_legal = must_refuse(c),
+               *refused = ga_plan_steps_fill(&steps, c->ctx->device, NULL, c->kernel, c->desc);
     GA_REQUIRE(refused || !not_legal, GA_ERR_STATE, "takes what it must refuse: %s", not_legal);
     if (refused) continue;
     memcpy(c->oracle_desc, c->desc, GA_DESC_MAX_BYTES);

@@ -43,7 +43,7 @@ static check_detector launch(check_case *c, ga_ctx *ctx, bool zero_workspace, ch
   ga_status status;
   GA_TRY_OUT(check_upload(ctx, &c->row));
   GA_TRY_OUT(check_open_workspace(c, ctx, zero_workspace, &w));
-  ga_status launched = c->kernel->launch(c->kernel, c->desc, c->row.io, check_workspace_at(&w), ctx->stream);
+  ga_status launched = check_launch(c, ctx, c->row.io, check_workspace_at(&w));
   ga_status synced = ga_stream_sync(ctx, NULL);
   GA_TRY_OUT(check_download(ctx, &c->row));
   d = judge_status(c, launched != GA_OK ? launched : synced, text, capacity);
@@ -151,9 +151,11 @@ static check_detector other_runs(check_case *c, const check_rig *rig, char *text
 static ga_status run_oracle(check_case *c, const check_rig *rig) {
   const ga_kernel *oracle = check_oracle_of(c->kernel->op);
   void *space = NULL;
-  uint64_t bytes = oracle->workspace ? oracle->workspace(oracle, c->oracle_desc, &rig->ref->device->caps) : 0;
-  if (bytes) GA_TRY(ga_arena_alloc(&c->arena, bytes, &space));
-  return oracle->launch(oracle, c->oracle_desc, c->oracle.io, space, rig->ref->stream);
+  ga_plan_steps steps;
+  const char *why = ga_plan_steps_fill(&steps, rig->ref->device, NULL, oracle, c->oracle_desc);
+  GA_REQUIRE(!why, GA_ERR_INTERNAL, "%s: %s", oracle->id, why);
+  if (steps.workspace_bytes) GA_TRY(ga_arena_alloc(&c->arena, steps.workspace_bytes, &space));
+  return ga_plan_steps_launch(&steps, c->oracle_desc, c->oracle.io, space, rig->ref->stream);
 }
 
 static check_detector against_oracle(check_case *c, const check_rig *rig, double *worst, char *text, size_t capacity) {

@@ -21,7 +21,7 @@ static ga_status launch_once(stress *s) {
     if (is_result(arg) && arg->role == CHECK_INOUT)
       GA_TRY(ga_copy_to_device(s->ctx, arg->device, arg->before, arg->bytes, NULL));
   }
-  GA_TRY(c->kernel->launch(c->kernel, c->desc, c->row.io, check_workspace_at(&s->w), s->ctx->stream));
+  GA_TRY(check_launch(c, s->ctx, c->row.io, check_workspace_at(&s->w)));
   GA_TRY(ga_stream_sync(s->ctx, NULL));
   for (int i = 0; i < c->row.n; i++) {
     const check_arg *arg = &c->row.arg[i];

@@ -50,15 +50,15 @@ static void bind(check_args *a, const tight *t) {
 }
 
 ga_status check_run_tight(check_case *c, ga_ctx *ctx) {
-  const ga_kernel *k = c->kernel;
   tight t[CHECK_MAX_ARGS] = {{0}}, space = {0};
   ga_status status = GA_OK;
-  size_t bytes = k->workspace ? (size_t)k->workspace(k, c->desc, &ctx->device->caps) : 0;
+  ga_plan_steps steps;
+  GA_TRY(check_steps_of(c, ctx, &steps));
   for (int i = 0; i < c->row.n; i++)
     if (c->row.arg[i].alias < 0) GA_TRY_OUT(place(&c->row, i, &t[i]));
   bind(&c->row, t);
-  if (bytes) GA_TRY_OUT(tight_alloc(bytes, 256, &space));
-  GA_TRY_OUT(k->launch(k, c->desc, c->row.io, space.data, ctx->stream));
+  if (steps.workspace_bytes) GA_TRY_OUT(tight_alloc((size_t)steps.workspace_bytes, 256, &space));
+  GA_TRY_OUT(ga_plan_steps_launch(&steps, c->desc, c->row.io, space.data, ctx->stream));
   for (int i = 0; i < c->row.n; i++) {
     check_arg *arg = &c->row.arg[i];
     if (arg->alias < 0) memcpy(arg->after + arg->at, t[i].data, check_payload(arg));

@@ -5,7 +5,7 @@
 #ifndef GA_CUDA_RT_CUDA_H
 #define GA_CUDA_RT_CUDA_H
 
-#include "core/device.h"
+#include "core/steps.h"
 #include "cuda/rt/driver.h"
 
 extern const ga_backend ga_cuda_backend;

@@ -104,11 +104,11 @@ static ga_status read_caps(cuda_device *d) {
   return GA_OK;
 }
 
-/* There is an image in this build, or NVRTC can make one, of the row and of its steps. */
+/* There is an image in this build, or NVRTC can make one, of the row and of its helpers. */
 static bool can_run(const ga_kernel *k) {
   if (!cuda_image_of(k->id) && !cuda_jit_can(k)) return false;
-  for (const ga_kernel *const *step = k->steps; step && *step; step++)
-    if (!can_run(*step)) return false;
+  for (const ga_kernel *const *helper = k->helpers; helper && *helper; helper++)
+    if (!can_run(*helper)) return false;
   return true;
 }
 

@@ -10,32 +10,22 @@
 #define BLOCKS_PER_SM 8
 #define FEW           32 /* queries of a sequence, below which rows for few of them are chosen */
 
-/* The same problem with q and o of the type of K and V, and the best row for it; NULL: there is none. */
-static const ga_kernel *inner_of(const ga_attn_desc *d, const ga_caps *caps, ga_attn_desc *inner) {
-  size_t n;
-  const ga_kernel *rows = cuda_rows(&n), *best = NULL;
-  int32_t most = 0;
-  *inner = *d;
-  inner->q_dtype = inner->o_dtype = d->kv_dtype;
-  for (size_t i = 0; i < n; i++) {
-    if (rows[i].launch != cuda_attn_fwd || rows[i].ok(&rows[i], inner, caps)) continue;
-    const int32_t score = rows[i].score + rows[i].fit(&rows[i], inner, caps);
-    if (best && score <= most) continue;
-    best = &rows[i];
-    most = score;
-  }
-  return best;
+/* The same problem with q and o of the type of K and V. */
+static ga_attn_desc inner_of(const ga_attn_desc *d) {
+  ga_attn_desc inner = *d;
+  inner.q_dtype = inner.o_dtype = d->kv_dtype;
+  return inner;
 }
 
 const char *cuda_attn_prefill_f32_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)caps;
   const ga_attn_desc *d = desc;
-  ga_attn_desc inner;
   if (d->kv_dtype != (int32_t)k->dtype[1]) return "kv_dtype is another";
   if (d->q_dtype != GA_F32 || d->o_dtype != GA_F32) return "q and o must be f32";
   if (d->flags & (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)) return "carried state is not supported";
   if (d->kv_segments) return "KV segments are not supported";
   if (d->flags & GA_ATTN_LSE) return "a log-sum-exp of rounded queries is not given";
-  return inner_of(d, caps, &inner) ? NULL : "no row takes 16-bit q and o of this shape";
+  return NULL;
 }
 
 int32_t cuda_attn_prefill_f32_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -47,12 +37,21 @@ static uint64_t bytes_of(const ga_attn_desc *d, int32_t cols) {
   return ga_round_up((size_t)(d->batch * d->max_q * d->q_heads * cols) * 2, ALIGN);
 }
 
-uint64_t cuda_attn_prefill_f32_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k;
-  const ga_attn_desc *d = desc;
-  ga_attn_desc inner;
-  const ga_kernel *row = inner_of(d, caps, &inner);
-  return bytes_of(d, d->head_dim) + bytes_of(d, d->v_dim) + (row ? cuda_attn_fwd_workspace(row, &inner, caps) : 0);
+/* --- the parts of the workspace: q and o, packed, in the type of K and V; then what the row between needs --- */
+
+static uint64_t o_offset(const ga_attn_desc *d) { return bytes_of(d, d->head_dim); }
+static uint64_t inner_offset(const ga_attn_desc *d) { return o_offset(d) + bytes_of(d, d->v_dim); }
+
+static ga_attn_strides packed_strides(const ga_attn_desc *d, int32_t cols) {
+  return (ga_attn_strides){.head = cols, .token = d->q_heads * cols, .batch = d->max_q * d->q_heads * cols};
+}
+
+/* --- the steps --- */
+
+static ga_kargs_attn_cast cast_args(const ga_attn_desc *d, const ga_attn_io *a) {
+  const bool packed = d->flags & GA_ATTN_VARLEN;
+  return (ga_kargs_attn_cast){
+      .batch = packed ? 1 : d->batch, .tokens = packed ? a->q_tokens : d->max_q, .heads = d->q_heads};
 }
 
 static ga_status cast(const ga_kernel *k, ga_kargs_attn_cast *args, const ga_attn_strides *x, const ga_attn_strides *y,
@@ -69,32 +68,51 @@ static ga_status cast(const ga_kernel *k, ga_kargs_attn_cast *args, const ga_att
   return blocks ? cuda_enqueue(stream, k, &l, args) : GA_OK;
 }
 
-ga_status cuda_attn_prefill_f32(const ga_kernel *k, const void *desc, const void *io, void *workspace,
-                                ga_stream *stream) {
+static ga_status cast_q(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                        ga_stream *stream) {
   const ga_attn_desc *d = desc;
   const ga_attn_io *a = io;
-  const bool packed = d->flags & GA_ATTN_VARLEN;
-  ga_attn_desc inner;
-  ga_attn_io own = *a;
-  const ga_kernel *row = inner_of(d, &stream->device->caps, &inner);
-  GA_REQUIRE(row, GA_ERR_INTERNAL, "%s: no row for the work", k->id);
-  if (d->batch == 0 || d->max_q == 0) return GA_OK;
+  const ga_kernel *k = step->chosen;
   GA_TRY(cuda_check_pointer(stream, k, "q", a->q, sizeof(float)));
   GA_TRY(cuda_check_pointer(stream, k, "o", a->o, sizeof(float)));
-  GA_REQUIRE(!packed || (a->q_tokens >= 0 && a->q_tokens <= d->batch * d->max_q), GA_ERR_ARG,
+  GA_REQUIRE(!(d->flags & GA_ATTN_VARLEN) || (a->q_tokens >= 0 && a->q_tokens <= d->batch * d->max_q), GA_ERR_ARG,
              "%s: q_tokens is %lld; must be 0 to %lld, batch * max_q", k->id, (long long)a->q_tokens,
              (long long)(d->batch * d->max_q));
-  own.q = workspace;
-  own.o = (char *)workspace + bytes_of(d, d->head_dim);
-  own.q_stride = (ga_attn_strides){
-      .head = d->head_dim, .token = d->q_heads * d->head_dim, .batch = d->max_q * d->q_heads * d->head_dim};
-  own.o_stride =
-      (ga_attn_strides){.head = d->v_dim, .token = d->q_heads * d->v_dim, .batch = d->max_q * d->q_heads * d->v_dim};
-  ga_kargs_attn_cast args = {
-      .batch = packed ? 1 : d->batch, .tokens = packed ? a->q_tokens : d->max_q, .heads = d->q_heads};
+  const ga_attn_strides own = packed_strides(d, d->head_dim);
+  ga_kargs_attn_cast args = cast_args(d, a);
   args.x = a->q, args.y = workspace, args.cols = d->head_dim, args.x_dtype = GA_F32, args.y_dtype = d->kv_dtype;
-  GA_TRY(cast(k, &args, &a->q_stride, &own.q_stride, stream));
-  GA_TRY(row->launch(row, &inner, &own, (char *)own.o + bytes_of(d, d->v_dim), stream));
-  args.x = own.o, args.y = a->o, args.cols = d->v_dim, args.x_dtype = d->kv_dtype, args.y_dtype = GA_F32;
-  return cast(k, &args, &own.o_stride, &a->o_stride, stream);
+  return cast(step->row, &args, &a->q_stride, &own, stream);
+}
+
+static ga_status attend(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                        ga_stream *stream) {
+  const ga_attn_desc *d = desc, inner = inner_of(d);
+  ga_attn_io own = *(const ga_attn_io *)io;
+  own.q = workspace;
+  own.q_stride = packed_strides(d, d->head_dim);
+  own.o = (char *)workspace + o_offset(d);
+  own.o_stride = packed_strides(d, d->v_dim);
+  return step->row->launch(step->row, &inner, &own, (char *)workspace + step->workspace_offset, stream);
+}
+
+static ga_status cast_o(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                        ga_stream *stream) {
+  const ga_attn_desc *d = desc;
+  const ga_attn_io *a = io;
+  const ga_attn_strides own = packed_strides(d, d->v_dim);
+  ga_kargs_attn_cast args = cast_args(d, a);
+  args.x = (char *)workspace + o_offset(d), args.y = a->o, args.cols = d->v_dim;
+  args.x_dtype = d->kv_dtype, args.y_dtype = GA_F32;
+  return cast(step->row, &args, &own, &a->o_stride, stream);
+}
+
+const char *cuda_attn_prefill_f32_plan(const ga_kernel *k, const void *desc, ga_plan_steps *steps) {
+  const ga_attn_desc *d = desc, inner = inner_of(d);
+  const ga_kernel *row = ga_plan_steps_choose(steps, cuda_attn_fwd, GA_OP_attn, &inner);
+  if (!row) return "no row takes 16-bit q and o of this shape";
+  if (d->batch == 0 || d->max_q == 0) return NULL;
+  steps->workspace_bytes = inner_offset(d) + cuda_attn_fwd_workspace(row, &inner, &steps->device->caps);
+  const char *why = ga_plan_steps_add(steps, k, cast_q, 0);
+  if (!why) why = ga_plan_steps_add(steps, row, attend, inner_offset(d));
+  return why ? why : ga_plan_steps_add(steps, k, cast_o, o_offset(d));
 }

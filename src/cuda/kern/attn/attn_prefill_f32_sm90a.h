@@ -8,8 +8,7 @@
 
 const char *cuda_attn_prefill_f32_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 int32_t cuda_attn_prefill_f32_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t cuda_attn_prefill_f32_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-ga_status cuda_attn_prefill_f32(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
-                                ga_stream *stream);
+/* Q in the type of K and V; a row of attn_fwd_sm90a.toml or attn_short_sm90a.toml; its O in f32. */
+const char *cuda_attn_prefill_f32_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 
 #endif

@@ -33,13 +33,6 @@ const char *cuda_attn_bwd_fallback_ok(const ga_kernel *k, const void *desc, cons
   return small(d, v) ? NULL : "too many rows";
 }
 
-uint64_t cuda_attn_bwd_fallback_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  const ga_attn_bwd_desc *d = desc;
-  (void)k, (void)caps;
-  return ga_round_up((uint64_t)(d->batch * d->q_heads * stat_blocks(d)) * 2 * GA_KBWD_ROWS * sizeof(float),
-                     WORKSPACE_ALIGN);
-}
-
 /* --- arguments --- */
 
 static ga_status check_pointers(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a,
@@ -113,24 +106,29 @@ static void fill_rest(const cuda_attn_bwd_fallback_variant *v, const ga_attn_bwd
 
 /* --- launches --- */
 
-static ga_status run_pre(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, float *stat,
+static ga_status run_pre(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
                          ga_stream *stream) {
+  const ga_attn_bwd_desc *d = desc;
+  const ga_attn_bwd_io *a = io;
+  GA_TRY(check_pointers(step->chosen, d, a, stream));
   const ga_kargs_attn_bwd_pre args = {.o = cuda_attn_bwd_tensor(a->o, &a->o_stride),
                                       .dout = cuda_attn_bwd_tensor(a->dout, &a->dout_stride),
                                       .lse = a->lse,
                                       .cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL,
-                                      .stat = stat,
+                                      .stat = workspace,
                                       .heads_q = d->q_heads,
                                       .rows_q = (int32_t)d->max_q,
                                       .blocks_q = (int32_t)stat_blocks(d),
                                       .cols_v = d->v_dim};
-  const cuda_attn_bwd_fallback_variant *v = k->impl;
-  return cuda_attn_bwd_step(v->pre, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
+  return cuda_attn_bwd_step(step->row, d->batch * d->q_heads * stat_blocks(d), false, &args, stream);
 }
 
-static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const float *stat,
+static ga_status run_sink(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
                           ga_stream *stream) {
-  const ga_kargs_attn_bwd_sink args = {.stat = stat,
+  const ga_attn_bwd_desc *d = desc;
+  const ga_attn_bwd_io *a = io;
+  if (d->batch == 0) GA_TRY(check_pointers(step->chosen, d, a, stream)); /* there is no pre */
+  const ga_kargs_attn_bwd_sink args = {.stat = workspace,
                                        .cu_q = d->flags & GA_ATTN_VARLEN ? a->q_start : NULL,
                                        .sink = a->sinks,
                                        .dsink = a->dsinks,
@@ -139,7 +137,12 @@ static ga_status run_sink(const ga_kernel *k, const ga_attn_bwd_desc *d, const g
                                        .blocks_q = (int32_t)stat_blocks(d),
                                        .batch = (int32_t)d->batch,
                                        .add = (d->flags & GA_ATTN_BWD_ADD) != 0};
-  return cuda_attn_bwd_step(((const cuda_attn_bwd_fallback_variant *)k->impl)->sink, d->q_heads, true, &args, stream);
+  return cuda_attn_bwd_step(step->row, d->q_heads, true, &args, stream);
+}
+
+/* Tiles of keys, then tiles of queries. */
+static int64_t blocks_of(const cuda_attn_bwd_fallback_variant *v, const ga_attn_bwd_desc *d) {
+  return d->batch * (ga_div_up(d->max_kv, v->own) * d->kv_heads + ga_div_up(d->max_q, v->own) * d->q_heads);
 }
 
 ga_status cuda_attn_bwd_fallback(const ga_kernel *k, const void *desc, const void *io, void *workspace,
@@ -147,18 +150,21 @@ ga_status cuda_attn_bwd_fallback(const ga_kernel *k, const void *desc, const voi
   const ga_attn_bwd_desc *d = desc;
   const ga_attn_bwd_io *a = io;
   const cuda_attn_bwd_fallback_variant *v = k->impl;
-  if (d->batch == 0 && !(d->flags & GA_ATTN_SINKS)) return GA_OK;
-  GA_TRY(check_pointers(k, d, a, stream));
   ga_kargs_attn_bwd_fallback args = {.stat = workspace};
   fill_tensors(d, a, &args);
   fill_rest(v, d, &args);
-  if (d->batch > 0) GA_TRY(run_pre(k, d, a, workspace, stream));
-  if (d->flags & GA_ATTN_SINKS) GA_TRY(run_sink(k, d, a, workspace, stream));
-  const int64_t blocks = args.blocks_k + (int64_t)args.tiles_q * d->q_heads * d->batch;
-  if (blocks == 0) return GA_OK;
-  const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
+  const cuda_launch l = {.grid = {(uint32_t)blocks_of(v, d), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
+}
+
+const char *cuda_attn_bwd_fallback_plan(const ga_kernel *k, const void *desc, ga_plan_steps *steps) {
+  const ga_attn_bwd_desc *d = desc;
+  const cuda_attn_bwd_fallback_variant *v = k->impl;
+  steps->workspace_bytes = ga_round_up(
+      (uint64_t)(d->batch * d->q_heads * stat_blocks(d)) * 2 * GA_KBWD_ROWS * sizeof(float), WORKSPACE_ALIGN);
+  const char *why = cuda_attn_bwd_first_steps(v->pre, v->sink, d, run_pre, run_sink, steps);
+  return why || blocks_of(v, d) == 0 ? why : ga_plan_steps_add(steps, k, NULL, 0);
 }

@@ -116,10 +116,6 @@ static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant
   return s;
 }
 
-uint64_t cuda_attn_bwd_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  return space_of(desc, k->impl, caps->sms).bytes;
-}
-
 /* --- arguments --- */
 
 static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
@@ -247,8 +243,13 @@ ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool depende
   return cuda_enqueue(stream, step, &l, args);
 }
 
-static ga_status run_step(const call *c, const ga_kernel *step, int64_t blocks, bool dependent, const void *args) {
-  return cuda_attn_bwd_step(step, blocks, dependent, args, c->stream);
+static call call_of(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  return (call){.k = k,
+                .d = desc,
+                .a = io,
+                .s = space_of(desc, k->impl, stream->device->caps.sms),
+                .workspace = workspace,
+                .stream = stream};
 }
 
 static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) {
@@ -260,8 +261,11 @@ static int32_t *ticket_of(const call *c) {
   return v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
 }
 
-static ga_status run_pre(const call *c) {
+static ga_status run_pre(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                         ga_stream *stream) {
+  const call all = call_of(step->chosen, desc, io, workspace, stream), *c = &all;
   const cuda_attn_bwd_variant *v = c->k->impl;
+  GA_TRY(check_io(stream, c->k, c->a));
   const ga_kargs_attn_bwd_pre args = {
       .o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
       .dout = cuda_attn_bwd_tensor(c->a->dout, &c->a->dout_stride),
@@ -284,10 +288,13 @@ static ga_status run_pre(const call *c) {
       .cols_k = c->d->head_dim,
       .out_f32 = c->d->grad_dtype == GA_F32,
       .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
-  return run_step(c, v->pre, c->s.pairs * c->s.blocks, false, &args);
+  return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, false, &args, stream);
 }
 
-static ga_status run_sink(const call *c) {
+static ga_status run_sink(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
+  const call all = call_of(step->chosen, desc, io, workspace, stream), *c = &all;
+  if (c->d->batch == 0) GA_TRY(check_io(stream, c->k, c->a)); /* there is no pre */
   const ga_kargs_attn_bwd_sink args = {.stat = (const float *)(const void *)(c->workspace + c->s.stat),
                                        .cu_q = starts(c->d, c->a->q_start),
                                        .sink = c->a->sinks,
@@ -297,10 +304,12 @@ static ga_status run_sink(const call *c) {
                                        .blocks_q = (int32_t)c->s.blocks,
                                        .batch = (int32_t)c->d->batch,
                                        .add = (c->d->flags & GA_ATTN_BWD_ADD) != 0};
-  return run_step(c, ((const cuda_attn_bwd_variant *)c->k->impl)->sink, c->d->q_heads, true, &args);
+  return cuda_attn_bwd_step(step->row, c->d->q_heads, true, &args, stream);
 }
 
-static ga_status run_post(const call *c) {
+static ga_status run_post(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                          ga_stream *stream) {
+  const call all = call_of(step->chosen, desc, io, workspace, stream), *c = &all;
   const ga_kargs_attn_bwd_post args = {.acc = (const float *)(const void *)(c->workspace + c->s.acc),
                                        .dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride),
                                        .cu_q = starts(c->d, c->a->q_start),
@@ -311,7 +320,7 @@ static ga_status run_post(const call *c) {
                                        .out_f32 = c->d->grad_dtype == GA_F32,
                                        .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
                                        .scale = c->d->scale};
-  return run_step(c, ((const cuda_attn_bwd_variant *)c->k->impl)->post, c->s.pairs * c->s.blocks, true, &args);
+  return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, true, &args, stream);
 }
 
 /* --- the main kernel --- */
@@ -390,25 +399,31 @@ static bool empty(const ga_attn_bwd_desc *d, bool kv) {
 }
 
 ga_status cuda_attn_bwd(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  const ga_attn_bwd_desc *d = desc;
-  const ga_attn_bwd_io *a = io;
-  const call c = {.k = k,
-                  .d = d,
-                  .a = a,
-                  .s = space_of(d, k->impl, stream->device->caps.sms),
-                  .workspace = workspace,
-                  .stream = stream};
-  const bool no_q = empty(d, false), no_kv = empty(d, true), sinks = d->flags & GA_ATTN_SINKS;
-  if (d->batch == 0 && !sinks) return GA_OK;
-  GA_TRY(check_io(stream, k, a));
+  const call c = call_of(k, desc, io, workspace, stream);
   ga_kargs_attn_bwd args;
   memset(&args, 0, sizeof args);
-  const bool main_too = d->batch > 0 && !no_q && !no_kv;
-  if (main_too) GA_TRY(encode_all(cuda_device_of(stream), k, d, a, &c.s, workspace, &args));
+  if (!empty(c.d, false)) GA_TRY(encode_all(cuda_device_of(stream), k, c.d, c.a, &c.s, workspace, &args));
   fill_work(&c, &args);
-  fill_masks(d, &args);
-  if (d->batch > 0) GA_TRY(run_pre(&c));
-  if (sinks) GA_TRY(run_sink(&c));
-  if (d->batch > 0 && !no_kv) GA_TRY(run_main(&c, &args)); /* without queries it writes zeros */
-  return d->batch > 0 && !writes_dq(k->impl) ? run_post(&c) : GA_OK;
+  fill_masks(c.d, &args);
+  return run_main(&c, &args); /* without queries it writes zeros */
+}
+
+/* --- the plan --- */
+
+const char *cuda_attn_bwd_first_steps(const ga_kernel *pre, const ga_kernel *sink, const ga_attn_bwd_desc *d,
+                                      ga_plan_step_launch launch_pre, ga_plan_step_launch launch_sink,
+                                      ga_plan_steps *steps) {
+  const char *why = d->batch > 0 ? ga_plan_steps_add(steps, pre, launch_pre, 0) : NULL;
+  if (!why && d->flags & GA_ATTN_SINKS) why = ga_plan_steps_add(steps, sink, launch_sink, 0);
+  return why;
+}
+
+const char *cuda_attn_bwd_plan(const ga_kernel *k, const void *desc, ga_plan_steps *steps) {
+  const ga_attn_bwd_desc *d = desc;
+  const cuda_attn_bwd_variant *v = k->impl;
+  steps->workspace_bytes = space_of(d, v, steps->device->caps.sms).bytes;
+  const char *why = cuda_attn_bwd_first_steps(v->pre, v->sink, d, run_pre, run_sink, steps);
+  if (!why && d->batch > 0 && !empty(d, true)) why = ga_plan_steps_add(steps, k, NULL, 0);
+  if (!why && d->batch > 0 && !writes_dq(v)) why = ga_plan_steps_add(steps, v->post, run_post, 0);
+  return why;
 }

@@ -23,7 +23,9 @@ const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga
 /* Forms that need neither zeros nor a conversion are faster where keys are few and multiprocessors still get even
  * shares. */
 int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t cuda_attn_bwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* pre; with sinks their gradient; the main kernel; where it does not write dQ itself, post. All see one workspace. */
+const char *cuda_attn_bwd_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
+/* The main kernel. */
 ga_status cuda_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
 /* Rows for every shape: attn_bwd_fallback_sm80.c. */
@@ -34,13 +36,18 @@ typedef struct cuda_attn_bwd_fallback_variant {
 } cuda_attn_bwd_fallback_variant;
 
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-uint64_t cuda_attn_bwd_fallback_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* pre; with sinks their gradient; the main kernel. */
+const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
+/* The main kernel. */
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                  ga_stream *stream);
 
-/* What both share: a tensor as kernels see it; the launch of a step. */
+/* What both share: a tensor as kernels see it; the launch of a helper; their steps up to the main kernel. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
 GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,
                                           ga_stream *stream);
+const char *cuda_attn_bwd_first_steps(const ga_kernel *pre, const ga_kernel *sink, const ga_attn_bwd_desc *d,
+                                      ga_plan_step_launch launch_pre, ga_plan_step_launch launch_sink,
+                                      ga_plan_steps *steps);
 
 #endif

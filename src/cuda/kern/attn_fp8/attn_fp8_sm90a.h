@@ -17,6 +17,8 @@ typedef struct cuda_attn_quant_variant {
 } cuda_attn_quant_variant;
 
 const char *cuda_attn_quant_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Where values are centred, the means of their columns come first. */
+const char *cuda_attn_quant_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 ga_status cuda_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                           ga_stream *stream);
 

@@ -57,23 +57,6 @@ static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_q
   return check_strides(k, "y", &a->y_stride, ALIGN_BYTES);
 }
 
-/* Before the values, which read what it writes. */
-static ga_status means(ga_stream *stream, const ga_kernel *step, const ga_attn_quant_desc *d,
-                       const ga_kargs_attn_quant *args) {
-  const cuda_variant *v = step->impl;
-  ga_kargs_attn_quant first = *args;
-  first.parts = 1;
-  while (first.parts < MEANS_PARTS && d->tokens > (int64_t)first.parts * MEANS_TOKENS) first.parts *= 2;
-  first.units_per_head = d->dim / MEANS_COLUMNS;
-  first.units = (int32_t)(d->batch * d->heads * first.units_per_head);
-  const cuda_launch l = {.grid = {(uint32_t)(first.units * first.parts), 1, 1},
-                         .block = {v->threads, 1, 1},
-                         .cluster = {(uint32_t)first.parts, 1, 1},
-                         .shared_bytes = v->shared_bytes,
-                         .dependent = true};
-  return cuda_enqueue(stream, step, &l, &first);
-}
-
 /* As ga_kargs_attn_quant has them: of 32 dims the even ones in the lower half of a word, both halves backwards. */
 static void fill_signs(uint32_t seed, uint32_t *word, int32_t dim) {
   uint64_t sign[GA_ATTN_FP8_DIM_MAX / 64];
@@ -82,14 +65,7 @@ static void fill_signs(uint32_t seed, uint32_t *word, int32_t dim) {
     word[i / 32] |= (uint32_t)(sign[i / 64] >> i % 64 & 1) << (15 - i % 32 / 2 + i % 2 * 16);
 }
 
-ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  (void)workspace;
-  const ga_attn_quant_desc *d = desc;
-  const ga_attn_quant_io *a = io;
-  const cuda_attn_quant_variant *v = k->impl;
-  if (d->batch == 0 || d->tokens == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, a));
-  const int64_t units = units_of(d);
+static ga_kargs_attn_quant args_of(const ga_attn_quant_desc *d, const ga_attn_quant_io *a) {
   ga_kargs_attn_quant args = {.x = a->x,
                               .y = a->y,
                               .scale = a->scale,
@@ -108,7 +84,7 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
                               .heads = d->heads,
                               .blocks = d->scale_tokens ? (int32_t)ga_div_up(d->tokens, d->scale_tokens) : 0,
                               .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK),
-                              .units = (int32_t)units,
+                              .units = (int32_t)units_of(d),
                               .scale_tokens = d->scale_tokens,
                               .hadamard = d->hadamard,
                               .rot_dim = d->rot_dim,
@@ -117,10 +93,46 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
                               .centre = d->centre,
                               .mean = a->mean};
   fill_signs(d->seed, args.sign, d->dim);
-  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(units, (int64_t)stream->device->caps.sms * v->blocks), 1, 1},
+  return args;
+}
+
+/* Before the values, which read what it writes. */
+static ga_status means(const ga_plan_step *step, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_attn_quant_desc *d = desc;
+  const cuda_variant *v = step->row->impl;
+  GA_TRY(check_io(stream, step->chosen, io));
+  ga_kargs_attn_quant args = args_of(d, io);
+  args.parts = 1;
+  while (args.parts < MEANS_PARTS && d->tokens > (int64_t)args.parts * MEANS_TOKENS) args.parts *= 2;
+  args.units_per_head = d->dim / MEANS_COLUMNS;
+  args.units = (int32_t)(d->batch * d->heads * args.units_per_head);
+  const cuda_launch l = {.grid = {(uint32_t)(args.units * args.parts), 1, 1},
+                         .block = {v->threads, 1, 1},
+                         .cluster = {(uint32_t)args.parts, 1, 1},
+                         .shared_bytes = v->shared_bytes,
+                         .dependent = true};
+  return cuda_enqueue(stream, step->row, &l, &args);
+}
+
+ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)workspace;
+  const ga_attn_quant_desc *d = desc;
+  const cuda_attn_quant_variant *v = k->impl;
+  GA_TRY(check_io(stream, k, io));
+  const ga_kargs_attn_quant args = args_of(d, io);
+  const int64_t most = (int64_t)stream->device->caps.sms * v->blocks;
+  const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.units, most), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,
                          .dependent = true};
-  if (d->centre) GA_TRY(means(stream, v->means, d, &args));
   return cuda_enqueue(stream, k, &l, &args);
+}
+
+const char *cuda_attn_quant_plan(const ga_kernel *k, const void *desc, ga_plan_steps *steps) {
+  const ga_attn_quant_desc *d = desc;
+  if (d->batch == 0 || d->tokens == 0) return NULL;
+  const char *why =
+      d->centre ? ga_plan_steps_add(steps, ((const cuda_attn_quant_variant *)k->impl)->means, means, 0) : NULL;
+  return why ? why : ga_plan_steps_add(steps, k, NULL, 0);
 }

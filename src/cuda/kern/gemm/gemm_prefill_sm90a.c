@@ -90,22 +90,31 @@ int32_t cuda_gemm_prefill_fit(const ga_kernel *k, const void *desc, const ga_cap
 /* X in bf16, then the sums of parts. */
 static uint64_t x_bytes(const shape *s) { return (uint64_t)ga_div_up(s->m * s->width * 2, 256) * 256; }
 
-uint64_t cuda_gemm_prefill_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  const ga_gemm_desc *d = desc;
-  if (d->m == 0 || d->n == 0) return 0;
-  const shape s = shape_of(k, d, caps);
-  return x_bytes(&s) +
-         (s.k_splits > 1 ? (uint64_t)(s.k_splits * s.x_tiles * s.bn * s.w_tiles * BM) * sizeof(float) : 0);
+static uint64_t workspace_bytes(const shape *s) {
+  return x_bytes(s) +
+         (s->k_splits > 1 ? (uint64_t)(s->k_splits * s->x_tiles * s->bn * s->w_tiles * BM) * sizeof(float) : 0);
 }
 
-static ga_status convert_x(const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t width, void *out,
+static ga_status convert_x(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
                            ga_stream *stream) {
-  const ga_kernel *step = ((const cuda_gemm_prefill_variant *)k->impl)->convert_x;
+  const ga_gemm_desc *d = desc;
+  const ga_gemm_io *a = io;
+  GA_TRY(cuda_gemm_check_io(stream, step->chosen, d, a, 16));
+  const int64_t width = shape_of(step->chosen, d, &stream->device->caps).width;
   const ga_kargs_gemm_x args = {
-      .x = a->x, .out = out, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};
+      .x = a->x, .out = workspace, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};
   const cuda_launch l = {
       .grid = {(uint32_t)(d->m * ga_div_up(width, X_SEGMENT)), 1, 1}, .block = {X_THREADS, 1, 1}, .dependent = true};
-  return cuda_enqueue(stream, step, &l, &args);
+  return cuda_enqueue(stream, step->row, &l, &args);
+}
+
+const char *cuda_gemm_prefill_plan(const ga_kernel *k, const void *desc, ga_plan_steps *steps) {
+  const ga_gemm_desc *d = desc;
+  if (d->m == 0 || d->n == 0) return NULL;
+  const shape s = shape_of(k, d, &steps->device->caps);
+  steps->workspace_bytes = workspace_bytes(&s);
+  const char *why = ga_plan_steps_add(steps, ((const cuda_gemm_prefill_variant *)k->impl)->convert_x, convert_x, 0);
+  return why ? why : ga_plan_steps_add(steps, k, NULL, 0);
 }
 
 static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m, int64_t width, void *x, ga_tmap *out) {
@@ -128,8 +137,6 @@ ga_status cuda_gemm_prefill(const ga_kernel *k, const void *desc, const void *io
   const ga_gemm_io *a = io;
   const cuda_gemm_prefill_variant *v = k->impl;
   const ga_caps *caps = &stream->device->caps;
-  if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
   const shape s = shape_of(k, d, caps);
   const int64_t items = s.w_tiles * s.x_tiles * s.k_splits;
   ga_kargs_gemm_prefill args = {.g = cuda_gemm_kargs(d, a),
@@ -142,7 +149,6 @@ ga_status cuda_gemm_prefill(const ga_kernel *k, const void *desc, const void *io
   args.g.tiles = (int32_t)ga_div_up(d->n, GA_PACKED_ROWS);
   args.g.units = (int32_t)s.units;
   GA_TRY(encode_x(cuda_device_of(stream), k, d->m, s.width, workspace, &args.x));
-  GA_TRY(convert_x(k, d, a, s.width, workspace, stream));
   const int64_t blocks = s.cluster > 1 ? items * s.cluster : ga_min_i64(items, caps->sms);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
                          .block = {v->base.threads, 1, 1},

@@ -1,0 +1,86 @@
+/* From rows to launches. */
+#include "core/steps.h"
+
+#include "base/status.h"
+
+static bool is_disabled(const char *patterns, const ga_kernel *kernel) {
+  return patterns && ga_pattern_match(patterns, kernel->id);
+}
+
+const char *ga_plan_steps_add(ga_plan_steps *steps, const ga_kernel *row, ga_plan_step_launch launch,
+                              uint64_t workspace_offset) {
+  if (is_disabled(steps->disable_kernels, row)) return "a step of it is disabled by option";
+  if (steps->n == GA_STEPS_MAX) return "it takes too many steps";
+  steps->step[steps->n++] =
+      (ga_plan_step){.row = row, .chosen = steps->chosen, .launch = launch, .workspace_offset = workspace_offset};
+  return NULL;
+}
+
+const char *ga_plan_steps_fill(ga_plan_steps *steps, const ga_device *device, const char *disable_kernels,
+                               const ga_kernel *kernel, const void *desc) {
+  *steps = (ga_plan_steps){.device = device, .disable_kernels = disable_kernels, .chosen = kernel};
+  const char *why = kernel->ok(kernel, desc, &device->caps);
+  if (why) return why;
+  if (kernel->plan) return kernel->plan(kernel, desc, steps);
+  if (kernel->workspace) steps->workspace_bytes = kernel->workspace(kernel, desc, &device->caps);
+  return ga_plan_steps_add(steps, kernel, NULL, 0);
+}
+
+ga_status ga_plan_steps_launch(const ga_plan_steps *steps, const void *desc, const void *io, void *workspace,
+                               ga_stream *stream) {
+  for (const ga_plan_step *s = steps->step; s < steps->step + steps->n; s++) {
+    void *own = workspace ? (char *)workspace + s->workspace_offset : NULL;
+    GA_TRY(s->launch ? s->launch(s, desc, io, workspace, stream) : s->row->launch(s->row, desc, io, own, stream));
+  }
+  return GA_OK;
+}
+
+/* --- choosing --- */
+
+const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *device, const char *disable_kernels,
+                                    const void *desc) {
+  ga_plan_steps steps;
+  if (kernel->flags & GA_KERNEL_TEACHING) return "for teaching only";
+  if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
+  if (!(device->caps.archs >> kernel->arch & 1)) return "this device lacks its instruction set";
+  if (is_disabled(disable_kernels, kernel)) return "disabled by option";
+  return ga_plan_steps_fill(&steps, device, disable_kernels, kernel, desc);
+}
+
+/* What the legal rows are compared by. */
+static int32_t score_for(const ga_kernel *kernel, const ga_caps *caps, const void *desc) {
+  return kernel->score + (kernel->fit ? kernel->fit(kernel, desc, caps) : 0);
+}
+
+typedef struct wanted {
+  ga_op op;
+  ga_kernel_launch host_half; /* NULL: any */
+} wanted;
+
+static bool is_candidate(const ga_kernel *k, const wanted *w) {
+  return k->op == w->op && (!w->host_half || (k->launch == w->host_half && !k->plan));
+}
+
+static const ga_kernel *choose(const ga_device *device, const char *disable_kernels, const wanted *w,
+                               const void *desc) {
+  const ga_kernel *best = NULL;
+  int32_t best_score = 0;
+  for (size_t i = 0; i < device->n_kernels; i++) {
+    const ga_kernel *k = &device->kernels[i];
+    if (!is_candidate(k, w) || ga_kernel_reject_reason(k, device, disable_kernels, desc)) continue;
+    const int32_t score = score_for(k, &device->caps, desc);
+    if (best && score <= best_score) continue;
+    best = k;
+    best_score = score;
+  }
+  return best;
+}
+
+const ga_kernel *ga_kernel_choose(const ga_device *device, const char *disable_kernels, ga_op op, const void *desc) {
+  return choose(device, disable_kernels, &(wanted){.op = op}, desc);
+}
+
+const ga_kernel *ga_plan_steps_choose(const ga_plan_steps *steps, ga_kernel_launch host_half, ga_op op,
+                                      const void *desc) {
+  return choose(steps->device, steps->disable_kernels, &(wanted){.op = op, .host_half = host_half}, desc);
+}
