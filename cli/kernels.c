@@ -31,13 +31,13 @@ static void print_row(form as, const char *backend, const ga_kernel *k, bool her
   switch (as) {
   case AS_TEXT: printf("%c %-44s %-8s %s\n", here ? '*' : ' ', k->id, ga_arch_name(k->arch), k->source); break;
   case AS_JSON:
-    printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"score\":%d,"
+    printf("%s\n{\"id\":\"%s\",\"op\":\"%s\",\"backend\":\"%s\",\"arch\":\"%s\",\"source\":\"%s\",\"speed\":%d,"
            "\"here\":%s}",
-           first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_arch_name(k->arch), k->source, k->score,
+           first ? "" : ",", k->id, ga_op_name(k->op), backend, ga_arch_name(k->arch), k->source, k->speed,
            here ? "true" : "false");
     break;
   case AS_MARKDOWN:
-    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_arch_name(k->arch), k->score, k->tolerance,
+    printf("| `%s` | %s | %d | %g | %s | [%s](../../%s) |\n", k->id, ga_arch_name(k->arch), k->speed, k->tolerance,
            flags_of(k), strrchr(k->source, '/') + 1, k->source);
     break;
   }
@@ -49,7 +49,8 @@ static void open_list(form as) {
   printf(
       "# Kernels\n\n"
       "Made by `ga kernels --markdown > docs/reference/kernels.md` from the table of kernels; do not edit.\n\n"
-      "*needs*: instruction set. *score*: of the legal rows the one with the highest is chosen. *error*: allowed, "
+      "*needs*: instruction set. *speed*: per cent of the rates that predictions assume; of the legal rows the one "
+      "with the least predicted time is chosen. *error*: allowed, "
       "as a\n"
       "multiple of that of a plain evaluation in the same types (`ga check`).\n"
       "*v-finite*: see ga/attn.h on infinities in V. *tensor-core*: sums of products round toward zero, in the plain "
@@ -61,7 +62,7 @@ static size_t print_backend(form as, const ga_backend *backend, const char *patt
   const ga_kernel *rows = backend->kernels(&n);
   ga_device *device = as == AS_MARKDOWN ? NULL : device_here(backend);
   if (as == AS_MARKDOWN)
-    printf("\n## %s\n\n| id | needs | score | error | flags | source |\n|---|---|---|---|---|---|\n", backend->name);
+    printf("\n## %s\n\n| id | needs | speed | error | flags | source |\n|---|---|---|---|---|---|\n", backend->name);
   for (size_t i = 0; i < n; i++)
     if (ga_pattern_match(pattern, rows[i].id))
       print_row(as, backend->name, &rows[i], device && ga_device_runs(device, &rows[i]), shown++ == 0);

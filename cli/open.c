@@ -9,6 +9,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "cli/models.h"
+#include "core/cost.h"
 #include "core/ctx.h"
 
 /* --- files --- */
@@ -253,7 +254,7 @@ static void print_shape(const ga_plan *plan) {
   }
 }
 
-/* The legal row with the next lower score, if there is one. */
+/* The legal row with the next higher predicted time, if there is one. */
 static const ga_kernel *next_best(const ga_ctx *ctx, const ga_plan *plan) {
   const ga_device *device = ctx->device;
   const ga_kernel *best = NULL;
@@ -261,7 +262,7 @@ static const ga_kernel *next_best(const ga_ctx *ctx, const ga_plan *plan) {
     const ga_kernel *k = &device->kernels[i];
     if (k->op != plan->op || k == plan->kernel || ga_kernel_reject_reason(k, device, ctx->disable_kernels, plan->desc))
       continue;
-    if (!best || k->score > best->score) best = k;
+    if (!best || ga_cost_us(k, plan->desc, &device->caps) < ga_cost_us(best, plan->desc, &device->caps)) best = k;
   }
   return best;
 }
@@ -271,11 +272,13 @@ void explain(const ga_ctx *ctx) {
     for (size_t i = 0; i < ctx->cache.n_slots; i++) {
       const ga_plan *plan = ctx->cache.slots[i];
       if (!plan || plan->op != (ga_op)op) continue;
+      const ga_caps *caps = &ctx->device->caps;
       const ga_kernel *next = next_best(ctx, plan);
+      const double us = ga_cost_us(plan->kernel, plan->desc, caps);
       fprintf(stderr, "%-8s %-36s ", ga_op_name(plan->op), plan->kernel->id);
       print_shape(plan);
       if (next)
-        fprintf(stderr, " (score %d; next %s, %d)\n", plan->kernel->score, next->id, next->score);
+        fprintf(stderr, " (%.1f us predicted; next %s, %.1f)\n", us, next->id, ga_cost_us(next, plan->desc, caps));
       else
         fprintf(stderr, " (the only legal row)\n");
     }

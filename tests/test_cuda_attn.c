@@ -42,6 +42,7 @@ static int setup(void **state) {
                     .arch = GA_ARCH_sm90a,
                     .dtype = {GA_BF16, GA_BF16, GA_BF16},
                     .align = 16,
+                    .speed = 100,
                     .launch = cuda_attn_fwd,
                     .ok = cuda_attn_fwd_ok,
                     .impl = &variant};
@@ -112,10 +113,13 @@ static void refuses(void **state) {
   assert_string_equal(why(), "max_kv is too long to stay in shared memory");
 }
 
-static int32_t row_cost_of(int64_t keys, int64_t heads) {
+/* Per cent that the row is expected to be slower than the fastest of its head. */
+static int slowdown_of(int64_t keys, int64_t heads) {
+  const ga_caps caps = {.sms = 132};
   desc.max_kv = keys;
   desc.q_heads = (int32_t)heads;
-  return cuda_attn_fwd_fit(&row, &desc, &(ga_caps){.sms = 132});
+  const double best = cuda_attn_us(&desc, variant.d, variant.dv, &caps);
+  return (int)(100 * (cuda_attn_fwd_cost(&row, &desc, &caps) - CUDA_LAUNCH_US) / best + 0.5) - 100;
 }
 
 static void fits_where_it_was_measured(void **state) {
@@ -125,13 +129,13 @@ static void fits_where_it_was_measured(void **state) {
   variant.keys_from = 100;
   variant.keys_to = 200;
   variant.max_waves = 1;
-  assert_int_equal(row_cost_of(100, 4), 0);
-  assert_int_equal(row_cost_of(200, 66), 0); /* two tiles a head */
-  assert_int_equal(row_cost_of(200, 67), -3);
-  assert_int_equal(row_cost_of(99, 4), -3);
-  assert_int_equal(row_cost_of(201, 4), -3);
+  assert_int_equal(slowdown_of(100, 4), 0);
+  assert_int_equal(slowdown_of(200, 66), 0); /* two tiles a head */
+  assert_int_equal(slowdown_of(200, 67), 6);
+  assert_int_equal(slowdown_of(99, 4), 6);
+  assert_int_equal(slowdown_of(201, 4), 6);
   variant.mask = CUDA_ATTN_window;
-  assert_int_equal(row_cost_of(150, 4), -2);
+  assert_int_equal(slowdown_of(150, 4), 4);
 }
 
 static void expect_error(const char *text) {

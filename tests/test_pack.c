@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
+#include "core/cost.h"
 #include "core/ctx.h"
 
 static void pack_rows(ga_ctx *ctx, ga_pack_desc d, const char *src, char *dst, int64_t slice, size_t row_bytes) {
@@ -71,7 +72,8 @@ static void test_choice(void **state) {
     if (!traits || !traits->is_quant) continue;
     ga_layout layout;
     uint64_t bytes;
-    int32_t best = -1, best_layout = 0;
+    double least = -1;
+    int32_t best_layout = 0;
     assert_int_equal(ga_pack_choose(ctx, (ga_dtype)t, 512, 512, &layout, &bytes), GA_OK);
     for (int32_t l = 0; l < 8; l++) {
       ga_gemm_desc d = GA_GEMM_DESC_INIT;
@@ -81,8 +83,9 @@ static void test_choice(void **state) {
       d.w_dtype = t;
       d.w_layout = l;
       if (ga_gemm_plan(ctx, &d, &plan) != GA_OK) continue;
-      if (plan->kernel->score > best) {
-        best = plan->kernel->score;
+      const double cost = ga_cost_us(plan->kernel, plan->desc, &ctx->device->caps);
+      if (least < 0 || cost < least) {
+        least = cost;
         best_layout = l;
       }
       ga_plan_destroy(plan);

@@ -11,7 +11,7 @@ import kernel_decl
 
 DTYPE_OF = {"any": "GA_DTYPE_NONE", "fp8": "GA_E4M3"}
 ARCH_IF = {"avx2": "__x86_64__", "avx512": "__x86_64__", "amx": "__x86_64__", "neon": "__aarch64__"}
-FUNCTIONS = ["ok", "fit", "workspace", "out_bytes", "plan", "launch"]
+FUNCTIONS = ["ok", "cost", "workspace", "out_bytes", "plan", "launch"]
 
 
 def dtype(name):
@@ -58,7 +58,7 @@ def table_row(files, row, at):
         lines.append(".dtype = {" + ", ".join(dtype(row.fill(t, "dtypes")) for t in host["dtypes"]) + "}")
     if "layout" in row.fields:
         lines.append(f".layout = GA_LAYOUT_{row['layout'].upper()}")
-    for name, member in [("m_min", "rows_min"), ("m_max", "rows_max"), ("score", "score"), ("align", "align"), ("max_error", "tolerance")]:
+    for name, member in [("m_min", "rows_min"), ("m_max", "rows_max"), ("speed", "speed"), ("align", "align"), ("max_error", "tolerance")]:
         if name in row.fields:
             lines.append(f".{member} = {row[name]}")
     if row.get("flags"):

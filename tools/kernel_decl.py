@@ -6,7 +6,7 @@ A file declares the rows of one kernel:
   id_is = "attn_{dtype}_d{head_dim}_{arch}"
                                      what an id must be, a template
   [device]   D = "{head_dim}"        GA_P_D of the device half, a template
-  [host]     launch = "cuda_attn"    the host half: include, variant, ok, fit, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
+  [host]     launch = "cuda_attn"    the host half: include, variant, ok, cost, workspace, out_bytes, plan, launch, dtypes, impl, impl_type; templates;
                                      file: where it is, if not beside the device half under the same name
   [host.members] d = "{head_dim}"    members of the variant struct
   [host.steps]   pre = {kernel = "attn_bwd_pre_sm80", same = ["dtype"]}
@@ -23,13 +23,13 @@ import tomllib
 from pathlib import Path
 
 TOP = {"id_is", "device", "host", "defaults", "when", "kernel", "kernels"}
-HOST = {"file": str, "include": list, "variant": str, "ok": str, "fit": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
+HOST = {"file": str, "include": list, "variant": str, "ok": str, "cost": str, "workspace": str, "out_bytes": str, "plan": str, "launch": str, "dtypes": list, "impl": str,
         "impl_type": str, "members": dict, "steps": dict}
 KINDS = {str: "a text", list: "a list of texts", dict: "a table"}
 NEEDED = ["id", "op", "arch"]
 NEEDED_IN_TABLE = ["max_error"]
 NEEDED_BY_CUDA = ["threads", "smem"]
-COMMON = {"id", "op", "arch", "position", "source", "score", "max_error", "align", "flags", "layout", "m_min", "m_max", "threads", "smem", "static_smem",
+COMMON = {"id", "op", "arch", "position", "source", "speed", "max_error", "align", "flags", "layout", "m_min", "m_max", "threads", "smem", "static_smem",
           "fast_math", "allow", "blocks"}
 DTYPES = ["any", "f32", "f16", "bf16", "i8", "i32", "e4m3", "fp8", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q2_k", "q3_k", "q4_k", "q5_k", "q6_k", "iq4_nl",
           "iq4_xs", "mxfp4", "nvfp4"]
@@ -196,7 +196,7 @@ class File:
 
     def check_needed(self, row):
         needed = NEEDED + (NEEDED_BY_CUDA if self.backend == "cuda" else ["source"]) + ([] if row.get("op") == "probe" else NEEDED_IN_TABLE) + \
-            ([] if row.get("op") == "probe" or "step" in row.get("flags", []) else ["score"])
+            ([] if row.get("op") == "probe" or {"step", "teaching"} & set(row.get("flags", [])) else ["speed"])
         for name in needed:
             if name not in row.fields:
                 row.refuse(f"field {name} is missing; it says: {self.vocabulary[name]['says']}")

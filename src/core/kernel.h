@@ -80,8 +80,8 @@ typedef struct ga_plan_steps ga_plan_steps;
 
 /* NULL when the kernel can do `desc` on such a device, else the reason why not (static text). Pure. */
 typedef const char *(*ga_kernel_ok)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Added to the row's score for `desc`: what of several legal rows is best at a shape. Pure. */
-typedef int32_t (*ga_kernel_fit)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Predicted microseconds of `desc`: the legal row with the least is chosen (core/cost.h). Pure. */
+typedef double (*ga_kernel_cost)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Bytes of device memory, for workspace or, for GA_OP_pack, for the packed matrix. Pure. */
 typedef uint64_t (*ga_kernel_bytes)(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Adds the launches that run `desc`, in their order, and the workspace that they share (core/steps.h). NULL, or why
@@ -99,12 +99,12 @@ struct ga_kernel {
   ga_dtype dtype[3];          /* gemm, pack: w x y; attn: q kv o; others: x y; GA_DTYPE_NONE = any that `ok` takes */
   ga_layout layout;           /* gemm: of w; pack: made */
   int32_t rows_min, rows_max; /* gemm: m it is for, 0 = no bound; other ops: 0 */
-  int32_t score;              /* the legal row with the highest, plus its fit, is chosen */
+  int32_t speed;              /* per cent of the rates that core/cost.h assumes */
   uint32_t flags;             /* ga_kernel_flags */
   int32_t align;              /* bytes that tensors and their strides must be multiples of; 0 = of the element */
   double tolerance;           /* error allowed, as a multiple of that of a plain evaluation in the same dtypes */
   ga_kernel_ok ok;
-  ga_kernel_fit fit;         /* NULL = 0 */
+  ga_kernel_cost cost;       /* NULL = that of the op at `speed` */
   ga_kernel_bytes workspace; /* NULL = 0 */
   ga_kernel_bytes out_bytes; /* pack only */
   ga_kernel_plan plan;       /* NULL = one launch of the row, with `workspace` bytes */

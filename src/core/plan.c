@@ -6,11 +6,8 @@
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/cost.h"
 #include "core/ctx.h"
-
-static int32_t score_for(const ga_kernel *kernel, const ga_caps *caps, const void *desc) {
-  return kernel->score + (kernel->fit ? kernel->fit(kernel, desc, caps) : 0);
-}
 
 /* Each reason once, with the first row of this op that has it, for the error text. */
 static void list_reasons(const ga_ctx *ctx, ga_op op, const void *desc, char *text, size_t capacity) {
@@ -165,8 +162,8 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
   const ga_device *device = plan->ctx->device;
   cut_text t = {.text = text, .capacity = capacity};
   if (!capacity) return;
-  add_text(&t, "%s (score %d, %s, workspace %llu bytes)\n", plan->kernel->id,
-           score_for(plan->kernel, &device->caps, plan->desc), plan->kernel->source,
+  add_text(&t, "%s (%.1f us predicted, %s, workspace %llu bytes)\n", plan->kernel->id,
+           ga_cost_us(plan->kernel, plan->desc, &device->caps), plan->kernel->source,
            (unsigned long long)plan->steps.workspace_bytes);
   describe_steps(plan, &t);
   for (size_t i = 0; i < device->n_kernels; i++) {
@@ -176,7 +173,7 @@ void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
     if (why)
       add_text(&t, "  not %s: %s\n", k->id, why);
     else
-      add_text(&t, "  not %s: legal, score %d\n", k->id, score_for(k, &device->caps, plan->desc));
+      add_text(&t, "  not %s: legal, %.1f us predicted\n", k->id, ga_cost_us(k, plan->desc, &device->caps));
   }
 }
 

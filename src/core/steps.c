@@ -2,6 +2,7 @@
 #include "core/steps.h"
 
 #include "base/status.h"
+#include "core/cost.h"
 
 static bool is_disabled(const char *patterns, const ga_kernel *kernel) {
   return patterns && ga_pattern_match(patterns, kernel->id);
@@ -47,11 +48,6 @@ const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *de
   return ga_plan_steps_fill(&steps, device, disable_kernels, kernel, desc);
 }
 
-/* What the legal rows are compared by. */
-static int32_t score_for(const ga_kernel *kernel, const ga_caps *caps, const void *desc) {
-  return kernel->score + (kernel->fit ? kernel->fit(kernel, desc, caps) : 0);
-}
-
 typedef struct wanted {
   ga_op op;
   ga_kernel_launch host_half; /* NULL: any */
@@ -64,14 +60,14 @@ static bool is_candidate(const ga_kernel *k, const wanted *w) {
 static const ga_kernel *choose(const ga_device *device, const char *disable_kernels, const wanted *w,
                                const void *desc) {
   const ga_kernel *best = NULL;
-  int32_t best_score = 0;
+  double least = 0;
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (!is_candidate(k, w) || ga_kernel_reject_reason(k, device, disable_kernels, desc)) continue;
-    const int32_t score = score_for(k, &device->caps, desc);
-    if (best && score <= best_score) continue;
+    const double cost = ga_cost_us(k, desc, &device->caps);
+    if (best && cost >= least) continue;
     best = k;
-    best_score = score;
+    least = cost;
   }
   return best;
 }

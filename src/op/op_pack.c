@@ -1,4 +1,5 @@
 /* Packing weights: the layout is that of the GEMM row that would decode one token with them. */
+#include "core/cost.h"
 #include "op/op.h"
 
 static ga_status complete(const ga_pack_desc *d) {
@@ -13,10 +14,10 @@ static ga_status complete(const ga_pack_desc *d) {
 /* A packed layout must serve every m: for each the best row that reads it is chosen. Decoding decides which is best. */
 static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k) {
   ga_layout layout = GA_LAYOUT_NATIVE;
-  int32_t score = -1;
+  double least = -1;
   for (size_t i = 0; i < ctx->device->n_kernels; i++) {
     const ga_kernel *row = &ctx->device->kernels[i];
-    if (row->op != GA_OP_gemm || row->dtype[0] != w_dtype || row->score <= score) continue;
+    if (row->op != GA_OP_gemm || row->dtype[0] != w_dtype) continue;
     ga_gemm_desc desc = GA_GEMM_DESC_INIT;
     desc.m = 1;
     desc.n = n;
@@ -26,8 +27,10 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
     desc.w_dtype = (int32_t)w_dtype;
     desc.w_layout = (int32_t)row->layout;
     if (ga_kernel_reject_reason(row, ctx->device, ctx->disable_kernels, &desc)) continue;
+    const double cost = ga_cost_us(row, &desc, &ctx->device->caps);
+    if (least >= 0 && cost >= least) continue;
     layout = row->layout;
-    score = row->score;
+    least = cost;
   }
   return layout;
 }

@@ -57,6 +57,7 @@ typedef struct bench_result {
   int n_sets;              /* buffer sets rotated through */
   const char *timer;       /* "host", "events", "graph" */
   double median, p10, p90; /* seconds of one call */
+  double predicted;        /* by the planner, seconds of one call */
   double flops, bytes;
   double mhz, watts; /* while it ran; 0 = not known */
 } bench_result;

@@ -1,6 +1,7 @@
 /* Timing a group of rows that do the same work. */
 #include <stdlib.h>
 
+#include "core/cost.h"
 #include "verify/bench/entry.h"
 
 #define MIN_SAMPLES   11
@@ -66,6 +67,7 @@ static void conclude(bench_entry *l, bench_result *out) {
   out->calls = l->calls;
   out->n_sets = l->n_sets;
   out->timer = l->graph ? "graph" : l->start ? "events" : "host";
+  out->predicted = 1e-6 * ga_cost_us(l->c.kernel, l->c.desc, &l->ctx->device->caps);
   out->flops = bench->flops ? bench->flops(l->c.desc) : 0;
   out->bytes = bench->bytes ? bench->bytes(l->c.desc) : bytes_of(&l->c.row);
   if (l->n_telemetry) {

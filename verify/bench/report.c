@@ -37,6 +37,7 @@ void bench_report_line(const bench_ceiling *c, const bench_result *r) {
   if (r->flops > 0 && gflops < 1e5) printf(" %8.2f GFLOP/s", gflops);
   if (r->flops > 0 && gflops >= 1e5) printf(" %8.2f TFLOP/s", gflops * 1e-3);
   if (r->flops > 0 && c->gflops[unit] > 0) printf(" %5.1f%% of %s", 100 * gflops / c->gflops[unit], unit_names[unit]);
+  printf(" (predicted %.2f us)", r->predicted * 1e6);
   if (r->mhz > 0) printf(" %4.0f MHz", r->mhz);
   if (r->watts > 0) printf(" %3.0f W", r->watts);
   printf("\n");
@@ -59,6 +60,7 @@ void bench_report_json(json_t *rows, const bench_ceiling *c, const bench_result 
   (void)json_object_set_new(row, "gbs", json_real(gbs));
   if (c->read_gbs > 0) put(row, "percent_of_read", 100 * gbs / c->read_gbs);
   if (c->gflops[unit] > 0) put(row, "percent_of_flops", 100 * gflops / c->gflops[unit]);
+  put(row, "predicted_us", r->predicted * 1e6);
   put(row, "sm_mhz", r->mhz);
   put(row, "watts", r->watts);
   (void)json_array_append_new(rows, row);

@@ -3,7 +3,10 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "core/attn_fp8.h"
+#include "core/cost.h"
 #include "cuda/kern/attn/attn_decode_args.h"
+#include "cuda/kern/attn/attn_fallback_sm80.h"
+#include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/rt/cuda.h"
 
 #define MAX_DIM     256
@@ -64,12 +67,35 @@ static cuda_attn_cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const
 /* That go to memory. */
 static int64_t parts_of(const cuda_attn_cut *c) { return c->cluster ? 1 : c->splits; }
 
-int32_t cuda_attn_decode_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+/* K and V are read once for 8 rows of a group. More rows than a decode step has are left to rows with tiles of 64 and
+ * more, which compute what these would read again. */
+static bool has_few_rows(const ga_attn_desc *d, const ga_caps *caps) {
+  if (d->q_dtype != d->kv_dtype) return d->max_q < CUDA_ATTN_PREFILL_QUERIES;
+  if (caps->archs >> GA_ARCH_sm90a & 1) return cuda_attn_is_decode(d, caps);
+  return d->max_q * (d->q_heads / d->kv_heads) < CUDA_ATTN_FALLBACK_ROWS;
+}
+
+static double packed_us(const ga_attn_desc *d, const ga_caps *caps) {
+  const double many_rows = 10;
+  const cuda_attn_cut c = cuda_attn_packed_cut(d, CUDA_ATTN_DECODE_ROWS, caps->sms, 1);
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->kv_dtype);
+  const double dims = d->head_dim + d->v_dim, rows = (double)d->batch * (double)d->max_q * d->q_heads;
+  const ga_work work = {.bytes = (double)c.units * (double)keys_of(d) * dims * t->block_bytes / t->block_elems +
+                                 rows * dims * sizeof(float)};
+  return ga_work_us(&work, caps) * (has_few_rows(d, caps) ? 1 : many_rows);
+}
+
+/* Of two rows for one width the one with more warps wins from `from` keys a block on: docs/log/cuda-decode.md. */
+double cuda_attn_decode_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const int64_t from = ((const cuda_attn_decode_variant *)k->impl)->from;
   const cuda_attn_cut c = cuda_attn_packed_cut(d, CUDA_ATTN_DECODE_ROWS, caps->sms, 1);
-  if (from == 0) return 0;
-  return keys_of(d) >= from * c.splits ? 1 : -1;
+  const double better = from == 0 ? 1 : keys_of(d) >= from * c.splits ? 0.98 : 1.02;
+  return packed_us(d, caps) * 100 / k->speed * better;
+}
+
+double cuda_attn_decode_simt_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  return packed_us(desc, caps) * 100 / k->speed;
 }
 
 uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {

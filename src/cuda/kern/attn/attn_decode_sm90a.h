@@ -9,6 +9,7 @@
 #define CUDA_ATTN_THREADS          128 /* GA_P_THREADS */
 
 const char *cuda_attn_decode_simt_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_attn_decode_simt_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_decode_simt_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_decode_simt(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                 ga_stream *stream);
@@ -46,7 +47,7 @@ typedef struct cuda_attn_decode_variant {
 } cuda_attn_decode_variant;
 
 const char *cuda_attn_decode_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-int32_t cuda_attn_decode_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_attn_decode_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_decode_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_decode(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                            ga_stream *stream);

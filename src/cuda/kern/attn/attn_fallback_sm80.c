@@ -8,7 +8,6 @@
 #define LOG2E      1.44269504f /* log2 e */
 #define VEC_BYTES  16          /* what a lane moves at once */
 #define VEC_ELEMS  8
-#define FEW_ROWS   16 /* a warp's share of a tile: fewer leave three warps idle, and keys are not split among blocks */
 #define MAX_BLOCKS (((int64_t)1 << 31) - 1) /* of a grid */
 
 /* --- what a row can do --- */
@@ -32,10 +31,12 @@ const char *cuda_attn_fallback_ok(const ga_kernel *k, const void *desc, const ga
   return small(d, v) ? NULL : "too many rows";
 }
 
-int32_t cuda_attn_fallback_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+/* Few rows leave most of a tile idle: they are left to rows that cut keys over the machine. */
+double cuda_attn_fallback_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
-  (void)k, (void)caps;
-  return d->max_q * (d->q_heads / d->kv_heads) < FEW_ROWS ? -20 : 0;
+  const cuda_attn_fallback_variant *v = k->impl;
+  const double few_rows = d->max_q * (d->q_heads / d->kv_heads) < CUDA_ATTN_FALLBACK_ROWS ? 10 : 1;
+  return CUDA_LAUNCH_US + cuda_attn_us(d, v->d, v->d, caps) * 100 / k->speed * few_rows;
 }
 
 /* --- arguments --- */

@@ -11,7 +11,11 @@ typedef struct cuda_attn_fallback_variant {
 } cuda_attn_fallback_variant;
 
 /* Behind the row kernels where most of a tile would stay empty. */
-int32_t cuda_attn_fallback_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_attn_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+/* Rows of a group that are a warp's share of a tile: fewer leave three warps idle, and keys are not split among
+ * blocks. */
+#define CUDA_ATTN_FALLBACK_ROWS 16
+
 const char *cuda_attn_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                              ga_stream *stream);

@@ -1,9 +1,11 @@
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/cost.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 
 #define LOG2E        1.4426950408889634
@@ -105,8 +107,7 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   return features_ok(d, v);
 }
 
-#define PACKED  30 /* more than a row with features lags behind one without */
-#define DECODES 8  /* rows of a tile of attn_*_decode_* */
+#define DECODES 8 /* rows of a tile of attn_*_decode_* */
 #define LONG    2048
 
 /* A tile costs the same however many of its rows there are: packed heads, and keys cut over blocks, win where they
@@ -117,26 +118,39 @@ static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, cons
   return v->features & PACKS && 2 * rounds_of(v, d, caps->sms) <= apart;
 }
 
-/* The decode rows cut the keys of so few rows over the machine: 12.7 us at 4096 keys of 128, 8 kv heads
- * (docs/log/cuda-decode.md), of which one tile of ours takes 33 at the tensor cores' full rate. They have neither
- * parts nor carried state. */
-static bool is_decode(const ga_attn_desc *d, const ga_caps *caps) {
+/* They have neither KV segments nor carried state. */
+bool cuda_attn_is_decode(const ga_attn_desc *d, const ga_caps *caps) {
   return d->max_q * (d->q_heads / d->kv_heads) <= DECODES && d->max_kv >= LONG &&
          2 * d->batch * d->kv_heads <= caps->sms && !d->kv_segments && !(d->flags & STATE);
 }
 
-/* Which of the legal rows of one head is best: those whose mask is the problem's, at the lengths they were measured to
- * win, and of these one whose last tile does not waste more than a ninth of all rows (tiles of 192 at 1024: a row of
- * 128 is faster). */
-int32_t cuda_attn_fwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+/* Fitted to bench/h200/attention_long.json. A pair of a query and a key costs an exponential and its products; a tile
+ * costs its start and its results. Few tiles take as long as one. */
+double cuda_attn_us(const ga_attn_desc *d, int32_t dim, int32_t v_dim, const ga_caps *caps) {
+  enum { TILE_ROWS = 128, LEAST_ROWS = 64 /* that a tile computes */ };
+  const double pair_us = 1e-3 * (0.0216 + 0.00027 * (dim + v_dim)), tile_us = 0.29 + 0.0093 * (dim + v_dim);
+  const double heads = (double)d->batch * d->q_heads, tiles = heads * (double)ga_div_up(d->max_q, TILE_ROWS);
+  const double pairs =
+      heads * ga_attn_pairs(ga_max_i64(d->max_q, LEAST_ROWS), d->max_kv, d->flags & GA_ATTN_CAUSAL, d->window);
+  return tiles > 0 ? (pairs / tiles * pair_us + tile_us) * fmax(1, tiles / fmax(caps->sms, 1)) : 0;
+}
+
+/* What slows a row down, per cent. Which of the rows of one head is best was measured: those whose mask is the
+ * problem's, at the lengths that they were made for, and of these one whose last tile does not waste more than a ninth
+ * of all rows (tiles of 192 at 1024: a row of 128 is faster). */
+double cuda_attn_fwd_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  enum { OTHER_LENGTH = 6, OTHER_MASK = 4, WASTE = 2 };
+  const double pack_gain = 0.72, few_rows = 10;
   const ga_attn_desc *d = desc;
   const cuda_attn_variant *v = k->impl;
   const bool length = d->max_kv >= v->keys_from && (!v->keys_to || d->max_kv <= v->keys_to);
-  const int64_t tiles = tiles_of(v, d);
-  const bool few = !v->max_waves || tiles <= (int64_t)v->max_waves * caps->sms;
+  const bool few = !v->max_waves || tiles_of(v, d) <= (int64_t)v->max_waves * caps->sms;
   const bool wasteful = !v->max_waves && (ga_div_up(d->max_q, v->bm) * v->bm - d->max_q) * 9 > d->max_q;
-  const int32_t own = (length && few ? 0 : -3) - (v->mask == mask_of(d) ? 0 : 2) - (wasteful ? 1 : 0);
-  return own + (packing_wins(v, d, caps) ? PACKED : 0) - (is_decode(d, caps) ? 200 : 0);
+  const int32_t slower =
+      (length && few ? 0 : OTHER_LENGTH) + (v->mask == mask_of(d) ? 0 : OTHER_MASK) + (wasteful ? WASTE : 0);
+  return CUDA_LAUNCH_US + cuda_attn_us(d, v->d, v->dv, caps) * (100 + slower) / k->speed *
+                              (packing_wins(v, d, caps) ? pack_gain : 1) *
+                              (cuda_attn_is_decode(d, caps) ? few_rows : 1);
 }
 
 /* --- arguments --- */

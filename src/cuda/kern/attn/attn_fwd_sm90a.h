@@ -34,8 +34,17 @@ int64_t cuda_attn_shift(const ga_attn_kv_segment *part);
  * */
 ga_status cuda_attn_check_shift(const ga_kernel *kernel, const ga_attn_desc *desc, const ga_attn_io *io, int part);
 
+#define CUDA_LAUNCH_US 3.0
+/* Microseconds of attention on Hopper's tensor cores for heads that are dim and v_dim wide, by the fastest rows, behind
+ * the launch. */
+double cuda_attn_us(const ga_attn_desc *desc, int32_t dim, int32_t v_dim, const ga_caps *caps);
+/* Of a row with q of f32: so many queries of a sequence go to attn_prefill_f32_sm90a.toml, fewer to the decode rows. */
+#define CUDA_ATTN_PREFILL_QUERIES 32
+/* So few rows of a group that the decode rows are better, which cut keys over the machine: 12.7 us at 4096 keys of 128,
+ * 8 KV heads (docs/log/cuda-decode.md), of which one tile here takes 33 at the tensor cores' full rate. */
+bool cuda_attn_is_decode(const ga_attn_desc *desc, const ga_caps *caps);
 const char *cuda_attn_fwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-int32_t cuda_attn_fwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_attn_fwd_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_attn_fwd_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_attn_fwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 

@@ -2,13 +2,13 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/cost.h"
 #include "cuda/kern/attn/attn_fwd_sm90a.h"
 #include "cuda/kern/attn/attn_prefill_f32_args.h"
 
 #define ALIGN         256 /* of the parts of the workspace */
 #define THREADS       256
 #define BLOCKS_PER_SM 8
-#define FEW           32 /* queries of a sequence, below which rows for few of them are chosen */
 
 /* The same problem with q and o of the type of K and V. */
 static ga_attn_desc inner_of(const ga_attn_desc *d) {
@@ -28,9 +28,14 @@ const char *cuda_attn_prefill_f32_ok(const ga_kernel *k, const void *desc, const
   return NULL;
 }
 
-int32_t cuda_attn_prefill_f32_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k, (void)caps;
-  return ((const ga_attn_desc *)desc)->max_q < FEW ? -100 : 0;
+/* Two more launches, which read and write Q and O; few queries are left to the decode rows. */
+double cuda_attn_prefill_f32_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_attn_desc *d = desc;
+  const double rows = (double)d->batch * (double)d->max_q * d->q_heads;
+  const ga_work casts[] = {{.bytes = rows * d->head_dim * 6}, {.bytes = rows * d->v_dim * 6}};
+  const double us = ga_work_us(&casts[0], caps) + ga_work_us(&casts[1], caps);
+  return CUDA_LAUNCH_US + (us + cuda_attn_us(d, d->head_dim, d->v_dim, caps)) * 100 / k->speed *
+                              (d->max_q < CUDA_ATTN_PREFILL_QUERIES ? 10 : 1);
 }
 
 static uint64_t bytes_of(const ga_attn_desc *d, int32_t cols) {

@@ -7,7 +7,7 @@
 #include "cuda/rt/cuda.h"
 
 const char *cuda_attn_prefill_f32_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-int32_t cuda_attn_prefill_f32_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_attn_prefill_f32_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* Q in the type of K and V; a row of attn_fwd_sm90a.toml or attn_short_sm90a.toml; its O in f32. */
 const char *cuda_attn_prefill_f32_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 

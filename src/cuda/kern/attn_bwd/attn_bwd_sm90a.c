@@ -1,17 +1,19 @@
 #include "cuda/kern/attn_bwd/attn_bwd_sm90a.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/cost.h"
 #include "cuda/kern/attn_bwd/attn_bwd_args.h"
 
-#define LOG2E        1.44269504f /* log2 e */
-#define FEW_KEYS     512         /* measured: docs/log/attention-bwd.md */
-#define FEW_KEYS_FIT 4
-/* Rows of whole heads: chosen before others where they pay. */
-#define WHOLE_FIT           6
-#define WHOLE_MISFIT        (-30)
+#define LOG2E         1.44269504f /* log2 e */
+#define FEW_KEYS      512         /* measured: docs/log/attention-bwd.md */
+#define FEW_KEYS_GAIN 0.94
+/* Rows that take all keys of a head: chosen before others where they pay. */
+#define KV_RESIDENT_GAIN    0.92
+#define MISFIT              1.5
 #define MOVED               150 /* keys: see kv_resident_pays */
 #define DETERMINISTIC_COSTS 8   /* a fixed order of blocks takes a part of this more */
 #define UNEVEN              4   /* KV heads a multiprocessor from which sequences of different lengths even out */
@@ -71,12 +73,28 @@ static bool kv_resident_pays(const ga_attn_bwd_desc *d, const cuda_attn_bwd_vari
   return (double)units * (double)(keys + more) >= (double)(ga_div_up(units, sms) * sms) * (double)keys;
 }
 
-int32_t cuda_attn_bwd_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+/* Fitted to bench/h200/attention-bwd.json, heads of dim and v_dim. A tile of keys costs tile_us before and behind its
+ * queries. */
+static double bwd_us(const ga_attn_bwd_desc *d, int32_t dim, int32_t v_dim, double tile_us, const ga_caps *caps) {
+  const double pair_us = 1e-3 * 0.00113 * (dim + v_dim), launches_us = 9;
+  const double heads = (double)d->batch * d->q_heads, tiles = heads * (double)ga_div_up(d->max_kv, TILE_ROWS);
+  const double pairs = heads * ga_attn_pairs(d->max_q, d->max_kv, d->flags & GA_ATTN_CAUSAL, d->window);
+  return launches_us + (pairs * pair_us + tiles * (tile_us + 0.0386 * (dim + v_dim))) / fmax(caps->sms, 1);
+}
+
+double cuda_attn_bwd_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_bwd_desc *d = desc;
   const cuda_attn_bwd_variant *v = k->impl;
-  if (v->order == CUDA_ATTN_BWD_KV_RESIDENT) return kv_resident_pays(d, v, caps) ? WHOLE_FIT : WHOLE_MISFIT;
-  const bool few = d->max_kv <= FEW_KEYS && (v->d > 64 || d->flags & GA_ATTN_CAUSAL);
-  return v->order && few ? FEW_KEYS_FIT : 0;
+  const double us = bwd_us(d, v->d, v->dv, v->cluster2 ? 17.5 : 0.8, caps) * 100 / k->speed;
+  /* Forms that need neither zeros nor a conversion are faster where keys are few. */
+  const bool few = d->max_kv <= FEW_KEYS && (ga_max_i64(d->head_dim, d->v_dim) > 64 || d->flags & GA_ATTN_CAUSAL);
+  if (v->order == CUDA_ATTN_BWD_KV_RESIDENT) return us * (kv_resident_pays(d, v, caps) ? KV_RESIDENT_GAIN : MISFIT);
+  return v->order && few && !v->cluster2 ? us * FEW_KEYS_GAIN : us;
+}
+
+double cuda_attn_bwd_fallback_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const int32_t dim = ((const cuda_attn_bwd_fallback_variant *)k->impl)->d;
+  return bwd_us(desc, dim, dim, 0.8, caps) * 100 / k->speed;
 }
 
 /* --- workspace --- */

@@ -20,9 +20,7 @@ typedef struct cuda_attn_bwd_variant {
 } cuda_attn_bwd_variant;
 
 const char *cuda_attn_bwd_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-/* Forms that need neither zeros nor a conversion are faster where keys are few and multiprocessors still get even
- * shares. */
-int32_t cuda_attn_bwd_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_attn_bwd_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* pre; with sinks their gradient; the main kernel; where it does not write dQ itself, post. All see one workspace. */
 const char *cuda_attn_bwd_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 /* The main kernel. */
@@ -35,6 +33,7 @@ typedef struct cuda_attn_bwd_fallback_variant {
   const ga_kernel *pre, *sink; /* its steps */
 } cuda_attn_bwd_fallback_variant;
 
+double cuda_attn_bwd_fallback_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_attn_bwd_fallback_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* pre; with sinks their gradient; the main kernel. */
 const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);

@@ -72,11 +72,7 @@ const cuda_unit *cuda_unit_of(int32_t dtype) {
   return NULL;
 }
 
-int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks) {
-  enum { RATE = 2048, MILLION = 1000000 }; /* multiply-adds a clock and multiprocessor */
-  return (int32_t)(MILLION *
-                   ((double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * RATE * (double)clocks)));
-}
+double cuda_clocks_us(int64_t clocks) { return (double)clocks / 1980; }
 
 const char *cuda_gemm_packed_refusal(const ga_kernel *k, const ga_gemm_desc *d) {
   if (d->w_layout != (int32_t)k->layout) return "the weights have another layout";

@@ -21,7 +21,8 @@ const cuda_unit *cuda_unit_of(int32_t dtype);
 
 /* Multiply-adds in millionths of the tensor cores' rate when a launch takes so many clocks: what rows over packed
  * weights are compared by. */
-int32_t cuda_gemm_fit(const ga_gemm_desc *d, const ga_caps *caps, int64_t clocks);
+/* Microseconds of clocks that were counted at 1.98 GHz. */
+double cuda_clocks_us(int64_t clocks);
 
 /* Weights as in the file. */
 const char *cuda_gemm_native_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
@@ -29,6 +30,7 @@ ga_status cuda_gemm_native(const ga_kernel *kernel, const void *desc, const void
                            ga_stream *stream);
 
 /* 16-bit operands on tensor cores, stored either way. */
+double cuda_gemm_mma_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_gemm_mma_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_mma(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
@@ -36,6 +38,7 @@ ga_status cuda_gemm_mma(const ga_kernel *kernel, const void *desc, const void *i
  * against it. */
 const char *cuda_gemm_packed_refusal(const ga_kernel *kernel, const ga_gemm_desc *desc);
 const char *cuda_gemm_mma_packed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_gemm_mma_packed_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_mma_packed_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_mma_packed(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                ga_stream *stream);

@@ -1,5 +1,6 @@
 #include "base/mem.h"
 #include "base/status.h"
+#include "core/cost.h"
 #include "cuda/kern/gemm/gemm.h"
 
 #define MMA_PACKED_COLS 8 /* rows of X a launch takes */
@@ -57,6 +58,14 @@ const char *cuda_gemm_mma_packed_ok(const ga_kernel *k, const void *desc, const 
   const mma_packed_shape s = shape_of(k, d, caps);
   if (s.shared_bytes > (int64_t)caps->smem_bytes - 1024) return "shared memory is too small";
   return s.splits > 1 && s.groups > COUNTERS ? "too many parts" : NULL;
+}
+
+/* W is read once for each 8 rows of X. */
+double cuda_gemm_mma_packed_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  const ga_gemm_desc *d = desc;
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
+  const ga_work work = {.bytes = (double)d->n * (double)d->k * t->block_bytes / t->block_elems};
+  return (double)ga_div_up(d->m, MMA_PACKED_COLS) * ga_work_us(&work, caps) * 100 / k->speed;
 }
 
 uint64_t cuda_gemm_mma_packed_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {

@@ -17,6 +17,15 @@ const char *cuda_gemm_mma_ok(const ga_kernel *k, const void *desc, const ga_caps
   return v->shared_bytes > caps->smem_bytes ? "shared memory is too small" : NULL;
 }
 
+/* Estimated: a third of what wgmma does; k is not split. */
+double cuda_gemm_mma_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  enum { STEP = 2000, STEP_COLS = 64, TILE = 3000, LAUNCH = 6000 };
+  const ga_gemm_desc *d = desc;
+  const int64_t tiles = ga_div_up(d->m, MMA_SIDE) * ga_div_up(d->n, MMA_SIDE);
+  const int64_t tile_clocks = ga_div_up(d->k, STEP_COLS) * STEP + TILE;
+  return cuda_clocks_us(LAUNCH + ga_div_up(tiles, ga_max_i64(caps->sms, 1)) * tile_clocks) * 100 / k->speed;
+}
+
 ga_status cuda_gemm_mma(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)workspace;
   const ga_gemm_desc *d = desc;

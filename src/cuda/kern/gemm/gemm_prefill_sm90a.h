@@ -12,7 +12,7 @@ typedef struct cuda_gemm_prefill_variant {
 } cuda_gemm_prefill_variant;
 
 const char *cuda_gemm_prefill_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-int32_t cuda_gemm_prefill_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_gemm_prefill_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 /* X in bf16, then the product. */
 const char *cuda_gemm_prefill_plan(const ga_kernel *kernel, const void *desc, ga_plan_steps *steps);
 ga_status cuda_gemm_prefill(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,

@@ -155,15 +155,15 @@ static int64_t clocks_of(int64_t rows, int64_t bytes) {
   return LAUNCH + (rows <= 2 ? 0 : SEVERAL) + bytes / BYTES * tenths / 10;
 }
 
-int32_t cuda_gemm_split_int8_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  (void)k;
+double cuda_gemm_split_int8_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  (void)k, (void)caps;
   const ga_gemm_desc *d = desc;
   const cuda_unit *u = cuda_unit_of(d->w_dtype);
   if (d->m == 0 || d->n == 0) return 0;
   const int64_t tiles =
       (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
   const int64_t bytes = tiles * ga_div_up(d->k, u->k) * u->bytes, rest = d->m % ROWS;
-  return cuda_gemm_fit(d, caps, d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
+  return cuda_clocks_us(d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
 }
 
 uint64_t cuda_gemm_split_int8_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {

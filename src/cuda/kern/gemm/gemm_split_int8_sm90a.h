@@ -5,7 +5,7 @@
 #include "cuda/rt/cuda.h"
 
 const char *cuda_gemm_split_int8_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-int32_t cuda_gemm_split_int8_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_gemm_split_int8_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_split_int8_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_split_int8(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                ga_stream *stream);

@@ -83,13 +83,12 @@ static int64_t k_splits_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_c
   return best;
 }
 
-/* Per mille of the tensor cores' rate that the row is expected to reach. */
-int32_t cuda_gemm_tile_fit(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+/* Products at the full rate run at the clock that power allows: 1.55 of 1.98 GHz. */
+#define POWER_CAP 1.28
+
+double cuda_gemm_tile_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
-  if (d->m == 0 || d->n == 0) return 0;
-  const double rate = 4096.0 / (double)elem_bytes(d->w_dtype); /* multiply-adds a clock */
-  const double clocks = (double)clocks_of(k, d, caps, k_splits_of(k, d, caps));
-  return (int32_t)(1000 * (double)d->m * (double)d->n * (double)d->k / ((double)caps->sms * rate * clocks));
+  return d->m == 0 || d->n == 0 ? 0 : POWER_CAP * cuda_clocks_us(clocks_of(k, d, caps, k_splits_of(k, d, caps)));
 }
 
 uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {

@@ -14,7 +14,7 @@ typedef struct cuda_gemm_tile_variant {
 } cuda_gemm_tile_variant;
 
 const char *cuda_gemm_tile_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
-int32_t cuda_gemm_tile_fit(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
+double cuda_gemm_tile_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_tile_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 ga_status cuda_gemm_tile(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream);
 
