@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 #include "cli/open.h"
-#include "cli/synth_weights.h"
 #include "file/gguf_write.h"
 #include "model/arch/arch.h"
+#include "verify/synth/synth_weights.h"
 
 /* --- shapes --- */
 
