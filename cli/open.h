@@ -66,7 +66,7 @@ void close_model(opened *o);
 /* A line for each device: its layers and what they take. */
 void print_placements(FILE *f, const ga_model *model);
 
-/* The kernels that this context has chosen so far, one line each with the shape, and why; on stderr. */
+/* The rows that this context has chosen so far, for which shapes, and why not others (ga_plan_explain); on stderr. */
 void explain(const ga_ctx *ctx);
 
 /* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
