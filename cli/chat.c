@@ -213,7 +213,9 @@ static bool command_line(chat *c, const char *line, ga_status *status) {
 static char *next_typed_line(void) {
   for (;;) {
     clear_interrupt();
+    interrupts_at_prompt(true);
     char *line = readline("> ");
+    interrupts_at_prompt(false);
     if (line || !interrupted()) return line;
     printf("\n(Ctrl-D or /quit leaves)\n");
   }
@@ -308,6 +310,5 @@ int cmd_chat(int argc, char **argv) {
   free(c.answer);
   close_model(&c.o);
   if (status != GA_OK) (void)cmd_fail("chat");
-  if (interrupted()) return EXIT_STOPPED;
   return status == GA_OK && !c.failed ? EXIT_OK : EXIT_FAILED;
 }

@@ -38,7 +38,7 @@ static ga_status embed_lines(const embed_args *a, const opened *o, const char *t
   for (const char *p = text, *end = text + bytes; p < end && status == GA_OK; line++) {
     const char *nl = memchr(p, '\n', (size_t)(end - p));
     if (!nl) nl = end;
-    status = embed_line(o, p, (size_t)(nl - p), v);
+    status = interrupted() ? ga_error_set(GA_ERR_CANCELLED, "stopped") : embed_line(o, p, (size_t)(nl - p), v);
     if (status != GA_OK)
       status = ga_error_set(status, "line %zu: %s", line, ga_error_text());
     else
@@ -62,6 +62,7 @@ int cmd_embed(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest > 1) return cmd_usage_error("embed", "one text, not %d; quote it, or use --file", rest);
   if (rest == 1 && a.file) return cmd_usage_error("embed", "the text is given twice");
+  listen_for_interrupt();
   char *text = NULL;
   size_t bytes = rest ? strlen(argv[1]) : 0;
   if (!rest && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("embed");

@@ -6,6 +6,7 @@
 
 #include "cli/cmd.h"
 #include "cli/error.h"
+#include "cli/interrupt.h"
 
 static const command commands[] = {
 #define COMMAND(name, summary) {#name, summary, cmd_##name},
@@ -39,8 +40,9 @@ static void fill_standard_streams(void) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-/* A report that did not arrive is a failure, whatever the command thinks. */
+/* What a person stopped has not failed. A report that did not arrive is a failure, whatever the command thinks. */
 static int end(int code) {
+  if (interrupted() && code != EXIT_USAGE) return EXIT_STOPPED;
   const bool failed = ferror(stdout) != 0;
   if ((!fflush(stdout) && !failed) || code != EXIT_OK) return code;
   (void)fprintf(stderr, "ga: stdout: cannot write%s%s\n", failed ? "" : ": ", failed ? "" : strerror(errno));

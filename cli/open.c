@@ -1,7 +1,6 @@
 #include "cli/open.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,6 +49,8 @@ ga_status find_model(const char *model, char *path, size_t capacity) {
   return ga_error_set(GA_ERR_IO, "%s: no such file, and no model of that name (ga pull --list)", model);
 }
 
+#define READ_BYTES ((size_t)16 << 20) /* between two looks at Ctrl-C */
+
 ga_status read_text(const char *path, char **text, size_t *bytes) {
   const bool is_stdin = !strcmp(path, "-");
   FILE *f = is_stdin ? stdin : fopen(path, "rb");
@@ -61,12 +62,17 @@ ga_status read_text(const char *path, char **text, size_t *bytes) {
   char *p = malloc(capacity);
   ga_status status = p ? GA_OK : fail_nomem(path, capacity);
   while (status == GA_OK) {
-    size_t got = fread(p + n, 1, capacity - n - 1, f);
+    const size_t room = capacity - n - 1, most = room < READ_BYTES ? room : READ_BYTES, got = fread(p + n, 1, most, f);
     n += got;
-    if (n + 1 < capacity) {
+    if (interrupted()) {
+      status = ga_error_set(GA_ERR_CANCELLED, "%s: stopped", path);
+      break;
+    }
+    if (got < most) {
       if (ferror(f)) status = ga_error_set(GA_ERR_IO, "%s: %s", path, strerror(errno));
       break;
     }
+    if (n + 1 < capacity) continue;
     capacity *= 2;
     char *bigger = realloc(p, capacity);
     if (!bigger)
@@ -244,11 +250,17 @@ void explain(const ga_ctx *ctx) {
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n) {
   *ids = NULL;
   REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
-  ga_status status = ga_tokenize(tok, text, bytes, flags, NULL, 0, n);
-  if (status != GA_OK && status != GA_ERR_SHAPE) return status;
-  int32_t *p = malloc((*n + 1) * sizeof *p);
-  if (!p) return fail_nomem("token ids", (*n + 1) * sizeof *p);
-  status = ga_tokenize(tok, text, bytes, flags, p, *n, n);
+  size_t capacity = bytes / 3 + 64; /* enough for most texts; else *n tells */
+  int32_t *p = malloc(capacity * sizeof *p);
+  if (!p) return fail_nomem("token ids", capacity * sizeof *p);
+  ga_status status = ga_tokenize(tok, text, bytes, flags, p, capacity, n);
+  if (status == GA_ERR_SHAPE && *n > capacity) {
+    free(p);
+    capacity = *n;
+    p = malloc(capacity * sizeof *p);
+    if (!p) return fail_nomem("token ids", capacity * sizeof *p);
+    status = ga_tokenize(tok, text, bytes, flags, p, capacity, n);
+  }
   if (status != GA_OK) {
     free(p);
     return status;
@@ -274,20 +286,3 @@ ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_
   ga_chat_ids_free(made);
   return *ids ? GA_OK : fail_nomem("token ids", *n_ids * sizeof **ids);
 }
-
-/* --- interrupt --- */
-
-static volatile sig_atomic_t interrupt_flag;
-
-static void on_interrupt(int signal) {
-  (void)signal;
-  interrupt_flag = 1;
-}
-
-void listen_for_interrupt(void) {
-  struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: a blocked read returns */
-  (void)sigaction(SIGINT, &action, NULL);
-}
-
-bool interrupted(void) { return interrupt_flag; }
-void clear_interrupt(void) { interrupt_flag = 0; }

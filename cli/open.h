@@ -3,6 +3,7 @@
 #define GA_CLI_OPEN_H
 
 #include "cli/cmd.h"
+#include "cli/interrupt.h"
 #include "ga/llm.h"
 
 typedef struct open_args {
@@ -81,10 +82,5 @@ ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_
 
 /* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
 ga_status read_text(const char *path, char **text, size_t *bytes);
-
-/* SIGINT sets a flag instead of ending the program, until stop_listening. */
-void listen_for_interrupt(void);
-bool interrupted(void);
-void clear_interrupt(void);
 
 #endif

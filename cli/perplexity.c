@@ -103,10 +103,7 @@ int cmd_perplexity(int argc, char **argv) {
   if (!a.file) return cmd_usage_error("perplexity", "which text? give a file");
   listen_for_interrupt();
   tally t = {0};
-  if (run(&a, &t) != GA_OK) {
-    (void)cmd_fail("perplexity");
-    return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
-  }
+  if (run(&a, &t) != GA_OK) return cmd_fail("perplexity");
   const double ppl = exp(t.nll / (double)t.scored);
   if (a.json)
     printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,

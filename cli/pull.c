@@ -259,7 +259,5 @@ int cmd_pull(int argc, char **argv) {
   if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))
     return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
   listen_for_interrupt();
-  if (pull(argv[1], &a) == GA_OK) return EXIT_OK;
-  (void)cmd_fail("pull");
-  return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+  return pull(argv[1], &a) == GA_OK ? EXIT_OK : cmd_fail("pull");
 }

@@ -132,12 +132,11 @@ int cmd_run(int argc, char **argv) {
   if ((a.prompt != NULL) + (a.file != NULL) + (rest == 1) > 1)
     return cmd_usage_error("run", "the prompt is given twice");
   if (rest == 1) a.prompt = argv[1];
+  listen_for_interrupt();
   char *text = NULL;
   size_t bytes = a.prompt ? strlen(a.prompt) : 0;
   if (!a.prompt && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("run");
-  listen_for_interrupt();
   ga_status status = generate(&a, a.prompt ? a.prompt : text, bytes);
   free(text);
-  if (status != GA_OK) (void)cmd_fail("run");
-  return interrupted() ? EXIT_STOPPED : status == GA_OK ? EXIT_OK : EXIT_FAILED;
+  return status == GA_OK ? EXIT_OK : cmd_fail("run");
 }

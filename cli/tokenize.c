@@ -84,6 +84,7 @@ int cmd_tokenize(int argc, char **argv) {
   if (rest > 1) return cmd_usage_error("tokenize", "one text, not %d; quote it", rest);
   if (rest == 1 && a.file) return cmd_usage_error("tokenize", "the text is given twice");
   if (a.json && a.pieces) return cmd_usage_error("tokenize", "--json and --pieces exclude each other");
+  listen_for_interrupt();
   char *text = NULL;
   size_t bytes = rest ? strlen(argv[1]) : 0;
   if (!rest && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("tokenize");

@@ -304,7 +304,5 @@ int cmd_synth(int argc, char **argv) {
   if (rest != 1) return cmd_usage_error("synth", rest ? "one file, not %d" : "which file? give a path", rest);
   a.path = argv[1];
   listen_for_interrupt();
-  if (write_and_tell(&a) == GA_OK) return EXIT_OK;
-  (void)cmd_fail("synth");
-  return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+  return write_and_tell(&a) == GA_OK ? EXIT_OK : cmd_fail("synth");
 }
