@@ -181,6 +181,7 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.n_more = o->n_more;
   mo.session = &so;
   mo.plan_only = plan_only;
+  mo.no_mmap = args->no_mmap;
   TRY(ga_model_load(o->ctx, path, &mo, &o->model));
   if (!plan_only) warn_of_cpu(o->model);
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;

@@ -11,7 +11,7 @@ typedef struct open_args {
   const char *device; /* NULL = auto; several with commas between them */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  bool explain, deterministic;
+  bool explain, deterministic, no_mmap;
 } open_args;
 
 /* Rows for a command's option table; `a` is an open_args. */
@@ -23,8 +23,9 @@ typedef struct open_args {
   {                                                                                                                    \
     "threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"                                \
   }
-#define OPEN_MODEL_OPTIONS(a)                                                                          \
-  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"}, \
+#define OPEN_MODEL_OPTIONS(a)                                                                                   \
+  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},          \
+      {"no-mmap", 0, OPT_FLAG, &(a).no_mmap, 0, 0, NULL, "copy the model to memory: its file may then change"}, \
       OPEN_DEVICE_OPTIONS(a)
 #define OPEN_SESSION_OPTIONS(a)                                                                                      \
   {"context", 'c', OPT_INT, &(a).context,                                                                            \
