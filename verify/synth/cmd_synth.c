@@ -296,7 +296,7 @@ int cmd_synth(int argc, char **argv) {
       {"heads", 0, OPT_INT, &a.heads, 1, 1024, "N", "query heads"},
       {"kv-heads", 0, OPT_INT, &a.kv_heads, 1, 1024, "N", "heads of keys and values"},
       {"head-dim", 0, OPT_INT, &a.head_dim, 2, 1024, "N", "elements of a head"},
-      {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 24, "N", "tokens"},
+      {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 22, "N", "tokens"},
       {"context", 0, OPT_INT, &a.context, 1, 1 << 28, "N", "tokens that the model says it was trained for"},
   };
   int code, rest = cmd_parse("synth", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
