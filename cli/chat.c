@@ -7,8 +7,7 @@
 
 #include <editline/readline.h>
 
-#include "base/mem.h"
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/models.h"
 #include "cli/sampling.h"
 #include "cli/terminal.h"
@@ -32,12 +31,12 @@ static ga_status push(chat *c, const char *role, const char *text) {
   if (c->n_messages == c->capacity) {
     size_t capacity = c->capacity ? c->capacity * 2 : 16;
     void *p = realloc(c->messages, capacity * sizeof *c->messages);
-    if (!p) return ga_fail_nomem("messages", capacity * sizeof *c->messages);
+    if (!p) return fail_nomem("messages", capacity * sizeof *c->messages);
     c->messages = p;
     c->capacity = capacity;
   }
   char *copy = strdup(text);
-  if (!copy) return ga_fail_nomem("message", strlen(text) + 1);
+  if (!copy) return fail_nomem("message", strlen(text) + 1);
   c->messages[c->n_messages++] = (ga_chat_message){.role = role, .content = copy};
   return GA_OK;
 }
@@ -93,10 +92,10 @@ static ga_status reuse_prefix(chat *c, const int32_t *ids, size_t n, size_t *sam
 static ga_status answer(chat *c, const int32_t *ids, size_t n) {
   size_t same;
   ga_generate_result r = GA_GENERATE_RESULT_INIT;
-  GA_REQUIRE(n > 0 && n < (size_t)ga_session_context(c->o.session), GA_ERR_SHAPE,
-             "the conversation has %zu tokens, the context holds %d; /reset starts anew", n,
-             ga_session_context(c->o.session));
-  GA_TRY(reuse_prefix(c, ids, n, &same));
+  REQUIRE(n > 0 && n < (size_t)ga_session_context(c->o.session), GA_ERR_SHAPE,
+          "the conversation has %zu tokens, the context holds %d; /reset starts anew", n,
+          ga_session_context(c->o.session));
+  TRY(reuse_prefix(c, ids, n, &same));
   memcpy(c->ids, ids, n * sizeof *ids);
   c->n_ids = n;
   c->answer_bytes = 0;
@@ -119,7 +118,7 @@ static ga_status answer(chat *c, const int32_t *ids, size_t n) {
 static ga_status turn(chat *c, const char *text) {
   int32_t *ids = NULL;
   size_t n;
-  GA_TRY(push(c, "user", text));
+  TRY(push(c, "user", text));
   clear_interrupt();
   ga_status status = chat_ids(c->o.model, c->messages, c->n_messages, &ids, &n);
   if (status == GA_OK) status = answer(c, ids, n);
@@ -150,21 +149,21 @@ static void print_history(const chat *c, FILE *f) {
 }
 
 static ga_status save(const chat *c, const char *path) {
-  GA_REQUIRE(*path, GA_ERR_ARG, "/save needs a file name");
+  REQUIRE(*path, GA_ERR_ARG, "/save needs a file name");
   FILE *f = fopen(path, "w");
-  GA_REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
   print_history(c, f);
   const bool failed = ferror(f) != 0;
-  GA_REQUIRE(!(fclose(f) | failed), GA_ERR_IO, "%s: cannot write", path);
+  REQUIRE(!(fclose(f) | failed), GA_ERR_IO, "%s: cannot write", path);
   return GA_OK;
 }
 
 static ga_status retry(chat *c) {
   size_t last = c->n_messages;
   while (last && strcmp(c->messages[last - 1].role, "user")) last--;
-  GA_REQUIRE(last, GA_ERR_STATE, "nothing to answer yet");
+  REQUIRE(last, GA_ERR_STATE, "nothing to answer yet");
   char *text = strdup(c->messages[last - 1].content);
-  if (!text) return ga_fail_nomem("message", 1);
+  if (!text) return fail_nomem("message", 1);
   clear(c, last - 1);
   c->options.seed++;
   ga_status status = turn(c, text);
@@ -175,8 +174,7 @@ static ga_status retry(chat *c) {
 static ga_status set_temperature(chat *c, const char *text) {
   char *end;
   double t = strtod(text, &end);
-  GA_REQUIRE(end != text && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100",
-             text);
+  REQUIRE(end != text && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100", text);
   c->sample.temperature = (float)t;
   return GA_OK;
 }
@@ -204,7 +202,7 @@ static bool command_line(chat *c, const char *line, ga_status *status) {
   else if (IS("/stats"))
     c->stats = !c->stats;
   else
-    *status = ga_fail(GA_ERR_ARG, "%.*s is no command; /help lists them", (int)n, line);
+    *status = ga_error_set(GA_ERR_ARG, "%.*s is no command; /help lists them", (int)n, line);
 #undef IS
   return false;
 }
@@ -215,7 +213,9 @@ static bool command_line(chat *c, const char *line, ga_status *status) {
 static char *next_typed_line(void) {
   for (;;) {
     clear_interrupt();
+    interrupts_at_prompt(true);
     char *line = readline("> ");
+    interrupts_at_prompt(false);
     if (line || !interrupted()) return line;
     printf("\n(Ctrl-D or /quit leaves)\n");
   }
@@ -230,11 +230,11 @@ static char *next_piped_line(ga_status *status) {
   if (n > 0 && line[n - 1] == '\n') line[--n] = 0;
   if (n >= 0 && strlen(line) == (size_t)n) return line;
   if (n >= 0)
-    *status = ga_fail(GA_ERR_ARG, "a line of %zd bytes has a NUL byte", n);
+    *status = ga_error_set(GA_ERR_ARG, "a line of %zd bytes has a NUL byte", n);
   else if (interrupted())
-    *status = ga_fail(GA_ERR_CANCELLED, "stopped");
+    *status = ga_error_set(GA_ERR_CANCELLED, "stopped");
   else if (ferror(stdin))
-    *status = ga_fail(GA_ERR_IO, "stdin: %s", strerror(errno));
+    *status = ga_error_set(GA_ERR_IO, "stdin: %s", strerror(errno));
   free(line);
   return NULL;
 }
@@ -288,7 +288,7 @@ int cmd_chat(int argc, char **argv) {
       SAMPLING_OPTIONS(sampling),
       OPEN_SESSION_OPTIONS(open),
   };
-  int code, rest = cmd_parse("chat", "[options]", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("chat", "[options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("chat", "unexpected '%s'", argv[1]);
   c.options = (ga_generate_options)GA_GENERATE_OPTIONS_INIT;
@@ -298,7 +298,7 @@ int cmd_chat(int argc, char **argv) {
   ga_status status = open_model(&open, true, &c.o);
   if (status == GA_OK) {
     c.ids = malloc(((size_t)ga_session_context(c.o.session) + 1) * sizeof *c.ids);
-    if (!c.ids) status = ga_fail_nomem("conversation", 0);
+    if (!c.ids) status = fail_nomem("conversation", 0);
   }
   if (status == GA_OK && !ga_model_template(c.o.model)) /* tells why there is none */
     status = chat_ids(c.o.model, NULL, 0, &(int32_t *){NULL}, &(size_t){0});
@@ -310,6 +310,5 @@ int cmd_chat(int argc, char **argv) {
   free(c.answer);
   close_model(&c.o);
   if (status != GA_OK) (void)cmd_fail("chat");
-  if (interrupted()) return EXIT_STOPPED;
   return status == GA_OK && !c.failed ? EXIT_OK : EXIT_FAILED;
 }

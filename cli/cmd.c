@@ -8,8 +8,7 @@
 
 #include <utf8proc.h>
 
-#include "base/compiler.h"
-#include "base/status.h"
+#include "cli/error.h"
 
 static void print_option(const cmd_option *o) {
   char left[64];
@@ -75,8 +74,8 @@ int cmd_fail(const char *name) {
 ga_status cmd_print_json(json_t *json, size_t flags) {
   const int rc = json ? json_dumpf(json, stdout, flags) : -1;
   json_decref(json);
-  if (rc && ferror(stdout)) return ga_fail(GA_ERR_IO, "stdout: cannot write");
-  return rc ? ga_fail_nomem("JSON", 0) : GA_OK;
+  if (rc && ferror(stdout)) return ga_error_set(GA_ERR_IO, "stdout: cannot write");
+  return rc ? fail_nomem("JSON", 0) : GA_OK;
 }
 
 json_t *cmd_json_text(const char *text, size_t bytes) {
@@ -135,7 +134,7 @@ static const struct { const char *old, *name; } renamed[] = {{"tokens", "max-tok
 
 /* The present name of an option that `arg` ("--old" or "--old=value") gives by a former one, else NULL. */
 static const char *renamed_to(const char *arg) {
-  for (size_t i = 0; i < GA_COUNT_OF(renamed); i++) {
+  for (size_t i = 0; i < COUNT_OF(renamed); i++) {
     const size_t len = strlen(renamed[i].old);
     if (!strncmp(arg + 2, renamed[i].old, len) && (arg[2 + len] == 0 || arg[2 + len] == '=')) return renamed[i].name;
   }

@@ -4,11 +4,9 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/info.h"
 #include "cli/open.h"
-#include "core/device.h"
-#include "cuda/rt/cuda.h"
 
 typedef struct info_args {
   open_args open;
@@ -38,7 +36,7 @@ static int devices(bool json) {
     printf("{\"version\": \"%s\", \"build\": \"%s\", \"devices\": [\n", ga_version(), ga_cuda_build_text());
   else
     printf("ga %s; %s\n", ga_version(), ga_cuda_build_text());
-  for (size_t i = 0; i < ga_n_backends; i++) print_device(ga_backends[i]->name, json, &first);
+  for (size_t i = 0; ga_backend_name(i); i++) print_device(ga_backend_name(i), json, &first);
   if (json) printf("\n]}\n");
   return EXIT_OK;
 }
@@ -91,7 +89,7 @@ static ga_status print_model(const ga_model *model, bool json) {
                           "window", i->window, "parameters", (json_int_t)i->n_params, "file_bytes",
                           (json_int_t)i->file_bytes, "weight_bytes", (json_int_t)i->weight_bytes, "kv_bytes_per_token",
                           (json_int_t)i->kv_token_bytes, "places", json_placements(model));
-    GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
+    TRY(cmd_print_json(o, JSON_INDENT(2)));
     printf("\n");
     return GA_OK;
   }
@@ -118,14 +116,14 @@ static ga_status model(const info_args *a) {
   if (a->meta || a->tensors) {
     char path[4096];
     ga_model_file *file;
-    GA_TRY(find_model(a->open.model, path, sizeof path));
-    GA_TRY(ga_model_file_open(path, &file));
+    TRY(find_model(a->open.model, path, sizeof path));
+    TRY(ga_model_file_open(path, &file));
     ga_status status = info_file(file, a->meta, a->tensors, a->json);
     ga_model_file_destroy(file);
     return status;
   }
   opened o;
-  GA_TRY(plan_model(&a->open, &o));
+  TRY(plan_model(&a->open, &o));
   ga_status status = print_model(o.model, a->json);
   if (status == GA_OK && !a->json) print_plan(o.model);
   close_model(&o);
@@ -142,7 +140,7 @@ int cmd_info(int argc, char **argv) {
        "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
       OPEN_SESSION_OPTIONS(a.open),
   };
-  int code, rest = cmd_parse("info", "[options] [MODEL]", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("info", "[options] [MODEL]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error("info", "one model is enough");
   if (rest == 1) a.open.model = argv[1];

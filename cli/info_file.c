@@ -5,8 +5,8 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
 #include "cli/cmd.h"
+#include "cli/error.h"
 #include "cli/info.h"
 
 enum { FIRST = 8 }; /* elements of an array that JSON shows */
@@ -128,9 +128,9 @@ static ga_status print_file_json(const ga_model_file *file, bool meta, bool tens
   if (tensors) failed |= json_object_set_new(o, "tensors", json_tensors(file));
   if (failed) {
     json_decref(o);
-    return ga_fail_nomem("JSON", 0);
+    return fail_nomem("JSON", 0);
   }
-  GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
+  TRY(cmd_print_json(o, JSON_INDENT(2)));
   printf("\n");
   return GA_OK;
 }

@@ -4,8 +4,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/compiler.h"
 #include "cli/cmd.h"
+#include "cli/error.h"
+#include "cli/interrupt.h"
 
 static const command commands[] = {
 #define COMMAND(name, summary) {#name, summary, cmd_##name},
@@ -19,7 +20,7 @@ static const struct { const char *old, *name; } renamed[] = {{"make", "synth"}};
 static int help(FILE *out) {
   (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
                 ga_version());
-  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+  for (size_t i = 0; i < COUNT_OF(commands); i++)
     (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
   (void)fprintf(out,
                 "\nga COMMAND --help tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
@@ -39,8 +40,9 @@ static void fill_standard_streams(void) {
     if (fcntl(fd, F_GETFD) < 0 && errno == EBADF) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
 }
 
-/* A report that did not arrive is a failure, whatever the command thinks. */
+/* What a person stopped has not failed. A report that did not arrive is a failure, whatever the command thinks. */
 static int end(int code) {
+  if (interrupted() && code != EXIT_USAGE) return EXIT_STOPPED;
   const bool failed = ferror(stdout) != 0;
   if ((!fflush(stdout) && !failed) || code != EXIT_OK) return code;
   (void)fprintf(stderr, "ga: stdout: cannot write%s%s\n", failed ? "" : ": ", failed ? "" : strerror(errno));
@@ -58,7 +60,7 @@ static void print_line(void *user, ga_log_level level, const char *text) {
 static bool show_log(void) {
   const char *least = getenv("GA_LOG");
   if (!least || !*least) least = "warn";
-  for (size_t i = 0; i < GA_COUNT_OF(levels); i++) {
+  for (size_t i = 0; i < COUNT_OF(levels); i++) {
     if (strcmp(least, levels[i]) != 0) continue;
     if (i <= GA_LOG_ERROR) ga_log_set(print_line, NULL, (ga_log_level)i);
     return true;
@@ -69,7 +71,7 @@ static bool show_log(void) {
 
 /* The present name of a command, with a line that tells it where `name` is a former one. */
 static const char *present_name(const char *name) {
-  for (size_t i = 0; i < GA_COUNT_OF(renamed); i++) {
+  for (size_t i = 0; i < COUNT_OF(renamed); i++) {
     if (strcmp(name, renamed[i].old)) continue;
     (void)fprintf(stderr, "ga: %s is now %s\n", renamed[i].old, renamed[i].name);
     return renamed[i].name;
@@ -85,7 +87,7 @@ static int dispatch(int argc, char **argv) {
     return EXIT_OK;
   }
   const char *name = present_name(argv[1]);
-  for (size_t i = 0; i < GA_COUNT_OF(commands); i++)
+  for (size_t i = 0; i < COUNT_OF(commands); i++)
     if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
   (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
   return help(stderr);

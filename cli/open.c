@@ -1,16 +1,12 @@
 #include "cli/open.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/mem.h"
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/models.h"
-#include "core/cost.h"
-#include "core/ctx.h"
 
 /* --- files --- */
 
@@ -24,34 +20,36 @@ ga_status models_dir(char *path, size_t capacity) {
   else if (home && *home)
     n = snprintf(path, capacity, "%s/.cache/ga/models", home);
   else
-    return ga_fail(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
-  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
+    return ga_error_set(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
+  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
   return GA_OK;
 }
 
 ga_status find_model(const char *model, char *path, size_t capacity) {
   char dir[3072];
   if (!model) model = known_models[0].name;
-  GA_REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
-  GA_REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
-             capacity - 1);
+  REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
+  REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
+          capacity - 1);
   if (access(model, F_OK) == 0) { /* one that may not be read is an error of its own */
     (void)snprintf(path, capacity, "%s", model);
     return GA_OK;
   }
-  GA_TRY(models_dir(dir, sizeof dir));
+  TRY(models_dir(dir, sizeof dir));
   for (const known_model *k = known_models; k->name; k++) {
     if (strcmp(k->name, model) && strcmp(k->file, model)) continue;
     int n = snprintf(path, capacity, "%s/%s", dir, k->file);
-    GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
-    GA_REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name,
-               k->name);
+    REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "model path is too long");
+    REQUIRE(access(path, R_OK) == 0, GA_ERR_IO, "model %s is not here yet; fetch it with: ga pull %s", k->name,
+            k->name);
     return GA_OK;
   }
   int n = snprintf(path, capacity, "%s/%s", dir, model);
   if (n > 0 && (size_t)n < capacity && access(path, R_OK) == 0) return GA_OK;
-  return ga_fail(GA_ERR_IO, "%s: no such file, and no model of that name (ga pull --list)", model);
+  return ga_error_set(GA_ERR_IO, "%s: no such file, and no model of that name (ga pull --list)", model);
 }
+
+#define READ_BYTES ((size_t)16 << 20) /* between two looks at Ctrl-C */
 
 ga_status read_text(const char *path, char **text, size_t *bytes) {
   const bool is_stdin = !strcmp(path, "-");
@@ -59,21 +57,26 @@ ga_status read_text(const char *path, char **text, size_t *bytes) {
   *text = NULL;
   if (is_stdin) path = "stdin";
   if (is_stdin && isatty(STDIN_FILENO)) (void)fprintf(stderr, "(reading from the terminal; Ctrl-D ends)\n");
-  if (!f) return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
+  if (!f) return ga_error_set(GA_ERR_IO, "%s: %s", path, strerror(errno));
   size_t n = 0, capacity = 1 << 16;
   char *p = malloc(capacity);
-  ga_status status = p ? GA_OK : ga_fail_nomem(path, capacity);
+  ga_status status = p ? GA_OK : fail_nomem(path, capacity);
   while (status == GA_OK) {
-    size_t got = fread(p + n, 1, capacity - n - 1, f);
+    const size_t room = capacity - n - 1, most = room < READ_BYTES ? room : READ_BYTES, got = fread(p + n, 1, most, f);
     n += got;
-    if (n + 1 < capacity) {
-      if (ferror(f)) status = ga_fail(GA_ERR_IO, "%s: %s", path, strerror(errno));
+    if (interrupted()) {
+      status = ga_error_set(GA_ERR_CANCELLED, "%s: stopped", path);
       break;
     }
+    if (got < most) {
+      if (ferror(f)) status = ga_error_set(GA_ERR_IO, "%s: %s", path, strerror(errno));
+      break;
+    }
+    if (n + 1 < capacity) continue;
     capacity *= 2;
     char *bigger = realloc(p, capacity);
     if (!bigger)
-      status = ga_fail_nomem(path, capacity);
+      status = fail_nomem(path, capacity);
     else
       p = bigger;
   }
@@ -103,7 +106,7 @@ static ga_status session_options(const open_args *args, ga_session_options *so) 
   so->flags = args->deterministic ? GA_SESSION_DETERMINISTIC : 0u;
   if (!args->kv_type) return GA_OK;
   so->kv_dtype = (int32_t)ga_dtype_from_name(args->kv_type);
-  GA_REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
+  REQUIRE(so->kv_dtype, GA_ERR_ARG, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
   return GA_OK;
 }
 
@@ -127,8 +130,8 @@ static ga_status open_device(const open_args *args, const char *name, ga_ctx **o
 
 static ga_status refuse_twice(const opened *o, const char *list) {
   for (int32_t i = 0; i < o->n_more; i++)
-    GA_REQUIRE(strcmp(ga_ctx_device_name(o->more[i]), ga_ctx_device_name(o->ctx)), GA_ERR_ARG,
-               "--device '%s': %s is there twice", list, ga_ctx_device_name(o->ctx));
+    REQUIRE(strcmp(ga_ctx_device_name(o->more[i]), ga_ctx_device_name(o->ctx)), GA_ERR_ARG,
+            "--device '%s': %s is there twice", list, ga_ctx_device_name(o->ctx));
   return GA_OK;
 }
 
@@ -139,14 +142,14 @@ static ga_status open_devices(const open_args *args, opened *o) {
   for (const char *at = list;;) {
     char name[32];
     const size_t n = strcspn(at, ",");
-    GA_REQUIRE(n && n < sizeof name, GA_ERR_ARG, "--device '%s': names of 1 to %zu letters with commas between them",
-               list, sizeof name - 1);
+    REQUIRE(n && n < sizeof name, GA_ERR_ARG, "--device '%s': names of 1 to %zu letters with commas between them", list,
+            sizeof name - 1);
     memcpy(name, at, n);
     name[n] = 0;
-    GA_TRY(open_device(args, name, &o->ctx));
-    GA_TRY(refuse_twice(o, list));
+    TRY(open_device(args, name, &o->ctx));
+    TRY(refuse_twice(o, list));
     if (!at[n]) return GA_OK;
-    GA_REQUIRE(o->n_more < OPEN_MAX_DEVICES - 1, GA_ERR_ARG, "--device '%s': at most %d", list, OPEN_MAX_DEVICES);
+    REQUIRE(o->n_more < OPEN_MAX_DEVICES - 1, GA_ERR_ARG, "--device '%s': at most %d", list, OPEN_MAX_DEVICES);
     o->more[o->n_more++] = o->ctx;
     o->ctx = NULL;
     at += n + 1;
@@ -168,9 +171,9 @@ static void warn_of_cpu(const ga_model *model) {
 static ga_status load_model(const open_args *args, bool with_session, bool plan_only, opened *o) {
   char path[4096];
   ga_session_options so;
-  GA_TRY(find_model(args->model, path, sizeof path));
-  GA_TRY(session_options(args, &so));
-  GA_TRY(open_devices(args, o));
+  TRY(find_model(args->model, path, sizeof path));
+  TRY(session_options(args, &so));
+  TRY(open_devices(args, o));
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   mo.progress = show_loading;
   mo.gpu_layers = (int32_t)args->gpu_layers;
@@ -178,7 +181,8 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.n_more = o->n_more;
   mo.session = &so;
   mo.plan_only = plan_only;
-  GA_TRY(ga_model_load(o->ctx, path, &mo, &o->model));
+  mo.no_mmap = args->no_mmap;
+  TRY(ga_model_load(o->ctx, path, &mo, &o->model));
   if (!plan_only) warn_of_cpu(o->model);
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }
@@ -234,66 +238,30 @@ void print_placements(FILE *f, const ga_model *model) {
   }
 }
 
-/* What a plan is for, in the words of its description. */
-static void print_shape(const ga_plan *plan) {
-  const void *desc = plan->desc;
-  if (plan->op == GA_OP_gemm) {
-    const ga_gemm_desc *d = desc;
-    fprintf(stderr, "%lld x %lld x %lld %s", (long long)d->m, (long long)d->n, (long long)d->k,
-            ga_dtype_name((ga_dtype)d->w_dtype));
-  } else if (plan->op == GA_OP_attn) {
-    const ga_attn_desc *d = desc;
-    fprintf(stderr, "%lld queries, up to %lld keys of %s, %d heads of %d, %d for keys", (long long)d->max_q,
-            (long long)d->max_kv, ga_dtype_name((ga_dtype)d->kv_dtype), d->q_heads, d->head_dim, d->kv_heads);
-  } else if (plan->op == GA_OP_norm) {
-    fprintf(stderr, "%lld x %lld", (long long)((const ga_norm_desc *)desc)->rows,
-            (long long)((const ga_norm_desc *)desc)->width);
-  } else if (plan->op == GA_OP_embed) {
-    const ga_embed_desc *d = desc;
-    fprintf(stderr, "%lld of %s", (long long)d->tokens, ga_dtype_name((ga_dtype)d->w_dtype));
-  }
-}
-
-/* The legal row with the next higher predicted time, if there is one. */
-static const ga_kernel *next_best(const ga_ctx *ctx, const ga_plan *plan) {
-  const ga_device *device = ctx->device;
-  const ga_kernel *best = NULL;
-  for (size_t i = 0; i < device->n_kernels; i++) {
-    const ga_kernel *k = &device->kernels[i];
-    if (k->op != plan->op || k == plan->kernel || ga_kernel_reject_reason(k, device, ctx->disable_kernels, plan->desc))
-      continue;
-    if (!best || ga_cost_us(k, plan->desc, &device->caps) < ga_cost_us(best, plan->desc, &device->caps)) best = k;
-  }
-  return best;
-}
-
 void explain(const ga_ctx *ctx) {
-  for (size_t op = 0; op < GA_OP_COUNT; op++)
-    for (size_t i = 0; i < ctx->cache.n_slots; i++) {
-      const ga_plan *plan = ctx->cache.slots[i];
-      if (!plan || plan->op != (ga_op)op) continue;
-      const ga_caps *caps = &ctx->device->caps;
-      const ga_kernel *next = next_best(ctx, plan);
-      const double us = ga_cost_us(plan->kernel, plan->desc, caps);
-      fprintf(stderr, "%-8s %-36s ", ga_op_name(plan->op), plan->kernel->id);
-      print_shape(plan);
-      if (next)
-        fprintf(stderr, " (%.1f us predicted; next %s, %.1f)\n", us, next->id, ga_cost_us(next, plan->desc, caps));
-      else
-        fprintf(stderr, " (the only legal row)\n");
-    }
+  static char text[1 << 14];
+  for (size_t i = 0; i < ga_ctx_plan_count(ctx); i++) {
+    ga_plan_explain(ga_ctx_plan_at(ctx, i), text, sizeof text);
+    (void)fputs(text, stderr);
+  }
 }
 
 /* --- text to ids --- */
 
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n) {
   *ids = NULL;
-  GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
-  ga_status status = ga_tokenize(tok, text, bytes, flags, NULL, 0, n);
-  if (status != GA_OK && status != GA_ERR_SHAPE) return status;
-  int32_t *p = malloc((*n + 1) * sizeof *p);
-  if (!p) return ga_fail_nomem("token ids", (*n + 1) * sizeof *p);
-  status = ga_tokenize(tok, text, bytes, flags, p, *n, n);
+  REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  size_t capacity = bytes / 3 + 64; /* enough for most texts; else *n tells */
+  int32_t *p = malloc(capacity * sizeof *p);
+  if (!p) return fail_nomem("token ids", capacity * sizeof *p);
+  ga_status status = ga_tokenize(tok, text, bytes, flags, p, capacity, n);
+  if (status == GA_ERR_SHAPE && *n > capacity) {
+    free(p);
+    capacity = *n;
+    p = malloc(capacity * sizeof *p);
+    if (!p) return fail_nomem("token ids", capacity * sizeof *p);
+    status = ga_tokenize(tok, text, bytes, flags, p, capacity, n);
+  }
   if (status != GA_OK) {
     free(p);
     return status;
@@ -308,31 +276,14 @@ ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_
   ga_chat_options o = GA_CHAT_OPTIONS_INIT;
   int32_t *made;
   *ids = NULL;
-  GA_REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
-  GA_REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
-             *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
-             ga_model_template_error(model));
+  REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
+          *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
+          ga_model_template_error(model));
   o.add_generation_prompt = true;
-  GA_TRY(ga_chat_encode(tpl, tok, messages, n, &o, &made, n_ids));
+  TRY(ga_chat_encode(tpl, tok, messages, n, &o, &made, n_ids));
   *ids = malloc((*n_ids + 1) * sizeof **ids);
   if (*ids && *n_ids) memcpy(*ids, made, *n_ids * sizeof **ids);
   ga_chat_ids_free(made);
-  return *ids ? GA_OK : ga_fail_nomem("token ids", *n_ids * sizeof **ids);
+  return *ids ? GA_OK : fail_nomem("token ids", *n_ids * sizeof **ids);
 }
-
-/* --- interrupt --- */
-
-static volatile sig_atomic_t interrupt_flag;
-
-static void on_interrupt(int signal) {
-  (void)signal;
-  interrupt_flag = 1;
-}
-
-void listen_for_interrupt(void) {
-  struct sigaction action = {.sa_handler = on_interrupt}; /* no SA_RESTART: a blocked read returns */
-  (void)sigaction(SIGINT, &action, NULL);
-}
-
-bool interrupted(void) { return interrupt_flag; }
-void clear_interrupt(void) { interrupt_flag = 0; }

@@ -3,6 +3,7 @@
 #define GA_CLI_OPEN_H
 
 #include "cli/cmd.h"
+#include "cli/interrupt.h"
 #include "ga/llm.h"
 
 typedef struct open_args {
@@ -10,7 +11,7 @@ typedef struct open_args {
   const char *device; /* NULL = auto; several with commas between them */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
-  bool explain, deterministic;
+  bool explain, deterministic, no_mmap;
 } open_args;
 
 /* Rows for a command's option table; `a` is an open_args. */
@@ -22,8 +23,9 @@ typedef struct open_args {
   {                                                                                                                    \
     "threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"                                \
   }
-#define OPEN_MODEL_OPTIONS(a)                                                                          \
-  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"}, \
+#define OPEN_MODEL_OPTIONS(a)                                                                                   \
+  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},          \
+      {"no-mmap", 0, OPT_FLAG, &(a).no_mmap, 0, 0, NULL, "copy the model to memory: its file may then change"}, \
       OPEN_DEVICE_OPTIONS(a)
 #define OPEN_SESSION_OPTIONS(a)                                                                                      \
   {"context", 'c', OPT_INT, &(a).context,                                                                            \
@@ -66,7 +68,7 @@ void close_model(opened *o);
 /* A line for each device: its layers and what they take. */
 void print_placements(FILE *f, const ga_model *model);
 
-/* The kernels that this context has chosen so far, one line each with the shape, and why; on stderr. */
+/* The rows that this context has chosen so far, for which shapes, and why not others (ga_plan_explain); on stderr. */
 void explain(const ga_ctx *ctx);
 
 /* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
@@ -81,10 +83,5 @@ ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_
 
 /* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
 ga_status read_text(const char *path, char **text, size_t *bytes);
-
-/* SIGINT sets a flag instead of ending the program, until stop_listening. */
-void listen_for_interrupt(void);
-bool interrupted(void);
-void clear_interrupt(void);
 
 #endif

@@ -6,7 +6,7 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/models.h"
 #include "cli/open.h"
 
@@ -33,8 +33,8 @@ static ga_status score_window(opened *o, const int32_t *ids, int32_t n, int32_t 
                               tally *t) {
   memcpy(window, ids, (size_t)n * sizeof *ids);
   if (bos != GA_TOK_NONE) window[0] = bos;
-  GA_TRY(ga_session_rewind(o->session, 0));
-  GA_TRY(ga_session_score(o->session, window, n, n / 2, logprobs, on_tokens, NULL));
+  TRY(ga_session_rewind(o->session, 0));
+  TRY(ga_session_score(o->session, window, n, n / 2, logprobs, on_tokens, NULL));
   for (int32_t i = 0; i < n - n / 2 - 1; i++) t->nll -= logprobs[i];
   t->scored += n - n / 2 - 1;
   t->windows++;
@@ -47,17 +47,17 @@ static ga_status score_all(const perplexity_args *a, opened *o, const int32_t *i
   const int32_t bos = ga_tokenizer_adds_bos(tok) ? ga_tokenizer_special(tok, GA_TOK_BOS) : GA_TOK_NONE;
   size_t windows = n_ids / (size_t)n;
   if (a->limit && windows > (size_t)a->limit) windows = (size_t)a->limit;
-  GA_REQUIRE(windows >= 1, GA_ERR_SHAPE, "the text has %zu tokens; at least one window of %d is needed", n_ids, n);
+  REQUIRE(windows >= 1, GA_ERR_SHAPE, "the text has %zu tokens; at least one window of %d is needed", n_ids, n);
   int32_t *window = malloc((size_t)n * sizeof *window);
   double *logprobs = malloc((size_t)n * sizeof *logprobs);
-  ga_status status = window && logprobs ? GA_OK : ga_fail_nomem("perplexity", (size_t)n * 12);
+  ga_status status = window && logprobs ? GA_OK : fail_nomem("perplexity", (size_t)n * 12);
   for (size_t i = 0; i < windows && status == GA_OK; i++) {
     status = score_window(o, ids + i * (size_t)n, n, bos, window, logprobs, t);
     if (status == GA_OK) cmd_progress("perplexity", i + 1, windows);
-    if (status != GA_OK) status = ga_fail_in(status, "window %zu of %zu", i + 1, windows);
+    if (status != GA_OK) status = ga_error_set(status, "window %zu of %zu: %s", i + 1, windows, ga_error_text());
   }
   if (status == GA_OK && !isfinite(t->nll))
-    status = ga_fail(GA_ERR_STATE, "the log-likelihood is %g: the model's logits are not numbers", t->nll);
+    status = ga_error_set(GA_ERR_STATE, "the log-likelihood is %g: the model's logits are not numbers", t->nll);
   free(window);
   free(logprobs);
   return status;
@@ -68,12 +68,12 @@ static ga_status run(perplexity_args *a, tally *t) {
   char *text;
   size_t bytes, n = 0;
   int32_t *ids = NULL;
-  GA_TRY(read_text(a->file, &text, &bytes));
+  TRY(read_text(a->file, &text, &bytes));
   if (!a->open.context) a->open.context = a->window;
   if (a->open.context < a->window) {
     free(text);
-    return ga_fail(GA_ERR_ARG, "--context %lld holds no window of %lld tokens", (long long)a->open.context,
-                   (long long)a->window);
+    return ga_error_set(GA_ERR_ARG, "--context %lld holds no window of %lld tokens", (long long)a->open.context,
+                        (long long)a->window);
   }
   ga_status status = open_model(&a->open, true, &o);
   if (status == GA_OK) {
@@ -96,17 +96,14 @@ int cmd_perplexity(int argc, char **argv) {
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout"},
       OPEN_SESSION_OPTIONS(a.open),
   };
-  int code, rest = cmd_parse("perplexity", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("perplexity", "[options] [FILE]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 1 || (rest == 1 && a.file)) return cmd_usage_error("perplexity", "one file is enough");
   if (rest == 1) a.file = argv[1];
   if (!a.file) return cmd_usage_error("perplexity", "which text? give a file");
   listen_for_interrupt();
   tally t = {0};
-  if (run(&a, &t) != GA_OK) {
-    (void)cmd_fail("perplexity");
-    return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
-  }
+  if (run(&a, &t) != GA_OK) return cmd_fail("perplexity");
   const double ppl = exp(t.nll / (double)t.scored);
   if (a.json)
     printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,

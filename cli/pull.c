@@ -9,47 +9,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/open.h"
 #include "cli/pull.h"
+#include "ga/hash.h"
 
 typedef struct pull_args {
   const char *sha256, *output;
   bool list, force;
 } pull_args;
 
+static int show_hashing(void *user, uint64_t done, uint64_t total) {
+  (void)user;
+  cmd_progress("verifying", done, total);
+  return 0;
+}
+
 ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes) {
-  static char block[1 << 16];
-  FILE *f = fopen(path, "rb");
-  GA_REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
-  struct stat st;
-  uint64_t total = fstat(fileno(f), &st) ? 0 : (uint64_t)st.st_size;
-  ga_sha256 sha;
-  ga_sha256_init(&sha);
-  *bytes = 0;
-  for (size_t n; (n = fread(block, 1, sizeof block, f)) > 0;) {
-    ga_sha256_update(&sha, block, n);
-    *bytes += n;
-    cmd_progress("verifying", *bytes, total);
-  }
-  bool failed = ferror(f) != 0;
-  (void)fclose(f);
-  GA_REQUIRE(!failed, GA_ERR_IO, "%s: cannot read", path);
-  ga_sha256_hex(&sha, hex);
-  return GA_OK;
+  return ga_sha256_file(path, show_hashing, NULL, hex, bytes);
 }
 
 /* mkdir -p */
 static ga_status make_dirs(const char *path) {
   char copy[4096];
   int n = snprintf(copy, sizeof copy, "%s", path);
-  GA_REQUIRE(n > 0 && (size_t)n < sizeof copy, GA_ERR_IO, "path too long");
+  REQUIRE(n > 0 && (size_t)n < sizeof copy, GA_ERR_IO, "path too long");
   for (char *p = copy + 1;; p++) {
     if (*p && *p != '/') continue;
     char c = *p;
     *p = 0;
-    GA_REQUIRE(!mkdir(copy, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", copy, strerror(errno));
+    REQUIRE(!mkdir(copy, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", copy, strerror(errno));
     *p = c;
     if (!c) return GA_OK;
   }
@@ -73,29 +62,29 @@ static void sync_dir(const char *dir) {
 /* Opens path (a file, or a folder that is made) and keeps other processes of ours away until fd is closed. */
 static ga_status open_locked(const char *path, bool is_folder, int *fd) {
   struct stat mine, there;
-  if (is_folder) GA_REQUIRE(!mkdir(path, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  if (is_folder) REQUIRE(!mkdir(path, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", path, strerror(errno));
   *fd = open(path, O_CLOEXEC | (is_folder ? O_RDONLY | O_DIRECTORY : O_RDWR | O_CREAT | O_NONBLOCK | O_NOFOLLOW), 0666);
-  GA_REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path,
-             errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
+  REQUIRE(*fd >= 0, GA_ERR_IO, "%s: %s", path,
+          errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
   /* A file system without locks is used without; a path that has gone meanwhile was another's that has just ended. */
   if ((!flock(*fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK) && !fstat(*fd, &mine) && !stat(path, &there) &&
       mine.st_ino == there.st_ino && mine.st_dev == there.st_dev)
     return GA_OK;
   (void)close(*fd);
-  return ga_fail(GA_ERR_STATE, "%s: another process is downloading it", path);
+  return ga_error_set(GA_ERR_STATE, "%s: another process is downloading it", path);
 }
 
 /* part -> goal, once its hash is right. A wrong one is removed: it can never become right. */
 static ga_status accept(const char *part, const char *hashed, const char *sha256, const char *dir, const char *goal) {
   char hex[65];
   uint64_t bytes;
-  GA_TRY(pull_hash(hashed, hex, &bytes));
+  TRY(pull_hash(hashed, hex, &bytes));
   if (sha256 && strcasecmp(hex, sha256)) {
     remove_tree(part);
-    return ga_fail(GA_ERR_FORMAT, "%s: SHA-256 is %s, must be %s; the download was removed", goal, hex, sha256);
+    return ga_error_set(GA_ERR_FORMAT, "%s: SHA-256 is %s, must be %s; the download was removed", goal, hex, sha256);
   }
   if (hashed != part) remove_tree(goal); /* a folder is not replaced by rename */
-  GA_REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
+  REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
   sync_dir(dir);
   printf("%s\n", goal);
   (void)fprintf(stderr, "%llu bytes, SHA-256 %s%s\n", (unsigned long long)bytes, hex, sha256 ? " (verified)" : "");
@@ -104,7 +93,7 @@ static ga_status accept(const char *part, const char *hashed, const char *sha256
 
 static ga_status join(char *out, size_t capacity, const char *a, const char *b, const char *c) {
   int n = snprintf(out, capacity, "%s%s%s", a, b, c);
-  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s%s: path too long", a, b);
+  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s%s: path too long", a, b);
   return GA_OK;
 }
 
@@ -112,15 +101,15 @@ static ga_status join(char *out, size_t capacity, const char *a, const char *b, 
 static ga_status check_content(const char *path, const char *goal) {
   unsigned char head[9] = {0};
   FILE *f = fopen(path, "rb");
-  GA_REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  REQUIRE(f, GA_ERR_IO, "%s: %s", path, strerror(errno));
   const size_t n = fread(head, 1, sizeof head, f);
   (void)fclose(f);
   const char *dot = strrchr(goal, '.');
-  GA_REQUIRE(n > 0, GA_ERR_FORMAT, "%s: the server sent an empty file", goal);
-  GA_REQUIRE(!dot || strcasecmp(dot, ".gguf") || (n >= 4 && !memcmp(head, "GGUF", 4)), GA_ERR_FORMAT,
-             "%s: what came does not begin with GGUF, as such files do", goal);
-  GA_REQUIRE(!dot || strcasecmp(dot, ".safetensors") || (n == sizeof head && head[8] == '{'), GA_ERR_FORMAT,
-             "%s: what came has no safetensors header", goal);
+  REQUIRE(n > 0, GA_ERR_FORMAT, "%s: the server sent an empty file", goal);
+  REQUIRE(!dot || strcasecmp(dot, ".gguf") || (n >= 4 && !memcmp(head, "GGUF", 4)), GA_ERR_FORMAT,
+          "%s: what came does not begin with GGUF, as such files do", goal);
+  REQUIRE(!dot || strcasecmp(dot, ".safetensors") || (n == sizeof head && head[8] == '{'), GA_ERR_FORMAT,
+          "%s: what came has no safetensors header", goal);
   return GA_OK;
 }
 
@@ -137,12 +126,12 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
   char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
   const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
   int fd;
-  GA_TRY(join(goal, sizeof goal, dir, "/", m->file));
-  GA_TRY(join(work, sizeof work, goal, ".pull", ""));
-  GA_TRY(join(part, sizeof part, work, "/part", ""));
-  GA_TRY(join(wheels, sizeof wheels, work, "/wheels", ""));
-  GA_TRY(join(hashed, sizeof hashed, part, "/model.safetensors", ""));
-  GA_TRY(open_locked(work, true, &fd));
+  TRY(join(goal, sizeof goal, dir, "/", m->file));
+  TRY(join(work, sizeof work, goal, ".pull", ""));
+  TRY(join(part, sizeof part, work, "/part", ""));
+  TRY(join(wheels, sizeof wheels, work, "/wheels", ""));
+  TRY(join(hashed, sizeof hashed, part, "/model.safetensors", ""));
+  TRY(open_locked(work, true, &fd));
   ga_status status = GA_OK;
   if (!is_here(goal, a)) {
     (void)fprintf(stderr, "%s: %s, %.0f MB, licence: %s\n", m->name, m->what, (double)m->bytes * 1e-6, m->licence);
@@ -160,10 +149,10 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
 static ga_status expand(const char *source, char *url, size_t capacity) {
   if (strncmp(source, "hf:", 3)) return join(url, capacity, source, "", "");
   const char *org = source + 3, *repo = strchr(org, '/'), *file = repo ? strchr(repo + 1, '/') : NULL;
-  GA_REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG,
-             "%s: must be hf:organisation/repository/file", source);
+  REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG, "%s: must be hf:organisation/repository/file",
+          source);
   int n = snprintf(url, capacity, "https://huggingface.co/%.*s/resolve/main%s", (int)(file - org), org, file);
-  GA_REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_ARG, "%s: too long", source);
+  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_ARG, "%s: too long", source);
   return GA_OK;
 }
 
@@ -174,18 +163,18 @@ static ga_status judge_here(const char *goal, const pull_address *from, const pu
   *done = false;
   if (a->force || access(goal, R_OK)) return GA_OK;
   if (a->sha256) {
-    GA_TRY(pull_hash(goal, hex, &bytes));
-    GA_REQUIRE(!strcasecmp(hex, a->sha256), GA_ERR_STATE,
-               "%s is here with SHA-256 %s; asked for is %s. --force fetches it anew, --output takes another name",
-               goal, hex, a->sha256);
+    TRY(pull_hash(goal, hex, &bytes));
+    REQUIRE(!strcasecmp(hex, a->sha256), GA_ERR_STATE,
+            "%s is here with SHA-256 %s; asked for is %s. --force fetches it anew, --output takes another name", goal,
+            hex, a->sha256);
   } else {
     const int same = pull_origin_compare(goal, from, label);
-    GA_REQUIRE(same, GA_ERR_STATE, "%s is here, but it came from %s; --force replaces it, --output takes another name",
-               goal, label);
-    GA_REQUIRE(same > 0, GA_ERR_STATE,
-               "%s is here, and nothing tells where it came from; --sha256 compares it, --force replaces it, --output "
-               "takes another name",
-               goal);
+    REQUIRE(same, GA_ERR_STATE, "%s is here, but it came from %s; --force replaces it, --output takes another name",
+            goal, label);
+    REQUIRE(same > 0, GA_ERR_STATE,
+            "%s is here, and nothing tells where it came from; --sha256 compares it, --force replaces it, --output "
+            "takes another name",
+            goal);
   }
   *done = is_here(goal, a);
   return GA_OK;
@@ -193,41 +182,41 @@ static ga_status judge_here(const char *goal, const pull_address *from, const pu
 
 static ga_status download(const pull_address *from, const char *part, const char *dir, const char *goal,
                           const char *sha256) {
-  GA_TRY(pull_url(from, part));
+  TRY(pull_url(from, part));
   const ga_status status = check_content(part, goal);
   if (status != GA_OK) {
     (void)unlink(part);
     return status;
   }
-  GA_TRY(accept(part, part, sha256, dir, goal));
+  TRY(accept(part, part, sha256, dir, goal));
   return pull_origin_write(goal, from);
 }
 
 static ga_status pull_from(const char *source, const char *dir, const pull_args *a) {
   char url[4096], goal[4096], part[4096];
   pull_address from;
-  GA_TRY(expand(source, url, sizeof url));
-  GA_TRY(pull_address_parse(url, &from));
+  TRY(expand(source, url, sizeof url));
+  TRY(pull_address_parse(url, &from));
   const size_t path_bytes = strcspn(url, "?#");
   const char *slash = memrchr(url, '/', path_bytes);
   const size_t n = slash ? path_bytes - (size_t)(slash + 1 - url) : 0;
   char name[256];
   const bool is_name = n > 0 && n < sizeof name && slash[1] != '.';
-  GA_REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", from.label);
+  REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", from.label);
   (void)snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), slash ? slash + 1 : "");
   if (a->output)
-    GA_TRY(join(goal, sizeof goal, a->output, "", ""));
+    TRY(join(goal, sizeof goal, a->output, "", ""));
   else
-    GA_TRY(join(goal, sizeof goal, dir, "/", name));
-  GA_TRY(join(part, sizeof part, goal, ".part", ""));
+    TRY(join(goal, sizeof goal, dir, "/", name));
+  TRY(join(part, sizeof part, goal, ".part", ""));
   struct stat st;
-  GA_REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
-             "%s: is there and is no regular file; --output takes another", goal);
+  REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
+          "%s: is there and is no regular file; --output takes another", goal);
   bool done;
-  GA_TRY(judge_here(goal, &from, a, &done));
+  TRY(judge_here(goal, &from, a, &done));
   if (done) return GA_OK;
   int fd;
-  GA_TRY(open_locked(part, false, &fd));
+  TRY(open_locked(part, false, &fd));
   ga_status status = download(&from, part, dir, goal, a->sha256);
   if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
   if (access(part, F_OK)) pull_record_remove(part);
@@ -244,13 +233,13 @@ static int list(void) {
 
 static ga_status pull(const char *source, const pull_args *a) {
   char dir[4096];
-  GA_TRY(models_dir(dir, sizeof dir));
-  GA_TRY(make_dirs(dir));
+  TRY(models_dir(dir, sizeof dir));
+  TRY(make_dirs(dir));
   for (const known_model *k = known_models; k->name; k++)
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
   if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_from(source, dir, a);
-  return ga_fail(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository/file",
-                 source);
+  return ga_error_set(GA_ERR_ARG,
+                      "'%s' is no known model (--list), no https address, no hf:organisation/repository/file", source);
 }
 
 int cmd_pull(int argc, char **argv) {
@@ -262,7 +251,7 @@ int cmd_pull(int argc, char **argv) {
       {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
   };
   int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY/FILE", options,
-                             GA_COUNT_OF(options), argc, argv, &code);
+                             COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (a.list) return list();
   if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
@@ -270,7 +259,5 @@ int cmd_pull(int argc, char **argv) {
   if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))
     return cmd_usage_error("pull", "--sha256 '%s': must be 64 hex digits", a.sha256);
   listen_for_interrupt();
-  if (pull(argv[1], &a) == GA_OK) return EXIT_OK;
-  (void)cmd_fail("pull");
-  return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+  return pull(argv[1], &a) == GA_OK ? EXIT_OK : cmd_fail("pull");
 }

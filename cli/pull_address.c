@@ -4,9 +4,9 @@
 
 #include <curl/curl.h>
 
-#include "base/hash.h"
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/pull.h"
+#include "ga/hash.h"
 
 static bool is_loopback_host(const char *host) {
   return !strcmp(host, "127.0.0.1") || !strcmp(host, "localhost") || !strcmp(host, "[::1]");
@@ -31,13 +31,6 @@ static bool fill_label(CURLU *u, pull_address *out) {
   return good;
 }
 
-static void hash_of(const char *url, char hex[65]) {
-  ga_sha256 sha;
-  ga_sha256_init(&sha);
-  ga_sha256_update(&sha, url, strlen(url));
-  ga_sha256_hex(&sha, hex);
-}
-
 static ga_status check(CURLU *u, pull_address *out) {
   char *scheme = part_of(u, CURLUPART_SCHEME), *host = part_of(u, CURLUPART_HOST), *user = part_of(u, CURLUPART_USER),
        *password = part_of(u, CURLUPART_PASSWORD);
@@ -49,21 +42,21 @@ static ga_status check(CURLU *u, pull_address *out) {
   curl_free(user);
   curl_free(password);
   const bool shown = fill_label(u, out);
-  GA_REQUIRE(shown, GA_ERR_ARG, "this address is too long, at most %zu bytes, or cannot be written out",
-             sizeof out->label - 1);
-  GA_REQUIRE(good, GA_ERR_ARG, "%s: only https addresses are fetched", out->label);
-  GA_REQUIRE(!http || !secret, GA_ERR_ARG, "%s: a name or password over http would go unprotected; leave it out",
-             out->label);
+  REQUIRE(shown, GA_ERR_ARG, "this address is too long, at most %zu bytes, or cannot be written out",
+          sizeof out->label - 1);
+  REQUIRE(good, GA_ERR_ARG, "%s: only https addresses are fetched", out->label);
+  REQUIRE(!http || !secret, GA_ERR_ARG, "%s: a name or password over http would go unprotected; leave it out",
+          out->label);
   return GA_OK;
 }
 
 ga_status pull_address_parse(const char *url, pull_address *out) {
   *out = (pull_address){.url = url};
   CURLU *u = curl_url();
-  GA_REQUIRE(u, GA_ERR_NOMEM, "libcurl cannot start");
+  REQUIRE(u, GA_ERR_NOMEM, "libcurl cannot start");
   const CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
-  ga_status status = rc ? ga_fail(GA_ERR_ARG, "this is no address: %s", curl_url_strerror(rc)) : check(u, out);
+  ga_status status = rc ? ga_error_set(GA_ERR_ARG, "this is no address: %s", curl_url_strerror(rc)) : check(u, out);
   curl_url_cleanup(u);
-  hash_of(url, out->sha256);
+  ga_sha256_of(url, strlen(url), out->sha256);
   return status;
 }

@@ -9,7 +9,7 @@
 
 #include <jansson.h>
 
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/pull.h"
 
 static bool path_of(const char *part, char path[4096]) {
@@ -43,7 +43,7 @@ bool pull_record_read(const char *part, pull_record *r) {
 
 /* Takes `o`. A file that cannot be written whole is removed. */
 static ga_status write_json(const char *path, json_t *o) {
-  GA_REQUIRE(o, GA_ERR_ARG, "%s: what the server tells of itself is not UTF-8", path);
+  REQUIRE(o, GA_ERR_ARG, "%s: what the server tells of itself is not UTF-8", path);
   const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
   FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
   const bool failed = !f || json_dumpf(o, f, JSON_COMPACT) || fflush(f) || fsync(fd);
@@ -55,12 +55,12 @@ static ga_status write_json(const char *path, json_t *o) {
     (void)close(fd);
   if (!failed) return GA_OK;
   if (fd >= 0) (void)unlink(path);
-  return ga_fail(GA_ERR_IO, "%s: %s", path, strerror(why));
+  return ga_error_set(GA_ERR_IO, "%s: %s", path, strerror(why));
 }
 
 ga_status pull_record_write(const char *part, const pull_record *r) {
   char path[4096];
-  GA_REQUIRE(path_of(part, path), GA_ERR_IO, "%s: path too long", part);
+  REQUIRE(path_of(part, path), GA_ERR_IO, "%s: path too long", part);
   return write_json(path, json_pack("{s:s, s:s, s:I}", "url_sha256", r->url_sha256, "validator", r->validator, "size",
                                     (json_int_t)r->size));
 }
@@ -75,7 +75,7 @@ static bool origin_path(const char *goal, char path[4096]) {
 
 ga_status pull_origin_write(const char *goal, const pull_address *address) {
   char path[4096];
-  GA_REQUIRE(origin_path(goal, path), GA_ERR_IO, "%s: path too long", goal);
+  REQUIRE(origin_path(goal, path), GA_ERR_IO, "%s: path too long", goal);
   (void)unlink(path);
   return write_json(path, json_pack("{s:s, s:s}", "address", address->label, "url_sha256", address->sha256));
 }

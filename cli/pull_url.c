@@ -8,8 +8,8 @@
 
 #include <curl/curl.h>
 
-#include "base/status.h"
 #include "cli/cmd.h"
+#include "cli/error.h"
 #include "cli/open.h"
 #include "cli/pull.h"
 
@@ -40,7 +40,7 @@ static ga_status forget(download *d, const char *why) {
   if (d->start) (void)fprintf(stderr, "%s: %s; starting over\n", d->part, why);
   d->start = 0;
   pull_record_remove(d->part); /* first: a kill between the two leaves a part that nothing vouches for */
-  GA_REQUIRE(!ftruncate(fileno(d->file), 0), GA_ERR_IO, "%s: %s", d->part, strerror(errno));
+  REQUIRE(!ftruncate(fileno(d->file), 0), GA_ERR_IO, "%s: %s", d->part, strerror(errno));
   return GA_OK;
 }
 
@@ -62,9 +62,10 @@ static ga_status begin(download *d) {
   (void)curl_easy_getinfo(d->curl, CURLINFO_RESPONSE_CODE, &code);
   if (code == 206 && continues(d)) return GA_OK;
   d->start_over = code == 206;
-  GA_TRY(forget(d, code == 206 ? "the server sends a part that does not follow"
-                               : "it has changed on the server, or this server does not resume"));
-  if (d->start_over) return ga_fail(GA_ERR_STATE, "%s: the server sends a part that was not asked for", d->from->label);
+  TRY(forget(d, code == 206 ? "the server sends a part that does not follow"
+                            : "it has changed on the server, or this server does not resume"));
+  if (d->start_over)
+    return ga_error_set(GA_ERR_STATE, "%s: the server sends a part that was not asked for", d->from->label);
   (void)curl_easy_getinfo(d->curl, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &size);
   d->record = (pull_record){.size = size};
   (void)snprintf(d->record.url_sha256, sizeof d->record.url_sha256, "%s", d->from->sha256);
@@ -78,7 +79,7 @@ static size_t on_bytes(char *data, size_t each, size_t n, void *user) {
   if (!d->begun) d->status = begin(d);
   if (d->status != GA_OK) return 0;
   size_t wrote = fwrite(data, 1, each * n, d->file);
-  if (wrote != each * n) d->status = ga_fail(GA_ERR_IO, "%s: %s", d->part, strerror(errno));
+  if (wrote != each * n) d->status = ga_error_set(GA_ERR_IO, "%s: %s", d->part, strerror(errno));
   return wrote;
 }
 
@@ -102,7 +103,7 @@ static ga_status set_options(download *d) {
              !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) &&
              !curl_easy_setopt(c, CURLOPT_XFERINFODATA, d) && !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L) &&
              !curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L) && !curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, 60L);
-  GA_REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
+  REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
   return GA_OK;
 }
 
@@ -116,7 +117,7 @@ static ga_status request(download *d) {
   (void)snprintf(condition, sizeof condition, "If-Range: %s", d->record.validator);
   d->begun = d->start_over = false;
   d->status = GA_OK;
-  if (d->start && !(headers = curl_slist_append(NULL, condition))) return ga_fail_nomem("request", sizeof condition);
+  if (d->start && !(headers = curl_slist_append(NULL, condition))) return fail_nomem("request", sizeof condition);
   bool set = !curl_easy_setopt(c, CURLOPT_ERRORBUFFER, detail) && !curl_easy_setopt(c, CURLOPT_HTTPHEADER, headers) &&
              !curl_easy_setopt(c, CURLOPT_RANGE, d->start ? range : NULL);
   CURLcode rc = set ? curl_easy_perform(c) : CURLE_OUT_OF_MEMORY;
@@ -125,16 +126,16 @@ static ga_status request(download *d) {
   curl_slist_free_all(headers);
   if (d->status != GA_OK) return d->status;
   if (rc == CURLE_ABORTED_BY_CALLBACK)
-    return ga_fail(GA_ERR_CANCELLED, "download stopped; %s is kept, the same command goes on", d->part);
+    return ga_error_set(GA_ERR_CANCELLED, "download stopped; %s is kept, the same command goes on", d->part);
   long code = 0;
   (void)curl_easy_getinfo(c, CURLINFO_RESPONSE_CODE, &code);
   if (code == 416 && d->start) { /* the server has less than what is here */
     d->start_over = true;
     return forget(d, "the server has no more of it");
   }
-  if (rc) return ga_fail(GA_ERR_IO, "%s: %s", d->from->label, *detail ? detail : curl_easy_strerror(rc));
-  GA_REQUIRE(code < 300, GA_ERR_IO, "%s: the server answers %ld, a redirection; http is fetched from where it is",
-             d->from->label, code);
+  if (rc) return ga_error_set(GA_ERR_IO, "%s: %s", d->from->label, *detail ? detail : curl_easy_strerror(rc));
+  REQUIRE(code < 300, GA_ERR_IO, "%s: the server answers %ld, a redirection; http is fetched from where it is",
+          d->from->label, code);
   return d->begun ? GA_OK : begin(d); /* an empty file */
 }
 
@@ -152,16 +153,16 @@ static ga_status resume(download *d, uint64_t here) {
 
 static ga_status fetch(download *d, uint64_t here) {
   d->curl = curl_easy_init();
-  GA_REQUIRE(d->curl, GA_ERR_NOMEM, "libcurl cannot start");
-  GA_TRY(set_options(d));
-  GA_TRY(resume(d, here));
+  REQUIRE(d->curl, GA_ERR_NOMEM, "libcurl cannot start");
+  TRY(set_options(d));
+  TRY(resume(d, here));
   if (d->start && d->start == (uint64_t)d->record.size) return GA_OK; /* whole: only the last step was missing */
   ga_status status = request(d);
   return d->start_over && (status == GA_OK || status == GA_ERR_STATE) ? request(d) : status;
 }
 
 static ga_status flush(download *d, const char *part) {
-  if (fflush(d->file) || fsync(fileno(d->file))) return ga_fail(GA_ERR_IO, "%s: %s", part, strerror(errno));
+  if (fflush(d->file) || fsync(fileno(d->file))) return ga_error_set(GA_ERR_IO, "%s: %s", part, strerror(errno));
   return GA_OK;
 }
 
@@ -175,14 +176,14 @@ static FILE *open_part(const char *part) {
 
 ga_status pull_url(const pull_address *address, const char *part) {
   download d = {.from = address, .part = part, .file = open_part(part)};
-  GA_REQUIRE(d.file, GA_ERR_IO, "%s: %s", part,
-             errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
+  REQUIRE(d.file, GA_ERR_IO, "%s: %s", part,
+          errno == ELOOP ? "a symbolic link, which is not followed" : strerror(errno));
   ga_status status = GA_OK;
   struct stat st;
   if (fstat(fileno(d.file), &st))
-    status = ga_fail(GA_ERR_IO, "%s: %s", part, strerror(errno));
+    status = ga_error_set(GA_ERR_IO, "%s: %s", part, strerror(errno));
   else if (!S_ISREG(st.st_mode))
-    status = ga_fail(GA_ERR_IO, "%s: not a regular file", part);
+    status = ga_error_set(GA_ERR_IO, "%s: not a regular file", part);
   if (status == GA_OK) {
     status = fetch(&d, (uint64_t)st.st_size);
     curl_easy_cleanup(d.curl);
@@ -191,6 +192,6 @@ ga_status pull_url(const pull_address *address, const char *part) {
     else
       (void)fflush(d.file); /* what came is kept; the first error is the one to tell */
   }
-  if (fclose(d.file) && status == GA_OK) status = ga_fail(GA_ERR_IO, "%s: %s", part, strerror(errno));
+  if (fclose(d.file) && status == GA_OK) status = ga_error_set(GA_ERR_IO, "%s: %s", part, strerror(errno));
   return status;
 }

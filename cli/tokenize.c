@@ -4,8 +4,7 @@
 
 #include <jansson.h>
 
-#include "base/mem.h"
-#include "base/status.h"
+#include "cli/error.h"
 #include "cli/models.h"
 #include "cli/open.h"
 
@@ -39,7 +38,7 @@ static ga_status one(const ga_tokenizer *tok, const tokenize_args *a, const char
   int32_t *ids;
   size_t n;
   uint32_t flags = (a->special ? GA_TOK_PARSE_SPECIAL : 0u) | (a->add ? GA_TOK_ADD_SPECIAL : 0u);
-  GA_TRY(encode(tok, text, bytes, flags, &ids, &n));
+  TRY(encode(tok, text, bytes, flags, &ids, &n));
   print_ids(tok, ids, n, a);
   free(ids);
   return GA_OK;
@@ -50,7 +49,7 @@ static ga_status all(const ga_tokenizer *tok, const tokenize_args *a, const char
   for (const char *p = text, *end = text + bytes; p < end;) {
     const char *nl = memchr(p, '\n', (size_t)(end - p));
     if (!nl) nl = end;
-    GA_TRY(one(tok, a, p, (size_t)(nl - p)));
+    TRY(one(tok, a, p, (size_t)(nl - p)));
     p = nl + 1;
   }
   return GA_OK;
@@ -60,8 +59,8 @@ static ga_status run(const tokenize_args *a, const char *text, size_t bytes) {
   char path[4096];
   ga_model_file *file;
   ga_tokenizer *tok = NULL;
-  GA_TRY(find_model(a->model, path, sizeof path));
-  GA_TRY(ga_model_file_open(path, &file));
+  TRY(find_model(a->model, path, sizeof path));
+  TRY(ga_model_file_open(path, &file));
   ga_status status = ga_tokenizer_from_model(file, &tok);
   if (status == GA_OK) status = all(tok, a, text, bytes);
   ga_tokenizer_destroy(tok);
@@ -80,11 +79,12 @@ int cmd_tokenize(int argc, char **argv) {
       {"add-special", 0, OPT_FLAG, &a.add, 0, 0, NULL, "add what the model wants before and after"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "ids as a JSON array"},
   };
-  int code, rest = cmd_parse("tokenize", "[options] [TEXT]", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("tokenize", "[options] [TEXT]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 1) return cmd_usage_error("tokenize", "one text, not %d; quote it", rest);
   if (rest == 1 && a.file) return cmd_usage_error("tokenize", "the text is given twice");
   if (a.json && a.pieces) return cmd_usage_error("tokenize", "--json and --pieces exclude each other");
+  listen_for_interrupt();
   char *text = NULL;
   size_t bytes = rest ? strlen(argv[1]) : 0;
   if (!rest && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("tokenize");

@@ -371,6 +371,43 @@ class Robust(unittest.TestCase):
         self.assertEqual((p.returncode, out), (130, b""))
         self.assertRegex(said.decode(), r"window 1 of 1: stopped after \d+ of 131072 tokens")
 
+    def stopped(self, *args, after, **kw):
+        """Starts, sends SIGINT after so many seconds; the command must still be at work then, and end soon."""
+        p = subprocess.Popen([GA, *args], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, **kw)
+        self.addCleanup(p.stderr.close)
+        self.addCleanup(p.kill)
+        time.sleep(after * (4 if is_sanitized() else 1))
+        self.assertIsNone(p.poll(), (args, "was done too early"))
+        p.send_signal(signal.SIGINT)
+        began = time.time()
+        said = p.stderr.read().decode()
+        self.assertEqual(p.wait(60), 130, (args, said))
+        self.assertLess(time.time() - began, 10 if is_sanitized() else 2, args)
+        self.assertIn("stopped", said, args)
+
+    def test_interrupt_while_tokenising(self):
+        """A text of 120 MB: five seconds and more of tokenising, for which there is no progress callback."""
+        path = os.path.join(self.folder.name, "text")
+        with open(path, "wb") as f:
+            for _ in range(30):
+                f.write(b"a aa \xc3\xa4b " * (1 << 19))
+        self.addCleanup(os.remove, path)
+        for args in (("run", "--no-template"), ("tokenize",), ("perplexity", "-w", "64")):
+            self.stopped(*args, "-m", self.good, "-f", path, after=0.7)
+
+    def test_interrupt_while_reading(self):
+        """Standard input that never comes."""
+        for command in ("run", "tokenize", "embed", "perplexity"):
+            r, w = os.pipe()
+            try:
+                self.stopped(command, "-m", self.good, *(("-",) if command == "perplexity" else ()), stdin=r, after=0.5)
+            finally:
+                os.close(r)
+                os.close(w)
+
+    def test_interrupt_of_a_bench(self):
+        self.stopped("bench", "-m", self.good, "-r", "1000", "--prompt", "100", "--decode", "100", "-t", "1", after=0.7)
+
     @staticmethod
     def feed(p):
         with contextlib.suppress(OSError):

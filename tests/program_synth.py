@@ -122,17 +122,40 @@ class Synth(unittest.TestCase):
         rc, _, _ = self.ga("synth", "--type", "nothing", self.path)
         self.assertEqual((rc, self.hash()), (1, first))
 
-    def test_interrupt(self):
+    def start_writing(self):
+        """`ga synth` of gigabytes, when 16 MB are written; its file has no name where the file system can do that."""
         p = subprocess.Popen([GA, "synth", "--shape", "llama-3-8b", self.path], stderr=subprocess.PIPE)
+        self.addCleanup(p.kill)
+        folder = f"/proc/{p.pid}/fd"
         for _ in range(1000):
-            temps = [n for n in os.listdir(self.folder.name) if n.endswith(".tmp")]
-            if temps and os.path.getsize(os.path.join(self.folder.name, temps[0])) > 1 << 24:
-                break
+            for fd in os.listdir(folder):
+                try:
+                    at, size = os.readlink(f"{folder}/{fd}"), os.stat(f"{folder}/{fd}").st_size
+                except OSError:
+                    continue
+                if at.startswith(os.path.realpath(self.folder.name)) and size > 1 << 24:
+                    return p
             time.sleep(0.01)
+        self.fail("nothing is written")
+
+    def test_interrupt(self):
+        p = self.start_writing()
         p.send_signal(signal.SIGINT)
         _, said = p.communicate(timeout=30)
         self.assertEqual(p.returncode, 130)
         self.assertIn(b"stopped", said)
+        self.assertEqual(os.listdir(self.folder.name), [])
+
+    def test_killed(self):
+        """Nothing is left, where files can be without a name."""
+        try:
+            os.close(os.open(self.folder.name, os.O_TMPFILE | os.O_WRONLY))
+        except OSError as e:
+            self.skipTest(f"no files without a name here: {e}")
+        p = self.start_writing()
+        p.kill()
+        p.communicate(timeout=30)
+        self.assertEqual(p.returncode, -signal.SIGKILL)
         self.assertEqual(os.listdir(self.folder.name), [])
 
 

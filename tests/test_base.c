@@ -24,6 +24,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "base/thread.h"
+#include "ga/hash.h"
 
 static void test_error_text_names_context(void **state) {
   (void)state;
@@ -56,6 +57,38 @@ static void test_status_names(void **state) {
     for (int k = 0; k < i; k++) assert_string_not_equal(name, ga_status_name((ga_status)k));
   }
   assert_string_equal(ga_status_name((ga_status)(GA_ERR_CANCELLED + 1)), "unknown ga_status");
+}
+
+static int stop_hashing(void *user, uint64_t done, uint64_t total) {
+  uint64_t *seen = user;
+  seen[0] = done;
+  seen[1] = total;
+  return 1;
+}
+
+/* The message of FIPS 180-4's examples, in memory and as a file; what cannot be read leaves "". */
+static void test_public_sha256(void **state) {
+  (void)state;
+  static const char want[] = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
+  char hex[GA_SHA256_TEXT_BYTES], path[] = "/tmp/ga_hash_XXXXXX";
+  uint64_t bytes = 7, seen[2];
+  ga_sha256_of("abc", 3, hex);
+  assert_string_equal(hex, want);
+  const int fd = mkstemp(path);
+  assert_true(fd >= 0 && write(fd, "abc", 3) == 3 && close(fd) == 0);
+  memset(hex, 'x', sizeof hex);
+  assert_int_equal(ga_sha256_file(path, NULL, NULL, hex, &bytes), GA_OK);
+  assert_string_equal(hex, want);
+  assert_int_equal(bytes, 3);
+  assert_int_equal(ga_sha256_file(path, stop_hashing, seen, hex, &bytes), GA_ERR_CANCELLED);
+  assert_int_equal(seen[0], 3);
+  assert_int_equal(seen[1], 3);
+  assert_string_equal(hex, "");
+  assert_int_equal(bytes, 0);
+  assert_int_equal(remove(path), 0);
+  assert_int_equal(ga_sha256_file(path, NULL, NULL, hex, NULL), GA_ERR_IO);
+  assert_int_equal(ga_sha256_file("/", NULL, NULL, hex, NULL), GA_ERR_IO); /* opens, and cannot be read */
+  assert_int_equal(ga_sha256_file(NULL, NULL, NULL, hex, NULL), GA_ERR_ARG);
 }
 
 static void test_sizes(void **state) {
@@ -307,6 +340,7 @@ int main(void) {
       cmocka_unit_test(test_error_text_names_context),
       cmocka_unit_test(test_error_set),
       cmocka_unit_test(test_status_names),
+      cmocka_unit_test(test_public_sha256),
       cmocka_unit_test(test_sizes),
       cmocka_unit_test(test_arena),
       cmocka_unit_test(test_half_round_trip),

@@ -94,11 +94,11 @@ static void test_arrays(void **state) {
   begin_array(77, 1);
   assert_refused(&raw, GA_ERR_FORMAT, "element type is 77; must be 0 to 12");
   begin_array(0, UINT64_MAX);
-  assert_refused(&raw, GA_ERR_FORMAT, "array of 18446744073709551615 elements; at most 16777216");
-  begin_array(12, 1 << 24);
-  assert_refused(&raw, GA_ERR_FORMAT, "value takes 134217728 bytes");
-  begin_array(8, 1 << 24); /* must not allocate 128 MiB first */
-  assert_refused(&raw, GA_ERR_FORMAT, "array of 16777216 texts; the 0 bytes left hold at most 0");
+  assert_refused(&raw, GA_ERR_FORMAT, "array of 18446744073709551615 elements; at most 4194304");
+  begin_array(12, 1 << 22);
+  assert_refused(&raw, GA_ERR_FORMAT, "value takes 33554432 bytes");
+  begin_array(8, 1 << 22); /* must not allocate 32 MiB first */
+  assert_refused(&raw, GA_ERR_FORMAT, "array of 4194304 texts; the 0 bytes left hold at most 0");
   begin_array(7, 3);
   raw_put(&raw, "\0\1\x80", 3);
   assert_refused(&raw, GA_ERR_FORMAT, "bool is 128; must be 0 or 1");

@@ -92,7 +92,9 @@ static void test_broken_json(void **state) {
       "{}",
       "{\"model\":{\"type\":\"WordPiece\",\"vocab\":[]}}",
       "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":-1}}}",
-      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":16777216}}}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":4194304}}}",
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":4194303}}}", /* a hundred megabytes for a token */
+      "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}},\"added_tokens\":[{\"id\":65544,\"content\":\"b\"}]}",
       "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":\"0\"}}}",
       "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}},\"added_tokens\":[{\"id\":1}]}",
       "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}},\"added_tokens\":[{\"content\":\"x\"}]}",

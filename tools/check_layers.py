@@ -9,7 +9,7 @@ ARCH_HOME = "src/model/arch/"
 # What runs models. File formats and tokenizers have names of their own, which they compare.
 ARCH_BLIND = ("include/", "src/base/", "src/core/", "src/cpu/", "src/cuda/", "src/op/", "src/model/", "src/engine/", "cli/",
               "verify/")
-INCLUDE = re.compile(r'\s*#\s*include\s+"([^"]+)"')
+INCLUDE = re.compile(r'\s*#\s*include\s+["<]([^">]+)[">]')
 
 
 def read_layers(root):
@@ -45,6 +45,7 @@ def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
     layers = read_layers(root)
     archs = read_archs(root)
+    folders = {Path(layer).name for layer in layers}
     bad = asked = 0
     for path in sorted(root.glob("*/**/*")):
         rel = str(path.relative_to(root))
@@ -61,6 +62,8 @@ def main():
                 continue
             target = match[1]
             folder = target.split("/")[0]
+            if "<" in match[0] and folder not in folders:  # a library's
+                continue
             if "/" not in target and own == "examples":  # they stand alone, as a user's program does
                 continue
             if "/" not in target or target.startswith("../"):

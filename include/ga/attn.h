@@ -58,14 +58,14 @@ typedef enum ga_attn_flags {
 
 typedef struct ga_attn_desc {
   size_t struct_size;
-  int64_t batch;         /* sequences */
-  int64_t max_q, max_kv; /* per sequence; exact lengths unless VARLEN or PAGED */
-  int32_t q_heads, kv_heads;
-  int32_t head_dim, v_dim;            /* v_dim 0 = head_dim */
+  int64_t batch;                      /* sequences */
+  int64_t max_q, max_kv;              /* per sequence; exact lengths unless VARLEN or PAGED */
+  int32_t q_heads, kv_heads;          /* 1 to 65536; q_heads a multiple of kv_heads */
+  int32_t head_dim, v_dim;            /* 1 to 1024; v_dim 0 = head_dim */
   int32_t q_dtype, kv_dtype, o_dtype; /* ga_dtype */
   uint32_t flags;                     /* ga_attn_flags */
   int32_t window;      /* 0 = none; else query i at p = i + n_kv - n_q sees keys j > p - window (causal side only) */
-  int32_t page_size;   /* tokens per page, with PAGED */
+  int32_t page_size;   /* tokens per page, with PAGED: 1 to 2^24 */
   float scale;         /* 0 = 1 / sqrt(head_dim) */
   float softcap;       /* 0 = none; else logit = softcap * tanh(logit / softcap), before ALiBi and masks */
   int32_t kv_segments; /* 0 = K and V are io.k, io.v; else that many of io.kv_segments, of up to max_kv keys each */
@@ -109,9 +109,9 @@ typedef struct ga_attn_io {
   const int32_t *kv_start;                                /* VARLEN without PAGED: [batch + 1] */
   const int32_t *kv_len;                                  /* PAGED: [batch] */
   const int32_t *page_table; /* PAGED: [batch, page_table_stride] page of each page_size tokens */
-  int64_t page_table_stride;
-  const float *sinks; /* SINKS: [q_heads] */
-  const float *alibi; /* ALIBI: [q_heads] slopes */
+  int64_t page_table_stride; /* 0 to 2^40 */
+  const float *sinks;        /* SINKS: [q_heads] */
+  const float *alibi;        /* ALIBI: [q_heads] slopes */
   int64_t q_tokens,
       kv_tokens; /* VARLEN: tokens in q and o; in k and v without PAGED. GPUs need them, CPUs do not look */
   /* STATE_*: sums over the keys seen so far, contiguous f32. With w = 2^(logit * log2 e - m): O = sum w V [batch,

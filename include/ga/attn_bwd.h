@@ -31,14 +31,14 @@ typedef struct ga_attn_bwd_desc {
   int64_t batch;             /* sequences */
   int64_t max_q, max_kv;     /* per sequence; exact lengths unless VARLEN */
   int64_t total_q, total_kv; /* VARLEN: tokens of all sequences; else 0 */
-  int32_t q_heads, kv_heads;
-  int32_t head_dim, v_dim; /* v_dim 0 = head_dim */
-  int32_t dtype;           /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
-  int32_t grad_dtype;      /* of dq, dk, dv: dtype or f32 */
-  uint32_t flags;          /* ga_attn_flags, ga_attn_bwd_flags */
-  int32_t window;          /* as in ga_attn_desc */
-  float scale;             /* 0 = 1 / sqrt(head_dim) */
-  float softcap;           /* 0 = none */
+  int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
+  int32_t head_dim, v_dim;   /* 1 to 1024; v_dim 0 = head_dim */
+  int32_t dtype;             /* ga_dtype of q, k, v, o, dout: f32, f16, bf16 */
+  int32_t grad_dtype;        /* of dq, dk, dv: dtype or f32 */
+  uint32_t flags;            /* ga_attn_flags, ga_attn_bwd_flags */
+  int32_t window;            /* as in ga_attn_desc */
+  float scale;               /* 0 = 1 / sqrt(head_dim) */
+  float softcap;             /* 0 = none */
 } ga_attn_bwd_desc;
 #define GA_ATTN_BWD_DESC_INIT \
   { sizeof(ga_attn_bwd_desc), 1, 0, 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, 0, 0, 0.0f, 0.0f }

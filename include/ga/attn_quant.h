@@ -29,7 +29,7 @@ typedef enum ga_attn_quant_kind { GA_ATTN_QUANT_ROWS = 0, GA_ATTN_QUANT_VALUES =
 typedef struct ga_attn_quant_desc {
   size_t struct_size;
   int64_t batch, tokens;
-  int32_t heads, dim;   /* dim: 1 to 1024; with HADAMARD a power of two */
+  int32_t heads, dim;   /* heads: 1 to 65536; dim: 1 to 1024, with HADAMARD a power of two */
   int32_t x_dtype;      /* f32, f16, bf16 */
   int32_t y_dtype;      /* e4m3; i8 with ROWS */
   int32_t kind;         /* ga_attn_quant_kind */

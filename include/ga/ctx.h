@@ -39,6 +39,12 @@ GA_API const char *ga_ctx_device_name(const ga_ctx *ctx);
 GA_API const char *ga_ctx_device_text(const ga_ctx *ctx);
 GA_API int32_t ga_ctx_threads(const ga_ctx *ctx);
 
+/* The names that ga_ctx_options.device may begin with, besides "auto": those built in, whether or not a device is here.
+ * NULL beyond the last. Static. */
+GA_API const char *ga_backend_name(size_t index);
+/* One line: how many CUDA kernels this build has. Valid until the next call in this thread. */
+GA_API const char *ga_cuda_build_text(void);
+
 /* Device memory, 256-byte aligned at least, not cleared. GA_ERR_NOMEM says what was asked for, what is free, what the
  * pool keeps and who holds the rest. A buffer may be used on any stream of the context. */
 GA_API GA_NODISCARD ga_status ga_buffer_alloc(ga_ctx *ctx, size_t bytes, void **out);
@@ -100,12 +106,26 @@ GA_API GA_NODISCARD ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_gr
 GA_API GA_NODISCARD ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream);
 GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its launches */
 
+/* Of all ops: a dimension is 0 to 2^40, and a tensor reaches over at most 2^60 elements; factors are finite. A pointer
+ * is a multiple of its element's bytes (blocks of quantised types: any), or the call gives GA_ERR_ARG; kernels may ask
+ * for more, and say so. Texts name op, field, the value seen and what is allowed. ga_gemm, ga_kv_store and ga_sample do
+ * not look at addresses or reach yet. */
+
 /* Plans: what an op's _plan function chose. Immutable; may be run from several streams at once with own workspaces. */
 GA_API size_t ga_plan_workspace_bytes(const ga_plan *plan);
 GA_API const char *ga_plan_kernel_id(const ga_plan *plan);
 /* Writes the chosen id, why, and which ids were rejected for what reason, one per line. Always NUL-terminated. */
 GA_API void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity);
+/* The same for people who ask about a whole model, of the rows that compete on this device. The first line has op, id,
+ * shape and why; then come the other legal ids; then each reason once, with the first row that has it and how many more
+ * there are. 4096 bytes are enough for most plans; a longer text is cut. Always NUL-terminated. */
+GA_API void ga_plan_explain(const ga_plan *plan, char *text, size_t capacity);
 GA_API void ga_plan_destroy(ga_plan *plan); /* NULL is fine */
+
+/* The plans that a context remembers: those of ops that were called without a plan, as a loaded model calls them. Index
+ * 0 to count - 1, op by op; beyond that NULL. Owned by the context, and the order changes when it makes more plans. */
+GA_API size_t ga_ctx_plan_count(const ga_ctx *ctx);
+GA_API const ga_plan *ga_ctx_plan_at(const ga_ctx *ctx, size_t index);
 
 #ifdef __cplusplus
 }

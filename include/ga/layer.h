@@ -43,10 +43,10 @@ typedef enum ga_rope_pairs { GA_ROPE_NORM = 0 /* (2i, 2i+1) */, GA_ROPE_NEOX = 1
 typedef struct ga_rope_desc {
   size_t struct_size;
   int64_t tokens;
-  int64_t x_stride; /* elements between tokens; 0 = heads * head_dim */
-  int32_t heads, head_dim;
-  int32_t rot_dim; /* leading elements of a head that are rotated, even */
-  int32_t pairs;   /* ga_rope_pairs */
+  int64_t x_stride;        /* elements between tokens; 0 = heads * head_dim */
+  int32_t heads, head_dim; /* 1 to 65536, 1 to 16384 */
+  int32_t rot_dim;         /* leading elements of a head that are rotated, even */
+  int32_t pairs;           /* ga_rope_pairs */
   int32_t x_dtype;
   float magnitude; /* cos and sin are multiplied by it */
 } ga_rope_desc;
@@ -79,7 +79,8 @@ typedef struct ga_rope_params {
 #define GA_ROPE_PARAMS_INIT \
   { sizeof(ga_rope_params), 0, 0, 10000.0, 1.0, 0.0, 0.0, 0.0, 0.0, NULL }
 
-/* Fills inv_freq[rot_dim / 2] and *magnitude on the host. */
+/* Fills inv_freq[rot_dim / 2] and *magnitude on the host; both stay as they are after a failure. rot_dim is at most
+ * 16384; all numbers are finite, base above 1, beta_* and attn_factor not negative, freq_factors above 0. */
 GA_API GA_NODISCARD ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude);
 
 /* Y = act(X), or act(X) * G when g is given. [rows, width] */
@@ -140,7 +141,8 @@ typedef struct ga_embed_desc {
 #define GA_EMBED_DESC_INIT \
   { sizeof(ga_embed_desc), 0, 0, 0, 0, 0, GA_F32, 1.0f, 0 }
 typedef struct ga_embed_io {
-  const int32_t *ids; /* [tokens], each in [0, vocab): checked on the CPU, GA_ERR_ARG names the first bad one */
+  const int32_t *ids; /* [tokens], each in [0, vocab), also where width is 0: checked on the CPU, GA_ERR_ARG names the
+                         first bad one */
   const void *table;
   void *y;
 } ga_embed_io;

@@ -52,12 +52,15 @@ typedef struct ga_model_options {
   int32_t n_more;     /* further contexts, which share the layers with the first by what fits on each: at most 7 */
   ga_ctx *const *more;
   const ga_session_options *session; /* room is kept for one such session; NULL = for one with the defaults */
-  bool plan_only;      /* read and plan, load no weights: for ga_model_get_info and ga_model_placement_at */
-  uint8_t reserved[7]; /* 0 */
+  bool plan_only;       /* read and plan, load no weights: for ga_model_get_info and ga_model_placement_at */
+  uint8_t reserved[7];  /* 0 */
+  bool no_mmap;         /* copy what would stay in the mapped file, such as the embedding of a CPU: then the file may be
+                   shortened, overwritten or removed once the model is loaded. false: it must stay as it is */
+  uint8_t reserved2[7]; /* 0 */
 } ga_model_options;
-#define GA_MODEL_OPTIONS_INIT                                             \
-  {                                                                       \
-    sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, { 0 } \
+#define GA_MODEL_OPTIONS_INIT                                                         \
+  {                                                                                   \
+    sizeof(ga_model_options), NULL, NULL, -1, 0, NULL, NULL, false, {0}, false, { 0 } \
   }
 
 /* One device's part of a model, in bytes; the session is the one that room was kept for. */
@@ -83,7 +86,7 @@ typedef struct ga_model_info {
   bool is_encoder; /* embeddings only: no generation */
   uint64_t n_params;
   uint64_t file_bytes;     /* weights in the file */
-  uint64_t weight_bytes;   /* weights as held; looked-up tables that stay in the mapped file are not counted */
+  uint64_t weight_bytes;   /* weights as held; looked-up tables are counted unless they stay in the mapped file */
   uint64_t kv_token_bytes; /* KV cache of one token in f16, all layers */
 } ga_model_info;
 

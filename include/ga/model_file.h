@@ -2,6 +2,7 @@
  *
  * Files are memory-mapped and never copied: tensor data and texts point into the map and must not be written. Do not
  * shorten a file while it is open: reading a page that is gone kills a process (SIGBUS), as with any map.
+ * (ga_model_options.no_mmap is for models that must live on.)
  *
  * One vocabulary. Whatever the format, metadata keys and tensor names are GGUF's: "llama.embedding_length",
  * "blk.0.attn_q.weight". For safetensors they come from config.json by the tables of src/file/hf_tables.c; a tensor

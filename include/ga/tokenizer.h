@@ -39,11 +39,11 @@ typedef struct ga_vocab {
   size_t struct_size;
   ga_tok_kind kind;
   const char *pre; /* BPE: pre-splitter by name, see ga_tokenizer_pre_known; NULL is "default" */
-  size_t n_tokens; /* 1 to 2^24 */
+  size_t n_tokens; /* 1 to 2^22 */
   const ga_text *tokens;
   const float *scores;                                  /* [n_tokens] SPM: higher merges first; NULL is all 0 */
   const int32_t *types;                                 /* [n_tokens] of ga_tok_type; NULL is all normal */
-  size_t n_merges;                                      /* BPE */
+  size_t n_merges;                                      /* BPE, at most 2^22 */
   const ga_text *merges;                                /* "left right", best first */
   int32_t bos, eos, eot, eom, unk, sep, pad, cls, mask; /* id or GA_TOK_NONE */
   bool add_bos, add_eos;         /* what GA_TOK_ADD_SPECIAL adds; WPM always adds cls (else bos) and sep (else eos) */

@@ -6,9 +6,12 @@
 
 #include "ga/base.h"
 
-/* JSON: config, index and safetensors header. The format allows 100 MB; 10^5 tensors take 15 MB. The parsed tree takes
- * up to 40 times the text, which is what this bounds. */
+/* JSON: config, index and safetensors header. The format allows 100 MB; 10^5 tensors take 15 MB. */
 #define GA_JSON_MAX_BYTES (32 << 20)
+/* Bytes of the parsed tree: so many times the text, and what any text may have. Merges as pairs, and headers of many
+ * tensors, take 8 to 16 times their text; a text of empty arrays takes 70 times. */
+#define GA_JSON_TREE_TIMES 16
+#define GA_JSON_TREE_FREE  ((uint64_t)64 << 20)
 
 /* The text must be an object. Release with json_decref. */
 GA_NODISCARD ga_status ga_json_parse(const char *label, const char *text, size_t bytes, json_t **out);

@@ -102,6 +102,7 @@ void ga_ctx_destroy(ga_ctx *ctx) {
 
 const char *ga_ctx_device_name(const ga_ctx *ctx) { return ctx->device->name; }
 const char *ga_ctx_device_text(const ga_ctx *ctx) { return ctx->device->text; }
+const char *ga_backend_name(size_t index) { return index < ga_n_backends ? ga_backends[index]->name : NULL; }
 int32_t ga_ctx_threads(const ga_ctx *ctx) { return ctx->device->caps.threads; }
 
 bool ga_device_runs(const ga_device *device, const ga_kernel *kernel) {

@@ -1,12 +1,10 @@
 /* Choosing a kernel, and remembering the choice. */
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "core/cost.h"
 #include "core/ctx.h"
 
 /* Each reason once, with the first row of this op that has it, for the error text. */
@@ -135,46 +133,5 @@ ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, g
 
 size_t ga_plan_workspace_bytes(const ga_plan *plan) { return plan->steps.workspace_bytes; }
 const char *ga_plan_kernel_id(const ga_plan *plan) { return plan->kernel->id; }
-
-/* Text that is cut off at the capacity. */
-typedef struct cut_text {
-  char *text;
-  size_t at, capacity;
-} cut_text;
-
-GA_PRINTF(2, 3) static void add_text(cut_text *t, const char *format, ...) {
-  va_list args;
-  if (t->at >= t->capacity) return;
-  va_start(args, format);
-  const int n = vsnprintf(t->text + t->at, t->capacity - t->at, format, args);
-  va_end(args);
-  t->at += n < 0 ? 0 : (size_t)n;
-}
-
-static void describe_steps(const ga_plan *plan, cut_text *t) {
-  const ga_plan_steps *s = &plan->steps;
-  for (int32_t i = 0; i < s->n && (s->n > 1 || s->step[0].row != plan->kernel); i++)
-    add_text(t, "  step %d: %s (%s, workspace from byte %llu)\n", i, s->step[i].row->id, s->step[i].row->source,
-             (unsigned long long)s->step[i].workspace_offset);
-}
-
-void ga_plan_describe(const ga_plan *plan, char *text, size_t capacity) {
-  const ga_device *device = plan->ctx->device;
-  cut_text t = {.text = text, .capacity = capacity};
-  if (!capacity) return;
-  add_text(&t, "%s (%.1f us predicted, %s, workspace %llu bytes)\n", plan->kernel->id,
-           ga_cost_us(plan->kernel, plan->desc, &device->caps), plan->kernel->source,
-           (unsigned long long)plan->steps.workspace_bytes);
-  describe_steps(plan, &t);
-  for (size_t i = 0; i < device->n_kernels; i++) {
-    const ga_kernel *k = &device->kernels[i];
-    if (k->op != plan->op || k == plan->kernel) continue;
-    const char *why = ga_kernel_reject_reason(k, device, plan->ctx->disable_kernels, plan->desc);
-    if (why)
-      add_text(&t, "  not %s: %s\n", k->id, why);
-    else
-      add_text(&t, "  not %s: legal, %.1f us predicted\n", k->id, ga_cost_us(k, plan->desc, &device->caps));
-  }
-}
 
 void ga_plan_destroy(ga_plan *plan) { ga_mem_free(plan); }

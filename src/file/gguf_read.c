@@ -61,7 +61,7 @@ static ga_status check_bools(const ga_meta *meta) {
 /* meta->count values of meta->elem. */
 static ga_status read_values(ga_arena *arena, ga_byte_reader *r, ga_meta *meta) {
   if (meta->elem == GA_META_TEXT) return read_texts(arena, r, meta);
-  uint64_t bytes = (uint64_t)meta->count * (uint64_t)ga_meta_type_bytes(meta->elem); /* count <= 2^24 */
+  uint64_t bytes = (uint64_t)meta->count * (uint64_t)ga_meta_type_bytes(meta->elem); /* count <= 2^22 */
   GA_TRY(ga_read_bytes(r, bytes, "value", &meta->data));
   return meta->elem == GA_META_BOOL ? check_bools(meta) : GA_OK;
 }

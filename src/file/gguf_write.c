@@ -295,60 +295,101 @@ static ga_status put_file(const ga_gguf_writer *w, FILE *f) {
   return GA_OK;
 }
 
+/* The folder of a path, for open(). */
+static bool folder_of(const char *path, char *folder, size_t capacity) {
+  const char *slash = strrchr(path, '/');
+  const size_t n = slash ? (size_t)(slash - path) + 1 : 1;
+  if (n >= capacity) return false;
+  memcpy(folder, slash ? path : ".", n);
+  folder[n] = 0;
+  return true;
+}
+
 /* The rename itself lasts only once the folder is on disk. Some file systems cannot do this, and say so: no error. */
 static void sync_folder(const char *path) {
   char folder[4096];
-  const char *slash = strrchr(path, '/');
-  size_t n = slash ? (size_t)(slash - path) + 1 : 1;
-  if (n >= sizeof folder) return;
-  memcpy(folder, slash ? path : ".", n);
-  folder[n] = 0;
+  if (!folder_of(path, folder, sizeof folder)) return;
   int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return;
   (void)fsync(fd);
   (void)close(fd);
 }
 
-static ga_status write_temp(const ga_gguf_writer *w, const char *temp) {
-  int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  GA_REQUIRE(fd >= 0, GA_ERR_IO, "%s", strerror(errno));
-  FILE *f = fdopen(fd, "wb");
-  if (!f) {
+/* A file that is being written. It has no name (O_TMPFILE) where the file system can do that: then nothing is left of
+ * it when the process is killed. */
+typedef struct new_file {
+  FILE *f;
+  char temp[4096]; /* its name; without one, the name that it gets before the rename */
+  char now[4096];  /* what it can be opened by meanwhile */
+  bool is_named;
+} new_file;
+
+static int open_unnamed(const char *path) {
+  char folder[4096];
+  return folder_of(path, folder, sizeof folder) ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
+}
+
+static ga_status open_new(const char *path, new_file *out) {
+  static atomic_uint serial;
+  const int n =
+      snprintf(out->temp, sizeof out->temp, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
+  GA_REQUIRE(n > 0 && (size_t)n < sizeof out->temp, GA_ERR_ARG, "path of %zu bytes; too long", strlen(path));
+  int fd = open_unnamed(path);
+  (void)snprintf(out->now, sizeof out->now, "/proc/self/fd/%d", fd);
+  if (fd >= 0 && access(out->now, F_OK)) { /* no /proc: it could not be linked */
     (void)close(fd);
-    return ga_fail(GA_ERR_IO, "%s", strerror(errno));
+    fd = -1;
   }
-  ga_status status = put_file(w, f);
-  if (fclose(f) && status == GA_OK) status = ga_fail(GA_ERR_IO, "cannot close: %s", strerror(errno));
+  out->is_named = fd < 0;
+  if (out->is_named) {
+    memcpy(out->now, out->temp, sizeof out->now);
+    fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    GA_REQUIRE(fd >= 0, GA_ERR_IO, "%s", strerror(errno));
+  }
+  out->f = fdopen(fd, "wb");
+  if (out->f) return GA_OK;
+  const ga_status status = ga_fail(GA_ERR_IO, "%s", strerror(errno));
+  (void)close(fd);
+  if (out->is_named) (void)unlink(out->temp);
   return status;
 }
 
 /* Reads the finished file as a reader would: what it refuses (names that are there twice) was not known before. */
-static ga_status parse_temp(ga_model_file *file, const char *temp) {
+static ga_status parse_new(ga_model_file *file, const char *now) {
   GA_TRY(ga_model_store_shards(file, 1));
-  GA_TRY(ga_model_store_map(file, 0, temp));
+  GA_TRY(ga_model_store_map(file, 0, now));
   GA_TRY(ga_gguf_parse(&file->arena, &file->shards[0]));
   return ga_model_store_join(file, NULL);
 }
 
-static ga_status verify_temp(const char *temp) {
+static ga_status verify_new(const char *now) {
   ga_model_file *file = NULL;
   GA_TRY(ga_model_store_create(GA_MODEL_GGUF, &file));
-  ga_status status = parse_temp(file, temp);
+  ga_status status = parse_new(file, now);
   ga_model_file_destroy(file);
   return status;
 }
 
+/* A link cannot take the place of a file, a rename can: a name first. */
+static ga_status name_new(new_file *out) {
+  if (!out->is_named && linkat(AT_FDCWD, out->now, AT_FDCWD, out->temp, AT_SYMLINK_FOLLOW))
+    return ga_fail(GA_ERR_IO, "cannot name the file: %s", strerror(errno));
+  out->is_named = true;
+  return GA_OK;
+}
+
 ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
-  static atomic_uint serial;
-  char temp[4096];
+  new_file out;
   GA_REQUIRE(w->status == GA_OK, w->status, "%s", w->text);
-  int n = snprintf(temp, sizeof temp, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
-  GA_REQUIRE(n > 0 && (size_t)n < sizeof temp, GA_ERR_ARG, "gguf writer: path of %zu bytes; too long", strlen(path));
-  ga_status status = write_temp(w, temp);
-  if (status == GA_OK) status = verify_temp(temp);
-  if (status == GA_OK && rename(temp, path)) status = ga_fail(GA_ERR_IO, "cannot rename: %s", strerror(errno));
-  if (status) {
-    (void)unlink(temp);
+  ga_status status = open_new(path, &out);
+  if (status != GA_OK) return ga_fail_in(status, "%s", ga_path_label(path));
+  status = put_file(w, out.f);
+  if (status == GA_OK) status = verify_new(out.now);
+  if (status == GA_OK) status = name_new(&out);
+  if (fclose(out.f) && status == GA_OK) status = ga_fail(GA_ERR_IO, "cannot close: %s", strerror(errno));
+  if (status == GA_OK && rename(out.temp, path)) status = ga_fail(GA_ERR_IO, "cannot rename: %s", strerror(errno));
+  if (status != GA_OK) {
+    if (out.is_named) (void)unlink(out.temp);
     return ga_fail_in(status, "%s", ga_path_label(path));
   }
   sync_folder(path);

@@ -10,8 +10,9 @@
 #define GA_MODEL_MAX_NAME_BYTES 255
 /* A text value: the longest are chat templates, below 100 kB, and sets of calibration files. */
 #define GA_MODEL_MAX_TEXT_BYTES (16 << 20)
-/* Elements of an array: vocabularies are below 300 000, merges below 600 000. */
-#define GA_MODEL_MAX_ARRAY (1 << 24)
+/* Elements of an array: vocabularies are below 300 000, merges below 600 000. A token takes about 50
+ * bytes of memory. */
+#define GA_MODEL_MAX_ARRAY (1 << 22)
 /* All bytes of an array of texts: element positions are kept in 32 bits. */
 #define GA_MODEL_MAX_ARRAY_BYTES UINT32_MAX
 /* Files of one model. Each takes a map; the kernel's default is 65 530 a process. */

@@ -62,7 +62,8 @@ static ga_status load(ga_model *model, ga_ctx *ctx, const char *path, const ga_m
   GA_TRY(fill_info(model));
   GA_TRY(load_tokenizer(model));
   GA_TRY(load_template(model));
-  model->is_plan = options && options->plan_only;
+  model->is_plan = options->plan_only;
+  model->no_mmap = options->no_mmap;
   GA_TRY(ga_placement_plan(model, ctx, options));
   return ga_weights_load(model, options);
 }
@@ -72,6 +73,9 @@ static ga_status take_options(const ga_model_options *given, ga_model_options *f
   for (size_t i = 0; i < sizeof full->reserved; i++)
     GA_REQUIRE(full->reserved[i] == 0, GA_ERR_ARG, "model: options.reserved[%zu] is %u; must be 0", i,
                (unsigned)full->reserved[i]);
+  for (size_t i = 0; i < sizeof full->reserved2; i++)
+    GA_REQUIRE(full->reserved2[i] == 0, GA_ERR_ARG, "model: options.reserved2[%zu] is %u; must be 0", i,
+               (unsigned)full->reserved2[i]);
   return GA_OK;
 }
 

@@ -67,6 +67,7 @@ struct ga_model {
   ga_placement placements[GA_MODEL_MAX_PLACEMENTS];
   int32_t n_placements;
   bool is_plan; /* without weights */
+  bool no_mmap; /* nothing of the file is read once it is loaded */
   ga_model_file *file;
   ga_hparams hparams;
   ga_model_graph *graph;

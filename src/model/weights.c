@@ -2,7 +2,7 @@
  *
  * Matrices are packed for the device and the file's pages are given back; vectors become f32; the embedding table stays
  * as the file has it, and where device memory is host memory it stays in the map, of which only looked-up rows cost
- * memory. */
+ * memory. With no_mmap nothing stays there: all is read into memory of our own. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,6 +73,10 @@ uint64_t ga_weights_shared(uint64_t small) {
 }
 
 static bool is_host(const loader *l) { return l->placement->ctx->device->caps.host_memory; }
+/* Is a tensor used where it lies in the map? */
+static bool in_map(const ga_model *model, const ga_ctx *ctx, const ga_model_tensor *t) {
+  return ctx->device->caps.host_memory && t->is_aligned && !model->no_mmap;
+}
 
 /* Bytes from host memory on the device in a new buffer of the placement. */
 static ga_status upload(loader *l, const void *bytes, uint64_t n, void **out) {
@@ -91,13 +95,12 @@ static ga_status tell(loader *l, uint64_t more) {
 static ga_status tell_piece(void *user, uint64_t bytes) { return tell(user, bytes); }
 
 /* [in, out] as stored to [out, in]: plain types only (gpt2 in safetensors). *copy is released by the caller. */
-static ga_status transpose(const ga_model_tensor *t, void **copy) {
+static ga_status transpose(const ga_model_tensor *t, const char *src, void **copy) {
   const int64_t rows = t->view.dim[0], cols = t->view.dim[1];
   const ga_dtype_traits *traits = ga_dtype_info(t->view.dtype);
   GA_REQUIRE(!traits->is_quant, GA_ERR_UNSUPPORTED, "%s: cannot transpose %s", t->name, traits->name);
   const size_t each = (size_t)traits->block_bytes;
   GA_TRY(ga_mem_alloc(t->bytes, "transpose", copy));
-  const char *src = t->view.data;
   char *dst = *copy;
   for (int64_t r = 0; r < rows; r++)
     for (int64_t c = 0; c < cols; c++)
@@ -166,17 +169,33 @@ static ga_status store_matrix(loader *l, const ga_model_tensor *t, const void *c
   return pack_on_host(l, copy ? NULL : t, copy ? copy : t->view.data, m, dst);
 }
 
+/* The tensor's bytes in memory of their own. *copy: ga_mem_free. */
+static ga_status read_copy(const loader *l, const ga_model_tensor *t, void **copy) {
+  GA_TRY(ga_mem_alloc(t->bytes, t->name, copy));
+  const ga_status status = ga_model_file_read(l->model->file, t, 0, *copy, t->bytes);
+  if (status == GA_OK) return status;
+  ga_mem_free(*copy);
+  *copy = NULL;
+  return status;
+}
+
+static ga_status read_transposed(const loader *l, const ga_model_tensor *t, void **copy) {
+  void *raw;
+  GA_TRY(read_copy(l, t, &raw));
+  const ga_status status = transpose(t, raw, copy);
+  ga_mem_free(raw);
+  return status;
+}
+
 static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transposed, ga_matrix *m) {
   void *copy = NULL;
   uint64_t bytes;
   if (m->dtype != t->view.dtype)
     GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
   else if (is_transposed)
-    GA_TRY(transpose(t, &copy));
-  else if (!t->is_aligned && is_host(l)) {
-    GA_TRY(ga_mem_alloc(t->bytes, t->name, &copy));
-    memcpy(copy, t->view.data, t->bytes);
-  }
+    GA_TRY(read_transposed(l, t, &copy));
+  else if (is_host(l) && !in_map(l->model, l->placement->ctx, t))
+    GA_TRY(read_copy(l, t, &copy));
   ga_status status = store_matrix(l, t, copy, m);
   ga_mem_free(copy);
   if (status == GA_OK && is_host(l) && m->data != t->view.data) ga_model_file_forget(l->model->file, t);
@@ -186,14 +205,14 @@ static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transp
 /* Table: native on the device; in the map where that is host memory. */
 static ga_status load_table(loader *l, const ga_model_tensor *t, ga_matrix *m) {
   m->layout = GA_LAYOUT_NATIVE;
-  if (is_host(l) && t->is_aligned) {
+  if (in_map(l->model, l->placement->ctx, t)) {
     m->data = t->view.data;
     return GA_OK;
   }
   void *dst;
   GA_TRY(ga_placement_alloc(l->placement, t->bytes, &dst));
   m->data = dst;
-  if (!l->uploader) return ga_copy_to_device(l->placement->ctx, dst, t->view.data, t->bytes, NULL);
+  if (is_host(l)) return ga_model_file_read(l->model->file, t, 0, dst, t->bytes);
   return ga_upload(
       l->uploader,
       &(ga_upload_source){.n = t->bytes, .file = l->model->file, .tensor = t, .tell = tell_piece, .user = l}, dst);
@@ -305,11 +324,15 @@ static ga_status load_rope(loader *l) {
   const ga_hparams *p = &model->hparams;
   if (!p->rot_dim) return GA_OK;
   float factors[512], freq[512];
+  unsigned char raw[sizeof factors];
   const ga_model_tensor *t = ga_model_file_find(model->file, "rope_freqs.weight");
   if (t) {
     GA_REQUIRE(t->view.n_dims == 1 && t->view.dim[0] == p->rot_dim / 2, GA_ERR_SHAPE, "%s: must be [%d]", t->name,
                p->rot_dim / 2);
-    GA_TRY(to_f32(t, t->view.data, 0, factors));
+    GA_REQUIRE(t->bytes <= sizeof raw, GA_ERR_UNSUPPORTED, "%s is %s; vectors must be f32, f16 or bf16", t->name,
+               ga_dtype_name(t->view.dtype));
+    GA_TRY(ga_model_file_read(model->file, t, 0, raw, t->bytes));
+    GA_TRY(to_f32(t, raw, 0, factors));
     for (int i = 0; i < p->rot_dim / 2; i++)
       GA_REQUIRE(factors[i] > 0 && isfinite(factors[i]), GA_ERR_FORMAT,
                  "%s: factor %d is %g; must be above 0 and finite", t->name, i, (double)factors[i]);
@@ -329,7 +352,6 @@ static ga_status load_rope(loader *l) {
 static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *spec, const char *name,
                          ga_weight_need *need) {
   const ga_model_tensor *t = ga_model_file_find(model->file, name);
-  const bool host = ctx->device->caps.host_memory;
   const int64_t rows = spec->rows == DIM_TYPES ? 1 : ga_weight_dim(&model->hparams, spec->rows),
                 cols = ga_weight_dim(&model->hparams, spec->cols);
   ga_layout layout = GA_LAYOUT_NATIVE;
@@ -340,13 +362,13 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, stored, rows, cols, &layout, &bytes));
   uint64_t staged = t->bytes;
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
-  const bool mapped = host && layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && t->is_aligned;
+  const bool mapped = layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && in_map(model, ctx, t);
   if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
   if (!mapped && SHARES(bytes))
     need->small += ga_round_up(bytes, 256);
   else if (!mapped)
     need->taken += bytes;
-  if (layout != GA_LAYOUT_NATIVE && !host && staged > need->staged) need->staged = staged;
+  if (layout != GA_LAYOUT_NATIVE && !ctx->device->caps.host_memory && staged > need->staged) need->staged = staged;
   return GA_OK;
 }
 

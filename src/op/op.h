@@ -2,6 +2,8 @@
 #ifndef GA_OP_OP_H
 #define GA_OP_OP_H
 
+#include <math.h>
+
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
@@ -63,18 +65,51 @@
   }                                                                                                                   \
   GA_CHECK_DESC_ROOM(name)
 
-/* Size of one dimension: 0 or more, and small enough that products with strides stay in 63 bits. */
+/* A field of a description: in texts without the "d->" before it. */
+#define GA_FIELD(value) (&(#value)[sizeof "d->" - 1])
+
+/* Size of one dimension. Products of several have a bound of their own: ga_check_elements. */
 #define GA_DIM_MAX ((int64_t)1 << 40)
-#define GA_CHECK_DIM(op, value)                                                                                      \
-  GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: " #value " is %lld; must be 0 to 2^40", (op), \
-             (long long)(value))
+#define GA_CHECK_DIM(op, value)                                                                              \
+  GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0 to 2^40", (op), \
+             GA_FIELD(value), (long long)(value))
+#define GA_CHECK_RANGE(op, value, least, most)                                                                    \
+  GA_REQUIRE((value) >= (least) && (value) <= (most), GA_ERR_SHAPE, "%s: %s is %lld; must be %lld to %lld", (op), \
+             GA_FIELD(value), (long long)(value), (long long)(least), (long long)(most))
+#define GA_CHECK_FINITE(op, value) \
+  GA_REQUIRE(isfinite(value), GA_ERR_ARG, "%s: %s is %g; must be finite", (op), GA_FIELD(value), (double)(value))
+
+/* Real models have up to 256 heads of up to 576 elements; beyond these bounds 32-bit products overflow. */
+#define GA_HEADS_MAX    (1 << 16)
+#define GA_ROW_DIM_MAX  (1 << 14) /* of a head of rope */
+#define GA_PAGE_MAX     (1 << 24) /* tokens of a page */
+#define GA_ELEMENTS_MAX ((uint64_t)1 << 60)
+
+/* Elements that a tensor of a x b x c x d reaches over, sizes of 0 counted as 1: addresses must fit in 63 bits. */
+static inline ga_status ga_check_elements(const char *op, const char *what, int64_t a, int64_t b, int64_t c,
+                                          int64_t d) {
+  const int64_t sizes[4] = {a, b, c, d};
+  uint64_t n = 1;
+  for (int i = 0; i < 4; i++)
+    GA_REQUIRE(ga_mul_ok(n, (uint64_t)(sizes[i] ? sizes[i] : 1), &n) && n <= GA_ELEMENTS_MAX, GA_ERR_SHAPE,
+               "%s: %s of %lld x %lld x %lld x %lld elements; at most 2^60", op, what, (long long)a, (long long)b,
+               (long long)c, (long long)d);
+  return GA_OK;
+}
 
 /* A row stride: 0 means contiguous; smaller than the row is an error. */
 static inline ga_status ga_complete_stride(const char *op, const char *what, int64_t width, int64_t *stride) {
   if (*stride == 0) *stride = width;
-  GA_REQUIRE(*stride >= width && *stride <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0 or at least %lld", op,
+  GA_REQUIRE(*stride >= width && *stride <= GA_DIM_MAX, GA_ERR_SHAPE, "%s: %s is %lld; must be 0, or %lld to 2^40", op,
              what, (long long)*stride, (long long)width);
   return GA_OK;
+}
+
+/* The same for so many rows, which must lie within reach. */
+static inline ga_status ga_complete_rows(const char *op, const char *what, int64_t rows, int64_t width,
+                                         int64_t *stride) {
+  GA_TRY(ga_complete_stride(op, what, width, stride));
+  return ga_check_elements(op, what, rows, *stride, 1, 1);
 }
 
 static inline ga_status ga_check_plain(const char *op, const char *what, int32_t dtype) {
@@ -84,5 +119,23 @@ static inline ga_status ga_check_plain(const char *op, const char *what, int32_t
 }
 
 #define GA_CHECK_PTR(op, cond, what) GA_REQUIRE(cond, GA_ERR_ARG, "%s: %s is null", (op), (what))
+
+/* What a tensor's address must be a multiple of: an element; blocks may lie anywhere. Kernels may ask for more. */
+static inline uintptr_t ga_align_of(int32_t dtype) {
+  const ga_dtype_traits *t = ga_dtype_info((ga_dtype)dtype);
+  return t && !t->is_quant ? (uintptr_t)t->block_bytes : 1;
+}
+
+/* An address that may be NULL, of elements of that type. */
+#define GA_CHECK_ALIGN(op, p, dtype, what)                                                       \
+  GA_REQUIRE(((uintptr_t)(p) & (ga_align_of(dtype) - 1)) == 0, GA_ERR_ARG,                       \
+             "%s: %s is at %p; must be a multiple of %d bytes", (op), (what), (const void *)(p), \
+             (int)ga_align_of(dtype))
+/* One that may not. */
+#define GA_CHECK_AT(op, p, dtype, what) \
+  do {                                  \
+    GA_CHECK_PTR(op, p, what);          \
+    GA_CHECK_ALIGN(op, p, dtype, what); \
+  } while (0)
 
 #endif

@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "core/attn_fp8.h"
 #include "op/op.h"
 
@@ -9,14 +7,17 @@
    GA_ATTN_KV_READY | GA_ATTN_FAST_SUM)
 
 static ga_status check_heads(const ga_attn_desc *d) {
-  GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
-             "attn: q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads,
-             d->kv_heads);
+  GA_CHECK_RANGE("attn", d->q_heads, 1, GA_HEADS_MAX);
+  GA_CHECK_RANGE("attn", d->kv_heads, 1, GA_HEADS_MAX);
+  GA_REQUIRE(d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
+             "attn: q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads", d->q_heads, d->kv_heads);
   GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, "attn: head_dim is %d; must be 1 to 1024",
              d->head_dim);
   GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, "attn: v_dim is %d; must be 1 to 1024, or 0 = head_dim",
              d->v_dim);
-  return GA_OK;
+  const int64_t dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
+  GA_TRY(ga_check_elements("attn", "q", d->batch, d->max_q, d->q_heads, dim));
+  return ga_check_elements("attn", "k", d->batch, d->max_kv, d->kv_heads, dim);
 }
 
 /* K and V in e4m3 with a Q that is not of 8 bits. */
@@ -79,8 +80,8 @@ static ga_status complete(ga_attn_desc *d) {
   GA_TRY(check_segments(d));
   GA_TRY(check_scaled(d));
   GA_REQUIRE(d->window >= 0, GA_ERR_ARG, "attn: window is %d; must be 0 (none) or more", d->window);
-  GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0, GA_ERR_ARG,
-             "attn: page_size is %d; must be at least 1 with PAGED, else 0", d->page_size);
+  GA_REQUIRE(!(d->flags & GA_ATTN_PAGED) == !d->page_size && d->page_size >= 0 && d->page_size <= GA_PAGE_MAX,
+             GA_ERR_ARG, "attn: page_size is %d; must be 1 to %d with PAGED, else 0", d->page_size, GA_PAGE_MAX);
   GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,
              "attn: scale %g, softcap %g; must be finite, softcap not negative", (double)d->scale, (double)d->softcap);
   if (d->scale == 0) d->scale = 1.0f / sqrtf((float)d->head_dim);
@@ -94,6 +95,8 @@ static ga_status complete(ga_attn_desc *d) {
 static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
   if (!d->kv_segments) {
     GA_CHECK_PTR("attn", (io->k && io->v) || d->max_kv == 0, io->k ? "v" : "k");
+    GA_CHECK_ALIGN("attn", io->k, ga_attn_k_dtype(d), "k");
+    GA_CHECK_ALIGN("attn", io->v, d->kv_dtype, "v");
     return GA_OK;
   }
   for (int i = 0; i < d->kv_segments; i++) {
@@ -102,6 +105,8 @@ static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
                "attn: kv_segments[%d].kv is %lld; must be 0 to max_kv, %lld", i, (long long)p->kv,
                (long long)d->max_kv);
     GA_REQUIRE((p->k && p->v) || p->kv == 0, GA_ERR_ARG, "attn: kv_segments[%d].%s is null", i, p->k ? "v" : "k");
+    GA_CHECK_ALIGN("attn", p->k, ga_attn_k_dtype(d), "k of kv_segments");
+    GA_CHECK_ALIGN("attn", p->v, d->kv_dtype, "v of kv_segments");
   }
   return GA_OK;
 }
@@ -111,9 +116,13 @@ static ga_status check_outputs(const ga_attn_desc *d, const ga_attn_io *io) {
                !io->state_o  ? "state_o"
                : io->state_m ? "state_l"
                              : "state_m");
+  GA_CHECK_ALIGN("attn", io->state_o, GA_F32, "state_o");
+  GA_CHECK_ALIGN("attn", io->state_m, GA_F32, "state_m");
+  GA_CHECK_ALIGN("attn", io->state_l, GA_F32, "state_l");
   if (d->flags & GA_ATTN_STATE_OUT) return GA_OK;
-  GA_CHECK_PTR("attn", io->o, "o");
+  GA_CHECK_AT("attn", io->o, d->o_dtype, "o");
   GA_CHECK_PTR("attn", io->lse || !(d->flags & GA_ATTN_LSE), "lse");
+  GA_CHECK_ALIGN("attn", io->lse, GA_F32, "lse");
   return GA_OK;
 }
 
@@ -166,12 +175,30 @@ static ga_status check_scales(const ga_attn_desc *d, const ga_attn_io *io) {
     GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0, GA_ERR_ARG,
                "attn: %s has strides %lld, %lld, %lld; must be 0 or more", names[i], (long long)s->batch,
                (long long)s->head, (long long)s->block);
+    GA_CHECK_ALIGN("attn", s->data, GA_F32, names[i]);
   }
   return GA_OK;
 }
 
+/* What says where sequences and pages are. */
+static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
+  GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
+  GA_CHECK_ALIGN("attn", io->q_start, GA_I32, "q_start");
+  GA_CHECK_ALIGN("attn", io->kv_start, GA_I32, "kv_start");
+  if (!(d->flags & GA_ATTN_PAGED)) {
+    GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
+    return GA_OK;
+  }
+  GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
+  GA_CHECK_ALIGN("attn", io->page_table, GA_I32, "page_table");
+  GA_CHECK_ALIGN("attn", io->kv_len, GA_I32, "kv_len");
+  GA_REQUIRE(io->page_table_stride >= 0 && io->page_table_stride <= GA_DIM_MAX, GA_ERR_ARG,
+             "attn: page_table_stride is %lld; must be 0 to 2^40", (long long)io->page_table_stride);
+  return ga_check_elements("attn", "page_table", d->batch, io->page_table_stride, 1, 1);
+}
+
 static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
-  GA_CHECK_PTR("attn", io->q, "q");
+  GA_CHECK_AT("attn", io->q, d->q_dtype, "q");
   GA_TRY(check_kv(d, io));
   GA_TRY(check_outputs(d, io));
   if (d->kv_dtype == GA_E4M3) GA_TRY(check_scales(d, io));
@@ -181,11 +208,9 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
              (const void *)io->v_mean, ga_dtype_name((ga_dtype)d->q_dtype));
   GA_CHECK_PTR("attn", io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
   GA_CHECK_PTR("attn", io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
-  GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
-  if (d->flags & GA_ATTN_PAGED)
-    GA_CHECK_PTR("attn", io->page_table && io->kv_len, io->kv_len ? "page_table" : "kv_len");
-  else
-    GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
+  GA_CHECK_ALIGN("attn", io->sinks, GA_F32, "sinks");
+  GA_CHECK_ALIGN("attn", io->alibi, GA_F32, "alibi");
+  GA_TRY(check_borders(d, io));
   return check_overlap(d, io);
 }
 

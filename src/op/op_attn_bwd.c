@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "op/op.h"
 
 #define MASK_FLAGS (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_SINKS | GA_ATTN_ALIBI)
@@ -7,14 +5,17 @@
 #define OP         "attn_bwd"
 
 static ga_status check_heads(const ga_attn_bwd_desc *d) {
-  GA_REQUIRE(d->q_heads >= 1 && d->kv_heads >= 1 && d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
-             OP ": q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads, both at least 1", d->q_heads,
-             d->kv_heads);
+  GA_CHECK_RANGE(OP, d->q_heads, 1, GA_HEADS_MAX);
+  GA_CHECK_RANGE(OP, d->kv_heads, 1, GA_HEADS_MAX);
+  GA_REQUIRE(d->q_heads % d->kv_heads == 0, GA_ERR_SHAPE,
+             OP ": q_heads %d, kv_heads %d; q_heads must be a multiple of kv_heads", d->q_heads, d->kv_heads);
   GA_REQUIRE(d->head_dim >= 1 && d->head_dim <= 1024, GA_ERR_SHAPE, OP ": head_dim is %d; must be 1 to 1024",
              d->head_dim);
   GA_REQUIRE(d->v_dim >= 1 && d->v_dim <= 1024, GA_ERR_SHAPE, OP ": v_dim is %d; must be 1 to 1024, or 0 = head_dim",
              d->v_dim);
-  return GA_OK;
+  const int64_t dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
+  GA_TRY(ga_check_elements(OP, "q", d->batch, d->max_q, d->q_heads, dim));
+  return ga_check_elements(OP, "k", d->batch, d->max_kv, d->kv_heads, dim);
 }
 
 static ga_status check_dtypes(const ga_attn_bwd_desc *d) {
@@ -74,8 +75,25 @@ static bool distinct(const ga_attn_bwd_io *io) {
   return true;
 }
 
+static ga_status check_aligned(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *io) {
+  const struct {
+    const void *p;
+    int32_t dtype;
+    const char *name;
+  } all[] = {{io->q, d->dtype, "q"},           {io->k, d->dtype, "k"},
+             {io->v, d->dtype, "v"},           {io->o, d->dtype, "o"},
+             {io->dout, d->dtype, "dout"},     {io->lse, GA_F32, "lse"},
+             {io->dq, d->grad_dtype, "dq"},    {io->dk, d->grad_dtype, "dk"},
+             {io->dv, d->grad_dtype, "dv"},    {io->dsinks, GA_F32, "dsinks"},
+             {io->sinks, GA_F32, "sinks"},     {io->alibi, GA_F32, "alibi"},
+             {io->q_start, GA_I32, "q_start"}, {io->kv_start, GA_I32, "kv_start"}};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++) GA_CHECK_ALIGN(OP, all[i].p, all[i].dtype, all[i].name);
+  return GA_OK;
+}
+
 static ga_status check_io(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *io) {
   if (d->batch == 0) return GA_OK;
+  GA_TRY(check_aligned(d, io));
   if (d->max_q) {
     GA_CHECK_PTR(OP, io->q, "q");
     GA_CHECK_PTR(OP, io->o, "o");

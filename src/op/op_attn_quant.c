@@ -1,5 +1,3 @@
-#include <math.h>
-
 #include "core/attn_fp8.h"
 #include "ga/layer.h"
 #include "op/op.h"
@@ -23,7 +21,7 @@ static ga_status check_rope_dim(const ga_attn_quant_desc *d) {
 static ga_status complete(ga_attn_quant_desc *d) {
   GA_CHECK_DIM(OP, d->batch);
   GA_CHECK_DIM(OP, d->tokens);
-  GA_REQUIRE(d->heads >= 1, GA_ERR_SHAPE, OP ": heads is %d; must be at least 1", d->heads);
+  GA_CHECK_RANGE(OP, d->heads, 1, GA_HEADS_MAX);
   GA_REQUIRE(d->dim >= 1 && d->dim <= GA_ATTN_FP8_DIM_MAX, GA_ERR_SHAPE, OP ": dim is %d; must be 1 to %d", d->dim,
              GA_ATTN_FP8_DIM_MAX);
   GA_TRY(ga_check_plain(OP, "x_dtype", d->x_dtype));
@@ -38,13 +36,19 @@ static ga_status complete(ga_attn_quant_desc *d) {
              OP ": centre is %d; must be 0, or 1 with kind VALUES", d->centre);
   for (size_t i = 0; i < GA_COUNT_OF(d->reserved); i++)
     GA_REQUIRE(d->reserved[i] == 0, GA_ERR_ARG, OP ": reserved[%zu] is %d; must be 0", i, d->reserved[i]);
+  GA_TRY(ga_check_elements(OP, "x", d->batch, d->tokens, d->heads, d->dim));
   return check_rope_dim(d);
 }
 
 static ga_status check_io(const ga_attn_quant_desc *d, const ga_attn_quant_io *io) {
   if (d->batch == 0 || d->tokens == 0) return GA_OK;
-  GA_CHECK_PTR(OP, io->x, "x");
-  GA_CHECK_PTR(OP, io->y, "y");
+  GA_CHECK_AT(OP, io->x, d->x_dtype, "x");
+  GA_CHECK_PTR(OP, io->y, "y"); /* of bytes */
+  GA_CHECK_ALIGN(OP, io->scale, GA_F32, "scale");
+  GA_CHECK_ALIGN(OP, io->given.data, GA_F32, "given.data");
+  GA_CHECK_ALIGN(OP, io->positions, GA_I32, "positions");
+  GA_CHECK_ALIGN(OP, io->inv_freq, GA_F32, "inv_freq");
+  GA_CHECK_ALIGN(OP, io->mean, GA_F32, "mean");
   GA_REQUIRE(io->x != io->y, GA_ERR_ARG, OP ": y is x; they must not overlap");
   GA_CHECK_PTR(OP, io->scale || !d->scale_tokens, "scale");
   GA_CHECK_PTR(OP, io->given.data || d->scale_tokens, "given.data");

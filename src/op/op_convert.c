@@ -12,6 +12,7 @@ static ga_status complete(ga_convert_desc *d) {
   GA_REQUIRE(d->scales >= GA_CONVERT_SCALES_NONE && d->scales <= GA_CONVERT_SCALES_BLOCK, GA_ERR_ARG,
              "convert: scales is %d; allowed: 0 to 2", d->scales);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "convert: reserved is %d; must be 0", d->reserved);
+  GA_TRY(ga_check_elements("convert", "x", d->rows, d->width, 1, 1));
   if (!d->scales) return GA_OK;
   GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, "convert: scales is %d with y of %s; scales are for e4m3", d->scales,
              y->name);
@@ -20,9 +21,10 @@ static ga_status complete(ga_convert_desc *d) {
 
 static ga_status check_io(const ga_convert_desc *d, const ga_convert_io *io) {
   if (d->rows == 0 || d->width == 0) return GA_OK;
-  GA_CHECK_PTR("convert", io->x, "x");
-  GA_CHECK_PTR("convert", io->y, "y");
+  GA_CHECK_AT("convert", io->x, d->x_dtype, "x");
+  GA_CHECK_AT("convert", io->y, d->y_dtype, "y");
   GA_CHECK_PTR("convert", io->scale || !d->scales, "scale");
+  GA_CHECK_ALIGN("convert", io->scale, GA_F32, "scale");
   return GA_OK;
 }
 

@@ -10,15 +10,18 @@ static ga_status complete(ga_embed_desc *d) {
              "embed: w_dtype %s is no weight type", ga_dtype_name((ga_dtype)d->w_dtype));
   GA_REQUIRE(d->width % t->block_elems == 0, GA_ERR_SHAPE, "embed: width is %lld; %s needs a multiple of %d",
              (long long)d->width, t->name, t->block_elems);
+  GA_CHECK_FINITE("embed", d->scale);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "embed: reserved is %d; must be 0", d->reserved);
-  return ga_complete_stride("embed", "y_stride", d->width, &d->y_stride);
+  GA_TRY(ga_check_elements("embed", "table", d->vocab, d->width, 1, 1));
+  return ga_complete_rows("embed", "y_stride", d->tokens, d->width, &d->y_stride);
 }
 
 static ga_status check_io(const ga_embed_desc *d, const ga_embed_io *io) {
-  if (d->tokens == 0 || d->width == 0) return GA_OK;
-  GA_CHECK_PTR("embed", io->ids, "ids");
-  GA_CHECK_PTR("embed", io->table, "table");
-  GA_CHECK_PTR("embed", io->y, "y");
+  if (d->tokens == 0) return GA_OK;
+  GA_CHECK_AT("embed", io->ids, GA_I32, "ids"); /* they are checked even where rows are empty */
+  if (d->width == 0) return GA_OK;
+  GA_CHECK_AT("embed", io->table, d->w_dtype, "table");
+  GA_CHECK_AT("embed", io->y, d->y_dtype, "y");
   return GA_OK;
 }
 

@@ -6,16 +6,20 @@ static ga_status complete(ga_norm_desc *d) {
   GA_TRY(ga_check_plain("norm", "x_dtype", d->x_dtype));
   GA_TRY(ga_check_plain("norm", "y_dtype", d->y_dtype));
   GA_REQUIRE(d->kind >= GA_NORM_RMS && d->kind <= GA_NORM_L2, GA_ERR_ARG, "norm: kind is %d; allowed: 0 to 2", d->kind);
-  GA_REQUIRE(d->eps >= 0, GA_ERR_ARG, "norm: eps is %g; must not be negative", (double)d->eps);
-  GA_TRY(ga_complete_stride("norm", "x_stride", d->width, &d->x_stride));
-  GA_TRY(ga_complete_stride("norm", "residual_stride", d->width, &d->residual_stride));
-  return ga_complete_stride("norm", "y_stride", d->width, &d->y_stride);
+  GA_REQUIRE(d->eps >= 0 && isfinite(d->eps), GA_ERR_ARG, "norm: eps is %g; must be finite and not negative",
+             (double)d->eps);
+  GA_TRY(ga_complete_rows("norm", "x_stride", d->rows, d->width, &d->x_stride));
+  GA_TRY(ga_complete_rows("norm", "residual_stride", d->rows, d->width, &d->residual_stride));
+  return ga_complete_rows("norm", "y_stride", d->rows, d->width, &d->y_stride);
 }
 
 static ga_status check_io(const ga_norm_desc *d, const ga_norm_io *io) {
   if (d->rows == 0 || d->width == 0) return GA_OK;
-  GA_CHECK_PTR("norm", io->x, "x");
-  GA_CHECK_PTR("norm", io->y, "y");
+  GA_CHECK_AT("norm", io->x, d->x_dtype, "x");
+  GA_CHECK_AT("norm", io->y, d->y_dtype, "y");
+  GA_CHECK_ALIGN("norm", io->weight, GA_F32, "weight");
+  GA_CHECK_ALIGN("norm", io->bias, GA_F32, "bias");
+  GA_CHECK_ALIGN("norm", io->residual, d->y_dtype, "residual");
   GA_REQUIRE(io->x != io->y || (d->x_stride == d->y_stride && d->x_dtype == d->y_dtype), GA_ERR_ARG,
              "norm: in place needs equal strides and dtypes");
   GA_REQUIRE(io->residual != io->y || d->residual_stride == d->y_stride, GA_ERR_ARG,

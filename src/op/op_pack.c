@@ -8,7 +8,7 @@ static ga_status complete(const ga_pack_desc *d) {
   const ga_dtype_traits *t = ga_dtype_info((ga_dtype)d->w_dtype);
   GA_REQUIRE(t && d->k % t->block_elems == 0, GA_ERR_SHAPE, "pack: k is %lld of %s; must be a multiple of its block",
              (long long)d->k, ga_dtype_name((ga_dtype)d->w_dtype));
-  return GA_OK;
+  return ga_check_elements("pack", "w", d->n, d->k, 1, 1);
 }
 
 /* A packed layout must serve every m: for each the best row that reads it is chosen. Decoding decides which is best. */
@@ -78,7 +78,9 @@ ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *
   GA_TAKE_DESC("pack", ctx, desc, ga_pack_desc, &full);
   desc = &full;
   GA_TRY(complete(desc));
-  GA_REQUIRE(src && dst && src != dst, GA_ERR_ARG, "pack: src and dst must be two buffers");
+  GA_CHECK_AT("pack", src, desc->w_dtype, "src");
+  GA_CHECK_PTR("pack", dst, "dst");
+  GA_REQUIRE(src != dst, GA_ERR_ARG, "pack: src and dst are both %p; they must be two buffers", dst);
   const ga_kernel *row = pack_row(ctx, desc);
   GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
              ga_dtype_name((ga_dtype)desc->w_dtype), ctx->device->name);

@@ -1,24 +1,25 @@
-#include <math.h>
+#include <float.h>
 
 #include "op/op.h"
 
 static ga_status complete(ga_rope_desc *d) {
   GA_CHECK_DIM("rope", d->tokens);
-  GA_REQUIRE(d->heads >= 1 && d->head_dim >= 1, GA_ERR_SHAPE, "rope: heads %d, head_dim %d; must be at least 1",
-             d->heads, d->head_dim);
+  GA_CHECK_RANGE("rope", d->heads, 1, GA_HEADS_MAX);
+  GA_CHECK_RANGE("rope", d->head_dim, 1, GA_ROW_DIM_MAX);
   GA_REQUIRE(d->rot_dim >= 0 && d->rot_dim <= d->head_dim && d->rot_dim % 2 == 0, GA_ERR_SHAPE,
              "rope: rot_dim is %d; must be even, 0 to head_dim (%d)", d->rot_dim, d->head_dim);
   GA_REQUIRE(d->pairs == GA_ROPE_NORM || d->pairs == GA_ROPE_NEOX, GA_ERR_ARG, "rope: pairs is %d; allowed: 0, 1",
              d->pairs);
   GA_TRY(ga_check_plain("rope", "x_dtype", d->x_dtype));
-  return ga_complete_stride("rope", "x_stride", (int64_t)d->heads * d->head_dim, &d->x_stride);
+  GA_CHECK_FINITE("rope", d->magnitude);
+  return ga_complete_rows("rope", "x_stride", d->tokens, (int64_t)d->heads * d->head_dim, &d->x_stride);
 }
 
 static ga_status check_io(const ga_rope_desc *d, const ga_rope_io *io) {
   if (d->tokens == 0 || d->rot_dim == 0) return GA_OK;
-  GA_CHECK_PTR("rope", io->x, "x");
-  GA_CHECK_PTR("rope", io->positions, "positions");
-  GA_CHECK_PTR("rope", io->inv_freq, "inv_freq");
+  GA_CHECK_AT("rope", io->x, d->x_dtype, "x");
+  GA_CHECK_AT("rope", io->positions, GA_I32, "positions");
+  GA_CHECK_AT("rope", io->inv_freq, GA_F32, "inv_freq");
   return GA_OK;
 }
 
@@ -36,19 +37,30 @@ static double yarn_ramp(double low, double high, int i) {
 }
 
 static ga_status check_params(const ga_rope_params *p) {
-  GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim % 2 == 0, GA_ERR_SHAPE, "rope: rot_dim is %d; must be even", p->rot_dim);
-  GA_REQUIRE(p->base > 1 && isfinite(p->base), GA_ERR_ARG, "rope: base is %g; must be above 1", p->base);
+  GA_REQUIRE(p->rot_dim >= 0 && p->rot_dim <= GA_ROW_DIM_MAX && p->rot_dim % 2 == 0, GA_ERR_SHAPE,
+             "rope: rot_dim is %d; must be even, 0 to %d", p->rot_dim, GA_ROW_DIM_MAX);
+  GA_REQUIRE(p->base > 1 && isfinite(p->base), GA_ERR_ARG, "rope: base is %g; must be above 1 and finite", p->base);
   GA_REQUIRE(p->scaling >= GA_ROPE_SCALE_NONE && p->scaling <= GA_ROPE_SCALE_YARN, GA_ERR_ARG,
              "rope: scaling is %d; allowed: 0 to 2", p->scaling);
-  GA_REQUIRE(p->scaling == GA_ROPE_SCALE_NONE || p->factor >= 1, GA_ERR_ARG, "rope: factor is %g; must be at least 1",
-             p->factor);
-  GA_REQUIRE(p->scaling != GA_ROPE_SCALE_YARN || p->original_context >= 1, GA_ERR_ARG,
-             "rope: original_context is %g; YaRN needs it", p->original_context);
+  GA_REQUIRE(p->scaling == GA_ROPE_SCALE_NONE || (p->factor >= 1 && isfinite(p->factor)), GA_ERR_ARG,
+             "rope: factor is %g; must be at least 1 and finite", p->factor);
+  GA_REQUIRE(p->scaling != GA_ROPE_SCALE_YARN || (p->original_context >= 1 && isfinite(p->original_context)),
+             GA_ERR_ARG, "rope: original_context is %g; YaRN needs at least 1, finite", p->original_context);
+  const double more[3] = {p->beta_fast, p->beta_slow, p->attn_factor};
+  static const char *const names[3] = {"beta_fast", "beta_slow", "attn_factor"};
+  for (int i = 0; i < 3; i++)
+    GA_REQUIRE(more[i] >= 0 && more[i] <= (double)FLT_MAX, GA_ERR_ARG,
+               "rope: %s is %g; must be finite and not negative", names[i], more[i]);
+  for (int i = 0; p->freq_factors && i < p->rot_dim / 2; i++)
+    GA_REQUIRE(p->freq_factors[i] > 0 && isfinite(p->freq_factors[i]), GA_ERR_ARG,
+               "rope: freq_factors[%d] is %g; must be above 0 and finite", i, (double)p->freq_factors[i]);
   return GA_OK;
 }
 
 ga_status ga_rope_freqs(const ga_rope_params *params, float *inv_freq, float *magnitude) {
-  GA_REQUIRE(params && inv_freq && magnitude, GA_ERR_ARG, "rope: params, inv_freq or magnitude is null");
+  GA_CHECK_PTR("rope", params, "params");
+  GA_CHECK_PTR("rope", inv_freq, "inv_freq");
+  GA_CHECK_PTR("rope", magnitude, "magnitude");
   ga_rope_params full;
   const ga_rope_params *p = &full;
   GA_TRY(GA_SIZED_TAKE("rope: params", ga_rope_params, params, &full));

@@ -3,14 +3,15 @@
 static ga_status complete(ga_softmax_desc *d) {
   GA_CHECK_DIM("softmax", d->rows);
   GA_CHECK_DIM("softmax", d->width);
-  GA_TRY(ga_complete_stride("softmax", "x_stride", d->width, &d->x_stride));
-  return ga_complete_stride("softmax", "y_stride", d->width, &d->y_stride);
+  GA_CHECK_FINITE("softmax", d->scale);
+  GA_TRY(ga_complete_rows("softmax", "x_stride", d->rows, d->width, &d->x_stride));
+  return ga_complete_rows("softmax", "y_stride", d->rows, d->width, &d->y_stride);
 }
 
 static ga_status check_io(const ga_softmax_desc *d, const ga_softmax_io *io) {
   if (d->rows == 0 || d->width == 0) return GA_OK;
-  GA_CHECK_PTR("softmax", io->x, "x");
-  GA_CHECK_PTR("softmax", io->y, "y");
+  GA_CHECK_AT("softmax", io->x, GA_F32, "x");
+  GA_CHECK_AT("softmax", io->y, GA_F32, "y");
   return GA_OK;
 }
 

@@ -80,7 +80,7 @@ static void bpe_word(tok_run *run, const char *text, size_t bytes) {
   tok_symbols *sym = &run->symbols;
   uint32_t n = (uint32_t)bytes;
   for (uint32_t i = 0; i < n; i++) sym->id[i] = tok->byte_id[(uint8_t)text[i]];
-  tok_merge_all(sym, n, bpe_pair, tok);
+  tok_merge_all(run, n, bpe_pair, tok);
   /* A byte that the vocabulary lacks leaves nothing, as in the implementations that models are trained with. */
   for (uint32_t i = 0; i < n; i = sym->next[i])
     if (sym->id[i] >= 0) tok_emit(run, sym->id[i]);
@@ -89,7 +89,7 @@ static void bpe_word(tok_run *run, const char *text, size_t bytes) {
 void tok_bpe_encode(tok_run *run, const char *text, size_t bytes) {
   tok_split split = ga_tok_split_start(run->tok->rule, text, bytes);
   tok_word word;
-  for (size_t begin, end; run->status == GA_OK && ga_tok_split_next(&split, &begin, &end);) {
+  for (size_t begin, end; tok_run_goes_on(run) && ga_tok_split_next(&split, &begin, &end);) {
     if (tok_word_known(run, text + begin, end - begin, &word)) continue;
     bpe_word(run, text + begin, end - begin);
     tok_word_keep(run, &word);

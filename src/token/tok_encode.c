@@ -1,10 +1,12 @@
 /* ga_tokenize: special tokens first, then each stretch of plain text by the tokenizer's kind. */
 #include "token/tok_encode.h"
+#include "base/abort.h"
 #include "base/status.h"
 #include "token/tok_run.h"
 #include "token/unicode.h"
 
-#define MAX_BYTES ((size_t)1 << 30) /* three times as many still count in 32 bits */
+#define MAX_BYTES   ((size_t)1 << 30) /* three times as many still count in 32 bits */
+#define PIECE_BYTES ((size_t)1 << 20) /* between two looks at the abort callback */
 
 static void encode_plain(tok_run *run, const char *text, size_t bytes) {
   switch (run->tok->kind) {
@@ -67,6 +69,42 @@ static void free_run(tok_run *run) {
   ga_mem_free(run->buffer);
 }
 
+/* End of a piece that begins at `at`: never inside of a sequence. No sequence has more than three bytes of
+ * continuation, so behind three of them every place will do. */
+static size_t piece_end(const char *text, size_t at, size_t bytes) {
+  if (bytes - at <= PIECE_BYTES) return bytes;
+  const size_t end = at + PIECE_BYTES;
+  for (size_t back = 0; back <= 3; back++)
+    if (((unsigned char)text[end - back] & 0xC0) != 0x80) return end - back;
+  return end;
+}
+
+static ga_status is_utf8(const char *text, size_t bytes, bool *valid) {
+  *valid = true;
+  for (size_t at = 0, end; at < bytes && *valid; at = end) {
+    GA_TRY(ga_abort_poll("tokenize"));
+    end = piece_end(text, at, bytes);
+    *valid = ga_utf8_valid((const uint8_t *)text + at, end - at) == end - at;
+  }
+  return GA_OK;
+}
+
+/* *out: ga_mem_free; NULL after a failure. */
+static ga_status repair(const char *text, size_t bytes, void **out, size_t *made) {
+  ga_status status = GA_OK;
+  GA_TRY(ga_mem_alloc(3 * bytes, "repaired text", out));
+  *made = 0;
+  for (size_t at = 0, end; at < bytes && status == GA_OK; at = end) {
+    end = piece_end(text, at, bytes);
+    *made += ga_utf8_repair((const uint8_t *)text + at, end - at, (char *)*out + *made);
+    status = ga_abort_poll("tokenize");
+  }
+  if (status == GA_OK) return status;
+  ga_mem_free(*out);
+  *out = NULL;
+  return status;
+}
+
 ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t *ids,
                       size_t capacity, size_t *n_ids) {
   GA_REQUIRE(n_ids, GA_ERR_ARG, "tokenize: null n_ids");
@@ -77,9 +115,10 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
   GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes, MAX_BYTES);
   tok_run run = {.tok = tok};
   void *repaired = NULL;
-  if (ga_utf8_valid((const uint8_t *)text, bytes) < bytes) {
-    GA_TRY(ga_mem_alloc(3 * bytes, "repaired text", &repaired));
-    bytes = ga_utf8_repair((const uint8_t *)text, bytes, repaired);
+  bool valid;
+  GA_TRY(is_utf8(text, bytes, &valid));
+  if (!valid) {
+    GA_TRY(repair(text, bytes, &repaired, &bytes));
     text = repaired;
   }
   run.status = give_word_cache(&run, bytes);
@@ -93,8 +132,9 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
 ga_status tok_encode_traced(const ga_tokenizer *tok, const char *text, size_t bytes, const uint8_t *foreign,
                             int32_t **ids, size_t *n_ids) {
   GA_REQUIRE(bytes <= MAX_BYTES, GA_ERR_SHAPE, "tokenize: text of %zu bytes; at most %zu", bytes, MAX_BYTES);
-  GA_REQUIRE(ga_utf8_valid((const uint8_t *)text, bytes) == bytes, GA_ERR_FORMAT,
-             "tokenize: a rendered text is not UTF-8");
+  bool valid;
+  GA_TRY(is_utf8(text, bytes, &valid));
+  GA_REQUIRE(valid, GA_ERR_FORMAT, "tokenize: a rendered text is not UTF-8");
   tok_run run = {.tok = tok};
   run.status = give_word_cache(&run, bytes);
   if (run.status == GA_OK && bytes) encode_text(&run, text, bytes, true, foreign);

@@ -6,7 +6,9 @@
 #include "base/status.h"
 #include "token/tok_load.h"
 
-#define MAX_ID ((1 << 24) - 1)
+#define MAX_ID ((1 << 22) - 1)
+/* Ids that a file may leave out: 64 K, or three times as many as it has tokens. */
+#define LEAST_GAPS ((size_t)1 << 16)
 
 typedef struct json_src {
   const json_t *root, *config; /* config may be NULL */
@@ -46,6 +48,7 @@ static ga_status count_ids(const json_src *src, size_t *n) {
   const char *key;
   const json_t *value;
   size_t i, id, most = 0;
+  *n = 0;
   json_object_foreach(src->vocab, key, value) {
     GA_TRY(json_id(key, value, &id));
     if (id > most) most = id;
@@ -54,6 +57,10 @@ static ga_status count_ids(const json_src *src, size_t *n) {
     GA_TRY(json_id("added token", ga_json_at(value, "id"), &id));
     if (id > most) most = id;
   }
+  const size_t tokens = json_object_size(src->vocab) + json_array_size(src->added);
+  GA_REQUIRE(most < 4 * tokens + LEAST_GAPS, GA_ERR_FORMAT,
+             "tokenizer: the highest id of %zu tokens is %zu; must be below %zu", tokens, most,
+             4 * tokens + LEAST_GAPS);
   *n = most + 1;
   return GA_OK;
 }

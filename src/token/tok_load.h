@@ -14,8 +14,8 @@ typedef struct tok_load {
   int32_t *types; /* tok_json.c: what vocab.types points to, still being filled */
 } tok_load;
 
-/* A vocabulary of 2^24 tokens needs 40 bytes each and 16 a merge. */
-#define TOK_LOAD_LIMIT ((size_t)2 << 30)
+/* A vocabulary of 2^22 tokens needs 24 bytes each and 16 a merge; JSON has their texts too. */
+#define TOK_LOAD_LIMIT ((size_t)256 << 20)
 
 static inline void tok_load_init(tok_load *load) {
   *load = (tok_load){.vocab = GA_VOCAB_INIT};

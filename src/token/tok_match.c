@@ -2,7 +2,10 @@
 
 #include <string.h>
 
+#include "base/abort.h"
 #include "base/status.h"
+
+#define POLL_BYTES ((size_t)1 << 16) /* between two looks at the abort callback */
 
 ga_status tok_matcher_init(tok_matcher *m, ga_arena *arena, size_t n_bytes) {
   void *states;
@@ -84,10 +87,11 @@ ga_status tok_matcher_run(const tok_matcher *m, const uint8_t *text, size_t byte
   int32_t state = 0;
   *out = (tok_matches){0};
   for (size_t at = bytes; at-- > 0;) {
+    ga_status status = at % POLL_BYTES ? GA_OK : ga_abort_poll("tokenize");
     state = step(m, state, text[at]);
     int32_t s = m->states[state].token >= 0 ? state : m->states[state].shorter;
     while (s && !allows(arg, m->states[s].token, at, m->states[s].depth)) s = m->states[s].shorter;
-    ga_status status = s ? append(out, at, m->states[s].token) : GA_OK;
+    if (s && status == GA_OK) status = append(out, at, m->states[s].token);
     if (status != GA_OK) {
       ga_mem_free(out->list);
       *out = (tok_matches){0};

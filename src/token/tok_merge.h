@@ -60,11 +60,12 @@ GA_INLINE uint64_t tok_heap_pop(uint64_t *heap, size_t *count) {
 
 /* The heap holds at most 2 n keys: n - 1 at first, and each of at most n - 1 merges takes one and adds two. A key is
  * good as long as the symbol still has that rank: then it names the merge that is due, whenever it was pushed. */
-GA_INLINE void tok_merge_heap(tok_symbols *sym, uint32_t n, tok_pair_fn pair, const void *ctx) {
+GA_INLINE void tok_merge_heap(tok_run *run, uint32_t n, tok_pair_fn pair, const void *ctx) {
+  tok_symbols *sym = &run->symbols;
   size_t count = 0;
-  for (uint32_t i = 0; i < n; i++)
+  for (uint32_t i = 0; i < n && tok_run_goes_on(run); i++)
     if (sym->rank[i] != TOK_RANK_NONE) tok_heap_push(sym->heap, &count, (uint64_t)sym->rank[i] << 32 | i);
-  while (count > 0) {
+  while (count > 0 && tok_run_goes_on(run)) {
     uint64_t key = tok_heap_pop(sym->heap, &count);
     uint32_t i = (uint32_t)key;
     if (sym->rank[i] != key >> 32) continue;
@@ -75,18 +76,19 @@ GA_INLINE void tok_merge_heap(tok_symbols *sym, uint32_t n, tok_pair_fn pair, co
   }
 }
 
-/* sym->id[0, n) and start[0, n] are set; on return the symbols that are left are 0, next[0], ... below n. */
-GA_INLINE void tok_merge_all(tok_symbols *sym, uint32_t n, tok_pair_fn pair, const void *ctx) {
+/* Of run->symbols id[0, n) and start[0, n] are set; on return the symbols that are left are 0, next[0], ... below n. */
+GA_INLINE void tok_merge_all(tok_run *run, uint32_t n, tok_pair_fn pair, const void *ctx) {
+  tok_symbols *sym = &run->symbols;
   for (uint32_t i = 0; i < n; i++) {
     sym->next[i] = i + 1;
     sym->prev[i] = i > 0 ? i - 1 : n;
     sym->made[i] = GA_TOK_NONE;
   }
-  for (uint32_t i = 0; i < n; i++) pair(ctx, sym, i, n);
+  for (uint32_t i = 0; i < n && tok_run_goes_on(run); i++) pair(ctx, sym, i, n);
   if (n <= TOK_SCAN_MOST)
     tok_merge_scan(sym, n, pair, ctx);
   else
-    tok_merge_heap(sym, n, pair, ctx);
+    tok_merge_heap(run, n, pair, ctx);
 }
 
 #endif

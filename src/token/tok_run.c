@@ -1,6 +1,12 @@
 #include "token/tok_run.h"
 
+#include "base/abort.h"
 #include "base/status.h"
+
+void tok_run_poll(tok_run *run) {
+  run->steps = 0;
+  if (run->status == GA_OK) run->status = ga_abort_poll("tokenize");
+}
 
 void tok_run_grow(tok_run *run) {
   if (run->status != GA_OK) return;

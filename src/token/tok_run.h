@@ -38,7 +38,18 @@ typedef struct tok_run {
   tok_cache_slot *cache; /* NULL for short texts */
   char *buffer;          /* normalised text */
   size_t buffer_bytes;
+  uint32_t steps; /* since the abort callback was asked */
 } tok_run;
+
+#define TOK_POLL_STEPS 8192u /* each 1 us at most */
+
+void tok_run_poll(tok_run *run);
+
+/* Counts a step of work; false when the run has failed or the caller wants it to stop. */
+GA_INLINE bool tok_run_goes_on(tok_run *run) {
+  if (GA_UNLIKELY(++run->steps >= TOK_POLL_STEPS)) tok_run_poll(run);
+  return run->status == GA_OK;
+}
 
 void tok_run_grow(tok_run *run);
 

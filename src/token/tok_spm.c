@@ -80,7 +80,7 @@ static void spm_word(tok_run *run, const char *text, size_t bytes) {
     at += tok_char_bytes(text + at, bytes - at);
   }
   sym->start[n] = (uint32_t)bytes;
-  tok_merge_all(sym, n, spm_pair, &ctx);
+  tok_merge_all(run, n, spm_pair, &ctx);
   for (uint32_t i = 0; i < n; i = sym->next[i]) {
     const char *s = text + sym->start[i];
     size_t len = sym->start[sym->next[i]] - sym->start[i];
@@ -101,7 +101,7 @@ static size_t spm_normalise(tok_run *run, const char *text, size_t bytes) {
   size_t n = 0;
   if (tok->add_space_prefix) out[n++] = ' ';
   size_t first = n;
-  for (size_t i = 0; i < bytes;) {
+  for (size_t i = 0; i < bytes && tok_run_goes_on(run);) {
     bool mark = text[i] == '\xE2' && bytes - i >= 3 && !memcmp(text + i, "\xE2\x96\x81", 3);
     char c = mark ? ' ' : text[i];
     i += mark ? 3 : 1;
@@ -129,7 +129,7 @@ void tok_spm_encode(tok_run *run, const char *text, size_t bytes) {
   size_t n = spm_normalise(run, text, bytes);
   const char *s = run->buffer;
   tok_word word;
-  for (size_t at = 0, end; at < n && run->status == GA_OK; at = end) {
+  for (size_t at = 0, end; at < n && tok_run_goes_on(run); at = end) {
     end = spm_word_end(run->tok, s, at, n);
     if (tok_word_known(run, s + at, end - at, &word)) continue;
     spm_word(run, s + at, end - at);

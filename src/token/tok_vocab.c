@@ -6,9 +6,9 @@
 #include "base/status.h"
 #include "token/unicode.h"
 
-#define MAX_TOKENS     ((size_t)1 << 24)
+#define MAX_TOKENS     ((size_t)1 << 22)
 #define MAX_TEXT_BYTES ((size_t)1 << 30)
-#define MAX_MERGES     ((size_t)1 << 26)
+#define MAX_MERGES     ((size_t)1 << 22)
 
 static const char *const special_names[TOK_SPECIALS] = {"bos", "eos", "eot", "eom", "unk", "sep", "pad", "cls", "mask"};
 
@@ -116,15 +116,19 @@ ga_status tok_build_pieces(ga_tokenizer *tok, const ga_vocab *vocab) {
   return GA_OK;
 }
 
-/* In SPM text each space is U+2581 by the time tokens are looked for: one with a true space is only ever cut out. */
-static void mark_plain(ga_tokenizer *tok, const ga_vocab *vocab) {
+/* Returns how many there are. In SPM text each space is U+2581 by the time tokens are looked for: one with a true space
+ * is only ever cut out. */
+static uint32_t mark_plain(ga_tokenizer *tok, const ga_vocab *vocab) {
+  uint32_t n = 0;
   for (int32_t id = 0; id < tok->n_tokens; id++) {
     uint8_t type = tok->type[id];
     const ga_text *p = &vocab->tokens[id];
     if (type != GA_TOK_NORMAL && type != GA_TOK_USER && type != GA_TOK_UNUSED) continue;
     if (p->bytes == 0 || (tok->kind == GA_TOK_SPM && memchr(p->data, ' ', p->bytes))) continue;
     tok->mark[id] |= TOK_MARK_PLAIN;
+    n++;
   }
+  return n;
 }
 
 /* One id into the map; a later one with the same bytes takes the place of an earlier. */
@@ -147,13 +151,13 @@ static void map_insert_all(ga_tokenizer *tok, bool normal) {
 }
 
 ga_status tok_build_map(ga_tokenizer *tok, const ga_vocab *vocab) {
+  const uint32_t plain = mark_plain(tok, vocab);
   uint32_t size = 16;
-  while (size < 2 * (uint32_t)tok->n_tokens) size *= 2;
+  while (size < 2 * plain) size *= 2;
   void *slots;
   GA_TRY(ga_arena_alloc(&tok->arena, size * sizeof(tok_slot), &slots));
   memset(slots, 0xFF, size * sizeof(tok_slot));
   tok->map = (tok_map){slots, size - 1};
-  mark_plain(tok, vocab);
   map_insert_all(tok, false);
   map_insert_all(tok, true);
   for (int b = 0; b < 256; b++) {

@@ -119,7 +119,7 @@ void tok_wpm_encode(tok_run *run, const char *text, size_t bytes) {
   const uint8_t *s = (const uint8_t *)text;
   wpm_word w = {.run = run, .text = " ", .bytes = 1};
   int len;
-  for (size_t i = 0; i < bytes && run->status == GA_OK; i += (size_t)len) {
+  for (size_t i = 0; i < bytes && tok_run_goes_on(run); i += (size_t)len) {
     uint32_t cp = ga_utf8_next(s + i, bytes - i, &len), class = ga_uc_class(cp);
     if (is_dropped(cp, class)) continue;
     if (cp < 0x80 || (class & GA_UC_SPACE))

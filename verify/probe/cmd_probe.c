@@ -101,5 +101,5 @@ int cmd_probe(int argc, char **argv) {
   if (status == GA_OK) status = report(&p, out, json);
   ga_ctx_destroy(p.ctx);
   json_decref(p.figures);
-  return status == GA_OK ? EXIT_OK : status == GA_ERR_CANCELLED ? EXIT_STOPPED : cmd_fail("probe");
+  return status == GA_OK ? EXIT_OK : cmd_fail("probe");
 }

@@ -10,9 +10,6 @@
 
 extern const ga_backend ga_cuda_backend;
 
-/* "12 of 14 kernels in this build" or why there are none. Static. */
-const char *ga_cuda_build_text(void);
-
 /* --- what the build embeds; both tables end with a NULL name --- */
 
 typedef struct cuda_image {

@@ -1,6 +1,6 @@
 /* Random weights of any type, made as they are written. */
-#ifndef GA_CLI_SYNTH_WEIGHTS_H
-#define GA_CLI_SYNTH_WEIGHTS_H
+#ifndef GA_VERIFY_SYNTH_WEIGHTS_H
+#define GA_VERIFY_SYNTH_WEIGHTS_H
 
 #include "ga/llm.h"
 

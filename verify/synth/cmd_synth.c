@@ -5,9 +5,9 @@
 
 #include "base/status.h"
 #include "cli/open.h"
-#include "cli/synth_weights.h"
 #include "file/gguf_write.h"
 #include "model/arch/arch.h"
+#include "verify/synth/synth_weights.h"
 
 /* --- shapes --- */
 
@@ -296,7 +296,7 @@ int cmd_synth(int argc, char **argv) {
       {"heads", 0, OPT_INT, &a.heads, 1, 1024, "N", "query heads"},
       {"kv-heads", 0, OPT_INT, &a.kv_heads, 1, 1024, "N", "heads of keys and values"},
       {"head-dim", 0, OPT_INT, &a.head_dim, 2, 1024, "N", "elements of a head"},
-      {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 24, "N", "tokens"},
+      {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 22, "N", "tokens"},
       {"context", 0, OPT_INT, &a.context, 1, 1 << 28, "N", "tokens that the model says it was trained for"},
   };
   int code, rest = cmd_parse("synth", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
@@ -304,7 +304,5 @@ int cmd_synth(int argc, char **argv) {
   if (rest != 1) return cmd_usage_error("synth", rest ? "one file, not %d" : "which file? give a path", rest);
   a.path = argv[1];
   listen_for_interrupt();
-  if (write_and_tell(&a) == GA_OK) return EXIT_OK;
-  (void)cmd_fail("synth");
-  return interrupted() ? EXIT_STOPPED : EXIT_FAILED;
+  return write_and_tell(&a) == GA_OK ? EXIT_OK : cmd_fail("synth");
 }

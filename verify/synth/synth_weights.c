@@ -1,4 +1,4 @@
-#include "cli/synth_weights.h"
+#include "verify/synth/synth_weights.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,0 +1,612 @@
+/* Every field of every description at, below and above its limits, with NaN and infinities, and every pointer NULL and
+ * misaligned: refused with a text that names op and field, or taken. Made from the tables below. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "core/ctx.h"
+
+typedef enum kind { DIM, STRIDE, INT, FLAG, REAL, POSITIVE, ZERO, TYPE } kind;
+
+/* least and most: of DIM and INT, ZERO; of STRIDE least is the width of the row. */
+typedef struct field {
+  const char *name;
+  size_t at;
+  kind kind;
+  int64_t least, most;
+} field;
+
+typedef struct pointer {
+  const char *name;
+  size_t at;
+  bool needed;
+  unsigned align; /* 1: not looked at */
+} pointer;
+
+typedef ga_status (*plan_fn)(ga_ctx *ctx, const void *desc, ga_plan **out);
+typedef ga_status (*run_fn)(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
+
+typedef struct op_case {
+  const char *op;
+  const void *desc, *io; /* that are taken; io's pointers are to `room` or NULL */
+  size_t desc_bytes, io_bytes;
+  const field *fields;
+  size_t n_fields;
+  const pointer *pointers;
+  size_t n_pointers;
+  plan_fn plan;
+  run_fn run;
+} op_case;
+
+static ga_ctx *ctx;
+static GA_ALIGNED(64) unsigned char room[16][4096];
+
+#define TWO_40 ((int64_t)1 << 40)
+#define HEADS  65536
+
+#define AT(op, name) #name, offsetof(ga_##op##_desc, name)
+#define IO(op, name) #name, offsetof(ga_##op##_io, name)
+
+#define WRAP(op)                                                                                            \
+  static ga_status plan_##op(ga_ctx *c, const void *d, ga_plan **out) { return ga_##op##_plan(c, d, out); } \
+  static ga_status run_##op(const ga_plan *p, const void *io, void *workspace, ga_stream *stream) {         \
+    return ga_##op##_run(p, io, workspace, stream);                                                         \
+  }
+WRAP(attn)
+WRAP(attn_bwd)
+WRAP(attn_quant)
+WRAP(rope)
+WRAP(embed)
+WRAP(norm)
+WRAP(act)
+WRAP(add)
+WRAP(softmax)
+WRAP(convert)
+
+/* --- the tables: rows of 4, or 2 tokens of 2 heads of 4 --- */
+
+static const field norm_fields[] = {{AT(norm, rows), DIM, 0, TWO_40},
+                                    {AT(norm, width), DIM, 0, TWO_40},
+                                    {AT(norm, x_stride), STRIDE, 4, TWO_40},
+                                    {AT(norm, y_stride), STRIDE, 4, TWO_40},
+                                    {AT(norm, kind), INT, 0, 2},
+                                    {AT(norm, x_dtype), TYPE, 0, 0},
+                                    {AT(norm, y_dtype), TYPE, 0, 0},
+                                    {AT(norm, eps), POSITIVE, 0, 0},
+                                    {AT(norm, residual_stride), STRIDE, 4, TWO_40}};
+static const pointer norm_pointers[] = {{IO(norm, x), true, 4},
+                                        {IO(norm, y), true, 4},
+                                        {IO(norm, weight), false, 4},
+                                        {IO(norm, bias), false, 4},
+                                        {IO(norm, residual), false, 4}};
+
+static const field rope_fields[] = {{AT(rope, tokens), DIM, 0, TWO_40}, {AT(rope, x_stride), STRIDE, 8, TWO_40},
+                                    {AT(rope, heads), INT, 1, HEADS},   {AT(rope, head_dim), INT, 1, 16384},
+                                    {AT(rope, rot_dim), INT, 0, 4},     {AT(rope, pairs), INT, 0, 1},
+                                    {AT(rope, x_dtype), TYPE, 0, 0},    {AT(rope, magnitude), REAL, 0, 0}};
+static const pointer rope_pointers[] = {
+    {IO(rope, x), true, 4}, {IO(rope, positions), true, 4}, {IO(rope, inv_freq), true, 4}};
+
+static const field act_fields[] = {{AT(act, rows), DIM, 0, TWO_40},
+                                   {AT(act, width), DIM, 0, TWO_40},
+                                   {AT(act, x_stride), STRIDE, 4, TWO_40},
+                                   {AT(act, g_stride), STRIDE, 4, TWO_40},
+                                   {AT(act, y_stride), STRIDE, 4, TWO_40},
+                                   {AT(act, act), INT, 0, 3},
+                                   {AT(act, dtype), TYPE, 0, 0}};
+static const pointer act_pointers[] = {{IO(act, x), true, 4}, {IO(act, g), false, 4}, {IO(act, y), true, 4}};
+
+static const field add_fields[] = {{AT(add, rows), DIM, 0, TWO_40},        {AT(add, width), DIM, 0, TWO_40},
+                                   {AT(add, x_stride), STRIDE, 4, TWO_40}, {AT(add, b_stride), STRIDE, 4, TWO_40},
+                                   {AT(add, y_stride), STRIDE, 4, TWO_40}, {AT(add, b_rows), INT, 0, 2},
+                                   {AT(add, dtype), TYPE, 0, 0},           {AT(add, scale), REAL, 0, 0}};
+static const pointer add_pointers[] = {{IO(add, x), true, 4}, {IO(add, b), false, 4}, {IO(add, y), true, 4}};
+
+static const field softmax_fields[] = {
+    {AT(softmax, rows), DIM, 0, TWO_40},        {AT(softmax, width), DIM, 0, TWO_40},
+    {AT(softmax, x_stride), STRIDE, 4, TWO_40}, {AT(softmax, y_stride), STRIDE, 4, TWO_40},
+    {AT(softmax, scale), REAL, 0, 0},           {AT(softmax, log), FLAG, 0, 0}};
+static const pointer softmax_pointers[] = {{IO(softmax, x), true, 4}, {IO(softmax, y), true, 4}};
+
+static const field embed_fields[] = {{AT(embed, tokens), DIM, 0, TWO_40}, {AT(embed, vocab), DIM, 0, TWO_40},
+                                     {AT(embed, width), DIM, 0, TWO_40},  {AT(embed, y_stride), STRIDE, 4, TWO_40},
+                                     {AT(embed, y_dtype), TYPE, 0, 0},    {AT(embed, scale), REAL, 0, 0},
+                                     {AT(embed, reserved), ZERO, 0, 0}};
+static const pointer embed_pointers[] = {
+    {IO(embed, ids), true, 4}, {IO(embed, table), true, 4}, {IO(embed, y), true, 4}};
+
+static const field convert_fields[] = {{AT(convert, rows), DIM, 0, TWO_40},
+                                       {AT(convert, width), DIM, 0, TWO_40},
+                                       {AT(convert, scales), INT, 0, 2},
+                                       {AT(convert, reserved), ZERO, 0, 0}};
+static const pointer convert_pointers[] = {
+    {IO(convert, x), true, 4}, {IO(convert, y), true, 1}, {IO(convert, scale), true, 4}};
+
+static const field attn_fields[] = {{AT(attn, batch), DIM, 0, TWO_40},       {AT(attn, max_q), DIM, 0, TWO_40},
+                                    {AT(attn, max_kv), DIM, 0, TWO_40},      {AT(attn, q_heads), INT, 1, HEADS},
+                                    {AT(attn, kv_heads), INT, 1, HEADS},     {AT(attn, head_dim), INT, 1, 1024},
+                                    {AT(attn, v_dim), INT, 0, 1024},         {AT(attn, q_dtype), TYPE, 0, 0},
+                                    {AT(attn, o_dtype), TYPE, 0, 0},         {AT(attn, window), INT, 0, INT32_MAX},
+                                    {AT(attn, page_size), INT, 1, 1 << 24},  {AT(attn, scale), REAL, 0, 0},
+                                    {AT(attn, softcap), POSITIVE, 0, 0},     {AT(attn, q_scale_tokens), ZERO, 0, 0},
+                                    {AT(attn, kv_scale_tokens), ZERO, 0, 0}, {AT(attn, reserved), ZERO, 0, 0}};
+static const pointer attn_pointers[] = {
+    {IO(attn, q), true, 4},          {IO(attn, k), true, 4},     {IO(attn, v), true, 4},
+    {IO(attn, o), true, 4},          {IO(attn, lse), true, 4},   {IO(attn, kv_len), true, 4},
+    {IO(attn, page_table), true, 4}, {IO(attn, sinks), true, 4}, {IO(attn, alibi), true, 4}};
+
+static const field attn_bwd_fields[] = {
+    {AT(attn_bwd, batch), DIM, 0, TWO_40 / 2}, {AT(attn_bwd, max_q), DIM, 0, TWO_40},
+    {AT(attn_bwd, max_kv), DIM, 0, TWO_40},    {AT(attn_bwd, total_q), ZERO, 0, 0},
+    {AT(attn_bwd, total_kv), ZERO, 0, 0},      {AT(attn_bwd, q_heads), INT, 1, HEADS},
+    {AT(attn_bwd, kv_heads), INT, 1, HEADS},   {AT(attn_bwd, head_dim), INT, 1, 1024},
+    {AT(attn_bwd, v_dim), INT, 0, 1024},       {AT(attn_bwd, dtype), TYPE, 0, 0},
+    {AT(attn_bwd, window), INT, 0, INT32_MAX}, {AT(attn_bwd, scale), REAL, 0, 0},
+    {AT(attn_bwd, softcap), POSITIVE, 0, 0}};
+static const pointer attn_bwd_pointers[] = {
+    {IO(attn_bwd, q), true, 4},     {IO(attn_bwd, k), true, 4},      {IO(attn_bwd, v), true, 4},
+    {IO(attn_bwd, o), true, 4},     {IO(attn_bwd, dout), true, 4},   {IO(attn_bwd, lse), true, 4},
+    {IO(attn_bwd, dq), true, 4},    {IO(attn_bwd, dk), true, 4},     {IO(attn_bwd, dv), true, 4},
+    {IO(attn_bwd, sinks), true, 4}, {IO(attn_bwd, dsinks), true, 4}, {IO(attn_bwd, alibi), true, 4}};
+
+static const field attn_quant_fields[] = {
+    {AT(attn_quant, batch), DIM, 0, TWO_40}, {AT(attn_quant, tokens), DIM, 0, TWO_40},
+    {AT(attn_quant, heads), INT, 1, HEADS},  {AT(attn_quant, dim), INT, 4, 1024},
+    {AT(attn_quant, x_dtype), TYPE, 0, 0},   {AT(attn_quant, kind), INT, 0, 0},
+    {AT(attn_quant, hadamard), INT, 0, 1},   {AT(attn_quant, rot_dim), INT, 0, 4},
+    {AT(attn_quant, pairs), INT, 0, 1},      {AT(attn_quant, magnitude), REAL, 0, 0},
+    {AT(attn_quant, centre), ZERO, 0, 0},    {AT(attn_quant, reserved), ZERO, 0, 0}};
+static const pointer attn_quant_pointers[] = {{IO(attn_quant, x), true, 4},
+                                              {IO(attn_quant, y), true, 1},
+                                              {IO(attn_quant, scale), true, 4},
+                                              {IO(attn_quant, positions), true, 4},
+                                              {IO(attn_quant, inv_freq), true, 4}};
+
+/* --- from a table --- */
+
+static ga_status plan_of(const op_case *c, const void *desc, ga_plan **plan) {
+  const ga_status status = c->plan(ctx, desc, plan);
+  if (status != GA_OK) assert_null(*plan);
+  return status;
+}
+
+static void put(void *struct_, const field *f, int64_t v) {
+  unsigned char *at = (unsigned char *)struct_ + f->at;
+  const int32_t narrow = (int32_t)v;
+  if (f->kind == DIM || f->kind == STRIDE || !strncmp(f->name, "total_", 6) || !strcmp(f->name, "b_rows"))
+    memcpy(at, &v, sizeof v);
+  else
+    memcpy(at, &narrow, sizeof narrow);
+}
+
+/* The text says which op and which field; `taken` is also what this device has no row for. */
+static void expect(const op_case *c, const void *desc, const char *field_name, const char *value, bool taken) {
+  ga_plan *plan;
+  const ga_status status = plan_of(c, desc, &plan);
+  ga_plan_destroy(plan);
+  if (taken && status != GA_OK && status != GA_ERR_UNSUPPORTED)
+    fail_msg("%s: %s = %s: refused: %s", c->op, field_name, value, ga_error_text());
+  if (taken) return;
+  if (status != GA_ERR_ARG && status != GA_ERR_SHAPE && status != GA_ERR_DTYPE)
+    fail_msg("%s: %s = %s: status %s", c->op, field_name, value, ga_status_name(status));
+  if (strncmp(ga_error_text(), c->op, strlen(c->op)) != 0 || !strstr(ga_error_text(), field_name))
+    fail_msg("%s: %s = %s: the text does not name it: %s", c->op, field_name, value, ga_error_text());
+}
+
+static void try_int(const op_case *c, const field *f, int64_t v, bool taken) {
+  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
+  char value[32];
+  memcpy(desc, c->desc, c->desc_bytes);
+  put(desc, f, v);
+  (void)snprintf(value, sizeof value, "%lld", (long long)v);
+  expect(c, desc, f->name, value, taken);
+}
+
+static void try_float(const op_case *c, const field *f, float v, bool taken) {
+  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
+  char value[32];
+  memcpy(desc, c->desc, c->desc_bytes);
+  memcpy(desc + f->at, &v, sizeof v);
+  (void)snprintf(value, sizeof value, "%g", (double)v);
+  expect(c, desc, f->name, value, taken);
+}
+
+static void try_field(const op_case *c, const field *f) {
+  switch (f->kind) {
+  case DIM:
+    try_int(c, f, f->least, true);
+    try_int(c, f, f->most, true);
+    try_int(c, f, -1, false);
+    try_int(c, f, INT64_MIN, false);
+    try_int(c, f, f->most + 1, false);
+    try_int(c, f, INT64_MAX, false);
+    break;
+  case STRIDE:
+    try_int(c, f, 0, true);
+    try_int(c, f, f->least - 1, false);
+    try_int(c, f, f->least, true);
+    try_int(c, f, f->most, true);
+    try_int(c, f, f->most + 1, false);
+    try_int(c, f, -f->least, false);
+    try_int(c, f, INT64_MIN, false);
+    try_int(c, f, INT64_MAX, false);
+    break;
+  case INT:
+    try_int(c, f, f->least - 1, false);
+    try_int(c, f, INT32_MIN, false);
+    if (f->most < INT32_MAX) try_int(c, f, f->most + 1, false);
+    if (f->most < INT32_MAX) try_int(c, f, INT32_MAX, false);
+    break;
+  case FLAG:
+    try_int(c, f, -1, true);
+    try_int(c, f, INT32_MAX, true);
+    break;
+  case REAL:
+  case POSITIVE:
+    try_float(c, f, NAN, false);
+    try_float(c, f, INFINITY, false);
+    try_float(c, f, -INFINITY, false);
+    try_float(c, f, FLT_MAX, true);
+    try_float(c, f, FLT_MIN, true);
+    try_float(c, f, -1, f->kind == REAL);
+    break;
+  case ZERO:
+    try_int(c, f, 1, false);
+    try_int(c, f, -1, false);
+    break;
+  case TYPE:
+    try_int(c, f, 0, false);
+    try_int(c, f, -1, false);
+    try_int(c, f, GA_I64, false);
+    try_int(c, f, GA_Q4_K, false);
+    try_int(c, f, INT32_MAX, false);
+    break;
+  }
+}
+
+/* The largest value of each INT that stands alone. */
+static void try_most(const op_case *c, const char *name, int64_t v) {
+  for (size_t i = 0; i < c->n_fields; i++)
+    if (!strcmp(c->fields[i].name, name)) {
+      try_int(c, &c->fields[i], v, true);
+      return;
+    }
+  fail_msg("%s has no field %s", c->op, name);
+}
+
+static void expect_io(const op_case *c, const ga_plan *plan, const void *io, const char *name, const char *how) {
+  void *workspace = malloc(ga_plan_workspace_bytes(plan) + 1);
+  const ga_status status = c->run(plan, io, workspace, NULL);
+  free(workspace);
+  if (status != GA_ERR_ARG) fail_msg("%s: %s is %s: status %s", c->op, name, how, ga_status_name(status));
+  if (strncmp(ga_error_text(), c->op, strlen(c->op)) != 0 || !strstr(ga_error_text(), name))
+    fail_msg("%s: %s is %s: the text does not name it: %s", c->op, name, how, ga_error_text());
+}
+
+static void try_pointers(const op_case *c) {
+  unsigned char io[1024];
+  ga_plan *plan;
+  if (plan_of(c, c->desc, &plan) != GA_OK) fail_msg("%s: %s", c->op, ga_error_text());
+  void *workspace = malloc(ga_plan_workspace_bytes(plan) + 1);
+  if (c->run(plan, c->io, workspace, NULL) != GA_OK) fail_msg("%s: %s", c->op, ga_error_text());
+  free(workspace);
+  for (size_t i = 0; i < c->n_pointers; i++) {
+    const pointer *p = &c->pointers[i];
+    unsigned char *at;
+    for (unsigned off = 1; off < p->align; off++) {
+      memcpy(io, c->io, c->io_bytes);
+      memcpy(&at, io + p->at, sizeof at);
+      if (!at) at = room[15];
+      at += off;
+      memcpy(io + p->at, &at, sizeof at);
+      expect_io(c, plan, io, p->name, "misaligned");
+    }
+    if (!p->needed) continue;
+    memcpy(io, c->io, c->io_bytes);
+    memset(io + p->at, 0, sizeof(void *));
+    expect_io(c, plan, io, p->name, "NULL");
+  }
+  ga_plan_destroy(plan);
+}
+
+#define CASE(op, d, i)                                                                         \
+  {                                                                                            \
+#op, d, i, sizeof *(d), sizeof *(i), op##_fields, GA_COUNT_OF(op##_fields), op##_pointers, \
+        GA_COUNT_OF(op##_pointers), plan_##op, run_##op                                        \
+  }
+
+static void all_of(const op_case *c) {
+  for (size_t i = 0; i < c->n_fields; i++) try_field(c, &c->fields[i]);
+  try_pointers(c);
+}
+
+/* --- one test an op --- */
+
+static void *at(int i) { return room[i]; }
+
+static void test_norm(void **state) {
+  (void)state;
+  ga_norm_desc d = GA_NORM_DESC_INIT;
+  d.rows = 2;
+  d.width = 4;
+  const ga_norm_io io = {.x = at(0), .y = at(1), .weight = at(2), .bias = at(3), .residual = at(4)};
+  const op_case c = CASE(norm, &d, &io);
+  all_of(&c);
+}
+
+static void test_rope(void **state) {
+  (void)state;
+  ga_rope_desc d = GA_ROPE_DESC_INIT;
+  d.tokens = d.heads = 2;
+  d.head_dim = d.rot_dim = 4;
+  const ga_rope_io io = {.x = at(0), .positions = at(1), .inv_freq = at(2)};
+  const op_case c = CASE(rope, &d, &io);
+  all_of(&c);
+  try_most(&c, "heads", HEADS);
+  try_most(&c, "head_dim", 16384);
+}
+
+static void test_act(void **state) {
+  (void)state;
+  ga_act_desc d = GA_ACT_DESC_INIT;
+  d.rows = 2;
+  d.width = 4;
+  const ga_act_io io = {.x = at(0), .g = at(1), .y = at(2)};
+  const op_case c = CASE(act, &d, &io);
+  all_of(&c);
+  try_most(&c, "act", 3);
+}
+
+static void test_add(void **state) {
+  (void)state;
+  ga_add_desc d = GA_ADD_DESC_INIT;
+  d.rows = 2;
+  d.b_rows = 1;
+  d.width = 4;
+  const ga_add_io io = {.x = at(0), .b = at(1), .y = at(2)};
+  const op_case c = CASE(add, &d, &io);
+  all_of(&c);
+}
+
+static void test_softmax(void **state) {
+  (void)state;
+  ga_softmax_desc d = GA_SOFTMAX_DESC_INIT;
+  d.rows = 2;
+  d.width = 4;
+  const ga_softmax_io io = {.x = at(0), .y = at(1)};
+  const op_case c = CASE(softmax, &d, &io);
+  all_of(&c);
+}
+
+static void test_embed(void **state) {
+  (void)state;
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = d.vocab = 2;
+  d.width = 4;
+  d.w_dtype = GA_F32;
+  ga_embed_io io = {.ids = at(0), .table = at(1), .y = at(2)};
+  const op_case c = CASE(embed, &d, &io);
+  all_of(&c);
+  d.width = 0; /* rows of nothing: ids are read all the same */
+  io = (ga_embed_io){0};
+  assert_int_equal(ga_embed(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "embed: ids is null");
+  io.ids = at(0);
+  assert_int_equal(ga_embed(ctx, &d, &io, NULL), GA_OK);
+  d.tokens = 0;
+  assert_int_equal(ga_embed(ctx, &d, &(ga_embed_io){0}, NULL), GA_OK);
+}
+
+static void test_convert(void **state) {
+  (void)state;
+  ga_convert_desc d = GA_CONVERT_DESC_INIT;
+  d.rows = 2;
+  d.width = 4;
+  d.x_dtype = GA_F32;
+  d.y_dtype = GA_E4M3;
+  d.scales = GA_CONVERT_SCALES_ROW;
+  const ga_convert_io io = {.x = at(0), .y = at(1), .scale = at(2)};
+  const op_case c = CASE(convert, &d, &io);
+  all_of(&c);
+}
+
+static void test_attn(void **state) {
+  (void)state;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = 1;
+  d.max_q = d.max_kv = 2;
+  d.q_heads = d.kv_heads = 2;
+  d.head_dim = 4;
+  d.q_dtype = d.kv_dtype = d.o_dtype = GA_F32;
+  d.flags = GA_ATTN_PAGED | GA_ATTN_LSE | GA_ATTN_SINKS | GA_ATTN_ALIBI;
+  d.page_size = 2;
+  int32_t *kv_len = at(5);
+  kv_len[0] = 2;
+  ga_attn_io io = {.q = at(0), .k = at(1), .v = at(2), .o = at(3), .lse = at(4), .kv_len = kv_len};
+  io.page_table = at(6);
+  io.page_table_stride = 1;
+  io.sinks = at(7);
+  io.alibi = at(8);
+  const op_case c = CASE(attn, &d, &io);
+  all_of(&c);
+  try_most(&c, "q_heads", HEADS);
+  try_most(&c, "head_dim", 1024);
+  try_most(&c, "v_dim", 1024);
+  try_most(&c, "window", INT32_MAX);
+  try_most(&c, "page_size", 1 << 24);
+  static const int64_t strides[] = {-1, -((int64_t)1 << 34), INT64_MIN, TWO_40 + 1, INT64_MAX};
+  for (size_t i = 0; i < GA_COUNT_OF(strides); i++) {
+    io.page_table_stride = strides[i];
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
+    assert_non_null(strstr(ga_error_text(), "attn: page_table_stride is "));
+  }
+}
+
+static void test_attn_bwd(void **state) {
+  (void)state;
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.batch = 1;
+  d.max_q = d.max_kv = 2;
+  d.q_heads = d.kv_heads = 2;
+  d.head_dim = 4;
+  d.dtype = d.grad_dtype = GA_F32;
+  d.flags = GA_ATTN_SINKS | GA_ATTN_ALIBI;
+  const ga_attn_bwd_io io = {.q = at(0),
+                             .k = at(1),
+                             .v = at(2),
+                             .o = at(3),
+                             .dout = at(4),
+                             .lse = at(5),
+                             .dq = at(6),
+                             .dk = at(7),
+                             .dv = at(8),
+                             .dsinks = at(9),
+                             .sinks = at(10),
+                             .alibi = at(11)};
+  const op_case c = CASE(attn_bwd, &d, &io);
+  all_of(&c);
+  try_most(&c, "q_heads", HEADS);
+}
+
+static void test_attn_quant(void **state) {
+  (void)state;
+  ga_attn_quant_desc d = GA_ATTN_QUANT_DESC_INIT;
+  d.batch = 1;
+  d.tokens = d.heads = 2;
+  d.dim = d.rot_dim = 4;
+  d.x_dtype = GA_F32;
+  d.y_dtype = GA_I8;
+  d.kind = GA_ATTN_QUANT_ROWS;
+  d.scale_tokens = 64;
+  d.magnitude = 1;
+  const ga_attn_quant_io io = {.x = at(0), .y = at(1), .scale = at(2), .positions = at(3), .inv_freq = at(4)};
+  const op_case c = CASE(attn_quant, &d, &io);
+  all_of(&c);
+  try_most(&c, "heads", HEADS);
+  try_most(&c, "dim", 1024);
+}
+
+/* --- sizes that only together reach too far --- */
+
+#define REACHES(op, d)                                                                          \
+  do {                                                                                          \
+    ga_plan *plan_;                                                                             \
+    assert_int_equal(ga_##op##_plan(ctx, (d), &plan_), GA_ERR_SHAPE);                           \
+    assert_null(plan_);                                                                         \
+    if (!strstr(ga_error_text(), "; at most 2^60") && !strstr(ga_error_text(), "at most 2^40")) \
+      fail_msg("%s", ga_error_text());                                                          \
+  } while (0)
+
+static void test_reach(void **state) {
+  (void)state;
+  ga_norm_desc norm = GA_NORM_DESC_INIT;
+  norm.rows = norm.width = TWO_40;
+  REACHES(norm, &norm);
+  norm.width = 4;
+  norm.y_stride = (1 << 20) + 1;
+  REACHES(norm, &norm);
+  norm.y_stride = 1 << 20;
+  ga_plan *plan;
+  assert_int_equal(ga_norm_plan(ctx, &norm, &plan), GA_OK);
+  ga_plan_destroy(plan);
+  ga_attn_desc attn = GA_ATTN_DESC_INIT;
+  attn.max_q = attn.max_kv = TWO_40; /* of no sequence: strides are computed all the same */
+  attn.q_heads = attn.kv_heads = HEADS;
+  attn.head_dim = 1024;
+  attn.q_dtype = attn.kv_dtype = attn.o_dtype = GA_F32;
+  REACHES(attn, &attn);
+  ga_attn_bwd_desc bwd = GA_ATTN_BWD_DESC_INIT;
+  bwd.batch = 1;
+  bwd.max_q = bwd.max_kv = TWO_40;
+  bwd.q_heads = bwd.kv_heads = HEADS;
+  bwd.head_dim = 1024;
+  REACHES(attn_bwd, &bwd);
+  ga_convert_desc convert = GA_CONVERT_DESC_INIT;
+  convert.rows = convert.width = TWO_40;
+  convert.x_dtype = convert.y_dtype = GA_F32;
+  REACHES(convert, &convert);
+  ga_pack_desc pack = GA_PACK_DESC_INIT;
+  uint64_t bytes;
+  pack.n = pack.k = TWO_40;
+  pack.w_dtype = GA_F32;
+  assert_int_equal(ga_pack_bytes(ctx, &pack, &bytes), GA_ERR_SHAPE);
+  assert_non_null(strstr(ga_error_text(), "pack: w of "));
+}
+
+/* --- ga_rope_freqs --- */
+
+static void refused_params(const ga_rope_params *p, const char *says) {
+  float freq[2] = {7, 7}, magnitude = 7;
+  assert_int_equal(ga_rope_freqs(p, freq, &magnitude), GA_ERR_ARG);
+  if (!strstr(ga_error_text(), says)) fail_msg("'%s' does not say '%s'", ga_error_text(), says);
+  assert_true(freq[0] == 7 && magnitude == 7);
+}
+
+static void test_rope_params(void **state) {
+  (void)state;
+  static const double bad[] = {NAN, INFINITY, -INFINITY, -1};
+  static const struct {
+    const char *name;
+    size_t at;
+  } fields[] = {{"rope: base is", offsetof(ga_rope_params, base)},
+                {"rope: factor is", offsetof(ga_rope_params, factor)},
+                {"rope: original_context is", offsetof(ga_rope_params, original_context)},
+                {"rope: beta_fast is", offsetof(ga_rope_params, beta_fast)},
+                {"rope: beta_slow is", offsetof(ga_rope_params, beta_slow)},
+                {"rope: attn_factor is", offsetof(ga_rope_params, attn_factor)}};
+  ga_rope_params good = GA_ROPE_PARAMS_INIT;
+  float freq[2], magnitude;
+  good.rot_dim = 4;
+  good.scaling = GA_ROPE_SCALE_YARN;
+  good.factor = 2;
+  good.original_context = 8192;
+  assert_int_equal(ga_rope_freqs(&good, freq, &magnitude), GA_OK);
+  for (size_t i = 0; i < GA_COUNT_OF(fields); i++)
+    for (size_t k = 0; k < GA_COUNT_OF(bad); k++) {
+      ga_rope_params p = good;
+      memcpy((char *)&p + fields[i].at, &bad[k], sizeof bad[k]);
+      refused_params(&p, fields[i].name);
+    }
+  static const float factors[][2] = {{0, 1}, {1, NAN}, {INFINITY, 1}, {1, -1}};
+  for (size_t i = 0; i < GA_COUNT_OF(factors); i++) {
+    ga_rope_params p = good;
+    p.freq_factors = factors[i];
+    refused_params(&p, "rope: freq_factors[");
+  }
+  static const int32_t dims[] = {-2, 3, 16386, INT32_MAX};
+  for (size_t i = 0; i < GA_COUNT_OF(dims); i++) {
+    ga_rope_params p = good;
+    p.rot_dim = dims[i];
+    assert_int_equal(ga_rope_freqs(&p, freq, &magnitude), GA_ERR_SHAPE);
+    assert_non_null(strstr(ga_error_text(), "rope: rot_dim is "));
+  }
+}
+
+static int open_cpu(void **state) {
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  (void)state;
+  o.device = "cpu";
+  o.threads = 1;
+  return ga_ctx_create(&o, &ctx) != GA_OK;
+}
+static int close_cpu(void **state) {
+  (void)state;
+  ga_ctx_destroy(ctx);
+  return 0;
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_norm),       cmocka_unit_test(test_rope),    cmocka_unit_test(test_act),
+      cmocka_unit_test(test_add),        cmocka_unit_test(test_softmax), cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_convert),    cmocka_unit_test(test_attn),    cmocka_unit_test(test_attn_bwd),
+      cmocka_unit_test(test_attn_quant), cmocka_unit_test(test_reach),   cmocka_unit_test(test_rope_params),
+  };
+  return cmocka_run_group_tests(tests, open_cpu, close_cpu);
+}
