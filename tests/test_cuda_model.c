@@ -159,9 +159,9 @@ static void test_draws_cost_the_same(void **state) {
     *d = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
     d->vocab = TINY_VOCAB;
     if (i) d->temperature = 0.8f, d->top_k = 40, d->top_p = 0.9f, d->min_p = 0.05f;
-    if (i > 1) d->repetition_penalty = 1.1f, draws[i].io.n_history = 4;
-    draws[i].io.logits = session_logits(m.session);
-    draws[i].io.rng = rng;
+    if (i > 1) d->repetition_penalty = 1.1f, draws[i].io.plain.n_history = 4;
+    draws[i].io.plain.logits = session_logits(m.session);
+    draws[i].io.plain.rng = rng;
     (void)cost_of(m.session, &draws[i], 3); /* planned, recorded, replayed */
     const cost few = cost_of(m.session, &draws[i], 2), more = cost_of(m.session, &draws[i], 3);
     assert_int_equal(more.graphs - few.graphs, 1);

@@ -190,10 +190,6 @@ typedef struct ga_sample_io {
   uint64_t *rng;
   int32_t *id;
   float *logprob;
-  int32_t *advance;
-  int64_t n_advance;
-  int32_t *sequence;
-  const int32_t *n_sequence;
 } ga_sample_io;
 
 typedef struct ga_session_options {
