@@ -26,7 +26,7 @@
   X(ga_add_desc, 64)         \
   X(ga_softmax_desc, 48)     \
   X(ga_embed_desc, 56)       \
-  X(ga_kv_store_desc, 96)    \
+  X(ga_kv_store_desc, 64)    \
   X(ga_convert_desc, 40)     \
   X(ga_sample_desc, 48)      \
   X(ga_vocab, 136)           \

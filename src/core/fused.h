@@ -12,6 +12,31 @@
 #include "ga/layer.h"
 #include "ga/sample.h"
 
+/* K is rotated on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what comes between the
+ * products and attention in one launch. K itself stays as it is. With head_norm each head of Q and K is first divided
+ * by sqrt(mean of its squares + norm_eps) and multiplied by weights of its own (Gemma 3, Qwen 3), all elements of it;
+ * results are rounded once, behind the rotation. */
+typedef struct ga_kv_store_fused_desc {
+  ga_kv_store_desc plain;
+  int32_t rot_dim; /* leading elements of a head that are rotated, even; 0 = none, and what follows is not looked at */
+  int32_t q_heads;
+  int64_t q_stride; /* 0 = contiguous */
+  int32_t pairs;    /* ga_rope_pairs */
+  float magnitude;
+  int32_t head_norm; /* not 0: needs rot_dim */
+  float norm_eps;
+} ga_kv_store_fused_desc;
+#define GA_KV_STORE_FUSED_DESC_INIT \
+  { GA_KV_STORE_DESC_INIT, 0, 0, 0, 0, 1.0f, 0, 0.0f }
+
+typedef struct ga_kv_store_fused_io {
+  ga_kv_store_io plain;
+  void *q;                      /* with rot_dim */
+  const int32_t *positions;     /* [tokens] */
+  const float *inv_freq;        /* [rot_dim / 2] */
+  const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
+} ga_kv_store_fused_io;
+
 /* A step that is recorded once and replayed moves on by itself: fields of the io. */
 typedef ga_sample_desc ga_sample_fused_desc;
 
@@ -32,6 +57,7 @@ typedef struct ga_sample_fused_io {
   GA_NODISCARD ga_status ga_##op##_fused(ga_ctx *ctx, const ga_##op##_fused_desc *desc, const ga_##op##_fused_io *io, \
                                          ga_stream *stream);
 
+GA_DECLARE_FUSED_OP(kv_store)
 GA_DECLARE_FUSED_OP(sample)
 
 #endif

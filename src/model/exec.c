@@ -172,22 +172,22 @@ static ga_status run_rope(const ga_exec *e, const fused_op *op) {
 
 static ga_status run_kv_store(const ga_exec *e, const fused_op *op) {
   const ga_kv_cache *kv = e->kv;
-  const ga_kv_store_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
-  ga_kv_store_io io = {.k = at(e, &op->k),
-                       .v = at(e, &op->v),
-                       .slot = e->step->slots,
-                       .k_cache = kv->k[op->layer],
-                       .v_cache = kv->v[op->layer],
-                       .q_norm = vector_of(e, op->q_norm, op->layer),
-                       .k_norm = vector_of(e, op->k_norm, op->layer)};
-  io.k_scale = scales_of(e, io.k_cache, d.head_dim);
-  io.v_scale = scales_of(e, io.v_cache, d.v_dim);
+  const ga_kv_store_fused_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
+  ga_kv_store_fused_io io = {.plain = {.k = at(e, &op->k),
+                                       .v = at(e, &op->v),
+                                       .slot = e->step->slots,
+                                       .k_cache = kv->k[op->layer],
+                                       .v_cache = kv->v[op->layer]},
+                             .q_norm = vector_of(e, op->q_norm, op->layer),
+                             .k_norm = vector_of(e, op->k_norm, op->layer)};
+  io.plain.k_scale = scales_of(e, io.plain.k_cache, d.plain.head_dim);
+  io.plain.v_scale = scales_of(e, io.plain.v_cache, d.plain.v_dim);
   if (op->rotates) {
     io.q = at(e, &op->x);
     io.positions = e->step->positions;
     io.inv_freq = rope_freq(e, op->local);
   }
-  return ga_kv_store(e->ctx, &d, &io, NULL);
+  return ga_kv_store_fused(e->ctx, &d, &io, NULL);
 }
 
 static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *op) {

@@ -131,9 +131,9 @@ static ga_status ask_product(fuser *f, const fused_op *op, int32_t rows, bool *t
 }
 
 static ga_status ask_store(const fuser *f, const fused_op *op, bool *taken) {
-  const ga_kv_store_desc d = fused_store_desc(f->target->model, op, *f->target->kv, 1, 1);
+  const ga_kv_store_fused_desc d = fused_store_desc(f->target->model, op, *f->target->kv, 1, 1);
   ga_plan *plan;
-  const ga_status status = ga_kv_store_plan(f->target->placement->ctx, &d, &plan);
+  const ga_status status = ga_kv_store_fused_plan(f->target->placement->ctx, &d, &plan);
   return is_planned(status, plan, taken);
 }
 

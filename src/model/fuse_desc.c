@@ -36,18 +36,18 @@ ga_gemm_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t 
   return d;
 }
 
-ga_kv_store_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
-                                  int64_t slots) {
+ga_kv_store_fused_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
+                                        int64_t slots) {
   const ga_hparams *p = &model->hparams;
-  ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
-  d.tokens = tokens;
-  d.slots = slots;
-  d.k_stride = stride_of(&op->k);
-  d.v_stride = stride_of(&op->v);
-  d.heads = p->n_kv_heads;
-  d.head_dim = p->head_dim;
-  d.v_dim = p->v_dim;
-  d.kv_dtype = (int32_t)kv;
+  ga_kv_store_fused_desc d = GA_KV_STORE_FUSED_DESC_INIT;
+  d.plain.tokens = tokens;
+  d.plain.slots = slots;
+  d.plain.k_stride = stride_of(&op->k);
+  d.plain.v_stride = stride_of(&op->v);
+  d.plain.heads = p->n_kv_heads;
+  d.plain.head_dim = p->head_dim;
+  d.plain.v_dim = p->v_dim;
+  d.plain.kv_dtype = (int32_t)kv;
   if (!op->rotates) return d;
   d.rot_dim = p->rot_dim;
   d.pairs = p->rope_pairs;

@@ -15,7 +15,7 @@ static const ga_io_version rows[] = {
     {GA_OP_add, ga_add_desc_first, 24},
     {GA_OP_softmax, ga_softmax_desc_first, 16},
     {GA_OP_embed, ga_embed_desc_first, 24},
-    {GA_OP_kv_store, ga_kv_store_desc_first, 96},
+    {GA_OP_kv_store, ga_kv_store_desc_first, 56},
     {GA_OP_convert, ga_convert_desc_first, 24},
     {GA_OP_sample, ga_sample_desc_first, 64},
 };

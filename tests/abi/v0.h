@@ -143,13 +143,6 @@ typedef struct ga_kv_store_desc {
   int64_t k_stride, v_stride;
   int32_t heads, head_dim, v_dim;
   int32_t x_dtype, kv_dtype;
-  int32_t rot_dim;
-  int64_t q_stride;
-  int32_t q_heads;
-  int32_t pairs;
-  float magnitude;
-  int32_t head_norm;
-  float norm_eps;
   int32_t reserved;
 } ga_kv_store_desc;
 
@@ -157,11 +150,7 @@ typedef struct ga_kv_store_io {
   const void *k, *v;
   const int32_t *slot;
   void *k_cache, *v_cache;
-  void *q;
-  const int32_t *positions;
-  const float *inv_freq;
   float *k_scale, *v_scale;
-  const float *q_norm, *k_norm;
 } ga_kv_store_io;
 
 typedef struct ga_sample_desc {
