@@ -14,7 +14,7 @@
   X(ga_memory_info, 72)      \
   X(ga_launch, 56)           \
   X(ga_tensor_map_desc, 128) \
-  X(ga_gemm_desc, 128)       \
+  X(ga_gemm_desc, 88)        \
   X(ga_pack_desc, 32)        \
   X(ga_attn_desc, 96)        \
   X(ga_attn_bwd_desc, 88)    \

@@ -107,12 +107,6 @@ struct ga_kernel {
   const void *impl;              /* micro-kernel or variant data of the family, may be NULL */
 };
 
-/* For rows of gemm that do nothing but a product with its epilogue: why they cannot take `desc`, or NULL. */
-static inline const char *ga_gemm_one_product(const ga_gemm_desc *d) {
-  if (d->flags & GA_GEMM_NORM) return "it does not norm X";
-  return d->flags & GA_GEMM_GATED || d->n_more[0] ? "it takes one matrix" : NULL;
-}
-
 /* True when `text` matches a comma-separated list of patterns with * and ?. */
 bool ga_pattern_match(const char *patterns, const char *text);
 

@@ -82,7 +82,7 @@ GA_NODISCARD ga_status fuse(const fuse_target *target, fused_program **out);
 void fused_destroy(fused_program *program);
 
 /* Descriptions of launches, as both asking and running have them. */
-ga_gemm_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows);
+ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows);
 ga_kv_store_fused_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
                                         int64_t slots);
 

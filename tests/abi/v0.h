@@ -46,11 +46,7 @@ typedef struct ga_gemm_desc {
   int32_t act;
   uint32_t flags;
   float scale;
-  float norm_eps;
-  int64_t n_more[2];
-  int64_t y_more_stride[2];
   int32_t scales;
-  int32_t reserved;
 } ga_gemm_desc;
 
 typedef struct ga_gemm_io {
@@ -58,12 +54,6 @@ typedef struct ga_gemm_io {
   void *y;
   const float *bias;
   const void *gate, *residual;
-  const float *norm;
-  const float *add, *add_norm;
-  float *sum;
-  const void *w_more[2];
-  void *y_more[2];
-  const float *bias_more[2];
   const float *x_scale, *w_scale;
 } ga_gemm_io;
 
