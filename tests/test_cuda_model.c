@@ -159,9 +159,9 @@ static void test_draws_cost_the_same(void **state) {
     *d = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
     d->vocab = TINY_VOCAB;
     if (i) d->temperature = 0.8f, d->top_k = 40, d->top_p = 0.9f, d->min_p = 0.05f;
-    if (i > 1) d->repetition_penalty = 1.1f, draws[i].io.n_history = 4;
-    draws[i].io.logits = session_logits(m.session);
-    draws[i].io.rng = rng;
+    if (i > 1) d->repetition_penalty = 1.1f, draws[i].io.plain.n_history = 4;
+    draws[i].io.plain.logits = session_logits(m.session);
+    draws[i].io.plain.rng = rng;
     (void)cost_of(m.session, &draws[i], 3); /* planned, recorded, replayed */
     const cost few = cost_of(m.session, &draws[i], 2), more = cost_of(m.session, &draws[i], 3);
     assert_int_equal(more.graphs - few.graphs, 1);
@@ -241,16 +241,16 @@ static void test_sum_of_rows(void **state) {
   (void)state;
   mockcu_reset();
   ga_ctx *ctx = open_cuda();
-  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  ga_gemm_fused_desc d = GA_GEMM_FUSED_DESC_INIT;
   ga_plan *plan;
-  d.n = 64;
-  d.k = 256;
-  d.w_dtype = GA_Q8_0;
-  d.w_layout = GA_LAYOUT_MMA_PACKED;
-  d.flags = GA_GEMM_NORM | GA_GEMM_ADD_NORM;
+  d.plain.n = 64;
+  d.plain.k = 256;
+  d.plain.w_dtype = GA_Q8_0;
+  d.plain.w_layout = GA_LAYOUT_MMA_PACKED;
+  d.fused = GA_GEMM_FUSED_NORM | GA_GEMM_FUSED_ADD_NORM;
   d.norm_eps = 1e-5f;
-  for (d.m = 1; d.m < 3; d.m++) {
-    assert_int_equal(ga_gemm_plan(ctx, &d, &plan), d.m == 1 ? GA_OK : GA_ERR_UNSUPPORTED);
+  for (d.plain.m = 1; d.plain.m < 3; d.plain.m++) {
+    assert_int_equal(ga_gemm_fused_plan(ctx, &d, &plan), d.plain.m == 1 ? GA_OK : GA_ERR_UNSUPPORTED);
     ga_plan_destroy(plan);
   }
   ga_ctx_destroy(ctx);

@@ -385,12 +385,12 @@ static void test_dispatch(void **state) {
   }
 }
 
-static void refused(ga_ctx *ctx, const ga_gemm_desc *d, const ga_gemm_io *io, const char *why) {
-  assert_int_equal(ga_gemm(ctx, d, io, NULL), GA_ERR_ARG);
+static void refused(ga_ctx *ctx, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *io, const char *why) {
+  assert_int_equal(ga_gemm_fused(ctx, d, io, NULL), GA_ERR_ARG);
   if (!strstr(ga_error_text(), why)) fail_msg("'%s' instead of '%s'", ga_error_text(), why);
 }
 
-/* What goes with GA_GEMM_ADD_NORM, and what may not lie where it reads. */
+/* What goes with GA_GEMM_FUSED_ADD_NORM, and what may not lie where it reads. */
 static void test_sum_arguments(void **state) {
   enum { K = 32, N = 8 };
   static float x[K], w[N * K], add[K], norm[K], sum[K], y[K];
@@ -399,19 +399,20 @@ static void test_sum_arguments(void **state) {
   ga_ctx *ctx;
   o.device = "ref";
   assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
-  ga_gemm_desc d = GA_GEMM_DESC_INIT;
-  d.m = 1;
-  d.n = N;
-  d.k = K;
-  d.flags = GA_GEMM_NORM | GA_GEMM_ADD_NORM;
+  ga_gemm_fused_desc d = GA_GEMM_FUSED_DESC_INIT;
+  d.plain.m = 1;
+  d.plain.n = N;
+  d.plain.k = K;
+  d.fused = GA_GEMM_FUSED_NORM | GA_GEMM_FUSED_ADD_NORM;
   d.norm_eps = 1e-5f;
-  const ga_gemm_io good = {.x = x, .w = w, .y = y, .norm = norm, .add = add, .add_norm = norm, .sum = sum};
-  ga_gemm_io io = good;
-  assert_int_equal(ga_gemm(ctx, &d, &io, NULL), GA_OK);
+  const ga_gemm_fused_io good = {
+      .plain = {.x = x, .w = w, .y = y}, .norm = norm, .add = add, .add_norm = norm, .sum = sum};
+  ga_gemm_fused_io io = good;
+  assert_int_equal(ga_gemm_fused(ctx, &d, &io, NULL), GA_OK);
   io.sum = add;
   refused(ctx, &d, &io, "sum overlaps add");
   io = good;
-  io.y = add;
+  io.plain.y = add;
   refused(ctx, &d, &io, "y overlaps add");
   io = good;
   io.sum = y;
@@ -419,17 +420,51 @@ static void test_sum_arguments(void **state) {
   io = good;
   io.add = NULL;
   refused(ctx, &d, &io, "add is null");
-  d.flags = GA_GEMM_ADD_NORM;
+  d.fused = GA_GEMM_FUSED_ADD_NORM;
   d.norm_eps = 0;
   refused(ctx, &d, &good, "ADD_NORM goes with NORM");
   ga_ctx_destroy(ctx);
 }
 
+/* What only fused products do cannot be asked for from outside: not by a flag, nor by bytes behind the description. */
+static void test_plain_alone(void **state) {
+  (void)state;
+  static const uint32_t unknown[] = {8, 16, 256, 1u << 31};
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  ga_ctx *ctx;
+  ga_plan *plan;
+  o.device = "ref"; /* which does all of it */
+  assert_int_equal(ga_ctx_create(&o, &ctx), GA_OK);
+  ga_gemm_fused_desc d = GA_GEMM_FUSED_DESC_INIT;
+  d.plain.m = 1;
+  d.plain.n = d.plain.k = 32;
+  for (size_t i = 0; i < GA_COUNT_OF(unknown); i++) {
+    d.plain.flags = unknown[i];
+    assert_int_equal(ga_gemm_plan(ctx, &d.plain, &plan), GA_ERR_ARG);
+    assert_non_null(strstr(ga_error_text(), "allowed: bits of 0xe7"));
+  }
+  d.plain.flags = 0;
+  d.fused = GA_GEMM_FUSED_NORM;
+  assert_int_equal(ga_gemm_plan(ctx, &d.plain, &plan), GA_OK); /* what lies behind is not looked at */
+  assert_int_equal(((const ga_gemm_fused_desc *)(const void *)plan->desc)->fused, 0);
+  ga_plan_destroy(plan);
+  d.plain.struct_size = sizeof d;
+  assert_int_equal(ga_gemm_plan(ctx, &d.plain, &plan), GA_ERR_ARG);
+  d.plain.struct_size = sizeof d.plain;
+  assert_int_equal(ga_gemm_fused_plan(ctx, &d, &plan), GA_OK);
+  static float x[32], w[32 * 32], y[32];
+  const ga_gemm_io io = {.x = x, .w = w, .y = y};
+  assert_int_equal(ga_gemm_run(plan, &io, NULL, NULL), GA_ERR_ARG); /* it lacks the norm's weights */
+  assert_non_null(strstr(ga_error_text(), "norm is null"));
+  ga_plan_destroy(plan);
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact),         cmocka_unit_test(test_random),  cmocka_unit_test(test_epilogues),
-      cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_hostile), cmocka_unit_test(test_dispatch),
-      cmocka_unit_test(test_sum_arguments),
+      cmocka_unit_test(test_exact),         cmocka_unit_test(test_random),      cmocka_unit_test(test_epilogues),
+      cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_hostile),     cmocka_unit_test(test_dispatch),
+      cmocka_unit_test(test_sum_arguments), cmocka_unit_test(test_plain_alone),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -44,6 +44,13 @@ static void greedy(ga_ctx *ctx) {
   assert_int_equal(sample(ctx, &d, (ga_sample_io){.logits = none}), 0);
 }
 
+static int32_t sample_and_advance(ga_ctx *ctx, const ga_sample_desc *d, ga_sample_fused_io io) {
+  int32_t id = -1;
+  io.plain.id = &id;
+  assert_int_equal(ga_sample_fused(ctx, d, &io, NULL), GA_OK);
+  return id;
+}
+
 /* A sequence's last tokens are the history; the token joins it, and its length may be what advances. */
 static void sequence(ga_ctx *ctx) {
   const float x[4] = {1, 3, 2.5f, 0};
@@ -51,15 +58,15 @@ static void sequence(ga_ctx *ctx) {
   ga_sample_desc d = GA_SAMPLE_DESC_INIT;
   d.vocab = 4;
   d.presence_penalty = 4;
-  const ga_sample_io io = {
-      .logits = x, .n_history = 2, .sequence = tokens, .n_sequence = &n, .advance = &n, .n_advance = 1};
-  assert_int_equal(sample(ctx, &d, io), 0); /* sees 2, 1 */
+  const ga_sample_fused_io io = {
+      .plain = {.logits = x, .n_history = 2}, .sequence = tokens, .n_sequence = &n, .advance = &n, .n_advance = 1};
+  assert_int_equal(sample_and_advance(ctx, &d, io), 0); /* sees 2, 1 */
   assert_int_equal(n, 4);
   assert_int_equal(tokens[3], 0);
-  assert_int_equal(sample(ctx, &d, io), 2); /* sees 1, 0 */
+  assert_int_equal(sample_and_advance(ctx, &d, io), 2); /* sees 1, 0 */
   assert_int_equal(tokens[4], 2);
   n = 1; /* fewer than n_history */
-  assert_int_equal(sample(ctx, &d, io), 1);
+  assert_int_equal(sample_and_advance(ctx, &d, io), 1);
 }
 
 static void test_greedy(void **state) {

@@ -24,40 +24,42 @@ static FILE *out;
 
 static void put(ga_op op, const void *desc, const char *text) {
   const ga_kernel *k = ga_kernel_choose(&machine, NULL, op, desc);
-  if (!k && op == GA_OP_gemm && ((const ga_gemm_desc *)desc)->w_layout) return; /* few types are packed */
+  if (!k && op == GA_OP_gemm && ((const ga_gemm_fused_desc *)desc)->plain.w_layout) return; /* few types are packed */
   (void)fprintf(out, "%-8s %-9s %-44s %s\n", machine_name, ga_op_name(op), text, k ? k->id : "none");
 }
 
 static void gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_layout layout) {
   char text[96];
-  ga_gemm_desc d = GA_GEMM_DESC_INIT;
-  d.m = m;
-  d.n = d.y_stride = n;
-  d.k = d.x_stride = d.w_stride = k;
-  d.w_dtype = (int32_t)w;
-  d.x_dtype = d.y_dtype = (int32_t)xy;
-  d.w_layout = (int32_t)layout;
+  ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
+  ga_gemm_desc *d = &fused.plain;
+  d->m = m;
+  d->n = d->y_stride = n;
+  d->k = d->x_stride = d->w_stride = k;
+  d->w_dtype = (int32_t)w;
+  d->x_dtype = d->y_dtype = (int32_t)xy;
+  d->w_layout = (int32_t)layout;
   (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s %s layout=%d", (long long)m, (long long)n, (long long)k,
                  ga_dtype_name(w), ga_dtype_name(xy), (int)layout);
-  put(GA_OP_gemm, &d, text);
+  put(GA_OP_gemm, &fused, text);
 }
 
 /* k = 4096 and results in bf16; operands stored across or with scales. */
 static void gemm_square(int64_t m, int64_t n, ga_dtype type, uint32_t flags, ga_gemm_scales scales) {
   char text[96];
-  ga_gemm_desc d = GA_GEMM_DESC_INIT;
-  d.m = m;
-  d.n = d.y_stride = n;
-  d.k = 4096;
-  d.x_stride = flags & GA_GEMM_XT ? m : d.k;
-  d.w_stride = flags & GA_GEMM_WT ? n : d.k;
-  d.w_dtype = d.x_dtype = (int32_t)type;
-  d.y_dtype = GA_BF16;
-  d.flags = flags;
-  d.scales = (int32_t)scales;
+  ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
+  ga_gemm_desc *d = &fused.plain;
+  d->m = m;
+  d->n = d->y_stride = n;
+  d->k = 4096;
+  d->x_stride = flags & GA_GEMM_XT ? m : d->k;
+  d->w_stride = flags & GA_GEMM_WT ? n : d->k;
+  d->w_dtype = d->x_dtype = (int32_t)type;
+  d->y_dtype = GA_BF16;
+  d->flags = flags;
+  d->scales = (int32_t)scales;
   (void)snprintf(text, sizeof text, "m=%lld n=%lld k=4096 %s flags=%u scales=%d", (long long)m, (long long)n,
                  ga_dtype_name(type), flags, (int)scales);
-  put(GA_OP_gemm, &d, text);
+  put(GA_OP_gemm, &fused, text);
 }
 
 static void gemms(void) {
@@ -140,13 +142,13 @@ static void rows_of_layer(ga_dtype t) {
   add.width = add.x_stride = add.b_stride = add.y_stride = 4096;
   add.dtype = (int32_t)t;
   put(GA_OP_add, &add, name);
-  ga_kv_store_desc store = GA_KV_STORE_DESC_INIT;
-  store.tokens = 1;
-  store.slots = 1024;
-  store.heads = 8;
-  store.head_dim = store.v_dim = 128;
-  store.k_stride = store.v_stride = 1024;
-  store.kv_dtype = (int32_t)t;
+  ga_kv_store_fused_desc store = GA_KV_STORE_FUSED_DESC_INIT;
+  store.plain.tokens = 1;
+  store.plain.slots = 1024;
+  store.plain.heads = 8;
+  store.plain.head_dim = store.plain.v_dim = 128;
+  store.plain.k_stride = store.plain.v_stride = 1024;
+  store.plain.kv_dtype = (int32_t)t;
   put(GA_OP_kv_store, &store, name);
   store.rot_dim = 128;
   store.q_heads = 32;

@@ -32,13 +32,11 @@ WRONG = {F16: 1e-3, BF16: 4e-3, None: 4e-3}  # Frobenius error of rounding the r
 class Desc(ctypes.Structure):
     _fields_ = ([("struct_size", ctypes.c_size_t)] + [(n, ctypes.c_int64) for n in ("m", "n", "k", "x_stride", "y_stride", "w_stride")]
                 + [(n, ctypes.c_int32) for n in ("w_dtype", "x_dtype", "y_dtype", "w_layout", "act")]
-                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("norm_eps", ctypes.c_float), ("n_more", ctypes.c_int64 * 2), ("y_more_stride", ctypes.c_int64 * 2)]
-                + [(n, ctypes.c_int32) for n in ("scales", "reserved")])
+                + [("flags", ctypes.c_uint32), ("scale", ctypes.c_float), ("scales", ctypes.c_int32)])
 
 
 class Io(ctypes.Structure):
-    _fields_ = ([(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "norm", "add", "add_norm", "sum")]
-                + [(n, ctypes.c_void_p * 2) for n in ("w_more", "y_more", "bias_more")] + [(n, ctypes.c_void_p) for n in ("x_scale", "w_scale")])
+    _fields_ = [(n, ctypes.c_void_p) for n in ("x", "w", "y", "bias", "gate", "residual", "x_scale", "w_scale")]
 
 
 class PackDesc(ctypes.Structure):

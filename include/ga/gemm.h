@@ -6,10 +6,6 @@
  *
  *   t = scale * (X W^T) + bias;  t = act(t), or act(gate) * t when there is a gate;  Y = t + residual
  *
- * One launch may do more with the same X, where a row takes it (GA_ERR_UNSUPPORTED else): add a norm of X to what a
- * layer carries on, norm X first, work the gate out by a second matrix, and multiply up to two further matrices, each
- * with a Y of its own. What a layer does between two attentions is three launches so.
- *
  * X and W may lie transposed in memory, so that a layer's three products need no copies. With Y = X W^T forward,
  *   dX = dY W     X := dY [tokens, out], W := W stored [out, in]: GA_GEMM_WT
  *   dW = dY^T X   X := dY stored [tokens, out], W := X stored [tokens, in]: GA_GEMM_XT | GA_GEMM_WT; GA_GEMM_RESIDUAL
@@ -40,20 +36,12 @@ typedef enum ga_gemm_flags {
   GA_GEMM_BIAS = 1,     /* + bias[n], f32 */
   GA_GEMM_GLU = 2,      /* t = act(gate) * t instead of act(t); gate [m, n] of y's dtype and stride */
   GA_GEMM_RESIDUAL = 4, /* + residual [m, n] of y's dtype and stride; may be y itself */
-  GA_GEMM_NORM = 8,     /* X is normed first: x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467) */
-  GA_GEMM_GATED =
-      16, /* GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. With NORM, ADD_NORM alone */
-  GA_GEMM_XT = 32, /* x is stored [k, m]: x_stride is the distance of its k rows */
-  GA_GEMM_WT = 64, /* w is stored [k, n]: plain types in native layout */
+  GA_GEMM_XT = 32,      /* x is stored [k, m]: x_stride is the distance of its k rows */
+  GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
   /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that
    * the error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32. */
-  GA_GEMM_FAST_SUM = 128,
-  /* With NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum if that is
-   * not NULL (Gemma 3's norms behind its blocks, arXiv 2503.19786). */
-  GA_GEMM_ADD_NORM = 256
+  GA_GEMM_FAST_SUM = 128
 } ga_gemm_flags;
-
-#define GA_GEMM_MORE 2
 
 /* Scales of e4m3 operands, f32. */
 typedef enum ga_gemm_scales {
@@ -73,28 +61,17 @@ typedef struct ga_gemm_desc {
   int32_t act;                       /* ga_act_kind */
   uint32_t flags;                    /* ga_gemm_flags */
   float scale;
-  float norm_eps;               /* with NORM; else 0 */
-  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices by the same X, types, layout, act and scale; 0 = none. With
-                                   n, BIAS, norms alone */
-  int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
-  int32_t scales;   /* ga_gemm_scales. XT, WT, w_stride and scales go with neither NORM, GATED nor n_more */
-  int32_t reserved; /* 0 */
+  int32_t scales; /* ga_gemm_scales */
 } ga_gemm_desc;
 #define GA_GEMM_DESC_INIT \
-  { sizeof(ga_gemm_desc), 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0.0f, {0, 0}, {0, 0}, 0, 0 }
+  { sizeof(ga_gemm_desc), 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 1.0f, 0 }
 
 typedef struct ga_gemm_io {
   const void *x, *w;
-  void *y; /* must not overlap x, add or w */
+  void *y; /* must not overlap x or w */
   const float *bias;
   const void *gate, *residual;
-  const float *norm;                    /* [k] */
-  const float *add, *add_norm;          /* with ADD_NORM: [m, k] of x's stride; [k] */
-  float *sum;                           /* likewise [m, k], or NULL; must overlap none of the others */
-  const void *w_more[GA_GEMM_MORE];     /* [n_more, k]; GATED: the gate's [n, k] */
-  void *y_more[GA_GEMM_MORE];           /* [m, n_more]; none may overlap another */
-  const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
-  const float *x_scale, *w_scale;       /* on the device, as `scales` says */
+  const float *x_scale, *w_scale; /* on the device, as `scales` says */
 } ga_gemm_io;
 
 /* Host work only: validates, chooses a kernel, sizes the workspace. The plan outlives neither ctx nor library. */

@@ -152,37 +152,23 @@ typedef struct ga_embed_io {
  * An e4m3 cache has a scale for each token of a head, made as ga_attn_quant's: the largest magnitude / 448, 1 when that
  * is 0; the cache has x / scale, rounded to nearest even, both quotients in f32. A NaN stays one and does not count; an
  * infinity makes its row 0 and NaN. For ga_attn: kv_scale_tokens 1, strides of a page page_size, of a head slots, of a
- * token 1. With rot_dim, K is turned on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what
- * comes between the products and attention in one launch. K itself stays as it is. With head_norm each head of Q and K
- * is first divided by sqrt(mean of its squares + norm_eps) and multiplied by weights of its own (Gemma 3, Qwen 3), all
- * elements of it; results are rounded once, behind the turn. */
+ * token 1. */
 typedef struct ga_kv_store_desc {
   size_t struct_size;
   int64_t tokens, slots;
   int64_t k_stride, v_stride; /* of the incoming rows; 0 = contiguous */
   int32_t heads, head_dim, v_dim;
   int32_t x_dtype, kv_dtype;
-  int32_t rot_dim;  /* leading elements of a head that are turned, even; 0 = none, and what follows is not looked at */
-  int64_t q_stride; /* 0 = contiguous */
-  int32_t q_heads;
-  int32_t pairs; /* ga_rope_pairs */
-  float magnitude;
-  int32_t head_norm; /* not 0: needs rot_dim */
-  float norm_eps;
   int32_t reserved; /* 0 */
 } ga_kv_store_desc;
 #define GA_KV_STORE_DESC_INIT \
-  { sizeof(ga_kv_store_desc), 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F16, 0, 0, 0, 0, 1.0f, 0, 0.0f, 0 }
+  { sizeof(ga_kv_store_desc), 0, 0, 0, 0, 0, 0, 0, GA_F32, GA_F16, 0 }
 typedef struct ga_kv_store_io {
   const void *k, *v;
   const int32_t
       *slot; /* [tokens], -1 = do not store; no slot twice. Checked on the CPU: GA_ERR_ARG names the first bad one */
   void *k_cache, *v_cache;
-  void *q;                      /* with rot_dim */
-  const int32_t *positions;     /* [tokens] */
-  const float *inv_freq;        /* [rot_dim / 2] */
-  float *k_scale, *v_scale;     /* e4m3 caches: [heads, slots] */
-  const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
+  float *k_scale, *v_scale; /* e4m3 caches: [heads, slots] */
 } ga_kv_store_io;
 
 /* Scales that a conversion to e4m3 makes, as ga_gemm takes them (gemm.h): the largest magnitude of a block / 448, 1

@@ -44,16 +44,9 @@ typedef struct ga_sample_io {
   const int32_t *history;    /* [n_history] tokens that the penalties see */
   const ga_logit_bias *bias; /* [n_bias] */
   int64_t n_history, n_bias;
-  uint64_t *rng;    /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
-  int32_t *id;      /* out: the token */
-  float *logprob;   /* out, may be NULL: its log-probability under the plain softmax of `logits` */
-  int32_t *advance; /* [n_advance] numbers of which each becomes one more: the next step's position, slot, length */
-  int64_t n_advance;
-  int32_t *sequence; /* may be NULL; else [*n_sequence + 1]: penalties see the last n_history of these tokens (fewer at
-                      * the start) instead of `history`, and the token is put behind them: steps that are recorded once
-                      * and replayed */
-  const int32_t
-      *n_sequence; /* on the device, 0 or more; may be one of `advance`, which then count after it has been read */
+  uint64_t *rng;  /* 4 words of state (ga_sample_seed), advanced by one draw; unused when greedy */
+  int32_t *id;    /* out: the token */
+  float *logprob; /* out, may be NULL: its log-probability under the plain softmax of `logits` */
 } ga_sample_io;
 
 /* Fills the 4 words of generator state. */

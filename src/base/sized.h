@@ -14,7 +14,7 @@
   X(ga_memory_info, 72)      \
   X(ga_launch, 56)           \
   X(ga_tensor_map_desc, 128) \
-  X(ga_gemm_desc, 128)       \
+  X(ga_gemm_desc, 88)        \
   X(ga_pack_desc, 32)        \
   X(ga_attn_desc, 96)        \
   X(ga_attn_bwd_desc, 88)    \
@@ -26,7 +26,7 @@
   X(ga_add_desc, 64)         \
   X(ga_softmax_desc, 48)     \
   X(ga_embed_desc, 56)       \
-  X(ga_kv_store_desc, 96)    \
+  X(ga_kv_store_desc, 64)    \
   X(ga_convert_desc, 40)     \
   X(ga_sample_desc, 48)      \
   X(ga_vocab, 136)           \

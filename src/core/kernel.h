@@ -7,14 +7,13 @@
 #ifndef GA_CORE_KERNEL_H
 #define GA_CORE_KERNEL_H
 
+#include "core/fused.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
-#include "ga/gemm.h"
-#include "ga/layer.h"
-#include "ga/sample.h"
 
-/* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io. */
+/* Every public op: GA_OP_<name>, its description is ga_<name>_desc, its arguments ga_<name>_io; where it has a fused
+ * form (core/fused.h), ga_<name>_fused_desc and ga_<name>_fused_io. */
 /* clang-format off */
 #define GA_OPS(X) \
   X(gemm) X(pack) X(attn) X(norm) X(rope) X(act) X(add) X(softmax) X(embed) X(kv_store) X(convert) X(sample) \
@@ -112,12 +111,6 @@ struct ga_kernel {
   const ga_kernel *const *helpers; /* rows of other files that `plan` may add, up to a NULL; NULL = none */
   const void *impl;                /* micro-kernel or variant data of the family, may be NULL */
 };
-
-/* For rows of gemm that do nothing but a product with its epilogue: why they cannot take `desc`, or NULL. */
-static inline const char *ga_gemm_one_product(const ga_gemm_desc *d) {
-  if (d->flags & GA_GEMM_NORM) return "it does not norm X";
-  return d->flags & GA_GEMM_GATED || d->n_more[0] ? "it takes one matrix" : NULL;
-}
 
 /* True when `text` matches a comma-separated list of patterns with * and ?. */
 bool ga_pattern_match(const char *patterns, const char *text);

@@ -6,7 +6,7 @@ const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_c
   const ga_gemm_desc *d = desc;
   if (d->w_dtype != (int32_t)kernel->dtype[0]) return "another weight type";
   if (d->w_layout != (int32_t)kernel->layout) return "another weight layout";
-  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
   if (d->x_dtype != GA_F32 || d->y_dtype != GA_F32) return "x and y must be f32";
   if (d->flags & (GA_GEMM_XT | GA_GEMM_WT) || d->w_stride != d->k) return "k must be contiguous, and w without gaps";
   if (kernel->rows_min && d->m < kernel->rows_min) return "m is below this row's range";
@@ -17,7 +17,7 @@ const char *ga_cpu_gemm_ok(const ga_kernel *kernel, const void *desc, const ga_c
 const char *ga_cpu_gemm_plain_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel, (void)caps;
   const ga_gemm_desc *d = desc;
-  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
   if (d->w_layout != GA_LAYOUT_NATIVE) return "another weight layout";
   return ga_dtype_info((ga_dtype)d->w_dtype)->is_quant ? "w must be of a plain type" : NULL;
 }

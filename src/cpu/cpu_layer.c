@@ -32,9 +32,9 @@ const char *ga_cpu_softmax_f32(const ga_kernel *kernel, const void *desc, const 
 
 const char *ga_cpu_kv_store_f32(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel, (void)caps;
-  const ga_kv_store_desc *d = desc;
+  const ga_kv_store_fused_desc *d = desc;
   if (d->rot_dim) return "rotation is an op of its own";
-  return not_f32(d->x_dtype, "x is not f32");
+  return not_f32(d->plain.x_dtype, "x is not f32");
 }
 
 /* --- rows among threads --- */

@@ -272,11 +272,12 @@ static void penalise(const ga_sample_desc *d, const work *w, double *x, int32_t 
 
 /* Logits with bias and penalties: io's own when there are none. Touched tokens are computed in double from the start
  * and rounded once: `spare` holds their doubles. */
-static const float *adjusted(const ga_sample_desc *d, const ga_sample_io *a, const work *w) {
+static const float *adjusted(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w) {
+  const ga_sample_io *a = &fused->plain;
   const bool penalties = d->repetition_penalty != 1 || d->presence_penalty != 0 || d->frequency_penalty != 0;
-  const int64_t all = a->sequence ? ga_min_i64(a->n_history, *a->n_sequence) : a->n_history,
+  const int64_t all = fused->sequence ? ga_min_i64(a->n_history, *fused->n_sequence) : a->n_history,
                 n_history = penalties ? all : 0;
-  const int32_t *history = a->sequence ? a->sequence + (*a->n_sequence - all) : a->history;
+  const int32_t *history = fused->sequence ? fused->sequence + (*fused->n_sequence - all) : a->history;
   if (!n_history && !a->n_bias) return a->logits;
   memcpy(w->x, a->logits, (size_t)d->vocab * sizeof *w->x);
   const uint64_t vocab = (uint64_t)d->vocab;
@@ -303,8 +304,10 @@ static const float *adjusted(const ga_sample_desc *d, const ga_sample_io *a, con
   return w->x;
 }
 
-static int32_t choose(const ga_sample_desc *d, const ga_sample_io *a, const work *w, const sample_scan *scan) {
-  const float *x = adjusted(d, a, w);
+static int32_t choose(const ga_sample_desc *d, const ga_sample_fused_io *fused, const work *w,
+                      const sample_scan *scan) {
+  const ga_sample_io *a = &fused->plain;
+  const float *x = adjusted(d, fused, w);
   const int32_t best = scan->largest(x, d->vocab);
   if (d->temperature == 0) return best < 0 ? 0 : best;
   ga_rng rng;
@@ -322,12 +325,14 @@ static int32_t choose(const ga_sample_desc *d, const ga_sample_io *a, const work
   return draw(w->tokens, n, first, (double)d->temperature, u, (double *)(void *)w->spare);
 }
 
-ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_io *a, void *workspace, const sample_scan *scan) {
+ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_fused_io *fused, void *workspace,
+                         const sample_scan *scan) {
+  const ga_sample_io *a = &fused->plain;
   const work w = work_in(d, workspace);
-  const int32_t id = choose(d, a, &w, scan);
+  const int32_t id = choose(d, fused, &w, scan);
   *a->id = id;
-  if (a->sequence) a->sequence[*a->n_sequence] = id;
-  for (int64_t i = 0; i < a->n_advance; i++) a->advance[i]++;
+  if (fused->sequence) fused->sequence[*fused->n_sequence] = id;
+  for (int64_t i = 0; i < fused->n_advance; i++) fused->advance[i]++;
   if (!a->logprob) return GA_OK;
   const int32_t best = scan->largest(a->logits, d->vocab);
   const float top = best < 0 ? -INFINITY : a->logits[best];

@@ -23,6 +23,7 @@ typedef struct sample_scan {
 
 sample_key sample_key_of(float logit, int32_t id);
 
-ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_io *a, void *workspace, const sample_scan *scan);
+ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_fused_io *a, void *workspace,
+                         const sample_scan *scan);
 
 #endif

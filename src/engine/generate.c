@@ -127,9 +127,9 @@ static ga_status sampler_step(sampler *sm, int32_t id) {
   session_draw draw;
   memset(&draw, 0, sizeof draw); /* compared byte by byte */
   draw.desc = sm->desc;
-  draw.io = sm->io;
-  draw.io.n_history = sm->window;
-  draw.io.logits = session_logits(sm->session);
+  draw.io.plain = sm->io;
+  draw.io.plain.n_history = sm->window;
+  draw.io.plain.logits = session_logits(sm->session);
   return session_step(sm->session, id, &draw);
 }
 

@@ -211,7 +211,7 @@ static const session_draw no_draw;
 
 static ga_status run_step(session_stage *stage, const session_draw *draw) {
   GA_TRY(exec_run(&stage->exec));
-  return draw->desc.vocab ? ga_sample(stage->exec.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+  return draw->desc.vocab ? ga_sample_fused(stage->exec.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
 }
 
 static ga_status record(session_stage *stage, const session_draw *draw) {
@@ -284,14 +284,14 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
              s->model->n_placements);
   GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
   memcpy(&own, draw, sizeof own);
-  own.io.id = step + STEP_ID;
+  own.io.plain.id = step + STEP_ID;
   own.io.advance = step + STEP_POSITION;
   own.io.n_advance = STEP_MOVING;
-  if (own.io.n_history) {
+  if (own.io.plain.n_history) {
     own.io.sequence = stage->inputs.device + stage->inputs.sequence;
     own.io.n_sequence = step + STEP_KV_LEN;
   }
-  GA_TRY(set_next_token(s, id, (int32_t)own.io.n_history));
+  GA_TRY(set_next_token(s, id, (int32_t)own.io.plain.n_history));
   stage->step.n_out = 1;
   s->device_length = -1;
   GA_TRY(run_decode(stage, &own));

@@ -15,7 +15,7 @@ typedef struct session_inputs {
 /* How the token after a step is drawn, on the device of the model. */
 typedef struct session_draw {
   ga_sample_desc desc;
-  ga_sample_io io; /* session_step sets id, advance and, where penalties look back (n_history), the sequence */
+  ga_sample_fused_io io; /* session_step sets id, advance and, where penalties look back (n_history), the sequence */
 } session_draw;
 
 /* A step of one token, recorded: everything that differs between steps is read on the device. */

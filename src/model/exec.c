@@ -124,26 +124,26 @@ static ga_status run_norm(const ga_exec *e, const fused_op *op) {
 }
 
 static ga_status run_product(const ga_exec *e, const fused_op *op) {
-  const ga_gemm_desc d = fused_gemm_desc(e->model, op, rows_of(e, op));
-  ga_gemm_io io = {.x = at(e, &op->x),
-                   .w = matrix_of(e, op, 0)->data,
-                   .y = at(e, &op->matrix[0].y),
-                   .bias = vector_of(e, op->matrix[0].bias, op->layer),
-                   .gate = at(e, &op->gate),
-                   .norm = vector_of(e, op->norm, op->layer),
-                   .add_norm = vector_of(e, op->add_norm, op->add_layer),
-                   .sum = at(e, &op->sum)};
+  const ga_gemm_fused_desc d = fused_gemm_desc(e->model, op, rows_of(e, op));
+  ga_gemm_fused_io io = {.plain = {.x = at(e, &op->x),
+                                   .w = matrix_of(e, op, 0)->data,
+                                   .y = at(e, &op->matrix[0].y),
+                                   .bias = vector_of(e, op->matrix[0].bias, op->layer),
+                                   .gate = at(e, &op->gate)},
+                         .norm = vector_of(e, op->norm, op->layer),
+                         .add_norm = vector_of(e, op->add_norm, op->add_layer),
+                         .sum = at(e, &op->sum)};
   if (op->add_norm != W_NONE)
     io.add = at(e, &op->residual);
   else
-    io.residual = at(e, &op->residual);
+    io.plain.residual = at(e, &op->residual);
   for (int i = 1; i < op->n_matrices; i++) {
     io.w_more[i - 1] = matrix_of(e, op, i)->data;
     if (op->is_gated) continue;
     io.y_more[i - 1] = at(e, &op->matrix[i].y);
     io.bias_more[i - 1] = vector_of(e, op->matrix[i].bias, op->layer);
   }
-  return ga_gemm(e->ctx, &d, &io, NULL);
+  return ga_gemm_fused(e->ctx, &d, &io, NULL);
 }
 
 static ga_status run_act(const ga_exec *e, const fused_op *op) {
@@ -172,22 +172,22 @@ static ga_status run_rope(const ga_exec *e, const fused_op *op) {
 
 static ga_status run_kv_store(const ga_exec *e, const fused_op *op) {
   const ga_kv_cache *kv = e->kv;
-  const ga_kv_store_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
-  ga_kv_store_io io = {.k = at(e, &op->k),
-                       .v = at(e, &op->v),
-                       .slot = e->step->slots,
-                       .k_cache = kv->k[op->layer],
-                       .v_cache = kv->v[op->layer],
-                       .q_norm = vector_of(e, op->q_norm, op->layer),
-                       .k_norm = vector_of(e, op->k_norm, op->layer)};
-  io.k_scale = scales_of(e, io.k_cache, d.head_dim);
-  io.v_scale = scales_of(e, io.v_cache, d.v_dim);
+  const ga_kv_store_fused_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
+  ga_kv_store_fused_io io = {.plain = {.k = at(e, &op->k),
+                                       .v = at(e, &op->v),
+                                       .slot = e->step->slots,
+                                       .k_cache = kv->k[op->layer],
+                                       .v_cache = kv->v[op->layer]},
+                             .q_norm = vector_of(e, op->q_norm, op->layer),
+                             .k_norm = vector_of(e, op->k_norm, op->layer)};
+  io.plain.k_scale = scales_of(e, io.plain.k_cache, d.plain.head_dim);
+  io.plain.v_scale = scales_of(e, io.plain.v_cache, d.plain.v_dim);
   if (op->rotates) {
     io.q = at(e, &op->x);
     io.positions = e->step->positions;
     io.inv_freq = rope_freq(e, op->local);
   }
-  return ga_kv_store(e->ctx, &d, &io, NULL);
+  return ga_kv_store_fused(e->ctx, &d, &io, NULL);
 }
 
 static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *op) {

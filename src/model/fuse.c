@@ -13,7 +13,7 @@ typedef struct fuser {
   ga_buffer_name x_at; /* where the residual stream is: a sum is left in the other of its two rows */
   fused_op pending;    /* the norm and residual that the next product may do; of one token */
   bool is_pending;
-  ga_gemm_desc asked[4]; /* the last answers: layers are alike */
+  ga_gemm_fused_desc asked[4]; /* the last answers: layers are alike */
   bool answers[4];
   int32_t n_asked;
 } fuser;
@@ -114,7 +114,7 @@ static ga_status is_planned(ga_status status, ga_plan *plan, bool *taken) {
 }
 
 static ga_status ask_product(fuser *f, const fused_op *op, int32_t rows, bool *taken) {
-  const ga_gemm_desc d = fused_gemm_desc(f->target->model, op, rows);
+  const ga_gemm_fused_desc d = fused_gemm_desc(f->target->model, op, rows);
   const int32_t kept = (int32_t)GA_COUNT_OF(f->asked);
   for (int32_t i = 0; i < f->n_asked && i < kept; i++)
     if (!memcmp(&f->asked[i], &d, sizeof d)) {
@@ -122,7 +122,7 @@ static ga_status ask_product(fuser *f, const fused_op *op, int32_t rows, bool *t
       return GA_OK;
     }
   ga_plan *plan;
-  const ga_status status = ga_gemm_plan(f->target->placement->ctx, &d, &plan);
+  const ga_status status = ga_gemm_fused_plan(f->target->placement->ctx, &d, &plan);
   GA_TRY(is_planned(status, plan, taken));
   const int32_t at = f->n_asked++ % kept;
   memcpy(&f->asked[at], &d, sizeof d);
@@ -131,9 +131,9 @@ static ga_status ask_product(fuser *f, const fused_op *op, int32_t rows, bool *t
 }
 
 static ga_status ask_store(const fuser *f, const fused_op *op, bool *taken) {
-  const ga_kv_store_desc d = fused_store_desc(f->target->model, op, *f->target->kv, 1, 1);
+  const ga_kv_store_fused_desc d = fused_store_desc(f->target->model, op, *f->target->kv, 1, 1);
   ga_plan *plan;
-  const ga_status status = ga_kv_store_plan(f->target->placement->ctx, &d, &plan);
+  const ga_status status = ga_kv_store_fused_plan(f->target->placement->ctx, &d, &plan);
   return is_planned(status, plan, taken);
 }
 

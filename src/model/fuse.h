@@ -7,8 +7,7 @@
 #ifndef GA_MODEL_FUSE_H
 #define GA_MODEL_FUSE_H
 
-#include "ga/gemm.h"
-#include "ga/layer.h"
+#include "core/fused.h"
 #include "model/graph.h"
 
 typedef enum fused_kind {
@@ -83,8 +82,8 @@ GA_NODISCARD ga_status fuse(const fuse_target *target, fused_program **out);
 void fused_destroy(fused_program *program);
 
 /* Descriptions of launches, as both asking and running have them. */
-ga_gemm_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows);
-ga_kv_store_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
-                                  int64_t slots);
+ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows);
+ga_kv_store_fused_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
+                                        int64_t slots);
 
 #endif

@@ -6,48 +6,49 @@ static const ga_matrix *matrix_of(const ga_model *model, const fused_op *op, int
 
 static int64_t stride_of(const fused_rows *r) { return r->stride == r->cols ? 0 : r->stride; }
 
-ga_gemm_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows) {
+ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows) {
   const ga_matrix *w = matrix_of(model, op, 0);
-  ga_gemm_desc d = GA_GEMM_DESC_INIT;
-  d.m = rows;
-  d.n = w->rows;
-  d.k = w->cols;
-  d.w_dtype = (int32_t)w->dtype;
-  d.w_layout = (int32_t)w->layout;
-  d.x_stride = stride_of(&op->x);
-  d.y_stride = stride_of(&op->matrix[0].y);
-  d.act = op->act;
-  if (op->norm != W_NONE) d.flags |= GA_GEMM_NORM;
-  if (op->norm != W_NONE) d.norm_eps = op->eps;
+  ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
+  ga_gemm_desc *d = &fused.plain;
+  d->m = rows;
+  d->n = w->rows;
+  d->k = w->cols;
+  d->w_dtype = (int32_t)w->dtype;
+  d->w_layout = (int32_t)w->layout;
+  d->x_stride = stride_of(&op->x);
+  d->y_stride = stride_of(&op->matrix[0].y);
+  d->act = op->act;
+  if (op->norm != W_NONE) fused.fused |= GA_GEMM_FUSED_NORM;
+  if (op->norm != W_NONE) fused.norm_eps = op->eps;
   if (op->add_norm != W_NONE)
-    d.flags |= GA_GEMM_ADD_NORM;
+    fused.fused |= GA_GEMM_FUSED_ADD_NORM;
   else if (op->residual.is_set)
-    d.flags |= GA_GEMM_RESIDUAL;
-  if (op->matrix[0].bias != W_NONE) d.flags |= GA_GEMM_BIAS;
-  if (op->gate.is_set) d.flags |= GA_GEMM_GLU;
+    d->flags |= GA_GEMM_RESIDUAL;
+  if (op->matrix[0].bias != W_NONE) d->flags |= GA_GEMM_BIAS;
+  if (op->gate.is_set) d->flags |= GA_GEMM_GLU;
   if (op->is_gated) {
-    d.flags |= GA_GEMM_GATED;
-    return d;
+    fused.fused |= GA_GEMM_FUSED_GATED;
+    return fused;
   }
   for (int i = 1; i < op->n_matrices; i++) {
-    d.n_more[i - 1] = matrix_of(model, op, i)->rows;
-    d.y_more_stride[i - 1] = stride_of(&op->matrix[i].y);
+    fused.n_more[i - 1] = matrix_of(model, op, i)->rows;
+    fused.y_more_stride[i - 1] = stride_of(&op->matrix[i].y);
   }
-  return d;
+  return fused;
 }
 
-ga_kv_store_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
-                                  int64_t slots) {
+ga_kv_store_fused_desc fused_store_desc(const ga_model *model, const fused_op *op, ga_dtype kv, int64_t tokens,
+                                        int64_t slots) {
   const ga_hparams *p = &model->hparams;
-  ga_kv_store_desc d = GA_KV_STORE_DESC_INIT;
-  d.tokens = tokens;
-  d.slots = slots;
-  d.k_stride = stride_of(&op->k);
-  d.v_stride = stride_of(&op->v);
-  d.heads = p->n_kv_heads;
-  d.head_dim = p->head_dim;
-  d.v_dim = p->v_dim;
-  d.kv_dtype = (int32_t)kv;
+  ga_kv_store_fused_desc d = GA_KV_STORE_FUSED_DESC_INIT;
+  d.plain.tokens = tokens;
+  d.plain.slots = slots;
+  d.plain.k_stride = stride_of(&op->k);
+  d.plain.v_stride = stride_of(&op->v);
+  d.plain.heads = p->n_kv_heads;
+  d.plain.head_dim = p->head_dim;
+  d.plain.v_dim = p->v_dim;
+  d.plain.kv_dtype = (int32_t)kv;
   if (!op->rotates) return d;
   d.rot_dim = p->rot_dim;
   d.pairs = p->rope_pairs;

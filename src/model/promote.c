@@ -42,17 +42,17 @@ static const ga_model_tensor *largest_beside(const ga_model_file *file, const ga
 /* Is there a row for several matrices of q8_0 by one normed X? Else there is nothing to gain. */
 static bool joins_products(ga_ctx *ctx) {
   enum { ROWS = 1024 };
-  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  ga_gemm_fused_desc d = GA_GEMM_FUSED_DESC_INIT;
   uint64_t packed;
   ga_layout layout;
   ga_plan *plan = NULL;
-  d.m = 1;
-  d.n = d.k = d.n_more[0] = ROWS;
-  d.w_dtype = GA_Q8_0;
-  d.flags = GA_GEMM_NORM;
+  d.plain.m = 1;
+  d.plain.n = d.plain.k = d.n_more[0] = ROWS;
+  d.plain.w_dtype = GA_Q8_0;
+  d.fused = GA_GEMM_FUSED_NORM;
   if (ga_pack_choose(ctx, GA_Q8_0, ROWS, ROWS, &layout, &packed) != GA_OK) return false;
-  d.w_layout = (int32_t)layout;
-  const bool found = ga_gemm_plan(ctx, &d, &plan) == GA_OK;
+  d.plain.w_layout = (int32_t)layout;
+  const bool found = ga_gemm_fused_plan(ctx, &d, &plan) == GA_OK;
   ga_plan_destroy(plan);
   return found;
 }

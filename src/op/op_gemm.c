@@ -23,44 +23,42 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   GA_REQUIRE(free || d->w_stride == 0 || d->w_stride == d->k, GA_ERR_SHAPE,
              "gemm: w_stride is %lld; of %s in layout %d it must be 0 or k (%lld)", (long long)d->w_stride, w->name,
              d->w_layout, (long long)d->k);
-  const bool one = !(d->flags & (GA_GEMM_NORM | GA_GEMM_GATED)) && !d->n_more[0];
-  GA_REQUIRE(one ||
-                 (!(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && !d->scales && (d->w_stride == 0 || d->w_stride == d->k)),
-             GA_ERR_ARG,
-             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither "
-             "NORM, GATED nor n_more",
-             d->flags, d->scales, (long long)d->w_stride, (long long)d->n_more[0]);
   GA_TRY(ga_complete_stride("gemm", "w_stride", d->flags & GA_GEMM_WT ? d->n : d->k, &d->w_stride));
   return ga_complete_stride("gemm", "x_stride", d->flags & GA_GEMM_XT ? d->m : d->k, &d->x_stride);
 }
 
-#define NORMS (GA_GEMM_NORM | GA_GEMM_ADD_NORM)
-
-/* A gate of its own, further matrices: each leaves few other parts of the epilogue. */
-static ga_status complete_more(ga_gemm_desc *d) {
-  const bool gated = d->flags & GA_GEMM_GATED;
-  GA_REQUIRE(!gated || !(d->flags & ~(uint32_t)(GA_GEMM_GATED | NORMS)), GA_ERR_ARG,
-             "gemm: flags 0x%x; with GATED only NORM and ADD_NORM are allowed", d->flags);
+/* A gate of its own, further matrices, norms of X: each leaves few other parts of the product. */
+static ga_status complete_more(ga_gemm_fused_desc *f) {
+  const ga_gemm_desc *d = &f->plain;
+  const bool gated = f->fused & GA_GEMM_FUSED_GATED, normed = f->fused & GA_GEMM_FUSED_NORM;
+  GA_REQUIRE(!gated || !d->flags, GA_ERR_ARG, "gemm: flags 0x%x with GATED; must be 0", d->flags);
   for (int i = 0; i < GA_GEMM_MORE; i++) {
-    GA_CHECK_DIM("gemm", d->n_more[i]);
-    GA_REQUIRE(!d->n_more[i] || !(d->flags & ~(uint32_t)(GA_GEMM_BIAS | NORMS)), GA_ERR_ARG,
-               "gemm: n_more[%d] is %lld with flags 0x%x; only BIAS, NORM and ADD_NORM are allowed", i,
-               (long long)d->n_more[i], d->flags);
-    GA_REQUIRE(!d->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)d->n_more[i]);
-    GA_REQUIRE(!d->n_more[i] || i == 0 || d->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0",
-               i, (long long)d->n_more[i], i - 1);
-    GA_TRY(ga_complete_stride("gemm", "y_more_stride", d->n_more[i], &d->y_more_stride[i]));
+    GA_CHECK_DIM("gemm", f->n_more[i]);
+    GA_REQUIRE(!f->n_more[i] || (!gated && !(d->flags & ~(uint32_t)GA_GEMM_BIAS)), GA_ERR_ARG,
+               "gemm: n_more[%d] is %lld with flags 0x%x, fused 0x%x; only BIAS, NORM and ADD_NORM are allowed", i,
+               (long long)f->n_more[i], d->flags, f->fused);
+    GA_REQUIRE(!f->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)f->n_more[i]);
+    GA_REQUIRE(!f->n_more[i] || i == 0 || f->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0",
+               i, (long long)f->n_more[i], i - 1);
+    GA_TRY(ga_complete_stride("gemm", "y_more_stride", f->n_more[i], &f->y_more_stride[i]));
   }
-  GA_REQUIRE(d->flags & GA_GEMM_NORM ? d->norm_eps >= 0 : d->norm_eps == 0, GA_ERR_ARG,
-             "gemm: norm_eps is %g; must be %s", (double)d->norm_eps,
-             d->flags & GA_GEMM_NORM ? "0 or more" : "0 without NORM");
-  GA_REQUIRE(!(d->flags & GA_GEMM_ADD_NORM) || (d->flags & GA_GEMM_NORM && d->x_dtype == GA_F32 && d->n), GA_ERR_ARG,
-             "gemm: flags 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1",
-             d->flags, ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
+  GA_REQUIRE(normed ? f->norm_eps >= 0 : f->norm_eps == 0, GA_ERR_ARG, "gemm: norm_eps is %g; must be %s",
+             (double)f->norm_eps, normed ? "0 or more" : "0 without NORM");
+  GA_REQUIRE(!(f->fused & GA_GEMM_FUSED_ADD_NORM) || (normed && d->x_dtype == GA_F32 && d->n), GA_ERR_ARG,
+             "gemm: fused 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1",
+             f->fused, ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
+  const bool as_stored = !(d->flags & (GA_GEMM_XT | GA_GEMM_WT)) && (d->w_stride == 0 || d->w_stride == d->k);
+  GA_REQUIRE((!gated && !normed && !f->n_more[0]) || (as_stored && !d->scales), GA_ERR_ARG,
+             "gemm: flags 0x%x, scales %d, w_stride %lld, n_more[0] %lld: XT, WT, scales and w_stride go with neither "
+             "NORM, GATED nor n_more",
+             d->flags, d->scales, (long long)d->w_stride, (long long)f->n_more[0]);
   return GA_OK;
 }
 
-static ga_status complete(ga_gemm_desc *d) {
+#define FLAGS (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL | GA_GEMM_XT | GA_GEMM_WT | GA_GEMM_FAST_SUM)
+
+static ga_status complete(ga_gemm_fused_desc *fused) {
+  ga_gemm_desc *d = &fused->plain;
   GA_CHECK_DIM("gemm", d->m);
   GA_CHECK_DIM("gemm", d->n);
   GA_CHECK_DIM("gemm", d->k);
@@ -72,46 +70,49 @@ static ga_status complete(ga_gemm_desc *d) {
              ga_dtype_name((ga_dtype)d->w_dtype), block);
   GA_REQUIRE(d->act >= GA_ACT_NONE && d->act <= GA_ACT_GELU_ERF, GA_ERR_ARG, "gemm: act is %d; allowed: 0 to 3",
              d->act);
-  GA_REQUIRE(d->flags < 2 * GA_GEMM_ADD_NORM, GA_ERR_ARG, "gemm: flags 0x%x are unknown", d->flags);
-  GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "gemm: reserved is %d; must be 0", d->reserved);
-  GA_TRY(complete_more(d));
+  GA_REQUIRE(!(d->flags & ~(uint32_t)FLAGS), GA_ERR_ARG, "gemm: flags is 0x%x; allowed: bits of 0x%x", d->flags,
+             (unsigned)FLAGS);
+  GA_REQUIRE(fused->fused < 2 * GA_GEMM_FUSED_ADD_NORM, GA_ERR_ARG, "gemm: fused 0x%x are unknown", fused->fused);
+  GA_TRY(complete_more(fused));
   GA_TRY(complete_operands(d));
   return ga_complete_stride("gemm", "y_stride", d->n, &d->y_stride);
 }
 
 /* With ADD_NORM all of a launch reads x, add and the norms while some of it writes already. */
-static ga_status check_apart(const char *name, const void *written, const ga_gemm_io *io) {
-  const void *const read[] = {io->x, io->add, io->norm, io->add_norm};
+static ga_status check_apart(const char *name, const void *written, const ga_gemm_fused_io *io) {
+  const void *const read[] = {io->plain.x, io->add, io->norm, io->add_norm};
   static const char *const names[] = {"x", "add", "norm", "add_norm"};
   for (size_t i = 0; i < GA_COUNT_OF(read); i++)
     GA_REQUIRE(!written || written != read[i], GA_ERR_ARG, "gemm: %s overlaps %s", name, names[i]);
   return GA_OK;
 }
 
-static ga_status check_more(const ga_gemm_desc *d, const ga_gemm_io *io) {
-  GA_CHECK_PTR("gemm", io->norm || !(d->flags & GA_GEMM_NORM) || d->k == 0, "norm");
-  if (d->flags & GA_GEMM_ADD_NORM && d->k) {
+static ga_status check_more(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *io) {
+  GA_CHECK_PTR("gemm", io->norm || !(d->fused & GA_GEMM_FUSED_NORM) || d->plain.k == 0, "norm");
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM && d->plain.k) {
     GA_CHECK_PTR("gemm", io->add, "add");
     GA_CHECK_PTR("gemm", io->add_norm, "add_norm");
     GA_TRY(check_apart("sum", io->sum, io));
-    GA_TRY(check_apart("y", io->y, io));
+    GA_TRY(check_apart("y", io->plain.y, io));
     for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) GA_TRY(check_apart("y_more", io->y_more[i], io));
-    GA_REQUIRE(!io->sum || (io->sum != io->y && io->sum != io->residual), GA_ERR_ARG, "gemm: sum overlaps %s",
-               io->sum == io->y ? "y" : "residual");
+    GA_REQUIRE(!io->sum || (io->sum != io->plain.y && io->sum != io->plain.residual), GA_ERR_ARG,
+               "gemm: sum overlaps %s", io->sum == io->plain.y ? "y" : "residual");
   }
-  GA_CHECK_PTR("gemm", io->w_more[0] || !(d->flags & GA_GEMM_GATED) || d->k == 0, "w_more[0]");
+  GA_CHECK_PTR("gemm", io->w_more[0] || !(d->fused & GA_GEMM_FUSED_GATED) || d->plain.k == 0, "w_more[0]");
   for (int i = 0; i < GA_GEMM_MORE; i++) {
     if (!d->n_more[i]) continue;
     GA_CHECK_PTR("gemm", io->y_more[i], "y_more");
-    GA_CHECK_PTR("gemm", io->w_more[i] || d->k == 0, "w_more");
-    GA_CHECK_PTR("gemm", io->bias_more[i] || !(d->flags & GA_GEMM_BIAS), "bias_more");
+    GA_CHECK_PTR("gemm", io->w_more[i] || d->plain.k == 0, "w_more");
+    GA_CHECK_PTR("gemm", io->bias_more[i] || !(d->plain.flags & GA_GEMM_BIAS), "bias_more");
   }
   return GA_OK;
 }
 
-static ga_status check_io(const ga_gemm_desc *d, const ga_gemm_io *io) {
+static ga_status check_io(const ga_gemm_fused_desc *fused, const ga_gemm_fused_io *fused_io) {
+  const ga_gemm_desc *d = &fused->plain;
+  const ga_gemm_io *io = &fused_io->plain;
   if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(check_more(d, io));
+  GA_TRY(check_more(fused, fused_io));
   GA_CHECK_PTR("gemm", io->y, "y");
   GA_CHECK_PTR("gemm", (io->x && io->w) || d->k == 0, io->x ? "w" : "x");
   GA_CHECK_PTR("gemm", io->bias || !(d->flags & GA_GEMM_BIAS), "bias");
@@ -123,4 +124,4 @@ static ga_status check_io(const ga_gemm_desc *d, const ga_gemm_io *io) {
   return GA_OK;
 }
 
-GA_DEFINE_OP(gemm);
+GA_DEFINE_FUSED_OP(gemm);

@@ -5,7 +5,7 @@
 #include "base/sized.h"
 
 static const ga_io_version rows[] = {
-    {GA_OP_gemm, ga_gemm_desc_first, 144},
+    {GA_OP_gemm, ga_gemm_desc_first, 64},
     {GA_OP_attn, ga_attn_desc_first, 464},
     {GA_OP_attn_bwd, ga_attn_bwd_desc_first, 304},
     {GA_OP_attn_quant, ga_attn_quant_desc_first, 128},
@@ -15,9 +15,9 @@ static const ga_io_version rows[] = {
     {GA_OP_add, ga_add_desc_first, 24},
     {GA_OP_softmax, ga_softmax_desc_first, 16},
     {GA_OP_embed, ga_embed_desc_first, 24},
-    {GA_OP_kv_store, ga_kv_store_desc_first, 96},
+    {GA_OP_kv_store, ga_kv_store_desc_first, 56},
     {GA_OP_convert, ga_convert_desc_first, 24},
-    {GA_OP_sample, ga_sample_desc_first, 96},
+    {GA_OP_sample, ga_sample_desc_first, 64},
 };
 
 const ga_io_versions ga_io_all = {rows, GA_COUNT_OF(rows)};

@@ -18,14 +18,15 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
   for (size_t i = 0; i < ctx->device->n_kernels; i++) {
     const ga_kernel *row = &ctx->device->kernels[i];
     if (row->op != GA_OP_gemm || row->dtype[0] != w_dtype) continue;
-    ga_gemm_desc desc = GA_GEMM_DESC_INIT;
-    desc.m = 1;
-    desc.n = n;
-    desc.k = k;
-    desc.x_stride = desc.w_stride = k;
-    desc.y_stride = n;
-    desc.w_dtype = (int32_t)w_dtype;
-    desc.w_layout = (int32_t)row->layout;
+    ga_gemm_fused_desc desc = GA_GEMM_FUSED_DESC_INIT;
+    ga_gemm_desc *d = &desc.plain;
+    d->m = 1;
+    d->n = n;
+    d->k = k;
+    d->x_stride = d->w_stride = k;
+    d->y_stride = n;
+    d->w_dtype = (int32_t)w_dtype;
+    d->w_layout = (int32_t)row->layout;
     if (ga_kernel_reject_reason(row, ctx->device, ctx->disable_kernels, &desc)) continue;
     const double cost = ga_cost_us(row, &desc, &ctx->device->caps);
     if (least >= 0 && cost >= least) continue;

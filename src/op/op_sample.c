@@ -16,18 +16,19 @@ static ga_status complete(ga_sample_desc *d) {
   return GA_OK;
 }
 
-static ga_status check_io(const ga_sample_desc *d, const ga_sample_io *io) {
+static ga_status check_io(const ga_sample_desc *d, const ga_sample_fused_io *fused) {
+  const ga_sample_io *io = &fused->plain;
   GA_CHECK_PTR("sample", io->logits, "logits");
   GA_CHECK_PTR("sample", io->id, "id");
-  GA_CHECK_PTR("sample", io->advance || !io->n_advance, "advance");
+  GA_CHECK_PTR("sample", fused->advance || !fused->n_advance, "advance");
   GA_CHECK_PTR("sample", io->rng || d->temperature == 0, "rng");
-  GA_CHECK_PTR("sample", io->history || io->sequence || !io->n_history, "history");
+  GA_CHECK_PTR("sample", io->history || fused->sequence || !io->n_history, "history");
   GA_CHECK_PTR("sample", io->bias || !io->n_bias, "bias");
-  GA_CHECK_PTR("sample", io->n_sequence || !io->sequence, "n_sequence");
+  GA_CHECK_PTR("sample", fused->n_sequence || !fused->sequence, "n_sequence");
   return GA_OK;
 }
 
-GA_DEFINE_OP(sample);
+GA_DEFINE_FUSED_OP(sample);
 
 _Static_assert(sizeof(ga_rng) == 4 * sizeof(uint64_t), "ga_sample_io.rng is a ga_rng");
 

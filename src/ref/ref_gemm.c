@@ -21,8 +21,8 @@ typedef struct part {
   int64_t n, stride;
 } part;
 
-static part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
-  if (i == 0) return (part){a->w, a->y, a->bias, d->n, d->y_stride};
+static part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i) {
+  if (i == 0) return (part){a->plain.w, a->plain.y, a->plain.bias, d->plain.n, d->plain.y_stride};
   return (part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1], d->y_more_stride[i - 1]};
 }
 
@@ -32,61 +32,66 @@ typedef struct factors {
 } factors;
 
 /* An element of X, before a norm. */
-static double x_at(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i, double add_norm) {
-  const double x =
-      ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
-  if (!(d->flags & GA_GEMM_ADD_NORM)) return x;
-  return (double)a->add[row * d->x_stride + i] + x * add_norm * (double)a->add_norm[i];
+static double x_at(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row, int64_t i, double add_norm) {
+  const double x = ga_ref_load((ga_dtype)d->plain.x_dtype, a->plain.x, ga_gemm_x_at(&d->plain, row, i)) *
+                   (double)ga_gemm_x_scale(&d->plain, &a->plain, row, i);
+  if (!(d->fused & GA_GEMM_FUSED_ADD_NORM)) return x;
+  return (double)a->add[row * d->plain.x_stride + i] + x * add_norm * (double)a->add_norm[i];
 }
 
-static double factor_of(const ga_gemm_desc *d, double squares) {
-  return 1 / sqrt(squares / (double)d->k + (double)d->norm_eps);
+static double factor_of(const ga_gemm_fused_desc *d, double squares) {
+  return 1 / sqrt(squares / (double)d->plain.k + (double)d->norm_eps);
 }
 
-static factors factors_of(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
+static factors factors_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row) {
   double x2 = 0, sum2 = 0, add_norm = 0;
-  if (!(d->flags & GA_GEMM_NORM)) return (factors){1, 1};
-  for (int64_t i = 0; i < d->k; i++) x2 += pow(ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i), 2);
-  if (!(d->flags & GA_GEMM_ADD_NORM)) return (factors){factor_of(d, x2), 1};
+  if (!(d->fused & GA_GEMM_FUSED_NORM)) return (factors){1, 1};
+  for (int64_t i = 0; i < d->plain.k; i++)
+    x2 += pow(ga_ref_load((ga_dtype)d->plain.x_dtype, a->plain.x, row * d->plain.x_stride + i), 2);
+  if (!(d->fused & GA_GEMM_FUSED_ADD_NORM)) return (factors){factor_of(d, x2), 1};
   add_norm = factor_of(d, x2);
-  for (int64_t i = 0; i < d->k; i++) sum2 += pow(x_at(d, a, row, i, add_norm), 2);
+  for (int64_t i = 0; i < d->plain.k; i++) sum2 += pow(x_at(d, a, row, i, add_norm), 2);
   return (factors){factor_of(d, sum2), add_norm};
 }
 
 /* scale * (X W^T), X normed or not, either stored across or not, each with its scales. */
-static double product(const ga_gemm_desc *d, const ga_gemm_io *a, const void *w, int64_t row, int64_t col, factors f) {
+static double product(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const void *w, int64_t row, int64_t col,
+                      factors f) {
   double dot = 0;
-  for (int64_t i = 0; i < d->k; i++) {
+  for (int64_t i = 0; i < d->plain.k; i++) {
     double x = x_at(d, a, row, i, f.add_norm);
-    if (d->flags & GA_GEMM_NORM) x = x * f.norm * (double)a->norm[i];
-    dot += x * ga_ref_load((ga_dtype)d->w_dtype, w, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
+    if (d->fused & GA_GEMM_FUSED_NORM) x = x * f.norm * (double)a->norm[i];
+    dot += x * ga_ref_load((ga_dtype)d->plain.w_dtype, w, ga_gemm_w_at(&d->plain, col, i)) *
+           (double)ga_gemm_w_scale(&d->plain, &a->plain, col, i);
   }
-  return (double)d->scale * dot;
+  return (double)d->plain.scale * dot;
 }
 
 /* t = scale * dot + bias; t = act(t), or act(gate) * t; t + residual. */
-static double element(const ga_gemm_desc *d, const ga_gemm_io *a, const part *p, int64_t row, int64_t col, factors f) {
-  const ga_dtype y = (ga_dtype)d->y_dtype;
+static double element(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const part *p, int64_t row, int64_t col,
+                      factors f) {
+  const ga_dtype y = (ga_dtype)d->plain.y_dtype;
   const int64_t at = row * p->stride + col;
   double t = product(d, a, p->w, row, col, f);
-  if (d->flags & GA_GEMM_BIAS) t += (double)p->bias[col];
-  if (d->flags & GA_GEMM_GATED) return activate(d->act, product(d, a, a->w_more[0], row, col, f)) * t;
-  t = d->flags & GA_GEMM_GLU ? activate(d->act, ga_ref_load(y, a->gate, at)) * t : activate(d->act, t);
-  return d->flags & GA_GEMM_RESIDUAL ? t + ga_ref_load(y, a->residual, at) : t;
+  if (d->plain.flags & GA_GEMM_BIAS) t += (double)p->bias[col];
+  if (d->fused & GA_GEMM_FUSED_GATED) return activate(d->plain.act, product(d, a, a->w_more[0], row, col, f)) * t;
+  t = d->plain.flags & GA_GEMM_GLU ? activate(d->plain.act, ga_ref_load(y, a->plain.gate, at)) * t
+                                   : activate(d->plain.act, t);
+  return d->plain.flags & GA_GEMM_RESIDUAL ? t + ga_ref_load(y, a->plain.residual, at) : t;
 }
 
 ga_status ga_ref_gemm(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
-  const ga_gemm_desc *d = desc;
-  const ga_gemm_io *a = io;
-  for (int64_t r = 0; r < d->m; r++) {
+  const ga_gemm_fused_desc *d = desc;
+  const ga_gemm_fused_io *a = io;
+  for (int64_t r = 0; r < d->plain.m; r++) {
     const factors f = factors_of(d, a, r);
-    for (int64_t i = 0; d->flags & GA_GEMM_ADD_NORM && a->sum && i < d->k; i++)
-      a->sum[r * d->x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
+    for (int64_t i = 0; d->fused & GA_GEMM_FUSED_ADD_NORM && a->sum && i < d->plain.k; i++)
+      a->sum[r * d->plain.x_stride + i] = (float)x_at(d, a, r, i, f.add_norm);
     for (int i = 0; i <= GA_GEMM_MORE; i++) {
       const part p = part_of(d, a, i);
       for (int64_t c = 0; c < p.n; c++)
-        ga_ref_store((ga_dtype)d->y_dtype, p.y, r * p.stride + c, element(d, a, &p, r, c, f));
+        ga_ref_store((ga_dtype)d->plain.y_dtype, p.y, r * p.stride + c, element(d, a, &p, r, c, f));
     }
   }
   return GA_OK;

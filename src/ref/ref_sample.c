@@ -36,16 +36,17 @@ static void sort_by_id(candidate *c, int64_t n) {
 }
 
 /* The tokens that penalties see: the history, or the end of the sequence. */
-static const int32_t *seen(const ga_sample_io *a, int64_t *n) {
-  *n = a->n_history;
-  if (!a->sequence) return a->history;
+static const int32_t *seen(const ga_sample_fused_io *a, int64_t *n) {
+  *n = a->plain.n_history;
+  if (!a->sequence) return a->plain.history;
   if (*n > *a->n_sequence) *n = *a->n_sequence;
   return a->sequence + (*a->n_sequence - *n);
 }
 
-static void adjust(const ga_sample_desc *d, const ga_sample_io *a, double *x, int32_t *count) {
+static void adjust(const ga_sample_desc *d, const ga_sample_fused_io *fused, double *x, int32_t *count) {
+  const ga_sample_io *a = &fused->plain;
   int64_t n_history;
-  const int32_t *history = seen(a, &n_history);
+  const int32_t *history = seen(fused, &n_history);
   for (int64_t i = 0; i < d->vocab; i++) x[i] = (double)a->logits[i];
   for (int64_t i = 0; i < a->n_bias; i++)
     if (a->bias[i].id >= 0 && a->bias[i].id < d->vocab) x[a->bias[i].id] += (double)a->bias[i].bias;
@@ -127,13 +128,14 @@ static float logprob_of(const ga_sample_desc *d, const float *logits, int32_t id
 ga_status ga_ref_sample(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)kernel, (void)workspace, (void)stream;
   const ga_sample_desc *d = desc;
-  const ga_sample_io *a = io;
+  const ga_sample_fused_io *fused = io;
+  const ga_sample_io *a = &fused->plain;
   void *x = NULL, *count = NULL, *all = NULL;
   ga_status status;
   GA_TRY_OUT(ga_mem_zalloc((size_t)d->vocab, sizeof(double), "logits", &x));
   GA_TRY_OUT(ga_mem_zalloc((size_t)d->vocab, sizeof(int32_t), "counts", &count));
   GA_TRY_OUT(ga_mem_zalloc((size_t)d->vocab, sizeof(candidate), "candidates", &all));
-  adjust(d, a, x, count);
+  adjust(d, fused, x, count);
   candidate *c = all;
   int64_t n = 0;
   for (int64_t i = 0; i < d->vocab; i++) {
@@ -143,8 +145,8 @@ ga_status ga_ref_sample(const ga_kernel *kernel, const void *desc, const void *i
   sort_by_logit(c, n);
   *a->id = choose(d, a, c, n);
   if (a->logprob) *a->logprob = logprob_of(d, a->logits, *a->id);
-  if (a->sequence) a->sequence[*a->n_sequence] = *a->id;
-  for (int64_t i = 0; i < a->n_advance; i++) a->advance[i]++;
+  if (fused->sequence) fused->sequence[*fused->n_sequence] = *a->id;
+  for (int64_t i = 0; i < fused->n_advance; i++) fused->advance[i]++;
 out:
   ga_mem_free(x);
   ga_mem_free(count);

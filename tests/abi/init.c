@@ -81,7 +81,7 @@ static void values(void) {
   expect(static_ga_add_desc.scale == 1 && static_ga_add_desc.dtype == GA_F32, "add");
   expect(static_ga_softmax_desc.scale == 1, "softmax");
   expect(static_ga_embed_desc.scale == 1 && static_ga_embed_desc.y_dtype == GA_F32, "embed");
-  expect(static_ga_kv_store_desc.kv_dtype == GA_F16 && static_ga_kv_store_desc.magnitude == 1, "kv_store");
+  expect(static_ga_kv_store_desc.kv_dtype == GA_F16 && static_ga_kv_store_desc.x_dtype == GA_F32, "kv_store");
   expect(static_ga_sample_desc.top_p == 1 && static_ga_sample_desc.typical_p == 1 &&
              static_ga_sample_desc.repetition_penalty == 1,
          "sample");

@@ -170,8 +170,7 @@ static void kv_store(void) {
                               .head_dim = D,
                               .v_dim = D,
                               .x_dtype = GA_F32,
-                              .kv_dtype = GA_F32,
-                              .magnitude = 1};
+                              .kv_dtype = GA_F32};
   const ga_kv_store_io io = {.k = k, .v = v, .slot = slot, .k_cache = k_cache, .v_cache = v_cache};
   expect(ga_kv_store(ctx, OLD(d), OLD(io), NULL) == GA_OK, "kv_store");
   expect(!memcmp(k_cache[2], k[0], sizeof k[0]) && !memcmp(k_cache[0], k[1], sizeof k[1]), "kv_store: keys");

@@ -46,11 +46,7 @@ typedef struct ga_gemm_desc {
   int32_t act;
   uint32_t flags;
   float scale;
-  float norm_eps;
-  int64_t n_more[2];
-  int64_t y_more_stride[2];
   int32_t scales;
-  int32_t reserved;
 } ga_gemm_desc;
 
 typedef struct ga_gemm_io {
@@ -58,12 +54,6 @@ typedef struct ga_gemm_io {
   void *y;
   const float *bias;
   const void *gate, *residual;
-  const float *norm;
-  const float *add, *add_norm;
-  float *sum;
-  const void *w_more[2];
-  void *y_more[2];
-  const float *bias_more[2];
   const float *x_scale, *w_scale;
 } ga_gemm_io;
 
@@ -143,13 +133,6 @@ typedef struct ga_kv_store_desc {
   int64_t k_stride, v_stride;
   int32_t heads, head_dim, v_dim;
   int32_t x_dtype, kv_dtype;
-  int32_t rot_dim;
-  int64_t q_stride;
-  int32_t q_heads;
-  int32_t pairs;
-  float magnitude;
-  int32_t head_norm;
-  float norm_eps;
   int32_t reserved;
 } ga_kv_store_desc;
 
@@ -157,11 +140,7 @@ typedef struct ga_kv_store_io {
   const void *k, *v;
   const int32_t *slot;
   void *k_cache, *v_cache;
-  void *q;
-  const int32_t *positions;
-  const float *inv_freq;
   float *k_scale, *v_scale;
-  const float *q_norm, *k_norm;
 } ga_kv_store_io;
 
 typedef struct ga_sample_desc {
@@ -190,10 +169,6 @@ typedef struct ga_sample_io {
   uint64_t *rng;
   int32_t *id;
   float *logprob;
-  int32_t *advance;
-  int64_t n_advance;
-  int32_t *sequence;
-  const int32_t *n_sequence;
 } ga_sample_io;
 
 typedef struct ga_session_options {

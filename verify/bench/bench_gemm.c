@@ -6,8 +6,8 @@
  * token, with the norm. */
 static const struct {
   int64_t m, n, k;
-  int64_t more; /* rows of each of two further matrices */
-  uint32_t flags;
+  int64_t more;   /* rows of each of two further matrices */
+  uint32_t fused; /* ga_gemm_fused_flags */
 } shapes[] = {{1, 4096, 4096, 0, 0},
               {8, 4096, 4096, 0, 0},
               {1, 4096, 14336, 0, 0},
@@ -17,32 +17,34 @@ static const struct {
               {8, 14336, 4096, 0, 0},
               {1, 128256, 4096, 0, 0},
               {512, 2048, 2048, 0, 0},
-              {1, 4096, 4096, 0, GA_GEMM_NORM},
-              {1, 4096, 4096, 1024, GA_GEMM_NORM},
-              {1, 14336, 4096, 0, GA_GEMM_NORM | GA_GEMM_GATED}};
+              {1, 4096, 4096, 0, GA_GEMM_FUSED_NORM},
+              {1, 4096, 4096, 1024, GA_GEMM_FUSED_NORM},
+              {1, 14336, 4096, 0, GA_GEMM_FUSED_NORM | GA_GEMM_FUSED_GATED}};
 
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
-  ga_gemm_desc *d = desc;
-  *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
-  d->m = shapes[i].m;
-  d->n = d->y_stride = shapes[i].n;
-  d->k = d->x_stride = d->w_stride = shapes[i].k;
-  d->w_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
-  d->x_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_F32;
-  d->y_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : GA_F32;
-  d->w_layout = (int32_t)kernel->layout;
-  d->flags = shapes[i].flags;
+  ga_gemm_fused_desc *d = desc;
+  *d = (ga_gemm_fused_desc)GA_GEMM_FUSED_DESC_INIT;
+  d->plain.m = shapes[i].m;
+  d->plain.n = d->plain.y_stride = shapes[i].n;
+  d->plain.k = d->plain.x_stride = d->plain.w_stride = shapes[i].k;
+  d->plain.w_dtype = kernel->dtype[0] ? (int32_t)kernel->dtype[0] : GA_F32;
+  d->plain.x_dtype = kernel->dtype[1] ? (int32_t)kernel->dtype[1] : GA_F32;
+  d->plain.y_dtype = kernel->dtype[2] ? (int32_t)kernel->dtype[2] : GA_F32;
+  d->plain.w_layout = (int32_t)kernel->layout;
+  d->fused = shapes[i].fused;
   d->n_more[0] = d->n_more[1] = d->y_more_stride[0] = d->y_more_stride[1] = shapes[i].more;
-  (void)snprintf(name, BENCH_NAME, "%lldx%lldx%lld %s%s%s%s", (long long)d->m, (long long)d->n, (long long)d->k,
-                 ga_dtype_name((ga_dtype)d->w_dtype), d->flags & GA_GEMM_NORM ? " norm" : "",
-                 d->flags & GA_GEMM_GATED ? " gated" : "", shapes[i].more ? " q+k+v" : "");
+  (void)snprintf(name, BENCH_NAME, "%lldx%lldx%lld %s%s%s%s", (long long)d->plain.m, (long long)d->plain.n,
+                 (long long)d->plain.k, ga_dtype_name((ga_dtype)d->plain.w_dtype),
+                 d->fused & GA_GEMM_FUSED_NORM ? " norm" : "", d->fused & GA_GEMM_FUSED_GATED ? " gated" : "",
+                 shapes[i].more ? " q+k+v" : "");
   return true;
 }
 
 static double flops(const void *desc) {
-  const ga_gemm_desc *d = desc;
-  const double rows = (double)d->n * (d->flags & GA_GEMM_GATED ? 2 : 1) + (double)d->n_more[0] + (double)d->n_more[1];
-  return 2.0 * (double)d->m * rows * (double)d->k;
+  const ga_gemm_fused_desc *d = desc;
+  const double rows =
+      (double)d->plain.n * (d->fused & GA_GEMM_FUSED_GATED ? 2 : 1) + (double)d->n_more[0] + (double)d->n_more[1];
+  return 2.0 * (double)d->plain.m * rows * (double)d->plain.k;
 }
 
 const bench_op bench_gemm = {.n_shapes = (int)GA_COUNT_OF(shapes), .shape = shape, .flops = flops};

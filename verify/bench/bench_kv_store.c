@@ -6,8 +6,9 @@ static const int32_t caches[] = {GA_F32, GA_F16, GA_Q8_0, GA_E4M3};
 
 /* Into a cache of 512 tokens, 8 heads of 128: one token, a prompt. */
 static bool shape(int i, const ga_kernel *kernel, void *desc, char name[BENCH_NAME]) {
-  ga_kv_store_desc *d = desc;
-  *d = (ga_kv_store_desc)GA_KV_STORE_DESC_INIT;
+  ga_kv_store_fused_desc *fused = desc;
+  ga_kv_store_desc *d = &fused->plain;
+  *fused = (ga_kv_store_fused_desc)GA_KV_STORE_FUSED_DESC_INIT;
   d->tokens = i % 2 ? 512 : 1;
   d->slots = 512;
   d->heads = 8;

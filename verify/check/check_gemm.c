@@ -56,45 +56,49 @@ static void draw_shape(check_case *c, ga_gemm_desc *d) {
 }
 
 /* One in four draws: a gate, further matrices, a norm. Values of a norm are not exact. */
-static void draw_more(check_case *c, ga_gemm_desc *d) {
-  if (check_pick(c, 4) || d->n == 0) return;
-  d->flags = c->mode == CHECK_EXACT ? 0 : GA_GEMM_NORM * (uint32_t)check_pick(c, 2);
-  if (d->flags) d->norm_eps = 1e-5f;
-  if (d->flags && d->x_dtype == GA_F32 && check_pick(c, 2)) { /* rows take one row of X */
-    d->flags |= GA_GEMM_ADD_NORM;
-    if (check_pick(c, 8)) d->m = 1;
-    if (d->m == 1 && check_pick(c, 4) == 0)
-      d->k = check_dim_step(c, 2048, 4096, ga_dtype_info((ga_dtype)d->w_dtype)->block_elems);
+static void draw_more(check_case *c, ga_gemm_fused_desc *d) {
+  if (check_pick(c, 4) || d->plain.n == 0) return;
+  d->plain.flags = 0;
+  if (c->mode != CHECK_EXACT) d->fused = GA_GEMM_FUSED_NORM * (uint32_t)check_pick(c, 2);
+  if (d->fused) d->norm_eps = 1e-5f;
+  if (d->fused && d->plain.x_dtype == GA_F32 && check_pick(c, 2)) { /* rows take one row of X */
+    d->fused |= GA_GEMM_FUSED_ADD_NORM;
+    if (check_pick(c, 8)) d->plain.m = 1;
+    if (d->plain.m == 1 && check_pick(c, 4) == 0)
+      d->plain.k = check_dim_step(c, 2048, 4096, ga_dtype_info((ga_dtype)d->plain.w_dtype)->block_elems);
   }
   if (check_pick(c, 2)) {
-    d->flags |= GA_GEMM_GATED;
+    d->fused |= GA_GEMM_FUSED_GATED;
     return;
   }
-  d->flags |= GA_GEMM_BIAS * (uint32_t)check_pick(c, 2);
+  d->plain.flags |= GA_GEMM_BIAS * (uint32_t)check_pick(c, 2);
   for (int i = 0; i <= check_pick(c, 2); i++) {
     d->n_more[i] = 1 + check_pick(c, 100);
     d->y_more_stride[i] = check_stride(c, d->n_more[i], 1);
   }
 }
 
-static bool has_more(const ga_gemm_desc *d) { return d->flags & (GA_GEMM_NORM | GA_GEMM_GATED) || d->n_more[0]; }
+static bool has_more(const ga_gemm_fused_desc *d) {
+  return d->fused & (GA_GEMM_FUSED_NORM | GA_GEMM_FUSED_GATED) || d->n_more[0];
+}
 
 /* Which operands lie across, and the strides. Rows of tiles have one layout each, so that one draw in four or so suits
  * them. */
-static void draw_layout(check_case *c, ga_gemm_desc *d) {
+static void draw_layout(check_case *c, ga_gemm_fused_desc *d) {
   static const uint32_t across[] = {
       0, 0, 0, GA_GEMM_WT, GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT | GA_GEMM_WT, GA_GEMM_XT};
-  const bool free = is_plain_type(d->w_dtype) && d->w_layout == GA_LAYOUT_NATIVE;
-  const int64_t step = step_of(c, is_e4m3(d) ? 1 : 2);
-  d->w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
-  if (!has_more(d)) d->flags |= across[check_pick(c, 8)];
-  if (!free || d->w_layout != GA_LAYOUT_NATIVE) d->flags &= ~(uint32_t)GA_GEMM_WT;
-  const int64_t xs = d->flags & GA_GEMM_XT ? d->m : d->k, ws = d->flags & GA_GEMM_WT ? d->n : d->k;
-  d->x_stride = step * ga_div_up(check_stride(c, xs, 1), step);
-  d->w_stride = ws;
-  if (free && d->w_layout == GA_LAYOUT_NATIVE && !has_more(d) && (c->kernel->align || check_pick(c, 2)))
-    d->w_stride = step * ga_div_up(check_stride(c, ws, 1), step);
-  d->y_stride = step * ga_div_up(check_stride(c, d->n, 1), step);
+  const bool free = is_plain_type(d->plain.w_dtype) && d->plain.w_layout == GA_LAYOUT_NATIVE;
+  const int64_t step = step_of(c, is_e4m3(&d->plain) ? 1 : 2);
+  d->plain.w_layout = (int32_t)(check_pick(c, 8) ? c->kernel->layout : GA_LAYOUT_NATIVE);
+  if (!has_more(d)) d->plain.flags |= across[check_pick(c, 8)];
+  if (!free || d->plain.w_layout != GA_LAYOUT_NATIVE) d->plain.flags &= ~(uint32_t)GA_GEMM_WT;
+  const int64_t xs = d->plain.flags & GA_GEMM_XT ? d->plain.m : d->plain.k,
+                ws = d->plain.flags & GA_GEMM_WT ? d->plain.n : d->plain.k;
+  d->plain.x_stride = step * ga_div_up(check_stride(c, xs, 1), step);
+  d->plain.w_stride = ws;
+  if (free && d->plain.w_layout == GA_LAYOUT_NATIVE && !has_more(d) && (c->kernel->align || check_pick(c, 2)))
+    d->plain.w_stride = step * ga_div_up(check_stride(c, ws, 1), step);
+  d->plain.y_stride = step * ga_div_up(check_stride(c, d->plain.n, 1), step);
 }
 
 static int32_t draw_x(check_case *c, int32_t w_dtype) {
@@ -103,22 +107,22 @@ static int32_t draw_x(check_case *c, int32_t w_dtype) {
 }
 
 static void draw(check_case *c) {
-  ga_gemm_desc *d = c->desc;
-  *d = (ga_gemm_desc)GA_GEMM_DESC_INIT;
-  d->w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
-  d->x_dtype = draw_x(c, d->w_dtype);
-  d->y_dtype = check_dtype(c, 2);
-  draw_shape(c, d);
-  d->flags = (uint32_t)check_pick(c, 8);
-  d->act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
-  d->scale = check_factor(c);
+  ga_gemm_fused_desc *d = c->desc;
+  *d = (ga_gemm_fused_desc)GA_GEMM_FUSED_DESC_INIT;
+  d->plain.w_dtype = check_dtype_of(c, 0, weights, (int)GA_COUNT_OF(weights));
+  d->plain.x_dtype = draw_x(c, d->plain.w_dtype);
+  d->plain.y_dtype = check_dtype(c, 2);
+  draw_shape(c, &d->plain);
+  d->plain.flags = (uint32_t)check_pick(c, 8);
+  d->plain.act = c->mode == CHECK_EXACT ? GA_ACT_NONE : check_pick(c, 4);
+  d->plain.scale = check_factor(c);
   draw_more(c, d);
   draw_layout(c, d);
-  if (is_e4m3(d) && !has_more(d)) d->scales = check_pick(c, 3);
-  if (is_e4m3(d) && check_pick(c, 3) && !has_more(d)) d->flags |= GA_GEMM_FAST_SUM;
+  if (is_e4m3(&d->plain) && !has_more(d)) d->plain.scales = check_pick(c, 3);
+  if (is_e4m3(&d->plain) && check_pick(c, 3) && !has_more(d)) d->plain.flags |= GA_GEMM_FAST_SUM;
   /* A row's sum of squares spreads an infinity, and has no denormals. */
-  if (d->flags & GA_GEMM_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
-  if (d->act) c->specials &= ~(uint32_t)CHECK_INF;       /* at -infinity formulas give NaN, or 0, the limit */
+  if (d->fused & GA_GEMM_FUSED_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
+  if (d->plain.act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
   if (steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
@@ -131,11 +135,12 @@ static void fill(check_case *c, const check_arg *arg, double *values, int64_t n)
 }
 
 static const char *must_refuse(const check_case *c) {
-  const ga_gemm_desc *d = c->desc;
-  if (d->w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
-  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->flags & GA_GEMM_FAST_SUM))
+  const ga_gemm_fused_desc *d = c->desc;
+  if (d->plain.w_layout != (int32_t)c->kernel->layout) return "another layout of the weights";
+  if (c->kernel->flags & GA_KERNEL_FAST_SUM && !(d->plain.flags & GA_GEMM_FAST_SUM))
     return "sums in the tensor cores were not asked for";
-  if (d->m < c->kernel->rows_min || (c->kernel->rows_max && d->m > c->kernel->rows_max)) return "m out of its range";
+  if (d->plain.m < c->kernel->rows_min || (c->kernel->rows_max && d->plain.m > c->kernel->rows_max))
+    return "m out of its range";
   return NULL;
 }
 
@@ -149,8 +154,8 @@ typedef struct check_part {
   int64_t n, stride;
 } check_part;
 
-static check_part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
-  if (i == 0) return (check_part){a->w, a->y, a->bias, d->n, d->y_stride};
+static check_part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i) {
+  if (i == 0) return (check_part){a->plain.w, a->plain.y, a->plain.bias, d->plain.n, d->plain.y_stride};
   return (check_part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1],
                       d->y_more_stride[i - 1]};
 }
@@ -158,18 +163,18 @@ static check_part part_of(const ga_gemm_desc *d, const ga_gemm_io *a, int i) {
 /* w, w1, w2; y, y1, y2: the number behind the letter */
 static int part_number(const check_arg *arg) { return arg->name[1] ? arg->name[1] - '0' : 0; }
 
-static int64_t rows_of(const ga_gemm_desc *d, int i) {
-  return i == 0 || d->flags & GA_GEMM_GATED ? d->n : d->n_more[i - 1];
+static int64_t rows_of(const ga_gemm_fused_desc *d, int i) {
+  return i == 0 || d->fused & GA_GEMM_FUSED_GATED ? d->plain.n : d->n_more[i - 1];
 }
 
 static const ga_kernel *pack_row(const check_case *c, int part, ga_pack_desc *p) {
-  const ga_gemm_desc *d = c->desc;
+  const ga_gemm_fused_desc *d = c->desc;
   const ga_device *device = c->ctx->device;
   *p = (ga_pack_desc)GA_PACK_DESC_INIT;
   p->n = rows_of(d, part);
-  p->k = d->k;
-  p->w_dtype = d->w_dtype;
-  p->w_layout = d->w_layout;
+  p->k = d->plain.k;
+  p->w_dtype = d->plain.w_dtype;
+  p->w_layout = d->plain.w_layout;
   return ga_kernel_choose(device, NULL, GA_OP_pack, p);
 }
 
@@ -200,15 +205,15 @@ out:
   return status;
 }
 
-static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a, const char *name, size_t io_at,
+static void args_of_w(const check_case *c, const ga_gemm_fused_desc *d, check_args *a, const char *name, size_t io_at,
                       int part) {
-  const bool across = d->flags & GA_GEMM_WT;
-  check_arg *w =
-      check_in(a, name, io_at, d->w_dtype, across ? d->k : rows_of(d, part), across ? d->n : d->k, d->w_stride);
+  const bool across = d->plain.flags & GA_GEMM_WT;
+  check_arg *w = check_in(a, name, io_at, d->plain.w_dtype, across ? d->plain.k : rows_of(d, part),
+                          across ? d->plain.n : d->plain.k, d->plain.w_stride);
   w->align = (size_t)c->kernel->align;
-  if (((const ga_gemm_desc *)c->desc)->w_layout == GA_LAYOUT_NATIVE) return;
+  if (((const ga_gemm_fused_desc *)c->desc)->plain.w_layout == GA_LAYOUT_NATIVE) return;
   w->derived = true;
-  if (d->w_layout == GA_LAYOUT_NATIVE) return;
+  if (d->plain.w_layout == GA_LAYOUT_NATIVE) return;
   w->dtype = GA_U8; /* the row's */
   w->dim[0] = 1;
   w->dim[1] = w->stride[0] = packed_bytes(c, part);
@@ -216,24 +221,28 @@ static void args_of_w(const check_case *c, const ga_gemm_desc *d, check_args *a,
 }
 
 /* Rows that add a norm read 16 bytes at a time. */
-static size_t sum_align(const ga_gemm_desc *d) { return d->flags & GA_GEMM_ADD_NORM ? 16 : 0; }
+static size_t sum_align(const ga_gemm_fused_desc *d) { return d->fused & GA_GEMM_FUSED_ADD_NORM ? 16 : 0; }
 
-static void args_more(const check_case *c, const ga_gemm_desc *d, check_args *a) {
+static void args_more(const check_case *c, const ga_gemm_fused_desc *d, check_args *a) {
   static const char *const ws[] = {"w1", "w2"}, *const ys[] = {"y1", "y2"}, *const biases[] = {"bias1", "bias2"};
-  if (d->flags & GA_GEMM_NORM)
-    check_in(a, "norm", offsetof(ga_gemm_io, norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
-  if (d->flags & GA_GEMM_ADD_NORM) {
-    check_in(a, "add", offsetof(ga_gemm_io, add), GA_F32, d->m, d->k, d->x_stride)->align = sum_align(d);
-    check_in(a, "add_norm", offsetof(ga_gemm_io, add_norm), GA_F32, 1, d->k, d->k)->align = sum_align(d);
-    check_out(a, "sum", offsetof(ga_gemm_io, sum), GA_F32, d->m, d->k, d->x_stride)->align = sum_align(d);
+  if (d->fused & GA_GEMM_FUSED_NORM)
+    check_in(a, "norm", offsetof(ga_gemm_fused_io, norm), GA_F32, 1, d->plain.k, d->plain.k)->align = sum_align(d);
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM) {
+    check_in(a, "add", offsetof(ga_gemm_fused_io, add), GA_F32, d->plain.m, d->plain.k, d->plain.x_stride)->align =
+        sum_align(d);
+    check_in(a, "add_norm", offsetof(ga_gemm_fused_io, add_norm), GA_F32, 1, d->plain.k, d->plain.k)->align =
+        sum_align(d);
+    check_out(a, "sum", offsetof(ga_gemm_fused_io, sum), GA_F32, d->plain.m, d->plain.k, d->plain.x_stride)->align =
+        sum_align(d);
   }
-  if (d->flags & GA_GEMM_GATED) args_of_w(c, d, a, ws[0], offsetof(ga_gemm_io, w_more), 1);
+  if (d->fused & GA_GEMM_FUSED_GATED) args_of_w(c, d, a, ws[0], offsetof(ga_gemm_fused_io, w_more), 1);
   for (size_t i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
     const size_t at = i * sizeof(void *);
-    args_of_w(c, d, a, ws[i], offsetof(ga_gemm_io, w_more) + at, (int)i + 1);
-    check_out(a, ys[i], offsetof(ga_gemm_io, y_more) + at, d->y_dtype, d->m, d->n_more[i], d->y_more_stride[i]);
-    if (d->flags & GA_GEMM_BIAS)
-      check_in(a, biases[i], offsetof(ga_gemm_io, bias_more) + at, GA_F32, 1, d->n_more[i], d->n_more[i]);
+    args_of_w(c, d, a, ws[i], offsetof(ga_gemm_fused_io, w_more) + at, (int)i + 1);
+    check_out(a, ys[i], offsetof(ga_gemm_fused_io, y_more) + at, d->plain.y_dtype, d->plain.m, d->n_more[i],
+              d->y_more_stride[i]);
+    if (d->plain.flags & GA_GEMM_BIAS)
+      check_in(a, biases[i], offsetof(ga_gemm_fused_io, bias_more) + at, GA_F32, 1, d->n_more[i], d->n_more[i]);
   }
 }
 
@@ -242,33 +251,40 @@ static void args_of_scales(const ga_gemm_desc *d, check_args *a) {
   const int64_t xs = blocks ? ga_gemm_blocks(d->k) * d->m : 1,
                 ws = blocks ? ga_gemm_blocks(d->n) * ga_gemm_blocks(d->k) : 1;
   if (!d->scales) return;
-  check_in(a, "x_scale", offsetof(ga_gemm_io, x_scale), GA_F32, 1, xs, xs)->fill = CHECK_FILL_OP;
-  check_in(a, "w_scale", offsetof(ga_gemm_io, w_scale), GA_F32, 1, ws, ws)->fill = CHECK_FILL_OP;
+  check_in(a, "x_scale", offsetof(ga_gemm_fused_io, plain.x_scale), GA_F32, 1, xs, xs)->fill = CHECK_FILL_OP;
+  check_in(a, "w_scale", offsetof(ga_gemm_fused_io, plain.w_scale), GA_F32, 1, ws, ws)->fill = CHECK_FILL_OP;
 }
 
 static void args(const check_case *c, const void *desc, check_args *a) {
-  const ga_gemm_desc *d = desc;
+  const ga_gemm_fused_desc *d = desc;
   const size_t align = (size_t)c->kernel->align;
-  check_arg *y = check_out(a, "y", offsetof(ga_gemm_io, y), d->y_dtype, d->m, d->n, d->y_stride);
+  check_arg *y = check_out(a, "y", offsetof(ga_gemm_fused_io, plain.y), d->plain.y_dtype, d->plain.m, d->plain.n,
+                           d->plain.y_stride);
   y->align = align;
-  args_of_w(c, d, a, "w", offsetof(ga_gemm_io, w), 0);
-  const bool xt = d->flags & GA_GEMM_XT;
-  check_arg *x = check_in(a, "x", offsetof(ga_gemm_io, x), d->x_dtype, xt ? d->k : d->m, xt ? d->m : d->k, d->x_stride);
+  args_of_w(c, d, a, "w", offsetof(ga_gemm_fused_io, plain.w), 0);
+  const bool xt = d->plain.flags & GA_GEMM_XT;
+  check_arg *x = check_in(a, "x", offsetof(ga_gemm_fused_io, plain.x), d->plain.x_dtype, xt ? d->plain.k : d->plain.m,
+                          xt ? d->plain.m : d->plain.k, d->plain.x_stride);
   x->align = align > sum_align(d) ? align : sum_align(d);
   args_more(c, d, a);
-  args_of_scales(d, a);
-  if (d->flags & GA_GEMM_BIAS) check_in(a, "bias", offsetof(ga_gemm_io, bias), GA_F32, 1, d->n, d->n);
-  if (d->flags & GA_GEMM_GLU)
-    check_in(a, "gate", offsetof(ga_gemm_io, gate), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
-  if (!(d->flags & GA_GEMM_RESIDUAL)) return;
-  check_in(a, "residual", offsetof(ga_gemm_io, residual), d->y_dtype, d->m, d->n, d->y_stride)->align = align;
+  args_of_scales(&d->plain, a);
+  if (d->plain.flags & GA_GEMM_BIAS)
+    check_in(a, "bias", offsetof(ga_gemm_fused_io, plain.bias), GA_F32, 1, d->plain.n, d->plain.n);
+  if (d->plain.flags & GA_GEMM_GLU)
+    check_in(a, "gate", offsetof(ga_gemm_fused_io, plain.gate), d->plain.y_dtype, d->plain.m, d->plain.n,
+             d->plain.y_stride)
+        ->align = align;
+  if (!(d->plain.flags & GA_GEMM_RESIDUAL)) return;
+  check_in(a, "residual", offsetof(ga_gemm_fused_io, plain.residual), d->plain.y_dtype, d->plain.m, d->plain.n,
+           d->plain.y_stride)
+      ->align = align;
   if (c->bits & Y_IS_RESIDUAL) y->alias = a->n - 1;
 }
 
 static void oracle_types(void *desc) {
-  ga_gemm_desc *d = desc;
-  d->y_dtype = GA_F64;
-  d->w_layout = GA_LAYOUT_NATIVE;
+  ga_gemm_fused_desc *d = desc;
+  d->plain.y_dtype = GA_F64;
+  d->plain.w_layout = GA_LAYOUT_NATIVE;
 }
 
 /* --- the plain evaluation --- */
@@ -291,24 +307,27 @@ static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64
   }
 }
 
-static void norm_row(const ga_gemm_desc *d, const float *weight, float *x) {
+static void norm_row(const ga_gemm_fused_desc *d, const float *weight, float *x) {
   float sum = 0;
-  for (int64_t i = 0; i < d->k; i++) sum += x[i] * x[i];
-  const float factor = 1.0f / sqrtf(sum / (float)d->k + d->norm_eps);
-  for (int64_t i = 0; i < d->k; i++) x[i] = x[i] * factor * weight[i];
+  for (int64_t i = 0; i < d->plain.k; i++) sum += x[i] * x[i];
+  const float factor = 1.0f / sqrtf(sum / (float)d->plain.k + d->norm_eps);
+  for (int64_t i = 0; i < d->plain.k; i++) x[i] = x[i] * factor * weight[i];
 }
 
 /* A row of X, normed and rounded as the kernel rounds it. */
-static void load_x(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, float *out) {
-  load(kernel, d->x_dtype, a->x, ga_gemm_x_at(d, row, 0), ga_gemm_x_at(d, 0, 1), d->k, out);
-  if (d->flags & GA_GEMM_ADD_NORM) {
+static void load_x(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row,
+                   float *out) {
+  load(kernel, d->plain.x_dtype, a->plain.x, ga_gemm_x_at(&d->plain, row, 0), ga_gemm_x_at(&d->plain, 0, 1), d->plain.k,
+       out);
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM) {
     norm_row(d, a->add_norm, out);
-    for (int64_t i = 0; i < d->k; i++) a->sum[row * d->x_stride + i] = out[i] += a->add[row * d->x_stride + i];
+    for (int64_t i = 0; i < d->plain.k; i++)
+      a->sum[row * d->plain.x_stride + i] = out[i] += a->add[row * d->plain.x_stride + i];
   }
-  if (d->flags & GA_GEMM_NORM) norm_row(d, a->norm, out);
+  if (d->fused & GA_GEMM_FUSED_NORM) norm_row(d, a->norm, out);
   const float steps = (float)steps_of(kernel);
-  for (int64_t b = 0; steps > 0 && b < d->k; b += 32) {
-    const int64_t end = ga_min_i64(b + 32, d->k);
+  for (int64_t b = 0; steps > 0 && b < d->plain.k; b += 32) {
+    const int64_t end = ga_min_i64(b + 32, d->plain.k);
     float most = 0;
     for (int64_t i = b; i < end; i++) most = fmaxf(most, fabsf(out[i]));
     float step = most / steps;
@@ -323,71 +342,74 @@ static float float_dot(const float *x, const float *w, int64_t k) {
 }
 
 /* e4m3 by e4m3 in blocks of 128 of k, each times its scales: in f32, or on tensor cores. */
-static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x,
+static float e4m3_dot(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const float *x,
                       const float *w, int64_t row, int64_t col) {
   const bool fast = kernel->flags & GA_KERNEL_FAST_SUM;
   float dot = 0, sum = 0;
-  for (int64_t b = 0; b < d->k; b += GA_GEMM_SCALE_BLOCK) {
-    const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->k - b);
+  for (int64_t b = 0; b < d->plain.k; b += GA_GEMM_SCALE_BLOCK) {
+    const int64_t n = ga_min_i64(GA_GEMM_SCALE_BLOCK, d->plain.k - b);
     for (int64_t i = b; kernel->flags & GA_KERNEL_TENSOR && i < b + n; i += CHECK_E4M3_STEP) {
       check_e4m3 u, v;
       for (int e = 0; e < CHECK_E4M3_STEP; e++) {
-        check_e4m3_set(&u, e, i + e < d->k ? (double)x[i + e] : 0);
-        check_e4m3_set(&v, e, i + e < d->k ? (double)w[i + e] : 0);
+        check_e4m3_set(&u, e, i + e < d->plain.k ? (double)x[i + e] : 0);
+        check_e4m3_set(&v, e, i + e < d->plain.k ? (double)w[i + e] : 0);
       }
       sum = check_e4m3_add(sum, &u, &v);
     }
     if (!(kernel->flags & GA_KERNEL_TENSOR)) sum = float_dot(x + b, w + b, n);
-    if (fast && b + n < d->k) continue;
-    dot = fmaf(sum, ga_gemm_x_scale(d, a, row, b) * ga_gemm_w_scale(d, a, col, b), dot);
+    if (fast && b + n < d->plain.k) continue;
+    dot = fmaf(sum, ga_gemm_x_scale(&d->plain, &a->plain, row, b) * ga_gemm_w_scale(&d->plain, &a->plain, col, b), dot);
     sum = 0;
   }
   return dot;
 }
 
-static float dot_of(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const float *x, const float *w,
-                    int64_t row, int64_t col) {
-  if (is_e4m3(d)) return e4m3_dot(kernel, d, a, x, w, row, col);
-  return (kernel->flags & GA_KERNEL_TENSOR ? check_tensor_dot : float_dot)(x, w, d->k);
+static float dot_of(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const float *x,
+                    const float *w, int64_t row, int64_t col) {
+  if (is_e4m3(&d->plain)) return e4m3_dot(kernel, d, a, x, w, row, col);
+  return (kernel->flags & GA_KERNEL_TENSOR ? check_tensor_dot : float_dot)(x, w, d->plain.k);
 }
 
 /* Element col of a row: x, its row of X; w, its row of the matrix. */
-static float finish(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, const check_part *p,
-                    const float *x, const float *w, int64_t row, int64_t col) {
+static float finish(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a,
+                    const check_part *p, const float *x, const float *w, int64_t row, int64_t col) {
   const int64_t at = row * p->stride + col;
-  float t = d->scale * dot_of(kernel, d, a, x, w, row, col);
-  if (d->flags & GA_GEMM_BIAS) t += p->bias[col];
-  if (d->flags & GA_GEMM_GLU)
-    t *= activate(d->act, (float)ga_ref_load((ga_dtype)d->y_dtype, a->gate, at));
-  else if (!(d->flags & GA_GEMM_GATED))
-    t = activate(d->act, t);
-  return d->flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->y_dtype, a->residual, at) : t;
+  float t = d->plain.scale * dot_of(kernel, d, a, x, w, row, col);
+  if (d->plain.flags & GA_GEMM_BIAS) t += p->bias[col];
+  if (d->plain.flags & GA_GEMM_GLU)
+    t *= activate(d->plain.act, (float)ga_ref_load((ga_dtype)d->plain.y_dtype, a->plain.gate, at));
+  else if (!(d->fused & GA_GEMM_FUSED_GATED))
+    t = activate(d->plain.act, t);
+  return d->plain.flags & GA_GEMM_RESIDUAL ? t + (float)ga_ref_load((ga_dtype)d->plain.y_dtype, a->plain.residual, at)
+                                           : t;
 }
 
 /* x: all rows of X; w: room for two rows of weights. */
-static void plain_part(const ga_kernel *kernel, const ga_gemm_desc *d, const ga_gemm_io *a, int i, const float *x,
-                       float *w) {
+static void plain_part(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i,
+                       const float *x, float *w) {
   const check_part p = part_of(d, a, i);
-  float *gate = w + d->k;
+  float *gate = w + d->plain.k;
   for (int64_t c = 0; c < p.n; c++) {
-    load(kernel, d->w_dtype, p.w, ga_gemm_w_at(d, c, 0), ga_gemm_w_at(d, 0, 1), d->k, w);
-    if (d->flags & GA_GEMM_GATED) load(kernel, d->w_dtype, a->w_more[0], c * d->k, 1, d->k, gate);
-    for (int64_t r = 0; r < d->m; r++) {
-      const float *row = x + r * d->k;
+    load(kernel, d->plain.w_dtype, p.w, ga_gemm_w_at(&d->plain, c, 0), ga_gemm_w_at(&d->plain, 0, 1), d->plain.k, w);
+    if (d->fused & GA_GEMM_FUSED_GATED)
+      load(kernel, d->plain.w_dtype, a->w_more[0], c * d->plain.k, 1, d->plain.k, gate);
+    for (int64_t r = 0; r < d->plain.m; r++) {
+      const float *row = x + r * d->plain.k;
       float t = finish(kernel, d, a, &p, row, w, r, c);
-      if (d->flags & GA_GEMM_GATED) t *= activate(d->act, d->scale * dot_of(kernel, d, a, row, gate, r, c));
-      ga_ref_store((ga_dtype)d->y_dtype, p.y, r * p.stride + c, (double)t);
+      if (d->fused & GA_GEMM_FUSED_GATED)
+        t *= activate(d->plain.act, d->plain.scale * dot_of(kernel, d, a, row, gate, r, c));
+      ga_ref_store((ga_dtype)d->plain.y_dtype, p.y, r * p.stride + c, (double)t);
     }
   }
 }
 
 static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io) {
-  const ga_gemm_desc *d = desc;
+  const ga_gemm_fused_desc *d = desc;
   void *p;
-  GA_TRY(ga_mem_zalloc((size_t)(d->k * (d->m + 2)), sizeof(float), "check", &p));
+  GA_TRY(ga_mem_zalloc((size_t)(d->plain.k * (d->plain.m + 2)), sizeof(float), "check", &p));
   float *x = p;
-  for (int64_t r = 0; r < d->m; r++) load_x(kernel, d, io, r, x + r * d->k);
-  for (int i = 0; i <= GA_GEMM_MORE; i++) plain_part(kernel, d, io, i, x, x + d->m * d->k);
+  for (int64_t r = 0; r < d->plain.m; r++) load_x(kernel, d, io, r, x + r * d->plain.k);
+  for (int i = 0; i <= GA_GEMM_MORE; i++) plain_part(kernel, d, io, i, x, x + d->plain.m * d->plain.k);
   ga_mem_free(p);
   return GA_OK;
 }
@@ -400,49 +422,51 @@ typedef struct sums {
 } sums;
 
 /* An element of X, before a norm; a sum as the oracle left it. */
-static double x_at(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
-  if (d->flags & GA_GEMM_ADD_NORM) return (double)a->sum[row * d->x_stride + i];
-  return ga_ref_load((ga_dtype)d->x_dtype, a->x, ga_gemm_x_at(d, row, i)) * (double)ga_gemm_x_scale(d, a, row, i);
+static double x_at(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row, int64_t i) {
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM) return (double)a->sum[row * d->plain.x_stride + i];
+  return ga_ref_load((ga_dtype)d->plain.x_dtype, a->plain.x, ga_gemm_x_at(&d->plain, row, i)) *
+         (double)ga_gemm_x_scale(&d->plain, &a->plain, row, i);
 }
 
 /* What it has errors in proportion to: of a sum, both of its parts. */
-static double x_size(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t i) {
+static double x_size(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row, int64_t i) {
   const double x = fabs(x_at(d, a, row, i));
-  return d->flags & GA_GEMM_ADD_NORM ? x + 2 * fabs((double)a->add[row * d->x_stride + i]) : x;
+  return d->fused & GA_GEMM_FUSED_ADD_NORM ? x + 2 * fabs((double)a->add[row * d->plain.x_stride + i]) : x;
 }
 
 /* Of the norm that is added. */
-static double factor_of(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
+static double factor_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row) {
   double squares = 0;
-  for (int64_t i = 0; i < d->k; i++) squares += pow(ga_ref_load((ga_dtype)d->x_dtype, a->x, row * d->x_stride + i), 2);
-  return 1 / sqrt(squares / (double)d->k + (double)d->norm_eps);
+  for (int64_t i = 0; i < d->plain.k; i++)
+    squares += pow(ga_ref_load((ga_dtype)d->plain.x_dtype, a->plain.x, row * d->plain.x_stride + i), 2);
+  return 1 / sqrt(squares / (double)d->plain.k + (double)d->norm_eps);
 }
 
-static double norm_factor(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
+static double norm_factor(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row) {
   double sum = 0;
-  if (!(d->flags & GA_GEMM_NORM)) return 1;
-  for (int64_t i = 0; i < d->k; i++) sum += pow(x_at(d, a, row, i), 2);
-  return 1 / sqrt(sum / (double)d->k + (double)d->norm_eps);
+  if (!(d->fused & GA_GEMM_FUSED_NORM)) return 1;
+  for (int64_t i = 0; i < d->plain.k; i++) sum += pow(x_at(d, a, row, i), 2);
+  return 1 / sqrt(sum / (double)d->plain.k + (double)d->norm_eps);
 }
 
 /* Of row `row` of X, which `factor` norms, by row col of w. */
-static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix, int64_t row, int64_t col,
+static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *matrix, int64_t row, int64_t col,
                    double factor) {
-  const ga_gemm_desc *d = c->oracle_desc;
+  const ga_gemm_fused_desc *d = c->oracle_desc;
   const uint32_t flags = c->kernel->flags;
   const double steps = steps_of(c->kernel);
   sums s = {0, 0};
   double most = 0, w2 = 0;
-  for (int64_t i = 0; i < d->k; i++) {
+  for (int64_t i = 0; i < d->plain.k; i++) {
     double x = x_size(d, a, row, i);
-    double w =
-        ga_ref_load((ga_dtype)d->w_dtype, matrix, ga_gemm_w_at(d, col, i)) * (double)ga_gemm_w_scale(d, a, col, i);
-    if (d->flags & GA_GEMM_NORM) x *= factor * (double)a->norm[i];
+    double w = ga_ref_load((ga_dtype)d->plain.w_dtype, matrix, ga_gemm_w_at(&d->plain, col, i)) *
+               (double)ga_gemm_w_scale(&d->plain, &a->plain, col, i);
+    if (d->fused & GA_GEMM_FUSED_NORM) x *= factor * (double)a->norm[i];
     s.terms += fabs(x * w);
     most = fmax(most, fabs(x));
     w2 += w * w;
     if (flags & GA_KERNEL_BF16) s.squares += x * w * x * w * 0x1p-18 / 3; /* each factor by up to 2^-9 of its size */
-    if (!(steps > 0) || (i % 32 != 31 && i + 1 < d->k)) continue;
+    if (!(steps > 0) || (i % 32 != 31 && i + 1 < d->plain.k)) continue;
     s.squares += most / steps * most / steps / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
     most = w2 = 0;
   }
@@ -450,42 +474,43 @@ static sums sum_up(const check_case *c, const ga_gemm_io *a, const void *matrix,
 }
 
 /* Sizes of the product beside the gate, by which an error of the gate is multiplied, and of the activated gate. */
-static double beside_gate(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, int64_t col, double factor,
-                          double *gate) {
+static double beside_gate(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row, int64_t col,
+                          double factor, double *gate) {
   double t = 0, g = 0;
-  for (int64_t i = 0; i < d->k; i++) {
-    const double x = x_at(d, a, row, i) * (d->flags & GA_GEMM_NORM ? factor * (double)a->norm[i] : 1);
-    t += x * ga_ref_load((ga_dtype)d->w_dtype, a->w, col * d->k + i);
-    g += x * ga_ref_load((ga_dtype)d->w_dtype, a->w_more[0], col * d->k + i);
+  for (int64_t i = 0; i < d->plain.k; i++) {
+    const double x = x_at(d, a, row, i) * (d->fused & GA_GEMM_FUSED_NORM ? factor * (double)a->norm[i] : 1);
+    t += x * ga_ref_load((ga_dtype)d->plain.w_dtype, a->plain.w, col * d->plain.k + i);
+    g += x * ga_ref_load((ga_dtype)d->plain.w_dtype, a->w_more[0], col * d->plain.k + i);
   }
-  *gate = fabs((double)activate(d->act, (float)((double)d->scale * g)));
-  return fabs((double)d->scale * t);
+  *gate = fabs((double)activate(d->plain.act, (float)((double)d->plain.scale * g)));
+  return fabs((double)d->plain.scale * t);
 }
 
 /* Spacing of the larger of f32 at the size of the terms, and of the result's type; and the rounding of factors. */
 static void unit(const check_case *c, const check_arg *y, const void *io, double *unit, int64_t n) {
-  const ga_gemm_desc *d = c->oracle_desc;
-  const ga_gemm_io *a = io;
+  const ga_gemm_fused_desc *d = c->oracle_desc;
+  const ga_gemm_fused_io *a = io;
   if (!strcmp(y->name, "sum")) {
     /* x times a weight may be denormal before the factor multiplies it. */
     for (int64_t i = 0; i < n; i++)
-      unit[i] = check_ulp(GA_F32, x_size(d, a, i / d->k, i % d->k)) + 0x1p-149 * factor_of(d, a, i / d->k);
+      unit[i] =
+          check_ulp(GA_F32, x_size(d, a, i / d->plain.k, i % d->plain.k)) + 0x1p-149 * factor_of(d, a, i / d->plain.k);
     return;
   }
   const check_part p = part_of(d, a, part_number(y));
-  const double scale = fabs((double)d->scale);
+  const double scale = fabs((double)d->plain.scale);
   for (int64_t i = 0; i < n; i++) {
     int64_t r = i / p.n, col = i % p.n, at = r * p.stride + col;
     const double factor = norm_factor(d, a, r);
     sums s = sum_up(c, a, p.w, r, col, factor);
     /* |act'| < 1.2. A gate counts with its own size: act(gate) may be a small difference of large terms. */
-    double slope = d->flags & GA_GEMM_GLU ? fabs(ga_ref_load(GA_F64, a->gate, at)) : 1.2, other = 0;
-    if (d->flags & GA_GEMM_GATED) other = 1.2 * beside_gate(d, a, r, col, factor, &slope);
-    double size = s.terms * scale + (d->flags & GA_GEMM_BIAS ? fabs((double)p.bias[col]) : 0);
+    double slope = d->plain.flags & GA_GEMM_GLU ? fabs(ga_ref_load(GA_F64, a->plain.gate, at)) : 1.2, other = 0;
+    if (d->fused & GA_GEMM_FUSED_GATED) other = 1.2 * beside_gate(d, a, r, col, factor, &slope);
+    double size = s.terms * scale + (d->plain.flags & GA_GEMM_BIAS ? fabs((double)p.bias[col]) : 0);
     double rounding = scale * sqrt(s.squares) * slope;
     size *= slope;
-    if (d->flags & GA_GEMM_GATED) size += other * scale * sum_up(c, a, a->w_more[0], r, col, factor).terms;
-    if (d->flags & GA_GEMM_RESIDUAL) size += fabs(ga_ref_load(GA_F64, a->residual, at));
+    if (d->fused & GA_GEMM_FUSED_GATED) size += other * scale * sum_up(c, a, a->w_more[0], r, col, factor).terms;
+    if (d->plain.flags & GA_GEMM_RESIDUAL) size += fabs(ga_ref_load(GA_F64, a->plain.residual, at));
     double type = check_ulp(y->dtype, ga_ref_load(GA_F64, p.y, at));
     unit[i] = fmax(type, fmax(check_ulp(GA_F32, size), rounding));
   }
@@ -499,9 +524,10 @@ static double shared(const check_case *c, const check_arg *arg) {
 }
 
 static void describe(const void *desc, char *text, size_t capacity) {
-  const ga_gemm_desc *d = desc;
-  (void)snprintf(text, capacity, "act=%d flags=%u scale=%g more=%lld+%lld scales=%d", d->act, d->flags,
-                 (double)d->scale, (long long)d->n_more[0], (long long)d->n_more[1], d->scales);
+  const ga_gemm_fused_desc *d = desc;
+  (void)snprintf(text, capacity, "act=%d flags=%u fused=%u scale=%g more=%lld+%lld scales=%d", d->plain.act,
+                 d->plain.flags, d->fused, (double)d->plain.scale, (long long)d->n_more[0], (long long)d->n_more[1],
+                 d->plain.scales);
 }
 
 const check_op check_gemm = {

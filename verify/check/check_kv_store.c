@@ -10,8 +10,9 @@
 
 static void draw(check_case *c) {
   static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_Q8_0, GA_Q4_0};
-  ga_kv_store_desc *d = c->desc;
-  *d = (ga_kv_store_desc)GA_KV_STORE_DESC_INIT;
+  ga_kv_store_fused_desc *fused = c->desc;
+  ga_kv_store_desc *d = &fused->plain;
+  *fused = (ga_kv_store_fused_desc)GA_KV_STORE_FUSED_DESC_INIT;
   d->x_dtype = check_dtype(c, 0);
   d->kv_dtype = check_dtype_of(c, 1, caches, (int)GA_COUNT_OF(caches));
   const int32_t block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
@@ -23,38 +24,39 @@ static void draw(check_case *c) {
   d->k_stride = check_stride(c, (int64_t)d->heads * d->head_dim, 1);
   d->v_stride = check_stride(c, (int64_t)d->heads * d->v_dim, 1);
   if (c->kernel->arch < GA_ARCH_sm80 || check_pick(c, 2)) return;
-  d->rot_dim = (check_pick(c, 3) ? d->head_dim : check_pick(c, d->head_dim + 1)) / 2 * 2;
-  d->q_heads = d->heads * (1 + check_pick(c, 4));
-  d->pairs = check_pick(c, 2);
-  d->magnitude = check_pick(c, 2) ? 1.0f : 1.1386294f /* 1 + 0.1 ln 4: YaRN's */;
-  d->q_stride = check_stride(c, (int64_t)d->q_heads * d->head_dim, 1);
-  if (!d->rot_dim || check_pick(c, 2)) return;
-  d->head_norm = 1;
-  d->norm_eps = check_pick(c, 2) ? 1e-6f : 1e-2f;
+  fused->rot_dim = (check_pick(c, 3) ? d->head_dim : check_pick(c, d->head_dim + 1)) / 2 * 2;
+  fused->q_heads = d->heads * (1 + check_pick(c, 4));
+  fused->pairs = check_pick(c, 2);
+  fused->magnitude = check_pick(c, 2) ? 1.0f : 1.1386294f /* 1 + 0.1 ln 4: YaRN's */;
+  fused->q_stride = check_stride(c, (int64_t)fused->q_heads * d->head_dim, 1);
+  if (!fused->rot_dim || check_pick(c, 2)) return;
+  fused->head_norm = 1;
+  fused->norm_eps = check_pick(c, 2) ? 1e-6f : 1e-2f;
   c->specials &= ~(uint32_t)CHECK_HUGE; /* whose squares f32 does not hold */
 }
 
 static void args(const check_case *c, const void *desc, check_args *a) {
-  const ga_kv_store_desc *d = desc;
+  const ga_kv_store_fused_desc *fused = desc;
+  const ga_kv_store_desc *d = &fused->plain;
   const int64_t k = (int64_t)d->heads * d->head_dim, v = (int64_t)d->heads * d->v_dim;
-  check_in(a, "k", offsetof(ga_kv_store_io, k), d->x_dtype, d->tokens, k, d->k_stride);
-  check_in(a, "v", offsetof(ga_kv_store_io, v), d->x_dtype, d->tokens, v, d->v_stride);
-  check_index(a, "slot", offsetof(ga_kv_store_io, slot), d->tokens, 0, d->slots)->fill = CHECK_FILL_OP;
-  check_inout(a, "k_cache", offsetof(ga_kv_store_io, k_cache), d->kv_dtype, d->slots, k, k);
-  check_inout(a, "v_cache", offsetof(ga_kv_store_io, v_cache), d->kv_dtype, d->slots, v, v);
+  check_in(a, "k", offsetof(ga_kv_store_fused_io, plain.k), d->x_dtype, d->tokens, k, d->k_stride);
+  check_in(a, "v", offsetof(ga_kv_store_fused_io, plain.v), d->x_dtype, d->tokens, v, d->v_stride);
+  check_index(a, "slot", offsetof(ga_kv_store_fused_io, plain.slot), d->tokens, 0, d->slots)->fill = CHECK_FILL_OP;
+  check_inout(a, "k_cache", offsetof(ga_kv_store_fused_io, plain.k_cache), d->kv_dtype, d->slots, k, k);
+  check_inout(a, "v_cache", offsetof(ga_kv_store_fused_io, plain.v_cache), d->kv_dtype, d->slots, v, v);
   if (d->kv_dtype == GA_E4M3) {
-    check_inout(a, "k_scale", offsetof(ga_kv_store_io, k_scale), GA_F32, d->heads, d->slots, d->slots);
-    check_inout(a, "v_scale", offsetof(ga_kv_store_io, v_scale), GA_F32, d->heads, d->slots, d->slots);
+    check_inout(a, "k_scale", offsetof(ga_kv_store_fused_io, plain.k_scale), GA_F32, d->heads, d->slots, d->slots);
+    check_inout(a, "v_scale", offsetof(ga_kv_store_fused_io, plain.v_scale), GA_F32, d->heads, d->slots, d->slots);
   }
-  if (!d->rot_dim) return;
-  check_inout(a, "q", offsetof(ga_kv_store_io, q), d->x_dtype, d->tokens, (int64_t)d->q_heads * d->head_dim,
-              d->q_stride);
-  check_index(a, "positions", offsetof(ga_kv_store_io, positions), d->tokens, 0, c->bits & 1 ? 1 << 20 : 4096);
-  check_in(a, "inv_freq", offsetof(ga_kv_store_io, inv_freq), GA_F32, 1, d->rot_dim / 2, d->rot_dim / 2)->fill =
-      CHECK_FILL_OP;
-  if (!d->head_norm) return;
-  check_in(a, "q_norm", offsetof(ga_kv_store_io, q_norm), GA_F32, 1, d->head_dim, d->head_dim);
-  check_in(a, "k_norm", offsetof(ga_kv_store_io, k_norm), GA_F32, 1, d->head_dim, d->head_dim);
+  if (!fused->rot_dim) return;
+  check_inout(a, "q", offsetof(ga_kv_store_fused_io, q), d->x_dtype, d->tokens, (int64_t)fused->q_heads * d->head_dim,
+              fused->q_stride);
+  check_index(a, "positions", offsetof(ga_kv_store_fused_io, positions), d->tokens, 0, c->bits & 1 ? 1 << 20 : 4096);
+  check_in(a, "inv_freq", offsetof(ga_kv_store_fused_io, inv_freq), GA_F32, 1, fused->rot_dim / 2, fused->rot_dim / 2)
+      ->fill = CHECK_FILL_OP;
+  if (!fused->head_norm) return;
+  check_in(a, "q_norm", offsetof(ga_kv_store_fused_io, q_norm), GA_F32, 1, d->head_dim, d->head_dim);
+  check_in(a, "k_norm", offsetof(ga_kv_store_fused_io, k_norm), GA_F32, 1, d->head_dim, d->head_dim);
 }
 
 /* Different slots in a random order, some tokens dropped; now and then one out of range, which must be refused. */
@@ -95,7 +97,7 @@ static double allowed(const check_arg *arg, double want, double most) {
 /* Heads that hold an infinity, or that may have come to one, are check_rope's. */
 static const char *judge_rotated(const check_case *c, const check_arg *arg, const double *got, const double *want,
                                  int64_t n) {
-  const int64_t head = strcmp(arg->name, "k_scale") ? ((const ga_kv_store_desc *)c->desc)->head_dim : 1;
+  const int64_t head = strcmp(arg->name, "k_scale") ? ((const ga_kv_store_fused_desc *)c->desc)->plain.head_dim : 1;
   for (int64_t first = 0; first + head <= n; first += head) {
     double most = 0;
     for (int64_t i = first; i < first + head; i++)
@@ -109,8 +111,8 @@ static const char *judge_rotated(const check_case *c, const check_arg *arg, cons
 }
 
 static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
-  const ga_kv_store_desc *d = c->desc;
-  if (d->rot_dim && arg->name[0] != 'v') return judge_rotated(c, arg, got, want, n);
+  const ga_kv_store_fused_desc *fused = c->desc;
+  if (fused->rot_dim && arg->name[0] != 'v') return judge_rotated(c, arg, got, want, n);
   for (int64_t i = 0; i < n; i++)
     if (got[i] != want[i] && !(isnan(got[i]) && isnan(want[i]))) return "an element differs from the oracle's";
   return NULL;

@@ -29,31 +29,32 @@ static void draw(check_case *c) {
 
 static void args(const check_case *c, const void *desc, check_args *a) {
   const ga_sample_desc *d = desc;
-  ga_sample_io *io = (ga_sample_io *)(void *)a->io;
-  check_in(a, "logits", offsetof(ga_sample_io, logits), GA_F32, 1, d->vocab, d->vocab);
-  check_index(a, "history", offsetof(ga_sample_io, history), N_HISTORY, -2, d->vocab + 2);
-  check_index(a, "bias", offsetof(ga_sample_io, bias), 2 * N_BIAS, 0, d->vocab)->fill = CHECK_FILL_OP;
-  check_arg *rng = check_inout(a, "rng", offsetof(ga_sample_io, rng), GA_I32, 1, 8, 8);
+  ga_sample_fused_io *io = (ga_sample_fused_io *)(void *)a->io;
+  check_in(a, "logits", offsetof(ga_sample_fused_io, plain.logits), GA_F32, 1, d->vocab, d->vocab);
+  check_index(a, "history", offsetof(ga_sample_fused_io, plain.history), N_HISTORY, -2, d->vocab + 2);
+  check_index(a, "bias", offsetof(ga_sample_fused_io, plain.bias), 2 * N_BIAS, 0, d->vocab)->fill = CHECK_FILL_OP;
+  check_arg *rng = check_inout(a, "rng", offsetof(ga_sample_fused_io, plain.rng), GA_I32, 1, 8, 8);
   rng->fill = CHECK_FILL_INDEX;
   rng->align = 8;
   rng->lo = -0x7fffffff;
   rng->hi = 0x7fffffff;
-  check_out(a, "id", offsetof(ga_sample_io, id), GA_I32, 1, 1, 1);
-  if (!(c->bits & NO_LOGPROB)) check_out(a, "logprob", offsetof(ga_sample_io, logprob), GA_F32, 1, 1, 1);
-  check_arg *advance = check_inout(a, "advance", offsetof(ga_sample_io, advance), GA_I32, 1, N_ADVANCE, N_ADVANCE);
+  check_out(a, "id", offsetof(ga_sample_fused_io, plain.id), GA_I32, 1, 1, 1);
+  if (!(c->bits & NO_LOGPROB)) check_out(a, "logprob", offsetof(ga_sample_fused_io, plain.logprob), GA_F32, 1, 1, 1);
+  check_arg *advance =
+      check_inout(a, "advance", offsetof(ga_sample_fused_io, advance), GA_I32, 1, N_ADVANCE, N_ADVANCE);
   advance->fill = CHECK_FILL_INDEX;
   advance->hi = 1 << 20;
   if (HAS_SEQUENCE) {
-    check_arg *sequence =
-        check_inout(a, "sequence", offsetof(ga_sample_io, sequence), GA_I32, 1, SEQUENCE_ROOM + 1, SEQUENCE_ROOM + 1);
+    check_arg *sequence = check_inout(a, "sequence", offsetof(ga_sample_fused_io, sequence), GA_I32, 1,
+                                      SEQUENCE_ROOM + 1, SEQUENCE_ROOM + 1);
     sequence->fill = CHECK_FILL_INDEX;
     sequence->lo = -2;
     sequence->hi = (int32_t)ga_min_i64(d->vocab + 2, INT32_MAX);
-    check_index(a, "n_sequence", offsetof(ga_sample_io, n_sequence), 1, 0, SEQUENCE_ROOM + 1);
+    check_index(a, "n_sequence", offsetof(ga_sample_fused_io, n_sequence), 1, 0, SEQUENCE_ROOM + 1);
   }
   io->n_advance = N_ADVANCE;
-  io->n_history = N_HISTORY;
-  io->n_bias = N_BIAS;
+  io->plain.n_history = N_HISTORY;
+  io->plain.n_bias = N_BIAS;
 }
 
 /* Pairs of an id and the bits of a float. */

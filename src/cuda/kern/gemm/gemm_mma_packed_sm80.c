@@ -48,7 +48,7 @@ const char *cuda_gemm_mma_packed_ok(const ga_kernel *k, const void *desc, const 
   const ga_gemm_desc *d = desc;
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
-  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
   if (d->n > (int64_t)1 << 28 || d->k > (int64_t)1 << 28) return "n or k is too large";
   if (d->m == 0 || d->n == 0) return NULL;
   const mma_packed_shape s = shape_of(k, d, caps);

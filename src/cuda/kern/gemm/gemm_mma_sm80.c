@@ -7,7 +7,7 @@
 const char *cuda_gemm_mma_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_gemm_desc *d = desc;
   const cuda_variant *v = k->impl;
-  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
   if (d->w_layout != GA_LAYOUT_NATIVE) return "the weights are packed";
   if (d->w_dtype != (int32_t)k->dtype[0] || d->x_dtype != (int32_t)k->dtype[1]) return "x and w must be of its dtype";
   if (d->x_stride % 8 || d->w_stride % 8 || d->y_stride % 8) return "strides must be multiples of 8";

@@ -7,7 +7,7 @@
 const char *cuda_gemm_native_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
   const ga_gemm_desc *d = desc;
-  return d->w_layout == GA_LAYOUT_NATIVE ? ga_gemm_one_product(d) : "the weights are packed";
+  return d->w_layout == GA_LAYOUT_NATIVE ? ga_gemm_one_product(desc) : "the weights are packed";
 }
 
 ga_status cuda_gemm_native(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

@@ -72,7 +72,7 @@ const char *cuda_gemm_prefill_ok(const ga_kernel *k, const void *desc, const ga_
   const ga_gemm_desc *d = desc;
   const char *refusal = cuda_gemm_packed_refusal(k, d);
   if (refusal) return refusal;
-  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
   if (d->m < k->rows_min) return "m is below 9";
   if (d->y_stride % 4) return "y_stride must be a multiple of 4";
   const int64_t tiles = ga_div_up(d->n, BM) * ga_div_up(d->m, ((const cuda_gemm_prefill_variant *)k->impl)->bn);

@@ -102,14 +102,14 @@ static void set_depth(shape *s, int64_t most, int64_t m) {
 }
 
 /* X gets at most half of shared memory. Rows are cut into groups, one a multiprocessor, or a cluster. */
-static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *caps) {
-  const int64_t m = ga_min_i64(d->m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
-  shape s = {.unit = cuda_unit_of(d->w_dtype), .splits = 1};
-  s.mats = d->flags & GA_GEMM_GATED ? 2 : 1;
+static shape shape_of(const ga_kernel *k, const ga_gemm_fused_desc *d, const ga_caps *caps) {
+  const int64_t m = ga_min_i64(d->plain.m, ROWS), limit = caps->smem_bytes - STATIC_BYTES;
+  shape s = {.unit = cuda_unit_of(d->plain.w_dtype), .splits = 1};
+  s.mats = d->fused & GA_GEMM_FUSED_GATED ? 2 : 1;
   s.warps = ((const cuda_variant *)k->impl)->threads / 32;
   s.rows = k->rows_max == 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : ROWS;
-  s.tiles = tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
-  s.units = ga_div_up(d->k, s.unit->k);
+  s.tiles = tiles_of(d->plain.n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
+  s.units = ga_div_up(d->plain.k, s.unit->k);
   split(&s, caps, limit);
   s.groups = groups_of(&s, s.cluster_reduce ? blocks_at_once(s.splits, caps) : caps->sms);
   for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
@@ -125,18 +125,18 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
 }
 
 const char *cuda_gemm_split_int8_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  const ga_gemm_desc *d = desc;
-  const char *refusal = cuda_gemm_packed_refusal(k, d);
+  const ga_gemm_fused_desc *d = desc;
+  const char *refusal = cuda_gemm_packed_refusal(k, &d->plain);
   if (refusal) return refusal;
-  if (d->n > MOST || d->k > MOST) return "n or k is too large";
-  if (d->m < k->rows_min || (k->rows_max && d->m > k->rows_max)) return "m is outside of this row's range";
-  if (d->m == 0 || d->n == 0) return NULL;
-  if (d->flags & GA_GEMM_ADD_NORM && (d->m != 1 || d->k > GA_RING_SUM_K))
+  if (d->plain.n > MOST || d->plain.k > MOST) return "n or k is too large";
+  if (d->plain.m < k->rows_min || (k->rows_max && d->plain.m > k->rows_max)) return "m is outside of this row's range";
+  if (d->plain.m == 0 || d->plain.n == 0) return NULL;
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM && (d->plain.m != 1 || d->plain.k > GA_RING_SUM_K))
     return "it adds a norm to one row alone, of up to 4096";
   if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
   const shape s = shape_of(k, d, caps);
   const bool in_memory = s.splits > 1 && !s.cluster_reduce;
-  if (in_memory && (s.mats > 1 || d->flags & GA_GEMM_NORM || d->n_more[0]))
+  if (in_memory && (s.mats > 1 || d->fused & GA_GEMM_FUSED_NORM || d->n_more[0]))
     return "k is too long for one block: no norm, no further matrices";
   if (s.shared_bytes > (int64_t)caps->smem_bytes - STATIC_BYTES) return "shared memory is too small";
   return in_memory && s.groups > COUNTERS ? "too many parts" : NULL;
@@ -152,26 +152,26 @@ static int64_t clocks_of(int64_t rows, int64_t bytes) {
 
 double cuda_gemm_split_int8_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
-  const ga_gemm_desc *d = desc;
-  const cuda_unit *u = cuda_unit_of(d->w_dtype);
-  if (d->m == 0 || d->n == 0) return 0;
-  const int64_t tiles =
-      (tiles_of(d->n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) * (d->flags & GA_GEMM_GATED ? 2 : 1);
-  const int64_t bytes = tiles * ga_div_up(d->k, u->k) * u->bytes, rest = d->m % ROWS;
-  return cuda_clocks_us(d->m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
+  const ga_gemm_fused_desc *d = desc;
+  const cuda_unit *u = cuda_unit_of(d->plain.w_dtype);
+  if (d->plain.m == 0 || d->plain.n == 0) return 0;
+  const int64_t tiles = (tiles_of(d->plain.n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) *
+                        (d->fused & GA_GEMM_FUSED_GATED ? 2 : 1);
+  const int64_t bytes = tiles * ga_div_up(d->plain.k, u->k) * u->bytes, rest = d->plain.m % ROWS;
+  return cuda_clocks_us(d->plain.m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
 }
 
 uint64_t cuda_gemm_split_int8_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
-  const ga_gemm_desc *d = desc;
-  if (d->m == 0 || d->n == 0) return 0;
+  const ga_gemm_fused_desc *d = desc;
+  if (d->plain.m == 0 || d->plain.n == 0) return 0;
   const shape s = shape_of(k, d, caps);
   return s.splits == 1 || s.cluster_reduce ? 0 : (uint64_t)(s.splits * ROWS * s.tiles * GA_PACKED_ROWS) * sizeof(float);
 }
 
 /* Two matrices whose tiles a block takes in turn. */
-static void fill_gated(const ga_gemm_io *a, const shape *s, ga_kargs_gemm_split_int8 *out) {
+static void fill_gated(const ga_gemm_fused_io *a, const shape *s, ga_kargs_gemm_split_int8 *out) {
   const int64_t tile = s->units * s->unit->bytes;
-  const char *w = a->w, *gate = a->w_more[0];
+  const char *w = a->plain.w, *gate = a->w_more[0];
   out->gated = 1;
   out->begin[0] = (int32_t)s->tiles;
   out->w_more[0] = gate;
@@ -182,29 +182,30 @@ static void fill_gated(const ga_gemm_io *a, const shape *s, ga_kargs_gemm_split_
 }
 
 /* Matrices after the first. */
-static void fill_more(const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row, const shape *s,
+static void fill_more(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row, const shape *s,
                       ga_kargs_gemm_split_int8 *out) {
-  const char *before = a->w;
-  int64_t begin = 0, tiles = tiles_of(d->n); /* of the matrix before */
+  const char *before = a->plain.w;
+  int64_t begin = 0, tiles = tiles_of(d->plain.n); /* of the matrix before */
   for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
     begin += tiles;
     out->begin[i] = (int32_t)begin;
     out->end[i] = before + tiles * s->units * s->unit->bytes;
     out->w_more[i] = before = a->w_more[i];
     out->y_more[i] = (float *)a->y_more[i] + row * d->y_more_stride[i];
-    out->bias_more[i] = d->flags & GA_GEMM_BIAS ? a->bias_more[i] : NULL;
+    out->bias_more[i] = d->plain.flags & GA_GEMM_BIAS ? a->bias_more[i] : NULL;
     out->n_more[i] = d->n_more[i];
     out->y_more_stride[i] = d->y_more_stride[i];
     tiles = tiles_of(d->n_more[i]);
   }
 }
 
-static ga_kargs_gemm_split_int8 args_of(const shape *s, const ga_gemm_desc *d, const ga_gemm_io *a, int64_t row) {
-  ga_kargs_gemm g = cuda_gemm_kargs(d, a);
-  g.x = (const float *)a->x + row * d->x_stride;
-  g.y = (float *)a->y + row * d->y_stride;
-  if (g.gate) g.gate = (const float *)a->gate + row * d->y_stride;
-  if (g.residual) g.residual = (const float *)a->residual + row * d->y_stride;
+static ga_kargs_gemm_split_int8 args_of(const shape *s, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a,
+                                        int64_t row) {
+  ga_kargs_gemm g = cuda_gemm_kargs(&d->plain, &a->plain);
+  g.x = (const float *)a->plain.x + row * d->plain.x_stride;
+  g.y = (float *)a->plain.y + row * d->plain.y_stride;
+  if (g.gate) g.gate = (const float *)a->plain.gate + row * d->plain.y_stride;
+  if (g.residual) g.residual = (const float *)a->plain.residual + row * d->plain.y_stride;
   g.splits = (int32_t)s->splits;
   g.groups = (int32_t)s->groups;
   g.tiles = (int32_t)s->tiles;
@@ -220,46 +221,48 @@ static ga_kargs_gemm_split_int8 args_of(const shape *s, const ga_gemm_desc *d, c
                                   .tiles_each = (int32_t)(s->tiles / s->groups),
                                   .tiles_longer = (int32_t)(s->tiles % s->groups)};
   out.begin[0] = out.begin[1] = INT32_MAX;
-  out.norm = d->flags & GA_GEMM_NORM ? a->norm : NULL;
+  out.norm = d->fused & GA_GEMM_FUSED_NORM ? a->norm : NULL;
   out.norm_eps = d->norm_eps;
-  if (d->flags & GA_GEMM_ADD_NORM) out.add = a->add, out.add_norm = a->add_norm, out.sum = a->sum;
-  if (d->flags & GA_GEMM_GATED)
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM) out.add = a->add, out.add_norm = a->add_norm, out.sum = a->sum;
+  if (d->fused & GA_GEMM_FUSED_GATED)
     fill_gated(a, s, &out);
   else
     fill_more(d, a, row, s, &out);
   return out;
 }
 
-static ga_status check_more(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a) {
-  if (d->flags & GA_GEMM_NORM) GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
-  if (d->flags & GA_GEMM_ADD_NORM) {
-    const void *const rows[] = {a->x, a->norm, a->add, a->add_norm, a->sum};
+static ga_status check_more(ga_stream *stream, const ga_kernel *k, const ga_gemm_fused_desc *d,
+                            const ga_gemm_fused_io *a) {
+  if (d->fused & GA_GEMM_FUSED_NORM) GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM) {
+    const void *const rows[] = {a->plain.x, a->norm, a->add, a->add_norm, a->sum};
     static const char *const names[] = {"x", "norm", "add", "add_norm", "sum"};
     for (size_t i = 0; i < GA_COUNT_OF(rows); i++) GA_TRY(cuda_check_pointer(stream, k, names[i], rows[i], 16));
   }
-  if (d->flags & GA_GEMM_GATED) {
+  if (d->fused & GA_GEMM_FUSED_GATED) {
     GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[0], 16));
-    GA_REQUIRE(a->w_more[0] != a->w, GA_ERR_ARG, "%s: w_more[0] is w; the gate must be another matrix", k->id);
+    GA_REQUIRE(a->w_more[0] != a->plain.w, GA_ERR_ARG, "%s: w_more[0] is w; the gate must be another matrix", k->id);
   }
   for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
     GA_TRY(cuda_check_pointer(stream, k, "w_more", a->w_more[i], 16));
     GA_TRY(cuda_check_pointer(stream, k, "y_more", a->y_more[i], sizeof(float)));
-    if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias_more", a->bias_more[i], sizeof(float)));
+    if (d->plain.flags & GA_GEMM_BIAS)
+      GA_TRY(cuda_check_pointer(stream, k, "bias_more", a->bias_more[i], sizeof(float)));
   }
   return GA_OK;
 }
 
 ga_status cuda_gemm_split_int8(const ga_kernel *k, const void *desc, const void *io, void *workspace,
                                ga_stream *stream) {
-  const ga_gemm_desc *d = desc;
-  const ga_gemm_io *a = io;
+  const ga_gemm_fused_desc *d = desc;
+  const ga_gemm_fused_io *a = io;
   const cuda_variant *v = k->impl;
-  if (d->m == 0 || d->n == 0) return GA_OK;
-  GA_TRY(cuda_gemm_check_io(stream, k, d, a, 16));
+  if (d->plain.m == 0 || d->plain.n == 0) return GA_OK;
+  GA_TRY(cuda_gemm_check_io(stream, k, &d->plain, &a->plain, 16));
   GA_TRY(check_more(stream, k, d, a));
-  for (int64_t row = 0; row < d->m; row += ROWS) { /* W is read once for each 8 rows of X */
-    ga_gemm_desc piece = *d;
-    piece.m = ga_min_i64(ROWS, d->m - row);
+  for (int64_t row = 0; row < d->plain.m; row += ROWS) { /* W is read once for each 8 rows of X */
+    ga_gemm_fused_desc piece = *d;
+    piece.plain.m = ga_min_i64(ROWS, d->plain.m - row);
     const shape s = shape_of(k, &piece, &stream->device->caps);
     ga_kargs_gemm_split_int8 args = args_of(&s, &piece, a, row);
     args.gemm.partial = s.cluster_reduce ? NULL : workspace;

@@ -35,7 +35,7 @@ const char *cuda_gemm_tile_ok(const ga_kernel *k, const void *desc, const ga_cap
   const ga_gemm_desc *d = desc;
   const cuda_gemm_tile_variant *v = k->impl;
   if (d->w_layout != GA_LAYOUT_NATIVE) return "the weights are packed";
-  if (ga_gemm_one_product(d)) return ga_gemm_one_product(d);
+  if (ga_gemm_one_product(desc)) return ga_gemm_one_product(desc);
   if (d->w_dtype != (int32_t)k->dtype[0] || d->x_dtype != (int32_t)k->dtype[1]) return "x and w must be of its dtype";
   if (d->w_dtype != GA_E4M3 && d->y_dtype != GA_F32 && d->y_dtype != (int32_t)k->dtype[0])
     return "y must be f32 or of its dtype";

@@ -15,16 +15,16 @@ static const char *cache_ok(const ga_kv_store_desc *d) {
 
 const char *cuda_kv_store_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
-  const ga_kv_store_desc *d = desc;
+  const ga_kv_store_fused_desc *d = desc;
   if (d->head_norm) return "it does not norm heads";
-  return d->kv_dtype == GA_E4M3 ? "a row of its own writes e4m3" : cache_ok(d);
+  return d->plain.kv_dtype == GA_E4M3 ? "a row of its own writes e4m3" : cache_ok(&d->plain);
 }
 
 const char *cuda_kv_store_scaled_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
-  const ga_kv_store_desc *d = desc;
+  const ga_kv_store_fused_desc *d = desc;
   if (d->head_norm) return "it does not norm heads";
-  return d->kv_dtype != GA_E4M3 ? "it writes e4m3" : cache_ok(d);
+  return d->plain.kv_dtype != GA_E4M3 ? "it writes e4m3" : cache_ok(&d->plain);
 }
 
 static int32_t threads_of(const ga_kernel *k) { return (int32_t)((const cuda_variant *)k->impl)->threads; }
@@ -36,16 +36,31 @@ static int32_t lanes_of_head(const ga_kv_store_desc *d) {
 
 const char *cuda_kv_store_normed_ok(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)caps;
-  const ga_kv_store_desc *d = desc;
-  if (!d->head_norm) return "it is for heads that are normed";
+  const ga_kv_store_fused_desc *fused = desc;
+  const ga_kv_store_desc *d = &fused->plain;
+  if (!fused->head_norm) return "it is for heads that are normed";
   if (d->kv_dtype == GA_E4M3) return "it does not write e4m3 caches";
   return lanes_of_head(d) <= threads_of(k) ? cache_ok(d) : "a block is smaller than head_dim or v_dim";
 }
 
+static ga_status check_rotation(ga_stream *stream, const ga_kernel *k, const ga_kv_store_fused_desc *d,
+                                const ga_kv_store_fused_io *a) {
+  if (!d->rot_dim) return GA_OK;
+  GA_TRY(cuda_check_pointer(stream, k, "q", a->q, cuda_layer_align(d->plain.x_dtype)));
+  LAYER_CHECK(positions, GA_I32);
+  LAYER_CHECK(inv_freq, GA_F32);
+  if (!d->head_norm) return GA_OK;
+  LAYER_CHECK(q_norm, GA_F32);
+  LAYER_CHECK(k_norm, GA_F32);
+  return GA_OK;
+}
+
 ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   (void)workspace;
-  const ga_kv_store_desc *d = desc;
-  const ga_kv_store_io *a = io;
+  const ga_kv_store_fused_desc *fused = desc;
+  const ga_kv_store_fused_io *fused_io = io;
+  const ga_kv_store_desc *d = &fused->plain;
+  const ga_kv_store_io *a = &fused_io->plain;
   const int64_t k_width = (int64_t)d->heads * d->head_dim, v_width = (int64_t)d->heads * d->v_dim;
   const int32_t chunk = d->tokens >= MANY_TOKENS ? 8 : 1; /* few tokens: all warps there are */
   const bool scaled = d->kv_dtype == GA_E4M3;
@@ -59,15 +74,7 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
     LAYER_CHECK(k_scale, GA_F32);
     LAYER_CHECK(v_scale, GA_F32);
   }
-  if (d->rot_dim) {
-    GA_TRY(cuda_check_pointer(stream, k, "q", a->q, cuda_layer_align(d->x_dtype)));
-    LAYER_CHECK(positions, GA_I32);
-    LAYER_CHECK(inv_freq, GA_F32);
-  }
-  if (d->head_norm) {
-    LAYER_CHECK(q_norm, GA_F32);
-    LAYER_CHECK(k_norm, GA_F32);
-  }
+  GA_TRY(check_rotation(stream, k, fused, fused_io));
   const ga_kargs_kv_store args = {.k = a->k,
                                   .v = a->v,
                                   .slot = a->slot,
@@ -81,28 +88,28 @@ ga_status cuda_kv_store(const ga_kernel *k, const void *desc, const void *io, vo
                                   .v_width = (int32_t)v_width,
                                   .x_dtype = d->x_dtype,
                                   .kv_dtype = d->kv_dtype,
-                                  .q = a->q,
-                                  .positions = a->positions,
-                                  .inv_freq = a->inv_freq,
-                                  .q_stride = d->q_stride,
-                                  .q_heads = d->q_heads,
+                                  .q = fused_io->q,
+                                  .positions = fused_io->positions,
+                                  .inv_freq = fused_io->inv_freq,
+                                  .q_stride = fused->q_stride,
+                                  .q_heads = fused->q_heads,
                                   .head_dim = d->head_dim,
-                                  .rot_dim = d->rot_dim,
-                                  .pairs = d->pairs,
-                                  .magnitude = d->magnitude,
+                                  .rot_dim = fused->rot_dim,
+                                  .pairs = fused->pairs,
+                                  .magnitude = fused->magnitude,
                                   .chunk = chunk,
                                   .k_scale = a->k_scale,
                                   .v_scale = a->v_scale,
-                                  .q_norm = a->q_norm,
-                                  .k_norm = a->k_norm,
-                                  .norm_eps = d->norm_eps,
+                                  .q_norm = fused_io->q_norm,
+                                  .k_norm = fused_io->k_norm,
+                                  .norm_eps = fused->norm_eps,
                                   .lanes = lanes_of_head(d)};
-  if (d->head_norm) /* a block takes as many heads as it has lanes for, `chunk` times */
+  if (fused->head_norm) /* a block takes as many heads as it has lanes for, `chunk` times */
     return cuda_layer_enqueue(
-        k, stream, d->tokens * ga_div_up(d->q_heads + 2 * (int64_t)d->heads, threads_of(k) / args.lanes * chunk),
+        k, stream, d->tokens * ga_div_up(fused->q_heads + 2 * (int64_t)d->heads, threads_of(k) / args.lanes * chunk),
         &args);
   /* A warp takes 32 elements of K or V (in e4m3 a head of them), or 32 pairs of Q, in `chunk` heads. */
   const int64_t kv = scaled ? 2 * d->heads : ga_div_up(k_width, 32) + ga_div_up(v_width, 32);
-  const int64_t warps = ga_div_up(kv + ga_div_up(d->rot_dim / 2, 32) * d->q_heads, chunk);
+  const int64_t warps = ga_div_up(kv + ga_div_up(fused->rot_dim / 2, 32) * fused->q_heads, chunk);
   return cuda_layer_enqueue_rows(k, stream, 1, d->tokens * warps * 32, &args);
 }

@@ -32,7 +32,9 @@ uint64_t cuda_sample_workspace(const ga_kernel *k, const void *desc, const ga_ca
          (uint64_t)((const ga_sample_desc *)desc)->vocab * sizeof(float);
 }
 
-static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, const ga_sample_io *a, void *workspace) {
+static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, const ga_sample_fused_io *fused,
+                                void *workspace) {
+  const ga_sample_io *a = &fused->plain;
   const shape s = shape_of(k, d->vocab);
   double *sums = workspace;
   float *most = (float *)(void *)(sums + threads_of(k));
@@ -44,9 +46,9 @@ static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, con
                            .bias = a->bias,
                            .id = a->id,
                            .logprob = a->logprob,
-                           .advance = a->advance,
-                           .sequence = a->sequence,
-                           .n_sequence = a->n_sequence,
+                           .advance = fused->advance,
+                           .sequence = fused->sequence,
+                           .n_sequence = fused->n_sequence,
                            .rng = a->rng,
                            .adjusted = most + threads_of(k),
                            .group_max = most,
@@ -54,7 +56,7 @@ static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, con
                            .vocab = d->vocab,
                            .n_history = a->n_history,
                            .n_bias = a->n_bias,
-                           .n_advance = a->n_advance,
+                           .n_advance = fused->n_advance,
                            .groups = s.groups,
                            .group_log = s.log,
                            .top_k = top_k,
@@ -71,21 +73,23 @@ static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, con
                            .typical_p = d->typical_p};
 }
 
-#define CHECK(name, bytes) GA_TRY(cuda_check_pointer(stream, k, #name, a->name, bytes))
+#define CHECK_OF(of, name, bytes) GA_TRY(cuda_check_pointer(stream, k, #name, (of)->name, bytes))
+#define CHECK(name, bytes)        CHECK_OF(a, name, bytes)
 
 ga_status cuda_sample(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
   const ga_sample_desc *d = desc;
-  const ga_sample_io *a = io;
+  const ga_sample_fused_io *fused = io;
+  const ga_sample_io *a = &fused->plain;
   CHECK(logits, sizeof(float));
-  if (a->n_history && !a->sequence) CHECK(history, sizeof(int32_t));
+  if (a->n_history && !fused->sequence) CHECK(history, sizeof(int32_t));
   if (a->n_bias) CHECK(bias, sizeof(int32_t));
   CHECK(id, sizeof(int32_t));
   CHECK(logprob, sizeof(float));
   if (d->temperature > 0) CHECK(rng, sizeof(uint64_t));
-  if (a->n_advance) CHECK(advance, sizeof(int32_t));
-  if (a->sequence) CHECK(sequence, sizeof(int32_t));
-  if (a->sequence) CHECK(n_sequence, sizeof(int32_t));
-  ga_kargs_sample args = kargs_of(k, d, a, workspace);
+  if (fused->n_advance) CHECK_OF(fused, advance, sizeof(int32_t));
+  if (fused->sequence) CHECK_OF(fused, sequence, sizeof(int32_t));
+  if (fused->sequence) CHECK_OF(fused, n_sequence, sizeof(int32_t));
+  ga_kargs_sample args = kargs_of(k, d, fused, workspace);
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   const int64_t blocks = ga_div_up(args.groups, threads_of(k) / 32);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1}, .block = {(uint32_t)threads_of(k), 1, 1}, .dependent = true};

@@ -1,0 +1,104 @@
+/* Fused forms of public ops: what src/model/fuse.c puts into one launch.
+ *
+ * A fused struct begins with the public one. GA_OP_<op> always carries the fused structs: ga_<op> puts zeros behind
+ * what its caller gives. A kernel that knows of nothing fused reads the public part alone. Programs hold no fused
+ * struct, so that these have no versions (docs/adr/0003-growing-structs.md).
+ *
+ * ga_<op>_fused, _fused_plan and _fused_run are as the public three, of structs that this library has made itself. */
+#ifndef GA_CORE_FUSED_H
+#define GA_CORE_FUSED_H
+
+#include "ga/gemm.h"
+#include "ga/layer.h"
+#include "ga/sample.h"
+
+/* More work with the same X. NORM: X is normed first, x / sqrt(mean x^2 + norm_eps) * norm[k] (RMS, arXiv 1910.07467).
+ * GATED: GLU whose gate is scale * (X w_more[0]^T), of w's shape, type and layout. n_more: further matrices by X, each
+ * with a Y of its own. What a layer does between two attentions is three launches so. */
+typedef enum ga_gemm_fused_flags {
+  GA_GEMM_FUSED_NORM = 1,
+  GA_GEMM_FUSED_GATED = 2, /* goes with norms alone, and with no flag of the product */
+  /* With NORM: X is add + x / sqrt(mean x^2 + norm_eps) * add_norm[k], of f32, which is also written to sum if that is
+   * not NULL (Gemma 3's norms behind its blocks, arXiv 2503.19786). */
+  GA_GEMM_FUSED_ADD_NORM = 4
+} ga_gemm_fused_flags;
+
+#define GA_GEMM_MORE 2
+
+typedef struct ga_gemm_fused_desc {
+  ga_gemm_desc plain;
+  int64_t n_more[GA_GEMM_MORE]; /* rows of further matrices, of w's type and layout, with the product's act and scale;
+                                   0 = none. With n, BIAS, norms alone */
+  int64_t y_more_stride[GA_GEMM_MORE]; /* of their Y; 0 = n_more */
+  uint32_t fused;                      /* ga_gemm_fused_flags. XT, WT, w_stride and scales go with none, nor n_more */
+  float norm_eps;                      /* with NORM; else 0 */
+} ga_gemm_fused_desc;
+#define GA_GEMM_FUSED_DESC_INIT \
+  { GA_GEMM_DESC_INIT, {0, 0}, {0, 0}, 0, 0.0f }
+
+typedef struct ga_gemm_fused_io {
+  ga_gemm_io plain;
+  const float *norm;                    /* [k] */
+  const float *add, *add_norm;          /* with ADD_NORM: [m, k] of x's stride; [k] */
+  float *sum;                           /* likewise [m, k], or NULL; must overlap none of the others */
+  const void *w_more[GA_GEMM_MORE];     /* [n_more, k]; GATED: the gate's [n, k] */
+  void *y_more[GA_GEMM_MORE];           /* [m, n_more]; none may overlap another */
+  const float *bias_more[GA_GEMM_MORE]; /* [n_more] each, with BIAS */
+} ga_gemm_fused_io;
+
+/* For rows that do nothing but a product with its epilogue: why they cannot take `d`, or NULL. */
+static inline const char *ga_gemm_one_product(const ga_gemm_fused_desc *d) {
+  if (d->fused & GA_GEMM_FUSED_NORM) return "it does not norm X";
+  return d->fused & GA_GEMM_FUSED_GATED || d->n_more[0] ? "it takes one matrix" : NULL;
+}
+
+/* K is rotated on its way, as ga_rope does it, and Q [tokens, q_heads, head_dim] in place: what comes between the
+ * products and attention in one launch. K itself stays as it is. With head_norm each head of Q and K is first divided
+ * by sqrt(mean of its squares + norm_eps) and multiplied by weights of its own (Gemma 3, Qwen 3), all elements of it;
+ * results are rounded once, behind the rotation. */
+typedef struct ga_kv_store_fused_desc {
+  ga_kv_store_desc plain;
+  int32_t rot_dim; /* leading elements of a head that are rotated, even; 0 = none, and what follows is not looked at */
+  int32_t q_heads;
+  int64_t q_stride; /* 0 = contiguous */
+  int32_t pairs;    /* ga_rope_pairs */
+  float magnitude;
+  int32_t head_norm; /* not 0: needs rot_dim */
+  float norm_eps;
+} ga_kv_store_fused_desc;
+#define GA_KV_STORE_FUSED_DESC_INIT \
+  { GA_KV_STORE_DESC_INIT, 0, 0, 0, 0, 1.0f, 0, 0.0f }
+
+typedef struct ga_kv_store_fused_io {
+  ga_kv_store_io plain;
+  void *q;                      /* with rot_dim */
+  const int32_t *positions;     /* [tokens] */
+  const float *inv_freq;        /* [rot_dim / 2] */
+  const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
+} ga_kv_store_fused_io;
+
+/* A step that is recorded once and replayed moves on by itself: fields of the io. */
+typedef ga_sample_desc ga_sample_fused_desc;
+
+typedef struct ga_sample_fused_io {
+  ga_sample_io plain;
+  int32_t *advance; /* [n_advance] numbers of which each becomes one more: the next step's position, slot, length */
+  int64_t n_advance;
+  /* NULL, or [*n_sequence + 1]: penalties see the last n_history of these tokens (fewer at the start) instead of
+   * `history`, and the token is put behind them. */
+  int32_t *sequence;
+  const int32_t *n_sequence; /* on the device, 0 or more; may be one of `advance`, counted after it has been read */
+} ga_sample_fused_io;
+
+#define GA_DECLARE_FUSED_OP(op)                                                                                       \
+  GA_NODISCARD ga_status ga_##op##_fused_plan(ga_ctx *ctx, const ga_##op##_fused_desc *desc, ga_plan **out);          \
+  GA_NODISCARD ga_status ga_##op##_fused_run(const ga_plan *plan, const ga_##op##_fused_io *io, void *workspace,      \
+                                             ga_stream *stream);                                                      \
+  GA_NODISCARD ga_status ga_##op##_fused(ga_ctx *ctx, const ga_##op##_fused_desc *desc, const ga_##op##_fused_io *io, \
+                                         ga_stream *stream);
+
+GA_DECLARE_FUSED_OP(gemm)
+GA_DECLARE_FUSED_OP(kv_store)
+GA_DECLARE_FUSED_OP(sample)
+
+#endif
