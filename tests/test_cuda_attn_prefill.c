@@ -81,9 +81,37 @@ static void steps_run_in_order(void **state) {
   ga_plan_destroy(plan);
 }
 
+/* Work of two streams may overlap: each has a workspace of its own, which goes with it. */
+static void streams_have_their_own_workspace(void **state) {
+  (void)state;
+  void *memory;
+  ga_stream *one, *two;
+  assert_int_equal(ga_buffer_alloc(ctx, 4 * ELEMS, &memory), GA_OK);
+  char *at = memory;
+  const ga_attn_io io = {.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS};
+  assert_int_equal(ga_stream_create(ctx, &one), GA_OK);
+  assert_int_equal(ga_stream_create(ctx, &two), GA_OK);
+  assert_int_equal(ga_attn(ctx, &desc, &io, one), GA_OK);
+  assert_null(two->workspace);
+  assert_int_equal(ga_attn(ctx, &desc, &io, two), GA_OK);
+  assert_non_null(one->workspace);
+  assert_non_null(two->workspace);
+  assert_ptr_not_equal(one->workspace, two->workspace);
+  assert_null(ctx->stream->workspace);
+  const uint64_t before = two->workspace_bytes;
+  desc.max_q = 400;
+  assert_int_equal(ga_attn(ctx, &desc, &io, one), GA_OK);
+  assert_true(one->workspace_bytes > before);
+  assert_int_equal(two->workspace_bytes, before);
+  ga_stream_destroy(one);
+  ga_stream_destroy(two);
+  ga_buffer_free(ctx, memory);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_planner_chooses_the_row_between, setup, teardown),
-      cmocka_unit_test_setup_teardown(steps_run_in_order, setup, teardown)};
+      cmocka_unit_test_setup_teardown(steps_run_in_order, setup, teardown),
+      cmocka_unit_test_setup_teardown(streams_have_their_own_workspace, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

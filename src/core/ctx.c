@@ -65,7 +65,7 @@ static ga_status fill_ctx(ga_ctx *ctx, const ga_ctx_options *options) {
     ctx->disable_kernels = memcpy(p, options->disable_kernels, n);
   }
   GA_TRY(strcmp(device, "auto") ? open_named(device, threads, &ctx->device) : open_best(threads, &ctx->device));
-  return ctx->device->ops->stream_create(ctx->device, &ctx->stream);
+  return ga_stream_create(ctx, &ctx->stream);
 }
 
 ga_status ga_ctx_create(const ga_ctx_options *options, ga_ctx **out) {
@@ -90,9 +90,8 @@ void ga_ctx_destroy(ga_ctx *ctx) {
   for (size_t i = 0; i < ctx->cache.n_slots; i++) ga_plan_destroy(ctx->cache.slots[i]);
   ga_mem_free(ctx->cache.slots);
   if (ctx->device) {
-    ga_buffer_free(ctx, ctx->workspace);
     for (size_t i = 0; i < ctx->n_outgrown; i++) ga_buffer_free(ctx, ctx->outgrown[i]);
-    if (ctx->stream) ctx->device->ops->stream_destroy(ctx->stream);
+    ga_stream_destroy(ctx->stream);
     ctx->device->ops->destroy(ctx->device);
   }
   ga_memstats_free(&ctx->memstats);

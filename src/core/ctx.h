@@ -32,19 +32,18 @@ struct ga_ctx {
   ga_stream *stream;
   char *disable_kernels;
   ga_plan_cache cache;
-  void *workspace; /* grows to the largest need of a remembered plan */
-  size_t workspace_bytes;
   ga_memstats memstats; /* of device memory */
-  bool recorded;        /* a graph has been begun: it may hold the workspace, so that outgrown ones live on */
+  bool recorded;        /* a graph has been begun: it may hold a workspace, so that outgrown ones live on */
   void *outgrown[GA_OUTGROWN_MAX];
   size_t n_outgrown;
 };
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
 GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, ga_plan **out);
-/* As ga_plan_make, remembered by ctx, which owns it and a workspace large enough for it. */
-GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes,
-                                        const ga_plan **out);
+/* As ga_plan_make, remembered by ctx, which owns it. *stream becomes the one to run on, with a workspace that is large
+ * enough. */
+GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
+                                        ga_stream **stream);
 
 /* Enqueues the steps of a plan; io and workspace have been checked. */
 GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);

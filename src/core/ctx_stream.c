@@ -64,11 +64,17 @@ ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, 
 ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
   GA_REQUIRE(ctx && out, GA_ERR_ARG, "stream: %s is null", ctx ? "out" : "ctx");
   *out = NULL;
-  return ctx->device->ops->stream_create(ctx->device, out);
+  GA_TRY(ctx->device->ops->stream_create(ctx->device, out));
+  (*out)->ctx = ctx;
+  return GA_OK;
 }
 
+/* Work that has the workspace must be done before that is given back. */
 void ga_stream_destroy(ga_stream *stream) {
-  if (stream) stream->device->ops->stream_destroy(stream);
+  if (!stream) return;
+  if (stream->workspace && !stream->capturing) (void)stream->device->ops->stream_sync(stream);
+  ga_buffer_free(stream->ctx, stream->workspace);
+  stream->device->ops->stream_destroy(stream);
 }
 
 ga_status ga_stream_sync(ga_ctx *ctx, ga_stream *stream) {

@@ -68,7 +68,10 @@ struct ga_device {
 /* Backends put this first in their own stream struct. */
 struct ga_stream {
   ga_device *device;
-  bool capturing; /* between graph_begin and graph_end */
+  ga_ctx *ctx;
+  bool capturing;  /* between graph_begin and graph_end */
+  void *workspace; /* of plans that the context remembers: work of two streams may overlap, so each has its own */
+  uint64_t workspace_bytes;
 };
 
 /* Likewise. */

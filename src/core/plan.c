@@ -92,37 +92,34 @@ static ga_status grow_cache(ga_plan_cache *cache) {
 }
 
 /* An outgrown workspace may be in recorded graphs: then it stays until the context goes. */
-static ga_status grow_workspace(ga_ctx *ctx, uint64_t bytes) {
-  if (bytes <= ctx->workspace_bytes) return GA_OK;
+static ga_status grow_workspace(ga_ctx *ctx, ga_stream *stream, uint64_t bytes) {
+  if (bytes <= stream->workspace_bytes) return GA_OK;
   void *bigger;
-  uint64_t twice = 2 * (uint64_t)ctx->workspace_bytes;
+  uint64_t twice = 2 * stream->workspace_bytes;
   if (ctx->recorded && bytes < twice) bytes = twice; /* few outgrown ones */
   GA_TRY(ga_buffer_alloc_for(ctx, bytes, "workspace", &bigger));
-  if (ctx->recorded && ctx->workspace && ctx->n_outgrown < GA_OUTGROWN_MAX)
-    ctx->outgrown[ctx->n_outgrown++] = ctx->workspace;
+  if (ctx->recorded && stream->workspace && ctx->n_outgrown < GA_OUTGROWN_MAX)
+    ctx->outgrown[ctx->n_outgrown++] = stream->workspace;
   else
-    ga_buffer_free(ctx, ctx->workspace);
-  ctx->workspace = bigger;
-  ctx->workspace_bytes = bytes;
+    ga_buffer_free(ctx, stream->workspace);
+  stream->workspace = bigger;
+  stream->workspace_bytes = bytes;
   return GA_OK;
 }
 
-ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out) {
+ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
+                           ga_stream **stream) {
+  GA_TRY(ga_stream_of(ctx, *stream, ga_op_name(op), stream));
   GA_TRY(grow_cache(&ctx->cache));
   size_t i = slot_of(&ctx->cache, op, desc, desc_bytes);
   if (!ctx->cache.slots[i]) {
     ga_plan *plan;
     GA_TRY(ga_plan_make(ctx, op, desc, desc_bytes, &plan));
-    ga_status status = grow_workspace(ctx, plan->steps.workspace_bytes);
-    if (status != GA_OK) {
-      ga_plan_destroy(plan);
-      return status;
-    }
     ctx->cache.slots[i] = plan;
     ctx->cache.n_used++;
   }
   *out = ctx->cache.slots[i];
-  return GA_OK;
+  return grow_workspace(ctx, *stream, (*out)->steps.workspace_bytes);
 }
 
 ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream) {

@@ -67,8 +67,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
     GA_TRY(complete(&full));                                                                                     \
     const ga_plan *plan;                                                                                         \
-    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                      \
-    return ga_##name##_run(plan, io, ctx->workspace, stream);                                                    \
+    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan, &stream));                             \
+    return ga_##name##_run(plan, io, stream->workspace, stream);                                                 \
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name)
 
@@ -93,8 +93,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     ga_##name##_fused_desc full = *desc;                                                                         \
     const ga_plan *plan;                                                                                         \
     GA_TRY(complete(&full));                                                                                     \
-    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                      \
-    return ga_##name##_fused_run(plan, io, ctx->workspace, stream);                                              \
+    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan, &stream));                             \
+    return ga_##name##_fused_run(plan, io, stream->workspace, stream);                                           \
   }                                                                                                              \
   ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
     ga_##name##_fused_desc full = {0};                                                                           \
@@ -115,8 +115,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     const ga_plan *plan;                                                                                         \
     GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
     GA_TRY(complete(&full));                                                                                     \
-    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan));                                      \
-    return ga_##name##_run(plan, io, ctx->workspace, stream);                                                    \
+    GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan, &stream));                             \
+    return ga_##name##_run(plan, io, stream->workspace, stream);                                                 \
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name##_fused)
 

@@ -157,8 +157,8 @@ ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_b
   GA_TAKE_DESC(OP, ctx, desc, ga_attn_bwd_desc, &full);
   GA_TRY(complete(&full));
   const ga_plan *plan;
-  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_bwd, &full, sizeof full, &plan));
-  return ga_attn_bwd_run(plan, io, ctx->workspace, stream);
+  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_bwd, &full, sizeof full, &plan, &stream));
+  return ga_attn_bwd_run(plan, io, stream->workspace, stream);
 }
 
 GA_CHECK_DESC_ROOM(attn_bwd);

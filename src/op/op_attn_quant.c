@@ -95,8 +95,8 @@ ga_status ga_attn_quant(ga_ctx *ctx, const ga_attn_quant_desc *desc, const ga_at
   GA_TAKE_DESC(OP, ctx, desc, ga_attn_quant_desc, &full);
   GA_TRY(complete(&full));
   const ga_plan *plan;
-  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_quant, &full, sizeof full, &plan));
-  return ga_attn_quant_run(plan, io, ctx->workspace, stream);
+  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_quant, &full, sizeof full, &plan, &stream));
+  return ga_attn_quant_run(plan, io, stream->workspace, stream);
 }
 
 GA_CHECK_DESC_ROOM(attn_quant);
