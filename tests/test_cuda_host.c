@@ -278,7 +278,7 @@ static void bad_arguments(void **state) {
   w = v;
   w.y = (char *)v.y + 2;
   assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
-  assert_text(ADD ": y is at ");
+  assert_text("add: y is at ");
   assert_text("must be a multiple of 4 bytes");
   w = v;
   w.b = host;

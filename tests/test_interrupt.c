@@ -105,7 +105,7 @@ static void stops(ga_tok_kind kind, const char *text) {
   assert_int_equal(ga_tokenize(tok, text, TEXT, 0, ids, TEXT, &whole), GA_OK);
   const int polls = (1 << 30) - asked;
   assert_true(polls > TEXT / (1 << 16) + 8); /* also behind the checks and the search for special tokens */
-  for (int at = 0; at < polls; at += 1 + polls / 16) {
+  for (int at = 0; at < polls; at += 1 + polls / 6) {
     asked = at;
     ids[0] = -7;
     assert_int_equal(ga_tokenize(tok, text, TEXT, 0, ids, TEXT, &n), GA_ERR_CANCELLED);
@@ -139,7 +139,7 @@ static void test_tokenizers(void **state) {
 /* Broken text is repaired piece by piece: wherever a piece of 1 MiB ends, the ids are those of a short text. */
 static void test_pieces_of_broken_text(void **state) {
   (void)state;
-  enum { PIECE = 1 << 20, AROUND = 5 };
+  enum { PIECE = 1 << 20, AROUND = 4 };
   static const char *const parts[] = {"\xF0\x9F\x98\x80",     "\xF0\x9F\x98", "\xE2\x82",
                                       "\x80\x80\x80\x80\x80", "\xC3",         "\xF0\x9F\x98\x80\x80\x80"};
   ga_tokenizer *tok = make(GA_TOK_SPM);
