@@ -40,6 +40,8 @@ typedef struct ga_device_ops {
   ga_status (*event_wait)(ga_event *event, ga_stream *stream);
   ga_status (*event_sync)(ga_event *event); /* the host waits */
   ga_status (*event_elapsed)(ga_event *start, ga_event *end, double *ms);
+  /* Loads a row's code, so that its first launch need not: that may come while a stream is recorded. NULL: no need. */
+  ga_status (*prepare)(ga_device *device, const ga_kernel *kernel);
   /* --- NULL when the device has no graphs --- */
   ga_status (*graph_begin)(ga_stream *stream);
   ga_status (*graph_end)(ga_stream *stream, ga_graph **out); /* ends the recording whatever it returns */

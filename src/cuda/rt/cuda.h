@@ -1,6 +1,6 @@
 /* The CUDA backend, host side. The only place for CUDA types.
  *
- * Rows: src/cuda/kern/<family>/<kernel>.toml. Each is compiled to one image, embedded, and loaded when first launched;
+ * Rows: src/cuda/kern/<family>/<kernel>.toml. Each is compiled to one image, embedded, and loaded when first planned;
  * a row whose image is not in the build is compiled at run time when NVRTC is present (jit.h). */
 #ifndef GA_CUDA_RT_CUDA_H
 #define GA_CUDA_RT_CUDA_H
@@ -64,7 +64,7 @@ typedef struct cuda_device {
   cuda_stream *streams;
   ga_kernel *rows;          /* those that can run: base.kernels */
   int32_t *row_at;          /* of each of cuda_rows: its index in rows; -1 = it cannot run */
-  cuda_function *functions; /* one for each of them, loaded when first needed */
+  cuda_function *functions; /* one for each of them, loaded when first planned */
   char bus[32];             /* PCI address, by which NVML knows it */
   const char *last_id;      /* kernel launched last: named when a fault comes up */
 } cuda_device;
@@ -101,6 +101,8 @@ typedef struct cuda_launch {
 /* Enqueues a function with one by-value argument struct. id: for errors, and kept as the last one enqueued. */
 GA_NODISCARD ga_status cuda_start(ga_stream *stream, CUfunction function, const char *id, const cuda_launch *launch,
                                   const void *args);
+/* ga_device_ops.prepare */
+GA_NODISCARD ga_status cuda_prepare(ga_device *device, const ga_kernel *kernel);
 /* Enqueues a row's kernel with one by-value argument struct. Errors name the id. */
 GA_NODISCARD ga_status cuda_enqueue(ga_stream *stream, const ga_kernel *kernel, const cuda_launch *launch,
                                     const void *args);

@@ -58,6 +58,7 @@ static const ga_device_ops device_ops = {
     .event_wait = cuda_event_wait,
     .event_sync = cuda_event_sync,
     .event_elapsed = cuda_event_elapsed,
+    .prepare = cuda_prepare,
     .graph_begin = cuda_graph_begin,
     .graph_end = cuda_graph_end,
     .graph_launch = cuda_graph_launch,

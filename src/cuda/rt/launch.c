@@ -91,6 +91,13 @@ static ga_status function_of(cuda_device *d, const ga_kernel *k, CUfunction *out
   return GA_OK;
 }
 
+ga_status cuda_prepare(ga_device *device, const ga_kernel *kernel) {
+  cuda_device *d = (cuda_device *)device;
+  CUfunction function;
+  GA_TRY(cuda_enter(d));
+  return function_of(d, kernel, &function);
+}
+
 /* --- launching --- */
 
 enum { ATTRIBUTES = 2 };
