@@ -109,7 +109,7 @@ static void refuses(void **state) {
   desc.max_kv = 0;
   assert_null(why());
   desc = good;
-  variant.resident = 1;
+  variant.kv_resident = 1;
   assert_string_equal(why(), "max_kv is too long to stay in shared memory");
 }
 

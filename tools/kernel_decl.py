@@ -12,7 +12,7 @@ A file declares the rows of one kernel:
   [host.steps]   pre = {kernel = "attn_bwd_pre_sm80", same = ["dtype"]}
                                      members that name the row of another file which agrees in these fields
   [defaults]                         fields of rows that do not say otherwise
-  [when.schedule] flat = {resident = 0}
+  [when.schedule] q_reg = {kv_resident = 0}
                                      fields that follow from another one; a row that contradicts them is refused
   [[kernel]]                         a row; or, many of them a line each,
   [[kernels]] defaults = {...} rows = [{id = ...}, ...]

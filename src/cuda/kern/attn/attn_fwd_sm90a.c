@@ -102,7 +102,7 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!cuda_attn_small(d)) return "too many rows: at most 2^28 of q, of kv, of batch * q_heads, of 64-row tiles";
-  if (v->resident && ga_div_up(d->max_kv, v->bn) > v->stages) return "max_kv is too long to stay in shared memory";
+  if (v->kv_resident && ga_div_up(d->max_kv, v->bn) > v->stages) return "max_kv is too long to stay in shared memory";
   if (v->mask != CUDA_ATTN_window && v->mask != mask_of(d)) return "compiled for another mask";
   return features_ok(d, v);
 }
@@ -378,7 +378,7 @@ static void fill_work(const cuda_attn_variant *v, const ga_attn_desc *p, int32_t
   out->heads_total = (int32_t)(p->batch * out->heads_q);
   out->unit_tiles = 1;
   out->tiles_per_head = (int32_t)ga_div_up(p->max_q, v->bm / WG_ROWS * out->wg_queries);
-  if (v->resident == UNITS) {
+  if (v->kv_resident == UNITS) {
     out->unit_tiles = tiles_a_unit(out->tiles_per_head, out->heads_total, sms * v->blocks);
     out->tiles_per_head /= out->unit_tiles;
   }
@@ -467,7 +467,7 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   args.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   split_keys(v, p, workspace, sms, &args);
   const int64_t most =
-      v->resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
+      v->kv_resident > UNITS ? args.tiles : (int64_t)sms * v->blocks; /* one tile a block, or tile after tile */
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.tiles, most), 1, 1},
                          .block = {v->base.threads, 1, 1},
                          .shared_bytes = v->base.shared_bytes,

@@ -10,7 +10,7 @@ typedef enum cuda_attn_mask { CUDA_ATTN_full, CUDA_ATTN_causal, CUDA_ATTN_window
 /* A row's shape: see attn_fwd_sm90a.toml. */
 typedef struct cuda_attn_variant {
   cuda_variant base;
-  int32_t d, dv, bm, bn, stages, resident, blocks, features;
+  int32_t d, dv, bm, bn, stages, kv_resident, blocks, features;
   cuda_attn_mask mask;
   int32_t keys_from, keys_to; /* lengths of K that the row is best at; 0, 0 = any */
   int32_t max_waves;          /* and so many tiles of q a multiprocessor at most; 0 = any */

@@ -55,7 +55,7 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
   if (!(d->scale > 0)) return "scale must be positive";
   if (!small(d)) return "too many rows";
-  if (d->flags & GA_ATTN_BWD_DETERMINISTIC && !v->order) return "adds dQ in no fixed order";
+  if (d->flags & GA_ATTN_BWD_DETERMINISTIC && !v->deterministic) return "adds dQ in no fixed order";
   return mask_ok(d, v);
 }
 
@@ -88,8 +88,9 @@ double cuda_attn_bwd_cost(const ga_kernel *k, const void *desc, const ga_caps *c
   const double us = bwd_us(d, v->d, v->dv, v->cluster2 ? 17.5 : 0.8, caps) * 100 / k->speed;
   /* Forms that need neither zeros nor a conversion are faster where keys are few. */
   const bool few = d->max_kv <= FEW_KEYS && (ga_max_i64(d->head_dim, d->v_dim) > 64 || d->flags & GA_ATTN_CAUSAL);
-  if (v->order == CUDA_ATTN_BWD_KV_RESIDENT) return us * (kv_resident_pays(d, v, caps) ? KV_RESIDENT_GAIN : MISFIT);
-  return v->order && few && !v->cluster2 ? us * FEW_KEYS_GAIN : us;
+  if (v->deterministic == CUDA_ATTN_BWD_KV_RESIDENT)
+    return us * (kv_resident_pays(d, v, caps) ? KV_RESIDENT_GAIN : MISFIT);
+  return v->deterministic && few && !v->cluster2 ? us * FEW_KEYS_GAIN : us;
 }
 
 double cuda_attn_bwd_fallback_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -109,7 +110,7 @@ typedef struct bwd_space {
 static int64_t blocks_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t heads = d->batch * d->kv_heads, tiles = heads * ga_div_up(d->max_kv, TILE_ROWS);
   if (v->cluster2) return 2 * tiles;
-  return v->order == CUDA_ATTN_BWD_KV_RESIDENT ? ga_min_i64(heads, sms) : tiles;
+  return v->deterministic == CUDA_ATTN_BWD_KV_RESIDENT ? ga_min_i64(heads, sms) : tiles;
 }
 
 static int32_t dq_semaphores_of(const cuda_attn_bwd_variant *v) {
@@ -117,20 +118,22 @@ static int32_t dq_semaphores_of(const cuda_attn_bwd_variant *v) {
 }
 
 /* The main kernel itself: needs neither zeros nor attn_bwd_post. */
-static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->order && !v->cluster2; }
+static bool writes_dq(const cuda_attn_bwd_variant *v) { return v->deterministic && !v->cluster2; }
 
 static bwd_space space_of(const ga_attn_bwd_desc *d, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t steps = ga_max_i64(1, ga_div_up(d->max_q, v->rows)); /* whole ones: stat says which rows exist */
   bwd_space s = {.pairs = d->batch * d->q_heads, .blocks = steps * (v->rows / GA_KBWD_ROWS)};
   const uint64_t blocks = (uint64_t)(s.pairs * s.blocks), row = GA_KBWD_ROWS * sizeof(float);
   s.acc = ga_round_up(blocks * 2 * row, WORKSPACE_ALIGN);
-  s.acc_blocks = v->order == CUDA_ATTN_BWD_KV_RESIDENT ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks
-                                                       : (int64_t)blocks;
+  s.acc_blocks = v->deterministic == CUDA_ATTN_BWD_KV_RESIDENT
+                     ? blocks_of(d, v, sms) * (d->q_heads / d->kv_heads) * s.blocks
+                     : (int64_t)blocks;
   s.dq_semaphore = s.acc + ga_round_up((uint64_t)s.acc_blocks * row * (uint64_t)v->d, WORKSPACE_ALIGN);
   s.ticket =
-      s.dq_semaphore +
-      (v->order == 1 ? ga_round_up(blocks * (uint64_t)dq_semaphores_of(v) * sizeof(int32_t), WORKSPACE_ALIGN) : 0);
-  s.bytes = s.ticket + (v->order ? WORKSPACE_ALIGN : 0);
+      s.dq_semaphore + (v->deterministic == 1
+                            ? ga_round_up(blocks * (uint64_t)dq_semaphores_of(v) * sizeof(int32_t), WORKSPACE_ALIGN)
+                            : 0);
+  s.bytes = s.ticket + (v->deterministic ? WORKSPACE_ALIGN : 0);
   return s;
 }
 
@@ -276,7 +279,7 @@ static const int32_t *starts(const ga_attn_bwd_desc *d, const int32_t *p) {
 
 static int32_t *ticket_of(const call *c) {
   const cuda_attn_bwd_variant *v = c->k->impl;
-  return v->order ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
+  return v->deterministic ? (int32_t *)(void *)(c->workspace + c->s.ticket) : NULL;
 }
 
 static ga_status run_pre(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
@@ -292,7 +295,7 @@ static ga_status run_pre(const ga_plan_step *step, const void *desc, const void 
       .stat = (float *)(void *)(c->workspace + c->s.stat),
       .cu_k = starts(c->d, c->a->kv_start),
       .acc = writes_dq(v) ? NULL : (float *)(void *)(c->workspace + c->s.acc),
-      .dq_semaphore = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.dq_semaphore) : NULL,
+      .dq_semaphore = v->deterministic == 1 ? (int32_t *)(void *)(c->workspace + c->s.dq_semaphore) : NULL,
       .ticket = ticket_of(c),
       .dq_semaphores = dq_semaphores_of(v),
       .heads_q = c->d->q_heads,
@@ -354,7 +357,7 @@ static int32_t heads_a_section(const ga_attn_bwd_desc *p) {
  * the longest is taken last in any case). Whole sections come before. */
 static int32_t heads_of_last(const ga_kargs_attn_bwd *a, const cuda_attn_bwd_variant *v, int32_t sms) {
   const int64_t together = v->cluster2 ? sms / 2 : sms,
-                even = v->order == 1 ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
+                even = v->deterministic == 1 ? 1 : ga_div_up(2 * together, a->tiles_k + 1);
   const int64_t wanted = ga_min_i64(a->heads_total, even);
   return (int32_t)(a->heads_total - (a->heads_total - wanted) / a->heads_per_section * a->heads_per_section);
 }
@@ -379,7 +382,7 @@ static void fill_work(const call *c, ga_kargs_attn_bwd *out) {
   out->dv = cuda_attn_bwd_tensor(c->a->dv, &c->a->dv_stride);
   out->dq = cuda_attn_bwd_tensor(c->a->dq, &c->a->dq_stride);
   out->acc = (float *)(void *)(c->workspace + c->s.acc);
-  out->dq_semaphore = v->order == 1 ? (int32_t *)(void *)(c->workspace + c->s.dq_semaphore) : NULL;
+  out->dq_semaphore = v->deterministic == 1 ? (int32_t *)(void *)(c->workspace + c->s.dq_semaphore) : NULL;
   out->ticket = ticket_of(c);
   out->cu_q = starts(p, c->a->q_start);
   out->cu_k = starts(p, c->a->kv_start);

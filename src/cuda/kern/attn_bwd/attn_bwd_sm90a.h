@@ -11,10 +11,10 @@ enum { CUDA_ATTN_BWD_KV_RESIDENT = 2 }; /* a block takes all keys of a KV head *
 /* A row's shape: see attn_bwd_sm90a.toml. */
 typedef struct cuda_attn_bwd_variant {
   cuda_variant base;
-  int32_t d, dv;           /* widest head of q and k, of v */
-  int32_t rows;            /* of Q in a step */
-  int32_t order, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_KV_RESIDENT */
-  int32_t cluster2;        /* a tile of keys is for a cluster of two blocks */
+  int32_t d, dv;                   /* widest head of q and k, of v */
+  int32_t rows;                    /* of Q in a step */
+  int32_t deterministic, features; /* order of dQ's sums: 0 as it comes, 1 fixed, CUDA_ATTN_BWD_KV_RESIDENT */
+  int32_t cluster2;                /* a tile of keys is for a cluster of two blocks */
   cuda_attn_mask mask;
   const ga_kernel *pre, *sink, *post; /* its steps */
 } cuda_attn_bwd_variant;

@@ -17,7 +17,7 @@
 #define COUNTERS       (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MOST           ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
 
-static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->pair ? 2 : 1; }
+static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->cooperative ? 2 : 1; }
 static int64_t elem_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
 /* k of a step. */
 static int64_t step_k(const ga_gemm_desc *d) { return STEP_BYTES / elem_bytes(d->w_dtype); }
@@ -26,7 +26,7 @@ static bool is_aligned(int64_t stride, int32_t dtype) { return stride * elem_byt
 
 /* Tiles of clusters: rows, columns. */
 static int64_t row_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) {
-  return ga_div_up(d->m, v->pair ? 2 * v->bm : v->bm);
+  return ga_div_up(d->m, v->cooperative ? 2 * v->bm : v->bm);
 }
 static int64_t col_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) { return ga_div_up(d->n, v->bn); }
 
@@ -139,8 +139,8 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
   args.p.g.partial = workspace;
   args.p.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   GA_TRY(encode_operand(dev, k, d, "x", a->x, v->across & GA_GEMM_XT, d->m, d->x_stride, v->bm, &args.x));
-  GA_TRY(encode_operand(dev, k, d, "w", a->w, v->across & GA_GEMM_WT, d->n, d->w_stride, v->pair ? v->bn / 2 : v->bn,
-                        &args.w));
+  GA_TRY(encode_operand(dev, k, d, "w", a->w, v->across & GA_GEMM_WT, d->n, d->w_stride,
+                        v->cooperative ? v->bn / 2 : v->bn, &args.w));
   args.y_bulk = d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
   if (args.y_bulk) GA_TRY(encode(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
   const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.k_splits, cluster = cluster_of(v);
