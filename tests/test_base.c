@@ -1,4 +1,6 @@
 /* Status text, checked sizes, arena, small floats, hash, thread pool, CPU quotas. */
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,15 +10,19 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/cgroup.h"
+#include "base/clock.h"
+#include "base/file_write.h"
 #include "base/half.h"
 #include "base/hash.h"
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/status.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 static void test_error_text_names_context(void **state) {
@@ -194,12 +200,6 @@ static void test_pool(void **state) {
 
 static void pause_ms(long ms) { (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
 
-static double seconds_now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* A worker that loses its CPU, as seen by the pool: it sleeps in its piece. */
 static void slow_worker_piece(void *arg, int64_t piece, int thread) {
   (void)piece;
@@ -220,9 +220,9 @@ static void test_pool_goes_on_without_a_slow_worker(void **state) {
   assert_int_equal(ga_pool_create(2, &pool), GA_OK);
   for (int i = 0; i < 100 && !atomic_load(&late); i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
   assert_int_equal(atomic_load(&late), 1);
-  const double start = seconds_now();
+  const double start = ga_seconds();
   for (int i = 0; i < 20; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
-  assert_true(seconds_now() - start < 20 * 4 * 0.004);
+  assert_true(ga_seconds() - start < 20 * 4 * 0.004);
   assert_int_equal(atomic_load(&late), 1);
   pause_ms(300);
   for (int i = 0; i < 100 && atomic_load(&late) == 1; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
@@ -237,11 +237,7 @@ static char cgroup_root[64];
 static void write_file(const char *name, const char *text) {
   char path[256];
   (void)snprintf(path, sizeof path, "%s/%s", cgroup_root, name);
-  for (char *p = path + strlen(cgroup_root) + 1; (p = strchr(p, '/')); p++) {
-    *p = 0;
-    (void)mkdir(path, 0700);
-    *p = '/';
-  }
+  assert_true(ga_make_folders_of(path));
   FILE *out = fopen(path, "w");
   assert_non_null(out);
   assert_true(fputs(text, out) >= 0);
@@ -253,6 +249,30 @@ static int cgroup_cpus(const char *list) {
   write_file("list", list);
   (void)snprintf(path, sizeof path, "%s/list", cgroup_root);
   return ga_cgroup_cpus(path, cgroup_root);
+}
+
+static void test_file_write(void **state) {
+  (void)state;
+  char root[] = "/tmp/ga_write_XXXXXX", path[64], long_path[5000], back[4], command[64];
+  assert_non_null(mkdtemp(root));
+  (void)snprintf(path, sizeof path, "%s/a/b/file", root);
+  assert_true(ga_make_folders_of(path) && ga_make_folders_of(path)); /* that they are there is no error */
+  const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  assert_true(fd >= 0 && ga_write_all(fd, "word", 4) && !ga_write_all(-1, "word", 4));
+  ga_sync_folder_of(path);
+  assert_int_equal(pread(fd, back, sizeof back, 0), 4);
+  assert_memory_equal(back, "word", 4);
+  assert_int_equal(close(fd), 0);
+  (void)snprintf(path, sizeof path, "%s/a/b/file/below/it", root);
+  assert_false(ga_make_folders_of(path));
+  assert_int_equal(errno, ENOTDIR);
+  memset(long_path, 'a', sizeof long_path - 1);
+  long_path[sizeof long_path - 1] = 0;
+  assert_false(ga_make_folders_of(long_path));
+  assert_int_equal(errno, ENAMETOOLONG);
+  assert_true(ga_ends_with("a.json", ".json") && ga_ends_with("a", "") && !ga_ends_with("n", ".json"));
+  (void)snprintf(command, sizeof command, "rm -r %s", root);
+  assert_int_equal(system(command), 0);
 }
 
 static void test_cgroup(void **state) {
@@ -295,6 +315,7 @@ int main(void) {
       cmocka_unit_test(test_sha256),
       cmocka_unit_test(test_pool),
       cmocka_unit_test(test_pool_goes_on_without_a_slow_worker),
+      cmocka_unit_test(test_file_write),
       cmocka_unit_test(test_cgroup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

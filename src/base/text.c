@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <stdint.h>
+#include <string.h>
 
 size_t ga_text_control(const char *text, size_t n) {
   const uint8_t *s = (const uint8_t *)text;
@@ -13,4 +14,9 @@ size_t ga_text_control(const char *text, size_t n) {
   const int embeddings = low >= 0x80a8 && low <= 0x80ae; /* U+2028 to U+202E: line and paragraph ends, too */
   const int isolates = low >= 0x81a6 && low <= 0x81a9;   /* U+2066 to U+2069 */
   return marks || embeddings || isolates ? 3 : 0;
+}
+
+bool ga_ends_with(const char *text, const char *end) {
+  const size_t n = strlen(text), m = strlen(end);
+  return n >= m && !strcmp(text + n - m, end);
 }

@@ -1,8 +1,8 @@
 /* Text from a prompt: evaluate, sample, detokenise, until something says stop. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/sized.h"
@@ -12,12 +12,6 @@
 #define PENALTY_DEFAULT 64
 
 static const session_out kept = {.n_rows = 1}; /* on the device, for the sampler */
-
-static double now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Memory of the sampler: generator, result, history, biases. Where the model's device has no row for the chain that is
  * asked for, it works on the CPU, with a copy of the logits. */
@@ -148,11 +142,11 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
     int32_t id;
     GA_TRY(sampler_draw(sm, &id));
     if (r->n_generated == 0) {
-      r->prompt_seconds = now() - start;
-      start = now();
+      r->prompt_seconds = ga_seconds() - start;
+      start = ga_seconds();
     }
     r->n_generated++;
-    r->generate_seconds = now() - start;
+    r->generate_seconds = ga_seconds() - start;
     if (!o->ignore_eog && ga_tokenizer_is_eog(tok, id)) {
       r->finish = GA_FINISH_EOG;
       /* The turn's end belongs to the conversation: without it the next prompt would not continue a chat. */
@@ -172,7 +166,7 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
     if (sm->drawn) continue;
     if (s->length >= s->context) return GA_OK;
     GA_TRY(session_append(s, &id, 1, &kept, NULL, NULL));
-    r->generate_seconds = now() - start;
+    r->generate_seconds = ga_seconds() - start;
   }
 }
 
@@ -189,7 +183,7 @@ static ga_status check_options(const ga_session *s, const ga_generate_options *o
 static ga_status generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o,
                           ga_generate_result *r) {
   r->n_prompt = n;
-  double start = now();
+  double start = ga_seconds();
   GA_TRY(session_append(s, ids, n, &kept, o->progress, o->user));
   sampler sm = {0};
   ga_detok *detok = NULL;

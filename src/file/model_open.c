@@ -3,14 +3,10 @@
 #include <sys/stat.h>
 
 #include "base/status.h"
+#include "base/text.h"
 #include "file/gguf.h"
 #include "file/hf.h"
 #include "file/model_store.h"
-
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), m = strlen(end);
-  return n >= m && !strcmp(s + n - m, end);
-}
 
 static bool is_folder(const char *path) {
   struct stat st;
@@ -33,7 +29,7 @@ static ga_status detect_format(ga_model_file *file) {
 
 static ga_status open_any(ga_model_file *file, const char *path) {
   if (is_folder(path)) return ga_hf_open_folder(file, path);
-  if (ends_with(path, ".json")) return ga_hf_open_index(file, path);
+  if (ga_ends_with(path, ".json")) return ga_hf_open_index(file, path);
   GA_TRY(ga_model_store_shards(file, 1));
   GA_TRY(ga_model_store_map(file, 0, path));
   GA_TRY(detect_format(file));

@@ -3,19 +3,15 @@
 #include <math.h>
 #include <stdio.h>
 
+#include "base/text.h"
 #include "jinja/jinja.h"
 
 /* Where in the context a node stands, as far as it matters to who vouches for its text. */
 typedef enum place { CONTEXT, MESSAGES, MESSAGE, OURS, FOREIGN } place;
 
-static bool ends_with(const char *text, const char *end) {
-  const size_t n = strlen(text), m = strlen(end);
-  return n >= m && !strcmp(text + n - m, end);
-}
-
 static place place_of(place parent, const char *key, const json_t *value) {
   if (parent == CONTEXT && !strcmp(key, "messages")) return MESSAGES;
-  if (parent == CONTEXT && json_is_string(value) && ends_with(key, "_token")) return OURS;
+  if (parent == CONTEXT && json_is_string(value) && ga_ends_with(key, "_token")) return OURS;
   if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role")) return OURS;
   return FOREIGN;
 }

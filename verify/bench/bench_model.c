@@ -1,16 +1,10 @@
 /* ga bench --model: a whole model's speed: prefill of a prompt into an empty cache, then single tokens. */
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "verify/bench/bench_model.h"
-
-static double now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 /* Spread over the vocabulary, so that no row of the embedding is hot. */
 static int32_t token_at(int32_t position, int32_t vocab) {
@@ -24,17 +18,17 @@ typedef struct speeds {
 static ga_status one_round(const bench_model_args *a, opened *o, const int32_t *ids, float *logits, speeds *out) {
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
   GA_TRY(ga_session_rewind(o->session, 0));
-  double t = now();
+  double t = ga_seconds();
   GA_TRY(ga_session_eval(o->session, ids, (int32_t)a->prompt, logits, 1, NULL, NULL));
-  out->prefill = (double)a->prompt / (now() - t);
+  out->prefill = (double)a->prompt / (ga_seconds() - t);
   GA_TRY(ga_session_rewind(o->session, 0));
   GA_TRY(ga_session_eval(o->session, ids, (int32_t)a->depth, logits, 1, NULL, NULL));
-  t = now();
+  t = ga_seconds();
   for (int32_t i = 0; i < a->decode; i++) {
     int32_t id = token_at((int32_t)a->depth + i, vocab);
     GA_TRY(ga_session_eval(o->session, &id, 1, logits, 1, NULL, NULL));
   }
-  out->decode = (double)a->decode / (now() - t);
+  out->decode = (double)a->decode / (ga_seconds() - t);
   return GA_OK;
 }
 

@@ -1,14 +1,7 @@
 #include "verify/bench/energy.h"
 
-#include <time.h>
-
+#include "base/clock.h"
 #include "base/status.h"
-
-static double now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static ga_status joules_of(const energy_meter *m, double *sum) {
   *sum = 0;
@@ -26,11 +19,11 @@ static ga_status joules_of(const energy_meter *m, double *sum) {
 
 ga_status energy_begin(energy_meter *m) {
   GA_TRY(joules_of(m, &m->start_joules));
-  m->start_seconds = now();
+  m->start_seconds = ga_seconds();
   return GA_OK;
 }
 
-double energy_seconds(const energy_meter *m) { return now() - m->start_seconds; }
+double energy_seconds(const energy_meter *m) { return ga_seconds() - m->start_seconds; }
 
 ga_status energy_end(const energy_meter *m, energy_window *out) {
   double joules;

@@ -1,6 +1,6 @@
 /* Taking the time of a round: by the host's clock, or by a device's events round a recorded graph. */
-#include <time.h>
 
+#include "base/clock.h"
 #include "verify/bench/entry.h"
 
 #define HOST_ROUND_SECONDS   50e-6 /* shorter calls are repeated within a round: the clock has a grain of some 30 ns */
@@ -23,18 +23,12 @@ static ga_status launch_all(bench_entry *l) {
   return GA_OK;
 }
 
-static double host_seconds(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static ga_status host_round(bench_entry *l, double *seconds) {
   GA_TRY(ga_stream_sync(l->ctx, NULL));
-  const double start = host_seconds();
+  const double start = ga_seconds();
   GA_TRY(launch_all(l));
   GA_TRY(ga_stream_sync(l->ctx, NULL));
-  *seconds = (host_seconds() - start) / (double)l->calls;
+  *seconds = (ga_seconds() - start) / (double)l->calls;
   return GA_OK;
 }
 
@@ -43,13 +37,13 @@ static ga_status host_round(bench_entry *l, double *seconds) {
 static void telemetry(bench_entry *l) {
   ga_device *device = l->ctx->device;
   ga_telemetry g;
-  const double start = host_seconds();
+  const double start = ga_seconds();
   if (!device->ops->telemetry || start < l->next_telemetry) return;
   device->ops->telemetry(device, &g);
   l->mhz += g.sm_mhz;
   l->watts += g.watts;
   l->n_telemetry++;
-  const double end = host_seconds();
+  const double end = ga_seconds();
   l->next_telemetry = end + fmax(TELEMETRY_SECONDS, TELEMETRY_SHARE * (end - start));
 }
 

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "verify/check/internal.h"
 
 /* --- one run --- */
@@ -241,12 +242,6 @@ static check_detector one_draw(check_case *c, const check_rig *rig, const check_
   return d;
 }
 
-static double now_s(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static double cpu_s(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
@@ -271,7 +266,7 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
   const int64_t edges = o->launches ? 0 : CHECK_N_EDGES;
   int64_t first = o->draw >= 0 ? o->draw : CHECK_N_EDGES - edges,
           end = o->draw >= 0 ? o->draw + 1 : CHECK_N_EDGES + o->n;
-  double start = now_s(), cpu = cpu_s();
+  double start = ga_seconds(), cpu = cpu_s();
   *out = (check_result){.draw = first};
   if (!check_is_covered(kernel->op)) {
     out->detector = CHECK_BY_TABLE;
@@ -290,7 +285,7 @@ void check_row(const check_rig *rig, const ga_kernel *kernel, const check_option
     out->detector = one_draw(&c, rig, o, i, out);
     ga_arena_free(&c.arena);
   }
-  out->seconds = now_s() - start;
+  out->seconds = ga_seconds() - start;
   if (out->detector || out->n_draws) return;
   out->detector = CHECK_BY_LEGAL;
   (void)snprintf(out->text, sizeof out->text, "takes nothing of what was drawn");

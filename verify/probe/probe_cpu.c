@@ -1,8 +1,8 @@
 /* A CPU: memory, multiply-adds, matrix units. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "verify/bench/bench.h"
 #include "verify/bench/peak.h"
@@ -21,12 +21,6 @@ static void copy_block(void *arg, int64_t i, int thread) {
   memcpy(job->to + (size_t)i * COPY_BYTES, job->from + (size_t)i * COPY_BYTES, COPY_BYTES);
 }
 
-static double now(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 /* Read and written bytes of the best of several copies of more than the last cache. */
 static ga_status copy(probe *p) {
   const int64_t blocks = p->brief ? 1 : (int64_t)(bench_rotation(p->ctx->device) / COPY_BYTES);
@@ -39,12 +33,12 @@ static ga_status copy(probe *p) {
     memset(from, 1, bytes); /* host memory; untouched pages would all be one page of zeros */
     memset(to, 2, bytes);
     copy_job job = {to, from};
-    const double start = now();
+    const double start = ga_seconds();
     do {
-      const double t = now();
+      const double t = ga_seconds();
       ga_pool_run(p->ctx->device->pool, blocks, copy_block, &job);
-      best = fmin(best, now() - t);
-    } while (now() - start < p->seconds);
+      best = fmin(best, ga_seconds() - t);
+    } while (ga_seconds() - start < p->seconds);
     ga_buffer_free(p->ctx, to);
   }
   ga_buffer_free(p->ctx, from);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_write.h"
 #include "base/status.h"
 #include "verify/probe/probe.h"
 
@@ -31,32 +32,15 @@ bool probe_path(const ga_ctx *ctx, char *path, size_t capacity) {
   return n > 0 && (size_t)n < capacity;
 }
 
-static ga_status make_folders(const char *path) {
-  char folder[512];
-  GA_REQUIRE(strlen(path) < sizeof folder, GA_ERR_ARG, "probe: %s: the path is longer than 511 bytes", path);
-  memcpy(folder, path, strlen(path) + 1);
-  for (char *at = folder + 1; (at = strchr(at, '/')); at++) {
-    *at = 0;
-    GA_REQUIRE(mkdir(folder, 0755) == 0 || errno == EEXIST, GA_ERR_IO, "probe: %s: %s", folder, strerror(errno));
-    *at = '/';
-  }
-  return GA_OK;
-}
-
-static bool write_all(int fd, const char *text, size_t n) {
-  for (ssize_t put; n; text += put, n -= (size_t)put)
-    if ((put = write(fd, text, n)) < 0) return false;
-  return fsync(fd) == 0;
-}
-
 ga_status probe_write(const char *path, const json_t *report) {
   char part[544];
+  GA_REQUIRE(strlen(path) < sizeof part - 32, GA_ERR_ARG, "probe: %s: the path is longer than 511 bytes", path);
   (void)snprintf(part, sizeof part, "%s.XXXXXX", path);
-  GA_TRY(make_folders(path));
+  GA_REQUIRE(ga_make_folders_of(path), GA_ERR_IO, "probe: %s: %s", path, strerror(errno));
   char *text = json_dumps(report, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
   GA_REQUIRE(text, GA_ERR_NOMEM, "probe: no memory");
   int fd = mkstemp(part);
-  bool ok = fd >= 0 && write_all(fd, text, strlen(text)) && fchmod(fd, 0644) == 0;
+  bool ok = fd >= 0 && ga_write_all(fd, text, strlen(text)) && fsync(fd) == 0 && fchmod(fd, 0644) == 0;
   if (fd >= 0) ok = close(fd) == 0 && ok;
   ok = ok && rename(part, path) == 0;
   const int why = errno;

@@ -3,8 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/probe/probe_args.h"
@@ -239,12 +239,6 @@ static ga_status wgmma(rig *r, const product *t) {
 
 /* --- launches --- */
 
-static double host_seconds(void) {
-  struct timespec t;
-  (void)clock_gettime(CLOCK_MONOTONIC, &t);
-  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
-
 static ga_status launch_many(rig *r, ga_function *f, int n) {
   const ga_launch l = {.struct_size = sizeof l, .grid = {1, 1, 1}, .block = {32, 1, 1}};
   const ga_kargs_probe a = {.cycles = r->cycles};
@@ -280,9 +274,9 @@ static ga_status launches(rig *r) {
   ga_status status = launch_many(r, f, n);
   if (status == GA_OK) status = ga_stream_sync(r->ctx, NULL);
   if (status == GA_OK) status = ga_event_record(r->ctx, r->start, NULL);
-  host = host_seconds();
+  host = ga_seconds();
   if (status == GA_OK) status = launch_many(r, f, n);
-  host = host_seconds() - host;
+  host = ga_seconds() - host;
   if (status == GA_OK) status = ga_event_record(r->ctx, r->stop, NULL);
   if (status == GA_OK) status = ga_event_elapsed(r->start, r->stop, &ms);
   if (status == GA_OK) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/file_write.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -45,16 +46,6 @@ static bool folder(char path[PATH_BYTES]) {
   else if (home && *home == '/')
     n = snprintf(path, PATH_BYTES, "%s/.cache/ga/jit", home);
   return n > 0 && n < PATH_BYTES - 128; /* room for a file's name */
-}
-
-static void make_folders(char *path) {
-  for (char *p = path + 1; *p; p++) {
-    if (*p != '/') continue;
-    *p = 0;
-    (void)mkdir(path, 0755);
-    *p = '/';
-  }
-  (void)mkdir(path, 0755);
 }
 
 /* --- reading --- */
@@ -113,42 +104,23 @@ bool cuda_jit_cache_get(const char *key, void **cubin, size_t *bytes) {
 
 /* --- writing --- */
 
-static bool write_all(int fd, const void *from, size_t n) {
-  for (size_t done = 0; done < n;) {
-    ssize_t w = write(fd, (const char *)from + done, n - done);
-    if (w < 0 && errno == EINTR) continue;
-    if (w <= 0) return false;
-    done += (size_t)w;
-  }
-  return true;
-}
-
 static bool write_file(const char *path, const header *h, const void *cubin, size_t bytes) {
   int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return false;
-  bool ok = write_all(fd, h, sizeof *h) && write_all(fd, cubin, bytes) && fsync(fd) == 0;
+  bool ok = ga_write_all(fd, h, sizeof *h) && ga_write_all(fd, cubin, bytes) && fsync(fd) == 0;
   return close(fd) == 0 && ok;
-}
-
-/* The rename itself must reach the disk too. */
-static void sync_folder(const char *path) {
-  int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)fsync(fd);
-  (void)close(fd);
 }
 
 void cuda_jit_cache_put(const char *key, const void *cubin, size_t bytes) {
   char path[PATH_BYTES], temporary[PATH_BYTES + 64], final[PATH_BYTES + 128];
   header h;
   if (!folder(path)) return;
-  make_folders(path);
   (void)snprintf(final, sizeof final, "%s/%s.cubin", path, key);
   (void)snprintf(temporary, sizeof temporary, "%s/.%.16s.%ld.tmp", path, key, (long)getpid());
   fill_header(&h, key, cubin, bytes);
   (void)unlink(temporary); /* left by a process that had our number */
-  if (write_file(temporary, &h, cubin, bytes) && rename(temporary, final) == 0) {
-    sync_folder(path);
+  if (ga_make_folders_of(final) && write_file(temporary, &h, cubin, bytes) && rename(temporary, final) == 0) {
+    ga_sync_folder_of(final);
     return;
   }
   ga_log(GA_LOG_WARN, "jit cache: cannot write %s: %s", final, strerror(errno));

@@ -1,0 +1,14 @@
+/* Time that has passed. */
+#ifndef GA_BASE_CLOCK_H
+#define GA_BASE_CLOCK_H
+
+#include <time.h>
+
+/* Seconds since some fixed moment; no one sets this clock. */
+static inline double ga_seconds(void) {
+  struct timespec t;
+  (void)clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+#endif
