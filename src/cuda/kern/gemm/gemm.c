@@ -81,3 +81,7 @@ const char *cuda_gemm_packed_refusal(const ga_kernel *k, const ga_gemm_desc *d) 
   if (d->flags & GA_GEMM_XT) return "x must have k contiguous";
   return d->k == 0 ? "k is 0" : NULL;
 }
+
+bool cuda_gemm_has_min(int32_t w_dtype) {
+  return w_dtype == GA_Q4_1 || w_dtype == GA_Q5_1 || w_dtype == GA_Q4_K || w_dtype == GA_Q5_K || w_dtype == GA_Q2_K;
+}

@@ -37,6 +37,8 @@ ga_status cuda_gemm_mma(const ga_kernel *kernel, const void *desc, const void *i
 /* Packed weights, GA_LAYOUT_MMA_PACKED. Why no row over them takes the description, whatever its shape; NULL: nothing
  * against it. */
 const char *cuda_gemm_packed_refusal(const ga_kernel *kernel, const ga_gemm_desc *desc);
+/* PACKED_MIN of cuda/kern/gemm/packed.h */
+bool cuda_gemm_has_min(int32_t w_dtype);
 const char *cuda_gemm_mma_packed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 double cuda_gemm_mma_packed_cost(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 uint64_t cuda_gemm_mma_packed_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);

@@ -11,15 +11,11 @@ typedef struct mma_packed_shape {
   int64_t tiles, units, splits, groups, copies, slots, x_units, shared_bytes;
 } mma_packed_shape;
 
-/* PACKED_MIN of cuda/kern/gemm/packed.h */
-static bool has_min(int32_t dtype) {
-  return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
-}
-
 /* X in bf16 and its sums, of so many units. */
 static int64_t x_bytes(const cuda_unit *u, int64_t units, int64_t copies) {
   const int64_t groups = units * u->k / 32, runs = u->dtype == GA_Q2_K ? 2 : 1;
-  return groups * copies * 64 + (has_min(u->dtype) ? groups * runs * ga_min_i64(copies, MMA_PACKED_COLS) * 4 : 0);
+  return groups * copies * 64 +
+         (cuda_gemm_has_min(u->dtype) ? groups * runs * ga_min_i64(copies, MMA_PACKED_COLS) * 4 : 0);
 }
 
 /* Tiles that a run of units which one warp sums may touch. */

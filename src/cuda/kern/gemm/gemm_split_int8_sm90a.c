@@ -22,18 +22,13 @@ typedef struct shape {
 
 static int64_t tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
 
-/* PACKED_MIN of cuda/kern/gemm/packed.h */
-static bool has_min(int32_t dtype) {
-  return dtype == GA_Q4_1 || dtype == GA_Q5_1 || dtype == GA_Q4_K || dtype == GA_Q5_K || dtype == GA_Q2_K;
-}
-
 /* Digits, scales and sums of so many units of X. */
 static int64_t x_bytes(const shape *s, int64_t units) {
   const int64_t cols = SPLITS_X * s->rows, width = (cols + 1) / 2 * 2,
                 runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
   const int64_t scales = (int64_t)ga_round_up((size_t)(units * width) * sizeof(float), 16);
   return units * s->unit->k * cols + scales +
-         (has_min(s->unit->dtype) ? units * runs * s->rows * (int64_t)sizeof(float) : 0);
+         (cuda_gemm_has_min(s->unit->dtype) ? units * runs * s->rows * (int64_t)sizeof(float) : 0);
 }
 
 /* Items that so many units of a tile make. */
