@@ -134,36 +134,36 @@ typedef struct cost {
 } cost;
 
 /* What the driver is asked for n steps that draw. Kernels do not run here: each draws what it was given. */
-static cost cost_of(ga_session *s, const session_draw *draw, int n) {
+static cost cost_of(ga_session *s, const session_sample *sample, int n) {
   const cost before = {mockcu.calls, mockcu.launches, mockcu.graph_launches};
   int32_t id = 5;
   for (int i = 0; i < n; i++) {
-    if (session_step(s, id, draw) != GA_OK || session_drawn(s, &id) != GA_OK) fail_msg("%s", ga_error_text());
+    if (session_step(s, id, sample) != GA_OK || session_sampled(s, &id) != GA_OK) fail_msg("%s", ga_error_text());
     assert_int_equal(id, 5);
   }
   return (cost){mockcu.calls - before.calls, mockcu.launches - before.launches, mockcu.graph_launches - before.graphs};
 }
 
 /* A token more is one graph, and the same few calls whatever the chain: its copy back, a wait, no history sent. */
-static void test_draws_cost_the_same(void **state) {
+static void test_samples_cost_the_same(void **state) {
   (void)state;
   made m;
   void *rng;
-  session_draw draws[3];
+  session_sample samples[3];
   long calls = 0;
-  memset(draws, 0, sizeof draws);
+  memset(samples, 0, sizeof samples);
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
   if (run(&m, 1) != GA_OK || ga_buffer_alloc(m.ctx[0], 64, &rng) != GA_OK) fail_msg("%s", ga_error_text());
   for (int i = 0; i < 3; i++) {
-    ga_sample_desc *d = &draws[i].desc;
+    ga_sample_desc *d = &samples[i].desc;
     *d = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
     d->vocab = TINY_VOCAB;
     if (i) d->temperature = 0.8f, d->top_k = 40, d->top_p = 0.9f, d->min_p = 0.05f;
-    if (i > 1) d->repetition_penalty = 1.1f, draws[i].io.plain.n_history = 4;
-    draws[i].io.plain.logits = session_logits(m.session);
-    draws[i].io.plain.rng = rng;
-    (void)cost_of(m.session, &draws[i], 3); /* planned, recorded, replayed */
-    const cost few = cost_of(m.session, &draws[i], 2), more = cost_of(m.session, &draws[i], 3);
+    if (i > 1) d->repetition_penalty = 1.1f, samples[i].io.plain.n_history = 4;
+    samples[i].io.plain.logits = session_logits(m.session);
+    samples[i].io.plain.rng = rng;
+    (void)cost_of(m.session, &samples[i], 3); /* planned, recorded, replayed */
+    const cost few = cost_of(m.session, &samples[i], 2), more = cost_of(m.session, &samples[i], 3);
     assert_int_equal(more.graphs - few.graphs, 1);
     assert_int_equal(more.launches, few.launches);
     assert_true(more.calls - few.calls <= 6);
@@ -330,7 +330,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_lost_of_two, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_inputs_stay, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_old_driver, with_driver, no_leaks),
-      cmocka_unit_test_setup_teardown(test_draws_cost_the_same, with_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_samples_cost_the_same, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_launches_a_layer, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_promoted, with_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_sum_of_rows, with_driver, no_leaks),

@@ -28,7 +28,7 @@ typedef struct sampler {
   const ga_logit_bias *bias; /* as given, in host memory */
   int32_t n_bias;
   bool recorded; /* the device draws by itself behind each step */
-  bool drawn;    /* and has, or will have, behind the last one */
+  bool sampled;  /* and has, or will have, behind the last one */
 } sampler;
 
 static void sampler_destroy(sampler *sm) {
@@ -103,10 +103,10 @@ static ga_status check_first(const sampler *sm) {
   return GA_OK;
 }
 
-static ga_status sampler_draw(sampler *sm, int32_t *id) {
+static ga_status sampler_sample(sampler *sm, int32_t *id) {
   ga_session *s = sm->session;
-  if (sm->drawn) {
-    GA_TRY(session_drawn(s, id));
+  if (sm->sampled) {
+    GA_TRY(session_sampled(s, id));
     return *id ? GA_OK : check_first(sm);
   }
   int32_t n = (int32_t)ga_min_i64(sm->window, s->length);
@@ -124,13 +124,13 @@ static ga_status sampler_draw(sampler *sm, int32_t *id) {
 }
 
 static ga_status sampler_step(sampler *sm, int32_t id) {
-  session_draw draw;
-  memset(&draw, 0, sizeof draw); /* compared byte by byte */
-  draw.desc = sm->desc;
-  draw.io.plain = sm->io;
-  draw.io.plain.n_history = sm->window;
-  draw.io.plain.logits = session_logits(sm->session);
-  return session_step(sm->session, id, &draw);
+  session_sample sample;
+  memset(&sample, 0, sizeof sample); /* compared byte by byte */
+  sample.desc = sm->desc;
+  sample.io.plain = sm->io;
+  sample.io.plain.n_history = sm->window;
+  sample.io.plain.logits = session_logits(sm->session);
+  return session_step(sm->session, id, &sample);
 }
 
 /* The loop after the prompt. Every emitted token joins the session, except a last one that nothing follows. */
@@ -140,7 +140,7 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
   const ga_tokenizer *tok = s->model->tokenizer;
   for (;;) {
     int32_t id;
-    GA_TRY(sampler_draw(sm, &id));
+    GA_TRY(sampler_sample(sm, &id));
     if (r->n_generated == 0) {
       r->prompt_seconds = ga_seconds() - start;
       start = ga_seconds();
@@ -153,17 +153,17 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
       return s->length < s->context ? session_append(s, &id, 1, NULL, NULL, NULL) : GA_OK;
     }
     /* The next step begins before anyone reads the text. */
-    sm->drawn = sm->recorded && r->n_generated < o->max_tokens && s->length < s->context;
-    if (sm->drawn) GA_TRY(sampler_step(sm, id));
+    sm->sampled = sm->recorded && r->n_generated < o->max_tokens && s->length < s->context;
+    if (sm->sampled) GA_TRY(sampler_step(sm, id));
     ga_text text;
     GA_TRY(ga_detok_push(detok, id, &text));
     r->finish = GA_FINISH_STOPPED;
     if (o->text && o->text(o->user, id, text.data, text.bytes))
-      return sm->drawn ? ga_session_rewind(s, s->length - 1) : GA_OK;
+      return sm->sampled ? ga_session_rewind(s, s->length - 1) : GA_OK;
     r->finish = GA_FINISH_LENGTH;
     if (r->n_generated >= o->max_tokens) return GA_OK;
     r->finish = GA_FINISH_CONTEXT;
-    if (sm->drawn) continue;
+    if (sm->sampled) continue;
     if (s->length >= s->context) return GA_OK;
     GA_TRY(session_append(s, &id, 1, &kept, NULL, NULL));
     r->generate_seconds = ga_seconds() - start;

@@ -207,17 +207,17 @@ static ga_status deliver_rows(ga_session *s, int32_t first, int32_t base, int32_
 
 /* --- decoding --- */
 
-static const session_draw no_draw;
+static const session_sample no_sample;
 
-static ga_status run_step(session_stage *stage, const session_draw *draw) {
+static ga_status run_step(session_stage *stage, const session_sample *sample) {
   GA_TRY(exec_run(&stage->exec));
-  return draw->desc.vocab ? ga_sample_fused(stage->exec.ctx, &draw->desc, &draw->io, NULL) : GA_OK;
+  return sample->desc.vocab ? ga_sample_fused(stage->exec.ctx, &sample->desc, &sample->io, NULL) : GA_OK;
 }
 
-static ga_status record(session_stage *stage, const session_draw *draw) {
+static ga_status record(session_stage *stage, const session_sample *sample) {
   ga_ctx *ctx = stage->exec.ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
-  ga_status status = run_step(stage, draw);
+  ga_status status = run_step(stage, sample);
   ga_graph *graph = NULL;
   ga_status ended = ga_graph_end(ctx, NULL, &graph);
   if (status == GA_OK) status = ended;
@@ -231,20 +231,20 @@ static ga_status record(session_stage *stage, const session_draw *draw) {
 
 /* The step as a graph: the first of a length class runs op by op, which makes its plans and loads its kernels; the
  * second is recorded, and the others replay that. Devices without graphs run every step op by op. */
-static ga_status run_decode(session_stage *stage, const session_draw *draw) {
+static ga_status run_decode(session_stage *stage, const session_sample *sample) {
   session_graph *g = &stage->graph;
   const int64_t max_kv = exec_rounded(stage->step.max_kv);
-  if (g->off) return run_step(stage, draw);
-  if (g->max_kv != max_kv || memcmp(&g->draw, draw, sizeof *draw)) {
+  if (g->off) return run_step(stage, sample);
+  if (g->max_kv != max_kv || memcmp(&g->sample, sample, sizeof *sample)) {
     ga_graph_destroy(g->graph);
     *g = (session_graph){.max_kv = max_kv};
-    memcpy(&g->draw, draw, sizeof *draw);
-    return run_step(stage, draw);
+    memcpy(&g->sample, sample, sizeof *sample);
+    return run_step(stage, sample);
   }
   if (!g->graph) {
-    ga_status status = record(stage, draw);
+    ga_status status = record(stage, sample);
     g->off = status == GA_ERR_UNSUPPORTED;
-    if (g->off) return run_step(stage, draw);
+    if (g->off) return run_step(stage, sample);
     GA_TRY(status);
   }
   return ga_graph_launch(stage->exec.ctx, g->graph, NULL);
@@ -255,7 +255,7 @@ static ga_status run_stage(ga_session *s, int32_t i) {
   session_stage *stage = &s->stages[i];
   const ga_step *step = &stage->step;
   if (i) GA_TRY(exec_take_over(&stage->exec, &s->stages[i - 1].exec));
-  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(stage, &no_draw) : exec_run(&stage->exec);
+  return step->n_tokens == 1 && step->n_out == 1 ? run_decode(stage, &no_sample) : exec_run(&stage->exec);
 }
 
 /* Tells the device of the token to come and of the `window` tokens that penalties see, it included, unless the last
@@ -276,14 +276,14 @@ static ga_status set_next_token(ga_session *s, int32_t id, int32_t window) {
   return upload_inputs(s, stage, &id, s->length, 1);
 }
 
-ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
+ga_status session_step(ga_session *s, int32_t id, const session_sample *sample) {
   session_stage *stage = &s->stages[0];
   int32_t *step = stage->inputs.device + stage->inputs.step;
-  session_draw own;
+  session_sample own;
   GA_REQUIRE(s->model->n_placements == 1, GA_ERR_INTERNAL, "a step of %d placements in one launch",
              s->model->n_placements);
   GA_REQUIRE(s->length < s->context, GA_ERR_SHAPE, "context is full: %d tokens", s->length);
-  memcpy(&own, draw, sizeof own);
+  memcpy(&own, sample, sizeof own);
   own.io.plain.id = step + STEP_ID;
   own.io.advance = step + STEP_POSITION;
   own.io.n_advance = STEP_MOVING;
@@ -300,7 +300,7 @@ ga_status session_step(ga_session *s, int32_t id, const session_draw *draw) {
   return GA_OK;
 }
 
-ga_status session_drawn(ga_session *s, int32_t *id) {
+ga_status session_sampled(ga_session *s, int32_t *id) {
   session_inputs *in = &s->stages[0].inputs;
   GA_TRY(ga_copy_to_host(s->stages[0].exec.ctx, id, in->device + in->step + STEP_ID, sizeof *id, NULL));
   all_read(s);

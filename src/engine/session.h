@@ -13,17 +13,17 @@ typedef struct session_inputs {
 } session_inputs;
 
 /* How the token after a step is drawn, on the device of the model. */
-typedef struct session_draw {
+typedef struct session_sample {
   ga_sample_desc desc;
   ga_sample_fused_io io; /* session_step sets id, advance and, where penalties look back (n_history), the sequence */
-} session_draw;
+} session_sample;
 
 /* A step of one token, recorded: everything that differs between steps is read on the device. */
 typedef struct session_graph {
   ga_graph *graph;
-  int64_t max_kv;    /* as the plans in it have it */
-  session_draw draw; /* what follows the step; desc.vocab 0: nothing */
-  bool off;          /* the device has none */
+  int64_t max_kv;        /* as the plans in it have it */
+  session_sample sample; /* what follows the step; desc.vocab 0: nothing */
+  bool off;              /* the device has none */
 } session_graph;
 
 /* What a session has at each placement of the model. */
@@ -66,8 +66,8 @@ GA_NODISCARD ga_status session_append(ga_session *session, const int32_t *ids, i
                                       ga_progress_fn progress, void *user);
 
 /* Appends id, computes its logits and draws the next token, in one recorded launch: nothing crosses to the device when
- * id is what the last session_step has drawn. Enqueues; session_drawn waits. */
-GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const session_draw *draw);
-GA_NODISCARD ga_status session_drawn(ga_session *session, int32_t *id);
+ * id is what the last session_step has drawn. Enqueues; session_sampled waits. */
+GA_NODISCARD ga_status session_step(ga_session *session, int32_t id, const session_sample *sample);
+GA_NODISCARD ga_status session_sampled(ga_session *session, int32_t *id);
 
 #endif
