@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/file_write.h"
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/gguf.h"
@@ -305,16 +306,6 @@ static bool folder_of(const char *path, char *folder, size_t capacity) {
   return true;
 }
 
-/* The rename itself lasts only once the folder is on disk. Some file systems cannot do this, and say so: no error. */
-static void sync_folder(const char *path) {
-  char folder[4096];
-  if (!folder_of(path, folder, sizeof folder)) return;
-  int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0) return;
-  (void)fsync(fd);
-  (void)close(fd);
-}
-
 /* A file that is being written. It has no name (O_TMPFILE) where the file system can do that: then nothing is left of
  * it when the process is killed. */
 typedef struct new_file {
@@ -392,6 +383,6 @@ ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
     if (out.is_named) (void)unlink(out.temp);
     return ga_fail_in(status, "%s", ga_path_label(path));
   }
-  sync_folder(path);
+  ga_sync_folder_of(path);
   return GA_OK;
 }

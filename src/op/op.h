@@ -43,8 +43,18 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 
 /* The three public forms of op `name`. Needs, in the same file:
  *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
- *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call */
-#define GA_DEFINE_OP(name)                                                                                       \
+ *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
+ *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone */
+#define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN)
+#define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES)
+
+#define GA_IO_AS_GIVEN(desc, io, full)
+#define GA_IO_WITH_STRIDES(desc, io, full) \
+  if (io != &full) full = *io;             \
+  complete_strides(desc, &full);           \
+  io = &full;
+
+#define GA_DEFINE_OP_FORMS(name, COMPLETE_IO)                                                                    \
   ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
     GA_REQUIRE(out, GA_ERR_ARG, #name ": out is null");                                                          \
     *out = NULL;                                                                                                 \
@@ -59,6 +69,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     ga_##name##_io full;                                                                                         \
     GA_TAKE_IO(name, desc, io, &full);                                                                           \
     GA_TRY(check_io(desc, io));                                                                                  \
+    COMPLETE_IO(desc, io, full)                                                                                  \
     GA_TRY(ga_stream_of(plan->ctx, stream, #name, &stream));                                                     \
     return ga_plan_launch(plan, io, workspace, stream);                                                          \
   }                                                                                                              \

@@ -128,37 +128,4 @@ static void complete_strides(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io) {
   }
 }
 
-ga_status ga_attn_bwd_plan(ga_ctx *ctx, const ga_attn_bwd_desc *desc, ga_plan **out) {
-  GA_REQUIRE(out, GA_ERR_ARG, OP ": out is null");
-  *out = NULL;
-  ga_attn_bwd_desc full;
-  GA_TAKE_DESC(OP, ctx, desc, ga_attn_bwd_desc, &full);
-  GA_TRY(complete(&full));
-  return ga_plan_make(ctx, GA_OP_attn_bwd, &full, sizeof full, out);
-}
-
-ga_status ga_attn_bwd_run(const ga_plan *plan, const ga_attn_bwd_io *io, void *workspace, ga_stream *stream) {
-  GA_REQUIRE(plan && io, GA_ERR_ARG, OP ": %s is null", plan ? "io" : "plan");
-  GA_REQUIRE(plan->op == GA_OP_attn_bwd, GA_ERR_ARG, OP ": the plan is for %s", ga_op_name(plan->op));
-  GA_REQUIRE(workspace || !plan->steps.workspace_bytes, GA_ERR_ARG, OP ": workspace is null; %llu bytes needed",
-             (unsigned long long)plan->steps.workspace_bytes);
-  const ga_attn_bwd_desc *desc = (const void *)plan->desc;
-  ga_attn_bwd_io full;
-  GA_TAKE_IO(attn_bwd, desc, io, &full);
-  GA_TRY(check_io(desc, io));
-  if (io != &full) full = *io;
-  complete_strides(desc, &full);
-  GA_TRY(ga_stream_of(plan->ctx, stream, OP, &stream));
-  return ga_plan_launch(plan, &full, workspace, stream);
-}
-
-ga_status ga_attn_bwd(ga_ctx *ctx, const ga_attn_bwd_desc *desc, const ga_attn_bwd_io *io, ga_stream *stream) {
-  ga_attn_bwd_desc full;
-  GA_TAKE_DESC(OP, ctx, desc, ga_attn_bwd_desc, &full);
-  GA_TRY(complete(&full));
-  const ga_plan *plan;
-  GA_TRY(ga_plan_remember(ctx, GA_OP_attn_bwd, &full, sizeof full, &plan, &stream));
-  return ga_attn_bwd_run(plan, io, stream->workspace, stream);
-}
-
-GA_CHECK_DESC_ROOM(attn_bwd);
+GA_DEFINE_STRIDED_OP(attn_bwd);
