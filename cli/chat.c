@@ -27,7 +27,7 @@ typedef struct chat {
 
 /* --- messages --- */
 
-static ga_status push(chat *c, const char *role, const char *text) {
+static ga_status push_message(chat *c, const char *role, const char *text) {
   if (c->n_messages == c->capacity) {
     size_t capacity = c->capacity ? c->capacity * 2 : 16;
     void *p = realloc(c->messages, capacity * sizeof *c->messages);
@@ -41,17 +41,17 @@ static ga_status push(chat *c, const char *role, const char *text) {
   return GA_OK;
 }
 
-static void pop(chat *c) { free((void *)(uintptr_t)c->messages[--c->n_messages].content); }
+static void pop_message(chat *c) { free((void *)(uintptr_t)c->messages[--c->n_messages].content); }
 
-static void clear(chat *c, size_t keep) {
-  while (c->n_messages > keep) pop(c);
+static void clear_chat(chat *c, size_t keep) {
+  while (c->n_messages > keep) pop_message(c);
 }
 
 static bool has_system(const chat *c) { return c->n_messages && !strcmp(c->messages[0].role, "system"); }
 
 static ga_status set_system(chat *c, const char *text) {
-  clear(c, 0);
-  return *text ? push(c, "system", text) : GA_OK;
+  clear_chat(c, 0);
+  return *text ? push_message(c, "system", text) : GA_OK;
 }
 
 /* --- one turn --- */
@@ -115,24 +115,24 @@ static ga_status answer(chat *c, const int32_t *ids, size_t n) {
 }
 
 /* Sends a user's message. When there is no answer the message is taken back: the conversation is as before. */
-static ga_status turn(chat *c, const char *text) {
+static ga_status chat_turn(chat *c, const char *text) {
   int32_t *ids = NULL;
   size_t n;
-  TRY(push(c, "user", text));
+  TRY(push_message(c, "user", text));
   clear_interrupt();
   ga_status status = chat_ids(c->o.model, c->messages, c->n_messages, &ids, &n);
   if (status == GA_OK) status = answer(c, ids, n);
   if (status == GA_OK)
-    status = push(c, "assistant", c->answer_bytes ? c->answer : "");
+    status = push_message(c, "assistant", c->answer_bytes ? c->answer : "");
   else
-    pop(c);
+    pop_message(c);
   free(ids);
   return status == GA_ERR_CANCELLED ? GA_OK : status;
 }
 
 /* --- commands --- */
 
-static void help(void) {
+static void chat_help(void) {
   printf("/help            this text\n"
          "/reset           forget the conversation, keep the system message\n"
          "/system TEXT     start anew with this system message (none if empty)\n"
@@ -164,9 +164,9 @@ static ga_status retry(chat *c) {
   REQUIRE(last, GA_ERR_STATE, "nothing to answer yet");
   char *text = strdup(c->messages[last - 1].content);
   if (!text) return fail_nomem("message", 1);
-  clear(c, last - 1);
+  clear_chat(c, last - 1);
   c->options.seed++;
-  ga_status status = turn(c, text);
+  ga_status status = chat_turn(c, text);
   free(text);
   return status;
 }
@@ -186,9 +186,9 @@ static bool command_line(chat *c, const char *line, ga_status *status) {
 #define IS(word) (n == strlen(word) && !strncmp(line, word, n))
   if (IS("/quit") || IS("/exit")) return true;
   if (IS("/help"))
-    help();
+    chat_help();
   else if (IS("/reset"))
-    clear(c, has_system(c));
+    clear_chat(c, has_system(c));
   else if (IS("/system"))
     *status = set_system(c, rest);
   else if (IS("/retry"))
@@ -246,7 +246,7 @@ static bool obey(chat *c, const char *line) {
   if (line[0] == '/')
     leave = command_line(c, line, &status);
   else if (line[0])
-    status = turn(c, line);
+    status = chat_turn(c, line);
   if (status == GA_OK) return leave;
   (void)cmd_fail("chat");
   c->failed = true;
@@ -304,7 +304,7 @@ int cmd_chat(int argc, char **argv) {
     status = chat_ids(c.o.model, NULL, 0, &(int32_t *){NULL}, &(size_t){0});
   if (status == GA_OK && system) status = set_system(&c, system);
   if (status == GA_OK) status = loop(&c);
-  clear(&c, 0);
+  clear_chat(&c, 0);
   free(c.messages);
   free(c.ids);
   free(c.answer);

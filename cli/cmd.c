@@ -102,7 +102,7 @@ static bool in_range(const cmd_option *o, double v) {
 }
 
 /* Stores text into the option; false with a message when it does not fit. */
-static bool store(const char *name, const cmd_option *o, const char *text) {
+static bool store_option(const char *name, const cmd_option *o, const char *text) {
   char *end = NULL;
   errno = 0;
   switch (o->kind) {
@@ -142,7 +142,7 @@ static const char *renamed_to(const char *arg) {
 }
 
 /* Finds the option that arg names; *value is set for "--name=value" and "-xvalue". */
-static const cmd_option *find(const cmd_option *options, size_t n, const char *arg, const char **value) {
+static const cmd_option *find_option(const cmd_option *options, size_t n, const char *arg, const char **value) {
   *value = NULL;
   for (size_t i = 0; i < n; i++) {
     const cmd_option *o = &options[i];
@@ -191,7 +191,7 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
       *exit_code = EXIT_OK;
       return -1;
     }
-    const cmd_option *o = find(options, n_options, arg, &value);
+    const cmd_option *o = find_option(options, n_options, arg, &value);
     if (!o) o = find_renamed(name, options, n_options, arg, &value);
     if (!o) {
       (void)cmd_usage_error(name, "unknown option '%s'", arg);
@@ -208,7 +208,7 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
       }
       value = argv[++i];
     }
-    if (!store(name, o, value ? value : "")) return -1;
+    if (!store_option(name, o, value ? value : "")) return -1;
   }
   return kept;
 }

@@ -13,7 +13,7 @@ enum { FIRST = 8 }; /* elements of an array that JSON shows */
 
 /* --- for people --- */
 
-static void print_text(ga_text t) {
+static void print_string(ga_text t) {
   const size_t n = t.bytes < 80 ? t.bytes : 80;
   putchar('"');
   cmd_put_text(stdout, t.data, n);
@@ -26,7 +26,7 @@ static void print_value(const ga_meta *m, int64_t index) {
   bool b;
   ga_text t;
   if (ga_meta_text(m, index, &t) == GA_OK)
-    print_text(t);
+    print_string(t);
   else if (ga_meta_int(m, index, &i) == GA_OK)
     printf("%lld", (long long)i);
   else if (ga_meta_float(m, index, &f) == GA_OK)

@@ -17,7 +17,7 @@ static const command commands[] = {
 /* Commands under their former names, which go on working. */
 static const struct { const char *old, *name; } renamed[] = {{"make", "synth"}};
 
-static int help(FILE *out) {
+static int show_help(FILE *out) {
   (void)fprintf(out, "ga %s: exact attention and LLM inference on CPUs and GPUs\n\nusage: ga COMMAND [options]\n\n",
                 ga_version());
   for (size_t i = 0; i < COUNT_OF(commands); i++)
@@ -80,8 +80,8 @@ static const char *present_name(const char *name) {
 }
 
 static int dispatch(int argc, char **argv) {
-  if (argc < 2) return help(stderr);
-  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return help(stdout);
+  if (argc < 2) return show_help(stderr);
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return show_help(stdout);
   if (!strcmp(argv[1], "--version")) {
     printf("ga %s\n", ga_version());
     return EXIT_OK;
@@ -90,7 +90,7 @@ static int dispatch(int argc, char **argv) {
   for (size_t i = 0; i < COUNT_OF(commands); i++)
     if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
   (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
-  return help(stderr);
+  return show_help(stderr);
 }
 
 int main(int argc, char **argv) {

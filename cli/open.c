@@ -120,7 +120,7 @@ static const char *disabled_kernels(void) {
   return old;
 }
 
-static ga_status open_device(const open_args *args, const char *name, ga_ctx **out) {
+static ga_status open_named_device(const open_args *args, const char *name, ga_ctx **out) {
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = name;
   co.threads = (int32_t)args->threads;
@@ -138,7 +138,7 @@ static ga_status refuse_twice(const opened *o, const char *list) {
 /* "cuda:0,cuda:1": the last one is o->ctx. */
 static ga_status open_devices(const open_args *args, opened *o) {
   const char *list = args->device;
-  if (!list || !strchr(list, ',')) return open_device(args, list, &o->ctx);
+  if (!list || !strchr(list, ',')) return open_named_device(args, list, &o->ctx);
   for (const char *at = list;;) {
     char name[32];
     const size_t n = strcspn(at, ",");
@@ -146,7 +146,7 @@ static ga_status open_devices(const open_args *args, opened *o) {
             sizeof name - 1);
     memcpy(name, at, n);
     name[n] = 0;
-    TRY(open_device(args, name, &o->ctx));
+    TRY(open_named_device(args, name, &o->ctx));
     TRY(refuse_twice(o, list));
     if (!at[n]) return GA_OK;
     REQUIRE(o->n_more < OPEN_MAX_DEVICES - 1, GA_ERR_ARG, "--device '%s': at most %d", list, OPEN_MAX_DEVICES);

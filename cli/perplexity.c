@@ -63,7 +63,7 @@ static ga_status score_all(const perplexity_args *a, opened *o, const int32_t *i
   return status;
 }
 
-static ga_status run(perplexity_args *a, tally *t) {
+static ga_status run_perplexity(perplexity_args *a, tally *t) {
   opened o;
   char *text;
   size_t bytes, n = 0;
@@ -103,7 +103,7 @@ int cmd_perplexity(int argc, char **argv) {
   if (!a.file) return cmd_usage_error("perplexity", "which text? give a file");
   listen_for_interrupt();
   tally t = {0};
-  if (run(&a, &t) != GA_OK) return cmd_fail("perplexity");
+  if (run_perplexity(&a, &t) != GA_OK) return cmd_fail("perplexity");
   const double ppl = exp(t.nll / (double)t.scored);
   if (a.json)
     printf("{\"perplexity\": %.6f, \"nll\": %.6f, \"tokens_scored\": %lld, \"windows\": %lld, \"window\": %lld}\n", ppl,

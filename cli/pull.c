@@ -91,7 +91,7 @@ static ga_status accept(const char *part, const char *hashed, const char *sha256
   return GA_OK;
 }
 
-static ga_status join(char *out, size_t capacity, const char *a, const char *b, const char *c) {
+static ga_status join_path(char *out, size_t capacity, const char *a, const char *b, const char *c) {
   int n = snprintf(out, capacity, "%s%s%s", a, b, c);
   REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s%s: path too long", a, b);
   return GA_OK;
@@ -126,11 +126,11 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
   char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
   const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
   int fd;
-  TRY(join(goal, sizeof goal, dir, "/", m->file));
-  TRY(join(work, sizeof work, goal, ".pull", ""));
-  TRY(join(part, sizeof part, work, "/part", ""));
-  TRY(join(wheels, sizeof wheels, work, "/wheels", ""));
-  TRY(join(hashed, sizeof hashed, part, "/model.safetensors", ""));
+  TRY(join_path(goal, sizeof goal, dir, "/", m->file));
+  TRY(join_path(work, sizeof work, goal, ".pull", ""));
+  TRY(join_path(part, sizeof part, work, "/part", ""));
+  TRY(join_path(wheels, sizeof wheels, work, "/wheels", ""));
+  TRY(join_path(hashed, sizeof hashed, part, "/model.safetensors", ""));
   TRY(open_locked(work, true, &fd));
   ga_status status = GA_OK;
   if (!is_here(goal, a)) {
@@ -147,7 +147,7 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
 
 /* hf:organisation/repository/path -> the hub's address of that file. */
 static ga_status expand(const char *source, char *url, size_t capacity) {
-  if (strncmp(source, "hf:", 3)) return join(url, capacity, source, "", "");
+  if (strncmp(source, "hf:", 3)) return join_path(url, capacity, source, "", "");
   const char *org = source + 3, *repo = strchr(org, '/'), *file = repo ? strchr(repo + 1, '/') : NULL;
   REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG, "%s: must be hf:organisation/repository/file",
           source);
@@ -180,8 +180,8 @@ static ga_status judge_here(const char *goal, const pull_address *from, const pu
   return GA_OK;
 }
 
-static ga_status download(const pull_address *from, const char *part, const char *dir, const char *goal,
-                          const char *sha256) {
+static ga_status download_file(const pull_address *from, const char *part, const char *dir, const char *goal,
+                               const char *sha256) {
   TRY(pull_url(from, part));
   const ga_status status = check_content(part, goal);
   if (status != GA_OK) {
@@ -205,10 +205,10 @@ static ga_status pull_from(const char *source, const char *dir, const pull_args 
   REQUIRE(is_name || a->output, GA_ERR_ARG, "%s: no file name at the end; use --output", from.label);
   (void)snprintf(name, sizeof name, "%.*s", (int)(n < 255 ? n : 255), slash ? slash + 1 : "");
   if (a->output)
-    TRY(join(goal, sizeof goal, a->output, "", ""));
+    TRY(join_path(goal, sizeof goal, a->output, "", ""));
   else
-    TRY(join(goal, sizeof goal, dir, "/", name));
-  TRY(join(part, sizeof part, goal, ".part", ""));
+    TRY(join_path(goal, sizeof goal, dir, "/", name));
+  TRY(join_path(part, sizeof part, goal, ".part", ""));
   struct stat st;
   REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
           "%s: is there and is no regular file; --output takes another", goal);
@@ -217,14 +217,14 @@ static ga_status pull_from(const char *source, const char *dir, const pull_args 
   if (done) return GA_OK;
   int fd;
   TRY(open_locked(part, false, &fd));
-  ga_status status = download(&from, part, dir, goal, a->sha256);
+  ga_status status = download_file(&from, part, dir, goal, a->sha256);
   if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
   if (access(part, F_OK)) pull_record_remove(part);
   (void)close(fd);
   return status;
 }
 
-static int list(void) {
+static int list_models(void) {
   for (const known_model *k = known_models; k->name; k++)
     printf("%-14s %6.0f MB  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6, k->licence,
            k->what, k->sha256);
@@ -253,7 +253,7 @@ int cmd_pull(int argc, char **argv) {
   int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY/FILE", options,
                              COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  if (a.list) return list();
+  if (a.list) return list_models();
   if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
   if (a.output && !*a.output) return cmd_usage_error("pull", "--output is empty");
   if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))

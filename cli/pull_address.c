@@ -13,7 +13,7 @@ static bool is_loopback_host(const char *host) {
 }
 
 /* A part of the address, or "" when it has none. Freed with curl_free. */
-static char *part_of(CURLU *u, CURLUPart part) {
+static char *url_part(CURLU *u, CURLUPart part) {
   char *text;
   return curl_url_get(u, part, &text, 0) ? NULL : text;
 }
@@ -21,7 +21,7 @@ static char *part_of(CURLU *u, CURLUPart part) {
 /* What may be shown: no user, password, query or fragment. */
 static bool fill_label(CURLU *u, pull_address *out) {
   const bool query = !curl_url_set(u, CURLUPART_FRAGMENT, NULL, 0);
-  char *had = part_of(u, CURLUPART_QUERY), *text = NULL;
+  char *had = url_part(u, CURLUPART_QUERY), *text = NULL;
   const bool cut = had != NULL;
   curl_free(had);
   bool good = query && !curl_url_set(u, CURLUPART_QUERY, NULL, 0) && !curl_url_set(u, CURLUPART_USER, NULL, 0) &&
@@ -31,9 +31,9 @@ static bool fill_label(CURLU *u, pull_address *out) {
   return good;
 }
 
-static ga_status check(CURLU *u, pull_address *out) {
-  char *scheme = part_of(u, CURLUPART_SCHEME), *host = part_of(u, CURLUPART_HOST), *user = part_of(u, CURLUPART_USER),
-       *password = part_of(u, CURLUPART_PASSWORD);
+static ga_status check_url(CURLU *u, pull_address *out) {
+  char *scheme = url_part(u, CURLUPART_SCHEME), *host = url_part(u, CURLUPART_HOST),
+       *user = url_part(u, CURLUPART_USER), *password = url_part(u, CURLUPART_PASSWORD);
   const bool http = scheme && !strcmp(scheme, "http"), secret = user || password;
   const bool good = scheme && host && (!strcmp(scheme, "https") || (http && is_loopback_host(host)));
   out->loopback = good && http;
@@ -55,7 +55,7 @@ ga_status pull_address_parse(const char *url, pull_address *out) {
   CURLU *u = curl_url();
   REQUIRE(u, GA_ERR_NOMEM, "libcurl cannot start");
   const CURLUcode rc = curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME);
-  ga_status status = rc ? ga_error_set(GA_ERR_ARG, "this is no address: %s", curl_url_strerror(rc)) : check(u, out);
+  ga_status status = rc ? ga_error_set(GA_ERR_ARG, "this is no address: %s", curl_url_strerror(rc)) : check_url(u, out);
   curl_url_cleanup(u);
   ga_sha256_of(url, strlen(url), out->sha256);
   return status;

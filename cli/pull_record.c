@@ -23,7 +23,7 @@ void pull_record_remove(const char *part) {
 }
 
 /* False when it does not fit: a record that was cut proves nothing. */
-static bool copy(char *out, size_t capacity, const char *text) {
+static bool copy_text(char *out, size_t capacity, const char *text) {
   return (size_t)snprintf(out, capacity, "%s", text) < capacity;
 }
 
@@ -35,7 +35,8 @@ bool pull_record_read(const char *part, pull_record *r) {
   json_t *o = path_of(part, path) ? json_load_file(path, JSON_REJECT_DUPLICATES, NULL) : NULL;
   bool good =
       o && !json_unpack(o, "{s:s, s:s, s:I}", "url_sha256", &url, "validator", &validator, "size", &size) && size >= -1;
-  good = good && copy(r->url_sha256, sizeof r->url_sha256, url) && copy(r->validator, sizeof r->validator, validator);
+  good = good && copy_text(r->url_sha256, sizeof r->url_sha256, url) &&
+         copy_text(r->validator, sizeof r->validator, validator);
   if (good) r->size = size;
   json_decref(o);
   return good;

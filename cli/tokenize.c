@@ -34,7 +34,7 @@ static void print_ids(const ga_tokenizer *tok, const int32_t *ids, size_t n, con
   if (!a->pieces || a->json) printf("%s\n", a->json ? "]" : "");
 }
 
-static ga_status one(const ga_tokenizer *tok, const tokenize_args *a, const char *text, size_t bytes) {
+static ga_status tokenize_one(const ga_tokenizer *tok, const tokenize_args *a, const char *text, size_t bytes) {
   int32_t *ids;
   size_t n;
   uint32_t flags = (a->special ? GA_TOK_PARSE_SPECIAL : 0u) | (a->add ? GA_TOK_ADD_SPECIAL : 0u);
@@ -44,25 +44,25 @@ static ga_status one(const ga_tokenizer *tok, const tokenize_args *a, const char
   return GA_OK;
 }
 
-static ga_status all(const ga_tokenizer *tok, const tokenize_args *a, const char *text, size_t bytes) {
-  if (!a->lines) return one(tok, a, text, bytes);
+static ga_status tokenize_all(const ga_tokenizer *tok, const tokenize_args *a, const char *text, size_t bytes) {
+  if (!a->lines) return tokenize_one(tok, a, text, bytes);
   for (const char *p = text, *end = text + bytes; p < end;) {
     const char *nl = memchr(p, '\n', (size_t)(end - p));
     if (!nl) nl = end;
-    TRY(one(tok, a, p, (size_t)(nl - p)));
+    TRY(tokenize_one(tok, a, p, (size_t)(nl - p)));
     p = nl + 1;
   }
   return GA_OK;
 }
 
-static ga_status run(const tokenize_args *a, const char *text, size_t bytes) {
+static ga_status run_tokenize(const tokenize_args *a, const char *text, size_t bytes) {
   char path[4096];
   ga_model_file *file;
   ga_tokenizer *tok = NULL;
   TRY(find_model(a->model, path, sizeof path));
   TRY(ga_model_file_open(path, &file));
   ga_status status = ga_tokenizer_from_model(file, &tok);
-  if (status == GA_OK) status = all(tok, a, text, bytes);
+  if (status == GA_OK) status = tokenize_all(tok, a, text, bytes);
   ga_tokenizer_destroy(tok);
   ga_model_file_destroy(file);
   return status;
@@ -88,7 +88,7 @@ int cmd_tokenize(int argc, char **argv) {
   char *text = NULL;
   size_t bytes = rest ? strlen(argv[1]) : 0;
   if (!rest && read_text(a.file ? a.file : "-", &text, &bytes) != GA_OK) return cmd_fail("tokenize");
-  ga_status status = run(&a, rest ? argv[1] : text, bytes);
+  ga_status status = run_tokenize(&a, rest ? argv[1] : text, bytes);
   free(text);
   return status == GA_OK ? EXIT_OK : cmd_fail("tokenize");
 }

@@ -26,7 +26,7 @@ GA_DEV int cols_of_tiles(const gemm_args *p) { return (p->n + BN - 1) / BN; }
 GA_DEV int n_tiles(const gemm_args *p) { return rows_of_tiles(p) * cols_of_tiles(p); }
 
 /* One thread: asks the copy engine for every stage, as soon as it is free. */
-GA_DEV void copy(const gemm_args *p, uint32_t sb) {
+GA_DEV void copy_tiles(const gemm_args *p, uint32_t sb) {
   uint32_t i = 0;
   GRID_TILES(t, n_tiles(p)) {
     int row, col;
@@ -42,7 +42,7 @@ GA_DEV void copy(const gemm_args *p, uint32_t sb) {
 }
 
 /* A warpgroup's 64 x 256 sums leave by shared memory, each warp its 16 rows, half of the columns at a time. */
-GA_DEV void store(const gemm_args *p, const float *c, uint32_t at, int row, int col) {
+GA_DEV void store_tile(const gemm_args *p, const float *c, uint32_t at, int row, int col) {
   const int lane = thread_index() % 32;
   uint32_t half[BN / 8];
   GA_UNROLL for (int h = 0; h < 2; h++) {
@@ -60,7 +60,7 @@ GA_DEV void store(const gemm_args *p, const float *c, uint32_t at, int row, int 
   }
 }
 
-GA_DEV void multiply(const gemm_args *p, uint32_t sb, int wg) {
+GA_DEV void multiply_tile(const gemm_args *p, uint32_t sb, int wg) {
   const int warp = thread_index() / 32, leader = thread_index() % 128 == 0;
   uint32_t i = 0;
   float c[BN / 2];
@@ -79,7 +79,7 @@ GA_DEV void multiply(const gemm_args *p, uint32_t sb, int wg) {
     }
     wgmma_wait(0);
     if (leader) mbar_arrive(sb + OFF_EMPTY + 8 * ring_stage(i - 1, STAGES));
-    store(p, c, sb + OFF_C + warp * C_BYTES, row * BM + warp * 16, col * BN);
+    store_tile(p, c, sb + OFF_C + warp * C_BYTES, row * BM + warp * 16, col * BN);
   }
   if (thread_index() % 32 == 0) bulk_wait();
 }
@@ -94,9 +94,9 @@ GA_KERNEL(384, 1) tile_gemm(GA_GRID_CONST gemm_args args) {
   block_sync();
   if (wg == 2) {
     setmaxnreg_dec(40);
-    if (thread_index() == 256) copy(&args, sb);
+    if (thread_index() == 256) copy_tiles(&args, sb);
   } else {
     setmaxnreg_inc(232);
-    multiply(&args, sb, wg);
+    multiply_tile(&args, sb, wg);
   }
 }

@@ -5,11 +5,11 @@
 GA_KERNEL(THREADS, 2) tile_layer_norm(GA_GRID_CONST layer_norm_args p) {
   GA_SHARED row_shared shared;
   float gain[8 * VECTORS], bias[8 * VECTORS];
-  load_row(gain, p.gain, p.width, 0);
-  load_row(bias, p.bias, p.width, 0);
+  read_row(gain, p.gain, p.width, 0);
+  read_row(bias, p.bias, p.width, 0);
   GRID_TILES(i, p.rows) {
     float x[8 * VECTORS], sum = 0, square = 0;
-    load_row(x, row_of(p.x, i, p.width), p.width, 0);
+    read_row(x, row_pointer(p.x, i, p.width), p.width, 0);
     GA_UNROLL for (int e = 0; e < 8 * VECTORS; e++) sum += x[e];
     const float mean = row_sum(&shared, 0, THREADS, sum) / (float)p.width;
     GA_UNROLL for (int e = 0; e < 8 * VECTORS; e++) {
@@ -19,6 +19,6 @@ GA_KERNEL(THREADS, 2) tile_layer_norm(GA_GRID_CONST layer_norm_args p) {
     }
     const float scale = 1.0f / sqrtf(row_sum(&shared, 1, THREADS, square) / (float)p.width + p.eps);
     GA_UNROLL for (int e = 0; e < 8 * VECTORS; e++) x[e] = x[e] * scale * gain[e] + bias[e];
-    store_row(row_of(p.y, i, p.width), x, p.width);
+    write_row(row_pointer(p.y, i, p.width), x, p.width);
   }
 }

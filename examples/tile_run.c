@@ -38,7 +38,7 @@ static uint16_t narrow(float x) {
   return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 /* About normal: the sum of four uniform numbers. */
-static void fill(uint16_t *x, size_t n) {
+static void fill_inputs(uint16_t *x, size_t n) {
   static uint64_t state = 1;
   for (size_t i = 0; i < n; i++) {
     float sum = -2;
@@ -57,21 +57,21 @@ typedef struct matrix {
   size_t n;
 } matrix;
 
-static ga_status make(matrix *m, size_t n, int filled) {
+static ga_status make_matrix(matrix *m, size_t n, int filled) {
   *m = (matrix){.host = malloc(n * sizeof(uint16_t)), .n = n};
   if (!m->host) return GA_ERR_NOMEM;
-  if (filled) fill(m->host, n);
+  if (filled) fill_inputs(m->host, n);
   TRY(ga_buffer_alloc(ctx, n * sizeof(uint16_t), &m->device));
   return filled ? ga_copy_to_device(ctx, m->device, m->host, n * sizeof(uint16_t), NULL) : GA_OK;
 }
-static void drop(matrix *m) {
+static void drop_matrix(matrix *m) {
   ga_buffer_free(ctx, m->device);
   free(m->host);
 }
 
 /* --- running --- */
 
-static ga_status load(const char *name, ga_function **f) {
+static ga_status load_example(const char *name, ga_function **f) {
   void *image = example_image(name);
   if (!image) {
     (void)fprintf(stderr, "%s: its image is not beside this program\n", name);
@@ -100,9 +100,9 @@ static ga_status milliseconds(ga_function *f, const ga_launch *l, const void *ar
 }
 
 /* Launches once, brings `out` back, and on a GPU takes the time. */
-static ga_status run(const char *name, const ga_launch *l, const void *args, matrix *out, double *ms) {
+static ga_status run_example(const char *name, const ga_launch *l, const void *args, matrix *out, double *ms) {
   ga_function *f;
-  TRY(load(name, &f));
+  TRY(load_example(name, &f));
   TRY(ga_function_launch(f, l, args, NULL));
   TRY(ga_copy_to_host(ctx, out->host, out->device, out->n * sizeof(uint16_t), NULL));
   *ms = 0;
@@ -112,7 +112,7 @@ static ga_status run(const char *name, const ga_launch *l, const void *args, mat
 }
 
 /* off: the largest error, as a part of what rounding the result to bf16 explains. */
-static ga_status judge(const char *name, double off, double ms, double work, const char *unit) {
+static ga_status judge_example(const char *name, double off, double ms, double work, const char *unit) {
   printf("%-16s %s: largest error %.2f of allowed", name, off <= 1 ? "right" : "WRONG", off);
   if (ms > 0) printf("; %.1f us, %.1f %s", ms * 1e3, work / (ms * 1e-3), unit);
   printf("\n");
@@ -121,7 +121,7 @@ static ga_status judge(const char *name, double off, double ms, double work, con
 
 /* --- the product --- */
 
-static ga_status map_of(const matrix *m, int rows, int cols, int box_rows, ga_tmap *map) {
+static ga_status tensor_map_of(const matrix *m, int rows, int cols, int box_rows, ga_tmap *map) {
   ga_tensor_map_desc d = GA_TENSOR_MAP_DESC_INIT;
   d.data = m->device;
   d.dtype = GA_BF16;
@@ -154,7 +154,7 @@ static double gemm_error(const gemm_args *p, const matrix *a, const matrix *b, c
   return off;
 }
 
-static ga_status gemm(int m, int n, int k) {
+static ga_status run_gemm(int m, int n, int k) {
   matrix a, b, c;
   gemm_args p = {.m = m, .n = n, .k = k};
   ga_launch l = GA_LAUNCH_INIT;
@@ -162,16 +162,16 @@ static ga_status gemm(int m, int n, int k) {
   l.grid[0] = SMS;
   l.block[0] = 384;
   l.shared_bytes = 4 * 3 * 16384 + 8 * 4096 + 2 * 4 * 8; /* stages, sums, barriers: the offsets of tile_gemm.cu */
-  TRY(make(&a, (size_t)m * (size_t)k, 1));
-  TRY(make(&b, (size_t)n * (size_t)k, 1));
-  TRY(make(&c, (size_t)m * (size_t)n, 0));
-  TRY(map_of(&a, m, k, 128, &p.a));
-  TRY(map_of(&b, n, k, 256, &p.b));
-  TRY(map_of(&c, m, n, 16, &p.c));
-  TRY(run("tile_gemm", &l, &p, &c, &ms));
+  TRY(make_matrix(&a, (size_t)m * (size_t)k, 1));
+  TRY(make_matrix(&b, (size_t)n * (size_t)k, 1));
+  TRY(make_matrix(&c, (size_t)m * (size_t)n, 0));
+  TRY(tensor_map_of(&a, m, k, 128, &p.a));
+  TRY(tensor_map_of(&b, n, k, 256, &p.b));
+  TRY(tensor_map_of(&c, m, n, 16, &p.c));
+  TRY(run_example("tile_gemm", &l, &p, &c, &ms));
   const double off = gemm_error(&p, &a, &b, &c);
-  drop(&a), drop(&b), drop(&c);
-  return judge("tile_gemm", off, ms, 2.0 * m * n * k * 1e-12, "TFLOP/s");
+  drop_matrix(&a), drop_matrix(&b), drop_matrix(&c);
+  return judge_example("tile_gemm", off, ms, 2.0 * m * n * k * 1e-12, "TFLOP/s");
 }
 
 /* --- softmax and layer norm --- */
@@ -193,19 +193,19 @@ static double softmax_error(const softmax_args *p, const matrix *x, const matrix
   return off;
 }
 
-static ga_status softmax(int rows, int width) {
+static ga_status run_softmax(int rows, int width) {
   matrix x, y;
   ga_launch l = GA_LAUNCH_INIT;
   double ms;
-  TRY(make(&x, (size_t)rows * (size_t)width, 1));
-  TRY(make(&y, (size_t)rows * (size_t)width, 0));
+  TRY(make_matrix(&x, (size_t)rows * (size_t)width, 1));
+  TRY(make_matrix(&y, (size_t)rows * (size_t)width, 0));
   const softmax_args p = {.x = x.device, .y = y.device, .rows = rows, .width = width};
   l.grid[0] = 4 * SMS;
   l.block[0] = 256;
-  TRY(run("tile_softmax", &l, &p, &y, &ms));
+  TRY(run_example("tile_softmax", &l, &p, &y, &ms));
   const double off = softmax_error(&p, &x, &y);
-  drop(&x), drop(&y);
-  return judge("tile_softmax", off, ms, 4.0 * rows * width * 1e-9, "GB/s");
+  drop_matrix(&x), drop_matrix(&y);
+  return judge_example("tile_softmax", off, ms, 4.0 * rows * width * 1e-9, "GB/s");
 }
 
 static double layer_norm_error(const layer_norm_args *p, const matrix *x, const matrix *gain, const matrix *bias,
@@ -232,10 +232,10 @@ static ga_status layer_norm(int rows, int width) {
   matrix x, y, gain, bias;
   ga_launch l = GA_LAUNCH_INIT;
   double ms;
-  TRY(make(&x, (size_t)rows * (size_t)width, 1));
-  TRY(make(&gain, (size_t)width, 1));
-  TRY(make(&bias, (size_t)width, 1));
-  TRY(make(&y, (size_t)rows * (size_t)width, 0));
+  TRY(make_matrix(&x, (size_t)rows * (size_t)width, 1));
+  TRY(make_matrix(&gain, (size_t)width, 1));
+  TRY(make_matrix(&bias, (size_t)width, 1));
+  TRY(make_matrix(&y, (size_t)rows * (size_t)width, 0));
   const layer_norm_args p = {.x = x.device,
                              .gain = gain.device,
                              .bias = bias.device,
@@ -245,10 +245,10 @@ static ga_status layer_norm(int rows, int width) {
                              .eps = 1e-5f};
   l.grid[0] = 2 * SMS;
   l.block[0] = 256;
-  TRY(run("tile_layer_norm", &l, &p, &y, &ms));
+  TRY(run_example("tile_layer_norm", &l, &p, &y, &ms));
   const double off = layer_norm_error(&p, &x, &gain, &bias, &y);
-  drop(&x), drop(&gain), drop(&bias), drop(&y);
-  return judge("tile_layer_norm", off, ms, 4.0 * rows * width * 1e-9, "GB/s");
+  drop_matrix(&x), drop_matrix(&gain), drop_matrix(&bias), drop_matrix(&y);
+  return judge_example("tile_layer_norm", off, ms, 4.0 * rows * width * 1e-9, "GB/s");
 }
 
 int main(int argc, char **argv) {
@@ -257,11 +257,11 @@ int main(int argc, char **argv) {
   const int size = argc > 2 ? atoi(argv[2]) : 8192;
   ga_status status = ga_ctx_create(&o, &ctx);
   /* Odd sizes first: what lies outside of a matrix is neither read nor written. */
-  if (status == GA_OK) status = gemm(136, 264, 72);
-  if (status == GA_OK) status = softmax(3, 1000);
+  if (status == GA_OK) status = run_gemm(136, 264, 72);
+  if (status == GA_OK) status = run_softmax(3, 1000);
   if (status == GA_OK) status = layer_norm(3, 2056);
-  if (status == GA_OK && size > 0) status = gemm(size, size, size);
-  if (status == GA_OK && size > 0) status = softmax(4 * size, size);
+  if (status == GA_OK && size > 0) status = run_gemm(size, size, size);
+  if (status == GA_OK && size > 0) status = run_softmax(4 * size, size);
   if (status == GA_OK && size > 0) status = layer_norm(4 * size, size);
   if (status != GA_OK) (void)fprintf(stderr, "tile_run: %s: %s\n", ga_status_name(status), ga_error_text());
   ga_ctx_destroy(ctx);

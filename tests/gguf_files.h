@@ -12,7 +12,7 @@ static inline ga_gguf_writer *new_writer(uint32_t version, uint32_t alignment) {
   return w;
 }
 
-static inline void finish(ga_gguf_writer *w, const char *name) {
+static inline void finish_file(ga_gguf_writer *w, const char *name) {
   assert_ok(ga_gguf_writer_finish(w, in_folder(name)));
   ga_gguf_writer_destroy(w);
 }

@@ -36,7 +36,7 @@ static inline ga_status open_as(const char *name, ga_ctx **ctx) {
   return ga_ctx_create(&o, ctx);
 }
 
-static inline const ga_kernel *row_of(const ga_ctx *ctx, const char *id) {
+static inline const ga_kernel *row_by_id(const ga_ctx *ctx, const char *id) {
   for (size_t i = 0; i < ctx->device->n_kernels; i++)
     if (!strcmp(ctx->device->kernels[i].id, id)) return &ctx->device->kernels[i];
   fail_msg("no row %s", id);

@@ -170,19 +170,19 @@ CUresult mock_CtxSynchronize(void) {
 
 /* --- memory --- */
 
-static buffer *find(const void *p) {
+static buffer *find_buffer(const void *p) {
   for (size_t i = 0; i < n_buffers; i++)
     if ((const char *)p >= buffers[i].at && (const char *)p < buffers[i].at + buffers[i].bytes) return &buffers[i];
   return NULL;
 }
 size_t mockcu_extent(const void *p) {
-  const buffer *b = find(p);
+  const buffer *b = find_buffer(p);
   return b ? (size_t)(b->at + b->bytes - (const char *)p) : 0;
 }
 
 /* Where calls are told to fail, waiting is no proof of anything. */
 static void add_read(const void *src, size_t bytes, const void *stream) {
-  const buffer *b = find(src);
+  const buffer *b = find_buffer(src);
   if (!b || !b->host || mockcu.fail_call || mockcu.fail_name || n_reads == sizeof reads / sizeof *reads) return;
   reads[n_reads++] = (struct read){src, stream, bytes, ga_fnv64(GA_FNV64_START, src, bytes)};
 }
@@ -210,7 +210,7 @@ void mock_reads_done(const void *stream) {
 }
 static bool is_read(const buffer *b) {
   for (size_t i = 0; i < n_reads; i++)
-    if (find(reads[i].src) == b) return true;
+    if (find_buffer(reads[i].src) == b) return true;
   return false;
 }
 
@@ -226,7 +226,7 @@ static void *add_buffer(size_t bytes, bool host, int device) {
   return p;
 }
 static CUresult drop_buffer(CUresult rc, const void *p, bool host) {
-  buffer *b = find(p);
+  buffer *b = find_buffer(p);
   if (!b || b->at != p || b->host != host) {
     mock_misuse("frees what is no buffer");
     return CUDA_ERROR_INVALID_VALUE;
@@ -239,7 +239,7 @@ static CUresult drop_buffer(CUresult rc, const void *p, bool host) {
   mockcu.live--;
   return rc;
 }
-static void *at(CUdeviceptr p) { return (void *)(uintptr_t)p; }
+static void *pointer_of(CUdeviceptr p) { return (void *)(uintptr_t)p; }
 
 CUresult mock_MemGetInfo(size_t *free_bytes, size_t *total) {
   STEP_IN("cuMemGetInfo");
@@ -285,7 +285,7 @@ CUresult mock_MemAllocFromPoolAsync(CUdeviceptr *out, size_t bytes, CUmemoryPool
 CUresult mock_MemFreeAsync(CUdeviceptr p, CUstream stream) {
   CUresult rc = mock_step("cuMemFreeAsync");
   (void)mock_is(stream, STREAM);
-  return drop_buffer(rc, at(p), false);
+  return drop_buffer(rc, pointer_of(p), false);
 }
 CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
   (void)flags;
@@ -295,27 +295,27 @@ CUresult mock_MemHostAlloc(void **out, size_t bytes, unsigned flags) {
 }
 CUresult mock_MemFreeHost(void *p) { return drop_buffer(mock_step("cuMemFreeHost"), p, true); }
 static CUresult check_range(CUdeviceptr p, size_t bytes) {
-  if (mockcu_extent(at(p)) >= bytes) return 0;
+  if (mockcu_extent(pointer_of(p)) >= bytes) return 0;
   mock_misuse("a range outside of every buffer");
   return CUDA_ERROR_INVALID_VALUE;
 }
 CUresult mock_MemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes, CUstream stream) {
   STEP_IN("cuMemcpyHtoDAsync");
   if (mock_idle(stream) || check_range(dst, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  memcpy(at(dst), src, bytes);
+  memcpy(pointer_of(dst), src, bytes);
   add_read(src, bytes, stream);
   return 0;
 }
 CUresult mock_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
   STEP_IN("cuMemcpyDtoHAsync");
   if (mock_idle(stream) || check_range(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
-  memcpy(dst, at(src), bytes);
+  memcpy(dst, pointer_of(src), bytes);
   return 0;
 }
 CUresult mock_MemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream) {
   STEP_IN("cuMemsetD8Async");
   if (mock_idle(stream) || check_range(dst, n)) return CUDA_ERROR_INVALID_VALUE;
-  memset(at(dst), value, n);
+  memset(pointer_of(dst), value, n);
   return 0;
 }
 CUresult mock_DeviceCanAccessPeer(int *can, CUdevice reader, CUdevice owner) {
@@ -338,15 +338,16 @@ CUresult mock_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src, CU
   const object *a = mock_is(from, CONTEXT), *b = mock_is(to, CONTEXT);
   if (!a || !b || mock_idle(stream) || check_range(dst, bytes) || check_range(src, bytes))
     return CUDA_ERROR_INVALID_VALUE;
-  if (find(at(src))->device != a->device || find(at(dst))->device != b->device) mock_misuse("memory of another device");
+  if (find_buffer(pointer_of(src))->device != a->device || find_buffer(pointer_of(dst))->device != b->device)
+    mock_misuse("memory of another device");
   if (a != b && !open_to[a->device][b->device]) mock_misuse("a pool that is not open to the reader");
-  memcpy(at(dst), at(src), bytes);
+  memcpy(pointer_of(dst), pointer_of(src), bytes);
   mockcu.peer_copies++;
   return 0;
 }
 CUresult mock_PointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
   STEP("cuPointerGetAttribute");
-  const buffer *b = find(at(p));
+  const buffer *b = find_buffer(pointer_of(p));
   if (attribute != CU_POINTER_DEVICE_ORDINAL || !b) return CUDA_ERROR_INVALID_VALUE;
   memcpy(value, &b->device, sizeof b->device);
   return 0;

@@ -24,7 +24,7 @@ static inline void put_st(const char *name, const char *header, size_t data_byte
   "\"hidden_size\":8,\"num_hidden_layers\":2,\"intermediate_size\":16,\"num_attention_heads\":4,\"vocab_size\":32"
 
 /* Opens the folder with this config.json and tensors of one byte with these names. */
-static inline ga_status open_model(const char *config, int n_names, const char *const *names, ga_model_file **out) {
+static inline ga_status open_folder(const char *config, int n_names, const char *const *names, ga_model_file **out) {
   static char header[4096];
   int n = snprintf(header, sizeof header, "{");
   for (int i = 0; i < n_names; i++)

@@ -63,7 +63,7 @@ static double run_chunks(ga_model *model, const expected *e, int chunk) {
   return error_of(e, logits, TOKENS, VOCAB);
 }
 
-static void check(const char *name, const char *device, double bound) {
+static void check_arch(const char *name, const char *device, double bound) {
   char folder[512];
   (void)snprintf(folder, sizeof folder, "%s/arch/%s", GA_TEST_DATA, name);
   static expected e;
@@ -103,10 +103,10 @@ static const struct {
   double bound;
 } runs[] = {GA_ARCH_DEVICES};
 
-#define X(name)                                                                                          \
-  static void test_##name(void **state) {                                                                \
-    (void)state;                                                                                         \
-    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) check(#name, runs[i].device, runs[i].bound); \
+#define X(name)                                                                                               \
+  static void test_##name(void **state) {                                                                     \
+    (void)state;                                                                                              \
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) check_arch(#name, runs[i].device, runs[i].bound); \
   }
 ARCHS(X)
 #undef X

@@ -13,7 +13,7 @@
 
 #define D 4 /* head and value dimension */
 
-static ga_ctx *open_device(const char *name, int threads) {
+static ga_ctx *open_ctx(const char *name, int threads) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = name;
   o.threads = threads;
@@ -43,7 +43,7 @@ static void zero_init(zero_case *z, int64_t n_q, int64_t n_kv, uint32_t flags) {
   for (int i = 0; i < 64 * D; i++) z->v[i] = (float)(i / D + 1);
 }
 
-static void expect(const zero_case *z, int row, double o, double lse) {
+static void expect_row(const zero_case *z, int row, double o, double lse) {
   for (int c = 0; c < D; c++) assert_float_equal(z->o[row * D + c], (float)o, 1e-5);
   if (isinf(lse))
     assert_true(z->lse[row] == -INFINITY);
@@ -51,7 +51,7 @@ static void expect(const zero_case *z, int row, double o, double lse) {
     assert_float_equal(z->lse[row], (float)lse, 1e-5);
 }
 
-static void run(ga_ctx *ctx, zero_case *z) {
+static void run_zero_case(ga_ctx *ctx, zero_case *z) {
   memset(z->o, 0x7f, sizeof z->o);
   assert_int_equal(ga_attn(ctx, &z->d, &z->io, NULL), GA_OK);
 }
@@ -59,29 +59,29 @@ static void run(ga_ctx *ctx, zero_case *z) {
 static void masks(ga_ctx *ctx) {
   zero_case z;
   zero_init(&z, 1, 1, 0); /* one key: its value */
-  run(ctx, &z);
-  expect(&z, 0, 1, 0);
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, 1, 0);
   zero_init(&z, 1, 4, 0); /* the mean */
-  run(ctx, &z);
-  expect(&z, 0, 2.5, log(4));
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, 2.5, log(4));
   zero_init(&z, 3, 2, GA_ATTN_CAUSAL); /* bottom right: query 0 stands before the first key */
-  run(ctx, &z);
-  expect(&z, 0, 0, -INFINITY);
-  expect(&z, 1, 1, 0);
-  expect(&z, 2, 1.5, log(2));
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, 0, -INFINITY);
+  expect_row(&z, 1, 1, 0);
+  expect_row(&z, 2, 1.5, log(2));
   zero_init(&z, 4, 4, GA_ATTN_CAUSAL); /* itself and the one before */
   z.d.window = 2;
-  run(ctx, &z);
-  expect(&z, 0, 1, 0);
-  expect(&z, 3, 3.5, log(2));
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, 1, 0);
+  expect_row(&z, 3, 3.5, log(2));
   zero_init(&z, 4, 4, 0); /* the window bounds the past only */
   z.d.window = 2;
-  run(ctx, &z);
-  expect(&z, 0, 2.5, log(4));
-  expect(&z, 3, 3.5, log(2));
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, 2.5, log(4));
+  expect_row(&z, 3, 3.5, log(2));
   zero_init(&z, 2, 0, 0); /* no keys at all */
-  run(ctx, &z);
-  expect(&z, 1, 0, -INFINITY);
+  run_zero_case(ctx, &z);
+  expect_row(&z, 1, 0, -INFINITY);
 }
 
 static void extras(ga_ctx *ctx) {
@@ -89,19 +89,19 @@ static void extras(ga_ctx *ctx) {
   const float sink = 0, slope = 0.693147181f /* ln 2 */;
   zero_init(&z, 1, 1, GA_ATTN_SINKS); /* half of the weight goes nowhere */
   z.io.sinks = &sink;
-  run(ctx, &z);
-  expect(&z, 0, 0.5, log(2));
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, 0.5, log(2));
   zero_init(&z, 1, 2, GA_ATTN_ALIBI); /* weights 1/2 and 1 */
   z.io.alibi = &slope;
-  run(ctx, &z);
-  expect(&z, 0, (0.5 * 1 + 2) / 1.5, log(1.5));
+  run_zero_case(ctx, &z);
+  expect_row(&z, 0, (0.5 * 1 + 2) / 1.5, log(1.5));
   zero_init(&z, 1, 2, 0); /* logits 100 and 0, bent to 10 tanh 10 and 0 */
   z.q[0] = z.k[0] = 10;
   z.d.scale = 1;
   z.d.softcap = 10;
-  run(ctx, &z);
+  run_zero_case(ctx, &z);
   const double w = exp(10 * tanh(10));
-  expect(&z, 0, (w + 2) / (w + 1), log(w + 1));
+  expect_row(&z, 0, (w + 2) / (w + 1), log(w + 1));
 }
 
 /* Query head h reads KV head h / 2. */
@@ -110,14 +110,14 @@ static void groups(ga_ctx *ctx) {
   zero_init(&z, 1, 1, 0);
   z.d.q_heads = 4;
   z.d.kv_heads = 2;
-  run(ctx, &z);
-  for (int h = 0; h < 4; h++) expect(&z, h, h / 2 + 1, 0);
+  run_zero_case(ctx, &z);
+  for (int h = 0; h < 4; h++) expect_row(&z, h, h / 2 + 1, 0);
 }
 
-static void test_by_hand(void **state) {
+static void test_attn_by_hand(void **state) {
   (void)state;
   for (size_t i = 0; i < 2; i++) {
-    ga_ctx *ctx = open_device(devices[i], 2);
+    ga_ctx *ctx = open_ctx(devices[i], 2);
     masks(ctx);
     extras(ctx);
     groups(ctx);
@@ -131,7 +131,7 @@ static void test_by_hand(void **state) {
 #define KV_HEADS 2
 #define DIM      40
 
-static float *normals(size_t n, uint64_t seed) {
+static float *alloc_normals(size_t n, uint64_t seed) {
   ga_rng rng;
   float *x = malloc(n * sizeof *x);
   assert_non_null(x);
@@ -153,15 +153,15 @@ static ga_attn_desc packed_desc(int64_t batch, int64_t max_q, int64_t max_kv) {
 }
 
 /* Each sequence alone gives the bits it gives in the batch, with 1, 2 and 3 threads. */
-static void test_alone_and_together(void **state) {
+static void test_attn_alone_and_together(void **state) {
   (void)state;
   const int32_t q_start[] = {0, 1, 1, 70, 75, 76}, kv_start[] = {0, 700, 705, 805, 2105, 2106};
   const size_t n_q = 76 * HEADS * DIM, n_kv = 2106 * KV_HEADS * DIM;
-  float *q = normals(n_q, 1), *k = normals(n_kv, 2), *v = normals(n_kv, 3);
+  float *q = alloc_normals(n_q, 1), *k = alloc_normals(n_kv, 2), *v = alloc_normals(n_kv, 3);
   float *together = calloc(n_q, sizeof *together), *alone = calloc(n_q, sizeof *alone);
   assert_true(together && alone);
   for (int threads = 1; threads <= 3; threads++) {
-    ga_ctx *ctx = open_device("cpu", threads);
+    ga_ctx *ctx = open_ctx("cpu", threads);
     ga_attn_desc d = packed_desc(5, 69, 1300);
     ga_attn_io io = {.q = q, .k = k, .v = v, .o = together, .q_start = q_start, .kv_start = kv_start};
     assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
@@ -181,8 +181,8 @@ static void test_pages(void **state) {
   (void)state;
   enum { KV = 333, PAGE = 16, PAGES = 32 };
   const size_t row = KV_HEADS * DIM;
-  float *q = normals(HEADS * DIM, 1), *k = normals(KV * row, 2), *v = normals(KV * row, 3);
-  float *kp = normals(PAGES * PAGE * row, 4), *vp = normals(PAGES * PAGE * row, 5), dense[HEADS * DIM],
+  float *q = alloc_normals(HEADS * DIM, 1), *k = alloc_normals(KV * row, 2), *v = alloc_normals(KV * row, 3);
+  float *kp = alloc_normals(PAGES * PAGE * row, 4), *vp = alloc_normals(PAGES * PAGE * row, 5), dense[HEADS * DIM],
         paged[HEADS * DIM];
   int32_t table[PAGES];
   const int32_t kv_len = KV;
@@ -192,7 +192,7 @@ static void test_pages(void **state) {
     memcpy(kp + at, k + j * row, row * sizeof *k);
     memcpy(vp + at, v + j * row, row * sizeof *v);
   }
-  ga_ctx *ctx = open_device("cpu", 2);
+  ga_ctx *ctx = open_ctx("cpu", 2);
   ga_attn_desc d = packed_desc(1, 1, KV);
   d.flags = GA_ATTN_CAUSAL;
   ga_attn_io io = {.q = q, .k = k, .v = v, .o = dense};
@@ -218,7 +218,7 @@ static void test_refuses_long_sequences(void **state) {
   z.io.page_table = table;
   z.io.page_table_stride = 2;
   z.o[0] = 42;
-  ga_ctx *ctx = open_device("cpu", 1);
+  ga_ctx *ctx = open_ctx("cpu", 1);
   assert_int_equal(ga_attn(ctx, &z.d, &z.io, NULL), GA_ERR_ARG);
   assert_true(z.o[0] == 42);
   ga_ctx_destroy(ctx);
@@ -226,8 +226,8 @@ static void test_refuses_long_sequences(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_by_hand),
-      cmocka_unit_test(test_alone_and_together),
+      cmocka_unit_test(test_attn_by_hand),
+      cmocka_unit_test(test_attn_alone_and_together),
       cmocka_unit_test(test_pages),
       cmocka_unit_test(test_refuses_long_sequences),
   };

@@ -42,7 +42,7 @@ static double loss(problem *p) {
   return sum;
 }
 
-static void gradients(problem *p) {
+static void run_attn_bwd(problem *p) {
   const ga_attn_bwd_desc *d = &p->d;
   ga_attn_bwd_io io = {.q = p->q,
                        .k = p->k,
@@ -63,11 +63,11 @@ static void gradients(problem *p) {
   assert_int_equal(ga_ref_attn_bwd(NULL, d, &io, NULL, NULL), GA_OK);
 }
 
-static void normals(double *x, int n, ga_rng *rng) {
+static void fill_normals(double *x, int n, ga_rng *rng) {
   for (int i = 0; i < n; i++) x[i] = ga_rng_normal(rng);
 }
 
-static void start(problem *p, int64_t n_q, int64_t n_kv, uint32_t flags) {
+static void start_problem(problem *p, int64_t n_q, int64_t n_kv, uint32_t flags) {
   ga_rng rng;
   ga_rng_seed(&rng, 7);
   memset(p, 0, sizeof *p);
@@ -76,7 +76,8 @@ static void start(problem *p, int64_t n_q, int64_t n_kv, uint32_t flags) {
   p->d.v_dim = DV;
   p->d.dtype = p->d.grad_dtype = GA_F64; /* of the oracle alone */
   p->d.flags = flags, p->d.scale = 0.7f;
-  normals(p->q, SIZE_Q, &rng), normals(p->k, SIZE_K, &rng), normals(p->v, SIZE_V, &rng), normals(p->dout, SIZE_O, &rng);
+  fill_normals(p->q, SIZE_Q, &rng), fill_normals(p->k, SIZE_K, &rng), fill_normals(p->v, SIZE_V, &rng),
+      fill_normals(p->dout, SIZE_O, &rng);
   for (int h = 0; h < HQ; h++) {
     p->sinks[h] = (float)ga_rng_normal(&rng);
     p->alibi[h] = 0.25f * (float)(h + 1);
@@ -84,7 +85,7 @@ static void start(problem *p, int64_t n_q, int64_t n_kv, uint32_t flags) {
 }
 
 /* Central differences; LSE reaches the gradients as a float, which is where 1e-6 comes from. */
-static void compare(problem *p, double *x, const double *gradient, int64_t n) {
+static void compare_gradient(problem *p, double *x, const double *gradient, int64_t n) {
   const double step = 1e-5;
   for (int64_t i = 0; i < n; i++) {
     const double old = x[i];
@@ -98,10 +99,10 @@ static void compare(problem *p, double *x, const double *gradient, int64_t n) {
 }
 
 static void compare_all(problem *p) {
-  gradients(p);
-  compare(p, p->q, p->dq, B * p->d.max_q * HQ * D);
-  compare(p, p->k, p->dk, B * p->d.max_kv * HKV * D);
-  compare(p, p->v, p->dv, B * p->d.max_kv * HKV * DV);
+  run_attn_bwd(p);
+  compare_gradient(p, p->q, p->dq, B * p->d.max_q * HQ * D);
+  compare_gradient(p, p->k, p->dk, B * p->d.max_kv * HKV * D);
+  compare_gradient(p, p->v, p->dv, B * p->d.max_kv * HKV * DV);
   if (!(p->d.flags & GA_ATTN_SINKS)) return;
   for (int h = 0; h < HQ; h++) {
     const float old = p->sinks[h], step = 0x1p-10f;
@@ -121,7 +122,7 @@ static void test_finite_differences(void **state) {
   static problem p;
   for (size_t f = 0; f < GA_COUNT_OF(flags); f++)
     for (int more = 0; more < 4; more++) { /* soft-cap, window */
-      start(&p, NQ, NKV, flags[f]);
+      start_problem(&p, NQ, NKV, flags[f]);
       p.d.softcap = more & 1 ? 1.5f : 0;
       p.d.window = more & 2 ? 3 : 0;
       compare_all(&p);
@@ -132,7 +133,7 @@ static void test_finite_differences(void **state) {
 static void test_masked_rows(void **state) {
   (void)state;
   static problem p;
-  start(&p, NQ, 3, GA_ATTN_CAUSAL | GA_ATTN_SINKS);
+  start_problem(&p, NQ, 3, GA_ATTN_CAUSAL | GA_ATTN_SINKS);
   compare_all(&p);
   for (int i = 0; i < 2 * HQ * D; i++) assert_true(p.dq[i] == 0);
   assert_true(p.lse[0] == -INFINITY);
@@ -142,11 +143,11 @@ static void test_masked_rows(void **state) {
 static void test_add(void **state) {
   (void)state;
   static problem once, twice;
-  start(&once, NQ, NKV, GA_ATTN_SINKS);
-  gradients(&once);
+  start_problem(&once, NQ, NKV, GA_ATTN_SINKS);
+  run_attn_bwd(&once);
   twice = once;
   twice.d.flags |= GA_ATTN_BWD_ADD;
-  gradients(&twice);
+  run_attn_bwd(&twice);
   for (int i = 0; i < SIZE_Q; i++) assert_true(fabs(twice.dq[i] - 2 * once.dq[i]) < 1e-12);
   for (int i = 0; i < SIZE_V; i++) assert_true(fabs(twice.dv[i] - 2 * once.dv[i]) < 1e-12);
   for (int h = 0; h < HQ; h++) assert_float_equal(twice.dsinks[h], 2 * once.dsinks[h], 1e-6);
@@ -154,7 +155,7 @@ static void test_add(void **state) {
 
 /* --- the public functions --- */
 
-static ga_ctx *open_cpu(int threads) {
+static ga_ctx *open_ctx(int threads) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cpu";
   o.threads = threads;
@@ -189,7 +190,7 @@ static void run_floats(ga_ctx *ctx, floats *x, const int32_t *start, int64_t bat
 }
 
 /* Each sequence alone gives the bits it gives in the batch, with any number of threads. */
-static void test_alone_and_together(void **state) {
+static void test_attn_bwd_alone_and_together(void **state) {
   (void)state;
   static floats together, alone;
   const int32_t begin[] = {0, 100, 100, 170};
@@ -200,7 +201,7 @@ static void test_alone_and_together(void **state) {
     for (int i = 0; i < 170 * 16; i++) all[a][i] = (float)ga_rng_normal(&rng);
   for (int i = 0; i < 600; i++) together.lse[i] = 3 + 0.001f * (float)i;
   for (int threads = 1; threads <= 3; threads++) {
-    ga_ctx *ctx = open_cpu(threads);
+    ga_ctx *ctx = open_ctx(threads);
     run_floats(ctx, &together, begin, 3, 100, together.lse);
     memcpy(&alone, &together, sizeof alone);
     memset(alone.dq, 0xff, sizeof alone.dq), memset(alone.dk, 0xff, sizeof alone.dk),
@@ -216,7 +217,7 @@ static void test_alone_and_together(void **state) {
 static void test_errors(void **state) {
   (void)state;
   static floats x;
-  ga_ctx *ctx = open_cpu(1);
+  ga_ctx *ctx = open_ctx(1);
   ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
   d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 1, d.head_dim = 8;
   ga_attn_bwd_io io = {
@@ -251,8 +252,11 @@ static void test_errors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_finite_differences), cmocka_unit_test(test_masked_rows), cmocka_unit_test(test_add),
-      cmocka_unit_test(test_alone_and_together), cmocka_unit_test(test_errors),
+      cmocka_unit_test(test_finite_differences),
+      cmocka_unit_test(test_masked_rows),
+      cmocka_unit_test(test_add),
+      cmocka_unit_test(test_attn_bwd_alone_and_together),
+      cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

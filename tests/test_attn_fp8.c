@@ -15,7 +15,7 @@
 
 enum { DIM = 64, TOKENS = 150, PADDED = 256, BLOCKS = 3 /* of 64 */ };
 
-static ga_ctx *open_device(const char *name) {
+static ga_ctx *open_ctx(const char *name) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = name;
   ga_ctx *ctx;
@@ -28,7 +28,7 @@ typedef struct input {
   uint8_t rows[TOKENS * DIM], values[DIM * PADDED];
 } input;
 
-static void quantise(ga_ctx *ctx, input *t, int32_t type, int32_t tokens, int32_t kind, int32_t hadamard) {
+static void quantise_input(ga_ctx *ctx, input *t, int32_t type, int32_t tokens, int32_t kind, int32_t hadamard) {
   ga_attn_quant_desc d = GA_ATTN_QUANT_DESC_INIT;
   d.tokens = TOKENS;
   d.heads = 1;
@@ -48,7 +48,7 @@ static void order_of_values(void **state) {
   (void)state;
   static const char *const devices[] = {"ref", "cpu"};
   for (int i = 0; i < 2; i++) {
-    ga_ctx *ctx = open_device(devices[i]);
+    ga_ctx *ctx = open_ctx(devices[i]);
     input *t = calloc(1, sizeof *t);
     assert_non_null(t);
     memset(t->values, 0x55, sizeof t->values);
@@ -58,7 +58,7 @@ static void order_of_values(void **state) {
     t->x[3] = 2;
     t->x[64 * DIM + 3] = 2;
     t->x[128 * DIM + 3] = 2;
-    quantise(ctx, t, GA_E4M3, 64, GA_ATTN_QUANT_VALUES, 0);
+    quantise_input(ctx, t, GA_E4M3, 64, GA_ATTN_QUANT_VALUES, 0);
     assert_float_equal(t->scale[0], 2.0f / 448, 1e-9);
     for (int j = 0; j < PADDED; j++) {
       const int slot = j / 16 * 16 + (j / 2 % 4) * 4 + (j / 8 % 2) * 2 + j % 2;
@@ -86,7 +86,7 @@ static void int8_by_tokens(void **state) {
   (void)state;
   static const char *const devices[] = {"ref", "cpu"};
   for (int i = 0; i < 2; i++) {
-    ga_ctx *ctx = open_device(devices[i]);
+    ga_ctx *ctx = open_ctx(devices[i]);
     input *t = calloc(1, sizeof *t);
     assert_non_null(t);
     const int8_t *y = (const int8_t *)t->rows;
@@ -99,7 +99,7 @@ static void int8_by_tokens(void **state) {
     t->x[7 * DIM + 5] = NAN;
     t->x[8 * DIM + 5] = INFINITY;
     for (int c = 0; c < DIM; c++) t->x[9 * DIM + c] = 0;
-    quantise(ctx, t, GA_I8, 1, GA_ATTN_QUANT_ROWS, 0);
+    quantise_input(ctx, t, GA_I8, 1, GA_ATTN_QUANT_ROWS, 0);
     for (int j = 0; j < TOKENS; j++) {
       const int8_t *row = y + j * DIM;
       const bool none = j >= 7 && j <= 9;
@@ -118,7 +118,7 @@ static void int8_by_tokens(void **state) {
 
 /* Q and K transformed alike have the logits they had: O moves no further than rounding to 8 bits does. */
 static void transform_keeps_logits(int32_t type, int32_t q_tokens, double most) {
-  ga_ctx *ref = open_device("ref");
+  ga_ctx *ref = open_ctx("ref");
   input *t = calloc(3, sizeof *t);
   float *want = calloc(2 * TOKENS * DIM, sizeof *want), *got = want + TOKENS * DIM;
   assert_non_null(t);
@@ -138,8 +138,8 @@ static void transform_keeps_logits(int32_t type, int32_t q_tokens, double most) 
   d.q_scale_tokens = q_tokens;
   d.kv_scale_tokens = 64;
   for (int hadamard = 0; hadamard < 2; hadamard++) {
-    for (int i = 0; i < 2; i++) quantise(ref, &t[i], type, i ? 64 : q_tokens, GA_ATTN_QUANT_ROWS, hadamard);
-    quantise(ref, &t[2], GA_E4M3, 64, GA_ATTN_QUANT_VALUES, 0);
+    for (int i = 0; i < 2; i++) quantise_input(ref, &t[i], type, i ? 64 : q_tokens, GA_ATTN_QUANT_ROWS, hadamard);
+    quantise_input(ref, &t[2], GA_E4M3, 64, GA_ATTN_QUANT_VALUES, 0);
     io = (ga_attn_io){.q = t[0].rows, .k = t[1].rows, .v = t[2].values, .o = got};
     ga_attn_scale *const scale[3] = {&io.q_scale, &io.k_scale, &io.v_scale};
     for (int i = 0; i < 3; i++) *scale[i] = (ga_attn_scale){.data = t[i].scale, .block = 1};
@@ -170,7 +170,7 @@ static void values_lose_their_mean(void **state) {
   static float q[TOKENS * DIM], k[TOKENS * DIM], want[TOKENS * DIM], got[2][TOKENS * DIM], one = 1;
   static _Alignas(16) float mean[DIM];
   static uint8_t q8[TOKENS * DIM], k8[TOKENS * DIM];
-  ga_ctx *ref = open_device("ref");
+  ga_ctx *ref = open_ctx("ref");
   input *t = calloc(1, sizeof *t);
   assert_non_null(t);
   ga_rng rng;
@@ -188,7 +188,7 @@ static void values_lose_their_mean(void **state) {
   d.flags = GA_ATTN_FAST_SUM; /* a permission */
   d.q_dtype = d.kv_dtype = GA_E4M3;
   for (int i = 0; i < 2; i++) {
-    ga_ctx *ctx = open_device(devices[i]);
+    ga_ctx *ctx = open_ctx(devices[i]);
     for (int centre = 0; centre < 2; centre++) {
       ga_attn_quant_desc to = GA_ATTN_QUANT_DESC_INIT;
       to.tokens = TOKENS;
@@ -237,7 +237,7 @@ typedef struct cache {
 static void cache_on(const char *device) {
   static cache c;
   static float x[2][TOKENS * KV_HEADS * DIM], q[DIM * KV_HEADS], want[KV_HEADS * DIM], got[KV_HEADS * DIM];
-  ga_ctx *ctx = open_device(device);
+  ga_ctx *ctx = open_ctx(device);
   ga_rng rng;
   int32_t slot[TOKENS], pages[PAGES] = {2, 0, 4, 1, 3}, length = TOKENS;
   ga_rng_seed(&rng, 5);
@@ -292,7 +292,7 @@ static void cache_has_scales(void **state) {
 
 /* --- what is refused --- */
 
-static void refused(ga_ctx *ctx, const ga_attn_desc *d, ga_status status, const char *word) {
+static void attn_refused(ga_ctx *ctx, const ga_attn_desc *d, ga_status status, const char *word) {
   ga_plan *plan = NULL;
   assert_int_equal(ga_attn_plan(ctx, d, &plan), status);
   assert_null(plan);
@@ -301,42 +301,42 @@ static void refused(ga_ctx *ctx, const ga_attn_desc *d, ga_status status, const 
 
 static void errors(void **state) {
   (void)state;
-  ga_ctx *ctx = open_device("ref");
+  ga_ctx *ctx = open_ctx("ref");
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = d.max_kv = 4;
   d.q_heads = d.kv_heads = 1;
   d.head_dim = DIM;
   d.q_scale_tokens = 64;
-  refused(ctx, &d, GA_ERR_ARG, "q_scale_tokens is 64");
+  attn_refused(ctx, &d, GA_ERR_ARG, "q_scale_tokens is 64");
   d.q_dtype = GA_E4M3;
-  refused(ctx, &d, GA_ERR_DTYPE, "kv_dtype is f32");
+  attn_refused(ctx, &d, GA_ERR_DTYPE, "kv_dtype is f32");
   d.kv_dtype = GA_E4M3;
   d.kv_scale_tokens = 32;
-  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32");
+  attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32");
   d.q_dtype = GA_F32;
   d.q_scale_tokens = 0;
-  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32; must be 0 or 1 with q_dtype f32, kv_dtype e4m3");
+  attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32; must be 0 or 1 with q_dtype f32, kv_dtype e4m3");
   d.kv_scale_tokens = 1;
   d.kv_segments = 2;
-  refused(ctx, &d, GA_ERR_ARG, "parts is 2; must be 0 with kv_dtype e4m3");
+  attn_refused(ctx, &d, GA_ERR_ARG, "parts is 2; must be 0 with kv_dtype e4m3");
   d.kv_segments = 0;
   d.kv_dtype = GA_F16;
-  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
+  attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
   d.q_dtype = d.kv_dtype = GA_E4M3;
-  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
+  attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");
   d.q_scale_tokens = 64;
   d.kv_scale_tokens = 128;
   d.flags = GA_ATTN_VARLEN;
-  refused(ctx, &d, GA_ERR_ARG, "VARLEN");
+  attn_refused(ctx, &d, GA_ERR_ARG, "VARLEN");
   d.flags = 0;
   d.q_scale_tokens = 1;
-  refused(ctx, &d, GA_ERR_ARG, "q_scale_tokens is 1; must be 0, 64 or 128 with q_dtype e4m3");
+  attn_refused(ctx, &d, GA_ERR_ARG, "q_scale_tokens is 1; must be 0, 64 or 128 with q_dtype e4m3");
   d.q_dtype = GA_I8;
   d.kv_scale_tokens = 1;
-  refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1; must be 0, 64 or 128 with q_dtype i8");
+  attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1; must be 0, 64 or 128 with q_dtype i8");
   d.kv_scale_tokens = 0;
   d.kv_dtype = GA_I8;
-  refused(ctx, &d, GA_ERR_DTYPE, "kv_dtype is i8");
+  attn_refused(ctx, &d, GA_ERR_DTYPE, "kv_dtype is i8");
   d.q_dtype = d.kv_dtype = GA_E4M3;
   d.q_scale_tokens = 0;
   uint8_t x[4 * DIM] = {0};

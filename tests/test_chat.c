@@ -164,7 +164,7 @@ static void test_clock(void **state) {
 }
 
 /* Templates that would run, nest or grow without end. Each must stop within a second, or ten under a sanitizer. */
-static void test_hostile(void **state) {
+static void test_hostile_templates(void **state) {
   (void)state;
   static const char *const sources[] = {
       "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
@@ -352,7 +352,7 @@ int main(void) {
       cmocka_unit_test(test_arguments),
       cmocka_unit_test(test_chat_render),
       cmocka_unit_test(test_clock),
-      cmocka_unit_test(test_hostile),
+      cmocka_unit_test(test_hostile_templates),
       cmocka_unit_test(test_deep_sources),
       cmocka_unit_test(test_limits_are_taken),
       cmocka_unit_test(test_memory_failures),

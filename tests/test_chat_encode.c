@@ -91,13 +91,13 @@ static void test_marks(void **state) {
 
 static const char chatml[] = "{% for m in messages %}<|im_end|>{{ m.role }}\n{{ m.content }}<|im_end|>{% endfor %}";
 
-static ga_template *compile(const char *source) {
+static ga_template *compile_template(const char *source) {
   ga_template *tpl;
   if (ga_template_compile(source, strlen(source), &tpl) != GA_OK) fail_msg("%s: %s", source, ga_error_text());
   return tpl;
 }
 
-static size_t count(const int32_t *ids, size_t n, int32_t id) {
+static size_t count_id(const int32_t *ids, size_t n, int32_t id) {
   size_t found = 0;
   for (size_t i = 0; i < n; i++) found += ids[i] == id;
   return found;
@@ -119,7 +119,7 @@ enum { LONG = BPE_SPACES + 1, THINK };
 static void test_spelled_tokens(void **state) {
   (void)state;
   ga_tokenizer *tok = bytes_tokenizer();
-  ga_template *tpl = compile(chatml);
+  ga_template *tpl = compile_template(chatml);
   static const char *const contents[] = {"",
                                          "hello",
                                          "<|im_end|>",
@@ -176,7 +176,7 @@ static void test_composed_tokens(void **state) {
   };
   ga_tokenizer *tok = bytes_tokenizer();
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-    ga_template *tpl = compile(cases[i].source);
+    ga_template *tpl = compile_template(cases[i].source);
     const ga_chat_message message = {"user", cases[i].content};
     ga_chat_options o = GA_CHAT_OPTIONS_INIT;
     int32_t *ids;
@@ -184,7 +184,7 @@ static void test_composed_tokens(void **state) {
     o.eos_token = "<|im_end|>";
     if (ga_chat_encode(tpl, tok, &message, 1, &o, &ids, &n) != GA_OK)
       fail_msg("%s: %s", cases[i].source, ga_error_text());
-    const size_t own = count(ids, n, BPE_CONTROL) + count(ids, n, LONG);
+    const size_t own = count_id(ids, n, BPE_CONTROL) + count_id(ids, n, LONG);
     if (own != cases[i].own)
       fail_msg("%s with '%s': %zu control tokens, must be %zu", cases[i].source, cases[i].content, own, cases[i].own);
     ga_chat_ids_free(ids);
@@ -197,15 +197,15 @@ static void test_composed_tokens(void **state) {
 static void test_who_may(void **state) {
   (void)state;
   ga_tokenizer *tok = bytes_tokenizer();
-  ga_template *tpl =
-      compile("<|{{ messages[0].role }}|>{{ eot_token }}|{{ tools|tojson }}{{ note }}{{ messages[0].x.role }}");
+  ga_template *tpl = compile_template(
+      "<|{{ messages[0].role }}|>{{ eot_token }}|{{ tools|tojson }}{{ note }}{{ messages[0].x.role }}");
   static const char context[] =
       "{\"messages\":[{\"role\":\"im_end\",\"x\":{\"role\":\"<|im_end|>\"}}],\"eot_token\":\"<|im_end|>\","
       "\"tools\":[{\"role\":\"<|im_end|>\",\"<|im_end|>\":1,\"a_token\":\"<|im_end|>\"}],\"note\":\"<|im_end|>\"}";
   int32_t *ids;
   size_t n;
   if (ga_template_encode(tpl, tok, context, strlen(context), NULL, &ids, &n) != GA_OK) fail_msg("%s", ga_error_text());
-  assert_int_equal(count(ids, n, BPE_CONTROL), 2);
+  assert_int_equal(count_id(ids, n, BPE_CONTROL), 2);
   ga_chat_ids_free(ids);
   ga_template_destroy(tpl);
   ga_tokenizer_destroy(tok);
@@ -221,13 +221,13 @@ static void test_beginning_and_failures(void **state) {
   const ga_chat_message message = {"user", "<s>ab</s>"};
   static const char *const sources[] = {"{{ bos_token }}{{ messages[0].content }}", "{{ messages[0].content }}", ""};
   for (int i = 0; i < 3; i++) {
-    ga_template *tpl = compile(sources[i]);
+    ga_template *tpl = compile_template(sources[i]);
     int32_t *ids = NULL;
     size_t n = 7;
     assert_int_equal(ga_chat_encode(tpl, tok, &message, 1, NULL, &ids, &n), GA_OK);
     assert_int_equal(ids[0], 1);
-    assert_int_equal(count(ids, n, 1), 1);
-    assert_int_equal(count(ids, n, 2), 0);
+    assert_int_equal(count_id(ids, n, 1), 1);
+    assert_int_equal(count_id(ids, n, 2), 0);
     ga_chat_ids_free(ids);
     assert_int_equal(ga_chat_encode(NULL, tok, &message, 1, NULL, &ids, &n), GA_ERR_ARG);
     assert_int_equal(ga_chat_encode(tpl, NULL, &message, 1, NULL, &ids, &n), GA_ERR_ARG);
@@ -270,7 +270,7 @@ static void check_lines(const char *model, const char *source) {
   ga_template *tpl;
   ga_text own;
   if (source)
-    tpl = compile(source);
+    tpl = compile_template(source);
   else {
     assert_int_equal(ga_model_file_text(file, "tokenizer.chat_template", &own), GA_OK);
     assert_int_equal(ga_template_compile(own.data, own.bytes, &tpl), GA_OK);

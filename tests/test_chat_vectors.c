@@ -18,7 +18,7 @@ typedef struct tally {
   long files, cases, wrong;
 } tally;
 
-static json_t *load(const char *folder, const char *name) {
+static json_t *load_json(const char *folder, const char *name) {
   char path[4096];
   json_error_t error;
   assert_true(snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path);
@@ -92,7 +92,7 @@ static bool traces(json_t *one, const char *source, const char *context, const j
 }
 
 static void check_file(const char *folder, const char *file, const json_t *contexts, tally *sum) {
-  json_t *root = load(folder, file), *one;
+  json_t *root = load_json(folder, file), *one;
   size_t i;
   int64_t now = json_integer_value(json_object_get(root, "now"));
   json_array_foreach(json_object_get(root, "cases"), i, one) {
@@ -114,7 +114,7 @@ static void check_file(const char *folder, const char *file, const json_t *conte
 }
 
 static void check_folder(const char *folder, tally *sum) {
-  json_t *contexts = load(folder, "contexts.json");
+  json_t *contexts = load_json(folder, "contexts.json");
   DIR *dir = opendir(folder);
   assert_non_null(dir);
   for (const struct dirent *entry; (entry = readdir(dir));) {

@@ -51,7 +51,7 @@ static void test_round(void **state) {
 static double want[N], got[N], unit[N];
 
 /* bf16 results: unit is the spacing at 4, as for rows whose largest element is about 4. */
-static void draw(double factor, double noise) {
+static void draw_errors(double factor, double noise) {
   ga_rng rng;
   ga_rng_seed(&rng, 5);
   for (int i = 0; i < N; i++) {
@@ -63,9 +63,9 @@ static void draw(double factor, double noise) {
 
 static double used(double factor, double noise) {
   check_error plain, row;
-  draw(1.0, 0.0);
+  draw_errors(1.0, 0.0);
   check_measure(got, want, unit, N, &plain);
-  draw(factor, noise);
+  draw_errors(factor, noise);
   check_measure(got, want, unit, N, &row);
   return check_used(&row, &plain, 2.0, 1.0);
 }
@@ -83,7 +83,7 @@ static void test_bounds(void **state) {
 static void test_shared(void **state) {
   (void)state;
   check_error row, plain;
-  draw(1.0, 0.0);
+  draw_errors(1.0, 0.0);
   for (int i = 0; i < N; i++) unit[i] = check_ulp(GA_F32, want[i]), got[i] = want[i];
   check_measure(got, want, unit, N, &plain);
   for (int i = 0; i < N; i++) got[i] = want[i] * (1 + 0x1.8p-24);
@@ -108,7 +108,7 @@ static void test_measure(void **state) {
 static void test_exact_row_needs_nothing(void **state) {
   (void)state;
   check_error e;
-  draw(1.0, 0.0);
+  draw_errors(1.0, 0.0);
   check_measure(want, want, unit, N, &e);
   assert_true(check_used(&e, &e, 2.0, 0.0) == 0.0);
   check_error wrong = {.n = 1, .worst = 1e-9};

@@ -76,17 +76,17 @@ static int teardown(void **state) {
   return mock_end();
 }
 
-static const char *why(void) { return cuda_attn_fwd_ok(&row, &desc, &ctx->device->caps); }
+static const char *why_refused(void) { return cuda_attn_fwd_ok(&row, &desc, &ctx->device->caps); }
 
-static void refuses(void **state) {
+static void attn_refuses(void **state) {
   (void)state;
   const ga_attn_desc good = desc;
-  assert_null(why());
-#define REFUSED(change, reason)         \
-  do {                                  \
-    change;                             \
-    assert_string_equal(why(), reason); \
-    desc = good;                        \
+  assert_null(why_refused());
+#define REFUSED(change, reason)                 \
+  do {                                          \
+    change;                                     \
+    assert_string_equal(why_refused(), reason); \
+    desc = good;                                \
   } while (0)
   REFUSED(desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
   REFUSED(desc.head_dim = 136, "head_dim or v_dim is larger than its own");
@@ -107,10 +107,10 @@ static void refuses(void **state) {
   REFUSED(desc.flags |= GA_ATTN_STATE_OUT, "compiled without carried state");
   REFUSED(desc.kv_segments = 2, "compiled without KV segments");
   desc.max_kv = 0;
-  assert_null(why());
+  assert_null(why_refused());
   desc = good;
   variant.kv_resident = 1;
-  assert_string_equal(why(), "max_kv is too long to stay in shared memory");
+  assert_string_equal(why_refused(), "max_kv is too long to stay in shared memory");
 }
 
 /* Per cent that the row is expected to be slower than the fastest of its head. */
@@ -138,7 +138,7 @@ static void fits_where_it_was_measured(void **state) {
   assert_int_equal(slowdown_of(150, 4), 4);
 }
 
-static void expect_error(const char *text) {
+static void expect_error_text(const char *text) {
   assert_int_equal(cuda_attn_fwd(own_row(), &desc, &io, NULL, ctx->stream), GA_ERR_ARG);
   if (!strstr(ga_error_text(), text)) fail_msg("'%s' lacks '%s'", ga_error_text(), text);
   assert_int_equal(mockcu.launches, 0);
@@ -149,34 +149,35 @@ static void errors_name_the_argument(void **state) {
   const ga_attn_io good = io;
   float host[4];
   io.k = (const char *)io.k + 8;
-  expect_error(ID ": k is at ");
-  expect_error("must be a multiple of 16 bytes");
+  expect_error_text(ID ": k is at ");
+  expect_error_text("must be a multiple of 16 bytes");
   io = good;
   io.o_stride.head = 65;
-  expect_error(ID ": o_stride.head is 65; must be a multiple of 8");
+  expect_error_text(ID ": o_stride.head is 65; must be a multiple of 8");
   io = good;
   io.v_stride.token = -192;
-  expect_error("v_stride.token is -192");
+  expect_error_text("v_stride.token is -192");
   io = good;
   io.lse = host;
-  expect_error("lse is at ");
-  expect_error("which is no memory of cuda:0");
+  expect_error_text("lse is at ");
+  expect_error_text("which is no memory of cuda:0");
   io = good;
   desc.flags |= GA_ATTN_VARLEN;
   io.q_tokens = -1;
-  expect_error(ID ": q_tokens is -1; must be 0 to 2^28");
+  expect_error_text(ID ": q_tokens is -1; must be 0 to 2^28");
   io.q_tokens = 5;
   io.kv_tokens = (int64_t)1 << 40;
-  expect_error(ID ": kv_tokens is 1099511627776; must be 0 to 2^28");
+  expect_error_text(ID ": kv_tokens is 1099511627776; must be 0 to 2^28");
   io = good;
   desc.flags &= ~(uint32_t)GA_ATTN_VARLEN;
   desc.kv_segments = 1;
   io.kv_segments[0] = (ga_attn_kv_segment){.k = (const char *)io.k + 4, .v = io.v, .kv = 3};
-  expect_error(ID ": k of a KV segment is at ");
+  expect_error_text(ID ": k of a KV segment is at ");
   desc.window = (1 << 28) + 100;
   io.kv_segments[0] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 3, .shift = (1 << 28) + 1};
-  expect_error(ID ": kv_segments[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or mask "
-                  "the whole segment");
+  expect_error_text(ID
+                    ": kv_segments[0].shift is 268435457; with a window of 268435556 it must be at most 2^28, or mask "
+                    "the whole segment");
 }
 
 /* Through the public calls, which refuse before anything is enqueued. */
@@ -292,14 +293,14 @@ static void windows_and_features(void **state) {
   desc.softcap = 30;
   desc.flags |= GA_ATTN_ALIBI | GA_ATTN_SINKS;
   io.alibi = io.sinks = io.lse;
-  assert_null(why());
+  assert_null(why_refused());
   const ga_kargs_attn_fwd *a = launched();
   assert_int_equal(a->window_left, 16);
   assert_int_equal(a->window_right, 0);
   assert_int_equal(a->features, GA_KATTN_SOFTCAP | GA_KATTN_ALIBI | GA_KATTN_SINK);
   assert_true(fabs((double)a->ln_hi + (double)a->ln_lo - 30 / (double)a->softcap_out) < 1e-12);
   desc.flags = 0;
-  assert_null(why());
+  assert_null(why_refused());
   assert_true(launched()->window_right >= 800);
 }
 
@@ -327,7 +328,7 @@ static void pages_and_parts(void **state) {
   desc.page_size = 48;
   io.kv_len = io.q_start = io.page_table = (const int32_t *)(const void *)io.lse;
   io.q_tokens = 400;
-  assert_null(why());
+  assert_null(why_refused());
   assert_int_equal(launched()->page_box, 16); /* divides 48 and 128 */
   assert_int_equal(launched()->features, GA_KATTN_VARLEN | GA_KATTN_PAGED);
   desc.flags = GA_ATTN_CAUSAL | GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT;
@@ -337,7 +338,7 @@ static void pages_and_parts(void **state) {
   io.kv_segments[0] = (ga_attn_kv_segment){.kv = 0}; /* left out */
   io.kv_segments[1] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 100, .shift = 7};
   io.kv_segments[2] = (ga_attn_kv_segment){.k = io.k, .v = io.v, .kv = 500, .shift = (int64_t)1 << 50};
-  assert_null(why());
+  assert_null(why_refused());
   const ga_kargs_attn_fwd *a = launched();
   assert_int_equal(a->chunks, 2);
   assert_int_equal(a->rows_k, 100);
@@ -378,7 +379,7 @@ static void nothing_to_do(void **state) {
 int main(void) {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      T(refuses),
+      T(attn_refuses),
       T(errors_name_the_argument),
       T(fits_where_it_was_measured),
       T(public_calls_name_what_is_wrong),

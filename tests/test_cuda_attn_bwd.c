@@ -77,10 +77,10 @@ static int teardown(void **state) {
   return mock_end();
 }
 
-static void refuses(void **state) {
+static void attn_bwd_refuses(void **state) {
   (void)state;
   const ga_attn_bwd_desc good = desc;
-  const ga_kernel *k = row_of(ctx, FREE);
+  const ga_kernel *k = row_by_id(ctx, FREE);
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
 #define REFUSED(change, reason)                                    \
   do {                                                             \
@@ -100,8 +100,8 @@ static void refuses(void **state) {
   REFUSED(desc.softcap = 30, "compiled without soft-cap");
   REFUSED(desc.flags |= GA_ATTN_BWD_DETERMINISTIC, "adds dQ in no fixed order");
   desc.flags |= GA_ATTN_BWD_DETERMINISTIC;
-  assert_null(cuda_attn_bwd_ok(row_of(ctx, DETERMINISTIC), &desc, NULL));
-  assert_string_equal(cuda_step_ok(row_of(ctx, PRE), &desc, NULL), "a step of other rows");
+  assert_null(cuda_attn_bwd_ok(row_by_id(ctx, DETERMINISTIC), &desc, NULL));
+  assert_string_equal(cuda_step_ok(row_by_id(ctx, PRE), &desc, NULL), "a step of other rows");
 }
 
 static int plans(const ga_kernel *k, ga_plan_steps *steps) {
@@ -120,11 +120,11 @@ static uint64_t bytes_of(const ga_kernel *k) {
   return steps.workspace_bytes;
 }
 
-static void errors_name_the_argument(void **state) {
+static void bwd_errors_name_the_argument(void **state) {
   (void)state;
   const ga_attn_bwd_io good = io;
   float host[4];
-  const ga_kernel *k = row_of(ctx, FREE);
+  const ga_kernel *k = row_by_id(ctx, FREE);
 #define EXPECT_ERROR(text)                                                                  \
   do {                                                                                      \
     assert_int_equal(run(k), GA_ERR_ARG);                                                   \
@@ -145,21 +145,21 @@ static void launches_its_steps(void **state) {
   (void)state;
   const uint32_t pieces = 2 * 4 * 5,
                  tiles = 2 * 2 * 6; /* (batch, query head) of 5 blocks; (batch, KV head) of 6 tiles */
-  assert_int_equal(run(row_of(ctx, FREE)), GA_OK);
+  assert_int_equal(run(row_by_id(ctx, FREE)), GA_OK);
   assert_int_equal(mockcu.launches, 3);
   assert_string_equal(mockcu.last.id, POST);
   assert_int_equal(mockcu.last.grid[0], pieces);
-  assert_int_equal(run(row_of(ctx, DETERMINISTIC)), GA_OK);
+  assert_int_equal(run(row_by_id(ctx, DETERMINISTIC)), GA_OK);
   assert_int_equal(mockcu.launches, 5);
   assert_string_equal(mockcu.last.id, DETERMINISTIC);
   assert_int_equal(mockcu.last.grid[0], tiles);
   io.sinks = io.lse;
   io.dsinks = memory;
   desc.flags |= GA_ATTN_SINKS;
-  assert_int_equal(run(row_of(ctx, FREE)), GA_OK);
+  assert_int_equal(run(row_by_id(ctx, FREE)), GA_OK);
   assert_int_equal(mockcu.launches, 9);
   desc.batch = 0; /* only the sinks' zeros */
-  assert_int_equal(run(row_of(ctx, FREE)), GA_OK);
+  assert_int_equal(run(row_by_id(ctx, FREE)), GA_OK);
   assert_int_equal(mockcu.launches, 10);
 }
 
@@ -167,13 +167,13 @@ static void launches_its_steps(void **state) {
 static void workspace_holds_dq(void **state) {
   (void)state;
   const uint64_t rows = 2 * 4 * 320;
-  assert_int_equal(bytes_of(row_of(ctx, FREE)), rows * 2 * 4 + rows * 128 * 4);
-  assert_true(bytes_of(row_of(ctx, DETERMINISTIC)) > bytes_of(row_of(ctx, FREE)));
+  assert_int_equal(bytes_of(row_by_id(ctx, FREE)), rows * 2 * 4 + rows * 128 * 4);
+  assert_true(bytes_of(row_by_id(ctx, DETERMINISTIC)) > bytes_of(row_by_id(ctx, FREE)));
 }
 /* How much less time is predicted than for rows in no fixed order. */
 static double gain(const ga_caps *caps) {
-  return cuda_attn_bwd_cost(row_of(ctx, FREE_64), &desc, caps) /
-         cuda_attn_bwd_cost(row_of(ctx, KV_RESIDENT), &desc, caps);
+  return cuda_attn_bwd_cost(row_by_id(ctx, FREE_64), &desc, caps) /
+         cuda_attn_bwd_cost(row_by_id(ctx, KV_RESIDENT), &desc, caps);
 }
 
 /* A block of threads a multiprocessor takes KV heads one after the other: sums of dQ of 4 KV heads at a time, of 2
@@ -181,7 +181,7 @@ static double gain(const ga_caps *caps) {
 static void kv_resident_takes_heads(void **state) {
   (void)state;
   ga_caps caps = {.sms = 3, .l2_bytes = 50 << 20};
-  const ga_kernel *k = row_of(ctx, KV_RESIDENT);
+  const ga_kernel *k = row_by_id(ctx, KV_RESIDENT);
   desc.head_dim = 64;
   const uint64_t stat = 2 * 4 * 384 * 2 * 4, sums = 4 * 2 * 384 * 64 * 4;
   assert_int_equal(bytes_of(k), stat + sums + 256);
@@ -203,7 +203,7 @@ static void kv_resident_takes_heads(void **state) {
  * */
 static void fallback_takes_every_shape(void **state) {
   (void)state;
-  const ga_kernel *k = row_of(ctx, ANY);
+  const ga_kernel *k = row_by_id(ctx, ANY);
   const ga_caps caps = {.smem_bytes = 99 << 10};
   desc.flags |= GA_ATTN_VARLEN | GA_ATTN_ALIBI | GA_ATTN_BWD_DETERMINISTIC;
   desc.window = 5, desc.softcap = 30, desc.scale = -1, desc.head_dim = 61;
@@ -229,7 +229,7 @@ static void fallback_takes_every_shape(void **state) {
 /* Two blocks a tile of keys. */
 static void cluster2_takes_large_heads(void **state) {
   (void)state;
-  const ga_kernel *k = row_of(ctx, CLUSTER2);
+  const ga_kernel *k = row_by_id(ctx, CLUSTER2);
   desc.head_dim = desc.v_dim = 256;
   assert_null(cuda_attn_bwd_ok(k, &desc, NULL));
   assert_int_equal(bytes_of(k), 2 * 4 * 320 * (2 + 256) * 4);
@@ -287,8 +287,8 @@ static void rows_without_their_steps_cannot_run(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_setup_teardown(refuses, setup, teardown),
-      cmocka_unit_test_setup_teardown(errors_name_the_argument, setup, teardown),
+      cmocka_unit_test_setup_teardown(attn_bwd_refuses, setup, teardown),
+      cmocka_unit_test_setup_teardown(bwd_errors_name_the_argument, setup, teardown),
       cmocka_unit_test_setup_teardown(launches_its_steps, setup, teardown),
       cmocka_unit_test_setup_teardown(workspace_holds_dq, setup, teardown),
       cmocka_unit_test_setup_teardown(kv_resident_takes_heads, setup, teardown),

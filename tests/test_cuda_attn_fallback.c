@@ -46,21 +46,21 @@ static int teardown(void **state) {
   return mock_end();
 }
 
-static const char *why(const char *id) {
-  const ga_kernel *k = row_of(ctx, id);
+static const char *why_not(const char *id) {
+  const ga_kernel *k = row_by_id(ctx, id);
   return k->ok(k, &desc, &ctx->device->caps);
 }
 
-static void refuses(void **state) {
+static void fallback_refuses(void **state) {
   (void)state;
   const ga_attn_desc good = desc;
-  assert_null(why(ANY));
-  assert_null(why(LADDER));
-#define REFUSED(id, change, reason)       \
-  do {                                    \
-    change;                               \
-    assert_string_equal(why(id), reason); \
-    desc = good;                          \
+  assert_null(why_not(ANY));
+  assert_null(why_not(LADDER));
+#define REFUSED(id, change, reason)           \
+  do {                                        \
+    change;                                   \
+    assert_string_equal(why_not(id), reason); \
+    desc = good;                              \
   } while (0)
   REFUSED(ANY, desc.o_dtype = GA_F32, "q, kv and o must be of its dtype");
   REFUSED(ANY, desc.head_dim = 129, "head_dim or v_dim is larger");
@@ -73,18 +73,18 @@ static void refuses(void **state) {
   desc.head_dim = 7; /* odd widths, negative scales, no keys: any */
   desc.max_kv = 0;
   desc.scale = -1;
-  assert_null(why(ANY));
+  assert_null(why_not(ANY));
 }
 
-static ga_status launch(const char *id, size_t args_bytes) {
-  const ga_kernel *k = row_of(ctx, id);
+static ga_status launch_row(const char *id, size_t args_bytes) {
+  const ga_kernel *k = row_by_id(ctx, id);
   mockcu.args_bytes = args_bytes;
   return k->launch(k, &desc, &io, NULL, ctx->stream);
 }
 
 static ga_kargs_attn_fallback launched_fallback(void) {
   ga_kargs_attn_fallback a;
-  assert_int_equal(launch(ANY, sizeof a), GA_OK);
+  assert_int_equal(launch_row(ANY, sizeof a), GA_OK);
   memcpy(&a, mockcu.last.args, sizeof a);
   return a;
 }
@@ -105,7 +105,7 @@ static void fallback_launch(void **state) {
   io.q = (const char *)io.q + 2;
   assert_int_equal(launched_fallback().vec16, 0);
   io.q = (const char *)io.q + 1; /* not even an element's */
-  assert_int_equal(launch(ANY, sizeof a), GA_ERR_ARG);
+  assert_int_equal(launch_row(ANY, sizeof a), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), ": q is at"));
 }
 
@@ -132,14 +132,14 @@ static void parts_and_state(void **state) {
   assert_int_equal(launched_fallback().kv_segments, 1); /* rows are written all the same */
   assert_int_equal(launched_fallback().part[0].rows, 0);
   io.state_m = (float *)(void *)((char *)io.lse + 2);
-  assert_int_equal(launch(ANY, sizeof a), GA_ERR_ARG);
+  assert_int_equal(launch_row(ANY, sizeof a), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), ": state_m is at"));
 }
 
 static void ladder_launch(void **state) {
   (void)state;
   desc.flags = GA_ATTN_LSE;
-  assert_int_equal(launch(LADDER, sizeof(ga_kargs_ladder)), GA_OK);
+  assert_int_equal(launch_row(LADDER, sizeof(ga_kargs_ladder)), GA_OK);
   ga_kargs_ladder a;
   memcpy(&a, mockcu.last.args, sizeof a);
   assert_int_equal(mockcu.last.grid[0], 3 * 2 * 6);
@@ -148,13 +148,13 @@ static void ladder_launch(void **state) {
   assert_ptr_equal(a.lse, io.lse);
   io.v_stride.head = 4;
   const int before = mockcu.launches;
-  assert_int_equal(launch(LADDER, sizeof a), GA_ERR_ARG);
+  assert_int_equal(launch_row(LADDER, sizeof a), GA_ERR_ARG);
   assert_non_null(strstr(ga_error_text(), "a stride of v is 4; must be a multiple of 8"));
   assert_int_equal(mockcu.launches, before);
 }
 
 static double cost(const char *id) {
-  const ga_kernel *k = row_of(ctx, id);
+  const ga_kernel *k = row_by_id(ctx, id);
   return ga_cost_us(k, &desc, &ctx->device->caps);
 }
 
@@ -164,11 +164,11 @@ static void stands_behind(void **state) {
   const double many = cost(ANY);
   desc.max_q = 1;
   assert_true(cost(ANY) > 2 * many); /* decode: left to the row kernels */
-  assert_true(row_of(ctx, LADDER)->flags & GA_KERNEL_TEACHING);
+  assert_true(row_by_id(ctx, LADDER)->flags & GA_KERNEL_TEACHING);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(refuses, setup, teardown),
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(fallback_refuses, setup, teardown),
                                      cmocka_unit_test_setup_teardown(fallback_launch, setup, teardown),
                                      cmocka_unit_test_setup_teardown(parts_and_state, setup, teardown),
                                      cmocka_unit_test_setup_teardown(ladder_launch, setup, teardown),

@@ -26,7 +26,7 @@ static float host[N];
     if ((expr) != GA_OK) fail_msg("%s: %s", #expr, ga_error_text()); \
   } while (0)
 
-static ga_status open_cuda(void) {
+static ga_status try_open_cuda(void) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cuda:0";
   return ga_ctx_create(&o, &ctx);
@@ -34,7 +34,7 @@ static ga_status open_cuda(void) {
 
 static int setup(void **state) {
   (void)state;
-  if (open_cuda() != GA_OK) {
+  if (try_open_cuda() != GA_OK) {
     print_message("%s\n", ga_error_text());
     ctx = NULL;
     return 0;
@@ -59,7 +59,7 @@ static int teardown(void **state) {
 }
 
 /* y += x */
-static ga_status add(ga_stream *s) {
+static ga_status run_add_row(ga_stream *s) {
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = 1;
   d.width = N;
@@ -79,8 +79,8 @@ static void graphs_replay(void **state) {
   if (!ctx) skip();
   ga_graph *graph;
   OK(ga_graph_begin(ctx, stream)); /* the kernel is loaded while recording */
-  OK(add(stream));
-  OK(add(stream));
+  OK(run_add_row(stream));
+  OK(run_add_row(stream));
   assert_int_equal(ga_stream_sync(ctx, stream), GA_ERR_STATE);
   void *extra;
   OK(ga_buffer_alloc(ctx, 1 << 20, &extra));
@@ -89,7 +89,7 @@ static void graphs_replay(void **state) {
   times(1); /* nothing has run */
   for (int i = 0; i < 5; i++) OK(ga_graph_launch(ctx, graph, stream));
   times(11);
-  OK(add(stream));
+  OK(run_add_row(stream));
   times(12);
   ga_graph_destroy(graph);
 }
@@ -102,7 +102,7 @@ static void events_measure(void **state) {
   OK(ga_event_create(ctx, &a));
   OK(ga_event_create(ctx, &b));
   OK(ga_event_record(ctx, a, stream));
-  for (int i = 0; i < 1000; i++) OK(add(stream));
+  for (int i = 0; i < 1000; i++) OK(run_add_row(stream));
   OK(ga_event_record(ctx, b, stream));
   OK(ga_stream_wait_event(ctx, NULL, b));
   OK(ga_event_elapsed(a, b, &ms));
@@ -161,8 +161,8 @@ static void compiled_at_run_time(void **state) {
   assert_non_null(mkdtemp(folder));
   setenv("XDG_CACHE_HOME", folder, 1);
   setenv("GA_JIT", "force", 1);
-  OK(add(stream));
-  OK(add(stream));
+  OK(run_add_row(stream));
+  OK(run_add_row(stream));
   times(3);
   unsetenv("GA_JIT");
 }

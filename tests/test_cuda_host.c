@@ -17,7 +17,7 @@ static void driver_missing_or_foreign(void **state) {
   assert_text("lacks cuInit; 12.0 or newer");
 }
 
-static void refuse(const char *device, ga_status status, const char *text) {
+static void refuse_device(const char *device, ga_status status, const char *text) {
   ga_ctx *ctx;
   assert_int_equal(open_as(device, &ctx), status);
   assert_null(ctx);
@@ -28,29 +28,29 @@ static void refuse(const char *device, ga_status status, const char *text) {
 static void opening_texts(void **state) {
   (void)state;
   mockcu.init_rc = CUDA_ERROR_NO_DEVICE;
-  refuse("cuda:0", GA_ERR_UNSUPPORTED, "finds no device");
+  refuse_device("cuda:0", GA_ERR_UNSUPPORTED, "finds no device");
   mockcu.init_rc = 803;
-  refuse("cuda:0", GA_ERR_UNSUPPORTED, "does not start: cuInit: CUDA_ERROR_MOCK (803): told to fail");
+  refuse_device("cuda:0", GA_ERR_UNSUPPORTED, "does not start: cuInit: CUDA_ERROR_MOCK (803): told to fail");
   mockcu.init_rc = 0;
   mockcu.version = 11080;
-  refuse("cuda:0", GA_ERR_UNSUPPORTED, "is for CUDA 11.8; 12.0 or newer is needed");
+  refuse_device("cuda:0", GA_ERR_UNSUPPORTED, "is for CUDA 11.8; 12.0 or newer is needed");
   mockcu.version = 12040;
   mockcu.major = 7;
   mockcu.minor = 5;
-  refuse("cuda:0", GA_ERR_UNSUPPORTED, "Mock 0 has compute capability 7.5; 8.0 or newer");
+  refuse_device("cuda:0", GA_ERR_UNSUPPORTED, "Mock 0 has compute capability 7.5; 8.0 or newer");
   mockcu.major = 9;
-  refuse("cuda:2", GA_ERR_ARG, "device cuda:2: this machine has cuda:0 to cuda:1");
-  refuse("cuda:one", GA_ERR_ARG, "cuda:one");
-  refuse("cuda:-1", GA_ERR_ARG, "cuda:-1");
+  refuse_device("cuda:2", GA_ERR_ARG, "device cuda:2: this machine has cuda:0 to cuda:1");
+  refuse_device("cuda:one", GA_ERR_ARG, "cuda:one");
+  refuse_device("cuda:-1", GA_ERR_ARG, "cuda:-1");
   mockcu.devices = 0;
-  refuse("cuda", GA_ERR_UNSUPPORTED, "finds no device");
+  refuse_device("cuda", GA_ERR_UNSUPPORTED, "finds no device");
   mockcu.devices = 1;
   setenv("GA_JIT", "perhaps", 1);
-  refuse("cuda", GA_ERR_ARG, "GA_JIT is 'perhaps'; allowed: off, auto, force");
+  refuse_device("cuda", GA_ERR_ARG, "GA_JIT is 'perhaps'; allowed: off, auto, force");
   unsetenv("GA_JIT");
   mockcu.fail_name = "cuDevicePrimaryCtxRetain"; /* other programs have all of the memory */
   mockcu.fail_rc = CUDA_ERROR_OUT_OF_MEMORY;
-  refuse("cuda", GA_ERR_NOMEM, "cuda:0: no context: cuDevicePrimaryCtxRetain: ");
+  refuse_device("cuda", GA_ERR_NOMEM, "cuda:0: no context: cuDevicePrimaryCtxRetain: ");
   mockcu.fail_name = NULL;
 }
 
@@ -227,7 +227,7 @@ static void launches_and_loads_once(void **state) {
   data v;
   assert_int_equal(mockcu.loads, 0);
   assert_int_equal(make_data(ctx, &v), GA_OK);
-  for (int i = 0; i < 3; i++) assert_int_equal(run_add(ctx, &v, NULL), GA_OK);
+  for (int i = 0; i < 3; i++) assert_int_equal(launch_add(ctx, &v, NULL), GA_OK);
   assert_int_equal(mockcu.loads, 1);
   assert_int_equal(mockcu.launches, 3);
   assert_ptr_equal(mockcu.loaded_image, image);
@@ -250,14 +250,14 @@ static void faults_name_the_kernel(void **state) {
   assert_int_equal(make_data(ctx, &v), GA_OK);
   mockcu.fail_name = "cuModuleLoadData";
   mockcu.fail_rc = 209;
-  assert_int_equal(run_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_int_equal(launch_add(ctx, &v, NULL), GA_ERR_DEVICE);
   assert_text(ADD ": cuModuleLoadData: CUDA_ERROR_MOCK (209)");
   mockcu.fail_name = "cuLaunchKernelEx";
   mockcu.fail_rc = 701;
-  assert_int_equal(run_add(ctx, &v, NULL), GA_ERR_DEVICE);
+  assert_int_equal(launch_add(ctx, &v, NULL), GA_ERR_DEVICE);
   assert_text(ADD ": cuLaunchKernelEx: CUDA_ERROR_MOCK (701): told to fail");
   mockcu.fail_name = NULL;
-  assert_int_equal(run_add(ctx, &v, NULL), GA_OK);
+  assert_int_equal(launch_add(ctx, &v, NULL), GA_OK);
   mockcu.fail_name = "cuStreamSynchronize";
   mockcu.fail_rc = 700;
   assert_int_equal(ga_stream_sync(ctx, NULL), GA_ERR_DEVICE);
@@ -277,22 +277,22 @@ static void bad_arguments(void **state) {
   assert_int_equal(make_data(ctx, &v), GA_OK);
   w = v;
   w.y = (char *)v.y + 2;
-  assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_int_equal(launch_add(ctx, &w, NULL), GA_ERR_ARG);
   assert_text("add: y is at ");
   assert_text("must be a multiple of 4 bytes");
   w = v;
   w.b = host;
-  assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_int_equal(launch_add(ctx, &w, NULL), GA_ERR_ARG);
   assert_text(ADD ": b is at ");
   assert_text("which is no memory of cuda:0");
-  assert_int_equal(run_add(other, &v, NULL), GA_ERR_ARG); /* the mock's memory is all of device 0 */
+  assert_int_equal(launch_add(other, &v, NULL), GA_ERR_ARG); /* the mock's memory is all of device 0 */
   assert_text(ADD ": x is memory of cuda:0; the stream is on cuda:1");
   ga_stream *theirs;
   assert_int_equal(ga_stream_create(other, &theirs), GA_OK);
-  assert_int_equal(run_add(ctx, &v, theirs), GA_ERR_ARG);
+  assert_int_equal(launch_add(ctx, &v, theirs), GA_ERR_ARG);
   assert_text("add: the stream is of another context, on cuda:1; this one is on cuda:0");
   w.x = NULL;
-  assert_int_equal(run_add(ctx, &w, NULL), GA_ERR_ARG);
+  assert_int_equal(launch_add(ctx, &w, NULL), GA_ERR_ARG);
   assert_text("add: x is null");
   assert_int_equal(mockcu.launches, 0);
   assert_int_equal(ga_buffer_alloc(NULL, 1, &w.x), GA_ERR_ARG);

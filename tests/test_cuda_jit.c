@@ -104,7 +104,7 @@ static int n_files(char *last, size_t capacity) {
   return n;
 }
 
-static int reset(void **state) {
+static int reset_jit(void **state) {
   (void)state;
   mockcu_reset();
   memset(&rtc, 0, sizeof rtc);
@@ -135,7 +135,7 @@ static int clean(void **state) {
   return mockcu.live || mockcu.misuse[0] || rtc.alive;
 }
 
-static ga_status run_add(void) {
+static ga_status launch_jit_add(void) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   ga_add_desc d = GA_ADD_DESC_INIT;
   ga_ctx *ctx;
@@ -154,16 +154,16 @@ static ga_status run_add(void) {
 
 static void compiles_once_then_reads(void **state) {
   (void)state;
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);
   assert_string_equal(rtc.options, "-arch=sm_90 -DGA_KERNEL_ID=" ADD
                                    " --std=c++17 -DGA_P_DTYPE=f32 -DGA_P_THREADS=256 -DGA_P_SMEM=0 ");
   assert_int_equal(n_files(NULL, 0), 1);
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);
   assert_int_equal(mockcu.loads, 2);
   rtc.version = 14; /* another compiler is another key */
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(rtc.compiles, 2);
   assert_int_equal(n_files(NULL, 0), 2);
 }
@@ -171,17 +171,17 @@ static void compiles_once_then_reads(void **state) {
 static void images_come_first_unless_forced(void **state) {
   (void)state;
   cuda_replace_tables(images, sources);
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(rtc.compiles, 0);
   setenv("GA_JIT", "force", 1);
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(rtc.compiles, 1);
 }
 
 static void off_means_no_row(void **state) {
   (void)state;
   setenv("GA_JIT", "off", 1);
-  assert_int_equal(run_add(), GA_ERR_UNSUPPORTED);
+  assert_int_equal(launch_jit_add(), GA_ERR_UNSUPPORTED);
   assert_int_equal(rtc.compiles, 0);
   if (!strstr(ga_error_text(), "no row is built for this device")) fail_msg("%s", ga_error_text());
 }
@@ -204,7 +204,7 @@ static void damage(const char *path, long at, bool cut) {
 static void damaged_files_are_made_anew(void **state) {
   (void)state;
   char path[512], before[200], after[200];
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(n_files(path, sizeof path), 1);
   FILE *f = fopen(path, "rb");
   size_t size = fread(before, 1, sizeof before, f);
@@ -216,7 +216,7 @@ static void damaged_files_are_made_anew(void **state) {
   for (int i = 0; i < n; i++) {
     bool cut = places[i] < 0 || i == n - 1;
     damage(path, labs(places[i]), cut);
-    assert_int_equal(run_add(), GA_OK);
+    assert_int_equal(launch_jit_add(), GA_OK);
     assert_int_equal(rtc.compiles, 2 + i);
     f = fopen(path, "rb");
     assert_int_equal(fread(after, 1, sizeof after, f), size);
@@ -229,15 +229,15 @@ static void damaged_files_are_made_anew(void **state) {
 static void no_place_to_write(void **state) {
   (void)state;
   setenv("XDG_CACHE_HOME", "/proc/no-such-place", 1);
-  assert_int_equal(run_add(), GA_OK);
-  assert_int_equal(run_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
+  assert_int_equal(launch_jit_add(), GA_OK);
   assert_int_equal(rtc.compiles, 2);
 }
 
 static void failing_compilation_says_why(void **state) {
   (void)state;
   rtc.fails = true;
-  assert_int_equal(run_add(), GA_ERR_DEVICE);
+  assert_int_equal(launch_jit_add(), GA_ERR_DEVICE);
   assert_string_equal(ga_error_text(), ADD ": NVRTC: NVRTC_ERROR_COMPILATION: line 1: not so fas");
   assert_int_equal(n_files(NULL, 0), 0);
 }
@@ -287,7 +287,7 @@ static void no_host_memory(void **state) {
   ga_status status = GA_ERR_NOMEM;
   for (long i = 1; i < 100 && status != GA_OK; i++) {
     ga_mem_fail_after(i);
-    status = run_add();
+    status = launch_jit_add();
     ga_mem_fail_after(0);
     assert_int_equal(mockcu.live, 0);
     assert_int_equal(rtc.alive, 0);
@@ -296,7 +296,7 @@ static void no_host_memory(void **state) {
 }
 
 int main(int argc, char **argv) {
-#define T(name) cmocka_unit_test_setup_teardown(name, reset, clean)
+#define T(name) cmocka_unit_test_setup_teardown(name, reset_jit, clean)
   const struct CMUnitTest tests[] = {
       T(compiles_once_then_reads), T(images_come_first_unless_forced),
       T(off_means_no_row),         T(damaged_files_are_made_anew),

@@ -32,7 +32,7 @@ typedef struct made {
 } made;
 
 /* As `ga run` does it: a prompt, then tokens, the later ones as a graph. n: devices. */
-static ga_status run(made *m, int n) {
+static ga_status run_made(made *m, int n) {
   static const int32_t ids[] = {1, 5, 9, 20, 7, 11, 12, 13};
   static float logits[TINY_VOCAB];
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
@@ -50,14 +50,14 @@ static ga_status run(made *m, int n) {
   return GA_OK;
 }
 
-static void release(made *m) {
+static void close_made(made *m) {
   ga_session_destroy(m->session);
   ga_model_destroy(m->model);
   for (int i = 0; i < 2; i++) ga_ctx_destroy(m->ctx[i]);
 }
 
 /* stride: between the calls that fail. */
-static void sweep(int devices, bool lost, long stride) {
+static void sweep_failures(int devices, bool lost, long stride) {
   long n = 1, failures = 0;
   for (bool reached = true; reached; n += stride) {
     made m;
@@ -66,11 +66,11 @@ static void sweep(int devices, bool lost, long stride) {
     mockcu.fail_call = n;
     mockcu.fails_on = lost;
     mockcu.fail_rc = 214;
-    const ga_status status = run(&m, devices);
+    const ga_status status = run_made(&m, devices);
     char text[1024];
     (void)snprintf(text, sizeof text, "%s", ga_error_text());
     reached = mockcu.calls >= n;
-    release(&m);
+    close_made(&m);
     if (mockcu.live || mockcu.misuse[0])
       fail_msg("call %ld, %s: alive %ld, misuse '%s'", n, mockcu.last_call, mockcu.live, mockcu.misuse);
     if (!reached) assert_int_equal(status, GA_OK);
@@ -86,19 +86,19 @@ static void sweep(int devices, bool lost, long stride) {
 static void test_each_call_fails(void **state) {
   (void)state;
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
-  sweep(1, false, 1);
+  sweep_failures(1, false, 1);
 }
 
 static void test_lost(void **state) {
   (void)state;
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
-  sweep(1, true, 1);
+  sweep_failures(1, true, 1);
 }
 
 static void test_lost_of_two(void **state) {
   (void)state;
   assert_int_equal(tiny_make("gemma3", TINY_VOCAB), GA_OK);
-  sweep(2, true, 7);
+  sweep_failures(2, true, 7);
 }
 
 /* Ids of a step lie in page-locked memory until the device has read them, also when nothing is waited for between
@@ -108,11 +108,11 @@ static void test_inputs_stay(void **state) {
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
   for (int n = 1; n <= 2; n++) {
     made m;
-    if (run(&m, n) != GA_OK) fail_msg("%s", ga_error_text());
+    if (run_made(&m, n) != GA_OK) fail_msg("%s", ga_error_text());
     for (int32_t id = 3; id < 7; id++) assert_int_equal(ga_session_eval(m.session, &id, 1, NULL, 0, NULL, NULL), GA_OK);
     assert_int_equal(ga_session_rewind(m.session, 2), GA_OK);
     assert_int_equal(ga_session_eval(m.session, (int32_t[]){8, 9, 10}, 3, NULL, 0, NULL, NULL), GA_OK);
-    release(&m);
+    close_made(&m);
     assert_string_equal(mockcu.misuse, "");
   }
 }
@@ -121,9 +121,9 @@ static void test_old_driver(void **state) {
   (void)state;
   made m = {0};
   mockcu.version = 11080;
-  assert_int_equal(run(&m, 1), GA_ERR_UNSUPPORTED);
+  assert_int_equal(run_made(&m, 1), GA_ERR_UNSUPPORTED);
   assert_text("the CUDA driver is for CUDA 11.8; 12.0 or newer is needed");
-  release(&m);
+  close_made(&m);
 }
 
 /* --- drawing inside of the step --- */
@@ -134,7 +134,7 @@ typedef struct cost {
 } cost;
 
 /* What the driver is asked for n steps that draw. Kernels do not run here: each draws what it was given. */
-static cost cost_of(ga_session *s, const session_sample *sample, int n) {
+static cost cost_of_steps(ga_session *s, const session_sample *sample, int n) {
   const cost before = {mockcu.calls, mockcu.launches, mockcu.graph_launches};
   int32_t id = 5;
   for (int i = 0; i < n; i++) {
@@ -153,7 +153,7 @@ static void test_samples_cost_the_same(void **state) {
   long calls = 0;
   memset(samples, 0, sizeof samples);
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
-  if (run(&m, 1) != GA_OK || ga_buffer_alloc(m.ctx[0], 64, &rng) != GA_OK) fail_msg("%s", ga_error_text());
+  if (run_made(&m, 1) != GA_OK || ga_buffer_alloc(m.ctx[0], 64, &rng) != GA_OK) fail_msg("%s", ga_error_text());
   for (int i = 0; i < 3; i++) {
     ga_sample_desc *d = &samples[i].desc;
     *d = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
@@ -162,8 +162,8 @@ static void test_samples_cost_the_same(void **state) {
     if (i > 1) d->repetition_penalty = 1.1f, samples[i].io.plain.n_history = 4;
     samples[i].io.plain.logits = session_logits(m.session);
     samples[i].io.plain.rng = rng;
-    (void)cost_of(m.session, &samples[i], 3); /* planned, recorded, replayed */
-    const cost few = cost_of(m.session, &samples[i], 2), more = cost_of(m.session, &samples[i], 3);
+    (void)cost_of_steps(m.session, &samples[i], 3); /* planned, recorded, replayed */
+    const cost few = cost_of_steps(m.session, &samples[i], 2), more = cost_of_steps(m.session, &samples[i], 3);
     assert_int_equal(more.graphs - few.graphs, 1);
     assert_int_equal(more.launches, few.launches);
     assert_true(more.calls - few.calls <= 6);
@@ -171,35 +171,35 @@ static void test_samples_cost_the_same(void **state) {
     calls = more.calls - few.calls;
   }
   ga_buffer_free(m.ctx[0], rng);
-  release(&m);
+  close_made(&m);
 }
 
 /* --- launches --- */
 
 /* One token of a model of quantised weights: so many launches a layer, besides the embedding and the head. */
-static void launches(const char *arch, ga_dtype v, int a_layer) {
+static void count_launches(const char *arch, ga_dtype v, int a_layer) {
   made m;
   mockcu_reset();
   mockcu.args_bytes = 8;
-  if (tiny_make_of(arch, TINY_VOCAB, GA_Q8_0, v) != GA_OK || run(&m, 1) != GA_OK)
+  if (tiny_make_of(arch, TINY_VOCAB, GA_Q8_0, v) != GA_OK || run_made(&m, 1) != GA_OK)
     fail_msg("%s: %s", arch, ga_error_text());
   const int layers = ga_model_get_info(m.model)->n_layers;
   assert_true(mockcu.graph_launches > 0);
   if (mockcu.nodes != 2 + layers * a_layer)
     fail_msg("%s, v of %s: %d launches in %d layers, not %d each", arch, ga_dtype_name(v), mockcu.nodes - 2, layers,
              a_layer);
-  release(&m);
+  close_made(&m);
 }
 
 /* The type that k gets, of files of `most` and, for v, of `v`. */
 static ga_dtype k_type(ga_dtype most, ga_dtype v) {
   made m;
   mockcu.args_bytes = 8;
-  if (tiny_make_of("llama", TINY_VOCAB, most, v) != GA_OK || run(&m, 1) != GA_OK) fail_msg("%s", ga_error_text());
+  if (tiny_make_of("llama", TINY_VOCAB, most, v) != GA_OK || run_made(&m, 1) != GA_OK) fail_msg("%s", ga_error_text());
   const ga_dtype type = m.model->layers[0].k.dtype;
   assert_int_equal(m.model->token_embd.dtype, most);
   assert_int_equal(m.model->output.dtype, most);
-  release(&m);
+  close_made(&m);
   return type;
 }
 
@@ -217,7 +217,7 @@ static void test_promoted(void **state) {
   mockcu_reset();
   mockcu.args_bytes = 8;
   assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q5_0, GA_Q8_0), GA_OK);
-  assert_int_equal(run(&m, 1), GA_OK);
+  assert_int_equal(run_made(&m, 1), GA_OK);
   ga_model_tensor up = {.name = "blk.0.ffn_up.weight", .view = {.dtype = GA_Q5_0, .n_dims = 2}};
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q8_0); /* of no rows, which loading refuses */
   up.view.dim[0] = up.view.dim[1] = 2048;
@@ -228,12 +228,12 @@ static void test_promoted(void **state) {
   assert_int_equal(ga_stored_dtype(m.model, m.ctx[0], &up), GA_Q5_0);
   ga_weight_need vec16, native;
   assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &vec16), GA_OK);
-  release(&m);
+  close_made(&m);
   assert_int_equal(tiny_make_of("llama", TINY_VOCAB, GA_Q8_0, GA_Q8_0), GA_OK);
-  assert_int_equal(run(&m, 1), GA_OK);
+  assert_int_equal(run_made(&m, 1), GA_OK);
   assert_int_equal(ga_weights_need(m.model, m.ctx[0], 0, &native), GA_OK);
   assert_memory_equal(&vec16, &native, sizeof vec16); /* the plan counts what is held */
-  release(&m);
+  close_made(&m);
 }
 
 /* Norms that products add are of one row. */
@@ -258,15 +258,15 @@ static void test_sum_of_rows(void **state) {
 
 static void test_launches_a_layer(void **state) {
   (void)state;
-  launches("llama", GA_Q8_0, 6); /* q, k and v; turn and store; attention; o; gate and up; down */
-  launches("llama", GA_Q5_1, 7);
-  launches("llama", GA_Q4_0, 6); /* small, and promoted to q8_0 */
-  launches("qwen2", GA_Q8_0, 6);
-  launches("qwen3", GA_Q8_0, 6); /* heads are normed where they turn */
-  launches("qwen3", GA_Q5_1, 7);
-  launches("gemma3", GA_Q8_0, 6); /* products add norms to the residual stream */
-  launches("gemma3", GA_Q5_0, 6);
-  launches("gemma3", GA_Q5_1, 7);
+  count_launches("llama", GA_Q8_0, 6); /* q, k and v; turn and store; attention; o; gate and up; down */
+  count_launches("llama", GA_Q5_1, 7);
+  count_launches("llama", GA_Q4_0, 6); /* small, and promoted to q8_0 */
+  count_launches("qwen2", GA_Q8_0, 6);
+  count_launches("qwen3", GA_Q8_0, 6); /* heads are normed where they turn */
+  count_launches("qwen3", GA_Q5_1, 7);
+  count_launches("gemma3", GA_Q8_0, 6); /* products add norms to the residual stream */
+  count_launches("gemma3", GA_Q5_0, 6);
+  count_launches("gemma3", GA_Q5_1, 7);
 }
 
 /* --- the file --- */

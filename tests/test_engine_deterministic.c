@@ -147,7 +147,7 @@ static void test_threads(void **state) {
   }
 }
 
-static void test_refused(void **state) {
+static void test_deterministic_refused(void **state) {
   (void)state;
   ga_session *s;
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
@@ -167,7 +167,7 @@ static void test_refused(void **state) {
 int main(int argc, char **argv) {
   only = argc > 1 ? argv[1] : NULL;
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_ways), cmocka_unit_test(test_threads),
-                                     cmocka_unit_test(test_refused)};
+                                     cmocka_unit_test(test_deterministic_refused)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   tiny_remove();
   return failed;

@@ -20,7 +20,7 @@ static int ignore_text(void *user, int32_t id, const char *text, size_t bytes) {
   return 0;
 }
 
-static ga_status generate(ga_session *s, ga_generate_result *r) {
+static ga_status generate_faulty(ga_session *s, ga_generate_result *r) {
   static const int32_t ids[] = {1, 5, 9, 20, 7};
   static const ga_logit_bias bias[] = {{2, -100.0f}};
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
@@ -46,17 +46,17 @@ static ga_status all_of_it(ga_ctx *ctx, const char *path, made *m) {
   so.batch = 4;
   ga_status status = ga_model_load(ctx, path, NULL, &m->model);
   if (status == GA_OK) status = ga_session_create(m->model, &so, &m->session);
-  return status == GA_OK ? generate(m->session, &m->result) : status;
+  return status == GA_OK ? generate_faulty(m->session, &m->result) : status;
 }
 
 /* An error leaves outputs null, and a model without answers leaves the session's length at the tokens it holds. */
-static void release(made *m) {
+static void close_fault(made *m) {
   if (!m->model) assert_null(m->session);
   ga_session_destroy(m->session);
   ga_model_destroy(m->model);
 }
 
-static void sweep(const char *path, const char *device) {
+static void sweep_faults(const char *path, const char *device) {
   made m;
   long n = 1;
   for (;; n++) {
@@ -74,7 +74,7 @@ static void sweep(const char *path, const char *device) {
     if (status != GA_OK && status != GA_ERR_NOMEM) fail_msg("allocation %ld: %s", n, ga_error_text());
     if (status != GA_OK && !strstr(ga_error_text(), "out of memory"))
       fail_msg("allocation %ld: '%s'", n, ga_error_text());
-    release(&m);
+    close_fault(&m);
     ga_ctx_destroy(ctx);
     if (status == GA_OK) break;
     assert_true(n < 100000);
@@ -88,9 +88,9 @@ static void test_generation(void **state) {
   static const char *const archs[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2"};
   for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
     if (tiny_make(archs[i], TINY_VOCAB) != GA_OK) fail_msg("%s: %s", archs[i], ga_error_text());
-    sweep(tiny_path, "cpu");
+    sweep_faults(tiny_path, "cpu");
   }
-  sweep(tiny_path, "ref");
+  sweep_faults(tiny_path, "ref");
 }
 
 /* The same session fails and then answers: what a failed call leaves is the state before it. */
@@ -126,7 +126,7 @@ static void test_session_survives(void **state) {
   ga_ctx_destroy(ctx);
 }
 
-static ga_status embed(ga_ctx *ctx, const char *path) {
+static ga_status embed_faulty(ga_ctx *ctx, const char *path) {
   static const int32_t ids[] = {1, 2, 3, 4};
   float v[64];
   ga_model *model;
@@ -145,7 +145,7 @@ static void test_embedding(void **state) {
     assert_int_equal(ga_ctx_create(&(ga_ctx_options){.struct_size = sizeof(ga_ctx_options), .device = "cpu"}, &ctx),
                      GA_OK);
     ga_mem_fail_after(n);
-    ga_status status = embed(ctx, path);
+    ga_status status = embed_faulty(ctx, path);
     ga_mem_fail_after(0);
     if (status != GA_OK && status != GA_ERR_NOMEM) fail_msg("allocation %ld: %s", n, ga_error_text());
     ga_ctx_destroy(ctx);

@@ -57,7 +57,7 @@ static double divergence(const float *p, const float *q, int n) {
   return kl;
 }
 
-static void check(const char *file, int tokens) {
+static void check_oracle(const char *file, int tokens) {
   const char *path = model_path(file), *longer = getenv("GA_TEST_TOKENS");
   if (!path) {
     print_message("%s is not here (make models)\n", file);
@@ -80,17 +80,17 @@ static void check(const char *file, int tokens) {
   free(fast);
 }
 
-static void test_smollm2(void **state) {
+static void test_oracle_smollm2(void **state) {
   (void)state;
-  check("SmolLM2-135M-Instruct.Q4_1.gguf", 10);
+  check_oracle("SmolLM2-135M-Instruct.Q4_1.gguf", 10);
 }
 
-static void test_gemma3(void **state) {
+static void test_oracle_gemma3(void **state) {
   (void)state;
-  check("gemma-3-270m-q4_k_m.gguf", 4);
+  check_oracle("gemma-3-270m-q4_k_m.gguf", 4);
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_smollm2), cmocka_unit_test(test_gemma3)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_oracle_smollm2), cmocka_unit_test(test_oracle_gemma3)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -56,7 +56,7 @@ static void skip_to(FILE *f, const char *word) {
   fail_msg("the reference ends before '%s'", word);
 }
 
-static int read_ids(FILE *f, int32_t *ids) {
+static int read_ref_ids(FILE *f, int32_t *ids) {
   int n;
   assert_int_equal(fscanf(f, "%d", &n), 1);
   for (int i = 0; i < n; i++) assert_int_equal(fscanf(f, "%d", &ids[i]), 1);
@@ -68,9 +68,9 @@ static prompt read_prompt(const reference *r) {
   skip_to(r->f, "prompt");
   assert_int_equal(fscanf(r->f, "%*d %63s", p.name), 1);
   skip_to(r->f, "ids");
-  p.n_ids = read_ids(r->f, p.ids);
+  p.n_ids = read_ref_ids(r->f, p.ids);
   skip_to(r->f, "out");
-  assert_int_equal(read_ids(r->f, p.ids + p.n_ids), r->steps);
+  assert_int_equal(read_ref_ids(r->f, p.ids + p.n_ids), r->steps);
   for (int s = 0; s < r->steps; s++) {
     skip_to(r->f, "top");
     for (int k = 0; k < TOP; k++) assert_int_equal(fscanf(r->f, "%d:%f", &p.top_id[s][k], &p.top_logit[s][k]), 2);
@@ -163,7 +163,7 @@ static tally run_model(const char *model_file, const char *reference_file) {
   return t;
 }
 
-static void test_smollm2(void **state) {
+static void test_refs_smollm2(void **state) {
   (void)state;
   tally t = run_model("SmolLM2-135M-Instruct.Q4_1.gguf", "greedy-smollm2.txt");
   assert_int_equal(t.steps, prompts_of(24) * 64);
@@ -171,7 +171,7 @@ static void test_smollm2(void **state) {
   assert_true(t.widest_margin < 0.45);
 }
 
-static void test_gemma3(void **state) {
+static void test_refs_gemma3(void **state) {
   (void)state;
   tally t = run_model("gemma-3-270m-q4_k_m.gguf", "greedy-gemma3.txt");
   assert_int_equal(t.steps, prompts_of(24) * 64);
@@ -191,7 +191,7 @@ typedef struct best_logits {
 
 static void read_best(FILE *f, best_logits *b) {
   skip_to(f, "ids");
-  b->n_ids = read_ids(f, b->ids);
+  b->n_ids = read_ref_ids(f, b->ids);
   for (int i = 0; i < BEST; i++) {
     skip_to(f, "logit");
     assert_int_equal(fscanf(f, "%d %lf", &b->id[i], &b->logit[i]), 2);
@@ -222,7 +222,7 @@ static void align(const best_logits *exact, const best_logits *theirs, double *o
   }
 }
 
-static FILE *open_data(const char *name) {
+static FILE *open_refs(const char *name) {
   char path[512];
   (void)snprintf(path, sizeof path, "%s/%s", GA_TEST_DATA, name);
   FILE *f = fopen(path, "r");
@@ -236,9 +236,9 @@ static void check_exact(const char *model_file, const char *name, ga_dtype kv, d
   if (!path) skip();
   char file[64];
   (void)snprintf(file, sizeof file, "exact-%s.txt", name);
-  FILE *exact_file = open_data(file);
+  FILE *exact_file = open_refs(file);
   (void)snprintf(file, sizeof file, "logits-%s.txt", name);
-  FILE *theirs_file = open_data(file);
+  FILE *theirs_file = open_refs(file);
   ga_ctx *ctx;
   ga_model *model;
   ga_session *session;
@@ -300,7 +300,7 @@ static void test_minilm(void **state) {
     int32_t ids[1024];
     float got[384], want;
     skip_to(f, "ids");
-    int n = read_ids(f, ids);
+    int n = read_ref_ids(f, ids);
     if (ga_embed_ids(model, ids, n, got) != GA_OK) fail_msg("%s", ga_error_text());
     skip_to(f, "vec");
     for (int i = 0; i < 384; i++) {
@@ -317,8 +317,8 @@ static void test_minilm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_smollm2),
-      cmocka_unit_test(test_gemma3),
+      cmocka_unit_test(test_refs_smollm2),
+      cmocka_unit_test(test_refs_gemma3),
       cmocka_unit_test(test_exact_logits),
       cmocka_unit_test(test_minilm),
   };

@@ -26,7 +26,7 @@ static ga_add_desc add_desc(int64_t rows) {
   return d;
 }
 
-static void add_rows(ga_ctx *ctx, int64_t rows) {
+static void add_test_rows(ga_ctx *ctx, int64_t rows) {
   float x[16] = {0}, y[16];
   const ga_add_desc d = add_desc(rows);
   if (ga_add(ctx, &d, &(ga_add_io){.x = x, .b = x, .y = y}, NULL) != GA_OK) fail_msg("%s", ga_error_text());
@@ -47,9 +47,9 @@ static void test_plans_of_context(void **state) {
   assert_int_equal(ga_ctx_plan_count(ctx), 0);
   assert_null(ga_ctx_plan_at(ctx, 0));
   soft_rows(ctx, 1);
-  add_rows(ctx, 2);
+  add_test_rows(ctx, 2);
   soft_rows(ctx, 3);
-  add_rows(ctx, 2);
+  add_test_rows(ctx, 2);
   assert_int_equal(ga_ctx_plan_count(ctx), 3);
   static const ga_op want[3] = {GA_OP_add, GA_OP_softmax, GA_OP_softmax};
   for (size_t i = 0; i < 3; i++) {

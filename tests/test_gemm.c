@@ -33,7 +33,7 @@ typedef struct product {
   uint8_t *native;
 } product;
 
-static void *need(size_t bytes) {
+static void *alloc_or_fail(size_t bytes) {
   void *p;
   assert_int_equal(ga_mem_alloc(bytes ? bytes : 1, "test", &p), GA_OK);
   return p;
@@ -72,7 +72,7 @@ static const void *laid_out(const fixture *f, const ga_kernel *row, product *p) 
   const ga_kernel *packer = ga_kernel_choose(f->one->device, NULL, GA_OP_pack, &pack);
   assert_non_null(packer);
   uint64_t bytes = packer->out_bytes(packer, &pack, &f->one->device->caps);
-  p->packed = need(bytes + 64);
+  p->packed = alloc_or_fail(bytes + 64);
   memset((uint8_t *)p->packed + bytes, 0x5a, 64);
   assert_int_equal(ga_pack(f->one, &pack, p->native, p->packed, NULL), GA_OK);
   for (int i = 0; i < 64; i++) assert_int_equal(((uint8_t *)p->packed)[bytes + (uint64_t)i], 0x5a);
@@ -95,20 +95,20 @@ static product make_product(const fixture *f, const ga_kernel *row, int64_t m, i
   p.desc.w_stride = k;
   p.desc.y_stride = n + 5;
   size_t blocks = (size_t)(n * k / t->block_elems);
-  p.native = need(blocks * (size_t)t->block_bytes);
+  p.native = alloc_or_fail(blocks * (size_t)t->block_bytes);
   for (size_t i = 0; i < blocks; i++)
     (exact ? gemm_data_exact : gemm_data_random)(&rng, row->dtype[0], p.native + i * (size_t)t->block_bytes);
-  p.w = need((size_t)(n * k) * sizeof *p.w);
+  p.w = alloc_or_fail((size_t)(n * k) * sizeof *p.w);
   for (int64_t i = 0; i < n * k; i++) p.w[i] = ga_ref_load(row->dtype[0], p.native, i);
   size_t xs = (size_t)(m * p.desc.x_stride), ys = (size_t)(m * p.desc.y_stride);
-  p.x = need(xs * sizeof *p.x);
+  p.x = alloc_or_fail(xs * sizeof *p.x);
   for (size_t i = 0; i < xs; i++) p.x[i] = exact ? (float)ga_rng_below(&rng, 7) - 3 : (float)ga_rng_normal(&rng);
   for (int64_t r = 0; exact && r < m; r++)
     for (int64_t b = 0; b < k; b += 32)
       p.x[r * p.desc.x_stride + b + (int64_t)ga_rng_below(&rng, (uint64_t)ga_min_i64(32, k - b))] = 127;
-  p.y_all = need((ys + 2 * GUARD) * sizeof *p.y_all);
+  p.y_all = alloc_or_fail((ys + 2 * GUARD) * sizeof *p.y_all);
   for (size_t i = 0; i < ys + 2 * GUARD; i++) p.y_all[i] = canary;
-  p.extra = need((2 * ys + (size_t)n + 1) * sizeof *p.extra);
+  p.extra = alloc_or_fail((2 * ys + (size_t)n + 1) * sizeof *p.extra);
   for (size_t i = 0; i < 2 * ys + (size_t)n; i++)
     p.extra[i] = exact ? (float)ga_rng_below(&rng, 9) - 4 : (float)ga_rng_normal(&rng);
   p.io.x = p.x;
@@ -129,11 +129,12 @@ static void free_product(product *p) {
   ga_mem_free(p->extra);
 }
 
-static void run(ga_ctx *ctx, const ga_kernel *row, const product *p) {
+static void run_gemm_row(ga_ctx *ctx, const ga_kernel *row, const product *p) {
   ga_plan_steps steps;
   assert_null(ga_plan_steps_fill(&steps, ctx->device, NULL, row, &p->desc));
   const uint64_t bytes = steps.workspace_bytes;
-  uint8_t *workspace = need(bytes + 256 + 64), *at = (uint8_t *)(((uintptr_t)workspace + 255) & ~(uintptr_t)255);
+  uint8_t *workspace = alloc_or_fail(bytes + 256 + 64),
+          *at = (uint8_t *)(((uintptr_t)workspace + 255) & ~(uintptr_t)255);
   memset(workspace, 0xff, bytes + 256 + 64); /* NaN, if it is ever read before it is written */
   assert_int_equal(ga_plan_steps_launch(&steps, &p->desc, &p->io, at, ctx->stream), GA_OK);
   for (int i = 0; i < 64; i++) assert_int_equal(at[bytes + (uint64_t)i], 0xff);
@@ -150,7 +151,7 @@ static double activate(int act, double x) {
   return act == GA_ACT_GELU_ERF ? 0.5 * x * (1 + erf(x * 0.7071067811865476)) : x;
 }
 
-static double finish(const product *p, double dot, int64_t r, int64_t c) {
+static double finish_expected(const product *p, double dot, int64_t r, int64_t c) {
   const ga_gemm_desc *d = &p->desc;
   int64_t at = r * d->y_stride + c;
   double t = (double)d->scale * dot;
@@ -187,10 +188,10 @@ typedef struct errors {
   double row, plain, value;
 } errors;
 
-static errors measure(const ga_kernel *row, const product *p) {
+static errors measure_errors(const ga_kernel *row, const product *p) {
   errors e = {0, 0, 0};
   const ga_gemm_desc *d = &p->desc;
-  double *x = need((size_t)d->k * sizeof *x);
+  double *x = alloc_or_fail((size_t)d->k * sizeof *x);
   for (int64_t r = 0; r < d->m; r++) {
     const float *xr = p->x + r * d->x_stride;
     round_x(row->flags, xr, d->k, x);
@@ -204,9 +205,9 @@ static errors measure(const ga_kernel *row, const product *p) {
         plain += xr[i] * (float)w;
       }
       if (!(row->flags & (ROUNDS_X | GA_KERNEL_BF16))) near = (double)plain;
-      double want = finish(p, dot, r, c), have = (double)((const float *)p->io.y)[r * d->y_stride + c];
+      double want = finish_expected(p, dot, r, c), have = (double)((const float *)p->io.y)[r * d->y_stride + c];
       e.row = fmax(e.row, isnan(have) ? INFINITY : fabs(have - want));
-      e.plain = fmax(e.plain, fabs(finish(p, near, r, c) - want));
+      e.plain = fmax(e.plain, fabs(finish_expected(p, near, r, c) - want));
       e.value = fmax(e.value, fmax(fabs(want), fabs(dot)));
     }
   }
@@ -247,8 +248,8 @@ static void test_exact(void **state) {
       int64_t m = ms[i % GA_COUNT_OF(ms)], n = ns[i / GA_COUNT_OF(ms)];
       product p = make_product(f, row, m, n, a_k(row, 1 + (int64_t)(i % 2)), true, 100 + i);
       if (!refusal(f, row, &p)) {
-        run(f->one, row, &p);
-        errors e = measure(row, &p);
+        run_gemm_row(f->one, row, &p);
+        errors e = measure_errors(row, &p);
         if (e.row != 0) fail_row(row, &p, e);
         check_guards(&p);
       }
@@ -266,8 +267,8 @@ static void test_random(void **state) {
                                false, i);
       p.desc.scale = 0.75f;
       if (!refusal(f, row, &p)) {
-        run(f->two, row, &p);
-        errors e = measure(row, &p);
+        run_gemm_row(f->two, row, &p);
+        errors e = measure_errors(row, &p);
         if (e.row > row->tolerance * e.plain + 1e-6 * e.value) fail_row(row, &p, e);
         check_guards(&p);
       }
@@ -285,8 +286,8 @@ static void test_epilogues(void **state) {
       p.desc.flags = (uint32_t)i % 8;
       p.desc.scale = 0.125f;
       if (!refusal(f, row, &p)) {
-        run(f->one, row, &p);
-        errors e = measure(row, &p);
+        run_gemm_row(f->one, row, &p);
+        errors e = measure_errors(row, &p);
         if (e.row > row->tolerance * e.plain + 2e-6 * (1 + e.value)) fail_row(row, &p, e);
         check_guards(&p);
       }
@@ -303,19 +304,19 @@ static void test_repeatable(void **state) {
     product p = make_product(f, row, m, n, a_k(row, 4), false, 11);
     if (row->rows_max && m > row->rows_max) p.desc.m = row->rows_max;
     size_t bytes = (size_t)(m * p.desc.y_stride) * sizeof(float);
-    float *first = need(bytes);
+    float *first = alloc_or_fail(bytes);
     if (!refusal(f, row, &p)) {
-      run(f->one, row, &p);
+      run_gemm_row(f->one, row, &p);
       memcpy(first, p.io.y, bytes);
       for (int round = 0; round < 3; round++) {
-        run(f->two, row, &p);
+        run_gemm_row(f->two, row, &p);
         assert_memory_equal(first, p.io.y, bytes);
       }
       int64_t fewer = ga_max_i64(1, row->rows_min); /* the last rows alone */
       product part = p;
       part.desc.m = fewer;
       part.io.x = p.x + (p.desc.m - fewer) * p.desc.x_stride;
-      run(f->two, row, &part);
+      run_gemm_row(f->two, row, &part);
       for (int64_t r = 0; r < fewer; r++)
         assert_memory_equal((const float *)p.io.y + r * p.desc.y_stride,
                             first + (p.desc.m - fewer + r) * p.desc.y_stride, (size_t)n * sizeof(float));
@@ -326,22 +327,22 @@ static void test_repeatable(void **state) {
 }
 
 /* What is not finite stays in its own row of W or X, and is not lost there. */
-static void test_hostile(void **state) {
+static void test_hostile_products(void **state) {
   const fixture *f = *state;
   EACH_ROW(f, row) {
     int64_t m = row->rows_min > 5 ? row->rows_min : 5, n = 35;
     product p = make_product(f, row, m, n, a_k(row, 2), false, 13);
     if (row->rows_max && m > row->rows_max) p.desc.m = m = row->rows_max;
     size_t bytes = (size_t)(m * p.desc.y_stride) * sizeof(float);
-    float *clean = need(bytes), *y = p.y_all + GUARD;
+    float *clean = alloc_or_fail(bytes), *y = p.y_all + GUARD;
     if (!refusal(f, row, &p)) {
-      run(f->one, row, &p);
+      run_gemm_row(f->one, row, &p);
       memcpy(clean, y, bytes);
       const float bad[] = {INFINITY, -INFINITY, NAN, 3e38f};
       for (size_t i = 0; i < GA_COUNT_OF(bad); i++) {
         float keep = p.x[1];
         p.x[1] = bad[i];
-        run(f->one, row, &p);
+        run_gemm_row(f->one, row, &p);
         for (int64_t c = 0; c < n; c++)
           if (i < 3) assert_false(isfinite(y[c]) && p.w[c * p.desc.k + 1] != 0);
         if (m > 1)
@@ -350,7 +351,7 @@ static void test_hostile(void **state) {
       }
       for (int64_t i = 0; i < p.desc.k; i++)
         p.x[i] = (i & 1 ? -1e-42f : 1e-42f); /* below any scale: nothing, not NaN */
-      run(f->one, row, &p);
+      run_gemm_row(f->one, row, &p);
       for (int64_t c = 0; c < n; c++) assert_true(fabsf(y[c]) < 1e-30f);
     }
     ga_mem_free(clean);
@@ -385,7 +386,7 @@ static void test_dispatch(void **state) {
   }
 }
 
-static void refused(ga_ctx *ctx, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *io, const char *why) {
+static void gemm_refused(ga_ctx *ctx, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *io, const char *why) {
   assert_int_equal(ga_gemm_fused(ctx, d, io, NULL), GA_ERR_ARG);
   if (!strstr(ga_error_text(), why)) fail_msg("'%s' instead of '%s'", ga_error_text(), why);
 }
@@ -410,19 +411,19 @@ static void test_sum_arguments(void **state) {
   ga_gemm_fused_io io = good;
   assert_int_equal(ga_gemm_fused(ctx, &d, &io, NULL), GA_OK);
   io.sum = add;
-  refused(ctx, &d, &io, "sum overlaps add");
+  gemm_refused(ctx, &d, &io, "sum overlaps add");
   io = good;
   io.plain.y = add;
-  refused(ctx, &d, &io, "y overlaps add");
+  gemm_refused(ctx, &d, &io, "y overlaps add");
   io = good;
   io.sum = y;
-  refused(ctx, &d, &io, "sum overlaps y");
+  gemm_refused(ctx, &d, &io, "sum overlaps y");
   io = good;
   io.add = NULL;
-  refused(ctx, &d, &io, "add is null");
+  gemm_refused(ctx, &d, &io, "add is null");
   d.fused = GA_GEMM_FUSED_ADD_NORM;
   d.norm_eps = 0;
-  refused(ctx, &d, &good, "ADD_NORM goes with NORM");
+  gemm_refused(ctx, &d, &good, "ADD_NORM goes with NORM");
   ga_ctx_destroy(ctx);
 }
 
@@ -462,8 +463,8 @@ static void test_plain_alone(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exact),         cmocka_unit_test(test_random),      cmocka_unit_test(test_epilogues),
-      cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_hostile),     cmocka_unit_test(test_dispatch),
+      cmocka_unit_test(test_exact),         cmocka_unit_test(test_random),           cmocka_unit_test(test_epilogues),
+      cmocka_unit_test(test_repeatable),    cmocka_unit_test(test_hostile_products), cmocka_unit_test(test_dispatch),
       cmocka_unit_test(test_sum_arguments), cmocka_unit_test(test_plain_alone),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

@@ -21,7 +21,7 @@ static void write_shard(shard_spec s) {
   ga_gguf_put_int(w, "split.tensors.count", GA_META_I32, s.tensors);
   ga_tensor t = ga_tensor_make(weights + s.number, GA_F32, 1, (int64_t[]){5});
   ga_gguf_put_tensor(w, s.tensor, &t);
-  finish(w, s.file);
+  finish_file(w, s.file);
 }
 
 static void write_split(void) {

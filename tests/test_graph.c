@@ -20,7 +20,7 @@ static int close_cpu(void **state) {
   return remove_folder(state);
 }
 
-static ga_model *load(const char *name) {
+static ga_model *open_arch(const char *name) {
   char path[512];
   ga_model *model;
   (void)snprintf(path, sizeof path, "%s/arch/%s", GA_TEST_DATA, name);
@@ -52,7 +52,7 @@ static void test_texts(void **state) {
   (void)state;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++) {
     char *text;
-    ga_model *model = load(names[i]);
+    ga_model *model = open_arch(names[i]);
     assert_int_equal(graph_text(model->graph, &text), GA_OK);
     same_as_file(names[i], text);
     ga_mem_free(text);
@@ -65,7 +65,7 @@ static void test_texts(void **state) {
 static const weight_use some_weights[] = {
     {W_TOKEN_EMBD, REQUIRED}, {W_ATTN_NORM, REQUIRED}, {W_Q, REQUIRED}, {W_DOWN, REQUIRED}};
 
-static void refused(void (*build)(graph_builder *b), const char *why) {
+static void graph_refused(void (*build)(graph_builder *b), const char *why) {
   const ga_arch_desc arch = {"wrong", false, some_weights, GA_COUNT_OF(some_weights), NULL, build};
   static ga_model model;
   ga_model_graph *graph;
@@ -103,14 +103,14 @@ static void writes_over_input(graph_builder *b) {
 }
 static void has_no_result(graph_builder *b) { (void)build_embed(b, W_TOKEN_EMBD, IDS_TOKENS, 1, BUF_X); }
 
-static void test_refused(void **state) {
+static void test_graph_refused(void **state) {
   (void)state;
-  refused(reads_overwritten, "reads a value that was overwritten");
-  refused(reads_rotated, "reads a value that was overwritten");
-  refused(has_no_such_weight, "has a weight that the architecture does not list");
-  refused(has_other_columns, "has a weight of other columns than its input");
-  refused(writes_over_input, "writes over its input");
-  refused(has_no_result, "has no result");
+  graph_refused(reads_overwritten, "reads a value that was overwritten");
+  graph_refused(reads_rotated, "reads a value that was overwritten");
+  graph_refused(has_no_such_weight, "has a weight that the architecture does not list");
+  graph_refused(has_other_columns, "has a weight of other columns than its input");
+  graph_refused(writes_over_input, "writes over its input");
+  graph_refused(has_no_result, "has no result");
 }
 
 /* --- programs --- */
@@ -125,7 +125,7 @@ static char letter_of(const fused_op *op) {
 
 static void has_launches(const char *name, int32_t tokens, const char *want) {
   const ga_dtype kv = GA_F16;
-  ga_model *model = load(name);
+  ga_model *model = open_arch(name);
   const fuse_target target = {.model = model,
                               .placement = model->placements,
                               .kv = model->info.is_encoder ? NULL : &kv,
@@ -172,7 +172,7 @@ static float query_scale(int layers, int width, int heads, int head_dim) {
   ga_gguf_put_int(w, "gemma3.attention.head_count", GA_META_U32, heads);
   ga_gguf_put_int(w, "gemma3.attention.key_length", GA_META_U32, head_dim);
   ga_gguf_put_tensor(w, "token_embd.weight", &table);
-  finish(w, "sizes.gguf");
+  finish_file(w, "sizes.gguf");
   ga_model_file *file = open_file("sizes.gguf");
   assert_ok(ga_hparams_read(file, &p));
   ga_model_file_destroy(file);
@@ -188,7 +188,7 @@ static void test_query_scale(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_refused),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_graph_refused),
                                      cmocka_unit_test(test_programs), cmocka_unit_test(test_query_scale)};
   return cmocka_run_group_tests(tests, open_cpu, close_cpu);
 }

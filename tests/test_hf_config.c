@@ -4,7 +4,7 @@
 #include "file/hf.h"
 #include "tests/model_folder.h"
 
-static void check_int(const ga_model_file *f, const char *key, int64_t want) {
+static void expect_int(const ga_model_file *f, const char *key, int64_t want) {
   int64_t n = -1;
   assert_ok(ga_model_file_int(f, key, INT64_MIN, INT64_MAX, &n));
   if (n != want) fail_msg("%s is %lld, must be %lld", key, (long long)n, (long long)want);
@@ -44,7 +44,7 @@ static void test_llama(void **state) {
   const ga_meta *ids;
   bool tied;
   (void)state;
-  assert_ok(open_model(
+  assert_ok(open_folder(
       "{\"model_type\":\"llama\"," BASE
       ",\"num_key_value_heads\":2,\"rms_norm_eps\":1e-05,\"rope_theta\":500000,\"head_dim\":null,"
       "\"max_position_embeddings\":8192,\"eos_token_id\":[7,9],\"bos_token_id\":1,\"tie_word_embeddings\":true,"
@@ -52,22 +52,22 @@ static void test_llama(void **state) {
       "\"high_freq_factor\":4.0,\"original_max_position_embeddings\":4096}}",
       8, names, &f));
   check_text(f, "general.architecture", "llama");
-  check_int(f, "llama.embedding_length", 8);
-  check_int(f, "llama.block_count", 2);
-  check_int(f, "llama.feed_forward_length", 16);
-  check_int(f, "llama.attention.head_count", 4);
-  check_int(f, "llama.attention.head_count_kv", 2);
-  check_int(f, "llama.context_length", 8192);
-  check_int(f, "llama.vocab_size", 32);
+  expect_int(f, "llama.embedding_length", 8);
+  expect_int(f, "llama.block_count", 2);
+  expect_int(f, "llama.feed_forward_length", 16);
+  expect_int(f, "llama.attention.head_count", 4);
+  expect_int(f, "llama.attention.head_count_kv", 2);
+  expect_int(f, "llama.context_length", 8192);
+  expect_int(f, "llama.vocab_size", 32);
   check_float(f, "llama.attention.layer_norm_rms_epsilon", 1e-5);
   check_float(f, "llama.rope.freq_base", 500000);
   check_text(f, "llama.rope.scaling.type", "llama3");
   check_float(f, "llama.rope.scaling.factor", 8);
   check_float(f, "llama.rope.scaling.low_freq_factor", 1);
   check_float(f, "llama.rope.scaling.high_freq_factor", 4);
-  check_int(f, "llama.rope.scaling.original_context_length", 4096);
-  check_int(f, "tokenizer.ggml.bos_token_id", 1);
-  check_int(f, "tokenizer.ggml.eos_token_id", 7);
+  expect_int(f, "llama.rope.scaling.original_context_length", 4096);
+  expect_int(f, "tokenizer.ggml.bos_token_id", 1);
+  expect_int(f, "tokenizer.ggml.eos_token_id", 7);
   check_text(f, "ga.rope_layout", "neox");
   check_text(f, "ga.activation", "silu");
   assert_null(ga_model_file_meta(f, "llama.attention.key_length"));
@@ -90,7 +90,7 @@ static void test_qwen(void **state) {
   static const char *const names[] = {"model.layers.3.self_attn.k_proj.bias", "model.layers.3.self_attn.q_norm.weight"};
   ga_model_file *f;
   (void)state;
-  assert_ok(open_model(
+  assert_ok(open_folder(
       "{\"model_type\":\"qwen2\"," BASE ",\"use_sliding_window\":false,\"sliding_window\":4096,"
       "\"rope_scaling\":{\"type\":\"yarn\",\"factor\":4,\"beta_fast\":32,\"beta_slow\":1,\"attention_factor\":1.5}}",
       2, names, &f));
@@ -98,23 +98,23 @@ static void test_qwen(void **state) {
   check_float(f, "qwen2.rope.scaling.yarn_beta_fast", 32);
   check_float(f, "qwen2.rope.scaling.attn_factor", 1.5);
   check_float(f, "qwen2.rope.freq_base", 10000);
-  check_int(f, "qwen2.context_length", 32768);
+  expect_int(f, "qwen2.context_length", 32768);
   assert_null(ga_model_file_meta(f, "qwen2.attention.sliding_window"));
   check_name(f, names[0], "blk.3.attn_k.bias");
   check_name(f, names[1], names[1]);
   ga_model_file_destroy(f);
-  assert_ok(open_model("{\"model_type\":\"qwen3\"," BASE ",\"head_dim\":128,\"partial_rotary_factor\":1.0,"
-                       "\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}}",
-                       2, names, &f));
-  check_int(f, "qwen3.attention.key_length", 128);
-  check_int(f, "qwen3.attention.value_length", 128);
+  assert_ok(open_folder("{\"model_type\":\"qwen3\"," BASE ",\"head_dim\":128,\"partial_rotary_factor\":1.0,"
+                        "\"rope_parameters\":{\"rope_theta\":1000000.0,\"rope_type\":\"default\"}}",
+                        2, names, &f));
+  expect_int(f, "qwen3.attention.key_length", 128);
+  expect_int(f, "qwen3.attention.value_length", 128);
   check_float(f, "qwen3.rope.freq_base", 1e6);
   check_text(f, "qwen3.rope.scaling.type", "none");
   check_name(f, names[1], "blk.3.attn_q_norm.weight");
   ga_model_file_destroy(f);
 }
 
-static void test_gemma3(void **state) {
+static void test_config_gemma3(void **state) {
   static const char *const names[] = {"model.layers.5.post_attention_layernorm.weight",
                                       "model.layers.5.pre_feedforward_layernorm.weight",
                                       "model.layers.5.post_feedforward_layernorm.weight"};
@@ -124,15 +124,15 @@ static void test_gemma3(void **state) {
   ga_model_file *f;
   bool plus_one;
   (void)state;
-  assert_ok(open_model("{\"model_type\":\"gemma3_text\"," BASE
-                       ",\"query_pre_attn_scalar\":256,\"rope_theta\":1000000.0,"
-                       "\"rope_local_base_freq\":10000.0,\"sliding_window\":512,\"final_logit_softcapping\":null,"
-                       "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]}",
-                       3, names, &f));
+  assert_ok(open_folder("{\"model_type\":\"gemma3_text\"," BASE
+                        ",\"query_pre_attn_scalar\":256,\"rope_theta\":1000000.0,"
+                        "\"rope_local_base_freq\":10000.0,\"sliding_window\":512,\"final_logit_softcapping\":null,"
+                        "\"layer_types\":[\"sliding_attention\",\"full_attention\",\"sliding_attention\"]}",
+                        3, names, &f));
   check_float(f, "gemma3.attention.scale", 1.0 / 16);
   check_float(f, "gemma3.rope.freq_base", 1e6);
   check_float(f, "gemma3.rope.freq_base_swa", 1e4);
-  check_int(f, "gemma3.attention.sliding_window", 512);
+  expect_int(f, "gemma3.attention.sliding_window", 512);
   assert_ok(ga_model_file_ints(f, "gemma3.attention.sliding_window_pattern", 3, 0, 1, sliding));
   assert_true(sliding[0] && !sliding[1] && sliding[2]);
   assert_ok(ga_model_file_bool(f, "ga.norm_plus_one", &plus_one));
@@ -141,16 +141,16 @@ static void test_gemma3(void **state) {
   check_name(f, names[1], "blk.5.ffn_norm.weight");
   check_name(f, names[2], "blk.5.post_ffw_norm.weight");
   ga_model_file_destroy(f);
-  assert_ok(open_model("{\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],\"text_config\":{\"hidden_size\":2560,"
-                       "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}",
-                       2, deep_names, &f));
+  assert_ok(open_folder("{\"model_type\":\"gemma3\",\"eos_token_id\":[1,106],\"text_config\":{\"hidden_size\":2560,"
+                        "\"rope_scaling\":{\"factor\":8.0,\"rope_type\":\"linear\"}}}",
+                        2, deep_names, &f));
   check_text(f, "general.architecture", "gemma3");
-  check_int(f, "gemma3.embedding_length", 2560);
-  check_int(f, "gemma3.attention.head_count", 8);
-  check_int(f, "gemma3.attention.sliding_window_pattern", 6);
+  expect_int(f, "gemma3.embedding_length", 2560);
+  expect_int(f, "gemma3.attention.head_count", 8);
+  expect_int(f, "gemma3.attention.sliding_window_pattern", 6);
   check_float(f, "gemma3.rope.freq_base", 1e6);
   check_float(f, "gemma3.rope.scaling.factor", 8);
-  check_int(f, "tokenizer.ggml.eos_token_id", 1);
+  expect_int(f, "tokenizer.ggml.eos_token_id", 1);
   check_name(f, deep_names[0], "blk.5.ffn_gate.weight");
   check_name(f, deep_names[1], deep_names[1]);
   ga_model_file_destroy(f);
@@ -165,10 +165,10 @@ static void test_gpt2_and_bert(void **state) {
   bool flag;
   (void)state;
   assert_ok(
-      open_model("{\"model_type\":\"gpt2\",\"n_embd\":8,\"n_layer\":2,\"n_head\":2,\"vocab_size\":9,\"n_inner\":null}",
-                 4, gpt2, &f));
-  check_int(f, "gpt2.feed_forward_length", 32);
-  check_int(f, "gpt2.context_length", 1024);
+      open_folder("{\"model_type\":\"gpt2\",\"n_embd\":8,\"n_layer\":2,\"n_head\":2,\"vocab_size\":9,\"n_inner\":null}",
+                  4, gpt2, &f));
+  expect_int(f, "gpt2.feed_forward_length", 32);
+  expect_int(f, "gpt2.context_length", 1024);
   check_float(f, "gpt2.attention.layer_norm_epsilon", 1e-5);
   assert_ok(ga_model_file_bool(f, "ga.gpt2_transposed", &flag));
   assert_true(flag);
@@ -180,9 +180,9 @@ static void test_gpt2_and_bert(void **state) {
   ga_model_file_destroy(f);
   assert_int_equal(mkdir(in_folder("1_Pooling"), 0777), 0);
   put_file_text("1_Pooling/config.json", "{\"pooling_mode_cls_token\":true,\"pooling_mode_mean_tokens\":false}");
-  assert_ok(open_model("{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"absolute\"}", 4, bert, &f));
-  check_int(f, "bert.pooling_type", 2);
-  check_int(f, "tokenizer.ggml.token_type_count", 2);
+  assert_ok(open_folder("{\"model_type\":\"bert\"," BASE ",\"position_embedding_type\":\"absolute\"}", 4, bert, &f));
+  expect_int(f, "bert.pooling_type", 2);
+  expect_int(f, "tokenizer.ggml.token_type_count", 2);
   assert_ok(ga_model_file_bool(f, "bert.attention.causal", &flag));
   assert_false(flag);
   check_name(f, bert[0], "token_embd_norm.weight");
@@ -195,7 +195,7 @@ static void test_gpt2_and_bert(void **state) {
 static void refuse_config(const char *config, ga_status want, const char *part) {
   ga_model_file *f;
   static const char *const names[] = {"model.norm.weight", "norm.weight"};
-  assert_error(open_model(config, 1, names, &f), want, part);
+  assert_error(open_folder(config, 1, names, &f), want, part);
   assert_null(f);
 }
 
@@ -232,7 +232,7 @@ static void test_config_refused(void **state) {
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"partial_rotary_factor\":0.5}", GA_ERR_UNSUPPORTED, "null or 1");
   refuse_config("[]", GA_ERR_FORMAT, "/config.json: JSON is an array; must be an object");
   refuse_config("", GA_ERR_FORMAT, "/config.json: JSON, line 1");
-  assert_error(open_model("{\"model_type\":\"llama\"," BASE "}", 2, twice, &f), GA_ERR_FORMAT,
+  assert_error(open_folder("{\"model_type\":\"llama\"," BASE "}", 2, twice, &f), GA_ERR_FORMAT,
                "'output_norm.weight' is there twice");
 }
 
@@ -250,7 +250,7 @@ static void test_tables_fit(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_llama),         cmocka_unit_test(test_qwen),           cmocka_unit_test(test_gemma3),
+      cmocka_unit_test(test_llama),         cmocka_unit_test(test_qwen),           cmocka_unit_test(test_config_gemma3),
       cmocka_unit_test(test_gpt2_and_bert), cmocka_unit_test(test_config_refused), cmocka_unit_test(test_tables_fit),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

@@ -158,7 +158,7 @@ static void heads_by_hand(ga_ctx *ctx, bool oracle) {
   assert_float_equal(v_cache[1], 6, 0);
 }
 
-static void test_by_hand(void **state) {
+static void test_layers_by_hand(void **state) {
   (void)state;
   for (size_t i = 0; i < 2; i++) {
     ga_ctx_options o = GA_CTX_OPTIONS_INIT;
@@ -173,8 +173,8 @@ static void test_by_hand(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_exp),    cmocka_unit_test(test_tanh),    cmocka_unit_test(test_erfc),
-      cmocka_unit_test(test_sincos), cmocka_unit_test(test_by_hand),
+      cmocka_unit_test(test_exp),    cmocka_unit_test(test_tanh),           cmocka_unit_test(test_erfc),
+      cmocka_unit_test(test_sincos), cmocka_unit_test(test_layers_by_hand),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -176,7 +176,7 @@ static ga_status plan_of(const op_case *c, const void *desc, ga_plan **plan) {
   return status;
 }
 
-static void put(void *struct_, const field *f, int64_t v) {
+static void set_field(void *struct_, const field *f, int64_t v) {
   unsigned char *at = (unsigned char *)struct_ + f->at;
   const int32_t narrow = (int32_t)v;
   if (f->kind == DIM || f->kind == STRIDE || !strncmp(f->name, "total_", 6) || !strcmp(f->name, "b_rows"))
@@ -203,7 +203,7 @@ static void try_int(const op_case *c, const field *f, int64_t v, bool taken) {
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
   char value[32];
   memcpy(desc, c->desc, c->desc_bytes);
-  put(desc, f, v);
+  set_field(desc, f, v);
   (void)snprintf(value, sizeof value, "%lld", (long long)v);
   expect(c, desc, f->name, value, taken);
 }
@@ -363,7 +363,7 @@ static void test_act(void **state) {
   try_most(&c, "act", 3);
 }
 
-static void test_add(void **state) {
+static void test_add_limits(void **state) {
   (void)state;
   ga_add_desc d = GA_ADD_DESC_INIT;
   d.rows = 2;
@@ -588,14 +588,14 @@ static void test_rope_params(void **state) {
   }
 }
 
-static int open_cpu(void **state) {
+static int open_limits(void **state) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   (void)state;
   o.device = "cpu";
   o.threads = 1;
   return ga_ctx_create(&o, &ctx) != GA_OK;
 }
-static int close_cpu(void **state) {
+static int close_limits(void **state) {
   (void)state;
   ga_ctx_destroy(ctx);
   return 0;
@@ -604,9 +604,9 @@ static int close_cpu(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_norm),       cmocka_unit_test(test_rope),    cmocka_unit_test(test_act),
-      cmocka_unit_test(test_add),        cmocka_unit_test(test_softmax), cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_add_limits), cmocka_unit_test(test_softmax), cmocka_unit_test(test_embed),
       cmocka_unit_test(test_convert),    cmocka_unit_test(test_attn),    cmocka_unit_test(test_attn_bwd),
       cmocka_unit_test(test_attn_quant), cmocka_unit_test(test_reach),   cmocka_unit_test(test_rope_params),
   };
-  return cmocka_run_group_tests(tests, open_cpu, close_cpu);
+  return cmocka_run_group_tests(tests, open_limits, close_limits);
 }

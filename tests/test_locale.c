@@ -37,7 +37,7 @@ static const char source[] =
     "{{ '{:8.3f}|{:%}'.format(2.25, 0.125) }} {{ 0.1 + 0.2 }} {{ 1e300 }} {{ 1.25e-3|string }} {{ '1,5'|float(-1) }} "
     "{{ strftime_now('%A %B %p %x %c') }} {{ 'TITLE I'|lower }} {{ 'title i'|upper }} {{ extra }}";
 
-static char *render(void) {
+static char *render_locale(void) {
   ga_template *tpl;
   const ga_chat_message message = {"user", "x"};
   const ga_template_limits limits = {.struct_size = sizeof limits, .now = 86400 * 70};
@@ -56,11 +56,11 @@ static void check_model(void) {
   ga_model_file *f;
   double x;
   /* given, and by default */
-  assert_ok(open_model("{\"model_type\":\"llama\"," BASE ",\"rms_norm_eps\":1.5e-05}", 0, NULL, &f));
+  assert_ok(open_folder("{\"model_type\":\"llama\"," BASE ",\"rms_norm_eps\":1.5e-05}", 0, NULL, &f));
   assert_ok(ga_model_file_float(f, "llama.attention.layer_norm_rms_epsilon", &x));
   assert_true(x > 1.4999e-5 && x < 1.5001e-5);
   ga_model_file_destroy(f);
-  assert_ok(open_model("{\"model_type\":\"llama\"," BASE "}", 0, NULL, &f));
+  assert_ok(open_folder("{\"model_type\":\"llama\"," BASE "}", 0, NULL, &f));
   assert_ok(ga_model_file_float(f, "llama.attention.layer_norm_rms_epsilon", &x));
   assert_true(x > 0.9999e-6 && x < 1.0001e-6);
   ga_model_file_destroy(f);
@@ -68,7 +68,7 @@ static void check_model(void) {
 
 static void test_locales(void **state) {
   (void)state;
-  char *want = render();
+  char *want = render_locale();
   missing = 0;
   assert_non_null(strstr(want, "1.5 3.5 0.25 [1.5, -2e-09, [3.125]] 3.14|5.000000e-01|1e-07"));
   for (int i = 0; i < LOCALES; i++) {
@@ -79,7 +79,7 @@ static void test_locales(void **state) {
       continue;
     }
     assert_string_equal(localeconv()->decimal_point, locales[i].point);
-    char *got = render();
+    char *got = render_locale();
     assert_string_equal(got, want);
     ga_template_text_free(got);
     check_model();

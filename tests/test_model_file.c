@@ -64,7 +64,7 @@ static void test_scalars(void **state) {
   for (uint32_t version = 2; version <= 3; version++) {
     ga_gguf_writer *w = new_writer(version, 0);
     put_scalars(w);
-    finish(w, "scalars.gguf");
+    finish_file(w, "scalars.gguf");
     ga_model_file *file = open_file("scalars.gguf");
     assert_int_equal(ga_model_file_format(file), GA_MODEL_GGUF);
     assert_int_equal(ga_model_file_meta_count(file), 16);
@@ -85,11 +85,11 @@ static void test_copy(void **state) {
   ga_gguf_writer *w = new_writer(3, 0);
   put_scalars(w);
   ga_gguf_put_array(w, "list", GA_META_I16, 2, "\1\2\3\4");
-  finish(w, "from.gguf");
+  finish_file(w, "from.gguf");
   ga_model_file *file = open_file("from.gguf");
   w = new_writer(3, 0);
   for (int64_t i = 0; i < ga_model_file_meta_count(file); i++) ga_gguf_put_meta(w, ga_model_file_meta_at(file, i));
-  finish(w, "to.gguf");
+  finish_file(w, "to.gguf");
   ga_model_file_destroy(file);
   for (int i = 0; i < 2; i++) {
     FILE *f = fopen(in_folder(i ? "to.gguf" : "from.gguf"), "rb");
@@ -111,7 +111,7 @@ static void test_getters_name_what_is_wrong(void **state) {
   ga_gguf_writer *w = new_writer(3, 0);
   put_scalars(w);
   ga_gguf_put_array(w, "list", GA_META_U8, 3, "\1\2\3");
-  finish(w, "g.gguf");
+  finish_file(w, "g.gguf");
   ga_model_file *f = open_file("g.gguf");
   assert_error(ga_model_file_int(f, "gone", 0, 9, &n), GA_ERR_FORMAT,
                "/g.gguf: metadata 'gone' is missing; must be there, an integer (u8 to u64, i8 to i64)");
@@ -155,7 +155,7 @@ static void test_number_arrays(void **state) {
   ga_gguf_put_array(w, "f64", GA_META_F64, 2, reals);
   ga_gguf_put_array(w, "bool", GA_META_BOOL, 2, "\0\1");
   ga_gguf_put_array(w, "empty", GA_META_U8, 0, "");
-  finish(w, "arrays.gguf");
+  finish_file(w, "arrays.gguf");
   ga_model_file *f = open_file("arrays.gguf");
   assert_ok(ga_model_file_array(f, "i16", GA_META_INTS, &a));
   assert_int_equal(ga_meta_count(a), 3);
@@ -191,7 +191,7 @@ static void test_text_arrays(void **state) {
   (void)state;
   ga_gguf_writer *w = new_writer(3, 0);
   ga_gguf_put_texts(w, "tokens", 4, texts);
-  finish(w, "texts.gguf");
+  finish_file(w, "texts.gguf");
   ga_model_file *f = open_file("texts.gguf");
   assert_ok(ga_model_file_array(f, "tokens", GA_META_TEXTS, &a));
   assert_int_equal(ga_meta_count(a), 4);
@@ -203,7 +203,7 @@ static void test_text_arrays(void **state) {
   assert_error(ga_meta_text(a, 4, &text), GA_ERR_ARG, "element 4 of 4");
   w = new_writer(3, 0);
   ga_gguf_put_meta(w, a); /* from one file to another */
-  finish(w, "texts2.gguf");
+  finish_file(w, "texts2.gguf");
   ga_model_file *again = open_file("texts2.gguf");
   assert_ok(ga_model_file_array(again, "tokens", GA_META_TEXTS, &a));
   assert_ok(ga_meta_text(a, 2, &text));
@@ -221,7 +221,7 @@ static void test_ints_per_layer(void **state) {
   ga_gguf_put_array(w, "flags", GA_META_BOOL, 3, "\1\0\1");
   ga_gguf_put_int(w, "all", GA_META_U32, 5);
   ga_gguf_put_f32(w, "real", 1);
-  finish(w, "layers.gguf");
+  finish_file(w, "layers.gguf");
   ga_model_file *f = open_file("layers.gguf");
   assert_error(ga_model_file_ints(f, "each", 2, 0, 9, n), GA_ERR_FORMAT, "'each' is an array of 3; must be one of 2");
   assert_error(ga_model_file_ints(f, "each", 3, 0, 3, n), GA_ERR_FORMAT, "'each' is 4; must be from 0 to 3");
@@ -239,7 +239,7 @@ static void test_ints_per_layer(void **state) {
 
 /* --- tensors ----------------------------------------------------------------------------------------------------- */
 
-static void check_tensor(const ga_model_file *file, ga_dtype dtype, const int64_t *dims) {
+static void expect_tensor(const ga_model_file *file, ga_dtype dtype, const int64_t *dims) {
   const ga_model_tensor *t;
   assert_ok(ga_model_file_tensor(file, ga_dtype_name(dtype), 3, dims, &t));
   assert_int_equal(t->view.dtype, dtype);
@@ -264,12 +264,12 @@ static void test_every_dtype(void **state) {
       ga_gguf_put_tensor(w, ga_dtype_name(d), &t);
       written++;
     }
-    finish(w, "dtypes.gguf");
+    finish_file(w, "dtypes.gguf");
     ga_model_file *file = open_file("dtypes.gguf");
     assert_int_equal(written, 22);
     assert_int_equal(ga_model_file_tensor_count(file), written);
     for (ga_dtype d = GA_F32; d <= GA_NVFP4; d++)
-      if (ga_gguf_type_of(d) >= 0) check_tensor(file, d, (int64_t[]){2, 3, ga_dtype_info(d)->block_elems});
+      if (ga_gguf_type_of(d) >= 0) expect_tensor(file, d, (int64_t[]){2, 3, ga_dtype_info(d)->block_elems});
     walk_model(file);
     ga_model_file_destroy(file);
   }
@@ -281,7 +281,7 @@ static void test_tensor_lookup(void **state) {
   ga_gguf_writer *w = new_writer(3, 0);
   ga_tensor matrix = ga_tensor_make(weights, GA_F32, 2, (int64_t[]){3, 4});
   ga_gguf_put_tensor(w, "blk.0.attn_q.weight", &matrix);
-  finish(w, "one.gguf");
+  finish_file(w, "one.gguf");
   ga_model_file *f = open_file("one.gguf");
   assert_ok(ga_model_file_tensor(f, "blk.0.attn_q.weight", 2, (int64_t[]){3, 4}, &t));
   assert_ptr_equal(t, ga_model_file_tensor_at(f, 0));

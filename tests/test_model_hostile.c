@@ -40,7 +40,7 @@ static void begin_value(uint32_t type) {
   raw_le(&raw, 4, type);
 }
 
-static void begin_array(uint32_t elem, uint64_t n) {
+static void begin_hostile_array(uint32_t elem, uint64_t n) {
   begin_value(9);
   raw_le(&raw, 4, elem);
   raw_le(&raw, 8, n);
@@ -88,21 +88,21 @@ static void test_values(void **state) {
 
 static void test_arrays(void **state) {
   (void)state;
-  begin_array(9, 1);
+  begin_hostile_array(9, 1);
   assert_refused(&raw, GA_ERR_UNSUPPORTED,
                  "m: metadata 'k': array of arrays; elements must be numbers, bools or texts");
-  begin_array(77, 1);
+  begin_hostile_array(77, 1);
   assert_refused(&raw, GA_ERR_FORMAT, "element type is 77; must be 0 to 12");
-  begin_array(0, UINT64_MAX);
+  begin_hostile_array(0, UINT64_MAX);
   assert_refused(&raw, GA_ERR_FORMAT, "array of 18446744073709551615 elements; at most 4194304");
-  begin_array(12, 1 << 22);
+  begin_hostile_array(12, 1 << 22);
   assert_refused(&raw, GA_ERR_FORMAT, "value takes 33554432 bytes");
-  begin_array(8, 1 << 22); /* must not allocate 32 MiB first */
+  begin_hostile_array(8, 1 << 22); /* must not allocate 32 MiB first */
   assert_refused(&raw, GA_ERR_FORMAT, "array of 4194304 texts; the 0 bytes left hold at most 0");
-  begin_array(7, 3);
+  begin_hostile_array(7, 3);
   raw_put(&raw, "\0\1\x80", 3);
   assert_refused(&raw, GA_ERR_FORMAT, "bool is 128; must be 0 or 1");
-  begin_array(8, 2);
+  begin_hostile_array(8, 2);
   raw_text(&raw, "fine");
   raw_le(&raw, 8, 9);
   assert_refused(&raw, GA_ERR_FORMAT, "text takes 9 bytes");
@@ -281,7 +281,7 @@ static ga_status open_small(ga_model_file *file) {
   return status == GA_OK ? ga_model_store_join(file, NULL) : status;
 }
 
-static ga_status open_pair(ga_model_file *file) {
+static ga_status open_shard_pair(ga_model_file *file) {
   ga_status status = ga_model_store_shards(file, 1);
   if (status == GA_OK) status = ga_model_store_map(file, 0, in_folder("pair-00001-of-00002.gguf"));
   if (status == GA_OK) status = ga_gguf_parse(&file->arena, &file->shards[0]);
@@ -304,7 +304,7 @@ static void test_arena_runs_out(void **state) {
     raw_le(&raw, 1, 1);
     put_file_bytes(i ? "pair-00002-of-00002.gguf" : "pair-00001-of-00002.gguf", raw.data, raw.n);
   }
-  assert_every_arena_failure(open_pair);
+  assert_every_arena_failure(open_shard_pair);
 }
 
 static ga_status write_some(void) {

@@ -38,7 +38,7 @@ static size_t peak(void) {
   return (size_t)r.ru_maxrss * 1024;
 }
 
-static outcome load(load_fn fn) {
+static outcome measure_load(load_fn fn) {
   outcome o = {.status = GA_ERR_INTERNAL};
   int ends[2], status;
   assert_int_equal(pipe(ends), 0);
@@ -68,14 +68,14 @@ static size_t file_bytes(void) {
 }
 
 static void refused(load_fn fn, const char *says, size_t times) {
-  const outcome o = load(fn);
+  const outcome o = measure_load(fn);
   if (o.status != GA_ERR_FORMAT || !strstr(o.text, says)) fail_msg("%d: %s", (int)o.status, o.text);
   if (MEASURED && o.bytes > times * file_bytes() + 8 * MIB)
     fail_msg("%zu MiB for a file of %zu", o.bytes / MIB, file_bytes() / MIB);
 }
 
 static void passes(load_fn fn, size_t times, size_t more) {
-  const outcome o = load(fn);
+  const outcome o = measure_load(fn);
   if (o.status != GA_OK) fail_msg("%d: %s", (int)o.status, o.text);
   if (MEASURED && o.bytes > times * file_bytes() + more)
     fail_msg("%zu MiB for a file of %zu", o.bytes / MIB, file_bytes() / MIB);
@@ -92,7 +92,7 @@ static ga_status load_gguf(const char *file) {
   return status;
 }
 
-static ga_status load_json(const char *file) {
+static ga_status load_hf_config(const char *file) {
   ga_tokenizer *tok = NULL;
   const ga_status status = ga_tokenizer_from_json(file, NULL, &tok);
   ga_tokenizer_destroy(tok);
@@ -101,9 +101,9 @@ static ga_status load_json(const char *file) {
 
 /* --- GGUF --- */
 
-static void put_number(FILE *f, uint64_t v, size_t bytes) { assert_int_equal(fwrite(&v, 1, bytes, f), bytes); }
-static void put_text(FILE *f, const char *text) {
-  put_number(f, strlen(text), 8);
+static void write_number(FILE *f, uint64_t v, size_t bytes) { assert_int_equal(fwrite(&v, 1, bytes, f), bytes); }
+static void write_text(FILE *f, const char *text) {
+  write_number(f, strlen(text), 8);
   assert_true(fputs(text, f) >= 0);
 }
 
@@ -112,17 +112,17 @@ static void put_gguf(const char *kind, size_t n, const char *text, size_t full, 
   FILE *f = fopen(path, "wb");
   assert_non_null(f);
   assert_true(fputs("GGUF", f) >= 0);
-  put_number(f, 3, 4);
-  put_number(f, 0, 8);
-  put_number(f, 2, 8);
-  put_text(f, "tokenizer.ggml.model");
-  put_number(f, 8, 4);
-  put_text(f, kind);
-  put_text(f, "tokenizer.ggml.tokens");
-  put_number(f, 9, 4);
-  put_number(f, 8, 4);
-  put_number(f, n, 8);
-  for (size_t i = 0; i < full; i++) put_text(f, text);
+  write_number(f, 3, 4);
+  write_number(f, 0, 8);
+  write_number(f, 2, 8);
+  write_text(f, "tokenizer.ggml.model");
+  write_number(f, 8, 4);
+  write_text(f, kind);
+  write_text(f, "tokenizer.ggml.tokens");
+  write_number(f, 9, 4);
+  write_number(f, 8, 4);
+  write_number(f, n, 8);
+  for (size_t i = 0; i < full; i++) write_text(f, text);
   void *zeros = calloc(empty + 1, 8);
   assert_non_null(zeros);
   assert_int_equal(fwrite(zeros, 8, empty, f), empty);
@@ -130,7 +130,7 @@ static void put_gguf(const char *kind, size_t n, const char *text, size_t full, 
   assert_int_equal(fclose(f), 0);
 }
 
-static void test_gguf(void **state) {
+static void test_gguf_memory(void **state) {
   (void)state;
   enum { MOST = 1 << 22, SOME = 1 << 20 };
   put_gguf("llama", 1 << 24, "a", 8, 8);
@@ -145,7 +145,7 @@ static void test_gguf(void **state) {
 
 /* --- JSON --- */
 
-static void put_json(const char *head, const char *each, size_t n, const char *tail) {
+static void write_repeated(const char *head, const char *each, size_t n, const char *tail) {
   FILE *f = fopen(path, "wb");
   assert_non_null(f);
   assert_true(fputs(head, f) >= 0);
@@ -159,8 +159,8 @@ static void test_json(void **state) {
   static const char *const pieces[] = {"[]", "{}", "0", "\"\"", "[[]]", "{\"\":0}", "[0,0]"};
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
     const size_t each = strlen(pieces[i]) + 1;
-    put_json("{\"more\":[", pieces[i], 8 * MIB / each, "]}");
-    refused(load_json, "so many arrays and objects", 1);
+    write_repeated("{\"more\":[", pieces[i], 8 * MIB / each, "]}");
+    refused(load_hf_config, "so many arrays and objects", 1);
   }
 }
 
@@ -174,16 +174,16 @@ static void test_json_that_passes(void **state) {
     size_t n;
   } most[] = {{"[]", 229000}, {"{}", 172000}, {"0", 900000}, {"\"\"", 1130000}, {"[[]]", 135000}, {"[0,0]", 190000}};
   for (size_t i = 0; i < sizeof most / sizeof most[0]; i++) {
-    put_json(TOKENIZER, most[i].piece, most[i].n, "]}");
-    passes(load_json, 16, 72 * MIB);
+    write_repeated(TOKENIZER, most[i].piece, most[i].n, "]}");
+    passes(load_hf_config, 16, 72 * MIB);
   }
-  put_json(TOKENIZER, "\"[{,:\\\"[{,:\"", 8 * MIB / 14, "]}"); /* marks inside of texts do not count */
-  passes(load_json, 16, 72 * MIB);
+  write_repeated(TOKENIZER, "\"[{,:\\\"[{,:\"", 8 * MIB / 14, "]}"); /* marks inside of texts do not count */
+  passes(load_hf_config, 16, 72 * MIB);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gguf),
+      cmocka_unit_test(test_gguf_memory),
       cmocka_unit_test(test_json),
       cmocka_unit_test(test_json_that_passes),
   };

@@ -9,7 +9,7 @@ static const char *const archs[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2"}
 
 static int32_t ids[TOKENS];
 
-static ga_ctx *open_cpu(void) {
+static ga_ctx *open_ctx(void) {
   ga_ctx *ctx;
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = "cpu";
@@ -20,13 +20,13 @@ static ga_ctx *open_cpu(void) {
 
 /* Logits of the last of TOKENS tokens (a prompt in pieces, then one by one), from a model over 1 + n_more contexts. */
 static void logits_over(int32_t n_more, float *last) {
-  ga_ctx *ctx = open_cpu(), *more[3];
+  ga_ctx *ctx = open_ctx(), *more[3];
   ga_model *model;
   ga_session *s;
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
   ga_model_options o = GA_MODEL_OPTIONS_INIT;
   so.batch = 16;
-  for (int i = 0; i < n_more; i++) more[i] = open_cpu();
+  for (int i = 0; i < n_more; i++) more[i] = open_ctx();
   o.more = more;
   o.n_more = n_more;
   if (ga_model_load(ctx, tiny_path, &o, &model) != GA_OK) fail_msg("%s", ga_error_text());
@@ -64,48 +64,48 @@ static void test_same_bits(void **state) {
   }
 }
 
-static ga_status load(ga_ctx *ctx, const ga_model_options *o) {
+static ga_status open_placed(ga_ctx *ctx, const ga_model_options *o) {
   ga_model *model;
   const ga_status status = ga_model_load(ctx, tiny_path, o, &model);
   ga_model_destroy(model);
   return status;
 }
 
-static void test_refused(void **state) {
+static void test_placement_refused(void **state) {
   (void)state;
-  ga_ctx *ctx = open_cpu();
+  ga_ctx *ctx = open_ctx();
   ga_model_options o = GA_MODEL_OPTIONS_INIT;
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
   o.gpu_layers = -2;
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   assert_text("gpu_layers is -2; must be 0 to");
   o.gpu_layers = INT32_MAX;
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   o.gpu_layers = 0;
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   assert_text("cpu is no GPU");
   o.gpu_layers = -1;
   o.n_more = 8;
   o.more = (ga_ctx *[8]){0};
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   assert_text("n_more is 8, more is set; must be 0 to 7");
   o.n_more = 1;
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   assert_text("more[0] is null");
   o.more = NULL;
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   o.n_more = 0;
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
   so.batch = 4097;
   o.session = &so;
-  assert_int_equal(load(ctx, &o), GA_ERR_ARG);
+  assert_int_equal(open_placed(ctx, &o), GA_ERR_ARG);
   assert_text("session: batch 4097; must be 1 to 4096");
   ga_ctx_destroy(ctx);
 }
 
 static void test_plan_only(void **state) {
   (void)state;
-  ga_ctx *ctx = open_cpu();
+  ga_ctx *ctx = open_ctx();
   ga_model *model;
   ga_session *s;
   ga_model_options o = GA_MODEL_OPTIONS_INIT;
@@ -174,7 +174,7 @@ static void test_fits_by_memory(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_same_bits),
-      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_placement_refused),
       cmocka_unit_test(test_plan_only),
       cmocka_unit_test_setup_teardown(test_fits_by_memory, with_driver, no_leaks),
   };

@@ -218,7 +218,7 @@ static void test_st_memory_runs_out(void **state) {
   static const char *const names[] = {"model.norm.weight", "lm_head.weight"};
   ga_model_file *f;
   (void)state;
-  assert_ok(open_model("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[1,2]}", 2, names, &f));
+  assert_ok(open_folder("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[1,2]}", 2, names, &f));
   ga_model_file_destroy(f);
   json_set_alloc_funcs(json_alloc, free);
   for (int own = 0; own < 2; own++) {
@@ -247,8 +247,8 @@ static void test_st_arena_runs_out(void **state) {
   static const char *const names[] = {"model.norm.weight", "lm_head.weight"};
   ga_model_file *f;
   (void)state;
-  assert_ok(open_model("{\"model_type\":\"gemma3_text\",\"eos_token_id\":[1,2],\"layer_types\":[\"full_attention\"]}",
-                       2, names, &f));
+  assert_ok(open_folder("{\"model_type\":\"gemma3_text\",\"eos_token_id\":[1,2],\"layer_types\":[\"full_attention\"]}",
+                        2, names, &f));
   ga_model_file_destroy(f);
   assert_every_arena_failure(open_test_folder);
   assert_int_equal(unlink(in_folder("model.safetensors")), 0);

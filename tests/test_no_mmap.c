@@ -24,7 +24,7 @@ static ga_ctx *open_ctx(const char *device) {
   return ctx;
 }
 
-static ga_model *load(ga_ctx *ctx, bool no_mmap) {
+static ga_model *open_by(ga_ctx *ctx, bool no_mmap) {
   ga_model *model;
   ga_model_options o = GA_MODEL_OPTIONS_INIT;
   o.no_mmap = no_mmap;
@@ -37,14 +37,14 @@ typedef struct answer {
   int n;
 } answer;
 
-static int keep(void *user, int32_t id, const char *text, size_t bytes) {
+static int keep_id(void *user, int32_t id, const char *text, size_t bytes) {
   answer *a = user;
   (void)text, (void)bytes;
   if (id != GA_TOK_NONE && a->n < ANSWER) a->ids[a->n++] = id;
   return 0;
 }
 
-static answer generate(ga_model *model) {
+static answer answer_of(ga_model *model) {
   int32_t ids[PROMPT];
   answer a = {.n = 0};
   ga_session *s;
@@ -53,7 +53,7 @@ static answer generate(ga_model *model) {
   for (int i = 0; i < PROMPT; i++) ids[i] = (i * 37 + 5) % (TINY_VOCAB - 4) + 4;
   o.max_tokens = ANSWER;
   o.ignore_eog = true;
-  o.text = keep;
+  o.text = keep_id;
   o.user = &a;
   if (ga_session_create(model, NULL, &s) != GA_OK || ga_generate(s, ids, PROMPT, &o, &r) != GA_OK)
     fail_msg("%s", ga_error_text());
@@ -77,15 +77,15 @@ static void overwrite(void) {
 static void unharmed(const char *device, const char *arch) {
   ga_ctx *ctx = open_ctx(device);
   if (tiny_make(arch, TINY_VOCAB) != GA_OK) fail_msg("%s: %s", arch, ga_error_text());
-  ga_model *mapped = load(ctx, false);
-  const answer want = generate(mapped);
+  ga_model *mapped = open_by(ctx, false);
+  const answer want = answer_of(mapped);
   ga_model_destroy(mapped);
-  ga_model *model = load(ctx, true);
+  ga_model *model = open_by(ctx, true);
   for (int harm = 0; harm < 3; harm++) {
     if (harm == 0) overwrite();
     if (harm == 1) assert_int_equal(truncate(tiny_path, 0), 0);
     if (harm == 2) assert_int_equal(remove(tiny_path), 0);
-    const answer got = generate(model);
+    const answer got = answer_of(model);
     assert_memory_equal(got.ids, want.ids, sizeof want.ids);
   }
   ga_model_destroy(model);
@@ -107,7 +107,7 @@ static void test_plan(void **state) {
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
   uint64_t bytes[2];
   for (int no_mmap = 0; no_mmap < 2; no_mmap++) {
-    ga_model *plan, *model = load(ctx, no_mmap);
+    ga_model *plan, *model = open_by(ctx, no_mmap);
     ga_model_options o = GA_MODEL_OPTIONS_INIT;
     o.no_mmap = no_mmap;
     o.plan_only = true;
@@ -136,9 +136,9 @@ static void test_map_is_harmed(void **state) {
     (void)signal(SIGBUS, SIG_DFL);
     ga_ctx *ctx = open_ctx("ref");
     if (tiny_make("llama", TINY_VOCAB) != GA_OK) _exit(1);
-    ga_model *model = load(ctx, false);
+    ga_model *model = open_by(ctx, false);
     if (truncate(tiny_path, 0)) _exit(2);
-    (void)generate(model);
+    (void)answer_of(model);
     _exit(0);
   }
   assert_int_equal(waitpid(pid, &status, 0), pid);

@@ -22,7 +22,7 @@ static void pack_rows(ga_ctx *ctx, ga_pack_desc d, const char *src, char *dst, i
   }
 }
 
-static void check_dtype(ga_ctx *ctx, ga_dtype dtype) {
+static void check_packed(ga_ctx *ctx, ga_dtype dtype) {
   enum { ROWS = 3 * GA_PACK_ROWS + 37, K = 512 };
   ga_pack_desc d = GA_PACK_DESC_INIT;
   ga_layout layout;
@@ -55,7 +55,7 @@ static void test_slices(void **state) {
                    GA_OK);
   for (int t = 0; t < 64; t++) {
     const ga_dtype_traits *traits = ga_dtype_info((ga_dtype)t);
-    if (traits && (traits->is_quant || t == GA_F32 || t == GA_F16 || t == GA_BF16)) check_dtype(ctx, (ga_dtype)t);
+    if (traits && (traits->is_quant || t == GA_F32 || t == GA_F16 || t == GA_BF16)) check_packed(ctx, (ga_dtype)t);
   }
   ga_ctx_destroy(ctx);
 }

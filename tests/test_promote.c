@@ -7,7 +7,7 @@
 enum { ROWS = 3, COLS = 96, BLOCKS = ROWS * COLS / 32 };
 
 /* Blocks of any codes; scales of f16 of all sizes, denormals too, but infinities and NaN. */
-static void fill_blocks(ga_dtype type, uint8_t *to) {
+static void fill_type_blocks(ga_dtype type, uint8_t *to) {
   const size_t each = (size_t)ga_dtype_info(type)->block_bytes;
   ga_rng rng;
   ga_rng_seed(&rng, 3 + (uint64_t)type);
@@ -23,11 +23,11 @@ static void same_values(ga_dtype type) {
   ga_gguf_writer *w = new_writer(3, 0);
   void *wide;
   uint64_t bytes;
-  fill_blocks(type, blocks);
+  fill_type_blocks(type, blocks);
   const ga_tensor t = ga_tensor_make(blocks, type, 2, (int64_t[]){ROWS, COLS});
   ga_gguf_put_text(w, "general.architecture", "llama");
   ga_gguf_put_tensor(w, "w", &t);
-  finish(w, "promote.gguf");
+  finish_file(w, "promote.gguf");
   ga_model_file *f = open_file("promote.gguf");
   assert_int_equal(ga_promote_q8_0(f, ga_model_file_find(f, "w"), &wide, &bytes), GA_OK);
   assert_int_equal(bytes, BLOCKS * 34);

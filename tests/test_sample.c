@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "core/ctx.h"
 
-static ga_ctx *open_device(const char *name) {
+static ga_ctx *open_ctx(const char *name) {
   ga_ctx_options o = GA_CTX_OPTIONS_INIT;
   o.device = name;
   o.threads = 1;
@@ -71,7 +71,7 @@ static void sequence(ga_ctx *ctx) {
 
 static void test_greedy(void **state) {
   (void)state;
-  ga_ctx *ref = open_device("ref"), *cpu = open_device("cpu");
+  ga_ctx *ref = open_ctx("ref"), *cpu = open_ctx("cpu");
   greedy(ref);
   greedy(cpu);
   sequence(ref);
@@ -83,7 +83,7 @@ static void test_greedy(void **state) {
 /* Counts of 100 000 draws against the probabilities; -1 in p marks tokens that must not come. */
 static void draws_fit(const ga_sample_desc *d, const float *x, const double *p) {
   enum { DRAWS = 100000 };
-  ga_ctx *ctx = open_device("cpu");
+  ga_ctx *ctx = open_ctx("cpu");
   uint64_t rng[4];
   int count[8] = {0}, kinds = 0;
   double chi = 0;
@@ -171,7 +171,7 @@ static int32_t sample_there(const on_device *t, const ga_sample_desc *d, const f
 /* Every path of the shortcuts, from peaked to flat logits, each setting with few and with many tokens kept. */
 static void test_large_vocabulary(void **state) {
   (void)state;
-  ga_ctx *ref = open_device("ref"), *ctx = open_device(GA_TEST_DEVICE);
+  ga_ctx *ref = open_ctx("ref"), *ctx = open_ctx(GA_TEST_DEVICE);
   const on_device there = {ctx, room(ctx, LARGE * sizeof(float)), room(ctx, 32), room(ctx, 4)};
   float *x = malloc(LARGE * sizeof *x);
   assert_non_null(x);

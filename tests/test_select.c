@@ -22,13 +22,13 @@ static ga_device machine;
 static const char *machine_name;
 static FILE *out;
 
-static void put(ga_op op, const void *desc, const char *text) {
+static void put_selection(ga_op op, const void *desc, const char *text) {
   const ga_kernel *k = ga_kernel_choose(&machine, NULL, op, desc);
   if (!k && op == GA_OP_gemm && ((const ga_gemm_fused_desc *)desc)->plain.w_layout) return; /* few types are packed */
   (void)fprintf(out, "%-8s %-9s %-44s %s\n", machine_name, ga_op_name(op), text, k ? k->id : "none");
 }
 
-static void gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_layout layout) {
+static void select_gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_layout layout) {
   char text[96];
   ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
   ga_gemm_desc *d = &fused.plain;
@@ -40,7 +40,7 @@ static void gemm(int64_t m, int64_t n, int64_t k, ga_dtype w, ga_dtype xy, ga_la
   d->w_layout = (int32_t)layout;
   (void)snprintf(text, sizeof text, "m=%lld n=%lld k=%lld %s %s layout=%d", (long long)m, (long long)n, (long long)k,
                  ga_dtype_name(w), ga_dtype_name(xy), (int)layout);
-  put(GA_OP_gemm, &fused, text);
+  put_selection(GA_OP_gemm, &fused, text);
 }
 
 /* k = 4096 and results in bf16; operands stored across or with scales. */
@@ -59,7 +59,7 @@ static void gemm_square(int64_t m, int64_t n, ga_dtype type, uint32_t flags, ga_
   d->scales = (int32_t)scales;
   (void)snprintf(text, sizeof text, "m=%lld n=%lld k=4096 %s flags=%u scales=%d", (long long)m, (long long)n,
                  ga_dtype_name(type), flags, (int)scales);
-  put(GA_OP_gemm, &fused, text);
+  put_selection(GA_OP_gemm, &fused, text);
 }
 
 static void gemms(void) {
@@ -68,14 +68,14 @@ static void gemms(void) {
                                      GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++)
     for (int layout = 0; layout <= 1; layout++) {
-      gemm(1, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
-      gemm(512, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
+      select_gemm(1, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
+      select_gemm(512, 4096, 4096, weights[i], GA_F32, (ga_layout)layout);
     }
-  for (int64_t m = 2; m <= 17; m += 3) gemm(m, 4096, 4096, GA_Q4_K, GA_F32, GA_LAYOUT_NATIVE);
-  gemm(1, 7, 64, GA_F32, GA_F32, GA_LAYOUT_NATIVE);
-  gemm(3, 7, 65, GA_F16, GA_F32, GA_LAYOUT_NATIVE);
-  gemm(1, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
-  gemm(512, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+  for (int64_t m = 2; m <= 17; m += 3) select_gemm(m, 4096, 4096, GA_Q4_K, GA_F32, GA_LAYOUT_NATIVE);
+  select_gemm(1, 7, 64, GA_F32, GA_F32, GA_LAYOUT_NATIVE);
+  select_gemm(3, 7, 65, GA_F16, GA_F32, GA_LAYOUT_NATIVE);
+  select_gemm(1, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
+  select_gemm(512, 4096, 4096, GA_BF16, GA_BF16, GA_LAYOUT_NATIVE);
   for (int64_t m = 128; m <= 4096; m *= 32) {
     gemm_square(m, 4096, GA_BF16, 0, GA_GEMM_SCALES_NONE);
     gemm_square(m, 4096, GA_BF16, GA_GEMM_WT, GA_GEMM_SCALES_NONE);
@@ -88,7 +88,8 @@ static void gemms(void) {
   gemm_square(4096, 4095, GA_E4M3, GA_GEMM_WT, GA_GEMM_SCALES_BLOCK);
 }
 
-static void attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dtype xq, ga_dtype xkv, uint32_t flags) {
+static void select_attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dtype xq, ga_dtype xkv,
+                        uint32_t flags) {
   char text[96];
   ga_attn_desc d = GA_ATTN_DESC_INIT;
   d.max_q = q;
@@ -103,18 +104,18 @@ static void attn(int64_t q, int64_t kv, int heads, int kv_heads, int dim, ga_dty
   d.scale = 1.0f / sqrtf((float)dim);
   (void)snprintf(text, sizeof text, "q=%lld kv=%lld h=%d/%d d=%d %s %s flags=%u", (long long)q, (long long)kv, heads,
                  kv_heads, dim, ga_dtype_name(xq), ga_dtype_name(xkv), flags);
-  put(GA_OP_attn, &d, text);
+  put_selection(GA_OP_attn, &d, text);
 }
 
 static void attns(void) {
   static const ga_dtype caches[] = {GA_F32, GA_F16, GA_BF16, GA_E4M3, GA_Q8_0, GA_Q4_0};
   for (size_t i = 0; i < GA_COUNT_OF(caches); i++) {
-    attn(1, 1000, 32, 8, 128, GA_F32, caches[i], GA_ATTN_CAUSAL);
-    attn(512, 512, 32, 8, 128, GA_F32, caches[i], GA_ATTN_CAUSAL);
-    attn(1, 1000, 9, 3, 64, GA_F32, caches[i], GA_ATTN_CAUSAL | GA_ATTN_PAGED);
+    select_attn(1, 1000, 32, 8, 128, GA_F32, caches[i], GA_ATTN_CAUSAL);
+    select_attn(512, 512, 32, 8, 128, GA_F32, caches[i], GA_ATTN_CAUSAL);
+    select_attn(1, 1000, 9, 3, 64, GA_F32, caches[i], GA_ATTN_CAUSAL | GA_ATTN_PAGED);
   }
-  attn(512, 512, 4, 1, 256, GA_F16, GA_F16, GA_ATTN_VARLEN | GA_ATTN_LSE);
-  attn(5, 7, 2, 2, 20, GA_F32, GA_F32, GA_ATTN_SINKS | GA_ATTN_ALIBI);
+  select_attn(512, 512, 4, 1, 256, GA_F16, GA_F16, GA_ATTN_VARLEN | GA_ATTN_LSE);
+  select_attn(5, 7, 2, 2, 20, GA_F32, GA_F32, GA_ATTN_SINKS | GA_ATTN_ALIBI);
 }
 
 static void rows_of_layer(ga_dtype t) {
@@ -123,25 +124,25 @@ static void rows_of_layer(ga_dtype t) {
   norm.rows = 1;
   norm.width = norm.x_stride = norm.y_stride = norm.residual_stride = 4096;
   norm.x_dtype = norm.y_dtype = (int32_t)t;
-  put(GA_OP_norm, &norm, name);
+  put_selection(GA_OP_norm, &norm, name);
   ga_rope_desc rope = GA_ROPE_DESC_INIT;
   rope.tokens = 1;
   rope.heads = 32;
   rope.head_dim = rope.rot_dim = 128;
   rope.x_stride = 4096;
   rope.x_dtype = (int32_t)t;
-  put(GA_OP_rope, &rope, name);
+  put_selection(GA_OP_rope, &rope, name);
   ga_act_desc act = GA_ACT_DESC_INIT;
   act.rows = 1;
   act.width = act.x_stride = act.g_stride = act.y_stride = 4096;
   act.act = GA_ACT_SILU;
   act.dtype = (int32_t)t;
-  put(GA_OP_act, &act, name);
+  put_selection(GA_OP_act, &act, name);
   ga_add_desc add = GA_ADD_DESC_INIT;
   add.rows = add.b_rows = 1;
   add.width = add.x_stride = add.b_stride = add.y_stride = 4096;
   add.dtype = (int32_t)t;
-  put(GA_OP_add, &add, name);
+  put_selection(GA_OP_add, &add, name);
   ga_kv_store_fused_desc store = GA_KV_STORE_FUSED_DESC_INIT;
   store.plain.tokens = 1;
   store.plain.slots = 1024;
@@ -149,16 +150,16 @@ static void rows_of_layer(ga_dtype t) {
   store.plain.head_dim = store.plain.v_dim = 128;
   store.plain.k_stride = store.plain.v_stride = 1024;
   store.plain.kv_dtype = (int32_t)t;
-  put(GA_OP_kv_store, &store, name);
+  put_selection(GA_OP_kv_store, &store, name);
   store.rot_dim = 128;
   store.q_heads = 32;
   store.q_stride = 4096;
   char rotated[32];
   (void)snprintf(rotated, sizeof rotated, "turned %s", name);
-  put(GA_OP_kv_store, &store, rotated);
+  put_selection(GA_OP_kv_store, &store, rotated);
   store.head_norm = 1;
   (void)snprintf(rotated, sizeof rotated, "normed %s", name);
-  put(GA_OP_kv_store, &store, rotated);
+  put_selection(GA_OP_kv_store, &store, rotated);
 }
 
 static void others(void) {
@@ -169,33 +170,33 @@ static void others(void) {
   ga_softmax_desc softmax = GA_SOFTMAX_DESC_INIT;
   softmax.rows = 1;
   softmax.width = softmax.x_stride = softmax.y_stride = 4096;
-  put(GA_OP_softmax, &softmax, "f32");
+  put_selection(GA_OP_softmax, &softmax, "f32");
   ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
   sample.vocab = 50000;
-  put(GA_OP_sample, &sample, "greedy");
+  put_selection(GA_OP_sample, &sample, "greedy");
   sample.temperature = 0.8f;
   sample.top_k = 40;
-  put(GA_OP_sample, &sample, "top-k");
+  put_selection(GA_OP_sample, &sample, "top-k");
   sample.typical_p = 0.9f;
-  put(GA_OP_sample, &sample, "typical");
+  put_selection(GA_OP_sample, &sample, "typical");
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;
     embed.vocab = 50000;
     embed.width = embed.y_stride = 4096;
     embed.w_dtype = (int32_t)weights[i];
-    put(GA_OP_embed, &embed, ga_dtype_name(weights[i]));
+    put_selection(GA_OP_embed, &embed, ga_dtype_name(weights[i]));
     ga_pack_desc pack = GA_PACK_DESC_INIT;
     pack.n = pack.k = 4096;
     pack.w_dtype = (int32_t)weights[i];
     pack.w_layout = GA_LAYOUT_X16;
-    put(GA_OP_pack, &pack, ga_dtype_name(weights[i]));
+    put_selection(GA_OP_pack, &pack, ga_dtype_name(weights[i]));
     ga_convert_desc convert = GA_CONVERT_DESC_INIT;
     convert.rows = 1;
     convert.width = 4096;
     convert.x_dtype = (int32_t)weights[i];
     convert.y_dtype = GA_F32;
-    put(GA_OP_convert, &convert, ga_dtype_name(weights[i]));
+    put_selection(GA_OP_convert, &convert, ga_dtype_name(weights[i]));
   }
 }
 
@@ -219,7 +220,7 @@ static void hopper_attn(int64_t batch, int64_t length, int heads, int dim, ga_dt
   d.scale = 1.0f / sqrtf((float)dim);
   (void)snprintf(text, sizeof text, "b=%lld s=%lld h=%d d=%d %s flags=%u w=%d", (long long)batch, (long long)length,
                  heads, dim, ga_dtype_name(type), flags, window);
-  put(GA_OP_attn, &d, text);
+  put_selection(GA_OP_attn, &d, text);
 }
 
 /* 8-bit inputs with scales: V in e4m3. */
@@ -237,7 +238,7 @@ static void hopper_scaled(int dim, ga_dtype q, ga_dtype o, uint32_t flags, int32
   d.kv_scale_tokens = 128;
   d.scale = 1.0f / sqrtf((float)dim);
   (void)snprintf(text, sizeof text, "s=4096 d=%d %s e4m3 %s flags=%u", dim, ga_dtype_name(q), ga_dtype_name(o), flags);
-  put(GA_OP_attn, &d, text);
+  put_selection(GA_OP_attn, &d, text);
 }
 
 /* Few queries, heads in groups of 4. */
@@ -255,7 +256,7 @@ static void hopper_few(int64_t batch, int64_t queries, int64_t keys, int dim, ui
   d.scale = 1.0f / sqrtf((float)dim);
   (void)snprintf(text, sizeof text, "b=%lld q=%lld kv=%lld h=32/8 d=%d flags=%u", (long long)batch, (long long)queries,
                  (long long)keys, dim, flags);
-  put(GA_OP_attn, &d, text);
+  put_selection(GA_OP_attn, &d, text);
 }
 
 static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype grad, uint32_t flags, float softcap) {
@@ -272,7 +273,7 @@ static void hopper_attn_bwd(int64_t length, int dim, ga_dtype type, ga_dtype gra
   d.scale = 1.0f / sqrtf((float)dim);
   (void)snprintf(text, sizeof text, "s=%lld d=%d %s %s flags=0x%x cap=%g", (long long)length, dim, ga_dtype_name(type),
                  ga_dtype_name(grad), flags, (double)softcap);
-  put(GA_OP_attn_bwd, &d, text);
+  put_selection(GA_OP_attn_bwd, &d, text);
 }
 
 /* The shapes of docs/log/attention-bwd.md, and what needs features, a fixed order or padding. */
@@ -297,7 +298,7 @@ static void hopper_packed(void) {
   static const int64_t shapes[][2] = {{1024, 4096}, {4096, 4096}, {4096, 14336}, {14336, 4096}};
   for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
     for (size_t j = 0; j < GA_COUNT_OF(rows); j++)
-      gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_MMA_PACKED);
+      select_gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_MMA_PACKED);
 }
 
 static void hopper(void) {
@@ -339,7 +340,7 @@ static void hopper(void) {
   others();
 }
 
-static void write_all(FILE *file) {
+static void write_golden(FILE *file) {
   static const struct {
     const char *name;
     uint32_t archs;
@@ -364,7 +365,7 @@ static void test_choices_are_as_reviewed(void **state) {
   FILE *kept = fopen(golden, "r"), *made = tmpfile();
   assert_non_null(kept);
   assert_non_null(made);
-  write_all(made);
+  write_golden(made);
   rewind(made);
   for (int line = 1;; line++) {
     char *a = fgets(now, sizeof now, made), *b = fgets(then, sizeof then, kept);
@@ -385,7 +386,7 @@ int main(int argc, char **argv) {
   if (argc == 3 && !strcmp(argv[1], "--write")) {
     FILE *file = fopen(argv[2], "w");
     if (!file) return 1;
-    write_all(file);
+    write_golden(file);
     return fclose(file) ? 1 : 0;
   }
   const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices_are_as_reviewed)};

@@ -25,7 +25,7 @@ typedef struct third {
 
 enum { FIRST = sizeof(first) };
 
-static void refuse(const void *given, const char *text) {
+static void refuse_struct(const void *given, const char *text) {
   second full = {7, 7, 7};
   assert_int_equal(ga_sized_take("op: desc", given, FIRST, &full, sizeof full), GA_ERR_ARG);
   if (!strstr(ga_error_text(), text)) fail_msg("'%s' is not in '%s'", text, ga_error_text());
@@ -59,8 +59,8 @@ static void test_newer(void **state) {
   assert_int_equal(full.a, 5);
   assert_int_equal(full.b, 6);
   new.c = (int64_t)1 << 40;
-  refuse(&new, "op: desc.struct_size is 32 and byte 29 is not 0");
-  refuse(&new, "takes 16 to 24 bytes");
+  refuse_struct(&new, "op: desc.struct_size is 32 and byte 29 is not 0");
+  refuse_struct(&new, "takes 16 to 24 bytes");
 }
 
 static void test_no_struct(void **state) {
@@ -68,7 +68,7 @@ static void test_no_struct(void **state) {
   const size_t sizes[] = {0, 8, FIRST - 1, GA_SIZED_MAX_BYTES + 1, SIZE_MAX};
   for (size_t i = 0; i < GA_COUNT_OF(sizes); i++) {
     const second given = {sizes[i], 5, 6};
-    refuse(&given, "must be 16 to 24, or at most 1024 with zeros behind: use the INIT macro");
+    refuse_struct(&given, "must be 16 to 24, or at most 1024 with zeros behind: use the INIT macro");
   }
 }
 
@@ -80,7 +80,7 @@ static void test_largest(void **state) {
   second full;
   assert_int_equal(ga_sized_take("op: desc", words, FIRST, &full, sizeof full), GA_OK);
   words[GA_COUNT_OF(words) - 2] = 1;
-  refuse(words, "is not 0");
+  refuse_struct(words, "is not 0");
 }
 
 static void test_out(void **state) {

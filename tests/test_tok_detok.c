@@ -11,7 +11,7 @@
 
 static small_vocab vocab;
 
-static ga_tokenizer *make_tokenizer(void (*make)(small_vocab *), bool prefix) {
+static ga_tokenizer *make_small_tokenizer(void (*make)(small_vocab *), bool prefix) {
   ga_tokenizer *tok;
   make(&vocab);
   vocab.v.add_space_prefix = prefix;
@@ -39,7 +39,7 @@ static bool can_become_char(const uint8_t *s, size_t n) {
 }
 
 /* Repair by the letter of the Unicode standard: U+FFFD for each maximal part that could have become a character. */
-static size_t repair(const uint8_t *s, size_t n, char *out) {
+static size_t repair_bytes(const uint8_t *s, size_t n, char *out) {
   size_t made = 0, len;
   for (size_t i = 0; i < n; i += len) {
     for (len = 4; len > 0 && !(len <= n - i && is_char(s + i, len)); len--) continue;
@@ -85,7 +85,7 @@ static size_t visible_bytes(const ga_tokenizer *tok, const int32_t *ids, size_t 
 static void check_stream(const ga_tokenizer *tok, const int32_t *ids, size_t n, uint32_t flags, bool strip) {
   static uint8_t raw[8192];
   static char want[24576], pushed[24576], whole[24576];
-  size_t want_bytes = repair(raw, visible_bytes(tok, ids, n, flags, strip, raw), want), at = 0, whole_bytes;
+  size_t want_bytes = repair_bytes(raw, visible_bytes(tok, ids, n, flags, strip, raw), want), at = 0, whole_bytes;
   ga_detok *detok;
   assert_int_equal(ga_detok_create(tok, flags, &detok), GA_OK);
   for (int round = 0; round < 2; round++) { /* a flush is a fresh start */
@@ -118,7 +118,7 @@ static void test_random_streams(void **state) {
   ga_rng rng;
   ga_rng_seed(&rng, 7);
   for (int k = 0; k < 6; k++) {
-    ga_tokenizer *tok = make_tokenizer(make[k / 2], k % 2);
+    ga_tokenizer *tok = make_small_tokenizer(make[k / 2], k % 2);
     size_t size = ga_tokenizer_size(tok);
     for (int round = 0; round < 4000; round++) {
       int32_t ids[40];
@@ -136,7 +136,7 @@ static void test_random_streams(void **state) {
   }
 }
 
-static void push(ga_detok *detok, int32_t id, const char *want) {
+static void push_token(ga_detok *detok, int32_t id, const char *want) {
   ga_text text;
   assert_int_equal(ga_detok_push(detok, id, &text), GA_OK);
   assert_int_equal(text.bytes, strlen(want));
@@ -145,31 +145,31 @@ static void push(ga_detok *detok, int32_t id, const char *want) {
 
 static void test_never_cuts(void **state) {
   (void)state;
-  ga_tokenizer *tok = make_tokenizer(make_spm, true);
+  ga_tokenizer *tok = make_small_tokenizer(make_spm, true);
   ga_detok *detok;
   assert_int_equal(ga_detok_create(tok, 0, &detok), GA_OK);
-  push(detok, 1, ""); /* control: hidden, and not the first text */
-  push(detok, SPM_MARK_AB, "ab");
-  push(detok, SPM_MARK_AB, " ab");
-  push(detok, 3 + 0xE4, "");
-  push(detok, 3 + 0xB8, "");
-  push(detok, 3 + 0xAD, "\xE4\xB8\xAD");
-  push(detok, 3 + 0xE4, "");
-  push(detok, SPM_A,
-       "\xEF\xBF\xBD"
-       "a");
-  push(detok, 3 + 0xF0, "");
+  push_token(detok, 1, ""); /* control: hidden, and not the first text */
+  push_token(detok, SPM_MARK_AB, "ab");
+  push_token(detok, SPM_MARK_AB, " ab");
+  push_token(detok, 3 + 0xE4, "");
+  push_token(detok, 3 + 0xB8, "");
+  push_token(detok, 3 + 0xAD, "\xE4\xB8\xAD");
+  push_token(detok, 3 + 0xE4, "");
+  push_token(detok, SPM_A,
+             "\xEF\xBF\xBD"
+             "a");
+  push_token(detok, 3 + 0xF0, "");
   ga_text text;
   assert_int_equal(ga_detok_push(detok, -1, &text), GA_ERR_ARG);
   assert_int_equal(ga_detok_push(detok, 4000, &text), GA_ERR_ARG);
   text = ga_detok_flush(detok);
   assert_int_equal(text.bytes, 3);
   assert_memory_equal(text.data, "\xEF\xBF\xBD", 3);
-  push(detok, SPM_MARK_AB, "ab"); /* a fresh start */
+  push_token(detok, SPM_MARK_AB, "ab"); /* a fresh start */
   ga_detok_destroy(detok);
   assert_int_equal(ga_detok_create(tok, GA_DETOK_SPECIAL | GA_DETOK_CONTINUE, &detok), GA_OK);
-  push(detok, SPM_MARK_AB, " ab");
-  push(detok, 2, "</s>");
+  push_token(detok, SPM_MARK_AB, " ab");
+  push_token(detok, 2, "</s>");
   ga_detok_destroy(detok);
   assert_int_equal(ga_detok_create(tok, 64, &detok), GA_ERR_ARG);
   ga_detok_destroy(NULL);
@@ -182,7 +182,7 @@ static void test_round_trip(void **state) {
   static const char *const texts[] = {"hello w", "  a  b\n", "\xE4\xB8\xAD\xF0\x9F\x98\x80 e\xCC\x81", "",
                                       "\x01\x7F aaaaa"};
   for (int k = 0; k < 4; k++) {
-    ga_tokenizer *tok = make_tokenizer(k < 2 ? make_spm : make_bpe, k == 1);
+    ga_tokenizer *tok = make_small_tokenizer(k < 2 ? make_spm : make_bpe, k == 1);
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
       int32_t ids[64];
       char text[64];

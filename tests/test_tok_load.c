@@ -6,7 +6,7 @@
 
 /* --- tokenizer.json ---------------------------------------------------------------------------------------------- */
 
-static ga_status from_text(const char *json, const char *config, ga_tokenizer **out) {
+static ga_status tokenizer_from_text(const char *json, const char *config, ga_tokenizer **out) {
   json_t *root, *settings = NULL;
   tok_load load;
   *out = NULL;
@@ -21,7 +21,7 @@ static ga_status from_text(const char *json, const char *config, ga_tokenizer **
   return status;
 }
 
-static void check_ids(const ga_tokenizer *tok, uint32_t flags, const char *text, const int32_t *want) {
+static void expect_ids(const ga_tokenizer *tok, uint32_t flags, const char *text, const int32_t *want) {
   int32_t ids[64];
   size_t n, count = 0;
   while (want[count] >= 0) count++;
@@ -30,7 +30,7 @@ static void check_ids(const ga_tokenizer *tok, uint32_t flags, const char *text,
   assert_memory_equal(ids, want, n * sizeof(int32_t));
 }
 
-#define CHECK(tok, flags, text, ...) check_ids((tok), (flags), (text), (const int32_t[]){__VA_ARGS__, -1})
+#define CHECK(tok, flags, text, ...) expect_ids((tok), (flags), (text), (const int32_t[]){__VA_ARGS__, -1})
 
 #define VOCAB "\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"1\":3,\"\u0120\":4,\"11\":5}"
 #define BPE   "\"model\":{\"type\":\"BPE\"," VOCAB ",\"merges\":[\"a b\",[\"1\",\"1\"]]}"
@@ -49,7 +49,7 @@ static void check_ids(const ga_tokenizer *tok, uint32_t flags, const char *text,
 static void test_byte_level(void **state) {
   (void)state;
   ga_tokenizer *tok;
-  assert_int_equal(from_text(FILE_OF(BYTE_LEVEL("true")), NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(FILE_OF(BYTE_LEVEL("true")), NULL, &tok), GA_OK);
   assert_int_equal(ga_tokenizer_kind(tok), GA_TOK_BPE);
   assert_int_equal(ga_tokenizer_size(tok), 9);
   assert_int_equal(ga_tokenizer_type(tok, 6), GA_TOK_UNUSED); /* an id that the file leaves out */
@@ -57,13 +57,14 @@ static void test_byte_level(void **state) {
   CHECK(tok, 0, "abb", 0, 8); /* an added token that is not special: always cut out */
   CHECK(tok, GA_TOK_PARSE_SPECIAL, "a<x>b", 0, 7, 1);
   ga_tokenizer_destroy(tok);
-  assert_int_equal(from_text(FILE_OF(SEQUENCE(DIGITS, "true")), NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(FILE_OF(SEQUENCE(DIGITS, "true")), NULL, &tok), GA_OK);
   CHECK(tok, 0, "a11", 0, 3, 3); /* smollm: digits alone */
   ga_tokenizer_destroy(tok);
-  assert_int_equal(from_text(FILE_OF(SEQUENCE(SPLIT(HEAD "\\\\p{N}{1,3}" TAIL), "false")), NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(FILE_OF(SEQUENCE(SPLIT(HEAD "\\\\p{N}{1,3}" TAIL), "false")), NULL, &tok),
+                   GA_OK);
   CHECK(tok, 0, "1111", 5, 3, 3); /* llama3: three and one */
   ga_tokenizer_destroy(tok);
-  assert_int_equal(from_text(FILE_OF(SEQUENCE(SPLIT(HEAD "\\\\p{N}" TAIL), "false")), NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(FILE_OF(SEQUENCE(SPLIT(HEAD "\\\\p{N}" TAIL), "false")), NULL, &tok), GA_OK);
   CHECK(tok, 0, "11", 3, 3); /* qwen2 */
   ga_tokenizer_destroy(tok);
 }
@@ -83,7 +84,7 @@ static void test_unknown_pre_tokenizers(void **state) {
   };
   ga_tokenizer *tok;
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++)
-    assert_int_equal(from_text(files[i], NULL, &tok), GA_ERR_UNSUPPORTED);
+    assert_int_equal(tokenizer_from_text(files[i], NULL, &tok), GA_ERR_UNSUPPORTED);
 }
 
 static void test_broken_json(void **state) {
@@ -104,7 +105,7 @@ static void test_broken_json(void **state) {
   };
   ga_tokenizer *tok;
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
-    assert_int_equal(from_text(files[i], NULL, &tok), GA_ERR_FORMAT);
+    assert_int_equal(tokenizer_from_text(files[i], NULL, &tok), GA_ERR_FORMAT);
     assert_null(tok);
   }
 }
@@ -121,7 +122,7 @@ static void test_byte_fallback(void **state) {
   char text[1024];
   ga_tokenizer *tok;
   (void)snprintf(text, sizeof text, "%s}", bare);
-  assert_int_equal(from_text(text, NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(text, NULL, &tok), GA_OK);
   assert_int_equal(ga_tokenizer_kind(tok), GA_TOK_SPM);
   CHECK(tok, 0, "ab aba", 5, 7, 3);
   CHECK(tok, 0, "abc", 5, 8); /* a b comes before b c */
@@ -129,7 +130,7 @@ static void test_byte_fallback(void **state) {
   ga_tokenizer_destroy(tok);
   (void)snprintf(text, sizeof text,
                  "%s,\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\"}]}}", bare);
-  assert_int_equal(from_text(text, NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(text, NULL, &tok), GA_OK);
   CHECK(tok, 0, "ab", 7);
   ga_tokenizer_destroy(tok);
 }
@@ -144,13 +145,14 @@ static void test_byte_fallback(void **state) {
 static void test_word_piece(void **state) {
   (void)state;
   ga_tokenizer *tok;
-  assert_int_equal(from_text("{" WORDS "," TEMPLATE "}", NULL, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text("{" WORDS "," TEMPLATE "}", NULL, &tok), GA_OK);
   CHECK(tok, GA_TOK_ADD_SPECIAL, "UNa a x", 1, 3, 4, 5, 0, 2);
   ga_tokenizer_destroy(tok);
-  assert_int_equal(from_text("{" WORDS ",\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":false},"
-                             "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"C\",1],\"sep\":[\"S\",2]}}",
-                             NULL, &tok),
-                   GA_OK);
+  assert_int_equal(
+      tokenizer_from_text("{" WORDS ",\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":false},"
+                          "\"post_processor\":{\"type\":\"BertProcessing\",\"cls\":[\"C\",1],\"sep\":[\"S\",2]}}",
+                          NULL, &tok),
+      GA_OK);
   CHECK(tok, GA_TOK_ADD_SPECIAL, "una UN", 1, 3, 4, 0, 2);
   ga_tokenizer_destroy(tok);
 }
@@ -160,7 +162,7 @@ static void test_config(void **state) {
   ga_tokenizer *tok;
   const char *config = "{\"bos_token\":{\"content\":\"<x>\"},\"eos_token\":\"bb\",\"pad_token\":null,"
                        "\"unk_token\":\"none such\",\"add_bos_token\":true}";
-  assert_int_equal(from_text(FILE_OF(BYTE_LEVEL("true")), config, &tok), GA_OK);
+  assert_int_equal(tokenizer_from_text(FILE_OF(BYTE_LEVEL("true")), config, &tok), GA_OK);
   assert_int_equal(ga_tokenizer_special(tok, GA_TOK_BOS), 7);
   assert_int_equal(ga_tokenizer_special(tok, GA_TOK_EOS), 8);
   assert_int_equal(ga_tokenizer_special(tok, GA_TOK_PAD), GA_TOK_NONE);

@@ -39,7 +39,7 @@ typedef struct words {
   size_t count;
 } words;
 
-static pcre2_code *compile(const char *pattern) {
+static pcre2_code *compile_pattern(const char *pattern) {
   int error;
   PCRE2_SIZE at;
   if (!pattern) return NULL;
@@ -116,8 +116,8 @@ static void test_against_pcre2(void **state) {
   ga_rng_seed(&rng, 1);
   pcre2_code *first[GA_COUNT_OF(rules)], *code[GA_COUNT_OF(rules)];
   for (size_t r = 0; r < GA_COUNT_OF(rules); r++) {
-    first[r] = compile(rules[r].first);
-    code[r] = compile(rules[r].pattern);
+    first[r] = compile_pattern(rules[r].first);
+    code[r] = compile_pattern(rules[r].pattern);
   }
   for (int round = 0; round < 120000; round++) {
     char text[64];
@@ -139,7 +139,7 @@ static void test_against_pcre2(void **state) {
 /* Every code point alone between letters: classes agree one by one. */
 static void test_every_code_point(void **state) {
   (void)state;
-  pcre2_code *code = compile(rules[4].pattern);
+  pcre2_code *code = compile_pattern(rules[4].pattern);
   for (uint32_t cp = 1; cp < 0x110000; cp++) {
     if (cp >= 0xD800 && cp < 0xE000) continue;
     char text[8] = "a";

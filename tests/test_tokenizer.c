@@ -198,7 +198,7 @@ static void test_capacity(void **state) {
   ga_tokenizer_destroy(tok);
 }
 
-static void refuse(ga_status want) {
+static void refuse_vocab(ga_status want) {
   ga_tokenizer *tok = (ga_tokenizer *)&vocab;
   assert_int_equal(ga_tokenizer_create(&vocab.v, &tok), want);
   assert_null(tok);
@@ -211,7 +211,7 @@ static void test_bad_vocabularies(void **state) {
   do {                               \
     make(&vocab);                    \
     change;                          \
-    refuse(status);                  \
+    refuse_vocab(status);            \
   } while (0)
   REFUSE(make_bpe, vocab.v.struct_size = 1, GA_ERR_ARG);
   REFUSE(make_bpe, vocab.v.kind = (ga_tok_kind)9, GA_ERR_UNSUPPORTED);

@@ -52,7 +52,7 @@ static uint64_t u64_at(const uint8_t *p) {
   return x;
 }
 
-static ga_filemap open_data(const char *name) {
+static ga_filemap open_vectors(const char *name) {
   char path[1024];
   ga_filemap map;
   (void)snprintf(path, sizeof path, "%s/%s", GA_TEST_DATA, name);
@@ -115,7 +115,7 @@ static uint32_t corpus_lines(const ga_filemap *corpus, const ga_filemap *want) {
 
 static void compare_ids(const ga_tokenizer *tok, const char *vectors, uint32_t flags) {
   static int32_t ids[MOST_IDS];
-  ga_filemap corpus = open_data("corpus.bin"), want = open_data(vectors);
+  ga_filemap corpus = open_vectors("corpus.bin"), want = open_vectors(vectors);
   uint32_t lines = corpus_lines(&corpus, &want), bad = 0;
   size_t at = 12, n;
   for (uint32_t i = 0; i < lines; i++) {
@@ -162,7 +162,7 @@ static bool has_unassigned(ga_text line) {
 static void test_splits(void **state) {
   static int32_t lengths[MOST_IDS];
   const split_row *row = *state;
-  ga_filemap corpus = open_data("corpus.bin"), want = open_data(row->file);
+  ga_filemap corpus = open_vectors("corpus.bin"), want = open_vectors(row->file);
   uint32_t lines = corpus_lines(&corpus, &want), bad = 0, broken = 0, younger = 0;
   size_t at = 12;
   for (uint32_t i = 0; i < lines; i++) {

@@ -20,7 +20,7 @@ static float decode(tiny_format f, unsigned x) {
 }
 
 /* |x| finite. nearbyintf rounds half to even in the default rounding mode. */
-static unsigned encode(tiny_format f, float x) {
+static unsigned encode_tiny(tiny_format f, float x) {
   unsigned sign = signbit(x) ? 1u << (f.ebits + f.mbits) : 0;
   float a = fabsf(x);
   if (a > f.largest) a = f.largest;
@@ -34,13 +34,13 @@ static unsigned encode(tiny_format f, float x) {
 }
 
 float ga_e4m3_to_f32(uint8_t x) { return (x & 0x7f) == 0x7f ? NAN : decode(e4m3, x); }
-uint8_t ga_f32_to_e4m3(float x) { return isnan(x) ? 0x7f : (uint8_t)encode(e4m3, x); }
+uint8_t ga_f32_to_e4m3(float x) { return isnan(x) ? 0x7f : (uint8_t)encode_tiny(e4m3, x); }
 
 float ga_e5m2_to_f32(uint8_t x) {
   if ((x & 0x7c) == 0x7c) return x & 3 ? NAN : x & 0x80 ? -INFINITY : INFINITY;
   return decode(e5m2, x);
 }
-uint8_t ga_f32_to_e5m2(float x) { return isnan(x) ? 0x7f : (uint8_t)encode(e5m2, x); }
+uint8_t ga_f32_to_e5m2(float x) { return isnan(x) ? 0x7f : (uint8_t)encode_tiny(e5m2, x); }
 
 float ga_e2m1_to_f32(uint8_t x) { return decode(e2m1, x & 15); }
-uint8_t ga_f32_to_e2m1(float x) { return isnan(x) ? 7 : (uint8_t)encode(e2m1, x); }
+uint8_t ga_f32_to_e2m1(float x) { return isnan(x) ? 7 : (uint8_t)encode_tiny(e2m1, x); }

@@ -24,7 +24,7 @@ static bool must_fail(void) {
  * */
 #define HUGE_PAGE ((size_t)2 << 20)
 
-static void *take(size_t size) {
+static void *take_memory(size_t size) {
   if (size < 2 * HUGE_PAGE) return aligned_alloc(GA_CACHE_LINE, size);
   size = ga_round_up(size, HUGE_PAGE);
   void *p = aligned_alloc(HUGE_PAGE, size);
@@ -38,7 +38,7 @@ ga_status ga_mem_alloc(size_t bytes, const char *what, void **out) {
   *out = NULL;
   if (bytes > SIZE_MAX - HUGE_PAGE) return ga_fail_nomem(what, bytes);
   size_t size = ga_round_up(bytes ? bytes : 1, GA_CACHE_LINE);
-  void *p = must_fail() ? NULL : take(size);
+  void *p = must_fail() ? NULL : take_memory(size);
   if (!p) return ga_fail_nomem(what, bytes);
   *out = p;
   return GA_OK;

@@ -28,7 +28,7 @@ static float signed_max(const float *x, int n) {
 }
 
 /* Scale and (non-positive) minimum of n elements on 0..levels. */
-static float range_of(const float *x, int n, int levels, bool below_zero, float *low) {
+static float value_range(const float *x, int n, int levels, bool below_zero, float *low) {
   float lo = below_zero ? 0 : x[0], hi = lo;
   for (int i = 0; i < n; i++) {
     lo = fminf(lo, x[i]);
@@ -47,7 +47,7 @@ static int nearest_iq4(float x) {
   return best;
 }
 
-static void put_nibbles(uint8_t *qs, const int *q) {
+static void pack_nibbles(uint8_t *qs, const int *q) {
   for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(q[j] | q[j + 16] << 4);
 }
 
@@ -59,20 +59,20 @@ static void put_five(uint8_t *qh, uint8_t *qs, const int *q) {
     low[e] = q[e] & 15;
     qh[e / 8] = (uint8_t)(qh[e / 8] | (q[e] >> 4) << e % 8);
   }
-  put_nibbles(qs, low);
+  pack_nibbles(qs, low);
 }
 
 /* --- blocks of 32 --- */
 
-static void q4_0(const float *x, uint8_t *b) {
+static void quantise_q4_0(const float *x, uint8_t *b) {
   int q[32];
   put_f16(b, signed_max(x, 32) / -8);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) q[e] = clamp_round(x[e] * id + 8, 0, 15);
-  put_nibbles(b + 2, q);
+  pack_nibbles(b + 2, q);
 }
 
-static void q5_0(const float *x, uint8_t *b) {
+static void quantise_q5_0(const float *x, uint8_t *b) {
   int q[32];
   put_f16(b, signed_max(x, 32) / -16);
   float id = inverse(get_f16(b));
@@ -82,52 +82,52 @@ static void q5_0(const float *x, uint8_t *b) {
 
 static void quantise_min(const float *x, uint8_t *b, int levels, int *q) {
   float low;
-  put_f16(b, range_of(x, 32, levels, false, &low));
+  put_f16(b, value_range(x, 32, levels, false, &low));
   put_f16(b + 2, low);
   float id = inverse(get_f16(b)), m = get_f16(b + 2);
   for (int e = 0; e < 32; e++) q[e] = clamp_round((x[e] - m) * id, 0, levels);
 }
 
-static void q4_1(const float *x, uint8_t *b) {
+static void quantise_q4_1(const float *x, uint8_t *b) {
   int q[32];
   quantise_min(x, b, 15, q);
-  put_nibbles(b + 4, q);
+  pack_nibbles(b + 4, q);
 }
 
-static void q5_1(const float *x, uint8_t *b) {
+static void quantise_q5_1(const float *x, uint8_t *b) {
   int q[32];
   quantise_min(x, b, 31, q);
   put_five(b + 4, b + 8, q);
 }
 
-static void q8_0(const float *x, uint8_t *b) {
+static void quantise_q8_0(const float *x, uint8_t *b) {
   put_f16(b, fabsf(signed_max(x, 32)) / 127);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) b[2 + e] = (uint8_t)(int8_t)clamp_round(x[e] * id, -127, 127);
 }
 
-static void iq4_nl(const float *x, uint8_t *b) {
+static void quantise_iq4_nl(const float *x, uint8_t *b) {
   int q[32];
   put_f16(b, signed_max(x, 32) / -127);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) q[e] = nearest_iq4(x[e] * id);
-  put_nibbles(b + 2, q);
+  pack_nibbles(b + 2, q);
 }
 
 /* The shared exponent is that of the largest element less 2, the largest exponent of e2m1 (OCP MX 1.0, 6.3). */
-static void mxfp4(const float *x, uint8_t *b) {
+static void quantise_mxfp4(const float *x, uint8_t *b) {
   int q[32], exponent = 0;
   float most = fabsf(signed_max(x, 32));
   (void)frexpf(most, &exponent);
   exponent = most > 0 ? exponent - 1 - 2 + 127 : 0;
   b[0] = (uint8_t)(exponent < 0 ? 0 : exponent > 254 ? 254 : exponent);
   for (int e = 0; e < 32; e++) q[e] = ga_f32_to_e2m1(ldexpf(x[e], 127 - b[0]));
-  put_nibbles(b + 1, q);
+  pack_nibbles(b + 1, q);
 }
 
 /* --- block of 64 --- */
 
-static void nvfp4(const float *x, uint8_t *b) {
+static void quantise_nvfp4(const float *x, uint8_t *b) {
   for (int run = 0; run < 4; run++, x += 16) {
     uint8_t s = ga_f32_to_e4m3(fabsf(signed_max(x, 16)) / 6);
     b[run] = s;
@@ -145,7 +145,7 @@ static void k_minimum(const float *x, int run, int levels, int limit, uint8_t *d
   float scale[16], low[16], most = 0, least = 0;
   int runs = 256 / run;
   for (int i = 0; i < runs; i++) {
-    scale[i] = range_of(x + i * run, run, levels, true, &low[i]);
+    scale[i] = value_range(x + i * run, run, levels, true, &low[i]);
     most = fmaxf(most, scale[i]);
     least = fminf(least, low[i]);
   }
@@ -173,7 +173,7 @@ static void k_signed(const float *x, int half, int limit, uint8_t *d, int *sc, i
   }
 }
 
-static void q2_k(const float *x, uint8_t *b) {
+static void quantise_q2_k(const float *x, uint8_t *b) {
   int sc[16], mn[16], q[256];
   k_minimum(x, 16, 3, 15, b + 80, b + 82, sc, mn, q);
   memset(b + 16, 0, 64);
@@ -184,7 +184,7 @@ static void q2_k(const float *x, uint8_t *b) {
   }
 }
 
-static void q3_k(const float *x, uint8_t *b) {
+static void quantise_q3_k(const float *x, uint8_t *b) {
   int sc[16], q[256];
   k_signed(x, 4, 32, b + 108, sc, q);
   memset(b, 0, 108);
@@ -201,7 +201,7 @@ static void q3_k(const float *x, uint8_t *b) {
 }
 
 /* Eight pairs of 6 bits in 12 bytes, as q4_k and q5_k keep them. */
-static void put_six_bits(uint8_t *s, const int *sc, const int *mn) {
+static void pack_six_bits(uint8_t *s, const int *sc, const int *mn) {
   for (int j = 0; j < 4; j++) {
     s[j] = (uint8_t)(sc[j] | (sc[j + 4] >> 4) << 6);
     s[j + 4] = (uint8_t)(mn[j] | (mn[j + 4] >> 4) << 6);
@@ -216,23 +216,23 @@ static void put_k_nibbles(uint8_t *qs, const int *q) {
   }
 }
 
-static void q4_k(const float *x, uint8_t *b) {
+static void quantise_q4_k(const float *x, uint8_t *b) {
   int sc[8], mn[8], q[256];
   k_minimum(x, 32, 15, 63, b, b + 2, sc, mn, q);
-  put_six_bits(b + 4, sc, mn);
+  pack_six_bits(b + 4, sc, mn);
   put_k_nibbles(b + 16, q);
 }
 
-static void q5_k(const float *x, uint8_t *b) {
+static void quantise_q5_k(const float *x, uint8_t *b) {
   int sc[8], mn[8], q[256];
   k_minimum(x, 32, 31, 63, b, b + 2, sc, mn, q);
-  put_six_bits(b + 4, sc, mn);
+  pack_six_bits(b + 4, sc, mn);
   put_k_nibbles(b + 48, q);
   memset(b + 16, 0, 32);
   for (int e = 0; e < 256; e++) b[16 + e % 32] = (uint8_t)(b[16 + e % 32] | (q[e] >> 4) << e / 32);
 }
 
-static void q6_k(const float *x, uint8_t *b) {
+static void quantise_q6_k(const float *x, uint8_t *b) {
   int sc[16], q[256];
   k_signed(x, 32, 128, b + 208, sc, q);
   memset(b, 0, 192);
@@ -244,7 +244,7 @@ static void q6_k(const float *x, uint8_t *b) {
   }
 }
 
-static void iq4_xs(const float *x, uint8_t *b) {
+static void quantise_iq4_xs(const float *x, uint8_t *b) {
   float scale[8];
   int high = 0;
   for (int i = 0; i < 8; i++) scale[i] = signed_max(x + 32 * i, 32) / -127;
@@ -255,7 +255,7 @@ static void iq4_xs(const float *x, uint8_t *b) {
     int q[32], s = clamp_round(scale[i] * id, -32, 31);
     float inv = inverse(get_f16(b) * (float)s);
     for (int e = 0; e < 32; e++) q[e] = nearest_iq4(x[32 * i + e] * inv);
-    put_nibbles(b + 8 + 16 * i, q);
+    pack_nibbles(b + 8 + 16 * i, q);
     b[4 + i / 2] = (uint8_t)(b[4 + i / 2] | ((s + 32) & 15) << 4 * (i & 1));
     high |= (s + 32) >> 4 << 2 * i;
   }
@@ -268,20 +268,20 @@ void ga_quantise_block(ga_dtype dtype, const float *source, void *block) {
   int n = ga_dtype_info(dtype)->block_elems;
   for (int i = 0; i < n; i++) x[i] = isfinite(source[i]) ? source[i] : 0;
   switch (dtype) {
-  case GA_Q4_0: q4_0(x, block); break;
-  case GA_Q4_1: q4_1(x, block); break;
-  case GA_Q5_0: q5_0(x, block); break;
-  case GA_Q5_1: q5_1(x, block); break;
-  case GA_Q8_0: q8_0(x, block); break;
-  case GA_Q2_K: q2_k(x, block); break;
-  case GA_Q3_K: q3_k(x, block); break;
-  case GA_Q4_K: q4_k(x, block); break;
-  case GA_Q5_K: q5_k(x, block); break;
-  case GA_Q6_K: q6_k(x, block); break;
-  case GA_IQ4_NL: iq4_nl(x, block); break;
-  case GA_IQ4_XS: iq4_xs(x, block); break;
-  case GA_MXFP4: mxfp4(x, block); break;
-  case GA_NVFP4: nvfp4(x, block); break;
+  case GA_Q4_0: quantise_q4_0(x, block); break;
+  case GA_Q4_1: quantise_q4_1(x, block); break;
+  case GA_Q5_0: quantise_q5_0(x, block); break;
+  case GA_Q5_1: quantise_q5_1(x, block); break;
+  case GA_Q8_0: quantise_q8_0(x, block); break;
+  case GA_Q2_K: quantise_q2_k(x, block); break;
+  case GA_Q3_K: quantise_q3_k(x, block); break;
+  case GA_Q4_K: quantise_q4_k(x, block); break;
+  case GA_Q5_K: quantise_q5_k(x, block); break;
+  case GA_Q6_K: quantise_q6_k(x, block); break;
+  case GA_IQ4_NL: quantise_iq4_nl(x, block); break;
+  case GA_IQ4_XS: quantise_iq4_xs(x, block); break;
+  case GA_MXFP4: quantise_mxfp4(x, block); break;
+  case GA_NVFP4: quantise_nvfp4(x, block); break;
   default: break;
   }
 }

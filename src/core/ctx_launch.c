@@ -23,7 +23,7 @@ void ga_function_destroy(ga_function *function) {
   if (function) function->device->ops->function_destroy(function);
 }
 
-static ga_status check_launch(const ga_device *d, const ga_launch *l) {
+static ga_status check_grid(const ga_device *d, const ga_launch *l) {
   static const uint32_t most_grid[3] = {0x7fffffff, 65535, 65535};
   uint64_t threads = 1;
   for (int i = 0; i < 3; i++) {
@@ -52,14 +52,14 @@ ga_status ga_function_launch(ga_function *function, const ga_launch *launch, con
                        : "args");
   ga_launch full;
   GA_TRY(GA_SIZED_TAKE("launch", ga_launch, launch, &full));
-  GA_TRY(check_launch(function->device, &full));
+  GA_TRY(check_grid(function->device, &full));
   GA_TRY(ga_stream_of(function->ctx, stream, "launch", &stream));
   return function->device->ops->function_launch(function, &full, args, stream);
 }
 
 /* --- tensor maps --- */
 
-static ga_status check_dims(const ga_tensor_map_desc *d, int64_t bytes) {
+static ga_status check_map_dims(const ga_tensor_map_desc *d, int64_t bytes) {
   for (int i = 0; i < d->n_dims; i++) {
     GA_REQUIRE(d->dim[i] >= 1 && d->dim[i] <= (int64_t)1 << 32, GA_ERR_ARG,
                "tensor map: dim[%d] is %lld; must be 1 to 2^32", i, (long long)d->dim[i]);
@@ -92,7 +92,7 @@ ga_status ga_tensor_map(ga_ctx *ctx, const ga_tensor_map_desc *desc, void *map) 
   GA_REQUIRE(t && t->block_elems == 1 && (t->block_bytes == 1 || wide), GA_ERR_ARG,
              "tensor map: dtype is %s; allowed: f32, f16, bf16, i32 and types of one byte",
              ga_dtype_name((ga_dtype)d->dtype));
-  GA_TRY(check_dims(d, t->block_bytes));
+  GA_TRY(check_map_dims(d, t->block_bytes));
   const int32_t s = d->swizzle, row = d->box[0] * t->block_bytes;
   GA_REQUIRE(s == 0 || s == 32 || s == 64 || s == 128, GA_ERR_ARG,
              "tensor map: swizzle is %d; allowed: 0, 32, 64, 128 bytes", s);

@@ -27,7 +27,7 @@ const char *ga_cpu_attn_f32(const ga_kernel *kernel, const void *desc, const ga_
 
 /* --- sizes --- */
 
-static attn_shape shape_of(const ga_attn_desc *d, int threads) {
+static attn_shape attn_shape_of(const ga_attn_desc *d, int threads) {
   attn_shape h = {.group = d->q_heads / d->kv_heads};
   h.chunk = h.group < 16 ? h.group : 16;
   h.n_chunks = (h.group + h.chunk - 1) / h.chunk;
@@ -63,7 +63,7 @@ static uint64_t round64(uint64_t bytes) { return (bytes + 63) & ~(uint64_t)63; }
 uint64_t ga_cpu_attn_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps) {
   (void)kernel;
   const ga_attn_desc *d = desc;
-  attn_shape h = shape_of(d, caps->threads);
+  attn_shape h = attn_shape_of(d, caps->threads);
   return round64(((uint64_t)d->batch + 1) * sizeof(int64_t)) + round64(partial_floats(d, &h) * sizeof(float)) +
          (uint64_t)caps->threads * round64(scratch_floats(&h) * sizeof(float));
 }
@@ -86,7 +86,7 @@ static void visible_range(const ga_attn_desc *d, const attn_sequence *s, int64_t
   if (*begin > *end) *begin = *end;
 }
 
-static void cut(const ga_attn_desc *d, const attn_shape *h, attn_sequence *s) {
+static void cut_sequence(const ga_attn_desc *d, const attn_shape *h, attn_sequence *s) {
   s->n_tiles = ga_div_up(s->n_q, h->q_tile);
   s->n_splits = 0;
   if (s->n_q == 0 || s->n_q > ATTN_SPLIT_QUERIES) return;
@@ -112,7 +112,7 @@ static attn_sequence sequence_of(const attn_job *job, int64_t b) {
     s.n_kv = (int64_t)a->kv_start[b + 1] - a->kv_start[b];
   }
   if (paged) s.n_kv = a->kv_len[b];
-  cut(d, &job->shape, &s);
+  cut_sequence(d, &job->shape, &s);
   return s;
 }
 
@@ -206,7 +206,7 @@ static int64_t sequence_at(const attn_job *job, int64_t index) {
   return low;
 }
 
-static void run_unit(void *arg, int64_t i, int thread) {
+static void run_task(void *arg, int64_t i, int thread) {
   attn_job *job = arg;
   const int64_t b = sequence_at(job, i);
   const attn_unit u = unit_at(job, b, i - job->first_unit[b]);
@@ -229,7 +229,7 @@ static ga_status number_units(const ga_kernel *kernel, attn_job *job, int64_t *w
 
 ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_attn_io *a, void *workspace,
                        ga_stream *stream, attn_unit_fn fn) {
-  attn_job job = {.d = d, .a = a, .shape = shape_of(d, stream->device->caps.threads), .fn = fn};
+  attn_job job = {.d = d, .a = a, .shape = attn_shape_of(d, stream->device->caps.threads), .fn = fn};
   if (d->batch == 0 || d->max_q == 0) return GA_OK;
   uint8_t *at = workspace;
   job.first_unit = (int64_t *)(void *)at;
@@ -241,7 +241,7 @@ ga_status cpu_attn_run(const ga_kernel *kernel, const ga_attn_desc *d, const ga_
   int64_t work;
   GA_TRY(number_units(kernel, &job, &work));
   ga_pool *pool = work < SERIAL_WORK ? NULL : cpu_pool(stream);
-  ga_pool_run(pool, job.first_unit[d->batch], run_unit, &job);
+  ga_pool_run(pool, job.first_unit[d->batch], run_task, &job);
   if (job.shape.partial_q && job.shape.partial_splits >= 2)
     ga_pool_run(pool, d->batch * d->q_heads, merge_sequence_head, &job);
   return GA_OK;

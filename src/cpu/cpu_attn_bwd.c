@@ -97,7 +97,7 @@ static void sink_gradient(const bwd_job *job, int h) {
 
 /* --- running --- */
 
-static void run_unit(void *arg, int64_t i, int thread) {
+static void run_task(void *arg, int64_t i, int thread) {
   const bwd_job *job = arg;
   if (i >= job->n_units) {
     sink_gradient(job, (int)(i - job->n_units));
@@ -135,6 +135,6 @@ ga_status cpu_attn_bwd_run(const ga_kernel *kernel, const ga_attn_bwd_desc *d, c
                     ? n_heads
                     : n_heads * ga_div_up(d->max_kv, BWD_TILE) + d->batch * d->q_heads * ga_div_up(d->max_q, BWD_TILE);
   const int64_t n_sinks = d->flags & GA_ATTN_SINKS ? d->q_heads : 0;
-  ga_pool_run(threads == 1 ? NULL : cpu_pool(stream), job.n_units + n_sinks, run_unit, &job);
+  ga_pool_run(threads == 1 ? NULL : cpu_pool(stream), job.n_units + n_sinks, run_task, &job);
   return GA_OK;
 }

@@ -16,7 +16,7 @@ static uint64_t enabled_state(void) {
 /* Linux gives a process the AMX registers only when it asks (arch_prctl ARCH_REQ_XCOMP_PERM, feature 18). */
 static bool amx_allowed(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
 
-static bool all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
+static bool has_all(uint32_t reg, uint32_t bits) { return (reg & bits) == bits; }
 
 uint32_t ga_cpu_archs(void) {
   uint32_t archs = 1u << GA_ARCH_generic, a, b, c, d, b7, c7, d7, a71, b71, c71, d71;
@@ -24,14 +24,15 @@ uint32_t ga_cpu_archs(void) {
   uint64_t state = enabled_state();
   if (!__get_cpuid_count(7, 0, &a, &b7, &c7, &d7)) return archs;
   if (!__get_cpuid_count(7, 1, &a71, &b71, &c71, &d71)) a71 = 0;
-  if ((state & 6) != 6 || !all(c, bit_FMA | bit_F16C | bit_AVX) || !all(b7, bit_AVX2 | bit_BMI2)) return archs;
+  if ((state & 6) != 6 || !has_all(c, bit_FMA | bit_F16C | bit_AVX) || !has_all(b7, bit_AVX2 | bit_BMI2)) return archs;
   archs |= 1u << GA_ARCH_avx2;
   const uint32_t f512 = bit_AVX512F | bit_AVX512BW | bit_AVX512VL | bit_AVX512DQ;
   const uint32_t v512 = bit_AVX512VBMI | bit_AVX512VBMI2 | bit_AVX512VNNI;
-  if ((state & 0xe6) != 0xe6 || !all(b7, f512) || !all(c7, v512) || !(a71 & 1u << 5 /* AVX512_BF16 */)) return archs;
+  if ((state & 0xe6) != 0xe6 || !has_all(b7, f512) || !has_all(c7, v512) || !(a71 & 1u << 5 /* AVX512_BF16 */))
+    return archs;
   archs |= 1u << GA_ARCH_avx512;
   const uint32_t amx = 1u << 22 | 1u << 24 | 1u << 25; /* AMX_BF16, AMX_TILE, AMX_INT8 */
-  if ((state & 0x60000) == 0x60000 && all(d7, amx) && amx_allowed()) archs |= 1u << GA_ARCH_amx;
+  if ((state & 0x60000) == 0x60000 && has_all(d7, amx) && amx_allowed()) archs |= 1u << GA_ARCH_amx;
   return archs;
 }
 

@@ -170,7 +170,7 @@ static int by_id(const void *pa, const void *pb) {
 }
 
 /* c: in order of id; top: the largest logit. */
-static int32_t draw(const sample_key *c, int64_t n, double top, double temperature, double u, double *v) {
+static int32_t sample_token(const sample_key *c, int64_t n, double top, double temperature, double u, double *v) {
   double z = 0, sum = 0;
   for (int64_t i = 0; i < n; i++) z += v[i] = exp((logit_of(c[i]) - top) / temperature);
   for (int64_t i = 0; i < n; i++) {
@@ -322,7 +322,7 @@ static int32_t choose(const ga_sample_desc *d, const ga_sample_fused_io *fused, 
     first = -INFINITY;
     for (int64_t i = 0; i < n; i++) first = fmax(first, logit_of(w->tokens[i]));
   }
-  return draw(w->tokens, n, first, (double)d->temperature, u, (double *)(void *)w->spare);
+  return sample_token(w->tokens, n, first, (double)d->temperature, u, (double *)(void *)w->spare);
 }
 
 ga_status cpu_sample_run(const ga_sample_desc *d, const ga_sample_fused_io *fused, void *workspace,

@@ -155,17 +155,17 @@ static void check_alive(const copy *o) {
                  emu_now.blocks[r].index);
 }
 
-static void complete(copy *o) {
+static void complete_copy(copy *o) {
   for (int r = 0; r < emu_now.n_blocks; r++)
     if (o->mask >> r & 1) emu_mbar_complete(o->bars[r], o->bytes, o->clocks);
 }
 
-static void step(size_t i) {
+static void carry_out_copy(size_t i) {
   copy *o = &queue[i];
   if (o->kind != STORE) check_alive(o);
   if (o->kind == LOAD) {
     for_chunks(o, load_chunk);
-    complete(o);
+    complete_copy(o);
   } else if (!o->data) {
     read_step(o);
     if (o->kind == SEND) return;
@@ -174,7 +174,7 @@ static void step(size_t i) {
     return;
   } else if (o->kind == SEND) {
     for_chunks(o, send_chunk);
-    complete(o);
+    complete_copy(o);
   } else {
     for_chunks(o, store_chunk);
     o->issuer->bulk_writes--;
@@ -183,7 +183,7 @@ static void step(size_t i) {
   remove_copy(i);
 }
 
-void emu_bulk_step(void) { step(emu_random((uint32_t)n_queue)); }
+void emu_bulk_step(void) { carry_out_copy(emu_random((uint32_t)n_queue)); }
 
 void emu_bulk_forget(void) {
   while (n_queue) remove_copy(0);
@@ -198,12 +198,12 @@ void emu_bulk_exit(void) {
                  queue[i].block->index, queue[i].kind == LOAD ? "writes" : "reads");
     else if (queue[i].kind == SEND)
       emu_report(EMU_RULE_EXIT, queue[i].actor.at, "the blocks have ended; this copy still writes shared memory");
-  while (n_queue) step(0);
+  while (n_queue) carry_out_copy(0);
 }
 
 /* --- issuing --- */
 
-static const emu_tmap *map_of(const void *map, emu_thread *t) {
+static const emu_tmap *checked_map(const void *map, emu_thread *t) {
   const emu_tmap *m = map;
   if ((uintptr_t)map % 64) emu_report(EMU_RULE_TENSOR_MAP, t->at, "the map at %p is not aligned to 64 bytes", map);
   if (m->magic != EMU_TMAP_MAGIC) {
@@ -214,7 +214,7 @@ static const emu_tmap *map_of(const void *map, emu_thread *t) {
   return m;
 }
 
-void emu_tmap_check(const void *map, EMU_SITE) { (void)map_of(map, emu_begin("prefetch.tensormap", file, line)); }
+void emu_tmap_check(const void *map, EMU_SITE) { (void)checked_map(map, emu_begin("prefetch.tensormap", file, line)); }
 
 /* A new agent that knows what its issuer knows, and its issuer's own steps. */
 static copy *enqueue(emu_thread *t, kind k) {
@@ -247,7 +247,7 @@ static void check_smem(const emu_thread *t, const emu_tmap *m, uint32_t a) {
 }
 
 static void set_map(copy *o, emu_thread *t, const void *map, int rank, const int32_t *c) {
-  const emu_tmap *m = map_of(map, t);
+  const emu_tmap *m = checked_map(map, t);
   if (m->rank != rank) emu_report(EMU_RULE_TENSOR_MAP, t->at, "%d coordinates for a map of rank %d", rank, m->rank);
   o->map = *m;
   o->tensor = true;
@@ -278,13 +278,13 @@ static void bind_bars(copy *o, emu_thread *t, uint32_t bar) {
 }
 
 static void maybe_now(void) {
-  if (emu_opt.when == EMU_EARLY) step(n_queue - 1);
+  if (emu_opt.when == EMU_EARLY) carry_out_copy(n_queue - 1);
 }
 
 void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank, const int32_t *c, uint32_t mask,
                           EMU_SITE) {
   emu_thread *t = emu_begin("bulk load", file, line);
-  (void)map_of(map, t);
+  (void)checked_map(map, t);
   copy *o = enqueue(t, LOAD);
   set_map(o, t, map, rank, c);
   check_smem(t, &o->map, dst);
@@ -296,8 +296,8 @@ void emu_bulk_load_tensor(uint32_t dst, const void *map, uint32_t bar, int rank,
 
 static void maybe_read_and_write_now(void) {
   if (emu_opt.when != EMU_EARLY) return;
-  step(n_queue - 1);
-  step(n_queue - 1);
+  carry_out_copy(n_queue - 1);
+  carry_out_copy(n_queue - 1);
 }
 
 static void count_store(emu_thread *t) {
@@ -308,7 +308,7 @@ static void count_store(emu_thread *t) {
 }
 
 /* What a reduction does with elements of the map's type. */
-static int add_of(const emu_tmap *m, emu_site at) {
+static int reduction_of(const emu_tmap *m, emu_site at) {
   enum { UINT32 = 2, INT32 = 3, FLOAT16 = 6, FLOAT32 = 7, BFLOAT16 = 9 };
   switch (m->type) {
   case UINT32:
@@ -322,16 +322,16 @@ static int add_of(const emu_tmap *m, emu_site at) {
 
 void emu_bulk_store_tensor(int add, const void *map, uint32_t src, int rank, const int32_t *c, EMU_SITE) {
   emu_thread *t = emu_begin(add ? "bulk add" : "bulk store", file, line);
-  (void)map_of(map, t);
+  (void)checked_map(map, t);
   copy *o = enqueue(t, STORE);
   set_map(o, t, map, rank, c);
   check_smem(t, &o->map, src);
-  o->op = add ? add_of(&o->map, t->at) : EMU_STORE;
+  o->op = add ? reduction_of(&o->map, t->at) : EMU_STORE;
   o->smem = emu_own_address(t->block, src);
   count_store(t);
 }
 
-static void check_bytes(const emu_thread *t, uint32_t shared, uintptr_t other, uint32_t bytes) {
+static void check_copy_bytes(const emu_thread *t, uint32_t shared, uintptr_t other, uint32_t bytes) {
   if (shared % 16 || other % 16 || bytes % 16)
     emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, the other side %#llx, %u bytes: all multiples of 16", shared,
                (unsigned long long)other, bytes);
@@ -339,7 +339,7 @@ static void check_bytes(const emu_thread *t, uint32_t shared, uintptr_t other, u
 
 void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, EMU_SITE) {
   emu_thread *t = emu_begin("bulk load", file, line);
-  check_bytes(t, dst, (uintptr_t)src, bytes);
+  check_copy_bytes(t, dst, (uintptr_t)src, bytes);
   copy *o = enqueue(t, LOAD);
   o->global = (uint8_t *)(uintptr_t)src;
   o->bytes = bytes;
@@ -351,7 +351,7 @@ void emu_bulk_load(uint32_t dst, const void *src, uint32_t bytes, uint32_t bar, 
 
 void emu_bulk_store(int op, void *dst, uint32_t src, uint32_t bytes, EMU_SITE) {
   emu_thread *t = emu_begin(op ? "bulk reduction" : "bulk store", file, line);
-  check_bytes(t, src, (uintptr_t)dst, bytes);
+  check_copy_bytes(t, src, (uintptr_t)dst, bytes);
   copy *o = enqueue(t, STORE);
   o->op = op;
   o->smem = emu_own_address(t->block, src);
@@ -366,7 +366,7 @@ typedef struct target {
   uint32_t to, bar, mask;
 } target;
 
-static target target_of(emu_thread *t, uint32_t dst, uint32_t bar) {
+static target copy_target(emu_thread *t, uint32_t dst, uint32_t bar) {
   target g;
   emu_block *b = emu_cluster_block(dst, &g.to, t->at);
   if (emu_cluster_block(bar, &g.bar, t->at) != b) {
@@ -384,20 +384,20 @@ static void set_target(copy *o, emu_thread *t, const target *g) {
 
 void emu_bulk_send(uint32_t dst, uint32_t src, uint32_t bytes, uint32_t bar, EMU_SITE) {
   emu_thread *t = emu_begin("bulk copy to the cluster", file, line);
-  check_bytes(t, src, dst, bytes);
-  const target g = target_of(t, dst, bar);
+  check_copy_bytes(t, src, dst, bytes);
+  const target g = copy_target(t, dst, bar);
   copy *o = enqueue(t, SEND);
   o->smem = emu_own_address(t->block, src);
   o->bytes = bytes;
   set_target(o, t, &g);
   maybe_now();
-  if (emu_opt.when == EMU_EARLY) step(n_queue - 1);
+  if (emu_opt.when == EMU_EARLY) carry_out_copy(n_queue - 1);
 }
 
 /* A store that comes later, like a copy of what is in registers; an ordinary access. */
 void emu_sts_async(uint32_t dst, const void *x, int bytes, uint32_t bar, EMU_SITE) {
   emu_thread *t = emu_begin("st.async", file, line);
-  const target g = target_of(t, dst, bar);
+  const target g = copy_target(t, dst, bar);
   copy *o = enqueue(t, SEND);
   o->bytes = (uint32_t)bytes;
   o->actor.async = false;

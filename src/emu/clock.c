@@ -17,7 +17,7 @@ static struct {
   } memo[MEMO];
 } all;
 
-static void *must(void *p) {
+static void *need_memory(void *p) {
   if (!p) abort(); /* a few MiB: the test machine is out of memory */
   return p;
 }
@@ -44,19 +44,19 @@ void emu_clocks_size(uint32_t entries, bool on) {
   all.entries = entries;
 }
 
-static emu_clocks *fresh(void) {
+static emu_clocks *new_clocks(void) {
   emu_clocks *c = all.unused;
   if (c)
     memcpy(&all.unused, c->at, sizeof all.unused);
   else
-    c = must(malloc(sizeof *c + (all.entries + 16) * sizeof c->at[0]));
+    c = need_memory(malloc(sizeof *c + (all.entries + 16) * sizeof c->at[0]));
   c->serial = ++all.serial;
   c->refs = 1;
   return c;
 }
 
 static emu_clocks *fresh_zero(void) {
-  emu_clocks *c = fresh();
+  emu_clocks *c = new_clocks();
   memset(c->at, 0, all.entries * sizeof c->at[0]);
   return c;
 }
@@ -91,15 +91,15 @@ EMU_VECTOR static int join_into(uint32_t *restrict out, const uint32_t *restrict
   return (a_newer != 0) | (b_newer != 0) << 1;
 }
 
-EMU_VECTOR static void raise_to(uint32_t *restrict sum, const uint32_t *restrict seen, uint32_t n) {
+EMU_VECTOR static void raise_clocks(uint32_t *restrict sum, const uint32_t *restrict seen, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) sum[i] = sum[i] > seen[i] ? sum[i] : seen[i];
 }
 
-static emu_clocks *join(emu_clocks *a, emu_clocks *b) {
+static emu_clocks *merge_clocks(emu_clocks *a, emu_clocks *b) {
   uint64_t slot = (a->serial * 31 + b->serial) % MEMO;
   if (all.memo[slot].result && all.memo[slot].a == a->serial && all.memo[slot].b == b->serial)
     return emu_clocks_hold(all.memo[slot].result);
-  emu_clocks *c = fresh(), *result = c;
+  emu_clocks *c = new_clocks(), *result = c;
   int newer = join_into(c->at, a->at, b->at, all.entries);
   if (newer != 3) {
     result = emu_clocks_hold(newer & 2 ? b : a);
@@ -115,17 +115,17 @@ static emu_clocks *join(emu_clocks *a, emu_clocks *b) {
 void emu_clocks_join(emu_clocks **c, emu_clocks *with) {
   if (!all.on || !with || *c == with) return;
   emu_clocks *old = *c;
-  *c = join(old, with);
+  *c = merge_clocks(old, with);
   emu_clocks_drop(old);
 }
 
 void emu_gather_add(emu_gather *g, const emu_clocks *seen) {
   if (!all.on || (g->sum && g->last == seen->serial)) return;
   if (!g->sum) {
-    g->sum = fresh();
+    g->sum = new_clocks();
     memcpy(g->sum->at, seen->at, all.entries * sizeof seen->at[0]);
   } else {
-    raise_to(g->sum->at, seen->at, all.entries);
+    raise_clocks(g->sum->at, seen->at, all.entries);
   }
   g->last = seen->serial;
 }

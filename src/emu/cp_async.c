@@ -46,7 +46,7 @@ static void arrive(emu_thread *t, const emu_cp *c) {
 }
 
 /* The first n of what the thread has in flight. */
-static void carry_out(emu_thread *t, int n) {
+static void carry_out_copies(emu_thread *t, int n) {
   const emu_cp *next_arrival = NULL;
   uint32_t own = t->own;
   for (int i = 0; i < n; i++) {
@@ -72,10 +72,10 @@ void emu_cp_step(void) {
   emu_thread *t = tracked[emu_random((uint32_t)n_tracked)];
   int i = 0;
   while (t->cp[i].size) i++;
-  carry_out(t, i + 1);
+  carry_out_copies(t, i + 1);
 }
 
-static emu_cp *add(emu_thread *t) {
+static emu_cp *queue_copy(emu_thread *t) {
   if (t->n_cp == t->cp_capacity) {
     t->cp_capacity = t->cp_capacity ? 2 * t->cp_capacity : 32;
     emu_cp *p = realloc(t->cp, (size_t)t->cp_capacity * sizeof *p);
@@ -112,7 +112,7 @@ void emu_cp_async(uint32_t dst, const void *src, int size, int bytes, EMU_SITE) 
     emu_report(EMU_RULE_MISALIGNED, t->at, "shared %#x, global %p: both aligned to the %d bytes copied", dst, src,
                size);
   if (emu_opt.checks) emu_cp_touched(t, dst, (uint32_t)size, true, t->at);
-  emu_cp *c = add(t);
+  emu_cp *c = queue_copy(t);
   c->dst = dst;
   c->size = size;
   c->bytes = bytes;
@@ -148,7 +148,7 @@ void emu_cp_wait(int n, EMU_SITE) {
     memmove(t->cp_group, t->cp_group + (t->n_cp_groups - n), (size_t)n * sizeof t->cp_group[0]);
     t->n_cp_groups = n;
   }
-  if ((int32_t)(end - t->cp_first) > 0) carry_out(t, (int)(end - t->cp_first));
+  if ((int32_t)(end - t->cp_first) > 0) carry_out_copies(t, (int)(end - t->cp_first));
   emu_maybe_yield();
 }
 
@@ -164,10 +164,10 @@ void emu_cp_arrive(uint32_t addr, int inc, EMU_SITE) {
     tracked = p;
   }
   tracked[n_tracked++] = t;
-  emu_cp *c = add(t);
+  emu_cp *c = queue_copy(t);
   c->bar = bar;
   c->step = t->own++;
-  if (emu_opt.when == EMU_EARLY) carry_out(t, t->n_cp);
+  if (emu_opt.when == EMU_EARLY) carry_out_copies(t, t->n_cp);
   emu_maybe_yield();
 }
 

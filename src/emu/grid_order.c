@@ -14,40 +14,40 @@ static known released[WORDS];
 static known acquired, met; /* by the blocks that run now: for good; until their next fence */
 static uint32_t n_runs;
 
-static void clear(known k) {
+static void clear_known(known k) {
   for (uint32_t i = 0; k && i < n_runs; i++) {
     emu_clocks_drop(k[i]);
     k[i] = NULL;
   }
 }
 
-static known fresh(void) {
+static known new_known(void) {
   known k = calloc(n_runs, sizeof *k);
   if (!k) abort();
   return k;
 }
 
-static void drop(known *k) {
-  clear(*k);
+static void drop_known(known *k) {
+  clear_known(*k);
   free(*k);
   *k = NULL;
 }
 
 void emu_order_end_grid(void) {
-  for (int i = 0; i < WORDS; i++) drop(&released[i]);
-  drop(&acquired);
-  drop(&met);
+  for (int i = 0; i < WORDS; i++) drop_known(&released[i]);
+  drop_known(&acquired);
+  drop_known(&met);
 }
 
 void emu_order_begin_grid(uint32_t runs) {
   n_runs = runs;
-  acquired = fresh();
-  met = fresh();
+  acquired = new_known();
+  met = new_known();
 }
 
 void emu_order_begin_run(void) {
-  clear(acquired);
-  clear(met);
+  clear_known(acquired);
+  clear_known(met);
 }
 
 static void learn(emu_clocks **k, emu_clocks *more) {
@@ -58,23 +58,23 @@ static void learn(emu_clocks **k, emu_clocks *more) {
     *k = emu_clocks_hold(more);
 }
 
-static void add(known to, const known from) {
+static void add_known(known to, const known from) {
   for (uint32_t i = 0; i < n_runs; i++) learn(&to[i], from[i]);
 }
 
 /* at_fence: what t had done and seen at its last fence_device; NULL: it had none. */
 void emu_order_atomic(const void *p, emu_clocks *at_fence) {
   known *word = &released[(uintptr_t)p / 4 % WORDS];
-  if (!*word) *word = fresh();
-  add(met, *word);
+  if (!*word) *word = new_known();
+  add_known(met, *word);
   if (!at_fence) return;
   learn(&(*word)[emu_now.era - emu_now.launch_era], at_fence);
-  add(*word, acquired); /* what this block knows is handed on */
+  add_known(*word, acquired); /* what this block knows is handed on */
 }
 
 void emu_order_fence(emu_thread *t) {
   emu_gather g = {0};
-  add(acquired, met);
+  add_known(acquired, met);
   emu_release_to(&g, t);
   emu_clocks_drop(t->at_fence);
   t->at_fence = emu_gather_take(&g);

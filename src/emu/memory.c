@@ -74,7 +74,7 @@ void *emu_alloc(size_t bytes) {
   return lo;
 }
 
-static range *range_of(const void *p) {
+static range *range_at(const void *p) {
   static size_t hit;
   const char *c = p;
   if (hit < arena.n && c >= arena.ranges[hit].lo && c < arena.ranges[hit].hi) return &arena.ranges[hit];
@@ -99,7 +99,7 @@ static void start_again(void) {
 
 bool emu_free(void *p) {
   if (!p) return true;
-  range *r = range_of(p);
+  range *r = range_at(p);
   if (!r && arena.n) /* of zero bytes */
     for (size_t i = 0; i < arena.n && !r; i++)
       if (arena.ranges[i].lo == p) r = &arena.ranges[i];
@@ -110,7 +110,7 @@ bool emu_free(void *p) {
 }
 
 bool emu_is_device(const void *p, size_t bytes) {
-  const range *r = range_of(p);
+  const range *r = range_at(p);
   return r && r->live && bytes <= (size_t)(r->hi - (const char *)p);
 }
 
@@ -137,7 +137,7 @@ bool emu_touch_shared(emu_block *b, const emu_actor *a, uint32_t addr, uint32_t 
 
 bool emu_touch_global(const emu_actor *a, const void *p, size_t bytes, emu_access access) {
   if (!emu_is_device(p, bytes)) {
-    const range *r = range_of(p);
+    const range *r = range_at(p);
     const char *why = !r ? "no allocation there" : !r->live ? "freed" : "past the end of the allocation";
     emu_report(EMU_RULE_BOUNDS, a->at, "%zu bytes at global %p: %s", bytes, p, why);
     return false;

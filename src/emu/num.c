@@ -8,7 +8,7 @@
  * for the same argument. Infinities and zeros are documented to be exact. .ftz flushes subnormals of inputs and
  * results; a NaN is the canonical one. */
 
-static float flush(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
+static float flush_subnormal(float x) { return fabsf(x) < 0x1p-126f ? copysignf(0, x) : x; }
 
 /* In [-1, 1], from the seed, the function and its argument. */
 static double wobble(int function, float x) {
@@ -35,34 +35,34 @@ static double ulp(double y) {
   return ldexp(1, e - 24);
 }
 
-static float canonical(float x) {
+static float canonical_nan(float x) {
   const uint32_t nan = 0x7fffffff;
   if (x != x) memcpy(&x, &nan, 4);
   return x;
 }
 
 float emu_ex2(float x) {
-  const float a = flush(x);
+  const float a = flush_subnormal(x);
   const double y = exp2((double)a);
-  return canonical(a == 0 ? 1 : flush(y < 0x1p-140 ? 0 : within(0, a, y, 2 * ulp(y))));
+  return canonical_nan(a == 0 ? 1 : flush_subnormal(y < 0x1p-140 ? 0 : within(0, a, y, 2 * ulp(y))));
 }
 
 /* An absolute error where the logarithm is near 0, else a relative one. */
 float emu_lg2(float x) {
-  const float a = flush(x);
+  const float a = flush_subnormal(x);
   const double y = a < 0 ? NAN : log2((double)a);
-  return canonical(within(1, a, y, a > 0.5f && a < 2 ? 0x1p-22 : fabs(y) * 0x1p-22));
+  return canonical_nan(within(1, a, y, a > 0.5f && a < 2 ? 0x1p-22 : fabs(y) * 0x1p-22));
 }
 
 float emu_rcp(float x) {
-  const float a = flush(x);
+  const float a = flush_subnormal(x);
   const double y = 1.0 / (double)a;
-  return canonical(flush(within(2, a, y, ulp(y))));
+  return canonical_nan(flush_subnormal(within(2, a, y, ulp(y))));
 }
 
 float emu_tanh(float x) {
   const double y = tanh((double)x);
-  return canonical(isinf(x) ? (float)y : within(3, x, y, fabs(y) * 0x1p-11));
+  return canonical_nan(isinf(x) ? (float)y : within(3, x, y, fabs(y) * 0x1p-11));
 }
 
 /* --- 8-bit floats: e4m3 has no infinity and one NaN, largest 448; e5m2 is the upper half of an f16, largest 57344 ---

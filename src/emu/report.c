@@ -120,7 +120,7 @@ const char *emu_agent_text(uint16_t agent) {
 
 /* --- text --- */
 
-static void append(report *r, const char *format, va_list list) {
+static void append_line(report *r, const char *format, va_list list) {
   size_t n = strlen(r->text);
   (void)vsnprintf(r->text + n, TEXT - n, format, list);
 }
@@ -151,7 +151,7 @@ void emu_report_more(const char *format, ...) {
   va_list list;
   size_t n = strlen(last->text);
   va_start(list, format);
-  append(last, format, list);
+  append_line(last, format, list);
   va_end(list);
   if (emu_opt.verbose) (void)fprintf(stderr, "%s", last->text + n);
 }

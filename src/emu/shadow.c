@@ -36,10 +36,10 @@ static uint32_t new_group(void) {
   return ++pool.n;
 }
 
-static void merge(emu_cell *c) {
+static void merge_cells(emu_cell *c) {
   uint32_t g = c->child;
   if (!g) return;
-  for (int i = 0; i < 4; i++) merge(&pool.cell[4 * g + (uint32_t)i]);
+  for (int i = 0; i < 4; i++) merge_cells(&pool.cell[4 * g + (uint32_t)i]);
   pool.cell[4 * g].child = pool.unused;
   pool.unused = g;
   c->child = 0;
@@ -48,7 +48,7 @@ static void merge(emu_cell *c) {
 /* Pointers to pool cells do not outlive a split: cells are named by index from then on. Index 0 is `root`. */
 static emu_cell *cell_at(emu_cell *root, uint32_t i) { return i ? &pool.cell[i] : root; }
 
-static void split(emu_cell *root, uint32_t i) {
+static void split_cells(emu_cell *root, uint32_t i) {
   uint32_t g = new_group();
   emu_cell *c = cell_at(root, i);
   for (uint32_t k = 0; k < 4; k++) pool.cell[4 * g + k] = *c;
@@ -60,7 +60,7 @@ static void split(emu_cell *root, uint32_t i) {
 /* Threads come first, then the warpgroups' products, then the copy engine. */
 static bool is_thread(uint16_t agent) { return agent < emu_now.n_blocks * emu_now.blocks[0].n_threads; }
 
-static bool seen(const emu_actor *a, const emu_step *s) {
+static bool seen_before(const emu_actor *a, const emu_step *s) {
   return s->agent == a->agent || a->seen->at[s->agent] >= s->clock;
 }
 
@@ -84,7 +84,7 @@ static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, 
                              size_t size) {
   const emu_step *s = &c->write;
   if (s->agent == a->agent && !a->async) return;
-  if (!seen(a, s))
+  if (!seen_before(a, s))
     report_race(a, write, s, true, c->by_async, block, at, size);
   else if (a->async && !c->by_async && is_thread(s->agent) &&
            !mark_seen(a, s, block ? EMU_FENCED_SHARED : EMU_FENCED_GLOBAL))
@@ -96,7 +96,7 @@ static void check_write_seen(const emu_cell *c, const emu_actor *a, bool write, 
 /* Before a write by a. Only what the copy engine writes into shared memory overtakes loads: other stores queue behind
  * them. */
 static void check_read_seen(const emu_step *s, const emu_actor *a, const void *block, size_t at, size_t size) {
-  if (!seen(a, s))
+  if (!seen_before(a, s))
     report_race(a, true, s, false, !is_thread(s->agent), block, at, size);
   else if (a->async && block && is_thread(s->agent) && !mark_seen(a, s, EMU_LOADED))
     emu_report(
@@ -136,7 +136,7 @@ static void note_read(emu_cell *c, const emu_actor *a) {
   for (int i = 0; i < EMU_READERS && slot < 0; i++)
     if (!c->read[i].clock || c->read[i].agent == a->agent)
       slot = i;
-    else if (seen(a, &c->read[i]))
+    else if (seen_before(a, &c->read[i]))
       ordered = i;
   if (slot < 0) slot = ordered >= 0 ? ordered : (int)emu_random(EMU_READERS);
   c->read[slot] = (emu_step){a->clock, a->agent, emu_site_id(a->at)};
@@ -173,7 +173,7 @@ static void visit(emu_cell *root, uint32_t i, size_t base, size_t size, size_t a
     for (uint32_t k = 0; k < 4; k++)
       visit(root, 4 * c->child + k, base + k * size / 4, size / 4, at, bytes, a, access, block), c = cell_at(root, i);
     emu_cell first = pool.cell[4 * c->child];
-    merge(c);
+    merge_cells(c);
     first.child = 0;
     *c = first;
     return;
@@ -182,7 +182,7 @@ static void visit(emu_cell *root, uint32_t i, size_t base, size_t size, size_t a
     access_cell(c, a, access, block, base, size);
     return;
   }
-  if (!c->child) split(root, i);
+  if (!c->child) split_cells(root, i);
   for (uint32_t k = 0; k < 4; k++) {
     size_t b = base + k * size / 4;
     if (b < at + bytes && b + size / 4 > at)
@@ -201,26 +201,27 @@ void emu_cells_access(emu_cell *cells, size_t at, size_t bytes, const emu_actor 
   }
 }
 
-static void mark(emu_cell *root, uint32_t i, size_t base, size_t size, size_t at, size_t bytes) {
+static void mark_cells(emu_cell *root, uint32_t i, size_t base, size_t size, size_t at, size_t bytes) {
   if (at <= base && at + bytes >= base + size) {
     emu_cell *c = cell_at(root, i);
-    merge(c);
+    merge_cells(c);
     memset(c, 0, sizeof *c);
     c->written = 1;
     return;
   }
-  if (!cell_at(root, i)->child) split(root, i);
+  if (!cell_at(root, i)->child) split_cells(root, i);
   for (uint32_t k = 0; k < 4; k++) {
     size_t b = base + k * size / 4;
-    if (b < at + bytes && b + size / 4 > at) mark(root, 4 * cell_at(root, i)->child + k, b, size / 4, at, bytes);
+    if (b < at + bytes && b + size / 4 > at) mark_cells(root, 4 * cell_at(root, i)->child + k, b, size / 4, at, bytes);
   }
 }
 
 void emu_cells_written(emu_cell *cells, size_t at, size_t bytes) {
-  for (size_t base = at & ~(size_t)15; base < at + bytes; base += 16) mark(&cells[base / 16], 0, base, 16, at, bytes);
+  for (size_t base = at & ~(size_t)15; base < at + bytes; base += 16)
+    mark_cells(&cells[base / 16], 0, base, 16, at, bytes);
 }
 
 void emu_cells_clear(emu_cell *cells, size_t n) {
-  for (size_t i = 0; i < n; i++) merge(&cells[i]);
+  for (size_t i = 0; i < n; i++) merge_cells(&cells[i]);
   memset(cells, 0, n * sizeof *cells);
 }

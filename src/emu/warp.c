@@ -57,7 +57,7 @@ uint32_t emu_warp_ballot(int x, EMU_SITE) {
   return collect("vote", false, act_ballot, file, line)->out[0];
 }
 
-static uint32_t reduce(int op, bool is_signed, uint32_t a, uint32_t b) {
+static uint32_t reduce_pair(int op, bool is_signed, uint32_t a, uint32_t b) {
   bool less = is_signed ? (int32_t)a < (int32_t)b : a < b;
   switch (op) {
   case EMU_REDUX_ADD: return a + b;
@@ -70,7 +70,7 @@ static uint32_t reduce(int op, bool is_signed, uint32_t a, uint32_t b) {
 }
 static void act_redux(emu_warp *w) {
   uint32_t x = w->lane[0].in[0];
-  for (int i = 1; i < EMU_LANES; i++) x = reduce((int)w->lane[0].in[1], w->lane[0].in[2], x, w->lane[i].in[0]);
+  for (int i = 1; i < EMU_LANES; i++) x = reduce_pair((int)w->lane[0].in[1], w->lane[0].in[2], x, w->lane[i].in[0]);
   for (int i = 0; i < EMU_LANES; i++) w->lane[i].out[0] = x;
 }
 uint32_t emu_redux(int op, int is_signed, uint32_t x, EMU_SITE) {
@@ -100,7 +100,7 @@ void emu_warp_sync(EMU_SITE) { (void)collect("warp_sync", false, act_sync, file,
 /* --- matrix moves (PTX ISA 9.7.14.5.15): lane 8 i + r names row r of matrix i; lane l holds columns 2 (l % 4) of row l
  * / 4, or, transposed, rows 2 (l % 4) of column l / 4 --- */
 
-static uint16_t *row_of(emu_warp *w, int lane, emu_access access) {
+static uint16_t *row_of_lane(emu_warp *w, int lane, emu_access access) {
   emu_thread *t = &w->lane[lane];
   const uint32_t a = emu_own_address(w->block, t->in[0]);
   return emu_thread_touch_shared(t, a, 16, access) ? (uint16_t *)(void *)(w->block->smem + a) : NULL;
@@ -112,7 +112,7 @@ static void act_ldmatrix(emu_warp *w) {
   int n = (int)w->lane[0].in[5] & 7, trans = (int)w->lane[0].in[5] >> 3;
   for (int i = 0; i < n; i++)
     for (int r = 0; r < 8; r++) {
-      const uint16_t *row = row_of(w, 8 * i + r, EMU_READ);
+      const uint16_t *row = row_of_lane(w, 8 * i + r, EMU_READ);
       for (int c = 0; c < 8; c++) {
         int lane = trans ? 4 * c + r / 2 : 4 * r + c / 2, half = trans ? r & 1 : c & 1;
         uint32_t *out = &w->lane[lane].out[i];
@@ -132,7 +132,7 @@ static void act_stmatrix(emu_warp *w) {
   int n = (int)w->lane[0].in[5] & 7, trans = (int)w->lane[0].in[5] >> 3;
   for (int i = 0; i < n; i++)
     for (int r = 0; r < 8; r++) {
-      uint16_t *row = row_of(w, 8 * i + r, EMU_WRITE);
+      uint16_t *row = row_of_lane(w, 8 * i + r, EMU_WRITE);
       for (int c = 0; row && c < 8; c++) {
         int lane = trans ? 4 * c + r / 2 : 4 * r + c / 2, half = trans ? r & 1 : c & 1;
         row[c] = (uint16_t)(w->lane[lane].in[1 + i] >> (16 * half));

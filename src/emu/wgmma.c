@@ -21,7 +21,7 @@ struct emu_acc {
 static double flops;
 double emu_wgmma_flops(void) { return flops; }
 
-static emu_op *op_of(emu_group *g, uint32_t i) { return &g->ops[i % OPS]; }
+static emu_op *queued_product(emu_group *g, uint32_t i) { return &g->ops[i % OPS]; }
 
 /* --- registers in flight --- */
 
@@ -44,7 +44,7 @@ void emu_wgmma_hook(emu_thread *t, char *p, size_t n, bool write, emu_site at) {
   for (int i = 0; i < t->n_live; i++) {
     const emu_live *l = &t->live[i];
     if (p >= l->hi || p + n <= l->lo || (!write && !l->acc)) continue; /* operands may be read */
-    const emu_op *o = op_of(t->group, l->last_op);
+    const emu_op *o = queued_product(t->group, l->last_op);
     emu_report(EMU_RULE_REGISTERS, at, "%s of %s register %d of a product in flight, issued at %s",
                write ? "write" : "read", l->acc ? "accumulator" : "operand", p > l->lo ? (int)((p - l->lo) / 4) : 0,
                emu_site_text(o->at));
@@ -86,7 +86,7 @@ static void add_live(emu_thread *t, void *p, size_t bytes, emu_acc *acc, uint32_
 
 /* --- fragments: register 4 j + 2 h + e of a lane is row 16 warp + lane / 4 + 8 h, column 8 j + 2 (lane % 4) + e --- */
 
-static void exchange(emu_thread *t, emu_acc *acc, void *regs, bool take) {
+static void exchange_registers(emu_thread *t, emu_acc *acc, void *regs, bool take) {
   float *d = regs; /* or integers: bits are moved */
   int row = (t->tid % 128) / 32 * 16 + t->lane / 4, column = 2 * (t->lane % 4);
   for (int i = 0; i < acc->n / 2; i += 2) {
@@ -100,7 +100,7 @@ static void exchange(emu_thread *t, emu_acc *acc, void *regs, bool take) {
 
 static void close_acc(emu_thread *t, emu_live *l) {
   emu_acc *acc = l->acc;
-  exchange(t, acc, l->lo, true);
+  exchange_registers(t, acc, l->lo, true);
   if (!--acc->holders) free(acc);
 }
 
@@ -169,7 +169,7 @@ static void read_regs(const emu_op *o, float *out) {
     }
 }
 
-static void carry_out(emu_group *g, emu_op *o) {
+static void carry_out_product(emu_group *g, emu_op *o) {
   static float a[64 * 32], b[32 * 256 + 8];
   emu_gather_step(&o->gather, g->agent, ++g->clock);
   o->clocks = emu_gather_take(&o->gather);
@@ -190,8 +190,8 @@ static void carry_out(emu_group *g, emu_op *o) {
 
 /* --- issue --- */
 
-static void check_same(const emu_op *o, const emu_thread *t, int type, int n, bool regs, uint64_t a, uint64_t b,
-                       int acc) {
+static void check_same_product(const emu_op *o, const emu_thread *t, int type, int n, bool regs, uint64_t a, uint64_t b,
+                               int acc) {
   if (o->type == type && o->n == n && o->a_regs == regs && o->a == a && o->b == b && o->accumulate == (acc != 0) &&
       o->at.line == t->at.line && o->at.file == t->at.file)
     return;
@@ -212,7 +212,7 @@ static emu_op *new_op(emu_group *g, emu_thread *t) {
     emu_report(EMU_RULE_WGMMA_ARGS, t->at, "more than %d products in flight", OPS - 8);
     emu_stop();
   }
-  emu_op *o = op_of(g, g->n_ops++);
+  emu_op *o = queued_product(g, g->n_ops++);
   emu_clocks_drop(o->clocks);
   memset(o, 0, sizeof *o);
   o->at = t->at;
@@ -253,7 +253,7 @@ static void join_acc(emu_thread *t, emu_op *o, void *d, uint32_t number) {
     return;
   }
   o->acc->holders++;
-  if (o->accumulate) exchange(t, o->acc, d, false);
+  if (o->accumulate) exchange_registers(t, o->acc, d, false);
   for (int i = 0; i < o->n / 2; i++) memcpy((char *)d + 4 * i, &(float){NAN}, 4);
   add_live(t, d, 2 * (size_t)o->n, o->acc, number);
 }
@@ -269,7 +269,7 @@ static void join_regs(emu_thread *t, emu_op *o, const uint32_t *a, uint32_t numb
 static void join_clocks(emu_thread *t, emu_op *o) { emu_release_to(&o->gather, t); }
 
 static void carry_out_until(emu_group *g, uint32_t end) {
-  for (; g->n_done < end; g->n_done++) carry_out(g, op_of(g, g->n_done));
+  for (; g->n_done < end; g->n_done++) carry_out_product(g, queued_product(g, g->n_done));
 }
 
 void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uint64_t b, int trans_a, int trans_b,
@@ -283,7 +283,7 @@ void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uin
   if (!t->ever_fenced) emu_report(EMU_RULE_WGMMA_FENCE, t->at, "no wgmma.fence before the first product");
   uint32_t number = t->issued++;
   bool first = number == g->n_ops;
-  emu_op *o = first ? new_op(g, t) : op_of(g, number);
+  emu_op *o = first ? new_op(g, t) : queued_product(g, number);
   if (first) {
     o->type = type;
     o->n = n;
@@ -294,7 +294,7 @@ void emu_wgmma(int type, int n, void *d, const uint32_t *a_regs, uint64_t a, uin
     o->a_regs = a_regs != NULL;
     o->accumulate = acc != 0;
   } else {
-    check_same(o, t, type, n, a_regs != NULL, a, b, acc);
+    check_same_product(o, t, type, n, a_regs != NULL, a, b, acc);
   }
   join_acc(t, o, d, number);
   if (a_regs) join_regs(t, o, a_regs, number);
@@ -342,7 +342,7 @@ void emu_wgmma_wait(int n, EMU_SITE) {
   while (!all_issued(g, end)) emu_wait_in(&g->waiters, EMU_AT_WGMMA);
   carry_out_until(g, end);
   close_until(t, end);
-  if (g->n_ops - end < OPS) emu_acquire(t, op_of(g, end - 1)->clocks);
+  if (g->n_ops - end < OPS) emu_acquire(t, queued_product(g, end - 1)->clocks);
   memmove(t->group_end, t->group_end + (t->n_groups - n), (size_t)n * sizeof t->group_end[0]);
   t->n_groups = n;
 }
@@ -354,7 +354,7 @@ void emu_wgmma_exit(emu_block *b) {
     const emu_group *g = &b->groups[i];
     for (int t = 0; t < 128; t++)
       if (g->first[t].n_live) {
-        emu_report(EMU_RULE_EXIT, op_of(&b->groups[i], g->first[t].live[0].last_op)->at,
+        emu_report(EMU_RULE_EXIT, queued_product(&b->groups[i], g->first[t].live[0].last_op)->at,
                    "block %d has ended; thread %d never waited for this product", b->index, g->first[t].tid);
         break;
       }

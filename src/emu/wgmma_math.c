@@ -101,7 +101,7 @@ static inline int exponent(float x, int least) {
   return bits_of(x) << 1 == 0 ? ZERO : e == 128 ? SPECIAL : e < least ? least : e;
 }
 
-EMU_VECTOR static void exponents(int *restrict e, const float *restrict x, int n, int least) {
+EMU_VECTOR static void exponents_of(int *restrict e, const float *restrict x, int n, int least) {
   for (int i = 0; i < n; i++) e[i] = exponent(x[i], least);
 }
 
@@ -186,8 +186,8 @@ static inline __attribute__((always_inline)) void sum_row(float *restrict c, con
 EMU_VECTOR static void add_exact(float *restrict c, const float *restrict a, const float *restrict b, int rows, int n,
                                  int k, const sum_rule *r) {
   static int ea[64 * DEPTH], eb[DEPTH * COLUMNS + 8];
-  exponents(ea, a, rows * k, r->least);
-  exponents(eb, b, k * n, r->least);
+  exponents_of(ea, a, rows * k, r->least);
+  exponents_of(eb, b, k * n, r->least);
   for (int row = 0; row < rows; row++) {
     for (int j = 0; j < n; j += 16)
       sum_row(c + row * n + j, a + row * k, ea + row * k, b + j, eb + j, n, n - j < 16 ? 8 : 16, k, r);

@@ -24,7 +24,8 @@ static void pool(const ga_hparams *p, ga_pooling pooling, const float *x, int32_
 }
 
 /* ids, positions, zeros (types), q_start[2] in one device buffer. */
-static ga_status run(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, int32_t *host, int32_t *device) {
+static ga_status run_embedding(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, int32_t *host,
+                               int32_t *device) {
   int32_t *positions = host + n, *types = positions + n, *q_start = types + n;
   for (int32_t i = 0; i < n; i++) {
     host[i] = ids[i];
@@ -46,7 +47,7 @@ static ga_status run(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n,
   return exec_run(e);
 }
 
-static ga_status embed(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, float *out) {
+static ga_status embed_tokens(ga_model *model, ga_exec *e, const int32_t *ids, int32_t n, float *out) {
   const size_t inputs = ((size_t)n * 3 + 2) * sizeof(int32_t),
                rows = (size_t)n * (size_t)model->hparams.width * sizeof(float);
   void *host = NULL, *device = NULL;
@@ -54,7 +55,7 @@ static ga_status embed(ga_model *model, ga_exec *e, const int32_t *ids, int32_t 
   if (status == GA_OK) status = ga_buffer_alloc(model->ctx, inputs, &device);
   float *x = (float *)host;
   int32_t *ints = host ? (int32_t *)(x + rows / sizeof(float)) : NULL;
-  if (status == GA_OK) status = run(model, e, ids, n, ints, device);
+  if (status == GA_OK) status = run_embedding(model, e, ids, n, ints, device);
   if (status == GA_OK)
     status = ga_copy_to_host(model->ctx, x, e->buffer[model->graph->values[model->graph->result].buffer], rows, NULL);
   if (status == GA_OK) pool(&model->hparams, model->graph->pooling, x, n, out);
@@ -75,7 +76,7 @@ ga_status ga_embed_ids(ga_model *model, const int32_t *ids, int32_t n, float *ou
                i, model->hparams.vocab - 1);
   ga_exec e;
   GA_TRY(exec_create(model, model->placements, NULL, n, 0, &e));
-  ga_status status = embed(model, &e, ids, n, out);
+  ga_status status = embed_tokens(model, &e, ids, n, out);
   exec_destroy(&e);
   return status;
 }

@@ -170,7 +170,7 @@ static ga_status generate_loop(sampler *sm, ga_detok *detok, const ga_generate_o
   }
 }
 
-static ga_status check_options(const ga_session *s, const ga_generate_options *o) {
+static ga_status check_generate_options(const ga_session *s, const ga_generate_options *o) {
   GA_REQUIRE(o->max_tokens >= 1, GA_ERR_ARG, "generate: max_tokens is %d; must be at least 1", o->max_tokens);
   GA_REQUIRE(o->penalty_last >= -1, GA_ERR_ARG, "generate: penalty_last is %d; must be -1 (all) or more",
              o->penalty_last);
@@ -180,8 +180,8 @@ static ga_status check_options(const ga_session *s, const ga_generate_options *o
   return GA_OK;
 }
 
-static ga_status generate(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o,
-                          ga_generate_result *r) {
+static ga_status generate_tokens(ga_session *s, const int32_t *ids, int32_t n, const ga_generate_options *o,
+                                 ga_generate_result *r) {
   r->n_prompt = n;
   double start = ga_seconds();
   GA_TRY(session_append(s, ids, n, &kept, o->progress, o->user));
@@ -207,9 +207,9 @@ ga_status ga_generate(ga_session *s, const int32_t *ids, int32_t n, const ga_gen
   ga_generate_options full;
   GA_TRY(GA_SIZED_TAKE("generate: options", ga_generate_options, options, &full));
   GA_TRY(ga_sized_check_out("generate: result", result, ga_generate_result_first));
-  GA_TRY(check_options(s, &full));
+  GA_TRY(check_generate_options(s, &full));
   ga_generate_result made = GA_GENERATE_RESULT_INIT;
-  const ga_status status = generate(s, ids, n, &full, &made);
+  const ga_status status = generate_tokens(s, ids, n, &full, &made);
   ga_sized_give(&made, sizeof made, result);
   return status;
 }

@@ -214,7 +214,7 @@ static ga_status run_step(session_stage *stage, const session_sample *sample) {
   return sample->desc.vocab ? ga_sample_fused(stage->exec.ctx, &sample->desc, &sample->io, NULL) : GA_OK;
 }
 
-static ga_status record(session_stage *stage, const session_sample *sample) {
+static ga_status record_step(session_stage *stage, const session_sample *sample) {
   ga_ctx *ctx = stage->exec.ctx;
   GA_TRY(ga_graph_begin(ctx, NULL));
   ga_status status = run_step(stage, sample);
@@ -242,7 +242,7 @@ static ga_status run_decode(session_stage *stage, const session_sample *sample) 
     return run_step(stage, sample);
   }
   if (!g->graph) {
-    ga_status status = record(stage, sample);
+    ga_status status = record_step(stage, sample);
     g->off = status == GA_ERR_UNSUPPORTED;
     if (g->off) return run_step(stage, sample);
     GA_TRY(status);
@@ -332,8 +332,8 @@ static ga_status check_ids(const ga_session *s, const int32_t *ids, int32_t n) {
   return GA_OK;
 }
 
-static ga_status append(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host,
-                        ga_progress_fn progress, void *user) {
+static ga_status append_tokens(ga_session *s, const int32_t *ids, int32_t n, const session_out *out, float *host,
+                               ga_progress_fn progress, void *user) {
   for (int32_t done = 0; done < n;) {
     const int32_t chunk = (int32_t)ga_min_i64(s->batch, n - done);
     GA_TRY(run_chunk(s, ids + done, s->length + done, chunk, done, n - out->n_rows, out, host));
@@ -356,7 +356,7 @@ ga_status session_append(ga_session *s, const int32_t *ids, int32_t n, const ses
   if (out->row)
     GA_TRY(ga_host_alloc(last->exec.ctx, (size_t)last->exec.max_out * (size_t)s->model->hparams.vocab * sizeof(float),
                          &host));
-  const ga_status status = append(s, ids, n, out, host, progress, user);
+  const ga_status status = append_tokens(s, ids, n, out, host, progress, user);
   ga_host_free(last->exec.ctx, host);
   return status;
 }

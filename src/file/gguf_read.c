@@ -8,7 +8,7 @@
 #include "file/limits.h"
 #include "file/model_store.h"
 
-static ga_status read_text(ga_byte_reader *r, uint64_t most, const char *what, ga_text *out) {
+static ga_status read_gguf_text(ga_byte_reader *r, uint64_t most, const char *what, ga_text *out) {
   uint64_t bytes = 0;
   const uint8_t *p = NULL;
   GA_TRY(ga_read_u64(r, what, &bytes));
@@ -22,7 +22,7 @@ static ga_status read_text(ga_byte_reader *r, uint64_t most, const char *what, g
 /* A key or a tensor name, copied so that it ends with NUL. */
 static ga_status read_name(ga_arena *arena, ga_byte_reader *r, size_t most, const char *what, char **out) {
   ga_text text = {0};
-  GA_TRY(read_text(r, most, what, &text));
+  GA_TRY(read_gguf_text(r, most, what, &text));
   GA_REQUIRE(ga_name_is_sound(text.data, text.bytes, most), GA_ERR_FORMAT,
              "%s '%s' (%zu bytes); must have 1 to %zu bytes without control characters", what,
              ga_quote(text.data, text.bytes).text, text.bytes, most);
@@ -41,7 +41,7 @@ static ga_status read_texts(ga_arena *arena, ga_byte_reader *r, ga_meta *meta) {
   uint64_t start = r->at;
   for (int64_t i = 0; i < meta->count; i++) {
     ga_text text = {0};
-    GA_TRY(read_text(r, GA_MODEL_MAX_TEXT_BYTES, "text", &text));
+    GA_TRY(read_gguf_text(r, GA_MODEL_MAX_TEXT_BYTES, "text", &text));
     uint64_t end = r->at - start;
     GA_REQUIRE(end <= GA_MODEL_MAX_ARRAY_BYTES, GA_ERR_FORMAT, "array of texts longer than %llu bytes",
                (unsigned long long)GA_MODEL_MAX_ARRAY_BYTES);

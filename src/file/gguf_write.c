@@ -38,7 +38,7 @@ struct ga_gguf_writer {
 
 /* --- bytes ------------------------------------------------------------------------------------------------------- */
 
-static ga_status grow(byte_buffer *b, size_t more) {
+static ga_status grow_buffer(byte_buffer *b, size_t more) {
   if (more <= b->size - b->used) return GA_OK;
   uint64_t size;
   void *p;
@@ -51,8 +51,8 @@ static ga_status grow(byte_buffer *b, size_t more) {
   return GA_OK;
 }
 
-static ga_status append(byte_buffer *b, const void *data, size_t bytes) {
-  GA_TRY(grow(b, bytes));
+static ga_status append_bytes(byte_buffer *b, const void *data, size_t bytes) {
+  GA_TRY(grow_buffer(b, bytes));
   if (bytes) memcpy(b->data + b->used, data, bytes);
   b->used += bytes;
   return GA_OK;
@@ -61,14 +61,14 @@ static ga_status append(byte_buffer *b, const void *data, size_t bytes) {
 static ga_status append_le(byte_buffer *b, int bytes, uint64_t value) {
   uint8_t le[8];
   ga_store_le(le, bytes, value);
-  return append(b, le, (size_t)bytes);
+  return append_bytes(b, le, (size_t)bytes);
 }
 
 static ga_status append_text(byte_buffer *b, const char *text, size_t bytes) {
   GA_REQUIRE(bytes <= GA_MODEL_MAX_TEXT_BYTES, GA_ERR_ARG, "text of %zu bytes; at most %d", bytes,
              GA_MODEL_MAX_TEXT_BYTES);
   GA_TRY(append_le(b, 8, bytes));
-  return append(b, text, bytes);
+  return append_bytes(b, text, bytes);
 }
 
 /* --- puts -------------------------------------------------------------------------------------------------------- */
@@ -153,7 +153,7 @@ void ga_gguf_put_array(ga_gguf_writer *w, const char *key, ga_meta_type elem, in
     return;
   }
   if (failed(w, key, begin_array(w, key, elem, n))) return;
-  (void)failed(w, key, append(&w->keys, values, (size_t)n * (size_t)each));
+  (void)failed(w, key, append_bytes(&w->keys, values, (size_t)n * (size_t)each));
 }
 
 void ga_gguf_put_texts(ga_gguf_writer *w, const char *key, int64_t n, const ga_text *texts) {
@@ -164,7 +164,7 @@ void ga_gguf_put_texts(ga_gguf_writer *w, const char *key, int64_t n, const ga_t
 
 static ga_status put_meta_values(ga_gguf_writer *w, const ga_meta *meta) {
   if (meta->elem != GA_META_TEXT)
-    return append(&w->keys, meta->data, (size_t)meta->count * (size_t)ga_meta_type_bytes(meta->elem));
+    return append_bytes(&w->keys, meta->data, (size_t)meta->count * (size_t)ga_meta_type_bytes(meta->elem));
   for (int64_t i = 0; i < meta->count; i++)
     GA_TRY(append_text(&w->keys, (const char *)meta->data + meta->spans[i].offset, meta->spans[i].bytes));
   return GA_OK;
@@ -204,7 +204,7 @@ static ga_status put_directory(ga_gguf_writer *w, const char *name, const ga_ten
 
 static void put_pending(ga_gguf_writer *w, const char *name, const ga_tensor *tensor, pending_tensor pending) {
   if (failed(w, name, put_directory(w, name, tensor, &pending.bytes))) return;
-  if (failed(w, name, append(&w->tensors, &pending, sizeof pending))) return;
+  if (failed(w, name, append_bytes(&w->tensors, &pending, sizeof pending))) return;
   w->next_offset = ga_round_up(w->next_offset + pending.bytes, w->alignment);
   w->n_tensors++;
 }

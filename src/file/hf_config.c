@@ -43,7 +43,7 @@ static ga_status put_rsqrt(const hf_sink *s, const char *key, const json_t *valu
   return ga_meta_list_add_float(s->arena, s->list, key, 1 / sqrt(x));
 }
 
-static ga_status put_text(const hf_sink *s, const char *key, const json_t *value) {
+static ga_status put_meta_text(const hf_sink *s, const char *key, const json_t *value) {
   MUST_BE(json_is_string(value), value, "a text");
   return ga_meta_list_add_text(s->arena, s->list, key, json_string_value(value), json_string_length(value));
 }
@@ -75,7 +75,7 @@ static ga_status put_layer_types(const hf_sink *s, const char *key, const json_t
   return ga_meta_list_add_array(s->arena, s->list, key, GA_META_BOOL, (int64_t)n, bools);
 }
 
-static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
+static ga_status put_meta_value(const hf_sink *s, ga_hf_kind kind, const char *key, const json_t *value) {
   switch (kind) {
   case GA_HF_INT:
     MUST_BE(json_is_integer(value), value, "an integer");
@@ -89,7 +89,7 @@ static ga_status put_value(const hf_sink *s, ga_hf_kind kind, const char *key, c
   case GA_HF_INTS: return put_ints(s, key, value);
   case GA_HF_FIRST: return put_first(s, key, value);
   case GA_HF_RSQRT: return put_rsqrt(s, key, value);
-  case GA_HF_TEXT: return put_text(s, key, value);
+  case GA_HF_TEXT: return put_meta_text(s, key, value);
   case GA_HF_ROPE_TYPE: return put_rope_type(s, key, value);
   case GA_HF_LAYER_TYPES: return put_layer_types(s, key, value);
   case GA_HF_ONLY:
@@ -126,25 +126,26 @@ static ga_status put_fallback(const hf_sink *s, const ga_hf_key *row, const char
   json_t *value = NULL;
   GA_REQUIRE(strcmp(row->fallback, GA_HF_REQUIRED) != 0, GA_ERR_FORMAT, "is missing; must be there");
   GA_TRY(parse_fallback(row, &value));
-  ga_status status = put_value(s, row->kind, key, value);
+  ga_status status = put_meta_value(s, row->kind, key, value);
   json_decref(value);
   return status;
 }
 
-static ga_status put_row(const hf_sink *s, const ga_hf_key *row, const json_t *config) {
+static ga_status put_meta_row(const hf_sink *s, const ga_hf_key *row, const json_t *config) {
   const json_t *value = ga_json_at(config, row->json);
   char *key = NULL;
-  if (row->kind == GA_HF_REFUSED) return !value || json_is_false(value) ? GA_OK : put_value(s, row->kind, NULL, value);
+  if (row->kind == GA_HF_REFUSED)
+    return !value || json_is_false(value) ? GA_OK : put_meta_value(s, row->kind, NULL, value);
   if (row->kind == GA_HF_ONLY) return value ? check_only(row, value) : GA_OK;
   GA_TRY(ga_arena_printf(s->arena, &key, "%s%s", row->key[0] == '.' ? s->arch->arch : "", row->key));
   if (ga_meta_list_find(s->list, key)) return GA_OK;
-  if (value) return put_value(s, row->kind, key, value);
+  if (value) return put_meta_value(s, row->kind, key, value);
   return row->fallback ? put_fallback(s, row, key) : GA_OK;
 }
 
 static ga_status put_rows(const hf_sink *s, const char *label, const ga_hf_key *rows, const json_t *config) {
   for (const ga_hf_key *row = rows; row && row->json; row++) {
-    ga_status status = put_row(s, row, config);
+    ga_status status = put_meta_row(s, row, config);
     if (status) return ga_fail_in(status, "%s: '%s'", label, row->json);
   }
   return GA_OK;
@@ -183,7 +184,7 @@ static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
   return ga_meta_list_add_int(s->arena, s->list, key, 4 * width);
 }
 
-static ga_status find_arch(const char *label, const json_t *config, const ga_hf_arch **out) {
+static ga_status find_hf_arch(const char *label, const json_t *config, const ga_hf_arch **out) {
   const json_t *type = ga_json_at(config, "model_type");
   GA_REQUIRE(json_is_string(type), GA_ERR_FORMAT, "%s: 'model_type' is %s; must be a text", label,
              ga_json_type_name(type));
@@ -197,7 +198,7 @@ static ga_status find_arch(const char *label, const json_t *config, const ga_hf_
 ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,
                              const ga_hf_arch **arch) {
   const ga_hf_arch *a;
-  GA_TRY(find_arch(label, config, &a));
+  GA_TRY(find_hf_arch(label, config, &a));
   hf_sink s = {arena, list, a};
   const json_t *inner = a->inside ? ga_json_at(config, a->inside) : config;
   GA_REQUIRE(json_is_object(inner), GA_ERR_FORMAT, "%s: '%s' is %s; must be an object", label, a->inside,

@@ -19,7 +19,7 @@ static bool file_exists(const char *path) {
 }
 
 /* Folder of a path with its '/', "" for a bare name. */
-static ga_status folder_of(ga_arena *arena, const char *path, char **out) {
+static ga_status copy_folder_of(ga_arena *arena, const char *path, char **out) {
   const char *slash = strrchr(path, '/');
   return ga_arena_strndup(arena, path, slash ? (size_t)(slash - path) + 1 : 0, out);
 }
@@ -70,7 +70,7 @@ static ga_status apply_config(ga_model_file *file, const char *folder, const ga_
 }
 
 /* All parts are parsed. */
-static ga_status finish(ga_model_file *file, const char *folder) {
+static ga_status finish_open(ga_model_file *file, const char *folder) {
   const ga_hf_arch *arch;
   GA_TRY(find_side_files(file, folder));
   GA_TRY(apply_config(file, folder, &arch));
@@ -79,9 +79,9 @@ static ga_status finish(ga_model_file *file, const char *folder) {
 
 ga_status ga_hf_open_mapped(ga_model_file *file) {
   char *folder;
-  GA_TRY(folder_of(&file->arena, file->shards[0].path, &folder));
+  GA_TRY(copy_folder_of(&file->arena, file->shards[0].path, &folder));
   GA_TRY(ga_safetensors_parse(&file->arena, &file->shards[0]));
-  return finish(file, folder);
+  return finish_open(file, folder);
 }
 
 /* --- index ------------------------------------------------------------------------------------------------------- */
@@ -158,7 +158,7 @@ static ga_status open_shards(ga_model_file *file, const char *folder, json_t *ma
 ga_status ga_hf_open_index(ga_model_file *file, const char *path) {
   char *folder;
   json_t *index;
-  GA_TRY(folder_of(&file->arena, path, &folder));
+  GA_TRY(copy_folder_of(&file->arena, path, &folder));
   GA_TRY(ga_json_read_file(path, &index));
   json_t *map = json_object_get(index, "weight_map");
   ga_status status = json_is_object(map)
@@ -166,7 +166,7 @@ ga_status ga_hf_open_index(ga_model_file *file, const char *path) {
                          : ga_fail(GA_ERR_FORMAT, "'weight_map' is %s; must be an object", ga_json_type_name(map));
   if (status) status = ga_fail_in(status, "%s", ga_path_label(path));
   json_decref(index);
-  return status ? status : finish(file, folder);
+  return status ? status : finish_open(file, folder);
 }
 
 ga_status ga_hf_open_folder(ga_model_file *file, const char *path) {

@@ -224,8 +224,8 @@ ga_status ga_jj_order(jj_run *run, jj_val a, jj_val b, int *out) {
 }
 
 /* Merges the sorted halves [0, mid) and [mid, n) of `from` into `to`; `from` holds keys, then values n apart. */
-static ga_status merge(jj_run *run, const jj_val *keys, const jj_val *values, size_t mid, size_t n, bool reverse,
-                       jj_val *to_keys, jj_val *to_values) {
+static ga_status merge_runs(jj_run *run, const jj_val *keys, const jj_val *values, size_t mid, size_t n, bool reverse,
+                            jj_val *to_keys, jj_val *to_values) {
   size_t i = 0, j = mid;
   for (size_t k = 0; k < n; k++) {
     int c = 0;
@@ -245,7 +245,7 @@ ga_status ga_jj_sort(jj_run *run, jj_val *keys, jj_val *values, size_t n, bool r
   for (size_t width = 1; width < n; width *= 2) {
     for (size_t at = 0; at < n; at += 2 * width) {
       size_t rest = n - at < 2 * width ? n - at : 2 * width, mid = rest < width ? rest : width;
-      GA_TRY(merge(run, keys + at, values + at, mid, rest, reverse, spare_keys + at, spare_values + at));
+      GA_TRY(merge_runs(run, keys + at, values + at, mid, rest, reverse, spare_keys + at, spare_values + at));
     }
     memcpy(keys, spare_keys, n * sizeof *keys);
     memcpy(values, spare_values, n * sizeof *values);

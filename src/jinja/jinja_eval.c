@@ -189,7 +189,7 @@ static int param_index(const char *params, const jj_str *name, int *n_params, in
   return index;
 }
 
-static ga_status bind(const jj_def *def, const jj_args *args, jj_val v[JJ_MAX_PARAMS]) {
+static ga_status bind_args(const jj_def *def, const jj_args *args, jj_val v[JJ_MAX_PARAMS]) {
   bool no_names = def->params[0] == '/';
   const char *params = def->params + no_names;
   int n_params, n_needed, index;
@@ -215,7 +215,7 @@ static ga_status bind(const jj_def *def, const jj_args *args, jj_val v[JJ_MAX_PA
 ga_status ga_jj_call_def(jj_run *run, const jj_def *def, jj_val self, const jj_args *args, jj_val *out) {
   jj_call call = {.self = self, .args = args, .def = def};
   GA_TRY(ga_jj_enter(run));
-  if (def->params[0] != '*') GA_TRY(bind(def, args, call.v));
+  if (def->params[0] != '*') GA_TRY(bind_args(def, args, call.v));
   GA_TRY(def->fn(run, &call, out));
   run->depth_left++;
   return GA_OK;

@@ -192,7 +192,7 @@ typedef struct sort_spec {
 } sort_spec;
 
 /* What items are sorted and compared by: their attribute, strings in lower case unless case_sensitive. */
-static ga_status key_of(jj_run *run, jj_val item, const sort_spec *by, jj_val path, jj_val *key) {
+static ga_status key_of_item(jj_run *run, jj_val item, const sort_spec *by, jj_val path, jj_val *key) {
   GA_TRY(ga_jj_path(run, item, path, by->fallback, key));
   if (key->kind == JJ_STR && !by->case_sensitive) return ga_jj_recase(run, key->u.s, JJ_LOWER, key);
   return GA_OK;
@@ -207,7 +207,7 @@ static ga_status extreme(jj_run *run, const jj_call *call, int sign, jj_val *out
   *out = ga_jj_undef(&no_item);
   for (size_t i = 0; i < n; i++) {
     int c = sign;
-    GA_TRY(key_of(run, items[i], &by, by.path, &key));
+    GA_TRY(key_of_item(run, items[i], &by, by.path, &key));
     if (i) GA_TRY(ga_jj_order(run, key, best, &c));
     if (c * sign <= 0) continue;
     best = key;
@@ -223,10 +223,10 @@ JJ_BUILTIN(filter_min) { return extreme(run, call, -1, out); }
  * (two undefined ones) have no order. */
 static ga_status multi_key(jj_run *run, jj_val item, const sort_spec *by, jj_val *key) {
   jj_val one;
-  if (by->alone) return key_of(run, item, by, by->path, key);
+  if (by->alone) return key_of_item(run, item, by, by->path, key);
   GA_TRY(ga_jj_seq_new(run, JJ_LIST, 0, key));
   if (by->path.kind != JJ_STR) {
-    GA_TRY(key_of(run, item, by, by->path, &one));
+    GA_TRY(key_of_item(run, item, by, by->path, &one));
     return ga_jj_seq_push(run, key->u.q, one);
   }
   const jj_str *path = by->path.u.s;
@@ -236,7 +236,7 @@ static ga_status multi_key(jj_run *run, jj_val item, const sort_spec *by, jj_val
     jj_val part, v;
     if (!comma) comma = end;
     GA_TRY(ga_jj_str_part(run, path, (size_t)(p - path->p), (size_t)(comma - p), &part));
-    GA_TRY(key_of(run, item, by, part, &v));
+    GA_TRY(key_of_item(run, item, by, part, &v));
     GA_TRY(ga_jj_seq_push(run, key->u.q, v));
     p = comma + 1;
   }
@@ -281,7 +281,7 @@ JJ_BUILTIN(filter_unique) {
   GA_TRY(ga_jj_dict_new(run, 0, &seen));
   GA_TRY(ga_jj_seq_new(run, JJ_GEN, 0, out));
   for (size_t i = 0; i < n; i++) {
-    GA_TRY(key_of(run, items[i], &by, by.path, &key));
+    GA_TRY(key_of_item(run, items[i], &by, by.path, &key));
     GA_TRY(ga_jj_dict_find(run, seen.u.d, key, &found));
     if (found) continue;
     GA_TRY(ga_jj_dict_set(run, seen.u.d, key, ga_jj_none()));

@@ -110,7 +110,7 @@ static int digit_of(char c) {
 }
 
 /* int(text, base) of Python. false: no such number; *too_big: one beyond 64 bits. */
-static bool read_int(const jj_str *text, int base, int64_t *out, bool *too_big) {
+static bool parse_int(const jj_str *text, int base, int64_t *out, bool *too_big) {
   jj_str s = ga_jj_strip(text, NULL, JJ_STRIP_LEFT | JJ_STRIP_RIGHT);
   size_t at = 0;
   bool negative = s.n && s.p[0] == '-', digit = false;
@@ -162,7 +162,7 @@ JJ_BUILTIN(filter_int) {
   if (v.kind == JJ_FLOAT && !isnan(v.u.f)) return float_to_int(v.u.f, out);
   if (ga_jj_as_int(v, &i)) *out = ga_jj_int(i);
   if (v.kind != JJ_STR) return GA_OK;
-  if ((base == 0 || (base >= 2 && base <= 36)) && read_int(v.u.s, (int)base, &i, &too_big)) {
+  if ((base == 0 || (base >= 2 && base <= 36)) && parse_int(v.u.s, (int)base, &i, &too_big)) {
     if (too_big) return ga_fail(GA_ERR_UNSUPPORTED, "int: beyond 64 bits");
     *out = ga_jj_int(i);
   } else if (ga_jj_read_float(v.u.s->p, v.u.s->n, &f) && isfinite(f)) {

@@ -31,7 +31,7 @@ static jj_str of_format(const formatter *f, const char *p, size_t n) {
   return ga_jj_part(f->format, (size_t)(p - f->format->p), n);
 }
 
-static ga_status put(formatter *f, const jj_str *s) { return ga_jj_buf_part(f->run, &f->buf, s, 0, s->n); }
+static ga_status put_str(formatter *f, const jj_str *s) { return ga_jj_buf_part(f->run, &f->buf, s, 0, s->n); }
 
 static ga_status bad_spec(const char *what) {
   return ga_fail(GA_ERR_FORMAT,
@@ -56,11 +56,11 @@ static ga_status put_field(formatter *f, const field *spec, const char *head, co
   if (align == '>') before = gap;
   if (align == '^') before = gap / 2;
   if (align == '=') inside = gap;
-  for (size_t i = 0; i < before; i++) GA_TRY(put(f, &spec->fill));
+  for (size_t i = 0; i < before; i++) GA_TRY(put_str(f, &spec->fill));
   GA_TRY(ga_jj_buf_put(f->run, &f->buf, head, head_n));
-  for (size_t i = 0; i < inside; i++) GA_TRY(put(f, &spec->fill));
-  GA_TRY(put(f, body));
-  for (size_t i = before + inside; i < gap; i++) GA_TRY(put(f, &spec->fill));
+  for (size_t i = 0; i < inside; i++) GA_TRY(put_str(f, &spec->fill));
+  GA_TRY(put_str(f, body));
+  for (size_t i = before + inside; i < gap; i++) GA_TRY(put_str(f, &spec->fill));
   return ga_jj_step(f->run, gap / 16);
 }
 
@@ -241,7 +241,7 @@ ga_status ga_jj_percent(jj_run *run, const jj_str *format, jj_val args, jj_val *
     jj_val v;
     if (!percent) percent = f.end;
     const jj_str literal = of_format(&f, f.p, (size_t)(percent - f.p));
-    GA_TRY(put(&f, &literal));
+    GA_TRY(put_str(&f, &literal));
     f.p = percent + 1;
     if (percent == f.end) break;
     GA_TRY(ga_jj_step(run, 1));

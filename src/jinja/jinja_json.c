@@ -9,14 +9,14 @@
 /* Where in the context a node stands, as far as it matters to who vouches for its text. */
 typedef enum place { CONTEXT, MESSAGES, MESSAGE, OURS, FOREIGN } place;
 
-static place place_of(place parent, const char *key, const json_t *value) {
+static place place_of_value(place parent, const char *key, const json_t *value) {
   if (parent == CONTEXT && !strcmp(key, "messages")) return MESSAGES;
   if (parent == CONTEXT && json_is_string(value) && ga_ends_with(key, "_token")) return OURS;
   if (parent == MESSAGE && json_is_string(value) && !strcmp(key, "role")) return OURS;
   return FOREIGN;
 }
 
-static ga_status from_text(jj_run *run, const char *p, size_t n, place at, jj_val *out) {
+static ga_status value_from_text(jj_run *run, const char *p, size_t n, place at, jj_val *out) {
   GA_TRY(ga_jj_str_new(run, p, n, out));
   if (!run->trace || at == OURS) return GA_OK;
   void *marks;
@@ -42,8 +42,8 @@ static ga_status from_object(jj_run *run, json_t *json, place at, jj_val *out) {
   for (void *it = json_object_iter(json); it; it = json_object_iter_next(json, it)) {
     jj_val key, v;
     const char *name = json_object_iter_key(it);
-    GA_TRY(from_text(run, name, json_object_iter_key_len(it), FOREIGN, &key));
-    GA_TRY(from_node(run, json_object_iter_value(it), place_of(at, name, json_object_iter_value(it)), &v));
+    GA_TRY(value_from_text(run, name, json_object_iter_key_len(it), FOREIGN, &key));
+    GA_TRY(from_node(run, json_object_iter_value(it), place_of_value(at, name, json_object_iter_value(it)), &v));
     GA_TRY(ga_jj_dict_set(run, out->u.d, key, v));
   }
   return GA_OK;
@@ -56,7 +56,7 @@ static ga_status from_node(jj_run *run, const json_t *json, place at, jj_val *ou
     GA_TRY(from_object(run, (json_t *)(uintptr_t)json, at, out));
     break; /* iterators want it writable */
   case JSON_ARRAY: GA_TRY(from_array(run, json, at, out)); break;
-  case JSON_STRING: GA_TRY(from_text(run, json_string_value(json), json_string_length(json), at, out)); break;
+  case JSON_STRING: GA_TRY(value_from_text(run, json_string_value(json), json_string_length(json), at, out)); break;
   case JSON_INTEGER: *out = ga_jj_int(json_integer_value(json)); break;
   case JSON_REAL: *out = ga_jj_float(json_real_value(json)); break;
   case JSON_TRUE:
@@ -125,7 +125,7 @@ static ga_status put_json_str(jj_run *run, jj_buf *buf, const jj_str *s, bool as
   return ga_jj_buf_put(run, buf, "\"", 1);
 }
 
-static ga_status put_number(jj_run *run, jj_buf *buf, jj_val v) {
+static ga_status put_json_number(jj_run *run, jj_buf *buf, jj_val v) {
   if (v.kind != JJ_FLOAT || isfinite(v.u.f)) return ga_jj_put_repr(run, buf, v);
   return ga_jj_buf_puts(run, buf, isnan(v.u.f) ? "NaN" : v.u.f < 0 ? "-Infinity" : "Infinity");
 }
@@ -191,7 +191,7 @@ static ga_status put_json(jj_run *run, jj_buf *buf, jj_val v, const json_style *
   case JJ_NONE: GA_TRY(ga_jj_buf_puts(run, buf, "null")); break;
   case JJ_BOOL: GA_TRY(ga_jj_buf_puts(run, buf, v.u.b ? "true" : "false")); break;
   case JJ_INT:
-  case JJ_FLOAT: GA_TRY(put_number(run, buf, v)); break;
+  case JJ_FLOAT: GA_TRY(put_json_number(run, buf, v)); break;
   case JJ_STR: GA_TRY(put_json_str(run, buf, v.u.s, style->ascii)); break;
   case JJ_LIST:
   case JJ_TUPLE: GA_TRY(put_json_list(run, buf, v.u.q, style, level)); break;

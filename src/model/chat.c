@@ -83,7 +83,8 @@ static ga_status copy_out(const void *p, size_t n, void **out) {
   return GA_OK;
 }
 
-static ga_status render(jj_run *run, const char *json, size_t bytes, char **text, uint8_t **foreign, size_t *n) {
+static ga_status render_messages(jj_run *run, const char *json, size_t bytes, char **text, uint8_t **foreign,
+                                 size_t *n) {
   jj_buf out = {0};
   jj_scope *scope;
   void *copy, *marks = NULL;
@@ -122,7 +123,7 @@ static ga_status render_in(const ga_template *tpl, const char *json_context, siz
                 .trace = foreign != NULL};
   GA_TRY(ga_locale_begin(&locale));
   ga_arena_init(&run.arena, limits.memory_bytes);
-  ga_status status = render(&run, json_context, bytes, text, foreign, n);
+  ga_status status = render_messages(&run, json_context, bytes, text, foreign, n);
   ga_arena_free(&run.arena);
   ga_locale_end(&locale);
   if (status != GA_OK && !run.located) return ga_fail_in(status, "chat template");

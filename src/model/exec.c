@@ -60,12 +60,12 @@ static ga_status program_of(ga_exec *e, const fused_program **out) {
 
 /* --- what launches read and write --- */
 
-static float *at(const ga_exec *e, const fused_rows *r) {
+static float *rows_at(const ga_exec *e, const fused_rows *r) {
   if (!r->is_set) return NULL;
   return e->buffer[r->buffer] + r->offset + (r->from_out ? e->step->out_begin * r->stride : 0);
 }
 
-static int64_t rows_of(const ga_exec *e, const fused_op *op) {
+static int64_t rows_of_op(const ga_exec *e, const fused_op *op) {
   return op->rows == ROWS_TOKENS ? e->step->n_tokens : e->step->n_out;
 }
 
@@ -82,7 +82,7 @@ static const float *rope_freq(const ga_exec *e, bool local) {
 }
 
 /* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */
-static float *scales_of(const ga_exec *e, void *codes, int32_t dim) {
+static float *scales_of_cache(const ga_exec *e, void *codes, int32_t dim) {
   if (e->kv->dtype != GA_E4M3) return NULL;
   return (float *)(void *)((uint8_t *)codes + e->kv->n_slots * e->model->hparams.n_kv_heads * dim);
 }
@@ -93,54 +93,55 @@ static ga_status run_embed(const ga_exec *e, const fused_op *op) {
   const ga_matrix *table = matrix_of(e, op, 0);
   const int32_t *const ids[] = {e->step->ids, e->step->positions, e->step->types};
   ga_embed_desc d = GA_EMBED_DESC_INIT;
-  d.tokens = rows_of(e, op);
+  d.tokens = rows_of_op(e, op);
   d.vocab = table->rows;
   d.width = table->cols;
   d.w_dtype = (int32_t)table->dtype;
   d.scale = op->scale;
-  return ga_embed(e->ctx, &d, &(ga_embed_io){.ids = ids[op->ids], .table = table->data, .y = at(e, &op->y)}, NULL);
+  return ga_embed(e->ctx, &d, &(ga_embed_io){.ids = ids[op->ids], .table = table->data, .y = rows_at(e, &op->y)}, NULL);
 }
 
 static ga_status run_add(const ga_exec *e, const fused_op *op) {
   ga_add_desc d = GA_ADD_DESC_INIT;
-  d.rows = rows_of(e, op);
+  d.rows = rows_of_op(e, op);
   d.width = op->x.cols;
-  return ga_add(e->ctx, &d, &(ga_add_io){.x = at(e, &op->x), .b = at(e, &op->residual), .y = at(e, &op->y)}, NULL);
+  return ga_add(e->ctx, &d,
+                &(ga_add_io){.x = rows_at(e, &op->x), .b = rows_at(e, &op->residual), .y = rows_at(e, &op->y)}, NULL);
 }
 
 static ga_status run_norm(const ga_exec *e, const fused_op *op) {
   ga_norm_desc d = GA_NORM_DESC_INIT;
   GA_REQUIRE(op->heads == 1 || op->x.stride == op->x.cols, GA_ERR_INTERNAL, "head norm: heads must be contiguous");
   d.kind = op->norm_kind;
-  d.rows = rows_of(e, op) * op->heads;
+  d.rows = rows_of_op(e, op) * op->heads;
   d.width = op->x.cols / op->heads;
   d.eps = op->eps;
-  const ga_norm_io io = {.x = at(e, &op->x),
-                         .y = at(e, &op->y),
+  const ga_norm_io io = {.x = rows_at(e, &op->x),
+                         .y = rows_at(e, &op->y),
                          .weight = vector_of(e, op->norm, op->layer),
                          .bias = vector_of(e, op->norm_b, op->layer),
-                         .residual = at(e, &op->residual)};
+                         .residual = rows_at(e, &op->residual)};
   return ga_norm(e->ctx, &d, &io, NULL);
 }
 
 static ga_status run_product(const ga_exec *e, const fused_op *op) {
-  const ga_gemm_fused_desc d = fused_gemm_desc(e->model, op, rows_of(e, op));
-  ga_gemm_fused_io io = {.plain = {.x = at(e, &op->x),
+  const ga_gemm_fused_desc d = fused_gemm_desc(e->model, op, rows_of_op(e, op));
+  ga_gemm_fused_io io = {.plain = {.x = rows_at(e, &op->x),
                                    .w = matrix_of(e, op, 0)->data,
-                                   .y = at(e, &op->matrix[0].y),
+                                   .y = rows_at(e, &op->matrix[0].y),
                                    .bias = vector_of(e, op->matrix[0].bias, op->layer),
-                                   .gate = at(e, &op->gate)},
+                                   .gate = rows_at(e, &op->gate)},
                          .norm = vector_of(e, op->norm, op->layer),
                          .add_norm = vector_of(e, op->add_norm, op->add_layer),
-                         .sum = at(e, &op->sum)};
+                         .sum = rows_at(e, &op->sum)};
   if (op->add_norm != W_NONE)
-    io.add = at(e, &op->residual);
+    io.add = rows_at(e, &op->residual);
   else
-    io.plain.residual = at(e, &op->residual);
+    io.plain.residual = rows_at(e, &op->residual);
   for (int i = 1; i < op->n_matrices; i++) {
     io.w_more[i - 1] = matrix_of(e, op, i)->data;
     if (op->is_gated) continue;
-    io.y_more[i - 1] = at(e, &op->matrix[i].y);
+    io.y_more[i - 1] = rows_at(e, &op->matrix[i].y);
     io.bias_more[i - 1] = vector_of(e, op->matrix[i].bias, op->layer);
   }
   return ga_gemm_fused(e->ctx, &d, &io, NULL);
@@ -148,42 +149,42 @@ static ga_status run_product(const ga_exec *e, const fused_op *op) {
 
 static ga_status run_act(const ga_exec *e, const fused_op *op) {
   ga_act_desc d = GA_ACT_DESC_INIT;
-  d.rows = rows_of(e, op);
+  d.rows = rows_of_op(e, op);
   d.width = op->x.cols;
   d.act = op->act;
-  ga_act_io io = {.x = at(e, &op->x), .y = at(e, &op->y)};
-  if (op->gate.is_set) io.g = io.x, io.x = at(e, &op->gate);
+  ga_act_io io = {.x = rows_at(e, &op->x), .y = rows_at(e, &op->y)};
+  if (op->gate.is_set) io.g = io.x, io.x = rows_at(e, &op->gate);
   return ga_act(e->ctx, &d, &io, NULL);
 }
 
 static ga_status run_rope(const ga_exec *e, const fused_op *op) {
   const ga_hparams *p = &e->model->hparams;
   ga_rope_desc d = GA_ROPE_DESC_INIT;
-  d.tokens = rows_of(e, op);
+  d.tokens = rows_of_op(e, op);
   d.x_stride = op->x.stride;
   d.heads = op->heads;
   d.head_dim = p->head_dim;
   d.rot_dim = p->rot_dim;
   d.pairs = p->rope_pairs;
   d.magnitude = op->local ? e->model->rope_magnitude_local : e->model->rope_magnitude;
-  const ga_rope_io io = {.x = at(e, &op->x), .positions = e->step->positions, .inv_freq = rope_freq(e, op->local)};
+  const ga_rope_io io = {.x = rows_at(e, &op->x), .positions = e->step->positions, .inv_freq = rope_freq(e, op->local)};
   return ga_rope(e->ctx, &d, &io, NULL);
 }
 
 static ga_status run_kv_store(const ga_exec *e, const fused_op *op) {
   const ga_kv_cache *kv = e->kv;
   const ga_kv_store_fused_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
-  ga_kv_store_fused_io io = {.plain = {.k = at(e, &op->k),
-                                       .v = at(e, &op->v),
+  ga_kv_store_fused_io io = {.plain = {.k = rows_at(e, &op->k),
+                                       .v = rows_at(e, &op->v),
                                        .slot = e->step->slots,
                                        .k_cache = kv->k[op->layer],
                                        .v_cache = kv->v[op->layer]},
                              .q_norm = vector_of(e, op->q_norm, op->layer),
                              .k_norm = vector_of(e, op->k_norm, op->layer)};
-  io.plain.k_scale = scales_of(e, io.plain.k_cache, d.plain.head_dim);
-  io.plain.v_scale = scales_of(e, io.plain.v_cache, d.plain.v_dim);
+  io.plain.k_scale = scales_of_cache(e, io.plain.k_cache, d.plain.head_dim);
+  io.plain.v_scale = scales_of_cache(e, io.plain.v_cache, d.plain.v_dim);
   if (op->rotates) {
-    io.q = at(e, &op->x);
+    io.q = rows_at(e, &op->x);
     io.positions = e->step->positions;
     io.inv_freq = rope_freq(e, op->local);
   }
@@ -202,10 +203,10 @@ static ga_status run_attention_bidirectional(const ga_exec *e, const fused_op *o
   d.v_dim = p->v_dim;
   d.flags = GA_ATTN_VARLEN;
   d.scale = op->scale;
-  ga_attn_io io = {.q = at(e, &op->x),
-                   .k = at(e, &op->k),
-                   .v = at(e, &op->v),
-                   .o = at(e, &op->y),
+  ga_attn_io io = {.q = rows_at(e, &op->x),
+                   .k = rows_at(e, &op->k),
+                   .v = rows_at(e, &op->v),
+                   .o = rows_at(e, &op->y),
                    .q_start = e->step->q_start,
                    .kv_start = e->step->q_start};
   return ga_attn(e->ctx, &d, &io, NULL);
@@ -237,10 +238,10 @@ static ga_status run_attention(const ga_exec *e, const fused_op *op) {
   ga_attn_desc d = exec_attn_desc(p, step->n_seqs, step->max_q, step->max_kv, e->kv->dtype);
   d.window = op->window;
   d.scale = op->scale;
-  ga_attn_io io = {.q = at(e, &op->x),
+  ga_attn_io io = {.q = rows_at(e, &op->x),
                    .k = e->kv->k[op->layer],
                    .v = e->kv->v[op->layer],
-                   .o = at(e, &op->y),
+                   .o = rows_at(e, &op->y),
                    .q_start = step->q_start,
                    .kv_len = step->kv_len,
                    .page_table = step->page_table,
@@ -248,8 +249,8 @@ static ga_status run_attention(const ga_exec *e, const fused_op *op) {
                    .page_table_stride = step->page_stride};
   io.q_stride = (ga_attn_strides){.token = op->x.stride, .head = p->head_dim};
   io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = e->kv->n_slots, .block = 1};
-  io.k_scale.data = scales_of(e, e->kv->k[op->layer], p->head_dim);
-  io.v_scale.data = scales_of(e, e->kv->v[op->layer], p->v_dim);
+  io.k_scale.data = scales_of_cache(e, e->kv->k[op->layer], p->head_dim);
+  io.v_scale.data = scales_of_cache(e, e->kv->v[op->layer], p->v_dim);
   return ga_attn(e->ctx, &d, &io, NULL);
 }
 

@@ -35,7 +35,7 @@ static ga_status emit(fuser *f, const fused_op *op) {
   return GA_OK;
 }
 
-static fused_rows rows_of(const ga_value *v, ga_buffer_name buffer) {
+static fused_rows rows_of_value(const ga_value *v, ga_buffer_name buffer) {
   return (fused_rows){.buffer = buffer,
                       .cols = v->cols,
                       .offset = v->offset,
@@ -47,17 +47,17 @@ static fused_rows rows_of(const ga_value *v, ga_buffer_name buffer) {
 /* A value where it is now. */
 static fused_rows read_of(const fuser *f, ga_value_id id) {
   const ga_value *v = &f->graph->values[id];
-  return rows_of(v, v->buffer == BUF_X ? f->x_at : v->buffer);
+  return rows_of_value(v, v->buffer == BUF_X ? f->x_at : v->buffer);
 }
 
 /* A value where its graph has it; what reads the residual stream is to be asked for before what writes it. */
 static fused_rows write_of(fuser *f, ga_value_id id) {
   const ga_value *v = &f->graph->values[id];
   if (v->buffer == BUF_X) f->x_at = BUF_X;
-  return rows_of(v, v->buffer);
+  return rows_of_value(v, v->buffer);
 }
 
-static fused_op op_of(const ga_node *node, fused_kind kind) {
+static fused_op fused_op_of(const ga_node *node, fused_kind kind) {
   fused_op op = {.kind = kind,
                  .layer = node->layer,
                  .add_layer = node->layer,
@@ -90,7 +90,7 @@ static const ga_node *node_if(const fuser *f, int32_t i, ga_node_kind kind, int3
 static bool used_once(const fuser *f, ga_value_id id) { return f->graph->values[id].uses == 1; }
 
 /* Node i, if it adds to something what nothing else reads; else NULL. */
-static const ga_node *add_of(const fuser *f, int32_t i, ga_value_id added, int32_t layer) {
+static const ga_node *add_node_of(const fuser *f, int32_t i, ga_value_id added, int32_t layer) {
   const ga_node *add = node_if(f, i, NODE_ADD, layer);
   return add && add->in[1] == added && used_once(f, added) ? add : NULL;
 }
@@ -139,7 +139,7 @@ static ga_status ask_store(const fuser *f, const fused_op *op, bool *taken) {
 
 /* --- norms and the products behind them --- */
 
-static ga_status flush(fuser *f) {
+static ga_status emit_pending(fuser *f) {
   if (!f->is_pending) return GA_OK;
   f->is_pending = false;
   f->pending.residual.buffer = f->x_at;
@@ -172,7 +172,7 @@ static ga_status emit_normed(fuser *f, fused_op *op, ga_value_id x, int32_t rows
       f->is_pending = false;
     }
     if (*taken) return emit(f, &sum);
-    GA_TRY(flush(f));
+    GA_TRY(emit_pending(f));
     op->x = read_of(f, x);
   }
   GA_TRY(ask_product(f, op, rows, taken));
@@ -180,7 +180,7 @@ static ga_status emit_normed(fuser *f, fused_op *op, ga_value_id x, int32_t rows
 }
 
 static fused_op normed_product(const ga_node *norm, const ga_node *linear) {
-  fused_op op = op_of(linear, FUSED_PRODUCT);
+  fused_op op = fused_op_of(linear, FUSED_PRODUCT);
   op.norm = norm->weight;
   op.eps = norm->eps;
   return op;
@@ -192,7 +192,7 @@ static void add_matrix(fuser *f, fused_op *op, const ga_node *linear) {
 }
 
 /* n products of one normed X, those of weights alike in one launch. */
-static ga_status products(fuser *f, const ga_node *norm, int32_t n, int32_t rows, bool *taken) {
+static ga_status fuse_products(fuser *f, const ga_node *norm, int32_t n, int32_t rows, bool *taken) {
   const ga_node *linear = norm + 1;
   *taken = true;
   for (int32_t first = 0, end; first < n && *taken; first = end) {
@@ -244,7 +244,7 @@ static ga_status norm_into_products(fuser *f, int32_t i, int32_t *next) {
   const ga_buffer_name x_at = f->x_at;
   const bool was_pending = f->is_pending;
   act = n == 2 ? gated_act(f, i + 3, norm->layer) : NULL;
-  GA_TRY(act ? gated_pair(f, norm, act, rows, &taken) : products(f, norm, n, rows, &taken));
+  GA_TRY(act ? gated_pair(f, norm, act, rows, &taken) : fuse_products(f, norm, n, rows, &taken));
   if (taken) {
     *next = i + 1 + n + (act != NULL);
     return GA_OK;
@@ -258,16 +258,16 @@ static ga_status norm_into_products(fuser *f, int32_t i, int32_t *next) {
 /* A norm as a launch of its own, with the addition behind it; of one token that may wait for the next product. */
 static ga_status fuse_norm(fuser *f, int32_t i, int32_t *next) {
   const ga_node *node = &f->graph->nodes[i];
-  fused_op op = op_of(node, FUSED_NORM);
+  fused_op op = fused_op_of(node, FUSED_NORM);
   GA_TRY(norm_into_products(f, i, next));
   if (*next != i) return GA_OK;
-  GA_TRY(flush(f));
+  GA_TRY(emit_pending(f));
   op.rows = f->graph->values[node->out].rows;
   op.norm = node->weight;
   op.norm_b = node->bias;
   op.x = read_of(f, node->in[0]);
   *next = i + 1;
-  const ga_node *add = add_of(f, i + 1, node->out, node->layer);
+  const ga_node *add = add_node_of(f, i + 1, node->out, node->layer);
   if (!add) {
     op.y = write_of(f, node->out);
     return emit(f, &op);
@@ -276,7 +276,7 @@ static ga_status fuse_norm(fuser *f, int32_t i, int32_t *next) {
   op.residual = read_of(f, add->in[0]);
   f->is_pending = f->target->tokens == 1 && node->norm_kind == GA_NORM_RMS && op.residual.buffer == f->x_at;
   if (f->is_pending) {
-    op.y = rows_of(&f->graph->values[add->out], BUF_X);
+    op.y = rows_of_value(&f->graph->values[add->out], BUF_X);
     f->pending = op;
     return GA_OK;
   }
@@ -287,7 +287,7 @@ static ga_status fuse_norm(fuser *f, int32_t i, int32_t *next) {
 /* A product, with the activation and the addition behind it. */
 static ga_status fuse_linear(fuser *f, int32_t i, int32_t *next) {
   const ga_node *node = &f->graph->nodes[i], *act = node_if(f, i + 1, NODE_ACT, node->layer), *add;
-  fused_op op = op_of(node, FUSED_PRODUCT);
+  fused_op op = fused_op_of(node, FUSED_PRODUCT);
   ga_value_id y = node->out;
   op.rows = f->graph->values[y].rows;
   op.x = read_of(f, node->in[0]);
@@ -298,7 +298,7 @@ static ga_status fuse_linear(fuser *f, int32_t i, int32_t *next) {
     y = act->out;
     (*next)++;
   }
-  add = add_of(f, *next, y, node->layer);
+  add = add_node_of(f, *next, y, node->layer);
   if (add) {
     op.residual = read_of(f, add->in[0]);
     y = add->out;
@@ -333,7 +333,7 @@ static ga_status fuse_store(fuser *f, int32_t i, int32_t *next) {
   *next = i;
   if (!n) return GA_OK;
   const ga_node *q = norms ? norms : ropes, *k = q + 1, *store = ropes + 2;
-  fused_op op = op_of(store, FUSED_KV_STORE);
+  fused_op op = fused_op_of(store, FUSED_KV_STORE);
   op.rotates = true;
   op.local = ropes->local;
   op.eps = f->target->model->hparams.norm_eps;
@@ -355,7 +355,7 @@ static ga_status fuse_one(fuser *f, const ga_node *node) {
                                      [NODE_ROPE] = FUSED_ROPE,          [NODE_KV_STORE] = FUSED_KV_STORE,
                                      [NODE_ATTENTION] = FUSED_ATTENTION};
   const ga_value_id *in = node->in;
-  fused_op op = op_of(node, kinds[node->kind]);
+  fused_op op = fused_op_of(node, kinds[node->kind]);
   if (node->kind == NODE_HEAD_NORM) op.norm = node->weight, op.norm_kind = GA_NORM_RMS;
   if (node->heads) op.heads = node->heads;
   if (node->kind == NODE_EMBED) op.matrix[op.n_matrices++].weight = node->weight;
@@ -385,7 +385,7 @@ static ga_status fuse_node(fuser *f, int32_t i, int32_t *next) {
   case NODE_NORM: return fuse_norm(f, i, next);
   default: break;
   }
-  GA_TRY(flush(f));
+  GA_TRY(emit_pending(f));
   if (node->kind == NODE_LINEAR) return fuse_linear(f, i, next);
   GA_TRY(fuse_store(f, i, next));
   if (*next != i) return GA_OK;
@@ -407,7 +407,7 @@ static ga_status fuse_range(fuser *f) {
     if (f->program->n_body < 0 && f->graph->nodes[i].layer == layers) f->program->n_body = f->program->n_ops;
     GA_TRY(fuse_node(f, i, &next));
   }
-  if (!ends) GA_TRY(flush(f)); /* the next placement reads it */
+  if (!ends) GA_TRY(emit_pending(f)); /* the next placement reads it */
   if (f->program->n_body < 0) f->program->n_body = f->program->n_ops;
   GA_REQUIRE(ends || f->x_at == BUF_X, GA_ERR_INTERNAL, "%s leaves a placement with its residual in the spare row",
              ga_ctx_device_name(t->placement->ctx));

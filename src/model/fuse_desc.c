@@ -1,13 +1,13 @@
 #include "model/fuse.h"
 
-static const ga_matrix *matrix_of(const ga_model *model, const fused_op *op, int i) {
+static const ga_matrix *weight_of_op(const ga_model *model, const fused_op *op, int i) {
   return ga_weight_at(model, op->matrix[i].weight, op->layer);
 }
 
 static int64_t stride_of(const fused_rows *r) { return r->stride == r->cols ? 0 : r->stride; }
 
 ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, int64_t rows) {
-  const ga_matrix *w = matrix_of(model, op, 0);
+  const ga_matrix *w = weight_of_op(model, op, 0);
   ga_gemm_fused_desc fused = GA_GEMM_FUSED_DESC_INIT;
   ga_gemm_desc *d = &fused.plain;
   d->m = rows;
@@ -31,7 +31,7 @@ ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, in
     return fused;
   }
   for (int i = 1; i < op->n_matrices; i++) {
-    fused.n_more[i - 1] = matrix_of(model, op, i)->rows;
+    fused.n_more[i - 1] = weight_of_op(model, op, i)->rows;
     fused.y_more_stride[i - 1] = stride_of(&op->matrix[i].y);
   }
   return fused;

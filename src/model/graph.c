@@ -9,7 +9,7 @@
 
 /* --- room --- */
 
-static ga_status grow(void **list, size_t bytes, int32_t used, int32_t *room) {
+static ga_status grow_list(void **list, size_t bytes, int32_t used, int32_t *room) {
   void *bigger;
   const int32_t more = *room ? *room * 2 : 64;
   if (used < *room) return GA_OK;
@@ -40,20 +40,20 @@ static bool readable(graph_builder *b, ga_value_id x) {
 static int64_t cols_of(const graph_builder *b, ga_value_id x) { return b->graph->values[x].cols; }
 
 /* Does the architecture have this tensor, and are its columns as many as x has? */
-static bool fits(graph_builder *b, weight_id w, int64_t cols) {
+static bool weight_fits(graph_builder *b, weight_id w, int64_t cols) {
   return require(b, ga_arch_weight(b->model->hparams.arch, w), "has a weight that the architecture does not list") &&
          require(b, ga_weight_dim(&b->model->hparams, ga_weight_specs[w].cols) == cols,
                  "has a weight of other columns than its input");
 }
 
-static bool fits_or_none(graph_builder *b, weight_id w, int64_t cols) { return w == W_NONE || fits(b, w, cols); }
+static bool fits_or_none(graph_builder *b, weight_id w, int64_t cols) { return w == W_NONE || weight_fits(b, w, cols); }
 
 /* --- values and nodes --- */
 
 static ga_value_id append_value(graph_builder *b, ga_value value) {
   ga_model_graph *g = b->graph;
   void *values = g->values;
-  b->status = grow(&values, sizeof *g->values, g->n_values, &b->value_room);
+  b->status = grow_list(&values, sizeof *g->values, g->n_values, &b->value_room);
   g->values = values;
   if (b->status != GA_OK) return NO_VALUE;
   if (value.root == NO_VALUE) value.root = g->n_values;
@@ -88,7 +88,7 @@ static ga_value_id append_node(graph_builder *b, ga_node node) {
   ga_model_graph *g = b->graph;
   void *nodes = g->nodes;
   if (b->status != GA_OK) return NO_VALUE;
-  b->status = grow(&nodes, sizeof *g->nodes, g->n_nodes, &b->node_room);
+  b->status = grow_list(&nodes, sizeof *g->nodes, g->n_nodes, &b->node_room);
   g->nodes = nodes;
   if (b->status != GA_OK) return NO_VALUE;
   node.layer = b->layer;
@@ -113,7 +113,7 @@ weight_id build_if_present(const graph_builder *b, weight_id id) {
 ga_value_id build_embed(graph_builder *b, weight_id table, embed_ids ids, float scale, ga_buffer_name to) {
   ga_node node = node_of(NODE_EMBED, NO_VALUE);
   const int64_t width = b->model->hparams.width;
-  if (!fits(b, table, width)) return NO_VALUE;
+  if (!weight_fits(b, table, width)) return NO_VALUE;
   node.weight = table;
   node.ids = (int32_t)ids;
   node.scale = scale;
@@ -130,9 +130,9 @@ ga_value_id build_add(graph_builder *b, ga_value_id x, ga_value_id y) {
   return append_node(b, node);
 }
 
-static ga_value_id norm(graph_builder *b, ga_node node, ga_buffer_name to) {
+static ga_value_id append_norm(graph_builder *b, ga_node node, ga_buffer_name to) {
   const ga_value_id x = node.in[0];
-  if (!readable(b, x) || !fits(b, node.weight, cols_of(b, x)) || !fits_or_none(b, node.bias, cols_of(b, x)))
+  if (!readable(b, x) || !weight_fits(b, node.weight, cols_of(b, x)) || !fits_or_none(b, node.bias, cols_of(b, x)))
     return NO_VALUE;
   node.eps = b->model->hparams.norm_eps;
   node.out = write_to(b, to, b->graph->values[x].rows, cols_of(b, x));
@@ -143,7 +143,7 @@ ga_value_id build_rms_norm(graph_builder *b, ga_value_id x, weight_id weight, ga
   ga_node node = node_of(NODE_NORM, x);
   node.norm_kind = GA_NORM_RMS;
   node.weight = weight;
-  return norm(b, node, to);
+  return append_norm(b, node, to);
 }
 
 ga_value_id build_layer_norm(graph_builder *b, ga_value_id x, weight_id weight, weight_id bias, ga_buffer_name to) {
@@ -151,7 +151,7 @@ ga_value_id build_layer_norm(graph_builder *b, ga_value_id x, weight_id weight, 
   node.norm_kind = GA_NORM_LAYER;
   node.weight = weight;
   node.bias = bias;
-  return norm(b, node, to);
+  return append_norm(b, node, to);
 }
 
 /* A node that works on each head of x in place. */
@@ -166,7 +166,7 @@ static ga_value_id on_heads(graph_builder *b, ga_node node) {
 
 ga_value_id build_head_norm(graph_builder *b, ga_value_id x, weight_id weight) {
   ga_node node = node_of(NODE_HEAD_NORM, x);
-  if (!fits(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
+  if (!weight_fits(b, weight, b->model->hparams.head_dim)) return NO_VALUE;
   node.weight = weight;
   node.eps = b->model->hparams.norm_eps;
   return on_heads(b, node);
@@ -181,7 +181,7 @@ ga_value_id build_rope(graph_builder *b, ga_value_id x, bool local) {
 ga_value_id build_linear(graph_builder *b, ga_value_id x, weight_id w, weight_id bias, ga_buffer_name to) {
   ga_node node = node_of(NODE_LINEAR, x);
   const ga_hparams *p = &b->model->hparams;
-  if (!readable(b, x) || !fits(b, w, cols_of(b, x))) return NO_VALUE;
+  if (!readable(b, x) || !weight_fits(b, w, cols_of(b, x))) return NO_VALUE;
   const int64_t rows = ga_weight_dim(p, ga_weight_specs[w].rows);
   if (!fits_or_none(b, bias, rows) || !require(b, to != b->graph->values[x].buffer, "writes over its input"))
     return NO_VALUE;

@@ -39,7 +39,7 @@ typedef struct line {
   size_t n;
 } line;
 
-static void put(line *l, const char *format, ...) {
+static void put_format(line *l, const char *format, ...) {
   va_list args;
   va_start(args, format);
   const int n = vsnprintf(l->text + l->n, sizeof l->text - l->n, format, args);
@@ -47,38 +47,38 @@ static void put(line *l, const char *format, ...) {
   if (n > 0) l->n += (size_t)n < sizeof l->text - l->n ? (size_t)n : sizeof l->text - l->n - 1;
 }
 
-static void put_value(line *l, const ga_model_graph *g, ga_value_id id) {
-  put(l, "%%%d:%s", id, ga_buffer_text(g->values[id].buffer));
+static void put_value_name(line *l, const ga_model_graph *g, ga_value_id id) {
+  put_format(l, "%%%d:%s", id, ga_buffer_text(g->values[id].buffer));
 }
 
 static void put_inputs(line *l, const ga_model_graph *g, const ga_node *node) {
   static const char *const ids[] = {"ids", "positions", "types"};
   char name[GA_WEIGHT_NAME_BYTES];
   const char *comma = "";
-  put(l, "%s(", kind_text(node));
-  if (node->kind == NODE_EMBED) put(l, "%s", ids[node->ids]), comma = ", ";
+  put_format(l, "%s(", kind_text(node));
+  if (node->kind == NODE_EMBED) put_format(l, "%s", ids[node->ids]), comma = ", ";
   for (int i = 0; i < GA_NODE_INPUTS; i++) {
     if (node->in[i] == NO_VALUE) continue;
-    put(l, "%s", comma);
-    put_value(l, g, node->in[i]);
+    put_format(l, "%s", comma);
+    put_value_name(l, g, node->in[i]);
     comma = ", ";
   }
-  if (node->weight != W_NONE) put(l, ", %s", ga_weight_name(node->weight, node->layer, name));
-  if (node->bias != W_NONE) put(l, ", %s", ga_weight_name(node->bias, node->layer, name));
-  put(l, ")");
+  if (node->weight != W_NONE) put_format(l, ", %s", ga_weight_name(node->weight, node->layer, name));
+  if (node->bias != W_NONE) put_format(l, ", %s", ga_weight_name(node->bias, node->layer, name));
+  put_format(l, ")");
 }
 
 static void put_node(line *l, const ga_model_graph *g, const ga_node *node) {
   if (node->out != NO_VALUE) {
     const ga_value *y = &g->values[node->out];
-    put_value(l, g, node->out);
-    put(l, " [%s, %lld] = ", y->rows == ROWS_TOKENS ? "T" : "n_out", (long long)y->cols);
+    put_value_name(l, g, node->out);
+    put_format(l, " [%s, %lld] = ", y->rows == ROWS_TOKENS ? "T" : "n_out", (long long)y->cols);
   }
   put_inputs(l, g, node);
-  if (node->kind == NODE_SLICE) put(l, " from %lld", (long long)g->values[node->out].offset);
-  if (node->window) put(l, " window %d", node->window);
-  if (node->kind == NODE_ATTENTION || node->kind == NODE_EMBED) put(l, " scale %g", (double)node->scale);
-  put(l, "\n");
+  if (node->kind == NODE_SLICE) put_format(l, " from %lld", (long long)g->values[node->out].offset);
+  if (node->window) put_format(l, " window %d", node->window);
+  if (node->kind == NODE_ATTENTION || node->kind == NODE_EMBED) put_format(l, " scale %g", (double)node->scale);
+  put_format(l, "\n");
 }
 
 ga_status graph_text(const ga_model_graph *graph, char **out) {

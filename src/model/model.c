@@ -55,7 +55,7 @@ static ga_status fill_info(ga_model *model) {
   return GA_OK;
 }
 
-static ga_status load(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
+static ga_status load_model_file(ga_model *model, ga_ctx *ctx, const char *path, const ga_model_options *options) {
   GA_TRY(ga_model_file_open(path, &model->file));
   GA_TRY(ga_hparams_read(model->file, &model->hparams));
   GA_TRY(graph_create(model, &model->graph));
@@ -88,7 +88,7 @@ ga_status ga_model_load(ga_ctx *ctx, const char *path, const ga_model_options *o
   GA_TRY(ga_mem_zalloc(1, sizeof(ga_model), "model", &p));
   ga_model *model = p;
   model->ctx = ctx;
-  ga_status status = load(model, ctx, path, &full);
+  ga_status status = load_model_file(model, ctx, path, &full);
   if (status != GA_OK) {
     ga_model_destroy(model);
     const char *label = ga_path_label(path); /* what errors of the file begin with */

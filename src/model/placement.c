@@ -126,7 +126,8 @@ static void add_need(ga_weight_need *sum, const ga_weight_need *n) {
 }
 
 /* The plan of layers [first, end) on c. */
-static ga_model_placement plan_of(const planner *pl, const candidate *c, int32_t first, int32_t end, uint64_t *taken) {
+static ga_model_placement placement_of(const planner *pl, const candidate *c, int32_t first, int32_t end,
+                                       uint64_t *taken) {
   ga_weight_need w = {0};
   const uint64_t layers = (uint64_t)(end - first);
   for (int32_t il = first; il < end; il++) add_need(&w, &c->layers[il]);
@@ -150,9 +151,9 @@ static ga_model_placement plan_of(const planner *pl, const candidate *c, int32_t
   return plan;
 }
 
-static bool fits(const planner *pl, const candidate *c, int32_t first, int32_t end) {
+static bool layers_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
   uint64_t taken;
-  (void)plan_of(pl, c, first, end, &taken);
+  (void)placement_of(pl, c, first, end, &taken);
   return taken <= c->available;
 }
 
@@ -178,7 +179,7 @@ void ga_placement_text(const ga_model_placement *p, char *text, size_t capacity)
 static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t first, int32_t end) {
   char parts[256], needed[24], there[24], fewer[64] = "", shorter[64] = "";
   uint64_t taken;
-  const ga_model_placement p = plan_of(pl, c, first, end, &taken);
+  const ga_model_placement p = placement_of(pl, c, first, end, &taken);
   const uint64_t short_by = taken - c->available;
   ga_placement_text(&p, parts, sizeof parts);
   if (!c->host && c->most > 0) (void)snprintf(fewer, sizeof fewer, "; %d layers would fit", c->most);
@@ -195,7 +196,7 @@ static ga_status does_not_fit(const planner *pl, const candidate *c, int32_t fir
 static int32_t count_fitting(const planner *pl, const candidate *c) {
   const int32_t layers = pl->model->hparams.n_layers;
   int32_t n = layers;
-  while (n > 0 && !fits(pl, c, layers - n, layers)) n--;
+  while (n > 0 && !layers_fit(pl, c, layers - n, layers)) n--;
   return n;
 }
 
@@ -232,18 +233,18 @@ static ga_status add_cpu(planner *pl) {
 
 static ga_status check_all_fit(const planner *pl, const int32_t *counts) {
   for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++])
-    if (!fits(pl, &pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
+    if (!layers_fit(pl, &pl->list[i], at, at + counts[i])) return does_not_fit(pl, &pl->list[i], at, at + counts[i]);
   return GA_OK;
 }
 
-static void settle(planner *pl, const int32_t *counts) {
+static void set_placements(planner *pl, const int32_t *counts) {
   ga_model *model = pl->model;
   for (int32_t i = 0, at = 0; i < pl->n; at += counts[i++]) {
     uint64_t taken;
     model->placements[i] = (ga_placement){.ctx = pl->list[i].ctx,
                                           .first = at,
                                           .end = at + counts[i],
-                                          .plan = plan_of(pl, &pl->list[i], at, at + counts[i], &taken)};
+                                          .plan = placement_of(pl, &pl->list[i], at, at + counts[i], &taken)};
   }
   model->n_placements = pl->n;
   model->ctx = pl->list[pl->n - 1].ctx;
@@ -287,11 +288,11 @@ static ga_status plan(planner *pl, int32_t gpu_layers) {
     share_out(pl, 0, n, counts);
   }
   GA_TRY(check_all_fit(pl, counts));
-  settle(pl, counts);
+  set_placements(pl, counts);
   return GA_OK;
 }
 
-static ga_status check_options(const ga_model *model, const ga_model_options *o) {
+static ga_status check_placement_options(const ga_model *model, const ga_model_options *o) {
   const int32_t layers = model->hparams.n_layers;
   GA_REQUIRE(o->gpu_layers >= -1 && o->gpu_layers <= layers, GA_ERR_ARG,
              "gpu_layers is %d; must be 0 to %d, or -1: as many as fit", o->gpu_layers, layers);
@@ -307,7 +308,7 @@ static ga_status check_options(const ga_model *model, const ga_model_options *o)
 ga_status ga_placement_plan(ga_model *model, ga_ctx *ctx, const ga_model_options *options) {
   const ga_model_options o = options ? *options : (ga_model_options)GA_MODEL_OPTIONS_INIT;
   planner pl = {.model = model};
-  GA_TRY(check_options(model, &o));
+  GA_TRY(check_placement_options(model, &o));
   GA_TRY(ga_session_sizes_of(&model->hparams, ctx, o.session, &pl.sizes));
   ga_status status = GA_OK;
   for (int32_t i = 0; i <= o.n_more && status == GA_OK; i++) {

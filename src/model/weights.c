@@ -276,7 +276,7 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
 }
 
 /* Types that products and look-ups take; vectors have to_f32. */
-static ga_status check_dtype(const weight_spec *spec, const ga_model_tensor *t) {
+static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tensor *t) {
   const ga_dtype d = t->view.dtype;
   GA_REQUIRE(spec->kind == KIND_VECTOR || d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant,
              GA_ERR_UNSUPPORTED, "%s is %s; weights must be f32, f16, bf16 or quantised", t->name, ga_dtype_name(d));
@@ -294,7 +294,7 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   }
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
   GA_TRY(check_shape(p, spec, t, is_transposed));
-  GA_TRY(check_dtype(spec, t));
+  GA_TRY(check_weight_dtype(spec, t));
   void *field = ga_weight_field(l->model, use->id, il);
   if (spec->kind == KIND_VECTOR)
     GA_TRY(load_vector(l, t, spec->is_norm, field));
@@ -357,7 +357,7 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   ga_layout layout = GA_LAYOUT_NATIVE;
   if (!t) return GA_OK; /* loading says whether it may be missing */
   uint64_t bytes = spec->kind == KIND_VECTOR ? (uint64_t)cols * sizeof(float) : t->bytes;
-  if (spec->kind != KIND_VECTOR) GA_TRY(check_dtype(spec, t));
+  if (spec->kind != KIND_VECTOR) GA_TRY(check_weight_dtype(spec, t));
   const ga_dtype stored = spec->kind == KIND_MATRIX ? ga_stored_dtype(model, ctx, t) : t->view.dtype;
   if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, stored, rows, cols, &layout, &bytes));
   uint64_t staged = t->bytes;

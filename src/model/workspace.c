@@ -7,7 +7,7 @@
 #include "model/promote.h"
 
 /* What a plan for d on ctx asks for, if it is more than *bytes; nothing where no row takes it: running tells. */
-static void raise_to(ga_status made, ga_plan *plan, uint64_t *bytes) {
+static void raise_bytes(ga_status made, ga_plan *plan, uint64_t *bytes) {
   if (made == GA_OK && ga_plan_workspace_bytes(plan) > *bytes) *bytes = ga_plan_workspace_bytes(plan);
   ga_plan_destroy(plan);
 }
@@ -29,7 +29,7 @@ static ga_status product_workspace(const ga_model *model, ga_ctx *ctx, const ga_
     if (d.m > 1 && d.n == model->hparams.vocab) break; /* logits of few rows */
     const ga_status status = ga_gemm_plan(ctx, &d, &plan);
     GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
-    raise_to(status, plan, bytes);
+    raise_bytes(status, plan, bytes);
   }
   return GA_OK;
 }
@@ -53,7 +53,7 @@ ga_status exec_workspace(const ga_model *model, ga_ctx *ctx, const ga_session_si
     ga_plan *plan;
     const ga_status status = ga_attn_plan(ctx, &d, &plan);
     GA_REQUIRE(status == GA_OK || status == GA_ERR_UNSUPPORTED, status, "%s", ga_error_text());
-    raise_to(status, plan, bytes);
+    raise_bytes(status, plan, bytes);
   }
   return GA_OK;
 }

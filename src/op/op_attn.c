@@ -136,7 +136,7 @@ static uint64_t reach(ga_dtype t, const ga_attn_strides *s, int64_t batch, int64
   return (uint64_t)(last + (double)dim) / (uint64_t)info->block_elems * (uint64_t)info->block_bytes;
 }
 
-static bool overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes) {
+static bool ranges_overlap(const void *a, uint64_t a_bytes, const void *b, uint64_t b_bytes) {
   const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
   return a && b && x < y + b_bytes && y < x + a_bytes;
 }
@@ -149,7 +149,7 @@ static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
   const uint64_t o = packed ? 1 : reach((ga_dtype)d->o_dtype, &io->o_stride, d->batch, d->max_q, d->q_heads, d->v_dim);
   const uint64_t q =
       packed ? 1 : reach((ga_dtype)d->q_dtype, &io->q_stride, d->batch, d->max_q, d->q_heads, d->head_dim);
-  GA_REQUIRE(!overlap(io->o, o, io->q, q), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps q at %p", io->o,
+  GA_REQUIRE(!ranges_overlap(io->o, o, io->q, q), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps q at %p", io->o,
              (unsigned long long)o, io->q);
   for (int i = 0; i < (d->kv_segments ? d->kv_segments : 1); i++) {
     const void *k = d->kv_segments ? io->kv_segments[i].k : io->k, *v = d->kv_segments ? io->kv_segments[i].v : io->v;
@@ -158,9 +158,9 @@ static ga_status check_overlap(const ga_attn_desc *d, const ga_attn_io *io) {
     const int64_t v_rows = ga_attn_is_scaled(d) && kv ? d->v_dim : kv,
                   v_cols = ga_attn_is_scaled(d) ? ga_attn_fp8_padded(kv) : d->v_dim;
     const uint64_t vb = known ? reach((ga_dtype)d->kv_dtype, &io->v_stride, d->batch, v_rows, d->kv_heads, v_cols) : 1;
-    GA_REQUIRE(!overlap(io->o, o, k, kb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps k at %p", io->o,
+    GA_REQUIRE(!ranges_overlap(io->o, o, k, kb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps k at %p", io->o,
                (unsigned long long)o, k);
-    GA_REQUIRE(!overlap(io->o, o, v, vb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps v at %p", io->o,
+    GA_REQUIRE(!ranges_overlap(io->o, o, v, vb), GA_ERR_ARG, "attn: o at %p (%llu bytes) overlaps v at %p", io->o,
                (unsigned long long)o, v);
   }
   return GA_OK;

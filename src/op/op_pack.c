@@ -36,7 +36,7 @@ static ga_layout best_layout(const ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int
   return layout;
 }
 
-static const ga_kernel *pack_row(const ga_ctx *ctx, const ga_pack_desc *desc) {
+static const ga_kernel *choose_pack_row(const ga_ctx *ctx, const ga_pack_desc *desc) {
   return ga_kernel_choose(ctx->device, ctx->disable_kernels, GA_OP_pack, desc);
 }
 
@@ -48,7 +48,7 @@ ga_status ga_pack_choose(ga_ctx *ctx, ga_dtype w_dtype, int64_t n, int64_t k, ga
   desc.w_dtype = (int32_t)w_dtype;
   GA_TRY(complete(&desc));
   desc.w_layout = (int32_t)best_layout(ctx, w_dtype, n, k);
-  const ga_kernel *row = desc.w_layout ? pack_row(ctx, &desc) : NULL;
+  const ga_kernel *row = desc.w_layout ? choose_pack_row(ctx, &desc) : NULL;
   if (!row) {
     *layout = GA_LAYOUT_NATIVE;
     uint64_t elems;
@@ -67,7 +67,7 @@ ga_status ga_pack_bytes(ga_ctx *ctx, const ga_pack_desc *desc, uint64_t *bytes) 
   GA_TAKE_DESC("pack", ctx, desc, ga_pack_desc, &full);
   desc = &full;
   GA_TRY(complete(desc));
-  const ga_kernel *row = pack_row(ctx, desc);
+  const ga_kernel *row = choose_pack_row(ctx, desc);
   GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
              ga_dtype_name((ga_dtype)desc->w_dtype), ctx->device->name);
   *bytes = row->out_bytes(row, desc, &ctx->device->caps);
@@ -82,7 +82,7 @@ ga_status ga_pack(ga_ctx *ctx, const ga_pack_desc *desc, const void *src, void *
   GA_CHECK_AT("pack", src, desc->w_dtype, "src");
   GA_CHECK_PTR("pack", dst, "dst");
   GA_REQUIRE(src != dst, GA_ERR_ARG, "pack: src and dst are both %p; they must be two buffers", dst);
-  const ga_kernel *row = pack_row(ctx, desc);
+  const ga_kernel *row = choose_pack_row(ctx, desc);
   GA_REQUIRE(row, GA_ERR_UNSUPPORTED, "pack: no row makes layout %d of %s on %s", desc->w_layout,
              ga_dtype_name((ga_dtype)desc->w_dtype), ctx->device->name);
   ga_pack_io io = {.src = src, .dst = dst};

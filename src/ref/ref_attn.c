@@ -66,7 +66,7 @@ static void take_scales(const ga_attn_desc *d, const ga_attn_io *a, const sequen
 
 /* Key j, counted through all parts, as query i of head h has it. The last query stands at the last key, parts are
  * shifted. */
-static key key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
+static key attn_key_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int64_t i, int h, int64_t j) {
   key x = {.k = a->k, .v = a->v, .distance = j - (i + s->n_kv - s->n_q), .v_step = 1, .k_scale = 1, .v_scale = 1};
   for (int p = 0; p < d->kv_segments; p++) {
     const ga_attn_kv_segment *part = &a->kv_segments[p];
@@ -113,20 +113,20 @@ static row_sums row_weights(const ga_attn_desc *d, const ga_attn_io *a, const se
                             double *p) {
   row_sums r = {.top = -INFINITY};
   for (int64_t j = 0; j < s->n_kv; j++) {
-    const key x = key_of(d, a, s, i, h, j);
+    const key x = attn_key_of(d, a, s, i, h, j);
     p[j] = visible(d, &x) ? logit(d, a, s, i, h, &x) : -INFINITY;
     if (p[j] > r.top || isnan(p[j])) r.top = p[j];
     if (isnan(r.top)) break;
   }
   for (int64_t j = 0; j < s->n_kv; j++) {
-    const key x = key_of(d, a, s, i, h, j);
+    const key x = attn_key_of(d, a, s, i, h, j);
     p[j] = visible(d, &x) && r.top != -INFINITY ? exp(p[j] - r.top) : 0;
     r.sum += p[j];
   }
   return r;
 }
 
-static double mean_of(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int h, int c) {
+static double mean_of_values(const ga_attn_desc *d, const ga_attn_io *a, const sequence *s, int h, int c) {
   const int64_t head = s->b * d->kv_heads + h / (d->q_heads / d->kv_heads);
   return a->v_mean ? (double)a->v_mean[head * d->v_dim + c] : 0;
 }
@@ -136,11 +136,11 @@ static void row_values(const ga_attn_desc *d, const ga_attn_io *a, const sequenc
                        const row_sums *r, const double *p, double *o) {
   for (int c = 0; c < d->v_dim; c++) o[c] = 0;
   for (int64_t j = 0; j < s->n_kv && r->top != -INFINITY; j++) {
-    const key x = key_of(d, a, s, i, h, j);
+    const key x = attn_key_of(d, a, s, i, h, j);
     if (!visible(d, &x)) continue;
     for (int c = 0; c < d->v_dim; c++)
-      o[c] +=
-          p[j] * (x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step) + mean_of(d, a, s, h, c));
+      o[c] += p[j] * (x.v_scale * ga_ref_load((ga_dtype)d->kv_dtype, x.v, x.at_v + c * x.v_step) +
+                      mean_of_values(d, a, s, h, c));
   }
 }
 

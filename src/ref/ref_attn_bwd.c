@@ -26,19 +26,19 @@ static sequence sequence_of(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, 
 }
 
 /* Element offset of token i, whose sequence begins at token `first`. */
-static int64_t at(const ga_attn_bwd_desc *d, const ga_attn_strides *s, int64_t b, int64_t first, int64_t i,
-                  int64_t head) {
+static int64_t element_at(const ga_attn_bwd_desc *d, const ga_attn_strides *s, int64_t b, int64_t first, int64_t i,
+                          int64_t head) {
   return (d->flags & GA_ATTN_VARLEN ? 0 : b * s->batch) + (first + i) * s->token + head * s->head;
 }
 
-static double dot(int32_t dtype, const void *x, int64_t xi, const void *y, int64_t yi, int n) {
+static double dot_rows(int32_t dtype, const void *x, int64_t xi, const void *y, int64_t yi, int n) {
   double sum = 0;
   for (int c = 0; c < n; c++) sum += ga_ref_load((ga_dtype)dtype, x, xi + c) * ga_ref_load((ga_dtype)dtype, y, yi + c);
   return sum;
 }
 
 /* to += factor * x. */
-static void add(double *to, double factor, int32_t dtype, const void *x, int64_t xi, int n) {
+static void add_scaled(double *to, double factor, int32_t dtype, const void *x, int64_t xi, int n) {
   for (int c = 0; c < n; c++) to[c] += factor * ga_ref_load((ga_dtype)dtype, x, xi + c);
 }
 
@@ -63,31 +63,34 @@ static double logit(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, int h, i
 static void one_row(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, const sequence *s, int64_t i, int h,
                     const sums *g, double *dsink) {
   const int kv = h / (d->q_heads / d->kv_heads);
-  const int64_t q = at(d, &a->q_stride, s->b, s->q_first, i, h), dout = at(d, &a->dout_stride, s->b, s->q_first, i, h);
+  const int64_t q = element_at(d, &a->q_stride, s->b, s->q_first, i, h),
+                dout = element_at(d, &a->dout_stride, s->b, s->q_first, i, h);
   const double lse = (double)a->lse[(s->b * d->q_heads + h) * d->max_q + i];
   if (lse == -INFINITY) return;
-  const double delta = dot(d->dtype, a->dout, dout, a->o, at(d, &a->o_stride, s->b, s->q_first, i, h), d->v_dim);
+  const double delta =
+      dot_rows(d->dtype, a->dout, dout, a->o, element_at(d, &a->o_stride, s->b, s->q_first, i, h), d->v_dim);
   if (dsink) *dsink -= exp((double)a->sinks[h] - lse) * delta;
   for (int64_t j = 0; j < s->n_kv; j++) {
     const int64_t p = i + s->n_kv - s->n_q;
     if (!visible(d, p, j)) continue;
-    const int64_t k = at(d, &a->k_stride, s->b, s->kv_first, j, kv), v = at(d, &a->v_stride, s->b, s->kv_first, j, kv);
+    const int64_t k = element_at(d, &a->k_stride, s->b, s->kv_first, j, kv),
+                  v = element_at(d, &a->v_stride, s->b, s->kv_first, j, kv);
     double slope;
-    const double x = (double)d->scale * dot(d->dtype, a->q, q, a->k, k, d->head_dim);
+    const double x = (double)d->scale * dot_rows(d->dtype, a->q, q, a->k, k, d->head_dim);
     const double w = exp(logit(d, a, h, j - p, x, &slope) - lse);
-    const double ds = (double)d->scale * slope * w * (dot(d->dtype, a->dout, dout, a->v, v, d->v_dim) - delta);
-    add(g->dq + (i * d->q_heads + h) * d->head_dim, ds, d->dtype, a->k, k, d->head_dim);
-    add(g->dk + (j * d->kv_heads + kv) * d->head_dim, ds, d->dtype, a->q, q, d->head_dim);
-    add(g->dv + (j * d->kv_heads + kv) * d->v_dim, w, d->dtype, a->dout, dout, d->v_dim);
+    const double ds = (double)d->scale * slope * w * (dot_rows(d->dtype, a->dout, dout, a->v, v, d->v_dim) - delta);
+    add_scaled(g->dq + (i * d->q_heads + h) * d->head_dim, ds, d->dtype, a->k, k, d->head_dim);
+    add_scaled(g->dk + (j * d->kv_heads + kv) * d->head_dim, ds, d->dtype, a->q, q, d->head_dim);
+    add_scaled(g->dv + (j * d->kv_heads + kv) * d->v_dim, w, d->dtype, a->dout, dout, d->v_dim);
   }
 }
 
-static void store(const ga_attn_bwd_desc *d, const double *x, void *out, const ga_attn_strides *stride, int64_t b,
-                  int64_t first, int64_t n, int heads, int dim) {
+static void store_gradient_row(const ga_attn_bwd_desc *d, const double *x, void *out, const ga_attn_strides *stride,
+                               int64_t b, int64_t first, int64_t n, int heads, int dim) {
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
-        const int64_t to = at(d, stride, b, first, i, h) + c;
+        const int64_t to = element_at(d, stride, b, first, i, h) + c;
         const double old = d->flags & GA_ATTN_BWD_ADD ? ga_ref_load((ga_dtype)d->grad_dtype, out, to) : 0;
         ga_ref_store((ga_dtype)d->grad_dtype, out, to, old + x[(i * heads + h) * dim + c]);
       }
@@ -101,9 +104,9 @@ static void one_sequence(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *a, con
   memset(memory, 0, (size_t)(n_dq + n_dk + n_dv) * sizeof *memory);
   for (int64_t i = 0; i < s->n_q; i++)
     for (int h = 0; h < d->q_heads; h++) one_row(d, a, s, i, h, &g, d->flags & GA_ATTN_SINKS ? &dsinks[h] : NULL);
-  store(d, g.dq, a->dq, &a->dq_stride, s->b, s->q_first, s->n_q, d->q_heads, d->head_dim);
-  store(d, g.dk, a->dk, &a->dk_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->head_dim);
-  store(d, g.dv, a->dv, &a->dv_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->v_dim);
+  store_gradient_row(d, g.dq, a->dq, &a->dq_stride, s->b, s->q_first, s->n_q, d->q_heads, d->head_dim);
+  store_gradient_row(d, g.dk, a->dk, &a->dk_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->head_dim);
+  store_gradient_row(d, g.dv, a->dv, &a->dv_stride, s->b, s->kv_first, s->n_kv, d->kv_heads, d->v_dim);
 }
 
 ga_status ga_ref_attn_bwd(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,

@@ -55,8 +55,8 @@ static void means(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_
     a->mean[(b * d->heads + h) * d->dim + i] = (float)(mean[i] /= (double)d->tokens);
 }
 
-static void store(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int64_t t, int h, int i,
-                  double x) {
+static void store_quantised(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_t b, int64_t t, int h, int i,
+                            double x) {
   const int64_t base = b * a->y_stride.batch + h * a->y_stride.head;
   const int64_t at =
       d->kind == GA_ATTN_QUANT_ROWS ? t * a->y_stride.token + i : i * a->y_stride.token + ga_attn_fp8_slot(t);
@@ -85,7 +85,7 @@ static void block(const ga_attn_quant_desc *d, const ga_attn_quant_io *a, int64_
   }
   for (int64_t t = begin; t < end; t++)
     for (int i = 0; i < d->dim && (t < last || d->kind == GA_ATTN_QUANT_VALUES); i++)
-      store(d, a, b, t, h, i, t < last ? x[(t - begin) * d->dim + i] / scale : 0);
+      store_quantised(d, a, b, t, h, i, t < last ? x[(t - begin) * d->dim + i] / scale : 0);
 }
 
 ga_status ga_ref_attn_quant(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
@@ -105,7 +105,7 @@ ga_status ga_ref_attn_quant(const ga_kernel *kernel, const void *desc, const voi
           block(d, io, b, h, t, t + step, mean, x);
         else
           for (int64_t i = t; i < end; i++)
-            for (int c = 0; c < d->dim; c++) store(d, io, b, i, h, c, 0);
+            for (int c = 0; c < d->dim; c++) store_quantised(d, io, b, i, h, c, 0);
       }
     }
   ga_mem_free(x);

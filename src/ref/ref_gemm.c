@@ -55,8 +55,8 @@ static factors factors_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
 }
 
 /* scale * (X W^T), X normed or not, either stored across or not, each with its scales. */
-static double product(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const void *w, int64_t row, int64_t col,
-                      factors f) {
+static double product_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, const void *w, int64_t row,
+                         int64_t col, factors f) {
   double dot = 0;
   for (int64_t i = 0; i < d->plain.k; i++) {
     double x = x_at(d, a, row, i, f.add_norm);
@@ -72,9 +72,9 @@ static double element(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, co
                       factors f) {
   const ga_dtype y = (ga_dtype)d->plain.y_dtype;
   const int64_t at = row * p->stride + col;
-  double t = product(d, a, p->w, row, col, f);
+  double t = product_of(d, a, p->w, row, col, f);
   if (d->plain.flags & GA_GEMM_BIAS) t += (double)p->bias[col];
-  if (d->fused & GA_GEMM_FUSED_GATED) return activate(d->plain.act, product(d, a, a->w_more[0], row, col, f)) * t;
+  if (d->fused & GA_GEMM_FUSED_GATED) return activate(d->plain.act, product_of(d, a, a->w_more[0], row, col, f)) * t;
   t = d->plain.flags & GA_GEMM_GLU ? activate(d->plain.act, ga_ref_load(y, a->plain.gate, at)) * t
                                    : activate(d->plain.act, t);
   return d->plain.flags & GA_GEMM_RESIDUAL ? t + ga_ref_load(y, a->plain.residual, at) : t;

@@ -32,7 +32,7 @@ static double normed(const row *r, int64_t i) {
 }
 
 /* Element i, normed and turned. */
-static double element(const row *r, int64_t i) {
+static double kv_element(const row *r, int64_t i) {
   const ga_kv_store_fused_desc *d = r->d;
   const double x = normed(r, i);
   const int e = r->rope_dims ? (int)(i % d->plain.head_dim) : 0, half = r->rope_dims / 2;
@@ -50,20 +50,21 @@ static void store_row(const row *r, void *cache, int64_t to, int64_t n) {
   const ga_dtype_traits *t = ga_dtype_info(ct);
   for (int64_t i = 0; i < n; i += t->block_elems) {
     float block[GA_QUANT_MAX_BLOCK];
-    for (int e = 0; e < t->block_elems; e++) block[e] = (float)element(r, i + e);
+    for (int e = 0; e < t->block_elems; e++) block[e] = (float)kv_element(r, i + e);
     if (t->is_quant)
       ga_quantise_block(ct, block, (uint8_t *)cache + (to + i) / t->block_elems * t->block_bytes);
     else
-      ga_ref_store(ct, cache, to + i, element(r, i));
+      ga_ref_store(ct, cache, to + i, kv_element(r, i));
   }
 }
 
 /* n elements of a head to cache[to], in units of the scale that their largest makes. */
 static void store_scaled(const row *r, int64_t first, uint8_t *cache, int64_t to, int64_t n, float *scale) {
   float most = 0;
-  for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf((float)element(r, first + i)));
+  for (int64_t i = 0; i < n; i++) most = fmaxf(most, fabsf((float)kv_element(r, first + i)));
   *scale = ga_convert_scale(most);
-  for (int64_t i = 0; i < n; i++) ga_ref_store(GA_E4M3, cache, to + i, (double)((float)element(r, first + i) / *scale));
+  for (int64_t i = 0; i < n; i++)
+    ga_ref_store(GA_E4M3, cache, to + i, (double)((float)kv_element(r, first + i) / *scale));
 }
 
 /* All heads of a token. scale: of the first head; null but for e4m3. */
@@ -84,7 +85,7 @@ static ga_status rope_q(const ga_kv_store_fused_desc *d, const ga_kv_store_fused
   for (int64_t t = 0; t < d->plain.tokens; t++)
     for (int64_t h = 0; h < d->q_heads; h++) {
       const row r = {d, a, a->q, t, t * d->q_stride + h * dim, d->rot_dim, d->head_norm ? a->q_norm : NULL};
-      for (int64_t e = 0; e < dim; e++) head[e] = element(&r, e);
+      for (int64_t e = 0; e < dim; e++) head[e] = kv_element(&r, e);
       for (int64_t e = 0; e < dim; e++) ga_ref_store((ga_dtype)d->plain.x_dtype, a->q, r.from + e, head[e]);
     }
   ga_mem_free(p);

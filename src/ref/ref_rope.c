@@ -3,7 +3,7 @@
 
 #include "ref/ref.h"
 
-static void rope(ga_dtype t, void *x, int64_t at0, int64_t at1, double cosine, double sine) {
+static void rotate_pair(ga_dtype t, void *x, int64_t at0, int64_t at1, double cosine, double sine) {
   double a = ga_ref_load(t, x, at0), b = ga_ref_load(t, x, at1);
   ga_ref_store(t, x, at0, a * cosine - b * sine);
   ga_ref_store(t, x, at1, a * sine + b * cosine);
@@ -21,7 +21,7 @@ ga_status ga_ref_rope(const ga_kernel *kernel, const void *desc, const void *io,
         int64_t head = t * d->x_stride + (int64_t)h * d->head_dim;
         int64_t at0 = head + (d->pairs == GA_ROPE_NEOX ? p : 2 * p);
         int64_t at1 = d->pairs == GA_ROPE_NEOX ? at0 + half : at0 + 1;
-        rope((ga_dtype)d->x_dtype, a->x, at0, at1, m * cos(angle), m * sin(angle));
+        rotate_pair((ga_dtype)d->x_dtype, a->x, at0, at1, m * cos(angle), m * sin(angle));
       }
   return GA_OK;
 }

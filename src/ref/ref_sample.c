@@ -92,7 +92,7 @@ static int64_t keep_min_p(const candidate *c, int64_t n, double share) {
   return kept;
 }
 
-static int32_t draw(candidate *c, int64_t n, double temperature, double u) {
+static int32_t sample_token(candidate *c, int64_t n, double temperature, double u) {
   double top = (double)c[0].logit, z = 0, sum = 0;
   sort_by_id(c, n);
   for (int64_t i = 0; i < n; i++) z += exp(((double)c[i].logit - top) / temperature);
@@ -115,7 +115,7 @@ static int32_t choose(const ga_sample_desc *d, const ga_sample_io *a, candidate 
   if (d->typical_p < 1) n = keep_typical(c, n, (double)d->typical_p);
   if (d->top_p < 1) n = keep_top_p(c, n, (double)d->top_p);
   if (d->min_p > 0) n = keep_min_p(c, n, (double)d->min_p);
-  return draw(c, n, (double)d->temperature, u);
+  return sample_token(c, n, (double)d->temperature, u);
 }
 
 static float logprob_of(const ga_sample_desc *d, const float *logits, int32_t id) {

@@ -55,7 +55,7 @@ ga_status ga_detok_create(const ga_tokenizer *tok, uint32_t flags, ga_detok **ou
 void ga_detok_destroy(ga_detok *detok) { ga_mem_free(detok); }
 
 /* What of the id is to be seen; a first space is stripped once something is. */
-static const char *visible(ga_detok *detok, int32_t id, size_t *bytes) {
+static const char *visible_piece(ga_detok *detok, int32_t id, size_t *bytes) {
   const ga_tokenizer *tok = detok->tok;
   uint32_t n;
   const char *s = tok_piece_text(tok, id, &n);
@@ -78,7 +78,7 @@ ga_status ga_detok_push(ga_detok *detok, int32_t id, ga_text *text) {
   GA_REQUIRE(id >= 0 && id < detok->tok->n_tokens, GA_ERR_ARG, "detok: id %d; must be 0 to %d", id,
              detok->tok->n_tokens - 1);
   size_t n, made = 0;
-  const char *s = visible(detok, id, &n);
+  const char *s = visible_piece(detok, id, &n);
   if (n) memcpy(detok->raw + detok->held, s, n);
   n += detok->held;
   size_t used = sanitise(detok->raw, n, true, detok->text, &made);
@@ -98,7 +98,7 @@ ga_text ga_detok_flush(ga_detok *detok) {
 }
 
 /* Counts always, copies as long as there is room. */
-static void take(const ga_text *piece, char *text, size_t capacity, size_t *bytes) {
+static void take_text(const ga_text *piece, char *text, size_t capacity, size_t *bytes) {
   if (text && *bytes <= capacity && piece->bytes <= capacity - *bytes) memcpy(text + *bytes, piece->data, piece->bytes);
   *bytes += piece->bytes;
 }
@@ -109,10 +109,10 @@ static ga_status detokenize_pass(ga_detok *detok, const int32_t *ids, size_t n, 
   *bytes = 0;
   for (size_t i = 0; i < n; i++) {
     GA_TRY(ga_detok_push(detok, ids[i], &piece));
-    take(&piece, text, capacity, bytes);
+    take_text(&piece, text, capacity, bytes);
   }
   piece = ga_detok_flush(detok);
-  take(&piece, text, capacity, bytes);
+  take_text(&piece, text, capacity, bytes);
   return GA_OK;
 }
 

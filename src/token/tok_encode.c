@@ -32,7 +32,7 @@ static void encode_text(tok_run *run, const char *text, size_t bytes, bool parse
   if (plain < bytes && run->status == GA_OK) encode_plain(run, text + plain, bytes - plain);
 }
 
-static void encode_all(tok_run *run, const char *text, size_t bytes, uint32_t flags) {
+static void encode_parts(tok_run *run, const char *text, size_t bytes, uint32_t flags) {
   const ga_tokenizer *tok = run->tok;
   const int32_t *special = tok->special;
   int32_t first = tok->add_bos ? special[GA_TOK_BOS] : GA_TOK_NONE;
@@ -122,7 +122,7 @@ ga_status ga_tokenize(const ga_tokenizer *tok, const char *text, size_t bytes, u
     text = repaired;
   }
   run.status = give_word_cache(&run, bytes);
-  if (run.status == GA_OK) encode_all(&run, text, bytes, flags);
+  if (run.status == GA_OK) encode_parts(&run, text, bytes, flags);
   ga_status status = give_ids(&run, ids, capacity, n_ids);
   ga_mem_free(repaired);
   free_run(&run);

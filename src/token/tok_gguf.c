@@ -45,8 +45,8 @@ static ga_status refuse_empty(const char *key, const ga_meta *meta) {
 }
 
 /* An array of texts, NULL and 0 when it is absent. */
-static ga_status read_texts(const ga_model_file *file, const char *key, tok_load *load, const ga_text **out,
-                            size_t *count) {
+static ga_status read_key_texts(const ga_model_file *file, const char *key, tok_load *load, const ga_text **out,
+                                size_t *count) {
   const ga_meta *meta;
   void *p;
   *out = NULL;
@@ -119,7 +119,7 @@ static ga_status read_id(const ga_model_file *file, const char *key, int32_t fal
   return GA_OK;
 }
 
-static ga_status read_ids(const ga_model_file *file, const kind_row *row, ga_vocab *v) {
+static ga_status read_special_ids(const ga_model_file *file, const kind_row *row, ga_vocab *v) {
   size_t n = v->n_tokens;
   GA_TRY(read_id(file, KEY("bos_token_id"), row->bos, n, true, &v->bos));
   GA_TRY(read_id(file, KEY("eos_token_id"), row->eos, n, true, &v->eos));
@@ -157,12 +157,12 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   bool llama3;
   GA_TRY(find_kind(file, &row));
   v->kind = row->kind;
-  GA_TRY(read_texts(file, KEY("tokens"), load, &v->tokens, &v->n_tokens));
+  GA_TRY(read_key_texts(file, KEY("tokens"), load, &v->tokens, &v->n_tokens));
   GA_REQUIRE(v->n_tokens > 0, GA_ERR_FORMAT, "tokenizer: no %s", KEY("tokens"));
-  if (v->kind == GA_TOK_BPE) GA_TRY(read_texts(file, KEY("merges"), load, &v->merges, &v->n_merges));
+  if (v->kind == GA_TOK_BPE) GA_TRY(read_key_texts(file, KEY("merges"), load, &v->merges, &v->n_merges));
   GA_TRY(read_types(file, load));
   GA_TRY(read_scores(file, load));
-  GA_TRY(read_ids(file, row, v));
+  GA_TRY(read_special_ids(file, row, v));
   GA_TRY(read_pre(file, load, &llama3));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || llama3, &v->add_bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), false, &v->add_eos));

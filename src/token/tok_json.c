@@ -32,7 +32,7 @@ static ga_status json_id(const char *what, const json_t *value, size_t *id) {
 }
 
 /* Id of a token by its text in the file, GA_TOK_NONE when it has none. Added tokens first. */
-static int32_t id_of(const json_src *src, const char *text) {
+static int32_t id_of_text(const json_src *src, const char *text) {
   if (!text) return GA_TOK_NONE;
   size_t i, id;
   const json_t *added;
@@ -239,11 +239,11 @@ static void template_ends(const json_src *src, int32_t *first, int32_t *last) {
   const json_t *single = ga_json_at(post_step(post, "single"), "single"), *bert = post_step(post, "cls");
   *first = *last = GA_TOK_NONE;
   if (single && json_array_size(single) > 1) {
-    *first = id_of(src, json_text(json_array_get(single, 0), "SpecialToken.id"));
-    *last = id_of(src, json_text(json_array_get(single, json_array_size(single) - 1), "SpecialToken.id"));
+    *first = id_of_text(src, json_text(json_array_get(single, 0), "SpecialToken.id"));
+    *last = id_of_text(src, json_text(json_array_get(single, json_array_size(single) - 1), "SpecialToken.id"));
   } else if (bert) {
-    *first = id_of(src, json_string_value(json_array_get(ga_json_at(bert, "cls"), 0)));
-    *last = id_of(src, json_string_value(json_array_get(ga_json_at(bert, "sep"), 0)));
+    *first = id_of_text(src, json_string_value(json_array_get(ga_json_at(bert, "cls"), 0)));
+    *last = id_of_text(src, json_string_value(json_array_get(ga_json_at(bert, "sep"), 0)));
   }
 }
 
@@ -251,7 +251,7 @@ static void template_ends(const json_src *src, int32_t *first, int32_t *last) {
 static int32_t config_id(const json_src *src, const char *name, int32_t fallback) {
   const json_t *value = ga_json_at(src->config, name);
   const char *text = json_is_object(value) ? json_text(value, "content") : json_string_value(value);
-  int32_t id = id_of(src, text);
+  int32_t id = id_of_text(src, text);
   return id >= 0 ? id : fallback;
 }
 
@@ -267,7 +267,7 @@ static void fill_specials(tok_load *load, const json_src *src) {
   bool wpm = v->kind == GA_TOK_WPM;
   v->bos = config_id(src, "bos_token", wpm ? GA_TOK_NONE : first);
   v->eos = config_id(src, "eos_token", wpm ? GA_TOK_NONE : last);
-  v->unk = config_id(src, "unk_token", id_of(src, json_text(src->root, "model.unk_token")));
+  v->unk = config_id(src, "unk_token", id_of_text(src, json_text(src->root, "model.unk_token")));
   v->sep = config_id(src, "sep_token", wpm ? last : GA_TOK_NONE);
   v->cls = config_id(src, "cls_token", wpm ? first : GA_TOK_NONE);
   v->pad = config_id(src, "pad_token", GA_TOK_NONE);

@@ -42,7 +42,7 @@ void tok_matcher_add(tok_matcher *m, const char *text, uint32_t bytes, int32_t t
   m->states[state].token = token;
 }
 
-static int32_t step(const tok_matcher *m, int32_t state, uint8_t byte) {
+static int32_t step_state(const tok_matcher *m, int32_t state, uint8_t byte) {
   for (;;) {
     const int32_t c = child_of(m, state, byte);
     if (c || !state) return c;
@@ -59,7 +59,7 @@ ga_status tok_matcher_finish(tok_matcher *m) {
   for (int32_t i = 0; i < ahead; i++) {
     for (int32_t c = m->states[queue[i]].child; c; c = m->states[c].sibling) {
       tok_state *s = &m->states[c];
-      s->fail = queue[i] ? step(m, m->states[queue[i]].fail, s->byte) : 0;
+      s->fail = queue[i] ? step_state(m, m->states[queue[i]].fail, s->byte) : 0;
       s->shorter = m->states[s->fail].token >= 0 ? s->fail : m->states[s->fail].shorter;
       queue[ahead++] = c;
     }
@@ -68,7 +68,7 @@ ga_status tok_matcher_finish(tok_matcher *m) {
   return GA_OK;
 }
 
-static ga_status append(tok_matches *out, size_t at, int32_t token) {
+static ga_status append_match(tok_matches *out, size_t at, int32_t token) {
   if (out->count == out->capacity) {
     const size_t capacity = out->capacity ? 2 * out->capacity : 64;
     void *bigger;
@@ -88,10 +88,10 @@ ga_status tok_matcher_run(const tok_matcher *m, const uint8_t *text, size_t byte
   *out = (tok_matches){0};
   for (size_t at = bytes; at-- > 0;) {
     ga_status status = at % POLL_BYTES ? GA_OK : ga_abort_poll("tokenize");
-    state = step(m, state, text[at]);
+    state = step_state(m, state, text[at]);
     int32_t s = m->states[state].token >= 0 ? state : m->states[state].shorter;
     while (s && !allows(arg, m->states[s].token, at, m->states[s].depth)) s = m->states[s].shorter;
-    if (s && status == GA_OK) status = append(out, at, m->states[s].token);
+    if (s && status == GA_OK) status = append_match(out, at, m->states[s].token);
     if (status != GA_OK) {
       ga_mem_free(out->list);
       *out = (tok_matches){0};

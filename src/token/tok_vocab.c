@@ -197,7 +197,7 @@ static ga_status check_vocab(const ga_vocab *v) {
   return GA_OK;
 }
 
-static ga_status build(ga_tokenizer *tok, const ga_vocab *vocab) {
+static ga_status build_vocab(ga_tokenizer *tok, const ga_vocab *vocab) {
   tok->kind = vocab->kind;
   tok->n_tokens = (int32_t)vocab->n_tokens;
   tok->add_bos = vocab->add_bos;
@@ -230,7 +230,7 @@ ga_status ga_tokenizer_create(const ga_vocab *vocab, ga_tokenizer **out) {
   ga_arena_init(&tok->arena, 0);
   tok->rule = rule;
   ga_secret_keys(tok->key, TOK_HASH_KEYS);
-  ga_status status = build(tok, vocab);
+  ga_status status = build_vocab(tok, vocab);
   if (status != GA_OK) {
     ga_tokenizer_destroy(tok);
     return status;

@@ -66,7 +66,7 @@ static void sizes(void) {
 }
 
 /* What the macros say beside zeros, where a value in the place of its neighbour would not be seen by a compiler. */
-static void values(void) {
+static void init_values(void) {
   expect(static_ga_launch.grid[2] == 1 && static_ga_launch.block[2] == 1 && static_ga_launch.cluster[0] == 0, "launch");
   expect(static_ga_tensor_map_desc.swizzle == 128, "tensor map");
   expect(static_ga_gemm_desc.scale == 1 && static_ga_gemm_desc.y_dtype == GA_F32, "gemm");
@@ -103,7 +103,7 @@ static void values(void) {
     ga_plan_destroy(plan);                                            \
   }
 
-static void plans(ga_ctx *ctx) {
+static void init_plans(ga_ctx *ctx) {
   PLAN(gemm, GA_GEMM_DESC_INIT, d.m = d.n = d.k = 8)
   PLAN(attn, GA_ATTN_DESC_INIT, (d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 1, d.head_dim = 8))
   PLAN(attn_bwd, GA_ATTN_BWD_DESC_INIT, (d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 1, d.head_dim = 8))
@@ -126,9 +126,9 @@ int main(void) {
   ga_ctx_options options = GA_CTX_OPTIONS_INIT;
   options.device = "cpu";
   sizes();
-  values();
+  init_values();
   expect(ga_ctx_create(&options, &ctx) == GA_OK, "ctx_create");
-  if (ctx) plans(ctx);
+  if (ctx) init_plans(ctx);
   ga_ctx_destroy(ctx);
   expect(own_failure(3) == GA_ERR_FORMAT && !strcmp(ga_error_text(), "settings: line 3"), "error_set");
   return wrong;

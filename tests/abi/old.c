@@ -18,7 +18,7 @@ static void expect(int ok, const char *what) {
   exit(1);
 }
 
-static int near(float a, double b) { return fabs((double)a - b) < 1e-5; }
+static int is_near(float a, double b) { return fabs((double)a - b) < 1e-5; }
 
 /* A copy of a struct with garbage behind it. The slots are used in turn, so that a few are alive at once. */
 static void *old(const void *from, size_t bytes) {
@@ -56,7 +56,7 @@ static void open_ctx(void) {
   expect(((unsigned char *)filled)[sizeof info] == 0xA5, "ctx_memory wrote behind the struct");
 }
 
-static void gemm(void) {
+static void old_gemm(void) {
   enum { M = 3, N = 5, K = 7 };
   float x[M][K], w[N][K], y[M][N], bias[N];
   for (int i = 0; i < M * K; i++) x[0][i] = (float)(i % 5) - 2;
@@ -77,12 +77,12 @@ static void gemm(void) {
     for (int j = 0; j < N; j++) {
       double sum = 0;
       for (int k = 0; k < K; k++) sum += (double)x[i][k] * (double)w[j][k];
-      expect(near(y[i][j], 0.5 * sum + j), "gemm: a wrong element");
+      expect(is_near(y[i][j], 0.5 * sum + j), "gemm: a wrong element");
     }
 }
 
 /* Two queries, two keys, causal: the first query sees the first key alone. */
-static void attn(void) {
+static void old_attn(void) {
   enum { D = 8 };
   float q[2][D], k[2][D], v[2][D], o[2][D], lse[2];
   for (int i = 0; i < 2 * D; i++) {
@@ -109,21 +109,21 @@ static void attn(void) {
     for (int i = 0; i < D; i++) logit[j] += 0.25 * (double)q[1][i] * (double)k[j][i];
   const double first = exp(logit[0]) / (exp(logit[0]) + exp(logit[1]));
   for (int i = 0; i < D; i++) {
-    expect(near(o[0][i], (double)v[0][i]), "attn: the first query");
-    expect(near(o[1][i], first * (double)v[0][i] + (1 - first) * (double)v[1][i]), "attn: the second query");
+    expect(is_near(o[0][i], (double)v[0][i]), "attn: the first query");
+    expect(is_near(o[1][i], first * (double)v[0][i] + (1 - first) * (double)v[1][i]), "attn: the second query");
   }
-  expect(near(lse[1], log(exp(logit[0]) + exp(logit[1]))), "attn: lse");
+  expect(is_near(lse[1], log(exp(logit[0]) + exp(logit[1]))), "attn: lse");
 }
 
 static void check_norm(const float *x, const float *weight, const float *y, int n) {
   double squares = 0;
   for (int i = 0; i < n; i++) squares += (double)x[i] * (double)x[i];
   for (int i = 0; i < n; i++)
-    expect(near(y[i], (double)x[i] / sqrt(squares / n + 1e-5) * (double)weight[i]), "norm: a wrong element");
+    expect(is_near(y[i], (double)x[i] / sqrt(squares / n + 1e-5) * (double)weight[i]), "norm: a wrong element");
 }
 
 /* In its three forms, and from programs that are newer than the library. */
-static void norm(void) {
+static void old_norm(void) {
   enum { N = 6 };
   const float x[N] = {1, -2, 3, -4, 5, -6}, weight[N] = {1, 2, 3, 1, 2, 3};
   float y[N];
@@ -178,7 +178,7 @@ static void kv_store(void) {
   expect(k_cache[1][0] == 0 && v_cache[1][0] == 0, "kv_store: a slot that is not written");
 }
 
-static void sample(void) {
+static void old_sample(void) {
   const float logits[5] = {0, 3, 1, 2.5f, -1};
   const ga_logit_bias ban[1] = {{1, -INFINITY}};
   const int32_t history[1] = {0};
@@ -191,16 +191,16 @@ static void sample(void) {
   expect(ga_sample(ctx, OLD(d), OLD(io), NULL) == GA_OK && id == 3, "sample");
   double sum = 0;
   for (int i = 0; i < 5; i++) sum += exp((double)logits[i]);
-  expect(near(logprob, 2.5 - log(sum)), "sample: logprob");
+  expect(is_near(logprob, 2.5 - log(sum)), "sample: logprob");
 }
 
-static int count(void *user, int32_t id, const char *text, size_t bytes) {
+static int count_token(void *user, int32_t id, const char *text, size_t bytes) {
   (void)id, (void)text, (void)bytes;
   ++*(int *)user;
   return 0;
 }
 
-static void session(const char *path) {
+static void old_session(const char *path) {
   ga_model *model;
   ga_session *s, *none;
   const int32_t ids[2] = {1, 260};
@@ -215,7 +215,7 @@ static void session(const char *path) {
                                   .max_tokens = 3,
                                   .ignore_eog = true,
                                   .sample = OLD(greedy),
-                                  .text = count,
+                                  .text = count_token,
                                   .user = &pieces};
   ga_generate_result r = {.struct_size = sizeof r};
   ga_generate_result *result = OLD(r);
@@ -235,12 +235,12 @@ static void session(const char *path) {
 int main(int argc, char **argv) {
   expect(argc == 2, "usage: old MODEL");
   open_ctx();
-  gemm();
-  attn();
-  norm();
+  old_gemm();
+  old_attn();
+  old_norm();
   kv_store();
-  sample();
-  session(argv[1]);
+  old_sample();
+  old_session(argv[1]);
   ga_ctx_destroy(ctx);
   return 0;
 }

@@ -34,7 +34,7 @@ struct CMUnitTest {
 #define cmocka_unit_test(f) \
   { #f, f }
 
-static int run_group(const struct CMUnitTest *tests, size_t n, int (*setup_fn)(void **), int (*teardown_fn)(void **)) {
+static int run_tests(const struct CMUnitTest *tests, size_t n, int (*setup_fn)(void **), int (*teardown_fn)(void **)) {
   void *state = NULL;
   if (setup_fn(&state)) return 1;
   for (size_t i = 0; i < n; i++) {
@@ -44,6 +44,6 @@ static int run_group(const struct CMUnitTest *tests, size_t n, int (*setup_fn)(v
   return teardown_fn(&state);
 }
 #define cmocka_run_group_tests(tests, setup, teardown) \
-  run_group(tests, sizeof(tests) / sizeof *(tests), setup, teardown)
+  run_tests(tests, sizeof(tests) / sizeof *(tests), setup, teardown)
 
 #endif

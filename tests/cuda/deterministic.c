@@ -56,7 +56,7 @@ static void open_bench(bench *b, char **argv, int32_t n) {
   free(text);
 }
 
-static ga_session *session(const bench *b, int32_t context, uint32_t flags) {
+static ga_session *begin_session(const bench *b, int32_t context, uint32_t flags) {
   ga_session *s;
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
   so.context = context;
@@ -66,7 +66,7 @@ static ga_session *session(const bench *b, int32_t context, uint32_t flags) {
 }
 
 /* Tokens [from, to) behind what s holds; their logits to `rows`, unless that is null. */
-static void eval(const bench *b, ga_session *s, int32_t from, int32_t to, float *rows) {
+static void eval_range(const bench *b, ga_session *s, int32_t from, int32_t to, float *rows) {
   if (ga_session_eval(s, b->ids + from, to - from, rows ? rows + (size_t)from * b->vocab : NULL, rows ? to - from : 0,
                       NULL, NULL))
     fail("eval");
@@ -84,7 +84,7 @@ static int32_t differing(const bench *b, int32_t from) {
   return rows;
 }
 
-static void judge(bench *b, const char *way, int32_t from) {
+static void judge_way(bench *b, const char *way, int32_t from) {
   const int32_t rows = differing(b, from);
   printf("%-58s %d of %d rows differ\n", way, rows, b->n - from);
   b->failed |= rows > 0;
@@ -92,32 +92,32 @@ static void judge(bench *b, const char *way, int32_t from) {
 }
 
 static void in_pieces(bench *b) {
-  ga_session *s = session(b, b->n + 8, GA_SESSION_DETERMINISTIC), *other = session(b, b->n + 8, 0);
+  ga_session *s = begin_session(b, b->n + 8, GA_SESSION_DETERMINISTIC), *other = begin_session(b, b->n + 8, 0);
   static const int32_t sizes[] = {1, 7, 3, 16, 2, 31};
   for (int32_t at = 0, i = 0; at < b->n; i++) {
     const int32_t size = sizes[i % 6] < b->n - at ? sizes[i % 6] : b->n - at;
-    eval(b, s, at, at + size, b->got);
+    eval_range(b, s, at, at + size, b->got);
     at += size;
     rewind_to(other, i % 5 ? ga_session_length(other) / 2 : 0);
-    eval(b, other, i % 7, i % 7 + 9, NULL);
+    eval_range(b, other, i % 7, i % 7 + 9, NULL);
   }
-  judge(b, "pieces, and other sessions' steps between", 0);
+  judge_way(b, "pieces, and other sessions' steps between", 0);
   ga_session_destroy(other);
   ga_session_destroy(s);
 }
 
 static void rewound(bench *b) {
-  ga_session *s = session(b, b->n + 8, GA_SESSION_DETERMINISTIC);
-  eval(b, s, b->n / 2, b->n, NULL); /* the cache's slots hold others now */
+  ga_session *s = begin_session(b, b->n + 8, GA_SESSION_DETERMINISTIC);
+  eval_range(b, s, b->n / 2, b->n, NULL); /* the cache's slots hold others now */
   rewind_to(s, 0);
-  eval(b, s, 0, b->n, NULL);
+  eval_range(b, s, 0, b->n, NULL);
   rewind_to(s, b->n / 3);
-  eval(b, s, b->n / 3, b->n, b->got);
-  judge(b, "over a rewound part", b->n / 3);
+  eval_range(b, s, b->n / 3, b->n, b->got);
+  judge_way(b, "over a rewound part", b->n / 3);
   ga_session_destroy(s);
-  s = session(b, 4 * b->n + 1000, GA_SESSION_DETERMINISTIC);
-  eval(b, s, 0, b->n, b->got);
-  judge(b, "in a longer context", 0);
+  s = begin_session(b, 4 * b->n + 1000, GA_SESSION_DETERMINISTIC);
+  eval_range(b, s, 0, b->n, b->got);
+  judge_way(b, "in a longer context", 0);
   ga_session_destroy(s);
 }
 
@@ -135,8 +135,8 @@ static int keep_id(void *user, int32_t id, const char *text, size_t bytes) {
 /* What was generated behind half of the text, given as a prompt: the logits behind it. */
 static void generated(bench *b, float temperature) {
   const int32_t half = b->n / 2;
-  ga_session *s = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC),
-             *given = session(b, b->n + MADE, GA_SESSION_DETERMINISTIC);
+  ga_session *s = begin_session(b, b->n + MADE, GA_SESSION_DETERMINISTIC),
+             *given = begin_session(b, b->n + MADE, GA_SESSION_DETERMINISTIC);
   answer made = {.n = 0};
   ga_generate_options o = GA_GENERATE_OPTIONS_INIT;
   ga_generate_result r = GA_GENERATE_RESULT_INIT;
@@ -150,7 +150,7 @@ static void generated(bench *b, float temperature) {
   o.text = keep_id;
   o.user = &made;
   if (ga_generate(s, b->ids, half, &o, &r)) fail("generate");
-  eval(b, given, 0, half, NULL);
+  eval_range(b, given, 0, half, NULL);
   if (ga_session_eval(given, made.ids, MADE, b->got, 1, NULL, NULL)) fail("eval");
   if (ga_session_eval(s, made.ids + MADE - 1, 1, b->want + ((size_t)b->n - 1) * b->vocab, 1, NULL, NULL)) fail("eval");
   const int differ = memcmp(b->got, b->want + ((size_t)b->n - 1) * b->vocab, b->vocab * sizeof(float));
@@ -162,22 +162,22 @@ static void generated(bench *b, float temperature) {
 }
 
 static void without(bench *b) {
-  ga_session *s = session(b, b->n + 8, 0);
-  eval(b, s, 0, b->n, b->want);
+  ga_session *s = begin_session(b, b->n + 8, 0);
+  eval_range(b, s, 0, b->n, b->want);
   rewind_to(s, 0);
-  for (int32_t at = 0; at < b->n; at += 5) eval(b, s, at, at + 5 < b->n ? at + 5 : b->n, b->got);
+  for (int32_t at = 0; at < b->n; at += 5) eval_range(b, s, at, at + 5 < b->n ? at + 5 : b->n, b->got);
   printf("without the flag, by fives                                 %d of %d rows differ (no fault)\n",
          differing(b, 0), b->n);
   ga_session_destroy(s);
 }
 
 static void speed(const bench *b, uint32_t flags) {
-  ga_session *s = session(b, 2 * b->n, flags);
+  ga_session *s = begin_session(b, 2 * b->n, flags);
   double prompt = 0, single = 0;
   for (int round = 0; round < 2; round++) { /* the first loads kernels */
     rewind_to(s, 0);
     double t = now();
-    eval(b, s, 0, b->n - 1, NULL);
+    eval_range(b, s, 0, b->n - 1, NULL);
     if (ga_session_eval(s, b->ids + b->n - 1, 1, b->got, 1, NULL, NULL)) fail("eval");
     prompt = b->n / (now() - t);
     t = now();
@@ -196,8 +196,8 @@ int main(int argc, char **argv) {
   }
   bench b = {0};
   open_bench(&b, argv, argc > 4 ? atoi(argv[4]) : 96);
-  ga_session *s = session(&b, b.n + 8, GA_SESSION_DETERMINISTIC);
-  eval(&b, s, 0, b.n, b.want);
+  ga_session *s = begin_session(&b, b.n + 8, GA_SESSION_DETERMINISTIC);
+  eval_range(&b, s, 0, b.n, b.want);
   ga_session_destroy(s);
   in_pieces(&b);
   rewound(&b);

@@ -16,7 +16,7 @@ enum { MOST = 8, TOKENS = 40 };
 static const char trap[] = ".version 7.8\n.target sm_80\n.address_size 64\n"
                            ".visible .entry lost(.param .align 4 .b8 nothing[4]) { trap; }\n";
 
-static void need(ga_status status, const char *what) {
+static void need_ok(ga_status status, const char *what) {
   if (status == GA_OK) return;
   fprintf(stderr, "lost: %s: %s\n", what, ga_error_text());
   exit(2);
@@ -29,13 +29,13 @@ static int open_all(const char *devices, ga_ctx **ctx) {
     char name[32];
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(at, ","), at);
     co.device = name;
-    need(ga_ctx_create(&co, &ctx[n++]), name);
+    need_ok(ga_ctx_create(&co, &ctx[n++]), name);
   }
   return n;
 }
 
 /* Says what came of it. True: refused as a fault of the device. */
-static bool refused(ga_session *s, const int32_t *ids, int32_t n, float *logits, const char *when) {
+static bool is_device_fault(ga_session *s, const int32_t *ids, int32_t n, float *logits, const char *when) {
   const ga_status status = ga_session_eval(s, ids, n, logits, 1, NULL, NULL);
   printf("%s: %s (%d)\n", when, status == GA_OK ? "went on" : ga_error_text(), (int)status);
   return status == GA_ERR_DEVICE;
@@ -56,16 +56,16 @@ int main(int argc, char **argv) {
   ga_model_options mo = GA_MODEL_OPTIONS_INIT;
   mo.more = ctx;
   mo.n_more = n - 1;
-  need(ga_model_load(ctx[n - 1], argv[1], &mo, &model), argv[1]);
-  need(ga_session_create(model, NULL, &session), "session");
+  need_ok(ga_model_load(ctx[n - 1], argv[1], &mo, &model), argv[1]);
+  need_ok(ga_session_create(model, NULL, &session), "session");
   float *logits = malloc((size_t)ga_model_get_info(model)->vocab * sizeof *logits);
   if (!logits) return 2;
   for (int32_t i = 0; i < TOKENS; i++) ids[i] = 3 + i;
-  need(ga_session_eval(session, ids, TOKENS, logits, 1, NULL, NULL), "the first tokens");
-  need(ga_function_load(ctx[place], trap, "lost", &function), "the kernel");
-  need(ga_function_launch(function, &(ga_launch)GA_LAUNCH_INIT, &nothing, NULL), "its launch");
-  const bool once = refused(session, ids, TOKENS, logits, "a prompt"),
-             twice = refused(session, ids, 1, logits, "a token");
+  need_ok(ga_session_eval(session, ids, TOKENS, logits, 1, NULL, NULL), "the first tokens");
+  need_ok(ga_function_load(ctx[place], trap, "lost", &function), "the kernel");
+  need_ok(ga_function_launch(function, &(ga_launch)GA_LAUNCH_INIT, &nothing, NULL), "its launch");
+  const bool once = is_device_fault(session, ids, TOKENS, logits, "a prompt"),
+             twice = is_device_fault(session, ids, 1, logits, "a token");
   ga_function_destroy(function);
   ga_session_destroy(session);
   ga_model_destroy(model);

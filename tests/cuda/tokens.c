@@ -51,7 +51,7 @@ static void open_contexts(side *s, const char *devices) {
   if (!s->n) fail("no device");
 }
 
-static void print_placements(const ga_model *model) {
+static void print_model_placements(const ga_model *model) {
   for (int32_t i = 0; i < ga_model_placement_count(model); i++) {
     const ga_model_placement *p = ga_model_placement_at(model, i);
     printf("%s%s: %d layers from %d on", i ? "; " : "", p->device, p->n_layers, p->first_layer);
@@ -75,7 +75,7 @@ static void open_side(side *s, const char *devices, const char *path, int32_t co
     fail(devices);
   s->logits = malloc((size_t)ga_model_get_info(s->model)->vocab * sizeof(float));
   if (!s->logits) fail("memory");
-  print_placements(s->model);
+  print_model_placements(s->model);
 }
 
 static void close_side(side *s) {
@@ -97,7 +97,7 @@ static int32_t *read_ids(const ga_model *model, const char *path, size_t *n) {
   return ids;
 }
 
-static int32_t largest(const float *x, int32_t n) {
+static int32_t best_token(const float *x, int32_t n) {
   int32_t best = 0;
   for (int32_t i = 1; i < n; i++)
     if (x[i] > x[best]) best = i;
@@ -111,9 +111,9 @@ typedef struct tally {
   int64_t n;
 } tally;
 
-static int32_t compare(const side *cpu, const side *gpu, int step, tally *t) {
+static int32_t compare_step(const side *cpu, const side *gpu, int step, tally *t) {
   const int32_t vocab = ga_model_get_info(cpu->model)->vocab;
-  const int32_t a = largest(cpu->logits, vocab), b = largest(gpu->logits, vocab);
+  const int32_t a = best_token(cpu->logits, vocab), b = best_token(gpu->logits, vocab);
   for (int32_t i = 0; i < vocab; i++) {
     const double d = fabs((double)cpu->logits[i] - (double)gpu->logits[i]);
     if (!(d <= t->most)) t->most = d; /* NaN too */
@@ -128,7 +128,7 @@ static int32_t compare(const side *cpu, const side *gpu, int step, tally *t) {
   return a;
 }
 
-static void eval(side *s, const int32_t *ids, int32_t n) {
+static void eval_side(side *s, const int32_t *ids, int32_t n) {
   if (ga_session_eval(s->session, ids, n, s->logits, 1, NULL, NULL)) fail(ga_ctx_device_name(s->ctx[s->n - 1]));
 }
 
@@ -148,12 +148,12 @@ int main(int argc, char **argv) {
   open_side(&gpu, argv[3], argv[1], prompt + tokens + 1, options);
   int32_t *ids = read_ids(cpu.model, argv[2], &n);
   if (prompt < 1 || n < (size_t)prompt) fail("the text is too short");
-  eval(&cpu, ids, prompt);
-  eval(&gpu, ids, prompt);
+  eval_side(&cpu, ids, prompt);
+  eval_side(&gpu, ids, prompt);
   for (int i = 0; i < tokens; i++) {
-    const int32_t next = compare(&cpu, &gpu, i, &t);
-    eval(&cpu, &next, 1);
-    eval(&gpu, &next, 1);
+    const int32_t next = compare_step(&cpu, &gpu, i, &t);
+    eval_side(&cpu, &next, 1);
+    eval_side(&gpu, &next, 1);
   }
   const double mean = t.sum / (double)t.n;
   printf("%s on %s, prompt of %d: %d of %d tokens part, by %.5f at most; logits differ by %.5f at most, %.6f in the "

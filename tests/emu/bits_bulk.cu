@@ -6,7 +6,7 @@
 
 #define BAR (sb + BITS_BULK_BYTES)
 
-GA_DEV void load(const bits_args *a, uint32_t sb) {
+GA_DEV void load_box(const bits_args *a, uint32_t sb) {
   const int *c = a->c;
   mbar_arrive_expect(BAR, a->box_bytes);
   if (a->rank == 1) bulk_load_1d(sb, &a->map, BAR, c[0], L2_EVICT_FIRST);
@@ -17,7 +17,7 @@ GA_DEV void load(const bits_args *a, uint32_t sb) {
   mbar_wait(BAR, 0);
 }
 
-GA_DEV void store(const bits_args *a, uint32_t sb) {
+GA_DEV void store_box(const bits_args *a, uint32_t sb) {
   const int *c = a->c;
   if (a->rank == 1) bulk_store_1d(&a->map, sb, c[0]);
   if (a->rank == 2) bulk_store_2d(&a->map, sb, c[0], c[1]);
@@ -26,7 +26,7 @@ GA_DEV void store(const bits_args *a, uint32_t sb) {
   if (a->rank == 4) bulk_add_4d(&a->map, sb, c[0], c[1], c[2], c[3]);
 }
 
-GA_DEV void reduce(const bits_args *a, uint32_t sb) {
+GA_DEV void reduce_box(const bits_args *a, uint32_t sb) {
   const uint32_t n = BITS_BULK_BYTES;
   void *p = a->out;
   if (a->what == BITS_BY_REDUCE_F32) bulk_add_f32(p, sb, n);
@@ -55,7 +55,7 @@ GA_DEV void atomics(const bits_args *a, int t) {
 GA_DEV void act(const bits_args *a, uint32_t sb, uint32_t rank) {
   const uint32_t half = BITS_BULK_BYTES / 2, other = rank ^ 1;
   if (a->what == BITS_BY_LOAD) {
-    load(a, sb);
+    load_box(a, sb);
   } else if (a->what == BITS_BY_MULTICAST) {
     mbar_arrive_expect(BAR, a->box_bytes);
     if (rank == 0) bulk_load_4d_multicast(sb, &a->map, BAR, a->c[0], a->c[1], a->c[2], a->c[3], 3, L2_EVICT_LAST);
@@ -75,9 +75,9 @@ GA_DEV void act(const bits_args *a, uint32_t sb, uint32_t rank) {
     mbar_wait(BAR, 0);
   } else if (rank == 0) {
     if (a->what == BITS_BY_STORE || a->what == BITS_BY_ADD)
-      store(a, sb);
+      store_box(a, sb);
     else
-      reduce(a, sb);
+      reduce_box(a, sb);
     bulk_commit();
     bulk_wait();
   }

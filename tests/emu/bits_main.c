@@ -81,7 +81,7 @@ static const format formats[] = {[EMU_WGMMA_BF16] = {8, 7},
                                  [EMU_WGMMA_TF32] = {8, 23}};
 
 /* Sign, then an exponent in [lo, lo + n) above the bias, then a random fraction. */
-static uint32_t value(format f, uint32_t r, int lo, int n) {
+static uint32_t format_value(format f, uint32_t r, int lo, int n) {
   int top = (1 << f.exponent) - 1, e = (1 << (f.exponent - 1)) - 1 + lo + (int)(r % (uint32_t)n);
   e = e < 0 ? 0 : e >= top ? top - 1 : e;
   return (r >> 31) << (f.exponent + f.fraction) | (uint32_t)e << f.fraction |
@@ -89,27 +89,27 @@ static uint32_t value(format f, uint32_t r, int lo, int n) {
 }
 
 /* What an instance has in a and b, and in c. */
-static uint32_t element(int mode, format f, uint32_t r) {
+static uint32_t format_element(int mode, format f, uint32_t r) {
   switch (mode) {
-  case 1: return value(f, r, -4, 9);
-  case 2: return value(f, r, -30, 60);
-  case 4: return value(f, r, -(1 << (f.exponent - 1)) + 1, 3); /* subnormal, or nearly so */
+  case 1: return format_value(f, r, -4, 9);
+  case 2: return format_value(f, r, -30, 60);
+  case 4: return format_value(f, r, -(1 << (f.exponent - 1)) + 1, 3); /* subnormal, or nearly so */
   case 5: return r;
-  default: return value(f, r, -1, 3);
+  default: return format_value(f, r, -1, 3);
   }
 }
 
 static uint32_t addend(int mode, uint32_t r) {
   const format f32 = {8, 23};
   switch (mode) {
-  case 1: return value(f32, r, -8, 17);
-  case 2: return value(f32, r, -60, 120);
-  case 3: return value(f32, r, -6, 6);
-  case 4: return value(f32, r, -127, 127);
+  case 1: return format_value(f32, r, -8, 17);
+  case 2: return format_value(f32, r, -60, 120);
+  case 3: return format_value(f32, r, -6, 6);
+  case 4: return format_value(f32, r, -127, 127);
   case 5: return r;
   case 6: return 0;
-  case 7: return value(f32, r, 10, 14);
-  default: return value(f32, r, -2, 5);
+  case 7: return format_value(f32, r, 10, 14);
+  default: return format_value(f32, r, -2, 5);
   }
 }
 
@@ -118,7 +118,7 @@ static void fill_instance(uint32_t *in, int type, int instance) {
   uint64_t seed = (uint64_t)(type * 100 + instance);
   uint8_t *p = (uint8_t *)in;
   for (int i = 0; i < 2 * n; i++) {
-    uint32_t r = word(seed, (uint64_t)i), v = type == EMU_WGMMA_S8 ? r : element(mode, formats[type], r);
+    uint32_t r = word(seed, (uint64_t)i), v = type == EMU_WGMMA_S8 ? r : format_element(mode, formats[type], r);
     if (mode == 3 && type != EMU_WGMMA_S8 && i < n && i % 2) /* sums cancel, all but a little */
       memcpy(&v, p + (size_t)(i - 1) * (size_t)bytes, (size_t)bytes), v ^= (r & 1) | 1u << (8 * bytes - 1);
     if (mode == 3 && i >= n && i % 2) memcpy(&v, p + (size_t)(i - 1) * (size_t)bytes, (size_t)bytes);
@@ -130,7 +130,7 @@ static void fill_instance(uint32_t *in, int type, int instance) {
   }
 }
 
-static void fill(const bits_case *p, uint32_t *in) {
+static void fill_case(const bits_case *p, uint32_t *in) {
   if (p->family == NUM)
     fill_num(in);
   else if (p->family == WARP || p->family == BULK)
@@ -159,7 +159,7 @@ static void must(const machine *m, CUresult rc, const char *what) {
   exit(2);
 }
 
-static machine start(const ga_cu *cu, const char *folder) {
+static machine start_machine(const ga_cu *cu, const char *folder) {
   machine m = {.cu = cu, .folder = folder};
   CUdevice device;
   CUcontext ctx;
@@ -173,7 +173,7 @@ static machine start(const ga_cu *cu, const char *folder) {
   return m;
 }
 
-static CUfunction function_of(const machine *m, family f) {
+static CUfunction function_of_family(const machine *m, family f) {
   static CUfunction loaded[4];
   static char image[1 << 20];
   if (loaded[f]) return loaded[f];
@@ -192,7 +192,7 @@ static CUfunction function_of(const machine *m, family f) {
   return loaded[f];
 }
 
-static CUdeviceptr device(const machine *m, size_t words) {
+static CUdeviceptr device_words(const machine *m, size_t words) {
   CUdeviceptr p;
   must(m, m->cu->MemAllocFromPoolAsync(&p, 4 * words, m->pool, m->stream), "cuMemAllocFromPoolAsync");
   return p;
@@ -223,7 +223,7 @@ static void make_map(const machine *m, const bits_case *p, bits_args *args, CUde
 }
 
 /* What the driver says to one change of good arguments. */
-static uint32_t encode(const machine *m, int change, CUdeviceptr base) {
+static uint32_t encode_operand_bits(const machine *m, int change, CUdeviceptr base) {
   struct {
     int type, interleave, swizzle, l2, oob;
     unsigned rank;
@@ -296,16 +296,16 @@ static uint32_t encode(const machine *m, int change, CUdeviceptr base) {
 }
 
 /* Results of one case; the caller's to free. */
-static uint32_t *run(const machine *m, const bits_case *p, int steps) {
+static uint32_t *run_bits(const machine *m, const bits_case *p, int steps) {
   size_t n_in = (size_t)families[p->family].in, n_out = (size_t)families[p->family].out;
   uint32_t *in = calloc(n_in, 4), *out = calloc(n_out, 4);
   if (!in || !out) abort();
-  fill(p, in);
+  fill_case(p, in);
   if (p->family == BULK) memcpy(out, in, 4 * n_out);
-  CUdeviceptr din = device(m, n_in), dout = device(m, n_out);
+  CUdeviceptr din = device_words(m, n_in), dout = device_words(m, n_out);
   must(m, m->cu->MemcpyHtoDAsync(din, in, 4 * n_in, m->stream), "copy");
   must(m, m->cu->MemcpyHtoDAsync(dout, out, 4 * n_out, m->stream), "copy");
-  for (int i = 0; p->family == ENCODE && i < (int)n_out; i++) out[i] = encode(m, i, din);
+  for (int i = 0; p->family == ENCODE && i < (int)n_out; i++) out[i] = encode_operand_bits(m, i, din);
   if (p->family == ENCODE) return out;
   bits_args args = {
       .in = (const uint32_t *)(uintptr_t)din, .out = (uint32_t *)(uintptr_t)dout, .what = p->what, .steps = steps};
@@ -323,7 +323,7 @@ static uint32_t *run(const machine *m, const bits_case *p, int steps) {
                       .stream = m->stream,
                       .attributes = &cluster,
                       .n_attributes = p->family == BULK};
-  must(m, m->cu->LaunchKernelEx(&c, function_of(m, p->family), params, NULL), p->name);
+  must(m, m->cu->LaunchKernelEx(&c, function_of_family(m, p->family), params, NULL), p->name);
   must(m, m->cu->MemcpyDtoHAsync(out, dout, 4 * n_out, m->stream), "copy back");
   must(m, m->cu->StreamSynchronize(m->stream), p->name);
   must(m, m->cu->MemFreeAsync(din, m->stream), "free");
@@ -332,9 +332,9 @@ static uint32_t *run(const machine *m, const bits_case *p, int steps) {
   return out;
 }
 
-static uint64_t one(const machine *m, const bits_case *p, int steps) {
+static uint64_t run_one(const machine *m, const bits_case *p, int steps) {
   size_t n = (size_t)families[p->family].out;
-  uint32_t *out = run(m, p, steps);
+  uint32_t *out = run_bits(m, p, steps);
   uint64_t hash = ga_fnv64(GA_FNV64_START, out, 4 * n);
   if (m->out) {
     char head[32] = {0};
@@ -347,16 +347,16 @@ static uint64_t one(const machine *m, const bits_case *p, int steps) {
   return hash;
 }
 
-static int all(machine *m, const char *out, const char *only) {
+static int run_every(machine *m, const char *out, const char *only) {
   m->out = out ? fopen(out, "wb") : NULL;
   for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++)
     for (int steps = only && strcmp(only, probes[i].name) ? 9 : 1; steps <= (probes[i].family == MMA ? 4 : 1);
          steps += 3)
-      printf("%s %d %016llx\n", probes[i].name, steps, (unsigned long long)one(m, &probes[i], steps));
+      printf("%s %d %016llx\n", probes[i].name, steps, (unsigned long long)run_one(m, &probes[i], steps));
   return m->out ? fclose(m->out) : 0;
 }
 
-static int compare(const machine *m, const char *path) {
+static int compare_file(const machine *m, const char *path) {
   FILE *f = fopen(path, "r");
   char line[200], name[100];
   int steps, bad = 0, n = 0;
@@ -365,7 +365,7 @@ static int compare(const machine *m, const char *path) {
     if (sscanf(line, "%99s %d %llx", name, &steps, &hash) != 3 || line[0] == '#') continue;
     for (size_t i = 0; i < sizeof probes / sizeof probes[0]; i++)
       if (!strcmp(probes[i].name, name)) {
-        bool same = one(m, &probes[i], steps) == hash;
+        bool same = run_one(m, &probes[i], steps) == hash;
         if (!same) printf("%s, %d steps: not what the GPU gave\n", name, steps);
         bad += !same;
         n++;
@@ -383,12 +383,12 @@ int main(int argc, char **argv) {
       (void)fprintf(stderr, "%s\n", ga_error_text());
       return 2;
     }
-    machine m = start(cu, argv[2]);
-    return all(&m, argv[3], argc > 4 ? argv[4] : NULL);
+    machine m = start_machine(cu, argv[2]);
+    return run_every(&m, argv[3], argc > 4 ? argv[4] : NULL);
   }
-  machine m = start(cu, NULL);
-  if (argc >= 2 && !strcmp(argv[1], "emu")) return all(&m, argc > 2 ? argv[2] : NULL, NULL);
-  if (argc == 3 && !strcmp(argv[1], "compare")) return compare(&m, argv[2]);
+  machine m = start_machine(cu, NULL);
+  if (argc >= 2 && !strcmp(argv[1], "emu")) return run_every(&m, argc > 2 ? argv[2] : NULL, NULL);
+  if (argc == 3 && !strcmp(argv[1], "compare")) return compare_file(&m, argv[2]);
   (void)fprintf(stderr, "usage: emu_bits run FOLDER OUT | emu [OUT] | compare FILE\n");
   return 2;
 }

@@ -12,7 +12,7 @@ typedef union acc {
   int i[32];
 } acc;
 
-GA_DEV void put_tile(uint32_t tile, const uint32_t *in, int t) {
+GA_DEV void put_bits_tile(uint32_t tile, const uint32_t *in, int t) {
   for (int i = t; i < 64 * 8; i += 128) {
     const int32_t *p = (const int32_t *)in + 4 * i;
     sts_i4(panel_chunk(tile, (uint32_t)i / 8, (uint32_t)i % 8), ldg_i32(p), ldg_i32(p + 1), ldg_i32(p + 2),
@@ -21,7 +21,7 @@ GA_DEV void put_tile(uint32_t tile, const uint32_t *in, int t) {
 }
 
 /* Places of accumulator i in c, the same for wgmma and, tile by tile of 8 columns, for mma. */
-GA_DEV int place(int i, int t) {
+GA_DEV int place_of_element(int i, int t) {
   return (t / 32 * 16 + t % 32 / 4 + 8 * (i / 2 % 2)) * 64 + 8 * (i / 4) + 2 * (t % 4) + i % 2;
 }
 
@@ -64,9 +64,10 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST bits_args a) {
   const int t = thread_index();
   uint32_t ra[16], rb[2];
   acc d;
-  put_tile(sb, in, t);
-  put_tile(sb + BITS_TILE_BYTES, in + BITS_TILE_BYTES / 4, t);
-  GA_UNROLL for (int i = 0; i < 32; i++) d.i[i] = ldg_i32((const int32_t *)in + BITS_TILE_BYTES / 2 + place(i, t));
+  put_bits_tile(sb, in, t);
+  put_bits_tile(sb + BITS_TILE_BYTES, in + BITS_TILE_BYTES / 4, t);
+  GA_UNROLL for (int i = 0; i < 32; i++) d.i[i] =
+      ldg_i32((const int32_t *)in + BITS_TILE_BYTES / 2 + place_of_element(i, t));
   fence_async_smem();
   block_sync();
   load_a(ra, sb, 0, t / 32 * 16, 4, t % 32);
@@ -86,5 +87,6 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST bits_args a) {
   MMA(MMA_K32_S8, mma_m16n8k32_s8, i)
   MMA(MMA_K32_E4M3, mma_m16n8k32_e4m3, f)
   MMA(MMA_K32_E5M2, mma_m16n8k32_e5m2, f)
-  GA_UNROLL for (int i = 0; i < 32; i++) stg_i32((int32_t *)a.out + block_index() * BITS_MMA_OUT + place(i, t), d.i[i]);
+  GA_UNROLL for (int i = 0; i < 32; i++)
+      stg_i32((int32_t *)a.out + block_index() * BITS_MMA_OUT + place_of_element(i, t), d.i[i]);
 }

@@ -10,7 +10,7 @@ GA_DEV uint32_t bits(float x) {
   } v = {x};
   return v.u;
 }
-GA_DEV float number(uint32_t u) {
+GA_DEV float number_from(uint32_t u) {
   union {
     uint32_t u;
     float f;
@@ -21,7 +21,7 @@ GA_DEV float number(uint32_t u) {
 GA_KERNEL(256, 1) GA_KERNEL_ID(GA_GRID_CONST bits_args a) {
   const int i = block_index() * 256 + thread_index();
   const uint32_t u = (uint32_t)ldg_i32((const int32_t *)a.in + i);
-  const float x = number(u), y = number(u * 2654435761u);
+  const float x = number_from(u), y = number_from(u * 2654435761u);
   uint32_t r = 0;
   switch (a.what) {
   case BITS_EX2: r = bits(ex2(x)); break;

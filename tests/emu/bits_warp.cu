@@ -12,23 +12,24 @@ GA_DEV void dump(const bits_args *a, uint32_t sb, int t) {
   }
 }
 
-GA_DEV void put(const bits_args *a, int t, int i, uint32_t x) { stg_i32((int32_t *)a->out + 32 * i + t, (int)x); }
+GA_DEV void put_lane(const bits_args *a, int t, int i, uint32_t x) { stg_i32((int32_t *)a->out + 32 * i + t, (int)x); }
 
 GA_DEV void shuffles(const bits_args *a, uint32_t x, int t) {
-  put(a, t, 0, shfl_idx_u32(x, t * 5 + 37));
-  put(a, t, 1, shfl_xor_u32(x, 9));
-  put(a, t, 2, shfl_up_u32(x, 3));
-  put(a, t, 3, shfl_down_u32(x, 7));
-  put(a, t, 4, warp_ballot((int)(x >> 31)));
-  put(a, t, 5, (uint32_t)(warp_any(t == 3) | warp_any(t == 33) << 1 | warp_all(t < 32) << 2 | warp_all(t < 31) << 3));
+  put_lane(a, t, 0, shfl_idx_u32(x, t * 5 + 37));
+  put_lane(a, t, 1, shfl_xor_u32(x, 9));
+  put_lane(a, t, 2, shfl_up_u32(x, 3));
+  put_lane(a, t, 3, shfl_down_u32(x, 7));
+  put_lane(a, t, 4, warp_ballot((int)(x >> 31)));
+  put_lane(a, t, 5,
+           (uint32_t)(warp_any(t == 3) | warp_any(t == 33) << 1 | warp_all(t < 32) << 2 | warp_all(t < 31) << 3));
 }
 
 GA_DEV void reductions(const bits_args *a, uint32_t x, int t) {
-  put(a, t, 0, redux_add_u32(x));
-  put(a, t, 1, redux_and_u32(x | 0xff00ff00u));
-  put(a, t, 2, redux_or_u32(x & 0x00ff00ffu));
-  put(a, t, 3, (uint32_t)redux_min_i32((int)x));
-  put(a, t, 4, (uint32_t)redux_max_i32((int)x));
+  put_lane(a, t, 0, redux_add_u32(x));
+  put_lane(a, t, 1, redux_and_u32(x | 0xff00ff00u));
+  put_lane(a, t, 2, redux_or_u32(x & 0x00ff00ffu));
+  put_lane(a, t, 3, (uint32_t)redux_min_i32((int)x));
+  put_lane(a, t, 4, (uint32_t)redux_max_i32((int)x));
 }
 
 GA_KERNEL(32, 1) GA_KERNEL_ID(GA_GRID_CONST bits_args args) {
@@ -63,5 +64,5 @@ GA_KERNEL(32, 1) GA_KERNEL_ID(GA_GRID_CONST bits_args args) {
   default: break;
   }
   dump(a, sb, t);
-  for (int i = 0; i < 4; i++) put(a, t, 8 + i, r[i]);
+  for (int i = 0; i < 4; i++) put_lane(a, t, 8 + i, r[i]);
 }

@@ -128,7 +128,7 @@ typedef struct piece {
 static piece *pieces;
 static size_t n_pieces, pieces_capacity;
 
-static piece *piece_of(const void *p) {
+static piece *piece_holding(const void *p) {
   for (size_t i = 0; i < n_pieces; i++)
     if ((const char *)p >= pieces[i].at && (const char *)p < pieces[i].at + pieces[i].bytes) return &pieces[i];
   return NULL;
@@ -144,7 +144,7 @@ static bool add_piece(void *p, size_t bytes, emu_device *device) {
   return true;
 }
 static void drop_piece(const void *p) {
-  piece *at = piece_of(p);
+  piece *at = piece_holding(p);
   if (!at) return;
   if (at->device) at->device->used -= at->bytes;
   *at = pieces[--n_pieces];
@@ -228,7 +228,7 @@ static CUresult e_MemcpyHtoDAsync(CUdeviceptr dst, const void *src, size_t bytes
   later[enqueued % MAX_LATER].dst = p;
   later[enqueued % MAX_LATER].src = src;
   later[enqueued++ % MAX_LATER].bytes = bytes;
-  if (!piece_of(src)) do_later(enqueued); /* pageable memory has been read when the call returns */
+  if (!piece_holding(src)) do_later(enqueued); /* pageable memory has been read when the call returns */
   return CUDA_SUCCESS;
 }
 static CUresult e_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream stream) {
@@ -255,14 +255,14 @@ static CUresult e_MemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src
   STEP();
   do_later(enqueued);
   if (!emu_is_device(d, bytes) || !emu_is_device(s, bytes)) return ERR_INVALID_VALUE;
-  if ((void *)piece_of(d)->device != (void *)to || (void *)piece_of(s)->device != (void *)from)
+  if ((void *)piece_holding(d)->device != (void *)to || (void *)piece_holding(s)->device != (void *)from)
     return ERR_INVALID_VALUE;
   memcpy(d, s, bytes);
   emu_mark_written(d, bytes);
   return CUDA_SUCCESS;
 }
 static CUresult e_PointerGetAttribute(void *value, int attribute, CUdeviceptr p) {
-  const piece *at = piece_of((void *)(uintptr_t)p);
+  const piece *at = piece_holding((void *)(uintptr_t)p);
   (void)attribute;
   if (!at || !at->device) return ERR_INVALID_VALUE;
   *(int *)value = (int)(at->device - devices);

@@ -36,7 +36,7 @@ GA_DEV void copy_stage(const plant_args *a, uint32_t sb, int k, int t) {
 }
 
 /* One warp's 32 rows and all 64 columns. */
-GA_DEV void multiply(const plant_args *a, uint32_t sb, float (*c)[8][4], int k, int t) {
+GA_DEV void multiply_step(const plant_args *a, uint32_t sb, float (*c)[8][4], int k, int t) {
   const uint32_t s = (uint32_t)k % PLANT_ST, tb = sb + PLANT_OFF_B + s * PLANT_B_BYTES, lane = (uint32_t)t % 32;
   uint32_t ra[4], rb[4];
   for (int i = 0; i < 2; i++)
@@ -54,7 +54,7 @@ GA_DEV void multiply(const plant_args *a, uint32_t sb, float (*c)[8][4], int k, 
     sts_i4(panel_chunk(sb + (s ^ 1) * PLANT_A_BYTES, (uint32_t)t / 8, (uint32_t)t % 8), 0, 0, 0, 0);
 }
 
-GA_DEV void store(const plant_args *a, float (*c)[8][4], int t) {
+GA_DEV void store_product(const plant_args *a, float (*c)[8][4], int t) {
   for (int i = 0; i < 2; i++)
     for (int n = 0; n < 8; n++)
       for (int e = 0; e < 4; e++) {
@@ -140,11 +140,11 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args) {
     else if (!IS(CP_NO_WAIT))
       cp_async_wait(1);
     if (!IS(CP_NO_SYNC)) block_sync();
-    multiply(a, sb, c, k, t);
+    multiply_step(a, sb, c, k, t);
     if (!IS(CP_NO_RELEASE)) block_sync();
   }
   cp_async_wait_all();
-  store(a, c, t);
+  store_product(a, c, t);
   by_mbarrier(a, sb, t);
   by_bulk(a, sb, t);
   if (IS(CP_NEVER_WAITED)) cp_async_4(sb + PLANT_OFF_C + 8192 + 4 * t, a->pa, 4);

@@ -11,7 +11,7 @@
 #define FULL(s)  (sb + PLANT_OFF_BARS + 8 * (s))
 #define EMPTY(s) (sb + PLANT_OFF_BARS + 16 + 8 * (s))
 
-GA_DEV void produce(const plant_args *a, uint32_t sb) {
+GA_DEV void producer(const plant_args *a, uint32_t sb) {
   const int row = block_index() * 128;
   for (int k = 0; k < a->steps; k++) {
     const uint32_t s = (uint32_t)k % PLANT_ST, parity = (uint32_t)k / PLANT_ST & 1;
@@ -44,7 +44,7 @@ GA_DEV void products(const plant_args *a, uint32_t sb, float *c, uint32_t *regs,
   wgmma_commit();
 }
 
-GA_DEV void store(const plant_args *a, uint32_t sb, float *c, int wg) {
+GA_DEV void store_accumulators(const plant_args *a, uint32_t sb, float *c, int wg) {
   const int t = thread_index() % 128, w = t / 32, l = t % 32;
   const uint32_t tile = sb + PLANT_OFF_C + wg * PLANT_C_BYTES;
   for (int i = 0; i < 32; i += 2) { /* pairs of columns; two lanes' pairs make 16 bytes */
@@ -62,7 +62,7 @@ GA_DEV void store(const plant_args *a, uint32_t sb, float *c, int wg) {
   }
 }
 
-GA_DEV void consume(const plant_args *a, uint32_t sb, int wg) {
+GA_DEV void consumer(const plant_args *a, uint32_t sb, int wg) {
   float c[32];
   uint32_t regs[4];
   const int t = thread_index() % 128;
@@ -80,7 +80,7 @@ GA_DEV void consume(const plant_args *a, uint32_t sb, int wg) {
       if (t == 0) mbar_arrive(EMPTY(s));
     }
   }
-  if (!IS(NEVER_WAITED)) store(a, sb, c, wg);
+  if (!IS(NEVER_WAITED)) store_accumulators(a, sb, c, wg);
 }
 
 GA_KERNEL(384, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args) {
@@ -102,12 +102,12 @@ GA_KERNEL(384, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args) {
       setmaxnreg_dec(41);
     else
       setmaxnreg_dec(40);
-    if (thread_index() == 256) produce(a, sb);
+    if (thread_index() == 256) producer(a, sb);
   } else {
     if (IS(REGISTERS_MANY))
       setmaxnreg_inc(248);
     else
       setmaxnreg_inc(232);
-    consume(a, sb, wg);
+    consumer(a, sb, wg);
   }
 }

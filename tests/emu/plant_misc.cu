@@ -7,7 +7,7 @@
 
 #define IS(p) (a->plant == PLANT_##p)
 
-GA_DEV void exchange(const plant_args *a, uint32_t sb, int t) {
+GA_DEV void exchange_words(const plant_args *a, uint32_t sb, int t) {
   const uint32_t mine = sb + 16 * t, other = sb + 16 * (t ^ 1), far = sb + 2048 + 16 * (127 - t);
   sts_i4(mine, t, t, t, t);
   if (!IS(NO_WARP_SYNC)) warp_sync();
@@ -98,7 +98,7 @@ GA_KERNEL(128, 1) GA_KERNEL_ID(GA_GRID_CONST plant_args args) {
   const uint32_t sb = smem_base();
   const int t = thread_index();
   global(a, t);
-  exchange(a, sb, t);
+  exchange_words(a, sb, t);
   barriers(a, sb, t);
   if (block_index() == 0 && a->map) maps(a, sb, t);
   if (block_index() == 0 && !IS(MISALIGNED_GLOBAL)) stg_f32(a->out + 1024 + t, 1);

@@ -46,7 +46,7 @@ typedef struct world {
   void *map;
 } world;
 
-static void *device(size_t bytes, bool written) {
+static void *device_memory(size_t bytes, bool written) {
   void *p = emu_alloc(bytes);
   if (!p) abort();
   memset(p, 0, bytes);
@@ -68,9 +68,9 @@ static uint16_t bf16_of(int i) {
   return (uint16_t)(u >> 16);
 }
 
-static world build(plant_args *args) {
-  world w = {device(ROWS * K * 2, true), device(64 * K * 2, true), device(ROWS * 64 * 4, false),
-             device(OUT * 4, true),      device(WORDS * 4, false), device(128, true)};
+static world build_world(plant_args *args) {
+  world w = {device_memory(ROWS * K * 2, true), device_memory(64 * K * 2, true), device_memory(ROWS * 64 * 4, false),
+             device_memory(OUT * 4, true),      device_memory(WORDS * 4, false), device_memory(128, true)};
   emu_mark_written(w.words, 64 * 4);
   for (size_t i = 0; i < ROWS * K; i++) w.a[i] = bf16_of((int)(i * 5 + i / 11));
   for (size_t i = 0; i < 64 * K; i++) w.b[i] = bf16_of((int)(i * 3 + i / 13));
@@ -89,7 +89,7 @@ static world build(plant_args *args) {
   return w;
 }
 
-static void drop(world *w) {
+static void drop_world(world *w) {
   (void)emu_free(w->a);
   (void)emu_free(w->b);
   (void)emu_free(w->c);
@@ -98,7 +98,7 @@ static void drop(world *w) {
   (void)emu_free(w->map);
 }
 
-static float number(uint16_t h) {
+static float number_of_half(uint16_t h) {
   uint32_t u = (uint32_t)h << 16;
   float x;
   memcpy(&x, &u, 4);
@@ -110,13 +110,13 @@ static bool product_right(const world *w, size_t k_end) {
   for (size_t i = 0; i < ROWS; i++)
     for (size_t j = 0; j < 64; j++) {
       float s = 0;
-      for (size_t k = 0; k < k_end; k++) s += number(w->a[i * K + k]) * number(w->b[j * K + k]);
+      for (size_t k = 0; k < k_end; k++) s += number_of_half(w->a[i * K + k]) * number_of_half(w->b[j * K + k]);
       if (s != w->c[i * 64 + j]) return false;
     }
   return true;
 }
 
-static void run(const plant *p, plant_args *args) {
+static void run_plant(const plant *p, plant_args *args) {
   bool cluster = p->kernel == &emu_kernel_plant_cluster;
   emu_launch l = {.kernel = p->kernel,
                   .grid = {2, 1, 1},
@@ -156,21 +156,21 @@ static int try_plant(const plant *p, int seeds) {
   int good = 0, n = clean ? 5 * seeds : seeds;
   for (int i = 0; i < n; i++) {
     plant_args args;
-    world w = build(&args);
+    world w = build_world(&args);
     args.plant = p->number;
     emu_settings()->seed = (uint64_t)(1000 * i + 1);
     /* Late is the worst case and the default; clean kernels must be silent in the other modes too. */
     emu_settings()->when = !clean || i % 2 == 0 ? EMU_LATE : i % 4 == 1 ? EMU_MIXED : EMU_EARLY;
     emu_clear_reports();
     if (p->kernel == &emu_kernel_plant_misc) args.out += 512;
-    run(p, &args);
+    run_plant(p, &args);
     if (caught(p, &w))
       good++;
     else if (good == i) {
       printf("  seed %d: %zu reports\n", 1000 * i + 1, emu_n_reports());
       for (size_t r = 0; r < emu_n_reports(); r++) printf("  %s\n", emu_report_text(r));
     }
-    drop(&w);
+    drop_world(&w);
   }
   printf("%-4s %-20s %3d of %3d seeds: %s\n", good == n ? "ok" : "FAIL", p->name, good, n,
          clean ? "silent" : emu_rule_name(p->rule));
@@ -193,16 +193,16 @@ int plant_speed(void) {
     struct timespec a, b;
     double before = emu_wgmma_flops();
     plant_args args;
-    world w = build(&args);
+    world w = build_world(&args);
     args.plant = PLANT_GEMM_CLEAN;
     emu_settings()->checks = checks;
     emu_clear_reports();
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &a);
-    for (int i = 0; i < 6; i++) run(&plants[0], &args);
+    for (int i = 0; i < 6; i++) run_plant(&plants[0], &args);
     (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &b);
     double s = (double)(b.tv_sec - a.tv_sec) + 1e-9 * (double)(b.tv_nsec - a.tv_nsec);
     printf("%s: %.2f GFLOP/s a core\n", checks ? "checked" : "unchecked", (emu_wgmma_flops() - before) * 1e-9 / s);
-    drop(&w);
+    drop_world(&w);
   }
   return 0;
 }

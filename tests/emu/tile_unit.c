@@ -14,7 +14,7 @@ extern const emu_kernel emu_kernel_tile_unit;
 
 enum { N = 16 * 64 };
 
-static void map_of(ga_ctx *ctx, void *data, int depth, ga_tmap *map) {
+static void map_box(ga_ctx *ctx, void *data, int depth, ga_tmap *map) {
   const ga_tensor_map_desc d = {.struct_size = sizeof d,
                                 .data = data,
                                 .dtype = GA_BF16,
@@ -26,7 +26,7 @@ static void map_of(ga_ctx *ctx, void *data, int depth, ga_tmap *map) {
   assert_int_equal(ga_tensor_map(ctx, &d, map), GA_OK);
 }
 
-static void check_rows(const float *rows) {
+static void check_tile_rows(const float *rows) {
   for (int r = 0; r < 16; r++) {
     float sum = 0, powers = 0;
     for (int c = 0; c < 16; c++) {
@@ -51,7 +51,7 @@ static void check_order(const int32_t *order) {
   }
 }
 
-static void tile_unit(void **state) {
+static void test_tile_unit(void **state) {
   (void)state;
   static uint16_t x[2 * N], y[4 * N];
   float rows[64];
@@ -74,8 +74,8 @@ static void tile_unit(void **state) {
   assert_int_equal(ga_buffer_alloc(ctx, sizeof rows, &dr), GA_OK);
   assert_int_equal(ga_buffer_alloc(ctx, sizeof order, &d_order), GA_OK);
   assert_int_equal(ga_copy_to_device(ctx, dx, x, sizeof x, NULL), GA_OK);
-  map_of(ctx, dx, 2, &a.x);
-  map_of(ctx, dy, 4, &a.y);
+  map_box(ctx, dx, 2, &a.x);
+  map_box(ctx, dy, 4, &a.y);
   a.rows = dr;
   a.order = d_order;
   assert_int_equal(ga_function_load(ctx, &emu_kernel_tile_unit, "tile_unit", &f), GA_OK);
@@ -85,7 +85,7 @@ static void tile_unit(void **state) {
   assert_int_equal(ga_copy_to_host(ctx, rows, dr, sizeof rows, NULL), GA_OK);
   assert_int_equal(ga_copy_to_host(ctx, order, d_order, sizeof order, NULL), GA_OK);
   for (int i = 0; i < 4 * N; i++) assert_int_equal(y[i], x[i % (2 * N)]);
-  check_rows(rows);
+  check_tile_rows(rows);
   check_order(order);
   ga_function_destroy(f);
   ga_buffer_free(ctx, dx);
@@ -96,6 +96,6 @@ static void tile_unit(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(tile_unit)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_tile_unit)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

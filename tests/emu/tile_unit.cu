@@ -7,7 +7,7 @@
 enum { TILE = 16 * 128, OFF_IN = 0, OFF_OUT = 2 * TILE, OFF_BAR = 4 * TILE };
 
 /* Block r asks for box r, which both get: each has the whole of x. Then it writes all of it to y[r], by registers. */
-GA_DEV void copies(const tile_unit_args *p, uint32_t sb, int rank) {
+GA_DEV void copy_boxes(const tile_unit_args *p, uint32_t sb, int rank) {
   uint32_t a[16];
   const int lane = thread_index() % 32;
   if (thread_index() == 0) {
@@ -61,7 +61,7 @@ GA_DEV void rows(const tile_unit_args *p) {
 
 GA_KERNEL(32, 1) tile_unit(GA_GRID_CONST tile_unit_args args) {
   const int rank = (int)cluster_rank();
-  copies(&args, smem_base(), rank);
+  copy_boxes(&args, smem_base(), rank);
   if (rank == 0) rows(&args);
   int row, col;
   for (int i = thread_index(); i < UNIT_ROWS * UNIT_COLS && rank == 0; i += 32) {

@@ -8,7 +8,7 @@
 #include "jinja/jinja.h"
 #include "tests/fuzz/fuzz.h"
 
-static void require(bool condition) {
+static void require_true(bool condition) {
   if (!condition) abort();
 }
 
@@ -25,9 +25,9 @@ static void trace(const ga_template *tpl, const char *context, size_t n, const c
   uint8_t *marks;
   size_t n_text, marked = 0;
   if (ga_jj_render_traced(tpl, context, n, &limits, &text, &marks, &n_text) != GA_OK) return;
-  require(want && n_text == n_want && !memcmp(text, want, n_want));
+  require_true(want && n_text == n_want && !memcmp(text, want, n_want));
   for (size_t i = 0; i < n_text; i++) marked += marks[i] != 0; /* all of them are there */
-  require(marked <= n_text);
+  require_true(marked <= n_text);
   ga_mem_free(text);
   ga_mem_free(marks);
 }
@@ -41,13 +41,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   char *text, *again;
   ga_status status = ga_template_compile((const char *)data, n_source, &tpl);
   if (status != GA_OK) {
-    require(!tpl && *ga_error_text());
+    require_true(!tpl && *ga_error_text());
     return 0;
   }
   status = render(tpl, context, n_context, &text, &n);
-  require((status == GA_OK) == (text != NULL) && (status == GA_OK || *ga_error_text()));
-  require(render(tpl, context, n_context, &again, &n_again) == status && n == n_again &&
-          (!n || !memcmp(text, again, n)));
+  require_true((status == GA_OK) == (text != NULL) && (status == GA_OK || *ga_error_text()));
+  require_true(render(tpl, context, n_context, &again, &n_again) == status && n == n_again &&
+               (!n || !memcmp(text, again, n)));
   trace(tpl, context, n_context, text, n);
   ga_template_text_free(text);
   ga_template_text_free(again);

@@ -38,7 +38,7 @@ typedef struct trial {
 } trial;
 
 /* Numbers are rounded to bf16 before anything else: what attention is given. */
-static void draw(trial *t) {
+static void draw_trial(trial *t) {
   ga_rng rng;
   ga_rng_seed(&rng, t->seed);
   for (int i = 0; i < 3; i++)
@@ -80,7 +80,7 @@ static void free_all(buffers *b) {
   for (size_t i = 0; i < GA_COUNT_OF(all); i++) ga_buffer_free(b->ctx, all[i]);
 }
 
-static ga_status alloc_all(ga_ctx *ctx, buffers *b) {
+static ga_status alloc_buffers(ga_ctx *ctx, buffers *b) {
   *b = (buffers){.ctx = ctx};
   GA_TRY(ga_buffer_alloc(ctx, ELEMS * sizeof(float), &b->x));
   GA_TRY(ga_buffer_alloc(ctx, ELEMS * sizeof(float), &b->o));
@@ -92,7 +92,7 @@ static ga_status alloc_all(ga_ctx *ctx, buffers *b) {
 }
 
 /* O as floats into t->got. */
-static ga_status take(trial *t, const buffers *b, int32_t o_dtype) {
+static ga_status take_buffers(trial *t, const buffers *b, int32_t o_dtype) {
   if (o_dtype == GA_F32) return ga_copy_to_host(b->ctx, t->got, b->o, ELEMS * sizeof(float), NULL);
   void *half;
   GA_TRY(ga_mem_alloc(ELEMS * sizeof(ga_bf16), "results", &half));
@@ -108,7 +108,7 @@ static ga_status in_f32(trial *t, ga_ctx *ctx, float *out) {
   buffers b;
   ga_status status;
   const ga_attn_desc d = problem(GA_F32, GA_F32, GA_F32);
-  GA_TRY_OUT(alloc_all(ctx, &b));
+  GA_TRY_OUT(alloc_buffers(ctx, &b));
   for (int i = 0; i < 3; i++) GA_TRY_OUT(ga_copy_to_device(ctx, b.in[i], t->f32[i], ELEMS * sizeof(float), NULL));
   const ga_attn_io io = {.q = b.in[0], .k = b.in[1], .v = b.in[2], .o = b.o};
   GA_TRY_OUT(ga_attn(ctx, &d, &io, NULL));
@@ -122,18 +122,18 @@ static ga_status in_bf16(trial *t) {
   buffers b;
   ga_status status;
   const ga_attn_desc d = problem(GA_BF16, GA_BF16, GA_BF16);
-  GA_TRY_OUT(alloc_all(t->ctx, &b));
+  GA_TRY_OUT(alloc_buffers(t->ctx, &b));
   for (int i = 0; i < 3; i++) GA_TRY_OUT(ga_copy_to_device(t->ctx, b.in[i], t->bf16[i], ELEMS * sizeof(ga_bf16), NULL));
   const ga_attn_io io = {.q = b.in[0], .k = b.in[1], .v = b.in[2], .o = b.o};
   GA_TRY_OUT(ga_attn(t->ctx, &d, &io, NULL));
-  GA_TRY_OUT(take(t, &b, GA_BF16));
+  GA_TRY_OUT(take_buffers(t, &b, GA_BF16));
 out:
   free_all(&b);
   return status;
 }
 
 /* Input i with a scale for each block; for a whole tensor a second time, with the largest of those. */
-static ga_status quantise(trial *t, buffers *b, int i, const way *w) {
+static ga_status quantise_trial(trial *t, buffers *b, int i, const way *w) {
   ga_attn_quant_desc d = GA_ATTN_QUANT_DESC_INIT;
   d.tokens = TOKENS;
   d.heads = HEADS;
@@ -166,8 +166,8 @@ static ga_status in_8_bits(trial *t, ga_ctx *ctx, const way *w) {
   buffers b;
   ga_status status;
   const ga_attn_desc d = scaled(w);
-  GA_TRY_OUT(alloc_all(ctx, &b));
-  for (int i = 0; i < 3; i++) GA_TRY_OUT(quantise(t, &b, i, w));
+  GA_TRY_OUT(alloc_buffers(ctx, &b));
+  for (int i = 0; i < 3; i++) GA_TRY_OUT(quantise_trial(t, &b, i, w));
   ga_attn_io io = {.q = b.in[0], .k = b.in[1], .v = b.in[2], .o = b.o};
   ga_attn_scale *const scale[3] = {&io.q_scale, &io.k_scale, &io.v_scale};
   for (int i = 0; i < 3; i++) {
@@ -175,7 +175,7 @@ static ga_status in_8_bits(trial *t, ga_ctx *ctx, const way *w) {
     *scale[i] = (ga_attn_scale){.data = b.scale[i], .head = tokens ? TOKENS / tokens : 0, .block = tokens > 0};
   }
   GA_TRY_OUT(ga_attn(ctx, &d, &io, NULL));
-  GA_TRY_OUT(take(t, &b, GA_BF16));
+  GA_TRY_OUT(take_buffers(t, &b, GA_BF16));
 out:
   free_all(&b);
   return status;
@@ -184,26 +184,26 @@ out:
 /* --- the report --- */
 
 /* The device when it can do `d`; else the oracles, whose weights and sums are not rounded. */
-static ga_ctx *place_of(trial *t, const ga_attn_desc *d) {
+static ga_ctx *device_of(trial *t, const ga_attn_desc *d) {
   ga_plan *plan = NULL;
   const bool can = ga_attn_plan(t->ctx, d, &plan) == GA_OK;
   ga_plan_destroy(plan);
   return can ? t->ctx : t->ref;
 }
 
-static ga_status report(trial *t) {
+static ga_status report_trial(trial *t) {
   static const way ways[] = {{"e4m3, a scale per tensor", GA_E4M3, {0, 0, 0}, false},
                              {"e4m3, a scale per block", GA_E4M3, {BLOCK, BLOCK, BLOCK}, false},
                              {"e4m3, Hadamard, per tensor", GA_E4M3, {0, 0, 0}, true},
                              {"e4m3, Hadamard, per block", GA_E4M3, {BLOCK, BLOCK, BLOCK}, true},
                              {"int8, Hadamard, Q per token", GA_I8, {1, BLOCK, BLOCK}, true}};
   const ga_attn_desc bf16 = problem(GA_BF16, GA_BF16, GA_BF16), int8 = scaled(&ways[GA_COUNT_OF(ways) - 1]);
-  ga_ctx *const placement = place_of(t, &int8);
+  ga_ctx *const placement = device_of(t, &int8);
   double first = 0;
   (void)printf("%d tokens, %d heads of %d, outliers 1 in 1000; root-mean-square error of O; 8 bits on %s\n", TOKENS,
                HEADS, DIM, placement == t->ref ? "ref (weights and sums not rounded)" : placement->device->name);
   GA_TRY(in_f32(t, t->ref, t->want));
-  if (place_of(t, &bf16) == t->ctx) {
+  if (device_of(t, &bf16) == t->ctx) {
     GA_TRY(in_bf16(t));
     (void)printf("%-28s %.3e\n", "bf16", rms_error(t));
   }
@@ -216,7 +216,7 @@ static ga_status report(trial *t) {
   return GA_OK;
 }
 
-static ga_status run(trial *t, const bench_options *o) {
+static ga_status run_trial(trial *t, const bench_options *o) {
   ga_ctx_options options = GA_CTX_OPTIONS_INIT;
   options.device = o->device;
   options.threads = o->threads;
@@ -234,13 +234,13 @@ static ga_status run(trial *t, const bench_options *o) {
   t->want = p;
   GA_TRY(ga_mem_alloc(ELEMS * sizeof(float), "results", &p));
   t->got = p;
-  draw(t);
-  return report(t);
+  draw_trial(t);
+  return report_trial(t);
 }
 
 int bench_accuracy(const bench_options *o) {
   trial t = {.seed = o->seed};
-  const ga_status status = run(&t, o);
+  const ga_status status = run_trial(&t, o);
   for (int i = 0; i < 3; i++) {
     ga_mem_free(t.bf16[i]);
     ga_mem_free(t.f32[i]);

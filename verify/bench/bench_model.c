@@ -48,7 +48,7 @@ static const char *devices_of(const ga_model *model, char *text, size_t capacity
   return text;
 }
 
-static void report(const bench_model_args *a, const opened *o, double *prefill, double *decode) {
+static void report_speed(const bench_model_args *a, const opened *o, double *prefill, double *decode) {
   const int64_t n = a->repeat;
   char devices[256];
   qsort(prefill, (size_t)n, sizeof *prefill, by_value);
@@ -78,12 +78,12 @@ static ga_status rounds(const bench_model_args *a, opened *o, const int32_t *ids
     series[a->repeat + r] = s.decode;
     cmd_progress("rounds", (uint64_t)r + 1, (uint64_t)a->repeat);
   }
-  if (status == GA_OK) report(a, o, series, series + a->repeat);
+  if (status == GA_OK) report_speed(a, o, series, series + a->repeat);
   free(series);
   return status;
 }
 
-static ga_status measure(const bench_model_args *a, opened *o) {
+static ga_status measure_model(const bench_model_args *a, opened *o) {
   const int64_t longest = a->prompt > a->depth ? a->prompt : a->depth;
   const int32_t vocab = ga_model_get_info(o->model)->vocab;
   int32_t *ids = malloc((size_t)longest * sizeof *ids);
@@ -103,7 +103,7 @@ int bench_model(bench_model_args *a) {
   int64_t need = a->prompt > a->depth + a->decode ? a->prompt : a->depth + a->decode;
   if (a->open.context < need) a->open.context = need;
   if (open_model(&a->open, true, &o) != GA_OK) return cmd_fail("bench");
-  ga_status status = measure(a, &o);
+  ga_status status = measure_model(a, &o);
   close_model(&o);
   return status == GA_OK ? EXIT_OK : cmd_fail("bench");
 }

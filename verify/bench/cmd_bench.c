@@ -57,7 +57,7 @@ static ga_status keep_good(session *s, const ga_kernel **rows, size_t n) {
 
 /* --- report --- */
 
-static void report(session *s, const bench_result *results, int n) {
+static void report_group(session *s, const bench_result *results, int n) {
   for (int i = 0; i < n; i++) {
     if (s->json)
       bench_report_json(s->json, &s->ceiling, &results[i]);
@@ -90,7 +90,7 @@ static ga_status run_group(session *s, size_t first, int shape) {
     rows[n++] = s->rows[i];
   }
   GA_TRY(bench_group(s->ctx, rows, n, shape, s->o, results));
-  report(s, results, n);
+  report_group(s, results, n);
   return GA_OK;
 }
 
@@ -106,7 +106,7 @@ static ga_status run_all(session *s) {
   return GA_OK;
 }
 
-static ga_status print_json(session *s) {
+static ga_status print_bench_json(session *s) {
   json_t *all = bench_report_all(s->ctx, s->o, &s->ceiling, s->json);
   s->json = NULL;
   return cmd_print_json(all, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
@@ -120,7 +120,7 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   if (status == GA_OK && n == 0) status = ga_fail(GA_ERR_ARG, "no kernel of %s matches '%s'", o->device, patterns);
   if (status == GA_OK) status = keep_good(&s, rows, n);
   if (status == GA_OK) status = run_all(&s);
-  if (status == GA_OK && json) status = print_json(&s);
+  if (status == GA_OK && json) status = print_bench_json(&s);
   int code = status != GA_OK ? cmd_fail("bench") : s.refused ? EXIT_CHECK : EXIT_OK;
   ga_ctx_destroy(s.ctx);
   json_decref(s.json);

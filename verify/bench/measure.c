@@ -16,7 +16,7 @@ static void shuffle(int *order, int n, ga_rng *rng) {
 }
 
 /* Rounds: every entry once, in a new order. */
-static ga_status interleave(bench_entry *entries, int n, const bench_options *o) {
+static ga_status interleave_rounds(bench_entry *entries, int n, const bench_options *o) {
   ga_rng rng;
   int order[BENCH_MAX_ROWS];
   double spent = 0;
@@ -50,7 +50,7 @@ void bench_percentiles(double *x, int64_t n, bench_result *out) {
 }
 
 /* Every argument once. */
-static double bytes_of(const check_args *a) {
+static double bytes_of_args(const check_args *a) {
   double bytes = 0;
   for (int i = 0; i < a->n; i++) {
     const check_arg *arg = &a->arg[i];
@@ -69,7 +69,7 @@ static void conclude(bench_entry *l, bench_result *out) {
   out->timer = l->graph ? "graph" : l->start ? "events" : "host";
   out->predicted = 1e-6 * ga_cost_us(l->c.kernel, l->c.desc, &l->ctx->device->caps);
   out->flops = bench->flops ? bench->flops(l->c.desc) : 0;
-  out->bytes = bench->bytes ? bench->bytes(l->c.desc) : bytes_of(&l->c.row);
+  out->bytes = bench->bytes ? bench->bytes(l->c.desc) : bytes_of_args(&l->c.row);
   if (l->n_telemetry) {
     out->mhz = l->mhz / (double)l->n_telemetry;
     out->watts = l->watts / (double)l->n_telemetry;
@@ -90,7 +90,7 @@ ga_status bench_group(ga_ctx *ctx, const ga_kernel *const *rows, int n, int shap
   for (int i = 0; i < n && status == GA_OK; i++)
     status = entry_open(ctx, rows[i], shape, budget, o, &entries[i], out[i].shape);
   for (int i = 0; i < n && status == GA_OK; i++) status = entry_warm_up(&entries[i], o->seconds / 2);
-  if (status == GA_OK) status = interleave(entries, n, o);
+  if (status == GA_OK) status = interleave_rounds(entries, n, o);
   for (int i = 0; i < n; i++) {
     if (status == GA_OK) conclude(&entries[i], &out[i]);
     entry_close(&entries[i]);

@@ -58,13 +58,14 @@ static double token_bytes(const bench_model_args *a, const opened *o) {
   return bytes - (double)table->rows * (double)table->cols / t->block_elems * t->block_bytes;
 }
 
-static void print_figure(const char *name, const figure *f) {
+static void print_energy(const char *name, const figure *f) {
   const energy_window *w = &f->window;
   printf("%-22s %8.1f tok/s  %8.4f J a token  %.0f W  (%.0f tokens, %.2f s)\n", name, f->tokens / w->seconds,
          w->joules / f->tokens, w->joules / w->seconds, f->tokens, w->seconds);
 }
 
-static void report(const bench_model_args *a, const opened *o, const figure *prompt, const figure *answer, double gbs) {
+static void report_energy(const bench_model_args *a, const opened *o, const figure *prompt, const figure *answer,
+                          double gbs) {
   const double bytes = token_bytes(a, o), floor = gbs > 0 ? bytes / gbs * 1e-9 : 0,
                watts = answer->window.joules / answer->window.seconds;
   if (a->json) {
@@ -80,9 +81,9 @@ static void report(const bench_model_args *a, const opened *o, const figure *pro
   }
   char name[40];
   (void)snprintf(name, sizeof name, "prompts of %lld", (long long)a->prompt);
-  print_figure(name, prompt);
+  print_energy(name, prompt);
   (void)snprintf(name, sizeof name, "generated after %lld", (long long)a->depth);
-  print_figure(name, answer);
+  print_energy(name, answer);
   printf("floor of a generated token: %.3f GB", bytes * 1e-9);
   if (floor > 0)
     printf(" at %.0f GB/s: %.3f ms, %.4f J at these watts", gbs, floor * 1e3, floor * watts);
@@ -104,6 +105,6 @@ ga_status bench_model_energy(const bench_model_args *a, opened *o, const int32_t
   GA_TRY(prompts(a, o, ids, logits, &m, &prompt));
   GA_TRY(answers(a, o, ids, &m, &answer));
   GA_TRY(bench_measure_ceiling(o->ctx, &ceiling));
-  report(a, o, &prompt, &answer, ceiling.read_gbs);
+  report_energy(a, o, &prompt, &answer, ceiling.read_gbs);
   return GA_OK;
 }

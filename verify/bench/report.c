@@ -45,7 +45,7 @@ void bench_report_line(const bench_ceiling *c, const bench_result *r) {
 }
 
 /* Figures that are not known are left out. */
-static void put(json_t *row, const char *key, double x) {
+static void put_figure(json_t *row, const char *key, double x) {
   if (x > 0) (void)json_object_set_new(row, key, json_real(x));
 }
 
@@ -58,11 +58,11 @@ void bench_report_json(json_t *rows, const bench_ceiling *c, const bench_result 
                           r->median * 1e6, "p10_us", r->p10 * 1e6, "p90_us", r->p90 * 1e6);
   (void)json_object_set_new(row, "gflops", json_real(gflops));
   (void)json_object_set_new(row, "gbs", json_real(gbs));
-  if (c->read_gbs > 0) put(row, "percent_of_read", 100 * gbs / c->read_gbs);
-  if (c->gflops[unit] > 0) put(row, "percent_of_flops", 100 * gflops / c->gflops[unit]);
-  put(row, "predicted_us", r->predicted * 1e6);
-  put(row, "sm_mhz", r->mhz);
-  put(row, "watts", r->watts);
+  if (c->read_gbs > 0) put_figure(row, "percent_of_read", 100 * gbs / c->read_gbs);
+  if (c->gflops[unit] > 0) put_figure(row, "percent_of_flops", 100 * gflops / c->gflops[unit]);
+  put_figure(row, "predicted_us", r->predicted * 1e6);
+  put_figure(row, "sm_mhz", r->mhz);
+  put_figure(row, "watts", r->watts);
   (void)json_array_append_new(rows, row);
 }
 
@@ -77,8 +77,8 @@ json_t *bench_report_all(ga_ctx *ctx, const bench_options *o, const bench_ceilin
     (void)snprintf(key, sizeof key, "%s_gflops", unit_names[i]);
     if (i == BENCH_F32 || c->gflops[i] > 0) (void)json_object_set_new(all, key, json_real(c->gflops[i]));
   }
-  put(all, "memory_mhz", g.memory_mhz);
-  put(all, "celsius", g.celsius);
+  put_figure(all, "memory_mhz", g.memory_mhz);
+  put_figure(all, "celsius", g.celsius);
   (void)json_object_set_new(all, "rows", rows);
   return all;
 }

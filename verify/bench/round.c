@@ -11,7 +11,7 @@
 
 bool bench_has_clock(const ga_device *device) { return device->caps.sms > 0; }
 
-static ga_status launch(bench_entry *l) {
+static ga_status launch_entry(bench_entry *l) {
   GA_TRY(ga_plan_steps_launch(&l->steps, l->c.desc, l->io[l->at], l->workspace, l->ctx->stream));
   l->at = l->at + 1 == l->n_sets ? 0 : l->at + 1;
   return GA_OK;
@@ -19,7 +19,7 @@ static ga_status launch(bench_entry *l) {
 
 static ga_status launch_all(bench_entry *l) {
   if (l->graph) return ga_graph_launch(l->ctx, l->graph, NULL);
-  for (int64_t i = 0; i < l->calls; i++) GA_TRY(launch(l));
+  for (int64_t i = 0; i < l->calls; i++) GA_TRY(launch_entry(l));
   return GA_OK;
 }
 
@@ -34,7 +34,7 @@ static ga_status host_round(bench_entry *l, double *seconds) {
 
 /* Read while the round's work runs, and seldom: it may take longer than the round, and a GPU that waits for it cools
  * down. */
-static void telemetry(bench_entry *l) {
+static void sample_telemetry(bench_entry *l) {
   ga_device *device = l->ctx->device;
   ga_telemetry g;
   const double start = ga_seconds();
@@ -52,7 +52,7 @@ static ga_status device_round(bench_entry *l, double *seconds) {
   GA_TRY(ga_event_record(l->ctx, l->start, NULL));
   GA_TRY(launch_all(l));
   GA_TRY(ga_event_record(l->ctx, l->stop, NULL));
-  telemetry(l);
+  sample_telemetry(l);
   GA_TRY(ga_event_elapsed(l->start, l->stop, &ms));
   *seconds = ms * 1e-3 / (double)l->calls;
   return GA_OK;
@@ -64,7 +64,7 @@ ga_status entry_round(bench_entry *l, double *seconds) {
 
 /* The calls of a round as one graph, so that the host's part of a launch is not timed. A device that records none (the
  * emulator) launches one by one, and the report says so. */
-static ga_status record(bench_entry *l) {
+static ga_status record_launch(bench_entry *l) {
   if (ga_graph_begin(l->ctx, NULL) != GA_OK) return GA_OK;
   ga_status status = launch_all(l);
   ga_graph *graph;
@@ -82,7 +82,7 @@ static ga_status settle_device(bench_entry *l, double seconds, double warm) {
   const int64_t most = ga_max_i64(MAX_CALLS / l->n_sets, 1);
   l->calls = l->n_sets * ga_min_i64((int64_t)rounds + 1, most);
   l->at = 0;
-  GA_TRY(record(l));
+  GA_TRY(record_launch(l));
   for (double spent = 0; spent < warm; spent += seconds * (double)l->calls) GA_TRY(device_round(l, &seconds));
   l->next_telemetry = 0;
   return GA_OK;

@@ -603,7 +603,7 @@ typedef struct columns {
   bool *bad; /* [sequence][kv head][v_dim]: V has an infinity or a NaN there */
 } columns;
 
-static void mark(const columns *x, const void *v, int64_t at, int64_t column) {
+static void mark_column(const columns *x, const void *v, int64_t at, int64_t column) {
   if (!isfinite(ga_ref_load((ga_dtype)x->d->kv_dtype, v, at))) x->bad[column] = true;
 }
 
@@ -620,7 +620,7 @@ static void mark_columns(const columns *x, const ga_attn_io *a) {
         r.h = head * (d->q_heads / d->kv_heads);
         const plain_key y = plain_key_of(&r, j);
         const int64_t at = plain_kv(&r, &a->v_stride, y.j), column = (b * d->kv_heads + head) * d->v_dim;
-        for (int i = 0; i < d->v_dim; i++) mark(x, y.v, at + i, column + i);
+        for (int i = 0; i < d->v_dim; i++) mark_column(x, y.v, at + i, column + i);
       }
   }
 }
@@ -694,7 +694,7 @@ static double cache_scale(const ga_attn_desc *d, const ga_attn_io *a, const ga_a
 }
 
 /* The same over an input and its parts. */
-static double mean_of(const check_case *c, const char *name) {
+static double mean_of_arg(const check_case *c, const char *name) {
   double most = 0;
   for (int i = 0; i < c->oracle.n; i++) {
     const check_arg *arg = &c->oracle.arg[i];
@@ -727,7 +727,7 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
  * results are V, whatever its logit was rounded to: an eighth of a spacing, with the tolerance a half. */
 static void unit(const check_case *c, const check_arg *arg, const void *io, double *unit, int64_t n) {
   const ga_attn_desc *d = c->oracle_desc;
-  double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of(c, "q") * mean_of(c, "k") *
+  double logit = 1.6 /* rms / mean of |normal|, squared */ * mean_of_arg(c, "q") * mean_of_arg(c, "k") *
                  sqrt((double)d->head_dim) * (double)d->scale;
   const ga_attn_io *a = io;
   if (ga_attn_is_scaled(d)) logit *= mean_scale(c, "q_scale") * mean_scale(c, "k_scale");
@@ -739,7 +739,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
                        : is_scaled_cache(d) ? cache_scale(d, a, &a->v_scale)
                                             : 1;
   const double added = a->v_mean ? mean_scale(c, "means") : 0; /* to O */
-  const double size = values ? fmax(scale * mean_of(c, "v") + added, d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
+  const double size = values ? fmax(scale * mean_of_arg(c, "v") + added, d->flags & GA_ATTN_STATE_IN ? 1 : 0) : 1;
   const double weights = log((double)d->max_kv * (d->kv_segments ? d->kv_segments : 1) + 2); /* a sink, a state */
   const check_arg *out = check_find(&c->oracle, arg->name);
   const void *want = *(void *const *)(const void *)((const char *)io + arg->io_at);

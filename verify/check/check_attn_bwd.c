@@ -236,13 +236,13 @@ typedef struct plain_head {
   float *p, *ds; /* [n_q, n_kv], rounded to dtype */
 } plain_head;
 
-static int64_t at(const plain_head *x, const ga_attn_strides *s, int64_t first, int64_t i, int head) {
+static int64_t plain_at(const plain_head *x, const ga_attn_strides *s, int64_t first, int64_t i, int head) {
   return (x->d->flags & GA_ATTN_VARLEN ? 0 : x->b * s->batch) + (first + i) * s->token + head * s->head;
 }
-#define AT_Q(name, i)  at(x, &x->a->name##_stride, x->q_first, i, x->h)
-#define AT_KV(name, j) at(x, &x->a->name##_stride, x->kv_first, j, x->kv)
+#define AT_Q(name, i)  plain_at(x, &x->a->name##_stride, x->q_first, i, x->h)
+#define AT_KV(name, j) plain_at(x, &x->a->name##_stride, x->kv_first, j, x->kv)
 
-static float load(const plain_head *x, const void *p, int64_t i) {
+static float load_element(const plain_head *x, const void *p, int64_t i) {
   return (float)ga_ref_load((ga_dtype)x->d->dtype, p, i);
 }
 static float round_to(const plain_head *x, float v) { return (float)check_round((ga_dtype)x->d->dtype, (double)v); }
@@ -253,8 +253,10 @@ static void plain_pair(const plain_head *x, int64_t i, int64_t j, float lse, flo
   float *p = x->p + i * x->n_kv + j, *ds = x->ds + i * x->n_kv + j, s = 0, dp = 0, slope = d->scale;
   *p = *ds = 0;
   if ((d->flags & GA_ATTN_CAUSAL && j > pos) || (d->window && j <= pos - d->window) || lse == -INFINITY) return;
-  for (int c = 0; c < d->head_dim; c++) s += load(x, x->a->q, AT_Q(q, i) + c) * load(x, x->a->k, AT_KV(k, j) + c);
-  for (int c = 0; c < d->v_dim; c++) dp += load(x, x->a->dout, AT_Q(dout, i) + c) * load(x, x->a->v, AT_KV(v, j) + c);
+  for (int c = 0; c < d->head_dim; c++)
+    s += load_element(x, x->a->q, AT_Q(q, i) + c) * load_element(x, x->a->k, AT_KV(k, j) + c);
+  for (int c = 0; c < d->v_dim; c++)
+    dp += load_element(x, x->a->dout, AT_Q(dout, i) + c) * load_element(x, x->a->v, AT_KV(v, j) + c);
   s *= d->scale;
   if (d->softcap > 0) {
     const float t = tanhf(s / d->softcap);
@@ -272,7 +274,7 @@ static void plain_product(const plain_head *x, const float *m, int64_t col, int6
                           int64_t y_step, int dim, float *out) {
   for (int c = 0; c < dim; c++) {
     float sum = 0;
-    for (int64_t k = 0; k < n; k++) sum += m[k * col] * load(x, y, y_at + k * y_step + c);
+    for (int64_t k = 0; k < n; k++) sum += m[k * col] * load_element(x, y, y_at + k * y_step + c);
     out[c] += sum;
   }
 }
@@ -283,7 +285,8 @@ static void plain_one(const plain_head *x, float *dq, float *dk, float *dv, floa
   for (int64_t i = 0; i < x->n_q; i++) {
     const float lse = a->lse[(x->b * d->q_heads + x->h) * d->max_q + i];
     float delta = 0;
-    for (int c = 0; c < d->v_dim; c++) delta += load(x, a->dout, AT_Q(dout, i) + c) * load(x, a->o, AT_Q(o, i) + c);
+    for (int c = 0; c < d->v_dim; c++)
+      delta += load_element(x, a->dout, AT_Q(dout, i) + c) * load_element(x, a->o, AT_Q(o, i) + c);
     if (d->flags & GA_ATTN_SINKS && lse != -INFINITY) *dsink -= expf(a->sinks[x->h] - lse) * delta;
     for (int64_t j = 0; j < x->n_kv; j++) plain_pair(x, i, j, lse, delta);
     plain_product(x, x->ds + i * x->n_kv, 1, x->n_kv, a->k, AT_KV(k, 0), a->k_stride.token, d->head_dim,
@@ -302,7 +305,7 @@ static void plain_store(const plain_head *x, const float *sums, void *out, const
   for (int64_t i = 0; i < n; i++)
     for (int h = 0; h < heads; h++)
       for (int c = 0; c < dim; c++) {
-        const int64_t to = at(x, s, first, i, h) + c;
+        const int64_t to = plain_at(x, s, first, i, h) + c;
         const double old = x->d->flags & GA_ATTN_BWD_ADD ? ga_ref_load((ga_dtype)x->d->grad_dtype, out, to) : 0;
         ga_ref_store((ga_dtype)x->d->grad_dtype, out, to, old + (double)sums[(i * heads + h) * dim + c]);
       }

@@ -187,7 +187,7 @@ static float block_weights(const row *r, int64_t j0) {
   return most;
 }
 
-static float value(const row *r, int c, const float *scale) {
+static float plain_value(const row *r, int c, const float *scale) {
   const ga_attn_io *a = r->a;
   const uint8_t *v =
       (const uint8_t *)a->v + r->b * a->v_stride.batch + r->kv_head * a->v_stride.head + c * a->v_stride.token;
@@ -210,7 +210,7 @@ static float value(const row *r, int c, const float *scale) {
   return r->fast ? sum / *scale : o;
 }
 
-static void one_row(row *r, float *scale) {
+static void plain_row(row *r, float *scale) {
   const ga_attn_desc *d = r->d;
   const ga_attn_io *a = r->a;
   check_e4m3 q[32];
@@ -230,7 +230,7 @@ static void one_row(row *r, float *scale) {
   for (int c = 0; c < d->v_dim; c++)
     ga_ref_store((ga_dtype)d->o_dtype, a->o,
                  r->b * a->o_stride.batch + r->i * a->o_stride.token + r->h * a->o_stride.head + c,
-                 most == -INFINITY && sum == 0 ? 0 : (double)(value(r, c, scale) / sum + (mean ? mean[c] : 0)));
+                 most == -INFINITY && sum == 0 ? 0 : (double)(plain_value(r, c, scale) / sum + (mean ? mean[c] : 0)));
   if (d->flags & GA_ATTN_LSE) a->lse[(r->b * d->q_heads + r->h) * d->max_q + r->i] = most + logf(sum / WEIGHT);
 }
 
@@ -247,7 +247,7 @@ ga_status check_attn_fp8_plain(const ga_kernel *kernel, const ga_attn_desc *d, c
     for (r.i = 0; r.i < d->max_q; r.i++)
       for (r.h = 0; r.h < d->q_heads; r.h++) {
         r.kv_head = r.h / (d->q_heads / d->kv_heads);
-        one_row(&r, r.s + padded);
+        plain_row(&r, r.s + padded);
       }
   ga_mem_free(p);
   return GA_OK;

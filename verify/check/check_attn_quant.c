@@ -98,7 +98,7 @@ static void oracle_types(void *desc) {
 
 /* Half a spacing, and what f32 leaves open: sums of 10 steps, a scale, a product, of numbers up to 448. Results are
  * compared with x / scale in double: an i8 has no NaN, so 0 stands for it there. */
-static bool near(const check_case *c, const check_arg *arg, double got, double want) {
+static bool near_code(const check_case *c, const check_arg *arg, double got, double want) {
   if (isnan(want) && arg->dtype == GA_I8) return got == 0;
   if (isnan(want) || isnan(got)) return isnan(want) && isnan(got);
   if (!strcmp(arg->name, "mean") && fabs(got - want) <= 4e-6)
@@ -113,7 +113,7 @@ static bool near(const check_case *c, const check_arg *arg, double got, double w
 static const char *judge(const check_case *c, const check_arg *arg, const double *got, const double *want, int64_t n) {
   static GA_THREAD_LOCAL char text[96];
   for (int64_t i = 0; i < n; i++) {
-    if (near(c, arg, got[i], want[i])) continue;
+    if (near_code(c, arg, got[i], want[i])) continue;
     (void)snprintf(text, sizeof text, "[%lld] is %.9g instead of %.9g", (long long)i, got[i], want[i]);
     return text;
   }

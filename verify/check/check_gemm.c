@@ -24,7 +24,7 @@ static const ga_dtype weights[] = {GA_F32,  GA_F16,  GA_BF16,   GA_E4M3,   GA_Q4
                                    GA_Q5_K, GA_Q6_K, GA_IQ4_NL, GA_IQ4_XS, GA_MXFP4, GA_NVFP4};
 
 /* Steps each way to which a row rounds activations in blocks of 32; 0 = it does not. */
-static double steps_of(const ga_kernel *kernel) {
+static double rounding_steps_of(const ga_kernel *kernel) {
   return kernel->flags & GA_KERNEL_Q8_ACT ? 127 : kernel->flags & GA_KERNEL_Q15_ACT ? 127 * 128 : 0;
 }
 
@@ -122,8 +122,8 @@ static void draw(check_case *c) {
   if (is_e4m3(&d->plain) && check_pick(c, 3) && !has_more(d)) d->plain.flags |= GA_GEMM_FAST_SUM;
   /* A row's sum of squares spreads an infinity, and has no denormals. */
   if (d->fused & GA_GEMM_FUSED_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
-  if (d->plain.act) c->specials &= ~(uint32_t)CHECK_INF; /* at -infinity formulas give NaN, or 0, the limit */
-  if (steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
+  if (d->plain.act) c->specials &= ~(uint32_t)CHECK_INF;          /* at -infinity formulas give NaN, or 0, the limit */
+  if (rounding_steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
   if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
 }
 
@@ -154,7 +154,7 @@ typedef struct check_part {
   int64_t n, stride;
 } check_part;
 
-static check_part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i) {
+static check_part check_part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i) {
   if (i == 0) return (check_part){a->plain.w, a->plain.y, a->plain.bias, d->plain.n, d->plain.y_stride};
   return (check_part){a->w_more[i - 1], a->y_more[i - 1], a->bias_more[i - 1], d->n_more[i - 1],
                       d->y_more_stride[i - 1]};
@@ -163,7 +163,7 @@ static check_part part_of(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a
 /* w, w1, w2; y, y1, y2: the number behind the letter */
 static int part_number(const check_arg *arg) { return arg->name[1] ? arg->name[1] - '0' : 0; }
 
-static int64_t rows_of(const ga_gemm_fused_desc *d, int i) {
+static int64_t rows_of_part(const ga_gemm_fused_desc *d, int i) {
   return i == 0 || d->fused & GA_GEMM_FUSED_GATED ? d->plain.n : d->n_more[i - 1];
 }
 
@@ -171,14 +171,14 @@ static const ga_kernel *pack_row(const check_case *c, int part, ga_pack_desc *p)
   const ga_gemm_fused_desc *d = c->desc;
   const ga_device *device = c->ctx->device;
   *p = (ga_pack_desc)GA_PACK_DESC_INIT;
-  p->n = rows_of(d, part);
+  p->n = rows_of_part(d, part);
   p->k = d->plain.k;
   p->w_dtype = d->plain.w_dtype;
   p->w_layout = d->plain.w_layout;
   return ga_kernel_choose(device, NULL, GA_OP_pack, p);
 }
 
-static int64_t packed_bytes(const check_case *c, int part) {
+static int64_t bytes_of_packed(const check_case *c, int part) {
   ga_pack_desc p;
   const ga_kernel *row = pack_row(c, part, &p);
   return row ? (int64_t)row->out_bytes(row, &p, &c->ctx->device->caps) : 0;
@@ -208,7 +208,7 @@ out:
 static void args_of_w(const check_case *c, const ga_gemm_fused_desc *d, check_args *a, const char *name, size_t io_at,
                       int part) {
   const bool across = d->plain.flags & GA_GEMM_WT;
-  check_arg *w = check_in(a, name, io_at, d->plain.w_dtype, across ? d->plain.k : rows_of(d, part),
+  check_arg *w = check_in(a, name, io_at, d->plain.w_dtype, across ? d->plain.k : rows_of_part(d, part),
                           across ? d->plain.n : d->plain.k, d->plain.w_stride);
   w->align = (size_t)c->kernel->align;
   if (((const ga_gemm_fused_desc *)c->desc)->plain.w_layout == GA_LAYOUT_NATIVE) return;
@@ -216,7 +216,7 @@ static void args_of_w(const check_case *c, const ga_gemm_fused_desc *d, check_ar
   if (d->plain.w_layout == GA_LAYOUT_NATIVE) return;
   w->dtype = GA_U8; /* the row's */
   w->dim[0] = 1;
-  w->dim[1] = w->stride[0] = packed_bytes(c, part);
+  w->dim[1] = w->stride[0] = bytes_of_packed(c, part);
   w->align = 256;
 }
 
@@ -299,15 +299,15 @@ static float activate(int32_t act, float x) {
 }
 
 /* n elements from `at` on, `stride` apart, as the kernel multiplies them. */
-static void load(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t stride, int64_t n,
-                 float *out) {
+static void load_values(const ga_kernel *kernel, int32_t dtype, const void *data, int64_t at, int64_t stride, int64_t n,
+                        float *out) {
   for (int64_t i = 0; i < n; i++) {
     double v = ga_ref_load((ga_dtype)dtype, data, at + i * stride);
     out[i] = (float)(kernel->flags & GA_KERNEL_BF16 ? check_round(GA_BF16, v) : v);
   }
 }
 
-static void norm_row(const ga_gemm_fused_desc *d, const float *weight, float *x) {
+static void norm_x_row(const ga_gemm_fused_desc *d, const float *weight, float *x) {
   float sum = 0;
   for (int64_t i = 0; i < d->plain.k; i++) sum += x[i] * x[i];
   const float factor = 1.0f / sqrtf(sum / (float)d->plain.k + d->norm_eps);
@@ -317,15 +317,15 @@ static void norm_row(const ga_gemm_fused_desc *d, const float *weight, float *x)
 /* A row of X, normed and rounded as the kernel rounds it. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row,
                    float *out) {
-  load(kernel, d->plain.x_dtype, a->plain.x, ga_gemm_x_at(&d->plain, row, 0), ga_gemm_x_at(&d->plain, 0, 1), d->plain.k,
-       out);
+  load_values(kernel, d->plain.x_dtype, a->plain.x, ga_gemm_x_at(&d->plain, row, 0), ga_gemm_x_at(&d->plain, 0, 1),
+              d->plain.k, out);
   if (d->fused & GA_GEMM_FUSED_ADD_NORM) {
-    norm_row(d, a->add_norm, out);
+    norm_x_row(d, a->add_norm, out);
     for (int64_t i = 0; i < d->plain.k; i++)
       a->sum[row * d->plain.x_stride + i] = out[i] += a->add[row * d->plain.x_stride + i];
   }
-  if (d->fused & GA_GEMM_FUSED_NORM) norm_row(d, a->norm, out);
-  const float steps = (float)steps_of(kernel);
+  if (d->fused & GA_GEMM_FUSED_NORM) norm_x_row(d, a->norm, out);
+  const float steps = (float)rounding_steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->plain.k; b += 32) {
     const int64_t end = ga_min_i64(b + 32, d->plain.k);
     float most = 0;
@@ -371,8 +371,8 @@ static float dot_of(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const 
 }
 
 /* Element col of a row: x, its row of X; w, its row of the matrix. */
-static float finish(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a,
-                    const check_part *p, const float *x, const float *w, int64_t row, int64_t col) {
+static float finish_plain(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a,
+                          const check_part *p, const float *x, const float *w, int64_t row, int64_t col) {
   const int64_t at = row * p->stride + col;
   float t = d->plain.scale * dot_of(kernel, d, a, x, w, row, col);
   if (d->plain.flags & GA_GEMM_BIAS) t += p->bias[col];
@@ -387,15 +387,16 @@ static float finish(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const 
 /* x: all rows of X; w: room for two rows of weights. */
 static void plain_part(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int i,
                        const float *x, float *w) {
-  const check_part p = part_of(d, a, i);
+  const check_part p = check_part_of(d, a, i);
   float *gate = w + d->plain.k;
   for (int64_t c = 0; c < p.n; c++) {
-    load(kernel, d->plain.w_dtype, p.w, ga_gemm_w_at(&d->plain, c, 0), ga_gemm_w_at(&d->plain, 0, 1), d->plain.k, w);
+    load_values(kernel, d->plain.w_dtype, p.w, ga_gemm_w_at(&d->plain, c, 0), ga_gemm_w_at(&d->plain, 0, 1), d->plain.k,
+                w);
     if (d->fused & GA_GEMM_FUSED_GATED)
-      load(kernel, d->plain.w_dtype, a->w_more[0], c * d->plain.k, 1, d->plain.k, gate);
+      load_values(kernel, d->plain.w_dtype, a->w_more[0], c * d->plain.k, 1, d->plain.k, gate);
     for (int64_t r = 0; r < d->plain.m; r++) {
       const float *row = x + r * d->plain.k;
-      float t = finish(kernel, d, a, &p, row, w, r, c);
+      float t = finish_plain(kernel, d, a, &p, row, w, r, c);
       if (d->fused & GA_GEMM_FUSED_GATED)
         t *= activate(d->plain.act, d->plain.scale * dot_of(kernel, d, a, row, gate, r, c));
       ga_ref_store((ga_dtype)d->plain.y_dtype, p.y, r * p.stride + c, (double)t);
@@ -454,7 +455,7 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
                    double factor) {
   const ga_gemm_fused_desc *d = c->oracle_desc;
   const uint32_t flags = c->kernel->flags;
-  const double steps = steps_of(c->kernel);
+  const double steps = rounding_steps_of(c->kernel);
   sums s = {0, 0};
   double most = 0, w2 = 0;
   for (int64_t i = 0; i < d->plain.k; i++) {
@@ -497,7 +498,7 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
           check_ulp(GA_F32, x_size(d, a, i / d->plain.k, i % d->plain.k)) + 0x1p-149 * factor_of(d, a, i / d->plain.k);
     return;
   }
-  const check_part p = part_of(d, a, part_number(y));
+  const check_part p = check_part_of(d, a, part_number(y));
   const double scale = fabs((double)d->plain.scale);
   for (int64_t i = 0; i < n; i++) {
     int64_t r = i / p.n, col = i % p.n, at = r * p.stride + col;

@@ -38,7 +38,7 @@ static void args(const check_case *c, const void *desc, check_args *a) {
 
 static void oracle_types(void *desc) { ((ga_norm_desc *)desc)->y_dtype = GA_F64; }
 
-static float plain_scale(const ga_norm_desc *d, const float *x, float mean) {
+static float plain_norm_scale(const ga_norm_desc *d, const float *x, float mean) {
   float squares = 0;
   for (int64_t i = 0; i < d->width; i++) squares += (x[i] - mean) * (x[i] - mean);
   if (d->kind == GA_NORM_L2) return 1 / fmaxf(sqrtf(squares), d->eps);
@@ -57,7 +57,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
     for (int64_t i = 0; i < d->width; i++) x[i] = (float)ga_ref_load((ga_dtype)d->x_dtype, a->x, r * d->x_stride + i);
     for (int64_t i = 0; i < d->width && d->kind == GA_NORM_LAYER; i++) mean += x[i];
     mean /= (float)d->width;
-    float scale = plain_scale(d, x, d->kind == GA_NORM_LAYER ? mean : 0);
+    float scale = plain_norm_scale(d, x, d->kind == GA_NORM_LAYER ? mean : 0);
     for (int64_t i = 0; i < d->width; i++) {
       float y = (d->kind == GA_NORM_LAYER ? x[i] - mean : x[i]) * scale;
       y = y * (a->weight ? a->weight[i] : 1) + (a->bias ? a->bias[i] : 0);
@@ -70,7 +70,7 @@ static ga_status plain(const ga_kernel *kernel, const void *desc, const void *io
 }
 
 /* Size of the mean in units of y, before weights: what is subtracted may be far larger than what is left. */
-static double mean_size(const ga_norm_desc *d, const ga_norm_io *a, int64_t row) {
+static double mean_size_of_row(const ga_norm_desc *d, const ga_norm_io *a, int64_t row) {
   double mean = 0, squares = 0;
   if (d->kind != GA_NORM_LAYER) return 0;
   for (int64_t k = 0; k < d->width; k++)
@@ -87,7 +87,7 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
   const ga_norm_desc *d = c->oracle_desc;
   const ga_norm_io *a = io;
   for (int64_t i = 0; i < n; i += d->width) {
-    const double mean = mean_size(d, a, i / d->width);
+    const double mean = mean_size_of_row(d, a, i / d->width);
     double most = 0;
     for (int64_t k = 0; k < d->width; k++) {
       double y = ga_ref_load(GA_F64, a->y, i / d->width * d->y_stride + k), b = a->bias ? (double)a->bias[k] : 0;

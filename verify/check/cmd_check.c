@@ -15,7 +15,7 @@ typedef struct tally {
   size_t done, n, passed, failed, skipped;
 } tally;
 
-static void print_text(const tally *t, const ga_kernel *k, const check_result *r) {
+static void print_row_text(const tally *t, const ga_kernel *k, const check_result *r) {
   if (r->detector == CHECK_BY_SKIP) {
     printf("skip  %-44s needs %s, or is not in this build\n", k->id, ga_arch_name(k->arch));
   } else if (!r->detector) {
@@ -34,7 +34,7 @@ static void print_text(const tally *t, const ga_kernel *k, const check_result *r
   (void)fflush(stdout);
 }
 
-static void report(void *user, const ga_kernel *k, const check_result *r) {
+static void report_row(void *user, const ga_kernel *k, const check_result *r) {
   tally *t = user;
   bool skipped = r->detector == CHECK_BY_SKIP, failed = r->detector && !skipped;
   t->skipped += skipped;
@@ -48,11 +48,11 @@ static void report(void *user, const ga_kernel *k, const check_result *r) {
                                           (json_int_t)r->n_draws, "error", isfinite(r->worst) ? r->worst : 1e300,
                                           "seconds", r->seconds, "text", r->text));
   else
-    print_text(t, k, r);
+    print_row_text(t, k, r);
   cmd_progress("checking", ++t->done, t->n);
 }
 
-static int finish(tally *t) {
+static int finish_check(tally *t) {
   const check_options *o = t->options;
   if (t->json) {
     json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:I, s:o}", "device", o->device, "seed", (json_int_t)o->seed,
@@ -75,7 +75,7 @@ static uint64_t clock_seed(void) {
   return ((uint64_t)t.tv_nsec * 2654435761u ^ (uint64_t)t.tv_sec) % 1000000007u;
 }
 
-static int list(const ga_kernel *const *rows, size_t n) {
+static int list_rows(const ga_kernel *const *rows, size_t n) {
   for (size_t i = 0; i < n; i++)
     printf("%-44s %s\n", rows[i]->id, check_is_covered(rows[i]->op) ? "checked" : "UNCHECKED");
   return EXIT_OK;
@@ -89,10 +89,10 @@ static int check_rows(const check_options *o, const char *patterns, bool only_li
   if (t.n == 0 && strcmp(patterns, "*")) {
     code = cmd_usage_error("check", "no kernel of %s matches '%s'", o->device, patterns);
   } else if (only_list) {
-    code = list(rows, t.n);
+    code = list_rows(rows, t.n);
   } else {
     if (json) t.json = json_array();
-    code = check_walk(rows, t.n, o, report, &t) == GA_OK ? finish(&t) : cmd_fail("check");
+    code = check_walk(rows, t.n, o, report_row, &t) == GA_OK ? finish_check(&t) : cmd_fail("check");
   }
   free(rows);
   return code;

@@ -30,14 +30,14 @@ static void start_case(check_case *c, const check_options *o, int64_t i, int att
 }
 
 /* What the row declares binds it, whatever its predicate says. */
-static const char *must_refuse(const check_case *c) {
+static const char *desc_must_refuse(const check_case *c) {
   for (int s = 0; s < 3; s++)
     if (c->drawn[s] && c->kernel->dtype[s] && c->drawn[s] != c->kernel->dtype[s]) return "a dtype other than its own";
   return c->op->must_refuse ? c->op->must_refuse(c) : NULL;
 }
 
 /* More than a few milliseconds of copying a launch. */
-static bool too_large(const check_case *c) {
+static bool desc_too_large(const check_case *c) {
   check_args a = {0};
   size_t bytes = 0;
   c->op->args(c, c->desc, &a);
@@ -50,13 +50,13 @@ ga_status check_draw_desc(check_case *c, const check_options *o, int64_t i) {
     start_case(c, o, i, attempt);
     c->op->draw(c);
     ga_plan_steps steps;
-    const char *not_legal = must_refuse(c),
+    const char *not_legal = desc_must_refuse(c),
                *refused = ga_plan_steps_fill(&steps, c->ctx->device, NULL, c->kernel, c->desc);
     GA_REQUIRE(refused || !not_legal, GA_ERR_STATE, "takes what it must refuse: %s", not_legal);
     if (refused) continue;
     memcpy(c->oracle_desc, c->desc, GA_DESC_MAX_BYTES);
     if (c->op->oracle_types) c->op->oracle_types(c->oracle_desc);
-    if (c->large && too_large(c)) continue;
+    if (c->large && desc_too_large(c)) continue;
     return GA_OK;
   }
   return GA_ERR_UNSUPPORTED;

@@ -6,7 +6,7 @@
 #include "ref/ref.h"
 
 /* Bits after the leading one, and the exponent of the smallest step. */
-static void shape_of(ga_dtype dtype, int *bits, int *least) {
+static void precision_of(ga_dtype dtype, int *bits, int *least) {
   switch (dtype) {
   case GA_F64: *bits = 52, *least = -1074; break;
   case GA_F16: *bits = 10, *least = -24; break;
@@ -20,7 +20,7 @@ static void shape_of(ga_dtype dtype, int *bits, int *least) {
 double check_ulp(ga_dtype dtype, double x) {
   if (dtype >= GA_I8 && dtype <= GA_U8) return 1;
   int bits, least, e;
-  shape_of(dtype, &bits, &least);
+  precision_of(dtype, &bits, &least);
   if (x == 0 || !isfinite(x)) return ldexp(1, least);
   (void)frexp(x, &e); /* |x| in [2^(e-1), 2^e) */
   int step = e - 1 - bits;

@@ -20,7 +20,7 @@ static double special(check_case *c, ga_dtype t) {
   }
 }
 
-static double value(check_case *c, ga_dtype t, double scale) {
+static double draw_value(check_case *c, ga_dtype t, double scale) {
   if (c->mode == CHECK_EXACT) return (double)(check_pick(c, 9) - 4);
   if (c->mode == CHECK_HOSTILE && c->specials && check_pick(c, 23) == 0) return special(c, t);
   return scale * ga_rng_normal(&c->rng);
@@ -31,11 +31,11 @@ static double fill_value(check_case *c, const check_arg *arg, double scale) {
   switch (arg->fill) {
   case CHECK_FILL_INDEX: return floor(arg->lo + span * ga_rng_unit(&c->rng));
   case CHECK_FILL_RANGE: return arg->lo + span * ga_rng_unit(&c->rng);
-  default: return value(c, arg->dtype, scale);
+  default: return draw_value(c, arg->dtype, scale);
   }
 }
 
-static void store(const check_arg *arg, int64_t i, double x) {
+static void store_value(const check_arg *arg, int64_t i, double x) {
   void *base = arg->before + arg->at;
   int64_t at = check_at(arg, i);
   switch (arg->dtype) {
@@ -55,13 +55,13 @@ static ga_status fill_plain(check_case *c, check_arg *arg, int64_t n) {
   if (arg->fill != CHECK_FILL_OP) {
     const int64_t some =
         c->timing ? ga_min_i64(n, (int64_t)arg->repeat_bytes / ga_dtype_info(arg->dtype)->block_bytes) : n;
-    for (int64_t i = 0; i < some; i++) store(arg, i, fill_value(c, arg, scale));
+    for (int64_t i = 0; i < some; i++) store_value(arg, i, fill_value(c, arg, scale));
     return GA_OK;
   }
   void *values;
   GA_TRY(ga_arena_alloc(&c->arena, (size_t)n * sizeof(double), &values));
   c->op->fill(c, arg, values, n);
-  for (int64_t i = 0; i < n; i++) store(arg, i, ((double *)values)[i]);
+  for (int64_t i = 0; i < n; i++) store_value(arg, i, ((double *)values)[i]);
   return GA_OK;
 }
 
@@ -84,7 +84,7 @@ static const block_scales scales[] = {
     {GA_MXFP4, SCALE_E8M0, 0, 1, 0.5},    {GA_NVFP4, SCALE_E4M3, 0, 4, 0.5},
 };
 
-static const block_scales *scales_of(ga_dtype t) {
+static const block_scales *scales_of_blocks(ga_dtype t) {
   for (size_t i = 0; i < GA_COUNT_OF(scales); i++)
     if (scales[i].dtype == t) return &scales[i];
   return NULL;
@@ -107,7 +107,7 @@ static void put_scale(check_case *c, const block_scales *s, uint8_t *at) {
 
 static void fill_blocks(check_case *c, const check_arg *arg, int64_t n) {
   const ga_dtype_traits *t = ga_dtype_info(arg->dtype);
-  const block_scales *s = scales_of(arg->dtype);
+  const block_scales *s = scales_of_blocks(arg->dtype);
   for (int64_t i = 0; i < n; i += t->block_elems) {
     uint8_t *block = arg->before + arg->at + check_at(arg, i) / t->block_elems * t->block_bytes;
     for (int b = 0; b < t->block_bytes; b++) block[b] = (uint8_t)ga_rng_u64(&c->rng);

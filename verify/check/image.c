@@ -90,7 +90,7 @@ void check_poison(check_arg *arg, uint64_t salt) {
 }
 
 /* Copies values element by element: exact, because the target's type is at least as wide. */
-static void convert(const check_arg *from, check_arg *to) {
+static void convert_arg(const check_arg *from, check_arg *to) {
   if (from->dtype == to->dtype && ga_dtype_info(from->dtype)->block_elems > 1) {
     int64_t block = ga_dtype_info(from->dtype)->block_elems, n = check_count(from);
     for (int64_t i = 0; i < n; i += block)
@@ -154,7 +154,7 @@ static ga_status build_oracle_arg(check_case *c, int i) {
   if (oracle->role == CHECK_OUT)
     check_poison(oracle, 1);
   else
-    convert(row, oracle);
+    convert_arg(row, oracle);
   return GA_OK;
 }
 
@@ -179,7 +179,7 @@ ga_status check_build_plain(check_case *c, check_args *out) {
     if (from->role == CHECK_OUT)
       check_poison(arg, 1);
     else
-      convert(from, arg);
+      convert_arg(from, arg);
   }
   check_bind_host(out);
   return GA_OK;

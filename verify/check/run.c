@@ -38,7 +38,7 @@ static check_detector judge_status(const check_case *c, ga_status got, char *tex
   return CHECK_BY_STATUS;
 }
 
-static check_detector launch(check_case *c, ga_ctx *ctx, bool zero_workspace, char *text, size_t capacity) {
+static check_detector launch_case(check_case *c, ga_ctx *ctx, bool zero_workspace, char *text, size_t capacity) {
   check_workspace w = {0};
   check_detector d = CHECK_PASSED;
   ga_status status;
@@ -60,7 +60,7 @@ out:
 /* --- runs against each other --- */
 
 /* Results of a run, kept for comparison. */
-static ga_status keep(check_case *c, uint8_t *kept[CHECK_MAX_ARGS]) {
+static ga_status keep_results(check_case *c, uint8_t *kept[CHECK_MAX_ARGS]) {
   for (int i = 0; i < c->row.n; i++) {
     const check_arg *arg = &c->row.arg[i];
     void *p;
@@ -105,10 +105,10 @@ static check_detector blame(check_case *c, ga_ctx *ctx, uint8_t *const first[CHE
                             size_t capacity) {
   uint8_t *second[CHECK_MAX_ARGS];
   if (!c->kernel->workspace) return CHECK_BY_REPEAT;
-  if (keep(c, second) != GA_OK) return CHECK_BY_STATUS;
-  check_detector d = launch(c, ctx, true, text, capacity);
+  if (keep_results(c, second) != GA_OK) return CHECK_BY_STATUS;
+  check_detector d = launch_case(c, ctx, true, text, capacity);
   bool repeats = !d && equal_results(c, second, "from run to run", text, capacity);
-  if (repeats) d = launch(c, ctx, false, text, capacity);
+  if (repeats) d = launch_case(c, ctx, false, text, capacity);
   repeats = repeats && !d && equal_results(c, first, "from run to run", text, capacity);
   if (d) return d;
   if (!repeats) return CHECK_BY_REPEAT;
@@ -128,7 +128,7 @@ static check_detector second_run(check_case *c, ga_ctx *ctx, uint8_t *const firs
     arg->before = memcpy(p, arg->before, arg->bytes);
     check_poison(arg, 2);
   }
-  check_detector d = launch(c, ctx, true, text, capacity);
+  check_detector d = launch_case(c, ctx, true, text, capacity);
   if (!d && c->expect == GA_OK) d = unwritten(c, first, poison, text, capacity);
   if (d || c->kernel->flags & GA_KERNEL_NONDET || equal_results(c, first, "from run to run", text, capacity)) return d;
   return blame(c, ctx, first, text, capacity);
@@ -136,11 +136,11 @@ static check_detector second_run(check_case *c, ga_ctx *ctx, uint8_t *const firs
 
 static check_detector other_runs(check_case *c, const check_rig *rig, char *text, size_t capacity) {
   uint8_t *first[CHECK_MAX_ARGS];
-  if (keep(c, first) != GA_OK) return CHECK_BY_STATUS;
+  if (keep_results(c, first) != GA_OK) return CHECK_BY_STATUS;
   check_detector d = second_run(c, rig->ctx, first, text, capacity);
   bool exact = !(c->kernel->flags & GA_KERNEL_NONDET);
   if (!d && rig->single) {
-    d = launch(c, rig->single, false, text, capacity);
+    d = launch_case(c, rig->single, false, text, capacity);
     if (!d && exact && !equal_results(c, first, "with one thread", text, capacity)) d = CHECK_BY_THREADS;
   }
   for (int i = 0; i < c->row.n; i++) memcpy(c->row.arg[i].after, first[i], c->row.arg[i].bytes);
@@ -175,7 +175,7 @@ static check_detector against_oracle(check_case *c, const check_rig *rig, double
 static check_detector at_the_border(check_case *c, const check_rig *rig, char *text, size_t capacity) {
   uint8_t *first[CHECK_MAX_ARGS];
   if (!rig->ctx->device->pool) return CHECK_PASSED;
-  if (keep(c, first) != GA_OK) return CHECK_BY_STATUS;
+  if (keep_results(c, first) != GA_OK) return CHECK_BY_STATUS;
   c->progress(c->progress_user, c->number, "reading behind the end of a buffer");
   ga_status status = check_run_tight(c, rig->single ? rig->single : rig->ctx);
   if (status != GA_OK) return judge_status(c, status, text, capacity);
@@ -189,7 +189,7 @@ static check_detector run_case(check_case *c, const check_rig *rig, double *wors
     (void)snprintf(text, capacity, "%s", ga_error_text());
     return CHECK_BY_STATUS;
   }
-  check_detector d = launch(c, rig->ctx, false, text, capacity);
+  check_detector d = launch_case(c, rig->ctx, false, text, capacity);
   if (!d) d = other_runs(c, rig, text, capacity);
   if (d || c->expect != GA_OK) return d;
   if (!c->op->no_oracle) d = against_oracle(c, rig, worst, text, capacity);
@@ -198,8 +198,8 @@ static check_detector run_case(check_case *c, const check_rig *rig, double *wors
 
 /* --- all draws of a row --- */
 
-static size_t put(char *text, size_t capacity, size_t at, const char *fmt, ...) GA_PRINTF(4, 5);
-static size_t put(char *text, size_t capacity, size_t at, const char *fmt, ...) {
+static size_t append_format(char *text, size_t capacity, size_t at, const char *fmt, ...) GA_PRINTF(4, 5);
+static size_t append_format(char *text, size_t capacity, size_t at, const char *fmt, ...) {
   va_list list;
   va_start(list, fmt);
   int n = at < capacity ? vsnprintf(text + at, capacity - at, fmt, list) : 0;
@@ -208,20 +208,20 @@ static size_t put(char *text, size_t capacity, size_t at, const char *fmt, ...) 
 }
 
 /* "exact; y f32 3x70:75 in x, ...; act=1": dimensions, and the stride after a colon when there is padding. */
-static void describe(const check_case *c, char *text, size_t capacity) {
+static void describe_case(const check_case *c, char *text, size_t capacity) {
   const char *mode = c->mode == CHECK_EXACT ? "exact" : c->mode == CHECK_NORMAL ? "normal" : "hostile";
-  size_t at = put(text, capacity, 0, "%s;", mode);
+  size_t at = append_format(text, capacity, 0, "%s;", mode);
   for (int i = 0; i < c->row.n; i++) {
     const check_arg *arg = &c->row.arg[i];
-    at = put(text, capacity, at, "%s %s %s ", i ? "," : "", arg->name, ga_dtype_name(arg->dtype));
+    at = append_format(text, capacity, at, "%s %s %s ", i ? "," : "", arg->name, ga_dtype_name(arg->dtype));
     for (int d = 0; d < arg->n_dims; d++) {
-      at = put(text, capacity, at, d ? "x%lld" : "%lld", (long long)arg->dim[d]);
+      at = append_format(text, capacity, at, d ? "x%lld" : "%lld", (long long)arg->dim[d]);
       if (d + 1 < arg->n_dims && arg->stride[d] != arg->dim[d + 1] * arg->stride[d + 1])
-        at = put(text, capacity, at, ":%lld", (long long)arg->stride[d]);
+        at = append_format(text, capacity, at, ":%lld", (long long)arg->stride[d]);
     }
-    if (arg->alias >= 0) at = put(text, capacity, at, " in %s", c->row.arg[arg->alias].name);
+    if (arg->alias >= 0) at = append_format(text, capacity, at, " in %s", c->row.arg[arg->alias].name);
   }
-  at = put(text, capacity, at, "; ");
+  at = append_format(text, capacity, at, "; ");
   if (c->op->describe && at < capacity) c->op->describe(c->desc, text + at, capacity - at);
 }
 
@@ -238,7 +238,7 @@ static check_detector one_draw(check_case *c, const check_rig *rig, const check_
   check_detector d = o->launches ? check_stress(c, rig->ctx, o->launches, out->text, sizeof out->text)
                                  : run_case(c, rig, &worst, out->text, sizeof out->text);
   if (worst > out->worst) out->worst = worst;
-  if (d || o->draw >= 0) describe(c, out->what, sizeof out->what);
+  if (d || o->draw >= 0) describe_case(c, out->what, sizeof out->what);
   return d;
 }
 

@@ -38,7 +38,7 @@ typedef enum fault {
 
 static volatile float sink;
 
-static float element(fault f, const ga_add_desc *d, float x, float b) {
+static float faulty_element(fault f, const ga_add_desc *d, float x, float b) {
   float product = d->scale * x;
   if (f == ROUGH) product = (float)check_round(GA_BF16, (double)product);
   float y = product + b;
@@ -51,7 +51,7 @@ static float element(fault f, const ga_add_desc *d, float x, float b) {
 /* Changes the last bit of one result. */
 static void flip(float *y) { *y = nextafterf(*y, 1e30f); }
 
-static void rows_of(fault f, const ga_add_desc *d, const ga_add_io *a) {
+static void run_faulty_rows(fault f, const ga_add_desc *d, const ga_add_io *a) {
   const float *x = a->x, *b = a->b;
   float *y = a->y;
   for (int64_t r = 0; r < d->rows; r++) {
@@ -59,7 +59,7 @@ static void rows_of(fault f, const ga_add_desc *d, const ga_add_io *a) {
     const float *br = b ? b + (d->b_rows == 1 ? (f == BROADCAST && r > 0) : r) * d->b_stride : NULL;
     float *yr = y + r * d->y_stride;
     int64_t width = f == TAIL ? d->width - 1 : d->width;
-    for (int64_t i = 0; i < width; i++) yr[i] = element(f, d, xr[i], br ? br[i] : 0.0f);
+    for (int64_t i = 0; i < width; i++) yr[i] = faulty_element(f, d, xr[i], br ? br[i] : 0.0f);
     if (f == PADDING && r + 1 < d->rows)
       for (int64_t i = d->width; i < d->y_stride && i % 8; i++) yr[i] = 0.0f;
     if (f == HALF && r >= d->rows / 2) return;
@@ -93,7 +93,8 @@ static void stray(fault f, const ga_add_desc *d, const ga_add_io *a, float *work
   }
 }
 
-static ga_status launch(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+static ga_status launch_fault(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
+                              ga_stream *stream) {
   const ga_add_desc *d = desc;
   const fault f = *(const fault *)kernel->impl;
   if (d->rows == 0 || d->width == 0) return GA_OK;
@@ -105,7 +106,7 @@ static ga_status launch(const ga_kernel *kernel, const void *desc, const void *i
   case SPURIOUS: return ga_fail(GA_ERR_INTERNAL, "built to fail");
   default: break;
   }
-  rows_of(f, d, io);
+  run_faulty_rows(f, d, io);
   stray(f, d, io, workspace, stream);
   return f == HALF ? ga_fail(GA_ERR_INTERNAL, "built to fail") : GA_OK;
 }
@@ -149,7 +150,7 @@ typedef struct trap {
             .tolerance = 2,                      \
             .ok = ok_,                           \
             .workspace = sixteen_floats,         \
-            .launch = launch,                    \
+            .launch = launch_fault,              \
             .impl = &(const fault){fault_}},     \
     .by = __VA_ARGS__                            \
   }
@@ -179,7 +180,11 @@ static const trap traps[] = {
     TRAP("loses_nan", NAN_LOST, f32_only, CHECK_BY_VALUE),
     TRAP("accepts_an_illegal_dtype", CLEAN, anything, CHECK_BY_LEGAL),
     TRAP("accepts_nothing", CLEAN, nothing, CHECK_BY_LEGAL),
-    {.row = {.id = "op_without_a_check", .op = GA_OP_COUNT, .arch = GA_ARCH_generic, .ok = anything, .launch = launch},
+    {.row = {.id = "op_without_a_check",
+             .op = GA_OP_COUNT,
+             .arch = GA_ARCH_generic,
+             .ok = anything,
+             .launch = launch_fault},
      .by = CHECK_BY_TABLE},
     /* The walk goes on after all of these. */
     TRAP("clean_again", CLEAN, f32_only, CHECK_PASSED),
@@ -196,7 +201,7 @@ typedef struct trap_tally {
   size_t wrong;
 } trap_tally;
 
-static void report(void *user, const ga_kernel *kernel, const check_result *r) {
+static void report_fault(void *user, const ga_kernel *kernel, const check_result *r) {
   trap_tally *t = user;
   const trap *want = t->next++;
   bool right = r->detector == want->by || (want->or_by && r->detector == want->or_by);
@@ -211,7 +216,7 @@ static ga_status walk_traps(const trap *list, size_t n, const check_options *o, 
   const ga_kernel *rows[GA_COUNT_OF(traps)];
   trap_tally t = {.next = list};
   for (size_t i = 0; i < n; i++) rows[i] = &list[i].row;
-  GA_TRY(check_walk(rows, n, o, report, &t));
+  GA_TRY(check_walk(rows, n, o, report_fault, &t));
   *wrong += t.wrong;
   return GA_OK;
 }

@@ -68,7 +68,8 @@ static ga_status find_difference(const stress *s, int i, int64_t *at, double val
   return *at = -1, GA_OK;
 }
 
-static ga_status compare(stress *s, int64_t launch, int64_t launches, bool *differs, char *text, size_t capacity) {
+static ga_status compare_launches(stress *s, int64_t launch, int64_t launches, bool *differs, char *text,
+                                  size_t capacity) {
   for (int i = 0; i < s->c->row.n; i++) {
     int64_t at;
     double value[2];
@@ -91,7 +92,7 @@ static ga_status run_launches(stress *s, int64_t launches, bool *differs, char *
   GA_TRY(keep_first(s));
   for (int64_t i = 1; i < launches && !*differs; i++) {
     GA_TRY(launch_once(s));
-    GA_TRY(compare(s, i, launches, differs, text, capacity));
+    GA_TRY(compare_launches(s, i, launches, differs, text, capacity));
   }
   return GA_OK;
 }

@@ -34,7 +34,7 @@ static size_t align_of(const check_arg *arg) {
   return t->block_elems > 1 ? 2 : (size_t)t->block_bytes;
 }
 
-static ga_status place(check_args *a, int i, tight *t) {
+static ga_status place_arg(check_args *a, int i, tight *t) {
   check_arg *arg = &a->arg[i];
   size_t bytes = check_payload(arg);
   GA_TRY(tight_alloc(bytes, align_of(arg), t));
@@ -42,7 +42,7 @@ static ga_status place(check_args *a, int i, tight *t) {
   return GA_OK;
 }
 
-static void bind(check_args *a, const tight *t) {
+static void bind_io(check_args *a, const tight *t) {
   for (int i = 0; i < a->n; i++) {
     const tight *owner = &t[a->arg[i].alias >= 0 ? a->arg[i].alias : i];
     memcpy(a->io + a->arg[i].io_at, &owner->data, sizeof owner->data);
@@ -55,8 +55,8 @@ ga_status check_run_tight(check_case *c, ga_ctx *ctx) {
   ga_plan_steps steps;
   GA_TRY(check_steps_of(c, ctx, &steps));
   for (int i = 0; i < c->row.n; i++)
-    if (c->row.arg[i].alias < 0) GA_TRY_OUT(place(&c->row, i, &t[i]));
-  bind(&c->row, t);
+    if (c->row.arg[i].alias < 0) GA_TRY_OUT(place_arg(&c->row, i, &t[i]));
+  bind_io(&c->row, t);
   if (steps.workspace_bytes) GA_TRY_OUT(tight_alloc((size_t)steps.workspace_bytes, 256, &space));
   GA_TRY_OUT(ga_plan_steps_launch(&steps, c->desc, c->row.io, space.data, ctx->stream));
   for (int i = 0; i < c->row.n; i++) {

@@ -19,7 +19,7 @@ static ga_status default_unit(check_case *c, const check_arg *arg, const double 
   return GA_OK;
 }
 
-static ga_status gather(check_case *c, int i, const check_args *plain, verdict *v) {
+static ga_status gather_errors(check_case *c, int i, const check_args *plain, verdict *v) {
   const check_arg *row = &c->row.arg[i], *oracle = &c->oracle.arg[i];
   void *p;
   v->n = check_count(row);
@@ -116,7 +116,7 @@ check_detector check_values(check_case *c, check_args *plain, double *worst, cha
     verdict v;
     if (c->row.arg[i].role == CHECK_IN || c->oracle.arg[i].role == CHECK_IN || check_count(&c->row.arg[i]) == 0)
       continue;
-    if (gather(c, i, plain, &v) != GA_OK) return CHECK_BY_STATUS;
+    if (gather_errors(c, i, plain, &v) != GA_OK) return CHECK_BY_STATUS;
     if (!good(c, &c->row.arg[i], &v, worst, text, capacity)) return CHECK_BY_VALUE;
   }
   return CHECK_PASSED;

@@ -39,7 +39,7 @@ static const ga_backend *backend_of(const char *device) {
 }
 
 /* Rows of the device's own table must be in this build; others (the self-test's) bring their code along. */
-static bool can_run(const ga_device *device, const char *name, const ga_kernel *row) {
+static bool device_runs(const ga_device *device, const char *name, const ga_kernel *row) {
   size_t n = 0;
   const ga_kernel *own = backend_of(name)->kernels(&n);
   for (size_t i = 0; i < n; i++)
@@ -58,7 +58,7 @@ static void child_main(const ga_kernel *const *rows, size_t first, size_t n, con
   for (size_t i = first; i < n; i++) {
     child self = {.out = fd, .row = i};
     m = (message){.kind = DONE, .row = i};
-    if (can_run(rig.ctx->device, o->device, rows[i]))
+    if (device_runs(rig.ctx->device, o->device, rows[i]))
       check_row(&rig, rows[i], o, at_draw, &self, &m.result);
     else
       m.result.detector = CHECK_BY_SKIP;
@@ -78,8 +78,8 @@ static void plain_signals(void) {
   for (size_t i = 0; i < GA_COUNT_OF(faults); i++) (void)signal(faults[i], SIG_DFL);
 }
 
-static ga_status start(const ga_kernel *const *rows, size_t first, size_t n, const check_options *o, pid_t *pid,
-                       int *in) {
+static ga_status start_child(const ga_kernel *const *rows, size_t first, size_t n, const check_options *o, pid_t *pid,
+                             int *in) {
   int fd[2];
   GA_REQUIRE(pipe(fd) == 0, GA_ERR_DEVICE, "check: no pipe: %s", strerror(errno));
   (void)fflush(NULL);
@@ -138,7 +138,7 @@ static ga_status run_child(const ga_kernel *const *rows, size_t *next, size_t n,
   message m;
   check_result last = {0};
   heard h;
-  GA_TRY(start(rows, *next, n, o, &pid, &in));
+  GA_TRY(start_child(rows, *next, n, o, &pid, &in));
   while ((h = listen_for(in, o->timeout_s, &m)) == HEARD && m.kind != NO_DEVICE && m.kind != FAULT) {
     last = m.result;
     if (m.kind == AT_DRAW) continue;

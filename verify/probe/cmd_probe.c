@@ -55,7 +55,7 @@ static json_t *report_of(const probe *p) {
                    ga_ctx_device_text(p->ctx), "threads", ga_ctx_threads(p->ctx), "figures", p->figures);
 }
 
-static ga_status report(const probe *p, const char *out, bool json) {
+static ga_status report_probe(const probe *p, const char *out, bool json) {
   char path[512];
   const char *name;
   json_t *figure, *all = report_of(p);
@@ -98,7 +98,7 @@ int cmd_probe(int argc, char **argv) {
   p.figures = json_object();
   ga_status status = p.ctx->device->caps.sms ? probe_gpu(&p) : probe_cpu(&p);
   cmd_progress("probe", 1, 1);
-  if (status == GA_OK) status = report(&p, out, json);
+  if (status == GA_OK) status = report_probe(&p, out, json);
   ga_ctx_destroy(p.ctx);
   json_decref(p.figures);
   return status == GA_OK ? EXIT_OK : cmd_fail("probe");

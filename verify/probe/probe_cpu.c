@@ -22,7 +22,7 @@ static void copy_block(void *arg, int64_t i, int thread) {
 }
 
 /* Read and written bytes of the best of several copies of more than the last cache. */
-static ga_status copy(probe *p) {
+static ga_status measure_copy(probe *p) {
   const int64_t blocks = p->brief ? 1 : (int64_t)(bench_rotation(p->ctx->device) / COPY_BYTES);
   const size_t bytes = (size_t)blocks * COPY_BYTES;
   void *from, *to;
@@ -52,7 +52,7 @@ ga_status probe_cpu(probe *p) {
   GA_REQUIRE(pool, GA_ERR_UNSUPPORTED, "probe: %s is not made for speed; allowed: cpu, cuda:N", p->ctx->device->name);
   p->total = 4;
   GA_TRY(probe_step(p, "copy"));
-  GA_TRY(copy(p));
+  GA_TRY(measure_copy(p));
   GA_TRY(probe_step(p, "read, multiply-adds"));
   GA_TRY(bench_measure_ceiling(p->ctx, &c));
   probe_put(p, c.read_gbs, "read_gbs");

@@ -28,7 +28,7 @@ typedef struct rig {
   double clk; /* cycles of the block that took longest, in the launch timed last */
 } rig;
 
-static ga_status load(rig *r, const char *id, ga_function **out) {
+static ga_status load_probe(rig *r, const char *id, ga_function **out) {
   const cuda_image *image = cuda_image_of(id);
   GA_REQUIRE(image, GA_ERR_UNSUPPORTED, "probe: %s is not in this build (%s)", id, ga_cuda_build_text());
   return ga_function_load(r->ctx, image->data, id, out);
@@ -67,8 +67,8 @@ static ga_status time_launch(rig *r, ga_function *f, const ga_launch *l, const g
 
 /* One kernel, loaded for the occasion. blocks, threads, shared memory, and what its arguments have besides the buffers.
  * */
-static ga_status run(rig *r, const char *id, uint32_t blocks, uint32_t threads, uint32_t shared, ga_kargs_probe a,
-                     double *seconds) {
+static ga_status run_probe(rig *r, const char *id, uint32_t blocks, uint32_t threads, uint32_t shared, ga_kargs_probe a,
+                           double *seconds) {
   ga_function *f;
   ga_launch l = GA_LAUNCH_INIT;
   l.grid[0] = blocks;
@@ -77,7 +77,7 @@ static ga_status run(rig *r, const char *id, uint32_t blocks, uint32_t threads, 
   a.src = r->src;
   a.dst = r->dst;
   a.cycles = r->cycles;
-  GA_TRY(load(r, id, &f));
+  GA_TRY(load_probe(r, id, &f));
   ga_status status = time_launch(r, f, &l, &a, seconds);
   ga_function_destroy(f);
   return status;
@@ -96,14 +96,15 @@ static ga_status memory_bandwidth(rig *r) {
   for (size_t i = 0; i < GA_COUNT_OF(what); i++) {
     GA_TRY(probe_step(r->p, what[i].name));
     /* Blocks that stay and walk, or a block a span: the better of the two. */
-    GA_TRY(run(r, what[i].id, (uint32_t)(2 * r->sms), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1}, &s));
-    GA_TRY(
-        run(r, what[i].id, (uint32_t)(all / SPAN), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1}, &one));
+    GA_TRY(run_probe(r, what[i].id, (uint32_t)(2 * r->sms), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1},
+                     &s));
+    GA_TRY(run_probe(r, what[i].id, (uint32_t)(all / SPAN), 512, SHARED_KERNEL, (ga_kargs_probe){.n = all, .rounds = 1},
+                     &one));
     probe_put(r->p, what[i].moved * (double)r->bytes / fmin(s, one) * 1e-9, "%s", what[i].name);
   }
   if (!l2 || l2 > all) return GA_OK;
-  GA_TRY(run(r, "probe_read_sm80", (uint32_t)(2 * r->sms), 512, SHARED_KERNEL, (ga_kargs_probe){.n = l2, .rounds = 50},
-             &s));
+  GA_TRY(run_probe(r, "probe_read_sm80", (uint32_t)(2 * r->sms), 512, SHARED_KERNEL,
+                   (ga_kargs_probe){.n = l2, .rounds = 50}, &s));
   probe_put(r->p, 50 * (double)l2 * 16 / s * 1e-9, "l2_read_gbs"); /* a quarter of L2, again and again */
   return GA_OK;
 }
@@ -117,12 +118,14 @@ static ga_status latency(rig *r, const char *name, size_t bytes) {
   while (2 * lines * LINE_BYTES <= (int64_t)bytes && lines < (int64_t)1 << 26) lines *= 2;
   GA_TRY(probe_step(r->p, name));
   r->src = r->dst; /* lines are written to dst, and followed there */
-  ga_status status = run(r, "probe_lines_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, (ga_kargs_probe){.n = lines}, &s);
+  ga_status status =
+      run_probe(r, "probe_lines_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, (ga_kargs_probe){.n = lines}, &s);
   /* Launches go on where the one before ended: the first pass brings what fits into L2, what does not fit stays new. */
   const int64_t zeros[2] = {0};
   if (status == GA_OK) status = ga_copy_to_device(r->ctx, r->cycles, zeros, sizeof zeros, NULL);
   if (status == GA_OK)
-    status = run(r, "probe_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.n = lines, .rounds = rounds}, &s);
+    status =
+        run_probe(r, "probe_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.n = lines, .rounds = rounds}, &s);
   r->src = src;
   if (status != GA_OK) return status;
   probe_put(r->p, r->clk / rounds, "%s_latency_cycles", name);
@@ -134,10 +137,10 @@ static ga_status shared_memory(rig *r) {
   const int32_t rounds = r->p->brief ? 4 : 20000;
   double s;
   GA_TRY(probe_step(r->p, "shared memory"));
-  GA_TRY(
-      run(r, "probe_shared_read_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, (ga_kargs_probe){.rounds = rounds}, &s));
+  GA_TRY(run_probe(r, "probe_shared_read_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL,
+                   (ga_kargs_probe){.rounds = rounds}, &s));
   probe_put(r->p, 512.0 * 8 * 16 * rounds / r->clk, "shared_read_bytes_clk_sm");
-  GA_TRY(run(r, "probe_shared_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.rounds = rounds}, &s));
+  GA_TRY(run_probe(r, "probe_shared_chase_sm80", 1, 512, SHARED_KERNEL, (ga_kargs_probe){.rounds = rounds}, &s));
   probe_put(r->p, r->clk / rounds, "shared_latency_cycles");
   return GA_OK;
 }
@@ -156,7 +159,7 @@ static ga_status math(rig *r) {
   for (size_t i = 0; i < GA_COUNT_OF(what); i++) {
     const double ops = what[i].each * 512 * rounds;
     GA_TRY(probe_step(r->p, what[i].name));
-    GA_TRY(run(r, what[i].id, (uint32_t)r->sms, 512, 0, (ga_kargs_probe){.rounds = rounds}, &s));
+    GA_TRY(run_probe(r, what[i].id, (uint32_t)r->sms, 512, 0, (ga_kargs_probe){.rounds = rounds}, &s));
     probe_put(r->p, ops / r->clk, i == 1 ? "%s_ops_clk_sm" : "%s_flop_clk_sm", what[i].name);
     if (i != 1) probe_put(r->p, ops * r->sms / s * 1e-12, "%s_tflops", what[i].name);
   }
@@ -183,8 +186,8 @@ static ga_status wgmma_rates(rig *r, const product *t, const char *id) {
     for (int regs = 0; regs < 2; regs++) {
       const int32_t rounds = r->p->brief ? 1 : 128 * 256 / cols[i];
       GA_TRY(probe_step(r->p, id));
-      GA_TRY(run(r, id, (uint32_t)r->sms, 256, WGMMA_SHARED,
-                 (ga_kargs_probe){.rounds = rounds, .cols = cols[i], .from_registers = regs}, &s));
+      GA_TRY(run_probe(r, id, (uint32_t)r->sms, 256, WGMMA_SHARED,
+                       (ga_kargs_probe){.rounds = rounds, .cols = cols[i], .from_registers = regs}, &s));
       probe_put(r->p, wgmma_flops(t, cols[i], rounds) / r->clk, "wgmma_%s_n%d_%s_flop_clk_sm", t->type, cols[i],
                 regs ? "rs" : "ss");
     }
@@ -231,7 +234,7 @@ static ga_status wgmma(rig *r, const product *t) {
   (void)snprintf(id, sizeof id, "probe_wgmma_%s_sm90a", t->type);
   GA_TRY(wgmma_rates(r, t, id));
   GA_TRY(probe_step(r->p, "sustained load"));
-  GA_TRY(load(r, id, &f));
+  GA_TRY(load_probe(r, id, &f));
   ga_status status = wgmma_sustained(r, t, f);
   ga_function_destroy(f);
   return status;
@@ -265,12 +268,12 @@ static ga_status time_graph(rig *r, ga_function *f, int n) {
 }
 
 /* An empty kernel: what the host pays for a launch, what the device needs between two in a stream, and in a graph. */
-static ga_status launches(rig *r) {
+static ga_status probe_launches(rig *r) {
   const int n = r->p->brief ? 4 : 1000;
   ga_function *f;
   double ms = 0, host = 0;
   GA_TRY(probe_step(r->p, "launches"));
-  GA_TRY(load(r, "probe_nothing_sm80", &f));
+  GA_TRY(load_probe(r, "probe_nothing_sm80", &f));
   ga_status status = launch_many(r, f, n);
   if (status == GA_OK) status = ga_stream_sync(r->ctx, NULL);
   if (status == GA_OK) status = ga_event_record(r->ctx, r->start, NULL);
@@ -288,7 +291,7 @@ static ga_status launches(rig *r) {
   return status;
 }
 
-static ga_status all(rig *r) {
+static ga_status probe_all(rig *r) {
   static const product types[] = {{"bf16", 16, {8, 16, 32, 64, 80, 96, 112, 128, 160, 176, 192, 256}},
                                   {"f16", 16, {8, 16, 32, 64, 80, 96, 112, 128, 160, 176, 192, 256}},
                                   {"e4m3", 32, {8, 16, 32, 64, 96, 128, 160, 192, 224, 256}}};
@@ -298,7 +301,7 @@ static ga_status all(rig *r) {
   GA_TRY(shared_memory(r));
   GA_TRY(math(r));
   for (size_t i = 0; i < GA_COUNT_OF(types); i++) GA_TRY(wgmma(r, &types[i]));
-  return launches(r);
+  return probe_launches(r);
 }
 
 /* Twenty times L2, in whole spans. */
@@ -315,7 +318,7 @@ static ga_status open_rig(rig *r) {
   void *dst = r->dst;
   r->dst = r->src;
   const ga_kargs_probe all = {.n = (int64_t)(r->bytes / 16), .rounds = 1};
-  ga_status status = run(r, "probe_write_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, all, &s);
+  ga_status status = run_probe(r, "probe_write_sm80", (uint32_t)r->sms, 512, SHARED_KERNEL, all, &s);
   r->dst = dst;
   return status;
 }
@@ -324,7 +327,7 @@ ga_status probe_gpu(probe *p) {
   rig r = {.p = p, .ctx = p->ctx, .sms = p->ctx->device->caps.sms};
   p->total = 83;
   ga_status status = open_rig(&r);
-  if (status == GA_OK) status = all(&r);
+  if (status == GA_OK) status = probe_all(&r);
   ga_buffer_free(p->ctx, r.src);
   ga_buffer_free(p->ctx, r.dst);
   ga_buffer_free(p->ctx, r.cycles);

@@ -161,7 +161,7 @@ static void put_key(synth *m, const char *key, int64_t value) {
   (void)snprintf(name, sizeof name, "%s.%s", m->shape.arch, key);
   ga_gguf_put_int(m->file, name, GA_META_U32, value);
 }
-static void put_float(synth *m, const char *key, double value) {
+static void put_meta_float(synth *m, const char *key, double value) {
   char name[96];
   (void)snprintf(name, sizeof name, "%s.%s", m->shape.arch, key);
   ga_gguf_put_f32(m->file, name, (float)value);
@@ -179,9 +179,9 @@ static void put_hparams(synth *m) {
   put_key(m, "attention.head_count_kv", s->kv_heads);
   put_key(m, "attention.key_length", s->head_dim);
   put_key(m, "attention.value_length", s->head_dim);
-  put_float(m, "attention.layer_norm_rms_epsilon", s->eps);
+  put_meta_float(m, "attention.layer_norm_rms_epsilon", s->eps);
   put_key(m, "rope.dimension_count", s->head_dim);
-  put_float(m, "rope.freq_base", s->rope_base);
+  put_meta_float(m, "rope.freq_base", s->rope_base);
   if (s->window) put_key(m, "attention.sliding_window", s->window);
 }
 

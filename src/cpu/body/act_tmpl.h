@@ -75,7 +75,7 @@ static void add_row(const float *x, const float *b, float *y, int64_t n, float s
   vf_store_n(y + i, b ? vf_fma(v, s, vf_load_n(b + i, rest)) : vf_mul(v, s), rest);
 }
 
-static void add_rows(const void *job, int64_t begin, int64_t end) {
+static void add_rows_of_job(const void *job, int64_t begin, int64_t end) {
   const add_job *j = job;
   const ga_add_desc *d = j->d;
   for (int64_t r = begin; r < end; r++) {
@@ -88,6 +88,6 @@ ga_status ISA(ga_cpu_add)(const ga_kernel *kernel, const void *desc, const void 
                           ga_stream *stream) {
   (void)kernel, (void)workspace;
   add_job job = {.d = desc, .a = io};
-  cpu_rows_run(stream, job.d->rows, job.d->width, add_rows, &job);
+  cpu_rows_run(stream, job.d->rows, job.d->width, add_rows_of_job, &job);
   return GA_OK;
 }

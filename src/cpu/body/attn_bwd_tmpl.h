@@ -46,7 +46,7 @@ static bwd_tile tile_in(const bwd_job *job, const bwd_unit *u, float *scratch) {
   return t;
 }
 
-static void clear(float *x, int64_t n) {
+static void clear_floats(float *x, int64_t n) {
   for (int64_t i = 0; i < n; i += VN) vf_store(x + i, vf_set(0.0f));
 }
 
@@ -101,7 +101,7 @@ static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float 
                          int64_t width) {
   for (int64_t k = 0; k < BWD_TILE; k += VN) {
     const int64_t here = ga_max_i64(0, ga_min_i64(VN, n - k));
-    clear(t->some, VN * pad);
+    clear_floats(t->some, VN * pad);
     load_rows(t->some, pad, x + k * step, step, here, width);
     for (int64_t i = 0; i < pad; i += VN) {
       vf r[VN];
@@ -112,7 +112,7 @@ static void load_columns(const bwd_tile *t, float *to, int64_t pad, const float 
   }
 }
 
-static void take_keys(bwd_tile *t, int64_t tile) {
+static void take_key_tile(bwd_tile *t, int64_t tile) {
   const ga_attn_bwd_desc *d = t->job->d;
   const ga_attn_bwd_io *a = t->job->a;
   t->k = tile * BWD_TILE;
@@ -231,8 +231,8 @@ static void gradient_row(const bwd_tile *t, int64_t r) {
 static void run_pair(const bwd_tile *t, bool keys, bool queries) {
   const ga_attn_bwd_desc *d = t->job->d;
   const int64_t head = t->job->head_pad, v = t->job->v_pad;
-  clear(t->p, t->n_q * BWD_TILE);
-  clear(t->ds, t->n_q * BWD_TILE);
+  clear_floats(t->p, t->n_q * BWD_TILE);
+  clear_floats(t->ds, t->n_q * BWD_TILE);
   product(t->n_q, BWD_TILE, t->p, BWD_TILE, t->q_rows, head, 1, t->k_columns, BWD_TILE, d->head_dim);
   product(t->n_q, BWD_TILE, t->ds, BWD_TILE, t->dout, v, 1, t->v_columns, BWD_TILE, d->v_dim);
   for (int64_t r = 0; r < t->n_q; r++) {
@@ -254,9 +254,9 @@ static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
   const ga_attn_bwd_io *a = t->job->a;
   const int group = d->q_heads / d->kv_heads;
   int64_t from, to;
-  take_keys(t, tile);
-  clear(t->dk, BWD_TILE * t->job->head_pad);
-  clear(t->dv, BWD_TILE * t->job->v_pad);
+  take_key_tile(t, tile);
+  clear_floats(t->dk, BWD_TILE * t->job->head_pad);
+  clear_floats(t->dv, BWD_TILE * t->job->v_pad);
   bwd_queries_of(d, t->s, t->k, t->n_k, &from, &to);
   for (int h = 0; h < group; h++) {
     t->head_q = t->head_kv * group + h;
@@ -273,7 +273,7 @@ static void key_tile(bwd_tile *t, int64_t tile, bool queries) {
 
 static void whole_head(bwd_tile *t) {
   const int group = t->job->d->q_heads / t->job->d->kv_heads;
-  clear(t->dq, BWD_TILE * t->job->head_pad);
+  clear_floats(t->dq, BWD_TILE * t->job->head_pad);
   for (int h = 0; h < group; h++) {
     t->head_q = t->head_kv * group + h;
     for (t->q = 0; t->q < t->s->n_q; t->q += BWD_TILE) {
@@ -288,11 +288,11 @@ static void query_tile(bwd_tile *t, int64_t tile) {
   const ga_attn_bwd_desc *d = t->job->d;
   int64_t from, to, unused;
   take_queries(t, tile);
-  clear(t->dq, BWD_TILE * t->job->head_pad);
+  clear_floats(t->dq, BWD_TILE * t->job->head_pad);
   bwd_keys_of(d, t->s, t->q, &from, &unused);
   bwd_keys_of(d, t->s, t->q + t->n_q - 1, &unused, &to);
   for (int64_t i = from / BWD_TILE; i * BWD_TILE < to; i++) {
-    take_keys(t, i);
+    take_key_tile(t, i);
     run_pair(t, false, true);
   }
   if (d->flags & GA_ATTN_BWD_ADD) add_dq(t);

@@ -37,7 +37,7 @@ static float row_squares(const float *x, int64_t n, float shift) {
   return sum;
 }
 
-static double scale_from(const ga_norm_desc *d, double squares) {
+static double norm_scale(const ga_norm_desc *d, double squares) {
   if (d->kind == GA_NORM_L2) return 1 / fmax(sqrt(squares), (double)d->eps);
   return 1 / sqrt(squares / (double)d->width + (double)d->eps);
 }
@@ -49,7 +49,7 @@ static void norm_row_double(const ga_norm_desc *d, const float *x, float *y, con
   if (d->kind == GA_NORM_LAYER)
     for (int64_t i = 0; i < d->width; i++) mean += (double)x[i] / (double)d->width;
   for (int64_t i = 0; i < d->width; i++) squares += ((double)x[i] - mean) * ((double)x[i] - mean);
-  double scale = scale_from(d, squares);
+  double scale = norm_scale(d, squares);
   for (int64_t i = 0; i < d->width; i++)
     y[i] = (float)(((double)x[i] - mean) * scale * (w ? (double)w[i] : 1) + (b ? (double)b[i] : 0) +
                    (r ? (double)r[i] : 0));
@@ -70,7 +70,7 @@ static void norm_row(const ga_norm_desc *d, const float *x, float *y, const floa
     norm_row_double(d, x, y, w, b, r);
     return;
   }
-  vf sh = vf_set(shift), sc = vf_set((float)scale_from(d, (double)squares));
+  vf sh = vf_set(shift), sc = vf_set((float)norm_scale(d, (double)squares));
   int64_t i = 0;
   for (; i + VN <= n; i += VN)
     vf_store(y + i, norm_lanes(vf_load(x + i), sh, sc, w ? w + i : NULL, b ? b + i : NULL, r ? r + i : NULL, VN));

@@ -24,7 +24,7 @@ static void reduce_angles(int32_t position, const float *freq, int n, float *r, 
   }
 }
 
-static void fill_table(const ga_rope_desc *d, int32_t position, const float *freq, int n, rope_table *t) {
+static void fill_rope_table(const ga_rope_desc *d, int32_t position, const float *freq, int n, rope_table *t) {
   float r[ROPE_CHUNK], s[ROPE_CHUNK], c[ROPE_CHUNK];
   uint32_t quadrant[ROPE_CHUNK];
   reduce_angles(position, freq, n, r, quadrant);
@@ -76,7 +76,7 @@ static void rope_token(const ga_rope_desc *d, const ga_rope_io *a, int64_t token
   rope_table t;
   for (int from = 0; from < half; from += ROPE_CHUNK) {
     const int n = half - from < ROPE_CHUNK ? half - from : ROPE_CHUNK;
-    fill_table(d, a->positions[token], a->inv_freq + from, n, &t);
+    fill_rope_table(d, a->positions[token], a->inv_freq + from, n, &t);
     for (int h = 0; h < d->heads; h++) {
       float *head = x + (int64_t)h * d->head_dim;
       if (d->pairs == GA_ROPE_NEOX)

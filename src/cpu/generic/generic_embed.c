@@ -5,7 +5,7 @@
 /* Rows are dequantised in pieces that fit the stack: 256 is a multiple of every block. */
 #define PIECE 256
 
-static void store(ga_dtype dtype, void *y, int64_t at, const float *x, int64_t n, float scale) {
+static void store_embedding(ga_dtype dtype, void *y, int64_t at, const float *x, int64_t n, float scale) {
   if (dtype == GA_F32)
     for (int64_t i = 0; i < n; i++) ((float *)y)[at + i] = scale * x[i];
   else if (dtype == GA_F16)
@@ -21,7 +21,7 @@ static void embed_one(const ga_embed_desc *d, const ga_embed_io *a, int64_t toke
     float x[PIECE];
     int64_t n = d->width - c < PIECE ? d->width - c : PIECE;
     ga_cpu_dequantise((ga_dtype)d->w_dtype, row + c / t->block_elems * t->block_bytes, n, x);
-    store((ga_dtype)d->y_dtype, a->y, token * d->y_stride + c, x, n, d->scale);
+    store_embedding((ga_dtype)d->y_dtype, a->y, token * d->y_stride + c, x, n, d->scale);
   }
 }
 

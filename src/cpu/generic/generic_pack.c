@@ -24,41 +24,42 @@ const ga_x16_format *ga_x16_format_of(ga_dtype dtype) {
   return NULL;
 }
 
-static uint32_t load(const uint8_t *p) {
+static uint32_t load_u32(const uint8_t *p) {
   uint32_t x;
   memcpy(&x, p, sizeof x);
   return x;
 }
 /* Vector v, dword of row r. */
-static void put(uint8_t *vectors, int v, int r, uint32_t x) { memcpy(vectors + 64 * v + 4 * r, &x, sizeof x); }
+static void put_u32(uint8_t *vectors, int v, int r, uint32_t x) { memcpy(vectors + 64 * v + 4 * r, &x, sizeof x); }
 /* The f16 of row r in vector-of-16 number i of a head. */
 static void put_half(uint8_t *head, int i, int r, const uint8_t *half) { memcpy(head + 32 * i + 2 * r, half, 2); }
 
 /* Bytes of 16 codes pairs as q4_0 has them: already in order. */
 static void put_nibbles(uint8_t *v, int r, const uint8_t *qs) {
-  for (int t = 0; t < 4; t++) put(v, t, r, load(qs + 4 * t));
+  for (int t = 0; t < 4; t++) put_u32(v, t, r, load_u32(qs + 4 * t));
 }
 
 /* Nibble `shift` (0 or 4) of 32 bytes. */
 static void put_plane(uint8_t *v, int r, const uint8_t *qs, int shift) {
   for (int t = 0; t < 4; t++)
-    put(v, t, r, (load(qs + 4 * t) >> shift & 0x0f0f0f0fu) | (load(qs + 16 + 4 * t) >> shift & 0x0f0f0f0fu) << 4);
+    put_u32(v, t, r,
+            (load_u32(qs + 4 * t) >> shift & 0x0f0f0f0fu) | (load_u32(qs + 16 + 4 * t) >> shift & 0x0f0f0f0fu) << 4);
 }
 
 /* Bits `shift` and `shift + 1` of 32 bytes into H0 and H1. */
 static void put_pairs(uint8_t *h, int r, const uint8_t *q, int shift) {
   for (int half = 0; half < 2; half++) {
     uint32_t x = 0;
-    for (int t = 0; t < 4; t++) x |= (load(q + 16 * half + 4 * t) >> shift & 0x03030303u) << 2 * t;
-    put(h, half, r, x);
+    for (int t = 0; t < 4; t++) x |= (load_u32(q + 16 * half + 4 * t) >> shift & 0x03030303u) << 2 * t;
+    put_u32(h, half, r, x);
   }
 }
 
 /* Bit `shift` of 32 bytes into H. */
 static void put_bits(uint8_t *h, int r, const uint8_t *q, int shift) {
   uint32_t x = 0;
-  for (int t = 0; t < 8; t++) x |= (load(q + 4 * t) >> shift & 0x01010101u) << t;
-  put(h, 0, r, x);
+  for (int t = 0; t < 8; t++) x |= (load_u32(q + 4 * t) >> shift & 0x01010101u) << t;
+  put_u32(h, 0, r, x);
 }
 
 /* Bit 4t + j of a word to bit t of byte j: for each j, every fourth bit is gathered by halving the gaps. */
@@ -99,20 +100,20 @@ static void pack_q4_1(const uint8_t *b, int r, uint8_t *head, uint8_t *rec) {
 
 static void pack_q5_0(const uint8_t *b, int r, uint8_t *head, uint8_t *rec) {
   put_half(head, 0, r, b);
-  put(rec, 0, r, transpose_bits(load(b + 2)));
+  put_u32(rec, 0, r, transpose_bits(load_u32(b + 2)));
   put_nibbles(rec + 64, r, b + 6);
 }
 
 static void pack_q5_1(const uint8_t *b, int r, uint8_t *head, uint8_t *rec) {
   put_half(head, 0, r, b);
   put_half(head, 1, r, b + 2);
-  put(rec, 0, r, transpose_bits(load(b + 4)));
+  put_u32(rec, 0, r, transpose_bits(load_u32(b + 4)));
   put_nibbles(rec + 64, r, b + 8);
 }
 
 static void pack_q8_0(const uint8_t *b, int r, uint8_t *head, uint8_t *rec) {
   put_half(head, 0, r, b);
-  for (int t = 0; t < 8; t++) put(rec, t, r, load(b + 2 + 4 * t) ^ 0x80808080u);
+  for (int t = 0; t < 8; t++) put_u32(rec, t, r, load_u32(b + 2 + 4 * t) ^ 0x80808080u);
 }
 
 static void pack_mxfp4(const uint8_t *b, int r, uint8_t *head, uint8_t *rec) {
@@ -129,9 +130,9 @@ static void pack_nvfp4(const uint8_t *b, int r, uint8_t *head, uint8_t *rec) {
       head[16 * run + r] = s == 0x7f ? 0 : s;
     }
     for (int t = 0; t < 2; t++) {
-      uint32_t first = load(q + 4 * t), second = load(q + 8 + 4 * t);
-      put(rec, t, r, (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4);
-      put(rec, t + 2, r, (first >> 4 & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u));
+      uint32_t first = load_u32(q + 4 * t), second = load_u32(q + 8 + 4 * t);
+      put_u32(rec, t, r, (first & 0x0f0f0f0fu) | (second & 0x0f0f0f0fu) << 4);
+      put_u32(rec, t + 2, r, (first >> 4 & 0x0f0f0f0fu) | (second & 0xf0f0f0f0u));
     }
   }
 }

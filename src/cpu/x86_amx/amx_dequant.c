@@ -11,7 +11,7 @@
 #define AND_OR 0xea
 
 /* Word 2r of the result is word r of the low half, word 2r + 1 word r of the high half. */
-GA_INLINE __m512i interleave(__m512i halves) {
+GA_INLINE __m512i interleave_halves(__m512i halves) {
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
                                          5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, halves);
@@ -20,11 +20,11 @@ GA_INLINE __m512i interleave(__m512i halves) {
 /* Elements k (low words) and k + 1 of 16 rows, rounded to nearest even. */
 GA_INLINE void store_pair(uint8_t *to, __m512 even, __m512 odd) {
   const __m512bh halves = _mm512_cvtne2ps_pbh(odd, even);
-  _mm512_storeu_si512(to, interleave((__m512i)halves));
+  _mm512_storeu_si512(to, interleave_halves((__m512i)halves));
 }
 
 /* Element j of each dword of codes as d * code + c; `wide`: codes of 8 bits. */
-GA_INLINE __m512 weight(__m512i codes, const int j, const bool wide, __m512 d, __m512 c) {
+GA_INLINE __m512 dequant_weights(__m512i codes, const int j, const bool wide, __m512 d, __m512 c) {
   const int to = wide ? 1 : 2; /* byte of the float that takes the code */
   __m512i x = j > to   ? _mm512_srli_epi32(codes, (uint8_t)(8 * (j - to)))
               : j < to ? _mm512_slli_epi32(codes, (uint8_t)(8 * (to - j)))
@@ -51,8 +51,9 @@ GA_INLINE void dequant_blocks(x16_loader load, const int group, const int head_b
                                              : _mm512_mul_ps(_mm512_set1_ps(-base), d);
       GA_UNROLL for (int i = 0; i < steps; i++) {
         const int t = steps * run + i;
-        store_pair(tiles + 128 * t, weight(w.q[t], 0, wide, d, c), weight(w.q[t], 1, wide, d, c));
-        store_pair(tiles + 128 * t + 64, weight(w.q[t], 2, wide, d, c), weight(w.q[t], 3, wide, d, c));
+        store_pair(tiles + 128 * t, dequant_weights(w.q[t], 0, wide, d, c), dequant_weights(w.q[t], 1, wide, d, c));
+        store_pair(tiles + 128 * t + 64, dequant_weights(w.q[t], 2, wide, d, c),
+                   dequant_weights(w.q[t], 3, wide, d, c));
       }
     }
   }

@@ -38,13 +38,14 @@ static const struct {
 static void configure(void) { _tile_loadconfig(&tile_config); }
 
 /* Tile instructions are not always known to the compiler as reading memory: keeps stores before and loads after. */
-GA_INLINE void settle(void) { atomic_signal_fence(memory_order_seq_cst); }
+GA_INLINE void order_tiles(void) { atomic_signal_fence(memory_order_seq_cst); }
 
 /* Sums of xt x wt tiles (1 or 2 each) over all of k into out [32][32]. X passes by while the same W is used again and
  * again: its loads carry the hint not to push W out of the first-level cache (measured: 10 % faster). */
-GA_INLINE void multiply(const int xt, const int wt, const uint8_t *x, const uint8_t *w, int64_t k_tiles, float *out) {
+GA_INLINE void multiply_tiles(const int xt, const int wt, const uint8_t *x, const uint8_t *w, int64_t k_tiles,
+                              float *out) {
   const uint8_t *x1 = x + k_tiles * TILE, *w1 = w + k_tiles * TILE;
-  settle();
+  order_tiles();
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -67,18 +68,18 @@ GA_INLINE void multiply(const int xt, const int wt, const uint8_t *x, const uint
   if (wt == 2) _tile_stored(1, out + 16, 4 * BLOCK);
   if (xt == 2) _tile_stored(2, out + 16 * BLOCK, 4 * BLOCK);
   if (xt == 2 && wt == 2) _tile_stored(3, out + 16 * BLOCK + 16, 4 * BLOCK);
-  settle();
+  order_tiles();
 }
 
 static void multiply_block(int xt, int wt, const uint8_t *x, const uint8_t *w, int64_t k_tiles, float *out) {
   if (xt == 2 && wt == 2)
-    multiply(2, 2, x, w, k_tiles, out);
+    multiply_tiles(2, 2, x, w, k_tiles, out);
   else if (xt == 2)
-    multiply(2, 1, x, w, k_tiles, out);
+    multiply_tiles(2, 1, x, w, k_tiles, out);
   else if (wt == 2)
-    multiply(1, 2, x, w, k_tiles, out);
+    multiply_tiles(1, 2, x, w, k_tiles, out);
   else
-    multiply(1, 1, x, w, k_tiles, out);
+    multiply_tiles(1, 1, x, w, k_tiles, out);
 }
 
 /* 32 elements of one row as bf16; n of them are there. */
@@ -144,7 +145,7 @@ static int64_t chunk_panels(const ga_gemm_desc *d, int threads) {
   return 2 * ga_max_i64(1, pairs);
 }
 
-static uint64_t x_bytes(const ga_gemm_desc *d) {
+static uint64_t amx_x_bytes(const ga_gemm_desc *d) {
   uint64_t bytes;
   bool fits = ga_mul_ok((uint64_t)ga_div_up(d->m, 16) * TILE, (uint64_t)ga_div_up(d->k, 32), &bytes);
   return fits ? bytes : UINT64_MAX;
@@ -156,7 +157,7 @@ uint64_t ga_cpu_gemm_amx_workspace(const ga_kernel *kernel, const void *desc, co
   uint64_t threads = caps->threads > 1 ? (uint64_t)caps->threads : 1, bytes;
   uint64_t panel = (uint64_t)ga_div_up(d->k, 32) * TILE;
   if (!ga_mul_ok(threads * (uint64_t)chunk_panels(d, (int)threads), panel, &bytes)) return UINT64_MAX;
-  return ga_add_ok(bytes, x_bytes(d), &bytes) ? bytes : UINT64_MAX;
+  return ga_add_ok(bytes, amx_x_bytes(d), &bytes) ? bytes : UINT64_MAX;
 }
 
 ga_status ga_cpu_gemm_amx(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
@@ -165,7 +166,7 @@ ga_status ga_cpu_gemm_amx(const ga_kernel *kernel, const void *desc, const void 
   amx_job job = {.desc = desc, .io = io, .impl = kernel->impl, .format = ga_x16_format_of(kernel->dtype[0])};
   if (d->m == 0 || d->n == 0) return GA_OK;
   job.x_tiles = workspace;
-  job.w_tiles = job.x_tiles + x_bytes(d);
+  job.w_tiles = job.x_tiles + amx_x_bytes(d);
   job.k_tiles = ga_div_up(d->k, 32);
   job.panels = ga_div_up(d->n, GA_X16_ROWS);
   job.panel_bytes = x16_panel_bytes(job.format, d->k);

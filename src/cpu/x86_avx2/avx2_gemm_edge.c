@@ -4,7 +4,7 @@
 
 #include "cpu/body/x16_epilogue_tmpl.h"
 
-GA_INLINE uint32_t largest(__m256i a) {
+GA_INLINE uint32_t largest_lane(__m256i a) {
   __m128i m = _mm_max_epu32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
   m = _mm_max_epu32(m, _mm_shuffle_epi32(m, 0x4e));
   return (uint32_t)_mm_cvtsi128_si32(_mm_max_epu32(m, _mm_shuffle_epi32(m, 0xb1)));
@@ -34,7 +34,7 @@ void ga_x16_quantise_avx2(const ga_x16_format *format, const float *x, int64_t n
       v[i] = _mm256_loadu_ps(x + 8 * i);
       most_bits = _mm256_max_epu32(most_bits, _mm256_and_si256(_mm256_castps_si256(v[i]), magnitude));
     }
-    const uint32_t bits = largest(most_bits); /* as integers NaN is above everything */
+    const uint32_t bits = largest_lane(most_bits); /* as integers NaN is above everything */
     const float most = _mm_cvtss_f32(_mm_castsi128_ps(_mm_cvtsi32_si128((int)bits)));
     const bool tiny = bits < 0x0d800000u; /* 2^-100 */
     const __m256 inverse = _mm256_set1_ps(tiny ? 0.0f : GA_X16_STEPS / most);

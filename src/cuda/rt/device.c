@@ -32,7 +32,7 @@ static void device_destroy(ga_device *device) {
   ga_mem_free(d);
 }
 
-static void telemetry(ga_device *device, ga_telemetry *out) {
+static void read_telemetry(ga_device *device, ga_telemetry *out) {
   ga_nvml_telemetry(((const cuda_device *)device)->bus, out);
 }
 
@@ -67,7 +67,7 @@ static const ga_device_ops device_ops = {
     .function_destroy = cuda_function_destroy,
     .function_launch = cuda_function_launch,
     .tensor_map = cuda_tensor_map,
-    .telemetry = telemetry,
+    .telemetry = read_telemetry,
 };
 
 static ga_status attribute(const cuda_device *d, int which, int *value) {

@@ -39,7 +39,7 @@ ga_status ga_cu_open(const char *library, ga_cu *out) {
   return GA_OK;
 }
 
-static ga_status start(ga_cu *cu) {
+static ga_status start_driver(ga_cu *cu) {
   CUresult rc = cu->Init(0);
   if (rc == CUDA_ERROR_NO_DEVICE) return ga_fail(GA_ERR_UNSUPPORTED, "the CUDA driver finds no device");
   if (rc != CUDA_SUCCESS && ga_cu_fail(cu, rc, "the CUDA driver does not start: cuInit") != GA_OK)
@@ -50,16 +50,16 @@ static ga_status start(ga_cu *cu) {
   return GA_OK;
 }
 
-static void load(void) {
+static void load_driver(void) {
   load_status = ga_cu_open(LIBRARY, &loaded);
-  if (load_status == GA_OK) load_status = start(&loaded);
+  if (load_status == GA_OK) load_status = start_driver(&loaded);
   if (load_status != GA_OK) (void)snprintf(load_text, sizeof load_text, "%s", ga_error_text());
 }
 
 ga_status ga_cu_load(const ga_cu **out) {
   *out = replacement;
-  if (replacement) return start(replacement);
-  (void)pthread_once(&once, load);
+  if (replacement) return start_driver(replacement);
+  (void)pthread_once(&once, load_driver);
   if (load_status != GA_OK) return ga_fail(load_status, "%s", load_text);
   *out = &loaded;
   return GA_OK;

@@ -16,7 +16,7 @@ typedef struct own_function {
   char name[128];
 } own_function;
 
-static ga_status load(const cuda_device *d, const void *image, own_function *f) {
+static ga_status load_function(const cuda_device *d, const void *image, own_function *f) {
   GA_TRY(cuda_enter(d));
   CUresult rc = d->cu->ModuleLoadData(&f->module, image);
   if (rc != CUDA_SUCCESS) return ga_fail_in(ga_cu_fail(d->cu, rc, "cuModuleLoadData"), "%s", f->name);
@@ -36,7 +36,7 @@ ga_status cuda_function_load(ga_device *device, const void *image, const char *n
   f->base.device = device;
   f->shared_bytes = SHARED_DEFAULT_BYTES;
   memcpy(f->name, name, strlen(name) + 1);
-  ga_status status = load((const cuda_device *)device, image, f);
+  ga_status status = load_function((const cuda_device *)device, image, f);
   if (status != GA_OK) {
     ga_mem_free(f);
     return status;

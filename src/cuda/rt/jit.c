@@ -43,7 +43,7 @@ typedef struct options {
   size_t used;
 } options;
 
-static ga_status add(options *o, const char *prefix, const char *s, size_t n) {
+static ga_status add_option(options *o, const char *prefix, const char *s, size_t n) {
   size_t len = strlen(prefix);
   GA_REQUIRE(o->n < MAX_OPTIONS && len + n + 1 <= sizeof o->text - o->used, GA_ERR_ARG, "too many parameters");
   char *at = o->text + o->used;
@@ -61,9 +61,9 @@ static ga_status add_params(options *o, const char *params) {
     s += strspn(s, " ,");
     size_t n = strcspn(s, " ,");
     if (n == 11 && !strncmp(s, "fast_math=1", n))
-      GA_TRY(add(o, "--use_fast_math", "", 0));
+      GA_TRY(add_option(o, "--use_fast_math", "", 0));
     else if (n && (*s < 'a' || *s > 'z'))
-      GA_TRY(add(o, "-DGA_P_", s, n));
+      GA_TRY(add_option(o, "-DGA_P_", s, n));
     s += n;
   }
   return GA_OK;
@@ -72,9 +72,9 @@ static ga_status add_params(options *o, const char *params) {
 static ga_status make_options(const ga_kernel *k, const char *params, int capability, options *o) {
   char arch[16];
   (void)snprintf(arch, sizeof arch, "%d%s", capability, k->arch == GA_ARCH_sm90a ? "a" : "");
-  GA_TRY(add(o, "-arch=sm_", arch, strlen(arch)));
-  GA_TRY(add(o, "-DGA_KERNEL_ID=", k->id, strlen(k->id)));
-  GA_TRY(add(o, "--std=c++17", "", 0));
+  GA_TRY(add_option(o, "-arch=sm_", arch, strlen(arch)));
+  GA_TRY(add_option(o, "-DGA_KERNEL_ID=", k->id, strlen(k->id)));
+  GA_TRY(add_option(o, "--std=c++17", "", 0));
   return add_params(o, params);
 }
 
@@ -117,8 +117,8 @@ static ga_status take_cubin(const ga_nvrtc *nvrtc, nvrtcProgram program, void **
   return ga_fail(GA_ERR_DEVICE, "nvrtcGetCUBIN: %s", nvrtc->GetErrorString(rc));
 }
 
-static ga_status compile(const ga_nvrtc *nvrtc, const cuda_source *source, const options *o, void **cubin,
-                         size_t *bytes) {
+static ga_status compile_source(const ga_nvrtc *nvrtc, const cuda_source *source, const options *o, void **cubin,
+                                size_t *bytes) {
   nvrtcProgram program;
   nvrtcResult rc = nvrtc->CreateProgram(&program, source->text, source->path, 0, NULL, NULL);
   GA_REQUIRE(rc == 0, GA_ERR_DEVICE, "nvrtcCreateProgram: %s", nvrtc->GetErrorString(rc));
@@ -141,7 +141,7 @@ ga_status cuda_jit(const ga_kernel *k, const char *params, int capability, void 
   GA_TRY_OUT(make_options(k, params, capability, &o));
   GA_TRY_OUT(make_key(nvrtc, source, &o, key));
   if (cuda_jit_cache_get(key, cubin, bytes)) return GA_OK;
-  GA_TRY_OUT(compile(nvrtc, source, &o, cubin, bytes));
+  GA_TRY_OUT(compile_source(nvrtc, source, &o, cubin, bytes));
   cuda_jit_cache_put(key, *cubin, *bytes);
   return GA_OK;
 out:

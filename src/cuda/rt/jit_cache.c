@@ -104,7 +104,7 @@ bool cuda_jit_cache_get(const char *key, void **cubin, size_t *bytes) {
 
 /* --- writing --- */
 
-static bool write_file(const char *path, const header *h, const void *cubin, size_t bytes) {
+static bool write_cache_file(const char *path, const header *h, const void *cubin, size_t bytes) {
   int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (fd < 0) return false;
   bool ok = ga_write_all(fd, h, sizeof *h) && ga_write_all(fd, cubin, bytes) && fsync(fd) == 0;
@@ -119,7 +119,7 @@ void cuda_jit_cache_put(const char *key, const void *cubin, size_t bytes) {
   (void)snprintf(temporary, sizeof temporary, "%s/.%.16s.%ld.tmp", path, key, (long)getpid());
   fill_header(&h, key, cubin, bytes);
   (void)unlink(temporary); /* left by a process that had our number */
-  if (ga_make_folders_of(final) && write_file(temporary, &h, cubin, bytes) && rename(temporary, final) == 0) {
+  if (ga_make_folders_of(final) && write_cache_file(temporary, &h, cubin, bytes) && rename(temporary, final) == 0) {
     ga_sync_folder_of(final);
     return;
   }

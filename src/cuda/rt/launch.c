@@ -52,7 +52,7 @@ static ga_status load_module(cuda_device *d, const ga_kernel *k, const void *ima
   return GA_OK;
 }
 
-static ga_status load(cuda_device *d, const ga_kernel *k, cuda_function *f) {
+static ga_status load_image(cuda_device *d, const ga_kernel *k, cuda_function *f) {
   const cuda_image *image = cuda_jit_forced() ? NULL : cuda_image_of(k->id);
   if (image) return load_module(d, k, image->data, f);
   void *made;
@@ -86,7 +86,7 @@ static ga_status index_of(const cuda_device *d, const ga_kernel *k, size_t *inde
 static ga_status function_of(cuda_device *d, const ga_kernel *k, CUfunction *out) {
   size_t i;
   GA_TRY(index_of(d, k, &i));
-  if (!d->functions[i].module) GA_TRY(load(d, k, &d->functions[i]));
+  if (!d->functions[i].module) GA_TRY(load_image(d, k, &d->functions[i]));
   *out = d->functions[i].function;
   return GA_OK;
 }

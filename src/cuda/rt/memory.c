@@ -47,7 +47,7 @@ ga_status cuda_memory(ga_device *device, ga_memory_info *info) {
   return GA_OK;
 }
 
-static ga_status out_of_memory(cuda_device *d, const char *what, size_t bytes) {
+static ga_status device_out_of_memory(cuda_device *d, const char *what, size_t bytes) {
   ga_memory_info m = GA_MEMORY_INFO_INIT;
   uint64_t used = 0;
   if (cuda_memory(&d->base, &m) != GA_OK ||
@@ -71,16 +71,16 @@ ga_status cuda_trim(ga_device *device) {
 /* --- device memory --- */
 
 /* What lies idle in the pool may be in pieces too small: gives it back and tries once more before giving up. */
-static ga_status take(cuda_device *d, size_t bytes, CUdeviceptr *out) {
+static ga_status take_from_pool(cuda_device *d, size_t bytes, CUdeviceptr *out) {
   CUresult rc = d->cu->MemAllocFromPoolAsync(out, bytes, d->pool, d->memory_stream);
   if (rc == CUDA_ERROR_OUT_OF_MEMORY && cuda_trim(&d->base) == GA_OK)
     rc = d->cu->MemAllocFromPoolAsync(out, bytes, d->pool, d->memory_stream);
-  if (rc == CUDA_ERROR_OUT_OF_MEMORY) return out_of_memory(d, "device memory", bytes);
+  if (rc == CUDA_ERROR_OUT_OF_MEMORY) return device_out_of_memory(d, "device memory", bytes);
   return rc == CUDA_SUCCESS ? GA_OK : ga_cu_fail(d->cu, rc, "cuMemAllocFromPoolAsync");
 }
 
 /* Waits for an allocation; undoes it when that fails. */
-static ga_status settle(cuda_device *d, CUdeviceptr p) {
+static ga_status finish_alloc(cuda_device *d, CUdeviceptr p) {
   CUresult rc = d->cu->StreamSynchronize(d->memory_stream);
   if (rc == CUDA_SUCCESS) return GA_OK;
   (void)d->cu->MemFreeAsync(p, d->memory_stream);
@@ -92,8 +92,8 @@ ga_status cuda_alloc(ga_device *device, size_t bytes, void **out) {
   CUdeviceptr p;
   *out = NULL;
   GA_TRY(cuda_enter(d));
-  GA_TRY(take(d, bytes ? bytes : 1, &p));
-  GA_TRY(settle(d, p));
+  GA_TRY(take_from_pool(d, bytes ? bytes : 1, &p));
+  GA_TRY(finish_alloc(d, p));
   *out = (void *)(uintptr_t)p;
   return GA_OK;
 }
@@ -101,13 +101,13 @@ ga_status cuda_alloc(ga_device *device, size_t bytes, void **out) {
 ga_status cuda_zeroed(cuda_device *d, size_t bytes, CUdeviceptr *out) {
   CUdeviceptr p;
   *out = 0;
-  GA_TRY(take(d, bytes, &p));
+  GA_TRY(take_from_pool(d, bytes, &p));
   CUresult rc = d->cu->MemsetD8Async(p, 0, bytes, d->memory_stream);
   if (rc != CUDA_SUCCESS) {
     (void)d->cu->MemFreeAsync(p, d->memory_stream);
     return ga_cu_fail(d->cu, rc, "cuMemsetD8Async");
   }
-  GA_TRY(settle(d, p));
+  GA_TRY(finish_alloc(d, p));
   *out = p;
   return GA_OK;
 }

@@ -12,7 +12,7 @@ static const ga_nvml *replacement;
 void ga_nvml_replace(const ga_nvml *mock) { replacement = mock; }
 
 /* Without RTLD_GLOBAL, and never closed: the driver may use it too. */
-static void load(void) {
+static void load_nvml(void) {
   void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
   if (!library) return;
 #define X(name, symbol, params) \
@@ -24,7 +24,7 @@ static void load(void) {
 
 const ga_nvml *ga_nvml_load(void) {
   if (replacement) return replacement;
-  (void)pthread_once(&once, load);
+  (void)pthread_once(&once, load_nvml);
   return is_loaded ? &loaded : NULL;
 }
 

@@ -22,7 +22,7 @@ static bool load_from(const char *name) {
   return true;
 }
 
-static void load(void) {
+static void load_nvrtc(void) {
   static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
   for (size_t i = 0; i < GA_COUNT_OF(names) && !is_loaded; i++) is_loaded = load_from(names[i]);
 }
@@ -30,7 +30,7 @@ static void load(void) {
 ga_status ga_nvrtc_load(const ga_nvrtc **out) {
   *out = replacement;
   if (replacement) return GA_OK;
-  (void)pthread_once(&once, load);
+  (void)pthread_once(&once, load_nvrtc);
   GA_REQUIRE(is_loaded, GA_ERR_UNSUPPORTED, "no NVRTC on this machine: libnvrtc.so.13 and .12 cannot be loaded");
   *out = &loaded;
   return GA_OK;

@@ -48,7 +48,7 @@ static const cuda_nvtx *listener, *replacement;
 
 void cuda_nvtx_replace(const cuda_nvtx *mock) { replacement = mock; }
 
-static void load(void) {
+static void load_nvtx(void) {
   const char *tool = getenv("NVTX_INJECTION64_PATH");
   void *old = NULL;
   if (tool && *tool) {
@@ -62,6 +62,6 @@ static void load(void) {
 
 const cuda_nvtx *cuda_nvtx_load(void) {
   if (replacement) return replacement;
-  (void)pthread_once(&once, load);
+  (void)pthread_once(&once, load_nvtx);
   return listener;
 }

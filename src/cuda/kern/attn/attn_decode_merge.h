@@ -67,7 +67,7 @@ typedef struct {
 } merge;
 
 /* Of a quad: its row, columns, the block that owns it, and which of that one's it is. */
-GA_DEV uint32_t plan_of(int row, int c, int owner, int slot) {
+GA_DEV uint32_t merge_place(int row, int c, int owner, int slot) {
   return (uint32_t)(row | c << 3 | owner << 11 | slot << 16);
 }
 GA_DEV int plan_row(uint32_t p) { return (int)(p & 7); }
@@ -90,7 +90,7 @@ GA_DEV void put_merge(const ga_kargs_attn_decode *a, const unit *u, const share 
   }
   GA_ROLL for (int i = r; i < quads; i += THREADS) {
     const int row = i / columns, owner = i / per;
-    sts_u1(own + (uint32_t)(OFF_PLAN + 4 * i), plan_of(row, 4 * (i - row * columns), owner, i - owner * per));
+    sts_u1(own + (uint32_t)(OFF_PLAN + 4 * i), merge_place(row, 4 * (i - row * columns), owner, i - owner * per));
   }
 }
 GA_DEV merge merge_of(uint32_t own) {
@@ -117,7 +117,7 @@ GA_DEV void quad_add_some(quad *r, int n, int there, float *m, float *l, float o
   }
   quad_add(r, n, m, l, o);
 }
-GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
+GA_DEV int imin(int x, int most) { return x < most ? x : most; }
 
 /* The quad at `at` of each block of the cluster, `step` bytes from one to the next. */
 GA_DEV quad add_sent(uint32_t at, int step, int parts) {
@@ -126,7 +126,7 @@ GA_DEV quad add_sent(uint32_t at, int step, int parts) {
   GA_ROLL for (int first = 0; first < parts; first += MANY) {
     float m[MANY], l[MANY], o[MANY][4];
     GA_UNROLL for (int e = 0; e < MANY; e++) {
-      const uint32_t from = at + (uint32_t)(at_most(first + e, parts - 1) * step);
+      const uint32_t from = at + (uint32_t)(imin(first + e, parts - 1) * step);
       float ml[2];
       lds_f4(o[e], from);
       lds_f2(ml, from + 16);
@@ -149,7 +149,7 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
   GA_ROLL for (int first = 0; first < parts; first += IN_FLIGHT) {
     float m[IN_FLIGHT], l[IN_FLIGHT], o[IN_FLIGHT][4];
     GA_UNROLL for (int e = 0; e < IN_FLIGHT; e++) {
-      const float *p = at + at_most(first + e, parts - 1) * step;
+      const float *p = at + imin(first + e, parts - 1) * step;
       float ml[4];
       ldg_f4(o[e], p + c);
       ldg_f4(ml, p + v_dim);
@@ -162,7 +162,7 @@ GA_DEV quad add_splits_of(const float *at, int step, int parts, int c, int v_dim
 }
 
 /* O and LSE of row r from the sum over all its keys: columns c to c + 3. */
-GA_DEV void finish(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
+GA_DEV void finish_merge(const ga_kargs_attn_decode *a, const unit *u, uint32_t own, int r, int c, const quad *x) {
   const ga_i4 line = lds_i4(own + (uint32_t)(OFF_LINES + 16 * r));
   const int64_t at = (int64_t)((uint64_t)(uint32_t)line.y << 32 | (uint32_t)line.x) + c;
   const int head = line.z, i = line.w;

@@ -90,7 +90,7 @@ GA_DEV void load_q(const ga_kargs_attn_decode *a, const unit *u, int col, float 
 }
 
 /* The logit of row r and key j: every lane of the group has the dot product. */
-GA_DEV float logit_of(const ga_kargs_attn_decode *a, const unit *u, int r, int j, float dot) {
+GA_DEV float logit(const ga_kargs_attn_decode *a, const unit *u, int r, int j, float dot) {
   float x = a->scale * dot;
   if (a->softcap > 0) x = a->softcap * tanhf(x / a->softcap);
   if (a->alibi) x += a->alibi[head_of(a, u, r)] * (float)(j - place_of(a, u, r));
@@ -130,7 +130,7 @@ GA_DEV void take_keys(const ga_kargs_attn_decode *a, const unit *u, int last, in
       float dot = 0;
       GA_UNROLL for (int e = 0; e < 8; e++) dot = fmaf(q[r][e], k[i][e], dot);
       for (int m = a->lanes / 2; m > 0; m /= 2) dot += shfl_xor_f32(dot, m);
-      x[i] = logit_of(a, u, r, j0 + i * step, KV == T_E4M3 ? dot * scale_k[i] : dot);
+      x[i] = logit(a, u, r, j0 + i * step, KV == T_E4M3 ? dot * scale_k[i] : dot);
       if (sees(a, u, last, r, j0 + i * step)) most = fmaxf(most, x[i]);
     }
     if (most > s->m[r]) {
@@ -160,7 +160,7 @@ GA_DEV void merge_groups(const ga_kargs_attn_decode *a, state *s) {
 }
 
 /* O and LSE of row r from the sum over all its keys: column c of o. */
-GA_DEV void finish(const ga_kargs_attn_decode *a, const unit *u, int r, int c, float m, float l, float o) {
+GA_DEV void finish_query(const ga_kargs_attn_decode *a, const unit *u, int r, int c, float m, float l, float o) {
   const int head = head_of(a, u, r), i = query_of(a, u, r);
   const bool none = m == NONE && l == 0;
   if (a->sinks && !none) {
@@ -253,7 +253,7 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_decode a) {
     float m, l;
     const float o = add_warps(&shared, r, c, &m, &l);
     if (a.splits == 1) {
-      finish(&a, &u, r, c, m, l, o);
+      finish_query(&a, &u, r, c, m, l, o);
       continue;
     }
     float *mine = part + ((int64_t)split * ROWS + r) * row_floats;
@@ -265,6 +265,6 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_decode a) {
     const int r = i / a.v_dim, c = i % a.v_dim;
     float m, l;
     const float o = add_splits(&a, own.parts, part + r * row_floats, c, &m, &l);
-    finish(&a, &u, r, c, m, l, o);
+    finish_query(&a, &u, r, c, m, l, o);
   }
 }

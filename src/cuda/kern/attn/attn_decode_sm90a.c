@@ -65,7 +65,7 @@ static cuda_attn_cut cut_decode(const ga_kernel *k, const ga_attn_desc *d, const
   return c;
 }
 /* That go to memory. */
-static int64_t parts_of(const cuda_attn_cut *c) { return c->cluster ? 1 : c->splits; }
+static int64_t parts_of_cut(const cuda_attn_cut *c) { return c->cluster ? 1 : c->splits; }
 
 /* K and V are read once for 8 rows of a group. More rows than a decode step has are left to rows with tiles of 64 and
  * more, which compute what these would read again. */
@@ -101,13 +101,13 @@ double cuda_attn_decode_simt_cost(const ga_kernel *k, const void *desc, const ga
 uint64_t cuda_attn_decode_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   const ga_attn_desc *d = desc;
   const cuda_attn_cut c = cut_decode(k, d, caps);
-  return parts_of(&c) == 1
+  return parts_of_cut(&c) == 1
              ? 0
-             : (uint64_t)(c.units * parts_of(&c) * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
+             : (uint64_t)(c.units * parts_of_cut(&c) * CUDA_ATTN_DECODE_ROWS * (d->v_dim + 4)) * sizeof(float);
 }
 
-static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
-                          const ga_attn_strides *s) {
+static ga_status check_kv_tensor(ga_stream *stream, const ga_kernel *k, const char *name, const void *p,
+                                 const ga_attn_strides *s) {
   const ga_dtype_traits *t = ga_dtype_info(k->dtype[1]);
   const bool bytes = t->is_quant || (k->dtype[1] == GA_E4M3 && k->arch == GA_ARCH_sm80); /* read byte by byte */
   const int64_t all[3] = {s->batch, s->token, s->head}, step = bytes ? 1 : ALIGN_BYTES / t->block_bytes;
@@ -130,8 +130,8 @@ static ga_status check_scale(ga_stream *stream, const ga_kernel *k, const char *
 ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(cuda_check_pointer(stream, k, "q", a->q, (size_t)ga_dtype_info((ga_dtype)d->q_dtype)->block_bytes));
   GA_TRY(cuda_check_pointer(stream, k, "o", a->o, (size_t)ga_dtype_info((ga_dtype)d->o_dtype)->block_bytes));
-  GA_TRY(check_kv(stream, k, "k", a->k, &a->k_stride));
-  GA_TRY(check_kv(stream, k, "v", a->v, &a->v_stride));
+  GA_TRY(check_kv_tensor(stream, k, "k", a->k, &a->k_stride));
+  GA_TRY(check_kv_tensor(stream, k, "v", a->v, &a->v_stride));
   if (d->kv_dtype == GA_E4M3) {
     GA_TRY(check_scale(stream, k, "k_scale", &a->k_scale));
     GA_TRY(check_scale(stream, k, "v_scale", &a->v_scale));
@@ -143,7 +143,7 @@ ga_status cuda_attn_packed_check_io(ga_stream *stream, const ga_kernel *k, const
 }
 
 /* Lanes that share a key. */
-static int32_t lanes_of(const ga_attn_desc *d) {
+static int32_t row_lanes(const ga_attn_desc *d) {
   const int32_t dim = d->head_dim > d->v_dim ? d->head_dim : d->v_dim;
   return dim <= 8 * CHUNK ? 8 : dim <= 16 * CHUNK ? 16 : 32;
 }
@@ -192,7 +192,7 @@ ga_status cuda_attn_packed_enqueue(const ga_kernel *k, const ga_attn_desc *d, co
                                      .page_size = d->page_size,
                                      .tiles = (int32_t)c->tiles,
                                      .splits = (int32_t)c->splits,
-                                     .lanes = lanes_of(d),
+                                     .lanes = row_lanes(d),
                                      .scale = d->scale,
                                      .softcap = d->softcap,
                                      .kv_ready = (d->flags & GA_ATTN_KV_READY) != 0,

@@ -173,7 +173,7 @@ GA_DEV int page_at(const pages *p, int index) {
 
 /* ---- K and V to shared memory ---- */
 
-GA_DEV int64_t bytes_of(int64_t elements) {
+GA_DEV int64_t bytes_of_elements(int64_t elements) {
   return BLOCKS ? elements / 32 * BLOCK_BYTES : IS_16BIT ? 2 * elements : elements;
 }
 /* Which 16-byte chunk of row r holds chunk c: lanes that read together meet different banks. K is read by rows 0 to 7
@@ -199,7 +199,7 @@ typedef struct {
   int k_bytes, v_bytes; /* of a row */
 } copies;
 
-GA_DEV void copy(uint32_t to, const uint8_t *src, int unit, bool has) {
+GA_DEV void copy_kv_unit(uint32_t to, const uint8_t *src, int unit, bool has) {
   if (unit == 16)
     cp_async_16(to, src, has ? 16 : 0);
   else
@@ -242,15 +242,15 @@ GA_DEV void copy_rows(const copies *y, int unit, bool alike, int lane) {
     const int row = at / units, c = at - row * units;
     const int64_t off_k = offset_of(y->own_k, row), off_v = alike ? off_k : offset_of(y->own_v, row);
     const bool has = y->there >> row & 1, has_k = has && c * unit < y->k_bytes, has_v = has && c * unit < y->v_bytes;
-    copy(y->to_k + (uint32_t)(row * PITCH + (c ^ swizzle_k(row)) * unit), has_k ? y->k + off_k + c * unit : y->k, unit,
-         has_k);
-    copy(y->to_v + (uint32_t)(row * PITCH + (c ^ swizzle_v(row)) * unit), has_v ? y->v + off_v + c * unit : y->v, unit,
-         has_v);
+    copy_kv_unit(y->to_k + (uint32_t)(row * PITCH + (c ^ swizzle_k(row)) * unit),
+                 has_k ? y->k + off_k + c * unit : y->k, unit, has_k);
+    copy_kv_unit(y->to_v + (uint32_t)(row * PITCH + (c ^ swizzle_v(row)) * unit),
+                 has_v ? y->v + off_v + c * unit : y->v, unit, has_v);
   }
 }
 /* Rows that lie at multiples of 2 bytes only: right, not fast. */
 GA_DEV void copy_rows_2(const uint8_t *base, int64_t own, uint32_t there, int width, uint32_t dst, int lane) {
-  const int words = PITCH / 4, bytes = (int)bytes_of(width);
+  const int words = PITCH / 4, bytes = (int)bytes_of_elements(width);
   GA_ROLL for (int at = lane; at < KEYS * words; at += 32) {
     const int row = at / words, c = (at - row * words) * 4;
     const uint16_t *src = (const uint16_t *)(base + offset_of(own, row) + c);
@@ -284,14 +284,14 @@ GA_DEV int way_of(const ga_kargs_attn_decode *a) {
   return (elements >> 5) % 2 || ((uint64_t)a->k | (uint64_t)a->v) % 4 ? BY_2 : BY_4;
 }
 /* Where rows of a head lie in their 16 bytes. */
-GA_DEV int shift_of(const void *base, int64_t at, int way) {
+GA_DEV int way_shift(const void *base, int64_t at, int way) {
   return BLOCKS && way == RUNS ? (int)(((uint64_t)base + (uint64_t)at) & 15) : 0;
 }
 
 /* Scales of key lane % KEYS: of 16 keys a lane has K's, or in the upper half V's, of 32 both. 0 where the tile sees no
  * such key. */
-GA_DEV void copy_scales(const ga_kargs_attn_decode *a, const unit *u, int j, int page, int token, uint32_t stage,
-                        int lane) {
+GA_DEV void copy_kv_scales(const ga_kargs_attn_decode *a, const unit *u, int j, int page, int token, uint32_t stage,
+                           int lane) {
   const bool has = j + lane % KEYS >= u->from && j + lane % KEYS < u->to;
   const int64_t k =
       (int64_t)page * a->k_scale_batch + (int64_t)token * a->k_scale_token + (int64_t)u->h * a->k_scale_head;
@@ -306,31 +306,31 @@ GA_DEV void copy_scales(const ga_kargs_attn_decode *a, const unit *u, int j, int
 /* The step at key j, whose lanes are in `page` at `token` each. */
 GA_DEV void copy_step(const ga_kargs_attn_decode *a, const unit *u, int j, int64_t page, int64_t token, int way,
                       uint32_t stage, int lane) {
-  const int64_t head_k = bytes_of(u->h * a->k_head), head_v = bytes_of(u->h * a->v_head);
+  const int64_t head_k = bytes_of_elements(u->h * a->k_head), head_v = bytes_of_elements(u->h * a->v_head);
   const uint8_t *k = (const uint8_t *)a->k + head_k, *v = (const uint8_t *)a->v + head_v;
-  const int shift_k = shift_of(a->k, head_k, way), shift_v = shift_of(a->v, head_v, way);
-  if (SCALES) copy_scales(a, u, j, (int)page, (int)token, stage, lane);
+  const int shift_k = way_shift(a->k, head_k, way), shift_v = way_shift(a->v, head_v, way);
+  if (SCALES) copy_kv_scales(a, u, j, (int)page, (int)token, stage, lane);
   if (way == RUNS && j >= u->from && j + KEYS <= u->to && (!BLOCKS || D > 64)) {
-    const int64_t first = token - lane % KEYS, at = bytes_of(page * a->k_batch + first * a->k_token);
+    const int64_t first = token - lane % KEYS, at = bytes_of_elements(page * a->k_batch + first * a->k_token);
     if (BLOCKS) {
-      copy_run_of_blocks(k - shift_k + at, bytes_of(a->k_token), stage, lane);
-      copy_run_of_blocks(v - shift_v + bytes_of(page * a->v_batch + first * a->v_token), bytes_of(a->v_token),
-                         stage + KEYS * PITCH, lane);
+      copy_run_of_blocks(k - shift_k + at, bytes_of_elements(a->k_token), stage, lane);
+      copy_run_of_blocks(v - shift_v + bytes_of_elements(page * a->v_batch + first * a->v_token),
+                         bytes_of_elements(a->v_token), stage + KEYS * PITCH, lane);
     } else {
-      copy_run(k + at, bytes_of(a->k_token), false, stage, lane);
-      copy_run(v + at, bytes_of(a->k_token), true, stage + KEYS * PITCH, lane);
+      copy_run(k + at, bytes_of_elements(a->k_token), false, stage, lane);
+      copy_run(v + at, bytes_of_elements(a->k_token), true, stage + KEYS * PITCH, lane);
     }
     return;
   }
   const copies y = {k,
                     v,
-                    bytes_of(page * a->k_batch + token * a->k_token),
-                    bytes_of(page * a->v_batch + token * a->v_token),
+                    bytes_of_elements(page * a->k_batch + token * a->k_token),
+                    bytes_of_elements(page * a->v_batch + token * a->v_token),
                     warp_ballot(j + lane % KEYS >= u->from && j + lane % KEYS < u->to) & 0xffffffffu >> (32 - KEYS),
                     stage + (uint32_t)shift_k,
                     stage + (uint32_t)(KEYS * PITCH + shift_v),
-                    (int)bytes_of(a->head_dim),
-                    (int)bytes_of(a->v_dim)};
+                    (int)bytes_of_elements(a->head_dim),
+                    (int)bytes_of_elements(a->v_dim)};
   const bool alike = a->k_batch == a->v_batch && a->k_token == a->v_token;
   if (!BLOCKS) {
     copy_rows(&y, 16, alike, lane);
@@ -383,7 +383,7 @@ GA_DEV float scale_of(uint32_t at, int first, int c) {
 }
 
 /* Code e of four as a number. */
-GA_DEV float number_of(uint32_t w, int e) {
+GA_DEV float code_value(uint32_t w, int e) {
   return __uint_as_float(prmt(w, 0x4b000000u, 0x7540u + (uint32_t)e)) - (8388608.0f + CODE_BIAS);
 }
 /* Codes 2e and 2e + 1 of four as a pair: 1024 + code, less that and the bias, exact. */
@@ -612,7 +612,7 @@ GA_DEV void add_values_tf32(const float *p, uint32_t at, uint32_t at_scale, int 
       }
       GA_UNROLL for (int i = 0; i < 4; i++) {
         float v[2];
-        GA_UNROLL for (int e = 0; e < 2; e++) v[e] = BLOCKS ? number_of(y[e][0], i) : half_bf16(y[e][i / 2], i % 2);
+        GA_UNROLL for (int e = 0; e < 2; e++) v[e] = BLOCKS ? code_value(y[e][0], i) : half_bf16(y[e][i / 2], i % 2);
         mma_nv_tf32(s->o[4 * b + i], w[t], float_bits(v[0]), float_bits(v[1]));
       }
     }
@@ -713,8 +713,8 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_d
   const int first = a.window && p - a.window + 1 > u.from ? p - a.window + 1 : u.from;
   const int end = a.causal && p + 1 < u.to ? p + 1 : u.to;
   state s = {first, there && end > first ? (uint32_t)(end - first) : 0, 0, NONE, 0, per_unit_of(0), {{0}}};
-  const lane_offsets of =
-      lane_offsets_of(lane, shift_of(a.k, bytes_of(u.h * a.k_head), way), shift_of(a.v, bytes_of(u.h * a.v_head), way));
+  const lane_offsets of = lane_offsets_of(lane, way_shift(a.k, bytes_of_elements(u.h * a.k_head), way),
+                                          way_shift(a.v, bytes_of_elements(u.h * a.v_head), way));
   uint32_t qs[Q_REGS ? D / 32 * Q_STEPS : 1][4] = {{0}};
   pin_u32(&own, 1);
   const int64_t q_at = q_offset(&a, &u, warp);
@@ -771,7 +771,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_d
     if (cluster_reduce)
       send_quad(sent, mine, plan_owner(p), split * how.per + plan_slot(p), &x);
     else if (alone)
-      finish(&a, &u, mine, row, c, &x);
+      finish_merge(&a, &u, mine, row, c, &x);
     else
       put_split(part + row * row_floats, c, a.v_dim, &x);
   }
@@ -779,7 +779,7 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_d
     const uint32_t p = plan_at(mine, split * how.per + i);
     mbar_wait(mine, 0);
     const quad x = add_sent(sent + (uint32_t)(i * 32), how.per * 32, how.parts);
-    finish(&a, &u, mine, plan_row(p), plan_column(p), &x);
+    finish_merge(&a, &u, mine, plan_row(p), plan_column(p), &x);
   }
   if (cluster_reduce || alone) return;
   block_sync();
@@ -790,6 +790,6 @@ GA_KERNEL(32 * GA_P_WARPS, 1 + TWICE) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_d
     const uint32_t p = plan_at(mine, i);
     const int row = plan_row(p), c = plan_column(p);
     const quad x = add_splits_of(parts + (int64_t)row * row_floats, ROWS * row_floats, how.parts, c, a.v_dim);
-    finish(&a, &u, mine, row, c, &x);
+    finish_merge(&a, &u, mine, row, c, &x);
   }
 }

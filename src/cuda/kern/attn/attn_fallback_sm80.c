@@ -13,7 +13,7 @@
 /* --- what a row can do --- */
 
 /* Packed rows and keys are counted in 32 bits, with room for a tile and for distances between them. */
-static bool small(const ga_attn_desc *d, const cuda_attn_fallback_variant *v) {
+static bool fits_int32(const ga_attn_desc *d, const cuda_attn_fallback_variant *v) {
   const int64_t most = (int64_t)1 << 29, group = d->q_heads / d->kv_heads;
   uint64_t pairs, blocks;
   return d->max_q <= most / group && d->max_kv <= most &&
@@ -28,7 +28,7 @@ const char *cuda_attn_fallback_ok(const ga_kernel *k, const void *desc, const ga
   if (d->q_dtype != dtype || d->kv_dtype != dtype || d->o_dtype != dtype) return "q, kv and o must be of its dtype";
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
-  return small(d, v) ? NULL : "too many rows";
+  return fits_int32(d, v) ? NULL : "too many rows";
 }
 
 /* Few rows leave most of a tile idle: they are left to rows that cut keys over the machine. */
@@ -63,7 +63,8 @@ static ga_status check_pointers(const ga_kernel *k, const ga_attn_io *a, ga_stre
   return GA_OK;
 }
 
-static ga_status check_segments(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a, ga_stream *stream) {
+static ga_status check_segment_tensors(const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a,
+                                       ga_stream *stream) {
   if (!d->kv_segments) {
     GA_TRY(cuda_check_pointer(stream, k, "k", a->k, 2));
     return cuda_check_pointer(stream, k, "v", a->v, 2);
@@ -97,7 +98,7 @@ static void fill_tensors(const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_at
                vec16(a->o, &a->o_stride);
 }
 
-static void add_part(const ga_attn_io *a, const ga_attn_kv_segment *part, ga_kargs_attn_fallback *out) {
+static void add_segment(const ga_attn_io *a, const ga_attn_kv_segment *part, ga_kargs_attn_fallback *out) {
   out->part[out->kv_segments++] =
       (ga_kattn_kv_segment){part->k, part->v, (int32_t)part->kv, (int32_t)cuda_attn_shift(part)};
   out->vec16 = out->vec16 && vec16(part->k, &a->k_stride) && vec16(part->v, &a->v_stride);
@@ -107,8 +108,8 @@ static void add_part(const ga_attn_io *a, const ga_attn_kv_segment *part, ga_kar
 static void fill_segments(const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_attn_fallback *out) {
   const ga_attn_kv_segment whole = {.k = a->k, .v = a->v, .kv = d->max_kv}, none = {.kv = 0};
   for (int i = 0; i < d->kv_segments; i++)
-    if (!cuda_attn_segment_is_masked(d, &a->kv_segments[i])) add_part(a, &a->kv_segments[i], out);
-  if (!out->kv_segments) add_part(a, d->kv_segments ? &none : &whole, out);
+    if (!cuda_attn_segment_is_masked(d, &a->kv_segments[i])) add_segment(a, &a->kv_segments[i], out);
+  if (!out->kv_segments) add_segment(a, d->kv_segments ? &none : &whole, out);
 }
 
 static void fill_sequences(const ga_attn_desc *d, const ga_attn_io *a, ga_kargs_attn_fallback *out) {
@@ -150,7 +151,7 @@ ga_status cuda_attn_fallback(const ga_kernel *k, const void *desc, const void *i
   const cuda_attn_fallback_variant *v = k->impl;
   if (d->batch == 0 || d->max_q == 0) return GA_OK;
   GA_TRY(check_pointers(k, io, stream));
-  GA_TRY(check_segments(k, d, io, stream));
+  GA_TRY(check_segment_tensors(k, d, io, stream));
   ga_kargs_attn_fallback args = {0};
   fill_tensors(d, io, &args);
   fill_segments(d, io, &args);

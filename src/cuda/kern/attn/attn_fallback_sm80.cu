@@ -135,14 +135,14 @@ GA_DEV tile tile_of(args a, int block, int part) {
   return t;
 }
 /* The tile is kept in shared memory: beside O and S there are no registers for it. */
-GA_DEV uint32_t record(uint32_t sb, int part) { return sb + OFF_TILE + (uint32_t)(part * TILE_BYTES); }
+GA_DEV uint32_t part_record(uint32_t sb, int part) { return sb + OFF_TILE + (uint32_t)(part * TILE_BYTES); }
 GA_DEV void tile_put(uint32_t at, const tile *t) {
   sts_i4(at, t->batch, t->head_k, t->row0, t->rows);
   sts_i4(at + 16, t->rows_k, t->shift, t->start_q, t->start_k);
   sts_i4(at + 32, t->lo, t->hi, t->all_lo, t->all_hi);
 }
 GA_DEV tile tile_get(args a, uint32_t sb, int part) {
-  const uint32_t at = record(sb, part);
+  const uint32_t at = part_record(sb, part);
   const ga_i4 x = lds_i4(at), y = lds_i4(at + 16), z = lds_i4(at + 32);
   const tile t = {
       a,   sb, thread_index() >> 5, thread_index() & 31, part, x.x, x.y, x.z, x.w, y.x, y.y, y.z, y.w, z.x, z.y,
@@ -158,7 +158,7 @@ typedef struct {
 GA_DEV kv_iter kv_iter_begin(args a, uint32_t sb, int part) {
   kv_iter p = {part, 0, -1};
   GA_ROLL for (; p.part < a->kv_segments; p.part++) {
-    const ga_i4 seen = lds_i4(record(sb, p.part) + 32);
+    const ga_i4 seen = lds_i4(part_record(sb, p.part) + 32);
     p.n = seen.x / BN;
     p.last = seen.y > seen.x ? (seen.y - 1) / BN : -1;
     if (p.n <= p.last) break;
@@ -272,10 +272,12 @@ GA_DEV void weigh(uint32_t v0, int lane, float *o, const float *s) {
 
 /* ------------------------------------------------------------------ softmax */
 /* Packed row of the lane in 16-row tile w: of its upper half, h = 0, or its lower, h = 1. */
-GA_DEV int row_of(const tile *t, int w, int h) { return t->row0 + (t->warp * WM + w) * 16 + 8 * h + (t->lane >> 2); }
+GA_DEV int row_of_warp(const tile *t, int w, int h) {
+  return t->row0 + (t->warp * WM + w) * 16 + 8 * h + (t->lane >> 2);
+}
 /* Plain rows leave the scale to the exponential; others bring scores to their natural size first. */
 GA_DEV int is_plain(args a) { return a->softcap == 0.f && !a->slope && a->scale > 0.f; }
-GA_DEV float unit(args a) { return is_plain(a) ? a->scale : 1.f; }             /* natural size of 1 */
+GA_DEV float logit_unit(args a) { return is_plain(a) ? a->scale : 1.f; }       /* natural size of 1 */
 GA_DEV float unit_log2(args a) { return is_plain(a) ? a->scale_log2 : LOG2E; } /* the same times log2 e */
 GA_DEV float natural_score(args a, float x, float slope, int distance) {
   x = a->softcap != 0.f ? tanhf(x * a->softcap_in) * a->softcap : x * a->scale;
@@ -291,7 +293,7 @@ GA_DEV void finish_scores(const tile *t, float *s, int w, int j0) {
   const int q2 = 2 * (t->lane & 3), masked = j0 < t->all_lo || j0 + BN > t->all_hi;
   if (!masked && is_plain(a)) return;
   GA_UNROLL for (int h = 0; h < 2; h++) {
-    const int row = row_of(t, w, h), i = row / a->group;
+    const int row = row_of_warp(t, w, h), i = row / a->group;
     if (!is_plain(a)) {
       const float slope = slope_of(t, row);
       GA_UNROLL for (int n = 0; n < BN / 4; n++) {
@@ -343,7 +345,7 @@ GA_DEV row_end end_row(args a, float m, float l) {
   const float f = unit_log2(a), ref = reference(m, f);
   row_end e;
   e.ref = m == GA_NEG_INF ? m : ref;
-  e.base = m * unit(a) - fmaf(m, f, -ref) * LN2; /* the reference is a rounded product: what it lost is in l */
+  e.base = m * logit_unit(a) - fmaf(m, f, -ref) * LN2; /* the reference is a rounded product: what it lost is in l */
   e.l = quad_sum(l);
   e.v = 1.f;
   return e;
@@ -416,7 +418,7 @@ GA_DEV void store_row(const tile *t, const float *o, int row, float v) {
 }
 /* The weighted sum of a part's values, added to o: column lane + 32 e. A weight times an infinity is that infinity,
  * however small the weight is. */
-GA_DEV void add_part(const tile *t, int row, float ref, float *o) {
+GA_DEV void add_tile_part(const tile *t, int row, float ref, float *o) {
   args a = t->a;
   const int i = row / a->group, end = key_hi(t, i);
   const float slope = slope_of(t, row), f = unit_log2(a);
@@ -445,7 +447,7 @@ GA_DEV void row_again(const tile *own, int row, const row_end *e, int seen) {
   GA_UNROLL for (int i = 0; i < D / 32; i++) o[i] = 0.f;
   GA_ROLL for (int part = 0; part < a->kv_segments && seen; part++) {
     const tile t = tile_get(a, own->sb, part);
-    add_part(&t, row, e->ref, o);
+    add_tile_part(&t, row, e->ref, o);
   }
   warp_sync(); /* all have read the state's m */
   if (a->state_out && own->lane == 0) {
@@ -470,12 +472,12 @@ GA_DEV int is_bad(const float *o, float l) {
 }
 /* The rows of the lane's 16-row tiles: all of the state is read before any of it is written, which may be in its place.
  * */
-GA_DEV void results(const tile *t, float *o, const float *m, const float *l) {
+GA_DEV void store_results(const tile *t, float *o, const float *m, const float *l) {
   args a = t->a;
   row_end e[2 * WM];
   int bad = 0; /* a bit each */
   GA_UNROLL for (int i = 0; i < 2 * WM; i++) {
-    const int row = row_of(t, i / 2, i % 2);
+    const int row = row_of_warp(t, i / 2, i % 2);
     float *x = o + i / 2 * NO + i % 2 * 2;
     e[i] = end_row(a, m[i], l[i]);
     if (a->state_in && row < t->rows) join_state(t, row, x, &e[i]);
@@ -484,7 +486,7 @@ GA_DEV void results(const tile *t, float *o, const float *m, const float *l) {
   }
   warp_sync();
   GA_UNROLL for (int i = 0; i < 2 * WM; i++) {
-    const int row = row_of(t, i / 2, i % 2);
+    const int row = row_of_warp(t, i / 2, i % 2);
     const float *x = o + i / 2 * NO + i % 2 * 2;
     if (!a->state_out)
       store_row(t, x, row, e[i].v);
@@ -496,7 +498,7 @@ GA_DEV void results(const tile *t, float *o, const float *m, const float *l) {
   GA_UNROLL for (int i = 0; i < 2 * WM; i++) GA_ROLL for (int g = 0; g < 8; g++) {
     const row_end x = {shfl_idx_f32(e[i].ref, 4 * g), 0.f, shfl_idx_f32(e[i].l, 4 * g), shfl_idx_f32(e[i].v, 4 * g)};
     const int again = shfl_idx_u32((uint32_t)bad, 4 * g) >> i & 1, seen = shfl_idx_f32(m[i], 4 * g) != GA_NEG_INF;
-    if (again) row_again(t, row_of(t, i / 2, i % 2) - (t->lane >> 2) + g, &x, seen);
+    if (again) row_again(t, row_of_warp(t, i / 2, i % 2) - (t->lane >> 2) + g, &x, seen);
   }
 }
 
@@ -509,10 +511,10 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fallbac
   uint32_t q[QREG ? D / 4 : 1];
   if (thread_index() < a.kv_segments) {
     const tile own = tile_of(&a, block_index(), thread_index());
-    tile_put(record(sb, thread_index()), &own);
+    tile_put(part_record(sb, thread_index()), &own);
   }
   block_sync();
-  const ga_i4 own = lds_i4(record(sb, 0));
+  const ga_i4 own = lds_i4(part_record(sb, 0));
   if (own.z >= own.w) return; /* a shorter sequence than the longest */
   kv_iter p = kv_iter_begin(&a, sb, 0);
   GA_UNROLL for (int i = 0; i < WM * NO; i++) o[i] = 0.f;
@@ -547,5 +549,5 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_fallbac
     p = then;
   }
   const tile t = tile_get(&a, sb, 0);
-  results(&t, o, m, l);
+  store_results(&t, o, m, l);
 }

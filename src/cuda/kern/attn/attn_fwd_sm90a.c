@@ -56,7 +56,7 @@ static int64_t tiles_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
 }
 
 /* Blocks of K and V that a tile sees, at most. */
-static int64_t blocks_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
+static int64_t key_blocks_of(const cuda_attn_variant *v, const ga_attn_desc *d) {
   const int64_t keys = d->window ? ga_min_i64(d->max_kv, (int64_t)d->window + v->bm) : d->max_kv;
   return ga_max_i64(ga_div_up(keys, v->bn), 1);
 }
@@ -68,13 +68,13 @@ static int32_t splits_of(const cuda_attn_variant *v, const ga_attn_desc *d, int3
   if ((v->features & SPLITS) != SPLITS || d->kv_segments || d->flags & STATE || tiles == 0 ||
       tiles * (v->bm / 16) > words)
     return 1;
-  return (int32_t)ga_max_i64(1, ga_min_i64(ga_min_i64(sms / tiles, MOST_SPLITS), blocks_of(v, d) / LEAST_BLOCKS));
+  return (int32_t)ga_max_i64(1, ga_min_i64(ga_min_i64(sms / tiles, MOST_SPLITS), key_blocks_of(v, d) / LEAST_BLOCKS));
 }
 
 /* How long the machine takes, in blocks of K and V one after the other. */
 static int64_t rounds_of(const cuda_attn_variant *v, const ga_attn_desc *d, int32_t sms) {
   const int32_t splits = splits_of(v, d, sms);
-  return ga_div_up(tiles_of(v, d) * splits, sms) * ga_div_up(blocks_of(v, d), splits);
+  return ga_div_up(tiles_of(v, d) * splits, sms) * ga_div_up(key_blocks_of(v, d), splits);
 }
 
 /* Of splits: for 16 rows of a tile each lane's part of O, of m and of l. */
@@ -114,7 +114,7 @@ const char *cuda_attn_fwd_ok(const ga_kernel *k, const void *desc, const ga_caps
  * halve the rounds over the machine. The rows that can do it are slower a tile, by a sixth where it was measured: a
  * half leaves room. */
 static bool packing_wins(const cuda_attn_variant *v, const ga_attn_desc *d, const ga_caps *caps) {
-  const int64_t apart = ga_div_up(d->batch * d->q_heads * ga_div_up(d->max_q, v->bm), caps->sms) * blocks_of(v, d);
+  const int64_t apart = ga_div_up(d->batch * d->q_heads * ga_div_up(d->max_q, v->bm), caps->sms) * key_blocks_of(v, d);
   return v->features & PACKS && 2 * rounds_of(v, d, caps->sms) <= apart;
 }
 
@@ -196,7 +196,7 @@ ga_status cuda_attn_check_shift(const ga_kernel *k, const ga_attn_desc *d, const
   return GA_OK;
 }
 
-static ga_status check_kv(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
+static ga_status check_kv_tensors(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(check_strides(k, "k", &a->k_stride));
   GA_TRY(check_strides(k, "v", &a->v_stride));
   if (!d->kv_segments) {
@@ -235,9 +235,9 @@ static ga_status check_lists(ga_stream *stream, const ga_kernel *k, const ga_att
   return GA_OK;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
+static ga_status check_tensors(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a) {
   GA_TRY(check_tensor(stream, k, "q", a->q, &a->q_stride));
-  GA_TRY(check_kv(stream, k, d, a));
+  GA_TRY(check_kv_tensors(stream, k, d, a));
   if (!(d->flags & GA_ATTN_STATE_OUT)) GA_TRY(check_tensor(stream, k, "o", a->o, &a->o_stride));
   GA_TRY(check_tokens(k, d, a));
   return check_lists(stream, k, a);
@@ -254,7 +254,7 @@ typedef struct view {
 
 /* (column, row, head, batch), or (column, head in its group, row, group, batch). The stride of a dimension of one
  * element is never used; it must be legal all the same. */
-static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
+static ga_status encode_tensor(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
   const int64_t pack = t->pack ? t->pack : 1;
   const uint64_t all[5] = {(uint64_t)t->cols, (uint64_t)pack, (uint64_t)t->rows, (uint64_t)(t->heads / pack),
                            (uint64_t)t->batch};
@@ -298,11 +298,11 @@ static ga_status encode_kv(const cuda_device *d, const ga_kernel *k, const ga_at
     t.rows = a->kv_tokens;
     t.batch = 1;
   }
-  if (t.rows && t.data) return encode(d, k, &t, out);
+  if (t.rows && t.data) return encode_tensor(d, k, &t, out);
   t.data = a->q;
   t.cols = ALIGN_ELEMS;
   t.rows = t.heads = t.batch = 1;
-  return encode(d, k, &t, out);
+  return encode_tensor(d, k, &t, out);
 }
 
 /* Parts of which something is seen, the first in the place of k and v. */
@@ -342,9 +342,9 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   const view q = {
       "q", a->q, &a->q_stride, p->head_dim, rows, p->q_heads, batch, (uint32_t)out->wg_queries, packs ? out->pack : 0};
   const view o = {"o", a->o, &a->o_stride, p->v_dim, rows, p->q_heads, batch, O_BOX_ROWS, 0};
-  GA_TRY(encode(d, k, &q, &out->q));
+  GA_TRY(encode_tensor(d, k, &q, &out->q));
   GA_TRY(encode_segments(d, k, p, a, out));
-  return p->flags & GA_ATTN_STATE_OUT ? GA_OK : encode(d, k, &o, &out->o);
+  return p->flags & GA_ATTN_STATE_OUT ? GA_OK : encode_tensor(d, k, &o, &out->o);
 }
 
 /* --- work distribution --- */
@@ -460,7 +460,7 @@ ga_status cuda_attn_fwd(const ga_kernel *k, const void *desc, const void *io, vo
   const int32_t sms = stream->device->caps.sms;
   ga_kargs_attn_fwd args;
   if (p->batch == 0 || p->max_q == 0) return GA_OK;
-  GA_TRY(check_io(stream, k, p, a));
+  GA_TRY(check_tensors(stream, k, p, a));
   memset(&args, 0, sizeof args);
   cuda_attn_fill(v, p, a, sms, &args);
   GA_TRY(encode_all(cuda_device_of(stream), k, p, a, &args));

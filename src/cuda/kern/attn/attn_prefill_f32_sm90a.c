@@ -38,14 +38,14 @@ double cuda_attn_prefill_f32_cost(const ga_kernel *k, const void *desc, const ga
                               (d->max_q < CUDA_ATTN_PREFILL_QUERIES ? 10 : 1);
 }
 
-static uint64_t bytes_of(const ga_attn_desc *d, int32_t cols) {
+static uint64_t bytes_of_rows(const ga_attn_desc *d, int32_t cols) {
   return ga_round_up((size_t)(d->batch * d->max_q * d->q_heads * cols) * 2, ALIGN);
 }
 
 /* --- the parts of the workspace: q and o, packed, in the type of K and V; then what the row between needs --- */
 
-static uint64_t o_offset(const ga_attn_desc *d) { return bytes_of(d, d->head_dim); }
-static uint64_t inner_offset(const ga_attn_desc *d) { return o_offset(d) + bytes_of(d, d->v_dim); }
+static uint64_t o_offset(const ga_attn_desc *d) { return bytes_of_rows(d, d->head_dim); }
+static uint64_t inner_offset(const ga_attn_desc *d) { return o_offset(d) + bytes_of_rows(d, d->v_dim); }
 
 static ga_attn_strides packed_strides(const ga_attn_desc *d, int32_t cols) {
   return (ga_attn_strides){.head = cols, .token = d->q_heads * cols, .batch = d->max_q * d->q_heads * cols};

@@ -168,7 +168,7 @@ GA_DEV void load_v(const worker *c, int head, int batch, int n) {
 }
 /* Warpgroup w's first row in a pass of a unit. Odd passes run backwards, so that under a causal mask every warpgroup
  * has its share of long and short rows. */
-GA_DEV int row_of(args a, int unit, int pass, int w) {
+GA_DEV int row_of_pass(args a, int unit, int pass, int w) {
   if (!UNITS) return unit % a->tiles_per_head * BM + 64 * w;
   const int first = unit % a->tiles_per_head * a->unit_tiles;
   return (first + pass) * BM + 64 * (pass & 1 ? WGS - 1 - w : w);
@@ -195,7 +195,7 @@ GA_DEV int loader_of_v(int n) { return (ST > 2 ? WGS + 1 : WGS + ST + n) % WARPS
 /* The first unit's loads, one lane a warp: warp 0 begins with K, the next ones with their warpgroup's Q. head: of K and
  * V, divided out before the wait. */
 GA_DEV void load_first(const worker *c, int head) {
-  const int blocks = unit_blocks(c->a, c->unit), w = c->warp - 1, row = row_of(c->a, c->unit, 0, w);
+  const int blocks = unit_blocks(c->a, c->unit), w = c->warp - 1, row = row_of_pass(c->a, c->unit, 0, w);
   const int is_q = w >= 0 && w < WGS;
   if (is_q) expect_q(c, w, 0);
   GA_ROLL for (int n = 0; n < blocks; n++) {
@@ -214,7 +214,7 @@ GA_DEV void prefetch_q(const worker *c) {
   if (thread_index_anew() & 31 || c->warp & 3 || (!more && c->next < 0)) return;
   expect_q(c, w, buffer);
   const head_coord then = more ? c->at : head_coord_of(c->a, c->next);
-  load_q(c, &then, w, buffer, more ? row_of(c->a, c->unit, c->pass + 1, w) : row_of(c->a, c->next, 0, w));
+  load_q(c, &then, w, buffer, more ? row_of_pass(c->a, c->unit, c->pass + 1, w) : row_of_pass(c->a, c->next, 0, w));
 }
 /* This warp has done with the unit; the last one asks for the next unit's K and V. */
 GA_DEV void hand_over(const worker *c) {
@@ -286,8 +286,8 @@ GA_DEV void apply_mask(const worker *c, float *s, int n, int free) {
     tile_mask_above(s, BN, last, last, (lane & 3) * 2);
     return;
   }
-  const int row =
-      row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2) + a->rows_k - a->rows_q - n * BN;
+  const int row = row_of_pass(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2) + a->rows_k -
+                  a->rows_q - n * BN;
   tile_mask_above(s, BN, imin(last, row), imin(last, row + 8), (lane & 3) * 2);
 }
 /* x = 2^(x f) in `cols` columns; sum: of this lane's even and odd columns, by rows. */
@@ -469,10 +469,10 @@ typedef struct {
   int row;
   int cols; /* of V from this lane's first on */
 } target;
-GA_DEV target target_of(const worker *c) {
+GA_DEV target tile_target(const worker *c) {
   args a = c->a;
   const int lane = thread_index_anew() & 31,
-            row = row_of(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2);
+            row = row_of_pass(a, c->unit, c->pass, c->warp >> 2) + (c->warp & 3) * 16 + (lane >> 2);
   const target t = {(char *)a->o_base + 2 * (c->at.batch * a->o_stride_batch + c->at.head * a->o_stride_head +
                                              (int64_t)row * a->o_stride_row + 8 * (lane & 3)),
                     a->lse && (lane & 3) == 0
@@ -513,18 +513,18 @@ GA_DEV void store_o(const worker *c, const target *t, const float *o, const floa
 GA_DEV void run_pass(worker *c) {
   float o[NO], sum[4] = {0.f, 0.f, 0.f, 0.f}, m[2] = {0.f, 0.f}, l[2], v[2];
   args a = c->a;
-  const int sees = CAUSAL ? row_of(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q
+  const int sees = CAUSAL ? row_of_pass(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q
                           : a->rows_k; /* columns that all rows see */
   const int blocks = PIPELINED ? ST : (imax(imin(a->rows_k, CAUSAL ? sees + 63 : sees), 1) + BN - 1) / BN;
   const int free = imin(sees, a->rows_k) / BN;
   target t;
-  if (PIPELINED) t = target_of(c); /* registers are left: under the loads */
+  if (PIPELINED) t = tile_target(c); /* registers are left: under the loads */
   mbar_wait(q_full(c, c->warp >> 2, UNITS ? c->turns >> 1 & 1 : 0), c->turns >> 2 & 1);
   if (PIPELINED)
     blocks_pipelined(c, o, sum, free);
   else
     blocks_pingpong(c, o, sum, blocks, free);
-  if (!PIPELINED) t = target_of(c);
+  if (!PIPELINED) t = tile_target(c);
   l[0] = quad_sum(sum[0] + sum[1]);
   l[1] = quad_sum(sum[2] + sum[3]);
   const int sound = warp_all(fmaxf(l[0], l[1]) < SUM_MOST && fminf(l[0], l[1]) > SUM_LEAST);
@@ -533,7 +533,7 @@ GA_DEV void run_pass(worker *c) {
   pin_f32(o, NO);
   if (!sound) {
     once_more(c, o, m, l, blocks, free);
-    t = target_of(c);
+    t = tile_target(c);
     finish_rows(c, &t, m, l, v);
   }
   if (UNITS && c->next >= 0) hand_over(c);

@@ -14,7 +14,7 @@
 static int64_t stat_blocks(const ga_attn_bwd_desc *d) { return ga_max_i64(1, ga_div_up(d->max_q, GA_KBWD_ROWS)); }
 
 /* Row and tile indices are 32-bit, with room for a tile and a window behind the last. */
-static bool small(const ga_attn_bwd_desc *d, const cuda_attn_bwd_fallback_variant *v) {
+static bool fits_int32(const ga_attn_bwd_desc *d, const cuda_attn_bwd_fallback_variant *v) {
   const int64_t most = (int64_t)1 << 28;
   uint64_t heads, blocks;
   return d->max_q <= most && d->max_kv <= most && d->total_q <= most && d->total_kv <= most && d->window <= most &&
@@ -30,7 +30,7 @@ const char *cuda_attn_bwd_fallback_ok(const ga_kernel *k, const void *desc, cons
   if (d->dtype != (int32_t)k->dtype[0]) return "dtype is another";
   if (d->head_dim > v->d || d->v_dim > v->d) return "head_dim or v_dim is larger";
   if (caps->smem_bytes && caps->smem_bytes < v->base.shared_bytes) return "the device has too little shared memory";
-  return small(d, v) ? NULL : "too many rows";
+  return fits_int32(d, v) ? NULL : "too many rows";
 }
 
 /* --- arguments --- */

@@ -170,7 +170,7 @@ GA_DEV void gradients(const tile *t, float *s, float *dp, int head, int row0) {
 }
 
 /* All other rows of a query head: g1 is dK or dQ, g2 is dV. */
-GA_DEV void sweep(const tile *t, int head, range r, float *g1, float *g2) {
+GA_DEV void sweep_tiles(const tile *t, int head, range r, float *g1, float *g2) {
   const uint32_t sb = smem_base();
   const int group = t->a->group;
   float s[NS], dp[NS];
@@ -191,7 +191,7 @@ GA_DEV void sweep(const tile *t, int head, range r, float *g1, float *g2) {
 }
 
 /* ------------------------------------------------------------------ results */
-GA_DEV void store(const tile *t, const ga_kbwd_tensor *to, const float *x, int cols, float f) {
+GA_DEV void store_gradient(const tile *t, const ga_kbwd_tensor *to, const float *x, int cols, float f) {
   args a = t->a;
   const int rows = t->keys ? t->rows_k : t->rows_q;
   GA_UNROLL for (int e = 0; e < NO; e++) {
@@ -215,8 +215,8 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_fal
   GA_UNROLL for (int e = 0; e < NO; e++) g1[e] = g2[e] = 0.f;
   grid_dependency_wait();
   load_pair(&t, smem_base() + OFF_X1, smem_base() + OFF_X2, OWN, t.head, !t.keys, t.row0);
-  GA_ROLL for (int head = first; head < last; head++) sweep(&t, head, meets(&t), g1, g2);
+  GA_ROLL for (int head = first; head < last; head++) sweep_tiles(&t, head, rows_met(&t), g1, g2);
   cp_async_wait(0); /* of a tile that meets nothing */
-  store(&t, t.keys ? &a.dk : &a.dq, g1, a.cols_k, a.scale);
-  if (t.keys) store(&t, &a.dv, g2, a.cols_v, 1.f);
+  store_gradient(&t, t.keys ? &a.dk : &a.dq, g1, a.cols_k, a.scale);
+  if (t.keys) store_gradient(&t, &a.dv, g2, a.cols_v, 1.f);
 }

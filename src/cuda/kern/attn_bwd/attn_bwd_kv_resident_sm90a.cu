@@ -199,7 +199,7 @@ GA_DEV void put_ds(const warpgroup *c, const uint32_t *p, uint32_t to) {
 }
 /* Where this lane's part of a block of dQ lies in the workspace. */
 GA_DEV float *acc_of(const warpgroup *c, int64_t block) {
-  return c->a->acc + (block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4) + 4 * lane_of(c);
+  return c->a->acc + (block * GA_KBWD_WARPS + warp_number(c)) * (PIECE_BYTES / 4) + 4 * lane_of(c);
 }
 /* dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const float *x, float *to) {

@@ -47,7 +47,7 @@ GA_DEV tile tile_of(args a, int block) {
 typedef struct {
   int lo, hi;
 } range;
-GA_DEV range meets(const tile *t) {
+GA_DEV range rows_met(const tile *t) {
   args a = t->a;
   const int first = t->row0, last = imin(t->row0 + OWN, t->keys ? t->rows_k : t->rows_q) - 1;
   range r = {0, t->keys ? t->rows_q : t->rows_k};

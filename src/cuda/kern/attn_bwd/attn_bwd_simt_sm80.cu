@@ -43,7 +43,7 @@ enum { N = GA_P_D / 32, OWN = GA_P_OWN, THREADS = 32 * OWN };
 #include "cuda/kern/attn_bwd/attn_bwd_pairs.h"
 
 /* A lane has columns lane, lane + 32, ... of the gradients. */
-GA_DEV void put_row(const tile *t, const ga_kbwd_tensor *to, const float *x, int64_t at, int cols, float f) {
+GA_DEV void put_gradient_row(const tile *t, const ga_kbwd_tensor *to, const float *x, int64_t at, int cols, float f) {
   args a = t->a;
   GA_UNROLL for (int e = 0; e < N; e++) {
     const int c = t->lane + 32 * e;
@@ -84,10 +84,10 @@ GA_KERNEL(THREADS, GA_P_BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_bwd_fal
   if (own >= (t.keys ? t.rows_k : t.rows_q)) return;
   grid_dependency_wait();
   GA_UNROLL for (int e = 0; e < N; e++) g1[e] = g2[e] = 0.f;
-  const range r = meets(&t);
+  const range r = rows_met(&t);
   GA_ROLL for (int head = first; head < last; head++) GA_ROLL for (int other = r.lo; other < r.hi; other++)
       dot_row(&t, head, own, other, g1, g2);
   const ga_kbwd_tensor *to = t.keys ? &a.dk : &a.dq;
-  put_row(&t, to, g1, row_at(&t, to, t.head, !t.keys, own), a.cols_k, a.scale);
-  if (t.keys) put_row(&t, &a.dv, g2, row_at(&t, &a.dv, t.head, 0, own), a.cols_v, 1.f);
+  put_gradient_row(&t, to, g1, row_at(&t, to, t.head, !t.keys, own), a.cols_k, a.scale);
+  if (t.keys) put_gradient_row(&t, &a.dv, g2, row_at(&t, &a.dv, t.head, 0, own), a.cols_v, 1.f);
 }

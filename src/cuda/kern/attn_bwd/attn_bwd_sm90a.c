@@ -38,7 +38,7 @@ static const char *mask_ok(const ga_attn_bwd_desc *d, const cuda_attn_bwd_varian
 }
 
 /* Row, block and tile indices are 32-bit, with room for a tile and a window behind the last. */
-static bool small(const ga_attn_bwd_desc *d) {
+static bool fits_int32(const ga_attn_bwd_desc *d) {
   const int64_t most = (int64_t)1 << 28;
   uint64_t heads, rows;
   return d->max_q <= most && d->max_kv <= most && d->total_q <= most && d->total_kv <= most && d->window <= most &&
@@ -54,7 +54,7 @@ const char *cuda_attn_bwd_ok(const ga_kernel *k, const void *desc, const ga_caps
   if (d->head_dim > v->d || d->v_dim > v->dv) return "head_dim or v_dim is larger";
   if (d->head_dim % ALIGN_ELEMS || d->v_dim % ALIGN_ELEMS) return "head_dim and v_dim must be multiples of 8";
   if (!(d->scale > 0)) return "scale must be positive";
-  if (!small(d)) return "too many rows";
+  if (!fits_int32(d)) return "too many rows";
   if (d->flags & GA_ATTN_BWD_DETERMINISTIC && !v->deterministic) return "adds dQ in no fixed order";
   return mask_ok(d, v);
 }
@@ -151,7 +151,7 @@ static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char 
   return GA_OK;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_bwd_io *a) {
+static ga_status check_tensors(ga_stream *stream, const ga_kernel *k, const ga_attn_bwd_io *a) {
 #define TENSOR(name) GA_TRY(check_tensor(stream, k, #name, a->name, &a->name##_stride))
 #define FLOATS(name) GA_TRY(cuda_check_pointer(stream, k, #name, a->name, sizeof(float)))
   TENSOR(q);
@@ -181,7 +181,7 @@ typedef struct view {
 } view;
 
 /* A dimension of one element may have any stride in memory; the map's must be legal all the same. */
-static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
+static ga_status encode_tensor(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
   const uint32_t box[4] = {t->box_cols, t->box_rows, 1, 1}, ones[4] = {1, 1, 1, 1};
   const uint64_t each = t->type == CU_TMAP_FLOAT32 ? 4 : 2;
   uint64_t bytes[3];
@@ -207,7 +207,7 @@ static ga_status encode_rows(const cuda_device *d, const ga_kernel *k, const ga_
                   .box_cols = PANEL_COLS,
                   .box_rows = GA_KBWD_ROWS,
                   .swizzle = CU_TMAP_SWIZZLE_128B};
-  return encode(d, k, &t, out);
+  return encode_tensor(d, k, &t, out);
 }
 
 static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_attn_bwd_desc *p,
@@ -226,7 +226,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   GA_TRY(encode_rows(d, k, p, "dout", a->dout, &a->dout_stride, false, p->v_dim, &out->dout));
   GA_TRY(encode_rows(d, k, p, "k", a->k, &a->k_stride, true, p->head_dim, &out->k));
   GA_TRY(encode_rows(d, k, p, "v", a->v, &a->v_stride, true, p->v_dim, &out->v));
-  GA_TRY(encode(d, k, &stat, &out->stat));
+  GA_TRY(encode_tensor(d, k, &stat, &out->stat));
   const cuda_attn_bwd_variant *v = k->impl;
   const view acc = {.name = "acc",
                     .data = workspace + s->acc,
@@ -236,7 +236,7 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
                     .box_cols = ACC_COLS,
                     .box_rows = (uint32_t)(v->rows * v->d / ACC_COLS),
                     .swizzle = CU_TMAP_SWIZZLE_NONE};
-  return encode(d, k, &acc, &out->acc_map);
+  return encode_tensor(d, k, &acc, &out->acc_map);
 }
 
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *s) {
@@ -286,7 +286,7 @@ static ga_status run_pre(const ga_plan_step *step, const void *desc, const void 
                          ga_stream *stream) {
   const call all = call_of(step->chosen, desc, io, workspace, stream), *c = &all;
   const cuda_attn_bwd_variant *v = c->k->impl;
-  GA_TRY(check_io(stream, c->k, c->a));
+  GA_TRY(check_tensors(stream, c->k, c->a));
   const ga_kargs_attn_bwd_pre args = {
       .o = cuda_attn_bwd_tensor(c->a->o, &c->a->o_stride),
       .dout = cuda_attn_bwd_tensor(c->a->dout, &c->a->dout_stride),
@@ -315,7 +315,7 @@ static ga_status run_pre(const ga_plan_step *step, const void *desc, const void 
 static ga_status run_sink(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
                           ga_stream *stream) {
   const call all = call_of(step->chosen, desc, io, workspace, stream), *c = &all;
-  if (c->d->batch == 0) GA_TRY(check_io(stream, c->k, c->a)); /* there is no pre */
+  if (c->d->batch == 0) GA_TRY(check_tensors(stream, c->k, c->a)); /* there is no pre */
   const ga_kargs_attn_bwd_sink args = {.stat = (const float *)(const void *)(c->workspace + c->s.stat),
                                        .cu_q = starts(c->d, c->a->q_start),
                                        .sink = c->a->sinks,

@@ -190,7 +190,7 @@ GA_DEV uint32_t stat_of(const warpgroup *c) { return c->sb + OFF_STAT + c->stage
 #include "cuda/kern/attn_bwd/attn_bwd_math.h"
 #include "cuda/kern/attn_bwd/attn_bwd_step.h"
 
-GA_DEV uint32_t piece_of(const warpgroup *c) { return c->sb + OFF_DQ + number_of(c) * PIECE_BYTES; }
+GA_DEV uint32_t piece_of(const warpgroup *c) { return c->sb + OFF_DQ + warp_number(c) * PIECE_BYTES; }
 /* dS^T of this warp (16 rows of K) to the buffer, as rows of Q. */
 GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
   const uint32_t panel = c->sb + OFF_DS + c->ds * DS_BYTES + c->w * Q_PANEL;
@@ -201,7 +201,7 @@ GA_DEV void put_ds(const warpgroup *c, const uint32_t *p) {
 }
 /* This warp's piece of dQ of `block` to the workspace, added as it comes. */
 GA_DEV void add_dq(const warpgroup *c, const float *x, int block) {
-  float *to = c->a->acc + ((int64_t)block * GA_KBWD_WARPS + number_of(c)) * (PIECE_BYTES / 4);
+  float *to = c->a->acc + ((int64_t)block * GA_KBWD_WARPS + warp_number(c)) * (PIECE_BYTES / 4);
   if (DIRECT) {
     GA_UNROLL for (int j = 0; j < DQ_COLS / 8; j++)
         red_add_f32x4(to + 128 * j + 4 * lane_of(c), x[4 * j], x[4 * j + 1], x[4 * j + 2], x[4 * j + 3]);
@@ -288,7 +288,7 @@ GA_DEV void settle(const warpgroup *c, uint32_t *p, float *dk, int i) {
   pin_f32(dk, ND);
   if (i) release(c);
 }
-GA_DEV void consume(warpgroup *c, float *dk, float *dv) {
+GA_DEV void consume_tile(warpgroup *c, float *dk, float *dv) {
   args a = c->a;
   const uint32_t sb = c->sb, k_rows = desc_k_major(sb + OFF_K + c->w * BOX_BYTES),
                  v_rows = desc_k_major(sb + OFF_V + c->w * BOX_BYTES);
@@ -361,7 +361,7 @@ GA_DEV void consumer(args a, uint32_t sb, const tile *t, int wg, int warp, int l
       0, 0,  0};
   float dk[ND], dv[ND];
   GA_UNROLL for (int i = 0; i < ND; i++) dk[i] = dv[i] = 0.f;
-  if (t->m_lo < t->m_hi) consume(&c, dk, dv);
+  if (t->m_lo < t->m_hi) consume_tile(&c, dk, dv);
   results(&c, dk, dv);
   if (!DETERMINISTIC && !DIRECT && lane == 0) bulk_wait_read(); /* shared memory must outlive the last piece's reads */
 }

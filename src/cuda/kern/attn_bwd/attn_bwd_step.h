@@ -23,7 +23,7 @@ GA_DEV void issue_dq(const warpgroup *c, float *x, uint32_t tile, uint32_t ds) {
   wgmma_commit();
 }
 /* Of this warp's piece in a block of dQ: by rows, then by columns. */
-GA_DEV int number_of(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w; }
+GA_DEV int warp_number(const warpgroup *c) { return BM == 128 ? c->w * 4 + warp_of(c) : warp_of(c) * 2 + c->w; }
 /* The buffer that step 0 multiplies for nothing holds zeros: a branch round a product would serialise them all. */
 GA_DEV void clear_ds(const warpgroup *c) {
   const uint32_t to = c->sb + OFF_DS + (DS_BUFFERS - 1) * DS_BYTES + (c->w * 128 + warp_of(c) * 32 + lane_of(c)) * 16;

@@ -80,7 +80,7 @@ GA_DEV void fast_sum_fast(warpgroup *c, fast_sum_state *f) {
   numbers(f->s, NS);
   release_k(c);
   fast_sum_exponents(c, f->s, x, f->m);
-  GA_UNROLL for (int h = 0; h < SUBS; h++) largest(f->s, h, most);
+  GA_UNROLL for (int h = 0; h < SUBS; h++) largest_logits(f->s, h, most);
   pingpong_wait(c, 2);
   const int raise = warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]));
   if (raise) raise_reference(f->s, f->m, f->l, 0, 0, factor);
@@ -108,7 +108,7 @@ GA_DEV void fast_sum_slow(warpgroup *c, fast_sum_state *f, int edge) {
   fast_sum_issue(c, f);
   fast_sum_values_end(c, f);
   if (edge) {
-    finish(c, f->o, f->m, f->l, f->l, 2);
+    finish_tile(c, f->o, f->m, f->l, f->l, 2);
     fast_sum_begin(f);
   }
   fast_sum_softmax(c, f, edge);
@@ -141,6 +141,6 @@ GA_DEV void consume_fast_sum(warpgroup *c) {
   wait_v(c);
   fast_sum_values(c, &f);
   fast_sum_values_end(c, &f);
-  finish(c, f.o, f.m, f.l, f.l, 2);
+  finish_tile(c, f.o, f.m, f.l, f.l, 2);
   pingpong_signal(c, 1);
 }

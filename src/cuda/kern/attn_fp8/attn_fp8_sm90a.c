@@ -51,7 +51,7 @@ static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char 
 }
 
 /* Doublings from `step` tokens to a block; with one scale for all it does not matter. */
-static int32_t shift_of(int32_t scale_tokens, int32_t step) {
+static int32_t scale_shift(int32_t scale_tokens, int32_t step) {
   int32_t shift = 0;
   while (step << shift < scale_tokens) shift++;
   return shift;
@@ -71,13 +71,13 @@ static ga_status fill_scale(ga_stream *stream, const ga_kernel *k, const char *n
                            .batch = s->batch,
                            .head = s->head,
                            .block = s->block,
-                           .shift = shift_of(scale_tokens, step),
+                           .shift = scale_shift(scale_tokens, step),
                            .last = (int32_t)blocks - 1};
   return GA_OK;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a,
-                          ga_kargs_attn_fp8 *out) {
+static ga_status check_tensors(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, const ga_attn_io *a,
+                               ga_kargs_attn_fp8 *out) {
   GA_TRY(check_tensor(stream, k, "q", a->q, &a->q_stride, ALIGN_BYTES));
   GA_TRY(check_tensor(stream, k, "k", a->k, &a->k_stride, ALIGN_BYTES));
   GA_TRY(check_tensor(stream, k, "v", a->v, &a->v_stride, ALIGN_BYTES));
@@ -105,7 +105,7 @@ typedef struct view {
   uint32_t box_cols, box_rows;
 } view;
 
-static ga_status encode(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
+static ga_status encode_tensor(const cuda_device *d, const ga_kernel *k, const view *t, ga_tmap *out) {
   const uint64_t dims[4] = {(uint64_t)t->cols, (uint64_t)t->rows, (uint64_t)t->heads, (uint64_t)t->batch};
   const int64_t strides[3] = {t->stride->token, t->stride->head, t->stride->batch};
   const uint32_t box[4] = {t->box_cols, t->box_rows, 1, 1}, ones[4] = {1, 1, 1, 1};
@@ -137,9 +137,9 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
     key.cols = value.cols = ALIGN_BYTES;
     key.rows = key.heads = key.batch = value.rows = value.heads = value.batch = 1;
   }
-  GA_TRY(encode(d, k, &q, &out->fwd.q));
-  GA_TRY(encode(d, k, &key, &out->fwd.k));
-  return encode(d, k, &value, &out->fwd.v);
+  GA_TRY(encode_tensor(d, k, &q, &out->fwd.q));
+  GA_TRY(encode_tensor(d, k, &key, &out->fwd.k));
+  return encode_tensor(d, k, &value, &out->fwd.v);
 }
 
 /* Causal order takes the longest tiles first inside a section of heads: all of long sequences, else as many as have 16
@@ -161,7 +161,7 @@ ga_status cuda_attn_fp8(const ga_kernel *k, const void *desc, const void *io, vo
   ga_kargs_attn_fp8 args;
   if (p->batch == 0 || p->max_q == 0) return GA_OK;
   memset(&args, 0, sizeof args);
-  GA_TRY(check_io(stream, k, p, a, &args));
+  GA_TRY(check_tensors(stream, k, p, a, &args));
   cuda_attn_fill(v, p, a, sms, &args.fwd);
   args.fwd.chunks = 1;
   args.fwd.heads_per_section = heads_a_section(p, &args.fwd);

@@ -294,7 +294,7 @@ GA_DEV int too_large(const float *t, const float *limit) {
   return a > bits_of(limit[0]) || b > bits_of(limit[1]);
 }
 /* The rows' largest exponents of keys 64 h and up, and what `most` was. Bits of floats: see too_large. */
-GA_DEV void largest(const float *t, int h, int *most) {
+GA_DEV void largest_logits(const float *t, int h, int *most) {
   t += h * SUB;
   GA_UNROLL for (int i = 0; i < SUB; i += 4) {
     most[0] = max3_i32(most[0], bits_of(t[i]), bits_of(t[i + 1]));
@@ -392,7 +392,7 @@ GA_DEV void add_means(const warpgroup *c, float *o, float *v, const tile_coord *
   GA_UNROLL for (int i = 0; i < 2; i++) v[i] = v[i] == 0.f ? 0.f : one;
 }
 /* Divides O by the row sums and writes O and lse of the tile `back` records ago. */
-GA_DEV void finish(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
+GA_DEV void finish_tile(const warpgroup *c, float *o, float *m, float *l, float *w, int back) {
   args a = c->a;
   const tile_coord t = tile_coord_of(tile_slot(c, back));
   const int row = t.row0 + c->w * 64 + c->wl * 16 + c->g;
@@ -432,7 +432,7 @@ GA_DEV void add_part(float *o, float *part, float *w, int i, float scale, const 
   }
 }
 /* O += P V of the current V stage, to its end, in so many runs of keys. */
-GA_DEV void values(const warpgroup *c, float *o, float *part, uint32_t *p, float *w, int runs) {
+GA_DEV void issue_values(const warpgroup *c, float *o, float *part, uint32_t *p, float *w, int runs) {
   const float one[2] = {1.f, 1.f};
   float v[2];
   value_scales(c, v);
@@ -462,7 +462,7 @@ GA_DEV void together(const warpgroup *c, float *s, float *part, uint32_t *p, flo
   release_v(c);
 }
 /* S of the next block has been asked for. P V of the current one runs under its softmax. */
-GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *m, float *l, float *w) {
+GA_DEV void overlap_products(warpgroup *c, float *s, float *part, uint32_t *p, float *o, float *m, float *l, float *w) {
   float f[4], v[2], limit[2], factor[2] = {1.f, 1.f};
   uint32_t q[4 * PARTS];
   wait_v(c);
@@ -494,7 +494,7 @@ GA_DEV void overlap(warpgroup *c, float *s, float *part, uint32_t *p, float *o, 
 }
 /* One flat stream of blocks across tiles. S of the next block is asked for before P V of the current one; not where the
  * next block may be masked, or the current one has two scales of V: there one thing is done after the other. */
-GA_DEV void consume(warpgroup *c) {
+GA_DEV void consume_tiles(warpgroup *c) {
   float s[NS], other[LAST_REGS], o[NO], m[2], l[2], w[2];
   float *part = DV128 ? s : other;
   uint32_t p[NP];
@@ -509,22 +509,22 @@ GA_DEV void consume(warpgroup *c) {
       wait_k(c);
       pingpong_wait(c, 1);
       issue_qk(c, s);
-      overlap(c, s, part, p, o, m, l, w);
+      overlap_products(c, s, part, p, o, m, l, w);
       continue;
     }
     const int have = !edge || c->tiles > 1; /* P of a block */
     pingpong_wait(c, 1);
     if (OVERLAP && have && c->n >= 0 && !two_scales(c)) {
       together(c, s, part, p, o, w);
-      if (edge) finish(c, o, m, l, w, 2);
+      if (edge) finish_tile(c, o, m, l, w, 2);
     } else {
       if (have) {
         wait_v(c);
         if (!DV128 || two_scales(c))
-          values(c, o, part, p, w, 2);
+          issue_values(c, o, part, p, w, 2);
         else
-          values(c, o, part, p, w, 1);
-        if (edge) finish(c, o, m, l, w, 2);
+          issue_values(c, o, part, p, w, 1);
+        if (edge) finish_tile(c, o, m, l, w, 2);
       }
       if (c->n < 0) break;
       wait_k(c);
@@ -543,7 +543,7 @@ GA_DEV void consume(warpgroup *c) {
   pingpong_signal(c, 1);
 }
 /* O += P V of the current V stage, and S of the next block asked for, each half once a part has been added. */
-GA_DEV void products(const warpgroup *c, float *s, uint32_t *p, float *o, float *w, float v) {
+GA_DEV void issue_products(const warpgroup *c, float *s, uint32_t *p, float *o, float *w, float v) {
   const float one[2] = {1.f, 1.f};
   GA_UNROLL for (int i = 0; i < PARTS && i < 2; i++) issue_pv(c, part_regs_at(s, i), p, i, 0, BN / 32);
   if (PARTS == 1) issue_half(c, s, 0);
@@ -570,7 +570,7 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
   float f[4], factor[2];
   int most[2] = {0, 0};
   pingpong_wait(c, 1);
-  products(c, s, p, o, w, x[2]);
+  issue_products(c, s, p, o, w, x[2]);
   pingpong_signal(c, 1);
   block_scales(c, x);
   row_factors(c, x[0], f);
@@ -579,13 +579,13 @@ GA_DEV void block_fast(warpgroup *c, float *s, uint32_t *p, float *o, float *m, 
   pin_f32(s, NS / 2);
   numbers(s, NS / 2);
   exponents(s, 0, f, m);
-  largest(s, 0, most);
+  largest_logits(s, 0, most);
   wgmma_wait(0);
   pin_f32(s + NS / 2, NS / 2);
   numbers(s + NS / 2, NS / 2);
   release_k(c);
   exponents(s, 1, f + 2, m);
-  largest(s, 1, most);
+  largest_logits(s, 1, most);
   pingpong_wait(c, 2);
   if (warp_any(most[0] > bits_of(limit[0]) || most[1] > bits_of(limit[1]))) raise_reference(s, m, l, w, o, factor);
   first_weights(s, p, l);
@@ -598,10 +598,10 @@ GA_DEV int block_slow(warpgroup *c, float *s, uint32_t *p, float *o, float *m, f
   pingpong_wait(c, 1);
   if (have) {
     wait_v(c);
-    values(c, o, s, p, w, 2);
+    issue_values(c, o, s, p, w, 2);
   }
   if (edge) {
-    if (have) finish(c, o, m, l, w, 2);
+    if (have) finish_tile(c, o, m, l, w, 2);
     if (c->n < 0) return 0;
     tile_fill(o, DV, 0.f);
     m[0] = m[1] = GA_NEG_INF;
@@ -675,7 +675,7 @@ GA_DEV void consumer(args a, uint32_t sb, int wg, int warp, int lane) {
   else if (DV64)
     consume_dv64(&c);
   else
-    consume(&c);
+    consume_tiles(&c);
 }
 
 /* ------------------------------------------------------------------ the kernel */

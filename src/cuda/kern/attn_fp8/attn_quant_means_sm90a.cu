@@ -46,11 +46,11 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 typedef const ga_kargs_attn_quant *args;
 
 /* 8 columns of one token, or zeros. */
-GA_DEV void fetch(args a, const uint16_t *x, int token, uint32_t stage) {
+GA_DEV void fetch_tokens(args a, const uint16_t *x, int token, uint32_t stage) {
   cp_async_16(stage, x + token * a->x_token, token < a->tokens ? 16 : 0);
   cp_async_commit();
 }
-GA_DEV void add(uint32_t stage, float *sum) {
+GA_DEV void add_stage(uint32_t stage, float *sum) {
   uint32_t w[4];
   lds_u4(w, stage);
   GA_UNROLL for (int i = 0; i < 8; i++) sum[i] += TO_F32((uint16_t)(w[i / 2] >> 16 * (i & 1)));
@@ -59,17 +59,17 @@ GA_DEV void add_tokens(args a, const uint16_t *x, uint32_t ring, float *sum) {
   const int step = ROWS * a->parts;
   int load_pos = ROWS * (int)cluster_rank() + thread_index() / LANES;
   GA_UNROLL for (int i = 0; i < AT_ONCE; i++, load_pos += step)
-      fetch(a, x, load_pos, ring + (uint32_t)(i * STAGE_BYTES));
+      fetch_tokens(a, x, load_pos, ring + (uint32_t)(i * STAGE_BYTES));
   GA_ROLL for (int token = 0; token < a->tokens; token += AT_ONCE * step)
       GA_UNROLL for (int i = 0; i < AT_ONCE; i++, load_pos += step) {
     cp_async_wait(AT_ONCE - 1);
-    add(ring + (uint32_t)(i * STAGE_BYTES), sum);
-    fetch(a, x, load_pos, ring + (uint32_t)(i * STAGE_BYTES));
+    add_stage(ring + (uint32_t)(i * STAGE_BYTES), sum);
+    fetch_tokens(a, x, load_pos, ring + (uint32_t)(i * STAGE_BYTES));
   }
   cp_async_wait_all();
 }
 /* The warps' sums are added in place, in the first's. */
-GA_DEV void add_warps(uint32_t sums, float *sum) {
+GA_DEV void add_warp_sums(uint32_t sums, float *sum) {
   const int lane = thread_index() & 31, warp = thread_index() >> 5;
   GA_UNROLL for (int i = 0; i < 8; i++) GA_UNROLL for (int k = LANES; k < 32; k *= 2) sum[i] += shfl_xor_f32(sum[i], k);
   if (lane < LANES) GA_UNROLL
@@ -102,7 +102,7 @@ GA_KERNEL(THREADS, 4) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   grid_dependency_wait();
   grid_launch_dependents();
   add_tokens(a, x, ring, sum);
-  add_warps(sums, sum);
+  add_warp_sums(sums, sum);
   cluster_sync();
   if (cluster_rank() == 0 && thread_index() < COLUMNS / 4)
     add_blocks(a, sums + 16 * (uint32_t)thread_index(),

@@ -14,7 +14,7 @@
 #define MEANS_PARTS   8
 #define MEANS_TOKENS  512
 
-static int64_t units_of(const ga_attn_quant_desc *d) {
+static int64_t quant_units_of(const ga_attn_quant_desc *d) {
   uint64_t pairs, units;
   if (!ga_mul_ok((uint64_t)d->batch, (uint64_t)d->heads, &pairs)) return INT64_MAX;
   return ga_mul_ok(pairs, (uint64_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK), &units) && units < INT64_MAX
@@ -30,7 +30,7 @@ const char *cuda_attn_quant_ok(const ga_kernel *k, const void *desc, const ga_ca
   if (d->y_dtype != (int32_t)k->dtype[1]) return "y_dtype is another";
   if (d->kind != v->kind) return v->kind == GA_ATTN_QUANT_VALUES ? "values alone" : "rows alone";
   if (d->dim != v->d) return "dim is another";
-  if (units_of(d) > MOST_UNITS || d->tokens > MOST_UNITS)
+  if (quant_units_of(d) > MOST_UNITS || d->tokens > MOST_UNITS)
     return "too many tokens: at most 2^30 blocks of 128, of all heads";
   if (d->centre && d->tokens && d->batch * d->heads > INT32_MAX / MEANS_PARTS / (d->dim / MEANS_COLUMNS))
     return "too many heads for their means: at most 2^31 columns / 8";
@@ -45,7 +45,7 @@ static ga_status check_strides(const ga_kernel *k, const char *name, const ga_at
   return GA_OK;
 }
 
-static ga_status check_io(ga_stream *stream, const ga_kernel *k, const ga_attn_quant_io *a) {
+static ga_status check_tensors(ga_stream *stream, const ga_kernel *k, const ga_attn_quant_io *a) {
   GA_TRY(cuda_check_pointer(stream, k, "x", a->x, ALIGN_BYTES));
   GA_TRY(cuda_check_pointer(stream, k, "y", a->y, ALIGN_BYTES));
   GA_TRY(cuda_check_pointer(stream, k, "scale", a->scale, sizeof(float)));
@@ -84,7 +84,7 @@ static ga_kargs_attn_quant args_of(const ga_attn_quant_desc *d, const ga_attn_qu
                               .heads = d->heads,
                               .blocks = d->scale_tokens ? (int32_t)ga_div_up(d->tokens, d->scale_tokens) : 0,
                               .units_per_head = (int32_t)ga_div_up(d->tokens, GA_ATTN_FP8_BLOCK),
-                              .units = (int32_t)units_of(d),
+                              .units = (int32_t)quant_units_of(d),
                               .scale_tokens = d->scale_tokens,
                               .hadamard = d->hadamard,
                               .rot_dim = d->rot_dim,
@@ -97,11 +97,12 @@ static ga_kargs_attn_quant args_of(const ga_attn_quant_desc *d, const ga_attn_qu
 }
 
 /* Before the values, which read what it writes. */
-static ga_status means(const ga_plan_step *step, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+static ga_status launch_means(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
+                              ga_stream *stream) {
   (void)workspace;
   const ga_attn_quant_desc *d = desc;
   const cuda_variant *v = step->row->impl;
-  GA_TRY(check_io(stream, step->chosen, io));
+  GA_TRY(check_tensors(stream, step->chosen, io));
   ga_kargs_attn_quant args = args_of(d, io);
   args.parts = 1;
   while (args.parts < MEANS_PARTS && d->tokens > (int64_t)args.parts * MEANS_TOKENS) args.parts *= 2;
@@ -119,7 +120,7 @@ ga_status cuda_attn_quant(const ga_kernel *k, const void *desc, const void *io, 
   (void)workspace;
   const ga_attn_quant_desc *d = desc;
   const cuda_attn_quant_variant *v = k->impl;
-  GA_TRY(check_io(stream, k, io));
+  GA_TRY(check_tensors(stream, k, io));
   const ga_kargs_attn_quant args = args_of(d, io);
   const int64_t most = (int64_t)stream->device->caps.sms * v->blocks;
   const cuda_launch l = {.grid = {(uint32_t)ga_min_i64(args.units, most), 1, 1},
@@ -133,6 +134,6 @@ const char *cuda_attn_quant_plan(const ga_kernel *k, const void *desc, ga_plan_s
   const ga_attn_quant_desc *d = desc;
   if (d->batch == 0 || d->tokens == 0) return NULL;
   const char *why =
-      d->centre ? ga_plan_steps_add(steps, ((const cuda_attn_quant_variant *)k->impl)->means, means, 0) : NULL;
+      d->centre ? ga_plan_steps_add(steps, ((const cuda_attn_quant_variant *)k->impl)->means, launch_means, 0) : NULL;
   return why ? why : ga_plan_steps_add(steps, k, NULL, 0);
 }

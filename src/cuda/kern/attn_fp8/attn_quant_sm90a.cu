@@ -80,7 +80,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #include "cuda/kern/attn_fp8/attn_quant_unit.h"
 
 /* p + step, digit by digit: divisions are for the first unit alone. */
-GA_DEV block_coord advance(args a, block_coord p, block_coord step) {
+GA_DEV block_coord next_coord(args a, block_coord p, block_coord step) {
   p.head += step.head, p.block += step.block, p.batch += step.batch;
   if (p.head >= a->heads) p.head -= a->heads, p.block++;
   if (p.block >= a->units_per_head) p.block -= a->units_per_head, p.batch++;
@@ -95,25 +95,25 @@ GA_DEV float *scale_at(args a, block_coord p, int i) {
 }
 /* Where this lane's first 16 bytes of a stage lie; those of other chunks follow 512 bytes apart. */
 GA_DEV uint32_t chunks_at(uint32_t stage) { return stage + 16 * (uint32_t)(thread_index() & 31); }
-GA_DEV const uint16_t *head_of(args a, block_coord p) {
+GA_DEV const uint16_t *head_pointer(args a, block_coord p) {
   return (const uint16_t *)a->x + p.batch * a->x_batch + p.head * a->x_head + 8 * (thread_index() & 3);
 }
 /* Behind the last token comes that again, which no maximum minds. */
-GA_DEV const uint16_t *row_of(args a, block_coord p, const uint16_t *head, int r) {
+GA_DEV const uint16_t *row_of_head(args a, block_coord p, const uint16_t *head, int r) {
   const int token = token_of(p, r), last = a->tokens - 1;
   return head + (token < last ? token : last) * a->x_token;
 }
 GA_DEV void prefetch_rows(args a, block_coord p) {
-  const uint16_t *head = head_of(a, p);
+  const uint16_t *head = head_pointer(a, p);
   GA_UNROLL for (int r = 0; r < R; r++) {
-    const uint16_t *row = row_of(a, p, head, r);
+    const uint16_t *row = row_of_head(a, p, head, r);
     GA_UNROLL for (int j = 0; j < ROW_CHUNKS; j += 2) prefetch_l2(row + 32 * j);
   }
 }
 GA_DEV void fetch_rows(args a, block_coord p, uint32_t stage) {
-  const uint16_t *head = head_of(a, p);
+  const uint16_t *head = head_pointer(a, p);
   GA_UNROLL for (int r = 0; r < R; r++) {
-    const uint16_t *row = row_of(a, p, head, r);
+    const uint16_t *row = row_of_head(a, p, head, r);
     GA_UNROLL for (int j = 0; j < ROW_CHUNKS; j++)
         cp_async_16(chunks_at(stage) + 512 * (uint32_t)(r * ROW_CHUNKS + j), row + 32 * j, 16);
   }
@@ -175,7 +175,7 @@ GA_DEV void butterfly(float *x, int step) {
  * lane of a row). The 16 bytes of a chunk are an operand as they are: registers 0 and 2 are its row g, 1 and 3 its row
  * g + 8. Products with columns 0 to 7 of H16 give outputs without bit 2, the others are the same but for the sign of k
  * 8 to 15: all of H16 is a register and its negative. */
-GA_DEV void products(args a, uint32_t stage, float *x) {
+GA_DEV void hadamard_products(args a, uint32_t stage, float *x) {
   const int lane = thread_index() & 31, q = lane & 3, g = lane >> 2;
   const uint32_t low = (uint32_t)bit_count((uint32_t)(2 * q & g)), high = low + (uint32_t)g; /* H16's signs, in bit 0 */
   const uint32_t b = (GA_CAT(POWER_, GA_P_DTYPE) * 0x10001u) ^ (low & 1) << 15 ^ high << 31, minus = b ^ 0x80008000u;
@@ -189,7 +189,7 @@ GA_DEV void products(args a, uint32_t stage, float *x) {
   }
 }
 /* The same of floats. */
-GA_DEV void shuffles(args a, float *x) {
+GA_DEV void hadamard_shuffles(args a, float *x) {
   GA_UNROLL for (int i = 0; i < EACH; i++) {
     const uint32_t sign = signs_of(a, i / 8 % ROW_CHUNKS) << i % 8 / 2 << (i & 1 ? 0 : 16) & 0x80000000u;
     x[i] = POWER * float_of(bits_of(x[i]) ^ (int)sign);
@@ -251,7 +251,7 @@ GA_DEV void scales(args a, block_coord p, uint32_t slots, const float *x, float 
 GA_DEV uint32_t pack4(const float *x, float f) {
   return I8 ? pack4_s8(x[0] * f, x[1] * f, x[2] * f, x[3] * f) : pack4_e4m3(x[0] * f, x[1] * f, x[2] * f, x[3] * f);
 }
-GA_DEV void store_rows(args a, block_coord p, const float *x, const float *f) {
+GA_DEV void store_codes(args a, block_coord p, const float *x, const float *f) {
   uint8_t *base = (uint8_t *)a->y + p.batch * a->y_batch + p.head * a->y_head + 8 * (thread_index() & 3);
   GA_UNROLL for (int r = 0; r < R; r++) {
     const int token = token_of(p, r);
@@ -266,7 +266,7 @@ GA_DEV void store_rows(args a, block_coord p, const float *x, const float *f) {
 
 /* x of a unit, but for what is left of the transform. */
 GA_DEV void take_rows(args a, block_coord p, uint32_t stage, float *x) {
-  if (a->hadamard && !a->rot_dim) return products(a, stage, x);
+  if (a->hadamard && !a->rot_dim) return hadamard_products(a, stage, x);
   load_f32(stage, x);
   if (a->rot_dim) rope(a, p, stage, x);
 }
@@ -283,17 +283,17 @@ GA_KERNEL(THREADS, BLOCKS) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_attn_quant k) {
   fetch_rows(a, p, stage);
   cp_async_commit();
   for (int u = block_index(); u < a->units; u += block_count()) {
-    const block_coord next = advance(a, p, step);
+    const block_coord next = next_coord(a, p, step);
     float x[EACH], f[R];
     if (u + block_count() < a->units) fetch_rows(a, next, stage ^ STAGE_BYTES);
     cp_async_commit();
     cp_async_wait(1);
     take_rows(a, p, stage, x);
-    if (a->hadamard && a->rot_dim) shuffles(a, x);
+    if (a->hadamard && a->rot_dim) hadamard_shuffles(a, x);
     if (a->hadamard) butterflies(x);
     scales(a, p, slots, x, rest, f);
     GA_UNROLL for (int r = 0; r < R; r++) f[r] *= rest;
-    store_rows(a, p, x, f);
+    store_codes(a, p, x, f);
     p = next;
     stage ^= STAGE_BYTES;
     slots ^= 4 * WARPS; /* others may still read these */

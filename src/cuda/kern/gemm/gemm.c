@@ -11,19 +11,19 @@ size_t cuda_gemm_align(int32_t dtype) {
 }
 
 /* Of the activations: what the row asks for. */
-static size_t align_of(const ga_kernel *k, int32_t dtype) {
+static size_t operand_align(const ga_kernel *k, int32_t dtype) {
   return k->align ? (size_t)k->align : cuda_gemm_align(dtype);
 }
 
 ga_status cuda_gemm_check_io(ga_stream *stream, const ga_kernel *k, const ga_gemm_desc *d, const ga_gemm_io *a,
                              size_t w_align) {
-  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, align_of(k, d->x_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "x", a->x, operand_align(k, d->x_dtype)));
   GA_TRY(cuda_check_pointer(stream, k, "w", a->w, w_align));
-  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, align_of(k, d->y_dtype)));
+  GA_TRY(cuda_check_pointer(stream, k, "y", a->y, operand_align(k, d->y_dtype)));
   if (d->flags & GA_GEMM_BIAS) GA_TRY(cuda_check_pointer(stream, k, "bias", a->bias, sizeof(float)));
-  if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, align_of(k, d->y_dtype)));
+  if (d->flags & GA_GEMM_GLU) GA_TRY(cuda_check_pointer(stream, k, "gate", a->gate, operand_align(k, d->y_dtype)));
   if (d->flags & GA_GEMM_RESIDUAL)
-    GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, align_of(k, d->y_dtype)));
+    GA_TRY(cuda_check_pointer(stream, k, "residual", a->residual, operand_align(k, d->y_dtype)));
   if (d->scales) GA_TRY(cuda_check_pointer(stream, k, "x_scale", a->x_scale, sizeof(float)));
   if (d->scales) GA_TRY(cuda_check_pointer(stream, k, "w_scale", a->w_scale, sizeof(float)));
   return GA_OK;

@@ -87,7 +87,7 @@ GA_DEV void copy_operand(uint32_t to, operand *o) {
 
 /* --- fragments of 16 vectors from `first` on by 16 of k, step j of the stage --- */
 
-GA_DEV void load_x(uint32_t *f, uint32_t at, int across, int first, int j, int lane) {
+GA_DEV void load_x_fragment(uint32_t *f, uint32_t at, int across, int first, int j, int lane) {
   const int r = lane % 8, i = lane / 8; /* of matrix i: vectors 8 (i % 2), k 8 (i / 2) */
   const uint32_t panel = at + (uint32_t)(first / 64 * PANEL);
   if (across)
@@ -110,18 +110,18 @@ typedef struct {
   uint32_t x[WARP_M / 16][4], w[WARP_N / 16][4];
 } fragments;
 
-GA_DEV void load(fragments *f, uint32_t at, int xt, int wt, int row, int col, int j, int lane) {
-  GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) load_x(f->x[m], at, xt, row + 16 * m, j, lane);
+GA_DEV void load_fragments(fragments *f, uint32_t at, int xt, int wt, int row, int col, int j, int lane) {
+  GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) load_x_fragment(f->x[m], at, xt, row + 16 * m, j, lane);
   GA_UNROLL for (int n = 0; n < WARP_N / 16; n++) load_w(f->w[n], at + OPERAND, wt, col + 16 * n, j, lane);
 }
 
 /* A warp's products of a stage: c[16-row tile][8-column tile][4]. The next fragments are on their way meanwhile. */
-GA_DEV void multiply(uint32_t at, int xt, int wt, int row, int col, int lane, float (*c)[WARP_N / 8][4]) {
+GA_DEV void multiply_stage(uint32_t at, int xt, int wt, int row, int col, int lane, float (*c)[WARP_N / 8][4]) {
   fragments f[2];
-  load(&f[0], at, xt, wt, row, col, 0, lane);
+  load_fragments(&f[0], at, xt, wt, row, col, 0, lane);
   GA_UNROLL for (int j = 0; j < BK / 16; j++) {
     const fragments *now = &f[j % 2];
-    if (j + 1 < BK / 16) load(&f[(j + 1) % 2], at, xt, wt, row, col, j + 1, lane);
+    if (j + 1 < BK / 16) load_fragments(&f[(j + 1) % 2], at, xt, wt, row, col, j + 1, lane);
     GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) GA_UNROLL for (int n = 0; n < WARP_N / 8; n++)
         MMA(c[m][n], now->x[m], now->w[n / 2][n % 2 * 2], now->w[n / 2][n % 2 * 2 + 1]);
   }
@@ -132,7 +132,7 @@ GA_DEV void multiply(uint32_t at, int xt, int wt, int row, int col, int lane, fl
 /* Group of 4 columns `quad` of row r of a warp's tile, in f32. */
 GA_DEV uint32_t result_at(uint32_t at, int r, int quad) { return at + (uint32_t)(r * 128 + (quad ^ r % 8) * 16); }
 
-GA_DEV void put(args a, uint32_t at, int64_t row, int64_t col, int lane, float (*c)[WARP_N / 8][4]) {
+GA_DEV void put_output(args a, uint32_t at, int64_t row, int64_t col, int lane, float (*c)[WARP_N / 8][4]) {
   const bool plain = gemm_is_plain(&a->g);
   GA_UNROLL for (int m = 0; m < WARP_M / 16; m++) GA_UNROLL for (int n = 0; n < WARP_N / 8; n++)
       GA_UNROLL for (int h = 0; h < 2; h++)
@@ -173,11 +173,11 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_plain a) {
     }
     cp_async_commit();
     if (k < 0) continue;
-    multiply(at, xt, wt, row, col, lane, c);
+    multiply_stage(at, xt, wt, row, col, lane, c);
     at = at == sb + (STAGES - 1) * STAGE ? sb : at + STAGE;
   }
   cp_async_wait_all();
   block_sync(); /* the ring is dead */
-  put(&a, sb + (uint32_t)(warp * WARP_M * WARP_N * 4), (int64_t)row_tile * SIDE + row, (int64_t)col_tile * SIDE + col,
-      lane, c);
+  put_output(&a, sb + (uint32_t)(warp * WARP_M * WARP_N * 4), (int64_t)row_tile * SIDE + row,
+             (int64_t)col_tile * SIDE + col, lane, c);
 }

@@ -46,7 +46,7 @@ static int64_t clocks_of(const shape *s, const ga_caps *caps) {
   return LAUNCH + s->m * s->width * 6 / BYTES + waves * (steps * (large ? STEP_256 : STEP_64) + ends);
 }
 
-static bool fits(const shape *s) {
+static bool x_fits(const shape *s) {
   return s->cluster * s->k_splits <= s->units && (s->k_splits == 1 || s->w_tiles * s->x_tiles * SHARES <= COUNTERS);
 }
 
@@ -63,7 +63,7 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
   shape best = s;
   for (s.cluster = 1; s.cluster <= (v->kw == 1 ? 2 : 1); s.cluster++)
     for (s.k_splits = 1; s.k_splits <= MAX_K_SPLITS; s.k_splits *= 2)
-      if (fits(&s) && clocks_of(&s, caps) < clocks_of(&best, caps)) best = s;
+      if (x_fits(&s) && clocks_of(&s, caps) < clocks_of(&best, caps)) best = s;
   return best;
 }
 

@@ -80,10 +80,10 @@ typedef const ga_kargs_gemm_prefill *args;
 
 /* A tile's k is cut among `parts` clusters of one or two blocks. Item: a part of a tile, for a cluster. */
 GA_DEV int parts(args a) { return 1 << a->k_splits_log; }
-GA_DEV int part_of(args a, int item) { return item & (parts(a) - 1); }
-GA_DEV int rank_of(args a) { return block_index() & ((1 << a->cluster_log) - 1); }
+GA_DEV int k_part_of(args a, int item) { return item & (parts(a) - 1); }
+GA_DEV int rank_of_block(args a) { return block_index() & ((1 << a->cluster_log) - 1); }
 GA_DEV int first_unit(args a, int item, int rank) {
-  return (int)((int64_t)a->g.units * ((part_of(a, item) << a->cluster_log) + rank) >>
+  return (int)((int64_t)a->g.units * ((k_part_of(a, item) << a->cluster_log) + rank) >>
                (a->k_splits_log + a->cluster_log));
 }
 GA_DEV int n_items(args a) { return a->w_tiles * a->x_tiles << a->k_splits_log; }
@@ -115,10 +115,10 @@ GA_DEV void copy_unit(args a, uint32_t to, uint32_t full, int tile, int unit) {
 GA_DEV void copy_w(args a, uint32_t sb, int pair) {
   uint32_t i = 0;
   OWN_ITEMS(a, t) {
-    const int end = first_unit(a, t, rank_of(a) + 1);
+    const int end = first_unit(a, t, rank_of_block(a) + 1);
     int w_row, x_row;
     tile_at(a, t, &w_row, &x_row);
-    GA_ROLL for (int u = first_unit(a, t, rank_of(a)) + pair; u < end; u += KW, i++) {
+    GA_ROLL for (int u = first_unit(a, t, rank_of_block(a)) + pair; u < end; u += KW, i++) {
       const uint32_t s = w_stage(pair, i);
       mbar_wait(sb + OFF_WE + 8 * s, ring_empty_parity(i, W_STAGES));
       if (warp_elect()) copy_unit(a, sb + OFF_W + s * W_BYTES, sb + OFF_WF + 8 * s, w_row / GA_PACKED_ROWS, u);
@@ -131,10 +131,10 @@ GA_DEV void copy_x(args a, uint32_t sb, int pair) {
   uint32_t i = 0;
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; X does */
   OWN_ITEMS(a, t) {
-    const int end = first_unit(a, t, rank_of(a) + 1);
+    const int end = first_unit(a, t, rank_of_block(a) + 1);
     int w_row, x_row;
     tile_at(a, t, &w_row, &x_row);
-    GA_ROLL for (int u = first_unit(a, t, rank_of(a)) + pair; u < end; u += KW) {
+    GA_ROLL for (int u = first_unit(a, t, rank_of_block(a)) + pair; u < end; u += KW) {
       GA_ROLL for (int c = 0; c < CHUNKS; c++, i++) {
         const uint32_t s = x_stage(pair, i), full = sb + OFF_XF + 8 * s;
         mbar_wait(sb + OFF_XE + 8 * s, ring_empty_parity(i, X_STAGES));
@@ -168,7 +168,7 @@ GA_DEV void work_out(const uint32_t *w, const packed_run *own, int chunk, uint32
 GA_DEV int pair_of_warpgroups(void) { return KW == 1 ? 0 : warp_uniform(thread_index() / 256); }
 
 /* This pair's units of a tile: every KW-th of `units`; *i of its units are done. */
-GA_DEV void multiply(uint32_t sb, uint32_t *i, int units, float *c) {
+GA_DEV void multiply_units(uint32_t sb, uint32_t *i, int units, float *c) {
   const int lane = thread_index() % 32, warp = thread_index() / 32 % 8, leader = thread_index() % 128 == 0,
             pair = pair_of_warpgroups();
   const uint32_t x_full = sb + OFF_XF + 8 * x_stage(pair, 0), x_empty = sb + OFF_XE + 8 * x_stage(pair, 0);
@@ -303,7 +303,7 @@ GA_DEV void put_tile(args a, uint32_t sb, int w_row, int x_row, int rows, const 
 
 /* --- the kernel --- */
 
-GA_DEV void start(args a, uint32_t sb) {
+GA_DEV void start_block(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     for (int s = 0; s < X_RING; s++) mbar_init(sb + OFF_XF + 8 * s, 1), mbar_init(sb + OFF_XE + 8 * s, 2);
@@ -314,20 +314,20 @@ GA_DEV void start(args a, uint32_t sb) {
   grid_launch_dependents();
 }
 
-GA_DEV void consume(args a, uint32_t sb) {
-  const int rank = rank_of(a), half = KW == 2 || a->cluster_log, which = KW == 2 ? pair_of_warpgroups() : rank;
+GA_DEV void consumer(args a, uint32_t sb) {
+  const int rank = rank_of_block(a), half = KW == 2 || a->cluster_log, which = KW == 2 ? pair_of_warpgroups() : rank;
   const int rows = half ? BN / 2 : BN, warps = 8 << half; /* of a tile: they share its results */
   uint32_t i = 0;
   float c[NC];
   OWN_ITEMS(a, t) {
     int w_row, x_row;
-    multiply(sb, &i, first_unit(a, t, rank + 1) - first_unit(a, t, rank), c);
+    multiply_units(sb, &i, first_unit(a, t, rank + 1) - first_unit(a, t, rank), c);
     if (KW == 2)
       join_pairs(sb, c);
     else if (half)
       join_cluster(sb, rank, c);
     const int share = (t >> a->k_splits_log) * warps + which * 8 + thread_index() / 32 % 8;
-    if (a->k_splits_log && !add_splits_of(a, share, part_of(a, t), rows / 2, c)) continue;
+    if (a->k_splits_log && !add_splits_of(a, share, k_part_of(a, t), rows / 2, c)) continue;
     tile_at(a, t, &w_row, &x_row);
     put_tile(a, sb, w_row, x_row + which * rows, rows, c);
   }
@@ -336,14 +336,14 @@ GA_DEV void consume(args a, uint32_t sb) {
 GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_prefill a) {
   const uint32_t sb = smem_base();
   const int wg = warp_uniform(thread_index() / 128);
-  start(&a, sb);
+  start_block(&a, sb);
   if (wg < 2 * KW) {
     if (KW == 1)
       setmaxnreg_inc(232);
     else
       setmaxnreg_inc(112);
     grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
-    consume(&a, sb);
+    consumer(&a, sb);
     return;
   }
   if (KW == 1)

@@ -20,7 +20,7 @@ typedef struct shape {
   int64_t warps, rows /* of X, filled up */, tiles, units, splits, groups, slots, depth, early, shared_bytes;
 } shape;
 
-static int64_t tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
+static int64_t row_tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
 
 /* Digits, scales and sums of so many units of X. */
 static int64_t x_bytes(const shape *s, int64_t units) {
@@ -80,7 +80,7 @@ static int64_t cost_of(const shape *s, int64_t cluster, const ga_caps *caps) {
 
 /* Parts of k: 1, or the blocks of a cluster, while X gets at most half of shared memory; else as many as it takes,
  * whose sums meet in memory. */
-static void split(shape *s, const ga_caps *caps, int64_t limit) {
+static void split_k_of(shape *s, const ga_caps *caps, int64_t limit) {
   int64_t best = INT64_MAX;
   for (int64_t c = 1; c <= GA_SPLIT_INT8_MAX_CLUSTER; c *= 2) {
     const bool fits = x_bytes(s, ga_div_up(s->units, c)) <= limit / 2 && (c == 1 || (s->rows > 1 && s->units >= 2 * c));
@@ -108,9 +108,9 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_fused_desc *d, const ga_
   s.mats = d->fused & GA_GEMM_FUSED_GATED ? 2 : 1;
   s.warps = ((const cuda_variant *)k->impl)->threads / 32;
   s.rows = k->rows_max == 1 ? 1 : m <= 2 ? 2 : m <= 4 ? 4 : ROWS;
-  s.tiles = tiles_of(d->plain.n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1]);
+  s.tiles = row_tiles_of(d->plain.n) + row_tiles_of(d->n_more[0]) + row_tiles_of(d->n_more[1]);
   s.units = ga_div_up(d->plain.k, s.unit->k);
-  split(&s, caps, limit);
+  split_k_of(&s, caps, limit);
   s.groups = groups_of(&s, s.cluster_reduce ? blocks_at_once(s.splits, caps) : caps->sms);
   for (;; s.groups = ga_min_i64(s.tiles, 2 * s.groups)) {
     const int64_t x = x_bytes(&s, ga_div_up(s.units, s.splits));
@@ -155,7 +155,7 @@ double cuda_gemm_split_int8_cost(const ga_kernel *k, const void *desc, const ga_
   const ga_gemm_fused_desc *d = desc;
   const cuda_unit *u = cuda_unit_of(d->plain.w_dtype);
   if (d->plain.m == 0 || d->plain.n == 0) return 0;
-  const int64_t tiles = (tiles_of(d->plain.n) + tiles_of(d->n_more[0]) + tiles_of(d->n_more[1])) *
+  const int64_t tiles = (row_tiles_of(d->plain.n) + row_tiles_of(d->n_more[0]) + row_tiles_of(d->n_more[1])) *
                         (d->fused & GA_GEMM_FUSED_GATED ? 2 : 1);
   const int64_t bytes = tiles * ga_div_up(d->plain.k, u->k) * u->bytes, rest = d->plain.m % ROWS;
   return cuda_clocks_us(d->plain.m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
@@ -185,7 +185,7 @@ static void fill_gated(const ga_gemm_fused_io *a, const shape *s, ga_kargs_gemm_
 static void fill_more(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row, const shape *s,
                       ga_kargs_gemm_split_int8 *out) {
   const char *before = a->plain.w;
-  int64_t begin = 0, tiles = tiles_of(d->plain.n); /* of the matrix before */
+  int64_t begin = 0, tiles = row_tiles_of(d->plain.n); /* of the matrix before */
   for (int i = 0; i < GA_GEMM_MORE && d->n_more[i]; i++) {
     begin += tiles;
     out->begin[i] = (int32_t)begin;
@@ -195,7 +195,7 @@ static void fill_more(const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, in
     out->bias_more[i] = d->plain.flags & GA_GEMM_BIAS ? a->bias_more[i] : NULL;
     out->n_more[i] = d->n_more[i];
     out->y_more_stride[i] = d->y_more_stride[i];
-    tiles = tiles_of(d->n_more[i]);
+    tiles = row_tiles_of(d->n_more[i]);
   }
 }
 
@@ -231,8 +231,8 @@ static ga_kargs_gemm_split_int8 args_of(const shape *s, const ga_gemm_fused_desc
   return out;
 }
 
-static ga_status check_more(ga_stream *stream, const ga_kernel *k, const ga_gemm_fused_desc *d,
-                            const ga_gemm_fused_io *a) {
+static ga_status check_operands(ga_stream *stream, const ga_kernel *k, const ga_gemm_fused_desc *d,
+                                const ga_gemm_fused_io *a) {
   if (d->fused & GA_GEMM_FUSED_NORM) GA_TRY(cuda_check_pointer(stream, k, "norm", a->norm, sizeof(float)));
   if (d->fused & GA_GEMM_FUSED_ADD_NORM) {
     const void *const rows[] = {a->plain.x, a->norm, a->add, a->add_norm, a->sum};
@@ -259,7 +259,7 @@ ga_status cuda_gemm_split_int8(const ga_kernel *k, const void *desc, const void 
   const cuda_variant *v = k->impl;
   if (d->plain.m == 0 || d->plain.n == 0) return GA_OK;
   GA_TRY(cuda_gemm_check_io(stream, k, &d->plain, &a->plain, 16));
-  GA_TRY(check_more(stream, k, d, a));
+  GA_TRY(check_operands(stream, k, d, a));
   for (int64_t row = 0; row < d->plain.m; row += ROWS) { /* W is read once for each 8 rows of X */
     ga_gemm_fused_desc piece = *d;
     piece.plain.m = ga_min_i64(ROWS, d->plain.m - row);

@@ -63,9 +63,9 @@ typedef struct {
 
 /* To the block's next tile: behind the rest of this one, and what other blocks of a cluster have of the next. Parts
  * that meet in memory have no further matrices, so that it does not matter where a tile begins. */
-GA_DEV void turn(asker *s) {
+GA_DEV void ask_next(asker *s) {
   const ga_kargs_gemm_split_int8 *ring = s->args;
-  const int k0 = GA_P_ROWS == 1 ? 0 : cut(ring->units_each, ring->units_longer, (int)cluster_rank());
+  const int k0 = GA_P_ROWS == 1 ? 0 : cut_at(ring->units_each, ring->units_longer, (int)cluster_rank());
   s->at = 0;
   s->w = next_tile(ring, s->w + (uint64_t)((int64_t)(ring->gemm.units - k0 - s->nb) * UNIT_BYTES)) +
          (uint64_t)((int64_t)k0 * UNIT_BYTES);
@@ -79,7 +79,7 @@ GA_DEV void ask(asker *s, int stage) {
     bulk_load_bytes(s->ring + (uint32_t)(stage * SLOT_BYTES), (const void *)s->w, bytes, bar, L2_EVICT_FIRST);
   }
   s->w += bytes;
-  if (++s->at == s->ni) turn(s);
+  if (++s->at == s->ni) ask_next(s);
 }
 
 /* The warp's first items, from stage `from` on. */
@@ -117,8 +117,8 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
   const share sh = share_of(ring, block_index(), smem + (uint32_t)(WARPS * RING_BYTES(ring->depth)));
   const int first = first_item(&sh, warp), items = first_item(&sh, warp + 1) - first, tile = first / sh.ni,
             at = first - tile * sh.ni;
-  const int number = tile_of(ring, sh.tile, tile);
-  asker next = {unit_at(ring, number, sh.k0 + PER * at),
+  const int number = tile_index(ring, sh.tile, tile);
+  asker next = {packed_unit_at(ring, number, sh.k0 + PER * at),
                 at,
                 smem + (uint32_t)(warp * RING_BYTES(ring->depth)) + BARS_BYTES,
                 ring,
@@ -134,7 +134,7 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
   }
   warp_sync();
   prefetch_norm(ring);
-  fill_table(ring, &sh);
+  fill_code_table(ring, &sh);
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
   const ga_kargs_gemm *a = &ring->gemm;
   const bool whole =
@@ -148,7 +148,7 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
     if (lane == 0) sts_f1(control + 4 * (uint32_t)warp, all);
   }
   block_sync();
-  if (GA_P_ROWS > 1 && meets(&ring->gemm)) cluster_reduce_begin(ring, &sh, control + MET_AT, control + BAR_AT);
+  if (GA_P_ROWS > 1 && blocks_meet(&ring->gemm)) cluster_reduce_begin(ring, &sh, control + MET_AT, control + BAR_AT);
   if (GA_P_ROWS == 1)
     take_items(1, ring, &sh, &next, warp, lane, items, at);
   else if (sh.rows == 2)
@@ -175,7 +175,7 @@ GA_DEV void finish_all(const ga_kargs_gemm_split_int8 *ring, const share *sh, ui
   for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
     const int col = a->m == 1 ? 0 : i / rows, row = i - col * rows;
     if (a->splits == 1)
-      finish(ring, sh, factor_of(ring, sh, squares, col), row, col);
+      finish_output(ring, sh, factor_of(ring, sh, squares, col), row, col);
     else
       stg_f32(a->partial + ((int64_t)sh->part * MOST_ROWS + col) * padded + row0 + row,
               add_splits_of(a, sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col));
@@ -196,7 +196,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_split_int8 a
   block_sync();
   const uint32_t squares = smem_base();
   const share sh = get_share(squares + SHARE_AT);
-  if (GA_P_ROWS > 1 && meets(&args.gemm))
+  if (GA_P_ROWS > 1 && blocks_meet(&args.gemm))
     cluster_reduce_end(&args, &sh, squares, squares + MET_AT, squares + BAR_AT);
   else
     finish_all(&args, &sh, squares);

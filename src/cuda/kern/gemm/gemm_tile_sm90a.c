@@ -18,11 +18,11 @@
 #define MOST           ((int64_t)1 << 28) /* rows, columns, k: places of tiles are 32-bit */
 
 static int64_t cluster_of(const cuda_gemm_tile_variant *v) { return v->cooperative ? 2 : 1; }
-static int64_t elem_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
+static int64_t operand_bytes(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->block_bytes; }
 /* k of a step. */
-static int64_t step_k(const ga_gemm_desc *d) { return STEP_BYTES / elem_bytes(d->w_dtype); }
+static int64_t step_k(const ga_gemm_desc *d) { return STEP_BYTES / operand_bytes(d->w_dtype); }
 static int64_t steps_of(const ga_gemm_desc *d) { return ga_div_up(d->k, step_k(d)); }
-static bool is_aligned(int64_t stride, int32_t dtype) { return stride * elem_bytes(dtype) % ALIGN_BYTES == 0; }
+static bool is_aligned(int64_t stride, int32_t dtype) { return stride * operand_bytes(dtype) % ALIGN_BYTES == 0; }
 
 /* Tiles of clusters: rows, columns. */
 static int64_t row_tiles(const cuda_gemm_tile_variant *v, const ga_gemm_desc *d) {
@@ -100,9 +100,10 @@ uint64_t cuda_gemm_tile_workspace(const ga_kernel *k, const void *desc, const ga
 }
 
 /* rows of cols contiguous elements, in boxes of 128 bytes by box_rows. */
-static ga_status encode(const cuda_device *dev, const ga_kernel *k, const char *name, int32_t dtype, const void *data,
-                        int64_t rows, int64_t cols, int64_t stride, int64_t box_rows, ga_tmap *out) {
-  const int64_t bytes_each = elem_bytes(dtype);
+static ga_status encode_matrix(const cuda_device *dev, const ga_kernel *k, const char *name, int32_t dtype,
+                               const void *data, int64_t rows, int64_t cols, int64_t stride, int64_t box_rows,
+                               ga_tmap *out) {
+  const int64_t bytes_each = operand_bytes(dtype);
   const int type = dtype == GA_F16 ? CU_TMAP_FLOAT16 : dtype == GA_BF16 ? CU_TMAP_BFLOAT16 : CU_TMAP_UINT8;
   const uint64_t dims[2] = {(uint64_t)cols, (uint64_t)rows}, bytes[1] = {(uint64_t)(bytes_each * stride)};
   const uint32_t box[2] = {(uint32_t)(STEP_BYTES / bytes_each), (uint32_t)box_rows}, ones[2] = {1, 1};
@@ -118,8 +119,8 @@ static ga_status encode(const cuda_device *dev, const ga_kernel *k, const char *
 static ga_status encode_operand(const cuda_device *dev, const ga_kernel *k, const ga_gemm_desc *d, const char *name,
                                 const void *data, bool across, int64_t lines, int64_t stride, int64_t box_lines,
                                 ga_tmap *out) {
-  if (across) return encode(dev, k, name, d->w_dtype, data, d->k, lines, stride, step_k(d), out);
-  return encode(dev, k, name, d->w_dtype, data, lines, d->k, stride, box_lines, out);
+  if (across) return encode_matrix(dev, k, name, d->w_dtype, data, d->k, lines, stride, step_k(d), out);
+  return encode_matrix(dev, k, name, d->w_dtype, data, lines, d->k, stride, box_lines, out);
 }
 
 ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
@@ -142,7 +143,7 @@ ga_status cuda_gemm_tile(const ga_kernel *k, const void *desc, const void *io, v
   GA_TRY(encode_operand(dev, k, d, "w", a->w, v->across & GA_GEMM_WT, d->n, d->w_stride,
                         v->cooperative ? v->bn / 2 : v->bn, &args.w));
   args.y_bulk = d->y_dtype != GA_F32 && d->n % 8 == 0 && !(d->flags & EPILOGUE) && !d->act;
-  if (args.y_bulk) GA_TRY(encode(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
+  if (args.y_bulk) GA_TRY(encode_matrix(dev, k, "y", d->y_dtype, a->y, d->m, d->n, d->y_stride, 16, &args.y));
   const int64_t pieces = (int64_t)args.row_tiles * args.col_tiles * args.k_splits, cluster = cluster_of(v);
   const int64_t clusters = ga_min_i64(pieces, dev->base.caps.sms / cluster);
   const cuda_launch l = {.grid = {(uint32_t)(clusters * cluster), 1, 1},

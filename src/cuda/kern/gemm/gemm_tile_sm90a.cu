@@ -158,7 +158,7 @@ GA_DEV void copy_w(args a, uint32_t at, uint32_t full, int k, int col, int rank)
   }
 }
 
-GA_DEV void copy(args a, uint32_t sb) {
+GA_DEV void copy_operands(args a, uint32_t sb) {
   const uint32_t rank = COOPERATIVE ? (uint32_t)(block_index() % 2) : 0;
   uint32_t i = 0;
   PIECES(t, a) {
@@ -278,7 +278,7 @@ GA_DEV void multiply_short(args a, uint32_t sb, int wg, uint32_t i, int steps, f
 }
 
 /* A piece's sums, from block i of the ring on. */
-GA_DEV void multiply(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
+GA_DEV void multiply_piece(args a, uint32_t sb, int wg, uint32_t i, piece p, float *c) {
   if (SHORT) {
     multiply_short(a, sb, wg, i, p.steps, c);
     return;
@@ -389,7 +389,7 @@ GA_DEV bool add_splits(args a, piece p, float *c) {
 
 /* --- the kernel --- */
 
-GA_DEV void start(args a, uint32_t sb) {
+GA_DEV void start_block(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
     tmap_prefetch(&a->w);
@@ -406,13 +406,13 @@ GA_DEV void start(args a, uint32_t sb) {
 }
 
 /* Blocks end together: those of a pair arrive at each other's barriers. */
-GA_DEV void consume(args a, uint32_t sb, int wg) {
+GA_DEV void consumer(args a, uint32_t sb, int wg) {
   uint32_t i = 0;
   if (SHORT && wg == 1) pingpong_signal(wg);
   PIECES(t, a) {
     const piece p = piece_at(a, t);
     float c[NC];
-    multiply(a, sb, wg, i, p, c);
+    multiply_piece(a, sb, wg, i, p, c);
     i += (uint32_t)p.steps;
     if (SPLIT_K && a->k_splits > 1 && !add_splits(a, p, c)) continue;
     if (a->y_bulk)
@@ -428,13 +428,13 @@ GA_DEV void consume(args a, uint32_t sb, int wg) {
 GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
   const uint32_t sb = smem_base();
   const int wg = warp_uniform(thread_index() / 128);
-  start(&a, sb);
+  start_block(&a, sb);
   if (wg < WGS) {
 #if GA_P_BM > 64
     setmaxnreg_inc(232);
 #endif
     grid_dependency_wait(); /* the epilogue reads, and Y may be what the kernel ahead reads */
-    consume(&a, sb, wg);
+    consumer(&a, sb, wg);
     return;
   }
 #if GA_P_BM > 64
@@ -442,7 +442,7 @@ GA_KERNEL(LANES + 128, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_tile a) {
 #endif
   if (thread_index() == LANES) {
     grid_dependency_wait();
-    copy(&a, sb);
+    copy_operands(&a, sb);
   } else if (SHORT && a.p.scales == GEMM_SCALES_BLOCK && thread_index() / 32 == LANES / 32 + 1) {
     grid_dependency_wait();
     copy_scales(&a, sb);

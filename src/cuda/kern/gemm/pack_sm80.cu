@@ -39,7 +39,7 @@ GA_DEV uint32_t code_of(const ga_kargs_pack *a, int64_t row, int64_t k) {
 }
 
 /* The part of a code that part `bits` (4, 2 or 1) of the unit holds. */
-GA_DEV uint32_t part_of(int t, uint32_t code, int bits) {
+GA_DEV uint32_t part_of_code(int t, uint32_t code, int bits) {
   if (bits == 4) return code & 15;
   if (bits == 2) return PACKED_HAS4(t) ? code >> 4 : code & 3;
   return PACKED_HAS4(t) ? code >> 4 & 1 : code >> 2 & 1;
@@ -70,9 +70,9 @@ GA_DEV uint32_t code_word(const ga_kargs_pack *a, int64_t row0, int64_t k0, int 
       if (PACKED_FP4(t) || PACKED_IQ4(t))
         word |= code << (16 * (j % 2) + 4 * (e * 2 + j / 2)); /* nibbles i = 0, 2, 1, 3 of a row */
       else if (bits == 4)
-        word |= part_of(t, code, bits) << (4 * reg + 16 * e);
+        word |= part_of_code(t, code, bits) << (4 * reg + 16 * e);
       else
-        word |= part_of(t, code, bits) << (8 * (j / 2) + in_byte + bits * (j % 2) + 16 * e);
+        word |= part_of_code(t, code, bits) << (8 * (j / 2) + in_byte + bits * (j % 2) + 16 * e);
     }
   }
   return word;

@@ -57,20 +57,20 @@ GA_DEV share get_share(uint32_t at) {
 }
 
 /* Where piece i of things cut in pieces begins: `longer` of them, the first, have one more than `each`. */
-GA_DEV int cut(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
+GA_DEV int cut_at(int each, int longer, int i) { return i * each + (i < longer ? i : longer); }
 
 /* The block's items are cut among warps; which has a given one? */
 GA_DEV int first_item(const share *s, int warp) {
-  return cut((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp);
+  return cut_at((int)((uint32_t)s->n / WARPS), (int)((uint32_t)s->n % WARPS), warp);
 }
-GA_DEV int warp_of(const share *s, int item) {
+GA_DEV int warp_of_item(const share *s, int item) {
   const int each = (int)((uint32_t)s->n / WARPS), longer = (int)((uint32_t)s->n % WARPS), turn = longer * (each + 1);
   return item < turn ? item / (each + 1) : longer + (item - turn) / each;
 }
 /* Who summed tile t: the first warp, the last one, and the first one's slot; the others begin with it. Worked out
  * ahead, while weights are under way. */
 GA_DEV uint32_t sums_of_tile(const share *s, int t) {
-  const int begin = t * s->ni, first = warp_of(s, begin), last = warp_of(s, begin + s->ni - 1);
+  const int begin = t * s->ni, first = warp_of_item(s, begin), last = warp_of_item(s, begin + s->ni - 1);
   return (uint32_t)(first | last << 8 | (t - first_item(s, first) / s->ni) << 16);
 }
 GA_DEV packed_constants get_constants(uint32_t table) {
@@ -172,7 +172,7 @@ typedef union {
 } unit_sum;
 
 /* Number of the block's tile i; gated: tiles of W and of the gate in turn. */
-GA_DEV int tile_of(const ga_kargs_gemm_split_int8 *ring, int tile, int i) {
+GA_DEV int tile_index(const ga_kargs_gemm_split_int8 *ring, int tile, int i) {
   return !ring->gated ? tile + i : i % 2 ? ring->begin[0] + tile + i / 2 : tile + i / 2;
 }
 
@@ -278,7 +278,7 @@ GA_DEV void put_result(const ga_kargs_gemm_split_int8 *ring, const share *sh, fl
 }
 
 /* Result `row` of the block's, of row col of X, by whose factor the norm multiplies it: all of k is here. */
-GA_DEV void finish(const ga_kargs_gemm_split_int8 *ring, const share *sh, float factor, int row, int col) {
+GA_DEV void finish_output(const ga_kargs_gemm_split_int8 *ring, const share *sh, float factor, int row, int col) {
   const int i = row / GA_PACKED_ROWS, in = row % GA_PACKED_ROWS;
   const float sum = add_splits_of(&ring->gemm, sh, ring->gated ? 2 * i : i, in, col) * factor;
   put_result(ring, sh, sum, ring->gated ? add_splits_of(&ring->gemm, sh, 2 * i + 1, in, col) * factor : 0, row, col);

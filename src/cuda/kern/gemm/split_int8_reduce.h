@@ -4,7 +4,7 @@
 #pragma once
 #include "cuda/kern/gemm/split_int8.h"
 
-GA_DEV bool meets(const ga_kargs_gemm *a) { return a->splits > 1 && !a->partial; }
+GA_DEV bool blocks_meet(const ga_kargs_gemm *a) { return a->splits > 1 && !a->partial; }
 
 /* Where a block keeps what it is sent: sums of its tiles by rank, squares of rows of X by rank. */
 typedef struct {

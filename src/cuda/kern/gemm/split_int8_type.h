@@ -14,9 +14,9 @@ GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t 
   share s;
   s.group = a->splits == 1 ? block : block / a->splits;
   s.part = a->splits == 1 ? 0 : block - s.group * a->splits;
-  s.k0 = cut(ring->units_each, ring->units_longer, s.part);
+  s.k0 = cut_at(ring->units_each, ring->units_longer, s.part);
   s.nb = ring->units_each + (s.part < ring->units_longer);
-  s.tile = cut(ring->tiles_each, ring->tiles_longer, s.group);
+  s.tile = cut_at(ring->tiles_each, ring->tiles_longer, s.group);
   s.tiles = ring->tiles_each + (s.group < ring->tiles_longer);
   s.ni = (s.nb + PER - 1) / PER;
   s.n = (ring->gated ? 2 * s.tiles : s.tiles) * s.ni;
@@ -30,7 +30,7 @@ GA_DEV share share_of(const ga_kargs_gemm_split_int8 *ring, int block, uint32_t 
   return s;
 }
 
-GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
+GA_DEV void fill_code_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
   const int tiles = ring->gated ? 2 * s->tiles : s->tiles;
   const packed_constants k = packed_constants_of(T);
   if (thread_index() == 0) {
@@ -164,7 +164,7 @@ GA_DEV void take_unit(const int rows, const lane_view *v, const packed_constants
 }
 
 /* Unit k0 of a tile. Tiles of further matrices are numbered behind those of the first. */
-GA_DEV uint64_t unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
+GA_DEV uint64_t packed_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
   int first = 0;
   GA_UNROLL for (int j = 0; j < 2; j++) if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];

@@ -8,7 +8,7 @@
  */
 #include "cuda/kern/ladder/special.h"
 
-GA_DEV void consume(args a, const tile_coord *p, uint32_t sb, int group) {
+GA_DEV void consumer(args a, const tile_coord *p, uint32_t sb, int group) {
   const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32;
   const uint32_t q_tile = sb + OFF_Q + (uint32_t)(group * 2 * Q_PANEL);
   float s[BN / 2], o[D / 2], m[2], l[2], factor[2];
@@ -38,7 +38,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   const int group = warp_uniform(thread_index() / 128);
   init_barriers(sb);
   if (group < 2)
-    consume(&a, &p, sb, group);
+    consumer(&a, &p, sb, group);
   else if (thread_index() == 256)
-    produce(&a, &p, sb);
+    producer(&a, &p, sb);
 }

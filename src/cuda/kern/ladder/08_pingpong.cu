@@ -19,7 +19,7 @@
 GA_DEV void pingpong_wait(int group) { bar_sync(1 + group, 256); }
 GA_DEV void pingpong_signal(int group) { bar_arrive(1 + (group ^ 1), 256); }
 
-GA_DEV void consume(args a, const tile_coord *p, uint32_t sb, int group) {
+GA_DEV void consumer(args a, const tile_coord *p, uint32_t sb, int group) {
   const int warp = warp_uniform(thread_index() / 32), lane = thread_index() % 32;
   const uint32_t q_tile = sb + OFF_Q + (uint32_t)(group * 2 * Q_PANEL);
   float s[BN / 2], o[D / 2], m[2], l[2], factor[2];
@@ -71,9 +71,9 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_ladder a) {
   init_barriers(sb);
   if (group < 2) {
     setmaxnreg_inc(REGS_CONSUMER);
-    consume(&a, &p, sb, group);
+    consumer(&a, &p, sb, group);
   } else {
     setmaxnreg_dec(REGS_PRODUCER);
-    if (thread_index() == 256) produce(&a, &p, sb);
+    if (thread_index() == 256) producer(&a, &p, sb);
   }
 }

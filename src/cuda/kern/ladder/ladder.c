@@ -44,8 +44,8 @@ static ga_status check_tensor(ga_stream *stream, const ga_kernel *k, const char 
 }
 
 /* (column, row, head, batch). The stride of a dimension of one element is never used; it must be legal all the same. */
-static ga_status encode(ga_stream *stream, const ga_kernel *k, const void *data, const ga_kstrides *s,
-                        const uint64_t dims[4], uint32_t box_rows, ga_tmap *out) {
+static ga_status encode_tensor(ga_stream *stream, const ga_kernel *k, const void *data, const ga_kstrides *s,
+                               const uint64_t dims[4], uint32_t box_rows, ga_tmap *out) {
   const cuda_device *d = cuda_device_of(stream);
   const int64_t elems[3] = {s->token, s->head, s->batch};
   const uint32_t box[4] = {PANEL_COLS, box_rows, 1, 1}, ones[4] = {1, 1, 1, 1};
@@ -63,9 +63,9 @@ static ga_status encode(ga_stream *stream, const ga_kernel *k, const void *data,
 static ga_status encode_all(ga_stream *stream, const ga_kernel *k, const ga_attn_desc *d, ga_kargs_ladder *a) {
   const uint64_t q[4] = {COLS, (uint64_t)d->max_q, (uint64_t)d->q_heads, (uint64_t)d->batch};
   const uint64_t kv[4] = {COLS, (uint64_t)d->max_kv, (uint64_t)d->kv_heads, (uint64_t)d->batch};
-  GA_TRY(encode(stream, k, a->q, &a->q_stride, q, Q_BOX_ROWS, &a->q_map));
-  GA_TRY(encode(stream, k, a->k, &a->k_stride, kv, KV_BOX_ROWS, &a->k_map));
-  return encode(stream, k, a->v, &a->v_stride, kv, KV_BOX_ROWS, &a->v_map);
+  GA_TRY(encode_tensor(stream, k, a->q, &a->q_stride, q, Q_BOX_ROWS, &a->q_map));
+  GA_TRY(encode_tensor(stream, k, a->k, &a->k_stride, kv, KV_BOX_ROWS, &a->k_map));
+  return encode_tensor(stream, k, a->v, &a->v_stride, kv, KV_BOX_ROWS, &a->v_map);
 }
 
 ga_status cuda_ladder(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {

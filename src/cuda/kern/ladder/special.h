@@ -43,7 +43,7 @@ GA_DEV void load_block(uint32_t sb, const tile_coord *p, const ga_tmap *map, uin
                  p->batch, L2_EVICT_LAST);
 }
 /* The producer: everything that the block will need, in the order of need. */
-GA_DEV void produce(args a, const tile_coord *p, uint32_t sb) {
+GA_DEV void producer(args a, const tile_coord *p, uint32_t sb) {
   mbar_arrive_expect(sb + OFF_Q_FULL, BM * D * 2);
   for (int i = 0; i < 4; i++) /* two warpgroups of two panels */
     bulk_load_4d(sb + OFF_Q + (uint32_t)(i * Q_PANEL), &a->q_map, sb + OFF_Q_FULL, i % 2 * PANEL_COLS,

@@ -9,7 +9,7 @@
 #define ROWS          16 /* of 1 x 128 that a block takes at once */
 #define BLOCKS_PER_SM 8
 
-static int64_t units_of(const ga_convert_desc *d) {
+static int64_t convert_units_of(const ga_convert_desc *d) {
   return ga_div_up(d->rows, d->scales == GA_CONVERT_SCALES_ROW ? ROWS : GA_CONVERT_BLOCK) *
          ga_div_up(d->width, GA_CONVERT_BLOCK);
 }
@@ -43,6 +43,6 @@ ga_status cuda_convert(const ga_kernel *k, const void *desc, const void *io, voi
   const int64_t most = (int64_t)stream->device->caps.sms * BLOCKS_PER_SM;
   const cuda_variant *v = k->impl;
   const cuda_launch l = {
-      .grid = {(uint32_t)ga_min_i64(units_of(d), most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
+      .grid = {(uint32_t)ga_min_i64(convert_units_of(d), most), 1, 1}, .block = {v->threads, 1, 1}, .dependent = true};
   return cuda_enqueue(stream, k, &l, &args);
 }

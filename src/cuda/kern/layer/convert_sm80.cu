@@ -41,7 +41,7 @@ GA_DEV void get(args a, int64_t row, int64_t col, float *x) {
   }
 }
 
-GA_DEV void put(args a, int64_t row, int64_t col, const float *x, float scale) {
+GA_DEV void put_codes(args a, int64_t row, int64_t col, const float *x, float scale) {
   const int64_t at = row * a->width + col;
   uint8_t *y = (uint8_t *)a->y + at;
   uint32_t q[E];
@@ -56,7 +56,7 @@ GA_DEV void put(args a, int64_t row, int64_t col, const float *x, float scale) {
 
 /* A lane's rows from `row` on, DOWN apart, of columns [col, col + 8): 16 lanes of one row, or with a.blocks 8 rows of
  * all of the block, share a scale. */
-GA_DEV void convert(args a, float *slots, int64_t row, int64_t col) {
+GA_DEV void convert_block(args a, float *slots, int64_t row, int64_t col) {
   const int64_t end = row + (a->blocks ? SIDE : 1), bottom = col < a->width ? (end < a->rows ? end : a->rows) : row;
   float x[E], most = 0;
   GA_ROLL for (int64_t r = row; r < bottom; r += DOWN) {
@@ -73,7 +73,7 @@ GA_DEV void convert(args a, float *slots, int64_t row, int64_t col) {
   const float scale = e4m3_scale(most);
   GA_ROLL for (int64_t r = row; r < bottom; r += DOWN) {
     get(a, r, col, x);
-    put(a, r, col, x, scale);
+    put_codes(a, r, col, x, scale);
   }
   if (thread_index() % ACROSS || row >= a->rows) return;
   if (!a->blocks)
@@ -91,6 +91,6 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_convert a) {
   grid_launch_dependents();
   for (int64_t u = block_index(); u < units; u += block_count()) {
     const int64_t row = u / cols * tall + r, col = u % cols * SIDE + c;
-    convert(&a, slots, row, col);
+    convert_block(&a, slots, row, col);
   }
 }

@@ -33,7 +33,7 @@ GA_DEV int round_within(float x, int low, int high) {
 GA_DEV float finite(float x) { return (float_bits(x) & 0x7f800000u) == 0x7f800000u ? 0.0f : x; }
 
 /* The lanes' element of largest size, the first of equals. */
-GA_DEV float largest(float x) {
+GA_DEV float largest_of_warp(float x) {
   int at = thread_index() % 32;
   GA_UNROLL for (int m = 1; m < 32; m *= 2) {
     const float other = shfl_xor_f32(x, m);
@@ -48,7 +48,7 @@ GA_DEV float largest(float x) {
 /* The warp's 32 elements as block b. */
 GA_DEV void store_block(int type, float x, uint8_t *b) {
   const int lane = thread_index() % 32;
-  const float v = finite(x), most = largest(v);
+  const float v = finite(x), most = largest_of_warp(v);
   const uint16_t d = elem_f16_of_f32(type == T_Q8_0 ? fabsf(most) / 127 : most / -8);
   const float scale = elem_f32_of_f16(d), id = scale != 0 ? 1 / scale : 0;
   if (lane < 2) b[lane] = (uint8_t)(d >> 8 * lane);

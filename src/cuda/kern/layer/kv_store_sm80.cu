@@ -112,7 +112,7 @@ GA_DEV void rope_heads(const ga_kargs_kv_store *a, int64_t t, int pair, int head
   }
 }
 
-GA_DEV int at_most(int x, int most) { return x < most ? x : most; }
+GA_DEV int imin(int x, int most) { return x < most ? x : most; }
 
 GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
   /* Units of a token: of K a run of 32 in `chunk` heads (where heads are whole runs; else of the row), of V `chunk`
@@ -133,15 +133,15 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_kv_store a) {
     const int at = (int)(u - t * per_token), v = (at - k_units) * a.chunk, q = at - k_units - v_units,
               head = at / k_runs * a.chunk;
     if (scaled && at < k_units)
-      store_scaled(&a, t, head, at_most(a.chunk, k_heads - head), true);
+      store_scaled(&a, t, head, imin(a.chunk, k_heads - head), true);
     else if (scaled && q < 0)
-      store_scaled(&a, t, v, at_most(a.chunk, k_heads - v), false);
+      store_scaled(&a, t, v, imin(a.chunk, k_heads - v), false);
     else if (at < k_units)
-      store_runs(&a, t, head * k_runs + at % k_runs, k_runs, at_most(a.chunk, k_heads - head), true);
+      store_runs(&a, t, head * k_runs + at % k_runs, k_runs, imin(a.chunk, k_heads - head), true);
     else if (q < 0)
-      store_runs(&a, t, v, 1, at_most(a.chunk, v_runs - v), false);
+      store_runs(&a, t, v, 1, imin(a.chunk, v_runs - v), false);
     else
       rope_heads(&a, t, q % q_runs * 32 + thread_index() % 32, q / q_runs * a.chunk,
-                 at_most(a.chunk, a.q_heads - q / q_runs * a.chunk));
+                 imin(a.chunk, a.q_heads - q / q_runs * a.chunk));
   }
 }

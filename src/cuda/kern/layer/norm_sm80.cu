@@ -41,7 +41,7 @@ GA_DEV void prefetch_row(const ga_kargs_norm *a, int64_t at, int64_t c, float sh
       c + e * GA_P_THREADS < a->width ? GET(a->x, at + c + e * GA_P_THREADS) - shift : 0.0f;
 }
 
-GA_DEV float mean_of(const ga_kargs_norm *a, row_shared *s, int64_t at) {
+GA_DEV float mean_of_row(const ga_kargs_norm *a, row_shared *s, int64_t at) {
   float sum = 0, x[AHEAD];
   for (int64_t c = thread_index(); c < a->width; c += AHEAD * GA_P_THREADS) {
     prefetch_row(a, at, c, 0, x);
@@ -87,7 +87,7 @@ GA_KERNEL(GA_P_THREADS, 2) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_norm a) {
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const int64_t at = row * a.x_stride;
     GA_UNROLL for (int e = 0; e < EARLY; e++) residual[e] = get_residual(&a, row, thread_index() + e * GA_P_THREADS);
-    const float shift = a.kind == NORM_LAYER ? mean_of(&a, &shared, at) : 0.0f;
+    const float shift = a.kind == NORM_LAYER ? mean_of_row(&a, &shared, at) : 0.0f;
     const float factor = factor_of(&a, &shared, at, shift);
     prefetch_row(&a, at, thread_index(), shift, x);
     GA_UNROLL for (int e = 0; e < AHEAD; e++) {

@@ -13,7 +13,7 @@ typedef struct shape {
 
 static int64_t threads_of(const ga_kernel *k) { return ((const cuda_variant *)k->impl)->threads; }
 
-static shape shape_of(const ga_kernel *k, int64_t vocab) {
+static shape sample_shape_of(const ga_kernel *k, int64_t vocab) {
   shape s = {.log = GROUP_LOG_LEAST};
   while (ga_div_up(vocab, (int64_t)1 << s.log) > threads_of(k)) s.log++;
   s.groups = (int32_t)ga_div_up(vocab, (int64_t)1 << s.log);
@@ -35,7 +35,7 @@ uint64_t cuda_sample_workspace(const ga_kernel *k, const void *desc, const ga_ca
 static ga_kargs_sample kargs_of(const ga_kernel *k, const ga_sample_desc *d, const ga_sample_fused_io *fused,
                                 void *workspace) {
   const ga_sample_io *a = &fused->plain;
-  const shape s = shape_of(k, d->vocab);
+  const shape s = sample_shape_of(k, d->vocab);
   double *sums = workspace;
   float *most = (float *)(void *)(sums + threads_of(k));
   const int32_t top_k = d->top_k < d->vocab ? d->top_k : 0;

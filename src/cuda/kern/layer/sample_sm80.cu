@@ -163,7 +163,7 @@ GA_DEV int groups_from(const ga_kargs_sample *a, const shared *s, token_key leas
 }
 
 /* The sorted tokens with keys from `least` on in s->keys; how many there are, or ROOM + 1 when they do not fit. */
-GA_DEV int gather(const ga_kargs_sample *a, shared *s, token_key least) {
+GA_DEV int gather_candidates(const ga_kargs_sample *a, shared *s, token_key least) {
   const int warp = thread_index() / 32, lane = thread_index() % 32, groups = groups_from(a, s, least);
   int mine = 0, before = 0, all = 0;
   GA_ROLL for (int pass = 0; pass < 2; pass++) {
@@ -246,7 +246,7 @@ GA_DEV token_key least_of_few(const ga_kargs_sample *a, const filters *f, shared
       bar = key_of((float)((double)top - reach), 0) & 0xffffffff00000000ull;
     }
     bar = bar < KEY_LEAST ? KEY_LEAST : bar;
-    int n = gather(a, s, bar);
+    int n = gather_candidates(a, s, bar);
     if (n > ROOM) return 0;
     if (f->top_k && f->top_k < n) n = f->top_k;
     n = keep_sorted(f, s, top, n, bar == KEY_LEAST ? 0 : z);
@@ -272,7 +272,7 @@ GA_DEV uint64_t distance_of(const ranking *r, float x, float top) {
   w.f = fabs((double)x - (double)top - r->mean);
   return w.u;
 }
-GA_DEV token_key rank_of(const ranking *r, float x, int32_t id, float top) {
+GA_DEV token_key typical_rank(const ranking *r, float x, int32_t id, float top) {
   const token_key key = key_of(x, id);
   if (key < r->least) return 0;
   if (r->by == BY_LOGIT) return key;
@@ -289,7 +289,7 @@ GA_DEV void sums_from(const ga_kargs_sample *a, shared *s, const ranking *r, tok
   GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] = 0;
   for (int64_t i = thread_index(); i < a->vocab; i += GA_P_THREADS) {
     const float x = logit_at(a, i);
-    const token_key rank = rank_of(r, x, (int32_t)i, top), radix = (rank - base) >> shift;
+    const token_key rank = typical_rank(r, x, (int32_t)i, top), radix = (rank - base) >> shift;
     if (!rank || rank < base || radix > EDGES) continue;
     const double w = weigh ? weight_of(x, top, 1) : 1;
     GA_UNROLL for (int j = 0; j < EDGES; j++) sums[j] += radix > (token_key)j ? w : 0;
@@ -381,8 +381,9 @@ GA_DEV void remake_groups(const ga_kargs_sample *a, const ranking *near, token_k
     double sum = 0;
     for (int64_t i = first + lane; i < end && i < a->vocab; i += 32) {
       const float x = logit_at(a, i);
-      const token_key rank = rank_of(near, x, (int32_t)i, top);
-      const bool stays = rank > nearest || (rank == nearest && rank && rank_of(&by_id, x, (int32_t)i, top) >= tied);
+      const token_key rank = typical_rank(near, x, (int32_t)i, top);
+      const bool stays =
+          rank > nearest || (rank == nearest && rank && typical_rank(&by_id, x, (int32_t)i, top) >= tied);
       a->adjusted[i] = stays ? x : GA_NEG_INFINITY;
       if (stays) most = fmaxf(most, x);
     }
@@ -449,7 +450,7 @@ GA_DEV int token_in(const ga_kargs_sample *a, int group, token_key least, float 
   return last;
 }
 
-GA_DEV int draw(const ga_kargs_sample *a, shared *s, token_key least, float top, double u) {
+GA_DEV int sample_token(const ga_kargs_sample *a, shared *s, token_key least, float top, double u) {
   const int g = thread_index();
   double total;
   weigh_groups(a, s, least, top);
@@ -531,10 +532,10 @@ GA_DEV int choose(const ga_kargs_sample *a, shared *s) {
     best = order_groups(a, s);
     top = logit_of(best);
   }
-  if (!a->filters) return draw(a, s, KEY_LEAST, top, u);
+  if (!a->filters) return sample_token(a, s, KEY_LEAST, top, u);
   sort_keys(s->order, GA_P_THREADS, GA_P_THREADS);
   least = least_of(a, &f, s, top);
-  return draw(a, s, least, top, u);
+  return sample_token(a, s, least, top, u);
 }
 
 GA_DEV void put_logprob(const ga_kargs_sample *a, shared *s, int id) {

@@ -21,7 +21,7 @@
 #endif
 static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
-GA_DEV float largest(const ga_kargs_softmax *a, row_shared *s, const float *x) {
+GA_DEV float largest_of_row(const ga_kargs_softmax *a, row_shared *s, const float *x) {
   float m = GA_NEG_INFINITY;
   for (int64_t c = thread_index(); c < a->width; c += GA_P_THREADS) m = row_larger(m, elem_mul(a->scale, x[c]));
   return row_max(s, 0, GA_P_THREADS, m);
@@ -40,7 +40,7 @@ GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_softmax a) {
   for (int64_t row = block_index(); row < a.rows; row += block_count()) {
     const float *x = a.x + row * a.x_stride;
     float *y = a.y + row * a.y_stride;
-    const float m = largest(&a, &shared, x), sum = sum_of(&a, &shared, x, m);
+    const float m = largest_of_row(&a, &shared, x), sum = sum_of(&a, &shared, x, m);
     const float log_sum = logf(sum), none = a.log ? GA_NEG_INFINITY : 0.0f;
     for (int64_t c = thread_index(); c < a.width; c += GA_P_THREADS) {
       const float e = elem_mul(a.scale, x[c]) - m;

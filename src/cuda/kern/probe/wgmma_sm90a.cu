@@ -56,7 +56,7 @@ GA_DEV uint32_t hash(uint32_t i) {
 GA_DEV int random_word(uint32_t i) {
   return (int)((hash(i) & GA_CAT(RANDOM_, GA_P_DTYPE)) | GA_CAT(FIXED_, GA_P_DTYPE));
 }
-GA_DEV void fill(uint32_t sb) {
+GA_DEV void fill_smem(uint32_t sb) {
   for (int i = thread_index(); i < WORDS; i += THREADS) {
     const uint32_t at = (uint32_t)(4 * i + 1);
     sts_i4(sb + 16u * (uint32_t)i, random_word(at), random_word(at + 1), random_word(at + 2), random_word(at + 3));
@@ -99,7 +99,7 @@ GA_KERNEL(THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_probe args) {
   const int wg = warp_uniform(thread_index() / 128);
   const uint32_t a = desc_k_major(sb + (uint32_t)(wg * STAGES * A_BYTES)), b = desc_k_major(sb + 2 * STAGES * A_BYTES);
   float x = 0;
-  fill(sb);
+  fill_smem(sb);
   const int64_t start = clock_cycles();
 #define CALL(n)                                                            \
   if (p->cols == n && p->from_registers) x = rate_##n(p->rounds, 1, a, b); \
