@@ -214,7 +214,12 @@ static void test_config_refused(void **state) {
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\"}}", GA_ERR_UNSUPPORTED,
                 "'rope_scaling.type': is 'longrope'; must be default, none, linear, yarn or llama3");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"quantization_config\":{}}", GA_ERR_UNSUPPORTED,
-                "'quantization_config': is an object; GA has only models where it is absent, null or false");
+                "'quantization_config': is an object with 'quant_method' ''; GA has only models where it is absent");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"quantization_config\":{\"quant_method\":\"gptq\"}}",
+                GA_ERR_UNSUPPORTED, "with 'quant_method' 'gptq'; GA has only models");
+  refuse_config("{\"model_type\":\"llama\"," BASE
+                ",\"quantization_config\":{\"quant_method\":\"fp8\",\"fmt\":\"e5m2\"}}",
+                GA_ERR_UNSUPPORTED, "'quantization_config': has 'fmt' 'e5m2'; must be absent or e4m3");
   refuse_config("{\"model_type\":\"qwen2\"," BASE ",\"use_sliding_window\":true}", GA_ERR_UNSUPPORTED,
                 "'use_sliding_window': is true");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"eos_token_id\":[]}", GA_ERR_FORMAT,

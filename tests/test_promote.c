@@ -1,4 +1,6 @@
 /* q4_0 and q5_0 as q8_0: every value is the same. Which weights get that, test_cuda_model counts launches of. */
+#include "base/half.h"
+#include "base/mem.h"
 #include "base/rng.h"
 #include "model/promote.h"
 #include "ref/ref.h"
@@ -48,7 +50,64 @@ static void test_q5_0(void **state) {
   same_values(GA_Q5_0);
 }
 
+/* --- e4m3: rows and columns of more than a block of 128, neither a multiple --- */
+
+enum { N = 130, K = 200, DOWN = 2, ALONG = 2 };
+
+static const char *const header = "{\"w\":{\"dtype\":\"F8_E4M3\",\"shape\":[130,200],\"data_offsets\":[0,26000]}%s}";
+
+/* A file of w and, if `name`, of scales of that shape; index: which scale an element has. */
+static void same_scaled(const char *name, const char *shape, int n, int (*index)(int r, int c), ga_status want) {
+  static uint8_t bytes[N * K + 4 * N], file[sizeof bytes + 512];
+  float scales[N];
+  char more[160] = "", json[320];
+  void *wide;
+  uint64_t size;
+  for (int i = 0; i < N * K; i++)
+    bytes[i] = (uint8_t)(i * 7 % 254 < 127 ? i * 7 % 254 : 128 + i * 7 % 127); /* no NaN */
+  for (int i = 0; i < n; i++) scales[i] = 0.011f * (float)(i + 1);
+  memcpy(bytes + N * K, scales, 4 * (size_t)n);
+  if (name)
+    (void)snprintf(more, sizeof more, ",\"%s\":{\"dtype\":\"F32\",\"shape\":%s,\"data_offsets\":[26000,%d]}", name,
+                   shape, N * K + 4 * n);
+  (void)snprintf(json, sizeof json, header, more);
+  const size_t head = strlen(json), data = (size_t)(N * K + 4 * n);
+  ga_store_le(file, 8, head);
+  memcpy(file + 8, json, head);
+  memcpy(file + 8 + head, bytes, data);
+  put_file_bytes("scaled.safetensors", file, 8 + head + data);
+  ga_model_file *f = open_file("scaled.safetensors");
+  const ga_status status = ga_promote_e4m3(f, ga_model_file_find(f, "w"), N, K, &wide, &size);
+  assert_int_equal(status, want);
+  if (status == GA_OK) {
+    assert_int_equal(size, 2 * N * K);
+    for (int r = 0; r < N; r++)
+      for (int c = 0; c < K; c++) {
+        const float scale = name ? scales[index(r, c)] : 1;
+        assert_int_equal(((const ga_bf16 *)wide)[r * K + c], ga_f32_to_bf16(ga_e4m3_to_f32(bytes[r * K + c]) * scale));
+      }
+    ga_mem_free(wide);
+  }
+  ga_model_file_destroy(f);
+}
+
+static int one(int r, int c) { return 0 * (r + c); }
+static int of_row(int r, int c) { return r + 0 * c; }
+static int of_block(int r, int c) { return r / 128 * ALONG + c / 128; }
+
+static void test_e4m3(void **state) {
+  (void)state;
+  same_scaled(NULL, "", 0, one, GA_OK);
+  same_scaled("w_scale", "[]", 1, one, GA_OK);
+  same_scaled("w_scale", "[1]", 1, one, GA_OK);
+  same_scaled("w_scale", "[130,1]", N, of_row, GA_OK);
+  same_scaled("w_scale_inv", "[2,2]", DOWN * ALONG, of_block, GA_OK);
+  same_scaled("w_scale_inv", "[3]", 3, one, GA_ERR_SHAPE);
+  same_scaled("w_scale_inv", "[1,2]", 2, one, GA_ERR_SHAPE);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_q4_0), cmocka_unit_test(test_q5_0),
+                                     cmocka_unit_test(test_e4m3)};
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

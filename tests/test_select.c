@@ -299,6 +299,10 @@ static void hopper_packed(void) {
   for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
     for (size_t j = 0; j < GA_COUNT_OF(rows); j++)
       select_gemm(rows[j], shapes[i][0], shapes[i][1], GA_Q4_K, GA_F32, GA_LAYOUT_MMA_PACKED);
+  for (size_t i = 0; i < GA_COUNT_OF(shapes); i++)
+    for (size_t j = 0; j < GA_COUNT_OF(rows); j++)
+      select_gemm(rows[j], shapes[i][0], shapes[i][1], GA_BF16, GA_F32, GA_LAYOUT_MMA_PACKED);
+  for (size_t j = 0; j < GA_COUNT_OF(rows); j++) select_gemm(rows[j], 4096, 4096, GA_F16, GA_F32, GA_LAYOUT_MMA_PACKED);
 }
 
 static void hopper(void) {

@@ -12,7 +12,7 @@ per shape the clock and the power (NVML), read while the GPU works. Random norma
 --fp8: e4m3 by e4m3 into bf16: with one scale a tensor, all k summed in the tensor cores (fast) or 128 at a time, and with scales of blocks; beside
 cuBLAS with a scale a tensor, with and without fast accumulation, and with scales of blocks where PyTorch takes them.
 
---quant q4_k ...: packed weights of that type by f32 activations into f32, whatever m (the llama shapes below), beside cuBLAS with bf16 weights
+--quant q4_k ...: packed weights of that type, bf16 and f16 among them, by f32 activations into f32, whatever m (the llama shapes below), beside cuBLAS with bf16 weights
 and bf16 activations; microseconds too. The preparation of the activations is ours to pay, not cuBLAS's."""
 import argparse, ctypes, random, statistics, sys
 
@@ -25,7 +25,7 @@ ACROSS = {"": 0, "wt": 64, "xtwt": 96}  # GA_GEMM_XT, GA_GEMM_WT
 FAST_SUM = 128
 SHAPES = [(4096, 4096, 4096), (8192, 8192, 8192), (16384, 16384, 16384), (8192, 28672, 4096), (2048, 4096, 4096), (128, 4096, 4096)]
 LLAMA = [(m, 4096, 14336) for m in (9, 16, 32, 64, 128, 256, 512, 2048)] + [(512, 14336, 4096)]
-QUANT = {"q4_0": (20, 32, 18), "q8_0": (24, 32, 34), "q4_k": (27, 256, 144), "q6_k": (29, 256, 210)}  # ga_dtype, block, bytes
+QUANT = {"f16": (2, 1, 2), "bf16": (3, 1, 2), "q4_0": (20, 32, 18), "q8_0": (24, 32, 34), "q4_k": (27, 256, 144), "q6_k": (29, 256, 210)}  # ga_dtype, block, bytes
 WRONG = {F16: 1e-3, BF16: 4e-3, None: 4e-3}  # Frobenius error of rounding the result; of bf16 operands
 
 
@@ -176,8 +176,10 @@ def fp8(a, ga, s):
 
 
 def random_blocks(n, k, quant):
-    """Any bits, with scales (f16) between 2^-8 and 2^-6."""
+    """Any bits, with scales (f16) between 2^-8 and 2^-6; weights of 16 bits are normal."""
     number, block, size = QUANT[quant]
+    if number in (F16, BF16):
+        return torch.randn(n, k, device="cuda", dtype=torch.float16 if number == F16 else torch.bfloat16)
     b = torch.randint(0, 256, (n * k // block, size), device="cuda", dtype=torch.uint8)
     for at in {"q4_k": (0, 2), "q6_k": (208,)}.get(quant, (0,)):
         b[:, at + 1] = 0x20 + (b[:, at + 1] & 4)
@@ -256,12 +258,14 @@ def main():
     p.add_argument("--quant", nargs="*", default=[])
     p.add_argument("--json")
     p.add_argument("--rounds", type=int, default=9)
+    p.add_argument("--shapes", nargs="*", default=[], help="m x n x k to take instead of the lists, as 64x4096x14336")
     p.add_argument("-k", nargs="*", default=[], help="only shapes whose name begins with one of these")
     a = p.parse_args()
     torch.manual_seed(0)
     random.seed(1)
     ga, nvml, results = Ga(a.libga), Nvml(), []
-    for s, quant in [(s, q) for q in a.quant for s in LLAMA] if a.quant else [(s, None) for s in SHAPES]:
+    own = [tuple(map(int, s.split("x"))) for s in a.shapes]
+    for s, quant in [(s, q) for q in a.quant or [None] for s in own or (LLAMA if a.quant else SHAPES)]:
         if a.k and not any("x".join(map(str, s)).startswith(k) for k in a.k):
             continue
         results.append(measure(a, ga, s, quant, nvml))

@@ -66,6 +66,8 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_Q8_ACT = 4,     /* rounds activations to 8 bits a block of 32: checked against that bound */
   GA_KERNEL_Q15_ACT = 16,   /* the same, to 15 bits */
   GA_KERNEL_BF16 = 8,       /* rounds weights and activations to bf16: checked against that bound */
+  GA_KERNEL_FLUSH = 2048,   /* takes parts of activations below 2^-126 for zero: they lose up to 2^-9 below 2^-117 */
+  GA_KERNEL_F16 = 1024,     /* rounds activations to f16, each row times a power of two: checked against that bound */
   GA_KERNEL_V_FINITE = 32,  /* attn: a non-finite element of V may spread over its column of O (attn.h) */
   GA_KERNEL_TENSOR = 64,    /* sums of products on tensor cores, which round toward zero: checked against that bound */
   GA_KERNEL_AS_KV = 256,    /* attn: rounds q and o to the type of K and V: checked against that bound */

@@ -20,6 +20,7 @@ typedef enum ga_hf_kind {
   GA_HF_TEXT,
   GA_HF_ROPE_TYPE,   /* a text: "none", "linear", "yarn" or "llama3" */
   GA_HF_LAYER_TYPES, /* an array of "full_attention" and "sliding_attention": bools, true = sliding */
+  GA_HF_FP8,         /* weights of e4m3 with scales of their own, as an object. No key */
   /* Fields that change the mathematics in ways that GA does not have. No key. */
   GA_HF_REFUSED, /* must be absent, null or false */
   GA_HF_ONLY     /* must be absent, null or what `fallback` says */

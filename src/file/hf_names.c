@@ -12,7 +12,12 @@ static const char *const hf_prefixes[] = {
 /* Old BERT files say gamma and beta. */
 static const struct {
   const char *hf, *gguf;
-} hf_suffixes[] = {{".weight", ".weight"}, {".bias", ".bias"}, {".gamma", ".weight"}, {".beta", ".bias"}};
+} hf_suffixes[] = {{".weight", ".weight"},
+                   {".bias", ".bias"},
+                   {".gamma", ".weight"},
+                   {".beta", ".bias"},
+                   {".weight_scale", ".weight_scale"},
+                   {".weight_scale_inv", ".weight_scale_inv"}};
 
 /* Digits at s without leading zeros, 0 when there are none or too many. */
 static size_t layer_digits(const char *s) {

@@ -3,9 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "ga/gemm.h"
+#include "model/weight_spec.h"
 
 /* Of a matrix in q8_0: as many more bits as an H200 reads in half a microsecond. docs/log/models.md. */
 #define PROMOTE_BYTES ((uint64_t)6 << 20)
@@ -59,6 +61,7 @@ static bool joins_products(ga_ctx *ctx) {
 
 ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t) {
   const ga_dtype own = t->view.dtype;
+  if (own == GA_E4M3) return GA_BF16;
   if ((own != GA_Q4_0 && own != GA_Q5_0) || !of_layer(t)) return own;
   const bool is_small = promoted_bytes(largest_beside(model->file, t)) <= PROMOTE_BYTES;
   return is_small && layers_have_q8_0(model->file) && joins_products(ctx) ? GA_Q8_0 : own;
@@ -94,6 +97,88 @@ ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, v
     memcpy(to, from, SCALE_BYTES);
     (five ? promote_q5_0 : promote_q4_0)(from + SCALE_BYTES, (int8_t *)to + SCALE_BYTES);
   }
+  if (status == GA_OK)
+    *out = p;
+  else
+    ga_mem_free(p);
+  return status;
+}
+
+/* --- e4m3 --- */
+
+enum { BLOCK_ROWS = 128 /* and columns, of an e4m3 matrix */ };
+
+/* Scales of an e4m3 matrix, and how they are spread: the scale of row r and column c is number
+ * r / rows_each * stride + c / cols_each. */
+typedef struct e4m3_scales {
+  const ga_model_tensor *tensor; /* NULL: all are 1 */
+  const uint8_t *bytes;
+  int64_t rows_each, cols_each, stride;
+} e4m3_scales;
+
+static float scale_at(const e4m3_scales *s, int64_t i) {
+  uint16_t h;
+  float f;
+  if (!s->tensor) return 1;
+  if (s->tensor->view.dtype == GA_F32) {
+    memcpy(&f, s->bytes + 4 * i, 4);
+    return f;
+  }
+  memcpy(&h, s->bytes + 2 * i, 2);
+  return s->tensor->view.dtype == GA_F16 ? ga_f16_to_f32(h) : ga_bf16_to_f32(h);
+}
+
+static ga_status scales_of(const ga_model_file *file, const ga_model_tensor *t, int64_t rows, int64_t cols,
+                           e4m3_scales *out) {
+  char name[GA_WEIGHT_NAME_BYTES + sizeof "_scale_inv"];
+  *out = (e4m3_scales){.rows_each = rows, .cols_each = cols};
+  const ga_model_tensor *s = NULL;
+  for (int inverse = 0; inverse < 2 && !s; inverse++) {
+    (void)snprintf(name, sizeof name, "%s%s", t->name, inverse ? "_scale_inv" : "_scale");
+    s = ga_model_file_find(file, name);
+  }
+  if (!s) return GA_OK;
+  const ga_tensor *v = &s->view;
+  int64_t n = 1;
+  for (int i = 0; i < v->n_dims; i++) n *= v->dim[i];
+  const int64_t down = (rows + BLOCK_ROWS - 1) / BLOCK_ROWS, along = (cols + BLOCK_ROWS - 1) / BLOCK_ROWS;
+  const bool by_row = n == rows && v->dim[0] == rows,
+             by_block = v->n_dims == 2 && v->dim[0] == down && v->dim[1] == along;
+  GA_REQUIRE(v->dtype == GA_F32 || v->dtype == GA_F16 || v->dtype == GA_BF16, GA_ERR_UNSUPPORTED,
+             "%s is %s; scales must be f32, f16 or bf16", s->name, ga_dtype_name(v->dtype));
+  GA_REQUIRE(n == 1 || by_row || by_block, GA_ERR_SHAPE,
+             "%s has %d dimensions and %lld scales; must be [1], [%lld], or [%lld, %lld]", s->name, v->n_dims,
+             (long long)n, (long long)rows, (long long)down, (long long)along);
+  out->tensor = s;
+  out->bytes = v->data;
+  if (n == 1) return GA_OK;
+  out->rows_each = by_block ? BLOCK_ROWS : 1;
+  out->cols_each = by_block ? BLOCK_ROWS : cols;
+  out->stride = by_block ? along : 1;
+  return GA_OK;
+}
+
+ga_status ga_promote_e4m3(const ga_model_file *file, const ga_model_tensor *t, int64_t rows, int64_t cols, void **out,
+                          uint64_t *bytes) {
+  float values[256];
+  e4m3_scales scales;
+  void *p;
+  *out = NULL;
+  *bytes = 2 * t->bytes;
+  GA_REQUIRE((uint64_t)rows * (uint64_t)cols == t->bytes, GA_ERR_SHAPE, "%s has %llu elements; must be [%lld, %lld]",
+             t->name, (unsigned long long)t->bytes, (long long)rows, (long long)cols);
+  GA_TRY(scales_of(file, t, rows, cols, &scales));
+  GA_TRY(ga_mem_alloc(*bytes + t->bytes, t->name, &p)); /* the file's behind them */
+  ga_bf16 *to = p;
+  uint8_t *from = (uint8_t *)p + *bytes;
+  const ga_status status = ga_model_file_read(file, t, 0, from, t->bytes);
+  for (int i = 0; i < 256; i++) values[i] = ga_e4m3_to_f32((uint8_t)i);
+  for (int64_t r = 0; r < rows && status == GA_OK; r++)
+    for (int64_t c = 0; c < cols;) {
+      const float scale = scale_at(&scales, r / scales.rows_each * scales.stride + c / scales.cols_each);
+      const int64_t end = ga_min_i64(cols, (c / scales.cols_each + 1) * scales.cols_each);
+      for (; c < end; c++) *to++ = ga_f32_to_bf16(values[*from++] * scale);
+    }
   if (status == GA_OK)
     *out = p;
   else

@@ -5,15 +5,21 @@
 #include "ga/model_file.h"
 #include "model/model.h"
 
-/* The type that matrix t gets at ctx. Its own but where a row of the device takes several matrices of q8_0 by one
- * normed X, for small matrices of q4_0 and q5_0 of a layer, in files whose layers have q8_0, too: those become q8_0,
- * which has every value of the other two. Files that mix four to six bits fall back on these types where rows are no
- * multiple of 256, so that q, k and v differ. Alike they go out in one launch, and a kernel's code is there already
- * when the next product runs it. */
+/* The type that matrix t gets at ctx. e4m3 becomes bf16. Else its own but where a row of the device takes several
+ * matrices of q8_0 by one normed X, for small matrices of q4_0 and q5_0 of a layer, in files whose layers have q8_0,
+ * too: those become q8_0, which has every value of the other two. Files that mix four to six bits fall back on these
+ * types where rows are no multiple of 256, so that q, k and v differ. Alike they go out in one launch, and a kernel's
+ * code is there already when the next product runs it. */
 ga_dtype ga_stored_dtype(const ga_model *model, ga_ctx *ctx, const ga_model_tensor *t);
 
 /* t's blocks as q8_0 of the same values, in host memory that the caller releases with ga_mem_free. t: q4_0 or q5_0. */
 GA_NODISCARD ga_status ga_promote_q8_0(const ga_model_file *file, const ga_model_tensor *t, void **out,
                                        uint64_t *bytes);
+
+/* An e4m3 matrix [rows, cols] as bf16, its elements times their scale, rounded once. The scale is a tensor of t's name
+ * with "_scale" or "_scale_inv" behind it (both multiply): one for all, one a row, or one for each block of 128 x 128.
+ * Without such a tensor it is 1. Memory as above. */
+GA_NODISCARD ga_status ga_promote_e4m3(const ga_model_file *file, const ga_model_tensor *t, int64_t rows, int64_t cols,
+                                       void **out, uint64_t *bytes);
 
 #endif

@@ -190,7 +190,9 @@ static ga_status read_transposed(const loader *l, const ga_model_tensor *t, void
 static ga_status load_matrix(loader *l, const ga_model_tensor *t, bool is_transposed, ga_matrix *m) {
   void *copy = NULL;
   uint64_t bytes;
-  if (m->dtype != t->view.dtype)
+  if (t->view.dtype == GA_E4M3)
+    GA_TRY(ga_promote_e4m3(l->model->file, t, m->rows, m->cols, &copy, &bytes));
+  else if (m->dtype != t->view.dtype)
     GA_TRY(ga_promote_q8_0(l->model->file, t, &copy, &bytes));
   else if (is_transposed)
     GA_TRY(read_transposed(l, t, &copy));
@@ -278,8 +280,11 @@ static ga_status check_shape(const ga_hparams *p, const weight_spec *spec, const
 /* Types that products and look-ups take; vectors have to_f32. */
 static ga_status check_weight_dtype(const weight_spec *spec, const ga_model_tensor *t) {
   const ga_dtype d = t->view.dtype;
-  GA_REQUIRE(spec->kind == KIND_VECTOR || d == GA_F32 || d == GA_F16 || d == GA_BF16 || ga_dtype_info(d)->is_quant,
-             GA_ERR_UNSUPPORTED, "%s is %s; weights must be f32, f16, bf16 or quantised", t->name, ga_dtype_name(d));
+  const bool scaled = d == GA_E4M3 && spec->kind == KIND_MATRIX;
+  GA_REQUIRE(spec->kind == KIND_VECTOR || scaled || d == GA_F32 || d == GA_F16 || d == GA_BF16 ||
+                 ga_dtype_info(d)->is_quant,
+             GA_ERR_UNSUPPORTED, "%s is %s; %s must be f32, f16, bf16 or quantised", t->name, ga_dtype_name(d),
+             d == GA_E4M3 ? "tables" : "weights");
   return GA_OK;
 }
 
@@ -295,6 +300,8 @@ static ga_status load_one(loader *l, const weight_use *use, int32_t il) {
   const bool is_transposed = l->is_transposed && spec->kind == KIND_MATRIX && spec->rows != DIM_VOCAB;
   GA_TRY(check_shape(p, spec, t, is_transposed));
   GA_TRY(check_weight_dtype(spec, t));
+  GA_REQUIRE(!is_transposed || t->view.dtype != GA_E4M3, GA_ERR_UNSUPPORTED, "%s is e4m3; %s has no scales for that",
+             t->name, p->arch->name);
   void *field = ga_weight_field(l->model, use->id, il);
   if (spec->kind == KIND_VECTOR)
     GA_TRY(load_vector(l, t, spec->is_norm, field));
@@ -362,7 +369,8 @@ static ga_status need_of(const ga_model *model, ga_ctx *ctx, const weight_spec *
   if (spec->kind == KIND_MATRIX) GA_TRY(ga_pack_choose(ctx, stored, rows, cols, &layout, &bytes));
   uint64_t staged = t->bytes;
   if (stored != t->view.dtype) GA_TRY(ga_dtype_bytes(stored, rows * cols, &staged));
-  const bool mapped = layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && in_map(model, ctx, t);
+  const bool mapped =
+      layout == GA_LAYOUT_NATIVE && spec->kind != KIND_VECTOR && stored == t->view.dtype && in_map(model, ctx, t);
   if (!mapped || spec->kind == KIND_MATRIX) need->held += bytes;
   if (!mapped && SHARES(bytes))
     need->small += ga_round_up(bytes, 256);

@@ -32,6 +32,7 @@ check bwd_b 'attn_bwd_ext_*,attn_bwd*_d256*,attn_bwd*_d192*' 80
 check fp8 'attn_fp8*,attn_i8*,attn_quant*' 40
 check decode 'attn*decode*,attn*prefill*,attn_ladder*' 80
 check split_int8 'gemm_*_split_int8_*,pack*' 150
+check split_bf16 'gemm_*_split_bf16_*' 150
 check prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*' 100
 check gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*' 100
 check layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 150
@@ -42,7 +43,7 @@ stress fwd_ext 'attn_fwd_ext_*' 12
 stress bwd 'attn_bwd*' 8
 stress fp8 'attn_fp8*,attn_i8*,attn_quant*' 12
 stress decode 'attn*decode*,attn*prefill*' 12
-stress split_int8 'gemm_*_split_int8_*' 15
+stress split_int8 'gemm_*_split_int8_*,gemm_*_split_bf16_*' 15
 stress prefill 'gemm_*_mma_packed_*,gemm_*_prefill_*' 12
 stress gemm 'gemm_bf16*,gemm_f16*,gemm_e4m3*,gemm_any_native*,convert*,pack*' 12
 stress layer 'norm*,rope*,kv_store*,softmax*,sample*,act*,add*,embed*' 12

@@ -124,7 +124,8 @@ static void draw(check_case *c) {
   if (d->fused & GA_GEMM_FUSED_NORM) c->specials &= ~(uint32_t)(CHECK_INF | CHECK_TINY);
   if (d->plain.act) c->specials &= ~(uint32_t)CHECK_INF;          /* at -infinity formulas give NaN, or 0, the limit */
   if (rounding_steps_of(c->kernel) > 0) c->specials = CHECK_TINY; /* infinity has no scale */
-  if (c->kernel->flags & GA_KERNEL_BF16) c->specials &= ~(uint32_t)CHECK_TINY; /* bf16 units take denormals for zero */
+  /* bf16 units take denormals for zero, and so does f16 what is far below a row's largest. */
+  if (c->kernel->flags & (GA_KERNEL_BF16 | GA_KERNEL_F16 | GA_KERNEL_FLUSH)) c->specials &= ~(uint32_t)CHECK_TINY;
 }
 
 /* Scales: powers of two where results are exact. */
@@ -314,6 +315,17 @@ static void norm_x_row(const ga_gemm_fused_desc *d, const float *weight, float *
   for (int64_t i = 0; i < d->plain.k; i++) x[i] = x[i] * factor * weight[i];
 }
 
+/* To f16, times the power of two that brings the largest finite element between 2^14 and 2^15. */
+static void round_f16(const ga_gemm_desc *d, float *x) {
+  float most = 0;
+  int exponent;
+  for (int64_t i = 0; i < d->k; i++)
+    if (isfinite(x[i])) most = fmaxf(most, fabsf(x[i]));
+  (void)frexpf(most, &exponent);
+  const int up = 15 - (exponent > -99 ? exponent : -99);
+  for (int64_t i = 0; i < d->k; i++) x[i] = ldexpf((float)check_round(GA_F16, (double)ldexpf(x[i], up)), -up);
+}
+
 /* A row of X, normed and rounded as the kernel rounds it. */
 static void load_x(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const ga_gemm_fused_io *a, int64_t row,
                    float *out) {
@@ -325,6 +337,7 @@ static void load_x(const ga_kernel *kernel, const ga_gemm_fused_desc *d, const g
       a->sum[row * d->plain.x_stride + i] = out[i] += a->add[row * d->plain.x_stride + i];
   }
   if (d->fused & GA_GEMM_FUSED_NORM) norm_x_row(d, a->norm, out);
+  if (kernel->flags & GA_KERNEL_F16) round_f16(&d->plain, out);
   const float steps = (float)rounding_steps_of(kernel);
   for (int64_t b = 0; steps > 0 && b < d->plain.k; b += 32) {
     const int64_t end = ga_min_i64(b + 32, d->plain.k);
@@ -457,7 +470,7 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
   const uint32_t flags = c->kernel->flags;
   const double steps = rounding_steps_of(c->kernel);
   sums s = {0, 0};
-  double most = 0, w2 = 0;
+  double most = 0, w2 = 0, row_most = 0, row_w2 = 0;
   for (int64_t i = 0; i < d->plain.k; i++) {
     double x = x_size(d, a, row, i);
     double w = ga_ref_load((ga_dtype)d->plain.w_dtype, matrix, ga_gemm_w_at(&d->plain, col, i)) *
@@ -467,10 +480,15 @@ static sums sum_up(const check_case *c, const ga_gemm_fused_io *a, const void *m
     most = fmax(most, fabs(x));
     w2 += w * w;
     if (flags & GA_KERNEL_BF16) s.squares += x * w * x * w * 0x1p-18 / 3; /* each factor by up to 2^-9 of its size */
+    if (flags & GA_KERNEL_F16) s.squares += x * w * x * w * 0x1p-24 / 3;  /* one factor, by up to 2^-12 of its size */
+    row_most = fmax(row_most, isfinite(x) ? fabs(x) : 0);
+    row_w2 += w * w;
     if (!(steps > 0) || (i % 32 != 31 && i + 1 < d->plain.k)) continue;
     s.squares += most / steps * most / steps / 12 * w2; /* a step's uniform rounding has variance step^2 / 12 */
     most = w2 = 0;
   }
+  /* Small elements of a row in f16 have the step of its smallest normal number. */
+  if (flags & GA_KERNEL_F16) s.squares += row_most * 0x1p-38 * row_most * 0x1p-38 / 12 * row_w2;
   return s;
 }
 
@@ -510,7 +528,11 @@ static void unit(const check_case *c, const check_arg *y, const void *io, double
     double size = s.terms * scale + (d->plain.flags & GA_GEMM_BIAS ? fabs((double)p.bias[col]) : 0);
     double rounding = scale * sqrt(s.squares) * slope;
     size *= slope;
-    if (d->fused & GA_GEMM_FUSED_GATED) size += other * scale * sum_up(c, a, a->w_more[0], r, col, factor).terms;
+    if (d->fused & GA_GEMM_FUSED_GATED) { /* the gate's own sum has errors, too */
+      const sums gate = sum_up(c, a, a->w_more[0], r, col, factor);
+      size += other * scale * gate.terms;
+      rounding = hypot(rounding, other * scale * sqrt(gate.squares));
+    }
     if (d->plain.flags & GA_GEMM_RESIDUAL) size += fabs(ga_ref_load(GA_F64, a->plain.residual, at));
     double type = check_ulp(y->dtype, ga_ref_load(GA_F64, p.y, at));
     unit[i] = fmax(type, fmax(check_ulp(GA_F32, size), rounding));

@@ -16,10 +16,16 @@ static const char *flags_of(const ga_kernel *k) {
   static const struct {
     uint32_t bit;
     const char *text;
-  } names[] = {
-      {GA_KERNEL_NONDET, " nondet"},         {GA_KERNEL_TEACHING, " teaching"},       {GA_KERNEL_STEP, " step"},
-      {GA_KERNEL_Q8_ACT, " q8-activations"}, {GA_KERNEL_Q15_ACT, " q15-activations"}, {GA_KERNEL_BF16, " bf16"},
-      {GA_KERNEL_V_FINITE, " v-finite"},     {GA_KERNEL_TENSOR, " tensor-core"}};
+  } names[] = {{GA_KERNEL_NONDET, " nondet"},
+               {GA_KERNEL_TEACHING, " teaching"},
+               {GA_KERNEL_STEP, " step"},
+               {GA_KERNEL_Q8_ACT, " q8-activations"},
+               {GA_KERNEL_Q15_ACT, " q15-activations"},
+               {GA_KERNEL_BF16, " bf16"},
+               {GA_KERNEL_V_FINITE, " v-finite"},
+               {GA_KERNEL_TENSOR, " tensor-core"},
+               {GA_KERNEL_F16, " f16"},
+               {GA_KERNEL_FLUSH, " flush"}};
   static char text[64];
   text[0] = 0;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++)

@@ -47,22 +47,26 @@ typedef struct ga_kargs_gemm {
 enum { GA_PACKED_ROWS = 16 };
 
 /* Many rows of X by packed weights (gemm_prefill_sm90a.cu), in g: tiles, units, partial and counter. x: bf16, as
- * ga_kargs_gemm_x made it; boxes of 64 columns and a tile's rows, swizzle 128 B. */
+ * ga_kargs_gemm_x made it; boxes of 64 columns and x_box rows, swizzle 128 B. */
 typedef struct ga_kargs_gemm_prefill {
   ga_tmap x;
   ga_kargs_gemm g;
   int32_t w_tiles, x_tiles;          /* of the output: along n and m */
   int32_t cluster_log, k_splits_log; /* log2 of the blocks that exchange sums (1 or 2), and of the parts of k whose sums
                                      meet in g.partial */
-  int32_t unused[6];
+  const float *x_scale;              /* W of f16: what sums of a row of X are multiplied by; else null */
+  int32_t x_box; /* rows of a box of x: a tile's; W of 16 bits: a quarter of them where the last tile is not full */
+  int32_t unused[3];
 } ga_kargs_gemm_prefill;
 
-/* X [m, k] of any plain type to bf16 [m, width], width a multiple of 16, in the order of gemm_x_sm80.cu. */
+/* X [m, k] of any plain type to bf16 or f16 [m, width], width a multiple of 128, in the order of gemm_x_sm80.cu. f16:
+ * each row times a power of two, which scale[row] takes back. */
 typedef struct ga_kargs_gemm_x {
   const void *x;
   void *out;
   int64_t m, k, stride, width;
   int32_t dtype, reserved;
+  float *scale; /* [m]; bf16: null */
 } ga_kargs_gemm_x;
 
 /* Bytes of a unit, by type. */
@@ -83,6 +87,6 @@ typedef struct ga_kargs_pack {
 
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm) == 152);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_prefill) == 320);
-GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 56);
+GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_gemm_x) == 64);
 GA_KARGS_GEMM_ASSERT(sizeof(ga_kargs_pack) == 56);
 #endif

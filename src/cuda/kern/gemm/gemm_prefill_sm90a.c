@@ -11,6 +11,7 @@
 #define MOST      ((int64_t)1 << 28)
 #define X_THREADS 256
 #define X_SEGMENT 4096 /* columns of a row that a block converts */
+#define X_WARP    128  /* and a warp at once */
 
 #define COUNTERS     (CUDA_COUNTER_BYTES / (int64_t)sizeof(int32_t))
 #define MAX_K_SPLITS 8
@@ -21,29 +22,44 @@
 typedef struct shape {
   int64_t w_tiles, x_tiles, units, width /* k, in whole units */, bn, m;
   int64_t cluster, k_splits;
+  int64_t launch, tile, step, split_ends; /* clocks: of a launch, a tile's ends, 64 columns, meeting in gmem */
+  int64_t w_bytes;                        /* 0: what is bound by memory is not known to be */
 } shape;
+
+static bool is_plain(int32_t w_dtype) { return w_dtype == GA_F16 || w_dtype == GA_BF16; }
 
 /* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/log/gemm.md. A step of 64 columns is bound by the
  * products of 256 rows, and by power, or by working weights out; before it X is converted, 6 bytes an element; sums of
  * parts go to gmem and back. */
 static int64_t clocks_of(const shape *s, const ga_caps *caps) {
-  enum {
-    STEP_256 = 1350,
-    STEP_64 = 440,
-    TILE = 6000,
-    EXCHANGE = 2000,
-    SPLITS_256 = 10000,
-    SPLITS_64 = 2000,
-    LAUNCH = 16000
-  };
-  enum { BYTES = 2100 /* a clock */ };
-  const bool large = s->bn == 256;
+  enum { EXCHANGE = 2000, BYTES = 2100 /* a clock */ };
   const int64_t items = s->w_tiles * s->x_tiles * s->k_splits,
                 waves = ga_div_up(items, ga_max_i64(1, caps->sms / s->cluster));
   const int64_t steps = ga_div_up(s->units, s->cluster * s->k_splits) * (s->width / s->units / BK);
-  const int64_t ends =
-      TILE + (s->cluster > 1 ? EXCHANGE : 0) + (s->k_splits > 1 ? (large ? SPLITS_256 : SPLITS_64) / s->cluster : 0);
-  return LAUNCH + s->m * s->width * 6 / BYTES + waves * (steps * (large ? STEP_256 : STEP_64) + ends);
+  const int64_t ends = s->tile + (s->cluster > 1 ? EXCHANGE : 0) + (s->k_splits > 1 ? s->split_ends / s->cluster : 0);
+  return s->launch + s->m * s->width * 6 / BYTES + ga_max_i64(waves * steps * s->step, s->w_bytes / BYTES) +
+         waves * ends;
+}
+
+/* What clocks_of needs of the type of W and of the tile. Weights of 16 bits are bound by memory where X has few
+ * rows. */
+static void set_clocks(shape *s, int32_t w_dtype) {
+  enum { LAUNCH = 16000, TILE = 6000, STEP_256 = 1350, STEP_64 = 440, SPLITS_256 = 10000, SPLITS_64 = 2000 };
+  enum { PLAIN_LAUNCH = 8000, PLAIN_TILE_64 = 2000, PLAIN_TILE_128 = 8000, PLAIN_TILE_256 = 12000 };
+  enum { PLAIN_256 = 1300, PLAIN_128 = 840, PLAIN_64 = 640, PLAIN_SPLITS_256 = 10000, PLAIN_SPLITS = 5000 };
+  const bool large = s->bn == 256;
+  if (is_plain(w_dtype)) {
+    s->step = large ? PLAIN_256 : s->bn == 128 ? PLAIN_128 : PLAIN_64;
+    s->launch = PLAIN_LAUNCH;
+    s->tile = large ? PLAIN_TILE_256 : s->bn == 128 ? PLAIN_TILE_128 : PLAIN_TILE_64;
+    s->split_ends = large ? PLAIN_SPLITS_256 : PLAIN_SPLITS;
+    s->w_bytes = s->w_tiles * BM * s->width * 2;
+  } else {
+    s->launch = LAUNCH;
+    s->tile = TILE;
+    s->step = large ? STEP_256 : STEP_64;
+    s->split_ends = large ? SPLITS_256 : SPLITS_64;
+  }
 }
 
 static bool x_fits(const shape *s) {
@@ -60,6 +76,7 @@ static shape shape_of(const ga_kernel *k, const ga_gemm_desc *d, const ga_caps *
              .m = d->m};
   s.width = s.units * u->k;
   s.cluster = s.k_splits = 1;
+  set_clocks(&s, d->w_dtype);
   shape best = s;
   for (s.cluster = 1; s.cluster <= (v->kw == 1 ? 2 : 1); s.cluster++)
     for (s.k_splits = 1; s.k_splits <= MAX_K_SPLITS; s.k_splits *= 2)
@@ -87,24 +104,44 @@ double cuda_gemm_prefill_cost(const ga_kernel *k, const void *desc, const ga_cap
   return cuda_clocks_us(clocks_of(&s, caps));
 }
 
-/* X in bf16, then the sums of parts. */
-static uint64_t x_bytes(const shape *s) { return (uint64_t)ga_div_up(s->m * s->width * 2, 256) * 256; }
+/* Columns of X as it is converted: whole warps write it. */
+static int64_t x_width(const shape *s) { return ga_div_up(s->width, X_WARP) * X_WARP; }
 
-static uint64_t workspace_bytes(const shape *s) {
-  return x_bytes(s) +
+/* X in 16 bits, then what its rows are multiplied by where that is f16, then the sums of parts. */
+static uint64_t x_bytes(const shape *s) { return (uint64_t)ga_div_up(s->m * x_width(s) * 2, 256) * 256; }
+static uint64_t sums_at(const shape *s, int32_t w_dtype) {
+  return x_bytes(s) + (w_dtype == GA_F16 ? (uint64_t)ga_div_up(s->m * (int64_t)sizeof(float), 256) * 256 : 0);
+}
+
+static uint64_t workspace_bytes(const shape *s, int32_t w_dtype) {
+  return sums_at(s, w_dtype) +
          (s->k_splits > 1 ? (uint64_t)(s->k_splits * s->x_tiles * s->bn * s->w_tiles * BM) * sizeof(float) : 0);
 }
 
+/* What the rows of X are multiplied by: of f16 alone. */
+static float *scale_of(const shape *s, int32_t w_dtype, void *workspace) {
+  return w_dtype == GA_F16 ? (float *)(void *)((char *)workspace + x_bytes(s)) : NULL;
+}
+
+/* A block a segment of a row; to f16, whose rows have a scale each, a block a row. */
 static ga_status convert_x(const ga_plan_step *step, const void *desc, const void *io, void *workspace,
                            ga_stream *stream) {
   const ga_gemm_desc *d = desc;
   const ga_gemm_io *a = io;
   GA_TRY(cuda_gemm_check_io(stream, step->chosen, d, a, 16));
-  const int64_t width = shape_of(step->chosen, d, &stream->device->caps).width;
-  const ga_kargs_gemm_x args = {
-      .x = a->x, .out = workspace, .m = d->m, .k = d->k, .stride = d->x_stride, .width = width, .dtype = d->x_dtype};
-  const cuda_launch l = {
-      .grid = {(uint32_t)(d->m * ga_div_up(width, X_SEGMENT)), 1, 1}, .block = {X_THREADS, 1, 1}, .dependent = true};
+  const shape s = shape_of(step->chosen, d, &stream->device->caps);
+  float *scale = scale_of(&s, d->w_dtype, workspace);
+  const ga_kargs_gemm_x args = {.x = a->x,
+                                .out = workspace,
+                                .m = d->m,
+                                .k = d->k,
+                                .stride = d->x_stride,
+                                .width = x_width(&s),
+                                .dtype = d->x_dtype,
+                                .scale = scale};
+  const cuda_launch l = {.grid = {(uint32_t)(d->m * (scale ? 1 : ga_div_up(args.width, X_SEGMENT))), 1, 1},
+                         .block = {X_THREADS, 1, 1},
+                         .dependent = true};
   return cuda_enqueue(stream, step->row, &l, &args);
 }
 
@@ -112,17 +149,23 @@ const char *cuda_gemm_prefill_plan(const ga_kernel *k, const void *desc, ga_plan
   const ga_gemm_desc *d = desc;
   if (d->m == 0 || d->n == 0) return NULL;
   const shape s = shape_of(k, d, &steps->device->caps);
-  steps->workspace_bytes = workspace_bytes(&s);
+  steps->workspace_bytes = workspace_bytes(&s, d->w_dtype);
   const char *why = ga_plan_steps_add(steps, ((const cuda_gemm_prefill_variant *)k->impl)->convert_x, convert_x, 0);
   return why ? why : ga_plan_steps_add(steps, k, NULL, 0);
 }
 
+/* Rows of a box of X: see copy_box of the device half. */
+static int32_t x_box(const ga_kernel *k, int64_t m) {
+  const int32_t bn = ((const cuda_gemm_prefill_variant *)k->impl)->bn;
+  return is_plain((int32_t)k->dtype[0]) && m % bn ? bn / 4 : bn;
+}
+
 static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m, int64_t width, void *x, ga_tmap *out) {
   const uint64_t dims[2] = {(uint64_t)width, (uint64_t)m}, bytes[1] = {2 * (uint64_t)width};
-  const uint32_t box[2] = {BK, (uint32_t)((const cuda_gemm_prefill_variant *)k->impl)->bn}, ones[2] = {1, 1};
-  CUresult rc =
-      dev->cu->TensorMapEncodeTiled(out, CU_TMAP_BFLOAT16, 2, x, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE,
-                                    CU_TMAP_SWIZZLE_128B, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
+  const uint32_t box[2] = {BK, (uint32_t)x_box(k, m)}, ones[2] = {1, 1};
+  const int type = k->dtype[0] == GA_F16 ? CU_TMAP_FLOAT16 : CU_TMAP_BFLOAT16;
+  CUresult rc = dev->cu->TensorMapEncodeTiled(out, type, 2, x, dims, bytes, box, ones, CU_TMAP_INTERLEAVE_NONE,
+                                              CU_TMAP_SWIZZLE_128B, CU_TMAP_L2_256B, CU_TMAP_OOB_ZERO);
   return rc == CUDA_SUCCESS ? GA_OK : ga_fail_in(ga_cu_fail(dev->cu, rc, "cuTensorMapEncodeTiled"), "%s: x", k->id);
 }
 
@@ -144,11 +187,13 @@ ga_status cuda_gemm_prefill(const ga_kernel *k, const void *desc, const void *io
                                 .x_tiles = (int32_t)s.x_tiles,
                                 .cluster_log = (int32_t)(s.cluster - 1),
                                 .k_splits_log = log2_of(s.k_splits)};
-  args.g.partial = (float *)((char *)workspace + x_bytes(&s));
+  args.x_scale = scale_of(&s, d->w_dtype, workspace);
+  args.x_box = x_box(k, d->m);
+  args.g.partial = (float *)((char *)workspace + sums_at(&s, d->w_dtype));
   args.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);
   args.g.tiles = (int32_t)ga_div_up(d->n, GA_PACKED_ROWS);
   args.g.units = (int32_t)s.units;
-  GA_TRY(encode_x(cuda_device_of(stream), k, d->m, s.width, workspace, &args.x));
+  GA_TRY(encode_x(cuda_device_of(stream), k, d->m, x_width(&s), workspace, &args.x));
   const int64_t blocks = s.cluster > 1 ? items * s.cluster : ga_min_i64(items, caps->sms);
   const cuda_launch l = {.grid = {(uint32_t)blocks, 1, 1},
                          .block = {v->base.threads, 1, 1},

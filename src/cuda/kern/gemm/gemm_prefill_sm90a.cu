@@ -1,11 +1,13 @@
-/* KERNEL    gemm_prefill, sm90a: many rows of X by quantised packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
- * COMPUTES  Y = epilogue(X W^T). Elements of W are bf16 (cuda/kern/gemm/packed_bf16.h), X was made so (gemm_x_sm80.cu);
- * sums in f32 DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as
- * they lie. X: boxes of 64 columns and BN rows into another ring, operand B. Y, transposed: registers, shared memory,
- *           gmem, 8 columns a lane
+/* KERNEL    gemm_prefill, sm90a: many rows of X by packed weights (GA_LAYOUT_MMA_PACKED), on wgmma
+ * COMPUTES  Y = epilogue(X W^T), sums in f32. Elements of W are bf16 (cuda/kern/gemm/packed_bf16.h), X was made so
+ *           (gemm_x_sm80.cu). W of f16: both operands are f16, X with a power of two for each row
+ * DATA      W: bulk copies of whole units into a ring, from there to registers, where they are operand A as they lie.
+ *           X: boxes of 64 columns into another ring, operand B. Y, transposed: registers, shared memory, gmem, 8
+ *           columns a lane
  * WORK      a tile is 128 rows of W by BN of X; two warpgroups have 64 rows of W each, or two such pairs take turns at
  *           units of k (KW = 2) and add up in shared memory; the last warpgroup copies. While products of 64 columns
- *           run, the next 64 are worked out, by the same warps (KW = 1) or by others. A tile's k may be cut among the
+ *           run, the next 64 are worked out, by the same warps (KW = 1) or by others; weights of 16 bits are only
+ *           fetched. A tile's k may be cut among the
  *           two blocks of a cluster, each of which ends up with half of the rows of X, and into parts, whose sums meet
  *           in gmem: the warp that comes last adds its share of them, in their order
  * BARRIERS  x_full, w_full: one arrival and the bytes. x_empty: one arrival a warpgroup. w_empty: one a warp
@@ -24,7 +26,7 @@
 #error "GA_P_W: type of W: Q4_0, Q4_K, ..."
 #endif
 #ifndef GA_P_BN
-#error "GA_P_BN: rows of X of a tile: 64 or 256"
+#error "GA_P_BN: rows of X of a tile: 64, 128 or 256"
 #endif
 #ifndef GA_P_KW
 #error "GA_P_KW: pairs of warpgroups that take turns along k: 1 or 2"
@@ -53,7 +55,7 @@ enum {
   CHUNKS = UNIT_K / BK,
   WORDS = PACKED_OWN_WORDS(T),
   TILES = 8,              /* of 16 rows */
-  SETS = KW == 1 ? 2 : 1, /* of fragments */
+  SETS = KW == 1 ? 2 : 1, /* of fragments; those of 16 bits have two in any case */
   X_BYTES = BN * 128,
   W_BYTES = TILES * UNIT_BYTES,
   OUT_ROW = 80,
@@ -69,10 +71,12 @@ enum {
 };
 static_assert(OFF_WE + 8 * W_RING + 16 == GA_P_SMEM, "the row's shared memory");
 static_assert(KW == 1 || KW == 2, "registers");
-static_assert(CHUNKS % 2 == 0, "two sets of fragments take turns");
+static_assert(CHUNKS % 2 == 0 || PACKED_PLAIN(T), "two sets of fragments take turns");
+static_assert(KW == 1 || !PACKED_PLAIN(T), "weights that need no work take no second pair");
 static_assert(NC / 2 * 4 * 256 * KW <= (KW == 1 ? OFF_W : 8 * KW * OUT_BYTES),
               "halves of sums fit the ring of X, or the place of results");
-#define WGMMA GA_CAT3(wgmma_m64n, GA_P_BN, k16_bf16_rs)
+#define WGMMA_BF16 GA_CAT3(wgmma_m64n, GA_P_BN, k16_bf16_rs)
+#define WGMMA_F16  GA_CAT3(wgmma_m64n, GA_P_BN, k16_f16_rs)
 
 typedef const ga_kargs_gemm_prefill *args;
 
@@ -92,6 +96,11 @@ GA_DEV void tile_at(args a, int item, int *w_row, int *x_row) {
   const int t = item >> a->k_splits_log;
   *w_row = t / a->x_tiles * TILES * GA_PACKED_ROWS;
   *x_row = t % a->x_tiles * BN;
+}
+/* Boxes of the tile of X that begins at row x_row. */
+GA_DEV int x_boxes(args a, int x_row) {
+  const int rows = a->g.m - x_row < BN ? (int)(a->g.m - x_row) : BN;
+  return (rows + a->x_box - 1) / a->x_box;
 }
 #define OWN_ITEMS(a, t) \
   GA_ROLL for (int t = block_index() >> (a)->cluster_log; t < n_items(a); t += block_count() >> (a)->cluster_log)
@@ -127,6 +136,15 @@ GA_DEV void copy_w(args a, uint32_t sb, int pair) {
   }
 }
 
+/* 64 columns of a tile. Rows behind the last cost the copy engine more than others: weights of 16 bits, which do not
+ * hide that, leave out boxes of them, and multiply what lies there in vain. */
+GA_DEV void copy_box(args a, uint32_t to, uint32_t full, int k, int row) {
+  const int boxes = PACKED_PLAIN(T) ? x_boxes(a, row) : 1, rows = PACKED_PLAIN(T) ? a->x_box : BN;
+  mbar_arrive_expect(full, (uint32_t)(boxes * rows) * 128);
+  GA_ROLL for (int b = 0; b < boxes; b++)
+      bulk_load_2d(to + (uint32_t)(b * rows) * 128, &a->x, full, k, row + b * rows, L2_EVICT_LAST);
+}
+
 GA_DEV void copy_x(args a, uint32_t sb, int pair) {
   uint32_t i = 0;
   grid_dependency_wait(); /* weights do not depend on the kernel ahead; X does */
@@ -138,10 +156,7 @@ GA_DEV void copy_x(args a, uint32_t sb, int pair) {
       GA_ROLL for (int c = 0; c < CHUNKS; c++, i++) {
         const uint32_t s = x_stage(pair, i), full = sb + OFF_XF + 8 * s;
         mbar_wait(sb + OFF_XE + 8 * s, ring_empty_parity(i, X_STAGES));
-        if (warp_elect()) {
-          mbar_arrive_expect(full, X_BYTES);
-          bulk_load_2d(sb + s * X_BYTES, &a->x, full, u * UNIT_K + c * BK, x_row, L2_EVICT_LAST);
-        }
+        if (warp_elect()) copy_box(a, sb + s * X_BYTES, full, u * UNIT_K + c * BK, x_row);
         warp_sync();
       }
     }
@@ -174,7 +189,7 @@ GA_DEV void multiply_units(uint32_t sb, uint32_t *i, int units, float *c) {
   const uint32_t x_full = sb + OFF_XF + 8 * x_stage(pair, 0), x_empty = sb + OFF_XE + 8 * x_stage(pair, 0);
   const uint32_t x = desc_k_major(sb + x_stage(pair, 0) * X_BYTES), codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES);
   uint32_t f[SETS][16], w[WORDS];
-  packed_run own[PACKED_OWN(T)];
+  packed_run own[PACKED_PLAIN(T) ? 1 : PACKED_OWN(T)];
   GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
   GA_ROLL for (int u = pair; u < units; u += KW, ++*i) {
     const uint32_t ws = w_stage(pair, *i);
@@ -190,7 +205,7 @@ GA_DEV void multiply_units(uint32_t sb, uint32_t *i, int units, float *c) {
       work_out(w, own, chunk, a);
       mbar_wait(x_full + 8 * xs, ring_full_parity(block, X_STAGES));
       wgmma_fence();
-      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA(c, a + 4 * j, desc(x + xs * (X_BYTES / 16) + 2 * j), 1);
+      GA_UNROLL for (int j = 0; j < 4; j++) WGMMA_BF16(c, a + 4 * j, desc(x + xs * (X_BYTES / 16) + 2 * j), 1);
       wgmma_commit();
       wgmma_wait(SETS - 1); /* products that are done: their fragments and their stage are free */
       if (SETS == 1 && leader) mbar_arrive(x_empty + 8 * xs);
@@ -200,6 +215,42 @@ GA_DEV void multiply_units(uint32_t sb, uint32_t *i, int units, float *c) {
   if (SETS == 1) return;
   wgmma_wait(0);
   if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i * CHUNKS - 1, X_STAGES));
+}
+
+/* The same by weights of 16 bits, whose words are fragments: a unit is fetched while the one before is multiplied. */
+GA_DEV void multiply_plain(uint32_t sb, uint32_t *i, int units, float *c) {
+  const int lane = thread_index() % 32, warp = thread_index() / 32 % 8, leader = thread_index() % 128 == 0;
+  const uint32_t x_full = sb + OFF_XF, x_empty = sb + OFF_XE, codes = sb + OFF_W + (uint32_t)(warp * UNIT_BYTES);
+  const uint32_t x = desc_k_major(sb);
+  uint32_t f[2][16];
+  GA_UNROLL for (int e = 0; e < NC; e++) c[e] = 0;
+  GA_ROLL for (int u = 0; u < units; u += 2) {
+    GA_UNROLL for (int h = 0; h < 2; h++) {
+      const uint32_t ws = ring_stage(*i, W_STAGES), xs = ring_stage(*i, X_STAGES);
+      if (u + h == units) break;
+      mbar_wait(sb + OFF_WF + 8 * ws, ring_full_parity(*i, W_STAGES));
+      GA_UNROLL for (int v = 0; v < 4; v++)
+          lds_u4(f[h] + 4 * v, codes + ws * W_BYTES + (uint32_t)packed_code_at(T, 4 * v, lane));
+      const uint32_t done = loads_done(f[h], 16, 4);
+      warp_sync();
+      if (lane == 0) mbar_arrive(sb + OFF_WE + 8 * ws + done);
+      mbar_wait(x_full + 8 * xs, ring_full_parity(*i, X_STAGES));
+      wgmma_fence();
+      GA_UNROLL for (int j = 0; j < 4; j++) {
+        if (T == T_F16)
+          WGMMA_F16(c, f[h] + 4 * j, desc(x + xs * (X_BYTES / 16) + 2 * j), 1);
+        else
+          WGMMA_BF16(c, f[h] + 4 * j, desc(x + xs * (X_BYTES / 16) + 2 * j), 1);
+      }
+      wgmma_commit();
+      wgmma_wait(1); /* the products before are done: their fragments and their stage are free */
+      if (leader && u + h > 0) mbar_arrive(x_empty + 8 * ring_stage(*i - 1, X_STAGES));
+      ++*i;
+    }
+  }
+  wgmma_wait(0);
+  pin_f32(c, NC); /* else what reads them may be moved ahead of the wait */
+  if (leader) mbar_arrive(x_empty + 8 * ring_stage(*i - 1, X_STAGES));
 }
 
 /* --- two that have the same tile, pairs of warpgroups or blocks of a cluster: each gets the other's sums of half of
@@ -295,6 +346,11 @@ GA_DEV void put_tile(args a, uint32_t sb, int w_row, int x_row, int rows, const 
       float x[8];
       lds_f4(x, out + (uint32_t)(r * OUT_ROW + lane % 2 * 32));
       lds_f4(x + 4, out + (uint32_t)(r * OUT_ROW + lane % 2 * 32 + 16));
+      if (T == T_F16) {
+        const int64_t row = x_row + 32 * h + r;
+        const float down = row < a->g.m ? ldg_f32(a->x_scale + row) : 0;
+        GA_UNROLL for (int e = 0; e < 8; e++) x[e] *= down;
+      }
       gemm_finish_8(&a->g, plain, x_row + 32 * h + r, w_row + warp % 8 * 16 + lane % 2 * 8, x);
     }
     warp_sync();
@@ -303,6 +359,14 @@ GA_DEV void put_tile(args a, uint32_t sb, int w_row, int x_row, int rows, const 
 
 /* --- the kernel --- */
 
+/* Zeros for boxes that are left out. */
+GA_DEV void clear_x(uint32_t sb) {
+  const float zeros[4] = {0, 0, 0, 0};
+  GA_ROLL for (int i = 16 * thread_index(); i < X_RING * X_BYTES; i += 16 * (LANES + 128))
+      sts_f4(sb + (uint32_t)i, zeros);
+  fence_async_smem();
+}
+
 GA_DEV void start_block(args a, uint32_t sb) {
   if (thread_index() == 0) {
     tmap_prefetch(&a->x);
@@ -310,6 +374,7 @@ GA_DEV void start_block(args a, uint32_t sb) {
     for (int s = 0; s < W_RING; s++) mbar_init(sb + OFF_WF + 8 * s, 1), mbar_init(sb + OFF_WE + 8 * s, 8);
     mbar_init_fence();
   }
+  if (PACKED_PLAIN(T) && a->x_box < BN) clear_x(sb);
   block_sync();
   grid_launch_dependents();
 }
@@ -321,7 +386,11 @@ GA_DEV void consumer(args a, uint32_t sb) {
   float c[NC];
   OWN_ITEMS(a, t) {
     int w_row, x_row;
-    multiply_units(sb, &i, first_unit(a, t, rank + 1) - first_unit(a, t, rank), c);
+    const int units = first_unit(a, t, rank + 1) - first_unit(a, t, rank);
+    if (PACKED_PLAIN(T))
+      multiply_plain(sb, &i, units, c);
+    else
+      multiply_units(sb, &i, units, c);
     if (KW == 2)
       join_pairs(sb, c);
     else if (half)

@@ -6,7 +6,6 @@
 #include "cuda/kern/gemm/gemm_split_int8_sm90a_args.h"
 
 #define ROWS         8                  /* of X that a launch takes, at most */
-#define SPLITS_X     3                  /* of an element of X: columns in shared memory */
 #define MOST         ((int64_t)1 << 28) /* rows, and k */
 #define SMALL_X      (32 << 10) /* bytes of X ahead of which two stages may be asked for: what is under way delays X */
 #define STATIC_BYTES 1024       /* of shared memory, which rows keep free */
@@ -22,9 +21,15 @@ typedef struct shape {
 
 static int64_t row_tiles_of(int64_t n) { return ga_div_up(n, GA_PACKED_ROWS); }
 
+static bool is_plain(int32_t dtype) { return dtype == GA_F16 || dtype == GA_BF16; }
+
+/* Of an element of X, columns in shared memory: digits of 8 bits by quantised weights, bf16 by those of 16 bits. */
+static int64_t splits_x(const shape *s) { return is_plain(s->unit->dtype) ? 2 : 3; }
+
 /* Digits, scales and sums of so many units of X. */
 static int64_t x_bytes(const shape *s, int64_t units) {
-  const int64_t cols = SPLITS_X * s->rows, width = (cols + 1) / 2 * 2,
+  if (is_plain(s->unit->dtype)) return units * s->unit->k * splits_x(s) * s->rows * (int64_t)sizeof(uint16_t);
+  const int64_t cols = splits_x(s) * s->rows, width = (cols + 1) / 2 * 2,
                 runs = s->unit->k / (s->unit->dtype == GA_Q2_K ? 16 : 32);
   const int64_t scales = (int64_t)ga_round_up((size_t)(units * width) * sizeof(float), 16);
   return units * s->unit->k * cols + scales +
@@ -97,7 +102,8 @@ static void split_k_of(shape *s, const ga_caps *caps, int64_t limit) {
  * than an item's way. Two of many are asked for ahead of a small X. */
 static void set_depth(shape *s, int64_t most, int64_t m) {
   const int64_t items = group_tiles(s) * s->mats * items_of(s, ga_div_up(s->units, s->splits)) / s->warps;
-  s->depth = ga_max_i64(1, ga_min_i64(most, s->cluster_reduce || s->rows == ROWS ? 2 : 3));
+  const bool waits = (s->cluster_reduce || s->rows == ROWS) && !is_plain(s->unit->dtype);
+  s->depth = ga_max_i64(1, ga_min_i64(most, waits ? 2 : 3));
   s->early = ga_min_i64(s->depth, items >= 6 && s->units * s->unit->k * m * (int64_t)sizeof(float) <= SMALL_X ? 2 : 1);
 }
 
@@ -133,6 +139,7 @@ const char *cuda_gemm_split_int8_ok(const ga_kernel *k, const void *desc, const 
   if (d->plain.m == 0 || d->plain.n == 0) return NULL;
   if (d->fused & GA_GEMM_FUSED_ADD_NORM && (d->plain.m != 1 || d->plain.k > GA_RING_SUM_K))
     return "it adds a norm to one row alone, of up to 4096";
+  if (d->fused & GA_GEMM_FUSED_ADD_NORM && d->plain.k % 4) return "k must be a multiple of 4 where a norm is added";
   if (d->n_more[0] > MOST || d->n_more[1] > MOST) return "n_more is too large";
   const shape s = shape_of(k, d, caps);
   const bool in_memory = s.splits > 1 && !s.cluster_reduce;
@@ -143,22 +150,25 @@ const char *cuda_gemm_split_int8_ok(const ga_kernel *k, const void *desc, const 
 }
 
 /* Clocks of 1.98 GHz that a launch of so many rows takes, measured on an H200 with Q4_K: docs/log/cuda-decode.md.
- * Weights come at 2700 bytes a clock to one row or two; more are bound by their products. */
-static int64_t clocks_of(int64_t rows, int64_t bytes) {
-  enum { LAUNCH = 6000, SEVERAL = 3000, BYTES = 2700 };
+ * Quantised weights come at 2700 bytes a clock to one row or two; more are bound by their products. Those of 16 bits
+ * are bound by memory. */
+static int64_t clocks_of(int32_t w_dtype, int64_t rows, int64_t bytes) {
+  enum { LAUNCH = 6000, SEVERAL = 3000, BYTES = 2700, PLAIN_BYTES = 2000 };
   const int64_t tenths = rows <= 2 ? 10 : rows <= 4 ? 12 : 15;
+  if (is_plain(w_dtype)) return LAUNCH + (rows == 1 ? 0 : SEVERAL) + bytes / PLAIN_BYTES;
   return LAUNCH + (rows <= 2 ? 0 : SEVERAL) + bytes / BYTES * tenths / 10;
 }
 
 double cuda_gemm_split_int8_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   (void)k, (void)caps;
   const ga_gemm_fused_desc *d = desc;
-  const cuda_unit *u = cuda_unit_of(d->plain.w_dtype);
+  const int32_t type = d->plain.w_dtype;
+  const cuda_unit *u = cuda_unit_of(type);
   if (d->plain.m == 0 || d->plain.n == 0) return 0;
   const int64_t tiles = (row_tiles_of(d->plain.n) + row_tiles_of(d->n_more[0]) + row_tiles_of(d->n_more[1])) *
                         (d->fused & GA_GEMM_FUSED_GATED ? 2 : 1);
   const int64_t bytes = tiles * ga_div_up(d->plain.k, u->k) * u->bytes, rest = d->plain.m % ROWS;
-  return cuda_clocks_us(d->plain.m / ROWS * clocks_of(ROWS, bytes) + (rest ? clocks_of(rest, bytes) : 0));
+  return cuda_clocks_us(d->plain.m / ROWS * clocks_of(type, ROWS, bytes) + (rest ? clocks_of(type, rest, bytes) : 0));
 }
 
 uint64_t cuda_gemm_split_int8_workspace(const ga_kernel *k, const void *desc, const ga_caps *caps) {
@@ -210,7 +220,7 @@ static ga_kargs_gemm_split_int8 args_of(const shape *s, const ga_gemm_fused_desc
   g.groups = (int32_t)s->groups;
   g.tiles = (int32_t)s->tiles;
   g.units = (int32_t)s->units;
-  g.copies = (int32_t)(SPLITS_X * s->rows);
+  g.copies = (int32_t)(splits_x(s) * s->rows);
   g.slots = (int32_t)s->slots;
   g.x_units = (int32_t)ga_div_up(s->units, s->splits);
   ga_kargs_gemm_split_int8 out = {.gemm = g,

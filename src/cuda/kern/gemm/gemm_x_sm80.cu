@@ -1,8 +1,11 @@
-/* KERNEL    gemm_x, sm80: X for gemm_wide
- * COMPUTES  X in bf16, zeros from k to width; each 16 columns in the order in which packed weights meet them on tensor
- *           cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h)
+/* KERNEL    gemm_x, sm80: X for gemm_prefill
+ * COMPUTES  X in bf16 or f16, zeros from k to width; each 16 columns in the order in which packed weights meet them on
+ *           tensor cores: place 8h + 2q + e has column 4q + 2h + e (cuda/kern/gemm/packed.h). f16: a row is multiplied
+ *           by the power of two that brings its largest finite element between 2^14 and 2^15, or by 2^114 at most. What
+ *           is 2^39 times smaller than that one vanishes; the others are rounded to 11 bits
  * WORK      a block has 4096 columns of a row, a lane 4 runs of 4; all loads are under way before the first store.
- *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones
+ *           Lanes 2p and 2p + 1 exchange halves, so that each stores 8 bytes and a warp 256 neighbouring ones. f16: a
+ *           block has a row, and reads it twice
  * BUDGET    256 lanes
  */
 #include "cuda/dev/ptx/elem.h"
@@ -15,12 +18,18 @@
 #ifndef GA_KERNEL_ID
 #error "GA_KERNEL_ID: the kernel's name, of its row"
 #endif
+#ifndef GA_P_DTYPE
+#error "GA_P_DTYPE: what X becomes: BF16 or F16"
+#endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
 #endif
 static_assert(GA_P_SMEM == 0, "no dynamic shared memory");
 
 enum { LANES = 256, RUNS = 4, STEP = LANES * 4, SEGMENT = RUNS * STEP };
+#define DTYPE GA_CAT(T_, GA_P_DTYPE)
+enum { MOST_EXPONENT = 14 /* of a row's largest */, LEAST_EXPONENT = -100 /* of X */ };
+static_assert(DTYPE == T_BF16 || DTYPE == T_F16, "types of tensor cores");
 
 /* Columns k .. k + 3 of a row of X; zeros from a->k on. */
 GA_DEV void get_4(const ga_kargs_gemm_x *a, int64_t row, int64_t k, float *x) {
@@ -31,30 +40,77 @@ GA_DEV void get_4(const ga_kargs_gemm_x *a, int64_t row, int64_t k, float *x) {
  * parity says. */
 GA_DEV void put_4(uint16_t *out, const float *x) {
   const int odd = thread_index() % 2, pair = thread_index() / 2 % 2;
-  const uint32_t first = pack_bf16(x[0], x[1]), second = pack_bf16(x[2], x[3]),
+  const bool f16 = DTYPE == T_F16;
+  const uint32_t first = f16 ? pack_f16(x[0], x[1]) : pack_bf16(x[0], x[1]),
+                 second = f16 ? pack_f16(x[2], x[3]) : pack_bf16(x[2], x[3]),
                  other = shfl_xor_u32(odd ? first : second, 1);
   stg_u2(out + (8 * odd + 4 * pair - 4 * (thread_index() % 4)), odd ? other : first, odd ? second : other);
 }
 
-GA_KERNEL(LANES, 8) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_x a) {
-  const int segments = (int)((a.width + SEGMENT - 1) / SEGMENT), row = block_index() / segments,
-            segment = block_index() % segments;
+/* A segment of a row, times `up`; out: the lane's first place. */
+GA_DEV void convert_segment(const ga_kargs_gemm_x *a, int64_t row, int segment, bool whole, float up) {
   const int64_t first = (int64_t)segment * SEGMENT + 4 * thread_index();
-  const float *from = (const float *)a.x + row * a.stride + first;
-  uint16_t *out = (uint16_t *)a.out + row * a.width + first;
-  const bool whole = a.dtype == T_F32 && ((uint64_t)a.x | (uint64_t)a.stride * 4) % 16 == 0 &&
-                     a.k % 128 == 0; /* warps are inside, or outside */
+  const float *from = (const float *)a->x + row * a->stride + first;
+  uint16_t *out = (uint16_t *)a->out + row * a->width + first;
   float x[RUNS][4];
-  grid_launch_dependents();
-  grid_dependency_wait();
   if (whole) {
     GA_UNROLL for (int i = 0; i < RUNS; i++) GA_UNROLL for (int e = 0; e < 4; e++) x[i][e] = 0;
-    GA_UNROLL for (int i = 0; i < RUNS; i++) if (first + i * STEP < a.k) elem_get16_f32(x[i], from, i * STEP);
-    GA_UNROLL for (int i = 0; i < RUNS; i++) if (first + i * STEP < a.width) put_4(out + i * STEP, x[i]);
+    GA_UNROLL for (int i = 0; i < RUNS; i++) if (first + i * STEP < a->k) elem_get16_f32(x[i], from, i * STEP);
+    GA_UNROLL for (int i = 0; i < RUNS; i++) {
+      if (DTYPE == T_F16) GA_UNROLL
+        for (int e = 0; e < 4; e++) x[i][e] *= up;
+      if (first + i * STEP < a->width) put_4(out + i * STEP, x[i]);
+    }
     return;
   }
-  GA_ROLL for (int i = 0; i < RUNS && first + i * STEP < a.width; i++) { /* whole warps: width is a multiple of 128 */
-    get_4(&a, row, first + i * STEP, x[0]);
+  GA_ROLL for (int i = 0; i < RUNS && first + i * STEP < a->width; i++) { /* whole warps: width is a multiple of 128 */
+    get_4(a, row, first + i * STEP, x[0]);
+    if (DTYPE == T_F16) GA_UNROLL
+      for (int e = 0; e < 4; e++) x[0][e] *= up;
     put_4(out + i * STEP, x[0]);
   }
+}
+
+/* Exponent of the row's largest finite element, at least LEAST_EXPONENT. */
+GA_DEV int row_exponent(const ga_kargs_gemm_x *a, int64_t row, bool whole) {
+  GA_SHARED int most[LANES / 32];
+  const float *from = (const float *)a->x + row * a->stride;
+  int size = 0; /* bits without sign: they are ordered as the numbers are */
+  GA_ROLL for (int64_t k = 4 * thread_index(); k < a->k; k += SEGMENT) {
+    float x[RUNS][4];
+    GA_UNROLL for (int i = 0; i < RUNS; i++) {
+      GA_UNROLL for (int e = 0; e < 4; e++) x[i][e] = 0;
+      if (k + i * STEP >= a->k) continue;
+      if (whole)
+        elem_get16_f32(x[i], from, k + i * STEP);
+      else
+        get_4(a, row, k + i * STEP, x[i]);
+    }
+    GA_UNROLL for (int i = 0; i < RUNS; i++) GA_UNROLL for (int e = 0; e < 4; e++) {
+      const int bits = (int)(float_bits(x[i][e]) & 0x7fffffffu);
+      if (bits < 0x7f800000 && bits > size) size = bits;
+    }
+  }
+  size = redux_max_i32(size);
+  if (thread_index() % 32 == 0) most[thread_index() / 32] = size;
+  block_sync();
+  GA_UNROLL for (int w = 0; w < LANES / 32; w++) size = most[w] > size ? most[w] : size;
+  const int exponent = (size >> 23) - 127;
+  return exponent > LEAST_EXPONENT ? exponent : LEAST_EXPONENT;
+}
+
+GA_KERNEL(LANES, DTYPE == T_F16 ? 4 : 8) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_x a) {
+  const int segments = (int)((a.width + SEGMENT - 1) / SEGMENT);
+  const bool whole = a.dtype == T_F32 && ((uint64_t)a.x | (uint64_t)a.stride * 4) % 16 == 0 &&
+                     a.k % 128 == 0; /* warps are inside, or outside */
+  grid_launch_dependents();
+  grid_dependency_wait();
+  if (DTYPE == T_BF16) {
+    convert_segment(&a, block_index() / segments, block_index() % segments, whole, 1);
+    return;
+  }
+  const int up = MOST_EXPONENT - row_exponent(&a, block_index(), whole);
+  if (thread_index() == 0) stg_f32(a.scale + block_index(), __uint_as_float((uint32_t)(127 - up) << 23));
+  GA_ROLL for (int s = 0; s < segments; s++)
+      convert_segment(&a, block_index(), s, whole, __uint_as_float((uint32_t)(127 + up) << 23));
 }

@@ -10,11 +10,14 @@
 #include "cuda/kern/gemm/gemm_split_int8_sm90a_args.h"
 #include "cuda/kern/gemm/packed_s8.h"
 
+#ifndef SPLITS_X
+#error "SPLITS_X: parts of an element of X, columns of products: 2 or 3"
+#endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block"
 #endif
 
-enum { WARPS = GA_P_THREADS / 32, SPLITS_X = 3, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
+enum { WARPS = GA_P_THREADS / 32, COLS = 8 /* of a product */, MOST_ROWS = 8 /* of X */ };
 enum { BARS_BYTES = GA_RING_BARS /* a warp's */, CONSTANTS_BYTES = GA_RING_CONSTANTS };
 enum { PART_ALIGN = 16 }; /* bytes: parts are read four sums at a time */
 /* X is laid out for 1, 2, 4 or 8 rows (m filled up): constants, so that addresses are. Of `rows` rows: the columns,
@@ -22,7 +25,7 @@ enum { PART_ALIGN = 16 }; /* bytes: parts are read four sums at a time */
 #define WIDTH(rows)    ((SPLITS_X * (rows) + 1) / 2 * 2)
 #define PRODUCTS(rows) ((SPLITS_X * (rows) + COLS - 1) / COLS)
 
-/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is digit p of row c,
+/* Where things are in shared memory, and this block's share of the work. Column p * rows + c of X is part p of row c,
  * the highest first. */
 typedef struct {
   uint32_t x, scales, sums, parts, table; /* table: constants, then who sums a tile */
@@ -187,9 +190,14 @@ GA_DEV uint64_t next_tile(const ga_kargs_gemm_split_int8 *ring, uint64_t w) {
 
 /* --- sums --- */
 
-/* Register e of the sum of a row's three digits, the lowest first. Columns of digit p begin at p * rows; the sum comes
- * out where those of the highest digit are. */
+/* Register e of the sum of a row's parts, the lowest first. Columns of part p begin at p * rows; the sum comes out
+ * where those of the highest part are. */
 GA_DEV float fold(const int rows, float (*acc)[4], int e) {
+  if (SPLITS_X == 2) {
+    if (rows == 8) return acc[1][e] + acc[0][e];
+    if (rows == 1) return acc[0][e + 1] + acc[0][e]; /* even e alone */
+    return shfl_down_f32(acc[0][e], rows / 2) + acc[0][e];
+  }
   if (rows == 8) return acc[2][e] + acc[1][e] + acc[0][e];
   if (rows == 4) return acc[1][e] + shfl_down_f32(acc[0][e], 2) + acc[0][e];
   if (rows == 2) return shfl_down_f32(acc[0][e], 2) + shfl_down_f32(acc[0][e], 1) + acc[0][e];

@@ -11,19 +11,23 @@
  * of squares, when there is a norm: a warp's units are of one row. */
 GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_split_int8 *ring, const share *s,
                        asker *next, int warp, int lane) {
-  enum { QUADS = UNIT_K / 128, MOST = QUADS == 2 ? 4 : 8 };
+  enum { QUADS = X_K / 128, MOST = QUADS == 2 ? 4 : 8 };
   const ga_kargs_gemm *a = &ring->gemm;
-  const int AHEAD = whole ? MOST : 1, all = s->nb * rows, shift = rows == 1 ? 0 : rows == 2 ? 1 : rows == 4 ? 2 : 3;
+  const int AHEAD = whole ? MOST : 1, all = (s->nb + X_UNITS - 1) / X_UNITS * rows,
+            shift = rows == 1   ? 0
+                    : rows == 2 ? 1
+                    : rows == 4 ? 2
+                                : 3;
   float square = 0;
   GA_ROLL for (int base = warp; base == warp || base < all; base += AHEAD * WARPS) {
     float x[MOST][QUADS][4], weight[MOST][QUADS][4];
     GA_UNROLL for (int b = 0; b < AHEAD; b++) {
       const int i = base + b * WARPS, unit = i >> shift, row = i - (unit << shift);
-      const int64_t k = (int64_t)(s->k0 + unit) * UNIT_K + 4 * lane;
+      const int64_t k = (int64_t)(s->k0 + X_UNITS * unit) * UNIT_K + 4 * lane;
       GA_UNROLL for (int v = 0; v < QUADS; v++) {
-        if (whole) GA_UNROLL
+        if (whole || X_UNITS > 1) GA_UNROLL
           for (int e = 0; e < 4; e++) x[b][v][e] = weight[b][v][e] = 0;
-        if (i >= all || (whole && row >= a->m)) continue;
+        if (i >= all || (whole && row >= a->m) || !has_x(s, unit, lane)) continue;
         if (whole)
           elem_get16_f32(x[b][v], (const float *)a->x + row * a->x_stride + k + 128 * v, 0);
         else
@@ -44,11 +48,11 @@ GA_DEV float convert_x(const bool whole, const int rows, const ga_kargs_gemm_spl
 /* The same where X is add + norm(x): one row, which all blocks work out and keep in registers; the first one of a
  * product writes it to memory, too. The warps' squares of x meet where parts will be. */
 GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, asker *next, int warp, int lane) {
-  enum { QUADS = UNIT_K / 128, MOST = GA_RING_SUM_K / UNIT_K / WARPS };
+  enum { QUADS = X_K / 128, MOST = GA_RING_SUM_K / X_K / WARPS };
   const int n = (int)ring->gemm.k;
   float x[MOST][QUADS][4], add[MOST][QUADS][4], weight[MOST][QUADS][4], square = 0, squares = 0;
   GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
-    const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
+    const int k = (warp + b * WARPS) * X_K + 4 * lane + 128 * v;
     GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = add[b][v][e] = weight[b][v][e] = 0;
     if (k >= n) continue;
     elem_get16_f32(x[b][v], (const float *)ring->gemm.x + k, 0);
@@ -60,7 +64,7 @@ GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, a
   square = row_sum_warp(square);
   if (lane == 0) sts_f1(s->parts + 4 * (uint32_t)warp, square);
   GA_UNROLL for (int b = 0; b < MOST; b++) GA_UNROLL for (int v = 0; v < QUADS; v++) {
-    const int k = (warp + b * WARPS) * UNIT_K + 4 * lane + 128 * v;
+    const int k = (warp + b * WARPS) * X_K + 4 * lane + 128 * v;
     if (k < n) elem_get16_f32(weight[b][v], ring->norm + k, 0);
   }
   block_sync();
@@ -71,12 +75,12 @@ GA_DEV float convert_sum(const ga_kargs_gemm_split_int8 *ring, const share *s, a
   GA_UNROLL for (int b = 0; b < MOST; b++) {
     const int unit = warp + b * WARPS;
     GA_UNROLL for (int v = 0; v < QUADS; v++) {
-      const int k = unit * UNIT_K + 4 * lane + 128 * v;
+      const int k = unit * X_K + 4 * lane + 128 * v;
       GA_UNROLL for (int e = 0; e < 4; e++) x[b][v][e] = fmaf(x[b][v][e], factor, add[b][v][e]);
       if (writes && k < n) stg_f4(ring->sum + k, x[b][v]);
     }
     square += apply_norm(QUADS, x[b], weight[b]);
-    if (unit < s->nb) put_x(1, s, unit, 0, lane, x[b]);
+    if (X_UNITS * unit < s->nb) put_x(1, s, unit, 0, lane, x[b]);
   }
   return square;
 }
@@ -86,6 +90,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
                        int lane, int items, int at) {
   const ga_kargs_gemm *a = &ring->gemm;
   const int nt = PRODUCTS(rows);
+  const bool early = nt == 1 || PACKED_PLAIN(T); /* registers for all of an item */
   lane_view v = view_of(rows, sh, lane);
   uint32_t table = sh->table;
   float acc[SPLITS_X][4];
@@ -105,7 +110,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
     pin_u32(&item, 1);
     packed_fetch(T, w[0], item, lane);
     if (both) packed_fetch(T, w[PER - 1], item + UNIT_BYTES, lane);
-    if (nt == 1) { /* all of the item to registers, so that its stage is free at once */
+    if (early) { /* all of the item to registers, so that its stage is free at once */
       GA_UNROLL for (int i = 0; i < PER; i++) pin_u32(w[i], WORDS);
       int done = 0;
       GA_UNROLL for (int i = 0; i < PER; i++) done += (int)packed_fetched(T, w[i], WORDS);
@@ -114,7 +119,7 @@ GA_DEV void take_items(const int rows, const ga_kargs_gemm_split_int8 *ring, con
     }
     take_unit(rows, &v, &k, w[0], PER * at, lane, acc);
     if (both) take_unit(rows, &v, &k, w[PER - 1], 2 * at + 1, lane, acc);
-    if (nt > 1) { /* too many sums for that */
+    if (!early) { /* too many sums for that */
       GA_UNROLL for (int n = 0; n < nt; n++) pin_f32(acc[n], 4);
       const int done = (int)loads_done_f32(acc[0], 3, 2); /* rows g, g+8: they come of all words */
       warp_sync();

@@ -1,0 +1,33 @@
+/* KERNEL    gemm_split_bf16, sm90a: one row of X (ROWS 1), or 2 to 8 (ROWS 8), by packed weights of 16 bits
+ *           (GA_LAYOUT_MMA_PACKED)
+ * COMPUTES  what gemm_split_int8_sm90a.cu computes. X is the sum of two bf16 (17 bits), two columns of bf16 products
+ *           into f32; weights of f16 are the sum of two bf16, too, exactly
+ * NORM, ADD_NORM, DATA, BARRIERS, WORK, BUDGET   those of gemm_split_int8_sm90a.cu; X has no scales
+ */
+#define SPLITS_X 2 /* bf16 that an element of X is the sum of */
+#include "cuda/kern/gemm/split_int8_reduce.h"
+
+#ifndef GA_KERNEL_ID
+#error "GA_KERNEL_ID: the kernel's name, of its row"
+#endif
+#ifndef GA_P_W
+#error "GA_P_W: type of W: BF16 or F16"
+#endif
+
+#ifndef GA_P_ROWS
+#error "GA_P_ROWS: of X, 1; or 8: 2 to 8 of them"
+#endif
+#ifndef GA_P_THREADS
+#error "GA_P_THREADS: lanes of a block"
+#endif
+#ifndef GA_P_SMEM
+#error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
+#endif
+static_assert(GA_P_SMEM <= 231424, "what a launch takes at most: 227 KiB less 1 KiB kept free");
+
+#define T GA_CAT(T_, GA_P_W)
+static_assert(PACKED_PLAIN(T), "weights of 16 bits");
+#include "cuda/kern/gemm/split_bf16_type.h"
+#include "cuda/kern/gemm/split_ring.h"
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_gemm_split_int8 args) { split_ring(&args); }

@@ -1,0 +1,160 @@
+/* The kernel of products by a ring of packed weights (gemm_split_int8_sm90a.cu, gemm_split_bf16_sm90a.cu), whatever
+ * they are multiplied in. Included behind a type's put_x and take_unit. */
+#pragma once
+enum { SLOT_BYTES = ITEM_BYTES };
+#define RING_BYTES(depth) (BARS_BYTES + (depth)*SLOT_BYTES)
+
+/* Shared memory: squares of X by warp; what a cluster's blocks send of them, and the barrier that counts it; the
+ * block's share, kept from registers while units are taken; rings; X and what follows it. */
+enum { MET_AT = 4 * WARPS, BAR_AT = MET_AT + 4 * MOST_ROWS * GA_SPLIT_INT8_MAX_CLUSTER, SHARE_AT = BAR_AT + 16 };
+static_assert(SHARE_AT + sizeof(share) <= GA_RING_CONTROL, "what the host counts with");
+
+/* A warp's items, in the order of memory but for the turns from tile to tile. */
+typedef struct {
+  uint64_t w;    /* address of the item to ask for next; no pointer, of which the compiler keeps two forms */
+  int at;        /* its place along k, of ni here */
+  uint32_t ring; /* stages; the barriers of up to 8 lie before them */
+  const ga_kargs_gemm_split_int8 *args;
+  int nb, ni, items; /* units and items of a tile; items of the warp */
+} asker;
+
+/* To the block's next tile: behind the rest of this one, and what other blocks of a cluster have of the next. Parts
+ * that meet in memory have no further matrices, so that it does not matter where a tile begins. */
+GA_DEV void turn(asker *s) {
+  const ga_kargs_gemm_split_int8 *ring = s->args;
+  const int k0 = GA_P_ROWS == 1 ? 0 : cut_at(ring->units_each, ring->units_longer, (int)cluster_rank());
+  s->at = 0;
+  s->w = next_tile(ring, s->w + (uint64_t)((int64_t)(ring->gemm.units - k0 - s->nb) * UNIT_BYTES)) +
+         (uint64_t)((int64_t)k0 * UNIT_BYTES);
+}
+
+GA_DEV void ask(asker *s, int stage) {
+  const uint32_t bar = s->ring - BARS_BYTES + (uint32_t)(stage * 8),
+                 bytes = UNIT_BYTES * (is_short(s->nb, s->at) ? 1 : PER);
+  if (warp_elect()) {
+    mbar_arrive_expect(bar, bytes);
+    bulk_load_bytes(s->ring + (uint32_t)(stage * SLOT_BYTES), (const void *)s->w, bytes, bar, L2_EVICT_FIRST);
+  }
+  s->w += bytes;
+  if (++s->at == s->ni) turn(s);
+}
+
+/* The warp's first items, from stage `from` on. */
+GA_DEV void ask_first(asker *s, int from, int to) { GA_ROLL for (int d = from; d < to && d < s->items; d++) ask(s, d); }
+GA_DEV void ask_behind_x(asker *s) { ask_first(s, s->args->early, s->args->depth); }
+GA_DEV void ask_again(asker *s, int stage, int left) {
+  if (left > s->args->depth) ask(s, stage);
+}
+
+#include "cuda/kern/gemm/split_int8_mma.h"
+
+GA_DEV bool is_last_split(const ga_kargs_gemm *a, const share *sh) {
+  block_sync();
+  if (thread_index() == 0) {
+    fence_device(); /* the block's writes, which the barrier has brought here */
+    const bool last = atomic_add_i32(a->counter + sh->group, 1) == a->splits - 1;
+    if (last) stg_i32(a->counter + sh->group, 0);
+    fence_device();
+    sts_f1(sh->parts, last ? 1.0f : 0.0f); /* the sums there have been read */
+  }
+  block_sync();
+  return lds_f1(sh->parts) != 0;
+}
+
+/* Barriers of stages, before any is asked for. */
+GA_DEV void init_stages(const asker *s, int from, int to) {
+  GA_ROLL for (int d = from; d < to; d++) mbar_init(s->ring - BARS_BYTES + (uint32_t)(d * 8), 1);
+  mbar_init_fence();
+}
+
+/* Fills the rings, makes X, takes all items: what is left are the parts. */
+GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
+  const int lane = thread_index() % 32, warp = warp_uniform(thread_index() / 32);
+  const uint32_t control = smem_base(), smem = control + GA_RING_CONTROL;
+  const share sh = share_of(ring, block_index(), smem + (uint32_t)(WARPS * RING_BYTES(ring->depth)));
+  const int first = first_item(&sh, warp), items = first_item(&sh, warp + 1) - first, tile = first / sh.ni,
+            at = first - tile * sh.ni;
+  const int number = tile_index(ring, sh.tile, tile);
+  asker next = {unit_at(ring, number, sh.k0 + PER * at),
+                at,
+                smem + (uint32_t)(warp * RING_BYTES(ring->depth)) + BARS_BYTES,
+                ring,
+                sh.nb,
+                sh.ni,
+                items};
+  if (lane == 0) init_stages(&next, 0, ring->early);
+  warp_sync();
+  ask_first(&next, 0, ring->early);
+  if (lane == 0) {
+    init_stages(&next, ring->early, ring->depth);
+    if (warp == 0) put_words(control + SHARE_AT, &sh, sizeof sh);
+  }
+  warp_sync();
+  prefetch_norm(ring);
+  fill_table(ring, &sh);
+  grid_dependency_wait(); /* weights do not depend on the kernel ahead; all else does */
+  const ga_kargs_gemm *a = &ring->gemm;
+  const bool whole =
+      a->k % UNIT_K == 0 && ((uint64_t)a->x | (uint64_t)a->x_stride * 4 | (uint64_t)ring->norm) % 16 == 0;
+  const int rows = GA_P_ROWS == 1 ? 1 : sh.rows;
+  const float square = GA_P_ROWS == 1 && ring->add ? convert_sum(ring, &sh, &next, warp, lane)
+                       : whole                     ? convert_x(true, rows, ring, &sh, &next, warp, lane)
+                                                   : convert_x(false, rows, ring, &sh, &next, warp, lane);
+  if (ring->norm) {
+    const float all = row_sum_warp(square);
+    if (lane == 0) sts_f1(control + 4 * (uint32_t)warp, all);
+  }
+  block_sync();
+  if (GA_P_ROWS > 1 && blocks_meet(&ring->gemm)) cluster_reduce_begin(ring, &sh, control + MET_AT, control + BAR_AT);
+  if (GA_P_ROWS == 1)
+    take_items(1, ring, &sh, &next, warp, lane, items, at);
+  else if (sh.rows == 2)
+    take_items(2, ring, &sh, &next, warp, lane, items, at);
+  else if (sh.rows == 4)
+    take_items(4, ring, &sh, &next, warp, lane, items, at);
+  else
+    take_items(8, ring, &sh, &next, warp, lane, items, at);
+}
+
+/* By what the norm multiplies row col of X. */
+GA_DEV float factor_of(const ga_kargs_gemm_split_int8 *ring, const share *sh, uint32_t squares, int col) {
+  float sum = 0;
+  if (!ring->norm) return 1;
+  for (int w = col; w < WARPS; w += sh->rows) sum += lds_f1(squares + 4 * (uint32_t)w);
+  return norm_factor(ring, sum);
+}
+
+/* Parts of k that other blocks have meet in memory. */
+GA_DEV void finish_all(const ga_kargs_gemm_split_int8 *ring, const share *sh, uint32_t squares) {
+  const ga_kargs_gemm *a = &ring->gemm;
+  const int rows = sh->tiles * GA_PACKED_ROWS;
+  const int64_t padded = (int64_t)a->tiles * GA_PACKED_ROWS, row0 = (int64_t)sh->tile * GA_PACKED_ROWS;
+  for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
+    const int col = a->m == 1 ? 0 : i / rows, row = i - col * rows;
+    if (a->splits == 1)
+      finish_output(ring, sh, factor_of(ring, sh, squares, col), row, col);
+    else
+      stg_f32(a->partial + ((int64_t)sh->part * MOST_ROWS + col) * padded + row0 + row,
+              add_splits_of(a, sh, row / GA_PACKED_ROWS, row % GA_PACKED_ROWS, col));
+  }
+  if (a->splits == 1 || !is_last_split(a, sh)) return;
+  for (int i = thread_index(); i < rows * (int)a->m; i += GA_P_THREADS) {
+    const int col = a->m == 1 ? 0 : i / rows, row = i - col * rows;
+    float sum = 0;
+    for (int p = 0; p < a->splits; p++)
+      sum += ldg_f32(a->partial + ((int64_t)p * MOST_ROWS + col) * padded + row0 + row);
+    if (row0 + row < a->n) gemm_finish(a, col, row0 + row, sum);
+  }
+}
+
+GA_DEV void split_ring(const ga_kargs_gemm_split_int8 *args) {
+  grid_launch_dependents();
+  take_share(args);
+  block_sync();
+  const uint32_t squares = smem_base();
+  const share sh = get_share(squares + SHARE_AT);
+  if (GA_P_ROWS > 1 && blocks_meet(&args->gemm))
+    cluster_reduce_end(args, &sh, squares, squares + MET_AT, squares + BAR_AT);
+  else
+    finish_all(args, &sh, squares);
+}
