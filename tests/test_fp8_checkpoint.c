@@ -30,7 +30,7 @@ static void put_tensor(const char *name, const char *suffix, const char *dtype, 
 }
 
 /* Scales are no powers of two, so that products are rounded. */
-static void put_matrix(const ga_model_tensor *t, bool by_row, bool as_bf16) {
+static void add_fp8_matrix(const ga_model_tensor *t, bool by_row, bool as_bf16) {
   static uint8_t codes[128 * 128];
   static ga_bf16 values[128 * 128];
   float scales[128];
@@ -75,7 +75,7 @@ static void make_checkpoint(const char *name, bool by_row, bool as_bf16) {
   for (int64_t i = 0; i < ga_model_file_tensor_count(f); i++) {
     const ga_model_tensor *t = ga_model_file_tensor_at(f, i);
     if (t->view.n_dims == 2 && strstr(t->source_name, ".layers."))
-      put_matrix(t, by_row, as_bf16);
+      add_fp8_matrix(t, by_row, as_bf16);
     else
       put_tensor(t->source_name, "", "F32", t->view.n_dims, t->view.dim, t->view.data, t->bytes);
   }

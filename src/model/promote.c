@@ -116,7 +116,7 @@ typedef struct e4m3_scales {
   int64_t rows_each, cols_each, stride;
 } e4m3_scales;
 
-static float scale_at(const e4m3_scales *s, int64_t i) {
+static float e4m3_scale_at(const e4m3_scales *s, int64_t i) {
   uint16_t h;
   float f;
   if (!s->tensor) return 1;
@@ -175,7 +175,7 @@ ga_status ga_promote_e4m3(const ga_model_file *file, const ga_model_tensor *t, i
   for (int i = 0; i < 256; i++) values[i] = ga_e4m3_to_f32((uint8_t)i);
   for (int64_t r = 0; r < rows && status == GA_OK; r++)
     for (int64_t c = 0; c < cols;) {
-      const float scale = scale_at(&scales, r / scales.rows_each * scales.stride + c / scales.cols_each);
+      const float scale = e4m3_scale_at(&scales, r / scales.rows_each * scales.stride + c / scales.cols_each);
       const int64_t end = ga_min_i64(cols, (c / scales.cols_each + 1) * scales.cols_each);
       for (; c < end; c++) *to++ = ga_f32_to_bf16(values[*from++] * scale);
     }

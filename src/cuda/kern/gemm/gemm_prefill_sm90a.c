@@ -26,8 +26,6 @@ typedef struct shape {
   int64_t w_bytes;                        /* 0: what is bound by memory is not known to be */
 } shape;
 
-static bool is_plain(int32_t w_dtype) { return w_dtype == GA_F16 || w_dtype == GA_BF16; }
-
 /* Clocks of 1.98 GHz that a launch takes, measured on an H200: docs/log/gemm.md. A step of 64 columns is bound by the
  * products of 256 rows, and by power, or by working weights out; before it X is converted, 6 bytes an element; sums of
  * parts go to gmem and back. */
@@ -48,7 +46,7 @@ static void set_clocks(shape *s, int32_t w_dtype) {
   enum { PLAIN_LAUNCH = 8000, PLAIN_TILE_64 = 2000, PLAIN_TILE_128 = 8000, PLAIN_TILE_256 = 12000 };
   enum { PLAIN_256 = 1300, PLAIN_128 = 840, PLAIN_64 = 640, PLAIN_SPLITS_256 = 10000, PLAIN_SPLITS = 5000 };
   const bool large = s->bn == 256;
-  if (is_plain(w_dtype)) {
+  if (cuda_gemm_is_16_bit(w_dtype)) {
     s->step = large ? PLAIN_256 : s->bn == 128 ? PLAIN_128 : PLAIN_64;
     s->launch = PLAIN_LAUNCH;
     s->tile = large ? PLAIN_TILE_256 : s->bn == 128 ? PLAIN_TILE_128 : PLAIN_TILE_64;
@@ -119,7 +117,7 @@ static uint64_t workspace_bytes(const shape *s, int32_t w_dtype) {
 }
 
 /* What the rows of X are multiplied by: of f16 alone. */
-static float *scale_of(const shape *s, int32_t w_dtype, void *workspace) {
+static float *row_scales_of(const shape *s, int32_t w_dtype, void *workspace) {
   return w_dtype == GA_F16 ? (float *)(void *)((char *)workspace + x_bytes(s)) : NULL;
 }
 
@@ -130,7 +128,7 @@ static ga_status convert_x(const ga_plan_step *step, const void *desc, const voi
   const ga_gemm_io *a = io;
   GA_TRY(cuda_gemm_check_io(stream, step->chosen, d, a, 16));
   const shape s = shape_of(step->chosen, d, &stream->device->caps);
-  float *scale = scale_of(&s, d->w_dtype, workspace);
+  float *scale = row_scales_of(&s, d->w_dtype, workspace);
   const ga_kargs_gemm_x args = {.x = a->x,
                                 .out = workspace,
                                 .m = d->m,
@@ -157,7 +155,7 @@ const char *cuda_gemm_prefill_plan(const ga_kernel *k, const void *desc, ga_plan
 /* Rows of a box of X: see copy_box of the device half. */
 static int32_t x_box(const ga_kernel *k, int64_t m) {
   const int32_t bn = ((const cuda_gemm_prefill_variant *)k->impl)->bn;
-  return is_plain((int32_t)k->dtype[0]) && m % bn ? bn / 4 : bn;
+  return cuda_gemm_is_16_bit((int32_t)k->dtype[0]) && m % bn ? bn / 4 : bn;
 }
 
 static ga_status encode_x(const cuda_device *dev, const ga_kernel *k, int64_t m, int64_t width, void *x, ga_tmap *out) {
@@ -187,7 +185,7 @@ ga_status cuda_gemm_prefill(const ga_kernel *k, const void *desc, const void *io
                                 .x_tiles = (int32_t)s.x_tiles,
                                 .cluster_log = (int32_t)(s.cluster - 1),
                                 .k_splits_log = log2_of(s.k_splits)};
-  args.x_scale = scale_of(&s, d->w_dtype, workspace);
+  args.x_scale = row_scales_of(&s, d->w_dtype, workspace);
   args.x_box = x_box(k, d->m);
   args.g.partial = (float *)((char *)workspace + sums_at(&s, d->w_dtype));
   args.g.counter = (int32_t *)(uintptr_t)cuda_counters_of(stream);

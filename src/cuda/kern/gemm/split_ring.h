@@ -75,7 +75,7 @@ GA_DEV void take_share(const ga_kargs_gemm_split_int8 *ring) {
   const int first = first_item(&sh, warp), items = first_item(&sh, warp + 1) - first, tile = first / sh.ni,
             at = first - tile * sh.ni;
   const int number = tile_index(ring, sh.tile, tile);
-  asker next = {unit_at(ring, number, sh.k0 + PER * at),
+  asker next = {x_unit_at(ring, number, sh.k0 + PER * at),
                 at,
                 smem + (uint32_t)(warp * RING_BYTES(ring->depth)) + BARS_BYTES,
                 ring,

@@ -48,7 +48,7 @@ GA_DEV void fill_table(const ga_kargs_gemm_split_int8 *ring, const share *s) {
 }
 
 /* Unit k0 of a tile. Tiles of further matrices are numbered behind those of the first. */
-GA_DEV uint64_t unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
+GA_DEV uint64_t x_unit_at(const ga_kargs_gemm_split_int8 *ring, int tile, int k0) {
   const void *w = ring->gemm.w;
   int first = 0;
   GA_UNROLL for (int j = 0; j < 2; j++) if (tile >= ring->begin[j]) w = ring->w_more[j], first = ring->begin[j];
