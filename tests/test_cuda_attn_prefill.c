@@ -93,19 +93,49 @@ static void streams_have_their_own_workspace(void **state) {
   assert_int_equal(ga_stream_create(ctx, &one), GA_OK);
   assert_int_equal(ga_stream_create(ctx, &two), GA_OK);
   assert_int_equal(ga_attn(ctx, &desc, &io, one), GA_OK);
-  assert_null(two->workspace);
+  assert_null(two->workspace.data);
   assert_int_equal(ga_attn(ctx, &desc, &io, two), GA_OK);
-  assert_non_null(one->workspace);
-  assert_non_null(two->workspace);
-  assert_ptr_not_equal(one->workspace, two->workspace);
-  assert_null(ctx->stream->workspace);
-  const uint64_t before = two->workspace_bytes;
+  assert_non_null(one->workspace.data);
+  assert_non_null(two->workspace.data);
+  assert_ptr_not_equal(one->workspace.data, two->workspace.data);
+  assert_null(ctx->stream->workspace.data);
+  const uint64_t before = two->workspace.bytes;
   desc.max_q = 400;
   assert_int_equal(ga_attn(ctx, &desc, &io, one), GA_OK);
-  assert_true(one->workspace_bytes > before);
-  assert_int_equal(two->workspace_bytes, before);
+  assert_true(one->workspace.bytes > before);
+  assert_int_equal(two->workspace.bytes, before);
   ga_stream_destroy(one);
   ga_stream_destroy(two);
+  ga_buffer_free(ctx, memory);
+}
+
+/* A graph keeps what its launches hold: replays outlive the stream, and may run beside its own work. */
+static void graphs_have_their_own_workspace(void **state) {
+  (void)state;
+  void *memory;
+  ga_stream *stream;
+  ga_graph *graph;
+  assert_int_equal(ga_buffer_alloc(ctx, 4 * ELEMS, &memory), GA_OK);
+  char *at = memory;
+  const ga_attn_io io = {.q = at, .k = at + ELEMS, .v = at + 2 * ELEMS, .o = at + 3 * ELEMS};
+  assert_int_equal(ga_stream_create(ctx, &stream), GA_OK);
+  assert_int_equal(ga_attn(ctx, &desc, &io, stream), GA_OK);
+  const ga_workspace eager = stream->workspace;
+  assert_int_equal(ga_graph_begin(ctx, stream), GA_OK);
+  assert_int_equal(ga_attn(ctx, &desc, &io, stream), GA_OK);
+  desc.max_q = 400; /* grows while launches hold the first */
+  assert_int_equal(ga_attn(ctx, &desc, &io, stream), GA_OK);
+  assert_int_equal(ga_graph_end(ctx, stream, &graph), GA_OK);
+  assert_int_equal(graph->workspace.n_outgrown, 1);
+  assert_ptr_not_equal(graph->workspace.data, eager.data);
+  assert_ptr_not_equal(graph->workspace.outgrown[0], eager.data);
+  assert_ptr_equal(stream->workspace.data, eager.data);
+  assert_null(stream->recording.data);
+  ga_stream_destroy(stream);
+  assert_int_equal(ga_graph_launch(ctx, graph, NULL), GA_OK);
+  const long live = mockcu.live;
+  ga_graph_destroy(graph);
+  assert_true(mockcu.live <= live - 3); /* the graph, and two workspaces */
   ga_buffer_free(ctx, memory);
 }
 
@@ -113,6 +143,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(the_planner_chooses_the_row_between, setup, teardown),
       cmocka_unit_test_setup_teardown(steps_run_in_order, setup, teardown),
-      cmocka_unit_test_setup_teardown(streams_have_their_own_workspace, setup, teardown)};
+      cmocka_unit_test_setup_teardown(streams_have_their_own_workspace, setup, teardown),
+      cmocka_unit_test_setup_teardown(graphs_have_their_own_workspace, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -306,7 +306,10 @@ static void hopper_packed(void) {
 }
 
 static void hopper(void) {
-  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a, .sms = 132, .smem_bytes = 232448},
+  machine = (ga_device){.caps = {.archs = 1u << GA_ARCH_sm80 | 1u << GA_ARCH_sm90a,
+                                 .sms = 132,
+                                 .smem_bytes = 232448,
+                                 .l2_bytes = 50 << 20},
                         .name = "cuda"};
   machine.kernels = backend("cuda")->kernels(&machine.n_kernels);
   machine_name = "hopper";

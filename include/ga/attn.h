@@ -123,12 +123,12 @@ typedef struct ga_attn_io {
   const float *v_mean; /* 8-bit q: NULL, or [batch, kv_heads, v_dim], contiguous, 16-byte aligned: see FP8 */
 } ga_attn_io;
 
-/* Host work only: validates, chooses a kernel, sizes the workspace. */
+/* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. */
 GA_API GA_NODISCARD ga_status ga_attn_plan(ga_ctx *ctx, const ga_attn_desc *desc, ga_plan **out);
 /* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
 GA_API GA_NODISCARD ga_status ga_attn_run(const ga_plan *plan, const ga_attn_io *io, void *workspace,
                                           ga_stream *stream);
-/* Plans (remembered by the context) and runs with the context's own workspace. */
+/* Plans (remembered by the context) and runs with a workspace of the stream's own. */
 GA_API GA_NODISCARD ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, ga_stream *stream);
 
 #ifdef __cplusplus

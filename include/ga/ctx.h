@@ -97,7 +97,8 @@ GA_API GA_NODISCARD ga_status ga_stream_wait_event(ga_ctx *ctx, ga_stream *strea
 GA_API GA_NODISCARD ga_status ga_event_elapsed(ga_event *start, ga_event *end, double *ms);
 
 /* Graphs: between begin and end, work enqueued on the stream is recorded, not run; a launch then replays all of it at
- * the cost of one. Buffers, workspaces and arguments are those of the recording and must live on. Copies to and from
+ * the cost of one. Buffers, arguments and the caller's workspaces are those of the recording and must live on; ops that
+ * plan themselves get a workspace that the graph keeps. Copies to and from
  * host memory, ga_stream_sync on the stream, and a nested begin give GA_ERR_STATE meanwhile; the recording goes on.
  * CPU devices: GA_ERR_UNSUPPORTED. */
 GA_API GA_NODISCARD ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream);

@@ -74,12 +74,13 @@ typedef struct ga_gemm_io {
   const float *x_scale, *w_scale; /* on the device, as `scales` says */
 } ga_gemm_io;
 
-/* Host work only: validates, chooses a kernel, sizes the workspace. The plan outlives neither ctx nor library. */
+/* Validates, chooses a kernel, sizes the workspace, loads the kernel's code: nothing is enqueued. The plan outlives
+ * neither ctx nor library. */
 GA_API GA_NODISCARD ga_status ga_gemm_plan(ga_ctx *ctx, const ga_gemm_desc *desc, ga_plan **out);
 /* Enqueues only. workspace: ga_plan_workspace_bytes(plan) of device memory, 256-byte aligned, NULL when 0. */
 GA_API GA_NODISCARD ga_status ga_gemm_run(const ga_plan *plan, const ga_gemm_io *io, void *workspace,
                                           ga_stream *stream);
-/* Plans (remembered by the context) and runs with the context's own workspace. stream NULL = the context's own. */
+/* Plans (remembered by the context) and runs with a workspace of the stream's own. stream NULL = the context's own. */
 GA_API GA_NODISCARD ga_status ga_gemm(ga_ctx *ctx, const ga_gemm_desc *desc, const ga_gemm_io *io, ga_stream *stream);
 
 /* Weights in the order that this context's fastest kernels for them want. */

@@ -90,7 +90,6 @@ void ga_ctx_destroy(ga_ctx *ctx) {
   for (size_t i = 0; i < ctx->cache.n_slots; i++) ga_plan_destroy(ctx->cache.slots[i]);
   ga_mem_free(ctx->cache.slots);
   if (ctx->device) {
-    for (size_t i = 0; i < ctx->n_outgrown; i++) ga_buffer_free(ctx, ctx->outgrown[i]);
     ga_stream_destroy(ctx->stream);
     ctx->device->ops->destroy(ctx->device);
   }

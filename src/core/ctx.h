@@ -10,7 +10,6 @@
 #define GA_DESC_MAX_BYTES 256
 /* Descriptions grow (docs/adr/0003-growing-structs.md): none may come closer to the limit than this. */
 #define GA_DESC_ROOM_BYTES 64
-#define GA_OUTGROWN_MAX    64 /* each workspace is at least twice the one before */
 
 struct ga_plan {
   ga_ctx *ctx;
@@ -33,9 +32,6 @@ struct ga_ctx {
   char *disable_kernels;
   ga_plan_cache cache;
   ga_memstats memstats; /* of device memory */
-  bool recorded;        /* a graph has been begun: it may hold a workspace, so that outgrown ones live on */
-  void *outgrown[GA_OUTGROWN_MAX];
-  size_t n_outgrown;
 };
 
 /* desc is validated and complete. GA_ERR_UNSUPPORTED names the op and says why the best-placed rows refuse. */
@@ -44,6 +40,13 @@ GA_NODISCARD ga_status ga_plan_make(ga_ctx *ctx, ga_op op, const void *desc, siz
  * enough. */
 GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                                         ga_stream **stream);
+
+/* The stream's workspace for what is enqueued now, of at least so many bytes. */
+GA_NODISCARD ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes);
+void ga_workspace_free(ga_ctx *ctx, ga_workspace *workspace);
+static inline void *ga_workspace_of(const ga_stream *stream) {
+  return stream->capturing ? stream->recording.data : stream->workspace.data;
+}
 
 /* Enqueues the steps of a plan; io and workspace have been checked. */
 GA_NODISCARD ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);

@@ -72,8 +72,9 @@ ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
 /* Work that has the workspace must be done before that is given back. */
 void ga_stream_destroy(ga_stream *stream) {
   if (!stream) return;
-  if (stream->workspace && !stream->capturing) (void)stream->device->ops->stream_sync(stream);
-  ga_buffer_free(stream->ctx, stream->workspace);
+  if (stream->workspace.data && !stream->capturing) (void)stream->device->ops->stream_sync(stream);
+  ga_workspace_free(stream->ctx, &stream->workspace);
+  ga_workspace_free(stream->ctx, &stream->recording);
   stream->device->ops->stream_destroy(stream);
 }
 
@@ -134,7 +135,6 @@ ga_status ga_graph_begin(ga_ctx *ctx, ga_stream *stream) {
              "graph: %s runs work when it is called and has no graphs; CUDA devices have", ctx->device->name);
   GA_TRY(ops->graph_begin(stream));
   stream->capturing = true;
-  ctx->recorded = true;
   return GA_OK;
 }
 
@@ -144,7 +144,15 @@ ga_status ga_graph_end(ga_ctx *ctx, ga_stream *stream, ga_graph **out) {
   GA_TRY(ga_stream_of(ctx, stream, "graph", &stream));
   GA_REQUIRE(stream->capturing, GA_ERR_STATE, "graph: the stream records none; call ga_graph_begin first");
   stream->capturing = false;
-  return stream->device->ops->graph_end(stream, out);
+  const ga_status status = stream->device->ops->graph_end(stream, out);
+  if (status != GA_OK) {
+    ga_workspace_free(ctx, &stream->recording);
+    return status;
+  }
+  (*out)->ctx = ctx;
+  (*out)->workspace = stream->recording;
+  stream->recording = (ga_workspace){0};
+  return GA_OK;
 }
 
 ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream) {
@@ -156,6 +164,9 @@ ga_status ga_graph_launch(ga_ctx *ctx, ga_graph *graph, ga_stream *stream) {
   return graph->device->ops->graph_launch(graph, stream);
 }
 
+/* A replay may be under way: buffers are freed behind the work of all streams. */
 void ga_graph_destroy(ga_graph *graph) {
-  if (graph) graph->device->ops->graph_destroy(graph);
+  if (!graph) return;
+  ga_workspace_free(graph->ctx, &graph->workspace);
+  graph->device->ops->graph_destroy(graph);
 }

@@ -67,13 +67,21 @@ struct ga_device {
   ga_pool *pool; /* CPU devices: the threads; else NULL */
 };
 
+/* Memory of plans that a context remembers. It grows; buffers that recorded work may hold stay in the list. */
+typedef struct ga_workspace {
+  void *data;
+  uint64_t bytes;
+  void **outgrown;
+  size_t n_outgrown;
+} ga_workspace;
+
 /* Backends put this first in their own stream struct. */
 struct ga_stream {
   ga_device *device;
   ga_ctx *ctx;
-  bool capturing;  /* between graph_begin and graph_end */
-  void *workspace; /* of plans that the context remembers: work of two streams may overlap, so each has its own */
-  uint64_t workspace_bytes;
+  bool capturing;         /* between graph_begin and graph_end */
+  ga_workspace workspace; /* work of two streams may overlap, so each has its own */
+  ga_workspace recording; /* while it captures: of the graph, whose replays may overlap with the stream's own work */
 };
 
 /* Likewise. */
@@ -82,6 +90,8 @@ struct ga_event {
 };
 struct ga_graph {
   ga_device *device;
+  ga_ctx *ctx;
+  ga_workspace workspace; /* of the recorded launches */
 };
 struct ga_function {
   ga_device *device;

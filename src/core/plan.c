@@ -93,22 +93,6 @@ static ga_status grow_cache(ga_plan_cache *cache) {
   return GA_OK;
 }
 
-/* An outgrown workspace may be in recorded graphs: then it stays until the context goes. */
-static ga_status grow_workspace(ga_ctx *ctx, ga_stream *stream, uint64_t bytes) {
-  if (bytes <= stream->workspace_bytes) return GA_OK;
-  void *bigger;
-  uint64_t twice = 2 * stream->workspace_bytes;
-  if (ctx->recorded && bytes < twice) bytes = twice; /* few outgrown ones */
-  GA_TRY(ga_buffer_alloc_for(ctx, bytes, "workspace", &bigger));
-  if (ctx->recorded && stream->workspace && ctx->n_outgrown < GA_OUTGROWN_MAX)
-    ctx->outgrown[ctx->n_outgrown++] = stream->workspace;
-  else
-    ga_buffer_free(ctx, stream->workspace);
-  stream->workspace = bigger;
-  stream->workspace_bytes = bytes;
-  return GA_OK;
-}
-
 ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                            ga_stream **stream) {
   GA_TRY(ga_stream_of(ctx, *stream, ga_op_name(op), stream));
@@ -121,7 +105,7 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
     ctx->cache.n_used++;
   }
   *out = ctx->cache.slots[i];
-  return grow_workspace(ctx, *stream, (*out)->steps.workspace_bytes);
+  return ga_workspace_grow(*stream, (*out)->steps.workspace_bytes);
 }
 
 ga_status ga_plan_launch(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream) {

@@ -140,7 +140,7 @@ static ga_model_placement placement_of(const planner *pl, const candidate *c, in
                              .weights = w.held,
                              .kv = layers * c->kv_layer,
                              .activations = c->activations + logits,
-                             .workspace = 2 * c->workspace, /* an outgrown one lives on */
+                             .workspace = 2 * c->workspace, /* of the stream and of a recorded step */
                              .staging = w.staged,
                              .spare = c->spare + (c->host ? 0 : w.taken + ga_weights_shared(w.small) - w.held),
                              .kv_token = layers * c->kv_token,

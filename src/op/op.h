@@ -79,7 +79,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     GA_TRY(complete(&full));                                                                                     \
     const ga_plan *plan;                                                                                         \
     GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan, &stream));                             \
-    return ga_##name##_run(plan, io, stream->workspace, stream);                                                 \
+    return ga_##name##_run(plan, io, ga_workspace_of(stream), stream);                                           \
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name)
 
@@ -105,7 +105,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     const ga_plan *plan;                                                                                         \
     GA_TRY(complete(&full));                                                                                     \
     GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan, &stream));                             \
-    return ga_##name##_fused_run(plan, io, stream->workspace, stream);                                           \
+    return ga_##name##_fused_run(plan, io, ga_workspace_of(stream), stream);                                     \
   }                                                                                                              \
   ga_status ga_##name##_plan(ga_ctx *ctx, const ga_##name##_desc *desc, ga_plan **out) {                         \
     ga_##name##_fused_desc full = {0};                                                                           \
@@ -127,7 +127,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
     GA_TAKE_DESC(#name, ctx, desc, ga_##name##_desc, &full);                                                     \
     GA_TRY(complete(&full));                                                                                     \
     GA_TRY(ga_plan_remember(ctx, GA_OP_##name, &full, sizeof full, &plan, &stream));                             \
-    return ga_##name##_run(plan, io, stream->workspace, stream);                                                 \
+    return ga_##name##_run(plan, io, ga_workspace_of(stream), stream);                                           \
   }                                                                                                              \
   GA_CHECK_DESC_ROOM(name##_fused)
 

@@ -262,7 +262,7 @@ ga_status ga_attn(ga_ctx *ctx, const ga_attn_desc *desc, const ga_attn_io *io, g
   GA_TRY(complete(&full));
   const ga_plan *plan;
   GA_TRY(ga_plan_remember(ctx, GA_OP_attn, &full, sizeof full, &plan, &stream));
-  return ga_attn_run(plan, io, stream->workspace, stream);
+  return ga_attn_run(plan, io, ga_workspace_of(stream), stream);
 }
 
 GA_CHECK_DESC_ROOM(attn);

@@ -1,3 +1,5 @@
+#include <math.h>
+
 #include "base/mem.h"
 #include "base/status.h"
 #include "cuda/kern/gemm/gemm.h"
@@ -21,9 +23,10 @@ const char *cuda_gemm_mma_ok(const ga_kernel *k, const void *desc, const ga_caps
 double cuda_gemm_mma_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
   enum { STEP = 2000, STEP_COLS = 64, TILE = 3000, LAUNCH = 6000 };
   const ga_gemm_desc *d = desc;
-  const int64_t tiles = ga_div_up(d->m, MMA_SIDE) * ga_div_up(d->n, MMA_SIDE);
-  const int64_t tile_clocks = ga_div_up(d->k, STEP_COLS) * STEP + TILE;
-  return cuda_clocks_us(LAUNCH + ga_div_up(tiles, ga_max_i64(caps->sms, 1)) * tile_clocks) * 100 / k->speed;
+  const double tiles = (double)ga_div_up(d->m, MMA_SIDE) * (double)ga_div_up(d->n, MMA_SIDE);
+  const double tile_clocks = (double)ga_div_up(d->k, STEP_COLS) * STEP + TILE;
+  const double waves = ceil(tiles / (double)ga_max_i64(caps->sms, 1));
+  return cuda_clocks_us(1) * (LAUNCH + waves * tile_clocks) * 100 / k->speed;
 }
 
 ga_status cuda_gemm_mma(const ga_kernel *k, const void *desc, const void *io, void *workspace, ga_stream *stream) {
