@@ -115,8 +115,22 @@ static void test_exact_row_needs_nothing(void **state) {
   assert_true(check_used(&wrong, &e, 2.0, 0.0) > 1.0); /* nothing is allowed */
 }
 
+/* Errors of 1.27 times the plain evaluation's, as a rounded largest weight makes them, beside chance. */
+static void test_beside(void **state) {
+  (void)state;
+  static double plain[N];
+  ga_rng rng;
+  ga_rng_seed(&rng, 7);
+  for (int i = 0; i < N; i++) want[i] = 0, plain[i] = ga_rng_normal(&rng), got[i] = ga_rng_normal(&rng);
+  assert_true(check_beside(got, plain, want, N, 8, 1.05) <= 1);
+  for (int i = 0; i < N; i++) got[i] *= 1.27;
+  assert_true(check_beside(got, plain, want, N, 8, 1.05) > 1);
+  assert_true(check_beside(want, plain, want, N, 8, 1.05) == 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_beside),
       cmocka_unit_test(test_ulp),
       cmocka_unit_test(test_ulp_is_the_spacing),
       cmocka_unit_test(test_round),

@@ -216,7 +216,10 @@ def fa3_package(s, sets):
     try:
         from flash_attn_interface import flash_attn_func
     except ImportError:
-        return None
+        try:
+            from fa3_fwd_interface import flash_attn_func  # the package fa3-fwd
+        except ImportError:
+            return None
 
     def call(i):
         r = flash_attn_func(*sets[i % len(sets)], causal=s.causal)

@@ -73,7 +73,8 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_AS_KV = 256,    /* attn: rounds q and o to the type of K and V: checked against that bound */
   GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM,
                                GA_ATTN_FAST_SUM) */
-  GA_KERNEL_STEP = 128      /* launched by other rows, and checked and timed with them; never chosen */
+  GA_KERNEL_WEIGHTS_16 = 4096, /* attn: weights are rounded to the type of V: checked against that bound */
+  GA_KERNEL_STEP = 128         /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 
 typedef struct ga_kernel ga_kernel;

@@ -104,6 +104,11 @@ typedef struct check_op {
   /* The relative error that all elements of output `arg` may have in common, however few they are: by a factor of a
    * row. */
   double (*shared)(const check_case *c, const check_arg *arg);
+  /* Output `arg` has no rounding but that of its type. */
+  bool (*exact)(const check_case *c, const check_arg *arg);
+  /* How many times the plain evaluation's root mean square error output `arg` may have, beyond chance; 0: as many as
+   * the bounds of check_used allow. */
+  double (*beside)(const check_case *c, const check_arg *arg);
   /* Fills c->row.arg[i].before (payload at .at) from c->oracle.arg[i]. */
   ga_status (*derive)(check_case *c, int i);
   /* Brings outputs that may differ and mean the same to one form, in `before` or `after`; also those of the oracle and

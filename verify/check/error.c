@@ -76,3 +76,17 @@ double check_used(const check_error *row, const check_error *plain, double toler
   double gain = tolerance * fabs(plain->gain) + 6 * plain->gain_dev + 0.25 * ulps * row->ulp_gain + row->shared;
   return fmax(used, part(fabs(row->gain), gain));
 }
+
+static double square(double x) { return isfinite(x) ? x * x : 0; }
+
+double check_beside(const double *got, const double *plain, const double *want, int64_t n, int64_t width, double most) {
+  double over = 0, chance = 0;
+  for (int64_t row = 0; row < n; row += width) {
+    double more = 0;
+    for (int64_t i = row; i < row + width; i++)
+      more += square(got[i] - want[i]) - most * most * square(plain[i] - want[i]);
+    over += more;
+    chance += more * more;
+  }
+  return over > 0 ? over / (6 * sqrt(chance)) : 0;
+}

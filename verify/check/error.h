@@ -28,4 +28,8 @@ void check_measure(const double *got, const double *want, const double *unit, in
  * last two also what is shared. */
 double check_used(const check_error *row, const check_error *plain, double tolerance, double ulps);
 
+/* The part used of a root mean square error of `most` times that of `plain`. Rows of `width` elements err together.
+ * What their squares differ by from row to row says how much is chance: six standard deviations of the sum. */
+double check_beside(const double *got, const double *plain, const double *want, int64_t n, int64_t width, double most);
+
 #endif

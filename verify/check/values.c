@@ -82,6 +82,11 @@ static bool bounded(const check_case *c, const check_arg *arg, const verdict *v,
   if (c->op->shared) row.shared = c->op->shared(c, arg);
   if (v->plain) check_measure(v->plain, v->want, v->unit, v->n, &plain);
   double used = check_used(&row, &plain, c->kernel->tolerance, c->op->ulps);
+  const double most = c->op->beside && v->plain ? c->op->beside(c, arg) : 0;
+  if (most > 0) {
+    const int64_t width = arg->n_dims ? arg->dim[arg->n_dims - 1] : 1;
+    used = fmax(used, check_beside(v->got, v->plain, v->want, v->n, width, most));
+  }
   if (used > *worst) *worst = used;
   if (used <= 1) return true;
   int64_t i = row.worst_at;
@@ -103,6 +108,7 @@ static bool good(check_case *c, const check_arg *arg, verdict *v, double *worst,
   /* Rows that round their inputs are exact for no integers. */
   if (c->mode == CHECK_EXACT && !(c->kernel->flags & (GA_KERNEL_Q8_ACT | GA_KERNEL_Q15_ACT | GA_KERNEL_BF16)))
     return exact(arg, v, text, capacity);
+  if (c->op->exact && c->op->exact(c, arg)) return exact(arg, v, text, capacity);
   return settle_specials(arg, v, text, capacity) && bounded(c, arg, v, worst, text, capacity);
 }
 

@@ -9,11 +9,11 @@
  *           column of o (GA_KERNEL_V_FINITE). What lies behind the end of a sequence never reaches a product.
  * DATA      gmem -TMA-> smem (Q; K, V rings) -ldmatrix-> Q regs; Q regs x K smem -wgmma-> S regs -exp2-> P regs;
  *           P regs x V smem -wgmma-> O regs; O regs -stmatrix-> smem -TMA-> gmem, or O regs -> gmem
- * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks), not a running
- *           maximum: bf16 P and f32 sums have range to spare. After a block's exponentials each warp votes "every
- *           partial row sum < 2^10" (f16: 2^15, so that no P overflows). If not, the block's largest weights give the
- *           new references, and the weights are brought to them. From 2^60 on (NaN and inf included) too much is lost:
- *           the warp computes its 16 rows of S again from K, which is still held. Exact either way.
+ * SOFTMAX   The reference of a row is the maximum of its tile's first block (and of masked blocks). After a block's
+ *           exponentials each warp votes "no partial row sum is far above the mean of those before" (move_limits): else
+ *           the block's largest weights give the new references, and the weights are brought to them, so that a key
+ *           which dominates its row has the weight 1 and is not rounded, as with a running maximum. From 2^100 on (NaN
+ *           and inf included) the warp computes its 16 rows of S again from K, which is still held. Exact either way.
  * PACKING   (features 8) Few queries under the heads of a group: a row is a (query, head) pair, row = query * pack +
  *           head, so that tiles are full and K and V are read once for the group. Q comes by boxes of pack heads and 64
  *           / pack queries.
@@ -41,6 +41,7 @@
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
+#include "cuda/dev/tile/reg_max.h"
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_lse.h"
@@ -195,8 +196,8 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define SUM_LIMIT (F16 ? 32768.f : 1024.f) /* of a lane's part of a row's sum: beyond it the reference moves */
-#define SUM_LOST  1.152921504606846976e18f /* 2^60: beyond it exponents have lost too much, or are infinite */
-#define GROWN     9.31322575e-10f          /* 2^-30 */
+#define MOVES     (MASKED ? 6.f : 4.f)     /* causal tiles pay for a move of their shortest rows each */
+#define SUM_LOST  1.267650600228229401e30f /* 2^100: beyond it weights may be infinite */
 #define LOG2E     1.442695041f             /* log2 e */
 
 typedef const ga_kargs_attn_fwd *args;
@@ -490,11 +491,27 @@ GA_DEV void softmax_running(const warpgroup *c, float *s, float *m, float *l, fl
   reference(m, ref);
   tile_exp2(s, BN, f, ref, sum);
 }
+/* What a lane's part of a row's sum of block n may come to before the reference moves: MOVES times the mean of such
+ * parts so far, so that a key that dominates the row so far has the weight 1, which P holds without rounding; but not
+ * below 1.004, which is rounded to 1 as well. Carried sums are of an unknown number of keys: there it is the sum so
+ * far. All this runs under the products; the exponentials' unit, which divides and converts too, stays free: the
+ * inverse is good to 12 %. */
+GA_DEV void move_limits(const warpgroup *c, const float *l, float *limit) {
+  const int keys = MASKED ? (c->mask_hi - c->n) * BN : c->a->rows_k - (c->n + 1) * BN; /* before block n */
+  const float n = __uint_as_float(0x4b000000u + (uint32_t)keys) - 8388608.f;           /* as a float, up to 2^23 */
+  const float inverse = __uint_as_float(0x7ef311c7u - float_bits(n)) * (MOVES * BN);
+  GA_UNROLL for (int i = 0; i < 2; i++) {
+    float mean = l[i] * inverse;
+    if (CARRY && (c->joins || c->a->features & GA_KATTN_STATE_IN)) mean = fminf(mean, l[i]);
+    limit[i] = fminf(fmaxf(mean, 1.004f), SUM_LIMIT);
+  }
+  pin_f32(limit, 2);
+}
 /* Weights that have grown, but lost nothing: their maximum becomes the reference, to which they are brought. New m, O
  * factors, partial sums. */
 GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *sum) {
   float x[2];
-  tile_row_max(s, BN, x);
+  tile_row_max_positive(s, BN, x);
   GA_UNROLL for (int i = 0; i < 2; i++) {
     const float now = m[i] + fmaxf(lg2(x[i]), 0.f);
     factor[i] = ex2(m[i] - now);
@@ -503,23 +520,6 @@ GA_DEV void move_reference(float *s, float *m, float *l, float *factor, float *s
     sum[i] *= factor[i];
   }
   tile_scale_rows(s, BN, factor);
-}
-/* After that, rows that grew by 30 doublings or more get a reference 40 doublings above their maximum: the next 100
- * doublings of growth are free. 40 whole ones, so that the largest weight is a power of two, which bf16 P holds without
- * rounding. Exponents of size 40 are rounded to 2^-19, no more than logits that grew so far are themselves; other rows
- * of the warp keep a reference at their maximum, however often the warp comes here. */
-GA_DEV void raise_reference(float *s, float *m, float *l, float *factor, float *sum) {
-  if (F16) return; /* no range to spare */
-  float down[2];
-  GA_UNROLL for (int i = 0; i < 2; i++) {
-    const float up = factor[i] < GROWN ? m[i] + 40.f : m[i];
-    down[i] = factor[i] < GROWN ? ex2(m[i] - up) : 1.f;
-    m[i] = up;
-    l[i] *= down[i];
-    factor[i] *= down[i];
-    sum[i] *= down[i];
-  }
-  tile_scale_rows(s, BN, down);
 }
 /* This warp's 16 rows of S again, by warp-level products from the K stage still held: the same layout, so the caller
  * goes on as before. */
@@ -567,18 +567,19 @@ GA_DEV void step_masked(warpgroup *c, float *s, float *o, uint32_t *p, float *m,
 }
 /* A block that every row of the tile sees in full: the reference stays, the vote guards it. The vote also keeps the
  * exponentials above the wait for PV. */
-GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l) {
+GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l,
+                      const float *limit) {
   const float f = log2_factor(c->a);
   float sum[2];
   apply_features(c, s, c->n);
   tile_exp2(s, BN, f, m, sum);
-  const int grown = warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LIMIT));
+  const int grown = warp_any(!(sum[0] < limit[0] && sum[1] < limit[1]));
   if (!grown) release_k(c);
   pingpong_signal(c);
   if (!Q_SMEM) finish_pv(c, o, p);
   if (grown) {
     float factor[2];
-    if (warp_any(!(fmaxf(sum[0], sum[1]) < SUM_LOST))) {
+    if (warp_any(!(sum[0] < SUM_LOST && sum[1] < SUM_LOST))) {
       recompute_s(c, s, q);
       const uint32_t done = loads_done_f32(s, NS, 4);
       warp_sync();
@@ -589,7 +590,6 @@ GA_DEV void step_free(warpgroup *c, float *s, float *o, uint32_t *p, const uint3
       release_k(c);
       move_reference(s, m, l, factor, sum);
     }
-    raise_reference(s, m, l, factor, sum);
     tile_scale_rows(o, DV, factor);
   }
   l[0] += sum[0];
@@ -613,11 +613,11 @@ GA_DEV void step_edge(warpgroup *c, float *s, float *o, uint32_t *p, float *m, f
 
 /* A block of the tile that is not its first, or goes on from a state or a part before it: those count as masked. */
 GA_DEV void step_block(warpgroup *c, float *s, float *o, uint32_t *p, const uint32_t *q, float *m, float *l,
-                       int turns) {
+                       const float *limit, int turns) {
   if (MASKED && (c->n >= c->mask_hi || (WINDOW && c->n < c->mask_lo)))
     step_masked(c, s, o, p, m, l, turns);
   else
-    step_free(c, s, o, p, q, m, l);
+    step_free(c, s, o, p, q, m, l, limit);
   to_p(s, p);
 }
 /* The first block of the stream: S, softmax, P. */
@@ -646,7 +646,7 @@ GA_DEV void start_pipeline(warpgroup *c, float *s, float *o, uint32_t *p, const 
 /* Q in registers. One flat stream of blocks across tiles: each turn issues S of the next block (of this tile or of the
  * next one) and then O += P V of the current one, which runs under the softmax of the next. */
 GA_DEV void consume_flat(warpgroup *c) {
-  float s[NS], o[NO], m[2], l[2];
+  float s[NS], o[NO], m[2], l[2], limit[2];
   uint32_t p[NP], q[NQ];
   int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
@@ -666,6 +666,7 @@ GA_DEV void consume_flat(warpgroup *c) {
     wait_v(c);
     issue_pv(c, o, p, accumulate);
     issue_end(c);
+    move_limits(c, l, limit);
     wgmma_wait(1);
     pin_f32(s, NS);
     pingpong_wait(c);
@@ -673,7 +674,7 @@ GA_DEV void consume_flat(warpgroup *c) {
     if (fresh)
       step_edge(c, s, o, p, m, l);
     else
-      step_block(c, s, o, p, q, m, l, turns);
+      step_block(c, s, o, p, q, m, l, limit, turns);
     accumulate = !fresh;
     first = edge;
     advance(c);
@@ -686,7 +687,7 @@ GA_DEV void consume_flat(warpgroup *c) {
 /* Q in shared memory, whose next tile can only arrive after this tile's last S. PV goes first; at an edge the results
  * leave while Q arrives. A warpgroup's softmax is covered by the other one's products alone. */
 GA_DEV void consume_qsmem(warpgroup *c) {
-  float s[NS], o[NO], m[2], l[2];
+  float s[NS], o[NO], m[2], l[2], limit[2];
   uint32_t p[NP], q[NQ];
   int accumulate = resumes(c), first = 1; /* first: the next PV is of a record's first block */
   next_tile(c, q);
@@ -714,6 +715,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
     }
     issue_qk(c, s, q);
     issue_end(c);
+    move_limits(c, l, limit);
     wgmma_wait(0);
     pin_f32(s, NS);
     pin_f32(o, NO);
@@ -727,7 +729,7 @@ GA_DEV void consume_qsmem(warpgroup *c) {
       pingpong_signal(c);
       to_p(s, p);
     } else {
-      step_block(c, s, o, p, q, m, l, 0);
+      step_block(c, s, o, p, q, m, l, limit, 0);
     }
     accumulate = !fresh;
     first = edge;

@@ -7,10 +7,11 @@
  * WORK      A warpgroup takes 64 rows. RESIDENT 1: a unit is unit_tiles passes of BM rows of one head; a block takes
  *           unit after unit, and its last warp to finish one asks for the next one's K and V. RESIDENT 2: a block has
  *           one tile of BM rows.
- * SOFTMAX   Exponentials without a reference: bf16 P and f32 sums have the range. Only when a row is done is its sum
- *           looked at; where it is not in (2^-60, 2^60), NaN included, the warp does its 16 rows once more with a
- *           running maximum, by warp-level products. Exact either way: weights are floating-point numbers, whatever
- *           their scale.
+ * SOFTMAX   The reference of a row is the maximum of its first block (pipelined: of its first two); it moves where a
+ *           lane's part of a block's sum is far above the mean of those before (next_weights), as in
+ *           attn_fwd_sm90a.cu. When a row is done its sum is looked at; where it is not in (2^-60, 2^60), NaN
+ *           included, the warp does its 16 rows once more with a running maximum, by warp-level products. Exact either
+ *           way.
  * BARRIERS  name     arrivals    waiter            orders
  *           q_full   1+tx        its warpgroup     TMA write of 64 rows of Q -> wgmma read; RESIDENT 1: two buffers
  *           k_full   1+tx        all               TMA write of K[n] -> wgmma read
@@ -32,6 +33,7 @@
 #include "cuda/dev/ptx/wgmma.h"
 #include "cuda/dev/tile/quad.h"
 #include "cuda/dev/tile/reg.h"
+#include "cuda/dev/tile/reg_max.h"
 #include "cuda/dev/tile/smem.h"
 #include "cuda/kern/attn/attn_fwd_sm90a_args.h"
 #include "cuda/kern/attn/attn_lse.h"
@@ -117,7 +119,8 @@ enum { /* shared memory, bytes */
 static_assert(BF16, "weights without a reference need the range of bf16");
 static_assert(BM % 64 == 0 && WGS >= 1 && WGS <= 4, "one warpgroup per 64 rows");
 static_assert(BN % 32 == 0 && D % 16 == 0 && DV % 32 == 0 && BLOCK_PANEL % 1024 == 0, "tiles");
-static_assert(!PIPELINED || (ST >= 2 && !CAUSAL && !UNITS), "ahead: every block for every row, of one tile");
+static_assert(!PIPELINED || ((ST == 2 || ST == 4) && !CAUSAL && !UNITS),
+              "ahead: every block for every row, of one tile");
 static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 
 #define QK_SS    GA_CAT5(wgmma_m64n, GA_P_BN, k16_, GA_P_DTYPE, _ss)
@@ -125,6 +128,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define MMA_WARP GA_CAT(mma_m16n8k16_, GA_P_DTYPE)
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
+#define MOVES     6.f                       /* as in attn_fwd_sm90a.cu */
 #define SUM_MOST  1.152921504606846976e18f  /* 2^60 */
 #define SUM_LEAST 8.673617379884035472e-19f /* 2^-60 */
 
@@ -269,13 +273,6 @@ GA_DEV void issue_pv(float *o, uint32_t *p, uint32_t dv, int from, int to, int a
   GA_UNROLL for (int k = from / 16; k < to / 16; k++) PV_RST(o, p + 4 * k, desc(dv + k * 128), k ? 1 : accumulate);
   wgmma_commit();
 }
-/* All products but the last n groups are complete. */
-GA_DEV void wait_products(int n) {
-  if (n == 0) wgmma_wait(0);
-  if (n == 1) wgmma_wait(1);
-  if (n == 2) wgmma_wait(2);
-}
-
 /* ------------------------------------------------------------------ softmax */
 GA_DEV void apply_mask(const worker *c, float *s, int n, int free) {
   args a = c->a;
@@ -290,12 +287,41 @@ GA_DEV void apply_mask(const worker *c, float *s, int n, int free) {
                   a->rows_q - n * BN;
   tile_mask_above(s, BN, imin(last, row), imin(last, row + 8), (lane & 3) * 2);
 }
-/* x = 2^(x f) in `cols` columns; sum: of this lane's even and odd columns, by rows. */
-GA_DEV void exponentials(float *x, int cols, float f, float *sum) {
-  GA_UNROLL for (int j = 0; j < cols / 8; j++) GA_UNROLL for (int e = 0; e < 4; e++) {
-    x[4 * j + e] = ex2(x[4 * j + e] * f);
-    sum[e] += x[4 * j + e];
+/* The reference m (log2 units; 0 where the row sees nothing) is the maximum of a row's first columns, so that their
+ * largest weight is 1, which P holds without rounding. */
+GA_DEV void first_reference(float f, float *m) {
+  GA_UNROLL for (int i = 0; i < 2; i++) m[i] = m[i] == GA_NEG_INF ? 0.f : m[i] * f;
+}
+/* Weights of `cols` columns that the reference was made of, and their sums, this lane's part. */
+GA_DEV void add_weights(float *x, int cols, float f, const float *m, float *l) {
+  float sum[2];
+  tile_exp2(x, cols, f, m, sum);
+  l[0] += sum[0];
+  l[1] += sum[1];
+}
+/* Weights of `cols` further columns, of which `before` come before. Where a lane's part of their sum is MOVES times the
+ * mean of such parts so far, and above 1.004, which is rounded to 1 as well, the reference moves to the largest; the
+ * inverse is good to 12 %. Returns whether it has, and what O is to be multiplied with. An overflow makes NaN of l. */
+GA_DEV int next_weights(float *x, int cols, int before, float f, float *m, float *l, float *factor) {
+  const float inverse = __uint_as_float(0x7ef311c7u - float_bits((float)before)); /* 1 / before */
+  float sum[2], limit[2], most[2];
+  GA_UNROLL for (int i = 0; i < 2; i++) limit[i] = fmaxf(l[i] * inverse * (MOVES * (float)cols), 1.004f);
+  tile_exp2(x, cols, f, m, sum);
+  const int grown = warp_any(!(sum[0] < limit[0] && sum[1] < limit[1]));
+  if (grown) {
+    tile_row_max_positive(x, cols, most);
+    GA_UNROLL for (int i = 0; i < 2; i++) {
+      const float by = fmaxf(lg2(most[i]), 0.f);
+      factor[i] = ex2(-by);
+      m[i] += by;
+      l[i] *= factor[i];
+      sum[i] *= factor[i];
+    }
+    tile_scale_rows(x, cols, factor);
   }
+  l[0] += sum[0];
+  l[1] += sum[1];
+  return grown;
 }
 GA_DEV void to_p(const float *s, int cols, uint32_t *p) {
   GA_UNROLL for (int i = 0; i < cols / 4; i++) p[i] = PACK(s[2 * i], s[2 * i + 1]);
@@ -303,9 +329,10 @@ GA_DEV void to_p(const float *s, int cols, uint32_t *p) {
 
 /* Every block in turn. P is packed at the head of the loop: ptxas puts a wait for products as early in its basic block
  * as it can, and would have the exponentials wait for the last PV. */
-GA_DEV void blocks_pingpong(const worker *c, float *o, float *sum, int blocks, int free) {
+GA_DEV void blocks_pingpong(const worker *c, float *o, float *m, float *l, int blocks, int free) {
   const float f = c->a->scale_log2;
-  float s[NS];
+  float s[NS], factor[2] = {1.f, 1.f};
+  int grown = 0;
   uint32_t p[NP], q = desc_q(c), k = desc_k(c, 0);
   wait_k(c, 0);
   pingpong_wait(c);
@@ -315,7 +342,9 @@ GA_DEV void blocks_pingpong(const worker *c, float *o, float *sum, int blocks, i
   pin_f32(s, NS);
   if (UNITS) prefetch_q(c);
   apply_mask(c, s, 0, free);
-  exponentials(s, BN, f, sum);
+  tile_row_max(s, BN, m);
+  first_reference(f, m);
+  add_weights(s, BN, f, m, l);
   GA_ROLL for (int n = 1; n < blocks; n++) {
     k = desc_k(c, n);
     const uint32_t v = desc_v(c, n - 1);
@@ -323,6 +352,7 @@ GA_DEV void blocks_pingpong(const worker *c, float *o, float *sum, int blocks, i
     wgmma_wait(0);
     pin_f32(o, NO);
     pin_u32(p, NP);
+    if (grown) tile_scale_rows(o, DV, factor);
     to_p(s, BN, p);
     if (CAUSAL || c->pass == 0) { /* later passes that see no more find all there */
       wait_k(c, n);
@@ -335,22 +365,31 @@ GA_DEV void blocks_pingpong(const worker *c, float *o, float *sum, int blocks, i
     wgmma_wait(1);
     pin_f32(s, NS);
     apply_mask(c, s, n, free);
-    exponentials(s, BN, f, sum);
+    grown = next_weights(s, BN, n * BN, f, m, l, factor);
   }
   const uint32_t v = desc_v(c, blocks - 1);
   wgmma_wait(0);
   pin_f32(o, NO);
   pin_u32(p, NP);
+  if (grown) tile_scale_rows(o, DV, factor);
   to_p(s, BN, p);
   wait_v(c, blocks - 1);
   pingpong_wait(c);
   issue_pv(o, p, v, 0, BN, blocks > 1);
   pingpong_signal(c);
 }
-/* The same with S one block ahead, and the last PV in two halves: while one or two warpgroups have a multiprocessor for
- * themselves, nothing else hides the products. */
-GA_DEV void blocks_pipelined(const worker *c, float *o, float *sum, int free) {
-  float s[2][NS];
+/* What runs under a block's exponentials, PV of the block before and S of the next, is complete; a branch that touches
+ * O comes after it. */
+GA_DEV void finish_products(float *o, float *next, uint32_t *p) {
+  wgmma_wait(0);
+  pin_f32(o, NO);
+  pin_f32(next, NS);
+  pin_u32(p, NP);
+}
+/* The same with S one block ahead, and the last PV of two blocks in two halves: while one or two warpgroups have a
+ * multiprocessor for themselves, nothing else hides the products. The reference is made of the first two blocks. */
+GA_DEV void blocks_pipelined(const worker *c, float *o, float *m, float *l, int free) {
+  float s[2][NS], m1[2], factor[2];
   uint32_t p[2][NP];
   const float f = c->a->scale_log2;
   const uint32_t q = desc_q(c), k = desc_k(c, 0), v = desc_v(c, 0);
@@ -358,14 +397,42 @@ GA_DEV void blocks_pipelined(const worker *c, float *o, float *sum, int free) {
   issue_qk(s[0], q, k);
   wait_k(c, 1);
   issue_qk(s[1], q, k + (K_BYTES >> 4));
+  wgmma_wait(1);
+  pin_f32(s[0], NS);
+  apply_mask(c, s[0], 0, free);
+  tile_row_max(s[0], BN, m);
+  wgmma_wait(0);
+  pin_f32(s[1], NS);
+  apply_mask(c, s[1], 1, free);
+  tile_row_max(s[1], BN, m1);
+  m[0] = fmaxf(m[0], m1[0]);
+  m[1] = fmaxf(m[1], m1[1]);
+  first_reference(f, m);
   GA_UNROLL for (int n = 0; n < ST; n++) {
     float *x = s[n % 2];
     uint32_t *w = p[n % 2];
-    wait_products((n + 1 < ST) + (n > 0)); /* S[n], and PV[n - 2], which has read w */
-    pin_f32(x, NS);
-    apply_mask(c, x, n, free);
-    if (n + 1 < ST) {
-      exponentials(x, BN, f, sum);
+    if (ST == 2 && n == 1) {
+      add_weights(x, BN / 2, f, m, l);
+      to_p(x, BN / 2, w);
+      wait_v(c, n);
+      issue_pv(o, w, v + n * (V_BYTES >> 4), 0, BN / 2, 1);
+      add_weights(x + NS / 2, BN / 2, f, m, l);
+      to_p(x + NS / 2, BN / 2, w + NP / 2);
+      issue_pv(o, w, v + n * (V_BYTES >> 4), BN / 2, BN, 1);
+    } else {
+      if (n < 2) {
+        add_weights(x, BN, f, m, l);
+      } else {
+        if (n == 2) { /* S[2] and PV[0]; S[3] and PV[1] may run on */
+          wgmma_wait(2);
+          pin_f32(x, NS);
+          pin_u32(w, NP);
+        }
+        apply_mask(c, x, n, free);
+        const int grown = next_weights(x, BN, n * BN, f, m, l, factor);
+        finish_products(o, s[(n + 1) % 2], p[(n + 1) % 2]);
+        if (grown) tile_scale_rows(o, DV, factor);
+      }
       to_p(x, BN, w);
       if (n + 2 < ST) {
         wait_k(c, n + 2);
@@ -374,14 +441,6 @@ GA_DEV void blocks_pipelined(const worker *c, float *o, float *sum, int free) {
       }
       wait_v(c, n);
       issue_pv(o, w, v + n * (V_BYTES >> 4), 0, BN, n > 0);
-    } else {
-      wait_v(c, n);
-      exponentials(x, BN / 2, f, sum);
-      to_p(x, BN / 2, w);
-      issue_pv(o, w, v + n * (V_BYTES >> 4), 0, BN / 2, 1);
-      exponentials(x + NS / 2, BN / 2, f, sum);
-      to_p(x + NS / 2, BN / 2, w + NP / 2);
-      issue_pv(o, w, v + n * (V_BYTES >> 4), BN / 2, BN, 1);
     }
   }
 }
@@ -511,7 +570,7 @@ GA_DEV void store_o(const worker *c, const target *t, const float *o, const floa
 /* ------------------------------------------------------------------ work */
 /* 64 rows of the warpgroup against all they see. */
 GA_DEV void run_pass(worker *c) {
-  float o[NO], sum[4] = {0.f, 0.f, 0.f, 0.f}, m[2] = {0.f, 0.f}, l[2], v[2];
+  float o[NO], m[2], l[2] = {0.f, 0.f}, v[2];
   args a = c->a;
   const int sees = CAUSAL ? row_of_pass(a, c->unit, c->pass, c->warp >> 2) + 1 + a->rows_k - a->rows_q
                           : a->rows_k; /* columns that all rows see */
@@ -521,13 +580,14 @@ GA_DEV void run_pass(worker *c) {
   if (PIPELINED) t = tile_target(c); /* registers are left: under the loads */
   mbar_wait(q_full(c, c->warp >> 2, UNITS ? c->turns >> 1 & 1 : 0), c->turns >> 2 & 1);
   if (PIPELINED)
-    blocks_pipelined(c, o, sum, free);
+    blocks_pipelined(c, o, m, l, free);
   else
-    blocks_pingpong(c, o, sum, blocks, free);
+    blocks_pingpong(c, o, m, l, blocks, free);
   if (!PIPELINED) t = tile_target(c);
-  l[0] = quad_sum(sum[0] + sum[1]);
-  l[1] = quad_sum(sum[2] + sum[3]);
-  const int sound = warp_all(fmaxf(l[0], l[1]) < SUM_MOST && fminf(l[0], l[1]) > SUM_LEAST);
+  l[0] = quad_sum(l[0]);
+  l[1] = quad_sum(l[1]);
+  const int sound = warp_all(l[0] < SUM_MOST && l[1] < SUM_MOST && l[0] > SUM_LEAST &&
+                             l[1] > SUM_LEAST); /* not so where one is NaN */
   finish_rows(c, &t, m, l, v);
   wgmma_wait(0);
   pin_f32(o, NO);

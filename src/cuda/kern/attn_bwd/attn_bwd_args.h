@@ -95,6 +95,7 @@ typedef struct {
   int32_t causal, window; /* 0: none */
   int32_t vec16;          /* q, dout, k, v: addresses and strides are multiples of 16 bytes, dims of 8 */
   int32_t out_f32, out_add;
-  float scale, softcap_in, softcap; /* softcap_in: scale / cap; softcap 0: none */
+  float scale, out_scale;    /* of logits; of dQ and dK */
+  float softcap_in, softcap; /* scale / cap; softcap 0: none */
 } ga_kargs_attn_bwd_fallback;
 #endif

@@ -100,6 +100,7 @@ static void fill_rest(const cuda_attn_bwd_fallback_variant *v, const ga_attn_bwd
   out->out_f32 = d->grad_dtype == GA_F32;
   out->out_add = (d->flags & GA_ATTN_BWD_ADD) != 0;
   out->scale = d->scale;
+  out->out_scale = cuda_attn_bwd_scale(d);
   out->softcap_in = d->softcap > 0 ? d->scale / d->softcap : 0;
   out->softcap = d->softcap;
 }

@@ -239,6 +239,10 @@ static ga_status encode_all(const cuda_device *d, const ga_kernel *k, const ga_a
   return encode_tensor(d, k, &acc, &out->acc_map);
 }
 
+float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d) {
+  return d->max_kv == 1 && !(d->flags & GA_ATTN_SINKS) ? 0 : d->scale;
+}
+
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *s) {
   ga_kbwd_tensor t = {.row = s->token, .head = s->head, .batch = s->batch};
   memcpy(&t.base, &p, sizeof p); /* inputs are read only */
@@ -340,7 +344,7 @@ static ga_status run_post(const ga_plan_step *step, const void *desc, const void
                                        .cols_k = c->d->head_dim,
                                        .out_f32 = c->d->grad_dtype == GA_F32,
                                        .out_add = (c->d->flags & GA_ATTN_BWD_ADD) != 0,
-                                       .scale = c->d->scale};
+                                       .scale = cuda_attn_bwd_scale(c->d)};
   return cuda_attn_bwd_step(step->row, c->s.pairs * c->s.blocks, true, &args, stream);
 }
 
@@ -366,7 +370,7 @@ static void fill_masks(const ga_attn_bwd_desc *p, ga_kargs_attn_bwd *out) {
   const int32_t all = (int32_t)(p->max_q + p->max_kv);
   out->window_left = p->window ? p->window - 1 : all;
   out->window_right = p->flags & GA_ATTN_CAUSAL ? 0 : all;
-  out->scale = p->scale;
+  out->scale = cuda_attn_bwd_scale(p);
   out->scale_log2 = p->scale * LOG2E;
   out->features = (p->flags & GA_ATTN_ALIBI ? GA_KATTN_ALIBI : 0) | (p->flags & GA_ATTN_VARLEN ? GA_KATTN_VARLEN : 0);
   if (p->softcap <= 0) return;

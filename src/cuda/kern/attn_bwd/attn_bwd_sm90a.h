@@ -41,6 +41,9 @@ const char *cuda_attn_bwd_fallback_plan(const ga_kernel *kernel, const void *des
 ga_status cuda_attn_bwd_fallback(const ga_kernel *kernel, const void *desc, const void *io, void *workspace,
                                  ga_stream *stream);
 
+/* What dQ and dK are multiplied with at last. With one key they are 0: its weight is 1, whatever its logit is, and what
+ * sums in different orders leave of dO V - dO O is no gradient. */
+float cuda_attn_bwd_scale(const ga_attn_bwd_desc *d);
 /* What both share: a tensor as kernels see it; the launch of a helper; their steps up to the main kernel. */
 ga_kbwd_tensor cuda_attn_bwd_tensor(const void *p, const ga_attn_strides *strides);
 GA_NODISCARD ga_status cuda_attn_bwd_step(const ga_kernel *step, int64_t blocks, bool dependent, const void *args,
