@@ -1,63 +1,6 @@
-/* Every field of every description at, below and above its limits, with NaN and infinities, and every pointer NULL and
- * misaligned: refused with a text that names op and field, or taken. Made from the tables below. */
-#include <float.h>
-#include <math.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+/* The limits of layer and attention ops, and of strides and sizes that reach too far. */
+#include "tests/limits_table.h"
 
-#include <cmocka.h>
-
-#include "core/ctx.h"
-
-typedef enum kind { DIM, STRIDE, INT, FLAG, REAL, POSITIVE, ZERO, TYPE } kind;
-
-/* least and most: of DIM and INT, ZERO; of STRIDE least is the width of the row. */
-typedef struct field {
-  const char *name;
-  size_t at;
-  kind kind;
-  int64_t least, most;
-} field;
-
-typedef struct pointer {
-  const char *name;
-  size_t at;
-  bool needed;
-  unsigned align; /* 1: not looked at */
-} pointer;
-
-typedef ga_status (*plan_fn)(ga_ctx *ctx, const void *desc, ga_plan **out);
-typedef ga_status (*run_fn)(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
-
-typedef struct op_case {
-  const char *op;
-  const void *desc, *io; /* that are taken; io's pointers are to `room` or NULL */
-  size_t desc_bytes, io_bytes;
-  const field *fields;
-  size_t n_fields;
-  const pointer *pointers;
-  size_t n_pointers;
-  plan_fn plan;
-  run_fn run;
-} op_case;
-
-static ga_ctx *ctx;
-static GA_ALIGNED(64) unsigned char room[16][4096];
-
-#define TWO_40 ((int64_t)1 << 40)
-#define HEADS  65536
-
-#define AT(op, name) #name, offsetof(ga_##op##_desc, name)
-#define IO(op, name) #name, offsetof(ga_##op##_io, name)
-
-#define WRAP(op)                                                                                            \
-  static ga_status plan_##op(ga_ctx *c, const void *d, ga_plan **out) { return ga_##op##_plan(c, d, out); } \
-  static ga_status run_##op(const ga_plan *p, const void *io, void *workspace, ga_stream *stream) {         \
-    return ga_##op##_run(p, io, workspace, stream);                                                         \
-  }
 WRAP(attn)
 WRAP(attn_bwd)
 WRAP(attn_quant)
@@ -168,167 +111,7 @@ static const pointer attn_quant_pointers[] = {{IO(attn_quant, x), true, 4},
                                               {IO(attn_quant, positions), true, 4},
                                               {IO(attn_quant, inv_freq), true, 4}};
 
-/* --- from a table --- */
-
-static ga_status plan_of(const op_case *c, const void *desc, ga_plan **plan) {
-  const ga_status status = c->plan(ctx, desc, plan);
-  if (status != GA_OK) assert_null(*plan);
-  return status;
-}
-
-static void set_field(void *struct_, const field *f, int64_t v) {
-  unsigned char *at = (unsigned char *)struct_ + f->at;
-  const int32_t narrow = (int32_t)v;
-  if (f->kind == DIM || f->kind == STRIDE || !strncmp(f->name, "total_", 6) || !strcmp(f->name, "b_rows"))
-    memcpy(at, &v, sizeof v);
-  else
-    memcpy(at, &narrow, sizeof narrow);
-}
-
-/* The text says which op and which field; `taken` is also what this device has no row for. */
-static void expect(const op_case *c, const void *desc, const char *field_name, const char *value, bool taken) {
-  ga_plan *plan;
-  const ga_status status = plan_of(c, desc, &plan);
-  ga_plan_destroy(plan);
-  if (taken && status != GA_OK && status != GA_ERR_UNSUPPORTED)
-    fail_msg("%s: %s = %s: refused: %s", c->op, field_name, value, ga_error_text());
-  if (taken) return;
-  if (status != GA_ERR_ARG && status != GA_ERR_SHAPE && status != GA_ERR_DTYPE)
-    fail_msg("%s: %s = %s: status %s", c->op, field_name, value, ga_status_name(status));
-  if (strncmp(ga_error_text(), c->op, strlen(c->op)) != 0 || !strstr(ga_error_text(), field_name))
-    fail_msg("%s: %s = %s: the text does not name it: %s", c->op, field_name, value, ga_error_text());
-}
-
-static void try_int(const op_case *c, const field *f, int64_t v, bool taken) {
-  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
-  char value[32];
-  memcpy(desc, c->desc, c->desc_bytes);
-  set_field(desc, f, v);
-  (void)snprintf(value, sizeof value, "%lld", (long long)v);
-  expect(c, desc, f->name, value, taken);
-}
-
-static void try_float(const op_case *c, const field *f, float v, bool taken) {
-  GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES];
-  char value[32];
-  memcpy(desc, c->desc, c->desc_bytes);
-  memcpy(desc + f->at, &v, sizeof v);
-  (void)snprintf(value, sizeof value, "%g", (double)v);
-  expect(c, desc, f->name, value, taken);
-}
-
-static void try_field(const op_case *c, const field *f) {
-  switch (f->kind) {
-  case DIM:
-    try_int(c, f, f->least, true);
-    try_int(c, f, f->most, true);
-    try_int(c, f, -1, false);
-    try_int(c, f, INT64_MIN, false);
-    try_int(c, f, f->most + 1, false);
-    try_int(c, f, INT64_MAX, false);
-    break;
-  case STRIDE:
-    try_int(c, f, 0, true);
-    try_int(c, f, f->least - 1, false);
-    try_int(c, f, f->least, true);
-    try_int(c, f, f->most, true);
-    try_int(c, f, f->most + 1, false);
-    try_int(c, f, -f->least, false);
-    try_int(c, f, INT64_MIN, false);
-    try_int(c, f, INT64_MAX, false);
-    break;
-  case INT:
-    try_int(c, f, f->least - 1, false);
-    try_int(c, f, INT32_MIN, false);
-    if (f->most < INT32_MAX) try_int(c, f, f->most + 1, false);
-    if (f->most < INT32_MAX) try_int(c, f, INT32_MAX, false);
-    break;
-  case FLAG:
-    try_int(c, f, -1, true);
-    try_int(c, f, INT32_MAX, true);
-    break;
-  case REAL:
-  case POSITIVE:
-    try_float(c, f, NAN, false);
-    try_float(c, f, INFINITY, false);
-    try_float(c, f, -INFINITY, false);
-    try_float(c, f, FLT_MAX, true);
-    try_float(c, f, FLT_MIN, true);
-    try_float(c, f, -1, f->kind == REAL);
-    break;
-  case ZERO:
-    try_int(c, f, 1, false);
-    try_int(c, f, -1, false);
-    break;
-  case TYPE:
-    try_int(c, f, 0, false);
-    try_int(c, f, -1, false);
-    try_int(c, f, GA_I64, false);
-    try_int(c, f, GA_Q4_K, false);
-    try_int(c, f, INT32_MAX, false);
-    break;
-  }
-}
-
-/* The largest value of each INT that stands alone. */
-static void try_most(const op_case *c, const char *name, int64_t v) {
-  for (size_t i = 0; i < c->n_fields; i++)
-    if (!strcmp(c->fields[i].name, name)) {
-      try_int(c, &c->fields[i], v, true);
-      return;
-    }
-  fail_msg("%s has no field %s", c->op, name);
-}
-
-static void expect_io(const op_case *c, const ga_plan *plan, const void *io, const char *name, const char *how) {
-  void *workspace = malloc(ga_plan_workspace_bytes(plan) + 1);
-  const ga_status status = c->run(plan, io, workspace, NULL);
-  free(workspace);
-  if (status != GA_ERR_ARG) fail_msg("%s: %s is %s: status %s", c->op, name, how, ga_status_name(status));
-  if (strncmp(ga_error_text(), c->op, strlen(c->op)) != 0 || !strstr(ga_error_text(), name))
-    fail_msg("%s: %s is %s: the text does not name it: %s", c->op, name, how, ga_error_text());
-}
-
-static void try_pointers(const op_case *c) {
-  unsigned char io[1024];
-  ga_plan *plan;
-  if (plan_of(c, c->desc, &plan) != GA_OK) fail_msg("%s: %s", c->op, ga_error_text());
-  void *workspace = malloc(ga_plan_workspace_bytes(plan) + 1);
-  if (c->run(plan, c->io, workspace, NULL) != GA_OK) fail_msg("%s: %s", c->op, ga_error_text());
-  free(workspace);
-  for (size_t i = 0; i < c->n_pointers; i++) {
-    const pointer *p = &c->pointers[i];
-    unsigned char *at;
-    for (unsigned off = 1; off < p->align; off++) {
-      memcpy(io, c->io, c->io_bytes);
-      memcpy(&at, io + p->at, sizeof at);
-      if (!at) at = room[15];
-      at += off;
-      memcpy(io + p->at, &at, sizeof at);
-      expect_io(c, plan, io, p->name, "misaligned");
-    }
-    if (!p->needed) continue;
-    memcpy(io, c->io, c->io_bytes);
-    memset(io + p->at, 0, sizeof(void *));
-    expect_io(c, plan, io, p->name, "NULL");
-  }
-  ga_plan_destroy(plan);
-}
-
-#define CASE(op, d, i)                                                                         \
-  {                                                                                            \
-#op, d, i, sizeof *(d), sizeof *(i), op##_fields, GA_COUNT_OF(op##_fields), op##_pointers, \
-        GA_COUNT_OF(op##_pointers), plan_##op, run_##op                                        \
-  }
-
-static void all_of(const op_case *c) {
-  for (size_t i = 0; i < c->n_fields; i++) try_field(c, &c->fields[i]);
-  try_pointers(c);
-}
-
 /* --- one test an op --- */
-
-static void *at(int i) { return room[i]; }
 
 static void test_norm(void **state) {
   (void)state;
@@ -492,6 +275,113 @@ static void test_attn_quant(void **state) {
   try_most(&c, "dim", 1024);
 }
 
+/* --- strides of attention --- */
+
+typedef struct stride_field {
+  const char *name;
+  size_t at;
+} stride_field;
+
+#define STRIDES(op, name) \
+  { #name, offsetof(ga_##op##_io, name) }
+
+/* Of tensors of 2 x 2 x 2 and more. */
+static void try_strides(const op_case *c, const stride_field *fields, size_t n) {
+  static const int64_t bad[] = {-1, -((int64_t)1 << 34), INT64_MIN, INT64_MAX, ((int64_t)1 << 60) + 1};
+  unsigned char io[1024];
+  ga_plan *plan;
+  if (plan_of(c, c->desc, &plan) != GA_OK) fail_msg("%s: %s", c->op, ga_error_text());
+  for (size_t f = 0; f < n; f++) {
+    for (size_t i = 0; i < 3 * GA_COUNT_OF(bad); i++) {
+      int64_t s[3] = {16, 16, 16};
+      s[i % 3] = bad[i / 3];
+      memcpy(io, c->io, c->io_bytes);
+      memcpy(io + fields[f].at, s, sizeof s);
+      expect_io(c, plan, io, fields[f].name, "out of range");
+    }
+    const int64_t far[3] = {(int64_t)1 << 60, 0, 1};
+    memcpy(io, c->io, c->io_bytes);
+    memcpy(io + fields[f].at, far, sizeof far);
+    expect_io(c, plan, io, fields[f].name, "beyond reach");
+  }
+  ga_plan_destroy(plan);
+}
+
+static void test_strides(void **state) {
+  (void)state;
+  static const stride_field of_attn[] = {STRIDES(attn, q_stride), STRIDES(attn, k_stride), STRIDES(attn, v_stride),
+                                         STRIDES(attn, o_stride)};
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.batch = d.max_q = d.max_kv = d.q_heads = d.kv_heads = 2;
+  d.head_dim = 4;
+  const ga_attn_io io = {.q = at(0), .k = at(1), .v = at(2), .o = at(3)};
+  const op_case attn = CASE(attn, &d, &io);
+  try_strides(&attn, of_attn, GA_COUNT_OF(of_attn));
+  static const stride_field of_bwd[] = {STRIDES(attn_bwd, q_stride),  STRIDES(attn_bwd, k_stride),
+                                        STRIDES(attn_bwd, v_stride),  STRIDES(attn_bwd, o_stride),
+                                        STRIDES(attn_bwd, dq_stride), STRIDES(attn_bwd, dk_stride),
+                                        STRIDES(attn_bwd, dv_stride), STRIDES(attn_bwd, dout_stride)};
+  ga_attn_bwd_desc b = GA_ATTN_BWD_DESC_INIT;
+  b.batch = b.max_q = b.max_kv = b.q_heads = b.kv_heads = 2;
+  b.head_dim = 4;
+  const ga_attn_bwd_io bio = {.q = at(0),
+                              .k = at(1),
+                              .v = at(2),
+                              .o = at(3),
+                              .dout = at(4),
+                              .lse = at(5),
+                              .dq = at(6),
+                              .dk = at(7),
+                              .dv = at(8)};
+  const op_case bwd = CASE(attn_bwd, &b, &bio);
+  try_strides(&bwd, of_bwd, GA_COUNT_OF(of_bwd));
+  static const stride_field of_quant[] = {STRIDES(attn_quant, x_stride), STRIDES(attn_quant, y_stride)};
+  ga_attn_quant_desc q = GA_ATTN_QUANT_DESC_INIT;
+  q.batch = q.tokens = q.heads = 2;
+  q.dim = 4;
+  const ga_attn_quant_io qio = {.x = at(0), .y = at(1), .scale = at(2)};
+  const op_case quant = CASE(attn_quant, &q, &qio);
+  try_strides(&quant, of_quant, GA_COUNT_OF(of_quant));
+}
+
+/* Rows of a block cache begin with a block; scales and segments lie within reach. */
+static void test_attn_io(void **state) {
+  (void)state;
+  ga_attn_desc d = GA_ATTN_DESC_INIT;
+  d.max_q = d.max_kv = d.q_heads = d.kv_heads = 2;
+  d.head_dim = 32;
+  d.kv_dtype = GA_Q8_0;
+  ga_attn_io io = {.q = at(0), .k = at(1), .v = at(2), .o = at(3)};
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_OK);
+  io.v_stride = (ga_attn_strides){.batch = 128, .token = 65, .head = 32};
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "attn: v_stride is 128, 65, 32; of q8_0 it must be multiples of 32");
+  io.v_stride = (ga_attn_strides){0};
+  d.kv_dtype = GA_E4M3;
+  float one = 1;
+  io.k_scale.data = io.v_scale.data = &one;
+  io.v_scale.head = TWO_40 + 1;
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "attn: v_scale has strides 0, 1099511627777, 0; must be 0 to 2^40"));
+  d.kv_dtype = GA_F32;
+  d.kv_segments = 1;
+  open_ref(); /* no row of a CPU takes segments */
+  static const int64_t shifts[] = {INT64_MIN, -TWO_40 - 1, TWO_40 + 1, INT64_MAX};
+  for (size_t i = 0; i < GA_COUNT_OF(shifts); i++) {
+    io.kv_segments[0] = (ga_attn_kv_segment){.k = at(1), .v = at(2), .kv = 2, .shift = shifts[i]};
+    assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
+    assert_non_null(strstr(ga_error_text(), "attn: kv_segments[0].shift is "));
+  }
+  close_ref();
+  d.kv_segments = 0;
+  d.flags = GA_ATTN_VARLEN;
+  int32_t starts[3] = {0, 2, 2};
+  io.q_start = io.kv_start = starts;
+  io.q_tokens = -1;
+  assert_int_equal(ga_attn(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "attn: q_tokens -1"));
+}
+
 /* --- sizes that only together reach too far --- */
 
 #define REACHES(op, d)                                                                          \
@@ -531,6 +421,25 @@ static void test_reach(void **state) {
   convert.rows = convert.width = TWO_40;
   convert.x_dtype = convert.y_dtype = GA_F32;
   REACHES(convert, &convert);
+  ga_gemm_desc gemm = GA_GEMM_DESC_INIT;
+  gemm.m = gemm.k = TWO_40;
+  REACHES(gemm, &gemm);
+  gemm.k = 4;
+  gemm.n = TWO_40;
+  REACHES(gemm, &gemm);
+  gemm.n = 4;
+  gemm.w_stride = 1 << 20;
+  gemm.x_stride = (1 << 20) + 1;
+  REACHES(gemm, &gemm);
+  ga_kv_store_desc kv = GA_KV_STORE_DESC_INIT;
+  kv.heads = HEADS;
+  kv.head_dim = 16;
+  kv.slots = TWO_40;
+  kv.v_dim = 32;
+  REACHES(kv_store, &kv);
+  kv.slots = 0;
+  kv.tokens = TWO_40;
+  REACHES(kv_store, &kv);
   ga_pack_desc pack = GA_PACK_DESC_INIT;
   uint64_t bytes;
   pack.n = pack.k = TWO_40;
@@ -588,25 +497,13 @@ static void test_rope_params(void **state) {
   }
 }
 
-static int open_limits(void **state) {
-  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
-  (void)state;
-  o.device = "cpu";
-  o.threads = 1;
-  return ga_ctx_create(&o, &ctx) != GA_OK;
-}
-static int close_limits(void **state) {
-  (void)state;
-  ga_ctx_destroy(ctx);
-  return 0;
-}
-
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_norm),       cmocka_unit_test(test_rope),    cmocka_unit_test(test_act),
-      cmocka_unit_test(test_add_limits), cmocka_unit_test(test_softmax), cmocka_unit_test(test_embed),
-      cmocka_unit_test(test_convert),    cmocka_unit_test(test_attn),    cmocka_unit_test(test_attn_bwd),
-      cmocka_unit_test(test_attn_quant), cmocka_unit_test(test_reach),   cmocka_unit_test(test_rope_params),
+      cmocka_unit_test(test_norm),       cmocka_unit_test(test_rope),        cmocka_unit_test(test_act),
+      cmocka_unit_test(test_add_limits), cmocka_unit_test(test_softmax),     cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_convert),    cmocka_unit_test(test_attn),        cmocka_unit_test(test_attn_bwd),
+      cmocka_unit_test(test_attn_quant), cmocka_unit_test(test_strides),     cmocka_unit_test(test_attn_io),
+      cmocka_unit_test(test_reach),      cmocka_unit_test(test_rope_params),
   };
   return cmocka_run_group_tests(tests, open_limits, close_limits);
 }

@@ -80,7 +80,8 @@ typedef struct ga_attn_desc {
   { sizeof(ga_attn_desc), 1, 0, 0, 0, 0, 0, 0, GA_F32, GA_F32, GA_F32, 0, 0, 0, 0.0f, 0.0f, 0, 0, 0, 0 }
 
 typedef struct ga_attn_strides {
-  /* Elements; the last dimension is contiguous. PAGED K, V: batch = page. Block types: multiples of the block. */
+  /* Elements, not negative; last dimension contiguous. PAGED K, V: batch = page. Block types: multiples of the
+   * block. */
   int64_t batch, token, head;
 } ga_attn_strides;
 
@@ -97,7 +98,7 @@ typedef struct ga_attn_scale {
 typedef struct ga_attn_kv_segment {
   const void *k, *v;
   int64_t kv;    /* keys, 0 to max_kv */
-  int64_t shift; /* 0: the last query stands at the last key; n_q or more: all queries see all keys */
+  int64_t shift; /* -2^40 to 2^40. 0: the last query stands at the last key; n_q or more: all queries see all keys */
 } ga_attn_kv_segment;
 
 typedef struct ga_attn_io {

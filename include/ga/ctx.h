@@ -109,8 +109,7 @@ GA_API void ga_graph_destroy(ga_graph *graph); /* NULL is fine; waits for its la
 
 /* Of all ops: a dimension is 0 to 2^40, and a tensor reaches over at most 2^60 elements; factors are finite. A pointer
  * is a multiple of its element's bytes (blocks of quantised types: any), or the call gives GA_ERR_ARG; kernels may ask
- * for more, and say so. Texts name op, field, the value seen and what is allowed. ga_gemm, ga_kv_store and ga_sample do
- * not look at addresses or reach yet. */
+ * for more, and say so. Texts name op, field, the value seen and what is allowed. */
 
 /* Plans: what an op's _plan function chose. Immutable; may be run from several streams at once with own workspaces. */
 GA_API size_t ga_plan_workspace_bytes(const ga_plan *plan);

@@ -8,6 +8,7 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "core/ctx.h"
+#include "ga/attn.h"
 #include "op/op_io.h"
 
 /* *full = the caller's description, of any version that this library takes. */
@@ -44,7 +45,8 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 /* The three public forms of op `name`. Needs, in the same file:
  *   static ga_status complete(ga_<name>_desc *)            check, and fill defaults in place
  *   static ga_status check_io(const ga_<name>_desc *, const ga_<name>_io *)   pointers, cheap: runs on every call
- *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone */
+ *   static void complete_strides(const ga_<name>_desc *, ga_<name>_io *)      GA_DEFINE_STRIDED_OP alone
+ *   static ga_status check_io_strides(const ga_<name>_desc *, const ga_<name>_io *)   likewise */
 #define GA_DEFINE_OP(name)         GA_DEFINE_OP_FORMS(name, GA_IO_AS_GIVEN)
 #define GA_DEFINE_STRIDED_OP(name) GA_DEFINE_OP_FORMS(name, GA_IO_WITH_STRIDES)
 
@@ -52,6 +54,7 @@ static inline ga_status ga_check_run(const char *name, ga_op op, const ga_plan *
 #define GA_IO_WITH_STRIDES(desc, io, full) \
   if (io != &full) full = *io;             \
   complete_strides(desc, &full);           \
+  GA_TRY(check_io_strides(desc, &full));   \
   io = &full;
 
 #define GA_DEFINE_OP_FORMS(name, COMPLETE_IO)                                                                    \
@@ -175,7 +178,25 @@ static inline ga_status ga_complete_stride(const char *op, const char *what, int
 static inline ga_status ga_complete_rows(const char *op, const char *what, int64_t rows, int64_t width,
                                          int64_t *stride) {
   GA_TRY(ga_complete_stride(op, what, width, stride));
+  if (rows <= (int64_t)GA_ELEMENTS_MAX / GA_DIM_MAX) return GA_OK; /* on the path of every call */
   return ga_check_elements(op, what, rows, *stride, 1, 1);
+}
+
+/* Strides of a tensor [batch, tokens, heads], none of them negative, whose last row must begin within reach. */
+static inline ga_status ga_check_strides(const char *op, const char *what, const ga_attn_strides *s, int64_t batch,
+                                         int64_t tokens, int64_t heads) {
+  const int64_t strides[3] = {s->batch, s->token, s->head}, sizes[3] = {batch, tokens, heads};
+  static const char *const names[3] = {"batch", "token", "head"};
+  ga_u128 last = 0;
+  for (int i = 0; i < 3; i++) {
+    GA_REQUIRE(strides[i] >= 0 && (uint64_t)strides[i] <= GA_ELEMENTS_MAX, GA_ERR_ARG,
+               "%s: %s.%s is %lld; must be 0 to 2^60", op, what, names[i], (long long)strides[i]);
+    last += sizes[i] > 1 ? (ga_u128)(sizes[i] - 1) * (ga_u128)strides[i] : 0;
+  }
+  GA_REQUIRE(last <= GA_ELEMENTS_MAX, GA_ERR_ARG,
+             "%s: %s is %lld, %lld, %lld of %lld x %lld x %lld; at most 2^60 elements", op, what, (long long)s->batch,
+             (long long)s->token, (long long)s->head, (long long)batch, (long long)tokens, (long long)heads);
+  return GA_OK;
 }
 
 static inline ga_status ga_check_plain(const char *op, const char *what, int32_t dtype) {

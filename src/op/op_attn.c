@@ -104,6 +104,8 @@ static ga_status check_kv(const ga_attn_desc *d, const ga_attn_io *io) {
     GA_REQUIRE(p->kv >= 0 && p->kv <= d->max_kv, GA_ERR_ARG,
                "attn: kv_segments[%d].kv is %lld; must be 0 to max_kv, %lld", i, (long long)p->kv,
                (long long)d->max_kv);
+    GA_REQUIRE(p->shift >= -GA_DIM_MAX && p->shift <= GA_DIM_MAX, GA_ERR_ARG,
+               "attn: kv_segments[%d].shift is %lld; must be -2^40 to 2^40", i, (long long)p->shift);
     GA_REQUIRE((p->k && p->v) || p->kv == 0, GA_ERR_ARG, "attn: kv_segments[%d].%s is null", i, p->k ? "v" : "k");
     GA_CHECK_ALIGN("attn", p->k, ga_attn_k_dtype(d), "k of kv_segments");
     GA_CHECK_ALIGN("attn", p->v, d->kv_dtype, "v of kv_segments");
@@ -172,8 +174,9 @@ static ga_status check_scales(const ga_attn_desc *d, const ga_attn_io *io) {
   for (int i = ga_attn_is_scaled(d) ? 0 : 1; i < 3; i++) {
     const ga_attn_scale *s = scale[i];
     GA_REQUIRE(s->data || (i > 0 && d->max_kv == 0), GA_ERR_ARG, "attn: %s.data is null", names[i]);
-    GA_REQUIRE(s->batch >= 0 && s->head >= 0 && s->block >= 0, GA_ERR_ARG,
-               "attn: %s has strides %lld, %lld, %lld; must be 0 or more", names[i], (long long)s->batch,
+    GA_REQUIRE(s->batch >= 0 && s->batch <= GA_DIM_MAX && s->head >= 0 && s->head <= GA_DIM_MAX && s->block >= 0 &&
+                   s->block <= GA_DIM_MAX,
+               GA_ERR_ARG, "attn: %s has strides %lld, %lld, %lld; must be 0 to 2^40", names[i], (long long)s->batch,
                (long long)s->head, (long long)s->block);
     GA_CHECK_ALIGN("attn", s->data, GA_F32, names[i]);
   }
@@ -185,6 +188,10 @@ static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_PTR("attn", io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
   GA_CHECK_ALIGN("attn", io->q_start, GA_I32, "q_start");
   GA_CHECK_ALIGN("attn", io->kv_start, GA_I32, "kv_start");
+  GA_REQUIRE(!(d->flags & GA_ATTN_VARLEN) ||
+                 (io->q_tokens >= 0 && io->q_tokens <= GA_DIM_MAX && io->kv_tokens >= 0 && io->kv_tokens <= GA_DIM_MAX),
+             GA_ERR_ARG, "attn: q_tokens %lld, kv_tokens %lld; must be 0 to 2^40", (long long)io->q_tokens,
+             (long long)io->kv_tokens);
   if (!(d->flags & GA_ATTN_PAGED)) {
     GA_CHECK_PTR("attn", io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
     return GA_OK;
@@ -195,6 +202,28 @@ static ga_status check_borders(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_REQUIRE(io->page_table_stride >= 0 && io->page_table_stride <= GA_DIM_MAX, GA_ERR_ARG,
              "attn: page_table_stride is %lld; must be 0 to 2^40", (long long)io->page_table_stride);
   return ga_check_elements("attn", "page_table", d->batch, io->page_table_stride, 1, 1);
+}
+
+/* Borders of packed sequences and numbers of pages are the device's: what they can be at most is counted. Caches of
+ * block types: a row begins with a block. */
+static ga_status check_io_strides(const ga_attn_desc *d, const ga_attn_io *io) {
+  const bool packed = d->flags & GA_ATTN_VARLEN, paged = d->flags & GA_ATTN_PAGED;
+  const int64_t batch = packed ? 1 : d->batch;
+  const int64_t q = packed ? ga_min_i64(d->batch * d->max_q, INT32_MAX) : d->max_q;
+  const int64_t kv = paged ? d->page_size : packed ? ga_min_i64(d->batch * d->max_kv, INT32_MAX) : d->max_kv;
+  const int64_t pages = paged ? 1 : batch, block = ga_dtype_info((ga_dtype)d->kv_dtype)->block_elems;
+  const bool scaled = ga_attn_is_scaled(d);
+  GA_TRY(ga_check_strides("attn", "q_stride", &io->q_stride, batch, q, d->q_heads));
+  GA_TRY(ga_check_strides("attn", "o_stride", &io->o_stride, batch, q, d->q_heads));
+  GA_TRY(ga_check_strides("attn", "k_stride", &io->k_stride, pages, kv, d->kv_heads));
+  GA_TRY(ga_check_strides("attn", "v_stride", &io->v_stride, pages, scaled ? d->v_dim : kv, d->kv_heads));
+  const ga_attn_strides *const kvs[2] = {&io->k_stride, &io->v_stride};
+  for (int i = 0; i < 2 && block > 1; i++)
+    GA_REQUIRE(kvs[i]->batch % block == 0 && kvs[i]->token % block == 0 && kvs[i]->head % block == 0, GA_ERR_ARG,
+               "attn: %c_stride is %lld, %lld, %lld; of %s it must be multiples of %lld", "kv"[i],
+               (long long)kvs[i] -> batch, (long long)kvs[i] -> token, (long long)kvs[i] -> head,
+               ga_dtype_name((ga_dtype)d->kv_dtype), (long long)block);
+  return GA_OK;
 }
 
 static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
@@ -211,6 +240,7 @@ static ga_status check_io(const ga_attn_desc *d, const ga_attn_io *io) {
   GA_CHECK_ALIGN("attn", io->sinks, GA_F32, "sinks");
   GA_CHECK_ALIGN("attn", io->alibi, GA_F32, "alibi");
   GA_TRY(check_borders(d, io));
+  GA_TRY(check_io_strides(d, io));
   return check_overlap(d, io);
 }
 

@@ -128,4 +128,17 @@ static void complete_strides(const ga_attn_bwd_desc *d, ga_attn_bwd_io *io) {
   }
 }
 
+static ga_status check_io_strides(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *io) {
+  const ga_attn_strides *const s[8] = {&io->q_stride, &io->dq_stride, &io->o_stride, &io->dout_stride,
+                                       &io->k_stride, &io->dk_stride, &io->v_stride, &io->dv_stride};
+  static const char *const names[8] = {"q_stride", "dq_stride", "o_stride", "dout_stride",
+                                       "k_stride", "dk_stride", "v_stride", "dv_stride"};
+  const bool packed = d->flags & GA_ATTN_VARLEN;
+  for (int i = 0; i < 8; i++) {
+    const int64_t tokens = i < 4 ? packed ? d->total_q : d->max_q : packed ? d->total_kv : d->max_kv;
+    GA_TRY(ga_check_strides(OP, names[i], s[i], packed ? 1 : d->batch, tokens, i < 4 ? d->q_heads : d->kv_heads));
+  }
+  return GA_OK;
+}
+
 GA_DEFINE_STRIDED_OP(attn_bwd);

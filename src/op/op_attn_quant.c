@@ -68,4 +68,14 @@ static void complete_strides(const ga_attn_quant_desc *d, ga_attn_quant_io *io) 
   if (!y->batch && !y->token && !y->head) *y = d->kind == GA_ATTN_QUANT_ROWS ? rows : values;
 }
 
+static ga_status check_io_strides(const ga_attn_quant_desc *d, const ga_attn_quant_io *io) {
+  const ga_attn_scale *g = &io->given;
+  const bool rows = d->kind == GA_ATTN_QUANT_ROWS;
+  GA_TRY(ga_check_strides(OP, "x_stride", &io->x_stride, d->batch, d->tokens, d->heads));
+  GA_TRY(ga_check_strides(OP, "y_stride", &io->y_stride, d->batch, rows ? d->tokens : d->dim, d->heads));
+  GA_REQUIRE(g->batch >= 0 && g->batch <= GA_DIM_MAX && g->head >= 0 && g->head <= GA_DIM_MAX, GA_ERR_ARG,
+             OP ": given has strides %lld, %lld; must be 0 to 2^40", (long long)g->batch, (long long)g->head);
+  return GA_OK;
+}
+
 GA_DEFINE_STRIDED_OP(attn_quant);

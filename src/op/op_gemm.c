@@ -23,8 +23,9 @@ static ga_status complete_operands(ga_gemm_desc *d) {
   GA_REQUIRE(free || d->w_stride == 0 || d->w_stride == d->k, GA_ERR_SHAPE,
              "gemm: w_stride is %lld; of %s in layout %d it must be 0 or k (%lld)", (long long)d->w_stride, w->name,
              d->w_layout, (long long)d->k);
-  GA_TRY(ga_complete_stride("gemm", "w_stride", d->flags & GA_GEMM_WT ? d->n : d->k, &d->w_stride));
-  return ga_complete_stride("gemm", "x_stride", d->flags & GA_GEMM_XT ? d->m : d->k, &d->x_stride);
+  const bool wt = d->flags & GA_GEMM_WT, xt = d->flags & GA_GEMM_XT;
+  GA_TRY(ga_complete_rows("gemm", "w_stride", wt ? d->k : d->n, wt ? d->n : d->k, &d->w_stride));
+  return ga_complete_rows("gemm", "x_stride", xt ? d->k : d->m, xt ? d->m : d->k, &d->x_stride);
 }
 
 /* A gate of its own, further matrices, norms of X: each leaves few other parts of the product. */
@@ -33,17 +34,20 @@ static ga_status complete_more(ga_gemm_fused_desc *f) {
   const bool gated = f->fused & GA_GEMM_FUSED_GATED, normed = f->fused & GA_GEMM_FUSED_NORM;
   GA_REQUIRE(!gated || !d->flags, GA_ERR_ARG, "gemm: flags 0x%x with GATED; must be 0", d->flags);
   for (int i = 0; i < GA_GEMM_MORE; i++) {
-    GA_CHECK_DIM("gemm", f->n_more[i]);
+    GA_REQUIRE(f->n_more[i] >= 0 && f->n_more[i] <= GA_DIM_MAX, GA_ERR_SHAPE,
+               "gemm: n_more[%d] is %lld; must be 0 to 2^40", i, (long long)f->n_more[i]);
     GA_REQUIRE(!f->n_more[i] || (!gated && !(d->flags & ~(uint32_t)GA_GEMM_BIAS)), GA_ERR_ARG,
                "gemm: n_more[%d] is %lld with flags 0x%x, fused 0x%x; only BIAS, NORM and ADD_NORM are allowed", i,
                (long long)f->n_more[i], d->flags, f->fused);
     GA_REQUIRE(!f->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)f->n_more[i]);
     GA_REQUIRE(!f->n_more[i] || i == 0 || f->n_more[i - 1], GA_ERR_ARG, "gemm: n_more[%d] is %lld, but n_more[%d] is 0",
                i, (long long)f->n_more[i], i - 1);
-    GA_TRY(ga_complete_stride("gemm", "y_more_stride", f->n_more[i], &f->y_more_stride[i]));
+    GA_TRY(ga_complete_rows("gemm", "y_more_stride", d->m, f->n_more[i], &f->y_more_stride[i]));
+    GA_TRY(ga_check_elements("gemm", "w_more", f->n_more[i], d->k, 1, 1));
   }
-  GA_REQUIRE(normed ? f->norm_eps >= 0 : f->norm_eps == 0, GA_ERR_ARG, "gemm: norm_eps is %g; must be %s",
-             (double)f->norm_eps, normed ? "0 or more" : "0 without NORM");
+  GA_REQUIRE(normed ? f->norm_eps >= 0 && isfinite(f->norm_eps) : f->norm_eps == 0, GA_ERR_ARG,
+             "gemm: norm_eps is %g; must be %s", (double)f->norm_eps,
+             normed ? "finite and not negative" : "0 without NORM");
   GA_REQUIRE(!(f->fused & GA_GEMM_FUSED_ADD_NORM) || (normed && d->x_dtype == GA_F32 && d->n), GA_ERR_ARG,
              "gemm: fused 0x%x with x of %s and n %lld: ADD_NORM goes with NORM, x of f32 and n of at least 1",
              f->fused, ga_dtype_name((ga_dtype)d->x_dtype), (long long)d->n);
@@ -72,10 +76,14 @@ static ga_status complete(ga_gemm_fused_desc *fused) {
              d->act);
   GA_REQUIRE(!(d->flags & ~(uint32_t)FLAGS), GA_ERR_ARG, "gemm: flags is 0x%x; allowed: bits of 0x%x", d->flags,
              (unsigned)FLAGS);
-  GA_REQUIRE(fused->fused < 2 * GA_GEMM_FUSED_ADD_NORM, GA_ERR_ARG, "gemm: fused 0x%x are unknown", fused->fused);
+  GA_REQUIRE(d->w_layout >= GA_LAYOUT_NATIVE && d->w_layout <= GA_LAYOUT_MMA_PACKED, GA_ERR_ARG,
+             "gemm: w_layout is %d; allowed: 0 to %d", d->w_layout, GA_LAYOUT_MMA_PACKED);
+  GA_CHECK_FINITE("gemm", d->scale);
+  GA_REQUIRE(fused->fused < 2 * GA_GEMM_FUSED_ADD_NORM, GA_ERR_ARG, "gemm: fused is 0x%x; allowed: bits of 0x%x",
+             fused->fused, 2 * GA_GEMM_FUSED_ADD_NORM - 1);
   GA_TRY(complete_more(fused));
   GA_TRY(complete_operands(d));
-  return ga_complete_stride("gemm", "y_stride", d->n, &d->y_stride);
+  return ga_complete_rows("gemm", "y_stride", d->m, d->n, &d->y_stride);
 }
 
 /* With ADD_NORM all of a launch reads x, add and the norms while some of it writes already. */
@@ -108,6 +116,44 @@ static ga_status check_more(const ga_gemm_fused_desc *d, const ga_gemm_fused_io 
   return GA_OK;
 }
 
+/* A misaligned address, named. */
+static GA_NOINLINE ga_status refuse_misaligned(const ga_gemm_fused_desc *fused, const ga_gemm_fused_io *io) {
+  const ga_gemm_desc *d = &fused->plain;
+  GA_CHECK_ALIGN("gemm", io->plain.x, d->x_dtype, "x");
+  GA_CHECK_ALIGN("gemm", io->plain.w, d->w_dtype, "w");
+  GA_CHECK_ALIGN("gemm", io->plain.y, d->y_dtype, "y");
+  GA_CHECK_ALIGN("gemm", io->plain.bias, GA_F32, "bias");
+  GA_CHECK_ALIGN("gemm", io->plain.gate, d->y_dtype, "gate");
+  GA_CHECK_ALIGN("gemm", io->plain.residual, d->y_dtype, "residual");
+  GA_CHECK_ALIGN("gemm", io->plain.x_scale, GA_F32, "x_scale");
+  GA_CHECK_ALIGN("gemm", io->plain.w_scale, GA_F32, "w_scale");
+  if (!fused->fused && !fused->n_more[0]) return GA_OK;
+  GA_CHECK_ALIGN("gemm", io->norm, GA_F32, "norm");
+  GA_CHECK_ALIGN("gemm", io->add, GA_F32, "add");
+  GA_CHECK_ALIGN("gemm", io->add_norm, GA_F32, "add_norm");
+  GA_CHECK_ALIGN("gemm", io->sum, GA_F32, "sum");
+  for (int i = 0; i < GA_GEMM_MORE; i++) {
+    GA_CHECK_ALIGN("gemm", io->w_more[i], d->w_dtype, "w_more");
+    GA_CHECK_ALIGN("gemm", io->y_more[i], d->y_dtype, "y_more");
+    GA_CHECK_ALIGN("gemm", io->bias_more[i], GA_F32, "bias_more");
+  }
+  return GA_OK;
+}
+
+#define BITS(p) ((uintptr_t)(p))
+
+/* Every call pays for this: multiples of 4, which suit every type, are recognised all at once. */
+static ga_status check_operands_aligned(const ga_gemm_fused_desc *fused, const ga_gemm_fused_io *io) {
+  const ga_gemm_io *p = &io->plain;
+  uintptr_t bits = BITS(p->x) | BITS(p->w) | BITS(p->y) | BITS(p->bias) | BITS(p->gate) | BITS(p->residual) |
+                   BITS(p->x_scale) | BITS(p->w_scale);
+  if (fused->fused || fused->n_more[0]) {
+    bits |= BITS(io->norm) | BITS(io->add) | BITS(io->add_norm) | BITS(io->sum);
+    for (int i = 0; i < GA_GEMM_MORE; i++) bits |= BITS(io->w_more[i]) | BITS(io->y_more[i]) | BITS(io->bias_more[i]);
+  }
+  return GA_LIKELY(bits % sizeof(float) == 0) ? GA_OK : refuse_misaligned(fused, io);
+}
+
 static ga_status check_io(const ga_gemm_fused_desc *fused, const ga_gemm_fused_io *fused_io) {
   const ga_gemm_desc *d = &fused->plain;
   const ga_gemm_io *io = &fused_io->plain;
@@ -121,7 +167,7 @@ static ga_status check_io(const ga_gemm_fused_desc *fused, const ga_gemm_fused_i
   GA_CHECK_PTR("gemm", io->w_scale || !d->scales, "w_scale");
   GA_CHECK_PTR("gemm", io->residual || !(d->flags & GA_GEMM_RESIDUAL), "residual");
   GA_REQUIRE(io->y != io->x && io->y != io->w, GA_ERR_ARG, "gemm: y overlaps %s", io->y == io->x ? "x" : "w");
-  return GA_OK;
+  return check_operands_aligned(fused, fused_io);
 }
 
 GA_DEFINE_FUSED_OP(gemm);

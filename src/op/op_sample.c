@@ -4,27 +4,48 @@
 static ga_status complete(ga_sample_desc *d) {
   GA_REQUIRE(d->vocab >= 1 && d->vocab <= INT32_MAX, GA_ERR_SHAPE, "sample: vocab is %lld; must be 1 to 2^31 - 1",
              (long long)d->vocab);
-  GA_REQUIRE(d->temperature >= 0, GA_ERR_ARG, "sample: temperature is %g; must be 0 (greedy) or more",
-             (double)d->temperature);
+  GA_REQUIRE(d->temperature >= 0 && isfinite(d->temperature), GA_ERR_ARG,
+             "sample: temperature is %g; must be finite, 0 (greedy) or more", (double)d->temperature);
   GA_REQUIRE(d->top_p > 0 && d->top_p <= 1, GA_ERR_ARG, "sample: top_p is %g; must be in (0, 1]", (double)d->top_p);
   GA_REQUIRE(d->typical_p > 0 && d->typical_p <= 1, GA_ERR_ARG, "sample: typical_p is %g; must be in (0, 1]",
              (double)d->typical_p);
   GA_REQUIRE(d->min_p >= 0 && d->min_p < 1, GA_ERR_ARG, "sample: min_p is %g; must be in [0, 1)", (double)d->min_p);
-  GA_REQUIRE(d->repetition_penalty > 0, GA_ERR_ARG, "sample: repetition_penalty is %g; must be above 0",
-             (double)d->repetition_penalty);
+  GA_REQUIRE(d->repetition_penalty > 0 && isfinite(d->repetition_penalty), GA_ERR_ARG,
+             "sample: repetition_penalty is %g; must be finite and above 0", (double)d->repetition_penalty);
+  GA_CHECK_FINITE("sample", d->presence_penalty);
+  GA_CHECK_FINITE("sample", d->frequency_penalty);
   GA_REQUIRE(d->top_k >= 0, GA_ERR_ARG, "sample: top_k is %d; must be 0 (off) or more", d->top_k);
+  return GA_OK;
+}
+
+#define CHECK_COUNT(what, value)                                                                               \
+  GA_REQUIRE((value) >= 0 && (value) <= GA_DIM_MAX, GA_ERR_ARG, "sample: %s is %lld; must be 0 to 2^40", what, \
+             (long long)(value))
+
+static ga_status check_counts(const ga_sample_fused_io *io) {
+  CHECK_COUNT("n_history", io->plain.n_history);
+  CHECK_COUNT("n_bias", io->plain.n_bias);
+  CHECK_COUNT("n_advance", io->n_advance);
   return GA_OK;
 }
 
 static ga_status check_io(const ga_sample_desc *d, const ga_sample_fused_io *fused) {
   const ga_sample_io *io = &fused->plain;
-  GA_CHECK_PTR("sample", io->logits, "logits");
-  GA_CHECK_PTR("sample", io->id, "id");
+  GA_TRY(check_counts(fused));
+  GA_CHECK_AT("sample", io->logits, GA_F32, "logits");
+  GA_CHECK_AT("sample", io->id, GA_I32, "id");
   GA_CHECK_PTR("sample", fused->advance || !fused->n_advance, "advance");
   GA_CHECK_PTR("sample", io->rng || d->temperature == 0, "rng");
   GA_CHECK_PTR("sample", io->history || fused->sequence || !io->n_history, "history");
   GA_CHECK_PTR("sample", io->bias || !io->n_bias, "bias");
   GA_CHECK_PTR("sample", fused->n_sequence || !fused->sequence, "n_sequence");
+  GA_CHECK_ALIGN("sample", io->rng, GA_I64, "rng");
+  GA_CHECK_ALIGN("sample", io->history, GA_I32, "history");
+  GA_CHECK_ALIGN("sample", io->bias, GA_F32, "bias");
+  GA_CHECK_ALIGN("sample", io->logprob, GA_F32, "logprob");
+  GA_CHECK_ALIGN("sample", fused->advance, GA_I32, "advance");
+  GA_CHECK_ALIGN("sample", fused->sequence, GA_I32, "sequence");
+  GA_CHECK_ALIGN("sample", fused->n_sequence, GA_I32, "n_sequence");
   return GA_OK;
 }
 
