@@ -96,7 +96,7 @@ static void test_qwen(void **state) {
       2, names, &f));
   check_text(f, "qwen2.rope.scaling.type", "yarn");
   check_float(f, "qwen2.rope.scaling.yarn_beta_fast", 32);
-  check_float(f, "qwen2.rope.scaling.attn_factor", 1.5);
+  check_float(f, "qwen2.rope.scaling.attn_factor", 1.5 / (1 + 0.1 * log(4)));
   check_float(f, "qwen2.rope.freq_base", 10000);
   expect_int(f, "qwen2.context_length", 32768);
   assert_null(ga_model_file_meta(f, "qwen2.attention.sliding_window"));

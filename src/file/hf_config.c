@@ -189,6 +189,23 @@ static ga_status put_layout(const hf_sink *s) {
   return ga_meta_list_add_text(s->arena, s->list, "ga.rope_layout", "neox", 4);
 }
 
+/* YaRN's attention_factor is the whole magnitude; GGUF's attn_factor is multiplied by 1 + 0.1 ln factor. */
+static ga_status put_attention_factor(const hf_sink *s, const char *label, const json_t *config) {
+  const json_t *rope = ga_json_at(config, "rope_parameters");
+  if (!rope) rope = ga_json_at(config, "rope_scaling");
+  const json_t *type = ga_json_at(rope, "rope_type"), *value = ga_json_at(rope, "attention_factor");
+  if (!type) type = ga_json_at(rope, "type");
+  if (!value || !json_is_string(type) || strcmp(json_string_value(type), "yarn") != 0) return GA_OK;
+  const json_t *factor = ga_json_at(rope, "factor");
+  const double longer = json_is_number(factor) ? json_number_value(factor) : 1;
+  GA_REQUIRE(json_is_number(value), GA_ERR_FORMAT, "%s: 'attention_factor': is %s; must be a number", label,
+             ga_json_type_name(value));
+  GA_REQUIRE(longer >= 1, GA_ERR_FORMAT, "%s: 'factor' of yarn is %g; must be at least 1", label, longer);
+  char *key;
+  GA_TRY(ga_arena_printf(s->arena, &key, "%s.rope.scaling.attn_factor", s->arch->arch));
+  return ga_meta_list_add_float(s->arena, s->list, key, json_number_value(value) / (1 + 0.1 * log(longer)));
+}
+
 static ga_status put_gpt2_inner(const hf_sink *s, const char *label) {
   const char *key = "gpt2.feed_forward_length";
   if (strcmp(s->arch->arch, "gpt2") != 0 || ga_meta_list_find(s->list, key)) return GA_OK;
@@ -223,6 +240,7 @@ ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *c
   if (inner != config) GA_TRY(put_rows(&s, label, common_keys, inner));
   GA_TRY(put_rows(&s, label, a->keys, inner));
   GA_TRY(put_rows(&s, label, a->keys_2, inner));
+  GA_TRY(put_attention_factor(&s, label, inner));
   GA_TRY(put_layout(&s));
   GA_TRY(put_gpt2_inner(&s, label));
   *arch = a;

@@ -22,7 +22,6 @@ static const ga_hf_key rope_keys[] = {
     IN_BOTH("original_max_position_embeddings",  ".rope.scaling.original_context_length",   GA_HF_INT),
     IN_BOTH("low_freq_factor",                   ".rope.scaling.low_freq_factor",           GA_HF_FLOAT),
     IN_BOTH("high_freq_factor",                  ".rope.scaling.high_freq_factor",          GA_HF_FLOAT),
-    IN_BOTH("attention_factor",                  ".rope.scaling.attn_factor",               GA_HF_FLOAT),
     IN_BOTH("beta_fast",                         ".rope.scaling.yarn_beta_fast",            GA_HF_FLOAT),
     IN_BOTH("beta_slow",                         ".rope.scaling.yarn_beta_slow",            GA_HF_FLOAT),
     {"rope_scaling.mscale",                            NULL,                                    GA_HF_REFUSED, NULL},
