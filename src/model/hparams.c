@@ -106,6 +106,28 @@ ga_status hparams_rope(const ga_model_file *file, const char *pairs, ga_hparams 
   return GA_OK;
 }
 
+/* A flag for each layer, or a number n that makes every n-th layer global. */
+static ga_status read_pattern(const ga_model_file *file, int32_t global_every, ga_hparams *p) {
+  static const char key[] = "attention.sliding_window_pattern";
+  char text[GA_HPARAM_KEY_BYTES];
+  const ga_meta *meta = ga_model_file_meta(file, hparams_key(p, key, text));
+  int32_t every;
+  if (meta && ga_meta_type_of(meta) == GA_META_ARRAY) {
+    int64_t each[GA_MODEL_MAX_LAYERS];
+    GA_TRY(ga_model_file_ints(file, text, p->n_layers, 0, 1, each));
+    for (int il = 0; il < p->n_layers; il++) p->is_local[il] = each[il] != 0;
+    return GA_OK;
+  }
+  GA_TRY(hparams_int(file, p, key, global_every, 1, GA_MODEL_MAX_LAYERS, &every));
+  for (int il = 0; il < p->n_layers; il++) p->is_local[il] = (il + 1) % every != 0;
+  return GA_OK;
+}
+
+ga_status hparams_windows(const ga_model_file *file, int32_t global_every, ga_hparams *p) {
+  GA_TRY(hparams_int(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
+  return p->window ? read_pattern(file, global_every, p) : GA_OK;
+}
+
 ga_status hparams_eps(const ga_model_file *file, const char *key, ga_hparams *p) {
   double eps;
   GA_TRY(read_float_or(file, p, key, 1e-5, &eps));

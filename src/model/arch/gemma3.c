@@ -11,23 +11,6 @@ enum { GLOBAL_EVERY = 6 };
 /* Sizes that scale queries by d / Hq instead of D (query_pre_attn_scalar; GGUF has no key for it): the 27B. */
 static const struct { int32_t layers, width, heads; } scaled_by_width[] = {{62, 5376, 32}};
 
-/* Which layers are local: a flag for each layer, or a number n that makes every n-th layer global. */
-static ga_status read_pattern(const ga_model_file *file, ga_hparams *p) {
-  static const char key[] = "attention.sliding_window_pattern";
-  char text[GA_HPARAM_KEY_BYTES];
-  const ga_meta *meta = ga_model_file_meta(file, hparams_key(p, key, text));
-  int32_t every;
-  if (meta && ga_meta_type_of(meta) == GA_META_ARRAY) {
-    int64_t each[GA_MODEL_MAX_LAYERS];
-    GA_TRY(ga_model_file_ints(file, text, p->n_layers, 0, 1, each));
-    for (int il = 0; il < p->n_layers; il++) p->is_local[il] = each[il] != 0;
-    return GA_OK;
-  }
-  GA_TRY(hparams_int(file, p, key, GLOBAL_EVERY, 1, GA_MODEL_MAX_LAYERS, &every));
-  for (int il = 0; il < p->n_layers; il++) p->is_local[il] = (il + 1) % every != 0;
-  return GA_OK;
-}
-
 static ga_status read(const ga_model_file *file, ga_hparams *p) {
   GA_TRY(hparams_sizes(file, p));
   GA_TRY(hparams_rope(file, "neox", p));
@@ -37,8 +20,7 @@ static ga_status read(const ga_model_file *file, ga_hparams *p) {
     if (scaled_by_width[i].layers == p->n_layers && scaled_by_width[i].width == p->width &&
         scaled_by_width[i].heads == p->n_heads)
       p->attn_scale = 1.0f / sqrtf((float)p->width / (float)p->n_heads);
-  GA_TRY(hparams_int(file, p, "attention.sliding_window", 0, 0, 1 << 20, &p->window));
-  if (p->window) GA_TRY(read_pattern(file, p));
+  GA_TRY(hparams_windows(file, GLOBAL_EVERY, p));
   return hparams_eps(file, "attention.layer_norm_rms_epsilon", p);
 }
 
