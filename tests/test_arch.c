@@ -91,7 +91,7 @@ static void check_arch(const char *name, const char *device, double bound) {
   ga_ctx_destroy(ctx);
 }
 
-#define ARCHS(X) X(llama) X(llama3) X(qwen2) X(qwen2yarn) X(qwen3) X(gemma3) X(gpt2) X(bert)
+#define ARCHS(X) X(llama) X(llama3) X(qwen2) X(qwen2yarn) X(qwen3) X(gemma3) X(olmo2) X(olmo3) X(gpt2) X(bert)
 
 /* f32 activations between ops: 24 bits, some layers deep. */
 #ifndef GA_ARCH_DEVICES

@@ -48,7 +48,7 @@ static void same_as_file(const char *name, const char *text) {
 }
 
 static void test_texts(void **state) {
-  static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "gpt2", "bert"};
+  static const char *const names[] = {"llama", "qwen2", "qwen3", "gemma3", "olmo2", "gpt2", "bert"};
   (void)state;
   for (size_t i = 0; i < GA_COUNT_OF(names); i++) {
     char *text;

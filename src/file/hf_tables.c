@@ -114,6 +114,26 @@ static const ga_hf_name gemma3_names[] = {
     {"layers.%.post_feedforward_layernorm",  "blk.%.post_ffw_norm"},
     {0}};
 
+/* --- olmo2, olmo3: norms behind the blocks; olmo3 has windows --- */
+static const ga_hf_key olmo2_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("2048"),
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {0}};
+static const ga_hf_key olmo3_keys[] = {
+    {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
+    DECODER("2048"),
+    {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,     "4096"},
+    {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
+    {0}};
+static const ga_hf_name olmo2_names[] = {
+    DECODER_NAMES,
+    QK_NORM_NAMES,
+    {"layers.%.post_attention_layernorm",    "blk.%.post_attention_norm"},
+    {"layers.%.post_feedforward_layernorm",  "blk.%.post_ffw_norm"},
+    {0}};
+
 /* --- gpt2. n_inner is null in every published file: 4 x n_embd, which hf_config.c fills in. --- */
 static const ga_hf_key gpt2_keys[] = {
     {"n_embd",              ".embedding_length",             GA_HF_INT,   GA_HF_REQUIRED},
@@ -173,6 +193,8 @@ static const ga_hf_arch archs[] = {
     {"qwen3",       "qwen3",  NULL,          qwen_keys,   rope_keys, qwen3_names},
     {"gemma3_text", "gemma3", NULL,          gemma3_keys, rope_keys, gemma3_names},
     {"gemma3",      "gemma3", "text_config", gemma3_keys, rope_keys, gemma3_names},
+    {"olmo2",       "olmo2",  NULL,          olmo2_keys,  rope_keys, olmo2_names},
+    {"olmo3",       "olmo2",  NULL,          olmo3_keys,  rope_keys, olmo2_names},
     {"gpt2",        "gpt2",   NULL,          gpt2_keys,   NULL,      gpt2_names},
     {"bert",        "bert",   NULL,          bert_keys,   NULL,      bert_names},
 };

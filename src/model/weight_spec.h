@@ -48,6 +48,8 @@ typedef enum weight_dim {
   X(QKV_B, "attn_qkv.bias", KIND_VECTOR, qkv_b, DIM_ONE, DIM_QKV, false)                                 \
   X(Q_NORM, "attn_q_norm.weight", KIND_VECTOR, q_norm, DIM_ONE, DIM_HEAD, true)                          \
   X(K_NORM, "attn_k_norm.weight", KIND_VECTOR, k_norm, DIM_ONE, DIM_HEAD, true)                          \
+  X(Q_ROW_NORM, "attn_q_norm.weight", KIND_VECTOR, q_norm, DIM_ONE, DIM_Q, true)                         \
+  X(K_ROW_NORM, "attn_k_norm.weight", KIND_VECTOR, k_norm, DIM_ONE, DIM_K, true)                         \
   X(O, "attn_output.weight", KIND_MATRIX, o, DIM_WIDTH, DIM_O, false)                                    \
   X(O_B, "attn_output.bias", KIND_VECTOR, o_b, DIM_ONE, DIM_WIDTH, false)                                \
   X(ATTN_OUT_NORM, "attn_output_norm.weight", KIND_VECTOR, post_attn_norm, DIM_ONE, DIM_WIDTH, false)    \

@@ -1,18 +1,27 @@
 #!/usr/bin/env python3
-"""Tiny random models of every architecture, with logits (encoders: pooled embeddings) by Hugging Face transformers in f64.
+"""Tiny random models of every architecture, with logits (encoders: pooled embeddings) in f64.
 
-    make_arch.py tests/data/arch
+    make_arch.py tests/data/arch [NAME ...]     only those of that name
+    make_arch.py --compare tests/data/arch      numpy beside what transformers wrote
 
 For each name: NAME/config.json, NAME/model.safetensors (f32, seeded), NAME/expected.txt: `ids N ...`, then one line
-`row ...` for each position (encoders: one line `vec ...`), nine digits. Needs torch and transformers. Small on purpose: each
+`row ...` for each position (encoders: one line `vec ...`), nine digits. Those of MODELS need torch and transformers, which make
+and evaluate them. Those of CONFIGS need numpy: arch_numpy.py evaluates them. Small on purpose: each
 quirk of an architecture that changes the numbers is on (grouped heads, biases, head norms, sliding windows, rope scaling).
 """
 import json
 import os
 import sys
 
-import torch
-import transformers as hf
+import numpy as np
+
+import arch_numpy
+
+try:
+    import torch
+    import transformers as hf
+except ImportError:
+    torch = hf = None
 
 IDS = [(i * 37 + 11) % 96 for i in range(40)]
 SMALL = dict(vocab_size=96, hidden_size=64, intermediate_size=96, num_attention_heads=4, max_position_embeddings=128)
@@ -37,6 +46,14 @@ MODELS = {
     "bert": lambda: hf.BertModel(hf.BertConfig(**SMALL, num_hidden_layers=2), add_pooling_layer=False),
 }
 
+NUMPY = dict(DECODER, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, tie_word_embeddings=False)
+CONFIGS = {
+    "olmo2": dict(NUMPY, model_type="olmo2", attention_bias=False, rope_theta=500000.0),
+    "olmo3": dict(NUMPY, model_type="olmo3", num_hidden_layers=4, attention_bias=False, sliding_window=8,
+                  layer_types=["sliding_attention"] * 3 + ["full_attention"],
+                  rope_scaling=dict(YARN, attention_factor=1.2, beta_fast=32.0, beta_slow=1.0)),
+}
+
 
 def shake(model):
     """Random values everywhere, norms and biases too: a weight that is 1 or 0 hides a mistake."""
@@ -51,31 +68,63 @@ def line(word, values):
     return word + "".join(f" {v:.9g}" for v in values) + "\n"
 
 
-def main():
-    for name, make in MODELS.items():
-        torch.manual_seed(1)
-        model = make().eval()
-        shake(model)
-        folder = os.path.join(sys.argv[1], name)
-        model.save_pretrained(folder)
-        for extra in ("generation_config.json",):
-            path = os.path.join(folder, extra)
-            if os.path.exists(path):
-                os.remove(path)
-        model = model.double()
-        with torch.no_grad():
-            out = model(torch.tensor([IDS]))
-        with open(os.path.join(folder, "expected.txt"), "w") as f:
-            f.write(f"# transformers {hf.__version__}, torch {torch.__version__}, f64\n")
-            f.write(f"ids {len(IDS)} {' '.join(map(str, IDS))}\n")
-            if name == "bert":
-                v = out.last_hidden_state[0].mean(0)
-                f.write(line("vec", (v / v.norm()).tolist()))
-            else:
-                for row in out.logits[0]:
-                    f.write(line("row", row.tolist()))
+def write_expected(folder, by, word, rows):
+    with open(os.path.join(folder, "expected.txt"), "w") as f:
+        f.write(f"# {by}, f64\n")
+        f.write(f"ids {len(IDS)} {' '.join(map(str, IDS))}\n")
+        for row in rows:
+            f.write(line(word, row))
+
+
+def by_transformers(name, folder):
+    torch.manual_seed(1)
+    model = MODELS[name]().eval()
+    shake(model)
+    model.save_pretrained(folder)
+    for extra in ("generation_config.json",):
+        path = os.path.join(folder, extra)
+        if os.path.exists(path):
+            os.remove(path)
+    model = model.double()
+    with torch.no_grad():
+        out = model(torch.tensor([IDS]))
+    by = f"transformers {hf.__version__}, torch {torch.__version__}"
+    if name == "bert":
+        v = out.last_hidden_state[0].mean(0)
+        write_expected(folder, by, "vec", [(v / v.norm()).tolist()])
+    else:
+        write_expected(folder, by, "row", out.logits[0].tolist())
+
+
+def by_numpy(name, folder):
+    config = CONFIGS[name]
+    weights = arch_numpy.random_weights(config)
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, "config.json"), "w") as f:
+        json.dump(config, f, indent=2, sort_keys=True)
+        f.write("\n")
+    arch_numpy.write_safetensors(os.path.join(folder, "model.safetensors"), weights)
+    write_expected(folder, f"arch_numpy.py, numpy {np.__version__}", "row", arch_numpy.logits(config, weights, IDS))
+
+
+def compare(root):
+    """Largest difference of arch_numpy.py from what transformers made, relative to the spread."""
+    for name in ("llama", "llama3", "qwen2", "qwen2yarn", "qwen3"):
+        folder = os.path.join(root, name)
         with open(os.path.join(folder, "config.json")) as f:
-            print(name, json.load(f).get("architectures"), os.path.getsize(os.path.join(folder, "model.safetensors")))
+            config = json.load(f)
+        with open(os.path.join(folder, "expected.txt")) as f:
+            want = np.array([[float(v) for v in text.split()[1:]] for text in f if text.startswith("row ")])
+        got = arch_numpy.logits(config, arch_numpy.read_safetensors(os.path.join(folder, "model.safetensors")), IDS)
+        print(name, f"{np.abs(got - want).max() / np.sqrt((want ** 2).mean()):.2g}")
+
+
+def main():
+    if sys.argv[1] == "--compare":
+        return compare(sys.argv[2])
+    for name in sys.argv[2:] or [*MODELS, *CONFIGS]:
+        (by_numpy if name in CONFIGS else by_transformers)(name, os.path.join(sys.argv[1], name))
+        print(name)
 
 
 if __name__ == "__main__":

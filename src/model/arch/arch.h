@@ -7,7 +7,7 @@
 #include "model/graph.h"
 
 /* The list. X(name): the descriptor is ga_arch_<name>. */
-#define GA_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(gpt2) X(bert)
+#define GA_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(olmo2) X(gpt2) X(bert)
 
 enum { REQUIRED = false, OPTIONAL = true };
 

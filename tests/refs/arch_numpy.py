@@ -1,0 +1,152 @@
+"""Decoders in numpy, f64, from their papers and the names and fields of Hugging Face: one plain loop over layers.
+
+make_arch.py --compare shows how far this is from transformers where both have an architecture."""
+import json
+import math
+import struct
+
+import numpy as np
+
+
+def shapes(c):
+    """Tensors by their names, [out, in]."""
+    d, f, heads, kv = c["hidden_size"], c["intermediate_size"], c["num_attention_heads"], c["num_key_value_heads"]
+    head = c.get("head_dim") or d // heads
+    all_of = {"model.embed_tokens.weight": (c["vocab_size"], d), "model.norm.weight": (d,)}
+    if not c["tie_word_embeddings"]:
+        all_of["lm_head.weight"] = (c["vocab_size"], d)
+    for il in range(c["num_hidden_layers"]):
+        one = {"self_attn.q_proj": (heads * head, d), "self_attn.k_proj": (kv * head, d), "self_attn.v_proj": (kv * head, d),
+               "self_attn.o_proj": (d, heads * head)}
+        one |= {"mlp.gate_proj": (f, d), "mlp.up_proj": (f, d), "mlp.down_proj": (d, f), "post_attention_layernorm": (d,),
+                "post_feedforward_layernorm": (d,), "self_attn.q_norm": (heads * head,), "self_attn.k_norm": (kv * head,)}
+        all_of |= {f"model.layers.{il}.{name}.weight": shape for name, shape in one.items()}
+    return all_of
+
+
+def random_weights(c):
+    """Random values everywhere: a weight that is 1 or 0 hides a mistake. Rounded to f32, as the file has them."""
+    draw = np.random.default_rng(7)
+    weights = {}
+    for name, shape in sorted(shapes(c).items()):
+        scale = 0.3 if len(shape) == 1 else 1.2 / shape[-1] ** 0.5
+        base = 1.0 if len(shape) == 1 and "norm" in name and name.endswith("weight") else 0.0
+        weights[name] = (base + scale * draw.standard_normal(shape)).astype(np.float32)
+    return weights
+
+
+def write_safetensors(path, weights):
+    head, at = {}, 0
+    for name, w in weights.items():
+        head[name] = {"dtype": "F32", "shape": list(w.shape), "data_offsets": [at, at + w.nbytes]}
+        at += w.nbytes
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text)
+        for w in weights.values():
+            f.write(w.astype("<f4").tobytes())
+
+
+def read_safetensors(path):
+    with open(path, "rb") as f:
+        raw = f.read()
+    (n,) = struct.unpack("<Q", raw[:8])
+    head = json.loads(raw[8:8 + n])
+    head.pop("__metadata__", None)
+    return {name: np.frombuffer(raw[8 + n + t["data_offsets"][0]:8 + n + t["data_offsets"][1]], "<f4").reshape(t["shape"])
+            for name, t in head.items()}
+
+
+def rope_angles(c, head, scaled):
+    """Angles a position of each pair, and the factor of sine and cosine."""
+    rope = dict(c.get("rope_scaling") or {}, **(c.get("rope_parameters") or {}))
+    base = rope.get("rope_theta") or c["rope_theta"]
+    freq = base ** (-np.arange(0, head, 2) / head)
+    kind = rope.get("rope_type", "default") if scaled else "default"
+    if kind == "default":
+        return freq, 1.0
+    old, factor = rope["original_max_position_embeddings"], rope["factor"]
+    if kind == "llama3":
+        turns = old * freq / (2 * math.pi)
+        low, high = rope["low_freq_factor"], rope["high_freq_factor"]
+        keep = np.clip((turns - low) / (high - low), 0, 1)
+        return keep * freq + (1 - keep) * freq / factor, 1.0
+    assert kind == "yarn", kind
+
+    def pair_of(turns):
+        return head * math.log(old / (turns * 2 * math.pi)) / (2 * math.log(base))
+
+    low = max(math.floor(pair_of(rope.get("beta_fast") or 32)), 0)
+    high = min(math.ceil(pair_of(rope.get("beta_slow") or 1)), head - 1)
+    keep = 1 - np.clip((np.arange(head // 2) - low) / max(high - low, 0.001), 0, 1)
+    return keep * freq + (1 - keep) * freq / factor, rope.get("attention_factor") or 0.1 * math.log(factor) + 1
+
+
+def rotate(x, angles, magnitude):
+    """x [T, heads, D]: element i turns with element i + D / 2."""
+    turn = np.arange(len(x))[:, None, None] * angles
+    a, b = np.split(x, 2, -1)
+    return magnitude * np.concatenate([a * np.cos(turn) - b * np.sin(turn), b * np.cos(turn) + a * np.sin(turn)], -1)
+
+
+def attention(q, k, v, window):
+    """q [T, Hq, D], k and v [T, Hkv, D]; a query sees itself and what is before it, at most `window` in all."""
+    t, heads, head = q.shape
+    k, v = (np.repeat(x, heads // k.shape[1], 1) for x in (k, v))
+    s = np.einsum("qhd,khd->hqk", q, k) / math.sqrt(head)
+    far = np.arange(t)[:, None] - np.arange(t)[None, :]
+    s = np.where((far < 0) | (far >= (window or t)), -np.inf, s)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    return np.einsum("hqk,khd->qhd", p / p.sum(-1, keepdims=True), v).reshape(t, -1)
+
+
+def silu(x):
+    return x / (1 + np.exp(-x))
+
+
+def logits(c, weights, ids):
+    """[T, V] of a model of config c."""
+    w = {name: x.astype(np.float64) for name, x in weights.items()}
+    is_olmo = c["model_type"] in ("olmo2", "olmo3")
+    heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
+    head = c.get("head_dim") or c["hidden_size"] // heads
+    t = len(ids)
+
+    def linear(x, name):
+        y = x @ w[name + ".weight"].T
+        return y + w[name + ".bias"] if name + ".bias" in w else y
+
+    def norm(x, name):
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + c["rms_norm_eps"]) * w[name + ".weight"]
+
+    def q_or_k(h, at, which, n, angles):
+        x = linear(h, f"{at}.{which}_proj")
+        if is_olmo:
+            x = norm(x, f"{at}.{which}_norm")
+        x = x.reshape(t, n, head)
+        if c["model_type"] == "qwen3":
+            x = norm(x, f"{at}.{which}_norm")
+        return rotate(x, *angles)
+
+    def attend(h, at, local):
+        angles = rope_angles(c, head, not local)
+        q, k = q_or_k(h, at, "q", heads, angles), q_or_k(h, at, "k", kv, angles)
+        v = linear(h, f"{at}.v_proj").reshape(t, kv, head)
+        return linear(attention(q, k, v, c["sliding_window"] if local else 0), f"{at}.o_proj")
+
+    def feed_forward(h, at):
+        return linear(silu(linear(h, f"{at}.gate_proj")) * linear(h, f"{at}.up_proj"), f"{at}.down_proj")
+
+    x = w["model.embed_tokens.weight"][ids]
+    for il in range(c["num_hidden_layers"]):
+        at = f"model.layers.{il}"
+        local = (c.get("layer_types") or ["full_attention"] * (il + 1))[il] == "sliding_attention"
+        if is_olmo:
+            x = x + norm(attend(x, f"{at}.self_attn", local), f"{at}.post_attention_layernorm")
+            x = x + norm(feed_forward(x, f"{at}.mlp"), f"{at}.post_feedforward_layernorm")
+        else:
+            x = x + attend(norm(x, f"{at}.input_layernorm"), f"{at}.self_attn", local)
+            x = x + feed_forward(norm(x, f"{at}.post_attention_layernorm"), f"{at}.mlp")
+    head_weight = w["model.embed_tokens.weight"] if c["tie_word_embeddings"] else w["lm_head.weight"]
+    return norm(x, "model.norm") @ head_weight.T
