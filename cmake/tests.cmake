@@ -7,6 +7,11 @@
 set(GA_TIMEOUT_quick 600)
 set(GA_TIMEOUT_full 3600)
 
+# Models of tests/data/arch, for tests/test_arch.c on a CPU and on the emulator.
+file(GLOB GA_TEST_ARCHS RELATIVE ${CMAKE_SOURCE_DIR}/tests/data/arch CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/tests/data/arch/*)
+list(TRANSFORM GA_TEST_ARCHS REPLACE "(.+)" "X(\\1)" OUTPUT_VARIABLE GA_TEST_ARCH_LIST)
+list(JOIN GA_TEST_ARCH_LIST " " GA_TEST_ARCH_LIST)
+
 # Everything that the quick tier runs, and nothing else.
 add_custom_target(quick_tests)
 

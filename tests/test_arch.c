@@ -1,6 +1,6 @@
-/* Every architecture against Hugging Face transformers in f64: tiny random safetensors models of tests/data/arch, made
- * by tests/refs/make_arch.py. The whole prompt at once, in uneven chunks and token by token; by the oracles and on the
- * CPU. `test_arch NAME` runs one architecture. */
+/* Every architecture against a reference in f64: tiny random safetensors models of tests/data/arch, made by
+ * tests/refs/make_arch.py with Hugging Face transformers or numpy; the build lists the folders. The whole prompt at
+ * once, in uneven chunks and token by token; by the oracles and on the CPU. `test_arch NAME` runs one of them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,8 +91,6 @@ static void check_arch(const char *name, const char *device, double bound) {
   ga_ctx_destroy(ctx);
 }
 
-#define ARCHS(X) X(llama) X(llama3) X(qwen2) X(qwen2yarn) X(qwen3) X(gemma3) X(olmo2) X(olmo3) X(gpt2) X(bert)
-
 /* f32 activations between ops: 24 bits, some layers deep. */
 #ifndef GA_ARCH_DEVICES
 #define GA_ARCH_DEVICES \
@@ -108,13 +106,13 @@ static const struct {
     (void)state;                                                                                              \
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) check_arch(#name, runs[i].device, runs[i].bound); \
   }
-ARCHS(X)
+GA_TEST_ARCHS
 #undef X
 
 int main(int argc, char **argv) {
   const struct CMUnitTest tests[] = {
 #define X(name) cmocka_unit_test(test_##name),
-      ARCHS(X)
+      GA_TEST_ARCHS
 #undef X
   };
   bool known = argc < 2;

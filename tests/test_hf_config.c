@@ -205,7 +205,7 @@ static void test_config_refused(void **state) {
   (void)state;
   refuse_config("{}", GA_ERR_FORMAT, "/config.json: 'model_type' is missing; must be a text");
   refuse_config("{\"model_type\":\"mamba\"}", GA_ERR_UNSUPPORTED,
-                "'model_type' is 'mamba'; must be llama, qwen2, qwen3");
+                "'model_type' is 'mamba'; must be one of llama, qwen2, qwen3");
   refuse_config("{\"model_type\":\"llama\"}", GA_ERR_FORMAT, "/config.json: 'hidden_size': is missing; must be there");
   refuse_config("{\"model_type\":\"llama\",\"hidden_size\":\"8\"}", GA_ERR_FORMAT,
                 "'hidden_size': is a text; must be an integer");

@@ -29,8 +29,9 @@ def layer_of(path, layers):
 def read_archs(root):
     """What asking for an architecture looks like: its descriptor, its name compared, a model told by its size, or the
     instruction set of a device where models are."""
-    listed = re.search(r"#define GA_ARCHS\(X\)(.*)", (root / ARCH_HOME / "arch.h").read_text())[1]
-    names = "|".join(re.findall(r"X\((\w+)\)", listed))
+    texts = [path.read_text() for path in sorted((root / ARCH_HOME).glob("*.c"))]
+    names = "|".join(name for text in texts for name in re.findall(r"^const ga_arch_desc ga_arch_(\w+) =", text, re.M))
+    assert names, f"no descriptors in {ARCH_HOME}"
     return re.compile(rf'\b(GA_MODEL|ga_arch)_({names})\b|cmp\([^;]*"({names})"|n_layers\s*[!=]=\s*[0-9]')
 
 

@@ -78,7 +78,7 @@ typedef struct ga_model_placement {
 
 /* What a model is; see ga_model_file for the meaning of the fields' keys. */
 typedef struct ga_model_info {
-  const char *arch; /* "llama", "qwen2", "qwen3", "gemma3", "olmo2", "gpt2", "bert" */
+  const char *arch; /* general.architecture of the file: "llama", "qwen2" ... */
   char name[96];    /* general.name of the file, "" if it has none */
   int32_t n_layers, width, ff_width, n_heads, n_kv_heads, head_dim, vocab;
   int32_t context; /* tokens it was trained for */

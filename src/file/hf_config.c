@@ -1,5 +1,6 @@
 /* config.json to metadata, row by row of the architecture's table. */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -222,10 +223,11 @@ static ga_status find_hf_arch(const char *label, const json_t *config, const ga_
              ga_json_type_name(type));
   for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
     if (!strcmp((*out)->model_type, json_string_value(type))) return GA_OK;
-  return ga_fail(
-      GA_ERR_UNSUPPORTED,
-      "%s: 'model_type' is '%s'; must be llama, qwen2, qwen3, gemma3, gemma3_text, olmo2, olmo3, gpt2 or bert", label,
-      ga_quote(json_string_value(type), json_string_length(type)).text);
+  char known[256] = "";
+  for (int i = 0; (*out = ga_hf_arch_at(i)); i++)
+    (void)snprintf(known + strlen(known), sizeof known - strlen(known), "%s%s", i ? ", " : "", (*out)->model_type);
+  return ga_fail(GA_ERR_UNSUPPORTED, "%s: 'model_type' is '%s'; must be one of %s", label,
+                 ga_quote(json_string_value(type), json_string_length(type)).text, known);
 }
 
 ga_status ga_hf_config_apply(ga_arena *arena, const char *label, const json_t *config, ga_meta_list *list,

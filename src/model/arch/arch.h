@@ -1,13 +1,10 @@
 /* The architectures that GA runs, one descriptor each. Once a model is loaded, no code outside of this folder asks
- * which one it is; loading safetensors does (file/hf_tables.c, hf_config.c, hf_open.c). To add one: a descriptor, and
- * its name in GA_ARCHS; docs/howto/add-an-architecture.md has the steps. */
+ * which one it is; loading safetensors does (file/hf_tables.c, hf_config.c, hf_open.c). To add one: a descriptor;
+ * docs/howto/add-an-architecture.md has the steps. */
 #ifndef GA_MODEL_ARCH_ARCH_H
 #define GA_MODEL_ARCH_ARCH_H
 
 #include "model/graph.h"
-
-/* The list. X(name): the descriptor is ga_arch_<name>. */
-#define GA_ARCHS(X) X(llama) X(qwen2) X(qwen3) X(gemma3) X(olmo2) X(gpt2) X(bert)
 
 enum { REQUIRED = false, OPTIONAL = true };
 
@@ -27,9 +24,8 @@ struct ga_arch_desc {
   void (*build)(graph_builder *b);
 };
 
-#define X(name) extern const ga_arch_desc ga_arch_##name;
-GA_ARCHS(X)
-#undef X
+/* Every `const ga_arch_desc ga_arch_<name> =` of this folder by name, ended by NULL; cmake/archs.cmake makes it. */
+extern const ga_arch_desc *const ga_archs[];
 
 /* NULL: GA does not have it. */
 const ga_arch_desc *ga_arch_find(const char *name, size_t bytes);
