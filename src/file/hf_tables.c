@@ -119,11 +119,13 @@ static const ga_hf_key olmo2_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
     DECODER("2048"),
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
     {0}};
 static const ga_hf_key olmo3_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
     DECODER("2048"),
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
     {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,     "4096"},
     {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
     {0}};
@@ -132,6 +134,25 @@ static const ga_hf_name olmo2_names[] = {
     QK_NORM_NAMES,
     {"layers.%.post_attention_layernorm",    "blk.%.post_attention_norm"},
     {"layers.%.post_feedforward_layernorm",  "blk.%.post_ffw_norm"},
+    {0}};
+
+/* --- starcoder2 --- */
+static const ga_hf_key starcoder2_keys[] = {
+    SIZES,
+    {"num_key_value_heads",     ".attention.head_count_kv",          GA_HF_INT,   "2"},
+    {"norm_epsilon",            ".attention.layer_norm_epsilon",     GA_HF_FLOAT, "1e-5"},
+    {"max_position_embeddings", ".context_length",                   GA_HF_INT,   "4096"},
+    {"vocab_size",              ".vocab_size",                       GA_HF_INT,   "49152"},
+    {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,   NULL},
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"gelu_pytorch_tanh\""},
+    {"norm_type",               NULL,                                GA_HF_ONLY,  "\"layer_norm\""},
+    {"mlp_type",                NULL,                                GA_HF_ONLY,  "\"default\""},
+    {0}};
+static const ga_hf_name starcoder2_names[] = {
+    DECODER_NAMES,
+    {"layers.%.post_attention_layernorm", "blk.%.ffn_norm"},
+    {"layers.%.mlp.c_fc",                 "blk.%.ffn_up"},
+    {"layers.%.mlp.c_proj",               "blk.%.ffn_down"},
     {0}};
 
 /* --- gpt2. n_inner is null in every published file: 4 x n_embd, which hf_config.c fills in. --- */
@@ -195,6 +216,7 @@ static const ga_hf_arch archs[] = {
     {"gemma3",      "gemma3", "text_config", gemma3_keys, rope_keys, gemma3_names},
     {"olmo2",       "olmo2",  NULL,          olmo2_keys,  rope_keys, olmo2_names},
     {"olmo3",       "olmo2",  NULL,          olmo3_keys,  rope_keys, olmo2_names},
+    {"starcoder2",  "starcoder2", NULL,      starcoder2_keys, rope_keys, starcoder2_names},
     {"gpt2",        "gpt2",   NULL,          gpt2_keys,   NULL,      gpt2_names},
     {"bert",        "bert",   NULL,          bert_keys,   NULL,      bert_names},
 };

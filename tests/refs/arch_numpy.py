@@ -15,11 +15,18 @@ def shapes(c):
     all_of = {"model.embed_tokens.weight": (c["vocab_size"], d), "model.norm.weight": (d,)}
     if not c["tie_word_embeddings"]:
         all_of["lm_head.weight"] = (c["vocab_size"], d)
+    is_coder = c["model_type"] == "starcoder2"
+    if is_coder:
+        all_of["model.norm.bias"] = (d,)
     for il in range(c["num_hidden_layers"]):
         one = {"self_attn.q_proj": (heads * head, d), "self_attn.k_proj": (kv * head, d), "self_attn.v_proj": (kv * head, d),
                "self_attn.o_proj": (d, heads * head)}
-        one |= {"mlp.gate_proj": (f, d), "mlp.up_proj": (f, d), "mlp.down_proj": (d, f), "post_attention_layernorm": (d,),
-                "post_feedforward_layernorm": (d,), "self_attn.q_norm": (heads * head,), "self_attn.k_norm": (kv * head,)}
+        if is_coder:
+            one |= {"mlp.c_fc": (f, d), "mlp.c_proj": (d, f), "input_layernorm": (d,), "post_attention_layernorm": (d,)}
+            all_of |= {f"model.layers.{il}.{name}.bias": shape[:1] for name, shape in one.items()}
+        else:
+            one |= {"mlp.gate_proj": (f, d), "mlp.up_proj": (f, d), "mlp.down_proj": (d, f), "post_attention_layernorm": (d,),
+                    "post_feedforward_layernorm": (d,), "self_attn.q_norm": (heads * head,), "self_attn.k_norm": (kv * head,)}
         all_of |= {f"model.layers.{il}.{name}.weight": shape for name, shape in one.items()}
     return all_of
 
@@ -105,10 +112,14 @@ def silu(x):
     return x / (1 + np.exp(-x))
 
 
+def gelu_tanh(x):
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
+
+
 def logits(c, weights, ids):
     """[T, V] of a model of config c."""
     w = {name: x.astype(np.float64) for name, x in weights.items()}
-    is_olmo = c["model_type"] in ("olmo2", "olmo3")
+    is_olmo, is_coder = c["model_type"] in ("olmo2", "olmo3"), c["model_type"] == "starcoder2"
     heads, kv = c["num_attention_heads"], c["num_key_value_heads"]
     head = c.get("head_dim") or c["hidden_size"] // heads
     t = len(ids)
@@ -118,6 +129,9 @@ def logits(c, weights, ids):
         return y + w[name + ".bias"] if name + ".bias" in w else y
 
     def norm(x, name):
+        if is_coder:  # a layer norm
+            x = x - x.mean(-1, keepdims=True)
+            return x / np.sqrt((x * x).mean(-1, keepdims=True) + c["norm_epsilon"]) * w[name + ".weight"] + w[name + ".bias"]
         return x / np.sqrt((x * x).mean(-1, keepdims=True) + c["rms_norm_eps"]) * w[name + ".weight"]
 
     def q_or_k(h, at, which, n, angles):
@@ -130,18 +144,21 @@ def logits(c, weights, ids):
         return rotate(x, *angles)
 
     def attend(h, at, local):
-        angles = rope_angles(c, head, not local)
+        angles = rope_angles(c, head, not local or is_coder)
         q, k = q_or_k(h, at, "q", heads, angles), q_or_k(h, at, "k", kv, angles)
         v = linear(h, f"{at}.v_proj").reshape(t, kv, head)
         return linear(attention(q, k, v, c["sliding_window"] if local else 0), f"{at}.o_proj")
 
     def feed_forward(h, at):
+        if is_coder:
+            return linear(gelu_tanh(linear(h, f"{at}.c_fc")), f"{at}.c_proj")
         return linear(silu(linear(h, f"{at}.gate_proj")) * linear(h, f"{at}.up_proj"), f"{at}.down_proj")
 
     x = w["model.embed_tokens.weight"][ids]
     for il in range(c["num_hidden_layers"]):
         at = f"model.layers.{il}"
         local = (c.get("layer_types") or ["full_attention"] * (il + 1))[il] == "sliding_attention"
+        local = local or is_coder and bool(c["sliding_window"])
         if is_olmo:
             x = x + norm(attend(x, f"{at}.self_attn", local), f"{at}.post_attention_layernorm")
             x = x + norm(feed_forward(x, f"{at}.mlp"), f"{at}.post_feedforward_layernorm")

@@ -52,6 +52,8 @@ CONFIGS = {
     "olmo3": dict(NUMPY, model_type="olmo3", num_hidden_layers=4, attention_bias=False, sliding_window=8,
                   layer_types=["sliding_attention"] * 3 + ["full_attention"],
                   rope_scaling=dict(YARN, attention_factor=1.2, beta_fast=32.0, beta_slow=1.0)),
+    "starcoder2": dict(DECODER, model_type="starcoder2", hidden_act="gelu_pytorch_tanh", norm_epsilon=1e-5, rope_theta=1e5,
+                       tie_word_embeddings=True, use_bias=True, sliding_window=16),
 }
 
 
