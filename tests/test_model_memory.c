@@ -159,7 +159,7 @@ static void test_json(void **state) {
   static const char *const pieces[] = {"[]", "{}", "0", "\"\"", "[[]]", "{\"\":0}", "[0,0]"};
   for (size_t i = 0; i < sizeof pieces / sizeof pieces[0]; i++) {
     const size_t each = strlen(pieces[i]) + 1;
-    write_repeated("{\"more\":[", pieces[i], 8 * MIB / each, "]}");
+    write_repeated("{\"more\":[", pieces[i], 24 * MIB / each, "]}");
     refused(load_hf_config, "so many arrays and objects", 1);
   }
 }
@@ -181,11 +181,19 @@ static void test_json_that_passes(void **state) {
   passes(load_hf_config, 16, 72 * MIB);
 }
 
+/* As tokenizers writes without white space: half a million pairs. */
+static void test_json_of_pairs(void **state) {
+  (void)state;
+  write_repeated(TOKENIZER, "[\"ab\",\"cde\"]", 500000, "]}");
+  passes(load_hf_config, 32, 8 * MIB);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_gguf_memory),
       cmocka_unit_test(test_json),
       cmocka_unit_test(test_json_that_passes),
+      cmocka_unit_test(test_json_of_pairs),
   };
   if (!mkdtemp(folder)) return 1;
   (void)snprintf(path, sizeof path, "%s/file", folder);
