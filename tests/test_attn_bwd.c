@@ -214,6 +214,28 @@ static void test_attn_bwd_alone_and_together(void **state) {
   }
 }
 
+/* No sequence: nothing is read, but the sinks have a gradient, 0. */
+static void test_no_sequence(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_ctx(1);
+  ga_attn_bwd_desc d = GA_ATTN_BWD_DESC_INIT;
+  d.batch = 0, d.max_q = d.max_kv = 4, d.q_heads = d.kv_heads = 2, d.head_dim = 8, d.flags = GA_ATTN_SINKS;
+  float sinks[2] = {1, 2}, dsinks[3] = {3, 4, 5};
+  ga_attn_bwd_io io = {0};
+  assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "attn_bwd: sinks is null");
+  io.sinks = sinks;
+  assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "attn_bwd: dsinks is null");
+  io.dsinks = (float *)(void *)((char *)dsinks + 2);
+  assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "attn_bwd: dsinks is at"));
+  io.dsinks = dsinks;
+  assert_int_equal(ga_attn_bwd(ctx, &d, &io, NULL), GA_OK);
+  assert_true(dsinks[0] == 0 && dsinks[1] == 0 && dsinks[2] == 5);
+  ga_ctx_destroy(ctx);
+}
+
 static void test_errors(void **state) {
   (void)state;
   static floats x;
@@ -256,6 +278,7 @@ int main(void) {
       cmocka_unit_test(test_masked_rows),
       cmocka_unit_test(test_add),
       cmocka_unit_test(test_attn_bwd_alone_and_together),
+      cmocka_unit_test(test_no_sequence),
       cmocka_unit_test(test_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -92,8 +92,10 @@ static ga_status check_aligned(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *
 }
 
 static ga_status check_io(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *io) {
-  if (d->batch == 0) return GA_OK;
   GA_TRY(check_aligned(d, io));
+  GA_CHECK_PTR(OP, io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
+  GA_CHECK_PTR(OP, io->dsinks || !(d->flags & GA_ATTN_SINKS), "dsinks"); /* written without a sequence, too */
+  if (d->batch == 0) return GA_OK;
   if (d->max_q) {
     GA_CHECK_PTR(OP, io->q, "q");
     GA_CHECK_PTR(OP, io->o, "o");
@@ -107,8 +109,6 @@ static ga_status check_io(const ga_attn_bwd_desc *d, const ga_attn_bwd_io *io) {
     GA_CHECK_PTR(OP, io->dk, "dk");
     GA_CHECK_PTR(OP, io->dv, "dv");
   }
-  GA_CHECK_PTR(OP, io->sinks || !(d->flags & GA_ATTN_SINKS), "sinks");
-  GA_CHECK_PTR(OP, io->dsinks || !(d->flags & GA_ATTN_SINKS), "dsinks");
   GA_CHECK_PTR(OP, io->alibi || !(d->flags & GA_ATTN_ALIBI), "alibi");
   GA_CHECK_PTR(OP, io->q_start || !(d->flags & GA_ATTN_VARLEN), "q_start");
   GA_CHECK_PTR(OP, io->kv_start || !(d->flags & GA_ATTN_VARLEN), "kv_start");
