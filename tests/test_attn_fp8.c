@@ -318,7 +318,7 @@ static void errors(void **state) {
   attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 32; must be 0 or 1 with q_dtype f32, kv_dtype e4m3");
   d.kv_scale_tokens = 1;
   d.kv_segments = 2;
-  attn_refused(ctx, &d, GA_ERR_ARG, "parts is 2; must be 0 with kv_dtype e4m3");
+  attn_refused(ctx, &d, GA_ERR_ARG, "kv_segments is 2; must be 0 with kv_dtype e4m3");
   d.kv_segments = 0;
   d.kv_dtype = GA_F16;
   attn_refused(ctx, &d, GA_ERR_ARG, "kv_scale_tokens is 1");

@@ -195,11 +195,11 @@ static void public_calls_name_what_is_wrong(void **state) {
   public_call(GA_ERR_UNSUPPORTED, ID ": head_dim or v_dim is larger than its own");
   desc = whole;
   desc.kv_segments = 5;
-  public_call(GA_ERR_ARG, "attn: parts is 5; must be 0 to 4");
+  public_call(GA_ERR_ARG, "attn: kv_segments is 5; must be 0 to 4");
   desc.kv_segments = 1;
   desc.flags |= GA_ATTN_PAGED;
   desc.page_size = 16;
-  public_call(GA_ERR_ARG, "attn: parts is 1; must be 0 with VARLEN or PAGED");
+  public_call(GA_ERR_ARG, "attn: kv_segments is 1; must be 0 with VARLEN or PAGED");
   desc = whole;
   io.o = (char *)memory + 2; /* inside of q */
   public_call(GA_ERR_ARG, "overlaps q at");

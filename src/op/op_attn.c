@@ -38,14 +38,14 @@ static ga_status check_scale_tokens(const ga_attn_desc *d) {
 static ga_status check_scaled(const ga_attn_desc *d) {
   const uint32_t refused = GA_ATTN_VARLEN | GA_ATTN_PAGED | STATE;
   GA_TRY(check_scale_tokens(d));
-  GA_REQUIRE(!is_fp8_cache(d) || !d->kv_segments, GA_ERR_ARG, "attn: parts is %d; must be 0 with kv_dtype e4m3",
+  GA_REQUIRE(!is_fp8_cache(d) || !d->kv_segments, GA_ERR_ARG, "attn: kv_segments is %d; must be 0 with kv_dtype e4m3",
              d->kv_segments);
   if (!ga_attn_is_scaled(d)) return GA_OK;
   GA_REQUIRE(d->kv_dtype == GA_E4M3, GA_ERR_DTYPE, "attn: kv_dtype is %s; must be e4m3 with q_dtype %s",
              ga_dtype_name((ga_dtype)d->kv_dtype), ga_dtype_name((ga_dtype)d->q_dtype));
   GA_REQUIRE(!(d->flags & refused) && !d->kv_segments, GA_ERR_ARG,
-             "attn: flags 0x%x, parts %d; with q_dtype %s neither VARLEN, PAGED, STATE_IN, STATE_OUT nor parts",
-             d->flags, d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype));
+             "attn: flags 0x%x, kv_segments %d; with q_dtype %s neither VARLEN, PAGED, STATE_* nor segments", d->flags,
+             d->kv_segments, ga_dtype_name((ga_dtype)d->q_dtype));
   return GA_OK;
 }
 
@@ -62,9 +62,9 @@ static ga_status check_dtypes(const ga_attn_desc *d) {
 
 static ga_status check_segments(const ga_attn_desc *d) {
   GA_REQUIRE(d->kv_segments >= 0 && d->kv_segments <= GA_ATTN_MAX_KV_SEGMENTS, GA_ERR_ARG,
-             "attn: parts is %d; must be 0 to %d", d->kv_segments, GA_ATTN_MAX_KV_SEGMENTS);
+             "attn: kv_segments is %d; must be 0 to %d", d->kv_segments, GA_ATTN_MAX_KV_SEGMENTS);
   GA_REQUIRE(!d->kv_segments || !(d->flags & (GA_ATTN_VARLEN | GA_ATTN_PAGED)), GA_ERR_ARG,
-             "attn: parts is %d; must be 0 with VARLEN or PAGED", d->kv_segments);
+             "attn: kv_segments is %d; must be 0 with VARLEN or PAGED", d->kv_segments);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "attn: reserved is %d; must be 0", d->reserved);
   return GA_OK;
 }

@@ -71,7 +71,7 @@ static ga_status check_segment_tensors(const ga_kernel *k, const ga_attn_desc *d
   }
   for (int i = 0; i < d->kv_segments; i++) {
     GA_TRY(cuda_check_pointer(stream, k, "k of a KV segment", a->kv_segments[i].k, 2));
-    GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->kv_segments[i].v, 2));
+    GA_TRY(cuda_check_pointer(stream, k, "v of a KV segment", a->kv_segments[i].v, 2));
     GA_TRY(cuda_attn_check_shift(k, d, a, i));
   }
   return GA_OK;

@@ -205,7 +205,7 @@ static ga_status check_kv_tensors(ga_stream *stream, const ga_kernel *k, const g
   }
   for (int i = 0; i < d->kv_segments; i++) {
     GA_TRY(cuda_check_pointer(stream, k, "k of a KV segment", a->kv_segments[i].k, ALIGN_BYTES));
-    GA_TRY(cuda_check_pointer(stream, k, "v of a part", a->kv_segments[i].v, ALIGN_BYTES));
+    GA_TRY(cuda_check_pointer(stream, k, "v of a KV segment", a->kv_segments[i].v, ALIGN_BYTES));
     GA_TRY(cuda_attn_check_shift(k, d, a, i));
   }
   return GA_OK;
