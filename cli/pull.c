@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "cli/error.h"
+#include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/pull.h"
 #include "ga/hash.h"
@@ -22,7 +23,7 @@ typedef struct pull_args {
 static int show_hashing(void *user, uint64_t done, uint64_t total) {
   (void)user;
   cmd_progress("verifying", done, total);
-  return 0;
+  return interrupted();
 }
 
 ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes) {
@@ -188,8 +189,10 @@ static ga_status download_file(const pull_address *from, const char *part, const
     (void)unlink(part);
     return status;
   }
-  TRY(accept(part, part, sha256, dir, goal));
-  return pull_origin_write(goal, from);
+  const ga_status accepted = accept(part, part, sha256, dir, goal);
+  if (accepted == GA_ERR_CANCELLED)
+    return ga_error_set(accepted, "verifying stopped; %s is kept, the same command goes on", part);
+  return accepted == GA_OK ? pull_origin_write(goal, from) : accepted;
 }
 
 static ga_status pull_from(const char *source, const char *dir, const pull_args *a) {

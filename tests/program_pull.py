@@ -245,6 +245,25 @@ class Pull(unittest.TestCase):
         self.assertEqual(self.pull(self.base + "/slow/m.bin", "--sha256", SHA).returncode, 0)
         self.check_goal()
 
+    def test_interrupted_while_verifying(self):
+        """A part of 16 GB without blocks that only lacks its verification: half a minute of hashing with 600 MB a second."""
+        size = 16 << 30
+        with open(self.goal + ".part", "wb") as f:
+            f.truncate(size)
+        with open(self.goal + ".part.from", "w") as f:
+            json.dump({"url_sha256": sha_of(self.base + "/m.bin"), "validator": Handler.etag, "size": size}, f)
+        p = subprocess.Popen([GA, "pull", self.base + "/m.bin"], env=dict(os.environ, GA_MODELS=self.dir.name), stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True)
+        self.addCleanup(p.kill)
+        time.sleep(0.5)
+        self.assertIsNone(p.poll())
+        p.send_signal(signal.SIGINT)
+        out, said = p.communicate(timeout=5)
+        self.assertEqual((p.returncode, out), (130, ""))
+        self.assertIn("m.bin.part is kept, the same command goes on", said)
+        self.assertEqual(sorted(os.listdir(self.dir.name)), ["m.bin.part", "m.bin.part.from"])
+        self.assertEqual(os.path.getsize(self.goal + ".part"), size)
+
     def test_full_disk(self):
         def limit():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
