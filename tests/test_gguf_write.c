@@ -123,7 +123,7 @@ static void test_writer_refuses(void **state) {
   writer_fails(put_no_key, "key must have 1 to 255 bytes");
   writer_fails(put_control_key, "'a?b': key must have 1 to 255 bytes without control characters");
   writer_fails(put_text_array, "array of text; elements must be numbers or bools");
-  writer_fails(put_twice, "'k' is there twice");
+  writer_fails(put_twice, "never.gguf: as written: metadata: 'k' is there twice");
   writer_fails(put_fp8, "'t': GGUF has no type for e4m3");
   writer_fails(put_strided, "'t': must be contiguous");
   writer_fails(put_long_name, "name must have 1 to 63 bytes");
@@ -168,12 +168,32 @@ static void test_writer_is_atomic(void **state) {
   ga_gguf_writer_destroy(w);
 }
 
+/* A process of our number was killed here before: its names are taken, and stay. */
+static void test_writer_among_stale_names(void **state) {
+  enum { STALE = 100 };
+  (void)state;
+  for (int i = 0; i < STALE; i++) {
+    char name[64];
+    (void)snprintf(name, sizeof name, "new.gguf.%ld.%d.tmp", (long)getpid(), i);
+    put_file_text(name, "stale");
+  }
+  const int files = count_files();
+  ga_gguf_writer *w = new_writer(3, 0);
+  ga_gguf_put_bool(w, "k", true);
+  finish_file(w, "new.gguf");
+  assert_int_equal(count_files(), files + 1);
+  ga_model_file *f = open_file("new.gguf");
+  assert_non_null(ga_model_file_meta(f, "k"));
+  ga_model_file_destroy(f);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_split),
       cmocka_unit_test(test_split_refused),
       cmocka_unit_test(test_writer_refuses),
       cmocka_unit_test(test_writer_is_atomic),
+      cmocka_unit_test(test_writer_among_stale_names),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

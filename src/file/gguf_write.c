@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/file_write.h"
+#include "base/filemap.h"
 #include "base/status.h"
 #include "file/byte_reader.h"
 #include "file/gguf.h"
@@ -320,11 +321,17 @@ static int open_unnamed(const char *path) {
   return folder_of(path, folder, sizeof folder) ? open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666) : -1;
 }
 
-static ga_status open_new(const char *path, new_file *out) {
+/* A name that this process has not given yet. Another process of the same number may have left it. */
+static ga_status next_name(const char *path, new_file *out) {
   static atomic_uint serial;
   const int n =
       snprintf(out->temp, sizeof out->temp, "%s.%ld.%u.tmp", path, (long)getpid(), atomic_fetch_add(&serial, 1));
   GA_REQUIRE(n > 0 && (size_t)n < sizeof out->temp, GA_ERR_ARG, "path of %zu bytes; too long", strlen(path));
+  return GA_OK;
+}
+
+static ga_status open_new(const char *path, new_file *out) {
+  GA_TRY(next_name(path, out));
   int fd = open_unnamed(path);
   (void)snprintf(out->now, sizeof out->now, "/proc/self/fd/%d", fd);
   if (fd >= 0 && access(out->now, F_OK)) { /* no /proc: it could not be linked */
@@ -333,9 +340,10 @@ static ga_status open_new(const char *path, new_file *out) {
   }
   out->is_named = fd < 0;
   if (out->is_named) {
-    memcpy(out->now, out->temp, sizeof out->now);
-    fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    while ((fd = open(out->temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) < 0 && errno == EEXIST)
+      GA_TRY(next_name(path, out));
     GA_REQUIRE(fd >= 0, GA_ERR_IO, "%s", strerror(errno));
+    memcpy(out->now, out->temp, sizeof out->now);
   }
   out->f = fdopen(fd, "wb");
   if (out->f) return GA_OK;
@@ -345,26 +353,30 @@ static ga_status open_new(const char *path, new_file *out) {
   return status;
 }
 
-/* Reads the finished file as a reader would: what it refuses (names that are there twice) was not known before. */
-static ga_status parse_new(ga_model_file *file, const char *now) {
-  GA_TRY(ga_model_store_shards(file, 1));
-  GA_TRY(ga_model_store_map(file, 0, now));
+static ga_status parse_new(ga_model_file *file, const ga_filemap *map) {
+  GA_TRY(ga_model_store_borrow(file, "as written", map->data, map->bytes));
   GA_TRY(ga_gguf_parse(&file->arena, &file->shards[0]));
   return ga_model_store_join(file, NULL);
 }
 
+/* Reads the finished file as a reader would: what it refuses (names that are there twice) was not known before. */
 static ga_status verify_new(const char *now) {
   ga_model_file *file = NULL;
-  GA_TRY(ga_model_store_create(GA_MODEL_GGUF, &file));
-  ga_status status = parse_new(file, now);
+  ga_filemap map;
+  GA_TRY(ga_filemap_open(now, &map));
+  ga_status status = ga_model_store_create(GA_MODEL_GGUF, &file);
+  if (status == GA_OK) status = parse_new(file, &map);
   ga_model_file_destroy(file);
+  ga_filemap_close(&map);
   return status;
 }
 
 /* A link cannot take the place of a file, a rename can: a name first. */
-static ga_status name_new(new_file *out) {
-  if (!out->is_named && linkat(AT_FDCWD, out->now, AT_FDCWD, out->temp, AT_SYMLINK_FOLLOW))
-    return ga_fail(GA_ERR_IO, "cannot name the file: %s", strerror(errno));
+static ga_status name_new(const char *path, new_file *out) {
+  while (!out->is_named && linkat(AT_FDCWD, out->now, AT_FDCWD, out->temp, AT_SYMLINK_FOLLOW)) {
+    GA_REQUIRE(errno == EEXIST, GA_ERR_IO, "cannot name the file: %s", strerror(errno));
+    GA_TRY(next_name(path, out));
+  }
   out->is_named = true;
   return GA_OK;
 }
@@ -376,7 +388,7 @@ ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
   if (status != GA_OK) return ga_fail_in(status, "%s", ga_path_label(path));
   status = put_file(w, out.f);
   if (status == GA_OK) status = verify_new(out.now);
-  if (status == GA_OK) status = name_new(&out);
+  if (status == GA_OK) status = name_new(path, &out);
   if (fclose(out.f) && status == GA_OK) status = ga_fail(GA_ERR_IO, "cannot close: %s", strerror(errno));
   if (status == GA_OK && rename(out.temp, path)) status = ga_fail(GA_ERR_IO, "cannot rename: %s", strerror(errno));
   if (status != GA_OK) {
