@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -284,6 +285,14 @@ static int cgroup_cpus(const char *list) {
   return ga_cgroup_cpus(path, cgroup_root);
 }
 
+/* What a file system says that forbids to make folders before it looks whether they are there. */
+static bool refuse_mkdir;
+int mkdir(const char *path, mode_t mode) {
+  if (!refuse_mkdir) return (int)syscall(SYS_mkdirat, AT_FDCWD, path, mode);
+  errno = EROFS;
+  return -1;
+}
+
 static void test_file_write(void **state) {
   (void)state;
   char root[] = "/tmp/ga_write_XXXXXX", path[64], long_path[5000], back[4], command[64];
@@ -296,6 +305,12 @@ static void test_file_write(void **state) {
   assert_int_equal(pread(fd, back, sizeof back, 0), 4);
   assert_memory_equal(back, "word", 4);
   assert_int_equal(close(fd), 0);
+  refuse_mkdir = true;
+  assert_true(ga_make_folders_of(path));
+  (void)snprintf(path, sizeof path, "%s/a/c/file", root);
+  assert_false(ga_make_folders_of(path));
+  assert_int_equal(errno, EROFS);
+  refuse_mkdir = false;
   (void)snprintf(path, sizeof path, "%s/a/b/file/below/it", root);
   assert_false(ga_make_folders_of(path));
   assert_int_equal(errno, ENOTDIR);

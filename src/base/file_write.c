@@ -15,13 +15,16 @@ bool ga_make_folders_of(const char *path) {
     errno = ENAMETOOLONG;
     return false;
   }
+  int failed = 0;
   memcpy(folder, path, n + 1);
   for (char *at = folder + 1; n && (at = strchr(at, '/')); at++) {
     *at = 0;
-    if (mkdir(folder, 0755) && errno != EEXIST) return false;
+    failed = mkdir(folder, 0755) && errno != EEXIST ? errno : 0;
+    if (failed && !access(folder, F_OK)) failed = 0; /* some file systems refuse before they look what is there */
     *at = '/';
   }
-  return true;
+  errno = failed;
+  return !failed;
 }
 
 bool ga_write_all(int fd, const void *from, size_t n) {

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Makes the folders that a file's path names. False: errno says why. */
+/* Makes the folders that a file's path names. False: errno says why the last is not there. */
 bool ga_make_folders_of(const char *path);
 
 /* Writes all n bytes, however many calls that takes. False: errno says why. */
