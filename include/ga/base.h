@@ -67,8 +67,9 @@ GA_API const char *ga_version(void);
 /* Called now and then by long work; a result other than 0 stops it with GA_ERR_CANCELLED. Calls nothing of GA. */
 typedef int (*ga_abort_fn)(void *user);
 
-/* Sets this thread's abort callback; NULL (the default) is none. It is asked every few milliseconds by what may take
- * long and takes no progress callback: ga_tokenize, ga_chat_encode, ga_template_encode. */
+/* Sets this thread's abort callback; NULL (the default) is none. Tokenising, which takes no progress callback, asks it
+ * every few milliseconds: ga_tokenize, and ga_chat_encode and ga_template_encode once the text is rendered. Rendering
+ * does not ask: ga_template_limits bounds its steps. */
 GA_API void ga_abort_set(ga_abort_fn fn, void *user);
 
 typedef enum ga_log_level { GA_LOG_DEBUG = 0, GA_LOG_INFO = 1, GA_LOG_WARN = 2, GA_LOG_ERROR = 3 } ga_log_level;
