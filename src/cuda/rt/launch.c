@@ -1,4 +1,4 @@
-/* Kernels by id: images, loaded when first launched, and launching. */
+/* Kernels by id: images, loaded when a plan that runs them is made, and launching. */
 #include <stdio.h>
 #include <string.h>
 

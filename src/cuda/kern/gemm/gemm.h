@@ -19,8 +19,6 @@ typedef struct cuda_unit {
 } cuda_unit;
 const cuda_unit *cuda_unit_of(int32_t dtype);
 
-/* Multiply-adds in millionths of the tensor cores' rate when a launch takes so many clocks: what rows over packed
- * weights are compared by. */
 /* Microseconds of clocks that were counted at 1.98 GHz. */
 double cuda_clocks_us(int64_t clocks);
 
