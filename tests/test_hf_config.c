@@ -213,6 +213,13 @@ static void test_config_refused(void **state) {
                 "'rope_theta': is a text; must be a number");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"rope_scaling\":{\"type\":\"longrope\"}}", GA_ERR_UNSUPPORTED,
                 "'rope_scaling.type': is 'longrope'; must be default, none, linear, yarn or llama3");
+  refuse_config("{\"model_type\":\"llama\"," BASE ",\"hidden_act\":\"gelu\"}", GA_ERR_UNSUPPORTED, "null or \"silu\"");
+  refuse_config("{\"model_type\":\"llama\"," BASE
+                ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":0.5,\"attention_factor\":1}}",
+                GA_ERR_FORMAT, "'factor' of yarn is 0.5; must be at least 1");
+  refuse_config("{\"model_type\":\"llama\"," BASE
+                ",\"rope_scaling\":{\"type\":\"yarn\",\"factor\":2,\"attention_factor\":\"x\"}}",
+                GA_ERR_FORMAT, "'attention_factor': is a text; must be a number");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"quantization_config\":{}}", GA_ERR_UNSUPPORTED,
                 "'quantization_config': is an object with 'quant_method' ''; GA has only models where it is absent");
   refuse_config("{\"model_type\":\"llama\"," BASE ",\"quantization_config\":{\"quant_method\":\"gptq\"}}",

@@ -43,7 +43,8 @@ static const ga_hf_key rope_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-6"}, \
     {"max_position_embeddings", ".context_length",                   GA_HF_INT,   context}, \
     {"vocab_size",              ".vocab_size",                       GA_HF_INT,   GA_HF_REQUIRED}, \
-    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"silu\""}
+    {"hidden_act",              "ga.activation",                     GA_HF_TEXT,  "\"silu\""}, \
+    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""}
 #define DECODER_NAMES \
     {"embed_tokens",                      "token_embd"}, \
     {"norm",                              "output_norm"}, \
@@ -102,6 +103,7 @@ static const ga_hf_key gemma3_keys[] = {
     {"rope_local_base_freq",     ".rope.freq_base_swa",                 GA_HF_FLOAT, NULL},
     {"rope_parameters.sliding_attention.rope_theta", ".rope.freq_base_swa", GA_HF_FLOAT, "10000"},
     {"hidden_activation",        "ga.activation",                       GA_HF_TEXT,  "\"gelu_pytorch_tanh\""},
+    {"hidden_activation",        NULL,                                  GA_HF_ONLY,  "\"gelu_pytorch_tanh\""},
     {"final_logit_softcapping",  NULL,                                  GA_HF_REFUSED, NULL},
     {"attn_logit_softcapping",   NULL,                                  GA_HF_REFUSED, NULL},
     {"use_bidirectional_attention", NULL,                               GA_HF_REFUSED, NULL},
@@ -119,13 +121,11 @@ static const ga_hf_key olmo2_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
     DECODER("2048"),
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
     {0}};
 static const ga_hf_key olmo3_keys[] = {
     {"rms_norm_eps",            ".attention.layer_norm_rms_epsilon", GA_HF_FLOAT, "1e-5"},
     DECODER("2048"),
     {"attention_bias",          NULL,                                GA_HF_REFUSED, NULL},
-    {"hidden_act",              NULL,                                GA_HF_ONLY,  "\"silu\""},
     {"sliding_window",          ".attention.sliding_window",         GA_HF_INT,     "4096"},
     {"layer_types",             ".attention.sliding_window_pattern", GA_HF_LAYER_TYPES, NULL},
     {0}};
@@ -165,6 +165,7 @@ static const ga_hf_key gpt2_keys[] = {
     {"n_positions",         ".context_length",               GA_HF_INT,   "1024"},
     {"vocab_size",          ".vocab_size",                   GA_HF_INT,   GA_HF_REQUIRED},
     {"activation_function", "ga.activation",                 GA_HF_TEXT,  "\"gelu_new\""},
+    {"activation_function", NULL,                            GA_HF_ONLY,  "\"gelu_new\""},
     {"scale_attn_weights",  NULL,                            GA_HF_ONLY,  "true"},
     {"scale_attn_by_inverse_layer_idx", NULL,                GA_HF_REFUSED, NULL},
     {"add_cross_attention", NULL,                            GA_HF_REFUSED, NULL},
@@ -190,6 +191,7 @@ static const ga_hf_key bert_keys[] = {
     {"vocab_size",              ".vocab_size",                      GA_HF_INT,   GA_HF_REQUIRED},
     {"type_vocab_size",         "tokenizer.ggml.token_type_count",  GA_HF_INT,   "2"},
     {"hidden_act",              "ga.activation",                    GA_HF_TEXT,  "\"gelu\""},
+    {"hidden_act",              NULL,                               GA_HF_ONLY,  "\"gelu\""},
     {"position_embedding_type", NULL,                               GA_HF_ONLY,  "\"absolute\""},
     {"is_decoder",              NULL,                               GA_HF_REFUSED, NULL},
     {0}};
