@@ -255,6 +255,9 @@ static void test_attn_bwd(void **state) {
   const op_case c = CASE(attn_bwd, &d, &io);
   all_of(&c);
   try_most(&c, "q_heads", HEADS);
+  d.batch = 0; /* a gradient of no sequences is written all the same */
+  assert_int_equal(ga_attn_bwd(ctx, &d, &(ga_attn_bwd_io){.sinks = at(10), .alibi = at(11)}, NULL), GA_ERR_ARG);
+  assert_string_equal(ga_error_text(), "attn_bwd: dsinks is null");
 }
 
 static void test_attn_quant(void **state) {

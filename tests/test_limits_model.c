@@ -98,6 +98,18 @@ static void test_gemm(void **state) {
   try_most(&c, "w_layout", 2);
 }
 
+/* Of no rows W is not read, whatever the types. */
+static void test_gemm_no_rows(void **state) {
+  (void)state;
+  ga_gemm_desc d = GA_GEMM_DESC_INIT;
+  d.n = 3;
+  d.k = 4;
+  for (int i = 0; i < 3; i++) {
+    d.w_dtype = (int32_t)(ga_dtype[]){GA_F32, GA_F16, GA_BF16}[i];
+    assert_int_equal(ga_gemm(ctx, &d, &(ga_gemm_io){0}, NULL), GA_OK);
+  }
+}
+
 /* 8-bit operands with scales, and types of 16 bits at odd addresses. */
 static void test_gemm_types(void **state) {
   (void)state;
@@ -258,8 +270,9 @@ static void test_sample(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_gemm),     cmocka_unit_test(test_gemm_types),     cmocka_unit_test(test_gemm_fused),
-      cmocka_unit_test(test_kv_store), cmocka_unit_test(test_kv_store_fused), cmocka_unit_test(test_sample),
+      cmocka_unit_test(test_gemm),       cmocka_unit_test(test_gemm_no_rows), cmocka_unit_test(test_gemm_types),
+      cmocka_unit_test(test_gemm_fused), cmocka_unit_test(test_kv_store),     cmocka_unit_test(test_kv_store_fused),
+      cmocka_unit_test(test_sample),
   };
   return cmocka_run_group_tests(tests, open_limits, close_limits);
 }

@@ -78,6 +78,7 @@ ga_status ga_cpu_gemm_generic(const ga_kernel *kernel, const void *desc, const v
                               ga_stream *stream) {
   (void)kernel;
   generic_job job = {.desc = desc, .io = io, .scratch = workspace};
+  if (job.desc->m == 0) return GA_OK; /* then W may be no memory at all */
   ga_pool_run_ranges(cpu_gemm_is_small(job.desc) ? NULL : cpu_pool(stream), job.desc->n, ROWS, generic_range, &job);
   return GA_OK;
 }
