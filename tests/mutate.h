@@ -114,7 +114,7 @@ static inline uint32_t odd_float(ga_rng *rng) {
   return bits[draw(rng, sizeof bits / sizeof bits[0])];
 }
 
-/* A text with its size: another of the file, a long one, broken UTF-8, NUL, control bytes, or the same but for a byte. */
+/* A text with its size: another of the file, a long one, broken UTF-8, control bytes, or the same but for a byte. */
 static inline void change_text(blob *b, const spots *s, const spot *at, ga_rng *rng) {
   static const char *const odd[] = {"",    "\xff\xfe", "a\x1b]52;c;AA\a", "\xe2\x80\xae", "%s%n", "../../x",
                                     "<s>", "llama"};
