@@ -29,7 +29,7 @@ typedef struct spots {
   size_t n[SPOT_KINDS];
 } spots;
 
-static inline uint64_t draw(ga_rng *rng, uint64_t n) { return n ? ga_rng_below(rng, n) : 0; }
+static inline uint64_t draw_below(ga_rng *rng, uint64_t n) { return n ? ga_rng_below(rng, n) : 0; }
 
 static inline void blob_copy(blob *to, const blob *from) {
   *to = (blob){malloc(from->n + 1), from->n};
@@ -103,15 +103,15 @@ static inline void note_gguf(const blob *b, spots *s) {
 /* Near what is there, and at the borders of types. */
 static inline uint64_t odd_number(ga_rng *rng, uint64_t old) {
   const uint64_t near[] = {old + 1, old - 1, old * 2, old / 2, old + 32, (uint64_t)0 - old};
-  if (draw(rng, 3) == 0) return near[draw(rng, sizeof near / sizeof near[0])];
-  if (draw(rng, 3) == 0) return draw(rng, 40);
-  const uint64_t power = (uint64_t)1 << draw(rng, 64);
-  return draw(rng, 8) ? power - 1 + draw(rng, 3) : ga_rng_u64(rng);
+  if (draw_below(rng, 3) == 0) return near[draw_below(rng, sizeof near / sizeof near[0])];
+  if (draw_below(rng, 3) == 0) return draw_below(rng, 40);
+  const uint64_t power = (uint64_t)1 << draw_below(rng, 64);
+  return draw_below(rng, 8) ? power - 1 + draw_below(rng, 3) : ga_rng_u64(rng);
 }
 
 static inline uint32_t odd_float(ga_rng *rng) {
   static const uint32_t bits[] = {0x7fc00000, 0x7f800000, 0xff800000, 0x7f7fffff, 1, 0x80000000, 0xbf800000, 0};
-  return bits[draw(rng, sizeof bits / sizeof bits[0])];
+  return bits[draw_below(rng, sizeof bits / sizeof bits[0])];
 }
 
 /* A text with its size: another of the file, a long one, broken UTF-8, control bytes, or the same but for a byte. */
@@ -121,19 +121,19 @@ static inline void change_text(blob *b, const spots *s, const spot *at, ga_rng *
   char text[1024];
   size_t n = at->n < sizeof text ? at->n : sizeof text;
   memcpy(text, b->data + at->at, n);
-  if (draw(rng, 3) == 0) {
-    const char *t = odd[draw(rng, sizeof odd / sizeof odd[0])];
+  if (draw_below(rng, 3) == 0) {
+    const char *t = odd[draw_below(rng, sizeof odd / sizeof odd[0])];
     n = strlen(t);
     memcpy(text, t, n);
-  } else if (draw(rng, 3) == 0) {
-    const spot *other = &s->of[SPOT_TEXT][draw(rng, s->n[SPOT_TEXT])];
+  } else if (draw_below(rng, 3) == 0) {
+    const spot *other = &s->of[SPOT_TEXT][draw_below(rng, s->n[SPOT_TEXT])];
     n = other->n < sizeof text ? other->n : sizeof text;
     if (other->at + n <= b->n) memcpy(text, b->data + other->at, n);
-  } else if (draw(rng, 8) == 0) {
+  } else if (draw_below(rng, 8) == 0) {
     n = sizeof text;
-    memset(text, 'a' + (int)draw(rng, 2), n);
+    memset(text, 'a' + (int)draw_below(rng, 2), n);
   } else if (n) {
-    text[draw(rng, n)] = (char)draw(rng, 256);
+    text[draw_below(rng, n)] = (char)draw_below(rng, 256);
   }
   uint8_t size[8];
   ga_store_le(size, 8, n);
@@ -142,27 +142,28 @@ static inline void change_text(blob *b, const spots *s, const spot *at, ga_rng *
 }
 
 static inline void mutate_gguf(blob *b, const spots *s, ga_rng *rng) {
-  const spot_kind kind = (spot_kind)draw(rng, SPOT_KINDS);
+  const spot_kind kind = (spot_kind)draw_below(rng, SPOT_KINDS);
   if (!s->n[kind]) return;
-  const spot *at = &s->of[kind][draw(rng, s->n[kind])];
+  const spot *at = &s->of[kind][draw_below(rng, s->n[kind])];
   if (at->at + at->n > b->n) return; /* cut off before */
-  if (draw(rng, 24) == 0) {
-    b->n = at->at + draw(rng, at->n + 1);
+  if (draw_below(rng, 24) == 0) {
+    b->n = at->at + draw_below(rng, at->n + 1);
     return;
   }
-  if (draw(rng, 24) == 0) { /* a stretch twice, or not at all */
-    const size_t n = draw(rng, 200) < b->n - at->at ? (size_t)draw(rng, b->n - at->at < 200 ? b->n - at->at : 200) : 0;
+  if (draw_below(rng, 24) == 0) { /* a stretch twice, or not at all */
+    const size_t n =
+        draw_below(rng, 200) < b->n - at->at ? (size_t)draw_below(rng, b->n - at->at < 200 ? b->n - at->at : 200) : 0;
     uint8_t copy[200];
     memcpy(copy, b->data + at->at, n);
-    blob_splice(b, at->at, draw(rng, 2) ? n : 0, copy, draw(rng, 2) ? n : 0);
+    blob_splice(b, at->at, draw_below(rng, 2) ? n : 0, copy, draw_below(rng, 2) ? n : 0);
     return;
   }
   if (kind == SPOT_TEXT && at->at >= 8) {
     change_text(b, s, at, rng);
   } else if (at->n <= 8) {
     uint64_t v = odd_number(rng, blob_le(b, at->at, (int)at->n));
-    if (kind == SPOT_TYPE && draw(rng, 4)) v = draw(rng, 42);
-    if (at->n == 4 && (kind == SPOT_DATA || kind == SPOT_VALUE) && draw(rng, 2)) v = odd_float(rng);
+    if (kind == SPOT_TYPE && draw_below(rng, 4)) v = draw_below(rng, 42);
+    if (at->n == 4 && (kind == SPOT_DATA || kind == SPOT_VALUE) && draw_below(rng, 2)) v = odd_float(rng);
     ga_store_le(b->data + at->at, (int)at->n, v);
   }
 }
@@ -214,25 +215,25 @@ static inline void mutate_json(blob *b, const spots *s, ga_rng *rng) {
                                     "99999999999999999999",
                                     "[1,2]",
                                     "{\"type\":\"BPE\"}"};
-  const spot_kind kind = (spot_kind)draw(rng, SPOT_KINDS);
+  const spot_kind kind = (spot_kind)draw_below(rng, SPOT_KINDS);
   if (!s->n[kind]) return;
-  const spot *at = &s->of[kind][draw(rng, s->n[kind])];
-  const spot_kind from = (spot_kind)draw(rng, SPOT_KINDS);
+  const spot *at = &s->of[kind][draw_below(rng, s->n[kind])];
+  const spot_kind from = (spot_kind)draw_below(rng, SPOT_KINDS);
   if (at->at + at->n > b->n) return;
-  if (kind == SPOT_COUNT && draw(rng, 2)) {
-    const char sign = "{}[]:,"[draw(rng, 6)];
-    blob_splice(b, at->at, draw(rng, 2), &sign, draw(rng, 2));
-  } else if (draw(rng, 24) == 0) {
+  if (kind == SPOT_COUNT && draw_below(rng, 2)) {
+    const char sign = "{}[]:,"[draw_below(rng, 6)];
+    blob_splice(b, at->at, draw_below(rng, 2), &sign, draw_below(rng, 2));
+  } else if (draw_below(rng, 24) == 0) {
     b->n = at->at;
-  } else if (s->n[from] && draw(rng, 3) == 0) { /* what stands elsewhere */
-    const spot *other = &s->of[from][draw(rng, s->n[from])];
+  } else if (s->n[from] && draw_below(rng, 3) == 0) { /* what stands elsewhere */
+    const spot *other = &s->of[from][draw_below(rng, s->n[from])];
     char text[256];
     const size_t n = other->n < sizeof text ? other->n : sizeof text;
     if (other->at + n > b->n) return;
     memcpy(text, b->data + other->at, n);
     blob_splice(b, at->at, at->n, text, n);
   } else {
-    const char *t = odd[draw(rng, sizeof odd / sizeof odd[0])];
+    const char *t = odd[draw_below(rng, sizeof odd / sizeof odd[0])];
     blob_splice(b, at->at, at->n, t, strlen(t));
   }
 }
@@ -241,12 +242,12 @@ static inline void mutate_json(blob *b, const spots *s, ga_rng *rng) {
 
 static inline void mutate_safetensors(blob *b, const spots *s, ga_rng *rng) {
   const size_t header = (size_t)blob_le(b, 0, 8), before = b->n;
-  if (draw(rng, 16) == 0) {
+  if (draw_below(rng, 16) == 0) {
     ga_store_le(b->data, 8, odd_number(rng, header));
     return;
   }
   mutate_json(b, s, rng);
-  if (draw(rng, 8) && header + b->n > before) ga_store_le(b->data, 8, header + b->n - before);
+  if (draw_below(rng, 8) && header + b->n > before) ga_store_le(b->data, 8, header + b->n - before);
 }
 
 #endif

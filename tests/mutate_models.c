@@ -71,7 +71,7 @@ static blob take_file(const char *path) {
   return b;
 }
 
-static void put_file(const char *name, const blob *b) {
+static void write_bytes_as(const char *name, const blob *b) {
   FILE *f = fopen(in(name), "wb");
   if (!f || fwrite(b->data, 1, b->n, f) != b->n || fclose(f)) die(name);
 }
@@ -125,7 +125,7 @@ static const char *const names[] = {"m.gguf", "model.safetensors", "config.json"
 
 /* The valid files, but for one; the path to open. changes 0: that one too. */
 static const char *write_mutant(form f, int changes, ga_rng *rng) {
-  const int shard = (int)draw(rng, SHARDS), of = f == FORM_SPLIT ? FORMS + shard : (int)f;
+  const int shard = (int)draw_below(rng, SHARDS), of = f == FORM_SPLIT ? FORMS + shard : (int)f;
   blob b;
   blob_copy(&b, &seeds[of]);
   for (int i = 0; i < changes; i++) {
@@ -137,16 +137,17 @@ static const char *write_mutant(form f, int changes, ga_rng *rng) {
       mutate_json(&b, &found[of], rng);
   }
   for (int i = FORM_TENSORS; i <= FORM_TOKENIZER && f != FORM_GGUF && f != FORM_SPLIT; i++)
-    put_file(names[i], i == (int)f ? &b : &seeds[i]);
-  for (int i = 0; i < SHARDS && f == FORM_SPLIT; i++) put_file(shard_names[i], i == shard ? &b : &seeds[FORMS + i]);
-  if (f == FORM_GGUF) put_file(names[f], &b);
+    write_bytes_as(names[i], i == (int)f ? &b : &seeds[i]);
+  for (int i = 0; i < SHARDS && f == FORM_SPLIT; i++)
+    write_bytes_as(shard_names[i], i == shard ? &b : &seeds[FORMS + i]);
+  if (f == FORM_GGUF) write_bytes_as(names[f], &b);
   free(b.data);
   return f == FORM_GGUF ? in(names[f]) : f == FORM_SPLIT ? in(shard_names[0]) : folder;
 }
 
 /* --- one mutant --- */
 
-static void refused(const char *by) {
+static void is_refused(const char *by) {
   if (ga_error_text()[0]) return;
   (void)fprintf(stderr, "%s: refused without a text\n", by);
   abort();
@@ -156,11 +157,11 @@ static const char text[] = "Hello <s> ab11 \xC3\xA9\xFF\n  <x>bb";
 
 static void use_tokenizer(const ga_tokenizer *tok) { fuzz_encode(tok, text, sizeof text - 1, 3); }
 
-static void read_file(const char *path) {
+static void read_bytes_of(const char *path) {
   ga_model_file *file;
   ga_tokenizer *tok;
   if (ga_model_file_open(path, &file) != GA_OK) {
-    refused("ga_model_file_open");
+    is_refused("ga_model_file_open");
     return;
   }
   shared->opened++;
@@ -168,12 +169,12 @@ static void read_file(const char *path) {
   if (ga_tokenizer_from_model(file, &tok) == GA_OK)
     use_tokenizer(tok);
   else
-    refused("ga_tokenizer_from_model");
+    is_refused("ga_tokenizer_from_model");
   ga_tokenizer_destroy(tok);
   ga_model_file_destroy(file);
 }
 
-static void generate(ga_model *model) {
+static void generate_token(ga_model *model) {
   ga_session_options so = GA_SESSION_OPTIONS_INIT;
   ga_generate_options go = GA_GENERATE_OPTIONS_INIT;
   ga_generate_result result = GA_GENERATE_RESULT_INIT;
@@ -184,13 +185,13 @@ static void generate(ga_model *model) {
   go.max_tokens = 1;
   go.ignore_eog = true;
   if (ga_session_create(model, &so, &session) != GA_OK) {
-    refused("ga_session_create");
+    is_refused("ga_session_create");
     return;
   }
   if (ga_generate(session, ids, 3, &go, &result) == GA_OK)
     shared->generated++;
   else
-    refused("ga_generate");
+    is_refused("ga_generate");
   ga_session_destroy(session);
 }
 
@@ -203,16 +204,16 @@ static void load_file(ga_ctx *ctx, const char *path, bool no_mmap) {
   o.session = &so;
   o.no_mmap = no_mmap;
   if (ga_model_load(ctx, path, &o, &model) != GA_OK) {
-    refused("ga_model_load");
+    is_refused("ga_model_load");
     return;
   }
   shared->loaded++;
   if (ga_model_tokenizer(model)) use_tokenizer(ga_model_tokenizer(model));
-  generate(model);
+  generate_token(model);
   ga_model_destroy(model);
 }
 
-static int64_t peak(void) {
+static int64_t peak_bytes(void) {
   struct rusage r;
   (void)getrusage(RUSAGE_SELF, &r);
   return (int64_t)r.ru_maxrss * 1024;
@@ -225,17 +226,17 @@ static int run_batch(uint64_t seed, uint64_t end) {
   o.device = "cpu";
   o.threads = 1;
   if (ga_ctx_create(&o, &ctx) != GA_OK) die("cpu");
-  const int64_t before = peak();
+  const int64_t before = peak_bytes();
   for (; seed < end; seed++) {
     ga_rng rng;
     ga_rng_seed(&rng, seed);
     shared->seed = seed;
     (void)alarm(MUTANT_SECONDS);
-    const char *path = write_mutant((form)(seed % FORMS), seed < FORMS ? 0 : 1 + (int)draw(&rng, 3), &rng);
-    read_file(path);
-    load_file(ctx, path, draw(&rng, 2));
-    if (MEASURED && peak() - before > MUTANT_BYTES) {
-      (void)fprintf(stderr, "%lld MiB\n", (long long)((peak() - before) >> 20));
+    const char *path = write_mutant((form)(seed % FORMS), seed < FORMS ? 0 : 1 + (int)draw_below(&rng, 3), &rng);
+    read_bytes_of(path);
+    load_file(ctx, path, draw_below(&rng, 2));
+    if (MEASURED && peak_bytes() - before > MUTANT_BYTES) {
+      (void)fprintf(stderr, "%lld MiB\n", (long long)((peak_bytes() - before) >> 20));
       return 1;
     }
   }

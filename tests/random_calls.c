@@ -58,7 +58,7 @@ typedef struct op_case {
   ga_status (*run)(const ga_plan *plan, const void *io, void *workspace, ga_stream *stream);
 } op_case;
 
-static uint64_t draw(ga_rng *rng, uint64_t n) { return ga_rng_below(rng, n); }
+static uint64_t random_below(ga_rng *rng, uint64_t n) { return ga_rng_below(rng, n); }
 
 /* --- the ops --- */
 
@@ -329,7 +329,7 @@ static const op_case cases[] = {OPS(CASE)};
 
 /* --- drawing a description --- */
 
-static int64_t odd_number(ga_rng *rng) {
+static int64_t odd_int(ga_rng *rng) {
   static const int64_t limits[] = {0,
                                    1,
                                    128,
@@ -342,30 +342,31 @@ static int64_t odd_number(ga_rng *rng) {
                                    (int64_t)1 << 40,
                                    (int64_t)1 << 60,
                                    INT64_MAX - 2};
-  const int64_t v = limits[draw(rng, GA_COUNT_OF(limits))] + (int64_t)draw(rng, 3) - 1;
-  return draw(rng, 4) ? v : draw(rng, 8) ? -v : (int64_t)ga_rng_u64(rng);
+  const int64_t v = limits[random_below(rng, GA_COUNT_OF(limits))] + (int64_t)random_below(rng, 3) - 1;
+  return random_below(rng, 4) ? v : random_below(rng, 8) ? -v : (int64_t)ga_rng_u64(rng);
 }
 
 static float factor(ga_rng *rng, bool odd) {
   static const float values[] = {0, -1, 1e-30F, 1e30F, 3.4e38F, -3.4e38F, NAN, INFINITY, -INFINITY};
-  return odd ? values[draw(rng, GA_COUNT_OF(values))] : 0.25F + 0.5F * (float)draw(rng, 2);
+  return odd ? values[random_below(rng, GA_COUNT_OF(values))] : 0.25F + 0.5F * (float)random_below(rng, 2);
 }
 
 static int32_t any_type(ga_rng *rng, bool odd, bool all) {
   static const int32_t plain[] = {GA_F32, GA_F32, GA_F16, GA_BF16};
-  if (odd) return (int32_t)draw(rng, 44) - 3;
-  if (!all || draw(rng, 2)) return plain[draw(rng, GA_COUNT_OF(plain))];
-  return draw(rng, 5) ? GA_Q4_0 + (int32_t)draw(rng, 14) : GA_E4M3;
+  if (odd) return (int32_t)random_below(rng, 44) - 3;
+  if (!all || random_below(rng, 2)) return plain[random_below(rng, GA_COUNT_OF(plain))];
+  return random_below(rng, 5) ? GA_Q4_0 + (int32_t)random_below(rng, 14) : GA_E4M3;
 }
 
 static void draw_field(ga_rng *rng, const field *f, bool odd, unsigned char *desc) {
-  const int64_t small = f->least + (int64_t)draw(rng, (uint64_t)(f->most - f->least) + 1);
-  const int64_t size = odd ? odd_number(rng) : draw(rng, 4) ? small : small * 32 % 256;
-  const int64_t stride = odd ? odd_number(rng) : draw(rng, 8) ? 0 : (int64_t)draw(rng, 300);
-  const int32_t number = (int32_t)(odd ? odd_number(rng) : draw(rng, 8) ? small : small * 32 % 256);
+  const int64_t small = f->least + (int64_t)random_below(rng, (uint64_t)(f->most - f->least) + 1);
+  const int64_t size = odd ? odd_int(rng) : random_below(rng, 4) ? small : small * 32 % 256;
+  const int64_t stride = odd ? odd_int(rng) : random_below(rng, 8) ? 0 : (int64_t)random_below(rng, 300);
+  const int32_t number = (int32_t)(odd ? odd_int(rng) : random_below(rng, 8) ? small : small * 32 % 256);
   const int32_t type = any_type(rng, odd, f->most);
   const float x = factor(rng, odd);
-  const uint32_t flags = odd ? 1U << draw(rng, 32) : (uint32_t)(draw(rng, 2) ? draw(rng, 256) & (uint64_t)f->most : 0);
+  const uint32_t flags = odd ? 1U << random_below(rng, 32)
+                             : (uint32_t)(random_below(rng, 2) ? random_below(rng, 256) & (uint64_t)f->most : 0);
   switch (f->kind) {
   case SIZE: memcpy(desc + f->at, &size, sizeof size); break;
   case STRIDE: memcpy(desc + f->at, &stride, sizeof stride); break;
@@ -384,7 +385,7 @@ typedef struct buffer {
 } buffer;
 
 /* Bytes that it reaches over, or -1 when that is too much to try. */
-static int64_t bytes_of(const tensor *t) {
+static int64_t io_bytes(const tensor *t) {
   const ga_dtype_traits *info = ga_dtype_info((ga_dtype)t->dtype);
   if (!info) return -1;
   if (t->rows > ELEMENTS_MAX) return -1; /* of nothing, too: a CPU walks over empty rows */
@@ -402,13 +403,14 @@ static unsigned char *make_buffer(ga_rng *rng, buffer *b, const tensor *t, size_
   memset(b->base, 0xA5, GUARD);
   memset(b->base + GUARD + bytes, 0xA5, GUARD);
   unsigned char *p = b->base + GUARD;
-  const bool tame = draw(rng, 4) != 0;
+  const bool tame = random_below(rng, 4) != 0;
   for (size_t i = 0; i + 4 <= bytes; i += 4) {
-    const int32_t n = t->ints ? (int32_t)draw(rng, (uint64_t)(t->ints < INT32_MAX - 2 ? t->ints : INT32_MAX - 2) +
-                                                       (draw(rng, 32) ? 1 : 2)) -
-                                    1
-                              : 0;
-    const float x = (float)draw(rng, 1000) / 500 - 1;
+    const int32_t n = t->ints
+                          ? (int32_t)random_below(rng, (uint64_t)(t->ints < INT32_MAX - 2 ? t->ints : INT32_MAX - 2) +
+                                                           (random_below(rng, 32) ? 1 : 2)) -
+                                1
+                          : 0;
+    const float x = (float)random_below(rng, 1000) / 500 - 1;
     const uint32_t any = (uint32_t)ga_rng_u64(rng);
     if (t->ints)
       memcpy(p + i, &n, 4);
@@ -417,7 +419,7 @@ static unsigned char *make_buffer(ga_rng *rng, buffer *b, const tensor *t, size_
     else
       memcpy(p + i, &any, 4);
   }
-  for (size_t i = bytes / 4 * 4; i < bytes; i++) p[i] = (unsigned char)draw(rng, 256);
+  for (size_t i = bytes / 4 * 4; i < bytes; i++) p[i] = (unsigned char)random_below(rng, 256);
   CLOSE(b->base, GUARD);
   CLOSE(b->base + GUARD + bytes, GUARD);
   return p;
@@ -455,24 +457,24 @@ static void on_signal(int n) {
 }
 #endif
 
-static void judge(ga_status status) {
+static void count_status(ga_status status) {
   if (status != GA_OK && !ga_error_text()[0]) fail("an error without a text");
 }
 
-static void run(const op_case *c, const ga_plan *plan, ga_rng *rng) {
+static void run_random(const op_case *c, const ga_plan *plan, ga_rng *rng) {
   tensor t[TENSORS];
   buffer b[TENSORS];
   int64_t bytes[TENSORS];
   GA_ALIGNED(16) unsigned char io[1024] = {0};
   const int n = c->tensors(plan->desc, t);
   for (int i = 0; i < n; i++)
-    if ((bytes[i] = bytes_of(&t[i])) < 0) return;
+    if ((bytes[i] = io_bytes(&t[i])) < 0) return;
   if (n < 0 || ga_plan_workspace_bytes(plan) > 1 << 20) return;
-  const int odd = draw(rng, 8) ? -1 : (int)draw(rng, (uint64_t)n);
+  const int odd = random_below(rng, 8) ? -1 : (int)random_below(rng, (uint64_t)n);
   for (int i = 0; i < n; i++) {
     unsigned char *p = make_buffer(rng, &b[i], &t[i], (size_t)bytes[i]);
-    if (t[i].may_be_null && draw(rng, 2)) p = NULL;
-    if (i == odd) p = draw(rng, 2) ? NULL : b[i].base + GUARD - 1 - draw(rng, 3);
+    if (t[i].may_be_null && random_below(rng, 2)) p = NULL;
+    if (i == odd) p = random_below(rng, 2) ? NULL : b[i].base + GUARD - 1 - random_below(rng, 3);
     const ga_dtype_traits *info = ga_dtype_info((ga_dtype)t[i].dtype);
     if (i == odd && p && (info->is_quant || info->block_bytes == 1)) p = b[i].base + GUARD; /* any address will do */
     if (i == odd && p && (uintptr_t)p % (uintptr_t)info->block_bytes == 0) p = NULL;
@@ -480,11 +482,13 @@ static void run(const op_case *c, const ga_plan *plan, ga_rng *rng) {
   }
   if (!strcmp(c->name, "sample")) {
     ga_sample_io *s = (void *)io;
-    s->n_history = s->n_bias = draw(rng, 2) ? HISTORY : draw(rng, 8) ? 0 : -(int64_t)draw(rng, 9);
+    s->n_history = s->n_bias = random_below(rng, 2)   ? HISTORY
+                               : random_below(rng, 8) ? 0
+                                                      : -(int64_t)random_below(rng, 9);
   }
   void *workspace = aligned_alloc(256, (ga_plan_workspace_bytes(plan) + 511) / 256 * 256);
   if (!workspace) abort();
-  judge(c->run(plan, io, workspace, NULL));
+  count_status(c->run(plan, io, workspace, NULL));
   ran++;
   free(workspace);
   for (int i = 0; i < n; i++) {
@@ -499,19 +503,19 @@ static void call(ga_ctx *ctx, uint64_t seed) {
   ga_plan *plan;
   seed_now = seed;
   ga_rng_seed(&rng, seed);
-  const op_case *c = &cases[draw(&rng, GA_COUNT_OF(cases))];
+  const op_case *c = &cases[random_below(&rng, GA_COUNT_OF(cases))];
   op_now = c->name;
   memcpy(desc, c->init, c->desc_bytes);
-  const uint64_t odd = draw(&rng, 2) ? 0 : 1 + draw(&rng, 2); /* fields beyond what is usual */
+  const uint64_t odd = random_below(&rng, 2) ? 0 : 1 + random_below(&rng, 2); /* fields beyond what is usual */
   for (size_t i = 0; i < c->n_fields; i++) draw_field(&rng, &c->fields[i], false, desc);
-  for (uint64_t i = 0; i < odd; i++) draw_field(&rng, &c->fields[draw(&rng, c->n_fields)], true, desc);
-  if (draw(&rng, 64) == 0) memset(desc, (int)draw(&rng, 256), sizeof(size_t)); /* struct_size */
+  for (uint64_t i = 0; i < odd; i++) draw_field(&rng, &c->fields[random_below(&rng, c->n_fields)], true, desc);
+  if (random_below(&rng, 64) == 0) memset(desc, (int)random_below(&rng, 256), sizeof(size_t)); /* struct_size */
   const ga_status status = c->plan(ctx, desc, &plan);
-  judge(status);
+  count_status(status);
   if ((status == GA_OK) != (plan != NULL)) fail("a plan and an error, or neither");
   if (!plan) return;
   planned++;
-  run(c, plan, &rng);
+  run_random(c, plan, &rng);
   ga_plan_destroy(plan);
 }
 

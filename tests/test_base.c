@@ -245,8 +245,9 @@ static void slow_worker_piece(void *arg, int64_t piece, int thread) {
   pause_ms(20);
 }
 
-/* The first region waits 20 ms for the worker. It then stays out for nine times that, so that the regions of the next
- * 100 ms are the caller's alone; a pool that waits for all of its workers takes 20 ms for each of them. */
+/* The first region waits 20 ms for the worker. It then stays out for nine times that, so that the next regions are the
+ * caller's alone. A pool that waits for all of its workers would have it in each of them. Machines may be busy: how
+ * often it may have been back follows from the time that went by. */
 static void test_pool_goes_on_without_a_slow_worker(void **state) {
   (void)state;
   ga_pool *pool;
@@ -256,11 +257,11 @@ static void test_pool_goes_on_without_a_slow_worker(void **state) {
   assert_int_equal(atomic_load(&late), 1);
   const double start = ga_seconds();
   for (int i = 0; i < 20; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
-  assert_true(ga_seconds() - start < 20 * 4 * 0.004);
-  assert_int_equal(atomic_load(&late), 1);
+  const int back = atomic_load(&late);
+  assert_in_range(back, 1, 1 + (int)((ga_seconds() - start) / 0.1));
   pause_ms(300);
-  for (int i = 0; i < 100 && atomic_load(&late) == 1; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
-  assert_int_equal(atomic_load(&late), 2); /* it is back */
+  for (int i = 0; i < 1000 && atomic_load(&late) == back; i++) ga_pool_run(pool, 4, slow_worker_piece, &late);
+  assert_true(atomic_load(&late) > back); /* it is back */
   ga_pool_destroy(pool);
 }
 
