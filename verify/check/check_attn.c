@@ -573,7 +573,8 @@ static void row_logits(const ga_attn_desc *d, const ga_attn_io *a, double *most)
  * sums, else of the result's type; a weighted mean of V is as exact as V's mean size. Carried sums are f32 of weights
  * and values that were not. L is that of the mean logit; but the log-sum-exp x of n weights says that its row has a
  * logit of at least |x| - ln n, which a soft-cap that an infinity runs into, or a bias, may put far from the mean:
- * without that, a row with one key, rounded correctly, could fail. Where o is f32 and logits ramp, L is the row's own:
+ * without that, a row with one key, rounded correctly, could fail. A log-sum-exp is a maximum and a logarithm added up,
+ * rounded to the spacing at its own size. Where o is f32 and logits ramp, L is the row's own:
  * a window on a falling ramp leaves few keys, all of them hundreds of nats from the mean, and how lucky the plain
  * evaluation was with a dozen such rows is no bound. Where one key has all of the weight, 16-bit results are V,
  * whatever its logit was rounded to: an eighth of a spacing, with the tolerance a half. */
@@ -608,9 +609,9 @@ static void unit(const check_case *c, const check_arg *arg, const void *io, doub
     const double x = most     ? ((double *)most)[i / d->v_dim]
                      : values ? 0
                               : fabs(ga_ref_load(out->dtype, want, check_at(out, i))) - weights;
-    const double own = saturated && values ? fabs(ga_ref_load(out->dtype, want, check_at(out, i))) : 0;
+    const double own = !values || saturated ? fabs(ga_ref_load(out->dtype, want, check_at(out, i))) : 0;
     const double at = isfinite(own) ? fmax(size, own) : size, most_logit = isfinite(x) ? fmax(logit, x) : logit;
-    const double moved = f32_logits ? check_ulp(GA_F32, at) : check_ulp(type, at);
+    const double moved = check_ulp(f32_logits ? GA_F32 : type, values ? at : size);
     unit[i] = one ? 0.125 * check_ulp(type, at) : check_ulp(type, at) + moved * most_logit;
     unit[i] += 1e-44;
   }
