@@ -388,7 +388,7 @@ typedef struct buffer {
 static int64_t io_bytes(const tensor *t) {
   const ga_dtype_traits *info = ga_dtype_info((ga_dtype)t->dtype);
   if (!info) return -1;
-  if (t->rows > ELEMENTS_MAX) return -1; /* of nothing, too: a CPU walks over empty rows */
+  if (t->width && t->rows > ELEMENTS_MAX) return -1;
   if (t->rows <= 0 || t->width <= 0) return 0;
   const double n = (double)(t->rows - 1) * (double)t->stride + (double)t->width;
   if (n > ELEMENTS_MAX) return -1;

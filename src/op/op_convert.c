@@ -13,6 +13,7 @@ static ga_status complete(ga_convert_desc *d) {
              "convert: scales is %d; allowed: 0 to 2", d->scales);
   GA_REQUIRE(d->reserved == 0, GA_ERR_ARG, "convert: reserved is %d; must be 0", d->reserved);
   GA_TRY(ga_check_elements("convert", "x", d->rows, d->width, 1, 1));
+  if (d->width == 0) d->rows = 0; /* see op_norm.c */
   if (!d->scales) return GA_OK;
   GA_REQUIRE(d->y_dtype == GA_E4M3, GA_ERR_DTYPE, "convert: scales is %d with y of %s; scales are for e4m3", d->scales,
              y->name);

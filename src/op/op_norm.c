@@ -8,6 +8,7 @@ static ga_status complete(ga_norm_desc *d) {
   GA_REQUIRE(d->kind >= GA_NORM_RMS && d->kind <= GA_NORM_L2, GA_ERR_ARG, "norm: kind is %d; allowed: 0 to 2", d->kind);
   GA_REQUIRE(d->eps >= 0 && isfinite(d->eps), GA_ERR_ARG, "norm: eps is %g; must be finite and not negative",
              (double)d->eps);
+  if (d->width == 0) d->rows = 0; /* else kernels walk over rows of nothing */
   GA_TRY(ga_complete_rows("norm", "x_stride", d->rows, d->width, &d->x_stride));
   GA_TRY(ga_complete_rows("norm", "residual_stride", d->rows, d->width, &d->residual_stride));
   return ga_complete_rows("norm", "y_stride", d->rows, d->width, &d->y_stride);
