@@ -60,6 +60,7 @@ static ga_status complete(ga_attn_bwd_desc *d) {
   GA_REQUIRE(isfinite(d->scale) && isfinite(d->softcap) && d->softcap >= 0, GA_ERR_ARG,
              OP ": scale %g, softcap %g; must be finite, softcap not negative", (double)d->scale, (double)d->softcap);
   if (d->scale == 0) d->scale = 1.0f / sqrtf((float)d->head_dim);
+  if (d->max_q == 0 && d->max_kv == 0) d->batch = 0; /* else kernels walk over sequences of nothing */
   return GA_OK;
 }
 
