@@ -108,7 +108,7 @@ static int64_t claim_piece(ga_pool *pool, unsigned epoch) {
   unsigned long long word = atomic_load_explicit(&pool->claim, memory_order_acquire);
   do {
     const unsigned next = (unsigned)word;
-    if ((unsigned)(word >> 32) != epoch || next >= atomic_load_explicit(&pool->n, memory_order_relaxed)) return -1;
+    if ((unsigned)(word >> 32) != epoch || next >= atomic_load_explicit(&pool->n, memory_order_acquire)) return -1;
   } while (!atomic_compare_exchange_weak_explicit(&pool->claim, &word, word + 1, memory_order_acquire,
                                                   memory_order_acquire));
   return (int64_t)(unsigned)word;
@@ -235,10 +235,12 @@ static void wait_for_pieces(ga_pool *pool, unsigned n) {
 
 static void run_region(ga_pool *pool, int64_t base, unsigned n, ga_piece_fn fn, void *arg) {
   const unsigned epoch = atomic_load_explicit(&pool->epoch, memory_order_relaxed) + 1;
+  /* Closed first: a worker of the region before that reads the new n must not claim a piece by its own word. */
+  atomic_store(&pool->claim, (unsigned long long)epoch << 32 | UINT32_MAX);
   pool->fn = fn;
   pool->arg = arg;
   pool->base = base;
-  atomic_store_explicit(&pool->n, n, memory_order_relaxed);
+  atomic_store_explicit(&pool->n, n, memory_order_release);
   atomic_store_explicit(&pool->done, 0, memory_order_relaxed);
   atomic_store_explicit(&pool->claim, (unsigned long long)epoch << 32, memory_order_release);
   raise_epoch(pool);
