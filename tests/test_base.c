@@ -232,6 +232,27 @@ static void test_pool(void **state) {
   assert_null(pool);
 }
 
+static void count_one(void *arg, int64_t piece, int thread) {
+  (void)piece, (void)thread;
+  atomic_fetch_add((atomic_long *)arg, 1);
+}
+
+/* Short regions of other sizes, one behind the other: a worker may be late by a region. */
+static void test_pool_keeps_regions_apart(void **state) {
+  (void)state;
+  ga_pool *pool;
+  atomic_long runs = 0;
+  long want = 0;
+  assert_int_equal(ga_pool_create(4, &pool), GA_OK);
+  for (int round = 0; round < 200000; round++) {
+    const int pieces = round % 7 ? 2 + round % 3 : 62;
+    ga_pool_run(pool, pieces, count_one, &runs);
+    want += pieces;
+    assert_int_equal(atomic_load(&runs), want);
+  }
+  ga_pool_destroy(pool);
+}
+
 static void pause_ms(long ms) { (void)nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
 
 /* A worker that loses its CPU, as seen by the pool: it sleeps in its piece. */
@@ -364,6 +385,7 @@ int main(void) {
       cmocka_unit_test(test_tiny_floats),
       cmocka_unit_test(test_sha256),
       cmocka_unit_test(test_pool),
+      cmocka_unit_test(test_pool_keeps_regions_apart),
       cmocka_unit_test(test_pool_goes_on_without_a_slow_worker),
       cmocka_unit_test(test_file_write),
       cmocka_unit_test(test_cgroup),
