@@ -70,6 +70,8 @@ int cmd_probe(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_chat(int argc, char **argv);
+int cmd_batch(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
 int cmd_embed(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);

@@ -312,6 +312,12 @@ CUresult mock_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUstream
   memcpy(dst, pointer_of(src), bytes);
   return 0;
 }
+CUresult mock_MemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  STEP_IN("cuMemcpyDtoDAsync");
+  if (mock_idle(stream) || check_range(dst, bytes) || check_range(src, bytes)) return CUDA_ERROR_INVALID_VALUE;
+  memcpy(pointer_of(dst), pointer_of(src), bytes);
+  return 0;
+}
 CUresult mock_MemsetD8Async(CUdeviceptr dst, unsigned char value, size_t n, CUstream stream) {
   STEP_IN("cuMemsetD8Async");
   if (mock_idle(stream) || check_range(dst, n)) return CUDA_ERROR_INVALID_VALUE;

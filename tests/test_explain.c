@@ -136,11 +136,28 @@ static void test_backend_names(void **state) {
   assert_null(ga_backend_name(SIZE_MAX));
 }
 
+/* Ever new shapes: the memory of plans stays bounded, and what is made again works. */
+static void test_plans_bounded(void **state) {
+  (void)state;
+  ga_ctx *ctx = open_ctx("cpu", NULL);
+  static float x[40000], y[40000];
+  for (int64_t width = 1; width <= 40000; width++) {
+    ga_add_desc d = add_desc(1);
+    d.width = width;
+    x[width - 1] = (float)width;
+    if (ga_add(ctx, &d, &(ga_add_io){.x = x, .b = x, .y = y}, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+    assert_true(y[width - 1] == 2 * (float)width);
+    assert_true(ga_ctx_plan_count(ctx) <= GA_PLANS_MOST);
+  }
+  assert_true(ga_ctx_plan_count(ctx) > 0);
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_plans_of_context), cmocka_unit_test(test_reasons),
-      cmocka_unit_test(test_only_row),         cmocka_unit_test(test_cut),
-      cmocka_unit_test(test_backend_names),
+      cmocka_unit_test(test_plans_bounded), cmocka_unit_test(test_plans_of_context),
+      cmocka_unit_test(test_reasons),       cmocka_unit_test(test_only_row),
+      cmocka_unit_test(test_cut),           cmocka_unit_test(test_backend_names),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -238,7 +238,7 @@ static void test_sample(void **state) {
   op_case c = CASE(sample, &d, &io.plain);
   all_of(&c);
   try_most(&c, "top_k", INT32_MAX);
-  const ga_sample_fused_desc f = d;
+  const ga_sample_fused_desc f = {.plain = d};
   const op_case fused = {"sample",
                          &f,
                          &io,

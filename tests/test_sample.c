@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -47,7 +48,7 @@ static void greedy(ga_ctx *ctx) {
 static int32_t sample_and_advance(ga_ctx *ctx, const ga_sample_desc *d, ga_sample_fused_io io) {
   int32_t id = -1;
   io.plain.id = &id;
-  assert_int_equal(ga_sample_fused(ctx, d, &io, NULL), GA_OK);
+  assert_int_equal(ga_sample_fused(ctx, &(ga_sample_fused_desc){.plain = *d}, &io, NULL), GA_OK);
   return id;
 }
 
@@ -206,11 +207,129 @@ static void test_large_vocabulary(void **state) {
   ga_ctx_destroy(ctx);
 }
 
+/* --- rows of parameters --- */
+
+enum { ROWS = 6, ROW_VOCAB = 3000, ROW_STRIDE = 3007, ROW_TOKENS = 40 };
+
+static ga_sample_desc row_settings(int i) {
+  ga_sample_desc d = GA_SAMPLE_DESC_INIT;
+  d.vocab = ROW_VOCAB;
+  d.temperature = i % 3 ? 0.9f : 0;
+  d.top_k = i % 2 ? 40 : 0;
+  d.top_p = i > 2 ? 0.9f : 1;
+  d.typical_p = i == 5 ? 0.5f : 1;
+  d.repetition_penalty = i > 1 ? 1.3f : 1;
+  return d;
+}
+
+/* What rows are drawn from and into, and a single draw: one piece of device memory. */
+typedef struct row_memory {
+  ga_sample_row rows[ROWS];
+  uint64_t rng[ROWS][4], one_rng[4];
+  float x[ROWS][ROW_STRIDE], logprob[ROWS], one_logprob;
+  int32_t sequence[ROWS][ROW_TOKENS + 1], id[ROWS], one_id;
+  ga_logit_bias bias[2];
+} row_memory;
+
+static void fill_row_memory(row_memory *m) {
+  ga_rng rng;
+  ga_rng_seed(&rng, 3);
+  memset(m, 0, sizeof *m);
+  m->bias[0] = (ga_logit_bias){7, 4};
+  m->bias[1] = (ga_logit_bias){11, -INFINITY};
+  for (int i = 0; i < ROWS; i++) {
+    const ga_sample_desc d = row_settings(i);
+    for (int t = 0; t < ROW_STRIDE; t++) m->x[i][t] = (float)(2 * ga_rng_normal(&rng));
+    for (int t = 0; t < ROW_TOKENS; t++) m->sequence[i][t] = (int32_t)ga_rng_below(&rng, ROW_VOCAB);
+    ga_sample_seed(m->rng[i], (uint64_t)i);
+    m->rows[i] = (ga_sample_row){.sequence = i > 1 ? i * (ROW_TOKENS + 1) + ROW_TOKENS : -1,
+                                 .logits = i == 4 ? -1 : ROWS - 1 - i,
+                                 .n_history = i > 1 ? ROW_TOKENS : 0,
+                                 .n_bias = i == 3 ? 2 : 0,
+                                 .mask = -1,
+                                 .top_k = d.top_k,
+                                 .temperature = d.temperature,
+                                 .top_p = d.top_p,
+                                 .min_p = d.min_p,
+                                 .typical_p = d.typical_p,
+                                 .repetition_penalty = d.repetition_penalty};
+  }
+}
+
+/* Row i alone, into one_id, one_logprob and one_rng. */
+static void sample_row_alone(ga_ctx *ctx, row_memory *there, int i) {
+  const ga_sample_desc d = row_settings(i);
+  uint64_t seed[4];
+  ga_sample_seed(seed, (uint64_t)i);
+  assert_int_equal(ga_copy_to_device(ctx, there->one_rng, seed, sizeof seed, NULL), GA_OK);
+  ga_sample_io io = {
+      .logits = there->x[ROWS - 1 - i], .rng = there->one_rng, .id = &there->one_id, .logprob = &there->one_logprob};
+  if (i > 1) io.history = there->sequence[i], io.n_history = ROW_TOKENS;
+  if (i == 3) io.bias = there->bias, io.n_bias = 2;
+  if (ga_sample(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+}
+
+/* Rows draw what single calls draw, bit by bit; rows of no logits draw nothing. */
+static void rows_as_single(ga_ctx *ctx) {
+  static row_memory m;
+  row_memory *there = room(ctx, sizeof m);
+  ga_sample_fused_desc d = GA_SAMPLE_FUSED_DESC_INIT;
+  uint64_t unused[4];
+  d.plain.vocab = ROW_VOCAB;
+  d.logits_stride = ROW_STRIDE;
+  d.rows = ROWS;
+  const ga_sample_fused_io io = {.plain = {.logits = there->x[0],
+                                           .bias = there->bias,
+                                           .rng = there->rng[0],
+                                           .id = there->id,
+                                           .logprob = there->logprob},
+                                 .sequence = there->sequence[0],
+                                 .rows = there->rows};
+  fill_row_memory(&m);
+  assert_int_equal(ga_copy_to_device(ctx, there, &m, sizeof m, NULL), GA_OK);
+  if (ga_sample_fused(ctx, &d, &io, NULL) != GA_OK) fail_msg("%s", ga_error_text());
+  for (int i = 0; i < ROWS; i++) {
+    if (i != 4) sample_row_alone(ctx, there, i);
+    assert_int_equal(ga_copy_to_host(ctx, &m, there, sizeof m, NULL), GA_OK);
+    ga_sample_seed(unused, (uint64_t)i);
+    if (i == 4) {
+      assert_int_equal(m.id[i], -1);
+      assert_memory_equal(m.rng[i], unused, sizeof unused);
+      continue;
+    }
+    if (m.id[i] != m.one_id) fail_msg("row %d: %d, alone %d", i, m.id[i], m.one_id);
+    assert_memory_equal(&m.logprob[i], &m.one_logprob, sizeof(float));
+    assert_memory_equal(m.rng[i], m.one_rng, sizeof unused);
+    if (i > 1) assert_int_equal(m.sequence[i][ROW_TOKENS], m.one_id);
+  }
+  ga_buffer_free(ctx, there);
+}
+
+static void test_rows(void **state) {
+  (void)state;
+  ga_ctx *ref = open_ctx("ref"), *ctx = open_ctx(GA_TEST_DEVICE);
+  rows_as_single(ref);
+  if (!ctx->device->caps.host_memory) rows_as_single(ctx);
+  ga_sample_fused_desc d = GA_SAMPLE_FUSED_DESC_INIT;
+  ga_plan *plan;
+  d.plain.vocab = 100;
+  d.rows = GA_SAMPLE_ROWS_MAX + 1;
+  assert_int_equal(ga_sample_fused_plan(ref, &d, &plan), GA_ERR_SHAPE);
+  d.rows = 2;
+  d.logits_stride = 99;
+  assert_int_equal(ga_sample_fused_plan(ref, &d, &plan), GA_ERR_SHAPE);
+  d.logits_stride = 0;
+  if (ctx->device->caps.host_memory) assert_int_equal(ga_sample_fused_plan(ctx, &d, &plan), GA_ERR_UNSUPPORTED);
+  ga_ctx_destroy(ref);
+  ga_ctx_destroy(ctx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_greedy),
       cmocka_unit_test(test_statistics),
       cmocka_unit_test(test_large_vocabulary),
+      cmocka_unit_test(test_rows),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -171,14 +171,16 @@ static void others(void) {
   softmax.rows = 1;
   softmax.width = softmax.x_stride = softmax.y_stride = 4096;
   put_selection(GA_OP_softmax, &softmax, "f32");
-  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
-  sample.vocab = 50000;
+  ga_sample_fused_desc sample = GA_SAMPLE_FUSED_DESC_INIT;
+  sample.plain.vocab = 50000;
   put_selection(GA_OP_sample, &sample, "greedy");
-  sample.temperature = 0.8f;
-  sample.top_k = 40;
+  sample.plain.temperature = 0.8f;
+  sample.plain.top_k = 40;
   put_selection(GA_OP_sample, &sample, "top-k");
-  sample.typical_p = 0.9f;
+  sample.plain.typical_p = 0.9f;
   put_selection(GA_OP_sample, &sample, "typical");
+  sample.rows = 8;
+  put_selection(GA_OP_sample, &sample, "rows");
   for (size_t i = 0; i < GA_COUNT_OF(weights); i++) {
     ga_embed_desc embed = GA_EMBED_DESC_INIT;
     embed.tokens = 1;

@@ -13,6 +13,9 @@
 
 enum { TINY_VOCAB = 96, TINY_HEAD = 32 };
 
+/* Tokens that a model made from now on was trained for; 0 = as the folder says, 128. */
+static int tiny_context;
+
 static char tiny_folder[] = "/tmp/ga-tiny-XXXXXX";
 static char tiny_path[sizeof tiny_folder + 16];
 
@@ -44,6 +47,7 @@ static inline bool tiny_is_replaced(const char *key) {
                                      ".attention.value_length", ".rope.dimension_count"};
   if (!strncmp(key, "tokenizer.", 10)) return true;
   const char *dot = strchr(key, '.');
+  if (tiny_context && dot && !strcmp(dot, ".context_length")) return true;
   for (size_t i = 0; dot && i < sizeof ends / sizeof ends[0]; i++)
     if (!strcmp(dot, ends[i])) return true;
   return false;
@@ -62,6 +66,8 @@ static inline void tiny_put_heads(ga_gguf_writer *w, const char *arch, int64_t q
     (void)snprintf(key, sizeof key, "%s.%s", arch, keys[i].key);
     ga_gguf_put_int(w, key, GA_META_U32, keys[i].value);
   }
+  (void)snprintf(key, sizeof key, "%s.context_length", arch);
+  if (tiny_context) ga_gguf_put_int(w, key, GA_META_U32, tiny_context);
 }
 
 static inline ga_status tiny_zeros(void *user, uint64_t offset, void *to, size_t bytes) {

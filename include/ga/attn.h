@@ -53,7 +53,10 @@ typedef enum ga_attn_flags {
   /* 8-bit q: sums of values may stay in the tensor cores' accumulators over all keys. Hopper's keep 14 bits there and
    * cut off what does not fit: of values of one sign n keys lose up to n 2^-14, O comes out as much smaller (measured:
    * 23 % at 16384). Values around 0 lose no more than their rounding: io.v_mean. */
-  GA_ATTN_FAST_SUM = 512
+  GA_ATTN_FAST_SUM = 512,
+  /* A row of O follows bit by bit from its query, its position and the keys before it: not from batch, max_q, max_kv,
+   * nor from which queries come in the same call (batch-invariant). GA_ERR_UNSUPPORTED where no row keeps this. */
+  GA_ATTN_INVARIANT = 1024
 } ga_attn_flags;
 
 typedef struct ga_attn_desc {

@@ -47,7 +47,8 @@ typedef enum ga_status {
   GA_ERR_STATE = 10,      /* called in the wrong order, or on a handle that has failed */
   GA_ERR_TIMEOUT = 11,    /* a bounded wait or a bounded number of steps ran out */
   GA_ERR_INTERNAL = 12,   /* a defect in GA itself */
-  GA_ERR_CANCELLED = 13   /* the caller's callback asked to stop */
+  GA_ERR_CANCELLED = 13,  /* the caller's callback asked to stop */
+  GA_ERR_BUSY = 14        /* a queue or pool is full for now: try again later */
 } ga_status;
 
 /* Short name of a status, such as "GA_ERR_SHAPE". Static string, never NULL. */

@@ -123,7 +123,8 @@ GA_API void ga_plan_explain(const ga_plan *plan, char *text, size_t capacity);
 GA_API void ga_plan_destroy(ga_plan *plan); /* NULL is fine */
 
 /* The plans that a context remembers: those of ops that were called without a plan, as a loaded model calls them. Index
- * 0 to count - 1, op by op; beyond that NULL. Owned by the context, and the order changes when it makes more plans. */
+ * 0 to count - 1, op by op; beyond that NULL. Owned by the context; when it makes more plans the order changes, and
+ * some may go. */
 GA_API size_t ga_ctx_plan_count(const ga_ctx *ctx);
 GA_API const ga_plan *ga_ctx_plan_at(const ga_ctx *ctx, size_t index);
 

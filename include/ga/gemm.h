@@ -40,7 +40,10 @@ typedef enum ga_gemm_flags {
   GA_GEMM_WT = 64,      /* w is stored [k, n]: plain types in native layout */
   /* e4m3 by e4m3: sums may stay in the tensor cores' accumulators over all of k. Hopper's keep 14 bits there, so that
    * the error grows with k; without this flag a row adds 128 of k at most that way, and those sums in f32. */
-  GA_GEMM_FAST_SUM = 128
+  GA_GEMM_FAST_SUM = 128,
+  /* A row of Y follows bit by bit from its row of X and W: not from m, nor from the other rows (batch-invariant). Rows
+   * of the kernel table that keep this are chosen among as if m were 32. GA_ERR_UNSUPPORTED where there is none. */
+  GA_GEMM_INVARIANT = 256
 } ga_gemm_flags;
 
 /* Scales of e4m3 operands, f32. */

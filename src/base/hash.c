@@ -88,3 +88,44 @@ void ga_secret_keys(uint64_t *keys, size_t n) {
   uint64_t seed = (uint64_t)t.tv_nsec << 32 ^ (uint64_t)t.tv_sec ^ (uint64_t)(uintptr_t)keys;
   for (size_t i = 0; i < n; i++) keys[i] = ga_splitmix64(&seed);
 }
+
+static uint64_t sip_rotl(uint64_t x, int n) { return x << n | x >> (64 - n); }
+
+static void sip_round(uint64_t v[4]) {
+  v[0] += v[1];
+  v[2] += v[3];
+  v[1] = sip_rotl(v[1], 13) ^ v[0];
+  v[3] = sip_rotl(v[3], 16) ^ v[2];
+  v[0] = sip_rotl(v[0], 32);
+  v[2] += v[1];
+  v[0] += v[3];
+  v[1] = sip_rotl(v[1], 17) ^ v[2];
+  v[3] = sip_rotl(v[3], 21) ^ v[0];
+  v[2] = sip_rotl(v[2], 32);
+}
+
+static void sip_word(uint64_t v[4], uint64_t word) {
+  v[3] ^= word;
+  sip_round(v);
+  sip_round(v);
+  v[0] ^= word;
+}
+
+static uint64_t sip_load(const uint8_t *p, size_t n) {
+  uint64_t word = 0;
+  for (size_t i = 0; i < n; i++) word |= (uint64_t)p[i] << (8 * i);
+  return word;
+}
+
+uint64_t ga_siphash(const uint64_t key[2], uint64_t head, const void *data, size_t n) {
+  const uint8_t *p = data;
+  uint64_t v[4] = {key[0] ^ 0x736f6d6570736575u, key[1] ^ 0x646f72616e646f6du, key[0] ^ 0x6c7967656e657261u,
+                   key[1] ^ 0x7465646279746573u};
+  sip_word(v, head);
+  size_t i = 0;
+  for (; i + 8 <= n; i += 8) sip_word(v, sip_load(p + i, 8));
+  sip_word(v, sip_load(p + i, n - i) | (uint64_t)(n + 8) << 56);
+  v[2] ^= 0xff;
+  for (int r = 0; r < 4; r++) sip_round(v);
+  return v[0] ^ v[1] ^ v[2] ^ v[3];
+}

@@ -1,4 +1,5 @@
-/* FNV-1a for tables in memory whose keys are our own, SHA-256 (FIPS 180-4) for files and cache keys. */
+/* FNV-1a for tables in memory whose keys are our own, SipHash for tables whose keys come from others, SHA-256 (FIPS
+ * 180-4) for files and cache keys. */
 #ifndef GA_BASE_HASH_H
 #define GA_BASE_HASH_H
 
@@ -15,6 +16,9 @@ GA_INLINE uint64_t ga_fnv64(uint64_t h, const void *data, size_t n) {
 
 /* Numbers that nobody outside of this process knows: keys of tables whose contents come from files or requests. */
 void ga_secret_keys(uint64_t *keys, size_t n);
+
+/* SipHash-2-4 (Aumasson and Bernstein, 2012) of the 8 bytes of `head`, lowest first, and n bytes of data behind. */
+uint64_t ga_siphash(const uint64_t key[2], uint64_t head, const void *data, size_t n);
 
 typedef struct ga_sha256 {
   uint32_t state[8];

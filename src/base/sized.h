@@ -35,7 +35,12 @@
   X(ga_session_options, 24)  \
   X(ga_model_options, 56)    \
   X(ga_generate_options, 72) \
-  X(ga_generate_result, 40)
+  X(ga_generate_result, 40)  \
+  X(ga_engine_options, 40)   \
+  X(ga_request_options, 128) \
+  X(ga_request_output, 192)  \
+  X(ga_request_info, 48)     \
+  X(ga_engine_stats, 168)
 
 /* <struct>_first: its bytes in that table. */
 enum {

@@ -26,6 +26,7 @@ static const char *const status_names[] = {
     [GA_ERR_TIMEOUT] = "GA_ERR_TIMEOUT",
     [GA_ERR_INTERNAL] = "GA_ERR_INTERNAL",
     [GA_ERR_CANCELLED] = "GA_ERR_CANCELLED",
+    [GA_ERR_BUSY] = "GA_ERR_BUSY",
 };
 
 const char *ga_status_name(ga_status status) {

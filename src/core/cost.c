@@ -52,7 +52,10 @@ static double elements_of(ga_op op, const void *desc) {
     PRODUCT(embed, tokens, width);
     PRODUCT(pack, n, k);
 #undef PRODUCT
-  case GA_OP_sample: return (double)((const ga_sample_desc *)desc)->vocab;
+  case GA_OP_sample: {
+    const ga_sample_fused_desc *d = desc;
+    return (double)d->plain.vocab * (d->rows ? d->rows : 1);
+  }
   case GA_OP_rope: {
     const ga_rope_desc *d = desc;
     return (double)d->tokens * d->heads * d->rot_dim;

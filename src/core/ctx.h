@@ -20,7 +20,9 @@ struct ga_plan {
   GA_ALIGNED(8) unsigned char desc[GA_DESC_MAX_BYTES]; /* validated copy with defaults filled in */
 };
 
-/* Remembered plans: open addressing by hash of (op, description). */
+/* Remembered plans: open addressing by hash of (op, description). Steps of many sizes make ever new ones (each less
+ * than 1 KB), so that beyond GA_PLANS_MOST all are forgotten: those that are still in use are made again. */
+#define GA_PLANS_MOST 16384
 typedef struct ga_plan_cache {
   ga_plan **slots;
   size_t n_slots, n_used;
@@ -44,8 +46,9 @@ GA_NODISCARD ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc,
 /* The stream's workspace for what is enqueued now, of at least so many bytes. */
 GA_NODISCARD ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes);
 void ga_workspace_free(ga_ctx *ctx, ga_workspace *workspace);
+static inline bool ga_records_apart(const ga_stream *stream) { return stream->capturing && !stream->shares_workspace; }
 static inline void *ga_workspace_of(const ga_stream *stream) {
-  return stream->capturing ? stream->recording.data : stream->workspace.data;
+  return ga_records_apart(stream) ? stream->recording.data : stream->workspace.data;
 }
 
 /* Enqueues the steps of a plan; io and workspace have been checked. */
@@ -63,6 +66,8 @@ GA_NODISCARD ga_status ga_event_sync(ga_event *event);
 /* From a buffer of one context to one of another, on their own streams: behind the work that both hold, ahead of what
  * both get from now on. Device to device where the devices reach one another, else through host memory. */
 GA_NODISCARD ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes);
+/* Within the memory of one context, enqueued on its own stream; the two do not overlap. */
+GA_NODISCARD ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes);
 /* As ga_buffer_alloc_for, all bytes 0. */
 GA_NODISCARD ga_status ga_buffer_alloc_zeroed(ga_ctx *ctx, size_t bytes, const char *what, void **out);
 

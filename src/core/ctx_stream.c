@@ -61,6 +61,11 @@ ga_status ga_copy_between(ga_ctx *to, void *dst, ga_ctx *from, const void *src, 
   return status == GA_ERR_UNSUPPORTED ? copy_through_host(to, dst, from, src, bytes) : status;
 }
 
+ga_status ga_copy_within(ga_ctx *ctx, void *dst, const void *src, size_t bytes) {
+  GA_REQUIRE(ctx && ((dst && src) || !bytes), GA_ERR_ARG, "copy within a device: an argument is null");
+  return bytes ? ctx->device->ops->copy_within(ctx->stream, dst, src, bytes) : GA_OK;
+}
+
 ga_status ga_stream_create(ga_ctx *ctx, ga_stream **out) {
   GA_REQUIRE(ctx && out, GA_ERR_ARG, "stream: %s is null", ctx ? "out" : "ctx");
   *out = NULL;

@@ -23,6 +23,8 @@ typedef struct ga_device_ops {
   ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes); /* returns when done */
   /* Enqueues: src is of host_alloc and stays as it is until the stream has passed. */
   ga_status (*copy_in_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
+  /* Enqueues a copy of device memory to device memory. */
+  ga_status (*copy_within)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   /* Between two devices of this backend: behind the work of both streams, ahead of what both get from now on.
    * GA_ERR_UNSUPPORTED: they do not reach one another. NULL: the backend cannot. */
   ga_status (*copy_peer)(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
@@ -81,6 +83,9 @@ struct ga_stream {
   ga_ctx *ctx;
   bool capturing;         /* between graph_begin and graph_end */
   ga_workspace workspace; /* work of two streams may overlap, so each has its own */
+  /* Recordings use `workspace`: who sets this replays them on this stream alone and drops them when the workspace has
+   * moved. */
+  bool shares_workspace;
   ga_workspace recording; /* while it captures: of the graph, whose replays may overlap with the stream's own work */
 };
 

@@ -77,9 +77,33 @@ typedef struct ga_kv_store_fused_io {
   const float *q_norm, *k_norm; /* [head_dim] each, with head_norm */
 } ga_kv_store_fused_io;
 
-/* A step that is recorded once and replayed moves on by itself: fields of the io. */
-typedef ga_sample_desc ga_sample_fused_desc;
+/* With rows, that many tokens are drawn, each as a ga_sample_row says: of the public part vocab alone is looked at. */
+typedef struct ga_sample_fused_desc {
+  ga_sample_desc plain;
+  int64_t logits_stride; /* with rows: elements from one row of logits to the next; 0 = vocab */
+  int32_t rows;          /* 0: one token, as the public op draws it */
+  int32_t reserved;      /* 0 */
+} ga_sample_fused_desc;
+#define GA_SAMPLE_ROWS_MAX 4096
+#define GA_SAMPLE_FUSED_DESC_INIT \
+  { GA_SAMPLE_DESC_INIT, 0, 0, 0 }
 
+/* What one token is drawn from, in device memory: places are indices into the arrays of the io, which no one checks. */
+typedef struct ga_sample_row {
+  int64_t sequence; /* place in `sequence` where the token is put: penalties see the n_history before it; -1: none */
+  int32_t logits;   /* row of logits; -1: nothing is drawn, id becomes -1 and logprob NaN */
+  int32_t n_history;
+  int32_t bias, n_bias; /* entries [bias, bias + n_bias) of `bias` */
+  int32_t mask;         /* row of `mask`; -1: all tokens are allowed */
+  int32_t top_k;        /* this and what follows: as in ga_sample_desc */
+  float temperature, top_p, min_p, typical_p;
+  float repetition_penalty, presence_penalty, frequency_penalty;
+  int32_t reserved; /* 0 */
+} ga_sample_row;
+
+/* A step that is recorded once and replayed moves on by itself: `advance` and `sequence`.
+ * With rows: rng [rows][4], id [rows], logprob NULL or [rows]; history, n_history, n_bias, n_sequence and advance are
+ * not looked at; sequence, bias and mask may be NULL where no row asks for them. */
 typedef struct ga_sample_fused_io {
   ga_sample_io plain;
   int32_t *advance; /* [n_advance] numbers of which each becomes one more: the next step's position, slot, length */
@@ -88,6 +112,10 @@ typedef struct ga_sample_fused_io {
    * `history`, and the token is put behind them. */
   int32_t *sequence;
   const int32_t *n_sequence; /* on the device, 0 or more; may be one of `advance`, counted after it has been read */
+  const ga_sample_row *rows; /* [rows] on the device */
+  /* [.., ceil(vocab / 32)]: token i may be drawn if bit i % 32 of word i / 32 is set, else its logit counts as
+   * -infinity. */
+  const uint32_t *mask;
 } ga_sample_fused_io;
 
 #define GA_DECLARE_FUSED_OP(op)                                                                                       \

@@ -74,6 +74,7 @@ typedef enum ga_kernel_flags {
   GA_KERNEL_FAST_SUM = 512, /* sums e4m3 products of all of k, or of all keys, in the tensor cores (GA_GEMM_FAST_SUM,
                                GA_ATTN_FAST_SUM) */
   GA_KERNEL_WEIGHTS_16 = 4096, /* attn: weights are rounded to the type of V: checked against that bound */
+  GA_KERNEL_INVARIANT = 8192,  /* gemm, attn: with GA_GEMM_INVARIANT, GA_ATTN_INVARIANT it keeps what those say */
   GA_KERNEL_STEP = 128         /* launched by other rows, and checked and timed with them; never chosen */
 } ga_kernel_flags;
 

@@ -93,6 +93,14 @@ static ga_status grow_cache(ga_plan_cache *cache) {
   return GA_OK;
 }
 
+static void forget_plans(ga_plan_cache *cache) {
+  for (size_t i = 0; i < cache->n_slots; i++) {
+    ga_plan_destroy(cache->slots[i]);
+    cache->slots[i] = NULL;
+  }
+  cache->n_used = 0;
+}
+
 ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_bytes, const ga_plan **out,
                            ga_stream **stream) {
   GA_TRY(ga_stream_of(ctx, *stream, ga_op_name(op), stream));
@@ -101,6 +109,10 @@ ga_status ga_plan_remember(ga_ctx *ctx, ga_op op, const void *desc, size_t desc_
   if (!ctx->cache.slots[i]) {
     ga_plan *plan;
     GA_TRY(ga_plan_make(ctx, op, desc, desc_bytes, &plan));
+    if (ctx->cache.n_used >= GA_PLANS_MOST) {
+      forget_plans(&ctx->cache);
+      i = slot_of(&ctx->cache, op, desc, desc_bytes);
+    }
     ctx->cache.slots[i] = plan;
     ctx->cache.n_used++;
   }

@@ -3,6 +3,8 @@
 
 #include "base/status.h"
 #include "core/cost.h"
+#include "core/fused.h"
+#include "ga/attn.h"
 
 static bool is_disabled(const char *patterns, const ga_kernel *kernel) {
   return patterns && ga_pattern_match(patterns, kernel->id);
@@ -38,6 +40,11 @@ ga_status ga_plan_steps_launch(const ga_plan_steps *steps, const void *desc, con
 
 /* --- choosing --- */
 
+static bool is_invariant(ga_op op, const void *desc) {
+  if (op == GA_OP_gemm) return ((const ga_gemm_desc *)desc)->flags & GA_GEMM_INVARIANT;
+  return op == GA_OP_attn && ((const ga_attn_desc *)desc)->flags & GA_ATTN_INVARIANT;
+}
+
 const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *device, const char *disable_kernels,
                                     const void *desc) {
   ga_plan_steps steps;
@@ -45,6 +52,7 @@ const char *ga_kernel_reject_reason(const ga_kernel *kernel, const ga_device *de
   if (kernel->flags & GA_KERNEL_STEP) return "a step of other rows";
   if (!(device->caps.archs >> kernel->arch & 1)) return "this device lacks its instruction set";
   if (is_disabled(disable_kernels, kernel)) return "disabled by option";
+  if (is_invariant(kernel->op, desc) && !(kernel->flags & GA_KERNEL_INVARIANT)) return "it is not batch-invariant";
   return ga_plan_steps_fill(&steps, device, disable_kernels, kernel, desc);
 }
 
@@ -57,6 +65,14 @@ static bool is_candidate(const ga_kernel *k, const wanted *w) {
   return k->op == w->op && (!w->host_half || (k->launch == w->host_half && !k->plan));
 }
 
+/* Where the choice must not depend on how many rows X has, it is made for 32. */
+static double choice_cost(const ga_kernel *k, const void *desc, const ga_caps *caps) {
+  if (k->op != GA_OP_gemm || !is_invariant(k->op, desc)) return ga_cost_us(k, desc, caps);
+  ga_gemm_fused_desc d = *(const ga_gemm_fused_desc *)desc;
+  d.plain.m = 32;
+  return ga_cost_us(k, &d, caps);
+}
+
 static const ga_kernel *choose(const ga_device *device, const char *disable_kernels, const wanted *w,
                                const void *desc) {
   const ga_kernel *best = NULL;
@@ -64,7 +80,7 @@ static const ga_kernel *choose(const ga_device *device, const char *disable_kern
   for (size_t i = 0; i < device->n_kernels; i++) {
     const ga_kernel *k = &device->kernels[i];
     if (!is_candidate(k, w) || ga_kernel_reject_reason(k, device, disable_kernels, desc)) continue;
-    const double cost = ga_cost_us(k, desc, &device->caps);
+    const double cost = choice_cost(k, desc, &device->caps);
     if (best && cost >= least) continue;
     best = k;
     least = cost;

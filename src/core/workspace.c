@@ -27,12 +27,12 @@ static ga_status keep_present(ga_workspace *w) {
 
 /* A recording begins with what the stream has needed so far, so that it seldom grows. */
 ga_status ga_workspace_grow(ga_stream *stream, uint64_t bytes) {
-  ga_workspace *w = stream->capturing ? &stream->recording : &stream->workspace;
+  ga_workspace *w = ga_records_apart(stream) ? &stream->recording : &stream->workspace;
   if (bytes <= w->bytes) return GA_OK;
-  if (stream->capturing && bytes < stream->workspace.bytes) bytes = stream->workspace.bytes;
+  if (ga_records_apart(stream) && bytes < stream->workspace.bytes) bytes = stream->workspace.bytes;
   void *bigger;
   GA_TRY(ga_buffer_alloc_for(stream->ctx, bytes, "workspace", &bigger));
-  const ga_status status = w->data && stream->capturing ? keep_present(w) : GA_OK;
+  const ga_status status = w->data && ga_records_apart(stream) ? keep_present(w) : GA_OK;
   if (status != GA_OK) {
     ga_buffer_free(stream->ctx, bigger);
     return status;

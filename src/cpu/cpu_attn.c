@@ -89,7 +89,7 @@ static void visible_range(const ga_attn_desc *d, const attn_sequence *s, int64_t
 static void cut_sequence(const ga_attn_desc *d, const attn_shape *h, attn_sequence *s) {
   s->n_tiles = ga_div_up(s->n_q, h->q_tile);
   s->n_splits = 0;
-  if (s->n_q == 0 || s->n_q > ATTN_SPLIT_QUERIES) return;
+  if (s->n_q == 0 || s->n_q > ATTN_SPLIT_QUERIES || d->flags & GA_ATTN_INVARIANT) return;
   int64_t begin, end;
   visible_range(d, s, 0, s->n_q, &begin, &end);
   const int64_t share = ga_div_up(ga_div_up(s->n_kv, ATTN_SPLITS), ATTN_KEYS) * ATTN_KEYS;

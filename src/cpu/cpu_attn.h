@@ -3,7 +3,9 @@
  * A unit is either a tile of queries of one KV head (or of a chunk of its query heads) over all their keys, or, for
  * sequences with few queries, all of them for several KV heads over one split of the keys, merged afterwards: memory is
  * then read in its own order. Where tiles and splits lie depends on the sequence's own lengths only, and KV heads know
- * nothing of each other: results depend neither on the number of threads nor on what else is in the batch. */
+ * nothing of each other: results depend neither on the number of threads nor on what else is in the batch.
+ * GA_ATTN_INVARIANT: there are tiles of queries only, keys are taken from multiples of ATTN_KEYS on, and one way of
+ * adding up serves any number of rows. A key that a row does not see adds 0 to it. */
 #ifndef GA_CPU_CPU_ATTN_H
 #define GA_CPU_CPU_ATTN_H
 

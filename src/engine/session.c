@@ -12,37 +12,12 @@ enum { STEP_ID, STEP_POSITION, STEP_KV_LEN = 3, STEP_MOVING = 3 };
 
 /* --- making and freeing --- */
 
-static ga_ctx *ctx_of_layer(const ga_model *model, int il) {
-  const ga_placement *placement = model->placements;
-  while (il >= placement->end) placement++;
-  return placement->ctx;
-}
-
-/* Kernels on tensor cores read whole pages of a GPU's cache, slots too that no token has been written to. */
-static ga_status alloc_kv(ga_ctx *ctx, uint64_t bytes, void **out) {
-  return ctx->device->caps.host_memory ? ga_buffer_alloc_for(ctx, bytes, "kv cache", out)
-                                       : ga_buffer_alloc_zeroed(ctx, bytes, "kv cache", out);
-}
-
 static ga_status create_kv(ga_session *s, ga_dtype dtype) {
   const ga_hparams *p = &s->model->hparams;
-  void *list;
+  int32_t n_pages[KV_KINDS] = {0};
   s->n_pages = (int32_t)ga_div_up(s->context, GA_KV_PAGE);
-  s->kv = (ga_kv_cache){.dtype = dtype, .page_size = GA_KV_PAGE, .n_slots = (int64_t)s->n_pages * GA_KV_PAGE};
-  uint64_t k_bytes, v_bytes;
-  GA_TRY(ga_kv_bytes(p, dtype, s->kv.n_slots, &k_bytes, &v_bytes));
-  GA_TRY(ga_mem_zalloc((size_t)p->n_layers * 2, sizeof(void *), "kv cache", &list));
-  s->kv.k = list;
-  s->kv.v = s->kv.k + p->n_layers;
-  for (int il = 0; il < p->n_layers; il++) {
-    ga_ctx *ctx = ctx_of_layer(s->model, il);
-    ga_status status = alloc_kv(ctx, k_bytes, &s->kv.k[il]);
-    if (status == GA_OK) status = alloc_kv(ctx, v_bytes, &s->kv.v[il]);
-    if (status != GA_OK)
-      return ga_fail_in(status, "kv cache of %d tokens (%llu bytes a layer, %d layers)", s->context,
-                        (unsigned long long)(k_bytes + v_bytes), p->n_layers);
-  }
-  return GA_OK;
+  for (int32_t il = 0; il < p->n_layers; il++) n_pages[kv_kind_of_layer(p, il)] = s->n_pages;
+  return kv_cache_create(s->model, dtype, n_pages, &s->kv);
 }
 
 static ga_status create_inputs(const ga_session *s, ga_ctx *ctx, session_inputs *in) {
@@ -115,11 +90,7 @@ void ga_session_destroy(ga_session *s) {
     ga_buffer_free(s->model->placements[i].ctx, stage->inputs.device);
     ga_host_free(s->model->placements[i].ctx, stage->inputs.host);
   }
-  for (int il = 0; s->kv.k && il < s->model->hparams.n_layers; il++) {
-    ga_buffer_free(ctx_of_layer(s->model, il), s->kv.k[il]);
-    ga_buffer_free(ctx_of_layer(s->model, il), s->kv.v[il]);
-  }
-  ga_mem_free(s->kv.k);
+  kv_cache_destroy(&s->kv);
   ga_mem_free(s->tokens);
   ga_mem_free(s);
 }
@@ -127,12 +98,7 @@ void ga_session_destroy(ga_session *s) {
 int32_t ga_session_length(const ga_session *s) { return s->length; }
 int32_t ga_session_context(const ga_session *s) { return s->context; }
 
-uint64_t ga_session_kv_bytes(const ga_session *s) {
-  uint64_t k = 0, v = 0;
-  const ga_status status = ga_kv_bytes(&s->model->hparams, s->kv.dtype, s->kv.n_slots, &k, &v);
-  (void)status; /* it was right when the session was made */
-  return (k + v) * (uint64_t)s->model->hparams.n_layers;
-}
+uint64_t ga_session_kv_bytes(const ga_session *s) { return kv_cache_bytes(&s->kv); }
 
 ga_status ga_session_rewind(ga_session *s, int32_t n_tokens) {
   GA_REQUIRE(n_tokens >= 0 && n_tokens <= s->length, GA_ERR_ARG, "rewind to %d; the session holds %d tokens", n_tokens,
@@ -151,16 +117,18 @@ static void all_read(ga_session *s) {
 /* Of one token the addresses are always the same: recorded steps read them. */
 static void point_at_inputs(const ga_session *s, session_stage *stage, int32_t at, int32_t n) {
   const int32_t *step = stage->inputs.device + stage->inputs.step;
+  const ga_step_pages pages = {.slots = step + 2 * (size_t)n, .page_table = stage->inputs.device + stage->inputs.table};
   stage->step = (ga_step){.n_tokens = n,
                           .n_seqs = 1,
+                          .n_decode = n == 1,
                           .max_q = n,
                           .max_kv = at + n,
                           .ids = step,
                           .positions = step + n,
-                          .slots = step + 2 * (size_t)n,
+                          .pages = {pages, pages}, /* one sequence, which has all pages of both kinds */
                           .kv_len = step + 3 * (size_t)n,
                           .q_start = step + 3 * (size_t)n + 1,
-                          .page_table = stage->inputs.device + stage->inputs.table,
+                          .q_start_prompts = step + 3 * (size_t)n + 1, /* where there is no sequence of one token */
                           .page_stride = s->n_pages};
   stage->exec.step = &stage->step;
 }
@@ -211,7 +179,8 @@ static const session_sample no_sample;
 
 static ga_status run_step(session_stage *stage, const session_sample *sample) {
   GA_TRY(exec_run(&stage->exec));
-  return sample->desc.vocab ? ga_sample_fused(stage->exec.ctx, &sample->desc, &sample->io, NULL) : GA_OK;
+  const ga_sample_fused_desc d = {.plain = sample->desc};
+  return d.plain.vocab ? ga_sample_fused(stage->exec.ctx, &d, &sample->io, NULL) : GA_OK;
 }
 
 static ga_status record_step(session_stage *stage, const session_sample *sample) {

@@ -42,6 +42,7 @@ ga_status exec_create(const ga_model *model, const ga_placement *placement, cons
 void exec_destroy(ga_exec *e) {
   if (!e->ctx) return;
   for (int i = 0; i < BUF_COUNT; i++) ga_buffer_free(e->ctx, e->buffer[i]);
+  ga_buffer_free(e->ctx, e->gathered);
   for (int t = 0; t <= FUSED_FEW; t++)
     for (int o = 0; o <= FUSED_FEW; o++) fused_destroy(e->programs[t][o]);
   *e = (ga_exec){0};
@@ -49,10 +50,16 @@ void exec_destroy(ga_exec *e) {
 
 /* Made when first asked for. No rows of logits wanted: as with one, of which the head is left out. */
 static ga_status program_of(ga_exec *e, const fused_program **out) {
-  const int32_t tokens = fused_class(e->step->n_tokens), wanted = e->step->n_out, rows = fused_class(wanted + !wanted);
+  const int32_t wanted = e->step->n_out;
+  const int32_t tokens = e->is_invariant ? 0 : fused_class(e->step->n_tokens);
+  const int32_t rows = e->is_invariant ? 0 : fused_class(wanted + !wanted);
   fused_program **slot = &e->programs[tokens][rows];
-  const fuse_target target = {
-      .model = e->model, .placement = e->placement, .kv = e->kv ? &e->kv->dtype : NULL, .tokens = tokens, .out = rows};
+  const fuse_target target = {.model = e->model,
+                              .placement = e->placement,
+                              .kv = e->kv ? &e->kv->dtype : NULL,
+                              .tokens = tokens,
+                              .out = rows,
+                              .is_invariant = e->is_invariant};
   if (!*slot) GA_TRY(fuse(&target, slot));
   *out = *slot;
   return GA_OK;
@@ -62,6 +69,7 @@ static ga_status program_of(ga_exec *e, const fused_program **out) {
 
 static float *rows_at(const ga_exec *e, const fused_rows *r) {
   if (!r->is_set) return NULL;
+  if (r->from_out && e->step->out_rows) return e->gathered;
   return e->buffer[r->buffer] + r->offset + (r->from_out ? e->step->out_begin * r->stride : 0);
 }
 
@@ -82,9 +90,9 @@ static const float *rope_freq(const ga_exec *e, bool local) {
 }
 
 /* Behind `codes` of heads of `dim` elements; NULL where the cache has no scales. */
-static float *scales_of_cache(const ga_exec *e, void *codes, int32_t dim) {
+static float *scales_of_cache(const ga_exec *e, kv_kind kind, void *codes, int32_t dim) {
   if (e->kv->dtype != GA_E4M3) return NULL;
-  return (float *)(void *)((uint8_t *)codes + e->kv->n_slots * e->model->hparams.n_kv_heads * dim);
+  return (float *)(void *)((uint8_t *)codes + e->kv->n_slots[kind] * e->model->hparams.n_kv_heads * dim);
 }
 
 /* --- launches --- */
@@ -173,16 +181,17 @@ static ga_status run_rope(const ga_exec *e, const fused_op *op) {
 
 static ga_status run_kv_store(const ga_exec *e, const fused_op *op) {
   const ga_kv_cache *kv = e->kv;
-  const ga_kv_store_fused_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots);
+  const kv_kind kind = kv_kind_of_layer(&e->model->hparams, op->layer);
+  const ga_kv_store_fused_desc d = fused_store_desc(e->model, op, kv->dtype, e->step->n_tokens, kv->n_slots[kind]);
   ga_kv_store_fused_io io = {.plain = {.k = rows_at(e, &op->k),
                                        .v = rows_at(e, &op->v),
-                                       .slot = e->step->slots,
+                                       .slot = e->step->pages[kind].slots,
                                        .k_cache = kv->k[op->layer],
                                        .v_cache = kv->v[op->layer]},
                              .q_norm = vector_of(e, op->q_norm, op->layer),
                              .k_norm = vector_of(e, op->k_norm, op->layer)};
-  io.plain.k_scale = scales_of_cache(e, io.plain.k_cache, d.plain.head_dim);
-  io.plain.v_scale = scales_of_cache(e, io.plain.v_cache, d.plain.v_dim);
+  io.plain.k_scale = scales_of_cache(e, kind, io.plain.k_cache, d.plain.head_dim);
+  io.plain.v_scale = scales_of_cache(e, kind, io.plain.v_cache, d.plain.v_dim);
   if (op->rotates) {
     io.q = rows_at(e, &op->x);
     io.positions = e->step->positions;
@@ -231,27 +240,52 @@ ga_attn_desc exec_attn_desc(const ga_hparams *p, int32_t seqs, int32_t max_q, in
   return d;
 }
 
-static ga_status run_attention(const ga_exec *e, const fused_op *op) {
+/* Some sequences of a step. */
+typedef struct attn_part {
+  int32_t first, n, max_q, token, n_tokens;
+  const int32_t *q_start; /* [n + 1], from 0 */
+} attn_part;
+
+/* n sequences from `first` on, of at most max_q new tokens each: the step's tokens [token, token + n_tokens). Rows may
+ * read and write all of those, so that no others may be among them. */
+static ga_status run_attention_of(const ga_exec *e, const fused_op *op, const attn_part *part) {
+  const int32_t first = part->first, n = part->n, max_q = part->max_q;
   const ga_hparams *p = &e->model->hparams;
   const ga_step *step = e->step;
-  if (op->k.is_set) return run_attention_bidirectional(e, op);
-  ga_attn_desc d = exec_attn_desc(p, step->n_seqs, step->max_q, step->max_kv, e->kv->dtype);
+  const kv_kind kind = kv_kind_of_layer(p, op->layer);
+  ga_attn_desc d = exec_attn_desc(p, n, max_q, step->max_kv, e->kv->dtype);
   d.window = op->window;
   d.scale = op->scale;
-  ga_attn_io io = {.q = rows_at(e, &op->x),
+  if (op->is_invariant) d.flags |= GA_ATTN_INVARIANT;
+  ga_attn_io io = {.q = rows_at(e, &op->x) + part->token * op->x.stride,
                    .k = e->kv->k[op->layer],
                    .v = e->kv->v[op->layer],
-                   .o = rows_at(e, &op->y),
-                   .q_start = step->q_start,
-                   .kv_len = step->kv_len,
-                   .page_table = step->page_table,
-                   .q_tokens = step->n_tokens,
+                   .o = rows_at(e, &op->y) + part->token * op->y.stride,
+                   .q_start = part->q_start,
+                   .kv_len = step->kv_len + first,
+                   .page_table = step->pages[kind].page_table + first * step->page_stride,
+                   .q_tokens = part->n_tokens,
                    .page_table_stride = step->page_stride};
   io.q_stride = (ga_attn_strides){.token = op->x.stride, .head = p->head_dim};
-  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = e->kv->n_slots, .block = 1};
-  io.k_scale.data = scales_of_cache(e, e->kv->k[op->layer], p->head_dim);
-  io.v_scale.data = scales_of_cache(e, e->kv->v[op->layer], p->v_dim);
+  io.k_scale = io.v_scale = (ga_attn_scale){.batch = GA_KV_PAGE, .head = e->kv->n_slots[kind], .block = 1};
+  io.k_scale.data = scales_of_cache(e, kind, e->kv->k[op->layer], p->head_dim);
+  io.v_scale.data = scales_of_cache(e, kind, e->kv->v[op->layer], p->v_dim);
   return ga_attn(e->ctx, &d, &io, NULL);
+}
+
+/* Rows for one query a sequence are others than those for many: sequences that generate have a launch of their own. */
+static ga_status run_attention(const ga_exec *e, const fused_op *op) {
+  const ga_step *step = e->step;
+  if (op->k.is_set) return run_attention_bidirectional(e, op);
+  const attn_part decodes = {.n = step->n_decode, .max_q = 1, .n_tokens = step->n_decode, .q_start = step->q_start};
+  const attn_part prompts = {.first = step->n_decode,
+                             .n = step->n_seqs - step->n_decode,
+                             .max_q = step->max_q,
+                             .token = step->n_decode,
+                             .n_tokens = step->n_tokens - step->n_decode,
+                             .q_start = step->q_start_prompts};
+  if (decodes.n) GA_TRY(run_attention_of(e, op, &decodes));
+  return prompts.n ? run_attention_of(e, op, &prompts) : GA_OK;
 }
 
 /* --- steps --- */
@@ -275,10 +309,31 @@ static ga_status run_ops(const ga_exec *e, const fused_program *program, int32_t
   return GA_OK;
 }
 
-static ga_status run_head(const ga_exec *e, const fused_program *program) {
+/* Rows of X, here and there, one behind the other: a look-up in X as in a table. */
+static ga_status gather_out_rows(ga_exec *e, const fused_program *program) {
+  const fused_op *first = &program->ops[program->n_body];
+  const int64_t width = e->model->hparams.width;
+  void *p;
+  GA_REQUIRE(first->x.from_out && first->x.cols == width && first->x.stride == width && !first->x.offset,
+             GA_ERR_INTERNAL, "the head does not begin with whole rows of the residual stream");
+  if (!e->gathered)
+    GA_TRY(ga_buffer_alloc_for(e->ctx, (size_t)(e->max_out * width) * sizeof(float), "activations", &p));
+  if (!e->gathered) e->gathered = p;
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = e->step->n_out;
+  d.vocab = e->max_tokens;
+  d.width = width;
+  d.w_dtype = GA_F32;
+  return ga_embed(e->ctx, &d,
+                  &(ga_embed_io){.ids = e->step->out_rows, .table = e->buffer[first->x.buffer], .y = e->gathered},
+                  NULL);
+}
+
+static ga_status run_head(ga_exec *e, const fused_program *program) {
   if (!e->step->n_out || program->n_body == program->n_ops) return GA_OK;
   GA_REQUIRE(e->step->n_out <= e->max_out, GA_ERR_INTERNAL, "%d rows of logits, room for %d", e->step->n_out,
              e->max_out);
+  if (e->step->out_rows) GA_TRY(gather_out_rows(e, program));
   return run_ops(e, program, program->n_body, program->n_ops);
 }
 

@@ -5,31 +5,31 @@
 #define GA_MODEL_EXEC_H
 
 #include "model/fuse.h"
+#include "model/kv_cache.h"
 
-#define GA_KV_PAGE 64 /* tokens */
+/* Where layers of a kind have the sequences' keys and values. */
+typedef struct ga_step_pages {
+  const int32_t *slots;      /* [T] where K and V go; -1 = nowhere */
+  const int32_t *page_table; /* [n_seqs, page_stride] */
+} ga_step_pages;
 
-/* Tokens of one step, possibly of several sequences, packed one after the other. Arrays are on the device. */
+/* Tokens of one step, possibly of several sequences, packed one after the other: those with one new token first. Arrays
+ * are on the device. */
 typedef struct ga_step {
   int32_t n_tokens, n_seqs;
-  int32_t max_q, max_kv;     /* longest new part and longest total of a sequence */
-  const int32_t *ids;        /* [T] */
-  const int32_t *positions;  /* [T] */
-  const int32_t *types;      /* [T] all 0: token types of encoders; else NULL */
-  const int32_t *slots;      /* [T] where K and V go */
-  const int32_t *q_start;    /* [n_seqs + 1] */
-  const int32_t *kv_len;     /* [n_seqs] after this step */
-  const int32_t *page_table; /* [n_seqs, page_stride] */
+  int32_t n_decode;         /* the first so many sequences have one new token each */
+  int32_t max_q, max_kv;    /* longest new part and longest total of a sequence */
+  const int32_t *ids;       /* [T] */
+  const int32_t *positions; /* [T] */
+  const int32_t *types;     /* [T] all 0: token types of encoders; else NULL */
+  ga_step_pages pages[KV_KINDS];
+  const int32_t *q_start;         /* [n_seqs + 1] */
+  const int32_t *q_start_prompts; /* [n_seqs - n_decode + 1] of the others, counted from their first token */
+  const int32_t *kv_len;          /* [n_seqs] after this step */
   int64_t page_stride;
   int32_t out_begin, n_out; /* rows whose logits are wanted: [out_begin, out_begin + n_out) */
+  const int32_t *out_rows;  /* NULL, or [n_out]: these instead; steps of several tokens */
 } ga_step;
-
-/* KV cache of all layers: [pages, page_size, Hkv, D] each; in e4m3 with scales [Hkv, n_slots] behind. */
-typedef struct ga_kv_cache {
-  void **k, **v; /* [n_layers] device memory */
-  ga_dtype dtype;
-  int32_t page_size;
-  int64_t n_slots; /* pages * page_size */
-} ga_kv_cache;
 
 /* Buffers for up to max_tokens tokens a step, and the programs of the steps that there have been. */
 typedef struct ga_exec {
@@ -39,7 +39,9 @@ typedef struct ga_exec {
   const ga_step *step;
   const ga_kv_cache *kv; /* NULL: no cache, attention among the step's own tokens (encoders) */
   int32_t max_tokens, max_out;
-  float *buffer[BUF_COUNT];                              /* NULL: not used here */
+  bool is_invariant;        /* a token's numbers do not depend on what else is in its step: set before the first one */
+  float *buffer[BUF_COUNT]; /* NULL: not used here */
+  float *gathered;          /* [max_out, d] the rows out_rows; made when first needed */
   fused_program *programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
 } ga_exec;
 

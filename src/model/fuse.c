@@ -57,7 +57,7 @@ static fused_rows write_of(fuser *f, ga_value_id id) {
   return rows_of_value(v, v->buffer);
 }
 
-static fused_op fused_op_of(const ga_node *node, fused_kind kind) {
+static fused_op fused_op_of(const fuser *f, const ga_node *node, fused_kind kind) {
   fused_op op = {.kind = kind,
                  .layer = node->layer,
                  .add_layer = node->layer,
@@ -72,6 +72,7 @@ static fused_op fused_op_of(const ga_node *node, fused_kind kind) {
                  .heads = 1,
                  .window = node->window,
                  .local = node->local,
+                 .is_invariant = f->target->is_invariant,
                  .scale = node->scale,
                  .eps = node->eps};
   for (int i = 0; i < FUSED_MATRICES; i++) op.matrix[i] = (fused_matrix){.weight = W_NONE, .bias = W_NONE};
@@ -179,8 +180,8 @@ static ga_status emit_normed(fuser *f, fused_op *op, ga_value_id x, int32_t rows
   return *taken ? emit(f, op) : GA_OK;
 }
 
-static fused_op normed_product(const ga_node *norm, const ga_node *linear) {
-  fused_op op = fused_op_of(linear, FUSED_PRODUCT);
+static fused_op normed_product(const fuser *f, const ga_node *norm, const ga_node *linear) {
+  fused_op op = fused_op_of(f, linear, FUSED_PRODUCT);
   op.norm = norm->weight;
   op.eps = norm->eps;
   return op;
@@ -196,7 +197,7 @@ static ga_status fuse_products(fuser *f, const ga_node *norm, int32_t n, int32_t
   const ga_node *linear = norm + 1;
   *taken = true;
   for (int32_t first = 0, end; first < n && *taken; first = end) {
-    fused_op op = normed_product(norm, linear + first);
+    fused_op op = normed_product(f, norm, linear + first);
     for (end = first; end < n && alike(f, linear + first, linear + end);) add_matrix(f, &op, linear + end++);
     op.rows = f->graph->values[norm->out].rows;
     GA_TRY(emit_normed(f, &op, norm->in[0], rows, end == n, taken));
@@ -207,7 +208,7 @@ static ga_status fuse_products(fuser *f, const ga_node *norm, int32_t n, int32_t
 /* act(gate h) * (up h), h normed. */
 static ga_status gated_pair(fuser *f, const ga_node *norm, const ga_node *act, int32_t rows, bool *taken) {
   const ga_node *gate = norm + 1, *up = norm + 2;
-  fused_op op = normed_product(norm, up);
+  fused_op op = normed_product(f, norm, up);
   *taken = false;
   if (!alike(f, gate, up) || gate->bias != W_NONE) return GA_OK;
   add_matrix(f, &op, up);
@@ -258,7 +259,7 @@ static ga_status norm_into_products(fuser *f, int32_t i, int32_t *next) {
 /* A norm as a launch of its own, with the addition behind it; of one token that may wait for the next product. */
 static ga_status fuse_norm(fuser *f, int32_t i, int32_t *next) {
   const ga_node *node = &f->graph->nodes[i];
-  fused_op op = fused_op_of(node, FUSED_NORM);
+  fused_op op = fused_op_of(f, node, FUSED_NORM);
   GA_TRY(norm_into_products(f, i, next));
   if (*next != i) return GA_OK;
   GA_TRY(emit_pending(f));
@@ -287,7 +288,7 @@ static ga_status fuse_norm(fuser *f, int32_t i, int32_t *next) {
 /* A product, with the activation and the addition behind it. */
 static ga_status fuse_linear(fuser *f, int32_t i, int32_t *next) {
   const ga_node *node = &f->graph->nodes[i], *act = node_if(f, i + 1, NODE_ACT, node->layer), *add;
-  fused_op op = fused_op_of(node, FUSED_PRODUCT);
+  fused_op op = fused_op_of(f, node, FUSED_PRODUCT);
   ga_value_id y = node->out;
   op.rows = f->graph->values[y].rows;
   op.x = read_of(f, node->in[0]);
@@ -333,7 +334,7 @@ static ga_status fuse_store(fuser *f, int32_t i, int32_t *next) {
   *next = i;
   if (!n) return GA_OK;
   const ga_node *q = norms ? norms : ropes, *k = q + 1, *store = ropes + 2;
-  fused_op op = fused_op_of(store, FUSED_KV_STORE);
+  fused_op op = fused_op_of(f, store, FUSED_KV_STORE);
   op.rotates = true;
   op.local = ropes->local;
   op.eps = f->target->model->hparams.norm_eps;
@@ -355,7 +356,7 @@ static ga_status fuse_one(fuser *f, const ga_node *node) {
                                      [NODE_ROPE] = FUSED_ROPE,          [NODE_KV_STORE] = FUSED_KV_STORE,
                                      [NODE_ATTENTION] = FUSED_ATTENTION};
   const ga_value_id *in = node->in;
-  fused_op op = fused_op_of(node, kinds[node->kind]);
+  fused_op op = fused_op_of(f, node, kinds[node->kind]);
   if (node->kind == NODE_HEAD_NORM) op.norm = node->weight, op.norm_kind = GA_NORM_RMS;
   if (node->heads) op.heads = node->heads;
   if (node->kind == NODE_EMBED) op.matrix[op.n_matrices++].weight = node->weight;

@@ -57,6 +57,7 @@ typedef struct fused_op {
   int32_t norm_kind, act, ids;
   int32_t heads, window; /* NORM of heads: how many a row has, else 1; ROPE, ATTENTION */
   bool rotates, local;   /* KV_STORE; ROPE, KV_STORE */
+  bool is_invariant;     /* PRODUCT, ATTENTION */
   float scale, eps;
 } fused_op;
 
@@ -75,6 +76,7 @@ typedef struct fuse_target {
   const ga_placement *placement; /* its layers; embedding and head where it has them */
   const ga_dtype *kv;            /* NULL: no cache */
   int32_t tokens, out;           /* fused_class of the step's tokens and of the rows whose logits are wanted */
+  bool is_invariant;             /* a token's numbers must not depend on the step's others; then tokens and out are 0 */
 } fuse_target;
 
 /* Asks the planner of the placement's context; runs nothing. Release with fused_destroy. */

@@ -18,6 +18,7 @@ ga_gemm_fused_desc fused_gemm_desc(const ga_model *model, const fused_op *op, in
   d->x_stride = stride_of(&op->x);
   d->y_stride = stride_of(&op->matrix[0].y);
   d->act = op->act;
+  if (op->is_invariant) d->flags |= GA_GEMM_INVARIANT;
   if (op->norm != W_NONE) fused.fused |= GA_GEMM_FUSED_NORM;
   if (op->norm != W_NONE) fused.norm_eps = op->eps;
   if (op->add_norm != W_NONE)

@@ -4,7 +4,7 @@
 #define STATE (GA_ATTN_STATE_IN | GA_ATTN_STATE_OUT)
 #define ALL_FLAGS                                                                                          \
   (GA_ATTN_CAUSAL | GA_ATTN_VARLEN | GA_ATTN_PAGED | GA_ATTN_SINKS | GA_ATTN_ALIBI | GA_ATTN_LSE | STATE | \
-   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM)
+   GA_ATTN_KV_READY | GA_ATTN_FAST_SUM | GA_ATTN_INVARIANT)
 
 static ga_status check_heads(const ga_attn_desc *d) {
   GA_CHECK_RANGE("attn", d->q_heads, 1, GA_HEADS_MAX);

@@ -32,11 +32,12 @@ static ga_status complete_operands(ga_gemm_desc *d) {
 static ga_status complete_more(ga_gemm_fused_desc *f) {
   const ga_gemm_desc *d = &f->plain;
   const bool gated = f->fused & GA_GEMM_FUSED_GATED, normed = f->fused & GA_GEMM_FUSED_NORM;
-  GA_REQUIRE(!gated || !d->flags, GA_ERR_ARG, "gemm: flags 0x%x with GATED; must be 0", d->flags);
+  const uint32_t flags = d->flags & ~(uint32_t)GA_GEMM_INVARIANT;
+  GA_REQUIRE(!gated || !flags, GA_ERR_ARG, "gemm: flags 0x%x with GATED; must be 0", d->flags);
   for (int i = 0; i < GA_GEMM_MORE; i++) {
     GA_REQUIRE(f->n_more[i] >= 0 && f->n_more[i] <= GA_DIM_MAX, GA_ERR_SHAPE,
                "gemm: n_more[%d] is %lld; must be 0 to 2^40", i, (long long)f->n_more[i]);
-    GA_REQUIRE(!f->n_more[i] || (!gated && !(d->flags & ~(uint32_t)GA_GEMM_BIAS)), GA_ERR_ARG,
+    GA_REQUIRE(!f->n_more[i] || (!gated && !(flags & ~(uint32_t)GA_GEMM_BIAS)), GA_ERR_ARG,
                "gemm: n_more[%d] is %lld with flags 0x%x, fused 0x%x; only BIAS, NORM and ADD_NORM are allowed", i,
                (long long)f->n_more[i], d->flags, f->fused);
     GA_REQUIRE(!f->n_more[i] || d->n, GA_ERR_SHAPE, "gemm: n_more[%d] is %lld, but n is 0", i, (long long)f->n_more[i]);
@@ -59,7 +60,8 @@ static ga_status complete_more(ga_gemm_fused_desc *f) {
   return GA_OK;
 }
 
-#define FLAGS (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL | GA_GEMM_XT | GA_GEMM_WT | GA_GEMM_FAST_SUM)
+#define FLAGS \
+  (GA_GEMM_BIAS | GA_GEMM_GLU | GA_GEMM_RESIDUAL | GA_GEMM_XT | GA_GEMM_WT | GA_GEMM_FAST_SUM | GA_GEMM_INVARIANT)
 
 static ga_status complete(ga_gemm_fused_desc *fused) {
   ga_gemm_desc *d = &fused->plain;

@@ -1,7 +1,14 @@
 #include "base/rng.h"
 #include "op/op.h"
 
-static ga_status complete(ga_sample_desc *d) {
+static ga_status complete_rows(ga_sample_fused_desc *d) {
+  GA_CHECK_RANGE("sample", d->rows, 0, GA_SAMPLE_ROWS_MAX);
+  if (!d->rows) return GA_OK;
+  return ga_complete_rows("sample", "logits_stride", d->rows, d->plain.vocab, &d->logits_stride);
+}
+
+static ga_status complete(ga_sample_fused_desc *fused) {
+  const ga_sample_desc *d = &fused->plain;
   GA_REQUIRE(d->vocab >= 1 && d->vocab <= INT32_MAX, GA_ERR_SHAPE, "sample: vocab is %lld; must be 1 to 2^31 - 1",
              (long long)d->vocab);
   GA_REQUIRE(d->temperature >= 0 && isfinite(d->temperature), GA_ERR_ARG,
@@ -15,7 +22,7 @@ static ga_status complete(ga_sample_desc *d) {
   GA_CHECK_FINITE("sample", d->presence_penalty);
   GA_CHECK_FINITE("sample", d->frequency_penalty);
   GA_REQUIRE(d->top_k >= 0, GA_ERR_ARG, "sample: top_k is %d; must be 0 (off) or more", d->top_k);
-  return GA_OK;
+  return complete_rows(fused);
 }
 
 #define CHECK_COUNT(what, value)                                                                               \
@@ -29,8 +36,24 @@ static ga_status check_counts(const ga_sample_fused_io *io) {
   return GA_OK;
 }
 
-static ga_status check_io(const ga_sample_desc *d, const ga_sample_fused_io *fused) {
+static ga_status check_rows_io(const ga_sample_fused_io *fused) {
   const ga_sample_io *io = &fused->plain;
+  GA_CHECK_AT("sample", io->logits, GA_F32, "logits");
+  GA_CHECK_AT("sample", io->id, GA_I32, "id");
+  GA_CHECK_AT("sample", io->rng, GA_I64, "rng");
+  GA_CHECK_AT("sample", fused->rows, GA_I64, "rows");
+  GA_CHECK_ALIGN("sample", io->bias, GA_F32, "bias");
+  GA_CHECK_ALIGN("sample", io->logprob, GA_F32, "logprob");
+  GA_CHECK_ALIGN("sample", fused->sequence, GA_I32, "sequence");
+  GA_CHECK_ALIGN("sample", fused->mask, GA_I32, "mask");
+  return GA_OK;
+}
+
+static ga_status check_io(const ga_sample_fused_desc *desc, const ga_sample_fused_io *fused) {
+  const ga_sample_desc *d = &desc->plain;
+  const ga_sample_io *io = &fused->plain;
+  if (desc->rows) return check_rows_io(fused);
+  GA_REQUIRE(!fused->rows && !fused->mask, GA_ERR_ARG, "sample: rows or mask is given, but the plan is of one row");
   GA_TRY(check_counts(fused));
   GA_CHECK_AT("sample", io->logits, GA_F32, "logits");
   GA_CHECK_AT("sample", io->id, GA_I32, "id");

@@ -57,6 +57,8 @@ static void adjust(const ga_sample_desc *d, const ga_sample_fused_io *fused, dou
     x[i] = x[i] > 0 ? x[i] / (double)d->repetition_penalty : x[i] * (double)d->repetition_penalty;
     x[i] -= (double)d->presence_penalty + (double)d->frequency_penalty * count[i];
   }
+  for (int64_t i = 0; fused->mask && i < d->vocab; i++)
+    if (!(fused->mask[i / 32] >> (i % 32) & 1)) x[i] = -INFINITY;
 }
 
 static double weight(const candidate *c, int64_t i) { return exp((double)c[i].logit - (double)c[0].logit); }
@@ -125,10 +127,7 @@ static float logprob_of(const ga_sample_desc *d, const float *logits, int32_t id
   return (float)((double)logits[id] - most - log(sum));
 }
 
-ga_status ga_ref_sample(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
-  (void)kernel, (void)workspace, (void)stream;
-  const ga_sample_desc *d = desc;
-  const ga_sample_fused_io *fused = io;
+static ga_status ref_sample_one(const ga_sample_desc *d, const ga_sample_fused_io *fused) {
   const ga_sample_io *a = &fused->plain;
   void *x = NULL, *count = NULL, *all = NULL;
   ga_status status;
@@ -152,4 +151,45 @@ out:
   ga_mem_free(count);
   ga_mem_free(all);
   return status;
+}
+
+static ga_status ref_sample_row(const ga_sample_fused_desc *d, const ga_sample_fused_io *all, int32_t i) {
+  const ga_sample_row *r = &all->rows[i];
+  int32_t n_sequence = 0;
+  if (r->logits < 0) {
+    all->plain.id[i] = -1;
+    if (all->plain.logprob) all->plain.logprob[i] = NAN;
+    return GA_OK;
+  }
+  const ga_sample_desc desc = {.vocab = d->plain.vocab,
+                               .temperature = r->temperature,
+                               .top_p = r->top_p,
+                               .min_p = r->min_p,
+                               .typical_p = r->typical_p,
+                               .repetition_penalty = r->repetition_penalty,
+                               .presence_penalty = r->presence_penalty,
+                               .frequency_penalty = r->frequency_penalty,
+                               .top_k = r->top_k};
+  ga_sample_fused_io io = {.plain = {.logits = all->plain.logits + r->logits * d->logits_stride,
+                                     .bias = r->n_bias ? all->plain.bias + r->bias : NULL,
+                                     .n_bias = r->n_bias,
+                                     .rng = all->plain.rng + 4 * (size_t)i,
+                                     .id = all->plain.id + i,
+                                     .logprob = all->plain.logprob ? all->plain.logprob + i : NULL},
+                           .mask = r->mask < 0 ? NULL : all->mask + r->mask * ga_div_up(d->plain.vocab, 32)};
+  if (r->sequence >= 0) { /* its tokens end at n_sequence = n_history */
+    n_sequence = r->n_history;
+    io.plain.n_history = r->n_history;
+    io.sequence = all->sequence + (r->sequence - r->n_history);
+    io.n_sequence = &n_sequence;
+  }
+  return ref_sample_one(&desc, &io);
+}
+
+ga_status ga_ref_sample(const ga_kernel *kernel, const void *desc, const void *io, void *workspace, ga_stream *stream) {
+  (void)kernel, (void)workspace, (void)stream;
+  const ga_sample_fused_desc *d = desc;
+  if (!d->rows) return ref_sample_one(&d->plain, io);
+  for (int32_t i = 0; i < d->rows; i++) GA_TRY(ref_sample_row(d, io, i));
+  return GA_OK;
 }

@@ -7,6 +7,7 @@
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
 #include "ga/chat.h"
+#include "ga/engine.h"
 #include "ga/gemm.h"
 #include "ga/launch.h"
 #include "ga/layer.h"
@@ -40,7 +41,12 @@
   X(ga_session_options, GA_SESSION_OPTIONS_INIT)   \
   X(ga_model_options, GA_MODEL_OPTIONS_INIT)       \
   X(ga_generate_options, GA_GENERATE_OPTIONS_INIT) \
-  X(ga_generate_result, GA_GENERATE_RESULT_INIT)
+  X(ga_generate_result, GA_GENERATE_RESULT_INIT)   \
+  X(ga_engine_options, GA_ENGINE_OPTIONS_INIT)     \
+  X(ga_request_options, GA_REQUEST_OPTIONS_INIT)   \
+  X(ga_request_output, GA_REQUEST_OUTPUT_INIT)     \
+  X(ga_request_info, GA_REQUEST_INFO_INIT)         \
+  X(ga_engine_stats, GA_ENGINE_STATS_INIT)
 
 #define X(type, init) static const type static_##type = init;
 STRUCTS(X)

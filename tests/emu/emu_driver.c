@@ -239,6 +239,15 @@ static CUresult e_MemcpyDtoHAsync(void *dst, CUdeviceptr src, size_t bytes, CUst
   memcpy(dst, (void *)(uintptr_t)src, bytes);
   return CUDA_SUCCESS;
 }
+static CUresult e_MemcpyDtoDAsync(CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream) {
+  (void)stream;
+  STEP();
+  do_later(enqueued);
+  if (!emu_is_device((void *)(uintptr_t)src, bytes) || !emu_is_device((void *)(uintptr_t)dst, bytes))
+    return ERR_INVALID_VALUE;
+  memcpy((void *)(uintptr_t)dst, (void *)(uintptr_t)src, bytes);
+  return CUDA_SUCCESS;
+}
 static CUresult e_DeviceCanAccessPeer(int *can, CUdevice reader, CUdevice owner) {
   const char *e = getenv("GA_EMU");
   *can = reader != owner && !(e && strstr(e, "nopeers"));

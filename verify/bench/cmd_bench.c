@@ -1,11 +1,13 @@
 /* ga bench: options, groups, report. */
 #include <stdlib.h>
+#include <string.h>
 
 #include <jansson.h>
 
 #include "cli/cmd.h"
 #include "verify/bench/bench.h"
 #include "verify/bench/bench_model.h"
+#include "verify/bench/serve_client.h"
 #include "verify/check/walk.h"
 
 typedef struct session {
@@ -129,7 +131,22 @@ static int bench(const bench_options *o, const char *patterns, bool json) {
   return code;
 }
 
+/* --serve has options of its own. */
+static bool names_server(int argc, char **argv) {
+  for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+    if (!strcmp(argv[i], "--serve") || !strncmp(argv[i], "--serve=", 8)) return true;
+  return false;
+}
+
+/* The second half of the help. */
+static int help_of_serve(char **argv) {
+  char help[] = "--help", *line[] = {argv[0], help, NULL};
+  printf("\n");
+  return bench_serve(2, line);
+}
+
 int cmd_bench(int argc, char **argv) {
+  if (names_server(argc, argv)) return bench_serve(argc, argv);
   const char *patterns = "*", *before = NULL;
   int64_t threads = 0, seed = 1;
   bool json = false, error = false;
@@ -158,7 +175,7 @@ int cmd_bench(int argc, char **argv) {
       {"compare", 0, OPT_STRING, &before, 0, 0, "FILE", "with a second FILE: what changed between two JSON reports"},
   };
   int code, rest = cmd_parse("bench", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);
-  if (rest < 0) return code;
+  if (rest < 0) return code == EXIT_OK ? help_of_serve(argv) : code;
   if (before && rest != 1) return cmd_usage_error("bench", "--compare takes two files");
   if (before) return bench_compare(before, argv[1]);
   if (rest > 0) return cmd_usage_error("bench", "unexpected '%s'", argv[1]);

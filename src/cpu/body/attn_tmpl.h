@@ -20,6 +20,7 @@ typedef struct attn_tile {
   int rows;                         /* of a KV head: queries times query heads */
   int head;                         /* first query head of the KV head at hand */
   bool masked;                      /* a row does not see all keys of the tile at hand */
+  bool few;                         /* so few rows that keys need not be transposed */
   int64_t head_pad, v_pad, key_pad; /* floats from row to row of q, acc and v; of keys */
   float *state;                     /* for each KV head of the unit: q, acc, m, l */
   float *q, *acc, *m, *l;           /* of the KV head at hand */
@@ -50,6 +51,7 @@ static attn_tile tile_in(const attn_job *job, const attn_unit *u, float *scratch
   const ga_attn_desc *d = job->d;
   const ga_attn_io *a = job->a;
   attn_tile t = {.job = job, .u = u, .rows = (int)u->n_q * u->n_heads, .head_pad = h->head_pad, .v_pad = h->v_pad};
+  t.few = t.rows < TRANSPOSE_ROWS && !(d->flags & GA_ATTN_INVARIANT);
   t.key_pad = h->head_pad + 16; /* not a power of two: rows of one tile must not share cache sets */
   t.state = scratch;
   t.scores = t.state + h->state_rows * (h->head_pad + h->v_pad + 2);
@@ -408,7 +410,7 @@ static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
   const bool scales = t->job->d->kv_dtype == GA_E4M3;
   if (scales) take_scales(t, &t->job->a->k_scale, begin, n, t->k_scale);
   if (scales) take_scales(t, &t->job->a->v_scale, begin, n, t->v_scale);
-  if (t->rows < TRANSPOSE_ROWS)
+  if (t->few)
     few_scores(t, n);
   else
     many_scores(t, n);
@@ -419,7 +421,7 @@ static void run_tile(attn_tile *t, int64_t begin, int64_t n) {
     softmax_tile_row(t, r);
     if (scales) scale_keys(t->scores + r * ATTN_KEYS, t->v_scale);
   }
-  if (t->rows < TRANSPOSE_ROWS && !t->masked)
+  if (t->few && !t->masked)
     few_values(t, n);
   else
     many_values(t, begin, n);
@@ -437,6 +439,7 @@ static void run_unit(const attn_job *job, const attn_unit *u, float *scratch) {
   }
   /* Tiles lie at multiples of their size, wherever the unit starts. */
   int64_t begin = u->key_begin, end = begin / ATTN_KEYS * ATTN_KEYS + ATTN_KEYS;
+  if (job->d->flags & GA_ATTN_INVARIANT) begin = end - ATTN_KEYS;
   next_rows(&t, begin, ga_min_i64(end, u->key_end));
   for (; begin < u->key_end; begin = end, end += ATTN_KEYS) {
     swap_rows(&t);

@@ -131,6 +131,7 @@ ga_status cuda_stream_sync(ga_stream *stream);
 ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
+ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);
 ga_status cuda_event_create(ga_device *device, ga_event **out);
 void cuda_event_destroy(ga_event *event);

@@ -146,6 +146,7 @@ typedef struct CUlaunchConfig {
   X(MemFreeHost, cuMemFreeHost, (void *p)) \
   X(MemcpyHtoDAsync, cuMemcpyHtoDAsync_v2, (CUdeviceptr dst, const void *src, size_t bytes, CUstream stream)) \
   X(MemcpyDtoHAsync, cuMemcpyDtoHAsync_v2, (void *dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
+  X(MemcpyDtoDAsync, cuMemcpyDtoDAsync_v2, (CUdeviceptr dst, CUdeviceptr src, size_t bytes, CUstream stream)) \
   X(PointerGetAttribute, cuPointerGetAttribute, (void *value, int attribute, CUdeviceptr p)) \
   X(MemsetD8Async, cuMemsetD8Async, (CUdeviceptr dst, unsigned char value, size_t n, CUstream stream)) \
   X(StreamCreate, cuStreamCreate, (CUstream * stream, unsigned flags)) \

@@ -92,6 +92,14 @@ ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size
   return GA_OK;
 }
 
+ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes) {
+  cuda_device *d = cuda_device_of(stream);
+  GA_TRY(cuda_enter(d));
+  GA_CU(d->cu, MemcpyDtoDAsync, (CUdeviceptr)(uintptr_t)dst, (CUdeviceptr)(uintptr_t)src, bytes,
+        cuda_handle_of(stream));
+  return GA_OK;
+}
+
 /* --- events --- */
 
 typedef struct cuda_event {

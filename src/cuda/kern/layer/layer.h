@@ -19,6 +19,10 @@ GA_DECLARE_CUDA(kv_store);
 const char *cuda_kv_store_scaled_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 const char *cuda_kv_store_normed_ok(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 GA_DECLARE_CUDA(sample);
+typedef struct cuda_sample_variant {
+  cuda_variant base;
+  int32_t rows;
+} cuda_sample_variant;
 uint64_t cuda_sample_workspace(const ga_kernel *kernel, const void *desc, const ga_caps *caps);
 GA_DECLARE_CUDA(convert);
 

@@ -85,6 +85,15 @@ typedef struct ga_kargs_kv_store {
   int32_t lanes; /* of a head: whole warps */
 } ga_kargs_kv_store;
 
+/* ga_sample_row */
+typedef struct ga_kargs_sample_row {
+  int64_t sequence;
+  int32_t logits, n_history, bias, n_bias, mask, top_k;
+  float temperature, top_p, min_p, typical_p;
+  float repetition_penalty, presence_penalty, frequency_penalty;
+  int32_t reserved;
+} ga_kargs_sample_row;
+
 typedef struct ga_kargs_sample {
   const float *logits;
   const int32_t *history;
@@ -105,13 +114,19 @@ typedef struct ga_kargs_sample {
   float temperature, top_p, min_p;
   float sum_temperature; /* at which groups' weights are summed; 0 = they are not asked for */
   float repetition_penalty, presence_penalty, frequency_penalty;
-  float typical_p; /* 1 = off */
+  float typical_p;                         /* 1 = off */
+  const uint32_t *mask;                    /* null, or [ceil(vocab / 32)] bits of the tokens that may be drawn */
+  int32_t *append;                         /* null, or where id is put too */
+  const ga_kargs_sample_row *rows;         /* null, or what rows have of their own; the pointers are those of all */
+  int64_t logits_stride, workspace_stride; /* between rows, in elements and in bytes */
+  int32_t row_blocks;                      /* of a row, one behind the other */
+  int32_t unused;
 } ga_kargs_sample;
 
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_embed) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_rope) == 64);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_kv_store) == 184);
-GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 184);
+GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_sample) == 232);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_add) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_act) == 72);
 GA_KARGS_LAYER_ASSERT(sizeof(ga_kargs_norm) == 88);

@@ -2,7 +2,7 @@
  * COMPUTES  the chain of ga/sample.h: adjusted logits as ga_ref_sample's bit by bit; weights and their sums in double,
  *           in another order than the oracle's, and exp of another library, so that the token is the same unless a sum
  *           lies within 1e-12 of a border. logprob: log-probability of the token under the plain softmax of the logits,
- *           in f32
+ *           in f32. ROWS: the same of many rows, bit by bit, each with parameters of its own
  * CONTRACT  each of n_advance numbers becomes one more, and id joins the sequence: the place of the next step, which
  *           the same graph replays. The same bits every time
  * WORK      tokens in groups, at most THREADS of them, a warp each: their largest logit and, where all tokens matter,
@@ -15,7 +15,7 @@
  *           surprise from the entropy, makes the logits of all others -infinity and the groups anew, and the rest of
  *           the chain goes on from there
  * DATA      logits once from gmem; groups with candidates and with kept tokens again
- * BARRIERS  one counter between blocks; block barriers in the last one
+ * BARRIERS  one counter between the blocks of a row; block barriers in the last one
  * BUDGET    THREADS lanes a block, 25 KB of shared memory; docs/log/models.md has times
  */
 #include "cuda/dev/ptx/mem.h"
@@ -28,6 +28,9 @@
 #endif
 #ifndef GA_P_THREADS
 #error "GA_P_THREADS: lanes of a block, and the most groups"
+#endif
+#ifndef GA_P_ROWS
+#error "GA_P_ROWS: 1 = many rows of logits, each with parameters of its own in device memory; 0 = one"
 #endif
 #ifndef GA_P_SMEM
 #error "GA_P_SMEM: bytes of dynamic shared memory that the row gives a block"
@@ -45,12 +48,19 @@ typedef struct {
   row_shared row;
   int last, id;
   double u;
+  ga_kargs_sample own; /* of the block's row */
 } shared;
 
 /* ---- logits ---- */
 
 /* Are the logits that the last block sees others than the caller's? */
-GA_DEV bool has_own(const ga_kargs_sample *a) { return a->n_history + a->n_bias > 0 || a->typical_p < 1; }
+GA_DEV bool has_own(const ga_kargs_sample *a) {
+  return a->n_history + a->n_bias > 0 || a->typical_p < 1 || (GA_P_ROWS && a->mask);
+}
+
+GA_DEV bool is_allowed(const ga_kargs_sample *a, int64_t i) {
+  return !GA_P_ROWS || !a->mask || a->mask[i / 32] >> (i % 32) & 1;
+}
 
 /* NaN and -infinity are nobody. */
 GA_DEV float drawable(float x) { return x > GA_NEG_INFINITY ? x : GA_NEG_INFINITY; }
@@ -92,6 +102,10 @@ GA_DEV void load_run(const ga_kargs_sample *a, seen_tokens seen, uint32_t listed
         v = lane == from ? changed : v;
       }
       GA_UNROLL for (int j = 0; j < AHEAD; j++) x[j] = e == j ? v : x[j];
+      if (i < a->vocab && !is_allowed(a, i)) {
+        v = GA_NEG_INFINITY;
+        GA_UNROLL for (int j = 0; j < AHEAD; j++) x[j] = e == j ? v : x[j];
+      }
       if (i < a->vocab) a->adjusted[i] = drawable(v);
     }
   GA_UNROLL for (int e = 0; e < AHEAD; e++) x[e] = drawable(x[e]);
@@ -123,8 +137,8 @@ GA_DEV void make_group(const ga_kargs_sample *a, seen_tokens seen, int64_t group
 
 GA_DEV void make_groups(const ga_kargs_sample *a) {
   const seen_tokens seen = seen_by(a);
-  for (int64_t g = (int64_t)block_index() * WARPS + thread_index() / 32; g < a->groups;
-       g += (int64_t)block_count() * WARPS)
+  for (int64_t g = (int64_t)(block_index() % a->row_blocks) * WARPS + thread_index() / 32; g < a->groups;
+       g += (int64_t)a->row_blocks * WARPS)
     make_group(a, seen, g);
 }
 
@@ -133,7 +147,7 @@ GA_DEV bool is_last_block(const ga_kargs_sample *a, shared *s) {
   block_sync();
   if (thread_index() == 0) {
     fence_device();
-    s->last = atomic_add_i32(a->counter, 1) == block_count() - 1;
+    s->last = atomic_add_i32(a->counter, 1) == a->row_blocks - 1;
     if (s->last) stg_i32(a->counter, 0);
     fence_device();
   }
@@ -547,18 +561,68 @@ GA_DEV void put_logprob(const ga_kargs_sample *a, shared *s, int id) {
   if (thread_index() == 0) *a->logprob = a->logits[id] - most - logf(sum);
 }
 
-GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_sample a) {
+/* ---- rows ---- */
+
+/* What the block's row of parameters makes of `all`; as kargs_of in sample_sm80.c has it of one row. One thread. */
+GA_DEV void take_row(const ga_kargs_sample *all, int y, ga_kargs_sample *a) {
+  const ga_kargs_sample_row *r = all->rows + y;
+  const int64_t skipped = y * all->workspace_stride;
+  const int first_k = r->typical_p < 1 || r->top_k >= all->vocab ? 0 : r->top_k;
+  *a = *all;
+  a->logits = all->logits + r->logits * all->logits_stride;
+  a->history = r->sequence < 0 ? 0 : all->append + (r->sequence - r->n_history);
+  a->append = r->sequence < 0 ? 0 : all->append + r->sequence;
+  a->n_history = r->sequence < 0 ? 0 : r->n_history;
+  a->bias = (const logit_bias *)all->bias + r->bias;
+  a->n_bias = r->n_bias;
+  a->mask = r->mask < 0 ? 0 : all->mask + r->mask * ((all->vocab + 31) / 32);
+  a->id = all->id + y;
+  a->logprob = all->logprob ? all->logprob + y : 0;
+  a->rng = all->rng + 4 * y;
+  a->adjusted = (float *)((char *)all->adjusted + skipped);
+  a->group_max = (float *)((char *)all->group_max + skipped);
+  a->group_sum = (double *)((char *)all->group_sum + skipped);
+  a->counter = all->counter + y;
+  a->top_k = r->top_k < all->vocab ? r->top_k : 0;
+  a->filters = first_k || r->top_p < 1 || r->min_p > 0;
+  a->temperature = r->temperature;
+  a->top_p = r->top_p;
+  a->min_p = r->min_p;
+  a->sum_temperature = !a->filters ? r->temperature : r->temperature > 0 && r->top_p < 1 && !first_k ? 1 : 0;
+  a->repetition_penalty = r->repetition_penalty;
+  a->presence_penalty = r->presence_penalty;
+  a->frequency_penalty = r->frequency_penalty;
+  a->typical_p = r->typical_p;
+}
+
+GA_DEV int row_of_block(const ga_kargs_sample *all) { return block_index() / all->row_blocks; }
+
+/* A row of which nothing is drawn. */
+GA_DEV void put_none(const ga_kargs_sample *all, int y) {
+  if (block_index() % all->row_blocks || thread_index()) return;
+  all->id[y] = -1;
+  if (all->logprob) all->logprob[y] = __uint_as_float(0x7fc00000u);
+}
+
+GA_KERNEL(GA_P_THREADS, 1) GA_KERNEL_ID(GA_GRID_CONST ga_kargs_sample all) {
   GA_SHARED shared s;
+  const ga_kargs_sample *a = GA_P_ROWS ? &s.own : &all;
   grid_dependency_wait();
-  make_groups(&a);
-  if (!is_last_block(&a, &s)) return;
+  if (GA_P_ROWS) {
+    if (all.rows[row_of_block(&all)].logits < 0) return put_none(&all, row_of_block(&all));
+    if (thread_index() == 0) take_row(&all, row_of_block(&all), &s.own);
+    block_sync();
+  }
+  make_groups(a);
+  if (!is_last_block(a, &s)) return;
   grid_launch_dependents();
-  const int id = choose(&a, &s);
+  const int id = choose(a, &s);
   if (thread_index() == 0) {
-    *a.id = id;
-    if (a.sequence) a.sequence[*a.n_sequence] = id;
+    *a->id = id;
+    if (a->sequence) a->sequence[*a->n_sequence] = id;
+    if (a->append) *a->append = id;
   }
   block_sync(); /* n_sequence is one of those that advance */
-  for (int64_t i = thread_index(); i < a.n_advance; i += GA_P_THREADS) a.advance[i]++;
-  if (a.logprob) put_logprob(&a, &s, id);
+  for (int64_t i = thread_index(); i < a->n_advance; i += GA_P_THREADS) a->advance[i]++;
+  if (a->logprob) put_logprob(a, &s, id);
 }

@@ -1,0 +1,56 @@
+#include "cli/engine_args.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "serve/reasoning.h"
+
+void engine_model_name(const engine_args *a, char *name, size_t capacity) {
+  const char *model = a->open.model ? a->open.model : known_models[0].name;
+  size_t n = strlen(model);
+  if (a->alias) {
+    (void)snprintf(name, capacity, "%.*s", (int)strcspn(a->alias, ","), a->alias);
+    return;
+  }
+  while (n > 1 && model[n - 1] == '/') n--;
+  size_t first = n;
+  while (first && model[first - 1] != '/') first--;
+  (void)snprintf(name, capacity, "%.*s", (int)(n - first), model + first);
+  char *dot = strrchr(name, '.');
+  if (dot && dot != name && !strcmp(dot, ".gguf")) *dot = 0;
+}
+
+ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks) {
+  char path[4096];
+  ga_model_file *file;
+  ga_text text = {0};
+  REQUIRE(tool_format_by_name(a->tools, tools), GA_ERR_ARG,
+          "--tool-call-parser '%s': allowed are auto, none, hermes, qwen, qwen3_coder, llama3, mistral", a->tools);
+  TRY(find_model(a->open.model, path, sizeof path));
+  TRY(ga_model_file_open(path, &file));
+  if (!ga_model_file_meta(file, "tokenizer.chat_template") ||
+      ga_model_file_text(file, "tokenizer.chat_template", &text) != GA_OK)
+    text = (ga_text){"", 0};
+  *thinks = !a->no_reasoning && reasoning_detect(text.data, text.bytes);
+  if (*tools == TOOL_FORMAT_AUTO) *tools = tool_format_detect(text.data, text.bytes);
+  ga_model_file_destroy(file);
+  return GA_OK;
+}
+
+ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out) {
+  ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
+  *out = NULL;
+  REQUIRE(!a->open.kv_type || ga_dtype_from_name(a->open.kv_type), GA_ERR_ARG,
+          "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", a->open.kv_type);
+  if (ga_model_get_info(model)->is_encoder) return GA_OK;
+  o.context = (int32_t)a->open.context;
+  o.max_sequences = (int32_t)a->max_sequences;
+  o.step_tokens = (int32_t)a->step_tokens;
+  o.max_waiting = max_waiting;
+  o.kv_tokens = a->kv_tokens;
+  if (a->open.kv_type) o.kv_dtype = (int32_t)ga_dtype_from_name(a->open.kv_type);
+  o.flags =
+      (a->no_prefix_cache ? GA_ENGINE_NO_PREFIX_CACHE : 0u) | (a->open.deterministic ? GA_ENGINE_DETERMINISTIC : 0u);
+  return ga_engine_create(model, &o, out);
+}

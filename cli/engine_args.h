@@ -1,0 +1,78 @@
+/* What the commands that run an engine share: its options, and how the model's answers are to be read. */
+#ifndef GA_CLI_ENGINE_ARGS_H
+#define GA_CLI_ENGINE_ARGS_H
+
+#include "cli/models.h"
+#include "cli/open.h"
+#include "ga/engine.h"
+#include "serve/tool_calls.h"
+
+typedef struct engine_args {
+  open_args open;
+  const char *alias, *tools;
+  int64_t max_sequences, step_tokens, kv_tokens;
+  bool no_prefix_cache, no_reasoning;
+} engine_args;
+#define ENGINE_ARGS_INIT \
+  { .open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .tools = "auto" }
+
+/* Rows for a command's option table, behind OPEN_MODEL_OPTIONS; `a` is an engine_args. */
+#define ENGINE_OPTIONS(a)                                                                                           \
+  {"alias", 0, OPT_STRING, &(a).alias,                                                                              \
+   0,       0, "NAME",     "what requests call the model, several with commas between; else the name of its file"}, \
+      {"context", 'c', OPT_INT, &(a).open.context,                                                                  \
+       0,         1e9, "N",     "tokens of the longest sequence; 0 = the model's own, on a CPU at most 4096"},      \
+      {"max-sequences",                                                                                             \
+       0,                                                                                                           \
+       OPT_INT,                                                                                                     \
+       &(a).max_sequences,                                                                                          \
+       0,                                                                                                           \
+       1024,                                                                                                        \
+       "N",                                                                                                         \
+       "requests that run at once; 0 = 16 on a CPU, 256 on a GPU"},                                                 \
+      {"step-tokens",                                                                                               \
+       0,                                                                                                           \
+       OPT_INT,                                                                                                     \
+       &(a).step_tokens,                                                                                            \
+       0,                                                                                                           \
+       16384,                                                                                                       \
+       "N",                                                                                                         \
+       "tokens of one step; 0 = 512 on a CPU, 2048 on a GPU"},                                                      \
+      {"kv-tokens", 0, OPT_INT, &(a).kv_tokens, 0, 1e12, "N", "tokens that the KV cache holds; 0 = by the memory"}, \
+      {"kv-type", 0, OPT_STRING, &(a).open.kv_type, 0, 0, "TYPE", "KV cache: f16, f32, bf16, e4m3, q8_0, q4_0"},    \
+      {"deterministic",                                                                                             \
+       0,                                                                                                           \
+       OPT_FLAG,                                                                                                    \
+       &(a).open.deterministic,                                                                                     \
+       0,                                                                                                           \
+       0,                                                                                                           \
+       NULL,                                                                                                        \
+       "answers follow bit by bit from their requests; slower"},                                                    \
+      {"no-prefix-cache",                                                                                           \
+       0,                                                                                                           \
+       OPT_FLAG,                                                                                                    \
+       &(a).no_prefix_cache,                                                                                        \
+       0,                                                                                                           \
+       0,                                                                                                           \
+       NULL,                                                                                                        \
+       "do not keep the keys and values of earlier prompts"},                                                       \
+      {"tool-call-parser",                                                                                          \
+       0,                                                                                                           \
+       OPT_STRING,                                                                                                  \
+       &(a).tools,                                                                                                  \
+       0,                                                                                                           \
+       0,                                                                                                           \
+       "NAME",                                                                                                      \
+       "how the model writes tool calls: auto (by its template), none, hermes, qwen3_coder, llama3, mistral"},      \
+      {"no-reasoning", 0, OPT_FLAG, &(a).no_reasoning, 0, 0, NULL, "leave <think> in the content of answers"}, {    \
+    "explain", 0, OPT_FLAG, &(a).open.explain, 0, 0, NULL, "at the end: which kernel was chosen for what, and why"  \
+  }
+
+/* What requests call the model: the first name of --alias, else that of its file or folder; "": --alias is empty. */
+void engine_model_name(const engine_args *a, char *name, size_t capacity);
+/* How the model writes tool calls and reasoning: its chat template speaks of the markers. */
+ga_status engine_formats(const engine_args *a, tool_format *tools, bool *thinks);
+/* *out NULL: the model is an encoder. */
+ga_status engine_open(const engine_args *a, int32_t max_waiting, ga_model *model, ga_engine **out);
+
+#endif

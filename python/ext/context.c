@@ -1,0 +1,297 @@
+/* Context: a device with its memory and kernels, and the lock that makes it safe from several threads. */
+#include "python/ext/core.h"
+#include "python/ext/ops.h"
+
+#include <stdio.h>
+#include <string.h>
+
+PyTypeObject *pyga_context_type;
+
+#define MOST_DEVICES 16
+static PyObject *default_cpu, *default_cuda[MOST_DEVICES];
+
+PyThreadState *pyga_enter(pyga_context *c) {
+  c->calls++;
+  PyThreadState *state = PyEval_SaveThread();
+  pthread_mutex_lock(&c->lock);
+  return state;
+}
+
+void pyga_leave(pyga_context *c, PyThreadState *state) {
+  pthread_mutex_unlock(&c->lock);
+  PyEval_RestoreThread(state);
+  c->calls--;
+}
+
+int pyga_context_ready(const pyga_context *c, const char *op) {
+  if (c->engines)
+    return pyga_fail(GA_ERR_STATE, "%s: an engine lives on this context and uses it alone; make another Context", op);
+  return 0;
+}
+
+static pyga_context *context_make(const ga_ctx_options *options) {
+  pyga_context *self = (pyga_context *)PyType_GenericAlloc(pyga_context_type, 0);
+  if (!self) return NULL;
+  ga_status status = GA_OK;
+  Py_BEGIN_ALLOW_THREADS;
+  status = ga_ctx_create(options, &self->ctx);
+  Py_END_ALLOW_THREADS;
+  if (status != GA_OK)
+    pyga_raise(status);
+  else if (pthread_mutex_init(&self->lock, NULL))
+    PyErr_NoMemory();
+  else
+    self->has_lock = true;
+  if (!self->has_lock) {
+    Py_DECREF(self);
+    return NULL;
+  }
+  const char *name = ga_ctx_device_name(self->ctx);
+  self->is_cuda = sscanf(name, "cuda:%d", &self->device) == 1;
+  return self;
+}
+
+static PyObject *context_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
+  (void)type;
+  static char names[3][16] = {"device", "threads", "disable_kernels"};
+  char *list[] = {names[0], names[1], names[2], NULL};
+  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  int threads = 0;
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|ziz:Context", list, &options.device, &threads,
+                                   &options.disable_kernels))
+    return NULL;
+  options.threads = threads;
+  return (PyObject *)context_make(&options);
+}
+
+static void context_dealloc(PyObject *object) {
+  pyga_context *self = (pyga_context *)object;
+  PyTypeObject *type = Py_TYPE(object);
+  if (self->ctx) {
+    Py_BEGIN_ALLOW_THREADS;
+    ga_ctx_destroy(self->ctx);
+    Py_END_ALLOW_THREADS;
+  }
+  if (self->has_lock) pthread_mutex_destroy(&self->lock);
+  PyObject_Free(object);
+  Py_DECREF(type);
+}
+
+static pyga_context *default_context(const char *device, PyObject **slot) {
+  if (*slot) return (pyga_context *)*slot;
+  ga_ctx_options options = GA_CTX_OPTIONS_INIT;
+  options.device = device;
+  pyga_context *made = context_make(&options);
+  if (made && *slot) { /* another thread was faster while the device opened */
+    Py_DECREF(made);
+  } else
+    *slot = (PyObject *)made;
+  return (pyga_context *)*slot;
+}
+
+static pyga_context *context_of_device(int is_cuda, int32_t index) {
+  if (is_cuda != 1) return default_context("cpu", &default_cpu);
+  if (index < 0 || index >= MOST_DEVICES) {
+    pyga_fail(GA_ERR_ARG, "device cuda:%d: allowed are 0 to %d", (int)index, MOST_DEVICES - 1);
+    return NULL;
+  }
+  char name[24];
+  PyOS_snprintf(name, sizeof name, "cuda:%d", (int)index);
+  return default_context(name, &default_cuda[index]);
+}
+
+pyga_context *pyga_context_for(PyObject *const *values, Py_ssize_t n) {
+  int32_t index = 0;
+  for (Py_ssize_t i = 0; i < n; i++) {
+    if (PyUnicode_Check(values[i])) continue;
+    const int found = pyga_device_of(values[i], &index);
+    if (found >= 0) return context_of_device(found, index);
+  }
+  return context_of_device(0, 0);
+}
+
+static PyObject *context_sync(PyObject *object, PyObject *unused) {
+  (void)unused;
+  pyga_context *self = (pyga_context *)object;
+  if (pyga_context_ready(self, "sync")) return NULL;
+  PyThreadState *state = pyga_enter(self);
+  const ga_status status = ga_stream_sync(self->ctx, NULL);
+  pyga_leave(self, state);
+  return status == GA_OK ? Py_NewRef(Py_None) : pyga_raise(status);
+}
+
+static PyObject *context_memory(PyObject *object, PyObject *unused) {
+  (void)unused;
+  pyga_context *self = (pyga_context *)object;
+  ga_memory_info info = GA_MEMORY_INFO_INIT;
+  if (pyga_context_ready(self, "memory")) return NULL;
+  PyThreadState *state = pyga_enter(self);
+  const ga_status status = ga_ctx_memory(self->ctx, &info);
+  pyga_leave(self, state);
+  if (status != GA_OK) return pyga_raise(status);
+  return Py_BuildValue("{s:K,s:K,s:K,s:K,s:K,s:K,s:K}", "total_bytes", (unsigned long long)info.total_bytes,
+                       "free_bytes", (unsigned long long)info.free_bytes, "used_bytes",
+                       (unsigned long long)info.used_bytes, "used_peak_bytes", (unsigned long long)info.used_peak_bytes,
+                       "pooled_bytes", (unsigned long long)info.pooled_bytes, "pooled_peak_bytes",
+                       (unsigned long long)info.pooled_peak_bytes, "buffers", (unsigned long long)info.buffers);
+}
+
+static int dims_of(PyObject *shape, int64_t dims[PY_MAX_DIMS], int32_t *n) {
+  PyObject *tuple = PyLong_Check(shape) ? PyTuple_Pack(1, shape) : PySequence_Tuple(shape);
+  if (!tuple) return -1;
+  int bad = 0;
+  const Py_ssize_t size = PyTuple_Size(tuple);
+  if (size > PY_MAX_DIMS)
+    bad = pyga_fail(GA_ERR_SHAPE, "empty: %zd dimensions; allowed are at most %d", size, PY_MAX_DIMS);
+  for (Py_ssize_t i = 0; !bad && i < size; i++) {
+    dims[i] = PyLong_AsLongLong(PyTuple_GetItem(tuple, i));
+    if (dims[i] == -1 && PyErr_Occurred())
+      bad = -1;
+    else if (dims[i] < 0 || dims[i] > (int64_t)1 << 40)
+      bad = pyga_fail(GA_ERR_SHAPE, "empty: dimension %zd is %lld; allowed are 0 to 2^40", i, (long long)dims[i]);
+  }
+  Py_DECREF(tuple);
+  *n = (int32_t)size;
+  return bad;
+}
+
+static PyObject *context_empty(PyObject *object, PyObject *args) {
+  PyObject *shape = NULL, *type = NULL;
+  int64_t dims[PY_MAX_DIMS];
+  int32_t n = 0;
+  if (!PyArg_ParseTuple(args, "O|O:empty", &shape, &type) || dims_of(shape, dims, &n)) return NULL;
+  const ga_dtype dtype = type ? pyga_dtype_arg(type, "empty: dtype") : GA_F32;
+  if (dtype == GA_DTYPE_NONE) return NULL;
+  return (PyObject *)pyga_array_new((pyga_context *)object, dtype, n, dims);
+}
+
+/* The bytes of a contiguous view, or -1. */
+static int64_t view_bytes(const pyga_view *view, const char *what) {
+  int64_t elems = 1;
+  uint64_t bytes = 0;
+  for (int32_t i = 0; i < view->n_dims; i++) elems *= view->dim[i];
+  if (!pyga_view_is_contiguous(view)) {
+    char text[512];
+    pyga_view_text(view, text, sizeof text);
+    return pyga_fail(GA_ERR_SHAPE, "%s: is %s; allowed is a contiguous array", what, text);
+  }
+  const ga_status status = ga_dtype_bytes(view->dtype, elems, &bytes);
+  if (status != GA_OK) pyga_raise(status);
+  return status == GA_OK ? (int64_t)bytes : -1;
+}
+
+static PyObject *context_to_device(PyObject *object, PyObject *source) {
+  pyga_context *self = (pyga_context *)object;
+  pyga_view view;
+  pyga_array *made = NULL;
+  if (pyga_context_ready(self, "to_device") || pyga_view_get(source, "to_device: x", &view)) return NULL;
+  const int64_t bytes = view_bytes(&view, "to_device: x");
+  if (bytes >= 0 && view.is_cuda)
+    pyga_fail(GA_ERR_ARG, "to_device: x: lies on cuda:%d; allowed is the CPU", (int)view.device);
+  else if (bytes >= 0)
+    made = pyga_array_new(self, view.dtype, view.n_dims, view.dim);
+  if (made && bytes) {
+    PyThreadState *state = pyga_enter(self);
+    const ga_status status = ga_copy_to_device(self->ctx, made->view.data, view.data, (size_t)bytes, NULL);
+    pyga_leave(self, state);
+    if (status != GA_OK) {
+      pyga_raise(status);
+      Py_CLEAR(made);
+    }
+  }
+  pyga_view_release(&view);
+  return (PyObject *)made;
+}
+
+static PyObject *context_to_host(PyObject *object, PyObject *source) {
+  pyga_context *self = (pyga_context *)object;
+  pyga_view view;
+  pyga_array *made = NULL;
+  if (pyga_context_ready(self, "to_host") || pyga_view_get(source, "to_host: x", &view)) return NULL;
+  int64_t bytes = view_bytes(&view, "to_host: x");
+  if (bytes >= 0 && pyga_view_check(&view, self, "to_host: x", false)) bytes = -1;
+  pyga_context *host = bytes >= 0 ? context_of_device(0, 0) : NULL;
+  if (host) made = pyga_array_new(host, view.dtype, view.n_dims, view.dim);
+  if (made && bytes) {
+    PyThreadState *state = pyga_enter(self);
+    const ga_status status = ga_copy_to_host(self->ctx, made->view.data, view.data, (size_t)bytes, NULL);
+    pyga_leave(self, state);
+    if (status != GA_OK) {
+      pyga_raise(status);
+      Py_CLEAR(made);
+    }
+  }
+  pyga_view_release(&view);
+  return (PyObject *)made;
+}
+
+static PyObject *context_device(PyObject *object, void *unused) {
+  (void)unused;
+  return PyUnicode_FromString(ga_ctx_device_name(((pyga_context *)object)->ctx));
+}
+
+static PyObject *context_device_text(PyObject *object, void *unused) {
+  (void)unused;
+  return PyUnicode_FromString(ga_ctx_device_text(((pyga_context *)object)->ctx));
+}
+
+static PyObject *context_threads(PyObject *object, void *unused) {
+  (void)unused;
+  return PyLong_FromLong(ga_ctx_threads(((pyga_context *)object)->ctx));
+}
+
+static PyObject *context_repr(PyObject *object) {
+  return PyUnicode_FromFormat("<gpu_accel.Context %s>", ga_ctx_device_name(((pyga_context *)object)->ctx));
+}
+
+static PyObject *module_default_context(PyObject *module, PyObject *args) {
+  (void)module;
+  const char *device = "cpu";
+  int index = 0;
+  if (!PyArg_ParseTuple(args, "|s:default_context", &device)) return NULL;
+  if (strcmp(device, "cpu") && sscanf(device, "cuda:%d", &index) != 1) {
+    pyga_fail(GA_ERR_ARG, "default_context: device is '%s'; allowed are 'cpu' and 'cuda:N'", device);
+    return NULL;
+  }
+  return Py_XNewRef((PyObject *)context_of_device(device[1] == 'u', index));
+}
+
+static PyMethodDef module_methods[] = {
+    {"default_context", module_default_context, METH_VARARGS,
+     "default_context(device='cpu')\n\nThe context that functions without one use; opened when first asked for."},
+    {NULL, NULL, 0, NULL}};
+
+int pyga_context_init(PyObject *module) {
+  static PyMethodDef own[] = {
+      {"sync", context_sync, METH_NOARGS, "sync()\n\nWaits for all work; raises DeviceError for faults of it."},
+      {"memory", context_memory, METH_NOARGS, "memory()\n\nA dict of bytes: total, free, used, pooled."},
+      {"empty", context_empty, METH_VARARGS, "empty(shape, dtype='f32')\n\nA new Array on this device, not cleared."},
+      {"to_device", context_to_device, METH_O,
+       "to_device(x)\n\nCopies a contiguous array of the CPU to a new Array of this device."},
+      {"to_host", context_to_host, METH_O,
+       "to_host(x)\n\nCopies a contiguous array of this device to a new Array of the CPU."}};
+  enum { OWN = sizeof own / sizeof own[0] };
+  static PyMethodDef methods[OWN + PYGA_OP_METHODS + 1]; /* the rest is zeros: the end */
+  memcpy(methods, own, sizeof own);
+  pyga_op_methods(methods + OWN);
+  static PyGetSetDef getters[] = {
+      {"device", context_device, NULL, "'cpu', 'ref' or 'cuda:N'.", NULL},
+      {"device_text", context_device_text, NULL, "One line for people: chip, instruction sets, memory, threads.", NULL},
+      {"threads", context_threads, NULL, "CPU threads, counting the caller.", NULL},
+      {NULL, NULL, NULL, NULL, NULL}};
+  static const char doc[] =
+      "Context(device='auto', threads=0, disable_kernels=None)\n\n"
+      "A device with its memory and kernels. device: 'auto', 'cpu', 'ref' (slow, exact sums) or 'cuda:N'.\n"
+      "Any number of threads may share one: calls take turns, and the GIL is released meanwhile.\n"
+      "Every op of the module is a method too; all arrays of a call lie on the context's device.";
+  PyType_Slot slots[] = {{Py_tp_new, PY_SLOT(context_new)},
+                         {Py_tp_dealloc, PY_SLOT(context_dealloc)},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, getters},
+                         {Py_tp_repr, PY_SLOT(context_repr)},
+                         {Py_tp_doc, PY_SLOT(doc)},
+                         {0, NULL}};
+  PyType_Spec spec = {"gpu_accel.Context", sizeof(pyga_context), 0, Py_TPFLAGS_DEFAULT, slots};
+  pyga_context_type = pyga_type_add(module, &spec);
+  return pyga_context_type ? PyModule_AddFunctions(module, module_methods) : -1;
+}

@@ -1,0 +1,128 @@
+/* Python module, ops: one table row an op. A call fills a description and an io struct from Python's arguments; then it
+ * runs at once, becomes a Plan, or runs through a Plan. */
+#ifndef GA_PYTHON_OPS_H
+#define GA_PYTHON_OPS_H
+
+#include "python/ext/core.h"
+
+#include "ga/attn.h"
+#include "ga/attn_bwd.h"
+#include "ga/layer.h"
+#include "ga/sample.h"
+
+#define PYGA_MAX_VIEWS   24
+#define PYGA_MAX_RESULTS 4
+/* Methods of a Context: one an op, and plan(). */
+#define PYGA_OP_COUNT   12
+#define PYGA_OP_METHODS (PYGA_OP_COUNT + 1)
+
+struct pyga_op;
+
+typedef struct pyga_call {
+  const struct pyga_op *op;
+  pyga_context *context;
+  pyga_args args;
+  char what[64]; /* "gemm: x", of the view at hand */
+  int32_t n_views, n_results;
+  PyObject *results[PYGA_MAX_RESULTS]; /* owned */
+  union {
+    ga_gemm_desc gemm;
+    ga_attn_desc attn;
+    ga_attn_bwd_desc attn_bwd;
+    ga_norm_desc norm;
+    ga_rope_desc rope;
+    ga_act_desc act;
+    ga_add_desc add;
+    ga_softmax_desc softmax;
+    ga_embed_desc embed;
+    ga_kv_store_desc kv_store;
+    ga_convert_desc convert;
+    ga_sample_desc sample;
+  } desc;
+  size_t desc_bytes;
+  union {
+    ga_gemm_io gemm;
+    ga_attn_io attn;
+    ga_attn_bwd_io attn_bwd;
+    ga_norm_io norm;
+    ga_rope_io rope;
+    ga_act_io act;
+    ga_add_io add;
+    ga_softmax_io softmax;
+    ga_embed_io embed;
+    ga_kv_store_io kv_store;
+    ga_convert_io convert;
+    ga_sample_io sample;
+  } io;
+  /* What an io struct points to. */
+  uint64_t rng[4];
+  int32_t token;
+  float logprob;
+  ga_logit_bias *bias;
+  pyga_view views[PYGA_MAX_VIEWS];
+} pyga_call;
+
+typedef struct pyga_op {
+  const char *name, *doc;
+  const char *const *names; /* the last one is "workspace" */
+  Py_ssize_t positional;
+  int (*fill)(pyga_call *call);
+  ga_status (*plan)(ga_ctx *ctx, const pyga_call *call, ga_plan **out);
+  ga_status (*run)(const ga_plan *plan, const pyga_call *call, void *workspace);
+  ga_status (*both)(ga_ctx *ctx, const pyga_call *call);
+  int (*finish)(pyga_call *call); /* makes results that are no arrays; NULL = nothing */
+} pyga_op;
+
+/* Starts call->desc and call->io of an op. */
+#define PYGA_BEGIN(call, op, INIT)               \
+  do {                                           \
+    (call)->desc.op = (ga_##op##_desc)INIT;      \
+    (call)->io.op = (ga_##op##_io){0};           \
+    (call)->desc_bytes = sizeof(ga_##op##_desc); \
+  } while (0)
+
+/* The forms of an op behind one signature. */
+#define PYGA_FORMS(op)                                                                          \
+  static ga_status op##_form_plan(ga_ctx *ctx, const pyga_call *call, ga_plan **out) {          \
+    return ga_##op##_plan(ctx, &call->desc.op, out);                                            \
+  }                                                                                             \
+  static ga_status op##_form_run(const ga_plan *plan, const pyga_call *call, void *workspace) { \
+    return ga_##op##_run(plan, &call->io.op, workspace, NULL);                                  \
+  }                                                                                             \
+  static ga_status op##_form_both(ga_ctx *ctx, const pyga_call *call) {                         \
+    return ga_##op(ctx, &call->desc.op, &call->io.op, NULL);                                    \
+  }
+
+/* "op: argument", in call->what. */
+const char *pyga_what(pyga_call *call, int index);
+/* The view of an argument on the call's device. *out is NULL when it is not given; _need: an exception then. */
+int pyga_in(pyga_call *call, int index, pyga_view **out);
+int pyga_need(pyga_call *call, int index, pyga_view **out);
+/* As pyga_need, for an argument that is written too; it becomes a result. */
+int pyga_in_out(pyga_call *call, int index, pyga_view **out);
+/* The array to write: the one given, whose type and shape must be these, or a new one. It becomes a result. */
+int pyga_out(pyga_call *call, int index, ga_dtype dtype, int32_t n_dims, const int64_t *dims, pyga_view **out);
+/* n contiguous elements of a type, whatever their shape; NULL when not given. n -1: any number, which *seen gets. */
+int pyga_vector(pyga_call *call, int index, ga_dtype dtype, int64_t n, int64_t *seen, const void **out);
+/* [..., width] as rows: the leading dimensions must lie at one distance. */
+int pyga_rows(pyga_call *call, int index, const pyga_view *view, int64_t *rows, int64_t *width, int64_t *stride);
+/* Raises ShapeError: what the view is, and what is allowed. -1. */
+int pyga_bad_shape(pyga_call *call, int index, const pyga_view *view, const char *allowed);
+/* The dtype named by an argument; *out stays when it is not given. */
+int pyga_dtype_of_arg(pyga_call *call, int index, ga_dtype *out);
+
+/* Parses and fills; -1 with an exception. pyga_call_end releases everything, also after a failure. */
+int pyga_call_begin(pyga_call *call, const pyga_op *op, pyga_context *context, PyObject *const *args, Py_ssize_t n,
+                    PyObject *keywords);
+/* The results of a call, as one object or a tuple; NULL with an exception. */
+PyObject *pyga_call_results(pyga_call *call);
+void pyga_call_end(pyga_call *call);
+
+extern const pyga_op pyga_op_gemm, pyga_op_attention, pyga_op_attention_backward, pyga_op_norm, pyga_op_rope,
+    pyga_op_act, pyga_op_add, pyga_op_softmax, pyga_op_embed, pyga_op_convert, pyga_op_kv_store, pyga_op_sample;
+extern const pyga_op *const pyga_op_table[PYGA_OP_COUNT];
+/* Writes PYGA_OP_METHODS rows. */
+void pyga_op_methods(PyMethodDef *methods);
+PyObject *pyga_context_plan(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords);
+
+#endif

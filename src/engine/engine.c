@@ -1,0 +1,437 @@
+#include "engine/engine.h"
+
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/sized.h"
+#include "base/status.h"
+
+/* --- live requests, on the engine's thread --- */
+
+static void live_add(ga_engine *e, ga_request *r) {
+  r->live_prev = NULL;
+  r->live_next = e->live;
+  if (e->live) e->live->live_prev = r;
+  e->live = r;
+}
+
+static void live_remove(ga_engine *e, ga_request *r) {
+  if (r->live_prev)
+    r->live_prev->live_next = r->live_next;
+  else
+    e->live = r->live_next;
+  if (r->live_next) r->live_next->live_prev = r->live_prev;
+}
+
+static void count_end(ga_engine *e, ga_finish finish, ga_status status) {
+  (void)pthread_mutex_lock(&e->lock);
+  ga_engine_stats *s = &e->stats;
+  if (status == GA_ERR_CANCELLED || (status == GA_OK && finish == GA_FINISH_STOPPED))
+    s->finished_abort++;
+  else if (status != GA_OK)
+    s->finished_error++;
+  else if (finish == GA_FINISH_EOG)
+    s->finished_stop++;
+  else
+    s->finished_length++;
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* Takes it out of the scheduler and ends it. status not GA_OK: the error text is set. */
+static void end_request(ga_engine *e, ga_request *r, ga_finish finish, ga_status status) {
+  scheduler_remove(e->scheduler, &r->sched);
+  device_sampler_forget(e, r);
+  live_remove(e, r);
+  count_end(e, finish, status);
+  request_end(r, finish, status);
+}
+
+static void end_all(ga_engine *e, ga_status status, const char *why) {
+  while (e->live) {
+    (void)ga_fail(status, "%s", why);
+    end_request(e, e->live, GA_FINISH_STOPPED, status);
+  }
+}
+
+/* --- a step --- */
+
+/* An answer is over when its last token says so, or there is room for no more. */
+static bool is_over(const ga_engine *e, const ga_request *r, int32_t id, ga_finish *finish) {
+  const int32_t made = r->sched.n_ids - r->sched.n_prompt;
+  *finish = GA_FINISH_EOG;
+  if (!r->options.ignore_eog && ga_tokenizer_is_eog(e->model->tokenizer, id)) return true;
+  for (int32_t i = 0; i < r->options.n_stop_ids; i++)
+    if (r->stop_ids[i] == id) return true;
+  *finish = r->options.max_tokens < 0 ? GA_FINISH_CONTEXT : GA_FINISH_LENGTH;
+  return made >= r->max_new;
+}
+
+/* The step's tokens join their requests. */
+static void take_drawn(ga_engine *e, ga_request *r) {
+  ga_finish finish = GA_FINISH_LENGTH;
+  const int32_t id = r->drawn;
+  if (r->row_status != GA_OK) {
+    (void)ga_fail(r->row_status, "%s", r->row_error);
+    end_request(e, r, GA_FINISH_STOPPED, r->row_status);
+    return;
+  }
+  r->drawn = GA_TOK_NONE;
+  if (id != GA_TOK_NONE) {
+    r->ids[r->sched.n_ids++] = id;
+    if (!is_over(e, r, id, &finish)) {
+      request_tell(r);
+      return;
+    }
+  } else if (r->max_new > 0 || r->sched.n_computed < r->sched.n_prompt) {
+    if (r->options.prompt_logprobs) request_tell(r);
+    return;
+  }
+  end_request(e, r, finish, GA_OK);
+}
+
+static void note_started(ga_request *r, double now) {
+  (void)pthread_mutex_lock(&r->lock);
+  if (r->info.queue_seconds <= 0) r->info.queue_seconds = now - r->submitted;
+  r->info.n_cached = (int32_t)ga_max_i64(0, r->sched.n_cached);
+  r->info.n_preempted = r->sched.n_preempted;
+  (void)pthread_mutex_unlock(&r->lock);
+}
+
+/* Before a step: first steps are noted, and what will be counted as read. */
+static void note_plan(ga_engine *e, const sched_plan *plan, double now) {
+  uint64_t prompt = 0, queries = 0, hits = 0;
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    const sched_item *item = &plan->items[i];
+    ga_request *r = item->request->user;
+    if (item->first < item->request->n_prompt) prompt += (uint64_t)item->n;
+    if (r->info.queue_seconds <= 0 && item->request->use_prefix) {
+      queries += (uint64_t)item->request->n_prompt;
+      hits += (uint64_t)ga_max_i64(0, item->request->n_cached);
+    }
+    if (item->first < item->request->n_ids - 1 || r->info.queue_seconds <= 0) note_started(r, now);
+  }
+  (void)pthread_mutex_lock(&e->lock);
+  e->stats.prompt_tokens += prompt;
+  e->stats.prefix_queries += queries;
+  e->stats.prefix_hits += hits;
+  e->stats.preemptions += (uint64_t)plan->n_preempted;
+  e->stats.running = scheduler_n_running(e->scheduler);
+  e->stats.waiting = scheduler_n_waiting(e->scheduler);
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* Behind a step, and when nothing runs. */
+static void note_state(ga_engine *e, double busy, uint64_t generated, bool stepped) {
+  ga_engine_stats *s = &e->stats;
+  int64_t held = 0, kept = 0;
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const kv_pages_count n = kv_pages_counts(e->pages, (kv_kind)kind);
+    held += n.held;
+    kept += n.kept;
+  }
+  (void)pthread_mutex_lock(&e->lock);
+  s->kv_pages_used = held;
+  s->kv_pages_cached = kept;
+  s->running = scheduler_n_running(e->scheduler);
+  s->waiting = scheduler_n_waiting(e->scheduler);
+  s->busy_seconds += busy;
+  s->generated_tokens += generated;
+  s->steps += stepped;
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* A step that fails ends the requests that were in it; a device that faults ends the engine. */
+static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status status) {
+  char why[512];
+  strncpy(why, ga_error_text(), sizeof why - 1);
+  why[sizeof why - 1] = 0;
+  if (status == GA_ERR_DEVICE) return status;
+  GA_TRY(ga_stream_sync(e->ctx, NULL)); /* what has been enqueued reads the inputs, which the next step overwrites */
+  const int32_t n = plan->n_items;
+  for (int32_t i = 0; i < n; i++) e->stepped[i] = plan->items[i].request->user;
+  scheduler_failed(e->scheduler);
+  for (int32_t i = 0; i < n; i++) {
+    (void)ga_fail(status, "%s", why);
+    end_request(e, e->stepped[i], GA_FINISH_STOPPED, status);
+  }
+  note_state(e, 0, 0, false);
+  return GA_OK;
+}
+
+/* Tokens of the step that requests generate behind; the others are of prompts. */
+static int32_t decodes_of(const sched_plan *plan) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < plan->n_items; i++) n += plan->items[i].n == 1 && plan->items[i].samples;
+  return n;
+}
+
+static ga_status run_plan(ga_engine *e, const sched_plan *plan) {
+  const double start = ga_seconds();
+  const int32_t n_decodes = decodes_of(plan), n_prompt = plan->n_tokens - n_decodes;
+  uint64_t generated = 0;
+  note_plan(e, plan, start);
+  const ga_status status = engine_run_step(e, plan);
+  if (status != GA_OK) return end_failed_step(e, plan, status);
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    const ga_request *r = plan->items[i].request->user;
+    generated += r->drawn != GA_TOK_NONE;
+    e->stepped[i] = plan->items[i].request->user;
+  }
+  const int32_t n = plan->n_items;
+  scheduler_done(e->scheduler);
+  for (int32_t i = 0; i < n; i++) take_drawn(e, e->stepped[i]);
+  const double seconds = ga_seconds() - start;
+  pace_note(&e->pace, n_decodes, n_prompt, seconds);
+  scheduler_set_chunk(e->scheduler, pace_chunk(&e->pace, e->options.step_tokens));
+  note_state(e, seconds, generated, true);
+  return GA_OK;
+}
+
+static void end_expired(ga_engine *e, const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_expired; i++) {
+    ga_request *r = plan->expired[i]->user;
+    (void)ga_fail(GA_ERR_TIMEOUT, "no step within first_token_deadline, %g s", r->options.first_token_deadline);
+    end_request(e, r, GA_FINISH_STOPPED, GA_ERR_TIMEOUT);
+  }
+}
+
+/* --- the thread --- */
+
+static void take_inbox(ga_engine *e, ga_request *inbox) {
+  while (inbox) {
+    ga_request *r = inbox;
+    inbox = r->next;
+    live_add(e, r);
+    const ga_status status = scheduler_add(e->scheduler, &r->sched);
+    if (status != GA_OK) end_request(e, r, GA_FINISH_STOPPED, status);
+  }
+}
+
+static void end_cancelled(ga_engine *e) {
+  for (ga_request *r = e->live, *next; r; r = next) {
+    next = r->live_next;
+    if (atomic_load(&r->cancelled)) end_request(e, r, GA_FINISH_STOPPED, GA_OK);
+  }
+}
+
+/* Waits for something to do; false: the end. */
+static bool take_work(ga_engine *e) {
+  (void)pthread_mutex_lock(&e->lock);
+  while (!e->stop && !e->inbox && !e->has_cancelled && !e->live) (void)pthread_cond_wait(&e->wake, &e->lock);
+  ga_request *inbox = e->inbox;
+  const bool has_cancelled = e->has_cancelled, stop = e->stop;
+  e->inbox = NULL;
+  e->inbox_end = &e->inbox;
+  e->stats.waiting += e->n_inbox;
+  e->n_inbox = 0;
+  e->has_cancelled = false;
+  (void)pthread_mutex_unlock(&e->lock);
+  take_inbox(e, inbox);
+  if (has_cancelled) end_cancelled(e);
+  return !stop;
+}
+
+static void engine_failed(ga_engine *e, ga_status status) {
+  (void)pthread_mutex_lock(&e->lock);
+  strncpy(e->failure, ga_error_text(), sizeof e->failure - 1);
+  e->stats.failed = (int32_t)status;
+  (void)pthread_mutex_unlock(&e->lock);
+  ga_log(GA_LOG_ERROR, "the engine has failed: %s", e->failure);
+}
+
+/* There is no memory for the request whose turn it is, and none will come back: nothing runs. The others go on. */
+static ga_status end_next(ga_engine *e, ga_status status) {
+  const sched_request *next = scheduler_next(e->scheduler);
+  if (status != GA_ERR_NOMEM || !next) return status;
+  end_request(e, next->user, GA_FINISH_STOPPED, status);
+  note_state(e, 0, 0, false);
+  return GA_OK;
+}
+
+static ga_status run_once(ga_engine *e) {
+  const sched_plan *plan;
+  const ga_status status = scheduler_plan(e->scheduler, ga_seconds(), &plan);
+  if (status != GA_OK) return end_next(e, status);
+  end_expired(e, plan);
+  if (plan->n_items) return run_plan(e, plan);
+  note_state(e, 0, 0, false);
+  GA_REQUIRE(!e->live || plan->n_expired, GA_ERR_INTERNAL, "%d requests wait and %d run, but no step can be planned",
+             scheduler_n_waiting(e->scheduler), scheduler_n_running(e->scheduler));
+  return GA_OK;
+}
+
+static void *engine_main(void *arg) {
+  ga_engine *e = arg;
+  while (take_work(e)) {
+    if (!e->live) {
+      note_state(e, 0, 0, false);
+      continue;
+    }
+    const ga_status status = e->stats.failed ? (ga_status)e->stats.failed : run_once(e);
+    if (status == GA_OK) continue;
+    if (!e->stats.failed) engine_failed(e, status);
+    scheduler_failed(e->scheduler);
+    end_all(e, status, e->failure);
+    note_state(e, 0, 0, false);
+  }
+  scheduler_failed(e->scheduler);
+  end_all(e, GA_ERR_CANCELLED, "the engine has ended");
+  return NULL;
+}
+
+/* --- making and freeing --- */
+
+/* Batch-invariant rows have to be there before any request comes. */
+static ga_status check_deterministic(const ga_engine *e) {
+  ga_plan *plan;
+  if (!(e->options.flags & GA_ENGINE_DETERMINISTIC)) return GA_OK;
+  ga_attn_desc d = exec_attn_desc(&e->model->hparams, 1, 1, e->sizes.context, e->sizes.kv_dtype);
+  d.flags |= GA_ATTN_INVARIANT;
+  const ga_status status = ga_attn_plan(e->ctx, &d, &plan);
+  ga_plan_destroy(plan);
+  return status == GA_OK ? GA_OK : ga_fail_in(status, "engine: deterministic");
+}
+
+static ga_status list_eog(ga_engine *e) {
+  const ga_tokenizer *tok = e->model->tokenizer;
+  void *p;
+  e->n_vocab = (int32_t)ga_min_i64((int64_t)ga_tokenizer_size(tok), e->model->hparams.vocab);
+  for (int32_t id = 0; id < e->n_vocab; id++) e->n_eog += ga_tokenizer_is_eog(tok, id);
+  GA_TRY(ga_mem_zalloc((size_t)e->n_eog + 1, sizeof(int32_t), "engine", &p));
+  e->eog = p;
+  for (int32_t id = 0, n = 0; id < e->n_vocab; id++)
+    if (ga_tokenizer_is_eog(tok, id)) e->eog[n++] = id;
+  return GA_OK;
+}
+
+static ga_status create_buffers(ga_engine *e) {
+  const int64_t tokens = e->sizes.batch, seqs = e->options.max_sequences;
+  const bool is_cpu = e->ctx->device->caps.host_memory;
+  void *p;
+  e->inputs.room = step_inputs_room(e);
+  GA_TRY(ga_host_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
+  e->inputs.host = p;
+  GA_TRY(ga_buffer_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
+  e->inputs.device = p;
+  GA_TRY(ga_mem_zalloc((size_t)tokens, sizeof *e->rows, "engine", &p));
+  e->rows = p;
+  GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof(ga_request *), "engine", &p));
+  e->stepped = p;
+  e->sample_ctx = e->ctx;
+  if (is_cpu) return GA_OK;
+  GA_TRY(device_sampler_create(e));
+  const int32_t rows = e->sampler.on ? 1 : e->sizes.max_out;
+  GA_TRY(ga_host_alloc(e->ctx, (size_t)rows * (size_t)e->model->hparams.vocab * sizeof(float), &p));
+  e->logits = p;
+  ga_ctx_options o = GA_CTX_OPTIONS_INIT;
+  o.device = "cpu";
+  o.threads = e->sampler.on; /* checks requests, and draws where the device has no row for it */
+  GA_TRY(ga_ctx_create(&o, &e->sample_ctx));
+  e->owns_sample_ctx = true;
+  return GA_OK;
+}
+
+static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
+  int32_t n_pages[KV_KINDS];
+  GA_TRY(engine_sizes(e->model, options, &e->sizes, &e->options, n_pages));
+  GA_TRY(check_deterministic(e));
+  GA_TRY(list_eog(e));
+  ga_secret_keys(e->cache_secret, GA_COUNT_OF(e->cache_secret));
+  const kv_pages_options pages = {.n_pages = {n_pages[KV_FULL], n_pages[KV_WINDOW]},
+                                  .page_tokens = GA_KV_PAGE,
+                                  .window = e->model->hparams.window,
+                                  .keep_prefixes = !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE)};
+  GA_TRY(kv_pages_create(&pages, &e->pages));
+  e->pace.least = e->ctx->device->caps.host_memory ? PACE_LEAST_CPU : PACE_LEAST_GPU;
+  const sched_options sched = {.max_sequences = e->options.max_sequences,
+                               .step_tokens = e->options.step_tokens,
+                               .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4)};
+  GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
+  GA_TRY(create_buffers(e));
+  GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));
+  GA_TRY(exec_create(e->model, &e->model->placements[0], &e->cache, e->sizes.batch, e->sizes.max_out, &e->exec));
+  e->stats = (ga_engine_stats)GA_ENGINE_STATS_INIT;
+  e->stats.kv_pages = (int64_t)n_pages[KV_FULL] + n_pages[KV_WINDOW];
+  e->stats.context = e->sizes.context;
+  e->stats.max_sequences = e->options.max_sequences;
+  e->stats.step_tokens = e->options.step_tokens;
+  e->stats.max_waiting = e->options.max_waiting;
+  e->exec.is_invariant = e->options.flags & GA_ENGINE_DETERMINISTIC;
+  return GA_OK;
+}
+
+static void free_parts(ga_engine *e) {
+  device_sampler_destroy(e);
+  exec_destroy(&e->exec);
+  kv_cache_destroy(&e->cache);
+  scheduler_destroy(e->scheduler);
+  kv_pages_destroy(e->pages);
+  ga_buffer_free(e->sample_ctx, e->sample_workspace);
+  if (e->owns_sample_ctx) ga_ctx_destroy(e->sample_ctx);
+  ga_host_free(e->ctx, e->logits);
+  ga_host_free(e->ctx, e->inputs.host);
+  ga_buffer_free(e->ctx, e->inputs.device);
+  ga_mem_free(e->rows);
+  ga_mem_free(e->stepped);
+  ga_mem_free(e->eog);
+  (void)pthread_mutex_destroy(&e->lock);
+  (void)pthread_cond_destroy(&e->wake);
+  ga_mem_free(e);
+}
+
+static ga_status check_engine_model(const ga_model *model) {
+  GA_REQUIRE(!model->is_plan, GA_ERR_STATE, "engine: the model was loaded without weights (plan_only)");
+  GA_REQUIRE(!model->info.is_encoder, GA_ERR_UNSUPPORTED, "engine: %s is an encoder, it makes embeddings only",
+             model->info.arch);
+  GA_REQUIRE(model->n_placements == 1, GA_ERR_UNSUPPORTED,
+             "engine: the model's layers are on %d devices; an engine takes one", model->n_placements);
+  GA_REQUIRE(model->tokenizer, GA_ERR_UNSUPPORTED, "engine: the model file has no tokenizer");
+  return GA_OK;
+}
+
+ga_status ga_engine_create(ga_model *model, const ga_engine_options *options, ga_engine **out) {
+  void *p;
+  GA_REQUIRE(model && out, GA_ERR_ARG, "engine: model or out is null");
+  *out = NULL;
+  GA_TRY(check_engine_model(model));
+  GA_TRY(ga_mem_zalloc(1, sizeof(ga_engine), "engine", &p));
+  ga_engine *e = p;
+  e->model = model;
+  e->ctx = e->sample_ctx = model->ctx;
+  e->inbox_end = &e->inbox;
+  (void)pthread_mutex_init(&e->lock, NULL);
+  (void)pthread_cond_init(&e->wake, NULL);
+  ga_status status = create_parts(e, options);
+  if (status == GA_OK && pthread_create(&e->thread, NULL, engine_main, e))
+    status = ga_fail(GA_ERR_DEVICE, "engine: the system refuses a thread");
+  if (status != GA_OK) {
+    free_parts(e);
+    return status;
+  }
+  *out = e;
+  return GA_OK;
+}
+
+void ga_engine_destroy(ga_engine *e) {
+  if (!e) return;
+  (void)pthread_mutex_lock(&e->lock);
+  e->stop = true;
+  (void)pthread_cond_signal(&e->wake);
+  (void)pthread_mutex_unlock(&e->lock);
+  (void)pthread_join(e->thread, NULL);
+  free_parts(e);
+}
+
+ga_status ga_engine_get_stats(ga_engine *e, ga_engine_stats *stats) {
+  GA_REQUIRE(e && stats, GA_ERR_ARG, "engine stats: engine or stats is null");
+  GA_TRY(ga_sized_check_out("engine stats: stats", stats, ga_engine_stats_first));
+  (void)pthread_mutex_lock(&e->lock);
+  ga_engine_stats made = e->stats;
+  made.waiting += e->n_inbox;
+  (void)pthread_mutex_unlock(&e->lock);
+  ga_sized_give(&made, sizeof made, stats);
+  return GA_OK;
+}

@@ -1,0 +1,93 @@
+/* Pages of the KV cache: which are free, which sequence has which, and which are kept for later prompts.
+ *
+ * Bookkeeping on the host: nothing here touches a device. One thread at a time.
+ *
+ * Layers are of two kinds: full attention, and attention in a window. Each kind has pages of its own, and a sequence
+ * has a table for each: entry i is the page of tokens [i * page_tokens, (i + 1) * page_tokens). Pages of window layers
+ * come back once no later token can see them.
+ *
+ * Whole pages of computed tokens join a tree of prefixes: a node is a page of tokens behind its parent's, found by a
+ * keyed hash and compared token by token. A page that only the tree has is evictable: the least recently used leaf goes
+ * first. A prompt takes the longest path that it finds; where only the beginning of the next page is the same, that
+ * page is copied (copy on write).
+ */
+#ifndef GA_ENGINE_KV_PAGES_H
+#define GA_ENGINE_KV_PAGES_H
+
+#include "ga/base.h"
+#include "model/kv_kind.h"
+
+#define KV_NO_PAGE (-1)
+
+typedef struct kv_pages_options {
+  int32_t n_pages[KV_KINDS]; /* 0: no layer is of that kind; not both */
+  int32_t page_tokens;       /* a power of two */
+  int32_t window;            /* a query at p sees keys above p - window; with KV_WINDOW pages at least 1 */
+  bool keep_prefixes;
+} kv_pages_options;
+
+typedef struct kv_pages kv_pages;
+typedef struct kv_node kv_node;
+
+/* One sequence's pages. All zeros: none yet. */
+typedef struct kv_sequence {
+  int32_t *table[KV_KINDS]; /* [n_pages]; KV_WINDOW: KV_NO_PAGE behind the window; a kind without pages: NULL */
+  int32_t n_pages, room;
+  int32_t first_in_window; /* entries of table[KV_WINDOW] before it are KV_NO_PAGE */
+  int32_t n_nodes;         /* leading pages that are of the tree */
+  kv_node *node;           /* the last of those; NULL: none */
+  int32_t n_tried;         /* whole pages up to which kv_pages_computed has looked at the tree */
+} kv_sequence;
+
+/* Contents of page `from` are to be copied to page `to`, in all layers of the kind, before anything else is written to
+ * either. The page `from` may get a new owner at once: copies run before the step, in the order they were given. */
+typedef struct kv_copy {
+  kv_kind kind;
+  int32_t from, to;
+} kv_copy;
+
+GA_NODISCARD ga_status kv_pages_create(const kv_pages_options *options, kv_pages **out);
+void kv_pages_destroy(kv_pages *pages); /* NULL is fine; all sequences have been released */
+
+int32_t kv_pages_page_tokens(const kv_pages *pages);
+
+/* Gives an empty sequence the longest kept prefix of ids, at most n - 1 tokens. cache_key: sequences of different keys
+ * share nothing. Says how many tokens that is; copies[KV_KINDS] and *n_copies: what is to be copied for it.
+ * GA_ERR_NOMEM only for host memory; then the sequence is empty. */
+GA_NODISCARD ga_status kv_pages_match(kv_pages *pages, uint64_t cache_key, const int32_t *ids, int32_t n,
+                                      kv_sequence *sequence, int32_t *matched, kv_copy *copies, int32_t *n_copies);
+/* How many tokens kv_pages_match would give; changes nothing. */
+int32_t kv_pages_peek(const kv_pages *pages, uint64_t cache_key, const int32_t *ids, int32_t n);
+
+/* Can the sequence get pages for tokens [0, length)? */
+bool kv_pages_has_room(const kv_pages *pages, const kv_sequence *sequence, int32_t length);
+/* The greatest length of which that is true. */
+int32_t kv_pages_room(const kv_pages *pages, const kv_sequence *sequence);
+/* Pages that it takes besides its own to come to `length` tokens, at most `chunk` of them a step. */
+void kv_pages_need(const kv_pages *pages, const kv_sequence *sequence, int32_t length, int32_t chunk,
+                   int32_t need[KV_KINDS]);
+/* Can a sequence that has all pages for itself come to `length` tokens? */
+bool kv_pages_fits(const kv_pages *pages, int32_t length);
+/* Takes memory for tables of `length` tokens: up to there kv_pages_match and kv_pages_extend need none. */
+GA_NODISCARD ga_status kv_pages_reserve(const kv_pages *pages, kv_sequence *sequence, int32_t length);
+/* Takes pages for [0, length), evicting kept ones where none is free. GA_ERR_BUSY: not enough; GA_ERR_NOMEM: no host
+ * memory for tables; nothing has changed then. */
+GA_NODISCARD ga_status kv_pages_extend(kv_pages *pages, kv_sequence *sequence, int32_t length);
+/* Tokens [0, n) of the sequence are computed, and ids are known: whole pages join the tree, pages behind the window
+ * come back. */
+void kv_pages_computed(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n);
+/* Gives back all pages and empties the sequence; those of the tree stay as kept pages, also the begun one of the last
+ * tokens, of which [0, n) are computed. ids may be NULL when n is 0. */
+void kv_pages_release(kv_pages *pages, uint64_t cache_key, kv_sequence *sequence, const int32_t *ids, int32_t n);
+
+/* Pages a kind has; those held by sequences; those that only the tree has. */
+typedef struct kv_pages_count {
+  int32_t total, held, kept;
+} kv_pages_count;
+kv_pages_count kv_pages_counts(const kv_pages *pages, kv_kind kind);
+
+/* Checks everything that must hold (each page is free, held or kept; counts of references; order of the tree), for
+ * tests. The text of a failure says what does not. */
+GA_NODISCARD ga_status kv_pages_verify(const kv_pages *pages, const kv_sequence *const *sequences, int32_t n);
+
+#endif

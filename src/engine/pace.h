@@ -1,0 +1,26 @@
+/* How many tokens of prompts a step may read while others generate, so that none of those waits long.
+ *
+ * Steps are timed. One that only generates takes `decode` seconds, a token of a prompt adds `prompt_token`. A step may
+ * then take PACE_STRETCH times what it would without prompts. */
+#ifndef GA_ENGINE_PACE_H
+#define GA_ENGINE_PACE_H
+
+#include <stdint.h>
+
+#define PACE_STRETCH 2.0
+/* Fewer tokens would cost a prompt more than they spare the others. A GPU reads all weights for a few rows as for some
+ * hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a second, a tenth of what it can. */
+#define PACE_LEAST_CPU 16
+#define PACE_LEAST_GPU 256
+
+typedef struct step_pace {
+  int32_t least;               /* tokens of prompts that a step takes at least */
+  double decode, prompt_token; /* moving averages, seconds; 0: not seen yet */
+} step_pace;
+
+/* A step of n_decode generated and n_prompt read tokens took so many seconds. */
+void pace_note(step_pace *pace, int32_t n_decode, int32_t n_prompt, double seconds);
+/* Tokens of prompts in a step, most at most; a quarter of that until steps of both sorts have been timed. */
+int32_t pace_chunk(const step_pace *pace, int32_t most);
+
+#endif

@@ -1,0 +1,230 @@
+/* Rows of logits on a device whose memory is not the host's: tokens are drawn there, and the ids alone come back, and
+ * the rows of requests that want log-probabilities.
+ *
+ * Parameters, generators and biases go there with each step: the host knows every state of a generator, for each draw
+ * moves it on by one. Tokens that penalties see stay there, since they can be as many as the context: the draw puts
+ * each new one behind them. */
+#include <math.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "base/status.h"
+#include "engine/engine.h"
+
+#define BIAS_ROOM_LEAST 4096 /* entries */
+
+static ga_sample_fused_desc rows_desc(const ga_engine *e, int32_t n) {
+  ga_sample_fused_desc d = GA_SAMPLE_FUSED_DESC_INIT;
+  d.plain.vocab = e->n_vocab;
+  d.logits_stride = e->model->hparams.vocab;
+  d.rows = n;
+  return d;
+}
+
+/* --- making and freeing --- */
+
+static void free_bias(ga_engine *e) {
+  ga_buffer_free(e->ctx, e->sampler.bias);
+  ga_host_free(e->ctx, e->sampler.bias_host);
+  e->sampler.bias = e->sampler.bias_host = NULL;
+  e->sampler.bias_room = 0;
+}
+
+/* Recorded steps have the former place: no step is under way. */
+static ga_status grow_bias(ga_engine *e, int64_t n) {
+  void *p;
+  if (n <= e->sampler.bias_room) return GA_OK;
+  step_graphs_drop(e);
+  free_bias(e);
+  n = ga_max_i64(2 * n, BIAS_ROOM_LEAST);
+  GA_TRY(ga_host_alloc(e->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
+  e->sampler.bias_host = p;
+  GA_TRY(ga_buffer_alloc(e->ctx, (size_t)n * sizeof(ga_logit_bias), &p));
+  e->sampler.bias = p;
+  e->sampler.bias_room = n;
+  return GA_OK;
+}
+
+ga_status device_sampler_create(ga_engine *e) {
+  const ga_sample_fused_desc d = rows_desc(e, 1);
+  ga_plan *plan;
+  void *p;
+  const ga_status status = ga_sample_fused_plan(e->ctx, &d, &plan);
+  if (status == GA_ERR_UNSUPPORTED) return GA_OK; /* rows come to the host */
+  GA_TRY(status);
+  ga_plan_destroy(plan);
+  GA_TRY(ga_mem_zalloc((size_t)e->options.max_sequences, sizeof(ga_request *), "engine", &p));
+  e->sampler.owners = p;
+  e->sampler.on = true;
+  e->ctx->stream->shares_workspace = true; /* step_graphs.c watches it */
+  return grow_bias(e, 1);
+}
+
+void device_sampler_destroy(ga_engine *e) {
+  if (!e->sampler.on) return;
+  step_graphs_drop(e);
+  e->ctx->stream->shares_workspace = false;
+  free_bias(e);
+  ga_buffer_free(e->ctx, e->sampler.sequences);
+  ga_mem_free(e->sampler.owners);
+}
+
+/* --- tokens that penalties see --- */
+
+void device_sampler_forget(ga_engine *e, const ga_request *r) {
+  if (r->at_sequence >= 0) e->sampler.owners[r->at_sequence] = NULL;
+}
+
+static int64_t sequence_length(const ga_engine *e) { return (int64_t)e->sizes.context + 1; }
+
+static ga_status alloc_sequences(ga_engine *e) {
+  void *p;
+  if (e->sampler.sequences) return GA_OK;
+  step_graphs_drop(e); /* these have none */
+  GA_TRY(ga_buffer_alloc(e->ctx, (size_t)(e->options.max_sequences * sequence_length(e)) * sizeof(int32_t), &p));
+  e->sampler.sequences = p;
+  return GA_OK;
+}
+
+/* One that is free, or of a request that does not run: no more than max_sequences run. */
+static ga_status take_sequence(ga_engine *e, ga_request *r) {
+  for (int32_t i = 0; i < e->options.max_sequences; i++) {
+    ga_request *owner = e->sampler.owners[i];
+    if (owner && owner->sched.state == SCHED_RUNNING) continue;
+    if (owner) owner->at_sequence = -1;
+    e->sampler.owners[i] = r;
+    r->at_sequence = i;
+    r->n_on_device = 0;
+    return GA_OK;
+  }
+  return ga_fail(GA_ERR_INTERNAL, "no place for the tokens of a request among %d", e->options.max_sequences);
+}
+
+/* The last `window` tokens of the request are on the device. */
+static ga_status upload_sequence(ga_engine *e, ga_request *r, int32_t window) {
+  GA_TRY(alloc_sequences(e));
+  if (r->at_sequence < 0) GA_TRY(take_sequence(e, r));
+  const int32_t n = r->sched.n_ids, first = (int32_t)ga_max_i64(r->n_on_device, n - window);
+  int32_t *there = e->sampler.sequences + r->at_sequence * sequence_length(e);
+  if (first < n)
+    GA_TRY(ga_copy_to_device(e->ctx, there + first, r->ids + first, (size_t)(n - first) * sizeof(int32_t), NULL));
+  r->n_on_device = n;
+  return GA_OK;
+}
+
+/* --- before the step --- */
+
+/* Row `row` of its block's logits. */
+static ga_status put_sample_row(ga_engine *e, ga_request *r, int32_t row, int32_t bias, ga_sample_row *out) {
+  const ga_sample_desc *d = &r->sample;
+  const int32_t n_bias = rows_n_bias(r), window = (int32_t)ga_min_i64(r->window, r->sched.n_ids);
+  *out = (ga_sample_row){.sequence = -1,
+                         .logits = row,
+                         .bias = bias,
+                         .n_bias = n_bias,
+                         .mask = -1,
+                         .top_k = d->top_k,
+                         .temperature = d->temperature,
+                         .top_p = d->top_p,
+                         .min_p = d->min_p,
+                         .typical_p = d->typical_p,
+                         .repetition_penalty = d->repetition_penalty,
+                         .presence_penalty = d->presence_penalty,
+                         .frequency_penalty = d->frequency_penalty};
+  if (n_bias) memcpy(e->sampler.bias_host + bias, r->bias, (size_t)n_bias * sizeof *r->bias);
+  if (!window) return GA_OK;
+  GA_TRY(upload_sequence(e, r, window));
+  out->sequence = r->at_sequence * sequence_length(e) + r->sched.n_ids;
+  out->n_history = window;
+  return GA_OK;
+}
+
+ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_samples *at) {
+  const ga_sample_row none = {.sequence = -1, .logits = -1, .mask = -1};
+  int32_t *h = e->inputs.host;
+  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
+  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
+  int32_t n = 0, n_bias = 0;
+  for (int32_t i = 0; i < n_rows; i++)
+    if (e->rows[i].samples) n_bias += rows_n_bias(e->rows[i].request);
+  GA_TRY(grow_bias(e, n_bias));
+  n_bias = 0;
+  for (int32_t i = 0; i < n_rows; i++) {
+    ga_request *r = e->rows[i].request;
+    if (!e->rows[i].samples) continue;
+    GA_TRY(rows_note_status(r, put_sample_row(e, r, i % e->exec.max_out, n_bias, &rows[n])));
+    if (r->row_status != GA_OK) rows[n] = none;
+    memcpy(rng + 4 * n, r->rng, sizeof r->rng);
+    h[at->ids + n++] = r->ids[r->sched.n_ids - 1];
+    n_bias += rows_n_bias(r);
+  }
+  for (; n < at->n; n++) {
+    rows[n] = none;
+    memset(rng + 4 * n, 0, 4 * sizeof *rng);
+    h[at->ids + n] = -1;
+  }
+  const size_t bytes = (size_t)n_bias * sizeof(ga_logit_bias);
+  return bytes ? ga_copy_to_device_later(e->ctx, e->sampler.bias, e->sampler.bias_host, bytes, NULL) : GA_OK;
+}
+
+/* --- the draws --- */
+
+ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first, int32_t n) {
+  const ga_sample_fused_desc d = rows_desc(e, n);
+  int32_t *in = e->inputs.device;
+  const ga_sample_fused_io io = {.plain = {.logits = e->exec.buffer[BUF_LOGITS],
+                                           .bias = e->sampler.bias,
+                                           .rng = (uint64_t *)(void *)(in + at->rng) + 4 * first,
+                                           .id = in + at->ids + first},
+                                 .sequence = e->sampler.sequences,
+                                 .rows = (const ga_sample_row *)(const void *)(in + at->rows) + first};
+  return ga_sample_fused(e->ctx, &d, &io, NULL);
+}
+
+static void advance_rng(ga_request *r) {
+  ga_rng rng;
+  if (r->sample.temperature == 0) return;
+  memcpy(rng.s, r->rng, sizeof rng.s);
+  (void)ga_rng_unit(&rng);
+  memcpy(r->rng, rng.s, sizeof rng.s);
+}
+
+/* Row i of the logits on the device; n of its numbers. */
+static ga_status fetch_logits(ga_engine *e, int32_t i, size_t n) {
+  const float *logits = e->exec.buffer[BUF_LOGITS];
+  return ga_copy_to_host(e->ctx, e->logits, logits + (size_t)i * (size_t)e->model->hparams.vocab, n * sizeof(float),
+                         NULL);
+}
+
+static ga_status take_draw(ga_engine *e, ga_request *r, int32_t i, int32_t id) {
+  GA_REQUIRE(id >= 0 && id < e->n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, e->n_vocab);
+  advance_rng(r);
+  if (r->at_sequence >= 0) r->n_on_device = r->sched.n_ids + 1;
+  const size_t n = r->options.logprobs >= 0 ? (size_t)e->n_vocab : id == 0;
+  if (n) GA_TRY(fetch_logits(e, i, n));
+  return rows_accept(e, r, id, n ? e->logits[0] : 0, e->logits);
+}
+
+ga_status device_rows_take(ga_engine *e, const step_samples *at, int32_t first, int32_t n, int32_t sample) {
+  int32_t *ids = e->inputs.host + at->ids, n_draws = 0;
+  for (int32_t i = first; i < first + n; i++) n_draws += e->rows[i].samples;
+  if (n_draws)
+    GA_TRY(ga_copy_to_host(e->ctx, ids + sample, e->inputs.device + at->ids + sample, (size_t)n_draws * sizeof(int32_t),
+                           NULL));
+  for (int32_t i = 0; i < n; i++) {
+    const step_row *row = &e->rows[first + i];
+    ga_request *r = row->request;
+    const int32_t id = row->samples ? ids[sample++] : GA_TOK_NONE;
+    if (r->row_status != GA_OK) continue;
+    ga_status status;
+    if (row->samples) {
+      status = take_draw(e, r, i, id);
+    } else {
+      status = fetch_logits(e, i, (size_t)e->n_vocab);
+      if (status == GA_OK) status = rows_score_prompt(e, row, e->logits);
+    }
+    GA_TRY(rows_note_status(r, status));
+  }
+  return GA_OK;
+}

@@ -1,0 +1,371 @@
+#include "engine/scheduler.h"
+
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/status.h"
+#include "engine/sched_queue.h"
+
+/* One page in so many is left to the running ones when a request is admitted, and one more. */
+#define SPARE_PAGES 100
+
+struct scheduler {
+  sched_options options;
+  kv_pages *pages;
+  sched_queue queue;
+  sched_list running; /* by priority, then by when they began */
+  int32_t n_running;
+  sched_request *cursor; /* where a loop over running goes on: moves when that one leaves */
+  sched_plan plan;
+  bool under_way; /* between _plan and _done: the plan's requests know their items */
+  int32_t expired_room;
+  sched_request *blocked;          /* did not fit ... */
+  int32_t blocked_until[KV_KINDS]; /* ... and cannot before so many pages are to spare */
+};
+
+/* --- making and freeing --- */
+
+ga_status scheduler_create(const sched_options *options, kv_pages *pages, scheduler **out) {
+  const sched_options o = *options;
+  ga_status status;
+  void *p;
+  *out = NULL;
+  GA_REQUIRE(o.max_sequences > 0, GA_ERR_ARG, "scheduler: max_sequences = %d; must be at least 1", o.max_sequences);
+  GA_REQUIRE(o.step_tokens >= o.max_sequences, GA_ERR_ARG,
+             "scheduler: step_tokens = %d; must be at least max_sequences, %d", o.step_tokens, o.max_sequences);
+  GA_REQUIRE(o.chunk_tokens > 0 && o.chunk_tokens <= o.step_tokens, GA_ERR_ARG,
+             "scheduler: chunk_tokens = %d; must be 1 to step_tokens, %d", o.chunk_tokens, o.step_tokens);
+  GA_TRY(ga_mem_zalloc(1, sizeof(scheduler), "scheduler", &p));
+  scheduler *s = p;
+  s->options = o;
+  s->pages = pages;
+  GA_TRY_OUT(sched_queue_init(&s->queue));
+  GA_TRY_OUT(ga_mem_zalloc((size_t)o.max_sequences, sizeof *s->plan.items, "plan of a step", &p));
+  s->plan.items = p;
+  GA_TRY_OUT(ga_mem_zalloc((size_t)o.max_sequences, sizeof(kv_copy[KV_KINDS]), "plan of a step", &p));
+  s->plan.copies = p;
+  *out = s;
+  return GA_OK;
+out:
+  scheduler_destroy(s);
+  return status;
+}
+
+void scheduler_destroy(scheduler *s) {
+  if (!s) return;
+  sched_queue_free(&s->queue);
+  ga_mem_free(s->plan.items);
+  ga_mem_free(s->plan.copies);
+  ga_mem_free(s->plan.expired);
+  ga_mem_free(s);
+}
+
+sched_request *scheduler_next(scheduler *s) { return sched_queue_head(&s->queue); }
+int32_t scheduler_n_waiting(const scheduler *s) { return s->queue.n_waiting; }
+int32_t scheduler_n_running(const scheduler *s) { return s->n_running; }
+
+/* --- coming and going --- */
+
+/* Any of n requests may expire: plans need no memory for that. */
+static ga_status reserve_expired(scheduler *s, int32_t n) {
+  void *p;
+  if (n <= s->expired_room) return GA_OK;
+  const int32_t room = (int32_t)ga_max_i64(n, ga_min_i64((int64_t)s->expired_room * 2, INT32_MAX));
+  GA_TRY(ga_mem_zalloc((size_t)room, sizeof *s->plan.expired, "plan of a step", &p));
+  ga_mem_free(s->plan.expired);
+  s->plan.expired = p;
+  s->expired_room = room;
+  return GA_OK;
+}
+
+ga_status scheduler_add(scheduler *s, sched_request *request) {
+  GA_REQUIRE(request->state == SCHED_NONE, GA_ERR_STATE, "scheduler: the request is here already");
+  GA_REQUIRE(request->n_ids > 0 && request->n_prompt > 0 && request->n_prompt <= request->n_ids &&
+                 request->n_ids <= request->max_ids,
+             GA_ERR_ARG, "scheduler: a prompt of %d tokens, %d in all, %d at most; must be at least 1 and rise",
+             request->n_prompt, request->n_ids, request->max_ids);
+  GA_REQUIRE(kv_pages_fits(s->pages, request->max_ids), GA_ERR_SHAPE,
+             "scheduler: a request of up to %d tokens; the KV cache has %d pages, %d of them of windows",
+             request->max_ids, kv_pages_counts(s->pages, KV_FULL).total + kv_pages_counts(s->pages, KV_WINDOW).total,
+             kv_pages_counts(s->pages, KV_WINDOW).total);
+  memset(&request->kv, 0, sizeof request->kv);
+  request->n_computed = request->n_preempted = request->n_ids_resumed = request->n_found = request->n_planned = 0;
+  request->n_cached = request->at_item = -1;
+  request->served = 0;
+  request->lane = NULL;
+  request->next = request->prev = NULL;
+  GA_TRY(reserve_expired(s, s->queue.n_requests + 1));
+  GA_TRY(sched_queue_add(&s->queue, request));
+  request->state = SCHED_WAITING;
+  return GA_OK;
+}
+
+static void start_running(scheduler *s, sched_request *request) {
+  sched_request *after = s->running.last;
+  while (after && after->priority > request->priority) after = after->prev;
+  sched_list_put(&s->running, request, after ? after->next : s->running.first);
+  request->state = SCHED_RUNNING;
+  s->n_running++;
+}
+
+/* ids NULL: what the step under way would have computed is not there. */
+static void stop_running(scheduler *s, sched_request *request, const int32_t *ids) {
+  if (s->cursor == request) s->cursor = request->next;
+  sched_list_take(&s->running, request);
+  s->n_running--;
+  kv_pages_release(s->pages, request->cache_key, &request->kv, ids, ids ? request->n_computed : 0);
+  request->n_computed = request->n_planned = 0;
+}
+
+void scheduler_remove(scheduler *s, sched_request *request) {
+  if (request->state == SCHED_NONE) return;
+  if (request->at_item >= 0) s->plan.items[request->at_item].request = NULL;
+  if (request->state == SCHED_RUNNING)
+    stop_running(s, request, request->at_item >= 0 ? NULL : request->ids);
+  else
+    sched_queue_take(&s->queue, request);
+  sched_queue_leave(&s->queue, request);
+  if (s->blocked == request) s->blocked = NULL;
+  request->state = SCHED_NONE;
+  request->at_item = -1;
+}
+
+static void expire_requests(scheduler *s, double now) {
+  for (sched_request *request; (request = sched_queue_expired(&s->queue, now)) != NULL;) {
+    scheduler_remove(s, request);
+    s->plan.expired[s->plan.n_expired++] = request;
+  }
+}
+
+/* --- pages for running requests --- */
+
+static int32_t left_of(const sched_request *request) { return request->n_ids - request->n_computed; }
+
+static bool may_be_preempted(const sched_request *request) {
+  return request->n_preempted == 0 || request->n_ids > request->n_ids_resumed;
+}
+
+/* Tokens that it has computed since it began to run: most of their pages become free to take. */
+static int32_t loss_of(const sched_request *request) { return request->n_computed - request->n_found; }
+
+static bool better_victim(const sched_request *a, const sched_request *b) {
+  if (may_be_preempted(a) != may_be_preempted(b)) return may_be_preempted(a);
+  if (a->priority != b->priority) return a->priority > b->priority;
+  return loss_of(a) < loss_of(b);
+}
+
+/* For a request that lacks pages: one that is no more urgent, itself too. less_urgent: only one that is less so. */
+static sched_request *choose_victim(const scheduler *s, const sched_request *for_one, bool less_urgent) {
+  sched_request *best = NULL;
+  for (sched_request *r = s->running.last; r && r->priority >= for_one->priority; r = r->prev) {
+    if (less_urgent && r->priority == for_one->priority) break;
+    if (!best || better_victim(r, best)) best = r;
+  }
+  return best;
+}
+
+static void preempt(scheduler *s, sched_request *request) {
+  stop_running(s, request, request->ids);
+  request->n_preempted++;
+  request->state = SCHED_WAITING;
+  sched_queue_resume(&s->queue, request);
+  s->plan.n_preempted++;
+  s->blocked = NULL;
+}
+
+/* Makes room for one more token of a running request. false: it has to wait, or has been preempted itself. */
+static bool make_room(scheduler *s, sched_request *request, bool less_urgent) {
+  while (!kv_pages_has_room(s->pages, &request->kv, request->n_computed + 1)) {
+    sched_request *victim = choose_victim(s, request, less_urgent);
+    if (!victim || s->n_running == 1) return false;
+    preempt(s, victim);
+    if (victim == request) return false;
+  }
+  return true;
+}
+
+/* Pages for the first n of the tokens that are left. */
+static ga_status plan_tokens(scheduler *s, sched_request *request, int32_t n) {
+  GA_TRY(kv_pages_extend(s->pages, &request->kv, request->n_computed + n));
+  request->n_planned = n;
+  return GA_OK;
+}
+
+/* Requests that generate. Their number. */
+static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
+  *n_decodes = 0;
+  for (sched_request *r = s->running.first; r; r = s->cursor) {
+    s->cursor = r->next;
+    if (left_of(r) == 1 && make_room(s, r, false)) GA_TRY(plan_tokens(s, r, 1));
+  }
+  for (const sched_request *r = s->running.first; r; r = r->next) *n_decodes += r->n_planned;
+  return GA_OK;
+}
+
+/* Running requests that still read, while the budget lasts. One that gets no page waits, as long as another goes on. */
+static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) {
+  bool others = n_decodes > 0;
+  for (sched_request *r = s->running.first; r && *budget > 0; r = s->cursor) {
+    s->cursor = r->next;
+    if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
+    const int64_t room = kv_pages_room(s->pages, &r->kv) - r->n_computed;
+    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), *budget), room);
+    GA_TRY(plan_tokens(s, r, n));
+    *budget -= n;
+    others = true;
+  }
+  return GA_OK;
+}
+
+/* --- the plan --- */
+
+static void list_item(scheduler *s, sched_request *request) {
+  const int32_t first = request->n_computed, n = request->n_planned;
+  request->at_item = s->plan.n_items++;
+  s->plan.items[request->at_item] = (sched_item){request, first, n, first + n == request->n_ids};
+  s->plan.n_tokens += n;
+  sched_queue_charge(request, first + n);
+}
+
+static void list_items(scheduler *s) {
+  for (sched_request *r = s->running.first; r; r = r->next)
+    if (r->n_planned && left_of(r) == 1) list_item(s, r);
+  for (sched_request *r = s->running.first; r; r = r->next)
+    if (r->n_planned && left_of(r) > 1) list_item(s, r);
+}
+
+/* Pages that can be had, less a few for the running ones. A running prompt that lacks any has been given all there are
+ * before: none is to spare then. */
+static void pages_to_spare(const scheduler *s, int32_t spare[KV_KINDS]) {
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const kv_pages_count count = kv_pages_counts(s->pages, (kv_kind)kind);
+    spare[kind] = count.total - count.held - (s->n_running ? count.total / SPARE_PAGES + 1 : 0);
+    if (!count.total) spare[kind] = INT32_MAX; /* none is needed */
+  }
+}
+
+/* A page that is read for one copy and written by another would bind their order. */
+static bool copies_meet(const sched_plan *plan, int32_t n_new) {
+  for (int32_t i = plan->n_copies; i < plan->n_copies + n_new; i++)
+    for (int32_t k = 0; k < plan->n_copies; k++)
+      if (plan->copies[k].kind == plan->copies[i].kind && plan->copies[k].from == plan->copies[i].to) return true;
+  return false;
+}
+
+/* Tokens of its prompt that the request, whose prefix has been matched, can begin with; 0: it has to wait. */
+static int32_t admissible(scheduler *s, sched_request *request, const int32_t before[KV_KINDS], int32_t budget) {
+  const int64_t next_page = kv_pages_page_tokens(s->pages);
+  const int32_t length = (int32_t)ga_min_i64(request->n_ids + next_page, request->max_ids);
+  int64_t n = ga_min_i64(request->n_ids - request->n_found, budget), room = INT32_MAX;
+  int32_t need[KV_KINDS], spare[KV_KINDS];
+  bool fits = true;
+  pages_to_spare(s, spare);
+  kv_pages_need(s->pages, &request->kv, length, 1, need);
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const int32_t lack = need[kind] > spare[kind] ? need[kind] - spare[kind] : 0;
+    s->blocked_until[kind] = lack ? before[kind] + lack : INT32_MIN;
+    fits = fits && !lack;
+    room = ga_min_i64(room, spare[kind]);
+  }
+  if (!s->n_running) return (int32_t)ga_min_i64(n, kv_pages_room(s->pages, &request->kv) - request->n_found);
+  if (!fits) s->blocked = request;
+  return fits ? (int32_t)ga_min_i64(n, (room + request->kv.n_pages) * next_page - request->n_found) : 0;
+}
+
+/* Begins to run the request, if there is room: *admitted tokens of it. */
+static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget, int32_t *admitted) {
+  int32_t spare[KV_KINDS], matched = 0, n_copies = 0;
+  *admitted = 0;
+  pages_to_spare(s, spare);
+  if (s->blocked == request && s->n_running &&
+      (spare[KV_FULL] < s->blocked_until[KV_FULL] || spare[KV_WINDOW] < s->blocked_until[KV_WINDOW]))
+    return GA_OK;
+  s->blocked = NULL;
+  GA_TRY(kv_pages_reserve(s->pages, &request->kv, request->max_ids));
+  if (request->use_prefix)
+    GA_TRY(kv_pages_match(s->pages, request->cache_key, request->ids, request->n_ids, &request->kv, &matched,
+                          s->plan.copies + s->plan.n_copies, &n_copies));
+  request->n_found = matched;
+  const int32_t n = copies_meet(&s->plan, n_copies) ? 0 : admissible(s, request, spare, budget);
+  if (n < 1) {
+    kv_pages_release(s->pages, request->cache_key, &request->kv, NULL, 0);
+    return GA_OK;
+  }
+  request->n_computed = matched;
+  GA_TRY(plan_tokens(s, request, n));
+  sched_queue_take(&s->queue, request);
+  if (request->n_cached < 0) request->n_cached = (int32_t)ga_min_i64(matched, request->n_prompt);
+  request->n_ids_resumed = request->n_ids;
+  s->plan.n_copies += n_copies;
+  start_running(s, request);
+  list_item(s, request);
+  *admitted = n;
+  return GA_OK;
+}
+
+static ga_status admit_requests(scheduler *s, int32_t budget) {
+  sched_request *request;
+  while (budget > 0 && s->n_running < s->options.max_sequences && (request = sched_queue_head(&s->queue)) != NULL) {
+    int32_t n;
+    const ga_status status = admit_one(s, request, budget, &n);
+    if (status != GA_OK) {
+      kv_pages_release(s->pages, request->cache_key, &request->kv, NULL, 0);
+      return status;
+    }
+    if (!n) break;
+    budget -= n;
+  }
+  return GA_OK;
+}
+
+static void clear_plan(scheduler *s) {
+  sched_plan *plan = &s->plan;
+  for (int32_t i = 0; i < plan->n_items && s->under_way; i++) {
+    if (!plan->items[i].request) continue;
+    plan->items[i].request->at_item = -1;
+    plan->items[i].request->n_planned = 0;
+  }
+  s->under_way = false;
+  plan->n_items = plan->n_tokens = plan->n_copies = plan->n_expired = plan->n_preempted = 0;
+}
+
+ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
+  int32_t n_decodes;
+  *out = NULL;
+  clear_plan(s);
+  expire_requests(s, now);
+  GA_TRY(plan_decodes(s, &n_decodes));
+  int32_t budget = s->options.step_tokens - n_decodes;
+  if (n_decodes) budget = (int32_t)ga_min_i64(budget, s->options.chunk_tokens);
+  GA_TRY(plan_prompts(s, n_decodes, &budget));
+  list_items(s);
+  /* Pages that a preempted request has just left are for those that needed them. */
+  if (!s->plan.n_preempted || !s->plan.n_items) {
+    const ga_status status = admit_requests(s, budget);
+    if (status != GA_OK && !s->plan.n_items && !s->plan.n_expired) return status;
+  }
+  s->under_way = true;
+  *out = &s->plan;
+  return GA_OK;
+}
+
+void scheduler_done(scheduler *s) {
+  const sched_plan *plan = &s->plan;
+  for (int32_t i = 0; i < plan->n_items && s->under_way; i++) {
+    sched_request *r = plan->items[i].request;
+    if (!r) continue;
+    r->at_item = -1;
+    r->n_planned = 0;
+    r->n_computed += plan->items[i].n;
+    kv_pages_computed(s->pages, r->cache_key, &r->kv, r->ids, r->n_computed);
+  }
+  s->under_way = false;
+}
+
+void scheduler_failed(scheduler *s) {
+  for (int32_t i = 0; i < s->plan.n_items && s->under_way; i++)
+    if (s->plan.items[i].request) s->plan.items[i].request->n_computed = 0; /* nothing of it is kept */
+  clear_plan(s);
+}
+
+void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens) { s->options.chunk_tokens = chunk_tokens; }

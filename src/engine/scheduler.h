@@ -1,0 +1,105 @@
+/* The scheduler: which tokens of which requests the next step evaluates.
+ *
+ * A pure function of the requests, their pages and the time it is told: nothing here knows a clock, a device or a
+ * thread. A request is a list of tokens that grows; each step evaluates some of those that have not been yet. There is
+ * no difference between a prompt and an answer but this: a request that has one token left to evaluate generates
+ * (decode), others are being read (prefill).
+ *
+ * Sources: iteration-level scheduling (Orca, OSDI 2022), chunked prefill (Sarathi-Serve, arXiv 2403.02310), a counter
+ * of served tokens for each tenant (VTC, arXiv 2401.00588), preemption by recomputation (vLLM, arXiv 2309.06180).
+ */
+#ifndef GA_ENGINE_SCHEDULER_H
+#define GA_ENGINE_SCHEDULER_H
+
+#include "engine/kv_pages.h"
+
+typedef enum sched_state { SCHED_NONE, SCHED_WAITING, SCHED_RUNNING } sched_state;
+
+/* A request as the scheduler sees it. The owner keeps it in place from scheduler_add to scheduler_remove. */
+typedef struct sched_request {
+  /* The owner's. */
+  const int32_t *ids; /* [n_ids] prompt and what has been generated; may move between calls */
+  int32_t n_prompt;
+  int32_t n_ids;
+  int32_t max_ids;       /* n_ids never exceeds it */
+  int32_t priority;      /* the lowest first */
+  uint64_t tenant;       /* equal shares */
+  uint64_t cache_key;    /* kv_pages_match */
+  bool use_prefix;       /* look for a kept prefix */
+  double arrival;        /* seconds */
+  double first_deadline; /* a waiting request that has generated nothing expires then; 0 = never */
+  void *user;
+  /* The scheduler's. */
+  sched_state state;
+  kv_sequence kv;
+  int32_t n_computed;  /* ids [0, n_computed) have been evaluated */
+  int32_t n_cached;    /* of the prompt, found kept when it first ran; -1 before */
+  int32_t n_preempted; /* how often */
+  struct sched_request *next, *prev;
+  int32_t n_ids_resumed; /* n_ids when it last began to run: not preempted again before it has grown */
+  double served;         /* of its tokens, those that its tenant has been charged for: [0, served) */
+  int32_t n_found;       /* tokens found kept when it last began to run */
+  int32_t n_planned;     /* tokens in the plan that is under way */
+  int32_t at_item;       /* and its item there; -1: none */
+  int32_t at_deadline;   /* place among deadlines; -1: none */
+  struct sched_tenant *account;
+  struct sched_lane *lane; /* where it waits; NULL: with the preempted ones, or it runs */
+} sched_request;
+
+/* Tokens [first, first + n) of a request. */
+typedef struct sched_item {
+  sched_request *request;
+  int32_t first, n;
+  bool samples; /* the last of them is the request's last token: a new one follows */
+} sched_item;
+
+typedef struct sched_plan {
+  sched_item *items; /* the ones that generate first, then prompts */
+  int32_t n_items, n_tokens;
+  kv_copy *copies; /* before the step, in any order: none writes what another one reads */
+  int32_t n_copies;
+  sched_request **expired; /* have been removed: state is SCHED_NONE */
+  int32_t n_expired;
+  int32_t n_preempted; /* in this step */
+} sched_plan;
+
+typedef struct sched_options {
+  int32_t max_sequences; /* that run at once */
+  int32_t step_tokens;   /* budget of a step, at least max_sequences */
+  int32_t chunk_tokens;  /* of prompts in a step in which others generate, 1 to step_tokens */
+} sched_options;
+
+typedef struct scheduler scheduler;
+
+/* pages stay the caller's and outlive it. */
+GA_NODISCARD ga_status scheduler_create(const sched_options *options, kv_pages *pages, scheduler **out);
+void scheduler_destroy(scheduler *s); /* NULL is fine; all requests have been removed */
+
+/* From the next plan on; 1 to step_tokens. */
+void scheduler_set_chunk(scheduler *s, int32_t chunk_tokens);
+
+/* Queues a request. GA_ERR_SHAPE: the pool cannot hold max_ids tokens even when it is empty. */
+GA_NODISCARD ga_status scheduler_add(scheduler *s, sched_request *request);
+/* Takes it out, whatever its state, and gives its pages back (SCHED_NONE: does nothing). Between _plan and
+ * _done, for a request that is in the plan: only if its step has failed. Its item's request is NULL then, and what the
+ * step computed is not kept. */
+void scheduler_remove(scheduler *s, sched_request *request);
+
+/* What the next step evaluates; pages for it have been taken. The plan is the scheduler's, valid until the next call.
+ * No items: nothing can run. GA_ERR_NOMEM: there is no host memory for the request of scheduler_next, and nothing else
+ * can run; nothing has changed then. */
+GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out);
+/* The step has been evaluated: n_computed of its requests has grown; ids of whole pages are known. Then the owner puts
+ * the new tokens behind ids of the items that sample. */
+void scheduler_done(scheduler *s);
+
+/* Instead of scheduler_done: the step has failed. What its requests have in pages counts for nothing; they are to be
+ * removed. Also fine when no step is under way. */
+void scheduler_failed(scheduler *s);
+
+/* The waiting request whose turn it is; NULL: none waits. */
+sched_request *scheduler_next(scheduler *s);
+int32_t scheduler_n_waiting(const scheduler *s);
+int32_t scheduler_n_running(const scheduler *s);
+
+#endif

@@ -1,0 +1,75 @@
+/* Recorded steps: those in which every sequence generates come in few sizes, and their inputs lie at the places of
+ * the size. */
+#include "base/status.h"
+#include "engine/engine.h"
+
+/* 1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128 ... */
+int32_t step_class(int32_t n, int32_t most) {
+  int32_t c = 1;
+  while (c < n) {
+    if (c >= 16 && c + c / 2 >= n) {
+      c += c / 2;
+      break;
+    }
+    c *= 2;
+  }
+  return c < most ? c : most;
+}
+
+void step_graphs_drop(ga_engine *e) {
+  step_graphs *g = &e->graphs;
+  for (int i = 0; i < STEP_GRAPHS; i++) {
+    ga_graph_destroy(g->entries[i].graph);
+    g->entries[i] = (step_graph){0};
+  }
+}
+
+/* The entry of that size, or the one unused for longest, or an empty one. */
+static step_graph *entry_for(step_graphs *g, int32_t n_seqs, int32_t max_kv) {
+  step_graph *oldest = &g->entries[0];
+  for (int i = 0; i < STEP_GRAPHS; i++) {
+    step_graph *entry = &g->entries[i];
+    if (entry->n_seqs == n_seqs && entry->max_kv == max_kv) return entry;
+    if (entry->last_used < oldest->last_used) oldest = entry;
+  }
+  return oldest;
+}
+
+static ga_status record_into(ga_engine *e, step_graph *entry, step_run_fn run, void *user) {
+  GA_TRY(ga_graph_begin(e->ctx, NULL));
+  const ga_status status = run(user), ended = ga_graph_end(e->ctx, NULL, &entry->graph);
+  if (status == GA_OK) return ended;
+  ga_graph_destroy(entry->graph);
+  entry->graph = NULL;
+  return status;
+}
+
+/* The first step of a size runs op by op, which makes its plans, loads its kernels and lets the workspace grow. */
+ga_status step_graphs_run(ga_engine *e, int32_t n_seqs, int32_t max_kv, step_run_fn run, void *user) {
+  step_graphs *g = &e->graphs;
+  (void)atomic_fetch_add(&g->n_steps, 1);
+  if (g->off) return run(user);
+  if (g->workspace != ga_workspace_of(e->ctx->stream)) step_graphs_drop(e);
+  g->workspace = ga_workspace_of(e->ctx->stream);
+  step_graph *entry = entry_for(g, n_seqs, max_kv);
+  const bool is_known = entry->n_seqs == n_seqs && entry->max_kv == max_kv;
+  if (!is_known) {
+    ga_graph_destroy(entry->graph);
+    *entry = (step_graph){.n_seqs = n_seqs, .max_kv = max_kv};
+  }
+  entry->last_used = ++g->clock;
+  if (!is_known) return run(user);
+  if (!entry->graph) {
+    const ga_status status = record_into(e, entry, run, user);
+    g->off = status == GA_ERR_UNSUPPORTED;
+    if (g->off) return run(user);
+    GA_TRY(status);
+    if (g->workspace != ga_workspace_of(e->ctx->stream)) { /* it has grown: launches before that have the former one */
+      step_graphs_drop(e);
+      return run(user);
+    }
+  } else {
+    (void)atomic_fetch_add(&g->n_replayed, 1);
+  }
+  return ga_graph_launch(e->ctx, entry->graph, NULL);
+}

@@ -1,0 +1,48 @@
+#include "serve/body.h"
+
+/* Counts before the parser allocates anything. What is no JSON passes here and is refused by the parser. */
+static bool sv_json_within(const char *text, size_t bytes, sv_fail *fail) {
+  size_t depth = 0, values = 0;
+  bool in_string = false;
+  for (size_t i = 0; i < bytes; i++) {
+    const char c = text[i];
+    if (in_string) {
+      if (c == '\\')
+        i++;
+      else if (c == '"')
+        in_string = false;
+    } else if (c == '"') {
+      in_string = true;
+    } else if (c == '[' || c == '{') {
+      values++;
+      if (++depth > SV_JSON_DEPTH)
+        return sv_refuse(fail, 400, NULL, NULL, "The body nests arrays and objects more than %d deep.", SV_JSON_DEPTH);
+    } else if (c == ']' || c == '}') {
+      depth -= depth > 0;
+    } else if (c == ',') {
+      values++;
+    }
+    if (values > SV_JSON_VALUES)
+      return sv_refuse(fail, 413, NULL, NULL, "The body has more than %d JSON values.", SV_JSON_VALUES);
+  }
+  return true;
+}
+
+bool sv_body_parse(const char *text, size_t bytes, json_t **out, sv_fail *fail) {
+  json_error_t e;
+  *out = NULL;
+  if (!bytes) return sv_refuse(fail, 400, NULL, NULL, "The body is empty; it must be a JSON object.");
+  if (!sv_json_within(text, bytes, fail)) return false;
+  json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL | JSON_DECODE_ANY, &e);
+  if (!root) {
+    if (json_error_code(&e) == json_error_out_of_memory) return sv_refuse_nomem(fail);
+    return sv_refuse(fail, 400, NULL, NULL, "The body is not valid JSON: line %d, column %d: %s.", e.line, e.column,
+                     e.text);
+  }
+  if (!json_is_object(root)) {
+    json_decref(root);
+    return sv_refuse(fail, 400, NULL, NULL, "The body must be a JSON object.");
+  }
+  *out = root;
+  return true;
+}

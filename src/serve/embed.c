@@ -1,0 +1,255 @@
+#include "serve/embed.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/prompts.h"
+
+enum { SV_MAX_INPUTS = 2048 };
+
+typedef struct sv_embed_job {
+  sv_waiter w; /* first */
+  sv_server *server;
+  sv_ids *ids;    /* [n] */
+  float *vectors; /* [n][width] */
+  size_t n;
+  bool is_base64;
+  atomic_bool is_done, is_dropped;
+  ga_status status;
+  char error[256];
+  struct sv_embed_job *next;
+} sv_embed_job;
+
+struct sv_embedder {
+  sv_server *server;
+  pthread_mutex_t lock;
+  pthread_cond_t news, idle;
+  pthread_t thread;
+  sv_embed_job *first, *running;
+  int32_t n_waiting;
+  bool is_stopping;
+};
+
+/* --- the thread --- */
+
+static void sv_embed_one(sv_embedder *e, sv_embed_job *job) {
+  const size_t width = (size_t)ga_model_get_info(e->server->model)->width;
+  for (size_t i = 0; i < job->n && job->status == GA_OK && !atomic_load(&job->is_dropped); i++) {
+    job->status = ga_embed_ids(e->server->model, job->ids[i].p, (int32_t)job->ids[i].n, job->vectors + i * width);
+    if (job->status != GA_OK) (void)snprintf(job->error, sizeof job->error, "%s", ga_error_text());
+  }
+}
+
+static void *sv_embed_thread(void *user) {
+  sv_embedder *e = user;
+  (void)pthread_mutex_lock(&e->lock);
+  while (!e->is_stopping) {
+    sv_embed_job *job = e->running = e->first;
+    if (!job) {
+      (void)pthread_cond_wait(&e->news, &e->lock);
+      continue;
+    }
+    e->first = job->next;
+    e->n_waiting--;
+    (void)pthread_mutex_unlock(&e->lock);
+    sv_embed_one(e, job);
+    atomic_store(&job->is_done, true);
+    sv_waiter_notify(&job->w);
+    (void)pthread_mutex_lock(&e->lock);
+    e->running = NULL;
+    (void)pthread_cond_broadcast(&e->idle);
+  }
+  (void)pthread_mutex_unlock(&e->lock);
+  return NULL;
+}
+
+ga_status sv_embedder_start(sv_server *s, sv_embedder **out) {
+  sv_embedder *e = *out = calloc(1, sizeof *e);
+  if (!e) return ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  e->server = s;
+  (void)pthread_mutex_init(&e->lock, NULL);
+  (void)pthread_cond_init(&e->news, NULL);
+  (void)pthread_cond_init(&e->idle, NULL);
+  if (!pthread_create(&e->thread, NULL, sv_embed_thread, e)) return GA_OK;
+  free(e);
+  *out = NULL;
+  return ga_error_set(GA_ERR_NOMEM, "server: cannot start a thread");
+}
+
+void sv_embedder_stop(sv_embedder *e) {
+  if (!e) return;
+  (void)pthread_mutex_lock(&e->lock);
+  e->is_stopping = true;
+  (void)pthread_cond_signal(&e->news);
+  (void)pthread_mutex_unlock(&e->lock);
+  (void)pthread_join(e->thread, NULL);
+  (void)pthread_cond_destroy(&e->idle);
+  (void)pthread_cond_destroy(&e->news);
+  (void)pthread_mutex_destroy(&e->lock);
+  free(e);
+}
+
+static bool sv_embed_submit(sv_embedder *e, sv_embed_job *job, sv_fail *fail) {
+  (void)pthread_mutex_lock(&e->lock);
+  const bool ok = e->n_waiting < e->server->o.max_waiting;
+  sv_embed_job **last = &e->first;
+  while (*last) last = &(*last)->next;
+  if (ok) {
+    *last = job;
+    e->n_waiting++;
+    (void)pthread_cond_signal(&e->news);
+  }
+  (void)pthread_mutex_unlock(&e->lock);
+  if (!ok) sv_count_rejected(&e->server->metrics);
+  return ok || sv_refuse(fail, 429, "queue_full", NULL, "The server has too many requests waiting; try again later.");
+}
+
+/* Takes it out of the queue, or waits for the text that is being evaluated. */
+static void sv_embed_drop(sv_embedder *e, sv_embed_job *job) {
+  atomic_store(&job->is_dropped, true);
+  (void)pthread_mutex_lock(&e->lock);
+  for (sv_embed_job **p = &e->first; *p; p = &(*p)->next) {
+    if (*p != job) continue;
+    *p = job->next;
+    e->n_waiting--;
+    break;
+  }
+  while (e->running == job) (void)pthread_cond_wait(&e->idle, &e->lock);
+  (void)pthread_mutex_unlock(&e->lock);
+}
+
+/* --- a request --- */
+
+static void sv_embed_free(void *user) {
+  sv_embed_job *job = user;
+  sv_embed_drop(job->server->embedder, job);
+  sv_waiter_remove(&job->w);
+  for (size_t i = 0; i < job->n; i++) free(job->ids[i].p);
+  free(job->ids);
+  free(job->vectors);
+  free(job);
+}
+
+static bool sv_read_embed_options(const json_t *body, sv_embed_job *job, sv_fail *fail) {
+  const sv_server *s = job->server;
+  const char *format = "float", *model = NULL, *user = NULL;
+  const int64_t width = ga_model_get_info(s->model)->width;
+  int64_t dimensions = width;
+  if (!sv_read_string(body, "model", &model, fail) || !sv_is_model(s, model, fail) ||
+      !sv_read_string(body, "encoding_format", &format, fail) || !sv_read_string(body, "user", &user, fail) ||
+      !sv_read_int(body, "dimensions", 1, INT32_MAX, &dimensions, fail))
+    return false;
+  job->is_base64 = !strcmp(format, "base64");
+  if (!job->is_base64 && strcmp(format, "float") != 0)
+    return sv_refuse_value(fail, "encoding_format", sv_field(body, "encoding_format"), "\"float\" or \"base64\"");
+  if (dimensions == width) return true;
+  return sv_refuse(fail, 400, "unsupported_parameter", "dimensions",
+                   "dimensions is %lld; this model's embeddings have %lld and are not cut.", (long long)dimensions,
+                   (long long)width);
+}
+
+static bool sv_read_inputs(const json_t *body, sv_embed_job *job, sv_call *call) {
+  const sv_server *s = job->server;
+  const sv_params params = {.add_special = true};
+  sv_prompt *prompts = NULL;
+  size_t n = 0;
+  bool ok = sv_read_prompts(body, "input", s->vocab, SV_MAX_INPUTS, &prompts, &n, &call->fail);
+  if (ok) job->ids = calloc(n, sizeof *job->ids);
+  if (ok) job->vectors = calloc(n * (size_t)ga_model_get_info(s->model)->width, sizeof *job->vectors);
+  if (ok && (!job->ids || !job->vectors)) ok = sv_refuse_nomem(&call->fail);
+  for (size_t i = 0; ok && i < n; i++) {
+    sv_ids *ids = &job->ids[job->n++];
+    ok = sv_encode_prompt(s, &prompts[i], &params, ids, &call->fail) &&
+         sv_fits_context(s, ids->n, 0, "input", &call->fail);
+    call->n_prompt += (int64_t)ids->n;
+  }
+  sv_prompts_free(prompts, n);
+  return ok;
+}
+
+static sv_embed_job *sv_embed_begin(sv_call *call) {
+  sv_server *s = call->server;
+  if (!sv_is_ready(s, &call->fail)) return NULL;
+  if (!s->embedder) {
+    (void)sv_refuse(&call->fail, 400, "not_an_embedding_model", "model",
+                    "%s generates text; it makes no embeddings. Serve an encoder for these.", s->o.model_id);
+    return NULL;
+  }
+  json_t *body = sv_call_json(call);
+  sv_embed_job *job = body ? calloc(1, sizeof *job) : NULL;
+  if (body && !job) (void)sv_refuse_nomem(&call->fail);
+  if (job) {
+    job->server = s;
+    job->w.connection = call->connection;
+    job->w.fd = sv_call_fd(call);
+    sv_waiter_add(s->wake, &job->w);
+    if (!sv_read_embed_options(body, job, &call->fail) || !sv_read_inputs(body, job, call) ||
+        !sv_embed_submit(s->embedder, job, &call->fail)) {
+      sv_embed_free(job);
+      job = NULL;
+    }
+  }
+  json_decref(body);
+  return job;
+}
+
+void sv_put_base64_floats(sv_text *t, const float *v, size_t n) {
+  static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  unsigned char three[3];
+  size_t held = 0;
+  for (size_t i = 0; i < 4 * n; i++) {
+    uint32_t bits;
+    memcpy(&bits, &v[i / 4], sizeof bits);
+    three[held++] = (unsigned char)(bits >> (8 * (i % 4)));
+    if (held < 3 && i + 1 < 4 * n) continue;
+    for (size_t k = held; k < 3; k++) three[k] = 0;
+    char four[4] = {digits[three[0] >> 2], digits[(three[0] & 3) << 4 | three[1] >> 4],
+                    digits[(three[1] & 15) << 2 | three[2] >> 6], digits[three[2] & 63]};
+    for (size_t k = held + 1; k < 4; k++) four[k] = '=';
+    sv_put(t, four, 4);
+    held = 0;
+  }
+}
+
+static enum MHD_Result sv_embed_reply(sv_call *call, const sv_embed_job *job) {
+  const size_t width = (size_t)ga_model_get_info(job->server->model)->width;
+  sv_text t = {0};
+  sv_puts(&t, "{\"object\":\"list\",\"data\":[");
+  for (size_t i = 0; i < job->n; i++) {
+    const float *v = job->vectors + i * width;
+    sv_putf(&t, "%s{\"object\":\"embedding\",\"index\":%zu,\"embedding\":%s", i ? "," : "", i,
+            job->is_base64 ? "\"" : "[");
+    if (job->is_base64) sv_put_base64_floats(&t, v, width);
+    for (size_t k = 0; !job->is_base64 && k < width; k++) {
+      if (k) sv_puts(&t, ",");
+      sv_put_number(&t, (double)v[k]);
+    }
+    sv_puts(&t, job->is_base64 ? "\"}" : "]}");
+  }
+  sv_puts(&t, "],\"model\":");
+  sv_puts_json(&t, job->server->o.model_id);
+  sv_putf(&t, ",\"usage\":{\"prompt_tokens\":%lld,\"total_tokens\":%lld}}", (long long)call->n_prompt,
+          (long long)call->n_prompt);
+  return sv_reply_json(call, &t);
+}
+
+enum MHD_Result sv_run_embeddings(sv_call *call) {
+  if (!call->job) {
+    call->job = sv_embed_begin(call);
+    call->job_free = sv_embed_free;
+    if (!call->job) return sv_reply_fail(call);
+  }
+  sv_embed_job *job = call->job;
+  for (;;) {
+    if (job->w.gone) return MHD_NO;
+    if (atomic_load(&job->is_done)) break;
+    if (atomic_load(&call->server->phase) == SV_ENDING) {
+      (void)sv_refuse(&call->fail, 503, "shutting_down", NULL, "The server is shutting down.");
+      return sv_reply_fail(call);
+    }
+    if (sv_waiter_suspend(&job->w)) return MHD_YES;
+  }
+  if (job->status == GA_OK) return sv_embed_reply(call, job);
+  (void)sv_refuse_status(&call->fail, job->status, "input", job->error);
+  return sv_reply_fail(call);
+}

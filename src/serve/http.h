@@ -1,0 +1,57 @@
+/* One HTTP request: from its headers to the reply. */
+#ifndef GA_SERVE_HTTP_H
+#define GA_SERVE_HTTP_H
+
+#include "serve/body.h"
+#include "serve/state.h"
+
+typedef struct sv_call sv_call;
+
+typedef struct sv_route {
+  const char *method, *path; /* a path that ends in / takes what follows too */
+  bool is_public;            /* needs no key */
+  /* Replies, or suspends the connection: then it is called again. */
+  enum MHD_Result (*run)(sv_call *call);
+  bool is_anthropic; /* errors have its form */
+} sv_route;
+
+struct sv_call {
+  sv_server *server;
+  struct MHD_Connection *connection;
+  sv_link *link;
+  const sv_route *route;
+  const char *method, *url;
+  const sv_key *key; /* NULL = the server has none */
+  sv_text body;
+  size_t skipped; /* bytes of a body that was refused */
+  sv_fail fail;
+  double start; /* sv_seconds, when the headers were here */
+  bool is_active, is_queued;
+  int http;  /* status of the reply */
+  void *job; /* what `run` keeps between its calls */
+  void (*job_free)(void *job);
+  int64_t n_prompt, n_generated; /* for the log */
+};
+
+extern const sv_route sv_routes[]; /* ends with method NULL */
+
+/* Takes over the body. */
+enum MHD_Result sv_reply(sv_call *call, int http, const char *type, sv_text *body);
+enum MHD_Result sv_reply_json(sv_call *call, sv_text *body);
+/* call->fail. */
+enum MHD_Result sv_reply_fail(sv_call *call);
+/* A response of one's own, which is let go of. */
+enum MHD_Result sv_reply_with(sv_call *call, int http, const char *type, struct MHD_Response *response);
+/* The body as JSON, NULL with call->fail set. The bytes are let go of. */
+json_t *sv_call_json(sv_call *call);
+/* The socket. */
+int sv_call_fd(const sv_call *call);
+
+/* What MHD calls. */
+enum MHD_Result sv_on_request(void *cls, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *data, size_t *bytes, void **call);
+void sv_on_completed(void *cls, struct MHD_Connection *connection, void **call, enum MHD_RequestTerminationCode code);
+void sv_on_connection(void *cls, struct MHD_Connection *connection, void **link,
+                      enum MHD_ConnectionNotificationCode code);
+
+#endif

@@ -1,0 +1,15 @@
+/* Log-probabilities as JSON, in the three forms that clients know. */
+#ifndef GA_SERVE_LOGPROBS_H
+#define GA_SERVE_LOGPROBS_H
+
+#include "serve/choice.h"
+
+/* Completions: {"tokens","token_logprobs","top_logprobs","text_offset"} of the prompt's tokens, where echoed, and then
+ * of the new ones. */
+void sv_put_completion_logprobs(sv_text *t, const sv_choice *c, bool with_prompt);
+/* Chat: {"content":[{"token","logprob","bytes","top_logprobs"}]}. */
+void sv_put_chat_logprobs(sv_text *t, const sv_choice *c);
+/* vLLM's prompt_logprobs: [null, {"id": {"logprob","rank","decoded_token"}}, ...]. */
+void sv_put_prompt_logprobs(sv_text *t, const sv_choice *c);
+
+#endif

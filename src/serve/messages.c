@@ -1,0 +1,130 @@
+/* Messages of a chat as a template wants them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/request.h"
+
+/* The text of [{"type":"text","text":...}, ...], parts joined by line ends, as templates with plain content expect. */
+static json_t *sv_join_parts(const json_t *parts, sv_fail *fail) {
+  sv_text t = {0};
+  const json_t *part;
+  size_t i;
+  sv_put(&t, "", 0);
+  json_array_foreach(parts, i, part) {
+    const json_t *type = json_object_get(part, "type"), *text = json_object_get(part, "text");
+    if (json_is_string(type) && strcmp(json_string_value(type), "text") != 0) {
+      (void)sv_refuse(fail, 400, "unsupported_content", "messages",
+                      "messages has a content part of type \"%.40s\"; this model reads only text.",
+                      json_string_value(type));
+      break;
+    }
+    if (!json_is_string(text)) {
+      (void)sv_refuse_value(fail, "messages", part, "content parts of the form {\"type\":\"text\",\"text\":\"...\"}");
+      break;
+    }
+    if (i) sv_put(&t, "\n", 1);
+    sv_put(&t, json_string_value(text), json_string_length(text));
+  }
+  json_t *joined = fail->http || t.failed ? NULL : json_stringn(t.p, t.n);
+  if (!joined && !fail->http) (void)sv_refuse_nomem(fail);
+  sv_text_free(&t);
+  return joined;
+}
+
+/* Templates go over the arguments of a call as an object; clients send them as text. */
+static bool sv_open_arguments(json_t *calls, sv_fail *fail) {
+  json_t *call;
+  size_t i;
+  if (!json_is_array(calls)) return sv_refuse_value(fail, "tool_calls", calls, "an array");
+  json_array_foreach(calls, i, call) {
+    json_t *function = json_object_get(call, "function");
+    const json_t *arguments = json_object_get(function, "arguments");
+    if (!json_is_object(function)) return sv_refuse_value(fail, "tool_calls", call, "objects with a function");
+    if (!json_is_string(arguments)) continue;
+    json_t *open = json_loadb(json_string_value(arguments), json_string_length(arguments), 0, NULL);
+    if (json_is_object(open) && json_object_set(function, "arguments", open)) {
+      json_decref(open);
+      return sv_refuse_nomem(fail);
+    }
+    json_decref(open);
+  }
+  return true;
+}
+
+static bool sv_fix_message(json_t *m, size_t i, sv_fail *fail) {
+  const char *role = NULL;
+  if (!json_is_object(m)) return sv_refuse_value(fail, "messages", m, "an array of objects");
+  if (!sv_read_string(m, "role", &role, fail)) return false;
+  if (!role) return sv_refuse(fail, 400, NULL, "messages", "messages[%zu] has no role.", i);
+  json_t *content = json_object_get(m, "content"), *calls = json_object_get(m, "tool_calls");
+  if (calls && !json_is_null(calls) && !sv_open_arguments(calls, fail)) return false;
+  if (json_is_array(content)) {
+    json_t *joined = sv_join_parts(content, fail);
+    if (!joined) return false;
+    return !json_object_set_new(m, "content", joined) || sv_refuse_nomem(fail);
+  }
+  if (content && !json_is_string(content) && !json_is_null(content))
+    return sv_refuse_value(fail, "messages.content", content, "a string or an array of text parts");
+  if (!json_is_string(content) && !calls && strcmp(role, "assistant") != 0)
+    return sv_refuse(fail, 400, NULL, "messages", "messages[%zu] of role \"%.40s\" has no content.", i, role);
+  /* Templates add texts: what is absent is the empty one. */
+  if (!json_is_string(content)) return !json_object_set_new(m, "content", json_string("")) || sv_refuse_nomem(fail);
+  return true;
+}
+
+static bool sv_add_messages(const json_t *body, json_t *context, sv_fail *fail) {
+  const json_t *given = sv_field(body, "messages");
+  if (!given) return sv_refuse(fail, 400, "missing_required_parameter", "messages", "messages is missing.");
+  if (!json_is_array(given) || !json_array_size(given) || json_array_size(given) > SV_MAX_MESSAGES)
+    return sv_refuse_value(fail, "messages", given, "an array of 1 to 65536 messages");
+  json_t *messages = json_deep_copy(given), *m;
+  size_t i;
+  if (!messages || json_object_set_new(context, "messages", messages)) return sv_refuse_nomem(fail);
+  json_array_foreach(messages, i, m) {
+    if (!sv_fix_message(m, i, fail)) return false;
+  }
+  return true;
+}
+
+static bool sv_add_variables(json_t *body, json_t *context, sv_fail *fail) {
+  json_t *kwargs = json_object_get(body, "chat_template_kwargs"), *tools = json_object_get(body, "tools");
+  json_t *documents = json_object_get(body, "documents");
+  if (kwargs && !json_is_null(kwargs)) {
+    if (!json_is_object(kwargs)) return sv_refuse_value(fail, "chat_template_kwargs", kwargs, "an object");
+    if (json_object_update(context, kwargs)) return sv_refuse_nomem(fail);
+  }
+  if (tools && !json_is_null(tools)) {
+    const json_t *tool;
+    size_t i;
+    if (!json_is_array(tools)) return sv_refuse_value(fail, "tools", tools, "an array of functions");
+    json_array_foreach(tools, i, tool) {
+      if (!json_is_string(json_object_get(json_object_get(tool, "function"), "name")))
+        return sv_refuse_value(fail, "tools", tool, "{\"type\":\"function\",\"function\":{\"name\":\"...\"}}");
+    }
+    if (i && json_object_set(context, "tools", tools)) return sv_refuse_nomem(fail);
+    json_t *choice = json_object_get(body, "tool_choice");
+    if (i && choice && !json_is_null(choice) && json_object_set(context, "tool_choice", choice))
+      return sv_refuse_nomem(fail);
+  }
+  if (json_is_array(documents) && json_object_set(context, "documents", documents)) return sv_refuse_nomem(fail);
+  return true;
+}
+
+bool sv_chat_context(const json_t *body, json_t **out, bool *continue_final, sv_fail *fail) {
+  bool asked = false, go_on = false;
+  json_t *context = *out = json_object();
+  if (!context) return sv_refuse_nomem(fail);
+  if (!sv_read_bool(body, "add_generation_prompt", &asked, fail) ||
+      !sv_read_bool(body, "continue_final_message", &go_on, fail))
+    return false;
+  if (asked && go_on)
+    return sv_refuse(fail, 400, NULL, "continue_final_message",
+                     "continue_final_message and add_generation_prompt cannot both be true.");
+  const bool opens = sv_field(body, "add_generation_prompt") ? asked : !go_on;
+  *continue_final = go_on;
+  if (!sv_add_variables((json_t *)(uintptr_t)body, context, fail)) return false;
+  if (json_object_set_new(context, "add_generation_prompt", json_boolean(opens)) ||
+      json_object_set_new(context, "continue_final_message", json_boolean(go_on)))
+    return sv_refuse_nomem(fail);
+  return sv_add_messages(body, context, fail);
+}

@@ -1,0 +1,48 @@
+/* Counters and histograms under the names that vLLM gives them, as Prometheus reads them. */
+#ifndef GA_SERVE_METRICS_H
+#define GA_SERVE_METRICS_H
+
+#include <pthread.h>
+
+#include "ga/engine.h"
+#include "serve/text.h"
+
+typedef enum sv_histogram_kind {
+  SV_FIRST_TOKEN,
+  SV_INTER_TOKEN,
+  SV_WHOLE,
+  SV_QUEUE,
+  SV_INFERENCE,
+  SV_PREFILL,
+  SV_DECODE,
+  SV_PROMPT_TOKENS,
+  SV_GENERATED_TOKENS,
+  SV_MAX_TOKENS_ASKED,
+  SV_HISTOGRAMS
+} sv_histogram_kind;
+
+enum { SV_MAX_BUCKETS = 24 };
+
+typedef struct sv_histogram {
+  uint64_t counts[SV_MAX_BUCKETS + 1]; /* of each bucket alone; the last has what is above all bounds */
+  double sum;
+} sv_histogram;
+
+typedef struct sv_metrics {
+  pthread_mutex_t lock;
+  sv_histogram histograms[SV_HISTOGRAMS];
+  uint64_t finished[4]; /* stop, length, abort, error */
+  uint64_t rejected;    /* for a full queue */
+} sv_metrics;
+
+void sv_metrics_init(sv_metrics *m);
+void sv_metrics_destroy(sv_metrics *m);
+/* `times` observations of one value. */
+void sv_observe(sv_metrics *m, sv_histogram_kind kind, double value, uint64_t times);
+/* finish: as in sv_choice. */
+void sv_count_finish(sv_metrics *m, const char *finish);
+void sv_count_rejected(sv_metrics *m);
+/* The whole page. stats: NULL = there is no engine. */
+void sv_put_metrics(sv_text *t, sv_metrics *m, const ga_engine_stats *stats, const char *model);
+
+#endif

@@ -1,0 +1,33 @@
+/* Splits the output of a model that thinks aloud: <think>...</think> is reasoning, the rest is content.
+ *
+ * The tag opens reasoning only at the beginning of the output, and only once: later tags are content. Reasoning that
+ * is never closed stays reasoning. White space before and behind <think> and </think> is dropped; before a tag at most
+ * 64 bytes of it. How the text is cut into pushes changes only how the pieces are cut. */
+#ifndef GA_SERVE_REASONING_H
+#define GA_SERVE_REASONING_H
+
+#include "ga/base.h"
+
+typedef struct reasoning_splitter reasoning_splitter;
+
+typedef struct reasoning_sink {
+  void *user;
+  void (*reasoning)(void *user, const char *text, size_t bytes);
+  void (*content)(void *user, const char *text, size_t bytes);
+} reasoning_sink;
+
+/* True where a chat template speaks of the tags. */
+bool reasoning_detect(const char *chat_template_text, size_t bytes);
+/* True where a prompt ends in an open <think>: the output then starts inside of it. */
+bool reasoning_is_open(const char *prompt, size_t bytes);
+
+/* GA_ERR_NOMEM. */
+GA_NODISCARD ga_status reasoning_create(bool starts_inside, reasoning_splitter **out);
+/* Takes in text, of which UTF-8 sequences are whole, and gives out what is decided. GA_ERR_NOMEM ends the stream. */
+GA_NODISCARD ga_status reasoning_push(reasoning_splitter *splitter, const char *text, size_t bytes,
+                                      const reasoning_sink *sink);
+/* Gives out what is left. Then the splitter is as after its creation. */
+void reasoning_finish(reasoning_splitter *splitter, const reasoning_sink *sink);
+void reasoning_destroy(reasoning_splitter *splitter); /* NULL is fine */
+
+#endif

@@ -1,0 +1,42 @@
+/* The body of a request for tokens, as one struct. Nothing here looks at a model. */
+#ifndef GA_SERVE_REQUEST_H
+#define GA_SERVE_REQUEST_H
+
+#include "serve/params.h"
+
+enum { SV_MAX_PROMPTS = 256, SV_MAX_CHOICES = 512, SV_MAX_MESSAGES = 65536 };
+
+/* A prompt as text (of the body) or as ids (malloc'd). */
+typedef struct sv_prompt {
+  const char *text; /* NULL = ids */
+  size_t bytes;
+  int32_t *ids;
+  size_t n_ids;
+} sv_prompt;
+
+typedef struct sv_request {
+  json_t *body;
+  sv_params p;
+  const char *model;              /* NULL = not given */
+  bool is_chat, is_message, echo; /* is_message: a chat in the form of Anthropic */
+  sv_prompt *prompts;             /* completions */
+  size_t n_prompts;
+  json_t *context;         /* chat: messages, tools and further variables of the template */
+  bool continue_final;     /* the last message is to be gone on with */
+  const char *tool_choice; /* "auto", "none", "required", or "function" for a named one; NULL = not given */
+} sv_request;
+
+/* Both take over `body`, also when they fail; *out is to be freed either way. */
+bool sv_request_completion(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
+bool sv_request_chat(json_t *body, int64_t vocab, sv_request *out, sv_fail *fail);
+void sv_request_free(sv_request *r);
+
+/* string | [string] | [int] | [[int]] under `key`, at most `most` of them. */
+bool sv_read_prompts(const json_t *body, const char *key, int64_t vocab, size_t most, sv_prompt **out, size_t *n,
+                     sv_fail *fail);
+void sv_prompts_free(sv_prompt *prompts, size_t n);
+
+/* The variables of the chat template that a body asks for: messages, tools, add_generation_prompt and so on. */
+bool sv_chat_context(const json_t *body, json_t **out, bool *continue_final, sv_fail *fail);
+
+#endif

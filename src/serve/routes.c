@@ -1,0 +1,234 @@
+/* The table of routes, and those that answer at once. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "serve/anthropic.h"
+#include "serve/embed.h"
+#include "serve/generate.h"
+#include "serve/page.h"
+#include "serve/prompts.h"
+
+static enum MHD_Result sv_run_health(sv_call *call) {
+  sv_text t = {0};
+  if (!sv_is_ready(call->server, &call->fail)) return sv_reply_fail(call);
+  sv_puts(&t, "{\"status\":\"ok\"}");
+  return sv_reply_json(call, &t);
+}
+
+static enum MHD_Result sv_run_version(sv_call *call) {
+  sv_text t = {0};
+  sv_puts(&t, "{\"version\":");
+  sv_puts_json(&t, ga_version());
+  sv_puts(&t, "}");
+  return sv_reply_json(call, &t);
+}
+
+static enum MHD_Result sv_run_metrics(sv_call *call) {
+  sv_server *s = call->server;
+  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
+  sv_text t = {0};
+  const bool has_engine =
+      atomic_load(&s->phase) != SV_LOADING && s->engine && ga_engine_get_stats(s->engine, &stats) == GA_OK;
+  sv_put_metrics(&t, &s->metrics, has_engine ? &stats : NULL, s->o.model_id);
+  return sv_reply(call, 200, "text/plain; version=0.0.4; charset=utf-8", &t);
+}
+
+/* --- models --- */
+
+static void sv_put_model(sv_text *t, const sv_server *s) {
+  sv_puts(t, "{\"id\":");
+  sv_puts_json(t, s->o.model_id);
+  sv_putf(t, ",\"object\":\"model\",\"created\":%lld,\"owned_by\":\"ga\",\"root\":", (long long)s->created);
+  sv_puts_json(t, s->o.model_id);
+  sv_putf(t, ",\"parent\":null,\"max_model_len\":%d}", s->context);
+}
+
+static enum MHD_Result sv_run_models(sv_call *call) {
+  sv_text t = {0};
+  if (!sv_is_ready(call->server, &call->fail)) return sv_reply_fail(call);
+  sv_puts(&t, "{\"object\":\"list\",\"data\":[");
+  sv_put_model(&t, call->server);
+  sv_puts(&t, "]}");
+  return sv_reply_json(call, &t);
+}
+
+static enum MHD_Result sv_run_model(sv_call *call) {
+  sv_text t = {0};
+  if (!sv_is_ready(call->server, &call->fail) ||
+      !sv_is_model(call->server, call->url + strlen(call->route->path), &call->fail))
+    return sv_reply_fail(call);
+  sv_put_model(&t, call->server);
+  return sv_reply_json(call, &t);
+}
+
+/* --- tokens --- */
+
+static void sv_put_ids(sv_text *t, const sv_server *s, const sv_ids *ids, bool with_texts) {
+  sv_putf(t, "{\"count\":%zu,\"max_model_len\":%d,\"tokens\":[", ids->n, s->context);
+  for (size_t i = 0; i < ids->n; i++) sv_putf(t, "%s%d", i ? "," : "", ids->p[i]);
+  sv_puts(t, "],\"token_strs\":");
+  for (size_t i = 0; with_texts && i < ids->n; i++) {
+    const ga_text piece = ga_tokenizer_piece(s->tok, ids->p[i]);
+    sv_puts(t, i ? "," : "[");
+    sv_put_json(t, piece.data, piece.bytes);
+  }
+  sv_puts(t, !with_texts ? "null}" : ids->n ? "]}" : "[]}");
+}
+
+static bool sv_tokenize_text(const sv_server *s, json_t *body, sv_ids *ids, sv_fail *fail) {
+  const json_t *prompt = sv_field(body, "prompt");
+  bool special = true, parse = true;
+  if (!json_is_string(prompt)) {
+    if (prompt) return sv_refuse_value(fail, "prompt", prompt, "a string");
+    return sv_refuse(fail, 400, "missing_required_parameter", "prompt", "prompt is missing, and so is messages.");
+  }
+  if (!sv_read_bool(body, "add_special_tokens", &special, fail) || !sv_read_bool(body, "parse_special", &parse, fail))
+    return false;
+  const uint32_t flags = (special ? GA_TOK_ADD_SPECIAL : 0u) | (parse ? GA_TOK_PARSE_SPECIAL : 0u);
+  return sv_encode_text(s, json_string_value(prompt), json_string_length(prompt), flags, ids, fail);
+}
+
+static bool sv_tokenize_chat(const sv_server *s, json_t *body, sv_ids *ids, sv_fail *fail) {
+  sv_request r;
+  const bool ok = sv_request_chat(json_incref(body), s->vocab, &r, fail) && sv_encode_chat(s, &r, ids, fail);
+  sv_request_free(&r);
+  return ok;
+}
+
+static enum MHD_Result sv_run_tokenize(sv_call *call) {
+  const char *model = NULL;
+  bool with_texts = false;
+  sv_ids ids = {0};
+  sv_text t = {0};
+  sv_fail *fail = &call->fail;
+  json_t *body = sv_is_ready(call->server, fail) ? sv_call_json(call) : NULL;
+  const bool ok = body && sv_read_string(body, "model", &model, fail) && sv_is_model(call->server, model, fail) &&
+                  sv_read_bool(body, "return_token_strs", &with_texts, fail) &&
+                  (sv_field(body, "messages") ? sv_tokenize_chat : sv_tokenize_text)(call->server, body, &ids, fail);
+  if (ok) sv_put_ids(&t, call->server, &ids, with_texts);
+  free(ids.p);
+  json_decref(body);
+  return ok ? sv_reply_json(call, &t) : sv_reply_fail(call);
+}
+
+static bool sv_detokenize_body(const sv_server *s, const json_t *body, sv_text *out, sv_fail *fail) {
+  const char *model = NULL;
+  const json_t *tokens = sv_field(body, "tokens");
+  sv_prompt *prompt = NULL;
+  size_t n = 0;
+  sv_text text = {0};
+  if (!sv_read_string(body, "model", &model, fail) || !sv_is_model(s, model, fail)) return false;
+  if (tokens && (!json_is_array(tokens) || (json_array_size(tokens) && !json_is_number(json_array_get(tokens, 0)))))
+    return sv_refuse_value(fail, "tokens", tokens, "an array of token ids");
+  bool ok =
+      json_array_size(tokens) == 0 && tokens ? true : sv_read_prompts(body, "tokens", s->vocab, 1, &prompt, &n, fail);
+  if (ok && n) ok = sv_decode_ids(s, prompt->ids, prompt->n_ids, GA_DETOK_SPECIAL, &text, fail);
+  if (ok) {
+    sv_puts(out, "{\"prompt\":");
+    sv_put_json(out, text.p, text.n);
+    sv_puts(out, "}");
+  }
+  sv_text_free(&text);
+  sv_prompts_free(prompt, n);
+  return ok;
+}
+
+static enum MHD_Result sv_run_detokenize(sv_call *call) {
+  sv_text t = {0};
+  json_t *body = sv_is_ready(call->server, &call->fail) ? sv_call_json(call) : NULL;
+  const bool ok = body && sv_detokenize_body(call->server, body, &t, &call->fail);
+  json_decref(body);
+  if (ok) return sv_reply_json(call, &t);
+  sv_text_free(&t);
+  return sv_reply_fail(call);
+}
+
+static enum MHD_Result sv_run_count_tokens(sv_call *call) {
+  const sv_server *s = call->server;
+  sv_ids ids = {0};
+  sv_text t = {0};
+  sv_request r = {0};
+  json_t *body = sv_is_ready(call->server, &call->fail) ? sv_call_json(call) : NULL;
+  const bool ok = body && sv_ant_translate(body, true, &body, &call->fail) &&
+                  sv_request_chat(body, s->vocab, &r, &call->fail) && sv_is_model(s, r.model, &call->fail) &&
+                  sv_encode_chat(s, &r, &ids, &call->fail);
+  if (ok) sv_putf(&t, "{\"input_tokens\":%zu}", ids.n);
+  free(ids.p);
+  sv_request_free(&r);
+  return ok ? sv_reply_json(call, &t) : sv_reply_fail(call);
+}
+
+static void sv_put_special(sv_text *t, const char *key, const sv_server *s, ga_tok_special which) {
+  const int32_t id = ga_tokenizer_special(s->tok, which);
+  const ga_text piece = id < 0 ? (ga_text){0} : ga_tokenizer_piece(s->tok, id);
+  sv_putf(t, "\"%s\":", key);
+  if (piece.bytes)
+    sv_put_json(t, piece.data, piece.bytes);
+  else
+    sv_puts(t, "null");
+}
+
+/* lm-eval asks for it before it sends texts to /tokenize. */
+static enum MHD_Result sv_run_tokenizer_info(sv_call *call) {
+  const sv_server *s = call->server;
+  sv_text t = {0};
+  if (!sv_is_ready(call->server, &call->fail)) return sv_reply_fail(call);
+  sv_putf(&t, "{\"model_max_length\":%d,", s->context);
+  sv_put_special(&t, "bos_token", s, GA_TOK_BOS);
+  sv_puts(&t, ",");
+  sv_put_special(&t, "eos_token", s, GA_TOK_EOS);
+  sv_puts(&t, ",");
+  sv_put_special(&t, "pad_token", s, GA_TOK_PAD);
+  sv_puts(&t, "}");
+  return sv_reply_json(call, &t);
+}
+
+/* --- browsers --- */
+
+static enum MHD_Result sv_run_preflight(sv_call *call) {
+  struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
+  if (response) {
+    (void)MHD_add_response_header(response, "Access-Control-Allow-Methods", "GET, POST");
+    (void)MHD_add_response_header(response, "Access-Control-Allow-Headers",
+                                  "Authorization, Content-Type, X-Api-Key, Anthropic-Version");
+    (void)MHD_add_response_header(response, "Access-Control-Max-Age", "600");
+  }
+  return sv_reply_with(call, 204, NULL, response);
+}
+
+/* The files of the chat page. */
+static enum MHD_Result sv_run_page(sv_call *call) {
+  const page_file *file = NULL;
+  for (size_t i = 0; i < n_page_files; i++)
+    if (!strcmp(page_files[i].path, call->route->path)) file = &page_files[i];
+  if (!file) {
+    (void)sv_refuse(&call->fail, 404, "not_found", NULL, "The page has no file %s.", call->route->path);
+    return sv_reply_fail(call);
+  }
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(file->size, (void *)(uintptr_t)file->bytes, MHD_RESPMEM_PERSISTENT);
+  if (response) {
+    (void)MHD_add_response_header(response, "Content-Security-Policy", PAGE_CSP);
+    (void)MHD_add_response_header(response, "Cache-Control", "no-cache");
+  }
+  return sv_reply_with(call, 200, file->type, response);
+}
+
+const sv_route sv_routes[] = {{"GET", "/", true, sv_run_page, false},
+                              {"GET", "/app.js", true, sv_run_page, false},
+                              {"GET", "/style.css", true, sv_run_page, false},
+                              {"GET", "/health", true, sv_run_health, false},
+                              {"GET", "/version", false, sv_run_version, false},
+                              {"GET", "/metrics", false, sv_run_metrics, false},
+                              {"GET", "/v1/models", false, sv_run_models, false},
+                              {"GET", "/v1/models/", false, sv_run_model, false},
+                              {"POST", "/v1/completions", false, sv_run_completions, false},
+                              {"POST", "/v1/chat/completions", false, sv_run_chat, false},
+                              {"POST", "/v1/messages", false, sv_run_messages, true},
+                              {"POST", "/v1/messages/count_tokens", false, sv_run_count_tokens, true},
+                              {"POST", "/v1/embeddings", false, sv_run_embeddings, false},
+                              {"POST", "/tokenize", false, sv_run_tokenize, false},
+                              {"POST", "/detokenize", false, sv_run_detokenize, false},
+                              {"GET", "/tokenizer_info", false, sv_run_tokenizer_info, false},
+                              {"OPTIONS", "*", true, sv_run_preflight, false},
+                              {NULL, NULL, false, NULL, false}};

@@ -1,0 +1,206 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "serve/embed.h"
+
+/* --- what routes ask --- */
+
+void sv_new_id(sv_server *s, const char *prefix, char id[48]) {
+  /* The seed is random, the count makes it differ; the product spreads the count over all digits. */
+  const uint64_t count = atomic_fetch_add(&s->ids, 1) + 1;
+  (void)snprintf(id, 48, "%s%016llx%016llx", prefix, (unsigned long long)s->id_seed,
+                 (unsigned long long)((s->id_seed ^ count) * 0x9E3779B97F4A7C15u));
+}
+
+bool sv_is_ready(sv_server *s, sv_fail *fail) {
+  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
+  const int phase = atomic_load(&s->phase);
+  if (phase == SV_LOADING) return sv_refuse(fail, 503, "loading", NULL, "The model is still loading.");
+  if (phase >= SV_DRAINING) return sv_refuse(fail, 503, "shutting_down", NULL, "The server is shutting down.");
+  if (!s->engine) return true;
+  if (ga_engine_get_stats(s->engine, &stats) == GA_OK && !stats.failed) return true;
+  return sv_refuse(fail, 503, "engine_failed", NULL, "The engine has failed (%s); the server must be started anew.",
+                   ga_status_name((ga_status)stats.failed));
+}
+
+bool sv_has_room(sv_server *s, sv_fail *fail) {
+  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
+  if (ga_engine_get_stats(s->engine, &stats) != GA_OK) return true;
+  /* What was submitted a moment ago counts as waiting though there is a place for it. */
+  const int32_t places = stats.running < stats.max_sequences ? stats.max_sequences - stats.running : 0;
+  if (stats.waiting < stats.max_waiting + places) return true;
+  sv_count_rejected(&s->metrics);
+  return sv_refuse(fail, 429, "queue_full", NULL, "%d requests wait already; at most %d may. Try again later.",
+                   stats.waiting, stats.max_waiting);
+}
+
+static bool sv_is_in_list(const char *name, const char *list) {
+  const size_t n = strlen(name);
+  for (const char *at = list; at && *at; at += *at == ',') {
+    const size_t length = strcspn(at, ",");
+    if (length == n && !memcmp(at, name, n)) return true;
+    at += length;
+  }
+  return false;
+}
+
+bool sv_is_model(const sv_server *s, const char *name, sv_fail *fail) {
+  if (!name || !strcmp(name, s->o.model_id) || sv_is_in_list(name, s->o.other_names)) return true;
+  return sv_refuse(fail, 404, "model_not_found", "model",
+                   "The model \"%.100s\" does not exist; this server has \"%s\".", name, s->o.model_id);
+}
+
+/* --- the beginning --- */
+
+static ga_status sv_find_address(sv_server *s, struct sockaddr_storage *out) {
+  const struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE};
+  struct addrinfo *found = NULL;
+  char port[16];
+  (void)snprintf(port, sizeof port, "%d", s->o.port);
+  const int rc = getaddrinfo(s->o.host, port, &hints, &found);
+  if (rc) return ga_error_set(GA_ERR_ARG, "host '%s': %s", s->o.host, gai_strerror(rc));
+  memcpy(out, found->ai_addr, found->ai_addrlen);
+  freeaddrinfo(found);
+  const struct sockaddr_in *v4 = (const void *)out;
+  const struct sockaddr_in6 *v6 = (const void *)out;
+  s->is_loopback =
+      out->ss_family == AF_INET ? ntohl(v4->sin_addr.s_addr) >> 24 == 127 : IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
+  return GA_OK;
+}
+
+/* The socket, so that what is wrong with the address has a text. */
+static ga_status sv_listen(sv_server *s, int *out) {
+  struct sockaddr_storage address;
+  const int on = 1;
+  ga_status status = sv_find_address(s, &address);
+  if (status != GA_OK) return status;
+  const socklen_t bytes = address.ss_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
+  const int fd = *out = socket(address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return ga_error_set(GA_ERR_IO, "host '%s': %s", s->o.host, strerror(errno));
+  (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on); /* a port that was used a moment ago */
+  socklen_t length = sizeof address;
+  if (bind(fd, (struct sockaddr *)&address, bytes) || listen(fd, 1024) ||
+      getsockname(fd, (struct sockaddr *)&address, &length)) {
+    const int why = errno;
+    (void)close(fd);
+    *out = -1;
+    return ga_error_set(GA_ERR_IO, "host %s, port %d: %s%s", s->o.host, s->o.port, strerror(why),
+                        why == EADDRINUSE ? "; another program listens there, choose another --port" : "");
+  }
+  s->port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                               : ((struct sockaddr_in6 *)&address)->sin6_port);
+  return GA_OK;
+}
+
+static unsigned sv_threads(const sv_server *s) {
+  const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+  if (s->o.threads > 0) return (unsigned)s->o.threads;
+  return cpus < 4 ? 2 : cpus > 16 ? 8 : (unsigned)cpus / 2;
+}
+
+static ga_status sv_start_http(sv_server *s) {
+  int fd;
+  const ga_status status = sv_listen(s, &fd);
+  if (status != GA_OK) return status;
+  s->daemon = MHD_start_daemon(MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, sv_on_request,
+                               s, MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_THREAD_POOL_SIZE, sv_threads(s),
+                               MHD_OPTION_CONNECTION_LIMIT, (unsigned)s->o.max_connections,
+                               MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)32768, MHD_OPTION_CONNECTION_TIMEOUT,
+                               (unsigned)s->o.idle_seconds, MHD_OPTION_NOTIFY_COMPLETED, sv_on_completed, s,
+                               MHD_OPTION_NOTIFY_CONNECTION, sv_on_connection, s, MHD_OPTION_END);
+  if (s->daemon) return GA_OK;
+  (void)close(fd);
+  return ga_error_set(GA_ERR_IO, "server: cannot start HTTP with %u threads and %d connections", sv_threads(s),
+                      s->o.max_connections);
+}
+
+static bool sv_copy_text(const char **text) {
+  if (!*text) return true;
+  *text = strdup(*text);
+  return *text != NULL;
+}
+
+static bool sv_copy_options(sv_server *s, const sv_options *o) {
+  s->o = *o;
+  s->o.keys_path = NULL;
+  const char **const texts[] = {&s->o.host, &s->o.model_id, &s->o.cors_origin, &s->o.other_names};
+  bool ok = true;
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) ok &= sv_copy_text(texts[i]);
+  return ok;
+}
+
+ga_status sv_server_create(const sv_options *options, sv_server **out) {
+  sv_server *s = *out = calloc(1, sizeof *s);
+  if (!s) return ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  sv_metrics_init(&s->metrics);
+  s->created = time(NULL);
+  json_object_seed(0); /* before there are threads */
+  if (getrandom(&s->id_seed, sizeof s->id_seed, GRND_NONBLOCK) != (ssize_t)sizeof s->id_seed)
+    s->id_seed = (uint64_t)s->created << 20 ^ (uint64_t)getpid();
+  ga_status status = sv_copy_options(s, options) ? GA_OK : ga_error_set(GA_ERR_NOMEM, "server: no memory");
+  if (status == GA_OK && options->keys_path) status = sv_keys_load(options->keys_path, &s->keys);
+  if (status == GA_OK) status = sv_wake_start(&s->wake);
+  if (status == GA_OK) status = sv_start_http(s);
+  if (status != GA_OK) {
+    sv_server_destroy(s);
+    *out = NULL;
+  }
+  return status;
+}
+
+ga_status sv_server_open(sv_server *s, ga_model *model, ga_engine *engine) {
+  ga_engine_stats stats = GA_ENGINE_STATS_INIT;
+  s->model = model;
+  s->engine = engine;
+  s->tok = ga_model_tokenizer(model);
+  if (!s->tok) return ga_error_set(GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
+  s->vocab = (int64_t)ga_tokenizer_size(s->tok);
+  if (s->vocab > ga_model_get_info(model)->vocab) s->vocab = ga_model_get_info(model)->vocab;
+  s->context = ga_model_get_info(model)->context;
+  s->longest_piece = 1;
+  for (int32_t id = 0; id < s->vocab; id++) {
+    const size_t bytes = ga_tokenizer_piece(s->tok, id).bytes;
+    if (bytes > s->longest_piece) s->longest_piece = bytes;
+  }
+  ga_status status = engine ? ga_engine_get_stats(engine, &stats) : sv_embedder_start(s, &s->embedder);
+  if (status != GA_OK) return status;
+  if (engine) s->context = stats.context;
+  atomic_store(&s->phase, SV_READY);
+  return GA_OK;
+}
+
+int32_t sv_server_port(const sv_server *s) { return s->port; }
+bool sv_server_is_loopback(const sv_server *s) { return s->is_loopback; }
+int32_t sv_server_active(const sv_server *s) { return atomic_load(&s->active); }
+
+/* --- the end --- */
+
+void sv_server_drain(sv_server *s) { atomic_store(&s->phase, SV_DRAINING); }
+
+void sv_server_destroy(sv_server *s) {
+  const struct timespec pause = {0, 10 * 1000 * 1000};
+  if (!s) return;
+  atomic_store(&s->phase, SV_ENDING);
+  if (s->daemon) {
+    sv_wake_end_waiting(s->wake);
+    /* Those that wait get their error, unless they do not read. */
+    for (int i = 0; i < 200 && sv_server_active(s); i++) (void)nanosleep(&pause, NULL);
+    MHD_stop_daemon(s->daemon);
+  }
+  sv_embedder_stop(s->embedder);
+  sv_wake_stop(s->wake);
+  sv_keys_free(&s->keys);
+  sv_metrics_destroy(&s->metrics);
+  free((void *)(uintptr_t)s->o.host);
+  free((void *)(uintptr_t)s->o.model_id);
+  free((void *)(uintptr_t)s->o.other_names);
+  free((void *)(uintptr_t)s->o.cors_origin);
+  free(s);
+}

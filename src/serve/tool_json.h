@@ -1,0 +1,40 @@
+/* JSON objects in a stream of text: where one ends, and the call that one says. */
+#ifndef GA_SERVE_TOOL_JSON_H
+#define GA_SERVE_TOOL_JSON_H
+
+#include <jansson.h>
+
+#include "ga/base.h"
+
+/* Bounds of one object. jansson's tree takes at most about 100 bytes for a value. */
+enum { TOOL_JSON_DEPTH_MAX = 128, TOOL_JSON_VALUES_MAX = 65536, TOOL_NAME_MAX = 256 };
+
+typedef enum tool_json_result { TOOL_JSON_MORE, TOOL_JSON_DONE, TOOL_JSON_BAD } tool_json_result;
+
+typedef struct tool_json_scan {
+  int state;
+  bool escaped;                           /* the byte before was a backslash in a string */
+  uint32_t depth;                         /* open objects and arrays */
+  uint32_t values;                        /* seen so far */
+  uint8_t is_object[TOOL_JSON_DEPTH_MAX]; /* of each open one: an object, not an array */
+} tool_json_scan;
+
+/* A zeroed scan takes the bytes of an object or array one by one. DONE at its last byte. BAD at the first byte that
+ * cannot stand there; inside of numbers, words and escapes only a parser of the whole says so. */
+tool_json_result tool_json_byte(tool_json_scan *scan, char c);
+
+/* A call: its name (to be freed), and where in the text the object of its arguments stands. */
+typedef struct tool_json_call {
+  char *name;
+  size_t from, bytes;
+} tool_json_call;
+
+/* Reads {"name": ..., "arguments": {...}}; "parameters" may stand for "arguments", and "id" and "type" are passed over.
+ * False: not a call, or no memory. */
+bool tool_json_read_call(const char *text, size_t bytes, tool_json_call *call);
+/* The object or array that a text is, as a tree to be released with json_decref; NULL: none, or beyond a bound. */
+json_t *tool_json_load(const char *text, size_t bytes);
+/* A name that may be given out: 1 to TOOL_NAME_MAX bytes without control characters. */
+bool tool_json_is_name(const char *name, size_t bytes);
+
+#endif

@@ -1,0 +1,180 @@
+"""Arrays in and out without NumPy: protocols, error texts, import."""
+import array
+import ctypes
+import gc
+import mmap
+import os
+import subprocess
+import sys
+import threading
+import unittest
+
+import gpu_accel as ga
+
+
+def f32(*values):
+    return array.array("f", values)
+
+
+def rss():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * mmap.PAGESIZE
+
+
+class OldCapsule:
+    """A producer from before DLPack 1: __dlpack__ takes no max_version."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def __dlpack__(self, stream=None):
+        return self.inner.__dlpack__()
+
+    def __dlpack_device__(self):
+        return self.inner.__dlpack_device__()
+
+
+class NewCapsule(OldCapsule):
+    def __dlpack__(self, *, stream=None, max_version=None):
+        return self.inner.__dlpack__(max_version=max_version)
+
+
+class OnGpu:
+    """Says that it lies on a GPU; the address is never read."""
+    __cuda_array_interface__ = {"shape": (1, 8), "typestr": "<f4", "data": (4096, False), "version": 3}
+
+
+class Arrays(unittest.TestCase):
+    def test_buffer_in_and_out(self):
+        x = f32(1, 2, 3, 4)
+        y = ga.add(x, f32(10, 10, 10, 10))
+        self.assertEqual(memoryview(y).tolist(), [11, 12, 13, 14])
+        self.assertEqual((y.shape, y.strides, y.dtype, y.device), ((4,), (1,), "f32", "cpu"))
+
+    def test_out_is_given_back(self):
+        x, out = f32(1, 2), f32(0, 0)
+        self.assertIs(ga.add(x, x, out=out), out)
+        self.assertEqual(list(out), [2, 4])
+
+    def test_dlpack_old_and_new(self):
+        x = ga.asarray(f32(1, 2, 3))
+        for kind in (OldCapsule, NewCapsule):
+            self.assertEqual(memoryview(ga.add(kind(x), x)).tolist(), [2, 4, 6])
+        self.assertEqual(x.__dlpack_device__(), (1, 0))
+        with self.assertRaises(BufferError):
+            x.__dlpack__(copy=True)
+        with self.assertRaises(BufferError):
+            x.__dlpack__(dl_device=(2, 0))
+
+    def test_dlpack_is_the_same_memory(self):
+        store = f32(1, 2, 3)
+        ga.add(NewCapsule(ga.asarray(store)), scale=2.0, out=NewCapsule(ga.asarray(store)))
+        self.assertEqual(list(store), [2, 4, 6])
+
+    def test_a_view_keeps_its_owner(self):
+        view = ga.asarray(f32(*range(1000)))
+        gc.collect()
+        self.assertEqual(memoryview(view).tolist()[999], 999)
+
+    def test_types_by_name(self):
+        raw = array.array("H", [0x3F80, 0x4000])  # 1 and 2 in bf16
+        self.assertEqual(memoryview(ga.convert(ga.asarray(raw, dtype="bf16"), "f32")).tolist(), [1, 2])
+        with self.assertRaisesRegex(BufferError, "bf16"):
+            memoryview(ga.asarray(raw, "bf16"))
+        self.assertEqual(ga.asarray(bytes(36), "q4_0").shape, (64,))
+        with self.assertRaisesRegex(ga.ShapeError, "q4_0 needs a multiple of 18"):
+            ga.asarray(bytes(35), "q4_0")
+
+    def check(self, error, text, call, *args, **kwargs):
+        with self.assertRaises(error) as caught:
+            call(*args, **kwargs)
+        self.assertIn(text, str(caught.exception))
+
+    def test_error_texts(self):
+        x = f32(1, 2, 3, 4)
+        self.check(ga.ArgumentError, "add: out: is read-only; allowed is an array that may be written", ga.add, x, out=bytes(16))
+        self.check(ga.ArgumentError, "act: out: is read-only", ga.act, x, out=memoryview(x).toreadonly())
+        self.check(ga.ShapeError, "add: x: stride of dimension 0 is -1 elements; allowed are 0 and more", ga.add, memoryview(x)[::-1])
+        self.check(ga.ShapeError, "softmax: x: is f32 [2] strides [2]; allowed is", ga.softmax, memoryview(x)[::2])
+        raw = memoryview(bytearray(17))[1:].cast("f")
+        self.check(ga.ArgumentError, "is no multiple of 4 bytes, as f32 needs", ga.add, raw)
+        big = (ctypes.c_float.__ctype_be__ * 4)()
+        self.check(ga.DtypeError, "its byte order is not this machine's", ga.add, big)
+        self.check(ga.ArgumentError, "add: x: lies on cuda:0; allowed is the device of the context, cpu", ga.default_context().add, OnGpu())
+        self.check(TypeError, "has none of buffer protocol, __dlpack__, __cuda_array_interface__", ga.add, 3)
+        self.check(TypeError, "no argument is named 'gates'", ga.act, x, gates=x)
+        self.check(TypeError, "add: x is missing", ga.add)
+        self.check(ga.ArgumentError, "act: kind is 'tanh'; allowed are 'none', 'silu', 'gelu_tanh', 'gelu'", ga.act, x, kind="tanh")
+        self.check(ga.ShapeError, "allowed is f32 [4]", ga.add, x, out=f32(1))
+
+    def test_errors_are_pythons_too(self):
+        self.assertTrue(issubclass(ga.ShapeError, ValueError) and issubclass(ga.ShapeError, ga.Error))
+        self.assertTrue(issubclass(ga.OutOfMemoryError, MemoryError))
+        self.assertEqual(ga.ShapeError.status, 2)
+        with self.assertRaises(ga.Error):
+            ga.Context("abacus")
+
+    def test_empty(self):
+        self.assertEqual(ga.add(array.array("f")).shape, (0,))
+
+    def test_plan(self):
+        c = ga.default_context()
+        x = f32(*range(8))
+        plan = c.plan("add", x, x)
+        self.assertIn(plan.kernel, plan.describe())
+        self.assertEqual(memoryview(plan.run(x, x)).tolist(), [2 * i for i in range(8)])
+        self.check(ga.ShapeError, "was made for other shapes", plan.run, f32(1), f32(1))
+        self.check(ga.ArgumentError, "workspace: allowed in Plan.run() only", c.add, x, workspace=x)
+
+    def test_no_leak(self):
+        x, out = f32(*range(64)), f32(*range(64))
+        c = ga.default_context()
+        plan = c.plan("softmax", x)
+
+        def calls(n):
+            for _ in range(n):
+                c.add(x, x, out=out)
+                c.act(x)
+                NewCapsule(c.softmax(x)).__dlpack__(max_version=(1, 0))
+                plan.run(OldCapsule(ga.asarray(x)))
+                try:
+                    c.add(x, out[:3], out=out)
+                except ga.ShapeError:
+                    pass
+        calls(1000)
+        before, held = rss(), (sys.getrefcount(x), sys.getrefcount(out))
+        calls(20000)  # 100 000 calls of ops
+        self.assertLess(rss() - before, 1 << 20)
+        self.assertEqual((sys.getrefcount(x), sys.getrefcount(out)), held)
+        x.append(0)  # BufferError while somebody still looks at its memory
+
+    def test_threads_on_one_context(self):
+        c = ga.Context("cpu", threads=1)
+        bad = []
+
+        def work(seed):
+            x = f32(*[seed + i for i in range(256)])
+            for _ in range(2000):
+                if memoryview(c.add(x, x))[7] != 2 * (seed + 7):
+                    bad.append(seed)
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(bad, [])
+
+    def test_import(self):
+        code = ("import sys, time; t = time.perf_counter(); import gpu_accel; s = time.perf_counter() - t\n"
+                "names = {'numpy', 'torch', 'jax', 'asyncio'} & set(sys.modules)\n"
+                "maps = open('/proc/self/maps').read()\n"
+                "print(s * 1e3, sorted(names), 'libcuda' in maps)")
+        path = os.path.dirname(os.path.dirname(ga.__file__))
+        runs = [subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True,
+                               check=True).stdout.split(maxsplit=1) for _ in range(3)]
+        self.assertLess(min(float(r[0]) for r in runs), 60)
+        self.assertEqual(runs[0][1].strip(), "[] False")
+
+
+if __name__ == "__main__":
+    unittest.main()

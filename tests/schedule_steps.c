@@ -1,0 +1,403 @@
+/* Random steps of the scheduler over simulated device memory. Each slot of a page holds a stamp of all tokens up to the
+ * one that was written there, and of the cache key; each step checks every token that an evaluated one attends to. A
+ * finding is a stamp that is not the expected one, a rule of the plan that is broken, or requests that do not end.
+ * Usage: schedule_steps COUNT [SEED]: COUNT steps in episodes of seeds SEED, SEED + 1 ...; a failure prints its seed,
+ * and COUNT 1 with that SEED shows the episode again. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/rng.h"
+#include "engine/scheduler.h"
+
+enum { IDS_MAX = 160, REQUESTS_MAX = 48, FAMILIES = 4, EPISODE_STEPS = 250, STEPS_MAX = 200000 };
+
+typedef struct sim_request {
+  sched_request r;
+  int32_t ids[IDS_MAX];
+  uint64_t stamps[IDS_MAX];
+  int32_t target; /* n_ids at its end */
+  bool used;
+  /* Before the plan. */
+  bool ran, could_go;
+  int32_t was_preempted;
+} sim_request;
+
+static struct sim {
+  uint64_t seed;
+  ga_rng rng;
+  kv_pages_options po;
+  sched_options so;
+  kv_pages *pages;
+  scheduler *s;
+  uint64_t *memory[KV_KINDS];
+  int64_t *written[KV_KINDS]; /* step in which a page was last written, times REQUESTS_MAX, plus by whom */
+  int32_t families[FAMILIES][IDS_MAX];
+  sim_request requests[REQUESTS_MAX];
+  int32_t n_requests;
+  int32_t priorities, letters, longest;
+  double now;
+  bool mishaps; /* cancels, deadlines, failed steps and failing allocations */
+} sim;
+
+static struct totals {
+  int64_t steps, items, tokens, cached, copies, preempted, again, finished, cancelled, expired, nomem, refused;
+} totals;
+
+static void fail(const char *format, ...) GA_PRINTF(1, 2);
+static void fail(const char *format, ...) {
+  va_list args;
+  va_start(args, format);
+  (void)printf("seed %llu, step %lld: ", (unsigned long long)sim.seed, (long long)totals.steps);
+  (void)vprintf(format, args);
+  (void)printf("\n");
+  va_end(args);
+  exit(1);
+}
+
+static int32_t draw_int(int32_t least, int32_t most) {
+  return least + (int32_t)ga_rng_below(&sim.rng, (uint64_t)(most - least + 1));
+}
+static bool chance(int32_t one_in) { return draw_int(1, one_in) == 1; }
+
+/* --- requests --- */
+
+static void put_token(sim_request *q, int32_t id) {
+  const int32_t i = q->r.n_ids++;
+  uint64_t x = (i ? q->stamps[i - 1] : q->r.cache_key + 1) ^ ((uint64_t)(uint32_t)id + 1) << 32;
+  q->ids[i] = id;
+  q->stamps[i] = ga_splitmix64(&x);
+}
+
+static sim_request *unused_request(void) {
+  for (int32_t i = 0; i < REQUESTS_MAX; i++)
+    if (!sim.requests[i].used) return &sim.requests[i];
+  return NULL;
+}
+
+static void forget_request(sim_request *q) {
+  q->used = false;
+  sim.n_requests--;
+}
+
+static void make_request(sim_request *q) {
+  const int32_t total = draw_int(2, chance(8) ? IDS_MAX : sim.longest),
+                prompt = draw_int(1, chance(2) ? 1 + total / 8 : total - 1);
+  const int32_t shared = chance(4) ? 0 : draw_int(0, prompt);
+  const int32_t *family = sim.families[draw_int(0, FAMILIES - 1)];
+  memset(q, 0, sizeof *q);
+  q->r.cache_key = chance(4) ? 1 : 0;
+  for (int32_t i = 0; i < prompt; i++) put_token(q, i < shared ? family[i] : draw_int(0, sim.letters));
+  q->r.ids = q->ids;
+  q->r.user = q;
+  q->r.n_prompt = prompt;
+  q->r.max_ids = total;
+  q->r.priority = draw_int(0, sim.priorities - 1);
+  q->r.tenant = (uint64_t)draw_int(0, 3);
+  q->r.use_prefix = !chance(10);
+  q->r.arrival = sim.now;
+  q->r.first_deadline = sim.mishaps && chance(8) ? sim.now + draw_int(0, 60) : 0;
+  q->target = draw_int(prompt + 1, total);
+}
+
+static void add_request(void) {
+  sim_request *q = unused_request();
+  if (!q) return;
+  make_request(q);
+  if (sim.mishaps && chance(20)) ga_mem_fail_after(draw_int(1, 4));
+  const ga_status status = scheduler_add(sim.s, &q->r);
+  ga_mem_fail_after(0);
+  totals.refused += status == GA_ERR_SHAPE;
+  totals.nomem += status == GA_ERR_NOMEM;
+  if (status != GA_OK && status != GA_ERR_SHAPE && status != GA_ERR_NOMEM) fail("add: %s", ga_error_text());
+  if ((status == GA_OK) != (q->r.state == SCHED_WAITING)) fail("add: state %d", (int)q->r.state);
+  q->used = status == GA_OK;
+  sim.n_requests += status == GA_OK;
+}
+
+static void cancel_one(void) {
+  sim_request *q = &sim.requests[draw_int(0, REQUESTS_MAX - 1)];
+  if (!q->used) return;
+  scheduler_remove(sim.s, &q->r);
+  totals.cancelled++;
+  forget_request(q);
+}
+
+/* --- the device --- */
+
+static uint64_t *token_slot(const sched_request *r, kv_kind kind, int32_t at) {
+  const int32_t size = sim.po.page_tokens, page = r->kv.table[kind][at / size];
+  if (at / size >= r->kv.n_pages || page < 0 || page >= sim.po.n_pages[kind]) fail("token %d has page %d", at, page);
+  return sim.memory[kind] + (size_t)page * (size_t)size + at % size;
+}
+
+static void run_copies(const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_copies; i++) {
+    const kv_copy *c = &plan->copies[i];
+    const size_t size = (size_t)sim.po.page_tokens;
+    for (int32_t k = 0; k < plan->n_copies; k++)
+      if (plan->copies[k].kind == c->kind && plan->copies[k].from == c->to) fail("page %d: copied both ways", c->to);
+    memcpy(sim.memory[c->kind] + (size_t)c->to * size, sim.memory[c->kind] + (size_t)c->from * size,
+           size * sizeof(uint64_t));
+  }
+  totals.copies += plan->n_copies;
+}
+
+static void write_item(const sched_item *item, int64_t step) {
+  const sim_request *q = item->request->user;
+  const int64_t who = step * REQUESTS_MAX + (q - sim.requests);
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    for (int32_t at = item->first; at < item->first + item->n && sim.po.n_pages[kind]; at++) {
+      const int32_t page = item->request->kv.table[kind][at / sim.po.page_tokens];
+      *token_slot(item->request, (kv_kind)kind, at) = q->stamps[at];
+      int64_t *writer = &sim.written[kind][page];
+      if (*writer / REQUESTS_MAX == step && *writer != who) fail("page %d has two writers", page);
+      *writer = who;
+    }
+  }
+}
+
+static void read_item(const sched_item *item) {
+  const sim_request *q = item->request->user;
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    int32_t at = kind == KV_WINDOW ? item->first - sim.po.window + 1 : 0;
+    for (at = at < 0 ? 0 : at; at < item->first + item->n && sim.po.n_pages[kind]; at++)
+      if (*token_slot(item->request, (kv_kind)kind, at) != q->stamps[at])
+        fail("kind %d: token %d of %d to %d is not in page %d", kind, at, item->first, item->first + item->n,
+             q->r.kv.table[kind][at / sim.po.page_tokens]);
+  }
+}
+
+/* --- rules of a plan --- */
+
+static void note_before(void) {
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    sim_request *q = &sim.requests[i];
+    q->ran = q->used && q->r.state == SCHED_RUNNING;
+    q->could_go = q->r.n_preempted == 0 || q->r.n_ids > q->r.n_ids_resumed;
+    q->was_preempted = q->r.n_preempted;
+  }
+}
+
+/* A request is preempted again before it has grown only if no other could have been. */
+static void check_preempted(const sched_plan *plan) {
+  int32_t n = 0;
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    const sim_request *q = &sim.requests[i];
+    if (!q->used || q->r.n_preempted == q->was_preempted) continue;
+    if (!q->ran || q->r.n_preempted != q->was_preempted + 1) fail("preempted, but it did not run");
+    n++;
+    if (q->could_go) continue;
+    totals.again++;
+    for (int32_t k = 0; k < REQUESTS_MAX; k++) {
+      const sim_request *o = &sim.requests[k];
+      if (o->used && o->ran && o->r.n_preempted == o->was_preempted && o->could_go && o->r.priority >= q->r.priority)
+        fail("preempted twice in a row");
+    }
+  }
+  if (n != plan->n_preempted) fail("%d preempted, the plan says %d", n, plan->n_preempted);
+  totals.preempted += n;
+}
+
+static void check_item(const sched_plan *plan, int32_t i, bool *prompts) {
+  const sched_item *item = &plan->items[i];
+  const sched_request *r = item->request;
+  if (r->state != SCHED_RUNNING || item->n < 1) fail("item %d: %d tokens, state %d", i, item->n, (int)r->state);
+  if (item->first != r->n_computed || item->first + item->n > r->n_ids) fail("item %d begins at %d", i, item->first);
+  if (item->samples != (item->first + item->n == r->n_ids)) fail("item %d: samples is wrong", i);
+  if (item->first / sim.po.page_tokens < r->kv.n_nodes) fail("item %d writes to the tree", i);
+  const bool decodes = ((const sim_request *)r->user)->ran && r->n_ids - item->first == 1;
+  if (decodes && *prompts) fail("item %d generates, behind prompts", i);
+  *prompts = *prompts || !decodes;
+  for (int32_t k = 0; k < i; k++)
+    if (plan->items[k].request == r) fail("item %d is there twice", i);
+}
+
+static void check_plan(const sched_plan *plan) {
+  int32_t n_tokens = 0, n_prompt = 0;
+  bool prompts = false;
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    check_item(plan, i, &prompts);
+    n_tokens += plan->items[i].n;
+    n_prompt += prompts ? plan->items[i].n : 0;
+  }
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    const sched_request *r = &sim.requests[i].r;
+    if (sim.requests[i].used && r->state == SCHED_RUNNING && r->n_ids - r->n_computed == 1 && r->at_item < 0)
+      fail("a request that generates is not in the plan");
+  }
+  if (n_tokens != plan->n_tokens || n_tokens > sim.so.step_tokens) fail("%d tokens in a plan", n_tokens);
+  if (n_prompt < n_tokens && n_prompt > sim.so.chunk_tokens) fail("%d tokens of prompts beside others", n_prompt);
+  if (scheduler_n_running(sim.s) > sim.so.max_sequences) fail("%d run", scheduler_n_running(sim.s));
+  if (scheduler_n_running(sim.s) + scheduler_n_waiting(sim.s) != sim.n_requests) fail("a request is lost");
+  if (sim.n_requests && !plan->n_items) fail("%d requests, and nothing runs", sim.n_requests);
+  totals.items += plan->n_items;
+  totals.tokens += n_tokens;
+}
+
+static void check_pages(void) {
+  const kv_sequence *sequences[REQUESTS_MAX];
+  int32_t n = 0;
+  for (int32_t i = 0; i < REQUESTS_MAX; i++)
+    if (sim.requests[i].used) sequences[n++] = &sim.requests[i].r.kv;
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    const sched_request *r = &sim.requests[i].r;
+    if (sim.requests[i].used && r->state == SCHED_WAITING && (r->kv.n_pages || r->kv.table[0] || r->n_computed))
+      fail("a waiting request has %d pages", r->kv.n_pages);
+  }
+  if (kv_pages_verify(sim.pages, sequences, n) != GA_OK) fail("%s", ga_error_text());
+}
+
+/* --- a step --- */
+
+static void take_expired(const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_expired; i++) {
+    sim_request *q = plan->expired[i]->user;
+    if (q->r.state != SCHED_NONE || q->r.n_ids > q->r.n_prompt || q->r.first_deadline > sim.now)
+      fail("expired wrongly");
+    forget_request(q);
+  }
+  for (int32_t i = 0; i < REQUESTS_MAX; i++) {
+    const sim_request *q = &sim.requests[i];
+    if (q->used && q->r.state == SCHED_WAITING && q->r.n_ids == q->r.n_prompt && q->r.first_deadline > 0 &&
+        q->r.first_deadline <= sim.now && q->r.n_preempted == q->was_preempted)
+      fail("a deadline has passed unseen");
+  }
+  totals.expired += plan->n_expired;
+}
+
+/* The tokens that follow depend on all before, so that equal requests stay equal. */
+static void sample_tokens(const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    sim_request *q = plan->items[i].request->user;
+    if (!plan->items[i].samples) continue;
+    if (q->r.n_computed != q->r.n_ids) fail("%d of %d tokens are computed", q->r.n_computed, q->r.n_ids);
+    put_token(q, (int32_t)(q->stamps[q->r.n_ids - 1] % (uint64_t)(sim.letters + 1)));
+    if (q->r.n_ids < q->target) continue;
+    totals.finished++;
+    totals.cached += q->r.n_cached;
+    scheduler_remove(sim.s, &q->r);
+    forget_request(q);
+  }
+}
+
+/* The device has failed: all requests of the step go. */
+static void fail_step(const sched_plan *plan) {
+  for (int32_t i = 0; i < plan->n_items; i++) {
+    sim_request *q = plan->items[i].request->user;
+    scheduler_remove(sim.s, &q->r);
+    forget_request(q);
+  }
+}
+
+static void sim_step(void) {
+  const sched_plan *plan;
+  note_before();
+  if (sim.mishaps && chance(10)) ga_mem_fail_after(draw_int(1, 6));
+  const ga_status status = scheduler_plan(sim.s, sim.now, &plan);
+  ga_mem_fail_after(0);
+  totals.steps++;
+  if (status == GA_ERR_NOMEM) {
+    totals.nomem++;
+    check_pages();
+    return;
+  }
+  if (status != GA_OK) fail("plan: %s", ga_error_text());
+  take_expired(plan);
+  if (!sim.mishaps || plan->n_items) check_plan(plan);
+  check_preempted(plan);
+  check_pages();
+  if (sim.mishaps && chance(25)) {
+    fail_step(plan);
+    check_pages();
+    return;
+  }
+  run_copies(plan);
+  for (int32_t i = 0; i < plan->n_items; i++) write_item(&plan->items[i], totals.steps);
+  for (int32_t i = 0; i < plan->n_items; i++) read_item(&plan->items[i]);
+  scheduler_done(sim.s);
+  sample_tokens(plan);
+  check_pages();
+}
+
+/* --- an episode --- */
+
+static void draw_options(void) {
+  static const int32_t sizes[] = {1, 2, 4, 8, 16};
+  const int32_t kinds = draw_int(0, 3), size = sizes[draw_int(0, 4)];
+  sim.longest = draw_int(4, IDS_MAX);
+  const int32_t fits = sim.longest / size + 1, least = chance(8) ? 1 : fits,
+                most = chance(3) ? fits : fits * draw_int(1, 6);
+  sim.po = (kv_pages_options){.page_tokens = size, .keep_prefixes = !chance(8)};
+  sim.po.window = chance(4) ? size : chance(3) ? draw_int(1, size) : draw_int(1, chance(4) ? IDS_MAX * 2 : 40);
+  if (kinds != 1) sim.po.n_pages[KV_FULL] = draw_int(least, most);
+  const int32_t seen = sim.po.window / size + 2;
+  if (kinds != 0) sim.po.n_pages[KV_WINDOW] = chance(2) ? draw_int(least, most) : draw_int(seen, seen * 4);
+  sim.so.max_sequences = draw_int(1, 16);
+  sim.so.step_tokens = sim.so.max_sequences + draw_int(0, 60);
+  sim.so.chunk_tokens = chance(4) ? 1 : draw_int(1, sim.so.step_tokens);
+  sim.priorities = chance(2) ? 1 : 3;
+  sim.letters = draw_int(1, 3);
+  sim.mishaps = chance(2);
+}
+
+static void begin_episode(uint64_t seed) {
+  memset(&sim, 0, sizeof sim);
+  sim.seed = seed;
+  ga_rng_seed(&sim.rng, seed);
+  draw_options();
+  for (int32_t f = 0; f < FAMILIES; f++)
+    for (int32_t i = 0; i < IDS_MAX; i++) sim.families[f][i] = draw_int(0, sim.letters);
+  if (kv_pages_create(&sim.po, &sim.pages) != GA_OK || scheduler_create(&sim.so, sim.pages, &sim.s) != GA_OK)
+    fail("%s", ga_error_text());
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const size_t n = (size_t)sim.po.n_pages[kind] + 1;
+    sim.memory[kind] = calloc(n * (size_t)sim.po.page_tokens, sizeof(uint64_t));
+    sim.written[kind] = calloc(n, sizeof(int64_t));
+    if (!sim.memory[kind] || !sim.written[kind]) fail("no memory");
+  }
+}
+
+static void end_episode(void) {
+  sim.mishaps = false;
+  for (int32_t i = 0; sim.n_requests; i++) {
+    if (i > STEPS_MAX) fail("%d requests do not end", sim.n_requests);
+    sim_step();
+    sim.now += 1;
+  }
+  for (int kind = 0; kind < KV_KINDS; kind++) {
+    const kv_pages_count count = kv_pages_counts(sim.pages, (kv_kind)kind);
+    if (count.held || (!sim.po.keep_prefixes && count.kept)) fail("%d pages are held by nobody", count.held);
+    free(sim.memory[kind]);
+    free(sim.written[kind]);
+  }
+  scheduler_destroy(sim.s);
+  kv_pages_destroy(sim.pages);
+}
+
+static void run_episode(uint64_t seed) {
+  begin_episode(seed);
+  const int32_t rate = draw_int(1, 5);
+  for (int32_t i = 0; i < EPISODE_STEPS; i++) {
+    for (int32_t k = chance(10) ? 10 : 1; k > 0; k--)
+      if (chance(rate)) add_request();
+    if (sim.mishaps && chance(20)) cancel_one();
+    sim_step();
+    sim.now += 1;
+  }
+  end_episode();
+}
+
+int main(int argc, char **argv) {
+  const int64_t count = argc > 1 ? strtoll(argv[1], NULL, 10) : 50000;
+  for (uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1; totals.steps < count; seed++) run_episode(seed);
+  (void)printf("%lld steps, %lld items, %lld tokens: %lld finished, %lld cancelled, %lld expired, %lld refused; "
+               "%lld tokens cached, %lld copies, %lld preempted, %lld of them again; %lld without memory\n",
+               (long long)totals.steps, (long long)totals.items, (long long)totals.tokens, (long long)totals.finished,
+               (long long)totals.cancelled, (long long)totals.expired, (long long)totals.refused,
+               (long long)totals.cached, (long long)totals.copies, (long long)totals.preempted, (long long)totals.again,
+               (long long)totals.nomem);
+  return 0;
+}

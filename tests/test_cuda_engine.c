@@ -1,0 +1,190 @@
+/* The engine on a GPU, over the mock driver: steps in which all requests generate are replayed as graphs, and a token
+ * more costs the same few calls. Kernels do not run: each request draws the token that it had. */
+#include "base/status.h"
+#include "engine/engine.h"
+#include "tests/cuda_rig.h"
+#include "tests/tiny_model.h"
+
+static const cuda_image *image_of_every_row(void) {
+  static cuda_image list[512]; /* ends with an empty one */
+  size_t n;
+  const ga_kernel *rows = cuda_rows(&n);
+  assert_true(n < sizeof list / sizeof *list);
+  for (size_t i = 0; i < n; i++) list[i] = (cuda_image){rows[i].id, image, image + 8};
+  return list;
+}
+
+static int with_engine_driver(void **state) {
+  (void)reset(state);
+  cuda_replace_tables(image_of_every_row(), no_sources);
+  mockcu.args_bytes = 8;
+  return 0;
+}
+
+typedef struct mocked_rig {
+  ga_ctx *ctx;
+  ga_model *model;
+  ga_engine *engine;
+} mocked_rig;
+
+static mocked_rig mocked_open(int32_t max_sequences) {
+  mocked_rig r = {0};
+  ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
+  tiny_context = 512;
+  o.max_sequences = max_sequences;
+  o.step_tokens = 128;
+  o.kv_tokens = 8192;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  r.ctx = open_cuda();
+  if (ga_model_load(r.ctx, tiny_path, NULL, &r.model) != GA_OK) fail_msg("%s", ga_error_text());
+  if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_true(r.engine->sampler.on);
+  return r;
+}
+
+static void mocked_close(mocked_rig *r) {
+  ga_engine_destroy(r->engine);
+  ga_model_destroy(r->model);
+  ga_ctx_destroy(r->ctx);
+}
+
+static ga_status submit_mocked(const mocked_rig *r, int i, int32_t max_tokens, ga_request **out) {
+  static const int32_t ids[] = {1, 5, 9, 20, 7, 11, 12, 13};
+  const ga_logit_bias bias = {3, 1};
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  ga_request_options o = GA_REQUEST_OPTIONS_INIT;
+  sample.temperature = i % 3 ? 0.8f : 0;
+  sample.repetition_penalty = i % 2 ? 1.1f : 1;
+  o.ids = ids;
+  o.n_ids = 2 + i % 6;
+  o.max_tokens = max_tokens;
+  o.ignore_eog = true;
+  o.sample = &sample;
+  o.bias = &bias;
+  o.n_bias = i % 5 == 0;
+  o.logprobs = i % 7 == 0 ? 2 : -1;
+  return ga_engine_submit(r->engine, &o, out);
+}
+
+static ga_request *ask_mocked(const mocked_rig *r, int i, int32_t max_tokens) {
+  ga_request *request;
+  if (submit_mocked(r, i, max_tokens, &request) != GA_OK) fail_msg("%s", ga_error_text());
+  return request;
+}
+
+/* Reads it to its end; *n: its tokens. */
+static ga_status tokens_of(ga_request *r, int32_t *n) {
+  ga_request_output out = GA_REQUEST_OUTPUT_INIT;
+  int32_t made = 0;
+  do {
+    assert_int_equal(ga_request_poll(r, 20000, &out), GA_OK);
+    assert_int_not_equal(out.event, GA_REQUEST_PENDING);
+    made += out.event == GA_REQUEST_TOKEN;
+  } while (out.event != GA_REQUEST_END);
+  ga_request_destroy(r);
+  if (n) *n = made;
+  return (ga_status)out.status;
+}
+
+static void has_tokens(ga_request *r, int32_t want) {
+  int32_t n;
+  assert_int_equal(tokens_of(r, &n), GA_OK);
+  assert_int_equal(n, want);
+}
+
+/* Requests of many lengths come and go. */
+static void test_replays(void **state) {
+  (void)state;
+  enum { ROUNDS = 4, N = 14 };
+  mocked_rig r = mocked_open(12);
+  for (int round = 0; round < ROUNDS; round++) {
+    ga_request *requests[N];
+    for (int i = 0; i < N; i++) requests[i] = ask_mocked(&r, i, 40 + 29 * i);
+    for (int i = 0; i < N; i++) has_tokens(requests[i], 40 + 29 * i);
+  }
+  const long steps = atomic_load(&r.engine->graphs.n_steps), replayed = atomic_load(&r.engine->graphs.n_replayed);
+  assert_true(steps > 1000);
+  if (replayed * 100 < steps * 95) fail_msg("%ld of %ld steps were replayed", replayed, steps);
+  assert_int_equal(mockcu.misuse[0], 0);
+  mocked_close(&r);
+}
+
+/* A life of an engine with the n-th call of the driver failing, once or from then on; how far it came. */
+static ga_status faulty_life(void) {
+  mocked_rig r = {0};
+  ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
+  ga_request *requests[3] = {0};
+  o.max_sequences = 4;
+  o.kv_tokens = 8192;
+  ga_status status = open_as("cuda:0", &r.ctx);
+  if (status == GA_OK) status = ga_model_load(r.ctx, tiny_path, NULL, &r.model);
+  if (status == GA_OK) status = ga_engine_create(r.model, &o, &r.engine);
+  for (int i = 0; status == GA_OK && i < 3; i++) status = submit_mocked(&r, 5 * i, 6, &requests[i]);
+  for (int i = 0; i < 3; i++) {
+    const ga_status ended = requests[i] ? tokens_of(requests[i], NULL) : status;
+    if (status == GA_OK) status = ended;
+  }
+  mocked_close(&r);
+  return status;
+}
+
+static void test_each_call_of_an_engine_fails(void **state) {
+  (void)state;
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  for (int lost = 0; lost < 2; lost++) {
+    long failures = 0;
+    bool reached = true;
+    for (long n = 1; reached; n += 3) {
+      mockcu_reset();
+      mockcu.args_bytes = 8;
+      mockcu.fail_call = n;
+      mockcu.fails_on = lost;
+      mockcu.fail_rc = 214;
+      const ga_status status = faulty_life();
+      reached = mockcu.calls >= n;
+      failures += status != GA_OK;
+      if (!reached) assert_int_equal(status, GA_OK);
+      if (mockcu.live || mockcu.misuse[0])
+        fail_msg("call %ld, %s: alive %ld, misuse '%s'", n, mockcu.last_call, mockcu.live, mockcu.misuse);
+    }
+    assert_true(failures > 100);
+  }
+}
+
+static void test_step_classes(void **state) {
+  (void)state;
+  static const int32_t want[][2] = {{1, 1},   {2, 2},   {3, 4},   {5, 8},   {9, 16},    {17, 24},   {24, 24},
+                                    {25, 32}, {33, 48}, {49, 64}, {65, 96}, {129, 192}, {200, 200}, {193, 200}};
+  for (size_t i = 0; i < sizeof want / sizeof *want; i++) assert_int_equal(step_class(want[i][0], 200), want[i][1]);
+}
+
+/* Without the row for many rows, logits come to the host as before. */
+static void test_no_rows_kernel(void **state) {
+  (void)state;
+  mocked_rig r = {0};
+  ga_ctx_options co = GA_CTX_OPTIONS_INIT;
+  co.device = "cuda:0";
+  co.disable_kernels = "sample_f32_rows*";
+  assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
+  assert_int_equal(ga_ctx_create(&co, &r.ctx), GA_OK);
+  assert_int_equal(ga_model_load(r.ctx, tiny_path, NULL, &r.model), GA_OK);
+  ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
+  o.kv_tokens = 8192;
+  if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
+  assert_false(r.engine->sampler.on);
+  has_tokens(ask_mocked(&r, 1, 5), 5);
+  assert_int_equal(atomic_load(&r.engine->graphs.n_steps), 0);
+  mocked_close(&r);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
+      cmocka_unit_test(test_step_classes),
+      cmocka_unit_test_setup_teardown(test_no_rows_kernel, with_engine_driver, no_leaks),
+  };
+  const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  tiny_remove();
+  return failed;
+}

@@ -1,0 +1,535 @@
+/* Pages of the KV cache: references, the tree of prefixes, eviction, windows, copies. tests/schedule_steps.c has what
+ * comes of many random steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+#include "base/mem.h"
+#include "engine/kv_pages_impl.h"
+
+enum { PAGE = 4, IDS = 64 };
+
+static kv_pages *pages;
+static kv_copy copies[KV_KINDS];
+static int32_t n_copies;
+
+static void open_pages(int32_t full, int32_t window_pages, int32_t window) {
+  const kv_pages_options o = {
+      .n_pages = {full, window_pages}, .page_tokens = PAGE, .window = window, .keep_prefixes = true};
+  assert_int_equal(kv_pages_create(&o, &pages), GA_OK);
+}
+
+static void close_pages(void) {
+  for (int kind = 0; kind < KV_KINDS; kind++) assert_int_equal(kv_pages_counts(pages, (kv_kind)kind).held, 0);
+  assert_int_equal(kv_pages_verify(pages, NULL, 0), GA_OK);
+  kv_pages_destroy(pages);
+}
+
+static void expect_counts(kv_kind kind, int32_t held, int32_t kept) {
+  const kv_pages_count count = kv_pages_counts(pages, kind);
+  assert_int_equal(count.held, held);
+  assert_int_equal(count.kept, kept);
+}
+
+/* begin, begin + 1 ... */
+static const int32_t *ids_from(int32_t begin) {
+  static int32_t ids[4][IDS];
+  static int at;
+  at = (at + 1) % 4;
+  for (int32_t i = 0; i < IDS; i++) ids[at][i] = begin + i;
+  return ids[at];
+}
+
+static int32_t match_ids(kv_sequence *q, const int32_t *ids, int32_t n) {
+  int32_t matched = -1;
+  const int32_t peeked = kv_pages_peek(pages, 0, ids, n);
+  assert_int_equal(kv_pages_match(pages, 0, ids, n, q, &matched, copies, &n_copies), GA_OK);
+  assert_int_equal(matched, peeked);
+  return matched;
+}
+
+static void compute_ids(kv_sequence *q, const int32_t *ids, int32_t n) {
+  assert_int_equal(kv_pages_extend(pages, q, n), GA_OK);
+  kv_pages_computed(pages, 0, q, ids, n);
+}
+
+/* A sequence of n tokens comes and goes. */
+static void leave_ids(const int32_t *ids, int32_t n) {
+  kv_sequence q = {.n_pages = 0};
+  (void)match_ids(&q, ids, n);
+  compute_ids(&q, ids, n);
+  kv_pages_release(pages, 0, &q, ids, n);
+  assert_null(q.table[KV_FULL]);
+}
+
+static void verify_two(const kv_sequence *a, const kv_sequence *b) {
+  const kv_sequence *const list[] = {a, b};
+  const ga_status status = kv_pages_verify(pages, list, b ? 2 : 1);
+  if (status != GA_OK) fail_msg("%s", ga_error_text());
+}
+
+static void siphash_gives_its_authors_vectors(void **state) {
+  (void)state;
+  uint8_t bytes[16];
+  uint64_t key[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
+  for (int i = 0; i < 16; i++) bytes[i] = (uint8_t)i;
+  assert_true(ga_siphash(key, key[0], bytes + 8, 0) == 0x93f5f5799a932462u);
+  assert_true(ga_siphash(key, key[0], bytes + 8, 7) == 0xa129ca6149be45e5u);
+  assert_true(ga_siphash(key, key[0], bytes + 8, 8) == 0x3f2acc7f57c29bdbu);
+}
+
+static void bad_pools_are_refused(void **state) {
+  (void)state;
+  const kv_pages_options bad[] = {{.n_pages = {0, 0}, .page_tokens = 4},
+                                  {.n_pages = {-1, 3}, .page_tokens = 4, .window = 1},
+                                  {.n_pages = {1, 0}, .page_tokens = 3},
+                                  {.n_pages = {1, 0}, .page_tokens = 0},
+                                  {.n_pages = {1, 1}, .page_tokens = 4, .window = 0}};
+  for (size_t i = 0; i < GA_COUNT_OF(bad); i++) assert_int_equal(kv_pages_create(&bad[i], &pages), GA_ERR_ARG);
+  assert_null(pages);
+  kv_pages_destroy(NULL);
+}
+
+static void creation_survives_failing_memory(void **state) {
+  (void)state;
+  const kv_pages_options o = {.n_pages = {8, 8}, .page_tokens = 4, .window = 8, .keep_prefixes = true};
+  ga_status status = GA_ERR_NOMEM;
+  for (long n = 1; status == GA_ERR_NOMEM; n++) {
+    ga_mem_fail_after(n);
+    status = kv_pages_create(&o, &pages);
+    ga_mem_fail_after(0);
+    assert_true(n < 20);
+    assert_true((status == GA_OK) == (pages != NULL));
+  }
+  assert_int_equal(status, GA_OK);
+  kv_pages_destroy(pages);
+}
+
+static void a_prompt_takes_the_longest_kept_prefix(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(16, 0, 0);
+  leave_ids(ids_from(0), 12);
+  expect_counts(KV_FULL, 0, 3);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 12);
+  assert_int_equal(kv_pages_peek(pages, 1, ids_from(0), 20), 0); /* another cache key */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(1), 20), 0);
+  assert_int_equal(match_ids(&q, ids_from(0), 12), 11); /* a token is left to evaluate: part of the last page */
+  assert_int_equal(n_copies, 1);
+  assert_int_equal(q.n_nodes, 2);
+  expect_counts(KV_FULL, 3, 1);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  assert_int_equal(match_ids(&q, ids_from(0), 13), 12);
+  assert_int_equal(n_copies, 0);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  expect_counts(KV_FULL, 0, 3);
+  close_pages();
+}
+
+static void sequences_share_pages(void **state) {
+  (void)state;
+  kv_sequence a = {.n_pages = 0}, b = {.n_pages = 0};
+  open_pages(8, 0, 0);
+  compute_ids(&a, ids_from(0), 8);
+  assert_int_equal(match_ids(&b, ids_from(0), 9), 8); /* while the other still runs */
+  assert_memory_equal(a.table[KV_FULL], b.table[KV_FULL], 2 * sizeof(int32_t));
+  expect_counts(KV_FULL, 2, 0);
+  kv_pages_release(pages, 0, &a, ids_from(0), 8);
+  expect_counts(KV_FULL, 2, 0);
+  verify_two(&b, NULL);
+  kv_pages_release(pages, 0, &b, ids_from(0), 8);
+  expect_counts(KV_FULL, 0, 2);
+  close_pages();
+}
+
+static void the_least_recently_used_leaf_goes_first(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(6, 0, 0);
+  leave_ids(ids_from(0), 8);
+  leave_ids(ids_from(100), 8);
+  leave_ids(ids_from(0), 9); /* used again; its begun page is a fifth */
+  expect_counts(KV_FULL, 0, 5);
+  assert_int_equal(kv_pages_extend(pages, &q, 8), GA_OK);          /* two pages: one is free */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(100), 16), 4); /* the leaf is gone, its parent not */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 16), 9);
+  assert_int_equal(kv_pages_extend(pages, &q, 16), GA_OK);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(100), 16), 0);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 16), 8);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  close_pages();
+}
+
+static void pages_in_use_are_not_evicted(void **state) {
+  (void)state;
+  kv_sequence a = {.n_pages = 0}, b = {.n_pages = 0};
+  open_pages(4, 0, 0);
+  compute_ids(&a, ids_from(0), 9);
+  assert_true(kv_pages_has_room(pages, &b, 4));
+  assert_false(kv_pages_has_room(pages, &b, 5));
+  assert_int_equal(kv_pages_room(pages, &a), 16);
+  assert_int_equal(kv_pages_extend(pages, &b, 5), GA_ERR_BUSY);
+  assert_int_equal(b.n_pages, 0);
+  expect_counts(KV_FULL, 3, 0);
+  kv_pages_release(pages, 0, &a, ids_from(0), 9);
+  expect_counts(KV_FULL, 0, 3);
+  assert_int_equal(kv_pages_extend(pages, &b, 16), GA_OK);
+  expect_counts(KV_FULL, 4, 0);
+  kv_pages_release(pages, 0, &b, NULL, 0);
+  close_pages();
+}
+
+static void a_begun_page_is_copied(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  int32_t ids[IDS];
+  open_pages(8, 0, 0);
+  memcpy(ids, ids_from(0), sizeof ids);
+  leave_ids(ids, 6);
+  expect_counts(KV_FULL, 0, 2);
+  ids[5] = -1; /* one token of the begun page is the same */
+  assert_int_equal(match_ids(&q, ids, 10), 5);
+  assert_int_equal(n_copies, 1);
+  assert_int_equal(copies[0].kind, KV_FULL);
+  assert_int_equal(copies[0].to, q.table[KV_FULL][1]);
+  assert_int_not_equal(copies[0].from, copies[0].to);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, ids, 5); /* nothing new */
+  expect_counts(KV_FULL, 0, 2);
+  leave_ids(ids_from(0), 7); /* takes the place of the shorter one */
+  expect_counts(KV_FULL, 0, 2);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 10), 7);
+  leave_ids(ids_from(0), 8); /* and the whole page that of the begun one */
+  expect_counts(KV_FULL, 0, 2);
+  leave_ids(ids_from(0), 6);
+  expect_counts(KV_FULL, 0, 2);
+  close_pages();
+}
+
+static void without_a_page_for_it_there_is_no_copy(void **state) {
+  (void)state;
+  kv_sequence a = {.n_pages = 0}, q = {.n_pages = 0};
+  open_pages(3, 0, 0);
+  leave_ids(ids_from(0), 6);
+  assert_int_equal(kv_pages_extend(pages, &a, 4), GA_OK);
+  assert_int_equal(match_ids(&q, ids_from(0), 10), 4);
+  assert_int_equal(n_copies, 0);
+  verify_two(&a, &q);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  kv_pages_release(pages, 0, &a, NULL, 0);
+  close_pages();
+}
+
+static void the_same_page_computed_twice_stays_private(void **state) {
+  (void)state;
+  kv_sequence a = {.n_pages = 0}, b = {.n_pages = 0};
+  int32_t table[2];
+  open_pages(8, 0, 0);
+  assert_int_equal(kv_pages_extend(pages, &a, 8), GA_OK);
+  assert_int_equal(kv_pages_extend(pages, &b, 8), GA_OK);
+  memcpy(table, b.table[KV_FULL], sizeof table);
+  kv_pages_computed(pages, 0, &a, ids_from(0), 8);
+  kv_pages_computed(pages, 0, &b, ids_from(0), 8);
+  assert_int_equal(b.n_nodes, 0);
+  assert_memory_equal(table, b.table[KV_FULL], sizeof table);
+  verify_two(&a, &b);
+  kv_pages_release(pages, 0, &a, ids_from(0), 8);
+  compute_ids(&b, ids_from(0), 12); /* nobody uses the others now: its own take their place, in the same table */
+  assert_int_equal(b.n_nodes, 3);
+  assert_memory_equal(table, b.table[KV_FULL], sizeof table);
+  expect_counts(KV_FULL, 3, 0);
+  verify_two(&b, NULL);
+  kv_pages_release(pages, 0, &b, ids_from(0), 12);
+  expect_counts(KV_FULL, 0, 3);
+  close_pages();
+}
+
+static void a_private_page_merges_at_the_end(void **state) {
+  (void)state;
+  kv_sequence a = {.n_pages = 0}, b = {.n_pages = 0};
+  open_pages(8, 0, 0);
+  compute_ids(&a, ids_from(0), 4);
+  compute_ids(&b, ids_from(0), 10);
+  assert_int_equal(b.n_nodes, 0);
+  kv_pages_release(pages, 0, &b, ids_from(0), 10);
+  expect_counts(KV_FULL, 1, 2);
+  verify_two(&a, NULL);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 20), 10);
+  kv_pages_release(pages, 0, &a, ids_from(0), 4);
+  close_pages();
+}
+
+static void nothing_is_kept_without_prefixes(void **state) {
+  (void)state;
+  const kv_pages_options o = {.n_pages = {4, 0}, .page_tokens = PAGE};
+  assert_int_equal(kv_pages_create(&o, &pages), GA_OK);
+  leave_ids(ids_from(0), 10);
+  expect_counts(KV_FULL, 0, 0);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 10), 0);
+  close_pages();
+}
+
+/* --- windows --- */
+
+static void pages_behind_the_window_come_back(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(0, 4, 6);
+  for (int32_t n = 1; n <= 40; n++) {
+    compute_ids(&q, ids_from(0), n);
+    const int32_t first = n - 6 + 1 > 0 ? (n - 6 + 1) / PAGE : 0;
+    assert_int_equal(q.first_in_window, first);
+    for (int32_t i = 0; i < q.n_pages; i++) assert_true((q.table[KV_WINDOW][i] == KV_NO_PAGE) == (i < first));
+    verify_two(&q, NULL);
+  }
+  assert_null(q.table[KV_FULL]);
+  kv_pages_release(pages, 0, &q, ids_from(0), 40);
+  close_pages();
+}
+
+static void a_match_needs_the_pages_of_its_window(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0}, other = {.n_pages = 0};
+  open_pages(16, 6, 6);
+  compute_ids(&q, ids_from(0), 20); /* window pages 0 to 2 are passed: only the tree has them */
+  expect_counts(KV_WINDOW, 2, 3);
+  assert_int_equal(kv_pages_extend(pages, &other, 12), GA_OK); /* takes two of those: 0 and 1 */
+  expect_counts(KV_WINDOW, 5, 1);
+  verify_two(&q, &other);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 30), 20);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 17), 16); /* pages 2 and 3 */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 12), 0);  /* 11 and fewer would need page 1 */
+  kv_pages_release(pages, 0, &other, NULL, 0);
+  assert_int_equal(match_ids(&other, ids_from(0), 17), 16);
+  assert_int_equal(other.first_in_window, 2);
+  assert_int_equal(other.table[KV_WINDOW][1], KV_NO_PAGE);
+  verify_two(&q, &other);
+  kv_pages_release(pages, 0, &other, NULL, 0);
+  kv_pages_release(pages, 0, &q, ids_from(0), 20);
+  close_pages();
+}
+
+static void passed_window_pages_go_before_wanted_ones(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(32, 8, 5);
+  leave_ids(ids_from(0), 8); /* others will begin with it: its page 1 is wanted */
+  assert_int_equal(match_ids(&q, ids_from(0), 30), 8);
+  compute_ids(&q, ids_from(0), 28); /* page 6 is seen; 0 and 2 to 5 have never been wanted */
+  expect_counts(KV_WINDOW, 1, 6);
+  kv_pages_release(pages, 0, &q, ids_from(0), 28);
+  assert_int_equal(kv_pages_extend(pages, &q, 24), GA_OK); /* 6 pages, 1 free */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 28), 8);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  close_pages();
+}
+
+static void a_lost_window_page_is_put_back(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0}, other = {.n_pages = 0};
+  open_pages(32, 4, 6);
+  leave_ids(ids_from(0), 16);
+  assert_int_equal(kv_pages_extend(pages, &other, 12), GA_OK); /* one window page is left: no match */
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 30), 0);
+  kv_pages_release(pages, 0, &other, NULL, 0);
+  for (int32_t n = 4; n <= 16; n += 4) compute_ids(&q, ids_from(0), n);
+  assert_int_equal(q.n_nodes, 4);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, ids_from(0), 16);
+  assert_int_equal(kv_pages_peek(pages, 0, ids_from(0), 30), 16);
+  close_pages();
+}
+
+static void a_leaf_without_its_window_page_goes(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(32, 4, 6);
+  leave_ids(ids_from(0), 12);
+  assert_int_equal(kv_pages_extend(pages, &q, 16), GA_OK);
+  expect_counts(KV_FULL, 4, 0); /* all nodes have become useless */
+  assert_int_equal(pages->tree.n_nodes + pages->tree.n_roots, 0);
+  kv_pages_release(pages, 0, &q, NULL, 0);
+  close_pages();
+}
+
+static void needs_of_kinds(void **state) {
+  (void)state;
+  const kv_sequence none = {.n_pages = 0};
+  int32_t need[KV_KINDS];
+  open_pages(10, 3, 6);
+  kv_pages_need(pages, &none, 40, 1, need);
+  assert_int_equal(need[KV_FULL], 10);
+  assert_int_equal(need[KV_WINDOW], 3); /* 6 tokens lie in up to 3 pages of 4 */
+  kv_pages_need(pages, &none, 40, 8, need);
+  assert_int_equal(need[KV_WINDOW], 4);
+  kv_pages_need(pages, &none, 5, 8, need);
+  assert_int_equal(need[KV_WINDOW], 2);
+  assert_true(kv_pages_fits(pages, 40));
+  assert_false(kv_pages_fits(pages, 41));
+  close_pages();
+  open_pages(10, 2, 6);
+  assert_true(kv_pages_fits(pages, 8));
+  assert_false(kv_pages_fits(pages, 9));
+  close_pages();
+}
+
+/* --- the tree --- */
+
+/* Hashes that collide, which SipHash does not do for us: another node stands where one is looked for. */
+static void tokens_are_compared_on_a_hit(void **state) {
+  (void)state;
+  prefix_tree tree;
+  assert_int_equal(prefix_tree_init(&tree, 8, PAGE), GA_OK);
+  kv_node *root = prefix_tree_root_make(&tree, 1);
+  kv_node *a = prefix_tree_add(&tree, root, ids_from(0), PAGE), *b = prefix_tree_add(&tree, root, ids_from(1), PAGE);
+  assert_ptr_equal(prefix_tree_child(&tree, root, ids_from(0)), a);
+  b->hash = a->hash;
+  b->chain = NULL;
+  tree.buckets[(uint32_t)a->hash & tree.mask] = b;
+  assert_null(prefix_tree_child(&tree, root, ids_from(0)));
+  b->chain = a;
+  a->chain = NULL;
+  assert_ptr_equal(prefix_tree_child(&tree, root, ids_from(0)), a);
+  prefix_tree_free(&tree);
+}
+
+static void keys_of_other_roots_are_compared(void **state) {
+  (void)state;
+  prefix_tree tree;
+  assert_int_equal(prefix_tree_init(&tree, 8, PAGE), GA_OK);
+  kv_node *first = prefix_tree_root_make(&tree, 1), *second = prefix_tree_root_make(&tree, 2);
+  const uint64_t hash = first->hash;
+  tree.buckets[(uint32_t)hash & tree.mask] = second;
+  second->hash = hash;
+  second->chain = NULL;
+  assert_null(prefix_tree_root(&tree, 1));
+  second->chain = first;
+  first->chain = NULL;
+  assert_ptr_equal(prefix_tree_root(&tree, 1), first);
+  /* The same tokens behind another parent, with the same hash. */
+  kv_node *a = prefix_tree_add(&tree, first, ids_from(0), PAGE);
+  a->parent = second;
+  assert_null(prefix_tree_child(&tree, first, ids_from(0)));
+  prefix_tree_free(&tree);
+}
+
+static void begun_pages_are_compared_up_to_a_bound(void **state) {
+  (void)state;
+  int32_t same;
+  prefix_tree tree;
+  assert_int_equal(prefix_tree_init(&tree, 64, PAGE), GA_OK);
+  kv_node *root = prefix_tree_root_make(&tree, 1), *first = prefix_tree_add(&tree, root, ids_from(0), 3);
+  kv_node *second = prefix_tree_add(&tree, root, ids_from(0), 2);
+  assert_ptr_equal(prefix_tree_similar(&tree, root, ids_from(0), 8, false, &same), first);
+  assert_int_equal(same, 3);
+  assert_null(prefix_tree_similar(&tree, root, ids_from(0), 8, true, &same)); /* they have no window page */
+  assert_ptr_equal(prefix_tree_begun(&tree, root, ids_from(0), 3), second);
+  for (int32_t i = 0; i < PREFIX_CHILDREN; i++) (void)prefix_tree_add(&tree, root, ids_from(100 * i + 100), 2);
+  assert_null(prefix_tree_similar(&tree, root, ids_from(0), 8, false, &same));
+  prefix_tree_touch(first);
+  assert_ptr_equal(prefix_tree_similar(&tree, root, ids_from(0), 8, false, &same), first);
+  prefix_tree_free(&tree);
+}
+
+static void keys_whose_pages_are_gone_leave_no_root(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  open_pages(4, 0, 0);
+  for (uint64_t key = 0; key < 100; key++) {
+    assert_int_equal(kv_pages_extend(pages, &q, 4), GA_OK);
+    kv_pages_computed(pages, key, &q, ids_from(0), 4);
+    kv_pages_release(pages, key, &q, ids_from(0), 4);
+  }
+  assert_int_equal(pages->tree.n_roots, 4);
+  close_pages();
+}
+
+/* --- failures --- */
+
+static void failing_memory_changes_nothing(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  int32_t matched;
+  open_pages(16, 16, 8);
+  leave_ids(ids_from(0), 12);
+  for (long n = 1; n <= 2; n++) {
+    ga_mem_fail_after(n);
+    const ga_status status = kv_pages_match(pages, 0, ids_from(0), 20, &q, &matched, copies, &n_copies);
+    const ga_status extended = kv_pages_extend(pages, &q, 4);
+    ga_mem_fail_after(0);
+    assert_int_equal(status, GA_ERR_NOMEM);
+    assert_int_equal(extended, GA_ERR_NOMEM);
+    assert_int_equal(q.n_pages, 0);
+    expect_counts(KV_FULL, 0, 3);
+  }
+  assert_int_equal(kv_pages_reserve(pages, &q, 20), GA_OK);
+  ga_mem_fail_after(1); /* none is needed now */
+  assert_int_equal(match_ids(&q, ids_from(0), 20), 12);
+  assert_int_equal(kv_pages_extend(pages, &q, 20), GA_OK);
+  kv_pages_computed(pages, 0, &q, ids_from(0), 20);
+  kv_pages_release(pages, 0, &q, ids_from(0), 20);
+  ga_mem_fail_after(0);
+  close_pages();
+}
+
+static void the_check_sees_damage(void **state) {
+  (void)state;
+  kv_sequence q = {.n_pages = 0};
+  const kv_sequence *const list[] = {&q};
+  open_pages(8, 8, 8);
+  compute_ids(&q, ids_from(0), 10);
+  int32_t *const numbers[] = {&pages->pool[KV_FULL].refs[0],
+                              &pages->pool[KV_FULL].n_held,
+                              &q.table[KV_FULL][1],
+                              &pages->pool[KV_WINDOW].n_kept,
+                              &q.node->users,
+                              &q.node->n_tokens,
+                              &pages->tree.n_nodes,
+                              &q.table[KV_WINDOW][2]};
+  verify_two(&q, NULL);
+  for (size_t i = 0; i < GA_COUNT_OF(numbers); i++) {
+    ++*numbers[i];
+    assert_int_equal(kv_pages_verify(pages, list, 1), GA_ERR_INTERNAL);
+    --*numbers[i];
+  }
+  assert_int_equal(kv_pages_verify(pages, NULL, 0), GA_ERR_INTERNAL);
+  verify_two(&q, NULL);
+  kv_pages_release(pages, 0, &q, ids_from(0), 10);
+  close_pages();
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(siphash_gives_its_authors_vectors),
+      cmocka_unit_test(bad_pools_are_refused),
+      cmocka_unit_test(creation_survives_failing_memory),
+      cmocka_unit_test(a_prompt_takes_the_longest_kept_prefix),
+      cmocka_unit_test(sequences_share_pages),
+      cmocka_unit_test(the_least_recently_used_leaf_goes_first),
+      cmocka_unit_test(pages_in_use_are_not_evicted),
+      cmocka_unit_test(a_begun_page_is_copied),
+      cmocka_unit_test(without_a_page_for_it_there_is_no_copy),
+      cmocka_unit_test(the_same_page_computed_twice_stays_private),
+      cmocka_unit_test(a_private_page_merges_at_the_end),
+      cmocka_unit_test(nothing_is_kept_without_prefixes),
+      cmocka_unit_test(pages_behind_the_window_come_back),
+      cmocka_unit_test(a_match_needs_the_pages_of_its_window),
+      cmocka_unit_test(passed_window_pages_go_before_wanted_ones),
+      cmocka_unit_test(a_lost_window_page_is_put_back),
+      cmocka_unit_test(a_leaf_without_its_window_page_goes),
+      cmocka_unit_test(needs_of_kinds),
+      cmocka_unit_test(tokens_are_compared_on_a_hit),
+      cmocka_unit_test(keys_of_other_roots_are_compared),
+      cmocka_unit_test(begun_pages_are_compared_up_to_a_bound),
+      cmocka_unit_test(keys_whose_pages_are_gone_leave_no_root),
+      cmocka_unit_test(failing_memory_changes_nothing),
+      cmocka_unit_test(the_check_sees_damage),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,53 @@
+/* How much of prompts a step takes while others generate: from simulated times of steps. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "engine/pace.h"
+
+/* A machine whose steps take so long. */
+static double step_seconds(int32_t n_decode, int32_t n_prompt) {
+  return (n_decode ? 0.010 : 0.002) + n_prompt * 0.00025;
+}
+
+static void test_learns(void **state) {
+  (void)state;
+  step_pace p = {.least = PACE_LEAST_CPU};
+  assert_int_equal(pace_chunk(&p, 512), 128); /* nothing known */
+  assert_int_equal(pace_chunk(&p, 8), 8);
+  for (int i = 0; i < 20; i++) pace_note(&p, 4, 0, step_seconds(4, 0));
+  assert_int_equal(pace_chunk(&p, 512), 128);
+  for (int i = 0; i < 20; i++) {
+    const int32_t chunk = pace_chunk(&p, 512);
+    pace_note(&p, 4, chunk, step_seconds(4, chunk));
+  }
+  const int32_t chunk = pace_chunk(&p, 512);
+  assert_in_range(chunk, 38, 41); /* 40 more tokens make 20 ms of 10 */
+  assert_int_equal(pace_chunk(&p, 30), 30);
+}
+
+static void test_pace_bounds(void **state) {
+  (void)state;
+  step_pace p = {.least = PACE_LEAST_CPU};
+  pace_note(&p, 3, 100, 1); /* nothing to compare with: no estimate */
+  assert_true(p.prompt_token == 0);
+  pace_note(&p, 0, 100, 1);
+  assert_true(p.prompt_token == 0.01);
+  pace_note(&p, 3, 0, 0.001);
+  assert_int_equal(pace_chunk(&p, 512), PACE_LEAST_CPU); /* slow prompts: still some */
+  assert_int_equal(pace_chunk(&p, 5), 5);
+  p.least = PACE_LEAST_GPU;
+  assert_int_equal(pace_chunk(&p, 512), PACE_LEAST_GPU);
+  p = (step_pace){.decode = 1, .prompt_token = 1e-9};
+  assert_int_equal(pace_chunk(&p, 512), 512);
+  /* A mixed step that took less than one without prompts says that they are cheap, not that they are free. */
+  pace_note(&p, 3, 64, 0.5);
+  assert_true(p.prompt_token > 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_learns), cmocka_unit_test(test_pace_bounds)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

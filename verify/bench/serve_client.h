@@ -1,0 +1,209 @@
+/* ga bench --serve: a load client for servers with the interface of OpenAI. One thread drives all streams.
+ *
+ * serve_args.c reads the command line, serve_target.c finds the server and its model, serve_prompt.c makes requests.
+ * serve_stream.c runs one request at a time on one libcurl handle; serve_sse.c and serve_event.c read its answer.
+ * serve_run.c keeps streams busy, serve_stats.c sums up, serve_report.c and serve_svg.c write.
+ */
+#ifndef GA_VERIFY_BENCH_SERVE_CLIENT_H
+#define GA_VERIFY_BENCH_SERVE_CLIENT_H
+
+#include <curl/curl.h>
+#include <jansson.h>
+
+#include "ga/base.h"
+
+#define CLIENT_MAX_LEVELS  32
+#define CLIENT_MAX_STREAMS 4096
+#define CLIENT_MAX_ERRORS  12  /* kinds of failures that are counted apart */
+#define CLIENT_TEXT        264 /* bytes of an error text; libcurl's have up to 256 */
+
+/* --- what is asked for (serve_args.c) --- */
+
+typedef struct client_range {
+  int64_t least, most;
+} client_range;
+
+typedef struct client_args {
+  const char *url, *model, *key_path, *prompts_path, *svg_path;
+  bool chat, ids, json;
+  bool open_loop;                   /* levels are arrivals a second, else streams */
+  double levels[CLIENT_MAX_LEVELS]; /* each is a run of its own */
+  int n_levels;
+  int64_t requests;             /* of a level; 0 = as `seconds` and the level say */
+  double seconds, timeout;      /* of starting requests, 0 = no end; of one request */
+  client_range prompt, decode;  /* tokens */
+  int64_t shared_prefix, vocab; /* tokens before each prompt; ids are drawn below vocab */
+  uint64_t seed;
+  double ttft_bound, itl_bound; /* goodput: seconds, 0 = not asked for */
+} client_args;
+
+/* "8", "128:512"; false unless 1 <= least <= most <= limit. */
+bool client_range_parse(const char *text, int64_t limit, client_range *out);
+/* "1,2,4": numbers above 0 up to `limit`. Returns their count, 0 when text is none of that. */
+int client_list_parse(const char *text, bool whole, double limit, double out[CLIENT_MAX_LEVELS]);
+
+/* Runs `ga bench --serve ...`; a line without --serve that asks for help gets the second half of it. */
+int bench_serve(int argc, char **argv);
+
+/* --- whom to ask (serve_target.c) --- */
+
+typedef struct client_target {
+  char base[1024];     /* ends in "/v1"; may be shown */
+  char endpoint[1100]; /* completions, or chat */
+  char model[256];     /* "" = requests name none */
+  struct curl_slist *headers;
+  double timeout;
+} client_target;
+
+/* Reads the address and the key; without --model asks the server for the name of its first model. */
+GA_NODISCARD ga_status client_target_open(const client_args *a, client_target *out);
+void client_target_close(client_target *t);
+
+/* --- what to ask (serve_prompt.c) --- */
+
+/* Reads FILE.jsonl into an array; each line must suit the interface. */
+GA_NODISCARD ga_status client_prompts_read(const client_args *a, json_t **out);
+/* The body of request `number`, the same for a seed. lines: of client_prompts_read, or NULL. Free with free; NULL
+ * without memory. */
+char *client_body(const client_args *a, const client_target *t, const json_t *lines, uint64_t number);
+
+/* --- answers --- */
+
+/* Server-sent events (WHATWG HTML, 9.2), cut out of bytes as they come. Zeroed is empty. */
+typedef struct client_sse {
+  char *line, *data; /* of the line and the event at hand */
+  size_t n_line, line_room, n_data, data_room;
+  bool after_cr, begun, has_data;
+} client_sse;
+
+#define CLIENT_MAX_EVENT ((size_t)16 << 20)
+
+/* Called with the data of one event, NUL-terminated; false ends the feeding. */
+typedef bool (*client_sse_fn)(void *user, const char *data, size_t bytes);
+/* False: `fn` said so, an event exceeds CLIENT_MAX_EVENT, or there is no memory. */
+bool client_sse_feed(client_sse *s, const char *bytes, size_t n, client_sse_fn fn, void *user);
+/* For the next answer: keeps the room. */
+void client_sse_reset(client_sse *s);
+void client_sse_free(client_sse *s);
+
+/* One event of an answer. */
+typedef struct client_event {
+  bool done;                            /* "[DONE]" */
+  bool choice, text;                    /* has a choice; has text of one */
+  int64_t prompt_tokens, output_tokens; /* of usage, -1 = not told */
+  char error[CLIENT_TEXT];              /* "" = none */
+} client_event;
+
+/* False: not JSON. */
+bool client_event_read(const char *data, size_t bytes, client_event *out);
+/* Of a refusal: {"error": {"message": ..}}, {"error": ..}, {"detail": ..}, or the first line. */
+void client_error_text(const char *body, size_t bytes, char out[CLIENT_TEXT]);
+
+/* --- figures (serve_stats.c) --- */
+
+typedef struct client_series {
+  double *x;
+  size_t n, room;
+} client_series;
+
+typedef struct client_summary {
+  size_t n;
+  double mean, median, p90, p99, max; /* 0 when n is 0 */
+} client_summary;
+
+GA_NODISCARD bool client_series_add(client_series *s, double x);
+GA_NODISCARD bool client_series_join(client_series *s, const client_series *more);
+/* Quantile q in [0, 1] of x[0..n), ascending: linear between neighbours. */
+double client_quantile(const double *x, size_t n, double q);
+/* Sorts. */
+client_summary client_summarise(client_series *s);
+
+typedef struct client_error {
+  char kind[24];          /* "http 429", "refused" */
+  char text[CLIENT_TEXT]; /* of the first one */
+  int64_t n;
+} client_error;
+
+/* What one level gave. Seconds, unless named otherwise. */
+typedef struct client_level {
+  double level;                       /* streams, or arrivals a second */
+  client_series ttft, itl, tpot, e2e; /* itl: of chunks; tpot: one a request, after the first token */
+  int64_t started, completed, failed, good, unfinished;
+  int64_t prompt_tokens, output_tokens, chunks;
+  int64_t no_usage; /* answers whose tokens are counted by chunks */
+  client_error errors[CLIENT_MAX_ERRORS];
+  int n_errors;
+  double duration; /* first start to last end */
+  double tail;     /* at the end, with fewer streams than asked for */
+  double late;     /* the longest that an arrival waited for a handle */
+  double cpu;      /* share of a processor that this program took */
+  int64_t connections;
+  bool stopped, lost; /* by Ctrl-C; since the server went away */
+} client_level;
+
+void client_level_free(client_level *l);
+/* Counts a failure. */
+void client_level_fail(client_level *l, const char *kind, const char *text);
+
+/* --- one stream (serve_stream.c) --- */
+
+typedef struct client_stream {
+  CURL *curl;
+  const client_target *target;
+  client_sse sse;
+  char *body;
+  client_series gaps;                  /* between chunks */
+  double due, first, last, not_before; /* 0 = not yet; when it may start again */
+  int64_t chunks, prompt_tokens, output_tokens;
+  double first_choice;
+  bool busy, begun, done;
+  char kind[24], text[CLIENT_TEXT]; /* of a failure; kind "" = none */
+  char *refusal;                    /* body of an answer that is no stream */
+  size_t n_refusal;
+  char detail[CURL_ERROR_SIZE];
+} client_stream;
+
+GA_NODISCARD ga_status client_stream_create(const client_target *t, client_stream **out);
+void client_stream_destroy(client_stream *s);
+/* Takes `body` over. due: when the request counts as asked. */
+GA_NODISCARD ga_status client_stream_start(client_stream *s, CURLM *multi, char *body, double due);
+/* libcurl has ended it: adds what it gave to `l`. */
+GA_NODISCARD ga_status client_stream_finish(client_stream *s, CURLM *multi, CURLcode rc, const client_args *a,
+                                            client_level *l);
+
+/* --- all of them (serve_run.c) --- */
+
+typedef struct client_pool {
+  const client_args *args;
+  const client_target *target;
+  const json_t *lines;
+  CURLM *multi;
+  client_stream *streams[CLIENT_MAX_STREAMS];
+  int n;
+  uint64_t n_bodies; /* made so far: no two requests are alike */
+} client_pool;
+
+GA_NODISCARD ga_status client_pool_create(const client_args *a, const client_target *t, const json_t *lines,
+                                          client_pool **out);
+void client_pool_destroy(client_pool *p);
+/* One short request, not counted: a server that cannot be asked is an error here. */
+GA_NODISCARD ga_status client_first_request(client_pool *p);
+GA_NODISCARD ga_status client_run_level(client_pool *p, double level, client_level *out);
+
+/* --- report --- */
+
+/* A level with its figures sorted and summed up. */
+typedef struct client_row {
+  const client_level *l;
+  client_summary ttft, itl, tpot, e2e;
+  double requests_s, output_s, total_s, good_s;
+} client_row;
+
+client_row client_row_of(client_level *l);
+void client_report_head(const client_args *a, const client_target *t);
+void client_report_row(const client_args *a, const client_row *r);
+/* NULL without memory. */
+json_t *client_report_json(const client_args *a, const client_target *t, const client_row *rows, int n);
+GA_NODISCARD ga_status client_write_svg(const client_args *a, const client_target *t, const client_row *rows, int n);
+
+#endif
