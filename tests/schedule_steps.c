@@ -229,7 +229,11 @@ static void check_plan(const sched_plan *plan) {
       fail("a request that generates is not in the plan");
   }
   if (n_tokens != plan->n_tokens || n_tokens > sim.so.step_tokens) fail("%d tokens in a plan", n_tokens);
-  if (n_prompt < n_tokens && n_prompt > sim.so.chunk_tokens) fail("%d tokens of prompts beside others", n_prompt);
+  const int32_t tile = sim.so.step_tile, beside = n_tokens - n_prompt;
+  const bool fills = n_tokens <= (beside + sim.so.chunk_tokens + tile - 1) / tile * tile;
+  /* Others that were preempted for a prompt's pages leave their places in the tile empty. */
+  if (beside && (n_prompt >= sim.so.chunk_tokens + tile || !(fills || plan->n_preempted)))
+    fail("%d tokens of prompts beside %d others", n_prompt, beside);
   if (scheduler_n_running(sim.s) > sim.so.max_sequences) fail("%d run", scheduler_n_running(sim.s));
   if (scheduler_n_running(sim.s) + scheduler_n_waiting(sim.s) != sim.n_requests) fail("a request is lost");
   if (sim.n_requests && !plan->n_items) fail("%d requests, and nothing runs", sim.n_requests);
@@ -338,6 +342,7 @@ static void draw_options(void) {
   sim.so.max_sequences = draw_int(1, 16);
   sim.so.step_tokens = sim.so.max_sequences + draw_int(0, 60);
   sim.so.chunk_tokens = chance(4) ? 1 : draw_int(1, sim.so.step_tokens);
+  sim.so.step_tile = chance(2) ? 1 : draw_int(2, 40);
   sim.priorities = chance(2) ? 1 : 3;
   sim.letters = draw_int(1, 3);
   sim.mishaps = chance(2);

@@ -345,10 +345,12 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
                                   .window = e->model->hparams.window,
                                   .keep_prefixes = !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE)};
   GA_TRY(kv_pages_create(&pages, &e->pages));
-  e->pace.least = e->ctx->device->caps.host_memory ? PACE_LEAST_CPU : PACE_LEAST_GPU;
+  const bool is_cpu = e->ctx->device->caps.host_memory;
+  e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   const sched_options sched = {.max_sequences = e->options.max_sequences,
                                .step_tokens = e->options.step_tokens,
-                               .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4)};
+                               .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),
+                               .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
   GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
   GA_TRY(create_buffers(e));
   GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));

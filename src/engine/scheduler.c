@@ -35,6 +35,7 @@ ga_status scheduler_create(const sched_options *options, kv_pages *pages, schedu
              "scheduler: step_tokens = %d; must be at least max_sequences, %d", o.step_tokens, o.max_sequences);
   GA_REQUIRE(o.chunk_tokens > 0 && o.chunk_tokens <= o.step_tokens, GA_ERR_ARG,
              "scheduler: chunk_tokens = %d; must be 1 to step_tokens, %d", o.chunk_tokens, o.step_tokens);
+  GA_REQUIRE(o.step_tile > 0, GA_ERR_ARG, "scheduler: step_tile = %d; must be at least 1", o.step_tile);
   GA_TRY(ga_mem_zalloc(1, sizeof(scheduler), "scheduler", &p));
   scheduler *s = p;
   s->options = o;
@@ -329,14 +330,20 @@ static void clear_plan(scheduler *s) {
   plan->n_items = plan->n_tokens = plan->n_copies = plan->n_expired = plan->n_preempted = 0;
 }
 
+/* Beside tokens that are generated: the chunk, and what the last tile of rows has room for. */
+static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
+  const int64_t tokens = (int64_t)n_decodes + o->chunk_tokens, tile = o->step_tile;
+  const int64_t filled = ga_min_i64((tokens + tile - 1) / tile * tile, o->step_tokens);
+  return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
+}
+
 ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   int32_t n_decodes;
   *out = NULL;
   clear_plan(s);
   expire_requests(s, now);
   GA_TRY(plan_decodes(s, &n_decodes));
-  int32_t budget = s->options.step_tokens - n_decodes;
-  if (n_decodes) budget = (int32_t)ga_min_i64(budget, s->options.chunk_tokens);
+  int32_t budget = prompt_budget(&s->options, n_decodes);
   GA_TRY(plan_prompts(s, n_decodes, &budget));
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */

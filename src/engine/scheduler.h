@@ -67,6 +67,7 @@ typedef struct sched_options {
   int32_t max_sequences; /* that run at once */
   int32_t step_tokens;   /* budget of a step, at least max_sequences */
   int32_t chunk_tokens;  /* of prompts in a step in which others generate, 1 to step_tokens */
+  int32_t step_tile;     /* a step with prompts is filled up to a multiple of it, at least 1 */
 } sched_options;
 
 typedef struct scheduler scheduler;
