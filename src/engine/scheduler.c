@@ -8,6 +8,9 @@
 
 /* One page in so many is left to the running ones when a request is admitted, and one more. */
 #define SPARE_PAGES 100
+/* A prompt of more than so many steps is long, and leaves one part in so many of a step's budget to others. */
+#define LONG_STEPS      2
+#define SHARE_OF_OTHERS 4
 
 struct scheduler {
   sched_options options;
@@ -203,6 +206,19 @@ static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
   return GA_OK;
 }
 
+/* Does any request behind this one read, or wait for a place that there is? */
+static bool others_read(const scheduler *s, const sched_request *request) {
+  for (const sched_request *r = request->next; r; r = r->next)
+    if (left_of(r) > 1) return true;
+  return s->queue.n_waiting && !s->blocked && s->n_running < s->options.max_sequences;
+}
+
+/* A prompt of many more steps leaves some of each to those behind it, so that they need not wait for its end. */
+static int32_t share_of_budget(const scheduler *s, const sched_request *request, int32_t budget) {
+  const bool is_long = left_of(request) / LONG_STEPS > budget;
+  return is_long && others_read(s, request) ? budget - budget / SHARE_OF_OTHERS : budget;
+}
+
 /* Running requests that still read, while the budget lasts. One that gets no page waits, as long as another goes on. */
 static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) {
   bool others = n_decodes > 0;
@@ -210,7 +226,8 @@ static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) 
     s->cursor = r->next;
     if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
     const int64_t room = kv_pages_room(s->pages, &r->kv) - r->n_computed;
-    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), *budget), room);
+    const int32_t share = share_of_budget(s, r, *budget);
+    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
     GA_TRY(plan_tokens(s, r, n));
     *budget -= n;
     others = true;
@@ -354,6 +371,30 @@ ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   s->under_way = true;
   *out = &s->plan;
   return GA_OK;
+}
+
+bool scheduler_reserve_ahead(scheduler *s) {
+  for (int32_t i = 0; i < s->plan.n_items; i++) {
+    const sched_item *item = &s->plan.items[i];
+    sched_request *r = item->request;
+    const int32_t length = item->first + 2;
+    if (!r || item->n != 1 || !item->samples || length > r->max_ids) return false;
+    if (!kv_pages_has_room(s->pages, &r->kv, length)) return false;
+    const ga_status status = kv_pages_extend(s->pages, &r->kv, length);
+    if (status != GA_OK) return false;
+  }
+  return s->plan.n_items > 0;
+}
+
+const sched_plan *scheduler_plan_ahead(scheduler *s) {
+  clear_plan(s);
+  for (sched_request *r = s->running.first; r; r = r->next) {
+    if (left_of(r) != 1) continue;
+    r->n_planned = 1; /* its page is there */
+    list_item(s, r);
+  }
+  s->under_way = true;
+  return &s->plan;
 }
 
 void scheduler_done(scheduler *s) {

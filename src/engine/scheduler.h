@@ -94,6 +94,13 @@ GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan
  * the new tokens behind ids of the items that sample. */
 void scheduler_done(scheduler *s);
 
+/* A step may be enqueued before the tokens of the one under way are known, if that one has one token of each of its
+ * requests and all sample. Takes pages for one more token of each; false: one lacks a page, or has its last token. */
+bool scheduler_reserve_ahead(scheduler *s);
+/* Instead of scheduler_plan, once the step before is done: the step that was enqueued ahead, of those of its requests
+ * that are still there. Nothing is admitted or preempted. */
+const sched_plan *scheduler_plan_ahead(scheduler *s);
+
 /* Instead of scheduler_done: the step has failed. What its requests have in pages counts for nothing; they are to be
  * removed. Also fine when no step is under way. */
 void scheduler_failed(scheduler *s);
