@@ -126,7 +126,7 @@ static ga_request *ask_plainly(const mocked_rig *r, int i, int32_t max_tokens) {
   return request;
 }
 
-/* Steps in which all generate are enqueued before the tokens of the one before are known. Lengths differ, one leaves. */
+/* Steps in which all generate are enqueued before the tokens of the step before are known. Lengths differ. */
 static void test_steps_ahead(void **state) {
   (void)state;
   enum { N = 10, TOKENS = 200 };
