@@ -11,7 +11,7 @@
 static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
-static int32_t place_in(const char *const *names, size_t n, const char *name) {
+static int32_t place_of_name(const char *const *names, size_t n, const char *name) {
   for (size_t i = 0; i < n; i++)
     if (!strcmp(names[i], name)) return (int32_t)i;
   return -1;
@@ -47,7 +47,7 @@ static ga_status read_grid(const char *text, ga_dist_grid *g) {
 static ga_status make_layout(const dist_args *a, const char *method, int32_t documents, const int64_t *lengths,
                              ga_dist_layout **out) {
   ga_dist_layout_desc d = GA_DIST_LAYOUT_DESC_INIT;
-  d.order = place_in(orders, COUNT_OF(orders), a->order);
+  d.order = place_of_name(orders, COUNT_OF(orders), a->order);
   if (d.order == 0) d.order = ga_dist_method_order(method);
   if (d.order == 0) d.order = GA_DIST_CONTIGUOUS; /* an unknown method is refused with its name, later */
   d.chunks = d.order == GA_DIST_CHUNKS ? 4 : 0;
@@ -69,7 +69,7 @@ ga_status dist_begin(const dist_args *a, const char *method, dist_task *t) {
   if (a->grid) TRY(read_grid(a->grid, &t->grid));
   t->grid.kv_inner = (int32_t)a->inner;
   t->grid.prefetch = (int32_t)a->prefetch;
-  t->grid.need = place_in(needs, COUNT_OF(needs), a->need);
+  t->grid.need = place_of_name(needs, COUNT_OF(needs), a->need);
   ga_dist_desc *d = &t->desc;
   d->method = method, d->q = t->q, d->kv = t->kv, d->grid = &t->grid;
   d->q_heads = (int32_t)a->heads, d->kv_heads = (int32_t)a->kv_heads;
@@ -157,12 +157,12 @@ int cmd_dist(int argc, char **argv) {
   const int rest = cmd_parse("dist", "plan|verify|run [options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   static const char *const whats[] = {"plan", "verify", "run"};
-  if (rest != 1 || place_in(whats, COUNT_OF(whats), argv[1]) < 0)
+  if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
     return cmd_usage_error("dist", "%s; must be one of plan, verify, run", rest ? argv[1] : "nothing to do");
-  if (place_in(orders, COUNT_OF(orders), a.order) < 0)
+  if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
     return cmd_usage_error("dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag or method",
                            a.order);
-  if (place_in(needs, COUNT_OF(needs), a.need) < 0)
+  if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
   if (strcmp(a.method, "all") != 0 && !ga_dist_method_text(a.method)) {
     (void)fprintf(stderr, "ga dist: methods are");

@@ -42,7 +42,7 @@ ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s) {
 }
 
 /* 1.5 MB, in 8 characters. */
-static const char *bytes_text(int64_t bytes, char text[16]) {
+static const char *short_bytes(int64_t bytes, char text[16]) {
   const char *const units[] = {"B", "KB", "MB", "GB", "TB"};
   double x = (double)bytes;
   size_t u = 0;
@@ -75,9 +75,9 @@ static ga_status draw_links(const ga_dist_plan *plan, int32_t rank, int32_t stag
   char size[16], cell[48] = "";
   TRY(ga_dist_plan_stage(plan, rank, stage, &x));
   if (x.send_to == -2)
-    (void)snprintf(cell, sizeof cell, "%s>*", bytes_text(x.sent_bytes, size));
+    (void)snprintf(cell, sizeof cell, "%s>*", short_bytes(x.sent_bytes, size));
   else if (x.send_to >= 0)
-    (void)snprintf(cell, sizeof cell, "%s>%d", bytes_text(x.sent_bytes, size), x.send_to);
+    (void)snprintf(cell, sizeof cell, "%s>%d", short_bytes(x.sent_bytes, size), x.send_to);
   printf(" %-13s", cell);
   return GA_OK;
 }
@@ -119,7 +119,7 @@ static ga_status print_costs(const ga_dist_plan *plan) {
     ga_dist_cost x = GA_DIST_COST_INIT;
     TRY(ga_dist_plan_cost(plan, r, &x));
     printf("%-6d %9.1f%% %12s %12s %12s %9lld\n", r, s.pairs ? 100 * (double)x.pairs / (double)s.pairs : 0,
-           bytes_text(x.sent_bytes, a), bytes_text(x.received_bytes, b), bytes_text(x.memory_bytes, c),
+           short_bytes(x.sent_bytes, a), short_bytes(x.received_bytes, b), short_bytes(x.memory_bytes, c),
            (long long)(x.sends + x.receives));
   }
   printf("\nbalance %.1f %% of perfect, stage by stage (%.1f %% over the whole run)\n", 100 * s.stage_balance,
@@ -226,8 +226,8 @@ static ga_status show_method(const dist_args *a, const char *name, json_t *list)
                                                 (json_int_t)s.most_memory, "verified", 1));
   } else if (status == GA_OK) {
     printf("%-14s %-9s %6d %7.1f %% %12s %12s %12s\n", name, grid, ga_dist_plan_stages(plan), 100 * s.stage_balance,
-           bytes_text(s.sent / ga_dist_plan_ranks(plan), x), bytes_text(s.most_received, y),
-           bytes_text(s.most_memory, z));
+           short_bytes(s.sent / ga_dist_plan_ranks(plan), x), short_bytes(s.most_received, y),
+           short_bytes(s.most_memory, z));
   }
   ga_dist_plan_destroy(plan);
   dist_end(&t);
