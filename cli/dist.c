@@ -103,11 +103,13 @@ static int run_command(const char *what, const dist_args *a) {
   if (status == GA_OK && strcmp(a->method, "all") != 0) status = ga_dist_plan_create(&t.desc, &plan);
   const bool is_usage = status == GA_ERR_ARG || status == GA_ERR_SHAPE || status == GA_ERR_UNSUPPORTED;
   if (status == GA_OK && !plan)
-    status = dist_show_all(a);
+    status = dist_show_all(a, !strcmp(what, "simulate"));
   else if (status == GA_OK && !strcmp(what, "plan"))
     status = dist_show_plan(a, &t, plan);
   else if (status == GA_OK && !strcmp(what, "verify"))
     status = verify_one(a, plan);
+  else if (status == GA_OK && !strcmp(what, "simulate"))
+    status = dist_show_times(a, plan);
   else if (status == GA_OK)
     status = dist_show_run(a, &t, plan);
   ga_dist_plan_destroy(plan);
@@ -126,7 +128,11 @@ int cmd_dist(int argc, char **argv) {
                  .kv_heads = 2,
                  .head_dim = 64,
                  .steps_of = -1,
-                 .timeout = 5};
+                 .timeout = 5,
+                 .tflops = 600,
+                 .gbytes = 370,
+                 .latency = 5,
+                 .launch = 5};
   const cmd_option options[] = {
       {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
        "ring, zigzag, ulysses, ...; all = compare them (plan, verify)"},
@@ -151,14 +157,20 @@ int cmd_dist(int argc, char **argv) {
       {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED", "run: messages arrive in an order drawn from it; 0 = at once"},
       {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run: sends do not wait for their receiver"},
       {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S", "run: a rank that lets another wait longer ends all"},
+      {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
+      {"gbytes", 0, OPT_FLOAT, &a.gbytes, 1e-6, 1e9, "X",
+       "simulate: a rank's way in, and its way out, 10^9 bytes a second"},
+      {"latency", 0, OPT_FLOAT, &a.latency, 0, 1e9, "US", "simulate: microseconds of a transfer"},
+      {"launch", 0, OPT_FLOAT, &a.launch, 0, 1e9, "US", "simulate: microseconds of a tile beside its arithmetic"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
   };
   int code;
-  const int rest = cmd_parse("dist", "plan|verify|run [options]", options, COUNT_OF(options), argc, argv, &code);
+  const int rest =
+      cmd_parse("dist", "plan|verify|simulate|run [options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  static const char *const whats[] = {"plan", "verify", "run"};
+  static const char *const whats[] = {"plan", "verify", "simulate", "run"};
   if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
-    return cmd_usage_error("dist", "%s; must be one of plan, verify, run", rest ? argv[1] : "nothing to do");
+    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run", rest ? argv[1] : "nothing to do");
   if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
     return cmd_usage_error("dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag or method",
                            a.order);

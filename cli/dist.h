@@ -8,7 +8,7 @@
 typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need;
   int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, steps_of, seed;
-  double timeout;
+  double timeout, tflops, gbytes, latency, launch;
   bool full, backward, buffered, json;
 } dist_args;
 
@@ -33,7 +33,8 @@ typedef struct dist_summary {
 GA_NODISCARD ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s);
 
 GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
-GA_NODISCARD ga_status dist_show_all(const dist_args *a);
+GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
+GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
 GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
 const char *dist_move_name(int32_t move);
 

@@ -197,12 +197,38 @@ ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_p
   return print_costs(plan);
 }
 
+/* --- times on a model of a machine --- */
+
+static ga_status simulate(const dist_args *a, const ga_dist_plan *plan, ga_dist_times *times) {
+  ga_dist_machine m = GA_DIST_MACHINE_INIT;
+  m.flops = a->tflops * 1e12, m.bytes_per_second = a->gbytes * 1e9;
+  m.latency = a->latency * 1e-6, m.launch = a->launch * 1e-6;
+  return ga_dist_plan_simulate(plan, &m, times);
+}
+
+ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan) {
+  ga_dist_times t = GA_DIST_TIMES_INIT;
+  TRY(simulate(a, plan, &t));
+  if (a->json)
+    return cmd_print_json(json_pack("{s:s, s:f, s:f, s:f, s:f, s:f}", "method", a->method, "seconds", t.seconds,
+                                    "mean_busy", t.mean_busy, "most_busy", t.most_busy, "most_waiting", t.most_waiting,
+                                    "efficiency", t.efficiency),
+                          JSON_INDENT(1));
+  printf("%s: %.3f ms; a rank computes for %.3f ms on average, %.3f at most, and waits for %.3f at most\n"
+         "%.1f %% of the time of one rank by %lld, by a model: %g TFLOP/s, %g GB/s a way, %g us a transfer, %g us a "
+         "tile\n",
+         a->method, 1e3 * t.seconds, 1e3 * t.mean_busy, 1e3 * t.most_busy, 1e3 * t.most_waiting, 100 * t.efficiency,
+         (long long)a->ranks, a->tflops, a->gbytes, a->latency, a->launch);
+  return GA_OK;
+}
+
 /* --- all methods side by side --- */
 
-static ga_status show_method(const dist_args *a, const char *name, json_t *list) {
+static ga_status show_method(const dist_args *a, const char *name, bool with_times, json_t *list) {
   dist_task t;
   ga_dist_plan *plan = NULL;
   ga_dist_grid g = GA_DIST_GRID_INIT;
+  ga_dist_times time = GA_DIST_TIMES_INIT;
   dist_summary s = {0};
   char grid[48], x[16], y[16], z[16];
   ga_status status = dist_begin(a, name, &t);
@@ -211,6 +237,7 @@ static ga_status show_method(const dist_args *a, const char *name, json_t *list)
   if (status == GA_OK) status = ga_dist_plan_verify(plan, NULL);
   if (status == GA_OK) status = ga_dist_plan_grid(plan, &g);
   if (status == GA_OK) status = dist_summarise(plan, &s);
+  if (status == GA_OK && with_times) status = simulate(a, plan, &time);
   (void)snprintf(grid, sizeof grid, "%dx%dx%d", g.heads, g.q, g.kv);
   if (refused) {
     status = GA_OK;
@@ -224,25 +251,29 @@ static ga_status show_method(const dist_args *a, const char *name, json_t *list)
                                                 s.stage_balance, "sent_bytes", (json_int_t)s.sent,
                                                 "most_received_bytes", (json_int_t)s.most_received, "most_memory_bytes",
                                                 (json_int_t)s.most_memory, "verified", 1));
+    if (with_times)
+      (void)json_object_set_new(json_array_get(list, json_array_size(list) - 1), "seconds", json_real(time.seconds));
   } else if (status == GA_OK) {
-    printf("%-14s %-9s %6d %7.1f %% %12s %12s %12s\n", name, grid, ga_dist_plan_stages(plan), 100 * s.stage_balance,
+    printf("%-14s %-9s %6d %7.1f %% %12s %12s %12s", name, grid, ga_dist_plan_stages(plan), 100 * s.stage_balance,
            short_bytes(s.sent / ga_dist_plan_ranks(plan), x), short_bytes(s.most_received, y),
            short_bytes(s.most_memory, z));
+    if (with_times) printf(" %10.3f ms %6.1f %%", 1e3 * time.seconds, 100 * time.efficiency);
+    printf("\n");
   }
   ga_dist_plan_destroy(plan);
   dist_end(&t);
   return status;
 }
 
-ga_status dist_show_all(const dist_args *a) {
+ga_status dist_show_all(const dist_args *a, bool with_times) {
   json_t *list = a->json ? json_array() : NULL;
   ga_status status = GA_OK;
   if (!a->json)
-    printf("%-14s %-9s %6s %9s %12s %12s %12s\n", "method", "grid", "stages", "balance", "sent, mean", "received",
-           "memory");
+    printf("%-14s %-9s %6s %9s %12s %12s %12s%s\n", "method", "grid", "stages", "balance", "sent, mean", "received",
+           "memory", with_times ? "     simulated of ideal" : "");
   const char *name;
   for (size_t i = 0; (name = ga_dist_method_name(i)) != NULL && status == GA_OK; i++)
-    status = show_method(a, name, list);
+    status = show_method(a, name, with_times, list);
   if (status == GA_OK && a->json) return cmd_print_json(list, JSON_INDENT(1));
   json_decref(list);
   if (status == GA_OK)

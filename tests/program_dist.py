@@ -73,6 +73,20 @@ class Dist(unittest.TestCase):
         self.assertIn("tile: stretch 0 of rank 1 (slot 0)", self.ga("plan", "-n", "3", "--steps", "1"))
         self.assertIn("deadlock, memory, bytes", self.ga("verify", "-n", "3"))
 
+    def simulate(self, *args):
+        return json.loads(self.ga("simulate", "--json", "--tokens", "65536", "--latency", "0", "--launch", "0", *args))
+
+    def test_simulate(self):
+        """Without bytes to wait for, what is left is the balance. A link so slow that nothing hides it adds its bytes."""
+        fast = ("--gbytes", "1000000", "--tflops", "0.001")
+        for method, want in (("ring", 8 / 15), ("zigzag", 1), ("distflash", 8 / 9), ("ulysses", 1)):
+            self.assertAlmostEqual(self.simulate("-n", "8", "-m", method, *fast)["efficiency"], want, 3)
+        slow = ("--gbytes", "0.001", "--tflops", "1000000", "-n", "4", "-m", "zigzag")
+        bytes_ = 3 * (65536 // 4) * 2 * 2 * 64 * 4
+        self.assertAlmostEqual(self.simulate(*slow)["seconds"] / (bytes_ / 1e6), 1, 3)
+        text = self.ga("simulate", "-m", "all", "-n", "4")
+        self.assertIn("zigzag-direct", text)
+
     def test_run(self):
         for args in (("-m", "zigzag", "-n", "3"), ("-m", "ulysses", "-n", "4", "--seed", "5"),
                      ("-m", "mesh", "-n", "6", "--grid", "1x2x3", "--backward", "--tokens", "70,0,201"),
@@ -83,8 +97,8 @@ class Dist(unittest.TestCase):
 
     def test_usage(self):
         for args, said in (
-            ((), "nothing to do; must be one of plan, verify, run"),
-            (("draw",), "draw; must be one of plan, verify, run"),
+            ((), "nothing to do; must be one of plan, verify, simulate, run"),
+            (("draw",), "draw; must be one of plan, verify, simulate, run"),
             (("plan", "-m", "rings"), "--method 'rings' is none of these"),
             (("plan", "-n", "0"), "--ranks '0': must be a whole number from 1 to 4096"),
             (("plan", "--order", "random"), "--order 'random': must be contiguous,"),

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "tests/dist_cases.h"
 
-static void expect_error(ga_status got, ga_status want, const char *said) {
+static void refuses(ga_status got, ga_status want, const char *said) {
   assert_int_equal(got, want);
   if (!strstr(ga_error_text(), said)) fail_msg("'%s' does not say '%s'", ga_error_text(), said);
 }
@@ -35,12 +35,12 @@ static void test_layout_arguments(void **state) {
   cases[0].d.order = 9, cases[1].d.ranks = 0, cases[2].d.chunks = 2, cases[3].d.order = GA_DIST_CHUNKS;
   cases[4].d.documents = 0, cases[5].d.lengths = NULL, cases[6].d.lengths = bad, cases[7].d.struct_size = 3;
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    expect_error(ga_dist_layout_create(&cases[i].d, &l), cases[i].status, cases[i].said);
+    refuses(ga_dist_layout_create(&cases[i].d, &l), cases[i].status, cases[i].said);
     assert_null(l);
   }
   assert_int_equal(ga_dist_layout_create(&good, &l), GA_OK);
-  expect_error(ga_dist_layout_rows(l, 2, NULL, NULL), GA_ERR_ARG, "rank is 2; must be 0 to 1");
-  expect_error(ga_dist_permute(l, ga_dist_layout_id(l), 0, NULL, 1, NULL), GA_ERR_ARG, "is null");
+  refuses(ga_dist_layout_rows(l, 2, NULL, NULL), GA_ERR_ARG, "rank is 2; must be 0 to 1");
+  refuses(ga_dist_permute(l, ga_dist_layout_id(l), 0, NULL, 1, NULL), GA_ERR_ARG, "is null");
   assert_int_equal(ga_dist_layout_tokens(l, 7), 0);
   ga_dist_layout_destroy(l);
   ga_dist_layout_destroy(NULL);
@@ -79,14 +79,14 @@ static void test_plan_arguments(void **state) {
   g[9].heads = 3, g[10].kv_inner = 3, g[11].move_kv = 4, g[12].need = 4, g[13].prefetch = 2000;
   for (int i = 0; i < N; i++) {
     d[i].grid = &g[i];
-    expect_error(ga_dist_plan_create(&d[i], &plan), want[i].status, want[i].said);
+    refuses(ga_dist_plan_create(&d[i], &plan), want[i].status, want[i].said);
     assert_null(plan);
   }
   assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
   ga_dist_cost cost = GA_DIST_COST_INIT;
   ga_dist_stage stage = GA_DIST_STAGE_INIT;
-  expect_error(ga_dist_plan_cost(plan, 4, &cost), GA_ERR_ARG, "rank is 4; must be 0 to 3");
-  expect_error(ga_dist_plan_stage(plan, 0, 99, &stage), GA_ERR_ARG, "stage is 99; must be 0 to 3");
+  refuses(ga_dist_plan_cost(plan, 4, &cost), GA_ERR_ARG, "rank is 4; must be 0 to 3");
+  refuses(ga_dist_plan_stage(plan, 0, 99, &stage), GA_ERR_ARG, "stage is 99; must be 0 to 3");
   char text[8] = "x";
   ga_dist_plan_step_text(plan, 0, 1000000, text, sizeof text);
   assert_string_equal(text, "");
@@ -99,17 +99,17 @@ static void test_comm_arguments(void **state) {
   ga_comm *comm[2];
   ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
   o.ranks = 0;
-  expect_error(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "ranks is 0; must be 1 to 4096");
+  refuses(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "ranks is 0; must be 1 to 4096");
   o.ranks = 2, o.timeout = -1;
-  expect_error(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "timeout is -1 s");
+  refuses(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "timeout is -1 s");
   o.timeout = 0, o.flags = 8;
-  expect_error(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "flags 0x8 are unknown");
+  refuses(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "flags 0x8 are unknown");
   o.flags = 0;
   assert_int_equal(ga_comm_threads_create(&o, comm), GA_OK);
   assert_int_equal(ga_comm_rank(comm[1]), 1);
   assert_int_equal(ga_comm_size(comm[1]), 2);
   ga_comm_abort(comm[0], "no reason");
-  expect_error(ga_comm_meet(comm[1], "x", 1), GA_ERR_COMM, "rank 0 gave up: no reason");
+  refuses(ga_comm_meet(comm[1], "x", 1), GA_ERR_COMM, "rank 0 gave up: no reason");
   ga_comm_destroy(comm[0]), ga_comm_destroy(comm[1]), ga_comm_destroy(NULL);
 }
 
@@ -127,7 +127,7 @@ static void test_exec_arguments(void **state) {
   assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
   assert_int_equal(ga_comm_threads_create(&o, &comm), GA_OK);
   assert_int_equal(ga_ctx_create(&c, &ctx), GA_OK);
-  expect_error(ga_dist_exec_create(plan, comm, ctx, &exec), GA_ERR_ARG, "communicator has 1 ranks; the plan has 3");
+  refuses(ga_dist_exec_create(plan, comm, ctx, &exec), GA_ERR_ARG, "communicator has 1 ranks; the plan has 3");
   assert_null(exec);
   ga_comm_destroy(comm);
   ga_ctx_destroy(ctx);
@@ -171,7 +171,7 @@ static ga_status one_life(void) {
   return status;
 }
 
-static void test_out_of_memory(void **state) {
+static void test_run_out_of_memory(void **state) {
   (void)state;
   int failed = 0;
   ga_status status = GA_ERR_NOMEM;
@@ -210,8 +210,8 @@ static void test_plan_out_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layout_arguments), cmocka_unit_test(test_plan_arguments),
-      cmocka_unit_test(test_comm_arguments),   cmocka_unit_test(test_exec_arguments),
-      cmocka_unit_test(test_out_of_memory),    cmocka_unit_test(test_plan_out_of_memory)};
+      cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
+      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
+      cmocka_unit_test(test_run_out_of_memory), cmocka_unit_test(test_plan_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -187,6 +187,30 @@ GA_API GA_NODISCARD ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32
 /* Step `index` of a rank as one line of text; "" beyond the last. Always NUL-terminated. */
 GA_API void ga_dist_plan_step_text(const ga_dist_plan *plan, int32_t rank, int64_t index, char *text, size_t capacity);
 
+/* A model of a machine, the same for all ranks; every field is the caller's, nothing is measured here. */
+typedef struct ga_dist_machine {
+  size_t struct_size;
+  double flops;            /* of attention, a second and rank */
+  double bytes_per_second; /* of a rank's way in, and of its way out */
+  double latency;          /* seconds of a transfer */
+  double launch;           /* seconds that a tile takes beside its arithmetic */
+} ga_dist_machine;
+#define GA_DIST_MACHINE_INIT \
+  { sizeof(ga_dist_machine), 0.0, 0.0, 0.0, 0.0 }
+
+typedef struct ga_dist_times {
+  size_t struct_size;
+  double seconds;              /* until the last rank has ended */
+  double mean_busy, most_busy; /* seconds in tiles, of a rank */
+  double most_waiting;         /* seconds of the rank that waits longest */
+  double efficiency;           /* mean_busy / seconds */
+} ga_dist_times;
+#define GA_DIST_TIMES_INIT \
+  { sizeof(ga_dist_times), 0.0, 0.0, 0.0, 0.0, 0.0 }
+/* Plays a plan on such a machine. A prediction of its schedule: without jitter, caches, merges and other traffic. */
+GA_API GA_NODISCARD ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine *machine,
+                                                    ga_dist_times *times);
+
 /* --- running --- */
 
 typedef struct ga_dist_exec ga_dist_exec;

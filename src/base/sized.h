@@ -48,6 +48,8 @@
   X(ga_dist_stage, 56)       \
   X(ga_dist_grid, 48)        \
   X(ga_dist_tensors, 96)     \
+  X(ga_dist_machine, 40)     \
+  X(ga_dist_times, 48)       \
   X(ga_comm_threads_options, 32)
 
 /* <struct>_first: its bytes in that table. */
