@@ -1,8 +1,8 @@
 /* Plays a plan on a model of a machine: how long its ranks compute, and how long they wait.
  *
  * A rank does its steps in their order. A tile takes its arithmetic at the rank's rate and a launch. A transfer begins
- * when both sides have posted it and the sender's way out and the receiver's way in are free; it takes a latency and its
- * bytes at the rate of a link. Ways in and out are used by one transfer at a time, in the order in which they can begin.
+ * when both sides have posted it and the sender's way out and the receiver's way in are free. It takes a latency and
+ * its bytes at the rate of a link. A way is used by one transfer at a time, in the order in which they can begin.
  */
 #include "base/mem.h"
 #include "base/sized.h"
