@@ -8,7 +8,7 @@
 #include "cli/error.h"
 #include "cli/interrupt.h"
 
-static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag"};
+static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag", "pieces"};
 static const char *const needs[] = {"method", "all", "blocks", "stretches"};
 
 static int32_t place_of_name(const char *const *names, size_t n, const char *name) {
@@ -50,7 +50,7 @@ static ga_status make_layout(const dist_args *a, const char *method, int32_t doc
   d.order = place_of_name(orders, COUNT_OF(orders), a->order);
   if (d.order == 0) d.order = ga_dist_method_order(method);
   if (d.order == 0) d.order = GA_DIST_CONTIGUOUS; /* an unknown method is refused with its name, later */
-  d.chunks = d.order == GA_DIST_CHUNKS ? 4 : 0;
+  d.chunks = d.order == GA_DIST_CHUNKS || d.order == GA_DIST_PIECES ? (int32_t)a->chunks : 0;
   d.ranks = (int32_t)a->ranks;
   d.documents = documents;
   d.lengths = lengths;
@@ -128,6 +128,7 @@ int cmd_dist(int argc, char **argv) {
                  .kv_heads = 2,
                  .head_dim = 64,
                  .steps_of = -1,
+                 .chunks = 4,
                  .timeout = 5,
                  .tflops = 600,
                  .gbytes = 370,
@@ -147,7 +148,8 @@ int cmd_dist(int argc, char **argv) {
       {"window", 0, OPT_INT, &a.window, 0, 2147483647, "N", "a query sees so many keys before it, itself one; 0 = all"},
       {"backward", 0, OPT_FLAG, &a.backward, 0, 0, NULL, "the gradients"},
       {"order", 0, OPT_STRING, &a.order, 0, 0, "NAME",
-       "of tokens: contiguous, striped, zigzag, chunks, doc-zigzag, method"},
+       "of tokens: contiguous, striped, zigzag, chunks, doc-zigzag, pieces, method"},
+      {"chunks", 0, OPT_INT, &a.chunks, 1, 1024, "N", "with order chunks or pieces: how many a rank has"},
       {"grid", 0, OPT_STRING, &a.grid, 0, 0, "HxQxKV", "ranks by heads, queries and keys; 0 = what the method says"},
       {"inner", 0, OPT_INT, &a.inner, 0, 4096, "N",
        "ranks of the inner ring of a double ring; 0 = what the method says"},
@@ -172,8 +174,8 @@ int cmd_dist(int argc, char **argv) {
   if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
     return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run", rest ? argv[1] : "nothing to do");
   if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
-    return cmd_usage_error("dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag or method",
-                           a.order);
+    return cmd_usage_error(
+        "dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag, pieces or method", a.order);
   if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
     return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
   if (strcmp(a.method, "all") != 0 && !ga_dist_method_text(a.method)) {

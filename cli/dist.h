@@ -7,7 +7,7 @@
 
 typedef struct dist_args {
   const char *method, *order, *tokens, *queries, *grid, *need;
-  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, steps_of, seed;
+  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed;
   double timeout, tflops, gbytes, latency, launch;
   bool full, backward, buffered, json;
 } dist_args;

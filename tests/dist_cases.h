@@ -41,7 +41,7 @@ static inline ga_dist_layout *layout_of_lengths(int32_t order, int32_t ranks, in
                                                 const int64_t *lengths) {
   ga_dist_layout_desc d = GA_DIST_LAYOUT_DESC_INIT;
   d.order = order, d.ranks = ranks, d.documents = documents, d.lengths = lengths;
-  d.chunks = order == GA_DIST_CHUNKS ? 3 : 0;
+  d.chunks = order == GA_DIST_CHUNKS || order == GA_DIST_PIECES ? 3 : 0;
   ga_dist_layout *layout = NULL;
   return ga_dist_layout_create(&d, &layout) == GA_OK ? layout : NULL;
 }

@@ -40,7 +40,8 @@ static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, 
     sum += m, most = m > most ? m : most, least = m < least ? m : least;
   }
   assert_int_equal(sum, n);
-  if (order != GA_DIST_DOC_ZIGZAG) assert_true(most - least <= (order == GA_DIST_CHUNKS ? 3 : 2));
+  if (order != GA_DIST_DOC_ZIGZAG)
+    assert_true(most - least <= (order == GA_DIST_CHUNKS || order == GA_DIST_PIECES ? 3 : 2));
   for (int64_t i = 0; i < n; i++) assert_true(seen[i] == 1 && back[i] == all[i]);
   free(seen), free(all), free(back), free(token), free(place), free(rows);
   ga_dist_layout_destroy(l);
@@ -48,7 +49,7 @@ static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, 
 
 static void test_layouts(void **state) {
   (void)state;
-  for (int32_t order = GA_DIST_CONTIGUOUS; order <= GA_DIST_DOC_ZIGZAG; order++)
+  for (int32_t order = GA_DIST_CONTIGUOUS; order <= GA_DIST_PIECES; order++)
     for (int32_t ranks = 1; ranks <= 17; ranks++)
       for (int c = 0; c < DIST_CASES; c++) check_layout_whole(order, ranks, dist_cases[c].documents, dist_cases[c].q);
 }
@@ -150,7 +151,7 @@ static void test_random_grids(void **state) {
     const int head = (int)ga_rng_below(&rng, 4);
     dist_setup s =
         start_dist_case(&dist_cases[ga_rng_below(&rng, DIST_CASES)], names[ga_rng_below(&rng, 4)],
-                        1 + (int32_t)ga_rng_below(&rng, 5), h * q * inner * outer, heads[head][0], heads[head][1]);
+                        1 + (int32_t)ga_rng_below(&rng, 6), h * q * inner * outer, heads[head][0], heads[head][1]);
     const ga_dist_grid g = {.struct_size = sizeof g,
                             .heads = h,
                             .q = q,

@@ -30,7 +30,8 @@ typedef enum ga_dist_order {
   GA_DIST_STRIPED = 2,    /* token t is on rank t mod ranks */
   GA_DIST_ZIGZAG = 3,     /* 2 x ranks chunks; rank r has chunks r and 2 ranks - 1 - r */
   GA_DIST_CHUNKS = 4,     /* chunks x ranks chunks, dealt out forth and back: 1 is contiguous, 2 is zigzag */
-  GA_DIST_DOC_ZIGZAG = 5  /* zigzag in every document by itself */
+  GA_DIST_DOC_ZIGZAG = 5, /* zigzag in every document by itself */
+  GA_DIST_PIECES = 6      /* as contiguous, in `chunks` pieces a rank, which a free table may give to different ranks */
 } ga_dist_order;
 
 typedef struct ga_dist_layout ga_dist_layout;
@@ -39,7 +40,7 @@ typedef struct ga_dist_layout_desc {
   size_t struct_size;
   int32_t order;          /* ga_dist_order */
   int32_t ranks;          /* 1 to 4096 */
-  int32_t chunks;         /* GA_DIST_CHUNKS: 1 to 1024 chunks a rank; else 0 */
+  int32_t chunks;         /* GA_DIST_CHUNKS, GA_DIST_PIECES: 1 to 1024 of a rank; else 0 */
   int32_t documents;      /* of the packed batch: 1 to 2^20 */
   const int64_t *lengths; /* [documents] tokens of each, 0 or more, 2^40 in all; any length fits any rank count */
 } ga_dist_layout_desc;

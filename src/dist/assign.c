@@ -18,7 +18,7 @@ ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const ch
 }
 
 /* First stretch of the rank whose document is doc or behind it. */
-static int64_t first_of_doc(const ga_dist_layout *l, int32_t rank, int64_t doc) {
+int64_t dist_first_of_doc(const ga_dist_layout *l, int32_t rank, int64_t doc) {
   int64_t low = 0, high = dist_stretches(l, rank);
   while (low < high) {
     const int64_t mid = (low + high) / 2;
@@ -33,7 +33,7 @@ static int64_t first_of_doc(const ga_dist_layout *l, int32_t rank, int64_t doc) 
 static bool block_sees(const dist_problem *p, int32_t q_owner, int32_t kv_owner) {
   for (int64_t i = 0; i < dist_stretches(p->q, q_owner); i++) {
     const dist_stretch *q = dist_stretch_at(p->q, q_owner, i);
-    for (int64_t j = first_of_doc(p->kv, kv_owner, q->doc); j < dist_stretches(p->kv, kv_owner); j++) {
+    for (int64_t j = dist_first_of_doc(p->kv, kv_owner, q->doc); j < dist_stretches(p->kv, kv_owner); j++) {
       const dist_stretch *k = dist_stretch_at(p->kv, kv_owner, j);
       if (k->doc != q->doc) break;
       if (dist_sees(p, q, k)) return true;
@@ -45,6 +45,7 @@ static bool block_sees(const dist_problem *p, int32_t q_owner, int32_t kv_owner)
 static ga_status add_work(const dist_problem *p, dist_schedule *s, const dist_work *w) {
   GA_TRY(dist_grow(&s->works, s->n_works, &s->work_room, sizeof *s->works, "works of a plan"));
   s->works[s->n_works] = *w;
+  s->works[s->n_works].q_stretch = s->works[s->n_works].k_stretch = -1;
   s->works[s->n_works++].sees = block_sees(p, w->q_owner, w->kv_owner);
   return GA_OK;
 }
@@ -101,6 +102,7 @@ static ga_status assign_helpers(const dist_problem *p, dist_schedule *s) {
 
 ga_status dist_assign(const dist_problem *p, dist_schedule *s) {
   if (p->table == DIST_HELPERS) return assign_helpers(p, s);
+  if (p->table == DIST_BALANCED) return dist_assign_balanced(p, s);
   for (int32_t r = 0; r < p->ranks; r++) GA_TRY(assign_rank(p, s, r));
   return GA_OK;
 }

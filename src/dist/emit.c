@@ -225,16 +225,22 @@ static ga_status emit_tile(emitter *e, const dist_work *w, int32_t i, int32_t j)
   return add_step(e, s);
 }
 
-static ga_status emit_tiles(emitter *e) {
+static ga_status emit_work(emitter *e, const dist_work *w) {
   const dist_problem *p = &e->plan->p;
-  for (int64_t n = 0; n < e->n_works; n++) {
-    const dist_work *w = e->works[n];
-    if (w->stage != e->stage) continue;
-    for (int64_t i = 0; i < dist_stretches(p->q, w->q_owner); i++)
-      for (int64_t j = 0; j < dist_stretches(p->kv, w->kv_owner); j++)
-        if (dist_sees(p, dist_stretch_at(p->q, w->q_owner, i), dist_stretch_at(p->kv, w->kv_owner, j)))
-          GA_TRY(emit_tile(e, w, (int32_t)i, (int32_t)j));
+  const int64_t q_end = dist_work_end(p->q, w->q_owner, w->q_stretch),
+                k_end = dist_work_end(p->kv, w->kv_owner, w->k_stretch);
+  for (int64_t i = dist_work_begin(w->q_stretch); i < q_end; i++) {
+    const dist_stretch *q = dist_stretch_at(p->q, w->q_owner, i);
+    int64_t j = ga_max_i64(dist_work_begin(w->k_stretch), dist_first_of_doc(p->kv, w->kv_owner, q->doc));
+    for (; j < k_end && dist_stretch_at(p->kv, w->kv_owner, j)->doc == q->doc; j++)
+      if (dist_sees(p, q, dist_stretch_at(p->kv, w->kv_owner, j))) GA_TRY(emit_tile(e, w, (int32_t)i, (int32_t)j));
   }
+  return GA_OK;
+}
+
+static ga_status emit_tiles(emitter *e) {
+  for (int64_t n = 0; n < e->n_works; n++)
+    if (e->works[n]->stage == e->stage) GA_TRY(emit_work(e, e->works[n]));
   return GA_OK;
 }
 

@@ -13,14 +13,14 @@
 #define MOST_TOKENS    ((int64_t)1 << 40)
 #define MOST_STRETCHES ((int64_t)1 << 26)
 
-static const char *const order_names[] = {"none", "contiguous", "striped", "zigzag", "chunks", "doc_zigzag"};
+static const char *const order_names[] = {"none", "contiguous", "striped", "zigzag", "chunks", "doc_zigzag", "pieces"};
 
 static ga_status check_layout(const ga_dist_layout_desc *d) {
-  GA_REQUIRE(d->order >= GA_DIST_CONTIGUOUS && d->order <= GA_DIST_DOC_ZIGZAG, GA_ERR_ARG,
-             "dist layout: order is %d; must be %d to %d", d->order, GA_DIST_CONTIGUOUS, GA_DIST_DOC_ZIGZAG);
+  GA_REQUIRE(d->order >= GA_DIST_CONTIGUOUS && d->order <= GA_DIST_PIECES, GA_ERR_ARG,
+             "dist layout: order is %d; must be %d to %d", d->order, GA_DIST_CONTIGUOUS, GA_DIST_PIECES);
   GA_REQUIRE(d->ranks >= 1 && d->ranks <= MOST_RANKS, GA_ERR_ARG, "dist layout: ranks is %d; must be 1 to %d", d->ranks,
              MOST_RANKS);
-  const bool chunked = d->order == GA_DIST_CHUNKS;
+  const bool chunked = d->order == GA_DIST_CHUNKS || d->order == GA_DIST_PIECES;
   GA_REQUIRE(d->chunks >= (chunked ? 1 : 0) && d->chunks <= (chunked ? MOST_CHUNKS : 0), GA_ERR_ARG,
              "dist layout: chunks is %d; must be %s with order %s", d->chunks, chunked ? "1 to 1024" : "0",
              order_names[d->order]);
@@ -74,11 +74,12 @@ static void add_range(maker *m, int64_t begin, int64_t end) {
 /* floor(n i / parts) without overflow: n is at most 2^40, parts at most 2^22. */
 static int64_t cut(int64_t n, int64_t i, int64_t parts) { return n / parts * i + n % parts * i / parts; }
 
-/* The chunks of a rank out of tokens [begin, begin + n): dealt out forth and back. */
+/* The chunks of a rank out of tokens [begin, begin + n): dealt out forth and back, or one behind the other. */
 static void add_chunks(maker *m, int64_t begin, int64_t n, int64_t chunks) {
   const int64_t ranks = m->l->ranks, parts = chunks * ranks;
   for (int64_t row = 0; row < chunks; row++) {
-    const int64_t c = row * ranks + (row % 2 ? ranks - 1 - m->rank : m->rank);
+    const int64_t dealt = row * ranks + (row % 2 ? ranks - 1 - m->rank : m->rank);
+    const int64_t c = m->l->order == GA_DIST_PIECES ? m->rank * chunks + row : dealt;
     add_range(m, begin + cut(n, c, parts), begin + cut(n, c + 1, parts));
   }
 }
@@ -128,7 +129,7 @@ static ga_status fill_layout(const ga_dist_layout_desc *d, ga_dist_layout *l) {
   l->rows = p;
   for (int32_t i = 0; i < d->documents; i++) l->doc_start[i + 1] = l->doc_start[i] + d->lengths[i];
   l->tokens = l->doc_start[d->documents];
-  const int64_t chunks = d->order == GA_DIST_CHUNKS ? d->chunks : d->order == GA_DIST_ZIGZAG ? 2 : 1;
+  const int64_t chunks = d->chunks ? d->chunks : d->order == GA_DIST_ZIGZAG ? 2 : 1;
   GA_REQUIRE((int64_t)d->documents * d->ranks <= MOST_STRETCHES, GA_ERR_SHAPE,
              "dist layout: %d documents on %d ranks; their product must be at most 2^26", d->documents, d->ranks);
   const int64_t n = make_stretches(l, chunks);

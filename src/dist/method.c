@@ -25,7 +25,7 @@ typedef struct pass_params {
 
 typedef struct method {
   const char *name, *text;
-  int order, table, need;
+  int order, table, need, prefetch;
   bool two_level;
   pass_params forward, backward;
 } method;
@@ -34,41 +34,45 @@ typedef struct method {
   {__VA_ARGS__}, { __VA_ARGS__ }
 
 static const method methods[] = {
-    {"ring", "K and V go round; a rank keeps its queries", GA_DIST_CONTIGUOUS, DIST_PRODUCT, ALL, false,
+    {"ring", "K and V go round; a rank keeps its queries", GA_DIST_CONTIGUOUS, DIST_PRODUCT, ALL, 1, false,
      BOTH(CUT_KV, R, R, D, R)},
-    {"striped", "ring, over tokens dealt out one by one", GA_DIST_STRIPED, DIST_PRODUCT, ALL, false,
+    {"striped", "ring, over tokens dealt out one by one", GA_DIST_STRIPED, DIST_PRODUCT, ALL, 1, false,
      BOTH(CUT_KV, R, R, D, R)},
     {"zigzag", "ring, over chunks r and 2 ranks - 1 - r: equal work in every stage", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL,
-     false, BOTH(CUT_KV, R, R, D, R)},
+     1, false, BOTH(CUT_KV, R, R, D, R)},
     {"zigzag-direct", "zigzag; each rank gets only the chunks that it sees, from their owners", GA_DIST_ZIGZAG,
-     DIST_PRODUCT, STRETCHES, false, BOTH(CUT_KV, D, D, D, D)},
+     DIST_PRODUCT, STRETCHES, 1, false, BOTH(CUT_KV, D, D, D, D)},
     {"double-ring", "zigzag in two rings: one inside of a host, one between hosts", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL,
-     true, BOTH(CUT_KV, R, R, D, R)},
+     1, true, BOTH(CUT_KV, R, R, D, R)},
     {"distflash", "DistFlashAttn: ranks that are done help those that are not; causal", GA_DIST_CONTIGUOUS,
-     DIST_HELPERS, BLOCKS, false, BOTH(CUT_KV, D, D, D, D)},
+     DIST_HELPERS, BLOCKS, 1, false, BOTH(CUT_KV, D, D, D, D)},
+    {"balanced", "each tile to a rank with room that has its data: equal work for documents of any lengths",
+     GA_DIST_PIECES, DIST_BALANCED, STRETCHES, 4, false, BOTH(CUT_KV, D, D, D, D)},
     {"mesh", "Mesh-Attention: a rank has q x kv blocks; queries and keys go round, results go home", GA_DIST_ZIGZAG,
-     DIST_PRODUCT, ALL, false, BOTH(CUT_BYTES, R, R, D, R)},
+     DIST_PRODUCT, ALL, 1, false, BOTH(CUT_BYTES, R, R, D, R)},
     {"wallfacer",
      "WallFacer, StarTrail: teams share their queries, keys go round the teams",
      GA_DIST_ZIGZAG,
      DIST_PRODUCT,
      ALL,
+     1,
      false,
      {CUT_SQUARE, B, R, B, R},
      {CUT_SQUARE_T, R, B, R, B}},
     {"attention2d", "rows share queries, columns share keys, both gathered at once", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL,
-     false, BOTH(CUT_SQUARE, B, B, B, B)},
-    {"ulysses", "all tokens of some heads on each rank", GA_DIST_CONTIGUOUS, DIST_PRODUCT, ALL, false,
+     1, false, BOTH(CUT_SQUARE, B, B, B, B)},
+    {"ulysses", "all tokens of some heads on each rank", GA_DIST_CONTIGUOUS, DIST_PRODUCT, ALL, 1, false,
      BOTH(CUT_HEADS, B, B, B, B)},
-    {"usp", "Ulysses in groups of ranks, zigzag between the groups", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, false,
+    {"usp", "Ulysses in groups of ranks, zigzag between the groups", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, 1, false,
      BOTH(CUT_USP, B, R, B, R)},
-    {"llama3", "all K and V gathered before the first tile", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, false,
+    {"llama3", "all K and V gathered before the first tile", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, 1, false,
      BOTH(CUT_KV, B, B, B, B)},
     {"burst",
      "BurstAttention: zigzag; backward the side of the queries goes round",
      GA_DIST_ZIGZAG,
      DIST_PRODUCT,
      ALL,
+     1,
      false,
      {CUT_KV, R, R, D, R},
      {CUT_Q, R, R, R, D}},
@@ -77,6 +81,7 @@ static const method methods[] = {
      GA_DIST_ZIGZAG,
      DIST_PRODUCT,
      ALL,
+     1,
      false,
      {CUT_Q, R, R, D, D},
      {CUT_Q, R, R, R, D}},
@@ -85,10 +90,11 @@ static const method methods[] = {
      GA_DIST_ZIGZAG,
      DIST_PRODUCT,
      ALL,
+     1,
      false,
      {CUT_Q, R, R, B, D},
      {CUT_Q, R, R, R, D}},
-    {"tree", "Tree decode: Q to all, partial O back from all; for few queries", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL,
+    {"tree", "Tree decode: Q to all, partial O back from all; for few queries", GA_DIST_ZIGZAG, DIST_PRODUCT, ALL, 1,
      false, BOTH(CUT_Q, B, B, B, B)},
 };
 
@@ -155,13 +161,13 @@ static void cut_grid(const dist_problem *p, cut_rule rule, ga_dist_grid *g) {
 
 static int32_t or_else(int32_t asked, int32_t want) { return asked ? asked : want; }
 
-static ga_status check_choices(const char *name, const ga_dist_grid *g, bool helpers) {
+static ga_status check_choices(const char *name, const ga_dist_grid *g, bool table) {
   const int32_t moves[4] = {g->move_q, g->move_kv, g->move_out, g->move_dkv};
   static const char *const names[4] = {"move_q", "move_kv", "move_out", "move_dkv"};
   for (int i = 0; i < 4; i++) {
     GA_REQUIRE(moves[i] >= R && moves[i] <= B, GA_ERR_ARG, "dist %s: %s is %d; must be 1 to 3", name, names[i],
                moves[i]);
-    GA_REQUIRE(!helpers || moves[i] != R, GA_ERR_ARG, "dist %s: %s is relay; must be direct or bulk", name, names[i]);
+    GA_REQUIRE(!table || moves[i] != R, GA_ERR_ARG, "dist %s: %s is relay; must be direct or bulk", name, names[i]);
   }
   GA_REQUIRE(g->need >= ALL && g->need <= STRETCHES, GA_ERR_ARG, "dist %s: need is %d; must be 1 to 3", name, g->need);
   GA_REQUIRE(g->prefetch >= 1 && g->prefetch <= 1024, GA_ERR_ARG, "dist %s: prefetch is %d; must be 1 to 1024", name,
@@ -181,7 +187,7 @@ static ga_status check_grid_of_method(const char *name, const dist_problem *p) {
              name, g->kv_inner, g->kv);
   GA_REQUIRE(p->table == DIST_PRODUCT || (g->heads == 1 && g->q == 1), GA_ERR_SHAPE,
              "dist %s: grid of %d heads x %d q; must be 1 x 1", name, g->heads, g->q);
-  return check_choices(name, g, p->table == DIST_HELPERS);
+  return check_choices(name, g, p->table != DIST_PRODUCT);
 }
 
 ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_problem *p) {
@@ -189,7 +195,8 @@ ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_pro
   if (!m) {
     const ga_quoted q = ga_quote(name ? name : "", name ? strlen(name) : 0);
     return ga_fail(GA_ERR_ARG,
-                   "dist: method is '%s'; allowed: ring, striped, zigzag, zigzag-direct, double-ring, distflash, mesh, "
+                   "dist: method is '%s'; allowed: ring, striped, zigzag, zigzag-direct, double-ring, distflash, "
+                   "balanced, mesh, "
                    "wallfacer, attention2d, ulysses, usp, llama3, burst, tokenring, pass-q, tree",
                    q.text);
   }
@@ -208,6 +215,6 @@ ga_status dist_method_fill(const char *name, const ga_dist_grid *asked, dist_pro
   g->move_out = or_else(g->move_out, pass->move_out);
   g->move_dkv = or_else(g->move_dkv, pass->move_dkv);
   g->need = or_else(g->need, p->window && m->need == ALL ? BLOCKS : m->need);
-  g->prefetch = or_else(g->prefetch, 1);
+  g->prefetch = or_else(g->prefetch, m->prefetch);
   return check_grid_of_method(name, p);
 }

@@ -66,7 +66,8 @@ typedef struct dist_problem {
 /* Who computes which tile. */
 typedef enum dist_table {
   DIST_PRODUCT, /* the grid */
-  DIST_HELPERS  /* DistFlashAttn: ranks that have done their own rows take tiles of those that have not */
+  DIST_HELPERS, /* DistFlashAttn: ranks that have done their own rows take tiles of those that have not */
+  DIST_BALANCED /* each tile to a rank that has room for it, few bytes away */
 } dist_table;
 
 struct ga_dist_plan {
@@ -119,16 +120,19 @@ dist_band dist_band_of(const dist_problem *p, const dist_stretch *q, const dist_
 /* Some query of one sees some key of the other. */
 bool dist_sees(const dist_problem *p, const dist_stretch *q, const dist_stretch *k);
 int64_t dist_pairs(const dist_problem *p, const dist_stretch *q, const dist_stretch *k);
+/* First stretch of a rank whose document is doc or behind it. */
+int64_t dist_first_of_doc(const ga_dist_layout *l, int32_t rank, int64_t doc);
 
 /* --- the builder --- */
 
 /* Fills what grid leaves open, and checks what it says. */
 GA_NODISCARD ga_status dist_method_fill(const char *method, const ga_dist_grid *asked, dist_problem *p);
 
-/* A block of tiles: all pairs of stretches of two ranks, for a group of heads, on one rank in one stage. */
+/* Tiles of two ranks' stretches, for a group of heads, on one rank in one stage: all pairs, or one. */
 typedef struct dist_work {
   int32_t stage, rank, q_owner, kv_owner, group;
-  bool sees; /* some tile of it is not empty */
+  int32_t q_stretch, k_stretch; /* -1 = all */
+  bool sees;                    /* some tile of it is not empty */
 } dist_work;
 
 /* A block that goes from one rank to another. */
@@ -147,6 +151,12 @@ typedef struct dist_schedule {
 } dist_schedule;
 
 GA_NODISCARD ga_status dist_assign(const dist_problem *p, dist_schedule *s);
+GA_NODISCARD ga_status dist_assign_balanced(const dist_problem *p, dist_schedule *s);
+/* Stretches [begin, end) of a side of a work. */
+static inline int64_t dist_work_begin(int32_t stretch) { return stretch < 0 ? 0 : stretch; }
+static inline int64_t dist_work_end(const ga_dist_layout *l, int32_t rank, int32_t stretch) {
+  return stretch < 0 ? dist_stretches(l, rank) : (int64_t)stretch + 1;
+}
 GA_NODISCARD ga_status dist_route(ga_dist_plan *plan, dist_schedule *s);
 GA_NODISCARD ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s);
 

@@ -48,10 +48,14 @@ static int by_last(const void *a, const void *b) {
 
 /* Marks the stretches of one side that a work's tiles read. */
 static void mark_need(const dist_problem *p, const dist_work *w, bool keys, bool *need) {
-  for (int64_t i = 0; i < dist_stretches(p->q, w->q_owner); i++)
-    for (int64_t j = 0; j < dist_stretches(p->kv, w->kv_owner); j++)
-      if (dist_sees(p, dist_stretch_at(p->q, w->q_owner, i), dist_stretch_at(p->kv, w->kv_owner, j)))
-        need[keys ? j : i] = true;
+  const int64_t q_end = dist_work_end(p->q, w->q_owner, w->q_stretch),
+                k_end = dist_work_end(p->kv, w->kv_owner, w->k_stretch);
+  for (int64_t i = dist_work_begin(w->q_stretch); i < q_end; i++) {
+    const dist_stretch *q = dist_stretch_at(p->q, w->q_owner, i);
+    int64_t j = ga_max_i64(dist_work_begin(w->k_stretch), dist_first_of_doc(p->kv, w->kv_owner, q->doc));
+    for (; j < k_end && dist_stretch_at(p->kv, w->kv_owner, j)->doc == q->doc; j++)
+      if (dist_sees(p, q, dist_stretch_at(p->kv, w->kv_owner, j))) need[keys ? j : i] = true;
+  }
 }
 
 static ga_status add_travel(router *r, dist_travel t, const bool *need) {

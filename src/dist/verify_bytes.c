@@ -36,12 +36,15 @@ static void mark(const tally *t, int32_t q_owner, int32_t kv_owner, bool keys, b
   const dist_problem *p = &t->plan->p;
   const int64_t nq = dist_stretches(p->q, q_owner), nk = dist_stretches(p->kv, kv_owner);
   bool any = p->grid.need == GA_DIST_SEND_ALL;
-  for (int64_t i = 0; i < nq; i++)
-    for (int64_t j = 0; j < nk; j++) {
-      if (!dist_visible(t->plan, dist_stretch_at(p->q, q_owner, i), dist_stretch_at(p->kv, kv_owner, j))) continue;
+  for (int64_t i = 0, first = 0; i < nq; i++) { /* both sides are in the order of documents */
+    const dist_stretch *q = dist_stretch_at(p->q, q_owner, i);
+    while (first < nk && dist_stretch_at(p->kv, kv_owner, first)->doc < q->doc) first++;
+    for (int64_t j = first; j < nk && dist_stretch_at(p->kv, kv_owner, j)->doc == q->doc; j++) {
+      if (!dist_visible(t->plan, q, dist_stretch_at(p->kv, kv_owner, j))) continue;
       rows[keys ? j : i] = true;
       any = true;
     }
+  }
   if (any && p->grid.need != GA_DIST_SEND_STRETCHES) memset(rows, true, (size_t)(keys ? nk : nq) * sizeof *rows);
 }
 
@@ -164,6 +167,36 @@ static void pay_helpers(tally *t) {
     }
 }
 
+/* A free table: what the tiles of a rank read of another crosses the link once, and results go straight back. */
+static void pay_tiles(tally *t, int32_t rank, int32_t owner) {
+  const dist_problem *p = &t->plan->p;
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  const int64_t nq = dist_stretches(p->q, owner), nk = dist_stretches(p->kv, owner);
+  bool *const q = t->rows, *const kv = t->rows + nq;
+  bool any_q = false, any_kv = false;
+  memset(t->rows, 0, (size_t)(nq + nk) * sizeof *t->rows);
+  for (int64_t i = 0; i < t->plan->programs[rank].n_steps; i++) {
+    const dist_step *s = &t->plan->programs[rank].steps[i];
+    if (s->kind != DIST_TILE) continue;
+    if (s->q_owner == owner) q[s->q_stretch] = any_q = true;
+    if (s->kv_owner == owner) kv[s->k_stretch] = any_kv = true;
+  }
+  if (p->grid.need != GA_DIST_SEND_STRETCHES) {
+    memset(q, any_q, (size_t)nq * sizeof *q);
+    memset(kv, any_kv, (size_t)nk * sizeof *kv);
+  }
+  pay(t, owner, rank, backward ? DIST_G : DIST_Q, owner, p->q_heads, q);
+  pay(t, rank, owner, backward ? DIST_DQ : DIST_O, owner, p->q_heads, q);
+  pay(t, owner, rank, DIST_KV, owner, p->kv_heads, kv);
+  if (backward) pay(t, rank, owner, DIST_DKV, owner, p->kv_heads, kv);
+}
+
+static void pay_table(tally *t) {
+  for (int32_t rank = 0; rank < t->plan->p.ranks; rank++)
+    for (int32_t owner = 0; owner < t->plan->p.ranks; owner++)
+      if (rank != owner) pay_tiles(t, rank, owner);
+}
+
 static ga_status compare_links(dist_verifier *v, const tally *t) {
   const int32_t ranks = v->plan->p.ranks;
   for (int32_t r = 0; r < ranks; r++)
@@ -189,12 +222,14 @@ ga_status dist_verify_bytes(dist_verifier *v) {
   ga_status status;
   GA_TRY_OUT(ga_mem_zalloc((size_t)p->ranks * (size_t)p->ranks, sizeof *t.bytes, "links of a plan", &bytes));
   GA_TRY_OUT(ga_mem_zalloc((size_t)p->ranks, sizeof *t.stops, "ranks of a block", &stops));
-  GA_TRY_OUT(ga_mem_zalloc((size_t)(p->ranks * most), sizeof *t.rows, "stretches of a block", &rows));
+  GA_TRY_OUT(ga_mem_zalloc((size_t)((p->ranks + 1) * most), sizeof *t.rows, "stretches of a block", &rows));
   t.bytes = bytes;
   t.stops = stops;
   t.rows = rows;
   if (p->table == DIST_HELPERS)
     pay_helpers(&t);
+  else if (p->table == DIST_BALANCED)
+    pay_table(&t);
   else
     pay_grid(&t);
   status = compare_links(v, &t);
