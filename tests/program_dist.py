@@ -3,9 +3,11 @@
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import unittest
+from pathlib import Path
 
 GA = os.path.abspath(sys.argv.pop(1))
 
@@ -104,6 +106,17 @@ class Dist(unittest.TestCase):
                      ("-m", "balanced", "-n", "4", "--tokens", "130,7,90,400", "--backward")):
             out = json.loads(self.ga("run", "--json", "--tokens", "300", *args))
             self.assertLess(out["difference"], 1e-5, args)
+
+    def test_verifier_is_apart(self):
+        """The verifier names no function of the builder, nor what plan.h works out for it."""
+        source = Path(__file__).resolve().parents[1] / "src" / "dist"
+        built = "".join((source / f"{f}.c").read_text() for f in ("geometry", "method", "assign", "balance", "route", "emit"))
+        names = set(re.findall(r"^(?!static)\w[\w *]*?\b(dist_\w+)\(", built, re.MULTILINE))
+        names |= set(re.findall(r"^static inline .*?\b(dist_\w+)\(", (source / "plan.h").read_text(), re.MULTILINE))
+        self.assertGreaterEqual(len(names), 15)
+        self.assertIn("dist_sees", names)
+        for file in source.glob("verify*.[ch]"):
+            self.assertEqual([n for n in names if re.search(rf"\b{n}\b", file.read_text())], [], file.name)
 
     def test_usage(self):
         for args, said in (
