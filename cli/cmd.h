@@ -77,5 +77,6 @@ int cmd_tokenize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+int cmd_dist(int argc, char **argv);
 
 #endif

@@ -40,7 +40,17 @@
   X(ga_request_options, 128) \
   X(ga_request_output, 192)  \
   X(ga_request_info, 48)     \
-  X(ga_engine_stats, 168)
+  X(ga_engine_stats, 168)    \
+  X(ga_dist_layout_desc, 32) \
+  X(ga_dist_desc, 72)        \
+  X(ga_dist_report, 24)      \
+  X(ga_dist_cost, 80)        \
+  X(ga_dist_stage, 56)       \
+  X(ga_dist_grid, 48)        \
+  X(ga_dist_tensors, 96)     \
+  X(ga_dist_machine, 40)     \
+  X(ga_dist_times, 48)       \
+  X(ga_comm_threads_options, 32)
 
 /* <struct>_first: its bytes in that table. */
 enum {
