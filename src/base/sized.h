@@ -40,7 +40,8 @@
   X(ga_request_options, 128) \
   X(ga_request_output, 192)  \
   X(ga_request_info, 48)     \
-  X(ga_engine_stats, 168)
+  X(ga_engine_stats, 168)    \
+  X(ga_quantize_desc, 32)
 
 /* <struct>_first: its bytes in that table. */
 enum {

@@ -12,6 +12,7 @@
 #include "ga/launch.h"
 #include "ga/layer.h"
 #include "ga/llm.h"
+#include "ga/quantize.h"
 #include "ga/sample.h"
 #include "ga/tokenizer.h"
 
@@ -46,7 +47,8 @@
   X(ga_request_options, GA_REQUEST_OPTIONS_INIT)   \
   X(ga_request_output, GA_REQUEST_OUTPUT_INIT)     \
   X(ga_request_info, GA_REQUEST_INFO_INIT)         \
-  X(ga_engine_stats, GA_ENGINE_STATS_INIT)
+  X(ga_engine_stats, GA_ENGINE_STATS_INIT)         \
+  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT)
 
 #define X(type, init) static const type static_##type = init;
 STRUCTS(X)
