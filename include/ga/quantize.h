@@ -50,6 +50,49 @@ GA_API GA_NODISCARD ga_status ga_quantize_rows(ga_quantizer *q, const ga_quantiz
 GA_API GA_NODISCARD ga_status ga_dequantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const void *x,
                                                  float *y);
 
+/* --- files ------------------------------------------------------------------------------------------------------- */
+
+/* One tensor of a file that is to be written. Made by the library, which may append fields. */
+typedef struct ga_quantize_tensor {
+  const char *name;
+  int32_t from, to;   /* ga_dtype */
+  int32_t wanted;     /* what the mixture says; `to` is another where rows hold no whole blocks of that */
+  int32_t left_out;   /* 1: the file that is written does not have it, since no architecture here uses it */
+  int64_t rows, cols; /* rows: product of all dimensions but the last */
+  uint64_t bytes_from, bytes_to;
+  int32_t weighted; /* 1: by the importance matrix */
+  int32_t reserved; /* 0 */
+} ga_quantize_tensor;
+
+/* Called for each tensor before the first is written, in the order of the file. */
+typedef void (*ga_quantize_tensor_fn)(void *user, const ga_quantize_tensor *tensor);
+
+typedef struct ga_quantize_options {
+  size_t struct_size;
+  const char *type;       /* f32, f16, bf16, q8_0, q4_0, ..., or a mixture: q4_k_m and so on; copy: as in the source */
+  const char *importance; /* path of an importance matrix (ga_imatrix_write), or NULL */
+  int32_t n_threads;      /* as ga_quantizer_create has it */
+  bool overwrite;         /* a file that has the name of the new one goes, once the new one is whole */
+  bool pure;              /* one type for all matrices, without the mixture's rules */
+  bool reserved[2];       /* false */
+  ga_quantize_tensor_fn tensor; /* may be NULL */
+  ga_progress_fn progress;      /* bytes of the source; may be NULL */
+  void *user;
+} ga_quantize_options;
+#define GA_QUANTIZE_OPTIONS_INIT \
+  { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, {false, false}, NULL, NULL, NULL }
+
+/* Names of types and mixtures, in the order in which they are best shown; NULL behind the last. */
+GA_API const char *ga_quantize_type_at(int32_t index);
+
+/* Writes the model at `in`, whatever ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer are
+ * complete: what a safetensors folder has in other files, and lays out in other ways, is written as llama.cpp expects
+ * it. Rows go through memory a few at a time, whatever the file's size. `out` is either the whole new file or what it
+ * was: a process that is killed leaves nothing under that name.
+ * GA_ERR_ARG: unknown type; `out` exists (see overwrite), or is `in`. GA_ERR_IO: also when the disk is full.
+ * GA_ERR_UNSUPPORTED: weights in FP8; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that is not finite. */
+GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
+
 #ifdef __cplusplus
 }
 #endif

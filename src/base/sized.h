@@ -41,7 +41,8 @@
   X(ga_request_output, 192)  \
   X(ga_request_info, 48)     \
   X(ga_engine_stats, 168)    \
-  X(ga_quantize_desc, 32)
+  X(ga_quantize_desc, 32)    \
+  X(ga_quantize_options, 56)
 
 /* <struct>_first: its bytes in that table. */
 enum {

@@ -48,7 +48,7 @@
   X(ga_request_output, GA_REQUEST_OUTPUT_INIT)     \
   X(ga_request_info, GA_REQUEST_INFO_INIT)         \
   X(ga_engine_stats, GA_ENGINE_STATS_INIT)         \
-  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT)
+  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT) X(ga_quantize_options, GA_QUANTIZE_OPTIONS_INIT)
 
 #define X(type, init) static const type static_##type = init;
 STRUCTS(X)
