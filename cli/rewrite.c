@@ -134,6 +134,7 @@ static ga_status write_model_file(const rewrite_args *a, rewrite_sums *s) {
   o.n_threads = (int32_t)a->threads;
   o.overwrite = a->force;
   o.pure = a->pure;
+  o.dry_run = a->dry_run;
   o.tensor = count_tensor;
   o.progress = show_bytes;
   o.user = s;

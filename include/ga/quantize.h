@@ -74,13 +74,14 @@ typedef struct ga_quantize_options {
   int32_t n_threads;      /* as ga_quantizer_create has it */
   bool overwrite;         /* a file that has the name of the new one goes, once the new one is whole */
   bool pure;              /* one type for all matrices, without the mixture's rules */
-  bool reserved[2];       /* false */
+  bool dry_run;           /* plan and tell of each tensor; write nothing */
+  bool reserved;          /* false */
   ga_quantize_tensor_fn tensor; /* may be NULL */
   ga_progress_fn progress;      /* bytes of the source; may be NULL */
   void *user;
 } ga_quantize_options;
 #define GA_QUANTIZE_OPTIONS_INIT \
-  { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, {false, false}, NULL, NULL, NULL }
+  { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL }
 
 /* Names of types and mixtures, in the order in which they are best shown; NULL behind the last. */
 GA_API const char *ga_quantize_type_at(int32_t index);

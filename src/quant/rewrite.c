@@ -191,7 +191,7 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
   GA_TRY(quant_mixture_find(o->type ? o->type : "copy", &r->mixture));
   r->model.pure = o->pure;
   GA_TRY(ga_model_file_open(in, &r->file));
-  GA_TRY(check_target(r->file, out, o->overwrite));
+  if (!o->dry_run) GA_TRY(check_target(r->file, out, o->overwrite));
   if (o->importance) GA_TRY(quant_importance_open(o->importance, &r->importance));
   GA_TRY(read_model_facts(r));
   GA_TRY(ga_quantizer_create(o->n_threads, &r->q));
@@ -203,7 +203,7 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
     tell_tensor(t, o);
     if (!t->left_out) ga_gguf_put_tensor_from(r->writer, t->name, &t->view, rewrite_bytes, t);
   }
-  return ga_gguf_writer_finish(r->writer, out);
+  return o->dry_run ? GA_OK : ga_gguf_writer_finish(r->writer, out);
 }
 
 ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options) {
