@@ -72,7 +72,7 @@ static int show_bytes(void *user, uint64_t done, uint64_t total) {
   return interrupted();
 }
 
-static double mib(uint64_t bytes) { return (double)bytes / 1048576; }
+static double to_mib(uint64_t bytes) { return (double)bytes / 1048576; }
 
 static void print_sums(const rewrite_sums *s, double seconds) {
   printf("%-8s %8s %12s    %8s %12s\n", "type", "before", "MiB", "now", "MiB");
@@ -80,10 +80,10 @@ static void print_sums(const rewrite_sums *s, double seconds) {
     const type_sum *t = &s->types[i];
     if (t->from_count || t->to_count)
       printf("%-8s %8lld %12.2f    %8lld %12.2f\n", ga_dtype_name((ga_dtype)i), (long long)t->from_count,
-             mib(t->from_bytes), (long long)t->to_count, mib(t->to_bytes));
+             to_mib(t->from_bytes), (long long)t->to_count, to_mib(t->to_bytes));
   }
-  printf("%-8s %8lld %12.2f    %8lld %12.2f   %.1f s\n", "all", (long long)s->tensors, mib(s->from_bytes),
-         (long long)s->tensors, mib(s->to_bytes), seconds);
+  printf("%-8s %8lld %12.2f    %8lld %12.2f   %.1f s\n", "all", (long long)s->tensors, to_mib(s->from_bytes),
+         (long long)s->tensors, to_mib(s->to_bytes), seconds);
 }
 
 static void print_remarks(const char *name, const rewrite_sums *s) {
@@ -119,7 +119,7 @@ static ga_status print_json(rewrite_sums *s, double seconds) {
                         JSON_INDENT(1));
 }
 
-static double seconds_now(void) {
+static double now_in_seconds(void) {
   struct timespec t;
   (void)clock_gettime(CLOCK_MONOTONIC, &t);
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
@@ -138,12 +138,12 @@ static ga_status write_model_file(const rewrite_args *a, rewrite_sums *s) {
   o.tensor = count_tensor;
   o.progress = show_bytes;
   o.user = s;
-  const double begin = seconds_now();
+  const double begin = now_in_seconds();
   const ga_status status = ga_quantize_file(path, a->out, &o);
   cmd_progress("writing", 1, 1);
   TRY(status);
-  if (a->json) return print_json(s, seconds_now() - begin);
-  print_sums(s, seconds_now() - begin);
+  if (a->json) return print_json(s, now_in_seconds() - begin);
+  print_sums(s, now_in_seconds() - begin);
   return GA_OK;
 }
 

@@ -1,5 +1,5 @@
-/* Folders of safetensors as GGUF: every architecture of tests/data/arch gives what transformers gave for the folder, the
- * tokenizer gives the same ids, and what cannot be written is refused. */
+/* Folders of safetensors as GGUF: every architecture of tests/data/arch gives what transformers gave for the folder,
+ * the tokenizer gives the same ids, and what cannot be written is refused. */
 #include <math.h>
 
 #include "ga/quantize.h"
@@ -122,7 +122,7 @@ static double run_file(const char *arch) {
   return is_encoder ? worst_error(1, WIDTH) : worst_error(TOKENS, VOCAB);
 }
 
-static void check_tokens(const char *arch) {
+static void same_tokens(const char *arch) {
   static const char *const texts[] = {"the them <end> << ab", "", "  the!  The\nthen", "<<the<end>z"};
   ga_model_file *folder, *file;
   ga_tokenizer *a, *b;
@@ -156,7 +156,7 @@ static void check_convert(const char *arch) {
   must_convert("f32");
   const double error = run_file(arch);
   if (!(error < 5e-5)) fail_msg("%s: error %g, allowed 5e-5", arch, error);
-  check_tokens(arch);
+  same_tokens(arch);
 }
 
 #define X(name)                                \
@@ -175,7 +175,7 @@ static void expect_type(const ga_model_file *f, const char *key, ga_meta_type ty
   assert_int_equal(ga_meta_type_of(meta), type);
 }
 
-static void test_keys(void **state) {
+static void test_converted_keys(void **state) {
   static const char *const counts[] = {
       "llama.block_count",          "llama.embedding_length", "llama.feed_forward_length",
       "llama.attention.head_count", "llama.context_length",   "llama.vocab_size",
@@ -206,7 +206,7 @@ static void test_keys(void **state) {
 }
 
 /* Llama 3.1's frequencies become a tensor, and the keys that said so go. */
-static void test_llama3(void **state) {
+static void test_frequencies_of_llama3(void **state) {
   ga_model_file *f;
   (void)state;
   fill_folder("llama3");
@@ -247,8 +247,8 @@ int main(void) {
 #define X(name) cmocka_unit_test(test_arch_##name),
       GA_TEST_ARCHS
 #undef X
-          cmocka_unit_test(test_keys),
-      cmocka_unit_test(test_llama3),
+          cmocka_unit_test(test_converted_keys),
+      cmocka_unit_test(test_frequencies_of_llama3),
       cmocka_unit_test(test_convert_refuses),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

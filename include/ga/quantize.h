@@ -94,6 +94,28 @@ GA_API const char *ga_quantize_type_at(int32_t index);
  * GA_ERR_UNSUPPORTED: weights in FP8; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
 
+/* --- importance -------------------------------------------------------------------------------------------------- */
+
+/* Mean squares of what each matrix of a model is multiplied by, over a text: an error in a column weighs as much as
+ * what comes there. ga_quantize_options.importance takes the file. */
+typedef struct ga_imatrix ga_imatrix;
+
+/* window: tokens that are evaluated together, 16 to 4096, 0 = 512. The model must outlive it. GA_ERR_UNSUPPORTED for
+ * encoders. *out NULL on failure; release with ga_imatrix_destroy. */
+GA_API GA_NODISCARD ga_status ga_imatrix_create(ga_model *model, int32_t window, ga_imatrix **out);
+GA_API void ga_imatrix_destroy(ga_imatrix *im); /* NULL is fine */
+/* Evaluates the whole windows of n ids, each by itself; the model's beginning token takes the place of the first id of
+ * each where it wants one. GA_ERR_SHAPE when there are fewer ids than a window has. progress (windows) may be NULL. */
+GA_API GA_NODISCARD ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progress_fn progress,
+                                             void *user);
+/* Windows evaluated so far. */
+GA_API int64_t ga_imatrix_windows(const ga_imatrix *im);
+/* Writes what llama-imatrix writes: a GGUF file of general.type "imatrix", tensors NAME.in_sum2 and NAME.counts.
+ * dataset: what the text is called, "" for nothing. The head is not among the matrices. `path` is either the whole new
+ * file or what it was. GA_ERR_ARG when it exists, unless overwrite. GA_ERR_STATE: no windows. */
+GA_API GA_NODISCARD ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *dataset,
+                                               bool overwrite);
+
 #ifdef __cplusplus
 }
 #endif

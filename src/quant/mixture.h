@@ -28,8 +28,8 @@ const quant_mixture *quant_mixture_at(int at);
 bool quant_is_matrix(const char *name, int32_t n_dims);
 /* What a matrix is to be, before its rows are looked at. */
 ga_dtype quant_wanted(const quant_mixture *mix, const quant_model *model, const char *name, ga_dtype from);
-/* The type itself if rows of `cols` elements hold whole blocks of it, else the one that llama.cpp puts in its place, else
- * f16. */
+/* The type itself if rows of `cols` elements hold whole blocks of it, else the one that llama.cpp puts in its place,
+ * else f16. */
 ga_dtype quant_fallback(ga_dtype wanted, int64_t cols);
 
 #endif

@@ -15,7 +15,7 @@ const char *ga_quantize_type_at(int32_t index) {
 
 /* --- paths ------------------------------------------------------------------------------------------------------- */
 
-static ga_status check_target(const ga_model_file *file, const char *out, bool overwrite) {
+static ga_status check_output(const ga_model_file *file, const char *out, bool overwrite) {
   struct stat to, from;
   if (stat(out, &to)) return GA_OK; /* not there, or not reachable: the writer says so */
   GA_REQUIRE(!S_ISDIR(to.st_mode), GA_ERR_ARG, "%s is a folder; must be the path of a file", ga_path_label(out));
@@ -191,7 +191,7 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
   GA_TRY(quant_mixture_find(o->type ? o->type : "copy", &r->mixture));
   r->model.pure = o->pure;
   GA_TRY(ga_model_file_open(in, &r->file));
-  if (!o->dry_run) GA_TRY(check_target(r->file, out, o->overwrite));
+  if (!o->dry_run) GA_TRY(check_output(r->file, out, o->overwrite));
   if (o->importance) GA_TRY(quant_importance_open(o->importance, &r->importance));
   GA_TRY(read_model_facts(r));
   GA_TRY(ga_quantizer_create(o->n_threads, &r->q));

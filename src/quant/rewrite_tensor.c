@@ -58,7 +58,7 @@ static void to_floats(void *arg, int64_t begin, int64_t end, int thread) {
 }
 
 /* n values of the source from element `first` on, both at borders of blocks, into out. */
-static ga_status read_values(rewrite *r, const rewrite_tensor *t, int64_t first, int64_t n, float *out) {
+static ga_status source_values(rewrite *r, const rewrite_tensor *t, int64_t first, int64_t n, float *out) {
   const ga_dtype dtype = t->from->view.dtype;
   uint64_t offset, bytes;
   GA_TRY(ga_dtype_bytes(dtype, first, &offset));
@@ -84,7 +84,7 @@ static ga_status read_columns(rewrite *r, const rewrite_tensor *t, int64_t row, 
   float *column = p;
   ga_status status = GA_OK;
   for (int64_t c = 0; c < t->cols && status == GA_OK; c++) {
-    status = read_values(r, t, c * t->rows + row, n, column);
+    status = source_values(r, t, c * t->rows + row, n, column);
     for (int64_t i = 0; i < n && status == GA_OK; i++) r->values[i * t->cols + c] = column[i];
   }
   ga_mem_free(p);
@@ -99,9 +99,9 @@ static ga_status read_result_rows(rewrite *r, const rewrite_tensor *t, int64_t r
     return GA_OK;
   }
   if (t->change == CHANGE_TRANSPOSE) return read_columns(r, t, row, n);
-  if (t->change != CHANGE_PAIRS) GA_TRY(read_values(r, t, row * t->cols, n * t->cols, r->values));
+  if (t->change != CHANGE_PAIRS) GA_TRY(source_values(r, t, row * t->cols, n * t->cols, r->values));
   for (int64_t i = 0; t->change == CHANGE_PAIRS && i < n; i++)
-    GA_TRY(read_values(r, t, source_row(t, row + i) * t->cols, t->cols, r->values + i * t->cols));
+    GA_TRY(source_values(r, t, source_row(t, row + i) * t->cols, t->cols, r->values + i * t->cols));
   if (t->change == CHANGE_PLUS_ONE)
     for (int64_t i = 0; i < n * t->cols; i++) r->values[i] += 1;
   return GA_OK;
