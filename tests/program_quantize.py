@@ -242,6 +242,36 @@ class Quantize(unittest.TestCase):
         self.assertEqual(p.wait(30), 130)
         self.assertEqual(os.listdir(self.folder.name), ["source.gguf"])
 
+    def test_imatrix(self):
+        self.make()
+        text, matrix = self.path("text"), self.path("m.gguf")
+        with open(text, "w") as f:
+            f.write("abcdefgh ijklmnop qrstuvwx " * 40)
+        measure = ("imatrix", "-m", self.source, "-d", "cpu", "-t", "1", "-w", "64", "-o", matrix)
+        out, _ = self.must(*measure, "-f", text, "--limit", "3")
+        self.assertEqual(out, "3 windows of 64 tokens\n")
+        have, _ = self.quantize("q4_k_m", "-i", matrix)
+        self.assertTrue(have["blk.1.ffn_up.weight"]["weighted"])
+        self.assertFalse(have["token_embd.weight"]["weighted"])
+        keys, _ = self.keys(self.out)
+        self.assertEqual((keys["quantize.imatrix.file"], keys["quantize.imatrix.dataset"]), (b"m.gguf", b"text"))
+        self.quantize("q4_k_m", out=self.path("even.gguf"))
+        with open(self.out, "rb") as a, open(self.path("even.gguf"), "rb") as b:
+            self.assertNotEqual(a.read(), b.read())
+        have, _ = self.quantize("q4_0", "-i", matrix, "--dry-run")  # 2 layers have no first eighth
+        self.assertEqual(have["blk.0.ffn_down.weight"]["to"], "q4_0")
+        self.refuse(*measure, "-f", text, says="m.gguf exists; give another name, or --force")
+        self.refuse(*measure, says="which text? give --file", code=2)
+        self.refuse("imatrix", "-m", self.source, "-f", text, says="where to? give --output", code=2)
+        self.refuse(*measure, "--force", "-f", self.path("nothing"), says="nothing")
+        short = self.path("short")
+        with open(short, "w") as f:
+            f.write("ab")
+        self.refuse(*measure, "--force", "-f", short, says="at least one window of 64 is needed")
+        other = self.path("other.gguf")
+        self.must("synth", "--shape", "tiny", "--type", "f16", "--ff", "256", other)
+        self.refuse("quantize", other, self.path("o.gguf"), "q4_0", "-i", matrix, says="is it of this model?")
+
     def test_convert(self):
         folder = self.path("folder")
         shutil.copytree(os.path.join(HERE, "data", "arch", "llama"), folder)
