@@ -11,7 +11,7 @@ import subprocess
 import sys
 
 TYPES = "bf16 q8_0 q6_k q5_k_m q5_k_s q5_1 q5_0 q4_k_m q4_k_s iq4_nl iq4_xs q4_1 q4_0 mxfp4 q3_k_l q3_k_m q3_k_s q2_k q2_k_s".split()
-WEIGHTED = "q5_k_m q4_k_m q4_k_s iq4_xs q4_0 q3_k_m q2_k".split()
+WEIGHTED = "q4_k_m iq4_xs q4_0 q3_k_m q2_k".split()
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
@@ -33,7 +33,7 @@ def main():
             out = subprocess.run([ga, "quantize", source, path, kind, "--force", "--json", *more], check=True, capture_output=True)
             rows.append((kind + (", weighted" if weighted else ""), os.path.getsize(path), json.loads(out.stdout)["seconds"]))
             files.append(path)
-    out = subprocess.run([compare, scored, "256", "12", source, *files], check=True, capture_output=True, text=True).stdout
+    out = subprocess.run([compare, scored, "256", "8", source, *files], check=True, capture_output=True, text=True).stdout
     found = [json.loads(line) for line in out.splitlines()]
     print("| type | MB | seconds | perplexity | KL | same first token |\n|---|---|---|---|---|---|")
     print(f"| source | {os.path.getsize(source) / 1e6:.1f} | | {found[0]['perplexity']:.3f} | 0 | 100 % |")
