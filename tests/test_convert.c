@@ -218,6 +218,39 @@ static void test_frequencies_of_llama3(void **state) {
   ga_model_file_destroy(f);
 }
 
+/* Flags of layers become a number where every n-th is global. */
+static void test_window_pattern(void **state) {
+  static const struct {
+    const char *types;
+    int64_t every; /* 0: an array of flags */
+  } cases[] = {{"\"sliding_attention\",\"full_attention\"", 2},
+               {"\"full_attention\",\"full_attention\"", 1},
+               {"\"full_attention\",\"sliding_attention\"", 0}};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(cases); i++) {
+    char config[900], out[256];
+    ga_model_file *f;
+    fill_folder("gemma3");
+    assert_int_equal(unlink(in_folder("config.json")), 0);
+    (void)snprintf(
+        config, sizeof config,
+        "{\"model_type\":\"gemma3_text\",\"hidden_size\":64,\"num_hidden_layers\":2,\"intermediate_size\":128,"
+        "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":96,"
+        "\"sliding_window\":8,\"layer_types\":[%s]}",
+        cases[i].types);
+    put_file_text("config.json", config);
+    (void)snprintf(out, sizeof out, "%s", in_folder("out.gguf"));
+    must_convert("f32");
+    assert_ok(ga_model_file_open(out, &f));
+    const ga_meta *meta = ga_model_file_meta(f, "gemma3.attention.sliding_window_pattern");
+    assert_non_null(meta);
+    int64_t every = 0;
+    if (ga_meta_type_of(meta) != GA_META_ARRAY) assert_ok(ga_meta_int(meta, 0, &every));
+    assert_int_equal(every, cases[i].every);
+    ga_model_file_destroy(f);
+  }
+}
+
 static void refuse_convert(const char *type, ga_status status, const char *part) {
   (void)unlink(in_folder("out.gguf"));
   assert_error(convert(type), status, part);
@@ -249,6 +282,7 @@ int main(void) {
 #undef X
           cmocka_unit_test(test_converted_keys),
       cmocka_unit_test(test_frequencies_of_llama3),
+      cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_convert_refuses),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

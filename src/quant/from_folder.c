@@ -58,6 +58,24 @@ static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
   return GA_OK;
 }
 
+/* A flag for each layer, as layer_types gives it. llama.cpp wants the number n that makes every n-th layer global, and so
+ * it is written where there is one; else the flags. */
+static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
+  const int64_t layers = ga_meta_count(meta);
+  for (int64_t n = 1; n <= layers; n++) {
+    bool fits = true, flag = false;
+    for (int64_t il = 0; il < layers && fits; il++) {
+      GA_TRY(ga_meta_bool(meta, il, &flag));
+      fits = flag == ((il + 1) % n != 0);
+    }
+    if (!fits) continue;
+    ga_gguf_put_int(r->writer, ga_meta_key(meta), GA_META_U32, n);
+    return GA_OK;
+  }
+  ga_gguf_put_meta(r->writer, meta);
+  return GA_OK;
+}
+
 /* llama.cpp reads counts as u32 and numbers as f32. */
 static ga_status put_folder_meta(rewrite *r, const ga_meta *meta) {
   double x;
@@ -67,8 +85,14 @@ static ga_status put_folder_meta(rewrite *r, const ga_meta *meta) {
     GA_TRY(ga_meta_float(meta, 0, &x));
     ga_gguf_put_f32(r->writer, ga_meta_key(meta), (float)x);
     return GA_OK;
-  default: ga_gguf_put_meta(r->writer, meta); return GA_OK;
+  case GA_META_BOOL:
+    if (ga_meta_type_of(meta) == GA_META_ARRAY && ga_ends_with(ga_meta_key(meta), ".sliding_window_pattern"))
+      return put_window_pattern(r, meta);
+    break;
+  default: break;
   }
+  ga_gguf_put_meta(r->writer, meta);
+  return GA_OK;
 }
 
 /* "folder" of "/models/folder/": a name for a model that has none. */
