@@ -3,25 +3,10 @@
 #include <math.h>
 #include <string.h>
 
-typedef void (*fit_fn)(const float *x, const float *w, uint8_t *b);
-
-static fit_fn fit_of(ga_dtype dtype) {
-  switch (dtype) {
-  case GA_Q4_0: return quant_fit_q4_0;
-  case GA_Q4_1: return quant_fit_q4_1;
-  case GA_Q5_0: return quant_fit_q5_0;
-  case GA_Q5_1: return quant_fit_q5_1;
-  case GA_Q8_0: return quant_fit_q8_0;
-  case GA_Q2_K: return quant_fit_q2_k;
-  case GA_Q3_K: return quant_fit_q3_k;
-  case GA_Q4_K: return quant_fit_q4_k;
-  case GA_Q5_K: return quant_fit_q5_k;
-  case GA_Q6_K: return quant_fit_q6_k;
-  case GA_IQ4_NL: return quant_fit_iq4_nl;
-  case GA_IQ4_XS: return quant_fit_iq4_xs;
-  case GA_MXFP4: return quant_fit_mxfp4;
-  default: return NULL;
-  }
+static quant_fit_fn fit_of(ga_dtype dtype) {
+  quant_fit_fn fn = quant_fit_one(dtype);
+  if (!fn) fn = quant_fit_k(dtype);
+  return fn ? fn : quant_fit_table(dtype);
 }
 
 bool quant_fits(ga_dtype dtype) { return fit_of(dtype) != NULL; }

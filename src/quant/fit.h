@@ -19,21 +19,11 @@ bool quant_fits(ga_dtype dtype);
 /* Values of a block that are all smaller than this are written as 0: f16 scales end at 6e-8. */
 #define QUANT_LEAST_VALUE 1e-12f
 
-/* fit_one.c: blocks of 32 with one scale */
-void quant_fit_q4_0(const float *x, const float *w, uint8_t *b);
-void quant_fit_q5_0(const float *x, const float *w, uint8_t *b);
-void quant_fit_q8_0(const float *x, const float *w, uint8_t *b);
-void quant_fit_q4_1(const float *x, const float *w, uint8_t *b);
-void quant_fit_q5_1(const float *x, const float *w, uint8_t *b);
-/* fit_k.c: blocks of 256 with a scale for each run */
-void quant_fit_q2_k(const float *x, const float *w, uint8_t *b);
-void quant_fit_q3_k(const float *x, const float *w, uint8_t *b);
-void quant_fit_q4_k(const float *x, const float *w, uint8_t *b);
-void quant_fit_q5_k(const float *x, const float *w, uint8_t *b);
-void quant_fit_q6_k(const float *x, const float *w, uint8_t *b);
-/* fit_table.c: codes that are places in a table */
-void quant_fit_iq4_nl(const float *x, const float *w, uint8_t *b);
-void quant_fit_iq4_xs(const float *x, const float *w, uint8_t *b);
-void quant_fit_mxfp4(const float *x, const float *w, uint8_t *b);
+/* As quant_fit_block, for values that are not all nearly 0. NULL for types of another file. The functions are local to
+ * their files: compilers export what they clone. */
+typedef void (*quant_fit_fn)(const float *x, const float *w, uint8_t *b);
+quant_fit_fn quant_fit_one(ga_dtype dtype);   /* fit_one.c: blocks of 32 with one scale */
+quant_fit_fn quant_fit_k(ga_dtype dtype);     /* fit_k.c: blocks of 256 with a scale for each run */
+quant_fit_fn quant_fit_table(ga_dtype dtype); /* fit_table.c: codes that are places in a table */
 
 #endif

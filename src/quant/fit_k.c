@@ -85,7 +85,7 @@ GA_INLINE void fit_signed_block(const float *x, const float *w, const k_shape *s
     fit_codes_of(x + i * s->run, s->run, best->d * (float)best->sc[i], 0, s->codes, q + i * s->run);
 }
 
-GA_CLONES void quant_fit_q3_k(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q3_k(const float *x, const float *w, uint8_t *b) {
   static const k_shape shape = {16, {-4, 3}, -32, 31, 9};
   k_block k = {0};
   int q[256];
@@ -94,7 +94,7 @@ GA_CLONES void quant_fit_q3_k(const float *x, const float *w, uint8_t *b) {
   ga_pack_f16(b + 108, k.d);
 }
 
-GA_CLONES void quant_fit_q6_k(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q6_k(const float *x, const float *w, uint8_t *b) {
   static const k_shape shape = {16, {-32, 31}, -128, 127, 6};
   k_block k = {0};
   int q[256];
@@ -196,7 +196,7 @@ GA_INLINE void fit_line_block(const float *x, const float *w, const k_shape *s, 
                  q + i * s->run);
 }
 
-GA_CLONES void quant_fit_q2_k(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q2_k(const float *x, const float *w, uint8_t *b) {
   static const k_shape shape = {16, {0, 3}, 0, 15, 15};
   k_block k = {0};
   int q[256];
@@ -206,7 +206,7 @@ GA_CLONES void quant_fit_q2_k(const float *x, const float *w, uint8_t *b) {
   ga_pack_f16(b + 82, k.dmin);
 }
 
-GA_CLONES void quant_fit_q4_k(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q4_k(const float *x, const float *w, uint8_t *b) {
   static const k_shape shape = {32, {0, 15}, 0, 63, 20};
   k_block k = {0};
   int q[256];
@@ -216,7 +216,7 @@ GA_CLONES void quant_fit_q4_k(const float *x, const float *w, uint8_t *b) {
   ga_pack_f16(b + 2, k.dmin);
 }
 
-GA_CLONES void quant_fit_q5_k(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q5_k(const float *x, const float *w, uint8_t *b) {
   static const k_shape shape = {32, {0, 31}, 0, 63, 15};
   k_block k = {0};
   int q[256];
@@ -224,4 +224,15 @@ GA_CLONES void quant_fit_q5_k(const float *x, const float *w, uint8_t *b) {
   ga_pack_q5_k(b, k.sc, k.mn, q);
   ga_pack_f16(b, k.d);
   ga_pack_f16(b + 2, k.dmin);
+}
+
+quant_fit_fn quant_fit_k(ga_dtype dtype) {
+  switch (dtype) {
+  case GA_Q2_K: return fit_q2_k;
+  case GA_Q3_K: return fit_q3_k;
+  case GA_Q4_K: return fit_q4_k;
+  case GA_Q5_K: return fit_q5_k;
+  case GA_Q6_K: return fit_q6_k;
+  default: return NULL;
+  }
 }

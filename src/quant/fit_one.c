@@ -25,21 +25,21 @@ GA_INLINE float fit_scale(const float *x, const float *w, fit_codes c, int steps
   return s;
 }
 
-GA_CLONES void quant_fit_q4_0(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q4_0(const float *x, const float *w, uint8_t *b) {
   int q[32];
   ga_pack_f16(b, fit_scale(x, w, (fit_codes){-8, 7}, 9, fit_extreme(x, 32) / -8, q));
   for (int e = 0; e < 32; e++) q[e] += 8;
   ga_pack_nibbles(b + 2, q);
 }
 
-GA_CLONES void quant_fit_q5_0(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q5_0(const float *x, const float *w, uint8_t *b) {
   int q[32];
   ga_pack_f16(b, fit_scale(x, w, (fit_codes){-16, 15}, 9, fit_extreme(x, 32) / -16, q));
   for (int e = 0; e < 32; e++) q[e] += 16;
   ga_pack_five(b + 2, b + 6, q);
 }
 
-GA_CLONES void quant_fit_q8_0(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q8_0(const float *x, const float *w, uint8_t *b) {
   int q[32];
   ga_pack_f16(b, fit_scale(x, w, (fit_codes){-127, 127}, 4, fabsf(fit_extreme(x, 32)) / 127, q));
   for (int e = 0; e < 32; e++) b[2 + e] = (uint8_t)(int8_t)q[e];
@@ -58,7 +58,7 @@ GA_INLINE fit_line fit_affine(const float *x, const float *w, fit_codes c, int s
   return best;
 }
 
-GA_CLONES void quant_fit_q4_1(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q4_1(const float *x, const float *w, uint8_t *b) {
   int q[32];
   const fit_line line = fit_affine(x, w, (fit_codes){0, 15}, 20, q);
   ga_pack_f16(b, line.s);
@@ -66,10 +66,21 @@ GA_CLONES void quant_fit_q4_1(const float *x, const float *w, uint8_t *b) {
   ga_pack_nibbles(b + 4, q);
 }
 
-GA_CLONES void quant_fit_q5_1(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_q5_1(const float *x, const float *w, uint8_t *b) {
   int q[32];
   const fit_line line = fit_affine(x, w, (fit_codes){0, 31}, 16, q);
   ga_pack_f16(b, line.s);
   ga_pack_f16(b + 2, line.m);
   ga_pack_five(b + 4, b + 8, q);
+}
+
+quant_fit_fn quant_fit_one(ga_dtype dtype) {
+  switch (dtype) {
+  case GA_Q4_0: return fit_q4_0;
+  case GA_Q5_0: return fit_q5_0;
+  case GA_Q8_0: return fit_q8_0;
+  case GA_Q4_1: return fit_q4_1;
+  case GA_Q5_1: return fit_q5_1;
+  default: return NULL;
+  }
 }

@@ -72,7 +72,7 @@ GA_INLINE void iq4_places(const float *x, float s, int *q) {
   for (int e = 0; e < 32; e++) q[e] = iq4_place(x[e] * fit_inverse(s));
 }
 
-GA_CLONES void quant_fit_iq4_nl(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_iq4_nl(const float *x, const float *w, uint8_t *b) {
   const float plain = fit_extreme(x, 32) / iq4_value[0];
   float best = fit_f16(plain), least = iq4_error(x, w, best), s = iq4_scale(x, w, plain), xq, qq;
   int q[32];
@@ -128,7 +128,7 @@ GA_INLINE void refit_xs(const float *x, const float *w, xs_block *b) {
   if (other.error < b->error) *b = other;
 }
 
-GA_CLONES void quant_fit_iq4_xs(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_iq4_xs(const float *x, const float *w, uint8_t *b) {
   float plain[8], searched[8];
   int q[256];
   xs_block best, other;
@@ -178,7 +178,7 @@ GA_INLINE float fp4_error(const float *x, const float *w, float s) {
 }
 
 /* The power of two that puts the largest value on the upper half of the codes, and its neighbours. */
-GA_CLONES void quant_fit_mxfp4(const float *x, const float *w, uint8_t *b) {
+static GA_CLONES void fit_mxfp4(const float *x, const float *w, uint8_t *b) {
   int exponent = 0, q[32];
   (void)frexpf(fit_extreme(x, 32), &exponent);
   const int plain = exponent - 1 - 2 + 127;
@@ -192,4 +192,13 @@ GA_CLONES void quant_fit_mxfp4(const float *x, const float *w, uint8_t *b) {
   for (int e = 0; e < 32; e++) q[e] = fp4_code(x[e] * inverse);
   b[0] = (uint8_t)best;
   ga_pack_nibbles(b + 1, q);
+}
+
+quant_fit_fn quant_fit_table(ga_dtype dtype) {
+  switch (dtype) {
+  case GA_IQ4_NL: return fit_iq4_nl;
+  case GA_IQ4_XS: return fit_iq4_xs;
+  case GA_MXFP4: return fit_mxfp4;
+  default: return NULL;
+  }
 }

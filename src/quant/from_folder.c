@@ -58,8 +58,8 @@ static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
   return GA_OK;
 }
 
-/* A flag for each layer, as layer_types gives it. llama.cpp wants the number n that makes every n-th layer global, and so
- * it is written where there is one; else the flags. */
+/* A flag for each layer, as layer_types gives it. llama.cpp wants the number n that makes every n-th layer global, and
+ * so it is written where there is one; else the flags. */
 static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
   const int64_t layers = ga_meta_count(meta);
   for (int64_t n = 1; n <= layers; n++) {
