@@ -27,11 +27,12 @@ GA_INLINE float signed_error(const float *x, const float *w, const k_shape *s, c
   return fit_error(x + i * s->run, w + i * s->run, s->run, b->d * (float)sc, 0, s->codes);
 }
 
-/* The scale in units nearest to the wanted one, or a neighbour if that has less error. */
-GA_INLINE float settle_signed_run(const float *x, const float *w, const k_shape *s, k_block *b, int i, float wanted) {
+/* The scale in units nearest to the wanted one, or one up to `reach` beside it if that has less error. */
+GA_INLINE float settle_signed_run(const float *x, const float *w, const k_shape *s, k_block *b, int i, float wanted,
+                                  int reach) {
   const int near = fit_clamp_int(wanted * fit_inverse(b->d), s->low, s->high);
   float least = INFINITY;
-  for (int sc = near - 1; sc <= near + 1; sc++) {
+  for (int sc = near - reach; sc <= near + reach; sc++) {
     if (sc < s->low || sc > s->high) continue;
     const float e = signed_error(x, w, s, b, i, sc);
     if (e < least) least = e, b->sc[i] = sc;
@@ -52,17 +53,23 @@ GA_INLINE float refit_unit(const float *x, const float *w, const k_shape *s, con
   return den > 0 ? fit_f16(num / den) : b->d;
 }
 
-GA_INLINE void settle_signed(const float *x, const float *w, const k_shape *s, const float *scale, k_block *b) {
+GA_INLINE void settle_signed(const float *x, const float *w, const k_shape *s, const float *scale, int reach,
+                             k_block *b) {
   const int runs = 256 / s->run;
   b->d = fit_f16(fit_extreme(scale, runs) / (float)s->low);
   b->error = 0;
-  for (int i = 0; i < runs; i++) b->error += settle_signed_run(x, w, s, b, i, scale[i]);
+  for (int i = 0; i < runs; i++) b->error += settle_signed_run(x, w, s, b, i, scale[i], reach);
+}
+
+/* The unit of the codes there are, and the scales around those there are, while that helps. */
+GA_INLINE void improve_signed(const float *x, const float *w, const k_shape *s, k_block *b) {
   for (int k = 0; k < 2; k++) {
     k_block other = *b;
     other.d = refit_unit(x, w, s, b);
     if (other.d == b->d) break;
     other.error = 0;
-    for (int i = 0; i < runs; i++) other.error += settle_signed_run(x, w, s, &other, i, other.d * (float)b->sc[i]);
+    for (int i = 0; i < 256 / s->run; i++)
+      other.error += settle_signed_run(x, w, s, &other, i, other.d * (float)b->sc[i], 1);
     if (!(other.error < b->error)) break;
     *b = other;
   }
@@ -78,9 +85,10 @@ GA_INLINE void fit_signed_block(const float *x, const float *w, const k_shape *s
     plain[i] = fit_extreme(xr, s->run) / s->codes.low;
     searched[i] = fit_signed_scale(xr, wr, s->run, s->codes, s->steps, true, plain[i]);
   }
-  settle_signed(x, w, s, plain, best);
-  settle_signed(x, w, s, searched, &other);
+  settle_signed(x, w, s, plain, 0, best);
+  settle_signed(x, w, s, searched, 1, &other);
   if (other.error < best->error) *best = other;
+  improve_signed(x, w, s, best);
   for (int i = 0; i < runs; i++)
     fit_codes_of(x + i * s->run, s->run, best->d * (float)best->sc[i], 0, s->codes, q + i * s->run);
 }
@@ -109,13 +117,14 @@ GA_INLINE float line_error(const float *x, const float *w, const k_shape *s, con
   return fit_error(x + i * s->run, w + i * s->run, s->run, b->d * (float)sc, -b->dmin * (float)mn, s->codes);
 }
 
-/* The pair in units nearest to the wanted one, or a neighbour of less error. */
-GA_INLINE float settle_line_run(const float *x, const float *w, const k_shape *s, k_block *b, int i, fit_line wanted) {
+/* The pair in units nearest to the wanted one, or one up to `reach` beside it, in either, that has less error. */
+GA_INLINE float settle_line_run(const float *x, const float *w, const k_shape *s, k_block *b, int i, fit_line wanted,
+                                int reach) {
   const int sc0 = fit_clamp_int(wanted.s * fit_inverse(b->d), s->low, s->high),
             mn0 = fit_clamp_int(-wanted.m * fit_inverse(b->dmin), s->low, s->high);
   float least = INFINITY;
-  for (int sc = sc0 - 1; sc <= sc0 + 1; sc++)
-    for (int mn = mn0 - 1; mn <= mn0 + 1; mn++) {
+  for (int sc = sc0 - reach; sc <= sc0 + reach; sc++)
+    for (int mn = mn0 - reach; mn <= mn0 + reach; mn++) {
       if (sc < s->low || sc > s->high || mn < s->low || mn > s->high) continue;
       const float e = line_error(x, w, s, b, i, sc, mn);
       if (e < least) least = e, b->sc[i] = sc, b->mn[i] = mn;
@@ -155,7 +164,8 @@ GA_INLINE void refit_units(const float *x, const float *w, const k_shape *s, con
   }
 }
 
-GA_INLINE void settle_lines(const float *x, const float *w, const k_shape *s, const fit_line *line, k_block *b) {
+GA_INLINE void settle_lines(const float *x, const float *w, const k_shape *s, const fit_line *line, int reach,
+                            k_block *b) {
   const int runs = 256 / s->run;
   float most = 0, least = 0;
   for (int i = 0; i < runs; i++) {
@@ -165,15 +175,20 @@ GA_INLINE void settle_lines(const float *x, const float *w, const k_shape *s, co
   b->d = fit_f16(most / (float)s->high);
   b->dmin = fit_f16(-least / (float)s->high);
   b->error = 0;
-  for (int i = 0; i < runs; i++) b->error += settle_line_run(x, w, s, b, i, line[i]);
-  for (int k = 0; k < 2; k++) {
+  for (int i = 0; i < runs; i++) b->error += settle_line_run(x, w, s, b, i, line[i], reach);
+}
+
+/* As improve_signed; scales and minimums move the first time alone. */
+GA_INLINE void improve_lines(const float *x, const float *w, const k_shape *s, k_block *b) {
+  for (int k = 0; k < 3; k++) {
     k_block other = *b;
     refit_units(x, w, s, b, &other.d, &other.dmin);
     if ((other.d == b->d && other.dmin == b->dmin) || !(other.d > 0) || !(other.dmin >= 0)) break;
     other.error = 0;
-    for (int i = 0; i < runs; i++)
-      other.error +=
-          settle_line_run(x, w, s, &other, i, (fit_line){other.d * (float)b->sc[i], -other.dmin * (float)b->mn[i]});
+    for (int i = 0; i < 256 / s->run; i++) {
+      const fit_line line = {other.d * (float)b->sc[i], -other.dmin * (float)b->mn[i]};
+      other.error += settle_line_run(x, w, s, &other, i, line, k == 0);
+    }
     if (!(other.error < b->error)) break;
     *b = other;
   }
@@ -188,9 +203,10 @@ GA_INLINE void fit_line_block(const float *x, const float *w, const k_shape *s, 
     plain[i] = fit_range(xr, s->run, s->codes, true);
     searched[i] = fit_line_of(xr, wr, s->run, s->codes, true, first, 0.1f, s->steps, plain[i]);
   }
-  settle_lines(x, w, s, plain, best);
-  settle_lines(x, w, s, searched, &other);
+  settle_lines(x, w, s, plain, 0, best);
+  settle_lines(x, w, s, searched, 1, &other);
   if (other.error < best->error) *best = other;
+  improve_lines(x, w, s, best);
   for (int i = 0; i < runs; i++)
     fit_codes_of(x + i * s->run, s->run, best->d * (float)best->sc[i], -best->dmin * (float)best->mn[i], s->codes,
                  q + i * s->run);
