@@ -78,5 +78,8 @@ int cmd_perplexity(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
 int cmd_dist(int argc, char **argv);
+int cmd_imatrix(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
 
 #endif

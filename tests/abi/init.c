@@ -13,6 +13,7 @@
 #include "ga/launch.h"
 #include "ga/layer.h"
 #include "ga/llm.h"
+#include "ga/quantize.h"
 #include "ga/sample.h"
 #include "ga/tokenizer.h"
 
@@ -57,7 +58,8 @@
   X(ga_dist_stage, GA_DIST_STAGE_INIT)                     \
   X(ga_dist_machine, GA_DIST_MACHINE_INIT)                 \
   X(ga_dist_times, GA_DIST_TIMES_INIT)                     \
-  X(ga_dist_tensors, GA_DIST_TENSORS_INIT)
+  X(ga_dist_tensors, GA_DIST_TENSORS_INIT)                 \
+  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT) X(ga_quantize_options, GA_QUANTIZE_OPTIONS_INIT)
 
 #define X(type, init) static const type static_##type = init;
 STRUCTS(X)
