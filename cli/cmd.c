@@ -10,6 +10,10 @@
 
 #include "cli/error.h"
 
+static bool in_range(const cmd_option *o, double v) {
+  return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+}
+
 static void print_option(const cmd_option *o) {
   char left[64];
   int n = o->letter ? snprintf(left, sizeof left, "  -%c, --%s", o->letter, o->name)
@@ -17,8 +21,9 @@ static void print_option(const cmd_option *o) {
   if (o->kind != OPT_FLAG && n > 0 && (size_t)n < sizeof left)
     (void)snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg ? o->arg : "VALUE");
   printf("%-30s %s", left, o->help);
-  if (o->kind == OPT_INT && *(int64_t *)o->value) printf(" [%lld]", (long long)*(int64_t *)o->value);
-  if (o->kind == OPT_FLOAT) printf(" [%g]", *(double *)o->value);
+  if (o->kind == OPT_INT && *(int64_t *)o->value && in_range(o, (double)*(int64_t *)o->value))
+    printf(" [%lld]", (long long)*(int64_t *)o->value);
+  if (o->kind == OPT_FLOAT && in_range(o, *(double *)o->value)) printf(" [%g]", *(double *)o->value);
   if (o->kind == OPT_STRING && *(const char **)o->value) printf(" [%s]", *(const char **)o->value);
   printf("\n");
 }
@@ -97,8 +102,15 @@ json_t *cmd_json_text(const char *text, size_t bytes) {
   return json;
 }
 
-static bool in_range(const cmd_option *o, double v) {
-  return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+static bool add_to_list(const char *name, const cmd_option *o, const char *text) {
+  cmd_list *list = o->value;
+  const size_t most = COUNT_OF(list->item);
+  if (*text && list->n < most) {
+    list->item[list->n++] = text;
+    return true;
+  }
+  (void)cmd_usage_error(name, *text ? "--%s '%s': at most %zu of them" : "--%s '%s': is empty", o->name, text, most);
+  return false;
 }
 
 /* Stores text into the option; false with a message when it does not fit. */
@@ -108,6 +120,7 @@ static bool store_option(const char *name, const cmd_option *o, const char *text
   switch (o->kind) {
   case OPT_FLAG: *(bool *)o->value = true; return true;
   case OPT_STRING: *(const char **)o->value = text; return true;
+  case OPT_LIST: return add_to_list(name, o, text);
   case OPT_INT: {
     long long v = strtoll(text, &end, 10);
     if (end == text || *end || errno || !in_range(o, (double)v)) break;

@@ -21,15 +21,21 @@ typedef enum opt_kind {
   OPT_FLAG /* bool */,
   OPT_INT /* int64_t */,
   OPT_FLOAT /* double */,
-  OPT_STRING /* const char * */
+  OPT_STRING /* const char * */,
+  OPT_LIST /* cmd_list: the option may be given several times */
 } opt_kind;
+
+typedef struct cmd_list {
+  const char *item[16];
+  size_t n;
+} cmd_list;
 
 typedef struct cmd_option {
   const char *name; /* long name without dashes */
   char letter;      /* 0 = none */
   opt_kind kind;
   void *value;      /* holds the default before, the value after */
-  double min, max;  /* OPT_INT, OPT_FLOAT: allowed range; both 0 = any */
+  double min, max;  /* OPT_INT, OPT_FLOAT: allowed range; both 0 = any. A default outside it means: not given */
   const char *arg;  /* what the help calls the value */
   const char *help; /* one line */
 } cmd_option;

@@ -30,21 +30,6 @@ ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes) {
   return ga_sha256_file(path, show_hashing, NULL, hex, bytes);
 }
 
-/* mkdir -p */
-static ga_status make_dirs(const char *path) {
-  char copy[4096];
-  int n = snprintf(copy, sizeof copy, "%s", path);
-  REQUIRE(n > 0 && (size_t)n < sizeof copy, GA_ERR_IO, "path too long");
-  for (char *p = copy + 1;; p++) {
-    if (*p && *p != '/') continue;
-    char c = *p;
-    *p = 0;
-    REQUIRE(!mkdir(copy, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", copy, strerror(errno));
-    *p = c;
-    if (!c) return GA_OK;
-  }
-}
-
 static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
   (void)st, (void)type, (void)ftw;
   return remove(path);
@@ -237,7 +222,7 @@ static int list_models(void) {
 static ga_status pull(const char *source, const pull_args *a) {
   char dir[4096];
   TRY(models_dir(dir, sizeof dir));
-  TRY(make_dirs(dir));
+  TRY(make_dirs(dir, 0777));
   for (const known_model *k = known_models; k->name; k++)
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
   if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_from(source, dir, a);
