@@ -103,7 +103,7 @@ static ga_status run_stop(chat *c, const char *rest) {
   if (*rest && !text) return fail_nomem("text", strlen(rest));
   free(c->stop_text);
   c->stop_text = text;
-  cmd_list list = {.item = {text}, .n = text != NULL};
+  cmd_texts list = {.item = {text}, .n = text != NULL};
   chat_set_stops(c, &list);
   return GA_OK;
 }

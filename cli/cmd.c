@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <utf8proc.h>
@@ -103,7 +104,7 @@ json_t *cmd_json_text(const char *text, size_t bytes) {
 }
 
 static bool add_to_list(const char *name, const cmd_option *o, const char *text) {
-  cmd_list *list = o->value;
+  cmd_texts *list = o->value;
   const size_t most = COUNT_OF(list->item);
   if (*text && list->n < most) {
     list->item[list->n++] = text;
@@ -228,9 +229,28 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
 
 bool cmd_is_interactive(void) { return isatty(STDERR_FILENO); }
 
+static bool in_lines;
+
+void cmd_progress_lines(bool on) { in_lines = on; }
+
+enum { LINE_SECONDS = 5 };
+
+static void progress_line(const char *what, uint64_t done, uint64_t total) {
+  static time_t last;
+  const time_t now = time(NULL);
+  if (!last) last = now;
+  if (now - last < LINE_SECONDS || done >= total) return;
+  last = now;
+  (void)fprintf(stderr, "%s: %.0f of %.0f MB, %.0f %%\n", what, (double)done * 1e-6, (double)total * 1e-6,
+                (double)done * 100 / (double)total);
+}
+
 void cmd_progress(const char *what, uint64_t done, uint64_t total) {
   static int last_percent = -1;
-  if (!cmd_is_interactive()) return;
+  if (!cmd_is_interactive()) {
+    if (in_lines) progress_line(what, done, total);
+    return;
+  }
   int percent = total ? (int)((double)done * 100.0 / (double)total) : 100;
   if (percent == last_percent && done < total) return;
   last_percent = percent;

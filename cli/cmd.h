@@ -22,13 +22,13 @@ typedef enum opt_kind {
   OPT_INT /* int64_t */,
   OPT_FLOAT /* double */,
   OPT_STRING /* const char * */,
-  OPT_LIST /* cmd_list: the option may be given several times */
+  OPT_LIST /* cmd_texts: the option may be given several times */
 } opt_kind;
 
-typedef struct cmd_list {
+typedef struct cmd_texts {
   const char *item[16];
   size_t n;
-} cmd_list;
+} cmd_texts;
 
 typedef struct cmd_option {
   const char *name; /* long name without dashes */
@@ -66,7 +66,9 @@ json_t *cmd_json_text(const char *text, size_t bytes);
 
 /* True when stderr is a terminal: progress may be drawn there. */
 bool cmd_is_interactive(void);
-/* Draws or updates one progress line; done >= total ends it. Nothing when stderr is no terminal. */
+/* Draws or updates one progress line; done >= total ends it. When stderr is no terminal: nothing, or, after
+ * cmd_progress_lines(true), a line every few seconds. */
+void cmd_progress_lines(bool on);
 void cmd_progress(const char *what, uint64_t done, uint64_t total);
 
 int cmd_info(int argc, char **argv);
@@ -83,5 +85,8 @@ int cmd_tokenize(int argc, char **argv);
 int cmd_perplexity(int argc, char **argv);
 int cmd_pull(int argc, char **argv);
 int cmd_synth(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+int cmd_show(int argc, char **argv);
 
 #endif

@@ -92,7 +92,7 @@ ga_status chat_open(chat *c, const open_args *open) {
   return status;
 }
 
-void chat_set_stops(chat *c, const cmd_list *list) {
+void chat_set_stops(chat *c, const cmd_texts *list) {
   c->stops.n = list ? list->n : 0;
   for (size_t i = 0; i < c->stops.n; i++) c->stop[i] = (ga_text){list->item[i], strlen(list->item[i])};
   c->stops.stop = c->stop;

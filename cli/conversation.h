@@ -30,7 +30,7 @@ typedef struct chat {
 /* Takes the model that `open` names into c; on failure what was open before goes on. */
 ga_status chat_open(chat *c, const open_args *open);
 /* `text` must live as long as c, as those of the command line do; NULL: none. */
-void chat_set_stops(chat *c, const cmd_list *list);
+void chat_set_stops(chat *c, const cmd_texts *list);
 void chat_close(chat *c);
 
 ga_status chat_push(chat *c, const char *role, const char *text);

@@ -130,7 +130,7 @@ static ga_status model(const info_args *a) {
   return status;
 }
 
-int cmd_info(int argc, char **argv) {
+static int info(const char *name, const char *usage, bool needs_model, int argc, char **argv) {
   info_args a = {.open = {OPEN_ARGS_INIT}};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
@@ -140,10 +140,14 @@ int cmd_info(int argc, char **argv) {
        "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
       OPEN_SESSION_OPTIONS(a.open),
   };
-  int code, rest = cmd_parse("info", "[options] [MODEL]", options, COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse(name, usage, options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error("info", "one model is enough");
+  if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error(name, "one model is enough");
   if (rest == 1) a.open.model = argv[1];
-  if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error("info", "which model?") : devices(a.json);
-  return model(&a) == GA_OK ? EXIT_OK : cmd_fail("info");
+  if (!a.open.model && needs_model) return cmd_usage_error(name, "which model? (ga list)");
+  if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error(name, "which model?") : devices(a.json);
+  return model(&a) == GA_OK ? EXIT_OK : cmd_fail(name);
 }
+
+int cmd_info(int argc, char **argv) { return info("info", "[options] [MODEL]", false, argc, argv); }
+int cmd_show(int argc, char **argv) { return info("show", "[options] MODEL", true, argc, argv); }

@@ -6,14 +6,27 @@
 #include <unistd.h>
 
 #include "cli/error.h"
+#include "cli/hub.h"
 #include "cli/models.h"
+#include "cli/pull.h"
+#include "cli/store.h"
 #include "cli/templates.h"
 
 /* --- files --- */
 
+/* A model of the hub: here, or fetched now. */
+static ga_status find_or_fetch(const char *model, char *path, size_t capacity) {
+  hub_name name;
+  TRY(hub_parse(model, &name));
+  if (hub_find(&name, path, capacity) == GA_OK) return GA_OK;
+  cmd_progress_lines(true);
+  return pull_hub(model, false, false, path, capacity);
+}
+
 ga_status find_model(const char *model, char *path, size_t capacity) {
   char dir[3072];
   if (!model) model = known_models[0].name;
+  if (hub_is_name(model)) return find_or_fetch(model, path, capacity);
   REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
   REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
           capacity - 1);
@@ -169,7 +182,10 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.plan_only = plan_only;
   mo.no_mmap = args->no_mmap;
   TRY(ga_model_load(o->ctx, path, &mo, &o->model));
-  if (!plan_only) warn_of_cpu(o->model);
+  if (!plan_only) {
+    warn_of_cpu(o->model);
+    store_mark_used(path);
+  }
   if (args->chat_template) TRY(template_open(args->chat_template, &o->given));
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }

@@ -26,7 +26,8 @@ typedef struct open_args {
     "threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"                                \
   }
 #define OPEN_MODEL_OPTIONS(a)                                                                                   \
-  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},          \
+  {"model", 'm', OPT_STRING, &(a).model,                                                                        \
+   0,       0,   "MODEL",    "file, folder, name of a pulled model (ga list), or hf:ORG/REPOSITORY[:TYPE]"},    \
       {"no-mmap", 0, OPT_FLAG, &(a).no_mmap, 0, 0, NULL, "copy the model to memory: its file may then change"}, \
       OPEN_DEVICE_OPTIONS(a)
 #define OPEN_TEMPLATE_OPTION(a)                                                                                \

@@ -22,7 +22,7 @@ typedef struct sink {
   bool json, failed, stopped; /* stopped: by a stop string */
   sv_text text;               /* what is sure, and not written yet where it is written as it comes */
   sv_stops stops;
-  ga_text stop[COUNT_OF(((cmd_list *)0)->item)];
+  ga_text stop[COUNT_OF(((cmd_texts *)0)->item)];
   int32_t *ids; /* for --logprobs */
   size_t n_ids, room;
 } sink;

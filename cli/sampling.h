@@ -9,7 +9,7 @@
 typedef struct sampling_args {
   double temperature, top_p, min_p, typical, repeat, presence, frequency; /* NaN: not given */
   int64_t top_k, seed, max_tokens, repeat_last;                           /* top_k -1: not given */
-  cmd_list stop;
+  cmd_texts stop;
 } sampling_args;
 
 #define SAMPLING_DEFAULTS                                                                                        \
