@@ -154,7 +154,7 @@ int cmd_chat(int argc, char **argv) {
   int code, rest = cmd_parse("chat", "[options]", options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest > 0) return cmd_usage_error("chat", "unexpected '%s'", argv[1]);
-  if (sampling_check("chat", &c.asked)) return EXIT_USAGE;
+  if (sampling_check("chat", &c.asked) || open_args_check("chat", &open)) return EXIT_USAGE;
   listen_for_interrupt();
   chat_set_stops(&c, &c.asked.stop);
   ga_status status = chat_open(&c, &open);

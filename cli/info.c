@@ -13,7 +13,7 @@ typedef struct info_args {
   bool json, meta, tensors;
 } info_args;
 
-static void print_device(const char *name, bool json, bool *first) {
+static bool print_device(const char *name, bool json, bool *first) {
   ga_ctx *ctx;
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = name;
@@ -28,17 +28,27 @@ static void print_device(const char *name, bool json, bool *first) {
   }
   *first = false;
   if (ok) ga_ctx_destroy(ctx);
+  return ok;
 }
 
-static int devices(bool json) {
-  bool first = true;
+static bool is_of(const char *backend, const char *device) {
+  const size_t n = strlen(backend);
+  return !strncmp(device, backend, n) && (!device[n] || device[n] == ':');
+}
+
+/* `only`: one of them, as --device names it, which must be there; NULL: all that this build knows. */
+static int devices(const char *only, bool json) {
+  bool first = true, present = true;
   if (json)
     printf("{\"version\": \"%s\", \"build\": \"%s\", \"devices\": [\n", ga_version(), ga_cuda_build_text());
   else
     printf("ga %s; %s\n", ga_version(), ga_cuda_build_text());
-  for (size_t i = 0; ga_backend_name(i); i++) print_device(ga_backend_name(i), json, &first);
+  if (only && !strcmp(only, "auto")) present = print_device(only, json, &first);
+  for (size_t i = 0; ga_backend_name(i); i++)
+    if (!only || is_of(ga_backend_name(i), only))
+      present &= print_device(only ? only : ga_backend_name(i), json, &first);
   if (json) printf("\n]}\n");
-  return EXIT_OK;
+  return present || !only ? EXIT_OK : EXIT_FAILED;
 }
 
 static double mib(uint64_t bytes) { return (double)bytes * 0x1p-20; }
@@ -144,8 +154,12 @@ static int info(const char *name, const char *usage, bool needs_model, int argc,
   if (rest < 0) return code;
   if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error(name, "one model is enough");
   if (rest == 1) a.open.model = argv[1];
+  if (open_args_check(name, &a.open)) return EXIT_USAGE;
+  if (!a.open.model && a.open.device && strchr(a.open.device, ','))
+    return cmd_usage_error(name, "--device '%s': one device; several are for a model", a.open.device);
   if (!a.open.model && needs_model) return cmd_usage_error(name, "which model? (ga list)");
-  if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error(name, "which model?") : devices(a.json);
+  if (!a.open.model)
+    return a.meta || a.tensors ? cmd_usage_error(name, "which model?") : devices(a.open.device, a.json);
   return model(&a) == GA_OK ? EXIT_OK : cmd_fail(name);
 }
 

@@ -90,6 +90,43 @@ ga_status read_text(const char *path, char **text, size_t *bytes) {
   return GA_OK;
 }
 
+/* --- options --- */
+
+/* auto, a backend, or a backend and a number. */
+static bool is_device(const char *p, size_t n) {
+  if (n == 4 && !memcmp(p, "auto", 4)) return true;
+  for (size_t i = 0; ga_backend_name(i); i++) {
+    const char *name = ga_backend_name(i);
+    const size_t len = strlen(name);
+    if (n < len || memcmp(p, name, len) != 0) continue;
+    if (n == len) return true;
+    if (p[len] == ':' && n > len + 1 && strspn(p + len + 1, "0123456789") >= n - len - 1) return true;
+  }
+  return false;
+}
+
+static int refuse_device_name(const char *name, const char *list) {
+  char names[128] = "auto";
+  for (size_t i = 0, at = 4; ga_backend_name(i) && at < sizeof names - 16; i++)
+    at += (size_t)snprintf(names + at, sizeof names - at, ", %.12s", ga_backend_name(i));
+  return cmd_usage_error(name, "--device '%s' is not known; allowed: %s; a number tells which one, as cuda:1", list,
+                         names);
+}
+
+int open_args_check(const char *name, const open_args *args) {
+  static const char *const kv_types[] = {"f16", "f32", "bf16", "e4m3", "q8_0", "q4_0"};
+  bool known = !args->kv_type;
+  for (size_t i = 0; i < COUNT_OF(kv_types) && !known; i++) known = !strcmp(args->kv_type, kv_types[i]);
+  if (!known)
+    return cmd_usage_error(name, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
+  for (const char *at = args->device; at;) {
+    const size_t n = strcspn(at, ",");
+    if (!is_device(at, n)) return refuse_device_name(name, args->device);
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  return EXIT_OK;
+}
+
 /* --- opening --- */
 
 static int show_loading(void *user, uint64_t done, uint64_t total) {

@@ -69,6 +69,8 @@ typedef struct opened {
   bool explain;       /* when closed */
 } opened;
 
+/* EXIT_OK, or EXIT_USAGE with a text where --device or --kv-type is none that there could be. */
+int open_args_check(const char *name, const open_args *args);
 /* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
 /* The same without weights, for what ga_model_placement_at tells. */

@@ -216,6 +216,6 @@ int cmd_run(int argc, char **argv) {
   if (a.logprobs >= 0 && !a.json) return cmd_usage_error("run", "--logprobs needs --json");
   if (a.no_template && a.open.chat_template)
     return cmd_usage_error("run", "--chat-template and --no-template exclude each other");
-  if (sampling_check("run", &a.sampling)) return EXIT_USAGE;
+  if (sampling_check("run", &a.sampling) || open_args_check("run", &a.open)) return EXIT_USAGE;
   return answer_words(&a, rest, argv + 1);
 }
