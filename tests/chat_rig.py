@@ -58,6 +58,7 @@ class Terminal:
         self.seen, self.status = b"", None
         self.pid, self.fd = pty.fork()
         if self.pid == 0:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
             fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
             os.execve(program, [program, *args], {**os.environ, "TERM": "xterm-256color", **(env or {})})
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`ga chat` on a pseudo-terminal and through pipes: keys, pastes, resizes, Ctrl-C at many moments, commands, files, what is sampled.
 Usage: program_chat.py GA"""
+import contextlib
 import json
 import os
 import stat
@@ -151,6 +152,32 @@ class Chat(unittest.TestCase):
         self.assertIn("user: go\n", self.history(t))
         t.type(b"\x04")
         self.assertEqual(t.end(), 0)
+
+    def test_interrupts_at_any_moment(self):
+        """While it starts, loads, shows its first prompt, answers: it ends or goes on, and the terminal is as it was afterwards."""
+        ends = set()
+        for moment in range(24):
+            t = Terminal(GA, "chat", "-m", self.endless, "-t", "1", "-n", "-1", env=self.env)
+            self.addCleanup(t.__exit__)
+            t.type("go\r")  # typed ahead
+            time.sleep(moment * moment * 0.0008)
+            with contextlib.suppress(OSError):
+                t.type(b"\x03")
+                time.sleep(0.02)
+                t.type(b"\x03" if moment % 3 == 0 else b"")
+            deadline = time.time() + 30
+            while t.status is None and time.time() < deadline:
+                with contextlib.suppress(OSError):
+                    t.type(b"\x04" if b"> " in t.seen[-4:] else b"")
+                with contextlib.suppress(AssertionError):
+                    t.end(0.1)
+                if len(t.seen) > 100000:  # the keys were lost, as those before a program listens are: it answers
+                    t.seen = b""
+                    t.type(b"\x03")
+            self.assertIn(t.status, (0, 130, -2), moment)
+            ends.add(t.status)
+            self.assertTrue(t.echo(), moment)
+        self.assertGreater(len(ends), 1)
 
     def test_a_signal_leaves_the_terminal_as_it_was(self):
         for number in (15, 1):
