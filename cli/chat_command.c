@@ -93,9 +93,7 @@ static ga_status run_temp(chat *c, const char *rest) {
     return GA_OK;
   }
   REQUIRE(end != rest && !*end && t >= 0 && t <= 100, GA_ERR_ARG, "/temp '%s': must be a number from 0 to 100", rest);
-  c->asked.temperature = t;
-  c->sample.temperature = (float)t;
-  return GA_OK;
+  return chat_set_temperature(c, t);
 }
 
 static ga_status run_stop(chat *c, const char *rest) {

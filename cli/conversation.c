@@ -54,12 +54,9 @@ ga_status chat_set_system(chat *c, const char *text) {
 
 /* --- the model --- */
 
-static ga_status prepare_model(chat *c) {
+/* What the command line asked for, and for the rest what the model says. The numbers drawn go on. */
+static ga_status take_sampling(chat *c) {
   char path[4096];
-  c->ids = malloc(((size_t)ga_session_context(c->o.session) + 1) * sizeof *c->ids);
-  c->n_ids = 0;
-  if (!c->ids) return fail_nomem("conversation", 0);
-  if (!chat_template(&c->o)) TRY(chat_ids(&c->o, NULL, 0, &(int32_t *){NULL}, &(size_t){0})); /* tells why */
   c->sampling = c->asked;
   TRY(find_model(c->open.model, path, sizeof path));
   TRY(sampling_fill(&c->sampling, path, true));
@@ -69,8 +66,21 @@ static ga_status prepare_model(chat *c) {
   c->sample = (ga_sample_desc)GA_SAMPLE_DESC_INIT;
   sampling_apply(&c->sampling, &c->options, &c->sample);
   if (goes_on) c->options.seed = seed;
-  c->left_out = 0;
   return GA_OK;
+}
+
+ga_status chat_set_temperature(chat *c, double temperature) {
+  c->asked.temperature = temperature;
+  return take_sampling(c);
+}
+
+static ga_status prepare_model(chat *c) {
+  c->ids = malloc(((size_t)ga_session_context(c->o.session) + 1) * sizeof *c->ids);
+  c->n_ids = 0;
+  if (!c->ids) return fail_nomem("conversation", 0);
+  if (!chat_template(&c->o)) TRY(chat_ids(&c->o, NULL, 0, &(int32_t *){NULL}, &(size_t){0})); /* tells why */
+  c->left_out = 0;
+  return take_sampling(c);
 }
 
 ga_status chat_open(chat *c, const open_args *open) {

@@ -29,6 +29,8 @@ typedef struct chat {
 
 /* Takes the model that `open` names into c; on failure what was open before goes on. */
 ga_status chat_open(chat *c, const open_args *open);
+/* From now on, also with another model. */
+ga_status chat_set_temperature(chat *c, double temperature);
 /* `text` must live as long as c, as those of the command line do; NULL: none. */
 void chat_set_stops(chat *c, const cmd_texts *list);
 void chat_close(chat *c);

@@ -4,6 +4,7 @@ Usage: program_chat.py GA"""
 import contextlib
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -275,6 +276,58 @@ class Chat(unittest.TestCase):
             own = self.put("own.gguf", tiny_gguf.build({**tiny_gguf.metadata(), "general.sampling.temp": value}))
             self.assertIn(says, self.pipe(own, "x\n", "-n", "2")[1])
 
+    def test_sampling_of_a_folder(self):
+        """generation_config.json beside safetensors."""
+        path = os.path.join(self.state, "folder")
+        shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "arch", "llama"), path)
+        tokens = ["<unk>", "<s>", "</s>", "\u0120"] + [chr(c) for c in range(0x21, 0x21 + 92)]
+        special = [{"id": i, "content": tokens[i], "special": True} for i in range(3)]
+        files = {"tokenizer.json": {"added_tokens": special, "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"},
+                                    "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(tokens)}, "merges": []}},
+                 "tokenizer_config.json": {"chat_template": "{% for m in messages %}{{ m.content }}{% endfor %}", "eos_token": "</s>"}}
+
+        def write(**config):
+            for name, value in {**files, "generation_config.json": config}.items():
+                with open(os.path.join(path, name), "w") as f:
+                    json.dump(value, f)
+
+        for config, kinds in (({"temperature": 3.0, "top_p": 1.0}, 2), ({"temperature": 3.0, "top_k": 1}, 1), ({"do_sample": False, "temperature": 3.0}, 1),
+                              ({"temperature": 1e-9}, 1), ({"eos_token_id": 2}, 2), ({"temperature": None}, 2)):
+            write(**config)
+            said = len(set(self.answers(path)))
+            self.assertGreaterEqual(said, kinds, config) if kinds > 1 else self.assertEqual(said, 1, config)
+        write(temperature=-1)
+        self.assertIn("temperature is -1, which is not from 0 to 100: not used", self.pipe(path, "x\n", "-n", "2")[1])
+        with open(os.path.join(path, "generation_config.json"), "w") as f:
+            f.write("{")
+        self.assertIn("generation_config.json: ", self.pipe(path, "x\n", "-n", "2")[1])
+
+    def test_template_of_a_folder(self):
+        """chat_template.jinja, else tokenizer_config.json: a text, or several with names."""
+        path = os.path.join(self.state, "folder")
+        shutil.copytree(os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "arch", "llama"), path)
+        tokens = ["<unk>", "<s>", "</s>", "\u0120"] + [chr(c) for c in range(0x21, 0x21 + 92)]
+        with open(os.path.join(path, "tokenizer.json"), "w") as f:
+            json.dump({"pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False}, "decoder": {"type": "ByteLevel"},
+                       "model": {"type": "BPE", "vocab": {t: i for i, t in enumerate(tokens)}, "merges": []}}, f)
+
+        def says(word, config, jinja=None):
+            with open(os.path.join(path, "tokenizer_config.json"), "w") as f:
+                json.dump(config, f)
+            if jinja:
+                with open(os.path.join(path, "chat_template.jinja"), "w") as f:
+                    f.write(jinja)
+            self.assertIn(word, self.pipe(path, "x\n", code=1)[1])
+
+        refusing = [{"name": name, "template": "{{ raise_exception('" + name + "') }}"} for name in ("rag", "default", "tool_use")]
+        says("no chat template", {})
+        says("no chat template", {"chat_template": None})
+        says("rag", {"chat_template": refusing[0]["template"]})
+        says("default", {"chat_template": refusing})
+        says("rag", {"chat_template": [refusing[0], refusing[2]]})
+        says("chat_template is an integer", {"chat_template": 3})
+        says("jinja", {"chat_template": refusing}, "{{ raise_exception('jinja') }}")
+
     def test_retry_is_another_answer(self):
         out, _ = self.pipe(self.tiny, "x\n/retry\n/regenerate\n/history\n", "-n", "12", "--temp", "1", "--seed", "5")
         first, second, third = out.split("\nuser: ")[0].split("\n")[:3]
@@ -354,6 +407,8 @@ class Chat(unittest.TestCase):
         self.assertIn("/nope is no command", said)
         self.assertIn("/temp 'x'", said)
         self.assertIn("(temperature 0.5)", out)
+        out, _ = self.pipe(self.tiny, "/temp 0\nx\n/retry\n", "-n", "12")
+        self.assertEqual(len(set(out.splitlines())), 1)
         self.assertNotIn("quick", out)
 
     def test_stats(self):
