@@ -38,7 +38,12 @@ demo: deps
 	@cmake --preset lean >/dev/null
 	@cmake --build build-lean -j $(JOBS)
 	@build-lean/ga pull smollm2-135m >/dev/null
+	@echo "> $(QUESTION)"
 	@build-lean/ga run --temp 0 "$(QUESTION)"
+	@echo
+	@echo "To go on:  build-lean/ga chat            converse; /help lists what you can type"
+	@echo "           build-lean/ga serve           a server with OpenAI's interface, and a page at http://127.0.0.1:8080"
+	@echo "           build-lean/ga pull --list     other models; docs/guide/start.md tells the rest"
 
 models: build
 	@GA_WITH_PIP=1 tools/install_deps.sh
@@ -86,8 +91,12 @@ golden: build
 format:
 	@git ls-files '*.c' '*.h' '*.cu' '*.cpp' | grep -vE '^src/cuda/dev/ptx/wgmma(8|_t)?\.h$$' | xargs clang-format -i
 
-install: build
-	cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local)
+# What `make demo` built, where nothing else was. The list of libraries is the system's: only root renews it.
+install:
+	@if [ ! -f $(BUILD)/CMakeCache.txt ] && [ -f build-lean/CMakeCache.txt ]; then \
+	  cmake --build build-lean -j $(JOBS) && cmake --install build-lean --prefix $(or $(PREFIX),/usr/local); \
+	else $(MAKE) -f $(firstword $(MAKEFILE_LIST)) build && cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local); fi
+	@if [ "$$(id -u)" = 0 ] && [ -z "$(DESTDIR)" ] && command -v ldconfig >/dev/null; then ldconfig; fi
 
 clean:
 	rm -rf build build-lean build-asan build-tsan build-debug build-fuzz

@@ -4,11 +4,16 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <utf8proc.h>
 
 #include "cli/error.h"
+
+static bool in_range(const cmd_option *o, double v) {
+  return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+}
 
 static void print_option(const cmd_option *o) {
   char left[64];
@@ -17,8 +22,9 @@ static void print_option(const cmd_option *o) {
   if (o->kind != OPT_FLAG && n > 0 && (size_t)n < sizeof left)
     (void)snprintf(left + n, sizeof left - (size_t)n, " %s", o->arg ? o->arg : "VALUE");
   printf("%-30s %s", left, o->help);
-  if (o->kind == OPT_INT && *(int64_t *)o->value) printf(" [%lld]", (long long)*(int64_t *)o->value);
-  if (o->kind == OPT_FLOAT) printf(" [%g]", *(double *)o->value);
+  if (o->kind == OPT_INT && *(int64_t *)o->value && in_range(o, (double)*(int64_t *)o->value))
+    printf(" [%lld]", (long long)*(int64_t *)o->value);
+  if (o->kind == OPT_FLOAT && in_range(o, *(double *)o->value)) printf(" [%g]", *(double *)o->value);
   if (o->kind == OPT_STRING && *(const char **)o->value) printf(" [%s]", *(const char **)o->value);
   printf("\n");
 }
@@ -97,8 +103,15 @@ json_t *cmd_json_text(const char *text, size_t bytes) {
   return json;
 }
 
-static bool in_range(const cmd_option *o, double v) {
-  return (o->min == 0 && o->max == 0) || (v >= o->min && v <= o->max);
+static bool add_to_list(const char *name, const cmd_option *o, const char *text) {
+  cmd_texts *list = o->value;
+  const size_t most = COUNT_OF(list->item);
+  if (*text && list->n < most) {
+    list->item[list->n++] = text;
+    return true;
+  }
+  (void)cmd_usage_error(name, *text ? "--%s '%s': at most %zu of them" : "--%s '%s': is empty", o->name, text, most);
+  return false;
 }
 
 /* Stores text into the option; false with a message when it does not fit. */
@@ -108,6 +121,7 @@ static bool store_option(const char *name, const cmd_option *o, const char *text
   switch (o->kind) {
   case OPT_FLAG: *(bool *)o->value = true; return true;
   case OPT_STRING: *(const char **)o->value = text; return true;
+  case OPT_LIST: return add_to_list(name, o, text);
   case OPT_INT: {
     long long v = strtoll(text, &end, 10);
     if (end == text || *end || errno || !in_range(o, (double)v)) break;
@@ -215,9 +229,28 @@ int cmd_parse(const char *name, const char *usage, const cmd_option *options, si
 
 bool cmd_is_interactive(void) { return isatty(STDERR_FILENO); }
 
+static bool in_lines;
+
+void cmd_progress_lines(bool on) { in_lines = on; }
+
+enum { LINE_SECONDS = 5 };
+
+static void progress_line(const char *what, uint64_t done, uint64_t total) {
+  static time_t last;
+  const time_t now = time(NULL);
+  if (!last) last = now;
+  if (now - last < LINE_SECONDS || done >= total) return;
+  last = now;
+  (void)fprintf(stderr, "%s: %.0f of %.0f MB, %.0f %%\n", what, (double)done * 1e-6, (double)total * 1e-6,
+                (double)done * 100 / (double)total);
+}
+
 void cmd_progress(const char *what, uint64_t done, uint64_t total) {
   static int last_percent = -1;
-  if (!cmd_is_interactive()) return;
+  if (!cmd_is_interactive()) {
+    if (in_lines) progress_line(what, done, total);
+    return;
+  }
   int percent = total ? (int)((double)done * 100.0 / (double)total) : 100;
   if (percent == last_percent && done < total) return;
   last_percent = percent;

@@ -21,15 +21,21 @@ typedef enum opt_kind {
   OPT_FLAG /* bool */,
   OPT_INT /* int64_t */,
   OPT_FLOAT /* double */,
-  OPT_STRING /* const char * */
+  OPT_STRING /* const char * */,
+  OPT_LIST /* cmd_texts: the option may be given several times */
 } opt_kind;
+
+typedef struct cmd_texts {
+  const char *item[16];
+  size_t n;
+} cmd_texts;
 
 typedef struct cmd_option {
   const char *name; /* long name without dashes */
   char letter;      /* 0 = none */
   opt_kind kind;
   void *value;      /* holds the default before, the value after */
-  double min, max;  /* OPT_INT, OPT_FLOAT: allowed range; both 0 = any */
+  double min, max;  /* OPT_INT, OPT_FLOAT: allowed range; both 0 = any. A default outside it means: not given */
   const char *arg;  /* what the help calls the value */
   const char *help; /* one line */
 } cmd_option;
@@ -60,7 +66,9 @@ json_t *cmd_json_text(const char *text, size_t bytes);
 
 /* True when stderr is a terminal: progress may be drawn there. */
 bool cmd_is_interactive(void);
-/* Draws or updates one progress line; done >= total ends it. Nothing when stderr is no terminal. */
+/* Draws or updates one progress line; done >= total ends it. When stderr is no terminal: nothing, or, after
+ * cmd_progress_lines(true), a line every few seconds. */
+void cmd_progress_lines(bool on);
 void cmd_progress(const char *what, uint64_t done, uint64_t total);
 
 int cmd_info(int argc, char **argv);
@@ -81,5 +89,8 @@ int cmd_dist(int argc, char **argv);
 int cmd_imatrix(int argc, char **argv);
 int cmd_quantize(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_list(int argc, char **argv);
+int cmd_rm(int argc, char **argv);
+int cmd_show(int argc, char **argv);
 
 #endif

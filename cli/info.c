@@ -13,7 +13,7 @@ typedef struct info_args {
   bool json, meta, tensors;
 } info_args;
 
-static void print_device(const char *name, bool json, bool *first) {
+static bool print_device(const char *name, bool json, bool *first) {
   ga_ctx *ctx;
   ga_ctx_options co = GA_CTX_OPTIONS_INIT;
   co.device = name;
@@ -28,17 +28,27 @@ static void print_device(const char *name, bool json, bool *first) {
   }
   *first = false;
   if (ok) ga_ctx_destroy(ctx);
+  return ok;
 }
 
-static int devices(bool json) {
-  bool first = true;
+static bool is_of(const char *backend, const char *device) {
+  const size_t n = strlen(backend);
+  return !strncmp(device, backend, n) && (!device[n] || device[n] == ':');
+}
+
+/* `only`: one of them, as --device names it, which must be there; NULL: all that this build knows. */
+static int devices(const char *only, bool json) {
+  bool first = true, present = true;
   if (json)
     printf("{\"version\": \"%s\", \"build\": \"%s\", \"devices\": [\n", ga_version(), ga_cuda_build_text());
   else
     printf("ga %s; %s\n", ga_version(), ga_cuda_build_text());
-  for (size_t i = 0; ga_backend_name(i); i++) print_device(ga_backend_name(i), json, &first);
+  if (only && !strcmp(only, "auto")) present = print_device(only, json, &first);
+  for (size_t i = 0; ga_backend_name(i); i++)
+    if (!only || is_of(ga_backend_name(i), only))
+      present &= print_device(only ? only : ga_backend_name(i), json, &first);
   if (json) printf("\n]}\n");
-  return EXIT_OK;
+  return present || !only ? EXIT_OK : EXIT_FAILED;
 }
 
 static double mib(uint64_t bytes) { return (double)bytes * 0x1p-20; }
@@ -130,7 +140,7 @@ static ga_status model(const info_args *a) {
   return status;
 }
 
-int cmd_info(int argc, char **argv) {
+static int info(const char *name, const char *usage, bool needs_model, int argc, char **argv) {
   info_args a = {.open = {OPEN_ARGS_INIT}};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
@@ -140,10 +150,18 @@ int cmd_info(int argc, char **argv) {
        "JSON on stdout; of arrays in metadata the first 8 elements and the count"},
       OPEN_SESSION_OPTIONS(a.open),
   };
-  int code, rest = cmd_parse("info", "[options] [MODEL]", options, COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse(name, usage, options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error("info", "one model is enough");
+  if (rest > 1 || (rest == 1 && a.open.model)) return cmd_usage_error(name, "one model is enough");
   if (rest == 1) a.open.model = argv[1];
-  if (!a.open.model) return a.meta || a.tensors ? cmd_usage_error("info", "which model?") : devices(a.json);
-  return model(&a) == GA_OK ? EXIT_OK : cmd_fail("info");
+  if (open_args_check(name, &a.open)) return EXIT_USAGE;
+  if (!a.open.model && a.open.device && strchr(a.open.device, ','))
+    return cmd_usage_error(name, "--device '%s': one device; several are for a model", a.open.device);
+  if (!a.open.model && needs_model) return cmd_usage_error(name, "which model? (ga list)");
+  if (!a.open.model)
+    return a.meta || a.tensors ? cmd_usage_error(name, "which model?") : devices(a.open.device, a.json);
+  return model(&a) == GA_OK ? EXIT_OK : cmd_fail(name);
 }
+
+int cmd_info(int argc, char **argv) { return info("info", "[options] [MODEL]", false, argc, argv); }
+int cmd_show(int argc, char **argv) { return info("show", "[options] MODEL", true, argc, argv); }

@@ -6,9 +6,11 @@
 #include "ga/base.h"
 
 static volatile sig_atomic_t flag, at_prompt;
+static void (*cleanup)(void);
 
 static void on_interrupt(int number) {
   if (flag && !at_prompt) { /* delivered when this handler returns */
+    if (cleanup) cleanup();
     (void)signal(number, SIG_DFL);
     (void)raise(number);
   }
@@ -29,3 +31,4 @@ void listen_for_interrupt(void) {
 bool interrupted(void) { return flag; }
 void clear_interrupt(void) { flag = 0; }
 void interrupts_at_prompt(bool typing) { at_prompt = typing; }
+void interrupt_cleanup(void (*fn)(void)) { cleanup = fn; }

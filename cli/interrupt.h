@@ -12,5 +12,7 @@ bool interrupted(void);
 void clear_interrupt(void);
 /* While a person types (true), any number of them only set the flag. */
 void interrupts_at_prompt(bool typing);
+/* Called before a second SIGINT ends the process; it must be safe in a signal handler. */
+void interrupt_cleanup(void (*fn)(void));
 
 #endif

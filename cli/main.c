@@ -22,14 +22,13 @@ static int show_help(FILE *out) {
                 ga_version());
   for (size_t i = 0; i < COUNT_OF(commands); i++)
     (void)fprintf(out, "  %-12s %s\n", commands[i].name, commands[i].summary);
-  (void)fprintf(out,
-                "\nga COMMAND --help tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
-                "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
-                "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
-                "$GA_DISABLE_KERNELS are kernels that are left out: ids with * and ?, commas between them [none]\n"
-                "$GA_PEER (auto, off): off has GPUs that share a model exchange through host memory [auto]\n"
-                "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
-                "130 interrupted\n");
+  (void)fprintf(out, "\nga help COMMAND tells more. To begin: ga pull smollm2-135m && ga run \"Why is the sky blue?\"\n"
+                     "models lie in $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models\n"
+                     "$GA_LOG (debug, info, warn, error, off) is how much is said of what the library notices [warn]\n"
+                     "$GA_DISABLE_KERNELS are kernels that are left out: ids with * and ?, commas between them [none]\n"
+                     "$GA_PEER (auto, off): off has GPUs that share a model exchange through host memory [auto]\n"
+                     "exit codes: 0 done, 1 failed (text on stderr), 2 wrong command line, 3 a kernel did not pass, "
+                     "130 interrupted\n");
   return out == stdout ? EXIT_OK : EXIT_USAGE;
 }
 
@@ -79,16 +78,35 @@ static const char *present_name(const char *name) {
   return name;
 }
 
+static const command *find_command(const char *name) {
+  for (size_t i = 0; i < COUNT_OF(commands); i++)
+    if (!strcmp(name, commands[i].name)) return &commands[i];
+  return NULL;
+}
+
+/* ga help COMMAND is ga COMMAND --help. */
+static int help_of(int argc, char **argv) {
+  static char option[] = "--help";
+  if (argc < 3) return show_help(stdout);
+  const char *name = present_name(argv[2]);
+  const command *c = find_command(name);
+  char *line[] = {argv[2], option, NULL};
+  if (c) return c->run(2, line);
+  (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[2]);
+  return show_help(stderr);
+}
+
 static int dispatch(int argc, char **argv) {
   if (argc < 2) return show_help(stderr);
-  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return show_help(stdout);
-  if (!strcmp(argv[1], "--version")) {
+  if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) return show_help(stdout);
+  if (!strcmp(argv[1], "help")) return help_of(argc, argv);
+  if (!strcmp(argv[1], "--version") || !strcmp(argv[1], "-V")) {
     printf("ga %s\n", ga_version());
     return EXIT_OK;
   }
   const char *name = present_name(argv[1]);
-  for (size_t i = 0; i < COUNT_OF(commands); i++)
-    if (!strcmp(name, commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+  const command *c = find_command(name);
+  if (c) return c->run(argc - 1, argv + 1);
   (void)fprintf(stderr, "ga: '%s' is no command\n\n", argv[1]);
   return show_help(stderr);
 }

@@ -6,28 +6,27 @@
 #include <unistd.h>
 
 #include "cli/error.h"
+#include "cli/hub.h"
 #include "cli/models.h"
+#include "cli/pull.h"
+#include "cli/store.h"
+#include "cli/templates.h"
 
 /* --- files --- */
 
-ga_status models_dir(char *path, size_t capacity) {
-  const char *own = getenv("GA_MODELS"), *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
-  int n;
-  if (own && *own)
-    n = snprintf(path, capacity, "%s", own);
-  else if (cache && *cache)
-    n = snprintf(path, capacity, "%s/ga/models", cache);
-  else if (home && *home)
-    n = snprintf(path, capacity, "%s/.cache/ga/models", home);
-  else
-    return ga_error_set(GA_ERR_IO, "no place for models: set GA_MODELS or HOME");
-  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "the path of the models' folder is too long");
-  return GA_OK;
+/* A model of the hub: here, or fetched now. */
+static ga_status find_or_fetch(const char *model, char *path, size_t capacity) {
+  hub_name name;
+  TRY(hub_parse(model, &name));
+  if (hub_find(&name, path, capacity) == GA_OK) return GA_OK;
+  cmd_progress_lines(true);
+  return pull_hub(model, false, false, path, capacity);
 }
 
 ga_status find_model(const char *model, char *path, size_t capacity) {
   char dir[3072];
   if (!model) model = known_models[0].name;
+  if (hub_is_name(model)) return find_or_fetch(model, path, capacity);
   REQUIRE(*model, GA_ERR_ARG, "the model's name is empty");
   REQUIRE(strlen(model) < capacity, GA_ERR_ARG, "the model's name has %zu characters; at most %zu", strlen(model),
           capacity - 1);
@@ -89,6 +88,43 @@ ga_status read_text(const char *path, char **text, size_t *bytes) {
   *text = p;
   *bytes = n;
   return GA_OK;
+}
+
+/* --- options --- */
+
+/* auto, a backend, or a backend and a number. */
+static bool is_device(const char *p, size_t n) {
+  if (n == 4 && !memcmp(p, "auto", 4)) return true;
+  for (size_t i = 0; ga_backend_name(i); i++) {
+    const char *name = ga_backend_name(i);
+    const size_t len = strlen(name);
+    if (n < len || memcmp(p, name, len) != 0) continue;
+    if (n == len) return true;
+    if (p[len] == ':' && n > len + 1 && strspn(p + len + 1, "0123456789") >= n - len - 1) return true;
+  }
+  return false;
+}
+
+static int refuse_device_name(const char *name, const char *list) {
+  char names[128] = "auto";
+  for (size_t i = 0, at = 4; ga_backend_name(i) && at < sizeof names - 16; i++)
+    at += (size_t)snprintf(names + at, sizeof names - at, ", %.12s", ga_backend_name(i));
+  return cmd_usage_error(name, "--device '%s' is not known; allowed: %s; a number tells which one, as cuda:1", list,
+                         names);
+}
+
+int open_args_check(const char *name, const open_args *args) {
+  static const char *const kv_types[] = {"f16", "f32", "bf16", "e4m3", "q8_0", "q4_0"};
+  bool known = !args->kv_type;
+  for (size_t i = 0; i < COUNT_OF(kv_types) && !known; i++) known = !strcmp(args->kv_type, kv_types[i]);
+  if (!known)
+    return cmd_usage_error(name, "--kv-type '%s': allowed are f16, f32, bf16, e4m3, q8_0, q4_0", args->kv_type);
+  for (const char *at = args->device; at;) {
+    const size_t n = strcspn(at, ",");
+    if (!is_device(at, n)) return refuse_device_name(name, args->device);
+    at = at[n] ? at + n + 1 : NULL;
+  }
+  return EXIT_OK;
 }
 
 /* --- opening --- */
@@ -183,7 +219,11 @@ static ga_status load_model(const open_args *args, bool with_session, bool plan_
   mo.plan_only = plan_only;
   mo.no_mmap = args->no_mmap;
   TRY(ga_model_load(o->ctx, path, &mo, &o->model));
-  if (!plan_only) warn_of_cpu(o->model);
+  if (!plan_only) {
+    warn_of_cpu(o->model);
+    store_mark_used(path);
+  }
+  if (args->chat_template) TRY(template_open(args->chat_template, &o->given));
   return with_session ? ga_session_create(o->model, &so, &o->session) : GA_OK;
 }
 
@@ -206,6 +246,7 @@ void close_model(opened *o) {
   if (o->explain && o->model) print_placements(stderr, o->model);
   for (int32_t i = 0; o->explain && i < o->n_more; i++) explain(o->more[i]);
   if (o->explain && o->ctx) explain(o->ctx);
+  ga_template_destroy(o->given);
   ga_session_destroy(o->session);
   ga_model_destroy(o->model);
   ga_ctx_destroy(o->ctx);
@@ -270,18 +311,28 @@ ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32
   return GA_OK;
 }
 
-ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids) {
-  const ga_template *tpl = ga_model_template(model);
-  const ga_tokenizer *tok = ga_model_tokenizer(model);
-  ga_chat_options o = GA_CHAT_OPTIONS_INIT;
+const ga_template *chat_template(const opened *o) { return o->given ? o->given : ga_model_template(o->model); }
+
+static ga_status refuse_base_model(const ga_model *model) {
+  const char *why = ga_model_template_error(model);
+  REQUIRE(!*why, GA_ERR_UNSUPPORTED, "the model's chat template: %s", why);
+  return ga_error_set(GA_ERR_UNSUPPORTED,
+                      "the model has no chat template: it is a base model, which continues a text. Either: ga run -m "
+                      "MODEL \"The beginning of a text\". Or give it a template: --chat-template NAME|FILE, with NAME "
+                      "one of %s",
+                      template_names());
+}
+
+ga_status chat_ids(const opened *o, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids) {
+  const ga_template *tpl = chat_template(o);
+  const ga_tokenizer *tok = ga_model_tokenizer(o->model);
+  ga_chat_options options = GA_CHAT_OPTIONS_INIT;
   int32_t *made;
   *ids = NULL;
   REQUIRE(tok, GA_ERR_UNSUPPORTED, "the model file has no tokenizer");
-  REQUIRE(tpl, GA_ERR_UNSUPPORTED, "%s%s",
-          *ga_model_template_error(model) ? "the model's chat template: " : "the model has no chat template",
-          ga_model_template_error(model));
-  o.add_generation_prompt = true;
-  TRY(ga_chat_encode(tpl, tok, messages, n, &o, &made, n_ids));
+  if (!tpl) return refuse_base_model(o->model);
+  options.add_generation_prompt = true;
+  TRY(ga_chat_encode(tpl, tok, messages, n, &options, &made, n_ids));
   *ids = malloc((*n_ids + 1) * sizeof **ids);
   if (*ids && *n_ids) memcpy(*ids, made, *n_ids * sizeof **ids);
   ga_chat_ids_free(made);

@@ -3,6 +3,7 @@
 #define GA_CLI_OPEN_H
 
 #include "cli/cmd.h"
+#include "cli/folders.h"
 #include "cli/interrupt.h"
 #include "ga/llm.h"
 
@@ -11,6 +12,7 @@ typedef struct open_args {
   const char *device; /* NULL = auto; several with commas between them */
   int64_t threads, context, batch, gpu_layers;
   const char *kv_type;
+  const char *chat_template; /* a name or a file, in the place of the model's own; NULL = that */
   bool explain, deterministic, no_mmap;
 } open_args;
 
@@ -24,9 +26,15 @@ typedef struct open_args {
     "threads", 't', OPT_INT, &(a).threads, 0, 1024, "N", "CPU threads; 0 = one per CPU"                                \
   }
 #define OPEN_MODEL_OPTIONS(a)                                                                                   \
-  {"model", 'm', OPT_STRING, &(a).model, 0, 0, "MODEL", "file, directory, or name of a pulled model"},          \
+  {"model", 'm', OPT_STRING, &(a).model,                                                                        \
+   0,       0,   "MODEL",    "file, folder, name of a pulled model (ga list), or hf:ORG/REPOSITORY[:TYPE]"},    \
       {"no-mmap", 0, OPT_FLAG, &(a).no_mmap, 0, 0, NULL, "copy the model to memory: its file may then change"}, \
       OPEN_DEVICE_OPTIONS(a)
+#define OPEN_TEMPLATE_OPTION(a)                                                                                \
+  {                                                                                                            \
+    "chat-template", 0, OPT_STRING, &(a).chat_template, 0, 0, "NAME",                                          \
+        "chat template in the place of the model's: chatml, gemma, llama3, mistral, plain, or a file in Jinja" \
+  }
 #define OPEN_SESSION_OPTIONS(a)                                                                                      \
   {"context", 'c', OPT_INT, &(a).context,                                                                            \
    0,         1e9, "N",     "tokens that fit; 0 = what the model was trained for, at most 4096"},                    \
@@ -57,9 +65,12 @@ typedef struct opened {
   int32_t n_more;
   ga_model *model;
   ga_session *session;
-  bool explain; /* when closed */
+  ga_template *given; /* by --chat-template; NULL: the model's own is used */
+  bool explain;       /* when closed */
 } opened;
 
+/* EXIT_OK, or EXIT_USAGE with a text where --device or --kv-type is none that there could be. */
+int open_args_check(const char *name, const open_args *args);
 /* Device and model; with_session: a session too. On failure everything is released and the error text is set. */
 ga_status open_model(const open_args *args, bool with_session, opened *out);
 /* The same without weights, for what ga_model_placement_at tells. */
@@ -73,13 +84,13 @@ void explain(const ga_ctx *ctx);
 
 /* Path of a model given as a path or a name; GA_ERR_IO with a hint to `ga pull` when there is none. */
 ga_status find_model(const char *model, char *path, size_t capacity);
-/* Where pulled models live: $GA_MODELS, else $XDG_CACHE_HOME/ga/models, else ~/.cache/ga/models. */
-ga_status models_dir(char *path, size_t capacity);
 
 /* Ids of text in malloc'd memory. */
 ga_status encode(const ga_tokenizer *tok, const char *text, size_t bytes, uint32_t flags, int32_t **ids, size_t *n);
-/* Ids of messages through the model's chat template, with the opening of an answer; malloc'd. */
-ga_status chat_ids(const ga_model *model, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
+/* The template that messages go through; NULL: there is none. */
+const ga_template *chat_template(const opened *o);
+/* Ids of messages through the chat template, with the opening of an answer; malloc'd. */
+ga_status chat_ids(const opened *o, const ga_chat_message *messages, size_t n, int32_t **ids, size_t *n_ids);
 
 /* Whole file, or stdin for "-"; malloc'd, NUL-terminated. */
 ga_status read_text(const char *path, char **text, size_t *bytes);

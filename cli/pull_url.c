@@ -90,19 +90,39 @@ static int on_transfer(void *user, curl_off_t total, curl_off_t now, curl_off_t 
   return interrupted();
 }
 
-static ga_status set_options(download *d) {
-  CURL *c = d->curl;
-  const char *protocols = d->from->loopback ? "http" : "https";
-  const long follow = !d->from->loopback; /* http may lead nowhere else */
-  bool set = !curl_easy_setopt(c, CURLOPT_URL, d->from->url) &&
-             !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, protocols) &&
+ga_status pull_curl_options(void *curl, const pull_address *from) {
+  CURL *c = curl;
+  const char *protocols = from->loopback ? "http" : "https";
+  const long follow = !from->loopback; /* http may lead nowhere else */
+  bool set = !curl_easy_setopt(c, CURLOPT_URL, from->url) && !curl_easy_setopt(c, CURLOPT_PROTOCOLS_STR, protocols) &&
              !curl_easy_setopt(c, CURLOPT_REDIR_PROTOCOLS_STR, protocols) &&
              !curl_easy_setopt(c, CURLOPT_FOLLOWLOCATION, follow) && !curl_easy_setopt(c, CURLOPT_MAXREDIRS, 10L) &&
-             !curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L) && !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes) &&
-             !curl_easy_setopt(c, CURLOPT_WRITEDATA, d) && !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
-             !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_transfer) &&
-             !curl_easy_setopt(c, CURLOPT_XFERINFODATA, d) && !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L) &&
+             !curl_easy_setopt(c, CURLOPT_FAILONERROR, 1L) && !curl_easy_setopt(c, CURLOPT_CONNECTTIMEOUT, 30L) &&
              !curl_easy_setopt(c, CURLOPT_LOW_SPEED_LIMIT, 1L) && !curl_easy_setopt(c, CURLOPT_LOW_SPEED_TIME, 60L);
+  if (set && from->token && *from->token) /* libcurl does not give it to another host that an answer leads to */
+    set = !curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER) &&
+          !curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, from->token);
+  REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
+  return GA_OK;
+}
+
+ga_status pull_curl_error(void *curl, const pull_address *from, const char *detail) {
+  long code = 0;
+  (void)curl_easy_getinfo((CURL *)curl, CURLINFO_RESPONSE_CODE, &code);
+  const bool asks = (code == 401 || code == 403 || code == 404) && from->token;
+  return ga_error_set(GA_ERR_IO, "%s: %s%s", from->label, detail,
+                      !asks          ? ""
+                      : *from->token ? "; there is none of that name, or your token (HF_TOKEN) may not read it"
+                                     : "; there is none of that name, or it needs a token: set HF_TOKEN");
+}
+
+static ga_status set_options(download *d) {
+  CURL *c = d->curl;
+  TRY(pull_curl_options(c, d->from));
+  const bool set = !curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_bytes) &&
+                   !curl_easy_setopt(c, CURLOPT_WRITEDATA, d) && !curl_easy_setopt(c, CURLOPT_NOPROGRESS, 0L) &&
+                   !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_transfer) &&
+                   !curl_easy_setopt(c, CURLOPT_XFERINFODATA, d);
   REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
   return GA_OK;
 }
@@ -133,7 +153,7 @@ static ga_status request(download *d) {
     d->start_over = true;
     return forget(d, "the server has no more of it");
   }
-  if (rc) return ga_error_set(GA_ERR_IO, "%s: %s", d->from->label, *detail ? detail : curl_easy_strerror(rc));
+  if (rc) return pull_curl_error(c, d->from, *detail ? detail : curl_easy_strerror(rc));
   REQUIRE(code < 300, GA_ERR_IO, "%s: the server answers %ld, a redirection; http is fetched from where it is",
           d->from->label, code);
   return d->begun ? GA_OK : begin(d); /* an empty file */

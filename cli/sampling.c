@@ -1,6 +1,10 @@
 #include "cli/sampling.h"
 
+#include <string.h>
 #include <time.h>
+
+#include "cli/error.h"
+#include "cli/sampling_model.h"
 
 static uint64_t clock_seed(void) {
   struct timespec t;
@@ -8,9 +12,41 @@ static uint64_t clock_seed(void) {
   return (uint64_t)t.tv_sec * 1000000007u + (uint64_t)t.tv_nsec;
 }
 
+int sampling_check(const char *name, const sampling_args *a) {
+  if (a->max_tokens == 0)
+    return cmd_usage_error(name, "--max-tokens '0': must be at least 1, or -1 for an answer to its end");
+  return EXIT_OK;
+}
+
+static void take_default(double *value, double with) {
+  if (isnan(*value)) *value = with;
+}
+
+static void fill_all(sampling_args *a, const model_sampling *m) {
+  take_default(&a->temperature, m->temperature);
+  const bool greedy = a->temperature == 0;
+  take_default(&a->top_p, m->top_p);
+  take_default(&a->min_p, m->min_p);
+  take_default(&a->repeat, greedy ? 1 : m->repeat);
+  if (a->top_k < 0) a->top_k = m->top_k;
+}
+
+ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer) {
+  model_sampling m = {.temperature = 0, .top_p = 1, .min_p = 0, .repeat = 1, .top_k = 0};
+  if (is_answer) TRY(model_sampling_read(path, &m));
+  if (is_answer && !m.found)
+    m = (model_sampling){.temperature = FALLBACK_TEMPERATURE,
+                         .top_p = FALLBACK_TOP_P,
+                         .repeat = FALLBACK_REPEAT,
+                         .top_k = FALLBACK_TOP_K};
+  fill_all(a, &m);
+  return GA_OK;
+}
+
 void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample) {
+  const int64_t most = a->max_tokens < 0 ? INT32_MAX : a->max_tokens;
   o->sample = sample;
-  o->max_tokens = (int32_t)(a->max_tokens < INT32_MAX ? a->max_tokens : INT32_MAX);
+  o->max_tokens = (int32_t)(most < INT32_MAX ? most : INT32_MAX);
   o->seed = a->seed < 0 ? clock_seed() : (uint64_t)a->seed;
   const bool penalties = a->repeat_last != 0; /* the library takes 0 for its default */
   o->penalty_last = (int32_t)(a->repeat_last < INT32_MAX ? a->repeat_last : INT32_MAX);
@@ -29,7 +65,16 @@ static double rate(int32_t n, double seconds) { return seconds > 0 ? n / seconds
 void print_speed(const ga_generate_result *r) {
   /* The first token comes out of the prompt's pass, so n - 1 were decoded one by one. */
   int32_t decoded = r->n_generated > 1 ? r->n_generated - 1 : 0;
+  (void)fflush(stdout); /* both may be one file */
   (void)fprintf(stderr, "prompt %d tokens in %.3f s (%.1f tok/s), generated %d in %.3f s (%.1f tok/s)\n", r->n_prompt,
                 r->prompt_seconds, rate(r->n_prompt, r->prompt_seconds), r->n_generated, r->generate_seconds,
                 rate(decoded, r->generate_seconds));
+}
+
+void print_cut(const ga_generate_result *r) {
+  (void)fflush(stdout);
+  if (r->finish == GA_FINISH_LENGTH)
+    (void)fprintf(stderr, "(cut after %d tokens; -n N allows more, -n -1 goes on to the end)\n", r->n_generated);
+  if (r->finish == GA_FINISH_CONTEXT)
+    (void)fprintf(stderr, "(cut after %d tokens: the context is full; -c N makes it larger)\n", r->n_generated);
 }

@@ -1,25 +1,57 @@
-/* Sampling options that `ga run` and `ga chat` share. */
+/* Sampling options that `ga run` and `ga chat` share. What is not given is the model's own, where its files say it. */
 #ifndef GA_CLI_SAMPLING_H
 #define GA_CLI_SAMPLING_H
+
+#include <math.h>
 
 #include "cli/open.h"
 
 typedef struct sampling_args {
-  double temperature, top_p, min_p, typical, repeat, presence, frequency;
-  int64_t top_k, seed, max_tokens, repeat_last;
+  double temperature, top_p, min_p, typical, repeat, presence, frequency; /* NaN: not given */
+  int64_t top_k, seed, max_tokens, repeat_last;                           /* top_k -1: not given */
+  cmd_texts stop;
 } sampling_args;
 
-#define SAMPLING_DEFAULTS \
-  { .top_p = 1, .typical = 1, .repeat = 1, .max_tokens = 256, .repeat_last = 64, .seed = -1 }
+#define SAMPLING_DEFAULTS                                                                                        \
+  {                                                                                                              \
+    .temperature = NAN, .top_p = NAN, .min_p = NAN, .typical = 1, .repeat = NAN, .top_k = -1, .max_tokens = 256, \
+    .repeat_last = 64, .seed = -1                                                                                \
+  }
+
+/* FALLBACK_*: for a model whose files say nothing of sampling. Nucleus sampling with the usual P (arXiv 1904.09751),
+ * and a penalty small enough to leave names and code alone. */
+#define FALLBACK_TEMPERATURE 0.7
+#define FALLBACK_TOP_P       0.9
+#define FALLBACK_TOP_K       40
+#define FALLBACK_REPEAT      1.1
 
 #define SAMPLING_OPTIONS(a)                                                                                           \
-  {"max-tokens", 'n', OPT_INT, &(a).max_tokens, 1, 1e9, "N", "most tokens to generate"},                              \
-      {"temp", 0, OPT_FLOAT, &(a).temperature, 0, 100, "T", "temperature; 0 = the likeliest token always"},           \
-      {"top-k", 0, OPT_INT, &(a).top_k, 0, 1e9, "K", "keep the K likeliest; 0 = all"},                                \
-      {"top-p", 0, OPT_FLOAT, &(a).top_p, 1e-6, 1, "P", "keep the likeliest that add up to P; 1 = all"},              \
-      {"min-p", 0, OPT_FLOAT, &(a).min_p, 0, 0.999999, "P", "drop those below P times the likeliest; 0 = none"},      \
+  {"max-tokens", 'n', OPT_INT, &(a).max_tokens, -1, 1e9, "N", "most tokens to generate; -1 = to the end"},            \
+      {"temp",                                                                                                        \
+       0,                                                                                                             \
+       OPT_FLOAT,                                                                                                     \
+       &(a).temperature,                                                                                              \
+       0,                                                                                                             \
+       100,                                                                                                           \
+       "T",                                                                                                           \
+       "temperature; 0 = the likeliest token always. Default: the model's own, else 0.7; 0 without a chat template"}, \
+      {"top-k", 0,   OPT_INT, &(a).top_k,                                                                             \
+       0,       1e9, "K",     "keep the K likeliest; 0 = all. Default: the model's own, else 40"},                    \
+      {"top-p", 0, OPT_FLOAT, &(a).top_p,                                                                             \
+       1e-6,    1, "P",       "keep the likeliest that add up to P; 1 = all. Default: the model's own, else 0.9"},    \
+      {"min-p",   0,                                                                                                  \
+       OPT_FLOAT, &(a).min_p,                                                                                         \
+       0,         0.999999,                                                                                           \
+       "P",       "drop those below P times the likeliest; 0 = none. Default: the model's own, else 0"},              \
       {"typical", 0, OPT_FLOAT, &(a).typical, 1e-6, 1, "P", "locally typical sampling; 1 = off"},                     \
-      {"repeat-penalty", 0, OPT_FLOAT, &(a).repeat, 1e-6, 100, "X", "divide logits of seen tokens; 1 = off"},         \
+      {"repeat-penalty",                                                                                              \
+       0,                                                                                                             \
+       OPT_FLOAT,                                                                                                     \
+       &(a).repeat,                                                                                                   \
+       1e-6,                                                                                                          \
+       100,                                                                                                           \
+       "X",                                                                                                           \
+       "divide logits of seen tokens; 1 = off. Default: the model's own, else 1.1"},                                  \
       {"repeat-last",                                                                                                 \
        0,                                                                                                             \
        OPT_INT,                                                                                                       \
@@ -30,14 +62,23 @@ typedef struct sampling_args {
        "tokens that penalties look back on; -1 = all, 0 = none"},                                                     \
       {"presence-penalty", 0, OPT_FLOAT, &(a).presence, -100, 100, "X", "subtract from logits of seen tokens"},       \
       {"frequency-penalty", 0, OPT_FLOAT, &(a).frequency, -100, 100, "X", "subtract for each time a token was seen"}, \
-  {                                                                                                                   \
-    "seed", 's', OPT_INT, &(a).seed, -1, 9e18, "N", "random seed; -1 = from the clock"                                \
+      {"seed", 's', OPT_INT, &(a).seed, -1, 9e18, "N", "random seed; -1 = from the clock"}, {                         \
+    "stop", 0, OPT_LIST, &(a).stop, 0, 0, "TEXT", "the answer ends before this text; may be given several times"      \
   }
 
+/* EXIT_OK, or EXIT_USAGE with a text. */
+int sampling_check(const char *name, const sampling_args *a);
+
+/* Fills what was not given: for answers (is_answer: through a chat template) from the model's files, else FALLBACK_*.
+ * For text that is continued without one: the likeliest token always. Greedy answers get no penalty that was not asked
+ * for. A value of the model's that is out of range is told on stderr and not used. */
+ga_status sampling_fill(sampling_args *a, const char *path, bool is_answer);
 /* *sample must live as long as *o. */
 void sampling_apply(const sampling_args *a, ga_generate_options *o, ga_sample_desc *sample);
 
-/* Prints "prompt 12 tokens, 34.5 tok/s; ..." on stderr. */
+/* Prints "prompt 12 tokens, 34.5 tok/s; ..." on stderr, behind what stdout has. */
 void print_speed(const ga_generate_result *r);
+/* Says on stderr that an answer was cut, where it was. */
+void print_cut(const ga_generate_result *r);
 
 #endif

@@ -1,6 +1,13 @@
 #include "cli/terminal.h"
 
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
+
+#include "cli/interrupt.h"
 
 /* Bytes of a control character at s, 0 for all else. C1 is U+0080 to U+009F: C2 80 to C2 9F. */
 static size_t control_bytes(const unsigned char *s, size_t n) {
@@ -24,4 +31,58 @@ bool terminal_write(FILE *out, const char *text, size_t bytes) {
   const bool written = isatty(fileno(out)) ? write_filtered(out, (const unsigned char *)text, bytes)
                                            : fwrite(text, 1, bytes, out) == bytes;
   return fflush(out) == 0 && written;
+}
+
+size_t terminal_columns(FILE *out) {
+  struct winsize size;
+  return ioctl(fileno(out), TIOCGWINSZ, &size) || !size.ws_col ? 80 : size.ws_col;
+}
+
+bool terminal_has_colour(void) {
+  const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
+  return !(no && *no) && term && *term && strcmp(term, "dumb") != 0;
+}
+
+/* --- modes --- */
+
+#define PASTE_ON  "\033[?2004h" /* xterm control sequences, bracketed paste mode */
+#define PASTE_OFF "\033[?2004l"
+
+static struct termios found; /* at terminal_enter */
+static volatile sig_atomic_t entered;
+
+/* Safe in a signal handler: tcsetattr and write are. */
+void terminal_leave(void) {
+  if (!entered) return;
+  entered = 0;
+  (void)tcsetattr(STDIN_FILENO, TCSANOW, &found);
+  if (write(STDOUT_FILENO, PASTE_OFF, strlen(PASTE_OFF)) < 0) return; /* there is nothing else to be done */
+}
+
+static void on_end(int number) {
+  terminal_leave();
+  (void)signal(number, SIG_DFL);
+  (void)raise(number);
+}
+
+void terminal_quiet(void) {
+  struct termios quiet = found;
+  if (!entered) return;
+  quiet.c_lflag &= ~(tcflag_t)(ECHO | ICANON); /* Ctrl-C goes on to be one */
+  quiet.c_cc[VMIN] = 1;
+  quiet.c_cc[VTIME] = 0;
+  (void)tcsetattr(STDIN_FILENO, TCSANOW, &quiet);
+}
+
+void terminal_enter(void) {
+  if (tcgetattr(STDIN_FILENO, &found)) return;
+  entered = 1;
+  interrupt_cleanup(terminal_leave);
+  struct sigaction action = {.sa_handler = on_end};
+  (void)sigaction(SIGTERM, &action, NULL);
+  (void)sigaction(SIGHUP, &action, NULL);
+  (void)sigaction(SIGQUIT, &action, NULL);
+  terminal_quiet();
+  (void)fputs(PASTE_ON, stdout);
+  (void)fflush(stdout);
 }

@@ -14,4 +14,11 @@ if(GA_PROGRAM_SOURCES)
   target_link_libraries(ga_program PRIVATE PkgConfig::JANSSON PkgConfig::EDIT PkgConfig::CURL)
   add_executable(ga $<TARGET_OBJECTS:ga_program>)
   target_link_libraries(ga PRIVATE ga_serve ga_static PkgConfig::EDIT PkgConfig::CURL)
+  # Man pages and completions, of what the program says of its options.
+  if(NOT CMAKE_CROSSCOMPILING AND NOT GA_SANITIZE)
+    set(GA_CLI_FILES ${CMAKE_BINARY_DIR}/cli)
+    add_custom_command(OUTPUT ${GA_CLI_FILES}/ga.bash COMMAND ${Python3_EXECUTABLE} ${CMAKE_SOURCE_DIR}/tools/gen_cli_files.py $<TARGET_FILE:ga> ${GA_CLI_FILES}
+                       DEPENDS ga ${CMAKE_SOURCE_DIR}/tools/gen_cli_files.py COMMENT "Writing man pages and completions" VERBATIM)
+    add_custom_target(ga_cli_files ALL DEPENDS ${GA_CLI_FILES}/ga.bash)
+  endif()
 endif()

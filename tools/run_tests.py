@@ -17,6 +17,7 @@ from xml.etree import ElementTree
 BUDGET = {"quick": 120, "full": 1500}
 TARGET = {"quick": "quick_tests", "full": "all"}
 SLOWEST = 10
+SKIPPED = re.compile(r"\bskipped=(\d+)\)|^\[  SKIPPED \] (\d+) test", re.M)  # unittest's last line, cmocka's
 
 
 def cpu():
@@ -50,6 +51,9 @@ def left_out(build, tests):
     if models:
         yield f"what {', '.join(models)} do with models that are not fetched (make models)"
     for name, _, ran, text in tests:
+        skipped = sum(int(a or b) for a, b in SKIPPED.findall(text))
+        if ran and skipped:
+            yield f"{skipped} of {name}"
         if not ran:
             yield f"{name} ({text.strip().splitlines()[-1] if text.strip() else 'no word why'})"
 
@@ -62,12 +66,13 @@ def run(build, tier, jobs):
     tested = Part(["ctest", "--test-dir", build, "-L", f"^{tier}$", "-j", jobs, "--output-on-failure", "--no-tests=error", "--output-junit", junit,
                    "--test-output-size-passed", 1 << 20])
     tests = list(results(junit))
-    print("left out: " + ("; ".join(left_out(build, tests)) or "nothing"))
     slowest = sorted(tests, key=lambda t: -t[1])[:SLOWEST]
     print("slowest: " + ", ".join(f"{name} {seconds:.1f} s" for name, seconds, *_ in slowest))
     print(f"{tier} tier: build {built}; {len(tests)} tests {tested}")
+    left = list(left_out(build, tests))
     if tested.cpu > BUDGET[tier]:
         print(f"{tier} tier: its tests are over their budget of {BUDGET[tier]} s of processor time (docs/log/test-time.md)")
+    print(f"left out: {len(left)}" + "".join(f"; {what}" for what in left))
     return tested.rc
 
 

@@ -8,13 +8,18 @@
 #include "base/sized.h"
 #include "base/status.h"
 #include "model/arch/arch.h"
+#include "model/folder_template.h"
 
 /* A template that GA cannot compile is no reason to refuse the model: raw prompts work without it. */
 static ga_status load_template(ga_model *model) {
   ga_text source;
-  if (!ga_model_file_meta(model->file, "tokenizer.chat_template")) return GA_OK;
-  GA_TRY(ga_model_file_text(model->file, "tokenizer.chat_template", &source));
-  ga_status status = ga_template_compile(source.data, source.bytes, &model->chat_template);
+  ga_status status;
+  if (ga_model_file_meta(model->file, "tokenizer.chat_template")) {
+    GA_TRY(ga_model_file_text(model->file, "tokenizer.chat_template", &source));
+    status = ga_template_compile(source.data, source.bytes, &model->chat_template);
+  } else {
+    status = ga_folder_template(model->file, &model->chat_template);
+  }
   if (status == GA_ERR_NOMEM) return status;
   if (status != GA_OK) (void)snprintf(model->template_error, sizeof model->template_error, "%s", ga_error_text());
   return GA_OK;

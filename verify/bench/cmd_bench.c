@@ -172,15 +172,18 @@ int cmd_bench(int argc, char **argv) {
       {"json", 0, OPT_FLAG, &json, 0, 0, NULL, "JSON on stdout"},
       {"error", 0, OPT_FLAG, &error, 0, 0, NULL,
        "the error of FP8 attention with outliers, by ways of scaling, instead of times"},
-      {"compare", 0, OPT_STRING, &before, 0, 0, "FILE", "with a second FILE: what changed between two JSON reports"},
+      {"compare", 0, OPT_STRING, &before, 0, 0, "FILE",
+       "with a second FILE behind it: what changed between two reports of --json"},
   };
-  int code, rest = cmd_parse("bench", "[options] [FILE]", options, GA_COUNT_OF(options), argc, argv, &code);
+  int code, rest = cmd_parse("bench", "[options], or: ga bench --compare FILE FILE", options, GA_COUNT_OF(options),
+                             argc, argv, &code);
   if (rest < 0) return code == EXIT_OK ? help_of_serve(argv) : code;
   if (before && rest != 1) return cmd_usage_error("bench", "--compare takes two files");
   if (before) return bench_compare(before, argv[1]);
   if (rest > 0) return cmd_usage_error("bench", "unexpected '%s'", argv[1]);
+  m.open.device = o.device;
+  if (open_args_check("bench", &m.open)) return EXIT_USAGE;
   if (m.open.model) {
-    m.open.device = o.device;
     m.open.threads = threads;
     m.json = json;
     return bench_model(&m);

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/status.h"
 #include "cli/open.h"
@@ -282,6 +283,7 @@ static ga_status write_and_tell(const synth_args *a) {
 
 int cmd_synth(int argc, char **argv) {
   synth_args a = {.shape = "llama-3-8b", .type = "q4_k_m", .seed = 1};
+  bool force = false;
   const cmd_option options[] = {
       {"shape", 0, OPT_STRING, &a.shape, 0, 0, "NAME",
        "llama-3-8b, llama-3-70b, llama-3.2-1b, smollm2-135m, qwen2.5-0.5b, qwen3-0.6b, "
@@ -298,11 +300,15 @@ int cmd_synth(int argc, char **argv) {
       {"head-dim", 0, OPT_INT, &a.head_dim, 2, 1024, "N", "elements of a head"},
       {"vocab", 0, OPT_INT, &a.vocab, FIRST_WORD + 1, 1 << 22, "N", "tokens"},
       {"context", 0, OPT_INT, &a.context, 1, 1 << 28, "N", "tokens that the model says it was trained for"},
+      {"force", 0, OPT_FLAG, &force, 0, 0, NULL, "write over a file that is there"},
   };
   int code, rest = cmd_parse("synth", "[options] FILE", options, GA_COUNT_OF(options), argc, argv, &code);
   if (rest < 0) return code;
   if (rest != 1) return cmd_usage_error("synth", rest ? "one file, not %d" : "which file? give a path", rest);
   a.path = argv[1];
+  synth shape = {0};
+  if (settle_shape(&a, &shape) != GA_OK) return cmd_usage_error("synth", "%s", ga_error_text());
+  if (!force && !access(a.path, F_OK)) return cmd_usage_error("synth", "%s is there; --force writes over it", a.path);
   listen_for_interrupt();
   return write_and_tell(&a) == GA_OK ? EXIT_OK : cmd_fail("synth");
 }

@@ -1,0 +1,220 @@
+#include "cli/hub.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "cli/folders.h"
+
+/* --- names --- */
+
+bool hub_is_name(const char *text) { return !strncmp(text, "hf:", 3); }
+
+static bool is_word(const char *p, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (!isalnum((unsigned char)p[i]) && !strchr("._-", p[i])) return false;
+  return n > 0 && p[0] != '.';
+}
+
+/* A path inside of a repository. */
+static bool is_inside(const char *path) {
+  for (const char *p = path;; p++) {
+    const size_t n = strcspn(p, "/");
+    if (!n || p[0] == '.') return false; /* no hidden files either: those beside models are ours */
+    for (size_t i = 0; i < n; i++)
+      if ((unsigned char)p[i] < 0x21 || p[i] == 0x7f || strchr("\\?#%", p[i])) return false;
+    p += n;
+    if (!*p) return true;
+  }
+}
+
+ga_status hub_parse(const char *text, hub_name *out) {
+  const char *org = text + 3, *repo = strchr(org, '/');
+  *out = (hub_name){0};
+  const size_t n_org = repo ? (size_t)(repo - org) : 0, n_repo = repo ? strcspn(++repo, "/:") : 0;
+  const char *rest = repo ? repo + n_repo : "";
+  const bool good = repo && is_word(org, n_org) && is_word(repo, n_repo) && n_org < sizeof out->org &&
+                    n_repo < sizeof out->repo && strlen(rest) < sizeof out->file;
+  REQUIRE(good && (*rest != ':' || (is_word(rest + 1, strlen(rest + 1)) && strlen(rest) < sizeof out->tag)) &&
+              (*rest != '/' || is_inside(rest + 1)),
+          GA_ERR_ARG, "%s: must be hf:ORGANISATION/REPOSITORY, with :TYPE (as Q4_K_M) or /FILE behind it or not", text);
+  memcpy(out->org, org, n_org);
+  memcpy(out->repo, repo, n_repo);
+  if (*rest)
+    (void)snprintf(*rest == ':' ? out->tag : out->file, *rest == ':' ? sizeof out->tag : sizeof out->file, "%s",
+                   rest + 1);
+  return GA_OK;
+}
+
+ga_status hub_folder(const hub_name *name, char *path, size_t capacity) {
+  char dir[3072];
+  TRY(models_dir(dir, sizeof dir));
+  const int n = snprintf(path, capacity, "%s/hf/%s/%s", dir, name->org, name->repo);
+  REQUIRE(n > 0 && (size_t)n < capacity, GA_ERR_IO, "%s: path too long", dir);
+  return GA_OK;
+}
+
+/* --- files --- */
+
+ga_status hub_files_add(hub_files *files, const char *path, int64_t bytes, const char *sha256) {
+  if (strlen(path) >= sizeof files->item->path || !is_inside(path)) return GA_OK;
+  if (files->n == files->room) {
+    const size_t room = files->room ? 2 * files->room : 32;
+    hub_file *bigger = realloc(files->item, room * sizeof *bigger);
+    if (!bigger) return fail_nomem("files", room * sizeof *bigger);
+    files->item = bigger;
+    files->room = room;
+  }
+  hub_file *f = &files->item[files->n++];
+  *f = (hub_file){.bytes = bytes};
+  (void)snprintf(f->path, sizeof f->path, "%s", path);
+  if (sha256 && strlen(sha256) == 64) (void)snprintf(f->sha256, sizeof f->sha256, "%s", sha256);
+  return GA_OK;
+}
+
+void hub_files_free(hub_files *files) {
+  free(files->item);
+  *files = (hub_files){0};
+}
+
+static bool ends_with(const char *text, const char *end) {
+  const size_t n = strlen(text), m = strlen(end);
+  return n >= m && !strcasecmp(text + n - m, end);
+}
+
+/* A model, and neither what it sees pictures with nor statistics for quantising it. */
+static bool is_gguf(const char *path) {
+  return ends_with(path, ".gguf") && !strcasestr(path, "mmproj") && !strcasestr(path, "imatrix");
+}
+
+/* "-00002-of-00005.gguf": 2 and 5, and where that begins; else 1 of 1. */
+static size_t shard_of(const char *path, unsigned *shard, unsigned *count) {
+  const size_t n = strlen(path), tail = strlen("-00001-of-00001.gguf");
+  char end[8] = "";
+  *shard = *count = 1;
+  if (n <= tail || sscanf(path + n - tail, "-%5u-of-%5u%7s", shard, count, end) != 3 || strcasecmp(end, ".gguf")) {
+    *shard = *count = 1;
+    return n - strlen(".gguf");
+  }
+  return n - tail;
+}
+
+/* TAG stands in the file's name as a word of its own. */
+static bool has_tag(const char *path, const char *tag) {
+  const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+  for (const char *at = name; (at = strcasestr(at, tag)); at++) {
+    const char before = at == name ? '-' : at[-1], after = at[strlen(tag)];
+    if (strchr("-._", before) && after && strchr("-.", after)) return true;
+  }
+  return false;
+}
+
+/* Marks the shards of which `first` is the first one, if all are there. */
+static bool choose_shards(hub_files *files, const hub_file *first) {
+  unsigned shard, count, found = 0, other;
+  const size_t stem = shard_of(first->path, &shard, &count);
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t i = 0; i < files->n; i++) {
+      hub_file *f = &files->item[i];
+      if (!is_gguf(f->path) || shard_of(f->path, &shard, &other) != stem || other != count ||
+          memcmp(f->path, first->path, stem) != 0)
+        continue;
+      found += pass == 0;
+      if (pass == 1) f->chosen = found == count;
+    }
+  return found == count;
+}
+
+/* The first whole model with this tag ("": of any), as the list goes. */
+static bool choose_gguf(hub_files *files, const char *tag) {
+  unsigned shard, count;
+  for (size_t i = 0; i < files->n; i++) {
+    const hub_file *f = &files->item[i];
+    if (!is_gguf(f->path) || (*tag && !has_tag(f->path, tag))) continue;
+    (void)shard_of(f->path, &shard, &count);
+    if (shard == 1 && choose_shards(files, f)) return true;
+  }
+  return false;
+}
+
+static bool is_of_folder(const char *path) {
+  static const char *const names[] = {"tokenizer.json",
+                                      "tokenizer_config.json",
+                                      "special_tokens_map.json",
+                                      "vocab.txt",
+                                      "added_tokens.json",
+                                      "chat_template.jinja",
+                                      "vocab.json",
+                                      "merges.txt",
+                                      "generation_config.json",
+                                      "tokenizer.model",
+                                      "1_Pooling/config.json",
+                                      "model.safetensors.index.json",
+                                      "config.json"};
+  for (size_t i = 0; i < COUNT_OF(names); i++)
+    if (!strcmp(path, names[i])) return true;
+  return !strchr(path, '/') && ends_with(path, ".safetensors") && !strncmp(path, "model", 5);
+}
+
+static bool choose_folder(hub_files *files) {
+  bool weights = false, config = false;
+  for (size_t i = 0; i < files->n; i++) {
+    hub_file *f = &files->item[i];
+    f->chosen = is_of_folder(f->path);
+    weights |= f->chosen && ends_with(f->path, ".safetensors");
+    config |= !strcmp(f->path, "config.json");
+  }
+  for (size_t i = 0; (!weights || !config) && i < files->n; i++) files->item[i].chosen = false;
+  return weights && config;
+}
+
+static int compare_files(const void *a, const void *b) {
+  const hub_file *x = a, *y = b;
+  const int last = !strcmp(x->path, "config.json") - !strcmp(y->path, "config.json");
+  return last ? last : strcmp(x->path, y->path);
+}
+
+ga_status hub_choose(const hub_name *name, hub_files *files) {
+  static const char *const types[] = {"Q4_K_M", "Q4_K_S", "Q5_K_M", "Q4_0", "Q4_1", "Q8_0", "Q6_K", "BF16", "F16", ""};
+  bool gguf = false;
+  if (files->n) qsort(files->item, files->n, sizeof *files->item, compare_files);
+  for (size_t i = 0; i < files->n; i++) files->item[i].chosen = !strcmp(files->item[i].path, name->file);
+  if (*name->file) {
+    REQUIRE(hub_chosen(files), GA_ERR_STATE, "hf:%s/%s has no file '%s'", name->org, name->repo, name->file);
+    return GA_OK;
+  }
+  if (*name->tag) gguf = choose_gguf(files, name->tag);
+  REQUIRE(gguf || !*name->tag, GA_ERR_STATE, "hf:%s/%s has no GGUF file with '%s' in its name", name->org, name->repo,
+          name->tag);
+  for (size_t i = 0; i < COUNT_OF(types) && !gguf; i++) gguf = choose_gguf(files, types[i]);
+  if (gguf) return GA_OK;
+  REQUIRE(choose_folder(files), GA_ERR_STATE,
+          "hf:%s/%s has no model: neither a GGUF file nor config.json beside model*.safetensors", name->org,
+          name->repo);
+  return GA_OK;
+}
+
+const char *hub_chosen(const hub_files *files) {
+  const char *one = NULL;
+  for (size_t i = 0; i < files->n; i++) {
+    if (!files->item[i].chosen) continue;
+    if (!is_gguf(files->item[i].path) && !strcmp(files->item[i].path, "config.json")) return "";
+    if (!one) one = files->item[i].path;
+  }
+  return one;
+}
+
+void hub_print_choices(const hub_files *files, bool to_stdout) {
+  FILE *out = to_stdout ? stdout : stderr;
+  for (size_t i = 0; i < files->n; i++) {
+    const hub_file *f = &files->item[i];
+    if (!f->chosen && !is_gguf(f->path) && !is_of_folder(f->path)) continue;
+    (void)fprintf(out, "%c ", f->chosen ? '*' : ' ');
+    if (f->bytes < 0)
+      (void)fprintf(out, "%10s  %s\n", "", f->path);
+    else
+      (void)fprintf(out, "%7.1f MB  %s\n", (double)f->bytes * 1e-6, f->path);
+  }
+}

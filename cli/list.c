@@ -1,0 +1,129 @@
+/* ga list, ga rm: the models that are here. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/cmd.h"
+#include "cli/error.h"
+#include "cli/interrupt.h"
+#include "cli/store.h"
+
+static const char *text_of_size(uint64_t bytes, char text[24]) {
+  (void)snprintf(text, 24, bytes >= 1000000000 ? "%.2f GB" : "%.1f MB",
+                 (double)bytes * (bytes >= 1000000000 ? 1e-9 : 1e-6));
+  return text;
+}
+
+/* "3 hours ago". A clock that was set back gives "now". */
+static const char *age_of(time_t then, char text[32]) {
+  static const struct {
+    long long seconds;
+    const char *name;
+  } units[] = {{86400, "day"}, {3600, "hour"}, {60, "minute"}};
+  const long long age = (long long)(time(NULL) - then);
+  for (size_t i = 0; i < COUNT_OF(units); i++) {
+    const long long n = age / units[i].seconds;
+    if (n < 1) continue;
+    (void)snprintf(text, 32, "%lld %s%s ago", n, units[i].name, n == 1 ? "" : "s");
+    return text;
+  }
+  return "now";
+}
+
+static ga_status print_json(const store *s) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < s->n; i++) {
+    const store_entry *e = &s->entry[i];
+    char used[32];
+    struct tm tm;
+    (void)strftime(used, sizeof used, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&e->used, &tm));
+    (void)json_array_append_new(list,
+                                json_pack("{s:o, s:o, s:I, s:I, s:s}", "name", cmd_json_text(e->name, strlen(e->name)),
+                                          "path", cmd_json_text(e->path, strlen(e->path)), "bytes",
+                                          (json_int_t)e->bytes, "files", (json_int_t)e->files, "used", used));
+  }
+  TRY(cmd_print_json(list, JSON_INDENT(2)));
+  printf("\n");
+  return GA_OK;
+}
+
+static void print_table(const store *s) {
+  size_t widest = 4;
+  for (size_t i = 0; i < s->n; i++) widest = strlen(s->entry[i].name) > widest ? strlen(s->entry[i].name) : widest;
+  if (!s->n) {
+    (void)fprintf(stderr, "no models in %s; ga pull --list has some\n", s->dir);
+    return;
+  }
+  printf("%-*s  %10s  %s\n", (int)widest, "NAME", "SIZE", "USED");
+  for (size_t i = 0; i < s->n; i++) {
+    const store_entry *e = &s->entry[i];
+    char size[24], age[32];
+    cmd_put_text(stdout, e->name, strlen(e->name));
+    printf("%-*s  %10s  %s\n", (int)(widest - strlen(e->name)), "", text_of_size(e->bytes, size), age_of(e->used, age));
+  }
+}
+
+int cmd_list(int argc, char **argv) {
+  bool json = false;
+  const cmd_option options[] = {{"json", 0, OPT_FLAG, &json, 0, 0, NULL, "a JSON array on stdout"}};
+  int code, rest = cmd_parse("list", "[options]", options, COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  if (rest) return cmd_usage_error("list", "unexpected '%s'", argv[1]);
+  store s;
+  ga_status status = store_open(&s);
+  if (status == GA_OK && json) status = print_json(&s);
+  if (status == GA_OK && !json) print_table(&s);
+  if (status == GA_OK) store_close(&s);
+  return status == GA_OK ? EXIT_OK : cmd_fail("list");
+}
+
+/* --- rm --- */
+
+static void print_entry(FILE *f, const store_entry *e) {
+  char size[24];
+  cmd_put_text(f, e->path, strlen(e->path));
+  (void)fprintf(f, e->files > 1 ? ", %lld files, %s\n" : ", %lld file, %s\n", (long long)e->files,
+                text_of_size(e->bytes, size));
+}
+
+/* Enter alone is no. */
+static bool agrees(const store_entry *e) {
+  char answer[16] = "";
+  (void)fprintf(stderr, "remove ");
+  print_entry(stderr, e);
+  (void)fprintf(stderr, "[y/N] ");
+  (void)fflush(stderr);
+  if (!fgets(answer, sizeof answer, stdin)) (void)fprintf(stderr, "\n");
+  return answer[0] == 'y' || answer[0] == 'Y';
+}
+
+static ga_status remove_one(const store *s, const char *name, bool yes) {
+  const store_entry *e = store_find(s, name);
+  REQUIRE(e, GA_ERR_ARG, "%s: no model of that name in %s (ga list)", name, s->dir);
+  if (!yes && !agrees(e)) {
+    (void)fprintf(stderr, "kept\n");
+    return GA_OK;
+  }
+  TRY(store_remove(s, e));
+  printf("removed ");
+  print_entry(stdout, e);
+  return GA_OK;
+}
+
+int cmd_rm(int argc, char **argv) {
+  bool yes = false;
+  const cmd_option options[] = {{"yes", 'y', OPT_FLAG, &yes, 0, 0, NULL, "do not ask"}};
+  int code, rest = cmd_parse("rm", "[options] MODEL...", options, COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  if (!rest) return cmd_usage_error("rm", "which model? (ga list)");
+  if (!yes && !isatty(STDIN_FILENO)) return cmd_usage_error("rm", "nobody can be asked here; --yes removes without");
+  ga_status status = GA_OK;
+  for (int i = 1; i <= rest && status == GA_OK; i++) {
+    store s;
+    status = store_open(&s);
+    if (status != GA_OK) break;
+    status = remove_one(&s, argv[i], yes);
+    store_close(&s);
+  }
+  return status == GA_OK ? EXIT_OK : cmd_fail("rm");
+}

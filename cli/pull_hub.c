@@ -1,0 +1,157 @@
+/* Fetches models of Hugging Face's hub, or of a mirror of it ($HF_ENDPOINT). */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <jansson.h>
+
+#include "cli/cmd.h"
+#include "cli/error.h"
+#include "cli/folders.h"
+#include "cli/hub.h"
+#include "cli/pull.h"
+
+/* --- token --- */
+
+static const char *token_path(char path[4096]) {
+  const char *own = getenv("HF_TOKEN_PATH"), *hf = getenv("HF_HOME"), *cache = getenv("XDG_CACHE_HOME"),
+             *home = getenv("HOME");
+  int n = -1;
+  if (own && *own) return own;
+  if (hf && *hf)
+    n = snprintf(path, 4096, "%s/token", hf);
+  else if (cache && *cache)
+    n = snprintf(path, 4096, "%s/huggingface/token", cache);
+  else if (home && *home)
+    n = snprintf(path, 4096, "%s/.cache/huggingface/token", home);
+  return n > 0 && n < 4096 ? path : NULL;
+}
+
+/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. */
+static ga_status read_token(char token[512]) {
+  char path[4096];
+  const char *given = getenv("HF_TOKEN");
+  token[0] = 0;
+  if (given && *given) {
+    REQUIRE(strlen(given) < 512, GA_ERR_ARG, "HF_TOKEN has %zu characters; at most 511", strlen(given));
+    (void)snprintf(token, 512, "%s", given);
+  } else {
+    given = token_path(path);
+    FILE *f = given ? fopen(given, "r") : NULL;
+    if (f && !fgets(token, 512, f)) token[0] = 0;
+    if (f) (void)fclose(f);
+    token[strcspn(token, "\r\n \t")] = 0;
+  }
+  for (const char *p = token; *p; p++)
+    REQUIRE(isgraph((unsigned char)*p), GA_ERR_ARG, "the hub's token has a character that none has (HF_TOKEN, %s)",
+            given);
+  return GA_OK;
+}
+
+/* --- listing --- */
+
+static ga_status hub_url(char *url, size_t capacity, const char *format, const hub_name *name, const char *file) {
+  const char *endpoint = getenv("HF_ENDPOINT");
+  char rest[2048];
+  if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
+  size_t n = strlen(endpoint);
+  while (n && endpoint[n - 1] == '/') n--;
+  const int m = !strcmp(format, "api")
+                    ? snprintf(rest, sizeof rest, "api/models/%s/%s?blobs=true", name->org, name->repo)
+                    : snprintf(rest, sizeof rest, "%s/%s/resolve/main/%s", name->org, name->repo, file);
+  const int k = snprintf(url, capacity, "%.*s/%s", (int)n, endpoint, rest);
+  REQUIRE(m > 0 && (size_t)m < sizeof rest && k > 0 && (size_t)k < capacity, GA_ERR_ARG,
+          "the address of hf:%s/%s is too long", name->org, name->repo);
+  return GA_OK;
+}
+
+static ga_status take_listing(const char *text, const char *label, hub_files *files) {
+  json_error_t error;
+  json_t *all = json_loads(text, 0, &error);
+  const json_t *list = json_object_get(all, "siblings");
+  ga_status status = GA_OK;
+  if (!json_is_array(list)) status = ga_error_set(GA_ERR_FORMAT, "%s: the answer lists no files", label);
+  for (size_t i = 0; status == GA_OK && i < json_array_size(list); i++) {
+    const json_t *f = json_array_get(list, i), *size = json_object_get(f, "size");
+    const char *path = json_string_value(json_object_get(f, "rfilename"));
+    if (path)
+      status = hub_files_add(files, path, json_is_integer(size) ? json_integer_value(size) : -1,
+                             json_string_value(json_object_get(json_object_get(f, "lfs"), "sha256")));
+  }
+  json_decref(all);
+  return status;
+}
+
+static ga_status read_listing(const hub_name *name, const char *token, hub_files *files) {
+  char url[4096], *text;
+  pull_address from;
+  TRY(hub_url(url, sizeof url, "api", name, ""));
+  TRY(pull_address_parse(url, &from));
+  from.token = token;
+  TRY(pull_text(&from, &text));
+  const ga_status status = take_listing(text, from.label, files);
+  free(text);
+  return status;
+}
+
+/* --- files --- */
+
+static bool is_fetched(const char *goal, const hub_file *f) {
+  struct stat st;
+  return !stat(goal, &st) && S_ISREG(st.st_mode) && (f->bytes < 0 || st.st_size == f->bytes);
+}
+
+static ga_status fetch_one(const hub_name *name, const hub_file *f, const char *token, bool force) {
+  char url[4096], goal[4096], folder[3072];
+  pull_address from;
+  TRY(hub_folder(name, folder, sizeof folder));
+  const int n = snprintf(goal, sizeof goal, "%s/%s", folder, f->path);
+  REQUIRE(n > 0 && (size_t)n < sizeof goal, GA_ERR_IO, "%s: path too long", folder);
+  if (!force && is_fetched(goal, f)) return GA_OK;
+  TRY(hub_url(url, sizeof url, "file", name, f->path));
+  TRY(pull_address_parse(url, &from));
+  from.token = token;
+  char *slash = strrchr(goal, '/');
+  *slash = 0;
+  TRY(make_dirs(goal, 0777));
+  *slash = '/';
+  if (f->bytes >= 0) (void)fprintf(stderr, "%s, %.1f MB\n", f->path, (double)f->bytes * 1e-6);
+  return pull_fetch(&from, goal, *f->sha256 ? f->sha256 : NULL);
+}
+
+static ga_status fetch_chosen(const hub_name *name, const hub_files *files, const char *token, bool force) {
+  for (size_t i = 0; i < files->n; i++)
+    if (files->item[i].chosen) TRY(fetch_one(name, &files->item[i], token, force));
+  return GA_OK;
+}
+
+static ga_status with_choices(ga_status status, const hub_files *files) {
+  if (status != GA_ERR_STATE || !files->n) return status;
+  (void)fprintf(stderr, "what is there:\n");
+  hub_print_choices(files, false);
+  return status;
+}
+
+ga_status pull_hub(const char *source, bool list_only, bool force, char *path, size_t capacity) {
+  hub_name name;
+  hub_files files = {0};
+  char token[512];
+  TRY(hub_parse(source, &name));
+  if (!list_only && !force && hub_find(&name, path, capacity) == GA_OK) {
+    (void)fprintf(stderr, "already here; --force fetches it again\n");
+    return GA_OK;
+  }
+  TRY(read_token(token));
+  ga_status status = *name.file ? hub_files_add(&files, name.file, -1, NULL) : read_listing(&name, token, &files);
+  if (status == GA_OK) status = with_choices(hub_choose(&name, &files), &files);
+  if (status == GA_OK && (list_only || !*name.file)) hub_print_choices(&files, list_only);
+  if (status == GA_OK && !list_only) {
+    status = fetch_chosen(&name, &files, token, force);
+    if (status == GA_OK) status = hub_find(&name, path, capacity);
+  }
+  hub_files_free(&files);
+  return status;
+}

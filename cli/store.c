@@ -1,0 +1,223 @@
+#include "cli/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/error.h"
+#include "cli/folders.h"
+#include "cli/hub.h"
+#include "cli/models.h"
+#include "cli/trees.h"
+
+static bool join(char *out, size_t capacity, const char *a, const char *b) {
+  const int n = snprintf(out, capacity, "%s/%s", a, b);
+  return n > 0 && (size_t)n < capacity;
+}
+
+/* --- one model --- */
+
+/* For "x-00001-of-00003.gguf" the bytes up to the number and the count; false for all else. */
+static bool is_first_shard(const char *path, size_t *stem, unsigned *count) {
+  const size_t n = strlen(path), tail = strlen("-00001-of-00001.gguf");
+  unsigned shard;
+  char end[8] = "";
+  if (n <= tail || sscanf(path + n - tail, "-%5u-of-%5u%7s", &shard, count, end) != 3 || strcmp(end, ".gguf"))
+    return false;
+  *stem = n - tail;
+  return shard == 1;
+}
+
+static bool is_later_shard(const char *name) {
+  size_t stem;
+  unsigned count;
+  const size_t n = strlen(name), tail = strlen("-00001-of-00001.gguf");
+  return n > tail && name[n - tail] == '-' && !strncmp(name + n - tail + 6, "-of-", 4) &&
+         !is_first_shard(name, &stem, &count);
+}
+
+/* Calls `each` for every file of a model that is no folder; false: one call failed. */
+static bool for_files(const char *path, bool (*each)(const char *file, void *user), void *user) {
+  size_t stem = 0;
+  unsigned count = 1;
+  char file[4096 + 32];
+  if (!is_first_shard(path, &stem, &count)) return each(path, user);
+  bool good = true;
+  for (unsigned i = 1; i <= count && i < 100000; i++) {
+    (void)snprintf(file, sizeof file, "%.*s-%05u-of-%05u.gguf", (int)stem, path, i, count);
+    if (!access(file, F_OK)) good &= each(file, user);
+  }
+  return good;
+}
+
+static bool add_size(const char *file, void *user) {
+  store_entry *e = user;
+  struct stat st;
+  if (stat(file, &st)) return false;
+  e->bytes += (uint64_t)st.st_size;
+  e->files++;
+  return true;
+}
+
+static void add_tree_size(const char *path, void *user) { (void)add_size(path, user); }
+
+/* Whose times tell when a model was used: those of a folder change when it is listed. */
+static bool file_of_times(const char *path, char file[4096 + 16]) {
+  struct stat st;
+  if (stat(path, &st)) return false;
+  (void)snprintf(file, 4096 + 16, "%s%s", path, S_ISDIR(st.st_mode) ? "/config.json" : "");
+  return true;
+}
+
+static ga_status add_entry(store *s, const char *name, const char *path) {
+  struct stat st;
+  char times[4096 + 16];
+  if (!file_of_times(path, times) || stat(times, &st)) return GA_OK;
+  if (s->n == s->room) {
+    const size_t room = s->room ? 2 * s->room : 16;
+    store_entry *bigger = realloc(s->entry, room * sizeof *bigger);
+    if (!bigger) return fail_nomem("models", room * sizeof *bigger);
+    s->entry = bigger;
+    s->room = room;
+  }
+  store_entry *e = &s->entry[s->n++];
+  *e = (store_entry){.is_folder = strcmp(times, path) != 0,
+                     .used = st.st_atime > st.st_mtime ? st.st_atime : st.st_mtime};
+  (void)snprintf(e->name, sizeof e->name, "%s", name);
+  (void)snprintf(e->path, sizeof e->path, "%s", path);
+  if (e->is_folder)
+    tree_files(path, add_tree_size, e);
+  else
+    (void)for_files(path, add_size, e);
+  return GA_OK;
+}
+
+/* --- all of them --- */
+
+static bool is_model_file(const char *name) {
+  const char *dot = strrchr(name, '.');
+  return dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".safetensors")) && !is_later_shard(name);
+}
+
+static bool is_model_folder(const char *path) {
+  char config[4096 + 16];
+  return join(config, sizeof config, path, "config.json") && !access(config, F_OK);
+}
+
+static const char *known_name(const char *file) {
+  for (const known_model *k = known_models; k->name; k++)
+    if (!strcmp(k->file, file)) return k->name;
+  return NULL;
+}
+
+/* What lies in `folder`; prefix: of names ("hf:org/repo/"). depth: folders in it that are no models. */
+static ga_status scan(store *s, const char *folder, const char *prefix, int depth) {
+  DIR *d = opendir(folder);
+  ga_status status = GA_OK;
+  if (!d) return GA_OK;
+  for (struct dirent *e; status == GA_OK && (e = readdir(d));) {
+    char path[4096], name[1300];
+    struct stat st;
+    const char *known = *prefix ? NULL : known_name(e->d_name);
+    const int n = snprintf(name, sizeof name, "%s%s", known ? "" : prefix, known ? known : e->d_name);
+    if (e->d_name[0] == '.' || n <= 0 || (size_t)n >= sizeof name - 1 || !join(path, sizeof path, folder, e->d_name) ||
+        stat(path, &st))
+      continue;
+    const bool is_folder = S_ISDIR(st.st_mode), model = is_folder ? is_model_folder(path) : is_model_file(e->d_name);
+    if (model) status = add_entry(s, name, path);
+    if (status != GA_OK || !is_folder || !depth || (model && *prefix == 0)) continue;
+    (void)strcat(name, "/");
+    status = scan(s, path, name, depth - 1);
+  }
+  (void)closedir(d);
+  return status;
+}
+
+static int compare_used(const void *a, const void *b) {
+  const store_entry *x = a, *y = b;
+  return x->used != y->used ? (x->used < y->used) - (x->used > y->used) : strcmp(x->name, y->name);
+}
+
+/* Files of a folder that is a model are not models of their own. */
+static void drop_parts(store *s) {
+  size_t kept = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    bool part = false;
+    for (size_t k = 0; k < s->n && !part; k++) {
+      const size_t n = strlen(s->entry[k].path);
+      const char *end = strrchr(s->entry[i].path, '.');
+      part = s->entry[k].is_folder && !strncmp(s->entry[i].path, s->entry[k].path, n) && s->entry[i].path[n] == '/' &&
+             end && !strcmp(end, ".safetensors");
+    }
+    if (!part) s->entry[kept++] = s->entry[i];
+  }
+  s->n = kept;
+}
+
+ga_status store_open(store *out) {
+  char hub[4096];
+  *out = (store){0};
+  TRY(models_dir(out->dir, sizeof out->dir));
+  ga_status status = scan(out, out->dir, "", 0);
+  if (status == GA_OK && join(hub, sizeof hub, out->dir, "hf")) status = scan(out, hub, "hf:", 4);
+  if (status != GA_OK) {
+    store_close(out);
+    return status;
+  }
+  drop_parts(out);
+  if (out->n) qsort(out->entry, out->n, sizeof *out->entry, compare_used);
+  return GA_OK;
+}
+
+void store_close(store *s) {
+  free(s->entry);
+  *s = (store){0};
+}
+
+const store_entry *store_find(const store *s, const char *name) {
+  char path[4096] = "";
+  hub_name hub;
+  if (hub_is_name(name) && (hub_parse(name, &hub) != GA_OK || hub_find(&hub, path, sizeof path) != GA_OK)) path[0] = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    const store_entry *e = &s->entry[i];
+    const char *file = strrchr(e->path, '/');
+    if (!strcmp(e->name, name) || !strcmp(e->path, *path ? path : name) || (file && !strcmp(file + 1, name))) return e;
+  }
+  return NULL;
+}
+
+static bool remove_file(const char *file, void *user) {
+  char beside[4096 + 64];
+  const char *slash = strrchr(file, '/');
+  (void)user;
+  (void)snprintf(beside, sizeof beside, "%.*s.%s.origin", (int)(slash + 1 - file), file, slash + 1);
+  (void)unlink(beside);
+  return !unlink(file);
+}
+
+ga_status store_remove(const store *s, const store_entry *e) {
+  char parent[4096];
+  if (e->is_folder)
+    REQUIRE(tree_remove(e->path), GA_ERR_IO, "%s: %s", e->path, strerror(errno));
+  else
+    REQUIRE(for_files(e->path, remove_file, NULL), GA_ERR_IO, "%s: %s", e->path, strerror(errno));
+  (void)snprintf(parent, sizeof parent, "%s", e->path);
+  for (char *slash; (slash = strrchr(parent, '/')) && (size_t)(slash - parent) > strlen(s->dir);) {
+    *slash = 0;
+    if (rmdir(parent)) break; /* others are there */
+  }
+  return GA_OK;
+}
+
+void store_mark_used(const char *path) {
+  char dir[3072], file[4096 + 16];
+  const struct timespec times[2] = {{.tv_nsec = UTIME_NOW}, {.tv_nsec = UTIME_OMIT}};
+  if (models_dir(dir, sizeof dir) != GA_OK) return;
+  const size_t n = strlen(dir);
+  if (!strncmp(path, dir, n) && path[n] == '/' && file_of_times(path, file)) (void)utimensat(AT_FDCWD, file, times, 0);
+}

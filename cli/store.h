@@ -1,0 +1,35 @@
+/* The models that are here: in the models' folder, see folders.h. */
+#ifndef GA_CLI_STORE_H
+#define GA_CLI_STORE_H
+
+#include <stdint.h>
+#include <time.h>
+
+#include "ga/base.h"
+
+typedef struct store_entry {
+  char name[1300]; /* what -m takes */
+  char path[4096]; /* a file, the first shard of several, or a folder */
+  uint64_t bytes;  /* all of it */
+  int64_t files;
+  time_t used; /* when it was opened the last time, or came */
+  bool is_folder;
+} store_entry;
+
+typedef struct store {
+  char dir[3072];
+  store_entry *entry; /* the last used first */
+  size_t n, room;
+} store;
+
+ga_status store_open(store *out);
+void store_close(store *s);
+/* By name, by a name of the hub, or by the name of its file. NULL: there is none. */
+const store_entry *store_find(const store *s, const char *name);
+/* Its files, what is kept beside them, and folders that are empty then. */
+ga_status store_remove(const store *s, const store_entry *e);
+
+/* Remembers that a model is used now, if it lies in the models' folder. */
+void store_mark_used(const char *path);
+
+#endif

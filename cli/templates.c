@@ -1,0 +1,45 @@
+#include "cli/templates.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/error.h"
+#include "cli/open.h"
+
+/* The formats as their models' cards describe them. */
+static const struct {
+  const char *name, *source;
+} known[] = {
+    {"chatml", "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+               "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"},
+    {"gemma", "{{ bos_token }}{% for m in messages %}<start_of_turn>"
+              "{{ 'model' if m.role == 'assistant' else 'user' }}\n{{ m.content | trim }}<end_of_turn>\n{% endfor %}"
+              "{% if add_generation_prompt %}<start_of_turn>model\n{% endif %}"},
+    {"llama3", "{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ m.role }}<|end_header_id|>\n\n"
+               "{{ m.content | trim }}<|eot_id|>{% endfor %}"
+               "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>\n\n{% endif %}"},
+    {"mistral", "{{ bos_token }}{% for m in messages %}{% if m.role == 'assistant' %} {{ m.content | trim }}"
+                "{{ eos_token }}{% elif m.role == 'system' %}[INST] {{ m.content }}[/INST]{% else %}"
+                "[INST] {{ m.content }}[/INST]{% endif %}{% endfor %}"},
+    {"plain", "{{ bos_token }}{% for m in messages %}{% if m.role == 'system' %}{{ m.content }}\n\n{% else %}"
+              "{{ 'Assistant' if m.role == 'assistant' else 'User' }}: {{ m.content }}\n{% endif %}{% endfor %}"
+              "{% if add_generation_prompt %}Assistant:{% endif %}"},
+};
+
+const char *template_names(void) { return "chatml, gemma, llama3, mistral, plain"; }
+
+ga_status template_open(const char *name_or_file, ga_template **out) {
+  char *text = NULL;
+  size_t bytes;
+  *out = NULL;
+  for (size_t i = 0; i < COUNT_OF(known); i++)
+    if (!strcmp(name_or_file, known[i].name)) return ga_template_compile(known[i].source, strlen(known[i].source), out);
+  REQUIRE(!access(name_or_file, F_OK), GA_ERR_ARG, "--chat-template '%s': no such file, and no name of %s",
+          name_or_file, template_names());
+  TRY(read_text(name_or_file, &text, &bytes));
+  ga_status status = ga_template_compile(text, bytes, out);
+  if (status != GA_OK) status = ga_error_set(status, "%s: %s", name_or_file, ga_error_text());
+  free(text);
+  return status;
+}

@@ -1,0 +1,12 @@
+/* The chat template of a folder of safetensors. */
+#ifndef GA_MODEL_FOLDER_TEMPLATE_H
+#define GA_MODEL_FOLDER_TEMPLATE_H
+
+#include "ga/chat.h"
+#include "ga/model_file.h"
+
+/* chat_template.jinja beside the weights, else "chat_template" in tokenizer_config.json: a text, or a list of templates
+ * with names, of which "default" is taken, else the first. *out NULL: there is none. */
+GA_NODISCARD ga_status ga_folder_template(const ga_model_file *file, ga_template **out);
+
+#endif

@@ -1,0 +1,321 @@
+#!/usr/bin/env python3
+"""Models at hand: `ga list`, `rm`, `show`, and models of a hub on this machine by hf:ORG/REPOSITORY. Usage: program_models.py GA"""
+import contextlib
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+import tiny_gguf
+from chat_rig import Terminal
+
+GA = os.path.abspath(sys.argv.pop(1))
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "data", "arch")
+GOOD = tiny_gguf.build()
+TOKEN = "hf_abc"
+
+
+def folder_files():
+    """A safetensors folder of tests/data/arch, without what tells how it was made."""
+    root = os.path.join(DATA, "qwen2")
+    files = {}
+    for name in sorted(os.listdir(root)):
+        with open(os.path.join(root, name), "rb") as f:
+            files[name] = f.read()
+    return files
+
+
+class Hub(http.server.BaseHTTPRequestHandler):
+    """Repositories; of "gated/..." those who bring the token get something; "slow/..." stops in the middle of a file until `go`."""
+    repos = {
+        "org/many": {"README.md": b"x", "m-Q8_0.gguf": GOOD + b"8" * 32, "m-Q4_K_M.gguf": GOOD, "m-f16.gguf": GOOD + b"f" * 64,
+                     "mmproj-m-f16.gguf": b"GGUFno", "../evil.gguf": b"GGUF", ".hidden.gguf": b"GGUF"},
+        "org/split": {f"big/b-Q4_0-{i:05}-of-00003.gguf": b"GGUF" + bytes([i]) * 1000 * i for i in (1, 2, 3)} | {"big/b-Q4_0-00001-of-00002.gguf": b"GGUF"},
+        "org/folder": folder_files() | {"onnx/model.safetensors": b"no", "README.md": b"x"},
+        "org/nothing": {"README.md": b"x", "pytorch_model.bin": b"x"},
+        "gated/one": {"m-Q4_K_M.gguf": GOOD},
+        "slow/one": {"m-Q4_K_M.gguf": GOOD},
+        "wrong/hash": {"m-Q4_K_M.gguf": GOOD},
+    }
+    go = threading.Event()
+    asked, tokens = [], []
+
+    def log_message(self, *args):
+        pass
+
+    def do_GET(self):
+        path = self.path.split("?")[0].strip("/").removeprefix("mirror/")
+        Hub.asked.append(path)
+        Hub.tokens.append(self.headers.get("Authorization"))
+        if "gated/" in path and Hub.tokens[-1] != "Bearer " + TOKEN:
+            return self.send_error(401)
+        if path.startswith("api/models/"):
+            repo = Hub.repos.get(path.removeprefix("api/models/"))
+            if repo is None:
+                return self.send_error(404)
+            wrong = "wrong" in path
+            return self.answer(json.dumps({"siblings": [
+                {"rfilename": name, "size": len(raw), "lfs": {"sha256": "0" * 64 if wrong else hashlib.sha256(raw).hexdigest()}}
+                for name, raw in repo.items()]}).encode())
+        org, repo, _, _, name = path.split("/", 4)
+        body = Hub.repos.get(f"{org}/{repo}", {}).get(name)
+        if body is None:
+            return self.send_error(404)
+        self.answer(body, slow=org == "slow")
+
+    def answer(self, body, slow=False):
+        start, total = 0, len(body)
+        if header := self.headers.get("Range"):
+            start = int(header.split("=")[1].split("-")[0])
+        self.send_response(206 if start else 200)
+        if start:
+            self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
+        self.send_header("ETag", '"' + hashlib.sha256(body).hexdigest() + '"')
+        self.send_header("Content-Length", str(total - start))
+        self.end_headers()
+        body = body[start:]
+        with contextlib.suppress(OSError):
+            if slow and not start:
+                self.wfile.write(body[:1000])
+                self.wfile.flush()
+                Hub.go.wait(30)
+                body = body[1000:]
+            self.wfile.write(body)
+
+
+class Models(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hub)
+        threading.Thread(target=cls.server.serve_forever, daemon=True).start()
+        cls.endpoint = f"http://127.0.0.1:{cls.server.server_port}"
+
+    def setUp(self):
+        self.dir = tempfile.TemporaryDirectory(prefix="ga models ")
+        self.addCleanup(self.dir.cleanup)
+        self.models = os.path.join(self.dir.name, "models")
+        self.env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "GA_", "XDG_"))}
+        self.env |= {"GA_MODELS": self.models, "HF_ENDPOINT": self.endpoint, "HOME": self.dir.name}
+        Hub.go.clear()
+        Hub.asked.clear()
+        Hub.tokens.clear()
+
+    def ga(self, *args, code=0, **env):
+        r = subprocess.run([GA, *args], env={**self.env, **env}, capture_output=True, text=True, errors="replace", timeout=60, stdin=subprocess.DEVNULL)
+        self.assertEqual(r.returncode, code, (args, r.stdout, r.stderr))
+        return r.stdout, r.stderr
+
+    def put(self, name, raw):
+        path = os.path.join(self.models, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(raw)
+        return path
+
+    def names(self):
+        return [m["name"] for m in json.loads(self.ga("list", "--json")[0])]
+
+    # --- what is here ---
+
+    def test_list(self):
+        out, said = self.ga("list")
+        self.assertEqual(out, "")
+        self.assertIn("no models in " + self.models, said)
+        self.put("own.gguf", GOOD)
+        self.put("SmolLM2-135M-Instruct.Q4_1.gguf", GOOD * 2)
+        self.put("b-00001-of-00002.gguf", GOOD)
+        self.put("b-00002-of-00002.gguf", GOOD)
+        self.put("half.gguf.part", GOOD)
+        self.put("notes.txt", b"x")
+        shutil.copytree(os.path.join(DATA, "qwen2"), os.path.join(self.models, "folder"))
+        old = time.time() - 3 * 86400 - 60
+        for name in os.listdir(self.models):
+            os.utime(os.path.join(self.models, name), (old, old))
+        os.utime(os.path.join(self.models, "folder", "config.json"), (old, old))
+        self.ga("run", "-m", "own.gguf", "-n", "1", "x")
+        models = json.loads(self.ga("list", "--json")[0])
+        self.assertEqual([m["name"] for m in models], ["own.gguf", "b-00001-of-00002.gguf", "folder", "smollm2-135m"])
+        self.assertEqual([m["bytes"] for m in models[:2]], [len(GOOD), 2 * len(GOOD)])
+        self.assertEqual(models[1]["files"], 2)
+        self.assertEqual(models[3]["used"], time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(old)))
+        lines = self.ga("list")[0].splitlines()
+        self.assertEqual(len(lines), 5)
+        self.assertRegex(lines[1], r"^own.gguf +0.\d MB  now$")
+        self.assertTrue(lines[4].endswith("3 days ago"), lines)
+        self.ga("list", "x", code=2)
+        listed = self.ga("pull", "--list")[0].splitlines()
+        self.assertRegex(listed[0], "^smollm2-135m .* MB  here  ")
+        self.assertNotIn("  here  ", listed[2])
+
+    def test_rm(self):
+        self.put("own.gguf", GOOD)
+        self.put(".own.gguf.origin", b"{}")
+        self.put("b-00001-of-00002.gguf", GOOD)
+        self.put("b-00002-of-00002.gguf", GOOD)
+        self.put("kept.gguf", GOOD)
+        self.put("../outside.gguf", GOOD)
+        self.assertIn("--yes", self.ga("rm", "own.gguf", code=2)[1])
+        out, _ = self.ga("rm", "--yes", "own.gguf", "b-00001-of-00002.gguf")
+        self.assertIn(os.path.join(self.models, "own.gguf") + ", 1 file", out)
+        self.assertIn("2 files", out)
+        self.assertEqual(os.listdir(self.models), ["kept.gguf"])
+        for name in ("nope", "../outside.gguf", os.path.join(self.dir.name, "outside.gguf"), "smollm2-135m"):
+            self.assertIn("no model of that name", self.ga("rm", "-y", name, code=1)[1])
+        self.assertIn("which model", self.ga("rm", code=2)[1])
+        self.assertEqual(os.listdir(self.models), ["kept.gguf"])
+
+    def test_rm_asks(self):
+        self.put("own.gguf", GOOD)
+        for answer, left in (("\r", ["own.gguf"]), ("n\r", ["own.gguf"]), ("y\r", [])):
+            with Terminal(GA, "rm", "own.gguf", env=self.env) as t:
+                t.wait("remove " + os.path.join(self.models, "own.gguf"))
+                t.wait("[y/N] ")
+                t.type(answer)
+                self.assertEqual(t.end(), 0)
+            self.assertEqual(os.listdir(self.models), left)
+
+    def test_show(self):
+        self.put("own.gguf", GOOD)
+        self.assertEqual(self.ga("show", "own.gguf"), self.ga("info", "own.gguf"))
+        self.assertIn("which model", self.ga("show", code=2)[1])
+
+    # --- the hub ---
+
+    def test_choice(self):
+        out, said = self.ga("pull", "hf:org/many")
+        goal = os.path.join(self.models, "hf", "org", "many", "m-Q4_K_M.gguf")
+        self.assertEqual(out, goal + "\n")
+        self.assertRegex(said, r"\* +0.\d MB  m-Q4_K_M.gguf\n")
+        self.assertRegex(said, r"  +0.\d MB  m-Q8_0.gguf\n")
+        self.assertNotIn("evil", said)
+        self.assertNotIn("hidden", said)
+        self.assertIn("(verified)", said)
+        out, said = self.ga("pull", "hf:org/many:q8_0")
+        self.assertTrue(out.endswith("m-Q8_0.gguf\n"), out)
+        self.assertEqual(self.names(), ["hf:org/many/m-Q4_K_M.gguf", "hf:org/many/m-Q8_0.gguf"] if self.names()[0].endswith("M.gguf")
+                         else ["hf:org/many/m-Q8_0.gguf", "hf:org/many/m-Q4_K_M.gguf"])
+        asked = len(Hub.asked)
+        out, said = self.ga("pull", "hf:org/many:F16", "--list")
+        self.assertIn("*     0", out)
+        self.assertEqual(len(Hub.asked), asked + 1)
+        _, said = self.ga("pull", "hf:org/many:Q2_K", code=1)
+        self.assertIn("no GGUF file with 'Q2_K' in its name", said)
+        self.assertIn("m-f16.gguf", said)
+        _, said = self.ga("pull", "hf:org/many")
+        self.assertIn("already here", said)
+
+    def test_one_file(self):
+        out, _ = self.ga("pull", "hf:org/many/m-f16.gguf")
+        self.assertTrue(out.endswith("many/m-f16.gguf\n"))
+        self.assertEqual(Hub.asked, ["org/many/resolve/main/m-f16.gguf"])
+        self.assertIn("404", self.ga("pull", "hf:org/many/nope.gguf", code=1)[1])
+
+    def test_shards(self):
+        out, _ = self.ga("pull", "hf:org/split:q4_0")
+        self.assertTrue(out.endswith("big/b-Q4_0-00001-of-00003.gguf\n"), out)
+        self.assertEqual(json.loads(self.ga("list", "--json")[0])[0]["files"], 3)
+        os.remove(out.strip().replace("00001-of", "00002-of"))
+        Hub.asked.clear()
+        self.ga("pull", "hf:org/split:q4_0")
+        self.assertEqual(Hub.asked, ["api/models/org/split", "org/split/resolve/main/big/b-Q4_0-00002-of-00003.gguf"])
+        self.ga("rm", "-y", "hf:org/split:q4_0")
+        self.assertEqual(os.listdir(self.models), [])
+
+    def test_folder(self):
+        out, _ = self.ga("pull", "hf:org/folder")
+        folder = os.path.join(self.models, "hf", "org", "folder")
+        self.assertEqual(out, folder + "\n")
+        self.assertIn("config.json", os.listdir(folder))
+        self.assertNotIn("onnx", os.listdir(folder))
+        self.assertNotIn("README.md", os.listdir(folder))
+        self.assertEqual(Hub.asked[-1], "org/folder/resolve/main/config.json")
+        self.assertEqual(self.names(), ["hf:org/folder"])
+        self.assertIn("architecture  qwen2", self.ga("info", "hf:org/folder")[0])
+        self.ga("rm", "-y", "hf:org/folder")
+        self.assertEqual(os.listdir(self.models), [])
+        self.assertIn("neither a GGUF file nor config.json", self.ga("pull", "hf:org/nothing", code=1)[1])
+
+    def test_model_option(self):
+        out, said = self.ga("run", "-m", "hf:org/many", "-q", "-n", "2", "x")
+        self.assertIn("m-Q4_K_M.gguf", said)
+        asked = len(Hub.asked)
+        self.assertEqual(self.ga("run", "-m", "hf:org/many", "-q", "-n", "2", "x")[1], "")
+        self.ga("run", "-m", "hf:org/many:Q4_K_M", "-q", "-n", "2", "x")
+        self.assertEqual(len(Hub.asked), asked)  # what is here needs no server
+
+    def test_tokens(self):
+        _, said = self.ga("pull", "hf:gated/one", code=1)
+        self.assertIn("401", said)
+        self.assertIn("set HF_TOKEN", said)
+        _, said = self.ga("pull", "hf:gated/one", code=1, HF_TOKEN="hf_wrong")
+        self.assertIn("may not read it", said)
+        self.assertNotIn("hf_wrong", said)
+        self.assertIn("a character that none has", self.ga("pull", "hf:gated/one", code=1, HF_TOKEN="a\nb")[1])
+        self.ga("pull", "hf:gated/one", HF_TOKEN=TOKEN)
+        path = os.path.join(self.dir.name, "token")
+        with open(path, "w") as f:
+            f.write(TOKEN + "\n")
+        self.ga("pull", "--force", "hf:gated/one", HF_TOKEN_PATH=path)
+        self.ga("pull", "--force", "hf:gated/one", HF_HOME=self.dir.name)
+        os.makedirs(os.path.join(self.dir.name, ".cache", "huggingface"))
+        os.rename(path, os.path.join(self.dir.name, ".cache", "huggingface", "token"))
+        self.ga("pull", "--force", "hf:gated/one")
+        for folder, _, names in os.walk(self.models):
+            for name in names:
+                with open(os.path.join(folder, name), "rb") as f:
+                    self.assertNotIn(TOKEN.encode(), f.read())
+
+    def test_token_is_for_the_hub_alone(self):
+        self.ga("pull", self.endpoint + "/org/many/resolve/main/m-Q4_K_M.gguf", HF_TOKEN=TOKEN)
+        self.assertEqual(Hub.tokens, [None])
+
+    def test_endpoint(self):
+        self.ga("pull", "hf:org/many", HF_ENDPOINT=self.endpoint + "/mirror/")
+        self.assertIn("only https", self.ga("pull", "hf:org/one", code=1, HF_ENDPOINT="http://example.org")[1])
+
+    def test_names(self):
+        for name in ("hf:", "hf:org", "hf:org/", "hf:/x", "hf:org/re po", "hf:../x", "hf:org/..", "hf:org/repo/../x.gguf", "hf:org/repo:", "hf:org/repo:a/b",
+                     "hf:org/repo/", "hf:org/repo/a//b", "hf:org/repo/x?y", "hf:" + "o" * 200 + "/x"):
+            self.assertIn("must be hf:ORGANISATION/REPOSITORY", self.ga("pull", name, code=1)[1], name)
+            self.assertIn("must be hf:ORGANISATION/REPOSITORY", self.ga("info", "-m", name, code=1)[1], name)
+        self.assertIn("there is none of that name", self.ga("pull", "hf:org/unknown", code=1)[1])
+        self.assertEqual(Hub.asked, ["api/models/org/unknown"])
+
+    def test_wrong_hash(self):
+        self.assertIn("SHA-256 is", self.ga("pull", "hf:wrong/hash", code=1)[1])
+        self.assertEqual([f for _, _, names in os.walk(self.models) for f in names], [])
+
+    def test_interrupted_then_resumed(self):
+        p = subprocess.Popen([GA, "pull", "hf:slow/one"], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        part = os.path.join(self.models, "hf", "slow", "one", "m-Q4_K_M.gguf.part")
+        deadline = time.time() + 30
+        while not os.path.exists(part + ".from"):
+            self.assertLess(time.time(), deadline)
+            time.sleep(0.01)
+        p.send_signal(2)
+        self.assertIn("is kept, the same command goes on", p.communicate(timeout=60)[1])
+        self.assertEqual(p.returncode, 130)
+        Hub.go.set()
+        out, _ = self.ga("pull", "hf:slow/one")
+        with open(out.strip(), "rb") as f:
+            self.assertEqual(f.read(), GOOD)
+
+    def test_lines_of_progress(self):
+        """Where no bar is drawn, a line every few seconds."""
+        p = subprocess.Popen([GA, "pull", "hf:slow/one"], env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        time.sleep(7)
+        Hub.go.set()
+        _, said = p.communicate(timeout=60)
+        self.assertEqual(p.returncode, 0, said)
+        self.assertRegex(said, r"downloading: 0 of 0 MB, \d+ %")
+
+
+if __name__ == "__main__":
+    unittest.main()

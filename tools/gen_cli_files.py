@@ -1,0 +1,150 @@
+#!/usr/bin/env python3
+"""Writes man pages and completions (bash, zsh, fish) of `ga` into a folder. They are made of the help texts, which the program makes of its
+tables of commands and options. Usage: gen_cli_files.py GA FOLDER"""
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+OPTION = re.compile(r"^  (?:-(\w), |    )--([\w-]+)(?: ([A-Z]+)(?= |$))? +(\S.*)$")
+# What a value is: words to choose from; for all else files are offered.
+WORDS = {"device": "auto cpu cuda:0 ref", "kv-type": "f16 f32 bf16 e4m3 q8_0 q4_0", "chat-template": "chatml gemma llama3 mistral plain"}
+
+NAMED = {"show", "rm", "info"}  # commands that take a model without an option
+
+def help_of(ga, *command):
+    return subprocess.run([ga, *command, "--help"], check=True, capture_output=True, text=True).stdout.rstrip()
+
+class Command:
+    def __init__(self, ga, name, summary):
+        lines = help_of(ga, name).split("\n")
+        self.name, self.summary, self.usage = name, summary, lines[0].removeprefix("usage: ")
+        self.options = [m.groups() for m in map(OPTION.match, lines) if m and m[2] != "help"]  # letter, name, value, text
+        self.options.append(("h", "help", None, "this text"))
+
+def read_commands(ga):
+    top = help_of(ga)
+    found = re.findall(r"^  (\w+) +(\S.*)$", top, re.M)
+    return [Command(ga, *c) for c in found], top
+
+# --- man pages (man-pages(7)) ---
+
+def roff(text):
+    return re.sub(r"^([.'])", r"\\&\1", text.replace("\\", "\\e").replace("-", "\\-"), flags=re.M)
+
+def man_option(letter, name, value, text):
+    short = f"\\fB\\-{letter}\\fR, " if letter else ""
+    argument = f" \\fI{value}\\fR" if value else ""
+    return f".TP\n{short}\\fB{roff('--' + name)}\\fR{argument}\n{roff(text)}\n"
+
+def man_command(c, version):
+    title = f"GA-{c.name.upper()}"
+    return (f'.TH "{title}" "1" "" "ga {version}" "GA"\n.SH NAME\n{roff(f"ga-{c.name} - {c.summary}")}\n.SH SYNOPSIS\n.B {roff(c.usage)}\n'
+            f".SH OPTIONS\n{''.join(man_option(*o) for o in c.options)}.SH SEE ALSO\n.BR ga (1)\n")
+
+def man_top(commands, top, version):
+    rows = "".join(f".TP\n\\fBga\\-{c.name}\\fR(1)\n{roff(c.summary)}\n" for c in commands)
+    notes = "\n.br\n".join(roff(line) for line in top.split("\n\n")[-1].split("\n"))
+    return (f'.TH "GA" "1" "" "ga {version}" "GA"\n.SH NAME\nga \\- exact attention and LLM inference on CPUs and GPUs\n.SH SYNOPSIS\n'
+            f".B ga COMMAND\n[options]\n.SH COMMANDS\n{rows}.SH NOTES\n{notes}\n")
+
+# --- completions ---
+
+def bash(commands):
+    rows = "".join(f"    {c.name}) options='{' '.join('--' + o[1] for o in c.options)}' ;;\n" for c in commands)
+    words = "".join(f"    --{name}) COMPREPLY=($(compgen -W '{w}' -- \"$word\")); return ;;\n" for name, w in WORDS.items())
+    return f"""# bash completion of ga
+_ga() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} options=
+  COMPREPLY=()
+  if [ "$COMP_CWORD" = 1 ]; then
+    COMPREPLY=($(compgen -W '{' '.join(c.name for c in commands)} help --help --version' -- "$word"))
+    return
+  fi
+  case $command in
+{rows}    help) COMPREPLY=($(compgen -W '{' '.join(c.name for c in commands)}' -- "$word")); return ;;
+  esac
+  case $before in
+{words}    -m|--model) COMPREPLY=($(compgen -f -W "$(ga list 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "$word")); return ;;
+  esac
+  case $command:$word in
+    *:-*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
+    {'|'.join(n + ':*' for n in sorted(NAMED))}) COMPREPLY=($(compgen -f -W "$(ga list 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "$word")) ;;
+    *) COMPREPLY=($(compgen -f -- "$word")) ;;
+  esac
+}}
+complete -o filenames -F _ga ga
+"""
+
+def zsh_quote(text):
+    return re.sub(r"([\[\]:])", r"\\\1", text).replace("'", "'\\''")
+
+def zsh_option(letter, name, value, text):
+    action = f":{value}:({zsh_quote(WORDS[name])})" if name in WORDS else ":MODEL:_ga_models" if name == "model" else f":{value}:_files" if value else ""
+    dashes = [f"-{letter}", f"--{name}"] if letter else [f"--{name}"]
+    return "".join(f"      '{dash}[{zsh_quote(text)}]{action}' \\\n" for dash in dashes)
+
+def zsh(commands):
+    names = "".join(f"    '{c.name}:{zsh_quote(c.summary)}'\n" for c in commands)
+    cases = ""
+    for c in commands:
+        options, rest = "".join(zsh_option(*o) for o in c.options), "_ga_models" if c.name in NAMED else "_files"
+        cases += f"    {c.name}) _arguments \\\n{options}      '*:file:{rest}' ;;\n"
+    return f"""#compdef ga
+_ga_models() {{
+  local -a models
+  models=(${{(f)"$(ga list 2>/dev/null | sed 1d | cut -d' ' -f1)"}})
+  compadd -a models
+  _files
+}}
+_ga() {{
+  local -a commands
+  commands=(
+{names}    'help:the help of a command'
+  )
+  if (( CURRENT == 2 )); then
+    _describe command commands
+    return
+  fi
+  local command=$words[2]
+  shift words
+  (( CURRENT-- ))
+  case $command in
+    help) _describe command commands ;;
+{cases}  esac
+}}
+if [ "$funcstack[1]" = _ga ]; then _ga "$@"; else compdef _ga ga; fi
+"""
+
+def fish_quote(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+def fish(commands):
+    lines = ["# fish completion of ga", "function __ga_models; ga list 2>/dev/null | sed 1d | cut -d' ' -f1; end"]
+    lines += [f"complete -c ga -n __fish_use_subcommand -f -a {c.name} -d {fish_quote(c.summary)}" for c in commands]
+    lines.append("complete -c ga -n __fish_use_subcommand -f -a help -d 'the help of a command'")
+    lines.append(f"complete -c ga -n '__fish_seen_subcommand_from help' -f -a '{' '.join(c.name for c in commands)}'")
+    for c in commands:
+        seen = f"complete -c ga -n '__fish_seen_subcommand_from {c.name}'"
+        if c.name in NAMED:
+            lines.append(f"{seen} -a '(__ga_models)'")
+        for letter, name, value, text in c.options:
+            values = f" -x -a '{WORDS[name]}'" if name in WORDS else " -r -a '(__ga_models)'" if name == "model" else " -r" if value else ""
+            short = f" -s {letter}" if letter else ""
+            lines.append(f"{seen}{short} -l {name}{values} -d {fish_quote(text)}")
+    return "\n".join(lines) + "\n"
+
+def main():
+    ga, folder = sys.argv[1], Path(sys.argv[2])
+    version = subprocess.run([ga, "--version"], check=True, capture_output=True, text=True).stdout.split()[1]
+    commands, top = read_commands(ga)
+    files = {"man/ga.1": man_top(commands, top, version), "ga.bash": bash(commands), "_ga": zsh(commands), "ga.fish": fish(commands)}
+    files |= {f"man/ga-{c.name}.1": man_command(c, version) for c in commands}
+    (folder / "man").mkdir(parents=True, exist_ok=True)
+    for old in (folder / "man").glob("*.1"):
+        old.unlink()
+    for name, text in files.items():
+        (folder / name).write_text(text)
+
+if __name__ == "__main__":
+    main()
