@@ -18,12 +18,13 @@ typedef struct guest {
 
 typedef struct emitter {
   ga_dist_plan *plan;
-  const dist_schedule *s;
   dist_program *program;
   int32_t rank, stage;
   const dist_travel **travels; /* of this rank, by stage */
   const dist_work **works;     /* the same, those with tiles */
   int64_t n_travels, n_works;
+  int64_t travel_at, work_at; /* the first of this stage */
+  bool has_results;           /* some travel brings one here */
   guest *guests;
   int64_t n_guests, guest_room;
   bool *slot_used; /* [program->slot_room] */
@@ -175,14 +176,14 @@ static ga_status ready_slot(emitter *e, int32_t tensor, int32_t owner, int32_t g
 
 static ga_status emit_exchange(emitter *e) {
   int32_t slot, *order;
-  for (int64_t i = 0; i < e->n_travels; i++) {
+  const int64_t begin = e->travel_at;
+  while (e->travel_at < e->n_travels && e->travels[e->travel_at]->stage == e->stage) e->travel_at++;
+  for (int64_t i = begin; i < e->travel_at; i++) {
     const dist_travel *t = e->travels[i];
-    if (t->stage == e->stage && t->from == e->rank)
-      GA_TRY(ready_slot(e, t->tensor, t->owner, t->group, -1, &slot, &order));
+    if (t->from == e->rank) GA_TRY(ready_slot(e, t->tensor, t->owner, t->group, -1, &slot, &order));
   }
-  for (int64_t i = 0; i < e->n_travels; i++) {
+  for (int64_t i = begin; i < e->travel_at; i++) {
     const dist_travel *t = e->travels[i];
-    if (t->stage != e->stage) continue;
     if (t->from == e->rank) {
       GA_TRY(ready_slot(e, t->tensor, t->owner, t->group, -1, &slot, &order));
       const guest sent = {.tensor = t->tensor,
@@ -239,13 +240,13 @@ static ga_status emit_work(emitter *e, const dist_work *w) {
 }
 
 static ga_status emit_tiles(emitter *e) {
-  for (int64_t n = 0; n < e->n_works; n++)
-    if (e->works[n]->stage == e->stage) GA_TRY(emit_work(e, e->works[n]));
+  for (; e->work_at < e->n_works && e->works[e->work_at]->stage == e->stage; e->work_at++)
+    GA_TRY(emit_work(e, e->works[e->work_at]));
   return GA_OK;
 }
 
 static ga_status emit_merges(emitter *e) {
-  for (int64_t i = 0; i < e->n_travels; i++) {
+  for (int64_t i = 0; i < e->n_travels && e->has_results; i++) {
     const dist_travel *t = e->travels[i];
     if (!dist_is_result(t->tensor) || t->to != e->rank || t->merge_stage != e->stage) continue;
     const dist_heads h = heads_of_block(&e->plan->p, t->tensor, t->group);
@@ -324,15 +325,78 @@ static int work_order(const void *a, const void *b) {
   return x->stage != y->stage ? (x->stage < y->stage ? -1 : 1) : x < y ? -1 : x > y;
 }
 
-static void collect_rank(emitter *e) {
-  const dist_schedule *s = e->s;
-  e->n_travels = e->n_works = 0;
-  for (int64_t i = 0; i < s->n_travels; i++)
-    if (s->travels[i].from == e->rank || s->travels[i].to == e->rank) e->travels[e->n_travels++] = &s->travels[i];
+/* What each rank takes part in, by stage: ranks' lists lie one behind the other. */
+typedef struct rank_lists {
+  const dist_travel **travels;
+  const dist_work **works;
+  int64_t *travel_start, *work_start; /* [ranks + 1] */
+} rank_lists;
+
+static void shift_starts(int64_t *start, int32_t ranks) {
+  for (int32_t r = ranks; r > 0; r--) start[r] = start[r - 1];
+  start[0] = 0;
+}
+
+/* Counts, turns counts into places, stores; the places then stand at the ends, which are the next ones' begins. */
+static void list_travels(const dist_schedule *s, int32_t ranks, const dist_travel **sorted, rank_lists *l) {
+  int64_t *const start = l->travel_start;
+  for (int64_t i = 0; i < s->n_travels; i++) sorted[i] = &s->travels[i];
+  qsort((void *)sorted, (size_t)s->n_travels, sizeof *sorted, travel_order);
+  for (int64_t i = 0; i < s->n_travels; i++) start[sorted[i]->from + 1]++, start[sorted[i]->to + 1]++;
+  for (int32_t r = 0; r < ranks; r++) start[r + 1] += start[r];
+  for (int64_t i = 0; i < s->n_travels; i++) {
+    l->travels[start[sorted[i]->from]++] = sorted[i];
+    l->travels[start[sorted[i]->to]++] = sorted[i];
+  }
+  shift_starts(start, ranks);
+}
+
+static void list_works(const dist_schedule *s, int32_t ranks, const dist_work **sorted, rank_lists *l) {
+  int64_t *const start = l->work_start;
+  int64_t n = 0;
   for (int64_t i = 0; i < s->n_works; i++)
-    if (s->works[i].rank == e->rank && s->works[i].sees) e->works[e->n_works++] = &s->works[i];
-  qsort((void *)e->travels, (size_t)e->n_travels, sizeof *e->travels, travel_order);
-  qsort((void *)e->works, (size_t)e->n_works, sizeof *e->works, work_order);
+    if (s->works[i].sees) sorted[n++] = &s->works[i];
+  qsort((void *)sorted, (size_t)n, sizeof *sorted, work_order);
+  for (int64_t i = 0; i < n; i++) start[sorted[i]->rank + 1]++;
+  for (int32_t r = 0; r < ranks; r++) start[r + 1] += start[r];
+  for (int64_t i = 0; i < n; i++) l->works[start[sorted[i]->rank]++] = sorted[i];
+  shift_starts(start, ranks);
+}
+
+static ga_status make_lists(const dist_schedule *s, int32_t ranks, rank_lists *l) {
+  void *p, *sorted;
+  GA_TRY(ga_mem_zalloc(2 * (size_t)s->n_travels + 1, sizeof *l->travels, "travels of ranks", &p));
+  l->travels = p;
+  GA_TRY(ga_mem_zalloc((size_t)s->n_works + 1, sizeof *l->works, "works of ranks", &p));
+  l->works = p;
+  GA_TRY(ga_mem_zalloc((size_t)ranks + 1, sizeof *l->travel_start, "ranks", &p));
+  l->travel_start = p;
+  GA_TRY(ga_mem_zalloc((size_t)ranks + 1, sizeof *l->work_start, "ranks", &p));
+  l->work_start = p;
+  GA_TRY(ga_mem_zalloc((size_t)(s->n_travels + s->n_works) + 1, sizeof(void *), "a sorted schedule", &sorted));
+  list_travels(s, ranks, sorted, l);
+  list_works(s, ranks, sorted, l);
+  ga_mem_free(sorted);
+  return GA_OK;
+}
+
+static void free_lists(const rank_lists *l) {
+  ga_mem_free((void *)l->travels);
+  ga_mem_free((void *)l->works);
+  ga_mem_free(l->travel_start);
+  ga_mem_free(l->work_start);
+}
+
+static void start_rank(emitter *e, const rank_lists *l) {
+  const int32_t r = e->rank;
+  e->program = &e->plan->programs[r];
+  e->travels = l->travels + l->travel_start[r], e->n_travels = l->travel_start[r + 1] - l->travel_start[r];
+  e->works = l->works + l->work_start[r], e->n_works = l->work_start[r + 1] - l->work_start[r];
+  e->n_guests = e->travel_at = e->work_at = 0;
+  e->has_results = false;
+  for (int64_t i = 0; i < e->n_travels; i++)
+    if (e->travels[i]->to == r && dist_is_result(e->travels[i]->tensor)) e->has_results = true;
+  memset(e->own_order, 0, sizeof e->own_order);
 }
 
 static int32_t count_stages(const dist_schedule *s) {
@@ -347,28 +411,19 @@ static int32_t count_stages(const dist_schedule *s) {
 }
 
 ga_status dist_emit(ga_dist_plan *plan, const dist_schedule *s) {
-  emitter e = {.plan = plan, .s = s};
-  void *travels = NULL, *works = NULL;
-  ga_status status = GA_OK;
+  emitter e = {.plan = plan};
+  rank_lists lists = {0};
+  ga_status status;
   plan->stages = count_stages(s);
-  GA_TRY_OUT(ga_mem_zalloc((size_t)s->n_travels + 1, sizeof *e.travels, "travels of a rank", &travels));
-  GA_TRY_OUT(ga_mem_zalloc((size_t)s->n_works + 1, sizeof *e.works, "works of a rank", &works));
-  e.travels = travels;
-  e.works = works;
+  GA_TRY_OUT(make_lists(s, plan->p.ranks, &lists));
+  GA_TRY_OUT(dist_grow(&e.slot_used, 0, &e.used_room, sizeof *e.slot_used, "slots of a plan"));
   for (e.rank = 0; e.rank < plan->p.ranks; e.rank++) {
-    e.program = &plan->programs[e.rank];
-    e.n_guests = 0;
-    memset(e.own_order, 0, sizeof e.own_order);
-    if (e.slot_used)
-      memset(e.slot_used, 0, (size_t)e.used_room * sizeof *e.slot_used);
-    else
-      GA_TRY_OUT(dist_grow(&e.slot_used, 0, &e.used_room, sizeof *e.slot_used, "slots of a plan"));
-    collect_rank(&e);
+    start_rank(&e, &lists);
+    memset(e.slot_used, 0, (size_t)e.used_room * sizeof *e.slot_used);
     GA_TRY_OUT(emit_rank(&e));
   }
 out:
-  ga_mem_free(travels);
-  ga_mem_free(works);
+  free_lists(&lists);
   ga_mem_free(e.guests);
   ga_mem_free(e.slot_used);
   return status;
