@@ -40,7 +40,7 @@ class Quantize(unittest.TestCase):
         return out, said
 
     def make(self, *args):
-        self.must("synth", "--shape", "tiny", "--type", "f16", *args, self.source)
+        self.must("synth", "--force", "--shape", "tiny", "--type", "f16", *args, self.source)
 
     def quantize(self, kind, *args, out=None):
         text, said = self.must("quantize", self.source, out or self.out, kind, "-t", "1", "--json", *args)
