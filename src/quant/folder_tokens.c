@@ -47,8 +47,8 @@ static ga_status put_scores(rewrite *r, const ga_vocab *v, int64_t rows) {
   return GA_OK;
 }
 
-/* Added tokens may lie behind the embedding (the image token of gemma3's text models): no text can become them, and they
- * are left out. A normal token there is a mistake. */
+/* Added tokens may lie behind the embedding (the image token of gemma3's text models): no text can become them, and
+ * they are left out. A normal token there is a mistake. */
 static ga_status check_behind(const ga_vocab *v, int64_t rows) {
   for (size_t i = (size_t)rows; i < v->n_tokens; i++)
     GA_REQUIRE(!v->types || v->types[i] != GA_TOK_NORMAL, GA_ERR_FORMAT,
