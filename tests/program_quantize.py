@@ -211,6 +211,16 @@ class Quantize(unittest.TestCase):
             resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
         self.refuse("quantize", self.source, self.out, "q8_0", says="cannot write", preexec_fn=limit)
 
+    def test_larger_than_memory(self):
+        """82 MB with 64 MB of memory of its own: rows go through it a few at a time."""
+        self.make("--vocab", "20000", "--width", "1024", "--layers", "1")
+        self.assertGreater(os.path.getsize(self.source), 80 << 20)
+
+        def limit():
+            resource.setrlimit(resource.RLIMIT_DATA, (64 << 20, 64 << 20))
+        self.must("quantize", self.source, self.out, "bf16", "-t", "1", preexec_fn=limit)
+        self.assertGreater(os.path.getsize(self.out), 80 << 20)
+
     def start(self):
         """A quantisation that takes long, when it writes."""
         self.make("--vocab", "20000", "--width", "1024", "--layers", "1")

@@ -251,6 +251,26 @@ static void test_window_pattern(void **state) {
   }
 }
 
+/* An added token behind the embedding is left out, as gemma3's image token is. */
+static void test_token_behind(void **state) {
+  ga_model_file *f;
+  ga_tokenizer *tok;
+  (void)state;
+  fill_folder("llama");
+  put_file_text("tokenizer.json",
+                "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[]},"
+                "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true},"
+                "\"added_tokens\":[{\"id\":96,\"content\":\"<image>\",\"special\":true}]}");
+  put_file_text("tokenizer_config.json", "{\"pad_token\":\"<image>\"}");
+  must_convert("f32");
+  assert_ok(ga_model_file_open(in_folder("out.gguf"), &f));
+  assert_ok(ga_tokenizer_from_model(f, &tok));
+  assert_int_equal(ga_tokenizer_size(tok), VOCAB);
+  assert_int_equal(ga_tokenizer_special(tok, GA_TOK_PAD), GA_TOK_NONE);
+  ga_tokenizer_destroy(tok);
+  ga_model_file_destroy(f);
+}
+
 static void refuse_convert(const char *type, ga_status status, const char *part) {
   (void)unlink(in_folder("out.gguf"));
   assert_error(convert(type), status, part);
@@ -270,7 +290,7 @@ static void test_convert_refuses(void **state) {
   put_file_text("tokenizer.json",
                 "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":96},\"merges\":[]},"
                 "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}}");
-  refuse_convert("f32", GA_ERR_FORMAT, "tokenizer: 97 tokens; the embedding has 96");
+  refuse_convert("f32", GA_ERR_FORMAT, "tokenizer: token 96 is 'b'; the embedding has 96");
   assert_error(ga_quantize_file("/nowhere", in_folder("out.gguf"), &(ga_quantize_options)GA_QUANTIZE_OPTIONS_INIT),
                GA_ERR_IO, "nowhere");
 }
@@ -283,6 +303,7 @@ int main(void) {
           cmocka_unit_test(test_converted_keys),
       cmocka_unit_test(test_frequencies_of_llama3),
       cmocka_unit_test(test_window_pattern),
+      cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);

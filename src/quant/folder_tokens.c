@@ -5,6 +5,7 @@
 
 #include "base/filemap.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/status.h"
 #include "quant/rewrite.h"
 #include "token/tok_load.h"
@@ -46,18 +47,31 @@ static ga_status put_scores(rewrite *r, const ga_vocab *v, int64_t rows) {
   return GA_OK;
 }
 
-static void put_id(rewrite *r, const char *key, int32_t id) {
-  if (id >= 0) ga_gguf_put_int(r->writer, key, GA_META_U32, id);
+/* Added tokens may lie behind the embedding (the image token of gemma3's text models): no text can become them, and
+ * they are left out. A normal token there is a mistake. */
+static ga_status check_behind(const ga_vocab *v, int64_t rows) {
+  for (size_t i = (size_t)rows; i < v->n_tokens; i++)
+    GA_REQUIRE(!v->types || v->types[i] != GA_TOK_NORMAL, GA_ERR_FORMAT,
+               "tokenizer: token %zu is '%s'; the embedding has %lld", i,
+               ga_quote(v->tokens[i].data, v->tokens[i].bytes).text, (long long)rows);
+  if (v->n_tokens > (size_t)rows)
+    ga_log(GA_LOG_WARN, "tokenizer: %zu tokens; the embedding has %lld: the others are left out", v->n_tokens,
+           (long long)rows);
+  return GA_OK;
 }
 
-static void put_special_ids(rewrite *r, const ga_vocab *v) {
-  put_id(r, KEY("bos_token_id"), v->bos);
-  put_id(r, KEY("eos_token_id"), v->eos);
-  put_id(r, KEY("unknown_token_id"), v->unk);
-  put_id(r, KEY("seperator_token_id"), v->sep); /* spelled so in the format */
-  put_id(r, KEY("padding_token_id"), v->pad);
-  put_id(r, KEY("cls_token_id"), v->cls);
-  put_id(r, KEY("mask_token_id"), v->mask);
+static void put_id(rewrite *r, const char *key, int32_t id, int64_t rows) {
+  if (id >= 0 && id < rows) ga_gguf_put_int(r->writer, key, GA_META_U32, id);
+}
+
+static void put_special_ids(rewrite *r, const ga_vocab *v, int64_t rows) {
+  put_id(r, KEY("bos_token_id"), v->bos, rows);
+  put_id(r, KEY("eos_token_id"), v->eos, rows);
+  put_id(r, KEY("unknown_token_id"), v->unk, rows);
+  put_id(r, KEY("seperator_token_id"), v->sep, rows); /* spelled so in the format */
+  put_id(r, KEY("padding_token_id"), v->pad, rows);
+  put_id(r, KEY("cls_token_id"), v->cls, rows);
+  put_id(r, KEY("mask_token_id"), v->mask, rows);
 }
 
 /* What GGUF has no key for, under names of ours, where it is not what the other keys mean already. */
@@ -73,8 +87,7 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
   static const char *const models[] = {[GA_TOK_SPM] = "llama", [GA_TOK_BPE] = "gpt2", [GA_TOK_WPM] = "bert"};
   ga_text *texts;
   int32_t *types;
-  GA_REQUIRE(v->n_tokens <= (size_t)rows, GA_ERR_FORMAT, "tokenizer: %zu tokens; the embedding has %lld", v->n_tokens,
-             (long long)rows);
+  GA_TRY(check_behind(v, rows));
   GA_TRY(pad_tokens(r, v, rows, &texts, &types));
   ga_gguf_put_text(r->writer, KEY("model"), models[v->kind]);
   ga_gguf_put_text(r->writer, KEY("pre"), v->pre ? v->pre : "default");
@@ -82,7 +95,7 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
   ga_gguf_put_array(r->writer, KEY("token_type"), GA_META_I32, rows, types);
   if (v->kind == GA_TOK_SPM) GA_TRY(put_scores(r, v, rows));
   if (v->kind == GA_TOK_BPE) ga_gguf_put_texts(r->writer, KEY("merges"), (int64_t)v->n_merges, v->merges);
-  put_special_ids(r, v);
+  put_special_ids(r, v, rows);
   if (v->kind != GA_TOK_WPM) {
     ga_gguf_put_bool(r->writer, KEY("add_bos_token"), v->add_bos);
     ga_gguf_put_bool(r->writer, KEY("add_eos_token"), v->add_eos);

@@ -89,5 +89,13 @@ else
   echo "| promtool | check metrics | skipped | install prometheus |"
 fi
 
+# llama.cpp's Python package reads what ga quantize and ga imatrix write.
+venv gguf gguf numpy
+if timeout 300 "$folder/gguf/bin/python" "$here/gguf_reader.py" "$ga" >"$folder/gguf.log" 2>&1; then
+  row gguf "GGUFReader, dequantize" ok "16 types, an importance matrix"
+else
+  row gguf "GGUFReader, dequantize" FAILED "$folder/gguf.log"
+fi
+
 [ "${GA_LLAMA_TESTS:-1}" = 0 ] || "$here/llama_server.sh" "$ga" "$folder" "$model" "$encoder" || failed=1
 exit $failed
