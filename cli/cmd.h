@@ -88,5 +88,9 @@ int cmd_synth(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_rm(int argc, char **argv);
 int cmd_show(int argc, char **argv);
+int cmd_dist(int argc, char **argv);
+int cmd_imatrix(int argc, char **argv);
+int cmd_quantize(int argc, char **argv);
+int cmd_convert(int argc, char **argv);
 
 #endif

@@ -43,7 +43,7 @@ static struct sim {
 } sim;
 
 static struct totals {
-  int64_t steps, items, tokens, cached, copies, preempted, again, finished, cancelled, expired, nomem, refused;
+  int64_t steps, ahead, items, tokens, cached, copies, preempted, again, finished, cancelled, expired, nomem, refused;
 } totals;
 
 static void fail(const char *format, ...) GA_PRINTF(1, 2);
@@ -229,7 +229,11 @@ static void check_plan(const sched_plan *plan) {
       fail("a request that generates is not in the plan");
   }
   if (n_tokens != plan->n_tokens || n_tokens > sim.so.step_tokens) fail("%d tokens in a plan", n_tokens);
-  if (n_prompt < n_tokens && n_prompt > sim.so.chunk_tokens) fail("%d tokens of prompts beside others", n_prompt);
+  const int32_t tile = sim.so.step_tile, beside = n_tokens - n_prompt;
+  const bool fills = n_tokens <= (beside + sim.so.chunk_tokens + tile - 1) / tile * tile;
+  /* Others that were preempted for a prompt's pages leave their places in the tile empty. */
+  if (beside && (n_prompt >= sim.so.chunk_tokens + tile || !(fills || plan->n_preempted)))
+    fail("%d tokens of prompts beside %d others", n_prompt, beside);
   if (scheduler_n_running(sim.s) > sim.so.max_sequences) fail("%d run", scheduler_n_running(sim.s));
   if (scheduler_n_running(sim.s) + scheduler_n_waiting(sim.s) != sim.n_requests) fail("a request is lost");
   if (sim.n_requests && !plan->n_items) fail("%d requests, and nothing runs", sim.n_requests);
@@ -292,6 +296,62 @@ static void fail_step(const sched_plan *plan) {
   }
 }
 
+/* --- steps that are enqueued ahead: they write a token behind each request, also behind those that end --- */
+
+typedef struct ahead_slot {
+  sim_request *request;
+  uint64_t *at[KV_KINDS];
+} ahead_slot;
+
+static int32_t simulate_ahead(const sched_plan *plan, ahead_slot *slots) {
+  int32_t n = 0;
+  if (!scheduler_reserve_ahead(sim.s)) return 0;
+  for (; n < plan->n_items; n++) {
+    const sched_request *r = plan->items[n].request;
+    slots[n].request = r->user;
+    for (int kind = 0; kind < KV_KINDS; kind++)
+      slots[n].at[kind] = sim.po.n_pages[kind] ? token_slot(r, (kv_kind)kind, r->n_ids) : NULL;
+  }
+  return n;
+}
+
+/* The device has run it. Those that ended meanwhile have left garbage. */
+static void write_ahead(const ahead_slot *slots, int32_t n, const bool *ended) {
+  for (int32_t i = 0; i < n; i++)
+    for (int kind = 0; kind < KV_KINDS; kind++)
+      if (slots[i].at[kind])
+        *slots[i].at[kind] = ended[i] ? 0xdead : slots[i].request->stamps[slots[i].request->r.n_ids - 1];
+}
+
+static void finish_step(const sched_plan *plan) {
+  scheduler_done(sim.s);
+  sample_tokens(plan);
+  check_pages();
+}
+
+/* Behind a step, before its tokens are known, the next one is enqueued, and so on. */
+static void run_ahead(const sched_plan *plan) {
+  ahead_slot slots[REQUESTS_MAX];
+  bool ended[REQUESTS_MAX];
+  for (int32_t n; chance(2) && (n = simulate_ahead(plan, slots)) > 0;) {
+    int32_t n_ended = 0;
+    finish_step(plan);
+    for (int32_t i = 0; i < n; i++) n_ended += ended[i] = !slots[i].request->used;
+    if (sim.mishaps && chance(10)) cancel_one();
+    write_ahead(slots, n, ended);
+    note_before();
+    plan = scheduler_plan_ahead(sim.s);
+    totals.steps++;
+    totals.ahead++;
+    if (plan->n_items > n - n_ended) fail("%d items ahead, of %d", plan->n_items, n - n_ended);
+    if (plan->n_items) check_plan(plan);
+    check_preempted(plan);
+    for (int32_t i = 0; i < plan->n_items; i++) write_item(&plan->items[i], totals.steps);
+    for (int32_t i = 0; i < plan->n_items; i++) read_item(&plan->items[i]);
+  }
+  finish_step(plan);
+}
+
 static void sim_step(void) {
   const sched_plan *plan;
   note_before();
@@ -317,9 +377,7 @@ static void sim_step(void) {
   run_copies(plan);
   for (int32_t i = 0; i < plan->n_items; i++) write_item(&plan->items[i], totals.steps);
   for (int32_t i = 0; i < plan->n_items; i++) read_item(&plan->items[i]);
-  scheduler_done(sim.s);
-  sample_tokens(plan);
-  check_pages();
+  run_ahead(plan);
 }
 
 /* --- an episode --- */
@@ -338,6 +396,7 @@ static void draw_options(void) {
   sim.so.max_sequences = draw_int(1, 16);
   sim.so.step_tokens = sim.so.max_sequences + draw_int(0, 60);
   sim.so.chunk_tokens = chance(4) ? 1 : draw_int(1, sim.so.step_tokens);
+  sim.so.step_tile = chance(2) ? 1 : draw_int(2, 40);
   sim.priorities = chance(2) ? 1 : 3;
   sim.letters = draw_int(1, 3);
   sim.mishaps = chance(2);
@@ -393,11 +452,12 @@ static void run_episode(uint64_t seed) {
 int main(int argc, char **argv) {
   const int64_t count = argc > 1 ? strtoll(argv[1], NULL, 10) : 50000;
   for (uint64_t seed = argc > 2 ? strtoull(argv[2], NULL, 10) : 1; totals.steps < count; seed++) run_episode(seed);
-  (void)printf("%lld steps, %lld items, %lld tokens: %lld finished, %lld cancelled, %lld expired, %lld refused; "
+  (void)printf("%lld steps, %lld of them ahead, %lld items, %lld tokens: %lld finished, %lld cancelled, %lld expired, "
+               "%lld refused; "
                "%lld tokens cached, %lld copies, %lld preempted, %lld of them again; %lld without memory\n",
-               (long long)totals.steps, (long long)totals.items, (long long)totals.tokens, (long long)totals.finished,
-               (long long)totals.cancelled, (long long)totals.expired, (long long)totals.refused,
-               (long long)totals.cached, (long long)totals.copies, (long long)totals.preempted, (long long)totals.again,
-               (long long)totals.nomem);
+               (long long)totals.steps, (long long)totals.ahead, (long long)totals.items, (long long)totals.tokens,
+               (long long)totals.finished, (long long)totals.cancelled, (long long)totals.expired,
+               (long long)totals.refused, (long long)totals.cached, (long long)totals.copies,
+               (long long)totals.preempted, (long long)totals.again, (long long)totals.nomem);
   return 0;
 }

@@ -109,8 +109,64 @@ static void test_replays(void **state) {
   mocked_close(&r);
 }
 
+/* A plain request, without biases or log-probabilities. */
+static ga_request *ask_plainly(const mocked_rig *r, int i, int32_t max_tokens) {
+  const int32_t ids[] = {1, 5 + i, 9, 20};
+  ga_sample_desc sample = GA_SAMPLE_DESC_INIT;
+  ga_request_options o = GA_REQUEST_OPTIONS_INIT;
+  ga_request *request;
+  sample.temperature = i % 2 ? 0.8f : 0;
+  sample.repetition_penalty = i % 3 ? 1.1f : 1;
+  o.ids = ids;
+  o.n_ids = 4;
+  o.max_tokens = max_tokens;
+  o.ignore_eog = true;
+  o.sample = &sample;
+  if (ga_engine_submit(r->engine, &o, &request) != GA_OK) fail_msg("%s", ga_error_text());
+  return request;
+}
+
+/* Steps in which all generate are enqueued before the tokens of the step before are known. Lengths differ. */
+static void test_steps_ahead(void **state) {
+  (void)state;
+  enum { N = 10, TOKENS = 200 };
+  mocked_rig r = mocked_open(12);
+  ga_request *requests[N];
+  ga_request_output out = GA_REQUEST_OUTPUT_INIT;
+  for (int i = 0; i < N; i++) requests[i] = ask_plainly(&r, i, TOKENS + i);
+  for (int i = 0; i < 40; i++) assert_int_equal(ga_request_poll(requests[3], 20000, &out), GA_OK);
+  ga_request_cancel(requests[3]);
+  ga_request_destroy(requests[3]);
+  for (int i = 0; i < N; i++)
+    if (i != 3) has_tokens(requests[i], TOKENS + i);
+  const long ahead = atomic_load(&r.engine->ahead.n_steps), steps = atomic_load(&r.engine->graphs.n_steps);
+  if (ahead * 100 < steps * 80 || steps > TOKENS + 3 * N) fail_msg("%ld of %ld steps were ahead", ahead, steps);
+  /* Requests that want what only the host can tell. */
+  for (int i = 0; i < 4; i++) requests[i] = ask_mocked(&r, 0, 40);
+  for (int i = 0; i < 4; i++) has_tokens(requests[i], 40);
+  assert_int_equal(atomic_load(&r.engine->ahead.n_steps), ahead);
+  assert_int_equal(mockcu.misuse[0], 0);
+  mocked_close(&r);
+}
+
+/* The engine ends while steps are under way. */
+static void test_ends_in_mid_step(void **state) {
+  (void)state;
+  for (int i = 0; i < 40; i++) {
+    mocked_rig r = mocked_open(4);
+    ga_request *a = ask_plainly(&r, 1, 400), *b = ask_plainly(&r, 2, 300);
+    usleep((useconds_t)(i * 97));
+    ga_engine_destroy(r.engine);
+    r.engine = NULL;
+    ga_request_destroy(a);
+    ga_request_destroy(b);
+    mocked_close(&r);
+    assert_int_equal(mockcu.misuse[0], 0);
+  }
+}
+
 /* A life of an engine with the n-th call of the driver failing, once or from then on; how far it came. */
-static ga_status faulty_life(void) {
+static ga_status faulty_life(bool ahead) {
   mocked_rig r = {0};
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
   ga_request *requests[3] = {0};
@@ -119,7 +175,7 @@ static ga_status faulty_life(void) {
   ga_status status = open_as("cuda:0", &r.ctx);
   if (status == GA_OK) status = ga_model_load(r.ctx, tiny_path, NULL, &r.model);
   if (status == GA_OK) status = ga_engine_create(r.model, &o, &r.engine);
-  for (int i = 0; status == GA_OK && i < 3; i++) status = submit_mocked(&r, 5 * i, 6, &requests[i]);
+  for (int i = 0; status == GA_OK && i < 3; i++) status = submit_mocked(&r, 5 * i + ahead, 6, &requests[i]);
   for (int i = 0; i < 3; i++) {
     const ga_status ended = requests[i] ? tokens_of(requests[i], NULL) : status;
     if (status == GA_OK) status = ended;
@@ -131,7 +187,9 @@ static ga_status faulty_life(void) {
 static void test_each_call_of_an_engine_fails(void **state) {
   (void)state;
   assert_int_equal(tiny_make("llama", TINY_VOCAB), GA_OK);
-  for (int lost = 0; lost < 2; lost++) {
+  /* Requests with biases, whose steps wait for one another, and others, whose steps are enqueued ahead. */
+  for (int kind = 0; kind < 3; kind++) {
+    const bool lost = kind > 0, ahead = kind != 1;
     long failures = 0;
     bool reached = true;
     for (long n = 1; reached; n += 3) {
@@ -140,7 +198,7 @@ static void test_each_call_of_an_engine_fails(void **state) {
       mockcu.fail_call = n;
       mockcu.fails_on = lost;
       mockcu.fail_rc = 214;
-      const ga_status status = faulty_life();
+      const ga_status status = faulty_life(ahead);
       reached = mockcu.calls >= n;
       failures += status != GA_OK;
       if (!reached) assert_int_equal(status, GA_OK);
@@ -180,6 +238,8 @@ static void test_no_rows_kernel(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_replays, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_steps_ahead, with_engine_driver, no_leaks),
+      cmocka_unit_test_setup_teardown(test_ends_in_mid_step, with_engine_driver, no_leaks),
       cmocka_unit_test_setup_teardown(test_each_call_of_an_engine_fails, with_engine_driver, no_leaks),
       cmocka_unit_test(test_step_classes),
       cmocka_unit_test_setup_teardown(test_no_rows_kernel, with_engine_driver, no_leaks),

@@ -18,13 +18,18 @@ static sched_request requests[MANY];
 static int32_t ids[MANY][IDS];
 static double now;
 
-static void open_with(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens) {
+static void open_tiled(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens,
+                       int32_t step_tile) {
   const kv_pages_options po = {.n_pages = {n_pages, 0}, .page_tokens = PAGE, .keep_prefixes = true};
-  const sched_options so = {max_sequences, step_tokens, chunk_tokens};
+  const sched_options so = {max_sequences, step_tokens, chunk_tokens, step_tile};
   assert_int_equal(kv_pages_create(&po, &pages), GA_OK);
   assert_int_equal(scheduler_create(&so, pages, &s), GA_OK);
   memset(requests, 0, sizeof requests);
   now = 0;
+}
+
+static void open_with(int32_t n_pages, int32_t max_sequences, int32_t step_tokens, int32_t chunk_tokens) {
+  open_tiled(n_pages, max_sequences, step_tokens, chunk_tokens, 1);
 }
 
 static void close_all(void) {
@@ -81,7 +86,7 @@ static void expect_item(int32_t i, const sched_request *r, int32_t first, int32_
 
 static void bad_budgets_are_refused(void **state) {
   (void)state;
-  static const sched_options bad[] = {{0, 8, 4}, {9, 8, 4}, {4, 8, 0}, {4, 8, 9}};
+  static const sched_options bad[] = {{0, 8, 4, 1}, {9, 8, 4, 1}, {4, 8, 0, 1}, {4, 8, 9, 1}, {4, 8, 4, 0}};
   open_with(8, 1, 1, 1);
   for (size_t i = 0; i < GA_COUNT_OF(bad); i++) {
     scheduler *none;
@@ -116,6 +121,63 @@ static void requests_that_generate_come_first(void **state) {
   finish_plan();
   make_plan();
   expect_item(2, c, 20, 1, true);
+  finish_plan();
+  close_all();
+}
+
+/* The head of the line does not hold up those behind it. */
+static void a_long_prompt_lets_others_pass(void **state) {
+  (void)state;
+  open_with(100, 4, 64, 8);
+  (void)add(0, 6, 60);
+  step();
+  sched_request *b = add(1, 60, 70);
+  make_plan();
+  expect_item(1, b, 0, 8, false); /* nobody waits behind it */
+  finish_plan();
+  sched_request *c = add(2, 3, 20);
+  make_plan();
+  expect_item(1, b, 8, 6, false);
+  expect_item(2, c, 0, 2, false); /* a quarter of the chunk */
+  finish_plan();
+  make_plan();
+  expect_item(1, c, 2, 1, true);
+  expect_item(2, b, 14, 8, false);
+  finish_plan();
+  while (b->n_computed < 44) step(); /* two steps are left to it: it goes first */
+  sched_request *d = add(3, 10, 20);
+  make_plan();
+  expect_item(2, b, b->n_computed, 8, false);
+  assert_int_equal(plan->n_items, 3);
+  assert_int_equal(d->state, SCHED_WAITING);
+  finish_plan();
+  close_all();
+}
+
+/* Rows that a product computes anyway are not left empty. */
+static void a_step_fills_its_tile(void **state) {
+  (void)state;
+  open_tiled(100, 4, 36, 8, 16);
+  sched_request *a = add(0, 6, 30), *b = add(1, 6, 30);
+  step();
+  sched_request *c = add(2, 60, 70);
+  make_plan();
+  expect_item(0, a, 6, 1, true);
+  expect_item(1, b, 6, 1, true);
+  expect_item(2, c, 0, 14, false); /* 2 + 8 tokens, filled up to 16 */
+  finish_plan();
+  scheduler_set_chunk(s, 20);
+  make_plan();
+  expect_item(2, c, 14, 30, false); /* 2 + 20, up to 32 */
+  finish_plan();
+  scheduler_set_chunk(s, 32);
+  make_plan();
+  assert_int_equal(plan->n_tokens, 18);
+  expect_item(2, c, 44, 16, true);
+  finish_plan();
+  sched_request *d = add(3, 60, 70);
+  make_plan();
+  expect_item(3, d, 0, 33, false); /* 3 + 32, up to 48: but a step has 36 */
   finish_plan();
   close_all();
 }
@@ -287,17 +349,17 @@ static void a_blocked_request_is_tried_again(void **state) {
   close_all();
 }
 
-/* The prompt of the first is still being read when the second comes. */
+/* The prompt of the first is still being read when the second comes: two steps more are not long. */
 static void a_prompt_under_way_goes_on_first(void **state) {
   (void)state;
   open_with(12, 4, 8, 8);
-  sched_request *a = add(0, 32, 36);
+  sched_request *a = add(0, 24, 28);
   step();
   (void)add(1, 8, 12);
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 2; i++) {
     make_plan();
     assert_int_equal(plan->n_items, 1);
-    expect_item(0, a, 8 * i + 8, 8, i == 2);
+    expect_item(0, a, 8 * i + 8, 8, i == 1);
     finish_plan();
   }
   close_all();
@@ -503,6 +565,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bad_budgets_are_refused),
       cmocka_unit_test(requests_that_generate_come_first),
+      cmocka_unit_test(a_long_prompt_lets_others_pass),
+      cmocka_unit_test(a_step_fills_its_tile),
       cmocka_unit_test(a_step_keeps_its_budget),
       cmocka_unit_test(a_kept_prefix_is_not_read_again),
       cmocka_unit_test(the_queue_goes_by_priority_tenant_and_arrival),

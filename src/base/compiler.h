@@ -20,6 +20,13 @@
 #else
 #define GA_UNROLL _Pragma("GCC unroll 16")
 #endif
+/* Before a function: compiled for AVX2 too, and chosen when the program starts. Results are the same bit by bit, since
+ * nothing is contracted. Sanitizers run before such choices are made: not there. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define GA_CLONES __attribute__((target_clones("avx2", "default")))
+#else
+#define GA_CLONES
+#endif
 #define GA_COUNT_OF(a) (sizeof(a) / sizeof((a)[0]))
 
 __extension__ typedef unsigned __int128 ga_u128;

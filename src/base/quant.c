@@ -5,12 +5,8 @@
 
 #include "base/half.h"
 #include "base/mem.h"
+#include "base/quant_pack.h"
 
-static void put_f16(uint8_t *p, float x) {
-  ga_f16 h = ga_f32_to_f16(x);
-  p[0] = (uint8_t)h;
-  p[1] = (uint8_t)(h >> 8);
-}
 static float get_f16(const uint8_t *p) { return ga_f16_to_f32((ga_f16)(p[0] | p[1] << 8)); }
 
 static int clamp_round(float x, int low, int high) {
@@ -47,43 +43,28 @@ static int nearest_iq4(float x) {
   return best;
 }
 
-static void pack_nibbles(uint8_t *qs, const int *q) {
-  for (int j = 0; j < 16; j++) qs[j] = (uint8_t)(q[j] | q[j + 16] << 4);
-}
-
-/* Low nibbles to qs[16], fifth bits to qh[4]. */
-static void put_five(uint8_t *qh, uint8_t *qs, const int *q) {
-  int low[32];
-  memset(qh, 0, 4);
-  for (int e = 0; e < 32; e++) {
-    low[e] = q[e] & 15;
-    qh[e / 8] = (uint8_t)(qh[e / 8] | (q[e] >> 4) << e % 8);
-  }
-  pack_nibbles(qs, low);
-}
-
 /* --- blocks of 32 --- */
 
 static void quantise_q4_0(const float *x, uint8_t *b) {
   int q[32];
-  put_f16(b, signed_max(x, 32) / -8);
+  ga_pack_f16(b, signed_max(x, 32) / -8);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) q[e] = clamp_round(x[e] * id + 8, 0, 15);
-  pack_nibbles(b + 2, q);
+  ga_pack_nibbles(b + 2, q);
 }
 
 static void quantise_q5_0(const float *x, uint8_t *b) {
   int q[32];
-  put_f16(b, signed_max(x, 32) / -16);
+  ga_pack_f16(b, signed_max(x, 32) / -16);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) q[e] = clamp_round(x[e] * id + 16, 0, 31);
-  put_five(b + 2, b + 6, q);
+  ga_pack_five(b + 2, b + 6, q);
 }
 
 static void quantise_min(const float *x, uint8_t *b, int levels, int *q) {
   float low;
-  put_f16(b, value_range(x, 32, levels, false, &low));
-  put_f16(b + 2, low);
+  ga_pack_f16(b, value_range(x, 32, levels, false, &low));
+  ga_pack_f16(b + 2, low);
   float id = inverse(get_f16(b)), m = get_f16(b + 2);
   for (int e = 0; e < 32; e++) q[e] = clamp_round((x[e] - m) * id, 0, levels);
 }
@@ -91,27 +72,27 @@ static void quantise_min(const float *x, uint8_t *b, int levels, int *q) {
 static void quantise_q4_1(const float *x, uint8_t *b) {
   int q[32];
   quantise_min(x, b, 15, q);
-  pack_nibbles(b + 4, q);
+  ga_pack_nibbles(b + 4, q);
 }
 
 static void quantise_q5_1(const float *x, uint8_t *b) {
   int q[32];
   quantise_min(x, b, 31, q);
-  put_five(b + 4, b + 8, q);
+  ga_pack_five(b + 4, b + 8, q);
 }
 
 static void quantise_q8_0(const float *x, uint8_t *b) {
-  put_f16(b, fabsf(signed_max(x, 32)) / 127);
+  ga_pack_f16(b, fabsf(signed_max(x, 32)) / 127);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) b[2 + e] = (uint8_t)(int8_t)clamp_round(x[e] * id, -127, 127);
 }
 
 static void quantise_iq4_nl(const float *x, uint8_t *b) {
   int q[32];
-  put_f16(b, signed_max(x, 32) / -127);
+  ga_pack_f16(b, signed_max(x, 32) / -127);
   float id = inverse(get_f16(b));
   for (int e = 0; e < 32; e++) q[e] = nearest_iq4(x[e] * id);
-  pack_nibbles(b + 2, q);
+  ga_pack_nibbles(b + 2, q);
 }
 
 /* The shared exponent is that of the largest element less 2, the largest exponent of e2m1 (OCP MX 1.0, 6.3). */
@@ -122,7 +103,7 @@ static void quantise_mxfp4(const float *x, uint8_t *b) {
   exponent = most > 0 ? exponent - 1 - 2 + 127 : 0;
   b[0] = (uint8_t)(exponent < 0 ? 0 : exponent > 254 ? 254 : exponent);
   for (int e = 0; e < 32; e++) q[e] = ga_f32_to_e2m1(ldexpf(x[e], 127 - b[0]));
-  pack_nibbles(b + 1, q);
+  ga_pack_nibbles(b + 1, q);
 }
 
 /* --- block of 64 --- */
@@ -149,8 +130,8 @@ static void k_minimum(const float *x, int run, int levels, int limit, uint8_t *d
     most = fmaxf(most, scale[i]);
     least = fminf(least, low[i]);
   }
-  put_f16(d, most / (float)limit);
-  put_f16(dmin, -least / (float)limit);
+  ga_pack_f16(d, most / (float)limit);
+  ga_pack_f16(dmin, -least / (float)limit);
   float id = inverse(get_f16(d)), im = inverse(get_f16(dmin));
   for (int i = 0; i < runs; i++) {
     sc[i] = clamp_round(scale[i] * id, 0, limit);
@@ -164,7 +145,7 @@ static void k_minimum(const float *x, int run, int levels, int limit, uint8_t *d
 static void k_signed(const float *x, int half, int limit, uint8_t *d, int *sc, int *q) {
   float scale[16];
   for (int i = 0; i < 16; i++) scale[i] = signed_max(x + 16 * i, 16) / (float)-half;
-  put_f16(d, signed_max(scale, 16) / (float)-limit);
+  ga_pack_f16(d, signed_max(scale, 16) / (float)-limit);
   float id = inverse(get_f16(d));
   for (int i = 0; i < 16; i++) {
     sc[i] = clamp_round(scale[i] * id, -limit, limit - 1);
@@ -176,91 +157,45 @@ static void k_signed(const float *x, int half, int limit, uint8_t *d, int *sc, i
 static void quantise_q2_k(const float *x, uint8_t *b) {
   int sc[16], mn[16], q[256];
   k_minimum(x, 16, 3, 15, b + 80, b + 82, sc, mn, q);
-  memset(b + 16, 0, 64);
-  for (int i = 0; i < 16; i++) b[i] = (uint8_t)(sc[i] | mn[i] << 4);
-  for (int e = 0; e < 256; e++) {
-    uint8_t *p = b + 16 + 32 * (e / 128) + e % 32;
-    *p = (uint8_t)(*p | q[e] << 2 * (e % 128 / 32));
-  }
+  ga_pack_q2_k(b, sc, mn, q);
 }
 
 static void quantise_q3_k(const float *x, uint8_t *b) {
   int sc[16], q[256];
   k_signed(x, 4, 32, b + 108, sc, q);
-  memset(b, 0, 108);
-  for (int i = 0; i < 16; i++) {
-    int s = sc[i] + 32;
-    b[96 + i % 8] = (uint8_t)(b[96 + i % 8] | (s & 15) << 4 * (i / 8));
-    b[104 + i % 4] = (uint8_t)(b[104 + i % 4] | (s >> 4) << 2 * (i / 4));
-  }
-  for (int e = 0; e < 256; e++) {
-    int h = e / 128, j = e % 128 / 32, l = e % 32;
-    b[32 + 32 * h + l] = (uint8_t)(b[32 + 32 * h + l] | ((q[e] + 4) & 3) << 2 * j);
-    if (q[e] >= 0) b[l] = (uint8_t)(b[l] | 1 << (4 * h + j));
-  }
-}
-
-/* Eight pairs of 6 bits in 12 bytes, as q4_k and q5_k keep them. */
-static void pack_six_bits(uint8_t *s, const int *sc, const int *mn) {
-  for (int j = 0; j < 4; j++) {
-    s[j] = (uint8_t)(sc[j] | (sc[j + 4] >> 4) << 6);
-    s[j + 4] = (uint8_t)(mn[j] | (mn[j + 4] >> 4) << 6);
-    s[j + 8] = (uint8_t)((sc[j + 4] & 15) | (mn[j + 4] & 15) << 4);
-  }
-}
-
-static void put_k_nibbles(uint8_t *qs, const int *q) {
-  for (int i = 0; i < 128; i++) {
-    const int *p = q + 64 * (i / 32) + i % 32;
-    qs[i] = (uint8_t)((p[0] & 15) | (p[32] & 15) << 4);
-  }
+  ga_pack_q3_k(b, sc, q);
 }
 
 static void quantise_q4_k(const float *x, uint8_t *b) {
   int sc[8], mn[8], q[256];
   k_minimum(x, 32, 15, 63, b, b + 2, sc, mn, q);
-  pack_six_bits(b + 4, sc, mn);
-  put_k_nibbles(b + 16, q);
+  ga_pack_q4_k(b, sc, mn, q);
 }
 
 static void quantise_q5_k(const float *x, uint8_t *b) {
   int sc[8], mn[8], q[256];
   k_minimum(x, 32, 31, 63, b, b + 2, sc, mn, q);
-  pack_six_bits(b + 4, sc, mn);
-  put_k_nibbles(b + 48, q);
-  memset(b + 16, 0, 32);
-  for (int e = 0; e < 256; e++) b[16 + e % 32] = (uint8_t)(b[16 + e % 32] | (q[e] >> 4) << e / 32);
+  ga_pack_q5_k(b, sc, mn, q);
 }
 
 static void quantise_q6_k(const float *x, uint8_t *b) {
   int sc[16], q[256];
   k_signed(x, 32, 128, b + 208, sc, q);
-  memset(b, 0, 192);
-  for (int i = 0; i < 16; i++) b[192 + i] = (uint8_t)(int8_t)sc[i];
-  for (int e = 0; e < 256; e++) {
-    int h = e / 128, k = e % 128 / 32, l = e % 32, c = q[e] + 32, at = 64 * h + 32 * (k & 1) + l;
-    b[at] = (uint8_t)(b[at] | (c & 15) << (k < 2 ? 0 : 4));
-    b[128 + 32 * h + l] = (uint8_t)(b[128 + 32 * h + l] | (c >> 4) << 2 * k);
-  }
+  ga_pack_q6_k(b, sc, q);
 }
 
 static void quantise_iq4_xs(const float *x, uint8_t *b) {
   float scale[8];
-  int high = 0;
+  int sc[8], q[256];
   for (int i = 0; i < 8; i++) scale[i] = signed_max(x + 32 * i, 32) / -127;
-  put_f16(b, signed_max(scale, 8) / -32);
-  memset(b + 2, 0, 6);
+  ga_pack_f16(b, signed_max(scale, 8) / -32);
   float id = inverse(get_f16(b));
   for (int i = 0; i < 8; i++) {
-    int q[32], s = clamp_round(scale[i] * id, -32, 31);
-    float inv = inverse(get_f16(b) * (float)s);
-    for (int e = 0; e < 32; e++) q[e] = nearest_iq4(x[32 * i + e] * inv);
-    pack_nibbles(b + 8 + 16 * i, q);
-    b[4 + i / 2] = (uint8_t)(b[4 + i / 2] | ((s + 32) & 15) << 4 * (i & 1));
-    high |= (s + 32) >> 4 << 2 * i;
+    sc[i] = clamp_round(scale[i] * id, -32, 31);
+    float inv = inverse(get_f16(b) * (float)sc[i]);
+    for (int e = 32 * i; e < 32 * i + 32; e++) q[e] = nearest_iq4(x[e] * inv);
   }
-  b[2] = (uint8_t)high;
-  b[3] = (uint8_t)(high >> 8);
+  ga_pack_iq4_xs(b, sc, q);
 }
 
 void ga_quantise_block(ga_dtype dtype, const float *source, void *block) {

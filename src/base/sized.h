@@ -9,38 +9,50 @@
 #include "base/status.h"
 
 /* Bytes of each such struct in its first version: the least that is accepted. Pinned: no number here ever changes. */
-#define GA_SIZED_STRUCTS(X)  \
-  X(ga_ctx_options, 32)      \
-  X(ga_memory_info, 72)      \
-  X(ga_launch, 56)           \
-  X(ga_tensor_map_desc, 128) \
-  X(ga_gemm_desc, 88)        \
-  X(ga_pack_desc, 32)        \
-  X(ga_attn_desc, 96)        \
-  X(ga_attn_bwd_desc, 88)    \
-  X(ga_attn_quant_desc, 80)  \
-  X(ga_norm_desc, 64)        \
-  X(ga_rope_desc, 48)        \
-  X(ga_rope_params, 72)      \
-  X(ga_act_desc, 56)         \
-  X(ga_add_desc, 64)         \
-  X(ga_softmax_desc, 48)     \
-  X(ga_embed_desc, 56)       \
-  X(ga_kv_store_desc, 64)    \
-  X(ga_convert_desc, 40)     \
-  X(ga_sample_desc, 48)      \
-  X(ga_vocab, 136)           \
-  X(ga_template_limits, 48)  \
-  X(ga_chat_options, 48)     \
-  X(ga_session_options, 24)  \
-  X(ga_model_options, 56)    \
-  X(ga_generate_options, 72) \
-  X(ga_generate_result, 40)  \
-  X(ga_engine_options, 40)   \
-  X(ga_request_options, 128) \
-  X(ga_request_output, 192)  \
-  X(ga_request_info, 48)     \
-  X(ga_engine_stats, 168)
+#define GA_SIZED_STRUCTS(X)      \
+  X(ga_ctx_options, 32)          \
+  X(ga_memory_info, 72)          \
+  X(ga_launch, 56)               \
+  X(ga_tensor_map_desc, 128)     \
+  X(ga_gemm_desc, 88)            \
+  X(ga_pack_desc, 32)            \
+  X(ga_attn_desc, 96)            \
+  X(ga_attn_bwd_desc, 88)        \
+  X(ga_attn_quant_desc, 80)      \
+  X(ga_norm_desc, 64)            \
+  X(ga_rope_desc, 48)            \
+  X(ga_rope_params, 72)          \
+  X(ga_act_desc, 56)             \
+  X(ga_add_desc, 64)             \
+  X(ga_softmax_desc, 48)         \
+  X(ga_embed_desc, 56)           \
+  X(ga_kv_store_desc, 64)        \
+  X(ga_convert_desc, 40)         \
+  X(ga_sample_desc, 48)          \
+  X(ga_vocab, 136)               \
+  X(ga_template_limits, 48)      \
+  X(ga_chat_options, 48)         \
+  X(ga_session_options, 24)      \
+  X(ga_model_options, 56)        \
+  X(ga_generate_options, 72)     \
+  X(ga_generate_result, 40)      \
+  X(ga_engine_options, 40)       \
+  X(ga_request_options, 128)     \
+  X(ga_request_output, 192)      \
+  X(ga_request_info, 48)         \
+  X(ga_engine_stats, 168)        \
+  X(ga_dist_layout_desc, 32)     \
+  X(ga_dist_desc, 72)            \
+  X(ga_dist_report, 24)          \
+  X(ga_dist_cost, 80)            \
+  X(ga_dist_stage, 56)           \
+  X(ga_dist_grid, 48)            \
+  X(ga_dist_tensors, 96)         \
+  X(ga_dist_machine, 40)         \
+  X(ga_dist_times, 48)           \
+  X(ga_comm_threads_options, 32) \
+  X(ga_quantize_desc, 32)        \
+  X(ga_quantize_options, 56)
 
 /* <struct>_first: its bytes in that table. */
 enum {

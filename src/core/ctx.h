@@ -61,6 +61,9 @@ GA_NODISCARD ga_status ga_stream_of(ga_ctx *ctx, ga_stream *stream, const char *
  * recorded behind it has been waited for. */
 GA_NODISCARD ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, size_t bytes,
                                                ga_stream *stream);
+/* The other way: host, of ga_host_alloc, has the bytes once an event recorded behind it has been waited for. */
+GA_NODISCARD ga_status ga_copy_to_host_later(ga_ctx *ctx, void *host, const void *device, size_t bytes,
+                                             ga_stream *stream);
 /* Waits on the host for the event as last recorded. */
 GA_NODISCARD ga_status ga_event_sync(ga_event *event);
 /* From a buffer of one context to one of another, on their own streams: behind the work that both hold, ahead of what

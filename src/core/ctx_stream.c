@@ -37,6 +37,12 @@ ga_status ga_copy_to_device_later(ga_ctx *ctx, void *device, const void *host, s
   return stream->device->ops->copy_in_later(stream, device, host, bytes);
 }
 
+ga_status ga_copy_to_host_later(ga_ctx *ctx, void *host, const void *device, size_t bytes, ga_stream *stream) {
+  GA_REQUIRE((device && host) || !bytes, GA_ERR_ARG, "copy to host: %s is null", device ? "host" : "device");
+  GA_TRY(waitable(ctx, stream, "copy to host", &stream));
+  return stream->device->ops->copy_out_later(stream, host, device, bytes);
+}
+
 static ga_status copy_through_host(ga_ctx *to, void *dst, ga_ctx *from, const void *src, size_t bytes) {
   void *host;
   GA_TRY(ga_mem_alloc(bytes, "copy between devices", &host));

@@ -23,6 +23,8 @@ typedef struct ga_device_ops {
   ga_status (*copy_out)(ga_stream *stream, void *dst, const void *src, size_t bytes); /* returns when done */
   /* Enqueues: src is of host_alloc and stays as it is until the stream has passed. */
   ga_status (*copy_in_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
+  /* Enqueues: dst is of host_alloc, and there once an event recorded behind it has been waited for. */
+  ga_status (*copy_out_later)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   /* Enqueues a copy of device memory to device memory. */
   ga_status (*copy_within)(ga_stream *stream, void *dst, const void *src, size_t bytes);
   /* Between two devices of this backend: behind the work of both streams, ahead of what both get from now on.

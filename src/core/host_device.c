@@ -130,6 +130,7 @@ static const ga_device_ops host_ops = {
     .copy_in = host_copy,
     .copy_out = host_copy,
     .copy_in_later = host_copy,
+    .copy_out_later = host_copy,
     .copy_within = host_copy,
     .stream_create = host_stream_create,
     .stream_destroy = host_stream_destroy,

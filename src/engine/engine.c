@@ -43,6 +43,7 @@ static void count_end(ga_engine *e, ga_finish finish, ga_status status) {
 /* Takes it out of the scheduler and ends it. status not GA_OK: the error text is set. */
 static void end_request(ga_engine *e, ga_request *r, ga_finish finish, ga_status status) {
   scheduler_remove(e->scheduler, &r->sched);
+  step_ahead_forget(e, r);
   device_sampler_forget(e, r);
   live_remove(e, r);
   count_end(e, finish, status);
@@ -148,6 +149,7 @@ static ga_status end_failed_step(ga_engine *e, const sched_plan *plan, ga_status
   char why[512];
   strncpy(why, ga_error_text(), sizeof why - 1);
   why[sizeof why - 1] = 0;
+  e->ahead.n_rows = 0;
   if (status == GA_ERR_DEVICE) return status;
   GA_TRY(ga_stream_sync(e->ctx, NULL)); /* what has been enqueued reads the inputs, which the next step overwrites */
   const int32_t n = plan->n_items;
@@ -251,9 +253,18 @@ static ga_status end_next(ga_engine *e, ga_status status) {
   return GA_OK;
 }
 
+static ga_status plan_next(ga_engine *e, const sched_plan **plan) {
+  if (e->ahead.n_rows) {
+    *plan = scheduler_plan_ahead(e->scheduler);
+    if ((*plan)->n_items) return GA_OK;
+    GA_TRY(step_ahead_drop(e));
+  }
+  return scheduler_plan(e->scheduler, ga_seconds(), plan);
+}
+
 static ga_status run_once(ga_engine *e) {
   const sched_plan *plan;
-  const ga_status status = scheduler_plan(e->scheduler, ga_seconds(), &plan);
+  const ga_status status = plan_next(e, &plan);
   if (status != GA_OK) return end_next(e, status);
   end_expired(e, plan);
   if (plan->n_items) return run_plan(e, plan);
@@ -278,6 +289,8 @@ static void *engine_main(void *arg) {
     note_state(e, 0, 0, false);
   }
   scheduler_failed(e->scheduler);
+  if (e->ahead.n_rows && ga_stream_sync(e->ctx, NULL) != GA_OK)
+    ga_log(GA_LOG_ERROR, "the engine's last step: %s", ga_error_text());
   end_all(e, GA_ERR_CANCELLED, "the engine has ended");
   return NULL;
 }
@@ -312,14 +325,20 @@ static ga_status create_buffers(ga_engine *e) {
   const bool is_cpu = e->ctx->device->caps.host_memory;
   void *p;
   e->inputs.room = step_inputs_room(e);
-  GA_TRY(ga_host_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
-  e->inputs.host = p;
+  for (int i = 0; i < 2; i++) {
+    GA_TRY(ga_host_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
+    e->inputs.host[i] = p;
+  }
   GA_TRY(ga_buffer_alloc(e->ctx, (size_t)e->inputs.room * sizeof(int32_t), &p));
   e->inputs.device = p;
   GA_TRY(ga_mem_zalloc((size_t)tokens, sizeof *e->rows, "engine", &p));
   e->rows = p;
   GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof(ga_request *), "engine", &p));
   e->stepped = p;
+  GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof *e->ahead.rows, "engine", &p));
+  e->ahead.rows = p;
+  GA_TRY(ga_mem_zalloc((size_t)seqs, sizeof *e->ahead.items, "engine", &p));
+  e->ahead.items = p;
   e->sample_ctx = e->ctx;
   if (is_cpu) return GA_OK;
   GA_TRY(device_sampler_create(e));
@@ -345,10 +364,12 @@ static ga_status create_parts(ga_engine *e, const ga_engine_options *options) {
                                   .window = e->model->hparams.window,
                                   .keep_prefixes = !(e->options.flags & GA_ENGINE_NO_PREFIX_CACHE)};
   GA_TRY(kv_pages_create(&pages, &e->pages));
-  e->pace.least = e->ctx->device->caps.host_memory ? PACE_LEAST_CPU : PACE_LEAST_GPU;
+  const bool is_cpu = e->ctx->device->caps.host_memory;
+  e->pace.least = is_cpu ? PACE_LEAST_CPU : PACE_LEAST_GPU;
   const sched_options sched = {.max_sequences = e->options.max_sequences,
                                .step_tokens = e->options.step_tokens,
-                               .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4)};
+                               .chunk_tokens = (int32_t)ga_max_i64(1, e->options.step_tokens / 4),
+                               .step_tile = is_cpu ? 1 : PACE_TILE_GPU};
   GA_TRY(scheduler_create(&sched, e->pages, &e->scheduler));
   GA_TRY(create_buffers(e));
   GA_TRY(kv_cache_create(e->model, e->sizes.kv_dtype, n_pages, &e->cache));
@@ -372,10 +393,12 @@ static void free_parts(ga_engine *e) {
   ga_buffer_free(e->sample_ctx, e->sample_workspace);
   if (e->owns_sample_ctx) ga_ctx_destroy(e->sample_ctx);
   ga_host_free(e->ctx, e->logits);
-  ga_host_free(e->ctx, e->inputs.host);
+  for (int i = 0; i < 2; i++) ga_host_free(e->ctx, e->inputs.host[i]);
   ga_buffer_free(e->ctx, e->inputs.device);
   ga_mem_free(e->rows);
   ga_mem_free(e->stepped);
+  ga_mem_free(e->ahead.rows);
+  ga_mem_free(e->ahead.items);
   ga_mem_free(e->eog);
   (void)pthread_mutex_destroy(&e->lock);
   (void)pthread_cond_destroy(&e->wake);

@@ -85,9 +85,11 @@ void request_end(ga_request *r, ga_finish finish, ga_status status);
 
 /* --- steps --- */
 
-/* Integer inputs of a step, written on the host and copied in one piece. */
+/* Integer inputs of a step, written on the host and copied to the device. Two steps may be enqueued, so that the host
+ * has two places. */
 typedef struct step_inputs {
-  int32_t *host, *device;
+  int32_t *host[2], *device;
+  int at;       /* the place of the step under way; a step ahead has the other one */
   int64_t room; /* int32 */
 } step_inputs;
 
@@ -105,6 +107,16 @@ typedef struct step_samples {
   int32_t n;
 } step_samples;
 
+/* The step that follows the one under way, enqueued before the tokens of that are known: one token more of each of its
+ * requests. The device gives it the tokens as it draws them. */
+typedef struct step_ahead {
+  int32_t n_rows;    /* 0: none is enqueued */
+  step_row *rows;    /* [max_sequences]; .request NULL: has ended meanwhile */
+  sched_item *items; /* [max_sequences] */
+  step_samples samples;
+  atomic_long n_steps; /* that were enqueued so */
+} step_ahead;
+
 /* Draws tokens on a device whose memory is not the host's: one launch for all rows of a block. */
 typedef struct device_sampler {
   bool on;
@@ -113,6 +125,7 @@ typedef struct device_sampler {
   ga_logit_bias *bias; /* [bias_room] of the step's rows */
   ga_logit_bias *bias_host;
   int64_t bias_room;
+  ga_event *drawn[2]; /* the draws of the step at that place of step_inputs have come to the host */
 } device_sampler;
 
 /* A step in which every sequence generates, padded to a class of sizes, and recorded when it comes a second time. */
@@ -145,7 +158,8 @@ struct ga_engine {
   ga_exec exec;
   step_inputs inputs;
   step_pace pace;
-  step_row *rows;       /* [sizes.batch] */
+  step_row *rows; /* [sizes.batch] */
+  step_ahead ahead;
   ga_request **stepped; /* [max_sequences] those of the step under way */
   float *logits;        /* [max_out, vocab], of device_sampler one row, where the device's memory is not the host's */
   device_sampler sampler;
@@ -169,6 +183,10 @@ struct ga_engine {
 
 /* Runs the plan's items: logits of the rows that are wanted come to engine_take_rows in blocks. */
 GA_NODISCARD ga_status engine_run_step(ga_engine *e, const sched_plan *plan);
+/* The request ends: what a step ahead draws for it is nobody's. */
+void step_ahead_forget(ga_engine *e, const ga_request *r);
+/* Waits for the step ahead, of which no request is left. */
+GA_NODISCARD ga_status step_ahead_drop(ga_engine *e);
 /* Rows [first, first + n) of e->rows, whose logits are [n, vocab] in host memory: samples, scores, pushes. */
 GA_NODISCARD ga_status engine_take_rows(ga_engine *e, int32_t first, int32_t n, const float *logits);
 /* The first token of the prompt, which no row tells. */
@@ -191,8 +209,14 @@ void device_sampler_destroy(ga_engine *e);
 void device_sampler_forget(ga_engine *e, const ga_request *r);
 /* Writes the parameters of the first n_rows of e->rows into the inputs on the host, rows of nothing behind them. */
 GA_NODISCARD ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_samples *at);
+/* The same for the rows of the step ahead. */
+void device_rows_put_ahead(const ga_engine *e, const step_samples *at);
 /* Enqueues draws [first, first + n) of the step, whose logits are on the device. */
 GA_NODISCARD ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first, int32_t n);
+/* Enqueues the copy of the first n draws to place `place` of the host's inputs. */
+GA_NODISCARD ga_status device_rows_fetch(ga_engine *e, const step_samples *at, int32_t n, int place);
+/* Waits for that copy, and hands out what became of the first n rows of e->rows, all of which draw. */
+GA_NODISCARD ga_status device_rows_take_fetched(ga_engine *e, const step_samples *at, int32_t n);
 /* Waits for rows [first, first + n) of e->rows, whose draws begin at `sample`, and hands out what became of them. */
 GA_NODISCARD ga_status device_rows_take(ga_engine *e, const step_samples *at, int32_t first, int32_t n, int32_t sample);
 

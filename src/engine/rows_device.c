@@ -56,18 +56,20 @@ ga_status device_sampler_create(ga_engine *e) {
   ga_plan_destroy(plan);
   GA_TRY(ga_mem_zalloc((size_t)e->options.max_sequences, sizeof(ga_request *), "engine", &p));
   e->sampler.owners = p;
+  for (int i = 0; i < 2; i++) GA_TRY(ga_event_create(e->ctx, &e->sampler.drawn[i]));
   e->sampler.on = true;
   e->ctx->stream->shares_workspace = true; /* step_graphs.c watches it */
   return grow_bias(e, 1);
 }
 
 void device_sampler_destroy(ga_engine *e) {
+  for (int i = 0; i < 2; i++) ga_event_destroy(e->sampler.drawn[i]);
+  ga_mem_free(e->sampler.owners);
   if (!e->sampler.on) return;
   step_graphs_drop(e);
   e->ctx->stream->shares_workspace = false;
   free_bias(e);
   ga_buffer_free(e->ctx, e->sampler.sequences);
-  ga_mem_free(e->sampler.owners);
 }
 
 /* --- tokens that penalties see --- */
@@ -115,14 +117,11 @@ static ga_status upload_sequence(ga_engine *e, ga_request *r, int32_t window) {
 
 /* --- before the step --- */
 
-/* Row `row` of its block's logits. */
-static ga_status put_sample_row(ga_engine *e, ga_request *r, int32_t row, int32_t bias, ga_sample_row *out) {
+/* What the request asks for, of row `row` of its block's logits. */
+static ga_sample_row row_of_request(const ga_request *r, int32_t row) {
   const ga_sample_desc *d = &r->sample;
-  const int32_t n_bias = rows_n_bias(r), window = (int32_t)ga_min_i64(r->window, r->sched.n_ids);
-  *out = (ga_sample_row){.sequence = -1,
+  return (ga_sample_row){.sequence = -1,
                          .logits = row,
-                         .bias = bias,
-                         .n_bias = n_bias,
                          .mask = -1,
                          .top_k = d->top_k,
                          .temperature = d->temperature,
@@ -132,17 +131,39 @@ static ga_status put_sample_row(ga_engine *e, ga_request *r, int32_t row, int32_
                          .repetition_penalty = d->repetition_penalty,
                          .presence_penalty = d->presence_penalty,
                          .frequency_penalty = d->frequency_penalty};
+}
+
+/* Penalties see the request's last tokens, when it has n_ids, which are on the device. */
+static void put_history(const ga_engine *e, const ga_request *r, int32_t n_ids, ga_sample_row *row) {
+  row->sequence = r->at_sequence * sequence_length(e) + n_ids;
+  row->n_history = (int32_t)ga_min_i64(r->window, n_ids);
+}
+
+static ga_status put_sample_row(ga_engine *e, ga_request *r, int32_t row, int32_t bias, ga_sample_row *out) {
+  const int32_t n_bias = rows_n_bias(r), window = (int32_t)ga_min_i64(r->window, r->sched.n_ids);
+  *out = row_of_request(r, row);
+  out->bias = bias;
+  out->n_bias = n_bias;
   if (n_bias) memcpy(e->sampler.bias_host + bias, r->bias, (size_t)n_bias * sizeof *r->bias);
   if (!window) return GA_OK;
   GA_TRY(upload_sequence(e, r, window));
-  out->sequence = r->at_sequence * sequence_length(e) + r->sched.n_ids;
-  out->n_history = window;
+  put_history(e, r, r->sched.n_ids, out);
   return GA_OK;
+}
+
+static void put_no_rows(int32_t *h, const step_samples *at, int32_t first) {
+  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
+  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
+  for (int32_t i = first; i < at->n; i++) {
+    rows[i] = (ga_sample_row){.sequence = -1, .logits = -1, .mask = -1};
+    memset(rng + 4 * i, 0, 4 * sizeof *rng);
+    h[at->ids + i] = -1;
+  }
 }
 
 ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_samples *at) {
   const ga_sample_row none = {.sequence = -1, .logits = -1, .mask = -1};
-  int32_t *h = e->inputs.host;
+  int32_t *h = e->inputs.host[e->inputs.at];
   ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
   uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
   int32_t n = 0, n_bias = 0;
@@ -159,13 +180,33 @@ ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_samples *at) 
     h[at->ids + n++] = r->ids[r->sched.n_ids - 1];
     n_bias += rows_n_bias(r);
   }
-  for (; n < at->n; n++) {
-    rows[n] = none;
-    memset(rng + 4 * n, 0, 4 * sizeof *rng);
-    h[at->ids + n] = -1;
-  }
+  put_no_rows(h, at, n);
   const size_t bytes = (size_t)n_bias * sizeof(ga_logit_bias);
   return bytes ? ga_copy_to_device_later(e->ctx, e->sampler.bias, e->sampler.bias_host, bytes, NULL) : GA_OK;
+}
+
+/* The request's generator behind one draw more. */
+static void advance_rng(const ga_request *r, uint64_t state[4]) {
+  ga_rng rng;
+  memcpy(state, r->rng, sizeof r->rng);
+  if (r->sample.temperature == 0) return;
+  memcpy(rng.s, r->rng, sizeof rng.s);
+  (void)ga_rng_unit(&rng);
+  memcpy(state, rng.s, sizeof rng.s);
+}
+
+/* The draw under way puts its token behind the others that penalties see. */
+void device_rows_put_ahead(const ga_engine *e, const step_samples *at) {
+  int32_t *h = e->inputs.host[!e->inputs.at];
+  ga_sample_row *rows = (ga_sample_row *)(void *)(h + at->rows);
+  uint64_t *rng = (uint64_t *)(void *)(h + at->rng);
+  for (int32_t i = 0; i < e->ahead.n_rows; i++) {
+    const ga_request *r = e->ahead.rows[i].request;
+    rows[i] = row_of_request(r, i);
+    if (r->window) put_history(e, r, r->sched.n_ids + 1, &rows[i]);
+    advance_rng(r, rng + 4 * i);
+  }
+  put_no_rows(h, at, e->ahead.n_rows);
 }
 
 /* --- the draws --- */
@@ -182,12 +223,10 @@ ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first
   return ga_sample_fused(e->ctx, &d, &io, NULL);
 }
 
-static void advance_rng(ga_request *r) {
-  ga_rng rng;
-  if (r->sample.temperature == 0) return;
-  memcpy(rng.s, r->rng, sizeof rng.s);
-  (void)ga_rng_unit(&rng);
-  memcpy(r->rng, rng.s, sizeof rng.s);
+ga_status device_rows_fetch(ga_engine *e, const step_samples *at, int32_t n, int place) {
+  GA_TRY(ga_copy_to_host_later(e->ctx, e->inputs.host[place] + at->ids, e->inputs.device + at->ids,
+                               (size_t)n * sizeof(int32_t), NULL));
+  return ga_event_record(e->ctx, e->sampler.drawn[place], NULL);
 }
 
 /* Row i of the logits on the device; n of its numbers. */
@@ -199,15 +238,28 @@ static ga_status fetch_logits(ga_engine *e, int32_t i, size_t n) {
 
 static ga_status take_draw(ga_engine *e, ga_request *r, int32_t i, int32_t id) {
   GA_REQUIRE(id >= 0 && id < e->n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, e->n_vocab);
-  advance_rng(r);
+  uint64_t next[4];
+  advance_rng(r, next);
+  memcpy(r->rng, next, sizeof next);
   if (r->at_sequence >= 0) r->n_on_device = r->sched.n_ids + 1;
   const size_t n = r->options.logprobs >= 0 ? (size_t)e->n_vocab : id == 0;
   if (n) GA_TRY(fetch_logits(e, i, n));
   return rows_accept(e, r, id, n ? e->logits[0] : 0, e->logits);
 }
 
+ga_status device_rows_take_fetched(ga_engine *e, const step_samples *at, int32_t n) {
+  const int32_t *ids = e->inputs.host[e->inputs.at] + at->ids;
+  GA_TRY(ga_event_sync(e->sampler.drawn[e->inputs.at]));
+  for (int32_t i = 0; i < n; i++) {
+    ga_request *r = e->rows[i].request;
+    if (!r || r->row_status != GA_OK) continue;
+    GA_TRY(rows_note_status(r, take_draw(e, r, i, ids[i])));
+  }
+  return GA_OK;
+}
+
 ga_status device_rows_take(ga_engine *e, const step_samples *at, int32_t first, int32_t n, int32_t sample) {
-  int32_t *ids = e->inputs.host + at->ids, n_draws = 0;
+  int32_t *ids = e->inputs.host[e->inputs.at] + at->ids, n_draws = 0;
   for (int32_t i = first; i < first + n; i++) n_draws += e->rows[i].samples;
   if (n_draws)
     GA_TRY(ga_copy_to_host(e->ctx, ids + sample, e->inputs.device + at->ids + sample, (size_t)n_draws * sizeof(int32_t),

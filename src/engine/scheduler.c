@@ -8,6 +8,9 @@
 
 /* One page in so many is left to the running ones when a request is admitted, and one more. */
 #define SPARE_PAGES 100
+/* A prompt of more than so many steps is long, and leaves one part in so many of a step's budget to others. */
+#define LONG_STEPS      2
+#define SHARE_OF_OTHERS 4
 
 struct scheduler {
   sched_options options;
@@ -35,6 +38,7 @@ ga_status scheduler_create(const sched_options *options, kv_pages *pages, schedu
              "scheduler: step_tokens = %d; must be at least max_sequences, %d", o.step_tokens, o.max_sequences);
   GA_REQUIRE(o.chunk_tokens > 0 && o.chunk_tokens <= o.step_tokens, GA_ERR_ARG,
              "scheduler: chunk_tokens = %d; must be 1 to step_tokens, %d", o.chunk_tokens, o.step_tokens);
+  GA_REQUIRE(o.step_tile > 0, GA_ERR_ARG, "scheduler: step_tile = %d; must be at least 1", o.step_tile);
   GA_TRY(ga_mem_zalloc(1, sizeof(scheduler), "scheduler", &p));
   scheduler *s = p;
   s->options = o;
@@ -202,6 +206,19 @@ static ga_status plan_decodes(scheduler *s, int32_t *n_decodes) {
   return GA_OK;
 }
 
+/* Does any request behind this one read, or wait for a place that there is? */
+static bool others_read(const scheduler *s, const sched_request *request) {
+  for (const sched_request *r = request->next; r; r = r->next)
+    if (left_of(r) > 1) return true;
+  return s->queue.n_waiting && !s->blocked && s->n_running < s->options.max_sequences;
+}
+
+/* A prompt of many more steps leaves some of each to those behind it, so that they need not wait for its end. */
+static int32_t share_of_budget(const scheduler *s, const sched_request *request, int32_t budget) {
+  const bool is_long = left_of(request) / LONG_STEPS > budget;
+  return is_long && others_read(s, request) ? budget - budget / SHARE_OF_OTHERS : budget;
+}
+
 /* Running requests that still read, while the budget lasts. One that gets no page waits, as long as another goes on. */
 static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) {
   bool others = n_decodes > 0;
@@ -209,7 +226,8 @@ static ga_status plan_prompts(scheduler *s, int32_t n_decodes, int32_t *budget) 
     s->cursor = r->next;
     if (left_of(r) <= 1 || !make_room(s, r, others)) continue;
     const int64_t room = kv_pages_room(s->pages, &r->kv) - r->n_computed;
-    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), *budget), room);
+    const int32_t share = share_of_budget(s, r, *budget);
+    const int32_t n = (int32_t)ga_min_i64(ga_min_i64(left_of(r), share), room);
     GA_TRY(plan_tokens(s, r, n));
     *budget -= n;
     others = true;
@@ -329,14 +347,20 @@ static void clear_plan(scheduler *s) {
   plan->n_items = plan->n_tokens = plan->n_copies = plan->n_expired = plan->n_preempted = 0;
 }
 
+/* Beside tokens that are generated: the chunk, and what the last tile of rows has room for. */
+static int32_t prompt_budget(const sched_options *o, int32_t n_decodes) {
+  const int64_t tokens = (int64_t)n_decodes + o->chunk_tokens, tile = o->step_tile;
+  const int64_t filled = ga_min_i64((tokens + tile - 1) / tile * tile, o->step_tokens);
+  return (n_decodes ? (int32_t)filled : o->step_tokens) - n_decodes;
+}
+
 ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   int32_t n_decodes;
   *out = NULL;
   clear_plan(s);
   expire_requests(s, now);
   GA_TRY(plan_decodes(s, &n_decodes));
-  int32_t budget = s->options.step_tokens - n_decodes;
-  if (n_decodes) budget = (int32_t)ga_min_i64(budget, s->options.chunk_tokens);
+  int32_t budget = prompt_budget(&s->options, n_decodes);
   GA_TRY(plan_prompts(s, n_decodes, &budget));
   list_items(s);
   /* Pages that a preempted request has just left are for those that needed them. */
@@ -347,6 +371,30 @@ ga_status scheduler_plan(scheduler *s, double now, const sched_plan **out) {
   s->under_way = true;
   *out = &s->plan;
   return GA_OK;
+}
+
+bool scheduler_reserve_ahead(scheduler *s) {
+  for (int32_t i = 0; i < s->plan.n_items; i++) {
+    const sched_item *item = &s->plan.items[i];
+    sched_request *r = item->request;
+    const int32_t length = item->first + 2;
+    if (!r || item->n != 1 || !item->samples || length > r->max_ids) return false;
+    if (!kv_pages_has_room(s->pages, &r->kv, length)) return false;
+    const ga_status status = kv_pages_extend(s->pages, &r->kv, length);
+    if (status != GA_OK) return false;
+  }
+  return s->plan.n_items > 0;
+}
+
+const sched_plan *scheduler_plan_ahead(scheduler *s) {
+  clear_plan(s);
+  for (sched_request *r = s->running.first; r; r = r->next) {
+    if (left_of(r) != 1) continue;
+    r->n_planned = 1; /* its page is there */
+    list_item(s, r);
+  }
+  s->under_way = true;
+  return &s->plan;
 }
 
 void scheduler_done(scheduler *s) {

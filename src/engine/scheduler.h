@@ -67,6 +67,7 @@ typedef struct sched_options {
   int32_t max_sequences; /* that run at once */
   int32_t step_tokens;   /* budget of a step, at least max_sequences */
   int32_t chunk_tokens;  /* of prompts in a step in which others generate, 1 to step_tokens */
+  int32_t step_tile;     /* a step with prompts is filled up to a multiple of it, at least 1 */
 } sched_options;
 
 typedef struct scheduler scheduler;
@@ -92,6 +93,13 @@ GA_NODISCARD ga_status scheduler_plan(scheduler *s, double now, const sched_plan
 /* The step has been evaluated: n_computed of its requests has grown; ids of whole pages are known. Then the owner puts
  * the new tokens behind ids of the items that sample. */
 void scheduler_done(scheduler *s);
+
+/* A step may be enqueued before the tokens of the one under way are known, if that one has one token of each of its
+ * requests and all sample. Takes pages for one more token of each; false: one lacks a page, or has its last token. */
+bool scheduler_reserve_ahead(scheduler *s);
+/* Instead of scheduler_plan, once the step before is done: the step that was enqueued ahead, of those of its requests
+ * that are still there. Nothing is admitted or preempted. */
+const sched_plan *scheduler_plan_ahead(scheduler *s);
 
 /* Instead of scheduler_done: the step has failed. What its requests have in pages counts for nothing; they are to be
  * removed. Also fine when no step is under way. */

@@ -60,7 +60,7 @@ static void put_item_tokens(const sched_item *item, int32_t *h, const step_layou
   const sched_request *r = item->request;
   for (int32_t i = 0; i < item->n; i++) {
     const int32_t position = item->first + i;
-    h[l->ids + at + i] = r->ids[position];
+    h[l->ids + at + i] = position < r->n_ids ? r->ids[position] : 0; /* of a step ahead: the device knows it */
     h[l->positions + at + i] = position;
     for (int kind = 0; kind < KV_KINDS; kind++) {
       const int32_t *table = r->kv.table[kind];
@@ -180,6 +180,69 @@ static ga_status run_wanted_rows(ga_engine *e, ga_step *step, const step_layout 
   return n_rows ? GA_OK : ga_stream_sync(e->ctx, NULL); /* the inputs have been read */
 }
 
+/* --- sizes and inputs --- */
+
+static step_shape shape_of_items(const sched_item *items, int32_t n, int32_t n_tokens) {
+  step_shape s = {.n_tokens = n_tokens, .n_seqs = n, .max_q = 1, .max_kv = 1, .n_pages = 1};
+  for (int32_t i = 0; i < n; i++) {
+    const sched_item *item = &items[i];
+    s.max_q = (int32_t)ga_max_i64(s.max_q, item->n);
+    s.max_kv = (int32_t)ga_max_i64(s.max_kv, item->first + item->n);
+    s.n_pages = (int32_t)ga_max_i64(s.n_pages, item->request->kv.n_pages);
+    if (s.n_decode == i && item->n == 1) s.n_decode++;
+  }
+  s.max_kv = (int32_t)kv_class(s.max_kv);
+  return s;
+}
+
+/* All n_rows sequences generate: as many as their class has, inputs at its places. */
+static void shape_as_decodes(step_shape *s, int32_t most) {
+  s->is_decode = true;
+  s->n_samples = step_class(s->n_rows, most);
+  s->n_tokens = s->n_seqs = s->n_decode = s->n_samples;
+  s->n_pages = s->max_kv / GA_KV_PAGE;
+}
+
+static step_shape step_shape_of(ga_engine *e, const sched_plan *plan) {
+  step_shape s = shape_of_items(plan->items, plan->n_items, plan->n_tokens);
+  s.n_rows = list_wanted_rows(e, plan);
+  if (!e->sampler.on) return s;
+  for (int32_t i = 0; i < s.n_rows; i++) s.n_samples += e->rows[i].samples;
+  if (s.n_samples == s.n_tokens)
+    shape_as_decodes(&s, e->options.max_sequences);
+  else if (s.n_samples)
+    s.n_samples = step_class(s.n_samples, e->options.max_sequences);
+  return s;
+}
+
+static void put_step_inputs(const sched_item *items, int32_t n, const step_shape *s, const step_layout *l, int32_t *h) {
+  int64_t at = 0;
+  for (int32_t i = 0; i < n; i++) {
+    put_item_tokens(&items[i], h, l, at);
+    put_item_tables(&items[i], h, l, i);
+    h[l->q_start + i] = (int32_t)at;
+    h[l->kv_len + i] = items[i].first + items[i].n;
+    at += items[i].n;
+  }
+  pad_inputs(h, l, n, s->n_seqs);
+  h[l->q_start + s->n_seqs] = s->n_tokens;
+  for (int32_t i = s->n_decode; i <= s->n_seqs; i++)
+    h[l->q_start_prompts + i - s->n_decode] = h[l->q_start + i] - s->n_decode;
+}
+
+static ga_status layout_of(const ga_engine *e, const step_shape *s, step_layout *l) {
+  *l = inputs_layout(s->n_tokens, s->n_seqs, s->n_rows, s->n_samples, s->n_pages);
+  GA_REQUIRE(l->total <= e->inputs.room, GA_ERR_INTERNAL, "inputs of %lld numbers, room for %lld", (long long)l->total,
+             (long long)e->inputs.room);
+  return GA_OK;
+}
+
+/* int32 [begin, end) of the inputs, from that place of the host. */
+static ga_status upload_step_inputs(const ga_engine *e, int place, int64_t begin, int64_t end) {
+  return ga_copy_to_device_later(e->ctx, e->inputs.device + begin, e->inputs.host[place] + begin,
+                                 (size_t)(end - begin) * sizeof(int32_t), NULL);
+}
+
 /* --- steps in which all generate --- */
 
 typedef struct decode_run {
@@ -193,66 +256,101 @@ static ga_status run_decode_step(void *user) {
   return device_rows_sample(run->e, run->at, 0, run->at->n);
 }
 
-static ga_status decode_rows(ga_engine *e, ga_step *step, const step_layout *l, int32_t n_rows) {
+/* Enqueues the step whose inputs are on their way, and its draws' way to the host. */
+static ga_status enqueue_decodes(ga_engine *e, const step_shape *s, const step_layout *l, int place) {
   decode_run run = {e, &l->samples};
-  step->n_out = step->n_tokens;
-  GA_TRY(step_graphs_run(e, step->n_seqs, step->max_kv, run_decode_step, &run));
-  return device_rows_take(e, &l->samples, 0, n_rows, 0);
+  ga_step step = batch_step(e, s, l);
+  step.n_out = step.n_tokens;
+  e->exec.step = &step;
+  const ga_status status = step_graphs_run(e, step.n_seqs, step.max_kv, run_decode_step, &run);
+  e->exec.step = NULL;
+  return status == GA_OK ? device_rows_fetch(e, &l->samples, s->n_rows, place) : status;
+}
+
+/* --- steps that are enqueued before the tokens of the one before are known --- */
+
+/* Nobody waits who could join; no row needs its logits or its token on the host; none is known to be the last. */
+static bool may_go_ahead(const ga_engine *e, const sched_plan *plan, int32_t n_rows) {
+  const scheduler *s = e->scheduler;
+  if (plan->n_items != n_rows || plan->n_preempted) return false;
+  if (scheduler_n_waiting(s) && scheduler_n_running(s) < e->options.max_sequences) return false;
+  for (int32_t i = 0; i < n_rows; i++) {
+    const ga_request *r = e->rows[i].request;
+    if (!r || r->row_status != GA_OK || r->options.logprobs >= 0 || rows_n_bias(r)) return false;
+    if (r->sched.n_ids - r->sched.n_prompt + 1 >= r->max_new) return false;
+  }
+  return true;
+}
+
+static ga_status enqueue_ahead(ga_engine *e, const sched_plan *plan, int32_t n_rows) {
+  step_ahead *ahead = &e->ahead;
+  const int place = !e->inputs.at;
+  step_layout l;
+  if (!may_go_ahead(e, plan, n_rows) || !scheduler_reserve_ahead(e->scheduler)) return GA_OK;
+  for (int32_t i = 0; i < n_rows; i++) {
+    ahead->rows[i] = e->rows[i];
+    ahead->rows[i].position++;
+    ahead->items[i] = plan->items[i];
+    ahead->items[i].first++;
+  }
+  ahead->n_rows = n_rows;
+  step_shape s = shape_of_items(ahead->items, n_rows, n_rows);
+  s.n_rows = n_rows;
+  shape_as_decodes(&s, e->options.max_sequences);
+  GA_TRY(layout_of(e, &s, &l));
+  ahead->samples = l.samples;
+  put_step_inputs(ahead->items, n_rows, &s, &l, e->inputs.host[place]);
+  device_rows_put_ahead(e, &l.samples);
+  /* Drawn tokens lie where the step before has them, in the same place for as many rows. */
+  GA_TRY(ga_copy_within(e->ctx, e->inputs.device + l.ids, e->inputs.device + l.samples.ids,
+                        (size_t)n_rows * sizeof(int32_t)));
+  GA_TRY(upload_step_inputs(e, place, 0, l.samples.ids));
+  GA_TRY(upload_step_inputs(e, place, l.positions, l.total));
+  (void)atomic_fetch_add(&ahead->n_steps, 1);
+  return enqueue_decodes(e, &s, &l, place);
+}
+
+void step_ahead_forget(ga_engine *e, const ga_request *r) {
+  for (int32_t i = 0; i < e->ahead.n_rows; i++)
+    if (e->ahead.rows[i].request == r) e->ahead.rows[i].request = NULL;
+}
+
+ga_status step_ahead_drop(ga_engine *e) {
+  e->ahead.n_rows = 0;
+  return ga_event_sync(e->sampler.drawn[!e->inputs.at]);
+}
+
+/* The step ahead becomes the one under way. */
+static ga_status take_over_ahead(ga_engine *e, const sched_plan *plan) {
+  const int32_t n_rows = e->ahead.n_rows;
+  const step_samples samples = e->ahead.samples;
+  memcpy(e->rows, e->ahead.rows, (size_t)n_rows * sizeof *e->rows);
+  e->inputs.at = !e->inputs.at;
+  e->ahead.n_rows = 0;
+  GA_TRY(enqueue_ahead(e, plan, n_rows));
+  return device_rows_take_fetched(e, &samples, n_rows);
 }
 
 /* --- a step --- */
 
-static step_shape step_shape_of(ga_engine *e, const sched_plan *plan) {
-  const int32_t most = e->options.max_sequences;
-  step_shape s = {.n_tokens = plan->n_tokens, .n_seqs = plan->n_items, .max_q = 1, .max_kv = 1, .n_pages = 1};
-  for (int32_t i = 0; i < plan->n_items; i++) {
-    const sched_item *item = &plan->items[i];
-    s.max_q = (int32_t)ga_max_i64(s.max_q, item->n);
-    s.max_kv = (int32_t)ga_max_i64(s.max_kv, item->first + item->n);
-    s.n_pages = (int32_t)ga_max_i64(s.n_pages, item->request->kv.n_pages);
-    if (s.n_decode == i && item->n == 1) s.n_decode++;
-  }
-  s.max_kv = (int32_t)kv_class(s.max_kv);
-  s.n_rows = list_wanted_rows(e, plan);
-  if (!e->sampler.on) return s;
-  for (int32_t i = 0; i < s.n_rows; i++) s.n_samples += e->rows[i].samples;
-  s.is_decode = s.n_samples == s.n_tokens;
-  if (s.n_samples) s.n_samples = step_class(s.n_samples, most);
-  if (!s.is_decode) return s;
-  s.n_tokens = s.n_seqs = s.n_decode = s.n_samples;
-  s.n_pages = s.max_kv / GA_KV_PAGE; /* places are those of the class */
-  return s;
-}
-
-static void put_step_inputs(const ga_engine *e, const sched_plan *plan, const step_shape *s, const step_layout *l) {
-  int32_t *h = e->inputs.host;
-  int64_t at = 0;
-  for (int32_t i = 0; i < plan->n_items; i++) {
-    const sched_item *item = &plan->items[i];
-    put_item_tokens(item, h, l, at);
-    put_item_tables(item, h, l, i);
-    h[l->q_start + i] = (int32_t)at;
-    h[l->kv_len + i] = item->first + item->n;
-    at += item->n;
-  }
-  pad_inputs(h, l, plan->n_items, s->n_seqs);
-  h[l->q_start + s->n_seqs] = s->n_tokens;
-  for (int32_t i = s->n_decode; i <= s->n_seqs; i++)
-    h[l->q_start_prompts + i - s->n_decode] = h[l->q_start + i] - s->n_decode;
-  for (int32_t i = 0; i < s->n_rows; i++) h[l->out_rows + i] = e->rows[i].token;
-}
-
 ga_status engine_run_step(ga_engine *e, const sched_plan *plan) {
+  if (e->ahead.n_rows) return take_over_ahead(e, plan);
   for (int32_t i = 0; i < plan->n_copies; i++)
     GA_TRY(kv_cache_copy_page(&e->cache, plan->copies[i].kind, plan->copies[i].from, plan->copies[i].to));
   const step_shape s = step_shape_of(e, plan);
-  const step_layout l = inputs_layout(s.n_tokens, s.n_seqs, s.n_rows, s.n_samples, s.n_pages);
-  GA_REQUIRE(l.total <= e->inputs.room, GA_ERR_INTERNAL, "inputs of %lld numbers, room for %lld", (long long)l.total,
-             (long long)e->inputs.room);
-  put_step_inputs(e, plan, &s, &l);
+  int32_t *h = e->inputs.host[e->inputs.at];
+  step_layout l;
+  GA_TRY(layout_of(e, &s, &l));
+  put_step_inputs(plan->items, plan->n_items, &s, &l, h);
+  for (int32_t i = 0; i < s.n_rows; i++) h[l.out_rows + i] = e->rows[i].token;
   if (s.n_samples) GA_TRY(device_rows_put(e, s.n_rows, &l.samples));
+  GA_TRY(upload_step_inputs(e, e->inputs.at, 0, l.total));
+  if (s.is_decode) {
+    GA_TRY(enqueue_decodes(e, &s, &l, e->inputs.at));
+    GA_TRY(enqueue_ahead(e, plan, s.n_rows));
+    return device_rows_take_fetched(e, &l.samples, s.n_rows);
+  }
   ga_step step = batch_step(e, &s, &l);
   e->exec.step = &step;
-  GA_TRY(ga_copy_to_device_later(e->ctx, e->inputs.device, e->inputs.host, (size_t)l.total * sizeof(int32_t), NULL));
-  return s.is_decode ? decode_rows(e, &step, &l, s.n_rows) : run_wanted_rows(e, &step, &l, s.n_rows);
+  return run_wanted_rows(e, &step, &l, s.n_rows);
 }

@@ -132,7 +132,16 @@ static ga_status run_norm(const ga_exec *e, const fused_op *op) {
   return ga_norm(e->ctx, &d, &io, NULL);
 }
 
+static ga_status watch_product(const ga_exec *e, const fused_op *op) {
+  GA_REQUIRE(op->norm == W_NONE && op->add_norm == W_NONE, GA_ERR_INTERNAL, "a product that is watched norms x");
+  for (int i = 0; i < op->n_matrices; i++)
+    GA_TRY(e->watch(e->watch_user, e->ctx, op->matrix[i].weight, op->layer, rows_at(e, &op->x), rows_of_op(e, op),
+                    op->x.cols, op->x.stride));
+  return GA_OK;
+}
+
 static ga_status run_product(const ga_exec *e, const fused_op *op) {
+  if (e->watch) GA_TRY(watch_product(e, op));
   const ga_gemm_fused_desc d = fused_gemm_desc(e->model, op, rows_of_op(e, op));
   ga_gemm_fused_io io = {.plain = {.x = rows_at(e, &op->x),
                                    .w = matrix_of(e, op, 0)->data,

@@ -31,6 +31,11 @@ typedef struct ga_step {
   const int32_t *out_rows;  /* NULL, or [n_out]: these instead; steps of several tokens */
 } ga_step;
 
+/* Told of a product before it runs: x, on the device, [rows, cols] with `stride` elements from row to row, is to be
+ * multiplied by that matrix. */
+typedef ga_status (*exec_watch_fn)(void *user, ga_ctx *ctx, weight_id matrix, int32_t layer, const float *x,
+                                   int64_t rows, int64_t cols, int64_t stride);
+
 /* Buffers for up to max_tokens tokens a step, and the programs of the steps that there have been. */
 typedef struct ga_exec {
   const ga_model *model;
@@ -42,6 +47,8 @@ typedef struct ga_exec {
   bool is_invariant;        /* a token's numbers do not depend on what else is in its step: set before the first one */
   float *buffer[BUF_COUNT]; /* NULL: not used here */
   float *gathered;          /* [max_out, d] the rows out_rows; made when first needed */
+  exec_watch_fn watch;      /* NULL: none. Of steps of more than FUSED_FEW tokens, whose products do nothing to x */
+  void *watch_user;
   fused_program *programs[FUSED_FEW + 1][FUSED_FEW + 1]; /* by fused_class of tokens and of rows of logits */
 } ga_exec;
 

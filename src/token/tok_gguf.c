@@ -167,7 +167,11 @@ ga_status tok_load_gguf(tok_load *load, const ga_model_file *file) {
   GA_TRY(ga_model_file_bool_or(file, KEY("add_bos_token"), row->add_bos || llama3, &v->add_bos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_eos_token"), false, &v->add_eos));
   GA_TRY(ga_model_file_bool_or(file, KEY("add_space_prefix"), row->add_space_prefix, &v->add_space_prefix));
-  return ga_model_file_bool_or(file, KEY("remove_extra_whitespaces"), false, &v->remove_extra_whitespaces);
+  GA_TRY(ga_model_file_bool_or(file, KEY("remove_extra_whitespaces"), false, &v->remove_extra_whitespaces));
+  /* What files that GA has converted say besides. */
+  GA_TRY(ga_model_file_bool_or(file, "ga.tokenizer.ignore_merges", v->ignore_merges, &v->ignore_merges));
+  GA_TRY(ga_model_file_bool_or(file, "ga.tokenizer.cased", false, &v->cased));
+  return tok_load_eog(load, file);
 }
 
 ga_status ga_tokenizer_from_model(const ga_model_file *file, ga_tokenizer **out) {

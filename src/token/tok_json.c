@@ -277,7 +277,7 @@ static void fill_specials(tok_load *load, const json_src *src) {
 }
 
 /* The end-of-generation ids of config.json, of which the first is eos where nothing else says so. */
-static ga_status fill_eog(tok_load *load, const ga_model_file *file) {
+ga_status tok_load_eog(tok_load *load, const ga_model_file *file) {
   const ga_meta *meta;
   void *p;
   if (!file) return GA_OK;
@@ -304,7 +304,7 @@ ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config
                   .added = ga_json_at(root, "added_tokens")};
   GA_TRY(fill_model(load, &src));
   fill_specials(load, &src);
-  return fill_eog(load, file);
+  return tok_load_eog(load, file);
 }
 
 ga_status tok_from_json(const char *path, const char *config, const ga_model_file *file, ga_tokenizer **out) {

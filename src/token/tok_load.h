@@ -28,6 +28,9 @@ static inline bool tok_text_is(ga_text text, const char *s) {
 
 GA_NODISCARD ga_status tok_load_gguf(tok_load *load, const ga_model_file *file);
 
+/* The ids of ga.eos_token_ids, if `file`, which may be NULL, has that key. */
+GA_NODISCARD ga_status tok_load_eog(tok_load *load, const ga_model_file *file);
+
 /* From parsed tokenizer.json and tokenizer_config.json (or NULL). */
 GA_NODISCARD ga_status tok_load_json(tok_load *load, const json_t *root, const json_t *config,
                                      const ga_model_file *file);

@@ -7,46 +7,59 @@
 #include "ga/attn_bwd.h"
 #include "ga/attn_quant.h"
 #include "ga/chat.h"
+#include "ga/dist.h"
 #include "ga/engine.h"
 #include "ga/gemm.h"
 #include "ga/launch.h"
 #include "ga/layer.h"
 #include "ga/llm.h"
+#include "ga/quantize.h"
 #include "ga/sample.h"
 #include "ga/tokenizer.h"
 
-#define STRUCTS(X)                                 \
-  X(ga_ctx_options, GA_CTX_OPTIONS_INIT)           \
-  X(ga_memory_info, GA_MEMORY_INFO_INIT)           \
-  X(ga_launch, GA_LAUNCH_INIT)                     \
-  X(ga_tensor_map_desc, GA_TENSOR_MAP_DESC_INIT)   \
-  X(ga_gemm_desc, GA_GEMM_DESC_INIT)               \
-  X(ga_pack_desc, GA_PACK_DESC_INIT)               \
-  X(ga_attn_desc, GA_ATTN_DESC_INIT)               \
-  X(ga_attn_bwd_desc, GA_ATTN_BWD_DESC_INIT)       \
-  X(ga_attn_quant_desc, GA_ATTN_QUANT_DESC_INIT)   \
-  X(ga_norm_desc, GA_NORM_DESC_INIT)               \
-  X(ga_rope_desc, GA_ROPE_DESC_INIT)               \
-  X(ga_rope_params, GA_ROPE_PARAMS_INIT)           \
-  X(ga_act_desc, GA_ACT_DESC_INIT)                 \
-  X(ga_add_desc, GA_ADD_DESC_INIT)                 \
-  X(ga_softmax_desc, GA_SOFTMAX_DESC_INIT)         \
-  X(ga_embed_desc, GA_EMBED_DESC_INIT)             \
-  X(ga_kv_store_desc, GA_KV_STORE_DESC_INIT)       \
-  X(ga_convert_desc, GA_CONVERT_DESC_INIT)         \
-  X(ga_sample_desc, GA_SAMPLE_DESC_INIT)           \
-  X(ga_vocab, GA_VOCAB_INIT)                       \
-  X(ga_template_limits, GA_TEMPLATE_LIMITS_INIT)   \
-  X(ga_chat_options, GA_CHAT_OPTIONS_INIT)         \
-  X(ga_session_options, GA_SESSION_OPTIONS_INIT)   \
-  X(ga_model_options, GA_MODEL_OPTIONS_INIT)       \
-  X(ga_generate_options, GA_GENERATE_OPTIONS_INIT) \
-  X(ga_generate_result, GA_GENERATE_RESULT_INIT)   \
-  X(ga_engine_options, GA_ENGINE_OPTIONS_INIT)     \
-  X(ga_request_options, GA_REQUEST_OPTIONS_INIT)   \
-  X(ga_request_output, GA_REQUEST_OUTPUT_INIT)     \
-  X(ga_request_info, GA_REQUEST_INFO_INIT)         \
-  X(ga_engine_stats, GA_ENGINE_STATS_INIT)
+#define STRUCTS(X)                                         \
+  X(ga_ctx_options, GA_CTX_OPTIONS_INIT)                   \
+  X(ga_memory_info, GA_MEMORY_INFO_INIT)                   \
+  X(ga_launch, GA_LAUNCH_INIT)                             \
+  X(ga_tensor_map_desc, GA_TENSOR_MAP_DESC_INIT)           \
+  X(ga_gemm_desc, GA_GEMM_DESC_INIT)                       \
+  X(ga_pack_desc, GA_PACK_DESC_INIT)                       \
+  X(ga_attn_desc, GA_ATTN_DESC_INIT)                       \
+  X(ga_attn_bwd_desc, GA_ATTN_BWD_DESC_INIT)               \
+  X(ga_attn_quant_desc, GA_ATTN_QUANT_DESC_INIT)           \
+  X(ga_norm_desc, GA_NORM_DESC_INIT)                       \
+  X(ga_rope_desc, GA_ROPE_DESC_INIT)                       \
+  X(ga_rope_params, GA_ROPE_PARAMS_INIT)                   \
+  X(ga_act_desc, GA_ACT_DESC_INIT)                         \
+  X(ga_add_desc, GA_ADD_DESC_INIT)                         \
+  X(ga_softmax_desc, GA_SOFTMAX_DESC_INIT)                 \
+  X(ga_embed_desc, GA_EMBED_DESC_INIT)                     \
+  X(ga_kv_store_desc, GA_KV_STORE_DESC_INIT)               \
+  X(ga_convert_desc, GA_CONVERT_DESC_INIT)                 \
+  X(ga_sample_desc, GA_SAMPLE_DESC_INIT)                   \
+  X(ga_vocab, GA_VOCAB_INIT)                               \
+  X(ga_template_limits, GA_TEMPLATE_LIMITS_INIT)           \
+  X(ga_chat_options, GA_CHAT_OPTIONS_INIT)                 \
+  X(ga_session_options, GA_SESSION_OPTIONS_INIT)           \
+  X(ga_model_options, GA_MODEL_OPTIONS_INIT)               \
+  X(ga_generate_options, GA_GENERATE_OPTIONS_INIT)         \
+  X(ga_generate_result, GA_GENERATE_RESULT_INIT)           \
+  X(ga_engine_options, GA_ENGINE_OPTIONS_INIT)             \
+  X(ga_request_options, GA_REQUEST_OPTIONS_INIT)           \
+  X(ga_request_output, GA_REQUEST_OUTPUT_INIT)             \
+  X(ga_request_info, GA_REQUEST_INFO_INIT)                 \
+  X(ga_engine_stats, GA_ENGINE_STATS_INIT)                 \
+  X(ga_comm_threads_options, GA_COMM_THREADS_OPTIONS_INIT) \
+  X(ga_dist_layout_desc, GA_DIST_LAYOUT_DESC_INIT)         \
+  X(ga_dist_grid, GA_DIST_GRID_INIT)                       \
+  X(ga_dist_desc, GA_DIST_DESC_INIT)                       \
+  X(ga_dist_report, GA_DIST_REPORT_INIT)                   \
+  X(ga_dist_cost, GA_DIST_COST_INIT)                       \
+  X(ga_dist_stage, GA_DIST_STAGE_INIT)                     \
+  X(ga_dist_machine, GA_DIST_MACHINE_INIT)                 \
+  X(ga_dist_times, GA_DIST_TIMES_INIT)                     \
+  X(ga_dist_tensors, GA_DIST_TENSORS_INIT)                 \
+  X(ga_quantize_desc, GA_QUANTIZE_DESC_INIT) X(ga_quantize_options, GA_QUANTIZE_OPTIONS_INIT)
 
 #define X(type, init) static const type static_##type = init;
 STRUCTS(X)

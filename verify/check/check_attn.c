@@ -347,10 +347,14 @@ static void fill_state(check_case *c, const check_arg *arg, double *values, int6
   }
 }
 
-/* Nats of key j: every 16th has 40 more than the one before it, or behind it. The row's weight is all on one key. */
+/* Nats of key j. Every 16th has 40 more than the one before it, or behind it: the row's weight is all on one key. Or 22
+ * more up to the end of a block of 64 keys, and 22 less behind that: a block has some 2^127 times the weight of the one
+ * before it, which f32 holds, while the inverse is flushed to 0; what follows is small, but no longer lost. */
 static double spike(const check_case *c, int64_t j, int64_t keys) {
   const int64_t step = 16, at = c->bits >> 17 & 1 ? j : (keys - 1) / step * step - j;
-  return j % step ? 0 : 40 * (double)(at / step + 1);
+  if (j % step) return 0;
+  const int64_t peak = keys * 3 / 4 / (4 * step) * 4 + 3, off = at / step > peak ? at / step - peak : peak - at / step;
+  return c->bits >> 16 & 1 ? 40 * (double)(at / step + 1) : 22 * (double)(peak - off + 1);
 }
 
 /* Normal, but for the first column, whose products are `rate` nats a key, up or down: maxima that come late, and

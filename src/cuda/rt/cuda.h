@@ -130,6 +130,7 @@ void cuda_stream_destroy(ga_stream *stream);
 ga_status cuda_stream_sync(ga_stream *stream);
 ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes);
+ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_within(ga_stream *stream, void *dst, const void *src, size_t bytes);
 ga_status cuda_copy_peer(ga_stream *to, void *dst, ga_stream *from, const void *src, size_t bytes);

@@ -44,6 +44,7 @@ static const ga_device_ops device_ops = {
     .copy_in = cuda_copy_in,
     .copy_out = cuda_copy_out,
     .copy_in_later = cuda_copy_in_later,
+    .copy_out_later = cuda_copy_out_later,
     .copy_within = cuda_copy_within,
     .copy_peer = cuda_copy_peer,
     .stream_create = cuda_stream_create,

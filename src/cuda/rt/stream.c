@@ -76,12 +76,17 @@ ga_status cuda_copy_in(ga_stream *stream, void *dst, const void *src, size_t byt
   return wait_for(stream); /* the caller may reuse src */
 }
 
-ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes) {
+ga_status cuda_copy_out_later(ga_stream *stream, void *dst, const void *src, size_t bytes) {
   cuda_device *d = cuda_device_of(stream);
   if (!bytes) return GA_OK;
   GA_TRY(cuda_enter(d));
   GA_CU(d->cu, MemcpyDtoHAsync, dst, (CUdeviceptr)(uintptr_t)src, bytes, cuda_handle_of(stream));
-  return wait_for(stream);
+  return GA_OK;
+}
+
+ga_status cuda_copy_out(ga_stream *stream, void *dst, const void *src, size_t bytes) {
+  GA_TRY(cuda_copy_out_later(stream, dst, src, bytes));
+  return bytes ? wait_for(stream) : GA_OK;
 }
 
 ga_status cuda_copy_in_later(ga_stream *stream, void *dst, const void *src, size_t bytes) {

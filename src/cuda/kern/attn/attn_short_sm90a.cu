@@ -129,6 +129,7 @@ static_assert(SMEM_BYTES == GA_P_SMEM, "the row's shared memory");
 #define PACK     GA_CAT(pack_, GA_P_DTYPE)
 
 #define MOVES     6.f                       /* as in attn_fwd_sm90a.cu */
+#define MOST_BY   125.f                     /* 2^-126 is the smallest number that is not flushed to 0 */
 #define SUM_MOST  1.152921504606846976e18f  /* 2^60 */
 #define SUM_LEAST 8.673617379884035472e-19f /* 2^-60 */
 
@@ -301,7 +302,8 @@ GA_DEV void add_weights(float *x, int cols, float f, const float *m, float *l) {
 }
 /* Weights of `cols` further columns, of which `before` come before. Where a lane's part of their sum is MOVES times the
  * mean of such parts so far, and above 1.004, which is rounded to 1 as well, the reference moves to the largest; the
- * inverse is good to 12 %. Returns whether it has, and what O is to be multiplied with. An overflow makes NaN of l. */
+ * inverse is good to 12 %. Returns whether it has, and what O is to be multiplied with. An overflow makes NaN of l, and
+ * so does a factor that would be flushed to 0. */
 GA_DEV int next_weights(float *x, int cols, int before, float f, float *m, float *l, float *factor) {
   const float inverse = __uint_as_float(0x7ef311c7u - float_bits((float)before)); /* 1 / before */
   float sum[2], limit[2], most[2];
@@ -312,7 +314,7 @@ GA_DEV int next_weights(float *x, int cols, int before, float f, float *m, float
     tile_row_max_positive(x, cols, most);
     GA_UNROLL for (int i = 0; i < 2; i++) {
       const float by = fmaxf(lg2(most[i]), 0.f);
-      factor[i] = ex2(-by);
+      factor[i] = by < MOST_BY ? ex2(-by) : __uint_as_float(0x7fffffffu);
       m[i] += by;
       l[i] *= factor[i];
       sum[i] *= factor[i];

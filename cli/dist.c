@@ -1,0 +1,195 @@
+/* ga dist: plans of distributed attention: drawn, verified, run over threads of this process. */
+#include "cli/dist.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/error.h"
+#include "cli/interrupt.h"
+
+static const char *const orders[] = {"method", "contiguous", "striped", "zigzag", "chunks", "doc-zigzag", "pieces"};
+static const char *const needs[] = {"method", "all", "blocks", "stretches"};
+
+static int32_t place_of_name(const char *const *names, size_t n, const char *name) {
+  for (size_t i = 0; i < n; i++)
+    if (!strcmp(names[i], name)) return (int32_t)i;
+  return -1;
+}
+
+/* "5,7,9": a new array. */
+static ga_status read_lengths(const char *what, const char *text, int64_t **out, int32_t *count) {
+  size_t n = 1;
+  for (const char *p = text; *p; p++) n += *p == ',';
+  *out = calloc(n, sizeof **out);
+  if (!*out) return fail_nomem("lengths", n * sizeof **out);
+  const char *p = text;
+  for (size_t i = 0; i < n; i++) {
+    char *end;
+    errno = 0;
+    (*out)[i] = strtoll(p, &end, 10);
+    REQUIRE(end != p && !errno && (*end == ',' || !*end) && (*out)[i] >= 0, GA_ERR_ARG,
+            "--%s '%.100s': must be lengths of documents, such as 4096 or 100,50,7", what, text);
+    p = end + 1;
+  }
+  *count = (int32_t)n;
+  return GA_OK;
+}
+
+static ga_status read_grid(const char *text, ga_dist_grid *g) {
+  int end = 0;
+  const int n = sscanf(text, "%dx%dx%d%n", &g->heads, &g->q, &g->kv, &end);
+  REQUIRE(n == 3 && !text[end] && g->heads >= 0 && g->q >= 0 && g->kv >= 0, GA_ERR_ARG,
+          "--grid '%.100s': must be heads x q x kv, such as 2x1x4; 0 is what the method says", text);
+  return GA_OK;
+}
+
+static ga_status make_layout(const dist_args *a, const char *method, int32_t documents, const int64_t *lengths,
+                             ga_dist_layout **out) {
+  ga_dist_layout_desc d = GA_DIST_LAYOUT_DESC_INIT;
+  d.order = place_of_name(orders, COUNT_OF(orders), a->order);
+  if (d.order == 0) d.order = ga_dist_method_order(method);
+  if (d.order == 0) d.order = GA_DIST_CONTIGUOUS; /* an unknown method is refused with its name, later */
+  d.chunks = d.order == GA_DIST_CHUNKS || d.order == GA_DIST_PIECES ? (int32_t)a->chunks : 0;
+  d.ranks = (int32_t)a->ranks;
+  d.documents = documents;
+  d.lengths = lengths;
+  return ga_dist_layout_create(&d, out);
+}
+
+ga_status dist_begin(const dist_args *a, const char *method, dist_task *t) {
+  int32_t n_queries = 0;
+  *t = (dist_task){.desc = GA_DIST_DESC_INIT, .grid = GA_DIST_GRID_INIT};
+  TRY(read_lengths("tokens", a->tokens, &t->kv_lengths, &t->documents));
+  TRY(read_lengths("queries", a->queries ? a->queries : a->tokens, &t->q_lengths, &n_queries));
+  REQUIRE(n_queries == t->documents, GA_ERR_ARG, "--queries has %d lengths, --tokens %d; must be equal", n_queries,
+          t->documents);
+  TRY(make_layout(a, method, t->documents, t->q_lengths, &t->q));
+  TRY(make_layout(a, method, t->documents, t->kv_lengths, &t->kv));
+  if (a->grid) TRY(read_grid(a->grid, &t->grid));
+  t->grid.kv_inner = (int32_t)a->inner;
+  t->grid.prefetch = (int32_t)a->prefetch;
+  t->grid.need = place_of_name(needs, COUNT_OF(needs), a->need);
+  ga_dist_desc *d = &t->desc;
+  d->method = method, d->q = t->q, d->kv = t->kv, d->grid = &t->grid;
+  d->q_heads = (int32_t)a->heads, d->kv_heads = (int32_t)a->kv_heads;
+  d->head_dim = (int32_t)a->head_dim, d->v_dim = (int32_t)a->v_dim;
+  d->flags = (a->full ? 0u : GA_DIST_CAUSAL) | (a->backward ? GA_DIST_BACKWARD : 0u);
+  d->window = a->window;
+  return GA_OK;
+}
+
+void dist_end(dist_task *t) {
+  ga_dist_layout_destroy(t->q);
+  ga_dist_layout_destroy(t->kv);
+  free(t->q_lengths);
+  free(t->kv_lengths);
+}
+
+static ga_status verify_one(const dist_args *a, const ga_dist_plan *plan) {
+  ga_dist_report report = GA_DIST_REPORT_INIT;
+  TRY(ga_dist_plan_verify(plan, &report));
+  if (a->json) return cmd_print_json(json_pack("{s:s, s:b}", "method", a->method, "verified", 1), JSON_INDENT(2));
+  printf("%s: verified:", a->method);
+  for (int32_t r = GA_DIST_RULE_SIZE; r <= GA_DIST_RULE_BYTES; r++)
+    printf(" %s%s", ga_dist_rule_name(r), r < GA_DIST_RULE_BYTES ? "," : "\n");
+  return GA_OK;
+}
+
+static int run_command(const char *what, const dist_args *a) {
+  dist_task t;
+  ga_dist_plan *plan = NULL;
+  ga_status status = dist_begin(a, a->method, &t);
+  if (status == GA_OK && strcmp(a->method, "all") != 0) status = ga_dist_plan_create(&t.desc, &plan);
+  const bool is_usage = status == GA_ERR_ARG || status == GA_ERR_SHAPE || status == GA_ERR_UNSUPPORTED;
+  if (status == GA_OK && !plan)
+    status = dist_show_all(a, !strcmp(what, "simulate"));
+  else if (status == GA_OK && !strcmp(what, "plan"))
+    status = dist_show_plan(a, &t, plan);
+  else if (status == GA_OK && !strcmp(what, "verify"))
+    status = verify_one(a, plan);
+  else if (status == GA_OK && !strcmp(what, "simulate"))
+    status = dist_show_times(a, plan);
+  else if (status == GA_OK)
+    status = dist_show_run(a, &t, plan);
+  ga_dist_plan_destroy(plan);
+  dist_end(&t);
+  if (is_usage) return cmd_usage_error("dist", "%s", ga_error_text());
+  return status == GA_OK ? EXIT_OK : cmd_fail("dist");
+}
+
+int cmd_dist(int argc, char **argv) {
+  dist_args a = {.method = "zigzag",
+                 .order = "method",
+                 .tokens = "4096",
+                 .need = "method",
+                 .ranks = 4,
+                 .heads = 8,
+                 .kv_heads = 2,
+                 .head_dim = 64,
+                 .steps_of = -1,
+                 .chunks = 4,
+                 .timeout = 5,
+                 .tflops = 600,
+                 .gbytes = 370,
+                 .latency = 5,
+                 .launch = 5};
+  const cmd_option options[] = {
+      {"method", 'm', OPT_STRING, &a.method, 0, 0, "NAME",
+       "ring, zigzag, ulysses, ...; all = compare them (plan, verify)"},
+      {"ranks", 'n', OPT_INT, &a.ranks, 1, 4096, "N", "how many; with run each is a thread, at most 64"},
+      {"tokens", 0, OPT_STRING, &a.tokens, 0, 0, "LIST", "tokens of each document"},
+      {"queries", 0, OPT_STRING, &a.queries, 0, 0, "LIST", "queries of each document, its last tokens; else all"},
+      {"heads", 0, OPT_INT, &a.heads, 1, 65536, "N", "of queries"},
+      {"kv-heads", 0, OPT_INT, &a.kv_heads, 1, 65536, "N", "of keys and values; divides --heads"},
+      {"head-dim", 0, OPT_INT, &a.head_dim, 1, 1024, "N", "elements of a head"},
+      {"v-dim", 0, OPT_INT, &a.v_dim, 0, 1024, "N", "elements of a value; 0 = --head-dim"},
+      {"full", 0, OPT_FLAG, &a.full, 0, 0, NULL, "no causal mask"},
+      {"window", 0, OPT_INT, &a.window, 0, 2147483647, "N", "a query sees so many keys before it, itself one; 0 = all"},
+      {"backward", 0, OPT_FLAG, &a.backward, 0, 0, NULL, "the gradients"},
+      {"order", 0, OPT_STRING, &a.order, 0, 0, "NAME",
+       "of tokens: contiguous, striped, zigzag, chunks, doc-zigzag, pieces, method"},
+      {"chunks", 0, OPT_INT, &a.chunks, 1, 1024, "N", "with order chunks or pieces: how many a rank has"},
+      {"grid", 0, OPT_STRING, &a.grid, 0, 0, "HxQxKV", "ranks by heads, queries and keys; 0 = what the method says"},
+      {"inner", 0, OPT_INT, &a.inner, 0, 4096, "N",
+       "ranks of the inner ring of a double ring; 0 = what the method says"},
+      {"need", 0, OPT_STRING, &a.need, 0, 0, "WHAT", "what is sent: all, blocks or stretches that are needed, method"},
+      {"prefetch", 0, OPT_INT, &a.prefetch, 0, 1024, "N", "stages that data comes ahead of its use; 0 = 1"},
+      {"steps", 0, OPT_INT, &a.steps_of, -1, 4095, "RANK", "plan: print the steps of this rank; -1 = none"},
+      {"seed", 's', OPT_INT, &a.seed, 0, 0, "SEED", "run: messages arrive in an order drawn from it; 0 = at once"},
+      {"buffered", 0, OPT_FLAG, &a.buffered, 0, 0, NULL, "run: sends do not wait for their receiver"},
+      {"timeout", 0, OPT_FLOAT, &a.timeout, 0.01, 86400, "S", "run: a rank that lets another wait longer ends all"},
+      {"tflops", 0, OPT_FLOAT, &a.tflops, 1e-6, 1e9, "X", "simulate: arithmetic of attention, 10^12 a second and rank"},
+      {"gbytes", 0, OPT_FLOAT, &a.gbytes, 1e-6, 1e9, "X",
+       "simulate: a rank's way in, and its way out, 10^9 bytes a second"},
+      {"latency", 0, OPT_FLOAT, &a.latency, 0, 1e9, "US", "simulate: microseconds of a transfer"},
+      {"launch", 0, OPT_FLOAT, &a.launch, 0, 1e9, "US", "simulate: microseconds of a tile beside its arithmetic"},
+      {"json", 0, OPT_FLAG, &a.json, 0, 0, NULL, "JSON on stdout"},
+  };
+  int code;
+  const int rest =
+      cmd_parse("dist", "plan|verify|simulate|run [options]", options, COUNT_OF(options), argc, argv, &code);
+  if (rest < 0) return code;
+  static const char *const whats[] = {"plan", "verify", "simulate", "run"};
+  if (rest != 1 || place_of_name(whats, COUNT_OF(whats), argv[1]) < 0)
+    return cmd_usage_error("dist", "%s; must be one of plan, verify, simulate, run", rest ? argv[1] : "nothing to do");
+  if (place_of_name(orders, COUNT_OF(orders), a.order) < 0)
+    return cmd_usage_error(
+        "dist", "--order '%s': must be contiguous, striped, zigzag, chunks, doc-zigzag, pieces or method", a.order);
+  if (place_of_name(needs, COUNT_OF(needs), a.need) < 0)
+    return cmd_usage_error("dist", "--need '%s': must be all, blocks, stretches or method", a.need);
+  if (strcmp(a.method, "all") != 0 && !ga_dist_method_text(a.method)) {
+    (void)fprintf(stderr, "ga dist: methods are");
+    for (size_t i = 0; ga_dist_method_name(i); i++) (void)fprintf(stderr, " %s", ga_dist_method_name(i));
+    (void)fprintf(stderr, "\n");
+    return cmd_usage_error("dist", "--method '%s' is none of these", a.method);
+  }
+  if (a.steps_of >= a.ranks)
+    return cmd_usage_error("dist", "--steps %lld: must be a rank, 0 to %lld", (long long)a.steps_of,
+                           (long long)a.ranks - 1);
+  const bool run = !strcmp(argv[1], "run");
+  if (run && !strcmp(a.method, "all")) return cmd_usage_error("dist", "run takes one method");
+  if (run && a.ranks > 64) return cmd_usage_error("dist", "--ranks %lld: run takes at most 64", (long long)a.ranks);
+  listen_for_interrupt();
+  return run_command(argv[1], &a);
+}

@@ -1,0 +1,41 @@
+/* ga dist: what its parts share. */
+#ifndef GA_CLI_DIST_H
+#define GA_CLI_DIST_H
+
+#include "cli/cmd.h"
+#include "ga/dist.h"
+
+typedef struct dist_args {
+  const char *method, *order, *tokens, *queries, *grid, *need;
+  int64_t ranks, heads, kv_heads, head_dim, v_dim, window, inner, prefetch, chunks, steps_of, seed;
+  double timeout, tflops, gbytes, latency, launch;
+  bool full, backward, buffered, json;
+} dist_args;
+
+/* What is to be computed: layouts and a description that points to them. Release with dist_end. */
+typedef struct dist_task {
+  ga_dist_layout *q, *kv;
+  ga_dist_desc desc;
+  ga_dist_grid grid;
+  int64_t *q_lengths, *kv_lengths;
+  int32_t documents;
+} dist_task;
+
+GA_NODISCARD ga_status dist_begin(const dist_args *a, const char *method, dist_task *t);
+void dist_end(dist_task *t);
+
+/* Of all ranks of a plan. */
+typedef struct dist_summary {
+  int64_t pairs, most_pairs, sent, most_received, most_memory, most_message, steps;
+  double rank_balance;  /* mean of the ranks' pairs by the most */
+  double stage_balance; /* the same, stage by stage: what is left when all wait for the slowest in each stage */
+} dist_summary;
+GA_NODISCARD ga_status dist_summarise(const ga_dist_plan *plan, dist_summary *s);
+
+GA_NODISCARD ga_status dist_show_plan(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
+GA_NODISCARD ga_status dist_show_all(const dist_args *a, bool simulate);
+GA_NODISCARD ga_status dist_show_times(const dist_args *a, const ga_dist_plan *plan);
+GA_NODISCARD ga_status dist_show_run(const dist_args *a, const dist_task *t, const ga_dist_plan *plan);
+const char *dist_move_name(int32_t move);
+
+#endif

@@ -1,0 +1,244 @@
+/* GA, distributed exact attention: who holds which tokens (layouts), who computes what and when (plans), running it.
+ *
+ * A plan is a list of steps for each rank: send, receive, compute a tile, merge. It is a pure function of what it is
+ * made for: every rank builds the same bytes, and the ranks compare a hash of them before they start. Every published
+ * method is a set of parameters of one builder. A verifier that shares nothing with the builder proves each plan: every
+ * visible pair of a query and a key is computed once, data is there when it is read, nothing waits for ever.
+ *
+ * Tensors of a rank have the rows of its tokens in the order of the layout, contiguous, f32:
+ *   Q, dQ [rows, q_heads, head_dim]   K, dK [rows, kv_heads, head_dim]   V, dV [rows, kv_heads, v_dim]
+ *   O, dO [rows, q_heads, v_dim]      LSE [q_heads, rows]
+ *
+ * Sources: Ring Attention (arXiv 2310.01889), Striped Attention (2311.09431), DistFlashAttn (2310.03294), Ulysses
+ * (2309.14509), USP (2405.07719), WallFacer (2407.00611), Mesh-Attention (2512.20968), LoongTrain (2406.18485),
+ * BurstAttention (2403.09347), Tree Attention (2408.04093), Context parallelism for inference (2411.01783).
+ */
+#ifndef GA_DIST_H
+#define GA_DIST_H
+
+#include "ga/comm.h"
+#include "ga/ctx.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- layouts --- */
+
+typedef enum ga_dist_order {
+  GA_DIST_CONTIGUOUS = 1, /* rank r has the r-th of equal stretches of the packed batch */
+  GA_DIST_STRIPED = 2,    /* token t is on rank t mod ranks */
+  GA_DIST_ZIGZAG = 3,     /* 2 x ranks chunks; rank r has chunks r and 2 ranks - 1 - r */
+  GA_DIST_CHUNKS = 4,     /* chunks x ranks chunks, dealt out forth and back: 1 is contiguous, 2 is zigzag */
+  GA_DIST_DOC_ZIGZAG = 5, /* zigzag in every document by itself */
+  GA_DIST_PIECES = 6      /* as contiguous, in `chunks` pieces a rank, which a free table may give to different ranks */
+} ga_dist_order;
+
+typedef struct ga_dist_layout ga_dist_layout;
+
+typedef struct ga_dist_layout_desc {
+  size_t struct_size;
+  int32_t order;          /* ga_dist_order */
+  int32_t ranks;          /* 1 to 4096 */
+  int32_t chunks;         /* GA_DIST_CHUNKS, GA_DIST_PIECES: 1 to 1024 of a rank; else 0 */
+  int32_t documents;      /* of the packed batch: 1 to 2^20 */
+  const int64_t *lengths; /* [documents] tokens of each, 0 or more, 2^40 in all; any length fits any rank count */
+} ga_dist_layout_desc;
+#define GA_DIST_LAYOUT_DESC_INIT \
+  { sizeof(ga_dist_layout_desc), GA_DIST_CONTIGUOUS, 1, 0, 1, NULL }
+
+GA_API GA_NODISCARD ga_status ga_dist_layout_create(const ga_dist_layout_desc *desc, ga_dist_layout **out);
+GA_API void ga_dist_layout_destroy(ga_dist_layout *layout); /* NULL is fine */
+/* Two layouts with one id put the same tokens on the same ranks in the same order. Never 0. */
+GA_API uint64_t ga_dist_layout_id(const ga_dist_layout *layout);
+GA_API int32_t ga_dist_layout_ranks(const ga_dist_layout *layout);
+/* Tokens of a rank, of all ranks with rank = -1. Ranks may have none. */
+GA_API int64_t ga_dist_layout_tokens(const ga_dist_layout *layout, int32_t rank);
+/* token[tokens of the rank]: which token of the packed batch each row is. position: its place in its document. Either
+ * may be NULL. */
+GA_API GA_NODISCARD ga_status ga_dist_layout_rows(const ga_dist_layout *layout, int32_t rank, int64_t *token,
+                                                  int64_t *position);
+/* Rows of any kind (ids, positions, labels, activations), row_bytes each: those of a rank out of all, and back into
+ * their places. id must be the layout's: a mismatch is an error, not a scramble. */
+GA_API GA_NODISCARD ga_status ga_dist_permute(const ga_dist_layout *layout, uint64_t id, int32_t rank, const void *all,
+                                              size_t row_bytes, void *rows);
+GA_API GA_NODISCARD ga_status ga_dist_unpermute(const ga_dist_layout *layout, uint64_t id, int32_t rank,
+                                                const void *rows, size_t row_bytes, void *all);
+
+/* --- plans --- */
+
+/* How a block of rows travels. */
+typedef enum ga_dist_move {
+  GA_DIST_RELAY = 1,  /* from one that needs it to the next (a ring); results are added up on the way */
+  GA_DIST_DIRECT = 2, /* from its owner to each that needs it, just in time; results straight to the owner */
+  GA_DIST_BULK = 3    /* as direct, all at once: before the first tile, results after the last */
+} ga_dist_move;
+
+typedef enum ga_dist_need {
+  GA_DIST_SEND_ALL = 1,      /* whole blocks to all of the group, as published rings do */
+  GA_DIST_SEND_BLOCKS = 2,   /* whole blocks, only to ranks with a tile that sees some of it */
+  GA_DIST_SEND_STRETCHES = 3 /* only the stretches that some tile sees */
+} ga_dist_need;
+
+typedef enum ga_dist_flags {
+  GA_DIST_CAUSAL = 1,  /* the last query of a document stands at its last key */
+  GA_DIST_BACKWARD = 2 /* the plan of the gradients; else of the output */
+} ga_dist_flags;
+
+/* A grid heads x q x kv of ranks: a rank has the tiles of q blocks of queries by kv blocks of keys, for one of `heads`
+ * groups of heads. 0 in any field: what the method says. */
+typedef struct ga_dist_grid {
+  size_t struct_size;
+  int32_t heads, q, kv;                        /* their product is the rank count */
+  int32_t kv_inner;                            /* of a double ring: ranks of the inner one; divides kv */
+  int32_t move_q, move_kv, move_out, move_dkv; /* ga_dist_move; move_out: O, or dQ backward */
+  int32_t need;                                /* ga_dist_need */
+  int32_t prefetch;                            /* direct moves: stages that data comes ahead of its use, 1 to 1024 */
+} ga_dist_grid;
+#define GA_DIST_GRID_INIT \
+  { sizeof(ga_dist_grid), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+
+typedef struct ga_dist_plan ga_dist_plan;
+
+typedef struct ga_dist_desc {
+  size_t struct_size;
+  const char *method;        /* name of a method, ga_dist_method_name */
+  const ga_dist_layout *q;   /* of queries */
+  const ga_dist_layout *kv;  /* of keys: as many ranks and documents; NULL = q */
+  int32_t q_heads, kv_heads; /* 1 to 65536; q_heads a multiple of kv_heads */
+  int32_t head_dim, v_dim;   /* 1 to 1024; v_dim 0 = head_dim */
+  uint32_t flags;            /* ga_dist_flags */
+  int32_t reserved;          /* 0 */
+  int64_t window;            /* 0 = none; else query p sees keys j > p - window of its document */
+  const ga_dist_grid *grid;  /* NULL = the method's */
+} ga_dist_desc;
+#define GA_DIST_DESC_INIT \
+  { sizeof(ga_dist_desc), "zigzag", NULL, NULL, 0, 0, 0, 0, 0, 0, 0, NULL }
+
+/* NULL beyond the last. Static. */
+GA_API const char *ga_dist_method_name(size_t index);
+/* One line: what the method is. NULL for an unknown name. Static. */
+GA_API const char *ga_dist_method_text(const char *method);
+/* The ga_dist_order that the method is meant for, 0 when it has no such name. Others work, too. */
+GA_API int32_t ga_dist_method_order(const char *method);
+
+/* Needs no device. The layouts must outlive the plan. GA_ERR_ARG, GA_ERR_SHAPE: values seen and allowed. */
+GA_API GA_NODISCARD ga_status ga_dist_plan_create(const ga_dist_desc *desc, ga_dist_plan **out);
+GA_API void ga_dist_plan_destroy(ga_dist_plan *plan); /* NULL is fine */
+/* Of every step on every rank, and of the layouts. */
+GA_API uint64_t ga_dist_plan_hash(const ga_dist_plan *plan);
+
+/* The rules of the verifier. */
+typedef enum ga_dist_rule {
+  GA_DIST_RULE_NONE = 0,
+  GA_DIST_RULE_SIZE = 1,      /* a step names a rank, slot, stretch or head that is not there, or other bytes */
+  GA_DIST_RULE_COVER = 2,     /* each visible pair of query and key is computed once for each head */
+  GA_DIST_RULE_MATCH = 3,     /* the k-th send from one rank to another is its k-th receive */
+  GA_DIST_RULE_RACE = 4,      /* a slot is written or read while a transfer uses it, or while it holds something */
+  GA_DIST_RULE_AVAILABLE = 5, /* a step reads what its slot holds; each partial result reaches its owner once */
+  GA_DIST_RULE_ORDER = 6,     /* results are merged in the order that the plan numbers */
+  GA_DIST_RULE_DEADLOCK = 7,  /* nobody waits for ever, with buffered sends or with those that wait for the receiver */
+  GA_DIST_RULE_MEMORY = 8,    /* what is held at once is what the plan declares; all of it is let go */
+  GA_DIST_RULE_BYTES = 9      /* bytes from each rank to each other equal the closed form */
+} ga_dist_rule;
+
+typedef struct ga_dist_report {
+  size_t struct_size;
+  int32_t rule; /* ga_dist_rule that is broken first, 0 = none */
+  int32_t rank; /* where; -1 = no single one */
+  int64_t step; /* its number on that rank; -1 = none */
+} ga_dist_report;
+#define GA_DIST_REPORT_INIT \
+  { sizeof(ga_dist_report), 0, 0, 0 }
+/* GA_ERR_STATE with a text that names the rule when the plan is wrong. report may be NULL. */
+GA_API GA_NODISCARD ga_status ga_dist_plan_verify(const ga_dist_plan *plan, ga_dist_report *report);
+GA_API const char *ga_dist_rule_name(int32_t rule); /* "cover". Static. */
+
+/* What a plan asks of a rank. */
+typedef struct ga_dist_cost {
+  size_t struct_size;
+  int64_t steps, tiles;
+  int64_t pairs;                      /* query, key and head, that it computes */
+  int64_t sent_bytes, received_bytes; /* over all links */
+  int64_t sends, receives;            /* messages */
+  int64_t memory_bytes;               /* for blocks and partial results of others, beside inputs and outputs */
+  int64_t message_bytes;              /* of the largest message */
+} ga_dist_cost;
+#define GA_DIST_COST_INIT \
+  { sizeof(ga_dist_cost), 0, 0, 0, 0, 0, 0, 0, 0, 0 }
+GA_API GA_NODISCARD ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost *cost);
+/* The grid with what the method and the builder chose. */
+GA_API GA_NODISCARD ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dist_grid *grid);
+/* Stages: all ranks exchange, then compute, then merge. */
+GA_API int32_t ga_dist_plan_stages(const ga_dist_plan *plan);
+GA_API int32_t ga_dist_plan_ranks(const ga_dist_plan *plan);
+
+/* What a rank does in a stage. */
+typedef struct ga_dist_stage {
+  size_t struct_size;
+  int64_t tiles, pairs;
+  int64_t sent_bytes, received_bytes;
+  int32_t q_owner, kv_owner;     /* whose rows its tiles are of: -1 = no tile, -2 = of several */
+  int32_t send_to, receive_from; /* the same of ranks */
+} ga_dist_stage;
+#define GA_DIST_STAGE_INIT \
+  { sizeof(ga_dist_stage), 0, 0, 0, 0, 0, 0, 0, 0 }
+GA_API GA_NODISCARD ga_status ga_dist_plan_stage(const ga_dist_plan *plan, int32_t rank, int32_t stage,
+                                                 ga_dist_stage *out);
+/* Step `index` of a rank as one line of text; "" beyond the last. Always NUL-terminated. */
+GA_API void ga_dist_plan_step_text(const ga_dist_plan *plan, int32_t rank, int64_t index, char *text, size_t capacity);
+
+/* A model of a machine, the same for all ranks; every field is the caller's, nothing is measured here. */
+typedef struct ga_dist_machine {
+  size_t struct_size;
+  double flops;            /* of attention, a second and rank */
+  double bytes_per_second; /* of a rank's way in, and of its way out */
+  double latency;          /* seconds of a transfer */
+  double launch;           /* seconds that a tile takes beside its arithmetic */
+} ga_dist_machine;
+#define GA_DIST_MACHINE_INIT \
+  { sizeof(ga_dist_machine), 0.0, 0.0, 0.0, 0.0 }
+
+typedef struct ga_dist_times {
+  size_t struct_size;
+  double seconds;              /* until the last rank has ended */
+  double mean_busy, most_busy; /* seconds in tiles, of a rank */
+  double most_waiting;         /* seconds of the rank that waits longest */
+  double efficiency;           /* mean_busy / seconds */
+} ga_dist_times;
+#define GA_DIST_TIMES_INIT \
+  { sizeof(ga_dist_times), 0.0, 0.0, 0.0, 0.0, 0.0 }
+/* Plays a plan on such a machine. A prediction of its schedule: without jitter, caches, merges and other traffic. */
+GA_API GA_NODISCARD ga_status ga_dist_plan_simulate(const ga_dist_plan *plan, const ga_dist_machine *machine,
+                                                    ga_dist_times *times);
+
+/* --- running --- */
+
+typedef struct ga_dist_exec ga_dist_exec;
+
+/* Pointers of one rank, on ctx's device. A rank without rows may give NULL. */
+typedef struct ga_dist_tensors {
+  size_t struct_size;
+  uint64_t q_layout, kv_layout; /* ids of the layouts that the rows below are in */
+  const float *q, *k, *v;
+  float *o, *lse;    /* written forward, read backward */
+  const float *dout; /* backward */
+  float *dq, *dk, *dv;
+} ga_dist_tensors;
+#define GA_DIST_TENSORS_INIT \
+  { sizeof(ga_dist_tensors), 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL }
+
+/* For the rank of comm, whose rank count is the plan's. All ranks call it: they compare hashes, and a rank with another
+ * plan ends it for all with GA_ERR_COMM. plan, comm and ctx must outlive the executor. ctx: a CPU's, for now. */
+GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
+                                                  ga_dist_exec **out);
+GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
+/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed. */
+GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
+/* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. */
+GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

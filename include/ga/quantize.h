@@ -1,0 +1,122 @@
+/* GA, quantisation: weights to the block types of GGUF with as little error as can be had, whole files to other types,
+ * and the importance of weights, measured.
+ *
+ *   ga_quantizer *q;
+ *   GA_QUANTIZE_DESC_INIT: rows, cols, dtype
+ *   ga_quantize_bytes(&desc, &bytes)   room for the result
+ *   ga_quantize_rows(q, &desc, x, importance, y)
+ *
+ * Scales are searched for: the weighted square error of a block is at most that of the scale that its extreme values
+ * give. Results are the same bit by bit for any number of threads.
+ */
+#ifndef GA_QUANTIZE_H
+#define GA_QUANTIZE_H
+
+#include "ga/llm.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Threads to quantise with. Used by one thread at a time. */
+typedef struct ga_quantizer ga_quantizer;
+
+/* n_threads: 1 to 1024, or 0 = one per CPU that this process may use. *out NULL on failure; release with
+ * ga_quantizer_destroy. GA_ERR_DEVICE when the system refuses a thread. */
+GA_API GA_NODISCARD ga_status ga_quantizer_create(int32_t n_threads, ga_quantizer **out);
+GA_API void ga_quantizer_destroy(ga_quantizer *q); /* NULL is fine */
+
+/* A matrix of rows x cols, row-major and contiguous. */
+typedef struct ga_quantize_desc {
+  size_t struct_size;
+  int64_t rows, cols; /* at least 1 */
+  int32_t dtype;      /* ga_dtype of the result: f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q2_k, q3_k, q4_k, q5_k,
+                         q6_k, iq4_nl, iq4_xs, mxfp4 */
+  int32_t reserved;   /* 0 */
+} ga_quantize_desc;
+#define GA_QUANTIZE_DESC_INIT \
+  { sizeof(ga_quantize_desc), 0, 0, 0, 0 }
+
+/* Can ga_quantize_rows write this type? */
+GA_API bool ga_quantize_known(ga_dtype dtype);
+/* Bytes of the result. GA_ERR_SHAPE when cols is no multiple of the type's block, GA_ERR_DTYPE for other types. */
+GA_API GA_NODISCARD ga_status ga_quantize_bytes(const ga_quantize_desc *desc, uint64_t *bytes);
+/* x: [rows, cols] f32; importance: [cols], finite and at least 0, or NULL: all the same; y: as many bytes as
+ * ga_quantize_bytes says. GA_ERR_FORMAT, with y zeroed, when a value is NaN or infinite, or above 65504 in a type whose
+ * scales are f16: the text names the first such element. */
+GA_API GA_NODISCARD ga_status ga_quantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const float *x,
+                                               const float *importance, void *y);
+/* The other way: x as ga_quantize_rows writes it (desc as there), y [rows, cols] f32. */
+GA_API GA_NODISCARD ga_status ga_dequantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const void *x,
+                                                 float *y);
+
+/* --- files ------------------------------------------------------------------------------------------------------- */
+
+/* One tensor of a file that is to be written. Made by the library, which may append fields. */
+typedef struct ga_quantize_tensor {
+  const char *name;
+  int32_t from, to;   /* ga_dtype */
+  int32_t wanted;     /* what the mixture says; `to` is another where rows hold no whole blocks of that */
+  int32_t left_out;   /* 1: the file that is written does not have it, since no architecture here uses it */
+  int64_t rows, cols; /* rows: product of all dimensions but the last */
+  uint64_t bytes_from, bytes_to;
+  int32_t weighted; /* 1: by the importance matrix */
+  int32_t reserved; /* 0 */
+} ga_quantize_tensor;
+
+/* Called for each tensor before the first is written, in the order of the file. */
+typedef void (*ga_quantize_tensor_fn)(void *user, const ga_quantize_tensor *tensor);
+
+typedef struct ga_quantize_options {
+  size_t struct_size;
+  const char *type;       /* f32, f16, bf16, q8_0, q4_0, ..., or a mixture: q4_k_m and so on; copy: as in the source */
+  const char *importance; /* path of an importance matrix (ga_imatrix_write), or NULL */
+  int32_t n_threads;      /* as ga_quantizer_create has it */
+  bool overwrite;         /* a file that has the name of the new one goes, once the new one is whole */
+  bool pure;              /* one type for all matrices, without the mixture's rules */
+  bool dry_run;           /* plan and tell of each tensor; write nothing */
+  bool reserved;          /* false */
+  ga_quantize_tensor_fn tensor; /* may be NULL */
+  ga_progress_fn progress;      /* bytes of the source; may be NULL */
+  void *user;
+} ga_quantize_options;
+#define GA_QUANTIZE_OPTIONS_INIT \
+  { sizeof(ga_quantize_options), NULL, NULL, 0, false, false, false, false, NULL, NULL, NULL }
+
+/* Names of types and mixtures, in the order in which they are best shown; NULL behind the last. */
+GA_API const char *ga_quantize_type_at(int32_t index);
+
+/* Writes the model at `in`, whatever ga_model_file_open takes, as one GGUF file `out`. Metadata and tokenizer are
+ * complete: what a safetensors folder has in other files, and lays out in other ways, is written as llama.cpp expects
+ * it. Rows go through memory a few at a time, whatever the file's size. `out` is either the whole new file or what it
+ * was: a process that is killed leaves nothing under that name.
+ * GA_ERR_ARG: unknown type; `out` exists (see overwrite), or is `in`. GA_ERR_IO: also when the disk is full.
+ * GA_ERR_UNSUPPORTED: weights in FP8; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that is not finite. */
+GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
+
+/* --- importance -------------------------------------------------------------------------------------------------- */
+
+/* Mean squares of what each matrix of a model is multiplied by, over a text: an error in a column weighs as much as
+ * what comes there. ga_quantize_options.importance takes the file. */
+typedef struct ga_imatrix ga_imatrix;
+
+/* window: tokens that are evaluated together, 16 to 4096, 0 = 512. The model must outlive it. GA_ERR_UNSUPPORTED for
+ * encoders. *out NULL on failure; release with ga_imatrix_destroy. */
+GA_API GA_NODISCARD ga_status ga_imatrix_create(ga_model *model, int32_t window, ga_imatrix **out);
+GA_API void ga_imatrix_destroy(ga_imatrix *im); /* NULL is fine */
+/* Evaluates the whole windows of n ids, each by itself; the model's beginning token takes the place of the first id of
+ * each where it wants one. GA_ERR_SHAPE when there are fewer ids than a window has. progress (windows) may be NULL. */
+GA_API GA_NODISCARD ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids, size_t n, ga_progress_fn progress,
+                                             void *user);
+/* Windows evaluated so far. */
+GA_API int64_t ga_imatrix_windows(const ga_imatrix *im);
+/* Writes what llama-imatrix writes: a GGUF file of general.type "imatrix", tensors NAME.in_sum2 and NAME.counts.
+ * dataset: what the text is called, "" for nothing. The head is not among the matrices. `path` is either the whole new
+ * file or what it was. GA_ERR_ARG when it exists, unless overwrite. GA_ERR_STATE: no windows. */
+GA_API GA_NODISCARD ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *dataset,
+                                               bool overwrite);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

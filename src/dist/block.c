@@ -1,0 +1,120 @@
+/* Blocks: where their rows are, copies, and adding partial results. */
+#include "dist/block.h"
+
+#include <math.h>
+#include <string.h>
+
+static void set_dims(block_view *v) {
+  const int32_t d = v->p->head_dim, dv = v->p->v_dim;
+  const int32_t dims[][BLOCK_PARTS] = {{d, 0, 0}, {d, dv, 0}, {dv, 0, 0}, {d, dv, dv}, {d, 0, 0}, {d, dv, 0}};
+  for (int c = 0; c < BLOCK_PARTS; c++) {
+    v->dim[c] = dims[v->tensor][c];
+    if (v->dim[c]) v->n_parts = c + 1;
+  }
+}
+
+static bool has_lse(int32_t tensor) { return tensor == DIST_O || tensor == DIST_G; }
+
+block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, float *memory) {
+  block_view v = {.p = &plan->p,
+                  .tensor = s->tensor,
+                  .owner = s->owner,
+                  .head = s->head,
+                  .heads = s->heads,
+                  .pieces = plan->pieces + s->piece,
+                  .n_pieces = s->pieces};
+  const ga_dist_layout *l = dist_layout_of(v.p, s->tensor);
+  for (int64_t i = 0; i < s->pieces; i++) v.rows += dist_stretch_at(l, s->owner, v.pieces[i])->count;
+  set_dims(&v);
+  for (int c = 0; c < v.n_parts; c++) {
+    v.part[c] = memory;
+    memory += v.rows * v.heads * v.dim[c];
+  }
+  if (has_lse(s->tensor)) v.lse = memory;
+  return v;
+}
+
+block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank) {
+  const ga_dist_layout *l = dist_layout_of(p, tensor);
+  block_view v = {.p = p,
+                  .tensor = tensor,
+                  .owner = rank,
+                  .n_pieces = dist_stretches(l, rank),
+                  .rows = l->rows[rank],
+                  .heads = dist_is_of_keys(tensor) ? p->kv_heads : p->q_heads};
+  set_dims(&v);
+  return v;
+}
+
+int64_t dist_view_row(const block_view *v, int64_t stretch) {
+  const ga_dist_layout *l = dist_layout_of(v->p, v->tensor);
+  if (!v->pieces) return dist_stretch_at(l, v->owner, stretch)->row;
+  int64_t row = 0;
+  for (int64_t i = 0; i < v->n_pieces && v->pieces[i] != stretch; i++)
+    row += dist_stretch_at(l, v->owner, v->pieces[i])->count;
+  return row;
+}
+
+void dist_clear_block(const block_view *v) {
+  for (int c = 0; c < v->n_parts; c++)
+    for (int64_t i = 0; i < v->rows * v->heads * v->dim[c]; i++) v->part[c][i] = 0;
+  for (int64_t i = 0; v->lse && i < v->rows * v->heads; i++) v->lse[i] = -INFINITY;
+}
+
+/* Rows [row, row + n) of `small`, which are those from `at` on of `large`; heads of `small`. */
+typedef void (*row_fn)(const block_view *large, int64_t at, const block_view *small, int64_t row);
+
+/* Calls fn for each row that `small` has. */
+static void each_shared_row(const block_view *large, const block_view *small, row_fn fn) {
+  const ga_dist_layout *l = dist_layout_of(small->p, small->tensor);
+  int64_t row = 0;
+  for (int64_t i = 0; i < small->n_pieces; i++) {
+    const int64_t stretch = small->pieces ? small->pieces[i] : i;
+    const int64_t at = dist_view_row(large, stretch), n = dist_stretch_at(l, small->owner, stretch)->count;
+    for (int64_t j = 0; j < n; j++) fn(large, at + j, small, row + j);
+    row += n;
+  }
+}
+
+static float *head_row(const block_view *v, int c, int64_t row, int32_t head) {
+  return v->part[c] + (row * v->heads + head - v->head) * v->dim[c];
+}
+static float *lse_of(const block_view *v, int64_t row, int32_t head) {
+  return v->lse + (head - v->head) * v->rows + row;
+}
+
+static void copy_one_row(const block_view *from, int64_t at, const block_view *to, int64_t row) {
+  for (int c = 0; c < to->n_parts; c++)
+    memcpy(head_row(to, c, row, to->head), head_row(from, c, at, to->head),
+           (size_t)to->heads * (size_t)to->dim[c] * sizeof(float));
+  for (int32_t h = to->head; to->lse && h < to->head + to->heads; h++) *lse_of(to, row, h) = *lse_of(from, at, h);
+}
+
+void dist_copy_block(const block_view *to, const block_view *from) { each_shared_row(from, to, copy_one_row); }
+
+void dist_merge_row(float *o, float *lse, const float *more, float more_lse, int32_t dim) {
+  if (more_lse == -INFINITY) return;
+  if (*lse == -INFINITY) {
+    memcpy(o, more, (size_t)dim * sizeof *o);
+    *lse = more_lse;
+    return;
+  }
+  const double a = (double)*lse, b = (double)more_lse, top = a > b ? a : b;
+  const double wa = exp(a - top), wb = exp(b - top), sum = wa + wb;
+  for (int32_t c = 0; c < dim; c++) o[c] = (float)((wa * (double)o[c] + wb * (double)more[c]) / sum);
+  *lse = (float)(top + log(sum));
+}
+
+static void merge_one_row(const block_view *to, int64_t at, const block_view *from, int64_t row) {
+  for (int32_t h = from->head; h < from->head + from->heads; h++) {
+    if (from->tensor == DIST_O) {
+      dist_merge_row(head_row(to, 0, at, h), lse_of(to, at, h), head_row(from, 0, row, h), *lse_of(from, row, h),
+                     from->dim[0]);
+      continue;
+    }
+    for (int c = 0; c < from->n_parts; c++)
+      for (int32_t i = 0; i < from->dim[c]; i++) head_row(to, c, at, h)[i] += head_row(from, c, row, h)[i];
+  }
+}
+
+void dist_merge_block(const block_view *to, const block_view *from) { each_shared_row(to, from, merge_one_row); }

@@ -1,0 +1,36 @@
+/* Blocks in memory: rows of one rank, for some heads, in a slot or in the caller's tensors. */
+#ifndef GA_DIST_BLOCK_H
+#define GA_DIST_BLOCK_H
+
+#include "dist/plan.h"
+
+enum { BLOCK_PARTS = 3 };
+
+/* Part c is [rows, heads, dim[c]]; LSE is [heads, rows]. In a slot one lies behind the other. */
+typedef struct block_view {
+  const dist_problem *p;
+  int32_t tensor, owner, head, heads, n_parts;
+  const int32_t *pieces; /* stretches of the owner, NULL = all */
+  int64_t n_pieces, rows;
+  float *part[BLOCK_PARTS];
+  int32_t dim[BLOCK_PARTS];
+  float *lse; /* NULL where the tensor has none */
+} block_view;
+
+/* Of what a step puts into memory of its bytes. */
+block_view dist_view_of_step(const ga_dist_plan *plan, const dist_step *s, float *memory);
+/* Of a rank's own tensors; the caller fills in the pointers. */
+block_view dist_view_of_own(const dist_problem *p, int32_t tensor, int32_t rank);
+/* Row of the view at which a stretch of the owner begins. */
+int64_t dist_view_row(const block_view *v, int64_t stretch);
+
+/* All rows and heads of `to` out of those of `from`. */
+void dist_copy_block(const block_view *to, const block_view *from);
+/* A partial result of rows and heads that `to` has, too. O by LSE in double, the others by adding. */
+void dist_merge_block(const block_view *to, const block_view *from);
+/* One row of partial O: of no weight when its LSE is -infinity. */
+void dist_merge_row(float *o, float *lse, const float *more, float more_lse, int32_t dim);
+/* An empty result: zeros, LSE -infinity. */
+void dist_clear_block(const block_view *v);
+
+#endif

@@ -1,0 +1,30 @@
+/* What a transport does for the executor. Messages between two ranks are numbered by the order of their posting, apart
+ * for sends and receives; message k of one side is message k of the other, whatever the order of arrival. */
+#ifndef GA_DIST_COMM_H
+#define GA_DIST_COMM_H
+
+#include "ga/comm.h"
+
+typedef struct comm_ticket {
+  int32_t peer;
+  bool is_send;
+  uint64_t turn;
+} comm_ticket;
+
+typedef struct comm_vtable {
+  /* Post and return; data must stay, and stay unchanged, until the ticket has been waited for. Each is, once. */
+  ga_status (*send)(ga_comm *comm, int32_t to, const void *data, size_t bytes, comm_ticket *ticket);
+  ga_status (*receive)(ga_comm *comm, int32_t from, void *data, size_t bytes, comm_ticket *ticket);
+  ga_status (*wait)(ga_comm *comm, const comm_ticket *ticket);
+  ga_status (*meet)(ga_comm *comm, const char *what, uint64_t value);
+  /* Nothing is read or written for any rank once it has returned. status GA_OK: as ga_comm_abort. */
+  void (*abort)(ga_comm *comm, ga_status status, const char *why);
+  void (*destroy)(ga_comm *comm);
+} comm_vtable;
+
+struct ga_comm {
+  const comm_vtable *calls;
+  int32_t rank, size;
+};
+
+#endif

@@ -1,0 +1,260 @@
+/* Runs a plan: one rank's steps, in their order. */
+#include <string.h>
+
+#include "base/mem.h"
+#include "base/sized.h"
+#include "dist/comm.h"
+#include "dist/tile.h"
+
+/* A send under way. */
+typedef struct posted_send {
+  comm_ticket ticket;
+  int32_t slot;
+  void *packed; /* what is sent, when it is not the slot itself */
+} posted_send;
+
+typedef struct exec_slot {
+  float *memory;
+  const dist_step *block;
+  comm_ticket ticket; /* of the receive that fills it */
+} exec_slot;
+
+struct ga_dist_exec {
+  const ga_dist_plan *plan;
+  ga_comm *comm;
+  ga_ctx *ctx;
+  int32_t rank;
+  exec_slot *slots; /* [n_slots] */
+  float *scratch;
+  posted_send *sends;
+  int64_t n_sends, send_room;
+  uint64_t sent_bytes;
+  const ga_dist_tensors *io; /* of the run under way */
+};
+
+static void free_exec(ga_dist_exec *e) {
+  if (!e) return;
+  for (int32_t i = 0; e->slots && i < e->plan->programs[e->rank].n_slots; i++)
+    ga_buffer_free(e->ctx, e->slots[i].memory);
+  ga_mem_free(e->slots);
+  ga_mem_free(e->scratch);
+  ga_mem_free(e->sends);
+  ga_mem_free(e);
+}
+
+void ga_dist_exec_destroy(ga_dist_exec *exec) { free_exec(exec); }
+uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) { return exec->sent_bytes; }
+
+static ga_status fill_exec(ga_dist_exec *e) {
+  const dist_program *g = &e->plan->programs[e->rank];
+  void *p;
+  GA_TRY(ga_mem_zalloc((size_t)g->n_slots, sizeof *e->slots, "slots of a rank", &p));
+  e->slots = p;
+  for (int32_t i = DIST_OWN_SLOTS; i < g->n_slots; i++) {
+    GA_TRY(ga_buffer_alloc_for(e->ctx, (size_t)g->slot_bytes[i], "attention of ranks", &p));
+    e->slots[i].memory = p;
+  }
+  GA_TRY(ga_mem_zalloc((size_t)dist_tile_scratch(e->plan, e->rank), sizeof(float), "a tile", &p));
+  e->scratch = p;
+  return GA_OK;
+}
+
+static ga_status check_exec(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx) {
+  GA_REQUIRE(plan && ctx, GA_ERR_ARG, "dist: %s is null", plan ? "ctx" : "plan");
+  GA_REQUIRE(comm->size == plan->p.ranks, GA_ERR_ARG, "dist: the communicator has %d ranks; the plan has %d",
+             comm->size, plan->p.ranks);
+  const char *device = ga_ctx_device_name(ctx);
+  GA_REQUIRE(!strcmp(device, "cpu") || !strcmp(device, "ref"), GA_ERR_UNSUPPORTED,
+             "dist: the context is of %s; allowed: cpu, ref", device);
+  return GA_OK;
+}
+
+ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx, ga_dist_exec **out) {
+  GA_REQUIRE(out && comm, GA_ERR_ARG, "dist: %s is null", out ? "comm" : "out");
+  *out = NULL;
+  ga_dist_exec *e = NULL;
+  void *p = NULL;
+  ga_status status = check_exec(plan, comm, ctx);
+  if (status == GA_OK) status = ga_mem_zalloc(1, sizeof *e, "an executor", &p);
+  if (status == GA_OK) {
+    e = p;
+    *e = (ga_dist_exec){.plan = plan, .comm = comm, .ctx = ctx, .rank = comm->rank};
+    status = fill_exec(e);
+  }
+  if (status != GA_OK)
+    comm->calls->abort(comm, status, ga_error_text());
+  else
+    status = ga_comm_meet(comm, "plan hash", plan->hash);
+  if (status == GA_OK)
+    *out = e;
+  else
+    free_exec(e);
+  return status;
+}
+
+/* --- the caller's tensors --- */
+
+static ga_status check_dist_io(const ga_dist_exec *e, const ga_dist_tensors *io) {
+  const dist_problem *p = &e->plan->p;
+  const uint64_t ids[2] = {io->q_layout, io->kv_layout}, want[2] = {p->q->id, p->kv->id};
+  for (int i = 0; i < 2; i++)
+    GA_REQUIRE(ids[i] == want[i], GA_ERR_ARG, "dist: %s_layout is %016llx; the plan's is %016llx", i ? "kv" : "q",
+               (unsigned long long)ids[i], (unsigned long long)want[i]);
+  const bool backward = p->flags & GA_DIST_BACKWARD, q = p->q->rows[e->rank] > 0, kv = p->kv->rows[e->rank] > 0;
+  const struct {
+    const void *pointer;
+    bool needed;
+    const char *name;
+  } all[] = {{io->q, q, "q"},
+             {io->k, kv, "k"},
+             {io->v, kv, "v"},
+             {io->o, q, "o"},
+             {io->lse, q, "lse"},
+             {io->dout, q && backward, "dout"},
+             {io->dq, q && backward, "dq"},
+             {io->dk, kv && backward, "dk"},
+             {io->dv, kv && backward, "dv"}};
+  for (size_t i = 0; i < GA_COUNT_OF(all); i++)
+    GA_REQUIRE(all[i].pointer || !all[i].needed, GA_ERR_ARG, "dist: %s is null; rank %d has rows of it", all[i].name,
+               e->rank);
+  return GA_OK;
+}
+
+/* Inputs are read through views that could write; nothing does. */
+static float *as_writable(const float *p) {
+  float *q;
+  memcpy(&q, &p, sizeof q);
+  return q;
+}
+
+static block_view own_view(const ga_dist_exec *e, int32_t slot) {
+  const dist_problem *p = &e->plan->p;
+  const ga_dist_tensors *io = e->io;
+  const bool backward = p->flags & GA_DIST_BACKWARD;
+  const int32_t tensors[2][DIST_OWN_SLOTS] = {{DIST_Q, DIST_KV, DIST_O, DIST_DKV},
+                                              {DIST_G, DIST_KV, DIST_DQ, DIST_DKV}};
+  block_view v = dist_view_of_own(p, tensors[backward][slot], e->rank);
+  float *const parts[][BLOCK_PARTS] = {{as_writable(io->q)},
+                                       {as_writable(io->k), as_writable(io->v)},
+                                       {io->o},
+                                       {as_writable(io->q), io->o, as_writable(io->dout)},
+                                       {io->dq},
+                                       {io->dk, io->dv}};
+  memcpy(v.part, parts[v.tensor], sizeof v.part);
+  if (v.tensor == DIST_O || v.tensor == DIST_G) v.lse = io->lse;
+  return v;
+}
+
+static block_view view_of_slot(const ga_dist_exec *e, int32_t slot) {
+  if (slot < DIST_OWN_SLOTS) return own_view(e, slot);
+  return dist_view_of_step(e->plan, e->slots[slot].block, e->slots[slot].memory);
+}
+
+/* --- steps --- */
+
+static ga_status run_send(ga_dist_exec *e, const dist_step *s) {
+  GA_TRY(dist_grow(&e->sends, e->n_sends, &e->send_room, sizeof *e->sends, "sends of a rank"));
+  posted_send *x = &e->sends[e->n_sends];
+  *x = (posted_send){.slot = s->slot};
+  const dist_step *held = s->slot < DIST_OWN_SLOTS ? NULL : e->slots[s->slot].block;
+  const void *data = e->slots[s->slot].memory;
+  if (!held || held->pieces != s->pieces || held->heads != s->heads) {
+    GA_TRY(ga_mem_alloc((size_t)s->bytes, "a message", &x->packed));
+    const block_view to = dist_view_of_step(e->plan, s, x->packed), from = view_of_slot(e, s->slot);
+    dist_copy_block(&to, &from);
+    data = x->packed;
+  }
+  e->n_sends++;
+  e->sent_bytes += (uint64_t)s->bytes;
+  return e->comm->calls->send(e->comm, s->peer, data, (size_t)s->bytes, &x->ticket);
+}
+
+/* Waits for sends out of a slot, -1 = all. */
+static ga_status end_sends(ga_dist_exec *e, int32_t slot) {
+  int64_t kept = 0;
+  ga_status status = GA_OK;
+  for (int64_t i = 0; i < e->n_sends; i++) {
+    posted_send *x = &e->sends[i];
+    if (status != GA_OK || (slot >= 0 && x->slot != slot)) {
+      e->sends[kept++] = *x;
+      continue;
+    }
+    status = e->comm->calls->wait(e->comm, &x->ticket);
+    if (status == GA_OK)
+      ga_mem_free(x->packed);
+    else
+      e->sends[kept++] = *x;
+  }
+  e->n_sends = kept;
+  return status;
+}
+
+static ga_status run_tile_step(ga_dist_exec *e, const dist_step *s) {
+  tile_job job = {.ctx = e->ctx,
+                  .step = s,
+                  .q = view_of_slot(e, s->slot_q),
+                  .kv = view_of_slot(e, s->slot_kv),
+                  .out = view_of_slot(e, s->slot),
+                  .scratch = e->scratch};
+  if (s->slot_dkv >= 0) job.dkv = view_of_slot(e, s->slot_dkv);
+  return dist_tile_run(&job);
+}
+
+static ga_status run_plan_step(ga_dist_exec *e, const dist_step *s) {
+  exec_slot *slot = &e->slots[s->slot];
+  switch (s->kind) {
+  case DIST_OPEN: {
+    slot->block = s;
+    const block_view v = view_of_slot(e, s->slot);
+    dist_clear_block(&v);
+    return GA_OK;
+  }
+  case DIST_SEND: return run_send(e, s);
+  case DIST_RECEIVE:
+    slot->block = s;
+    return e->comm->calls->receive(e->comm, s->peer, slot->memory, (size_t)s->bytes, &slot->ticket);
+  case DIST_WAIT: return e->comm->calls->wait(e->comm, &slot->ticket);
+  case DIST_TILE: return run_tile_step(e, s);
+  case DIST_MERGE: {
+    const block_view to = view_of_slot(e, s->slot), from = view_of_slot(e, s->from);
+    dist_merge_block(&to, &from);
+    return GA_OK;
+  }
+  default: return end_sends(e, s->slot);
+  }
+}
+
+static ga_status run_steps(ga_dist_exec *e) {
+  const dist_program *g = &e->plan->programs[e->rank];
+  for (int64_t i = 0; i < g->n_steps; i++) GA_TRY(run_plan_step(e, &g->steps[i]));
+  GA_TRY(end_sends(e, -1));
+  return ga_comm_meet(e->comm, "end of run", 0);
+}
+
+static void clear_outputs(const ga_dist_exec *e) {
+  const bool backward = e->plan->p.flags & GA_DIST_BACKWARD;
+  for (int32_t slot = DIST_SLOT_OUT; slot <= (backward ? DIST_SLOT_DKV : DIST_SLOT_OUT); slot++) {
+    const block_view v = own_view(e, slot);
+    dist_clear_block(&v);
+    for (int64_t i = 0; v.lse && i < v.rows * v.heads; i++) v.lse[i] = 0;
+  }
+}
+
+ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io) {
+  GA_REQUIRE(exec, GA_ERR_ARG, "dist: exec is null");
+  ga_dist_exec *e = exec;
+  ga_dist_tensors full;
+  ga_status status = GA_SIZED_TAKE("dist: tensors", ga_dist_tensors, io, &full);
+  if (status == GA_OK) status = check_dist_io(e, &full);
+  const bool can_write = status == GA_OK;
+  e->io = &full;
+  if (status == GA_OK) status = run_steps(e);
+  if (status != GA_OK) {
+    e->comm->calls->abort(e->comm, status, ga_error_text()); /* from here on nobody reads what was sent */
+    for (int64_t i = 0; i < e->n_sends; i++) ga_mem_free(e->sends[i].packed);
+    e->n_sends = 0;
+    if (can_write) clear_outputs(e);
+  }
+  e->io = NULL;
+  return status;
+}

@@ -1,0 +1,33 @@
+/* Layouts from the inside: stretches of tokens at equal distances. */
+#ifndef GA_DIST_LAYOUT_H
+#define GA_DIST_LAYOUT_H
+
+#include "ga/dist.h"
+
+/* Tokens first, first + step, ... of one document; step is the layout's. They are consecutive rows of their rank. */
+typedef struct dist_stretch {
+  int64_t first; /* token of the packed batch */
+  int64_t count; /* 1 or more */
+  int64_t row;   /* of the rank */
+  int64_t doc;
+} dist_stretch;
+
+struct ga_dist_layout {
+  int32_t ranks, order;
+  int64_t step; /* ranks when striped, else 1 */
+  int64_t documents, tokens;
+  int64_t *doc_start;      /* [documents + 1] */
+  int64_t *rank_start;     /* [ranks + 1] first stretch of each rank */
+  int64_t *rows;           /* [ranks] */
+  dist_stretch *stretches; /* rank after rank, in the order of rows, which is that of tokens */
+  uint64_t id;
+};
+
+static inline int64_t dist_stretches(const ga_dist_layout *l, int32_t rank) {
+  return l->rank_start[rank + 1] - l->rank_start[rank];
+}
+static inline const dist_stretch *dist_stretch_at(const ga_dist_layout *l, int32_t rank, int64_t i) {
+  return &l->stretches[l->rank_start[rank] + i];
+}
+
+#endif

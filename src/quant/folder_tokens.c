@@ -1,0 +1,152 @@
+/* tokenizer.json and what lies beside it, as the keys of a GGUF file. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/filemap.h"
+#include "base/json.h"
+#include "base/status.h"
+#include "quant/rewrite.h"
+#include "token/tok_load.h"
+
+#define KEY(name) "tokenizer.ggml." name
+
+/* --- vocabulary -------------------------------------------------------------------------------------------------- */
+
+/* Tokens that the embedding has and the tokenizer has not: named so that no two are alike, as llama.cpp's converter
+ * does, and never made from text. */
+static ga_status pad_tokens(rewrite *r, const ga_vocab *v, int64_t rows, ga_text **texts, int32_t **types) {
+  void *p, *q;
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)rows * sizeof(ga_text), &p));
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)rows * sizeof(int32_t), &q));
+  *texts = p;
+  *types = q;
+  for (int64_t i = 0; i < rows; i++) {
+    const bool there = (size_t)i < v->n_tokens && v->tokens[i].bytes > 0;
+    char name[32];
+    char *copy;
+    (*types)[i] = there && v->types ? v->types[i] : there ? GA_TOK_NORMAL : GA_TOK_UNUSED;
+    if (there) {
+      (*texts)[i] = v->tokens[i];
+      continue;
+    }
+    (void)snprintf(name, sizeof name, "[PAD%lld]", (long long)i);
+    GA_TRY(ga_arena_strndup(&r->arena, name, strlen(name), &copy));
+    (*texts)[i] = (ga_text){copy, strlen(copy)};
+  }
+  return GA_OK;
+}
+
+static ga_status put_scores(rewrite *r, const ga_vocab *v, int64_t rows) {
+  void *p;
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)rows * sizeof(float), &p));
+  float *scores = p;
+  for (int64_t i = 0; i < rows; i++) scores[i] = (size_t)i < v->n_tokens && v->scores ? v->scores[i] : -1e9f;
+  ga_gguf_put_array(r->writer, KEY("scores"), GA_META_F32, rows, scores);
+  return GA_OK;
+}
+
+static void put_id(rewrite *r, const char *key, int32_t id) {
+  if (id >= 0) ga_gguf_put_int(r->writer, key, GA_META_U32, id);
+}
+
+static void put_special_ids(rewrite *r, const ga_vocab *v) {
+  put_id(r, KEY("bos_token_id"), v->bos);
+  put_id(r, KEY("eos_token_id"), v->eos);
+  put_id(r, KEY("unknown_token_id"), v->unk);
+  put_id(r, KEY("seperator_token_id"), v->sep); /* spelled so in the format */
+  put_id(r, KEY("padding_token_id"), v->pad);
+  put_id(r, KEY("cls_token_id"), v->cls);
+  put_id(r, KEY("mask_token_id"), v->mask);
+}
+
+/* What GGUF has no key for, under names of ours, where it is not what the other keys mean already. */
+static void put_own_flags(rewrite *r, const ga_vocab *v) {
+  const bool takes_words = v->kind == GA_TOK_BPE && v->pre && !strcmp(v->pre, "llama3");
+  if (v->kind == GA_TOK_BPE && v->ignore_merges != takes_words)
+    ga_gguf_put_bool(r->writer, "ga.tokenizer.ignore_merges", v->ignore_merges);
+  if (v->cased) ga_gguf_put_bool(r->writer, "ga.tokenizer.cased", true);
+  if (v->n_eog) ga_gguf_put_array(r->writer, "ga.eos_token_ids", GA_META_I32, (int64_t)v->n_eog, v->eog);
+}
+
+static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
+  static const char *const models[] = {[GA_TOK_SPM] = "llama", [GA_TOK_BPE] = "gpt2", [GA_TOK_WPM] = "bert"};
+  ga_text *texts;
+  int32_t *types;
+  GA_REQUIRE(v->n_tokens <= (size_t)rows, GA_ERR_FORMAT, "tokenizer: %zu tokens; the embedding has %lld", v->n_tokens,
+             (long long)rows);
+  GA_TRY(pad_tokens(r, v, rows, &texts, &types));
+  ga_gguf_put_text(r->writer, KEY("model"), models[v->kind]);
+  ga_gguf_put_text(r->writer, KEY("pre"), v->pre ? v->pre : "default");
+  ga_gguf_put_texts(r->writer, KEY("tokens"), rows, texts);
+  ga_gguf_put_array(r->writer, KEY("token_type"), GA_META_I32, rows, types);
+  if (v->kind == GA_TOK_SPM) GA_TRY(put_scores(r, v, rows));
+  if (v->kind == GA_TOK_BPE) ga_gguf_put_texts(r->writer, KEY("merges"), (int64_t)v->n_merges, v->merges);
+  put_special_ids(r, v);
+  if (v->kind != GA_TOK_WPM) {
+    ga_gguf_put_bool(r->writer, KEY("add_bos_token"), v->add_bos);
+    ga_gguf_put_bool(r->writer, KEY("add_eos_token"), v->add_eos);
+  }
+  if (v->kind == GA_TOK_SPM) {
+    ga_gguf_put_bool(r->writer, KEY("add_space_prefix"), v->add_space_prefix);
+    ga_gguf_put_bool(r->writer, KEY("remove_extra_whitespaces"), v->remove_extra_whitespaces);
+  }
+  put_own_flags(r, v);
+  return GA_OK;
+}
+
+/* --- chat template ----------------------------------------------------------------------------------------------- */
+
+/* The template of tokenizer_config.json: a text, or a list of named ones of which "default" is the one for chat. */
+static const char *template_of(const json_t *config) {
+  const json_t *value = ga_json_at(config, "chat_template"), *one;
+  size_t i;
+  if (json_is_string(value)) return json_string_value(value);
+  json_array_foreach(value, i, one) {
+    const char *name = json_string_value(ga_json_at(one, "name"));
+    if (name && !strcmp(name, "default")) return json_string_value(ga_json_at(one, "template"));
+  }
+  return NULL;
+}
+
+/* A file of its own comes before: transformers reads them so. */
+static ga_status put_template(rewrite *r, const json_t *config) {
+  const char *path = ga_model_file_side_path(r->file, "chat_template.jinja");
+  const char *text = template_of(config);
+  char *copy;
+  if (path) {
+    ga_filemap map;
+    GA_TRY(ga_filemap_open(path, &map));
+    const ga_status status = ga_arena_strndup(&r->arena, map.data ? (const char *)map.data : "", map.bytes, &copy);
+    ga_filemap_close(&map);
+    GA_TRY(status);
+    text = copy;
+  }
+  if (text && *text) ga_gguf_put_text(r->writer, "tokenizer.chat_template", text);
+  return GA_OK;
+}
+
+/* --- both -------------------------------------------------------------------------------------------------------- */
+
+static ga_status put_from(rewrite *r, const json_t *root, const json_t *config, int64_t rows) {
+  tok_load load;
+  tok_load_init(&load);
+  ga_status status = tok_load_json(&load, root, config, r->file);
+  if (status == GA_OK) status = put_vocab(r, &load.vocab, rows);
+  ga_arena_free(&load.arena);
+  return status == GA_OK ? put_template(r, config) : status;
+}
+
+ga_status rewrite_put_tokens(rewrite *r, int64_t rows) {
+  const char *path = ga_model_file_side_path(r->file, "tokenizer.json"),
+             *config_path = ga_model_file_side_path(r->file, "tokenizer_config.json");
+  json_t *root = NULL, *config = NULL;
+  GA_REQUIRE(path, GA_ERR_UNSUPPORTED, "no tokenizer.json beside the weights%s; must be there",
+             ga_model_file_side_path(r->file, "tokenizer.model") ? ", and tokenizer.model alone is not read" : "");
+  ga_status status = ga_json_read_file(path, &root);
+  if (status == GA_OK && config_path) status = ga_json_read_file(config_path, &config);
+  if (status == GA_OK) status = put_from(r, root, config, rows);
+  json_decref(root);
+  json_decref(config);
+  return status;
+}

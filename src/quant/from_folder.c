@@ -1,0 +1,230 @@
+/* What a safetensors folder says in other words, and lays out in other ways, than a GGUF file: see ga/model_file.h. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/status.h"
+#include "base/text.h"
+#include "file/model_store.h"
+#include "quant/rewrite.h"
+
+/* --- metadata ---------------------------------------------------------------------------------------------------- */
+
+static bool has_prefix(const char *text, const char *prefix) { return !strncmp(text, prefix, strlen(prefix)); }
+
+static bool text_meta_is(const rewrite *r, const char *key, const char *want) {
+  ga_text text;
+  return ga_model_file_text_or(r->file, key, "", &text) == GA_OK && text.bytes == strlen(want) &&
+         !memcmp(text.data, want, text.bytes);
+}
+
+static bool arch_meta_is(const rewrite *r, const char *key, const char *want) {
+  char full[128];
+  (void)snprintf(full, sizeof full, "%s.%s", r->model.arch, key);
+  return text_meta_is(r, full, want);
+}
+
+/* Keys of ours that tell how a folder is laid out: the new file is laid out as GGUF files are. Frequencies of llama3
+ * become a tensor, and what is "none" need not be said. */
+static bool is_folders_own(const rewrite *r, const char *key) {
+  static const char *const own[] = {"ga.", "safetensors.", "tokenizer.ggml.bos", "tokenizer.ggml.eos",
+                                    "tokenizer.ggml.padding"};
+  for (size_t i = 0; i < GA_COUNT_OF(own); i++)
+    if (has_prefix(key, own[i])) return true;
+  return strstr(key, ".rope.scaling.") &&
+         (arch_meta_is(r, "rope.scaling.type", "llama3") || arch_meta_is(r, "rope.scaling.type", "none"));
+}
+
+static ga_status put_int_meta(rewrite *r, const ga_meta *meta) {
+  int64_t v;
+  GA_TRY(ga_meta_int(meta, 0, &v));
+  ga_gguf_put_int(r->writer, ga_meta_key(meta), v < 0 || v > UINT32_MAX ? GA_META_I64 : GA_META_U32, v);
+  return GA_OK;
+}
+
+static ga_status put_ints_meta(rewrite *r, const ga_meta *meta) {
+  const int64_t n = ga_meta_count(meta);
+  void *p;
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)n * sizeof(int32_t), &p));
+  for (int64_t i = 0; i < n; i++) {
+    int64_t v;
+    GA_TRY(ga_meta_int(meta, i, &v));
+    GA_REQUIRE(v >= INT32_MIN && v <= INT32_MAX, GA_ERR_FORMAT, "'%s': element %lld is %lld; must fit in 32 bits",
+               ga_meta_key(meta), (long long)i, (long long)v);
+    ((int32_t *)p)[i] = (int32_t)v;
+  }
+  ga_gguf_put_array(r->writer, ga_meta_key(meta), GA_META_I32, n, p);
+  return GA_OK;
+}
+
+/* A flag for each layer, as layer_types gives it. llama.cpp wants the number n that makes every n-th layer global, and
+ * so it is written where there is one; else the flags. */
+static ga_status put_window_pattern(rewrite *r, const ga_meta *meta) {
+  const int64_t layers = ga_meta_count(meta);
+  for (int64_t n = 1; n <= layers; n++) {
+    bool fits = true, flag = false;
+    for (int64_t il = 0; il < layers && fits; il++) {
+      GA_TRY(ga_meta_bool(meta, il, &flag));
+      fits = flag == ((il + 1) % n != 0);
+    }
+    if (!fits) continue;
+    ga_gguf_put_int(r->writer, ga_meta_key(meta), GA_META_U32, n);
+    return GA_OK;
+  }
+  ga_gguf_put_meta(r->writer, meta);
+  return GA_OK;
+}
+
+/* llama.cpp reads counts as u32 and numbers as f32. */
+static ga_status put_folder_meta(rewrite *r, const ga_meta *meta) {
+  double x;
+  switch (ga_meta_elem_type(meta)) {
+  case GA_META_I64: return ga_meta_type_of(meta) == GA_META_ARRAY ? put_ints_meta(r, meta) : put_int_meta(r, meta);
+  case GA_META_F64:
+    GA_TRY(ga_meta_float(meta, 0, &x));
+    ga_gguf_put_f32(r->writer, ga_meta_key(meta), (float)x);
+    return GA_OK;
+  case GA_META_BOOL:
+    if (ga_meta_type_of(meta) == GA_META_ARRAY && ga_ends_with(ga_meta_key(meta), ".sliding_window_pattern"))
+      return put_window_pattern(r, meta);
+    break;
+  default: break;
+  }
+  ga_gguf_put_meta(r->writer, meta);
+  return GA_OK;
+}
+
+/* "folder" of "/models/folder/": a name for a model that has none. */
+static void put_folder_name(rewrite *r) {
+  char path[1024];
+  (void)snprintf(path, sizeof path, "%s", ga_model_file_shard_path(r->file, 0));
+  char *slash = strrchr(path, '/');
+  if (!slash) return;
+  *slash = 0;
+  const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+  if (*name && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) ga_gguf_put_text(r->writer, "general.name", name);
+}
+
+ga_status rewrite_put_folder_keys(rewrite *r) {
+  char key[128];
+  GA_REQUIRE(ga_model_file_side_path(r->file, "config.json"), GA_ERR_UNSUPPORTED,
+             "%s: no config.json beside the weights; must be there",
+             ga_path_label(ga_model_file_shard_path(r->file, 0)));
+  for (int64_t i = 0; i < ga_model_file_meta_count(r->file); i++) {
+    const ga_meta *meta = ga_model_file_meta_at(r->file, i);
+    if (!is_folders_own(r, ga_meta_key(meta))) GA_TRY(put_folder_meta(r, meta));
+  }
+  ga_gguf_put_text(r->writer, "general.type", "model");
+  if (!ga_model_file_meta(r->file, "general.name")) put_folder_name(r);
+  int64_t head_dim = 0, heads = 0, width = 0;
+  (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &heads));
+  (void)snprintf(key, sizeof key, "%s.embedding_length", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 24, &width));
+  (void)snprintf(key, sizeof key, "%s.attention.key_length", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, width / heads, 1, 1 << 20, &head_dim));
+  (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
+  if (ga_model_file_meta(r->file, key)) {
+    (void)snprintf(key, sizeof key, "%s.rope.dimension_count", r->model.arch);
+    ga_gguf_put_int(r->writer, key, GA_META_U32, head_dim);
+  }
+  const ga_model_tensor *embd = ga_model_file_find(r->file, "token_embd.weight");
+  GA_REQUIRE(embd && embd->view.n_dims == 2, GA_ERR_FORMAT, "token_embd.weight is %s; must be a matrix",
+             embd ? "no matrix" : "missing");
+  return rewrite_put_tokens(r, embd->view.dim[0]);
+}
+
+/* --- tensors ----------------------------------------------------------------------------------------------------- */
+
+/* Rows of one head, when they are those of queries or keys that GGUF has in other pairs: llama alone. */
+static ga_status pairs_of(const rewrite *r, rewrite_tensor *t) {
+  const bool is_q = strstr(t->name, ".attn_q.") != NULL, is_k = strstr(t->name, ".attn_k.") != NULL;
+  int64_t heads;
+  char key[128];
+  if (!(is_q || is_k) || strcmp(r->model.arch, "llama") != 0 || !text_meta_is(r, "ga.rope_layout", "neox"))
+    return GA_OK;
+  (void)snprintf(key, sizeof key, "%s.attention.head_count_kv", r->model.arch);
+  if (is_q || !ga_model_file_meta(r->file, key))
+    (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &heads));
+  const int64_t rows = t->view.dim[0];
+  GA_REQUIRE(rows % (2 * heads) == 0, GA_ERR_SHAPE, "%lld rows of %lld heads; must be pairs of rows in each",
+             (long long)rows, (long long)heads);
+  t->change = CHANGE_PAIRS;
+  t->head_rows = rows / heads;
+  return GA_OK;
+}
+
+static bool is_transposed(const rewrite *r, const char *name) {
+  static const char *const those[] = {".attn_qkv.weight", ".attn_output.weight", ".ffn_up.weight", ".ffn_down.weight"};
+  bool flag = false;
+  if (ga_model_file_bool_or(r->file, "ga.gpt2_transposed", false, &flag) != GA_OK || !flag) return false;
+  for (size_t i = 0; i < GA_COUNT_OF(those); i++)
+    if (ga_ends_with(name, those[i])) return true;
+  return false;
+}
+
+ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
+  bool plus_one = false;
+  GA_REQUIRE(t->from->view.dtype != GA_E4M3 && t->from->view.dtype != GA_E5M2, GA_ERR_UNSUPPORTED,
+             "is %s: weights in FP8 are not converted; take the model's files in bf16 or f16",
+             ga_dtype_name(t->from->view.dtype));
+  t->left_out = !strcmp(t->from->name, t->from->source_name); /* no table names it: nothing here reads it */
+  if (t->left_out) return GA_OK;
+  GA_TRY(ga_model_file_bool_or(r->file, "ga.norm_plus_one", false, &plus_one));
+  if (plus_one && ga_ends_with(t->name, "_norm.weight")) t->change = CHANGE_PLUS_ONE;
+  if (is_transposed(r, t->name) && t->view.n_dims == 2) {
+    t->change = CHANGE_TRANSPOSE;
+    const int64_t rows = t->view.dim[0];
+    t->view.dim[0] = t->view.dim[1];
+    t->view.dim[1] = rows;
+  }
+  return pairs_of(r, t);
+}
+
+/* Llama 3.1 divides low frequencies by a factor, and passes over smoothly: GGUF has the divisors as a tensor. */
+static ga_status llama3_divisors(const rewrite *r, int64_t n, float *out) {
+  static const char *const names[] = {"factor", "low_freq_factor", "high_freq_factor"};
+  double v[3], base;
+  int64_t original;
+  char key[128];
+  for (int i = 0; i < 3; i++) {
+    (void)snprintf(key, sizeof key, "%s.rope.scaling.%s", r->model.arch, names[i]);
+    GA_TRY(ga_model_file_float(r->file, key, &v[i]));
+  }
+  (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
+  GA_TRY(ga_model_file_float(r->file, key, &base));
+  (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 30, &original));
+  GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] > v[1], GA_ERR_FORMAT,
+             "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low < high", v[0], v[1],
+             v[2]);
+  for (int64_t i = 0; i < n; i++) {
+    const double turns = (double)original * pow(base, -(double)i / (double)n) / 6.283185307179586;
+    double keep = (turns - v[1]) / (v[2] - v[1]);
+    keep = keep < 0 ? 0 : keep > 1 ? 1 : keep;
+    out[i] = (float)(1 / (keep + (1 - keep) / v[0]));
+  }
+  return GA_OK;
+}
+
+ga_status rewrite_add_made(rewrite *r) {
+  char key[128];
+  int64_t heads, width, head_dim;
+  void *p;
+  if (!arch_meta_is(r, "rope.scaling.type", "llama3")) return GA_OK;
+  (void)snprintf(key, sizeof key, "%s.attention.head_count", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 20, &heads));
+  (void)snprintf(key, sizeof key, "%s.embedding_length", r->model.arch);
+  GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 24, &width));
+  (void)snprintf(key, sizeof key, "%s.attention.key_length", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, width / heads, 2, 1 << 20, &head_dim));
+  const int64_t n = head_dim / 2;
+  GA_TRY(ga_arena_alloc(&r->arena, (size_t)n * sizeof(float), &p));
+  GA_TRY(llama3_divisors(r, n, p));
+  rewrite_tensor *t = &r->tensors[r->n_tensors++];
+  *t = (rewrite_tensor){.all = r, .made = p, .name = "rope_freqs.weight", .wanted = GA_F32, .rows = 1, .cols = n};
+  t->view = ga_tensor_make(NULL, GA_F32, 1, &n);
+  return ga_tensor_bytes(&t->view, &t->bytes_to);
+}

@@ -1,0 +1,73 @@
+/* A model file written anew: what is planned for each tensor, and its bytes when the writer asks for them. */
+#ifndef GA_QUANT_REWRITE_H
+#define GA_QUANT_REWRITE_H
+
+#include "base/mem.h"
+#include "file/gguf_write.h"
+#include "quant/importance.h"
+#include "quant/mixture.h"
+#include "quant/quantizer.h"
+
+/* How a tensor of a safetensors file differs from that of a GGUF file. */
+typedef enum rewrite_change {
+  CHANGE_NONE,
+  CHANGE_PLUS_ONE,  /* norms of gemma3: 1 + w */
+  CHANGE_TRANSPOSE, /* [in, out] to [out, in] */
+  CHANGE_PAIRS      /* rows of queries and keys: pairs (i, i + n/2) of each head come to lie side by side */
+} rewrite_change;
+
+struct rewrite;
+
+typedef struct rewrite_tensor {
+  struct rewrite *all;
+  const ga_model_tensor *from; /* NULL: `made` has the values */
+  const float *made;
+  const char *name;
+  ga_tensor view; /* of the result; no data */
+  ga_dtype wanted;
+  rewrite_change change;
+  int64_t rows, cols; /* of the result */
+  int64_t head_rows;  /* CHANGE_PAIRS: of a head */
+  float *weight;      /* [cols] importance, NULL: none */
+  bool left_out;
+  uint64_t bytes_to;
+} rewrite_tensor;
+
+typedef struct rewrite {
+  ga_model_file *file;
+  quant_importance *importance;
+  const quant_mixture *mixture;
+  quant_model model;
+  ga_quantizer *q;
+  ga_gguf_writer *writer;
+  ga_arena arena; /* names, weights */
+  rewrite_tensor *tensors;
+  int64_t n_tensors;
+  ga_progress_fn progress;
+  void *user;
+  uint64_t done, total; /* bytes of the source */
+  /* The piece of the current tensor that is in memory. */
+  const rewrite_tensor *current;
+  int64_t next_row, piece_rows;
+  size_t piece_bytes, piece_at; /* of `piece` filled, and given to the writer */
+  uint8_t *raw, *piece;
+  float *values;
+  size_t raw_room, values_room, piece_room;
+} rewrite;
+
+/* rewrite_tensor.c: ga_gguf_source_fn; user is a rewrite_tensor. */
+ga_status rewrite_bytes(void *user, uint64_t offset, void *data, size_t bytes);
+
+/* from_folder.c: metadata, tokens and layout of a safetensors folder, as GGUF has them. */
+GA_NODISCARD ga_status rewrite_put_folder_keys(rewrite *r);
+/* Room that a folder may need for tensors that it has not. */
+#define REWRITE_MADE_TENSORS 1
+/* What becomes of a tensor of a folder. */
+GA_NODISCARD ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t);
+/* Tensors that GGUF has and a folder states in config.json: rope_freqs.weight. */
+GA_NODISCARD ga_status rewrite_add_made(rewrite *r);
+
+/* folder_tokens.c: tokenizer.ggml.* and the chat template; rows: tokens that the embedding has. */
+GA_NODISCARD ga_status rewrite_put_tokens(rewrite *r, int64_t rows);
+
+#endif

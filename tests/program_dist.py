@@ -1,0 +1,144 @@
+#!/usr/bin/env python3
+"""ga dist: plans against figures worked out here, runs against one rank, wrong command lines. Usage: program_dist.py GA"""
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+GA = os.path.abspath(sys.argv.pop(1))
+
+
+class Dist(unittest.TestCase):
+    @staticmethod
+    def ga(*args, rc=0):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("GA_")}
+        p = subprocess.run([GA, "dist", *args], capture_output=True, text=True, env=env)
+        assert p.returncode == rc, f"{args}: {p.returncode}: {p.stderr}"
+        return p.stdout if rc == 0 else p.stderr
+
+    def plan(self, *args):
+        return json.loads(self.ga("plan", "--json", *args))
+
+    def sent(self, *args):
+        return [rank["sent_bytes"] for rank in self.plan(*args)["ranks"]]
+
+    def test_balance(self):
+        """What is left when all wait for the slowest of each stage: ring P / (2P - 1), DistFlashAttn P / (P + 1), zigzag 1."""
+        size = ("--tokens", "65536", "--ranks")
+        for ranks in (2, 4, 8):
+            for method, want in (("ring", ranks / (2 * ranks - 1)), ("distflash", ranks / (ranks + 1)), ("zigzag", 1)):
+                self.assertAlmostEqual(self.plan(*size, str(ranks), "-m", method)["stage_balance"], want, 3)
+
+    def test_bytes(self):
+        """Chunks of c tokens, f32: ring 2 Hkv (P - 1), need-only 3/4 of it on average, Ulysses (1 - 1/P)(2 Hq + 2 Hkv)
+        and 4 bytes of LSE for each row and head, mesh 2 Hq (q - 1) + 2 Hkv (kv - 1) and the same."""
+        ranks, tokens, hq, hkv, dim = 8, 8192, 16, 8, 32
+        c, unit = tokens // ranks, tokens // ranks * dim * 4
+        size = ("--tokens", str(tokens), "-n", str(ranks), "--heads", str(hq), "--kv-heads", str(hkv), "--head-dim", str(dim))
+        ring = 2 * hkv * (ranks - 1) * unit
+        self.assertEqual(self.sent(*size, "-m", "zigzag"), [ring] * ranks)
+        self.assertEqual(sum(self.sent(*size, "-m", "zigzag-direct")), 0.75 * ring * ranks)
+        ulysses = (2 * hq + 2 * hkv) * (ranks - 1) // ranks * unit + hq * (ranks - 1) // ranks * c * 4
+        self.assertEqual(self.sent(*size, "-m", "ulysses"), [ulysses] * ranks)
+        mesh = (2 * hq * 1 + 2 * hkv * 3) * unit + hq * c * 4
+        self.assertEqual(self.sent(*size, "-m", "mesh", "--grid", "1x2x4"), [mesh] * ranks)
+        back = self.sent(*size, "-m", "zigzag", "--backward")  # K, V and the sums of dK, dV
+        self.assertEqual(back, [2 * ring] * ranks)
+
+    def test_window(self):
+        """Tiles outside of the window are neither computed nor sent: 2 of 8 chunks see each other."""
+        size = ("--tokens", "8192", "-n", "8", "-m", "ring", "--kv-heads", "2", "--head-dim", "64")
+        chunk = 8192 // 8 * 2 * 2 * 64 * 4
+        self.assertEqual(self.sent(*size, "--window", "1000"), [chunk] * 7 + [0])
+        self.assertEqual(self.sent(*size), [7 * chunk] * 8)
+
+    def test_balanced(self):
+        """Packed documents of random lengths: equal work where others leave a rank half idle."""
+        draw = random.Random(3)
+        tokens = ",".join(str(draw.randint(1, 2000)) for _ in range(64))
+        size = ("--tokens", tokens, "-n", "8")
+        self.assertGreater(self.plan(*size, "-m", "balanced")["rank_balance"], 0.97)
+        self.assertLess(self.plan(*size, "-m", "ring")["rank_balance"], 0.9)
+
+    def test_same_plan(self):
+        one, two = self.plan("-n", "6"), self.plan("-n", "6")
+        self.assertEqual(one, two)
+        for other in (("-n", "6", "--full"), ("-n", "6", "--heads", "16"), ("-n", "6", "--tokens", "4095")):
+            self.assertNotEqual(self.plan(*other)["plan"], one["plan"])
+
+    def test_all(self):
+        found = json.loads(self.ga("plan", "--json", "-m", "all", "-n", "5", "--tokens", "100,3,200"))
+        self.assertGreaterEqual(len(found), 17)
+        self.assertEqual([m["method"] for m in found if not m.get("verified")], [])
+        text = self.ga("verify", "-m", "all", "-n", "16", "--heads", "8")
+        self.assertIn("ulysses        refused: dist ulysses: 16 groups of heads; must be 1 to q_heads, 8", text)
+
+    def test_text(self):
+        text = self.ga("plan", "-n", "3", "-m", "ring")
+        self.assertIn("q2 k1 100%", text)
+        self.assertIn("balance 60.0 % of perfect", text)
+        self.assertIn("tile: stretch 0 of rank 1 (slot 0)", self.ga("plan", "-n", "3", "--steps", "1"))
+        self.assertIn("deadlock, memory, bytes", self.ga("verify", "-n", "3"))
+
+    def simulate(self, *args):
+        return json.loads(self.ga("simulate", "--json", "--tokens", "65536", "--latency", "0", "--launch", "0", *args))
+
+    def test_simulate(self):
+        """Without bytes to wait for, what is left is the balance. A link so slow that nothing hides it adds its bytes."""
+        fast = ("--gbytes", "1000000", "--tflops", "0.001")
+        for method, want in (("ring", 8 / 15), ("zigzag", 1), ("distflash", 8 / 9), ("ulysses", 1)):
+            self.assertAlmostEqual(self.simulate("-n", "8", "-m", method, *fast)["efficiency"], want, 3)
+        slow = ("--gbytes", "0.001", "--tflops", "1000000", "-n", "4", "-m", "zigzag")
+        bytes_ = 3 * (65536 // 4) * 2 * 2 * 64 * 4
+        self.assertAlmostEqual(self.simulate(*slow)["seconds"] / (bytes_ / 1e6), 1, 3)
+        text = self.ga("simulate", "-m", "all", "-n", "4")
+        self.assertIn("zigzag-direct", text)
+
+    def test_run(self):
+        for args in (("-m", "zigzag", "-n", "3"), ("-m", "ulysses", "-n", "4", "--seed", "5"),
+                     ("-m", "mesh", "-n", "6", "--grid", "1x2x3", "--backward", "--tokens", "70,0,201"),
+                     ("-m", "tree", "-n", "5", "--tokens", "900,31", "--queries", "1,2"),
+                     ("-m", "striped", "-n", "2", "--window", "40", "--buffered"),
+                     ("-m", "balanced", "-n", "4", "--tokens", "130,7,90,400", "--backward")):
+            out = json.loads(self.ga("run", "--json", "--tokens", "300", *args))
+            self.assertLess(out["difference"], 1e-5, args)
+
+    def test_verifier_is_apart(self):
+        """The verifier names no function of the builder, nor what plan.h works out for it."""
+        source = Path(__file__).resolve().parents[1] / "src" / "dist"
+        built = "".join((source / f"{f}.c").read_text() for f in ("geometry", "method", "assign", "balance", "route", "emit"))
+        names = set(re.findall(r"^(?!static)\w[\w *]*?\b(dist_\w+)\(", built, re.MULTILINE))
+        names |= set(re.findall(r"^static inline .*?\b(dist_\w+)\(", (source / "plan.h").read_text(), re.MULTILINE))
+        self.assertGreaterEqual(len(names), 15)
+        self.assertIn("dist_sees", names)
+        for file in source.glob("verify*.[ch]"):
+            self.assertEqual([n for n in names if re.search(rf"\b{n}\b", file.read_text())], [], file.name)
+
+    def test_usage(self):
+        for args, said in (
+            ((), "nothing to do; must be one of plan, verify, simulate, run"),
+            (("draw",), "draw; must be one of plan, verify, simulate, run"),
+            (("plan", "-m", "rings"), "--method 'rings' is none of these"),
+            (("plan", "-n", "0"), "--ranks '0': must be a whole number from 1 to 4096"),
+            (("plan", "--order", "random"), "--order 'random': must be contiguous,"),
+            (("plan", "--need", "some"), "--need 'some': must be all,"),
+            (("plan", "--tokens", "4,x"), "--tokens '4,x': must be lengths of documents"),
+            (("plan", "--tokens", "4,5", "--queries", "1"), "--queries has 1 lengths, --tokens 2; must be equal"),
+            (("plan", "--grid", "2x2"), "--grid '2x2': must be heads x q x kv"),
+            (("plan", "--grid", "3x1x1"), "grid of 3 heads x 1 q x 1 kv; their product must be the rank count, 4"),
+            (("plan", "--heads", "7"), "q_heads 7, kv_heads 2; must be 1 to 65536, q_heads a multiple of kv_heads"),
+            (("plan", "-m", "distflash", "--full"), "queries of rank 0 see keys of rank 1"),
+            (("plan", "-m", "ulysses", "-n", "9"), "9 groups of heads; must be 1 to q_heads, 8"),
+            (("plan", "--steps", "4"), "--steps 4: must be a rank, 0 to 3"),
+            (("run", "-n", "65"), "run takes at most 64"),
+            (("run", "-m", "all"), "run takes one method"),
+        ):
+            self.assertIn(said, self.ga(*args, rc=2), args)
+
+
+if __name__ == "__main__":
+    unittest.main()

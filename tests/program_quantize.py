@@ -1,0 +1,293 @@
+#!/usr/bin/env python3
+"""ga quantize and ga convert: files of every type that load and predict alike, the types that mixtures give, and nothing
+left behind when writing fails. Usage: program_quantize.py GA"""
+import json
+import os
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+GA = os.path.abspath(sys.argv.pop(1))
+HERE = os.path.dirname(os.path.abspath(__file__))
+# How far the surprise at a text may be from the source's: by the bits of a weight.
+TYPES = {"f32": 1e-4, "f16": 0.002, "bf16": 0.01, "q8_0": 0.02, "q6_k": 0.05, "q5_0": 0.1, "q5_1": 0.1, "q5_k_m": 0.1,
+         "q4_0": 0.2, "q4_1": 0.2, "q4_k_m": 0.2, "iq4_nl": 0.2, "iq4_xs": 0.2, "mxfp4": 0.25, "q3_k_m": 0.4, "q2_k": 0.6}
+
+
+class Quantize(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="ga quantize \u00e9 ")
+        self.addCleanup(self.folder.cleanup)
+        self.source, self.out = self.path("source.gguf"), self.path("out.gguf")
+
+    def path(self, name):
+        return os.path.join(self.folder.name, name)
+
+    def ga(self, *args, **kw):
+        kw.setdefault("timeout", 120)
+        r = subprocess.run([GA, *args], capture_output=True, stdin=subprocess.DEVNULL, **kw)
+        return r.returncode, r.stdout.decode("utf-8", "replace"), r.stderr.decode("utf-8", "replace")
+
+    def must(self, *args, **kw):
+        rc, out, said = self.ga(*args, **kw)
+        self.assertEqual(rc, 0, (args, said))
+        return out, said
+
+    def make(self, *args):
+        self.must("synth", "--shape", "tiny", "--type", "f16", "--force", *args, self.source)
+
+    def quantize(self, kind, *args, out=None):
+        text, said = self.must("quantize", self.source, out or self.out, kind, "-t", "1", "--json", *args)
+        return {t["name"]: t for t in json.loads(text)["tensors"]}, said
+
+    def refuse(self, *args, says, code=1, **kw):
+        before = sorted(os.listdir(self.folder.name))
+        rc, _, said = self.ga(*args, **kw)
+        self.assertEqual(rc, code, (args, said))
+        self.assertIn(says, said, args)
+        self.assertEqual(sorted(os.listdir(self.folder.name)), before, args)
+
+    def surprise(self, path):
+        text = self.path("text")
+        with open(text, "w") as f:
+            f.write("abcdefgh ijklmnop qrstuvwx " * 4)
+        out, _ = self.must("perplexity", "-m", path, "-d", "cpu", "-t", "1", "-w", "32", text, "--json")
+        return json.loads(out)["nll"] / json.loads(out)["tokens_scored"]
+
+    def keys(self, path):
+        """Metadata, but for what a new type changes: read here, not by ga."""
+        sizes = {0: 1, 1: 1, 2: 2, 3: 2, 4: 4, 5: 4, 6: 4, 7: 1, 10: 8, 11: 8, 12: 8}
+        with open(path, "rb") as f:
+            data = f.read()
+        _, tensors, n = struct.unpack_from("<IQQ", data, 4)
+        at, keys = 24, {}
+
+        def text():
+            nonlocal at
+            bytes_ = struct.unpack_from("<Q", data, at)[0]
+            at += 8 + bytes_
+            return data[at - bytes_:at]
+
+        def value(kind):
+            nonlocal at
+            if kind == 8:
+                return text()
+            if kind == 9:
+                of, count = struct.unpack_from("<IQ", data, at)
+                at += 12
+                return [value(of) for _ in range(count)]
+            at += sizes[kind]
+            return kind, data[at - sizes[kind]:at]
+
+        for _ in range(n):
+            key = text().decode()
+            kind = struct.unpack_from("<I", data, at)[0]
+            at += 4
+            keys[key] = value(kind)
+        return keys, tensors
+
+    def test_every_type_predicts_alike(self):
+        self.make()
+        first = self.surprise(self.source)
+        for kind, slack in TYPES.items():
+            with self.subTest(kind):
+                self.quantize(kind, "--force")
+                self.assertLess(abs(self.surprise(self.out) - first), slack)
+
+    def test_metadata_is_kept(self):
+        self.make()
+        before, tensors = self.keys(self.source)
+        self.quantize("Q4_K_M")
+        after, now = self.keys(self.out)
+        self.assertEqual(now, tensors)
+        self.assertEqual(after.pop("general.file_type"), (4, struct.pack("<I", 15)))
+        self.assertEqual(after.pop("general.quantization_version"), (4, struct.pack("<I", 2)))
+        self.assertEqual(after, before)
+        self.quantize("bf16", "--force")
+        self.assertNotIn("general.quantization_version", self.keys(self.out)[0])
+
+    def test_copy_is_the_same(self):
+        self.make()
+        self.quantize("copy")
+        again = self.path("again.gguf")
+        self.quantize("copy", out=again)
+        with open(self.out, "rb") as a, open(again, "rb") as b, open(self.source, "rb") as c:
+            data = a.read()
+            self.assertEqual(data, b.read())
+            self.assertEqual(data[-4096:], c.read()[-4096:])
+
+    def test_mixtures(self):
+        """Which tensors get which type, as llama.cpp has it: 16 layers, so that eighths and sixteenths are whole."""
+        self.make("--layers", "16", "--heads", "8", "--kv-heads", "2", "--head-dim", "32")
+        v, down, more = "blk.%d.attn_v.weight", "blk.%d.ffn_down.weight", [0, 1, 4, 7, 10, 13, 14, 15]
+        for kind, name, types in [
+                ("q4_k_m", v, {i: "q6_k" if i in more else "q4_k" for i in range(16)}),
+                ("q5_k_m", down, {i: "q6_k" if i in more else "q5_k" for i in range(16)}),
+                ("q4_k_s", v, {i: "q5_k" if i < 4 else "q4_k" for i in range(16)}),
+                ("q4_k_s", down, {i: "q5_k" if i < 2 else "q4_k" for i in range(16)}),
+                ("q3_k_m", v, {i: "q5_k" if i < 2 else "q4_k" for i in range(16)}),
+                ("q3_k_m", down, {i: "q5_k" if i < 1 else "q4_k" for i in range(16)}),
+                ("q3_k_l", down, {i: "q5_k" for i in range(16)}),
+                ("q2_k", v, {i: "q4_k" for i in range(16)}),
+                ("q2_k", down, {i: "q3_k" for i in range(16)}),
+                ("q2_k_s", down, {0: "q4_k", 1: "q4_k", 2: "q2_k"}),
+                ("iq4_xs", v, {0: "q5_k", 15: "q5_k"}),
+                ("iq4_xs", down, {1: "q5_k", 2: "iq4_xs"}),
+                ("q4_0", down, {0: "q4_0"}),
+                ("mxfp4", v, {0: "mxfp4"})]:
+            with self.subTest(kind, name=name):
+                have, _ = self.quantize(kind, "--dry-run")
+                self.assertEqual({i: have[name % i]["to"] for i in types}, types)
+                self.assertEqual(have["output.weight"]["to"], "q8_0" if kind == "mxfp4" else "q6_k")
+                self.assertEqual(have["output_norm.weight"]["to"], "f32")
+        have, _ = self.quantize("q4_k_m", "--pure", "--dry-run")
+        self.assertEqual({t["to"] for t in have.values()}, {"q4_k", "f32"})
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_rows_of_no_whole_block(self):
+        self.make("--width", "96", "--ff", "320")
+        for kind, other in {"q4_k_s": "q5_0", "q5_k_s": "q5_1", "q6_k": "q8_0", "q3_k_s": "iq4_nl", "iq4_xs": "iq4_nl"}.items():
+            have, said = self.quantize(kind, "--dry-run")
+            self.assertEqual((have["blk.0.attn_q.weight"]["to"], have["blk.0.attn_q.weight"]["fallback"]), (other, True))
+            self.assertIn("hold no whole blocks", said)
+        self.make("--width", "40")
+        have, _ = self.quantize("q4_0", "--force")
+        self.assertEqual(have["blk.0.attn_q.weight"]["to"], "f16")
+
+    def test_requantised_is_said(self):
+        self.make()
+        self.quantize("q8_0")
+        _, said = self.must("quantize", self.out, self.path("again.gguf"), "q4_0")
+        self.assertIn("were quantised already", said)
+
+    def test_table(self):
+        self.make()
+        out, said = self.must("quantize", self.source, self.out, "q4_k_m", "--each")
+        self.assertIn("q4_k", out)
+        self.assertRegex(out, r"all +\d+ +[0-9.]+ +\d+ +[0-9.]+ +[0-9.]+ s")
+        self.assertIn("blk.0.attn_q.weight  256 x 256  f16 -> q4_k\n", said)
+
+    def test_refused(self):
+        self.make()
+        s, o = self.source, self.out
+        self.refuse("quantize", s, o, says="needs IN, OUT and TYPE; 2 given", code=2)
+        self.refuse("quantize", s, o, "q4", says="type 'q4' is not known; allowed: f32, f16", code=2)
+        self.refuse("quantize", s, o, "q4_0", "-t", "1025", says="--threads", code=2)
+        self.refuse("quantize", s, s, "q4_0", says="is the model that is read; must be another file")
+        self.refuse("quantize", s, s, "q4_0", "--force", says="is the model that is read; must be another file")
+        os.symlink(s, self.path("link.gguf"))
+        self.refuse("quantize", s, self.path("link.gguf"), "q4_0", "--force", says="is the model that is read")
+        with open(o, "w") as f:
+            f.write("mine")
+        self.refuse("quantize", s, o, "q4_0", says="out.gguf exists; give another name, or allow to overwrite it (--force)")
+        with open(o) as f:
+            self.assertEqual(f.read(), "mine")
+        os.unlink(o)
+        self.refuse("quantize", s, self.path("no/folder.gguf"), "q4_0", says="No such file")
+        self.refuse("quantize", s, self.folder.name, "q4_0", says="is a folder; must be the path of a file")
+        self.refuse("quantize", self.path("nothing.gguf"), o, "q4_0", says="nothing.gguf")
+        self.refuse("quantize", s, o, "q4_0", "-i", s, says="general.type is ''; must be 'imatrix'")
+        self.refuse("convert", s, says="needs FOLDER and OUT; 1 given", code=2)
+
+    def test_values_refused(self):
+        """A weight that is NaN: named, and no file."""
+        self.make()
+        with open(self.source, "r+b") as f:
+            f.seek(-2, os.SEEK_END)
+            f.write(b"\x00\x7e")
+        self.refuse("quantize", self.source, self.out, "q8_0", says="is nan; q8_0 holds finite values")
+
+    def test_full_disk(self):
+        self.make()
+
+        def limit():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 18, 1 << 18))
+        self.refuse("quantize", self.source, self.out, "q8_0", says="cannot write", preexec_fn=limit)
+
+    def start(self):
+        """A quantisation that takes long, when it writes."""
+        self.make("--vocab", "20000", "--width", "1024", "--layers", "1")
+        p = subprocess.Popen([GA, "quantize", self.source, self.out, "q2_k", "-t", "1"], stderr=subprocess.PIPE,
+                             stdout=subprocess.DEVNULL)
+        self.addCleanup(p.stderr.close)
+        self.addCleanup(p.kill)
+        fds = f"/proc/{p.pid}/fd"
+        for _ in range(1000):
+            for fd in os.listdir(fds):
+                try:
+                    at, size = os.readlink(f"{fds}/{fd}"), os.stat(f"{fds}/{fd}").st_size
+                except OSError:
+                    continue
+                if at.startswith(os.path.realpath(self.folder.name)) and not at.endswith("source.gguf") and size > 1 << 16:
+                    return p
+            time.sleep(0.01)
+        self.fail("nothing is written")
+
+    def test_killed(self):
+        p = self.start()
+        p.kill()
+        p.wait()
+        self.assertFalse(os.path.exists(self.out))
+
+    def test_interrupted(self):
+        p = self.start()
+        p.send_signal(signal.SIGINT)
+        self.assertEqual(p.wait(30), 130)
+        self.assertEqual(os.listdir(self.folder.name), ["source.gguf"])
+
+    def test_imatrix(self):
+        self.make()
+        text, matrix = self.path("text"), self.path("m.gguf")
+        with open(text, "w") as f:
+            f.write("abcdefgh ijklmnop qrstuvwx " * 40)
+        measure = ("imatrix", "-m", self.source, "-d", "cpu", "-t", "1", "-w", "64", "-o", matrix)
+        out, _ = self.must(*measure, "-f", text, "--limit", "3")
+        self.assertEqual(out, "3 windows of 64 tokens\n")
+        have, _ = self.quantize("q4_k_m", "-i", matrix)
+        self.assertTrue(have["blk.1.ffn_up.weight"]["weighted"])
+        self.assertFalse(have["token_embd.weight"]["weighted"])
+        keys, _ = self.keys(self.out)
+        self.assertEqual((keys["quantize.imatrix.file"], keys["quantize.imatrix.dataset"]), (b"m.gguf", b"text"))
+        self.quantize("q4_k_m", out=self.path("even.gguf"))
+        with open(self.out, "rb") as a, open(self.path("even.gguf"), "rb") as b:
+            self.assertNotEqual(a.read(), b.read())
+        have, _ = self.quantize("q4_0", "-i", matrix, "--dry-run")  # 2 layers have no first eighth
+        self.assertEqual(have["blk.0.ffn_down.weight"]["to"], "q4_0")
+        self.refuse(*measure, "-f", text, says="m.gguf exists; give another name, or --force")
+        self.refuse(*measure, says="which text? give --file", code=2)
+        self.refuse("imatrix", "-m", self.source, "-f", text, says="where to? give --output", code=2)
+        self.refuse(*measure, "--force", "-f", self.path("nothing"), says="nothing")
+        short = self.path("short")
+        with open(short, "w") as f:
+            f.write("ab")
+        self.refuse(*measure, "--force", "-f", short, says="at least one window of 64 is needed")
+        other = self.path("other.gguf")
+        self.must("synth", "--shape", "tiny", "--type", "f16", "--ff", "256", other)
+        self.refuse("quantize", other, self.path("o.gguf"), "q4_0", "-i", matrix, says="is it of this model?")
+
+    def test_convert(self):
+        folder = self.path("folder")
+        shutil.copytree(os.path.join(HERE, "data", "arch", "llama"), folder)
+        letters = {chr(97 + i): i for i in range(26)}
+        with open(os.path.join(folder, "tokenizer.json"), "w") as f:
+            json.dump({"model": {"type": "BPE", "vocab": letters, "merges": []},
+                       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}}, f)
+        _, said = self.must("convert", folder, self.out)
+        self.assertNotIn("left out", said)
+        ids, _ = self.must("tokenize", "-m", self.out, "abc")
+        self.assertEqual(ids, "0 1 2\n")
+        self.must("convert", folder, self.path("q.gguf"), "--type", "Q8_0")
+        self.assertLess(os.path.getsize(self.path("q.gguf")), os.path.getsize(self.out))
+        os.unlink(os.path.join(folder, "tokenizer.json"))
+        self.refuse("convert", folder, self.path("other.gguf"), says="no tokenizer.json beside the weights")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,217 @@
+/* Distributed attention: wrong arguments, and memory that runs out at any place. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/mem.h"
+#include "tests/dist_cases.h"
+
+static void refuses(ga_status got, ga_status want, const char *said) {
+  assert_int_equal(got, want);
+  if (!strstr(ga_error_text(), said)) fail_msg("'%s' does not say '%s'", ga_error_text(), said);
+}
+
+static void test_layout_arguments(void **state) {
+  (void)state;
+  const int64_t lengths[2] = {5, 7}, bad[2] = {5, -1};
+  const ga_dist_layout_desc good = {sizeof good, GA_DIST_CONTIGUOUS, 2, 0, 2, lengths};
+  ga_dist_layout *l = NULL;
+  struct {
+    ga_dist_layout_desc d;
+    ga_status status;
+    const char *said;
+  } cases[] = {{good, GA_ERR_ARG, "order is 9; must be 1 to 6"},
+               {good, GA_ERR_ARG, "ranks is 0; must be 1 to 4096"},
+               {good, GA_ERR_ARG, "chunks is 2; must be 0 with order contiguous"},
+               {good, GA_ERR_ARG, "chunks is 0; must be 1 to 1024"},
+               {good, GA_ERR_ARG, "documents is 0"},
+               {good, GA_ERR_ARG, "lengths is null"},
+               {good, GA_ERR_SHAPE, "lengths[1] is -1"},
+               {good, GA_ERR_ARG, "struct_size is 3"}};
+  cases[0].d.order = 9, cases[1].d.ranks = 0, cases[2].d.chunks = 2, cases[3].d.order = GA_DIST_CHUNKS;
+  cases[4].d.documents = 0, cases[5].d.lengths = NULL, cases[6].d.lengths = bad, cases[7].d.struct_size = 3;
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    refuses(ga_dist_layout_create(&cases[i].d, &l), cases[i].status, cases[i].said);
+    assert_null(l);
+  }
+  assert_int_equal(ga_dist_layout_create(&good, &l), GA_OK);
+  refuses(ga_dist_layout_rows(l, 2, NULL, NULL), GA_ERR_ARG, "rank is 2; must be 0 to 1");
+  refuses(ga_dist_permute(l, ga_dist_layout_id(l), 0, NULL, 1, NULL), GA_ERR_ARG, "is null");
+  assert_int_equal(ga_dist_layout_tokens(l, 7), 0);
+  ga_dist_layout_destroy(l);
+  ga_dist_layout_destroy(NULL);
+}
+
+static void test_plan_arguments(void **state) {
+  (void)state;
+  dist_setup s = start_dist_case(&dist_cases[0], "zigzag", 0, 4, 4, 2);
+  dist_setup three = start_dist_case(&dist_cases[0], "zigzag", 0, 3, 4, 2);
+  dist_setup documents = start_dist_case(&dist_cases[4], "zigzag", 0, 4, 4, 2);
+  dist_setup stripes = start_dist_case(&dist_cases[0], "striped", 0, 4, 4, 2);
+  ga_dist_plan *plan = NULL;
+  enum { N = 14 };
+  ga_dist_desc d[N];
+  ga_dist_grid g[N];
+  for (int i = 0; i < N; i++) d[i] = s.desc, g[i] = (ga_dist_grid)GA_DIST_GRID_INIT;
+  const struct {
+    ga_status status;
+    const char *said;
+  } want[N] = {{GA_ERR_ARG, "method is 'nobody'; allowed: ring,"},
+               {GA_ERR_ARG, "q layout is null"},
+               {GA_ERR_SHAPE, "layouts of 4 ranks (q) and 3 ranks (kv)"},
+               {GA_ERR_SHAPE, "layouts of 1 documents (q) and 6 documents (kv)"},
+               {GA_ERR_SHAPE, "the layout of kv is striped, the other is not"},
+               {GA_ERR_SHAPE, "q_heads 5, kv_heads 2"},
+               {GA_ERR_SHAPE, "head_dim 0, v_dim 6; must be 1 to 1024"},
+               {GA_ERR_ARG, "flags 0x100 are unknown"},
+               {GA_ERR_ARG, "window is -1; must be 0 (none)"},
+               {GA_ERR_SHAPE, "their product must be the rank count, 4"},
+               {GA_ERR_SHAPE, "kv_inner is 3; must divide kv, 4"},
+               {GA_ERR_ARG, "move_kv is 4; must be 1 to 3"},
+               {GA_ERR_ARG, "need is 4; must be 1 to 3"},
+               {GA_ERR_ARG, "prefetch is 2000; must be 1 to 1024"}};
+  d[0].method = "nobody", d[1].q = NULL, d[2].kv = three.kv, d[3].kv = documents.kv, d[4].kv = stripes.kv;
+  d[5].q_heads = 5, d[6].head_dim = 0, d[7].flags = 0x100, d[8].window = -1;
+  g[9].heads = 3, g[10].kv_inner = 3, g[11].move_kv = 4, g[12].need = 4, g[13].prefetch = 2000;
+  for (int i = 0; i < N; i++) {
+    d[i].grid = &g[i];
+    refuses(ga_dist_plan_create(&d[i], &plan), want[i].status, want[i].said);
+    assert_null(plan);
+  }
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  ga_dist_cost cost = GA_DIST_COST_INIT;
+  ga_dist_stage stage = GA_DIST_STAGE_INIT;
+  refuses(ga_dist_plan_cost(plan, 4, &cost), GA_ERR_ARG, "rank is 4; must be 0 to 3");
+  refuses(ga_dist_plan_stage(plan, 0, 99, &stage), GA_ERR_ARG, "stage is 99; must be 0 to 3");
+  char text[8] = "x";
+  ga_dist_plan_step_text(plan, 0, 1000000, text, sizeof text);
+  assert_string_equal(text, "");
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s), end_dist_case(&three), end_dist_case(&documents), end_dist_case(&stripes);
+}
+
+static void test_comm_arguments(void **state) {
+  (void)state;
+  ga_comm *comm[2];
+  ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
+  o.ranks = 0;
+  refuses(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "ranks is 0; must be 1 to 4096");
+  o.ranks = 2, o.timeout = -1;
+  refuses(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "timeout is -1 s");
+  o.timeout = 0, o.flags = 8;
+  refuses(ga_comm_threads_create(&o, comm), GA_ERR_ARG, "flags 0x8 are unknown");
+  o.flags = 0;
+  assert_int_equal(ga_comm_threads_create(&o, comm), GA_OK);
+  assert_int_equal(ga_comm_rank(comm[1]), 1);
+  assert_int_equal(ga_comm_size(comm[1]), 2);
+  ga_comm_abort(comm[0], "no reason");
+  refuses(ga_comm_meet(comm[1], "x", 1), GA_ERR_COMM, "rank 0 gave up: no reason");
+  ga_comm_destroy(comm[0]), ga_comm_destroy(comm[1]), ga_comm_destroy(NULL);
+}
+
+/* A plan for 3 ranks with a communicator of 1, and a device that cannot run it. */
+static void test_exec_arguments(void **state) {
+  (void)state;
+  dist_setup s = start_dist_case(&dist_cases[0], "zigzag", 0, 3, 4, 2);
+  ga_dist_plan *plan = NULL;
+  ga_comm *comm = NULL;
+  ga_ctx *ctx = NULL;
+  ga_dist_exec *exec = NULL;
+  ga_comm_threads_options o = GA_COMM_THREADS_OPTIONS_INIT;
+  ga_ctx_options c = GA_CTX_OPTIONS_INIT;
+  c.device = "cpu";
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  assert_int_equal(ga_comm_threads_create(&o, &comm), GA_OK);
+  assert_int_equal(ga_ctx_create(&c, &ctx), GA_OK);
+  refuses(ga_dist_exec_create(plan, comm, ctx, &exec), GA_ERR_ARG, "communicator has 1 ranks; the plan has 3");
+  assert_null(exec);
+  ga_comm_destroy(comm);
+  ga_ctx_destroy(ctx);
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s);
+}
+
+/* One rank's whole life. */
+static ga_status one_life(void) {
+  ga_dist_layout *layout = NULL;
+  ga_dist_plan *plan = NULL;
+  ga_comm *comm = NULL;
+  ga_ctx *ctx = NULL;
+  ga_dist_exec *exec = NULL;
+  const int64_t lengths[] = {9, 4};
+  float x[13 * 8] = {0}, o[13 * 8], lse[13 * 2];
+  const ga_dist_layout_desc l = {sizeof l, GA_DIST_ZIGZAG, 1, 0, 2, lengths};
+  ga_dist_desc d = GA_DIST_DESC_INIT;
+  ga_comm_threads_options options = GA_COMM_THREADS_OPTIONS_INIT;
+  ga_ctx_options c = GA_CTX_OPTIONS_INIT;
+  c.device = "cpu", c.threads = 1;
+  d.q_heads = 2, d.kv_heads = 1, d.head_dim = 4, d.flags = GA_DIST_CAUSAL;
+  ga_status status = ga_dist_layout_create(&l, &layout);
+  d.q = layout;
+  if (status == GA_OK) status = ga_dist_plan_create(&d, &plan);
+  if (status == GA_OK) status = ga_dist_plan_verify(plan, NULL);
+  if (status == GA_OK) status = ga_comm_threads_create(&options, &comm);
+  if (status == GA_OK) status = ga_ctx_create(&c, &ctx);
+  if (status == GA_OK) status = ga_dist_exec_create(plan, comm, ctx, &exec);
+  ga_dist_tensors t = GA_DIST_TENSORS_INIT;
+  if (status == GA_OK) {
+    t.q_layout = t.kv_layout = ga_dist_layout_id(layout);
+    t.q = t.k = t.v = x, t.o = o, t.lse = lse;
+    status = ga_dist_exec_run(exec, &t);
+  }
+  ga_dist_exec_destroy(exec);
+  ga_comm_destroy(comm);
+  ga_ctx_destroy(ctx);
+  ga_dist_plan_destroy(plan);
+  ga_dist_layout_destroy(layout);
+  return status;
+}
+
+static void test_run_out_of_memory(void **state) {
+  (void)state;
+  int failed = 0;
+  ga_status status = GA_ERR_NOMEM;
+  for (long n = 1; n < 400 && status != GA_OK; n++) {
+    ga_mem_fail_after(n);
+    status = one_life();
+    ga_mem_fail_after(0);
+    failed += status != GA_OK;
+    if (status != GA_OK) assert_true(*ga_error_text());
+  }
+  assert_int_equal(status, GA_OK);
+  assert_true(failed > 20);
+}
+
+/* Plans of four ranks for a mesh: the builder and the verifier meet the end of memory at each of their allocations. */
+static void test_plan_out_of_memory(void **state) {
+  (void)state;
+  dist_setup s = start_dist_case(&dist_cases[4], "mesh", 0, 4, 4, 4);
+  s.desc.flags |= GA_DIST_BACKWARD;
+  ga_status status = GA_ERR_NOMEM;
+  int failed = 0;
+  for (long n = 1; n < 400 && status != GA_OK; n++) {
+    ga_dist_plan *plan = NULL;
+    ga_mem_fail_after(n);
+    status = ga_dist_plan_create(&s.desc, &plan);
+    if (status == GA_OK) status = ga_dist_plan_verify(plan, NULL);
+    ga_mem_fail_after(0);
+    if (status != GA_OK) assert_int_equal(status, GA_ERR_NOMEM);
+    failed += status != GA_OK;
+    ga_dist_plan_destroy(plan);
+  }
+  assert_int_equal(status, GA_OK);
+  assert_true(failed > 20);
+  end_dist_case(&s);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
+      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
+      cmocka_unit_test(test_run_out_of_memory), cmocka_unit_test(test_plan_out_of_memory)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

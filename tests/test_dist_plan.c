@@ -1,0 +1,181 @@
+/* Plans of distributed attention: layouts, the builder against the verifier, the verifier against brute force. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "dist/verify.h"
+#include "tests/dist_cases.h"
+
+/* --- layouts --- */
+
+static void check_layout_whole(int32_t order, int32_t ranks, int32_t documents, const int64_t *lengths) {
+  ga_dist_layout *l = layout_of_lengths(order, ranks, documents, lengths);
+  assert_non_null(l);
+  const int64_t n = ga_dist_layout_tokens(l, -1);
+  int *seen = calloc((size_t)n + 1, sizeof *seen);
+  int64_t *all = calloc((size_t)n + 1, sizeof *all), *back = calloc((size_t)n + 1, sizeof *back);
+  int64_t *token = calloc((size_t)n + 1, sizeof *token), *place = calloc((size_t)n + 1, sizeof *place);
+  int64_t *rows = calloc((size_t)n + 1, sizeof *rows), sum = 0, most = 0, least = n;
+  for (int64_t i = 0; i < n; i++) all[i] = 1000 + i;
+  for (int32_t r = 0; r < ranks; r++) {
+    const int64_t m = ga_dist_layout_tokens(l, r);
+    assert_int_equal(ga_dist_layout_rows(l, r, token, place), GA_OK);
+    assert_int_equal(ga_dist_permute(l, ga_dist_layout_id(l), r, all, sizeof *all, rows), GA_OK);
+    assert_int_equal(ga_dist_unpermute(l, ga_dist_layout_id(l), r, rows, sizeof *rows, back), GA_OK);
+    for (int64_t i = 0; i < m; i++) {
+      int64_t start = 0;
+      int doc = 0;
+      while (start + lengths[doc] <= token[i]) start += lengths[doc++];
+      assert_int_equal(place[i], token[i] - start);
+      assert_int_equal(rows[i], 1000 + token[i]);
+      assert_true(i == 0 || order == GA_DIST_STRIPED || token[i] > token[i - 1]);
+      seen[token[i]]++;
+    }
+    sum += m, most = m > most ? m : most, least = m < least ? m : least;
+  }
+  assert_int_equal(sum, n);
+  if (order != GA_DIST_DOC_ZIGZAG)
+    assert_true(most - least <= (order == GA_DIST_CHUNKS || order == GA_DIST_PIECES ? 3 : 2));
+  for (int64_t i = 0; i < n; i++) assert_true(seen[i] == 1 && back[i] == all[i]);
+  free(seen), free(all), free(back), free(token), free(place), free(rows);
+  ga_dist_layout_destroy(l);
+}
+
+static void test_layouts(void **state) {
+  (void)state;
+  for (int32_t order = GA_DIST_CONTIGUOUS; order <= GA_DIST_PIECES; order++)
+    for (int32_t ranks = 1; ranks <= 17; ranks++)
+      for (int c = 0; c < DIST_CASES; c++) check_layout_whole(order, ranks, dist_cases[c].documents, dist_cases[c].q);
+}
+
+static void test_layout_ids(void **state) {
+  (void)state;
+  const int64_t a[] = {64}, b[] = {60, 4};
+  ga_dist_layout *l[6] = {
+      layout_of_lengths(GA_DIST_CONTIGUOUS, 4, 1, a), layout_of_lengths(GA_DIST_ZIGZAG, 4, 1, a),
+      layout_of_lengths(GA_DIST_STRIPED, 4, 1, a),    layout_of_lengths(GA_DIST_ZIGZAG, 8, 1, a),
+      layout_of_lengths(GA_DIST_ZIGZAG, 4, 2, b),     layout_of_lengths(GA_DIST_DOC_ZIGZAG, 4, 1, a)};
+  for (int i = 0; i < 5; i++)
+    for (int j = 0; j < i; j++) assert_true(ga_dist_layout_id(l[i]) != ga_dist_layout_id(l[j]));
+  assert_true(ga_dist_layout_id(l[1]) == ga_dist_layout_id(l[5])); /* one document: the same tokens, the same rows */
+  char from[64] = {0}, to[64];
+  assert_int_equal(ga_dist_permute(l[0], ga_dist_layout_id(l[1]), 0, from, 1, to), GA_ERR_ARG);
+  assert_non_null(strstr(ga_error_text(), "this layout's is"));
+  for (int i = 0; i < 6; i++) ga_dist_layout_destroy(l[i]);
+}
+
+/* --- plans --- */
+
+/* Counts each (head, query, key) by its tokens, as the mask says, one by one. */
+static bool covers_by_force(const ga_dist_plan *plan) {
+  const dist_problem *p = &plan->p;
+  const int64_t nq = p->q->tokens, nk = p->kv->tokens;
+  unsigned char *count = calloc((size_t)(p->q_heads * nq * nk) + 1, 1);
+  bool good = true;
+  for (int32_t r = 0; r < p->ranks; r++)
+    for (int64_t n = 0; n < plan->programs[r].n_steps; n++) {
+      const dist_step *s = &plan->programs[r].steps[n];
+      if (s->kind != DIST_TILE) continue;
+      const dist_stretch *q = dist_stretch_at(p->q, s->q_owner, s->q_stretch),
+                         *k = dist_stretch_at(p->kv, s->kv_owner, s->k_stretch);
+      for (int64_t i = 0; i < q->count; i++)
+        for (int64_t j = 0; j < k->count; j++)
+          for (int32_t h = s->head; h < s->head + s->heads; h++)
+            count[(h * nq + q->first + i * p->q->step) * nk + k->first + j * p->kv->step]++;
+    }
+  for (int64_t doc_q = 0; doc_q < p->q->documents; doc_q++)
+    for (int64_t i = p->q->doc_start[doc_q]; i < p->q->doc_start[doc_q + 1]; i++) {
+      const int64_t place = p->kv->doc_start[doc_q + 1] - (p->q->doc_start[doc_q + 1] - i);
+      for (int64_t j = 0; j < nk; j++) {
+        bool sees = j >= p->kv->doc_start[doc_q] && j < p->kv->doc_start[doc_q + 1];
+        if (p->flags & GA_DIST_CAUSAL && j > place) sees = false;
+        if (p->window && j <= place - p->window) sees = false;
+        for (int32_t h = 0; h < p->q_heads && sees; h++) good = good && count[(h * nq + i) * nk + j] == 1;
+      }
+    }
+  free(count);
+  return good;
+}
+
+static void check_dist_plan(const dist_setup *s, const char *what) {
+  ga_dist_plan *plan = NULL, *again = NULL;
+  ga_status status = ga_dist_plan_create(&s->desc, &plan);
+  if (status != GA_OK) fail_msg("%s: %s", what, ga_error_text());
+  status = ga_dist_plan_verify(plan, NULL);
+  if (status != GA_OK) fail_msg("%s: %s", what, ga_error_text());
+  if (!covers_by_force(plan)) fail_msg("%s: brute force does not agree", what);
+  assert_int_equal(ga_dist_plan_create(&s->desc, &again), GA_OK);
+  assert_true(ga_dist_plan_hash(plan) == ga_dist_plan_hash(again));
+  ga_dist_plan_destroy(plan);
+  ga_dist_plan_destroy(again);
+}
+
+static const int32_t rank_counts[] = {1, 2, 3, 4, 5, 6, 7, 8, 12, 16};
+
+static void test_methods(void **state) {
+  (void)state;
+  char what[128];
+  const char *name;
+  for (size_t m = 0; (name = ga_dist_method_name(m)) != NULL; m++)
+    for (size_t r = 0; r < sizeof rank_counts / sizeof *rank_counts; r++)
+      for (int c = 0; c < DIST_CASES; c++)
+        for (uint32_t pass = 0; pass <= GA_DIST_BACKWARD; pass += GA_DIST_BACKWARD) {
+          if (!dist_case_fits(&dist_cases[c], name)) continue;
+          dist_setup s = start_dist_case(&dist_cases[c], name, 0, rank_counts[r], 18, 6);
+          s.desc.flags |= pass;
+          (void)snprintf(what, sizeof what, "%s, %d ranks, %s, pass %u", name, rank_counts[r], dist_cases[c].name,
+                         pass);
+          check_dist_plan(&s, what);
+          end_dist_case(&s);
+        }
+}
+
+/* Grids, moves and needs at random, over any layout. */
+static int n_draws = 400;
+
+static void test_random_grids(void **state) {
+  (void)state;
+  ga_rng rng;
+  ga_rng_seed(&rng, 5);
+  static const char *const names[] = {"ring", "mesh", "ulysses", "usp"};
+  static const int32_t heads[][2] = {{8, 2}, {6, 6}, {7, 1}, {12, 4}};
+  for (int n = 0; n < n_draws; n++) {
+    const int32_t h = 1 + (int32_t)ga_rng_below(&rng, 4), q = 1 + (int32_t)ga_rng_below(&rng, 3),
+                  inner = 1 + (int32_t)ga_rng_below(&rng, 3), outer = 1 + (int32_t)ga_rng_below(&rng, 2);
+    const int head = (int)ga_rng_below(&rng, 4);
+    dist_setup s =
+        start_dist_case(&dist_cases[ga_rng_below(&rng, DIST_CASES)], names[ga_rng_below(&rng, 4)],
+                        1 + (int32_t)ga_rng_below(&rng, 6), h * q * inner * outer, heads[head][0], heads[head][1]);
+    const ga_dist_grid g = {.struct_size = sizeof g,
+                            .heads = h,
+                            .q = q,
+                            .kv = inner * outer,
+                            .kv_inner = inner,
+                            .move_q = 1 + (int32_t)ga_rng_below(&rng, 3),
+                            .move_kv = 1 + (int32_t)ga_rng_below(&rng, 3),
+                            .move_out = 1 + (int32_t)ga_rng_below(&rng, 3),
+                            .move_dkv = 1 + (int32_t)ga_rng_below(&rng, 3),
+                            .need = 1 + (int32_t)ga_rng_below(&rng, 3),
+                            .prefetch = 1 + (int32_t)ga_rng_below(&rng, 3)};
+    s.desc.grid = &g;
+    if (ga_rng_below(&rng, 2)) s.desc.flags |= GA_DIST_BACKWARD;
+    char what[200];
+    (void)snprintf(what, sizeof what, "draw %d: %d x %d x %d (%d), moves %d %d %d %d, need %d, prefetch %d, flags %u",
+                   n, h, q, g.kv, inner, g.move_q, g.move_kv, g.move_out, g.move_dkv, g.need, g.prefetch, s.desc.flags);
+    check_dist_plan(&s, what);
+    end_dist_case(&s);
+  }
+}
+
+int main(int argc, char **argv) {
+  if (argc > 1) n_draws = atoi(argv[1]);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layouts), cmocka_unit_test(test_layout_ids),
+                                     cmocka_unit_test(test_methods), cmocka_unit_test(test_random_grids)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
