@@ -12,7 +12,7 @@ typedef struct embed_args {
 } embed_args;
 
 /* A text's first tokens; the last one, which may end a text ([SEP]), stays the last. */
-static void cut(const opened *o, int32_t *ids, size_t *n) {
+static void cut_ids(const opened *o, int32_t *ids, size_t *n) {
   const size_t most = (size_t)ga_model_get_info(o->model)->context;
   if (*n <= most || most < 2) return;
   ids[most - 1] = ids[*n - 1];
@@ -23,7 +23,7 @@ static ga_status embed_line(const embed_args *a, const opened *o, const char *te
   int32_t *ids;
   size_t n;
   TRY(encode(ga_model_tokenizer(o->model), text, bytes, GA_TOK_ADD_SPECIAL, &ids, &n));
-  if (a->truncate) cut(o, ids, &n);
+  if (a->truncate) cut_ids(o, ids, &n);
   ga_status status =
       n <= INT32_MAX ? ga_embed_ids(o->model, ids, (int32_t)n, out) : ga_error_set(GA_ERR_SHAPE, "%zu tokens", n);
   free(ids);

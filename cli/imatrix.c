@@ -77,6 +77,7 @@ int cmd_imatrix(int argc, char **argv) {
   int64_t windows = 0;
   if (rest < 0) return code;
   if (rest) return cmd_usage_error("imatrix", "'%s' is no option; the text is given by --file", argv[1]);
+  if (open_args_check("imatrix", &a.open)) return EXIT_USAGE;
   if (!a.file) return cmd_usage_error("imatrix", "which text? give --file");
   if (!a.out) return cmd_usage_error("imatrix", "where to? give --output");
   listen_for_interrupt();

@@ -164,7 +164,7 @@ static void bind_keys(EditLine *el) {
       {"\\e[7~", "ed-move-to-beg"},      {"\\e[8~", "ed-move-to-end"}, {"\\e[H", "ed-move-to-beg"},
       {"\\e[F", "ed-move-to-end"},       {"\\e[1;5C", "em-next-word"}, {"\\e[1;5D", "ed-prev-word"},
   };
-  (void)el_set(el, EL_ADDFN, "ga-paste", "Insert pasted text", on_paste);
+  (void)el_wset(el, EL_ADDFN, L"ga-paste", L"Insert pasted text", on_paste); /* el_set leaks copies of both */
   for (size_t i = 0; i < COUNT_OF(keys); i++) (void)el_set(el, EL_BIND, keys[i][0], keys[i][1], NULL);
 }
 

@@ -30,7 +30,7 @@ static const char *age_of(time_t then, char text[32]) {
   return "now";
 }
 
-static ga_status print_json(const store *s) {
+static ga_status print_store_json(const store *s) {
   json_t *list = json_array();
   for (size_t i = 0; i < s->n; i++) {
     const store_entry *e = &s->entry[i];
@@ -71,7 +71,7 @@ int cmd_list(int argc, char **argv) {
   if (rest) return cmd_usage_error("list", "unexpected '%s'", argv[1]);
   store s;
   ga_status status = store_open(&s);
-  if (status == GA_OK && json) status = print_json(&s);
+  if (status == GA_OK && json) status = print_store_json(&s);
   if (status == GA_OK && !json) print_table(&s);
   if (status == GA_OK) store_close(&s);
   return status == GA_OK ? EXIT_OK : cmd_fail("list");

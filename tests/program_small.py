@@ -126,11 +126,11 @@ class Small(unittest.TestCase):
             self.assertEqual(self.ga("perplexity", "-m", self.tiny, "-w", "64", *args, text=text)[0], self.ga("perplexity", "-m", self.tiny, "-w", "64", path)[0])
 
     def test_wrong_values(self):
-        for command in (["run", "x"], ["chat"], ["embed", "x"], ["perplexity", "x"], ["info"], ["serve"], ["batch", "-o", "x", "x"], ["bench"]):
+        for command in (["run", "x"], ["chat"], ["embed", "x"], ["perplexity", "x"], ["imatrix", "-f", "x", "-o", "y"], ["info"], ["serve"], ["batch", "-o", "x", "x"], ["bench"]):
             for option, value in (("--device", "abacus"), ("--device", "cpu:x"), ("--device", "cpu,")):
                 _, said = self.ga(*command, option, value, code=2)
                 self.assertIn(f"--device '{value}' is not known; allowed: auto, ", said)
-            if command[0] != "embed":
+            if command[0] not in ("embed", "imatrix"):
                 self.assertIn("--kv-type 'i8'", self.ga(*command, "--kv-type", "i8", code=2)[1])
         for args in (["--shape", "nope"], ["--type", "nope"], ["--head-dim", "3"]):
             self.ga("synth", *args, os.path.join(self.folder.name, "never"), code=2)

@@ -15,7 +15,7 @@ static ga_status compile_file(const char *path, ga_template **out) {
 }
 
 /* NULL when there is none. */
-static const json_t *template_of(const json_t *config) {
+static const json_t *template_in_config(const json_t *config) {
   const json_t *value = ga_json_at(config, "chat_template"), *first = NULL;
   if (!json_is_array(value)) return value;
   for (size_t i = 0; i < json_array_size(value); i++) {
@@ -29,7 +29,7 @@ static const json_t *template_of(const json_t *config) {
 static ga_status compile_config(const char *path, ga_template **out) {
   json_t *config;
   GA_TRY(ga_json_read_file(path, &config));
-  const json_t *value = template_of(config);
+  const json_t *value = template_in_config(config);
   ga_status status = GA_OK;
   if (json_is_string(value))
     status = ga_template_compile(json_string_value(value), json_string_length(value), out);
