@@ -140,7 +140,7 @@ typedef struct rows_data {
 
 static rows_data data;
 
-static void rows_of(ga_dtype t, int threads) {
+static void rows_of_type(ga_dtype t, int threads) {
   ga_rng rng;
   ga_rng_seed(&rng, 5);
   ga_quantizer_destroy(data.q);
@@ -164,7 +164,7 @@ static double weighted_error(const float *importance) {
 static void test_importance_helps(void **state) {
   (void)state;
   for (size_t t = 0; t < GA_COUNT_OF(blocks); t++) {
-    rows_of(blocks[t], 1);
+    rows_of_type(blocks[t], 1);
     const double even = weighted_error(NULL), weighted = weighted_error(data.w);
     const double most = blocks[t] == GA_MXFP4 ? 0.98 : 0.95; /* mxfp4: of three powers of two */
     if (!(weighted < most * even)) {
@@ -183,7 +183,7 @@ static void test_threads_change_nothing(void **state) {
   for (size_t t = 0; t < GA_COUNT_OF(blocks); t++) {
     for (int threads = 1; threads <= 3; threads += 2) {
       uint64_t bytes;
-      rows_of(blocks[t], threads);
+      rows_of_type(blocks[t], threads);
       assert_int_equal(ga_quantize_bytes(&data.d, &bytes), GA_OK);
       assert_int_equal(ga_quantize_rows(data.q, &data.d, data.x, data.w, data.y), GA_OK);
       if (threads == 1)
@@ -198,7 +198,7 @@ static void test_plain_types(void **state) {
   (void)state;
   static const double most[] = {0, 0x1p-11, 0x1p-8};
   for (size_t t = 0; t < GA_COUNT_OF(plain); t++) {
-    rows_of(plain[t], 2);
+    rows_of_type(plain[t], 2);
     (void)weighted_error(data.w);
     for (int i = 0; i < 6 * 512; i++)
       assert_true(fabs((double)data.back[i] - (double)data.x[i]) <= most[t] * fabs((double)data.x[i]) + 3e-8);
@@ -222,7 +222,7 @@ static void test_values_refused(void **state) {
     for (size_t b = 0; b < GA_COUNT_OF(bad); b++) {
       uint64_t bytes;
       if (blocks[t] == GA_MXFP4 && b == 3) continue; /* its scales are powers of two, up to 2^127 */
-      rows_of(blocks[t], 2);
+      rows_of_type(blocks[t], 2);
       data.x[2 * 512 + 7] = bad[b];
       data.x[4 * 512] = NAN; /* a later one */
       assert_int_equal(ga_quantize_bytes(&data.d, &bytes), GA_OK);
@@ -235,7 +235,7 @@ static void test_values_refused(void **state) {
 static void test_arguments_refused(void **state) {
   uint64_t bytes = 7;
   (void)state;
-  rows_of(GA_Q4_K, 1);
+  rows_of_type(GA_Q4_K, 1);
   data.d.cols = 511;
   fails_saying(ga_quantize_bytes(&data.d, &bytes), GA_ERR_SHAPE, "rows of 511 elements; q4_k needs a multiple of 256");
   data.d.cols = 0;

@@ -39,7 +39,7 @@ bool ga_quantize_known(ga_dtype dtype) {
   return dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || quant_fits(dtype);
 }
 
-static ga_status check_desc(const ga_quantize_desc *given, ga_quantize_desc *d, uint64_t *bytes) {
+static ga_status check_rows_desc(const ga_quantize_desc *given, ga_quantize_desc *d, uint64_t *bytes) {
   uint64_t elems;
   GA_TRY(GA_SIZED_TAKE("quantize: desc", ga_quantize_desc, given, d));
   const ga_dtype dtype = (ga_dtype)d->dtype;
@@ -60,7 +60,7 @@ static ga_status check_desc(const ga_quantize_desc *given, ga_quantize_desc *d, 
 ga_status ga_quantize_bytes(const ga_quantize_desc *desc, uint64_t *bytes) {
   ga_quantize_desc d;
   GA_REQUIRE(desc && bytes, GA_ERR_ARG, "quantize: desc or bytes is NULL");
-  return check_desc(desc, &d, bytes);
+  return check_rows_desc(desc, &d, bytes);
 }
 
 /* --- the work ---------------------------------------------------------------------------------------------------- */
@@ -143,7 +143,7 @@ ga_status ga_quantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, const 
   uint64_t bytes;
   float *w = NULL;
   GA_REQUIRE(q && desc && x && y, GA_ERR_ARG, "quantize: q, desc, x or y is NULL");
-  GA_TRY(check_desc(desc, &d, &bytes));
+  GA_TRY(check_rows_desc(desc, &d, &bytes));
   const bool is_quant = ga_dtype_info((ga_dtype)d.dtype)->is_quant;
   if (importance && is_quant) GA_TRY(even_out(importance, d.cols, &w));
   row_job job = {.dtype = (ga_dtype)d.dtype,
@@ -182,7 +182,7 @@ ga_status ga_dequantize_rows(ga_quantizer *q, const ga_quantize_desc *desc, cons
   ga_quantize_desc d;
   uint64_t bytes;
   GA_REQUIRE(q && desc && x && y, GA_ERR_ARG, "dequantize: q, desc, x or y is NULL");
-  GA_TRY(check_desc(desc, &d, &bytes));
+  GA_TRY(check_rows_desc(desc, &d, &bytes));
   back_job job = {(ga_dtype)d.dtype, d.cols, bytes / (uint64_t)d.rows, x, y};
   ga_pool_run_ranges(q->pool, d.rows, 1, read_rows, &job);
   return GA_OK;
