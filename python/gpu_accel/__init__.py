@@ -11,7 +11,8 @@ from ._core import (
 __version__ = version()
 
 _LATER = {"Model": "_model", "Engine": "_engine", "Request": "_engine", "Token": "_engine", "LLM": "_llm",
-          "SamplingParams": "_llm", "RequestOutput": "_llm", "CompletionOutput": "_llm", "Llama": "_llama"}
+          "SamplingParams": "_llm", "RequestOutput": "_llm", "CompletionOutput": "_llm", "Llama": "_llama",
+          "flash_attn_func": "_flash_attn", "flash_attn_varlen_func": "_flash_attn", "flash_attn_with_kvcache": "_flash_attn"}
 
 
 def quantize(x, dtype, *, out=None):

@@ -2,6 +2,8 @@
 from typing import Any, Iterable, Literal, Sequence
 
 from ._engine import Engine as Engine, Request as Request, Token as Token
+from ._flash_attn import (flash_attn_func as flash_attn_func, flash_attn_varlen_func as flash_attn_varlen_func,
+                          flash_attn_with_kvcache as flash_attn_with_kvcache)
 from ._llama import Llama as Llama
 from ._llm import CompletionOutput as CompletionOutput, LLM as LLM, RequestOutput as RequestOutput, SamplingParams as SamplingParams
 from ._model import Model as Model
