@@ -95,7 +95,7 @@ format:
 install:
 	@if [ ! -f $(BUILD)/CMakeCache.txt ] && [ -f build-lean/CMakeCache.txt ]; then \
 	  cmake --build build-lean -j $(JOBS) && cmake --install build-lean --prefix $(or $(PREFIX),/usr/local); \
-	else $(MAKE) -f $(firstword $(MAKEFILE_LIST)) build && cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local); fi
+	else $(MAKE) -f "$(strip $(MAKEFILE_LIST))" build && cmake --install $(BUILD) --prefix $(or $(PREFIX),/usr/local); fi
 	@if [ "$$(id -u)" = 0 ] && [ -z "$(DESTDIR)" ] && command -v ldconfig >/dev/null; then ldconfig; fi
 
 clean:
