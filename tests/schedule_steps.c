@@ -340,7 +340,8 @@ static void run_ahead(const sched_plan *plan) {
     if (sim.mishaps && chance(10)) cancel_one();
     write_ahead(slots, n, ended);
     note_before();
-    plan = scheduler_plan_ahead(sim.s);
+    plan = scheduler_plan_ahead(sim.s, sim.now);
+    take_expired(plan);
     totals.steps++;
     totals.ahead++;
     if (plan->n_items > n - n_ended) fail("%d items ahead, of %d", plan->n_items, n - n_ended);

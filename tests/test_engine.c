@@ -183,6 +183,37 @@ static void test_many_as_single(void **state) {
     many_as_single(archs[i], &o, FEW ? 4 - (int)i : 24);
 }
 
+/* A request that begins with its whole prompt found kept goes on with one token, beside others: whose is which must not
+ * depend on who is more urgent. */
+static void test_urgent_repeat(void **state) {
+  (void)state;
+  enum { LOW = FEW ? 24 : 60, HIGH = FEW ? 6 : 20 };
+  int32_t a[40], b[30];
+  ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
+  rig r = rig_open("llama", NULL);
+  prompt_fill(a, 40, 1);
+  prompt_fill(b, 30, 2);
+  const answer want_a = session_answer(&r, a, 40, &warm, 5, LOW), want_b = session_answer(&r, b, 30, &warm, 6, HIGH);
+  o.max_sequences = 4;
+  if (ga_engine_create(r.model, &o, &r.engine) != GA_OK) fail_msg("%s", ga_error_text());
+  ga_request_options ra = GA_REQUEST_OPTIONS_INIT, rb = GA_REQUEST_OPTIONS_INIT;
+  ra.ids = a, ra.n_ids = 40, ra.sample = &warm, ra.seed = 5, ra.max_tokens = LOW, ra.ignore_eog = true, ra.priority = 5;
+  rb.ids = b, rb.n_ids = 30, rb.sample = &warm, rb.seed = 6, rb.max_tokens = HIGH, rb.ignore_eog = true;
+  answer got = finish(submit(r.engine, &rb), NULL, NULL);
+  same_answer(&got, &want_b, "first", 0);
+  ga_request *low = submit(r.engine, &ra);
+  ga_request_output out = GA_REQUEST_OUTPUT_INIT;
+  answer got_a = {0};
+  for (; got_a.n < 3; got_a.ids[got_a.n++] = out.id) assert_int_equal(ga_request_poll(low, 20000, &out), GA_OK);
+  got = finish(submit(r.engine, &rb), NULL, NULL);
+  same_answer(&got, &want_b, "urgent", 0);
+  const answer rest = finish(low, NULL, NULL);
+  for (int i = 0; i < rest.n; i++) got_a.ids[got_a.n++] = rest.ids[i];
+  same_answer(&got_a, &want_a, "other", 0);
+  all_pages_back(r.engine);
+  rig_close(&r);
+}
+
 static void test_few_pages(void **state) {
   (void)state;
   ga_engine_options o = GA_ENGINE_OPTIONS_INIT;
@@ -603,17 +634,23 @@ static void test_engine_options(void **state) {
 
 static int main_tests(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_many_as_single), cmocka_unit_test(test_few_pages),
-      cmocka_unit_test(test_prefix_cache),   cmocka_unit_test(test_deterministic),
-      cmocka_unit_test(test_logprobs),       cmocka_unit_test(test_ends),
-      cmocka_unit_test(test_cancelled),      cmocka_unit_test(test_engine_ends_first),
-      cmocka_unit_test(test_submit_refused), cmocka_unit_test(test_engine_options),
+      cmocka_unit_test(test_many_as_single),
+      cmocka_unit_test(test_few_pages),
+      cmocka_unit_test(test_urgent_repeat),
+      cmocka_unit_test(test_prefix_cache),
+      cmocka_unit_test(test_deterministic),
+      cmocka_unit_test(test_logprobs),
+      cmocka_unit_test(test_ends),
+      cmocka_unit_test(test_cancelled),
+      cmocka_unit_test(test_engine_ends_first),
+      cmocka_unit_test(test_submit_refused),
+      cmocka_unit_test(test_engine_options),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
 static int few_tests(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_as_single)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_many_as_single), cmocka_unit_test(test_urgent_repeat)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

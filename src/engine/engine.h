@@ -103,7 +103,7 @@ typedef struct step_row {
 
 /* Where in a step's inputs, in int32, rows of parameters have their places: n of them. */
 typedef struct step_samples {
-  int64_t rows, rng, ids;
+  int64_t rows, rng, ids, first; /* first: of each row the first logit */
   int32_t n;
 } step_samples;
 
@@ -125,7 +125,8 @@ typedef struct device_sampler {
   ga_logit_bias *bias; /* [bias_room] of the step's rows */
   ga_logit_bias *bias_host;
   int64_t bias_room;
-  ga_event *drawn[2]; /* the draws of the step at that place of step_inputs have come to the host */
+  int32_t *row_starts; /* [max_sequences] on the device: places of the rows' first logits */
+  ga_event *drawn[2];  /* the draws of the step at that place of step_inputs have come to the host */
 } device_sampler;
 
 /* A step in which every sequence generates, padded to a class of sizes, and recorded when it comes a second time. */
@@ -213,7 +214,9 @@ GA_NODISCARD ga_status device_rows_put(ga_engine *e, int32_t n_rows, const step_
 void device_rows_put_ahead(const ga_engine *e, const step_samples *at);
 /* Enqueues draws [first, first + n) of the step, whose logits are on the device. */
 GA_NODISCARD ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first, int32_t n);
-/* Enqueues the copy of the first n draws to place `place` of the host's inputs. */
+/* Enqueues copies of the rows' first logits, which a step ahead would overwrite. */
+GA_NODISCARD ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at);
+/* Enqueues the copy of the first n draws, and of those logits, to place `place` of the host's inputs. */
 GA_NODISCARD ga_status device_rows_fetch(ga_engine *e, const step_samples *at, int32_t n, int place);
 /* Waits for that copy, and hands out what became of the first n rows of e->rows, all of which draw. */
 GA_NODISCARD ga_status device_rows_take_fetched(ga_engine *e, const step_samples *at, int32_t n);

@@ -1,7 +1,8 @@
 /* How many tokens of prompts a step may read while others generate, so that none of those waits long.
  *
  * Steps are timed. One that only generates takes `decode` seconds, a token of a prompt adds `prompt_token`. A step may
- * then take PACE_STRETCH times what it would without prompts. */
+ * then take PACE_STRETCH times what it would without prompts; on a GPU more, for it has PACE_LEAST_GPU tokens and is
+ * filled up to a multiple of PACE_TILE_GPU rows. */
 #ifndef GA_ENGINE_PACE_H
 #define GA_ENGINE_PACE_H
 

@@ -46,6 +46,21 @@ static ga_status grow_bias(ga_engine *e, int64_t n) {
   return GA_OK;
 }
 
+static ga_status create_row_starts(ga_engine *e) {
+  const int32_t n = e->options.max_sequences;
+  void *host, *there;
+  GA_REQUIRE(n * e->model->hparams.vocab <= INT32_MAX, GA_ERR_SHAPE,
+             "engine: max_sequences = %d, with %lld logits each; allowed are 2^31 logits in all", n,
+             (long long)e->model->hparams.vocab);
+  GA_TRY(ga_buffer_alloc(e->ctx, (size_t)n * sizeof(int32_t), &there));
+  e->sampler.row_starts = there;
+  GA_TRY(ga_mem_zalloc((size_t)n, sizeof(int32_t), "engine", &host));
+  for (int32_t i = 0; i < n; i++) ((int32_t *)host)[i] = i * (int32_t)e->model->hparams.vocab;
+  const ga_status status = ga_copy_to_device(e->ctx, there, host, (size_t)n * sizeof(int32_t), NULL);
+  ga_mem_free(host);
+  return status;
+}
+
 ga_status device_sampler_create(ga_engine *e) {
   const ga_sample_fused_desc d = rows_desc(e, 1);
   ga_plan *plan;
@@ -57,6 +72,7 @@ ga_status device_sampler_create(ga_engine *e) {
   GA_TRY(ga_mem_zalloc((size_t)e->options.max_sequences, sizeof(ga_request *), "engine", &p));
   e->sampler.owners = p;
   for (int i = 0; i < 2; i++) GA_TRY(ga_event_create(e->ctx, &e->sampler.drawn[i]));
+  GA_TRY(create_row_starts(e));
   e->sampler.on = true;
   e->ctx->stream->shares_workspace = true; /* step_graphs.c watches it */
   return grow_bias(e, 1);
@@ -65,6 +81,7 @@ ga_status device_sampler_create(ga_engine *e) {
 void device_sampler_destroy(ga_engine *e) {
   for (int i = 0; i < 2; i++) ga_event_destroy(e->sampler.drawn[i]);
   ga_mem_free(e->sampler.owners);
+  ga_buffer_free(e->ctx, e->sampler.row_starts);
   if (!e->sampler.on) return;
   step_graphs_drop(e);
   e->ctx->stream->shares_workspace = false;
@@ -223,9 +240,24 @@ ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first
   return ga_sample_fused(e->ctx, &d, &io, NULL);
 }
 
+/* All logits are a table of one column here. */
+ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at) {
+  ga_embed_desc d = GA_EMBED_DESC_INIT;
+  d.tokens = at->n;
+  d.vocab = at->n * e->model->hparams.vocab;
+  d.width = 1;
+  d.w_dtype = GA_F32;
+  return ga_embed(e->ctx, &d,
+                  &(ga_embed_io){.ids = e->sampler.row_starts,
+                                 .table = e->exec.buffer[BUF_LOGITS],
+                                 .y = e->inputs.device + at->first},
+                  NULL);
+}
+
 ga_status device_rows_fetch(ga_engine *e, const step_samples *at, int32_t n, int place) {
+  const int64_t end = at->first + n; /* behind the ids */
   GA_TRY(ga_copy_to_host_later(e->ctx, e->inputs.host[place] + at->ids, e->inputs.device + at->ids,
-                               (size_t)n * sizeof(int32_t), NULL));
+                               (size_t)(end - at->ids) * sizeof(int32_t), NULL));
   return ga_event_record(e->ctx, e->sampler.drawn[place], NULL);
 }
 
@@ -236,24 +268,26 @@ static ga_status fetch_logits(ga_engine *e, int32_t i, size_t n) {
                          NULL);
 }
 
-static ga_status take_draw(ga_engine *e, ga_request *r, int32_t i, int32_t id) {
-  GA_REQUIRE(id >= 0 && id < e->n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, e->n_vocab);
+/* first: the row's first logit; NULL: it is still on the device. */
+static ga_status take_draw(ga_engine *e, ga_request *r, int32_t i, int32_t id, const float *first) {
   uint64_t next[4];
+  GA_REQUIRE(id >= 0 && id < e->n_vocab, GA_ERR_INTERNAL, "token %d was drawn from %d", id, e->n_vocab);
   advance_rng(r, next);
   memcpy(r->rng, next, sizeof next);
   if (r->at_sequence >= 0) r->n_on_device = r->sched.n_ids + 1;
-  const size_t n = r->options.logprobs >= 0 ? (size_t)e->n_vocab : id == 0;
+  const size_t n = r->options.logprobs >= 0 ? (size_t)e->n_vocab : id == 0 && !first;
   if (n) GA_TRY(fetch_logits(e, i, n));
-  return rows_accept(e, r, id, n ? e->logits[0] : 0, e->logits);
+  return rows_accept(e, r, id, n ? e->logits[0] : first ? *first : 0, e->logits);
 }
 
 ga_status device_rows_take_fetched(ga_engine *e, const step_samples *at, int32_t n) {
   const int32_t *ids = e->inputs.host[e->inputs.at] + at->ids;
+  const float *first = (const float *)(const void *)(e->inputs.host[e->inputs.at] + at->first);
   GA_TRY(ga_event_sync(e->sampler.drawn[e->inputs.at]));
   for (int32_t i = 0; i < n; i++) {
     ga_request *r = e->rows[i].request;
     if (!r || r->row_status != GA_OK) continue;
-    GA_TRY(rows_note_status(r, take_draw(e, r, i, ids[i])));
+    GA_TRY(rows_note_status(r, take_draw(e, r, i, ids[i], &first[i])));
   }
   return GA_OK;
 }
@@ -271,7 +305,7 @@ ga_status device_rows_take(ga_engine *e, const step_samples *at, int32_t first, 
     if (r->row_status != GA_OK) continue;
     ga_status status;
     if (row->samples) {
-      status = take_draw(e, r, i, id);
+      status = take_draw(e, r, i, id, NULL);
     } else {
       status = fetch_logits(e, i, (size_t)e->n_vocab);
       if (status == GA_OK) status = rows_score_prompt(e, row, e->logits);

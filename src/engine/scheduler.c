@@ -290,14 +290,24 @@ static int32_t admissible(scheduler *s, sched_request *request, const int32_t be
   return fits ? (int32_t)ga_min_i64(n, (room + request->kv.n_pages) * next_page - request->n_found) : 0;
 }
 
+/* Are pages still lacking of those that the blocked request needs? */
+static bool still_blocked(const scheduler *s) {
+  int32_t spare[KV_KINDS];
+  pages_to_spare(s, spare);
+  return s->n_running && (spare[KV_FULL] < s->blocked_until[KV_FULL] || spare[KV_WINDOW] < s->blocked_until[KV_WINDOW]);
+}
+
+bool scheduler_may_admit(scheduler *s) {
+  const sched_request *head = sched_queue_head(&s->queue);
+  return head && s->n_running < s->options.max_sequences && !(s->blocked == head && still_blocked(s));
+}
+
 /* Begins to run the request, if there is room: *admitted tokens of it. */
 static ga_status admit_one(scheduler *s, sched_request *request, int32_t budget, int32_t *admitted) {
   int32_t spare[KV_KINDS], matched = 0, n_copies = 0;
   *admitted = 0;
   pages_to_spare(s, spare);
-  if (s->blocked == request && s->n_running &&
-      (spare[KV_FULL] < s->blocked_until[KV_FULL] || spare[KV_WINDOW] < s->blocked_until[KV_WINDOW]))
-    return GA_OK;
+  if (s->blocked == request && still_blocked(s)) return GA_OK;
   s->blocked = NULL;
   GA_TRY(kv_pages_reserve(s->pages, &request->kv, request->max_ids));
   if (request->use_prefix)
@@ -386,8 +396,9 @@ bool scheduler_reserve_ahead(scheduler *s) {
   return s->plan.n_items > 0;
 }
 
-const sched_plan *scheduler_plan_ahead(scheduler *s) {
+const sched_plan *scheduler_plan_ahead(scheduler *s, double now) {
   clear_plan(s);
+  expire_requests(s, now);
   for (sched_request *r = s->running.first; r; r = r->next) {
     if (left_of(r) != 1) continue;
     r->n_planned = 1; /* its page is there */

@@ -98,8 +98,8 @@ void scheduler_done(scheduler *s);
  * requests and all sample. Takes pages for one more token of each; false: one lacks a page, or has its last token. */
 bool scheduler_reserve_ahead(scheduler *s);
 /* Instead of scheduler_plan, once the step before is done: the step that was enqueued ahead, of those of its requests
- * that are still there. Nothing is admitted or preempted. */
-const sched_plan *scheduler_plan_ahead(scheduler *s);
+ * that are still there. Nothing is admitted or preempted; waiting requests expire. */
+const sched_plan *scheduler_plan_ahead(scheduler *s, double now);
 
 /* Instead of scheduler_done: the step has failed. What its requests have in pages counts for nothing; they are to be
  * removed. Also fine when no step is under way. */
@@ -107,6 +107,8 @@ void scheduler_failed(scheduler *s);
 
 /* The waiting request whose turn it is; NULL: none waits. */
 sched_request *scheduler_next(scheduler *s);
+/* Does one wait that the next plan may find room for? */
+bool scheduler_may_admit(scheduler *s);
 int32_t scheduler_n_waiting(const scheduler *s);
 int32_t scheduler_n_running(const scheduler *s);
 

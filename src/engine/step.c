@@ -24,6 +24,7 @@ static step_layout inputs_layout(int64_t tokens, int64_t seqs, int64_t rows, int
   TAKE(samples.rows, samples * ROW_WORDS); /* first: they are of 8 bytes */
   TAKE(samples.rng, samples * RNG_WORDS);
   TAKE(samples.ids, samples);
+  TAKE(samples.first, samples);
   TAKE(ids, tokens);
   TAKE(positions, tokens);
   for (int kind = 0; kind < KV_KINDS; kind++) TAKE(slots[kind], tokens);
@@ -253,6 +254,7 @@ typedef struct decode_run {
 static ga_status run_decode_step(void *user) {
   const decode_run *run = user;
   GA_TRY(exec_run(&run->e->exec));
+  GA_TRY(device_rows_keep_first(run->e, run->at));
   return device_rows_sample(run->e, run->at, 0, run->at->n);
 }
 
@@ -269,11 +271,9 @@ static ga_status enqueue_decodes(ga_engine *e, const step_shape *s, const step_l
 
 /* --- steps that are enqueued before the tokens of the one before are known --- */
 
-/* Nobody waits who could join; no row needs its logits or its token on the host; none is known to be the last. */
+/* Nobody could join; no row needs its logits or its token on the host; none is known to be the last. */
 static bool may_go_ahead(const ga_engine *e, const sched_plan *plan, int32_t n_rows) {
-  const scheduler *s = e->scheduler;
-  if (plan->n_items != n_rows || plan->n_preempted) return false;
-  if (scheduler_n_waiting(s) && scheduler_n_running(s) < e->options.max_sequences) return false;
+  if (plan->n_items != n_rows || plan->n_preempted || scheduler_may_admit(e->scheduler)) return false;
   for (int32_t i = 0; i < n_rows; i++) {
     const ga_request *r = e->rows[i].request;
     if (!r || r->row_status != GA_OK || r->options.logprobs >= 0 || rows_n_bias(r)) return false;
@@ -290,8 +290,9 @@ static ga_status enqueue_ahead(ga_engine *e, const sched_plan *plan, int32_t n_r
   for (int32_t i = 0; i < n_rows; i++) {
     ahead->rows[i] = e->rows[i];
     ahead->rows[i].position++;
-    ahead->items[i] = plan->items[i];
-    ahead->items[i].first++;
+    /* In the order of the rows, whatever the plan's is: drawn tokens lie there. */
+    ahead->items[i] =
+        (sched_item){.request = &e->rows[i].request->sched, .first = ahead->rows[i].position, .n = 1, .samples = true};
   }
   ahead->n_rows = n_rows;
   step_shape s = shape_of_items(ahead->items, n_rows, n_rows);
@@ -308,6 +309,14 @@ static ga_status enqueue_ahead(ga_engine *e, const sched_plan *plan, int32_t n_r
   GA_TRY(upload_step_inputs(e, place, l.positions, l.total));
   (void)atomic_fetch_add(&ahead->n_steps, 1);
   return enqueue_decodes(e, &s, &l, place);
+}
+
+/* A step that cannot be enqueued ahead is tried again by itself, and tells then. */
+static ga_status try_ahead(ga_engine *e, const sched_plan *plan, int32_t n_rows) {
+  const ga_status status = enqueue_ahead(e, plan, n_rows);
+  if (status == GA_OK || status == GA_ERR_DEVICE) return status;
+  e->ahead.n_rows = 0;
+  return ga_stream_sync(e->ctx, NULL); /* what has been enqueued reads its place of the inputs */
 }
 
 void step_ahead_forget(ga_engine *e, const ga_request *r) {
@@ -327,7 +336,7 @@ static ga_status take_over_ahead(ga_engine *e, const sched_plan *plan) {
   memcpy(e->rows, e->ahead.rows, (size_t)n_rows * sizeof *e->rows);
   e->inputs.at = !e->inputs.at;
   e->ahead.n_rows = 0;
-  GA_TRY(enqueue_ahead(e, plan, n_rows));
+  GA_TRY(try_ahead(e, plan, n_rows));
   return device_rows_take_fetched(e, &samples, n_rows);
 }
 
@@ -347,7 +356,7 @@ ga_status engine_run_step(ga_engine *e, const sched_plan *plan) {
   GA_TRY(upload_step_inputs(e, e->inputs.at, 0, l.total));
   if (s.is_decode) {
     GA_TRY(enqueue_decodes(e, &s, &l, e->inputs.at));
-    GA_TRY(enqueue_ahead(e, plan, s.n_rows));
+    GA_TRY(try_ahead(e, plan, s.n_rows));
     return device_rows_take_fetched(e, &l.samples, s.n_rows);
   }
   ga_step step = batch_step(e, &s, &l);

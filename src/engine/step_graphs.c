@@ -36,6 +36,7 @@ static step_graph *entry_for(step_graphs *g, int32_t n_seqs, int32_t max_kv) {
 }
 
 static ga_status record_into(ga_engine *e, step_graph *entry, step_run_fn run, void *user) {
+  GA_TRY(ga_stream_sync(e->ctx, NULL)); /* the step before may have the workspace that grows now */
   GA_TRY(ga_graph_begin(e->ctx, NULL));
   const ga_status status = run(user), ended = ga_graph_end(e->ctx, NULL, &entry->graph);
   if (status == GA_OK) return ended;
@@ -55,10 +56,12 @@ ga_status step_graphs_run(ga_engine *e, int32_t n_seqs, int32_t max_kv, step_run
   const bool is_known = entry->n_seqs == n_seqs && entry->max_kv == max_kv;
   if (!is_known) {
     ga_graph_destroy(entry->graph);
-    *entry = (step_graph){.n_seqs = n_seqs, .max_kv = max_kv};
+    *entry = (step_graph){0};
+    GA_TRY(run(user));
+    *entry = (step_graph){.n_seqs = n_seqs, .max_kv = max_kv, .last_used = ++g->clock};
+    return GA_OK;
   }
   entry->last_used = ++g->clock;
-  if (!is_known) return run(user);
   if (!entry->graph) {
     const ga_status status = record_into(e, entry, run, user);
     g->off = status == GA_ERR_UNSUPPORTED;

@@ -54,13 +54,16 @@ CUdeviceptr cuda_counters_of(const ga_stream *stream) {
 }
 
 /* A fault shows up at the first wait after it: the kernel enqueued last is the best clue there is. */
-static ga_status wait_for(ga_stream *stream) {
-  cuda_device *d = cuda_device_of(stream);
-  CUresult rc = d->cu->StreamSynchronize(cuda_handle_of(stream));
+static ga_status waited(const cuda_device *d, CUresult rc, const char *call) {
   if (rc == CUDA_SUCCESS) return GA_OK;
-  ga_status status = ga_cu_fail(d->cu, rc, "cuStreamSynchronize");
+  ga_status status = ga_cu_fail(d->cu, rc, call);
   if (!d->last_id) return status;
   return ga_fail_in(status, "%s: the last kernel enqueued was %s", d->base.name, d->last_id);
+}
+
+static ga_status wait_for(ga_stream *stream) {
+  const cuda_device *d = cuda_device_of(stream);
+  return waited(d, d->cu->StreamSynchronize(cuda_handle_of(stream)), "cuStreamSynchronize");
 }
 
 ga_status cuda_stream_sync(ga_stream *stream) {
@@ -156,8 +159,7 @@ ga_status cuda_event_wait(ga_event *event, ga_stream *stream) {
 ga_status cuda_event_sync(ga_event *event) {
   const cuda_device *d = event_device(event);
   GA_TRY(cuda_enter(d));
-  GA_CU(d->cu, EventSynchronize, event_handle(event));
-  return GA_OK;
+  return waited(d, d->cu->EventSynchronize(event_handle(event)), "cuEventSynchronize");
 }
 
 ga_status cuda_event_elapsed(ga_event *start, ga_event *end, double *ms) {
