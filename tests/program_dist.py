@@ -134,6 +134,8 @@ class Dist(unittest.TestCase):
             (("plan", "-m", "distflash", "--full"), "queries of rank 0 see keys of rank 1"),
             (("plan", "-m", "ulysses", "-n", "9"), "9 groups of heads; must be 1 to q_heads, 8"),
             (("plan", "--steps", "4"), "--steps 4: must be a rank, 0 to 3"),
+            (("plan", "--tokens", str(2**40), "-n", "2", "--heads", "65536", "--kv-heads", "65536", "--head-dim", "1024"),
+             "1099511627776 queries, 1099511627776 keys, 65536 heads"),
             (("run", "-n", "65"), "run takes at most 64"),
             (("run", "-m", "all"), "run takes one method"),
         ):

@@ -94,6 +94,44 @@ static void test_plan_arguments(void **state) {
   end_dist_case(&s), end_dist_case(&three), end_dist_case(&documents), end_dist_case(&stripes);
 }
 
+/* What a plan counts stays within 64 bits: shapes at the bounds are verified and have costs above 0, others refused. */
+static void test_large_shapes(void **state) {
+  (void)state;
+  const struct {
+    int64_t tokens;
+    int32_t heads, dim;
+    const char *said; /* NULL = it fits */
+  } cases[] = {{(int64_t)1 << 40, 65536, 1024, "1099511627776 queries, 1099511627776 keys, 65536 heads"},
+               {(int64_t)1 << 31, 1, 1, "must be below 2^62"},
+               {((int64_t)1 << 31) - 1, 1, 1, NULL},
+               {(int64_t)1 << 30, 4, 1, "must be below 2^62"},
+               {(int64_t)1 << 22, 65536, 1024, "4194304 tokens, 65536 heads, head_dim 1024, v_dim 1024, 4096 ranks"},
+               {(int64_t)1 << 22, 65536, 1024, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int32_t ranks = cases[i].said && strstr(cases[i].said, "4096 ranks") ? 4096 : 2;
+    ga_dist_layout *l = layout_of_lengths(GA_DIST_ZIGZAG, ranks, 1, &cases[i].tokens);
+    ga_dist_desc d = GA_DIST_DESC_INIT;
+    ga_dist_plan *plan = NULL;
+    d.q = l, d.q_heads = d.kv_heads = cases[i].heads, d.head_dim = cases[i].dim, d.flags = GA_DIST_BACKWARD;
+    if (cases[i].said) {
+      refuses(ga_dist_plan_create(&d, &plan), GA_ERR_SHAPE, cases[i].said);
+      assert_null(plan);
+    } else {
+      const int64_t n = cases[i].tokens;
+      ga_dist_cost cost[2] = {GA_DIST_COST_INIT, GA_DIST_COST_INIT};
+      assert_int_equal(ga_dist_plan_create(&d, &plan), GA_OK);
+      assert_int_equal(ga_dist_plan_verify(plan, NULL), GA_OK);
+      for (int32_t r = 0; r < 2; r++) {
+        assert_int_equal(ga_dist_plan_cost(plan, r, &cost[r]), GA_OK);
+        assert_true(cost[r].sent_bytes > 0 && cost[r].memory_bytes > 0);
+      }
+      assert_true(cost[0].pairs + cost[1].pairs == n * n * cases[i].heads);
+    }
+    ga_dist_plan_destroy(plan);
+    ga_dist_layout_destroy(l);
+  }
+}
+
 static void test_comm_arguments(void **state) {
   (void)state;
   ga_comm *comm[2];
@@ -209,9 +247,9 @@ static void test_plan_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
-      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
-      cmocka_unit_test(test_run_out_of_memory), cmocka_unit_test(test_plan_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
+                                     cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_comm_arguments),
+                                     cmocka_unit_test(test_exec_arguments),    cmocka_unit_test(test_run_out_of_memory),
+                                     cmocka_unit_test(test_plan_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
