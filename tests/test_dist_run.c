@@ -109,7 +109,7 @@ typedef struct rank_job {
   ga_comm *comm;
   tensors *t;
   const ga_dist_desc *d;
-  int32_t rank, stop_at; /* stop_at: 1 leaves before the run, 2 sleeps before it */
+  int32_t rank, stop_at; /* stop_at: 1 leaves before the run, 2 sleeps before it, 3 gives no q */
   const char *device;
   ga_status status;
   char text[512];
@@ -160,7 +160,7 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
   const ga_dist_tensors io = {.struct_size = sizeof io,
                               .q_layout = ga_dist_layout_id(d->q),
                               .kv_layout = ga_dist_layout_id(d->kv),
-                              .q = q,
+                              .q = j->stop_at == 3 ? NULL : q,
                               .k = k,
                               .v = v,
                               .o = o,
@@ -418,6 +418,29 @@ static void test_rank_stalls(void **state) {
   check_broken(2, false, "waited 0.2 s for rank", 0.2);
 }
 
+/* Its own error on the rank that made it; on the others one of the communicator, with the same text. */
+static void test_rank_gives_null(void **state) {
+  (void)state;
+  dist_setup s = start_dist_case(&dist_cases[0], "zigzag", 0, 4, 4, 2);
+  ga_dist_plan *plan = NULL;
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  ga_dist_plan *plans[4] = {plan, plan, plan, plan};
+  tensors t = make_tensors(&s.desc, 3);
+  rank_job jobs[RANKS_MOST] = {0};
+  jobs[2].stop_at = 3;
+  ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+  how.ranks = 4;
+  assert_false(run_ranks(plans, &s.desc, &t, &how, jobs));
+  for (int r = 0; r < 4; r++) {
+    assert_int_equal(jobs[r].status, r == 2 ? GA_ERR_ARG : GA_ERR_COMM);
+    assert_non_null(strstr(jobs[r].text, "q is null; rank 2 has rows of it"));
+    if (r != 2) assert_non_null(strstr(jobs[r].text, "rank 2 gave up"));
+  }
+  free_tensors(&t);
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s);
+}
+
 /* Rows in another layout than the plan's are refused on every rank. */
 static void test_other_layout(void **state) {
   (void)state;
@@ -439,8 +462,9 @@ static void test_other_layout(void **state) {
 
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),        cmocka_unit_test(test_random_runs),
-                                     cmocka_unit_test(test_other_plan),  cmocka_unit_test(test_rank_leaves),
-                                     cmocka_unit_test(test_rank_stalls), cmocka_unit_test(test_other_layout)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),           cmocka_unit_test(test_random_runs),
+                                     cmocka_unit_test(test_other_plan),     cmocka_unit_test(test_rank_leaves),
+                                     cmocka_unit_test(test_rank_stalls),    cmocka_unit_test(test_other_layout),
+                                     cmocka_unit_test(test_rank_gives_null)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,7 +235,8 @@ typedef struct ga_dist_tensors {
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
-/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed. */
+/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed.
+ * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
 /* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);

@@ -52,9 +52,10 @@ typedef struct thread_comm {
 
 static world *world_of(ga_comm *comm) { return ((thread_comm *)(void *)comm)->w; }
 
+/* The text says what a rank's own error was; to the others it is one of the communicator. */
 static void fail_world(world *w, ga_status status, const char *text) {
   if (w->failed != GA_OK) return;
-  w->failed = status == GA_OK ? GA_ERR_COMM : status;
+  w->failed = status == GA_ERR_TIMEOUT ? GA_ERR_TIMEOUT : GA_ERR_COMM;
   (void)snprintf(w->text, sizeof w->text, "%s", text);
   (void)pthread_cond_broadcast(&w->changed);
 }
