@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "dist/comm.h"
 #include "dist/plan.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
@@ -441,6 +442,53 @@ static void test_rank_gives_null(void **state) {
   end_dist_case(&s);
 }
 
+/* A sender that comes shortly before its receiver's deadline. */
+typedef struct late_send {
+  ga_comm *comm;
+  const char *data;
+  size_t bytes;
+  ga_status status;
+} late_send;
+
+static void *run_late_send(void *arg) {
+  late_send *x = arg;
+  comm_ticket ticket;
+  (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  x->status = x->comm->calls->send(x->comm, 0, x->data, x->bytes, &ticket);
+  return NULL;
+}
+
+/* The deadline passes while a large message is copied: what is there when the lock is free again has not come too late.
+ * Where the machine lets the sender sleep beyond the deadline, both sides fail. */
+static void test_arrives_at_deadline(void **state) {
+  (void)state;
+  const size_t bytes = (size_t)96 << 20;
+  char *data = malloc(bytes);
+  assert_non_null(data);
+  memset(data, 7, bytes);
+  for (int n = 0; n < 5; n++) {
+    ga_comm *comm[2];
+    ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+    how.ranks = 2, how.timeout = 0.02;
+    assert_int_equal(ga_comm_threads_create(&how, comm), GA_OK);
+    late_send x = {.comm = comm[1], .data = data, .bytes = bytes};
+    comm_ticket ticket;
+    pthread_t thread;
+    char *got = calloc(bytes, 1); /* untouched pages: the copy takes longer than what is left of the timeout */
+    assert_non_null(got);
+    assert_int_equal(pthread_create(&thread, NULL, run_late_send, &x), 0);
+    ga_status status = comm[0]->calls->receive(comm[0], 1, got, bytes, &ticket);
+    if (status == GA_OK) status = comm[0]->calls->wait(comm[0], &ticket);
+    (void)pthread_join(thread, NULL);
+    const bool came = got[bytes - 1] == 7;
+    assert_int_equal(x.status, came ? GA_OK : GA_ERR_TIMEOUT);
+    if (status != x.status) fail_msg("sent with %d, received with %d: %s", x.status, status, ga_error_text());
+    free(got);
+    ga_comm_destroy(comm[0]), ga_comm_destroy(comm[1]);
+  }
+  free(data);
+}
+
 /* Rows in another layout than the plan's are refused on every rank. */
 static void test_other_layout(void **state) {
   (void)state;
@@ -462,9 +510,13 @@ static void test_other_layout(void **state) {
 
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),           cmocka_unit_test(test_random_runs),
-                                     cmocka_unit_test(test_other_plan),     cmocka_unit_test(test_rank_leaves),
-                                     cmocka_unit_test(test_rank_stalls),    cmocka_unit_test(test_other_layout),
-                                     cmocka_unit_test(test_rank_gives_null)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),
+                                     cmocka_unit_test(test_random_runs),
+                                     cmocka_unit_test(test_other_plan),
+                                     cmocka_unit_test(test_rank_leaves),
+                                     cmocka_unit_test(test_rank_stalls),
+                                     cmocka_unit_test(test_other_layout),
+                                     cmocka_unit_test(test_rank_gives_null),
+                                     cmocka_unit_test(test_arrives_at_deadline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
