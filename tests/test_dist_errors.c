@@ -132,6 +132,32 @@ static void test_large_shapes(void **state) {
   }
 }
 
+/* Plans whose tables would take hours and all memory are refused before they begin. */
+static void test_large_tables(void **state) {
+  (void)state;
+  const int64_t tokens = 1 << 20;
+  const struct {
+    const char *method;
+    int32_t order, ranks, chunks;
+    const char *said;
+  } cases[] = {
+      {"ulysses", GA_DIST_CONTIGUOUS, 4096, 0, "4096 ranks, grid of 4096 heads x 1 q x 1 kv: 68719476736 works"},
+      {"balanced", GA_DIST_PIECES, 4096, 65, "4096 ranks x 266240 stretches; their product must be at most 2^30"},
+      {"balanced", GA_DIST_PIECES, 64, 1024, "4294967296 pairs of stretches; must be at most 2^26"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const ga_dist_layout_desc l = {sizeof l, cases[i].order, cases[i].ranks, cases[i].chunks, 1, &tokens};
+    ga_dist_layout *layout = NULL;
+    ga_dist_plan *plan = NULL;
+    assert_int_equal(ga_dist_layout_create(&l, &layout), GA_OK);
+    ga_dist_desc d = GA_DIST_DESC_INIT;
+    d.method = cases[i].method, d.q = layout, d.q_heads = d.kv_heads = 4096, d.head_dim = 8;
+    d.flags = GA_DIST_CAUSAL;
+    refuses(ga_dist_plan_create(&d, &plan), GA_ERR_SHAPE, cases[i].said);
+    assert_null(plan);
+    ga_dist_layout_destroy(layout);
+  }
+}
+
 static void test_comm_arguments(void **state) {
   (void)state;
   ga_comm *comm[2];
@@ -247,9 +273,10 @@ static void test_plan_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
-                                     cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_comm_arguments),
-                                     cmocka_unit_test(test_exec_arguments),    cmocka_unit_test(test_run_out_of_memory),
-                                     cmocka_unit_test(test_plan_out_of_memory)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
+      cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_large_tables),
+      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
+      cmocka_unit_test(test_run_out_of_memory), cmocka_unit_test(test_plan_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
