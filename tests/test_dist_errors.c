@@ -199,6 +199,20 @@ static void test_exec_arguments(void **state) {
   end_dist_case(&s);
 }
 
+static void test_null_handles(void **state) {
+  (void)state;
+  assert_int_equal(ga_comm_rank(NULL), -1);
+  assert_int_equal(ga_comm_size(NULL), 0);
+  assert_true(ga_dist_layout_id(NULL) == 0);
+  assert_int_equal(ga_dist_layout_ranks(NULL), 0);
+  assert_int_equal(ga_dist_layout_tokens(NULL, -1), 0);
+  assert_int_equal(ga_dist_layout_tokens(NULL, 0), 0);
+  assert_true(ga_dist_plan_hash(NULL) == 0);
+  assert_int_equal(ga_dist_plan_stages(NULL), 0);
+  assert_int_equal(ga_dist_plan_ranks(NULL), 0);
+  assert_true(ga_dist_exec_sent_bytes(NULL) == 0);
+}
+
 /* One rank's whole life. */
 static ga_status one_life(void) {
   ga_dist_layout *layout = NULL;
@@ -273,10 +287,10 @@ static void test_plan_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
-      cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_large_tables),
-      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
-      cmocka_unit_test(test_run_out_of_memory), cmocka_unit_test(test_plan_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
+                                     cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_large_tables),
+                                     cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
+                                     cmocka_unit_test(test_null_handles),      cmocka_unit_test(test_run_out_of_memory),
+                                     cmocka_unit_test(test_plan_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -138,15 +138,15 @@ void ga_dist_plan_destroy(ga_dist_plan *plan) {
   ga_mem_free(plan);
 }
 
-uint64_t ga_dist_plan_hash(const ga_dist_plan *plan) { return plan->hash; }
+uint64_t ga_dist_plan_hash(const ga_dist_plan *plan) { return plan ? plan->hash : 0; }
 ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dist_grid *grid) {
   GA_REQUIRE(plan, GA_ERR_ARG, "dist: plan is null");
   GA_TRY(ga_sized_check_out("dist: grid", grid, ga_dist_grid_first));
   ga_sized_give(&plan->p.grid, sizeof plan->p.grid, grid);
   return GA_OK;
 }
-int32_t ga_dist_plan_stages(const ga_dist_plan *plan) { return plan->stages; }
-int32_t ga_dist_plan_ranks(const ga_dist_plan *plan) { return plan->p.ranks; }
+int32_t ga_dist_plan_stages(const ga_dist_plan *plan) { return plan ? plan->stages : 0; }
+int32_t ga_dist_plan_ranks(const ga_dist_plan *plan) { return plan ? plan->p.ranks : 0; }
 
 /* --- what it asks of a rank --- */
 
