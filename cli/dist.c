@@ -37,10 +37,18 @@ static ga_status read_lengths(const char *what, const char *text, int64_t **out,
 }
 
 static ga_status read_grid(const char *text, ga_dist_grid *g) {
-  int end = 0;
-  const int n = sscanf(text, "%dx%dx%d%n", &g->heads, &g->q, &g->kv, &end);
-  REQUIRE(n == 3 && !text[end] && g->heads >= 0 && g->q >= 0 && g->kv >= 0, GA_ERR_ARG,
-          "--grid '%.100s': must be heads x q x kv, such as 2x1x4; 0 is what the method says", text);
+  int32_t *const parts[3] = {&g->heads, &g->q, &g->kv};
+  const char *p = text;
+  bool good = true;
+  for (int i = 0; i < 3 && good; i++) {
+    char *end;
+    errno = 0;
+    const long long x = strtoll(p, &end, 10);
+    good = end != p && !errno && x >= 0 && x <= INT32_MAX && *end == (i < 2 ? 'x' : '\0');
+    if (good) *parts[i] = (int32_t)x;
+    p = end + 1;
+  }
+  REQUIRE(good, GA_ERR_ARG, "--grid '%.100s': must be heads x q x kv, such as 2x1x4; 0 is what the method says", text);
   return GA_OK;
 }
 

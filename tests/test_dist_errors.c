@@ -94,6 +94,70 @@ static void test_plan_arguments(void **state) {
   end_dist_case(&s), end_dist_case(&three), end_dist_case(&documents), end_dist_case(&stripes);
 }
 
+/* What a plan counts stays within 64 bits: shapes at the bounds are verified and have costs above 0, others refused. */
+static void test_large_shapes(void **state) {
+  (void)state;
+  const struct {
+    int64_t tokens;
+    int32_t heads, dim;
+    const char *said; /* NULL = it fits */
+  } cases[] = {{(int64_t)1 << 40, 65536, 1024, "1099511627776 queries, 1099511627776 keys, 65536 heads"},
+               {(int64_t)1 << 31, 1, 1, "must be below 2^62"},
+               {((int64_t)1 << 31) - 1, 1, 1, NULL},
+               {(int64_t)1 << 30, 4, 1, "must be below 2^62"},
+               {(int64_t)1 << 22, 65536, 1024, "4194304 tokens, 65536 heads, head_dim 1024, v_dim 1024, 4096 ranks"},
+               {(int64_t)1 << 22, 65536, 1024, NULL}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const int32_t ranks = cases[i].said && strstr(cases[i].said, "4096 ranks") ? 4096 : 2;
+    ga_dist_layout *l = layout_of_lengths(GA_DIST_ZIGZAG, ranks, 1, &cases[i].tokens);
+    ga_dist_desc d = GA_DIST_DESC_INIT;
+    ga_dist_plan *plan = NULL;
+    d.q = l, d.q_heads = d.kv_heads = cases[i].heads, d.head_dim = cases[i].dim, d.flags = GA_DIST_BACKWARD;
+    if (cases[i].said) {
+      refuses(ga_dist_plan_create(&d, &plan), GA_ERR_SHAPE, cases[i].said);
+      assert_null(plan);
+    } else {
+      const int64_t n = cases[i].tokens;
+      ga_dist_cost cost[2] = {GA_DIST_COST_INIT, GA_DIST_COST_INIT};
+      assert_int_equal(ga_dist_plan_create(&d, &plan), GA_OK);
+      assert_int_equal(ga_dist_plan_verify(plan, NULL), GA_OK);
+      for (int32_t r = 0; r < 2; r++) {
+        assert_int_equal(ga_dist_plan_cost(plan, r, &cost[r]), GA_OK);
+        assert_true(cost[r].sent_bytes > 0 && cost[r].memory_bytes > 0);
+      }
+      assert_true(cost[0].pairs + cost[1].pairs == n * n * cases[i].heads);
+    }
+    ga_dist_plan_destroy(plan);
+    ga_dist_layout_destroy(l);
+  }
+}
+
+/* Plans whose tables would take hours and all memory are refused before they begin. */
+static void test_large_tables(void **state) {
+  (void)state;
+  const int64_t tokens = 1 << 20;
+  const struct {
+    const char *method;
+    int32_t order, ranks, chunks;
+    const char *said;
+  } cases[] = {
+      {"ulysses", GA_DIST_CONTIGUOUS, 4096, 0, "4096 ranks, grid of 4096 heads x 1 q x 1 kv: 68719476736 works"},
+      {"balanced", GA_DIST_PIECES, 4096, 65, "4096 ranks x 266240 stretches; their product must be at most 2^30"},
+      {"balanced", GA_DIST_PIECES, 64, 1024, "4294967296 pairs of stretches; must be at most 2^26"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    const ga_dist_layout_desc l = {sizeof l, cases[i].order, cases[i].ranks, cases[i].chunks, 1, &tokens};
+    ga_dist_layout *layout = NULL;
+    ga_dist_plan *plan = NULL;
+    assert_int_equal(ga_dist_layout_create(&l, &layout), GA_OK);
+    ga_dist_desc d = GA_DIST_DESC_INIT;
+    d.method = cases[i].method, d.q = layout, d.q_heads = d.kv_heads = 4096, d.head_dim = 8;
+    d.flags = GA_DIST_CAUSAL;
+    refuses(ga_dist_plan_create(&d, &plan), GA_ERR_SHAPE, cases[i].said);
+    assert_null(plan);
+    ga_dist_layout_destroy(layout);
+  }
+}
+
 static void test_comm_arguments(void **state) {
   (void)state;
   ga_comm *comm[2];
@@ -133,6 +197,20 @@ static void test_exec_arguments(void **state) {
   ga_ctx_destroy(ctx);
   ga_dist_plan_destroy(plan);
   end_dist_case(&s);
+}
+
+static void test_null_handles(void **state) {
+  (void)state;
+  assert_int_equal(ga_comm_rank(NULL), -1);
+  assert_int_equal(ga_comm_size(NULL), 0);
+  assert_true(ga_dist_layout_id(NULL) == 0);
+  assert_int_equal(ga_dist_layout_ranks(NULL), 0);
+  assert_int_equal(ga_dist_layout_tokens(NULL, -1), 0);
+  assert_int_equal(ga_dist_layout_tokens(NULL, 0), 0);
+  assert_true(ga_dist_plan_hash(NULL) == 0);
+  assert_int_equal(ga_dist_plan_stages(NULL), 0);
+  assert_int_equal(ga_dist_plan_ranks(NULL), 0);
+  assert_true(ga_dist_exec_sent_bytes(NULL) == 0);
 }
 
 /* One rank's whole life. */
@@ -209,9 +287,10 @@ static void test_plan_out_of_memory(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
-      cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
-      cmocka_unit_test(test_run_out_of_memory), cmocka_unit_test(test_plan_out_of_memory)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_layout_arguments),  cmocka_unit_test(test_plan_arguments),
+                                     cmocka_unit_test(test_large_shapes),      cmocka_unit_test(test_large_tables),
+                                     cmocka_unit_test(test_comm_arguments),    cmocka_unit_test(test_exec_arguments),
+                                     cmocka_unit_test(test_null_handles),      cmocka_unit_test(test_run_out_of_memory),
+                                     cmocka_unit_test(test_plan_out_of_memory)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 
 #include "base/hash.h"
 #include "base/rng.h"
+#include "dist/comm.h"
 #include "dist/plan.h"
 #include "ga/attn.h"
 #include "ga/attn_bwd.h"
@@ -109,7 +110,7 @@ typedef struct rank_job {
   ga_comm *comm;
   tensors *t;
   const ga_dist_desc *d;
-  int32_t rank, stop_at; /* stop_at: 1 leaves before the run, 2 sleeps before it */
+  int32_t rank, stop_at; /* stop_at: 1 leaves before the run, 2 sleeps before it, 3 gives no q */
   const char *device;
   ga_status status;
   char text[512];
@@ -160,7 +161,7 @@ static void run_with_rows(rank_job *j, ga_ctx *ctx) {
   const ga_dist_tensors io = {.struct_size = sizeof io,
                               .q_layout = ga_dist_layout_id(d->q),
                               .kv_layout = ga_dist_layout_id(d->kv),
-                              .q = q,
+                              .q = j->stop_at == 3 ? NULL : q,
                               .k = k,
                               .v = v,
                               .o = o,
@@ -418,6 +419,76 @@ static void test_rank_stalls(void **state) {
   check_broken(2, false, "waited 0.2 s for rank", 0.2);
 }
 
+/* Its own error on the rank that made it; on the others one of the communicator, with the same text. */
+static void test_rank_gives_null(void **state) {
+  (void)state;
+  dist_setup s = start_dist_case(&dist_cases[0], "zigzag", 0, 4, 4, 2);
+  ga_dist_plan *plan = NULL;
+  assert_int_equal(ga_dist_plan_create(&s.desc, &plan), GA_OK);
+  ga_dist_plan *plans[4] = {plan, plan, plan, plan};
+  tensors t = make_tensors(&s.desc, 3);
+  rank_job jobs[RANKS_MOST] = {0};
+  jobs[2].stop_at = 3;
+  ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+  how.ranks = 4;
+  assert_false(run_ranks(plans, &s.desc, &t, &how, jobs));
+  for (int r = 0; r < 4; r++) {
+    assert_int_equal(jobs[r].status, r == 2 ? GA_ERR_ARG : GA_ERR_COMM);
+    assert_non_null(strstr(jobs[r].text, "q is null; rank 2 has rows of it"));
+    if (r != 2) assert_non_null(strstr(jobs[r].text, "rank 2 gave up"));
+  }
+  free_tensors(&t);
+  ga_dist_plan_destroy(plan);
+  end_dist_case(&s);
+}
+
+/* A sender that comes shortly before its receiver's deadline. */
+typedef struct late_send {
+  ga_comm *comm;
+  const char *data;
+  size_t bytes;
+  ga_status status;
+} late_send;
+
+static void *run_late_send(void *arg) {
+  late_send *x = arg;
+  comm_ticket ticket;
+  (void)nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+  x->status = x->comm->calls->send(x->comm, 0, x->data, x->bytes, &ticket);
+  return NULL;
+}
+
+/* The deadline passes while a large message is copied: what is there when the lock is free again has not come too late.
+ * Where the machine lets the sender sleep beyond the deadline, both sides fail. */
+static void test_arrives_at_deadline(void **state) {
+  (void)state;
+  const size_t bytes = (size_t)96 << 20;
+  char *data = malloc(bytes);
+  assert_non_null(data);
+  memset(data, 7, bytes);
+  for (int n = 0; n < 5; n++) {
+    ga_comm *comm[2];
+    ga_comm_threads_options how = GA_COMM_THREADS_OPTIONS_INIT;
+    how.ranks = 2, how.timeout = 0.02;
+    assert_int_equal(ga_comm_threads_create(&how, comm), GA_OK);
+    late_send x = {.comm = comm[1], .data = data, .bytes = bytes};
+    comm_ticket ticket;
+    pthread_t thread;
+    char *got = calloc(bytes, 1); /* untouched pages: the copy takes longer than what is left of the timeout */
+    assert_non_null(got);
+    assert_int_equal(pthread_create(&thread, NULL, run_late_send, &x), 0);
+    ga_status status = comm[0]->calls->receive(comm[0], 1, got, bytes, &ticket);
+    if (status == GA_OK) status = comm[0]->calls->wait(comm[0], &ticket);
+    (void)pthread_join(thread, NULL);
+    const bool came = got[bytes - 1] == 7;
+    assert_int_equal(x.status, came ? GA_OK : GA_ERR_TIMEOUT);
+    if (status != x.status) fail_msg("sent with %d, received with %d: %s", x.status, status, ga_error_text());
+    free(got);
+    ga_comm_destroy(comm[0]), ga_comm_destroy(comm[1]);
+  }
+  free(data);
+}
+
 /* Rows in another layout than the plan's are refused on every rank. */
 static void test_other_layout(void **state) {
   (void)state;
@@ -439,8 +510,13 @@ static void test_other_layout(void **state) {
 
 int main(int argc, char **argv) {
   run_everything = argc > 1 && !strcmp(argv[1], "full");
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),        cmocka_unit_test(test_random_runs),
-                                     cmocka_unit_test(test_other_plan),  cmocka_unit_test(test_rank_leaves),
-                                     cmocka_unit_test(test_rank_stalls), cmocka_unit_test(test_other_layout)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_runs),
+                                     cmocka_unit_test(test_random_runs),
+                                     cmocka_unit_test(test_other_plan),
+                                     cmocka_unit_test(test_rank_leaves),
+                                     cmocka_unit_test(test_rank_stalls),
+                                     cmocka_unit_test(test_other_layout),
+                                     cmocka_unit_test(test_rank_gives_null),
+                                     cmocka_unit_test(test_arrives_at_deadline)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

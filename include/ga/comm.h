@@ -33,6 +33,7 @@ typedef struct ga_comm_threads_options {
 GA_API GA_NODISCARD ga_status ga_comm_threads_create(const ga_comm_threads_options *options, ga_comm **out);
 /* Each rank releases its own end. Ranks that still wait for it get GA_ERR_COMM. NULL is fine. */
 GA_API void ga_comm_destroy(ga_comm *comm);
+/* Of NULL: rank -1, size 0. */
 GA_API int32_t ga_comm_rank(const ga_comm *comm);
 GA_API int32_t ga_comm_size(const ga_comm *comm);
 /* Ends the communicator for all ranks, with a text that they see. The first call counts. */

@@ -49,10 +49,10 @@ typedef struct ga_dist_layout_desc {
 
 GA_API GA_NODISCARD ga_status ga_dist_layout_create(const ga_dist_layout_desc *desc, ga_dist_layout **out);
 GA_API void ga_dist_layout_destroy(ga_dist_layout *layout); /* NULL is fine */
-/* Two layouts with one id put the same tokens on the same ranks in the same order. Never 0. */
+/* Two layouts with one id put the same tokens on the same ranks in the same order. Never 0, but for NULL. */
 GA_API uint64_t ga_dist_layout_id(const ga_dist_layout *layout);
 GA_API int32_t ga_dist_layout_ranks(const ga_dist_layout *layout);
-/* Tokens of a rank, of all ranks with rank = -1. Ranks may have none. */
+/* Tokens of a rank, of all ranks with rank = -1. Ranks may have none; NULL has 0 ranks and 0 tokens. */
 GA_API int64_t ga_dist_layout_tokens(const ga_dist_layout *layout, int32_t rank);
 /* token[tokens of the rank]: which token of the packed batch each row is. position: its place in its document. Either
  * may be NULL. */
@@ -122,10 +122,14 @@ GA_API const char *ga_dist_method_text(const char *method);
 /* The ga_dist_order that the method is meant for, 0 when it has no such name. Others work, too. */
 GA_API int32_t ga_dist_method_order(const char *method);
 
-/* Needs no device. The layouts must outlive the plan. GA_ERR_ARG, GA_ERR_SHAPE: values seen and allowed. */
+/* Needs no device. The layouts must outlive the plan. GA_ERR_ARG, GA_ERR_SHAPE: values seen and allowed.
+ * Products have bounds, too: queries x keys x q_heads, summed over documents, is below 2^62, and
+ * tokens x q_heads x (head_dim + 2 v_dim + 1) x 4 x ranks is below 2^60. ranks^2 x heads of the grid is at most 2^26.
+ * Method balanced: pairs of stretches at most 2^26, ranks x stretches at most 2^30. A stretch is a run of tokens of
+ * one document on one rank. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_create(const ga_dist_desc *desc, ga_dist_plan **out);
 GA_API void ga_dist_plan_destroy(ga_dist_plan *plan); /* NULL is fine */
-/* Of every step on every rank, and of the layouts. */
+/* Of every step on every rank, and of the layouts. NULL: 0. */
 GA_API uint64_t ga_dist_plan_hash(const ga_dist_plan *plan);
 
 /* The rules of the verifier. */
@@ -169,7 +173,7 @@ typedef struct ga_dist_cost {
 GA_API GA_NODISCARD ga_status ga_dist_plan_cost(const ga_dist_plan *plan, int32_t rank, ga_dist_cost *cost);
 /* The grid with what the method and the builder chose. */
 GA_API GA_NODISCARD ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dist_grid *grid);
-/* Stages: all ranks exchange, then compute, then merge. */
+/* Stages: all ranks exchange, then compute, then merge. NULL has 0 stages and 0 ranks. */
 GA_API int32_t ga_dist_plan_stages(const ga_dist_plan *plan);
 GA_API int32_t ga_dist_plan_ranks(const ga_dist_plan *plan);
 
@@ -233,9 +237,10 @@ typedef struct ga_dist_tensors {
 GA_API GA_NODISCARD ga_status ga_dist_exec_create(const ga_dist_plan *plan, ga_comm *comm, ga_ctx *ctx,
                                                   ga_dist_exec **out);
 GA_API void ga_dist_exec_destroy(ga_dist_exec *exec); /* NULL is fine */
-/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed. */
+/* All ranks call it. On an error of any rank all ranks get one, within the timeout of comm; outputs are then zeroed.
+ * The rank itself gets its own error, the others GA_ERR_COMM or GA_ERR_TIMEOUT with a text that names it. */
 GA_API GA_NODISCARD ga_status ga_dist_exec_run(ga_dist_exec *exec, const ga_dist_tensors *io);
-/* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. */
+/* Bytes that this rank has sent in all runs; of each they equal ga_dist_cost.sent_bytes. NULL: 0. */
 GA_API uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec);
 
 #ifdef __cplusplus

@@ -4,6 +4,8 @@
 #include "base/mem.h"
 #include "dist/plan.h"
 
+#define MOST_WORKS ((int64_t)1 << 26)
+
 ga_status dist_grow(void *array, int64_t n, int64_t *room, size_t each, const char *what) {
   if (n < *room) return GA_OK;
   const int64_t more = *room ? 2 * *room : 64;
@@ -100,9 +102,21 @@ static ga_status assign_helpers(const dist_problem *p, dist_schedule *s) {
   return GA_OK;
 }
 
+/* ranks is at most 4096 and the product of the grid: ranks^2 heads is at most 2^36. */
+static ga_status check_works(const dist_problem *p) {
+  const ga_dist_grid *g = &p->grid;
+  const int64_t works = (int64_t)p->ranks * p->ranks * g->heads;
+  GA_REQUIRE(works <= MOST_WORKS, GA_ERR_SHAPE,
+             "dist: %d ranks, grid of %d heads x %d q x %d kv: %lld works, ranks^2 x heads of the grid; must be at "
+             "most 2^26",
+             p->ranks, g->heads, g->q, g->kv, (long long)works);
+  return GA_OK;
+}
+
 ga_status dist_assign(const dist_problem *p, dist_schedule *s) {
   if (p->table == DIST_HELPERS) return assign_helpers(p, s);
   if (p->table == DIST_BALANCED) return dist_assign_balanced(p, s);
+  GA_TRY(check_works(p));
   for (int32_t r = 0; r < p->ranks; r++) GA_TRY(assign_rank(p, s, r));
   return GA_OK;
 }

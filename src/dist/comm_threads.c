@@ -52,9 +52,10 @@ typedef struct thread_comm {
 
 static world *world_of(ga_comm *comm) { return ((thread_comm *)(void *)comm)->w; }
 
+/* The text says what a rank's own error was; to the others it is one of the communicator. */
 static void fail_world(world *w, ga_status status, const char *text) {
   if (w->failed != GA_OK) return;
-  w->failed = status == GA_OK ? GA_ERR_COMM : status;
+  w->failed = status == GA_ERR_TIMEOUT ? GA_ERR_TIMEOUT : GA_ERR_COMM;
   (void)snprintf(w->text, sizeof w->text, "%s", text);
   (void)pthread_cond_broadcast(&w->changed);
 }
@@ -167,17 +168,20 @@ static struct timespec deadline_of(const world *w) {
   return t;
 }
 
-/* A rank that has not come by the deadline, or is gone, ends the world. what: of whom it is waited for. */
-static void sleep_until(world *w, const struct timespec *deadline, int32_t rank, int32_t peer, const char *what) {
+/* One sleep, or the world's end: when the peer is gone, or was not there in time. The caller looks at what it waits
+ * for before each call, so once more after the deadline: it may have come while the lock was another's. */
+static void sleep_once(world *w, const struct timespec *deadline, bool *in_time, int32_t rank, int32_t peer,
+                       const char *what) {
   char text[512];
   if (w->is_gone[peer]) {
     (void)snprintf(text, sizeof text, "comm: rank %d is gone; rank %d waited for %s", peer, rank, what);
     fail_world(w, GA_ERR_COMM, text);
-    return;
+  } else if (!*in_time) {
+    (void)snprintf(text, sizeof text, "comm: rank %d waited %g s for rank %d: %s", rank, w->timeout, peer, what);
+    fail_world(w, GA_ERR_TIMEOUT, text);
+  } else {
+    *in_time = pthread_cond_timedwait(&w->changed, &w->lock, deadline) == 0;
   }
-  if (pthread_cond_timedwait(&w->changed, &w->lock, deadline) == 0) return;
-  (void)snprintf(text, sizeof text, "comm: rank %d waited %g s for rank %d: %s", rank, w->timeout, peer, what);
-  fail_world(w, GA_ERR_TIMEOUT, text);
 }
 
 static bool has_ended(const world *w, const message *m, bool send) {
@@ -191,10 +195,11 @@ static ga_status thread_wait(ga_comm *comm, const comm_ticket *t) {
                  t->is_send ? "to it to be taken" : "from it");
   (void)pthread_mutex_lock(&w->lock);
   const struct timespec deadline = deadline_of(w);
+  bool in_time = true;
   message *m = NULL;
   ga_status status = find_message(w, t->is_send ? comm->rank : t->peer, t->is_send ? t->peer : comm->rank, t->turn, &m);
   while (status == GA_OK && w->failed == GA_OK && !has_ended(w, m, t->is_send))
-    if (!deliver_one(w)) sleep_until(w, &deadline, comm->rank, t->peer, what);
+    if (!deliver_one(w)) sleep_once(w, &deadline, &in_time, comm->rank, t->peer, what);
   if (status == GA_OK && w->failed != GA_OK) status = world_error(w);
   if (status == GA_OK) {
     *(t->is_send ? &m->sender_knows : &m->receiver_knows) = true;
@@ -223,6 +228,7 @@ static ga_status thread_meet(ga_comm *comm, const char *what, uint64_t value) {
   (void)snprintf(place, sizeof place, "all ranks to meet (%s)", what);
   (void)pthread_mutex_lock(&w->lock);
   const struct timespec deadline = deadline_of(w);
+  bool in_time = true;
   const uint64_t meeting = w->meetings;
   w->values[comm->rank] = value;
   w->has_met[comm->rank] = true;
@@ -237,7 +243,7 @@ static ga_status thread_meet(ga_comm *comm, const char *what, uint64_t value) {
     int32_t late = 0;
     for (int32_t r = w->ranks - 1; r >= 0; r--)
       if (!w->has_met[r] && (w->is_gone[r] || !w->is_gone[late])) late = r;
-    sleep_until(w, &deadline, comm->rank, late, place);
+    sleep_once(w, &deadline, &in_time, comm->rank, late, place);
   }
   const ga_status status = w->failed == GA_OK ? GA_OK : world_error(w);
   (void)pthread_mutex_unlock(&w->lock);

@@ -43,7 +43,7 @@ static void free_exec(ga_dist_exec *e) {
 }
 
 void ga_dist_exec_destroy(ga_dist_exec *exec) { free_exec(exec); }
-uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) { return exec->sent_bytes; }
+uint64_t ga_dist_exec_sent_bytes(const ga_dist_exec *exec) { return exec ? exec->sent_bytes : 0; }
 
 static ga_status fill_exec(ga_dist_exec *e) {
   const dist_program *g = &e->plan->programs[e->rank];

@@ -170,10 +170,11 @@ void ga_dist_layout_destroy(ga_dist_layout *layout) {
   ga_mem_free(layout);
 }
 
-uint64_t ga_dist_layout_id(const ga_dist_layout *layout) { return layout->id; }
-int32_t ga_dist_layout_ranks(const ga_dist_layout *layout) { return layout->ranks; }
+uint64_t ga_dist_layout_id(const ga_dist_layout *layout) { return layout ? layout->id : 0; }
+int32_t ga_dist_layout_ranks(const ga_dist_layout *layout) { return layout ? layout->ranks : 0; }
 
 int64_t ga_dist_layout_tokens(const ga_dist_layout *layout, int32_t rank) {
+  if (!layout) return 0;
   if (rank == -1) return layout->tokens;
   return rank >= 0 && rank < layout->ranks ? layout->rows[rank] : 0;
 }

@@ -10,8 +10,39 @@
 
 #define MOST_HEADS 65536
 #define MOST_DIM   1024
+#define MOST_PAIRS ((uint64_t)1 << 62)
+#define MOST_BYTES ((uint64_t)1 << 60)
 
 _Static_assert(sizeof(dist_step) == 96, "a step is hashed as bytes: no padding");
+
+/* Pairs of query, key and head, masked or not, below MOST_PAIRS: sums over tiles then fit into int64. */
+static ga_status check_plan_pairs(const ga_dist_desc *d) {
+  const int64_t *q = d->q->doc_start, *kv = d->kv->doc_start;
+  uint64_t sum = 0, pairs;
+  bool fits = true;
+  for (int64_t i = 0; i < d->q->documents && fits; i++)
+    fits = ga_mul_ok((uint64_t)(q[i + 1] - q[i]), (uint64_t)(kv[i + 1] - kv[i]), &pairs) &&
+           ga_mul_ok(pairs, (uint64_t)d->q_heads, &pairs) && ga_add_ok(sum, pairs, &sum) && sum < MOST_PAIRS;
+  GA_REQUIRE(fits, GA_ERR_SHAPE,
+             "dist: %lld queries, %lld keys, %d heads: queries x keys x q_heads, summed over documents, must be below "
+             "2^62",
+             (long long)d->q->tokens, (long long)d->kv->tokens, d->q_heads);
+  return GA_OK;
+}
+
+/* A rank sends each of its blocks to each other rank at most: 4 head_dim + 4 v_dim + 1 floats of a row and head in
+ * all, backward. What it holds is no more. That is 4 times the row below, so sums stay below 2^62. */
+static ga_status check_plan_bytes(const ga_dist_desc *d) {
+  const int64_t tokens = ga_max_i64(d->q->tokens, d->kv->tokens), row = d->head_dim + 2 * (int64_t)d->v_dim + 1;
+  uint64_t bytes;
+  const bool fits = ga_mul_ok((uint64_t)tokens, (uint64_t)(4 * row * d->q_heads), &bytes) &&
+                    ga_mul_ok(bytes, (uint64_t)d->q->ranks, &bytes) && bytes < MOST_BYTES;
+  GA_REQUIRE(fits, GA_ERR_SHAPE,
+             "dist: %lld tokens, %d heads, head_dim %d, v_dim %d, %d ranks: tokens x q_heads x (head_dim + 2 v_dim + "
+             "1) x 4 bytes x ranks must be below 2^60",
+             (long long)tokens, d->q_heads, d->head_dim, d->v_dim, d->q->ranks);
+  return GA_OK;
+}
 
 static ga_status check_desc(const ga_dist_desc *d) {
   GA_REQUIRE(d->q, GA_ERR_ARG, "dist: q layout is null");
@@ -33,7 +64,8 @@ static ga_status check_desc(const ga_dist_desc *d) {
              (long long)kv->documents);
   GA_REQUIRE(q->step == kv->step, GA_ERR_SHAPE, "dist: the layout of %s is striped, the other is not; both or none",
              q->step > 1 ? "q" : "kv");
-  return GA_OK;
+  GA_TRY(check_plan_pairs(d));
+  return check_plan_bytes(d);
 }
 
 static uint64_t hash_plan(const ga_dist_plan *plan) {
@@ -106,15 +138,15 @@ void ga_dist_plan_destroy(ga_dist_plan *plan) {
   ga_mem_free(plan);
 }
 
-uint64_t ga_dist_plan_hash(const ga_dist_plan *plan) { return plan->hash; }
+uint64_t ga_dist_plan_hash(const ga_dist_plan *plan) { return plan ? plan->hash : 0; }
 ga_status ga_dist_plan_grid(const ga_dist_plan *plan, ga_dist_grid *grid) {
   GA_REQUIRE(plan, GA_ERR_ARG, "dist: plan is null");
   GA_TRY(ga_sized_check_out("dist: grid", grid, ga_dist_grid_first));
   ga_sized_give(&plan->p.grid, sizeof plan->p.grid, grid);
   return GA_OK;
 }
-int32_t ga_dist_plan_stages(const ga_dist_plan *plan) { return plan->stages; }
-int32_t ga_dist_plan_ranks(const ga_dist_plan *plan) { return plan->p.ranks; }
+int32_t ga_dist_plan_stages(const ga_dist_plan *plan) { return plan ? plan->stages : 0; }
+int32_t ga_dist_plan_ranks(const ga_dist_plan *plan) { return plan ? plan->p.ranks : 0; }
 
 /* --- what it asks of a rank --- */
 
