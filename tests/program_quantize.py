@@ -2,6 +2,7 @@
 """ga quantize and ga convert: files of every type that load and predict alike, the types that mixtures give, and nothing
 left behind when writing fails. Usage: program_quantize.py GA"""
 import json
+import math
 import os
 import resource
 import shutil
@@ -282,13 +283,17 @@ class Quantize(unittest.TestCase):
         self.must("synth", "--shape", "tiny", "--type", "f16", "--ff", "256", other)
         self.refuse("quantize", other, self.path("o.gguf"), "q4_0", "-i", matrix, says="is it of this model?")
 
-    def test_convert(self):
+    def make_folder(self):
         folder = self.path("folder")
         shutil.copytree(os.path.join(HERE, "data", "arch", "llama"), folder)
         letters = {chr(97 + i): i for i in range(26)}
         with open(os.path.join(folder, "tokenizer.json"), "w") as f:
             json.dump({"model": {"type": "BPE", "vocab": letters, "merges": []},
                        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}}, f)
+        return folder
+
+    def test_convert(self):
+        folder = self.make_folder()
         _, said = self.must("convert", folder, self.out)
         self.assertNotIn("left out", said)
         ids, _ = self.must("tokenize", "-m", self.out, "abc")
@@ -297,6 +302,37 @@ class Quantize(unittest.TestCase):
         self.assertLess(os.path.getsize(self.path("q.gguf")), os.path.getsize(self.out))
         os.unlink(os.path.join(folder, "tokenizer.json"))
         self.refuse("convert", folder, self.path("other.gguf"), says="no tokenizer.json beside the weights")
+
+    def retype(self, folder, name, kind, width):
+        """Gives a tensor of model.safetensors another type, and zeros as its data."""
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "rb") as f:
+            head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+            data = f.read()
+        put, now = b"", {"__metadata__": head.pop("__metadata__", {})}
+        for key, t in sorted(head.items(), key=lambda item: item[1]["data_offsets"]):
+            part = data[slice(*t["data_offsets"])]
+            if key == name:
+                part, t["dtype"] = bytes(width * math.prod(t["shape"])), kind
+            now[key] = {**t, "data_offsets": [len(put), len(put) + len(part)]}
+            put += part
+        text = json.dumps(now).encode()
+        os.unlink(path)
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + put)
+
+    def test_convert_integers(self):
+        """Codes without their scales are no weights."""
+        folder = self.make_folder()
+        name = "model.layers.0.mlp.up_proj.weight"
+        for kind, width in {"I8": 1, "U8": 1, "I16": 2, "I32": 4, "I64": 8}.items():
+            with self.subTest(kind):
+                self.retype(folder, name, kind, width)
+                self.refuse("convert", folder, self.out, says=f"'blk.0.ffn_up.weight': is {kind.lower()}: weights must be f32")
+        self.retype(folder, name, "F8_E4M3", 1)
+        self.refuse("convert", folder, self.out, says="weights in FP8 are not converted")
+        self.retype(folder, name, "F64", 8)
+        self.must("convert", folder, self.out)
 
 
 if __name__ == "__main__":

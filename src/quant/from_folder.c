@@ -165,13 +165,21 @@ static bool is_transposed(const rewrite *r, const char *name) {
   return false;
 }
 
+/* Codes whose scales lie in other tensors, which are left out, would be written as if they were the weights. */
+static ga_status check_weight_type(ga_dtype dtype) {
+  GA_REQUIRE(dtype != GA_E4M3 && dtype != GA_E5M2, GA_ERR_UNSUPPORTED,
+             "is %s: weights in FP8 are not converted; take the model's files in bf16 or f16", ga_dtype_name(dtype));
+  GA_REQUIRE(dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_F64, GA_ERR_UNSUPPORTED,
+             "is %s: weights must be f32, f16, bf16 or f64; take the model's files in one of these",
+             ga_dtype_name(dtype));
+  return GA_OK;
+}
+
 ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
   bool plus_one = false;
-  GA_REQUIRE(t->from->view.dtype != GA_E4M3 && t->from->view.dtype != GA_E5M2, GA_ERR_UNSUPPORTED,
-             "is %s: weights in FP8 are not converted; take the model's files in bf16 or f16",
-             ga_dtype_name(t->from->view.dtype));
   t->left_out = !strcmp(t->from->name, t->from->source_name); /* no table names it: nothing here reads it */
   if (t->left_out) return GA_OK;
+  GA_TRY(check_weight_type(t->from->view.dtype));
   GA_TRY(ga_model_file_bool_or(r->file, "ga.norm_plus_one", false, &plus_one));
   if (plus_one && ga_ends_with(t->name, "_norm.weight")) t->change = CHANGE_PLUS_ONE;
   if (is_transposed(r, t->name) && t->view.n_dims == 2) {
