@@ -91,7 +91,8 @@ GA_API const char *ga_quantize_type_at(int32_t index);
  * it. Rows go through memory a few at a time, whatever the file's size. `out` is either the whole new file or what it
  * was: a process that is killed leaves nothing under that name.
  * GA_ERR_ARG: unknown type; `out` exists (see overwrite), or is `in`. GA_ERR_IO: also when the disk is full.
- * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that is not finite. */
+ * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that
+ * is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
