@@ -151,6 +151,14 @@ class Quantize(unittest.TestCase):
         self.assertEqual({t["to"] for t in have.values()}, {"q4_k", "f32"})
         self.assertFalse(os.path.exists(self.out))
 
+    def test_json_of_any_name(self):
+        """Names of files are bytes; JSON is UTF-8."""
+        self.make()
+        name = os.fsencode(self.folder.name) + b"/out\xff.gguf"
+        text, _ = self.must("quantize", self.source, name, "q8_0", "--json")
+        self.assertEqual(os.path.basename(json.loads(text)["out"]), "out\ufffd.gguf")
+        self.assertTrue(os.path.exists(name))
+
     def test_rows_of_no_whole_block(self):
         self.make("--width", "96", "--ff", "320")
         for kind, other in {"q4_k_s": "q5_0", "q5_k_s": "q5_1", "q6_k": "q8_0", "q3_k_s": "iq4_nl", "iq4_xs": "iq4_nl"}.items():
