@@ -295,6 +295,33 @@ static void test_convert_refuses(void **state) {
                GA_ERR_IO, "nowhere");
 }
 
+/* Called while the file is written: another program makes one of that name. */
+static int make_meanwhile(void *user, uint64_t done, uint64_t total) {
+  (void)user, (void)done, (void)total;
+  put_file_text("out.gguf", "theirs");
+  return 0;
+}
+
+static void test_file_that_appears_meanwhile(void **state) {
+  ga_quantize_options o = GA_QUANTIZE_OPTIONS_INIT;
+  char out[512], text[8] = "";
+  (void)state;
+  fill_folder("llama");
+  (void)unlink(in_folder("out.gguf"));
+  (void)snprintf(out, sizeof out, "%s", in_folder("out.gguf"));
+  o.type = "f32";
+  o.progress = make_meanwhile;
+  assert_error(ga_quantize_file(test_folder, out, &o), GA_ERR_ARG, "out.gguf: exists; give another name");
+  FILE *f = fopen(out, "r");
+  assert_non_null(f);
+  assert_int_equal(fread(text, 1, sizeof text, f), 6);
+  (void)fclose(f);
+  assert_string_equal(text, "theirs");
+  assert_int_equal(unlink(out), 0);
+  o.progress = NULL;
+  assert_ok(ga_quantize_file(test_folder, out, &o));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define X(name) cmocka_unit_test(test_arch_##name),
@@ -305,6 +332,7 @@ int main(void) {
       cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),
+      cmocka_unit_test(test_file_that_appears_meanwhile),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -187,7 +187,7 @@ ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *d
   GA_TRY(ga_gguf_writer_create(3, 0, &w));
   ga_arena_init(&arena, (size_t)1 << 30);
   ga_status status = put_imatrix(im, w, &arena, dataset);
-  if (status == GA_OK) status = ga_gguf_writer_finish(w, path);
+  if (status == GA_OK) status = overwrite ? ga_gguf_writer_finish(w, path) : ga_gguf_writer_finish_new(w, path);
   ga_gguf_writer_destroy(w);
   ga_arena_free(&arena);
   return status;

@@ -203,7 +203,8 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
     tell_tensor(t, o);
     if (!t->left_out) ga_gguf_put_tensor_from(r->writer, t->name, &t->view, rewrite_bytes, t);
   }
-  return o->dry_run ? GA_OK : ga_gguf_writer_finish(r->writer, out);
+  if (o->dry_run) return GA_OK;
+  return o->overwrite ? ga_gguf_writer_finish(r->writer, out) : ga_gguf_writer_finish_new(r->writer, out);
 }
 
 ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options) {
