@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -203,6 +204,57 @@ class Quantize(unittest.TestCase):
         self.refuse("quantize", self.path("nothing.gguf"), o, "q4_0", says="nothing.gguf")
         self.refuse("quantize", s, o, "q4_0", "-i", s, says="general.type is ''; must be 'imatrix'")
         self.refuse("convert", s, says="needs FOLDER and OUT; 1 given", code=2)
+
+    def put(self, name, text):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def refuse_special(self, *args, out, says):
+        """Nothing takes the place of what is no regular file, --force or not."""
+        before = os.lstat(out)
+        self.refuse(*args, says=says)
+        self.assertEqual((os.lstat(out).st_ino, os.lstat(out).st_mode), (before.st_ino, before.st_mode))
+
+    def test_special_files(self):
+        self.make()
+        pipe, text = self.path("pipe"), self.put("text", "abcdefgh ijklmnop qrstuvwx " * 40)
+        os.mkfifo(pipe)
+        null = self.path("null")
+        os.symlink("/dev/null", null)
+        for out in (pipe, null):
+            self.refuse_special("quantize", self.source, out, "q8_0", "--force", out=out, says="is a device, a pipe or a socket")
+            self.refuse_special("imatrix", "-m", self.source, "-d", "cpu", "-f", text, "-o", out, "--force", out=out,
+                                says="is no regular file")
+
+    def test_chat_saved_to_a_pipe(self):
+        self.make()
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        r = subprocess.run([GA, "chat", "-m", self.source, "-d", "cpu", "--chat-template", "plain"], input=f"/save -f {pipe}\n".encode(),
+                           capture_output=True, timeout=60)
+        self.assertIn("pipe is no regular file; give another name", r.stderr.decode())
+        self.assertTrue(stat.S_ISFIFO(os.lstat(pipe).st_mode))
+
+    def test_files_beside_the_model(self):
+        """What lies in the folder that is read stays, and so does the importance matrix."""
+        folder = self.make_folder()
+        for name in ("config.json", "tokenizer.json", "model.safetensors", "expected.txt"):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as f:
+                before = f.read()
+            self.refuse("convert", "--force", folder, path, says="is the model that is read; must be another file")
+            with open(path, "rb") as f:
+                self.assertEqual(f.read(), before)
+        for _ in range(2):
+            self.must("convert", "--force", folder, os.path.join(folder, "out.gguf"))
+        self.make()
+        text, matrix = self.put("text", "abcdefgh ijklmnop qrstuvwx " * 40), self.path("m.gguf")
+        measure = ("imatrix", "-m", self.source, "-d", "cpu", "-w", "64", "-f", text, "--limit", "1", "--force", "-o")
+        self.must(*measure, matrix)
+        self.refuse("quantize", "--force", self.source, matrix, "q4_0", "-i", matrix, says="is the importance matrix that is read")
+        self.refuse(*measure, text, says="is the text that is read; give another name")
+        self.refuse(*measure, self.source, says="is the model that is read; must be another file")
 
     def test_values_refused(self):
         """A weight that is NaN: named, and no file."""
