@@ -295,6 +295,34 @@ static void test_convert_refuses(void **state) {
                GA_ERR_IO, "nowhere");
 }
 
+/* Named templates: the new file has the one that the folder is used with. */
+static void test_named_templates(void **state) {
+  static const struct {
+    const char *list, *want; /* want "": none */
+  } cases[] = {{"[{\"name\":\"tool_use\",\"template\":\"A\"},{\"name\":\"default\",\"template\":\"B\"}]", "B"},
+               {"[{\"name\":\"tool_use\",\"template\":\"A\"},{\"name\":\"rag\",\"template\":\"C\"}]", "A"},
+               {"[{\"name\":\"default\"},{\"name\":\"rag\",\"template\":\"C\"}]", "C"},
+               {"[]", ""},
+               {"null", ""}};
+  char config[256];
+  (void)state;
+  fill_folder("llama");
+  for (size_t i = 0; i < GA_COUNT_OF(cases); i++) {
+    ga_model_file *f;
+    ga_text text;
+    (void)snprintf(config, sizeof config, "{\"chat_template\":%s}", cases[i].list);
+    put_file_text("tokenizer_config.json", config);
+    must_convert("f32");
+    assert_ok(ga_model_file_open(in_folder("out.gguf"), &f));
+    assert_ok(ga_model_file_text_or(f, "tokenizer.chat_template", "", &text));
+    if (text.bytes != strlen(cases[i].want) || memcmp(text.data, cases[i].want, text.bytes))
+      fail_msg("%s: '%.*s'; must be '%s'", cases[i].list, (int)text.bytes, text.data, cases[i].want);
+    ga_model_file_destroy(f);
+  }
+  put_file_text("tokenizer_config.json", "{\"chat_template\":7}");
+  refuse_convert("f32", GA_ERR_FORMAT, "chat_template is an integer; must be a text");
+}
+
 /* Called while the file is written: another program makes one of that name. */
 static int make_meanwhile(void *user, uint64_t done, uint64_t total) {
   (void)user, (void)done, (void)total;
@@ -332,6 +360,7 @@ int main(void) {
       cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),
+      cmocka_unit_test(test_named_templates),
       cmocka_unit_test(test_file_that_appears_meanwhile),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
