@@ -243,7 +243,8 @@ class Quantize(unittest.TestCase):
             path = os.path.join(folder, name)
             with open(path, "rb") as f:
                 before = f.read()
-            self.refuse("convert", "--force", folder, path, says="is the model that is read; must be another file")
+            says = "is the model that is read" if name == "model.safetensors" else "lies beside the weights that are read"
+            self.refuse("convert", "--force", folder, path, says=says)
             with open(path, "rb") as f:
                 self.assertEqual(f.read(), before)
         for _ in range(2):

@@ -32,10 +32,14 @@ static bool is_in_folder(const struct stat *to, const char *shard) {
   return found;
 }
 
-static bool is_of_model(const struct stat *to, const ga_model_file *model) {
+static ga_status check_model(const struct stat *to, const ga_model_file *model, const char *label) {
   for (int32_t i = 0; i < ga_model_file_shards(model); i++)
-    if (is_at(to, AT_FDCWD, ga_model_file_shard_path(model, i))) return true;
-  return ga_model_file_format(model) == GA_MODEL_SAFETENSORS && is_in_folder(to, ga_model_file_shard_path(model, 0));
+    GA_REQUIRE(!is_at(to, AT_FDCWD, ga_model_file_shard_path(model, i)), GA_ERR_ARG,
+               "%s is the model that is read; must be another file", label);
+  GA_REQUIRE(ga_model_file_format(model) != GA_MODEL_SAFETENSORS ||
+                 !is_in_folder(to, ga_model_file_shard_path(model, 0)),
+             GA_ERR_ARG, "%s lies beside the weights that are read; must be another file", label);
+  return GA_OK;
 }
 
 ga_status quant_check_output(const ga_model_file *model, const char *importance, const char *out, bool overwrite) {
@@ -45,7 +49,7 @@ ga_status quant_check_output(const ga_model_file *model, const char *importance,
   GA_REQUIRE(!S_ISDIR(to.st_mode), GA_ERR_ARG, "%s is a folder; must be the path of a file", label);
   GA_REQUIRE(S_ISREG(to.st_mode), GA_ERR_ARG,
              "%s is a device, a pipe or a socket; must be a regular file, or a name that nothing has", label);
-  GA_REQUIRE(!is_of_model(&to, model), GA_ERR_ARG, "%s is the model that is read; must be another file", label);
+  GA_TRY(check_model(&to, model, label));
   GA_REQUIRE(!importance || !is_at(&to, AT_FDCWD, importance), GA_ERR_ARG,
              "%s is the importance matrix that is read; must be another file", label);
   GA_REQUIRE(overwrite, GA_ERR_ARG, "%s exists; give another name, or allow to overwrite it (--force)", label);
