@@ -218,6 +218,41 @@ static void test_frequencies_of_llama3(void **state) {
   ga_model_file_destroy(f);
 }
 
+static void divisors_with(const char *rope, float *out) {
+  char config[700];
+  ga_model_file *f;
+  assert_int_equal(unlink(in_folder("config.json")), 0);
+  (void)snprintf(config, sizeof config,
+                 "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"intermediate_size\":96,"
+                 "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":96,"
+                 "\"rms_norm_eps\":1e-6,\"max_position_embeddings\":128,\"tie_word_embeddings\":true,"
+                 "\"rope_scaling\":{\"rope_type\":\"llama3\"%s},\"rope_theta\":10000.0}",
+                 rope);
+  put_file_text("config.json", config);
+  must_convert("f32");
+  assert_ok(ga_model_file_open(in_folder("out.gguf"), &f));
+  const ga_model_tensor *t = ga_model_file_find(f, "rope_freqs.weight");
+  assert_non_null(t);
+  assert_int_equal(t->bytes, 8 * sizeof(float));
+  memcpy(out, t->view.data, t->bytes);
+  ga_model_file_destroy(f);
+}
+
+/* What config.json does not state is what the loader of folders takes. */
+static void test_frequencies_not_stated(void **state) {
+  float stated[8], left[8];
+  (void)state;
+  fill_folder("llama3");
+  divisors_with(",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                "\"original_max_position_embeddings\":128",
+                stated);
+  divisors_with(",\"factor\":8.0", left);
+  assert_memory_equal(left, stated, sizeof left);
+  assert_true(left[0] == 1 && left[7] == 8);
+  divisors_with("", left);
+  for (int i = 0; i < 8; i++) assert_true(left[i] == 1);
+}
+
 /* Flags of layers become a number where every n-th is global. */
 static void test_window_pattern(void **state) {
   static const struct {
@@ -357,6 +392,7 @@ int main(void) {
 #undef X
           cmocka_unit_test(test_converted_keys),
       cmocka_unit_test(test_frequencies_of_llama3),
+      cmocka_unit_test(test_frequencies_not_stated),
       cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),

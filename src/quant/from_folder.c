@@ -191,20 +191,24 @@ ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
   return pairs_of(r, t);
 }
 
-/* Llama 3.1 divides low frequencies by a factor, and passes over smoothly: GGUF has the divisors as a tensor. */
+/* Llama 3.1 divides low frequencies by a factor, and passes over smoothly: GGUF has the divisors as a tensor. What is
+ * not stated is as ga_hparams_rope has it. */
 static ga_status llama3_divisors(const rewrite *r, int64_t n, float *out) {
   static const char *const names[] = {"factor", "low_freq_factor", "high_freq_factor"};
+  static const double usual[] = {1, 1, 4};
   double v[3], base;
   int64_t original;
   char key[128];
   for (int i = 0; i < 3; i++) {
     (void)snprintf(key, sizeof key, "%s.rope.scaling.%s", r->model.arch, names[i]);
-    GA_TRY(ga_model_file_float(r->file, key, &v[i]));
+    GA_TRY(ga_model_file_float_or(r->file, key, usual[i], &v[i]));
   }
   (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
-  GA_TRY(ga_model_file_float(r->file, key, &base));
-  (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
+  GA_TRY(ga_model_file_float_or(r->file, key, 10000, &base));
+  (void)snprintf(key, sizeof key, "%s.context_length", r->model.arch);
   GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 30, &original));
+  (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, original, 1, 1 << 30, &original));
   GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] > v[1], GA_ERR_FORMAT,
              "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low < high", v[0], v[1],
              v[2]);
