@@ -32,7 +32,7 @@ static bool is_in_folder(const struct stat *to, const char *shard) {
   return found;
 }
 
-static ga_status check_model(const struct stat *to, const ga_model_file *model, const char *label) {
+static ga_status refuse_model_files(const struct stat *to, const ga_model_file *model, const char *label) {
   for (int32_t i = 0; i < ga_model_file_shards(model); i++)
     GA_REQUIRE(!is_at(to, AT_FDCWD, ga_model_file_shard_path(model, i)), GA_ERR_ARG,
                "%s is the model that is read; must be another file", label);
@@ -49,7 +49,7 @@ ga_status quant_check_output(const ga_model_file *model, const char *importance,
   GA_REQUIRE(!S_ISDIR(to.st_mode), GA_ERR_ARG, "%s is a folder; must be the path of a file", label);
   GA_REQUIRE(S_ISREG(to.st_mode), GA_ERR_ARG,
              "%s is a device, a pipe or a socket; must be a regular file, or a name that nothing has", label);
-  GA_TRY(check_model(&to, model, label));
+  GA_TRY(refuse_model_files(&to, model, label));
   GA_REQUIRE(!importance || !is_at(&to, AT_FDCWD, importance), GA_ERR_ARG,
              "%s is the importance matrix that is read; must be another file", label);
   GA_REQUIRE(overwrite, GA_ERR_ARG, "%s exists; give another name, or allow to overwrite it (--force)", label);
