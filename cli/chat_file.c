@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/conversation.h"
@@ -39,6 +40,8 @@ static ga_status replace_file(const char *path, const char *text) {
 ga_status chat_save(chat *c, const char *path, bool replace) {
   REQUIRE(strlen(path) < sizeof c->saved, GA_ERR_ARG, "the file's name has %zu bytes; at most %zu", strlen(path),
           sizeof c->saved - 1);
+  struct stat st;
+  REQUIRE(stat(path, &st) || S_ISREG(st.st_mode), GA_ERR_ARG, "%s is no regular file; give another name", path);
   REQUIRE(replace || access(path, F_OK) || !strcmp(path, c->saved), GA_ERR_STATE,
           "%s is there; /save -f %s writes over it", path, path);
   json_t *all = json_of(c);

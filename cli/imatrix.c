@@ -1,7 +1,7 @@
 /* ga imatrix: what each matrix of a model is multiplied by, measured on a text. */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/stat.h>
 
 #include "cli/error.h"
 #include "cli/models.h"
@@ -50,8 +50,14 @@ static ga_status run_imatrix(const imatrix_args *a, int64_t *windows) {
   opened o;
   char *text;
   size_t bytes;
+  struct stat st, from;
   /* Said before minutes of work, not after. */
-  REQUIRE(a->force || access(a->out, F_OK), GA_ERR_ARG, "%s exists; give another name, or --force", a->out);
+  if (!stat(a->out, &st)) {
+    REQUIRE(S_ISREG(st.st_mode), GA_ERR_ARG, "%s is no regular file; give another name", a->out);
+    REQUIRE(stat(a->file, &from) || from.st_dev != st.st_dev || from.st_ino != st.st_ino, GA_ERR_ARG,
+            "%s is the text that is read; give another name", a->out);
+    REQUIRE(a->force, GA_ERR_ARG, "%s exists; give another name, or --force", a->out);
+  }
   TRY(read_text(a->file, &text, &bytes));
   ga_status status = open_model(&a->open, false, &o);
   if (status == GA_OK) {

@@ -28,10 +28,10 @@ typedef struct rewrite_sums {
 static bool is_block_type(int32_t dtype) { return ga_dtype_info((ga_dtype)dtype)->is_quant; }
 
 static json_t *tensor_json(const ga_quantize_tensor *t) {
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:b}", "name", t->name, "from", ga_dtype_name((ga_dtype)t->from),
-                   "to", t->left_out ? "none" : ga_dtype_name((ga_dtype)t->to), "bytes_from", (json_int_t)t->bytes_from,
-                   "bytes_to", (json_int_t)t->bytes_to, "fallback", t->to != t->wanted && !t->left_out, "weighted",
-                   t->weighted);
+  return json_pack("{s:o, s:s, s:s, s:I, s:I, s:b, s:b}", "name", cmd_json_text(t->name, strlen(t->name)), "from",
+                   ga_dtype_name((ga_dtype)t->from), "to", t->left_out ? "none" : ga_dtype_name((ga_dtype)t->to),
+                   "bytes_from", (json_int_t)t->bytes_from, "bytes_to", (json_int_t)t->bytes_to, "fallback",
+                   t->to != t->wanted && !t->left_out, "weighted", t->weighted);
 }
 
 static void print_tensor(const ga_quantize_tensor *t) {
@@ -111,11 +111,11 @@ static void print_remarks(const char *name, const rewrite_sums *s) {
 static ga_status print_json(rewrite_sums *s, double seconds) {
   json_t *tensors = s->each;
   s->each = NULL;
-  return cmd_print_json(json_pack("{s:s, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "out", s->args->out, "type",
-                                  s->args->type, "bytes_from", (json_int_t)s->from_bytes, "bytes_to",
-                                  (json_int_t)s->to_bytes, "seconds", seconds, "fallbacks", (json_int_t)s->fallbacks,
-                                  "left_out", (json_int_t)s->left_out, "weighted", (json_int_t)s->weighted, "tensors",
-                                  tensors),
+  return cmd_print_json(json_pack("{s:o, s:s, s:I, s:I, s:f, s:I, s:I, s:I, s:o}", "out",
+                                  cmd_json_text(s->args->out, strlen(s->args->out)), "type", s->args->type,
+                                  "bytes_from", (json_int_t)s->from_bytes, "bytes_to", (json_int_t)s->to_bytes,
+                                  "seconds", seconds, "fallbacks", (json_int_t)s->fallbacks, "left_out",
+                                  (json_int_t)s->left_out, "weighted", (json_int_t)s->weighted, "tensors", tensors),
                         JSON_INDENT(1));
 }
 

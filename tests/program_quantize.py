@@ -2,10 +2,12 @@
 """ga quantize and ga convert: files of every type that load and predict alike, the types that mixtures give, and nothing
 left behind when writing fails. Usage: program_quantize.py GA"""
 import json
+import math
 import os
 import resource
 import shutil
 import signal
+import stat
 import struct
 import subprocess
 import sys
@@ -150,6 +152,14 @@ class Quantize(unittest.TestCase):
         self.assertEqual({t["to"] for t in have.values()}, {"q4_k", "f32"})
         self.assertFalse(os.path.exists(self.out))
 
+    def test_json_of_any_name(self):
+        """Names of files are bytes; JSON is UTF-8."""
+        self.make()
+        name = os.fsencode(self.folder.name) + b"/out\xff.gguf"
+        text, _ = self.must("quantize", self.source, name, "q8_0", "--json")
+        self.assertEqual(os.path.basename(json.loads(text)["out"]), "out\ufffd.gguf")
+        self.assertTrue(os.path.exists(name))
+
     def test_rows_of_no_whole_block(self):
         self.make("--width", "96", "--ff", "320")
         for kind, other in {"q4_k_s": "q5_0", "q5_k_s": "q5_1", "q6_k": "q8_0", "q3_k_s": "iq4_nl", "iq4_xs": "iq4_nl"}.items():
@@ -194,6 +204,58 @@ class Quantize(unittest.TestCase):
         self.refuse("quantize", self.path("nothing.gguf"), o, "q4_0", says="nothing.gguf")
         self.refuse("quantize", s, o, "q4_0", "-i", s, says="general.type is ''; must be 'imatrix'")
         self.refuse("convert", s, says="needs FOLDER and OUT; 1 given", code=2)
+
+    def put(self, name, text):
+        with open(self.path(name), "w") as f:
+            f.write(text)
+        return self.path(name)
+
+    def refuse_special(self, *args, out, says):
+        """Nothing takes the place of what is no regular file, --force or not."""
+        before = os.lstat(out)
+        self.refuse(*args, says=says)
+        self.assertEqual((os.lstat(out).st_ino, os.lstat(out).st_mode), (before.st_ino, before.st_mode))
+
+    def test_special_files(self):
+        self.make()
+        pipe, text = self.path("pipe"), self.put("text", "abcdefgh ijklmnop qrstuvwx " * 40)
+        os.mkfifo(pipe)
+        null = self.path("null")
+        os.symlink("/dev/null", null)
+        for out in (pipe, null):
+            self.refuse_special("quantize", self.source, out, "q8_0", "--force", out=out, says="is a device, a pipe or a socket")
+            self.refuse_special("imatrix", "-m", self.source, "-d", "cpu", "-f", text, "-o", out, "--force", out=out,
+                                says="is no regular file")
+
+    def test_chat_saved_to_a_pipe(self):
+        self.make()
+        pipe = self.path("pipe")
+        os.mkfifo(pipe)
+        r = subprocess.run([GA, "chat", "-m", self.source, "-d", "cpu", "--chat-template", "plain"], input=f"/save -f {pipe}\n".encode(),
+                           capture_output=True, timeout=60)
+        self.assertIn("pipe is no regular file; give another name", r.stderr.decode())
+        self.assertTrue(stat.S_ISFIFO(os.lstat(pipe).st_mode))
+
+    def test_files_beside_the_model(self):
+        """What lies in the folder that is read stays, and so does the importance matrix."""
+        folder = self.make_folder()
+        for name in ("config.json", "tokenizer.json", "model.safetensors", "expected.txt"):
+            path = os.path.join(folder, name)
+            with open(path, "rb") as f:
+                before = f.read()
+            says = "is the model that is read" if name == "model.safetensors" else "lies beside the weights that are read"
+            self.refuse("convert", "--force", folder, path, says=says)
+            with open(path, "rb") as f:
+                self.assertEqual(f.read(), before)
+        for _ in range(2):
+            self.must("convert", "--force", folder, os.path.join(folder, "out.gguf"))
+        self.make()
+        text, matrix = self.put("text", "abcdefgh ijklmnop qrstuvwx " * 40), self.path("m.gguf")
+        measure = ("imatrix", "-m", self.source, "-d", "cpu", "-w", "64", "-f", text, "--limit", "1", "--force", "-o")
+        self.must(*measure, matrix)
+        self.refuse("quantize", "--force", self.source, matrix, "q4_0", "-i", matrix, says="is the importance matrix that is read")
+        self.refuse(*measure, text, says="is the text that is read; give another name")
+        self.refuse(*measure, self.source, says="is the model that is read; must be another file")
 
     def test_values_refused(self):
         """A weight that is NaN: named, and no file."""
@@ -282,13 +344,17 @@ class Quantize(unittest.TestCase):
         self.must("synth", "--shape", "tiny", "--type", "f16", "--ff", "256", other)
         self.refuse("quantize", other, self.path("o.gguf"), "q4_0", "-i", matrix, says="is it of this model?")
 
-    def test_convert(self):
+    def make_folder(self):
         folder = self.path("folder")
         shutil.copytree(os.path.join(HERE, "data", "arch", "llama"), folder)
         letters = {chr(97 + i): i for i in range(26)}
         with open(os.path.join(folder, "tokenizer.json"), "w") as f:
             json.dump({"model": {"type": "BPE", "vocab": letters, "merges": []},
                        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}}, f)
+        return folder
+
+    def test_convert(self):
+        folder = self.make_folder()
         _, said = self.must("convert", folder, self.out)
         self.assertNotIn("left out", said)
         ids, _ = self.must("tokenize", "-m", self.out, "abc")
@@ -297,6 +363,37 @@ class Quantize(unittest.TestCase):
         self.assertLess(os.path.getsize(self.path("q.gguf")), os.path.getsize(self.out))
         os.unlink(os.path.join(folder, "tokenizer.json"))
         self.refuse("convert", folder, self.path("other.gguf"), says="no tokenizer.json beside the weights")
+
+    def retype(self, folder, name, kind, width):
+        """Gives a tensor of model.safetensors another type, and zeros as its data."""
+        path = os.path.join(folder, "model.safetensors")
+        with open(path, "rb") as f:
+            head = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
+            data = f.read()
+        put, now = b"", {"__metadata__": head.pop("__metadata__", {})}
+        for key, t in sorted(head.items(), key=lambda item: item[1]["data_offsets"]):
+            part = data[slice(*t["data_offsets"])]
+            if key == name:
+                part, t["dtype"] = bytes(width * math.prod(t["shape"])), kind
+            now[key] = {**t, "data_offsets": [len(put), len(put) + len(part)]}
+            put += part
+        text = json.dumps(now).encode()
+        os.unlink(path)
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + put)
+
+    def test_convert_integers(self):
+        """Codes without their scales are no weights."""
+        folder = self.make_folder()
+        name = "model.layers.0.mlp.up_proj.weight"
+        for kind, width in {"I8": 1, "U8": 1, "I16": 2, "I32": 4, "I64": 8}.items():
+            with self.subTest(kind):
+                self.retype(folder, name, kind, width)
+                self.refuse("convert", folder, self.out, says=f"'blk.0.ffn_up.weight': is {kind.lower()}: weights must be f32")
+        self.retype(folder, name, "F8_E4M3", 1)
+        self.refuse("convert", folder, self.out, says="weights in FP8 are not converted")
+        self.retype(folder, name, "F64", 8)
+        self.must("convert", folder, self.out)
 
 
 if __name__ == "__main__":

@@ -218,6 +218,41 @@ static void test_frequencies_of_llama3(void **state) {
   ga_model_file_destroy(f);
 }
 
+static void divisors_with(const char *rope, float *out) {
+  char config[700];
+  ga_model_file *f;
+  assert_int_equal(unlink(in_folder("config.json")), 0);
+  (void)snprintf(config, sizeof config,
+                 "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,\"intermediate_size\":96,"
+                 "\"num_attention_heads\":4,\"num_key_value_heads\":2,\"head_dim\":16,\"vocab_size\":96,"
+                 "\"rms_norm_eps\":1e-6,\"max_position_embeddings\":128,\"tie_word_embeddings\":true,"
+                 "\"rope_scaling\":{\"rope_type\":\"llama3\"%s},\"rope_theta\":10000.0}",
+                 rope);
+  put_file_text("config.json", config);
+  must_convert("f32");
+  assert_ok(ga_model_file_open(in_folder("out.gguf"), &f));
+  const ga_model_tensor *t = ga_model_file_find(f, "rope_freqs.weight");
+  assert_non_null(t);
+  assert_int_equal(t->bytes, 8 * sizeof(float));
+  memcpy(out, t->view.data, t->bytes);
+  ga_model_file_destroy(f);
+}
+
+/* What config.json does not state is what the loader of folders takes. */
+static void test_frequencies_not_stated(void **state) {
+  float stated[8], left[8];
+  (void)state;
+  fill_folder("llama3");
+  divisors_with(",\"factor\":8.0,\"low_freq_factor\":1.0,\"high_freq_factor\":4.0,"
+                "\"original_max_position_embeddings\":128",
+                stated);
+  divisors_with(",\"factor\":8.0", left);
+  assert_memory_equal(left, stated, sizeof left);
+  assert_true(left[0] == 1 && left[7] == 8);
+  divisors_with("", left);
+  for (int i = 0; i < 8; i++) assert_true(left[i] == 1);
+}
+
 /* Flags of layers become a number where every n-th is global. */
 static void test_window_pattern(void **state) {
   static const struct {
@@ -295,6 +330,61 @@ static void test_convert_refuses(void **state) {
                GA_ERR_IO, "nowhere");
 }
 
+/* Named templates: the new file has the one that the folder is used with. */
+static void test_named_templates(void **state) {
+  static const struct {
+    const char *list, *want; /* want "": none */
+  } cases[] = {{"[{\"name\":\"tool_use\",\"template\":\"A\"},{\"name\":\"default\",\"template\":\"B\"}]", "B"},
+               {"[{\"name\":\"tool_use\",\"template\":\"A\"},{\"name\":\"rag\",\"template\":\"C\"}]", "A"},
+               {"[{\"name\":\"default\"},{\"name\":\"rag\",\"template\":\"C\"}]", "C"},
+               {"[]", ""},
+               {"null", ""}};
+  char config[256];
+  (void)state;
+  fill_folder("llama");
+  for (size_t i = 0; i < GA_COUNT_OF(cases); i++) {
+    ga_model_file *f;
+    ga_text text;
+    (void)snprintf(config, sizeof config, "{\"chat_template\":%s}", cases[i].list);
+    put_file_text("tokenizer_config.json", config);
+    must_convert("f32");
+    assert_ok(ga_model_file_open(in_folder("out.gguf"), &f));
+    assert_ok(ga_model_file_text_or(f, "tokenizer.chat_template", "", &text));
+    if (text.bytes != strlen(cases[i].want) || memcmp(text.data, cases[i].want, text.bytes))
+      fail_msg("%s: '%.*s'; must be '%s'", cases[i].list, (int)text.bytes, text.data, cases[i].want);
+    ga_model_file_destroy(f);
+  }
+  put_file_text("tokenizer_config.json", "{\"chat_template\":7}");
+  refuse_convert("f32", GA_ERR_FORMAT, "chat_template is an integer; must be a text");
+}
+
+/* Called while the file is written: another program makes one of that name. */
+static int make_meanwhile(void *user, uint64_t done, uint64_t total) {
+  (void)user, (void)done, (void)total;
+  put_file_text("out.gguf", "theirs");
+  return 0;
+}
+
+static void test_file_that_appears_meanwhile(void **state) {
+  ga_quantize_options o = GA_QUANTIZE_OPTIONS_INIT;
+  char out[512], text[8] = "";
+  (void)state;
+  fill_folder("llama");
+  (void)unlink(in_folder("out.gguf"));
+  (void)snprintf(out, sizeof out, "%s", in_folder("out.gguf"));
+  o.type = "f32";
+  o.progress = make_meanwhile;
+  assert_error(ga_quantize_file(test_folder, out, &o), GA_ERR_ARG, "out.gguf: exists; give another name");
+  FILE *f = fopen(out, "r");
+  assert_non_null(f);
+  assert_int_equal(fread(text, 1, sizeof text, f), 6);
+  (void)fclose(f);
+  assert_string_equal(text, "theirs");
+  assert_int_equal(unlink(out), 0);
+  o.progress = NULL;
+  assert_ok(ga_quantize_file(test_folder, out, &o));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
 #define X(name) cmocka_unit_test(test_arch_##name),
@@ -302,9 +392,12 @@ int main(void) {
 #undef X
           cmocka_unit_test(test_converted_keys),
       cmocka_unit_test(test_frequencies_of_llama3),
+      cmocka_unit_test(test_frequencies_not_stated),
       cmocka_unit_test(test_window_pattern),
       cmocka_unit_test(test_token_behind),
       cmocka_unit_test(test_convert_refuses),
+      cmocka_unit_test(test_named_templates),
+      cmocka_unit_test(test_file_that_appears_meanwhile),
   };
   return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

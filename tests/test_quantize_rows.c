@@ -1,4 +1,5 @@
 /* Fitted blocks: never worse than those of plain rounding, better where it counts, and what is refused. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -232,6 +233,29 @@ static void test_values_refused(void **state) {
     }
 }
 
+/* The largest value that a type takes is read back as finite, and the next float is refused. */
+static void test_largest_values(void **state) {
+  static const struct {
+    ga_dtype type;
+    float most, back, above;
+    const char *says;
+  } cases[] = {{GA_F32, FLT_MAX, FLT_MAX, INFINITY, "is -inf; f32 holds finite values of at most 3.40282e+38"},
+               {GA_BF16, 0x1.FEp127f, 0x1.FEp127f, 0x1.FE0002p127f, "bf16 holds finite values of at most 3.38953e+38"},
+               {GA_F16, 65504, 65504, 65504.0039f, "f16 holds finite values of at most 65504"},
+               {GA_MXFP4, FLT_MAX, 0x1.8p127f, INFINITY, "is -inf; mxfp4 holds finite values"}};
+  (void)state;
+  for (size_t i = 0; i < GA_COUNT_OF(cases); i++) {
+    rows_of_type(cases[i].type, 1);
+    for (int c = 0; c < 32; c++) data.x[c] = 0;
+    data.x[7] = -cases[i].most;
+    assert_int_equal(ga_quantize_rows(data.q, &data.d, data.x, NULL, data.y), GA_OK);
+    assert_int_equal(ga_dequantize_rows(data.q, &data.d, data.y, data.back), GA_OK);
+    assert_true(data.back[7] == -cases[i].back);
+    data.x[7] = -cases[i].above;
+    fails_saying(ga_quantize_rows(data.q, &data.d, data.x, NULL, data.y), GA_ERR_FORMAT, cases[i].says);
+  }
+}
+
 static void test_arguments_refused(void **state) {
   uint64_t bytes = 7;
   (void)state;
@@ -270,10 +294,10 @@ static int free_rows(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_never_worse),       cmocka_unit_test(test_better_on_normal_values),
-      cmocka_unit_test(test_importance_helps),  cmocka_unit_test(test_threads_change_nothing),
-      cmocka_unit_test(test_plain_types),       cmocka_unit_test(test_values_refused),
-      cmocka_unit_test(test_arguments_refused),
+      cmocka_unit_test(test_never_worse),      cmocka_unit_test(test_better_on_normal_values),
+      cmocka_unit_test(test_importance_helps), cmocka_unit_test(test_threads_change_nothing),
+      cmocka_unit_test(test_plain_types),      cmocka_unit_test(test_values_refused),
+      cmocka_unit_test(test_largest_values),   cmocka_unit_test(test_arguments_refused),
   };
   return cmocka_run_group_tests(tests, NULL, free_rows);
 }

@@ -90,8 +90,10 @@ GA_API const char *ga_quantize_type_at(int32_t index);
  * complete: what a safetensors folder has in other files, and lays out in other ways, is written as llama.cpp expects
  * it. Rows go through memory a few at a time, whatever the file's size. `out` is either the whole new file or what it
  * was: a process that is killed leaves nothing under that name.
- * GA_ERR_ARG: unknown type; `out` exists (see overwrite), or is `in`. GA_ERR_IO: also when the disk is full.
- * GA_ERR_UNSUPPORTED: weights in FP8; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that is not finite. */
+ * GA_ERR_ARG: unknown type; `out` exists (see overwrite), is part of `in` or the importance matrix, or is no regular
+ * file. GA_ERR_IO: also when the disk is full.
+ * GA_ERR_UNSUPPORTED: a folder's weights in FP8 or integers; a tokenizer that GA has not. GA_ERR_FORMAT: a weight that
+ * is not finite. */
 GA_API GA_NODISCARD ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options);
 
 /* --- importance -------------------------------------------------------------------------------------------------- */
@@ -112,7 +114,8 @@ GA_API GA_NODISCARD ga_status ga_imatrix_add(ga_imatrix *im, const int32_t *ids,
 GA_API int64_t ga_imatrix_windows(const ga_imatrix *im);
 /* Writes what llama-imatrix writes: a GGUF file of general.type "imatrix", tensors NAME.in_sum2 and NAME.counts.
  * dataset: what the text is called, "" for nothing. The head is not among the matrices. `path` is either the whole new
- * file or what it was. GA_ERR_ARG when it exists, unless overwrite. GA_ERR_STATE: no windows. */
+ * file or what it was. GA_ERR_ARG when it exists, unless overwrite, or is no regular file, or is the model.
+ * GA_ERR_STATE: no windows. */
 GA_API GA_NODISCARD ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *dataset,
                                                bool overwrite);
 

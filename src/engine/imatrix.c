@@ -2,13 +2,13 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/mem.h"
 #include "base/status.h"
 #include "engine/session.h"
 #include "file/gguf_write.h"
 #include "ga/quantize.h"
+#include "quant/output.h"
 
 /* Of one matrix. */
 typedef struct column_sums {
@@ -182,12 +182,11 @@ ga_status ga_imatrix_write(const ga_imatrix *im, const char *path, const char *d
   ga_arena arena;
   GA_REQUIRE(im && path && dataset, GA_ERR_ARG, "importance matrix: im, path or dataset is NULL");
   GA_REQUIRE(im->windows, GA_ERR_STATE, "importance matrix: no text has been read");
-  GA_REQUIRE(overwrite || access(path, F_OK), GA_ERR_ARG,
-             "%s exists; give another name, or allow to overwrite it (--force)", ga_path_label(path));
+  GA_TRY(quant_check_output(im->model->file, NULL, path, overwrite));
   GA_TRY(ga_gguf_writer_create(3, 0, &w));
   ga_arena_init(&arena, (size_t)1 << 30);
   ga_status status = put_imatrix(im, w, &arena, dataset);
-  if (status == GA_OK) status = ga_gguf_writer_finish(w, path);
+  if (status == GA_OK) status = overwrite ? ga_gguf_writer_finish(w, path) : ga_gguf_writer_finish_new(w, path);
   ga_gguf_writer_destroy(w);
   ga_arena_free(&arena);
   return status;

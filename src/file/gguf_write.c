@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file_write.h"
@@ -381,16 +382,41 @@ static ga_status name_new(const char *path, new_file *out) {
   return GA_OK;
 }
 
-ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
+static ga_status fail_there(void) {
+  return ga_fail(GA_ERR_ARG, "exists; give another name, or allow to overwrite it (--force)");
+}
+
+/* The file gets its name, unless something has it by now. File systems without links may have renames that replace
+ * nothing; with neither, all that is left is to look again. */
+static ga_status place_beside(const char *path, new_file *out) {
+  struct stat st;
+  if (!linkat(AT_FDCWD, out->now, AT_FDCWD, path, AT_SYMLINK_FOLLOW)) {
+    if (out->is_named) (void)unlink(out->temp);
+    return GA_OK;
+  }
+  if (errno == EEXIST) return fail_there();
+  GA_REQUIRE(out->is_named, GA_ERR_IO, "cannot name the file: %s", strerror(errno));
+  if (!renameat2(AT_FDCWD, out->temp, AT_FDCWD, path, RENAME_NOREPLACE)) return GA_OK;
+  if (errno == EEXIST || !lstat(path, &st)) return fail_there();
+  GA_REQUIRE(!rename(out->temp, path), GA_ERR_IO, "cannot rename: %s", strerror(errno));
+  return GA_OK;
+}
+
+static ga_status place_over(const char *path, new_file *out) {
+  GA_TRY(name_new(path, out));
+  GA_REQUIRE(!rename(out->temp, path), GA_ERR_IO, "cannot rename: %s", strerror(errno));
+  return GA_OK;
+}
+
+static ga_status finish_at(ga_gguf_writer *w, const char *path, bool overwrite) {
   new_file out;
   GA_REQUIRE(w->status == GA_OK, w->status, "%s", w->text);
   ga_status status = open_new(path, &out);
   if (status != GA_OK) return ga_fail_in(status, "%s", ga_path_label(path));
   status = put_file(w, out.f);
   if (status == GA_OK) status = verify_new(out.now);
-  if (status == GA_OK) status = name_new(path, &out);
-  if (fclose(out.f) && status == GA_OK) status = ga_fail(GA_ERR_IO, "cannot close: %s", strerror(errno));
-  if (status == GA_OK && rename(out.temp, path)) status = ga_fail(GA_ERR_IO, "cannot rename: %s", strerror(errno));
+  if (status == GA_OK) status = overwrite ? place_over(path, &out) : place_beside(path, &out);
+  (void)fclose(out.f); /* synced: nothing is left to be written */
   if (status != GA_OK) {
     if (out.is_named) (void)unlink(out.temp);
     return ga_fail_in(status, "%s", ga_path_label(path));
@@ -398,3 +424,7 @@ ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) {
   ga_sync_folder_of(path);
   return GA_OK;
 }
+
+ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path) { return finish_at(w, path, true); }
+
+ga_status ga_gguf_writer_finish_new(ga_gguf_writer *w, const char *path) { return finish_at(w, path, false); }

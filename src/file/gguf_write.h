@@ -46,5 +46,7 @@ uint64_t ga_gguf_data_bytes(const ga_gguf_writer *w);
 /* Writes beside `path`, syncs, reads the directory back, renames: `path` is either the whole new file or what it was.
  * Once per writer. */
 GA_NODISCARD ga_status ga_gguf_writer_finish(ga_gguf_writer *w, const char *path);
+/* The same, but nothing is replaced: GA_ERR_ARG when something has that name, also when it came meanwhile. */
+GA_NODISCARD ga_status ga_gguf_writer_finish_new(ga_gguf_writer *w, const char *path);
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/status.h"
+#include "file/hf_template.h"
 #include "quant/rewrite.h"
 #include "token/tok_load.h"
 
@@ -110,22 +111,11 @@ static ga_status put_vocab(rewrite *r, const ga_vocab *v, int64_t rows) {
 
 /* --- chat template ----------------------------------------------------------------------------------------------- */
 
-/* The template of tokenizer_config.json: a text, or a list of named ones of which "default" is the one for chat. */
-static const char *template_of(const json_t *config) {
-  const json_t *value = ga_json_at(config, "chat_template"), *one;
-  size_t i;
-  if (json_is_string(value)) return json_string_value(value);
-  json_array_foreach(value, i, one) {
-    const char *name = json_string_value(ga_json_at(one, "name"));
-    if (name && !strcmp(name, "default")) return json_string_value(ga_json_at(one, "template"));
-  }
-  return NULL;
-}
-
 /* A file of its own comes before: transformers reads them so. */
 static ga_status put_template(rewrite *r, const json_t *config) {
   const char *path = ga_model_file_side_path(r->file, "chat_template.jinja");
-  const char *text = template_of(config);
+  const json_t *value;
+  const char *text;
   char *copy;
   if (path) {
     ga_filemap map;
@@ -134,6 +124,9 @@ static ga_status put_template(rewrite *r, const json_t *config) {
     ga_filemap_close(&map);
     GA_TRY(status);
     text = copy;
+  } else {
+    GA_TRY(ga_hf_template(config, &value));
+    text = json_string_value(value);
   }
   if (text && *text) ga_gguf_put_text(r->writer, "tokenizer.chat_template", text);
   return GA_OK;

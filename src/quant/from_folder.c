@@ -165,13 +165,21 @@ static bool is_transposed(const rewrite *r, const char *name) {
   return false;
 }
 
+/* Codes whose scales lie in other tensors, which are left out, would be written as if they were the weights. */
+static ga_status check_weight_type(ga_dtype dtype) {
+  GA_REQUIRE(dtype != GA_E4M3 && dtype != GA_E5M2, GA_ERR_UNSUPPORTED,
+             "is %s: weights in FP8 are not converted; take the model's files in bf16 or f16", ga_dtype_name(dtype));
+  GA_REQUIRE(dtype == GA_F32 || dtype == GA_F16 || dtype == GA_BF16 || dtype == GA_F64, GA_ERR_UNSUPPORTED,
+             "is %s: weights must be f32, f16, bf16 or f64; take the model's files in one of these",
+             ga_dtype_name(dtype));
+  return GA_OK;
+}
+
 ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
   bool plus_one = false;
-  GA_REQUIRE(t->from->view.dtype != GA_E4M3 && t->from->view.dtype != GA_E5M2, GA_ERR_UNSUPPORTED,
-             "is %s: weights in FP8 are not converted; take the model's files in bf16 or f16",
-             ga_dtype_name(t->from->view.dtype));
   t->left_out = !strcmp(t->from->name, t->from->source_name); /* no table names it: nothing here reads it */
   if (t->left_out) return GA_OK;
+  GA_TRY(check_weight_type(t->from->view.dtype));
   GA_TRY(ga_model_file_bool_or(r->file, "ga.norm_plus_one", false, &plus_one));
   if (plus_one && ga_ends_with(t->name, "_norm.weight")) t->change = CHANGE_PLUS_ONE;
   if (is_transposed(r, t->name) && t->view.n_dims == 2) {
@@ -183,20 +191,24 @@ ga_status rewrite_layout(const rewrite *r, rewrite_tensor *t) {
   return pairs_of(r, t);
 }
 
-/* Llama 3.1 divides low frequencies by a factor, and passes over smoothly: GGUF has the divisors as a tensor. */
+/* Llama 3.1 divides low frequencies by a factor, and passes over smoothly: GGUF has the divisors as a tensor. What is
+ * not stated is as ga_hparams_rope has it. */
 static ga_status llama3_divisors(const rewrite *r, int64_t n, float *out) {
   static const char *const names[] = {"factor", "low_freq_factor", "high_freq_factor"};
+  static const double usual[] = {1, 1, 4};
   double v[3], base;
   int64_t original;
   char key[128];
   for (int i = 0; i < 3; i++) {
     (void)snprintf(key, sizeof key, "%s.rope.scaling.%s", r->model.arch, names[i]);
-    GA_TRY(ga_model_file_float(r->file, key, &v[i]));
+    GA_TRY(ga_model_file_float_or(r->file, key, usual[i], &v[i]));
   }
   (void)snprintf(key, sizeof key, "%s.rope.freq_base", r->model.arch);
-  GA_TRY(ga_model_file_float(r->file, key, &base));
-  (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
+  GA_TRY(ga_model_file_float_or(r->file, key, 10000, &base));
+  (void)snprintf(key, sizeof key, "%s.context_length", r->model.arch);
   GA_TRY(ga_model_file_int(r->file, key, 1, 1 << 30, &original));
+  (void)snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", r->model.arch);
+  GA_TRY(ga_model_file_int_or(r->file, key, original, 1, 1 << 30, &original));
   GA_REQUIRE(v[0] >= 1 && v[1] > 0 && v[2] > v[1], GA_ERR_FORMAT,
              "rope scaling llama3: factor %g, low %g, high %g; need factor at least 1, 0 < low < high", v[0], v[1],
              v[2]);

@@ -1,30 +1,16 @@
 /* ga_quantize_file: plan every tensor, then have the writer ask for their bytes. */
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/mem.h"
 #include "base/sized.h"
 #include "base/status.h"
+#include "quant/output.h"
 #include "quant/rewrite.h"
 
 const char *ga_quantize_type_at(int32_t index) {
   const quant_mixture *mix = quant_mixture_at(index);
   return mix ? mix->name : NULL;
-}
-
-/* --- paths ------------------------------------------------------------------------------------------------------- */
-
-static ga_status check_output(const ga_model_file *file, const char *out, bool overwrite) {
-  struct stat to, from;
-  if (stat(out, &to)) return GA_OK; /* not there, or not reachable: the writer says so */
-  GA_REQUIRE(!S_ISDIR(to.st_mode), GA_ERR_ARG, "%s is a folder; must be the path of a file", ga_path_label(out));
-  for (int32_t i = 0; i < ga_model_file_shards(file); i++)
-    GA_REQUIRE(stat(ga_model_file_shard_path(file, i), &from) || from.st_dev != to.st_dev || from.st_ino != to.st_ino,
-               GA_ERR_ARG, "%s is the model that is read; must be another file", ga_path_label(out));
-  GA_REQUIRE(overwrite, GA_ERR_ARG, "%s exists; give another name, or allow to overwrite it (--force)",
-             ga_path_label(out));
-  return GA_OK;
 }
 
 /* --- metadata ---------------------------------------------------------------------------------------------------- */
@@ -191,7 +177,7 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
   GA_TRY(quant_mixture_find(o->type ? o->type : "copy", &r->mixture));
   r->model.pure = o->pure;
   GA_TRY(ga_model_file_open(in, &r->file));
-  if (!o->dry_run) GA_TRY(check_output(r->file, out, o->overwrite));
+  if (!o->dry_run) GA_TRY(quant_check_output(r->file, o->importance, out, o->overwrite));
   if (o->importance) GA_TRY(quant_importance_open(o->importance, &r->importance));
   GA_TRY(read_model_facts(r));
   GA_TRY(ga_quantizer_create(o->n_threads, &r->q));
@@ -203,7 +189,8 @@ static ga_status rewrite_file(rewrite *r, const char *in, const char *out, const
     tell_tensor(t, o);
     if (!t->left_out) ga_gguf_put_tensor_from(r->writer, t->name, &t->view, rewrite_bytes, t);
   }
-  return o->dry_run ? GA_OK : ga_gguf_writer_finish(r->writer, out);
+  if (o->dry_run) return GA_OK;
+  return o->overwrite ? ga_gguf_writer_finish(r->writer, out) : ga_gguf_writer_finish_new(r->writer, out);
 }
 
 ga_status ga_quantize_file(const char *in, const char *out, const ga_quantize_options *options) {

@@ -1,4 +1,5 @@
 /* Rows of f32 to any type that GGUF files are written in, on all threads. */
+#include <float.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -74,8 +75,10 @@ typedef struct row_job {
   _Atomic int64_t bad; /* the first element that cannot be written, INT64_MAX: none */
 } row_job;
 
+/* What is above it would be read back as infinite; MXFP4 ends at 1.5 * 2^127, and takes larger values as that. */
 static float most_value(ga_dtype dtype) {
-  return dtype == GA_F32 || dtype == GA_BF16 || dtype == GA_MXFP4 ? 3.4e38f : QUANT_MOST_VALUE;
+  if (dtype == GA_BF16) return 0x1.FEp127f;
+  return dtype == GA_F32 || dtype == GA_MXFP4 ? FLT_MAX : QUANT_MOST_VALUE;
 }
 
 static void tell_bad(row_job *job, int64_t at) {
