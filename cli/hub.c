@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
+#include "cli/cmd.h"
 #include "cli/error.h"
 #include "cli/folders.h"
 
@@ -18,13 +21,23 @@ static bool is_word(const char *p, size_t n) {
   return n > 0 && p[0] != '.';
 }
 
+/* Bytes of the letter, mark or digit at p, or of a sign that neither shells nor terminals act on; 0 for all else. */
+static size_t harmless_bytes(const char *p, size_t n) {
+  utf8proc_int32_t code;
+  if ((unsigned char)p[0] < 0x80) return isalnum((unsigned char)p[0]) || strchr("._+@=,-", p[0]) ? 1 : 0;
+  const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &code);
+  if (bytes < 2) return 0;
+  const utf8proc_category_t c = utf8proc_category(code); /* LU, LL, LT, LM, LO, MN, MC, ME, ND: one after another */
+  return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND ? (size_t)bytes : 0;
+}
+
 /* A path inside of a repository. */
 static bool is_inside(const char *path) {
   for (const char *p = path;; p++) {
     const size_t n = strcspn(p, "/");
     if (!n || p[0] == '.') return false; /* no hidden files either: those beside models are ours */
-    for (size_t i = 0; i < n; i++)
-      if ((unsigned char)p[i] < 0x21 || p[i] == 0x7f || strchr("\\?#%", p[i])) return false;
+    for (size_t at = 0, bytes; at < n; at += bytes)
+      if (!(bytes = harmless_bytes(p + at, n - at))) return false;
     p += n;
     if (!*p) return true;
   }
@@ -213,8 +226,10 @@ void hub_print_choices(const hub_files *files, bool to_stdout) {
     if (!f->chosen && !is_gguf(f->path) && !is_of_folder(f->path)) continue;
     (void)fprintf(out, "%c ", f->chosen ? '*' : ' ');
     if (f->bytes < 0)
-      (void)fprintf(out, "%10s  %s\n", "", f->path);
+      (void)fprintf(out, "%10s  ", "");
     else
-      (void)fprintf(out, "%7.1f MB  %s\n", (double)f->bytes * 1e-6, f->path);
+      (void)fprintf(out, "%7.1f MB  ", (double)f->bytes * 1e-6);
+    cmd_put_text(out, f->path, strlen(f->path));
+    (void)fputc('\n', out);
   }
 }

@@ -39,6 +39,8 @@ class Hub(http.server.BaseHTTPRequestHandler):
                      "mmproj-m-f16.gguf": b"GGUFno", "../evil.gguf": b"GGUF", ".hidden.gguf": b"GGUF"},
         "org/split": {f"big/b-Q4_0-{i:05}-of-00003.gguf": b"GGUF" + bytes([i]) * 1000 * i for i in (1, 2, 3)} | {"big/b-Q4_0-00001-of-00002.gguf": b"GGUF"},
         "org/folder": folder_files() | {"onnx/model.safetensors": b"no", "README.md": b"x"},
+        "org/odd": {name: GOOD for name in ("a$(x).gguf", "b`x`.gguf", "c;x.gguf", "d{x,y}.gguf", "e\x9b2J.gguf", "f\u202egguf.gguf", "h x.gguf",
+                                            "i'x.gguf", "j\u00e9\u4e16+x@1=2,3.gguf")},
         "org/nothing": {"README.md": b"x", "pytorch_model.bin": b"x"},
         "gated/one": {"m-Q4_K_M.gguf": GOOD},
         "slow/one": {"m-Q4_K_M.gguf": GOOD},
@@ -51,7 +53,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        path = self.path.split("?")[0].strip("/").removeprefix("mirror/")
+        path = self.path.encode("latin-1").decode().split("?")[0].strip("/").removeprefix("mirror/")
         Hub.asked.append(path)
         Hub.tokens.append(self.headers.get("Authorization"))
         if "gated/" in path and Hub.tokens[-1] != "Bearer " + TOKEN:
@@ -210,6 +212,12 @@ class Models(unittest.TestCase):
         self.assertIn("m-f16.gguf", said)
         _, said = self.ga("pull", "hf:org/many")
         self.assertIn("already here", said)
+
+    def test_odd_names(self):
+        """Of names in a listing only those are taken that no shell and no terminal acts on."""
+        out, said = self.ga("pull", "hf:org/odd", LC_ALL="C.UTF-8")
+        self.assertTrue(out.endswith("odd/j\u00e9\u4e16+x@1=2,3.gguf\n"), out)
+        self.assertEqual(said.count(".gguf\n"), 1, said)
 
     def test_one_file(self):
         out, _ = self.ga("pull", "hf:org/many/m-f16.gguf")
