@@ -30,24 +30,24 @@ static const char *token_path(char path[4096]) {
   return n > 0 && n < 4096 ? path : NULL;
 }
 
-/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. */
+/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. An error names the place: the
+ * text may be a secret that is nearly right. */
 static ga_status read_token(char token[512]) {
   char path[4096];
-  const char *given = getenv("HF_TOKEN");
+  const char *given = getenv("HF_TOKEN"), *place = "HF_TOKEN";
   token[0] = 0;
   if (given && *given) {
     REQUIRE(strlen(given) < 512, GA_ERR_ARG, "HF_TOKEN has %zu characters; at most 511", strlen(given));
     (void)snprintf(token, 512, "%s", given);
   } else {
-    given = token_path(path);
-    FILE *f = given ? fopen(given, "r") : NULL;
+    place = token_path(path);
+    FILE *f = place ? fopen(place, "r") : NULL;
     if (f && !fgets(token, 512, f)) token[0] = 0;
     if (f) (void)fclose(f);
-    token[strcspn(token, "\r\n \t")] = 0;
   }
+  for (size_t n = strlen(token); n && isspace((unsigned char)token[n - 1]);) token[--n] = 0;
   for (const char *p = token; *p; p++)
-    REQUIRE(isgraph((unsigned char)*p), GA_ERR_ARG, "the hub's token has a character that none has (HF_TOKEN, %s)",
-            given);
+    REQUIRE(isgraph((unsigned char)*p), GA_ERR_ARG, "the hub's token has a character that none has (%s)", place);
   return GA_OK;
 }
 

@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 
 import tiny_gguf
 from chat_rig import Terminal
@@ -53,7 +54,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         pass
 
     def do_GET(self):
-        path = self.path.encode("latin-1").decode().split("?")[0].strip("/").removeprefix("mirror/")
+        path = urllib.parse.unquote(self.path).split("?")[0].strip("/").removeprefix("mirror/")
         Hub.asked.append(path)
         Hub.tokens.append(self.headers.get("Authorization"))
         if "gated/" in path and Hub.tokens[-1] != "Bearer " + TOKEN:
@@ -266,11 +267,19 @@ class Models(unittest.TestCase):
         self.assertIn("may not read it", said)
         self.assertNotIn("hf_wrong", said)
         self.assertIn("a character that none has", self.ga("pull", "hf:gated/one", code=1, HF_TOKEN="a\nb")[1])
-        self.ga("pull", "hf:gated/one", HF_TOKEN=TOKEN)
+        self.assertNotIn("hf_se", self.ga("pull", "hf:gated/one", code=1, HF_TOKEN="hf_se\ncret")[1])
+        self.ga("pull", "hf:gated/one", HF_TOKEN=TOKEN + " \r\n")
         path = os.path.join(self.dir.name, "token")
         with open(path, "w") as f:
             f.write(TOKEN + "\n")
         self.ga("pull", "--force", "hf:gated/one", HF_TOKEN_PATH=path)
+        with open(path, "w") as f:
+            f.write("hf_se cret\n")
+        _, said = self.ga("pull", "--force", "hf:gated/one", code=1, HF_TOKEN_PATH=path)
+        self.assertIn(f"a character that none has ({path})", said)
+        self.assertNotIn("hf_se", said)
+        with open(path, "w") as f:
+            f.write(TOKEN + "\n")
         self.ga("pull", "--force", "hf:gated/one", HF_HOME=self.dir.name)
         os.makedirs(os.path.join(self.dir.name, ".cache", "huggingface"))
         os.rename(path, os.path.join(self.dir.name, ".cache", "huggingface", "token"))
