@@ -298,9 +298,12 @@ class Chat(unittest.TestCase):
             self.assertGreaterEqual(said, kinds, config) if kinds > 1 else self.assertEqual(said, 1, config)
         write(temperature=-1)
         self.assertIn("temperature is -1, which is not from 0 to 100: not used", self.pipe(path, "x\n", "-n", "2")[1])
-        with open(os.path.join(path, "generation_config.json"), "w") as f:
-            f.write("{")
-        self.assertIn("generation_config.json: ", self.pipe(path, "x\n", "-n", "2")[1])
+        for raw in ("{", '{"\u009b2J\u202e": nope}', '{"a": \u009b2J}'):
+            with open(os.path.join(path, "generation_config.json"), "w", encoding="utf-8") as f:
+                f.write(raw)
+            _, said = self.pipe(path, "x\n", "-n", "2")
+            self.assertIn("generation_config.json: ", said)
+            self.assertNotIn("\u009b", said)
 
     def test_template_of_a_folder(self):
         """chat_template.jinja, else tokenizer_config.json: a text, or several with names."""
@@ -399,6 +402,15 @@ class Chat(unittest.TestCase):
         out, said = self.pipe(self.words, "hi\n/model /nowhere.gguf\nhi\n", code=1)
         self.assertIn("no such file", said)
         self.assertEqual(out.count("".join(WORDS)), 2)
+
+    def test_a_system_message_steers_no_terminal(self):
+        path = self.put("steers.json", json.dumps({"messages": [{"role": "system", "content": "be\x1b]0;title\x07 kind\u009b2J"}]}).encode())
+        t = self.terminal(self.words, "--load", path)
+        t.type("/system\r")
+        raw = t.prompt()
+        self.assertIn(b"kind", raw)
+        for bad in (b"\x1b]0", b"\x07", "\u009b".encode()):
+            self.assertNotIn(bad, raw)
 
     def test_help_and_mistakes(self):
         out, said = self.pipe(self.words, "/help\n/nope\n/temp x\n/temp 0.5\n/temp\n/reset\n/bye\nnever\n", code=1)
