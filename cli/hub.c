@@ -152,7 +152,7 @@ static bool choose_gguf(hub_files *files, const char *tag) {
   return false;
 }
 
-static bool is_of_folder(const char *path) {
+bool hub_is_of_folder(const char *path) {
   static const char *const names[] = {"tokenizer.json",
                                       "tokenizer_config.json",
                                       "special_tokens_map.json",
@@ -175,7 +175,7 @@ static bool choose_folder(hub_files *files) {
   bool weights = false, config = false;
   for (size_t i = 0; i < files->n; i++) {
     hub_file *f = &files->item[i];
-    f->chosen = is_of_folder(f->path);
+    f->chosen = hub_is_of_folder(f->path);
     weights |= f->chosen && ends_with(f->path, ".safetensors");
     config |= !strcmp(f->path, "config.json");
   }
@@ -223,7 +223,7 @@ void hub_print_choices(const hub_files *files, bool to_stdout) {
   FILE *out = to_stdout ? stdout : stderr;
   for (size_t i = 0; i < files->n; i++) {
     const hub_file *f = &files->item[i];
-    if (!f->chosen && !is_gguf(f->path) && !is_of_folder(f->path)) continue;
+    if (!f->chosen && !is_gguf(f->path) && !hub_is_of_folder(f->path)) continue;
     (void)fprintf(out, "%c ", f->chosen ? '*' : ' ');
     if (f->bytes < 0)
       (void)fprintf(out, "%10s  ", "");

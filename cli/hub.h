@@ -36,6 +36,8 @@ void hub_files_free(hub_files *files);
  * Q4_K_M before all; the safetensors folder where there is no GGUF. The files come into the order in which they are to
  * be fetched: config.json, without which a folder is no model, is the last. */
 ga_status hub_choose(const hub_name *name, hub_files *files);
+/* A file of a model that is a folder, by its path in the repository. */
+bool hub_is_of_folder(const char *path);
 /* What may be asked for: one line each on stderr, or on stdout. */
 void hub_print_choices(const hub_files *files, bool to_stdout);
 /* The file, the first shard, or "" for the folder: what is to be opened. */

@@ -174,6 +174,39 @@ class Models(unittest.TestCase):
         self.assertIn("which model", self.ga("rm", code=2)[1])
         self.assertEqual(os.listdir(self.models), ["kept.gguf"])
 
+    def files(self):
+        return sorted(os.path.relpath(os.path.join(folder, name), self.models) for folder, _, names in os.walk(self.models) for name in names)
+
+    def test_rm_takes_what_m_opens(self):
+        self.put("x.gguf", GOOD)
+        self.put("hf/o/r/x.gguf", GOOD)
+        os.utime(os.path.join(self.models, "x.gguf"), (1, 1))
+        self.ga("rm", "-y", "x.gguf")
+        self.assertEqual(self.files(), ["hf/o/r/x.gguf"])
+        self.put("hf/o/s/x.gguf", GOOD)
+        said = self.ga("rm", "-y", "x.gguf", code=1)[1]
+        self.assertIn("several models have a file of that name", said)
+        self.assertIn("hf:o/r/x.gguf", said)
+        self.assertIn("hf:o/s/x.gguf", said)
+        self.assertEqual(len(self.files()), 2)
+        self.ga("rm", "-y", "hf:o/s/x.gguf")
+        self.assertEqual(self.files(), ["hf/o/r/x.gguf"])
+        self.ga("rm", "-y", "x.gguf")  # now there is one
+        self.assertEqual(os.listdir(self.models), [])
+
+    def test_rm_in_a_shared_folder(self):
+        """A safetensors model and GGUF files in one repository: each is removed alone."""
+        own = {name: b"own" for name in ("config.json", "model.safetensors", "tokenizer.json", "1_Pooling/config.json")}
+        for name, raw in {**own, "x-Q4_K_M.gguf": GOOD, "x-Q8_0.gguf": GOOD}.items():
+            self.put("hf/o/r/" + name, raw)
+        sizes = {m["name"]: (m["files"], m["bytes"]) for m in json.loads(self.ga("list", "--json")[0])}
+        self.assertEqual(sizes["hf:o/r"], (4, 12))
+        self.assertIn("x-Q4_K_M.gguf, 1 file", self.ga("rm", "-y", "hf:o/r")[0])
+        self.assertEqual(len(self.files()), 5)
+        self.assertIn("4 files", self.ga("rm", "-y", os.path.join(self.models, "hf/o/r"))[0])
+        self.assertEqual(self.files(), ["hf/o/r/x-Q8_0.gguf"])
+        self.assertEqual(os.listdir(os.path.join(self.models, "hf/o/r")), ["x-Q8_0.gguf"])
+
     def test_rm_asks(self):
         self.put("own.gguf", GOOD)
         for answer, left in (("\r", ["own.gguf"]), ("n\r", ["own.gguf"]), ("y\r", [])):
