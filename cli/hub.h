@@ -18,6 +18,9 @@ typedef struct hub_file {
   int64_t bytes;   /* -1: not told */
   char sha256[65]; /* "": not told */
   bool chosen;
+  size_t stem; /* bytes before -00001-of-00003.gguf, or before .gguf */
+  unsigned shard, count;
+  bool in_part; /* of its shards some are missing */
 } hub_file;
 
 typedef struct hub_files {
@@ -29,6 +32,7 @@ bool hub_is_name(const char *text); /* begins with hf: */
 ga_status hub_parse(const char *text, hub_name *out);
 ga_status hub_folder(const hub_name *name, char *path, size_t capacity);
 
+enum { HUB_MOST_FILES = 10000 }; /* in one repository */
 /* path must lead nowhere else: no "..", no "/" at the beginning; one that does is left out. */
 ga_status hub_files_add(hub_files *files, const char *path, int64_t bytes, const char *sha256);
 void hub_files_free(hub_files *files);

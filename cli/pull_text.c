@@ -9,7 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/pull.h"
 
-enum { MOST = 64 << 20 };
+enum { MOST = 8 << 20 };
 
 typedef struct answer {
   char *text;

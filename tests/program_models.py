@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 import urllib.parse
 
 import tiny_gguf
@@ -252,6 +253,19 @@ class Models(unittest.TestCase):
         out, said = self.ga("pull", "hf:org/odd", LC_ALL="C.UTF-8")
         self.assertTrue(out.endswith("odd/j\u00e9\u4e16+x@1=2,3.gguf\n"), out)
         self.assertEqual(said.count(".gguf\n"), 1, said)
+
+    def test_hostile_listings(self):
+        """Too many files, too long an answer, shards of which each is the first one of another count."""
+        many = {f"m{i}-Q4_K_M.gguf": b"GGUF" for i in range(10001)}
+        long = {"x" * 900 + str(i): b"" for i in range(9000)}
+        names = "-".join(("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q4_0", "Q4_1", "Q8_0", "Q6_K", "BF16", "F16"))
+        shards = {f"{names}-00001-of-{i:05}.gguf": b"GGUF" for i in range(2, 9900)}
+        begun = time.time()
+        with unittest.mock.patch.dict(Hub.repos, {"org/huge": many, "org/long": long, "org/shards": shards}):
+            self.assertIn("more than 10000 files", self.ga("pull", "hf:org/huge", code=1)[1])
+            self.assertIn("longer than 8388608 bytes", self.ga("pull", "hf:org/long", code=1)[1])
+            self.assertIn("has no model", self.ga("pull", "hf:org/shards", code=1)[1])
+        self.assertLess(time.time() - begun, 20)
 
     def test_one_file(self):
         out, _ = self.ga("pull", "hf:org/many/m-f16.gguf")
