@@ -26,6 +26,7 @@ typedef struct hub_file {
 typedef struct hub_files {
   hub_file *item;
   size_t n, room;
+  char revision[65]; /* the commit that the list is of; "": not told */
 } hub_files;
 
 bool hub_is_name(const char *text); /* begins with hf: */

@@ -49,6 +49,7 @@ class Hub(http.server.BaseHTTPRequestHandler):
         "wrong/hash": {"m-Q4_K_M.gguf": GOOD},
     }
     go = threading.Event()
+    revision, missing = "", ""  # the commit that listings tell; a file that no longer comes
     asked, tokens = [], []
 
     def log_message(self, *args):
@@ -65,12 +66,12 @@ class Hub(http.server.BaseHTTPRequestHandler):
             if repo is None:
                 return self.send_error(404)
             wrong = "wrong" in path
-            return self.answer(json.dumps({"siblings": [
+            return self.answer(json.dumps({"sha": Hub.revision, "siblings": [
                 {"rfilename": name, "size": len(raw), "lfs": {"sha256": "0" * 64 if wrong else hashlib.sha256(raw).hexdigest()}}
                 for name, raw in repo.items()]}).encode())
-        org, repo, _, _, name = path.split("/", 4)
+        org, repo, _, revision, name = path.split("/", 4)
         body = Hub.repos.get(f"{org}/{repo}", {}).get(name)
-        if body is None:
+        if body is None or revision not in ("main", Hub.revision) or name == Hub.missing:
             return self.send_error(404)
         self.answer(body, slow=org == "slow")
 
@@ -108,6 +109,7 @@ class Models(unittest.TestCase):
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "GA_", "XDG_"))}
         self.env |= {"GA_MODELS": self.models, "HF_ENDPOINT": self.endpoint, "HOME": self.dir.name}
         Hub.go.clear()
+        Hub.revision = Hub.missing = ""
         Hub.asked.clear()
         Hub.tokens.clear()
 
@@ -297,6 +299,34 @@ class Models(unittest.TestCase):
         self.ga("rm", "-y", "hf:org/folder")
         self.assertEqual(os.listdir(self.models), [])
         self.assertIn("neither a GGUF file nor config.json", self.ga("pull", "hf:org/nothing", code=1)[1])
+
+    def test_no_model_of_two_revisions(self):
+        """--force that ends in the middle leaves no model; what goes on takes files of one commit alone."""
+        split = {f"m-Q8_0-{i:05}-of-00002.gguf": b"GGUF" + b"1" * 100 * i for i in (1, 2)}
+        for repo, files, gone, key in (("org/folder", folder_files(), "model.safetensors", "config.json"), ("org/two", split, *reversed(split))):
+            first, second = "1" * 40, "2" * 40
+            with unittest.mock.patch.dict(Hub.repos, {repo: files}):
+                Hub.revision, Hub.missing = first, ""
+                path = self.ga("pull", "hf:" + repo)[0].strip()
+                self.assertIn(f"{repo}/resolve/{first}/{key}", Hub.asked)
+                self.ga("pull", "--force", "hf:" + repo)
+                self.assertEqual(Hub.asked[-1], f"{repo}/resolve/{first}/{key}")
+                folder = path if os.path.isdir(path) else os.path.dirname(path)
+                Hub.repos[repo] = {name: raw.replace(b"1", b"2") if name.endswith(".gguf") else raw for name, raw in files.items()}
+                Hub.revision, Hub.missing = second, gone
+                self.ga("pull", "--force", "hf:" + repo, code=1)
+                self.assertNotIn(key, os.listdir(folder))
+                self.assertEqual(set(self.names()) & {"hf:" + repo, f"hf:{repo}/{key}"}, set())
+                Hub.missing = ""
+                Hub.asked.clear()
+                self.assertEqual(self.ga("pull", "hf:" + repo)[0].strip(), path)
+                if repo == "org/folder":  # its bytes are the same, which their hashes tell
+                    self.assertEqual(Hub.asked[1:], [f"{repo}/resolve/{second}/{key}"])
+                for name, raw in Hub.repos[repo].items():
+                    if name in os.listdir(folder):
+                        with open(os.path.join(folder, name), "rb") as f:
+                            self.assertEqual(f.read(), raw, name)
+                self.ga("rm", "-y", "hf:" + repo)
 
     def test_model_option(self):
         out, said = self.ga("run", "-m", "hf:org/many", "-q", "-n", "2", "x")
