@@ -31,8 +31,8 @@ static const char *token_path(char path[4096]) {
   return n > 0 && n < 4096 ? path : NULL;
 }
 
-/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. An error names the place: the
- * text may be a secret that is nearly right. */
+/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. An error names the place
+ * alone: the text may be a secret that is nearly right. */
 static ga_status read_token(char token[512]) {
   char path[4096];
   const char *given = getenv("HF_TOKEN"), *place = "HF_TOKEN";
