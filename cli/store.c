@@ -123,9 +123,11 @@ static bool is_model_file(const char *name) {
   return dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".safetensors")) && !is_later_shard(name);
 }
 
+/* 1_Pooling is the part of an embedding model that tells how it pools. */
 static bool is_model_folder(const char *path) {
   char config[4096 + 16];
-  return join(config, sizeof config, path, "config.json") && !access(config, F_OK);
+  return strcmp(strrchr(path, '/'), "/1_Pooling") != 0 && join(config, sizeof config, path, "config.json") &&
+         !access(config, F_OK);
 }
 
 static const char *known_name(const char *file) {

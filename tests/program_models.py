@@ -204,6 +204,7 @@ class Models(unittest.TestCase):
             self.put("hf/o/r/" + name, raw)
         sizes = {m["name"]: (m["files"], m["bytes"]) for m in json.loads(self.ga("list", "--json")[0])}
         self.assertEqual(sizes["hf:o/r"], (4, 12))
+        self.assertNotIn("hf:o/r/1_Pooling", sizes)
         self.assertIn("x-Q4_K_M.gguf, 1 file", self.ga("rm", "-y", "hf:o/r")[0])
         self.assertEqual(len(self.files()), 5)
         self.assertIn("4 files", self.ga("rm", "-y", os.path.join(self.models, "hf/o/r"))[0])
