@@ -20,9 +20,15 @@ static ga_status run_reset(chat *c, const char *rest) {
   return GA_OK;
 }
 
+static void show_text(chat *c, const char *text) {
+  render_begin(&c->render, stdout);
+  (void)render_put(&c->render, text, strlen(text));
+  (void)render_end(&c->render);
+}
+
 static ga_status run_system(chat *c, const char *rest) {
   if (*rest) return chat_set_system(c, strcmp(rest, "none") ? rest : "");
-  printf("%s\n", chat_has_system(c) ? c->messages[0].content : "(no system message)");
+  show_text(c, chat_has_system(c) ? c->messages[0].content : "(no system message)");
   return GA_OK;
 }
 
@@ -35,9 +41,7 @@ static ga_status run_history(chat *c, const char *rest) {
   (void)rest;
   for (size_t i = 0; i < c->n_messages; i++) {
     printf("%s: ", c->messages[i].role);
-    render_begin(&c->render, stdout);
-    (void)render_put(&c->render, c->messages[i].content, strlen(c->messages[i].content));
-    (void)render_end(&c->render);
+    show_text(c, c->messages[i].content);
   }
   return GA_OK;
 }

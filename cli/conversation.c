@@ -56,10 +56,8 @@ ga_status chat_set_system(chat *c, const char *text) {
 
 /* What the command line asked for, and for the rest what the model says. The numbers drawn go on. */
 static ga_status take_sampling(chat *c) {
-  char path[4096];
   c->sampling = c->asked;
-  TRY(find_model(c->open.model, path, sizeof path));
-  TRY(sampling_fill(&c->sampling, path, true));
+  TRY(sampling_fill(&c->sampling, c->path, true));
   const uint64_t seed = c->options.seed;
   const bool goes_on = c->options.struct_size != 0;
   c->options = (ga_generate_options)GA_GENERATE_OPTIONS_INIT;
@@ -88,7 +86,10 @@ ga_status chat_open(chat *c, const open_args *open) {
   next.open = *open;
   next.o = (opened){0};
   next.ids = NULL;
-  ga_status status = open_model(open, true, &next.o);
+  ga_status status = find_model(open->model, next.path, sizeof next.path);
+  next.open.model = next.path; /* what is opened is what is remembered */
+  if (status == GA_OK) status = open_model(&next.open, true, &next.o);
+  next.open.model = open->model;
   if (status == GA_OK) status = prepare_model(&next);
   if (status == GA_OK) {
     close_model(&c->o);

@@ -10,6 +10,7 @@ typedef struct chat {
   open_args open;                /* what the model was opened with */
   sampling_args sampling, asked; /* in force, and as the command line gave them: another model has other defaults */
   opened o;
+  char path[4096]; /* of the model; its name may mean another one by now */
   ga_generate_options options;
   ga_sample_desc sample;
   ga_chat_message *messages; /* texts are malloc'd */

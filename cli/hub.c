@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <utf8proc.h>
+
+#include "cli/cmd.h"
 #include "cli/error.h"
 #include "cli/folders.h"
 
@@ -18,13 +21,23 @@ static bool is_word(const char *p, size_t n) {
   return n > 0 && p[0] != '.';
 }
 
+/* Bytes of the letter, mark or digit at p, or of a sign that neither shells nor terminals act on; 0 for all else. */
+static size_t harmless_bytes(const char *p, size_t n) {
+  utf8proc_int32_t code;
+  if ((unsigned char)p[0] < 0x80) return isalnum((unsigned char)p[0]) || strchr("._+@=,-", p[0]) ? 1 : 0;
+  const utf8proc_ssize_t bytes = utf8proc_iterate((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &code);
+  if (bytes < 2) return 0;
+  const utf8proc_category_t c = utf8proc_category(code); /* LU, LL, LT, LM, LO, MN, MC, ME, ND: one after another */
+  return c >= UTF8PROC_CATEGORY_LU && c <= UTF8PROC_CATEGORY_ND ? (size_t)bytes : 0;
+}
+
 /* A path inside of a repository. */
 static bool is_inside(const char *path) {
   for (const char *p = path;; p++) {
     const size_t n = strcspn(p, "/");
     if (!n || p[0] == '.') return false; /* no hidden files either: those beside models are ours */
-    for (size_t i = 0; i < n; i++)
-      if ((unsigned char)p[i] < 0x21 || p[i] == 0x7f || strchr("\\?#%", p[i])) return false;
+    for (size_t at = 0, bytes; at < n; at += bytes)
+      if (!(bytes = harmless_bytes(p + at, n - at))) return false;
     p += n;
     if (!*p) return true;
   }
@@ -58,27 +71,6 @@ ga_status hub_folder(const hub_name *name, char *path, size_t capacity) {
 
 /* --- files --- */
 
-ga_status hub_files_add(hub_files *files, const char *path, int64_t bytes, const char *sha256) {
-  if (strlen(path) >= sizeof files->item->path || !is_inside(path)) return GA_OK;
-  if (files->n == files->room) {
-    const size_t room = files->room ? 2 * files->room : 32;
-    hub_file *bigger = realloc(files->item, room * sizeof *bigger);
-    if (!bigger) return fail_nomem("files", room * sizeof *bigger);
-    files->item = bigger;
-    files->room = room;
-  }
-  hub_file *f = &files->item[files->n++];
-  *f = (hub_file){.bytes = bytes};
-  (void)snprintf(f->path, sizeof f->path, "%s", path);
-  if (sha256 && strlen(sha256) == 64) (void)snprintf(f->sha256, sizeof f->sha256, "%s", sha256);
-  return GA_OK;
-}
-
-void hub_files_free(hub_files *files) {
-  free(files->item);
-  *files = (hub_files){0};
-}
-
 static bool ends_with(const char *text, const char *end) {
   const size_t n = strlen(text), m = strlen(end);
   return n >= m && !strcasecmp(text + n - m, end);
@@ -101,6 +93,29 @@ static size_t shard_of(const char *path, unsigned *shard, unsigned *count) {
   return n - tail;
 }
 
+ga_status hub_files_add(hub_files *files, const char *path, int64_t bytes, const char *sha256) {
+  if (strlen(path) >= sizeof files->item->path || !is_inside(path)) return GA_OK;
+  REQUIRE(files->n < HUB_MOST_FILES, GA_ERR_FORMAT, "the repository lists more than %d files", HUB_MOST_FILES);
+  if (files->n == files->room) {
+    const size_t room = files->room ? 2 * files->room : 32;
+    hub_file *bigger = realloc(files->item, room * sizeof *bigger);
+    if (!bigger) return fail_nomem("files", room * sizeof *bigger);
+    files->item = bigger;
+    files->room = room;
+  }
+  hub_file *f = &files->item[files->n++];
+  *f = (hub_file){.bytes = bytes};
+  (void)snprintf(f->path, sizeof f->path, "%s", path);
+  if (is_gguf(path)) f->stem = shard_of(path, &f->shard, &f->count);
+  if (sha256 && strlen(sha256) == 64) (void)snprintf(f->sha256, sizeof f->sha256, "%s", sha256);
+  return GA_OK;
+}
+
+void hub_files_free(hub_files *files) {
+  free(files->item);
+  *files = (hub_files){0};
+}
+
 /* TAG stands in the file's name as a word of its own. */
 static bool has_tag(const char *path, const char *tag) {
   const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -111,35 +126,31 @@ static bool has_tag(const char *path, const char *tag) {
   return false;
 }
 
-/* Marks the shards of which `first` is the first one, if all are there. */
-static bool choose_shards(hub_files *files, const hub_file *first) {
-  unsigned shard, count, found = 0, other;
-  const size_t stem = shard_of(first->path, &shard, &count);
+/* Marks the shards of which `first` is the first one, if all are there. Sorted, they stand behind it. */
+static bool choose_shards(hub_files *files, hub_file *first) {
+  unsigned found = 0;
+  const hub_file *end = files->item + files->n;
   for (int pass = 0; pass < 2; pass++)
-    for (size_t i = 0; i < files->n; i++) {
-      hub_file *f = &files->item[i];
-      if (!is_gguf(f->path) || shard_of(f->path, &shard, &other) != stem || other != count ||
-          memcmp(f->path, first->path, stem) != 0)
-        continue;
+    for (hub_file *f = first; f < end && !strncmp(f->path, first->path, first->stem); f++) {
+      if (f->stem != first->stem || f->count != first->count) continue;
       found += pass == 0;
-      if (pass == 1) f->chosen = found == count;
+      if (pass == 1) f->chosen = found == f->count;
     }
-  return found == count;
+  first->in_part = found != first->count;
+  return !first->in_part;
 }
 
 /* The first whole model with this tag ("": of any), as the list goes. */
 static bool choose_gguf(hub_files *files, const char *tag) {
-  unsigned shard, count;
   for (size_t i = 0; i < files->n; i++) {
-    const hub_file *f = &files->item[i];
-    if (!is_gguf(f->path) || (*tag && !has_tag(f->path, tag))) continue;
-    (void)shard_of(f->path, &shard, &count);
-    if (shard == 1 && choose_shards(files, f)) return true;
+    hub_file *f = &files->item[i];
+    if (f->shard != 1 || f->in_part || (*tag && !has_tag(f->path, tag))) continue;
+    if (choose_shards(files, f)) return true;
   }
   return false;
 }
 
-static bool is_of_folder(const char *path) {
+bool hub_is_of_folder(const char *path) {
   static const char *const names[] = {"tokenizer.json",
                                       "tokenizer_config.json",
                                       "special_tokens_map.json",
@@ -162,7 +173,7 @@ static bool choose_folder(hub_files *files) {
   bool weights = false, config = false;
   for (size_t i = 0; i < files->n; i++) {
     hub_file *f = &files->item[i];
-    f->chosen = is_of_folder(f->path);
+    f->chosen = hub_is_of_folder(f->path);
     weights |= f->chosen && ends_with(f->path, ".safetensors");
     config |= !strcmp(f->path, "config.json");
   }
@@ -200,7 +211,7 @@ const char *hub_chosen(const hub_files *files) {
   const char *one = NULL;
   for (size_t i = 0; i < files->n; i++) {
     if (!files->item[i].chosen) continue;
-    if (!is_gguf(files->item[i].path) && !strcmp(files->item[i].path, "config.json")) return "";
+    if (!strcmp(files->item[i].path, "config.json")) return "";
     if (!one) one = files->item[i].path;
   }
   return one;
@@ -210,11 +221,13 @@ void hub_print_choices(const hub_files *files, bool to_stdout) {
   FILE *out = to_stdout ? stdout : stderr;
   for (size_t i = 0; i < files->n; i++) {
     const hub_file *f = &files->item[i];
-    if (!f->chosen && !is_gguf(f->path) && !is_of_folder(f->path)) continue;
+    if (!f->chosen && !is_gguf(f->path) && !hub_is_of_folder(f->path)) continue;
     (void)fprintf(out, "%c ", f->chosen ? '*' : ' ');
     if (f->bytes < 0)
-      (void)fprintf(out, "%10s  %s\n", "", f->path);
+      (void)fprintf(out, "%10s  ", "");
     else
-      (void)fprintf(out, "%7.1f MB  %s\n", (double)f->bytes * 1e-6, f->path);
+      (void)fprintf(out, "%7.1f MB  ", (double)f->bytes * 1e-6);
+    cmd_put_text(out, f->path, strlen(f->path));
+    (void)fputc('\n', out);
   }
 }

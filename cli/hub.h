@@ -18,17 +18,22 @@ typedef struct hub_file {
   int64_t bytes;   /* -1: not told */
   char sha256[65]; /* "": not told */
   bool chosen;
+  size_t stem; /* bytes before -00001-of-00003.gguf, or before .gguf */
+  unsigned shard, count;
+  bool in_part; /* of its shards some are missing */
 } hub_file;
 
 typedef struct hub_files {
   hub_file *item;
   size_t n, room;
+  char revision[65]; /* the commit that the list is of; "": not told */
 } hub_files;
 
 bool hub_is_name(const char *text); /* begins with hf: */
 ga_status hub_parse(const char *text, hub_name *out);
 ga_status hub_folder(const hub_name *name, char *path, size_t capacity);
 
+enum { HUB_MOST_FILES = 10000 }; /* in one repository */
 /* path must lead nowhere else: no "..", no "/" at the beginning; one that does is left out. */
 ga_status hub_files_add(hub_files *files, const char *path, int64_t bytes, const char *sha256);
 void hub_files_free(hub_files *files);
@@ -36,6 +41,8 @@ void hub_files_free(hub_files *files);
  * Q4_K_M before all; the safetensors folder where there is no GGUF. The files come into the order in which they are to
  * be fetched: config.json, without which a folder is no model, is the last. */
 ga_status hub_choose(const hub_name *name, hub_files *files);
+/* A file of a model that is a folder, by its path in the repository. */
+bool hub_is_of_folder(const char *path);
 /* What may be asked for: one line each on stderr, or on stdout. */
 void hub_print_choices(const hub_files *files, bool to_stdout);
 /* The file, the first shard, or "" for the folder: what is to be opened. */

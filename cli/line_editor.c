@@ -42,9 +42,11 @@ static void on_continue(int number) {
 
 /* Rows between the first one of what is typed and the cursor, after the terminal has wrapped it anew. */
 static size_t rows_above(EditLine *el) {
+  line_editor *e;
+  (void)el_get(el, EL_CLIENTDATA, &e);
   const LineInfoW *line = el_wline(el);
   const size_t columns = terminal_columns(stdout);
-  size_t rows = 0, at = 2; /* behind the prompt */
+  size_t rows = 0, at = strlen(e->prompt); /* ASCII */
   for (const wchar_t *p = line->buffer; p < line->cursor; p++) {
     const int w = wcwidth(*p);
     rows += *p == L'\n';

@@ -98,8 +98,8 @@ static bool agrees(const store_entry *e) {
 }
 
 static ga_status remove_one(const store *s, const char *name, bool yes) {
-  const store_entry *e = store_find(s, name);
-  REQUIRE(e, GA_ERR_ARG, "%s: no model of that name in %s (ga list)", name, s->dir);
+  const store_entry *e;
+  TRY(store_find(s, name, &e));
   if (!yes && !agrees(e)) {
     (void)fprintf(stderr, "kept\n");
     return GA_OK;

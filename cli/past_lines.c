@@ -34,14 +34,19 @@ static int open_lines(char path[4096]) {
     (void)fprintf(stderr, "ga chat: %s; what you type is not kept for the next time\n", ga_error_text());
     return -1;
   }
-  const int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
-  if (fd < 0 || fchmod(fd, 0600)) {
-    (void)give_up(path);
-    if (fd >= 0) (void)close(fd);
-    return -1;
+  for (;;) {
+    struct stat mine, there;
+    const int fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (fd < 0 || fchmod(fd, 0600)) {
+      (void)give_up(path);
+      if (fd >= 0) (void)close(fd);
+      return -1;
+    }
+    (void)flock(fd, LOCK_EX); /* a file system without locks is used without */
+    if (fstat(fd, &mine) || stat(path, &there) || (mine.st_ino == there.st_ino && mine.st_dev == there.st_dev))
+      return fd;
+    (void)close(fd); /* another process has put a shorter one there */
   }
-  (void)flock(fd, LOCK_EX); /* a file system without locks is used without */
-  return fd;
 }
 
 /* The place where the last PAST_LINES_MOST lines of `text` begin. */
@@ -62,13 +67,16 @@ static void hand_on(char *text, void (*each)(void *user, const char *line), void
   }
 }
 
-/* Under the lock: a file twice as long as it must be loses its first half. */
-static void shorten(int fd, const char *kept, size_t bytes) {
-  char *copy = malloc(bytes + 1);
-  if (!copy) return;
-  memcpy(copy, kept, bytes);
-  if (!ftruncate(fd, 0) && write(fd, copy, bytes) != (ssize_t)bytes) (void)ftruncate(fd, 0);
-  free(copy);
+/* Under the lock: a file twice as long as it must be loses its first half. A kill at any moment leaves one of both. */
+static void shorten(const char *path, const char *kept, size_t bytes) {
+  char part[4096 + 8];
+  (void)snprintf(part, sizeof part, "%s.part", path);
+  (void)unlink(part); /* of one that was killed */
+  const int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  bool good = write(fd, kept, bytes) == (ssize_t)bytes && !fsync(fd);
+  good = !close(fd) && good;
+  if (!good || rename(part, path)) (void)unlink(part);
 }
 
 bool past_lines_load(void (*each)(void *user, const char *line), void *user) {
@@ -82,7 +90,7 @@ bool past_lines_load(void (*each)(void *user, const char *line), void *user) {
   if (n >= 0) {
     text[n] = 0;
     char *kept = last_lines(text, (size_t)n);
-    if (kept - text > n / 2) shorten(fd, kept, strlen(kept));
+    if (kept - text > n / 2) shorten(path, kept, strlen(kept));
     hand_on(kept, each, user);
   }
   free(text);

@@ -23,7 +23,7 @@ ga_status pull_address_parse(const char *url, pull_address *out);
  * the same bytes: same address, and a validator (RFC 9110, 8.8) that the server still agrees with; else starts over and
  * says why. The caller keeps other processes away from it. */
 ga_status pull_url(const pull_address *address, const char *part);
-/* An answer of at most 64 MiB; malloc'd, with a NUL behind it. */
+/* An answer of at most 8 MiB; malloc'd, with a NUL behind it. */
 ga_status pull_text(const pull_address *address, char **text);
 /* `address` to `goal`, through `goal`.part; verified where sha256 is not NULL. Other processes are kept away. */
 ga_status pull_fetch(const pull_address *address, const char *goal, const char *sha256);

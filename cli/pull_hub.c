@@ -1,5 +1,6 @@
 /* Fetches models of Hugging Face's hub, or of a mirror of it ($HF_ENDPOINT). */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,38 +31,39 @@ static const char *token_path(char path[4096]) {
   return n > 0 && n < 4096 ? path : NULL;
 }
 
-/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. */
+/* $HF_TOKEN, else the file where other programs of the hub keep it; "" when there is none. An error names the place
+ * alone: the text may be a secret that is nearly right. */
 static ga_status read_token(char token[512]) {
   char path[4096];
-  const char *given = getenv("HF_TOKEN");
+  const char *given = getenv("HF_TOKEN"), *place = "HF_TOKEN";
   token[0] = 0;
   if (given && *given) {
     REQUIRE(strlen(given) < 512, GA_ERR_ARG, "HF_TOKEN has %zu characters; at most 511", strlen(given));
     (void)snprintf(token, 512, "%s", given);
   } else {
-    given = token_path(path);
-    FILE *f = given ? fopen(given, "r") : NULL;
+    place = token_path(path);
+    FILE *f = place ? fopen(place, "r") : NULL;
     if (f && !fgets(token, 512, f)) token[0] = 0;
     if (f) (void)fclose(f);
-    token[strcspn(token, "\r\n \t")] = 0;
   }
+  for (size_t n = strlen(token); n && isspace((unsigned char)token[n - 1]);) token[--n] = 0;
   for (const char *p = token; *p; p++)
-    REQUIRE(isgraph((unsigned char)*p), GA_ERR_ARG, "the hub's token has a character that none has (HF_TOKEN, %s)",
-            given);
+    REQUIRE(isgraph((unsigned char)*p), GA_ERR_ARG, "the hub's token has a character that none has (%s)", place);
   return GA_OK;
 }
 
 /* --- listing --- */
 
-static ga_status hub_url(char *url, size_t capacity, const char *format, const hub_name *name, const char *file) {
+/* Of a file at a revision ("": of main); file NULL: of the listing. */
+static ga_status hub_url(char *url, size_t capacity, const hub_name *name, const char *revision, const char *file) {
   const char *endpoint = getenv("HF_ENDPOINT");
   char rest[2048];
   if (!endpoint || !*endpoint) endpoint = "https://huggingface.co";
   size_t n = strlen(endpoint);
   while (n && endpoint[n - 1] == '/') n--;
-  const int m = !strcmp(format, "api")
-                    ? snprintf(rest, sizeof rest, "api/models/%s/%s?blobs=true", name->org, name->repo)
-                    : snprintf(rest, sizeof rest, "%s/%s/resolve/main/%s", name->org, name->repo, file);
+  const int m = !file ? snprintf(rest, sizeof rest, "api/models/%s/%s?blobs=true", name->org, name->repo)
+                      : snprintf(rest, sizeof rest, "%s/%s/resolve/%s/%s", name->org, name->repo,
+                                 *revision ? revision : "main", file);
   const int k = snprintf(url, capacity, "%.*s/%s", (int)n, endpoint, rest);
   REQUIRE(m > 0 && (size_t)m < sizeof rest && k > 0 && (size_t)k < capacity, GA_ERR_ARG,
           "the address of hf:%s/%s is too long", name->org, name->repo);
@@ -72,6 +74,7 @@ static ga_status take_listing(const char *text, const char *label, hub_files *fi
   json_error_t error;
   json_t *all = json_loads(text, 0, &error);
   const json_t *list = json_object_get(all, "siblings");
+  const char *sha = json_string_value(json_object_get(all, "sha"));
   ga_status status = GA_OK;
   if (!json_is_array(list)) status = ga_error_set(GA_ERR_FORMAT, "%s: the answer lists no files", label);
   for (size_t i = 0; status == GA_OK && i < json_array_size(list); i++) {
@@ -81,6 +84,8 @@ static ga_status take_listing(const char *text, const char *label, hub_files *fi
       status = hub_files_add(files, path, json_is_integer(size) ? json_integer_value(size) : -1,
                              json_string_value(json_object_get(json_object_get(f, "lfs"), "sha256")));
   }
+  if (sha && *sha && strlen(sha) < sizeof files->revision && strspn(sha, "0123456789abcdef") == strlen(sha))
+    (void)snprintf(files->revision, sizeof files->revision, "%s", sha);
   json_decref(all);
   return status;
 }
@@ -88,7 +93,7 @@ static ga_status take_listing(const char *text, const char *label, hub_files *fi
 static ga_status read_listing(const hub_name *name, const char *token, hub_files *files) {
   char url[4096], *text;
   pull_address from;
-  TRY(hub_url(url, sizeof url, "api", name, ""));
+  TRY(hub_url(url, sizeof url, name, "", NULL));
   TRY(pull_address_parse(url, &from));
   from.token = token;
   TRY(pull_text(&from, &text));
@@ -99,21 +104,39 @@ static ga_status read_listing(const hub_name *name, const char *token, hub_files
 
 /* --- files --- */
 
-static bool is_fetched(const char *goal, const hub_file *f) {
+/* Here and of this address, or with the hash that the hub tells: files of two revisions make no model. */
+static ga_status is_fetched(const char *goal, const hub_file *f, const pull_address *from, bool *fetched) {
   struct stat st;
-  return !stat(goal, &st) && S_ISREG(st.st_mode) && (f->bytes < 0 || st.st_size == f->bytes);
+  char hex[65], label[2048];
+  uint64_t bytes;
+  *fetched = !stat(goal, &st) && S_ISREG(st.st_mode) && (f->bytes < 0 || st.st_size == f->bytes);
+  if (!*fetched || pull_origin_compare(goal, from, label)) return GA_OK;
+  *fetched = *f->sha256 != 0;
+  if (!*fetched) return GA_OK;
+  TRY(pull_hash(goal, hex, &bytes));
+  *fetched = !strcasecmp(hex, f->sha256);
+  return GA_OK;
 }
 
-static ga_status fetch_one(const hub_name *name, const hub_file *f, const char *token, bool force) {
-  char url[4096], goal[4096], folder[3072];
-  pull_address from;
+static ga_status path_of_file(const hub_name *name, const hub_file *f, char path[4096]) {
+  char folder[3072];
   TRY(hub_folder(name, folder, sizeof folder));
-  const int n = snprintf(goal, sizeof goal, "%s/%s", folder, f->path);
-  REQUIRE(n > 0 && (size_t)n < sizeof goal, GA_ERR_IO, "%s: path too long", folder);
-  if (!force && is_fetched(goal, f)) return GA_OK;
-  TRY(hub_url(url, sizeof url, "file", name, f->path));
+  const int n = snprintf(path, 4096, "%s/%s", folder, f->path);
+  REQUIRE(n > 0 && n < 4096, GA_ERR_IO, "%s: path too long", folder);
+  return GA_OK;
+}
+
+static ga_status fetch_one(const hub_name *name, const hub_files *files, const hub_file *f, const char *token,
+                           bool force) {
+  char url[4096], goal[4096];
+  pull_address from;
+  bool fetched = false;
+  TRY(path_of_file(name, f, goal));
+  TRY(hub_url(url, sizeof url, name, files->revision, f->path));
   TRY(pull_address_parse(url, &from));
   from.token = token;
+  if (!force) TRY(is_fetched(goal, f, &from, &fetched));
+  if (fetched) return GA_OK;
   char *slash = strrchr(goal, '/');
   *slash = 0;
   TRY(make_dirs(goal, 0777));
@@ -122,10 +145,29 @@ static ga_status fetch_one(const hub_name *name, const hub_file *f, const char *
   return pull_fetch(&from, goal, *f->sha256 ? f->sha256 : NULL);
 }
 
+/* The file without which the others are no model: config.json, or the first shard. NULL: the only one. */
+static const hub_file *key_file(const hub_files *files) {
+  const hub_file *key = NULL;
+  size_t chosen = 0;
+  for (size_t i = 0; i < files->n; i++) {
+    const hub_file *f = &files->item[i];
+    if (!f->chosen) continue;
+    if (!chosen++ || !strcmp(f->path, "config.json")) key = f;
+  }
+  return chosen > 1 ? key : NULL;
+}
+
+/* The key goes first and comes last: a model that is fetched again in part, of two revisions, is none. */
 static ga_status fetch_chosen(const hub_name *name, const hub_files *files, const char *token, bool force) {
+  char path[4096];
+  const hub_file *key = key_file(files);
+  if (force && key) {
+    TRY(path_of_file(name, key, path));
+    REQUIRE(!unlink(path) || errno == ENOENT, GA_ERR_IO, "%s: %s", path, strerror(errno));
+  }
   for (size_t i = 0; i < files->n; i++)
-    if (files->item[i].chosen) TRY(fetch_one(name, &files->item[i], token, force));
-  return GA_OK;
+    if (files->item[i].chosen && &files->item[i] != key) TRY(fetch_one(name, files, &files->item[i], token, force));
+  return key ? fetch_one(name, files, key, token, force) : GA_OK;
 }
 
 static ga_status with_choices(ga_status status, const hub_files *files) {

@@ -9,7 +9,7 @@
 #include "cli/interrupt.h"
 #include "cli/pull.h"
 
-enum { MOST = 64 << 20 };
+enum { MOST = 8 << 20 };
 
 typedef struct answer {
   char *text;
@@ -44,6 +44,7 @@ static ga_status perform(CURL *c, const pull_address *from, answer *a) {
                    !curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, should_end);
   REQUIRE(set, GA_ERR_INTERNAL, "libcurl refuses an option");
   const CURLcode rc = curl_easy_perform(c);
+  (void)curl_easy_setopt(c, CURLOPT_ERRORBUFFER, NULL); /* c outlives `detail` */
   REQUIRE(rc != CURLE_ABORTED_BY_CALLBACK, GA_ERR_CANCELLED, "stopped");
   REQUIRE(!a->too_long, GA_ERR_FORMAT, "%s: the answer is longer than %d bytes", from->label, MOST);
   if (rc) return pull_curl_error(c, from, *detail ? detail : curl_easy_strerror(rc));

@@ -1,9 +1,11 @@
 #include "cli/sampling_model.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include <jansson.h>
 
+#include "cli/cmd.h"
 #include "cli/error.h"
 #include "ga/model_file.h"
 
@@ -53,7 +55,10 @@ static void read_config(const char *path, const field *fields, size_t n, bool *f
   json_error_t error;
   json_t *config = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!json_is_object(config)) {
-    (void)fprintf(stderr, "ga: generation_config.json: %s: not used\n", config ? "no object" : error.text);
+    const char *why = config ? "no object" : error.text; /* which quotes the file */
+    (void)fprintf(stderr, "ga: generation_config.json: ");
+    cmd_put_text(stderr, why, strlen(why));
+    (void)fprintf(stderr, ": not used\n");
   } else if (json_is_false(json_object_get(config, "do_sample"))) {
     *fields[0].value = 0;
     *found = true;

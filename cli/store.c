@@ -66,6 +66,25 @@ static bool add_size(const char *file, void *user) {
 
 static void add_tree_size(const char *path, void *user) { (void)add_size(path, user); }
 
+/* Calls `each` for the files of a model in a folder that it shares, by the names that the hub has for them. */
+typedef struct own_files {
+  size_t root; /* bytes of the folder's path, with the / */
+  bool (*each)(const char *file, void *user);
+  void *user;
+  bool good;
+} own_files;
+
+static void visit_own(const char *file, void *user) {
+  own_files *o = user;
+  if (hub_is_of_folder(file + o->root)) o->good &= o->each(file, o->user);
+}
+
+static bool for_own_files(const char *folder, bool (*each)(const char *file, void *user), void *user) {
+  own_files o = {.root = strlen(folder) + 1, .each = each, .user = user, .good = true};
+  tree_files(folder, visit_own, &o);
+  return o.good;
+}
+
 /* Whose times tell when a model was used: those of a folder change when it is listed. */
 static bool file_of_times(const char *path, char file[4096 + 16]) {
   struct stat st;
@@ -104,9 +123,11 @@ static bool is_model_file(const char *name) {
   return dot && (!strcmp(dot, ".gguf") || !strcmp(dot, ".safetensors")) && !is_later_shard(name);
 }
 
+/* 1_Pooling is the part of an embedding model that tells how it pools. */
 static bool is_model_folder(const char *path) {
   char config[4096 + 16];
-  return join(config, sizeof config, path, "config.json") && !access(config, F_OK);
+  return strcmp(strrchr(path, '/'), "/1_Pooling") != 0 && join(config, sizeof config, path, "config.json") &&
+         !access(config, F_OK);
 }
 
 static const char *known_name(const char *file) {
@@ -143,20 +164,32 @@ static int compare_used(const void *a, const void *b) {
   return x->used != y->used ? (x->used < y->used) - (x->used > y->used) : strcmp(x->name, y->name);
 }
 
-/* Files of a folder that is a model are not models of their own. */
+static bool lies_in(const store_entry *e, const store_entry *folder) {
+  const size_t n = strlen(folder->path);
+  return folder->is_folder && !strncmp(e->path, folder->path, n) && e->path[n] == '/';
+}
+
+/* Files of a folder that is a model are not models of their own; GGUF files in it are. */
 static void drop_parts(store *s) {
   size_t kept = 0;
   for (size_t i = 0; i < s->n; i++) {
     bool part = false;
     for (size_t k = 0; k < s->n && !part; k++) {
-      const size_t n = strlen(s->entry[k].path);
       const char *end = strrchr(s->entry[i].path, '.');
-      part = s->entry[k].is_folder && !strncmp(s->entry[i].path, s->entry[k].path, n) && s->entry[i].path[n] == '/' &&
-             end && !strcmp(end, ".safetensors");
+      if (s->entry[i].is_folder || !end || !lies_in(&s->entry[i], &s->entry[k])) continue;
+      part = !strcmp(end, ".safetensors");
+      s->entry[k].shared |= !part;
     }
     if (!part) s->entry[kept++] = s->entry[i];
   }
   s->n = kept;
+  for (size_t i = 0; i < s->n; i++) {
+    store_entry *e = &s->entry[i];
+    if (!e->shared) continue;
+    e->bytes = 0;
+    e->files = 0;
+    (void)for_own_files(e->path, add_size, e);
+  }
 }
 
 ga_status store_open(store *out) {
@@ -179,17 +212,51 @@ void store_close(store *s) {
   *s = (store){0};
 }
 
-const store_entry *store_find(const store *s, const char *name) {
-  char path[4096] = "";
-  hub_name hub;
-  if (hub_is_name(name) && (hub_parse(name, &hub) != GA_OK || hub_find(&hub, path, sizeof path) != GA_OK)) path[0] = 0;
-  for (size_t i = 0; i < s->n; i++) {
-    const store_entry *e = &s->entry[i];
-    const char *file = strrchr(e->path, '/');
-    if (!strcmp(e->name, name) || !strcmp(e->path, *path ? path : name) || (file && !strcmp(file + 1, name))) return e;
-  }
+/* --- by name --- */
+
+static const store_entry *find_path(const store *s, const char *path) {
+  for (size_t i = 0; i < s->n; i++)
+    if (!strcmp(s->entry[i].path, path)) return &s->entry[i];
   return NULL;
 }
+
+static ga_status refuse_several(const store *s, const char *name) {
+  char list[1024] = "";
+  size_t at = 0;
+  for (size_t i = 0; i < s->n && at < sizeof list; i++)
+    if (!strcmp(strrchr(s->entry[i].path, '/') + 1, name))
+      at += (size_t)snprintf(list + at, sizeof list - at, "%s%s", at ? ", " : "", s->entry[i].name);
+  return ga_error_set(GA_ERR_ARG, "%s: several models have a file of that name: %s", name, list);
+}
+
+/* One model whose file, or folder, has this name. */
+static ga_status find_file(const store *s, const char *name, const store_entry **out) {
+  for (size_t i = 0; i < s->n; i++) {
+    if (strcmp(strrchr(s->entry[i].path, '/') + 1, name)) continue;
+    if (*out) return refuse_several(s, name);
+    *out = &s->entry[i];
+  }
+  return GA_OK;
+}
+
+ga_status store_find(const store *s, const char *name, const store_entry **out) {
+  char path[4096] = "";
+  hub_name hub;
+  *out = NULL;
+  if (hub_is_name(name)) { /* that which -m opens goes before that which is called so */
+    if (hub_parse(name, &hub) == GA_OK && hub_find(&hub, path, sizeof path) == GA_OK) *out = find_path(s, path);
+  } else if (join(path, sizeof path, s->dir, name)) {
+    *out = find_path(s, path);
+  }
+  if (!*out) *out = find_path(s, name);
+  for (size_t i = 0; i < s->n && !*out; i++)
+    if (!strcmp(s->entry[i].name, name)) *out = &s->entry[i];
+  if (!*out) TRY(find_file(s, name, out));
+  REQUIRE(*out, GA_ERR_ARG, "%s: no model of that name in %s (ga list)", name, s->dir);
+  return GA_OK;
+}
+
+/* --- removing --- */
 
 static bool remove_file(const char *file, void *user) {
   char beside[4096 + 64];
@@ -201,12 +268,14 @@ static bool remove_file(const char *file, void *user) {
 }
 
 ga_status store_remove(const store *s, const store_entry *e) {
-  char parent[4096];
-  if (e->is_folder)
+  char parent[4096 + 32];
+  if (e->shared)
+    REQUIRE(for_own_files(e->path, remove_file, NULL), GA_ERR_IO, "%s: %s", e->path, strerror(errno));
+  else if (e->is_folder)
     REQUIRE(tree_remove(e->path), GA_ERR_IO, "%s: %s", e->path, strerror(errno));
   else
     REQUIRE(for_files(e->path, remove_file, NULL), GA_ERR_IO, "%s: %s", e->path, strerror(errno));
-  (void)snprintf(parent, sizeof parent, "%s", e->path);
+  (void)snprintf(parent, sizeof parent, "%s%s", e->path, e->shared ? "/1_Pooling/x" : "");
   for (char *slash; (slash = strrchr(parent, '/')) && (size_t)(slash - parent) > strlen(s->dir);) {
     *slash = 0;
     if (rmdir(parent)) break; /* others are there */

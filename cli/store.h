@@ -14,6 +14,7 @@ typedef struct store_entry {
   int64_t files;
   time_t used; /* when it was opened the last time, or came */
   bool is_folder;
+  bool shared; /* a folder of the hub that holds GGUF files, too, which are models of their own */
 } store_entry;
 
 typedef struct store {
@@ -24,9 +25,9 @@ typedef struct store {
 
 ga_status store_open(store *out);
 void store_close(store *s);
-/* By name, by a name of the hub, or by the name of its file. NULL: there is none. */
-const store_entry *store_find(const store *s, const char *name);
-/* Its files, what is kept beside them, and folders that are empty then. */
+/* What -m opens by this name; else that of this name, path, or name of a file, which must be the only one. */
+ga_status store_find(const store *s, const char *name, const store_entry **out);
+/* Its files, what is kept beside them, and folders that are empty then. Other models in its folder stay. */
 ga_status store_remove(const store *s, const store_entry *e);
 
 /* Remembers that a model is used now, if it lies in the models' folder. */

@@ -61,6 +61,18 @@ class Files(unittest.TestCase):
         self.assertEqual(self.complete("run", "-m", "smol"), ["smollm2-135m"])
         self.assertEqual(self.complete("rm", "smol"), ["smollm2-135m"])
 
+    def test_bash_expands_no_names(self):
+        """The name of a model holds a command: Tab offers it and runs nothing."""
+        name = "evil$(touch${IFS}pwned)`touch pwned`.gguf"
+        os.makedirs(os.path.join(self.dir, "models"), exist_ok=True)
+        with open(os.path.join(self.dir, "models", name), "wb") as f:
+            f.write(b"GGUF")
+        self.addCleanup(os.remove, f.name)
+        for words in (["run", "-m", "evil"], ["rm", "evil"], ["run", "-m", "other"], ["show", ""]):
+            offered = " ".join(self.complete(*words))
+            self.assertEqual(name in offered, words[-1] != "other", words)
+            self.assertNotIn("pwned", os.listdir(self.dir), words)
+
     def test_shells_accept_them(self):
         for shell, name in (("bash", "ga.bash"), ("zsh", "_ga"), ("fish", "ga.fish")):
             if shutil.which(shell):

@@ -4,7 +4,9 @@ Usage: program_chat.py GA"""
 import contextlib
 import json
 import os
+import resource
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -214,6 +216,19 @@ class Chat(unittest.TestCase):
         t.wait("rows")
         self.assertIn("/long is no command", t.say(""))
 
+    def test_resize_of_a_line_that_goes_on(self):
+        """Its prompt takes four columns: with them what was typed takes two rows, and the cursor goes up one."""
+        t = self.terminal(self.words, columns=60)
+        t.type("one\\\r")
+        t.wait("... ")
+        t.type("x" * 17)
+        t.wait("x" * 17)
+        time.sleep(0.2)
+        t.read()
+        t.seen = b""
+        t.resize(20)
+        t.wait(b"\x1b[1A\r\x1b[J", 5)
+
     # --- what is shown ---
 
     def test_words_wrap_whole(self):
@@ -298,9 +313,12 @@ class Chat(unittest.TestCase):
             self.assertGreaterEqual(said, kinds, config) if kinds > 1 else self.assertEqual(said, 1, config)
         write(temperature=-1)
         self.assertIn("temperature is -1, which is not from 0 to 100: not used", self.pipe(path, "x\n", "-n", "2")[1])
-        with open(os.path.join(path, "generation_config.json"), "w") as f:
-            f.write("{")
-        self.assertIn("generation_config.json: ", self.pipe(path, "x\n", "-n", "2")[1])
+        for raw in ("{", '{"\u009b2J\u202e": nope}', '{"a": \u009b2J}'):
+            with open(os.path.join(path, "generation_config.json"), "w", encoding="utf-8") as f:
+                f.write(raw)
+            _, said = self.pipe(path, "x\n", "-n", "2")
+            self.assertIn("generation_config.json: ", said)
+            self.assertNotIn("\u009b", said)
 
     def test_template_of_a_folder(self):
         """chat_template.jinja, else tokenizer_config.json: a text, or several with names."""
@@ -400,6 +418,28 @@ class Chat(unittest.TestCase):
         self.assertIn("no such file", said)
         self.assertEqual(out.count("".join(WORDS)), 2)
 
+    def test_a_system_message_steers_no_terminal(self):
+        path = self.put("steers.json", json.dumps({"messages": [{"role": "system", "content": "be\x1b]0;title\x07 kind\u009b2J"}]}).encode())
+        t = self.terminal(self.words, "--load", path)
+        t.type("/system\r")
+        raw = t.prompt()
+        self.assertIn(b"kind", raw)
+        for bad in (b"\x1b]0", b"\x07", "\u009b".encode()):
+            self.assertNotIn(bad, raw)
+
+    def test_temp_of_the_model_that_is_open(self):
+        """Its name means another file by now: what was opened tells how it is sampled."""
+        models = os.path.join(self.state, "models")
+        folder = os.path.join(models, "hf", "o", "r")
+        os.makedirs(folder)
+        shutil.copy(self.words, os.path.join(folder, "m-Q8_0.gguf"))
+        t = self.terminal("hf:o/r", env={"GA_MODELS": models})
+        with open(os.path.join(folder, "m-Q4_K_M.gguf"), "wb") as f:
+            f.write(b"GGUF")
+        self.assertNotIn("ga chat", t.say("/temp 0.5"))
+        self.assertIn("(temperature 0.5)", t.say("/temp"))
+        self.assertIn("quick", t.say("x"))
+
     def test_help_and_mistakes(self):
         out, said = self.pipe(self.words, "/help\n/nope\n/temp x\n/temp 0.5\n/temp\n/reset\n/bye\nnever\n", code=1)
         for command in ("/retry", "/save", "/load", "/model", "/stats", "/system", "/stop", "/quit"):
@@ -470,6 +510,28 @@ class Chat(unittest.TestCase):
             lines = f.read().splitlines()
         self.assertEqual(len(lines), 1001)
         self.assertEqual(json.loads(lines[-1]), "x")
+        self.assertEqual(os.listdir(os.path.join(self.state, "ga")), ["chat_history"])
+
+    def test_history_survives_a_kill(self):
+        """Writes cut short, as on a full disk, while the file is made shorter: it stays as it was."""
+        os.mkdir(os.path.join(self.state, "ga"))
+        path = os.path.join(self.state, "ga", "chat_history")
+        text = "".join(json.dumps(f"line {i} " + "x" * 100) + "\n" for i in range(2500))
+        with open(path, "w") as f:
+            f.write(text)
+        limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+        before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, limit[1]))
+        try:
+            t = self.terminal(self.words)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+            signal.signal(signal.SIGXFSZ, before)
+        t.type(b"\x1b[A")
+        t.wait("line 2499")
+        with open(path) as f:
+            self.assertEqual(f.read(), text)
+        self.assertEqual(os.listdir(os.path.join(self.state, "ga")), ["chat_history"])
 
 
 if __name__ == "__main__":

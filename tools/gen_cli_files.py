@@ -10,6 +10,9 @@ OPTION = re.compile(r"^  (?:-(\w), |    )--([\w-]+)(?: ([A-Z]+)(?= |$))? +(\S.*)
 # What a value is: words to choose from; for all else files are offered.
 WORDS = {"device": "auto cpu cuda:0 ref", "kv-type": "f16 f32 bf16 e4m3 q8_0 q4_0", "chat-template": "chatml gemma llama3 mistral plain"}
 
+# Names of models: the first column of `ga list`. They are other people's text: no shell may expand them a second time, as `compgen -W` would.
+LIST = "ga list 2>/dev/null | sed -E '1d; s/ +[0-9.]+ [MG]B  [a-z0-9 ]+$//'"
+
 NAMED = {"show", "rm", "info"}  # commands that take a model without an option
 
 def help_of(ga, *command):
@@ -54,6 +57,12 @@ def bash(commands):
     rows = "".join(f"    {c.name}) options='{' '.join('--' + o[1] for o in c.options)}' ;;\n" for c in commands)
     words = "".join(f"    --{name}) COMPREPLY=($(compgen -W '{w}' -- \"$word\")); return ;;\n" for name, w in WORDS.items())
     return f"""# bash completion of ga
+_ga_models() {{
+  local name
+  while IFS= read -r name; do
+    [[ $name == "$1"* ]] && COMPREPLY+=("$name")
+  done < <({LIST}; compgen -f -- "$1")
+}}
 _ga() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} command=${{COMP_WORDS[1]}} options=
   COMPREPLY=()
@@ -65,12 +74,12 @@ _ga() {{
 {rows}    help) COMPREPLY=($(compgen -W '{' '.join(c.name for c in commands)}' -- "$word")); return ;;
   esac
   case $before in
-{words}    -m|--model) COMPREPLY=($(compgen -f -W "$(ga list 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "$word")); return ;;
+{words}    -m|--model) _ga_models "$word"; return ;;
   esac
   case $command:$word in
     *:-*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
-    {'|'.join(n + ':*' for n in sorted(NAMED))}) COMPREPLY=($(compgen -f -W "$(ga list 2>/dev/null | sed 1d | cut -d' ' -f1)" -- "$word")) ;;
-    *) COMPREPLY=($(compgen -f -- "$word")) ;;
+    {'|'.join(n + ':*' for n in sorted(NAMED))}) _ga_models "$word" ;;
+    *) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
   esac
 }}
 complete -o filenames -F _ga ga
@@ -93,7 +102,7 @@ def zsh(commands):
     return f"""#compdef ga
 _ga_models() {{
   local -a models
-  models=(${{(f)"$(ga list 2>/dev/null | sed 1d | cut -d' ' -f1)"}})
+  models=(${{(f)"$({LIST})"}})
   compadd -a models
   _files
 }}
@@ -120,7 +129,7 @@ def fish_quote(text):
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 def fish(commands):
-    lines = ["# fish completion of ga", "function __ga_models; ga list 2>/dev/null | sed 1d | cut -d' ' -f1; end"]
+    lines = ["# fish completion of ga", f"function __ga_models; {LIST}; end"]
     lines += [f"complete -c ga -n __fish_use_subcommand -f -a {c.name} -d {fish_quote(c.summary)}" for c in commands]
     lines.append("complete -c ga -n __fish_use_subcommand -f -a help -d 'the help of a command'")
     lines.append(f"complete -c ga -n '__fish_seen_subcommand_from help' -f -a '{' '.join(c.name for c in commands)}'")
