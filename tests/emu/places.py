@@ -100,10 +100,11 @@ class Places(unittest.TestCase):
     def test_refused(self):
         for bad in ("-2", "513", "x", "", "1e2", "99999999999999999999"):
             self.assertEqual(self.run_("emu", "--gpu-layers", bad)[0], 2, bad)
-        for device, says in (("emu,emu", "emu is there twice"), ("emu:0,", "names of 1 to"), (",emu", "names of 1 to"),
-                             ("emu:0,emu:7", "this machine has"), ("emu:0,gpu", "not known"), ("emu," + "x" * 99, "names of 1 to")):
+        for device, code, says in (("emu,emu", 1, "emu is there twice"), ("emu:0,", 2, "is not known; allowed"),
+                                   (",emu", 2, "is not known; allowed"), ("emu:0,emu:7", 1, "this machine has"),
+                                   ("emu:0,gpu", 2, "is not known; allowed"), ("emu," + "x" * 99, 2, "is not known; allowed")):
             rc, _, said = self.run_(device, emu="memory=64,devices=2")
-            self.assertEqual(rc, 1, device)
+            self.assertEqual(rc, code, device)
             self.assertIn(says, said)
         rc, _, said = self.run_("emu", "--gpu-layers", "5")
         self.assertIn("gpu_layers is 5; must be 0 to 4", said)
