@@ -13,8 +13,8 @@
  * hundred: at 16 tokens a step an H200 read prompts at 3 000 tokens a second, a tenth of what it can. */
 #define PACE_LEAST_CPU 16
 #define PACE_LEAST_GPU 256
-/* Rows of a step in whose products all multiprocessors work: tiles of 128 rows come in fours. 320 rows took an H200 18
- * ms, 512 rows 17 ms. */
+/* Rows of a step in whose products all multiprocessors work: tiles of 128 rows come in fours. 320 and 512 rows took an
+ * H200 17.1 ms each, 256 rows 10.6 (docs/results/serve.md). */
 #define PACE_TILE_GPU 512
 
 typedef struct step_pace {
