@@ -49,13 +49,13 @@ static ga_status grow_bias(ga_engine *e, int64_t n) {
 static ga_status create_row_starts(ga_engine *e) {
   const int32_t n = e->options.max_sequences;
   void *host, *there;
-  GA_REQUIRE(n * e->model->hparams.vocab <= INT32_MAX, GA_ERR_SHAPE,
-             "engine: max_sequences = %d, with %lld logits each; allowed are 2^31 logits in all", n,
-             (long long)e->model->hparams.vocab);
+  const int32_t vocab = e->model->hparams.vocab;
+  GA_REQUIRE((int64_t)n * vocab <= INT32_MAX, GA_ERR_SHAPE,
+             "engine: max_sequences = %d, with %d logits each; allowed are fewer than 2^31 logits in all", n, vocab);
   GA_TRY(ga_buffer_alloc(e->ctx, (size_t)n * sizeof(int32_t), &there));
   e->sampler.row_starts = there;
   GA_TRY(ga_mem_zalloc((size_t)n, sizeof(int32_t), "engine", &host));
-  for (int32_t i = 0; i < n; i++) ((int32_t *)host)[i] = i * (int32_t)e->model->hparams.vocab;
+  for (int32_t i = 0; i < n; i++) ((int32_t *)host)[i] = i * vocab;
   const ga_status status = ga_copy_to_device(e->ctx, there, host, (size_t)n * sizeof(int32_t), NULL);
   ga_mem_free(host);
   return status;
@@ -244,7 +244,7 @@ ga_status device_rows_sample(ga_engine *e, const step_samples *at, int32_t first
 ga_status device_rows_keep_first(const ga_engine *e, const step_samples *at) {
   ga_embed_desc d = GA_EMBED_DESC_INIT;
   d.tokens = at->n;
-  d.vocab = at->n * e->model->hparams.vocab;
+  d.vocab = (int64_t)at->n * e->model->hparams.vocab;
   d.width = 1;
   d.w_dtype = GA_F32;
   return ga_embed(e->ctx, &d,
