@@ -51,16 +51,32 @@ def script(pieces, loop=False, context=4096, meta=None):
     return tiny_gguf.build({**full, **(meta or {})}, weights)
 
 
+def spawn(program, *args, columns=80, rows=24, env=None):
+    """The process id of `ga ...` on a new pseudo-terminal, and our end of it. Until the program runs, the child is a copy of this test:
+    Ctrl-C waits that long, and an error ends the child at once, or its cleanup would remove this test's files."""
+    env = {**os.environ, "TERM": "xterm-256color", **(env or {})}
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        pid, fd = pty.fork()
+        if pid == 0:
+            try:
+                signal.signal(signal.SIGINT, signal.SIG_DFL)
+                fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
+                os.execve(program, [program, *args], env)
+            finally:
+                os._exit(127)
+        return pid, fd
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Terminal:
     """`ga ...` on a pseudo-terminal."""
 
-    def __init__(self, program, *args, columns=80, rows=24, env=None):
+    def __init__(self, program, *args, **kw):
         self.seen, self.status = b"", None
-        self.pid, self.fd = pty.fork()
-        if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-            os.execve(program, [program, *args], {**os.environ, "TERM": "xterm-256color", **(env or {})})
+        self.pid, self.fd = spawn(program, *args, **kw)
 
     def __enter__(self):
         return self

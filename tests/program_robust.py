@@ -5,7 +5,6 @@ import contextlib
 import json
 import math
 import os
-import pty
 import resource
 import select
 import signal
@@ -17,6 +16,7 @@ import threading
 import time
 import unittest
 
+import chat_rig
 import tiny_gguf
 
 GA = os.path.abspath(sys.argv.pop(1))
@@ -80,7 +80,7 @@ class Robust(unittest.TestCase):
     # --- model files ---
 
     def test_good_file_works(self):
-        rc, out, said = self.ga("run", "-m", self.good, "-p", "hello", "-n", "20", "--json")
+        rc, out, said = self.ga("run", "-m", self.good, "-p", "hello", "-n", "20", "--temp", "0", "--json")
         self.assertEqual(rc, 0, said)
         self.assertEqual(json.loads(out)["generated_tokens"], 20)
 
@@ -417,11 +417,9 @@ class Robust(unittest.TestCase):
 
     def test_chat_on_a_terminal(self):
         try:
-            pid, fd = pty.fork()
+            pid, fd = chat_rig.spawn(GA, "chat", "-m", self.good, "-n", "3")
         except OSError as e:
             self.skipTest(f"no pseudo-terminals here: {e}")
-        if pid == 0:
-            os.execv(GA, [GA, "chat", "-m", self.good, "-n", "3"])
         try:
             self.wait_for(fd, b"> ")
             os.write(fd, b"\x03")
@@ -457,9 +455,7 @@ class Robust(unittest.TestCase):
         args = ["run", "-m", evil, "-q", "--no-template", "-p", "x", "-n", "20", "-t", "1"]
         _, piped, _ = self.ga(*args)
         self.assertIn(b"\x1b]52;c;", piped)  # all bytes, where no terminal is
-        pid, fd = pty.fork()
-        if pid == 0:
-            os.execv(GA, [GA, *args])
+        pid, fd = chat_rig.spawn(GA, *args)
         seen = b""
         with contextlib.suppress(OSError):
             while part := os.read(fd, 4096):
